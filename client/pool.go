@@ -1,0 +1,171 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// PoolOptions says how to reach Redis. The zero value is a Redis without a
+// password on 127.0.0.1:6379.
+type PoolOptions struct {
+	// Addr is host:port, or the path of a unix socket (it starts with "/",
+	// "./", "../" or "@"). Empty means 127.0.0.1:6379.
+	Addr string
+	// Username is the ACL user. Empty means Redis's default user. It takes
+	// effect together with Password only.
+	Username string
+	// Password is empty when Redis asks for none.
+	Password string
+	// Database is the number given to SELECT.
+	Database int
+	// TLS turns encryption on. An empty ServerName becomes the host in Addr.
+	TLS *tls.Config
+
+	// ConnectTimeout, ReadTimeout and WriteTimeout bound a dial, the wait for
+	// one reply and the sending of one command. 0 means 3 s. A call on a Redis
+	// that hangs therefore fails instead of hanging too.
+	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
+
+	// MaxActive is how many connections may be open at a time; a further call
+	// waits for one of them. 0 means 32, a negative number no limit.
+	MaxActive int
+	// MaxIdle is how many unused connections are kept. 0 means MaxActive, or
+	// 32 where that has no limit; a negative number keeps none.
+	MaxIdle int
+	// IdleTimeout closes a connection unused for so long. 0 means 5 minutes, a
+	// negative duration never.
+	IdleTimeout time.Duration
+	// MaxConnLifetime closes a connection that old. 0 means never.
+	MaxConnLifetime time.Duration
+}
+
+const (
+	defaultAddr        = "127.0.0.1:6379"
+	defaultTimeout     = 3 * time.Second
+	defaultMaxActive   = 32
+	defaultIdleTimeout = 5 * time.Minute
+
+	// checkAfter is how long a connection may rest before it is tried with a
+	// PING ahead of its next use, so that a restarted Redis costs nobody an error.
+	checkAfter = time.Second
+)
+
+// NewPool makes a redigo pool with a timeout on everything, that waits for a
+// free connection instead of failing and finds out about dead ones. Nothing is
+// dialled until the pool is used.
+func NewPool(o PoolOptions) *redis.Pool {
+	maxActive := max(or(o.MaxActive, defaultMaxActive), 0)
+	return &redis.Pool{
+		DialContext:         o.dial,
+		MaxActive:           maxActive,
+		MaxIdle:             max(or(o.MaxIdle, or(maxActive, defaultMaxActive)), 0),
+		IdleTimeout:         max(or(o.IdleTimeout, defaultIdleTimeout), 0),
+		MaxConnLifetime:     o.MaxConnLifetime,
+		Wait:                true,
+		TestOnBorrowContext: pingRested,
+	}
+}
+
+func (o PoolOptions) dial(ctx context.Context) (redis.Conn, error) {
+	network, addr := o.network()
+	opts := []redis.DialOption{
+		redis.DialConnectTimeout(or(o.ConnectTimeout, defaultTimeout)),
+		redis.DialTLSHandshakeTimeout(or(o.ConnectTimeout, defaultTimeout)),
+		redis.DialReadTimeout(or(o.ReadTimeout, defaultTimeout)),
+		redis.DialWriteTimeout(or(o.WriteTimeout, defaultTimeout)),
+		redis.DialUsername(o.Username),
+		redis.DialPassword(o.Password),
+		redis.DialDatabase(o.Database),
+	}
+	if o.TLS != nil {
+		config := o.TLS.Clone()
+		if config.ServerName == "" && network == "unix" {
+			config.ServerName = "localhost"
+		}
+		opts = append(opts, redis.DialUseTLS(true), redis.DialTLSConfig(config))
+	}
+	return redis.DialContext(ctx, network, addr, opts...)
+}
+
+func (o PoolOptions) network() (network, addr string) {
+	for _, p := range []string{"/", "./", "../", "@"} {
+		if strings.HasPrefix(o.Addr, p) {
+			return "unix", o.Addr
+		}
+	}
+	return "tcp", or(o.Addr, defaultAddr)
+}
+
+func pingRested(ctx context.Context, c redis.Conn, lastUsed time.Time) error {
+	if time.Since(lastUsed) < checkAfter {
+		return nil
+	}
+	_, err := redis.DoContext(c, ctx, "PING")
+	return err
+}
+
+// ParseURL reads a Redis URL:
+//
+//	redis://[user:password@]host[:port][/database]
+//	rediss://…                                       the same over TLS
+//	unix://[user:password@]/path/of/redis.sock[?db=database]
+//
+// A user part without a colon is a password, as in redis-cli.
+func ParseURL(rawURL string) (PoolOptions, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		var parse *url.Error
+		if errors.As(err, &parse) {
+			err = parse.Err // the whole text may hold a password
+		}
+		return PoolOptions{}, fmt.Errorf("delayer: redis URL: %w", err)
+	}
+	o := PoolOptions{}
+	if u.User != nil {
+		password, both := u.User.Password()
+		o.Username, o.Password = u.User.Username(), password
+		if !both {
+			o.Username, o.Password = "", u.User.Username()
+		}
+	}
+	database := strings.TrimPrefix(u.Path, "/")
+	switch u.Scheme {
+	case "rediss":
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		fallthrough
+	case "redis":
+		o.Addr = net.JoinHostPort(or(u.Hostname(), "127.0.0.1"), or(u.Port(), "6379"))
+	case "unix":
+		if u.Host != "" || u.Path == "" {
+			return PoolOptions{}, errors.New("delayer: redis URL: want unix:///path/of/redis.sock")
+		}
+		o.Addr, database = path.Clean(u.Path), u.Query().Get("db")
+	default:
+		return PoolOptions{}, fmt.Errorf("delayer: redis URL: scheme %q: want redis, rediss or unix", u.Scheme)
+	}
+	if database != "" {
+		if o.Database, err = strconv.Atoi(database); err != nil || o.Database < 0 {
+			return PoolOptions{}, fmt.Errorf("delayer: redis URL: database %q: want a number from 0", database)
+		}
+	}
+	return o, nil
+}
+
+// or is value, or instead where value is the zero value.
+func or[T comparable](value, instead T) T {
+	var zero T
+	if value == zero {
+		return instead
+	}
+	return value
+}

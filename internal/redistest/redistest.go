@@ -1,0 +1,154 @@
+// Package redistest starts private redis-servers for tests: each has its own
+// folder, its own port on loopback and its own life, so that a test may kill,
+// hang or fill it.
+package redistest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// startWait bounds a server's start; a start takes some 20 ms.
+const startWait = 20 * time.Second
+
+// Server is one private redis-server.
+type Server struct {
+	// Addr is host:port; it stays the same across Restart.
+	Addr string
+	// Dir is the server's folder.
+	Dir string
+
+	tb   testing.TB
+	args []string
+	cmd  *exec.Cmd
+	exit chan struct{}
+}
+
+// Start starts a redis-server that is stopped when the test ends. args are
+// further settings as on its command line ("--appendonly", "yes"). The test
+// is skipped where redis-server is not installed, but fails when CI is set.
+func Start(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			tb.Fatal("redis-server is not installed; make test installs it")
+		}
+		tb.Skip("redis-server is not installed; make test installs it")
+	}
+	port := freePort(tb)
+	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Dir: tb.TempDir(), tb: tb}
+	s.args = append([]string{path, "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no"}, args...)
+	tb.Cleanup(s.Kill)
+	s.start()
+	return s
+}
+
+func freePort(tb testing.TB) int {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// start runs the server and waits for its own word that it takes connections.
+func (s *Server) start() {
+	s.tb.Helper()
+	s.cmd = exec.Command(s.args[0], s.args[1:]...)
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	s.cmd.Stderr = s.cmd.Stdout
+	if err := s.cmd.Start(); err != nil {
+		s.tb.Fatal(err)
+	}
+	s.exit = make(chan struct{})
+	ready := make(chan struct{})
+	var log strings.Builder
+	go func() {
+		defer close(s.exit)
+		lines := bufio.NewScanner(out)
+		for started := false; lines.Scan(); {
+			if started {
+				continue
+			}
+			log.WriteString(lines.Text() + "\n")
+			if strings.Contains(lines.Text(), "Ready to accept connections") {
+				started = true
+				close(ready)
+			}
+		}
+		s.cmd.Wait()
+	}()
+	select {
+	case <-ready:
+	case <-s.exit:
+		s.tb.Fatalf("redis-server ended at once:\n%s", log.String())
+	case <-time.After(startWait):
+		s.tb.Fatalf("redis-server is not ready after %v", startWait)
+	}
+}
+
+// Kill ends the server as a power cut would (SIGKILL) and waits for its end.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	s.cmd.Process.Kill()
+	<-s.exit
+	s.cmd = nil
+}
+
+// Restart starts the server again after Kill, on the same port and folder.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	s.start()
+}
+
+// PID is the process ID of the running server.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Socket is the path at which a server started with --unixsocket listens when
+// that setting is a name inside Dir.
+func (s *Server) Socket(name string) string { return filepath.Join(s.Dir, name) }
+
+// Pool is a pool of plain connections to the server, closed when the test ends.
+func (s *Server) Pool() *redis.Pool {
+	pool := &redis.Pool{
+		MaxIdle: 16,
+		DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialContext(ctx, "tcp", s.Addr, redis.DialReadTimeout(10*time.Second))
+		},
+	}
+	s.tb.Cleanup(func() { pool.Close() })
+	return pool
+}
+
+// Do runs one command on a connection of its own and fails the test on an error.
+func (s *Server) Do(command string, args ...any) any {
+	s.tb.Helper()
+	c, err := redis.Dial("tcp", s.Addr)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	defer c.Close()
+	reply, err := c.Do(command, args...)
+	if err != nil {
+		s.tb.Fatalf("%s: %v", command, err)
+	}
+	return reply
+}
