@@ -1,0 +1,56 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// What callers test for with errors.Is. Any other error is Redis's or the
+// network's, with the operation in front.
+var (
+	// ErrEmpty: no job is ready.
+	ErrEmpty = store.ErrEmpty
+	// ErrExists: the ID exists, and the push was to be refused then.
+	ErrExists = store.ErrExists
+	// ErrNotFound: there is no job of that ID, be it that there never was or
+	// that it was popped, removed, or outlived its time.
+	ErrNotFound = store.ErrNotFound
+	// ErrInvalid: an argument is wrong; the message says which and what would
+	// be right. Nothing was sent.
+	ErrInvalid = errors.New("invalid")
+	// ErrClosed: the Client is closed.
+	ErrClosed = errors.New("client is closed")
+)
+
+// MaxDelay is the longest delay and lifetime, 100 years.
+const MaxDelay = 100 * 365 * 24 * time.Hour
+
+func invalid(field, why string) error {
+	return fmt.Errorf("%w %s: %s", ErrInvalid, field, why)
+}
+
+func checkDelay(field string, d time.Duration) error {
+	if d < 0 || d > MaxDelay {
+		return invalid(field, fmt.Sprintf("%v is not from 0 to %v", d, MaxDelay))
+	}
+	return nil
+}
+
+func checkTopics(topics []string) error {
+	for _, topic := range topics {
+		if topic == "" {
+			return invalid("topic", "it is empty")
+		}
+	}
+	return nil
+}
+
+func checkID(id string) error {
+	if id == "" {
+		return invalid("id", "it is empty")
+	}
+	return nil
+}

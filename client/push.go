@@ -1,0 +1,127 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Message is a job: what is pushed, and what a consumer gets. Topic and Body
+// must not be empty (the original's consumers take no such jobs). All three may hold any bytes.
+type Message struct {
+	// ID names the job among all topics. Left empty, Push makes one.
+	ID string `json:"id"`
+	// Topic names the ready queue the job goes to.
+	Topic string `json:"topic"`
+	// Body is the job's content.
+	Body string `json:"body"`
+}
+
+// DefaultReadyMaxLifetime is how long a job is kept once it is ready, unless
+// ReadyMaxLifetime says otherwise: 7 days, as in the original's PHP client.
+const DefaultReadyMaxLifetime = 7 * 24 * time.Hour
+
+// PushOption changes one push.
+type PushOption func(*pushOptions)
+
+type pushOptions struct {
+	lifetime time.Duration
+	policy   store.Policy
+}
+
+// ReadyMaxLifetime sets how long the job is kept, for want of a consumer, once it is ready.
+// It must be positive and at most MaxDelay; Redis counts it in milliseconds.
+func ReadyMaxLifetime(d time.Duration) PushOption {
+	return func(o *pushOptions) { o.lifetime = d }
+}
+
+// IfExists says what becomes of a push whose ID exists, waiting or ready.
+func IfExists(choice Existing) PushOption {
+	return func(o *pushOptions) { o.policy = choice.policy }
+}
+
+// Existing is a choice for IfExists.
+type Existing struct{ policy store.Policy }
+
+// The choices for IfExists. A job that is ready counts as due now. All but
+// Refuse replace topic, body and lifetime.
+var (
+	// Replace lets the new due time count. A ready job is thereby postponed. This
+	// is what Push does anyway.
+	Replace = Existing{store.Replace}
+	// Refuse changes nothing: Push returns ErrExists.
+	Refuse = Existing{store.Refuse}
+	// KeepEarlier lets the earlier of both due times count.
+	KeepEarlier = Existing{store.KeepEarlier}
+	// KeepLater lets the later of both due times count.
+	KeepLater = Existing{store.KeepLater}
+)
+
+// Push stores a job that falls due after the delay, and returns its ID. The
+// delay counts from now by Redis's clock and is rounded up to milliseconds; with
+// delay 0 the job is ready at once, without a server.
+//
+// It is one atomic step: with an error from Redis (ErrExists, maxmemory
+// reached) nothing has changed. When the connection breaks or ctx ends while the
+// answer is due, it is unknown whether the job was stored; pushing it again under the same ID is
+// safe unless it may have been consumed by then.
+func (c *Client) Push(ctx context.Context, m Message, delay time.Duration, opts ...PushOption) (id string, err error) {
+	if err := checkDelay("delay", delay); err != nil {
+		return "", failed("push", m.ID, err)
+	}
+	return c.push(ctx, m, store.Due{After: delay}, opts)
+}
+
+// PushAt is Push for a job that falls due at a time, whose past is "at once".
+// Redis's clock says when that is.
+func (c *Client) PushAt(ctx context.Context, m Message, due time.Time, opts ...PushOption) (id string, err error) {
+	if due.IsZero() || due.Year() > 9999 {
+		return "", failed("push", m.ID, invalid("due", fmt.Sprintf("%v is not a time up to the year 9999", due)))
+	}
+	return c.push(ctx, m, store.Due{At: due}, opts)
+}
+
+func (c *Client) push(ctx context.Context, m Message, due store.Due, opts []PushOption) (string, error) {
+	o := pushOptions{lifetime: DefaultReadyMaxLifetime, policy: store.Replace}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if err := checkPush(m, o); err != nil {
+		return "", failed("push", m.ID, err)
+	}
+	if err := c.check(ctx); err != nil {
+		return "", failed("push", m.ID, err)
+	}
+	if m.ID == "" {
+		m.ID = newID()
+	}
+	if err := c.store.Push(ctx, store.Job(m), due, o.lifetime, o.policy); err != nil {
+		return "", failed("push", m.ID, err)
+	}
+	return m.ID, nil
+}
+
+func checkPush(m Message, o pushOptions) error {
+	switch {
+	case m.Topic == "":
+		return invalid("topic", "it is empty")
+	case m.Body == "":
+		return invalid("body", "it is empty")
+	case o.lifetime <= 0 || o.lifetime > MaxDelay:
+		return invalid("ready max lifetime", fmt.Sprintf("%v is not above 0 and up to %v", o.lifetime, MaxDelay))
+	case o.policy == "":
+		return invalid("IfExists", "want Replace, Refuse, KeepEarlier or KeepLater")
+	}
+	return nil
+}
+
+// newID is a random ID of the original's form: 32 hexadecimal digits.
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
+}

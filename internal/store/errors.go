@@ -1,0 +1,53 @@
+package store
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	// ErrExists is returned when a push is to be refused because its ID exists.
+	ErrExists = errors.New("job exists")
+	// ErrNotFound is returned when there is no job of that ID.
+	ErrNotFound = errors.New("no such job")
+	// ErrEmpty is returned when no queue has a job.
+	ErrEmpty = errors.New("no job is ready")
+)
+
+// begins reports whether err is Redis's answer and begins with one of the reasons.
+func begins(err error, reasons ...string) bool {
+	var e redis.Error
+	return errors.As(err, &e) && slices.ContainsFunc(reasons, func(reason string) bool {
+		return strings.HasPrefix(string(e), reason)
+	})
+}
+
+// Refused reports whether err is Redis saying no to whoever we are, or to what
+// it is, so that asking again can't help: authentication, permission, database,
+// version.
+func Refused(err error) bool {
+	return begins(err, "NOAUTH", "WRONGPASS", "NOPERM", "ERR AUTH", "ERR invalid password", "ERR Client sent AUTH",
+		"ERR The user executing the script", "ERR DB index", "ERR invalid DB", "ERR unknown command", "ERR Unknown Redis command")
+}
+
+// OneQueueOnly reports whether err is about one ready queue, so that the others
+// may go on.
+func OneQueueOnly(err error) bool {
+	return begins(err, "WRONGTYPE", "NOPERM", "ERR The user executing the script")
+}
+
+// Temporary reports whether asking again may help: the network, or a Redis that
+// says that it is loading, a replica, failing over or busy.
+func Temporary(err error) bool {
+	var e redis.Error
+	return !errors.As(err, &e) || begins(err, "LOADING", "MASTERDOWN", "READONLY", "UNBLOCKED", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF", "NOREPLICAS", "ERR max number of clients")
+}
+
+// CannotWait reports whether err is Redis saying that it won't run Wait's
+// command: at maxmemory, without the permission, or older than 6.2.
+func CannotWait(err error) bool {
+	return begins(err, "OOM", "NOPERM", "ERR unknown command")
+}

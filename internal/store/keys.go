@@ -1,0 +1,18 @@
+package store
+
+// DefaultPrefix begins the original's key names.
+const DefaultPrefix = "delayer:"
+
+// Keys names every key there is. Nothing else builds a key name.
+type Keys struct{ prefix string }
+
+// JobPool is the zset of waiting job IDs, scored by Unix time in seconds.
+func (k Keys) JobPool() string { return k.prefix + "job_pool" }
+
+// JobBucket is the hash with a job's topic and body. With an empty ID it is
+// what the names of all buckets begin with.
+func (k Keys) JobBucket(id string) string { return k.prefix + "job_bucket:" + id }
+
+// ReadyQueue is the list of a topic's job IDs that are due. With an empty topic
+// it is what the names of all ready queues begin with.
+func (k Keys) ReadyQueue(topic string) string { return k.prefix + "ready_queue:" + topic }
