@@ -1,45 +1,110 @@
 // Package config reads delayer.conf into a typed, checked Config.
+//
+// The syntax is that of gopkg.in/ini.v1, which the original Delayer reads its
+// file with. What that parser would silently guess at (an unknown or repeated
+// key, a value cut at a # or ;, an octal number) is an error here, with its line.
 package config
 
-import "time"
+import (
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
 
-// Config is what delayer.conf says, with the defaults of the shipped file.
+// Config is what delayer.conf says, with the defaults of the shipped file for
+// what it leaves out.
 type Config struct {
 	Delayer Delayer
 	Redis   Redis
 }
 
-// Delayer is the [delayer] section.
+// Delayer is the [delayer] section. Its paths are absolute.
 type Delayer struct {
 	PID           string        // pid file; empty: several instances may run
-	TimerInterval time.Duration // between two passes
+	TimerInterval time.Duration // between two passes, 1 ms to a day
 	AccessLog     string        // empty: not written
 	ErrorLog      string        // empty: not written
 	LogFormat     string        // "text" or "json"
 }
 
-// Redis is the [redis] section.
+// Redis is the [redis] section. Its paths are absolute.
 type Redis struct {
-	Host            string // name, address, or the path of a unix socket
-	Port            int
-	Database        int
-	Username        string
-	Password        string
-	Prefix          string
-	MaxIdle         int
-	MaxActive       int // 0: no limit
-	IdleTimeout     time.Duration
-	ConnMaxLifetime time.Duration
-	ConnectTimeout  time.Duration
+	Host            string        // name, address, or the path of a unix socket
+	Port            int           // 1 to 65535; of no meaning to a socket
+	Database        int           // the number given to SELECT
+	Username        string        // ACL user; empty: Redis's default user
+	Password        string        // empty: none is sent
+	Prefix          string        // begins the name of every key; never empty
+	MaxIdle         int           // unused connections that are kept, at most MaxActive
+	MaxActive       int           // open connections; 0: no limit
+	IdleTimeout     time.Duration // closes an unused connection; 0: never
+	ConnMaxLifetime time.Duration // closes any connection that old; 0: never
+	ConnectTimeout  time.Duration // at least 1 ms, as the two below
 	ReadTimeout     time.Duration
 	WriteTimeout    time.Duration
 	TLS             bool
-	TLSCA           string
-	TLSCert         string
-	TLSKey          string
-	TLSSkipVerify   bool
+	TLSCA           string // PEM file; empty: the system's authorities
+	TLSCert         string // PEM file of the client's certificate; set together with TLSKey
+	TLSKey          string // PEM file
+	TLSSkipVerify   bool   // true: the server's certificate isn't checked
 }
 
-// Load reads the file. Its error is a list of problems, one line each,
-// "FILE:LINE: section.key: what is wrong, what would be right".
-func Load(path string) (Config, error) { return Config{}, nil }
+// Default is the shipped delayer.conf: what holds for a key that no file and no
+// environment variable sets. Its relative paths are taken from the current
+// directory.
+func Default() Config {
+	return Config{
+		Delayer: Delayer{
+			PID:           absolute("/var/run/delayer.pid"),
+			TimerInterval: time.Second,
+			AccessLog:     absolute("logs/access.log"),
+			ErrorLog:      absolute("logs/error.log"),
+			LogFormat:     "text",
+		},
+		Redis: Redis{
+			Host:            "127.0.0.1",
+			Port:            6379,
+			Prefix:          "delayer:",
+			MaxIdle:         2,
+			MaxActive:       20,
+			IdleTimeout:     time.Hour,
+			ConnMaxLifetime: time.Hour,
+			ConnectTimeout:  3 * time.Second,
+			ReadTimeout:     3 * time.Second,
+			WriteTimeout:    3 * time.Second,
+		},
+	}
+}
+
+// Addr is where Redis listens: "host:port", or the path of its unix socket.
+func (r Redis) Addr() string {
+	if isSocket(r.Host) {
+		return r.Host
+	}
+	return net.JoinHostPort(r.Host, strconv.Itoa(r.Port))
+}
+
+// isSocket tells a unix socket's path from a host's name or address. The @ is
+// Linux's abstract name space.
+func isSocket(host string) bool {
+	return strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || isRelative(host) || filepath.IsAbs(host)
+}
+
+func isRelative(host string) bool {
+	return strings.HasPrefix(host, "./") || strings.HasPrefix(host, "../")
+}
+
+// absolute makes a path independent of later changes of directory. Empty stays
+// empty; where the current directory is gone, the path stays as it is and
+// whoever opens it says so.
+func absolute(path string) string {
+	if path == "" {
+		return ""
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}

@@ -1,0 +1,25 @@
+package config_test
+
+import (
+	"fmt"
+
+	"github.com/mix-basic/delayer/config"
+)
+
+// Every problem is told at once, one a line. A password is never shown.
+func ExampleLoad() {
+	_, err := config.Load("testdata/wrong.conf")
+	fmt.Println(err)
+	// Output:
+	// testdata/wrong.conf:2: delayer.timer_intervall: unknown key, did you mean timer_interval?
+	// testdata/wrong.conf:4: redis.port: "010" is not in plain decimal digits: write 10
+	// testdata/wrong.conf:5: redis.password: the # right behind another character begins a comment: put the value in double quotes, or a space before the comment
+}
+
+func ExampleRedis_Addr() {
+	fmt.Println(config.Default().Redis.Addr())
+	fmt.Println(config.Redis{Host: "/run/redis/redis.sock"}.Addr())
+	// Output:
+	// 127.0.0.1:6379
+	// /run/redis/redis.sock
+}

@@ -1,0 +1,107 @@
+package config
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"gopkg.in/ini.v1"
+)
+
+var problemLine = regexp.MustCompile(`^(f:[1-9][0-9]*: |f: is UTF-16)`)
+
+// FuzzLoad: whatever the file, there are either problems, each with its line and
+// on one line, or a configuration that the checks let through and that ini.v1,
+// as the original calls it, reads the same.
+func FuzzLoad(f *testing.F) {
+	shipped, err := os.ReadFile("../delayer.conf")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(shipped))
+	for _, seed := range []string{"[redis]\npassword = \"a#b\" ; c", "[redis]\nhost: `x`\nport = 010", "a = b", "[redis\n\"host\"=x", "[redis]\npassword = 'a' # '\ntls = true\ntls_ca = C:\\x\\"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		config, err := loadText(text)
+		for _, line := range messages(err) {
+			if !problemLine.MatchString(line) || strings.ContainsFunc(line, unicode.IsControl) {
+				t.Errorf("problem %q: want f:LINE: and no control character", line)
+			}
+			if strings.Contains(line, "is not an ini file") {
+				t.Errorf("ini.v1 refuses what the scan let through")
+			}
+		}
+		if err == nil {
+			checkValid(t, config)
+			checkLikeTheOriginal(t, text, config)
+		}
+	})
+}
+
+func checkValid(t *testing.T, c Config) {
+	t.Helper()
+	r, d := c.Redis, c.Delayer
+	valid := r.Port >= 1 && r.Port <= 65535 && r.Database >= 0 && r.MaxIdle >= 0 && r.MaxActive >= 0 &&
+		(r.MaxActive == 0 || r.MaxIdle <= r.MaxActive) && r.IdleTimeout >= 0 && r.ConnMaxLifetime >= 0 &&
+		r.ConnectTimeout > 0 && r.ReadTimeout > 0 && r.WriteTimeout > 0 && r.Host != "" && r.Prefix != "" &&
+		d.TimerInterval > 0 && (d.LogFormat == "text" || d.LogFormat == "json") &&
+		(r.TLS || r.TLSCA+r.TLSCert+r.TLSKey == "" && !r.TLSSkipVerify) && (r.TLSCert == "") == (r.TLSKey == "") &&
+		(r.Username == "" || r.Password != "")
+	if !valid {
+		t.Errorf("accepted: %+v", c)
+	}
+}
+
+// checkLikeTheOriginal compares what the original and we differ in by design:
+// nothing but quotes with escapes, a \ at a line's end, and references.
+func checkLikeTheOriginal(t *testing.T, text string, c Config) {
+	t.Helper()
+	if strings.ContainsAny(text, "\"\\%`") {
+		return
+	}
+	file, err := ini.Load([]byte(text))
+	if err != nil {
+		t.Errorf("accepted, but not by ini.Load: %v", err)
+		return
+	}
+	theirs := Default()
+	for _, k := range keys {
+		if file.Section(k.section).HasKey(k.name) {
+			if err := k.set(&theirs, file.Section(k.section).Key(k.name).String()); err != nil {
+				t.Errorf("%s is accepted, but not as ini.Load reads it: %v", k, err)
+			}
+		}
+	}
+	if theirs != c {
+		t.Errorf("read as %+v\nini.Load reads %+v", c, theirs)
+	}
+}
+
+// FuzzQuoted: every password can be written down, as delayer.conf says: in double
+// quotes with \" for a quote, or in backticks as it is.
+func FuzzQuoted(f *testing.F) {
+	for _, seed := range []string{"", "a#b;c", `"`, `a"b#`, `\"`, `\`, "`", " x ", "%(port)s", `""`, "'", `C:\`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, password string) {
+		if strings.ContainsFunc(password, unicode.IsControl) || !utf8.ValidString(password) {
+			return
+		}
+		want := changed(func(c *Config) { c.Redis.Password = password })
+		if !strings.HasSuffix(password, `\`) {
+			written := `"` + strings.ReplaceAll(password, `"`, `\"`) + `"`
+			if got, err := loadText("[redis]\npassword = " + written + " ; \"c\""); err != nil || got != want {
+				t.Errorf("%s: got %q, %v; want %q", written, got.Redis.Password, err, password)
+			}
+		}
+		if !strings.Contains(password, "`") {
+			if got, err := loadText("[redis]\npassword: `" + password + "`; `c`"); err != nil || got != want {
+				t.Errorf("in backticks: got %q, %v; want %q", got.Redis.Password, err, password)
+			}
+		}
+	})
+}

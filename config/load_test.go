@@ -1,0 +1,259 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	for _, k := range keys { // whoever runs the tests may have a Redis of their own
+		os.Unsetenv(k.variable())
+	}
+	os.Exit(m.Run())
+}
+
+// loadText loads a file with the text, in an environment of the given variables.
+func loadText(text string, environ ...string) (Config, error) {
+	l := newLoader()
+	l.file("f", []byte(text))
+	l.environment(environ)
+	return l.result()
+}
+
+// messages are the problems of err, one a line.
+func messages(err error) []string {
+	if err == nil {
+		return nil
+	}
+	return strings.Split(err.Error(), "\n")
+}
+
+func wantMessages(t *testing.T, err error, want ...string) {
+	t.Helper()
+	if got := messages(err); !reflect.DeepEqual(got, want) {
+		t.Errorf("problems:\n  %s\nwant:\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+// changed is the default configuration with a change.
+func changed(change func(*Config)) Config {
+	c := Default()
+	change(&c)
+	return c
+}
+
+func TestLoadReadsEveryKey(t *testing.T) {
+	got, err := loadText(`
+[delayer]
+pid = /run/d.pid
+timer_interval = 250
+access_log = /var/log/a.log
+error_log = /var/log/e.log
+log_format = json
+[redis]
+host = redis.example.com
+port = 6380
+database = 3
+username = queue
+password = s3cret
+prefix = shop:
+max_idle = 5
+max_active = 0
+idle_timeout = 60
+conn_max_lifetime = 0
+connect_timeout = 100
+read_timeout = 200
+write_timeout = 300
+tls = true
+tls_ca = /etc/ca.pem
+tls_cert = /etc/cert.pem
+tls_key = /etc/key.pem
+tls_skip_verify = true
+`)
+	want := Config{
+		Delayer: Delayer{
+			PID:           absolute("/run/d.pid"),
+			TimerInterval: 250 * time.Millisecond,
+			AccessLog:     absolute("/var/log/a.log"),
+			ErrorLog:      absolute("/var/log/e.log"),
+			LogFormat:     "json",
+		},
+		Redis: Redis{
+			Host:           "redis.example.com",
+			Port:           6380,
+			Database:       3,
+			Username:       "queue",
+			Password:       "s3cret",
+			Prefix:         "shop:",
+			MaxIdle:        5,
+			IdleTimeout:    time.Minute,
+			ConnectTimeout: 100 * time.Millisecond,
+			ReadTimeout:    200 * time.Millisecond,
+			WriteTimeout:   300 * time.Millisecond,
+			TLS:            true,
+			TLSCA:          absolute("/etc/ca.pem"),
+			TLSCert:        absolute("/etc/cert.pem"),
+			TLSKey:         absolute("/etc/key.pem"),
+			TLSSkipVerify:  true,
+		},
+	}
+	if err != nil || got != want {
+		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
+	}
+}
+
+func TestLoadTakesDefaultsForWhatIsLeftOut(t *testing.T) {
+	for _, text := range []string{"", "\n\n", "; nothing\n# at all", "[delayer]\n[redis]", "\ufeff[redis]"} {
+		if got, err := loadText(text); err != nil || got != Default() {
+			t.Errorf("%q: got %+v, %v; want the defaults", text, got, err)
+		}
+	}
+}
+
+func TestLoadReadsTheOriginalsFile(t *testing.T) {
+	const original = `[delayer]
+pid = /var/run/delayer.pid      ; 需单例执行时配置, 多实例执行时留空, Win不支持单例
+timer_interval = 1000           ; 计算间隔时间, 单位毫秒
+access_log = logs/access.log    ; 存取日志
+error_log = logs/error.log      ; 错误日志
+
+[redis]
+host = 127.0.0.1                ; 连接地址
+port = 6379                     ; 连接端口
+database = 0                    ; 数据库编号
+password =                      ; 密码, 无需密码留空
+max_idle = 2                    ; 最大空闲连接数
+max_active = 20                 ; 最大激活连接数
+idle_timeout = 3600             ; 空闲连接超时时间, 单位秒
+conn_max_lifetime = 3600        ; 连接最大生存时间, 单位秒
+`
+	gbk := strings.ReplaceAll(original, "密码", "\xc3\xdc\xc2\xeb")
+	for name, text := range map[string]string{
+		"as it is":        original,
+		"CRLF":            strings.ReplaceAll(original, "\n", "\r\n"),
+		"byte order mark": "\ufeff" + original,
+		"GBK comments":    gbk,
+	} {
+		if got, err := loadText(text); err != nil || got != Default() {
+			t.Errorf("%s: got %+v, %v; want the defaults", name, got, err)
+		}
+	}
+}
+
+// What each way of writing a value comes to, where ini.v1 has a surprise.
+// Every problem of one line, whole. A problem that needs several lines has its
+// own test.
+// A password over several lines is told as what it is, and no piece is shown.
+func TestLoadChecksKeysTogether(t *testing.T) {
+	const needsTLS = "is of use with tls = true only"
+	for text, want := range map[string][]string{
+		"tls_ca = a":                                   {"f:2: redis.tls_ca: " + needsTLS},
+		"tls_skip_verify = true":                       {"f:2: redis.tls_skip_verify: " + needsTLS},
+		"tls = false\ntls_cert = a\ntls_key = b":       {"f:3: redis.tls_cert: " + needsTLS, "f:4: redis.tls_key: " + needsTLS},
+		"tls = true\ntls_cert = a":                     {"f:3: redis.tls_cert: needs tls_key as well"},
+		"tls = true\ntls_key = a":                      {"f:3: redis.tls_key: needs tls_cert as well"},
+		"username = a":                                 {"f:2: redis.username: needs a password as well"},
+		"max_idle = 21":                                {"f:2: redis.max_idle: max_idle is 21 and max_active is 20: want max_idle not above max_active"},
+		"max_active = 1":                               {"f:2: redis.max_active: max_idle is 2 and max_active is 1: want max_idle not above max_active"},
+		"max_active = 1\nmax_idle = 9":                 {"f:3: redis.max_idle: max_idle is 9 and max_active is 1: want max_idle not above max_active"},
+		"max_active = 0\nmax_idle = 99":                nil,
+		"max_active = 5\nmax_idle = 5":                 nil,
+		"tls = true\ntls_ca = a\ntls_skip_verify=true": nil,
+		"tls = false\ntls_ca =\ntls_skip_verify=false": nil,
+		// One problem is enough where one caused the other.
+		"tls = on\ntls_ca = a":              {`f:2: redis.tls: "on" is unknown: want true or false`},
+		"username = a\npasword = b":         {"f:3: redis.pasword: unknown key, did you mean password?"},
+		"username = a\npassword = s3#x":     {"f:3: redis.password: the # right behind another character begins a comment: put the value in double quotes, or a space before the comment"},
+		"max_idle = 21\nmax_active = 0x100": {`f:3: redis.max_active: "0x100" is not in plain decimal digits: write 256`},
+	} {
+		_, err := loadText("[redis]\n" + text)
+		wantMessages(t, err, want...)
+	}
+}
+
+func TestPathsAreAbsolute(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	dir, err := os.Getwd() // a Mac's temporary folder is behind a link
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := filepath.Join(dir, "logs", "access.log"); Default().Delayer.AccessLog != want {
+		t.Errorf("default access log %s, want %s", Default().Delayer.AccessLog, want)
+	}
+	got, err := loadText("[delayer]\npid = d.pid\naccess_log = ../a\nerror_log =\n[redis]\nhost = ./r.sock\ntls=true\ntls_ca=ca\ntls_cert=c\ntls_key=k")
+	want := changed(func(c *Config) {
+		c.Delayer.PID, c.Delayer.AccessLog, c.Delayer.ErrorLog = filepath.Join(dir, "d.pid"), filepath.Join(dir, "..", "a"), ""
+		c.Redis.Host, c.Redis.TLS, c.Redis.TLSCA = filepath.Join(dir, "r.sock"), true, filepath.Join(dir, "ca")
+		c.Redis.TLSCert, c.Redis.TLSKey = filepath.Join(dir, "c"), filepath.Join(dir, "k")
+	})
+	if err != nil || got != want {
+		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
+	}
+}
+
+func TestHostsThatAreFine(t *testing.T) {
+	for _, host := range []string{"localhost", "redis.example.com", "10.0.0.1", "::1", "fe80::1%eth0", "/run/redis.sock", "@abstract", "my_redis-1"} {
+		got, err := loadText("[redis]\nhost = " + host)
+		if want := changed(func(c *Config) { c.Redis.Host = host }); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v", host, got.Redis, err)
+		}
+	}
+}
+
+func TestAddr(t *testing.T) {
+	for host, want := range map[string]string{
+		"127.0.0.1":       "127.0.0.1:6379",
+		"::1":             "[::1]:6379",
+		"/run/redis.sock": "/run/redis.sock",
+		"./redis.sock":    "./redis.sock",
+		"../redis.sock":   "../redis.sock",
+		"@redis":          "@redis",
+	} {
+		if got := (Redis{Host: host, Port: 6379}).Addr(); got != want {
+			t.Errorf("%s: got %s, want %s", host, got, want)
+		}
+	}
+}
+
+func TestLoadFiles(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write := func(name, text string) {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("good.conf", "[redis]\nport = 7")
+	write("large.conf", strings.Repeat(";\n", maxFileSize))
+	write("utf16.conf", "\xff\xfe[\x00r\x00]\x00")
+
+	got, err := Load("good.conf")
+	if want := changed(func(c *Config) { c.Redis.Port = 7 }); err != nil || got != want {
+		t.Errorf("good.conf: got %+v, %v", got, err)
+	}
+	for path, want := range map[string]string{
+		".":          ".: is a folder: want a file",
+		"large.conf": "large.conf: is larger than 1048576 bytes: this is no configuration file",
+		"utf16.conf": "utf16.conf: is UTF-16: save it as UTF-8",
+	} {
+		_, err := Load(path)
+		wantMessages(t, err, want)
+	}
+	for _, path := range []string{"missing.conf", ""} {
+		_, err := Load(path)
+		if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), ": ") || len(messages(err)) != 1 {
+			t.Errorf("Load(%q): %v; want one problem that is fs.ErrNotExist", path, err)
+		}
+		var problems Problems
+		if !errors.As(err, &problems) || problems[0].File == "" || problems[0].Line != 0 {
+			t.Errorf("Load(%q): %#v; want Problems that name the file", path, err)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package config
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var commentedKey = regexp.MustCompile(`(?m)^; ([a-z_]+ =)`)
+
+func shippedFile(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../delayer.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestShippedFileIsTheDefault(t *testing.T) {
+	if got, err := Load("../delayer.conf"); err != nil || got != Default() {
+		t.Errorf("got %+v, %v\nwant %+v", got, err, Default())
+	}
+	uncommented := commentedKey.ReplaceAllString(shippedFile(t), "$1")
+	if got, err := loadText(uncommented); err != nil || got != Default() {
+		t.Errorf("every key uncommented: got %+v, %v\nwant %+v", got, err, Default())
+	}
+}
+
+func TestShippedFileHasEveryKeyInOrder(t *testing.T) {
+	var got []string
+	section := ""
+	for line := range strings.Lines(commentedKey.ReplaceAllString(shippedFile(t), "$1")) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "" || isComment(line):
+		case line[0] == '[':
+			section = strings.Trim(line, "[]")
+		default:
+			name, _, _ := cutPair(line)
+			got = append(got, section+"."+name)
+		}
+	}
+	var want []string
+	for _, k := range keys {
+		want = append(want, k.String())
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("keys in delayer.conf: %q\nwant %q", got, want)
+	}
+}
+
+// The original has no defaults of its own, and must be able to read the file too.
+func TestShippedFileSetsTheOriginalsKeys(t *testing.T) {
+	active := commentedKey.ReplaceAllString(shippedFile(t), ";")
+	for _, name := range []string{"pid", "timer_interval", "access_log", "error_log", "host", "port", "database", "password",
+		"max_idle", "max_active", "idle_timeout", "conn_max_lifetime"} {
+		if !regexp.MustCompile(`(?m)^` + name + ` =`).MatchString(active) {
+			t.Errorf("%s is not set in delayer.conf, as it is in the original's", name)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package logger
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// disk is a file on a disk with so many free bytes.
+type disk struct {
+	free int
+	text strings.Builder
+}
+
+func (d *disk) Write(p []byte) (int, error) {
+	n := min(d.free, len(p))
+	d.free -= n
+	d.text.Write(p[:n])
+	if n < len(p) {
+		return n, &fs.PathError{Op: "write", Path: "/full", Err: syscall.ENOSPC}
+	}
+	return n, nil
+}
+
+func (d *disk) Close() error { return errors.New("closing fails") }
+
+func line(level, message string) string { return "[" + level + "] " + stamp + message + "\n" }
+
+func TestAFullDiskIsToldOnceAndItsEndToo(t *testing.T) {
+	var console, stderr writes
+	full, other := &disk{free: 30}, &disk{free: 1 << 20}
+	l := open(t, Options{Console: &console})
+	l.stderr = &stderr
+	l.access, l.errors = &file{path: "/full", out: full}, &file{path: "/other", out: other}
+
+	l.Info("1") // 29 bytes: fits
+	l.Info("2") // torn after one byte
+	l.Info("3")
+	l.Error("e")
+	full.free = 1 << 20
+	l.Info("4")
+	l.Info("5")
+	full.free = 0
+	l.Info("6")
+	l.Info("7")
+	full.free = 1 << 20
+	l.Info("8")
+
+	begins := line("error", "/full can't be written, its lines are lost: "+syscall.ENOSPC.Error())
+	ends := line("info", "/full is written again, lines lost: 2")
+	check(t, "file", full.text.String(), line("info", "1")+"[\n"+line("info", "4")+line("info", "5")+line("info", "8"))
+	check(t, "error log", other.text.String(), begins+line("error", "e")+ends+begins+ends)
+	want := writes{line("info", "1"), line("info", "2"), begins, line("info", "3"), line("error", "e"),
+		line("info", "4"), ends, line("info", "5"), line("info", "6"), begins, line("info", "7"), line("info", "8"), ends}
+	if !slices.Equal(console, want) || stderr != nil {
+		t.Errorf("console:\n got %q\nwant %q\nand nothing on stderr: %q", console, want, stderr)
+	}
+}
+
+// The error log can fail as well; nobody is told twice.
+func TestEveryFileMayFail(t *testing.T) {
+	var console writes
+	l := open(t, Options{Console: &console, JSON: true})
+	l.access, l.errors = &file{path: "/a", out: &disk{}}, &file{path: "/e", out: &disk{}}
+	for range 3 {
+		l.Info("i")
+		l.Error("e")
+	}
+	told := 0
+	for _, c := range console {
+		told += strings.Count(c, "can't be written")
+	}
+	if len(console) != 8 || told != 2 {
+		t.Errorf("console: %q, want six lines, and each file's failure once", console)
+	}
+}
+
+func TestWithoutAConsoleStderrIsTold(t *testing.T) {
+	var stderr writes
+	full := &disk{}
+	l := open(t, Options{})
+	l.stderr, l.access = &stderr, &file{path: "/full", out: full}
+	l.errors = l.access
+	l.Info("1")
+	l.Error("2")
+	full.free = 1 << 20
+	l.Error("3")
+	want := writes{line("error", "/full can't be written, its lines are lost: "+syscall.ENOSPC.Error()),
+		line("info", "/full is written again, lines lost: 2")}
+	if !slices.Equal(stderr, want) {
+		t.Errorf("stderr: %q, want %q", stderr, want)
+	}
+	check(t, "file", full.text.String(), line("error", "3"))
+}
+
+func TestATornLineEndsBeforeTheNext(t *testing.T) {
+	full := &disk{free: 5}
+	f := &file{path: "/full", out: full}
+	f.write([]byte("\nfirst\n"))  // without its line break
+	f.write([]byte("\nsecond\n")) // nothing
+	full.free = 1
+	f.write([]byte("\nthird\n")) // the line break alone
+	full.free = 100
+	f.write([]byte("\nfourth\n"))
+	check(t, "file", full.text.String(), "first\nfourth\n")
+
+	full.free = 2
+	f.write([]byte("\nfifth\n"))
+	fresh := &disk{free: 100}
+	f.replace(fresh)
+	f.write([]byte("\nsixth\n"))
+	check(t, "a new file", fresh.text.String(), "sixth\n")
+}
+
+func TestCloseTellsWhatFails(t *testing.T) {
+	l := open(t, Options{})
+	l.access = &file{path: "/full", out: &disk{}}
+	if err := l.Close(); err == nil || err.Error() != "closing fails" {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+// A real full device, and the file's recovery by Reopen.
+func TestDevFull(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /dev/full")
+	}
+	path := filepath.Join(t.TempDir(), "access.log")
+	if err := os.Symlink("/dev/full", path); err != nil {
+		t.Fatal(err)
+	}
+	var console writes
+	l := open(t, Options{AccessLog: path, Console: &console})
+	l.Info("1")
+	l.Info("2")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	l.Info("3")
+	check(t, "file", read(t, path), line("info", "3"))
+	want := writes{line("info", "1"), line("error", path+" can't be written, its lines are lost: no space left on device"),
+		line("info", "2"), line("info", "3"), line("info", path+" is written again, lines lost: 2")}
+	if !slices.Equal(console, want) {
+		t.Errorf("console:\n got %q\nwant %q", console, want)
+	}
+}

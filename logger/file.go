@@ -1,0 +1,120 @@
+package logger
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// file is one log file, that may fail and recover. A nil file takes everything
+// and keeps nothing.
+type file struct {
+	path    string
+	out     io.WriteCloser
+	failing bool
+	lost    int  // lines since it is failing
+	torn    bool // the last line in it has no end
+}
+
+// openFile returns nil for an empty path.
+func openFile(path string) (*file, error) {
+	if path == "" {
+		return nil, nil
+	}
+	path = absolute(path) // Reopen must find it after a change of directory
+	out, err := appendTo(path)
+	if err != nil {
+		return nil, err
+	}
+	return &file{path: path, out: out}, nil
+}
+
+func appendTo(path string) (io.WriteCloser, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+}
+
+// openAll opens each file's path anew: all of them or none.
+func openAll(files []*file) ([]io.WriteCloser, error) {
+	var opened []io.WriteCloser
+	for _, f := range files {
+		out, err := appendTo(f.path)
+		if err != nil {
+			for _, o := range opened {
+				o.Close()
+			}
+			return nil, err
+		}
+		opened = append(opened, out)
+	}
+	return opened, nil
+}
+
+// replace goes on in out. Whether the file fails is known at the next line.
+func (f *file) replace(out io.WriteCloser) (old io.Closer) {
+	old, f.out, f.torn = f.out, out, false
+	return old
+}
+
+func (f *file) close() {
+	if f != nil {
+		f.out.Close()
+	}
+}
+
+// write appends a line, which has a line break at both ends. The first one is
+// only written behind a line that a full disk cut short, so that this one is whole.
+// The result tells of a change: that the file began to fail, or works again.
+func (f *file) write(line []byte) (change string) {
+	if f == nil {
+		return ""
+	}
+	if !f.torn {
+		line = line[1:]
+	}
+	n, err := f.out.Write(line)
+	f.torn = (f.torn && n == 0) || (n > 0 && line[n-1] != '\n')
+	if err != nil {
+		f.lost++
+		return f.fail(err)
+	}
+	return f.recovered()
+}
+
+func (f *file) fail(err error) (change string) {
+	if f.failing {
+		return ""
+	}
+	f.failing = true
+	return fmt.Sprintf("%s can't be written, its lines are lost: %v", f.path, cause(err))
+}
+
+func (f *file) recovered() (change string) {
+	if !f.failing {
+		return ""
+	}
+	change = fmt.Sprintf("%s is written again, lines lost: %d", f.path, f.lost)
+	f.failing, f.lost = false, 0
+	return change
+}
+
+// cause leaves out the path, which stands in the message already.
+func cause(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return filepath.Clean(path)
+}

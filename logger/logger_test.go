@@ -1,0 +1,399 @@
+package logger
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var moment = time.Date(2018, 10, 21, 11, 24, 4, 5_600_000, time.FixedZone("", 2*3600))
+
+const stamp = "2018/10/21 11:24:04 "
+
+// open opens a logger whose clock stands still.
+func open(t *testing.T, o Options) *Logger {
+	t.Helper()
+	l, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.now = func() time.Time { return moment }
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func check(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s:\n got %q\nwant %q", what, got, want)
+	}
+}
+
+// writes keeps each Write apart.
+type writes []string
+
+func (w *writes) Write(p []byte) (int, error) {
+	*w = append(*w, string(p))
+	return len(p), nil
+}
+
+func TestLinesGoToTheirFileAndTheConsole(t *testing.T) {
+	dir := t.TempDir()
+	access, errorLog := filepath.Join(dir, "a", "b", "access.log"), filepath.Join(dir, "error.log")
+	if err := os.WriteFile(errorLog, []byte("from before\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var console writes
+	l := open(t, Options{AccessLog: access, ErrorLog: errorLog, Console: &console})
+	l.Info("Job is ready, Topic: close_order, IDs: [id1,id2]")
+	l.Error("redis is away")
+	l.Info("")
+
+	const first = "[info] " + stamp + "Job is ready, Topic: close_order, IDs: [id1,id2]\n"
+	const second = "[error] " + stamp + "redis is away\n"
+	const third = "[info] " + stamp + "\n"
+	check(t, "access log", read(t, access), first+third)
+	check(t, "error log", read(t, errorLog), "from before\n"+second)
+	if want := (writes{first, second, third}); !slices.Equal(console, want) {
+		t.Errorf("console: %q, want %q", console, want)
+	}
+	if info, err := os.Stat(filepath.Dir(access)); runtime.GOOS != "windows" && (err != nil || info.Mode().Perm()&^0o755 != 0) {
+		t.Errorf("folder: %v, %v; want at most 0755", info.Mode(), err)
+	}
+}
+
+func TestTimeIsLocalAndNow(t *testing.T) {
+	var console writes
+	l := &Logger{console: &console}
+	before := time.Now().Truncate(time.Second)
+	l.Info("x")
+	got, err := time.ParseInLocation("[info] 2006/01/02 15:04:05 x\n", console[0], time.Local)
+	if err != nil || got.Before(before) || got.After(time.Now()) {
+		t.Errorf("%q: %v, %v; want now in local time", console[0], got, err)
+	}
+}
+
+func TestFilesAndConsoleAreOptional(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "one.log")
+	l := open(t, Options{AccessLog: path})
+	l.Info("a")
+	l.Error("nowhere")
+	check(t, "access log", read(t, path), "[info] "+stamp+"a\n")
+
+	var console writes
+	l = open(t, Options{Console: &console})
+	l.Info("a")
+	l.Error("b")
+	if want := (writes{"[info] " + stamp + "a\n", "[error] " + stamp + "b\n"}); !slices.Equal(console, want) {
+		t.Errorf("console: %q, want %q", console, want)
+	}
+	if err := l.Reopen(); err != nil {
+		t.Errorf("Reopen without files: %v", err)
+	}
+}
+
+func TestZeroValueDiscards(t *testing.T) {
+	var l Logger
+	l.Info("a")
+	l.Error("b")
+	if err := errors.Join(l.Reopen(), l.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSamePathIsOneFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	l := open(t, Options{AccessLog: "both.log", ErrorLog: "./x/../both.log"})
+	if l.access != l.errors {
+		t.Error("the file is open twice")
+	}
+	l.Info("a")
+	l.Error("b")
+	check(t, "log", read(t, "both.log"), "[info] "+stamp+"a\n[error] "+stamp+"b\n")
+}
+
+func TestOpenNamesTheFileThatFails(t *testing.T) {
+	dir := t.TempDir()
+	for _, o := range []Options{
+		{AccessLog: dir},
+		{ErrorLog: dir},
+		{AccessLog: filepath.Join(dir, "fine"), ErrorLog: dir},
+		{ErrorLog: filepath.Join(dir, "fine", "x")}, // fine is a file by now
+	} {
+		l, err := Open(o)
+		var at *fs.PathError
+		if l != nil || !errors.As(err, &at) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%+v: %v, %v; want an error with the path", o, l, err)
+		}
+	}
+	if _, err := Open(Options{ErrorLog: dir}); !strings.HasPrefix(err.Error(), "error log: ") {
+		t.Errorf("%v: want the log named", err)
+	}
+}
+
+func TestMessagesAreOneLine(t *testing.T) {
+	for message, want := range map[string]string{
+		"plain <&>'\"":           `plain <&>'"`,
+		"ünï €😀\u00a0":           "ünï €😀\u00a0",
+		"a\nb\r\n\tc":            `a\nb\r\n\tc`,
+		"\x00\x1b[31m\x7f":       `\x00\x1b[31m\x7f`,
+		"\xff\xc3(":              `\xff\xc3(`,
+		"\u0085\u2028\u2029":     `\u0085\u2028\u2029`,
+		"\ufffd":                 "\ufffd",
+		`App\Jobs\Close`:         `App\Jobs\Close`,
+		`C:\dir\`:                `C:\dir\`,
+		`C:\new \r \t \x \u`:     `C:\\new \\r \\t \\x \\u`,
+		`\\`:                     `\\\`,
+		"\\\n":                   `\\\n`,
+		"\\\xff \\\u2028":        `\\\xff \\\u2028`,
+		"\\é":                    "\\é",
+		"x\n[error] forged line": `x\n[error] forged line`,
+	} {
+		var console writes
+		l := open(t, Options{Console: &console})
+		l.Info(message)
+		check(t, fmt.Sprintf("%q", message), console[0], "[info] "+stamp+want+"\n")
+		check(t, "read back", unescape(t, want), message)
+	}
+}
+
+// unescape reads a message back from its line.
+func unescape(t *testing.T, line string) string {
+	t.Helper()
+	var message []byte
+	for line != "" {
+		var n, v int
+		switch {
+		case len(line) == 1 || line[0] != '\\' || !strings.ContainsRune(`nrtxu\`, rune(line[1])):
+			message, line = append(message, line[0]), line[1:]
+			continue
+		case line[1] == 'x':
+			n, _ = fmt.Sscanf(line[2:], "%2x", &v)
+			message, line = append(message, byte(v)), line[4:]
+		case line[1] == 'u':
+			n, _ = fmt.Sscanf(line[2:], "%4x", &v)
+			message, line = append(message, string(rune(v))...), line[6:]
+		default:
+			n = 1
+			message, line = append(message, strings.NewReplacer("n", "\n", "r", "\r", "t", "\t").Replace(line[1:2])...), line[2:]
+		}
+		if n != 1 {
+			t.Fatalf("bad escape before %q", line)
+		}
+	}
+	return string(message)
+}
+
+func FuzzLine(f *testing.F) {
+	for _, seed := range []string{"", "a\nb", `\n`, "\\\n", "\xff", `\\x41`, "\u2028\u0085", "[error]", "é\\é"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, message string) {
+		var text, object writes
+		open(t, Options{Console: &text}).Info(message)
+		line, ended := strings.CutSuffix(text[0], "\n")
+		if len(text) != 1 || !ended || strings.ContainsAny(line, "\n\r\v\f\u0085\u2028\u2029") {
+			t.Errorf("%q is not one line: %q", message, text)
+		}
+		check(t, "read back", unescape(t, strings.TrimPrefix(line, "[info] "+stamp)), message)
+
+		open(t, Options{Console: &object, JSON: true}).Info(message)
+		var got struct{ Message string }
+		err := json.Unmarshal([]byte(object[0]), &got)
+		if want := string([]rune(message)); err != nil || got.Message != want {
+			t.Errorf("JSON %q: %q, %v; want %q", object, got.Message, err, want)
+		}
+		if len(object) != 1 || strings.Count(object[0], "\n") != 1 || !strings.HasSuffix(object[0], "}\n") {
+			t.Errorf("%q is not one line: %q", message, object)
+		}
+	})
+}
+
+func TestJSON(t *testing.T) {
+	var console writes
+	l := open(t, Options{Console: &console, JSON: true})
+	l.Info("Topic: <a&b>, \"x\"\n\xff")
+	l.Error(`C:\new`)
+	want := writes{
+		`{"time":"2018-10-21T11:24:04.005+02:00","level":"info","message":"Topic: <a&b>, \"x\"\n\ufffd"}` + "\n",
+		`{"time":"2018-10-21T11:24:04.005+02:00","level":"error","message":"C:\\new"}` + "\n",
+	}
+	if !slices.Equal(console, want) {
+		t.Errorf("got %q\nwant %q", console, want)
+	}
+}
+
+func TestCloseLeavesTheConsole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.log")
+	var console writes
+	l := open(t, Options{AccessLog: path, ErrorLog: path, Console: &console})
+	l.Info("a")
+	if err := errors.Join(l.Close(), l.Close()); err != nil {
+		t.Errorf("Close twice: %v", err)
+	}
+	l.Info("b")
+	if err := l.Reopen(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("Reopen after Close: %v, want os.ErrClosed", err)
+	}
+	check(t, "log", read(t, path), "[info] "+stamp+"a\n")
+	if len(console) != 2 {
+		t.Errorf("console: %q, want both lines", console)
+	}
+}
+
+// rename moves a log away as logrotate does, where the system allows it for an
+// open file.
+func rename(t *testing.T, from, to string) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("an open log can't be renamed")
+	}
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReopenFollowsARename(t *testing.T) {
+	t.Chdir(t.TempDir())
+	l := open(t, Options{AccessLog: "a.log", ErrorLog: "e.log"})
+	l.Info("1")
+	rename(t, "a.log", "a.log.1")
+	l.Info("2")
+	t.Chdir("/") // the daemon may have gone to /
+	if err := l.Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	l.Info("3")
+	l.Error("4")
+	dir := filepath.Dir(l.access.path)
+	check(t, "old", read(t, filepath.Join(dir, "a.log.1")), "[info] "+stamp+"1\n[info] "+stamp+"2\n")
+	check(t, "new", read(t, filepath.Join(dir, "a.log")), "[info] "+stamp+"3\n")
+	check(t, "errors", read(t, filepath.Join(dir, "e.log")), "[error] "+stamp+"4\n")
+}
+
+func TestReopenThatFailsKeepsTheOldFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	l := open(t, Options{AccessLog: "a.log", ErrorLog: "e.log"})
+	rename(t, "a.log", "a.log.1")
+	rename(t, "e.log", "e.log.1")
+	if err := os.Mkdir("e.log", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var at *fs.PathError
+	if err := l.Reopen(); !errors.As(err, &at) || at.Path != l.errors.path {
+		t.Errorf("Reopen: %v, want an error that names e.log", err)
+	}
+	l.Info("1")
+	l.Error("2")
+	check(t, "old access log", read(t, "a.log.1"), "[info] "+stamp+"1\n")
+	check(t, "old error log", read(t, "e.log.1"), "[error] "+stamp+"2\n")
+}
+
+func TestReopenLosesNothing(t *testing.T) {
+	const writers, each, reopens = 8, 300, 30
+	t.Chdir(t.TempDir())
+	l := open(t, Options{AccessLog: "log", ErrorLog: "log", Console: &bytes.Buffer{}})
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := range each {
+				if i%2 == 0 {
+					l.Info(fmt.Sprintf("%d-%d", w, i))
+				} else {
+					l.Error(fmt.Sprintf("%d-%d", w, i))
+				}
+			}
+		})
+	}
+	for i := range reopens {
+		rename(t, "log", fmt.Sprintf("log.%d", i))
+		if err := l.Reopen(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wg.Wait()
+
+	var got, want []string
+	files, _ := filepath.Glob("log*")
+	if len(files) != reopens+1 {
+		t.Errorf("%d files, want %d", len(files), reopens+1)
+	}
+	for _, name := range files {
+		for line := range strings.Lines(read(t, name)) {
+			got = append(got, line)
+		}
+	}
+	for w := range writers {
+		for i := range each {
+			want = append(want, fmt.Sprintf("[%s] %s%d-%d\n", []string{"info", "error"}[i%2], stamp, w, i))
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%d lines found, want each of %d exactly once", len(got), len(want))
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	t.Chdir(t.TempDir())
+	l := open(t, Options{AccessLog: "log"})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() { l.Info("x") })
+		wg.Go(func() { l.Reopen() })
+	}
+	wg.Go(func() { l.Close() })
+	wg.Wait()
+}
+
+func TestALineOf30KBCostsNoAllocation(t *testing.T) {
+	l := open(t, Options{AccessLog: filepath.Join(t.TempDir(), "log")})
+	message := "IDs: [" + strings.Repeat("4b91d0a3c7e2f6580000000000005632,", 1000) + "]"
+	if n := testing.AllocsPerRun(20, func() { l.Info(message) }); n > 0 {
+		t.Errorf("%v allocations a line", n)
+	}
+	l.Info(strings.Repeat("x", maxKept+1))
+	l.Info("x")
+	if kept := l.format.buffer.Cap(); kept > maxKept {
+		t.Errorf("%d bytes kept after a huge line", kept)
+	}
+}
+
+func BenchmarkInfo(b *testing.B) {
+	message := "Job is ready, Topic: close_order, IDs: [" + strings.Repeat("4b91d0a3c7e2f6580000000000005632,", 1000) + "]"
+	for _, json := range []bool{false, true} {
+		b.Run(fmt.Sprintf("JSON=%v", json), func(b *testing.B) {
+			l, err := Open(Options{AccessLog: os.DevNull, JSON: json})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer l.Close()
+			b.SetBytes(int64(len(message)))
+			b.ReportAllocs()
+			for b.Loop() {
+				l.Info(message)
+			}
+		})
+	}
+}
