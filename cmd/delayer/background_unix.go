@@ -1,0 +1,147 @@
+//go:build !windows
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/sevlyar/go-daemon"
+	"golang.org/x/sys/unix"
+)
+
+// readyMark ends what a daemon in the background says to the one who starts it.
+const readyMark = 0
+
+// serveInBackground runs the daemon as a child in a session of its own. The
+// child is this program again, told so by the environment.
+//
+// Its stdout and stderr are a pipe to the parent until it is ready, which it
+// says with the ready mark. The parent prints what came before it and ends with 0;
+// when the pipe ends without a mark it ends as the child did.
+func serveInBackground(o options, stdout, stderr io.Writer) error {
+	context := &daemon.Context{Args: []string{os.Args[0], "-d"}}
+	if o.configuration != "" {
+		path, err := filepath.Abs(o.configuration)
+		if err != nil {
+			return fail(exitUsage, err)
+		}
+		context.Args = append(context.Args, "-c", path)
+	}
+	if !daemon.WasReborn() {
+		return launch(context, stdout, stderr)
+	}
+	if _, err := context.Reborn(); err != nil {
+		return fail(exitFailed, fmt.Errorf("-d: %w", err))
+	}
+	os.Unsetenv(daemon.MARK_NAME) // or a delayer started by this one would take itself for a child
+	return serve(o, mode{hangUp: true, ready: detach, reopened: recordCrashes}, os.Stdout)
+}
+
+// launch starts the child and waits until it is ready or has ended. A signal
+// (ctrl-C, a closed terminal) becomes a stop of the child: nothing that was not
+// reported as started is left running.
+func launch(context *daemon.Context, stdout, stderr io.Writer) error {
+	signals := notify(false)
+	defer signals.close()
+	child, output, err := start(context)
+	if err != nil {
+		return fail(exitFailed, fmt.Errorf("-d: %w", err))
+	}
+	interrupted := false
+	said, ended := make(chan starting, 1), make(chan error, 1)
+	go func() { said <- readStarting(output) }()
+	for {
+		select {
+		case <-signals.stop:
+			interrupted = true
+			child.Signal(syscall.SIGTERM)
+		case s := <-said:
+			if s.ready && !interrupted {
+				stdout.Write(s.text)
+				return nil
+			}
+			if !s.ready {
+				stderr.Write(s.text)
+			}
+			go func() { ended <- waitFor(child, interrupted) }()
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
+func start(context *daemon.Context) (child *os.Process, output *os.File, err error) {
+	output, input, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	context.SetLogFile(input) // which Reborn closes, so that the child alone has it
+	child, err = context.Reborn()
+	return child, output, err
+}
+
+// starting is what a child said until it was ready or ended.
+type starting struct {
+	text  []byte
+	ready bool
+}
+
+func readStarting(output io.Reader) starting {
+	text, err := bufio.NewReader(output).ReadBytes(readyMark)
+	return starting{bytes.TrimSuffix(text, []byte{readyMark}), err == nil}
+}
+
+// waitFor waits for the end of a child that is not to go on, and says how it
+// ended where the child has not said it itself.
+func waitFor(child *os.Process, interrupted bool) error {
+	state, err := child.Wait()
+	switch {
+	case err != nil:
+		return fail(exitFailed, fmt.Errorf("-d: %w", err))
+	case interrupted:
+		return fail(exitFailed, errors.New("interrupted: the service is stopped again"))
+	case state.ExitCode() <= 0: // ended by a signal
+		return fail(exitFailed, fmt.Errorf("the service ended before it was ready: %s", state))
+	}
+	return fail(state.ExitCode(), nil)
+}
+
+// detach tells the parent that the service is ready, and lets go of all that it
+// was started with: the pipe and the current directory.
+func detach(errorLog string) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	if err := recordCrashes(errorLog); err != nil {
+		return err
+	}
+	if _, err := os.Stdout.Write([]byte{readyMark}); err != nil {
+		return fmt.Errorf("whoever started the service has gone: %w", err)
+	}
+	os.Chdir("/") // a file system that is in use can't be unmounted
+	return errors.Join(unix.Dup2(int(null.Fd()), 1), unix.Dup2(int(null.Fd()), 2))
+}
+
+// recordCrashes lets the trace of a crash go to the error log as well: to the
+// file that has its name now.
+func recordCrashes(errorLog string) error {
+	if errorLog == "" {
+		return nil
+	}
+	f, err := os.OpenFile(errorLog, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return debug.SetCrashOutput(f, debug.CrashOptions{})
+}

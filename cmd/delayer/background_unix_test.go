@@ -1,0 +1,164 @@
+//go:build !windows
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// -d returns when the daemon is ready, having printed what the foreground prints.
+// A relative path counts from where the command was given, though the daemon leaves.
+func TestBackground(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, nobody(t))
+			dir, conf := filepath.Dir(s.dir), filepath.Join(filepath.Base(s.dir), "delayer.conf")
+			p := startBinary(t, dir, environment(t), "-d", "-c", conf)
+			code, pid := p.wait(), read(t, s.pid)
+			if code != 0 || pid == strconv.Itoa(p.pid()) {
+				t.Errorf("exit code %d, daemon's PID %s, command's PID %d", code, pid, p.pid())
+			}
+			matches(t, "stdout", p.stdout.String(), regexp.QuoteMeta(bannerStart)+infoLine(started+pid))
+			matches(t, "stderr", p.stderr.String(), "")
+			detached(t, pid)
+			stopDaemon(t, s, signal)
+			matches(t, "access log", read(t, s.access), infoLine(started+pid)+infoLine(stopped+pid))
+		})
+	}
+}
+
+// detached checks where the system shows it that the daemon keeps nothing of what
+// it was started with.
+func detached(tb testing.TB, pid string) {
+	if !exists("/proc/self/fd/1") {
+		return
+	}
+	for link, want := range map[string]string{"cwd": "/", "fd/0": os.DevNull, "fd/1": os.DevNull, "fd/2": os.DevNull} {
+		eventually(tb, link+" of the daemon is "+want, func() bool {
+			got, err := os.Readlink(filepath.Join("/proc", pid, link))
+			return err == nil && got == want
+		})
+	}
+}
+
+// Relative paths in a searched file count from where the command was given too,
+// even for logs that are opened again much later.
+func TestBackgroundWithRelativePaths(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nobody(t))
+	s.change(t, s.dir, ".")
+	s.change(t, s.dir, ".")
+	s.change(t, s.dir, ".")
+	if r := runBinary(t, s.dir, environment(t), "--daemon"); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	pid, _ := strconv.Atoi(read(t, s.pid))
+	rotate(t, s, pid)
+	stopDaemon(t, s, syscall.SIGTERM)
+	matches(t, "access log", read(t, s.access), infoLine(stopped+strconv.Itoa(pid)))
+}
+
+// Ctrl-C while the daemon starts, for Redis does not answer, leaves none behind.
+func TestInterruptedBackground(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			mute := newMute(t)
+			s := newSite(t, mute.addr)
+			p := startBinary(t, s.dir, environment(t), "-d", "-c", s.conf)
+			mute.waitForConnection()
+			p.signal(signal)
+			code := p.wait()
+			if code != 1 || p.stdout.String() != "" || p.stderr.String() != "ERROR: interrupted: the service is stopped again\n" {
+				t.Errorf("exit code %d, stdout %q, stderr %q", code, p.stdout, p.stderr)
+			}
+			if exists(s.pid) {
+				t.Error("the pid file is left")
+			}
+		})
+	}
+}
+
+// A daemon whose starter was killed can't report, and does not go on unnoticed.
+func TestBackgroundWithoutParent(t *testing.T) {
+	t.Parallel()
+	mute := newMute(t)
+	s := newSite(t, mute.addr)
+	p := startBinary(t, s.dir, environment(t), "-d", "-c", s.conf)
+	mute.waitForConnection()
+	p.signal(syscall.SIGKILL)
+	p.wait()
+	close(mute.hangUp)
+	eventually(t, "the daemon has ended", func() bool { return !exists(s.pid) })
+	if log := read(t, s.errors); !strings.Contains(log, "whoever started the service has gone") {
+		t.Errorf("error log: %q", log)
+	}
+}
+
+func TestBackgroundKilledDuringStart(t *testing.T) {
+	t.Parallel()
+	mute := newMute(t)
+	s := newSite(t, mute.addr)
+	p := startBinary(t, s.dir, environment(t), "-d", "-c", s.conf)
+	mute.waitForConnection()
+	pid, err := strconv.Atoi(read(t, s.pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
+	if code := p.wait(); code != 1 || p.stderr.String() != "ERROR: the service ended before it was ready: signal: killed\n" {
+		t.Errorf("exit code %d, stderr %q", code, p.stderr)
+	}
+}
+
+func TestRacingBackgroundStarts(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nobody(t))
+	for range 3 {
+		var racers []*process
+		for range 3 {
+			racers = append(racers, startBinary(t, s.dir, environment(t), "-d", "-c", s.conf))
+		}
+		winners := 0
+		for _, p := range racers {
+			code, pid := p.wait(), read(t, s.pid)
+			switch {
+			case code == 0 && strings.Contains(p.stdout.String(), started+pid):
+				winners++
+			case code != 1 || p.stderr.String() != fmt.Sprintf("ERROR: Service is being executed, PID: %s\n", pid):
+				t.Errorf("exit code %d, PID %s, %s%s", code, pid, p.stdout, p.stderr)
+			}
+		}
+		if winners != 1 {
+			t.Errorf("%d winners", winners)
+		}
+		stopDaemon(t, s, syscall.SIGTERM)
+	}
+}
+
+// The trace of a crash, which has no console to go to, is in the error log, also
+// after a rotation.
+func TestCrashTrace(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nobody(t))
+	if r := runBinary(t, s.dir, environment(t), "-d", "-c", s.conf); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	pid, _ := strconv.Atoi(read(t, s.pid))
+	// A log is there a moment before traces are led to it, but when the second
+	// is there, they are led to the first.
+	rotate(t, s, pid)
+	rotate(t, s, pid)
+	syscall.Kill(pid, syscall.SIGABRT)
+	eventually(t, "the trace is in the error log", func() bool {
+		return strings.Contains(read(t, s.errors)+read(t, s.errors+".1"), "SIGABRT")
+	})
+}

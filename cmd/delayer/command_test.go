@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+func TestExitCodes(t *testing.T) {
+	interrupted, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, test := range []struct {
+		ctx  context.Context
+		err  error
+		code int
+		said string
+	}{
+		{context.Background(), nil, 0, ""},
+		{context.Background(), fmt.Errorf("pop: %w", client.ErrEmpty), 1, "pop: "},
+		{context.Background(), fmt.Errorf("get: %w", client.ErrNotFound), 1, "get: "},
+		{context.Background(), fmt.Errorf("push: %w", client.ErrInvalid), 2, "ERROR: push: "},
+		{context.Background(), errors.New("connection refused"), 3, "ERROR: connection refused\n"},
+		{context.Background(), fail(2, errors.New("delay: want seconds")), 2, "ERROR: delay: want seconds\n"},
+		{context.Background(), context.DeadlineExceeded, 3, "ERROR: context deadline exceeded\n"},
+		{interrupted, fmt.Errorf("bpop: %w", context.Canceled), 130, ""},
+		{interrupted, errors.New("connection refused"), 3, "ERROR: connection refused\n"},
+	} {
+		var stderr strings.Builder
+		code := report(exitCode(test.ctx, test.err), &stderr)
+		if code != test.code || !strings.HasPrefix(stderr.String(), test.said) || (test.said == "") != (stderr.String() == "") {
+			t.Errorf("%v: exit code %d, %q", test.err, code, stderr.String())
+		}
+	}
+}
+
+// Commands need no file, and heed the one of -c wherever it stands.
+func TestCommandConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/bad.conf", "[redis]\nport = none\n")
+	for _, args := range [][]string{
+		{"-c", "bad.conf", "pop", "topic"},
+		{"pop", "-c", "bad.conf", "topic"},
+		{"pop", "topic", "-c", "bad.conf"},
+	} {
+		if r := runBinary(t, dir, environment(t), args...); r.code != 2 || r.stdout != "" || !strings.HasPrefix(r.stderr, "bad.conf:2: ") {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+	if r := runBinary(t, dir, environment(t, "DELAYER_REDIS_PORT=none"), "pop", "topic"); r.code != 2 || !strings.HasPrefix(r.stderr, "DELAYER_REDIS_PORT: ") {
+		t.Errorf("environment: %+v", r)
+	}
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"encoding/json"
+	"os/exec"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// shell runs commands as a user does, on a private Redis.
+type shell struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+func newShell(t *testing.T) (shell, redis.Conn) {
+	r := redistest.Start(t)
+	_, port, _ := strings.Cut(r.Addr, ":")
+	conn := r.Pool().Get()
+	t.Cleanup(func() { conn.Close() })
+	return shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_PORT="+port)}, conn
+}
+
+// expect runs a command and compares all that it does.
+func (s shell) expect(code int, stdout, stderr string, args ...string) {
+	s.t.Helper()
+	r := runBinary(s.t, s.dir, s.env, args...)
+	if r.code != code || r.stdout != stdout || r.stderr != stderr {
+		s.t.Errorf("delayer %q:\n got %d, %q, %q\nwant %d, %q, %q", args, r.code, r.stdout, r.stderr, code, stdout, stderr)
+	}
+}
+
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	s, conn := newShell(t)
+	s.expect(0, "order-1\n", "", "push", "close_order", "0", `{"order":1}`, "--id", "order-1")
+	s.expect(0, `{"id":"order-2"}`+"\n", "", "push", "--json", "--id=order-2", "close_order", "0", "<b>\n")
+	s.expect(0, `{"id":"order-3"}`+"\n", "", "push", "close_order", "30m", "later", "--id", "order-3", "--json")
+	s.expect(0, "order-4\n", "", "push", "close_order", "0", "\xff", "--id", "order-4")
+	s.expect(0, "order-5\n", "", "push", "--id", "order-5", "--", "close_order", "0", "-5")
+
+	s.expect(0, `{"order":1}`+"\n", "", "pop", "close_order")
+	s.expect(0, `{"body":"<b>\n","id":"order-2","topic":"close_order"}`+"\n", "", "pop", "--json", "close_order")
+	s.expect(0, `{"body_base64":"/w==","id":"order-4","topic":"close_order"}`+"\n", "", "bpop", "close_order", "--json")
+	s.expect(0, "-5\n", "", "bpop", "close_order", "10")
+	s.expect(1, "", `pop "close_order": no job is ready`+"\n", "pop", "close_order")
+	s.expect(1, "", `bpop "close_order": no job is ready`+"\n", "bpop", "close_order", "10ms")
+
+	s.expect(0, "removed order-3\n", "", "remove", "order-3")
+	s.expect(1, "", `remove "order-3": no such job`+"\n", "remove", "order-3")
+	s.expect(1, "", `get "order-3": no such job`+"\n", "get", "order-3")
+	redistest.Expect(t, conn, "delayer:", redistest.State{})
+}
+
+func TestGetCommand(t *testing.T) {
+	t.Parallel()
+	s, conn := newShell(t)
+	const due = 1900000000.125
+	for _, args := range [][]any{
+		{"HSET", "delayer:job_bucket:w", "topic", "t", "body", "waits"},
+		{"ZADD", "delayer:job_pool", due, "w"},
+		{"HSET", "delayer:job_bucket:r", "topic", "t", "body", "is ready"},
+		{"LPUSH", "delayer:ready_queue:t", "r"},
+		{"EXPIRE", "delayer:job_bucket:r", 3600},
+	} {
+		if _, err := conn.Do(args[0].(string), args[1:]...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := redistest.Read(t, conn, "delayer:")
+	at := time.UnixMilli(due * 1000)
+	s.expect(0, "id:    w\ntopic: t\nstate: waiting, due "+at.Format("2006/01/02 15:04:05.000")+"\nkept:  for ever\nbody:  waits\n", "", "get", "w")
+	s.expect(0, `{"body":"waits","due":"`+at.UTC().Format(time.RFC3339Nano)+`","id":"w","state":"waiting","topic":"t"}`+"\n", "", "get", "w", "--json")
+
+	r := runBinary(t, s.dir, s.env, "get", "--json", "r")
+	var job struct {
+		Body, ID, State, Topic string
+		TTL                    float64 `json:"ttl_seconds"`
+	}
+	if err := json.Unmarshal([]byte(r.stdout), &job); err != nil || job.Body != "is ready" || job.State != "ready" || job.TTL <= 0 || job.TTL > 3600 {
+		t.Errorf("get r: %+v, %v", r, err)
+	}
+	if after := redistest.Read(t, conn, "delayer:"); !reflect.DeepEqual(before, after) {
+		t.Errorf("get changed %+v to %+v", before, after)
+	}
+}
+
+func TestPushReadsStandardInput(t *testing.T) {
+	t.Parallel()
+	s, _ := newShell(t)
+	cmd := exec.Command(binary, "push", "t", "0", "-", "--id", "1")
+	cmd.Env, cmd.Dir, cmd.Stdin = s.env, s.dir, strings.NewReader("from\nstdin")
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "1\n" {
+		t.Fatalf("%q, %v", out, err)
+	}
+	s.expect(0, "from\nstdin\n", "", "pop", "t")
+}
+
+func TestCommandsRefuseBadInput(t *testing.T) {
+	t.Parallel()
+	s, conn := newShell(t)
+	const want = ": want seconds, or a number with ms, s, m, h or d, from 0 to 100 years\n"
+	for _, delay := range []string{"soon", "", "1y", "101y", "36501d", "1e30", "NaN", "Inf", "1d1d"} {
+		s.expect(2, "", `ERROR: DELAY "`+delay+`"`+want, "push", "t", delay, "b")
+	}
+	s.expect(2, "", `ERROR: DELAY "-1"`+want, "push", "--", "t", "-1", "b")
+	s.expect(2, "", `ERROR: TIMEOUT "x"`+want, "bpop", "t", "x")
+	s.expect(2, "", `ERROR: push "": invalid topic: it is empty`+"\n", "push", "", "1", "b")
+	s.expect(2, "", `ERROR: push "": invalid body: it is empty`+"\n", "push", "t", "1", "")
+	s.expect(2, "", `ERROR: remove "": invalid id: it is empty`+"\n", "remove", "")
+	redistest.Expect(t, conn, "delayer:", redistest.State{})
+}
+
+func TestParseDuration(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"0":     0,
+		"1800":  30 * time.Minute,
+		"0.25":  250 * time.Millisecond,
+		"1e3":   1000 * time.Second,
+		"30m":   30 * time.Minute,
+		"1h30m": 90 * time.Minute,
+		"20ms":  20 * time.Millisecond,
+		"5d":    5 * 24 * time.Hour,
+		"1.5d":  36 * time.Hour,
+	} {
+		if got, err := parseDuration("DELAY", text); got != want || err != nil {
+			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
+		}
+	}
+}
+
+func TestCommandsWithoutRedis(t *testing.T) {
+	t.Parallel()
+	s := shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_PORT=1")}
+	r := runBinary(t, s.dir, s.env, "pop", "t")
+	if r.code != 3 || r.stdout != "" || !strings.HasPrefix(r.stderr, `ERROR: pop "t": `) || !strings.Contains(r.stderr, "127.0.0.1:1") {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/config"
+)
+
+// configuration is what was loaded, and where it came from.
+type configuration struct {
+	config   config.Config
+	searched string // the file that a search found; empty: -c named it, or there is none
+}
+
+// findConfiguration loads the file of -c, or the first that a search finds. Where
+// there is none, the daemon gives up; a command, and --dev, take the defaults
+// and the environment.
+func findConfiguration(o options) (configuration, error) {
+	path, searched := o.configuration, ""
+	if path == "" {
+		var tried []string
+		path, tried = config.Search()
+		searched = path
+		if path == "" && o.command == nil && !o.dev {
+			return configuration{}, fail(exitUsage, fmt.Errorf("no configuration file found (looked for %s): name one with -c FILENAME, or try Delayer out with --dev",
+				strings.Join(tried, ", ")))
+		}
+	}
+	load := func() (config.Config, error) { return config.Load(path) }
+	if path == "" {
+		load = config.FromEnvironment
+	}
+	c, err := load()
+	if err != nil {
+		return configuration{}, fail(exitUsage, err)
+	}
+	return configuration{c, searched}, nil
+}
+
+// poolOptions are the [redis] section as the client package takes it, which has
+// another way to say "none" and "no limit" than the file's 0.
+func poolOptions(r config.Redis) (client.PoolOptions, error) {
+	encryption, err := tlsConfig(r)
+	return client.PoolOptions{
+		Addr:            r.Addr(),
+		Username:        r.Username,
+		Password:        r.Password,
+		Database:        r.Database,
+		TLS:             encryption,
+		ConnectTimeout:  r.ConnectTimeout,
+		ReadTimeout:     r.ReadTimeout,
+		WriteTimeout:    r.WriteTimeout,
+		MaxActive:       noneIfZero(r.MaxActive),
+		MaxIdle:         noneIfZero(r.MaxIdle),
+		IdleTimeout:     noneIfZero(r.IdleTimeout),
+		MaxConnLifetime: r.ConnMaxLifetime,
+	}, err
+}
+
+func noneIfZero[N ~int | ~int64](n N) N {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+// tlsConfig is nil without TLS. Its errors name the key of the file that is wrong.
+func tlsConfig(r config.Redis) (*tls.Config, error) {
+	if !r.TLS {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: r.TLSSkipVerify}
+	if r.TLSCA != "" {
+		pem, err := os.ReadFile(r.TLSCA)
+		if err != nil {
+			return nil, fmt.Errorf("redis.tls_ca: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("redis.tls_ca: %s: want certificates in PEM format", r.TLSCA)
+		}
+	}
+	if r.TLSCert != "" {
+		pair, err := keyPair(r.TLSCert, r.TLSKey)
+		if err != nil {
+			return nil, err
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+func keyPair(certFile, keyFile string) (tls.Certificate, error) {
+	cert, err := os.ReadFile(certFile)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("redis.tls_cert: %w", err)
+	}
+	key, err := os.ReadFile(keyFile)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("redis.tls_key: %w", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("redis.tls_cert, redis.tls_key: %s, %s: %w", certFile, keyFile, err)
+	}
+	return pair, nil
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/config"
+)
+
+// The file says "none" and "no limit" with 0, the client package with a negative
+// number; its own 0 would be a default.
+func TestPoolOptions(t *testing.T) {
+	r := config.Redis{
+		Host: "example.org", Port: 6380, Username: "u", Password: "p", Database: 3,
+		MaxActive: 20, MaxIdle: 2, IdleTimeout: time.Hour, ConnMaxLifetime: time.Minute,
+		ConnectTimeout: 1, ReadTimeout: 2, WriteTimeout: 3,
+	}
+	want := client.PoolOptions{
+		Addr: "example.org:6380", Username: "u", Password: "p", Database: 3,
+		MaxActive: 20, MaxIdle: 2, IdleTimeout: time.Hour, MaxConnLifetime: time.Minute,
+		ConnectTimeout: 1, ReadTimeout: 2, WriteTimeout: 3,
+	}
+	if got, err := poolOptions(r); err != nil || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	r.MaxActive, r.MaxIdle, r.IdleTimeout, r.ConnMaxLifetime = 0, 0, 0, 0
+	want.MaxActive, want.MaxIdle, want.IdleTimeout, want.MaxConnLifetime = -1, -1, -1, 0
+	if got, err := poolOptions(r); err != nil || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+func TestTLSConfig(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	writeCertificate(t, cert, key)
+	if c, err := tlsConfig(config.Redis{TLSCA: "unused"}); c != nil || err != nil {
+		t.Errorf("without TLS: %v, %v", c, err)
+	}
+	c, err := tlsConfig(config.Redis{TLS: true, TLSCA: cert, TLSCert: cert, TLSKey: key})
+	if err != nil || c.RootCAs == nil || len(c.Certificates) != 1 || c.InsecureSkipVerify {
+		t.Errorf("all files: %+v, %v", c, err)
+	}
+	c, err = tlsConfig(config.Redis{TLS: true, TLSSkipVerify: true})
+	if err != nil || c.RootCAs != nil || len(c.Certificates) != 0 || !c.InsecureSkipVerify {
+		t.Errorf("no files: %+v, %v", c, err)
+	}
+}
+
+// An error names the key of the file that is wrong.
+func TestTLSConfigErrors(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	writeCertificate(t, cert, key)
+	missing, text := filepath.Join(dir, "missing.pem"), filepath.Join(dir, "text.pem")
+	if err := os.WriteFile(text, []byte("no PEM"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		ca, cert, key string
+		keys, file    string
+		missing       bool
+	}{
+		{missing, "", "", "redis.tls_ca: ", missing, true},
+		{text, "", "", "redis.tls_ca: ", text, false},
+		{key, "", "", "redis.tls_ca: ", key, false},
+		{"", missing, key, "redis.tls_cert: ", missing, true},
+		{"", cert, missing, "redis.tls_key: ", missing, true},
+		{"", text, key, "redis.tls_cert, redis.tls_key: ", text, false},
+		{"", cert, cert, "redis.tls_cert, redis.tls_key: ", cert, false},
+	} {
+		_, err := poolOptions(config.Redis{TLS: true, TLSCA: test.ca, TLSCert: test.cert, TLSKey: test.key})
+		if err == nil || !strings.HasPrefix(err.Error(), test.keys) || !strings.Contains(err.Error(), test.file) || errors.Is(err, fs.ErrNotExist) != test.missing {
+			t.Errorf("%+v: %v", test, err)
+		}
+	}
+}
+
+// writeCertificate writes a certificate for localhost that is its own authority.
+func writeCertificate(tb testing.TB, certFile, keyFile string) {
+	tb.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: "delayer test"},
+		DNSNames:              []string{"localhost"},
+		NotBefore:             time.Now().Add(-time.Hour),
+		NotAfter:              time.Now().Add(time.Hour),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	keyBytes, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for path, block := range map[string]*pem.Block{
+		certFile: {Type: "CERTIFICATE", Bytes: cert},
+		keyFile:  {Type: "PRIVATE KEY", Bytes: keyBytes},
+	} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,443 @@
+//go:build !windows
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+const (
+	started = "Service started successfully, PID: "
+	stopped = "Service stopped successfully, PID: "
+)
+
+const bannerStart = "    ____       __\n" +
+	"   / __ \\___  / /___ ___  _____  _____\n" +
+	"  / / / / _ \\/ / __ `/ / / / _ \\/ ___/\n" +
+	" / /_/ /  __/ / /_/ / /_/ /  __/ /\n" +
+	"/_____/\\___/_/\\__,_/\\__, /\\___/_/\n" +
+	"                   /____/\n" +
+	"Service:\t\tdelayer\n" +
+	"Version:\t\t1.1.0-dev\n"
+
+// infoLine matches one line of the access log.
+func infoLine(message string) string {
+	return `\[info\] \d{4}/\d\d/\d\d \d\d:\d\d:\d\d ` + regexp.QuoteMeta(message) + `\n`
+}
+
+func matches(tb testing.TB, name, got, pattern string) {
+	tb.Helper()
+	if !regexp.MustCompile(`\A(?s:` + pattern + `)\z`).MatchString(got) {
+		tb.Errorf("%s is %q, want %s", name, got, pattern)
+	}
+}
+
+// signal sends a signal to a program that was started.
+func (p *process) signal(s syscall.Signal) {
+	p.tb.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.tb.Fatal(err)
+	}
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+func TestStartAndStop(t *testing.T) {
+	redisServer := redistest.Start(t)
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, redisServer.Addr)
+			p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+			p.expect(p.stdout, started)
+			if got := read(t, s.pid); got != strconv.Itoa(p.pid()) {
+				t.Errorf("pid file: %q, want %d", got, p.pid())
+			}
+			p.signal(signal)
+			if code := p.wait(); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			if exists(s.pid) {
+				t.Error("the pid file is still there")
+			}
+			lines := infoLine(started+strconv.Itoa(p.pid())) + infoLine(stopped+strconv.Itoa(p.pid()))
+			matches(t, "access log", read(t, s.access), lines)
+			matches(t, "stdout", p.stdout.String(), regexp.QuoteMeta(bannerStart)+lines)
+			matches(t, "error log", read(t, s.errors), "")
+			matches(t, "stderr", p.stderr.String(), "")
+		})
+	}
+}
+
+// A Redis that is away or does not answer at the start is waited for.
+func TestStartWithoutRedis(t *testing.T) {
+	for name, addr := range map[string]string{"away": nobody(t), "mute": newMute(t).addr} {
+		for _, mode := range modes {
+			t.Run(name+strings.Join(mode, ""), func(t *testing.T) {
+				t.Parallel()
+				s := newSite(t, addr, "read_timeout = 100")
+				p := startBinary(t, s.dir, environment(t), append(mode, "-c", s.conf)...)
+				p.expect(p.stdout, started)
+				stopDaemon(t, s, syscall.SIGTERM)
+				if code := p.wait(); code != 0 {
+					t.Errorf("exit code %d", code)
+				}
+			})
+		}
+	}
+}
+
+// A file that was searched for is named; one that -c names is not.
+func TestSearchedConfiguration(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nobody(t))
+	for _, args := range [][]string{nil, {"-d"}} {
+		p := startBinary(t, s.dir, environment(t), args...)
+		p.expect(p.stdout, started)
+		if !strings.HasPrefix(p.stdout.String(), bannerStart+"Configuration:\tdelayer.conf\n[info] ") {
+			t.Errorf("%v: %s", args, p.stdout)
+		}
+		stopDaemon(t, s, syscall.SIGTERM)
+	}
+}
+
+func TestNoConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	for _, args := range [][]string{nil, {"-d"}} {
+		r := runBinary(t, dir, environment(t), args...)
+		if r.code != 2 || r.stdout != "" || !strings.HasPrefix(r.stderr, "ERROR: no configuration file found (looked for delayer.conf, ") ||
+			!strings.HasSuffix(r.stderr, ", /etc/delayer.conf): name one with -c FILENAME, or try Delayer out with --dev\n") {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("made %v", left)
+	}
+}
+
+// JSON on stdout is not spoilt by a banner.
+func TestJSONLog(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nobody(t))
+	s.change(t, "[redis]", "log_format = json\n[redis]")
+	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	p.expect(p.stdout, started)
+	if !strings.HasPrefix(p.stdout.String(), `{"time":`) {
+		t.Error(p.stdout)
+	}
+}
+
+// modes are the ways to start the daemon, which look the same to who starts it.
+var modes = [][]string{{}, {"-d"}}
+
+// A start that fails says why in one line on stderr for each reason, and leaves
+// nothing behind that was not there.
+func TestFailingStart(t *testing.T) {
+	withPassword := redistest.Start(t, "--requirepass", "right")
+	for _, test := range []struct {
+		name   string
+		change func(tb testing.TB, s *site)
+		stderr string // pattern; SITE stands for the site's folder
+		code   int
+		logs   bool // the logs have been opened
+	}{
+		{"bad configuration", func(tb testing.TB, s *site) {
+			s.change(tb, "timer_interval = 10", "timer_interval = 0\nmax_idle = 1")
+		}, `SITE/delayer.conf:3: [^\n]*timer_interval[^\n]*\nSITE/delayer.conf:4: [^\n]*max_idle[^\n]*\n`, 2, false},
+		{"missing configuration", func(tb testing.TB, s *site) {
+			s.conf = filepath.Join(s.dir, "other.conf")
+		}, `SITE/other.conf: no such file or directory\n`, 2, false},
+		{"bad certificate", func(tb testing.TB, s *site) {
+			s.change(tb, "[redis]", "[redis]\ntls = true\ntls_ca = "+s.conf)
+		}, `ERROR: redis.tls_ca: SITE/delayer.conf: [^\n]*PEM[^\n]*\n`, 2, false},
+		{"no folder for the pid file", func(tb testing.TB, s *site) {
+			s.change(tb, s.pid, filepath.Join(s.conf, "delayer.pid"))
+		}, `ERROR: delayer.pid: [^\n]*SITE/delayer.conf[^\n]*\n`, 1, false},
+		{"no folder for the access log", func(tb testing.TB, s *site) {
+			s.change(tb, s.access, filepath.Join(s.conf, "access.log"))
+		}, `ERROR: [^\n]*access[^\n]*SITE/delayer.conf[^\n]*\n`, 1, false},
+		{"no folder for the error log", func(tb testing.TB, s *site) {
+			s.change(tb, s.errors, filepath.Join(s.conf, "error.log"))
+		}, `ERROR: [^\n]*error[^\n]*SITE/delayer.conf[^\n]*\n`, 1, false},
+		{"wrong password", func(tb testing.TB, s *site) {
+			s.change(tb, "[redis]", "[redis]\npassword = wrong")
+		}, `ERROR: redis on 127\.0\.0\.1:\d+: [^\n]*WRONGPASS[^\n]*\n`, 1, true},
+		{"no password", func(tb testing.TB, s *site) {
+		}, `ERROR: redis on 127\.0\.0\.1:\d+: [^\n]*NOAUTH[^\n]*\n`, 1, true},
+	} {
+		for _, mode := range modes {
+			t.Run(test.name+strings.Join(mode, ""), func(t *testing.T) {
+				t.Parallel()
+				s := newSite(t, withPassword.Addr)
+				test.change(t, &s)
+				r := runBinary(t, t.TempDir(), environment(t), append(mode, "-c", s.conf)...)
+				matches(t, "stderr", r.stderr, strings.ReplaceAll(test.stderr, "SITE", regexp.QuoteMeta(s.dir)))
+				if r.stdout != "" || r.code != test.code {
+					t.Errorf("exit code %d, stdout %q", r.code, r.stdout)
+				}
+				if exists(s.pid) {
+					t.Error("a pid file is left")
+				}
+				if !test.logs {
+					return
+				}
+				if log, said := read(t, s.errors), strings.TrimPrefix(r.stderr, "ERROR: "); !strings.HasSuffix(log, said) {
+					t.Errorf("error log %q, stderr %q", log, r.stderr)
+				}
+			})
+		}
+	}
+}
+
+func TestSecondInstance(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nobody(t))
+	first := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	first.expect(first.stdout, started)
+	want := result{stderr: fmt.Sprintf("ERROR: Service is being executed, PID: %d\n", first.pid()), code: 1}
+	for range 2 {
+		for _, mode := range modes {
+			if r := runBinary(t, s.dir, environment(t), append(mode, "-c", s.conf)...); r != want {
+				t.Errorf("%v: %+v", mode, r)
+			}
+			if got := read(t, s.pid); got != strconv.Itoa(first.pid()) {
+				t.Errorf("pid file: %q, want %d", got, first.pid())
+			}
+		}
+	}
+}
+
+func TestSeveralInstancesWithoutPIDFile(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nobody(t))
+	s.change(t, "pid = "+s.pid, "pid =")
+	for range 2 {
+		p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+		p.expect(p.stdout, started)
+	}
+}
+
+// Of several that start at the same time, over what a crash has left, one wins,
+// and the others say its ID.
+func TestRacingStarts(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nobody(t))
+	for range 5 {
+		write(t, s.pid, "99999999")
+		var racers []*process
+		for range 3 {
+			racers = append(racers, startBinary(t, s.dir, environment(t), "-c", s.conf))
+		}
+		var winner *process
+		for _, p := range racers {
+			select {
+			case <-p.stdout.holds(started):
+				if winner != nil {
+					t.Fatalf("%d and %d both run", winner.pid(), p.pid())
+				}
+				winner = p
+			case <-p.exited:
+			case <-time.After(patience):
+				t.Fatalf("%d neither starts nor ends", p.pid())
+			}
+		}
+		if winner == nil {
+			t.Fatal("nobody won")
+		}
+		for _, p := range racers {
+			want := fmt.Sprintf("ERROR: Service is being executed, PID: %d\n", winner.pid())
+			if p != winner && (p.wait() != 1 || p.stderr.String() != want) {
+				t.Errorf("a loser: %v, %s", p.cmd.ProcessState, p.stderr)
+			}
+		}
+		winner.signal(syscall.SIGTERM)
+		if winner.wait() != 0 || exists(s.pid) {
+			t.Errorf("the winner: %v, pid file %v", winner.cmd.ProcessState, exists(s.pid))
+		}
+	}
+}
+
+func TestStartAfterKill(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nobody(t))
+	killed := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	killed.expect(killed.stdout, started)
+	killed.signal(syscall.SIGKILL)
+	killed.wait()
+	if !exists(s.pid) {
+		t.Fatal("a killed daemon can't have removed its pid file")
+	}
+	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	p.expect(p.stdout, started)
+	if got := read(t, s.pid); got != strconv.Itoa(p.pid()) {
+		t.Errorf("pid file: %q, want %d", got, p.pid())
+	}
+}
+
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nobody(t))
+	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	p.expect(p.stdout, started)
+	rotate(t, s, p.pid())
+	p.signal(syscall.SIGTERM)
+	p.wait()
+	id := strconv.Itoa(p.pid())
+	matches(t, "old access log", read(t, s.access+".1"), infoLine(started+id))
+	matches(t, "new access log", read(t, s.access), infoLine(stopped+id))
+}
+
+// rotate does to the logs what logrotate does.
+func rotate(tb testing.TB, s site, pid int) {
+	tb.Helper()
+	for _, log := range []string{s.access, s.errors} {
+		if err := os.Rename(log, log+".1"); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if err := syscall.Kill(pid, syscall.SIGUSR1); err != nil {
+		tb.Fatal(err)
+	}
+	eventually(tb, "the logs are there again", func() bool { return exists(s.access) && exists(s.errors) })
+}
+
+// A rotation that fails is said, and stops nothing.
+func TestFailingRotation(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nobody(t))
+	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	p.expect(p.stdout, started)
+	old := filepath.Dir(s.access) + ".1"
+	if err := os.Rename(filepath.Dir(s.access), old); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Dir(s.access), "no folder any more")
+	p.signal(syscall.SIGUSR1)
+	p.expect(p.stdout, "Logs could not be reopened: ")
+	if got := read(t, filepath.Join(old, "error.log")); !strings.Contains(got, "Logs could not be reopened: ") {
+		t.Errorf("error log: %q", got)
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// nohup is heeded: SIGHUP is passed over if the program was started so.
+func TestNohup(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nobody(t))
+	p := startCommand(t, s.dir, environment(t), exec.Command("/bin/sh", "-c", `trap "" HUP; exec "$0" "$@"`, binary, "-c", s.conf))
+	p.expect(p.stdout, started)
+	p.signal(syscall.SIGHUP)
+	rotate(t, s, p.pid()) // SIGHUP goes first
+	p.signal(syscall.SIGHUP)
+	p.signal(syscall.SIGTERM) // would be the second to stop, and so fail
+	if code := p.wait(); code != 0 || !strings.Contains(p.stdout.String(), stopped) {
+		t.Errorf("exit code %d: %s", code, p.stdout)
+	}
+}
+
+// Redis that hangs in the middle of a pass delays the stop, but by less than the
+// 5 s of the promise: the long timeout shows that it is not that one which ends it.
+func TestStopWhileRedisHangs(t *testing.T) {
+	t.Parallel()
+	redisServer := redistest.Start(t)
+	relay := newRelay(t, redisServer.Addr)
+	s := newSite(t, relay.addr, "read_timeout = 3600000")
+	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	p.expect(p.stdout, started)
+	redisServer.Hang()
+	relay.waitForRequests(1)
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 0 || exists(s.pid) || !strings.Contains(read(t, s.access), stopped) {
+		t.Errorf("exit code %d, pid file %v\n%s%s", code, exists(s.pid), p.stdout, p.stderr)
+	}
+}
+
+// The second signal ends a stop that takes its time, at once.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	redisServer := redistest.Start(t)
+	relay := newRelay(t, redisServer.Addr)
+	s := newSite(t, relay.addr, "read_timeout = 3600000")
+	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	p.expect(p.stdout, started)
+	relay.hang()
+	relay.waitForRequests(1)
+	p.signal(syscall.SIGTERM)
+	p.signal(syscall.SIGINT)
+	code := p.wait()
+	if code != 1 || exists(s.pid) || strings.Contains(read(t, s.access), stopped) || !strings.Contains(read(t, s.errors), "by a second signal") {
+		t.Errorf("exit code %d, pid file %v\n%s%s", code, exists(s.pid), p.stdout, p.stderr)
+	}
+}
+
+// A daemon that has not started yet, for Redis does not answer, stops as well.
+func TestStopDuringStart(t *testing.T) {
+	t.Parallel()
+	mute := newMute(t)
+	s := newSite(t, mute.addr)
+	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	mute.waitForConnection()
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 0 || exists(s.pid) || p.stdout.String() != "" {
+		t.Errorf("exit code %d, pid file %v\n%s%s", code, exists(s.pid), p.stdout, p.stderr)
+	}
+}
+
+// A console that has gone does not take the daemon with it.
+func TestConsoleGone(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nobody(t))
+	p := startCommand(t, s.dir, environment(t), exec.Command("/bin/sh", "-c", `"$0" "$@" | head -n 1`, binary, "-c", s.conf))
+	p.expect(p.stdout, "____")
+	eventually(t, "the daemon has started", func() bool { return exists(s.access) && strings.Contains(read(t, s.access), started) })
+	pid, _ := strconv.Atoi(read(t, s.pid))
+	rotate(t, s, pid)
+	stopDaemon(t, s, syscall.SIGTERM)
+	matches(t, "access log", read(t, s.access), infoLine(stopped+strconv.Itoa(pid)))
+}
+
+// stopDaemon stops the daemon that has the site's pid file, and waits until it has
+// removed that.
+func stopDaemon(tb testing.TB, s site, signal syscall.Signal) {
+	tb.Helper()
+	pid, err := strconv.Atoi(read(tb, s.pid))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := syscall.Kill(pid, signal); err != nil {
+		tb.Fatal(err)
+	}
+	eventually(tb, "the pid file is gone", func() bool { return !exists(s.pid) })
+}
+
+// The daemon reaches a Redis that demands TLS and a client's certificate.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	writeCertificate(t, cert, key)
+	addr := nobody(t)
+	_, port, _ := net.SplitHostPort(addr)
+	redisServer := redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
+	s := newSite(t, "localhost:"+port, "tls = true", "tls_ca = "+cert, "tls_cert = "+cert, "tls_key = "+key)
+	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	p.expect(p.stdout, started)
+	redisServer.Do("HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")
+	redisServer.Do("ZADD", "delayer:job_pool", 1, "1")
+	p.expect(p.stdout, "Job is ready, Topic: t, IDs: [1]")
+}

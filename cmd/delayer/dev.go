@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/devredis"
+)
+
+// startDev starts the in-memory Redis of --dev where the configuration says that
+// Redis is, or on a free port of loopback where that is not to be had, and
+// points the configuration there. Nothing in it names a file any more. notes
+// tell the user how to reach it.
+func startDev(o options, c *config.Config) (redis *devredis.Server, notes []string, err error) {
+	if c.Redis.TLS {
+		return nil, nil, fail(exitUsage, errors.New("--dev: the in-memory Redis has no TLS: set redis.tls = false"))
+	}
+	c.Delayer.PID, c.Delayer.AccessLog, c.Delayer.ErrorLog = "", "", ""
+
+	var users []devredis.User
+	if c.Redis.Password != "" {
+		users = append(users, devredis.User{Name: c.Redis.Username, Password: c.Redis.Password})
+	}
+	redis, err = listenDev(c.Redis, users)
+	if err != nil {
+		return nil, nil, fail(exitFailed, fmt.Errorf("--dev: %w", err))
+	}
+	configured := c.Redis
+	host, port, _ := net.SplitHostPort(redis.Addr)
+	c.Redis.Host = host
+	c.Redis.Port, _ = strconv.Atoi(port)
+	notes = []string{
+		fmt.Sprintf("In-memory Redis on %s: nothing is kept.", redis.Addr),
+		"Try: " + tryLine(o, configured, c.Redis),
+	}
+	return redis, notes, nil
+}
+
+// tryLine is a shell line that pushes a job into the Redis at actual, whether it
+// finds the configured file, no file, or is given the one of -c.
+func tryLine(o options, configured, actual config.Redis) string {
+	line := "delayer push greetings 5 hello"
+	if o.configuration != "" {
+		line = fmt.Sprintf("delayer -c '%s' push greetings 5 hello", o.configuration)
+	}
+	usual := config.Default().Redis
+	if actual.Port != usual.Port || actual.Port != configured.Port {
+		line = fmt.Sprintf("DELAYER_REDIS_PORT=%d %s", actual.Port, line)
+	}
+	if actual.Host != usual.Host || actual.Host != configured.Host {
+		line = fmt.Sprintf("DELAYER_REDIS_HOST=%s %s", actual.Host, line)
+	}
+	return line
+}
+
+func listenDev(r config.Redis, users []devredis.User) (*devredis.Server, error) {
+	if _, _, err := net.SplitHostPort(r.Addr()); err == nil { // no unix socket
+		if redis, err := devredis.Start(r.Addr(), users...); err == nil {
+			return redis, nil
+		}
+	}
+	return devredis.Start("127.0.0.1:0", users...)
+}

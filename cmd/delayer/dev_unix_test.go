@@ -1,0 +1,154 @@
+//go:build !windows
+
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/config"
+)
+
+func dial(tb testing.TB, addr string, options ...redis.DialOption) redis.Conn {
+	tb.Helper()
+	c, err := redis.Dial("tcp", addr, options...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { c.Close() })
+	return c
+}
+
+func do(tb testing.TB, c redis.Conn, command string, args ...any) any {
+	tb.Helper()
+	reply, err := c.Do(command, args...)
+	if err != nil {
+		tb.Fatalf("%s: %v", command, err)
+	}
+	return reply
+}
+
+// --dev is a daemon with a Redis of its own at the configured address.
+func TestDev(t *testing.T) {
+	t.Parallel()
+	s, home := newSite(t, nobody(t)), t.TempDir()
+	p := startBinary(t, s.dir, append(environment(t), "HOME="+home), "--dev", "-c", s.conf)
+	p.expect(p.stdout, started)
+	_, rest, _ := strings.Cut(read(t, s.conf), "\nport = ")
+	port, _, _ := strings.Cut(rest, "\n")
+	addr := "127.0.0.1:" + port
+	matches(t, "stdout", p.stdout.String(), regexp.QuoteMeta(bannerStart+
+		"In-memory Redis on "+addr+": nothing is kept.\n"+
+		"Try: DELAYER_REDIS_PORT="+port+" delayer -c '"+s.conf+"' push greetings 5 hello\n")+
+		`\[info\] [^\n]*\n`)
+
+	c := dial(t, addr)
+	do(t, c, "HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")
+	do(t, c, "ZADD", "delayer:job_pool", 1, "1")
+	p.expect(p.stdout, "Job is ready, Topic: t, IDs: [1]")
+	if id, err := redis.String(c.Do("BLMOVE", "delayer:ready_queue:t", "delayer:ready_queue:t", "RIGHT", "RIGHT", 1)); id != "1" || err != nil {
+		t.Errorf("BLMOVE: %q, %v", id, err)
+	}
+
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 0 || !strings.Contains(p.stdout.String(), stopped) || p.stderr.String() != "" {
+		t.Errorf("exit code %d\n%s%s", code, p.stdout, p.stderr)
+	}
+	for _, dir := range []string{s.dir, home} {
+		if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 1 || len(left) == 1 && left[0] != s.conf {
+			t.Errorf("made files: %v", left)
+		}
+	}
+}
+
+// Where something listens already, --dev takes another port, and tells of it.
+func TestDevOnTakenAddress(t *testing.T) {
+	t.Parallel()
+	mute := newMute(t)
+	_, port, _ := net.SplitHostPort(mute.addr)
+	dir := t.TempDir()
+	p := startBinary(t, dir, environment(t, "DELAYER_REDIS_PORT="+port), "--dev")
+	p.expect(p.stdout, started)
+	found := regexp.MustCompile(`(?m)^In-memory Redis on 127\.0\.0\.1:(\d+): nothing is kept\.\nTry: DELAYER_REDIS_PORT=(\d+) delayer push greetings 5 hello$`).FindStringSubmatch(p.stdout.String())
+	if found == nil || found[1] != found[2] || found[1] == port {
+		t.Fatalf("%v", p.stdout)
+	}
+	do(t, dial(t, "127.0.0.1:"+found[1]), "PING")
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("made %v", left)
+	}
+}
+
+// What the configuration says about logging in holds for the in-memory Redis.
+func TestDevLogin(t *testing.T) {
+	for _, lines := range [][]string{{"password = secret"}, {"username = delayer", "password = secret"}} {
+		t.Run(lines[0], func(t *testing.T) {
+			t.Parallel()
+			addr := nobody(t)
+			s := newSite(t, addr, append(lines, "database = 3")...)
+			p := startBinary(t, s.dir, environment(t), "--dev", "-c", s.conf)
+			p.expect(p.stdout, started)
+			if _, err := dial(t, addr).Do("GET", "key"); err == nil || !strings.Contains(err.Error(), "NOAUTH") {
+				t.Errorf("without a password: %v", err)
+			}
+			options := []redis.DialOption{redis.DialPassword("secret"), redis.DialDatabase(3)}
+			if len(lines) == 2 {
+				options = append(options, redis.DialUsername("delayer"))
+			}
+			c := dial(t, addr, options...)
+			do(t, c, "HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")
+			do(t, c, "ZADD", "delayer:job_pool", 1, "1")
+			p.expect(p.stdout, "Job is ready, Topic: t, IDs: [1]")
+		})
+	}
+}
+
+func TestDevWithTLS(t *testing.T) {
+	s := newSite(t, nobody(t), "tls = true")
+	r := runBinary(t, s.dir, environment(t), "--dev", "-c", s.conf)
+	if r != (result{stderr: "ERROR: --dev: the in-memory Redis has no TLS: set redis.tls = false\n", code: 2}) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// The line to try works whatever the next command finds: the default, the file
+// that a search finds, or the one of -c.
+func TestTryLine(t *testing.T) {
+	at := func(host string, port int) config.Redis { return config.Redis{Host: host, Port: port} }
+	for _, test := range []struct {
+		c                  string
+		configured, actual config.Redis
+		want               string
+	}{
+		{"", at("127.0.0.1", 6379), at("127.0.0.1", 6379), "delayer push greetings 5 hello"},
+		{"", at("127.0.0.1", 6379), at("127.0.0.1", 4123), "DELAYER_REDIS_PORT=4123 delayer push greetings 5 hello"},
+		{"", at("127.0.0.1", 7000), at("127.0.0.1", 7000), "DELAYER_REDIS_PORT=7000 delayer push greetings 5 hello"},
+		{"", at("example.org", 6379), at("127.0.0.1", 6379), "DELAYER_REDIS_HOST=127.0.0.1 delayer push greetings 5 hello"},
+		{"/my conf", at("/run/redis.sock", 6379), at("127.0.0.1", 4123), "DELAYER_REDIS_HOST=127.0.0.1 DELAYER_REDIS_PORT=4123 delayer -c '/my conf' push greetings 5 hello"},
+	} {
+		if got := tryLine(options{configuration: test.c}, test.configured, test.actual); got != test.want {
+			t.Errorf("%+v: %s", test, got)
+		}
+	}
+}
+
+// --dev never listens on more than loopback unless the configuration says so: not
+// for a host that is elsewhere, nor for a unix socket.
+func TestDevListensOnLoopback(t *testing.T) {
+	for _, host := range []string{"192.0.2.1", "/run/nowhere/redis.sock"} {
+		redis, err := listenDev(config.Redis{Host: host, Port: 6379}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer redis.Close()
+		if !strings.HasPrefix(redis.Addr, "127.0.0.1:") {
+			t.Errorf("%s: listens on %s", host, redis.Addr)
+		}
+	}
+}

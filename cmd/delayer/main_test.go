@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what happens within seconds at most. It
+// only serves to find hanging programs.
+const patience = 30 * time.Second
+
+// binary is the program under test, built once.
+var binary string
+
+// races is where the binary's race detector writes what it finds: a daemon in
+// the background has no stderr to do so.
+var races string
+
+func TestMain(m *testing.M) {
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) (code int) {
+	dir, err := os.MkdirTemp("", "delayer-test-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	binary, races = filepath.Join(dir, "delayer"), filepath.Join(dir, "races")
+	if runtime.GOOS == "windows" {
+		binary += ".exe"
+	}
+	args := []string{"build", "-o", binary}
+	if raceDetector {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+		return 1
+	}
+	code = m.Run()
+	found, _ := filepath.Glob(races + "*")
+	for _, path := range found {
+		report, _ := os.ReadFile(path)
+		fmt.Fprintf(os.Stderr, "race in the program:\n%s", report)
+		code = 1
+	}
+	return code
+}
+
+// environment is a user's with an empty home, so that no delayer.conf of this
+// machine is found but those in /etc, plus the variables.
+func environment(tb testing.TB, variables ...string) []string {
+	home := tb.TempDir()
+	return append([]string{
+		"PATH=" + os.Getenv("PATH"), "SystemRoot=" + os.Getenv("SystemRoot"),
+		"HOME=" + home, "AppData=" + home,
+		"GORACE=atexit_sleep_ms=0 log_path=" + races,
+	}, variables...)
+}
+
+// process is a running program. Its output is collected; the test can wait for
+// lines of it.
+type process struct {
+	tb             testing.TB
+	cmd            *exec.Cmd
+	stdout, stderr *output
+	exited         chan struct{}
+}
+
+// startBinary starts the program in dir. It is killed at the end of the test, should
+// it still run.
+func startBinary(tb testing.TB, dir string, env []string, args ...string) *process {
+	tb.Helper()
+	return startCommand(tb, dir, env, exec.Command(binary, args...))
+}
+
+func startCommand(tb testing.TB, dir string, env []string, cmd *exec.Cmd) *process {
+	tb.Helper()
+	p := &process{tb: tb, cmd: cmd, stdout: newOutput(), stderr: newOutput(), exited: make(chan struct{})}
+	cmd.Dir, cmd.Env = dir, env
+	stdout, _ := cmd.StdoutPipe()
+	stderr, _ := cmd.StderrPipe()
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	go func() {
+		var both sync.WaitGroup
+		both.Go(func() { p.stdout.readFrom(stdout) })
+		both.Go(func() { p.stderr.readFrom(stderr) })
+		both.Wait()
+		cmd.Wait()
+		close(p.exited)
+	}()
+	tb.Cleanup(func() {
+		cmd.Process.Kill()
+		<-p.exited
+	})
+	return p
+}
+
+// wait waits for the program's end and returns its exit code.
+func (p *process) wait() int {
+	p.tb.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(patience):
+		p.tb.Fatalf("%v still runs after %v\nstdout: %s\nstderr: %s", p.cmd.Args, patience, p.stdout, p.stderr)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// expect waits until the output holds text.
+func (p *process) expect(out *output, text string) {
+	p.tb.Helper()
+	select {
+	case <-out.holds(text):
+	case <-p.exited:
+		if !strings.Contains(out.String(), text) {
+			p.tb.Fatalf("%v ended (%v) without %q\nstdout: %s\nstderr: %s", p.cmd.Args, p.cmd.ProcessState, text, p.stdout, p.stderr)
+		}
+	case <-time.After(patience):
+		p.tb.Fatalf("%v has not said %q in %v\nstdout: %s\nstderr: %s", p.cmd.Args, text, patience, p.stdout, p.stderr)
+	}
+}
+
+// output collects what a program says.
+type output struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	waits map[string]chan struct{}
+}
+
+func newOutput() *output { return &output{waits: map[string]chan struct{}{}} }
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func (o *output) readFrom(r io.Reader) {
+	for lines := bufio.NewReader(r); ; {
+		line, err := lines.ReadString('\n')
+		o.mu.Lock()
+		o.text.WriteString(line)
+		o.notify()
+		o.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (o *output) notify() {
+	for text, c := range o.waits {
+		if strings.Contains(o.text.String(), text) {
+			close(c)
+			delete(o.waits, text)
+		}
+	}
+}
+
+// holds is closed when the output holds the text. One waits for a text at a time.
+func (o *output) holds(text string) <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c := make(chan struct{})
+	o.waits[text] = c
+	o.notify()
+	return c
+}
+
+// result is what a program that has ended leaves.
+type result struct {
+	stdout, stderr string
+	code           int
+}
+
+// runBinary runs the program in dir to its end.
+func runBinary(tb testing.TB, dir string, env []string, args ...string) result {
+	tb.Helper()
+	p := startBinary(tb, dir, env, args...)
+	code := p.wait()
+	return result{p.stdout.String(), p.stderr.String(), code}
+}
+
+// eventually waits until the condition, which is looked at again and again, holds.
+func eventually(tb testing.TB, what string, condition func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			tb.Fatalf("not after %v: %s", patience, what)
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, os.ErrNotExist)
+}
+
+func read(tb testing.TB, path string) string {
+	tb.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(content)
+}
+
+func write(tb testing.TB, path, content string) {
+	tb.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// nobody is an address of loopback where nothing listens.
+func nobody(tb testing.TB) string {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

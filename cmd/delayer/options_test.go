@@ -1,0 +1,85 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+const usageStart = `Usage: delayer [options]
+
+Options:
+-d/--daemon run in the background
+-c/--configuration FILENAME -- configuration file path (searches if not given)
+-h/--help -- print this usage message and exit
+-v/--version -- print version number and exit
+
+`
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"-h"}, {"--help"}, {"-help"}, {"-d", "-c", "nowhere", "-h"}} {
+		r := runBinary(t, t.TempDir(), environment(t), args...)
+		if !strings.HasPrefix(r.stdout, usageStart) || r.stderr != "" || r.code != 0 {
+			t.Errorf("%v: %d, %q, %q", args, r.code, r.stdout, r.stderr)
+		}
+		for _, word := range []string{"--dev", "push TOPIC DELAY BODY", "pop TOPIC", "bpop TOPIC [TIMEOUT]", "remove ID", "get ID", "--json"} {
+			if !strings.Contains(strings.TrimPrefix(r.stdout, usageStart), word) {
+				t.Errorf("%v does not tell of %s:\n%s", args, word, r.stdout)
+			}
+		}
+	}
+}
+
+func TestCommandHelp(t *testing.T) {
+	for _, args := range [][]string{{"push", "-h"}, {"push", "topic", "--help", "5"}} {
+		r := runBinary(t, t.TempDir(), environment(t), args...)
+		if !strings.HasPrefix(r.stdout, "Usage: delayer push TOPIC DELAY BODY") || !strings.Contains(r.stdout, "--id ID") || r.stderr != "" || r.code != 0 {
+			t.Errorf("%v: %d, %q, %q", args, r.code, r.stdout, r.stderr)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, args := range [][]string{{"-v"}, {"--version"}, {"-d", "-v"}} {
+		r := runBinary(t, t.TempDir(), environment(t), args...)
+		if r != (result{stdout: "1.1.0-dev\n"}) {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+}
+
+// Every wrong command line ends with 2, a line that names what is wrong, and the
+// usage, all of it on stderr.
+func TestUsageErrors(t *testing.T) {
+	const commandUsage = "\nUsage: delayer "
+	for _, test := range []struct {
+		args  string
+		first string
+		usage string
+	}{
+		{"-x", "ERROR: flag provided but not defined: -x", usageStart},
+		{"--daemonize", "ERROR: flag provided but not defined: -daemonize", usageStart},
+		{"-c", "ERROR: flag needs an argument: -c", usageStart},
+		{"-c=", `ERROR: invalid value "" for flag -c: want the path of a file`, usageStart},
+		{"-v=maybe", `ERROR: invalid boolean value "maybe" for -v: parse error`, usageStart},
+		{"start", `ERROR: unknown command "start"`, usageStart},
+		{"-c a.conf b.conf", `ERROR: unknown command "b.conf"`, usageStart},
+		{"--dev -d", "ERROR: --dev runs in the foreground only: it keeps nothing, and would be forgotten in the background", usageStart},
+		{"-d pop topic", "ERROR: pop: -d and --dev are for the daemon, not for a command", commandUsage + "pop TOPIC"},
+		{"--dev pop topic", "ERROR: pop: -d and --dev are for the daemon, not for a command", commandUsage + "pop TOPIC"},
+		{"pop", "ERROR: pop: too few arguments: want TOPIC", commandUsage + "pop TOPIC"},
+		{"pop a b", `ERROR: pop: unexpected argument "b": want TOPIC`, commandUsage + "pop TOPIC"},
+		{"pop --id 1 a", "ERROR: pop: flag provided but not defined: -id (an argument that begins with - goes behind --)", commandUsage + "pop TOPIC"},
+		{"push a 5 -hello", "ERROR: push: flag provided but not defined: -hello (an argument that begins with - goes behind --)", commandUsage + "push TOPIC"},
+		{"push a 5 b --id", "ERROR: push: flag needs an argument: -id", commandUsage + "push TOPIC"},
+		{"push a 5 b c --json", `ERROR: push: unexpected argument "c": want TOPIC DELAY BODY [--id ID]`, commandUsage + "push TOPIC"},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			t.Parallel()
+			r := runBinary(t, t.TempDir(), environment(t), strings.Fields(test.args)...)
+			first, rest, _ := strings.Cut(r.stderr, "\n")
+			if first != test.first || !strings.HasPrefix(strings.TrimPrefix(rest, "\n"), strings.TrimPrefix(test.usage, "\n")) || r.stdout != "" || r.code != 2 {
+				t.Errorf("%d, stdout %q, stderr:\n%s", r.code, r.stdout, r.stderr)
+			}
+		})
+	}
+}

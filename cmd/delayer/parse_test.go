@@ -1,0 +1,67 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Flags may stand before and behind the arguments and, where they are every
+// command's, before the command.
+func TestParse(t *testing.T) {
+	type parsed struct {
+		command, configuration, id string
+		json                       bool
+		arguments                  string
+	}
+	for line, want := range map[string]parsed{
+		"":                                     {},
+		"-c a":                                 {configuration: "a"},
+		"--configuration=a":                    {configuration: "a"},
+		"push t 5 b":                           {command: "push", arguments: "t 5 b"},
+		"push --id 1 --json t 5 b":             {command: "push", arguments: "t 5 b", id: "1", json: true},
+		"push t --id 1 5 b -json":              {command: "push", arguments: "t 5 b", id: "1", json: true},
+		"push t 5 b --id 1 -c a":               {command: "push", arguments: "t 5 b", id: "1", configuration: "a"},
+		"-c a push t 5 b":                      {command: "push", arguments: "t 5 b", configuration: "a"},
+		"-c a push -c b t 5 b":                 {command: "push", arguments: "t 5 b", configuration: "b"},
+		"push t 5 -- -b":                       {command: "push", arguments: "t 5 -b"},
+		"push --json -- -t --id -c":            {command: "push", arguments: "-t --id -c", json: true},
+		"push t 5 -":                           {command: "push", arguments: "t 5 -"},
+		"bpop t":                               {command: "bpop", arguments: "t"},
+		"bpop t 10":                            {command: "bpop", arguments: "t 10"},
+		"remove 1 --configuration a --json":    {command: "remove", arguments: "1", configuration: "a", json: true},
+		"--configuration a get --json=false 1": {command: "get", arguments: "1", configuration: "a"},
+	} {
+		o, err := parse(strings.Fields(line))
+		if err != nil {
+			t.Errorf("%q: %v", line, err)
+			continue
+		}
+		got := parsed{configuration: o.configuration, id: o.id, json: o.json, arguments: strings.Join(o.arguments, " ")}
+		if o.command != nil {
+			got.command = o.command.name
+		}
+		if got != want {
+			t.Errorf("%q: got %+v, want %+v", line, got, want)
+		}
+	}
+}
+
+func TestParseKeepsArgumentsWhole(t *testing.T) {
+	o, err := parse([]string{"push", "", "5", "a b\n--id 3"})
+	if err != nil || !slices.Equal(o.arguments, []string{"", "5", "a b\n--id 3"}) {
+		t.Fatalf("%q, %v", o.arguments, err)
+	}
+}
+
+// The usage is a table of flags and commands: nothing that exists is left out.
+func TestUsageIsComplete(t *testing.T) {
+	for _, c := range commands() {
+		if !strings.Contains(usage(), "\ndelayer "+c.name+" "+c.arguments+" -- "+c.help+"\n") {
+			t.Errorf("usage without %s:\n%s", c.name, usage())
+		}
+		if c.run == nil || c.least > c.most {
+			t.Errorf("%s can't be run", c.name)
+		}
+	}
+}

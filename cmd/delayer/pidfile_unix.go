@@ -1,0 +1,157 @@
+//go:build !windows
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sevlyar/go-daemon"
+)
+
+// pidFile is a locked file with this process's ID in it. The lock, which ends
+// with the process however that ends, keeps a second instance out; the ID is for
+// humans and scripts. So a file left behind by a crash does no harm. A nil
+// *pidFile is none.
+type pidFile struct {
+	*daemon.LockFile
+	path string
+}
+
+const (
+	// holderWait is how long a lock's holder may take to write its ID, or to end
+	// after it has written it.
+	holderWait = time.Second
+	holderPoll = 10 * time.Millisecond
+)
+
+// lockPIDFile takes the lock, or says who has it. An empty path asks for none.
+func lockPIDFile(path string) (*pidFile, error) {
+	if path == "" {
+		return nil, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("delayer.pid: %w", err)
+	}
+	for deadline := time.Now().Add(holderWait); ; time.Sleep(holderPoll) {
+		f, holder, err := tryLock(path)
+		if err != nil {
+			return nil, fmt.Errorf("delayer.pid: %w", err)
+		}
+		if f != nil {
+			return f, nil
+		}
+		if isAlive(holder) {
+			return nil, runningError{holder}
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("delayer.pid: %s: another process keeps it locked", path)
+		}
+	}
+}
+
+// runningError is the original's line about a second instance.
+type runningError struct{ pid int }
+
+func (e runningError) Error() string {
+	return fmt.Sprintf("Service is being executed, PID: %d", e.pid)
+}
+
+// tryLock returns a nil file where another process has the lock, with the ID
+// that it has written, if it has already.
+func tryLock(path string) (f *pidFile, holder int, err error) {
+	file, err := daemon.OpenLockFile(path, 0o644)
+	if err != nil {
+		return nil, 0, err
+	}
+	f = &pidFile{file, path}
+	locked, holder, err := f.lock()
+	if !locked {
+		file.Close()
+		return nil, holder, err
+	}
+	return f, 0, nil
+}
+
+// lock locks the open file and writes the ID. A file that an instance which
+// stopped has removed since it was opened is not locked: it would keep nobody
+// out. Then holder is 0.
+func (f *pidFile) lock() (locked bool, holder int, err error) {
+	if err := f.checkContent(); err != nil {
+		return false, 0, err
+	}
+	if err := f.Lock(); errors.Is(err, daemon.ErrWouldBlock) {
+		holder, _ = f.ReadPid()
+		return false, holder, nil
+	} else if err != nil {
+		return false, 0, fmt.Errorf("lock %s: %w", f.path, err)
+	}
+	if !f.isInPlace() {
+		return false, 0, nil
+	}
+	if err := f.WritePid(); err != nil {
+		os.Remove(f.path)
+		return false, 0, err
+	}
+	return true, 0, nil
+}
+
+// checkContent keeps a path that was meant for another key from costing the user
+// the file there, or root /dev/null.
+func (f *pidFile) checkContent() error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no regular file: want the path of a file of its own, or nothing", f.path)
+	}
+	content, err := io.ReadAll(io.NewSectionReader(f, 0, 64))
+	if err != nil {
+		return err
+	}
+	// A power cut may leave zero bytes in place of what was written last.
+	if strings.Trim(string(content), "0123456789 \r\n\x00") != "" {
+		return fmt.Errorf("%s holds something else than a process ID: want the path of a file of its own, or nothing", f.path)
+	}
+	return nil
+}
+
+// isInPlace reports whether the path still names the open file.
+func (f *pidFile) isInPlace() bool {
+	ours, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(f.path)
+	return err == nil && os.SameFile(ours, there)
+}
+
+// release removes the file, unless it has been replaced, and then unlocks it: in
+// this order nobody can lock it in between.
+func (f *pidFile) release() {
+	if f == nil {
+		return
+	}
+	if f.isInPlace() {
+		os.Remove(f.path)
+	}
+	f.Close()
+}
+
+func isAlive(pid int) bool {
+	if pid <= 0 {
+		return false
+	}
+	err := syscall.Kill(pid, 0)
+	return err == nil || errors.Is(err, syscall.EPERM)
+}
+
+// pidNote: nothing to remark on a configured pid file where there are such.
+func pidNote(string) string { return "" }

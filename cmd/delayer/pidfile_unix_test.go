@@ -1,0 +1,203 @@
+//go:build !windows
+
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sevlyar/go-daemon"
+)
+
+func TestPIDFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a folder", "that is made", "delayer.pid")
+	f, err := lockPIDFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if content, _ := os.ReadFile(path); string(content) != strconv.Itoa(os.Getpid()) {
+		t.Errorf("content %q", content)
+	}
+	f.release()
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after release: %v", err)
+	}
+}
+
+func TestNoPIDFile(t *testing.T) {
+	f, err := lockPIDFile("")
+	if f != nil || err != nil {
+		t.Fatal(f, err)
+	}
+	f.release()
+}
+
+// What a crash or a power cut leaves behind, a longer ID among it, is taken over.
+func TestStalePIDFile(t *testing.T) {
+	for _, stale := range []string{"", "1", "99999999999\n", "\x00\x00\x00"} {
+		path := filepath.Join(t.TempDir(), "delayer.pid")
+		if err := os.WriteFile(path, []byte(stale), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		f, err := lockPIDFile(path)
+		if err != nil {
+			t.Errorf("%q: %v", stale, err)
+			continue
+		}
+		if content, _ := os.ReadFile(path); string(content) != strconv.Itoa(os.Getpid()) {
+			t.Errorf("%q became %q", stale, content)
+		}
+		f.release()
+	}
+}
+
+// A second start harms neither the first one's file nor its lock.
+func TestLockedPIDFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "delayer.pid")
+	f, err := lockPIDFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.release()
+	for range 2 {
+		second, err := lockPIDFile(path)
+		if want := (runningError{os.Getpid()}); second != nil || err != want {
+			t.Fatalf("second lock: %v, %v", second, err)
+		}
+		if !f.isInPlace() {
+			t.Fatal("the file has gone")
+		}
+	}
+}
+
+// The ID in a locked file may be that of a holder before, as long as the new one
+// has not written its own, or mean nothing here, as from another container.
+func TestLockedByUnknown(t *testing.T) {
+	for _, content := range []string{"", "99999999"} {
+		t.Run(content, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "delayer.pid")
+			f, err := lockPIDFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.release()
+			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			_, err = lockPIDFile(path)
+			if err == nil || err.Error() != "delayer.pid: "+path+": another process keeps it locked" {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A file that another instance made after ours was deleted by hand is that
+// instance's.
+func TestReleaseOfReplacedPIDFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "delayer.pid")
+	first, err := lockPIDFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Remove(path)
+	second, err := lockPIDFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.release()
+	if !second.isInPlace() {
+		t.Error("the second one's file has gone")
+	}
+	second.release()
+}
+
+// An error names the key, and nothing that stood at the path is changed.
+func TestPIDFileErrors(t *testing.T) {
+	dir := t.TempDir()
+	other := filepath.Join(dir, "delayer.conf")
+	if err := os.WriteFile(other, []byte("[delayer]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		dir:                                 "is a directory",
+		other:                               "holds something else than a process ID",
+		os.DevNull:                          "is no regular file",
+		filepath.Join(other, "delayer.pid"): "not a directory",
+	} {
+		f, err := lockPIDFile(path)
+		if f != nil || err == nil || !strings.HasPrefix(err.Error(), "delayer.pid: ") || !strings.Contains(err.Error(), path) && !strings.Contains(err.Error(), other) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v", path, f, err)
+		}
+	}
+	if content, err := os.ReadFile(other); string(content) != "[delayer]\n" {
+		t.Errorf("content %q, %v", content, err)
+	}
+	if _, err := os.Stat(os.DevNull); err != nil {
+		t.Error(err)
+	}
+}
+
+// A start that opens the file just before an instance stops and removes it does
+// not take a lock that keeps nobody out.
+func TestLockOfRemovedPIDFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "delayer.pid")
+	stopping, err := lockPIDFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := daemon.OpenLockFile(path, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	late := &pidFile{file, path}
+	stopping.release()
+	if locked, holder, err := late.lock(); locked || holder != 0 || err != nil {
+		t.Errorf("nothing at the path: %v, %v, %v", locked, holder, err)
+	}
+	next, err := lockPIDFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.release()
+	if locked, holder, err := late.lock(); locked || holder != 0 || err != nil {
+		t.Errorf("another file at the path: %v, %v, %v", locked, holder, err)
+	}
+}
+
+// However starts and stops meet, only one holds the lock.
+func TestPIDFileExcludes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "delayer.pid")
+	var holders, locked atomic.Int32
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for locked.Load() < 20 {
+				f, _, err := tryLock(path)
+				if err != nil {
+					t.Error(err)
+				}
+				if f == nil {
+					continue
+				}
+				if n := holders.Add(1); n != 1 {
+					t.Errorf("%d hold the lock", n)
+				}
+				locked.Add(1)
+				runtime.Gosched() // let others try meanwhile
+				holders.Add(-1)
+				f.release()
+			}
+		})
+	}
+	all.Wait()
+}

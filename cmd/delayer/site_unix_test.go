@@ -1,0 +1,68 @@
+//go:build !windows
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// site is a folder with all that an instance of the daemon needs and makes.
+type site struct {
+	dir, conf, pid, access, errors string
+}
+
+// newSite writes a configuration for the Redis at addr, with further lines of
+// the [redis] section. The folder's name has a space in it.
+func newSite(tb testing.TB, addr string, lines ...string) site {
+	tb.Helper()
+	dir := filepath.Join(tb.TempDir(), "a site")
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := site{
+		dir:    dir,
+		conf:   filepath.Join(dir, "delayer.conf"),
+		pid:    filepath.Join(dir, "run", "delayer.pid"),
+		access: filepath.Join(dir, "logs", "access.log"),
+		errors: filepath.Join(dir, "logs", "error.log"),
+	}
+	write(tb, s.conf, fmt.Sprintf("[delayer]\npid = %s\ntimer_interval = 10\naccess_log = %s\nerror_log = %s\n[redis]\nhost = %s\nport = %s\n%s\n",
+		s.pid, s.access, s.errors, host, port, strings.Join(lines, "\n")))
+	tb.Cleanup(func() { s.kill(tb) })
+	return s
+}
+
+// kill ends a daemon that a failed test has left. The lock tells that there is one.
+func (s site) kill(tb testing.TB) {
+	f, err := os.Open(s.pid)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	for syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		if pid, err := strconv.Atoi(read(tb, s.pid)); err == nil {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// change replaces text in the configuration.
+func (s site) change(tb testing.TB, old, replacement string) {
+	tb.Helper()
+	before := read(tb, s.conf)
+	after := strings.Replace(before, old, replacement, 1)
+	if after == before {
+		tb.Fatalf("%q is not in %s", old, before)
+	}
+	write(tb, s.conf, after)
+}
