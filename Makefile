@@ -1,0 +1,43 @@
+# make help lists the targets.
+
+VERSION := 1.1.0-dev
+GO      ?= go
+TOOL    := $(GO) tool -modfile=tools/go.mod
+
+.DEFAULT_GOAL := help
+.PHONY: help build run demo test lint bench release clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+
+build: ## bin/delayer
+	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/delayer
+
+run: build ## the daemon in the foreground with an in-memory Redis: nothing to install, nothing is kept
+	bin/delayer --dev
+
+demo: build ## orders pushed with delays, one paid in time and removed, the others popped as they fall due
+	$(GO) run ./cmd/demo
+
+test: ## all tests with the race detector, on private redis-servers (installed if missing)
+	tools/prepare.sh
+	CI=true $(GO) test -race ./...
+
+lint: ## gofmt, go vet, staticcheck
+	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -C tools ./...
+	GOOS=windows $(GO) vet ./...
+	GOOS=darwin $(GO) vet ./...
+	$(TOOL) staticcheck ./...
+
+bench: ## the figures of docs/benchmarks.md, measured here
+	tools/prepare.sh
+	$(GO) test ./server ./client -run '^$$' -bench . -benchtime 5x -timeout 30m
+
+release: ## archives for all platforms in dist/, with checksums
+	$(GO) build -C tools -o ../bin/release ./release
+	bin/release -version $(VERSION)
+
+clean: ## removes what the other targets made
+	rm -rf bin dist

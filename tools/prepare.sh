@@ -1,0 +1,36 @@
+#!/bin/sh
+# Makes sure that the tests' tools are there: redis-server, and a C compiler for
+# the race detector. Installs them where it may, else says how.
+set -eu
+
+missing=
+command -v redis-server >/dev/null || missing="$missing redis-server"
+command -v "$(go env CC)" >/dev/null || missing="$missing gcc"
+[ -n "$missing" ] || exit 0
+
+say_how() {
+	echo "Missing:$missing. Install with one of:" >&2
+	echo "  Debian, Ubuntu:  sudo apt-get install redis-server gcc libc6-dev" >&2
+	echo "  macOS:           brew install redis; xcode-select --install" >&2
+	exit 1
+}
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+echo "Installing:$missing"
+if command -v apt-get >/dev/null; then
+	case "$missing" in *gcc*) missing="$missing libc6-dev" ;; esac
+	as_root true 2>/dev/null || say_how
+	# The package must not start a server of its own.
+	export DEBIAN_FRONTEND=noninteractive
+	as_root apt-get update -qq
+	# shellcheck disable=SC2086
+	as_root env RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $missing >/dev/null
+elif command -v brew >/dev/null && [ "$missing" = " redis-server" ]; then
+	brew install redis
+else
+	say_how
+fi
+command -v redis-server >/dev/null || say_how
