@@ -49,7 +49,7 @@ func (c *caller) note(trouble error) {
 }
 
 // wait returns what is offered, unless ctx ends or the time expires first.
-func (c *caller) wait(ctx context.Context, expired <-chan time.Time) (Message, error) {
+func (c *caller) wait(ctx context.Context, expired <-chan struct{}) (Message, error) {
 	var end error
 	select {
 	case o := <-c.got:

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -27,8 +26,8 @@ type Client struct {
 	abandoned context.Context // done when Close has waited long enough
 	abandon   context.CancelFunc
 
-	mu         sync.Mutex     // orders begin and Close
-	background sync.WaitGroup // calls and watches that may have a job in hand
+	mu      sync.Mutex     // orders begin and Close
+	running sync.WaitGroup // what Close waits for
 }
 
 // Option changes what New, Open and OpenPool make.
@@ -91,42 +90,48 @@ func OpenPool(p PoolOptions, opts ...Option) *Client {
 const closeWait = 3 * time.Second
 
 // Close ends the waiting BPop calls with ErrClosed, and waits for the other
-// calls under way, and for jobs being put back whose callers have gone. The
-// Client must not be used any more.
+// calls under way, and for jobs being put back whose callers have gone; for 3 s
+// at most, if Redis does not answer. Calls after that fail with ErrClosed.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.close()
 	c.mu.Unlock()
 	c.waits.close()
 
-	done := make(chan struct{})
+	done := make(chan error, 1)
 	go func() {
-		c.background.Wait()
-		close(done)
+		c.running.Wait() // a pool that is closed under a call may panic
+		done <- c.closePool()
 	}()
-	var err error
+	defer c.abandon()
 	select {
-	case <-done:
+	case err := <-done:
+		return err
 	case <-time.After(closeWait):
-		err = fmt.Errorf("delayer: close: redis did not answer within %v: jobs taken for cancelled calls may be lost", closeWait)
+		return fmt.Errorf("delayer: close: redis did not answer within %v: jobs taken for cancelled calls may be lost", closeWait)
 	}
-	c.abandon()
-	if c.ownPool != nil {
-		err = errors.Join(err, c.ownPool.Close())
-	}
-	return err
 }
 
-// begin registers something that Close has to wait for, to be ended with
-// background.Done. It reports false when the Client is closed.
-func (c *Client) begin() bool {
+func (c *Client) closePool() error {
+	if c.ownPool == nil {
+		return nil
+	}
+	return c.ownPool.Close()
+}
+
+// begin is how everything starts that Close has to wait for; it ends with
+// running.Done. It fails when the Client is closed or ctx is done.
+func (c *Client) begin(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closing.Err() != nil {
-		return false
+		return ErrClosed
 	}
-	c.background.Add(1)
-	return true
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.running.Add(1)
+	return nil
 }
 
 // Stats are counters since the Client was made.
@@ -147,14 +152,6 @@ func (c *Client) met(expired []string) {
 	if c.onExpired != nil {
 		c.onExpired(expired)
 	}
-}
-
-// check is what every call looks at first.
-func (c *Client) check(ctx context.Context) error {
-	if c.closing.Err() != nil {
-		return ErrClosed
-	}
-	return ctx.Err()
 }
 
 // failed puts the operation in front of an error.

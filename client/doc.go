@@ -1,2 +1,52 @@
 // Package client pushes jobs that fall due later, and takes them when they have.
+//
+// A producer pushes a [Message] with a delay. When that is over, a Delayer
+// server (the daemon, or package server) puts the job into its topic's ready
+// queue, and a consumer pops it.
+//
+//	c, err := client.Open("redis://127.0.0.1:6379")
+//	if err != nil {
+//		return err
+//	}
+//	defer c.Close()
+//	id, err := c.Push(ctx, client.Message{Topic: "close_order", Body: order}, 30*time.Minute)
+//
+// One [Client] serves a whole application. Until the job is popped it can be
+// removed ([Client.Remove]), given another delay ([Client.Reschedule]) and
+// looked at ([Client.Get]). An ID of one's own in the Message makes a push
+// repeatable: a second push replaces the job, or does what [IfExists] says.
+//
+// # Consumers
+//
+//	for {
+//		m, err := c.BPop(ctx, 0, "close_order") // waits for a job
+//		switch {
+//		case err == nil:
+//			handle(m)
+//		case ctx.Err() != nil:
+//			return
+//		default: // Redis has been away for some seconds, or refuses
+//			log.Print(err)
+//			time.Sleep(time.Second)
+//		}
+//	}
+//
+// A popped job is gone from Redis: it is delivered at most once, and whoever
+// pops takes it over. A consumer that dies with a job in hand loses that job.
+// Ending a call does not: nothing is taken while [Client.BPop] waits, and what was
+// just taken for a call that is cancelled is put back.
+//
+// # Errors
+//
+// [ErrEmpty], [ErrExists], [ErrNotFound], [ErrInvalid] and [ErrClosed] are to
+// be tested for with errors.Is; so are context.Canceled and
+// context.DeadlineExceeded. Other errors are Redis's or the network's. The
+// operation and the job or topic are always in front:
+//
+//	delayer: push "order-17": OOM command not allowed when used memory > 'maxmemory'.
+//
+// # Old clients
+//
+// Jobs lie in Redis as the original Delayer has them, so that its PHP and Go
+// clients and its server may work on the same Redis, even on the same topic.
 package client

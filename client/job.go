@@ -17,21 +17,22 @@ const (
 // Job is what Get tells of a job.
 type Job struct {
 	Message
-	State State `json:"state"`
+	State State
 	// Due is when a waiting job falls due, by Redis's clock; zero when it is
 	// ready.
-	Due time.Time `json:"due,omitzero"`
+	Due time.Time
 	// TTL is the time left until Redis drops the job; -1 if it never will.
-	TTL time.Duration `json:"ttl"`
+	TTL time.Duration
 }
 
 // Get reads a job without changing it. It fails with ErrNotFound if there is none.
 //
 // A job that an old client has popped and not yet read shows as ready.
 func (c *Client) Get(ctx context.Context, id string) (Job, error) {
-	if err := c.checkCall(ctx, id); err != nil {
+	if err := c.beginOn(ctx, id); err != nil {
 		return Job{}, failed("get", id, err)
 	}
+	defer c.running.Done()
 	found, err := c.store.Get(ctx, id)
 	if err != nil {
 		return Job{}, failed("get", id, err)
@@ -44,11 +45,13 @@ func (c *Client) Get(ctx context.Context, id string) (Job, error) {
 }
 
 // Remove takes a job out, waiting or ready. True means that there was one and
-// nobody will get it from now on; false that there is none (any more).
+// nobody will get it from now on; false that there is none (any more). Only an
+// old client, which pops in three commands, may have read it just before.
 func (c *Client) Remove(ctx context.Context, id string) (bool, error) {
-	if err := c.checkCall(ctx, id); err != nil {
+	if err := c.beginOn(ctx, id); err != nil {
 		return false, failed("remove", id, err)
 	}
+	defer c.running.Done()
 	removed, err := c.store.Remove(ctx, id)
 	return removed, failed("remove", id, err)
 }
@@ -60,15 +63,17 @@ func (c *Client) Reschedule(ctx context.Context, id string, delay time.Duration)
 	if err := checkDelay("delay", delay); err != nil {
 		return failed("reschedule", id, err)
 	}
-	if err := c.checkCall(ctx, id); err != nil {
+	if err := c.beginOn(ctx, id); err != nil {
 		return failed("reschedule", id, err)
 	}
+	defer c.running.Done()
 	return failed("reschedule", id, c.store.Reschedule(ctx, id, delay))
 }
 
-func (c *Client) checkCall(ctx context.Context, id string) error {
+// beginOn is begin for a call on the job of that ID.
+func (c *Client) beginOn(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
-	return c.check(ctx)
+	return c.begin(ctx)
 }

@@ -94,7 +94,17 @@ func (o PoolOptions) dial(ctx context.Context) (redis.Conn, error) {
 		}
 		opts = append(opts, redis.DialUseTLS(true), redis.DialTLSConfig(config))
 	}
-	return redis.DialContext(ctx, network, addr, opts...)
+	conn, err := redis.DialContext(ctx, network, addr, opts...)
+	if err != nil || o.Password != "" {
+		return conn, err
+	}
+	// A Redis that wants a password says so to a short command; a long one it
+	// calls a protocol error.
+	if err := ping(ctx, conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 func (o PoolOptions) network() (network, addr string) {
@@ -110,7 +120,15 @@ func pingRested(ctx context.Context, c redis.Conn, lastUsed time.Time) error {
 	if time.Since(lastUsed) < checkAfter {
 		return nil
 	}
+	return ping(ctx, c)
+}
+
+// ping fails if the connection is of no use. Not to be permitted to PING is not that.
+func ping(ctx context.Context, c redis.Conn) error {
 	_, err := redis.DoContext(c, ctx, "PING")
+	if err != nil && strings.HasPrefix(err.Error(), "NOPERM") {
+		return nil
+	}
 	return err
 }
 
@@ -120,15 +138,22 @@ func pingRested(ctx context.Context, c redis.Conn, lastUsed time.Time) error {
 //	rediss://…                                       the same over TLS
 //	unix://[user:password@]/path/of/redis.sock[?db=database]
 //
-// A user part without a colon is a password, as in redis-cli.
+// A user part without a colon is a password, as in redis-cli. Special
+// characters are escaped as in any URL ("@" is %40). No error quotes the URL,
+// for there may be a password in it.
 func ParseURL(rawURL string) (PoolOptions, error) {
+	o, err := parseURL(rawURL)
+	if err != nil {
+		return PoolOptions{}, fmt.Errorf("delayer: redis URL: %w", err)
+	}
+	return o, nil
+}
+
+func parseURL(rawURL string) (PoolOptions, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		var parse *url.Error
-		if errors.As(err, &parse) {
-			err = parse.Err // the whole text may hold a password
-		}
-		return PoolOptions{}, fmt.Errorf("delayer: redis URL: %w", err)
+		// The cause quotes what it stumbled on.
+		return PoolOptions{}, errors.New("it is malformed: want redis://[user:password@]host[:port][/database], with %40 for @ in a password and the like")
 	}
 	o := PoolOptions{}
 	if u.User != nil {
@@ -139,6 +164,7 @@ func ParseURL(rawURL string) (PoolOptions, error) {
 		}
 	}
 	database := strings.TrimPrefix(u.Path, "/")
+	query, err := url.ParseQuery(u.RawQuery)
 	switch u.Scheme {
 	case "rediss":
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -147,15 +173,19 @@ func ParseURL(rawURL string) (PoolOptions, error) {
 		o.Addr = net.JoinHostPort(or(u.Hostname(), "127.0.0.1"), or(u.Port(), "6379"))
 	case "unix":
 		if u.Host != "" || u.Path == "" {
-			return PoolOptions{}, errors.New("delayer: redis URL: want unix:///path/of/redis.sock")
+			return PoolOptions{}, errors.New("want unix:///path/of/redis.sock")
 		}
-		o.Addr, database = path.Clean(u.Path), u.Query().Get("db")
+		o.Addr, database = path.Clean(u.Path), query.Get("db")
+		query.Del("db")
 	default:
-		return PoolOptions{}, fmt.Errorf("delayer: redis URL: scheme %q: want redis, rediss or unix", u.Scheme)
+		return PoolOptions{}, errors.New("want one that begins with redis://, rediss:// or unix://")
+	}
+	if err != nil || len(query) > 0 || u.Fragment != "" || u.Opaque != "" {
+		return PoolOptions{}, errors.New("something in it has no meaning here: want redis://[user:password@]host[:port][/database], with %23 for # and %3F for ? in a password")
 	}
 	if database != "" {
 		if o.Database, err = strconv.Atoi(database); err != nil || o.Database < 0 {
-			return PoolOptions{}, fmt.Errorf("delayer: redis URL: database %q: want a number from 0", database)
+			return PoolOptions{}, errors.New("the database is not a number from 0")
 		}
 	}
 	return o, nil

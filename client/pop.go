@@ -27,8 +27,10 @@ func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 // several topics, the first that has a job is served.
 //
 // Waiting takes nothing out of Redis: a cancelled BPop loses no job and returns
-// at once. All calls that wait for one topic share one connection. While Redis is
-// away BPop keeps trying for 3 s, or until the timeout if that is sooner, before it returns the error.
+// at once. All calls that wait for one topic share one connection; topics beyond
+// 64 at a time have none and are looked at every 50 ms. While Redis is away
+// BPop keeps trying for 3 s before it returns the error. A timeout that is over
+// before Redis could be asked is that error, and not ErrEmpty.
 func (c *Client) BPop(ctx context.Context, timeout time.Duration, topic string, more ...string) (Message, error) {
 	topics := append([]string{topic}, more...)
 	m, err := c.bpop(ctx, timeout, topics)
@@ -43,26 +45,26 @@ func (c *Client) pop(ctx context.Context, topics []string) (Message, error) {
 }
 
 // popUntil takes a job, but returns with errNoAnswer when that takes too long.
-func (c *Client) popUntil(ctx context.Context, expired <-chan time.Time, topics []string) (Message, error) {
+func (c *Client) popUntil(ctx context.Context, expired <-chan struct{}, topics []string) (Message, error) {
 	if err := checkTopics(topics); err != nil {
 		return Message{}, err
 	}
-	if err := c.check(ctx); err != nil {
+	if err := c.begin(ctx); err != nil {
 		return Message{}, err
 	}
-	if !c.begin() {
-		return Message{}, ErrClosed
-	}
 	if ctx.Done() == nil && expired == nil {
-		defer c.background.Done()
+		defer c.running.Done()
 		taken, err := c.take(ctx, topics)
 		return Message(taken.Job), err
 	}
-	// The take goes on when the caller leaves, so that what it takes can be put back.
+	// A take that has been sent goes on when the caller leaves, so that what it
+	// takes can be put back.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	caller := newCaller()
 	caller.note(errNoAnswer)
 	go func() {
-		defer c.background.Done()
+		defer c.running.Done()
 		taken, err := c.take(ctx, topics)
 		if !caller.offer(taken, err) && err == nil {
 			c.restore(taken)
@@ -75,23 +77,22 @@ func (c *Client) bpop(ctx context.Context, timeout time.Duration, topics []strin
 	if timeout < 0 {
 		return Message{}, invalid("timeout", "it is negative; 0 waits without limit")
 	}
-	var expired <-chan time.Time
+	var expired <-chan struct{}
 	if timeout > 0 {
-		timer := time.NewTimer(timeout)
-		defer timer.Stop()
-		expired = timer.C
+		limit, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		expired = limit.Done()
 	}
 	m, err := c.popUntil(ctx, expired, topics)
 	if err == nil || ctx.Err() != nil || err == errNoAnswer || !errors.Is(err, ErrEmpty) && !worthWaiting(err) {
 		return m, err
 	}
-	caller := newCaller()
-	if err != ErrEmpty {
-		caller.note(err)
+	if err == ErrEmpty {
+		err = nil
 	}
-	slices.Sort(topics)
-	topics = slices.Compact(topics)
-	if err := c.waits.join(caller, topics); err != nil {
+	caller := newCaller()
+	topics = slices.Compact(slices.Sorted(slices.Values(topics)))
+	if err := c.waits.join(caller, topics, err); err != nil {
 		return Message{}, err
 	}
 	defer c.waits.leave(caller, topics)

@@ -76,11 +76,12 @@ func (c *Client) Push(ctx context.Context, m Message, delay time.Duration, opts 
 	return c.push(ctx, m, store.Due{After: delay}, opts)
 }
 
-// PushAt is Push for a job that falls due at a time, whose past is "at once".
+// PushAt is Push for a job that falls due at a time, within MaxDelay from now;
+// one in the past means at once.
 // Redis's clock says when that is.
 func (c *Client) PushAt(ctx context.Context, m Message, due time.Time, opts ...PushOption) (id string, err error) {
-	if due.IsZero() || due.Year() > 9999 {
-		return "", failed("push", m.ID, invalid("due", fmt.Sprintf("%v is not a time up to the year 9999", due)))
+	if due.IsZero() || time.Until(due) > MaxDelay {
+		return "", failed("push", m.ID, invalid("due", fmt.Sprintf("%v is not a time within %v from now", due, MaxDelay)))
 	}
 	return c.push(ctx, m, store.Due{At: due}, opts)
 }
@@ -93,9 +94,10 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, opts []Push
 	if err := checkPush(m, o); err != nil {
 		return "", failed("push", m.ID, err)
 	}
-	if err := c.check(ctx); err != nil {
+	if err := c.begin(ctx); err != nil {
 		return "", failed("push", m.ID, err)
 	}
+	defer c.running.Done()
 	if m.ID == "" {
 		m.ID = newID()
 	}

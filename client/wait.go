@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -31,7 +32,7 @@ type waits struct {
 
 	mu       sync.Mutex
 	watches  map[string]*watch
-	blocking int // watches with a connection
+	blocking int // watches with a connection, or dialling one
 	closed   bool
 }
 
@@ -40,11 +41,13 @@ type watch struct {
 	topic   string
 	callers []*caller  // guarded by waits.mu
 	conn    redis.Conn // guarded by waits.mu; nil while there is none
-	failing time.Time  // since when nothing works; zero if it does
+	failing time.Time  // since when nothing works; zero if it does; written under waits.mu
+	retry   time.Duration
 }
 
-// join lets the caller wait for any of the topics.
-func (ws *waits) join(c *caller, topics []string) error {
+// join lets the caller wait for any of the topics. trouble is why its own look
+// at them failed, or nil.
+func (ws *waits) join(c *caller, topics []string, trouble error) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.closed {
@@ -56,12 +59,18 @@ func (ws *waits) join(c *caller, topics []string) error {
 	for _, topic := range topics {
 		w := ws.watches[topic]
 		if w == nil {
-			if !ws.client.begin() {
-				return ErrClosed
+			if err := ws.client.begin(context.Background()); err != nil {
+				return err
 			}
-			w = &watch{waits: ws, topic: topic}
+			w = &watch{waits: ws, topic: topic, retry: firstRetry}
+			if trouble != nil {
+				w.failing = time.Now()
+			}
 			ws.watches[topic] = w
 			go w.run()
+		}
+		if !w.failing.IsZero() {
+			c.note(trouble)
 		}
 		w.callers = append(w.callers, c)
 	}
@@ -97,26 +106,37 @@ func (ws *waits) close() {
 
 // run serves the topic's callers until there are none.
 func (w *watch) run() {
-	defer w.waits.client.background.Done()
-	retry := firstRetry
+	defer w.waits.client.running.Done()
 	for w.wanted() {
-		pause := time.Duration(0)
-		ready, err := w.block()
-		if store.CannotWait(err) {
-			ready, err, pause = true, nil, pollEvery
-		}
-		if ready && err == nil {
-			err = w.serve()
-		}
+		pause, err := w.turn()
 		w.report(err)
-		if err == nil {
-			retry = firstRetry
-		} else {
+		if err != nil {
 			w.hangUp()
-			retry, pause = min(2*retry, lastRetry), retry
+			pause, w.retry = w.retry, min(2*w.retry, lastRetry)
 		}
 		w.sleep(pause)
 	}
+}
+
+// turn waits for the queue once and serves the callers. It returns how long to pause
+// before the next turn.
+func (w *watch) turn() (time.Duration, error) {
+	if !w.failing.IsZero() {
+		// Look first: trouble that is over must not become the answer of
+		// callers whose time ends while we wait.
+		if err := w.serve(); err != nil {
+			return 0, err
+		}
+		w.report(nil)
+	}
+	ready, err := w.block()
+	switch {
+	case store.CannotWait(err):
+		return pollEvery, w.serve()
+	case err != nil || !ready:
+		return 0, err
+	}
+	return 0, w.serve()
 }
 
 // wanted reports whether anybody waits; if not, the watch is over.
@@ -146,25 +166,33 @@ func (w *watch) block() (bool, error) {
 
 func (w *watch) dial() error {
 	ws := w.waits
-	ws.mu.Lock()
-	tooMany := ws.blocking >= maxBlocking
-	ws.mu.Unlock()
-	if tooMany {
+	if !ws.reserve() {
 		return errTooMany
 	}
 	conn, err := ws.client.store.Dial(ws.client.closing)
-	if err != nil {
-		return err
-	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if ws.closed {
+	if err == nil && ws.closed {
 		conn.Close()
-		return ErrClosed
+		err = ErrClosed
+	}
+	if err != nil {
+		ws.blocking--
+		return err
 	}
 	w.conn = conn
-	ws.blocking++
 	return nil
+}
+
+// reserve counts one more connection, unless there are enough.
+func (ws *waits) reserve() bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.blocking >= maxBlocking {
+		return false
+	}
+	ws.blocking++
+	return true
 }
 
 func (w *watch) hangUp() {
@@ -222,17 +250,18 @@ func (w *watch) hand(taken store.Taken) bool {
 // report tells the callers how the waiting goes. An error that won't pass ends
 // their wait; one that may, when it has lasted.
 func (w *watch) report(err error) {
-	now := time.Now()
-	switch {
-	case err == nil && w.failing.IsZero():
+	if err == nil && w.failing.IsZero() {
 		return
+	}
+	now := time.Now()
+	w.waits.mu.Lock()
+	defer w.waits.mu.Unlock()
+	switch {
 	case err == nil:
-		w.failing = time.Time{}
+		w.failing, w.retry = time.Time{}, firstRetry
 	case w.failing.IsZero():
 		w.failing = now
 	}
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
 	w.callers = slices.DeleteFunc(w.callers, func(c *caller) bool {
 		c.note(err)
 		if err == nil || store.Temporary(err) && (now.Sub(w.failing) < rideOut || now.Sub(c.joined) < rideOut) {

@@ -131,9 +131,9 @@ func (s *Server) rehearse(ctx context.Context) error {
 // within 4 s it is left to Redis, which does it wholly or not at all.
 //
 // The first pass runs at once. After each pass Run sleeps until the next job
-// falls due, but no longer than the interval: a job pushed meanwhile
-// with a shorter delay, or by a client of another kind, is found by then. Passes never overlap. A pass
-// works through all that is due, oldest first, in batches whose size follows the
+// falls due, but no longer than the interval. Our clients say so when they push
+// a job that is to be the next; one pushed by another client is found with the next
+// pass. Passes never overlap. A pass works through all that is due, oldest first, in batches whose size follows the
 // stall budget; each batch is one look-up and one atomic script per topic.
 //
 // Redis being away is one line in the log, one when it is back, and a
@@ -144,13 +144,13 @@ func (s *Server) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(stopWait, cancel) })
 	defer stop()
 
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	earlier := make(chan time.Time, 1)
+	go s.listen(ctx, earlier)
+
+	next := time.Now()
 	for {
-		select {
-		case <-ctx.Done():
+		if !sleepUntil(ctx, next, earlier) {
 			return nil
-		case <-timer.C:
 		}
 		started := time.Now()
 		result, err := s.pass(ctx, work)
@@ -163,15 +163,36 @@ func (s *Server) Run(ctx context.Context) error {
 			return nil
 		}
 		s.outages.report("redis", "Redis does not work for us", err)
-		timer.Reset(s.wait(result, time.Since(started)))
+		next = time.Now().Add(s.wait(result, err, time.Since(started)))
 	}
 }
 
-// wait is how long to sleep after a pass that took so long.
-func (s *Server) wait(r result, took time.Duration) time.Duration {
+// wait is how long to sleep after a pass that took so long. After one that
+// failed it is not less because another job falls due: that would fail as well.
+func (s *Server) wait(r result, err error, took time.Duration) time.Duration {
 	wait := s.interval - took
-	if r.Next >= 0 {
+	if err == nil && r.Next >= 0 {
 		wait = min(wait, r.Next)
 	}
 	return max(wait, minWait)
+}
+
+// sleepUntil sleeps until next, or an earlier time that it is told of, but then
+// for minWait at least. It reports false when ctx is done.
+func sleepUntil(ctx context.Context, next time.Time, earlier <-chan time.Time) bool {
+	timer := time.NewTimer(time.Until(next))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case t := <-earlier:
+			if t.Before(next) {
+				next = t
+				timer.Reset(max(time.Until(next), minWait))
+			}
+		}
+	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,11 +18,18 @@ var (
 	ErrEmpty = errors.New("no job is ready")
 )
 
+// inScript is what Redis before 7.0 puts in front of the answer that a script got.
+var inScript = regexp.MustCompile(`^ERR Error running script .*?: (@user_script: ?\d+: )+-?`)
+
 // begins reports whether err is Redis's answer and begins with one of the reasons.
 func begins(err error, reasons ...string) bool {
 	var e redis.Error
-	return errors.As(err, &e) && slices.ContainsFunc(reasons, func(reason string) bool {
-		return strings.HasPrefix(string(e), reason)
+	if !errors.As(err, &e) {
+		return false
+	}
+	answer := inScript.ReplaceAllLiteralString(string(e), "")
+	return slices.ContainsFunc(reasons, func(reason string) bool {
+		return strings.HasPrefix(answer, reason)
 	})
 }
 

@@ -55,7 +55,7 @@ func (s *Store) Push(ctx context.Context, job Job, due Due, lifetime time.Durati
 	mode, ms := due.args()
 	keys := []string{s.keys.JobPool(), s.keys.JobBucket(job.ID), s.keys.ReadyQueue(job.Topic)}
 	stored, err := redis.Int(s.run(ctx, pushScript, keys,
-		job.ID, job.Topic, job.Body, mode, ms, milliseconds(lifetime), string(policy), s.keys.ReadyQueue("")))
+		job.ID, job.Topic, job.Body, mode, ms, milliseconds(lifetime), string(policy), s.keys.ReadyQueue(""), s.keys.FirstDue()))
 	if err == nil && stored == 0 {
 		err = ErrExists
 	}
@@ -65,7 +65,7 @@ func (s *Store) Push(ctx context.Context, job Job, due Due, lifetime time.Durati
 // Reschedule gives the job a new delay.
 func (s *Store) Reschedule(ctx context.Context, id string, delay time.Duration) error {
 	keys := []string{s.keys.JobPool(), s.keys.JobBucket(id)}
-	found, err := redis.Int(s.run(ctx, rescheduleScript, keys, id, milliseconds(delay), s.keys.ReadyQueue("")))
+	found, err := redis.Int(s.run(ctx, rescheduleScript, keys, id, milliseconds(delay), s.keys.ReadyQueue(""), s.keys.FirstDue()))
 	if err == nil && found == 0 {
 		err = ErrNotFound
 	}

@@ -16,3 +16,7 @@ func (k Keys) JobBucket(id string) string { return k.prefix + "job_bucket:" + id
 // ReadyQueue is the list of a topic's job IDs that are due. With an empty topic
 // it is what the names of all ready queues begin with.
 func (k Keys) ReadyQueue(topic string) string { return k.prefix + "ready_queue:" + topic }
+
+// FirstDue is the channel on which it is said, in ms from now, when the pool's
+// first job falls due, whenever another job becomes the first.
+func (k Keys) FirstDue() string { return k.prefix + "first_due" }

@@ -9,9 +9,9 @@ import (
 )
 
 var (
-	dueScript  = script("due", "stopwatch")
+	dueScript  = script("due", "common", "stopwatch")
 	moveScript = script("move", "common", "stopwatch")
-	dropScript = script("drop")
+	dropScript = script("drop", "common")
 )
 
 // IDs are job IDs as they came from Redis ([]byte each) and go back to it.

@@ -8,6 +8,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -49,13 +50,24 @@ func script(name string, shared ...string) *redis.Script {
 func (s *Store) run(ctx context.Context, script *redis.Script, keys []string, args ...any) (any, error) {
 	conn, err := s.pool.GetContext(ctx)
 	if err != nil {
-		return nil, err
+		return nil, causeOf(ctx, err)
 	}
 	defer conn.Close()
 	if ctx.Done() == nil {
 		return script.Do(conn, scriptArgs(keys, args...)...) // spares DoContext's goroutine
 	}
-	return script.DoContext(ctx, conn, scriptArgs(keys, args...)...)
+	reply, err := script.DoContext(ctx, conn, scriptArgs(keys, args...)...)
+	return reply, causeOf(ctx, err)
+}
+
+// causeOf is ctx's deadline if that is behind err: redigo reads with a timeout
+// that ends with it, and either may be first.
+func causeOf(ctx context.Context, err error) error {
+	deadline, ok := ctx.Deadline()
+	if ok && errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return err
 }
 
 // runThrough is run for a script whose answer must not be lost: once the script
@@ -63,7 +75,7 @@ func (s *Store) run(ctx context.Context, script *redis.Script, keys []string, ar
 func (s *Store) runThrough(ctx context.Context, script *redis.Script, keys []string, args ...any) (any, error) {
 	conn, err := s.pool.GetContext(ctx)
 	if err != nil {
-		return nil, err
+		return nil, causeOf(ctx, err)
 	}
 	defer conn.Close()
 	if err := ctx.Err(); err != nil {

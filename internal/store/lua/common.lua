@@ -23,6 +23,20 @@ local function not_a_list(key)
   end
 end
 
+-- Whether a pcall's reply is an error that says nothing about the key, such as
+-- a permission that is missing. WRONGTYPE does: there is no usable key then.
+local function refused(reply)
+  return type(reply) == 'table' and reply.err and string.sub(reply.err, 1, 9) ~= 'WRONGTYPE'
+end
+
+-- An error reply if the command is not permitted, else nil; asked before the
+-- first write too. Redis before 7.0 doesn't tell.
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+
 -- Takes id out of a ready queue, unless that is long or no list.
 local function withdraw(ready, id)
   local length = redis.pcall('LLEN', ready)
@@ -38,10 +52,15 @@ local function score(ms)
 end
 
 -- Puts id where a job belongs that falls due at due (ms): into the pool, or,
--- if that is no later than now (ms), straight into its ready queue.
-local function schedule(pool, ready, id, due, now)
+-- if that is no later than now (ms), straight into its ready queue. Servers are told
+-- of a job that is now the pool's first, for they sleep until the one before it; a
+-- channel that may not be written to is no reason to fail, as they look by themselves, too.
+local function schedule(pool, ready, id, due, now, channel)
   if due > now then
     redis.call('ZADD', pool, score(due), id)
+    if redis.call('ZRANGE', pool, 0, 0)[1] == id then
+      redis.pcall('PUBLISH', channel, string.format('%.0f', due - now))
+    end
   else
     redis.call('ZREM', pool, id)
     redis.call('LPUSH', ready, id)

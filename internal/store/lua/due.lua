@@ -8,7 +8,7 @@
 -- script's own time in µs (0 where Redis has no clock that runs inside a script);
 -- due is how many jobs are due in all; wait is the time until the next falls due,
 -- in µs, -1 if none is known; orphans are the due IDs without a usable bucket.
--- Errors: WRONGTYPE of the pool.
+-- Errors: WRONGTYPE of the pool; a permission that is missing.
 -- The ids of a topic are in due order.
 --
 -- Atomic because the counts and ranks must be of one moment.
@@ -44,6 +44,8 @@ if count > 0 then
         reply[#reply + 1] = ids
       end
       ids[#ids + 1] = id
+    elseif refused(topic) then
+      return topic
     else
       orphans[#orphans + 1] = id
     end

@@ -6,6 +6,7 @@
 -- ARGV[6] how long the job is kept once it is ready, ms
 -- ARGV[7] 'replace', 'refuse', 'earlier' or 'later': what becomes of an ID that exists
 -- ARGV[8] what the names of ready queues begin with
+-- ARGV[9] the channel on which servers are told of a job that is now the pool's first
 --
 -- Returns 1 when the job is stored, 0 when it exists and the policy is 'refuse'.
 -- Errors: WRONGTYPE, OOM and the like, each before anything is written.
@@ -38,5 +39,5 @@ end
 redis.call('HSET', bucket, 'topic', topic, 'body', ARGV[3])
 redis.call('PEXPIRE', bucket, string.format('%.0f', math.max(due - now, 0) + ARGV[6]))
 if was and not waits then withdraw(ARGV[8] .. was, id) end
-schedule(pool, ready, id, due, now)
+schedule(pool, ready, id, due, now, ARGV[9])
 return 1

@@ -3,6 +3,7 @@
 --
 -- KEYS[1] job pool   KEYS[2] the job's bucket
 -- ARGV[1] job ID   ARGV[2] new delay, ms   ARGV[3] what the names of ready queues begin with
+-- ARGV[4] the channel on which servers are told of a job that is now the pool's first
 --
 -- Returns 1, or 0 when there is no such job.
 -- Errors: WRONGTYPE, OOM, before anything is written.
@@ -25,7 +26,7 @@ local ttl = redis.call('PTTL', bucket)
 if not waits and delay == 0 then return 1 end
 
 -- ZADD is refused at maxmemory, LREM is not: ZADD goes first.
-schedule(pool, ready, id, now + delay, now)
+schedule(pool, ready, id, now + delay, now, ARGV[4])
 if not waits then withdraw(ready, id) end
 if ttl >= 0 then
   local until_due = waits and math.max(tonumber(waits) * 1000 - now, 0) or 0

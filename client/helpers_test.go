@@ -1,0 +1,287 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/server"
+)
+
+// fixture is a Client on a private Redis, and the test's own connection to it.
+type fixture struct {
+	*client.Client
+	redis *redistest.Server
+	conn  redis.Conn
+	t     testing.TB
+}
+
+// start starts a private Redis with a Client on it. args are settings of Redis.
+func start(t testing.TB, args ...string) *fixture {
+	t.Helper()
+	r := redistest.Start(t, args...)
+	f := &fixture{redis: r, t: t}
+	f.dial()
+	f.Client = f.open()
+	return f
+}
+
+// with is the fixture for a subtest.
+func (f *fixture) with(t testing.TB) *fixture {
+	sub := *f
+	sub.t = t
+	return &sub
+}
+
+// dial opens the test's connection, again after a restart of Redis.
+func (f *fixture) dial() {
+	f.t.Helper()
+	conn, err := redis.Dial("tcp", f.redis.Addr)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { conn.Close() })
+	f.conn = conn
+}
+
+// open makes one more Client.
+func (f *fixture) open(opts ...client.Option) *client.Client {
+	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr}, opts...)
+	f.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// serve runs a server until the test ends.
+func (f *fixture) serve() {
+	f.t.Helper()
+	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- server.New(pool, server.Options{Interval: 20 * time.Millisecond}).Run(ctx) }()
+	f.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			f.t.Error(err)
+		}
+		pool.Close()
+	})
+}
+
+func (f *fixture) do(command string, args ...any) any {
+	f.t.Helper()
+	reply, err := f.conn.Do(command, args...)
+	if err != nil {
+		f.t.Fatalf("%s %.200q: %v", command, args, err)
+	}
+	return reply
+}
+
+// seed replaces all that is in Redis. Each is the words of one command, where
+// in+3600 stands for the Unix time in an hour by Redis's clock.
+func (f *fixture) seed(commands ...string) {
+	f.t.Helper()
+	f.do("FLUSHALL")
+	for _, command := range commands {
+		words := strings.Fields(command)
+		args := make([]any, 0, len(words))
+		for _, word := range words[1:] {
+			if seconds, ok := strings.CutPrefix(word, "in"); ok {
+				offset, err := strconv.ParseFloat(seconds, 64)
+				if err != nil {
+					f.t.Fatal(err)
+				}
+				word = fmt.Sprintf("%.3f", math.Ceil((f.clock()+offset)*1000)/1000)
+			}
+			args = append(args, word)
+		}
+		f.do(words[0], args...)
+	}
+}
+
+// bucket is the command that stores a job's content, for an hour.
+func bucket(id, topic string) []string {
+	return []string{
+		"HSET delayer:job_bucket:" + id + " topic " + topic + " body old",
+		"EXPIRE delayer:job_bucket:" + id + " 3600",
+	}
+}
+
+// waiting is a job that falls due in 1,000 s.
+func waiting(id, topic string) []string {
+	return append(bucket(id, topic), "ZADD delayer:job_pool in+1000 "+id)
+}
+
+// ready is a job in its topic's ready queue.
+func ready(id, topic string) []string { return append(bucket(id, topic), entry(id, topic)...) }
+
+// entry is an ID in a ready queue.
+func entry(id, topic string) []string {
+	return []string{"LPUSH delayer:ready_queue:" + topic + " " + id}
+}
+
+func all(parts ...[]string) []string {
+	var list []string
+	for _, part := range parts {
+		list = append(list, part...)
+	}
+	return list
+}
+
+type (
+	state   = redistest.State
+	queues  = map[string][]string
+	buckets = map[string]string
+)
+
+func (f *fixture) expect(want state) {
+	f.t.Helper()
+	redistest.Expect(f.t, f.conn, "delayer:", want)
+}
+
+func (f *fixture) state() state {
+	f.t.Helper()
+	return redistest.Read(f.t, f.conn, "delayer:")
+}
+
+// clock is Redis's, in Unix seconds.
+func (f *fixture) clock() float64 {
+	f.t.Helper()
+	t, err := redis.Float64s(f.conn.Do("TIME"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return t[0] + t[1]/1e6
+}
+
+// due is a waiting job's score, NaN if it does not wait.
+func (f *fixture) due(id string) float64 {
+	f.t.Helper()
+	score, ok := redistest.Scores(f.t, f.conn, "delayer:")[id]
+	if !ok {
+		return math.NaN()
+	}
+	seconds, err := strconv.ParseFloat(score, 64)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return seconds
+}
+
+// expires is when a job's bucket expires, in Unix seconds.
+func (f *fixture) expires(id string) float64 {
+	f.t.Helper()
+	return float64(f.do("PEXPIRETIME", "delayer:job_bucket:"+id).(int64)) / 1000
+}
+
+// info is a number of Redis's INFO, 0 where it has none.
+func (f *fixture) info(section, field string) int {
+	f.t.Helper()
+	text, err := redis.String(f.do("INFO", section), nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), field); ok {
+			n, err := strconv.Atoi(strings.FieldsFunc(value, func(r rune) bool { return r < '0' || r > '9' })[0])
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// blocked is how many connections wait inside Redis.
+func (f *fixture) blocked() int { f.t.Helper(); return f.info("clients", "blocked_clients:") }
+
+// connections is how many there are, the test's own included.
+func (f *fixture) connections() int { f.t.Helper(); return f.info("clients", "connected_clients:") }
+
+// hangBound is for what must happen, however slow the machine.
+const hangBound = 30 * time.Second
+
+// until waits for something to become true.
+func until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for bound := time.Now().Add(hangBound); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(bound) {
+			t.Fatalf("not within %v: %s", hangBound, what)
+		}
+	}
+}
+
+// result of a call in the background.
+type result struct {
+	m    client.Message
+	err  error
+	took time.Duration
+}
+
+// pop is what Pop and BPop are once they have all arguments.
+type pop func() (client.Message, error)
+
+// background runs the call, whose result comes out of the channel.
+func background(call pop) <-chan result {
+	results := make(chan result, 1)
+	go func() {
+		began := time.Now()
+		m, err := call()
+		results <- result{m, err, time.Since(began)}
+	}()
+	return results
+}
+
+// waitFor gets the result of a call in the background.
+func waitFor(t testing.TB, results <-chan result) result {
+	t.Helper()
+	select {
+	case r := <-results:
+		return r
+	case <-time.After(hangBound):
+		t.Fatalf("the call did not return within %v", hangBound)
+		panic("unreachable")
+	}
+}
+
+// bpop starts a BPop without a timeout and waits until it waits in Redis.
+func (f *fixture) bpop(ctx context.Context, topic string) <-chan result {
+	f.t.Helper()
+	blocked := f.blocked()
+	results := background(func() (client.Message, error) { return f.BPop(ctx, 0, topic) })
+	until(f.t, "BPop waits", func() bool { return f.blocked() > blocked })
+	return results
+}
+
+// push pushes a job that is ready at once.
+func (f *fixture) push(id, topic string) {
+	f.t.Helper()
+	if _, err := f.Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: "body"}, 0); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// expectJob checks that the result is the job.
+func expectJob(t testing.TB, r result, id string) {
+	t.Helper()
+	if r.err != nil || r.m.ID != id {
+		t.Fatalf("got job %q, error %v, want job %q", r.m.ID, r.err, id)
+	}
+}
+
+// expectText checks that there is an error that holds all the parts.
+func expectText(t testing.TB, call string, err error, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%s: error %v, want one with %q", call, err, part)
+		}
+	}
+}

@@ -1,0 +1,307 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+)
+
+// oldClient sends what the original clients send, command by command.
+type oldClient struct {
+	t    testing.TB
+	conn redis.Conn
+}
+
+func (f *fixture) oldClient() *oldClient {
+	f.t.Helper()
+	conn, err := redis.Dial("tcp", f.redis.Addr)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { conn.Close() })
+	return &oldClient{f.t, conn}
+}
+
+func (o *oldClient) do(command string, args ...any) any {
+	o.t.Helper()
+	reply, err := o.conn.Do(command, args...)
+	if err != nil {
+		o.t.Errorf("%s %q: %v", command, args, err)
+	}
+	return reply
+}
+
+// multi sends the commands as a transaction.
+func (o *oldClient) multi(commands ...[]any) []any {
+	o.t.Helper()
+	o.conn.Send("MULTI")
+	for _, c := range commands {
+		o.conn.Send(c[0].(string), c[1:]...)
+	}
+	replies, err := redis.Values(o.conn.Do("EXEC"))
+	if err != nil {
+		o.t.Errorf("%q: %v", commands, err)
+	}
+	return replies
+}
+
+// push has whole seconds, added to the client's own clock.
+func (o *oldClient) push(m client.Message, delay, readyMaxLifetime int) bool {
+	o.t.Helper()
+	replies := o.multi(
+		[]any{"HMSET", "delayer:job_bucket:" + m.ID, "topic", m.Topic, "body", m.Body},
+		[]any{"EXPIRE", "delayer:job_bucket:" + m.ID, delay + readyMaxLifetime},
+		[]any{"ZADD", "delayer:job_pool", time.Now().Unix() + int64(delay), m.ID},
+	)
+	return slices.Equal(replies, []any{"OK", int64(1), int64(1)})
+}
+
+var errIncomplete = errors.New("job bucket has expired or is incomplete")
+
+func (o *oldClient) pop(topic string) (client.Message, error) {
+	o.t.Helper()
+	id, err := redis.String(o.conn.Do("RPOP", "delayer:ready_queue:"+topic))
+	if err != nil {
+		return client.Message{}, err
+	}
+	return o.read(id)
+}
+
+func (o *oldClient) bPop(topic string, seconds int) (client.Message, error) {
+	o.t.Helper()
+	reply, err := redis.Strings(o.conn.Do("BRPOP", "delayer:ready_queue:"+topic, seconds))
+	if err != nil {
+		return client.Message{}, err
+	}
+	return o.read(reply[1])
+}
+
+func (o *oldClient) read(id string) (client.Message, error) {
+	o.t.Helper()
+	job, err := redis.StringMap(o.do("HGETALL", "delayer:job_bucket:"+id), nil)
+	if err != nil || job["topic"] == "" || job["body"] == "" {
+		return client.Message{}, errIncomplete
+	}
+	o.do("DEL", "delayer:job_bucket:"+id)
+	return client.Message{ID: id, Topic: job["topic"], Body: job["body"]}, nil
+}
+
+func (o *oldClient) remove(id string) bool {
+	o.t.Helper()
+	replies := o.multi([]any{"ZREM", "delayer:job_pool", id}, []any{"DEL", "delayer:job_bucket:" + id})
+	return slices.Equal(replies, []any{int64(1), int64(1)})
+}
+
+// oldServer is one pass of the original server at a time, in Unix seconds.
+func (o *oldClient) oldServer(now int64) {
+	o.t.Helper()
+	ids, err := redis.Strings(o.do("ZRANGEBYSCORE", "delayer:job_pool", 0, now), nil)
+	if err != nil {
+		o.t.Error(err)
+	}
+	topics := map[string][]string{}
+	for _, id := range ids {
+		topic, err := redis.Strings(o.do("HMGET", "delayer:job_bucket:"+id, "topic"), nil)
+		if err == nil && topic[0] != "" {
+			topics[topic[0]] = append(topics[topic[0]], id)
+		}
+	}
+	for topic, ids := range topics {
+		zrem, lpush := []any{"ZREM", "delayer:job_pool"}, []any{"LPUSH", "delayer:ready_queue:" + topic}
+		for _, id := range ids {
+			zrem, lpush = append(zrem, id), append(lpush, id)
+		}
+		o.multi(zrem, lpush)
+	}
+}
+
+func message(id string) client.Message {
+	return client.Message{ID: id, Topic: "t", Body: `{"orderID":"2018101712578956648885474","action":"close"}`}
+}
+
+// Every method of an old client with our server.
+func TestOldClientOurServer(t *testing.T) {
+	f := start(t)
+	old := f.oldClient()
+	if !old.push(message("a"), 1, 604800) || !old.push(message("b"), 3600, 604800) || !old.push(message("c"), 0, 604800) {
+		t.Error("a push was not confirmed")
+	}
+	if old.push(message("b"), 1800, 604800) {
+		t.Error("a second push of a waiting job is confirmed; the original refuses it")
+	}
+	if m, err := old.pop("t"); err != redis.ErrNil {
+		t.Errorf("pop before the server = %v, %v", m, err)
+	}
+	if job, err := f.Get(t.Context(), "b"); err != nil || job.Message != message("b") || job.State != client.Waiting {
+		t.Errorf("Get = %+v, %v", job, err)
+	}
+	if !old.remove("b") || old.remove("b") {
+		t.Error("remove of a waiting job is not true once")
+	}
+
+	f.serve()
+	for _, id := range []string{"c", "a"} {
+		if m, err := old.bPop("t", 20); err != nil || m != message(id) {
+			t.Errorf("bPop = %v, %v, want %s", m, err, id)
+		}
+	}
+	f.expect(state{})
+
+	// What an old remove makes of a ready job, our consumer takes as none.
+	old.push(message("d"), 0, 604800)
+	old.push(message("e"), 0, 604800)
+	until(t, "both are ready", func() bool { return len(f.state().Ready["t"]) == 2 })
+	if old.remove("d") {
+		t.Error("remove of a ready job is true; the original's is not")
+	}
+	if m, err := f.Pop(t.Context(), "t"); err != nil || m != message("e") {
+		t.Errorf("Pop = %v, %v, want e", m, err)
+	}
+	if f.Stats().Expired != 1 {
+		t.Error("the removed job's entry is not counted")
+	}
+	f.expect(state{})
+}
+
+// Our client's jobs in the hands of the original server and consumers.
+func TestOurClientOldServer(t *testing.T) {
+	f := start(t)
+	old, ctx := f.oldClient(), t.Context()
+	base := time.Now().Unix() + 1000
+	for id, due := range map[string]time.Time{
+		"whole":    time.Unix(base, 0),
+		"fraction": time.UnixMilli(base*1000 + 1),
+		"removed":  time.Unix(base, 0),
+		"later":    time.Unix(base+1, 0),
+	} {
+		if _, err := f.PushAt(ctx, message(id), due); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ok, err := f.Remove(ctx, "removed"); !ok || err != nil {
+		t.Errorf("Remove = %v, %v", ok, err)
+	}
+	if err := f.Reschedule(ctx, "later", time.Hour); err != nil {
+		t.Error(err)
+	}
+	scores := f.state()
+	if score, _ := redis.String(f.do("ZSCORE", "delayer:job_pool", "whole"), nil); score != strconv.FormatInt(base, 10) {
+		t.Errorf("score %s of a whole second, want %d", score, base)
+	}
+
+	old.oldServer(base - 1)
+	f.expect(scores)
+	old.oldServer(base) // not the one that falls due within the second
+	if m, err := old.pop("t"); err != nil || m != message("whole") {
+		t.Errorf("old pop = %v, %v", m, err)
+	}
+	if m, err := f.Pop(ctx, "t"); !errors.Is(err, client.ErrEmpty) {
+		t.Errorf("Pop = %v, %v: early", m, err)
+	}
+	old.oldServer(base + 1)
+	if m, err := f.BPop(ctx, hangBound, "t"); err != nil || m != message("fraction") {
+		t.Errorf("BPop = %v, %v", m, err)
+	}
+	old.oldServer(base + 7200)
+	if m, err := old.bPop("t", 20); err != nil || m != message("later") {
+		t.Errorf("old bPop = %v, %v", m, err)
+	}
+
+	// Ready at once, for an old consumer that waits; removed before an old one that asks.
+	popped := background(func() (client.Message, error) { return old.bPop("t", 20) })
+	until(t, "bPop waits", func() bool { return f.blocked() == 1 })
+	if _, err := f.Push(ctx, message("at once"), 0); err != nil {
+		t.Error(err)
+	}
+	if r := waitFor(t, popped); r.err != nil || r.m != message("at once") {
+		t.Errorf("old bPop = %v, %v", r.m, r.err)
+	}
+	f.Push(ctx, message("gone"), 0)
+	if ok, err := f.Remove(ctx, "gone"); !ok || err != nil {
+		t.Errorf("Remove = %v, %v", ok, err)
+	}
+	if m, err := old.pop("t"); err != redis.ErrNil {
+		t.Errorf("old pop = %v, %v of a removed job", m, err)
+	}
+	f.expect(state{})
+}
+
+// Old and new producers and consumers on one topic, with either server: each job comes once.
+func TestOldAndNewOnOneTopic(t *testing.T) {
+	const jobs, each = 1200, 2
+	for _, serverKind := range []string{"our server", "old server"} {
+		t.Run(serverKind, func(t *testing.T) {
+			t.Parallel()
+			f := start(t)
+			if serverKind == "our server" {
+				f.serve()
+			} else {
+				defer f.runOldServer()()
+			}
+			var popped tally
+			for range each {
+				old, waits := f.oldClient(), f.oldClient()
+				defer f.consume(&popped, func(context.Context) (client.Message, error) { return notNil(old.pop("t")) })()
+				defer f.consume(&popped, func(context.Context) (client.Message, error) { return notNil(waits.bPop("t", 1)) })()
+				defer f.consume(&popped, func(ctx context.Context) (client.Message, error) { return f.Pop(ctx, "t") })()
+				defer f.consume(&popped, func(ctx context.Context) (client.Message, error) { return f.BPop(ctx, 0, "t") })()
+			}
+			var producers sync.WaitGroup
+			for part := range 2 {
+				old := f.oldClient()
+				producers.Go(func() {
+					for n := part; n < jobs; n += 4 {
+						if !old.push(message(fmt.Sprint(n)), n%2, 604800) {
+							t.Errorf("old push of %d was not confirmed", n)
+						}
+						if _, err := f.Push(t.Context(), message(fmt.Sprint(n+2)), time.Duration(n%500)*time.Millisecond); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			producers.Wait()
+			until(t, "all are popped", func() bool { return popped.total() == jobs })
+			for n := range jobs {
+				if count := popped.count(fmt.Sprint(n)); count != 1 {
+					t.Errorf("job %d came %d times", n, count)
+				}
+			}
+			f.expect(state{})
+		})
+	}
+}
+
+// notNil turns an old client's "nothing" into ours.
+func notNil(m client.Message, err error) (client.Message, error) {
+	if err == redis.ErrNil {
+		err = client.ErrEmpty
+	}
+	return m, err
+}
+
+// runOldServer runs the original server's passes until the returned function is called.
+func (f *fixture) runOldServer() (stop func()) {
+	old := f.oldClient()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			old.oldServer(time.Now().Unix())
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}

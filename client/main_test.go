@@ -1,0 +1,36 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/devredis"
+	"github.com/mix-basic/delayer/server"
+)
+
+// redisURL is where the examples find a Redis on which a Delayer works. The
+// tests start Redis servers of their own.
+var redisURL string
+
+func TestMain(m *testing.M) {
+	redis, err := devredis.Start("127.0.0.1:0")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	redisURL = "redis://" + redis.Addr
+	pool := client.NewPool(client.PoolOptions{Addr: redis.Addr})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- server.New(pool, server.Options{}).Run(ctx) }()
+
+	code := m.Run()
+	cancel()
+	<-ended
+	pool.Close()
+	redis.Close()
+	os.Exit(code)
+}

@@ -1,0 +1,359 @@
+package client_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+func TestParseURL(t *testing.T) {
+	type options = client.PoolOptions
+	for url, want := range map[string]options{
+		"redis://":                                {Addr: "127.0.0.1:6379"},
+		"redis://localhost":                       {Addr: "localhost:6379"},
+		"redis://localhost/":                      {Addr: "localhost:6379"},
+		"redis://localhost:7000/3":                {Addr: "localhost:7000", Database: 3},
+		"redis://:7000":                           {Addr: "127.0.0.1:7000"},
+		"redis://user:secret@h":                   {Addr: "h:6379", Username: "user", Password: "secret"},
+		"redis://secret@h":                        {Addr: "h:6379", Password: "secret"},
+		"redis://:secret@h":                       {Addr: "h:6379", Password: "secret"},
+		"redis://user:@h":                         {Addr: "h:6379", Username: "user"},
+		"redis://user:p%40%2F%3A%23%3F%25s@h/1":   {Addr: "h:6379", Username: "user", Password: "p@/:#?%s", Database: 1},
+		"redis://[::1]":                           {Addr: "[::1]:6379"},
+		"redis://:secret@[2001:db8::1]:7000/2":    {Addr: "[2001:db8::1]:7000", Password: "secret", Database: 2},
+		"REDIS://h":                               {Addr: "h:6379"},
+		"unix:///run/redis.sock":                  {Addr: "/run/redis.sock"},
+		"unix://user:secret@/run/redis.sock?db=4": {Addr: "/run/redis.sock", Username: "user", Password: "secret", Database: 4},
+		"unix:///run/my%20redis.sock":             {Addr: "/run/my redis.sock"},
+	} {
+		got, err := client.ParseURL(url)
+		if err != nil || got != want {
+			t.Errorf("%s: %+v, %v, want %+v", url, got, err, want)
+		}
+	}
+	got, err := client.ParseURL("rediss://user:secret@h:7000/1")
+	if err != nil || got.Addr != "h:7000" || got.Password != "secret" || got.Database != 1 {
+		t.Errorf("rediss: %+v, %v", got, err)
+	}
+	if got.TLS == nil || got.TLS.InsecureSkipVerify || got.TLS.MinVersion < tls.VersionTLS12 {
+		t.Errorf("rediss: TLS %+v", got.TLS)
+	}
+}
+
+// What ParseURL can't read it refuses, instead of guessing, and does not quote: there may be a password in it.
+func TestParseURLErrors(t *testing.T) {
+	for url, part := range map[string]string{
+		"":                             "redis://",
+		"h:6379":                       "redis://",
+		"//h:6379":                     "redis://",
+		"http://:s3cret@h":             "redis://",
+		"user:s3cret@h:6379":           "redis://",
+		"s3cret://h":                   "redis://",
+		"redis:h:6379":                 "no meaning",
+		"redis://:s3cret@h:port":       "malformed",
+		"redis://:s3cret@h/%zz":        "malformed",
+		"redis://:s3cret%zz@h":         "malformed",
+		"redis://:s3cret/more@h":       "malformed",
+		"redis://:s3cret#more@h":       "malformed",
+		"redis://:s3cret?more@h":       "malformed",
+		"redis://:s3cret with space@h": "malformed",
+		"redis://:#s3cret@h":           "no meaning",
+		"redis://:?s3cret@h":           "no meaning",
+		"redis://user/s3cret@h":        "database",
+		"redis://:s3cret@h/x":          "database",
+		"redis://:s3cret@h/-1":         "database",
+		"redis://:s3cret@h/1/2":        "database",
+		"redis://:s3cret@h?db=1":       "no meaning",
+		"redis://:s3cret@h/1#more":     "no meaning",
+		"redis://:s3cret@h?a;b":        "no meaning",
+		"unix://:s3cret@run/redis":     "unix:///",
+		"unix://":                      "unix:///",
+		"unix:run/redis.sock":          "unix:///",
+		"unix:///run/r.sock?db=x":      "database",
+		"unix:///run/r.sock?base=1":    "no meaning",
+	} {
+		o, err := client.ParseURL(url)
+		if err == nil {
+			t.Errorf("%s: read as %+v", url, o)
+			continue
+		}
+		expectText(t, url, err, "redis URL: ", part)
+		if strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: the error tells the password: %v", url, err)
+		}
+		if _, err := client.Open(url); err == nil {
+			t.Errorf("%s: Open accepts it", url)
+		}
+	}
+}
+
+func FuzzParseURL(f *testing.F) {
+	for _, parts := range [][3]string{{"redis://", "", "@localhost:6379/0"}, {"rediss://user:", "%20", "@[::1]"}, {"unix://", "a/b", "@/run/redis.sock?db=1"}, {"", ":", ""}} {
+		f.Add(parts[0], parts[1], parts[2])
+	}
+	f.Fuzz(func(t *testing.T, before, secret, after string) {
+		o, err := client.ParseURL(before + "s3cret" + secret + after)
+		if err != nil && strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("the error tells the password: %v", err)
+		}
+		if err == nil && (o.Addr == "" || o.Database < 0) {
+			t.Errorf("read as %+v", o)
+		}
+	})
+}
+
+func TestPoolDefaults(t *testing.T) {
+	type limits struct {
+		active, idle int
+		rest, age    time.Duration
+	}
+	for _, tt := range []struct {
+		name    string
+		options client.PoolOptions
+		want    limits
+	}{
+		{"zero", client.PoolOptions{}, limits{32, 32, 5 * time.Minute, 0}},
+		{"set", client.PoolOptions{MaxActive: 7, MaxIdle: 3, IdleTimeout: time.Second, MaxConnLifetime: time.Minute}, limits{7, 3, time.Second, time.Minute}},
+		{"MaxIdle is MaxActive", client.PoolOptions{MaxActive: 7}, limits{7, 7, 5 * time.Minute, 0}},
+		{"no limits", client.PoolOptions{MaxActive: -1, IdleTimeout: -1}, limits{0, 32, 0, 0}},
+		{"none idle", client.PoolOptions{MaxIdle: -1}, limits{32, 0, 5 * time.Minute, 0}},
+	} {
+		p := client.NewPool(tt.options)
+		if got := (limits{p.MaxActive, p.MaxIdle, p.IdleTimeout, p.MaxConnLifetime}); got != tt.want {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+		}
+		if !p.Wait {
+			t.Errorf("%s: does not wait for a free connection", tt.name)
+		}
+	}
+}
+
+// expectWorks pushes and pops.
+func expectWorks(t *testing.T, o client.PoolOptions) {
+	t.Helper()
+	c := client.OpenPool(o)
+	defer c.Close()
+	if _, err := c.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := c.BPop(t.Context(), hangBound, "t"); err != nil || m.ID != "a" {
+		t.Errorf("BPop = %v, %v", m, err)
+	}
+	popped := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
+	until(t, "BPop waits", func() bool { return client.Callers(c, "t") == 1 })
+	if _, err := c.Push(t.Context(), client.Message{ID: "b", Topic: "t", Body: "b"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	expectJob(t, waitFor(t, popped), "b")
+}
+
+func options(t *testing.T, url string) client.PoolOptions {
+	t.Helper()
+	o, err := client.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestDatabase(t *testing.T) {
+	f := start(t)
+	f.do("SELECT", 5)
+	c, err := client.Open("redis://" + f.redis.Addr + "/5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Push(t.Context(), message("a"), 0); err != nil {
+		t.Error(err)
+	}
+	f.expect(state{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t " + message("a").Body}})
+}
+
+func TestUnixSocket(t *testing.T) {
+	r := redistest.Start(t, "--unixsocket", "redis.sock")
+	expectWorks(t, options(t, "unix://"+r.Socket("redis.sock")))
+	t.Chdir(r.Dir)
+	expectWorks(t, client.PoolOptions{Addr: "./redis.sock"})
+}
+
+func TestTLS(t *testing.T) {
+	_, addr, roots := redistest.StartTLS(t)
+	o := options(t, "rediss://"+addr)
+	o.TLS.RootCAs = roots
+	expectWorks(t, o)
+
+	_, port, _ := net.SplitHostPort(addr)
+	o.Addr = "localhost:" + port
+	expectWorks(t, o)
+
+	o.TLS.ServerName = "elsewhere"
+	c := client.OpenPool(o)
+	defer c.Close()
+	_, err := c.Pop(t.Context(), "t")
+	expectText(t, "another host's certificate", err, "certificate", "elsewhere")
+
+	c, err = client.Open("rediss://" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = c.Pop(t.Context(), "t")
+	expectText(t, "unknown authority", err, "certificate")
+}
+
+func TestAuthentication(t *testing.T) {
+	r := redistest.Start(t, "--requirepass", "s3cret", "--user", "bob", "on", ">b0bs", "~*", "&*", "+@all")
+	address := "@" + r.Addr
+	expectWorks(t, options(t, "redis://:s3cret"+address))
+	expectWorks(t, options(t, "redis://s3cret"+address))
+	expectWorks(t, options(t, "redis://default:s3cret"+address))
+	expectWorks(t, options(t, "redis://bob:b0bs"+address))
+
+	for user, reason := range map[string]string{
+		"":         "NOAUTH",
+		"bob:n0ne": "WRONGPASS",
+		":n0ne":    "WRONGPASS",
+		"eve:n0ne": "WRONGPASS",
+	} {
+		c := client.OpenPool(options(t, "redis://"+user+address))
+		for name, call := range calls(c, t.Context()) {
+			r := waitFor(t, background(func() (client.Message, error) { return client.Message{}, call() }))
+			var refusal redis.Error
+			expectText(t, user+" "+name, r.err, reason, "delayer: ")
+			if !errors.As(r.err, &refusal) || strings.Contains(r.err.Error(), "n0ne") {
+				t.Errorf("%s %s: error %v", user, name, r.err)
+			}
+			if r.took > client.RideOut {
+				t.Errorf("%s %s: a refusal after %v: it won't pass by waiting", user, name, r.took)
+			}
+		}
+		c.Close()
+	}
+}
+
+// Nobody listens: an error at once, with the address.
+func TestRefusedConnection(t *testing.T) {
+	f := start(t)
+	f.redis.Kill()
+	_, err := f.Push(t.Context(), message("a"), 0)
+	expectText(t, "Push", err, "delayer: push \"a\": ", f.redis.Addr)
+}
+
+// More calls than connections wait for each other.
+func TestCallsWaitForConnections(t *testing.T) {
+	f := start(t)
+	connections := f.connections()
+	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, MaxActive: 2})
+	defer c.Close()
+	var callers sync.WaitGroup
+	for range 100 {
+		callers.Go(func() {
+			if _, err := c.Push(t.Context(), client.Message{Topic: "t", Body: "b"}, 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	callers.Wait()
+	if n := f.connections() - connections; n > 2 {
+		t.Errorf("%d connections, want at most 2", n)
+	}
+	if n := len(f.state().Buckets); n != 100 {
+		t.Errorf("%d jobs, want 100", n)
+	}
+}
+
+// A connection that has rested is tried before it is used, so that a restarted
+// Redis costs no call an error.
+func TestRestedConnections(t *testing.T) {
+	f := start(t)
+	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
+	defer pool.Close()
+	conn, err := pool.DialContext(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	rested := time.Now().Add(-time.Minute)
+	if err := pool.TestOnBorrowContext(t.Context(), conn, rested); err != nil {
+		t.Errorf("a live connection: %v", err)
+	}
+	f.killConnections()
+	if err := pool.TestOnBorrowContext(t.Context(), conn, rested); err == nil {
+		t.Error("a dead connection passes")
+	}
+}
+
+func TestUserWithoutPing(t *testing.T) {
+	f := start(t)
+	f.do("ACL", "SETUSER", "default", "-ping")
+	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
+	defer pool.Close()
+	conn, err := pool.DialContext(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := pool.TestOnBorrowContext(t.Context(), conn, time.Now().Add(-time.Minute)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Without anything of the caller's that ends the wait, the pool's timeouts do.
+func TestTimeouts(t *testing.T) {
+	f := start(t)
+	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: 50 * time.Millisecond})
+	defer c.Close()
+	c.Pop(t.Context(), "t")
+	f.redis.Hang()
+	_, err := c.Push(context.Background(), message("a"), 0)
+	f.redis.Resume()
+	var timeout net.Error
+	if !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("error %v, want a timeout", err)
+	}
+	if _, err := c.Push(context.Background(), message("a"), 0); err != nil {
+		t.Errorf("after the hang: %v", err)
+	}
+}
+
+// New works on a pool as redigo's own example makes it, too.
+func TestNewOnPlainPool(t *testing.T) {
+	f := start(t)
+	c := client.New(&redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", f.redis.Addr) }})
+	defer c.Close()
+	popped := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
+	until(t, "BPop waits", func() bool { return f.blocked() == 1 })
+	f.push("a", "t")
+	expectJob(t, waitFor(t, popped), "a")
+}
+
+func TestPrefix(t *testing.T) {
+	f := start(t)
+	c := f.open(client.WithPrefix("shop:"))
+	if _, err := c.Push(t.Context(), message("a"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Push(t.Context(), message("b"), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := f.Pop(t.Context(), "t"); !errors.Is(err, client.ErrEmpty) {
+		t.Errorf("Pop under another prefix = %v, %v", m, err)
+	}
+	redistest.Expect(t, f.conn, "shop:", state{
+		Pool: []string{"b"}, Ready: queues{"t": {"a"}},
+		Buckets: buckets{"a": "t " + message("a").Body, "b": "t " + message("b").Body},
+	})
+	if m, err := c.BPop(t.Context(), 0, "t"); err != nil || m != message("a") {
+		t.Errorf("BPop = %v, %v", m, err)
+	}
+}

@@ -1,0 +1,176 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+// tally counts what happened to each job.
+type tally struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (y *tally) add(id string) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.counts == nil {
+		y.counts = map[string]int{}
+	}
+	y.counts[id]++
+}
+
+func (y *tally) count(id string) int {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.counts[id]
+}
+
+func (y *tally) total() int {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return len(y.counts)
+}
+
+// consume pops in the background, until the returned function is called.
+func (f *fixture) consume(popped *tally, pop func(ctx context.Context) (client.Message, error)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			m, err := pop(ctx)
+			switch {
+			case err == nil:
+				popped.add(m.ID)
+			case errors.Is(err, client.ErrEmpty):
+				time.Sleep(time.Millisecond)
+			case ctx.Err() == nil:
+				f.t.Error(err)
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// A job is removed or popped, never both and never neither, however Remove
+// falls together with the server's move and with Pop and BPop.
+func TestRemoveRacesWithMoveAndPop(t *testing.T) {
+	const jobs, removers = 3000, 50
+	f := start(t)
+	f.serve()
+	var removed, popped tally
+	stopBPop := f.consume(&popped, func(ctx context.Context) (client.Message, error) { return f.BPop(ctx, 0, "t") })
+	stopPop := f.consume(&popped, func(ctx context.Context) (client.Message, error) { return f.Pop(ctx, "t") })
+	var remove sync.WaitGroup
+	for worker := range removers {
+		remove.Go(func() {
+			for n := worker; n < jobs; n += removers {
+				id := fmt.Sprint(n)
+				delay := rand.N(10 * time.Millisecond)
+				if _, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, delay); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(rand.N(30 * time.Millisecond)) // about when it is moved and popped
+				switch ok, err := f.Remove(t.Context(), id); {
+				case err != nil:
+					t.Error(err)
+				case ok:
+					removed.add(id)
+				}
+			}
+		})
+	}
+	remove.Wait()
+	until(t, "all jobs are removed or popped", func() bool { return removed.total()+popped.total() >= jobs })
+	stopBPop()
+	stopPop()
+	for n := range jobs {
+		if id := fmt.Sprint(n); removed.count(id)+popped.count(id) != 1 {
+			t.Errorf("job %s: removed %d times, popped %d times", id, removed.count(id), popped.count(id))
+		}
+	}
+	f.expect(state{})
+	t.Logf("%d removed, %d popped", removed.total(), popped.total())
+	if removed.total() == 0 || popped.total() == 0 {
+		t.Error("the race was always won by the same side: this proves nothing")
+	}
+}
+
+// Everything at once, from several Clients: each job that is pushed is popped or removed, once.
+func TestConcurrentUse(t *testing.T) {
+	const clients, workers, jobs = 3, 4, 200
+	f := start(t)
+	f.serve()
+	var popped, removed tally
+	var pushed atomic.Int64
+	var producers sync.WaitGroup
+	topics := []string{"t", "u", "v"}
+	for n := range clients {
+		c := f.open()
+		defer f.consume(&popped, func(ctx context.Context) (client.Message, error) { return c.BPop(ctx, 0, topics[0], topics[1:]...) })()
+		defer f.consume(&popped, func(ctx context.Context) (client.Message, error) { return c.BPop(ctx, time.Second, topics[n]) })()
+		defer f.consume(&popped, func(ctx context.Context) (client.Message, error) { return c.Pop(ctx, topics[n]) })()
+		for worker := range workers {
+			producers.Go(func() {
+				for job := range jobs {
+					id := fmt.Sprint(n, "-", worker, "-", job)
+					if err := useJob(t, c, id, topics[rand.N(len(topics))], &removed); err != nil {
+						t.Error(err)
+					}
+					pushed.Add(1)
+				}
+			})
+		}
+	}
+	producers.Wait()
+	const total = clients * workers * jobs
+	until(t, "all jobs are popped or removed", func() bool { return popped.total()+removed.total() >= total })
+	f.expect(state{})
+	for n := range clients {
+		for worker := range workers {
+			for job := range jobs {
+				id := fmt.Sprint(n, "-", worker, "-", job)
+				if popped.count(id)+removed.count(id) != 1 {
+					t.Errorf("job %s: popped %d times, removed %d times", id, popped.count(id), removed.count(id))
+				}
+			}
+		}
+	}
+}
+
+// useJob pushes a job, does something or other to it, and notes if it is removed.
+func useJob(t *testing.T, c *client.Client, id, topic string, removed *tally) error {
+	ctx := t.Context()
+	if _, err := c.Push(ctx, client.Message{ID: id, Topic: topic, Body: "b"}, rand.N(5*time.Millisecond)); err != nil {
+		return err
+	}
+	var err error
+	switch rand.N(4) {
+	case 0:
+		_, err = c.Get(ctx, id)
+	case 1:
+		err = c.Reschedule(ctx, id, rand.N(5*time.Millisecond))
+	case 2:
+		var ok bool
+		if ok, err = c.Remove(ctx, id); ok {
+			removed.add(id)
+		}
+	}
+	if errors.Is(err, client.ErrNotFound) { // it is popped
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,65 @@
+package redistest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// StartTLS starts a redis-server as Start does that also speaks TLS, at tlsAddr,
+// under a certificate for localhost and 127.0.0.1 whose authority is in roots.
+func StartTLS(tb testing.TB, args ...string) (s *Server, tlsAddr string, roots *x509.CertPool) {
+	tb.Helper()
+	dir, port := tb.TempDir(), freePort(tb)
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	roots = writeCertificate(tb, cert, key)
+	args = append([]string{
+		"--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", cert, "--tls-auth-clients", "no",
+	}, args...)
+	return Start(tb, args...), fmt.Sprintf("127.0.0.1:%d", port), roots
+}
+
+// writeCertificate makes a certificate that is its own authority.
+func writeCertificate(tb testing.TB, certFile, keyFile string) *x509.CertPool {
+	tb.Helper()
+	check := func(err error) {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	check(err)
+	template := &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: "redistest"},
+		NotBefore:             time.Now().Add(-time.Hour),
+		NotAfter:              time.Now().Add(time.Hour),
+		DNSNames:              []string{"localhost"},
+		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	check(err)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	check(err)
+	check(os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	check(os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
+	cert, err := x509.ParseCertificate(der)
+	check(err)
+	roots := x509.NewCertPool()
+	roots.AddCert(cert)
+	return roots
+}

@@ -1,0 +1,124 @@
+package store
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// TestAtMaxmemory runs each script on a Redis that is full and evicts nothing:
+// what would add is refused and leaves everything as it was; what moves or
+// takes away goes on.
+func TestAtMaxmemory(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	ctx := t.Context()
+	push := func(id string, delay time.Duration) func() error {
+		return func() error {
+			return b.Push(ctx, Job{id, "t", strings.Repeat("new", 100)}, Due{After: delay}, kept, Replace)
+		}
+	}
+	reschedule := func(id string, delay time.Duration) func() error {
+		return func() error { return b.Reschedule(ctx, id, delay) }
+	}
+	var taken Taken
+	take := func() (err error) {
+		taken, _, err = b.Take(ctx, []string{"t"})
+		return err
+	}
+	type queues = map[string][]string
+	type buckets = map[string]string
+	w, r, s, d := "t body of w", "t body of r", "t body of s", "t body of d"
+	seed := [][]command{waits("w", "t", 60*second), waits("d", "t", -second), ready("r", "t"), ready("s", "t"), {{"ZADD", "delayer:job_pool", -second, "orphan"}}}
+	for _, c := range []struct {
+		name    string
+		call    func() error
+		refused bool
+		want    redistest.State
+	}{
+		{name: "push anew", call: push("x", time.Second), refused: true},
+		{name: "push anew, no delay", call: push("x", 0), refused: true},
+		{name: "push of a waiting job", call: push("w", time.Second), refused: true},
+		{name: "push of a waiting job, no delay", call: push("w", 0), refused: true},
+		{name: "push of a ready job", call: push("r", time.Second), refused: true},
+		{name: "push of a ready job, no delay", call: push("r", 0), refused: true},
+		{name: "reschedule of a waiting job", call: reschedule("w", time.Second), refused: true},
+		{name: "reschedule of a ready job", call: reschedule("r", time.Second), refused: true},
+		{
+			name: "reschedule, now", call: reschedule("w", 0),
+			want: redistest.State{Pool: []string{"d", "orphan"}, Ready: queues{"t": {"r", "s", "w"}}, Buckets: buckets{"w": w, "d": d, "r": r, "s": s}},
+		},
+		{
+			name: "remove of a waiting job", call: func() error { _, err := b.Remove(ctx, "w"); return err },
+			want: redistest.State{Pool: []string{"d", "orphan"}, Ready: queues{"t": {"r", "s"}}, Buckets: buckets{"d": d, "r": r, "s": s}},
+		},
+		{
+			name: "remove of a ready job", call: func() error { _, err := b.Remove(ctx, "r"); return err },
+			want: redistest.State{Pool: []string{"d", "orphan", "w"}, Ready: queues{"t": {"s"}}, Buckets: buckets{"d": d, "w": w, "s": s}},
+		},
+		{
+			name: "take", call: take,
+			want: redistest.State{Pool: []string{"d", "orphan", "w"}, Ready: queues{"t": {"s"}}, Buckets: buckets{"w": w, "d": d, "s": s}},
+		},
+		{
+			name: "take and restore", call: func() error { return errors.Join(take(), b.Restore(ctx, taken)) },
+			want: redistest.State{Pool: []string{"d", "orphan", "w"}, Ready: queues{"t": {"r", "s"}}, Buckets: buckets{"w": w, "d": d, "r": r, "s": s}},
+		},
+		{
+			name: "due and move", call: func() error {
+				look, err := b.Due(ctx, 9, 0)
+				if err != nil {
+					return err
+				}
+				moved, err := b.Move(ctx, look.Batches)
+				return errors.Join(err, moved[0].Err)
+			},
+			want: redistest.State{Pool: []string{"orphan", "w"}, Ready: queues{"t": {"r", "s", "d"}}, Buckets: buckets{"w": w, "d": d, "r": r, "s": s}},
+		},
+		{
+			name: "move into a new queue", call: func() error {
+				moved, err := b.Move(ctx, []Batch{batch("new", "d")})
+				return errors.Join(err, moved[0].Err)
+			},
+			want: redistest.State{Pool: []string{"orphan", "w"}, Ready: queues{"t": {"r", "s"}, "new": {"d"}}, Buckets: buckets{"w": w, "d": d, "r": r, "s": s}},
+		},
+		{
+			name: "drop", call: func() error { _, err := b.Drop(ctx, batch("", "orphan").IDs); return err },
+			want: redistest.State{Pool: []string{"d", "w"}, Ready: queues{"t": {"r", "s"}}, Buckets: buckets{"w": w, "d": d, "r": r, "s": s}},
+		},
+		{
+			name: "get", call: func() error { _, err := b.Get(ctx, "w"); return err },
+			want: redistest.State{Pool: []string{"d", "orphan", "w"}, Ready: queues{"t": {"r", "s"}}, Buckets: buckets{"w": w, "d": d, "r": r, "s": s}},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b.do(t, "CONFIG", "SET", "maxmemory", 0)
+			b.seed(t, seed...)
+			was := b.state(t)
+			scores, lifetimes := redistest.Scores(t, b.conn, DefaultPrefix), b.expiry(t, "w")
+			b.do(t, "CONFIG", "SET", "maxmemory", 1, "maxmemory-policy", "noeviction")
+			err := c.call()
+			b.do(t, "CONFIG", "SET", "maxmemory", 0)
+			if !c.refused {
+				if err != nil {
+					t.Error(err)
+				}
+				b.expect(t, c.want)
+				return
+			}
+			b.expectError(t, err, "OOM ")
+			b.expect(t, was)
+			for id, score := range redistest.Scores(t, b.conn, DefaultPrefix) {
+				if score != scores[id] {
+					t.Errorf("score of %s is %s, was %s", id, score, scores[id])
+				}
+			}
+			if moved := b.expiry(t, "w") - lifetimes; moved > rounding || moved < -rounding {
+				t.Errorf("lifetime changed by %v s", moved)
+			}
+		})
+	}
+}

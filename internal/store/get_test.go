@@ -1,0 +1,86 @@
+package store
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+func TestGet(t *testing.T) {
+	x := func(topic, body string) Job { return Job{ID: "x", Topic: topic, Body: body} }
+	last := time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)
+	first := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
+	cases := []struct {
+		name    string
+		seed    [][]command
+		job     Job
+		waiting bool
+		due     any // time.Time, or after the seed
+		endless bool
+		err     error
+	}{
+		{name: "absent", err: ErrNotFound},
+		{name: "waiting", seed: [][]command{waits("x", "t", 60*second)}, job: x("t", "body of x"), waiting: true, due: 60 * second},
+		{name: "waiting, fraction", seed: [][]command{waits("x", "t", "4102444800.123456")}, job: x("t", "body of x"), waiting: true, due: time.Unix(4102444800, 123456000)},
+		{name: "due but not moved yet", seed: [][]command{waits("x", "t", -second)}, job: x("t", "body of x"), waiting: true, due: -second},
+		{name: "score 0", seed: [][]command{waits("x", "t", 0)}, job: x("t", "body of x"), waiting: true, due: time.Unix(0, 0)},
+		{name: "score never", seed: [][]command{waits("x", "t", "inf")}, job: x("t", "body of x"), waiting: true, due: last},
+		{name: "score always", seed: [][]command{waits("x", "t", "-inf")}, job: x("t", "body of x"), waiting: true, due: first},
+		{name: "ready", seed: [][]command{ready("x", "t")}, job: x("t", "body of x")},
+		{name: "without a limit", seed: [][]command{ready("x", "t"), {{"PERSIST", "delayer:job_bucket:x"}}}, job: x("t", "body of x"), endless: true},
+		{name: "without a body", seed: [][]command{{{"HSET", "delayer:job_bucket:x", "topic", "t"}, {"PEXPIRE", "delayer:job_bucket:x", kept.Milliseconds()}}}, job: x("t", "")},
+		{name: "without a topic", seed: [][]command{{{"HSET", "delayer:job_bucket:x", "body", "b"}}}, err: ErrNotFound},
+		{name: "expired while it waited", seed: [][]command{{{"ZADD", "delayer:job_pool", 60 * second, "x"}}}, err: ErrNotFound},
+		{name: "expired while it was ready", seed: [][]command{entry("x", "t")}, err: ErrNotFound},
+	}
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				b.seed(t, c.seed...)
+				was, ttlBefore := b.state(t), redistest.Lifetimes(t, b.conn, DefaultPrefix)["x"]
+				found, err := b.Get(t.Context(), "x")
+				b.expect(t, was)
+				if c.err != nil {
+					if !errors.Is(err, c.err) {
+						t.Errorf("error %v, want %v", err, c.err)
+					}
+					return
+				}
+				if err != nil || found.Job != c.job || found.Waiting != c.waiting {
+					t.Fatalf("found %+v, %v, want %+v, waiting %v", found, err, c.job, c.waiting)
+				}
+				switch want := c.due.(type) {
+				case nil:
+					if !found.Due.IsZero() {
+						t.Errorf("due %v", found.Due)
+					}
+				case time.Time:
+					if !found.Due.Round(100 * time.Microsecond).Equal(want.Round(100 * time.Microsecond)) {
+						t.Errorf("due %v, want %v", found.Due, want)
+					}
+				case after:
+					if got := found.Due.Sub(time.Unix(int64(b.base), 0)); got != time.Duration(want) {
+						t.Errorf("due %v after the seed, want %v", got, time.Duration(want))
+					}
+				}
+				switch ttlAfter := redistest.Lifetimes(t, b.conn, DefaultPrefix)["x"]; {
+				case c.endless && found.TTL != -1:
+					t.Errorf("TTL %v, want none", found.TTL)
+				case found.TTL > ttlBefore || found.TTL < ttlAfter:
+					t.Errorf("TTL %v, was %v and then %v", found.TTL, ttlBefore, ttlAfter)
+				}
+			})
+		}
+		for name, seed := range map[string][]command{"bucket": text("job_bucket:x"), "pool": append(content("x", "t"), text("job_pool")...)} {
+			t.Run("wrong type of "+name, func(t *testing.T) {
+				b.seed(t, seed)
+				was := b.state(t)
+				_, err := b.Get(t.Context(), "x")
+				b.expectError(t, err, "WRONGTYPE ")
+				b.expect(t, was)
+			})
+		}
+	})
+}

@@ -1,0 +1,230 @@
+package store
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// backend is an empty Redis and a Store on it.
+type backend struct {
+	*Store
+	conn redis.Conn
+	mini bool    // it is miniredis
+	base float64 // the second at which the last seed began, by Redis's clock
+}
+
+func newBackend(tb testing.TB, pool *redis.Pool) *backend {
+	conn := pool.Get()
+	tb.Cleanup(func() { conn.Close() })
+	return &backend{Store: New(pool, DefaultPrefix), conn: conn}
+}
+
+// onRedis starts a redis-server.
+func onRedis(tb testing.TB) (*backend, *redistest.Server) {
+	tb.Helper()
+	server := redistest.Start(tb)
+	return newBackend(tb, server.Pool()), server
+}
+
+// onEach runs the test on a redis-server and on what serves --dev.
+func onEach(t *testing.T, test func(t *testing.T, b *backend)) {
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		b, _ := onRedis(t)
+		test(t, b)
+	})
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		m := miniredis.RunT(t)
+		m.ClockTTL(true)
+		pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", m.Addr()) }}
+		t.Cleanup(func() { pool.Close() })
+		b := newBackend(t, pool)
+		b.mini = true
+		test(t, b)
+	})
+}
+
+func (b *backend) do(tb testing.TB, command string, args ...any) any {
+	tb.Helper()
+	reply, err := b.conn.Do(command, args...)
+	if err != nil {
+		tb.Fatalf("%s %.200q: %v", command, args, err)
+	}
+	return reply
+}
+
+// command is one Redis command of a seed. An after in it becomes the score of
+// that much after the seed.
+type command []any
+
+type after time.Duration
+
+// seed replaces all that is in Redis.
+func (b *backend) seed(tb testing.TB, seeds ...[]command) {
+	tb.Helper()
+	b.do(tb, "FLUSHALL")
+	b.base = math.Floor(b.clock(tb))
+	for _, commands := range seeds {
+		for _, c := range commands {
+			args := append([]any(nil), c[1:]...)
+			for i, arg := range args {
+				if offset, ok := arg.(after); ok {
+					args[i] = b.score(offset)
+				}
+			}
+			b.do(tb, c[0].(string), args...)
+		}
+	}
+}
+
+func (b *backend) score(offset after) string {
+	return strconv.FormatFloat(b.base+time.Duration(offset).Seconds(), 'f', 3, 64)
+}
+
+const (
+	second = after(time.Second)
+	// kept is how long seeded jobs are kept once they are ready.
+	kept = time.Hour
+)
+
+// waits is a job in the pool, due at an after or a score.
+func waits(id, topic string, due any) []command {
+	return append(content(id, topic), command{"ZADD", "delayer:job_pool", due, id})
+}
+
+// ready is a job in its topic's ready queue.
+func ready(id, topic string) []command {
+	return append(content(id, topic), entry(id, topic)...)
+}
+
+// entry is an ID in a ready queue.
+func entry(id, topic string) []command {
+	return []command{{"LPUSH", "delayer:ready_queue:" + topic, id}}
+}
+
+// content is a job's bucket.
+func content(id, topic string) []command {
+	bucket := "delayer:job_bucket:" + id
+	return []command{
+		{"HSET", bucket, "topic", topic, "body", "body of " + id},
+		{"PEXPIRE", bucket, kept.Milliseconds()},
+	}
+}
+
+// ghosts are n entries without a job: ghost1, ghost2, …
+func ghosts(topic string, n int) []command {
+	return []command{{"EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('LPUSH', KEYS[1], 'ghost' .. i) end", 1, "delayer:ready_queue:" + topic, n}}
+}
+
+func ghostIDs(n int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprint("ghost", i+1)
+	}
+	return ids
+}
+
+// skipInfinite skips a case with an infinite score on miniredis, whose Lua can't read such a number.
+func (b *backend) skipInfinite(t *testing.T, seed [][]command) {
+	if b.mini && strings.Contains(fmt.Sprint(seed), "inf ") {
+		t.Skip("miniredis: Lua without infinite numbers")
+	}
+}
+
+// text is a string where none belongs.
+func text(key string) []command { return []command{{"SET", "delayer:" + key, "text"}} }
+
+func (b *backend) expect(tb testing.TB, want redistest.State) {
+	tb.Helper()
+	redistest.Expect(tb, b.conn, DefaultPrefix, want)
+}
+
+func (b *backend) state(tb testing.TB) redistest.State {
+	tb.Helper()
+	return redistest.Read(tb, b.conn, DefaultPrefix)
+}
+
+// clock is Redis's clock in seconds.
+func (b *backend) clock(tb testing.TB) float64 {
+	tb.Helper()
+	return seconds(tb, b.do(tb, "TIME"))
+}
+
+func seconds(tb testing.TB, reply any) float64 {
+	tb.Helper()
+	t, err := redis.Float64s(reply, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return t[0] + t[1]/1e6
+}
+
+// expiry is when the job's bucket expires, by Redis's clock, in seconds; +Inf if never.
+func (b *backend) expiry(tb testing.TB, id string) float64 {
+	tb.Helper()
+	b.conn.Send("MULTI")
+	b.conn.Send("TIME")
+	b.conn.Send("PTTL", "delayer:job_bucket:"+id)
+	replies, err := redis.Values(b.conn.Do("EXEC"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ttl := replies[1].(int64)
+	if ttl < 0 {
+		return math.Inf(1)
+	}
+	return seconds(tb, replies[0]) + float64(ttl)/1000
+}
+
+// due is the job's score, and whether it waits.
+func (b *backend) due(tb testing.TB, id string) (float64, bool) {
+	tb.Helper()
+	text, ok := redistest.Scores(tb, b.conn, DefaultPrefix)[id]
+	if !ok {
+		return 0, false
+	}
+	score, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return score, true
+}
+
+// span is the time from before a call to after it, by Redis's clock.
+type span struct{ from, to float64 }
+
+func (b *backend) timed(tb testing.TB, call func()) span {
+	tb.Helper()
+	from := b.clock(tb)
+	call()
+	return span{from, b.clock(tb)}
+}
+
+// rounding is what a time may be off for milliseconds that were rounded: our
+// own and Redis's, in setting a TTL and in telling it.
+const rounding = 0.0031
+
+// expectAfter checks that a time is d after some moment of the span.
+func (s span) expectAfter(tb testing.TB, what string, got float64, d time.Duration) {
+	tb.Helper()
+	if got < s.from+d.Seconds()-rounding || got > s.to+d.Seconds()+rounding {
+		tb.Errorf("%s is %.6f s after the call, want %v", what, got-s.from, d)
+	}
+}
+
+// expectError checks that Redis said no for that reason. miniredis says more in front of it.
+func (b *backend) expectError(tb testing.TB, err error, reason string) {
+	tb.Helper()
+	if !begins(err, reason) && !(b.mini && err != nil && strings.Contains(err.Error(), reason)) {
+		tb.Errorf("error %v, want one that begins with %s", err, reason)
+	}
+}

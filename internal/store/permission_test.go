@@ -1,0 +1,47 @@
+package store
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// TestWithoutPermission runs the scripts that could lose a job as a user who may
+// do everything but one of their commands: Redis says no, and nothing has changed.
+func TestWithoutPermission(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t)
+	b.do(t, "ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
+	user := New(&redis.Pool{Dial: func() (redis.Conn, error) {
+		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
+	}}, DefaultPrefix)
+	ctx := t.Context()
+	seed := [][]command{waits("w", "t", 60*second), waits("d", "t", -second), ready("r", "t"), ready("s", "t"), {{"ZADD", "delayer:job_pool", -second, "orphan"}}}
+	for _, c := range []struct {
+		name     string
+		commands string // all that the script uses
+		call     func() error
+	}{
+		{"due", "time zcount zrange hget", func() error { _, err := user.Due(ctx, 9, 0); return err }},
+		{"move", "time type zmscore zrem lpush", func() error {
+			moved, err := user.Move(ctx, []Batch{batch("t", "d")})
+			return errors.Join(err, moved[0].Err)
+		}},
+		{"drop", "hget zrem", func() error { _, err := user.Drop(ctx, batch("t", "orphan").IDs); return err }},
+		{"take", "lindex hmget zscore pttl rpop del", func() error { _, _, err := user.Take(ctx, []string{"t"}); return err }},
+	} {
+		for command := range strings.FieldsSeq("evalsha " + c.commands) {
+			t.Run(c.name+" without "+command, func(t *testing.T) {
+				b.seed(t, seed...)
+				was := b.state(t)
+				b.do(t, "ACL", "SETUSER", "u", "+@all", "-"+command)
+				if err := c.call(); !Refused(err) {
+					t.Errorf("error %v, want one that Refused knows", err)
+				}
+				b.expect(t, was)
+			})
+		}
+	}
+}

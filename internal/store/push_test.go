@@ -1,0 +1,313 @@
+package store
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// pushedLifetime is how long the pushed jobs of these tests are kept once ready.
+const pushedLifetime = 24 * time.Hour
+
+// TestPush pushes job x, topic new, body "new body".
+func TestPush(t *testing.T) {
+	const in30 = 30 * time.Second
+	// Where x may be beforehand: nowhere, or of topic old and due at +60 s, or
+	// ready between others.
+	absent := [][]command{waits("w", "old", 60*second), ready("r", "old")}
+	waiting := func(due any) [][]command {
+		return [][]command{waits("w", "old", 40*second), waits("x", "old", due), waits("z", "old", 80*second), ready("r", "old")}
+	}
+	isReady := [][]command{ready("r1", "old"), ready("x", "old"), ready("r2", "old"), ready("n", "new"), waits("w", "old", 60*second)}
+
+	type buckets = map[string]string
+	type queues = map[string][]string
+	absentBuckets := buckets{"w": "old body of w", "r": "old body of r", "x": "new new body"}
+	waitingBuckets := buckets{"w": "old body of w", "z": "old body of z", "r": "old body of r", "x": "new new body"}
+	readyBuckets := buckets{"w": "old body of w", "r1": "old body of r1", "r2": "old body of r2", "n": "new body of n", "x": "new new body"}
+
+	waitsFirst := func(b buckets, pool ...string) redistest.State {
+		return redistest.State{Pool: pool, Ready: queues{"old": {"r"}}, Buckets: b}
+	}
+	becomesReady := func(b buckets, pool ...string) redistest.State {
+		return redistest.State{Pool: pool, Ready: queues{"old": {"r"}, "new": {"x"}}, Buckets: b}
+	}
+	postponed := redistest.State{Pool: []string{"x", "w"}, Ready: queues{"old": {"r1", "r2"}, "new": {"n"}}, Buckets: readyBuckets}
+	changedQueue := redistest.State{Pool: []string{"w"}, Ready: queues{"old": {"r1", "r2"}, "new": {"n", "x"}}, Buckets: readyBuckets}
+
+	cases := []struct {
+		name   string
+		seed   [][]command
+		policy Policy
+		delay  time.Duration // unless at is set
+		at     after
+		want   redistest.State // of err: what the seed was
+		due    any             // of x if it waits: after(…) the seed, or time.Duration after the push, or a score
+		err    error
+	}{
+		{name: "absent, replace", seed: absent, policy: Replace, delay: in30, want: waitsFirst(absentBuckets, "x", "w"), due: in30},
+		{name: "absent, refuse", seed: absent, policy: Refuse, delay: in30, want: waitsFirst(absentBuckets, "x", "w"), due: in30},
+		{name: "absent, earlier", seed: absent, policy: KeepEarlier, delay: in30, want: waitsFirst(absentBuckets, "x", "w"), due: in30},
+		{name: "absent, later", seed: absent, policy: KeepLater, delay: in30, want: waitsFirst(absentBuckets, "x", "w"), due: in30},
+		{name: "absent, no delay", seed: absent, policy: Replace, want: becomesReady(absentBuckets, "w")},
+		{name: "absent, no delay, refuse", seed: absent, policy: Refuse, want: becomesReady(absentBuckets, "w")},
+		{name: "absent, less than a millisecond", seed: absent, policy: Replace, delay: 1, want: waitsFirst(absentBuckets, "x", "w"), due: time.Millisecond},
+		{name: "absent, at a time", seed: absent, policy: Replace, at: 45*second + after(250*time.Millisecond), want: waitsFirst(absentBuckets, "x", "w"), due: 45*second + after(250*time.Millisecond)},
+		{name: "absent, at a time that is past", seed: absent, policy: Replace, at: -second, want: becomesReady(absentBuckets, "w")},
+
+		{name: "waiting, replace, sooner", seed: waiting(60 * second), policy: Replace, delay: in30, want: waitsFirst(waitingBuckets, "x", "w", "z"), due: in30},
+		{name: "waiting, replace, later", seed: waiting(60 * second), policy: Replace, delay: 90 * time.Second, want: waitsFirst(waitingBuckets, "w", "z", "x"), due: 90 * time.Second},
+		{name: "waiting, refuse", seed: waiting(60 * second), policy: Refuse, delay: in30, err: ErrExists},
+		{name: "waiting, refuse, no delay", seed: waiting(60 * second), policy: Refuse, err: ErrExists},
+		{name: "waiting, earlier, sooner", seed: waiting(60 * second), policy: KeepEarlier, delay: in30, want: waitsFirst(waitingBuckets, "x", "w", "z"), due: in30},
+		{name: "waiting, earlier, later", seed: waiting(60 * second), policy: KeepEarlier, delay: 90 * time.Second, want: waitsFirst(waitingBuckets, "w", "x", "z"), due: 60 * second},
+		{name: "waiting, later, sooner", seed: waiting(60 * second), policy: KeepLater, delay: in30, want: waitsFirst(waitingBuckets, "w", "x", "z"), due: 60 * second},
+		{name: "waiting, later, later", seed: waiting(60 * second), policy: KeepLater, delay: 90 * time.Second, want: waitsFirst(waitingBuckets, "w", "z", "x"), due: 90 * time.Second},
+		{name: "waiting, later, sooner, with a fraction", seed: waiting(60*second + after(125*time.Millisecond)), policy: KeepLater, delay: in30, want: waitsFirst(waitingBuckets, "w", "x", "z"), due: 60*second + after(125*time.Millisecond)},
+		{name: "waiting, replace, no delay", seed: waiting(60 * second), policy: Replace, want: becomesReady(waitingBuckets, "w", "z")},
+		{name: "waiting, earlier, no delay", seed: waiting(60 * second), policy: KeepEarlier, want: becomesReady(waitingBuckets, "w", "z")},
+		{name: "waiting, later, no delay", seed: waiting(60 * second), policy: KeepLater, want: waitsFirst(waitingBuckets, "w", "x", "z"), due: 60 * second},
+		{name: "waiting, replace, at a time", seed: waiting(60 * second), policy: Replace, at: 45 * second, want: waitsFirst(waitingBuckets, "w", "x", "z"), due: 45 * second},
+		{name: "waiting, later, at a time that is past", seed: waiting(60 * second), policy: KeepLater, at: -second, want: waitsFirst(waitingBuckets, "w", "x", "z"), due: 60 * second},
+		{name: "due but not moved yet, later", seed: waiting(-5 * second), policy: KeepLater, delay: in30, want: waitsFirst(waitingBuckets, "x", "w", "z"), due: in30},
+		{name: "due but not moved yet, earlier", seed: waiting(-5 * second), policy: KeepEarlier, delay: in30, want: becomesReady(waitingBuckets, "w", "z")},
+
+		{name: "ready, replace", seed: isReady, policy: Replace, delay: in30, want: postponed, due: in30},
+		{name: "ready, refuse", seed: isReady, policy: Refuse, delay: in30, err: ErrExists},
+		{name: "ready, earlier", seed: isReady, policy: KeepEarlier, delay: in30, want: changedQueue},
+		{name: "ready, later", seed: isReady, policy: KeepLater, delay: in30, want: postponed, due: in30},
+		{name: "ready, replace, no delay", seed: isReady, policy: Replace, want: changedQueue},
+		{name: "ready, later, no delay", seed: isReady, policy: KeepLater, want: changedQueue},
+		{name: "ready, replace, at a time that is past", seed: isReady, policy: Replace, at: -second, want: changedQueue},
+
+		{name: "never due, replace", seed: waiting("inf"), policy: Replace, delay: in30, want: waitsFirst(waitingBuckets, "x", "w", "z"), due: in30},
+		{name: "never due, replace, no delay", seed: waiting("inf"), policy: Replace, want: becomesReady(waitingBuckets, "w", "z")},
+		{name: "never due, refuse", seed: waiting("inf"), policy: Refuse, delay: in30, err: ErrExists},
+		{name: "never due, earlier", seed: waiting("inf"), policy: KeepEarlier, delay: in30, want: waitsFirst(waitingBuckets, "x", "w", "z"), due: in30},
+		{name: "never due, later", seed: waiting("inf"), policy: KeepLater, delay: in30, want: waitsFirst(waitingBuckets, "w", "z", "x"), due: 9007199254740.992},
+		{name: "always due, earlier", seed: waiting("-inf"), policy: KeepEarlier, delay: in30, want: becomesReady(waitingBuckets, "w", "z")},
+		{name: "always due, later", seed: waiting("-inf"), policy: KeepLater, delay: in30, want: waitsFirst(waitingBuckets, "x", "w", "z"), due: in30},
+
+		{
+			name: "bucket expired while it waited, refuse", policy: Refuse, delay: in30,
+			seed: [][]command{{{"ZADD", "delayer:job_pool", 60 * second, "x"}}},
+			want: redistest.State{Pool: []string{"x"}, Buckets: buckets{"x": "new new body"}}, due: in30,
+		},
+		{
+			name: "bucket expired while it waited, no delay", policy: Replace,
+			seed: [][]command{{{"ZADD", "delayer:job_pool", 60 * second, "x"}}},
+			want: redistest.State{Ready: queues{"new": {"x"}}, Buckets: buckets{"x": "new new body"}},
+		},
+		{
+			name: "bucket without a topic, later", policy: KeepLater, delay: in30,
+			seed: [][]command{{{"ZADD", "delayer:job_pool", 60 * second, "x"}, {"HSET", "delayer:job_bucket:x", "body", "b"}}},
+			want: redistest.State{Pool: []string{"x"}, Buckets: buckets{"x": "new new body"}}, due: in30,
+		},
+		{
+			name: "ready in a broken queue, replace", policy: Replace, delay: in30,
+			seed: [][]command{content("x", "old"), text("ready_queue:old")},
+			want: redistest.State{Pool: []string{"x"}, Buckets: buckets{"x": "new new body"}, Other: buckets{"delayer:ready_queue:old": "string"}}, due: in30,
+		},
+		{
+			name: "delayed into a broken queue", policy: Replace, delay: in30,
+			seed: [][]command{text("ready_queue:new")},
+			want: redistest.State{Pool: []string{"x"}, Buckets: buckets{"x": "new new body"}, Other: buckets{"delayer:ready_queue:new": "string"}}, due: in30,
+		},
+	}
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				b.skipInfinite(t, c.seed)
+				b.seed(t, c.seed...)
+				was, dueWas, expiryWas := b.state(t), redistest.Scores(t, b.conn, DefaultPrefix), 0.0
+				if c.err != nil {
+					expiryWas = b.expiry(t, "x")
+				}
+				when := Due{After: c.delay}
+				if c.at != 0 {
+					when = Due{At: time.UnixMilli(int64(b.base)*1000 + time.Duration(c.at).Milliseconds())}
+				}
+				var err error
+				pushed := b.timed(t, func() {
+					err = b.Push(t.Context(), Job{"x", "new", "new body"}, when, pushedLifetime, c.policy)
+				})
+				if !errors.Is(err, c.err) {
+					t.Fatalf("error %v, want %v", err, c.err)
+				}
+				if c.err != nil {
+					b.expect(t, was)
+					for id, score := range redistest.Scores(t, b.conn, DefaultPrefix) {
+						if score != dueWas[id] {
+							t.Errorf("score of %s is %s, was %s", id, score, dueWas[id])
+						}
+					}
+					if got := b.expiry(t, "x"); math.Abs(got-expiryWas) > rounding {
+						t.Errorf("lifetime changed by %v s", got-expiryWas)
+					}
+					return
+				}
+				b.expect(t, c.want)
+				due, waiting := b.due(t, "x")
+				if !waiting {
+					pushed.expectAfter(t, "expiry", b.expiry(t, "x"), pushedLifetime)
+					return
+				}
+				switch want := c.due.(type) {
+				case after:
+					if math.Abs(due-b.base-time.Duration(want).Seconds()) > 1e-6 {
+						t.Errorf("due %v s after the seed, want %v", due-b.base, time.Duration(want))
+					}
+				case time.Duration:
+					pushed.expectAfter(t, "due time", due, want)
+					if due < pushed.from+want.Seconds() {
+						t.Errorf("due %v s after the push began: early", due-pushed.from)
+					}
+				case float64:
+					if due != want {
+						t.Errorf("score %v, want %v", due, want)
+					}
+				}
+				if lifetime := b.expiry(t, "x") - due; math.Abs(lifetime-pushedLifetime.Seconds()) > rounding {
+					t.Errorf("kept for %v s after it is due, want %v", lifetime, pushedLifetime)
+				}
+			})
+		}
+	})
+}
+
+// Of a ready job in a queue longer than LREM should walk, the entry stays.
+func TestPushLeavesEntryInLongQueue(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t, ghosts("t", 5000), ready("x", "t"), ghosts("t", 5000))
+	if err := b.Push(t.Context(), Job{"x", "t", "new"}, Due{After: time.Hour}, kept, Replace); err != nil {
+		t.Fatal(err)
+	}
+	queue := append(append(ghostIDs(5000), "x"), ghostIDs(5000)...)
+	b.expect(t, redistest.State{Pool: []string{"x"}, Ready: map[string][]string{"t": queue}, Buckets: map[string]string{"x": "t new"}})
+	_, met, err := b.Take(t.Context(), []string{"t"})
+	if !errors.Is(err, ErrEmpty) || len(met) != 10000 {
+		t.Errorf("a take of the postponed job met %d ghosts and gave %v", len(met), err)
+	}
+	b.expect(t, redistest.State{Pool: []string{"x"}, Buckets: map[string]string{"x": "t new"}})
+
+	b.seed(t, ghosts("t", 9999), ready("x", "t"))
+	if err := b.Push(t.Context(), Job{"x", "t", "new"}, Due{After: time.Hour}, kept, Replace); err != nil {
+		t.Fatal(err)
+	}
+	b.expect(t, redistest.State{Pool: []string{"x"}, Ready: map[string][]string{"t": ghostIDs(9999)}, Buckets: map[string]string{"x": "t new"}})
+}
+
+func TestPushRefusedByWrongType(t *testing.T) {
+	cases := []struct {
+		name  string
+		seed  [][]command
+		delay time.Duration
+	}{
+		{"pool", [][]command{text("job_pool")}, time.Second},
+		{"pool, no delay", [][]command{text("job_pool")}, 0},
+		{"pool, of a ready job", [][]command{ready("x", "t"), text("job_pool")}, time.Second},
+		{"bucket", [][]command{text("job_bucket:x")}, time.Second},
+		{"bucket, of a waiting job", [][]command{{{"ZADD", "delayer:job_pool", 60 * second, "x"}}, text("job_bucket:x")}, 0},
+		{"ready queue, no delay", [][]command{text("ready_queue:t")}, 0},
+		{"ready queue, no delay, of a waiting job", [][]command{waits("x", "t", 60*second), text("ready_queue:t")}, 0},
+		{"ready queue, no delay, of a job ready elsewhere", [][]command{ready("x", "old"), text("ready_queue:t")}, 0},
+	}
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				b.seed(t, c.seed...)
+				was := b.state(t)
+				err := b.Push(t.Context(), Job{"x", "t", "new"}, Due{After: c.delay}, kept, Replace)
+				b.expectError(t, err, "WRONGTYPE ")
+				b.expect(t, was)
+			})
+		}
+	})
+}
+
+// TestPushScore looks at the commands that Redis gets: the score that it reads
+// back has passed through a double.
+func TestPushScore(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	at := func(s string) time.Time {
+		due, err := time.Parse(time.RFC3339Nano, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return due
+	}
+	for _, c := range []struct {
+		due  time.Time
+		want string
+	}{
+		{at("2100-01-01T00:00:00Z"), "4102444800"},
+		{at("2100-01-01T00:00:00.5Z"), "4102444800.500"},
+		{at("2100-01-01T00:00:00.123Z"), "4102444800.123"},
+		{at("2100-01-01T00:00:00.123000001Z"), "4102444800.124"}, // never early
+		{at("2100-01-01T00:00:00.999000001Z"), "4102444801"},
+		{at("2100-01-01T01:00:00.007+01:00"), "4102444800.007"},
+		{at("9999-12-31T23:59:59.999Z"), "253402300799.999"},
+	} {
+		got := b.monitor(t, func() {
+			if err := b.Push(t.Context(), Job{"x", "t", "b"}, Due{At: c.due}, kept, Replace); err != nil {
+				t.Fatal(err)
+			}
+		})
+		want := `"ZADD" "delayer:job_pool" "` + c.want + `" "x"`
+		if !slices.ContainsFunc(got, func(line string) bool { return strings.HasSuffix(line, want) }) {
+			t.Errorf("%v: want %s in\n%s", c.due, want, strings.Join(got, "\n"))
+		}
+	}
+}
+
+// monitor returns the commands that Redis runs during the call.
+func (b *backend) monitor(t *testing.T, call func()) []string {
+	t.Helper()
+	conn := b.pool.Get()
+	if _, err := conn.Do("MONITOR"); err != nil {
+		t.Fatal(err)
+	}
+	call()
+	b.do(t, "ECHO", "the end of the call")
+	var lines []string
+	for {
+		line, err := redis.String(conn.Receive())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(line, `"the end of the call"`) {
+			return lines
+		}
+		lines = append(lines, line)
+	}
+}
+
+// An ID, topic or body of any bytes comes out as it went in.
+func TestPushAnyBytes(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, s := range []string{" ", "a b", "a,b", "a:b", "a\nb", "{a}", "Größe 注文", "\x00\xff\xfe", "*", "%d", "']"} {
+			b.seed(t)
+			job := Job{ID: "id" + s, Topic: "topic" + s, Body: "body" + s}
+			if err := b.Push(t.Context(), job, Due{After: time.Hour}, kept, Replace); err != nil {
+				t.Fatal(err)
+			}
+			b.expect(t, redistest.State{Pool: []string{job.ID}, Buckets: map[string]string{job.ID: job.Topic + " " + job.Body}})
+			if err := b.Reschedule(t.Context(), job.ID, 0); err != nil {
+				t.Fatal(err)
+			}
+			taken, _, err := b.Take(t.Context(), []string{job.Topic})
+			if err != nil || taken.Job != job {
+				t.Errorf("took %+v, %v, want %+v", taken, err, job)
+			}
+			b.expect(t, redistest.State{})
+		}
+	})
+}

@@ -1,0 +1,112 @@
+package store
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+func TestRemove(t *testing.T) {
+	type queues = map[string][]string
+	neighbours := map[string]string{"w": "t body of w", "r1": "t body of r1", "r2": "t body of r2"}
+	around := func(x ...[]command) [][]command {
+		return append(append([][]command{waits("w", "t", 60*second), ready("r1", "t")}, x...), ready("r2", "t"))
+	}
+	rest := redistest.State{Pool: []string{"w"}, Ready: queues{"t": {"r1", "r2"}}, Buckets: neighbours}
+	cases := []struct {
+		name string
+		seed [][]command
+		want redistest.State
+		was  bool // there
+	}{
+		{"absent", around(), rest, false},
+		{"waiting", around(waits("x", "t", 60*second)), rest, true},
+		{"due but not moved yet", around(waits("x", "t", -second)), rest, true},
+		{"never due", around(waits("x", "t", "inf")), rest, true},
+		{"ready", around(ready("x", "t")), rest, true},
+		{"bucket expired while it waited", around([]command{{"ZADD", "delayer:job_pool", 60 * second, "x"}}), rest, false},
+		{"bucket without a topic", around([]command{{"HSET", "delayer:job_bucket:x", "body", "b"}, {"ZADD", "delayer:job_pool", 60 * second, "x"}}), rest, true},
+		{
+			"ready in a broken queue", [][]command{content("x", "t"), text("ready_queue:t")},
+			redistest.State{Other: map[string]string{"delayer:ready_queue:t": "string"}}, true,
+		},
+		{
+			// Its body is gone; the entry stays, as after a removal by an original client.
+			"expired while it was ready", around(entry("x", "t")),
+			redistest.State{Pool: []string{"w"}, Ready: queues{"t": {"r1", "x", "r2"}}, Buckets: neighbours}, false,
+		},
+	}
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				b.seed(t, c.seed...)
+				was, err := b.Remove(t.Context(), "x")
+				if err != nil || was != c.was {
+					t.Errorf("got %v, %v, want %v", was, err, c.was)
+				}
+				b.expect(t, c.want)
+			})
+		}
+	})
+}
+
+func TestRemoveRefusedByWrongType(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for name, seed := range map[string][][]command{
+			"bucket": {{{"ZADD", "delayer:job_pool", 60 * second, "x"}}, text("job_bucket:x")},
+			"pool":   {ready("x", "t"), text("job_pool")},
+		} {
+			t.Run(name, func(t *testing.T) {
+				b.seed(t, seed...)
+				was := b.state(t)
+				_, err := b.Remove(t.Context(), "x")
+				b.expectError(t, err, "WRONGTYPE ")
+				b.expect(t, was)
+			})
+		}
+	})
+}
+
+// A removed job of a very long queue leaves its ID behind, and nobody gets it.
+func TestRemoveFromLongQueue(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t, ready("x", "t"), ghosts("t", 10000), ready("last", "t"))
+	if was, err := b.Remove(t.Context(), "x"); !was || err != nil {
+		t.Fatal(was, err)
+	}
+	queue := append(append([]string{"x"}, ghostIDs(10000)...), "last")
+	b.expect(t, redistest.State{Ready: map[string][]string{"t": queue}, Buckets: map[string]string{"last": "t body of last"}})
+	taken, met, err := b.Take(t.Context(), []string{"t"})
+	if err != nil || taken.ID != "last" || len(met) != 10001 || met[0] != "x" {
+		t.Errorf("took %v after %d ghosts: %v", taken, len(met), err)
+	}
+	b.expect(t, redistest.State{})
+
+	b.seed(t, ready("x", "t"), ghosts("t", 9999))
+	if was, err := b.Remove(t.Context(), "x"); !was || err != nil {
+		t.Fatal(was, err)
+	}
+	b.expect(t, redistest.State{Ready: map[string][]string{"t": ghostIDs(9999)}})
+	if was, err := b.Remove(t.Context(), "x"); was || err != nil {
+		t.Error("removed twice:", was, err)
+	}
+}
+
+// What is removed while another client holds it in hand stays with that client.
+func TestRemoveOfTakenJob(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, ready("x", "t"))
+		if _, _, err := b.Take(t.Context(), []string{"t"}); err != nil {
+			t.Fatal(err)
+		}
+		if was, err := b.Remove(t.Context(), "x"); was || err != nil {
+			t.Error("a taken job was there:", was, err)
+		}
+		if _, err := b.Get(t.Context(), "x"); !errors.Is(err, ErrNotFound) {
+			t.Error("a taken job was found:", err)
+		}
+		b.expect(t, redistest.State{})
+	})
+}

@@ -1,0 +1,119 @@
+package store
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// TestReschedule gives job x of topic t a new delay. Seeded jobs are kept for
+// one hour from the seed on, so one that is due at +60 s has 3,540 s once it is ready.
+func TestReschedule(t *testing.T) {
+	type queues = map[string][]string
+	buckets := map[string]string{"w": "t body of w", "x": "t body of x", "r1": "t body of r1", "r2": "t body of r2"}
+	waiting := func(due any) [][]command {
+		return [][]command{waits("w", "t", 40*second), waits("x", "t", due), ready("r1", "t"), ready("r2", "t")}
+	}
+	isReady := [][]command{waits("w", "t", 40*second), ready("r1", "t"), ready("x", "t"), ready("r2", "t")}
+	endless := append(isReady, []command{{"PERSIST", "delayer:job_bucket:x"}})
+
+	waitsFor := func(pool ...string) redistest.State {
+		return redistest.State{Pool: pool, Ready: queues{"t": {"r1", "r2"}}, Buckets: buckets}
+	}
+	readyAgain := func(queue ...string) redistest.State {
+		return redistest.State{Pool: []string{"w"}, Ready: queues{"t": queue}, Buckets: buckets}
+	}
+	never := time.Duration(-1)
+	cases := []struct {
+		name     string
+		seed     [][]command
+		delay    time.Duration
+		want     redistest.State
+		lifetime time.Duration // that x has left once it is ready; never: no limit
+	}{
+		{"waiting, sooner", waiting(60 * second), 30 * time.Second, waitsFor("x", "w"), 3540 * time.Second},
+		{"waiting, later", waiting(60 * second), 90 * time.Second, waitsFor("w", "x"), 3540 * time.Second},
+		{"waiting, now", waiting(60 * second), 0, readyAgain("r1", "r2", "x"), 3540 * time.Second},
+		{"ready, postponed", isReady, 30 * time.Second, waitsFor("x", "w"), kept},
+		{"ready, now", isReady, 0, readyAgain("r1", "x", "r2"), kept},
+		{"due but not moved yet, postponed", waiting(-10 * second), 90 * time.Second, waitsFor("w", "x"), kept},
+		{"due but not moved yet, now", waiting(-10 * second), 0, readyAgain("r1", "r2", "x"), kept},
+		{"waiting longer than it is kept", waiting(after(2 * kept)), 30 * time.Second, waitsFor("x", "w"), kept},
+		{"never due", waiting("inf"), 30 * time.Second, waitsFor("x", "w"), kept},
+		{"endless, postponed", endless, 30 * time.Second, waitsFor("x", "w"), never},
+		{"less than a millisecond", isReady, 1, waitsFor("x", "w"), kept},
+	}
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				b.skipInfinite(t, c.seed)
+				b.seed(t, c.seed...)
+				// What waiting takes off the lifetime counts from base, expiry from the seed.
+				sinceBase := b.expiry(t, "x") - b.base - kept.Seconds()
+				called := b.timed(t, func() {
+					if err := b.Reschedule(t.Context(), "x", c.delay); err != nil {
+						t.Fatal(err)
+					}
+				})
+				b.expect(t, c.want)
+				due, waiting := b.due(t, "x")
+				if waiting {
+					called.expectAfter(t, "due time", due, max(c.delay, time.Millisecond))
+					if due < called.from+c.delay.Seconds() {
+						t.Errorf("due %v s after the call began: early", due-called.from)
+					}
+				}
+				expiry := b.expiry(t, "x")
+				switch {
+				case c.lifetime == never:
+					if !math.IsInf(expiry, 1) {
+						t.Errorf("expires in %v s, want never", expiry-called.to)
+					}
+				case c.lifetime == kept: // less what passed since the seed
+					called.expectAfter(t, "end of the lifetime", expiry, c.delay+kept-seconds64(called.from-b.base-sinceBase))
+				default: // its time as a ready job is what it was, to the millisecond
+					called.expectAfter(t, "end of the lifetime", expiry, c.delay+c.lifetime+seconds64(sinceBase))
+				}
+			})
+		}
+	})
+}
+
+func seconds64(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func TestRescheduleRefused(t *testing.T) {
+	cases := []struct {
+		name  string
+		seed  [][]command
+		delay time.Duration
+		want  error // nil: WRONGTYPE
+	}{
+		{"absent", [][]command{waits("w", "t", 60*second)}, time.Second, ErrNotFound},
+		{"expired while it waited", [][]command{{{"ZADD", "delayer:job_pool", 60 * second, "x"}}}, time.Second, ErrNotFound},
+		{"expired while it was ready", [][]command{entry("x", "t")}, time.Second, ErrNotFound},
+		{"without a topic", [][]command{{{"HSET", "delayer:job_bucket:x", "body", "b"}}}, time.Second, ErrNotFound},
+		{"bucket", [][]command{text("job_bucket:x")}, time.Second, nil},
+		{"pool", [][]command{ready("x", "t"), text("job_pool")}, time.Second, nil},
+		{"pool, now", [][]command{ready("x", "t"), text("job_pool")}, 0, nil},
+		{"ready queue", [][]command{waits("x", "t", 60*second), text("ready_queue:t")}, time.Second, nil},
+		{"ready queue, now", [][]command{waits("x", "t", 60*second), text("ready_queue:t")}, 0, nil},
+	}
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				b.seed(t, c.seed...)
+				was := b.state(t)
+				err := b.Reschedule(t.Context(), "x", c.delay)
+				if c.want == nil {
+					b.expectError(t, err, "WRONGTYPE ")
+				} else if !errors.Is(err, c.want) {
+					t.Errorf("error %v, want %v", err, c.want)
+				}
+				b.expect(t, was)
+			})
+		}
+	})
+}

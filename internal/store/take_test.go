@@ -1,0 +1,329 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+func TestTake(t *testing.T) {
+	type queues = map[string][]string
+	type buckets = map[string]string
+	job := func(id, topic string) Job { return Job{id, topic, "body of " + id} }
+	stringQueue := func(topic string) buckets { return buckets{"delayer:ready_queue:" + topic: "string"} }
+	cases := []struct {
+		name   string
+		seed   [][]command
+		topics []string // unless t alone
+		job    Job      // none: ErrEmpty, or the reason
+		ghosts []string
+		reason string
+		want   redistest.State
+	}{
+		{name: "no queue"},
+		{name: "job of another topic", seed: [][]command{ready("a", "u")}, want: redistest.State{Ready: queues{"u": {"a"}}, Buckets: buckets{"a": "u body of a"}}},
+		{
+			name: "a waiting job is not taken", seed: [][]command{waits("a", "t", -second)},
+			want: redistest.State{Pool: []string{"a"}, Buckets: buckets{"a": "t body of a"}},
+		},
+		{
+			name: "first in, first out", seed: [][]command{ready("a", "t"), ready("b", "t"), ready("c", "t"), waits("w", "t", second)},
+			job:  job("a", "t"),
+			want: redistest.State{Pool: []string{"w"}, Ready: queues{"t": {"b", "c"}}, Buckets: buckets{"w": "t body of w", "b": "t body of b", "c": "t body of c"}},
+		},
+		{
+			name: "ghosts in front", seed: [][]command{entry("g", "t"), entry("h", "t"), ready("a", "t"), entry("i", "t")},
+			job: job("a", "t"), ghosts: []string{"g", "h"},
+			want: redistest.State{Ready: queues{"t": {"i"}}},
+		},
+		{name: "nothing but ghosts", seed: [][]command{ghosts("t", 3)}, ghosts: ghostIDs(3)},
+		{
+			name: "postponed", seed: [][]command{waits("p", "t", 60*second), entry("p", "t"), ready("a", "t")},
+			job:  job("a", "t"),
+			want: redistest.State{Pool: []string{"p"}, Buckets: buckets{"p": "t body of p"}},
+		},
+		{
+			name: "nothing but postponed", seed: [][]command{waits("p", "t", 60*second), entry("p", "t")},
+			want: redistest.State{Pool: []string{"p"}, Buckets: buckets{"p": "t body of p"}},
+		},
+		{
+			name: "twice in the queue", seed: [][]command{ready("a", "t"), entry("a", "t")},
+			job:  job("a", "t"),
+			want: redistest.State{Ready: queues{"t": {"a"}}},
+		},
+		{
+			name: "of another topic", seed: [][]command{content("o", "u"), entry("o", "t"), ready("a", "t"), ready("b", "u")},
+			job:  job("a", "t"),
+			want: redistest.State{Ready: queues{"u": {"b", "o"}}, Buckets: buckets{"o": "u body of o", "b": "u body of b"}},
+		},
+		{
+			name: "of another topic that is asked for next", seed: [][]command{content("o", "u"), entry("o", "t")}, topics: []string{"t", "u"},
+			job: job("o", "u"),
+		},
+		{
+			name: "of another topic whose queue is broken", seed: [][]command{content("o", "u"), entry("o", "t"), ready("a", "t"), text("ready_queue:u")},
+			job:  job("a", "t"),
+			want: redistest.State{Pool: []string{"o"}, Buckets: buckets{"o": "u body of o"}, Other: stringQueue("u")},
+		},
+		{
+			name: "bucket of the wrong type", seed: [][]command{text("job_bucket:g"), entry("g", "t"), ready("a", "t")},
+			job: job("a", "t"), ghosts: []string{"g"},
+			want: redistest.State{Other: buckets{"delayer:job_bucket:g": "string"}},
+		},
+		{
+			name: "bucket without a topic", seed: [][]command{{{"HSET", "delayer:job_bucket:g", "body", "b"}}, entry("g", "t"), ready("a", "t")},
+			job: job("a", "t"), ghosts: []string{"g"},
+			want: redistest.State{Buckets: buckets{"g": " b"}},
+		},
+		{name: "bucket without a body", seed: [][]command{{{"HSET", "delayer:job_bucket:a", "topic", "t"}}, entry("a", "t")}, job: Job{ID: "a", Topic: "t"}},
+		{
+			name: "pool of the wrong type", seed: [][]command{ready("a", "t"), ready("b", "t"), text("job_pool")},
+			job:  job("a", "t"),
+			want: redistest.State{Ready: queues{"t": {"b"}}, Buckets: buckets{"b": "t body of b"}, Other: buckets{"delayer:job_pool": "string"}},
+		},
+		{
+			name: "queue of the wrong type", seed: [][]command{text("ready_queue:t"), ready("a", "u")},
+			reason: "WRONGTYPE ready queue delayer:ready_queue:t is a string, not a list",
+			want:   redistest.State{Ready: queues{"u": {"a"}}, Buckets: buckets{"a": "u body of a"}, Other: stringQueue("t")},
+		},
+		{
+			name: "queue of the wrong type before one with a job", seed: [][]command{text("ready_queue:t"), ready("a", "u")}, topics: []string{"t", "u"},
+			job:  job("a", "u"),
+			want: redistest.State{Other: stringQueue("t")},
+		},
+		{
+			name: "queue of the wrong type between empty ones", seed: [][]command{text("ready_queue:u")}, topics: []string{"t", "u", "v"},
+			reason: "WRONGTYPE ready queue delayer:ready_queue:u is a string, not a list",
+			want:   redistest.State{Other: stringQueue("u")},
+		},
+		{
+			name: "the first topic first", seed: [][]command{ready("b", "u"), ready("a", "t")}, topics: []string{"t", "u"},
+			job:  job("a", "t"),
+			want: redistest.State{Ready: queues{"u": {"b"}}, Buckets: buckets{"b": "u body of b"}},
+		},
+		{
+			name: "the next topic when the first has only ghosts", seed: [][]command{entry("g", "t"), ready("b", "v"), entry("h", "v")}, topics: []string{"t", "u", "v"},
+			job: job("b", "v"), ghosts: []string{"g"},
+			want: redistest.State{Ready: queues{"v": {"h"}}},
+		},
+		{name: "a topic twice", seed: [][]command{ready("a", "t")}, topics: []string{"t", "t"}, job: job("a", "t")},
+		{name: "999 ghosts", seed: [][]command{ghosts("t", 999), ready("a", "t")}, ghosts: ghostIDs(999), job: job("a", "t")},
+		{name: "1,000 ghosts", seed: [][]command{ghosts("t", 1000), ready("a", "t")}, ghosts: ghostIDs(1000), job: job("a", "t")},
+		{name: "1,000 ghosts and nothing else", seed: [][]command{ghosts("t", 1000)}, ghosts: ghostIDs(1000)},
+		{
+			name: "3,456 ghosts in two topics", seed: [][]command{ghosts("t", 3000), ghosts("u", 456), ready("a", "u"), ready("b", "u")}, topics: []string{"t", "u"},
+			ghosts: append(ghostIDs(3000), ghostIDs(456)...), job: job("a", "u"),
+			want: redistest.State{Ready: queues{"u": {"b"}}, Buckets: buckets{"b": "u body of b"}},
+		},
+		{name: "2,500 empty topics", topics: manyTopics(2500)},
+		{name: "a job behind 2,500 empty topics", seed: [][]command{ready("a", "topic2500")}, topics: manyTopics(2500), job: job("a", "topic2500")},
+	}
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				b.seed(t, c.seed...)
+				topics := c.topics
+				if topics == nil {
+					topics = []string{"t"}
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				taken, met, err := b.Take(ctx, topics)
+				switch {
+				case c.reason != "":
+					b.expectError(t, err, c.reason)
+				case c.job == Job{}:
+					if !errors.Is(err, ErrEmpty) {
+						t.Errorf("error %v, want ErrEmpty", err)
+					}
+				case err != nil:
+					t.Error(err)
+				}
+				if taken.Job != c.job {
+					t.Errorf("took %+v, want %+v", taken.Job, c.job)
+				}
+				if !slices.Equal(met, c.ghosts) {
+					t.Errorf("met ghosts %v, want %v", met, c.ghosts)
+				}
+				b.expect(t, c.want)
+			})
+		}
+	})
+}
+
+func manyTopics(n int) []string {
+	topics := make([]string, n)
+	for i := range topics {
+		topics[i] = fmt.Sprint("topic", i+1)
+	}
+	return topics
+}
+
+// A context that is done before the take leaves everything where it is.
+func TestTakeCancelled(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, ready("a", "t"))
+		was := b.state(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, _, err := b.Take(ctx, []string{"t"}); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		b.expect(t, was)
+	})
+}
+
+// TestTakeOnce has several consumers empty a queue: each job comes once.
+func TestTakeOnce(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	const jobs, consumers = 2000, 8
+	b.seed(t, []command{{"EVAL", `for i = 1, tonumber(ARGV[1]) do
+		redis.call('HSET', 'delayer:job_bucket:' .. i, 'topic', 't', 'body', 'b')
+		redis.call('LPUSH', 'delayer:ready_queue:t', i)
+	end`, 0, jobs}})
+	results := make(chan string, 2*jobs)
+	for range consumers {
+		go func() {
+			defer func() { results <- "" }()
+			for {
+				taken, _, err := b.Take(t.Context(), []string{"t"})
+				if err != nil {
+					if !errors.Is(err, ErrEmpty) {
+						t.Error(err)
+					}
+					return
+				}
+				results <- taken.ID
+			}
+		}()
+	}
+	got := map[string]int{}
+	for done := 0; done < consumers; {
+		if id := <-results; id == "" {
+			done++
+		} else {
+			got[id]++
+		}
+	}
+	if len(got) != jobs {
+		t.Errorf("%d jobs came, want %d", len(got), jobs)
+	}
+	for id, times := range got {
+		if times != 1 {
+			t.Errorf("job %s came %d times", id, times)
+		}
+	}
+	b.expect(t, redistest.State{})
+}
+
+// TestTakeAndRestore checks that a restored job is what it was, also as the
+// next of its topic, with what was left of its lifetime.
+func TestTakeAndRestore(t *testing.T) {
+	anew := Job{"x", "u", "new"}
+	type queues = map[string][]string
+	cases := []struct {
+		name      string
+		seed      []command // beyond x between others
+		meanwhile func(t *testing.T, b *backend)
+		want      redistest.State // unless as before the take
+		reason    string
+	}{
+		{name: "nothing happened"},
+		{name: "endless", seed: []command{{"PERSIST", "delayer:job_bucket:x"}}},
+		{
+			name: "another was pushed",
+			meanwhile: func(t *testing.T, b *backend) {
+				if err := b.Push(t.Context(), Job{"n", "t", "new"}, Due{}, kept, Replace); err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: redistest.State{Ready: queues{"t": {"x", "r", "n"}}, Buckets: map[string]string{"x": "t body of x", "r": "t body of r", "n": "t new"}},
+		},
+		{
+			name: "its ID was pushed anew with a delay",
+			meanwhile: func(t *testing.T, b *backend) {
+				if err := b.Push(t.Context(), anew, Due{After: time.Hour}, kept, Replace); err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: redistest.State{Pool: []string{"x"}, Ready: queues{"t": {"r"}}, Buckets: map[string]string{"x": "u new", "r": "t body of r"}},
+		},
+		{
+			name: "its ID was pushed anew without a delay",
+			meanwhile: func(t *testing.T, b *backend) {
+				if err := b.Push(t.Context(), anew, Due{}, kept, Replace); err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: redistest.State{Ready: queues{"t": {"r"}, "u": {"x"}}, Buckets: map[string]string{"x": "u new", "r": "t body of r"}},
+		},
+		{
+			name:      "its ID was left in the pool",
+			meanwhile: func(t *testing.T, b *backend) { b.do(t, "ZADD", "delayer:job_pool", b.score(60*second), "x") },
+		},
+		{
+			name: "its queue broke",
+			meanwhile: func(t *testing.T, b *backend) {
+				b.do(t, "SET", "delayer:ready_queue:t", "text")
+			},
+			want:   redistest.State{Buckets: map[string]string{"r": "t body of r"}, Other: map[string]string{"delayer:ready_queue:t": "string"}},
+			reason: "WRONGTYPE ready queue delayer:ready_queue:t is a string, not a list",
+		},
+		{
+			name:      "the pool broke",
+			meanwhile: func(t *testing.T, b *backend) { b.do(t, "SET", "delayer:job_pool", "text") },
+			want:      redistest.State{Ready: queues{"t": {"r"}}, Buckets: map[string]string{"r": "t body of r"}, Other: map[string]string{"delayer:job_pool": "string"}},
+			reason:    "WRONGTYPE ",
+		},
+	}
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				b.seed(t, ready("x", "t"), ready("r", "t"), c.seed)
+				was, expiryWas := b.state(t), b.expiry(t, "x")
+				taken, _, err := b.Take(t.Context(), []string{"t"})
+				if err != nil || taken.ID != "x" {
+					t.Fatal(taken, err)
+				}
+				if c.meanwhile != nil {
+					c.meanwhile(t, b)
+				}
+				restored := b.timed(t, func() { err = b.Restore(t.Context(), taken) })
+				if c.reason != "" {
+					b.expectError(t, err, c.reason)
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				if c.want.Buckets != nil {
+					b.expect(t, c.want)
+					return
+				}
+				b.expect(t, was)
+				if expiryWas < 1e12 {
+					restored.expectAfter(t, "end of the lifetime", b.expiry(t, "x"), taken.TTL)
+				} else if got := b.expiry(t, "x"); got != expiryWas {
+					t.Errorf("endless job expires at %v", got)
+				}
+			})
+		}
+	})
+}
+
+// A job restored at the very end of its lifetime must not become endless.
+func TestRestoreWithoutLifetime(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		if err := b.Restore(t.Context(), Taken{Job: Job{"x", "t", "b"}, TTL: 0}); err != nil {
+			t.Fatal(err)
+		}
+		if ttl, ok := redistest.Lifetimes(t, b.conn, DefaultPrefix)["x"]; ok && (ttl < 0 || ttl > time.Millisecond) {
+			t.Errorf("TTL %v", ttl)
+		}
+	})
+}

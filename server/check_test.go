@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// TestCheck has Redis say no for good: the error is ErrRefused, and Redis's own
+// words are in it. Nothing is changed.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.do("ACL", "SETUSER", "restricted", "on", ">secret", "~*", "&*")
+	w.push("a", "t", 1)
+	w.do("ZADD", prefix+"job_pool", 2, "orphan")
+	w.do("LPUSH", prefix+"ready_queue:t", "r")
+	state := redistest.State{Pool: []string{"a", "orphan"}, Ready: queues{"t": {"r"}}, Buckets: buckets{"a": "t body"}}
+
+	restricted := []redis.DialOption{redis.DialUsername("restricted"), redis.DialPassword("secret")}
+	without := func(rules string) func() {
+		return func() {
+			args := []any{"SETUSER", "restricted", "resetkeys", "~*", "+@all"}
+			for rule := range strings.FieldsSeq(rules) {
+				args = append(args, rule)
+			}
+			w.do("ACL", args...)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		before func()
+		dial   []redis.DialOption
+		want   string // none: no error
+	}{
+		{name: "all is well"},
+		{name: "database 3", dial: []redis.DialOption{redis.DialDatabase(3)}},
+		{name: "no such database", dial: []redis.DialOption{redis.DialDatabase(99)}, want: "ERR DB index is out of range"},
+		{name: "a password, but Redis has none", dial: []redis.DialOption{redis.DialPassword("x")}, want: "ERR AUTH <password> called without any password configured"},
+		{name: "user who may do all", before: without(""), dial: restricted},
+		{name: "no such user", dial: []redis.DialOption{redis.DialUsername("nobody"), redis.DialPassword("x")}, want: "WRONGPASS"},
+		{name: "user's password wrong", dial: []redis.DialOption{redis.DialUsername("restricted"), redis.DialPassword("x")}, want: "WRONGPASS"},
+		{name: "user without scripts", before: without("-evalsha -eval"), dial: restricted, want: "NOPERM"},
+		{name: "user without evalsha", before: without("-evalsha"), dial: restricted, want: "NOPERM"},
+		{name: "user without zcount", before: without("-zcount"), dial: restricted, want: "user"},
+		{name: "user without hget", before: without("-hget"), dial: restricted, want: "user"},
+		{name: "user without zmscore", before: without("-zmscore"), dial: restricted, want: "user"},
+		{name: "user without zrem", before: without("-zrem"), dial: restricted, want: "user"},
+		{name: "user without lpush", before: without("-lpush"), dial: restricted, want: "NOPERM this user has no permissions to run LPUSH"},
+		{name: "user without our keys", before: without("resetkeys ~other:*"), dial: restricted, want: "NOPERM"},
+		{name: "user without ready queues", before: without("resetkeys ~delayer:job_*"), dial: restricted, want: "user"},
+		{name: "wrong password", before: func() { w.do("CONFIG", "SET", "requirepass", "right") }, dial: []redis.DialOption{redis.DialPassword("wrong")}, want: "WRONGPASS"},
+		{name: "no password", want: "NOAUTH"},
+		{name: "the right password", dial: []redis.DialOption{redis.DialPassword("right")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w.tb = t
+			if c.before != nil {
+				c.before()
+			}
+			err := New(w.poolWith(3*time.Second, c.dial...), Options{}).Check(t.Context())
+			if c.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+			} else if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want ErrRefused with %q", err, c.want)
+			}
+			w.expect(state)
+		})
+	}
+}
+
+// TestCheckMayPass has troubles that pass by themselves: whoever waits may hope.
+func TestCheckMayPass(t *testing.T) {
+	t.Parallel()
+	check := func(t *testing.T, s *Server, want string) {
+		t.Helper()
+		err := s.Check(t.Context())
+		if err == nil || errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q that is not ErrRefused", err, want)
+		}
+	}
+	t.Run("unreachable", func(t *testing.T) {
+		w := newWorld(t)
+		w.Kill()
+		check(t, w.server, "connection refused")
+	})
+	t.Run("hanging", func(t *testing.T) {
+		w := newWorld(t)
+		w.Hang()
+		check(t, New(w.poolWith(100*time.Millisecond), Options{}), "i/o timeout")
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		w := newWorld(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := w.server.Check(ctx); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	t.Run("replica", func(t *testing.T) {
+		w := newWorld(t)
+		w.do("REPLICAOF", "127.0.0.1", "1")
+		check(t, w.server, "READONLY")
+	})
+	t.Run("broken pool", func(t *testing.T) {
+		w := newWorld(t)
+		w.do("SET", prefix+"job_pool", "no zset")
+		check(t, w.server, "job pool delayer:job_pool")
+	})
+	t.Run("loading", func(t *testing.T) {
+		m := miniredis.RunT(t)
+		m.SetError("LOADING Redis is loading the dataset in memory")
+		pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", m.Addr()) }}
+		defer pool.Close()
+		check(t, New(pool, Options{}), "LOADING")
+	})
+}

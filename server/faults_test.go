@@ -1,0 +1,294 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+const outageLine = "Redis does not work for us: "
+
+// TestScriptFlush has Redis forget its scripts between each look-up and its moves.
+func TestScriptFlush(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const jobs = 5000
+	for _, topics := range []int{1, 1000} {
+		w.many(jobs, topics)
+		w.onLook(func(int) { w.do("SCRIPT", "FLUSH") })
+		w.expectPass(jobs, 0)
+		w.expectManyMoved(jobs, topics)
+	}
+	w.log.expectErrors(t)
+}
+
+// TestScriptFlushAtAnyTime has it forget them as fast as it can, in the midst
+// of pipelines too.
+func TestScriptFlushAtAnyTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const jobs, topics = 5000, 500
+	w.many(jobs, topics)
+	conn := w.Pool().Get()
+	defer conn.Close()
+	done := make(chan struct{})
+	var flusher sync.WaitGroup
+	flusher.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				conn.Do("SCRIPT", "FLUSH")
+			}
+		}
+	})
+	w.run()
+	w.log.awaitMoved(t, jobs)
+	close(done)
+	flusher.Wait()
+	w.expectManyMoved(jobs, topics)
+}
+
+// TestRedisKilled kills Redis three times while jobs are pushed and moved, once
+// of these between a look-up and its moves. Each job whose push succeeded gets into its
+// queue once, and those whose push failed at most once.
+func TestRedisKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "--appendonly", "yes", "--appendfsync", "always")
+	killNow, killed := atomic.Bool{}, make(chan struct{})
+	w.onLook(func(int) {
+		if killNow.CompareAndSwap(true, false) {
+			w.Kill()
+			killed <- struct{}{}
+		}
+	})
+	stop := w.run()
+
+	var mu sync.Mutex
+	pushed := map[string]bool{} // whether it surely is stored
+	stored := make(chan struct{}, 100000)
+	ctx, cancel := context.WithCancel(t.Context())
+	var producers sync.WaitGroup
+	for p := range 4 {
+		s := store.New(w.pool(), prefix)
+		producers.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				job := store.Job{ID: fmt.Sprintf("%d-%d", p, n), Topic: fmt.Sprint("t", n%3), Body: "b"}
+				delay := time.Duration(1+rand.IntN(100)) * time.Millisecond
+				err := s.Push(context.Background(), job, store.Due{After: delay}, time.Hour, store.Replace)
+				mu.Lock()
+				pushed[job.ID] = err == nil
+				mu.Unlock()
+				if err == nil {
+					stored <- struct{}{}
+				} else {
+					time.Sleep(time.Millisecond) // spare the processor while Redis is down
+				}
+			}
+		})
+	}
+	awaitStored := func(n int) {
+		t.Helper()
+		timeout := time.After(hangs)
+		for range n {
+			select {
+			case <-stored:
+			case <-timeout:
+				t.Fatal("no jobs could be pushed")
+			}
+		}
+	}
+	for n := range 3 {
+		awaitStored(100 + rand.IntN(100))
+		if n == 1 {
+			killNow.Store(true)
+			<-killed
+		} else {
+			w.Kill()
+		}
+		w.awaitDials(5)
+		w.Restart()
+	}
+	awaitStored(100)
+	cancel()
+	producers.Wait()
+	w.connect()
+	await(t, "empty pool", func() bool { return w.do("ZCARD", prefix+"job_pool") == int64(0) })
+	stop()
+
+	times := map[string]int{}
+	for topic := range 3 {
+		for _, id := range w.queue(fmt.Sprint("t", topic)) {
+			times[id]++
+		}
+	}
+	for id, surely := range pushed {
+		if n := times[id]; n > 1 || surely && n == 0 {
+			t.Errorf("job %s, stored for sure: %v, is ready %d times", id, surely, n)
+		}
+		delete(times, id)
+	}
+	if len(times) > 0 {
+		t.Errorf("ready, but never pushed: %v", times)
+	}
+}
+
+// await polls for what no event tells.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for started := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(started) > hangs {
+			t.Fatalf("no %s after %v", what, hangs)
+		}
+	}
+}
+
+// TestRedisHangs has Redis stop answering between a look-up and its moves,
+// which it runs when it wakes up, after they were given up: no job gets lost or comes twice.
+func TestRedisHangs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const jobs, topics = 5000, 10
+	w.many(jobs, topics)
+	w.server = New(w.poolWith(200*time.Millisecond), w.options())
+	w.onLook(func(n int) {
+		if n == 2 {
+			w.Hang()
+		}
+	})
+	w.run()
+	w.log.awaitError(t, outageLine)
+	w.awaitDials(3)
+	w.Resume()
+	w.log.awaitError(t, "over after")
+	await(t, "empty pool", func() bool { return w.do("ZCARD", prefix+"job_pool") == int64(0) })
+	w.expectManyMoved(jobs, topics)
+	if _, errors, _ := w.log.lines(); len(errors) != 2 {
+		t.Errorf("logged %q", errors)
+	}
+}
+
+// TestConnectionsKilled cuts the Server's connections, while it rests and
+// between a look-up and its moves. Another connection does, so that is no outage.
+func TestConnectionsKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kill := func() { w.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") }
+	const jobs, topics = 20000, 10
+	w.many(jobs, topics)
+	w.onLook(func(n int) {
+		if n == 3 {
+			kill()
+		}
+	})
+	w.run()
+	w.log.awaitMoved(t, jobs)
+	w.expectManyMoved(jobs, topics)
+	for n := range 5 {
+		kill()
+		w.push(fmt.Sprint("more", n), "more", n)
+		w.log.awaitMoved(t, jobs+n+1)
+	}
+	w.log.expectErrors(t)
+}
+
+// TestConnectionsKilledAtAnyTime cuts them while Redis has a script in hand too.
+func TestConnectionsKilledAtAnyTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const jobs, topics = 50000, 10
+	w.many(jobs, topics)
+	w.run()
+	for range 50 {
+		w.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	}
+	await(t, "empty pool", func() bool { return w.do("ZCARD", prefix+"job_pool") == int64(0) })
+	w.expectManyMoved(jobs, topics)
+}
+
+// TestReadOnlyReplica makes Redis a replica, as a failover does with the old
+// master: that is an outage, and all goes on when it is a master again.
+func TestReadOnlyReplica(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.push("a", "t", 1)
+	w.push("b", "u", 2)
+	w.do("ZADD", prefix+"job_pool", 3, "orphan")
+	w.do("REPLICAOF", "127.0.0.1", "1")
+	w.run()
+	w.log.awaitError(t, outageLine+"READONLY ")
+	w.expect(redistest.State{Pool: []string{"a", "b", "orphan"}, Buckets: buckets{"a": "t body", "b": "u body"}})
+	w.do("REPLICAOF", "NO", "ONE")
+	w.log.awaitError(t, "over after")
+	w.log.awaitMoved(t, 2)
+	await(t, "empty pool", func() bool { return w.do("ZCARD", prefix+"job_pool") == int64(0) })
+	w.expect(redistest.State{Ready: queues{"t": {"a"}, "u": {"b"}}, Buckets: buckets{"a": "t body", "b": "u body"}})
+	if _, errors, _ := w.log.lines(); mention(errors, "Redis does not work") != 2 {
+		t.Errorf("logged %q", errors)
+	}
+}
+
+// TestMaxmemory fills Redis: what is due is moved and taken until all is gone,
+// what is taken can be put back, and a push fails with Redis's reason and leaves nothing.
+func TestMaxmemory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const jobs, topics = 3000, 3
+	w.many(jobs, topics)
+	w.do("ZADD", prefix+"job_pool", 0, "orphan")
+	w.do("CONFIG", "SET", "maxmemory", 1, "maxmemory-policy", "noeviction")
+	s := store.New(w.pool(), prefix)
+	refused := func() {
+		t.Helper()
+		keys := w.do("DBSIZE")
+		for _, delay := range []time.Duration{0, time.Hour} {
+			err := s.Push(t.Context(), store.Job{ID: "x", Topic: "topic0", Body: "b"}, store.Due{After: delay}, time.Hour, store.Replace)
+			if err == nil || !strings.HasPrefix(err.Error(), "OOM ") {
+				t.Errorf("push: %v, want OOM …", err)
+			}
+		}
+		if n := w.do("DBSIZE"); n != keys {
+			t.Errorf("a refused push made %v keys of %v", n, keys)
+		}
+	}
+	refused()
+	w.expectPass(jobs, 1)
+	w.expectManyMoved(jobs, topics)
+	refused()
+	for n := range jobs {
+		taken, _, err := s.Take(t.Context(), []string{"topic0", "topic1", "topic2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n%100 > 0 {
+			continue
+		}
+		if err := s.Restore(t.Context(), taken); err != nil {
+			t.Fatal(err)
+		}
+		again, _, err := s.Take(t.Context(), []string{taken.Topic})
+		if err != nil || again.Job != taken.Job {
+			t.Fatalf("took %+v again, %v, want %+v", again, err, taken)
+		}
+	}
+	if _, _, err := s.Take(t.Context(), []string{"topic0", "topic1", "topic2"}); !errors.Is(err, store.ErrEmpty) {
+		t.Error(err)
+	}
+	w.expect(redistest.State{})
+	refused()
+	w.do("CONFIG", "SET", "maxmemory", 0)
+	if err := s.Push(t.Context(), store.Job{ID: "x", Topic: "t", Body: "b"}, store.Due{}, time.Hour, store.Replace); err != nil {
+		t.Error(err)
+	}
+	w.expect(redistest.State{Ready: queues{"t": {"x"}}, Buckets: buckets{"x": "t b"}})
+}

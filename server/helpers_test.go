@@ -1,0 +1,312 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+const (
+	prefix = store.DefaultPrefix
+	// hangs is after how long a test gives up waiting for something.
+	hangs = 30 * time.Second
+)
+
+// recorder is a Logger that keeps the lines.
+type recorder struct {
+	mu      sync.Mutex
+	info    []string
+	errors  []string
+	changed chan struct{} // closed at the next line
+}
+
+func newRecorder() *recorder { return &recorder{changed: make(chan struct{})} }
+
+func (r *recorder) Info(line string)  { r.add(&r.info, line) }
+func (r *recorder) Error(line string) { r.add(&r.errors, line) }
+
+func (r *recorder) add(lines *[]string, line string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*lines = append(*lines, line)
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// lines are a copy of what was logged so far.
+func (r *recorder) lines() (info, errors []string, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.info), slices.Clone(r.errors), r.changed
+}
+
+// await waits until enough reports that the log has what the test waits for.
+func (r *recorder) await(tb testing.TB, what string, enough func(info, errors []string) bool) {
+	tb.Helper()
+	timeout := time.After(hangs)
+	for {
+		info, errors, changed := r.lines()
+		if enough(info, errors) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			tb.Fatalf("no %s in the log after %v; errors: %.2000q", what, hangs, errors)
+		}
+	}
+}
+
+func (r *recorder) awaitError(tb testing.TB, part string) {
+	tb.Helper()
+	r.await(tb, part, func(_, errors []string) bool { return mention(errors, part) > 0 })
+}
+
+// awaitMoved waits until the log has n jobs as ready.
+func (r *recorder) awaitMoved(tb testing.TB, n int) {
+	tb.Helper()
+	r.await(tb, fmt.Sprint(n, " jobs"), func(info, _ []string) bool {
+		moved := 0
+		for _, line := range info {
+			moved += len(idsOf(line))
+		}
+		return moved >= n
+	})
+}
+
+// idsOf are the IDs that a line of the log lists. There must be no comma in them.
+func idsOf(line string) []string {
+	_, list, _ := strings.Cut(line, "IDs: [")
+	return strings.Split(strings.TrimSuffix(list, "]"), ",")
+}
+
+// mention counts the lines with the part.
+func mention(lines []string, part string) int {
+	n := 0
+	for _, line := range lines {
+		if strings.Contains(line, part) {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *recorder) expectErrors(tb testing.TB, want ...string) {
+	tb.Helper()
+	if _, errors, _ := r.lines(); !reflect.DeepEqual(errors, want) && len(errors)+len(want) > 0 {
+		tb.Errorf("error log:\n got %.4000q\nwant %.4000q", errors, want)
+	}
+}
+
+// world is a private Redis with a Server on it that the test runs pass by pass
+// or by Run.
+type world struct {
+	*redistest.Server
+	tb     testing.TB
+	conn   redis.Conn
+	log    *recorder
+	server *Server
+
+	dialled chan struct{} // gets something at each dial of a pool
+}
+
+func newWorld(tb testing.TB, redisArgs ...string) *world {
+	tb.Helper()
+	w := &world{Server: redistest.Start(tb, redisArgs...), tb: tb, log: newRecorder(), dialled: make(chan struct{}, 100)}
+	w.connect()
+	w.server = New(w.pool(), w.options())
+	return w
+}
+
+func (w *world) options() Options {
+	return Options{Interval: 10 * time.Millisecond, Logger: w.log}
+}
+
+// connect gives the test itself a connection.
+func (w *world) connect() {
+	w.conn = w.Pool().Get()
+	w.tb.Cleanup(func() { w.conn.Close() })
+}
+
+// pool is a Server's own.
+func (w *world) pool() *redis.Pool { return w.poolWith(3 * time.Second) }
+
+// poolWith is a pool with that timeout on everything; 0 is none.
+func (w *world) poolWith(timeout time.Duration, options ...redis.DialOption) *redis.Pool {
+	options = append(options, redis.DialConnectTimeout(timeout), redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout))
+	pool := &redis.Pool{MaxIdle: 4, MaxActive: 4, Wait: true, DialContext: func(ctx context.Context) (redis.Conn, error) {
+		select {
+		case w.dialled <- struct{}{}:
+		default:
+		}
+		return redis.DialContext(ctx, "tcp", w.Addr, options...)
+	}}
+	w.tb.Cleanup(func() { pool.Close() })
+	return pool
+}
+
+// awaitDials waits until pools have begun so many dials from now on.
+func (w *world) awaitDials(n int) {
+	w.tb.Helper()
+	timeout := time.After(hangs)
+	for len(w.dialled) > 0 {
+		<-w.dialled
+	}
+	for range n {
+		select {
+		case <-w.dialled:
+		case <-timeout:
+			w.tb.Fatalf("no %d dials after %v", n, hangs)
+		}
+	}
+}
+
+func (w *world) do(command string, args ...any) any {
+	w.tb.Helper()
+	reply, err := w.conn.Do(command, args...)
+	if err != nil {
+		w.tb.Fatalf("%s %.200q: %v", command, args, err)
+	}
+	return reply
+}
+
+// push writes a job as the original clients do, with a score of its own.
+func (w *world) push(id, topic string, score any) {
+	w.tb.Helper()
+	w.do("HMSET", prefix+"job_bucket:"+id, "topic", topic, "body", "body")
+	w.do("ZADD", prefix+"job_pool", score, id)
+}
+
+// pass runs one pass, which must succeed.
+func (w *world) pass() result {
+	w.tb.Helper()
+	r, err := w.server.pass(context.Background(), context.Background())
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	return r
+}
+
+// expectPass runs one pass that must move and drop so many jobs.
+func (w *world) expectPass(moved, dropped int) {
+	w.tb.Helper()
+	if r := w.pass(); r.Moved != moved || r.Dropped != dropped {
+		w.tb.Errorf("moved %d and dropped %d jobs, want %d and %d", r.Moved, r.Dropped, moved, dropped)
+	}
+}
+
+func (w *world) expect(want redistest.State) {
+	w.tb.Helper()
+	redistest.Expect(w.tb, w.conn, prefix, want)
+}
+
+// run runs the Server until stop is called, which reports when Run has returned.
+func (w *world) run() (stop func()) {
+	w.tb.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done, server := make(chan error, 1), w.server
+	go func() { done <- server.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		w.tb.Helper()
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				w.tb.Errorf("Run: %v", err)
+			}
+		case <-time.After(hangs):
+			w.tb.Fatal("Run does not return")
+		}
+	})
+	w.tb.Cleanup(stop)
+	return stop
+}
+
+// manyScript writes ARGV[1] jobs, job000000 and so on, in that due order, over
+// ARGV[2] topics, topic0 and so on in turn, all due from ARGV[3] on 1 ms apart.
+var manyScript = redis.NewScript(0, `
+for n = 0, ARGV[1] - 1 do
+  local id = string.format('job%06d', n)
+  redis.call('HMSET', 'delayer:job_bucket:' .. id, 'topic', 'topic' .. (n % ARGV[2]), 'body', 'body')
+  redis.call('ZADD', 'delayer:job_pool', ARGV[3] + n / 1000, id)
+end`)
+
+// many replaces all that is in Redis by jobs that are due.
+func (w *world) many(jobs, topics int) {
+	w.tb.Helper()
+	w.do("FLUSHALL")
+	if _, err := manyScript.Do(w.conn, jobs, topics, 1000); err != nil {
+		w.tb.Fatal(err)
+	}
+}
+
+// manyIDs are those of many's jobs.
+func manyIDs(jobs int) []string {
+	ids := make([]string, jobs)
+	for n := range ids {
+		ids[n] = fmt.Sprintf("job%06d", n)
+	}
+	return ids
+}
+
+// expectManyMoved checks that all of many's jobs are in their topics' queues,
+// in due order, once, and nowhere else, and that their buckets are there.
+func (w *world) expectManyMoved(jobs, topics int) {
+	w.tb.Helper()
+	want := make([][]string, topics)
+	for n, id := range manyIDs(jobs) {
+		want[n%topics] = append(want[n%topics], id)
+	}
+	queues := 0
+	for topic, ids := range want {
+		if len(ids) == 0 {
+			continue
+		}
+		queues++
+		if got := w.queue(fmt.Sprint("topic", topic)); !slices.Equal(got, ids) {
+			w.tb.Errorf("ready queue of topic%d: %d jobs: %.200q…, want %d: %.200q…", topic, len(got), got, len(ids), ids)
+		}
+	}
+	if n := w.do("DBSIZE"); n != int64(jobs+queues) {
+		w.tb.Errorf("%d keys, want %d buckets and %d queues", n, jobs, queues)
+	}
+}
+
+// queue is a topic's ready queue, the next ID first.
+func (w *world) queue(topic string) []string {
+	w.tb.Helper()
+	ids, err := redis.Strings(w.do("LRANGE", prefix+"ready_queue:"+topic, 0, -1), nil)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	slices.Reverse(ids)
+	return ids
+}
+
+// waiting are the IDs in the pool, in due order.
+func (w *world) waiting() []string {
+	w.tb.Helper()
+	ids, err := redis.Strings(w.do("ZRANGE", prefix+"job_pool", 0, -1), nil)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	return ids
+}
+
+// onLook calls f at the n-th look-up's end, before its moves.
+func (w *world) onLook(f func(n int)) {
+	n := 0
+	w.server.beforeMove = func() {
+		n++
+		f(n)
+	}
+}

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"errors"
+	"reflect"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// TestOutages tells outages how two things fare, as time goes by.
+func TestOutages(t *testing.T) {
+	var said []string
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	began := now
+	o := newOutages(func(line string) { said = append(said, line) })
+	o.now = func() time.Time { return now }
+	down, other := errors.New("connection refused"), errors.New("i/o timeout")
+	for _, step := range []struct {
+		at   time.Duration
+		key  string
+		err  error
+		want string // what is said
+	}{
+		{0, "redis", nil, ""},
+		{time.Second, "redis", down, "Redis: connection refused"},
+		{2 * time.Second, "redis", down, ""},
+		{3 * time.Second, "topic t", other, "topic t: i/o timeout"},
+		{4 * time.Second, "redis", other, ""},
+		{60 * time.Second, "redis", down, ""},
+		{61*time.Second - 1, "redis", down, ""},
+		{61 * time.Second, "redis", other, "Redis: still, for 1m0s, 5 more times: i/o timeout"},
+		{62 * time.Second, "redis", down, ""},
+		{63 * time.Second, "topic t", nil, "topic t: over after 1m0s"},
+		{64 * time.Second, "topic t", nil, ""},
+		{120 * time.Second, "redis", down, ""},
+		{121 * time.Second, "redis", down, "Redis: still, for 2m0s, 3 more times: connection refused"},
+		{600 * time.Second, "redis", down, "Redis: still, for 9m59s, 1 more times: connection refused"},
+		{601*time.Second + 1500*time.Microsecond, "redis", nil, "Redis: over after 10m0.002s"},
+		{602 * time.Second, "redis", nil, ""},
+		{603 * time.Second, "redis", down, "Redis: connection refused"},
+		{603*time.Second + 250*time.Millisecond, "redis", nil, "Redis: over after 250ms"},
+	} {
+		now = began.Add(step.at)
+		said = nil
+		what := step.key
+		if what == "redis" {
+			what = "Redis"
+		}
+		o.report(step.key, what, step.err)
+		var want []string
+		if step.want != "" {
+			want = []string{step.want}
+		}
+		if !reflect.DeepEqual(said, want) {
+			t.Errorf("at %v: said %q, want %q", step.at, said, want)
+		}
+	}
+}
+
+func TestOutagesOpen(t *testing.T) {
+	o := newOutages(func(string) {})
+	down := errors.New("down")
+	o.report("topic b", "", down)
+	o.report("redis", "", down)
+	o.report("topic a", "", down)
+	o.report("topic c", "", down)
+	o.report("topic c", "", nil)
+	if got, want := o.open("topic "), []string{"a", "b"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("open %q, want %q", got, want)
+	}
+}
+
+// TestOutageLines kills Redis for many passes: that is two lines in the log,
+// also when Run begins with it.
+func TestOutageLines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.push("a", "t", 1)
+	w.run()
+	w.log.awaitMoved(t, 1)
+	for n := range 2 {
+		w.Kill()
+		w.log.await(t, "outage", func(_, errors []string) bool { return len(errors) > 2*n })
+		w.awaitDials(5)
+		w.Restart()
+		w.log.await(t, "end of the outage", func(_, errors []string) bool { return len(errors) > 2*n+1 })
+		w.connect()
+		w.push("b", "t", 1)
+		w.log.awaitMoved(t, n+2)
+		_, lines, _ := w.log.lines()
+		if len(lines) != 2*n+2 {
+			t.Fatalf("logged %q", lines)
+		}
+		for i, want := range []string{`^Redis does not work for us: .*(connection refused|EOF|connection reset|broken pipe)`, `^Redis does not work for us: over after [0-9.]+m?s$`} {
+			if !regexp.MustCompile(want).MatchString(lines[2*n+i]) {
+				t.Errorf("logged %q, want %s", lines[2*n+i], want)
+			}
+		}
+	}
+}
+
+// TestOutageFromTheStart is a Redis that comes after Run.
+func TestOutageFromTheStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Kill()
+	w.run()
+	w.log.awaitError(t, outageLine)
+	w.awaitDials(3)
+	w.Restart()
+	w.connect()
+	w.push("a", "t", 1)
+	w.log.awaitMoved(t, 1)
+	w.log.awaitError(t, "over after")
+	if _, errors, _ := w.log.lines(); len(errors) != 2 {
+		t.Errorf("logged %q", errors)
+	}
+}

@@ -1,0 +1,254 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+type (
+	queues  = map[string][]string
+	buckets = map[string]string
+)
+
+// TestPass has one pass move whatever is due.
+func TestPass(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, c := range []struct {
+		jobs, topics int
+		batch        float64 // unless the size that a server begins with
+	}{
+		{jobs: 0, topics: 1},
+		{jobs: 1, topics: 1},
+		{jobs: firstBatch - 1, topics: 1},
+		{jobs: firstBatch, topics: 1}, // exactly a batch
+		{jobs: firstBatch + 1, topics: 1},
+		{jobs: firstBatch + 1, topics: 3},
+		{jobs: 3 * firstBatch, topics: 7},
+		// In one script each: Lua's unpack fails near 8,000.
+		{jobs: 7999, topics: 1, batch: 7999},
+		{jobs: 8000, topics: 1, batch: 8000},
+		{jobs: 8001, topics: 1, batch: 8001},
+		{jobs: 8001, topics: 1, batch: maxBatch},
+		{jobs: maxBatch + 1, topics: 1, batch: maxBatch},
+		{jobs: 16002, topics: 2, batch: 16002},
+		{jobs: 8001, topics: 1},
+		{jobs: 10000, topics: 1000},
+		{jobs: 100000, topics: 1},
+		{jobs: 100000, topics: 8},
+	} {
+		name := fmt.Sprintf("%d jobs in %d topics", c.jobs, c.topics)
+		if c.batch > 0 {
+			name += fmt.Sprintf(" by %v", c.batch)
+		}
+		t.Run(name, func(t *testing.T) {
+			w.tb = t
+			w.many(c.jobs, c.topics)
+			w.server = New(w.pool(), Options{})
+			largest := 0
+			if c.batch > 0 {
+				w.server.batch = batchSize{budget: time.Hour, current: c.batch}
+			}
+			w.server.log = logFunc(func(line string) { largest = max(largest, len(idsOf(line))) })
+			w.expectPass(c.jobs, 0)
+			w.expectManyMoved(c.jobs, c.topics)
+			if want := min(c.jobs, int(c.batch)) / c.topics; largest < want {
+				t.Errorf("the largest batch had %d jobs of a topic, want %d", largest, want)
+			}
+			w.expectPass(0, 0)
+		})
+	}
+}
+
+// logFunc is a Logger that hands what is moved to a function.
+type logFunc func(line string)
+
+func (f logFunc) Info(line string) { f(line) }
+func (f logFunc) Error(string)     {}
+
+// A pass that meets a batch which is exactly full looks once more, and only then ends.
+func TestPassLooksUntilShort(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, c := range []struct{ jobs, looks int }{{0, 1}, {1, 1}, {99, 1}, {100, 2}, {101, 2}} {
+		w.many(c.jobs, 1)
+		w.server.batch = batchSize{budget: 1, current: minBatch} // and stays so small
+		looks := 0
+		w.onLook(func(n int) { looks = n })
+		w.expectPass(c.jobs, 0)
+		if looks != c.looks {
+			t.Errorf("%d jobs by %d: %d look-ups, want %d", c.jobs, minBatch, looks, c.looks)
+		}
+	}
+}
+
+// Any bytes may be in IDs and topics.
+func TestPassAnyBytes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	texts := []string{"plain", "a b", " ", "a,b", "a:b", ":", "a\nb", "a\r\nb", "{a}b", "[a]", "Größe 注文", "\x00\xff\xfe", "*", "%s%d", `"'\`, "ready_queue:", strings.Repeat("long", 1000)}
+	want := redistest.State{Ready: queues{}, Buckets: buckets{}}
+	for n, text := range texts {
+		w.push("id "+text, text, n)
+		w.push("other "+text, text, 100)
+		want.Ready[text] = []string{"id " + text, "other " + text}
+		want.Buckets["id "+text], want.Buckets["other "+text] = text+" body", text+" body"
+	}
+	w.expectPass(2*len(texts), 0)
+	w.expect(want)
+}
+
+// An empty ID and an empty topic are odd but usable.
+func TestPassEmptyNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.push("", "", 1)
+	w.push("b", "", 2)
+	w.expectPass(2, 0)
+	w.expect(redistest.State{Ready: queues{"": {"", "b"}}, Buckets: buckets{"": " body", "b": " body"}})
+}
+
+func TestPassScores(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	now := time.Now().Unix()
+	for id, score := range map[string]any{
+		"1 always": "-inf", "2 negative": -5, "3 zero": 0, "4 one": 1, "5 fraction": "1234567890.25", "6 fraction": "1234567890.251",
+		"7 integer": now - 1, "8 exponent": "1.2e+10", "9 far": now + 86400, "a never": "+inf",
+	} {
+		w.push(id, "t", score)
+	}
+	r := w.pass()
+	if r.Moved != 7 || r.Next <= 0 {
+		t.Errorf("%+v", r)
+	}
+	w.expectPass(0, 0)
+	if got, want := w.queue("t"), []string{"1 always", "2 negative", "3 zero", "4 one", "5 fraction", "6 fraction", "7 integer"}; !slices.Equal(got, want) {
+		t.Errorf("ready %q, want %q", got, want)
+	}
+	if got, want := w.waiting(), []string{"9 far", "8 exponent", "a never"}; !slices.Equal(got, want) {
+		t.Errorf("waiting %q, want %q", got, want)
+	}
+}
+
+// TestPassBetween has others change jobs between a pass's look-up and its moves.
+func TestPassBetween(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, c := range []struct {
+		name    string
+		orphan  bool // is there too, and due
+		between func()
+		moved   int
+		want    redistest.State
+	}{
+		{
+			name:    "postponed",
+			between: func() { w.do("ZADD", prefix+"job_pool", "5000000000.5", "x") },
+			moved:   2,
+			want:    redistest.State{Pool: []string{"x"}, Ready: queues{"t": {"a", "b"}}, Buckets: buckets{"a": "t body", "x": "t body", "b": "t body"}},
+		},
+		{
+			name:    "removed",
+			between: func() { w.do("ZREM", prefix+"job_pool", "x"); w.do("DEL", prefix+"job_bucket:x") },
+			moved:   2,
+			want:    redistest.State{Ready: queues{"t": {"a", "b"}}, Buckets: buckets{"a": "t body", "b": "t body"}},
+		},
+		{
+			name: "moved by another server",
+			between: func() {
+				w.do("ZREM", prefix+"job_pool", "a", "x")
+				w.do("LPUSH", prefix+"ready_queue:t", "a", "x")
+			},
+			moved: 1,
+			want:  redistest.State{Ready: queues{"t": {"a", "x", "b"}}, Buckets: buckets{"a": "t body", "x": "t body", "b": "t body"}},
+		},
+		{
+			name: "moved and taken",
+			between: func() {
+				w.do("ZREM", prefix+"job_pool", "a", "x", "b")
+				w.do("DEL", prefix+"job_bucket:a", prefix+"job_bucket:x", prefix+"job_bucket:b")
+			},
+			want: redistest.State{},
+		},
+		{
+			name:    "pushed anew with a delay and another topic",
+			between: func() { w.push("x", "u", "5000000000") },
+			moved:   2,
+			want:    redistest.State{Pool: []string{"x"}, Ready: queues{"t": {"a", "b"}}, Buckets: buckets{"a": "t body", "x": "u body", "b": "t body"}},
+		},
+		{
+			// Before a take finds the entry and passes it on, it is in the old queue.
+			name:    "pushed anew without a delay and with another topic by an original client",
+			between: func() { w.push("x", "u", 1) },
+			moved:   3,
+			want:    redistest.State{Ready: queues{"t": {"a", "x", "b"}}, Buckets: buckets{"a": "t body", "x": "u body", "b": "t body"}},
+		},
+		{
+			name:    "bucket expired",
+			between: func() { w.do("DEL", prefix+"job_bucket:x") },
+			moved:   3,
+			want:    redistest.State{Ready: queues{"t": {"a", "x", "b"}}, Buckets: buckets{"a": "t body", "b": "t body"}},
+		},
+		{
+			name:    "another job pushed that is due earlier",
+			between: func() { w.push("early", "t", "-1") },
+			moved:   3,
+			want:    redistest.State{Pool: []string{"early"}, Ready: queues{"t": {"a", "x", "b"}}, Buckets: buckets{"early": "t body", "a": "t body", "x": "t body", "b": "t body"}},
+		},
+		{
+			name:    "orphan pushed anew",
+			orphan:  true,
+			between: func() { w.push("orphan", "t", "5000000000") },
+			moved:   3,
+			want:    redistest.State{Pool: []string{"orphan"}, Ready: queues{"t": {"a", "x", "b"}}, Buckets: buckets{"orphan": "t body", "a": "t body", "x": "t body", "b": "t body"}},
+		},
+		{
+			name:    "all gone",
+			between: func() { w.do("FLUSHALL") },
+			want:    redistest.State{},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w.tb = t
+			w.do("FLUSHALL")
+			w.push("a", "t", 1)
+			w.push("x", "t", 2)
+			w.push("b", "t", 3)
+			if c.orphan {
+				w.do("ZADD", prefix+"job_pool", 4, "orphan")
+			}
+			w.onLook(func(n int) {
+				if n == 1 {
+					c.between()
+				}
+			})
+			w.expectPass(c.moved, 0)
+			w.expect(c.want)
+			w.log.expectErrors(t)
+		})
+	}
+}
+
+func TestReadyLine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.push("id1", "close_order", 1)
+	w.push("id3", "other", 2)
+	w.push("id2", "close_order", 3)
+	w.expectPass(3, 0)
+	info, _, _ := w.log.lines()
+	want := []string{"Job is ready, Topic: close_order, IDs: [id1,id2]", "Job is ready, Topic: other, IDs: [id3]"}
+	if !slices.Equal(info, want) {
+		t.Errorf("log:\n got %q\nwant %q", info, want)
+	}
+	w.expectPass(0, 0)
+	if again, _, _ := w.log.lines(); len(again) != len(info) {
+		t.Errorf("a pass that moved nothing logged %q", again[len(info):])
+	}
+}

@@ -1,0 +1,310 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// TestRunWakesForDueJob has an interval so long that only the due times can
+// wake Run: each job is moved, and none before it is due by Redis's clock.
+func TestRunWakesForDueJob(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	clock := func() float64 {
+		now, err := redis.Float64s(w.do("TIME"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now[0] + now[1]/1e6
+	}
+	began := clock()
+	due := map[string]string{}
+	for n, after := range []float64{0.3, 0.301, 0.6} {
+		id := fmt.Sprint("job", n)
+		due[id] = strconv.FormatFloat(began+after, 'f', 3, 64)
+		w.push(id, "t", due[id])
+	}
+	early := make(chan string, 10)
+	conn := w.Pool().Get()
+	defer conn.Close()
+	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: loggers{w.log, logFunc(func(line string) {
+		now, _ := redis.Float64s(conn.Do("TIME"))
+		for _, id := range idsOf(line) {
+			if due, _ := strconv.ParseFloat(due[id], 64); now[0]+now[1]/1e6 < due {
+				early <- id
+			}
+		}
+	})}})
+	looks := atomic.Int32{}
+	w.server.beforeMove = func() { looks.Add(1) }
+	stop := w.run()
+	w.log.awaitMoved(t, 3)
+	stop()
+	close(early)
+	for id := range early {
+		t.Errorf("%s was moved early", id)
+	}
+	if got, want := w.queue("t"), []string{"job0", "job1", "job2"}; !slices.Equal(got, want) {
+		t.Errorf("ready %q, want %q", got, want)
+	}
+	if n := looks.Load(); n > 20 {
+		t.Errorf("%d look-ups for 3 jobs", n)
+	}
+}
+
+// loggers tells several.
+type loggers []Logger
+
+func (ls loggers) Info(line string) {
+	for _, l := range slices.Backward(ls) {
+		l.Info(line)
+	}
+}
+
+func (ls loggers) Error(line string) {
+	for _, l := range slices.Backward(ls) {
+		l.Error(line)
+	}
+}
+
+func TestWait(t *testing.T) {
+	s := New(nil, Options{Interval: 500 * time.Millisecond})
+	failed := errors.New("READONLY")
+	for _, c := range []struct {
+		next, took time.Duration
+		err        error
+		want       time.Duration
+	}{
+		{next: -1, want: 500 * time.Millisecond},
+		{next: -1, took: 200 * time.Millisecond, want: 300 * time.Millisecond},
+		{next: time.Hour, want: 500 * time.Millisecond},
+		{next: 20 * time.Millisecond, want: 20 * time.Millisecond},
+		{next: 20 * time.Millisecond, took: 490 * time.Millisecond, want: 10 * time.Millisecond},
+		{next: 10 * time.Microsecond, want: minWait},
+		{next: 0, want: minWait},
+		{next: -1, took: 2 * time.Second, want: minWait},
+		{next: time.Millisecond, err: failed, want: 500 * time.Millisecond},
+		{next: -1, took: time.Second, err: failed, want: minWait},
+	} {
+		if got := s.wait(result{Next: c.next}, c.err, c.took); got != c.want {
+			t.Errorf("next job in %v, pass of %v, error %v: wait %v, want %v", c.next, c.took, c.err, got, c.want)
+		}
+	}
+}
+
+// TestRunFindsEarlierJob pushes jobs that are due before the one that Run
+// sleeps for: it finds them by its interval.
+func TestRunFindsEarlierJob(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.push("far", "t", "5000000000")
+	w.run()
+	for n := range 5 {
+		w.push(fmt.Sprint("a", n), "t", n)
+		w.log.awaitMoved(t, n+1)
+	}
+	if got := w.waiting(); !slices.Equal(got, []string{"far"}) {
+		t.Errorf("waiting %q", got)
+	}
+}
+
+// TestRunStopsMidway stops Run between a look-up and its moves, many batches
+// before the pass would end: that batch is finished, no other is begun, and each
+// job is in one place.
+func TestRunStopsMidway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const jobs, last = 200000, 20
+	w.many(jobs, 1)
+	w.server = New(w.pool(), w.options())
+	ctx, cancel := context.WithCancel(t.Context())
+	looks := 0
+	w.onLook(func(n int) {
+		if looks = n; n == last {
+			cancel()
+		}
+	})
+	if err := w.server.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if looks != last {
+		t.Errorf("%d look-ups, the stop was during the %dth", looks, last)
+	}
+	info, errors, _ := w.log.lines()
+	if len(info) != last || len(errors) > 0 {
+		t.Errorf("%d batches were moved, want %d; errors %q", len(info), last, errors)
+	}
+	moved, waiting := w.queue("topic0"), w.waiting()
+	if !slices.Equal(append(moved, waiting...), manyIDs(jobs)) {
+		t.Errorf("%d jobs ready and %d waiting are not all jobs in due order", len(moved), len(waiting))
+	}
+	if len(waiting) == 0 {
+		t.Error("nothing was left to do at the stop")
+	}
+	w.expectPass(len(waiting), 0)
+	w.expectManyMoved(jobs, 1)
+}
+
+// TestRunStopsWhileRedisHangs stops it while Redis does not answer, on a pool
+// without timeouts.
+func TestRunStopsWhileRedisHangs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const jobs, topics = 100, 2
+	w.many(jobs, topics)
+	w.server = New(w.poolWith(0), w.options())
+	ctx, cancel := context.WithCancel(t.Context())
+	w.onLook(func(int) {
+		w.Hang()
+		cancel()
+	})
+	done := make(chan error)
+	go func() { done <- w.server.Run(ctx) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(stopWait + 4*time.Second): // batchWait is longer
+		t.Error("Run goes on")
+	}
+	w.Resume()
+	w.log.expectErrors(t)
+
+	// What Redis had in hand is done or not; another server does the rest.
+	w.server = New(w.pool(), w.options())
+	w.run()
+	await(t, "empty pool", func() bool { return w.do("ZCARD", prefix+"job_pool") == int64(0) })
+	w.expectManyMoved(jobs, topics)
+}
+
+// TestRunStopsWhileRedisIsGone stops it while there is nothing to connect to.
+func TestRunStopsWhileRedisIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Kill()
+	stop := w.run()
+	w.log.awaitError(t, outageLine)
+	stop()
+}
+
+// TestRunCancelled starts it with a context that is done: nothing is asked of Redis.
+func TestRunCancelled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.push("a", "t", 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		if err := w.server.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := w.waiting(); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("waiting %q", got)
+	}
+	w.log.expectErrors(t)
+}
+
+// TestRunStartStop stops Run at every possible moment, again and again: no job
+// is lost or comes twice, and no goroutine is left behind. It is not parallel, so
+// that it can count them.
+func TestRunStartStop(t *testing.T) {
+	w := newWorld(t)
+	pool := w.pool()
+	const jobs, topics = 20000, 5
+	w.many(jobs, topics)
+	pool.Get().Close()
+	before := runtime.NumGoroutine()
+	for n := range 300 {
+		w.server = New(pool, w.options())
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- w.server.Run(ctx) }()
+		for range n {
+			runtime.Gosched()
+		}
+		if n%3 == 0 {
+			time.Sleep(time.Duration(n) * 10 * time.Microsecond) // a stop at another moment
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "end of the goroutines", func() bool { return runtime.NumGoroutine() <= before })
+	w.pass()
+	w.expectManyMoved(jobs, topics)
+	w.log.expectErrors(t)
+}
+
+// TestPassesDoNotOverlap has passes that take longer than the interval.
+func TestPassesDoNotOverlap(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.server = New(w.pool(), Options{Interval: time.Millisecond})
+	entered, leave := make(chan struct{}), make(chan struct{})
+	inside := atomic.Int32{}
+	w.server.beforeMove = func() {
+		if inside.Add(1) > 1 {
+			t.Error("two passes at a time")
+		}
+		entered <- struct{}{}
+		<-leave
+		inside.Add(-1)
+	}
+	stop := w.run()
+	for range 3 {
+		<-entered
+		select {
+		case <-entered:
+			t.Error("a pass began before the last one had ended")
+			leave <- struct{}{}
+		case <-time.After(30 * time.Millisecond): // many intervals
+		}
+		leave <- struct{}{}
+	}
+	go func() {
+		for range entered {
+			leave <- struct{}{}
+		}
+	}()
+	stop()
+	close(entered)
+}
+
+// TestDefaults is what Options promises of its zero value.
+func TestDefaults(t *testing.T) {
+	s := New(nil, Options{})
+	if s.interval != time.Second || s.batch.budget != 2*time.Millisecond || s.store.Keys().JobPool() != "delayer:job_pool" {
+		t.Errorf("interval %v, stall budget %v, pool %s", s.interval, s.batch.budget, s.store.Keys().JobPool())
+	}
+	s.log.Info("to nobody")
+	s.log.Error("to nobody")
+}
+
+// TestPrefix has two servers with keys of their own on one Redis.
+func TestPrefix(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.push("a", "t", 1)
+	w.do("HSET", "other:job_bucket:b", "topic", "t", "body", "body")
+	w.do("ZADD", "other:job_pool", 1, "b")
+	w.server = New(w.pool(), Options{Prefix: "other:"})
+	w.expectPass(1, 0)
+	if got, err := redis.Strings(w.do("LRANGE", "other:ready_queue:t", 0, -1), nil); err != nil || !slices.Equal(got, []string{"b"}) {
+		t.Errorf("other: %q, %v", got, err)
+	}
+	if got := w.waiting(); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("waiting %q", got)
+	}
+}

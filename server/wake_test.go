@@ -1,0 +1,76 @@
+package server
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// With an interval of an hour and the next job due in an hour, a job pushed with
+// a short delay can only be on time because the push says so; it does so to
+// every server, and also after the connection was cut.
+func TestRunIsToldOfAnEarlierJob(t *testing.T) {
+	redisServer := redistest.Start(t)
+	jobs := store.New(redisServer.Pool(), prefix)
+	push := func(id string, delay time.Duration) {
+		t.Helper()
+		job := store.Job{ID: id, Topic: "t", Body: "b"}
+		if err := jobs.Push(t.Context(), job, store.Due{After: delay}, time.Hour, store.Replace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	push("far", time.Hour)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	log, done := newRecorder(), make(chan error, 1)
+	go func() {
+		done <- New(redisServer.Pool(), Options{Interval: time.Hour, Logger: log}).Run(ctx)
+	}()
+	awaitListeners(t, redisServer, 1)
+	push("near", 200*time.Millisecond)
+	log.awaitMoved(t, 1)
+
+	redisServer.Do("CLIENT", "KILL", "TYPE", "pubsub")
+	awaitListeners(t, redisServer, 0)
+	awaitListeners(t, redisServer, 1)
+	push("near again", 200*time.Millisecond)
+	log.awaitMoved(t, 2)
+
+	if err := jobs.Reschedule(t.Context(), "far", 200*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	log.awaitMoved(t, 3)
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	awaitListeners(t, redisServer, 0)
+}
+
+// awaitListeners waits until so many servers listen.
+func awaitListeners(t *testing.T, r *redistest.Server, want int64) {
+	t.Helper()
+	channel := store.New(nil, prefix).Keys().FirstDue()
+	for deadline := time.Now().Add(hangs); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		reply := r.Do("PUBSUB", "NUMSUB", channel).([]any)
+		if n, err := redis.Int64(reply[1], nil); err != nil || n == want {
+			return
+		}
+	}
+	t.Fatalf("not %d servers listen after %v", want, hangs)
+}
+
+func TestKeepEarlierKeepsTheEarliest(t *testing.T) {
+	start := time.Now()
+	earlier := make(chan time.Time, 1)
+	for _, s := range []int{5, 3, 9, 4} {
+		keepEarlier(earlier, start.Add(time.Duration(s)*time.Second))
+	}
+	if got := (<-earlier).Sub(start); got != 3*time.Second {
+		t.Errorf("earliest of 5, 3, 9 and 4 s: %v", got)
+	}
+}
