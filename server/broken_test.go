@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // TestOrphans has due IDs without a usable bucket among live jobs: one pass
@@ -113,12 +115,17 @@ func TestBrokenQueue(t *testing.T) {
 			// skip those, and by passes that don't.
 			for n := range 5 {
 				w.push(fmt.Sprint("late", n), "w", 2e6+float64(n))
-				if n%2 == 0 {
-					w.server.blocked.lookAgain = time.Now().Add(-1)
-				} else {
-					w.server.blocked.lookAgain = time.Now().Add(hangs)
+				again := time.Now().Add(-1)
+				if n%2 == 1 {
+					again = time.Now().Add(hangs)
 				}
+				w.server.blocked.lookAgain = again
+				looks := 0
+				w.onLook(func(n int) { looks = n })
 				w.expectPass(1, 0)
+				if skips := n%2 == 1 && stuck > manyBlocked; skips && looks != 1 || !skips && looks < stuck/minBatch {
+					t.Errorf("%d look-ups for one job behind %d stuck ones; skips: %v", looks, stuck, skips)
+				}
 			}
 			if got, want := w.queue("w"), []string{"late0", "late1", "late2", "late3", "late4"}; !slices.Equal(got, want) {
 				t.Errorf("ready queue of w: %q, want %q", got, want)
@@ -139,6 +146,47 @@ func TestBrokenQueue(t *testing.T) {
 				t.Errorf("waiting: %.200q", got)
 			}
 		})
+	}
+}
+
+// A job that is stuck in front of the pool doesn't keep a push from telling Run
+// that the next one is due earlier than it thinks.
+func TestBrokenQueueDelaysNoPush(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.push("stuck", "u", 1)
+	w.push("far", "t", "5000000000")
+	w.do("SET", prefix+"ready_queue:u", "no list")
+	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
+	w.run()
+	awaitListeners(t, w.Server, 1)
+	jobs := store.New(w.pool(), prefix)
+	for n := range 2 {
+		job := store.Job{ID: fmt.Sprint("near", n), Topic: "t", Body: "body"}
+		if err := jobs.Push(t.Context(), job, store.Due{After: 200 * time.Millisecond}, time.Hour, store.Replace); err != nil {
+			t.Fatal(err)
+		}
+		w.log.awaitMoved(t, n+1)
+	}
+	w.expect(redistest.State{
+		Pool: []string{"stuck", "far"}, Ready: queues{"t": {"near0", "near1"}},
+		Buckets: buckets{"stuck": "u body", "far": "t body", "near0": "t body", "near1": "t body"},
+		Other:   buckets{prefix + "ready_queue:u": "string"},
+	})
+}
+
+// A pass asks Redis once to move jobs of a broken topic, and believes it.
+func TestBrokenQueueIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.server.batch = batchSize{budget: 1, current: minBatch}
+	w.many(5*minBatch, 1)
+	w.do("SET", prefix+"ready_queue:topic0", "no list")
+	w.do("CONFIG", "RESETSTAT")
+	w.expectPass(0, 0)
+	stats, err := redis.String(w.do("INFO", "commandstats"), nil)
+	if err != nil || !strings.Contains(stats, "cmdstat_type:calls=1,") { // TYPE is what a move begins with
+		t.Errorf("%v, commands:\n%s", err, stats)
 	}
 }
 

@@ -94,6 +94,9 @@ func Lifetimes(tb testing.TB, conn redis.Conn, prefix string) map[string]time.Du
 		if err != nil {
 			tb.Fatal(err)
 		}
+		if ms == -2 {
+			continue // it expired just now
+		}
 		lifetime := time.Duration(min(ms, longest)) * time.Millisecond
 		lifetimes[strings.TrimPrefix(keys[i], prefix+"job_bucket:")] = max(lifetime, -1)
 	}

@@ -53,12 +53,12 @@ end
 
 -- Puts id where a job belongs that falls due at due (ms): into the pool, or,
 -- if that is no later than now (ms), straight into its ready queue. Servers are told
--- of a job that is now the pool's first, for they sleep until the one before it; a
+-- of a job that is now the next to fall due, for they sleep until the one before it; a
 -- channel that may not be written to is no reason to fail, as they look by themselves, too.
 local function schedule(pool, ready, id, due, now, channel)
   if due > now then
     redis.call('ZADD', pool, score(due), id)
-    if redis.call('ZRANGE', pool, 0, 0)[1] == id then
+    if redis.call('ZRANGEBYSCORE', pool, '(' .. score(now), '+inf', 'LIMIT', 0, 1)[1] == id then
       redis.pcall('PUBLISH', channel, string.format('%.0f', due - now))
     end
   else

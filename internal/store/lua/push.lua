@@ -6,7 +6,7 @@
 -- ARGV[6] how long the job is kept once it is ready, ms
 -- ARGV[7] 'replace', 'refuse', 'earlier' or 'later': what becomes of an ID that exists
 -- ARGV[8] what the names of ready queues begin with
--- ARGV[9] the channel on which servers are told of a job that is now the pool's first
+-- ARGV[9] the channel on which servers are told of a job that is now the next to fall due
 --
 -- Returns 1 when the job is stored, 0 when it exists and the policy is 'refuse'.
 -- Errors: WRONGTYPE, OOM and the like, each before anything is written.

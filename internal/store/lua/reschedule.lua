@@ -3,7 +3,7 @@
 --
 -- KEYS[1] job pool   KEYS[2] the job's bucket
 -- ARGV[1] job ID   ARGV[2] new delay, ms   ARGV[3] what the names of ready queues begin with
--- ARGV[4] the channel on which servers are told of a job that is now the pool's first
+-- ARGV[4] the channel on which servers are told of a job that is now the next to fall due
 --
 -- Returns 1, or 0 when there is no such job.
 -- Errors: WRONGTYPE, OOM, before anything is written.
