@@ -26,41 +26,93 @@ type result struct {
 // Jobs that can't be moved (their ready queue is broken) stay in front of the
 // pool; the look-ups pass over them, so that no topic waits for another.
 func (s *Server) pass(ctx, work context.Context) (result, error) {
-	total := result{Next: -1}
-	broken := map[string]error{}
 	started := time.Now()
-	skip := s.blocked.skip(started)
-	full := skip == 0
-	for ctx.Err() == nil {
-		limit := s.batch.size()
-		look, err := s.lookUp(work, limit, skip)
-		if err != nil {
-			return total, err
+	p := &pass{Server: s, work: work, skip: s.blocked.skip(started), broken: map[string]error{}, total: result{Next: -1}}
+	full := p.skip == 0
+	err := p.run(ctx)
+	p.logMoved()
+	if full && err == nil && ctx.Err() == nil {
+		s.reportTopics(p.broken)
+		s.blocked.found(p.skip, time.Since(started))
+	}
+	return p.total, err
+}
+
+// pass is a pass under way.
+type pass struct {
+	*Server
+	work   context.Context
+	skip   int              // how many jobs of broken topics stand in front
+	broken map[string]error // topics whose jobs can't be moved
+	total  result
+	unsaid []store.Moved // not yet in the log
+}
+
+// run works in rounds: each moves what the one before has looked up, and looks
+// up the next batch in the same exchange, until a look-up comes back short.
+func (p *pass) run(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	limit := p.batch.size()
+	look, err := p.lookUp(limit, p.skip)
+	for err == nil {
+		p.total.Next = look.Next
+		if p.beforeMove != nil {
+			p.beforeMove()
 		}
-		total.Next = look.Next
-		if s.beforeMove != nil {
-			s.beforeMove()
+		more := lookedUp(look) == limit
+		if look, more, err = p.gather(look, limit, more); err != nil || lookedUp(look) == 0 {
+			return err
 		}
-		moved, stuck, err := s.move(work, look, broken)
-		total.Moved += moved
-		if err != nil {
-			return total, err
-		}
-		dropped, err := s.drop(work, look.Orphans)
-		total.Dropped += dropped
-		if err != nil {
-			return total, err
-		}
-		skip += stuck
-		if lookedUp(look) < limit {
-			break
+		batches := p.movable(look.Batches, limit)
+		limit = p.batch.size()
+		look, err = p.exchange(batches, look.Orphans, more, limit)
+		if !more || ctx.Err() != nil {
+			return err
 		}
 	}
-	if full && ctx.Err() == nil {
-		s.reportTopics(broken)
-		s.blocked.found(skip, time.Since(started))
+	return err
+}
+
+const (
+	// fewPerTopic is how many jobs a topic's script should have at least, on
+	// average, to be worth its fixed cost.
+	fewPerTopic = 16
+	// maxGather is how many look-ups may be put together for that.
+	maxGather = 16
+)
+
+// gather adds further look-ups to one that has too few jobs of each topic. more
+// is whether the last of them was full.
+func (p *pass) gather(look store.Lookup, limit int, more bool) (store.Lookup, bool, error) {
+	for n := 1; more && n < maxGather && lookedUp(look) < fewPerTopic*len(look.Batches); n++ {
+		page, err := p.lookUp(limit, p.skip+lookedUp(look))
+		if err != nil {
+			return look, more, err
+		}
+		more = lookedUp(page) == limit
+		look = merge(look, page)
 	}
-	return total, nil
+	return look, more, nil
+}
+
+// merge puts two look-ups together, of which the second came after the first.
+func merge(first, second store.Lookup) store.Lookup {
+	place := make(map[string]int, len(first.Batches))
+	for i, b := range first.Batches {
+		place[b.Topic] = i
+	}
+	for _, b := range second.Batches {
+		if i, ok := place[b.Topic]; ok {
+			first.Batches[i].IDs = append(first.Batches[i].IDs, b.IDs...)
+		} else {
+			first.Batches = append(first.Batches, b)
+		}
+	}
+	first.Orphans = append(first.Orphans, second.Orphans...)
+	first.Next = second.Next
+	return first
 }
 
 func lookedUp(look store.Lookup) int {
@@ -71,70 +123,98 @@ func lookedUp(look store.Lookup) int {
 	return n
 }
 
-func (s *Server) lookUp(work context.Context, limit, skip int) (store.Lookup, error) {
-	ctx, cancel := context.WithTimeout(work, batchWait)
-	defer cancel()
-	sent := time.Now()
-	look, err := s.store.Due(ctx, limit, skip)
-	if err == nil {
-		s.batch.observe(lookedUp(look), look.Took, time.Since(sent))
-	}
-	return look, err
+func (p *pass) lookUp(limit, skip int) (store.Lookup, error) {
+	out, err := p.round(store.Round{Look: true, Limit: limit, Skip: skip})
+	return out.Lookup, err
 }
 
-// move moves the looked-up batches but those of topics known as broken, and
-// adds to these. stuck is how many jobs stay where they are.
-func (s *Server) move(work context.Context, look store.Lookup, broken map[string]error) (moved, stuck int, err error) {
-	batches := make([]store.Batch, 0, len(look.Batches))
-	for _, b := range look.Batches {
-		if broken[b.Topic] != nil {
-			stuck += len(b.IDs)
+// exchange moves the batches, drops the orphans, and, if there is more, looks up
+// the next.
+func (p *pass) exchange(batches []store.Batch, orphans store.IDs, more bool, limit int) (store.Lookup, error) {
+	out, err := p.round(store.Round{Batches: batches, Orphans: orphans, Look: more, Limit: limit, Skip: p.skip})
+	stuck, failed := p.account(batches, out)
+	if err == nil {
+		err = failed
+	}
+	if err == nil && more && stuck > 0 { // the look-up did not know
+		return p.lookUp(limit, p.skip)
+	}
+	return out.Lookup, err
+}
+
+// movable are the batches without those of topics known as broken, which are
+// passed over from now on, and with those of more than limit jobs cut.
+func (p *pass) movable(batches []store.Batch, limit int) []store.Batch {
+	movable := make([]store.Batch, 0, len(batches))
+	for _, b := range batches {
+		if p.broken[b.Topic] != nil {
+			p.skip += len(b.IDs)
 			continue
 		}
-		batches = append(batches, b)
-	}
-	if len(batches) == 0 {
-		return 0, stuck, nil
-	}
-
-	ctx, cancel := context.WithTimeout(work, batchWait)
-	defer cancel()
-	sent := time.Now()
-	results, err := s.store.Move(ctx, batches)
-	if err != nil {
-		return 0, stuck, err
-	}
-	var took time.Duration
-	for i, r := range results {
-		switch {
-		case r.Err == nil:
-			moved += len(r.IDs)
-			took += r.Took
-			if len(r.IDs) > 0 {
-				s.log.Info(readyLine(r.Batch))
-			}
-		case store.OneQueueOnly(r.Err):
-			broken[r.Topic] = r.Err
-			stuck += len(batches[i].IDs)
-		default:
-			err = r.Err
+		for ; len(b.IDs) > limit; b.IDs = b.IDs[limit:] {
+			movable = append(movable, store.Batch{Topic: b.Topic, IDs: b.IDs[:limit]})
 		}
+		movable = append(movable, b)
 	}
-	s.batch.observe(moved, took, time.Since(sent))
-	return moved, stuck, err
+	return movable
 }
 
-func (s *Server) drop(work context.Context, orphans store.IDs) (int, error) {
-	if len(orphans) == 0 {
-		return 0, nil
+// account enters what came of the batches. stuck is how many jobs turned out to
+// be of a broken topic.
+func (p *pass) account(batches []store.Batch, out store.Outcome) (stuck int, err error) {
+	for i, m := range out.Moved {
+		switch {
+		case m.Err == nil:
+			p.total.Moved += len(m.IDs)
+		case store.OneQueueOnly(m.Err):
+			p.broken[m.Topic] = m.Err
+			stuck += len(batches[i].IDs)
+		default:
+			err = m.Err
+		}
 	}
-	ctx, cancel := context.WithTimeout(work, batchWait)
+	p.skip += stuck
+	p.unsaid = out.Moved
+	p.total.Dropped += len(out.Dropped)
+	if len(out.Dropped) > 0 {
+		p.log.Error(idsLine("Job bucket has expired or is incomplete, job dropped, IDs: [", out.Dropped))
+	}
+	return stuck, err
+}
+
+// round has Redis do a round, and writes meanwhile into the log what the last one did.
+func (p *pass) round(r store.Round) (store.Outcome, error) {
+	ctx, cancel := context.WithTimeout(p.work, batchWait)
 	defer cancel()
-	dropped, err := s.store.Drop(ctx, orphans)
-	if len(dropped) > 0 {
-		s.log.Error(idsLine("Job bucket has expired or is incomplete, job dropped, IDs: [", dropped))
+	sent := time.Now()
+	exchange, err := p.store.Begin(ctx, r)
+	p.logMoved()
+	if err != nil {
+		return store.Outcome{}, err
 	}
-	return len(dropped), err
+	out, err := exchange.End()
+	p.learn(out, time.Since(sent))
+	return out, err
+}
+
+// learn fits the size of the batches to what the round took.
+func (p *pass) learn(out store.Outcome, roundTrip time.Duration) {
+	moved, took := 0, time.Duration(0)
+	for _, m := range out.Moved {
+		moved += len(m.IDs)
+		took += m.Took
+	}
+	p.batch.observe(moved, took, roundTrip)
+	p.batch.observe(lookedUp(out.Lookup), out.Lookup.Took, roundTrip)
+}
+
+func (p *pass) logMoved() {
+	for _, m := range p.unsaid {
+		if len(m.IDs) > 0 {
+			p.log.Info(readyLine(m.Batch))
+		}
+	}
+	p.unsaid = nil
 }
 
 // reportTopics tells the log which topics broke and which are well again.

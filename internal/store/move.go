@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -41,37 +40,6 @@ type Lookup struct {
 	Took    time.Duration // Redis's time; 0 if unknown
 }
 
-// Due looks up to limit due jobs up, after passing over the first skip of them.
-func (s *Store) Due(ctx context.Context, limit, skip int) (Lookup, error) {
-	reply, err := redis.Values(s.run(ctx, dueScript, []string{s.keys.JobPool()}, s.keys.JobBucket(""), limit, skip))
-	if err != nil {
-		return Lookup{}, err
-	}
-	var took, wait int64
-	var orphans []any
-	look := Lookup{}
-	rest, err := redis.Scan(reply, &took, &look.Due, &wait)
-	if err == nil && len(rest)%2 == 1 {
-		orphans, _ = rest[0].([]any)
-		rest = rest[1:]
-	} else {
-		return Lookup{}, errReply("due", reply)
-	}
-	look.Orphans = orphans
-	look.Took = time.Duration(took) * time.Microsecond
-	look.Next = time.Duration(wait) * time.Microsecond
-	if wait < 0 {
-		look.Next = -1
-	}
-	look.Batches = make([]Batch, 0, len(rest)/2)
-	for i := 0; i < len(rest); i += 2 {
-		topic, _ := rest[i].([]byte)
-		ids, _ := rest[i+1].([]any)
-		look.Batches = append(look.Batches, Batch{string(topic), ids})
-	}
-	return look, nil
-}
-
 // Moved is what became of a Batch.
 type Moved struct {
 	Batch               // those that are ready now
@@ -80,77 +48,48 @@ type Moved struct {
 	Err   error         // why none of the batch was moved
 }
 
+// Due looks up to limit due jobs up, after passing over the first skip of them.
+func (s *Store) Due(ctx context.Context, limit, skip int) (Lookup, error) {
+	done, err := s.do(ctx, Round{Look: true, Limit: limit, Skip: skip})
+	return done.Lookup, err
+}
+
 // Move moves each batch to its topic's ready queue, by one script a topic, all
 // sent at once. An error of one topic is in its Moved. The second result is an
 // error of the connection: what Redis did with the batches is then unknown, and
 // the next look-up tells.
 func (s *Store) Move(ctx context.Context, batches []Batch) ([]Moved, error) {
-	conn, err := s.pool.GetContext(ctx)
+	done, err := s.do(ctx, Round{Batches: batches})
+	return done.Moved, err
+}
+
+// Drop takes the orphans out of the pool that still are orphans, and returns them.
+func (s *Store) Drop(ctx context.Context, orphans IDs) (IDs, error) {
+	done, err := s.do(ctx, Round{Orphans: orphans})
+	return done.Dropped, err
+}
+
+func lookupOf(reply any) (Lookup, error) {
+	values, err := redis.Values(reply, nil)
 	if err != nil {
-		return nil, err
+		return Lookup{}, err
 	}
-	defer conn.Close()
-
-	replies, err := s.sendMoves(ctx, conn, batches)
-	if err == nil && anyNoScript(replies) {
-		if err = moveScript.Load(conn); err == nil {
-			// A script that was there for some of them has moved those;
-			// asked again, it finds them gone and leaves them alone.
-			err = s.resendUnknown(ctx, conn, batches, replies)
-		}
+	var took, wait int64
+	var look Lookup
+	rest, err := redis.Scan(values, &took, &look.Due, &wait)
+	if err != nil || len(rest)%2 == 0 {
+		return Lookup{}, errReply("due", reply)
 	}
-	if err != nil {
-		return nil, err
+	look.Took = time.Duration(took) * time.Microsecond
+	look.Next = max(time.Duration(wait)*time.Microsecond, -1)
+	look.Orphans, _ = rest[0].([]any)
+	look.Batches = make([]Batch, 0, len(rest)/2)
+	for i := 1; i < len(rest); i += 2 {
+		topic, _ := rest[i].([]byte)
+		ids, _ := rest[i+1].([]any)
+		look.Batches = append(look.Batches, Batch{string(topic), ids})
 	}
-	moved := make([]Moved, len(batches))
-	for i, reply := range replies {
-		moved[i] = movedOf(batches[i], reply)
-	}
-	return moved, nil
-}
-
-func (s *Store) sendMoves(ctx context.Context, conn redis.Conn, batches []Batch) ([]any, error) {
-	for _, b := range batches {
-		keys := []string{s.keys.JobPool(), s.keys.ReadyQueue(b.Topic)}
-		if err := moveScript.SendHash(conn, scriptArgs(keys, b.IDs...)...); err != nil {
-			return nil, err
-		}
-	}
-	replies, err := redis.Values(redis.DoContext(conn, ctx, ""))
-	if err == nil && len(replies) != len(batches) {
-		err = errReply("move", replies)
-	}
-	return replies, err
-}
-
-// resendUnknown sends those again that Redis did not know the script for.
-func (s *Store) resendUnknown(ctx context.Context, conn redis.Conn, batches []Batch, replies []any) error {
-	var again []Batch
-	var places []int
-	for i, reply := range replies {
-		if isNoScript(reply) {
-			again, places = append(again, batches[i]), append(places, i)
-		}
-	}
-	second, err := s.sendMoves(ctx, conn, again)
-	for i, reply := range second {
-		replies[places[i]] = reply
-	}
-	return err
-}
-
-func anyNoScript(replies []any) bool {
-	for _, reply := range replies {
-		if isNoScript(reply) {
-			return true
-		}
-	}
-	return false
-}
-
-func isNoScript(reply any) bool {
-	err, ok := reply.(redis.Error)
-	return ok && strings.HasPrefix(string(err), "NOSCRIPT ")
+	return look, nil
 }
 
 func movedOf(b Batch, reply any) Moved {
@@ -183,10 +122,4 @@ func without(ids IDs, places []int64) IDs {
 		rest = append(rest, id)
 	}
 	return rest
-}
-
-// Drop takes the orphans out of the pool that still are orphans, and returns them.
-func (s *Store) Drop(ctx context.Context, orphans IDs) (IDs, error) {
-	args := append([]any{s.keys.JobBucket("")}, orphans...)
-	return redis.Values(s.run(ctx, dropScript, []string{s.keys.JobPool()}, args...))
 }
