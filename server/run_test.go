@@ -285,8 +285,8 @@ func TestPassesDoNotOverlap(t *testing.T) {
 // TestDefaults is what Options promises of its zero value.
 func TestDefaults(t *testing.T) {
 	s := New(nil, Options{})
-	half := New(nil, Options{StallBudget: 2 * time.Millisecond}).batch.budget // for what a script can't see
-	if s.interval != time.Second || s.batch.budget != half || half != time.Millisecond || s.store.Keys().JobPool() != "delayer:job_pool" {
+	share := New(nil, Options{StallBudget: 2 * time.Millisecond}).batch.budget
+	if s.interval != time.Second || s.batch.budget != share || share != 750*time.Microsecond || s.store.Keys().JobPool() != "delayer:job_pool" {
 		t.Errorf("interval %v, budget of a batch %v, pool %s", s.interval, s.batch.budget, s.store.Keys().JobPool())
 	}
 	s.log.Info("to nobody")

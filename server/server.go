@@ -89,9 +89,10 @@ func New(pool *redis.Pool, o Options) *Server {
 		interval: o.Interval,
 		log:      o.Logger,
 		outages:  newOutages(o.Logger.Error),
-		// Half, for what a script can't see: the reading of the call, the
-		// writing of the answer, and a machine that does other things, too.
-		batch: newBatchSize(o.StallBudget / 2),
+		// An exchange has Redis do two things of that size one after the
+		// other, the moves and the next look-up. The last quarter is for what
+		// a script can't see: the reading of the call, the writing of the answer.
+		batch: newBatchSize(o.StallBudget * 3 / 8),
 	}
 }
 
