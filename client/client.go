@@ -19,7 +19,9 @@ type Client struct {
 	onExpired func(ids []string)
 	expired   atomic.Int64
 
-	waits waits
+	pushes pushes
+	takes  takes
+	waits  waits
 
 	closing   context.Context // done when Close is called
 	close     context.CancelFunc
@@ -64,7 +66,7 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 	c := &Client{store: store.New(pool, o.prefix), onExpired: o.onExpired}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
-	c.waits.client = c
+	c.pushes.client, c.takes.client, c.waits.client = c, c, c
 	return c
 }
 

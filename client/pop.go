@@ -52,20 +52,21 @@ func (c *Client) popUntil(ctx context.Context, expired <-chan struct{}, topics [
 	if err := c.begin(ctx); err != nil {
 		return Message{}, err
 	}
-	if ctx.Done() == nil && expired == nil {
+	caller := newCaller()
+	caller.note(errNoAnswer)
+	if len(topics) == 1 {
 		defer c.running.Done()
-		taken, err := c.take(ctx, topics)
-		return Message(taken.Job), err
+		c.takes.join(caller, topics[0], ctx.Done() == nil && expired == nil)
+		return caller.wait(ctx, expired)
 	}
 	// A take that has been sent goes on when the caller leaves, so that what it
 	// takes can be put back.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	caller := newCaller()
-	caller.note(errNoAnswer)
 	go func() {
 		defer c.running.Done()
-		taken, err := c.take(ctx, topics)
+		taken, ghosts, err := c.store.Take(ctx, topics)
+		c.met(ghosts)
 		if !caller.offer(taken, err) && err == nil {
 			c.restore(taken)
 		}
@@ -103,13 +104,6 @@ func worthWaiting(err error) bool {
 	return !errors.Is(err, ErrInvalid) && !errors.Is(err, ErrClosed) && store.Temporary(err)
 }
 
-// take takes a job and counts what it met.
-func (c *Client) take(ctx context.Context, topics []string) (store.Taken, error) {
-	taken, ghosts, err := c.store.Take(ctx, topics)
-	c.met(ghosts)
-	return taken, err
-}
-
 const (
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
@@ -127,5 +121,12 @@ func (c *Client) restore(taken store.Taken) {
 		case <-c.abandoned.Done():
 			return
 		}
+	}
+}
+
+// restoreAll puts jobs back, the last first, as each becomes its topic's next.
+func (c *Client) restoreAll(batch []store.Taken) {
+	for _, taken := range slices.Backward(batch) {
+		c.restore(taken)
 	}
 }

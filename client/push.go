@@ -80,17 +80,14 @@ func (c *Client) Push(ctx context.Context, m Message, delay time.Duration, opts 
 // one in the past means at once.
 // Redis's clock says when that is.
 func (c *Client) PushAt(ctx context.Context, m Message, due time.Time, opts ...PushOption) (id string, err error) {
-	if due.IsZero() || time.Until(due) > MaxDelay {
-		return "", failed("push", m.ID, invalid("due", fmt.Sprintf("%v is not a time within %v from now", due, MaxDelay)))
+	if err := checkDue(due); err != nil {
+		return "", failed("push", m.ID, err)
 	}
 	return c.push(ctx, m, store.Due{At: due}, opts)
 }
 
 func (c *Client) push(ctx context.Context, m Message, due store.Due, opts []PushOption) (string, error) {
-	o := pushOptions{lifetime: DefaultReadyMaxLifetime, policy: store.Replace}
-	for _, opt := range opts {
-		opt(&o)
-	}
+	o := newPushOptions(opts)
 	if err := checkPush(m, o); err != nil {
 		return "", failed("push", m.ID, err)
 	}
@@ -101,10 +98,25 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, opts []Push
 	if m.ID == "" {
 		m.ID = newID()
 	}
-	if err := c.store.Push(ctx, store.Job(m), due, o.lifetime, o.policy); err != nil {
+	if err := c.pushes.push(ctx, store.Delayed{Job: store.Job(m), Due: due}, store.Terms{Lifetime: o.lifetime, Policy: o.policy}); err != nil {
 		return "", failed("push", m.ID, err)
 	}
 	return m.ID, nil
+}
+
+func newPushOptions(opts []PushOption) pushOptions {
+	o := pushOptions{lifetime: DefaultReadyMaxLifetime, policy: store.Replace}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
+}
+
+func checkDue(due time.Time) error {
+	if due.IsZero() || time.Until(due) > MaxDelay {
+		return invalid("due", fmt.Sprintf("%v is not a time within %v from now", due, MaxDelay))
+	}
+	return nil
 }
 
 func checkPush(m Message, o pushOptions) error {

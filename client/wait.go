@@ -211,40 +211,28 @@ func (w *watch) hangUpLocked() {
 
 // serve takes jobs and hands them to the callers until either run out.
 func (w *watch) serve() error {
-	c := w.waits.client
-	for w.anybody() {
-		taken, err := c.take(c.closing, []string{w.topic})
+	for {
+		callers := w.first()
+		if len(callers) == 0 {
+			return nil
+		}
+		left, err := w.waits.client.serve(w.topic, callers)
+		if len(left) == 0 {
+			continue
+		}
 		if errors.Is(err, ErrEmpty) {
 			return nil
 		}
-		if err != nil {
-			return err
-		}
-		if !w.hand(taken) {
-			c.restore(taken)
-		}
+		return err
 	}
-	return nil
 }
 
-func (w *watch) anybody() bool {
+// first are the callers who wait, up to as many as one take serves.
+func (w *watch) first() []*caller {
 	w.waits.mu.Lock()
 	defer w.waits.mu.Unlock()
-	return len(w.callers) > 0
-}
-
-// hand gives the job to the first caller who accepts it.
-func (w *watch) hand(taken store.Taken) bool {
-	w.waits.mu.Lock()
-	defer w.waits.mu.Unlock()
-	for len(w.callers) > 0 {
-		first := w.callers[0]
-		w.callers = w.callers[1:]
-		if first.offer(taken, nil) {
-			return true
-		}
-	}
-	return false
+	w.callers = slices.DeleteFunc(w.callers, (*caller).isSettled)
+	return slices.Clone(w.callers[:min(len(w.callers), maxJobs)])
 }
 
 // report tells the callers how the waiting goes. An error that won't pass ends

@@ -39,27 +39,75 @@ type Due struct {
 	At    time.Time
 }
 
-func (d Due) args() (mode string, ms int64) {
+// arg is the due time as push.lua reads it.
+func (d Due) arg() string {
 	if d.At.IsZero() {
-		return "in", milliseconds(d.After)
+		return "+" + strconv.FormatInt(milliseconds(d.After), 10)
 	}
-	ms = d.At.UnixMilli()
+	ms := d.At.UnixMilli()
 	if d.At.Nanosecond()%int(time.Millisecond) != 0 {
 		ms++ // never early
 	}
-	return "at", ms
+	return strconv.FormatInt(ms, 10)
 }
 
-// Push stores the job, to be kept for lifetime after it has become ready.
+// Delayed is a job to be stored.
+type Delayed struct {
+	Job
+	Due Due
+}
+
+// Terms are what the jobs of one call have in common.
+type Terms struct {
+	Lifetime time.Duration // for how long a job is kept once it is ready
+	Policy   Policy
+	// Together stores all of the jobs or none; else it is each for itself.
+	Together bool
+}
+
+// Push stores one job, to be kept for lifetime after it has become ready.
 func (s *Store) Push(ctx context.Context, job Job, due Due, lifetime time.Duration, policy Policy) error {
-	mode, ms := due.args()
-	keys := []string{s.keys.JobPool(), s.keys.JobBucket(job.ID), s.keys.ReadyQueue(job.Topic)}
-	stored, err := redis.Int(s.run(ctx, pushScript, keys,
-		job.ID, job.Topic, job.Body, mode, ms, milliseconds(lifetime), string(policy), s.keys.ReadyQueue(""), s.keys.FirstDue()))
-	if err == nil && stored == 0 {
-		err = ErrExists
+	errs, err := s.PushBatch(ctx, []Delayed{{job, due}}, Terms{Lifetime: lifetime, Policy: policy})
+	if err != nil {
+		return err
 	}
-	return err
+	return errs[0]
+}
+
+// PushBatch stores the jobs, which should be at most some hundreds, and returns what
+// kept each from being stored, nil if nothing did. With Together a job is stored
+// only if there is nothing but nil. The second result is an error of the whole call: none is stored, unless
+// the answer was lost.
+func (s *Store) PushBatch(ctx context.Context, jobs []Delayed, terms Terms) ([]error, error) {
+	mode := "each"
+	if terms.Together {
+		mode = "all"
+	}
+	args := make([]any, 0, 6+4*len(jobs))
+	args = append(args, s.keys.JobBucket(""), s.keys.ReadyQueue(""), s.keys.FirstDue(),
+		milliseconds(terms.Lifetime), string(terms.Policy), mode)
+	for _, job := range jobs {
+		args = append(args, job.ID, job.Topic, job.Body, job.Due.arg())
+	}
+	reply, err := redis.Values(s.run(ctx, pushScript, []string{s.keys.JobPool()}, args...))
+	if err != nil {
+		return nil, err
+	}
+	if len(reply) != len(jobs) {
+		return nil, errReply("push", reply)
+	}
+	errs := make([]error, len(jobs))
+	for i, r := range reply {
+		switch r := r.(type) {
+		case int64:
+			if r == 0 {
+				errs[i] = ErrExists
+			}
+		case []byte:
+			errs[i] = redis.Error(r)
+		}
+	}
+	return errs, nil
 }
 
 // Reschedule gives the job a new delay.

@@ -30,7 +30,7 @@ func TestWithoutPermission(t *testing.T) {
 			return errors.Join(err, moved[0].Err)
 		}},
 		{"drop", "hget zrem", func() error { _, err := user.Drop(ctx, batch("t", "orphan").IDs); return err }},
-		{"take", "lindex hmget zscore pttl rpop del", func() error { _, _, err := user.Take(ctx, []string{"t"}); return err }},
+		{"take", "lrange hmget zmscore pttl rpop del", func() error { _, _, err := user.Take(ctx, []string{"t"}); return err }},
 	} {
 		for command := range strings.FieldsSeq("evalsha " + c.commands) {
 			t.Run(c.name+" without "+command, func(t *testing.T) {

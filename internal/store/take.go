@@ -19,43 +19,68 @@ type Taken struct {
 	TTL time.Duration // lifetime that was left; -1 if endless
 }
 
-// Take takes the next job of the first topic that has one; ErrEmpty when none
-// has. ghosts are the IDs met in the queues whose jobs are gone. Once ctx is done
-// nothing more is sent, but a take that is on its way is waited for.
+// MaxTake is how many jobs one TakeBatch may ask for.
+const MaxTake = 1000
+
+// Take is TakeBatch for one job.
 func (s *Store) Take(ctx context.Context, topics []string) (taken Taken, ghosts []string, err error) {
+	batch, ghosts, err := s.TakeBatch(ctx, topics, 1)
+	if len(batch) == 1 {
+		taken = batch[0]
+	}
+	return taken, ghosts, err
+}
+
+// TakeBatch takes up to n of the next jobs of the topics, those of the first topic first;
+// ErrEmpty when there is none. ghosts are the IDs met in the queues whose jobs
+// are gone. Once ctx is done nothing more is sent, but a take that is on its way is
+// waited for. With another error, what was taken before it is returned as well.
+func (s *Store) TakeBatch(ctx context.Context, topics []string, n int) (taken []Taken, ghosts []string, err error) {
 	keys := make([]string, 0, 1+len(topics))
 	keys = append(keys, s.keys.JobPool())
-	args := make([]any, 0, 2+len(topics))
-	args = append(args, s.keys.JobBucket(""), s.keys.ReadyQueue(""))
+	args := make([]any, 0, 3+len(topics))
+	args = append(args, s.keys.JobBucket(""), s.keys.ReadyQueue(""), n)
 	for _, topic := range topics {
 		keys = append(keys, s.keys.ReadyQueue(topic))
 		args = append(args, topic)
 	}
 	for {
+		args[2] = n - len(taken)
 		reply, err := redis.Values(s.runThrough(ctx, takeScript, keys, args...))
 		if err != nil {
-			return Taken{}, ghosts, err
+			return taken, ghosts, err
 		}
-		var more bool
-		var met []string
-		var ttl int64
-		rest, err := redis.Scan(reply, &more, &met)
-		if err != nil {
-			return Taken{}, ghosts, errReply("take", reply)
-		}
-		ghosts = append(ghosts, met...)
+		more, met, jobs, err := takenOf(reply)
+		taken, ghosts = append(taken, jobs...), append(ghosts, met...)
 		switch {
+		case err != nil:
+			return taken, ghosts, err
 		case more:
 			continue
-		case len(rest) == 0:
-			return Taken{}, ghosts, ErrEmpty
+		case len(taken) == 0:
+			return nil, ghosts, ErrEmpty
 		}
-		if _, err := redis.Scan(rest, &taken.ID, &taken.Topic, &taken.Body, &ttl); err != nil {
-			return Taken{}, ghosts, errReply("take", reply)
-		}
-		taken.TTL = lifetime(ttl)
 		return taken, ghosts, nil
 	}
+}
+
+func takenOf(reply []any) (more bool, ghosts []string, taken []Taken, err error) {
+	rest, err := redis.Scan(reply, &more, &ghosts)
+	if err != nil || len(rest)%4 != 0 {
+		return false, nil, nil, errReply("take", reply)
+	}
+	taken = make([]Taken, 0, len(rest)/4)
+	for ; len(rest) > 0; rest = rest[4:] {
+		id, _ := rest[0].([]byte)
+		topic, _ := rest[1].([]byte)
+		body, _ := rest[2].([]byte)
+		ttl, ok := rest[3].(int64)
+		if !ok {
+			return false, nil, taken, errReply("take", reply)
+		}
+		taken = append(taken, Taken{Job{string(id), string(topic), string(body)}, lifetime(ttl)})
+	}
+	return more, ghosts, taken, nil
 }
 
 // Restore puts a job back that was taken for somebody who has gone, as the next

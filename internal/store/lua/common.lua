@@ -52,17 +52,21 @@ local function score(ms)
 end
 
 -- Puts id where a job belongs that falls due at due (ms): into the pool, or,
--- if that is no later than now (ms), straight into its ready queue. Servers are told
--- of a job that is now the next to fall due, for they sleep until the one before it; a
--- channel that may not be written to is no reason to fail, as they look by themselves, too.
-local function schedule(pool, ready, id, due, now, channel)
+-- if that is no later than now (ms), straight into its ready queue.
+local function put(pool, ready, id, due, now)
   if due > now then
     redis.call('ZADD', pool, score(due), id)
-    if redis.call('ZRANGEBYSCORE', pool, '(' .. score(now), '+inf', 'LIMIT', 0, 1)[1] == id then
-      redis.pcall('PUBLISH', channel, string.format('%.0f', due - now))
-    end
   else
     redis.call('ZREM', pool, id)
     redis.call('LPUSH', ready, id)
+  end
+end
+
+-- Tells the servers of a job in the pool if it is the next to fall due, for they
+-- sleep until the one that was. A channel that may not be written to is no
+-- reason to fail, as they look by themselves, too.
+local function tell(pool, id, due, now, channel)
+  if redis.call('ZRANGEBYSCORE', pool, '(' .. score(now), '+inf', 'LIMIT', 0, 1)[1] == id then
+    redis.pcall('PUBLISH', channel, string.format('%.0f', due - now))
   end
 end

@@ -26,11 +26,12 @@ local ttl = redis.call('PTTL', bucket)
 if not waits and delay == 0 then return 1 end
 
 -- ZADD is refused at maxmemory, LREM is not: ZADD goes first.
-schedule(pool, ready, id, now + delay, now, ARGV[4])
+put(pool, ready, id, now + delay, now)
 if not waits then withdraw(ready, id) end
 if ttl >= 0 then
   local until_due = waits and math.max(tonumber(waits) * 1000 - now, 0) or 0
   if until_due < ttl then ttl = ttl - until_due end
   redis.call('PEXPIRE', bucket, string.format('%.0f', ttl + delay))
 end
+if delay > 0 then tell(pool, id, now + delay, now, ARGV[4]) end
 return 1

@@ -1,14 +1,14 @@
--- take: the first ready job of the first queue that has one; the job is gone from Redis then.
+-- take: the next ready jobs of some queues; they are gone from Redis then.
 --
 -- KEYS[1] job pool   KEYS[2…] ready queues, in the order in which they are tried
 -- ARGV[1] what the names of buckets begin with   ARGV[2] what the names of ready queues begin with
--- ARGV[3…] the topics of KEYS[2…]
+-- ARGV[3] how many jobs are wanted, 1 to 1,000   ARGV[4…] the topics of KEYS[2…]
 --
--- Returns {more, ghosts, id, topic, body, ttl}: more is 1 when the call stopped
--- after 1,000 entries without a job, and should be repeated; ghosts are the IDs met whose
--- job is gone (its lifetime ended, or it was removed); ttl is the lifetime left
--- in ms, -1 if endless. id, topic, body and ttl are left out when there is no job.
--- Errors: WRONGTYPE of a queue, if none of the others has a job; a permission that is
+-- Returns {more, ghosts, id, topic, body, ttl, id, topic, body, ttl, …}: more is 1 when the
+-- call stopped after 1,000 entries with fewer jobs than wanted, and should be repeated;
+-- ghosts are the IDs met whose job is gone (its lifetime ended, or it was removed);
+-- ttl is the lifetime that was left in ms, -1 if endless.
+-- Errors: WRONGTYPE of a queue, if no queue has a job; a permission that is
 -- missing, before an entry is lost by it.
 --
 -- An entry of a queue is a hint; the bucket and the pool decide:
@@ -16,45 +16,73 @@
 --   the ID waits in the pool    dropped: it was postponed, and will come back
 --   bucket of another topic     passed on to that topic's queue, or, if that is broken,
 --                               to the pool, for the server to name it
+--   a job that was just taken   dropped: the same ID stood there twice
 -- Atomic because a cut between the entry and the bucket would lose the job.
--- Cost: O(1) and O(entries dropped).
-local pool = KEYS[1]
-local entries_left = 1000
+-- Cost: O(entries taken or dropped).
+local pool, buckets, queues = KEYS[1], ARGV[1], ARGV[2]
+local wanted, entries_left = tonumber(ARGV[3]), 1000
 local ghosts, err = {}, nil
+local reply = {0, ghosts}
 
-for i = 2, #KEYS do
-  local topic = ARGV[i + 1]
-  while true do
-    local id = redis.pcall('LINDEX', KEYS[i], -1)
-    if type(id) == 'table' then err = not_a_list(KEYS[i]) or id end
-    if type(id) ~= 'string' then break end
-    if entries_left == 0 then return {1, ghosts} end
-    entries_left = entries_left - 1
+-- Takes the last entries of a queue, which are next, and reports how many there
+-- were, or an error reply.
+local function take(queue, topic, count)
+  local ids = redis.pcall('LRANGE', queue, -count, -1)
+  if ids.err then
+    err = not_a_list(queue) or ids
+    return 0
+  end
+  if #ids == 0 then return 0 end
 
-    -- Everything is read before the entry leaves the queue: an error
-    -- after that would lose it.
-    local bucket = ARGV[1] .. id
-    local job = redis.pcall('HMGET', bucket, 'topic', 'body')
-    if refused(job) then return job end
-    local waits = redis.pcall('ZSCORE', pool, id)
-    if refused(waits) then return waits end
-    local ttl = redis.call('PTTL', bucket)
-    local forbidden = not_permitted('DEL', bucket)
-    if forbidden then return forbidden end
+  -- Everything is read before the entries leave the queue: an error after that
+  -- would lose them.
+  local waits = redis.pcall('ZMSCORE', pool, unpack(ids))
+  if refused(waits) then return waits end
+  local jobs, ttls = {}, {}
+  for i = 1, #ids do
+    jobs[i] = redis.pcall('HMGET', buckets .. ids[i], 'topic', 'body')
+    if refused(jobs[i]) then return jobs[i] end
+    ttls[i] = redis.call('PTTL', buckets .. ids[i])
+  end
+  local forbidden = not_permitted('DEL', buckets .. ids[1])
+  if forbidden then return forbidden end
 
-    redis.call('RPOP', KEYS[i])
+  redis.call('RPOP', queue, #ids)
+  local taken, seen = {}, {}
+  for i = #ids, 1, -1 do
+    local id, job = ids[i], jobs[i]
     if job.err or not job[1] then
       ghosts[#ghosts + 1] = id
-    elseif type(waits) == 'string' then
-      -- postponed
+    elseif waits[i] or seen[id] then
+      -- dropped
     elseif job[1] ~= topic then
-      local passed = redis.pcall('LPUSH', ARGV[2] .. job[1], id)
+      local passed = redis.pcall('LPUSH', queues .. job[1], id)
       if type(passed) == 'table' then redis.pcall('ZADD', pool, 0, id) end
     else
-      redis.call('DEL', bucket)
-      return {0, ghosts, id, topic, job[2] or '', ttl}
+      seen[id] = true
+      taken[#taken + 1] = buckets .. id
+      local n = #reply
+      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, topic, job[2] or '', ttls[i]
     end
   end
+  if #taken > 0 then
+    redis.call('DEL', unpack(taken))
+    wanted = wanted - #taken
+  end
+  return #ids
 end
-if err then return err end
-return {0, ghosts}
+
+for i = 2, #KEYS do
+  while wanted > 0 and entries_left > 0 do
+    local count = take(KEYS[i], ARGV[i + 2], math.min(wanted, entries_left))
+    if type(count) == 'table' then
+      if #reply > 2 then return reply end
+      return count
+    end
+    if count == 0 then break end
+    entries_left = entries_left - count
+  end
+end
+if wanted > 0 and entries_left == 0 then reply[1] = 1 end
+if err and #reply == 2 and reply[1] == 0 then return err end
+return reply

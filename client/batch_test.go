@@ -1,0 +1,188 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+// jobs makes n jobs of one topic, named by number from first on.
+func jobs(first, n int, topic string, delay time.Duration) []client.Delayed {
+	list := make([]client.Delayed, n)
+	for i := range list {
+		list[i] = client.Delayed{Message: client.Message{ID: fmt.Sprintf("%04d", first+i), Topic: topic, Body: "b"}, Delay: delay}
+	}
+	return list
+}
+
+func idsOf(list []client.Delayed) []string {
+	ids := make([]string, len(list))
+	for i, job := range list {
+		ids[i] = job.ID
+	}
+	return ids
+}
+
+func TestPushBatch(t *testing.T) {
+	f := start(t)
+	waits, readies := jobs(0, 600, "t", time.Hour), jobs(600, 300, "u", 0)
+	results, err := f.PushBatch(t.Context(), append(waits, readies...))
+	if err != nil || len(results) != 900 {
+		t.Fatalf("%d results, error %v", len(results), err)
+	}
+	want := state{Pool: idsOf(waits), Ready: queues{"u": idsOf(readies)}, Buckets: buckets{}}
+	for i, r := range results {
+		want.Buckets[r.ID] = "t b"
+		if i >= 600 {
+			want.Buckets[r.ID] = "u b"
+		}
+		if r.ID != fmt.Sprintf("%04d", i) || r.Err != nil {
+			t.Errorf("result %d: %+v", i, r)
+		}
+	}
+	f.expect(want)
+}
+
+func TestPushBatchMakesIDs(t *testing.T) {
+	f := start(t)
+	due := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	m := client.Message{Topic: "t", Body: "b"}
+	results, err := f.PushBatch(t.Context(), []client.Delayed{{Message: m, At: due}, {Message: m, Delay: 2 * time.Hour}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.expect(state{Pool: []string{results[0].ID, results[1].ID}, Buckets: buckets{results[0].ID: "t b", results[1].ID: "t b"}})
+	if got := f.due(results[0].ID); got != float64(due.UnixMilli())/1000 {
+		t.Errorf("due %f, want %f", got, float64(due.UnixMilli())/1000)
+	}
+}
+
+// A chunk with a job that can't be stored changes nothing; the others are stored.
+func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {
+	for name, tt := range map[string]struct {
+		seed  []string
+		other map[string]string
+		cause func(error) bool
+	}{
+		"exists":     {waiting("0300", "t"), nil, func(err error) bool { return errors.Is(err, client.ErrExists) }},
+		"wrong type": {[]string{"SET delayer:job_bucket:0300 x"}, map[string]string{"delayer:job_bucket:0300": "string"}, func(err error) bool { return err != nil && !errors.Is(err, client.ErrChunk) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t)
+			f.seed(tt.seed...)
+			before := f.state()
+			batch := jobs(0, 600, "t", 2*time.Hour)
+			results, err := f.PushBatch(t.Context(), batch, client.IfExists(client.Refuse))
+			if !tt.cause(err) {
+				t.Errorf("error %v", err)
+			}
+			want := state{Pool: append(before.Pool, append(idsOf(batch[:250]), idsOf(batch[500:])...)...), Buckets: before.Buckets, Other: tt.other}
+			for i, r := range results {
+				switch stored := i < 250 || i >= 500; {
+				case stored && r.Err == nil:
+					want.Buckets[r.ID] = "t b"
+				case i == 300 && tt.cause(r.Err), !stored && i != 300 && errors.Is(r.Err, client.ErrChunk):
+				default:
+					t.Errorf("result %d: %+v", i, r)
+				}
+			}
+			f.expect(want)
+		})
+	}
+}
+
+func TestPushBatchOfFullRedis(t *testing.T) {
+	f := start(t, "--maxmemory", "1")
+	results, err := f.PushBatch(t.Context(), jobs(0, 600, "t", time.Hour))
+	if err == nil || len(results) != 600 {
+		t.Fatalf("%d results, error %v", len(results), err)
+	}
+	for i, r := range results {
+		if r.Err == nil {
+			t.Errorf("result %d: %+v", i, r)
+		}
+	}
+	f.expect(state{})
+}
+
+func TestPushBatchRefusesBadJobs(t *testing.T) {
+	f := start(t)
+	good := client.Delayed{Message: client.Message{ID: "a", Topic: "t", Body: "b"}}
+	for name, bad := range map[string]client.Delayed{
+		"id":    good,
+		"topic": {Message: client.Message{Body: "b"}},
+		"body":  {Message: client.Message{Topic: "t"}},
+		"delay": {Message: client.Message{Topic: "t", Body: "b"}, Delay: -1},
+		"due":   {Message: client.Message{Topic: "t", Body: "b"}, At: time.Now().Add(2 * client.MaxDelay)},
+	} {
+		if results, err := f.PushBatch(t.Context(), []client.Delayed{good, bad}); !errors.Is(err, client.ErrInvalid) || results != nil {
+			t.Errorf("%s: %v, error %v", name, results, err)
+		}
+	}
+	f.expect(state{})
+}
+
+func TestPopBatch(t *testing.T) {
+	f := start(t)
+	all := jobs(0, 700, "t", 0)
+	if _, err := f.PushBatch(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, ctx := range []context.Context{context.Background(), t.Context()} { // cancellable or not
+		batch, err := f.PopBatch(ctx, "t", 300)
+		if err != nil || len(batch) != 300 {
+			t.Fatalf("%d jobs, error %v", len(batch), err)
+		}
+		for _, m := range batch {
+			got = append(got, m.ID)
+		}
+	}
+	rest, err := f.PopBatch(t.Context(), "t", 1000)
+	for _, m := range rest {
+		got = append(got, m.ID)
+	}
+	if err != nil || !slices.Equal(got, idsOf(all)) {
+		t.Errorf("%d jobs in another order, error %v", len(got), err)
+	}
+	if _, err := f.PopBatch(t.Context(), "t", 1); !errors.Is(err, client.ErrEmpty) {
+		t.Errorf("empty queue: error %v", err)
+	}
+	for _, n := range []int{-1, 0, 1001} {
+		if _, err := f.PopBatch(t.Context(), "t", n); !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("n = %d: error %v", n, err)
+		}
+	}
+	f.expect(state{})
+}
+
+// The jobs of a cancelled PopBatch are put back in their order.
+func TestCancelledPopBatchIsPutBack(t *testing.T) {
+	f := start(t)
+	all := jobs(0, 100, "t", 0)
+	if _, err := f.PushBatch(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	before := f.state()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	f.redis.Hang()
+	go func() {
+		_, err := f.PopBatch(ctx, "t", 50)
+		ended <- err
+	}()
+	time.AfterFunc(20*time.Millisecond, cancel) // sent by then or not, no job may go
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	f.redis.Resume()
+	if err := f.Close(); err != nil { // waits until they are back
+		t.Error(err)
+	}
+	f.expect(before)
+}
