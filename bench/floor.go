@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// floorMove does everything that a move needs of Redis in one script:
+// ARGV[2] jobs a call, without a client to be told of them.
+var floorMove = redis.NewScript(1, `
+local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[2])
+local of_topic = {}
+for _, id in ipairs(ids) do
+  local topic = redis.call('HGET', 'delayer:job_bucket:' .. id, 'topic')
+  local list = of_topic[topic]
+  if not list then list = {} of_topic[topic] = list end
+  list[#list + 1] = id
+end
+if #ids > 0 then redis.call('ZREM', KEYS[1], unpack(ids)) end
+for topic, list in pairs(of_topic) do redis.call('LPUSH', 'delayer:ready_queue:' .. topic, unpack(list)) end
+return #ids`)
+
+// floorMoveAll moves all that is due by floorMove and returns how many that were.
+func floorMoveAll(conn redis.Conn, batch int) (int, error) {
+	total := 0
+	for {
+		n, err := redis.Int(floorMove.Do(conn, poolKey, now(), batch))
+		total += n
+		if err != nil || n == 0 {
+			return total, err
+		}
+	}
+}
+
+func now() string { return fmt.Sprintf("%.3f", float64(time.Now().UnixMilli())/1000) }
+
+// pipelineMove does what floorMove does without a script, as the original's
+// server would if it had a pipeline: look up, HGET of each, MULTI. batch -1 has no limit.
+func pipelineMove(conn redis.Conn, batch int) (int, error) {
+	total := 0
+	for {
+		ids, err := redis.Values(conn.Do("ZRANGEBYSCORE", poolKey, "-inf", now(), "LIMIT", 0, batch))
+		if err != nil || len(ids) == 0 {
+			return total, err
+		}
+		for _, id := range ids {
+			conn.Send("HMGET", bucketPrefix+string(id.([]byte)), "topic")
+		}
+		topics, err := redis.Values(conn.Do(""))
+		if err != nil {
+			return total, err
+		}
+		ofTopic := map[string][]any{}
+		for i, t := range topics {
+			name, err := redis.Strings(t, nil)
+			if err != nil {
+				return total, err
+			}
+			if ofTopic[name[0]] == nil {
+				ofTopic[name[0]] = []any{readyPrefix + name[0]}
+			}
+			ofTopic[name[0]] = append(ofTopic[name[0]], ids[i])
+		}
+		for _, list := range ofTopic {
+			conn.Send("MULTI")
+			conn.Send("ZREM", append([]any{poolKey}, list[1:]...)...)
+			conn.Send("LPUSH", list...)
+			conn.Send("EXEC")
+		}
+		if _, err := conn.Do(""); err != nil {
+			return total, err
+		}
+		total += len(ids)
+		if batch < 0 || len(ids) < batch {
+			return total, nil
+		}
+	}
+}
+
+// floorPush stores one job: KEYS pool, bucket; ARGV topic, body, ms to live, score, id.
+var floorPush = redis.NewScript(2, `
+redis.call('HSET', KEYS[2], 'topic', ARGV[1], 'body', ARGV[2])
+redis.call('PEXPIRE', KEYS[2], ARGV[3])
+redis.call('ZADD', KEYS[1], ARGV[4], ARGV[5])`)
+
+// floorPushBatch stores many: KEYS pool; ARGV bucket prefix, ms to live, score, topic, then id and body of each.
+var floorPushBatch = redis.NewScript(1, `
+for i = 5, #ARGV, 2 do
+  local bucket = ARGV[1] .. ARGV[i]
+  redis.call('HSET', bucket, 'topic', ARGV[4], 'body', ARGV[i + 1])
+  redis.call('PEXPIRE', bucket, ARGV[2])
+  redis.call('ZADD', KEYS[1], ARGV[3], ARGV[i])
+end`)
+
+// floorTake takes one job: KEYS ready queue; ARGV bucket prefix.
+var floorTake = redis.NewScript(1, `
+local id = redis.call('RPOP', KEYS[1])
+if not id then return nil end
+local bucket = ARGV[1] .. id
+local job = redis.call('HMGET', bucket, 'topic', 'body')
+redis.call('DEL', bucket)
+return {id, job[1], job[2]}`)
+
+// floorTakeBatch takes ARGV[2] jobs: KEYS ready queue; ARGV bucket prefix.
+var floorTakeBatch = redis.NewScript(1, `
+local ids = redis.call('RPOP', KEYS[1], ARGV[2])
+local reply, buckets = {}, {}
+for i, id in ipairs(ids or {}) do
+  local bucket = ARGV[1] .. id
+  local job = redis.call('HMGET', bucket, 'topic', 'body')
+  buckets[i] = bucket
+  reply[#reply + 1] = id
+  reply[#reply + 1] = job[1]
+  reply[#reply + 1] = job[2]
+end
+if #buckets > 0 then redis.call('DEL', unpack(buckets)) end
+return reply`)
+
+// score is the due time in Unix seconds, rounded up to milliseconds.
+func score(due time.Time) string {
+	return fmt.Sprintf("%.3f", float64(due.Add(time.Millisecond-1).UnixMilli())/1000)
+}
+
+// floorPushJobs stores the jobs from..from+n-1 by one script.
+func floorPushJobs(conn redis.Conn, from, n int64, due time.Time) error {
+	args := make([]any, 0, 5+2*n)
+	args = append(args, poolKey, bucketPrefix, lifetime.Milliseconds(), score(due), topic)
+	for i := from; i < from+n; i++ {
+		args = append(args, id(i), body(i))
+	}
+	_, err := floorPushBatch.Do(conn, args...)
+	return err
+}
+
+// pipelinePushJobs stores them by plain commands in one pipeline.
+func pipelinePushJobs(conn redis.Conn, from, n int64, due time.Time) error {
+	for i := from; i < from+n; i++ {
+		bucket := bucketPrefix + id(i)
+		conn.Send("HSET", bucket, "topic", topic, "body", body(i))
+		conn.Send("PEXPIRE", bucket, lifetime.Milliseconds())
+		conn.Send("ZADD", poolKey, score(due), id(i))
+	}
+	_, err := conn.Do("")
+	return err
+}
+
+// floorTakeJobs takes n jobs by one script and returns how many there were.
+func floorTakeJobs(conn redis.Conn, n int, got func(body string)) (int, error) {
+	reply, err := redis.ByteSlices(floorTakeBatch.Do(conn, readyPrefix+topic, bucketPrefix, n))
+	for i := 2; i < len(reply); i += 3 {
+		got(string(reply[i]))
+	}
+	return len(reply) / 3, err
+}
+
+// pipelineTakeJobs takes them by plain commands: RPOP n, then HMGET and DEL of each in one pipeline.
+func pipelineTakeJobs(conn redis.Conn, n int, got func(body string)) (int, error) {
+	ids, err := redis.Strings(conn.Do("RPOP", readyPrefix+topic, n))
+	if err == redis.ErrNil {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		conn.Send("HMGET", bucketPrefix+id, "topic", "body")
+		conn.Send("DEL", bucketPrefix+id)
+	}
+	replies, err := redis.Values(conn.Do(""))
+	for i := 0; i < len(replies); i += 2 {
+		job, err := redis.Strings(replies[i], nil)
+		if err != nil {
+			return 0, err
+		}
+		got(job[1])
+	}
+	return len(ids), err
+}
+
+// floorPeer is the floor as a Peer: one script a push, one script a take, and
+// the move looked for every millisecond.
+type floorPeer struct{ redis *Redis }
+
+func (p *floorPeer) Name() string                     { return "floor: raw scripts" }
+func (p *floorPeer) Round(_, due time.Time) time.Time { return due }
+func (p *floorPeer) Close() error                     { return nil }
+
+func (p *floorPeer) Push(_ context.Context, n int64, body string, due time.Time) error {
+	conn := p.redis.Pool.Get()
+	defer conn.Close()
+	name := id(n)
+	_, err := floorPush.Do(conn, poolKey, bucketPrefix+name, topic, body, lifetime.Milliseconds(), score(due), name)
+	return err
+}
+
+func (p *floorPeer) Consume(ctx context.Context, workers int, got func(body string)) error {
+	go func() {
+		conn := p.redis.Pool.Get()
+		defer conn.Close()
+		for ctx.Err() == nil {
+			floorMoveAll(conn, 1000)
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	for range workers {
+		go func() {
+			conn := p.redis.Pool.Get()
+			defer conn.Close()
+			for ctx.Err() == nil {
+				job, err := redis.Strings(floorTake.Do(conn, readyPrefix+topic, bucketPrefix))
+				if err != nil {
+					time.Sleep(time.Millisecond)
+					continue
+				}
+				got(job[2])
+			}
+		}()
+	}
+	return nil
+}

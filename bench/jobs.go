@@ -1,0 +1,145 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const (
+	bucketPrefix = "delayer:job_bucket:"
+	poolKey      = "delayer:job_pool"
+	readyPrefix  = "delayer:ready_queue:"
+	lifetime     = 7 * 24 * time.Hour
+	topic        = "close_order"
+	consumers    = 8
+)
+
+// body is the content of job n: 56 bytes, whatever n.
+func body(n int64) string {
+	return fmt.Sprintf(`{"orderID":"%025d","action":"close"}`, n)
+}
+
+// numberOf is the n that body was given.
+func numberOf(body string) (int64, error) {
+	const from, to = 12, 37
+	if len(body) < to {
+		return 0, fmt.Errorf("no job of ours: %q", body)
+	}
+	return strconv.ParseInt(body[from:to], 10, 64)
+}
+
+// id is like the original's: 32 hexadecimal digits.
+func id(n int64) string { return fmt.Sprintf("%032x", uint64(n)*0x9e3779b97f4a7c15) }
+
+// seedScript makes ARGV[1] jobs from number ARGV[2] on, over ARGV[3] topics: in
+// the pool, due at ARGV[4] + ARGV[5] · number, or, where ARGV[4] is 'ready', in the ready queues.
+var seedScript = redis.NewScript(0, `
+for n = ARGV[2], ARGV[2] + ARGV[1] - 1 do
+  local id = redis.sha1hex(tostring(n)):sub(1, 32)
+  local topic = 'close_order'
+  if tonumber(ARGV[3]) > 1 then topic = topic .. (n % ARGV[3]) end
+  redis.call('HMSET', 'delayer:job_bucket:' .. id, 'topic', topic, 'body', string.format('{"orderID":"%025.0f","action":"close"}', n))
+  redis.call('EXPIRE', 'delayer:job_bucket:' .. id, 604801)
+  if ARGV[4] == 'ready' then
+    redis.call('LPUSH', 'delayer:ready_queue:' .. topic, id)
+  else
+    redis.call('ZADD', 'delayer:job_pool', string.format('%.3f', ARGV[4] + ARGV[5] * n), id)
+  end
+end`)
+
+// seed makes the jobs from..from+n-1, due at that Unix time plus step seconds each.
+func (r *Redis) seed(from, n, topics int, due, step float64) error {
+	return r.seedWith(from, n, topics, fmt.Sprintf("%.3f", due), step)
+}
+
+// seedReady makes jobs that are ready.
+func (r *Redis) seedReady(n int) error { return r.seedWith(0, n, 1, "ready", 0) }
+
+func (r *Redis) seedWith(from, n, topics int, due string, step float64) error {
+	conn := r.Pool.Get()
+	defer conn.Close()
+	const chunk = 10000
+	for done := 0; done < n; done += chunk {
+		if _, err := seedScript.Do(conn, min(chunk, n-done), from+done, topics, due, step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// past is a time at which all jobs are due already.
+func past() float64 { return float64(time.Now().Unix() - 10) }
+
+// crowd runs f(0) … f(n-1) on so many goroutines and returns the first error.
+func crowd(goroutines, n int, f func(i int) error) error {
+	var next atomic.Int64
+	var failure atomic.Pointer[error]
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for failure.Load() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if err := f(i); err != nil {
+					failure.CompareAndSwap(nil, &err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// drain counts the jobs that consumers get, and sees who comes twice.
+type drain struct {
+	seen   []atomic.Bool
+	got    atomic.Int64
+	twice  atomic.Int64
+	strays atomic.Int64 // bodies that are none of ours
+	first  time.Time    // written by the first taker, read after done
+	last   time.Time
+	begun  sync.Once
+	done   chan struct{}
+}
+
+func newDrain(jobs int) *drain {
+	return &drain{seen: make([]atomic.Bool, jobs), done: make(chan struct{})}
+}
+
+func (d *drain) take(body string) {
+	d.begun.Do(func() { d.first = time.Now() })
+	n, err := numberOf(body)
+	switch {
+	case err != nil || n < 0 || n >= int64(len(d.seen)):
+		d.strays.Add(1)
+	case d.seen[n].Swap(true):
+		d.twice.Add(1)
+	case d.got.Add(1) == int64(len(d.seen)):
+		d.last = time.Now()
+		close(d.done)
+	}
+}
+
+// wait waits for the last job.
+func (d *drain) wait(limit time.Duration) error {
+	select {
+	case <-d.done:
+	case <-time.After(limit):
+		return fmt.Errorf("after %v %d of %d jobs have come", limit, d.got.Load(), len(d.seen))
+	}
+	if d.twice.Load() > 0 || d.strays.Load() > 0 {
+		return fmt.Errorf("%d jobs came twice, %d bodies were strange", d.twice.Load(), d.strays.Load())
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestBodyCarriesItsNumber(t *testing.T) {
+	for _, n := range []int64{0, 7, 1792000000123456} {
+		text := body(n)
+		if len(text) != 56 {
+			t.Errorf("%q has %d bytes", text, len(text))
+		}
+		if got, err := numberOf(text); got != n || err != nil {
+			t.Errorf("%q: got %d, %v", text, got, err)
+		}
+	}
+	if _, err := numberOf("short"); err == nil {
+		t.Error("a short body has a number")
+	}
+}
+
+func TestCrowdDoesEachOnce(t *testing.T) {
+	var done [1000]atomic.Int32
+	if err := crowd(8, len(done), func(i int) error { done[i].Add(1); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for i := range done {
+		if n := done[i].Load(); n != 1 {
+			t.Fatalf("%d was done %d times", i, n)
+		}
+	}
+	failure := errors.New("no")
+	if err := crowd(8, 1000, func(i int) error { return failure }); err != failure {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDrainSeesDuplicates(t *testing.T) {
+	d := newDrain(2)
+	d.take(body(0))
+	d.take(body(0))
+	d.take(body(1))
+	if err := d.wait(time.Second); err == nil {
+		t.Error("a duplicate went unseen")
+	}
+	d = newDrain(2)
+	d.take(body(1))
+	if err := d.wait(time.Millisecond); err == nil {
+		t.Error("a missing job went unseen")
+	}
+	d.take(body(0))
+	if err := d.wait(time.Second); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRounding(t *testing.T) {
+	at := time.UnixMilli(1700000000001)
+	if got := nextSecond(at); got.UnixMilli() != 1700000001000 {
+		t.Errorf("got %v", got)
+	}
+	if got := nextSecond(time.Unix(5, 0)); got.Unix() != 5 {
+		t.Errorf("got %v", got)
+	}
+	if got := wholeSeconds(1001 * time.Millisecond); got != 2*time.Second {
+		t.Errorf("got %v", got)
+	}
+	if got := score(time.UnixMicro(1000001)); got != "1.001" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestTurns(t *testing.T) {
+	var order []string
+	add := func(name string, err error) contender {
+		return contender{name: name, run: func() ([]float64, error) {
+			order = append(order, name)
+			return []float64{float64(len(order))}, err
+		}}
+	}
+	r := &Run{}
+	list := []contender{add("a", nil), add("b", nil), add("broken", errors.New("it broke"))}
+	results := r.turns(2, list)
+	want := []string{"a", "b", "broken", "b", "a"}
+	if len(order) != len(want) {
+		t.Fatalf("ran %v", order)
+	}
+	for i := range want {
+		if order[i] != want[i] {
+			t.Fatalf("ran %v, want %v", order, want)
+		}
+	}
+	if len(rows(list, results)) != 2 || len(results["a"][0]) != 2 || len(r.notes) != 1 {
+		t.Errorf("results %v, notes %v", results, r.notes)
+	}
+}
+
+func TestCounterCountsIDs(t *testing.T) {
+	c := newCounter(3)
+	c.Info("Job is ready, Topic: t, IDs: [a,b]")
+	c.Info("something else")
+	c.Info("Job is ready, Topic: t, IDs: [c]")
+	select {
+	case <-c.done:
+	default:
+		t.Errorf("counted %d", c.moved)
+	}
+}

@@ -1,0 +1,164 @@
+// Command bench measures Delayer against the raw Redis work that it does,
+// against the original's commands and against other queues, and writes
+// docs/benchmarks.md with its charts.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Run is what the workloads share.
+type Run struct {
+	Redis *Redis
+	sizes
+	notes []string
+}
+
+// note says something about the workload at hand that the reader should know.
+func (r *Run) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !slices.Contains(r.notes, text) {
+		r.notes = append(r.notes, text)
+		progress("  note: %s", text)
+	}
+}
+
+// workload measures one thing. The texts are in the Section that it returns.
+type workload struct {
+	name string
+	run  func(context.Context, *Run) (Section, error)
+}
+
+var workloads = []workload{
+	{"push", benchPush},
+	{"take", benchTake},
+	{"burst", benchBurst},
+	{"steady", benchSteady},
+	{"move", benchMove},
+	{"bystander", benchBystander},
+	{"cpu", benchCPU},
+	{"memory", benchMemory},
+	{"idle", benchIdle},
+	{"growth", benchGrowth},
+}
+
+func names() []string {
+	list := make([]string, len(workloads))
+	for i, w := range workloads {
+		list[i] = w.name
+	}
+	return list
+}
+
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
+}
+
+func main() {
+	quick := flag.Bool("quick", false, "small sizes, one repeat: a smoke run of less than a minute, into a temporary folder")
+	full := flag.Bool("full", false, "everything, with bursts and pools of 1,000,000 jobs and more")
+	only := flag.String("only", "", "run these workloads only, and keep the others' results: "+strings.Join(names(), ","))
+	render := flag.Bool("render", false, "run nothing: write document and charts from the kept numbers")
+	out := flag.String("out", "", "folder to write to (default ../docs, with -quick a temporary one)")
+	flag.Parse()
+
+	mode, s := "normal", normalSizes
+	switch {
+	case *quick:
+		mode, s = "quick", quickSizes
+	case *full:
+		mode, s = "full", fullSizes
+	}
+	folder := *out
+	if folder == "" {
+		folder = filepath.Join("..", "docs")
+		if *quick {
+			folder = filepath.Join(os.TempDir(), "delayer-bench")
+		}
+	}
+	chosen := names()
+	switch {
+	case *render:
+		chosen = nil
+	case *only != "":
+		chosen = strings.Split(*only, ",")
+	}
+	if err := bench(mode, s, folder, chosen); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// bench runs the chosen workloads and saves after each.
+func bench(mode string, s sizes, folder string, chosen []string) error {
+	for _, name := range chosen {
+		if !slices.Contains(names(), name) {
+			return fmt.Errorf("-only %s: there is %s", name, strings.Join(names(), ", "))
+		}
+	}
+	report, err := load(folder)
+	if err != nil {
+		return err
+	}
+	if len(chosen) > 0 {
+		report.Machine, report.Versions = machine(), versions()
+	}
+	var failures []error
+	for _, w := range workloads {
+		if !slices.Contains(chosen, w.name) {
+			continue
+		}
+		section, err := measure(w, mode, s)
+		if err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", w.name, err))
+			progress("%s failed: %v", w.name, err)
+			continue
+		}
+		report.add(section)
+		report.order(names())
+		if err := report.save(folder); err != nil {
+			return err
+		}
+	}
+	if err := report.save(folder); err != nil {
+		return err
+	}
+	progress("written: %s", filepath.Join(folder, "benchmarks.md"))
+	for _, section := range report.Sections {
+		for _, t := range section.Targets {
+			fmt.Print(t.row())
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// measure runs a workload on a Redis of its own.
+func measure(w workload, mode string, s sizes) (Section, error) {
+	dir, err := os.MkdirTemp("", "delayer-bench-redis-")
+	if err != nil {
+		return Section{}, err
+	}
+	defer os.RemoveAll(dir)
+	redis, err := startRedis(dir)
+	if err != nil {
+		return Section{}, err
+	}
+	defer redis.stop()
+
+	progress("%s", w.name)
+	started := time.Now()
+	run := &Run{Redis: redis, sizes: s}
+	section, err := w.run(context.Background(), run)
+	section.Revision = revision()
+	section.Name, section.Mode, section.Measured, section.Took = w.name, mode, started, time.Since(started)
+	section.Notes = append(section.Notes, run.notes...)
+	return section, err
+}

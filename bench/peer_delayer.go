@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/server"
+)
+
+const (
+	pushChunk   = 1000 // jobs a PushBatch
+	takeChunk   = 100  // jobs a PopBatch of a consumer
+	scriptChunk = 250  // jobs that PushBatch and PopBatch send to Redis at a time
+)
+
+// delayer is ours: a client as OpenPool makes it, a server with its own defaults.
+type delayer struct {
+	client *client.Client
+	served *redis.Pool
+	batch  int // of PopBatch; 0: BPop
+}
+
+func newDelayer(r *Redis, batch int) *delayer {
+	o := client.PoolOptions{Addr: r.addr}
+	return &delayer{client.OpenPool(o), client.NewPool(o), batch}
+}
+
+func (p *delayer) Name() string {
+	if p.batch > 0 {
+		return "Delayer, PopBatch"
+	}
+	return "Delayer"
+}
+
+func (p *delayer) Round(_, due time.Time) time.Time { return due }
+
+func (p *delayer) Close() error { return errors.Join(p.client.Close(), p.served.Close()) }
+
+func (p *delayer) Push(ctx context.Context, n int64, body string, due time.Time) error {
+	_, err := p.client.PushAt(ctx, client.Message{ID: id(n), Topic: topic, Body: body}, due)
+	return err
+}
+
+func (p *delayer) PushMany(ctx context.Context, from, n int64, due time.Time) error {
+	return pushBatch(ctx, p.client, from, n, due)
+}
+
+// serve moves jobs until ctx is done.
+func (p *delayer) serve(ctx context.Context) {
+	server.New(p.served, server.Options{Interval: time.Second}).Run(ctx)
+}
+
+func (p *delayer) Consume(ctx context.Context, workers int, got func(body string)) error {
+	go p.serve(ctx)
+	for range workers {
+		go func() {
+			for ctx.Err() == nil {
+				// A batch consumer waits with BPop, then takes what else is there.
+				m, err := p.client.BPop(ctx, time.Minute, topic)
+				if err != nil {
+					continue
+				}
+				got(m.Body)
+				for p.batch > 0 && ctx.Err() == nil {
+					list, err := p.client.PopBatch(ctx, topic, p.batch)
+					for _, m := range list {
+						got(m.Body)
+					}
+					if err != nil || len(list) == 0 {
+						break
+					}
+				}
+			}
+		}()
+	}
+	return nil
+}
+
+func pushBatch(ctx context.Context, c *client.Client, from, n int64, due time.Time) error {
+	jobs := make([]client.Delayed, n)
+	for i := range jobs {
+		jobs[i] = client.Delayed{Message: client.Message{ID: id(from + int64(i)), Topic: topic, Body: body(from + int64(i))}, At: due}
+	}
+	results, err := c.PushBatch(ctx, jobs)
+	for _, r := range results {
+		err = errors.Join(err, r.Err)
+	}
+	return err
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/server"
+)
+
+// originalPush is the original clients' push.
+func originalPush(conn redis.Conn, id, body string, due time.Time) error {
+	bucket := bucketPrefix + id
+	conn.Send("MULTI")
+	conn.Send("HMSET", bucket, "topic", topic, "body", body)
+	conn.Send("EXPIRE", bucket, int(time.Until(due).Seconds())+int(lifetime.Seconds()))
+	conn.Send("ZADD", poolKey, due.Unix(), id)
+	replies, err := redis.Values(conn.Do("EXEC"))
+	if err == nil && len(replies) != 3 {
+		err = fmt.Errorf("EXEC answered %v", replies)
+	}
+	return err
+}
+
+// originalRead is what the original's clients do with an ID they have popped.
+func originalRead(conn redis.Conn, id string) (body string, err error) {
+	job, err := redis.StringMap(conn.Do("HGETALL", bucketPrefix+id))
+	if err != nil {
+		return "", err
+	}
+	_, err = conn.Do("DEL", bucketPrefix+id)
+	return job["body"], err
+}
+
+// originalPop is the original clients' pop; redis.ErrNil if there is nothing.
+func originalPop(conn redis.Conn) (body string, err error) {
+	id, err := redis.String(conn.Do("RPOP", readyPrefix+topic))
+	if err != nil {
+		return "", err
+	}
+	return originalRead(conn, id)
+}
+
+// original is the original's commands with our server.
+type original struct {
+	redis  *Redis
+	pool   *redis.Pool
+	served *redis.Pool
+}
+
+func newOriginal(r *Redis) *original {
+	return &original{r, newPool(r.addr, 32), client.NewPool(client.PoolOptions{Addr: r.addr})}
+}
+
+func (p *original) Name() string                     { return "original's clients, Delayer's server" }
+func (p *original) Round(_, due time.Time) time.Time { return nextSecond(due) }
+
+func (p *original) Close() error { return errors.Join(p.pool.Close(), p.served.Close()) }
+
+func (p *original) Push(_ context.Context, n int64, body string, due time.Time) error {
+	conn := p.pool.Get()
+	defer conn.Close()
+	return originalPush(conn, id(n), body, due)
+}
+
+func (p *original) Consume(ctx context.Context, workers int, got func(body string)) error {
+	go server.New(p.served, server.Options{}).Run(ctx)
+	for range workers {
+		go func() {
+			conn := p.pool.Get()
+			defer conn.Close()
+			for ctx.Err() == nil {
+				popped, err := redis.Strings(conn.Do("BRPOP", readyPrefix+topic, 1))
+				if err != nil {
+					continue
+				}
+				if body, err := originalRead(conn, popped[1]); err == nil {
+					got(body)
+				}
+			}
+		}()
+	}
+	return nil
+}

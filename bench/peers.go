@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Peer is a queue with delays, as a workload sees it.
+type Peer interface {
+	Name() string
+	// Round is the due time that Push will give a job which should fall due
+	// then; a Peer that knows whole seconds only rounds up.
+	Round(now, due time.Time) time.Time
+	// Push stores job n. It is safe for concurrent use.
+	Push(ctx context.Context, n int64, body string, due time.Time) error
+	// Consume starts what makes jobs ready and so many workers, which call got
+	// for each job, until ctx is done.
+	Consume(ctx context.Context, workers int, got func(body string)) error
+	// Close ends the Peer's connections. It comes after the end of Consume's ctx.
+	Close() error
+}
+
+// batcher is a Peer that can push many at once.
+type batcher interface {
+	PushMany(ctx context.Context, from, n int64, due time.Time) error
+}
+
+// holder is a Peer whose delays begin with the push: for a burst it must hold
+// back what falls due before that time.
+type holder interface {
+	Hold(until time.Time) error
+}
+
+// nextSecond is the first whole second at or after t.
+func nextSecond(t time.Time) time.Time {
+	whole := t.Truncate(time.Second)
+	if whole.Before(t) {
+		whole = whole.Add(time.Second)
+	}
+	return whole
+}
+
+// maker makes a Peer anew, on empty servers.
+type maker struct {
+	name string
+	ours bool // or ours in part, or the floor
+	// slow peers run fewer repeats, and no burst of 1,000,000.
+	slow bool
+	open func(*Run) (Peer, error)
+}
+
+// allPeers are all that are compared, ours first.
+var allPeers = []maker{
+	{"Delayer", true, false, func(r *Run) (Peer, error) { return newDelayer(r.Redis, 0), nil }},
+	{"Delayer, PopBatch", true, false, func(r *Run) (Peer, error) { return newDelayer(r.Redis, takeChunk), nil }},
+	{"floor: raw scripts", true, false, func(r *Run) (Peer, error) { return &floorPeer{r.Redis}, nil }},
+	{"original's clients, Delayer's server", true, false, func(r *Run) (Peer, error) { return newOriginal(r.Redis), nil }},
+	{"beanstalkd", false, false, func(r *Run) (Peer, error) { return newBeanstalkd(r) }},
+	{"asynq", false, false, func(r *Run) (Peer, error) { return newAsynq(r.Redis), nil }},
+	{"gocraft/work", false, false, func(r *Run) (Peer, error) { return newGocraft(r.Redis), nil }},
+	{"machinery", false, true, func(r *Run) (Peer, error) { return newMachinery(r.Redis) }},
+}
+
+// peers are the makers that this run has time for.
+func (r *Run) peers() []maker {
+	var list []maker
+	for _, m := range allPeers {
+		if !m.slow || r.slowPeers {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// others are peers() without ours and without the floor.
+func (r *Run) others() []maker {
+	return slices.DeleteFunc(r.peers(), func(m maker) bool { return m.ours })
+}

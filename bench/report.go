@@ -1,0 +1,303 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Report is everything measured; it is kept as JSON beside the document, so that
+// one workload can be measured again without the others.
+type Report struct {
+	Machine  []string // one line each
+	Versions []string
+	Sections []Section
+}
+
+// Section is the outcome of one workload.
+type Section struct {
+	Name     string // as on the command line
+	Title    string
+	About    string // what is measured, and how
+	Mode     string // quick, normal or full
+	Revision string // of the sources, by git; empty if unknown
+	Measured time.Time
+	Took     time.Duration
+	Tables   []Table
+	Targets  []Target
+	Notes    []string
+}
+
+// Table is one table, and one chart if Chart says so.
+type Table struct {
+	ID      string // names the chart's file
+	Title   string
+	Unit    string // of the cells, unless a column says otherwise
+	Head    string // above the first column
+	Columns []Column
+	Rows    []Row
+	Chart   ChartKind
+	Drawn   int // how many of the columns the chart shows; 0: all
+}
+
+// ChartKind says how a table is drawn.
+type ChartKind string
+
+const (
+	noChart ChartKind = ""
+	bars    ChartKind = "bars"  // a group of bars a column
+	lines   ChartKind = "lines" // a line a row, over the columns' X, which is logarithmic
+)
+
+// Column is a column of a Table.
+type Column struct {
+	Name   string
+	Digits int
+	X      float64 // place on the axis of a chart with lines
+}
+
+// Row is a row of a Table.
+type Row struct {
+	Name  string
+	Cells []Sample
+}
+
+// Target is a promise that is kept or missed.
+type Target struct {
+	Name   string
+	AtMost bool // else at least
+	Limit  float64
+	Unit   string // behind the numbers: "×", " ms"
+	Got    Sample
+	Worst  bool // the worst repeat counts, not the median
+}
+
+// Value is what is held against the limit.
+func (t Target) Value() float64 {
+	if t.Worst {
+		low, high := t.Got.Spread()
+		if t.AtMost {
+			return high
+		}
+		return low
+	}
+	return t.Got.Median()
+}
+
+// Met reports whether the promise is kept. One that was not measured isn't.
+func (t Target) Met() bool {
+	if t.AtMost {
+		return t.Value() <= t.Limit
+	}
+	return t.Value() >= t.Limit
+}
+
+func (t Target) row() string {
+	if len(t.Got) == 0 {
+		return fmt.Sprintf("| %s | %s | – | – | not measured |\n", t.Name, t.limit())
+	}
+	verdict := "**missed**"
+	if t.Met() {
+		verdict = "met"
+	}
+	low, high := t.Got.Spread()
+	return fmt.Sprintf("| %s | %s | %s%s | %s–%s | %s |\n", t.Name, t.limit(),
+		number(t.Value(), 2), t.Unit, number(low, 2), number(high, 2), verdict)
+}
+
+func (t Target) limit() string {
+	sign := "≥"
+	if t.AtMost {
+		sign = "≤"
+	}
+	return fmt.Sprintf("%s %s%s", sign, number(t.Limit, 2), t.Unit)
+}
+
+// add puts the section in the place of the one of that name, or behind the others.
+func (r *Report) add(s Section) {
+	for i := range r.Sections {
+		if r.Sections[i].Name == s.Name {
+			r.Sections[i] = s
+			return
+		}
+	}
+	r.Sections = append(r.Sections, s)
+}
+
+// order sorts the sections as names are sorted, unknown ones last.
+func (r *Report) order(names []string) {
+	place := func(s Section) int {
+		if i := slices.Index(names, s.Name); i >= 0 {
+			return i
+		}
+		return len(names)
+	}
+	slices.SortStableFunc(r.Sections, func(a, b Section) int { return place(a) - place(b) })
+}
+
+// The part of the document that is written by hand: it is kept as it is.
+const (
+	handBegin = "<!-- written by hand: begin -->"
+	handEnd   = "<!-- written by hand: end -->"
+	handEmpty = "\n\n(to be written)\n\n"
+)
+
+func handPart(document string) string {
+	_, rest, found := strings.Cut(document, handBegin)
+	part, _, ended := strings.Cut(rest, handEnd)
+	if !found || !ended {
+		return handEmpty
+	}
+	return part
+}
+
+const intro = `# Benchmarks
+
+Written by ` + "`make bench`" + `, which measures everything anew, in a quarter of an hour, on a
+redis-server (and a beanstalkd) of its own on loopback, and writes this file, the charts beside it and
+[the numbers](bench/results.json). Parts of it: ` + "`go run -C bench . -full -only push,move`" + `; a smoke run of less than a
+minute, which writes to a temporary folder: ` + "`go run -C bench . -quick`" + `. The programs are in [bench/](../bench), a Go module of its
+own, so that none of what is compared here reaches a user of the library.
+
+How to read it. Within a run, everything in a table is measured in turns: one repeat of each, then the next
+repeat of each, beginning with another one. A cell is the **median** of the repeats, and in brackets the least
+and the greatest. A ratio is taken repeat by repeat, and its median is what counts: so a machine that is
+slow for a while slows both sides. All share one machine: the Redis, the daemon, producers and consumers; numbers
+of other machines will differ, ratios less so. Every job's body is the same 56 bytes, unless said otherwise.
+
+What is compared:
+
+- **floor**: raw scripts and pipelines that do nothing but the Redis work, with no check of anything. The distance from one that
+  does as many jobs a call is what our promises cost; what does more jobs a call can be faster than a floor of one job a call.
+- **original**: what the original's clients send, one job at a time: push in MULTI, pop as RPOP (or BRPOP), HGETALL, DEL.
+  The original's server is not in the tables: with more than about 20 jobs due at once it runs out of connections.
+- **Delayer**: the client library of this repository, and its server with the options it has by itself.
+- **asynq**, **gocraft/work**, **machinery**, **beanstalkd**: other queues with delays. Where they poll, we set the polling for low latency, as
+  said where it appears; that is our choice, and shorter than their defaults. asynq, gocraft/work and beanstalkd do more than Delayer (leases, retries), which costs them something.
+
+Not compared: **rmq** v5.2.0 has no delays. **lmstfy** and **Faktory** have, but their servers could not be had where this was
+measured, and a client without a server tells nothing.
+`
+
+// Markdown is the document; hand is the part that was written by hand.
+func (r *Report) Markdown(hand string) string {
+	var b strings.Builder
+	b.WriteString(intro)
+	b.WriteString("\n## Machine and versions\n\n")
+	for _, line := range append(slices.Clone(r.Machine), r.Versions...) {
+		fmt.Fprintf(&b, "- %s\n", line)
+	}
+	r.writeTargets(&b)
+	for _, s := range r.Sections {
+		s.write(&b)
+	}
+	b.WriteString("\n## What was tried for the move\n\n" + handBegin + hand + handEnd + "\n")
+	return b.String()
+}
+
+func (r *Report) writeTargets(b *strings.Builder) {
+	b.WriteString("\n## Targets\n\nWhat Delayer promises of itself, measured. Ratios: higher is better for Delayer.\n\n" +
+		"| | target | measured | spread | |\n|---|--:|--:|--:|---|\n")
+	for _, s := range r.Sections {
+		for _, t := range s.Targets {
+			b.WriteString(t.row())
+		}
+	}
+}
+
+func (s Section) write(b *strings.Builder) {
+	fmt.Fprintf(b, "\n## %s\n\n%s\n", s.Title, strings.TrimSpace(s.About))
+	for _, t := range s.Tables {
+		t.write(b)
+	}
+	if len(s.Notes) > 0 {
+		b.WriteString("\n")
+	}
+	for _, n := range s.Notes {
+		fmt.Fprintf(b, "- %s\n", n)
+	}
+	revision := ""
+	if s.Revision != "" {
+		revision = ", revision " + s.Revision
+	}
+	fmt.Fprintf(b, "\n<sub>`-only %s`, %s sizes%s, %s, took %v.</sub>\n", s.Name, s.Mode, revision, s.Measured.UTC().Format("2006-01-02 15:04 MST"), s.Took.Round(time.Second))
+}
+
+func (t Table) write(b *strings.Builder) {
+	fmt.Fprintf(b, "\n### %s\n\n", t.Title)
+	if t.Chart != noChart {
+		fmt.Fprintf(b, "![%s](bench/%s.svg)\n\n", t.Title, t.ID)
+	}
+	if t.Unit != "" {
+		fmt.Fprintf(b, "Unit: %s.\n\n", t.Unit)
+	}
+	fmt.Fprintf(b, "| %s |", t.Head)
+	for _, c := range t.Columns {
+		fmt.Fprintf(b, " %s |", c.Name)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("--:|", len(t.Columns)) + "\n")
+	for _, row := range t.Rows {
+		fmt.Fprintf(b, "| %s |", row.Name)
+		for i, c := range t.Columns {
+			cell := Sample(nil)
+			if i < len(row.Cells) {
+				cell = row.Cells[i]
+			}
+			fmt.Fprintf(b, " %s |", cell.String(c.Digits))
+		}
+		b.WriteString("\n")
+	}
+}
+
+// load reads what an earlier run has left; there may be nothing.
+func load(folder string) (*Report, error) {
+	text, err := os.ReadFile(filepath.Join(folder, "bench", "results.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Report{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{}
+	return r, json.Unmarshal(text, r)
+}
+
+// save writes the document, the charts and the numbers into the folder.
+func (r *Report) save(folder string) error {
+	if err := os.MkdirAll(filepath.Join(folder, "bench"), 0o755); err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", " ")
+	if err := enc.Encode(r); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, "bench", "results.json"), text.Bytes(), 0o644); err != nil {
+		return err
+	}
+	for _, s := range r.Sections {
+		for _, t := range s.Tables {
+			if t.Chart == noChart {
+				continue
+			}
+			if err := t.draw(filepath.Join(folder, "bench", t.ID+".svg")); err != nil {
+				return fmt.Errorf("chart %s: %w", t.ID, err)
+			}
+		}
+	}
+	document := filepath.Join(folder, "benchmarks.md")
+	old, err := os.ReadFile(document)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.WriteFile(document, []byte(r.Markdown(handPart(string(old)))), 0o644)
+}

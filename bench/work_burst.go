@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const burstAbout = `All jobs fall due at one moment, a whole second, which every queue here can hold. They have been pushed before; whatever makes them
+ready runs, and 8 consumers wait, when the moment comes. Counted is from that moment until the last job has reached a consumer, which does nothing with
+it; no job may be missing and none may come twice. beanstalkd counts delays in whole seconds from the push, so its tube is paused until the moment, and its jobs
+are ready by then. asynq looks for due and for new tasks every 10 ms instead of every 5 s and 1 s; gocraft/work looks for due jobs
+every second, and its idle workers sleep for up to 5 s, neither of which can be changed;
+machinery moves one job each look and is set to its shortest, 1 ms.`
+
+func benchBurst(ctx context.Context, r *Run) (Section, error) {
+	pace := map[string]time.Duration{} // what a push of a job takes, all in all
+	table := func(id, title string, jobs, repeats int, makers []maker) (Table, map[string]outcome) {
+		var contenders []contender
+		for _, m := range makers {
+			c := contender{name: m.name, run: func() ([]float64, error) { return r.burstOnce(ctx, m, jobs, pace) }}
+			if m.slow {
+				c.repeats = 1
+			}
+			contenders = append(contenders, c)
+		}
+		results := r.turns(repeats, contenders)
+		for _, c := range contenders {
+			if o := results[c.name]; o != nil && len(o[0]) < repeats && repeats > 1 {
+				r.note("%s: %d of %d repeats of %s, for the time they take.", c.name, len(o[0]), repeats, title)
+			}
+		}
+		rowsOfRate := rows(contenders, results)
+		return Table{
+			ID: id, Title: title, Unit: "jobs/s, unless said otherwise", Head: "", Chart: bars, Drawn: 1,
+			Columns: []Column{{Name: "jobs/s"}, {Name: "first job after, ms", Digits: 1}, {Name: "last job after, ms"}},
+			Rows:    rowsOfRate,
+		}, results
+	}
+	title := fmt.Sprintf("%s jobs due at once", number(float64(r.burst), 0))
+	small, results := table("burst", title, r.burst, r.slowRepeats, r.peers())
+	section := Section{Title: "Burst", About: burstAbout, Tables: []Table{small}}
+
+	var theirs []Sample
+	for _, m := range r.others() {
+		if o := results[m.name]; o != nil && !m.slow {
+			theirs = append(theirs, o[0])
+		}
+	}
+	for _, name := range []string{"Delayer", "Delayer, PopBatch"} {
+		t := Target{Name: fmt.Sprintf("Burst of %s, 8 consumers, jobs/s against the best other queue (%s)", number(float64(r.burst), 0), name), Limit: 2, Unit: "×"}
+		if o := results[name]; o != nil {
+			t.Got = o[0].Over(best(theirs...))
+		}
+		section.Targets = append(section.Targets, t)
+	}
+
+	if r.bigBurst > 0 {
+		var makers []maker
+		for _, m := range r.peers() {
+			switch m.name {
+			case "asynq", "gocraft/work", "machinery", "original's clients, Delayer's server":
+				r.note("%s is left out of the burst of %s: pushing and draining it would take a minute and more.", m.name, number(float64(r.bigBurst), 0))
+			default:
+				makers = append(makers, m)
+			}
+		}
+		big, _ := table("burst-big", fmt.Sprintf("%s jobs due at once", number(float64(r.bigBurst), 0)), r.bigBurst, 1, makers)
+		section.Tables = append(section.Tables, big)
+	}
+	return section, nil
+}
+
+// burstOnce has the jobs fall due at once and returns jobs a second, and the
+// first's and the last's lateness in ms.
+func (r *Run) burstOnce(ctx context.Context, m maker, jobs int, pace map[string]time.Duration) ([]float64, error) {
+	perJob, known := pace[m.name]
+	if !known {
+		perJob = 250 * time.Microsecond
+	}
+	for range 3 {
+		margin := time.Duration(float64(jobs)*1.4*float64(perJob)) + 1500*time.Millisecond
+		values, took, err := r.burstAt(ctx, m, jobs, margin)
+		perJob = took / time.Duration(jobs)
+		pace[m.name] = perJob
+		if err != errTooLate {
+			return values, err
+		}
+	}
+	return nil, errTooLate
+}
+
+var errTooLate = fmt.Errorf("pushing took so long that jobs fell due meanwhile")
+
+func (r *Run) burstAt(ctx context.Context, m maker, jobs int, margin time.Duration) (values []float64, took time.Duration, err error) {
+	if err := r.Redis.clear(); err != nil {
+		return nil, 0, err
+	}
+	p, err := m.open(r)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer p.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	due := nextSecond(time.Now().Add(margin))
+	if h, ok := p.(holder); ok {
+		if err := h.Hold(due); err != nil {
+			return nil, 0, err
+		}
+	}
+	started := time.Now()
+	switch p.(type) {
+	case *delayer, *floorPeer, *original:
+		err = r.Redis.seed(0, jobs, 1, float64(due.Unix()), 0)
+	default:
+		err = crowd(32, jobs, func(i int) error { return p.Push(ctx, int64(i), body(int64(i)), due) })
+	}
+	took = time.Since(started)
+	if err != nil {
+		return nil, took, err
+	}
+	if time.Until(due) < 500*time.Millisecond {
+		return nil, took, errTooLate
+	}
+
+	d := newDrain(jobs)
+	if err := p.Consume(ctx, consumers, d.take); err != nil {
+		return nil, took, err
+	}
+	if err := d.wait(time.Until(due) + 20*time.Second + time.Duration(jobs)*5*time.Millisecond); err != nil {
+		return nil, took, err
+	}
+	if d.first.Before(due) {
+		r.note("%s delivered %v early.", m.name, due.Sub(d.first).Round(time.Millisecond))
+	}
+	return []float64{
+		float64(jobs) / d.last.Sub(due).Seconds(), milliseconds(d.first.Sub(due)), milliseconds(d.last.Sub(due)),
+	}, took, nil
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const idleAbout = `Nothing falls due; a server (timer_interval 1000 in Delayer's case) and 8 waiting consumers are connected. What do they cost while they wait, with an empty queue and with many
+waiting jobs? "Process" is this program, in which the server and the consumers run. Other queues are set for low latency as in the burst, which is what they pay for here; with
+their own defaults they cost less and deliver later.`
+
+func benchIdle(ctx context.Context, r *Run) (Section, error) {
+	var contenders []contender
+	for _, m := range append([]maker{allPeers[0]}, r.others()...) {
+		waiting := r.idlePeers
+		if waiting == 0 && m.name != "Delayer" {
+			continue
+		}
+		if m.name == "Delayer" {
+			waiting = r.idleJobs
+		}
+		name := fmt.Sprintf("%s, %s waiting", m.name, number(float64(waiting), 0))
+		for _, c := range []struct {
+			name string
+			jobs int
+		}{{m.name + ", empty", 0}, {name, waiting}} {
+			contenders = append(contenders, contender{name: c.name, run: func() ([]float64, error) { return r.idleOnce(ctx, m, c.jobs) }})
+		}
+	}
+	results := r.turns(min(2, r.slowRepeats), contenders)
+	return Section{
+		Title: "Idle", About: idleAbout,
+		Tables: []Table{{
+			ID: "idle", Title: "Cost of waiting", Head: "",
+			Columns: []Column{{Name: "Redis or beanstalkd, ms of processor a second", Digits: 2}, {Name: "process, ms of processor a second", Digits: 2}, {Name: "commands a second", Digits: 1}},
+			Rows:    rows(contenders, results),
+		}},
+	}, nil
+}
+
+// idleOnce returns the server's and our processor time in ms a second, and
+// Redis's commands a second.
+func (r *Run) idleOnce(ctx context.Context, m maker, waiting int) ([]float64, error) {
+	if err := r.Redis.clear(); err != nil {
+		return nil, err
+	}
+	p, err := m.open(r)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	due := time.Now().Add(24 * time.Hour)
+	if _, ours := p.(*delayer); ours {
+		err = r.Redis.seed(0, waiting, 1, float64(due.Unix()), 0.001)
+	} else {
+		err = crowd(32, waiting, func(i int) error { return p.Push(ctx, int64(i), body(int64(i)), due) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Consume(ctx, consumers, func(string) {}); err != nil {
+		return nil, err
+	}
+	time.Sleep(min(time.Second, r.idleFor)) // until all is set up
+
+	cpu := r.Redis.cpu
+	if t, ok := p.(cpuTeller); ok {
+		cpu = t.cpu
+	}
+	before, err := cpu()
+	if err != nil {
+		return nil, err
+	}
+	commandsBefore, err := r.Redis.info("stats", "total_commands_processed")
+	if err != nil {
+		return nil, err
+	}
+	own, started := ownCPU(), time.Now()
+	time.Sleep(r.idleFor)
+	took := time.Since(started).Seconds()
+	own = ownCPU() - own
+	after, err := cpu()
+	if err != nil {
+		return nil, err
+	}
+	commands, err := r.Redis.info("stats", "total_commands_processed")
+	// Not counted: the questions that this function asks.
+	return []float64{milliseconds(after-before) / took, milliseconds(own) / took, max(commands-commandsBefore-3, 0) / took}, err
+}

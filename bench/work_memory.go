@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+)
+
+const memoryAbout = `What a waiting job takes of Redis's memory (used_memory, before and after; of beanstalkd its resident memory). A hash with a value of more
+than 64 bytes leaves Redis's compact encoding; with ` + "`hash-max-listpack-value 1024`" + ` in redis.conf it keeps it. The floor, the original and
+Delayer store the same. IDs have 32 characters, the topic 11. Measured once: it varies by a hundredth.`
+
+func benchMemory(ctx context.Context, r *Run) (Section, error) {
+	conn := r.Redis.Pool.Get()
+	defer conn.Close()
+	setting := func(bytes int) error {
+		_, err := conn.Do("CONFIG", "SET", "hash-max-listpack-value", bytes)
+		return err
+	}
+	var contenders []contender
+	for _, m := range append([]maker{allPeers[0]}, r.others()...) {
+		contenders = append(contenders, contender{name: m.name, run: func() ([]float64, error) {
+			var values []float64
+			for _, c := range []struct{ size, listpack int }{{56, 64}, {97, 64}, {97, 1024}} {
+				if err := setting(c.listpack); err != nil {
+					return nil, err
+				}
+				bytes, err := r.memoryOf(ctx, m, c.size)
+				if err != nil {
+					return nil, err
+				}
+				values = append(values, bytes)
+			}
+			return values, nil
+		}})
+	}
+	results := r.turns(1, contenders)
+	return Section{
+		Title: "Memory", About: memoryAbout,
+		Tables: []Table{{
+			ID: "memory", Title: "Memory of a waiting job", Unit: "bytes", Head: "", Chart: bars,
+			Columns: []Column{{Name: "body of 56 bytes"}, {Name: "body of 97 bytes"}, {Name: "97 bytes, hash-max-listpack-value 1024"}},
+			Rows:    rows(contenders, results),
+		}},
+	}, setting(64)
+}
+
+// memoryOf is the bytes a waiting job with a body of that size takes.
+func (r *Run) memoryOf(ctx context.Context, m maker, size int) (float64, error) {
+	if err := r.Redis.clear(); err != nil {
+		return 0, err
+	}
+	before, err := r.Redis.memory()
+	if err != nil {
+		return 0, err
+	}
+	p, err := m.open(r)
+	if err != nil {
+		return 0, err
+	}
+	memory := r.Redis.memory
+	if b, ok := p.(*beanstalkdPeer); ok {
+		memory = b.daemon.residentBytes
+		if before, err = memory(); err != nil {
+			return 0, errors.Join(err, p.Close())
+		}
+	}
+	due := time.Now().Add(time.Hour)
+	err = crowd(32, r.memoryJobs, func(i int) error {
+		text := body(int64(i))
+		text = text[:len(text)-2] + strings.Repeat("x", size-len(text)) + text[len(text)-2:]
+		return p.Push(ctx, int64(i), text, due)
+	})
+	var after float64
+	if _, own := p.(*beanstalkdPeer); own && err == nil {
+		after, err = memory()
+	}
+	if err := errors.Join(err, p.Close()); err != nil {
+		return 0, err
+	}
+	if after == 0 {
+		time.Sleep(200 * time.Millisecond) // until Redis has let go of the connections
+		if after, err = memory(); err != nil {
+			return 0, err
+		}
+	}
+	return (after - before) / float64(r.memoryJobs), nil
+}
