@@ -160,7 +160,7 @@ func handPart(document string) string {
 
 const intro = `# Benchmarks
 
-Written by ` + "`make bench`" + `, which measures everything anew, in a quarter of an hour, on a
+Written by ` + "`make bench`" + `, which measures everything anew, in about twenty minutes, on a
 redis-server (and a beanstalkd) of its own on loopback, and writes this file, the charts beside it and
 [the numbers](bench/results.json). Parts of it: ` + "`go run -C bench . -full -only push,move`" + `; a smoke run of less than a
 minute, which writes to a temporary folder: ` + "`go run -C bench . -quick`" + `. The programs are in [bench/](../bench), a Go module of its

@@ -76,7 +76,7 @@ func benchBurst(ctx context.Context, r *Run) (Section, error) {
 func (r *Run) burstOnce(ctx context.Context, m maker, jobs int, pace map[string]time.Duration) ([]float64, error) {
 	perJob, known := pace[m.name]
 	if !known {
-		perJob = 250 * time.Microsecond
+		perJob = 100 * time.Microsecond
 	}
 	for range 3 {
 		margin := time.Duration(float64(jobs)*1.4*float64(perJob)) + 1500*time.Millisecond

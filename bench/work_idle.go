@@ -13,19 +13,19 @@ their own defaults they cost less and deliver later.`
 func benchIdle(ctx context.Context, r *Run) (Section, error) {
 	var contenders []contender
 	for _, m := range append([]maker{allPeers[0]}, r.others()...) {
-		waiting := r.idlePeers
+		waiting, repeats := r.idlePeers, 1
 		if waiting == 0 && m.name != "Delayer" {
 			continue
 		}
 		if m.name == "Delayer" {
-			waiting = r.idleJobs
+			waiting, repeats = r.idleJobs, 0
 		}
 		name := fmt.Sprintf("%s, %s waiting", m.name, number(float64(waiting), 0))
 		for _, c := range []struct {
 			name string
 			jobs int
 		}{{m.name + ", empty", 0}, {name, waiting}} {
-			contenders = append(contenders, contender{name: c.name, run: func() ([]float64, error) { return r.idleOnce(ctx, m, c.jobs) }})
+			contenders = append(contenders, contender{name: c.name, repeats: repeats, run: func() ([]float64, error) { return r.idleOnce(ctx, m, c.jobs) }})
 		}
 	}
 	results := r.turns(min(2, r.slowRepeats), contenders)
