@@ -234,3 +234,12 @@ func (b *backend) expectError(tb testing.TB, err error, reason string) {
 		tb.Errorf("error %v, want one that begins with %s", err, reason)
 	}
 }
+
+// Strings copies the IDs.
+func (ids IDs) Strings() []string {
+	list := make([]string, len(ids))
+	for i, id := range ids {
+		list[i] = string(id.([]byte))
+	}
+	return list
+}

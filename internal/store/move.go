@@ -16,15 +16,6 @@ var (
 // IDs are job IDs as they came from Redis ([]byte each) and go back to it.
 type IDs []any
 
-// Strings copies the IDs.
-func (ids IDs) Strings() []string {
-	list := make([]string, len(ids))
-	for i, id := range ids {
-		list[i] = string(id.([]byte))
-	}
-	return list
-}
-
 // Batch is some due jobs of one topic, in due order.
 type Batch struct {
 	Topic string
