@@ -67,6 +67,7 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
 	c.pushes.client, c.takes.client, c.waits.client = c, c, c
+	c.pushes.ids = map[string]bool{}
 	return c
 }
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"runtime"
 	"sync"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -10,7 +11,7 @@ import (
 const (
 	// maxFlights is how many script calls of one kind are under way at a time;
 	// what comes meanwhile gathers and goes together in the next.
-	maxFlights = 2
+	maxFlights = 3
 	// maxJobs and maxBytes bound what one script call stores or takes, so that
 	// it does not keep Redis from others.
 	maxJobs  = 250
@@ -47,6 +48,7 @@ type pushes struct {
 	mu      sync.Mutex
 	waiting []*pushing
 	flights int
+	ids     map[string]bool // of the flight that is being put together
 }
 
 // pushing is one push. Its caller gets exactly its own error.
@@ -89,13 +91,15 @@ func (p *pushes) next() (flight func()) {
 	defer p.mu.Unlock()
 	var batch []*pushing
 	n, bytes := 0, 0
+	clear(p.ids)
 	for _, w := range p.waiting {
 		if !w.gone {
 			bytes += len(w.job.Body)
-			if len(batch) > 0 && (w.terms != batch[0].terms || len(batch) == maxJobs || bytes > maxBytes) {
+			if len(batch) > 0 && (w.terms != batch[0].terms || len(batch) == maxJobs || bytes > maxBytes || p.ids[w.job.ID]) {
 				break
 			}
 			batch = append(batch, w)
+			p.ids[w.job.ID] = true
 		}
 		n++
 	}
@@ -122,6 +126,15 @@ func (p *pushes) send(batch []*pushing) {
 		} else {
 			w.done <- err
 		}
+	}
+	yield(len(batch))
+}
+
+// yield lets the callers of a flight that has landed run first: those who call
+// again at once go with the next then, and not with one of their own after it.
+func yield(callers int) {
+	if callers > 1 {
+		runtime.Gosched()
 	}
 }
 
@@ -195,6 +208,7 @@ func (t *takes) send(topic string, callers []*caller) {
 	for _, c := range left {
 		c.offer(store.Taken{}, err)
 	}
+	yield(len(callers))
 }
 
 // serve takes as many jobs as there are callers and hands them out in this

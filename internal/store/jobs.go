@@ -74,8 +74,8 @@ func (s *Store) Push(ctx context.Context, job Job, due Due, lifetime time.Durati
 	return errs[0]
 }
 
-// PushBatch stores the jobs, which should be at most some hundreds, and returns what
-// kept each from being stored, nil if nothing did. With Together a job is stored
+// PushBatch stores the jobs, at most 1,000 and no ID twice, and returns what kept
+// each from being stored, nil if nothing did. With Together a job is stored
 // only if there is nothing but nil. The second result is an error of the whole call: none is stored, unless
 // the answer was lost.
 func (s *Store) PushBatch(ctx context.Context, jobs []Delayed, terms Terms) ([]error, error) {
@@ -93,18 +93,16 @@ func (s *Store) PushBatch(ctx context.Context, jobs []Delayed, terms Terms) ([]e
 	if err != nil {
 		return nil, err
 	}
-	if len(reply) != len(jobs) {
-		return nil, errReply("push", reply)
-	}
 	errs := make([]error, len(jobs))
-	for i, r := range reply {
-		switch r := r.(type) {
-		case int64:
-			if r == 0 {
-				errs[i] = ErrExists
-			}
-		case []byte:
-			errs[i] = redis.Error(r)
+	for ; len(reply) >= 2; reply = reply[2:] {
+		place, _ := reply[0].(int64)
+		if place < 1 || int(place) > len(jobs) {
+			return nil, errReply("push", reply)
+		}
+		if why, ok := reply[1].([]byte); ok {
+			errs[place-1] = redis.Error(why)
+		} else {
+			errs[place-1] = ErrExists
 		}
 	}
 	return errs, nil

@@ -41,32 +41,37 @@ end
 local function withdraw(ready, id)
   local length = redis.pcall('LLEN', ready)
   if type(length) == 'number' and length > 0 and length <= WITHDRAW_FROM then
-    redis.call('LREM', ready, 0, id)
+    redis.pcall('LREM', ready, 0, id)
   end
+end
+
+-- Redis's own clock, in ms, rounded up.
+local function now_ms()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.ceil(t[2] / 1000)
 end
 
 -- Milliseconds as a zset score: Unix seconds, with three decimals if need be.
+-- (%.3f of a double takes several times as long.)
 local function score(ms)
-  if ms % 1000 == 0 then return string.format('%.0f', ms / 1000) end
-  return string.format('%.3f', ms / 1000)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
 end
 
--- Puts id where a job belongs that falls due at due (ms): into the pool, or,
--- if that is no later than now (ms), straight into its ready queue.
-local function put(pool, ready, id, due, now)
-  if due > now then
-    redis.call('ZADD', pool, score(due), id)
-  else
-    redis.call('ZREM', pool, id)
-    redis.call('LPUSH', ready, id)
+-- Whether a job that is put into the pool, due at due (ms), will be the next to
+-- fall due; an error reply if the pool is none. Asked before the first write.
+local function is_next_due(pool, due, now)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. score(now), score(due))
+  if type(sooner) == 'table' then
+    return redis.error_reply(sooner.err .. ' (job pool ' .. pool .. ')')
   end
+  return sooner == 0
 end
 
--- Tells the servers of a job in the pool if it is the next to fall due, for they
--- sleep until the one that was. A channel that may not be written to is no
+-- Tells the servers that a job is now the next to fall due, in so many ms, for
+-- they sleep until the one that was. A channel that may not be written to is no
 -- reason to fail, as they look by themselves, too.
-local function tell(pool, id, due, now, channel)
-  if redis.call('ZRANGEBYSCORE', pool, '(' .. score(now), '+inf', 'LIMIT', 0, 1)[1] == id then
-    redis.pcall('PUBLISH', channel, string.format('%.0f', due - now))
-  end
+local function tell(channel, wait)
+  redis.pcall('PUBLISH', channel, string.format('%d', wait))
 end

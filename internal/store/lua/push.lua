@@ -6,12 +6,13 @@
 -- ARGV[4] how long a job is kept once it is ready, ms
 -- ARGV[5] 'replace', 'refuse', 'earlier' or 'later': what becomes of an ID that exists
 -- ARGV[6] 'each': every job for itself; 'all': all of them or none
--- ARGV[7…] of each job: ID, topic, body, and when it is due: '+' and a delay in ms, or a Unix time in ms
+-- ARGV[7…] of each job: ID, topic, body, and when it is due: '+' and a delay in ms, or a Unix
+-- time in ms; no ID twice, and at most 1,000 jobs
 --
--- Returns what became of each job: 1, it is stored; 0, it exists and the policy is
--- 'refuse'; a text, the error because of which it is not stored. With 'all' a job is
--- stored only if the reply has nothing but 1.
--- Errors: WRONGTYPE of the pool, OOM and the like, before anything is written.
+-- Returns {place, why, place, why, …}: the 1-based places of the jobs that are not stored, and
+-- for each 0, it exists and the policy is 'refuse', or a text, the error. With 'all', if there is
+-- one of them, no job is stored.
+-- Errors: WRONGTYPE of the pool, OOM, a permission that is missing, before anything is written.
 --
 -- Atomic because a bucket without its pool entry would never fall due, and a
 -- pool entry without its bucket could not be delivered.
@@ -20,66 +21,79 @@
 local pool, buckets, queues, lifetime, policy = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[4]), ARGV[5]
 local FIRST, FIELDS = 7, 4
 
-local pool_type = redis.call('TYPE', pool).ok
-if pool_type ~= 'none' and pool_type ~= 'zset' then
-  return redis.error_reply('WRONGTYPE job pool ' .. pool .. ' is a ' .. pool_type .. ', not a zset')
-end
-local now = math.ceil(clock() * 1000)
-local next_id, next_due -- of the jobs stored here, the first to fall due
+local now = now_ms()
+local names = {} -- of the buckets
+for i = FIRST, #ARGV, FIELDS do names[#names + 1] = buckets .. ARGV[i] end
+-- One question for all, as most IDs are new.
+local some_exist = redis.call('EXISTS', unpack(names)) > 0
 
--- What keeps a job from being stored (0 or an error's text), or nil; then when
--- it is due, the topic of the job that it replaces, and whether that one waits.
-local function look(i)
-  local id, due = ARGV[i], ARGV[i + 3]
+-- What keeps job k, whose arguments begin at i, from being stored (0 or an
+-- error's text), or nil; then when it is due, and, if it replaces a job that is ready, that one's topic.
+local function look(k, i)
+  local due, was_ready = ARGV[i + 3], nil
   if string.sub(due, 1, 1) == '+' then due = now + string.sub(due, 2) else due = tonumber(due) end
-  local was, waits = redis.pcall('HGET', buckets .. id, 'topic'), false
-  if type(was) == 'table' then return was.err .. ' (job bucket ' .. buckets .. id .. ')' end
-  if was then
-    if policy == 'refuse' then return 0 end
-    waits = redis.call('ZSCORE', pool, id)
-    local old = waits and math.min(tonumber(waits) * 1000, LAST_MS) or now
-    if policy == 'earlier' then due = math.min(due, old) end
-    if policy == 'later' then due = math.max(due, old) end
-  end
-  if due <= now then
-    local err = not_a_list(queues .. ARGV[i + 1])
-    if err then return err.err end
-  end
-  return nil, due, was, waits
-end
-
-local function store(i, due, was, waits)
-  local id, topic = ARGV[i], ARGV[i + 1]
-  -- The first write is one that Redis refuses at maxmemory, so that a push is
-  -- refused whole.
-  redis.call('HSET', buckets .. id, 'topic', topic, 'body', ARGV[i + 2])
-  redis.call('PEXPIRE', buckets .. id, string.format('%.0f', math.max(due - now, 0) + lifetime))
-  if was and not waits then withdraw(queues .. was, id) end
-  put(pool, queues .. topic, id, due, now)
-  if due > now and not (next_due and next_due <= due) then next_id, next_due = id, due end
-end
-
-local reply, fine = {}, true
-if ARGV[6] == 'all' then
-  for i = FIRST, #ARGV, FIELDS do
-    local why_not = look(i)
-    reply[#reply + 1] = why_not or 1
-    fine = fine and not why_not
-  end
-  if not fine then return reply end
-  reply = {}
-end
-for i = FIRST, #ARGV, FIELDS do
-  local why_not, due, was, waits = look(i)
-  if not why_not then
-    if ARGV[6] == 'all' then
-      store(i, due, was, waits)
-    else
-      local stored, err = pcall(store, i, due, was, waits)
-      if not stored then why_not = type(err) == 'table' and err.err or err end
+  if some_exist then
+    local was = redis.pcall('HGET', names[k], 'topic')
+    if type(was) == 'table' then return was.err .. ' (job bucket ' .. names[k] .. ')' end
+    if was then
+      if policy == 'refuse' then return 0 end
+      local waits = redis.call('ZSCORE', pool, ARGV[i])
+      local old = waits and math.min(math.floor(tonumber(waits) * 1000 + 0.5), LAST_MS) or now
+      if policy == 'earlier' then due = math.min(due, old) end
+      if policy == 'later' then due = math.max(due, old) end
+      if not waits then was_ready = was end
     end
   end
-  reply[#reply + 1] = why_not or 1
+  if due <= now then
+    local queue = queues .. ARGV[i + 1]
+    local err = not_permitted('LPUSH', queue, '') or not_permitted('ZREM', pool, '') or not_a_list(queue)
+    if err then return err.err end
+  end
+  return nil, due, was_ready
 end
-if next_id then tell(pool, next_id, next_due, now, ARGV[3]) end
-return reply
+
+local refused_jobs, dues, ready_before = {}, {}, {}
+local first_due = math.huge -- of the jobs that are to wait
+for k = 1, #names do
+  local why_not, due, was_ready = look(k, FIRST + (k - 1) * FIELDS)
+  dues[k], ready_before[k] = due or false, was_ready
+  if why_not then
+    refused_jobs[#refused_jobs + 1] = k
+    refused_jobs[#refused_jobs + 1] = why_not
+  elseif due > now and due < first_due then
+    first_due = due
+  end
+end
+if ARGV[6] == 'all' and #refused_jobs > 0 then return refused_jobs end
+local is_next = is_next_due(pool, math.min(first_due, LAST_MS), now)
+if type(is_next) == 'table' then return is_next end
+local err = not_permitted('PEXPIRE', names[1], '1') or not_permitted('ZADD', pool, '1', '')
+if err then return err end
+
+local entries = {} -- of the pool: score, ID, score, ID, …
+local last_due, last_score, last_expiry -- jobs of one call often fall due together
+for k = 1, #names do
+  local due, i = dues[k], FIRST + (k - 1) * FIELDS
+  if due then
+    local id, topic = ARGV[i], ARGV[i + 1]
+    if due ~= last_due then
+      last_due, last_score = due, score(due)
+      last_expiry = string.format('%d', math.max(due - now, 0) + lifetime)
+    end
+    -- The first write is one that Redis refuses at maxmemory, so that a push is
+    -- refused whole.
+    redis.call('HSET', names[k], 'topic', topic, 'body', ARGV[i + 2])
+    redis.call('PEXPIRE', names[k], last_expiry)
+    if ready_before[k] then withdraw(queues .. ready_before[k], id) end
+    if due > now then
+      local n = #entries
+      entries[n + 1], entries[n + 2] = last_score, id
+    else
+      redis.call('ZREM', pool, id)
+      redis.call('LPUSH', queues .. topic, id)
+    end
+  end
+end
+if #entries > 0 then redis.call('ZADD', pool, unpack(entries)) end
+if is_next and first_due < math.huge then tell(ARGV[3], first_due - now) end
+return refused_jobs

@@ -18,20 +18,27 @@ local ready = ARGV[3] .. topic
 local err = not_a_list(ready)
 if err then return err end
 
-local now = math.ceil(clock() * 1000)
+local now = now_ms()
 local delay = tonumber(ARGV[2])
+local due = now + delay
 local waits = redis.call('ZSCORE', pool, id)
 local ttl = redis.call('PTTL', bucket)
-
 if not waits and delay == 0 then return 1 end
+local is_next = is_next_due(pool, due, now)
+if type(is_next) == 'table' then return is_next end
 
 -- ZADD is refused at maxmemory, LREM is not: ZADD goes first.
-put(pool, ready, id, now + delay, now)
-if not waits then withdraw(ready, id) end
+if delay > 0 then
+  redis.call('ZADD', pool, score(due), id)
+  if not waits then withdraw(ready, id) end
+else
+  redis.call('ZREM', pool, id)
+  redis.call('LPUSH', ready, id)
+end
 if ttl >= 0 then
   local until_due = waits and math.max(tonumber(waits) * 1000 - now, 0) or 0
   if until_due < ttl then ttl = ttl - until_due end
   redis.call('PEXPIRE', bucket, string.format('%.0f', ttl + delay))
 end
-if delay > 0 then tell(pool, id, now + delay, now, ARGV[4]) end
+if delay > 0 and is_next then tell(ARGV[4], delay) end
 return 1
