@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -50,7 +51,7 @@ func (s *Store) TakeBatch(ctx context.Context, topics []string, n int) (taken []
 		if err != nil {
 			return taken, ghosts, err
 		}
-		more, met, jobs, err := takenOf(reply)
+		more, met, jobs, err := takenOf(reply, topics)
 		taken, ghosts = append(taken, jobs...), append(ghosts, met...)
 		switch {
 		case err != nil:
@@ -64,21 +65,24 @@ func (s *Store) TakeBatch(ctx context.Context, topics []string, n int) (taken []
 	}
 }
 
-func takenOf(reply []any) (more bool, ghosts []string, taken []Taken, err error) {
+func takenOf(reply []any, topics []string) (more bool, ghosts []string, taken []Taken, err error) {
 	rest, err := redis.Scan(reply, &more, &ghosts)
-	if err != nil || len(rest)%4 != 0 {
+	if err != nil {
 		return false, nil, nil, errReply("take", reply)
 	}
-	taken = make([]Taken, 0, len(rest)/4)
-	for ; len(rest) > 0; rest = rest[4:] {
-		id, _ := rest[0].([]byte)
-		topic, _ := rest[1].([]byte)
-		body, _ := rest[2].([]byte)
-		ttl, ok := rest[3].(int64)
-		if !ok {
-			return false, nil, taken, errReply("take", reply)
+	for ; len(rest) >= 2; rest = rest[2:] {
+		queue, _ := rest[0].(int64)
+		jobs, ok := rest[1].([]any)
+		if !ok || len(jobs)%3 != 0 || queue < 1 || int(queue) > len(topics) {
+			return false, ghosts, taken, errReply("take", reply)
 		}
-		taken = append(taken, Taken{Job{string(id), string(topic), string(body)}, lifetime(ttl)})
+		taken = slices.Grow(taken, len(jobs)/3)
+		for ; len(jobs) > 0; jobs = jobs[3:] {
+			id, _ := jobs[0].([]byte)
+			body, _ := jobs[1].([]byte)
+			ttl, _ := jobs[2].(int64)
+			taken = append(taken, Taken{Job{string(id), topics[queue-1], string(body)}, lifetime(ttl)})
+		}
 	}
 	return more, ghosts, taken, nil
 }

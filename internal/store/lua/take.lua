@@ -4,9 +4,10 @@
 -- ARGV[1] what the names of buckets begin with   ARGV[2] what the names of ready queues begin with
 -- ARGV[3] how many jobs are wanted, 1 to 1,000   ARGV[4…] the topics of KEYS[2…]
 --
--- Returns {more, ghosts, id, topic, body, ttl, id, topic, body, ttl, …}: more is 1 when the
--- call stopped after 1,000 entries with fewer jobs than wanted, and should be repeated;
--- ghosts are the IDs met whose job is gone (its lifetime ended, or it was removed);
+-- Returns {more, ghosts, queue, jobs, queue, jobs, …}: more is 1 when the call stopped after
+-- 1,000 entries with fewer jobs than wanted, and should be repeated; ghosts are the IDs met
+-- whose job is gone (its lifetime ended, or it was removed); queue is the place of a topic
+-- among the topics, from 1 on, and jobs are {id, body, ttl, id, body, ttl, …} of it, where
 -- ttl is the lifetime that was left in ms, -1 if endless.
 -- Errors: WRONGTYPE of a queue, if no queue has a job; a permission that is
 -- missing, before an entry is lost by it.
@@ -25,8 +26,8 @@ local ghosts, err = {}, nil
 local reply = {0, ghosts}
 
 -- Takes the last entries of a queue, which are next, and reports how many there
--- were, or an error reply.
-local function take(queue, topic, count)
+-- were, or an error reply. The jobs among them are appended to taken.
+local function take(queue, topic, count, taken)
   local ids = redis.pcall('LRANGE', queue, -count, -1)
   if ids.err then
     err = not_a_list(queue) or ids
@@ -38,49 +39,63 @@ local function take(queue, topic, count)
   -- would lose them.
   local waits = redis.pcall('ZMSCORE', pool, unpack(ids))
   if refused(waits) then return waits end
-  local jobs, ttls = {}, {}
+  local names, jobs, ttls = {}, {}, {}
   for i = 1, #ids do
-    jobs[i] = redis.pcall('HMGET', buckets .. ids[i], 'topic', 'body')
-    if refused(jobs[i]) then return jobs[i] end
-    ttls[i] = redis.call('PTTL', buckets .. ids[i])
+    local name = buckets .. ids[i]
+    local job = redis.pcall('HMGET', name, 'topic', 'body')
+    if job.err and refused(job) then return job end
+    names[i], jobs[i] = name, job
+    ttls[i] = redis.call('PTTL', name)
   end
-  local forbidden = not_permitted('DEL', buckets .. ids[1])
+  local forbidden = not_permitted('DEL', names[1])
   if forbidden then return forbidden end
 
   redis.call('RPOP', queue, #ids)
-  local taken, seen = {}, {}
+  local doomed, good = {}, {} -- buckets, and the places of their IDs
   for i = #ids, 1, -1 do
-    local id, job = ids[i], jobs[i]
+    local job = jobs[i]
     if job.err or not job[1] then
-      ghosts[#ghosts + 1] = id
-    elseif waits[i] or seen[id] then
+      ghosts[#ghosts + 1] = ids[i]
+    elseif waits[i] then
       -- dropped
     elseif job[1] ~= topic then
-      local passed = redis.pcall('LPUSH', queues .. job[1], id)
-      if type(passed) == 'table' then redis.pcall('ZADD', pool, 0, id) end
+      local passed = redis.pcall('LPUSH', queues .. job[1], ids[i])
+      if type(passed) == 'table' then redis.pcall('ZADD', pool, 0, ids[i]) end
     else
-      seen[id] = true
-      taken[#taken + 1] = buckets .. id
-      local n = #reply
-      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, topic, job[2] or '', ttls[i]
+      local n = #good + 1
+      doomed[n], good[n] = names[i], i
     end
   end
-  if #taken > 0 then
-    redis.call('DEL', unpack(taken))
-    wanted = wanted - #taken
+  if #good == 0 then return #ids end
+  local twice, seen = redis.call('DEL', unpack(doomed)) < #good, {}
+  local n = #taken
+  for _, i in ipairs(good) do
+    local id = ids[i]
+    if not twice or not seen[id] then
+      taken[n + 1], taken[n + 2], taken[n + 3] = id, jobs[i][2] or '', ttls[i]
+      n = n + 3
+      if twice then seen[id] = true end
+    end
   end
   return #ids
 end
 
 for i = 2, #KEYS do
-  while wanted > 0 and entries_left > 0 do
-    local count = take(KEYS[i], ARGV[i + 2], math.min(wanted, entries_left))
+  local taken = {}
+  while wanted > #taken / 3 and entries_left > 0 do
+    local count = take(KEYS[i], ARGV[i + 2], math.min(wanted - #taken / 3, entries_left), taken)
     if type(count) == 'table' then
-      if #reply > 2 then return reply end
-      return count
+      if #taken == 0 and #reply == 2 then return count end
+      wanted = 0
+    elseif count == 0 then
+      break
+    else
+      entries_left = entries_left - count
     end
-    if count == 0 then break end
-    entries_left = entries_left - count
+  end
+  if #taken > 0 then
+    wanted = wanted - #taken / 3
+    reply[#reply + 1], reply[#reply + 2] = i - 1, taken
   end
 end
 if wanted > 0 and entries_left == 0 then reply[1] = 1 end
