@@ -32,8 +32,8 @@ var ErrChunk = errors.New("another job of the same chunk can't be stored")
 // The results, in the order of the jobs, say which; the error is nil if all are.
 //
 // What is wrong with any of the jobs (ErrInvalid; an ID that is there twice is wrong, too) is found before
-// anything is sent. After an error of Redis or the network no further chunk is
-// sent.
+// anything is sent. Up to two chunks are under way at a time; after an error of Redis
+// or the network no further chunk is sent.
 func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOption) ([]Result, error) {
 	o := newPushOptions(opts)
 	all, err := checkBatch(jobs, o)
@@ -45,17 +45,11 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 	}
 	defer c.running.Done()
 
-	terms := store.Terms{Lifetime: o.lifetime, Policy: o.policy, Together: true}
+	chunks := chunksOf(all)
+	errs, err := c.store.PushBatches(ctx, chunks, store.Terms{Lifetime: o.lifetime, Policy: o.policy, Together: true})
 	results := make([]Result, 0, len(all))
-	for len(all) > 0 && err == nil {
-		n := chunk(all)
-		var errs []error
-		errs, err = c.store.PushBatch(ctx, all[:n], terms)
-		results = append(results, chunkResults(all[:n], errs, err)...)
-		all = all[n:]
-	}
-	for _, job := range all {
-		results = append(results, Result{job.ID, err})
+	for i, chunk := range chunks {
+		results = append(results, chunkResults(chunk, errs[i], err)...)
 	}
 	return results, batchError(results)
 }
@@ -94,29 +88,38 @@ func dueOf(job Delayed) (store.Due, error) {
 	return store.Due{At: job.At}, checkDue(job.At)
 }
 
-// chunk is how many of the jobs go to Redis at once.
-func chunk(jobs []store.Delayed) int {
-	bytes := 0
+// chunksOf divides the jobs into what goes to Redis at once.
+func chunksOf(jobs []store.Delayed) [][]store.Delayed {
+	var chunks [][]store.Delayed
+	first, bytes := 0, 0
 	for i, job := range jobs {
 		bytes += len(job.Body)
-		if i == maxJobs || i > 0 && bytes > maxBytes {
-			return i
+		if i > first && (i-first == maxJobs || bytes > maxBytes) {
+			chunks = append(chunks, jobs[first:i])
+			first, bytes = i, len(job.Body)
 		}
 	}
-	return len(jobs)
+	if first < len(jobs) {
+		chunks = append(chunks, jobs[first:])
+	}
+	return chunks
 }
 
+// chunkResults are those of one chunk: errs, unless it was not answered (nil) because of err.
 func chunkResults(jobs []store.Delayed, errs []error, err error) []Result {
-	failed := err
+	results := make([]Result, len(jobs))
+	var failed error
+	if errs == nil {
+		failed = err
+	}
 	for _, e := range errs {
 		if e != nil {
 			failed = ErrChunk
 		}
 	}
-	results := make([]Result, len(jobs))
 	for i, job := range jobs {
 		results[i] = Result{job.ID, failed}
-		if err == nil && errs[i] != nil {
+		if errs != nil && errs[i] != nil {
 			results[i].Err = errs[i]
 		}
 	}
@@ -140,6 +143,9 @@ func batchError(results []Result) error {
 	return fmt.Errorf("delayer: push batch: %d of %d jobs are not stored: %q: %w", failed, len(results), cause.ID, cause.Err)
 }
 
+// maxTake bounds what one PopBatch holds in memory only.
+const maxTake = 1000
+
 // PopBatch takes up to n of the topic's next ready jobs, 1 to 1,000, and fails with
 // ErrEmpty when there is none. As with Pop, jobs taken for a call that is
 // cancelled meanwhile are put back.
@@ -156,8 +162,8 @@ func (c *Client) popBatch(ctx context.Context, topic string, n int) ([]store.Tak
 	if err := checkTopics([]string{topic}); err != nil {
 		return nil, err
 	}
-	if n < 1 || n > store.MaxTake {
-		return nil, invalid("n", fmt.Sprintf("%d is not from 1 to %d", n, store.MaxTake))
+	if n < 1 || n > maxTake {
+		return nil, invalid("n", fmt.Sprintf("%d is not from 1 to %d", n, maxTake))
 	}
 	if err := c.begin(ctx); err != nil {
 		return nil, err
@@ -193,21 +199,13 @@ func (c *Client) popBatch(ctx context.Context, topic string, n int) ([]store.Tak
 	}
 }
 
-// takeBatch takes up to n jobs, in steps that don't keep Redis from others. An
-// error after the first step is the next call's: the jobs are there.
+// takeBatch takes up to n jobs. An error after the first is the next call's: the
+// jobs are there.
 func (c *Client) takeBatch(ctx context.Context, topic string, n int) ([]store.Taken, error) {
-	var batch []store.Taken
-	for len(batch) < n {
-		step := min(n-len(batch), maxJobs)
-		taken, ghosts, err := c.store.TakeBatch(ctx, []string{topic}, step)
-		c.met(ghosts)
-		batch = append(batch, taken...)
-		if len(batch) == 0 {
-			return nil, err
-		}
-		if err != nil || len(taken) < step {
-			break
-		}
+	batch, ghosts, err := c.store.TakeBatch(ctx, []string{topic}, n)
+	c.met(ghosts)
+	if len(batch) > 0 {
+		err = nil
 	}
-	return batch, nil
+	return batch, err
 }

@@ -74,32 +74,66 @@ func (s *Store) Push(ctx context.Context, job Job, due Due, lifetime time.Durati
 	return errs[0]
 }
 
-// PushBatch stores the jobs, at most 1,000 and no ID twice, and returns what kept
-// each from being stored, nil if nothing did. With Together a job is stored
-// only if there is nothing but nil. The second result is an error of the whole call: none is stored, unless
-// the answer was lost.
+// PushBatch is PushBatches of one.
 func (s *Store) PushBatch(ctx context.Context, jobs []Delayed, terms Terms) ([]error, error) {
+	errs, err := s.PushBatches(ctx, [][]Delayed{jobs}, terms)
+	return errs[0], err
+}
+
+// PushBatches stores batches of jobs, each in one step: at most 1,000 jobs, and no ID twice.
+// For each batch it returns what kept each job from being stored, nil if nothing
+// did. With Together a job is stored only if there is nothing but nil in its batch. With an
+// error, which is one of the whole call, the batches for which there is nil were not
+// stored, unless the answer was lost.
+func (s *Store) PushBatches(ctx context.Context, batches [][]Delayed, terms Terms) ([][]error, error) {
 	mode := "each"
 	if terms.Together {
 		mode = "all"
 	}
-	args := make([]any, 0, 6+4*len(jobs))
-	args = append(args, s.keys.JobBucket(""), s.keys.ReadyQueue(""), s.keys.FirstDue(),
-		milliseconds(terms.Lifetime), string(terms.Policy), mode)
-	for _, job := range jobs {
-		args = append(args, job.ID, job.Topic, job.Body, job.Due.arg())
+	all := make([][]error, len(batches))
+	var strange error
+	err := s.stream(ctx, stream{
+		script: pushScript,
+		n:      len(batches),
+		args: func(i int) []any {
+			args := make([]any, 0, 8+4*len(batches[i]))
+			args = append(args, 1, s.keys.JobPool(), s.keys.JobBucket(""), s.keys.ReadyQueue(""), s.keys.FirstDue(),
+				milliseconds(terms.Lifetime), string(terms.Policy), mode)
+			for _, job := range batches[i] {
+				args = append(args, job.ID, job.Topic, job.Body, job.Due.arg())
+			}
+			return args
+		},
+		receive: func(conn redis.Conn) (any, error) {
+			if ctx.Done() == nil {
+				return conn.Receive() // spares a goroutine
+			}
+			return redis.ReceiveContext(conn, ctx)
+		},
+		answered: func(i int, reply any) bool {
+			all[i], strange = pushErrors(reply, len(batches[i]))
+			return strange == nil
+		},
+	})
+	if err == nil {
+		err = strange
 	}
-	reply, err := redis.Values(s.run(ctx, pushScript, []string{s.keys.JobPool()}, args...))
-	if err != nil {
-		return nil, err
+	return all, err
+}
+
+// pushErrors reads push.lua's answer.
+func pushErrors(reply any, jobs int) ([]error, error) {
+	list, ok := reply.([]any)
+	if !ok {
+		return nil, errReply("push", reply)
 	}
-	errs := make([]error, len(jobs))
-	for ; len(reply) >= 2; reply = reply[2:] {
-		place, _ := reply[0].(int64)
-		if place < 1 || int(place) > len(jobs) {
+	errs := make([]error, jobs)
+	for ; len(list) >= 2; list = list[2:] {
+		place, _ := list[0].(int64)
+		if place < 1 || int(place) > jobs {
 			return nil, errReply("push", reply)
 		}
-		if why, ok := reply[1].([]byte); ok {
+		if why, ok := list[1].([]byte); ok {
 			errs[place-1] = redis.Error(why)
 		} else {
 			errs[place-1] = ErrExists

@@ -70,20 +70,6 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// runThrough is run for a script whose answer must not be lost: once the script
-// is on its way, only the pool's timeouts end the wait for it.
-func (s *Store) runThrough(ctx context.Context, script *redis.Script, keys []string, args ...any) (any, error) {
-	conn, err := s.pool.GetContext(ctx)
-	if err != nil {
-		return nil, causeOf(ctx, err)
-	}
-	defer conn.Close()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return script.Do(conn, scriptArgs(keys, args...)...)
-}
-
 func scriptArgs(keys []string, args ...any) []any {
 	all := make([]any, 0, 1+len(keys)+len(args))
 	all = append(all, len(keys))

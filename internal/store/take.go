@@ -20,8 +20,9 @@ type Taken struct {
 	TTL time.Duration // lifetime that was left; -1 if endless
 }
 
-// MaxTake is how many jobs one TakeBatch may ask for.
-const MaxTake = 1000
+// takeStep is how many jobs one script call takes at most, so that it does not
+// keep Redis from others.
+const takeStep = 250
 
 // Take is TakeBatch for one job.
 func (s *Store) Take(ctx context.Context, topics []string) (taken Taken, ghosts []string, err error) {
@@ -37,36 +38,56 @@ func (s *Store) Take(ctx context.Context, topics []string) (taken Taken, ghosts 
 // are gone. Once ctx is done nothing more is sent, but a take that is on its way is
 // waited for. With another error, what was taken before it is returned as well.
 func (s *Store) TakeBatch(ctx context.Context, topics []string, n int) (taken []Taken, ghosts []string, err error) {
-	keys := make([]string, 0, 1+len(topics))
-	keys = append(keys, s.keys.JobPool())
-	args := make([]any, 0, 3+len(topics))
-	args = append(args, s.keys.JobBucket(""), s.keys.ReadyQueue(""), n)
-	for _, topic := range topics {
-		keys = append(keys, s.keys.ReadyQueue(topic))
-		args = append(args, topic)
+	for again := true; again && err == nil; {
+		var some []Taken
+		var met []string
+		some, met, again, err = s.takeSteps(ctx, topics, n-len(taken))
+		taken, ghosts = append(taken, some...), append(ghosts, met...)
 	}
-	for {
-		args[2] = n - len(taken)
-		reply, err := redis.Values(s.runThrough(ctx, takeScript, keys, args...))
-		if err != nil {
-			return taken, ghosts, err
-		}
-		more, met, jobs, err := takenOf(reply, topics)
-		taken, ghosts = append(taken, jobs...), append(ghosts, met...)
-		switch {
-		case err != nil:
-			return taken, ghosts, err
-		case more:
-			continue
-		case len(taken) == 0:
-			return nil, ghosts, ErrEmpty
-		}
-		return taken, ghosts, nil
+	if err == nil && len(taken) == 0 {
+		err = ErrEmpty
 	}
+	return taken, ghosts, err
 }
 
-func takenOf(reply []any, topics []string) (more bool, ghosts []string, taken []Taken, err error) {
-	rest, err := redis.Scan(reply, &more, &ghosts)
+// takeSteps asks for n jobs, in steps. again is whether there may be more although it got fewer.
+func (s *Store) takeSteps(ctx context.Context, topics []string, n int) (taken []Taken, ghosts []string, again bool, err error) {
+	var strange error
+	err = s.stream(ctx, stream{
+		script: takeScript,
+		n:      (n + takeStep - 1) / takeStep,
+		args:   func(i int) []any { return s.takeArgs(topics, min(n-i*takeStep, takeStep)) },
+		// Once a take is on its way only the pool's timeouts end the wait for it.
+		receive: func(conn redis.Conn) (any, error) { return conn.Receive() },
+		answered: func(i int, reply any) bool {
+			more, met, jobs, err := takenOf(reply, topics)
+			taken, ghosts, strange = append(taken, jobs...), append(ghosts, met...), err
+			again = again || more
+			return err == nil && !more && len(jobs) == takeStep
+		},
+	})
+	if err == nil {
+		err = strange
+	}
+	return taken, ghosts, again, err
+}
+
+func (s *Store) takeArgs(topics []string, n int) []any {
+	args := make([]any, 0, 5+2*len(topics))
+	args = append(args, 1+len(topics), s.keys.JobPool())
+	for _, topic := range topics {
+		args = append(args, s.keys.ReadyQueue(topic))
+	}
+	args = append(args, s.keys.JobBucket(""), s.keys.ReadyQueue(""), n)
+	for _, topic := range topics {
+		args = append(args, topic)
+	}
+	return args
+}
+
+func takenOf(reply any, topics []string) (more bool, ghosts []string, taken []Taken, err error) {
+	list, _ := reply.([]any)
+	rest, err := redis.Scan(list, &more, &ghosts)
 	if err != nil {
 		return false, nil, nil, errReply("take", reply)
 	}

@@ -1,0 +1,63 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// Many calls on one connection, of which Redis has forgotten the script, store
+// everything and take it in order.
+func TestStreamWithoutScript(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		const jobs, each = 2*takeStep + 10, 100
+		var batches [][]Delayed
+		for n := 0; n < jobs; n++ {
+			if n%each == 0 {
+				batches = append(batches, nil)
+			}
+			job := Job{fmt.Sprintf("%04d", n), "t", "b"}
+			batches[n/each] = append(batches[n/each], Delayed{Job: job})
+		}
+		b.do(t, "SCRIPT", "FLUSH")
+		errs, err := b.PushBatches(t.Context(), batches, Terms{Lifetime: kept, Policy: Replace, Together: true})
+		if err != nil || len(errs) != len(batches) {
+			t.Fatal(errs, err)
+		}
+		b.do(t, "SCRIPT", "FLUSH")
+		taken, ghosts, err := b.TakeBatch(t.Context(), []string{"t"}, 2*jobs)
+		if err != nil || len(ghosts) > 0 || len(taken) != jobs {
+			t.Fatalf("took %d of %d jobs, met %d ghosts: %v", len(taken), jobs, len(ghosts), err)
+		}
+		for n, got := range taken {
+			if want := batches[n/each][n%each].Job; got.Job != want {
+				t.Fatalf("job %d: %+v, want %+v", n, got.Job, want)
+			}
+		}
+		b.expect(t, redistest.State{})
+	})
+}
+
+// After an error no more calls are sent than are under way; what became of each
+// batch is told apart.
+func TestStreamEndsWithAnError(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t)
+	good := func(id string) []Delayed { return []Delayed{{Job: Job{id, "t", "b"}, Due: Due{After: time.Hour}}} }
+	b.do(t, "ACL", "SETUSER", "default", "resetkeys", "~delayer:job_pool", "~delayer:job_bucket:[a-d]")
+	errs, err := b.PushBatches(t.Context(), [][]Delayed{good("a"), good("forbidden"), good("b"), good("c"), good("d")}, Terms{Lifetime: kept, Policy: Replace})
+	if !Refused(err) {
+		t.Errorf("error %v, want NOPERM", err)
+	}
+	for i, stored := range []bool{true, false, true, false, false} {
+		if (errs[i] != nil) != stored {
+			t.Errorf("batch %d: %v, stored: %v", i, errs[i], stored)
+		}
+	}
+	b.do(t, "ACL", "SETUSER", "default", "allkeys")
+	b.expect(t, redistest.State{Pool: []string{"a", "b"}, Buckets: map[string]string{"a": "t b", "b": "t b"}})
+}
