@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	pushScript       = script("push", "common")
-	rescheduleScript = script("reschedule", "common")
-	removeScript     = script("remove", "common")
+	pushScript       = script("push", "checks", "withdraw", "due_times")
+	rescheduleScript = script("reschedule", "checks", "withdraw", "due_times")
+	removeScript     = script("remove", "withdraw")
 	getScript        = script("get")
 )
 

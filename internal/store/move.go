@@ -8,9 +8,9 @@ import (
 )
 
 var (
-	dueScript  = script("due", "common", "stopwatch")
-	moveScript = script("move", "common", "stopwatch")
-	dropScript = script("drop", "common")
+	dueScript  = script("due", "checks", "stopwatch")
+	moveScript = script("move", "checks", "stopwatch")
+	dropScript = script("drop", "checks")
 )
 
 // IDs are job IDs as they came from Redis ([]byte each) and go back to it.

@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	takeScript    = script("take", "common")
-	restoreScript = script("restore", "common")
+	takeScript    = script("take", "checks")
+	restoreScript = script("restore", "checks")
 )
 
 // Taken is a job that has left Redis.

@@ -17,7 +17,8 @@ local stop = stopwatch()
 local err = not_a_list(KEYS[2]) or not_permitted('LPUSH', KEYS[2], '')
 if err then return err end
 local reply = {0}
-local now = clock()
+local t = redis.call('TIME')
+local now = tonumber(t[1]) + tonumber(t[2]) / 1000000
 for first = 1, #ARGV, CHUNK do
   local last = math.min(first + CHUNK - 1, #ARGV)
   local scores = redis.call('ZMSCORE', KEYS[1], unpack(ARGV, first, last))

@@ -67,7 +67,8 @@ local function take(queue, topic, count, taken)
     end
   end
   if #good == 0 then return #ids end
-  local twice, seen = redis.call('DEL', unpack(doomed)) < #good, {}
+  local twice = redis.call('DEL', unpack(doomed)) < #good
+  local seen = twice and {}
   local n = #taken
   for _, i in ipairs(good) do
     local id = ids[i]
