@@ -44,6 +44,7 @@ var workloads = []workload{
 	{"steady", benchSteady},
 	{"move", benchMove},
 	{"bystander", benchBystander},
+	{"catchup", benchCatchUp},
 	{"cpu", benchCPU},
 	{"memory", benchMemory},
 	{"idle", benchIdle},

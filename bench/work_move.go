@@ -17,7 +17,7 @@ of the pool and pushes into the queues, and tells nobody what it moved; a plain 
 up with one script, moves with one per topic, checks that each job still waits and is due, and names every moved job to its log. Its batch size follows the stall
 budget: how long one script may keep Redis from others (2 ms unless changed).`
 
-// counter is a server.Logger that counts moved jobs.
+// counter is a server.Logger that counts moved jobs, except those of freshTopic.
 type counter struct {
 	jobs, moved int64
 	failed      atomic.Pointer[string]
@@ -28,7 +28,7 @@ func newCounter(jobs int) *counter { return &counter{jobs: int64(jobs), done: ma
 
 func (c *counter) Info(line string) {
 	_, ids, ok := strings.Cut(line, "IDs: [")
-	if !ok {
+	if !ok || strings.Contains(line, "Topic: "+freshTopic+",") {
 		return
 	}
 	n := int64(strings.Count(ids, ",") + 1)

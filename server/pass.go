@@ -25,15 +25,19 @@ type result struct {
 //
 // Jobs that can't be moved (their ready queue is broken) stay in front of the
 // pool; the look-ups pass over them, so that no topic waits for another.
+//
+// What was due when the pass began is moved oldest first. What falls due
+// meanwhile does not wait for all of that: see store.Look.
 func (s *Server) pass(ctx, work context.Context) (result, error) {
 	started := time.Now()
-	p := &pass{Server: s, work: work, skip: s.blocked.skip(started), broken: map[string]error{}, total: result{Next: -1}}
-	full := p.skip == 0
+	p := &pass{Server: s, work: work, broken: map[string]error{}, total: result{Next: -1}}
+	p.skip.Backlog = s.blocked.skip(started)
+	full := p.skip.Backlog == 0
 	err := p.run(ctx)
 	p.logMoved()
 	if full && err == nil && ctx.Err() == nil {
 		s.reportTopics(p.broken)
-		s.blocked.found(p.skip, time.Since(started))
+		s.blocked.found(p.skip.Total(), time.Since(started))
 	}
 	return p.total, err
 }
@@ -42,7 +46,8 @@ func (s *Server) pass(ctx, work context.Context) (result, error) {
 type pass struct {
 	*Server
 	work   context.Context
-	skip   int              // how many jobs of broken topics stand in front
+	since  string           // when the first look-up was, by Redis's clock
+	skip   store.Counts     // how many jobs of broken topics stand in front
 	broken map[string]error // topics whose jobs can't be moved
 	total  result
 	unsaid []store.Moved // not yet in the log
@@ -58,11 +63,14 @@ func (p *pass) run(ctx context.Context) error {
 	look, err := p.lookUp(limit, p.skip)
 	for err == nil {
 		p.total.Next = look.Next
+		if p.since == "" {
+			p.since = look.Now
+		}
 		if p.beforeMove != nil {
 			p.beforeMove()
 		}
-		more := lookedUp(look) == limit
-		if look, more, err = p.gather(look, limit, more); err != nil || lookedUp(look) == 0 {
+		more := look.Looked.Total() == limit
+		if look, more, err = p.gather(look, limit, more); err != nil || look.Looked.Total() == 0 {
 			return err
 		}
 		batches := p.movable(look.Batches, limit)
@@ -86,12 +94,12 @@ const (
 // gather adds further look-ups to one that has too few jobs of each topic. more
 // is whether the last of them was full.
 func (p *pass) gather(look store.Lookup, limit int, more bool) (store.Lookup, bool, error) {
-	for n := 1; more && n < maxGather && lookedUp(look) < fewPerTopic*len(look.Batches); n++ {
-		page, err := p.lookUp(limit, p.skip+lookedUp(look))
+	for n := 1; more && n < maxGather && look.Looked.Total() < fewPerTopic*len(look.Batches); n++ {
+		page, err := p.lookUp(limit, p.skip.Plus(look.Looked))
 		if err != nil {
 			return look, more, err
 		}
-		more = lookedUp(page) == limit
+		more = page.Looked.Total() == limit
 		look = merge(look, page)
 	}
 	return look, more, nil
@@ -99,39 +107,40 @@ func (p *pass) gather(look store.Lookup, limit int, more bool) (store.Lookup, bo
 
 // merge puts two look-ups together, of which the second came after the first.
 func merge(first, second store.Lookup) store.Lookup {
-	place := make(map[string]int, len(first.Batches))
+	type kind struct {
+		topic string
+		fresh bool
+	}
+	place := make(map[kind]int, len(first.Batches))
 	for i, b := range first.Batches {
-		place[b.Topic] = i
+		place[kind{b.Topic, b.Fresh}] = i
 	}
 	for _, b := range second.Batches {
-		if i, ok := place[b.Topic]; ok {
+		if i, ok := place[kind{b.Topic, b.Fresh}]; ok {
 			first.Batches[i].IDs = append(first.Batches[i].IDs, b.IDs...)
 		} else {
 			first.Batches = append(first.Batches, b)
 		}
 	}
 	first.Orphans = append(first.Orphans, second.Orphans...)
+	first.Looked = first.Looked.Plus(second.Looked)
 	first.Next = second.Next
 	return first
 }
 
-func lookedUp(look store.Lookup) int {
-	n := len(look.Orphans)
-	for _, b := range look.Batches {
-		n += len(b.IDs)
-	}
-	return n
-}
-
-func (p *pass) lookUp(limit, skip int) (store.Lookup, error) {
-	out, err := p.round(store.Round{Look: true, Limit: limit, Skip: skip})
+func (p *pass) lookUp(limit int, skip store.Counts) (store.Lookup, error) {
+	out, err := p.round(store.Round{Look: &store.Look{Limit: limit, Since: p.since, Skip: skip}})
 	return out.Lookup, err
 }
 
 // exchange moves the batches, drops the orphans, and, if there is more, looks up
 // the next.
 func (p *pass) exchange(batches []store.Batch, orphans store.IDs, more bool, limit int) (store.Lookup, error) {
-	out, err := p.round(store.Round{Batches: batches, Orphans: orphans, Look: more, Limit: limit, Skip: p.skip})
+	r := store.Round{Batches: batches, Orphans: orphans}
+	if more {
+		r.Look = &store.Look{Limit: limit, Since: p.since, Skip: p.skip}
+	}
+	out, err := p.round(r)
 	stuck, failed := p.account(batches, out)
 	if err == nil {
 		err = failed
@@ -148,15 +157,24 @@ func (p *pass) movable(batches []store.Batch, limit int) []store.Batch {
 	movable := make([]store.Batch, 0, len(batches))
 	for _, b := range batches {
 		if p.broken[b.Topic] != nil {
-			p.skip += len(b.IDs)
+			p.passOver(b)
 			continue
 		}
 		for ; len(b.IDs) > limit; b.IDs = b.IDs[limit:] {
-			movable = append(movable, store.Batch{Topic: b.Topic, IDs: b.IDs[:limit]})
+			movable = append(movable, store.Batch{Topic: b.Topic, IDs: b.IDs[:limit], Fresh: b.Fresh})
 		}
 		movable = append(movable, b)
 	}
 	return movable
+}
+
+// passOver has the look-ups pass over a batch that stays where it is.
+func (p *pass) passOver(b store.Batch) {
+	if b.Fresh {
+		p.skip.Fresh += len(b.IDs)
+	} else {
+		p.skip.Backlog += len(b.IDs)
+	}
 }
 
 // account enters what came of the batches. stuck is how many jobs turned out to
@@ -168,12 +186,12 @@ func (p *pass) account(batches []store.Batch, out store.Outcome) (stuck int, err
 			p.total.Moved += len(m.IDs)
 		case store.OneQueueOnly(m.Err):
 			p.broken[m.Topic] = m.Err
+			p.passOver(batches[i])
 			stuck += len(batches[i].IDs)
 		default:
 			err = m.Err
 		}
 	}
-	p.skip += stuck
 	p.unsaid = out.Moved
 	p.total.Dropped += len(out.Dropped)
 	if len(out.Dropped) > 0 {
@@ -205,7 +223,7 @@ func (p *pass) learn(out store.Outcome, roundTrip time.Duration) {
 		took += m.Took
 	}
 	p.batch.observe(moved, took, roundTrip)
-	p.batch.observe(lookedUp(out.Lookup), out.Lookup.Took, roundTrip)
+	p.batch.observe(out.Lookup.Looked.Total(), out.Lookup.Took, roundTrip)
 }
 
 func (p *pass) logMoved() {

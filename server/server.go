@@ -114,7 +114,7 @@ func (s *Server) Check(ctx context.Context) error {
 
 // rehearse does on a job that does not exist what a pass does.
 func (s *Server) rehearse(ctx context.Context) error {
-	if _, err := s.store.Due(ctx, 0, 0); err != nil {
+	if _, err := s.store.Due(ctx, store.Look{}); err != nil {
 		return err
 	}
 	nobody := store.IDs{[]byte(rand.Text())}
@@ -136,8 +136,12 @@ func (s *Server) rehearse(ctx context.Context) error {
 // The first pass runs at once. After each pass Run sleeps until the next job
 // falls due, but no longer than the interval. Our clients say so when they push
 // a job that is to be the next; one pushed by another client is found with the next
-// pass. Passes never overlap. A pass works through all that is due, oldest first, in batches whose size follows the
+// pass. Passes never overlap. A pass works through all that is due, in batches whose size follows the
 // stall budget; each batch is one look-up and one atomic script per topic.
+//
+// What was due when the pass began is moved oldest first. If that takes more than one batch, as after an
+// outage, what falls due meanwhile does not wait for the end of it, but has up to half of
+// each following batch.
 //
 // Redis being away is one line in the log, one when it is back, and a
 // reminder each minute. Run calls must not overlap.

@@ -69,7 +69,7 @@ func TestAtMaxmemory(t *testing.T) {
 		},
 		{
 			name: "due and move", call: func() error {
-				look, err := b.Due(ctx, 9, 0)
+				look, err := b.Due(ctx, Look{Limit: 9})
 				if err != nil {
 					return err
 				}

@@ -90,7 +90,7 @@ func TestDue(t *testing.T) {
 				was := b.state(t)
 				var look Lookup
 				var err error
-				looked := b.timed(t, func() { look, err = b.Due(t.Context(), c.limit, c.skip) })
+				looked := b.timed(t, func() { look, err = b.Due(t.Context(), Look{Limit: c.limit, Skip: Counts{Backlog: c.skip}}) })
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -118,10 +118,58 @@ func TestDue(t *testing.T) {
 		t.Run("wrong type of pool", func(t *testing.T) {
 			b.seed(t, text("job_pool"))
 			was := b.state(t)
-			_, err := b.Due(t.Context(), 9, 0)
+			_, err := b.Due(t.Context(), Look{Limit: 9})
 			b.expectError(t, err, "WRONGTYPE Operation against a key holding the wrong kind of value (job pool delayer:job_pool)")
 			b.expect(t, was)
 		})
+	})
+}
+
+// Jobs that fell due since a time, by Redis's clock, have at most half of the
+// places while the backlog fills the others.
+func TestDueFresh(t *testing.T) {
+	seed := [][]command{waits("later", "t", 60*second)}
+	for n := range 10 {
+		seed = append(seed, waits(fmt.Sprint("j", n), []string{"t", "u"}[n%2], after(n-20)*second))
+	}
+	fresh := func(topic string, ids ...string) Batch { b := batch(topic, ids...); b.Fresh = true; return b }
+	between := -14*second - after(time.Second/2) // j5 and j6
+	cases := []struct {
+		name  string
+		limit int
+		since after
+		skip  Counts
+		want  []Batch
+		count Counts
+	}{
+		{"fresh ones first", 9, between, Counts{}, []Batch{fresh("t", "j6", "j8"), fresh("u", "j7", "j9"), batch("t", "j0", "j2", "j4"), batch("u", "j1", "j3")}, Counts{5, 4}},
+		{"half each", 4, between, Counts{}, []Batch{fresh("t", "j6"), fresh("u", "j7"), batch("t", "j0"), batch("u", "j1")}, Counts{2, 2}},
+		{"just due then", 4, -14 * second, Counts{}, []Batch{fresh("u", "j7"), fresh("t", "j8"), batch("t", "j0"), batch("u", "j1")}, Counts{2, 2}},
+		{"passing over", 4, between, Counts{1, 2}, []Batch{fresh("t", "j8"), fresh("u", "j9"), batch("u", "j1"), batch("t", "j2")}, Counts{2, 2}},
+		{"a backlog that leaves room", 4, between, Counts{5, 1}, []Batch{fresh("u", "j7", "j9"), fresh("t", "j8"), batch("u", "j5")}, Counts{1, 3}},
+		{"no backlog left", 3, between, Counts{6, 0}, []Batch{fresh("t", "j6", "j8"), fresh("u", "j7")}, Counts{0, 3}},
+		{"no fresh ones left", 3, between, Counts{0, 4}, []Batch{batch("t", "j0", "j2"), batch("u", "j1")}, Counts{3, 0}},
+		{"all are fresh", 9, -100 * second, Counts{}, []Batch{fresh("t", "j0", "j2", "j4", "j6", "j8"), fresh("u", "j1", "j3", "j5", "j7")}, Counts{0, 9}},
+		{"a time to come: all are backlog", 2, 100 * second, Counts{}, []Batch{batch("t", "j0"), batch("u", "j1")}, Counts{2, 0}},
+	}
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, seed...)
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				look, err := b.Due(t.Context(), Look{Limit: c.limit, Since: b.score(c.since), Skip: c.skip})
+				if err != nil || look.Due != 10 || look.Looked != c.count || !reflect.DeepEqual(look.Batches, c.want) {
+					t.Errorf("got %d due, looked at %+v, %v, %v\nwant 10, %+v, %v", look.Due, look.Looked, look.Batches, err, c.count, c.want)
+				}
+			})
+		}
+		now, err := b.Due(t.Context(), Look{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		look, err := b.Due(t.Context(), Look{Limit: 9, Since: now.Now})
+		if err != nil || look.Looked != (Counts{Backlog: 9}) {
+			t.Errorf("since a look-up's own time: %+v, %v", look.Looked, err)
+		}
 	})
 }
 

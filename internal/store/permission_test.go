@@ -25,7 +25,7 @@ func TestWithoutPermission(t *testing.T) {
 		commands string // all that the script uses
 		call     func() error
 	}{
-		{"due", "time zcount zrange hget", func() error { _, err := user.Due(ctx, 9, 0); return err }},
+		{"due", "time zcount zrange hget", func() error { _, err := user.Due(ctx, Look{Limit: 9}); return err }},
 		{"move", "time type zmscore zrem lpush", func() error {
 			moved, err := user.Move(ctx, []Batch{batch("t", "d")})
 			return errors.Join(err, moved[0].Err)

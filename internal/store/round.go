@@ -10,10 +10,9 @@ import (
 // Round is what one exchange with Redis asks for. It does all of that in this
 // order, though not as one: others may come in between.
 type Round struct {
-	Batches     []Batch // to be moved, by one script each
-	Orphans     IDs     // to be dropped
-	Look        bool    // then look up to Limit due jobs up, after passing over the first Skip of them
-	Limit, Skip int
+	Batches []Batch // to be moved, by one script each
+	Orphans IDs     // to be dropped
+	Look    *Look   // to be looked up then, if not nil
 }
 
 // Outcome is what came of a Round.
@@ -69,8 +68,8 @@ func (s *Store) calls(r Round) []scriptCall {
 		args := append([]any{s.keys.JobBucket("")}, r.Orphans...)
 		calls = append(calls, scriptCall{dropScript, scriptArgs(pool, args...)})
 	}
-	if r.Look {
-		calls = append(calls, scriptCall{dueScript, scriptArgs(pool, s.keys.JobBucket(""), r.Limit, r.Skip)})
+	if l := r.Look; l != nil {
+		calls = append(calls, scriptCall{dueScript, scriptArgs(pool, s.keys.JobBucket(""), l.Limit, l.Since, l.Skip.Backlog, l.Skip.Fresh)})
 	}
 	return calls
 }
@@ -106,7 +105,7 @@ func (e *Exchange) resend(replies []any) error {
 	var places []int
 	for i, reply := range replies {
 		last := i == len(replies)-1
-		if isNoScript(reply) || last && e.round.Look && len(places) > 0 {
+		if isNoScript(reply) || last && e.round.Look != nil && len(places) > 0 {
 			places = append(places, i)
 			if err := e.calls[i].script.Send(e.conn, e.calls[i].args...); err != nil {
 				return err
@@ -136,7 +135,7 @@ func (e *Exchange) outcome(replies []any) (Outcome, error) {
 		out.Dropped, err = redis.Values(replies[0], nil)
 		replies = replies[1:]
 	}
-	if e.round.Look && err == nil {
+	if e.round.Look != nil && err == nil {
 		out.Lookup, err = lookupOf(replies[0])
 	}
 	return out, err

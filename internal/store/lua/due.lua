@@ -2,15 +2,20 @@
 --
 -- KEYS[1] job pool
 -- ARGV[1] what the names of buckets begin with
--- ARGV[2] how many jobs at most   ARGV[3] how many of the first due jobs to pass over
+-- ARGV[2] how many jobs at most
+-- ARGV[3] until when a job must have been due to count as backlog (Unix seconds), '' if all do;
+--         those that have fallen due since are fresh
+-- ARGV[4] how many of the first jobs of the backlog to pass over   ARGV[5] and of the fresh ones
 --
--- Returns {took, due, wait, orphans, topic, ids, topic, ids, …}: took is the
--- script's own time in µs (0 where Redis has no clock that runs inside a script);
--- due is how many jobs are due in all; wait is the time until the next falls due,
--- in µs, -1 if none is known; orphans are the due IDs without a usable bucket.
+-- Returns {took, now, due, wait, orphans, fresh, backlog}: took is the script's own time in µs
+-- (0 where Redis has no clock that runs inside a script); now is Redis's time in Unix seconds; due
+-- is how many jobs are due in all; wait is the time until the next falls due, in µs, -1 if none is
+-- known; orphans are the due IDs without a usable bucket; fresh and backlog are
+-- {looked, topic, ids, topic, ids, …}: how many entries were looked at, and the ids of each topic in due order.
 -- Errors: WRONGTYPE of the pool; a permission that is missing.
--- The ids of a topic are in due order.
 --
+-- Fresh jobs go first, for at most half of the places as long as the backlog fills the
+-- others: so they don't wait for a backlog, nor does that wait for them.
 -- Atomic because the counts and ranks must be of one moment.
 -- Cost: O(log n) of the pool, and O(1) a job looked up.
 local stop = stopwatch()
@@ -27,21 +32,22 @@ if next[2] then
   wait = math.min(math.ceil((tonumber(next[2]) - tonumber(now)) * 1000000), 3600000000)
 end
 
-local reply = {0, due, wait, {}}
-local skip = tonumber(ARGV[3])
-local count = math.min(tonumber(ARGV[2]), due - skip)
-if count > 0 then
-  local orphans, of_topic = reply[4], {}
+local orphans = {}
+
+-- What lies at count ranks of the pool from first on, or an error reply.
+local function look(first, count)
+  local found, of_topic = {count}, {}
+  if count == 0 then return found end
   local call, prefix = redis.pcall, ARGV[1]
-  for _, id in ipairs(call('ZRANGE', KEYS[1], skip, skip + count - 1)) do
+  for _, id in ipairs(call('ZRANGE', KEYS[1], first, first + count - 1)) do
     local topic = call('HGET', prefix .. id, 'topic')
     if type(topic) == 'string' then
       local ids = of_topic[topic]
       if not ids then
         ids = {}
         of_topic[topic] = ids
-        reply[#reply + 1] = topic
-        reply[#reply + 1] = ids
+        found[#found + 1] = topic
+        found[#found + 1] = ids
       end
       ids[#ids + 1] = id
     elseif refused(topic) then
@@ -50,6 +56,19 @@ if count > 0 then
       orphans[#orphans + 1] = id
     end
   end
+  return found
 end
-reply[1] = stop()
-return reply
+
+local limit, skip_backlog, skip_fresh = tonumber(ARGV[2]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local backlog = due
+if ARGV[3] ~= '' then backlog = math.min(redis.call('ZCOUNT', KEYS[1], '-inf', ARGV[3]), due) end
+local backlog_left = math.max(backlog - skip_backlog, 0)
+local fresh_left = math.max(due - backlog - skip_fresh, 0)
+local of_fresh = math.min(fresh_left, math.max(math.ceil(limit / 2), limit - backlog_left))
+local of_backlog = math.min(backlog_left, limit - of_fresh)
+
+local fresh_found = look(backlog + skip_fresh, of_fresh)
+if fresh_found.err then return fresh_found end
+local backlog_found = look(skip_backlog, of_backlog)
+if backlog_found.err then return backlog_found end
+return {stop(), now, due, wait, orphans, fresh_found, backlog_found}

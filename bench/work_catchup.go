@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+const catchUpAbout = `As after an outage: so many jobs of 8 topics are due when the server starts. While it works them off, jobs of another topic fall due, 500 a second, and
+a consumer notes how long after its due time each reaches it. The floor moves strictly in the order of the due times, so what falls due now comes
+last. Delayer moves such jobs first, for up to half of each batch, and the backlog, oldest first, with the rest.`
+
+// freshTopic is that of the jobs that fall due while a backlog is worked off.
+const freshTopic = "fresh"
+
+func benchCatchUp(ctx context.Context, r *Run) (Section, error) {
+	if err := errors.Join(r.Redis.clear(), r.Redis.seed(0, r.million, 8, past(), 0), r.Redis.keep()); err != nil {
+		return Section{}, err
+	}
+	ours := func() (time.Duration, error) { return r.oursMoves(ctx, r.million, 0) }
+	contenders := []contender{
+		{name: "Delayer", run: func() ([]float64, error) { return r.catchUp(ctx, ours) }},
+		{name: "Delayer, nothing falls due meanwhile", run: func() ([]float64, error) {
+			if err := r.Redis.restore(); err != nil {
+				return nil, err
+			}
+			took, err := ours()
+			return []float64{float64(r.million) / took.Seconds(), 0, 0, 0}, err
+		}},
+		{name: "floor: one script, 1,000 a call", run: func() ([]float64, error) {
+			return r.catchUp(ctx, func() (time.Duration, error) {
+				conn := r.Redis.Pool.Get()
+				defer conn.Close()
+				started := time.Now()
+				_, err := floorMoveAll(conn, 1000)
+				return time.Since(started), err
+			})
+		}},
+	}
+	results := r.turns(r.slowRepeats, contenders)
+	if o := results[contenders[1].name]; o != nil {
+		o[1], o[2], o[3] = nil, nil, nil
+	}
+	return Section{
+		Title: "Catching up", About: catchUpAbout,
+		Tables: []Table{{
+			ID: "catchup", Title: fmt.Sprintf("%s jobs are overdue, 500 a second fall due", number(float64(r.million), 0)), Head: "",
+			Columns: []Column{{Name: "backlog, jobs/s"}, {Name: "falling due now: late p50, ms", Digits: 1}, {Name: "p99, ms", Digits: 1}, {Name: "max, ms", Digits: 1}},
+			Rows:    rows(contenders, results),
+		}},
+	}, nil
+}
+
+// catchUp restores the backlog and has jobs fall due while move works it off.
+// It returns the backlog's jobs a second, and the others' lateness in ms.
+func (r *Run) catchUp(ctx context.Context, move func() (time.Duration, error)) ([]float64, error) {
+	if err := r.Redis.restore(); err != nil {
+		return nil, err
+	}
+	c := client.OpenPool(client.PoolOptions{Addr: r.Redis.addr})
+	defer c.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	var lateness []time.Duration
+	var pushed []time.Time // due times
+	var failure error
+	var pushing, consuming sync.WaitGroup
+	var came atomic.Int64
+	stop := make(chan struct{})
+	pushing.Go(func() {
+		tick := time.NewTicker(2 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			due := time.Now().Add(50 * time.Millisecond).Truncate(time.Millisecond)
+			if _, err := c.PushAt(ctx, client.Message{Topic: freshTopic, Body: strconv.FormatInt(due.UnixMilli(), 10)}, due); err != nil {
+				failure = err
+				return
+			}
+			pushed = append(pushed, due)
+		}
+	})
+	consuming.Go(func() {
+		for {
+			m, err := c.BPop(ctx, time.Minute, freshTopic)
+			if err != nil {
+				return
+			}
+			now := time.Now()
+			due, _ := strconv.ParseInt(m.Body, 10, 64)
+			lateness = append(lateness, now.Sub(time.UnixMilli(due)))
+			came.Add(1)
+		}
+	})
+	took, err := move()
+	end := time.Now()
+	close(stop)
+	pushing.Wait()
+	expected := 0 // to have been moved by then
+	for _, due := range pushed {
+		if due.Before(end.Add(-50 * time.Millisecond)) {
+			expected++
+		}
+	}
+	for limit := time.Now().Add(10 * time.Second); int(came.Load()) < expected && time.Now().Before(limit); {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	consuming.Wait()
+	switch {
+	case err != nil || failure != nil:
+		return nil, errors.Join(err, failure)
+	case len(lateness) < expected || expected == 0:
+		return nil, fmt.Errorf("%d jobs fell due, %d came", expected, len(lateness))
+	}
+	slices.Sort(lateness)
+	return []float64{
+		float64(r.million) / took.Seconds(),
+		milliseconds(quantile(lateness, 0.5)), milliseconds(quantile(lateness, 0.99)), milliseconds(quantile(lateness, 1)),
+	}, nil
+}

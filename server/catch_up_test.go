@@ -1,0 +1,103 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// TestFreshJobsDoNotWaitForTheBacklog has jobs fall due while a backlog is worked
+// off: each is in its queue after two more look-ups, and the backlog comes in due order.
+func TestFreshJobsDoNotWaitForTheBacklog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const jobs, fresh = 3000, 20
+	w.many(jobs, 1)
+	w.server.batch = batchSize{budget: 1, current: minBatch} // and stays so small
+	want := manyIDs(jobs)
+	w.onLook(func(n int) {
+		if n <= fresh {
+			id := fmt.Sprint("fresh", n)
+			w.push(id, "u", redisTime(w))
+			want = append(want, id)
+		}
+		if n > 2 && n <= fresh+2 {
+			if got := w.queue("u"); len(got) < n-2 || got[n-3] != fmt.Sprint("fresh", n-2) {
+				t.Errorf("look-up %d: job fresh%d is not ready: %q", n, n-2, got)
+			}
+			if left := len(w.waiting()); left < jobs/20 {
+				t.Fatalf("the backlog ends too early to say anything: %d", left)
+			}
+		}
+	})
+	w.expectPass(jobs+fresh, 0)
+	got := append(w.queue("topic0"), w.queue("u")...)
+	if !slices.Equal(got, want) {
+		t.Errorf("%d jobs are ready, want %d, or the order is wrong", len(got), len(want))
+	}
+}
+
+// However many jobs fall due meanwhile, the backlog has its half of each batch.
+func TestBacklogDoesNotWaitForFreshJobs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const jobs = 1000
+	w.many(jobs, 1)
+	w.server.batch = batchSize{budget: 1, current: minBatch}
+	pushed, looks := 0, 0
+	w.onLook(func(n int) {
+		looks = n
+		if left := len(w.queue("topic0")); left < jobs && n <= 2*jobs/minBatch+2 {
+			for range 2 * minBatch {
+				pushed++
+				w.push(fmt.Sprint("fresh", pushed), "u", redisTime(w))
+			}
+		}
+		if done := len(w.queue("topic0")); n > 1 && done < min(jobs, (n-1)*minBatch/2) {
+			t.Errorf("at look-up %d: %d of the backlog are ready", n, done)
+		}
+	})
+	if r := w.pass(); r.Moved != jobs+pushed {
+		t.Errorf("moved %d jobs, want %d", r.Moved, jobs+pushed)
+	}
+	if looks <= jobs/minBatch || pushed <= jobs {
+		t.Errorf("%d look-ups, %d fresh jobs: the test says nothing", looks, pushed)
+	}
+}
+
+// Fresh jobs of a broken topic are passed over like those of the backlog.
+func TestFreshJobsOfABrokenTopic(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const jobs, fresh = 1000, 150
+	w.many(jobs, 1)
+	w.do("SET", prefix+"ready_queue:broken", "x")
+	w.server.batch = batchSize{budget: 1, current: minBatch}
+	var stuck []string
+	w.onLook(func(n int) {
+		if n == 1 {
+			for i := range fresh {
+				id := fmt.Sprintf("stuck%03d", i)
+				w.push(id, "broken", redisTime(w))
+				stuck = append(stuck, id)
+			}
+			w.push("good", "u", redisTime(w))
+		}
+	})
+	w.expectPass(jobs+1, 0)
+	if got := w.waiting(); !slices.Equal(got, stuck) {
+		t.Errorf("%d jobs wait, want the %d stuck ones", len(got), len(stuck))
+	}
+	if got := w.queue("u"); !slices.Equal(got, []string{"good"}) {
+		t.Errorf("ready: %q", got)
+	}
+	if n := w.server.blocked.jobs; n != fresh {
+		t.Errorf("%d jobs are known as stuck, want %d", n, fresh)
+	}
+}
+
+// redisTime is the time by Redis's clock as a score.
+func redisTime(w *world) string {
+	t := w.do("TIME").([]any)
+	return fmt.Sprintf("%s.%06s", t[0], t[1])
+}
