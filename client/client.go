@@ -19,6 +19,9 @@ type Client struct {
 	onExpired func(ids []string)
 	expired   atomic.Int64
 
+	idle   chan func() // to goroutines that have nothing to do
+	idling atomic.Int32
+
 	pushes pushes
 	takes  takes
 	waits  waits
@@ -67,6 +70,7 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
 	c.pushes.client, c.takes.client, c.waits.client = c, c, c
+	c.idle = make(chan func())
 	c.pushes.ids = map[string]bool{}
 	return c
 }

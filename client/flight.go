@@ -32,12 +32,41 @@ func (c *Client) fly(inline bool, next func() (flight func())) {
 		c.running.Done()
 		return
 	}
-	go func() {
+	c.start(func() {
 		defer c.running.Done()
 		for ; flight != nil; flight = next() {
 			flight()
 		}
-	}()
+	})
+}
+
+// maxIdle is how many goroutines of a Client stay for the next flights.
+const maxIdle = 8
+
+// start runs f on a goroutine that is idle, or on a new one: a goroutine for
+// each job would cost more than the job does.
+func (c *Client) start(f func()) {
+	select {
+	case c.idle <- f:
+	default:
+		go c.work(f)
+	}
+}
+
+func (c *Client) work(f func()) {
+	for {
+		f()
+		if c.idling.Add(1) > maxIdle {
+			c.idling.Add(-1)
+			return
+		}
+		select {
+		case f = <-c.idle:
+			c.idling.Add(-1)
+		case <-c.closing.Done():
+			return
+		}
+	}
 }
 
 // pushes sends the pushes that come while others are under way together. When

@@ -63,14 +63,14 @@ func (c *Client) popUntil(ctx context.Context, expired <-chan struct{}, topics [
 	// takes can be put back.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() {
+	c.start(func() {
 		defer c.running.Done()
 		taken, ghosts, err := c.store.Take(ctx, topics)
 		c.met(ghosts)
 		if !caller.offer(taken, err) && err == nil {
 			c.restore(taken)
 		}
-	}()
+	})
 	return caller.wait(ctx, expired)
 }
 
