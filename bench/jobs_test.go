@@ -73,31 +73,6 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-func TestTurns(t *testing.T) {
-	var order []string
-	add := func(name string, err error) contender {
-		return contender{name: name, run: func() ([]float64, error) {
-			order = append(order, name)
-			return []float64{float64(len(order))}, err
-		}}
-	}
-	r := &Run{}
-	list := []contender{add("a", nil), add("b", nil), add("broken", errors.New("it broke"))}
-	results := r.turns(2, list)
-	want := []string{"a", "b", "broken", "b", "a"}
-	if len(order) != len(want) {
-		t.Fatalf("ran %v", order)
-	}
-	for i := range want {
-		if order[i] != want[i] {
-			t.Fatalf("ran %v, want %v", order, want)
-		}
-	}
-	if len(rows(list, results)) != 2 || len(results["a"][0]) != 2 || len(r.notes) != 1 {
-		t.Errorf("results %v, notes %v", results, r.notes)
-	}
-}
-
 func TestCounterCountsIDs(t *testing.T) {
 	c := newCounter(3)
 	c.Info("Job is ready, Topic: t, IDs: [a,b]")

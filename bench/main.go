@@ -19,7 +19,8 @@ import (
 type Run struct {
 	Redis *Redis
 	sizes
-	notes []string
+	notes    []string
+	failures []error
 }
 
 // note says something about the workload at hand that the reader should know.
@@ -117,9 +118,13 @@ func bench(mode string, s sizes, folder string, chosen []string) error {
 		if !slices.Contains(chosen, w.name) {
 			continue
 		}
-		section, err := measure(w, mode, s)
+		section, failed, err := measure(w, mode, s)
+		for _, err := range append(failed, err) {
+			if err != nil {
+				failures = append(failures, fmt.Errorf("%s: %w", w.name, err))
+			}
+		}
 		if err != nil {
-			failures = append(failures, fmt.Errorf("%s: %w", w.name, err))
 			progress("%s failed: %v", w.name, err)
 			continue
 		}
@@ -141,16 +146,17 @@ func bench(mode string, s sizes, folder string, chosen []string) error {
 	return errors.Join(failures...)
 }
 
-// measure runs a workload on a Redis of its own.
-func measure(w workload, mode string, s sizes) (Section, error) {
+// measure runs a workload on a Redis of its own. It also returns the contenders that
+// failed, which are missing from the section.
+func measure(w workload, mode string, s sizes) (Section, []error, error) {
 	dir, err := os.MkdirTemp("", "delayer-bench-redis-")
 	if err != nil {
-		return Section{}, err
+		return Section{}, nil, err
 	}
 	defer os.RemoveAll(dir)
 	redis, err := startRedis(dir)
 	if err != nil {
-		return Section{}, err
+		return Section{}, nil, err
 	}
 	defer redis.stop()
 
@@ -161,5 +167,5 @@ func measure(w workload, mode string, s sizes) (Section, error) {
 	section.Revision = revision()
 	section.Name, section.Mode, section.Measured, section.Took = w.name, mode, started, time.Since(started)
 	section.Notes = append(section.Notes, run.notes...)
-	return section, err
+	return section, run.failures, err
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os/exec"
 	"time"
 )
 
@@ -17,7 +19,8 @@ type contender struct {
 type outcome []Sample
 
 // turns measures each contender so many times, in turns: a round of all, then
-// the next, beginning with another one. One that fails is noted and not asked again.
+// the next, beginning with another one. One that fails is noted and not asked again; the run
+// goes on, and fails in the end, unless all that it lacked was a program that is not installed.
 func (r *Run) turns(repeats int, contenders []contender) map[string]outcome {
 	results := map[string]outcome{}
 	failed := map[string]bool{}
@@ -30,7 +33,12 @@ func (r *Run) turns(repeats int, contenders []contender) map[string]outcome {
 			values, err := c.run()
 			if err != nil {
 				failed[c.name] = true
-				r.note("%s failed: %v", c.name, err)
+				if errors.Is(err, exec.ErrNotFound) {
+					r.note("%s is left out, as it is not installed here.", c.name)
+				} else {
+					r.note("%s failed: %v", c.name, err)
+					r.failures = append(r.failures, fmt.Errorf("%s: %w", c.name, err))
+				}
 				continue
 			}
 			if results[c.name] == nil {
