@@ -72,11 +72,10 @@ func revision() string {
 // versions names what is compared.
 func versions() []string {
 	lines := []string{
-		strings.TrimPrefix(runtime.Version(), "go") + " is the Go version",
+		"Go " + strings.TrimPrefix(runtime.Version(), "go"),
 		firstLine("redis-server", "--version"),
 		firstLine("beanstalkd", "-v"),
 	}
-	lines[0] = "Go " + strings.TrimPrefix(runtime.Version(), "go")
 	if words := strings.Fields(lines[1]); len(words) > 2 {
 		lines[1] = "Redis " + strings.TrimPrefix(words[2], "v=") + " (no persistence, no limit of memory)"
 	}

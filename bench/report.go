@@ -198,7 +198,7 @@ func (r *Report) Markdown(hand string) string {
 	for _, s := range r.Sections {
 		s.write(&b)
 	}
-	b.WriteString("\n## What was tried for the move\n\n" + handBegin + hand + handEnd + "\n")
+	b.WriteString("\n## What was tried\n\n" + handBegin + hand + handEnd + "\n")
 	return b.String()
 }
 
