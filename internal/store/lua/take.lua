@@ -25,9 +25,21 @@ local wanted, entries_left = tonumber(ARGV[3]), 1000
 local ghosts, err = {}, nil
 local reply = {0, ghosts}
 
--- Takes the last entries of a queue, which are next, and reports how many there
--- were, or an error reply. The jobs among them are appended to taken.
-local function take(queue, topic, count, taken)
+-- The jobs without those whose ID was there before.
+local function without_duplicates(jobs)
+  local seen, once = {}, {}
+  for k = 1, #jobs, 3 do
+    if not seen[jobs[k]] then
+      seen[jobs[k]] = true
+      for field = k, k + 2 do once[#once + 1] = jobs[field] end
+    end
+  end
+  return once
+end
+
+-- Takes the last entries of a queue, which are next. Returns how many there
+-- were, and the jobs among them; or an error reply.
+local function take(queue, topic, count)
   local ids = redis.pcall('LRANGE', queue, -count, -1)
   if ids.err then
     err = not_a_list(queue) or ids
@@ -37,54 +49,45 @@ local function take(queue, topic, count, taken)
 
   -- Everything is read before the entries leave the queue: an error after that
   -- would lose them.
-  local waits = redis.pcall('ZMSCORE', pool, unpack(ids))
+  local call, prefix = redis.pcall, buckets
+  local waits = call('ZMSCORE', pool, unpack(ids))
   if refused(waits) then return waits end
-  local names, jobs, ttls = {}, {}, {}
-  for i = 1, #ids do
-    local name = buckets .. ids[i]
-    local job = redis.pcall('HMGET', name, 'topic', 'body')
-    if job.err and refused(job) then return job end
-    names[i], jobs[i] = name, job
-    ttls[i] = redis.call('PTTL', name)
+  local jobs, names, gone, strays = {}, {}, {}, {}
+  local n = 0 -- jobs
+  for i = #ids, 1, -1 do
+    local id = ids[i]
+    local name = prefix .. id
+    local job = call('HMGET', name, 'topic', 'body')
+    local owner = job[1]
+    if owner == topic and not waits[i] then
+      local k = 3 * n
+      jobs[k + 1], jobs[k + 2], jobs[k + 3] = id, job[2] or '', redis.call('PTTL', name)
+      n = n + 1
+      names[n] = name
+    elseif not owner then
+      if job.err and refused(job) then return job end
+      gone[#gone + 1] = id
+    elseif not waits[i] then
+      strays[#strays + 1] = {id, owner}
+    end
   end
-  local forbidden = not_permitted('DEL', names[1])
+  local forbidden = not_permitted('DEL', buckets .. ids[1])
   if forbidden then return forbidden end
 
   redis.call('RPOP', queue, #ids)
-  local doomed, good = {}, {} -- buckets, and the places of their IDs
-  for i = #ids, 1, -1 do
-    local job = jobs[i]
-    if job.err or not job[1] then
-      ghosts[#ghosts + 1] = ids[i]
-    elseif waits[i] then
-      -- dropped
-    elseif job[1] ~= topic then
-      local passed = redis.pcall('LPUSH', queues .. job[1], ids[i])
-      if type(passed) == 'table' then redis.pcall('ZADD', pool, 0, ids[i]) end
-    else
-      local n = #good + 1
-      doomed[n], good[n] = names[i], i
-    end
+  for _, id in ipairs(gone) do ghosts[#ghosts + 1] = id end
+  for _, stray in ipairs(strays) do
+    local passed = redis.pcall('LPUSH', queues .. stray[2], stray[1])
+    if type(passed) == 'table' then redis.pcall('ZADD', pool, 0, stray[1]) end
   end
-  if #good == 0 then return #ids end
-  local twice = redis.call('DEL', unpack(doomed)) < #good
-  local seen = twice and {}
-  local n = #taken
-  for _, i in ipairs(good) do
-    local id = ids[i]
-    if not twice or not seen[id] then
-      taken[n + 1], taken[n + 2], taken[n + 3] = id, jobs[i][2] or '', ttls[i]
-      n = n + 3
-      if twice then seen[id] = true end
-    end
-  end
-  return #ids
+  if n > 0 and redis.call('DEL', unpack(names)) < n then jobs = without_duplicates(jobs) end
+  return #ids, jobs
 end
 
 for i = 2, #KEYS do
   local taken = {}
-  while wanted > #taken / 3 and entries_left > 0 do
-    local count = take(KEYS[i], ARGV[i + 2], math.min(wanted - #taken / 3, entries_left), taken)
+  while wanted > 0 and entries_left > 0 do
+    local count, jobs = take(KEYS[i], ARGV[i + 2], math.min(wanted, entries_left))
     if type(count) == 'table' then
       if #taken == 0 and #reply == 2 then return count end
       wanted = 0
@@ -92,12 +95,13 @@ for i = 2, #KEYS do
       break
     else
       entries_left = entries_left - count
+      wanted = wanted - #jobs / 3
+      if #taken == 0 then taken = jobs else
+        for _, field in ipairs(jobs) do taken[#taken + 1] = field end
+      end
     end
   end
-  if #taken > 0 then
-    wanted = wanted - #taken / 3
-    reply[#reply + 1], reply[#reply + 2] = i - 1, taken
-  end
+  if #taken > 0 then reply[#reply + 1], reply[#reply + 2] = i - 1, taken end
 end
 if wanted > 0 and entries_left == 0 then reply[1] = 1 end
 if err and #reply == 2 and reply[1] == 0 then return err end
