@@ -39,17 +39,17 @@ local function look(first, count)
   local found, of_topic = {count}, {}
   if count == 0 then return found end
   local call, prefix = redis.pcall, ARGV[1]
-  for _, id in ipairs(call('ZRANGE', KEYS[1], first, first + count - 1)) do
+  local due_ids = call('ZRANGE', KEYS[1], first, first + count - 1)
+  for i = 1, #due_ids do
+    local id = due_ids[i]
     local topic = call('HGET', prefix .. id, 'topic')
-    if type(topic) == 'string' then
-      local ids = of_topic[topic]
-      if not ids then
-        ids = {}
-        of_topic[topic] = ids
-        found[#found + 1] = topic
-        found[#found + 1] = ids
-      end
+    local ids = of_topic[topic]
+    if ids then
       ids[#ids + 1] = id
+    elseif type(topic) == 'string' then
+      ids = {id}
+      of_topic[topic] = ids
+      found[#found + 1], found[#found + 2] = topic, ids
     elseif refused(topic) then
       return topic
     else

@@ -25,7 +25,8 @@ for first = 1, #ARGV, CHUNK do
   local places = #reply
   for i = first, last do
     local due = scores[i - first + 1]
-    if not due or tonumber(due) > now then reply[#reply + 1] = i end
+    -- Arithmetic reads a score, which is a string, faster than tonumber does.
+    if not due or due - now > 0 then reply[#reply + 1] = i end
   end
   local ids, from, to = ARGV, first, last -- as a rule all of them, which spares a copy
   if #reply > places then
