@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"image/color"
+	"os"
 	"strings"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 )
@@ -21,11 +24,12 @@ func (t Table) draw(file string) error {
 	if t.Drawn > 0 {
 		t.Columns = t.Columns[:t.Drawn]
 	}
+	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
 	p := plot.New()
 	p.BackgroundColor = color.White
 	p.Title.Text = t.Title
 	p.Y.Label.Text = t.Unit
-	p.Legend.Top = true
+	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.Padding = vg.Points(2)
 	p.Title.Padding = vg.Points(4)
 	p.Legend.TextStyle.Font.Size = vg.Points(8)
@@ -40,7 +44,21 @@ func (t Table) draw(file string) error {
 	if err != nil {
 		return err
 	}
-	return p.Save(vg.Points(640), vg.Points(340), file)
+	return save(p, file)
+}
+
+// save names fonts of the same widths, too, as few readers have the first.
+func save(p *plot.Plot, file string) error {
+	w, err := p.WriterTo(vg.Points(640), vg.Points(340), "svg")
+	if err != nil {
+		return err
+	}
+	var svg bytes.Buffer
+	if _, err := w.WriteTo(&svg); err != nil {
+		return err
+	}
+	const family = "font-family:Liberation Sans"
+	return os.WriteFile(file, bytes.ReplaceAll(svg.Bytes(), []byte(family), []byte(family+",Arial,Helvetica,sans-serif")), 0o644)
 }
 
 func (t Table) drawBars(p *plot.Plot) error {
