@@ -111,6 +111,8 @@ func (p *beanstalkdPeer) cpu() (time.Duration, error) {
 	return user + system, errors.Join(err1, err2)
 }
 
+func (p *beanstalkdPeer) memory() (float64, error) { return p.daemon.residentBytes() }
+
 func (p *beanstalkdPeer) Close() error {
 	p.wg.Wait()
 	close(p.conns)

@@ -57,6 +57,7 @@ var allPeers = []maker{
 	{"floor: raw scripts", true, false, func(r *Run) (Peer, error) { return &floorPeer{r.Redis}, nil }},
 	{"original's clients, Delayer's server", true, false, func(r *Run) (Peer, error) { return newOriginal(r.Redis), nil }},
 	{"beanstalkd", false, false, func(r *Run) (Peer, error) { return newBeanstalkd(r) }},
+	{"Faktory", false, false, func(*Run) (Peer, error) { return newFaktory() }},
 	{"asynq", false, false, func(r *Run) (Peer, error) { return newAsynq(r.Redis), nil }},
 	{"gocraft/work", false, false, func(r *Run) (Peer, error) { return newGocraft(r.Redis), nil }},
 	{"machinery", false, true, func(r *Run) (Peer, error) { return newMachinery(r.Redis) }},

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -138,7 +139,13 @@ func (r *Redis) restore() error {
 }
 
 func (r *Redis) info(section, field string) (float64, error) {
-	text, err := redis.String(r.do("INFO", section))
+	conn := r.Pool.Get()
+	defer conn.Close()
+	return infoOf(conn, section, field)
+}
+
+func infoOf(conn redis.Conn, section, field string) (float64, error) {
+	text, err := redis.String(conn.Do("INFO", section))
 	if err != nil {
 		return 0, err
 	}
@@ -153,12 +160,15 @@ func (r *Redis) info(section, field string) (float64, error) {
 
 // cpu is the processor time that the Redis has used.
 func (r *Redis) cpu() (time.Duration, error) {
-	user, err := r.info("cpu", "used_cpu_user")
-	if err != nil {
-		return 0, err
-	}
-	system, err := r.info("cpu", "used_cpu_sys")
-	return time.Duration((user + system) * float64(time.Second)), err
+	conn := r.Pool.Get()
+	defer conn.Close()
+	return cpuOfRedis(conn)
+}
+
+func cpuOfRedis(conn redis.Conn) (time.Duration, error) {
+	user, err1 := infoOf(conn, "cpu", "used_cpu_user")
+	system, err2 := infoOf(conn, "cpu", "used_cpu_sys")
+	return time.Duration((user + system) * float64(time.Second)), errors.Join(err1, err2)
 }
 
 func (r *Redis) memory() (float64, error) { return r.info("memory", "used_memory") }

@@ -161,7 +161,7 @@ func handPart(document string) string {
 const intro = `# Benchmarks
 
 Written by ` + "`make bench`" + `, which measures everything anew, in about twenty minutes, on a
-redis-server (and a beanstalkd) of its own on loopback, and writes this file, the charts beside it and
+redis-server (and a beanstalkd and a Faktory) of its own on loopback, and writes this file, the charts beside it and
 [the numbers](bench/results.json). Parts of it: ` + "`go run -C bench . -full -only push,move`" + `; a smoke run of less than a
 minute, which writes to a temporary folder: ` + "`go run -C bench . -quick`" + `. The programs are in [bench/](../bench), a Go module of its
 own, so that none of what is compared here reaches a user of the library.
@@ -179,10 +179,11 @@ What is compared:
 - **original**: what the original's clients send, one job at a time: push in MULTI, pop as RPOP (or BRPOP), HGETALL, DEL.
   The original's server is not in the tables: with more than about 20 jobs due at once it runs out of connections.
 - **Delayer**: the client library of this repository, and its server with the options it has by itself.
-- **asynq**, **gocraft/work**, **machinery**, **beanstalkd**: other queues with delays. Where they poll, we set the polling for low latency, as
-  said where it appears; that is our choice, and shorter than their defaults. asynq, gocraft/work and beanstalkd do more than Delayer (leases, retries), which costs them something.
+- **asynq**, **gocraft/work**, **machinery**, **Faktory**, **beanstalkd**: other queues with delays. Where they poll, we set the polling for low latency, as
+  said where it appears; that is our choice, and shorter than their defaults. asynq, gocraft/work, Faktory and beanstalkd do more than Delayer (leases, retries), which costs
+  them something. Faktory is a server between its clients and a Redis of its own.
 
-Not compared: **rmq** v5.2.0 has no delays. **lmstfy** and **Faktory** have, but their servers could not be had where this was
+Not compared: **rmq** v5.2.0 has no delays. **lmstfy** has, but its server could not be had where this was
 measured, and a client without a server tells nothing.
 `
 

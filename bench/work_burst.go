@@ -11,6 +11,7 @@ ready runs, and 8 consumers wait, when the moment comes. Counted is from that mo
 it; no job may be missing and none may come twice. beanstalkd counts delays in whole seconds from the push, so its tube is paused until the moment, and its jobs
 are ready by then. asynq looks for due and for new tasks every 10 ms instead of every 5 s and 1 s; gocraft/work looks for due jobs
 every second, and its idle workers sleep for up to 5 s, neither of which can be changed;
+Faktory looks every 5 s, which cannot be changed either;
 machinery moves one job each look and is set to its shortest, 1 ms.`
 
 func benchBurst(ctx context.Context, r *Run) (Section, error) {
@@ -59,7 +60,7 @@ func benchBurst(ctx context.Context, r *Run) (Section, error) {
 		var makers []maker
 		for _, m := range r.peers() {
 			switch m.name {
-			case "asynq", "gocraft/work", "machinery", "original's clients, Delayer's server":
+			case "Faktory", "asynq", "gocraft/work", "machinery", "original's clients, Delayer's server":
 				r.note("%s is left out of the burst of %s: pushing and draining it would take a minute and more.", m.name, number(float64(r.bigBurst), 0))
 			default:
 				makers = append(makers, m)

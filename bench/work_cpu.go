@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-const cpuAbout = `Processor time of the Redis (or beanstalkd) process, divided by the number of jobs, for each stage of a job's life: pushed, moved when due,
+const cpuAbout = `Processor time of the Redis process (or of beanstalkd, or of Faktory and its Redis), divided by the number of jobs, for each stage of a job's life: pushed, moved when due,
 taken. It counts what one Redis can carry when it is the bottleneck, apart from the clients' own costs. The other queues move while they are consumed, so there it is one
 number; their jobs are pushed by 32 goroutines and consumed by 8. One goroutine at a time costs Redis more, since it then sleeps and wakes for every command.`
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-const memoryAbout = `What a waiting job takes of Redis's memory (used_memory, before and after; of beanstalkd its resident memory). A hash with a value of more
+const memoryAbout = `What a waiting job takes of Redis's memory (used_memory, before and after; of beanstalkd its resident memory, of Faktory only its Redis's). A hash with a value of more
 than 64 bytes leaves Redis's compact encoding; with ` + "`hash-max-listpack-value 1024`" + ` in redis.conf it keeps it. The floor, the original and
 Delayer store the same. IDs have 32 characters, the topic 11. Measured once: it varies by a hundredth.`
 
@@ -46,6 +46,11 @@ func benchMemory(ctx context.Context, r *Run) (Section, error) {
 	}, setting(64)
 }
 
+// memoryTeller is a Peer with a server of its own.
+type memoryTeller interface {
+	memory() (float64, error)
+}
+
 // memoryOf is the bytes a waiting job with a body of that size takes.
 func (r *Run) memoryOf(ctx context.Context, m maker, size int) (float64, error) {
 	if err := r.Redis.clear(); err != nil {
@@ -60,8 +65,9 @@ func (r *Run) memoryOf(ctx context.Context, m maker, size int) (float64, error) 
 		return 0, err
 	}
 	memory := r.Redis.memory
-	if b, ok := p.(*beanstalkdPeer); ok {
-		memory = b.daemon.residentBytes
+	own, isOwn := p.(memoryTeller)
+	if isOwn {
+		memory = own.memory
 		if before, err = memory(); err != nil {
 			return 0, errors.Join(err, p.Close())
 		}
@@ -73,7 +79,7 @@ func (r *Run) memoryOf(ctx context.Context, m maker, size int) (float64, error) 
 		return p.Push(ctx, int64(i), text, due)
 	})
 	var after float64
-	if _, own := p.(*beanstalkdPeer); own && err == nil {
+	if isOwn && err == nil {
 		after, err = memory()
 	}
 	if err := errors.Join(err, p.Close()); err != nil {

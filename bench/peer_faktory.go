@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	faktory "github.com/contribsys/faktory/client"
+	"github.com/gomodule/redigo/redis"
+)
+
+// faktoryPeer is a Faktory server of this run, built from its module, which
+// keeps its jobs in a redis-server of its own. Each goroutine has its own connection.
+type faktoryPeer struct {
+	daemon *daemon
+	dir    string
+	store  redis.Conn // its redis-server
+	conns  chan *faktory.Client
+	wg     sync.WaitGroup
+}
+
+const faktoryConns = 32
+
+// faktoryServer builds the server, if that is not yet done, and says where it is.
+func faktoryServer() (string, error) {
+	path, err := exec.Command("go", "tool", "-n", "faktory").Output()
+	if err != nil {
+		return "", fmt.Errorf("building faktory: %w", err)
+	}
+	return strings.TrimSpace(string(path)), nil
+}
+
+func newFaktory() (*faktoryPeer, error) {
+	program, err := faktoryServer()
+	if err != nil {
+		return nil, err
+	}
+	addr, err1 := freeAddr()
+	web, err2 := freeAddr()
+	dir, err3 := os.MkdirTemp("", "delayer-bench-faktory-")
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	d, err := startDaemon(addr, program, "-b", addr, "-w", web, "-d", dir, "-c", dir, "-l", "error")
+	if err != nil {
+		return nil, err
+	}
+	p := &faktoryPeer{daemon: d, dir: dir, conns: make(chan *faktory.Client, faktoryConns)}
+	if p.store, err = redis.Dial("unix", filepath.Join(dir, "redis.sock")); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	// A worker's connections say whose they are.
+	faktory.RandomProcessWid = "bench"
+	for range faktoryConns {
+		c, err := p.open()
+		if err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+		p.conns <- c
+	}
+	return p, nil
+}
+
+func (p *faktoryPeer) open() (*faktory.Client, error) {
+	host, _, err := net.SplitHostPort(p.daemon.addr)
+	if err != nil || host != "127.0.0.1" {
+		return nil, fmt.Errorf("address %s: %w", p.daemon.addr, err)
+	}
+	return (&faktory.Server{Network: "tcp", Address: p.daemon.addr, Timeout: 10 * time.Second}).Open()
+}
+
+func (p *faktoryPeer) Name() string                     { return "Faktory" }
+func (p *faktoryPeer) Round(_, due time.Time) time.Time { return due }
+
+func (p *faktoryPeer) Push(_ context.Context, _ int64, body string, due time.Time) error {
+	job := faktory.NewJob(topic, body)
+	job.At = due.UTC().Format(time.RFC3339Nano)
+	c := <-p.conns
+	defer func() { p.conns <- c }()
+	return c.Push(job)
+}
+
+func (p *faktoryPeer) Consume(ctx context.Context, workers int, got func(body string)) error {
+	for range workers {
+		c, err := p.open()
+		if err != nil {
+			return err
+		}
+		p.wg.Go(func() {
+			defer c.Close()
+			for ctx.Err() == nil {
+				job, err := c.Fetch("default") // waits for up to 2 s
+				if err != nil {
+					return
+				}
+				if job == nil {
+					continue
+				}
+				if body, ok := job.Args[0].(string); ok {
+					got(body)
+				}
+				if c.Ack(job.Jid) != nil {
+					return
+				}
+			}
+		})
+	}
+	return nil
+}
+
+// cpu is the processor time of the server and of its redis-server.
+func (p *faktoryPeer) cpu() (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.daemon.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	// The fields after the name are counted from 3 on; 14 and 15 are ticks of 10 ms.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc: %q", stat)
+	}
+	user, err1 := strconv.Atoi(fields[11])
+	system, err2 := strconv.Atoi(fields[12])
+	store, err3 := cpuOfRedis(p.store)
+	return time.Duration(user+system)*10*time.Millisecond + store, errors.Join(err1, err2, err3)
+}
+
+func (p *faktoryPeer) memory() (float64, error) { return infoOf(p.store, "memory", "used_memory") }
+
+func (p *faktoryPeer) Close() error {
+	p.wg.Wait()
+	close(p.conns)
+	for c := range p.conns {
+		c.Close()
+	}
+	if p.store != nil {
+		p.store.Close()
+	}
+	p.daemon.cmd.Process.Signal(syscall.SIGTERM) // so that it ends its redis-server
+	select {
+	case <-p.daemon.exit:
+	case <-time.After(10 * time.Second):
+		p.daemon.stop()
+	}
+	return os.RemoveAll(p.dir)
+}
