@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,7 +30,9 @@ const faktoryConns = 32
 
 // faktoryServer builds the server, if that is not yet done, and says where it is.
 func faktoryServer() (string, error) {
-	path, err := exec.Command("go", "tool", "-n", "faktory").Output()
+	build := exec.Command("go", "tool", "-n", "faktory")
+	build.Stderr = os.Stderr
+	path, err := build.Output()
 	if err != nil {
 		return "", fmt.Errorf("building faktory: %w", err)
 	}
@@ -46,13 +46,16 @@ func newFaktory() (*faktoryPeer, error) {
 	}
 	addr, err1 := freeAddr()
 	web, err2 := freeAddr()
-	dir, err3 := os.MkdirTemp("", "delayer-bench-faktory-")
-	if err := errors.Join(err1, err2, err3); err != nil {
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "delayer-bench-faktory-")
+	if err != nil {
 		return nil, err
 	}
 	d, err := startDaemon(addr, program, "-b", addr, "-w", web, "-d", dir, "-c", dir, "-l", "error")
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	p := &faktoryPeer{daemon: d, dir: dir, conns: make(chan *faktory.Client, faktoryConns)}
 	if p.store, err = redis.Dial("unix", filepath.Join(dir, "redis.sock")); err != nil {
@@ -71,10 +74,6 @@ func newFaktory() (*faktoryPeer, error) {
 }
 
 func (p *faktoryPeer) open() (*faktory.Client, error) {
-	host, _, err := net.SplitHostPort(p.daemon.addr)
-	if err != nil || host != "127.0.0.1" {
-		return nil, fmt.Errorf("address %s: %w", p.daemon.addr, err)
-	}
 	return (&faktory.Server{Network: "tcp", Address: p.daemon.addr, Timeout: 10 * time.Second}).Open()
 }
 
@@ -119,19 +118,9 @@ func (p *faktoryPeer) Consume(ctx context.Context, workers int, got func(body st
 
 // cpu is the processor time of the server and of its redis-server.
 func (p *faktoryPeer) cpu() (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.daemon.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	// The fields after the name are counted from 3 on; 14 and 15 are ticks of 10 ms.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc: %q", stat)
-	}
-	user, err1 := strconv.Atoi(fields[11])
-	system, err2 := strconv.Atoi(fields[12])
-	store, err3 := cpuOfRedis(p.store)
-	return time.Duration(user+system)*10*time.Millisecond + store, errors.Join(err1, err2, err3)
+	server, err1 := p.daemon.cpu()
+	store, err2 := cpuOfRedis(p.store)
+	return server + store, errors.Join(err1, err2)
 }
 
 func (p *faktoryPeer) memory() (float64, error) { return infoOf(p.store, "memory", "used_memory") }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/shirou/gopsutil/v4/process"
 )
 
 // daemon is a server program that belongs to this run.
@@ -70,12 +71,28 @@ func (d *daemon) stop() {
 
 // residentBytes is the memory that the process has.
 func (d *daemon) residentBytes() (float64, error) {
-	out, err := exec.Command("ps", "-o", "rss=", "-p", strconv.Itoa(d.cmd.Process.Pid)).Output()
+	p, err := process.NewProcess(int32(d.cmd.Process.Pid))
 	if err != nil {
 		return 0, err
 	}
-	kb, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
-	return kb * 1024, err
+	m, err := p.MemoryInfo()
+	if err != nil {
+		return 0, err
+	}
+	return float64(m.RSS), nil
+}
+
+// cpu is the processor time that the process has used.
+func (d *daemon) cpu() (time.Duration, error) {
+	p, err := process.NewProcess(int32(d.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	t, err := p.Times()
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration((t.User + t.System) * float64(time.Second)), nil
 }
 
 // Redis is this run's redis-server, with a pool of plain connections for the

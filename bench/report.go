@@ -160,10 +160,10 @@ func handPart(document string) string {
 
 const intro = `# Benchmarks
 
-Written by ` + "`make bench`" + `, which measures everything anew, in about twenty minutes, on a
+Written by ` + "`make bench`" + `, which measures everything anew, in about twenty-five minutes, on a
 redis-server (and a beanstalkd and a Faktory) of its own on loopback, and writes this file, the charts beside it and
-[the numbers](bench/results.json). Parts of it: ` + "`go run -C bench . -full -only push,move`" + `; a smoke run of less than a
-minute, which writes to a temporary folder: ` + "`go run -C bench . -quick`" + `. The programs are in [bench/](../bench), a Go module of its
+[the numbers](bench/results.json). Parts of it: ` + "`go run -C bench . -full -only push,move`" + `; a smoke run of a minute
+and a half, which writes to a temporary folder: ` + "`go run -C bench . -quick`" + `. The programs are in [bench/](../bench), a Go module of its
 own, so that none of what is compared here reaches a user of the library.
 
 How to read it. Within a run, everything in a table is measured in turns: one repeat of each, then the next

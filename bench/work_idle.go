@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -30,11 +29,6 @@ func benchIdle(ctx context.Context, r *Run) (Section, error) {
 		}
 	}
 	results := r.turns(min(2, r.slowRepeats), contenders)
-	for name, o := range results {
-		if strings.HasPrefix(name, "beanstalkd") || strings.HasPrefix(name, "Faktory") {
-			o[2] = nil // they use no Redis of ours
-		}
-	}
 	return Section{
 		Title: "Idle", About: idleAbout,
 		Tables: []Table{{
@@ -45,8 +39,8 @@ func benchIdle(ctx context.Context, r *Run) (Section, error) {
 	}, nil
 }
 
-// idleOnce returns the server's and our processor time in ms a second, and
-// Redis's commands a second.
+// idleOnce returns the server's and our processor time in ms a second, and, of those
+// who use it, our Redis's commands a second.
 func (r *Run) idleOnce(ctx context.Context, m maker, waiting int) ([]float64, error) {
 	if err := r.Redis.clear(); err != nil {
 		return nil, err
@@ -73,8 +67,9 @@ func (r *Run) idleOnce(ctx context.Context, m maker, waiting int) ([]float64, er
 	time.Sleep(min(time.Second, r.idleFor)) // until all is set up
 
 	cpu := r.Redis.cpu
-	if t, ok := p.(cpuTeller); ok {
-		cpu = t.cpu
+	apart, isApart := p.(cpuTeller)
+	if isApart {
+		cpu = apart.cpu
 	}
 	before, err := cpu()
 	if err != nil {
@@ -92,7 +87,11 @@ func (r *Run) idleOnce(ctx context.Context, m maker, waiting int) ([]float64, er
 	if err != nil {
 		return nil, err
 	}
+	used := []float64{milliseconds(after-before) / took, milliseconds(own) / took}
+	if isApart {
+		return used, nil
+	}
 	commands, err := r.Redis.info("stats", "total_commands_processed")
 	// Not counted: the questions that this function asks.
-	return []float64{milliseconds(after-before) / took, milliseconds(own) / took, max(commands-commandsBefore-3, 0) / took}, err
+	return append(used, max(commands-commandsBefore-3, 0)/took), err
 }

@@ -12,7 +12,7 @@ import (
 const pushAbout = `Jobs are pushed with a delay of an hour into an empty queue, by 1, 8 and 32 goroutines, each waiting for its answer before
 it pushes again. The 32 connections of the original's pool are as many as Delayer's client opens by itself. The original stores whole seconds, Delayer
 milliseconds. "Each is the next to fall due": a server waits, and the delays get shorter from push to push, so that each push tells it by a PUBLISH; that is
-as much as a push can cost. In the second table one
+what it can cost to tell. In the second table one
 goroutine pushes batches of 1,000, which PushBatch sends to Redis 250 at a time; the shortest script that stores as many at a time is what it is held against.`
 
 // dueOf is when the push of job i, made now, falls due.

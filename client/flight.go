@@ -43,8 +43,8 @@ func (c *Client) fly(inline bool, next func() (flight func())) {
 // maxIdle is how many goroutines of a Client stay for the next flights.
 const maxIdle = 8
 
-// start runs f on a goroutine that is idle, or on a new one: a goroutine for
-// each job would cost more than the job does.
+// start runs f on a goroutine that is idle, or on a new one, so that calls whose
+// context can end don't start one each.
 func (c *Client) start(f func()) {
 	select {
 	case c.idle <- f:

@@ -96,7 +96,9 @@ for i = 2, #KEYS do
     else
       entries_left = entries_left - count
       wanted = wanted - #jobs / 3
-      if #taken == 0 then taken = jobs else
+      if #taken == 0 then
+        taken = jobs
+      else
         for _, field in ipairs(jobs) do taken[#taken + 1] = field end
       end
     end
