@@ -66,7 +66,7 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	c := &Client{store: store.New(pool, o.prefix), onExpired: o.onExpired}
+	c := &Client{store: store.New(store.Pool{Pool: pool}, o.prefix), onExpired: o.onExpired}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
 	c.pushes.client, c.takes.client, c.waits.client = c, c, c

@@ -160,7 +160,7 @@ func TestBrokenQueueDelaysNoPush(t *testing.T) {
 	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
 	w.run()
 	awaitListeners(t, w.Server, 1)
-	jobs := store.New(w.pool(), prefix)
+	jobs := store.New(store.Pool{Pool: w.pool()}, prefix)
 	for n := range 2 {
 		job := store.Job{ID: fmt.Sprint("near", n), Topic: "t", Body: "body"}
 		if err := jobs.Push(t.Context(), job, store.Due{After: 200 * time.Millisecond}, time.Hour, store.Replace); err != nil {

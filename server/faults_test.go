@@ -80,7 +80,7 @@ func TestRedisKilled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var producers sync.WaitGroup
 	for p := range 4 {
-		s := store.New(w.pool(), prefix)
+		s := store.New(store.Pool{Pool: w.pool()}, prefix)
 		producers.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				job := store.Job{ID: fmt.Sprintf("%d-%d", p, n), Topic: fmt.Sprint("t", n%3), Body: "b"}
@@ -247,7 +247,7 @@ func TestMaxmemory(t *testing.T) {
 	w.many(jobs, topics)
 	w.do("ZADD", prefix+"job_pool", 0, "orphan")
 	w.do("CONFIG", "SET", "maxmemory", 1, "maxmemory-policy", "noeviction")
-	s := store.New(w.pool(), prefix)
+	s := store.New(store.Pool{Pool: w.pool()}, prefix)
 	refused := func() {
 		t.Helper()
 		keys := w.do("DBSIZE")

@@ -85,7 +85,7 @@ func New(pool *redis.Pool, o Options) *Server {
 		o.Logger = silent{}
 	}
 	return &Server{
-		store:    store.New(pool, o.Prefix),
+		store:    store.New(store.Pool{Pool: pool}, o.Prefix),
 		interval: o.Interval,
 		log:      o.Logger,
 		outages:  newOutages(o.Logger.Error),

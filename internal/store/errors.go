@@ -51,7 +51,14 @@ func OneQueueOnly(err error) bool {
 // says that it is loading, a replica, failing over or busy.
 func Temporary(err error) bool {
 	var e redis.Error
-	return !errors.As(err, &e) || begins(err, "LOADING", "MASTERDOWN", "READONLY", "UNBLOCKED", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF", "NOREPLICAS", "ERR max number of clients")
+	return !errors.As(err, &e) || begins(err, "LOADING", "MASTERDOWN", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF", "NOREPLICAS", "ERR max number of clients")
+}
+
+// takesNoWrites reports whether err is a server saying that it is no master, or
+// none that may take writes: it has done nothing, and the address may lead to
+// another by now.
+func takesNoWrites(err error) bool {
+	return begins(err, "READONLY", "MASTERDOWN", "LOADING", "NOREPLICAS")
 }
 
 // CannotWait reports whether err is Redis saying that it won't run Wait's

@@ -24,7 +24,7 @@ type backend struct {
 func newBackend(tb testing.TB, pool *redis.Pool) *backend {
 	conn := pool.Get()
 	tb.Cleanup(func() { conn.Close() })
-	return &backend{Store: New(pool, DefaultPrefix), conn: conn}
+	return &backend{Store: New(Pool{pool}, DefaultPrefix), conn: conn}
 }
 
 // onRedis starts a redis-server.

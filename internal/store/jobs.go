@@ -10,10 +10,10 @@ import (
 )
 
 var (
-	pushScript       = script("push", "checks", "withdraw", "due_times")
-	rescheduleScript = script("reschedule", "checks", "withdraw", "due_times")
-	removeScript     = script("remove", "withdraw")
-	getScript        = script("get")
+	pushScript       = newScript("push", "checks", "withdraw", "due_times")
+	rescheduleScript = newScript("reschedule", "checks", "withdraw", "due_times")
+	removeScript     = newScript("remove", "withdraw")
+	getScript        = newScript("get")
 )
 
 // Job is a job's content.
@@ -86,39 +86,55 @@ func (s *Store) PushBatch(ctx context.Context, jobs []Delayed, terms Terms) ([]e
 // error, which is one of the whole call, the batches for which there is nil were not
 // stored, unless the answer was lost.
 func (s *Store) PushBatches(ctx context.Context, batches [][]Delayed, terms Terms) ([][]error, error) {
+	p, err := s.Pipeline(ctx)
+	if err != nil {
+		return make([][]error, len(batches)), err
+	}
+	defer p.Close()
+	return p.PushBatches(batches, terms)
+}
+
+// window is how many of several calls are under way at a time: when Redis is
+// done with one it finds the next, while the client writes and reads.
+const window = 2
+
+// PushBatches is Store's.
+func (p *Pipeline) PushBatches(batches [][]Delayed, terms Terms) (results [][]error, err error) {
+	results = make([][]error, len(batches))
+	calls := make([]*call, 0, len(batches))
+	for i := 0; i < len(batches) && (err == nil || i < len(calls)); i++ {
+		for len(calls) < min(i+window, len(batches)) && err == nil {
+			if err = p.ctx.Err(); err == nil {
+				calls = append(calls, p.send(pushScript, p.store.pushArgs(batches[len(calls)], terms)))
+				p.flush()
+			}
+		}
+		if i == len(calls) {
+			break
+		}
+		reply, failed := p.receive(calls[i])
+		if failed == nil {
+			results[i], failed = pushErrors(reply, len(batches[i]))
+		}
+		if err == nil {
+			err = failed
+		}
+	}
+	return results, err
+}
+
+func (s *Store) pushArgs(jobs []Delayed, terms Terms) []any {
 	mode := "each"
 	if terms.Together {
 		mode = "all"
 	}
-	all := make([][]error, len(batches))
-	var strange error
-	err := s.stream(ctx, stream{
-		script: pushScript,
-		n:      len(batches),
-		args: func(i int) []any {
-			args := make([]any, 0, 8+4*len(batches[i]))
-			args = append(args, 1, s.keys.JobPool(), s.keys.JobBucket(""), s.keys.ReadyQueue(""), s.keys.FirstDue(),
-				milliseconds(terms.Lifetime), string(terms.Policy), mode)
-			for _, job := range batches[i] {
-				args = append(args, job.ID, job.Topic, job.Body, job.Due.arg())
-			}
-			return args
-		},
-		receive: func(conn redis.Conn) (any, error) {
-			if ctx.Done() == nil {
-				return conn.Receive() // spares a goroutine
-			}
-			return redis.ReceiveContext(conn, ctx)
-		},
-		answered: func(i int, reply any) bool {
-			all[i], strange = pushErrors(reply, len(batches[i]))
-			return strange == nil
-		},
-	})
-	if err == nil {
-		err = strange
+	args := make([]any, 0, 10+4*len(jobs))
+	args = append(args, nil, 1, s.keys.JobPool(), s.keys.JobBucket(""), s.keys.ReadyQueue(""), s.keys.FirstDue(),
+		milliseconds(terms.Lifetime), string(terms.Policy), mode)
+	for _, job := range jobs {
+		args = append(args, job.ID, job.Topic, job.Body, job.Due.arg())
 	}
-	return all, err
+	return args
 }
 
 // pushErrors reads push.lua's answer.
@@ -145,7 +161,7 @@ func pushErrors(reply any, jobs int) ([]error, error) {
 // Reschedule gives the job a new delay.
 func (s *Store) Reschedule(ctx context.Context, id string, delay time.Duration) error {
 	keys := []string{s.keys.JobPool(), s.keys.JobBucket(id)}
-	found, err := redis.Int(s.run(ctx, rescheduleScript, keys, id, milliseconds(delay), s.keys.ReadyQueue(""), s.keys.FirstDue()))
+	found, err := redis.Int(s.one(ctx, rescheduleScript, keys, id, milliseconds(delay), s.keys.ReadyQueue(""), s.keys.FirstDue()))
 	if err == nil && found == 0 {
 		err = ErrNotFound
 	}
@@ -155,7 +171,7 @@ func (s *Store) Reschedule(ctx context.Context, id string, delay time.Duration) 
 // Remove reports whether there was a job, which nobody gets from now on.
 func (s *Store) Remove(ctx context.Context, id string) (bool, error) {
 	keys := []string{s.keys.JobPool(), s.keys.JobBucket(id)}
-	return redis.Bool(s.run(ctx, removeScript, keys, id, s.keys.ReadyQueue("")))
+	return redis.Bool(s.one(ctx, removeScript, keys, id, s.keys.ReadyQueue("")))
 }
 
 // Found is what Get knows of a job.
@@ -169,7 +185,7 @@ type Found struct {
 // Get reads the job.
 func (s *Store) Get(ctx context.Context, id string) (Found, error) {
 	keys := []string{s.keys.JobPool(), s.keys.JobBucket(id)}
-	reply, err := redis.Values(s.run(ctx, getScript, keys, id))
+	reply, err := redis.Values(s.one(ctx, getScript, keys, id))
 	if err != nil {
 		return Found{}, err
 	}

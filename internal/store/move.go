@@ -8,9 +8,9 @@ import (
 )
 
 var (
-	dueScript  = script("due", "checks", "stopwatch")
-	moveScript = script("move", "checks", "stopwatch")
-	dropScript = script("drop", "checks")
+	dueScript  = newScript("due", "checks", "stopwatch")
+	moveScript = newScript("move", "checks", "stopwatch")
+	dropScript = newScript("drop", "checks")
 )
 
 // IDs are job IDs as they came from Redis ([]byte each) and go back to it.

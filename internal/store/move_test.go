@@ -334,7 +334,7 @@ func TestMoveScriptFlushed(t *testing.T) {
 			b.seed(t, waits("a", "t", -second), waits("b", "u", -second), waits("c", "v", -second), waits("d", "v", 60*second))
 			b.do(t, "SCRIPT", "FLUSH")
 			if len(unknown) < 3 { // known for the others
-				if err := moveScript.Load(b.conn); err != nil {
+				if _, err := b.conn.Do("SCRIPT", "LOAD", moveScript.text); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -15,7 +15,7 @@ const silence = time.Minute
 // what was said before is not heard. It returns when the connection ends, ctx is done, or
 // nothing was said for a minute.
 func (s *Store) Listen(ctx context.Context, notice func(in time.Duration)) error {
-	conn, err := s.Dial(ctx)
+	conn, err := s.conns.Dial(ctx)
 	if err != nil {
 		return err
 	}

@@ -15,9 +15,9 @@ func TestWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
 	b.do(t, "ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
-	user := New(&redis.Pool{Dial: func() (redis.Conn, error) {
+	user := New(Pool{&redis.Pool{Dial: func() (redis.Conn, error) {
 		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
-	}}, DefaultPrefix)
+	}}}, DefaultPrefix)
 	ctx := t.Context()
 	seed := [][]command{waits("w", "t", 60*second), waits("d", "t", -second), ready("r", "t"), ready("s", "t"), {{"ZADD", "delayer:job_pool", -second, "orphan"}}}
 	for _, c := range []struct {

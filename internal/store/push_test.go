@@ -274,7 +274,10 @@ func TestPushScore(t *testing.T) {
 // monitor returns the commands that Redis runs during the call.
 func (b *backend) monitor(t *testing.T, call func()) []string {
 	t.Helper()
-	conn := b.pool.Get()
+	conn, err := b.conns.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := conn.Do("MONITOR"); err != nil {
 		t.Fatal(err)
 	}

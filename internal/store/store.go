@@ -5,25 +5,26 @@ package store
 
 import (
 	"context"
+	"crypto/sha1"
 	"embed"
-	"errors"
+	"encoding/hex"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
 
-// Store is a set of jobs in one Redis database. It is safe for concurrent use.
+// Store is a set of jobs in one Redis database: one partition. It is safe for
+// concurrent use.
 type Store struct {
-	pool *redis.Pool
-	keys Keys
+	conns Conns
+	keys  Keys
 }
 
 // New makes a Store of the jobs whose keys begin with prefix.
-func New(pool *redis.Pool, prefix string) *Store {
-	return &Store{pool: pool, keys: Keys{prefix}}
+func New(conns Conns, prefix string) *Store {
+	return &Store{conns: conns, keys: Keys{prefix}}
 }
 
 // Keys names the store's keys.
@@ -32,62 +33,31 @@ func (s *Store) Keys() Keys { return s.keys }
 //go:embed lua
 var lua embed.FS
 
-// script makes a script of lua/name.lua, behind what it needs of the shared parts.
-func script(name string, shared ...string) *redis.Script {
-	var source strings.Builder
+// script is a Lua script and the hash that Redis knows it by.
+type script struct{ text, hash string }
+
+// newScript makes a script of lua/name.lua, behind what it needs of the shared parts.
+func newScript(name string, shared ...string) *script {
+	var text strings.Builder
 	for _, part := range append(shared, name) {
-		text, err := lua.ReadFile("lua/" + part + ".lua")
+		source, err := lua.ReadFile("lua/" + part + ".lua")
 		if err != nil {
 			panic(err) // the name is a constant of this package
 		}
-		source.Write(text)
+		text.Write(source)
 	}
-	return redis.NewScript(-1, source.String())
+	hash := sha1.Sum([]byte(text.String()))
+	return &script{text.String(), hex.EncodeToString(hash[:])}
 }
 
-// run runs a script on a connection of the pool. When ctx is done it returns at
-// once, whether Redis has run the script or not.
-func (s *Store) run(ctx context.Context, script *redis.Script, keys []string, args ...any) (any, error) {
-	conn, err := s.pool.GetContext(ctx)
-	if err != nil {
-		return nil, causeOf(ctx, err)
-	}
-	defer conn.Close()
-	if ctx.Done() == nil {
-		return script.Do(conn, scriptArgs(keys, args...)...) // spares DoContext's goroutine
-	}
-	reply, err := script.DoContext(ctx, conn, scriptArgs(keys, args...)...)
-	return reply, causeOf(ctx, err)
-}
-
-// causeOf is ctx's deadline if that is behind err: redigo reads with a timeout
-// that ends with it, and either may be first.
-func causeOf(ctx context.Context, err error) error {
-	deadline, ok := ctx.Deadline()
-	if ok && errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(deadline) {
-		return context.DeadlineExceeded
-	}
-	return err
-}
-
-func scriptArgs(keys []string, args ...any) []any {
-	all := make([]any, 0, 1+len(keys)+len(args))
-	all = append(all, len(keys))
+// args are a call's arguments, behind a free place for what names the script.
+func (*script) args(keys []string, args ...any) []any {
+	all := make([]any, 2, 2+len(keys)+len(args))
+	all[1] = len(keys)
 	for _, key := range keys {
 		all = append(all, key)
 	}
 	return append(all, args...)
-}
-
-// Dial opens a connection of its own, which does not count among the pool's.
-func (s *Store) Dial(ctx context.Context) (redis.Conn, error) {
-	switch {
-	case s.pool.DialContext != nil:
-		return s.pool.DialContext(ctx)
-	case s.pool.Dial != nil:
-		return s.pool.Dial()
-	}
-	return nil, errors.New("redis pool has neither DialContext nor Dial")
 }
 
 // milliseconds rounds up: a delay must not get shorter.
@@ -102,3 +72,6 @@ func milliseconds(d time.Duration) int64 {
 func errReply(script string, reply any) error {
 	return fmt.Errorf("redis answered %s with %v", script, reply)
 }
+
+// Dial opens a connection of its own, which does not count among the pool's.
+func (s *Store) Dial(ctx context.Context) (redis.Conn, error) { return s.conns.Dial(ctx) }

@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	takeScript    = script("take", "checks")
-	restoreScript = script("restore", "checks")
+	takeScript    = newScript("take", "checks")
+	restoreScript = newScript("restore", "checks")
 )
 
 // Taken is a job that has left Redis.
@@ -52,29 +52,34 @@ func (s *Store) TakeBatch(ctx context.Context, topics []string, n int) (taken []
 
 // takeSteps asks for n jobs, in steps. again is whether there may be more although it got fewer.
 func (s *Store) takeSteps(ctx context.Context, topics []string, n int) (taken []Taken, ghosts []string, again bool, err error) {
-	var strange error
-	err = s.stream(ctx, stream{
-		script: takeScript,
-		n:      (n + takeStep - 1) / takeStep,
-		args:   func(i int) []any { return s.takeArgs(topics, min(n-i*takeStep, takeStep)) },
-		// Once a take is on its way only the pool's timeouts end the wait for it.
-		receive: func(conn redis.Conn) (any, error) { return conn.Receive() },
-		answered: func(i int, reply any) bool {
-			more, met, jobs, err := takenOf(reply, topics)
-			taken, ghosts, strange = append(taken, jobs...), append(ghosts, met...), err
+	if err := ctx.Err(); err != nil {
+		return nil, nil, false, err
+	}
+	// Once a take is on its way only the pool's timeouts end the wait for it.
+	p, err := s.Pipeline(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, nil, false, err
+	}
+	defer p.Close()
+	more := true
+	for more && n > 0 && err == nil {
+		var reply any
+		if reply, err = p.receive(p.send(takeScript, s.takeArgs(topics, min(n, takeStep)))); err == nil {
+			var met []string
+			var jobs []Taken
+			more, met, jobs, err = takenOf(reply, topics)
+			taken, ghosts = append(taken, jobs...), append(ghosts, met...)
 			again = again || more
-			return err == nil && !more && len(jobs) == takeStep
-		},
-	})
-	if err == nil {
-		err = strange
+			more = !more && len(jobs) == takeStep
+			n -= len(jobs)
+		}
 	}
 	return taken, ghosts, again, err
 }
 
 func (s *Store) takeArgs(topics []string, n int) []any {
-	args := make([]any, 0, 5+2*len(topics))
-	args = append(args, 1+len(topics), s.keys.JobPool())
+	args := make([]any, 0, 6+2*len(topics))
+	args = append(args, nil, 1+len(topics), s.keys.JobPool())
 	for _, topic := range topics {
 		args = append(args, s.keys.ReadyQueue(topic))
 	}
@@ -116,7 +121,7 @@ func (s *Store) Restore(ctx context.Context, taken Taken) error {
 		ttl = milliseconds(taken.TTL)
 	}
 	keys := []string{s.keys.JobPool(), s.keys.JobBucket(taken.ID), s.keys.ReadyQueue(taken.Topic)}
-	_, err := s.run(ctx, restoreScript, keys, taken.ID, taken.Topic, taken.Body, ttl)
+	_, err := s.one(ctx, restoreScript, keys, taken.ID, taken.Topic, taken.Body, ttl)
 	return err
 }
 

@@ -1,0 +1,155 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Pipeline makes script calls on one connection: several may be under way at a
+// time, and their answers come in the order in which they were sent. It is the
+// only way in which scripts are run.
+//
+// A call that Redis has not done is made once more, which nobody notices: with
+// the script's text, if Redis did not know the script; on a new connection, if
+// the server is none that takes writes any more.
+//
+// It is for one goroutine. Close gives the connection back.
+type Pipeline struct {
+	store    *Store
+	ctx      context.Context
+	conn     redis.Conn
+	err      error   // why the connection can't be used any more
+	sent     []*call // not yet answered, in the order in which answers come
+	flushed  bool    // nothing of it is in our own buffer
+	refused  []*call // by a server that takes no writes
+	replaced bool    // the connection is the second one
+}
+
+// call is one run of a script.
+type call struct {
+	script *script
+	args   []any // the first is what names the script
+	reply  any
+	err    error
+	done   bool
+}
+
+// Pipeline takes a connection. Once ctx is done the answers are no longer
+// waited for, and the connection is given up: whether Redis has done the calls
+// that were under way is unknown then. A ctx that can't end leaves it to the
+// connection's timeouts.
+func (s *Store) Pipeline(ctx context.Context) (*Pipeline, error) {
+	conn, err := s.conns.Get(ctx)
+	if err != nil {
+		return nil, causeOf(ctx, err)
+	}
+	return &Pipeline{store: s, ctx: ctx, conn: conn, flushed: true}, nil
+}
+
+// Close gives the connection back.
+func (p *Pipeline) Close() { p.conn.Close() }
+
+// send puts a call into the pipeline. args are the script's, see script.args.
+func (p *Pipeline) send(s *script, args []any) *call {
+	c := &call{script: s, args: args}
+	p.write(c, "EVALSHA", s.hash)
+	return c
+}
+
+func (p *Pipeline) write(c *call, command string, name any) {
+	c.args[0] = name
+	if p.err == nil {
+		p.err = p.conn.Send(command, c.args...)
+	}
+	p.sent = append(p.sent, c)
+	p.flushed = false
+}
+
+// flush sends what is still in our own buffer.
+func (p *Pipeline) flush() {
+	if !p.flushed && p.err == nil {
+		p.err = p.conn.Flush()
+		p.flushed = true
+	}
+}
+
+// receive waits for the call's answer.
+func (p *Pipeline) receive(c *call) (any, error) {
+	for !c.done {
+		p.flush()
+		if p.err != nil {
+			return nil, causeOf(p.ctx, p.err)
+		}
+		p.readOne()
+	}
+	return c.reply, c.err
+}
+
+// readOne reads the answer to the call that was sent first.
+func (p *Pipeline) readOne() {
+	c := p.sent[0]
+	p.sent = p.sent[1:]
+	reply, err := p.read()
+	switch {
+	case p.conn.Err() != nil:
+		p.err = err
+	case begins(err, "NOSCRIPT"):
+		p.write(c, "EVAL", c.script.text)
+	case takesNoWrites(err) && !p.replaced:
+		p.refused = append(p.refused, c)
+	default:
+		c.reply, c.err, c.done = reply, err, true
+	}
+	if p.err == nil && len(p.refused) > 0 && len(p.sent) == 0 {
+		p.replace()
+	}
+}
+
+func (p *Pipeline) read() (any, error) {
+	if p.ctx.Done() == nil {
+		return p.conn.Receive() // spares a goroutine
+	}
+	return redis.ReceiveContext(p.conn, p.ctx)
+}
+
+// replace goes on with a new connection, and has it do what the old one's
+// server has refused.
+func (p *Pipeline) replace() {
+	p.store.conns.Discard(p.conn)
+	conn, err := p.store.conns.Dial(p.ctx)
+	if err != nil {
+		p.err = err
+		return
+	}
+	p.conn.Close()
+	p.conn, p.replaced = conn, true
+	again := p.refused
+	p.refused = nil
+	for _, c := range again {
+		p.write(c, "EVALSHA", c.script.hash)
+	}
+}
+
+// causeOf is ctx's deadline if that is behind err: redigo reads with a timeout
+// that ends with it, and either may be first.
+func causeOf(ctx context.Context, err error) error {
+	deadline, ok := ctx.Deadline()
+	if ok && errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return err
+}
+
+// one makes a single call.
+func (s *Store) one(ctx context.Context, script *script, keys []string, args ...any) (any, error) {
+	p, err := s.Pipeline(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	return p.receive(p.send(script, script.args(keys, args...)))
+}
