@@ -199,8 +199,25 @@ func (f *fixture) info(section, field string) int {
 	return 0
 }
 
-// blocked is how many connections wait inside Redis.
-func (f *fixture) blocked() int { f.t.Helper(); return f.info("clients", "blocked_clients:") }
+// listeners is how many connections hear of the topic's jobs.
+func (f *fixture) listeners(topic string) int {
+	f.t.Helper()
+	reply, err := redis.Values(f.do("PUBSUB", "NUMSUB", "delayer:ready:"+topic), nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return int(reply[1].(int64))
+}
+
+// waits waits until the Client has so many callers that wait for the topic, and
+// hears of its jobs.
+func (f *fixture) waits(c *client.Client, topic string, callers int) {
+	f.t.Helper()
+	until(f.t, fmt.Sprint(callers, " callers wait for ", topic), func() bool {
+		_, waiting := client.Callers(c, topic)
+		return waiting == callers && f.listeners(topic) > 0
+	})
+}
 
 // connections is how many there are, the test's own included.
 func (f *fixture) connections() int { f.t.Helper(); return f.info("clients", "connected_clients:") }
@@ -254,9 +271,9 @@ func waitFor(t testing.TB, results <-chan result) result {
 // bpop starts a BPop without a timeout and waits until it waits in Redis.
 func (f *fixture) bpop(ctx context.Context, topic string) <-chan result {
 	f.t.Helper()
-	blocked := f.blocked()
+	_, before := client.Callers(f.Client, topic)
 	results := background(func() (client.Message, error) { return f.BPop(ctx, 0, topic) })
-	until(f.t, "BPop waits", func() bool { return f.blocked() > blocked })
+	f.waits(f.Client, topic, before+1)
 	return results
 }
 

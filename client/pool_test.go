@@ -149,7 +149,7 @@ func expectWorks(t *testing.T, o client.PoolOptions) {
 		t.Errorf("BPop = %v, %v", m, err)
 	}
 	popped := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
-	until(t, "BPop waits", func() bool { return client.Callers(c, "t") == 1 })
+	until(t, "BPop is there", func() bool { all, _ := client.Callers(c, "t"); return all == 1 })
 	if _, err := c.Push(t.Context(), client.Message{ID: "b", Topic: "t", Body: "b"}, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestNewOnPlainPool(t *testing.T) {
 	c := client.New(&redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", f.redis.Addr) }})
 	defer c.Close()
 	popped := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
-	until(t, "BPop waits", func() bool { return f.blocked() == 1 })
+	f.waits(c, "t", 1)
 	f.push("a", "t")
 	expectJob(t, waitFor(t, popped), "a")
 }

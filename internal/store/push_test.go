@@ -135,7 +135,7 @@ func TestPush(t *testing.T) {
 				}
 				var err error
 				pushed := b.timed(t, func() {
-					err = b.Push(t.Context(), Job{"x", "new", "new body"}, when, pushedLifetime, c.policy)
+					err = b.push(t.Context(), Job{"x", "new", "new body"}, when, pushedLifetime, c.policy)
 				})
 				if !errors.Is(err, c.err) {
 					t.Fatalf("error %v, want %v", err, c.err)
@@ -189,19 +189,19 @@ func TestPushLeavesEntryInLongQueue(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.seed(t, ghosts("t", 5000), ready("x", "t"), ghosts("t", 5000))
-	if err := b.Push(t.Context(), Job{"x", "t", "new"}, Due{After: time.Hour}, kept, Replace); err != nil {
+	if err := b.push(t.Context(), Job{"x", "t", "new"}, Due{After: time.Hour}, kept, Replace); err != nil {
 		t.Fatal(err)
 	}
 	queue := append(append(ghostIDs(5000), "x"), ghostIDs(5000)...)
 	b.expect(t, redistest.State{Pool: []string{"x"}, Ready: map[string][]string{"t": queue}, Buckets: map[string]string{"x": "t new"}})
-	_, met, err := b.Take(t.Context(), []string{"t"})
+	_, met, err := b.pop(t.Context(), []string{"t"})
 	if !errors.Is(err, ErrEmpty) || len(met) != 10000 {
 		t.Errorf("a take of the postponed job met %d ghosts and gave %v", len(met), err)
 	}
 	b.expect(t, redistest.State{Pool: []string{"x"}, Buckets: map[string]string{"x": "t new"}})
 
 	b.seed(t, ghosts("t", 9999), ready("x", "t"))
-	if err := b.Push(t.Context(), Job{"x", "t", "new"}, Due{After: time.Hour}, kept, Replace); err != nil {
+	if err := b.push(t.Context(), Job{"x", "t", "new"}, Due{After: time.Hour}, kept, Replace); err != nil {
 		t.Fatal(err)
 	}
 	b.expect(t, redistest.State{Pool: []string{"x"}, Ready: map[string][]string{"t": ghostIDs(9999)}, Buckets: map[string]string{"x": "t new"}})
@@ -227,7 +227,7 @@ func TestPushRefusedByWrongType(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				b.seed(t, c.seed...)
 				was := b.state(t)
-				err := b.Push(t.Context(), Job{"x", "t", "new"}, Due{After: c.delay}, kept, Replace)
+				err := b.push(t.Context(), Job{"x", "t", "new"}, Due{After: c.delay}, kept, Replace)
 				b.expectError(t, err, "WRONGTYPE ")
 				b.expect(t, was)
 			})
@@ -260,7 +260,7 @@ func TestPushScore(t *testing.T) {
 		{at("9999-12-31T23:59:59.999Z"), "253402300799.999"},
 	} {
 		got := b.monitor(t, func() {
-			if err := b.Push(t.Context(), Job{"x", "t", "b"}, Due{At: c.due}, kept, Replace); err != nil {
+			if err := b.push(t.Context(), Job{"x", "t", "b"}, Due{At: c.due}, kept, Replace); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -302,15 +302,15 @@ func TestPushAnyBytes(t *testing.T) {
 		for _, s := range []string{" ", "a b", "a,b", "a:b", "a\nb", "{a}", "Größe 注文", "\x00\xff\xfe", "*", "%d", "']"} {
 			b.seed(t)
 			job := Job{ID: "id" + s, Topic: "topic" + s, Body: "body" + s}
-			if err := b.Push(t.Context(), job, Due{After: time.Hour}, kept, Replace); err != nil {
+			if err := b.push(t.Context(), job, Due{After: time.Hour}, kept, Replace); err != nil {
 				t.Fatal(err)
 			}
 			b.expect(t, redistest.State{Pool: []string{job.ID}, Buckets: map[string]string{job.ID: job.Topic + " " + job.Body}})
 			if err := b.Reschedule(t.Context(), job.ID, 0); err != nil {
 				t.Fatal(err)
 			}
-			taken, _, err := b.Take(t.Context(), []string{job.Topic})
-			if err != nil || taken.Job != job {
+			taken, _, err := b.pop(t.Context(), []string{job.Topic})
+			if err != nil || taken != job {
 				t.Errorf("took %+v, %v, want %+v", taken, err, job)
 			}
 			b.expect(t, redistest.State{})

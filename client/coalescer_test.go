@@ -18,12 +18,13 @@ func (f *fixture) patient() *client.Client {
 	return c
 }
 
-// awaitFlight waits until so many calls are under way, alone, or gathered.
-func awaitFlight(t *testing.T, calls int, underWay func() (flights, gathered int)) {
+// await waits until so many calls are made: most of them in round trips of their
+// own, the others gathered.
+func await(t *testing.T, calls, most int, count func() (underWay, gathered int)) {
 	t.Helper()
 	until(t, fmt.Sprint(calls, " calls are under way or gathered"), func() bool {
-		flights, gathered := underWay()
-		return flights == min(calls, client.MaxFlights) && gathered == max(calls-client.MaxFlights, 0)
+		underWay, gathered := count()
+		return underWay == min(calls, most) && gathered == max(calls-most, 0)
 	})
 }
 
@@ -50,14 +51,14 @@ func TestPushesShareRoundTrips(t *testing.T) {
 		id := fmt.Sprintf("%03d", i)
 		want.Pool, want.Buckets[id] = append(want.Pool, id), "t b"
 		go push(t.Context(), id, ended)
-		awaitFlight(t, i+1, c.Pushes)
+		await(t, i+1, client.MaxPushCalls, c.Pushes)
 	}
 	exists, broken, left := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go push(t.Context(), "exists", exists)
 	go push(t.Context(), "broken", broken)
 	go push(ctx, "left", left)
-	awaitFlight(t, pushes+3, c.Pushes)
+	await(t, pushes+3, client.MaxPushCalls, c.Pushes)
 	cancel()
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("left: %v", err)
@@ -106,15 +107,15 @@ func TestPopsShareRoundTrips(t *testing.T) {
 		m, err := c.Pop(ctx, "t")
 		ends <- result{m: m, err: err}
 	}
-	underWay := func() (flights, gathered int) { return c.Pops("t") }
+	underWay := func() (underWay, gathered int) { return c.Pops("t") }
 	for i := range pops {
 		go pop(t.Context(), ended)
-		awaitFlight(t, i+1, underWay)
+		await(t, i+1, 1, underWay)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan result, 1)
 	go pop(ctx, left)
-	awaitFlight(t, pops+1, underWay)
+	await(t, pops+1, 1, underWay)
 	cancel()
 	if r := <-left; !errors.Is(r.err, context.Canceled) {
 		t.Errorf("left: %+v", r)

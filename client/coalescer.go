@@ -1,0 +1,87 @@
+package client
+
+import (
+	"runtime"
+	"sync"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+const (
+	// maxJobs and maxBytes bound what one script call stores, so that it does
+	// not keep Redis from others.
+	maxJobs  = 250
+	maxBytes = 1 << 20
+)
+
+// coalescer lets calls of one kind share round trips. When few are under way a
+// call goes at once; those that come meanwhile gather and go together in the
+// next. Who gathers, and in which order, is the queue's affair.
+type coalescer struct {
+	client   *Client
+	store    *store.Store
+	mu       *sync.Mutex // guards the queue and what follows
+	queue    queue
+	most     int // round trips under way at a time
+	underWay int
+}
+
+// queue is who waits for the next round trip. Its methods are called with the
+// coalescer's mu held.
+type queue interface {
+	// waiting reports whether anybody waits.
+	waiting() bool
+	// next takes off those who go with the next round trip, which call makes;
+	// nil if they have all gone. call is told if there is no connection.
+	next() (call func(*store.Pipeline, error))
+	// idle is called when nobody waits and nothing is under way.
+	idle()
+}
+
+// wake has a round trip made for those who wait. mu must be held.
+func (c *coalescer) wake() {
+	if c.underWay < c.most && c.queue.waiting() {
+		c.underWay++
+		c.client.running.Add(1)
+		go c.work()
+	}
+}
+
+// work makes round trips as long as anybody waits for one.
+func (c *coalescer) work() {
+	defer c.client.running.Done()
+	for c.isWanted() {
+		c.roundTrip()
+		// The callers who were served run first: those who call again at once
+		// go with the next round trip then, and not with one of their own.
+		runtime.Gosched()
+	}
+}
+
+func (c *coalescer) isWanted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.queue.waiting() {
+		if c.underWay--; c.underWay == 0 {
+			c.queue.idle()
+		}
+		return false
+	}
+	return true
+}
+
+// roundTrip takes a connection first: who leaves, or comes, while there is none
+// to be had, need not be in it or still is.
+func (c *coalescer) roundTrip() {
+	p, err := c.store.Pipeline(c.client.abandoned)
+	if err == nil {
+		defer p.Close()
+		p.WithoutCancel()
+	}
+	c.mu.Lock()
+	call := c.queue.next()
+	c.mu.Unlock()
+	if call != nil {
+		call(p, err)
+	}
+}

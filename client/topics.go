@@ -1,0 +1,394 @@
+package client
+
+import (
+	"cmp"
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// topics are the topics that Pop and BPop are called for, and their callers.
+//
+// Nothing is taken out of Redis before somebody is there to get it, and nothing
+// is ever put back. A caller is claimed by one pop at a time. From then until its
+// answer, which the connection's timeouts bound, the caller stays and gets what
+// the pop has brought. While it is not claimed it can leave at once.
+type topics struct {
+	client *Client
+
+	mu     sync.Mutex
+	queues map[queueKey]*topicQueue
+	closed bool
+}
+
+type queueKey struct {
+	partition *partition
+	topic     string
+}
+
+// topicQueue is a ready queue that has callers, or had some lately.
+type topicQueue struct {
+	coalescer // of one pop at a time, so that callers are served in their order
+	queueKey
+	callers list.List // of *caller, in the order in which they came
+	asking  []*caller // those who want to know whether there is a job now
+	ready   int       // how many jobs are believed to be there
+	heard   int       // counts what made us believe so
+	hearing           // of new ones
+}
+
+// caller is somebody who wants one job.
+type caller struct {
+	stays   bool            // and waits when there is none
+	queues  []*topicQueue   // where it may come from
+	places  []*list.Element // in these; nil when the caller has its answer
+	asks    int             // how many of these it has asked and got no answer from
+	claimed bool            // a pop is under way for it
+	leaving error           // why it wanted to go while it was claimed
+	trouble error           // why it is not known whether there is a job
+	lost    error           // of a pop that may have taken one, which did not arrive
+	since   time.Time       // how long there has been trouble
+	answer  chan answer     // holds one
+}
+
+type answer struct {
+	job store.Job
+	err error
+}
+
+// errNoAnswer is a timeout that ran out before Redis said whether there is a job.
+var errNoAnswer = errors.New("redis did not answer within the timeout")
+
+// pop gets a job of one of the topics, the first that has one. If there is none
+// it fails with ErrEmpty, or, if the caller stays, waits for one until timeout.
+func (ts *topics) pop(ctx context.Context, names []string, stays bool, timeout <-chan time.Time) (store.Job, error) {
+	c := &caller{stays: stays, trouble: errNoAnswer, answer: make(chan answer, 1)}
+	if err := ts.join(c, names); err != nil {
+		return store.Job{}, err
+	}
+	select {
+	case a := <-c.answer:
+		return a.job, a.err
+	case <-ctx.Done():
+		ts.leave(c, ctx.Err())
+	case <-timeout:
+		ts.leave(c, ErrEmpty)
+	}
+	a := <-c.answer
+	return a.job, a.err
+}
+
+// join puts the caller behind those who wait for the same topics.
+func (ts *topics) join(c *caller, names []string) error {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.closed {
+		return ErrClosed
+	}
+	first := true
+	for _, partition := range ts.client.partitions {
+		for _, name := range names {
+			q := ts.queue(queueKey{partition, name})
+			if slices.Contains(c.queues, q) {
+				continue
+			}
+			first = first && q.callers.Len() == 0
+			c.queues, c.places = append(c.queues, q), append(c.places, q.callers.PushBack(c))
+		}
+	}
+	if first && len(c.queues) > 1 && len(ts.client.partitions) == 1 {
+		c.asks = 1
+		ts.client.running.Add(1)
+		go ts.popOfSeveral(c, names)
+		return nil
+	}
+	c.askAll()
+	return nil
+}
+
+// askAll has each of the caller's queues looked at.
+func (c *caller) askAll() {
+	c.asks = len(c.queues)
+	for _, q := range c.queues {
+		q.asking = append(q.asking, c)
+		q.wake()
+	}
+}
+
+func (ts *topics) queue(key queueKey) *topicQueue {
+	q := ts.queues[key]
+	if q == nil {
+		q = &topicQueue{queueKey: key}
+		q.coalescer = coalescer{client: ts.client, store: key.partition.store, mu: &ts.mu, queue: q, most: 1}
+		ts.queues[key] = q
+	}
+	return q
+}
+
+// leave ends the caller's wait: at once, or with the answer of the pop that is
+// under way for it.
+func (ts *topics) leave(c *caller, why error) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if c.claimed {
+		c.leaving = why
+	} else {
+		c.end(store.Job{}, why)
+	}
+}
+
+// close ends all waits with ErrClosed.
+func (ts *topics) close() {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.closed = true
+	for _, q := range ts.queues {
+		for e := q.callers.Front(); e != nil; {
+			c := e.Value.(*caller)
+			e = e.Next()
+			if c.claimed {
+				c.leaving = ErrClosed
+			} else {
+				c.end(store.Job{}, ErrClosed)
+			}
+		}
+	}
+}
+
+// end gives the caller its answer, unless it has one.
+func (c *caller) end(job store.Job, err error) {
+	if c.places == nil {
+		return
+	}
+	for i, q := range c.queues {
+		q.callers.Remove(c.places[i])
+	}
+	c.places = nil
+	if err == ErrEmpty {
+		err = cmp.Or(c.lost, c.trouble, err)
+	} else if err != nil && c.lost != nil && err != c.lost {
+		err = fmt.Errorf("%w; before that: %w", err, c.lost)
+	}
+	c.answer <- answer{job, err}
+}
+
+// isEmpty tells the caller that one of its queues was empty.
+func (c *caller) isEmpty() {
+	if c.asks--; c.asks > 0 {
+		return
+	}
+	c.relieved()
+	c.stay(ErrEmpty)
+}
+
+// stay has the caller wait, or, if that is not what it wants, end.
+func (c *caller) stay(otherwise error) {
+	if !c.stays {
+		c.end(store.Job{}, otherwise)
+		return
+	}
+	for _, q := range c.queues {
+		q.hear()
+	}
+}
+
+// relieved tells the caller that Redis answers.
+func (c *caller) relieved() {
+	c.trouble, c.since = nil, time.Time{}
+}
+
+// failed tells the caller that a pop or a look for it has failed. One that stays
+// bears what may pass for a while.
+func (c *caller) failed(err error) {
+	now := time.Now()
+	c.asks = 0
+	if c.since.IsZero() {
+		c.since = now
+	}
+	c.trouble = err
+	if errors.Is(err, ErrLost) {
+		c.lost = err
+	}
+	if !store.Temporary(err) || now.Sub(c.since) >= rideOut {
+		c.end(store.Job{}, err)
+	} else {
+		c.queues[0].partition.listener.trouble = true
+		c.stay(err)
+	}
+}
+
+// waiting reports whether a pop is called for.
+func (q *topicQueue) waiting() bool {
+	return slices.ContainsFunc(q.asking, (*caller).isFree) || q.ready > 0 && len(q.claimable(1)) > 0
+}
+
+// isFree reports whether no pop is under way for a caller that wants a job. One
+// that is claimed asks again when it is released.
+func (c *caller) isFree() bool { return c.places != nil && !c.claimed }
+
+// claimable are the first callers for whom no pop is under way, up to n.
+func (q *topicQueue) claimable(n int) []*caller {
+	var callers []*caller
+	for e := q.callers.Front(); e != nil && len(callers) < n; e = e.Next() {
+		if c := e.Value.(*caller); c.isFree() {
+			callers = append(callers, c)
+		}
+	}
+	return callers
+}
+
+// next claims the first callers: as many as jobs are believed to be there, or,
+// if somebody asks, as many as one pop can serve.
+func (q *topicQueue) next() func(*store.Pipeline, error) {
+	var asking, claimed []*caller
+	for _, c := range q.asking {
+		switch {
+		case c.isFree():
+			asking = append(asking, c)
+		case c.claimed:
+			claimed = append(claimed, c)
+		}
+	}
+	q.asking = claimed
+	n := min(q.ready, store.MaxPop)
+	if len(asking) > 0 {
+		n = store.MaxPop
+	}
+	pop := &pop{ts: q.client.topics, topics: []string{q.topic}, callers: q.claimable(n)}
+	if len(pop.callers) == 0 {
+		return nil
+	}
+	pop.claim()
+	heard := q.heard
+	return func(p *store.Pipeline, err error) {
+		popped, err := pop.run(p, err)
+		pop.ts.mu.Lock()
+		defer pop.ts.mu.Unlock()
+		q.learn(popped, err, len(pop.callers), heard)
+		// Whoever asked knows now that the queue is empty, though the pop
+		// may have been for those ahead of it.
+		full := err == nil && (popped.More || len(popped.Jobs) == len(pop.callers))
+		pop.release(popped, err)
+		for _, c := range asking {
+			switch {
+			case c.places == nil:
+			case full:
+				q.asking = append(q.asking, c)
+			case err == nil:
+				c.isEmpty()
+			}
+		}
+	}
+}
+
+// learn enters what a pop for so many callers tells about the queue. What was heard
+// since it was sent is newer.
+func (q *topicQueue) learn(popped store.Popped, err error, callers, heard int) {
+	switch {
+	case err == nil && popped.More:
+		q.ready = max(q.ready-len(popped.Jobs), 1)
+	case err == nil && len(popped.Jobs) == callers:
+		q.ready = max(q.ready-callers, 0)
+	case q.heard == heard:
+		q.ready = 0
+	}
+}
+
+// tell enters that the queue has jobs, so many.
+func (q *topicQueue) tell(jobs int) {
+	q.ready = jobs
+	q.heard++
+	q.wake()
+}
+
+// pop is one pop from Redis, for one caller or more.
+type pop struct {
+	ts      *topics
+	topics  []string
+	callers []*caller
+}
+
+// claim makes the callers stay until release.
+func (p *pop) claim() {
+	for _, c := range p.callers {
+		c.claimed = true
+	}
+}
+
+func (p *pop) run(pipeline *store.Pipeline, err error) (store.Popped, error) {
+	if err != nil {
+		return store.Popped{}, err
+	}
+	return p.ts.client.pop(pipeline, p.topics, len(p.callers))
+}
+
+// release hands out what the pop has brought, in the callers' order.
+func (p *pop) release(popped store.Popped, err error) {
+	for i, c := range p.callers {
+		c.claimed = false
+		switch {
+		case i < len(popped.Jobs):
+			c.end(popped.Jobs[i], nil)
+		case c.leaving == ErrEmpty && err != nil:
+			c.end(store.Job{}, err)
+		case c.leaving != nil && errors.Is(err, ErrLost):
+			c.end(store.Job{}, fmt.Errorf("%w; %w", c.leaving, err))
+		case c.leaving != nil:
+			c.end(store.Job{}, c.leaving)
+		case err != nil:
+			c.failed(err)
+		}
+	}
+	// Those who still wait may have missed jobs of their other topics meanwhile.
+	for _, c := range p.callers {
+		if c.places != nil && len(c.queues) > 1 {
+			for _, q := range c.queues {
+				q.wake()
+			}
+		}
+	}
+}
+
+// popOfSeveral looks at all of a caller's topics at once, in its order.
+func (ts *topics) popOfSeveral(c *caller, names []string) {
+	defer ts.client.running.Done()
+	for again := true; again; {
+		p, err := ts.client.partitions[0].store.Pipeline(ts.client.abandoned)
+		if err == nil {
+			p.WithoutCancel()
+		}
+		again = ts.popOnce(&pop{ts, names, []*caller{c}}, p, err)
+		if err == nil {
+			p.Close()
+		}
+	}
+}
+
+// popOnce reports whether the pop has to be repeated.
+func (ts *topics) popOnce(pop *pop, p *store.Pipeline, err error) (again bool) {
+	c := pop.callers[0]
+	ts.mu.Lock()
+	if !c.isFree() {
+		if c.claimed { // by others who pop from one of its topics
+			c.askAll()
+		}
+		ts.mu.Unlock()
+		return false
+	}
+	pop.claim()
+	ts.mu.Unlock()
+	popped, err := pop.run(p, err)
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if err == nil && len(popped.Jobs) == 0 && !popped.More && c.leaving == nil {
+		c.isEmpty()
+	}
+	pop.release(popped, err)
+	return err == nil && popped.More && c.places != nil
+}
