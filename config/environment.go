@@ -1,8 +1,6 @@
 package config
 
 import (
-	"errors"
-	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -27,20 +25,21 @@ func (l *loader) environment(environ []string) {
 		i := slices.IndexFunc(l.keys, func(k key) bool { return k.section == "redis" && strings.ToUpper(k.name) == suffix })
 		switch {
 		case isServiceLink(suffix, value):
-			l.report(at, errors.New(serviceLink))
+			l.fail(at, serviceLink)
 		case i < 0:
-			l.report(at, l.unknownVariable(suffix))
+			l.fail(at, "unknown variable%s", l.variableMeant(suffix))
 		default:
 			l.set(at, l.keys[i], value, nil)
 		}
 	}
 }
 
-func (l *loader) unknownVariable(suffix string) error {
-	if meant := nearest(suffix, l.names("redis")); meant != "" {
-		return errors.New("unknown variable, did you mean " + EnvironmentPrefix + strings.ToUpper(meant) + "?")
+func (l *loader) variableMeant(suffix string) string {
+	names := l.names("redis")
+	if meant := nearest(suffix, names); meant != "" {
+		return ", did you mean " + EnvironmentPrefix + strings.ToUpper(meant) + "?"
 	}
-	return fmt.Errorf("unknown variable: %s… is followed by %s", EnvironmentPrefix, strings.ToUpper(strings.Join(l.names("redis"), ", ")))
+	return ": " + EnvironmentPrefix + "… is followed by " + strings.ToUpper(strings.Join(names, ", "))
 }
 
 const serviceLink = "was set by a container's link to a service named delayer-redis: switch the links off (Kubernetes: enableServiceLinks: false), or rename the service"

@@ -18,9 +18,9 @@ import (
 type reader struct {
 	*loader
 	lines   []string
-	at      Problem // the line that is read
-	section string  // that it is in; "" before the first header
-	unended int     // line whose secret the writer may have meant to continue; 0: none
+	line    int    // that is read, counted from 1
+	section string // that it is in; "" before the first header
+	unended int    // line whose secret the writer may have meant to continue; 0: none
 }
 
 const anySection = "[delayer] or [redis]"
@@ -32,12 +32,12 @@ func (l *loader) file(name string, source []byte) {
 	l.name = name
 	source = bytes.TrimPrefix(source, []byte("\ufeff"))
 	if bytes.HasPrefix(source, []byte("\xff\xfe")) || bytes.HasPrefix(source, []byte("\xfe\xff")) {
-		l.report(Problem{File: name}, errors.New("is UTF-16: save it as UTF-8"))
+		l.fail(Problem{File: name}, "is UTF-16: save it as UTF-8")
 		return
 	}
 	r := &reader{loader: l, lines: strings.Split(string(source), "\n")}
 	for i, line := range r.lines {
-		r.at = Problem{File: name, Line: i + 1}
+		r.line = i + 1
 		switch line = strings.TrimSpace(line); {
 		case line == "":
 			r.unended = 0
@@ -50,10 +50,9 @@ func (l *loader) file(name string, source []byte) {
 	}
 }
 
-// problem reports what is wrong with the line.
-func (r *reader) problem(key string, err error) {
-	r.at.Key = key
-	r.report(r.at, err)
+// on is the line as the place of a problem with the key.
+func (r *reader) on(key string) Problem {
+	return Problem{File: r.name, Line: r.line, Key: key}
 }
 
 // header reads a [section] line. A misspelt section is an error, as all its keys
@@ -73,16 +72,16 @@ func (r *reader) header(line string) {
 	isMeant := func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "["+meant+"]") }
 	switch shown := "[" + shortened(name) + "]"; {
 	case !closed:
-		r.problem("", errors.New("a section begins with [ and ends with ]: the ] is missing"))
+		r.fail(r.on(""), "a section begins with [ and ends with ]: the ] is missing")
 	case meant == "":
-		r.problem(shown, warnf("unknown section: want %s", anySection))
+		r.warn(r.on(shown), "unknown section: want %s", anySection)
 	case name != meant && slices.ContainsFunc(r.lines, isMeant):
 		r.section = unknown
-		r.problem(shown, warnf("unknown section, did you mean [%s]?", meant))
+		r.warn(r.on(shown), "unknown section, did you mean [%s]?", meant)
 	case name != meant:
-		r.problem(shown, fmt.Errorf("unknown section, did you mean [%s]?", meant))
+		r.fail(r.on(shown), "unknown section, did you mean [%s]?", meant)
 	case rest != "" && !isComment(rest):
-		r.problem("", warnf("there is more behind the section's ]: write it on a line of its own"))
+		r.warn(r.on(""), "there is more behind the section's ]: write it on a line of its own")
 	}
 }
 
@@ -95,19 +94,20 @@ func (r *reader) pair(line string) {
 		return
 	}
 	k := r.keys[i]
-	value, err := read(line, value, k.secret())
+	at := r.on(k.String())
+	if first := r.source[k.String()].Line; first > 0 {
+		r.warn(at, "is set on line %d already: the last one counts, keep one of the two lines", first)
+	}
+	value, err := r.read(k, line, value)
 	r.unended = 0
 	if k.secret() && (errors.Is(err, errNoClosingQuote) || strings.HasSuffix(value, `\`)) {
-		r.unended = r.at.Line
+		r.unended = r.line
 	}
-	if first := r.source[k.String()].Line; first > 0 {
-		r.problem(k.String(), warnf("is set on line %d already: the last one counts, keep one of the two lines", first))
+	if err == nil && value == "" && k.set("") != nil {
+		r.warn(at, "is empty: the default %q is taken", k.standard)
+		value = k.standard
 	}
-	if value == "" && (err == nil || isWarning(err)) && k.set("") != nil {
-		value, err = k.standard, warnf("is empty: the default %q is taken", k.standard)
-	}
-	r.at.Key = k.String()
-	r.set(r.at, k, value, err)
+	r.set(at, k, value, err)
 }
 
 // cutPair splits a line at the first = or :, as ini.v1 does.
@@ -127,9 +127,9 @@ func (r *reader) unrecognized(name string, isPair bool) {
 	isKey := slices.Contains(names, first)
 	meant := nearest(name, names)
 	elsewhere := slices.IndexFunc(r.keys, func(k key) bool { return k.name == name })
-	say := warnf
+	say := r.warn
 	if strings.HasPrefix(name, "tls") || strings.HasPrefix(meant, "tls") {
-		say = fmt.Errorf // not to send a password unencrypted for a slip
+		say = r.fail // not to send a password unencrypted for a slip
 		r.bad["redis.tls"] = true
 	}
 	section := strings.TrimPrefix(r.section+".", ".")
@@ -137,23 +137,23 @@ func (r *reader) unrecognized(name string, isPair bool) {
 	case r.unended > 0:
 		r.goesOn()
 	case isKey && (!isPair || hasMore && normalized(name) != meant):
-		r.problem(section+first, fmt.Errorf("there is no = behind the key: want %s = value", first))
+		r.fail(r.on(section+first), "there is no = behind the key: want %s = value", first)
 	case !isPair || name == "":
-		r.problem("", errors.New("is neither [section] nor key = value: begin a comment with ;"))
+		r.fail(r.on(""), "is neither [section] nor key = value: begin a comment with ;")
 	case meant != "":
-		r.problem(section+shortened(name), say("unknown key, did you mean %s?", meant))
+		say(r.on(section+shortened(name)), "unknown key, did you mean %s?", meant)
 	case elsewhere >= 0:
-		r.problem(section+name, say("belongs to [%s]", r.keys[elsewhere].section))
+		say(r.on(section+name), "belongs to [%s]", r.keys[elsewhere].section)
 	case r.section == "":
-		r.problem(shortened(first), say("stands before the first section: put it below %s", anySection))
+		say(r.on(shortened(first)), "stands before the first section: put it below %s", anySection)
 	default:
-		r.problem(section+shortened(first), say("unknown key: [%s] has %s", r.section, strings.Join(names, ", ")))
+		say(r.on(section+shortened(first)), "unknown key: [%s] has %s", r.section, strings.Join(names, ", "))
 	}
 }
 
 // goesOn reports a line that may be the rest of a secret, and shows none of it.
 func (r *reader) goesOn() {
-	r.problem("", fmt.Errorf("sets no key: if it belongs to the value on line %d, that must be on one line", r.unended))
+	r.fail(r.on(""), "sets no key: if it belongs to the value on line %d, that must be on one line", r.unended)
 }
 
 // quoted is a value in quotes, and what follows. \" is a quote within "…".
@@ -163,7 +163,7 @@ var errNoClosingQuote = errors.New("the closing quote is missing")
 
 // read lets ini.v1 read the value of a line. A comment behind quotes is cut first, as
 // ini.v1 takes the line's last quote for the closing one.
-func read(line, value string, secret bool) (string, error) {
+func (r *reader) read(k key, line, value string) (string, error) {
 	if strings.HasPrefix(value, `"`) || strings.HasPrefix(value, "`") {
 		m := quoted.FindStringSubmatch(value)
 		switch {
@@ -177,15 +177,15 @@ func read(line, value string, secret bool) (string, error) {
 		}
 		line = strings.TrimSuffix(line, value) + m[1]
 	}
-	parsed, err := ini.LoadSources(ini.LoadOptions{UnescapeValueDoubleQuotes: true, IgnoreContinuation: true}, []byte(line))
+	file, err := ini.LoadSources(ini.LoadOptions{UnescapeValueDoubleQuotes: true, IgnoreContinuation: true}, []byte(line))
 	if err != nil {
 		return "", errors.New("a key is written without quotes")
 	}
-	key := parsed.Section("").Keys()[0]
-	if !utf8.ValidString(key.Value()) {
+	read := file.Section("").Keys()[0]
+	if !utf8.ValidString(read.Value()) {
 		return "", errors.New("is not UTF-8: save the file in that encoding")
 	}
-	return key.Value(), checkComment(value, key.Value(), key.Comment, secret)
+	return read.Value(), r.checkCut(k, value, read)
 }
 
 var (
@@ -193,18 +193,19 @@ var (
 	textAtComment = regexp.MustCompile(`^[#;]\S`)
 )
 
-// checkComment tells where ini.v1 cut a comment off that may be part of the value. But
-// to a secret, that does no harm.
-func checkComment(written, value, comment string, secret bool) error {
-	const begins = "the %c begins a comment: put the value in double quotes, or a space on both sides of the %[1]c"
-	isHalf := strings.Count(value, `"`)%2 == 1 || strings.Count(value, "`")%2 == 1
-	switch touches := commentAtText.MatchString(written); {
-	case comment != "" && secret && (touches || isHalf || textAtComment.MatchString(written)):
-		return fmt.Errorf(begins, comment[0])
-	case comment != "" && touches:
-		return warnf(begins, comment[0])
-	case secret && strings.HasPrefix(written, "'") && strings.HasPrefix(value, "'"):
-		return errors.New("a value that begins with ' must end with its only other ': want double quotes around it")
+// checkCut tells where ini.v1 cut a comment off that may be part of the value. That
+// does harm to a secret only.
+func (r *reader) checkCut(k key, written string, read *ini.Key) error {
+	const begins = "the %.1s begins a comment: put the value in double quotes, or a space on both sides of the %.1[1]s"
+	value, comment := read.Value(), read.Comment
+	touches := commentAtText.MatchString(written)
+	open := strings.HasPrefix(value, "'") || strings.Count(value, `"`)%2 == 1 || strings.Count(value, "`")%2 == 1
+	switch {
+	case comment == "":
+	case k.secret() && (touches || open || textAtComment.MatchString(written)):
+		return fmt.Errorf(begins, comment)
+	case touches:
+		r.warn(r.on(k.String()), begins, comment)
 	}
 	return nil
 }

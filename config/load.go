@@ -88,21 +88,27 @@ func (l *loader) names(section string) []string {
 	return names
 }
 
-// report adds an error or a warning about the place.
-func (l *loader) report(at Problem, err error) {
-	at.Message, at.Warning = err.Error(), isWarning(err)
+// fail adds an error at the place.
+func (l *loader) fail(at Problem, format string, args ...any) {
+	at.Message = fmt.Sprintf(format, args...)
 	l.problems = append(l.problems, at)
 }
 
-// set gives the key a value, unless there was an error before.
+// warn adds a warning at the place.
+func (l *loader) warn(at Problem, format string, args ...any) {
+	at.Warning = true
+	l.fail(at, format, args...)
+}
+
+// set gives the key a value, unless reading it has failed.
 func (l *loader) set(at Problem, k key, value string, err error) {
 	l.source[k.String()] = at
-	if err == nil || isWarning(err) {
-		err = cmp.Or(k.set(value), k.check(value), err)
+	if err == nil {
+		err = cmp.Or(k.set(value), k.check(value))
 	}
 	if err != nil {
-		l.bad[k.String()] = !isWarning(err)
-		l.report(at, err)
+		l.bad[k.String()] = true
+		l.fail(at, "%v", err)
 	}
 }
 
@@ -119,12 +125,12 @@ func (l *loader) result() (Config, Problems, error) {
 	l.require(r.Username == "" || r.Password != "", "username", "password", "needs a password as well")
 	if r.MaxActive > 0 && r.MaxIdle > r.MaxActive {
 		if at, written := l.source["redis.max_idle"]; written {
-			l.report(at, warnf("max_idle is %d and max_active is %d: no more than %[2]d are kept", r.MaxIdle, r.MaxActive))
+			l.warn(at, "max_idle is %d and max_active is %d: no more than %[2]d are kept", r.MaxIdle, r.MaxActive)
 		}
 		r.MaxIdle = r.MaxActive
 	}
 	if l.name != "" && len(l.source)+len(l.problems) == 0 {
-		l.report(Problem{File: l.name}, warnf("sets nothing: every key has its default"))
+		l.warn(Problem{File: l.name}, "sets nothing: every key has its default")
 	}
 	slices.SortStableFunc(l.problems, func(a, b Problem) int {
 		return cmp.Or(-cmp.Compare(len(a.File), len(b.File)), cmp.Compare(a.Line, b.Line)) // one file at most
@@ -139,6 +145,6 @@ func (l *loader) result() (Config, Problems, error) {
 // depends on has one already.
 func (l *loader) require(ok bool, name, dependsOn, message string) {
 	if !ok && !l.bad["redis."+name] && !l.bad["redis."+dependsOn] {
-		l.report(l.source["redis."+name], errors.New(message))
+		l.fail(l.source["redis."+name], "%s", message)
 	}
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -62,15 +61,6 @@ func (ps Problems) Unwrap() []error {
 	}
 	return errs
 }
-
-// warning is the error of what is of use nonetheless.
-type warning string
-
-func (w warning) Error() string { return string(w) }
-
-func warnf(format string, args ...any) error { return warning(fmt.Sprintf(format, args...)) }
-
-func isWarning(err error) bool { return errors.As(err, new(warning)) }
 
 // oneLine is a name as a message may show it: as it is, or quoted when it has
 // characters that would not be seen or would break the line.
