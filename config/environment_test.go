@@ -59,6 +59,9 @@ func TestEnvironmentIsRefused(t *testing.T) {
 }
 
 func TestFromEnvironment(t *testing.T) {
+	if got, warnings, err := FromEnvironment(); err != nil || len(warnings) > 0 || got != Default() {
+		t.Errorf("no variable: got %+v, %v, %v; want the defaults", got, warnings, err)
+	}
 	t.Setenv("DELAYER_REDIS_HOST", "r")
 	got, _, err := FromEnvironment()
 	if want := changed(func(c *Config) { c.Redis.Host = "r" }); err != nil || got != want {

@@ -17,10 +17,10 @@ import (
 // the first error.
 type reader struct {
 	*loader
-	lines   []string
-	line    int    // that is read, counted from 1
-	section string // that it is in; "" before the first header
-	unended int    // line whose secret the writer may have meant to continue; 0: none
+	has     map[string]bool // sections that the file has a header of
+	line    int             // that is read, counted from 1
+	section string          // that it is in; "" before the first header
+	unended int             // line whose secret the writer may have meant to continue; 0: none
 }
 
 const anySection = "[delayer] or [redis]"
@@ -35,8 +35,13 @@ func (l *loader) file(name string, source []byte) {
 		l.fail(Problem{File: name}, "is UTF-16: save it as UTF-8")
 		return
 	}
-	r := &reader{loader: l, lines: strings.Split(string(source), "\n")}
-	for i, line := range r.lines {
+	r := &reader{loader: l, has: map[string]bool{}}
+	lines := strings.Split(string(source), "\n")
+	for _, section := range sections {
+		isHeader := func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "["+section+"]") }
+		r.has[section] = slices.ContainsFunc(lines, isHeader)
+	}
+	for i, line := range lines {
 		r.line = i + 1
 		switch line = strings.TrimSpace(line); {
 		case line == "":
@@ -69,13 +74,12 @@ func (r *reader) header(line string) {
 	}
 	r.unended, r.section = 0, cmp.Or(meant, unknown)
 	rest = strings.TrimSpace(rest)
-	isMeant := func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "["+meant+"]") }
 	switch shown := "[" + shortened(name) + "]"; {
 	case !closed:
 		r.fail(r.on(""), "a section begins with [ and ends with ]: the ] is missing")
 	case meant == "":
 		r.warn(r.on(shown), "unknown section: want %s", anySection)
-	case name != meant && slices.ContainsFunc(r.lines, isMeant):
+	case name != meant && r.has[meant]:
 		r.section = unknown
 		r.warn(r.on(shown), "unknown section, did you mean [%s]?", meant)
 	case name != meant:
