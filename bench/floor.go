@@ -184,7 +184,6 @@ func pipelineTakeJobs(conn redis.Conn, n int, got func(body string)) (int, error
 // the move looked for every millisecond.
 type floorPeer struct{ redis *Redis }
 
-func (p *floorPeer) Name() string                     { return "floor: raw scripts" }
 func (p *floorPeer) Round(_, due time.Time) time.Time { return due }
 func (p *floorPeer) Close() error                     { return nil }
 

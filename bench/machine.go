@@ -37,6 +37,19 @@ func memoryAvailable() int {
 	return kb << 10
 }
 
+// bytesPerJob is what a seeded job takes at most.
+const bytesPerJob = 450
+
+// roomFor reports whether so many jobs more fit into the memory, and notes it if not.
+func (r *Run) roomFor(jobs int) bool {
+	free := memoryAvailable()
+	if free == 0 || jobs*bytesPerJob*3/2 < free {
+		return true
+	}
+	r.note("%s waiting jobs more were left out: too little memory.", count(jobs))
+	return false
+}
+
 func field(file, name string) string {
 	text, _ := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {

@@ -55,7 +55,6 @@ func newOriginal(r *Redis) *original {
 	return &original{r, newPool(r.addr, 32), client.NewPool(client.PoolOptions{Addr: r.addr})}
 }
 
-func (p *original) Name() string                     { return "original's clients, Delayer's server" }
 func (p *original) Round(_, due time.Time) time.Time { return nextSecond(due) }
 
 func (p *original) Close() error { return errors.Join(p.pool.Close(), p.served.Close()) }

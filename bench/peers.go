@@ -8,7 +8,6 @@ import (
 
 // Peer is a queue with delays, as a workload sees it.
 type Peer interface {
-	Name() string
 	// Round is the due time that Push will give a job which should fall due
 	// then; a Peer that knows whole seconds only rounds up.
 	Round(now, due time.Time) time.Time
@@ -19,11 +18,6 @@ type Peer interface {
 	Consume(ctx context.Context, workers int, got func(body string)) error
 	// Close ends the Peer's connections. It comes after the end of Consume's ctx.
 	Close() error
-}
-
-// batcher is a Peer that can push many at once.
-type batcher interface {
-	PushMany(ctx context.Context, from, n int64, due time.Time) error
 }
 
 // holder is a Peer whose delays begin with the push: for a burst it must hold
@@ -61,6 +55,10 @@ var allPeers = []maker{
 	{"asynq", false, false, func(r *Run) (Peer, error) { return newAsynq(r.Redis), nil }},
 	{"gocraft/work", false, false, func(r *Run) (Peer, error) { return newGocraft(r.Redis), nil }},
 	{"machinery", false, true, func(r *Run) (Peer, error) { return newMachinery(r.Redis) }},
+}
+
+func oursAnew(r *Run) func() (Peer, error) {
+	return func() (Peer, error) { return newDelayer(r.Redis, 0), nil }
 }
 
 // peers are the makers that this run has time for.

@@ -257,8 +257,8 @@ func (t Table) write(b *strings.Builder) {
 	}
 }
 
-// load reads what an earlier run has left; there may be nothing.
-func load(folder string) (*Report, error) {
+// readReport reads what an earlier run has left; there may be nothing.
+func readReport(folder string) (*Report, error) {
 	text, err := os.ReadFile(filepath.Join(folder, "bench", "results.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return &Report{}, nil

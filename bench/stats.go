@@ -76,6 +76,8 @@ func (s Sample) String(digits int) string {
 	return fmt.Sprintf("%s (%s–%s)", median, from, to)
 }
 
+func count(n int) string { return number(float64(n), 0) }
+
 // number has commas between thousands.
 func number(v float64, digits int) string {
 	text := strconv.FormatFloat(v, 'f', digits, 64)

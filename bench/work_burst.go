@@ -31,29 +31,27 @@ func benchBurst(ctx context.Context, r *Run) (Section, error) {
 				r.note("%s: %d of %d repeats of %s, for the time they take.", c.name, len(o[0]), repeats, title)
 			}
 		}
-		rowsOfRate := rows(contenders, results)
 		return Table{
-			ID: id, Title: title, Unit: "jobs/s, unless said otherwise", Head: "", Chart: bars, Drawn: 1,
+			ID: id, Title: title, Unit: "jobs/s, unless said otherwise", Chart: bars, Drawn: 1,
 			Columns: []Column{{Name: "jobs/s"}, {Name: "first job after, ms", Digits: 1}, {Name: "last job after, ms"}},
-			Rows:    rowsOfRate,
+			Rows:    rows(contenders, results),
 		}, results
 	}
-	title := fmt.Sprintf("%s jobs due at once", number(float64(r.burst), 0))
+	title := fmt.Sprintf("%s jobs due at once", count(r.burst))
 	small, results := table("burst", title, r.burst, r.slowRepeats, r.peers())
 	section := Section{Title: "Burst", About: burstAbout, Tables: []Table{small}}
 
 	var theirs []Sample
 	for _, m := range r.others() {
-		if o := results[m.name]; o != nil && !m.slow {
-			theirs = append(theirs, o[0])
+		if !m.slow {
+			theirs = append(theirs, results[m.name].column(0))
 		}
 	}
 	for _, name := range []string{"Delayer", "Delayer, PopBatch"} {
-		t := Target{Name: fmt.Sprintf("Burst of %s, 8 consumers, jobs/s against the best other queue (%s)", number(float64(r.burst), 0), name), Limit: 2, Unit: "×"}
-		if o := results[name]; o != nil {
-			t.Got = o[0].Over(best(theirs...))
-		}
-		section.Targets = append(section.Targets, t)
+		section.Targets = append(section.Targets, Target{
+			Name:  fmt.Sprintf("Burst of %s, 8 consumers, jobs/s against the best other queue (%s)", count(r.burst), name),
+			Limit: 2, Unit: "×", Got: results[name].column(0).Over(best(theirs...)),
+		})
 	}
 
 	if r.bigBurst > 0 {
@@ -61,12 +59,12 @@ func benchBurst(ctx context.Context, r *Run) (Section, error) {
 		for _, m := range r.peers() {
 			switch m.name {
 			case "Faktory", "asynq", "gocraft/work", "machinery", "original's clients, Delayer's server":
-				r.note("%s is left out of the burst of %s: pushing and draining it would take a minute and more.", m.name, number(float64(r.bigBurst), 0))
+				r.note("%s is left out of the burst of %s: pushing and draining it would take a minute and more.", m.name, count(r.bigBurst))
 			default:
 				makers = append(makers, m)
 			}
 		}
-		big, _ := table("burst-big", fmt.Sprintf("%s jobs due at once", number(float64(r.bigBurst), 0)), r.bigBurst, 1, makers)
+		big, _ := table("burst-big", fmt.Sprintf("%s jobs due at once", count(r.bigBurst)), r.bigBurst, 1, makers)
 		section.Tables = append(section.Tables, big)
 	}
 	return section, nil

@@ -51,7 +51,7 @@ func benchCatchUp(ctx context.Context, r *Run) (Section, error) {
 	return Section{
 		Title: "Catching up", About: catchUpAbout,
 		Tables: []Table{{
-			ID: "catchup", Title: fmt.Sprintf("%s jobs are overdue, 500 a second fall due", number(float64(r.million), 0)), Head: "",
+			ID: "catchup", Title: fmt.Sprintf("%s jobs are overdue, 500 a second fall due", count(r.million)),
 			Columns: []Column{{Name: "backlog, jobs/s"}, {Name: "falling due now: late p50, ms", Digits: 1}, {Name: "p99, ms", Digits: 1}, {Name: "max, ms", Digits: 1}},
 			Rows:    rows(contenders, results),
 		}},

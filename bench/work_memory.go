@@ -39,16 +39,11 @@ func benchMemory(ctx context.Context, r *Run) (Section, error) {
 	return Section{
 		Title: "Memory", About: memoryAbout,
 		Tables: []Table{{
-			ID: "memory", Title: "Memory of a waiting job", Unit: "bytes", Head: "", Chart: bars,
+			ID: "memory", Title: "Memory of a waiting job", Unit: "bytes", Chart: bars,
 			Columns: []Column{{Name: "body of 56 bytes"}, {Name: "body of 97 bytes"}, {Name: "97 bytes, hash-max-listpack-value 1024"}},
 			Rows:    rows(contenders, results),
 		}},
 	}, setting(64)
-}
-
-// memoryTeller is a Peer with a server of its own.
-type memoryTeller interface {
-	memory() (float64, error)
 }
 
 // memoryOf is the bytes a waiting job with a body of that size takes.
@@ -65,7 +60,7 @@ func (r *Run) memoryOf(ctx context.Context, m maker, size int) (float64, error) 
 		return 0, err
 	}
 	memory := r.Redis.memory
-	own, isOwn := p.(memoryTeller)
+	own, isOwn := p.(ownServer)
 	if isOwn {
 		memory = own.memory
 		if before, err = memory(); err != nil {
