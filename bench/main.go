@@ -87,6 +87,9 @@ func command() error {
 	only := flag.String("only", "", "run these workloads only, and keep the others' results: "+strings.Join(names(), ","))
 	render := flag.Bool("render", false, "run nothing: write document and charts from the kept numbers")
 	out := flag.String("out", "", "folder to write to (default ../docs, with -quick a temporary one)")
+	against := flag.String("against", "", "measure Delayer in turns with another revision, or with the tree in this folder, and print both; nothing is written")
+	pairs := flag.Int("pairs", 8, "with -against: how often each of the two is measured")
+	turn := flag.String("turn", "", "for -against: run this workload's turn and print it as JSON")
 	flag.Parse()
 
 	mode, s := "normal", normalSizes
@@ -107,11 +110,17 @@ func command() error {
 	switch {
 	case *render:
 		chosen = nil
-	case *only != "":
+	case *only+*turn != "":
 		var err error
-		if chosen, err = choose(*only); err != nil {
+		if chosen, err = choose(*only + *turn); err != nil {
 			return err
 		}
+	}
+	switch {
+	case *turn != "":
+		return printTurn(chosen[0])
+	case *against != "":
+		return compare(*against, *pairs, chosen)
 	}
 	return bench(mode, s, folder, chosen)
 }
