@@ -155,8 +155,7 @@ func bench(mode string, s sizes, folder string, chosen []workload) error {
 			progress("%s failed: %v", w.name, err)
 			continue
 		}
-		report.add(section)
-		report.order(names())
+		report.add(section, names())
 		if err := report.save(folder); err != nil {
 			return err
 		}

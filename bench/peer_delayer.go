@@ -45,13 +45,13 @@ func (p *delayer) serve(ctx context.Context) {
 func (p *delayer) Consume(ctx context.Context, workers int, got func(body string)) error {
 	go p.serve(ctx)
 	for range workers {
-		go consume(ctx, p.client, p.batch, got)
+		go consume(ctx, p.client, topic, p.batch, got)
 	}
 	return nil
 }
 
 // consume waits with BPop; a batch consumer then takes what else is there.
-func consume(ctx context.Context, c *client.Client, batch int, got func(body string)) {
+func consume(ctx context.Context, c *client.Client, topic string, batch int, got func(body string)) {
 	for ctx.Err() == nil {
 		m, err := c.BPop(ctx, time.Minute, topic)
 		if err != nil {

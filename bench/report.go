@@ -120,19 +120,10 @@ func (t Target) limit() string {
 	return fmt.Sprintf("%s %s%s", sign, number(t.Limit, 2), t.Unit)
 }
 
-// add puts the section in the place of the one of that name, or behind the others.
-func (r *Report) add(s Section) {
-	for i := range r.Sections {
-		if r.Sections[i].Name == s.Name {
-			r.Sections[i] = s
-			return
-		}
-	}
-	r.Sections = append(r.Sections, s)
-}
-
-// order sorts the sections as names are sorted, unknown ones last.
-func (r *Report) order(names []string) {
+// add puts the section in the place of the one of that name, or behind the others, and sorts
+// all as names are sorted, unknown ones last.
+func (r *Report) add(s Section, names []string) {
+	r.Sections = append(slices.DeleteFunc(r.Sections, func(old Section) bool { return old.Name == s.Name }), s)
 	place := func(s Section) int {
 		if i := slices.Index(names, s.Name); i >= 0 {
 			return i

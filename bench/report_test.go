@@ -80,9 +80,9 @@ func TestSaveKeepsWhatWasWrittenByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report.add(Section{Name: "take", Title: "Take"})
-	report.add(Section{Name: "push", Title: "Push again"})
-	report.order([]string{"take", "push"})
+	order := []string{"take", "push"}
+	report.add(Section{Name: "push", Title: "Push again"}, order)
+	report.add(Section{Name: "take", Title: "Take"}, order)
 	if err := report.save(folder); err != nil {
 		t.Fatal(err)
 	}

@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -122,58 +121,35 @@ func (r *Run) steadyOnce(ctx context.Context, load load, open func() (Peer, erro
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	jobs := int(r.steadyFor.Seconds() * float64(load.perSecond))
-	late := make([]time.Duration, jobs)
-	var arrived atomic.Int64
-	done := make(chan struct{})
-	err = p.Consume(ctx, load.workers, func(body string) {
-		at := time.Now()
-		due, err := numberOf(body)
-		n := arrived.Add(1)
-		if err != nil || n > int64(jobs) {
-			return
-		}
-		late[n-1] = at.Sub(time.UnixMicro(due))
-		if n == int64(jobs) {
-			close(done)
-		}
-	})
-	if err != nil {
+	var came arrivals
+	if err := p.Consume(ctx, load.workers, came.add); err != nil {
 		return nil, err
 	}
 	time.Sleep(300 * time.Millisecond)
 
+	jobs := int(r.steadyFor.Seconds() * float64(load.perSecond))
 	var pushed time.Duration
 	used, err := r.usage(p, func() error {
 		started := time.Now()
-		if err := pushSteadily(ctx, p, jobs, load); err != nil {
-			return err
-		}
+		err := pushSteadily(ctx, p, jobs, load)
 		pushed = time.Since(started)
-		select {
-		case <-done:
-		case <-time.After(60 * time.Second):
-			return fmt.Errorf("%d of %d jobs have come", arrived.Load(), jobs)
-		}
-		return nil
+		return errors.Join(err, came.wait(jobs, time.Minute))
 	})
 	if err != nil {
 		return nil, err
 	}
 	time.Sleep(20 * time.Millisecond)
-	if n := arrived.Load(); n != int64(jobs) {
+	lateness := came.lateness()
+	if n := len(came.late); n != jobs {
 		return nil, fmt.Errorf("%d jobs came of %d", n, jobs)
 	}
 	early := 0
-	for _, d := range late {
+	for _, d := range came.late {
 		if d < 0 {
 			early++
 		}
 	}
-	return append([]float64{
-		milliseconds(quantile(late, 0.5)), milliseconds(quantile(late, 0.99)), milliseconds(quantile(late, 1)),
-		float64(early), float64(jobs) / pushed.Seconds(),
-	}, used...), nil
+	return append(append(lateness, float64(early), float64(jobs)/pushed.Seconds()), used...), nil
 }
 
 // pushSteadily pushes at that pace with 32 goroutines; a job's body holds its due time.
@@ -181,7 +157,6 @@ func pushSteadily(ctx context.Context, p Peer, jobs int, load load) error {
 	spread := int((load.longest - load.shortest).Milliseconds()) + 1
 	turn := make(chan int, jobs)
 	go func() {
-		defer close(turn)
 		started := time.Now()
 		for sent := 0; sent < jobs; {
 			for due := min(int(time.Since(started).Seconds()*float64(load.perSecond))+1, jobs); sent < due; sent++ {
@@ -190,22 +165,11 @@ func pushSteadily(ctx context.Context, p Peer, jobs int, load load) error {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	errs := make(chan error, 32)
-	var wg sync.WaitGroup
-	for range 32 {
-		wg.Go(func() {
-			for n := range turn {
-				now := time.Now()
-				delay := load.shortest + time.Duration(n*7919%spread)*time.Millisecond
-				due := p.Round(now, now.Add(delay)).Truncate(time.Microsecond)
-				if err := p.Push(ctx, int64(n), body(due.UnixMicro()), due); err != nil {
-					errs <- err
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	close(errs)
-	return <-errs
+	return crowd(32, jobs, func(int) error {
+		n := <-turn
+		now := time.Now()
+		delay := load.shortest + time.Duration(n*7919%spread)*time.Millisecond
+		due := p.Round(now, now.Add(delay)).Truncate(time.Microsecond)
+		return p.Push(ctx, int64(n), body(due.UnixMicro()), due)
+	})
 }

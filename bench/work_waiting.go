@@ -93,7 +93,7 @@ func newFanout(r *Redis, clients int) *fanout {
 func (f *fanout) Consume(ctx context.Context, _ int, got func(body string)) error {
 	go f.serve(ctx)
 	for _, c := range f.clients {
-		go consume(ctx, c, 0, got)
+		go consume(ctx, c, topic, 0, got)
 	}
 	return nil
 }
