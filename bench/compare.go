@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,7 +45,7 @@ func compare(against string, pairs int, chosen []workload) error {
 				figures = collect(figures, section, which)
 			}
 		}
-		printFigures(w, sides, figures)
+		printFigures(os.Stdout, w, sides, figures)
 	}
 	return nil
 }
@@ -156,8 +157,8 @@ func collect(figures []*figure, section Section, which int) []*figure {
 	return figures
 }
 
-func printFigures(w workload, sides [2]side, figures []*figure) {
-	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+func printFigures(to io.Writer, w workload, sides [2]side, figures []*figure) {
+	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	defer out.Flush()
 	fmt.Fprintf(out, "\n%s\t\t%s\t%s\tratio, pair by pair\n", w.name, sides[0].name, sides[1].name)
 	for _, f := range figures {

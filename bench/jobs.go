@@ -132,7 +132,7 @@ func (a *arrivals) add(body string) {
 
 // wait waits until so many have come.
 func (a *arrivals) wait(jobs int, limit time.Duration) error {
-	for deadline := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
 		a.Lock()
 		came, strays := len(a.late), a.strays
 		a.Unlock()

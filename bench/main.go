@@ -119,6 +119,8 @@ func command() error {
 	switch {
 	case *turn != "":
 		return printTurn(chosen[0])
+	case *against != "" && (*quick || *full || *render || *out != "" || *pairs < 1):
+		return errors.New("-against goes with -only and with a -pairs of 1 or more, and with nothing else")
 	case *against != "":
 		return compare(*against, *pairs, chosen)
 	}

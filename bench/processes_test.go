@@ -14,11 +14,13 @@ import (
 
 // TestMain lets this program play a run that will be interrupted.
 func TestMain(m *testing.M) {
-	if os.Getenv("BENCH_TEST_PLAY") == "" {
-		os.Exit(m.Run())
-	}
 	if err := own(); err != nil {
 		panic(err)
+	}
+	if os.Getenv("BENCH_TEST_PLAY") == "" {
+		code := m.Run()
+		disown()
+		os.Exit(code)
 	}
 	p, err := start(exec.Command("sleep", "60"))
 	if err != nil {

@@ -151,14 +151,15 @@ func handPart(document string) string {
 
 const intro = `# Benchmarks
 
-Written by ` + "`make bench`" + `, which measures everything anew, in about twenty-five minutes, on a
+Written by ` + "`make bench`" + `, which measures everything anew, in about half an hour, on a
 redis-server (and a beanstalkd and a Faktory) of its own on loopback, and writes this file, the charts beside it and
 [the numbers](bench/results.json). Parts of it: ` + "`go run -C bench . -full -only push,move`" + `; a smoke run of a minute
-and a half, which writes to a temporary folder: ` + "`go run -C bench . -quick`" + `. The programs are in [bench/](../bench), a Go module of its
+and a half, which writes to a temporary folder: ` + "`go run -C bench . -quick`" + `; this tree and another revision in turns,
+which prints only: ` + "`go run -C bench . -against main -only push,idle`" + `. The programs are in [bench/](../bench), a Go module of its
 own, so that none of what is compared here reaches a user of the library.
 
 How to read it. Within a run, everything in a table is measured in turns: one repeat of each, then the next
-repeat of each, beginning with another one. A cell is the **median** of the repeats, and in brackets the least
+repeat of each, beginning with another one; where a column is a load of its own (goroutines, topics, waiting jobs), column by column. A cell is the **median** of the repeats, and in brackets the least
 and the greatest. A ratio is taken repeat by repeat, and its median is what counts: so a machine that is
 slow for a while slows both sides. All share one machine: the Redis, the daemon, producers and consumers; numbers
 of other machines will differ, ratios less so. Every job's body is the same 56 bytes, unless said otherwise.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -16,29 +17,25 @@ machinery moves one job each look and is set to its shortest, 1 ms.`
 
 func benchBurst(ctx context.Context, r *Run) (Section, error) {
 	pace := map[string]time.Duration{} // what a push of a job takes, all in all
-	table := func(id, title string, jobs, repeats int, makers []maker) (Table, map[string]outcome) {
+	table := func(id string, jobs, repeats int, makers []maker) (Table, map[string]outcome) {
+		title := count(jobs) + " jobs due at once"
 		var contenders []contender
 		for _, m := range makers {
 			c := contender{name: m.name, run: func() ([]float64, error) { return r.burstOnce(ctx, m, jobs, pace) }}
-			if m.slow {
+			if m.slow && repeats > 1 {
 				c.repeats = 1
+				r.note("%s: 1 of %d repeats of %s, for the time they take.", c.name, repeats, title)
 			}
 			contenders = append(contenders, c)
 		}
 		results := r.turns(repeats, contenders)
-		for _, c := range contenders {
-			if o := results[c.name]; o != nil && len(o[0]) < repeats && repeats > 1 {
-				r.note("%s: %d of %d repeats of %s, for the time they take.", c.name, len(o[0]), repeats, title)
-			}
-		}
 		return Table{
 			ID: id, Title: title, Unit: "jobs/s, unless said otherwise", Chart: bars, Drawn: 1,
 			Columns: []Column{{Name: "jobs/s"}, {Name: "first job after, ms", Digits: 1}, {Name: "last job after, ms"}},
 			Rows:    rows(contenders, results),
 		}, results
 	}
-	title := fmt.Sprintf("%s jobs due at once", count(r.burst))
-	small, results := table("burst", title, r.burst, r.slowRepeats, r.peers())
+	small, results := table("burst", r.burst, r.slowRepeats, r.peers())
 	section := Section{Title: "Burst", About: burstAbout, Tables: []Table{small}}
 
 	var theirs []Sample
@@ -53,18 +50,11 @@ func benchBurst(ctx context.Context, r *Run) (Section, error) {
 			Limit: 2, Unit: "×", Got: results[name].column(0).Over(best(theirs...)),
 		})
 	}
-
 	if r.bigBurst > 0 {
-		var makers []maker
-		for _, m := range r.peers() {
-			switch m.name {
-			case "Faktory", "asynq", "gocraft/work", "machinery", "original's clients, Delayer's server":
-				r.note("%s is left out of the burst of %s: pushing and draining it would take a minute and more.", m.name, count(r.bigBurst))
-			default:
-				makers = append(makers, m)
-			}
-		}
-		big, _ := table("burst-big", fmt.Sprintf("%s jobs due at once", count(r.bigBurst)), r.bigBurst, 1, makers)
+		quick := []string{"Delayer", "Delayer, PopBatch", "floor: raw scripts", "beanstalkd"}
+		makers := slices.DeleteFunc(r.peers(), func(m maker) bool { return !slices.Contains(quick, m.name) })
+		r.note("The others are left out of the burst of %s: pushing and draining it would take each a minute and more.", count(r.bigBurst))
+		big, _ := table("burst-big", r.bigBurst, 1, makers)
 		section.Tables = append(section.Tables, big)
 	}
 	return section, nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -131,9 +130,11 @@ func (r *Run) steadyOnce(ctx context.Context, load load, open func() (Peer, erro
 	var pushed time.Duration
 	used, err := r.usage(p, func() error {
 		started := time.Now()
-		err := pushSteadily(ctx, p, jobs, load)
+		if err := pushSteadily(ctx, p, jobs, load); err != nil {
+			return err
+		}
 		pushed = time.Since(started)
-		return errors.Join(err, came.wait(jobs, time.Minute))
+		return came.wait(jobs, time.Minute)
 	})
 	if err != nil {
 		return nil, err
