@@ -10,26 +10,26 @@ type sizes struct {
 	closeRepeats int  // of what takes a quarter of a second
 	slowRepeats  int  // of what takes ten seconds or more
 
-	pushJobs   int // pushed by 8 and 32 goroutines; a quarter by one
-	takeJobs   int // the backlog that is taken; a quarter by one
-	batchJobs  int // pushed and taken in batches
-	burst      int
-	bigBurst   int           // 0: none
-	steadyFor  time.Duration // and as long as that for many Clients and in a crowd
-	maxDelay   time.Duration // of the steady load
-	slowPeers  bool          // whether those run that take long
-	fastPeers  bool          // whether peers run the steady 5,000 a second too
-	crowds     []int         // how many others wait during a steady load
-	moveJobs   int
-	million    int // due at once, for the bystander
-	cpuJobs    int
-	memoryJobs int
-	settle     time.Duration // until what idles does so
-	idleFor    time.Duration
-	idleJobs   int // ours
-	idlePeers  int // the others; 0: these are left out
-	growth     []int
-	growthDue  int
+	pushJobs    int // pushed by 8 and 32 goroutines; a quarter by one
+	takeJobs    int // the backlog that is taken; a quarter by one
+	batchJobs   int // pushed and taken in batches
+	burst       int
+	bigBurst    int           // 0: none
+	steadyFor   time.Duration // and as long as that for many Clients and in a crowd
+	maxDelay    time.Duration // of the steady load
+	slowPeers   bool          // whether those run that take long
+	steadyPeers bool          // whether the others run the steady load
+	crowds      []int         // how many others wait during a steady load
+	moveJobs    int
+	million     int // due at once, for the bystander
+	cpuJobs     int
+	memoryJobs  int
+	settle      time.Duration // until what idles does so
+	idleFor     time.Duration
+	idleJobs    int // ours
+	idlePeers   int // the others; 0: these are left out
+	growth      []int
+	growthDue   int
 }
 
 var (
@@ -50,14 +50,14 @@ var (
 	}
 	normalSizes = sizes{
 		repeats: 3, pairRepeats: 5, closeRepeats: 11, slowRepeats: 2,
-		pushJobs: 10000, takeJobs: 10000, batchJobs: 100000, burst: 20000, steadyFor: 4 * time.Second, maxDelay: 5 * time.Second, slowPeers: true, fastPeers: true,
+		pushJobs: 10000, takeJobs: 10000, batchJobs: 100000, burst: 20000, steadyFor: 4 * time.Second, maxDelay: 5 * time.Second, slowPeers: true, steadyPeers: true,
 		crowds: []int{1000000}, moveJobs: 100000, million: 1000000, cpuJobs: 10000, memoryJobs: 50000,
 		settle: time.Second, idleFor: 3 * time.Second, idleJobs: 1000000, idlePeers: 20000,
 		growth: []int{10000, 100000, 1000000}, growthDue: 20000,
 	}
 	fullSizes = sizes{
 		repeats: 5, pairRepeats: 7, closeRepeats: 15, slowRepeats: 3,
-		pushJobs: 10000, takeJobs: 10000, batchJobs: 100000, burst: 20000, bigBurst: 1000000, steadyFor: 5 * time.Second, maxDelay: 5 * time.Second, slowPeers: true, fastPeers: true,
+		pushJobs: 10000, takeJobs: 10000, batchJobs: 100000, burst: 20000, bigBurst: 1000000, steadyFor: 5 * time.Second, maxDelay: 5 * time.Second, slowPeers: true, steadyPeers: true,
 		crowds: []int{1000000, 10000000}, moveJobs: 100000, million: 1000000, cpuJobs: 20000, memoryJobs: 100000,
 		settle: time.Second, idleFor: 5 * time.Second, idleJobs: 1000000, idlePeers: 50000,
 		growth: []int{10000, 100000, 1000000, 5000000}, growthDue: 20000,

@@ -38,7 +38,7 @@ func benchSteady(ctx context.Context, r *Run) (Section, error) {
 			}
 			c := r.steady(ctx, m.name, r.load(perSecond), func() (Peer, error) { return m.open(r) })
 			switch {
-			case fast && !r.fastPeers && m.name != "Delayer":
+			case !r.steadyPeers && !m.ours:
 				continue
 			case m.slow || fast && m.name != "Delayer":
 				c.repeats = 1
