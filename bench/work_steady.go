@@ -11,15 +11,15 @@ arrives. Delayer's server has timer_interval 1000. Where a queue knows whole sec
 clients: due times), the due time is the whole second that follows, and the lateness counts from there, so rounding is not held against it; but then
 a second's jobs fall due together. Early is a job that arrived before its due time. asynq's setting is the same as in the burst.`
 
-// load is a steady one. Its delays are evenly spread.
-type load struct {
+// traffic is a steady load. Its delays are evenly spread.
+type traffic struct {
 	perSecond         int
 	shortest, longest time.Duration
 	workers           int
 }
 
-func (r *Run) load(perSecond int) load {
-	return load{perSecond, 50 * time.Millisecond, r.maxDelay, consumers}
+func (r *Run) traffic(perSecond int) traffic {
+	return traffic{perSecond, 50 * time.Millisecond, r.maxDelay, consumers}
 }
 
 // steadyColumns are those of steadyOnce.
@@ -36,7 +36,7 @@ func benchSteady(ctx context.Context, r *Run) (Section, error) {
 			if m.name == "Delayer, PopBatch" || m.slow && fast {
 				continue
 			}
-			c := r.steady(ctx, m.name, r.load(perSecond), func() (Peer, error) { return m.open(r) })
+			c := r.steady(ctx, m.name, r.traffic(perSecond), func() (Peer, error) { return m.open(r) })
 			switch {
 			case !r.steadyPeers && !m.ours:
 				continue
@@ -70,7 +70,7 @@ func neverEarly(when string, o outcome) Target {
 }
 
 // steady is a contender that begins with an empty Redis.
-func (r *Run) steady(ctx context.Context, name string, load load, open func() (Peer, error)) contender {
+func (r *Run) steady(ctx context.Context, name string, load traffic, open func() (Peer, error)) contender {
 	return contender{name: name, run: func() ([]float64, error) {
 		if err := r.Redis.clear(); err != nil {
 			return nil, err
@@ -95,7 +95,7 @@ func benchCrowded(ctx context.Context, r *Run) (Section, error) {
 		}
 		seeded = waiting
 		contenders := []contender{{name: fmt.Sprintf("Delayer, %s others wait", count(waiting)), run: func() ([]float64, error) {
-			return r.steadyOnce(ctx, r.load(500), oursAnew(r))
+			return r.steadyOnce(ctx, r.traffic(500), oursAnew(r))
 		}}}
 		results := r.turns(r.slowRepeats, contenders)
 		table.Rows = append(table.Rows, rows(contenders, results)...)
@@ -111,7 +111,7 @@ func benchCrowded(ctx context.Context, r *Run) (Section, error) {
 
 // steadyOnce returns p50, p99 and greatest lateness in ms, the number of early
 // jobs, the pace at which jobs were pushed, and the usage.
-func (r *Run) steadyOnce(ctx context.Context, load load, open func() (Peer, error)) ([]float64, error) {
+func (r *Run) steadyOnce(ctx context.Context, load traffic, open func() (Peer, error)) ([]float64, error) {
 	p, err := open()
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (r *Run) steadyOnce(ctx context.Context, load load, open func() (Peer, erro
 }
 
 // pushSteadily pushes at that pace with 32 goroutines; a job's body holds its due time.
-func pushSteadily(ctx context.Context, p Peer, jobs int, load load) error {
+func pushSteadily(ctx context.Context, p Peer, jobs int, load traffic) error {
 	spread := int((load.longest - load.shortest).Milliseconds()) + 1
 	turn := make(chan int, jobs)
 	go func() {

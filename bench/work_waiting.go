@@ -107,7 +107,7 @@ func (f *fanout) Close() error {
 
 func benchFanout(ctx context.Context, r *Run) (Section, error) {
 	const clients = 20
-	load := load{perSecond: 500, shortest: 50 * time.Millisecond, longest: 250 * time.Millisecond, workers: clients}
+	load := traffic{perSecond: 500, shortest: 50 * time.Millisecond, longest: 250 * time.Millisecond, workers: clients}
 	contenders := []contender{
 		r.steady(ctx, fmt.Sprintf("Delayer, %d Clients", clients), load, func() (Peer, error) { return newFanout(r.Redis, clients), nil }),
 		r.steady(ctx, fmt.Sprintf("Delayer, 1 Client with %d callers", clients), load, oursAnew(r)),
