@@ -57,6 +57,29 @@ var allPeers = []maker{
 	{"machinery", false, true, func(r *Run) (Peer, error) { return newMachinery(r.Redis) }},
 }
 
+// on opens a Peer for f, whose ctx ends with f.
+func on(ctx context.Context, open func() (Peer, error), f func(ctx context.Context, p Peer) ([]float64, error)) ([]float64, error) {
+	p, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return f(ctx, p)
+}
+
+// onEmpty is on with an empty Redis.
+func (r *Run) onEmpty(ctx context.Context, open func() (Peer, error), f func(ctx context.Context, p Peer) ([]float64, error)) ([]float64, error) {
+	if err := r.Redis.clear(); err != nil {
+		return nil, err
+	}
+	return on(ctx, open, f)
+}
+
+// opener opens m's Peer.
+func (r *Run) opener(m maker) func() (Peer, error) { return func() (Peer, error) { return m.open(r) } }
+
 func oursAnew(r *Run) func() (Peer, error) {
 	return func() (Peer, error) { return newDelayer(r.Redis, 0), nil }
 }

@@ -69,7 +69,11 @@ func (r *Run) burstOnce(ctx context.Context, m maker, jobs int, pace map[string]
 	}
 	for range 3 {
 		margin := time.Duration(float64(jobs)*1.4*float64(perJob)) + 1500*time.Millisecond
-		values, took, err := r.burstAt(ctx, m, jobs, margin)
+		var took time.Duration
+		values, err := r.onEmpty(ctx, r.opener(m), func(ctx context.Context, p Peer) (values []float64, err error) {
+			values, took, err = r.burstAt(ctx, p, m.name, jobs, margin)
+			return values, err
+		})
 		perJob = took / time.Duration(jobs)
 		pace[m.name] = perJob
 		if err != errTooLate {
@@ -81,18 +85,7 @@ func (r *Run) burstOnce(ctx context.Context, m maker, jobs int, pace map[string]
 
 var errTooLate = fmt.Errorf("pushing took so long that jobs fell due meanwhile")
 
-func (r *Run) burstAt(ctx context.Context, m maker, jobs int, margin time.Duration) (values []float64, took time.Duration, err error) {
-	if err := r.Redis.clear(); err != nil {
-		return nil, 0, err
-	}
-	p, err := m.open(r)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer p.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-
+func (r *Run) burstAt(ctx context.Context, p Peer, name string, jobs int, margin time.Duration) (values []float64, took time.Duration, err error) {
 	due := nextSecond(time.Now().Add(margin))
 	if h, ok := p.(holder); ok {
 		if err := h.Hold(due); err != nil {
@@ -122,7 +115,7 @@ func (r *Run) burstAt(ctx context.Context, m maker, jobs int, margin time.Durati
 		return nil, took, err
 	}
 	if d.first.Before(due) {
-		r.note("%s delivered %v early.", m.name, due.Sub(d.first).Round(time.Millisecond))
+		r.note("%s delivered %v early.", name, due.Sub(d.first).Round(time.Millisecond))
 	}
 	return []float64{
 		float64(jobs) / d.last.Sub(due).Seconds(), milliseconds(d.first.Sub(due)), milliseconds(d.last.Sub(due)),

@@ -118,7 +118,7 @@ func benchCPU(ctx context.Context, r *Run) (Section, error) {
 			continue
 		}
 		peers[m.name] = true
-		contenders = append(contenders, contender{name: m.name, repeats: 2, run: func() ([]float64, error) { return r.cpuOfPeer(ctx, m, jobs) }})
+		contenders = append(contenders, contender{name: m.name, repeats: 2, run: func() ([]float64, error) { return r.onEmpty(ctx, r.opener(m), r.cpuOfPeer) }})
 	}
 	list := rows(contenders, r.turns(r.repeats, contenders))
 	for _, row := range list {
@@ -170,17 +170,8 @@ func cpuOf(jobs int, cpu func() (time.Duration, error), f func() error) (float64
 }
 
 // cpuOfPeer measures another queue, which moves while it is consumed.
-func (r *Run) cpuOfPeer(ctx context.Context, m maker, jobs int) ([]float64, error) {
-	if err := r.Redis.clear(); err != nil {
-		return nil, err
-	}
-	p, err := m.open(r)
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+func (r *Run) cpuOfPeer(ctx context.Context, p Peer) ([]float64, error) {
+	jobs := r.cpuJobs
 	cpu := func() (time.Duration, error) { return r.serverCPU(p) }
 	due := nextSecond(time.Now().Add(time.Duration(jobs)*250*time.Microsecond + 500*time.Millisecond))
 	pushed, err := cpuOf(jobs, cpu, func() error {

@@ -25,7 +25,9 @@ func benchIdle(ctx context.Context, r *Run) (Section, error) {
 			name string
 			jobs int
 		}{{m.name + ", empty", 0}, {name, waiting}} {
-			contenders = append(contenders, contender{name: c.name, repeats: repeats, run: func() ([]float64, error) { return r.idleOnce(ctx, m, c.jobs) }})
+			contenders = append(contenders, contender{name: c.name, repeats: repeats, run: func() ([]float64, error) {
+				return r.onEmpty(ctx, r.opener(m), func(ctx context.Context, p Peer) ([]float64, error) { return r.idleOnce(ctx, p, c.jobs) })
+			}})
 		}
 	}
 	results := r.turns(min(2, r.slowRepeats), contenders)
@@ -40,17 +42,7 @@ func benchIdle(ctx context.Context, r *Run) (Section, error) {
 }
 
 // idleOnce is the usage while nothing happens.
-func (r *Run) idleOnce(ctx context.Context, m maker, waiting int) ([]float64, error) {
-	if err := r.Redis.clear(); err != nil {
-		return nil, err
-	}
-	p, err := m.open(r)
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+func (r *Run) idleOnce(ctx context.Context, p Peer, waiting int) (used []float64, err error) {
 	if _, ours := p.(*delayer); ours {
 		err = r.Redis.seedWaiting(0, waiting)
 	} else {

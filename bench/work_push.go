@@ -51,7 +51,9 @@ func benchPush(ctx context.Context, r *Run) (Section, error) {
 	var single grid
 	for _, goroutines := range crowds {
 		push := func(name string, open func() (Peer, error), due dueOf) contender {
-			return contender{name: name, run: func() ([]float64, error) { return one(r.pushRate(ctx, open, goroutines, due)) }}
+			return contender{name: name, run: func() ([]float64, error) {
+				return r.onEmpty(ctx, open, func(ctx context.Context, p Peer) ([]float64, error) { return one(r.pushRate(ctx, p, goroutines, due)) })
+			}}
 		}
 		contenders := []contender{
 			push("floor: raw script", func() (Peer, error) { return &floorPeer{r.Redis}, nil }, inAnHour),
@@ -60,7 +62,7 @@ func benchPush(ctx context.Context, r *Run) (Section, error) {
 			push("Delayer, each is the next to fall due", func() (Peer, error) { return newServed(r.Redis), nil }, sooner),
 		}
 		for _, m := range r.others() {
-			c := push(m.name, func() (Peer, error) { return m.open(r) }, inAnHour)
+			c := push(m.name, r.opener(m), inAnHour)
 			c.repeats = min(3, r.repeats)
 			contenders = append(contenders, c)
 		}
@@ -101,15 +103,7 @@ const (
 )
 
 // pushRate is how many jobs a second so many goroutines push.
-func (r *Run) pushRate(ctx context.Context, open func() (Peer, error), goroutines int, due dueOf) (float64, error) {
-	if err := r.Redis.clear(); err != nil {
-		return 0, err
-	}
-	p, err := open()
-	if err != nil {
-		return 0, err
-	}
-	defer p.Close()
+func (r *Run) pushRate(ctx context.Context, p Peer, goroutines int, due dueOf) (float64, error) {
 	push := func(i int) error { return p.Push(ctx, int64(i), body(int64(i)), due(i)) }
 	if err := crowd(goroutines, 100, push); err != nil { // connections, scripts
 		return 0, err

@@ -36,7 +36,7 @@ func benchSteady(ctx context.Context, r *Run) (Section, error) {
 			if m.name == "Delayer, PopBatch" || m.slow && fast {
 				continue
 			}
-			c := r.steady(ctx, m.name, r.traffic(perSecond), func() (Peer, error) { return m.open(r) })
+			c := r.steady(ctx, m.name, r.traffic(perSecond), r.opener(m))
 			switch {
 			case !r.steadyPeers && !m.ours:
 				continue
@@ -71,12 +71,7 @@ func neverEarly(when string, o outcome) Target {
 
 // steady is a contender that begins with an empty Redis.
 func (r *Run) steady(ctx context.Context, name string, load traffic, open func() (Peer, error)) contender {
-	return contender{name: name, run: func() ([]float64, error) {
-		if err := r.Redis.clear(); err != nil {
-			return nil, err
-		}
-		return r.steadyOnce(ctx, load, open)
-	}}
+	return contender{name: name, run: func() ([]float64, error) { return r.onEmpty(ctx, open, r.under(load)) }}
 }
 
 const crowdedAbout = `The same with Delayer alone, 500 a second, while so many others wait in the pool, none of them due within a day. Each has its bucket, as in life.`
@@ -95,7 +90,7 @@ func benchCrowded(ctx context.Context, r *Run) (Section, error) {
 		}
 		seeded = waiting
 		contenders := []contender{{name: fmt.Sprintf("Delayer, %s others wait", count(waiting)), run: func() ([]float64, error) {
-			return r.steadyOnce(ctx, r.traffic(500), oursAnew(r))
+			return on(ctx, oursAnew(r), r.under(r.traffic(500)))
 		}}}
 		results := r.turns(r.slowRepeats, contenders)
 		table.Rows = append(table.Rows, rows(contenders, results)...)
@@ -109,17 +104,13 @@ func benchCrowded(ctx context.Context, r *Run) (Section, error) {
 	return section, nil
 }
 
-// steadyOnce returns p50, p99 and greatest lateness in ms, the number of early
+// under measures a Peer under that load: p50, p99 and greatest lateness in ms, the number of early
 // jobs, the pace at which jobs were pushed, and the usage.
-func (r *Run) steadyOnce(ctx context.Context, load traffic, open func() (Peer, error)) ([]float64, error) {
-	p, err := open()
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+func (r *Run) under(load traffic) func(ctx context.Context, p Peer) ([]float64, error) {
+	return func(ctx context.Context, p Peer) ([]float64, error) { return r.steadyOnce(ctx, p, load) }
+}
 
+func (r *Run) steadyOnce(ctx context.Context, p Peer, load traffic) ([]float64, error) {
 	var came arrivals
 	if err := p.Consume(ctx, load.workers, came.add); err != nil {
 		return nil, err

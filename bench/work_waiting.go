@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -18,7 +18,11 @@ func benchWaiting(ctx context.Context, r *Run) (Section, error) {
 	for _, topics := range []int{200, 1000} {
 		contenders = append(contenders, contender{
 			name: fmt.Sprintf("Delayer, %s callers on %s topics", count(callers), count(topics)),
-			run:  func() ([]float64, error) { return r.waitingOnce(ctx, callers, topics) },
+			run: func() ([]float64, error) {
+				return r.onEmpty(ctx, oursAnew(r), func(ctx context.Context, p Peer) ([]float64, error) {
+					return r.waitingOnce(ctx, p.(*delayer), callers, topics)
+				})
+			},
 		})
 	}
 	results := r.turns(r.slowRepeats, contenders)
@@ -38,22 +42,13 @@ func benchWaiting(ctx context.Context, r *Run) (Section, error) {
 
 // waitingOnce is the usage, the commands sent a second and the connections of
 // callers that wait in vain.
-func (r *Run) waitingOnce(ctx context.Context, callers, topics int) ([]float64, error) {
-	if err := r.Redis.clear(); err != nil {
-		return nil, err
-	}
-	p := newDelayer(r.Redis, 0)
-	defer p.Close()
-	var waiting sync.WaitGroup
-	defer waiting.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+func (r *Run) waitingOnce(ctx context.Context, p *delayer, callers, topics int) ([]float64, error) {
+	var gone atomic.Int64 // callers that wait no more
 	for i := range callers {
-		waiting.Go(func() {
-			for ctx.Err() == nil {
-				p.client.BPop(ctx, time.Hour, fmt.Sprint(topic, i%topics))
-			}
-		})
+		go func() {
+			p.client.BPop(ctx, time.Hour, fmt.Sprint(topic, i%topics))
+			gone.Add(1)
+		}()
 	}
 	time.Sleep(r.settle) // until all wait
 	used, err := r.usage(p, func() error {
@@ -68,6 +63,9 @@ func (r *Run) waitingOnce(ctx context.Context, callers, topics int) ([]float64, 
 		return nil, err
 	}
 	sent, err := r.Redis.sent(func() { time.Sleep(r.idleFor) })
+	if n := gone.Load(); n > 0 {
+		return nil, fmt.Errorf("%d callers wait no more", n)
+	}
 	return append(used, float64(sent)/r.idleFor.Seconds(), connections-float64(r.Redis.Pool.ActiveCount())), err
 }
 
