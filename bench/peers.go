@@ -48,7 +48,7 @@ type maker struct {
 var allPeers = []maker{
 	{"Delayer", true, false, func(r *Run) (Peer, error) { return newDelayer(r.Redis, 0), nil }},
 	{"Delayer, PopBatch", true, false, func(r *Run) (Peer, error) { return newDelayer(r.Redis, takeChunk), nil }},
-	{"floor: raw scripts", true, false, func(r *Run) (Peer, error) { return &floorPeer{r.Redis}, nil }},
+	{"floor: raw scripts", true, false, func(r *Run) (Peer, error) { return &floorPeer{redis: r.Redis}, nil }},
 	{"original's clients, Delayer's server", true, false, func(r *Run) (Peer, error) { return newOriginal(r.Redis), nil }},
 	{"beanstalkd", false, false, func(r *Run) (Peer, error) { return newBeanstalkd(r) }},
 	{"Faktory", false, false, func(*Run) (Peer, error) { return newFaktory() }},

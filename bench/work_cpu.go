@@ -23,7 +23,7 @@ func benchCPU(ctx context.Context, r *Run) (Section, error) {
 	due := time.Now().Add(time.Hour).Truncate(time.Second)
 	ours := client.OpenPool(client.PoolOptions{Addr: r.Redis.addr})
 	defer ours.Close()
-	floor := &floorPeer{r.Redis}
+	floor := &floorPeer{redis: r.Redis}
 	conn := r.Redis.Pool.Get()
 	defer conn.Close()
 

@@ -56,7 +56,7 @@ func benchPush(ctx context.Context, r *Run) (Section, error) {
 			}}
 		}
 		contenders := []contender{
-			push("floor: raw script", func() (Peer, error) { return &floorPeer{r.Redis}, nil }, inAnHour),
+			push("floor: raw script", func() (Peer, error) { return &floorPeer{redis: r.Redis}, nil }, inAnHour),
 			push("original (MULTI)", func() (Peer, error) { return newOriginal(r.Redis), nil }, inAnHour),
 			push("Delayer", oursAnew(r), inAnHour),
 			push("Delayer, each is the next to fall due", func() (Peer, error) { return newServed(r.Redis), nil }, sooner),
