@@ -49,7 +49,9 @@ func TestWaitsLeaveNothing(t *testing.T) {
 		cancel()
 		waitFor(t, popped)
 	}
-	until(t, "nobody listens", func() bool { return f.listeners("t")+f.listeners("u")+f.listeners("v") == 0 && f.connections() <= connections+1 })
+	until(t, "nobody listens", func() bool {
+		return f.listeners("t")+f.listeners("u")+f.listeners("v") == 0 && f.connections() <= connections+1
+	})
 }
 
 func TestClosedClient(t *testing.T) {

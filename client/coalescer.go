@@ -31,9 +31,9 @@ type coalescer struct {
 type queue interface {
 	// waiting reports whether anybody waits.
 	waiting() bool
-	// next takes off those who go with the next round trip, which call makes;
-	// nil if they have all gone. call is told if there is no connection.
-	next() (call func(*store.Pipeline, error))
+	// next takes off those who go with the next round trip, which call makes; 0
+	// if they have all gone. call is told if there is no connection.
+	next() (callers int, call func(*store.Pipeline, error))
 	// idle is called when nobody waits and nothing is under way.
 	idle()
 }
@@ -51,10 +51,11 @@ func (c *coalescer) wake() {
 func (c *coalescer) work() {
 	defer c.client.running.Done()
 	for c.isWanted() {
-		c.roundTrip()
-		// The callers who were served run first: those who call again at once
-		// go with the next round trip then, and not with one of their own.
-		runtime.Gosched()
+		if c.roundTrip() > 1 {
+			// The callers who were served run first: those who call again at once
+			// go with the next round trip then, and not with one of their own.
+			runtime.Gosched()
+		}
 	}
 }
 
@@ -71,17 +72,18 @@ func (c *coalescer) isWanted() bool {
 }
 
 // roundTrip takes a connection first: who leaves, or comes, while there is none
-// to be had, need not be in it or still is.
-func (c *coalescer) roundTrip() {
+// to be had, need not be in it or still is. It returns for how many callers it was.
+func (c *coalescer) roundTrip() int {
 	p, err := c.store.Pipeline(c.client.abandoned)
 	if err == nil {
 		defer p.Close()
 		p.WithoutCancel()
 	}
 	c.mu.Lock()
-	call := c.queue.next()
+	callers, call := c.queue.next()
 	c.mu.Unlock()
-	if call != nil {
+	if callers > 0 {
 		call(p, err)
 	}
+	return callers
 }

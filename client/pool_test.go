@@ -58,7 +58,8 @@ func TestParseURLErrors(t *testing.T) {
 		"http://:s3cret@h":             "redis://",
 		"user:s3cret@h:6379":           "redis://",
 		"s3cret://h":                   "redis://",
-		"redis:h:6379":                 "no meaning",
+		"127.0.0.1:6379":               "redis://",
+		"redis:h:6379":                 "redis://",
 		"redis://:s3cret@h:port":       "malformed",
 		"redis://:s3cret@h/%zz":        "malformed",
 		"redis://:s3cret%zz@h":         "malformed",
@@ -77,7 +78,7 @@ func TestParseURLErrors(t *testing.T) {
 		"redis://:s3cret@h?a;b":        "no meaning",
 		"unix://:s3cret@run/redis":     "unix:///",
 		"unix://":                      "unix:///",
-		"unix:run/redis.sock":          "unix:///",
+		"unix:run/redis.sock":          "unix://",
 		"unix:///run/r.sock?db=x":      "database",
 		"unix:///run/r.sock?base=1":    "no meaning",
 	} {
@@ -87,6 +88,9 @@ func TestParseURLErrors(t *testing.T) {
 			continue
 		}
 		expectText(t, url, err, "redis URL: ", part)
+		if !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("%s: the error is not ErrInvalid", url)
+		}
 		if strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: the error tells the password: %v", url, err)
 		}

@@ -57,7 +57,7 @@ func (p *pushes) idle() { p.gathered = nil }
 
 // next takes off the next pushes that may go together: no ID is among them
 // twice, as the later of the two comes after the earlier.
-func (p *pushes) next() func(*store.Pipeline, error) {
+func (p *pushes) next() (int, func(*store.Pipeline, error)) {
 	var batch []*push
 	n, bytes := 0, 0
 	clear(p.ids)
@@ -73,10 +73,7 @@ func (p *pushes) next() func(*store.Pipeline, error) {
 		n++
 	}
 	p.gathered = slices.Delete(p.gathered, 0, n)
-	if batch == nil {
-		return nil
-	}
-	return func(p *store.Pipeline, err error) { storeAll(p, err, batch) }
+	return len(batch), func(p *store.Pipeline, err error) { storeAll(p, err, batch) }
 }
 
 // storeAll stores the jobs and tells the callers.

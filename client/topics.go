@@ -245,7 +245,7 @@ func (q *topicQueue) claimable(n int) []*caller {
 
 // next claims the first callers: as many as jobs are believed to be there, or,
 // if somebody asks, as many as one pop can serve.
-func (q *topicQueue) next() func(*store.Pipeline, error) {
+func (q *topicQueue) next() (int, func(*store.Pipeline, error)) {
 	var asking, claimed []*caller
 	for _, c := range q.asking {
 		switch {
@@ -261,12 +261,9 @@ func (q *topicQueue) next() func(*store.Pipeline, error) {
 		n = store.MaxPop
 	}
 	pop := &pop{ts: q.client.topics, topics: []string{q.topic}, callers: q.claimable(n)}
-	if len(pop.callers) == 0 {
-		return nil
-	}
 	pop.claim()
 	heard := q.heard
-	return func(p *store.Pipeline, err error) {
+	return len(pop.callers), func(p *store.Pipeline, err error) {
 		popped, err := pop.run(p, err)
 		pop.ts.mu.Lock()
 		defer pop.ts.mu.Unlock()

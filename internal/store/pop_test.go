@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -220,4 +221,89 @@ func TestPopOnce(t *testing.T) {
 		}
 	}
 	b.expect(t, redistest.State{})
+}
+
+// A pop takes about 1 MiB at most, and says that there is more; one job comes
+// however large it is.
+func TestPopIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	p, err := b.Pipeline(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	const k = 1 << 10
+	for _, c := range []struct {
+		name   string
+		bodies []int
+		calls  []int // how many jobs each call brings
+	}{
+		{"small ones", slices.Repeat([]int{100}, 250), []int{250}},
+		{"of 100 KiB", slices.Repeat([]int{100 * k}, 25), []int{10, 10, 5}},
+		{"a large one first", []int{3000 * k, 10, 10}, []int{1, 2}},
+		{"a large one behind others", []int{10, 10, 3000 * k, 10}, []int{2, 1, 1}},
+		{"only large ones", []int{1000 * k, 1100 * k, 500 * k}, []int{1, 1, 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b.seed(t)
+			for n, size := range c.bodies {
+				if err := b.push(t.Context(), Job{fmt.Sprintf("%03d", n), "t", strings.Repeat("x", size)}, Due{}, kept, Replace); err != nil {
+					t.Fatal(err)
+				}
+			}
+			next := 0
+			for i, jobs := range c.calls {
+				popped, err := p.Pop([]string{"t"}, MaxPop)
+				if err != nil || len(popped.Jobs) != jobs || popped.More != (i < len(c.calls)-1) {
+					t.Fatalf("call %d: %d jobs, more: %v, error %v; want %d", i, len(popped.Jobs), popped.More, err, jobs)
+				}
+				for _, job := range popped.Jobs {
+					if job.ID != fmt.Sprintf("%03d", next) || len(job.Body) != c.bodies[next] {
+						t.Errorf("job %d is %s with %d bytes", next, job.ID, len(job.Body))
+					}
+					next++
+				}
+			}
+			b.expect(t, redistest.State{})
+		})
+	}
+}
+
+// Stale entries are passed over in steps, not one by one, whatever is asked for.
+func TestPopPassesOverStaleEntriesInSteps(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t, ghosts("t", 5000), ready("a", "t"))
+	lines := b.monitor(t, func() {
+		if job, stale, err := b.pop(t.Context(), []string{"t"}); err != nil || job.ID != "a" || len(stale) != 5000 {
+			t.Errorf("popped %+v, %d stale, %v", job, len(stale), err)
+		}
+	})
+	reads := 0
+	for _, line := range lines {
+		if strings.Contains(line, `"LRANGE"`) {
+			reads++
+		}
+	}
+	if reads > 5000/50+10 {
+		t.Errorf("%d steps over 5,000 entries", reads)
+	}
+}
+
+// The same ID twice in a queue, met by one pop, gives one job.
+func TestPopOfDuplicates(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, ready("a", "t"), entry("a", "t"), ready("b", "t"), entry("a", "t"), entry("b", "t"))
+		p, err := b.Pipeline(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		popped, err := p.Pop([]string{"t"}, 10)
+		if err != nil || !slices.Equal(popped.Jobs, []Job{{"a", "t", "body of a"}, {"b", "t", "body of b"}}) || len(popped.Stale) > 0 {
+			t.Errorf("%+v, %v", popped, err)
+		}
+		b.expect(t, redistest.State{})
+	})
 }

@@ -48,10 +48,15 @@ local function not_queueable(topic)
 end
 
 -- Stores the job that begins at ARGV[i]; in the pool it is already, if it is to wait.
+local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
 local function store(name, i, due, lifetime, was_ready)
   local id, topic = ARGV[i], ARGV[i + 1]
+  if due ~= last_due or lifetime ~= last_lifetime then
+    last_due, last_lifetime = due, lifetime
+    last_expiry = string.format('%d', math.max(due - now, 0) + lifetime)
+  end
   call('HSET', name, 'topic', topic, 'body', ARGV[i + 2])
-  call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
+  call('PEXPIRE', name, last_expiry)
   if was_ready then withdraw(queues .. was_ready, id) end
   if due <= now then
     call('ZREM', pool, id)
@@ -79,42 +84,54 @@ if #ARGV == 12 then
   end
   store(name, 9, due, ARGV[7], was_ready)
 else
-  local names, places, runs, n, run = {}, {}, {}, 0, 6 -- of the jobs
+  local names, n, run = {}, 0, 6 -- of the buckets
   while run < #ARGV do
     local next_run = run + 3 + 4 * ARGV[run]
     for i = run + 3, next_run - 1, 4 do
       n = n + 1
-      names[n], places[n], runs[n] = buckets .. ARGV[i], i, run
+      names[n] = buckets .. ARGV[i]
     end
     run = next_run
   end
   -- One question for all, as most IDs are new.
   local some_exist = call('EXISTS', unpack(names)) > 0
-  local dues, were_ready, an_error = {}, {}, false
-  local entries, last_due, last_score = {} -- of the pool: score, ID, …; many fall due together
-  for k = 1, n do
-    local i, why_not = places[k], nil
-    local due = tonumber(ARGV[i + 3])
-    if due <= 0 then due = now - due end
-    if some_exist then why_not, due, were_ready[k] = replace(names[k], ARGV[i], due, ARGV[runs[k] + 2]) end
-    if not why_not and due <= now then why_not = not_queueable(ARGV[i + 1]) end
-    if why_not then
-      not_stored[#not_stored + 1], not_stored[#not_stored + 2] = k, why_not
-      an_error = an_error or why_not ~= 0
-    elseif due > now then
-      if due ~= last_due then last_due, last_score = due, score(due) end
-      local e = #entries
-      entries[e + 1], entries[e + 2] = last_score, ARGV[i]
-      first_due = math.min(first_due, due)
+  local dues, were_ready, an_error = {}, some_exist and {}, false
+  local entries, last_scored, last_score = {} -- of the pool: score, ID, score, ID, …
+  local k, e = 0, 0
+  run = 6
+  while run < #ARGV do
+    local policy, next_run = ARGV[run + 2], run + 3 + 4 * ARGV[run]
+    for i = run + 3, next_run - 1, 4 do
+      k = k + 1
+      local due, why_not = tonumber(ARGV[i + 3]), nil
+      if due <= 0 then due = now - due end
+      if some_exist then why_not, due, were_ready[k] = replace(names[k], ARGV[i], due, policy) end
+      if not why_not and due <= now then why_not = not_queueable(ARGV[i + 1]) end
+      dues[k] = not why_not and due
+      if why_not then
+        not_stored[#not_stored + 1], not_stored[#not_stored + 2] = k, why_not
+        an_error = an_error or why_not ~= 0
+      elseif due > now then
+        if due ~= last_scored then last_scored, last_score = due, score(due) end
+        entries[e + 1], entries[e + 2] = last_score, ARGV[i]
+        e = e + 2
+        if due < first_due then first_due = due end
+      end
     end
-    dues[k] = not why_not and due
+    run = next_run
   end
   if an_error and ARGV[5] == 'all' then return not_stored end
   local err = not_permitted('HSET', names[1], 'topic', '') or not_permitted('PEXPIRE', names[1], '1')
   if err then return err end
-  if #entries > 0 then call('ZADD', pool, unpack(entries)) end
-  for k = 1, n do
-    if dues[k] then store(names[k], places[k], dues[k], ARGV[runs[k] + 1], were_ready[k]) end
+  if e > 0 then call('ZADD', pool, unpack(entries)) end
+  k, run = 0, 6
+  while run < #ARGV do
+    local lifetime, next_run = ARGV[run + 1], run + 3 + 4 * ARGV[run]
+    for i = run + 3, next_run - 1, 4 do
+      k = k + 1
+      if dues[k] then store(names[k], i, dues[k], lifetime, some_exist and were_ready[k]) end
+    end
+    run = next_run
   end
 end
 if first_due < math.huge then announce(ARGV[3], pool, first_due) end
