@@ -200,7 +200,6 @@ func (c *Client) popMore(ctx context.Context, partition *partition, topic string
 		return jobs, err
 	}
 	defer p.Close()
-	p.WithoutCancel()
 	for len(jobs) < n {
 		if err := ctx.Err(); err != nil {
 			return jobs, err

@@ -198,6 +198,7 @@ func (c *Client) Stats() Stats {
 
 // pop takes up to n jobs, and counts what may be lost with an answer.
 func (c *Client) pop(p *store.Pipeline, topics []string, n int) (store.Popped, error) {
+	p.WithoutCancel()
 	popped, err := p.Pop(topics, n)
 	if len(popped.Stale) > 0 {
 		c.stale.Add(int64(len(popped.Stale)))

@@ -51,7 +51,19 @@ func (c *coalescer) wake() {
 func (c *coalescer) work() {
 	defer c.client.running.Done()
 	for c.isWanted() {
-		if c.roundTrip() > 1 {
+		// The connection first: who leaves, or comes, while there is none to be
+		// had, need not be in the round trip or still is.
+		p, err := c.store.Pipeline(c.client.abandoned)
+		c.mu.Lock()
+		callers, call := c.queue.next()
+		c.mu.Unlock()
+		if callers > 0 {
+			call(p, err)
+		}
+		if err == nil {
+			p.Close()
+		}
+		if callers > 1 {
 			// The callers who were served run first: those who call again at once
 			// go with the next round trip then, and not with one of their own.
 			runtime.Gosched()
@@ -59,31 +71,15 @@ func (c *coalescer) work() {
 	}
 }
 
+// isWanted reports whether anybody waits; if not, a round trip less is under way.
 func (c *coalescer) isWanted() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.queue.waiting() {
-		if c.underWay--; c.underWay == 0 {
-			c.queue.idle()
-		}
-		return false
+	if c.queue.waiting() {
+		return true
 	}
-	return true
-}
-
-// roundTrip takes a connection first: who leaves, or comes, while there is none
-// to be had, need not be in it or still is. It returns for how many callers it was.
-func (c *coalescer) roundTrip() int {
-	p, err := c.store.Pipeline(c.client.abandoned)
-	if err == nil {
-		defer p.Close()
-		p.WithoutCancel()
+	if c.underWay--; c.underWay == 0 {
+		c.queue.idle()
 	}
-	c.mu.Lock()
-	callers, call := c.queue.next()
-	c.mu.Unlock()
-	if callers > 0 {
-		call(p, err)
-	}
-	return callers
+	return false
 }

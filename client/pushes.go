@@ -84,6 +84,7 @@ func storeAll(p *store.Pipeline, err error, batch []*push) {
 		for i, w := range batch {
 			jobs[i] = w.job
 		}
+		p.WithoutCancel()
 		errs, err = p.Push(jobs, false)
 	}
 	for i, w := range batch {

@@ -357,9 +357,6 @@ func (ts *topics) popOfSeveral(c *caller, names []string) {
 	defer ts.client.running.Done()
 	for again := true; again; {
 		p, err := ts.client.partitions[0].store.Pipeline(ts.client.abandoned)
-		if err == nil {
-			p.WithoutCancel()
-		}
 		again = ts.popOnce(&pop{ts, names, []*caller{c}}, p, err)
 		if err == nil {
 			p.Close()

@@ -26,7 +26,7 @@ local wanted, entries_left, bytes_left = tonumber(ARGV[4]), 1000, 1024 * 1024
 local STEP = 50
 
 local pcall = redis.pcall
-local stale, reply, queue_error = {}, nil, nil
+local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 
 -- The jobs without those whose ID was there before.
 local function without_duplicates(jobs)
@@ -64,40 +64,41 @@ local function pop(queue, topic, count)
   -- lose entries.
   local waits = pcall('ZMSCORE', pool, unpack(ids))
   if refused(waits) then return waits end
-  local jobs, names, gone, strays = {}, {}, {}, {}
-  local n, used, enough = 0, 0, wanted -- n: jobs
+  local jobs, names, strays = {}, {}, nil
+  local n, first = 0, #ids + 1 -- of the entries that are dropped or taken
   for i = #ids, 1, -1 do
-    if n == enough or bytes_left <= 0 then break end
+    if n == wanted or bytes_left <= 0 then break end
     local id = ids[i]
     local name = buckets .. id
     local job = pcall('HMGET', name, 'topic', 'body')
-    local owner, body = job[1], job[2] or ''
+    local owner = job[1]
     if owner == topic and not waits[i] then
-      -- The first job is taken however large it is.
-      if bytes_left < #id + #body and bytes_left < 1024 * 1024 then
+      local body = job[2] or ''
+      local size = #id + #body
+      if size > bytes_left and some_bytes then -- the first job is taken however large it is
         bytes_left = 0
         break
       end
-      bytes_left = bytes_left - #id - #body
+      bytes_left, some_bytes = bytes_left - size, true
       jobs[2 * n + 1], jobs[2 * n + 2] = id, body
       n = n + 1
       names[n] = name
     elseif not owner then
       if job.err and refused(job) then return job end
-      bytes_left = bytes_left - #id
-      gone[#gone + 1] = id
+      bytes_left, some_bytes = bytes_left - #id, true
+      found_stale[#found_stale + 1] = id
     elseif not waits[i] then
+      strays = strays or {}
       strays[#strays + 1] = {id, owner}
     end
-    used = used + 1
+    first = i
   end
+  local used = #ids + 1 - first
   if used == 0 then return 0 end
   local denied = pcall('RPOP', queue, 0) -- takes nothing
   if type(denied) == 'table' and denied.err then return denied end
-  if #strays > 0 then
-    denied = may_not_put_back(pool)
-    if denied then return denied end
-  end
+  denied = strays and may_not_put_back(pool)
+  if denied then return denied end
   if n > 0 then
     -- Buckets first: if they may not be deleted, the entries are still there.
     local deleted = pcall('DEL', unpack(names))
@@ -105,12 +106,14 @@ local function pop(queue, topic, count)
     if deleted < n then jobs = without_duplicates(jobs) end
   end
   redis.call('RPOP', queue, used)
-  for _, id in ipairs(gone) do stale[#stale + 1] = id end
-  for _, stray in ipairs(strays) do pass_on(stray[1], stray[2]) end
+  for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
+  if strays then
+    for _, stray in ipairs(strays) do pass_on(stray[1], stray[2]) end
+  end
   return used, jobs
 end
 
-reply = {0, stale}
+local reply = {0, stale}
 for i = 2, #KEYS do
   local popped = {}
   local step = 1
