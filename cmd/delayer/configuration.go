@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -15,6 +16,17 @@ import (
 type configuration struct {
 	config   config.Config
 	searched string // the file that a search found; empty: -c named it, or there is none
+	warnings config.Problems
+	note     string // on what is used without a file
+}
+
+func printWarnings(w io.Writer, c configuration) {
+	for _, p := range c.warnings {
+		fmt.Fprintln(w, p)
+	}
+	if c.note != "" {
+		fmt.Fprintln(w, c.note)
+	}
 }
 
 // findConfiguration loads the file of -c, or the first that a search finds. Where
@@ -39,7 +51,7 @@ func findConfiguration(o options) (configuration, error) {
 	if err != nil {
 		return configuration{}, fail(exitUsage, err)
 	}
-	return configuration{c, searched}, nil
+	return configuration{config: c, searched: searched}, nil
 }
 
 // poolOptions are the [redis] section as the client package takes it, which has
