@@ -84,13 +84,20 @@ func TestSlowConsoleMissesWholePassages(t *testing.T) {
 }
 
 func TestALineOfAnySizeIsTaken(t *testing.T) {
-	var console writes
-	l := open(t, Options{Console: &console})
-	l.Info(strings.Repeat("x", 2*maxPending))
-	l.Close()
-	if len(console) != 1 || len(console[0]) < 2*maxPending {
-		t.Errorf("%d lines on the console", len(console))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var console writes
+		l := open(t, Options{Console: &console})
+		var want writes
+		for _, message := range []string{strings.Repeat("x", 3*maxPending), "y", "z"} {
+			l.Info(message)
+			synctest.Wait()
+			want = append(want, line("info", message))
+		}
+		l.Close()
+		if !slices.Equal(console, want) {
+			t.Errorf("%d lines on the console", len(console))
+		}
+	})
 }
 
 // Close waits for what the console takes, a moment for what it does not, and
@@ -103,13 +110,18 @@ func TestCloseOfPausedConsole(t *testing.T) {
 		l.Print("a\nb\n")
 		l.Info("c")
 		l.Info("d")
+		synctest.Wait()
+		l.Info(strings.Repeat("x", maxPending))
+		l.Info(strings.Repeat("y", maxPending))
 		console.resume <- struct{}{}
 		began := time.Now()
 		l.Close()
 		if took := time.Since(began); took != flushWait {
 			t.Errorf("closed after %v", took)
 		}
-		check(t, "error log", read(t, path), line("error", "the console: it is not read, lines lost: 3"))
+		check(t, "error log", read(t, path),
+			line("error", "the console can't be written, its lines are lost: it is not read")+
+				line("error", "the console: it is not read, lines lost: 5"))
 		if want := (writes{"a\n"}); !slices.Equal(console.writes, want) {
 			t.Errorf("console: %q, want %q", console.writes, want)
 		}

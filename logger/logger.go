@@ -149,34 +149,38 @@ func (l *Logger) Reopen() error {
 
 // CloseConsole waits a moment for the console to take its last lines, and goes on
 // without it. What it loses by that is said in the error log.
-func (l *Logger) CloseConsole() {
-	l.mu.Lock()
-	console := l.console
-	l.console = nil
-	l.mu.Unlock()
-	if console == nil {
-		return
-	}
-	if err := console.out.Close(); err != nil { // without mu: nobody waits for a console
-		l.Error(fmt.Sprintf("%s: %v", console.path, err))
-	}
-}
+func (l *Logger) CloseConsole() { l.closeFile(&l.console) }
 
 // Close closes the console and the files. Later messages are discarded. A second
 // Close does nothing.
 func (l *Logger) Close() error {
-	l.CloseConsole()
 	l.reopening.Lock()
 	defer l.reopening.Unlock()
+	l.closed = true
+	l.CloseConsole()
 	l.mu.Lock()
-	files := l.files()
-	l.access, l.errors, l.closed = nil, nil, true
-	l.mu.Unlock()
-	old := make([]io.Closer, len(files))
-	for i, f := range files {
-		old[i] = f.out
+	if l.access == l.errors {
+		l.access = nil
 	}
-	return closeAll(old)
+	l.mu.Unlock()
+	return errors.Join(l.closeFile(&l.access), l.closeFile(&l.errors))
+}
+
+// closeFile closes a file, of which f is the field. It does so without mu: nobody
+// waits for the last lines of one that is not read.
+func (l *Logger) closeFile(f **file) error {
+	l.mu.Lock()
+	old := *f
+	*f = nil
+	l.mu.Unlock()
+	if old == nil {
+		return nil
+	}
+	err := old.out.Close()
+	if err != nil {
+		l.Error(fmt.Sprintf("%s: %v", old.path, cause(err)))
+	}
+	return err
 }
 
 // files are the open files, each once. They change with reopening held only.
@@ -234,13 +238,10 @@ func (l *Logger) time() time.Time {
 	return time.Now()
 }
 
-// closeAll closes at once what may each take a moment.
 func closeAll(files []io.Closer) error {
-	var closed sync.WaitGroup
-	errs := make([]error, len(files))
-	for i, f := range files {
-		closed.Go(func() { errs[i] = f.Close() })
+	var errs []error
+	for _, f := range files {
+		errs = append(errs, f.Close())
 	}
-	closed.Wait()
 	return errors.Join(errs...)
 }

@@ -53,8 +53,12 @@ func TestPipeThatIsNeverRead(t *testing.T) {
 		l.Info(strings.Repeat("x", 1000))
 	}
 	check(t, "error log", read(t, errorLog), line("error", path+" can't be written, its lines are lost: it is not read"))
-	if err := l.Close(); err == nil || !strings.HasPrefix(err.Error(), "close "+path+": it is not read, lines lost: ") {
-		t.Errorf("Close: %v", err)
+	err := l.Close()
+	if err == nil || !strings.HasPrefix(err.Error(), "close "+path+": it is not read, lines lost: ") {
+		t.Fatalf("Close: %v", err)
+	}
+	if log := read(t, errorLog); !strings.HasSuffix(log, strings.TrimPrefix(line("error", err.Error()), "[error] "+stamp+"close ")) {
+		t.Errorf("error log: %s", log)
 	}
 }
 

@@ -105,15 +105,24 @@ func (f *pidFile) lock() (locked bool, holder int, err error) {
 }
 
 // processName is what a process runs as: the names of its program and of itself,
-// as far as the system tells them.
+// as far as the system tells them. One that has ended, and of which nobody took
+// note yet, has none.
 func processName(pid int) string {
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
-	program, _ := os.Readlink(filepath.Join(proc, "exe"))
-	name, err := os.ReadFile(filepath.Join(proc, "comm"))
-	if err != nil { // not Linux
-		name, _ = exec.Command("ps", "-o", "comm=", "-p", strconv.Itoa(pid)).Output()
+	program, err := os.Readlink(filepath.Join(proc, "exe"))
+	name, notLinux := os.ReadFile(filepath.Join(proc, "comm"))
+	switch {
+	case notLinux != nil:
+		line, _ := exec.Command("ps", "-o", "stat=", "-o", "comm=", "-p", strconv.Itoa(pid)).Output()
+		state, path, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
+		if strings.HasPrefix(state, "Z") {
+			return ""
+		}
+		return filepath.Base(path)
+	case errors.Is(err, os.ErrNotExist): // it has ended
+		return ""
 	}
-	return filepath.Base(program) + " " + filepath.Base(strings.TrimSpace(string(name)))
+	return filepath.Base(program) + " " + string(name)
 }
 
 // checkContent keeps a path that was meant for another key from costing the user

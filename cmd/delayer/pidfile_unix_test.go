@@ -102,7 +102,8 @@ func TestLockedByUnknown(t *testing.T) {
 }
 
 // The original takes no lock: its ID in the file keeps a second one out as long as
-// it runs. A process that was given the ID of an instance that crashed does not.
+// it runs. A dead process does not, though nobody took note of its end yet, nor one
+// that was given the ID of an instance that crashed.
 func TestPIDFileWithoutLock(t *testing.T) {
 	s := newSite(t, nobody(t))
 	s.change(t, "pid = "+s.pid, "pid =")
@@ -116,6 +117,18 @@ func TestPIDFileWithoutLock(t *testing.T) {
 	defer other.Process.Kill()
 
 	path := filepath.Join(s.dir, "original.pid")
+	zombie := exec.Command(binary, "-c", s.conf)
+	if err := zombie.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer zombie.Wait()
+	zombie.Process.Kill()
+	write(t, path, strconv.Itoa(zombie.Process.Pid))
+	eventually(t, "a dead process does not count", func() bool {
+		f, err := lockPIDFile(path)
+		f.release()
+		return err == nil
+	})
 	for pid, running := range map[int]bool{original.pid(): true, other.Process.Pid: false, os.Getpid(): false} {
 		write(t, path, strconv.Itoa(pid))
 		f, err := lockPIDFile(path)
