@@ -111,7 +111,7 @@ func TestCloseOfPausedConsole(t *testing.T) {
 		l.Info("c")
 		l.Info("d")
 		synctest.Wait()
-		l.Info(strings.Repeat("x", maxPending))
+		l.Print(strings.Repeat("x", maxPending) + "\n")
 		l.Info(strings.Repeat("y", maxPending))
 		console.resume <- struct{}{}
 		began := time.Now()
