@@ -25,9 +25,9 @@ var errNotRead = errors.New("it is not read")
 // reads or a paused terminal does. Its Write never waits: one goroutine writes, a
 // line at a time. What out answers is ignored.
 //
-// When too much waits, lines are refused until the goroutine has written what it
-// has in hand, and takes all that waits. So a slow reader finds long whole passages,
-// not a line here and there.
+// When too much waits, lines are refused, short ones as well, until the goroutine
+// has written what it has in hand and takes all that waits. So a slow reader finds
+// long whole passages, not a line here and there.
 type async struct {
 	out       io.Writer
 	unwritten atomic.Int64  // lines that were taken
@@ -36,7 +36,8 @@ type async struct {
 	mu      sync.Mutex // guards what follows; never held while out is written
 	filled  *sync.Cond // pending or closed has changed
 	pending []byte
-	refused int // lines, since one was taken
+	full    bool // since a line was refused, until the goroutine takes what waits
+	refused int  // lines, since one was taken
 	closed  bool
 }
 
@@ -55,7 +56,8 @@ func (a *async) Write(lines []byte) (int, error) {
 	if a.closed {
 		return len(lines), nil
 	}
-	if len(a.pending) > 0 && len(a.pending)+len(lines) > maxPending {
+	if a.full || len(a.pending) > 0 && len(a.pending)+len(lines) > maxPending {
+		a.full = true
 		a.refused += n
 		return 0, errNotRead
 	}
@@ -86,6 +88,7 @@ func (a *async) run() {
 func (a *async) next(written []byte) []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.full = false
 	for len(a.pending) == 0 && !a.closed {
 		a.filled.Wait()
 	}

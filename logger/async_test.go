@@ -113,6 +113,7 @@ func TestCloseOfPausedConsole(t *testing.T) {
 		synctest.Wait()
 		l.Print(strings.Repeat("x", maxPending) + "\n")
 		l.Info(strings.Repeat("y", maxPending))
+		l.Info("e") // would fit
 		console.resume <- struct{}{}
 		began := time.Now()
 		l.Close()
@@ -121,7 +122,7 @@ func TestCloseOfPausedConsole(t *testing.T) {
 		}
 		check(t, "error log", read(t, path),
 			line("error", "the console can't be written, its lines are lost: it is not read")+
-				line("error", "the console: it is not read, lines lost: 5"))
+				line("error", "the console: it is not read, lines lost: 6"))
 		if want := (writes{"a\n"}); !slices.Equal(console.writes, want) {
 			t.Errorf("console: %q, want %q", console.writes, want)
 		}
