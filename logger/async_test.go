@@ -108,9 +108,9 @@ func TestCloseOfPausedConsole(t *testing.T) {
 		console := &paused{resume: make(chan struct{})}
 		l := open(t, Options{ErrorLog: path, Console: console})
 		l.Print("a\nb\n")
+		synctest.Wait() // they are in hand
 		l.Info("c")
 		l.Info("d")
-		synctest.Wait()
 		l.Print(strings.Repeat("x", maxPending) + "\n")
 		l.Info(strings.Repeat("y", maxPending))
 		l.Info("e") // would fit
