@@ -1,0 +1,218 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// subscribed is a subscription that ends with the test.
+func (b *backend) subscribed(t *testing.T, pingAfter time.Duration, channels ...string) *Subscription {
+	t.Helper()
+	sub, err := b.subscribe(t.Context(), pingAfter, channels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sub.Close() })
+	return sub
+}
+
+// expectEvents receives so many events.
+func expectEvents(t *testing.T, sub *Subscription, want ...Event) {
+	t.Helper()
+	for _, want := range want {
+		got, err := sub.Receive()
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("got %+v, %v, want %+v", got, err, want)
+		}
+	}
+}
+
+func heard(channel string) Event                            { return Event{Channel: channel, Subscribed: true} }
+func told(channel, words string) Event                      { return Event{Channel: channel, Data: []byte(words)} }
+func (b *backend) tell(t *testing.T, channel, words string) { b.do(t, "PUBLISH", channel, words) }
+
+// What is published is heard on the channels that were asked for and not given
+// up, in order, with bytes of any kind.
+func TestSubscription(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		sub := b.subscribed(t, time.Minute, "a", "b")
+		expectEvents(t, sub, heard("a"), heard("b"))
+		b.tell(t, "b", "1")
+		b.tell(t, "nobody's", "2")
+		b.tell(t, "a", "\x00\xff\r\n")
+		b.tell(t, "a", "")
+		expectEvents(t, sub, told("b", "1"), told("a", "\x00\xff\r\n"), told("a", ""))
+
+		if err := errors.Join(sub.Add("c \r\n"), sub.Remove("b", "never asked for"), sub.Add("d")); err != nil {
+			t.Fatal(err)
+		}
+		expectEvents(t, sub, heard("c \r\n"), heard("d"))
+		b.tell(t, "b", "not heard")
+		b.tell(t, "c \r\n", "heard")
+		expectEvents(t, sub, told("c \r\n", "heard"))
+	})
+}
+
+// A subscription without any channel, at first or later, lives on and can be
+// given some.
+func TestSubscriptionWithoutChannels(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		sub := b.subscribed(t, 5*time.Millisecond)
+		for n := range 3 {
+			channel := fmt.Sprint("channel", n)
+			time.AfterFunc(30*time.Millisecond, func() { sub.Add(channel) }) // after some PINGs
+			expectEvents(t, sub, heard(channel))
+			sub.Remove(channel)
+		}
+	})
+}
+
+// After silence a subscription asks whether its connection is alive, and goes
+// on with it if so.
+func TestSubscriptionPings(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t)
+	sub := b.subscribed(t, 5*time.Millisecond, "a")
+	expectEvents(t, sub, heard("a"))
+	go func() {
+		for range 10000 {
+			if stats := server.Do("INFO", "commandstats").([]byte); pingsIn(string(stats)) >= 3 {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		server.Do("PUBLISH", "a", "after the pings")
+	}()
+	expectEvents(t, sub, told("a", "after the pings"))
+	if stats := string(server.Do("INFO", "commandstats").([]byte)); pingsIn(stats) < 3 {
+		t.Errorf("%d PINGs", pingsIn(stats))
+	}
+}
+
+func pingsIn(commandstats string) (n int) {
+	_, rest, _ := strings.Cut(commandstats, "cmdstat_ping:calls=")
+	fmt.Sscanf(rest, "%d", &n)
+	return n
+}
+
+// A connection on which nothing comes any more, not even an answer to PING,
+// ends the subscription.
+func TestSubscriptionEndsWithADeadConnection(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t)
+	sub := b.subscribed(t, time.Millisecond, "a")
+	expectEvents(t, sub, heard("a"))
+	server.Hang()
+	defer server.Resume()
+	if event, err := sub.Receive(); err == nil {
+		t.Errorf("heard %+v from a Redis that hangs", event)
+	}
+	if err := sub.Add("b"); err == nil {
+		t.Error("Add works on a dead connection")
+	}
+}
+
+// Close, a killed connection and a killed Redis end a Receive that waits.
+func TestSubscriptionEnds(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*Subscription, *redistest.Server){
+		"closed":            func(sub *Subscription, _ *redistest.Server) { sub.Close() },
+		"connection killed": func(_ *Subscription, r *redistest.Server) { r.Do("CLIENT", "KILL", "TYPE", "pubsub") },
+		"redis killed":      func(_ *Subscription, r *redistest.Server) { r.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, server := onRedis(t)
+			sub := b.subscribed(t, time.Minute, "a")
+			expectEvents(t, sub, heard("a"))
+			ended := make(chan error)
+			go func() {
+				_, err := sub.Receive()
+				ended <- err
+			}()
+			end(sub, server)
+			if err := <-ended; err == nil {
+				t.Error("Receive heard something")
+			}
+		})
+	}
+}
+
+// A channel that the user may not hear is named, and spoils no other. A user who
+// may not PING is no reason to give up.
+func TestSubscriptionWithoutPermission(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t)
+	user := func(rights ...any) *backend {
+		b.do(t, "ACL", append([]any{"SETUSER", "u", "reset", "on", ">p", "~*"}, rights...)...)
+		return newBackend(t, &redis.Pool{Dial: func() (redis.Conn, error) {
+			return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
+		}})
+	}
+	expectRefused := func(sub *Subscription, channel string) {
+		t.Helper()
+		if event, err := sub.Receive(); err != nil || event.Channel != channel || !Refused(event.Refused) {
+			t.Fatalf("got %+v, %v, want that %s is refused", event, err, channel)
+		}
+	}
+
+	sub := user("+@all", "-ping", "resetchannels", "&a", "&c").subscribed(t, 5*time.Millisecond, "a", "b", "c")
+	expectEvents(t, sub, heard("a"))
+	expectRefused(sub, "b")
+	expectEvents(t, sub, heard("c"))
+	time.AfterFunc(30*time.Millisecond, func() { sub.Add("d") }) // after some PINGs
+	expectRefused(sub, "d")
+	b.tell(t, "c", "heard")
+	expectEvents(t, sub, told("c", "heard"))
+
+	sub = user("+@all", "-subscribe", "-unsubscribe", "allchannels").subscribed(t, time.Minute, "a")
+	expectRefused(sub, "a")
+	sub.Remove("a")
+	sub.Add("b")
+	expectRefused(sub, "b")
+}
+
+// Many goroutines add and remove channels while one receives and PINGs go out:
+// every channel that was kept is heard in the end.
+func TestSubscriptionConcurrently(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		const goroutines, rounds = 8, 50
+		sub := b.subscribed(t, time.Millisecond)
+		var all sync.WaitGroup
+		for g := range goroutines {
+			all.Go(func() {
+				for n := range rounds {
+					channel := fmt.Sprintf("%d of %d", n, g)
+					if err := sub.Add(channel); err != nil {
+						t.Error(err)
+					}
+					if n < rounds-1 {
+						if err := sub.Remove(channel); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		for range goroutines * rounds {
+			if event, err := sub.Receive(); err != nil || !event.Subscribed {
+				t.Fatal(event, err)
+			}
+		}
+		all.Wait()
+		for g := range goroutines {
+			b.tell(t, fmt.Sprintf("%d of %d", rounds-2, g), "not heard")
+			last := fmt.Sprintf("%d of %d", rounds-1, g)
+			b.tell(t, last, "heard")
+			expectEvents(t, sub, told(last, "heard"))
+		}
+	})
+}
