@@ -20,3 +20,6 @@ func (k Keys) ReadyQueue(topic string) string { return k.prefix + "ready_queue:"
 // FirstDue is the channel on which it is said, in ms from now, when the pool's
 // first job falls due, whenever another job becomes the first.
 func (k Keys) FirstDue() string { return k.prefix + "first_due" }
+
+// Ready is the channel on which it is said, as the length of its ready queue, that a topic has jobs. With an empty topic it is what the names of all such channels begin with.
+func (k Keys) Ready(topic string) string { return k.prefix + "ready:" + topic }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -25,12 +24,6 @@ func TestWithoutPermission(t *testing.T) {
 		commands string // all that the script uses
 		call     func() error
 	}{
-		{"due", "time zcount zrange hget", func() error { _, err := user.Due(ctx, Look{Limit: 9}); return err }},
-		{"move", "time type zmscore zrem lpush", func() error {
-			moved, err := user.Move(ctx, []Batch{batch("t", "d")})
-			return errors.Join(err, moved[0].Err)
-		}},
-		{"drop", "hget zrem", func() error { _, err := user.Drop(ctx, batch("t", "orphan").IDs); return err }},
 		{"push", "time exists zcount hset pexpire zadd", func() error { return user.Push(ctx, Job{"new", "t", "b"}, Due{After: time.Hour}, kept, Replace) }},
 		{"push of what is ready", "hget zscore", func() error { return user.Push(ctx, Job{"r", "t", "b"}, Due{After: time.Hour}, kept, Replace) }},
 		{"push without a delay", "type lpush zrem", func() error { return user.Push(ctx, Job{"new", "t", "b"}, Due{}, kept, Replace) }},
