@@ -55,7 +55,7 @@ func (m *mover) hear(ctx context.Context, earlier chan time.Time, refusal *outag
 		switch {
 		case event.Refused != nil:
 			refusal.report("deaf", fmt.Sprintf("Nothing can be heard on %s, jobs may come late by up to %v", channel, m.interval), m.advise(event.Refused, "+subscribe"))
-			time.AfterFunc(askAgain, func() { sub.Add(channel) })
+			time.AfterFunc(m.askAgain, func() { sub.Add(channel) })
 		case event.Subscribed:
 			refusal.report("deaf", "", nil)
 			keepEarlier(earlier, time.Now())

@@ -31,6 +31,7 @@ type mover struct {
 	batch    batchSize
 	stuck    stuckJobs
 	listener atomic.Pointer[store.Subscription] // nil before there was one
+	askAgain time.Duration                      // askAgain, but for tests
 
 	// beforeMove, if set, is called when due jobs were found and are about to
 	// be moved (tests).
@@ -48,8 +49,9 @@ func newMover(jobs *store.Store, o Options) *mover {
 		// Redis does two things of that size one after the other: it moves a
 		// batch and finds the next. The last quarter is for what a script
 		// can't see: the reading of the call, the writing of the answer.
-		batch: newBatchSize(o.StallBudget * 3 / 8),
-		stuck: newStuckJobs(outages),
+		batch:    newBatchSize(o.StallBudget * 3 / 8),
+		stuck:    newStuckJobs(outages),
+		askAgain: askAgain,
 	}
 }
 

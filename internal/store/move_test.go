@@ -447,7 +447,7 @@ func TestDrop(t *testing.T) {
 			[]command{{"HSET", "delayer:job_bucket:no topic", "body", "b"}}, text("job_bucket:no hash"),
 			waits("pushed anew", "t", -second), waits("other", "t", -second))
 		dropped, err := b.drop("no bucket", "pushed anew", "no topic", "gone", "no hash", "no topic")
-		if want := []string{"no bucket", "no topic", "no hash"}; err != nil || !slices.Equal(dropped.IDs.Strings(), want) || dropped.PutBack != nil && len(dropped.PutBack) > 0 || dropped.Refused != nil {
+		if want := []string{"no bucket", "no topic", "no hash"}; err != nil || !slices.Equal(dropped.IDs.Strings(), want) || len(dropped.PutBack) > 0 || dropped.Refused != nil {
 			t.Errorf("dropped %q, put back %q, %v, %v, want %q", dropped.IDs.Strings(), dropped.PutBack.Strings(), dropped.Refused, err, want)
 		}
 		b.expect(t, redistest.State{

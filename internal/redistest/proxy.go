@@ -1,0 +1,96 @@
+package redistest
+
+import (
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Proxy is an address that leads to a redis-server, as a virtual IP, a name or a
+// slow network does.
+type Proxy struct {
+	// Addr is host:port.
+	Addr string
+
+	target atomic.Value // string
+	rate   atomic.Int64 // bytes a second in each direction, 0: no limit
+	mu     sync.Mutex
+	conns  []net.Conn
+	closed bool
+}
+
+// StartProxy starts a proxy to target that ends with the test.
+func StartProxy(tb testing.TB, target string) *Proxy {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &Proxy{Addr: l.Addr().String()}
+	p.Lead(target)
+	tb.Cleanup(func() {
+		l.Close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.closed = true
+		for _, c := range p.conns {
+			c.Close()
+		}
+	})
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.serve(c)
+		}
+	}()
+	return p
+}
+
+// Lead makes new connections go to target. Those that there are stay where they are.
+func (p *Proxy) Lead(target string) { p.target.Store(target) }
+
+// Limit bounds the bytes a second that each connection carries in each direction.
+func (p *Proxy) Limit(bytesPerSecond int) { p.rate.Store(int64(bytesPerSecond)) }
+
+func (p *Proxy) serve(from net.Conn) {
+	defer from.Close()
+	to, err := net.Dial("tcp", p.target.Load().(string))
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	p.conns = append(p.conns, from, to)
+	p.mu.Unlock()
+	done := make(chan struct{}, 2)
+	for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
+		go func() {
+			p.carry(way[1], way[0])
+			done <- struct{}{}
+		}()
+	}
+	<-done
+}
+
+func (p *Proxy) carry(to io.Writer, from io.Reader) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if rate := p.rate.Load(); rate > 0 {
+			time.Sleep(time.Duration(n) * time.Second / time.Duration(rate))
+		}
+		if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
+			return
+		}
+	}
+}
