@@ -1,41 +1,78 @@
 package server
 
-import "time"
+import (
+	"strings"
 
-const (
-	firstBatch = 500
-	// minBatch keeps the share of a call's fixed cost small, maxBatch a
-	// batch's memory.
-	minBatch, maxBatch = 100, 10000
+	"github.com/mix-basic/delayer/internal/store"
 )
 
-// batchSize is how many jobs one look-up may return, so that neither the look-up nor the
-// moves that follow keep Redis busy for longer than the budget.
-type batchSize struct {
-	budget  time.Duration
-	current float64
+const (
+	// fewPerTopic is how many jobs a topic's script should have at least, on
+	// average, to be worth its fixed cost.
+	fewPerTopic = 16
+	// maxPages is how many answers may be put together for that.
+	maxPages = 16
+)
+
+// gather adds further answers to one that has too few jobs of each topic. They
+// are not of one moment: a job may be in two of them.
+func (p *pass) gather(found store.DueJobs) (store.DueJobs, error) {
+	page := found
+	for n := 1; n < maxPages && page.More && page.Count.Total() == page.Limit && found.Count.Total() < fewPerTopic*len(found.Batches); n++ {
+		var err error
+		if page, err = p.find(found.Count); err != nil {
+			return found, err
+		}
+		found = merge(found, page)
+	}
+	return found, nil
 }
 
-func newBatchSize(budget time.Duration) batchSize {
-	return batchSize{budget: budget, current: firstBatch}
+// merge puts two answers together, of which the second came after the first.
+func merge(first, second store.DueJobs) store.DueJobs {
+	type kind struct {
+		topic string
+		fresh bool
+	}
+	place := make(map[kind]int, len(first.Batches))
+	for i, b := range first.Batches {
+		place[kind{b.Topic, b.Fresh}] = i
+	}
+	for _, b := range second.Batches {
+		if i, ok := place[kind{b.Topic, b.Fresh}]; ok {
+			first.Batches[i].IDs = append(first.Batches[i].IDs, b.IDs...)
+		} else {
+			first.Batches = append(first.Batches, b)
+		}
+	}
+	first.Orphans = append(first.Orphans, second.Orphans...)
+	first.Count = first.Count.Plus(second.Count)
+	return first
 }
 
-func (b *batchSize) size() int { return int(b.current) }
+// readyLine is the original's line for one topic's moved batch.
+func readyLine(b store.Batch) string {
+	return idsLine("Job is ready, Topic: "+b.Topic+", IDs: [", b.IDs)
+}
 
-// observe learns from a call that did so many jobs. took is what Redis says it
-// took; where Redis has no clock for that it is 0, and the round trip stands in for it.
-// A call that was too slow counts at once; growth is careful, since a slow call
-// is felt by others and a small batch by nobody.
-func (b *batchSize) observe(jobs int, took, roundTrip time.Duration) {
-	if jobs < minBatch {
-		return // mostly fixed cost: says little about a job's
+func droppedLine(ids store.IDs) string {
+	return idsLine("Job bucket has expired or is incomplete, job dropped, IDs: [", ids)
+}
+
+func idsLine(head string, ids store.IDs) string {
+	size := len(head) + 1
+	for _, id := range ids {
+		size += len(id.([]byte)) + 1
 	}
-	if took <= 0 {
-		took = roundTrip
+	var line strings.Builder
+	line.Grow(size)
+	line.WriteString(head)
+	for i, id := range ids {
+		if i > 0 {
+			line.WriteByte(',')
+		}
+		line.Write(id.([]byte))
 	}
-	fits := float64(jobs) * float64(b.budget) / float64(took)
-	if fits > b.current {
-		fits = b.current + min((fits-b.current)/8, b.current/4)
-	}
-	b.current = min(max(fits, minBatch), maxBatch)
+	line.WriteByte(']')
+	return line.String()
 }

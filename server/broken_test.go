@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +21,7 @@ func TestOrphans(t *testing.T) {
 	t.Parallel()
 	for _, batch := range []float64{minBatch, maxBatch} {
 		w := newWorld(t)
-		w.server.batch = batchSize{budget: 1, current: batch}
+		w.mover().batch = batchSize{budget: 1, current: batch}
 		var orphans, live []string
 		for n := range 110 {
 			if n%11 == 10 {
@@ -70,21 +72,48 @@ func TestOrphans(t *testing.T) {
 }
 
 const (
-	brokenLine = "Jobs of a topic can't be moved, Topic: u: WRONGTYPE ready queue delayer:ready_queue:u is a string, not a list"
+	brokenLine = "Jobs of a topic can't be moved, Topic: u: WRONGTYPE Operation against a key holding the wrong kind of value (ready queue delayer:ready_queue:u); they are tried again every 1h0m0s"
 	healedLine = "Jobs of a topic can't be moved, Topic: u: over after "
 )
 
-// TestBrokenQueue has the ready queue of topic u be no list: its jobs stay, the
-// other topics' are moved, the log names topic and key once, and tells when
-// all is well again. It does so however many jobs are stuck: fewer than a
-// batch, more, and so many that not every pass looks at them.
+// hours let two hours pass for the jobs that wait: they are due that much earlier.
+func (w *world) hours() {
+	w.tb.Helper()
+	w.do("EVAL", `for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZINCRBY', KEYS[1], -7200, id) end`, 1, prefix+"job_pool")
+	w.mover().stuck.free = w.mover().stuck.free.Add(-2 * time.Hour)
+}
+
+// expectRetries checks that the jobs that wait, which were put back since then,
+// are due in an hour, in whole milliseconds, about ten in each.
+func (w *world) expectRetries(since float64) {
+	w.tb.Helper()
+	now := w.clock()
+	scores := redistest.Scores(w.tb, w.conn, prefix)
+	last := now + 3600 + 0.001 + float64(len(scores))/10000
+	each := map[float64]int{}
+	for id, score := range scores {
+		due, err := strconv.ParseFloat(score, 64)
+		if err != nil {
+			w.tb.Fatal(err)
+		}
+		each[due]++
+		if ms := due * 1000; due < since+3600 || due > last || math.Abs(ms-math.Round(ms)) > 1e-3 || each[due] > 20 {
+			w.tb.Fatalf("%s is tried again at %s, with %d others; the pass was between %f and %f", id, score, each[due]-1, since, now)
+		}
+	}
+}
+
+// TestBrokenQueue has the ready queue of topic u be no list: its jobs stay in the
+// pool, in order, and are tried again later; the other topics' are moved; the log
+// names topic and key once, and tells when all is well again.
 func TestBrokenQueue(t *testing.T) {
 	t.Parallel()
-	for _, stuck := range []int{1, minBatch - 1, minBatch, 3 * minBatch, manyBlocked, manyBlocked + 1, 2500} {
+	for _, stuck := range []int{1, minBatch - 1, minBatch, 3 * minBatch, 2500} {
 		t.Run(fmt.Sprint(stuck), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.server.batch = batchSize{budget: 1, current: minBatch} // and stays so small
+			w.mover().stuck.every = time.Hour
+			w.mover().batch = batchSize{budget: 1, current: minBatch} // and stays so small
 			// Jobs of u and t in turn, then those of v: some are due between those
 			// of u, some behind all of them.
 			w.many(2*stuck, 2)
@@ -102,44 +131,37 @@ func TestBrokenQueue(t *testing.T) {
 			}
 			w.do("SET", prefix+"ready_queue:u", "no list")
 
-			w.expectPass(stuck+2*minBatch, 0)
-			if got := w.waiting(); !slices.Equal(got, u) {
-				t.Errorf("%d jobs wait: %.200q, want those of u: %.200q", len(got), got, u)
-			}
-			if got := w.queue("t"); !slices.Equal(got, others) {
-				t.Errorf("ready queue of t: %.200q, want %.200q", got, others)
-			}
-			w.log.expectErrors(t, brokenLine)
-
-			// More jobs come, behind the stuck ones, and are moved by passes that
-			// skip those, and by passes that don't.
-			for n := range 5 {
-				w.push(fmt.Sprint("late", n), "w", 2e6+float64(n))
-				again := time.Now().Add(-1)
-				if n%2 == 1 {
-					again = time.Now().Add(hangs)
+			for range 2 {
+				began := w.clock()
+				moved := stuck + 2*minBatch - len(w.queue("t")) - len(w.queue("v"))
+				w.expectPass(moved, 0)
+				if got := w.waiting(); !slices.Equal(got, u) {
+					t.Errorf("%d jobs wait: %.200q, want those of u: %.200q", len(got), got, u)
 				}
-				w.server.blocked.lookAgain = again
+				w.expectRetries(began)
+				if got := w.queue("t"); !slices.Equal(got, others) {
+					t.Errorf("ready queue of t: %.200q, want %.200q", got, others)
+				}
+				// What comes is not behind the stuck ones.
+				w.push("late", "w", 2e6)
 				looks := 0
 				w.onLook(func(n int) { looks = n })
 				w.expectPass(1, 0)
-				if skips := n%2 == 1 && stuck > manyBlocked; skips && looks != 1 || !skips && looks < stuck/minBatch {
-					t.Errorf("%d look-ups for one job behind %d stuck ones; skips: %v", looks, stuck, skips)
+				if looks != 1 {
+					t.Errorf("%d batches for one job", looks)
 				}
+				w.log.expectErrors(t, brokenLine)
+				w.hours()
 			}
-			if got, want := w.queue("w"), []string{"late0", "late1", "late2", "late3", "late4"}; !slices.Equal(got, want) {
-				t.Errorf("ready queue of w: %q, want %q", got, want)
-			}
-			w.log.expectErrors(t, brokenLine)
 
 			w.do("DEL", prefix+"ready_queue:u")
-			w.server.blocked.lookAgain = time.Now().Add(-1)
 			w.expectPass(stuck, 0)
 			if got := w.queue("u"); !slices.Equal(got, u) {
 				t.Errorf("ready queue of u: %.200q, want %.200q", got, u)
 			}
-			if _, errors, _ := w.log.lines(); len(errors) != 2 || !strings.HasPrefix(errors[1], healedLine) {
-				t.Errorf("logged %q", errors)
+			w.log.expectErrors(t, brokenLine)
+			if info, _, _ := w.log.lines(); mention(info, healedLine) != 1 {
+				t.Error("the log does not say that it is over")
 			}
 			w.expectPass(0, 0)
 			if got := w.waiting(); len(got) > 0 {
@@ -149,68 +171,78 @@ func TestBrokenQueue(t *testing.T) {
 	}
 }
 
-// A job that is stuck in front of the pool doesn't keep a push from telling Run
-// that the next one is due earlier than it thinks.
+// A broken queue is tried again, by Run alone, until it is well; after that no
+// more is said of it.
+func TestBrokenQueueHeals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
+	w.mover().stuck.every = 20 * time.Millisecond
+	const jobs = 1000
+	w.many(jobs, 1)
+	w.do("SET", prefix+"ready_queue:topic0", "no list")
+	w.run()
+	w.log.awaitError(t, "Topic: topic0: WRONGTYPE")
+	await(t, "second try", func() bool {
+		stats, _ := redis.String(w.do("INFO", "commandstats"), nil)
+		_, lpush, _ := strings.Cut(stats, "cmdstat_lpush:")
+		var calls int
+		fmt.Sscanf(lpush, "calls=%d", &calls)
+		return calls > 2*jobs/minBatch
+	})
+	w.do("DEL", prefix+"ready_queue:topic0")
+	w.log.awaitMoved(t, jobs)
+	w.log.awaitInfo(t, "Topic: topic0: over after ")
+	got := w.queue("topic0")
+	slices.Sort(got) // they may have been in the midst of a round
+	if !slices.Equal(got, manyIDs(jobs)) {
+		t.Errorf("%d jobs are ready, want %d, each once", len(got), jobs)
+	}
+	if _, errors, _ := w.log.lines(); len(errors) != 1 {
+		t.Errorf("errors %q", errors)
+	}
+}
+
+// When the jobs of a broken queue are gone, that is its end.
+func TestBrokenQueuePurged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mover().stuck.every = 20 * time.Millisecond
+	w.push("a", "u", 1)
+	w.do("SET", prefix+"ready_queue:u", "no list")
+	w.run()
+	w.log.awaitError(t, "Topic: u: WRONGTYPE")
+	w.do("DEL", prefix+"job_pool", prefix+"job_bucket:a")
+	w.log.awaitInfo(t, healedLine)
+	w.log.expectErrors(t, strings.Replace(brokenLine, "1h0m0s", "20ms", 1))
+}
+
+// A job that is stuck doesn't keep Run from being in time for a job that is
+// pushed, whether that is due before the next try or after it.
 func TestBrokenQueueDelaysNoPush(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.push("stuck", "u", 1)
-	w.push("far", "t", "5000000000")
-	w.do("SET", prefix+"ready_queue:u", "no list")
-	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
-	w.run()
-	awaitListeners(t, w.Server, 1)
-	jobs := store.New(store.Pool{Pool: w.pool()}, prefix)
-	for n := range 2 {
-		job := store.Job{ID: fmt.Sprint("near", n), Topic: "t", Body: "body"}
-		if err := jobs.Push(t.Context(), job, store.Due{After: 200 * time.Millisecond}, time.Hour, store.Replace); err != nil {
-			t.Fatal(err)
+	for _, every := range []time.Duration{retryEvery, 50 * time.Millisecond} {
+		w := newWorld(t)
+		w.push("stuck", "u", 1)
+		w.push("far", "t", "5000000000")
+		w.do("SET", prefix+"ready_queue:u", "no list")
+		w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
+		w.mover().stuck.every = every
+		w.run()
+		awaitListeners(t, w.Server, 1)
+		jobs := store.New(store.Pool{Pool: w.pool()}, prefix)
+		for n := range 2 {
+			job := store.Job{ID: fmt.Sprint("near", n), Topic: "t", Body: "body"}
+			if err := pushTo(t.Context(), jobs, job, store.Due{After: 200 * time.Millisecond}); err != nil {
+				t.Fatal(err)
+			}
+			w.log.awaitMoved(t, n+1)
 		}
-		w.log.awaitMoved(t, n+1)
-	}
-	w.expect(redistest.State{
-		Pool: []string{"stuck", "far"}, Ready: queues{"t": {"near0", "near1"}},
-		Buckets: buckets{"stuck": "u body", "far": "t body", "near0": "t body", "near1": "t body"},
-		Other:   buckets{prefix + "ready_queue:u": "string"},
-	})
-}
-
-// A pass asks Redis once to move jobs of a broken topic, and believes it.
-func TestBrokenQueueIsAskedOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.server.batch = batchSize{budget: 1, current: minBatch}
-	w.many(5*minBatch, 1)
-	w.do("SET", prefix+"ready_queue:topic0", "no list")
-	w.do("CONFIG", "RESETSTAT")
-	w.expectPass(0, 0)
-	stats, err := redis.String(w.do("INFO", "commandstats"), nil)
-	if err != nil || !strings.Contains(stats, "cmdstat_type:calls=1,") { // TYPE is what a move begins with
-		t.Errorf("%v, commands:\n%s", err, stats)
-	}
-}
-
-// Many stuck jobs are not looked at on each pass, but again and again.
-func TestBlockedFront(t *testing.T) {
-	var b blockedFront
-	now := time.Now()
-	if n := b.skip(now); n != 0 {
-		t.Errorf("nothing is blocked, but %d jobs are skipped", n)
-	}
-	b.found(manyBlocked, time.Hour)
-	if n := b.skip(now); n != 0 {
-		t.Errorf("%d blocked jobs: %d are skipped, want none", manyBlocked, n)
-	}
-	b.found(manyBlocked+1, time.Hour)
-	if n := b.skip(now.Add(blockedShare*time.Hour - time.Second)); n != manyBlocked+1 {
-		t.Errorf("%d blocked jobs: %d are skipped", manyBlocked+1, n)
-	}
-	if n := b.skip(time.Now().Add(blockedShare*time.Hour + time.Second)); n != 0 {
-		t.Errorf("%d jobs are skipped when it is time to look again", n)
-	}
-	b.found(0, time.Hour)
-	if n := b.skip(now); n != 0 {
-		t.Errorf("nothing is blocked any more, but %d jobs are skipped", n)
+		w.expect(redistest.State{
+			Pool: []string{"stuck", "far"}, Ready: queues{"t": {"near0", "near1"}},
+			Buckets: buckets{"stuck": "u body", "far": "t body", "near0": "t body", "near1": "t body"},
+			Other:   buckets{prefix + "ready_queue:u": "string"},
+		})
 	}
 }
 
@@ -218,6 +250,7 @@ func TestBlockedFront(t *testing.T) {
 func TestBrokenQueues(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.mover().stuck.every = time.Hour
 	for n, topic := range []string{"t", "u", "a\nb", "v"} {
 		w.push(fmt.Sprint("a", n), topic, n)
 		w.push(fmt.Sprint("b", n), topic, 100+n)
@@ -227,18 +260,19 @@ func TestBrokenQueues(t *testing.T) {
 	w.expectPass(4, 0)
 	_, errors, _ := w.log.lines()
 	slices.Sort(errors)
-	// In an error of its own, Redis makes a newline a space.
-	want := []string{"Jobs of a topic can't be moved, Topic: a\nb: WRONGTYPE ready queue delayer:ready_queue:a b is a hash, not a list", brokenLine}
+	want := []string{strings.ReplaceAll(strings.ReplaceAll(brokenLine, "Topic: u", "Topic: a\nb"), "queue:u", "queue:a\nb"), brokenLine}
 	if !slices.Equal(errors, want) {
 		t.Errorf("logged %q, want %q", errors, want)
 	}
 	w.do("DEL", prefix+"ready_queue:u")
+	w.hours()
 	w.expectPass(2, 0)
 	w.expectPass(0, 0)
-	if _, errors, _ = w.log.lines(); len(errors) != 3 || !strings.HasPrefix(errors[2], healedLine) {
-		t.Errorf("logged %q", errors)
+	if info, errors, _ := w.log.lines(); len(errors) != 2 || mention(info, healedLine) != 1 || mention(info, "over after") != 1 {
+		t.Errorf("logged %q, errors %q", info, errors)
 	}
 	w.do("DEL", prefix+"ready_queue:a\nb")
+	w.hours()
 	w.expectPass(2, 0)
 	w.expect(redistest.State{
 		Ready:   queues{"t": {"a0", "b0"}, "u": {"a1", "b1"}, "a\nb": {"a2", "b2"}, "v": {"a3", "b3"}},
@@ -253,7 +287,7 @@ func TestBrokenPool(t *testing.T) {
 	w := newWorld(t)
 	w.do("SET", prefix+"job_pool", "no zset")
 	w.do("LPUSH", prefix+"ready_queue:t", "r")
-	if _, err := w.server.pass(context.Background(), context.Background()); err == nil || !strings.Contains(err.Error(), "job pool delayer:job_pool") {
+	if _, err := w.mover().pass(context.Background(), context.Background()); err == nil || !strings.Contains(err.Error(), "job pool delayer:job_pool") {
 		t.Errorf("error %v", err)
 	}
 	w.run()
@@ -261,10 +295,10 @@ func TestBrokenPool(t *testing.T) {
 	w.expect(redistest.State{Ready: queues{"t": {"r"}}, Other: buckets{prefix + "job_pool": "string"}})
 	w.do("DEL", prefix+"job_pool")
 	w.push("a", "t", 1)
-	w.log.awaitError(t, "over after")
+	w.log.awaitInfo(t, "over after")
 	w.log.awaitMoved(t, 1)
 	w.expect(redistest.State{Ready: queues{"t": {"r", "a"}}, Buckets: buckets{"a": "t body"}})
-	if _, errors, _ := w.log.lines(); len(errors) != 2 {
+	if _, errors, _ := w.log.lines(); len(errors) != 1 {
 		t.Errorf("logged %q", errors)
 	}
 }

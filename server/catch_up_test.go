@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 )
 
 // TestFreshJobsDoNotWaitForTheBacklog has jobs fall due while a backlog is worked
@@ -13,7 +14,7 @@ func TestFreshJobsDoNotWaitForTheBacklog(t *testing.T) {
 	w := newWorld(t)
 	const jobs, fresh = 3000, 20
 	w.many(jobs, 1)
-	w.server.batch = batchSize{budget: 1, current: minBatch} // and stays so small
+	w.mover().batch = batchSize{budget: 1, current: minBatch} // and stays so small
 	want := manyIDs(jobs)
 	w.onLook(func(n int) {
 		if n <= fresh {
@@ -43,7 +44,7 @@ func TestBacklogDoesNotWaitForFreshJobs(t *testing.T) {
 	w := newWorld(t)
 	const jobs = 1000
 	w.many(jobs, 1)
-	w.server.batch = batchSize{budget: 1, current: minBatch}
+	w.mover().batch = batchSize{budget: 1, current: minBatch}
 	pushed, looks := 0, 0
 	w.onLook(func(n int) {
 		looks = n
@@ -65,14 +66,15 @@ func TestBacklogDoesNotWaitForFreshJobs(t *testing.T) {
 	}
 }
 
-// Fresh jobs of a broken topic are passed over like those of the backlog.
+// Fresh jobs of a broken topic are put back like those of the backlog, in order.
 func TestFreshJobsOfABrokenTopic(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const jobs, fresh = 1000, 150
 	w.many(jobs, 1)
 	w.do("SET", prefix+"ready_queue:broken", "x")
-	w.server.batch = batchSize{budget: 1, current: minBatch}
+	w.mover().batch = batchSize{budget: 1, current: minBatch}
+	w.mover().stuck.every = time.Hour
 	var stuck []string
 	w.onLook(func(n int) {
 		if n == 1 {
@@ -91,13 +93,4 @@ func TestFreshJobsOfABrokenTopic(t *testing.T) {
 	if got := w.queue("u"); !slices.Equal(got, []string{"good"}) {
 		t.Errorf("ready: %q", got)
 	}
-	if n := w.server.blocked.jobs; n != fresh {
-		t.Errorf("%d jobs are known as stuck, want %d", n, fresh)
-	}
-}
-
-// redisTime is the time by Redis's clock as a score.
-func redisTime(w *world) string {
-	t := w.do("TIME").([]any)
-	return fmt.Sprintf("%s.%06s", t[0], t[1])
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -71,6 +72,11 @@ func (r *recorder) awaitError(tb testing.TB, part string) {
 	r.await(tb, part, func(_, errors []string) bool { return mention(errors, part) > 0 })
 }
 
+func (r *recorder) awaitInfo(tb testing.TB, part string) {
+	tb.Helper()
+	r.await(tb, part, func(info, _ []string) bool { return mention(info, part) > 0 })
+}
+
 // awaitMoved waits until the log has n jobs as ready.
 func (r *recorder) awaitMoved(tb testing.TB, n int) {
 	tb.Helper()
@@ -85,7 +91,10 @@ func (r *recorder) awaitMoved(tb testing.TB, n int) {
 
 // idsOf are the IDs that a line of the log lists. There must be no comma in them.
 func idsOf(line string) []string {
-	_, list, _ := strings.Cut(line, "IDs: [")
+	_, list, ok := strings.Cut(line, "IDs: [")
+	if !ok {
+		return nil
+	}
 	return strings.Split(strings.TrimSuffix(list, "]"), ",")
 }
 
@@ -179,6 +188,9 @@ func (w *world) do(command string, args ...any) any {
 	return reply
 }
 
+// mover is that of the Server's only partition.
+func (w *world) mover() *mover { return w.server.partitions[0] }
+
 // push writes a job as the original clients do, with a score of its own.
 func (w *world) push(id, topic string, score any) {
 	w.tb.Helper()
@@ -189,7 +201,7 @@ func (w *world) push(id, topic string, score any) {
 // pass runs one pass, which must succeed.
 func (w *world) pass() result {
 	w.tb.Helper()
-	r, err := w.server.pass(context.Background(), context.Background())
+	r, err := w.mover().pass(context.Background(), context.Background())
 	if err != nil {
 		w.tb.Fatal(err)
 	}
@@ -305,8 +317,38 @@ func (w *world) waiting() []string {
 // onLook calls f at the n-th look-up's end, before its moves.
 func (w *world) onLook(f func(n int)) {
 	n := 0
-	w.server.beforeMove = func() {
+	w.mover().beforeMove = func() {
 		n++
 		f(n)
 	}
+}
+
+// redisTime is the time by Redis's clock as a score.
+func redisTime(w *world) string {
+	t := w.do("TIME").([]any)
+	return fmt.Sprintf("%s.%06s", t[0], t[1])
+}
+
+// clock is the same as a number.
+func (w *world) clock() float64 {
+	w.tb.Helper()
+	now, err := strconv.ParseFloat(redisTime(w), 64)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	return now
+}
+
+// pushTo stores one job, as our client does.
+func pushTo(ctx context.Context, s *store.Store, job store.Job, due store.Due) error {
+	p, err := s.Pipeline(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	errs, err := p.Push([]store.Delayed{{Job: job, Due: due, Lifetime: time.Hour, Policy: store.Replace}}, false)
+	if err != nil {
+		return err
+	}
+	return errs[0]
 }

@@ -2,8 +2,6 @@ package server
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -11,9 +9,9 @@ import (
 const remindAfter = time.Minute
 
 // outages turn errors that repeat into a line when they begin, a reminder each
-// minute, and a line when they end.
+// minute, and a line when they end, which is no error.
 type outages struct {
-	say     func(line string)
+	log     Logger
 	now     func() time.Time
 	running map[string]*outage
 }
@@ -24,8 +22,8 @@ type outage struct {
 	times       int // since it was last mentioned
 }
 
-func newOutages(say func(string)) *outages {
-	return &outages{say: say, now: time.Now, running: map[string]*outage{}}
+func newOutages(log Logger) *outages {
+	return &outages{log: log, now: time.Now, running: map[string]*outage{}}
 }
 
 // report tells how the thing called key fares: err, or nil when it is well.
@@ -36,27 +34,15 @@ func (o *outages) report(key, what string, err error) {
 	case err == nil && running == nil:
 	case err == nil:
 		delete(o.running, key)
-		o.say(fmt.Sprintf("%s: over after %v", running.what, now.Sub(running.began).Round(time.Millisecond)))
+		o.log.Info(fmt.Sprintf("%s: over after %v", running.what, now.Sub(running.began).Round(time.Millisecond)))
 	case running == nil:
 		o.running[key] = &outage{what: what, began: now, said: now}
-		o.say(fmt.Sprintf("%s: %v", what, err))
+		o.log.Error(fmt.Sprintf("%s: %v", what, err))
 	default:
 		running.times++
 		if now.Sub(running.said) >= remindAfter {
-			o.say(fmt.Sprintf("%s: still, for %v, %d more times: %v", what, now.Sub(running.began).Round(time.Second), running.times, err))
+			o.log.Error(fmt.Sprintf("%s: still, for %v, %d more times: %v", what, now.Sub(running.began).Round(time.Second), running.times, err))
 			running.said, running.times = now, 0
 		}
 	}
-}
-
-// open lists the running outages whose key begins so, without that beginning.
-func (o *outages) open(prefix string) []string {
-	var rest []string
-	for key := range o.running {
-		if name, ok := strings.CutPrefix(key, prefix); ok {
-			rest = append(rest, name)
-		}
-	}
-	slices.Sort(rest)
-	return rest
 }

@@ -4,23 +4,25 @@ import (
 	"errors"
 	"reflect"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
 
 // TestOutages tells outages how two things fare, as time goes by.
 func TestOutages(t *testing.T) {
-	var said []string
+	log := newRecorder()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	began := now
-	o := newOutages(func(line string) { said = append(said, line) })
+	o := newOutages(log)
 	o.now = func() time.Time { return now }
 	down, other := errors.New("connection refused"), errors.New("i/o timeout")
 	for _, step := range []struct {
 		at   time.Duration
 		key  string
 		err  error
-		want string // what is said
+		want string // what is said, as an error unless it is over
 	}{
 		{0, "redis", nil, ""},
 		{time.Second, "redis", down, "Redis: connection refused"},
@@ -42,37 +44,27 @@ func TestOutages(t *testing.T) {
 		{603*time.Second + 250*time.Millisecond, "redis", nil, "Redis: over after 250ms"},
 	} {
 		now = began.Add(step.at)
-		said = nil
+		log.info, log.errors = nil, nil
 		what := step.key
 		if what == "redis" {
 			what = "Redis"
 		}
 		o.report(step.key, what, step.err)
-		var want []string
-		if step.want != "" {
-			want = []string{step.want}
+		var info, errors []string
+		switch {
+		case strings.Contains(step.want, "over after"):
+			info = []string{step.want}
+		case step.want != "":
+			errors = []string{step.want}
 		}
-		if !reflect.DeepEqual(said, want) {
-			t.Errorf("at %v: said %q, want %q", step.at, said, want)
+		if !reflect.DeepEqual(log.info, info) || !reflect.DeepEqual(log.errors, errors) {
+			t.Errorf("at %v: said %q and the errors %q, want %q and %q", step.at, log.info, log.errors, info, errors)
 		}
 	}
 }
 
-func TestOutagesOpen(t *testing.T) {
-	o := newOutages(func(string) {})
-	down := errors.New("down")
-	o.report("topic b", "", down)
-	o.report("redis", "", down)
-	o.report("topic a", "", down)
-	o.report("topic c", "", down)
-	o.report("topic c", "", nil)
-	if got, want := o.open("topic "), []string{"a", "b"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("open %q, want %q", got, want)
-	}
-}
-
-// TestOutageLines kills Redis for many passes: that is two lines in the log,
-// also when Run begins with it.
+// TestOutageLines kills Redis for many passes: that is an error in the log, and a
+// line when it is over, also when Run begins with it.
 func TestOutageLines(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -81,21 +73,20 @@ func TestOutageLines(t *testing.T) {
 	w.log.awaitMoved(t, 1)
 	for n := range 2 {
 		w.Kill()
-		w.log.await(t, "outage", func(_, errors []string) bool { return len(errors) > 2*n })
+		w.log.await(t, "outage", func(_, errors []string) bool { return len(errors) > n })
 		w.awaitDials(5)
 		w.Restart()
-		w.log.await(t, "end of the outage", func(_, errors []string) bool { return len(errors) > 2*n+1 })
+		w.log.await(t, "end of the outage", func(info, _ []string) bool { return mention(info, "over after") > n })
 		w.connect()
 		w.push("b", "t", 1)
 		w.log.awaitMoved(t, n+2)
-		_, lines, _ := w.log.lines()
-		if len(lines) != 2*n+2 {
-			t.Fatalf("logged %q", lines)
+		info, errors, _ := w.log.lines()
+		if len(errors) != n+1 || !regexp.MustCompile(`^Redis does not work for us: .*(connection refused|EOF|connection reset|broken pipe)`).MatchString(errors[n]) {
+			t.Fatalf("errors %q", errors)
 		}
-		for i, want := range []string{`^Redis does not work for us: .*(connection refused|EOF|connection reset|broken pipe)`, `^Redis does not work for us: over after [0-9.]+m?s$`} {
-			if !regexp.MustCompile(want).MatchString(lines[2*n+i]) {
-				t.Errorf("logged %q, want %s", lines[2*n+i], want)
-			}
+		over := slices.DeleteFunc(info, func(line string) bool { return strings.HasPrefix(line, "Job is ready") })
+		if len(over) != n+1 || !regexp.MustCompile(`^Redis does not work for us: over after [0-9.]+m?s$`).MatchString(over[n]) {
+			t.Fatalf("logged %q", over)
 		}
 	}
 }
@@ -112,8 +103,8 @@ func TestOutageFromTheStart(t *testing.T) {
 	w.connect()
 	w.push("a", "t", 1)
 	w.log.awaitMoved(t, 1)
-	w.log.awaitError(t, "over after")
-	if _, errors, _ := w.log.lines(); len(errors) != 2 {
+	w.log.awaitInfo(t, "over after")
+	if _, errors, _ := w.log.lines(); len(errors) != 1 {
 		t.Errorf("logged %q", errors)
 	}
 }

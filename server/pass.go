@@ -1,277 +1,220 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"io"
-	"maps"
-	"net"
-	"strings"
-	"syscall"
+	"os"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
 
+// batchWait bounds one batch on a pool without timeouts of its own.
+const batchWait = 10 * time.Second
+
 // result of a pass.
 type result struct {
-	Moved   int           // jobs that are ready now
-	Dropped int           // orphans taken out of the pool
-	Next    time.Duration // until the next job falls due; -1 if none is known
+	Moved   int       // jobs that are ready now
+	Dropped int       // orphans taken out of the pool
+	Next    time.Time // when the next job falls due, by our clock; zero if none is known
 }
 
-// pass moves all that is due. It returns early, without an error, when ctx is done;
-// work is the context of what it asks of Redis.
+// pass moves all that is due. It returns early, without an error, when ctx is
+// done; work is the context of what it asks of Redis.
 //
-// Jobs that can't be moved (their ready queue is broken) stay in front of the
-// pool; the look-ups pass over them, so that no topic waits for another.
+// It asks for a batch of due jobs. Then it has Redis move them, by one script a
+// topic, and find the next batch, with one pipeline of calls; and so on until
+// nothing more is due. Jobs that can't be moved fall due later then: see
+// stuckJobs.
 //
 // What was due when the pass began is moved oldest first. What falls due
-// meanwhile does not wait for all of that: see store.Look.
-func (s *Server) pass(ctx, work context.Context) (result, error) {
-	started := time.Now()
-	p := &pass{Server: s, work: work, broken: map[string]error{}, total: result{Next: -1}}
-	p.skip.Backlog = s.blocked.skip(started)
-	full := p.skip.Backlog == 0
+// meanwhile does not wait for all of that: see store.Query.
+func (m *mover) pass(ctx, work context.Context) (result, error) {
+	p := &pass{mover: m, work: work}
 	err := p.run(ctx)
-	p.logMoved()
-	if full && err == nil && ctx.Err() == nil {
-		s.reportTopics(p.broken)
-		s.blocked.found(p.skip.Total(), time.Since(started))
+	p.logReady()
+	if err == nil && ctx.Err() == nil {
+		m.stuck.forget(p.now)
 	}
-	return p.total, err
+	if p.result.Moved > 0 {
+		m.reportSilent(p.silent)
+	}
+	return p.result, err
 }
 
 // pass is a pass under way.
 type pass struct {
-	*Server
+	*mover
 	work   context.Context
-	since  string           // when the first look-up was, by Redis's clock
-	skip   store.Counts     // how many jobs of broken topics stand in front
-	broken map[string]error // topics whose jobs can't be moved
-	total  result
-	unsaid []store.Moved // not yet in the log
+	since  time.Time // when it began, by Redis's clock
+	now    time.Time // when jobs were found last, by Redis's clock
+	result result
+	ready  []store.Batch // moved, but not yet in the log
+	silent error         // why jobs could not be announced
 }
 
-// run works in rounds: each moves what the one before has looked up, and looks
-// up the next batch in the same exchange, until a look-up comes back short.
 func (p *pass) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	limit := p.batch.size()
-	look, err := p.lookUp(limit, p.skip)
+	found, err := p.find(store.Counts{})
+	p.since = found.Now
 	for err == nil {
-		p.total.Next = look.Next
-		if p.since == "" {
-			p.since = look.Now
-		}
 		if p.beforeMove != nil {
 			p.beforeMove()
 		}
-		more := look.Looked.Total() == limit
-		if look, more, err = p.gather(look, limit, more); err != nil || look.Looked.Total() == 0 {
+		more := found.More
+		if found, err = p.gather(found); err != nil || found.Count.Total() == 0 {
 			return err
 		}
-		batches := p.movable(look.Batches, limit)
-		limit = p.batch.size()
-		look, err = p.exchange(batches, look.Orphans, more, limit)
-		if !more || ctx.Err() != nil {
+		if found, err = p.move(found, more); !more || ctx.Err() != nil {
 			return err
 		}
 	}
 	return err
 }
 
-const (
-	// fewPerTopic is how many jobs a topic's script should have at least, on
-	// average, to be worth its fixed cost.
-	fewPerTopic = 16
-	// maxGather is how many look-ups may be put together for that.
-	maxGather = 16
-)
+// find asks for due jobs, less the first ones.
+func (p *pass) find(skip store.Counts) (found store.DueJobs, err error) {
+	err = p.pipelined(func(calls *store.Pipeline) error {
+		found, err = p.receiveDue(calls.Due(p.query(skip)), time.Now())
+		return err
+	})
+	return found, err
+}
 
-// gather adds further look-ups to one that has too few jobs of each topic. more
-// is whether the last of them was full.
-func (p *pass) gather(look store.Lookup, limit int, more bool) (store.Lookup, bool, error) {
-	for n := 1; more && n < maxGather && look.Looked.Total() < fewPerTopic*len(look.Batches); n++ {
-		page, err := p.lookUp(limit, p.skip.Plus(look.Looked))
-		if err != nil {
-			return look, more, err
+func (p *pass) query(skip store.Counts) store.Query {
+	return store.Query{Limit: p.batch.size(), Since: p.since, Skip: skip}
+}
+
+// move moves what was found, drops the orphans, and, if there is more, finds
+// the next batch. Meanwhile it writes into the log what was moved before.
+func (p *pass) move(found store.DueJobs, more bool) (next store.DueJobs, err error) {
+	stale := false // the next batch was found before all of this one was moved
+	err = p.pipelined(func(calls *store.Pipeline) error {
+		sent := time.Now()
+		moving, dropping := p.sendMoves(calls, found)
+		var finding store.Answer[store.DueJobs]
+		if more {
+			finding = calls.Due(p.query(store.Counts{}))
 		}
-		more = page.Looked.Total() == limit
-		look = merge(look, page)
-	}
-	return look, more, nil
-}
+		calls.Flush()
+		p.logReady()
 
-// merge puts two look-ups together, of which the second came after the first.
-func merge(first, second store.Lookup) store.Lookup {
-	type kind struct {
-		topic string
-		fresh bool
-	}
-	place := make(map[kind]int, len(first.Batches))
-	for i, b := range first.Batches {
-		place[kind{b.Topic, b.Fresh}] = i
-	}
-	for _, b := range second.Batches {
-		if i, ok := place[kind{b.Topic, b.Fresh}]; ok {
-			first.Batches[i].IDs = append(first.Batches[i].IDs, b.IDs...)
-		} else {
-			first.Batches = append(first.Batches, b)
+		err := p.receiveMoved(moving, found.Now, sent)
+		err = cmp.Or(err, p.receiveDropped(dropping, found.Now))
+		if err == nil && more {
+			next, err = p.receiveDue(finding, sent)
+			stale = !calls.InOrder()
 		}
+		return err
+	})
+	if stale && err == nil {
+		return p.find(store.Counts{})
 	}
-	first.Orphans = append(first.Orphans, second.Orphans...)
-	first.Looked = first.Looked.Plus(second.Looked)
-	first.Next = second.Next
-	return first
+	return next, err
 }
 
-func (p *pass) lookUp(limit int, skip store.Counts) (store.Lookup, error) {
-	out, err := p.round(store.Round{Look: &store.Look{Limit: limit, Since: p.since, Skip: skip}})
-	return out.Lookup, err
-}
-
-// exchange moves the batches, drops the orphans, and, if there is more, looks up
-// the next.
-func (p *pass) exchange(batches []store.Batch, orphans store.IDs, more bool, limit int) (store.Lookup, error) {
-	r := store.Round{Batches: batches, Orphans: orphans}
-	if more {
-		r.Look = &store.Look{Limit: limit, Since: p.since, Skip: p.skip}
-	}
-	out, err := p.round(r)
-	stuck, failed := p.account(batches, out)
-	if err == nil {
-		err = failed
-	}
-	if err == nil && more && stuck > 0 { // the look-up did not know
-		return p.lookUp(limit, p.skip)
-	}
-	return out.Lookup, err
-}
-
-// movable are the batches without those of topics known as broken, which are
-// passed over from now on, and with those of more than limit jobs cut.
-func (p *pass) movable(batches []store.Batch, limit int) []store.Batch {
-	movable := make([]store.Batch, 0, len(batches))
-	for _, b := range batches {
-		if p.broken[b.Topic] != nil {
-			p.passOver(b)
-			continue
-		}
-		for ; len(b.IDs) > limit; b.IDs = b.IDs[limit:] {
-			movable = append(movable, store.Batch{Topic: b.Topic, IDs: b.IDs[:limit], Fresh: b.Fresh})
-		}
-		movable = append(movable, b)
-	}
-	return movable
-}
-
-// passOver has the look-ups pass over a batch that stays where it is.
-func (p *pass) passOver(b store.Batch) {
-	if b.Fresh {
-		p.skip.Fresh += len(b.IDs)
-	} else {
-		p.skip.Backlog += len(b.IDs)
-	}
-}
-
-// account enters what came of the batches. stuck is how many jobs turned out to
-// be of a broken topic.
-func (p *pass) account(batches []store.Batch, out store.Outcome) (stuck int, err error) {
-	for i, m := range out.Moved {
-		switch {
-		case m.Err == nil:
-			p.total.Moved += len(m.IDs)
-		case store.OneQueueOnly(m.Err):
-			p.broken[m.Topic] = m.Err
-			p.passOver(batches[i])
-			stuck += len(batches[i].IDs)
-		default:
-			err = m.Err
+// sendMoves sends a call for each batch, and one for the orphans if there are any.
+func (p *pass) sendMoves(calls *store.Pipeline, found store.DueJobs) (moving []store.Answer[store.Moved], dropping store.Answer[store.Dropped]) {
+	for _, b := range found.Batches {
+		for first := 0; first < len(b.IDs); first += found.Limit {
+			part := b // more than were asked for at a time: gathered ones
+			part.IDs = b.IDs[first:min(first+found.Limit, len(b.IDs))]
+			moving = append(moving, calls.Move(part, found.Now, p.stuck.retryAt(found.Now, first)))
 		}
 	}
-	p.unsaid = out.Moved
-	p.total.Dropped += len(out.Dropped)
-	if len(out.Dropped) > 0 {
-		p.log.Error(idsLine("Job bucket has expired or is incomplete, job dropped, IDs: [", out.Dropped))
+	if len(found.Orphans) > 0 {
+		dropping = calls.Drop(found.Orphans, found.Now, p.stuck.retryAt(found.Now, 0))
 	}
-	return stuck, err
+	return moving, dropping
 }
 
-// round has Redis do a round, and writes meanwhile into the log what the last one did.
-func (p *pass) round(r store.Round) (store.Outcome, error) {
+// receiveMoved enters what came of the batches. Its error is the first of theirs.
+func (p *pass) receiveMoved(moving []store.Answer[store.Moved], found, sent time.Time) error {
+	var failed error
+	jobs, took := 0, time.Duration(0)
+	for _, answer := range moving {
+		moved, err := answer.Wait()
+		failed = cmp.Or(failed, err)
+		jobs += len(moved.IDs)
+		took += moved.Took
+		p.enter(moved, found)
+	}
+	p.batch.observe(jobs, took, time.Since(sent))
+	return failed
+}
+
+func (p *pass) enter(moved store.Moved, found time.Time) {
+	switch {
+	case moved.PutBack > 0:
+		p.stuck.putBack(topicTrouble(moved.Topic), moved.PutBack, moved.Refused, found)
+		p.nextBy(p.stuck.every)
+	case len(moved.IDs) > 0:
+		p.stuck.over(topicTrouble(moved.Topic))
+		p.result.Moved += len(moved.IDs)
+		p.ready = append(p.ready, moved.Batch)
+		p.silent = cmp.Or(p.silent, moved.Silent)
+	case moved.Left > 0: // another server may have put them back
+		p.stuck.met(topicTrouble(moved.Topic), found)
+	}
+}
+
+func (p *pass) receiveDropped(dropping store.Answer[store.Dropped], found time.Time) error {
+	dropped, err := dropping.Wait()
+	if n := len(dropped.PutBack); n > 0 {
+		p.stuck.putBack(bucketTrouble, n, dropped.Refused, found)
+		p.nextBy(p.stuck.every)
+	}
+	if n := len(dropped.IDs); n > 0 {
+		p.result.Dropped += n
+		p.log.Error(droppedLine(dropped.IDs))
+	}
+	return err
+}
+
+func (p *pass) receiveDue(finding store.Answer[store.DueJobs], sent time.Time) (store.DueJobs, error) {
+	found, err := finding.Wait()
+	if err != nil {
+		return found, err
+	}
+	p.now = found.Now
+	p.nextBy(found.Next)
+	p.batch.observe(found.Count.Total(), found.Took, time.Since(sent))
+	return found, nil
+}
+
+// nextBy enters that a job falls due after so long, if it is not negative.
+func (p *pass) nextBy(in time.Duration) {
+	if at := time.Now().Add(in); in >= 0 && (p.result.Next.IsZero() || at.Before(p.result.Next)) {
+		p.result.Next = at
+	}
+}
+
+// pipelined makes calls on one connection.
+func (p *pass) pipelined(do func(calls *store.Pipeline) error) error {
 	ctx, cancel := context.WithTimeout(p.work, batchWait)
 	defer cancel()
-	sent := time.Now()
-	exchange, err := p.store.Begin(ctx, r)
-	p.logMoved()
+	calls, err := p.store.Pipeline(ctx)
 	if err != nil {
-		return store.Outcome{}, err
+		return err
 	}
-	out, err := exchange.End()
-	p.learn(out, time.Since(sent))
-	return out, err
+	defer calls.Close()
+	err = do(calls)
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		p.batch.halve()
+	}
+	if calls.Replaced() {
+		p.listenAnew()
+	}
+	return err
 }
 
-// learn fits the size of the batches to what the round took.
-func (p *pass) learn(out store.Outcome, roundTrip time.Duration) {
-	moved, took := 0, time.Duration(0)
-	for _, m := range out.Moved {
-		moved += len(m.IDs)
-		took += m.Took
+// logReady writes into the log what was moved.
+func (p *pass) logReady() {
+	for _, b := range p.ready {
+		p.log.Info(readyLine(b))
 	}
-	p.batch.observe(moved, took, roundTrip)
-	p.batch.observe(out.Lookup.Looked.Total(), out.Lookup.Took, roundTrip)
-}
-
-func (p *pass) logMoved() {
-	for _, m := range p.unsaid {
-		if len(m.IDs) > 0 {
-			p.log.Info(readyLine(m.Batch))
-		}
-	}
-	p.unsaid = nil
-}
-
-// reportTopics tells the log which topics broke and which are well again.
-func (s *Server) reportTopics(broken map[string]error) {
-	reports := maps.Clone(broken)
-	for _, topic := range s.outages.open("topic ") {
-		if _, ok := reports[topic]; !ok {
-			reports[topic] = nil
-		}
-	}
-	for topic, err := range reports {
-		s.outages.report("topic "+topic, "Jobs of a topic can't be moved, Topic: "+topic, err)
-	}
-}
-
-// readyLine is the original's line for one topic's moved batch.
-func readyLine(b store.Batch) string {
-	return idsLine("Job is ready, Topic: "+b.Topic+", IDs: [", b.IDs)
-}
-
-func idsLine(head string, ids store.IDs) string {
-	size := len(head) + 1
-	for _, id := range ids {
-		size += len(id.([]byte)) + 1
-	}
-	var line strings.Builder
-	line.Grow(size)
-	line.WriteString(head)
-	for i, id := range ids {
-		if i > 0 {
-			line.WriteByte(',')
-		}
-		line.Write(id.([]byte))
-	}
-	line.WriteByte(']')
-	return line.String()
-}
-
-// isCut reports whether err is a connection that was closed on us.
-func isCut(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	p.ready = nil
 }

@@ -52,9 +52,9 @@ func TestPass(t *testing.T) {
 			w.server = New(w.pool(), Options{})
 			largest := 0
 			if c.batch > 0 {
-				w.server.batch = batchSize{budget: time.Hour, current: c.batch}
+				w.mover().batch = batchSize{budget: time.Hour, current: c.batch}
 			}
-			w.server.log = logFunc(func(line string) { largest = max(largest, len(idsOf(line))) })
+			w.mover().log = logFunc(func(line string) { largest = max(largest, len(idsOf(line))) })
 			w.expectPass(c.jobs, 0)
 			w.expectManyMoved(c.jobs, c.topics)
 			if want := min(c.jobs, int(c.batch)) / c.topics; largest < want {
@@ -71,13 +71,13 @@ type logFunc func(line string)
 func (f logFunc) Info(line string) { f(line) }
 func (f logFunc) Error(string)     {}
 
-// A pass that meets a batch which is exactly full looks once more, and only then ends.
+// A pass ends with the batch after which no more is due.
 func TestPassLooksUntilShort(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, c := range []struct{ jobs, looks int }{{0, 1}, {1, 1}, {99, 1}, {100, 2}, {101, 2}} {
+	for _, c := range []struct{ jobs, looks int }{{0, 1}, {1, 1}, {99, 1}, {100, 1}, {101, 2}, {200, 2}, {201, 3}} {
 		w.many(c.jobs, 1)
-		w.server.batch = batchSize{budget: 1, current: minBatch} // and stays so small
+		w.mover().batch = batchSize{budget: 1, current: minBatch} // and stays so small
 		looks := 0
 		w.onLook(func(n int) { looks = n })
 		w.expectPass(c.jobs, 0)
@@ -124,7 +124,7 @@ func TestPassScores(t *testing.T) {
 		w.push(id, "t", score)
 	}
 	r := w.pass()
-	if r.Moved != 7 || r.Next <= 0 {
+	if r.Moved != 7 || r.Next.IsZero() {
 		t.Errorf("%+v", r)
 	}
 	w.expectPass(0, 0)
@@ -188,6 +188,13 @@ func TestPassBetween(t *testing.T) {
 			between: func() { w.push("x", "u", 1) },
 			moved:   3,
 			want:    redistest.State{Ready: queues{"t": {"a", "x", "b"}}, Buckets: buckets{"a": "t body", "x": "u body", "b": "t body"}},
+		},
+		{
+			// It is due again, but to move it is for whoever finds it under its new topic.
+			name:    "pushed anew with another topic, and due by now",
+			between: func() { w.push("x", "u", redisTime(w)) },
+			moved:   2,
+			want:    redistest.State{Pool: []string{"x"}, Ready: queues{"t": {"a", "b"}}, Buckets: buckets{"a": "t body", "x": "u body", "b": "t body"}},
 		},
 		{
 			name:    "bucket expired",

@@ -45,7 +45,7 @@ func TestRunWakesForDueJob(t *testing.T) {
 		}
 	})}})
 	looks := atomic.Int32{}
-	w.server.beforeMove = func() { looks.Add(1) }
+	w.mover().beforeMove = func() { looks.Add(1) }
 	stop := w.run()
 	w.log.awaitMoved(t, 3)
 	stop()
@@ -76,27 +76,36 @@ func (ls loggers) Error(line string) {
 	}
 }
 
-func TestWait(t *testing.T) {
-	s := New(nil, Options{Interval: 500 * time.Millisecond})
+func TestNextPass(t *testing.T) {
+	const none = time.Hour
+	m := New(nil, Options{Interval: 500 * time.Millisecond}).partitions[0]
 	failed := errors.New("READONLY")
 	for _, c := range []struct {
-		next, took time.Duration
-		err        error
-		want       time.Duration
+		took, job time.Duration // the pass's, and when the next job is due, from its end on
+		err       error
+		want      time.Duration
 	}{
-		{next: -1, want: 500 * time.Millisecond},
-		{next: -1, took: 200 * time.Millisecond, want: 300 * time.Millisecond},
-		{next: time.Hour, want: 500 * time.Millisecond},
-		{next: 20 * time.Millisecond, want: 20 * time.Millisecond},
-		{next: 20 * time.Millisecond, took: 490 * time.Millisecond, want: 10 * time.Millisecond},
-		{next: 10 * time.Microsecond, want: minWait},
-		{next: 0, want: minWait},
-		{next: -1, took: 2 * time.Second, want: minWait},
-		{next: time.Millisecond, err: failed, want: 500 * time.Millisecond},
-		{next: -1, took: time.Second, err: failed, want: minWait},
+		{job: none, want: 500 * time.Millisecond},
+		{job: none, took: 200 * time.Millisecond, want: 300 * time.Millisecond},
+		{job: 20 * time.Hour, want: 500 * time.Millisecond},
+		{job: 20 * time.Millisecond, want: 20 * time.Millisecond},
+		{job: 20 * time.Millisecond, took: 490 * time.Millisecond, want: 10 * time.Millisecond},
+		{job: 10 * time.Microsecond, want: minWait},
+		{job: 0, want: minWait},
+		{job: -time.Minute, want: minWait}, // it fell due while the pass went on
+		{job: none, took: 2 * time.Second, want: minWait},
+		{job: time.Millisecond, err: failed, want: 500 * time.Millisecond},
+		{job: none, took: time.Second, err: failed, want: minWait},
 	} {
-		if got := s.wait(result{Next: c.next}, c.err, c.took); got != c.want {
-			t.Errorf("next job in %v, pass of %v, error %v: wait %v, want %v", c.next, c.took, c.err, got, c.want)
+		now := time.Now()
+		r := result{Next: now.Add(c.job)}
+		if c.job == none {
+			r.Next = time.Time{}
+		}
+		got := m.nextPass(now.Add(-c.took), r, c.err).Sub(now)
+		// Only minWait counts from the moment of the question, which is later.
+		if got < c.want || c.want > minWait && got != c.want {
+			t.Errorf("pass of %v, next job in %v, error %v: next pass in %v, want %v", c.took, c.job, c.err, got, c.want)
 		}
 	}
 }
@@ -254,7 +263,7 @@ func TestPassesDoNotOverlap(t *testing.T) {
 	w.server = New(w.pool(), Options{Interval: time.Millisecond})
 	entered, leave := make(chan struct{}), make(chan struct{})
 	inside := atomic.Int32{}
-	w.server.beforeMove = func() {
+	w.mover().beforeMove = func() {
 		if inside.Add(1) > 1 {
 			t.Error("two passes at a time")
 		}
@@ -285,12 +294,13 @@ func TestPassesDoNotOverlap(t *testing.T) {
 // TestDefaults is what Options promises of its zero value.
 func TestDefaults(t *testing.T) {
 	s := New(nil, Options{})
-	share := New(nil, Options{StallBudget: 2 * time.Millisecond}).batch.budget
-	if s.interval != time.Second || s.batch.budget != share || share != 750*time.Microsecond || s.store.Keys().JobPool() != "delayer:job_pool" {
-		t.Errorf("interval %v, budget of a batch %v, pool %s", s.interval, s.batch.budget, s.store.Keys().JobPool())
+	share := New(nil, Options{StallBudget: 2 * time.Millisecond}).partitions[0].batch.budget
+	m := s.partitions[0]
+	if m.interval != time.Second || m.batch.budget != share || share != 750*time.Microsecond || m.store.Keys().JobPool() != "delayer:job_pool" {
+		t.Errorf("interval %v, budget of a batch %v, pool %s", m.interval, m.batch.budget, m.store.Keys().JobPool())
 	}
-	s.log.Info("to nobody")
-	s.log.Error("to nobody")
+	m.log.Info("to nobody")
+	m.log.Error("to nobody")
 }
 
 // TestPrefix has two servers with keys of their own on one Redis.

@@ -121,9 +121,9 @@ func TestCommandsRefuseBadInput(t *testing.T) {
 	}
 	s.expect(2, "", `ERROR: DELAY "-1"`+want, "push", "--", "t", "-1", "b")
 	s.expect(2, "", `ERROR: TIMEOUT "x"`+want, "bpop", "t", "x")
-	s.expect(2, "", `ERROR: push "": invalid topic: it is empty`+"\n", "push", "", "1", "b")
-	s.expect(2, "", `ERROR: push "": invalid body: it is empty`+"\n", "push", "t", "1", "")
-	s.expect(2, "", `ERROR: remove "": invalid id: it is empty`+"\n", "remove", "")
+	s.expect(2, "", `ERROR: push: invalid topic: it is empty`+"\n", "push", "", "1", "b")
+	s.expect(2, "", `ERROR: push: invalid body: it is empty`+"\n", "push", "t", "1", "")
+	s.expect(2, "", `ERROR: remove: invalid id: it is empty`+"\n", "remove", "")
 	redistest.Expect(t, conn, "delayer:", redistest.State{})
 }
 

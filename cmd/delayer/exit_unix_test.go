@@ -25,7 +25,7 @@ func TestExitCodes(t *testing.T) {
 		exitDone:    func(s site) int { return run(s, "push", "t", "0", "b") },
 		exitNothing: func(s site) int { return run(s, "pop", "empty") },
 		exitUsage: func(s site) int {
-			s.change(t, "port", "prot")
+			s.change(t, "port = ", "port = x")
 			return run(s)
 		},
 		exitRedis: func(s site) int {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -58,28 +57,6 @@ func TestAtMaxmemory(t *testing.T) {
 		{
 			name: "pop", call: pop,
 			want: redistest.State{Pool: []string{"d", "orphan", "w"}, Ready: queues{"t": {"s"}}, Buckets: buckets{"w": w, "d": d, "s": s}},
-		},
-		{
-			name: "due and move", call: func() error {
-				look, err := b.Due(ctx, Look{Limit: 9})
-				if err != nil {
-					return err
-				}
-				moved, err := b.Move(ctx, look.Batches)
-				return errors.Join(err, moved[0].Err)
-			},
-			want: redistest.State{Pool: []string{"orphan", "w"}, Ready: queues{"t": {"r", "s", "d"}}, Buckets: buckets{"w": w, "d": d, "r": r, "s": s}},
-		},
-		{
-			name: "move into a new queue", call: func() error {
-				moved, err := b.Move(ctx, []Batch{batch("new", "d")})
-				return errors.Join(err, moved[0].Err)
-			},
-			want: redistest.State{Pool: []string{"orphan", "w"}, Ready: queues{"t": {"r", "s"}, "new": {"d"}}, Buckets: buckets{"w": w, "d": d, "r": r, "s": s}},
-		},
-		{
-			name: "drop", call: func() error { _, err := b.Drop(ctx, batch("", "orphan").IDs); return err },
-			want: redistest.State{Pool: []string{"d", "w"}, Ready: queues{"t": {"r", "s"}}, Buckets: buckets{"w": w, "d": d, "r": r, "s": s}},
 		},
 		{
 			name: "get", call: func() error { _, err := b.Get(ctx, "w"); return err },

@@ -2,15 +2,19 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
 
 var (
-	dueScript  = newScript("due", "checks", "stopwatch")
-	moveScript = newScript("move", "checks", "stopwatch")
-	dropScript = newScript("drop", "checks")
+	dueScript      = newScript("due", "mover", "stopwatch")
+	moveScript     = newScript("move", "mover", "stopwatch")
+	dropScript     = newScript("drop", "mover")
+	rehearseScript = newScript("rehearse")
 )
 
 // IDs are job IDs as they came from Redis ([]byte each) and go back to it.
@@ -20,10 +24,10 @@ type IDs []any
 type Batch struct {
 	Topic string
 	IDs   IDs
-	Fresh bool // see Look
+	Fresh bool // see Query
 }
 
-// Counts are how many of the due jobs are meant: of the backlog, and of the fresh ones.
+// Counts are numbers of due jobs: of the backlog, and of the fresh ones.
 type Counts struct {
 	Backlog, Fresh int
 }
@@ -36,78 +40,181 @@ func (c Counts) Plus(other Counts) Counts {
 // Total is how many that are in all.
 func (c Counts) Total() int { return c.Backlog + c.Fresh }
 
-// Look says which due jobs to look up: up to Limit, of the backlog those after
-// the first Skip.Backlog, and of the fresh ones those after the first Skip.Fresh. The backlog was due by Since
-// already (a Lookup's Now; empty means that all is backlog), fresh jobs fell due later.
-type Look struct {
+// Query says which due jobs are asked for.
+type Query struct {
+	// Limit is how many at most.
 	Limit int
-	Since string
-	Skip  Counts
+	// Since divides them: the backlog was due by then, the fresh ones fell due
+	// later. It is a DueJobs.Now; zero means that all are backlog.
+	Since time.Time
+	// Skip is how many of the first jobs of either kind are left out.
+	Skip Counts
 }
 
-// Lookup is a look at the due jobs.
-type Lookup struct {
+// DueJobs is what came of a Query.
+type DueJobs struct {
 	Batches []Batch       // the fresh ones first
-	Orphans IDs           // due, but without a usable bucket
-	Looked  Counts        // how many entries were looked at
-	Due     int           // how many are due in all, those passed over included
-	Now     string        // by Redis's clock
-	Next    time.Duration // until the next falls due; -1 if none is known
+	Orphans IDs           // due, but without a bucket that can be used
+	Count   Counts        // how many jobs that are
+	Limit   int           // how many were asked for
+	More    bool          // more jobs are due
+	Now     time.Time     // by Redis's clock
+	Next    time.Duration // from Now until the next falls due; -1 if none is known
 	Took    time.Duration // Redis's time; 0 if unknown
 }
 
 // Moved is what became of a Batch.
 type Moved struct {
-	Batch               // those that are ready now
-	Left  int           // how many were no longer there or no longer due
-	Took  time.Duration // Redis's time; 0 if unknown
-	Err   error         // why none of the batch was moved
+	Batch                 // those that are ready now
+	Left    int           // how many had left the pool or were scheduled anew
+	PutBack int           // how many the ready queue could not take; they are due later now
+	Refused error         // why
+	Silent  error         // why the jobs could not be announced
+	Took    time.Duration // Redis's time; 0 if unknown
 }
 
-// Due looks due jobs up.
-func (s *Store) Due(ctx context.Context, look Look) (Lookup, error) {
-	done, err := s.do(ctx, Round{Look: &look})
-	return done.Lookup, err
+// Dropped is what became of orphans.
+type Dropped struct {
+	IDs     IDs   // those that are out of the pool now
+	PutBack IDs   // those whose bucket can't be read; they are due later now
+	Refused error // why
 }
 
-// Move moves each batch to its topic's ready queue, by one script a topic, all
-// sent at once. An error of one topic is in its Moved. The second result is an
-// error of the connection: what Redis did with the batches is then unknown, and
-// the next look-up tells.
-func (s *Store) Move(ctx context.Context, batches []Batch) ([]Moved, error) {
-	done, err := s.do(ctx, Round{Batches: batches})
-	return done.Moved, err
+// Answer will come for a call that was put into a pipeline. The zero Answer is
+// that to no call.
+type Answer[T any] struct {
+	pipeline *Pipeline
+	call     *call
+	read     func(reply any) (T, error)
 }
 
-// Drop takes the orphans out of the pool that still are orphans, and returns them.
-func (s *Store) Drop(ctx context.Context, orphans IDs) (IDs, error) {
-	done, err := s.do(ctx, Round{Orphans: orphans})
-	return done.Dropped, err
+// Wait waits for the answer. A redis.Error is Redis's no to this call, before it
+// changed anything. Any other error is the connection's: what Redis did is unknown.
+func (a Answer[T]) Wait() (T, error) {
+	var none T
+	if a.call == nil {
+		return none, nil
+	}
+	reply, err := a.pipeline.receive(a.call)
+	if err != nil {
+		return none, err
+	}
+	return a.read(reply)
 }
 
-func lookupOf(reply any) (Lookup, error) {
+// Flush sends the calls that were put into the pipeline. To wait for an answer
+// does so too.
+func (p *Pipeline) Flush() { p.flush() }
+
+// Replaced reports whether the server at the pipeline's first connection took
+// no writes, so that there is another connection now.
+func (p *Pipeline) Replaced() bool { return p.replaced }
+
+// InOrder reports whether all calls that were answered were done in the order in
+// which they were sent: none had to be sent once more, behind others.
+func (p *Pipeline) InOrder() bool { return !p.late }
+
+// Due asks for due jobs.
+func (p *Pipeline) Due(q Query) Answer[DueJobs] {
+	since := ""
+	if !q.Since.IsZero() {
+		since = unixSeconds(q.Since)
+	}
+	keys := p.store.keys
+	args := dueScript.args([]string{keys.JobPool()}, keys.JobBucket(""), q.Limit, since, q.Skip.Backlog, q.Skip.Fresh)
+	return Answer[DueJobs]{p, p.send(dueScript, args), func(reply any) (DueJobs, error) {
+		return dueJobsOf(q, reply)
+	}}
+}
+
+// Move moves a batch to its topic's ready queue, except for jobs that were
+// scheduled anew since found, which is the DueJobs.Now of the batch. If the
+// queue can't take them they are put back, due from retry on, by Redis's clock,
+// in whole milliseconds and ten in each.
+func (p *Pipeline) Move(b Batch, found, retry time.Time) Answer[Moved] {
+	keys := p.store.keys
+	args := make([]any, 7, 7+len(b.IDs)) // as script.args makes them, without a copy of the IDs
+	args[1], args[2] = 1, keys.JobPool()
+	args[3], args[4] = keys.ReadyQueue(b.Topic), keys.Ready(b.Topic)
+	args[5], args[6] = unixSeconds(found), retry.UnixMilli()
+	args = append(args, b.IDs...)
+	return Answer[Moved]{p, p.send(moveScript, args), func(reply any) (Moved, error) {
+		return movedOf(b, reply)
+	}}
+}
+
+// Drop takes those orphans out of the pool that still are orphans. Those whose
+// bucket this user can't read are put back as Move does.
+func (p *Pipeline) Drop(orphans IDs, found, retry time.Time) Answer[Dropped] {
+	keys := p.store.keys
+	args := dropScript.args([]string{keys.JobPool()}, keys.JobBucket(""), unixSeconds(found), retry.UnixMilli())
+	return Answer[Dropped]{p, p.send(dropScript, append(args, orphans...)), droppedOf}
+}
+
+// Rehearse asks whether a job of that name and topic, which should not exist,
+// could be moved and announced. It changes nothing. silent is why they could not be
+// announced; err why they could not be moved, as far as this Redis can tell.
+func (s *Store) Rehearse(ctx context.Context, name string) (silent, err error) {
+	reply, err := redis.String(s.one(ctx, rehearseScript, []string{s.keys.JobPool()}, s.keys.ReadyQueue(name), s.keys.Ready(name), name))
+	if err != nil {
+		return nil, err
+	}
+	return reason(reply), nil
+}
+
+// unixSeconds is a time as a score, exact to the microsecond as Redis's clock is.
+func unixSeconds(t time.Time) string {
+	return fmt.Sprintf("%d.%06d", t.Unix(), t.Nanosecond()/1000)
+}
+
+// timeOf is the time that unixSeconds has written.
+func timeOf(score string) (time.Time, error) {
+	whole, fraction, _ := strings.Cut(score, ".")
+	sec, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil {
+		return time.Time{}, err
+	}
+	micro, err := strconv.ParseInt(fraction, 10, 64)
+	return time.Unix(sec, micro*1000), err
+}
+
+// reason is Redis's reason for what it did not do, nil if there is none.
+func reason(text string) error {
+	if text == "" {
+		return nil
+	}
+	return redis.Error(text)
+}
+
+func dueJobsOf(q Query, reply any) (DueJobs, error) {
 	values, err := redis.Values(reply, nil)
 	if err != nil {
-		return Lookup{}, err
+		return DueJobs{}, errReply("due", reply)
 	}
 	var took, wait int64
-	var look Lookup
-	rest, err := redis.Scan(values, &took, &look.Now, &look.Due, &wait)
+	var due int
+	var now string
+	rest, err := redis.Scan(values, &took, &now, &due, &wait)
 	if err != nil || len(rest) != 3 {
-		return Lookup{}, errReply("due", reply)
+		return DueJobs{}, errReply("due", reply)
 	}
-	look.Took = time.Duration(took) * time.Microsecond
-	look.Next = max(time.Duration(wait)*time.Microsecond, -1)
-	look.Orphans, _ = rest[0].([]any)
-	fresh, _ := rest[1].([]any)
-	backlog, _ := rest[2].([]any)
-	look.Looked.Fresh = look.add(fresh, true)
-	look.Looked.Backlog = look.add(backlog, false)
-	return look, nil
+	d := DueJobs{Limit: q.Limit}
+	if d.Now, err = timeOf(now); err != nil {
+		return DueJobs{}, errReply("due", reply)
+	}
+	d.Took = time.Duration(took) * time.Microsecond
+	d.Next = max(time.Duration(wait)*time.Microsecond, -1)
+	d.Orphans, _ = rest[0].([]any)
+	d.Count.Fresh = d.add(rest[1], true)
+	d.Count.Backlog = d.add(rest[2], false)
+	d.More = due > q.Skip.Plus(d.Count).Total()
+	return d, nil
 }
 
-// add appends the batches of what due.lua found, and returns how many entries it looked at.
-func (l *Lookup) add(found []any, fresh bool) (looked int) {
+// add appends the batches of one part of due.lua's answer, and returns how many
+// jobs it has.
+func (d *DueJobs) add(part any, fresh bool) (count int) {
+	found, _ := part.([]any)
 	if len(found) == 0 {
 		return 0
 	}
@@ -115,29 +222,35 @@ func (l *Lookup) add(found []any, fresh bool) (looked int) {
 	for found = found[1:]; len(found) >= 2; found = found[2:] {
 		topic, _ := found[0].([]byte)
 		ids, _ := found[1].([]any)
-		l.Batches = append(l.Batches, Batch{string(topic), ids, fresh})
+		d.Batches = append(d.Batches, Batch{string(topic), ids, fresh})
 	}
 	return int(n)
 }
 
-func movedOf(b Batch, reply any) Moved {
-	if err, ok := reply.(redis.Error); ok {
-		return Moved{Batch: Batch{Topic: b.Topic, Fresh: b.Fresh}, Err: err}
+func movedOf(b Batch, reply any) (Moved, error) {
+	values, err := redis.Values(reply, nil)
+	if err != nil {
+		return Moved{}, errReply("move", reply)
 	}
-	numbers, err := redis.Int64s(reply, nil)
-	if err != nil || len(numbers) == 0 {
-		return Moved{Batch: Batch{Topic: b.Topic, Fresh: b.Fresh}, Err: errReply("move", reply)}
+	var took int64
+	var why string
+	m := Moved{Batch: b}
+	left, err := redis.Scan(values, &took, &m.PutBack, &why)
+	if err != nil {
+		return Moved{}, errReply("move", reply)
 	}
-	left := numbers[1:]
-	return Moved{
-		Batch: Batch{b.Topic, without(b.IDs, left), b.Fresh},
-		Left:  len(left),
-		Took:  time.Duration(numbers[0]) * time.Microsecond,
+	m.Took = time.Duration(took) * time.Microsecond
+	m.Left = len(left)
+	if m.PutBack > 0 {
+		m.IDs, m.Refused = nil, reason(why)
+		return m, nil
 	}
+	m.IDs, m.Silent = without(b.IDs, left), reason(why)
+	return m, nil
 }
 
 // without is ids less those at the given 1-based, rising places.
-func without(ids IDs, places []int64) IDs {
+func without(ids IDs, places []any) IDs {
 	if len(places) == 0 {
 		return ids
 	}
@@ -150,4 +263,17 @@ func without(ids IDs, places []int64) IDs {
 		rest = append(rest, id)
 	}
 	return rest
+}
+
+func droppedOf(reply any) (Dropped, error) {
+	values, err := redis.Values(reply, nil)
+	if err != nil || len(values) != 3 {
+		return Dropped{}, errReply("drop", reply)
+	}
+	var d Dropped
+	d.IDs, _ = values[0].([]any)
+	d.PutBack, _ = values[1].([]any)
+	why, _ := values[2].([]byte)
+	d.Refused = reason(string(why))
+	return d, nil
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -12,17 +13,43 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// found is a Lookup in a form that tests can compare.
+// ask is one call in a pipeline of its own.
+func ask[T any](s *Store, send func(*Pipeline) Answer[T]) (T, error) {
+	p, err := s.Pipeline(context.Background())
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer p.Close()
+	return send(p).Wait()
+}
+
+func (s *Store) dueJobs(q Query) (DueJobs, error) {
+	return ask(s, func(p *Pipeline) Answer[DueJobs] { return p.Due(q) })
+}
+
+// move moves a batch that is found now; what can't be moved is tried again in an hour.
+func (s *Store) move(b Batch) (Moved, error) {
+	return ask(s, func(p *Pipeline) Answer[Moved] { return p.Move(b, time.Now(), time.Now().Add(time.Hour)) })
+}
+
+func (s *Store) drop(ids ...string) (Dropped, error) {
+	return ask(s, func(p *Pipeline) Answer[Dropped] {
+		return p.Drop(batch("", ids...).IDs, time.Now(), time.Now().Add(time.Hour))
+	})
+}
+
+// found is DueJobs in a form that tests can compare.
 type found struct {
 	topics  map[string][]string
 	order   []string // of the topics
 	orphans []string
-	due     int
+	more    bool
 }
 
-func foundBy(look Lookup) found {
-	f := found{orphans: look.Orphans.Strings(), due: look.Due}
-	for _, batch := range look.Batches {
+func foundBy(jobs DueJobs) found {
+	f := found{orphans: jobs.Orphans.Strings(), more: jobs.More}
+	for _, batch := range jobs.Batches {
 		if f.topics == nil {
 			f.topics = map[string][]string{}
 		}
@@ -50,21 +77,21 @@ func TestDue(t *testing.T) {
 	}{
 		{"empty", nil, 9, 0, found{}, never},
 		{"not yet", [][]command{waits("a", "t", 60*second), waits("b", "t", 50*second)}, 9, 0, found{}, 50 * second},
-		{"one", [][]command{waits("a", "t", -second)}, 9, 0, found{topics{"t": {"a"}}, []string{"t"}, nil, 1}, never},
+		{"one", [][]command{waits("a", "t", -second)}, 9, 0, found{topics{"t": {"a"}}, []string{"t"}, nil, false}, never},
 		{
 			"in due order, whatever the score",
 			[][]command{
 				waits("f", "t", -second), waits("zero", "t", 0), waits("past", "t", "-5"), waits("e", "t", -2*second), waits("always", "t", "-inf"),
 				waits("d", "t", -2*second-1e6), waits("soon", "t", 60*second+after(250*time.Millisecond)), waits("never", "t", "inf"),
-			}, 9, 0, found{topics{"t": {"always", "past", "zero", "d", "e", "f"}}, []string{"t"}, nil, 6}, 60*second + after(250*time.Millisecond),
+			}, 9, 0, found{topics{"t": {"always", "past", "zero", "d", "e", "f"}}, []string{"t"}, nil, false}, 60*second + after(250*time.Millisecond),
 		},
-		{"at the same time, by ID", [][]command{waits("b", "t", -second), waits("c", "t", -second), waits("a", "t", -second)}, 9, 0, found{topics{"t": {"a", "b", "c"}}, []string{"t"}, nil, 3}, never},
+		{"at the same time, by ID", [][]command{waits("b", "t", -second), waits("c", "t", -second), waits("a", "t", -second)}, 9, 0, found{topics{"t": {"a", "b", "c"}}, []string{"t"}, nil, false}, never},
 		{"never due", [][]command{waits("never", "t", "inf")}, 9, 0, found{}, time.Hour},
 		{"far from due", [][]command{waits("far", "t", after(1000*time.Hour))}, 9, 0, found{}, time.Hour},
 		{
 			"by topic, the one that is due first first",
 			[][]command{waits("a", "v", -5*second), waits("b", "t", -4*second), waits("c", "u", -3*second), waits("d", "v", -2*second), waits("e", "t", -second)}, 9, 0,
-			found{topics{"v": {"a", "d"}, "t": {"b", "e"}, "u": {"c"}}, []string{"v", "t", "u"}, nil, 5}, never,
+			found{topics{"v": {"a", "d"}, "t": {"b", "e"}, "u": {"c"}}, []string{"v", "t", "u"}, nil, false}, never,
 		},
 		{
 			"orphans",
@@ -73,14 +100,15 @@ func TestDue(t *testing.T) {
 				{{"ZADD", "delayer:job_pool", -2 * second, "no topic"}, {"HSET", "delayer:job_bucket:no topic", "body", "b"}},
 				{{"ZADD", "delayer:job_pool", -second, "no hash"}}, text("job_bucket:no hash"),
 				{{"ZADD", "delayer:job_pool", 60 * second, "not due"}},
-			}, 9, 0, found{topics{"t": {"a", "b"}}, []string{"t"}, []string{"no bucket", "no topic", "no hash"}, 5}, 60 * second,
+			}, 9, 0, found{topics{"t": {"a", "b"}}, []string{"t"}, []string{"no bucket", "no topic", "no hash"}, false}, 60 * second,
 		},
-		{"limit", tenDue, 3, 0, found{topics{"t": {"j0", "j1", "j2"}}, []string{"t"}, nil, 10}, 60 * second},
-		{"limit and skip", tenDue, 3, 2, found{topics{"t": {"j2", "j3", "j4"}}, []string{"t"}, nil, 10}, 60 * second},
-		{"skip all but one", tenDue, 3, 9, found{topics{"t": {"j9"}}, []string{"t"}, nil, 10}, 60 * second},
-		{"skip all", tenDue, 3, 10, found{due: 10}, 60 * second},
-		{"skip more than there are", tenDue, 3, 50, found{due: 10}, 60 * second},
-		{"limit 0", tenDue, 0, 0, found{due: 10}, 60 * second},
+		{"limit", tenDue, 3, 0, found{topics{"t": {"j0", "j1", "j2"}}, []string{"t"}, nil, true}, 60 * second},
+		{"limit and skip", tenDue, 3, 2, found{topics{"t": {"j2", "j3", "j4"}}, []string{"t"}, nil, true}, 60 * second},
+		{"up to the last", tenDue, 10, 0, found{topics{"t": {"j0", "j1", "j2", "j3", "j4", "j5", "j6", "j7", "j8", "j9"}}, []string{"t"}, nil, false}, 60 * second},
+		{"skip all but one", tenDue, 3, 9, found{topics{"t": {"j9"}}, []string{"t"}, nil, false}, 60 * second},
+		{"skip all", tenDue, 3, 10, found{}, 60 * second},
+		{"skip more than there are", tenDue, 3, 50, found{}, 60 * second},
+		{"limit 0", tenDue, 0, 0, found{more: true}, 60 * second},
 	}
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, c := range cases {
@@ -88,13 +116,13 @@ func TestDue(t *testing.T) {
 				b.skipInfinite(t, c.seed)
 				b.seed(t, c.seed...)
 				was := b.state(t)
-				var look Lookup
+				var jobs DueJobs
 				var err error
-				looked := b.timed(t, func() { look, err = b.Due(t.Context(), Look{Limit: c.limit, Skip: Counts{Backlog: c.skip}}) })
+				asked := b.timed(t, func() { jobs, err = b.dueJobs(Query{Limit: c.limit, Skip: Counts{Backlog: c.skip}}) })
 				if err != nil {
 					t.Fatal(err)
 				}
-				got := foundBy(look)
+				got := foundBy(jobs)
 				if len(got.orphans) == 0 {
 					got.orphans = nil
 				}
@@ -103,13 +131,13 @@ func TestDue(t *testing.T) {
 				}
 				switch next := c.next.(type) {
 				case time.Duration:
-					if look.Next != next {
-						t.Errorf("next in %v, want %v", look.Next, next)
+					if jobs.Next != next {
+						t.Errorf("next in %v, want %v", jobs.Next, next)
 					}
 				case after: // by a clock that goes on, so not a microsecond before it is due
 					at := b.base + time.Duration(next).Seconds()
-					if look.Next.Seconds() < at-looked.to-2e-6 || look.Next.Seconds() > at-looked.from+2e-6 {
-						t.Errorf("next in %v, want between %v and %v s", look.Next, at-looked.to, at-looked.from)
+					if jobs.Next.Seconds() < at-asked.to-2e-6 || jobs.Next.Seconds() > at-asked.from+2e-6 {
+						t.Errorf("next in %v, want between %v and %v s", jobs.Next, at-asked.to, at-asked.from)
 					}
 				}
 				b.expect(t, was)
@@ -118,7 +146,7 @@ func TestDue(t *testing.T) {
 		t.Run("wrong type of pool", func(t *testing.T) {
 			b.seed(t, text("job_pool"))
 			was := b.state(t)
-			_, err := b.Due(t.Context(), Look{Limit: 9})
+			_, err := b.dueJobs(Query{Limit: 9})
 			b.expectError(t, err, "WRONGTYPE Operation against a key holding the wrong kind of value (job pool delayer:job_pool)")
 			b.expect(t, was)
 		})
@@ -156,21 +184,55 @@ func TestDueFresh(t *testing.T) {
 		b.seed(t, seed...)
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
-				look, err := b.Due(t.Context(), Look{Limit: c.limit, Since: b.score(c.since), Skip: c.skip})
-				if err != nil || look.Due != 10 || look.Looked != c.count || !reflect.DeepEqual(look.Batches, c.want) {
-					t.Errorf("got %d due, looked at %+v, %v, %v\nwant 10, %+v, %v", look.Due, look.Looked, look.Batches, err, c.count, c.want)
+				jobs, err := b.dueJobs(Query{Limit: c.limit, Since: b.time(c.since), Skip: c.skip})
+				more := c.count.Plus(c.skip).Total() < 10
+				if err != nil || jobs.More != more || jobs.Count != c.count || !reflect.DeepEqual(jobs.Batches, c.want) {
+					t.Errorf("got %+v, %v, more: %v, %v\nwant %+v, %v, more: %v", jobs.Count, jobs.Batches, jobs.More, err, c.count, c.want, more)
 				}
 			})
 		}
-		now, err := b.Due(t.Context(), Look{})
+		now, err := b.dueJobs(Query{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		look, err := b.Due(t.Context(), Look{Limit: 9, Since: now.Now})
-		if err != nil || look.Looked != (Counts{Backlog: 9}) {
-			t.Errorf("since a look-up's own time: %+v, %v", look.Looked, err)
+		jobs, err := b.dueJobs(Query{Limit: 9, Since: now.Now})
+		if err != nil || jobs.Count != (Counts{Backlog: 9}) {
+			t.Errorf("since an answer's own time: %+v, %v", jobs.Count, err)
 		}
 	})
+}
+
+// time is that of an offset's score.
+func (b *backend) time(offset after) time.Time {
+	return time.UnixMicro(int64(math.Round(b.base*1e6)) + time.Duration(offset).Microseconds())
+}
+
+// However long the IDs are, an answer has about 1 MiB of them, half of it of
+// each kind, and at least one of each.
+func TestDueIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	for _, c := range []struct {
+		jobs, bytes int // due of each kind, and the length of an ID
+		want        Counts
+	}{
+		{300, 20, Counts{250, 250}},
+		{300, 3000, Counts{175, 175}},
+		{50, 100_000, Counts{6, 6}},
+		{30, 1 << 20, Counts{1, 1}},
+	} {
+		b.seed(t)
+		for n := range 2 * c.jobs {
+			score := b.score(after(n/c.jobs)*10*second - 20*second)
+			b.do(t, "EVAL", `local id = string.rep('x', ARGV[1] - 3) .. string.format('%03d', ARGV[2])
+				redis.call('ZADD', KEYS[1], ARGV[3], id)
+				redis.call('HSET', 'delayer:job_bucket:' .. id, 'topic', 't')`, 1, "delayer:job_pool", c.bytes, n, score)
+		}
+		jobs, err := b.dueJobs(Query{Limit: 500, Since: b.time(-15 * second)})
+		if err != nil || jobs.Count != c.want || !jobs.More || len(jobs.Batches) != 2 || len(jobs.Batches[0].IDs) != c.want.Fresh || len(jobs.Batches[1].IDs) != c.want.Backlog {
+			t.Errorf("%d jobs with IDs of %d bytes: %+v in %d batches, more: %v, %v, want %+v", 2*c.jobs, c.bytes, jobs.Count, len(jobs.Batches), jobs.More, err, c.want)
+		}
+	}
 }
 
 func batch(topic string, ids ...string) Batch {
@@ -187,7 +249,8 @@ func TestMove(t *testing.T) {
 	type moved struct {
 		ids    []string
 		left   int
-		reason string
+		back   int    // put back
+		reason string // why, or of the error
 	}
 	cases := []struct {
 		name    string
@@ -218,6 +281,13 @@ func TestMove(t *testing.T) {
 			redistest.State{Pool: []string{"e"}, Ready: queues{"t": {"a", "b", "c", "d"}}, Buckets: buckets{"a": "t body of a", "b": "t body of b", "c": "t body of c", "d": "t body of d", "e": "t body of e"}},
 		},
 		{
+			"an ID that is named twice, once",
+			[][]command{waits("a", "t", -3*second), waits("b", "t", 60*second), waits("c", "t", -second)},
+			[]Batch{batch("t", "a", "b", "a", "gone", "c", "c", "a")},
+			[]moved{{ids: []string{"a", "c"}, left: 5}},
+			redistest.State{Pool: []string{"b"}, Ready: queues{"t": {"a", "c"}}, Buckets: buckets{"a": "t body of a", "b": "t body of b", "c": "t body of c"}},
+		},
+		{
 			"nobody", [][]command{waits("a", "t", -second)}, []Batch{batch("t", "gone")},
 			[]moved{{left: 1}},
 			redistest.State{Pool: []string{"a"}, Buckets: buckets{"a": "t body of a"}},
@@ -226,7 +296,7 @@ func TestMove(t *testing.T) {
 			"a broken queue among several",
 			[][]command{waits("a", "t", -3*second), waits("b", "u", -2*second), waits("c", "v", -second), text("ready_queue:u")},
 			[]Batch{batch("t", "a"), batch("u", "b"), batch("v", "c")},
-			[]moved{{ids: []string{"a"}}, {reason: "WRONGTYPE ready queue delayer:ready_queue:u is a string, not a list"}, {ids: []string{"c"}}},
+			[]moved{{ids: []string{"a"}}, {back: 1, reason: "WRONGTYPE Operation against a key holding the wrong kind of value (ready queue delayer:ready_queue:u)"}, {ids: []string{"c"}}},
 			redistest.State{Pool: []string{"b"}, Ready: queues{"t": {"a"}, "v": {"c"}}, Buckets: buckets{"a": "t body of a", "b": "u body of b", "c": "v body of c"}, Other: buckets{"delayer:ready_queue:u": "string"}},
 		},
 		{
@@ -241,19 +311,19 @@ func TestMove(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				b.skipInfinite(t, c.seed)
 				b.seed(t, c.seed...)
-				results, err := b.Move(t.Context(), c.batches)
-				if err != nil || len(results) != len(c.moved) {
-					t.Fatal(results, err)
-				}
 				for i, want := range c.moved {
-					got := results[i]
-					if got.Topic != c.batches[i].Topic || !slices.Equal(got.IDs.Strings(), want.ids) || got.Left != want.left {
-						t.Errorf("moved %q of %s and left %d, want %+v", got.IDs.Strings(), got.Topic, got.Left, want)
+					got, err := b.move(c.batches[i])
+					if want.reason != "" && want.back == 0 {
+						b.expectError(t, err, want.reason)
+						continue
 					}
-					if want.reason != "" {
-						b.expectError(t, got.Err, want.reason)
-					} else if got.Err != nil {
-						t.Error(got.Err)
+					if err != nil || got.Topic != c.batches[i].Topic || !slices.Equal(got.IDs.Strings(), want.ids) || got.Left != want.left || got.PutBack != want.back {
+						t.Errorf("moved %q of %s, left %d, put back %d, %v, want %+v", got.IDs.Strings(), got.Topic, got.Left, got.PutBack, err, want)
+					}
+					if want.back > 0 {
+						b.expectError(t, got.Refused, want.reason)
+					} else if got.Refused != nil || got.Silent != nil {
+						t.Error(got.Refused, got.Silent)
 					}
 				}
 				b.expect(t, c.want)
@@ -267,9 +337,9 @@ func TestMove(t *testing.T) {
 func TestMoveLargeBatch(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, c := range []struct{ jobs, postponed int }{ // each so-manieth
-			{3999, 0}, {4000, 0}, {4001, 0}, {4001, 3}, {7999, 0}, {8000, 0}, {8001, 0}, {20000, 0}, {20000, 7}, {20000, 4000}, {8001, 1},
+			{3499, 0}, {3500, 0}, {3501, 0}, {3501, 3}, {7999, 0}, {8000, 0}, {8001, 0}, {20000, 0}, {20000, 7}, {20000, 3500}, {8001, 1},
 		} {
-			if b.mini && c.jobs > 4001 {
+			if b.mini && c.jobs > 3501 {
 				continue // takes it seconds
 			}
 			t.Run(fmt.Sprintf("%d, each %dth postponed", c.jobs, c.postponed), func(t *testing.T) {
@@ -287,11 +357,11 @@ func TestMoveLargeBatch(t *testing.T) {
 					b.conn.Send("ZADD", "delayer:job_pool", score, id)
 				}
 				b.do(t, "")
-				results, err := b.Move(t.Context(), []Batch{all})
-				if err != nil || results[0].Err != nil {
-					t.Fatal(err, results[0].Err)
+				got, err := b.move(all)
+				if err != nil {
+					t.Fatal(err)
 				}
-				if got := results[0]; !slices.Equal(got.IDs.Strings(), want.Ready["t"]) || got.Left != len(want.Pool) {
+				if !slices.Equal(got.IDs.Strings(), want.Ready["t"]) || got.Left != len(want.Pool) {
 					t.Errorf("moved %d and left %d, want %d and %d", len(got.IDs), got.Left, len(want.Ready["t"]), len(want.Pool))
 				}
 				b.expect(t, want)
@@ -339,9 +409,13 @@ func TestMoveScriptFlushed(t *testing.T) {
 				}
 			}
 			sent = 0
-			results, err := b.Move(t.Context(), []Batch{batch("t", "a"), batch("u", "b"), batch("v", "c", "d")})
+			p, err := b.Pipeline(t.Context())
 			if err != nil {
 				t.Fatal(err)
+			}
+			var answers []Answer[Moved]
+			for _, batch := range []Batch{batch("t", "a"), batch("u", "b"), batch("v", "c", "d")} {
+				answers = append(answers, p.Move(batch, time.Now(), time.Now()))
 			}
 			want := []struct {
 				topic string
@@ -349,10 +423,15 @@ func TestMoveScriptFlushed(t *testing.T) {
 				left  int
 			}{{"t", []string{"a"}, 0}, {"u", []string{"b"}, 0}, {"v", []string{"c"}, 1}}
 			for i, w := range want {
-				if got := results[i]; got.Err != nil || got.Topic != w.topic || !slices.Equal(got.IDs.Strings(), w.ids) || got.Left != w.left {
-					t.Errorf("moved %q of %s, left %d, %v, want %+v", got.IDs.Strings(), got.Topic, got.Left, got.Err, w)
+				got, err := answers[i].Wait()
+				if err != nil || got.Topic != w.topic || !slices.Equal(got.IDs.Strings(), w.ids) || got.Left != w.left {
+					t.Errorf("moved %q of %s, left %d, %v, want %+v", got.IDs.Strings(), got.Topic, got.Left, err, w)
 				}
 			}
+			if p.InOrder() != slices.Equal(unknown, []int{3}) {
+				t.Errorf("in order: %v", p.InOrder())
+			}
+			p.Close()
 			b.expect(t, redistest.State{
 				Pool: []string{"d"}, Ready: map[string][]string{"t": {"a"}, "u": {"b"}, "v": {"c"}},
 				Buckets: map[string]string{"a": "t body of a", "b": "u body of b", "c": "v body of c", "d": "v body of d"},
@@ -367,9 +446,9 @@ func TestDrop(t *testing.T) {
 			[]command{{"ZADD", "delayer:job_pool", -second, "no bucket"}, {"ZADD", "delayer:job_pool", -second, "no topic"}, {"ZADD", "delayer:job_pool", -second, "no hash"}},
 			[]command{{"HSET", "delayer:job_bucket:no topic", "body", "b"}}, text("job_bucket:no hash"),
 			waits("pushed anew", "t", -second), waits("other", "t", -second))
-		dropped, err := b.Drop(t.Context(), batch("", "no bucket", "pushed anew", "no topic", "gone", "no hash").IDs)
-		if want := []string{"no bucket", "no topic", "no hash"}; err != nil || !slices.Equal(dropped.Strings(), want) {
-			t.Errorf("dropped %q, %v, want %q", dropped.Strings(), err, want)
+		dropped, err := b.drop("no bucket", "pushed anew", "no topic", "gone", "no hash", "no topic")
+		if want := []string{"no bucket", "no topic", "no hash"}; err != nil || !slices.Equal(dropped.IDs.Strings(), want) || len(dropped.PutBack) > 0 || dropped.Refused != nil {
+			t.Errorf("dropped %q, put back %q, %v, %v, want %q", dropped.IDs.Strings(), dropped.PutBack.Strings(), dropped.Refused, err, want)
 		}
 		b.expect(t, redistest.State{
 			Pool:    []string{"other", "pushed anew"},

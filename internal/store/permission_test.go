@@ -26,12 +26,6 @@ func TestWithoutPermission(t *testing.T) {
 		commands string // all that the script uses
 		call     func() error
 	}{
-		{"due", "time zcount zrange hget", func() error { _, err := user.Due(ctx, Look{Limit: 9}); return err }},
-		{"move", "time type zmscore zrem lpush", func() error {
-			moved, err := user.Move(ctx, []Batch{batch("t", "d")})
-			return errors.Join(err, moved[0].Err)
-		}},
-		{"drop", "hget zrem", func() error { _, err := user.Drop(ctx, batch("t", "orphan").IDs); return err }},
 		{"push", "time exists hset pexpire zadd", func() error { return user.push(ctx, Job{"new", "t", "b"}, Due{After: time.Hour}, kept, Replace) }},
 		{"push of what is ready", "hget zscore hset pexpire zadd", func() error { return user.push(ctx, Job{"r", "t", "b"}, Due{After: time.Hour}, kept, Replace) }},
 		{"push of what waits", "hget zscore hset pexpire zadd", func() error { return user.push(ctx, Job{"w", "t", "b"}, Due{After: time.Hour}, kept, Replace) }},

@@ -27,6 +27,7 @@ type Pipeline struct {
 	flushed  bool    // nothing of it is in our own buffer
 	refused  []*call // by a server that takes no writes
 	replaced bool    // the connection is the second one
+	late     bool    // a call was done after one that was sent behind it
 }
 
 // call is one run of a script.
@@ -97,13 +98,16 @@ func (p *Pipeline) receive(c *call) (any, error) {
 func (p *Pipeline) readOne() {
 	c := p.sent[0]
 	p.sent = p.sent[1:]
+	behind := len(p.sent) > 0
 	reply, err := p.read()
 	switch {
 	case p.conn.Err() != nil:
 		p.err = err
 	case begins(err, "NOSCRIPT"):
+		p.late = p.late || behind
 		p.write(c, "EVAL", c.script.text)
 	case takesNoWrites(err) && !p.replaced:
+		p.late = p.late || behind
 		p.refused = append(p.refused, c)
 	default:
 		c.reply, c.err, c.done = reply, err, true

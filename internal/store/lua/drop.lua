@@ -1,21 +1,47 @@
 -- drop: takes orphans out of the pool: due IDs whose bucket is gone (expired), has no topic or is no hash.
 --
 -- KEYS[1] job pool
--- ARGV[1] what the names of buckets begin with   ARGV[2…] job IDs
+-- ARGV[1] what the names of buckets begin with
+-- ARGV[2] when the IDs were found to be due (Unix seconds)
+-- ARGV[3] from when on those are to be tried again whose bucket this user can't read (Unix ms)
+-- ARGV[4…] job IDs
 --
--- Returns the IDs that were taken out; an ID that has been given a usable bucket
--- meanwhile, or has left the pool, is passed over.
--- Errors: a permission that is missing: whether there is a bucket is unknown then.
+-- Returns {dropped, postponed, why}: the IDs that were taken out; those that can't be read, which
+-- are due later now, and Redis's reason. An ID that has been given a usable bucket meanwhile, has
+-- left the pool or, if unreadable, was scheduled anew, is in neither.
+-- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes,
+-- before anything is written.
 --
 -- Atomic because the ID may be pushed anew between the check and the removal.
 -- Cost: O(k log n) for k IDs in a pool of n.
-local dropped = {}
-for i = 2, #ARGV do
-  local id = ARGV[i]
-  local topic = redis.pcall('HGET', ARGV[1] .. id, 'topic')
-  if refused(topic) then return topic end
-  if type(topic) ~= 'string' and redis.call('ZREM', KEYS[1], id) == 1 then
-    dropped[#dropped + 1] = id
+local FIRST = 4
+local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two places
+
+local pool, buckets, found_at, retry_from = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local err = not_writable(pool) or all_unreadable(pool)
+if err then return err end
+local dropped, postponed, why = {}, {}, ''
+local seen = {}
+for first = FIRST, #ARGV, CHUNK do
+  local last = math.min(first + CHUNK - 1, #ARGV)
+  local scores = redis.call('ZMSCORE', pool, unpack(ARGV, first, last))
+  local gone, entries = {}, {} -- entries of the pool: score, ID, score, ID, …
+  for i = first, last do
+    local id, score = ARGV[i], scores[i - first + 1]
+    local topic = score and not seen[id] and redis.pcall('HGET', buckets .. id, 'topic')
+    if not score or seen[id] or type(topic) == 'string' then
+      -- stays, or has left
+    elseif not unreadable(topic) then
+      gone[#gone + 1] = id
+      dropped[#dropped + 1] = id
+    elseif score - found_at <= 0 then
+      entries[#entries + 1], entries[#entries + 2] = retry_score(retry_from, #postponed), id
+      postponed[#postponed + 1] = id
+      why = topic.err .. ' (job bucket ' .. buckets .. id .. ')'
+    end
+    seen[id] = true
   end
+  if #gone > 0 then redis.call('ZREM', pool, unpack(gone)) end
+  if #entries > 0 then redis.call('ZADD', pool, unpack(entries)) end
 end
-return dropped
+return {dropped, postponed, why}

@@ -5,70 +5,82 @@
 -- ARGV[2] how many jobs at most
 -- ARGV[3] until when a job must have been due to count as backlog (Unix seconds), '' if all do;
 --         those that have fallen due since are fresh
--- ARGV[4] how many of the first jobs of the backlog to pass over   ARGV[5] and of the fresh ones
+-- ARGV[4] how many of the first jobs of the backlog to leave out   ARGV[5] and of the fresh ones
 --
 -- Returns {took, now, due, wait, orphans, fresh, backlog}: took is the script's own time in µs
--- (0 where Redis has no clock that runs inside a script); now is Redis's time in Unix seconds; due
--- is how many jobs are due in all; wait is the time until the next falls due, in µs, -1 if none is
--- known; orphans are the due IDs without a usable bucket; fresh and backlog are
--- {looked, topic, ids, topic, ids, …}: how many entries were looked at, and the ids of each topic in due order.
--- Errors: WRONGTYPE of the pool; a permission that is missing.
+-- (0 where Redis has no clock that runs inside a script); now is Redis's time in Unix seconds;
+-- due is how many jobs are due in all; wait is the time until the next falls due, in µs, -1 if
+-- none is known; orphans are the due IDs whose bucket is gone, has no topic, is no hash or can't
+-- be read by this user; fresh and backlog are {count, topic, ids, topic, ids, …}: how many
+-- entries were read, and the ids of each topic in due order.
+-- Errors: WRONGTYPE of the pool; a permission that is missing; a server that takes no writes, for
+-- what it knows may be old.
 --
 -- Fresh jobs go first, for at most half of the places as long as the backlog fills the
 -- others: so they don't wait for a backlog, nor does that wait for them.
+-- Either part ends early when its IDs come to MAX_BYTES.
 -- Atomic because the counts and ranks must be of one moment.
--- Cost: O(log n) of the pool, and O(1) a job looked up.
+-- Cost: O(log n) of the pool, and O(1) a job.
+local MAX_BYTES = 524288
+local FIRST_PAGE, LAST_PAGE = 16, 128 -- IDs read at a time, which may be large
+
 local stop = stopwatch()
+local pool, buckets = KEYS[1], ARGV[1]
 local t = redis.call('TIME')
 local now = t[1] .. '.' .. string.format('%06d', t[2])
-local due = redis.pcall('ZCOUNT', KEYS[1], '-inf', now)
+local due = redis.pcall('ZCOUNT', pool, '-inf', now)
 if type(due) == 'table' then
-  return redis.error_reply(due.err .. ' (job pool ' .. KEYS[1] .. ')')
+  return redis.error_reply(due.err .. ' (job pool ' .. pool .. ')')
 end
+local err = not_writable(pool)
+if err then return err end
 
 local wait = -1
-local next = redis.call('ZRANGE', KEYS[1], due, due, 'WITHSCORES')
+local next = redis.call('ZRANGE', pool, due, due, 'WITHSCORES')
 if next[2] then
   wait = math.min(math.ceil((tonumber(next[2]) - tonumber(now)) * 1000000), 3600000000)
 end
 
 local orphans = {}
 
--- What lies at count ranks of the pool from first on, or an error reply.
-local function look(first, count)
-  local found, of_topic = {count}, {}
-  if count == 0 then return found end
-  local call, prefix = redis.pcall, ARGV[1]
-  local due_ids = call('ZRANGE', KEYS[1], first, first + count - 1)
-  for i = 1, #due_ids do
-    local id = due_ids[i]
-    local topic = call('HGET', prefix .. id, 'topic')
-    local ids = of_topic[topic]
-    if ids then
-      ids[#ids + 1] = id
-    elseif type(topic) == 'string' then
-      ids = {id}
-      of_topic[topic] = ids
-      found[#found + 1], found[#found + 2] = topic, ids
-    elseif refused(topic) then
-      return topic
-    else
-      orphans[#orphans + 1] = id
+-- What lies at up to count ranks of the pool, from first on.
+local function jobs_at(first, count)
+  local found, of_topic, bytes, n, page = {0}, {}, 0, 0, FIRST_PAGE
+  local call = redis.pcall
+  while n < count and bytes < MAX_BYTES do
+    local ids = redis.call('ZRANGE', pool, first + n, first + math.min(n + page, count) - 1)
+    page = math.min(2 * page, LAST_PAGE)
+    for i = 1, #ids do
+      local id = ids[i]
+      local topic = call('HGET', buckets .. id, 'topic')
+      local of_same = of_topic[topic]
+      if of_same then
+        of_same[#of_same + 1] = id
+      elseif type(topic) == 'string' then
+        of_same = {id}
+        of_topic[topic] = of_same
+        found[#found + 1], found[#found + 2] = topic, of_same
+      else
+        if unreadable(topic) then err = err or all_unreadable(pool) end
+        orphans[#orphans + 1] = id
+      end
+      n, bytes = n + 1, bytes + #id
+      if bytes >= MAX_BYTES then break end
     end
   end
+  found[1] = n
   return found
 end
 
 local limit, skip_backlog, skip_fresh = tonumber(ARGV[2]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local backlog = due
-if ARGV[3] ~= '' then backlog = math.min(redis.call('ZCOUNT', KEYS[1], '-inf', ARGV[3]), due) end
+if ARGV[3] ~= '' then backlog = math.min(redis.call('ZCOUNT', pool, '-inf', ARGV[3]), due) end
 local backlog_left = math.max(backlog - skip_backlog, 0)
 local fresh_left = math.max(due - backlog - skip_fresh, 0)
 local of_fresh = math.min(fresh_left, math.max(math.ceil(limit / 2), limit - backlog_left))
 local of_backlog = math.min(backlog_left, limit - of_fresh)
 
-local fresh_found = look(backlog + skip_fresh, of_fresh)
-if fresh_found.err then return fresh_found end
-local backlog_found = look(skip_backlog, of_backlog)
-if backlog_found.err then return backlog_found end
-return {stop(), now, due, wait, orphans, fresh_found, backlog_found}
+local fresh_jobs = jobs_at(backlog + skip_fresh, of_fresh)
+local backlog_jobs = jobs_at(skip_backlog, of_backlog)
+if err then return err end
+return {stop(), now, due, wait, orphans, fresh_jobs, backlog_jobs}

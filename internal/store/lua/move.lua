@@ -1,46 +1,93 @@
 -- move: takes due jobs of one topic out of the pool and puts them into its ready queue.
 --
--- KEYS[1] job pool   KEYS[2] the topic's ready queue
--- ARGV[…] job IDs in due order
+-- KEYS[1] job pool
+-- ARGV[1] the topic's ready queue   ARGV[2] the channel on which its jobs are announced
+-- ARGV[3] when the jobs were found to be due (Unix seconds)
+-- ARGV[4] from when on they are to be tried again if the queue can't take them (Unix ms)
+-- ARGV[5…] job IDs in due order
 --
--- Returns {took, left, …}: took is the script's own time in µs (0 where Redis
--- has no clock that runs inside a script); left are the 1-based places of the IDs
--- that were not moved, because they are no longer in the pool (removed, or moved by another
--- server) or no longer due (postponed).
--- Errors: WRONGTYPE of the queue, a permission that is missing, before anything is written.
+-- Returns {took, put back, why, left, left, …}: took is the script's own time in µs (0 where
+-- Redis has no clock that runs inside a script); put back is how many jobs the queue could not
+-- take, which are in the pool again, due later; why is Redis's reason for that, or, if it is 0,
+-- for not having announced the jobs, '' if there is none; left are the 1-based places of the IDs
+-- that were not moved because they are no longer in the pool (removed, moved by another server,
+-- named twice) or were scheduled anew since they were found.
+-- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes,
+-- before anything is written.
 --
+-- The queue is no key of the call: a user who may not use it gets its jobs put back, too.
 -- Atomic because a job must be in the pool or in the queue, never in both or in neither.
 -- Cost: O(k log n) for k IDs in a pool of n.
-local CHUNK = 4000 -- unpack fails near 8,000
+local FIRST = 5    -- place of the first ID
+local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two places
 
 local stop = stopwatch()
-local err = not_a_list(KEYS[2]) or not_permitted('LPUSH', KEYS[2], '')
+local pool, queue, found_at, retry_from = KEYS[1], ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
+local err = not_writable(pool)
 if err then return err end
-local reply = {0}
-local t = redis.call('TIME')
-local now = tonumber(t[1]) + tonumber(t[2]) / 1000000
-for first = 1, #ARGV, CHUNK do
-  local last = math.min(first + CHUNK - 1, #ARGV)
-  local scores = redis.call('ZMSCORE', KEYS[1], unpack(ARGV, first, last))
-  local places = #reply
-  for i = first, last do
-    local due = scores[i - first + 1]
-    -- Arithmetic reads a score, which is a string, faster than tonumber does.
-    if not due or due - now > 0 then reply[#reply + 1] = i end
+local put_back, why = 0, ''
+local reply = {0, put_back, why}
+local length -- of the queue
+
+-- Whether a job has another due time by now than when it was found, or none.
+local function changed(score)
+  -- Arithmetic reads a score, which is a string, faster than tonumber does.
+  return not score or score - found_at > 0
+end
+
+local function any_changed(scores)
+  for i = 1, #scores do
+    if changed(scores[i]) then return true end
   end
-  local ids, from, to = ARGV, first, last -- as a rule all of them, which spares a copy
-  if #reply > places then
-    ids = {}
-    for i = first, last do
-      if reply[places + 1] == i then places = places + 1 else ids[#ids + 1] = ARGV[i] end
+end
+
+-- Those of the IDs from first to last that are still due, each once; the places of the others.
+local function select_due(first, last, scores)
+  local due, left, seen = {}, {}, {}
+  for i = first, last do
+    local id = ARGV[i]
+    if changed(scores[i - first + 1]) or seen[id] then
+      left[#left + 1] = i - FIRST + 1
+    else
+      due[#due + 1], seen[id] = id, true
     end
+  end
+  return due, left
+end
+
+for first = FIRST, #ARGV, CHUNK do
+  local last = math.min(first + CHUNK - 1, #ARGV)
+  local scores = redis.call('ZMSCORE', pool, unpack(ARGV, first, last))
+  local ids, from, to, left = ARGV, first, last, {} -- as a rule all of them, which spares a copy
+  if any_changed(scores) then
+    ids, left = select_due(first, last, scores)
+    from, to = 1, #ids
+  end
+  -- Out of the pool first: a script that has written is not refused at maxmemory.
+  if to >= from and redis.call('ZREM', pool, unpack(ids, from, to)) <= to - from then
+    ids, left = select_due(first, last, scores) -- an ID is named twice
     from, to = 1, #ids
   end
   if to >= from then
-    -- Out of the pool first: a script that has written is not refused at maxmemory.
-    redis.call('ZREM', KEYS[1], unpack(ids, from, to))
-    redis.call('LPUSH', KEYS[2], unpack(ids, from, to))
+    local pushed = redis.pcall('LPUSH', queue, unpack(ids, from, to))
+    if type(pushed) == 'number' then
+      length = pushed
+    else
+      local entries = {} -- of the pool: score, ID, score, ID, …
+      for i = from, to do
+        entries[#entries + 1], entries[#entries + 2] = retry_score(retry_from, put_back), ids[i]
+        put_back = put_back + 1
+      end
+      redis.call('ZADD', pool, unpack(entries))
+      why = pushed.err .. ' (ready queue ' .. queue .. ')'
+    end
   end
+  for i = 1, #left do reply[#reply + 1] = left[i] end
 end
-reply[1] = stop()
+if length then
+  -- For those who wait. To be not permitted to is no failure: they look by themselves, too.
+  local announced = redis.pcall('PUBLISH', ARGV[2], length)
+  if type(announced) == 'table' and put_back == 0 then why = announced.err end
+end
+reply[1], reply[2], reply[3] = stop(), put_back, why
 return reply

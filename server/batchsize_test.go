@@ -18,6 +18,11 @@ func TestBatchSize(t *testing.T) {
 		{"twice too long: shrinks at once", 1000, 1000, 2 * budget, 0, 500},
 		{"ten times too long", 5000, 5000, 10 * budget, 0, 500},
 		{"never below the least", 500, 500, 100 * budget, 0, minBatch},
+		{"but smaller after timeouts, and no smaller then", 10, 10, 100 * budget, 0, 10},
+		{"grows again after that", 8, 8, budget / 100, 0, 10},
+		{"few even for that", 8, 7, budget / 100, 0, 8},
+		{"a trip as long as it may be", 500, 500, budget / 100, longTrip, 500},
+		{"a slow network", 500, 500, budget / 100, 2 * longTrip, 250},
 		{"half as long: grows by an eighth of what is missing", 800, 800, budget / 2, 0, 900},
 		{"a hundredth as long: grows by a quarter", 800, 800, budget / 100, 0, 1000},
 		{"never above the most", 9000, 9000, budget / 100, 0, maxBatch},
@@ -32,6 +37,17 @@ func TestBatchSize(t *testing.T) {
 		b.observe(c.jobs, c.took, c.roundTrip)
 		if b.size() != c.want {
 			t.Errorf("%s: from %v by %d jobs in %v or %v: %d, want %d", c.name, c.from, c.jobs, c.took, c.roundTrip, b.size(), c.want)
+		}
+	}
+	b := batchSize{budget: budget, current: 500}
+	for _, want := range []int{250, 125, 62, 31, 15, 7, 3, 1, 1, 1} {
+		if b.halve(); b.size() != want {
+			t.Errorf("halved to %d, want %d", b.size(), want)
+		}
+	}
+	for n := 0; b.size() < minBatch; n++ {
+		if b.observe(b.size(), time.Microsecond, time.Millisecond); n > 100 {
+			t.Fatalf("grows to %d only", b.size())
 		}
 	}
 	if b := newBatchSize(budget); b.size() != firstBatch {
@@ -70,7 +86,7 @@ func TestStallBudget(t *testing.T) {
 		w.many(jobs, 1)
 		w.server = New(w.pool(), Options{StallBudget: c.budget})
 		sizes := 0
-		w.onLook(func(int) { sizes = max(sizes, w.server.batch.size()) })
+		w.onLook(func(int) { sizes = max(sizes, w.mover().batch.size()) })
 		w.expectPass(jobs, 0)
 		if sizes < c.least || sizes > c.most {
 			t.Errorf("stall budget %v: largest batch %d, want %d to %d", c.budget, sizes, c.least, c.most)

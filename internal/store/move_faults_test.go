@@ -1,0 +1,286 @@
+package store
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// A batch that the queue does not take is put back, whole and in order, due from
+// the given time on: in whole milliseconds and ten in each. It does not matter
+// how large it is, and whether the queue is broken or may not be used.
+func TestMovePutsBack(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t)
+	b.do(t, "ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-lpush")
+	user := newBackend(t, &redis.Pool{Dial: func() (redis.Conn, error) {
+		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
+	}})
+	for _, jobs := range []int{1, 10, 11, 3499, 3500, 3501, 20000} {
+		for name, c := range map[string]struct {
+			as     *backend
+			queue  []command
+			reason string
+		}{
+			"broken queue":  {b, text("ready_queue:t"), "WRONGTYPE "},
+			"without LPUSH": {user, ready("r", "t"), "ERR The user executing the script"},
+		} {
+			t.Run(fmt.Sprint(jobs, " jobs, ", name), func(t *testing.T) {
+				b.seed(t, c.queue)
+				before := b.state(t)
+				all, ids := Batch{Topic: "t"}, []string(nil)
+				for n := range jobs {
+					id := fmt.Sprintf("%05d", n)
+					ids, all.IDs = append(ids, id), append(all.IDs, []byte(id))
+					b.conn.Send("ZADD", "delayer:job_pool", n, id)
+				}
+				b.do(t, "")
+				retry := time.UnixMilli(1700000000123)
+				got, err := ask(c.as.Store, func(p *Pipeline) Answer[Moved] { return p.Move(all, time.Now(), retry) })
+				if err != nil || got.PutBack != jobs || len(got.IDs) > 0 || got.Left > 0 || got.Silent != nil {
+					t.Fatalf("%d put back, %d moved, %d left, %v, %v", got.PutBack, len(got.IDs), got.Left, got.Silent, err)
+				}
+				b.expectError(t, got.Refused, c.reason)
+				if !strings.HasSuffix(got.Refused.Error(), " (ready queue delayer:ready_queue:t)") {
+					t.Errorf("reason %q does not name the queue", got.Refused)
+				}
+				before.Pool = ids
+				b.expect(t, before)
+				for id, score := range redistest.Scores(t, b.conn, DefaultPrefix) {
+					due, _ := strconv.ParseFloat(score, 64)
+					n, _ := strconv.Atoi(id)
+					if want := int64(1700000000123 + n/10); math.Abs(due*1000-float64(want)) > 1e-3 {
+						t.Fatalf("job %s is due at %s, want %d ms", id, score, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A job that was pushed anew since it was found stays where it is, also if it
+// is due again by the time of the move: its topic may be another one.
+func TestMovePushedAnew(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, waits("a", "t", -3*second), waits("b", "t", -2*second), waits("c", "t", -second))
+		found, err := b.dueJobs(Query{Limit: 9})
+		if err != nil || len(found.Batches) != 1 {
+			t.Fatal(found, err)
+		}
+		now := b.clock(t)
+		for b.clock(t) < found.score()+0.001 {
+		}
+		again := strconv.FormatFloat(now+0.001, 'f', 6, 64)
+		b.do(t, "HSET", "delayer:job_bucket:b", "topic", "u")
+		b.do(t, "ZADD", "delayer:job_pool", again, "b")
+		for b.clock(t) < now+0.002 {
+		}
+		got, err := ask(b.Store, func(p *Pipeline) Answer[Moved] { return p.Move(found.Batches[0], found.Now, time.Now()) })
+		if err != nil || !slices.Equal(got.IDs.Strings(), []string{"a", "c"}) || got.Left != 1 {
+			t.Errorf("moved %q, left %d, %v", got.IDs.Strings(), got.Left, err)
+		}
+		b.expect(t, redistest.State{
+			Pool: []string{"b"}, Ready: map[string][]string{"t": {"a", "c"}},
+			Buckets: map[string]string{"a": "t body of a", "b": "u body of b", "c": "t body of c"},
+		})
+		// It is found under its new topic.
+		found, err = b.dueJobs(Query{Limit: 9})
+		if want := []Batch{batch("u", "b")}; err != nil || len(found.Batches) != 1 || found.Batches[0].Topic != "u" || found.Count != (Counts{Backlog: 1}) {
+			t.Errorf("found %v, %v, want %v", found.Batches, err, want)
+		}
+	})
+}
+
+func (d DueJobs) score() float64 { return float64(d.Now.UnixMicro()) / 1e6 }
+
+// A move says on the topic's channel how long the queue is now, once a call,
+// and nothing if nothing was moved.
+func TestMoveAnnounces(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		many := Batch{Topic: "many"}
+		b.seed(t, waits("a", "t", -3*second), waits("b", "t", -2*second), waits("c", "u", -second), ready("r", "t"), waits("later", "t", 60*second))
+		jobs := 3501
+		for n := range jobs {
+			b.conn.Send("ZADD", "delayer:job_pool", 1, fmt.Sprint(n))
+			many.IDs = append(many.IDs, []byte(fmt.Sprint(n)))
+		}
+		b.do(t, "")
+		b.do(t, "SET", "delayer:ready_queue:u", "no list")
+		sub := b.subscribed(t, time.Minute, b.keys.Ready("t"), b.keys.Ready("u"), b.keys.Ready("many"), "end")
+		expectEvents(t, sub, heard("delayer:ready:t"), heard("delayer:ready:u"), heard("delayer:ready:many"), heard("end"))
+		for _, batch := range []Batch{batch("t", "a", "b"), batch("u", "c"), batch("t", "later", "gone"), many} {
+			if _, err := b.move(batch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.tell(t, "end", "")
+		expectEvents(t, sub, told("delayer:ready:t", "3"), told("delayer:ready:many", fmt.Sprint(jobs)), told("end", ""))
+	})
+}
+
+// To be not permitted to announce is no failure, and said.
+func TestMoveSilently(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t)
+	user := newBackend(t, &redis.Pool{Dial: func() (redis.Conn, error) {
+		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
+	}})
+	for _, rights := range [][]any{{"resetchannels"}, {"resetchannels", "&delayer:ready:[a-s]"}, {"allchannels", "-publish"}} {
+		b.seed(t, waits("a", "t", -second))
+		b.do(t, "ACL", append([]any{"SETUSER", "u", "reset", "on", ">p", "~*", "+@all"}, rights...)...)
+		got, err := user.move(batch("t", "a"))
+		if err != nil || len(got.IDs) != 1 || got.Silent == nil || got.Refused != nil {
+			t.Errorf("%v: %+v, %v", rights, got, err)
+		}
+		b.expect(t, redistest.State{Ready: map[string][]string{"t": {"a"}}, Buckets: map[string]string{"a": "t body of a"}})
+	}
+}
+
+// TestMoveWithoutPermission takes each single command that a move uses from a user:
+// then nothing changes, or all is done but the announcement, or the jobs are
+// put back.
+func TestMoveWithoutPermission(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t)
+	user := newBackend(t, &redis.Pool{Dial: func() (redis.Conn, error) {
+		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
+	}})
+	seed := [][]command{waits("w", "t", 60*second), waits("d", "t", -second), ready("r", "t"), {{"ZADD", "delayer:job_pool", -2 * second, "orphan"}}}
+	const readable = "resetkeys ~delayer:job_pool ~delayer:ready_queue:* ~delayer:job_bucket:[d-w]*"
+	type queues = map[string][]string
+	content := map[string]string{"w": "t body of w", "d": "t body of d", "r": "t body of r"}
+	unchanged := redistest.State{Pool: []string{"orphan", "d", "w"}, Ready: queues{"t": {"r"}}, Buckets: content}
+	later := func(ids ...string) redistest.State {
+		return redistest.State{Pool: ids, Ready: queues{"t": {"r"}}, Buckets: content}
+	}
+	moved := redistest.State{Pool: []string{"orphan", "w"}, Ready: queues{"t": {"r", "d"}}, Buckets: content}
+	dropped := redistest.State{Pool: []string{"d", "w"}, Ready: queues{"t": {"r"}}, Buckets: content}
+
+	due := func() (error, error) { _, err := user.dueJobs(Query{Limit: 9}); return nil, err }
+	move := func() (error, error) { m, err := user.move(batch("t", "d")); return m.Refused, err }
+	drop := func() (error, error) { d, err := user.drop("orphan"); return d.Refused, err }
+	for _, c := range []struct {
+		name   string
+		call   func() (refused, err error)
+		rights string
+		want   redistest.State
+		fails  bool // else it is no error, but for what want says
+	}{
+		{"due", due, "", unchanged, false},
+		{"due", due, "-evalsha", unchanged, true},
+		{"due", due, "-time", unchanged, true},
+		{"due", due, "-zcount", unchanged, true},
+		{"due", due, "-zrange", unchanged, true},
+		{"due", due, "-hget", unchanged, true},
+		{"due", due, "-zadd", unchanged, true},
+		{"due", due, "resetkeys ~delayer:job_bucket:*", unchanged, true},
+		{"due", due, "resetkeys %R~delayer:*", unchanged, true},
+		{"due", due, "resetkeys ~delayer:job_pool", unchanged, false},
+		{"move", move, "", moved, false},
+		{"move", move, "-evalsha", unchanged, true},
+		{"move", move, "-time", unchanged, true},
+		{"move", move, "-zadd", unchanged, true},
+		{"move", move, "-zmscore", unchanged, true},
+		{"move", move, "-zrem", unchanged, true},
+		{"move", move, "-lpush", later("orphan", "w", "d"), false},
+		{"move", move, "-publish", moved, false},
+		{"move", move, "resetchannels", moved, false},
+		{"move", move, "resetkeys %R~delayer:job_pool ~delayer:ready_queue:*", unchanged, true},
+		{"move", move, "resetkeys ~delayer:job_pool", later("orphan", "w", "d"), false},
+		{"move", move, "resetkeys ~delayer:job_pool %R~delayer:ready_queue:*", later("orphan", "w", "d"), false},
+		{"drop", drop, "", dropped, false},
+		{"drop", drop, "-evalsha", unchanged, true},
+		{"drop", drop, "-hget", unchanged, true},
+		{"drop", drop, "-zadd", unchanged, true},
+		{"drop", drop, "-zmscore", unchanged, true},
+		{"drop", drop, "-zrem", unchanged, true},
+		{"drop", drop, readable, dropped, false},
+		{"drop", drop, "resetkeys ~delayer:job_pool ~delayer:job_bucket:d", later("d", "w", "orphan"), false},
+		{"drop", drop, "resetkeys %R~delayer:job_pool ~delayer:job_bucket:*", unchanged, true},
+	} {
+		t.Run(c.name+" with "+c.rights, func(t *testing.T) {
+			b.seed(t, seed...)
+			rights := []any{"SETUSER", "u", "reset", "on", ">p", "~*", "&*", "+@all"}
+			for right := range strings.FieldsSeq(c.rights) {
+				rights = append(rights, right)
+			}
+			b.do(t, "ACL", rights...)
+			refused, err := c.call()
+			if c.fails != (err != nil) || c.fails && !Refused(err) {
+				t.Errorf("error %v, want one that Refused knows: %v", err, c.fails)
+			}
+			putBack := !c.fails && !slices.Equal(c.want.Pool, unchanged.Pool) && len(c.want.Pool) == len(unchanged.Pool)
+			if putBack != (refused != nil) {
+				t.Errorf("why some were put back: %v, want a reason: %v", refused, putBack)
+			}
+			b.expect(t, c.want)
+		})
+	}
+}
+
+// At maxmemory with noeviction moving goes on, putting back and dropping too.
+func TestMoveAtMaxmemory(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	type queues = map[string][]string
+	content := map[string]string{"d": "t body of d", "r": "t body of r"}
+	for _, c := range []struct {
+		name string
+		call func() error
+		want redistest.State
+	}{
+		{"due and move", func() error {
+			found, err := b.dueJobs(Query{Limit: 9})
+			if err != nil {
+				return err
+			}
+			_, err = b.move(found.Batches[0])
+			return err
+		}, redistest.State{Pool: []string{"orphan"}, Ready: queues{"t": {"r", "d"}}, Buckets: content}},
+		{"move into a new queue", func() error { _, err := b.move(batch("new", "d")); return err },
+			redistest.State{Pool: []string{"orphan"}, Ready: queues{"t": {"r"}, "new": {"d"}}, Buckets: content}},
+		{"put back", func() error { _, err := b.move(batch("broken", "d")); return err },
+			redistest.State{Pool: []string{"orphan", "d"}, Ready: queues{"t": {"r"}}, Buckets: content}},
+		{"drop", func() error { _, err := b.drop("orphan"); return err },
+			redistest.State{Pool: []string{"d"}, Ready: queues{"t": {"r"}}, Buckets: content}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b.do(t, "CONFIG", "SET", "maxmemory", 0)
+			b.seed(t, waits("d", "t", -second), ready("r", "t"), []command{{"ZADD", "delayer:job_pool", -2 * second, "orphan"}}, text("ready_queue:broken"))
+			b.do(t, "CONFIG", "SET", "maxmemory", 1, "maxmemory-policy", "noeviction")
+			err := c.call()
+			b.do(t, "CONFIG", "SET", "maxmemory", 0)
+			if err != nil {
+				t.Error(err)
+			}
+			c.want.Other = map[string]string{"delayer:ready_queue:broken": "string"}
+			b.expect(t, c.want)
+		})
+	}
+}
+
+// An ID that is empty, or that Redis's commands might take for something else, is moved like any other.
+func TestMoveOddIDs(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		odd := []string{"", "XX", "GT", "-inf", "\x00", "a b", "{x}"}
+		var seed [][]command
+		for n, id := range odd {
+			seed = append(seed, waits(id, "t", after(n-20)*second))
+		}
+		b.seed(t, seed...)
+		found, err := b.dueJobs(Query{Limit: 99})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := b.move(found.Batches[0]); err != nil || !slices.Equal(got.IDs.Strings(), odd) {
+			t.Errorf("moved %q, %v", got.IDs.Strings(), err)
+		}
+	})
+}

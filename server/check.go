@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+var (
+	// ErrRefused is in the error of Check when trying again can't help: wrong
+	// password, no permission, no such database, a Redis too old.
+	ErrRefused = errors.New("redis refuses")
+	// ErrNoChannel is in the error of Check when the server will work, but jobs
+	// may be late because Redis does not let this user use a channel. Users
+	// that are made on Redis 7 have none unless they are given some.
+	ErrNoChannel = errors.New("redis does not let this user")
+)
+
+// Check asks Redis once whether the server could work; it changes nothing. Its
+// error wraps ErrRefused when trying again can't help, and ErrNoChannel when all
+// works but jobs may be late. With any other error, such as an unreachable
+// Redis, Run keeps trying.
+func (s *Server) Check(ctx context.Context) error {
+	for _, m := range s.partitions {
+		if err := m.check(ctx); store.Refused(err) {
+			return fmt.Errorf("%w: %w", ErrRefused, err)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *mover) check(ctx context.Context) error {
+	topic := rand.Text()
+	if err := m.rehearse(ctx, topic); err != nil {
+		return err
+	}
+	silent, err := m.store.Rehearse(ctx, topic)
+	if err != nil {
+		return err
+	}
+	deaf, err := m.subscribeOnce(ctx)
+	if err != nil {
+		return err
+	}
+	return m.noChannel(deaf, silent)
+}
+
+// rehearse does on a job that does not exist what a pass does.
+func (m *mover) rehearse(ctx context.Context, topic string) error {
+	calls, err := m.store.Pipeline(ctx)
+	if err != nil {
+		return err
+	}
+	defer calls.Close()
+	nobody := store.IDs{[]byte(rand.Text())}
+	due := calls.Due(store.Query{})
+	moved := calls.Move(store.Batch{Topic: topic, IDs: nobody}, time.Now(), time.Now())
+	dropped := calls.Drop(nobody, time.Now(), time.Now())
+	if _, err := due.Wait(); err != nil {
+		return err
+	}
+	if _, err := moved.Wait(); err != nil {
+		return err
+	}
+	_, err = dropped.Wait()
+	return err
+}
+
+// subscribeOnce tries to listen. deaf is why Redis does not let us.
+func (m *mover) subscribeOnce(ctx context.Context) (deaf, err error) {
+	sub, err := m.store.Subscribe(ctx, m.store.Keys().FirstDue())
+	if err != nil {
+		return nil, err
+	}
+	defer sub.Close()
+	defer context.AfterFunc(ctx, func() { sub.Close() })()
+	event, err := sub.Receive()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return event.Refused, err
+}
+
+// noChannel is the error for why we can't hear and say what we should, if so.
+func (m *mover) noChannel(deaf, silent error) error {
+	var what, why, rights []string
+	if deaf != nil {
+		what = append(what, "subscribe to "+m.store.Keys().FirstDue())
+		why = append(why, deaf.Error())
+		rights = append(rights, m.rights("+subscribe", deaf)...)
+	}
+	if silent != nil {
+		what = append(what, "publish to "+m.store.Keys().Ready("*"))
+		why = append(why, silent.Error())
+		rights = append(rights, m.rights("+publish", silent)...)
+	}
+	if what == nil {
+		return nil
+	}
+	slices.Sort(rights)
+	return fmt.Errorf("%w %s, so that jobs may come late, by up to %v; its ACL needs %s (%s)", ErrNoChannel,
+		strings.Join(what, " or "), m.interval, strings.Join(slices.Compact(rights), " "), strings.Join(why, "; "))
+}
+
+// rights are what an ACL needs to permit a command that was refused.
+func (m *mover) rights(command string, refused error) []string {
+	channels := "&" + m.prefix + "*"
+	if strings.Contains(refused.Error(), "channel") {
+		return []string{channels}
+	}
+	return []string{channels, command}
+}
+
+// advise adds to an error what rights are missing.
+func (m *mover) advise(refused error, command string) error {
+	return fmt.Errorf("%w; the ACL needs %s", refused, strings.Join(m.rights(command, refused), " "))
+}

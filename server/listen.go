@@ -1,0 +1,106 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+const (
+	// firstPause and lastPause bound the time before the next connection
+	// after one that did not last; after one that did there is none.
+	firstPause, lastPause = 10 * time.Millisecond, time.Second
+	// askAgain is how long to wait after Redis has refused the channel.
+	askAgain = 10 * time.Second
+)
+
+// listen passes on, until ctx is done, when a job was pushed that falls due before
+// all others. earlier holds one such time; a later one does not replace it. What
+// was said while there was no connection has not been heard: each new one asks
+// for a pass at once.
+func (m *mover) listen(ctx context.Context, earlier chan time.Time) {
+	refusal := newOutages(m.log)
+	for pause := time.Duration(0); ctx.Err() == nil; {
+		began := time.Now()
+		m.hear(ctx, earlier, refusal)
+		if time.Since(began) > lastPause {
+			pause = 0
+			continue
+		}
+		pause = min(max(2*pause, firstPause), lastPause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// hear listens on one connection until it breaks or ctx is done.
+func (m *mover) hear(ctx context.Context, earlier chan time.Time, refusal *outages) {
+	channel := m.store.Keys().FirstDue()
+	sub, err := m.store.Subscribe(ctx, channel)
+	if err != nil {
+		return // the passes will say so
+	}
+	defer sub.Close()
+	defer context.AfterFunc(ctx, func() { sub.Close() })()
+	m.listener.Store(sub)
+	for {
+		event, err := sub.Receive()
+		if err != nil {
+			return
+		}
+		switch {
+		case event.Refused != nil:
+			refusal.report("deaf", fmt.Sprintf("Nothing can be heard on %s, jobs may come late by up to %v", channel, m.interval), m.advise(event.Refused, "+subscribe"))
+			time.AfterFunc(m.askAgain, func() { sub.Add(channel) })
+		case event.Subscribed:
+			refusal.report("deaf", "", nil)
+			keepEarlier(earlier, time.Now())
+		default:
+			keepEarlier(earlier, time.Now().Add(dueIn(event.Data)))
+		}
+	}
+}
+
+// reportSilent tells the log whether jobs that became ready could be announced.
+func (m *mover) reportSilent(why error) {
+	if why != nil {
+		why = m.advise(why, "+publish")
+	}
+	m.outages.report("silent", fmt.Sprintf("Nothing can be said on %s, waiting consumers may get jobs late", m.store.Keys().Ready("*")), why)
+}
+
+// listenAnew makes the listener open another connection: the one that it has
+// may lead to a server that no longer hears what is said.
+func (m *mover) listenAnew() {
+	if sub := m.listener.Load(); sub != nil {
+		sub.Close()
+	}
+}
+
+// dueIn reads a message of the channel: in how many ms the next job falls due.
+// Somebody else's words are 0: to look does no harm.
+func dueIn(message []byte) time.Duration {
+	ms, err := strconv.ParseInt(string(message), 10, 64)
+	if err != nil || ms < 0 {
+		return 0
+	}
+	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+}
+
+// keepEarlier puts t into the channel of one place, unless an earlier time is in it.
+func keepEarlier(c chan time.Time, t time.Time) {
+	for {
+		select {
+		case c <- t:
+			return
+		case there := <-c:
+			if there.Before(t) {
+				t = there
+			}
+		}
+	}
+}

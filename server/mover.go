@@ -1,0 +1,127 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+const (
+	// minWait is the shortest time between two passes, so that a pass takes
+	// what falls due together together.
+	minWait = time.Millisecond
+	// stopWait is how long run waits for the batch in hand after its context
+	// is done.
+	stopWait = 4 * time.Second
+)
+
+// mover moves the due jobs of one partition.
+type mover struct {
+	store    *store.Store
+	prefix   string // of its keys and channels
+	interval time.Duration
+	log      Logger
+	outages  *outages
+	batch    batchSize
+	stuck    stuckJobs
+	listener atomic.Pointer[store.Subscription] // nil before there was one
+	askAgain time.Duration                      // askAgain, but for tests
+
+	// beforeMove, if set, is called when due jobs were found and are about to
+	// be moved (tests).
+	beforeMove func()
+}
+
+func newMover(jobs *store.Store, o Options) *mover {
+	outages := newOutages(o.Logger)
+	return &mover{
+		store:    jobs,
+		prefix:   o.Prefix,
+		interval: o.Interval,
+		log:      o.Logger,
+		outages:  outages,
+		// Redis does two things of that size one after the other: it moves a
+		// batch and finds the next. The last quarter is for what a script
+		// can't see: the reading of the call, the writing of the answer.
+		batch:    newBatchSize(o.StallBudget * 3 / 8),
+		stuck:    newStuckJobs(outages),
+		askAgain: askAgain,
+	}
+}
+
+// run makes passes until ctx is done.
+func (m *mover) run(ctx context.Context) {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopWait, cancel) })()
+
+	earlier := make(chan time.Time, 1)
+	listening := make(chan struct{})
+	go func() {
+		defer close(listening)
+		m.listen(ctx, earlier)
+	}()
+
+	for next := time.Now(); sleepUntil(ctx, next, earlier); {
+		started := time.Now()
+		result, err := m.pass(ctx, work)
+		if isCut(err) {
+			// A connection that Redis or the network closed while it
+			// rested is no outage: another may do.
+			result, err = m.pass(ctx, work)
+		}
+		if work.Err() != nil {
+			return
+		}
+		m.outages.report("redis", "Redis does not work for us", err)
+		next = m.nextPass(started, result, err)
+	}
+	select {
+	case <-listening:
+	case <-work.Done(): // it dials, and can't be told to stop
+	}
+}
+
+// nextPass is when the pass is due that follows one. After a pass that failed
+// it is not earlier because of a job: that would fail as well.
+func (m *mover) nextPass(started time.Time, r result, err error) time.Time {
+	next := started.Add(m.interval)
+	if err == nil && !r.Next.IsZero() && r.Next.Before(next) {
+		next = r.Next
+	}
+	if soonest := time.Now().Add(minWait); next.Before(soonest) {
+		return soonest
+	}
+	return next
+}
+
+// sleepUntil sleeps until next, or an earlier time that it is told of, but then
+// for minWait at least. It reports false when ctx is done.
+func sleepUntil(ctx context.Context, next time.Time, earlier <-chan time.Time) bool {
+	timer := time.NewTimer(time.Until(next))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case t := <-earlier:
+			if t.Before(next) {
+				next = t
+				timer.Reset(max(time.Until(next), minWait))
+			}
+		}
+	}
+}
+
+// isCut reports whether err is a connection that was closed on us.
+func isCut(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}

@@ -1,0 +1,224 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// spy is a connection that shows what is sent and when it is closed.
+type spy struct {
+	redis.ConnWithContext
+	sends  func(args []any)
+	closed func()
+}
+
+func (c spy) Send(command string, args ...any) error {
+	if c.sends != nil {
+		c.sends(args)
+	}
+	return c.ConnWithContext.Send(command, args...)
+}
+
+func (c spy) Close() error {
+	if c.closed != nil {
+		c.closed()
+	}
+	return c.ConnWithContext.Close()
+}
+
+func (c spy) DoWithTimeout(timeout time.Duration, command string, args ...any) (any, error) {
+	return redis.DoWithTimeout(c.ConnWithContext, timeout, command, args...)
+}
+
+func (c spy) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	return redis.ReceiveWithTimeout(c.ConnWithContext, timeout)
+}
+
+// poolTo is a pool to an address with that timeout on everything.
+func poolTo(t *testing.T, addr string, timeout time.Duration) *redis.Pool {
+	pool := &redis.Pool{MaxIdle: 4, MaxActive: 4, Wait: true, DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return redis.DialContext(ctx, "tcp", addr, redis.DialConnectTimeout(timeout), redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout))
+	}}
+	t.Cleanup(func() { pool.Close() })
+	return pool
+}
+
+// TestDemotedMaster has an address lead to another master, while the old one
+// lives on as a replica and keeps its connections: a replica of the new one, or
+// of nobody, which knows nothing new. The Server goes on with the new one, and
+// listens there.
+func TestDemotedMaster(t *testing.T) {
+	t.Parallel()
+	for name, follows := range map[string]bool{"follows": true, "cut off": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			old, w := redistest.Start(t), newWorld(t)
+			proxy := redistest.StartProxy(t, old.Addr)
+			pool := poolTo(t, proxy.Addr, 3*time.Second)
+			var rested []redis.Conn
+			for range 4 {
+				conn := pool.Get()
+				if _, err := conn.Do("PING"); err != nil {
+					t.Fatal(err)
+				}
+				rested = append(rested, conn)
+			}
+			for _, conn := range rested {
+				conn.Close()
+			}
+			w.server = New(pool, w.options())
+			w.run()
+			awaitListeners(t, old, 1)
+			old.Do("HSET", prefix+"job_bucket:a", "topic", "t", "body", "body")
+			old.Do("ZADD", prefix+"job_pool", 1, "a")
+			w.log.awaitMoved(t, 1)
+
+			proxy.Lead(w.Addr)
+			master := "127.0.0.1:1"
+			if follows {
+				master = w.Addr
+			}
+			host, port, _ := strings.Cut(master, ":")
+			old.Do("REPLICAOF", host, port)
+			for n := range 6 { // more than there are old connections
+				w.push(fmt.Sprint("new", n), "t", n)
+				w.log.awaitMoved(t, n+2)
+			}
+			awaitListeners(t, w.Server, 1)
+			if got, want := w.queue("t"), []string{"new0", "new1", "new2", "new3", "new4", "new5"}; !slices.Equal(got, want) {
+				t.Errorf("ready %q, want %q", got, want)
+			}
+			w.log.expectErrors(t)
+		})
+	}
+}
+
+// Long IDs over a slow network, of which a batch of the usual size would take
+// longer than the timeouts allow: all are moved, in the end.
+func TestLongIDsOverASlowNetwork(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ jobs, bytesPerSecond int }{
+		{60, 6 << 20}, // 1 MiB comes in time
+		{20, 1 << 20}, // 1 MiB does not
+	} {
+		t.Run(fmt.Sprint(c.bytesPerSecond, " bytes per second"), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			proxy := redistest.StartProxy(t, w.Addr)
+			proxy.Limit(c.bytesPerSecond)
+			w.server = New(poolTo(t, proxy.Addr, 500*time.Millisecond), Options{Interval: 10 * time.Millisecond})
+			var ids []string
+			for n := range c.jobs {
+				ids = append(ids, fmt.Sprintf("%03d", n)+strings.Repeat("x", 100<<10))
+				w.push(ids[n], "t", n)
+			}
+			w.run()
+			await(t, "empty pool", func() bool { return w.do("ZCARD", prefix+"job_pool") == int64(0) })
+			if got := w.queue("t"); !slices.Equal(got, ids) {
+				t.Errorf("%d jobs are ready, want %d, in order", len(got), len(ids))
+			}
+		})
+	}
+}
+
+// A job that comes in front between two pages of one batch makes a job be in
+// both: it gets into its queue once.
+func TestPassPagesOverlap(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const jobs, topics = 10 * minBatch, 5 * minBatch
+	w.many(jobs, topics)
+	pushed := 0
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		conn, err := redis.DialContext(ctx, "tcp", w.Addr)
+		if err != nil {
+			return nil, err
+		}
+		return spy{ConnWithContext: conn.(redis.ConnWithContext), sends: func(args []any) {
+			if len(args) == 8 && args[6] != 0 { // a further page: it leaves out what the first have
+				pushed++
+				w.push(fmt.Sprint("early", pushed), "early", -pushed)
+			}
+		}}, nil
+	}}
+	t.Cleanup(func() { pool.Close() })
+	w.server = New(pool, w.options())
+	w.mover().batch = batchSize{budget: 1, current: minBatch}
+	r := w.pass()
+	if pushed == 0 {
+		t.Fatal("there was one page only")
+	}
+	if r.Moved != jobs+pushed {
+		t.Errorf("moved %d jobs, want %d", r.Moved, jobs+pushed)
+	}
+	info, _, _ := w.log.lines()
+	times := map[string]int{}
+	for _, line := range info {
+		for _, id := range idsOf(line) {
+			if times[id]++; times[id] == 2 {
+				t.Errorf("%s is in the log twice", id)
+			}
+		}
+	}
+	if got := len(w.queue("early")); got != pushed {
+		t.Errorf("%d of the early jobs are ready, want %d", got, pushed)
+	}
+	w.do("DEL", prefix+"ready_queue:early")
+	for n := range pushed {
+		w.do("DEL", fmt.Sprint(prefix, "job_bucket:early", n+1))
+	}
+	w.expectManyMoved(jobs, topics)
+}
+
+// Run leaves no connection of its own, and no goroutine that may still log.
+func TestRunLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var open atomic.Int32
+	pool := &redis.Pool{MaxIdle: 4, DialContext: func(ctx context.Context) (redis.Conn, error) {
+		conn, err := redis.DialContext(ctx, "tcp", w.Addr)
+		if err != nil {
+			return nil, err
+		}
+		open.Add(1)
+		var once atomic.Bool
+		return spy{ConnWithContext: conn.(redis.ConnWithContext), closed: func() {
+			if once.CompareAndSwap(false, true) {
+				open.Add(-1)
+			}
+		}}, nil
+	}}
+	for range 20 {
+		w.server = New(pool, w.options())
+		stop := w.run()
+		awaitListeners(t, w.Server, 1)
+		stop()
+		if own := int(open.Load()) - pool.IdleCount(); own != 0 {
+			t.Fatalf("%d connections are left", own)
+		}
+		awaitListeners(t, w.Server, 0)
+	}
+	pool.Close()
+}
+
+// What a pass says of the next job counts from when that was found, however long
+// the pass goes on.
+func TestPassNext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	due := time.Now().Add(time.Minute)
+	w.push("a", "t", 1)
+	w.push("next", "t", float64(due.UnixMilli())/1000)
+	w.onLook(func(int) { time.Sleep(time.Second) })
+	if r := w.pass(); r.Moved != 1 || r.Next.Sub(due).Abs() > 500*time.Millisecond {
+		t.Errorf("moved %d, next in %v, want 1, %v", r.Moved, time.Until(r.Next), time.Until(due))
+	}
+}

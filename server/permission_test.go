@@ -1,0 +1,208 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// user makes an ACL user who has these rights and no other, and a Server that
+// logs in as it.
+func (w *world) user(rights string) {
+	w.tb.Helper()
+	args := []any{"SETUSER", "u", "reset", "on", ">p"}
+	for right := range strings.FieldsSeq(rights) {
+		args = append(args, right)
+	}
+	w.do("ACL", args...)
+	w.log = newRecorder()
+	w.server = New(w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p")), w.options())
+	w.mover().stuck.every = time.Hour
+}
+
+const (
+	// daemonRights are all that a server needs; the documentation has them, too.
+	daemonRights = "~delayer:* &delayer:* +evalsha +eval +time +zcount +zrange +hget +zmscore +zadd +zrem +lpush +publish +subscribe +ping +select"
+	ordinary     = "~delayer:* +@all -@dangerous"
+)
+
+// TestPermissions takes single commands, keys and channels from the user, with
+// jobs of two topics and an orphan: none is lost or in two places, nothing is half-done,
+// and what concerns one topic does not keep the other's jobs.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	content := buckets{"a": "t body", "b": "u body", "c": "t body", "d": "u body", "r": "t body"}
+	rest := queues{"t": {"r"}}
+	untouched := redistest.State{Pool: []string{"a", "b", "c", "d", "orphan"}, Ready: rest, Buckets: content}
+	all := redistest.State{Ready: queues{"t": {"r", "a", "c"}, "u": {"b", "d"}}, Buckets: content}
+	onlyT := redistest.State{Pool: []string{"b", "d"}, Ready: queues{"t": {"r", "a", "c"}}, Buckets: content}
+	for _, c := range []struct {
+		rights string
+		want   redistest.State
+		says   string // in the error log, or as the pass's error if that fails
+		fails  bool
+	}{
+		{rights: daemonRights, want: all},
+		{rights: ordinary + " allchannels", want: all},
+		{rights: ordinary, want: all, says: "Nothing can be said on delayer:ready:*, waiting consumers may get jobs late: "},
+		{rights: daemonRights + " -publish", want: all, says: "+publish"},
+		{rights: daemonRights + " -subscribe", want: all},
+		{rights: daemonRights + " -ping", want: all},
+		{rights: daemonRights + " -eval", want: all}, // for Redis knows the scripts by now
+
+		{rights: daemonRights + " -evalsha", want: untouched, fails: true, says: "'evalsha'"},
+		{rights: daemonRights + " -time", want: untouched, fails: true, says: "run this command"},
+		{rights: daemonRights + " -zcount", want: untouched, fails: true, says: "run this command"},
+		{rights: daemonRights + " -zrange", want: untouched, fails: true, says: "run this command"},
+		{rights: daemonRights + " -hget", want: untouched, fails: true, says: "run this command"},
+		{rights: daemonRights + " -zmscore", want: untouched, fails: true, says: "run this command"},
+		{rights: daemonRights + " -zadd", want: untouched, fails: true, says: "run this command"},
+		{rights: daemonRights + " -zrem", want: untouched, fails: true, says: "run this command"},
+		{rights: daemonRights + " resetkeys ~delayer:job_bucket:* ~delayer:ready_queue:*", want: untouched, fails: true, says: "NOPERM"},
+		{rights: daemonRights + " resetkeys %R~delayer:* ~delayer:ready_queue:*", want: untouched, fails: true, says: "NOPERM"},
+
+		{
+			rights: daemonRights + " -lpush",
+			want:   redistest.State{Pool: []string{"a", "b", "c", "d"}, Ready: rest, Buckets: content},
+			says:   "Jobs of a topic can't be moved, Topic: u: ",
+		},
+		{
+			rights: daemonRights + " resetkeys ~delayer:job_* ~delayer:ready_queue:t",
+			want:   onlyT, says: "(ready queue delayer:ready_queue:u); they are tried again every 1h0m0s",
+		},
+		{
+			rights: daemonRights + " resetkeys ~delayer:job_* ~delayer:ready_queue:t %R~delayer:ready_queue:*",
+			want:   onlyT, says: "Topic: u: ",
+		},
+		{
+			rights: daemonRights + " resetkeys ~delayer:job_pool ~delayer:ready_queue:* ~delayer:job_bucket:[aco]*",
+			want:   onlyT, says: "Jobs can't be moved, their buckets can't be read: ERR The user executing the script can't access at least one of the keys mentioned in the command arguments (job bucket delayer:job_bucket:d); they are tried again every 1h0m0s",
+		},
+		{
+			rights: daemonRights + " resetkeys ~delayer:job_pool ~delayer:ready_queue:* ~delayer:job_bucket:[abo]*",
+			want:   redistest.State{Pool: []string{"c", "d"}, Ready: queues{"t": {"r", "a"}, "u": {"b"}}, Buckets: content}, says: "buckets can't be read",
+		},
+		{
+			rights: daemonRights + " resetkeys ~delayer:job_pool ~delayer:ready_queue:*",
+			want:   redistest.State{Pool: []string{"a", "b", "c", "d", "orphan"}, Ready: rest, Buckets: content}, says: "buckets can't be read",
+		},
+	} {
+		t.Run(c.rights, func(t *testing.T) {
+			w.tb = t
+			w.do("FLUSHALL")
+			w.push("r", "t", 1)
+			w.do("ZREM", prefix+"job_pool", "r")
+			w.do("LPUSH", prefix+"ready_queue:t", "r")
+			for n, id := range []string{"a", "b", "c", "d"} {
+				w.push(id, []string{"t", "u"}[n%2], n)
+			}
+			w.do("ZADD", prefix+"job_pool", 9, "orphan")
+			w.user(c.rights)
+			for range 2 { // the second finds nothing new, or fails alike
+				_, err := w.mover().pass(context.Background(), context.Background())
+				if c.fails != (err != nil) || c.fails && !strings.Contains(err.Error(), c.says) {
+					t.Errorf("error %v, want one with %q: %v", err, c.says, c.fails)
+				}
+			}
+			_, errors, _ := w.log.lines()
+			errors = slices.DeleteFunc(errors, func(line string) bool { return strings.HasPrefix(line, "Job bucket has expired") })
+			if !c.fails && (c.says == "" && len(errors) > 0 || mention(errors, c.says) != 1 && c.says != "") {
+				t.Errorf("error log %q, want one line with %q", errors, c.says)
+			}
+			w.expect(c.want)
+		})
+	}
+}
+
+// A user who gets the missing right back has the rest moved, and that is said.
+func TestPermissionGiven(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.push("a", "t", 1)
+	w.push("b", "u", 2)
+	w.user(daemonRights + " resetkeys ~delayer:job_pool ~delayer:ready_queue:t ~delayer:job_bucket:a")
+	w.expectPass(1, 0)
+	w.hours()
+	w.do("ACL", "SETUSER", "u", "~delayer:job_bucket:*")
+	w.expectPass(0, 0)
+	w.hours()
+	w.do("ACL", "SETUSER", "u", "~delayer:ready_queue:*")
+	w.expectPass(1, 0)
+	if _, errors, _ := w.log.lines(); len(errors) != 2 {
+		t.Errorf("errors %q", errors)
+	}
+	if info, _, _ := w.log.lines(); mention(info, "Topic: u: over after") != 1 {
+		t.Errorf("logged %q", info)
+	}
+}
+
+// TestCheckChannels has a user who lacks single rights to the channels: Check
+// says which, and that is not ErrRefused.
+func TestCheckChannels(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const deaf, silent = "subscribe to delayer:first_due", "publish to delayer:ready:*"
+	for _, c := range []struct{ rights, what, words string }{
+		{daemonRights, "", ""},
+		{ordinary + " allchannels", "", ""},
+		{ordinary + " &delayer:*", "", ""},
+		{daemonRights + " -ping", "", ""},
+		{ordinary, deaf + " or " + silent, "needs &delayer:* ("},
+		{daemonRights + " resetchannels &delayer:first_due", silent, "needs &delayer:* ("},
+		{daemonRights + " resetchannels &delayer:ready:*", deaf, "needs &delayer:* ("},
+		{daemonRights + " -subscribe", deaf, "needs &delayer:* +subscribe ("},
+		{daemonRights + " -publish", silent, "needs &delayer:* +publish ("},
+		{daemonRights + " -publish -subscribe resetchannels", deaf + " or " + silent, "needs &delayer:* +publish +subscribe ("},
+	} {
+		t.Run(c.rights, func(t *testing.T) {
+			w.tb = t
+			w.user(c.rights)
+			err := w.server.Check(t.Context())
+			if c.what == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			want := "redis does not let this user " + c.what + ", so that jobs may come late, by up to 10ms; its ACL " + c.words
+			if !errors.Is(err, ErrNoChannel) || errors.Is(err, ErrRefused) || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("error %v\nwant  %s", err, want)
+			}
+		})
+	}
+}
+
+// An ordinary user of Redis 7 has no channels: Run works, by its interval, and
+// says once what is missing, and once that it is there.
+func TestRunWithoutChannels(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.user(ordinary)
+	w.mover().askAgain = 20 * time.Millisecond
+	w.run()
+	w.log.awaitError(t, "Nothing can be heard on delayer:first_due, jobs may come late by up to 10ms: NOPERM")
+	for n, id := range []string{"a", "b", "c"} {
+		w.push(id, "t", 1)
+		w.log.awaitMoved(t, n+1)
+	}
+	w.log.awaitError(t, "Nothing can be said on delayer:ready:*, waiting consumers may get jobs late: ")
+	_, lines, _ := w.log.lines()
+	if len(lines) != 2 || mention(lines, "; the ACL needs &delayer:*") != 2 {
+		t.Errorf("errors %q", lines)
+	}
+	w.do("ACL", "SETUSER", "u", "&delayer:*")
+	w.log.awaitInfo(t, "Nothing can be heard on delayer:first_due, jobs may come late by up to 10ms: over after ")
+	awaitListeners(t, w.Server, 1)
+	w.push("d", "t", 1)
+	w.log.awaitInfo(t, "Nothing can be said on delayer:ready:*, waiting consumers may get jobs late: over after ")
+	if _, lines, _ := w.log.lines(); len(lines) != 2 {
+		t.Errorf("errors %q", lines)
+	}
+}

@@ -1,0 +1,92 @@
+package server
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	// retryEvery is how long a job that can't be moved rests before it is
+	// tried again.
+	retryEvery = 5 * time.Second
+	// retrySpacing is the time from one retry to the next: so many stuck jobs
+	// cost Redis some 5 % of its time, and are tried less often.
+	retrySpacing = 100 * time.Microsecond
+	// overAfter is how many times retryEvery no job must have been stuck for a
+	// trouble to be over. Other servers may have met them meanwhile.
+	overAfter = 6
+)
+
+// stuckJobs are due jobs that can't be moved: their ready queue is broken, or
+// may not be written to, or their bucket may not be read. Redis has put them back
+// into the pool, due later. So they stand in nobody's way and are tried again
+// like any job that falls due.
+//
+// All times are by Redis's clock.
+type stuckJobs struct {
+	every   time.Duration // retryEvery, but for tests
+	outages *outages
+	free    time.Time             // from when on no retry is planned
+	last    map[trouble]time.Time // when a job of it is tried last
+}
+
+// trouble is what keeps jobs from being moved. Its text is what the log says.
+type trouble string
+
+const bucketTrouble = trouble("Jobs can't be moved, their buckets can't be read")
+
+func topicTrouble(topic string) trouble {
+	return trouble("Jobs of a topic can't be moved, Topic: " + topic)
+}
+
+func newStuckJobs(outages *outages) stuckJobs {
+	return stuckJobs{every: retryEvery, outages: outages, last: map[trouble]time.Time{}}
+}
+
+// retryAt is when a job is to be tried again if it turns out to be stuck, in whole
+// milliseconds; place is how many others of its topic were found with it before it.
+func (s *stuckJobs) retryAt(now time.Time, place int) time.Time {
+	at := s.next(now).Add(time.Duration(place) * retrySpacing)
+	return at.Add(time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
+func (s *stuckJobs) next(now time.Time) time.Time { return later(now.Add(s.every), s.free) }
+
+// putBack enters that so many jobs were put back, and why.
+func (s *stuckJobs) putBack(t trouble, jobs int, why error, now time.Time) {
+	s.free = s.next(now).Add(time.Duration(jobs) * retrySpacing)
+	s.last[t] = s.free
+	s.outages.report(string(t), string(t), fmt.Errorf("%w; they are tried again every %v", why, s.every))
+}
+
+// met enters that jobs were seen which may be stuck.
+func (s *stuckJobs) met(t trouble, now time.Time) {
+	if last, stuck := s.last[t]; stuck {
+		s.last[t] = later(last, now)
+	}
+}
+
+// over enters that jobs were moved.
+func (s *stuckJobs) over(t trouble) {
+	if _, stuck := s.last[t]; stuck {
+		delete(s.last, t)
+		s.outages.report(string(t), string(t), nil)
+	}
+}
+
+// forget ends the troubles of which no job has been seen for long: there is none
+// any more.
+func (s *stuckJobs) forget(now time.Time) {
+	for t, last := range s.last {
+		if now.Sub(last) > overAfter*s.every {
+			s.over(t)
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,112 @@
+package server
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+)
+
+// 200,000 stuck jobs, tried whenever they are due, are some 10,000 tries a
+// second from the first round on, each job at its turn.
+func TestStuckJobsCostLittle(t *testing.T) {
+	const jobs, batch = 200000, 500
+	s := newStuckJobs(newOutages(silent{}))
+	start := time.UnixMilli(1_700_000_000_000)
+	type retry struct {
+		at  time.Time
+		job int
+	}
+	var waiting []retry // in due order
+	for n := range jobs {
+		waiting = append(waiting, retry{start, n})
+	}
+	tries := map[int]int{} // by second, after the first round
+	last := -1
+	for now := start; now.Before(start.Add(time.Minute)); now = now.Add(10 * time.Millisecond) {
+		for len(waiting) > 0 && !waiting[0].at.After(now) {
+			due := 0
+			for due < min(batch, len(waiting)) && !waiting[due].at.After(now) {
+				due++
+			}
+			first := s.retryAt(now, 0)
+			for place := range due {
+				// As the script does, ten in each ms.
+				at := first.Add(time.Duration(place/10) * time.Millisecond)
+				waiting = append(waiting, retry{at, waiting[place].job})
+				if now.After(start) {
+					tries[int(now.Sub(start)/time.Second)]++
+					if job := waiting[place].job; job != (last+1)%jobs {
+						t.Fatalf("at %v: job %d is tried after job %d", now.Sub(start), job, last)
+					} else {
+						last = job
+					}
+				}
+			}
+			waiting = waiting[due:]
+			s.putBack("t", due, errors.New("broken"), now)
+		}
+	}
+	for second := range 60 {
+		if n := tries[second]; second < 5 && n > 0 || second >= 5 && (n < 9900 || n > 10100) {
+			t.Errorf("%d tries in second %d", n, second)
+		}
+	}
+}
+
+// A batch in several parts is tried again in order, as is what follows it; one
+// stuck job alone every 5 s, also if there are others that are not stuck.
+func TestRetryAt(t *testing.T) {
+	s := newStuckJobs(newOutages(silent{}))
+	now := time.UnixMicro(1_700_000_000_123_456)
+	for _, c := range []struct {
+		place int
+		want  int64 // ms
+	}{{0, 1_700_000_005_124}, {1, 1_700_000_005_124}, {5, 1_700_000_005_124}, {6, 1_700_000_005_125}, {1000, 1_700_000_005_224}} {
+		if got := s.retryAt(now, c.place); got.UnixMicro() != c.want*1000 {
+			t.Errorf("place %d: at %d µs, want %d ms", c.place, got.UnixMicro(), c.want)
+		}
+	}
+	s.putBack("t", 1000, errors.New("broken"), now)
+	if got := s.retryAt(now, 0).UnixMilli(); got != 1_700_000_005_224 {
+		t.Errorf("after 1,000 stuck jobs: at %d", got)
+	}
+	if got := s.retryAt(now.Add(time.Minute), 0).UnixMilli(); got != 1_700_000_065_124 {
+		t.Errorf("a minute later: at %d", got)
+	}
+}
+
+// A trouble is over when jobs are moved, or when none has been met for a while;
+// not as long as they are met, or their next try is still to come.
+func TestStuckJobsOver(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	broken := errors.New("broken")
+	after := func(s *stuckJobs, d time.Duration) bool { s.forget(now.Add(d)); return len(s.last) == 0 }
+	for _, c := range []struct {
+		name string
+		do   func(s *stuckJobs)
+		when time.Duration // from when on it is over
+	}{
+		{"purged", func(*stuckJobs) {}, retryEvery + overAfter*retryEvery},
+		{"moved", func(s *stuckJobs) { s.over("t") }, 0},
+		{"another one moved", func(s *stuckJobs) { s.over("u") }, retryEvery + overAfter*retryEvery},
+		{"stuck again", func(s *stuckJobs) { s.putBack("t", 1, broken, now.Add(time.Minute)) }, time.Minute + retryEvery + overAfter*retryEvery},
+		{"met again", func(s *stuckJobs) { s.met("t", now.Add(time.Minute)) }, time.Minute + overAfter*retryEvery},
+		{"another one met", func(s *stuckJobs) { s.met("u", now.Add(time.Minute)) }, retryEvery + overAfter*retryEvery},
+		{"many of them", func(s *stuckJobs) { s.putBack("t", 1_000_000, broken, now) }, 100*time.Second + retryEvery + overAfter*retryEvery},
+	} {
+		log := newRecorder()
+		s := newStuckJobs(newOutages(log))
+		s.putBack("t", 1, broken, now)
+		c.do(&s)
+		if c.when > 0 && after(&s, c.when-time.Millisecond) {
+			t.Errorf("%s: over before %v", c.name, c.when)
+		}
+		if !after(&s, c.when+2*time.Millisecond) {
+			t.Errorf("%s: not over after %v", c.name, c.when)
+		}
+		if want := []string{"t: broken; they are tried again every 5s"}; !slices.Equal(log.errors, want) || len(log.info) != 1 {
+			t.Errorf("%s: logged %q and %q", c.name, log.errors, log.info)
+		}
+	}
+}
