@@ -205,7 +205,7 @@ func (c *Client) popMore(ctx context.Context, partition *partition, topic string
 			return jobs, err
 		}
 		wanted := min(n-len(jobs), store.MaxPop)
-		popped, err := c.pop(p, []string{topic}, wanted)
+		popped, err := c.pop(p, nil, []string{topic}, wanted)
 		jobs = append(jobs, popped.Jobs...)
 		if err != nil || len(popped.Jobs) < wanted && !popped.More {
 			return jobs, err

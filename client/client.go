@@ -196,8 +196,12 @@ func (c *Client) Stats() Stats {
 	return Stats{Stale: stale, Lost: c.lost.Load(), Expired: stale}
 }
 
-// pop takes up to n jobs, and counts what may be lost with an answer.
-func (c *Client) pop(p *store.Pipeline, topics []string, n int) (store.Popped, error) {
+// pop takes up to n jobs, unless there is no connection because of err. It counts
+// what may be lost with an answer.
+func (c *Client) pop(p *store.Pipeline, err error, topics []string, n int) (store.Popped, error) {
+	if err != nil {
+		return store.Popped{}, err
+	}
 	p.WithoutCancel()
 	popped, err := p.Pop(topics, n)
 	if len(popped.Stale) > 0 {

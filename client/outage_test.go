@@ -64,6 +64,35 @@ func TestBPopGivesUpOnOutage(t *testing.T) {
 	expectJob(t, waitFor(t, popped), "a")
 }
 
+// A Pop behind more callers than one pop serves is told of an outage, too.
+func TestOutageWithManyCallers(t *testing.T) {
+	const waiters, pops = 300, 10
+	t.Parallel()
+	f := start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan result, waiters)
+	for range waiters {
+		go func() {
+			m, err := f.BPop(ctx, 0, "t")
+			waited <- result{m: m, err: err}
+		}()
+	}
+	f.waits(f.Client, "t", waiters)
+	f.redis.Kill()
+	for range pops {
+		r := waitFor(t, background(func() (client.Message, error) { return f.Pop(t.Context(), "t") }))
+		if r.err == nil || errors.Is(r.err, client.ErrEmpty) {
+			t.Errorf("Pop = %v, %v", r.m, r.err)
+		}
+	}
+	cancel()
+	for range waiters {
+		if r := waitFor(t, waited); r.err == nil {
+			t.Errorf("BPop = %v", r.m)
+		}
+	}
+}
+
 // A timeout during an outage is told from one during which no job came.
 func TestBPopTimeoutDuringOutage(t *testing.T) {
 	f := start(t)

@@ -16,7 +16,7 @@ import (
 // that it brings. When the connection breaks at that moment, the job may be lost, and
 // the error says so (ErrLost).
 func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
-	m, err := c.popOne(ctx, []string{topic}, false, nil)
+	m, err := c.popOne(ctx, []string{topic}, false, 0)
 	return m, failed("pop", topic, err)
 }
 
@@ -42,16 +42,10 @@ func (c *Client) bpop(ctx context.Context, timeout time.Duration, topics []strin
 	if timeout < 0 {
 		return Message{}, invalid("timeout", "it is negative; 0 waits without limit")
 	}
-	var expired <-chan time.Time
-	if timeout > 0 {
-		limit := time.NewTimer(timeout) // costs less than a context
-		defer limit.Stop()
-		expired = limit.C
-	}
-	return c.popOne(ctx, topics, true, expired)
+	return c.popOne(ctx, topics, true, timeout)
 }
 
-func (c *Client) popOne(ctx context.Context, topics []string, stays bool, expired <-chan time.Time) (Message, error) {
+func (c *Client) popOne(ctx context.Context, topics []string, stays bool, timeout time.Duration) (Message, error) {
 	if err := checkTopics(topics); err != nil {
 		return Message{}, err
 	}
@@ -59,6 +53,6 @@ func (c *Client) popOne(ctx context.Context, topics []string, stays bool, expire
 		return Message{}, err
 	}
 	defer c.running.Done()
-	job, err := c.topics.pop(ctx, topics, stays, expired)
+	job, err := c.topics.pop(ctx, topics, stays, timeout)
 	return Message(job), err
 }

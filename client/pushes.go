@@ -38,8 +38,14 @@ func (p *pushes) push(ctx context.Context, job store.Delayed) error {
 	mine := &push{job: job, done: make(chan error, 1)}
 	p.mu.Lock()
 	p.gathered = append(p.gathered, mine)
-	p.wake()
+	leads := ctx.Done() == nil && p.mayLead() // who leads can't leave before the answer
+	if !leads {
+		p.wake()
+	}
 	p.mu.Unlock()
+	if leads {
+		p.lead(p.client.abandoned)
+	}
 	select {
 	case err := <-mine.done:
 		return err
@@ -53,7 +59,7 @@ func (p *pushes) push(ctx context.Context, job store.Delayed) error {
 
 func (p *pushes) waiting() bool { return len(p.gathered) > 0 }
 
-func (p *pushes) idle() { p.gathered = nil }
+func (p *pushes) idle() {}
 
 // next takes off the next pushes that may go together: no ID is among them
 // twice, as the later of the two comes after the earlier.

@@ -65,31 +65,40 @@ type answer struct {
 // errNoAnswer is a timeout that ran out before Redis said whether there is a job.
 var errNoAnswer = errors.New("redis did not answer within the timeout")
 
-// pop gets a job of one of the topics, the first that has one. If there is none
-// it fails with ErrEmpty, or, if the caller stays, waits for one until timeout.
-func (ts *topics) pop(ctx context.Context, names []string, stays bool, timeout <-chan time.Time) (store.Job, error) {
+// pop gets a job of one of the topics, the first that has one. If there is none it
+// fails with ErrEmpty, or, if the caller stays, waits for one until the timeout; 0 is none.
+func (ts *topics) pop(ctx context.Context, names []string, stays bool, timeout time.Duration) (store.Job, error) {
+	whole := ctx
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
 	c := &caller{stays: stays, trouble: errNoAnswer, answer: make(chan answer, 1)}
-	if err := ts.join(c, names); err != nil {
+	ask, err := ts.join(c, names)
+	if err != nil {
 		return store.Job{}, err
+	}
+	if ask != nil {
+		ask(ctx)
 	}
 	select {
 	case a := <-c.answer:
 		return a.job, a.err
 	case <-ctx.Done():
-		ts.leave(c, ctx.Err())
-	case <-timeout:
-		ts.leave(c, ErrEmpty)
+		ts.leave(c, cmp.Or(whole.Err(), ErrEmpty))
 	}
 	a := <-c.answer
 	return a.job, a.err
 }
 
-// join puts the caller behind those who wait for the same topics.
-func (ts *topics) join(c *caller, names []string) error {
+// join puts the caller behind those who want a job of the same topics. If it comes
+// back with a func, the caller has to ask for itself.
+func (ts *topics) join(c *caller, names []string) (ask func(context.Context), err error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if ts.closed {
-		return ErrClosed
+		return nil, ErrClosed
 	}
 	first := true
 	for _, partition := range ts.client.partitions {
@@ -102,14 +111,18 @@ func (ts *topics) join(c *caller, names []string) error {
 			c.queues, c.places = append(c.queues, q), append(c.places, q.callers.PushBack(c))
 		}
 	}
-	if first && len(c.queues) > 1 && len(ts.client.partitions) == 1 {
+	q := c.queues[0]
+	switch {
+	case len(c.queues) == 1 && q.mayLead():
 		c.asks = 1
-		ts.client.running.Add(1)
-		go ts.popOfSeveral(c, names)
-		return nil
+		q.asking = append(q.asking, c)
+		return q.lead, nil
+	case first && len(c.queues) > 1 && len(ts.client.partitions) == 1:
+		c.asks = 1
+		return func(ctx context.Context) { ts.popOfSeveral(ctx, c, names) }, nil
 	}
 	c.askAll()
-	return nil
+	return nil, nil
 }
 
 // askAll has each of the caller's queues looked at.
@@ -260,18 +273,17 @@ func (q *topicQueue) next() (int, func(*store.Pipeline, error)) {
 	if len(asking) > 0 {
 		n = store.MaxPop
 	}
-	pop := &pop{ts: q.client.topics, topics: []string{q.topic}, callers: q.claimable(n)}
-	pop.claim()
-	heard := q.heard
-	return len(pop.callers), func(p *store.Pipeline, err error) {
-		popped, err := pop.run(p, err)
-		pop.ts.mu.Lock()
-		defer pop.ts.mu.Unlock()
-		q.learn(popped, err, len(pop.callers), heard)
+	callers, heard := claim(q.claimable(n)), q.heard
+	callers.take()
+	return len(callers), func(p *store.Pipeline, err error) {
+		popped, err := q.client.pop(p, err, []string{q.topic}, len(callers))
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.learn(popped, err, len(callers), heard)
 		// Whoever asked knows now that the queue is empty, though the pop
 		// may have been for those ahead of it.
-		full := err == nil && (popped.More || len(popped.Jobs) == len(pop.callers))
-		pop.release(popped, err)
+		full := err == nil && (popped.More || len(popped.Jobs) == len(callers))
+		callers.release(popped, err)
 		for _, c := range asking {
 			switch {
 			case c.places == nil:
@@ -279,6 +291,8 @@ func (q *topicQueue) next() (int, func(*store.Pipeline, error)) {
 				q.asking = append(q.asking, c)
 			case err == nil:
 				c.isEmpty()
+			case c.asks > 0: // it was not among those whom the pop was for
+				c.failed(err)
 			}
 		}
 	}
@@ -304,30 +318,19 @@ func (q *topicQueue) tell(jobs int) {
 	q.wake()
 }
 
-// pop is one pop from Redis, for one caller or more.
-type pop struct {
-	ts      *topics
-	topics  []string
-	callers []*caller
-}
+// claim is the callers that one pop is made for.
+type claim []*caller
 
-// claim makes the callers stay until release.
-func (p *pop) claim() {
-	for _, c := range p.callers {
+// take makes the callers stay until release.
+func (cl claim) take() {
+	for _, c := range cl {
 		c.claimed = true
 	}
 }
 
-func (p *pop) run(pipeline *store.Pipeline, err error) (store.Popped, error) {
-	if err != nil {
-		return store.Popped{}, err
-	}
-	return p.ts.client.pop(pipeline, p.topics, len(p.callers))
-}
-
 // release hands out what the pop has brought, in the callers' order.
-func (p *pop) release(popped store.Popped, err error) {
-	for i, c := range p.callers {
+func (cl claim) release(popped store.Popped, err error) {
+	for i, c := range cl {
 		c.claimed = false
 		switch {
 		case i < len(popped.Jobs):
@@ -343,7 +346,7 @@ func (p *pop) release(popped store.Popped, err error) {
 		}
 	}
 	// Those who still wait may have missed jobs of their other topics meanwhile.
-	for _, c := range p.callers {
+	for _, c := range cl {
 		if c.places != nil && len(c.queues) > 1 {
 			for _, q := range c.queues {
 				q.wake()
@@ -353,20 +356,21 @@ func (p *pop) release(popped store.Popped, err error) {
 }
 
 // popOfSeveral looks at all of a caller's topics at once, in its order.
-func (ts *topics) popOfSeveral(c *caller, names []string) {
-	defer ts.client.running.Done()
+func (ts *topics) popOfSeveral(ctx context.Context, c *caller, names []string) {
 	for again := true; again; {
-		p, err := ts.client.partitions[0].store.Pipeline(ts.client.abandoned)
-		again = ts.popOnce(&pop{ts, names, []*caller{c}}, p, err)
+		p, err := ts.client.partitions[0].store.Pipeline(ctx)
+		if err != nil && ctx.Err() != nil {
+			return
+		}
+		again = ts.popFor(c, p, err, names)
 		if err == nil {
 			p.Close()
 		}
 	}
 }
 
-// popOnce reports whether the pop has to be repeated.
-func (ts *topics) popOnce(pop *pop, p *store.Pipeline, err error) (again bool) {
-	c := pop.callers[0]
+// popFor reports whether the pop has to be repeated.
+func (ts *topics) popFor(c *caller, p *store.Pipeline, err error, names []string) (again bool) {
 	ts.mu.Lock()
 	if !c.isFree() {
 		if c.claimed { // by others who pop from one of its topics
@@ -375,14 +379,14 @@ func (ts *topics) popOnce(pop *pop, p *store.Pipeline, err error) (again bool) {
 		ts.mu.Unlock()
 		return false
 	}
-	pop.claim()
+	c.claimed = true
 	ts.mu.Unlock()
-	popped, err := pop.run(p, err)
+	popped, err := ts.client.pop(p, err, names, 1)
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if err == nil && len(popped.Jobs) == 0 && !popped.More && c.leaving == nil {
 		c.isEmpty()
 	}
-	pop.release(popped, err)
+	claim{c}.release(popped, err)
 	return err == nil && popped.More && c.places != nil
 }
