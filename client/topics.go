@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -41,6 +42,9 @@ type topicQueue struct {
 	ready   int       // how many jobs are believed to be there
 	heard   int       // counts what made us believe so
 	hearing           // of new ones
+	rivals  int       // about how many other Clients hear the same and are faster
+	delayed bool      // a pop will be made soon
+	pending int       // for that many jobs
 }
 
 // caller is somebody who wants one job.
@@ -56,6 +60,15 @@ type caller struct {
 	since   time.Time       // how long there has been trouble
 	answer  chan answer     // holds one
 }
+
+// Many Clients may hear of one job. So that not all of them ask for it at the same
+// moment, one that comes too late as a rule waits up to rivalDelay for each of its
+// rivals before it asks: then the first comes as soon as before, almost, and who is still
+// waiting hears of further jobs meanwhile, and asks once for all of them.
+const (
+	rivalDelay = 500 * time.Microsecond
+	maxRivals  = 10
+)
 
 type answer struct {
 	job store.Job
@@ -302,20 +315,41 @@ func (q *topicQueue) next() (int, func(*store.Pipeline, error)) {
 // since it was sent is newer.
 func (q *topicQueue) learn(popped store.Popped, err error, callers, heard int) {
 	switch {
+	case len(popped.Jobs) > 0:
+		q.rivals /= 2
+	case err == nil && q.ready > 0: // it was told that there are jobs
+		q.rivals = min(q.rivals+1, maxRivals)
+	}
+	switch {
 	case err == nil && popped.More:
 		q.ready = max(q.ready-len(popped.Jobs), 1)
 	case err == nil && len(popped.Jobs) == callers:
 		q.ready = max(q.ready-callers, 0)
-	case q.heard == heard:
+	case q.heard == heard || q.delayed:
 		q.ready = 0
 	}
 }
 
 // tell enters that the queue has jobs, so many.
 func (q *topicQueue) tell(jobs int) {
-	q.ready = jobs
 	q.heard++
-	q.wake()
+	if q.delayed {
+		q.pending = jobs
+		return
+	}
+	// There is enough for all rivals, or there are none.
+	if jobs > q.rivals || q.callers.Len() == 0 {
+		q.ready = jobs
+		q.wake()
+		return
+	}
+	q.delayed, q.pending = true, jobs
+	time.AfterFunc(rand.N(time.Duration(q.rivals)*rivalDelay), func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.delayed, q.ready = false, q.pending
+		q.wake()
+	})
 }
 
 // claim is the callers that one pop is made for.
