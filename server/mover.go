@@ -88,10 +88,14 @@ func (m *mover) run(ctx context.Context) {
 	}
 }
 
+// longestSleep is how long a mover sleeps at most, whatever the interval: a push
+// tells only of jobs that fall due before the pass after that.
+const longestSleep = store.AnnouncedWithin - 5*time.Second
+
 // nextPass is when the pass is due that follows one. After a pass that failed
 // it is not earlier because of a job: that would fail as well.
 func (m *mover) nextPass(started time.Time, r result, err error) time.Time {
-	next := started.Add(m.interval)
+	next := started.Add(min(m.interval, longestSleep))
 	if err == nil && !r.Next.IsZero() && r.Next.Before(next) {
 		next = r.Next
 	}

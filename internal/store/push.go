@@ -60,6 +60,10 @@ func (p *Pipeline) Push(jobs []Delayed, together bool) ([]error, error) {
 	return p.pushed(p.sendPush(jobs, together), len(jobs))
 }
 
+// AnnouncedWithin is how soon a job must fall due for a push to tell servers of
+// it (next_due.lua): one that looks at the pool as often hears of all in time.
+const AnnouncedWithin = time.Minute
+
 // window is how many of several calls are under way at a time: when Redis is
 // done with one it finds the next, while the client writes and reads.
 const window = 2
