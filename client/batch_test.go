@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -201,4 +202,56 @@ func messageIDs(messages []client.Message) []string {
 		ids[i] = m.ID
 	}
 	return ids
+}
+
+// However many jobs there are, all are stored, the last chunk's single one too.
+func TestPushBatchSizes(t *testing.T) {
+	f := start(t)
+	for _, n := range []int{0, 1, 2, 249, 250, 251, 499, 500, 501, 751} {
+		f.do("FLUSHALL")
+		batch := jobs(0, n, "t", 0)
+		results, err := f.PushBatch(t.Context(), batch)
+		if err != nil || len(results) != n {
+			t.Errorf("%d jobs: %d results, %v", n, len(results), err)
+		}
+		want := state{Ready: queues{"t": idsOf(batch)}, Buckets: buckets{}}
+		if n == 0 {
+			want.Ready = nil
+		}
+		for _, id := range idsOf(batch) {
+			want.Buckets[id] = "t b"
+		}
+		f.expect(want)
+	}
+}
+
+// A chunk has about 1 MiB of bodies at most, so that it does not keep Redis from
+// others, and a larger body a chunk of its own.
+func TestPushBatchIsBoundedInBytes(t *testing.T) {
+	const k = 1 << 10
+	f := start(t)
+	for _, c := range []struct {
+		bodies []int
+		calls  int
+	}{
+		{slices.Repeat([]int{100 * k}, 10), 1},
+		{slices.Repeat([]int{100 * k}, 11), 2},
+		{slices.Repeat([]int{100 * k}, 25), 3},
+		{[]int{3000 * k, 10}, 2},
+		{[]int{10, 3000 * k, 10}, 3},
+		{[]int{1024 * k}, 1},
+	} {
+		var batch []client.Delayed
+		for _, size := range c.bodies {
+			batch = append(batch, client.Delayed{Message: client.Message{Topic: "t", Body: strings.Repeat("x", size)}, Delay: time.Hour})
+		}
+		f.PushBatch(t.Context(), jobs(0, 1, "t", time.Hour)) // the script is known then
+		before := f.info("commandstats", "cmdstat_evalsha:calls=")
+		if _, err := f.PushBatch(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		if calls := f.info("commandstats", "cmdstat_evalsha:calls=") - before; calls != c.calls {
+			t.Errorf("%d bodies, the first of %d KiB: %d calls, want %d", len(c.bodies), c.bodies[0]/k, calls, c.calls)
+		}
+	}
 }

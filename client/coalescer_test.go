@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,5 +135,131 @@ func TestPopsShareRoundTrips(t *testing.T) {
 	}
 	if rest := f.state().Ready["t"]; len(rest) != 1 || got[rest[0]] {
 		t.Errorf("left over: %q", rest)
+	}
+}
+
+// gather makes the pushes while Redis hangs, so that all but the first few go
+// together, and returns how many calls that took, and each one's error.
+func gather(t *testing.T, f *fixture, pushes []func(c *client.Client) error) (calls int, errs []error) {
+	t.Helper()
+	c := f.patient()
+	if err := c.WarmUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Push(t.Context(), client.Message{ID: "first", Topic: "other", Body: "b"}, time.Hour); err != nil { // the script is known then
+		t.Fatal(err)
+	}
+	before := f.info("commandstats", "cmdstat_evalsha:calls=")
+	f.redis.Hang()
+	blockers := make(chan error, client.MaxPushCalls)
+	for n := range client.MaxPushCalls {
+		go func() {
+			_, err := c.Push(t.Context(), client.Message{ID: fmt.Sprint("blocker", n), Topic: "other", Body: "b"}, time.Hour)
+			blockers <- err
+		}()
+		await(t, n+1, client.MaxPushCalls, c.Pushes)
+	}
+	ends := make([]chan error, len(pushes))
+	for n, push := range pushes {
+		ends[n] = make(chan error, 1)
+		go func() { ends[n] <- push(c) }()
+		await(t, client.MaxPushCalls+n+1, client.MaxPushCalls, c.Pushes)
+	}
+	f.redis.Resume()
+	for range client.MaxPushCalls {
+		if err := <-blockers; err != nil {
+			t.Error(err)
+		}
+	}
+	for _, end := range ends {
+		errs = append(errs, <-end)
+	}
+	return f.info("commandstats", "cmdstat_evalsha:calls=") - before - client.MaxPushCalls, errs
+}
+
+// Pushes that go together keep what each of them asked for.
+func TestGatheredPushesKeepTheirTerms(t *testing.T) {
+	f := start(t)
+	f.seed(all(waiting("refused", "t"), waiting("earlier", "t"), waiting("replaced", "t"))...)
+	push := func(id string, opts ...client.PushOption) func(c *client.Client) error {
+		return func(c *client.Client) error {
+			_, err := c.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "new"}, 2*time.Hour, opts...)
+			return err
+		}
+	}
+	calls, errs := gather(t, f, []func(c *client.Client) error{
+		push("short", client.ReadyMaxLifetime(time.Minute)),
+		push("refused", client.IfExists(client.Refuse)),
+		push("default"),
+		push("earlier", client.IfExists(client.KeepEarlier)),
+		push("long", client.ReadyMaxLifetime(1000*time.Hour)),
+		push("replaced"),
+	})
+	if calls != 1 {
+		t.Errorf("%d calls, want 1", calls)
+	}
+	for n, err := range errs {
+		if want := map[int]error{1: client.ErrExists}[n]; !errors.Is(err, want) {
+			t.Errorf("push %d: %v, want %v", n, err, want)
+		}
+	}
+	now := f.clock()
+	for id, want := range map[string]struct{ due, kept time.Duration }{
+		"short": {2 * time.Hour, time.Minute}, "default": {2 * time.Hour, client.DefaultReadyMaxLifetime}, "long": {2 * time.Hour, 1000 * time.Hour},
+		"earlier": {1000 * time.Second, client.DefaultReadyMaxLifetime}, "replaced": {2 * time.Hour, client.DefaultReadyMaxLifetime},
+		"refused": {1000 * time.Second, time.Hour - 1000*time.Second},
+	} {
+		if due := f.due(id) - now; due > want.due.Seconds()+0.1 || due < want.due.Seconds()-60 {
+			t.Errorf("%s is due in %.1f s, want %v", id, due, want.due)
+		}
+		if kept := f.expires(id) - f.due(id); kept > want.kept.Seconds()+0.1 || kept < want.kept.Seconds()-60 {
+			t.Errorf("%s is kept for %.1f s, want %v", id, kept, want.kept)
+		}
+	}
+}
+
+// Two pushes of one ID do not go together: the later one counts.
+func TestGatheredPushesOfOneID(t *testing.T) {
+	f := start(t)
+	push := func(id, body string, opts ...client.PushOption) func(c *client.Client) error {
+		return func(c *client.Client) error {
+			_, err := c.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: body}, time.Hour, opts...)
+			return err
+		}
+	}
+	calls, errs := gather(t, f, []func(c *client.Client) error{
+		push("a", "1"), push("b", "1"), push("b", "refused", client.IfExists(client.Refuse)), push("c", "1"),
+	})
+	if calls != 2 {
+		t.Errorf("%d calls, want 2", calls)
+	}
+	for n, err := range errs {
+		if want := map[int]error{2: client.ErrExists}[n]; !errors.Is(err, want) {
+			t.Errorf("push %d: %v, want %v", n, err, want)
+		}
+	}
+	got := f.state().Buckets
+	for id, body := range map[string]string{"a": "t 1", "b": "t 1", "c": "t 1"} {
+		if got[id] != body {
+			t.Errorf("%s is %q, want %q", id, got[id], body)
+		}
+	}
+}
+
+// Pushes go together up to 250 jobs or about 1 MiB.
+func TestGatheredPushesAreBounded(t *testing.T) {
+	for _, c := range []struct{ pushes, size, calls int }{{251, 1, 2}, {250, 1, 1}, {11, 100 << 10, 2}, {10, 100 << 10, 1}} {
+		f := start(t)
+		var pushes []func(c *client.Client) error
+		for range c.pushes {
+			pushes = append(pushes, func(cl *client.Client) error {
+				_, err := cl.Push(t.Context(), client.Message{Topic: "t", Body: strings.Repeat("x", c.size)}, time.Hour)
+				return err
+			})
+		}
+		calls, errs := gather(t, f, pushes)
+		if err := errors.Join(errs...); err != nil || calls != c.calls {
+			t.Errorf("%d pushes of %d bytes: %d calls, want %d; %v", c.pushes, c.size, calls, c.calls, err)
+		}
 	}
 }

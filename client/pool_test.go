@@ -361,3 +361,29 @@ func TestPrefix(t *testing.T) {
 		t.Errorf("BPop = %v, %v", m, err)
 	}
 }
+
+// The documented default: without options a call on a Redis that hangs fails after
+// 3 s without a sign of life.
+func TestDefaultTimeouts(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.Push(t.Context(), message("a"), 0)
+	f.redis.Hang()
+	defer f.redis.Resume()
+	for name, call := range map[string]func() error{
+		"on a connection that there was": func() error { _, err := f.Push(context.Background(), message("a"), 0); return err },
+		"on a new connection":            func() error { return f.open().Reschedule(context.Background(), "a", 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			err := call()
+			var timeout net.Error
+			if !errors.As(err, &timeout) || !timeout.Timeout() {
+				t.Errorf("error %v, want a timeout", err)
+			}
+			if took := time.Since(began); took < 3*time.Second {
+				t.Errorf("after %v already", took)
+			}
+		})
+	}
+}
