@@ -38,7 +38,7 @@ func TestEnvironmentIsRefused(t *testing.T) {
 	for variable, want := range map[string][]string{
 		"DELAYER_REDIS_PASSWORD=s3cret\n": {"DELAYER_REDIS_PASSWORD: has a line break, a tab or another control character: remove it"},
 		"DELAYER_REDIS_PORT=":             {"DELAYER_REDIS_PORT: is empty: want a whole number from 1 to 65535"},
-		"DELAYER_REDIS_HOST=":             {"DELAYER_REDIS_HOST: is not a host: want a name, an address, or the path of a unix socket that begins with /, ./ or ../"},
+		"DELAYER_REDIS_HOST=":             {"DELAYER_REDIS_HOST: is empty: want a name, an address, or the path of a unix socket that begins with /, ./ or ../"},
 		"DELAYER_REDIS_PREFIX=":           {`DELAYER_REDIS_PREFIX: is empty: want the beginning of every key's name, such as "delayer:"`},
 		"DELAYER_REDIS_TLS=":              {`DELAYER_REDIS_TLS: "" is unknown: want true or false`},
 		"DELAYER_REDIS_PASWORD=s3cret":    {"DELAYER_REDIS_PASWORD: unknown variable, did you mean DELAYER_REDIS_PASSWORD?"},

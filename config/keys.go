@@ -152,6 +152,8 @@ var (
 
 // host does not repeat what may be a URL with a password in it. The original needs
 // the brackets around an IPv6 address; ours does not.
+const hostWanted = "want a name, an address, or the path of a unix socket that begins with /, ./ or ../"
+
 func host(field *string) func(string) error {
 	return func(value string) error {
 		*field = value
@@ -161,12 +163,14 @@ func host(field *string) func(string) error {
 			return nil
 		}
 		switch m := hostAndPort.FindStringSubmatch(value); {
+		case value == "":
+			return errors.New("is empty: " + hostWanted)
 		case isRelative(value):
 			*field = absolute(value)
 		case m != nil:
 			return fmt.Errorf("%.60q holds a port: write host = %.60s and port = %.60s", value, strings.Trim(m[1], "[]"), m[2])
 		case !isSocket(value) && !hostName.MatchString(value):
-			return errors.New("is not a host: want a name, an address, or the path of a unix socket that begins with /, ./ or ../")
+			return errors.New("is not a host: " + hostWanted)
 		}
 		return nil
 	}

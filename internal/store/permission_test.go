@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,4 +119,17 @@ func TestKeysWithoutPermission(t *testing.T) {
 	if job, _, err := user.pop(ctx, []string{"u"}); err != nil || job.ID != "mine too" {
 		t.Errorf("pop of another topic: %+v, %v", job, err)
 	}
+}
+
+// An error that is met behind stale entries is told all the same.
+func TestPopWithoutPermissionBehindStaleEntries(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t, ghosts("t", 1), ready("a", "t"))
+	b.do(t, "ACL", "SETUSER", "default", "-del")
+	_, stale, err := b.pop(t.Context(), []string{"t"})
+	if !Refused(err) || !slices.Equal(stale, ghostIDs(1)) {
+		t.Errorf("stale %q, error %v", stale, err)
+	}
+	b.expect(t, redistest.State{Ready: map[string][]string{"t": {"a"}}, Buckets: map[string]string{"a": "t body of a"}})
 }

@@ -121,7 +121,8 @@ for i = 2, #KEYS do
     local count, jobs = pop(KEYS[i], ARGV[i + 3], math.min(math.max(wanted, step), entries_left))
     if type(count) == 'table' then
       if #popped == 0 and #reply == 2 and #stale == 0 then return count end
-      wanted = 0
+      -- What came before it must be told; the next call meets the error again.
+      wanted, reply[1] = 0, 1
     elseif count == 0 then
       break
     else
