@@ -127,6 +127,23 @@ func TestMoveAnnounces(t *testing.T) {
 	})
 }
 
+// Redis takes the time of a batch of MinTimed jobs, and of no smaller one.
+func TestMoveTakesTheTime(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	for jobs, timed := range map[int]bool{1: false, MinTimed - 1: false, MinTimed: true} {
+		all := Batch{Topic: "t"}
+		b.seed(t)
+		for n := range jobs {
+			all.IDs = append(all.IDs, []byte(fmt.Sprint(n)))
+			b.do(t, "ZADD", "delayer:job_pool", 1, n)
+		}
+		if got, err := b.move(all); err != nil || len(got.IDs) != jobs || (got.Took > 0) != timed {
+			t.Errorf("%d of %d jobs took %v, %v", len(got.IDs), jobs, got.Took, err)
+		}
+	}
+}
+
 // To be not permitted to announce is no failure, and said.
 func TestMoveSilently(t *testing.T) {
 	t.Parallel()
@@ -187,7 +204,7 @@ func TestMoveWithoutPermission(t *testing.T) {
 		{"due", due, "resetkeys ~delayer:job_pool", unchanged, false},
 		{"move", move, "", moved, false},
 		{"move", move, "-evalsha", unchanged, true},
-		{"move", move, "-time", unchanged, true},
+		{"move", move, "-time", moved, false}, // it is not asked for one job
 		{"move", move, "-zadd", unchanged, true},
 		{"move", move, "-zmscore", unchanged, true},
 		{"move", move, "-zrem", unchanged, true},

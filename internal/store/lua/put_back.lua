@@ -1,4 +1,4 @@
--- What due, move and drop share.
+-- How jobs are put back into the pool that can't be moved; shared.
 
 -- An error reply if this user, or this server, may not write to the pool, else
 -- nil. Asked before the first write: then whatever is taken out of the pool
@@ -8,19 +8,6 @@ local function not_writable(pool)
   -- XX, GT and -inf: nothing changes, whatever is in the pool.
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
-
--- Whether Redis won't let us read a bucket. The reply is that of a pcall; a
--- bucket of the wrong type can be read, but is no usable one.
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-
--- An error reply if no bucket can be read at all, because of the command or of
--- Redis's state; nil if it is a matter of the one key.
-local function all_unreadable(pool)
-  local reply = redis.pcall('HGET', pool, 'topic')
-  if unreadable(reply) then return reply end
 end
 
 -- The score of job k, from 0 on, of those that are to be tried again from a
