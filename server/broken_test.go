@@ -203,6 +203,27 @@ func TestBrokenQueueHeals(t *testing.T) {
 	}
 }
 
+// A trouble goes on while another server may be the one that meets it.
+func TestBrokenQueueMetByAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mover().stuck.every = time.Millisecond
+	w.push("a", "u", 1)
+	w.do("SET", prefix+"ready_queue:u", "no list")
+	w.expectPass(0, 0)
+	before := w.mover().stuck.last[topicTrouble("u")]
+	w.push("a", "u", 1)
+	w.onLook(func(int) {
+		w.do("ZADD", prefix+"job_pool", "5000000000", "a")
+		time.Sleep(10 * time.Millisecond)
+	})
+	time.Sleep(2 * time.Millisecond)
+	w.expectPass(0, 0)
+	if last := w.mover().stuck.last[topicTrouble("u")]; !last.After(before) {
+		t.Errorf("last met at %v, before at %v", last, before)
+	}
+}
+
 // When the jobs of a broken queue are gone, that is its end.
 func TestBrokenQueuePurged(t *testing.T) {
 	t.Parallel()

@@ -221,4 +221,47 @@ func TestPassNext(t *testing.T) {
 	if r := w.pass(); r.Moved != 1 || r.Next.Sub(due).Abs() > 500*time.Millisecond {
 		t.Errorf("moved %d, next in %v, want 1, %v", r.Moved, time.Until(r.Next), time.Until(due))
 	}
+	// The next try of a job that is stuck counts, too.
+	w.onLook(func(int) {})
+	w.do("SET", prefix+"ready_queue:u", "no list")
+	for _, every := range []time.Duration{time.Hour, 10 * time.Second} {
+		w.push("stuck", "u", 1)
+		w.mover().stuck.every = every
+		want := due
+		if try := time.Now().Add(every); try.Before(due) {
+			want = try
+		}
+		if r := w.pass(); r.Moved != 0 || r.Next.Sub(want).Abs() > 5*time.Second {
+			t.Errorf("tried again after %v: next in %v, want %v", every, time.Until(r.Next), time.Until(want))
+		}
+	}
+}
+
+// What is pushed while nobody listens is found as soon as somebody does again.
+func TestRunAfterReconnecting(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.log = newRecorder()
+	var subscribed atomic.Int32
+	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		conn, err := redis.DialContext(ctx, "tcp", w.Addr)
+		if err != nil {
+			return nil, err
+		}
+		return spy{ConnWithContext: conn.(redis.ConnWithContext), sends: func(args []any) {
+			if len(args) == 1 && args[0] == prefix+"first_due" { // without a word, as the original clients
+				id := fmt.Sprint("job", subscribed.Add(1))
+				w.Do("HSET", prefix+"job_bucket:"+id, "topic", "t", "body", "body")
+				w.Do("ZADD", prefix+"job_pool", 1, id)
+			}
+		}}, nil
+	}}
+	t.Cleanup(func() { pool.Close() })
+	w.server = New(pool, Options{Interval: time.Hour, Logger: w.log})
+	w.run()
+	for n := range 4 {
+		w.log.awaitMoved(t, n+1)
+		awaitListeners(t, w.Server, 1)
+		w.do("CLIENT", "KILL", "TYPE", "pubsub")
+	}
 }

@@ -138,8 +138,10 @@ func (p *pass) receiveMoved(moving []store.Answer[store.Moved], found, sent time
 	for _, answer := range moving {
 		moved, err := answer.Wait()
 		failed = cmp.Or(failed, err)
-		jobs += len(moved.IDs)
-		took += moved.Took
+		if n := len(moved.IDs); n >= store.MinTimed {
+			jobs += n
+			took += moved.Took
+		}
 		p.enter(moved, found)
 	}
 	p.batch.observe(jobs, took, time.Since(sent))

@@ -11,9 +11,9 @@ import (
 )
 
 var (
-	dueScript      = newScript("due", "mover", "stopwatch")
-	moveScript     = newScript("move", "mover", "stopwatch")
-	dropScript     = newScript("drop", "mover")
+	dueScript      = newScript("due", "put_back", "unreadable", "stopwatch")
+	moveScript     = newScript("move", "put_back", "stopwatch")
+	dropScript     = newScript("drop", "put_back", "unreadable")
 	rehearseScript = newScript("rehearse")
 )
 
@@ -70,8 +70,11 @@ type Moved struct {
 	PutBack int           // how many the ready queue could not take; they are due later now
 	Refused error         // why
 	Silent  error         // why the jobs could not be announced
-	Took    time.Duration // Redis's time; 0 if unknown
+	Took    time.Duration // Redis's time; 0 if unknown, or for less than MinTimed jobs
 }
+
+// MinTimed is how many jobs a batch must have for Redis to take the time.
+const MinTimed = 64
 
 // Dropped is what became of orphans.
 type Dropped struct {

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -125,6 +127,23 @@ func TestMoveAnnounces(t *testing.T) {
 	})
 }
 
+// Redis takes the time of a batch of MinTimed jobs, and of no smaller one.
+func TestMoveTakesTheTime(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	for jobs, timed := range map[int]bool{1: false, MinTimed - 1: false, MinTimed: true} {
+		all := Batch{Topic: "t"}
+		b.seed(t)
+		for n := range jobs {
+			all.IDs = append(all.IDs, []byte(fmt.Sprint(n)))
+			b.do(t, "ZADD", "delayer:job_pool", 1, n)
+		}
+		if got, err := b.move(all); err != nil || len(got.IDs) != jobs || (got.Took > 0) != timed {
+			t.Errorf("%d of %d jobs took %v, %v", len(got.IDs), jobs, got.Took, err)
+		}
+	}
+}
+
 // To be not permitted to announce is no failure, and said.
 func TestMoveSilently(t *testing.T) {
 	t.Parallel()
@@ -185,7 +204,7 @@ func TestMoveWithoutPermission(t *testing.T) {
 		{"due", due, "resetkeys ~delayer:job_pool", unchanged, false},
 		{"move", move, "", moved, false},
 		{"move", move, "-evalsha", unchanged, true},
-		{"move", move, "-time", unchanged, true},
+		{"move", move, "-time", moved, false}, // it is not asked for one job
 		{"move", move, "-zadd", unchanged, true},
 		{"move", move, "-zmscore", unchanged, true},
 		{"move", move, "-zrem", unchanged, true},
@@ -283,4 +302,46 @@ func TestMoveOddIDs(t *testing.T) {
 			t.Errorf("moved %q, %v", got.IDs.Strings(), err)
 		}
 	})
+}
+
+// A job with the empty ID that waits goes on waiting, although the scripts name
+// it to find out whether they may write.
+func TestEmptyIDWaits(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, waits("", "t", 60*second))
+		was := redistest.Scores(t, b.conn, DefaultPrefix)
+		_, dueErr := b.dueJobs(Query{Limit: 9})
+		_, moveErr := b.move(batch("t", "gone"))
+		_, dropErr := b.drop("gone")
+		if err := errors.Join(dueErr, moveErr, dropErr); err != nil {
+			t.Error(err)
+		}
+		if got := redistest.Scores(t, b.conn, DefaultPrefix); !maps.Equal(got, was) {
+			t.Errorf("scores %q, were %q", got, was)
+		}
+	})
+}
+
+// A job whose bucket can't be read is put back unless it was scheduled anew
+// since it was found.
+func TestDropUnreadable(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t)
+	b.seed(t, waits("a", "t", -3*second), waits("anew", "t", 60*second), waits("b", "t", -second))
+	b.do(t, "ACL", "SETUSER", "u", "on", ">p", "~delayer:job_pool", "+@all")
+	user := newBackend(t, &redis.Pool{Dial: func() (redis.Conn, error) {
+		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
+	}})
+	was := redistest.Scores(t, b.conn, DefaultPrefix)
+	retry := time.UnixMilli(1700000000123)
+	got, err := ask(user.Store, func(p *Pipeline) Answer[Dropped] {
+		return p.Drop(batch("", "b", "gone", "anew", "a").IDs, time.Now(), retry)
+	})
+	if want := []string{"b", "a"}; err != nil || !slices.Equal(got.PutBack.Strings(), want) || len(got.IDs) > 0 || !strings.HasSuffix(got.Refused.Error(), " (job bucket delayer:job_bucket:a)") {
+		t.Errorf("put back %q, dropped %q, %v, %v, want %q", got.PutBack.Strings(), got.IDs.Strings(), got.Refused, err, want)
+	}
+	was["a"], was["b"] = "1700000000.1229999", "1700000000.1229999" // as Redis words it
+	if scores := redistest.Scores(t, b.conn, DefaultPrefix); !maps.Equal(scores, was) {
+		t.Errorf("scores %q, want %q", scores, was)
+	}
 }

@@ -288,6 +288,13 @@ func TestMove(t *testing.T) {
 			redistest.State{Pool: []string{"b"}, Ready: queues{"t": {"a", "c"}}, Buckets: buckets{"a": "t body of a", "b": "t body of b", "c": "t body of c"}},
 		},
 		{
+			"all of them twice, once",
+			[][]command{waits("a", "t", -3*second), waits("b", "t", -second)},
+			[]Batch{batch("t", "a", "a", "b", "b")},
+			[]moved{{ids: []string{"a", "b"}, left: 2}},
+			redistest.State{Ready: queues{"t": {"a", "b"}}, Buckets: buckets{"a": "t body of a", "b": "t body of b"}},
+		},
+		{
 			"nobody", [][]command{waits("a", "t", -second)}, []Batch{batch("t", "gone")},
 			[]moved{{left: 1}},
 			redistest.State{Pool: []string{"a"}, Buckets: buckets{"a": "t body of a"}},

@@ -8,7 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-var popScript = newScript("pop", "queue_type", "refused", "put_back", "ready")
+var popScript = newScript("pop", "queue_type", "unreadable", "put_back", "ready")
 
 // MaxPop is how many jobs one Pop takes at most, so that it does not keep Redis
 // from others.

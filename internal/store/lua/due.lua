@@ -22,7 +22,7 @@
 -- Atomic because the counts and ranks must be of one moment.
 -- Cost: O(log n) of the pool, and O(1) a job.
 local MAX_BYTES = 524288
-local FIRST_PAGE, LAST_PAGE = 16, 128 -- IDs read at a time, which may be large
+local FIRST_PAGE, LAST_PAGE = 16, 256 -- IDs read at a time, which may be large
 
 local stop = stopwatch()
 local pool, buckets = KEYS[1], ARGV[1]
@@ -45,14 +45,16 @@ local orphans = {}
 
 -- What lies at up to count ranks of the pool, from first on.
 local function jobs_at(first, count)
-  local found, of_topic, bytes, n, page = {0}, {}, 0, 0, FIRST_PAGE
-  local call = redis.pcall
+  local found, of_topic = {0}, {}
+  local call, prefix = redis.pcall, buckets
+  local n, bytes, page = 0, 0, FIRST_PAGE
   while n < count and bytes < MAX_BYTES do
     local ids = redis.call('ZRANGE', pool, first + n, first + math.min(n + page, count) - 1)
-    page = math.min(2 * page, LAST_PAGE)
-    for i = 1, #ids do
+    page = math.min(4 * page, LAST_PAGE)
+    local read = #ids
+    for i = 1, read do
       local id = ids[i]
-      local topic = call('HGET', buckets .. id, 'topic')
+      local topic = call('HGET', prefix .. id, 'topic')
       local of_same = of_topic[topic]
       if of_same then
         of_same[#of_same + 1] = id
@@ -64,9 +66,13 @@ local function jobs_at(first, count)
         if unreadable(topic) then err = err or all_unreadable(pool) end
         orphans[#orphans + 1] = id
       end
-      n, bytes = n + 1, bytes + #id
-      if bytes >= MAX_BYTES then break end
+      bytes = bytes + #id
+      if bytes >= MAX_BYTES then
+        read = i
+        break
+      end
     end
+    n = n + read
   end
   found[1] = n
   return found

@@ -6,12 +6,12 @@
 -- ARGV[4] from when on they are to be tried again if the queue can't take them (Unix ms)
 -- ARGV[5…] job IDs in due order
 --
--- Returns {took, put back, why, left, left, …}: took is the script's own time in µs (0 where
--- Redis has no clock that runs inside a script); put back is how many jobs the queue could not
--- take, which are in the pool again, due later; why is Redis's reason for that, or, if it is 0,
--- for not having announced the jobs, '' if there is none; left are the 1-based places of the IDs
--- that were not moved because they are no longer in the pool (removed, moved by another server,
--- named twice) or were scheduled anew since they were found.
+-- Returns {took, put back, why, left, left, …}: took is the script's own time in µs (0 for a few
+-- jobs, and where Redis has no clock that runs inside a script); put back is how many jobs the
+-- queue could not take, which are in the pool again, due later; why is Redis's reason for that,
+-- or, if it is 0, for not having announced the jobs, '' if there is none; left are the 1-based
+-- places of the IDs that were not moved because they are no longer in the pool (removed, moved
+-- by another server, named twice) or were scheduled anew since they were found.
 -- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes,
 -- before anything is written.
 --
@@ -20,8 +20,9 @@
 -- Cost: O(k log n) for k IDs in a pool of n.
 local FIRST = 5    -- place of the first ID
 local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two places
+local TIMED = 64   -- fewer jobs are not worth a look at the clock
 
-local stop = stopwatch()
+local stop = #ARGV >= FIRST + TIMED - 1 and stopwatch()
 local pool, queue, found_at, retry_from = KEYS[1], ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
 local err = not_writable(pool)
 if err then return err end
@@ -29,24 +30,13 @@ local put_back, why = 0, ''
 local reply = {0, put_back, why}
 local length -- of the queue
 
--- Whether a job has another due time by now than when it was found, or none.
-local function changed(score)
-  -- Arithmetic reads a score, which is a string, faster than tonumber does.
-  return not score or score - found_at > 0
-end
-
-local function any_changed(scores)
-  for i = 1, #scores do
-    if changed(scores[i]) then return true end
-  end
-end
-
--- Those of the IDs from first to last that are still due, each once; the places of the others.
+-- Those of the IDs from first to last that have the score with which they were found, or an
+-- earlier one, each once; the places of the others.
 local function select_due(first, last, scores)
   local due, left, seen = {}, {}, {}
   for i = first, last do
-    local id = ARGV[i]
-    if changed(scores[i - first + 1]) or seen[id] then
+    local id, score = ARGV[i], scores[i - first + 1]
+    if not score or score - found_at > 0 or seen[id] then
       left[#left + 1] = i - FIRST + 1
     else
       due[#due + 1], seen[id] = id, true
@@ -59,9 +49,13 @@ for first = FIRST, #ARGV, CHUNK do
   local last = math.min(first + CHUNK - 1, #ARGV)
   local scores = redis.call('ZMSCORE', pool, unpack(ARGV, first, last))
   local ids, from, to, left = ARGV, first, last, {} -- as a rule all of them, which spares a copy
-  if any_changed(scores) then
-    ids, left = select_due(first, last, scores)
-    from, to = 1, #ids
+  for i = 1, #scores do
+    -- Arithmetic reads a score, which is a string, faster than tonumber does.
+    if not scores[i] or scores[i] - found_at > 0 then
+      ids, left = select_due(first, last, scores)
+      from, to = 1, #ids
+      break
+    end
   end
   -- Out of the pool first: a script that has written is not refused at maxmemory.
   if to >= from and redis.call('ZREM', pool, unpack(ids, from, to)) <= to - from then
@@ -89,5 +83,5 @@ if length then
   local announced = redis.pcall('PUBLISH', ARGV[2], length)
   if type(announced) == 'table' and put_back == 0 then why = announced.err end
 end
-reply[1], reply[2], reply[3] = stop(), put_back, why
+reply[1], reply[2], reply[3] = stop and stop() or 0, put_back, why
 return reply

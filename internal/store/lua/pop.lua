@@ -63,7 +63,7 @@ local function pop(queue, topic, count)
   -- Everything is read, and asked for, before the first write: an error after that would
   -- lose entries.
   local waits = pcall('ZMSCORE', pool, unpack(ids))
-  if refused(waits) then return waits end
+  if unreadable(waits) then return waits end
   local jobs, names, strays = {}, {}, nil
   local n, first = 0, #ids + 1 -- of the entries that are dropped or taken
   for i = #ids, 1, -1 do
@@ -84,7 +84,7 @@ local function pop(queue, topic, count)
       n = n + 1
       names[n] = name
     elseif not owner then
-      if job.err and refused(job) then return job end
+      if job.err and unreadable(job) then return job end
       bytes_left, some_bytes = bytes_left - #id, true
       found_stale[#found_stale + 1] = id
     elseif not waits[i] then
@@ -97,7 +97,7 @@ local function pop(queue, topic, count)
   if used == 0 then return 0 end
   local denied = pcall('RPOP', queue, 0) -- takes nothing
   if type(denied) == 'table' and denied.err then return denied end
-  denied = strays and may_not_put_back(pool)
+  denied = strays and not_writable(pool)
   if denied then return denied end
   if n > 0 then
     -- Buckets first: if they may not be deleted, the entries are still there.

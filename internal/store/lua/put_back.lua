@@ -1,9 +1,17 @@
--- Shared.
+-- How jobs are put back into the pool that can't be moved; shared.
 
--- An error reply if an ID that is taken out of the pool could not be put back, else nil.
--- No ID is empty, so nothing is written. Redis looks at the permission before it looks at
--- the memory, and a script that has written is not refused for want of memory.
-local function may_not_put_back(pool)
-  local probe = redis.pcall('ZADD', pool, 'XX', 0, '')
-  if type(probe) == 'table' and probe.err and not string.find(probe.err, 'OOM', 1, true) then return probe end
+-- An error reply if this user, or this server, may not write to the pool, else
+-- nil. Asked before the first write: then whatever is taken out of the pool
+-- can be put back. That Redis is full is no reason: what has written is not
+-- refused for that.
+local function not_writable(pool)
+  -- XX, GT and -inf: nothing changes, whatever is in the pool.
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+
+-- The score of job k, from 0 on, of those that are to be tried again from a
+-- time on (Unix ms): ten in each ms, so that trying them costs Redis little.
+local function retry_score(from, k)
+  return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
 end

@@ -20,7 +20,7 @@ local due = now + ARGV[2]
 local waits = redis.call('ZSCORE', pool, id)
 local ttl = redis.call('PTTL', bucket)
 if not waits and due == now then return 1 end
-local err = not_a_list(ready) or not_permitted('PEXPIRE', bucket, '1') or due == now and may_not_put_back(pool)
+local err = not_a_list(ready) or not_permitted('PEXPIRE', bucket, '1') or due == now and not_writable(pool)
 if err then return err end
 
 local length
