@@ -324,7 +324,7 @@ func TestPrefix(t *testing.T) {
 // Whatever the interval, the pool is looked at before a job falls due that a push
 // does not tell of.
 func TestLongestSleep(t *testing.T) {
-	m := &mover{interval: 24 * time.Hour}
+	m := newMover(nil, Options{Interval: 24 * time.Hour})
 	started := time.Now()
 	for _, r := range []result{{}, {Next: started.Add(time.Hour)}} {
 		if sleep := m.nextPass(started, r, nil).Sub(started); sleep >= store.AnnouncedWithin {
