@@ -336,3 +336,61 @@ func TestBPopOfManyClients(t *testing.T) {
 	consumers.Wait()
 	f.expect(state{})
 }
+
+// Nothing is kept of topics that nobody asks for any more.
+func TestTopicsLeaveNothing(t *testing.T) {
+	f := start(t)
+	for n := range 100 {
+		topic := fmt.Sprint("t", n)
+		f.push(topic, topic)
+		if _, err := f.BPop(t.Context(), 0, "u"+topic, topic); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Pop(t.Context(), topic); !errors.Is(err, client.ErrEmpty) {
+			t.Fatal(err)
+		}
+	}
+	if n := client.Queues(f.Client); n > 0 {
+		t.Errorf("%d queues are kept", n)
+	}
+}
+
+// Of several topics the first that has a job is served, also when many ask.
+func TestBPopPrefersTheFirstTopic(t *testing.T) {
+	const workers, each = 8, 300
+	f := start(t)
+	for _, topic := range []string{"low", "high"} {
+		batch := jobs(0, each, topic, 0)
+		for i := range batch {
+			batch[i].ID += topic
+		}
+		if _, err := f.PushBatch(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	high, early := 0, 0
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for {
+				m, err := f.BPop(t.Context(), 100*time.Millisecond, "high", "low")
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				switch {
+				case m.Topic == "high":
+					high++
+				case high < each-workers: // others may have one in hand
+					early++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if high != each || early > 0 {
+		t.Errorf("%d of %d jobs of the first topic came, %d of the other before them", high, each, early)
+	}
+}

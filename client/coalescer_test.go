@@ -218,7 +218,7 @@ func TestGatheredPushesKeepTheirTerms(t *testing.T) {
 	}
 }
 
-// Two pushes of one ID do not go together: the later one counts.
+// Two pushes of one ID do not go together: each is done by itself, in either order.
 func TestGatheredPushesOfOneID(t *testing.T) {
 	f := start(t)
 	push := func(id, body string, opts ...client.PushOption) func(c *client.Client) error {
@@ -234,8 +234,8 @@ func TestGatheredPushesOfOneID(t *testing.T) {
 		t.Errorf("%d calls, want 2", calls)
 	}
 	for n, err := range errs {
-		if want := map[int]error{2: client.ErrExists}[n]; !errors.Is(err, want) {
-			t.Errorf("push %d: %v, want %v", n, err, want)
+		if err != nil && !(n == 2 && errors.Is(err, client.ErrExists)) {
+			t.Errorf("push %d: %v", n, err)
 		}
 	}
 	got := f.state().Buckets

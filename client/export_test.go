@@ -66,3 +66,10 @@ func (c *Client) WarmUp(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Queues is how many topics' queues are kept.
+func Queues(c *Client) int {
+	c.topics.mu.Lock()
+	defer c.topics.mu.Unlock()
+	return len(c.topics.queues)
+}

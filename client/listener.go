@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,7 +39,7 @@ type listener struct {
 	changed   chan struct{} // holds one; something is in the next two
 	added     []*topicQueue // to be listened to
 	unseen    []*topicQueue // to be looked at: a job may have come before we listened
-	trouble   bool          // the callers were told of an error
+	trouble   bool          // callers may have been told of an error
 	refused   time.Time     // when we were last refused to listen
 	warned    bool
 }
@@ -257,10 +258,11 @@ func (l *listener) enter(topic string, event store.Event) {
 // refuse notes that this user may not listen, and says so once.
 func (l *listener) refuse(err error) {
 	l.topics.mu.Lock()
-	defer l.topics.mu.Unlock()
 	l.refused = time.Now()
-	if !l.warned {
-		l.warned = true
+	warned := l.warned
+	l.warned = true
+	l.topics.mu.Unlock() // a logger may keep us waiting
+	if !warned {
 		channels := l.partition.store.Keys().Ready("") + "*"
 		l.topics.client.logger.Warn(fmt.Sprintf("delayer: BPop can't listen for jobs and asks every %v instead: this Redis user may not subscribe; ACL: &%s +subscribe", pollEvery, channels), "error", err)
 	}
@@ -281,24 +283,23 @@ func (l *listener) look(queues []*topicQueue) error {
 	}
 	l.topics.mu.Lock()
 	defer l.topics.mu.Unlock()
-	l.relieve()
 	for i, length := range lengths {
-		if length > 0 {
+		switch {
+		case length > 0: // whether what went wrong is over, the pop will tell
 			queues[i].tell(length)
+		case l.trouble:
+			queues[i].relieve()
 		}
 	}
+	l.trouble = slices.ContainsFunc(lengths, func(length int) bool { return length > 0 })
 	return nil
 }
 
-// relieve tells the callers that what went wrong is over.
-func (l *listener) relieve() {
-	if !l.trouble {
-		return
-	}
-	l.trouble = false
-	for _, q := range l.wanted() {
-		for e := q.callers.Front(); e != nil; e = e.Next() {
-			e.Value.(*caller).relieved()
+// relieve tells the callers of an empty queue that what went wrong is over.
+func (q *topicQueue) relieve() {
+	for e := q.callers.Front(); e != nil; e = e.Next() {
+		if c := e.Value.(*caller); c.asks == 0 {
+			c.relieved()
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ func TestSlowLink(t *testing.T) {
 	f := start(t)
 	proxy := redistest.StartProxy(t, f.redis.Addr)
 	proxy.Limit(6 << 20)
-	c := client.OpenPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: 300 * time.Millisecond})
+	c := client.OpenPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: time.Second})
 	defer c.Close()
 	var batch []client.Delayed
 	for n := range jobs {
@@ -295,3 +296,30 @@ func TestPopsDoNotStarveBPop(t *testing.T) {
 		}
 	}
 }
+
+// A logger that keeps us waiting holds nobody else up.
+func TestStuckLogger(t *testing.T) {
+	f := start(t)
+	f.do("ACL", "SETUSER", "u", "on", ">p", "~delayer:*", "+@all", "-@dangerous")
+	stuck, resume := make(chan struct{}), make(chan struct{})
+	logger := slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) {
+		close(stuck)
+		<-resume
+		return len(b), nil
+	}), nil))
+	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, Username: "u", Password: "p"}, client.WithLogger(logger))
+	defer c.Close()
+	defer close(resume)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	background(func() (client.Message, error) { return c.BPop(ctx, 0, "t") })
+	<-stuck
+	r := waitFor(t, background(func() (client.Message, error) { return c.Pop(t.Context(), "u") }))
+	if !errors.Is(r.err, client.ErrEmpty) {
+		t.Errorf("Pop: %v", r.err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

@@ -430,3 +430,18 @@ func TestPowerCut(t *testing.T) {
 	until(t, "the ready jobs are popped", func() bool { return popped.total() == len(after.Ready["t"]) })
 	stop()
 }
+
+// A Redis that can be read, but takes no writes, is an outage, too: BPop does not
+// wait for ever for a job that is there.
+func TestBPopGivesUpOnRedisThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.push("a", "t")
+	f.do("CONFIG", "SET", "min-replicas-to-write", 1)
+	r := waitFor(t, background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t") }))
+	expectText(t, "BPop", r.err, "NOREPLICAS")
+	if r.took < client.RideOut {
+		t.Errorf("gave up after %v, want %v", r.took, client.RideOut)
+	}
+	f.expect(state{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
+}

@@ -120,7 +120,7 @@ func (ts *topics) join(c *caller, names []string) (ask func(context.Context), er
 			if slices.Contains(c.queues, q) {
 				continue
 			}
-			first = first && q.callers.Len() == 0
+			first = first && !q.isWaitedFor()
 			c.queues, c.places = append(c.queues, q), append(c.places, q.callers.PushBack(c))
 		}
 	}
@@ -136,6 +136,12 @@ func (ts *topics) join(c *caller, names []string) (ask func(context.Context), er
 	}
 	c.askAll()
 	return nil, nil
+}
+
+// isWaitedFor reports whether the first caller has found the queue empty and waits.
+func (q *topicQueue) isWaitedFor() bool {
+	first := q.callers.Front()
+	return first != nil && first.Value.(*caller).asks == 0
 }
 
 // askAll has each of the caller's queues looked at.
@@ -194,6 +200,7 @@ func (c *caller) end(job store.Job, err error) {
 	}
 	for i, q := range c.queues {
 		q.callers.Remove(c.places[i])
+		q.idle()
 	}
 	c.places = nil
 	if err == ErrEmpty {
@@ -322,10 +329,11 @@ func (q *topicQueue) learn(popped store.Popped, err error, callers, heard int) {
 	}
 	switch {
 	case err == nil && popped.More:
-		q.ready = max(q.ready-len(popped.Jobs), 1)
+		q.ready = max(q.ready, 1)
+	case q.heard != heard && !q.delayed:
 	case err == nil && len(popped.Jobs) == callers:
 		q.ready = max(q.ready-callers, 0)
-	case q.heard == heard || q.delayed:
+	default:
 		q.ready = 0
 	}
 }
