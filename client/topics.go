@@ -168,11 +168,7 @@ func (ts *topics) queue(key queueKey) *topicQueue {
 func (ts *topics) leave(c *caller, why error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if c.claimed {
-		c.leaving = why
-	} else {
-		c.end(store.Job{}, why)
-	}
+	c.end(store.Job{}, why)
 }
 
 // close ends all waits with ErrClosed.
@@ -184,18 +180,19 @@ func (ts *topics) close() {
 		for e := q.callers.Front(); e != nil; {
 			c := e.Value.(*caller)
 			e = e.Next()
-			if c.claimed {
-				c.leaving = ErrClosed
-			} else {
-				c.end(store.Job{}, ErrClosed)
-			}
+			c.end(store.Job{}, ErrClosed)
 		}
 	}
 }
 
-// end gives the caller its answer, unless it has one.
+// end gives the caller its answer, unless it has one. While a pop is under way for
+// it, that comes first.
 func (c *caller) end(job store.Job, err error) {
-	if c.places == nil {
+	switch {
+	case c.places == nil:
+		return
+	case c.claimed:
+		c.leaving = cmp.Or(c.leaving, err)
 		return
 	}
 	for i, q := range c.queues {

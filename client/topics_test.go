@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -34,5 +35,39 @@ func TestLearn(t *testing.T) {
 		if q.learn(c.popped, c.err, 3, 0); q.ready != c.want {
 			t.Errorf("%s: %d jobs are believed to be there, want %d", c.name, q.ready, c.want)
 		}
+	}
+}
+
+// A caller for whom a pop is under way is not ended by another one, be it that
+// that fails: it would get a job and not be there.
+func TestClaimedCallerIsNotEndedByAnotherPop(t *testing.T) {
+	c := New(&redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("none") }})
+	ts := c.topics
+	tq, uq := ts.queue(queueKey{c.partitions[0], "t"}), ts.queue(queueKey{c.partitions[0], "u"})
+	tq.underWay, uq.underWay = 1, 1 // the test makes the pops
+	join := func(names ...string) *caller {
+		c := &caller{stays: true, answer: make(chan answer, 1)}
+		if ask, err := ts.join(c, names); ask != nil || err != nil {
+			t.Fatal(ask != nil, err)
+		}
+		return c
+	}
+	for range store.MaxPop {
+		join("t")
+	}
+	tq.callers.Front().Value.(*caller).asks = 0 // it waits: others ask each queue by itself
+	last := join("u", "t")
+	n, popOfT := tq.next()
+	m, popOfU := uq.next()
+	if n != store.MaxPop || m != 1 || !last.claimed {
+		t.Fatal(n, m, last.claimed)
+	}
+	popOfT(nil, redis.Error("WRONGTYPE ready queue t is a string, not a list"))
+	if len(last.answer) > 0 {
+		t.Fatalf("it was ended while a pop is under way for it: %v", (<-last.answer).err)
+	}
+	popOfU(nil, errors.New("cut"))
+	if err := (<-last.answer).err; err == nil {
+		t.Error("it was not told of the error")
 	}
 }
