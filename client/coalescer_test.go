@@ -138,6 +138,35 @@ func TestPopsShareRoundTrips(t *testing.T) {
 	}
 }
 
+// More pops gather than one call serves: each gets a job all the same.
+func TestMorePopsThanOneCallServes(t *testing.T) {
+	f := start(t)
+	const pops = 300
+	if _, err := f.PushBatch(t.Context(), jobs(0, pops, "t", 0)); err != nil {
+		t.Fatal(err)
+	}
+	c := f.patient()
+	if err := c.WarmUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.redis.Hang()
+	ended := make(chan result, pops)
+	for range pops {
+		go func() {
+			m, err := c.Pop(t.Context(), "t")
+			ended <- result{m: m, err: err}
+		}()
+	}
+	await(t, pops, 1, func() (underWay, gathered int) { return c.Pops("t") })
+	f.redis.Resume()
+	for range pops {
+		if r := waitFor(t, ended); r.err != nil {
+			t.Fatal(r.err)
+		}
+	}
+	f.expect(state{})
+}
+
 // gather makes the pushes while Redis hangs, so that all but the first few go
 // together, and returns how many calls that took, and each one's error.
 func gather(t *testing.T, f *fixture, pushes []func(c *client.Client) error) (calls int, errs []error) {

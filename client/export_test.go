@@ -73,3 +73,29 @@ func Queues(c *Client) int {
 	defer c.topics.mu.Unlock()
 	return len(c.topics.queues)
 }
+
+// Heard is how often it was heard that the topic has jobs, and how many other
+// Clients are believed to hear the same.
+func Heard(c *Client, topic string) (times, rivals int) {
+	c.topics.mu.Lock()
+	defer c.topics.mu.Unlock()
+	q := c.topics.queues[queueKey{c.partitions[0], topic}]
+	if q == nil {
+		return 0, 0
+	}
+	return q.heard, q.rivals
+}
+
+// Leaving is how many callers would have left if no pop were under way for them.
+func Leaving(c *Client, topic string) (n int) {
+	c.topics.mu.Lock()
+	defer c.topics.mu.Unlock()
+	if q := c.topics.queues[queueKey{c.partitions[0], topic}]; q != nil {
+		for e := q.callers.Front(); e != nil; e = e.Next() {
+			if e.Value.(*caller).leaving != nil {
+				n++
+			}
+		}
+	}
+	return n
+}

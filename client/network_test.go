@@ -222,35 +222,52 @@ func TestBPopOfAnOldServer(t *testing.T) {
 
 // Callers are served in the order in which they came, be it by BPop or Pop.
 func TestCallersAreServedInTheirOrder(t *testing.T) {
-	const callers = 60
+	const callers = 30
 	f := start(t)
 	results := make([]<-chan result, callers)
 	for n := range results {
 		results[n] = background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t") })
 		f.waits(f.Client, "t", n+1)
 	}
-	for n := range callers / 2 {
+	for n := range callers {
 		f.push(fmt.Sprint(n), "t")
 		expectJob(t, waitFor(t, results[n]), fmt.Sprint(n))
 	}
-	// An old server's jobs, which nobody hears of: the Pop asks for those who
-	// wait, and gets what is left.
-	for n := callers / 2; n <= callers; n++ {
-		f.do("HSET", "delayer:job_bucket:"+fmt.Sprint(n), "topic", "t", "body", "b")
-	}
-	ids := redis.Args{"delayer:ready_queue:t"}
-	for n := callers / 2; n <= callers; n++ {
-		ids = ids.Add(n)
-	}
-	f.do("LPUSH", ids...)
-	m, err := f.Pop(t.Context(), "t")
-	if err != nil || m.ID != fmt.Sprint(callers) {
-		t.Errorf("Pop = %v, %v, want the last job", m, err)
-	}
-	for n := callers / 2; n < callers; n++ {
-		expectJob(t, waitFor(t, results[n]), fmt.Sprint(n))
-	}
 	f.expect(state{})
+}
+
+// Nor does a call that comes later overtake them, when it is what finds jobs that
+// nobody has heard of: it asks for those who wait, and gets what is left.
+func TestLaterCallsDoNotOvertake(t *testing.T) {
+	const callers = 30
+	for name, later := range map[string]func(*fixture) (client.Message, error){
+		"Pop":             func(f *fixture) (client.Message, error) { return f.Pop(t.Context(), "t") },
+		"BPop":            func(f *fixture) (client.Message, error) { return f.BPop(t.Context(), hangBound, "t") },
+		"BPop of several": func(f *fixture) (client.Message, error) { return f.BPop(t.Context(), hangBound, "u", "t") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t)
+			results := make([]<-chan result, callers)
+			for n := range results {
+				results[n] = background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t") })
+				f.waits(f.Client, "t", n+1)
+			}
+			ids := redis.Args{"delayer:ready_queue:t"}
+			for n := range callers + 1 {
+				f.do("HSET", "delayer:job_bucket:"+fmt.Sprint(n), "topic", "t", "body", "b")
+				ids = ids.Add(n)
+			}
+			f.do("LPUSH", ids...)
+			m, err := later(f)
+			if err != nil || m.ID != fmt.Sprint(callers) {
+				t.Errorf("%v, %v, want the last job", m, err)
+			}
+			for n := range callers {
+				expectJob(t, waitFor(t, results[n]), fmt.Sprint(n))
+			}
+			f.expect(state{})
+		})
+	}
 }
 
 // Pops that ask all the time do not starve those who wait.

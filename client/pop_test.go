@@ -69,8 +69,9 @@ func TestPopBehindManyGhosts(t *testing.T) {
 		}
 	}))
 	for name, popped := range map[string]pop{
-		"Pop":  func() (client.Message, error) { return c.Pop(t.Context(), "t") },
-		"BPop": func() (client.Message, error) { return c.BPop(t.Context(), hangBound, "t") },
+		"Pop":             func() (client.Message, error) { return c.Pop(t.Context(), "t") },
+		"BPop":            func() (client.Message, error) { return c.BPop(t.Context(), hangBound, "t") },
+		"BPop of several": func() (client.Message, error) { return c.BPop(t.Context(), hangBound, "u", "t") },
 	} {
 		before := c.Stats().Expired
 		clear(told)

@@ -1,10 +1,14 @@
 package store
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -76,4 +80,57 @@ func TestPipelineEndsWithAnError(t *testing.T) {
 	}
 	b.do(t, "ACL", "SETUSER", "default", "allkeys")
 	b.expect(t, redistest.State{Pool: []string{"a", "b"}, Buckets: map[string]string{"a": "t b", "b": "t b"}})
+}
+
+// A server that has become a replica is left, with all calls that it refused, and
+// its connection is not used again. Where no other is to be found that is the error.
+func TestPipelineLeavesADemotedServer(t *testing.T) {
+	t.Parallel()
+	_, oldMaster := onRedis(t)
+	b, newMaster := onRedis(t)
+	proxy := redistest.StartProxy(t, oldMaster.Addr)
+	pool := &redis.Pool{MaxIdle: 10, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", proxy.Addr) }}
+	t.Cleanup(func() { pool.Close() })
+	moving := &backend{Store: New(Pool{pool}, DefaultPrefix)}
+	job := func(id string) Delayed {
+		return Delayed{Job: Job{id, "t", "b"}, Due: Due{After: time.Hour}, Lifetime: kept, Policy: Replace}
+	}
+	push := func(ids ...string) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		p, err := moving.Pipeline(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		var batches [][]Delayed
+		for _, id := range ids {
+			batches = append(batches, []Delayed{job(id)})
+		}
+		_, err = p.PushBatches(batches)
+		return err
+	}
+	if err := push("before"); err != nil {
+		t.Fatal(err)
+	}
+
+	host, port, _ := net.SplitHostPort(newMaster.Addr)
+	oldMaster.Do("REPLICAOF", host, port)
+	proxy.Lead(newMaster.Addr)
+	if err := push("a", "b", "c", "d"); err != nil {
+		t.Error(err)
+	}
+	if n := pool.ActiveCount(); n != 0 {
+		t.Errorf("%d connections are kept, want none", n)
+	}
+	got := b.state(t).Pool
+	slices.Sort(got)
+	if want := []string{"a", "b", "c", "d"}; !slices.Equal(got, want) {
+		t.Errorf("in the pool of the new master: %q, want %q", got, want)
+	}
+
+	proxy.Lead(oldMaster.Addr)
+	if err := push("e"); !begins(err, "READONLY") {
+		t.Errorf("with no master: %v, want READONLY", err)
+	}
 }

@@ -1,0 +1,256 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+)
+
+// holder is a pool that keeps back the answers to pops of a topic.
+type holder struct {
+	*redis.Pool
+	queue []byte
+	sent  chan struct{} // one for each pop whose answer is kept back
+	pass  chan error    // lets one answer through, or puts an error in its place
+}
+
+func (f *fixture) hold(topic string) *holder {
+	h := &holder{queue: []byte("delayer:ready_queue:" + topic + "\r"), sent: make(chan struct{}, 100), pass: make(chan error)}
+	h.Pool = &redis.Pool{MaxIdle: 8, DialContext: func(ctx context.Context) (redis.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", f.redis.Addr)
+		return redis.NewConn(&held{Conn: conn, holder: h}, 0, 0), err
+	}}
+	return h
+}
+
+// held is one of its connections.
+type held struct {
+	net.Conn
+	holder *holder
+	holds  atomic.Bool
+}
+
+func (c *held) Write(b []byte) (int, error) {
+	pops := bytes.Contains(b, []byte("EVAL")) && bytes.Contains(b, c.holder.queue)
+	if pops {
+		c.holds.Store(true)
+	}
+	n, err := c.Conn.Write(b)
+	if pops {
+		c.holder.sent <- struct{}{}
+	}
+	return n, err
+}
+
+func (c *held) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.holds.CompareAndSwap(true, false) {
+		if lost := <-c.holder.pass; lost != nil {
+			return 0, lost
+		}
+	}
+	return n, err
+}
+
+// heldWaiter is a BPop that has found the topic empty, and waits.
+func (f *fixture) heldWaiter(ctx context.Context, c *client.Client, h *holder, timeout time.Duration) <-chan result {
+	f.t.Helper()
+	_, before := client.Callers(c, "t")
+	popped := background(func() (client.Message, error) { return c.BPop(ctx, timeout, "t") })
+	<-h.sent
+	h.pass <- nil
+	f.waits(c, "t", before+1)
+	return popped
+}
+
+// withoutLook repeats what must not need the look once a second, until no look
+// happens to fall into it.
+func (f *fixture) withoutLook(what func(round int)) {
+	f.t.Helper()
+	const rounds = 5
+	for n := range rounds {
+		before := f.info("commandstats", "cmdstat_llen:calls=")
+		what(n)
+		if f.info("commandstats", "cmdstat_llen:calls=") == before {
+			return
+		}
+	}
+	f.t.Errorf("%d times out of %d it took a look", rounds, rounds)
+}
+
+// What is heard while a pop is under way is newer than its answer.
+func TestHeardDuringAPop(t *testing.T) {
+	f := start(t)
+	h := f.hold("t")
+	c := client.New(h.Pool)
+	defer c.Close()
+	f.Pop(t.Context(), "t") // loads the script
+	f.withoutLook(func(round int) {
+		id := fmt.Sprint(round)
+		popped := f.heldWaiter(t.Context(), c, h, 0)
+		f.do("PUBLISH", "delayer:ready:t", 1) // another consumer has been faster
+		<-h.sent
+		heard, _ := client.Heard(c, "t")
+		f.push(id, "t")
+		until(t, "the push is heard", func() bool { now, _ := client.Heard(c, "t"); return now > heard })
+		h.pass <- nil
+		<-h.sent
+		h.pass <- nil
+		expectJob(t, waitFor(t, popped), id)
+	})
+}
+
+// A timeout, or the end of a context, during a pop whose answer is lost says so.
+func TestLeavingDuringALostPop(t *testing.T) {
+	f := start(t)
+	f.Pop(t.Context(), "t")
+	for name, cancelled := range map[string]bool{"timeout": false, "cancel": true} {
+		t.Run(name, func(t *testing.T) {
+			f := f.with(t)
+			h := f.hold("t")
+			c := client.New(h.Pool)
+			defer c.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			timeout := 300 * time.Millisecond
+			if cancelled {
+				timeout = 0
+			}
+			popped := f.heldWaiter(ctx, c, h, timeout)
+			f.do("PUBLISH", "delayer:ready:t", 1)
+			<-h.sent
+			if cancelled {
+				cancel()
+			}
+			until(t, "the caller wants to go", func() bool { return client.Leaving(c, "t") == 1 })
+			h.pass <- io.ErrUnexpectedEOF
+			r := waitFor(t, popped)
+			if !errors.Is(r.err, client.ErrLost) || errors.Is(r.err, client.ErrEmpty) || errors.Is(r.err, context.Canceled) != cancelled {
+				t.Errorf("error %v", r.err)
+			}
+		})
+	}
+}
+
+// A pop that was lost is not forgotten when the wait is ended later.
+func TestCancelAfterALostPop(t *testing.T) {
+	f := start(t)
+	f.Pop(t.Context(), "t")
+	h := f.hold("t")
+	c := client.New(h.Pool)
+	defer c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	popped := f.heldWaiter(ctx, c, h, 0)
+	f.do("PUBLISH", "delayer:ready:t", 1)
+	<-h.sent
+	h.pass <- io.ErrUnexpectedEOF
+	f.waits(c, "t", 1)
+	cancel()
+	if r := waitFor(t, popped); !errors.Is(r.err, client.ErrLost) || !errors.Is(r.err, context.Canceled) {
+		t.Errorf("error %v, want ErrLost and context.Canceled", r.err)
+	}
+}
+
+// One empty topic of several does not make a timeout ErrEmpty, as Redis has said
+// nothing yet of the other one.
+func TestTimeoutBeforeAllTopicsAreAsked(t *testing.T) {
+	f := start(t)
+	f.Pop(t.Context(), "t")
+	h := f.hold("t")
+	c := client.New(h.Pool)
+	defer c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f.heldWaiter(ctx, c, h, 0) // so that each topic is asked by itself
+	before := background(func() (client.Message, error) { return c.Pop(t.Context(), "t") })
+	<-h.sent
+	r := waitFor(t, background(func() (client.Message, error) { return c.BPop(t.Context(), 300*time.Millisecond, "u", "t") }))
+	if r.err == nil || errors.Is(r.err, client.ErrEmpty) {
+		t.Errorf("error %v, want that t was not asked", r.err)
+	}
+	h.pass <- nil
+	if r := waitFor(t, before); !errors.Is(r.err, client.ErrEmpty) {
+		t.Errorf("the one before: error %v, want ErrEmpty", r.err)
+	}
+}
+
+// rivals has the Client believe that ten others are faster: all jobs that it hears of
+// are gone.
+func (f *fixture) rivals(topic string) {
+	f.t.Helper()
+	until(f.t, "ten rivals", func() bool {
+		f.do("PUBLISH", "delayer:ready:"+topic, 1)
+		_, rivals := client.Heard(f.Client, topic)
+		return rivals == 10
+	})
+}
+
+// A Client that others are faster than lets them go first, and no longer does when
+// it gets jobs.
+func TestRivals(t *testing.T) {
+	f := start(t)
+	popped := f.bpop(t.Context(), "t")
+	f.rivals("t")
+	for n := range 4 {
+		f.withoutLook(func(round int) {
+			id := fmt.Sprint(n, "-", round)
+			f.push(id, "t")
+			expectJob(t, waitFor(t, popped), id)
+			popped = f.bpop(t.Context(), "t")
+		})
+	}
+	if _, rivals := client.Heard(f.Client, "t"); rivals > 2 {
+		t.Errorf("%d rivals after some jobs", rivals)
+	}
+}
+
+// While it lets them go first it hears of further jobs, and fetches them all.
+func TestJobsHeardWhileRivalsGoFirst(t *testing.T) {
+	f := start(t)
+	f.withoutLook(func(round int) {
+		first, second, third := f.bpop(t.Context(), "t"), f.bpop(t.Context(), "t"), f.bpop(t.Context(), "t")
+		f.rivals("t")
+		f.do("EVAL", `for i = 1, 3 do
+			redis.call('HSET', 'delayer:job_bucket:' .. i, 'topic', 't', 'body', 'b')
+			redis.call('PUBLISH', 'delayer:ready:t', redis.call('LPUSH', 'delayer:ready_queue:t', i))
+		end`, 0)
+		expectJob(t, waitFor(t, first), "1")
+		expectJob(t, waitFor(t, second), "2")
+		expectJob(t, waitFor(t, third), "3")
+	})
+}
+
+// A waiting BPop gets a job behind more stale entries than one call passes over.
+func TestBPopWakesBehindManyGhosts(t *testing.T) {
+	f := start(t)
+	f.withoutLook(func(round int) {
+		popped := f.bpop(t.Context(), "t")
+		f.do("EVAL", `for i = 1, 2500 do redis.call('LPUSH', KEYS[1], 'ghost') end
+			redis.call('HSET', 'delayer:job_bucket:a', 'topic', 't', 'body', 'b')
+			redis.call('PUBLISH', 'delayer:ready:t', redis.call('LPUSH', KEYS[1], 'a'))`, 1, "delayer:ready_queue:t")
+		expectJob(t, waitFor(t, popped), "a")
+	})
+}
+
+// Trouble with Redis is over when a look finds it well again.
+func TestTroubleIsOver(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.do("CONFIG", "SET", "min-replicas-to-write", 1)
+	popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 1500*time.Millisecond, "t") })
+	f.waits(f.Client, "t", 1)
+	f.do("CONFIG", "SET", "min-replicas-to-write", 0)
+	if r := waitFor(t, popped); !errors.Is(r.err, client.ErrEmpty) {
+		t.Errorf("error %v, want ErrEmpty", r.err)
+	}
+}
