@@ -2,16 +2,21 @@
 
 VERSION := 1.1.0-dev
 GO      ?= go
+PREFIX  ?= /usr/local
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo test lint bench release clean
+.PHONY: help build install run demo test lint bench release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
 
 build: ## bin/delayer
 	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/delayer
+
+install: build ## bin/delayer to $(PREFIX)/bin, which is /usr/local/bin unless you say make install PREFIX=…
+	install -d "$(DESTDIR)$(PREFIX)/bin"
+	install -m 755 bin/delayer "$(DESTDIR)$(PREFIX)/bin/delayer"
 
 run: build ## the daemon in the foreground with an in-memory Redis: nothing to install, nothing is kept
 	bin/delayer --dev
@@ -22,6 +27,7 @@ demo: build ## orders pushed with delays, one paid in time and removed, the othe
 test: ## all tests with the race detector, on private redis-servers (installed if missing)
 	tools/prepare.sh
 	CI=true $(GO) test -race ./...
+	$(GO) test -C tools ./...
 
 lint: ## gofmt, go vet, staticcheck, and the tests that docs/guarantees.md names
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
@@ -33,7 +39,7 @@ lint: ## gofmt, go vet, staticcheck, and the tests that docs/guarantees.md names
 	$(TOOL) staticcheck ./...
 	tools/check-guarantees.sh
 
-bench: ## docs/benchmarks.md, measured anew here, in about 25 minutes (needs beanstalkd for its part)
+bench: ## docs/benchmarks.md, measured anew here, in about half an hour (needs beanstalkd for its part)
 	tools/prepare.sh
 	$(GO) test ./server -run '^$$' -bench . -benchtime 3x -timeout 30m
 	$(GO) run -C bench . -full

@@ -68,32 +68,25 @@ func (t Table) drawBars(p *plot.Plot) error {
 		names[i] = c.Name
 	}
 	p.NominalX(names...)
-	p.Y.Min = 0
-	width := group / float64(max(len(t.Rows), 1))
+	width := vg.Points(560 * group / float64(len(t.Columns)*max(len(t.Rows), 1)))
 	top := 0.0
 	for r, row := range t.Rows {
-		var shape []plotter.XYer
+		heights := make(plotter.Values, len(t.Columns))
 		for c, cell := range row.Cells[:min(len(row.Cells), len(t.Columns))] {
-			if len(cell) == 0 {
-				continue
-			}
-			left := float64(c) - group/2 + float64(r)*width
-			value := cell.Median()
-			top = max(top, value)
-			shape = append(shape, plotter.XYs{{X: left, Y: 0}, {X: left + width*0.92, Y: 0}, {X: left + width*0.92, Y: value}, {X: left, Y: value}})
-		}
-		for i, s := range shape {
-			poly, err := plotter.NewPolygon(s)
-			if err != nil {
-				return err
-			}
-			poly.Color = palette[r%len(palette)]
-			poly.LineStyle.Width = 0
-			p.Add(poly)
-			if i == 0 {
-				p.Legend.Add(plain(row.Name), poly)
+			if len(cell) > 0 {
+				heights[c] = cell.Median()
+				top = max(top, heights[c])
 			}
 		}
+		bars, err := plotter.NewBarChart(heights, width*0.92)
+		if err != nil {
+			return err
+		}
+		bars.Color = palette[r%len(palette)]
+		bars.LineStyle.Width = 0
+		bars.Offset = width * vg.Length(float64(r)-float64(len(t.Rows)-1)/2)
+		p.Add(bars)
+		p.Legend.Add(plain(row.Name), bars)
 	}
 	p.X.Min, p.X.Max = -0.6, float64(len(t.Columns))-0.4
 	p.Y.Max = top * (1.1 + 0.06*float64(len(t.Rows))) // room for the legend

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -182,11 +183,17 @@ func pipelineTakeJobs(conn redis.Conn, n int, got func(body string)) (int, error
 
 // floorPeer is the floor as a Peer: one script a push, one script a take, and
 // the move looked for every millisecond.
-type floorPeer struct{ redis *Redis }
+type floorPeer struct {
+	redis     *Redis
+	consuming sync.WaitGroup
+}
 
-func (p *floorPeer) Name() string                     { return "floor: raw scripts" }
 func (p *floorPeer) Round(_, due time.Time) time.Time { return due }
-func (p *floorPeer) Close() error                     { return nil }
+
+func (p *floorPeer) Close() error {
+	p.consuming.Wait()
+	return nil
+}
 
 func (p *floorPeer) Push(_ context.Context, n int64, body string, due time.Time) error {
 	conn := p.redis.Pool.Get()
@@ -197,16 +204,16 @@ func (p *floorPeer) Push(_ context.Context, n int64, body string, due time.Time)
 }
 
 func (p *floorPeer) Consume(ctx context.Context, workers int, got func(body string)) error {
-	go func() {
+	p.consuming.Go(func() {
 		conn := p.redis.Pool.Get()
 		defer conn.Close()
 		for ctx.Err() == nil {
 			floorMoveAll(conn, 1000)
 			time.Sleep(time.Millisecond)
 		}
-	}()
+	})
 	for range workers {
-		go func() {
+		p.consuming.Go(func() {
 			conn := p.redis.Pool.Get()
 			defer conn.Close()
 			for ctx.Err() == nil {
@@ -217,7 +224,7 @@ func (p *floorPeer) Consume(ctx context.Context, workers int, got func(body stri
 				}
 				got(job[2])
 			}
-		}()
+		})
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ require (
 	github.com/hibiken/asynq v0.26.0
 	github.com/mix-basic/delayer v0.0.0
 	github.com/shirou/gopsutil/v4 v4.25.10
+	golang.org/x/sync v0.16.0
+	golang.org/x/text v0.28.0
 	gonum.org/v1/plot v0.17.0
 )
 
@@ -69,9 +71,7 @@ require (
 	golang.org/x/mod v0.27.0 // indirect
 	golang.org/x/net v0.43.0 // indirect
 	golang.org/x/oauth2 v0.0.0-20210113205817-d3ed898aa8a3 // indirect
-	golang.org/x/sync v0.16.0 // indirect
 	golang.org/x/sys v0.37.0 // indirect
-	golang.org/x/text v0.28.0 // indirect
 	golang.org/x/time v0.14.0 // indirect
 	golang.org/x/tools v0.36.0 // indirect
 	google.golang.org/api v0.39.0 // indirect

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"sync"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -39,22 +41,35 @@ func id(n int64) string { return fmt.Sprintf("%032x", uint64(n)*0x9e3779b97f4a7c
 // seedScript makes ARGV[1] jobs from number ARGV[2] on, over ARGV[3] topics: in
 // the pool, due at ARGV[4] + ARGV[5] · number, or, where ARGV[4] is 'ready', in the ready queues.
 var seedScript = redis.NewScript(0, `
+local due = {}
 for n = ARGV[2], ARGV[2] + ARGV[1] - 1 do
-  local id = redis.sha1hex(tostring(n)):sub(1, 32)
+  local id = string.format('%032x', n)
+  local bucket = 'delayer:job_bucket:' .. id
   local topic = 'close_order'
   if tonumber(ARGV[3]) > 1 then topic = topic .. (n % ARGV[3]) end
-  redis.call('HMSET', 'delayer:job_bucket:' .. id, 'topic', topic, 'body', string.format('{"orderID":"%025.0f","action":"close"}', n))
-  redis.call('EXPIRE', 'delayer:job_bucket:' .. id, 604801)
+  redis.call('HSET', bucket, 'topic', topic, 'body', string.format('{"orderID":"%025.0f","action":"close"}', n))
+  redis.call('EXPIRE', bucket, 604801)
   if ARGV[4] == 'ready' then
     redis.call('LPUSH', 'delayer:ready_queue:' .. topic, id)
   else
-    redis.call('ZADD', 'delayer:job_pool', string.format('%.3f', ARGV[4] + ARGV[5] * n), id)
+    due[#due + 1] = string.format('%.3f', ARGV[4] + ARGV[5] * n)
+    due[#due + 1] = id
   end
+end
+for i = 1, #due, 2000 do
+  redis.call('ZADD', 'delayer:job_pool', unpack(due, i, math.min(i + 1999, #due)))
 end`)
 
 // seed makes the jobs from..from+n-1, due at that Unix time plus step seconds each.
 func (r *Redis) seed(from, n, topics int, due, step float64) error {
 	return r.seedWith(from, n, topics, fmt.Sprintf("%.3f", due), step)
+}
+
+// seedWaiting makes the jobs from..from+n-1 of those that wait, due from a day from now
+// on, a millisecond apart. They have other numbers than those of seed.
+func (r *Redis) seedWaiting(from, n int) error {
+	const others = 1e9
+	return r.seed(others+from, n, 1, float64(time.Now().Unix())+86400-others/1000, 0.001)
 }
 
 // seedReady makes jobs that are ready.
@@ -78,27 +93,65 @@ func past() float64 { return float64(time.Now().Unix() - 10) }
 // crowd runs f(0) … f(n-1) on so many goroutines and returns the first error.
 func crowd(goroutines, n int, f func(i int) error) error {
 	var next atomic.Int64
-	var failure atomic.Pointer[error]
-	var wg sync.WaitGroup
+	all, ctx := errgroup.WithContext(context.Background())
 	for range goroutines {
-		wg.Go(func() {
-			for failure.Load() == nil {
+		all.Go(func() error {
+			for ctx.Err() == nil {
 				i := int(next.Add(1)) - 1
 				if i >= n {
-					return
+					break
 				}
 				if err := f(i); err != nil {
-					failure.CompareAndSwap(nil, &err)
-					return
+					return err
 				}
 			}
+			return nil
 		})
 	}
-	wg.Wait()
-	if err := failure.Load(); err != nil {
-		return *err
+	return all.Wait()
+}
+
+// arrivals are the jobs that have come whose bodies hold their due times.
+type arrivals struct {
+	sync.Mutex
+	late   []time.Duration
+	strays int // bodies that are none of ours
+}
+
+func (a *arrivals) add(body string) {
+	at := time.Now()
+	due, err := numberOf(body)
+	a.Lock()
+	defer a.Unlock()
+	if err != nil {
+		a.strays++
+		return
 	}
-	return nil
+	a.late = append(a.late, at.Sub(time.UnixMicro(due)))
+}
+
+// wait waits until so many have come.
+func (a *arrivals) wait(jobs int, limit time.Duration) error {
+	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
+		a.Lock()
+		came, strays := len(a.late), a.strays
+		a.Unlock()
+		switch {
+		case strays > 0:
+			return fmt.Errorf("%d bodies were strange", strays)
+		case came >= jobs:
+			return nil
+		case time.Now().After(deadline):
+			return fmt.Errorf("%d of %d jobs have come", came, jobs)
+		}
+	}
+}
+
+// lateness is p50, p99 and the greatest, in ms.
+func (a *arrivals) lateness() []float64 {
+	a.Lock()
+	defer a.Unlock()
+	return []float64{milliseconds(quantile(a.late, 0.5)), milliseconds(quantile(a.late, 0.99)), milliseconds(quantile(a.late, 1))}
 }
 
 // drain counts the jobs that consumers get, and sees who comes twice.

@@ -2,50 +2,46 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"strings"
+
+	"github.com/shirou/gopsutil/v4/cpu"
+	"github.com/shirou/gopsutil/v4/host"
+	"github.com/shirou/gopsutil/v4/load"
+	"github.com/shirou/gopsutil/v4/mem"
 )
 
-// machine describes where this runs.
+// machine describes where this runs, as far as that can be found out.
 func machine() []string {
-	processor := runtime.GOARCH
-	if model := field("/proc/cpuinfo", "model name"); model != "" {
-		processor = model
+	about := fmt.Sprintf("%s, %d cores, %s", runtime.GOARCH, runtime.NumCPU(), runtime.GOOS)
+	if processors, err := cpu.Info(); err == nil && len(processors) > 0 {
+		about = strings.Replace(about, runtime.GOARCH, processors[0].ModelName, 1)
 	}
-	lines := []string{fmt.Sprintf("%s, %d cores, %s", processor, runtime.NumCPU(), runtime.GOOS)}
-	if kernel := firstLine("uname", "-sr"); kernel != "" {
-		lines[0] = fmt.Sprintf("%s, %d cores, %s", processor, runtime.NumCPU(), kernel)
+	if kernel, err := host.KernelVersion(); err == nil {
+		about += " " + kernel
 	}
-	if memory := field("/proc/meminfo", "MemTotal"); memory != "" {
-		var kb int
-		fmt.Sscan(memory, &kb)
-		lines[0] += fmt.Sprintf(", %d GB of memory", (kb+1<<19)>>20)
+	if memory, err := mem.VirtualMemory(); err == nil {
+		about += fmt.Sprintf(", %d GB of memory", (memory.Total+1<<29)>>30)
 	}
-	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
-		lines = append(lines, "load when this run began: "+strings.Join(strings.Fields(string(load))[:1], "")+" (others may have used the machine too)")
+	if average, err := load.Avg(); err == nil {
+		return []string{about, fmt.Sprintf("load when this run began: %.2f (others may have used the machine too)", average.Load1)}
 	}
-	return lines
+	return []string{about}
 }
 
-// memoryAvailable is in bytes; 0 if unknown.
-func memoryAvailable() int {
-	var kb int
-	fmt.Sscan(field("/proc/meminfo", "MemAvailable"), &kb)
-	return kb << 10
-}
+// bytesPerJob is what a seeded job takes at most.
+const bytesPerJob = 450
 
-func field(file, name string) string {
-	text, _ := os.ReadFile(file)
-	for line := range strings.Lines(string(text)) {
-		key, value, _ := strings.Cut(line, ":")
-		if strings.TrimSpace(key) == name {
-			return strings.TrimSpace(value)
-		}
+// roomFor reports whether so many jobs more fit into the memory, and notes it if not.
+func (r *Run) roomFor(jobs int) bool {
+	memory, err := mem.VirtualMemory()
+	if err != nil || uint64(jobs)*bytesPerJob*3/2 < memory.Available {
+		return true
 	}
-	return ""
+	r.note("%s waiting jobs more were left out: too little memory.", count(jobs))
+	return false
 }
 
 func firstLine(program string, args ...string) string {

@@ -43,12 +43,15 @@ var workloads = []workload{
 	{"take", benchTake},
 	{"burst", benchBurst},
 	{"steady", benchSteady},
+	{"crowded", benchCrowded},
+	{"fanout", benchFanout},
 	{"move", benchMove},
 	{"bystander", benchBystander},
 	{"catchup", benchCatchUp},
 	{"cpu", benchCPU},
 	{"memory", benchMemory},
 	{"idle", benchIdle},
+	{"waiting", benchWaiting},
 	{"growth", benchGrowth},
 }
 
@@ -65,11 +68,28 @@ func progress(format string, args ...any) {
 }
 
 func main() {
+	if err := own(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	err := command()
+	disown()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// command does what the command line asks for.
+func command() error {
 	quick := flag.Bool("quick", false, "small sizes, one repeat: a smoke run of a minute and a half, into a temporary folder")
 	full := flag.Bool("full", false, "everything, with bursts and pools of 1,000,000 jobs and more")
 	only := flag.String("only", "", "run these workloads only, and keep the others' results: "+strings.Join(names(), ","))
 	render := flag.Bool("render", false, "run nothing: write document and charts from the kept numbers")
 	out := flag.String("out", "", "folder to write to (default ../docs, with -quick a temporary one)")
+	against := flag.String("against", "", "measure Delayer in turns with another revision, or with the tree in this folder, and print both; nothing is written")
+	pairs := flag.Int("pairs", 8, "with -against: how often each of the two is measured")
+	turn := flag.String("turn", "", "for -against: run this workload's turn and print it as JSON")
 	flag.Parse()
 
 	mode, s := "normal", normalSizes
@@ -86,27 +106,41 @@ func main() {
 			folder = filepath.Join(os.TempDir(), "delayer-bench")
 		}
 	}
-	chosen := names()
+	chosen := workloads
 	switch {
 	case *render:
 		chosen = nil
-	case *only != "":
-		chosen = strings.Split(*only, ",")
+	case *only+*turn != "":
+		var err error
+		if chosen, err = choose(*only + *turn); err != nil {
+			return err
+		}
 	}
-	if err := bench(mode, s, folder, chosen); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
+	switch {
+	case *turn != "":
+		return printTurn(chosen[0])
+	case *against != "" && (*quick || *full || *render || *out != "" || *pairs < 1):
+		return errors.New("-against goes with -only and with a -pairs of 1 or more, and with nothing else")
+	case *against != "":
+		return compare(*against, *pairs, chosen)
 	}
+	return bench(mode, s, folder, chosen)
+}
+
+// choose is the workloads of a list with commas, in our order.
+func choose(list string) ([]workload, error) {
+	wanted := strings.Split(list, ",")
+	for _, name := range wanted {
+		if !slices.Contains(names(), name) {
+			return nil, fmt.Errorf("there is no workload %q: there is %s", name, strings.Join(names(), ", "))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool { return !slices.Contains(wanted, w.name) }), nil
 }
 
 // bench runs the chosen workloads and saves after each.
-func bench(mode string, s sizes, folder string, chosen []string) error {
-	for _, name := range chosen {
-		if !slices.Contains(names(), name) {
-			return fmt.Errorf("-only %s: there is %s", name, strings.Join(names(), ", "))
-		}
-	}
-	report, err := load(folder)
+func bench(mode string, s sizes, folder string, chosen []workload) error {
+	report, err := readReport(folder)
 	if err != nil {
 		return err
 	}
@@ -114,22 +148,16 @@ func bench(mode string, s sizes, folder string, chosen []string) error {
 		report.Machine, report.Versions = machine(), versions()
 	}
 	var failures []error
-	for _, w := range workloads {
-		if !slices.Contains(chosen, w.name) {
-			continue
-		}
-		section, failed, err := measure(w, mode, s)
-		for _, err := range append(failed, err) {
-			if err != nil {
-				failures = append(failures, fmt.Errorf("%s: %w", w.name, err))
-			}
-		}
+	for _, w := range chosen {
+		section, err := measure(w, mode, s)
 		if err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", w.name, err))
+		}
+		if len(section.Tables) == 0 {
 			progress("%s failed: %v", w.name, err)
 			continue
 		}
-		report.add(section)
-		report.order(names())
+		report.add(section, names())
 		if err := report.save(folder); err != nil {
 			return err
 		}
@@ -146,17 +174,12 @@ func bench(mode string, s sizes, folder string, chosen []string) error {
 	return errors.Join(failures...)
 }
 
-// measure runs a workload on a Redis of its own. It also returns the contenders that
-// failed, which are missing from the section.
-func measure(w workload, mode string, s sizes) (Section, []error, error) {
-	dir, err := os.MkdirTemp("", "delayer-bench-redis-")
+// measure runs a workload on a Redis of its own. Its error may tell of contenders only,
+// which the section then lacks; a workload that failed itself has no tables.
+func measure(w workload, mode string, s sizes) (Section, error) {
+	redis, err := startRedis()
 	if err != nil {
-		return Section{}, nil, err
-	}
-	defer os.RemoveAll(dir)
-	redis, err := startRedis(dir)
-	if err != nil {
-		return Section{}, nil, err
+		return Section{}, err
 	}
 	defer redis.stop()
 
@@ -164,8 +187,11 @@ func measure(w workload, mode string, s sizes) (Section, []error, error) {
 	started := time.Now()
 	run := &Run{Redis: redis, sizes: s}
 	section, err := w.run(context.Background(), run)
+	if err != nil {
+		section.Tables = nil
+	}
 	section.Revision = revision()
 	section.Name, section.Mode, section.Measured, section.Took = w.name, mode, started, time.Since(started)
 	section.Notes = append(section.Notes, run.notes...)
-	return section, run.failures, err
+	return section, errors.Join(append(run.failures, err)...)
 }

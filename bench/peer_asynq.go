@@ -22,8 +22,6 @@ func newAsynq(r *Redis) *asynqPeer {
 	return &asynqPeer{redis: o, client: asynq.NewClient(o)}
 }
 
-func (p *asynqPeer) Name() string { return "asynq" }
-
 // asynq stores whole seconds.
 func (p *asynqPeer) Round(_, due time.Time) time.Time { return nextSecond(due) }
 

@@ -43,8 +43,6 @@ func newBeanstalkd(r *Run) (*beanstalkdPeer, error) {
 	return p, nil
 }
 
-func (p *beanstalkdPeer) Name() string { return "beanstalkd" }
-
 // Round: its delays are whole seconds from now.
 func (p *beanstalkdPeer) Round(now, due time.Time) time.Time {
 	return now.Add(wholeSeconds(due.Sub(now)))

@@ -28,13 +28,6 @@ func newDelayer(r *Redis, batch int) *delayer {
 	return &delayer{client.OpenPool(o), client.NewPool(o), batch}
 }
 
-func (p *delayer) Name() string {
-	if p.batch > 0 {
-		return "Delayer, PopBatch"
-	}
-	return "Delayer"
-}
-
 func (p *delayer) Round(_, due time.Time) time.Time { return due }
 
 func (p *delayer) Close() error { return errors.Join(p.client.Close(), p.served.Close()) }
@@ -42,10 +35,6 @@ func (p *delayer) Close() error { return errors.Join(p.client.Close(), p.served.
 func (p *delayer) Push(ctx context.Context, n int64, body string, due time.Time) error {
 	_, err := p.client.PushAt(ctx, client.Message{ID: id(n), Topic: topic, Body: body}, due)
 	return err
-}
-
-func (p *delayer) PushMany(ctx context.Context, from, n int64, due time.Time) error {
-	return pushBatch(ctx, p.client, from, n, due)
 }
 
 // serve moves jobs until ctx is done.
@@ -56,27 +45,29 @@ func (p *delayer) serve(ctx context.Context) {
 func (p *delayer) Consume(ctx context.Context, workers int, got func(body string)) error {
 	go p.serve(ctx)
 	for range workers {
-		go func() {
-			for ctx.Err() == nil {
-				// A batch consumer waits with BPop, then takes what else is there.
-				m, err := p.client.BPop(ctx, time.Minute, topic)
-				if err != nil {
-					continue
-				}
-				got(m.Body)
-				for p.batch > 0 && ctx.Err() == nil {
-					list, err := p.client.PopBatch(ctx, topic, p.batch)
-					for _, m := range list {
-						got(m.Body)
-					}
-					if err != nil || len(list) == 0 {
-						break
-					}
-				}
-			}
-		}()
+		go consume(ctx, p.client, topic, p.batch, got)
 	}
 	return nil
+}
+
+// consume waits with BPop; a batch consumer then takes what else is there.
+func consume(ctx context.Context, c *client.Client, topic string, batch int, got func(body string)) {
+	for ctx.Err() == nil {
+		m, err := c.BPop(ctx, time.Minute, topic)
+		if err != nil {
+			continue
+		}
+		got(m.Body)
+		for batch > 0 && ctx.Err() == nil {
+			list, err := c.PopBatch(ctx, topic, batch)
+			for _, m := range list {
+				got(m.Body)
+			}
+			if err != nil || len(list) == 0 {
+				break
+			}
+		}
+	}
 }
 
 func pushBatch(ctx context.Context, c *client.Client, from, n int64, due time.Time) error {

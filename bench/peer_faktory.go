@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	faktory "github.com/contribsys/faktory/client"
@@ -20,7 +19,6 @@ import (
 // keeps its jobs in a redis-server of its own. Each goroutine has its own connection.
 type faktoryPeer struct {
 	daemon *daemon
-	dir    string
 	store  redis.Conn // its redis-server
 	conns  chan *faktory.Client
 	wg     sync.WaitGroup
@@ -49,15 +47,15 @@ func newFaktory() (*faktoryPeer, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "delayer-bench-faktory-")
+	dir, err := newFolder()
 	if err != nil {
 		return nil, err
 	}
 	d, err := startDaemon(addr, program, "-b", addr, "-w", web, "-d", dir, "-c", dir, "-l", "error")
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, err
 	}
-	p := &faktoryPeer{daemon: d, dir: dir, conns: make(chan *faktory.Client, faktoryConns)}
+	p := &faktoryPeer{daemon: d, conns: make(chan *faktory.Client, faktoryConns)}
 	if p.store, err = redis.Dial("unix", filepath.Join(dir, "redis.sock")); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -77,7 +75,6 @@ func (p *faktoryPeer) open() (*faktory.Client, error) {
 	return (&faktory.Server{Network: "tcp", Address: p.daemon.addr, Timeout: 10 * time.Second}).Open()
 }
 
-func (p *faktoryPeer) Name() string                     { return "Faktory" }
 func (p *faktoryPeer) Round(_, due time.Time) time.Time { return due }
 
 func (p *faktoryPeer) Push(_ context.Context, _ int64, body string, due time.Time) error {
@@ -123,7 +120,7 @@ func (p *faktoryPeer) cpu() (time.Duration, error) {
 	return server + store, errors.Join(err1, err2)
 }
 
-func (p *faktoryPeer) memory() (float64, error) { return infoOf(p.store, "memory", "used_memory") }
+func (p *faktoryPeer) memory() (float64, error) { return infoOf(p.store, "used_memory") }
 
 func (p *faktoryPeer) Close() error {
 	p.wg.Wait()
@@ -134,11 +131,6 @@ func (p *faktoryPeer) Close() error {
 	if p.store != nil {
 		p.store.Close()
 	}
-	p.daemon.cmd.Process.Signal(syscall.SIGTERM) // so that it ends its redis-server
-	select {
-	case <-p.daemon.exit:
-	case <-time.After(10 * time.Second):
-		p.daemon.stop()
-	}
-	return os.RemoveAll(p.dir)
+	p.daemon.stop()
+	return nil
 }

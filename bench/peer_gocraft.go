@@ -22,8 +22,6 @@ func newGocraft(r *Redis) *gocraftPeer {
 	return &gocraftPeer{redis: pool, enqueuer: work.NewEnqueuer(gocraftNamespace, pool)}
 }
 
-func (p *gocraftPeer) Name() string { return "gocraft/work" }
-
 // Its delays are whole seconds from the second it is now.
 func (p *gocraftPeer) Round(_, due time.Time) time.Time { return nextSecond(due) }
 

@@ -32,7 +32,6 @@ func newMachinery(r *Redis) (*machineryPeer, error) {
 	return &machineryPeer{server: machinery.NewServer(c, broker.NewGR(c, []string{r.addr}, 0), null.New(), lock.New())}, nil
 }
 
-func (p *machineryPeer) Name() string                     { return "machinery" }
 func (p *machineryPeer) Round(_, due time.Time) time.Time { return due }
 
 func (p *machineryPeer) Push(ctx context.Context, _ int64, body string, due time.Time) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -46,19 +47,23 @@ func originalPop(conn redis.Conn) (body string, err error) {
 
 // original is the original's commands with our server.
 type original struct {
-	redis  *Redis
-	pool   *redis.Pool
-	served *redis.Pool
+	redis     *Redis
+	pool      *redis.Pool
+	served    *redis.Pool
+	consuming sync.WaitGroup
 }
 
 func newOriginal(r *Redis) *original {
-	return &original{r, newPool(r.addr, 32), client.NewPool(client.PoolOptions{Addr: r.addr})}
+	return &original{redis: r, pool: newPool(r.addr, 32), served: client.NewPool(client.PoolOptions{Addr: r.addr})}
 }
 
-func (p *original) Name() string                     { return "original's clients, Delayer's server" }
 func (p *original) Round(_, due time.Time) time.Time { return nextSecond(due) }
 
-func (p *original) Close() error { return errors.Join(p.pool.Close(), p.served.Close()) }
+// Close waits for consumers that still block, who would take the next Peer's jobs.
+func (p *original) Close() error {
+	p.consuming.Wait()
+	return errors.Join(p.pool.Close(), p.served.Close())
+}
 
 func (p *original) Push(_ context.Context, n int64, body string, due time.Time) error {
 	conn := p.pool.Get()
@@ -69,7 +74,7 @@ func (p *original) Push(_ context.Context, n int64, body string, due time.Time) 
 func (p *original) Consume(ctx context.Context, workers int, got func(body string)) error {
 	go server.New(p.served, server.Options{}).Run(ctx)
 	for range workers {
-		go func() {
+		p.consuming.Go(func() {
 			conn := p.pool.Get()
 			defer conn.Close()
 			for ctx.Err() == nil {
@@ -81,7 +86,7 @@ func (p *original) Consume(ctx context.Context, workers int, got func(body strin
 					got(body)
 				}
 			}
-		}()
+		})
 	}
 	return nil
 }

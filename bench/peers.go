@@ -8,7 +8,6 @@ import (
 
 // Peer is a queue with delays, as a workload sees it.
 type Peer interface {
-	Name() string
 	// Round is the due time that Push will give a job which should fall due
 	// then; a Peer that knows whole seconds only rounds up.
 	Round(now, due time.Time) time.Time
@@ -19,11 +18,6 @@ type Peer interface {
 	Consume(ctx context.Context, workers int, got func(body string)) error
 	// Close ends the Peer's connections. It comes after the end of Consume's ctx.
 	Close() error
-}
-
-// batcher is a Peer that can push many at once.
-type batcher interface {
-	PushMany(ctx context.Context, from, n int64, due time.Time) error
 }
 
 // holder is a Peer whose delays begin with the push: for a burst it must hold
@@ -54,13 +48,40 @@ type maker struct {
 var allPeers = []maker{
 	{"Delayer", true, false, func(r *Run) (Peer, error) { return newDelayer(r.Redis, 0), nil }},
 	{"Delayer, PopBatch", true, false, func(r *Run) (Peer, error) { return newDelayer(r.Redis, takeChunk), nil }},
-	{"floor: raw scripts", true, false, func(r *Run) (Peer, error) { return &floorPeer{r.Redis}, nil }},
+	{"floor: raw scripts", true, false, func(r *Run) (Peer, error) { return &floorPeer{redis: r.Redis}, nil }},
 	{"original's clients, Delayer's server", true, false, func(r *Run) (Peer, error) { return newOriginal(r.Redis), nil }},
 	{"beanstalkd", false, false, func(r *Run) (Peer, error) { return newBeanstalkd(r) }},
 	{"Faktory", false, false, func(*Run) (Peer, error) { return newFaktory() }},
 	{"asynq", false, false, func(r *Run) (Peer, error) { return newAsynq(r.Redis), nil }},
 	{"gocraft/work", false, false, func(r *Run) (Peer, error) { return newGocraft(r.Redis), nil }},
 	{"machinery", false, true, func(r *Run) (Peer, error) { return newMachinery(r.Redis) }},
+}
+
+// on opens a Peer for f, whose ctx ends with f.
+func on(ctx context.Context, open func() (Peer, error), f func(ctx context.Context, p Peer) ([]float64, error)) ([]float64, error) {
+	p, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return f(ctx, p)
+}
+
+// onEmpty is on with an empty Redis.
+func (r *Run) onEmpty(ctx context.Context, open func() (Peer, error), f func(ctx context.Context, p Peer) ([]float64, error)) ([]float64, error) {
+	if err := r.Redis.clear(); err != nil {
+		return nil, err
+	}
+	return on(ctx, open, f)
+}
+
+// opener opens m's Peer.
+func (r *Run) opener(m maker) func() (Peer, error) { return func() (Peer, error) { return m.open(r) } }
+
+func oursAnew(r *Run) func() (Peer, error) {
+	return func() (Peer, error) { return newDelayer(r.Redis, 0), nil }
 }
 
 // peers are the makers that this run has time for.

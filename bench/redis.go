@@ -2,98 +2,15 @@ package main
 
 import (
 	"bufio"
-	"context"
-	"errors"
-	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/shirou/gopsutil/v4/process"
 )
-
-// daemon is a server program that belongs to this run.
-type daemon struct {
-	addr string
-	cmd  *exec.Cmd
-	exit chan struct{}
-}
-
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
-
-// startDaemon runs the program and waits until it takes connections.
-func startDaemon(addr, program string, args ...string) (*daemon, error) {
-	path, err := exec.LookPath(program)
-	if err != nil {
-		return nil, err
-	}
-	d := &daemon{addr: addr, cmd: exec.Command(path, args...), exit: make(chan struct{})}
-	d.cmd.Stderr = os.Stderr
-	if err := d.cmd.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		d.cmd.Wait()
-		close(d.exit)
-	}()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
-		select {
-		case <-d.exit:
-			return nil, fmt.Errorf("%s ended at once", program)
-		case <-time.After(10 * time.Millisecond):
-		}
-		if c, err := net.Dial("tcp", addr); err == nil {
-			c.Close()
-			return d, nil
-		}
-	}
-	d.stop()
-	return nil, fmt.Errorf("%s does not answer", program)
-}
-
-func (d *daemon) stop() {
-	d.cmd.Process.Kill()
-	<-d.exit
-}
-
-// residentBytes is the memory that the process has.
-func (d *daemon) residentBytes() (float64, error) {
-	p, err := process.NewProcess(int32(d.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	m, err := p.MemoryInfo()
-	if err != nil {
-		return 0, err
-	}
-	return float64(m.RSS), nil
-}
-
-// cpu is the processor time that the process has used.
-func (d *daemon) cpu() (time.Duration, error) {
-	p, err := process.NewProcess(int32(d.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	t, err := p.Times()
-	if err != nil {
-		return 0, err
-	}
-	return time.Duration((t.User + t.System) * float64(time.Second)), nil
-}
 
 // Redis is this run's redis-server, with a pool of plain connections for the
 // floor, the original's commands and the looking on.
@@ -102,7 +19,11 @@ type Redis struct {
 	Pool *redis.Pool
 }
 
-func startRedis(dir string) (*Redis, error) {
+func startRedis() (*Redis, error) {
+	dir, err := newFolder()
+	if err != nil {
+		return nil, err
+	}
 	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
@@ -155,27 +76,32 @@ func (r *Redis) restore() error {
 	return err
 }
 
-func (r *Redis) info(section, field string) (float64, error) {
-	conn := r.Pool.Get()
-	defer conn.Close()
-	return infoOf(conn, section, field)
-}
-
-func infoOf(conn redis.Conn, section, field string) (float64, error) {
-	text, err := redis.String(conn.Do("INFO", section))
+// infoOf is what one INFO tells of these fields, summed up.
+func infoOf(conn redis.Conn, fields ...string) (sum float64, err error) {
+	text, err := redis.String(conn.Do("INFO"))
 	if err != nil {
 		return 0, err
 	}
-	lines := bufio.NewScanner(strings.NewReader(text))
-	for lines.Scan() {
-		if value, ok := strings.CutPrefix(lines.Text(), field+":"); ok {
-			return strconv.ParseFloat(value, 64)
+	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), ":")
+		if slices.Contains(fields, name) {
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += n
 		}
 	}
-	return 0, fmt.Errorf("INFO %s has no %s", section, field)
+	return sum, nil
 }
 
-// cpu is the processor time that the Redis has used.
+func (r *Redis) info(field string) (float64, error) {
+	conn := r.Pool.Get()
+	defer conn.Close()
+	return infoOf(conn, field)
+}
+
+// cpu is the processor time that the Redis has used, by its own account.
 func (r *Redis) cpu() (time.Duration, error) {
 	conn := r.Pool.Get()
 	defer conn.Close()
@@ -183,31 +109,37 @@ func (r *Redis) cpu() (time.Duration, error) {
 }
 
 func cpuOfRedis(conn redis.Conn) (time.Duration, error) {
-	user, err1 := infoOf(conn, "cpu", "used_cpu_user")
-	system, err2 := infoOf(conn, "cpu", "used_cpu_sys")
-	return time.Duration((user + system) * float64(time.Second)), errors.Join(err1, err2)
+	seconds, err := infoOf(conn, "used_cpu_user", "used_cpu_sys")
+	return time.Duration(seconds * float64(time.Second)), err
 }
 
-func (r *Redis) memory() (float64, error) { return r.info("memory", "used_memory") }
+func (r *Redis) memory() (float64, error) { return r.info("used_memory") }
 
-// ownCPU is the processor time of this process.
-func ownCPU() time.Duration {
-	var u syscall.Rusage
-	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// untilZero waits until the number that count tells is 0.
-func untilZero(ctx context.Context, count func() (int, error)) error {
-	for {
-		n, err := count()
-		if err != nil || n == 0 {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(5 * time.Millisecond):
-		}
+// sent counts the commands that clients send while f runs. Those that scripts
+// run in turn are left out, which Redis's own count has in it.
+func (r *Redis) sent(f func()) (int, error) {
+	conn, err := redis.Dial("tcp", r.addr)
+	if err != nil {
+		return 0, err
 	}
+	if _, err := conn.Do("MONITOR"); err != nil {
+		return 0, err
+	}
+	total := make(chan int)
+	go func() {
+		count := 0
+		for {
+			line, err := redis.String(conn.Receive())
+			if err != nil {
+				break
+			}
+			if who, _, _ := strings.Cut(line, "]"); !strings.HasSuffix(who, " lua") {
+				count++
+			}
+		}
+		total <- count
+	}()
+	f()
+	conn.Close()
+	return <-total, nil
 }

@@ -120,19 +120,10 @@ func (t Target) limit() string {
 	return fmt.Sprintf("%s %s%s", sign, number(t.Limit, 2), t.Unit)
 }
 
-// add puts the section in the place of the one of that name, or behind the others.
-func (r *Report) add(s Section) {
-	for i := range r.Sections {
-		if r.Sections[i].Name == s.Name {
-			r.Sections[i] = s
-			return
-		}
-	}
-	r.Sections = append(r.Sections, s)
-}
-
-// order sorts the sections as names are sorted, unknown ones last.
-func (r *Report) order(names []string) {
+// add puts the section in the place of the one of that name, or behind the others, and sorts
+// all as names are sorted, unknown ones last.
+func (r *Report) add(s Section, names []string) {
+	r.Sections = append(slices.DeleteFunc(r.Sections, func(old Section) bool { return old.Name == s.Name }), s)
 	place := func(s Section) int {
 		if i := slices.Index(names, s.Name); i >= 0 {
 			return i
@@ -160,14 +151,15 @@ func handPart(document string) string {
 
 const intro = `# Benchmarks
 
-Written by ` + "`make bench`" + `, which measures everything anew, in about twenty-five minutes, on a
+Written by ` + "`make bench`" + `, which measures everything anew, in about half an hour, on a
 redis-server (and a beanstalkd and a Faktory) of its own on loopback, and writes this file, the charts beside it and
 [the numbers](bench/results.json). Parts of it: ` + "`go run -C bench . -full -only push,move`" + `; a smoke run of a minute
-and a half, which writes to a temporary folder: ` + "`go run -C bench . -quick`" + `. The programs are in [bench/](../bench), a Go module of its
+and a half, which writes to a temporary folder: ` + "`go run -C bench . -quick`" + `; this tree and another revision in turns,
+which prints only: ` + "`go run -C bench . -against main -only push,idle`" + `. The programs are in [bench/](../bench), a Go module of its
 own, so that none of what is compared here reaches a user of the library.
 
 How to read it. Within a run, everything in a table is measured in turns: one repeat of each, then the next
-repeat of each, beginning with another one. A cell is the **median** of the repeats, and in brackets the least
+repeat of each, beginning with another one; where a column is a load of its own (goroutines, topics, waiting jobs), column by column. A cell is the **median** of the repeats, and in brackets the least
 and the greatest. A ratio is taken repeat by repeat, and its median is what counts: so a machine that is
 slow for a while slows both sides. All share one machine: the Redis, the daemon, producers and consumers; numbers
 of other machines will differ, ratios less so. Every job's body is the same 56 bytes, unless said otherwise.
@@ -257,8 +249,8 @@ func (t Table) write(b *strings.Builder) {
 	}
 }
 
-// load reads what an earlier run has left; there may be nothing.
-func load(folder string) (*Report, error) {
+// readReport reads what an earlier run has left; there may be nothing.
+func readReport(folder string) (*Report, error) {
 	text, err := os.ReadFile(filepath.Join(folder, "bench", "results.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return &Report{}, nil

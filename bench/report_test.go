@@ -76,13 +76,13 @@ func TestSaveKeepsWhatWasWrittenByHand(t *testing.T) {
 	}
 
 	// A run of one workload keeps the others and the part written by hand.
-	report, err := load(folder)
+	report, err := readReport(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	report.add(Section{Name: "take", Title: "Take"})
-	report.add(Section{Name: "push", Title: "Push again"})
-	report.order([]string{"take", "push"})
+	order := []string{"take", "push"}
+	report.add(Section{Name: "push", Title: "Push again"}, order)
+	report.add(Section{Name: "take", Title: "Take"}, order)
 	if err := report.save(folder); err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +115,8 @@ func TestChartsAreDrawn(t *testing.T) {
 	}
 }
 
-func TestLoadOfNothing(t *testing.T) {
-	report, err := load(t.TempDir())
+func TestReportOfNothing(t *testing.T) {
+	report, err := readReport(t.TempDir())
 	if err != nil || len(report.Sections) != 0 {
 		t.Errorf("got %v, %v", report, err)
 	}

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 )
 
 // Sample is what the repeats of one measurement gave, in the order in which
@@ -78,20 +79,10 @@ func (s Sample) String(digits int) string {
 
 // number has commas between thousands.
 func number(v float64, digits int) string {
-	text := strconv.FormatFloat(v, 'f', digits, 64)
-	whole, fraction, _ := strings.Cut(text, ".")
-	sign := ""
-	if strings.HasPrefix(whole, "-") {
-		sign, whole = "-", whole[1:]
-	}
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if fraction != "" {
-		whole += "." + fraction
-	}
-	return sign + whole
+	return message.NewPrinter(language.English).Sprintf("%.*f", digits, v)
 }
+
+func count(n int) string { return number(float64(n), 0) }
 
 // quantile is the value below which the share q of the durations lies, which
 // it sorts.

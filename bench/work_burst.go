@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -16,57 +17,44 @@ machinery moves one job each look and is set to its shortest, 1 ms.`
 
 func benchBurst(ctx context.Context, r *Run) (Section, error) {
 	pace := map[string]time.Duration{} // what a push of a job takes, all in all
-	table := func(id, title string, jobs, repeats int, makers []maker) (Table, map[string]outcome) {
+	table := func(id string, jobs, repeats int, makers []maker) (Table, map[string]outcome) {
+		title := count(jobs) + " jobs due at once"
 		var contenders []contender
 		for _, m := range makers {
 			c := contender{name: m.name, run: func() ([]float64, error) { return r.burstOnce(ctx, m, jobs, pace) }}
-			if m.slow {
+			if m.slow && repeats > 1 {
 				c.repeats = 1
+				r.note("%s: 1 of %d repeats of %s, for the time they take.", c.name, repeats, title)
 			}
 			contenders = append(contenders, c)
 		}
 		results := r.turns(repeats, contenders)
-		for _, c := range contenders {
-			if o := results[c.name]; o != nil && len(o[0]) < repeats && repeats > 1 {
-				r.note("%s: %d of %d repeats of %s, for the time they take.", c.name, len(o[0]), repeats, title)
-			}
-		}
-		rowsOfRate := rows(contenders, results)
 		return Table{
-			ID: id, Title: title, Unit: "jobs/s, unless said otherwise", Head: "", Chart: bars, Drawn: 1,
+			ID: id, Title: title, Unit: "jobs/s, unless said otherwise", Chart: bars, Drawn: 1,
 			Columns: []Column{{Name: "jobs/s"}, {Name: "first job after, ms", Digits: 1}, {Name: "last job after, ms"}},
-			Rows:    rowsOfRate,
+			Rows:    rows(contenders, results),
 		}, results
 	}
-	title := fmt.Sprintf("%s jobs due at once", number(float64(r.burst), 0))
-	small, results := table("burst", title, r.burst, r.slowRepeats, r.peers())
+	small, results := table("burst", r.burst, r.slowRepeats, r.peers())
 	section := Section{Title: "Burst", About: burstAbout, Tables: []Table{small}}
 
 	var theirs []Sample
 	for _, m := range r.others() {
-		if o := results[m.name]; o != nil && !m.slow {
-			theirs = append(theirs, o[0])
+		if !m.slow {
+			theirs = append(theirs, results[m.name].column(0))
 		}
 	}
 	for _, name := range []string{"Delayer", "Delayer, PopBatch"} {
-		t := Target{Name: fmt.Sprintf("Burst of %s, 8 consumers, jobs/s against the best other queue (%s)", number(float64(r.burst), 0), name), Limit: 2, Unit: "×"}
-		if o := results[name]; o != nil {
-			t.Got = o[0].Over(best(theirs...))
-		}
-		section.Targets = append(section.Targets, t)
+		section.Targets = append(section.Targets, Target{
+			Name:  fmt.Sprintf("Burst of %s, 8 consumers, jobs/s against the best other queue (%s)", count(r.burst), name),
+			Limit: 2, Unit: "×", Got: results[name].column(0).Over(best(theirs...)),
+		})
 	}
-
 	if r.bigBurst > 0 {
-		var makers []maker
-		for _, m := range r.peers() {
-			switch m.name {
-			case "Faktory", "asynq", "gocraft/work", "machinery", "original's clients, Delayer's server":
-				r.note("%s is left out of the burst of %s: pushing and draining it would take a minute and more.", m.name, number(float64(r.bigBurst), 0))
-			default:
-				makers = append(makers, m)
-			}
-		}
-		big, _ := table("burst-big", fmt.Sprintf("%s jobs due at once", number(float64(r.bigBurst), 0)), r.bigBurst, 1, makers)
+		quick := []string{"Delayer", "Delayer, PopBatch", "floor: raw scripts", "beanstalkd"}
+		makers := slices.DeleteFunc(r.peers(), func(m maker) bool { return !slices.Contains(quick, m.name) })
+		r.note("The others are left out of the burst of %s: pushing and draining it would take each a minute and more.", count(r.bigBurst))
+		big, _ := table("burst-big", r.bigBurst, 1, makers)
 		section.Tables = append(section.Tables, big)
 	}
 	return section, nil
@@ -81,7 +69,11 @@ func (r *Run) burstOnce(ctx context.Context, m maker, jobs int, pace map[string]
 	}
 	for range 3 {
 		margin := time.Duration(float64(jobs)*1.4*float64(perJob)) + 1500*time.Millisecond
-		values, took, err := r.burstAt(ctx, m, jobs, margin)
+		var took time.Duration
+		values, err := r.onEmpty(ctx, r.opener(m), func(ctx context.Context, p Peer) (values []float64, err error) {
+			values, took, err = r.burstAt(ctx, p, m.name, jobs, margin)
+			return values, err
+		})
 		perJob = took / time.Duration(jobs)
 		pace[m.name] = perJob
 		if err != errTooLate {
@@ -93,18 +85,7 @@ func (r *Run) burstOnce(ctx context.Context, m maker, jobs int, pace map[string]
 
 var errTooLate = fmt.Errorf("pushing took so long that jobs fell due meanwhile")
 
-func (r *Run) burstAt(ctx context.Context, m maker, jobs int, margin time.Duration) (values []float64, took time.Duration, err error) {
-	if err := r.Redis.clear(); err != nil {
-		return nil, 0, err
-	}
-	p, err := m.open(r)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer p.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-
+func (r *Run) burstAt(ctx context.Context, p Peer, name string, jobs int, margin time.Duration) (values []float64, took time.Duration, err error) {
 	due := nextSecond(time.Now().Add(margin))
 	if h, ok := p.(holder); ok {
 		if err := h.Hold(due); err != nil {
@@ -134,7 +115,7 @@ func (r *Run) burstAt(ctx context.Context, m maker, jobs int, margin time.Durati
 		return nil, took, err
 	}
 	if d.first.Before(due) {
-		r.note("%s delivered %v early.", m.name, due.Sub(d.first).Round(time.Millisecond))
+		r.note("%s delivered %v early.", name, due.Sub(d.first).Round(time.Millisecond))
 	}
 	return []float64{
 		float64(jobs) / d.last.Sub(due).Seconds(), milliseconds(d.first.Sub(due)), milliseconds(d.last.Sub(due)),

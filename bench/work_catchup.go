@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -51,7 +49,7 @@ func benchCatchUp(ctx context.Context, r *Run) (Section, error) {
 	return Section{
 		Title: "Catching up", About: catchUpAbout,
 		Tables: []Table{{
-			ID: "catchup", Title: fmt.Sprintf("%s jobs are overdue, 500 a second fall due", number(float64(r.million), 0)), Head: "",
+			ID: "catchup", Title: fmt.Sprintf("%s jobs are overdue, 500 a second fall due", count(r.million)),
 			Columns: []Column{{Name: "backlog, jobs/s"}, {Name: "falling due now: late p50, ms", Digits: 1}, {Name: "p99, ms", Digits: 1}, {Name: "max, ms", Digits: 1}},
 			Rows:    rows(contenders, results),
 		}},
@@ -69,65 +67,34 @@ func (r *Run) catchUp(ctx context.Context, move func() (time.Duration, error)) (
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	var lateness []time.Duration
-	var pushed []time.Time // due times
+	var came arrivals
+	var due []time.Time // of what was pushed
 	var failure error
-	var pushing, consuming sync.WaitGroup
-	var came atomic.Int64
+	var pushing sync.WaitGroup
 	stop := make(chan struct{})
 	pushing.Go(func() {
-		tick := time.NewTicker(2 * time.Millisecond)
-		defer tick.Stop()
-		for {
+		for tick := time.Tick(2 * time.Millisecond); failure == nil; {
 			select {
 			case <-stop:
 				return
-			case <-tick.C:
+			case <-tick:
 			}
-			due := time.Now().Add(50 * time.Millisecond).Truncate(time.Millisecond)
-			if _, err := c.PushAt(ctx, client.Message{Topic: freshTopic, Body: strconv.FormatInt(due.UnixMilli(), 10)}, due); err != nil {
-				failure = err
-				return
-			}
-			pushed = append(pushed, due)
+			at := time.Now().Add(50 * time.Millisecond).Truncate(time.Millisecond)
+			_, failure = c.PushAt(ctx, client.Message{Topic: freshTopic, Body: body(at.UnixMicro())}, at)
+			due = append(due, at)
 		}
 	})
-	consuming.Go(func() {
-		for {
-			m, err := c.BPop(ctx, time.Minute, freshTopic)
-			if err != nil {
-				return
-			}
-			now := time.Now()
-			due, _ := strconv.ParseInt(m.Body, 10, 64)
-			lateness = append(lateness, now.Sub(time.UnixMilli(due)))
-			came.Add(1)
-		}
-	})
+	go consume(ctx, c, freshTopic, 0, came.add)
 	took, err := move()
-	end := time.Now()
+	moved := time.Now().Add(-50 * time.Millisecond)
 	close(stop)
 	pushing.Wait()
-	expected := 0 // to have been moved by then
-	for _, due := range pushed {
-		if due.Before(end.Add(-50 * time.Millisecond)) {
-			expected++
-		}
+	if err := errors.Join(err, failure); err != nil {
+		return nil, err
 	}
-	for limit := time.Now().Add(10 * time.Second); int(came.Load()) < expected && time.Now().Before(limit); {
-		time.Sleep(time.Millisecond)
+	due = slices.DeleteFunc(due, func(at time.Time) bool { return at.After(moved) })
+	if err := came.wait(max(len(due), 1), 10*time.Second); err != nil {
+		return nil, err
 	}
-	cancel()
-	consuming.Wait()
-	switch {
-	case err != nil || failure != nil:
-		return nil, errors.Join(err, failure)
-	case len(lateness) < expected || expected == 0:
-		return nil, fmt.Errorf("%d jobs fell due, %d came", expected, len(lateness))
-	}
-	slices.Sort(lateness)
-	return []float64{
-		float64(r.million) / took.Seconds(),
-		milliseconds(quantile(lateness, 0.5)), milliseconds(quantile(lateness, 0.99)), milliseconds(quantile(lateness, 1)),
-	}, nil
+	return append([]float64{float64(r.million) / took.Seconds()}, came.lateness()...), nil
 }

@@ -20,42 +20,33 @@ func benchIdle(ctx context.Context, r *Run) (Section, error) {
 		if m.name == "Delayer" {
 			waiting, repeats = r.idleJobs, 0
 		}
-		name := fmt.Sprintf("%s, %s waiting", m.name, number(float64(waiting), 0))
+		name := fmt.Sprintf("%s, %s waiting", m.name, count(waiting))
 		for _, c := range []struct {
 			name string
 			jobs int
 		}{{m.name + ", empty", 0}, {name, waiting}} {
-			contenders = append(contenders, contender{name: c.name, repeats: repeats, run: func() ([]float64, error) { return r.idleOnce(ctx, m, c.jobs) }})
+			contenders = append(contenders, contender{name: c.name, repeats: repeats, run: func() ([]float64, error) {
+				return r.onEmpty(ctx, r.opener(m), func(ctx context.Context, p Peer) ([]float64, error) { return r.idleOnce(ctx, p, c.jobs) })
+			}})
 		}
 	}
 	results := r.turns(min(2, r.slowRepeats), contenders)
 	return Section{
 		Title: "Idle", About: idleAbout,
 		Tables: []Table{{
-			ID: "idle", Title: "Cost of waiting", Head: "",
-			Columns: []Column{{Name: "Redis, beanstalkd or Faktory, ms of processor a second", Digits: 2}, {Name: "process, ms of processor a second", Digits: 2}, {Name: "commands a second", Digits: 1}},
+			ID: "idle", Title: "Cost of waiting",
+			Columns: append([]Column{{Name: "Redis, beanstalkd or Faktory, ms of processor a second", Digits: 2}}, usageColumns[1:]...),
 			Rows:    rows(contenders, results),
 		}},
 	}, nil
 }
 
-// idleOnce returns the server's and our processor time in ms a second, and, of those
-// who use it, our Redis's commands a second.
-func (r *Run) idleOnce(ctx context.Context, m maker, waiting int) ([]float64, error) {
-	if err := r.Redis.clear(); err != nil {
-		return nil, err
-	}
-	p, err := m.open(r)
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	due := time.Now().Add(24 * time.Hour)
+// idleOnce is the usage while nothing happens.
+func (r *Run) idleOnce(ctx context.Context, p Peer, waiting int) (used []float64, err error) {
 	if _, ours := p.(*delayer); ours {
-		err = r.Redis.seed(0, waiting, 1, float64(due.Unix()), 0.001)
+		err = r.Redis.seedWaiting(0, waiting)
 	} else {
+		due := time.Now().Add(24 * time.Hour)
 		err = crowd(32, waiting, func(i int) error { return p.Push(ctx, int64(i), body(int64(i)), due) })
 	}
 	if err != nil {
@@ -64,34 +55,9 @@ func (r *Run) idleOnce(ctx context.Context, m maker, waiting int) ([]float64, er
 	if err := p.Consume(ctx, consumers, func(string) {}); err != nil {
 		return nil, err
 	}
-	time.Sleep(min(time.Second, r.idleFor)) // until all is set up
-
-	cpu := r.Redis.cpu
-	apart, isApart := p.(cpuTeller)
-	if isApart {
-		cpu = apart.cpu
-	}
-	before, err := cpu()
-	if err != nil {
-		return nil, err
-	}
-	commandsBefore, err := r.Redis.info("stats", "total_commands_processed")
-	if err != nil {
-		return nil, err
-	}
-	own, started := ownCPU(), time.Now()
-	time.Sleep(r.idleFor)
-	took := time.Since(started).Seconds()
-	own = ownCPU() - own
-	after, err := cpu()
-	if err != nil {
-		return nil, err
-	}
-	used := []float64{milliseconds(after-before) / took, milliseconds(own) / took}
-	if isApart {
-		return used, nil
-	}
-	commands, err := r.Redis.info("stats", "total_commands_processed")
-	// Not counted: the questions that this function asks.
-	return append(used, max(commands-commandsBefore-3, 0)/took), err
+	time.Sleep(r.settle) // until all is set up
+	return r.usage(p, func() error {
+		time.Sleep(r.idleFor)
+		return nil
+	})
 }

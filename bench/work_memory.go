@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -39,16 +39,11 @@ func benchMemory(ctx context.Context, r *Run) (Section, error) {
 	return Section{
 		Title: "Memory", About: memoryAbout,
 		Tables: []Table{{
-			ID: "memory", Title: "Memory of a waiting job", Unit: "bytes", Head: "", Chart: bars,
+			ID: "memory", Title: "Memory of a waiting job", Unit: "bytes", Chart: bars,
 			Columns: []Column{{Name: "body of 56 bytes"}, {Name: "body of 97 bytes"}, {Name: "97 bytes, hash-max-listpack-value 1024"}},
 			Rows:    rows(contenders, results),
 		}},
 	}, setting(64)
-}
-
-// memoryTeller is a Peer with a server of its own.
-type memoryTeller interface {
-	memory() (float64, error)
 }
 
 // memoryOf is the bytes a waiting job with a body of that size takes.
@@ -56,21 +51,20 @@ func (r *Run) memoryOf(ctx context.Context, m maker, size int) (float64, error) 
 	if err := r.Redis.clear(); err != nil {
 		return 0, err
 	}
-	before, err := r.Redis.memory()
-	if err != nil {
-		return 0, err
-	}
 	p, err := m.open(r)
 	if err != nil {
 		return 0, err
 	}
+	closed := sync.OnceValue(p.Close)
+	defer closed()
 	memory := r.Redis.memory
-	own, isOwn := p.(memoryTeller)
-	if isOwn {
+	own, apart := p.(ownServer)
+	if apart {
 		memory = own.memory
-		if before, err = memory(); err != nil {
-			return 0, errors.Join(err, p.Close())
-		}
+	}
+	before, err := memory()
+	if err != nil {
+		return 0, err
 	}
 	due := time.Now().Add(time.Hour)
 	err = crowd(32, r.memoryJobs, func(i int) error {
@@ -78,18 +72,13 @@ func (r *Run) memoryOf(ctx context.Context, m maker, size int) (float64, error) 
 		text = text[:len(text)-2] + strings.Repeat("x", size-len(text)) + text[len(text)-2:]
 		return p.Push(ctx, int64(i), text, due)
 	})
-	var after float64
-	if isOwn && err == nil {
-		after, err = memory()
+	if err == nil && !apart {
+		err = closed()
+		time.Sleep(200 * time.Millisecond) // until Redis has let go of the connections
 	}
-	if err := errors.Join(err, p.Close()); err != nil {
+	if err != nil {
 		return 0, err
 	}
-	if after == 0 {
-		time.Sleep(200 * time.Millisecond) // until Redis has let go of the connections
-		if after, err = memory(); err != nil {
-			return 0, err
-		}
-	}
-	return (after - before) / float64(r.memoryJobs), nil
+	after, err := memory()
+	return (after - before) / float64(r.memoryJobs), err
 }

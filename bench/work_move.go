@@ -48,23 +48,23 @@ func (r *Run) oursMoves(ctx context.Context, jobs int, budget time.Duration) (ti
 		return 0, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	count := newCounter(jobs)
+	moved := newCounter(jobs)
 	ended := make(chan struct{})
 	started := time.Now()
 	go func() {
 		defer close(ended)
-		server.New(pool, server.Options{StallBudget: budget, Logger: count}).Run(ctx)
+		server.New(pool, server.Options{StallBudget: budget, Logger: moved}).Run(ctx)
 	}()
 	var err error
 	select {
-	case <-count.done:
+	case <-moved.done:
 	case <-time.After(time.Minute):
-		err = fmt.Errorf("moved %d of %d", atomic.LoadInt64(&count.moved), jobs)
+		err = fmt.Errorf("moved %d of %d", atomic.LoadInt64(&moved.moved), jobs)
 	}
 	took := time.Since(started)
 	cancel()
 	<-ended
-	if line := count.failed.Load(); line != nil {
+	if line := moved.failed.Load(); line != nil {
 		err = errors.Join(err, errors.New(*line))
 	}
 	return took, err
@@ -91,63 +91,49 @@ const floorOf1000 = "floor: one script, 1,000 a call"
 
 func benchMove(ctx context.Context, r *Run) (Section, error) {
 	section := Section{Title: "Move", About: moveAbout}
-	table := Table{ID: "move", Title: fmt.Sprintf("Moving %s due jobs", number(float64(r.moveJobs), 0)), Unit: "jobs/s", Chart: bars}
-	all := map[string]*Row{}
-	var order []string
-	timed := func(name string, f func() (time.Duration, error)) contender {
-		return contender{name: name, run: func() ([]float64, error) {
+	timed := func(name string, repeats int, move func() (time.Duration, error)) contender {
+		return contender{name: name, repeats: repeats, run: func() ([]float64, error) {
 			if err := r.Redis.restore(); err != nil {
 				return nil, err
 			}
-			took, err := f()
+			took, err := move()
 			return one(float64(r.moveJobs)/took.Seconds(), err)
 		}}
 	}
-	for column, topics := range []int{1, 8, 1000} {
-		progress("  %d topics", topics)
+	floor := func(batch int, script bool) func() (time.Duration, error) {
+		return func() (time.Duration, error) { return r.floorMoves(r.moveJobs, batch, script) }
+	}
+	ours := func(budget time.Duration) func() (time.Duration, error) {
+		return func() (time.Duration, error) { return r.oursMoves(ctx, r.moveJobs, budget) }
+	}
+	const delayer = "Delayer (budget 2 ms)"
+	few := min(3, r.repeats)
+	contenders := []contender{
+		timed(floorOf1000, 0, floor(1000, true)),
+		timed(delayer, 0, ours(0)),
+		timed("floor: one script, 100 a call", few, floor(100, true)),
+		timed("floor: one script, 7,000 a call", few, floor(7000, true)),
+		timed("plain pipeline, 1,000 a call", few, floor(1000, false)),
+		timed("Delayer (budget 0.5 ms)", few, ours(500*time.Microsecond)),
+		timed("Delayer (budget 8 ms)", few, ours(8*time.Millisecond)),
+		timed("Delayer (budget 32 ms)", few, ours(32*time.Millisecond)),
+	}
+	var moved grid
+	for _, topics := range []int{1, 8, 1000} {
 		if err := errors.Join(r.Redis.clear(), r.Redis.seed(0, r.moveJobs, topics, past(), 0), r.Redis.keep()); err != nil {
 			return section, err
 		}
-		contenders := []contender{
-			timed(floorOf1000, func() (time.Duration, error) { return r.floorMoves(r.moveJobs, 1000, true) }),
-			timed("Delayer (budget 2 ms)", func() (time.Duration, error) { return r.oursMoves(ctx, r.moveJobs, 0) }),
+		column := Column{Name: fmt.Sprintf("%s topics", count(topics))}
+		if topics == 1 {
+			column.Name = "1 topic"
 		}
-		pair := r.turns(r.pairRepeats, contenders)
-		more := []contender{
-			timed("floor: one script, 100 a call", func() (time.Duration, error) { return r.floorMoves(r.moveJobs, 100, true) }),
-			timed("floor: one script, 7,000 a call", func() (time.Duration, error) { return r.floorMoves(r.moveJobs, 7000, true) }),
-			timed("plain pipeline, 1,000 a call", func() (time.Duration, error) { return r.floorMoves(r.moveJobs, 1000, false) }),
-		}
-		for _, budget := range []time.Duration{500 * time.Microsecond, 8 * time.Millisecond, 32 * time.Millisecond} {
-			more = append(more, timed(fmt.Sprintf("Delayer (budget %v ms)", milliseconds(budget)),
-				func() (time.Duration, error) { return r.oursMoves(ctx, r.moveJobs, budget) }))
-		}
-		results := r.turns(min(3, r.repeats), more)
-		for name, o := range pair {
-			results[name] = o
-		}
-		for _, c := range append(contenders, more...) {
-			row := all[c.name]
-			if row == nil {
-				row = &Row{Name: c.name, Cells: make([]Sample, 3)}
-				all[c.name] = row
-				order = append(order, c.name)
-			}
-			if o := results[c.name]; o != nil {
-				row.Cells[column] = o[0]
-			}
-		}
-		table.Columns = append(table.Columns, Column{Name: fmt.Sprintf("%s topics", number(float64(topics), 0))})
-		if o := pair["Delayer (budget 2 ms)"]; o != nil && topics == 8 {
-			section.Targets = append(section.Targets, Target{
-				Name: "Move, 8 topics, against one script doing everything", Limit: 0.75, Unit: "×", Got: o[0].Over(pair[floorOf1000][0]),
-			})
+		moved.add(r, column, r.pairRepeats, contenders)
+		if topics == 8 {
+			section.Targets = []Target{{
+				Name: "Move, 8 topics, against one script doing everything", Limit: 0.75, Unit: "×", Got: moved.ratio(delayer, floorOf1000),
+			}}
 		}
 	}
-	table.Columns[0].Name = "1 topic"
-	for _, name := range order {
-		table.Rows = append(table.Rows, *all[name])
-	}
-	section.Tables = append(section.Tables, table)
+	section.Tables = []Table{moved.table(Table{ID: "move", Title: fmt.Sprintf("Moving %s due jobs", count(r.moveJobs)), Unit: "jobs/s", Chart: bars})}
 	return section, nil
 }

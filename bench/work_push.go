@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -46,60 +47,53 @@ func (s *served) Close() error {
 }
 
 func benchPush(ctx context.Context, r *Run) (Section, error) {
-	crowds := []int{1, 8, 32}
-	single := func(name string, open func() (Peer, error), due dueOf, slow bool) contender {
-		c := contender{name: name, run: func() ([]float64, error) {
-			var rates []float64
-			for _, goroutines := range crowds {
-				rate, err := r.pushRate(ctx, open, goroutines, due)
-				if err != nil {
-					return nil, err
-				}
-				rates = append(rates, rate)
-			}
-			return rates, nil
-		}}
-		if slow {
-			c.repeats = min(3, r.repeats)
+	section := Section{Title: "Push", About: pushAbout}
+	var single grid
+	for _, goroutines := range crowds {
+		push := func(name string, open func() (Peer, error), due dueOf) contender {
+			return contender{name: name, run: func() ([]float64, error) {
+				return r.onEmpty(ctx, open, func(ctx context.Context, p Peer) ([]float64, error) { return one(r.pushRate(ctx, p, goroutines, due)) })
+			}}
 		}
-		return c
+		contenders := []contender{
+			push("floor: raw script", func() (Peer, error) { return &floorPeer{redis: r.Redis}, nil }, inAnHour),
+			push("original (MULTI)", func() (Peer, error) { return newOriginal(r.Redis), nil }, inAnHour),
+			push("Delayer", oursAnew(r), inAnHour),
+			push("Delayer, each is the next to fall due", func() (Peer, error) { return newServed(r.Redis), nil }, sooner),
+		}
+		for _, m := range r.others() {
+			c := push(m.name, r.opener(m), inAnHour)
+			c.repeats = min(3, r.repeats)
+			contenders = append(contenders, c)
+		}
+		single.add(r, crowdColumn(goroutines), r.closeRepeats, contenders)
+		if limit := map[int]float64{1: 0.85, 32: 2.5}[goroutines]; limit > 0 {
+			section.Targets = append(section.Targets, Target{
+				Name:  fmt.Sprintf("Push, %s, against the original's MULTI", crowdColumn(goroutines).Name),
+				Limit: limit, Unit: "×", Got: single.ratio("Delayer", "original (MULTI)"),
+			})
+		}
 	}
-	contenders := []contender{
-		single("floor: raw script", func() (Peer, error) { return &floorPeer{r.Redis}, nil }, inAnHour, false),
-		single("original (MULTI)", func() (Peer, error) { return newOriginal(r.Redis), nil }, inAnHour, false),
-		single("Delayer", func() (Peer, error) { return newDelayer(r.Redis, 0), nil }, inAnHour, false),
-		single("Delayer, each is the next to fall due", func() (Peer, error) { return newServed(r.Redis), nil }, sooner, false),
+	var batch grid
+	batch.add(r, Column{Name: "one goroutine"}, r.pairRepeats, r.pushBatches(ctx, inAnHour(0).Truncate(time.Second)))
+	section.Tables = []Table{
+		single.table(Table{ID: "push", Title: "Push, one job a call", Unit: "jobs/s", Chart: bars}),
+		batch.table(Table{ID: "push-batch", Title: "Push, 1,000 jobs a call", Unit: "jobs/s", Chart: bars}),
 	}
-	for _, m := range r.others() {
-		contenders = append(contenders, single(m.name, func() (Peer, error) { return m.open(r) }, inAnHour, true))
-	}
-	results := r.turns(r.pairRepeats, contenders)
-	section := Section{
-		Title: "Push", About: pushAbout,
-		Tables: []Table{{
-			ID: "push", Title: "Push, one job a call", Unit: "jobs/s", Head: "", Chart: bars,
-			Columns: []Column{{Name: "1 goroutine"}, {Name: "8 goroutines"}, {Name: "32 goroutines"}},
-			Rows:    rows(contenders, results),
-		}},
-	}
-	if ours, theirs := results["Delayer"], results["original (MULTI)"]; ours != nil && theirs != nil {
-		section.Targets = append(section.Targets, Target{
-			Name: "Push, 32 goroutines, against the original's MULTI", Limit: 2.5, Unit: "×", Got: ours[2].Over(theirs[2]),
-		})
-	}
-
-	batches := r.pushBatches(ctx, inAnHour(0).Truncate(time.Second))
-	results = r.turns(r.pairRepeats, batches)
-	section.Tables = append(section.Tables, Table{
-		ID: "push-batch", Title: "Push, 1,000 jobs a call", Unit: "jobs/s", Head: "", Chart: bars,
-		Columns: []Column{{Name: "one goroutine"}}, Rows: rows(batches, results),
+	section.Targets = append(section.Targets, Target{
+		Name: "PushBatch against the raw batch script", Limit: 0.85, Unit: "×", Got: batch.ratio("Delayer, PushBatch", floorBatch),
 	})
-	t := Target{Name: "PushBatch against the raw batch script", Limit: 0.85, Unit: "×"}
-	if ours := results["Delayer, PushBatch"]; ours != nil {
-		t.Got = ours[0].Over(results[floorBatch][0])
-	}
-	section.Targets = append(section.Targets, t)
 	return section, nil
+}
+
+// crowds are the numbers of goroutines that push and take.
+var crowds = []int{1, 8, 32}
+
+func crowdColumn(goroutines int) Column {
+	if goroutines == 1 {
+		return Column{Name: "1 goroutine"}
+	}
+	return Column{Name: fmt.Sprintf("%d goroutines", goroutines)}
 }
 
 const (
@@ -109,26 +103,23 @@ const (
 )
 
 // pushRate is how many jobs a second so many goroutines push.
-func (r *Run) pushRate(ctx context.Context, open func() (Peer, error), goroutines int, due dueOf) (float64, error) {
-	if err := r.Redis.clear(); err != nil {
-		return 0, err
-	}
-	p, err := open()
-	if err != nil {
-		return 0, err
-	}
-	defer p.Close()
+func (r *Run) pushRate(ctx context.Context, p Peer, goroutines int, due dueOf) (float64, error) {
 	push := func(i int) error { return p.Push(ctx, int64(i), body(int64(i)), due(i)) }
 	if err := crowd(goroutines, 100, push); err != nil { // connections, scripts
 		return 0, err
 	}
-	jobs := r.pushJobs
-	if goroutines == 1 {
-		jobs /= 4
-	}
+	jobs := share(r.pushJobs, goroutines)
 	return rate(jobs, func() error {
 		return crowd(goroutines, jobs, func(i int) error { return push(i + 100) })
 	})
+}
+
+// share is fewer jobs for one goroutine, who takes longer.
+func share(jobs, goroutines int) int {
+	if goroutines == 1 {
+		return jobs / 4
+	}
+	return jobs
 }
 
 // pushBatches are the contenders that push pushChunk jobs a call.
@@ -140,7 +131,7 @@ func (r *Run) pushBatches(ctx context.Context, due time.Time) []contender {
 		if err := push(0); err != nil {
 			return nil, err
 		}
-		calls := max(5*r.pushJobs/pushChunk, 1)
+		calls := max(r.batchJobs/pushChunk, 1)
 		return one(rate(calls*pushChunk, func() error {
 			for i := range calls {
 				if err := push(int64(i+1) * pushChunk); err != nil {

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -13,24 +11,36 @@ arrives. Delayer's server has timer_interval 1000. Where a queue knows whole sec
 clients: due times), the due time is the whole second that follows, and the lateness counts from there, so rounding is not held against it; but then
 a second's jobs fall due together. Early is a job that arrived before its due time. asynq's setting is the same as in the burst.`
 
-type pace struct {
-	title     string
-	perSecond int
+// traffic is a steady load. Its delays are evenly spread.
+type traffic struct {
+	perSecond         int
+	shortest, longest time.Duration
+	workers           int
 }
+
+func (r *Run) traffic(perSecond int) traffic {
+	return traffic{perSecond, 50 * time.Millisecond, r.maxDelay, consumers}
+}
+
+// steadyColumns are those of steadyOnce.
+var steadyColumns = append([]Column{
+	{Name: "p50, ms", Digits: 2}, {Name: "p99, ms", Digits: 2}, {Name: "max, ms", Digits: 2}, {Name: "early, jobs"}, {Name: "pushed, jobs/s"},
+}, usageColumns...)
 
 func benchSteady(ctx context.Context, r *Run) (Section, error) {
 	section := Section{Title: "Steady load", About: steadyAbout}
-	for _, load := range []pace{{"500 jobs a second", 500}, {"5,000 jobs a second", 5000}} {
+	for _, perSecond := range []int{500, 5000} {
+		fast := perSecond > 1000
 		var contenders []contender
 		for _, m := range r.peers() {
-			if m.name == "Delayer, PopBatch" || m.slow && load.perSecond > 1000 {
+			if m.name == "Delayer, PopBatch" || m.slow && fast {
 				continue
 			}
-			c := contender{name: m.name, run: func() ([]float64, error) { return r.steadyOnce(ctx, m, load.perSecond) }}
+			c := r.steady(ctx, m.name, r.traffic(perSecond), r.opener(m))
 			switch {
-			case load.perSecond > 1000 && !r.fastPeers && m.name != "Delayer":
+			case !r.steadyPeers && !m.ours:
 				continue
-			case m.slow || load.perSecond > 1000 && m.name != "Delayer":
+			case m.slow || fast && m.name != "Delayer":
 				c.repeats = 1
 			case m.name != "Delayer":
 				c.repeats = 2
@@ -39,113 +49,119 @@ func benchSteady(ctx context.Context, r *Run) (Section, error) {
 		}
 		results := r.turns(r.slowRepeats, contenders)
 		section.Tables = append(section.Tables, Table{
-			ID: fmt.Sprintf("steady-%d", load.perSecond), Title: "Lateness at " + load.title, Head: "",
-			Columns: []Column{{Name: "p50, ms", Digits: 2}, {Name: "p99, ms", Digits: 2}, {Name: "max, ms", Digits: 2}, {Name: "early, jobs"}, {Name: "pushed, jobs/s"}},
-			Rows:    rows(contenders, results),
+			ID: fmt.Sprintf("steady-%d", perSecond), Title: fmt.Sprintf("Lateness at %s jobs a second", count(perSecond)),
+			Columns: steadyColumns[:5], Rows: rows(contenders, results),
 		})
-		if o := results["Delayer"]; o != nil && load.perSecond == 500 {
-			section.Targets = append(section.Targets,
-				Target{Name: "Lateness p99 at 500/s, timer_interval 1000, delays of 0.05 s to 5 s", AtMost: true, Limit: 5, Unit: " ms", Got: o[1]},
-				Target{Name: "Early deliveries at 500/s", AtMost: true, Worst: true, Limit: 0, Unit: " jobs", Got: o[3]})
-		} else if o != nil {
-			section.Targets = append(section.Targets, Target{Name: "Early deliveries at 5,000/s", AtMost: true, Worst: true, Limit: 0, Unit: " jobs", Got: o[3]})
+		ours := results["Delayer"]
+		if !fast {
+			section.Targets = append(section.Targets, Target{
+				Name:   "Lateness p99 at 500/s, timer_interval 1000, delays of 0.05 s to 5 s",
+				AtMost: true, Limit: 5, Unit: " ms", Got: ours.column(1),
+			})
 		}
+		section.Targets = append(section.Targets, neverEarly(fmt.Sprintf("at %s/s", count(perSecond)), ours))
 	}
 	r.note("machinery is left out at 5,000 a second: it moves one job each look.")
 	return section, nil
 }
 
-// steadyOnce returns p50, p99 and greatest lateness in ms, the number of early
-// jobs and the pace at which jobs were pushed.
-func (r *Run) steadyOnce(ctx context.Context, m maker, perSecond int) ([]float64, error) {
-	if err := r.Redis.clear(); err != nil {
-		return nil, err
-	}
-	p, err := m.open(r)
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+func neverEarly(when string, o outcome) Target {
+	return Target{Name: "Early deliveries " + when, AtMost: true, Worst: true, Limit: 0, Unit: " jobs", Got: o.column(3)}
+}
 
-	jobs := int(r.steadyFor.Seconds() * float64(perSecond))
-	late := make([]time.Duration, jobs)
-	var arrived atomic.Int64
-	done := make(chan struct{})
-	err = p.Consume(ctx, consumers, func(body string) {
-		at := time.Now()
-		due, err := numberOf(body)
-		n := arrived.Add(1)
-		if err != nil || n > int64(jobs) {
-			return
+// steady is a contender that begins with an empty Redis.
+func (r *Run) steady(ctx context.Context, name string, load traffic, open func() (Peer, error)) contender {
+	return contender{name: name, run: func() ([]float64, error) { return r.onEmpty(ctx, open, r.under(load)) }}
+}
+
+const crowdedAbout = `The same with Delayer alone, 500 a second, while so many others wait in the pool, none of them due within a day. Each has its bucket, as in life.`
+
+func benchCrowded(ctx context.Context, r *Run) (Section, error) {
+	section := Section{Title: "Steady load in a crowd", About: crowdedAbout}
+	table := Table{ID: "crowded", Title: "Lateness at 500 jobs a second while others wait", Columns: steadyColumns[:5]}
+	seeded := 0
+	for _, waiting := range r.crowds {
+		if !r.roomFor(waiting - seeded) {
+			continue
 		}
-		late[n-1] = at.Sub(time.UnixMicro(due))
-		if n == int64(jobs) {
-			close(done)
+		progress("  %s waiting", count(waiting))
+		if err := r.Redis.seedWaiting(seeded, waiting-seeded); err != nil {
+			return section, err
 		}
-	})
-	if err != nil {
+		seeded = waiting
+		contenders := []contender{{name: fmt.Sprintf("Delayer, %s others wait", count(waiting)), run: func() ([]float64, error) {
+			return on(ctx, oursAnew(r), r.under(r.traffic(500)))
+		}}}
+		results := r.turns(r.slowRepeats, contenders)
+		table.Rows = append(table.Rows, rows(contenders, results)...)
+		ours := results[contenders[0].name]
+		among := fmt.Sprintf("at 500/s, 8 waiting callers, %s others in the pool", count(waiting))
+		section.Targets = append(section.Targets,
+			Target{Name: "Lateness p99 " + among, AtMost: true, Limit: 6, Unit: " ms", Got: ours.column(1)},
+			neverEarly(among, ours))
+	}
+	section.Tables = []Table{table}
+	return section, nil
+}
+
+// under measures a Peer under that load: p50, p99 and greatest lateness in ms, the number of early
+// jobs, the pace at which jobs were pushed, and the usage.
+func (r *Run) under(load traffic) func(ctx context.Context, p Peer) ([]float64, error) {
+	return func(ctx context.Context, p Peer) ([]float64, error) { return r.steadyOnce(ctx, p, load) }
+}
+
+func (r *Run) steadyOnce(ctx context.Context, p Peer, load traffic) ([]float64, error) {
+	var came arrivals
+	if err := p.Consume(ctx, load.workers, came.add); err != nil {
 		return nil, err
 	}
 	time.Sleep(300 * time.Millisecond)
 
-	started := time.Now()
-	if err := r.pushSteadily(ctx, p, jobs, perSecond); err != nil {
+	jobs := int(r.steadyFor.Seconds() * float64(load.perSecond))
+	var pushed time.Duration
+	used, err := r.usage(p, func() error {
+		started := time.Now()
+		if err := pushSteadily(ctx, p, jobs, load); err != nil {
+			return err
+		}
+		pushed = time.Since(started)
+		return came.wait(jobs, time.Minute)
+	})
+	if err != nil {
 		return nil, err
 	}
-	pushed := time.Since(started)
-	select {
-	case <-done:
-	case <-time.After(60 * time.Second):
-		return nil, fmt.Errorf("%d of %d jobs have come", arrived.Load(), jobs)
-	}
 	time.Sleep(20 * time.Millisecond)
-	if n := arrived.Load(); n != int64(jobs) {
+	lateness := came.lateness()
+	if n := len(came.late); n != jobs {
 		return nil, fmt.Errorf("%d jobs came of %d", n, jobs)
 	}
 	early := 0
-	for _, d := range late {
+	for _, d := range came.late {
 		if d < 0 {
 			early++
 		}
 	}
-	return []float64{
-		milliseconds(quantile(late, 0.5)), milliseconds(quantile(late, 0.99)), milliseconds(quantile(late, 1)),
-		float64(early), float64(jobs) / pushed.Seconds(),
-	}, nil
+	return append(append(lateness, float64(early), float64(jobs)/pushed.Seconds()), used...), nil
 }
 
 // pushSteadily pushes at that pace with 32 goroutines; a job's body holds its due time.
-func (r *Run) pushSteadily(ctx context.Context, p Peer, jobs, perSecond int) error {
-	spread := int((r.maxDelay - 50*time.Millisecond).Milliseconds()) + 1
+func pushSteadily(ctx context.Context, p Peer, jobs int, load traffic) error {
+	spread := int((load.longest - load.shortest).Milliseconds()) + 1
 	turn := make(chan int, jobs)
 	go func() {
-		defer close(turn)
 		started := time.Now()
 		for sent := 0; sent < jobs; {
-			for due := min(int(time.Since(started).Seconds()*float64(perSecond))+1, jobs); sent < due; sent++ {
+			for due := min(int(time.Since(started).Seconds()*float64(load.perSecond))+1, jobs); sent < due; sent++ {
 				turn <- sent
 			}
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	errs := make(chan error, 32)
-	var wg sync.WaitGroup
-	for range 32 {
-		wg.Go(func() {
-			for n := range turn {
-				now := time.Now()
-				delay := 50*time.Millisecond + time.Duration(n*7919%spread)*time.Millisecond
-				due := p.Round(now, now.Add(delay)).Truncate(time.Microsecond)
-				if err := p.Push(ctx, int64(n), body(due.UnixMicro()), due); err != nil {
-					errs <- err
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	close(errs)
-	return <-errs
+	return crowd(32, jobs, func(int) error {
+		n := <-turn
+		now := time.Now()
+		delay := load.shortest + time.Duration(n*7919%spread)*time.Millisecond
+		due := p.Round(now, now.Add(delay)).Truncate(time.Microsecond)
+		return p.Push(ctx, int64(n), body(due.UnixMicro()), due)
+	})
 }

@@ -19,101 +19,80 @@ const takeMany = 1000
 var errEmpty = errors.New("the backlog ended early")
 
 func benchTake(ctx context.Context, r *Run) (Section, error) {
-	type taker struct {
-		take  func() error
-		close func() error
+	const original, bPop = "original (RPOP, HGETALL, DEL)", "Delayer, BPop"
+	var single grid
+	var target Target
+	pool := newPool(r.Redis.addr, 32)
+	defer pool.Close()
+	pooled := func(take func(redis.Conn) error) func() error {
+		return func() error {
+			conn := pool.Get()
+			defer conn.Close()
+			return take(conn)
+		}
 	}
-	measure := func(name string, open func() taker) contender {
-		return contender{name: name, run: func() ([]float64, error) {
-			var rates []float64
-			for _, goroutines := range []int{1, 8, 32} {
-				jobs := r.takeJobs
-				if goroutines == 1 {
-					jobs /= 4
-				}
-				if err := errors.Join(r.Redis.clear(), r.Redis.seedReady(jobs+100)); err != nil {
-					return nil, err
-				}
-				t := open()
-				err := crowd(goroutines, 100, func(int) error { return t.take() })
-				if err != nil {
-					return nil, errors.Join(err, t.close())
-				}
-				rate, err := rate(jobs, func() error { return crowd(goroutines, jobs, func(int) error { return t.take() }) })
-				if err := errors.Join(err, t.close()); err != nil {
-					return nil, err
-				}
-				rates = append(rates, rate)
+	ours := client.OpenPool(client.PoolOptions{Addr: r.Redis.addr})
+	defer ours.Close()
+	for _, goroutines := range crowds {
+		measure := func(name string, take func() error) contender {
+			return contender{name: name, run: func() ([]float64, error) { return one(r.takeRate(goroutines, take)) }}
+		}
+		single.add(r, crowdColumn(goroutines), r.closeRepeats, []contender{
+			measure("floor: raw script", pooled(func(conn redis.Conn) error {
+				_, err := redis.Strings(floorTake.Do(conn, readyPrefix+topic, bucketPrefix))
+				return err
+			})),
+			measure(original, pooled(func(conn redis.Conn) error {
+				_, err := originalPop(conn)
+				return err
+			})),
+			measure("Delayer, Pop", func() error {
+				_, err := ours.Pop(ctx, topic)
+				return err
+			}),
+			measure(bPop, func() error {
+				_, err := ours.BPop(ctx, 5*time.Second, topic)
+				return err
+			}),
+		})
+		if goroutines == 8 {
+			target = Target{
+				Name: "BPop from a backlog, 8 goroutines, against RPOP, HGETALL, DEL", Limit: 1.8, Unit: "×", Got: single.ratio(bPop, original),
 			}
-			return rates, nil
-		}}
-	}
-	pooled := func(take func(redis.Conn) error) func() taker {
-		return func() taker {
-			pool := newPool(r.Redis.addr, 32)
-			return taker{func() error {
-				conn := pool.Get()
-				defer conn.Close()
-				return take(conn)
-			}, pool.Close}
 		}
 	}
-	ours := func(take func(*client.Client) error) func() taker {
-		return func() taker {
-			c := client.OpenPool(client.PoolOptions{Addr: r.Redis.addr})
-			return taker{func() error { return take(c) }, c.Close}
-		}
-	}
-	contenders := []contender{
-		measure("floor: raw script", pooled(func(conn redis.Conn) error {
-			_, err := redis.Strings(floorTake.Do(conn, readyPrefix+topic, bucketPrefix))
-			return err
-		})),
-		measure("original (RPOP, HGETALL, DEL)", pooled(func(conn redis.Conn) error {
-			_, err := originalPop(conn)
-			return err
-		})),
-		measure("Delayer, Pop", ours(func(c *client.Client) error {
-			_, err := c.Pop(ctx, topic)
-			return err
-		})),
-		measure("Delayer, BPop", ours(func(c *client.Client) error {
-			_, err := c.BPop(ctx, 5*time.Second, topic)
-			return err
-		})),
-	}
-	results := r.turns(r.pairRepeats, contenders)
-	section := Section{
+	var batch grid
+	batch.add(r, Column{Name: "one goroutine"}, r.pairRepeats, r.takeBatches(ctx))
+	return Section{
 		Title: "Take", About: takeAbout,
-		Tables: []Table{{
-			ID: "take", Title: "Take, one job a call", Unit: "jobs/s", Chart: bars,
-			Columns: []Column{{Name: "1 goroutine"}, {Name: "8 goroutines"}, {Name: "32 goroutines"}},
-			Rows:    rows(contenders, results),
-		}},
-	}
-	target := Target{Name: "BPop from a backlog, 8 goroutines, against RPOP, HGETALL, DEL", Limit: 1.8, Unit: "×"}
-	if ours, theirs := results["Delayer, BPop"], results["original (RPOP, HGETALL, DEL)"]; ours != nil && theirs != nil {
-		target.Got = ours[1].Over(theirs[1])
-	}
+		Tables: []Table{
+			single.table(Table{ID: "take", Title: "Take, one job a call", Unit: "jobs/s", Chart: bars}),
+			batch.table(Table{ID: "take-batch", Title: "Take, 1,000 jobs a call", Unit: "jobs/s", Chart: bars}),
+		},
+		Targets: []Target{
+			{Name: "PopBatch against the raw batch script", Limit: 0.80, Unit: "×", Got: batch.ratio("Delayer, PopBatch", floorBatch)},
+			target,
+		},
+	}, nil
+}
 
-	batches := r.takeBatches(ctx)
-	results = r.turns(r.pairRepeats, batches)
-	section.Tables = append(section.Tables, Table{
-		ID: "take-batch", Title: "Take, 1,000 jobs a call", Unit: "jobs/s", Chart: bars,
-		Columns: []Column{{Name: "one goroutine"}}, Rows: rows(batches, results),
-	})
-	batch := Target{Name: "PopBatch against the raw batch script", Limit: 0.80, Unit: "×"}
-	if ours := results["Delayer, PopBatch"]; ours != nil {
-		batch.Got = ours[0].Over(results[floorBatch][0])
+// takeRate is how many jobs a second so many goroutines take.
+func (r *Run) takeRate(goroutines int, take func() error) (float64, error) {
+	jobs := share(r.takeJobs, goroutines)
+	if err := errors.Join(r.Redis.clear(), r.Redis.seedReady(jobs+100)); err != nil {
+		return 0, err
 	}
-	section.Targets = []Target{batch, target}
-	return section, nil
+	all := func(n int) error { return crowd(goroutines, n, func(int) error { return take() }) }
+	if err := all(100); err != nil { // connections, scripts
+		return 0, err
+	}
+	return rate(jobs, func() error { return all(jobs) })
 }
 
 // takeBatches are the contenders that take takeMany jobs a call.
 func (r *Run) takeBatches(ctx context.Context) []contender {
 	measure := func(take func() (int, error)) ([]float64, error) {
-		calls := max(5*r.takeJobs/takeMany, 1)
+		calls := max(r.batchJobs/takeMany, 1)
 		if err := errors.Join(r.Redis.clear(), r.Redis.seedReady((calls+1)*takeMany)); err != nil {
 			return nil, err
 		}

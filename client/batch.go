@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -24,37 +23,47 @@ type Result struct {
 	Err error
 }
 
-// ErrChunk: a job was not stored because another one of its chunk could not be.
+// ErrChunk: a job was not stored because of an error of another one of its chunk.
 var ErrChunk = errors.New("another job of the same chunk can't be stored")
 
 // PushBatch is Push and PushAt for many jobs. They go to Redis in chunks of up
-// to 250 jobs or 1 MiB, one atomic step each: all jobs of a chunk are stored, or none.
-// The results, in the order of the jobs, say which; the error is nil if all are.
+// to 250 jobs or 1 MiB, one atomic step each: all jobs of a chunk are stored, or
+// none, but for those that exist and are to be refused (ErrExists is their own
+// result and no harm to others). The results, in the order of the jobs, say which
+// are stored; the error is nil if all are.
 //
 // What is wrong with any of the jobs (ErrInvalid; an ID that is there twice is wrong, too) is found before
 // anything is sent. Up to two chunks are under way at a time; after an error of Redis
 // or the network no further chunk is sent.
 func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOption) ([]Result, error) {
-	o := newPushOptions(opts)
-	all, err := checkBatch(jobs, o)
-	if err != nil {
-		return nil, fmt.Errorf("delayer: push batch: %w", err)
+	all, err := checkBatch(jobs, newPushOptions(opts))
+	if err == nil {
+		err = c.begin(ctx)
 	}
-	if err := c.begin(ctx); err != nil {
-		return nil, fmt.Errorf("delayer: push batch: %w", err)
+	if err != nil {
+		return nil, failed("push batch", "", err)
 	}
 	defer c.running.Done()
+	results := c.pushChunks(ctx, all)
+	return results, failed("push batch", "", batchError(results))
+}
 
-	chunks := chunksOf(all)
-	errs, err := c.store.PushBatches(ctx, chunks, store.Terms{Lifetime: o.lifetime, Policy: o.policy, Together: true})
-	results := make([]Result, 0, len(all))
+func (c *Client) pushChunks(ctx context.Context, jobs []store.Delayed) []Result {
+	chunks := chunksOf(jobs)
+	errs := make([][]error, len(chunks))
+	p, err := c.partitions[0].store.Pipeline(ctx)
+	if err == nil {
+		defer p.Close()
+		errs, err = p.PushBatches(chunks)
+	}
+	results := make([]Result, 0, len(jobs))
 	for i, chunk := range chunks {
 		results = append(results, chunkResults(chunk, errs[i], err)...)
 	}
-	return results, batchError(results)
+	return results
 }
 
-// checkBatch is what the store is given, with an ID for each job.
+// checkBatch is what the store is given.
 func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {
 	all := make([]store.Delayed, len(jobs))
 	ids := make(map[string]int, len(jobs))
@@ -70,10 +79,7 @@ func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {
 			return nil, fmt.Errorf("job %d: %w", i, err)
 		}
 		ids[job.ID] = i
-		all[i] = store.Delayed{Job: store.Job(job.Message), Due: due}
-		if job.ID == "" {
-			all[i].ID = newID()
-		}
+		all[i] = o.job(job.Message, due)
 	}
 	return all, nil
 }
@@ -113,7 +119,7 @@ func chunkResults(jobs []store.Delayed, errs []error, err error) []Result {
 		failed = err
 	}
 	for _, e := range errs {
-		if e != nil {
+		if e != nil && !errors.Is(e, ErrExists) {
 			failed = ErrChunk
 		}
 	}
@@ -140,72 +146,70 @@ func batchError(results []Result) error {
 	if failed == 0 {
 		return nil
 	}
-	return fmt.Errorf("delayer: push batch: %d of %d jobs are not stored: %q: %w", failed, len(results), cause.ID, cause.Err)
+	return fmt.Errorf("%d of %d jobs are not stored: %q: %w", failed, len(results), cause.ID, cause.Err)
 }
 
-// maxTake bounds what one PopBatch holds in memory only.
-const maxTake = 1000
+// maxPopBatch bounds what one PopBatch holds in memory only.
+const maxPopBatch = 1000
 
 // PopBatch takes up to n of the topic's next ready jobs, 1 to 1,000, and fails with
-// ErrEmpty when there is none. As with Pop, jobs taken for a call that is
-// cancelled meanwhile are put back.
+// ErrEmpty when there is none. It asks Redis for up to 250 jobs or about 1 MiB at a
+// time, one after the other: so much is lost at most when a connection breaks
+// (ErrLost, Stats). When that happens, or ctx ends, after the first of these, the jobs
+// that have come are returned, without an error.
 func (c *Client) PopBatch(ctx context.Context, topic string, n int) ([]Message, error) {
-	batch, err := c.popBatch(ctx, topic, n)
-	messages := make([]Message, len(batch))
-	for i, taken := range batch {
-		messages[i] = Message(taken.Job)
+	jobs, err := c.popBatch(ctx, topic, n)
+	messages := make([]Message, len(jobs))
+	for i, job := range jobs {
+		messages[i] = Message(job)
 	}
 	return messages, failed("pop batch", topic, err)
 }
 
-func (c *Client) popBatch(ctx context.Context, topic string, n int) ([]store.Taken, error) {
+func (c *Client) popBatch(ctx context.Context, topic string, n int) ([]store.Job, error) {
 	if err := checkTopics([]string{topic}); err != nil {
 		return nil, err
 	}
-	if n < 1 || n > maxTake {
-		return nil, invalid("n", fmt.Sprintf("%d is not from 1 to %d", n, maxTake))
+	if n < 1 || n > maxPopBatch {
+		return nil, invalid("n", fmt.Sprintf("%d is not from 1 to %d", n, maxPopBatch))
 	}
 	if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
-	if ctx.Done() == nil {
-		defer c.running.Done()
-		return c.takeBatch(ctx, topic, n)
-	}
-	type outcome struct {
-		batch []store.Taken
-		err   error
-	}
-	var settled atomic.Bool // by whoever comes first: the jobs, or the end of ctx
-	got := make(chan outcome, 1)
-	go func() {
-		defer c.running.Done()
-		batch, err := c.takeBatch(ctx, topic, n)
-		if settled.CompareAndSwap(false, true) {
-			got <- outcome{batch, err}
-			return
+	defer c.running.Done()
+	var jobs []store.Job
+	var err error
+	for _, partition := range c.partitions {
+		if len(jobs) < n && err == nil {
+			jobs, err = c.popMore(ctx, partition, topic, n, jobs)
 		}
-		c.restoreAll(batch)
-	}()
-	select {
-	case o := <-got:
-		return o.batch, o.err
-	case <-ctx.Done():
-		if settled.CompareAndSwap(false, true) {
-			return nil, ctx.Err()
-		}
-		o := <-got
-		return o.batch, o.err
 	}
+	if len(jobs) > 0 {
+		return jobs, nil
+	}
+	if err == nil {
+		err = ErrEmpty
+	}
+	return nil, err
 }
 
-// takeBatch takes up to n jobs. An error after the first is the next call's: the
-// jobs are there.
-func (c *Client) takeBatch(ctx context.Context, topic string, n int) ([]store.Taken, error) {
-	batch, ghosts, err := c.store.TakeBatch(ctx, []string{topic}, n)
-	c.met(ghosts)
-	if len(batch) > 0 {
-		err = nil
+// popMore takes jobs until there are n, or no more.
+func (c *Client) popMore(ctx context.Context, partition *partition, topic string, n int, jobs []store.Job) ([]store.Job, error) {
+	p, err := partition.store.Pipeline(ctx)
+	if err != nil {
+		return jobs, err
 	}
-	return batch, err
+	defer p.Close()
+	for len(jobs) < n {
+		if err := ctx.Err(); err != nil {
+			return jobs, err
+		}
+		wanted := min(n-len(jobs), store.MaxPop)
+		popped, err := c.pop(p, nil, []string{topic}, wanted)
+		jobs = append(jobs, popped.Jobs...)
+		if err != nil || len(popped.Jobs) < wanted && !popped.More {
+			return jobs, err
+		}
+	}
+	return jobs, nil
 }

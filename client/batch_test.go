@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,30 +63,40 @@ func TestPushBatchMakesIDs(t *testing.T) {
 	}
 }
 
-// A chunk with a job that can't be stored changes nothing; the others are stored.
+// A chunk with a job that can't be stored changes nothing; the others are stored. A
+// job that exists and is refused is no harm to the others of its chunk.
 func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {
 	for name, tt := range map[string]struct {
-		seed  []string
-		other map[string]string
-		cause func(error) bool
+		seed   []string
+		other  map[string]string
+		stored func(i int) bool
+		cause  func(error) bool
 	}{
-		"exists":     {waiting("0300", "t"), nil, func(err error) bool { return errors.Is(err, client.ErrExists) }},
-		"wrong type": {[]string{"SET delayer:job_bucket:0300 x"}, map[string]string{"delayer:job_bucket:0300": "string"}, func(err error) bool { return err != nil && !errors.Is(err, client.ErrChunk) }},
+		"exists": {
+			waiting("0300", "t"), nil,
+			func(i int) bool { return i != 300 },
+			func(err error) bool { return errors.Is(err, client.ErrExists) },
+		},
+		"wrong type": {
+			[]string{"SET delayer:job_bucket:0300 x"}, map[string]string{"delayer:job_bucket:0300": "string"},
+			func(i int) bool { return i < 250 || i >= 500 },
+			func(err error) bool { return err != nil && !errors.Is(err, client.ErrChunk) },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t)
 			f.seed(tt.seed...)
-			before := f.state()
+			want := f.state()
+			want.Other = tt.other
 			batch := jobs(0, 600, "t", 2*time.Hour)
 			results, err := f.PushBatch(t.Context(), batch, client.IfExists(client.Refuse))
 			if !tt.cause(err) {
 				t.Errorf("error %v", err)
 			}
-			want := state{Pool: append(before.Pool, append(idsOf(batch[:250]), idsOf(batch[500:])...)...), Buckets: before.Buckets, Other: tt.other}
 			for i, r := range results {
-				switch stored := i < 250 || i >= 500; {
+				switch stored := tt.stored(i); {
 				case stored && r.Err == nil:
-					want.Buckets[r.ID] = "t b"
+					want.Pool, want.Buckets[r.ID] = append(want.Pool, r.ID), "t b"
 				case i == 300 && tt.cause(r.Err), !stored && i != 300 && errors.Is(r.Err, client.ErrChunk):
 				default:
 					t.Errorf("result %d: %+v", i, r)
@@ -161,28 +172,86 @@ func TestPopBatch(t *testing.T) {
 	f.expect(state{})
 }
 
-// The jobs of a cancelled PopBatch are put back in their order.
-func TestCancelledPopBatchIsPutBack(t *testing.T) {
+// A PopBatch that is cancelled between two steps returns what has come, and leaves
+// the rest.
+func TestPopBatchStopsBetweenSteps(t *testing.T) {
 	f := start(t)
-	all := jobs(0, 100, "t", 0)
+	all := jobs(0, 600, "t", 0)
 	if _, err := f.PushBatch(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	before := f.state()
+	if _, err := f.Pop(t.Context(), "u"); !errors.Is(err, client.ErrEmpty) { // the script is known now
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	f.redis.Hang()
-	go func() {
-		_, err := f.PopBatch(ctx, "t", 50)
-		ended <- err
-	}()
-	time.AfterFunc(20*time.Millisecond, cancel) // sent by then or not, no job may go
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
+	sent := 0
+	c := client.New(onWrite(f.redis.Addr, func() { sent++; cancel() }))
+	defer c.Close()
+	batch, err := c.PopBatch(ctx, "t", 600)
+	if err != nil || !slices.Equal(messageIDs(batch), idsOf(all[:250])) || sent != 1 {
+		t.Errorf("%d jobs, error %v, %d calls, want 250 with the first", len(batch), err, sent)
 	}
-	f.redis.Resume()
-	if err := f.Close(); err != nil { // waits until they are back
-		t.Error(err)
+	if left := len(f.state().Ready["t"]); left != 350 {
+		t.Errorf("%d jobs left, want 350", left)
 	}
-	f.expect(before)
+}
+
+func messageIDs(messages []client.Message) []string {
+	ids := make([]string, len(messages))
+	for i, m := range messages {
+		ids[i] = m.ID
+	}
+	return ids
+}
+
+// However many jobs there are, all are stored, the last chunk's single one too.
+func TestPushBatchSizes(t *testing.T) {
+	f := start(t)
+	for _, n := range []int{0, 1, 2, 249, 250, 251, 499, 500, 501, 751} {
+		f.do("FLUSHALL")
+		batch := jobs(0, n, "t", 0)
+		results, err := f.PushBatch(t.Context(), batch)
+		if err != nil || len(results) != n {
+			t.Errorf("%d jobs: %d results, %v", n, len(results), err)
+		}
+		want := state{Ready: queues{"t": idsOf(batch)}, Buckets: buckets{}}
+		if n == 0 {
+			want.Ready = nil
+		}
+		for _, id := range idsOf(batch) {
+			want.Buckets[id] = "t b"
+		}
+		f.expect(want)
+	}
+}
+
+// A chunk has about 1 MiB of bodies at most, so that it does not keep Redis from
+// others, and a larger body a chunk of its own.
+func TestPushBatchIsBoundedInBytes(t *testing.T) {
+	const k = 1 << 10
+	f := start(t)
+	for _, c := range []struct {
+		bodies []int
+		calls  int
+	}{
+		{slices.Repeat([]int{100 * k}, 10), 1},
+		{slices.Repeat([]int{100 * k}, 11), 2},
+		{slices.Repeat([]int{100 * k}, 25), 3},
+		{[]int{3000 * k, 10}, 2},
+		{[]int{10, 3000 * k, 10}, 3},
+		{[]int{1024 * k}, 1},
+	} {
+		var batch []client.Delayed
+		for _, size := range c.bodies {
+			batch = append(batch, client.Delayed{Message: client.Message{Topic: "t", Body: strings.Repeat("x", size)}, Delay: time.Hour})
+		}
+		f.PushBatch(t.Context(), jobs(0, 1, "t", time.Hour)) // the script is known then
+		before := f.info("commandstats", "cmdstat_evalsha:calls=")
+		if _, err := f.PushBatch(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		if calls := f.info("commandstats", "cmdstat_evalsha:calls=") - before; calls != c.calls {
+			t.Errorf("%d bodies, the first of %d KiB: %d calls, want %d", len(c.bodies), c.bodies[0]/k, calls, c.calls)
+		}
+	}
 }

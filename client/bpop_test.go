@@ -53,7 +53,9 @@ func TestBPopOfSeveralTopics(t *testing.T) {
 	}
 	for _, topic := range []string{"t", "u", "v"} {
 		popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t", "u", "v", "u") })
-		until(t, "BPop waits for all", func() bool { return f.blocked() == 3 })
+		for _, other := range []string{"t", "u", "v"} {
+			f.waits(f.Client, other, 1)
+		}
 		f.push(topic, topic)
 		expectJob(t, waitFor(t, popped), topic)
 	}
@@ -95,7 +97,7 @@ func TestBPopCancelReturnsAtOnce(t *testing.T) {
 	for range 50 {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		popped := background(func() (client.Message, error) { return f.BPop(ctx, 0, "t") })
-		until(t, "BPop waits", func() bool { return client.Callers(f.Client, "t") == 1 && f.blocked() == 1 })
+		f.waits(f.Client, "t", 1)
 		began := time.Now()
 		cancel(nil)
 		r := waitFor(t, popped)
@@ -168,7 +170,7 @@ func (f *fixture) raceCancelWithPush(id string, after time.Duration) result {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	popped := background(func() (client.Message, error) { return f.BPop(ctx, 0, id) })
-	for client.Callers(f.Client, id) == 0 {
+	for all := 0; all == 0; all, _ = client.Callers(f.Client, id) {
 		runtime.Gosched()
 	}
 	time.AfterFunc(after, cancel)
@@ -188,9 +190,9 @@ func TestBPopOfManyCallers(t *testing.T) {
 			results <- result{m: m, err: err}
 		}()
 	}
-	until(t, "all wait", func() bool { return client.Callers(f.Client, "t") == callers })
-	if f.blocked() > 1 {
-		t.Errorf("%d connections wait for one topic", f.blocked())
+	f.waits(f.Client, "t", callers)
+	if n := f.listeners("t"); n > 1 {
+		t.Errorf("%d connections listen for one topic", n)
 	}
 	if n := f.connections() - before; n > 1+32 {
 		t.Errorf("%d connections, want at most the pool's 32 and one that waits", n)
@@ -211,27 +213,46 @@ func TestBPopOfManyCallers(t *testing.T) {
 	f.expect(state{})
 }
 
-// More topics than connections that wait: the others are polled.
+// However many topics are waited for, one connection hears of them all, and
+// waiting asks Redis next to nothing.
 func TestBPopOfManyTopics(t *testing.T) {
-	const topics = client.MaxBlocking + 36
+	const topics, callers = 200, 5
 	f := start(t)
-	results := make([]<-chan result, topics)
+	before := f.connections()
+	results := make(chan result, topics*callers)
 	topic := func(n int) string { return fmt.Sprint("t", n) }
-	for n := range topics {
-		results[n] = background(func() (client.Message, error) { return f.BPop(t.Context(), 0, topic(n)) })
+	for n := range topics * callers {
+		go func() {
+			m, err := f.BPop(t.Context(), 0, topic(n%topics))
+			results <- result{m: m, err: err}
+		}()
 	}
 	for n := range topics {
-		until(t, "all wait", func() bool { return client.Callers(f.Client, topic(n)) == 1 })
+		f.waits(f.Client, topic(n), callers)
 	}
-	until(t, "all connections wait", func() bool { return f.blocked() >= client.MaxBlocking })
-	if n := f.blocked(); n != client.MaxBlocking {
-		t.Errorf("%d connections wait, want %d", n, client.MaxBlocking)
+	if n := f.connections() - before; n > 1+32 {
+		t.Errorf("%d connections, want at most the pool's 32 and one that listens", n)
 	}
-	for n := range topics {
-		f.push(topic(n), topic(n))
+	f.do("CONFIG", "RESETSTAT")
+	began := f.clock()
+	until(t, "3 s are over", func() bool { time.Sleep(100 * time.Millisecond); return f.clock() > began+3 })
+	lookups := f.info("commandstats", "cmdstat_exists:calls=")
+	if seconds := f.clock() - began; float64(lookups) > seconds+2 || lookups == 0 {
+		t.Errorf("%d looks in %.1f s, want about one a second", lookups, seconds)
 	}
-	for n := range topics {
-		expectJob(t, waitFor(t, results[n]), topic(n))
+	if n := f.info("commandstats", "cmdstat_evalsha:calls="); n > 0 {
+		t.Errorf("%d scripts were run although nothing happened", n)
+	}
+	for n := range topics * callers {
+		f.push(fmt.Sprint(n), topic(n%topics))
+	}
+	seen := map[string]bool{}
+	for range topics * callers {
+		r := waitFor(t, results)
+		if r.err != nil || seen[r.m.ID] {
+			t.Fatalf("BPop = %v, %v: twice?", r.m, r.err)
+		}
+		seen[r.m.ID] = true
 	}
 	f.expect(state{})
 }
@@ -263,7 +284,7 @@ func TestBPopKeepsOrder(t *testing.T) {
 			next++
 		}
 		popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t") })
-		until(t, "BPop waits", func() bool { return client.Callers(f.Client, "t") == 1 })
+		f.waits(f.Client, "t", 1)
 		for _, id := range ids {
 			f.push(id, "t")
 		}
@@ -314,4 +335,62 @@ func TestBPopOfManyClients(t *testing.T) {
 	cancel()
 	consumers.Wait()
 	f.expect(state{})
+}
+
+// Nothing is kept of topics that nobody asks for any more.
+func TestTopicsLeaveNothing(t *testing.T) {
+	f := start(t)
+	for n := range 100 {
+		topic := fmt.Sprint("t", n)
+		f.push(topic, topic)
+		if _, err := f.BPop(t.Context(), 0, "u"+topic, topic); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Pop(t.Context(), topic); !errors.Is(err, client.ErrEmpty) {
+			t.Fatal(err)
+		}
+	}
+	if n := client.Queues(f.Client); n > 0 {
+		t.Errorf("%d queues are kept", n)
+	}
+}
+
+// Of several topics the first that has a job is served, also when many ask.
+func TestBPopPrefersTheFirstTopic(t *testing.T) {
+	const workers, each = 8, 300
+	f := start(t)
+	for _, topic := range []string{"low", "high"} {
+		batch := jobs(0, each, topic, 0)
+		for i := range batch {
+			batch[i].ID += topic
+		}
+		if _, err := f.PushBatch(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	high, early := 0, 0
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for {
+				m, err := f.BPop(t.Context(), 100*time.Millisecond, "high", "low")
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				switch {
+				case m.Topic == "high":
+					high++
+				case high < each-workers: // others may have one in hand
+					early++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if high != each || early > 0 {
+		t.Errorf("%d of %d jobs of the first topic came, %d of the other before them", high, each, early)
+	}
 }

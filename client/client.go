@@ -1,8 +1,11 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,17 +17,13 @@ import (
 // Client pushes and takes jobs. Make one with Open or New, and share it: it is
 // safe for concurrent use.
 type Client struct {
-	store     *store.Store
-	ownPool   *redis.Pool // closed with the Client; nil if the caller's
-	onExpired func(ids []string)
-	expired   atomic.Int64
-
-	idle   chan func() // to goroutines that have nothing to do
-	idling atomic.Int32
-
-	pushes pushes
-	takes  takes
-	waits  waits
+	partitions []*partition
+	topics     *topics
+	ownPool    *redis.Pool // closed with the Client; nil if the caller's
+	logger     *slog.Logger
+	onStale    func(ids []string)
+	stale      atomic.Int64
+	lost       atomic.Int64
 
 	closing   context.Context // done when Close is called
 	close     context.CancelFunc
@@ -35,43 +34,67 @@ type Client struct {
 	running sync.WaitGroup // what Close waits for
 }
 
+// partition is a part of the jobs: today there is one, with all of them.
+type partition struct {
+	store    *store.Store
+	pushes   *pushes
+	listener *listener
+}
+
+// of is the partition that the job of that ID belongs to.
+func (c *Client) of(id string) *partition { return c.partitions[0] }
+
 // Option changes what New, Open and OpenPool make.
 type Option func(*options)
 
 type options struct {
-	prefix    string
-	onExpired func(ids []string)
+	prefix  string
+	onStale func(ids []string)
+	logger  *slog.Logger
 }
 
-// WithPrefix sets what the name of every key begins with. Without it that is
-// "delayer:", as in the original. It must be the same as the server's.
+// WithPrefix sets what the name of every key begins with. Without it, or with
+// an empty one, that is "delayer:", as in the original. It must be the same as
+// the server's.
 func WithPrefix(prefix string) Option {
 	return func(o *options) { o.prefix = prefix }
 }
 
-// WithExpired sets a function that is told the IDs met in a ready queue whose
-// jobs are gone: their lifetime ended before anybody took them, or they were
-// removed from the midst of a very long queue. It must be safe for concurrent use.
-func WithExpired(f func(ids []string)) Option {
-	return func(o *options) { o.onExpired = f }
+// WithStale sets a function that is told the IDs met in a ready queue whose jobs
+// are gone: their lifetime ended before anybody took them, they were removed from
+// the midst of a very long queue, or, pushed again while they stood in one, taken by
+// another of their entries. It must be safe for concurrent use.
+func WithStale(f func(ids []string)) Option {
+	return func(o *options) { o.onStale = f }
+}
+
+// WithExpired is WithStale by its former name.
+func WithExpired(f func(ids []string)) Option { return WithStale(f) }
+
+// WithLogger sets where the Client says what nobody would notice otherwise: once,
+// that BPop has to poll because this Redis user may not subscribe to a channel.
+// Without it that is slog.Default.
+func WithLogger(l *slog.Logger) Option {
+	return func(o *options) { o.logger = l }
 }
 
 // New makes a Client on a pool of the caller's, who closes it after the Client.
 //
-// The pool should have Wait set and read and write timeouts (NewPool's has).
-// BPop waits on connections of its own, dialled with the pool's Dial but not counted among
-// its MaxActive.
+// The pool should have Wait set and read and write timeouts (NewPool's has). While
+// BPop waits, the Client has one more connection, dialled with the pool's Dial but not
+// counted among its MaxActive.
 func New(pool *redis.Pool, opts ...Option) *Client {
-	o := options{prefix: store.DefaultPrefix}
+	var o options
 	for _, opt := range opts {
 		opt(&o)
 	}
-	c := &Client{store: store.New(store.Pool{Pool: pool}, o.prefix), onExpired: o.onExpired}
+	c := &Client{onStale: o.onStale, logger: cmp.Or(o.logger, slog.Default())}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
-	c.pushes.client, c.takes.client, c.waits.client = c, c, c
-	c.idle = make(chan func())
-	c.pushes.ids = map[string]bool{}
+	c.topics = &topics{client: c, queues: map[queueKey]*topicQueue{}}
+	p := &partition{store: store.New(store.Pool{Pool: pool}, cmp.Or(o.prefix, store.DefaultPrefix))}
+	p.pushes, p.listener = newPushes(c, p.store), newListener(c.topics, p)
+	c.partitions = []*partition{p}
 	return c
 }
 
@@ -93,17 +116,17 @@ func OpenPool(p PoolOptions, opts ...Option) *Client {
 	return c
 }
 
-// closeWait bounds how long Close waits for jobs to be put back.
+// closeWait bounds how long Close waits for Redis to answer.
 const closeWait = 3 * time.Second
 
 // Close ends the waiting BPop calls with ErrClosed, and waits for the other
-// calls under way, and for jobs being put back whose callers have gone; for 3 s
-// at most, if Redis does not answer. Calls after that fail with ErrClosed.
+// calls under way; for 3 s at most, if Redis does not answer. Calls after that
+// fail with ErrClosed.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.close()
 	c.mu.Unlock()
-	c.waits.close()
+	c.topics.close()
 
 	done := make(chan error, 1)
 	go func() {
@@ -115,7 +138,7 @@ func (c *Client) Close() error {
 	case err := <-done:
 		return err
 	case <-time.After(closeWait):
-		return fmt.Errorf("delayer: close: redis did not answer within %v: jobs taken for cancelled calls may be lost", closeWait)
+		return fmt.Errorf("delayer: close: redis did not answer within %v: what became of the calls under way is unknown", closeWait)
 	}
 }
 
@@ -141,30 +164,67 @@ func (c *Client) begin(ctx context.Context) error {
 	return nil
 }
 
+// Ping asks Redis for a sign of life, on a connection of the pool.
+func (c *Client) Ping(ctx context.Context) error {
+	if err := c.begin(ctx); err != nil {
+		return failed("ping", "", err)
+	}
+	defer c.running.Done()
+	for _, p := range c.partitions {
+		if err := p.store.Ping(ctx); err != nil {
+			return failed("ping", "", err)
+		}
+	}
+	return nil
+}
+
 // Stats are counters since the Client was made.
 type Stats struct {
-	// Expired is how many IDs were met in ready queues whose jobs were gone;
-	// see WithExpired.
+	// Stale is how many IDs were met in ready queues whose jobs were gone; see
+	// WithStale.
+	Stale int64
+	// Lost is how many jobs may have been lost at most, as the answers did not
+	// arrive that would have brought them; see ErrLost.
+	Lost int64
+	// Expired is Stale by its former name.
 	Expired int64
 }
 
 // Stats reads the counters.
-func (c *Client) Stats() Stats { return Stats{Expired: c.expired.Load()} }
-
-func (c *Client) met(expired []string) {
-	if len(expired) == 0 {
-		return
-	}
-	c.expired.Add(int64(len(expired)))
-	if c.onExpired != nil {
-		c.onExpired(expired)
-	}
+func (c *Client) Stats() Stats {
+	stale := c.stale.Load()
+	return Stats{Stale: stale, Lost: c.lost.Load(), Expired: stale}
 }
 
-// failed puts the operation in front of an error.
+// pop takes up to n jobs, unless there is no connection because of err. It counts
+// what may be lost with an answer.
+func (c *Client) pop(p *store.Pipeline, err error, topics []string, n int) (store.Popped, error) {
+	if err != nil {
+		return store.Popped{}, err
+	}
+	p.WithoutCancel()
+	popped, err := p.Pop(topics, n)
+	if len(popped.Stale) > 0 {
+		c.stale.Add(int64(len(popped.Stale)))
+		if c.onStale != nil {
+			c.onStale(popped.Stale)
+		}
+	}
+	if err != nil && !errors.As(err, new(redis.Error)) {
+		c.lost.Add(int64(min(n, store.MaxPop)))
+		err = fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return popped, err
+}
+
+// failed puts the operation in front of an error, and what it was called for, if
+// that has a name.
 func failed(operation, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("delayer: %s %q: %w", operation, name, err)
+	if name != "" {
+		operation += fmt.Sprintf(" %q", name)
+	}
+	return fmt.Errorf("delayer: %s: %w", operation, err)
 }

@@ -33,13 +33,15 @@
 //
 // A popped job is gone from Redis: it is delivered at most once, and whoever
 // pops takes it over. A consumer that dies with a job in hand loses that job.
-// Ending a call does not: nothing is taken while [Client.BPop] waits, and what was
-// just taken for a call that is cancelled is put back.
+// Ending a call does not: nothing is taken while [Client.BPop] waits, and a call
+// that is cancelled while Redis is asked for it waits for the answer and returns the
+// job that it brings. Only a connection that breaks at that moment may cost jobs:
+// [ErrLost], and [Stats].
 //
 // # Errors
 //
-// [ErrEmpty], [ErrExists], [ErrNotFound], [ErrInvalid] and [ErrClosed] are to
-// be tested for with errors.Is; so are context.Canceled and
+// [ErrEmpty], [ErrExists], [ErrNotFound], [ErrInvalid], [ErrLost] and [ErrClosed]
+// are to be tested for with errors.Is; so are context.Canceled and
 // context.DeadlineExceeded. Other errors are Redis's or the network's. The
 // operation and the job or topic are always in front:
 //

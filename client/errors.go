@@ -21,6 +21,9 @@ var (
 	// ErrInvalid: an argument is wrong; the message says which and what would
 	// be right. Nothing was sent.
 	ErrInvalid = errors.New("invalid")
+	// ErrLost: the answer to a pop did not arrive, as the connection broke. If
+	// Redis had taken a job, that is lost: whoever pops takes the job over.
+	ErrLost = errors.New("the answer was lost, and with it the job if there was one")
 	// ErrClosed: the Client is closed.
 	ErrClosed = errors.New("client is closed")
 )
@@ -35,6 +38,21 @@ func invalid(field, why string) error {
 func checkDelay(field string, d time.Duration) error {
 	if d < 0 || d > MaxDelay {
 		return invalid(field, fmt.Sprintf("%v is not from 0 to %v", d, MaxDelay))
+	}
+	return nil
+}
+
+// What a push may be at most. Redis has no such limits, but what is longer makes
+// all jobs slow that are moved together with it.
+const (
+	maxID    = 4 << 10
+	maxTopic = 1 << 10
+)
+
+// checkSize refuses what is too long for a push.
+func checkSize(field, value string, most int) error {
+	if len(value) > most {
+		return invalid(field, fmt.Sprintf("it has %d bytes: want %d at most", len(value), most))
 	}
 	return nil
 }

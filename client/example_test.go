@@ -334,9 +334,9 @@ func ExampleReadyMaxLifetime() {
 }
 
 // To hear of jobs that nobody took in time.
-func ExampleWithExpired() {
+func ExampleWithStale() {
 	ctx := context.Background()
-	c, err := client.Open(redisURL, client.WithExpired(func(ids []string) {
+	c, err := client.Open(redisURL, client.WithStale(func(ids []string) {
 		fmt.Println("too late:", ids)
 	}))
 	if err != nil {
@@ -352,7 +352,7 @@ func ExampleWithExpired() {
 		_, job = c.Get(ctx, "order-4714")
 	}
 	_, err = c.Pop(ctx, "late")
-	fmt.Println(errors.Is(err, client.ErrEmpty), c.Stats().Expired)
+	fmt.Println(errors.Is(err, client.ErrEmpty), c.Stats().Stale)
 	// Output:
 	// too late: [order-4714]
 	// true 1
@@ -383,4 +383,70 @@ func ExampleWithPrefix() {
 	// Output:
 	// true
 	// hello <nil>
+}
+
+// Many jobs at once, for many users of a batch that was imported.
+func ExampleClient_PushBatch() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	var jobs []client.Delayed
+	for n := range 3 {
+		m := client.Message{ID: fmt.Sprint("member-", n), Topic: "remind", Body: fmt.Sprint(n)}
+		jobs = append(jobs, client.Delayed{Message: m, Delay: 27 * 24 * time.Hour})
+	}
+	if _, err := c.PushBatch(ctx, jobs); err != nil {
+		log.Fatal(err)
+	}
+
+	// A job that exists is no harm to the others.
+	jobs = append(jobs, client.Delayed{Message: client.Message{ID: "member-3", Topic: "remind", Body: "3"}})
+	results, err := c.PushBatch(ctx, jobs, client.IfExists(client.Refuse))
+	fmt.Println(errors.Is(err, client.ErrExists))
+	for _, r := range results {
+		fmt.Println(r.ID, r.Err)
+	}
+	// Output:
+	// true
+	// member-0 job exists
+	// member-1 job exists
+	// member-2 job exists
+	// member-3 <nil>
+}
+
+// A consumer that takes what there is waits for the first job, and then takes
+// the others with it.
+func ExampleClient_PopBatch() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	for n := range 3 {
+		if _, err := c.Push(ctx, client.Message{Topic: "rate", Body: fmt.Sprint(n)}, 0); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	first, err := c.BPop(ctx, time.Minute, "rate")
+	if err != nil {
+		log.Fatal(err)
+	}
+	others, err := c.PopBatch(ctx, "rate", 100)
+	if err != nil && !errors.Is(err, client.ErrEmpty) {
+		log.Fatal(err)
+	}
+	for _, m := range append([]client.Message{first}, others...) {
+		fmt.Println(m.Body)
+	}
+	// Output:
+	// 0
+	// 1
+	// 2
 }

@@ -1,54 +1,75 @@
 package client
 
-import "context"
+import (
+	"context"
+
+	"github.com/gomodule/redigo/redis"
+)
 
 // What the tests know of the inside.
 const (
-	MaxBlocking = maxBlocking
-	RideOut     = rideOut
-	MaxFlights  = maxFlights
-	CloseWait   = closeWait
+	RideOut      = rideOut
+	MaxPushCalls = maxPushCalls
+	CloseWait    = closeWait
 )
 
-// Callers is how many callers wait for the topic.
-func Callers(c *Client, topic string) int {
-	c.waits.mu.Lock()
-	defer c.waits.mu.Unlock()
-	if w := c.waits.watches[topic]; w != nil {
-		return len(w.callers)
+// Callers is how many callers there are for a job of the topic, and how many of
+// them have seen that there is none, and wait.
+func Callers(c *Client, topic string) (all, waiting int) {
+	c.topics.mu.Lock()
+	defer c.topics.mu.Unlock()
+	q := c.topics.queues[queueKey{c.partitions[0], topic}]
+	if q == nil {
+		return 0, 0
 	}
-	return 0
+	for _, caller := range q.claimable(q.callers.Len()) {
+		if caller.asks == 0 {
+			waiting++
+		}
+	}
+	return q.callers.Len(), waiting
 }
 
 // Pushes is how many push calls are under way to Redis, and how many pushes
 // wait for the next.
-func (c *Client) Pushes() (flights, gathered int) {
-	c.pushes.mu.Lock()
-	defer c.pushes.mu.Unlock()
-	return c.pushes.flights, len(c.pushes.waiting)
+func (c *Client) Pushes() (underWay, gathered int) {
+	p := c.partitions[0].pushes
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.underWay, len(p.gathered)
 }
 
-// Pops is how many takes of the topic are under way, and how many callers wait
-// for the next.
-func (c *Client) Pops(topic string) (flights, gathered int) {
-	c.takes.mu.Lock()
-	defer c.takes.mu.Unlock()
-	if q := c.takes.topics[topic]; q != nil {
-		return q.flights, len(q.callers)
+// Pops is how many pops of the topic are under way, and how many callers are not
+// claimed by one.
+func (c *Client) Pops(topic string) (underWay, unclaimed int) {
+	c.topics.mu.Lock()
+	defer c.topics.mu.Unlock()
+	q := c.topics.queues[queueKey{c.partitions[0], topic}]
+	if q == nil {
+		return 0, 0
 	}
-	return 0, 0
+	return q.underWay, len(q.claimable(q.callers.Len()))
 }
 
-// WarmUp opens two connections, as many as flights need.
+// WarmUp opens as many connections as pushes need.
 func (c *Client) WarmUp(ctx context.Context) error {
-	one, err := c.ownPool.GetContext(ctx)
-	if err != nil {
-		return err
+	var conns []redis.Conn
+	for range maxPushCalls {
+		conn, err := c.ownPool.GetContext(ctx)
+		if err != nil {
+			return err
+		}
+		conns = append(conns, conn)
 	}
-	defer one.Close()
-	two, err := c.ownPool.GetContext(ctx)
-	if err != nil {
-		return err
+	for _, conn := range conns {
+		conn.Close()
 	}
-	return two.Close()
+	return nil
+}
+
+// Queues is how many topics' queues are kept.
+func Queues(c *Client) int {
+	c.topics.mu.Lock()
+	defer c.topics.mu.Unlock()
+	return len(c.topics.queues)
 }

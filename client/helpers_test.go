@@ -3,9 +3,12 @@ package client_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -199,8 +202,25 @@ func (f *fixture) info(section, field string) int {
 	return 0
 }
 
-// blocked is how many connections wait inside Redis.
-func (f *fixture) blocked() int { f.t.Helper(); return f.info("clients", "blocked_clients:") }
+// listeners is how many connections hear of the topic's jobs.
+func (f *fixture) listeners(topic string) int {
+	f.t.Helper()
+	reply, err := redis.Values(f.do("PUBSUB", "NUMSUB", "delayer:ready:"+topic), nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return int(reply[1].(int64))
+}
+
+// waits waits until the Client has so many callers that wait for the topic, and
+// hears of its jobs.
+func (f *fixture) waits(c *client.Client, topic string, callers int) {
+	f.t.Helper()
+	until(f.t, fmt.Sprint(callers, " callers wait for ", topic), func() bool {
+		_, waiting := client.Callers(c, topic)
+		return waiting == callers && f.listeners(topic) > 0
+	})
+}
 
 // connections is how many there are, the test's own included.
 func (f *fixture) connections() int { f.t.Helper(); return f.info("clients", "connected_clients:") }
@@ -254,9 +274,9 @@ func waitFor(t testing.TB, results <-chan result) result {
 // bpop starts a BPop without a timeout and waits until it waits in Redis.
 func (f *fixture) bpop(ctx context.Context, topic string) <-chan result {
 	f.t.Helper()
-	blocked := f.blocked()
+	_, before := client.Callers(f.Client, topic)
 	results := background(func() (client.Message, error) { return f.BPop(ctx, 0, topic) })
-	until(f.t, "BPop waits", func() bool { return f.blocked() > blocked })
+	f.waits(f.Client, topic, before+1)
 	return results
 }
 
@@ -284,4 +304,24 @@ func expectText(t testing.TB, call string, err error, parts ...string) {
 			t.Errorf("%s: error %v, want one with %q", call, err, part)
 		}
 	}
+}
+
+// lockedLog is a log that may be read while it is written.
+type lockedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedLog) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *lockedLog) lines() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(strings.Lines(l.text.String()))
 }

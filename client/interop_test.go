@@ -217,7 +217,7 @@ func TestOurClientOldServer(t *testing.T) {
 
 	// Ready at once, for an old consumer that waits; removed before an old one that asks.
 	popped := background(func() (client.Message, error) { return old.bPop("t", 20) })
-	until(t, "bPop waits", func() bool { return f.blocked() == 1 })
+	until(t, "bPop waits", func() bool { return f.info("clients", "blocked_clients:") == 1 })
 	if _, err := f.Push(ctx, message("at once"), 0); err != nil {
 		t.Error(err)
 	}

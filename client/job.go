@@ -33,7 +33,7 @@ func (c *Client) Get(ctx context.Context, id string) (Job, error) {
 		return Job{}, failed("get", id, err)
 	}
 	defer c.running.Done()
-	found, err := c.store.Get(ctx, id)
+	found, err := c.of(id).store.Get(ctx, id)
 	if err != nil {
 		return Job{}, failed("get", id, err)
 	}
@@ -52,7 +52,7 @@ func (c *Client) Remove(ctx context.Context, id string) (bool, error) {
 		return false, failed("remove", id, err)
 	}
 	defer c.running.Done()
-	removed, err := c.store.Remove(ctx, id)
+	removed, err := c.of(id).store.Remove(ctx, id)
 	return removed, failed("remove", id, err)
 }
 
@@ -67,7 +67,7 @@ func (c *Client) Reschedule(ctx context.Context, id string, delay time.Duration)
 		return failed("reschedule", id, err)
 	}
 	defer c.running.Done()
-	return failed("reschedule", id, c.store.Reschedule(ctx, id, delay))
+	return failed("reschedule", id, c.of(id).store.Reschedule(ctx, id, delay))
 }
 
 // beginOn is begin for a call on the job of that ID.

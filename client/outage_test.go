@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +23,7 @@ func TestBPopSurvivesRestart(t *testing.T) {
 	f.redis.Kill()
 	f.redis.Restart()
 	f.dial()
-	until(t, "BPop waits again", func() bool { return f.blocked() == 1 })
+	until(t, "BPop waits again", func() bool { return f.listeners("t") == 1 })
 	f.push("a", "t")
 	expectJob(t, waitFor(t, popped), "a")
 }
@@ -30,7 +33,7 @@ func TestBPopStartedDuringRestart(t *testing.T) {
 	f := start(t)
 	f.redis.Kill()
 	popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t") })
-	until(t, "BPop waits", func() bool { return client.Callers(f.Client, "t") == 1 })
+	until(t, "BPop is there", func() bool { all, _ := client.Callers(f.Client, "t"); return all == 1 })
 	f.redis.Restart()
 	f.dial()
 	f.push("a", "t")
@@ -61,6 +64,35 @@ func TestBPopGivesUpOnOutage(t *testing.T) {
 	expectJob(t, waitFor(t, popped), "a")
 }
 
+// A Pop behind more callers than one pop serves is told of an outage, too.
+func TestOutageWithManyCallers(t *testing.T) {
+	const waiters, pops = 300, 10
+	t.Parallel()
+	f := start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan result, waiters)
+	for range waiters {
+		go func() {
+			m, err := f.BPop(ctx, 0, "t")
+			waited <- result{m: m, err: err}
+		}()
+	}
+	f.waits(f.Client, "t", waiters)
+	f.redis.Kill()
+	for range pops {
+		r := waitFor(t, background(func() (client.Message, error) { return f.Pop(t.Context(), "t") }))
+		if r.err == nil || errors.Is(r.err, client.ErrEmpty) {
+			t.Errorf("Pop = %v, %v", r.m, r.err)
+		}
+	}
+	cancel()
+	for range waiters {
+		if r := waitFor(t, waited); r.err == nil {
+			t.Errorf("BPop = %v", r.m)
+		}
+	}
+}
+
 // A timeout during an outage is told from one during which no job came.
 func TestBPopTimeoutDuringOutage(t *testing.T) {
 	f := start(t)
@@ -81,65 +113,81 @@ func TestBPopSurvivesCutConnections(t *testing.T) {
 	popped := f.bpop(t.Context(), "t")
 	for range 3 {
 		f.killConnections()
-		until(t, "BPop waits again", func() bool { return f.blocked() == 1 })
+		until(t, "BPop waits again", func() bool { return f.listeners("t") == 1 })
 	}
 	f.open().Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "body"}, 0)
 	expectJob(t, waitFor(t, popped), "a")
 }
 
-// Trouble that is over is not what a timeout says afterwards.
+// Trouble that is over is not what a timeout says afterwards, unless a job may have
+// been lost by it.
 func TestBPopForgetsTrouble(t *testing.T) {
 	f := start(t)
 	f.Pop(t.Context(), "t")
-	f.killConnections() // the next look finds its connection cut
+	f.killConnections() // the next pop finds its connection cut
 	r := waitFor(t, background(func() (client.Message, error) { return f.BPop(t.Context(), 300*time.Millisecond, "t") }))
-	if !errors.Is(r.err, client.ErrEmpty) {
-		t.Errorf("before the wait: error %v, want ErrEmpty", r.err)
+	if !errors.Is(r.err, client.ErrLost) {
+		t.Errorf("before the wait: error %v, want ErrLost", r.err)
 	}
 
-	popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 500*time.Millisecond, "u") })
-	until(t, "BPop waits", func() bool { return client.Callers(f.Client, "u") == 1 && f.blocked() > 0 })
+	popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 1500*time.Millisecond, "u") })
+	f.waits(f.Client, "u", 1)
 	f.killConnections()
+	f.do("CLIENT", "KILL", "TYPE", "pubsub")
 	if r := waitFor(t, popped); !errors.Is(r.err, client.ErrEmpty) {
 		t.Errorf("during the wait: error %v, want ErrEmpty", r.err)
 	}
 }
 
-// A Redis that hangs can't make BPop or a cancelled call hang.
+// A Redis that hangs can't make a call hang: a context that ends, ends a BPop
+// that waits and all calls but those that take jobs; these wait for their answer
+// as long as the connection does.
 func TestHungRedis(t *testing.T) {
 	f := start(t)
+	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: 100 * time.Millisecond})
+	defer c.Close()
 	f.Pop(t.Context(), "t") // dials
+	c.Pop(t.Context(), "t")
 	waiting, stop := context.WithCancel(t.Context())
 	waits := f.bpop(waiting, "t")
 	f.redis.Hang()
 	defer f.redis.Resume()
 
-	const soon = client.RideOut / 2 // less than any timeout of the connection
-	prompt := func(what string, r result, want error) {
-		t.Helper()
-		if r.err == nil || want != nil && !errors.Is(r.err, want) || r.took > soon {
-			t.Errorf("%s: error %v after %v, want %v soon", what, r.err, r.took, want)
-		}
+	r := waitFor(t, background(func() (client.Message, error) { return c.BPop(t.Context(), 50*time.Millisecond, "t") }))
+	if r.err == nil || errors.Is(r.err, client.ErrEmpty) {
+		t.Errorf("BPop of a queue that it could not look at: %v", r.err)
 	}
-	r := waitFor(t, background(func() (client.Message, error) { return f.BPop(t.Context(), 50*time.Millisecond, "t") }))
-	if errors.Is(r.err, client.ErrEmpty) {
-		t.Error("BPop calls a queue empty that it could not look at")
-	}
-	prompt("BPop with timeout", r, nil)
 
 	began := time.Now()
 	stop()
 	r = waitFor(t, waits)
-	r.took = time.Since(began)
-	t.Logf("cancel to return while Redis hangs: %v", r.took)
-	prompt("waiting BPop, cancelled", r, context.Canceled)
+	t.Logf("cancel to return while Redis hangs: %v", time.Since(began))
+	if !errors.Is(r.err, context.Canceled) || errors.Is(r.err, client.ErrLost) {
+		t.Errorf("waiting BPop, cancelled: %v", r.err)
+	}
 
 	for name := range calls(f.Client, nil) {
-		for range 20 {
-			call := calls(f.Client, deadline(t, 5*time.Millisecond))[name]
-			r := waitFor(t, background(func() (client.Message, error) { return client.Message{}, call() }))
-			prompt(name+" with deadline", r, context.DeadlineExceeded)
+		takes := strings.Contains(strings.ToLower(name), "pop")
+		of, times := f.Client, 20
+		if takes {
+			of, times = c, 1
 		}
+		for range times {
+			call := calls(of, deadline(t, 5*time.Millisecond))[name]
+			r := waitFor(t, background(func() (client.Message, error) { return client.Message{}, call() }))
+			const soon = client.RideOut / 2 // less than any timeout of f's connections
+			switch {
+			case !takes && r.took > soon:
+				t.Errorf("%s with deadline: error %v after %v, want it soon", name, r.err, r.took)
+			case !takes && !errors.Is(r.err, context.DeadlineExceeded):
+				t.Errorf("%s with deadline: error %v", name, r.err)
+			case r.err == nil || errors.Is(r.err, client.ErrEmpty):
+				t.Errorf("%s with deadline: error %v", name, r.err)
+			}
+		}
+	}
+	if lost := c.Stats().Lost; lost == 0 {
+		t.Error("no answer is counted as lost")
 	}
 }
 
@@ -149,23 +197,27 @@ func deadline(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// What is taken for a call that has gone is put back: next of its topic, with its lifetime.
-func TestTakeOfCancelledCallIsPutBack(t *testing.T) {
+// A call whose context or timeout ends while Redis is asked for it gets the job
+// that Redis took: nothing is lost, and nothing is put back.
+func TestCancelledPopGetsItsJob(t *testing.T) {
 	f := start(t)
-	for name, popped := range map[string]func(ctx context.Context, c *client.Client) error{
-		"Pop":  func(ctx context.Context, c *client.Client) error { _, err := c.Pop(ctx, "t"); return err },
-		"BPop": func(ctx context.Context, c *client.Client) error { _, err := c.BPop(ctx, 0, "t"); return err },
-		"BPop with timeout": func(_ context.Context, c *client.Client) error {
-			_, err := c.BPop(t.Context(), time.Second, "t")
-			return err
+	for name, pop := range map[string]func(ctx context.Context, c *client.Client) (client.Message, error){
+		"Pop":  func(ctx context.Context, c *client.Client) (client.Message, error) { return c.Pop(ctx, "t") },
+		"BPop": func(ctx context.Context, c *client.Client) (client.Message, error) { return c.BPop(ctx, 0, "t") },
+		"BPop of several": func(ctx context.Context, c *client.Client) (client.Message, error) {
+			return c.BPop(ctx, 0, "u", "t")
+		},
+		"BPop with timeout": func(_ context.Context, c *client.Client) (client.Message, error) {
+			return c.BPop(t.Context(), 10*time.Millisecond, "t")
+		},
+		"PopBatch": func(ctx context.Context, c *client.Client) (client.Message, error) {
+			batch, err := c.PopBatch(ctx, "t", 1)
+			return append(batch, client.Message{})[0], err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := f.with(t)
 			f.seed(all(ready("a", "t"), ready("b", "t"))...)
-			before, expires := f.state(), f.expires("a")
-			f.do("CONFIG", "RESETSTAT")
-
 			sent := make(chan struct{}, 100)
 			c := client.New(tappedPool(f.redis.Addr, sent))
 			defer c.Close()
@@ -174,31 +226,99 @@ func TestTakeOfCancelledCallIsPutBack(t *testing.T) {
 			f.redis.Hang()
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
-			call := background(func() (client.Message, error) { return client.Message{}, popped(ctx, c) })
+			call := background(func() (client.Message, error) { return pop(ctx, c) })
 			<-sent // Redis will take the job when it goes on
-			if name != "BPop with timeout" {
-				cancel()
-			}
-			if r := waitFor(t, call); r.err == nil {
-				t.Error("no error")
+			cancel()
+			time.Sleep(20 * time.Millisecond) // what ends would have ended by now
+			select {
+			case r := <-call:
+				t.Errorf("returned %+v before the answer", r)
+			default:
 			}
 			f.redis.Resume()
-			until(t, "the job is put back", func() bool { return f.info("commandstats", "cmdstat_rpush:calls=") == 1 })
-			f.expect(before)
-			if now := f.expires("a"); now < expires-0.002 || now > expires+hangBound.Seconds() {
-				t.Errorf("expires at %f, want %f", now, expires)
-			}
-			for _, id := range []string{"a", "b"} {
-				if m, err := c.Pop(t.Context(), "t"); err != nil || m.ID != id {
-					t.Errorf("Pop = %v, %v, want %s", m, err, id)
-				}
-			}
+			expectJob(t, waitFor(t, call), "a")
+			f.expect(state{Ready: queues{"t": {"b"}}, Buckets: buckets{"b": "t old"}})
 		})
 	}
 }
 
-// tappedPool is a pool that says when something is sent.
+// While connections are cut all the time and calls are cancelled, every job is
+// popped once, is in the queue, or is counted as lost.
+func TestNothingTwiceWhileConnectionsAreCut(t *testing.T) {
+	const jobs, workers = 1000, 8
+	f := start(t)
+	f.do("EVAL", seedReady, 0, jobs)
+	stop := make(chan struct{})
+	var killer, consumers sync.WaitGroup
+	killer.Go(func() {
+		conn, err := redis.Dial("tcp", f.redis.Addr)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(5 * time.Millisecond):
+				conn.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			}
+		}
+	})
+	c := f.open()
+	var popped tally
+	var done atomic.Int64
+	for range workers {
+		consumers.Go(func() {
+			for done.Load() < jobs*9/10 {
+				ctx, cancel := context.WithTimeout(t.Context(), rand.N(2*time.Millisecond))
+				m, err := c.BPop(ctx, 0, "t")
+				cancel()
+				if err == nil {
+					popped.add(m.ID)
+					done.Add(1)
+				}
+			}
+		})
+	}
+	consumers.Wait()
+	close(stop)
+	killer.Wait()
+	f.dial()
+	left := map[string]bool{}
+	for _, id := range f.state().Ready["t"] {
+		left[id] = true
+	}
+	missing := 0
+	for n := 1; n <= jobs; n++ {
+		id := fmt.Sprint(n)
+		switch times := popped.count(id); {
+		case times > 1, times == 1 && left[id]:
+			t.Errorf("job %s: popped %d times, in the queue: %v", id, times, left[id])
+		case times == 0 && !left[id]:
+			missing++
+		}
+	}
+	t.Logf("%d popped, %d left, %d lost with their answers, at most %d of them by the count", popped.total(), len(left), missing, c.Stats().Lost)
+	if int64(missing) > c.Stats().Lost {
+		t.Errorf("%d jobs are gone, but only %d were counted as lost", missing, c.Stats().Lost)
+	}
+}
+
+// seedReady makes ARGV[1] jobs that are ready.
+const seedReady = `for i = 1, tonumber(ARGV[1]) do
+	redis.call('HSET', 'delayer:job_bucket:' .. i, 'topic', 't', 'body', 'b')
+	redis.call('LPUSH', 'delayer:ready_queue:t', i)
+end`
+
+// tappedPool is a pool that says when something was sent.
 func tappedPool(addr string, sent chan struct{}) *redis.Pool {
+	return onWrite(addr, func() { sent <- struct{}{} })
+}
+
+// onWrite is a pool that calls a function when something was sent.
+func onWrite(addr string, sent func()) *redis.Pool {
 	return &redis.Pool{MaxIdle: 1, DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return redis.DialContext(ctx, "tcp", addr, redis.DialContextFunc(func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
@@ -209,12 +329,12 @@ func tappedPool(addr string, sent chan struct{}) *redis.Pool {
 
 type tap struct {
 	net.Conn
-	sent chan<- struct{}
+	sent func()
 }
 
 func (t tap) Write(b []byte) (int, error) {
 	n, err := t.Conn.Write(b)
-	t.sent <- struct{}{}
+	t.sent()
 	return n, err
 }
 
@@ -244,7 +364,7 @@ func TestMaxmemory(t *testing.T) {
 	for _, want := range []string{"ready", "waiting"} {
 		popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t") })
 		if want == "waiting" {
-			until(t, "BPop waits", func() bool { return client.Callers(f.Client, "t") == 1 })
+			f.waits(f.Client, "t", 1)
 			f.serve()
 		}
 		expectJob(t, waitFor(t, popped), want)
@@ -309,4 +429,19 @@ func TestPowerCut(t *testing.T) {
 	stop := f.consume(&popped, func(ctx context.Context) (client.Message, error) { return f.BPop(ctx, 0, "t") })
 	until(t, "the ready jobs are popped", func() bool { return popped.total() == len(after.Ready["t"]) })
 	stop()
+}
+
+// A Redis that can be read, but takes no writes, is an outage, too: BPop does not
+// wait for ever for a job that is there.
+func TestBPopGivesUpOnRedisThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.push("a", "t")
+	f.do("CONFIG", "SET", "min-replicas-to-write", 1)
+	r := waitFor(t, background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t") }))
+	expectText(t, "BPop", r.err, "NOREPLICAS")
+	if r.took < client.RideOut {
+		t.Errorf("gave up after %v, want %v", r.took, client.RideOut)
+	}
+	f.expect(state{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
 }

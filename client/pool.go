@@ -31,9 +31,10 @@ type PoolOptions struct {
 	// TLS turns encryption on. An empty ServerName becomes the host in Addr.
 	TLS *tls.Config
 
-	// ConnectTimeout, ReadTimeout and WriteTimeout bound a dial, the wait for
-	// one reply and the sending of one command. 0 means 3 s. A call on a Redis
-	// that hangs therefore fails instead of hanging too.
+	// ConnectTimeout bounds a dial; ReadTimeout and WriteTimeout bound how long
+	// nothing may come, or go, while a reply or a command is under way: what is
+	// large may take longer. 0 means 3 s. A call on a Redis that hangs therefore
+	// fails instead of hanging too.
 	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
 
 	// MaxActive is how many connections may be open at a time; a further call
@@ -79,7 +80,7 @@ func NewPool(o PoolOptions) *redis.Pool {
 func (o PoolOptions) dial(ctx context.Context) (redis.Conn, error) {
 	network, addr := o.network()
 	opts := []redis.DialOption{
-		redis.DialConnectTimeout(or(o.ConnectTimeout, defaultTimeout)),
+		redis.DialContextFunc(dialPatient(or(o.ConnectTimeout, defaultTimeout))),
 		redis.DialTLSHandshakeTimeout(or(o.ConnectTimeout, defaultTimeout)),
 		redis.DialReadTimeout(or(o.ReadTimeout, defaultTimeout)),
 		redis.DialWriteTimeout(or(o.WriteTimeout, defaultTimeout)),
@@ -144,12 +145,15 @@ func ping(ctx context.Context, c redis.Conn) error {
 func ParseURL(rawURL string) (PoolOptions, error) {
 	o, err := parseURL(rawURL)
 	if err != nil {
-		return PoolOptions{}, fmt.Errorf("delayer: redis URL: %w", err)
+		return PoolOptions{}, fmt.Errorf("delayer: %w", invalid("redis URL", err.Error()))
 	}
 	return o, nil
 }
 
 func parseURL(rawURL string) (PoolOptions, error) {
+	if !strings.Contains(rawURL, "://") {
+		return PoolOptions{}, errors.New("want one that begins with redis://, rediss:// or unix://")
+	}
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		// The cause quotes what it stumbled on.

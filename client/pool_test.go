@@ -58,7 +58,8 @@ func TestParseURLErrors(t *testing.T) {
 		"http://:s3cret@h":             "redis://",
 		"user:s3cret@h:6379":           "redis://",
 		"s3cret://h":                   "redis://",
-		"redis:h:6379":                 "no meaning",
+		"127.0.0.1:6379":               "redis://",
+		"redis:h:6379":                 "redis://",
 		"redis://:s3cret@h:port":       "malformed",
 		"redis://:s3cret@h/%zz":        "malformed",
 		"redis://:s3cret%zz@h":         "malformed",
@@ -77,7 +78,7 @@ func TestParseURLErrors(t *testing.T) {
 		"redis://:s3cret@h?a;b":        "no meaning",
 		"unix://:s3cret@run/redis":     "unix:///",
 		"unix://":                      "unix:///",
-		"unix:run/redis.sock":          "unix:///",
+		"unix:run/redis.sock":          "unix://",
 		"unix:///run/r.sock?db=x":      "database",
 		"unix:///run/r.sock?base=1":    "no meaning",
 	} {
@@ -87,6 +88,9 @@ func TestParseURLErrors(t *testing.T) {
 			continue
 		}
 		expectText(t, url, err, "redis URL: ", part)
+		if !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("%s: the error is not ErrInvalid", url)
+		}
 		if strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: the error tells the password: %v", url, err)
 		}
@@ -149,7 +153,7 @@ func expectWorks(t *testing.T, o client.PoolOptions) {
 		t.Errorf("BPop = %v, %v", m, err)
 	}
 	popped := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
-	until(t, "BPop waits", func() bool { return client.Callers(c, "t") == 1 })
+	until(t, "BPop is there", func() bool { all, _ := client.Callers(c, "t"); return all == 1 })
 	if _, err := c.Push(t.Context(), client.Message{ID: "b", Topic: "t", Body: "b"}, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +336,7 @@ func TestNewOnPlainPool(t *testing.T) {
 	c := client.New(&redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", f.redis.Addr) }})
 	defer c.Close()
 	popped := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
-	until(t, "BPop waits", func() bool { return f.blocked() == 1 })
+	f.waits(c, "t", 1)
 	f.push("a", "t")
 	expectJob(t, waitFor(t, popped), "a")
 }
@@ -355,5 +359,31 @@ func TestPrefix(t *testing.T) {
 	})
 	if m, err := c.BPop(t.Context(), 0, "t"); err != nil || m != message("a") {
 		t.Errorf("BPop = %v, %v", m, err)
+	}
+}
+
+// The documented default: without options a call on a Redis that hangs fails after
+// 3 s without a sign of life.
+func TestDefaultTimeouts(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.Push(t.Context(), message("a"), 0)
+	f.redis.Hang()
+	defer f.redis.Resume()
+	for name, call := range map[string]func() error{
+		"on a connection that there was": func() error { _, err := f.Push(context.Background(), message("a"), 0); return err },
+		"on a new connection":            func() error { return f.open().Reschedule(context.Background(), "a", 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			err := call()
+			var timeout net.Error
+			if !errors.As(err, &timeout) || !timeout.Timeout() {
+				t.Errorf("error %v, want a timeout", err)
+			}
+			if took := time.Since(began); took < 3*time.Second {
+				t.Errorf("after %v already", took)
+			}
+		})
 	}
 }

@@ -113,7 +113,7 @@ func TestPopWithoutPermission(t *testing.T) {
 	f := start(t)
 	f.seed(all(ready("a", "t"), ready("b", "t"))...)
 	before := f.state()
-	for _, missing := range []string{"hmget", "zmscore", "pttl", "rpop", "evalsha"} {
+	for _, missing := range []string{"lrange", "hmget", "zmscore", "rpop", "del", "evalsha"} {
 		f.do("ACL", "SETUSER", missing, "on", ">secret", "~*", "&*", "+@all", "-"+missing)
 		c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, Username: missing, Password: "secret"})
 		_, err := c.Pop(t.Context(), "t")

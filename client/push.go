@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -11,7 +12,10 @@ import (
 )
 
 // Message is a job: what is pushed, and what a consumer gets. Topic and Body
-// must not be empty (the original's consumers take no such jobs). All three may hold any bytes.
+// must not be empty (the original's consumers take no such jobs). All three may
+// hold any bytes: an ID up to 4 KiB, a topic up to 1 KiB, a body up to the 512 MiB
+// of a Redis string. A body goes to Redis and back in one piece, and others wait
+// meanwhile, so beyond a megabyte it is better kept elsewhere.
 type Message struct {
 	// ID names the job among all topics. Left empty, Push makes one.
 	ID string `json:"id"`
@@ -70,38 +74,41 @@ var (
 // answer is due, it is unknown whether the job was stored; pushing it again under the same ID is
 // safe unless it may have been consumed by then.
 func (c *Client) Push(ctx context.Context, m Message, delay time.Duration, opts ...PushOption) (id string, err error) {
-	if err := checkDelay("delay", delay); err != nil {
-		return "", failed("push", m.ID, err)
-	}
-	return c.push(ctx, m, store.Due{After: delay}, opts)
+	return c.push(ctx, m, store.Due{After: delay}, checkDelay("delay", delay), opts)
 }
 
 // PushAt is Push for a job that falls due at a time, within MaxDelay from now;
 // one in the past means at once.
 // Redis's clock says when that is.
 func (c *Client) PushAt(ctx context.Context, m Message, due time.Time, opts ...PushOption) (id string, err error) {
-	if err := checkDue(due); err != nil {
-		return "", failed("push", m.ID, err)
-	}
-	return c.push(ctx, m, store.Due{At: due}, opts)
+	return c.push(ctx, m, store.Due{At: due}, checkDue(due), opts)
 }
 
-func (c *Client) push(ctx context.Context, m Message, due store.Due, opts []PushOption) (string, error) {
+func (c *Client) push(ctx context.Context, m Message, due store.Due, err error, opts []PushOption) (string, error) {
 	o := newPushOptions(opts)
-	if err := checkPush(m, o); err != nil {
-		return "", failed("push", m.ID, err)
+	if err == nil {
+		err = checkPush(m, o)
 	}
-	if err := c.begin(ctx); err != nil {
+	if err == nil {
+		err = c.begin(ctx)
+	}
+	if err != nil {
 		return "", failed("push", m.ID, err)
 	}
 	defer c.running.Done()
+	job := o.job(m, due)
+	if err := c.of(job.ID).pushes.push(ctx, job); err != nil {
+		return "", failed("push", m.ID, err)
+	}
+	return job.ID, nil
+}
+
+// job is the message as the store takes it, with an ID in any case.
+func (o pushOptions) job(m Message, due store.Due) store.Delayed {
 	if m.ID == "" {
 		m.ID = newID()
 	}
-	if err := c.pushes.push(ctx, store.Delayed{Job: store.Job(m), Due: due}, store.Terms{Lifetime: o.lifetime, Policy: o.policy}); err != nil {
-		return "", failed("push", m.ID, err)
-	}
-	return m.ID, nil
+	return store.Delayed{Job: store.Job(m), Due: due, Lifetime: o.lifetime, Policy: o.policy}
 }
 
 func newPushOptions(opts []PushOption) pushOptions {
@@ -130,7 +137,7 @@ func checkPush(m Message, o pushOptions) error {
 	case o.policy == "":
 		return invalid("IfExists", "want Replace, Refuse, KeepEarlier or KeepLater")
 	}
-	return nil
+	return cmp.Or(checkSize("id", m.ID, maxID), checkSize("topic", m.Topic, maxTopic))
 }
 
 // newID is a random ID of the original's form: 32 hexadecimal digits.

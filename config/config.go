@@ -1,8 +1,9 @@
 // Package config reads delayer.conf into a typed, checked Config.
 //
-// The syntax is that of gopkg.in/ini.v1, which the original Delayer reads its
-// file with. What that parser would silently guess at (an unknown or repeated
-// key, a value cut at a # or ;, an octal number) is an error here, with its line.
+// gopkg.in/ini.v1, which the original Delayer reads its file with, reads each line.
+// What that parser is silent about gets a message with its line: a warning where
+// the original's files run on unharmed (an unknown or repeated key), an error where
+// a guess would do harm (a password cut at a #, an octal number).
 package config
 
 import (
@@ -55,27 +56,13 @@ type Redis struct {
 // environment variable sets. Its relative paths are taken from the current
 // directory.
 func Default() Config {
-	return Config{
-		Delayer: Delayer{
-			PID:           absolute("/var/run/delayer.pid"),
-			TimerInterval: time.Second,
-			AccessLog:     absolute("logs/access.log"),
-			ErrorLog:      absolute("logs/error.log"),
-			LogFormat:     "text",
-		},
-		Redis: Redis{
-			Host:            "127.0.0.1",
-			Port:            6379,
-			Prefix:          "delayer:",
-			MaxIdle:         2,
-			MaxActive:       20,
-			IdleTimeout:     time.Hour,
-			ConnMaxLifetime: time.Hour,
-			ConnectTimeout:  3 * time.Second,
-			ReadTimeout:     3 * time.Second,
-			WriteTimeout:    3 * time.Second,
-		},
+	var c Config
+	for _, k := range c.keys() {
+		if err := k.set(k.standard); err != nil {
+			panic(k.String() + ": " + err.Error()) // the table contradicts itself
+		}
 	}
+	return c
 }
 
 // Addr is where Redis listens: "host:port", or the path of its unix socket.

@@ -23,7 +23,7 @@ func TestLoadTakesTheEnvironmentFirst(t *testing.T) {
 }
 
 func TestEnvironmentOverridesEveryRedisKey(t *testing.T) {
-	for _, k := range keys {
+	for _, k := range new(Config).keys() {
 		if k.section != "redis" {
 			continue
 		}
@@ -38,6 +38,9 @@ func TestEnvironmentIsRefused(t *testing.T) {
 	for variable, want := range map[string][]string{
 		"DELAYER_REDIS_PASSWORD=s3cret\n": {"DELAYER_REDIS_PASSWORD: has a line break, a tab or another control character: remove it"},
 		"DELAYER_REDIS_PORT=":             {"DELAYER_REDIS_PORT: is empty: want a whole number from 1 to 65535"},
+		"DELAYER_REDIS_HOST=":             {"DELAYER_REDIS_HOST: is empty: want a name, an address, or the path of a unix socket that begins with /, ./ or ../"},
+		"DELAYER_REDIS_PREFIX=":           {`DELAYER_REDIS_PREFIX: is empty: want the beginning of every key's name, such as "delayer:"`},
+		"DELAYER_REDIS_TLS=":              {`DELAYER_REDIS_TLS: "" is unknown: want true or false`},
 		"DELAYER_REDIS_PASWORD=s3cret":    {"DELAYER_REDIS_PASWORD: unknown variable, did you mean DELAYER_REDIS_PASSWORD?"},
 		"DELAYER_REDIS_password=s3cret":   {"DELAYER_REDIS_password: unknown variable, did you mean DELAYER_REDIS_PASSWORD?"},
 		"DELAYER_REDIS_URL=redis://s3cret@h": {"DELAYER_REDIS_URL: unknown variable: DELAYER_REDIS_… is followed by " +
@@ -56,12 +59,15 @@ func TestEnvironmentIsRefused(t *testing.T) {
 }
 
 func TestFromEnvironment(t *testing.T) {
+	if got, warnings, err := FromEnvironment(); err != nil || len(warnings) > 0 || got != Default() {
+		t.Errorf("no variable: got %+v, %v, %v; want the defaults", got, warnings, err)
+	}
 	t.Setenv("DELAYER_REDIS_HOST", "r")
-	got, err := FromEnvironment()
+	got, _, err := FromEnvironment()
 	if want := changed(func(c *Config) { c.Redis.Host = "r" }); err != nil || got != want {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
 	}
 	t.Setenv("DELAYER_REDIS_PORT", "0")
-	_, err = FromEnvironment()
+	_, _, err = FromEnvironment()
 	wantMessages(t, err, `DELAYER_REDIS_PORT: "0" is out of range: want a whole number from 1 to 65535`)
 }

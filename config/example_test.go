@@ -8,12 +8,12 @@ import (
 
 // Every problem is told at once, one a line. A password is never shown.
 func ExampleLoad() {
-	_, err := config.Load("testdata/wrong.conf")
+	_, _, err := config.Load("testdata/wrong.conf")
 	fmt.Println(err)
 	// Output:
-	// testdata/wrong.conf:2: delayer.timer_intervall: unknown key, did you mean timer_interval?
+	// testdata/wrong.conf:2: warning: delayer.timer_intervall: unknown key, did you mean timer_interval?
 	// testdata/wrong.conf:4: redis.port: "010" is not in plain decimal digits: write 10
-	// testdata/wrong.conf:5: redis.password: the # right behind another character begins a comment: put the value in double quotes, or a space before the comment
+	// testdata/wrong.conf:5: redis.password: the # begins a comment: put the value in double quotes, or a space on both sides of the #
 }
 
 func ExampleRedis_Addr() {

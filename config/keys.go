@@ -1,10 +1,8 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -14,240 +12,166 @@ import (
 	"unicode"
 )
 
-// key is one setting. The table of all of them is the only place that knows
-// their names: the file, the environment and the suggestions are read from it.
+// key is one setting of a Config.
 type key struct {
 	section, name string
-	secret        bool // its value appears in no message
-	// set checks the value and puts it in its place. Its error says what is
-	// wrong and what would be right.
-	set func(c *Config, value string) error
+	standard      string // its value in the shipped file
+	// set puts the value in its place. Its error says what is wrong and what
+	// would be right.
+	set func(value string) error
 }
 
 func (k key) String() string { return k.section + "." + k.name }
 
-var keys = []key{
-	{section: "delayer", name: "pid", set: path(func(c *Config) *string { return &c.Delayer.PID })},
-	{section: "delayer", name: "timer_interval", set: duration(dayInMilliseconds, func(c *Config) *time.Duration { return &c.Delayer.TimerInterval })},
-	{section: "delayer", name: "access_log", set: path(func(c *Config) *string { return &c.Delayer.AccessLog })},
-	{section: "delayer", name: "error_log", set: path(func(c *Config) *string { return &c.Delayer.ErrorLog })},
-	{section: "delayer", name: "log_format", set: choice([]string{"text", "json"}, func(c *Config) *string { return &c.Delayer.LogFormat })},
+// secret values appear in no message.
+func (k key) secret() bool { return k.name == "password" }
 
-	{section: "redis", name: "host", set: host},
-	{section: "redis", name: "port", set: number(numbers{1, 65535}, func(c *Config) *int { return &c.Redis.Port })},
-	{section: "redis", name: "database", set: number(fromZero, func(c *Config) *int { return &c.Redis.Database })},
-	{section: "redis", name: "username", set: text(func(c *Config) *string { return &c.Redis.Username })},
-	{section: "redis", name: "password", secret: true, set: secret(func(c *Config) *string { return &c.Redis.Password })},
-	{section: "redis", name: "prefix", set: prefix},
-	{section: "redis", name: "max_idle", set: number(fromZero, func(c *Config) *int { return &c.Redis.MaxIdle })},
-	{section: "redis", name: "max_active", set: number(fromZero, func(c *Config) *int { return &c.Redis.MaxActive })},
-	{section: "redis", name: "idle_timeout", set: duration(seconds, func(c *Config) *time.Duration { return &c.Redis.IdleTimeout })},
-	{section: "redis", name: "conn_max_lifetime", set: duration(seconds, func(c *Config) *time.Duration { return &c.Redis.ConnMaxLifetime })},
-	{section: "redis", name: "connect_timeout", set: duration(milliseconds, func(c *Config) *time.Duration { return &c.Redis.ConnectTimeout })},
-	{section: "redis", name: "read_timeout", set: duration(milliseconds, func(c *Config) *time.Duration { return &c.Redis.ReadTimeout })},
-	{section: "redis", name: "write_timeout", set: duration(milliseconds, func(c *Config) *time.Duration { return &c.Redis.WriteTimeout })},
-	{section: "redis", name: "tls", set: boolean(func(c *Config) *bool { return &c.Redis.TLS })},
-	{section: "redis", name: "tls_ca", set: path(func(c *Config) *string { return &c.Redis.TLSCA })},
-	{section: "redis", name: "tls_cert", set: path(func(c *Config) *string { return &c.Redis.TLSCert })},
-	{section: "redis", name: "tls_key", set: path(func(c *Config) *string { return &c.Redis.TLSKey })},
-	{section: "redis", name: "tls_skip_verify", set: boolean(func(c *Config) *bool { return &c.Redis.TLSSkipVerify })},
+var sections = []string{"delayer", "redis"}
+
+// largest is the largest int of every machine.
+const largest = 1<<31 - 1
+
+// keys is the only place that knows the keys, their defaults and their limits.
+// Where 0 is no limit, -1 is one way to write it.
+func (c *Config) keys() []key {
+	d, r := &c.Delayer, &c.Redis
+	return []key{
+		{"delayer", "pid", "/var/run/delayer.pid", path(&d.PID)},
+		{"delayer", "timer_interval", "1000", number(&d.TimerInterval, time.Millisecond, 1, 86_400_000)},
+		{"delayer", "access_log", "logs/access.log", path(&d.AccessLog)},
+		{"delayer", "error_log", "logs/error.log", path(&d.ErrorLog)},
+		{"delayer", "log_format", "text", word(func(v string) { d.LogFormat = v }, "text", "json")},
+
+		{"redis", "host", "127.0.0.1", host(&r.Host)},
+		{"redis", "port", "6379", number(&r.Port, 1, 1, 65535)},
+		{"redis", "database", "0", number(&r.Database, 1, 0, largest)},
+		{"redis", "username", "", text(&r.Username)},
+		{"redis", "password", "", text(&r.Password)},
+		{"redis", "prefix", "delayer:", prefix(&r.Prefix)},
+		{"redis", "max_idle", "2", number(&r.MaxIdle, 1, -1, largest)},
+		{"redis", "max_active", "20", number(&r.MaxActive, 1, -1, largest)},
+		{"redis", "idle_timeout", "3600", number(&r.IdleTimeout, time.Second, -1, largest)},
+		{"redis", "conn_max_lifetime", "3600", number(&r.ConnMaxLifetime, time.Second, -1, largest)},
+		{"redis", "connect_timeout", "3000", number(&r.ConnectTimeout, time.Millisecond, 1, largest)},
+		{"redis", "read_timeout", "3000", number(&r.ReadTimeout, time.Millisecond, 1, largest)},
+		{"redis", "write_timeout", "3000", number(&r.WriteTimeout, time.Millisecond, 1, largest)},
+		{"redis", "tls", "false", word(func(v string) { r.TLS = v == "true" }, "true", "false")},
+		{"redis", "tls_ca", "", path(&r.TLSCA)},
+		{"redis", "tls_cert", "", path(&r.TLSCert)},
+		{"redis", "tls_key", "", path(&r.TLSKey)},
+		{"redis", "tls_skip_verify", "false", word(func(v string) { r.TLSSkipVerify = v == "true" }, "true", "false")},
+	}
 }
 
-// sections are the sections' names, in the table's order.
-func sections() []string {
-	var names []string
-	for _, k := range keys {
-		if !slices.Contains(names, k.section) {
-			names = append(names, k.section)
+// number reads plain decimal digits only: ini.v1 would take 010 for 8.
+func number[N int | time.Duration](field *N, unit N, least, most int64) func(string) error {
+	of := map[N]string{1: "", N(time.Millisecond): " of milliseconds", N(time.Second): " of seconds"}[unit]
+	want := fmt.Sprintf("want a whole number%s from %d to %d", of, least, most)
+	return func(value string) error {
+		n, err := strconv.ParseInt(value, 10, 64)
+		if errors.Is(err, strconv.ErrSyntax) {
+			n, err = strconv.ParseInt(value, 0, 64)
 		}
-	}
-	return names
-}
-
-// keyNames are the names of a section's keys, in the table's order.
-func keyNames(section string) []string {
-	var names []string
-	for _, k := range keys {
-		if k.section == section {
-			names = append(names, k.name)
+		*field = N(max(n, 0)) * unit
+		switch {
+		case value == "":
+			return errors.New("is empty: " + want)
+		case errors.Is(err, strconv.ErrRange), err == nil && (n < least || n > most):
+			return fmt.Errorf("%.40q is out of range: %s", value, want)
+		case err != nil:
+			return fmt.Errorf("%.40q is not a whole number: %s", value, want)
+		case strconv.FormatInt(n, 10) != value:
+			return fmt.Errorf("%.40q is not in plain decimal digits: write %d", value, n)
 		}
-	}
-	return names
-}
-
-func findKey(section, name string) (key, bool) {
-	i := slices.IndexFunc(keys, func(k key) bool { return k.section == section && k.name == name })
-	if i < 0 {
-		return key{}, false
-	}
-	return keys[i], true
-}
-
-// numbers is a range, both ends included.
-type numbers struct{ least, most int64 }
-
-// fromZero ends where an int does on every machine.
-var fromZero = numbers{0, 1<<31 - 1}
-
-// parse reads plain decimal digits only. ini.v1 would take 010 for 8, and 0x10
-// and 1_0 as well.
-func (r numbers) parse(value, unit string) (int64, error) {
-	want := fmt.Sprintf("want a whole number%s from %d to %d", unit, r.least, r.most)
-	n, err := strconv.ParseInt(value, 10, 64)
-	if errors.Is(err, strconv.ErrSyntax) {
-		n, err = strconv.ParseInt(value, 0, 64)
-	}
-	switch {
-	case value == "":
-		return 0, errors.New("is empty: " + want)
-	case errors.Is(err, strconv.ErrRange), err == nil && (n < r.least || n > r.most):
-		return 0, fmt.Errorf("%.40q is out of range: %s", value, want)
-	case err != nil:
-		return 0, fmt.Errorf("%.40q is not a whole number: %s", value, want)
-	case strconv.FormatInt(n, 10) != value:
-		return 0, fmt.Errorf("%.40q is not in plain decimal digits: write %d", value, n)
-	}
-	return n, nil
-}
-
-func number(r numbers, field func(*Config) *int) func(*Config, string) error {
-	return func(c *Config, value string) error {
-		n, err := r.parse(value, "")
-		*field(c) = int(n)
-		return err
-	}
-}
-
-// durations is a range counted in a unit.
-type durations struct {
-	numbers
-	unit time.Duration
-	name string
-}
-
-var (
-	dayInMilliseconds = durations{numbers{1, 86_400_000}, time.Millisecond, " of milliseconds"}
-	milliseconds      = durations{numbers{1, fromZero.most}, time.Millisecond, " of milliseconds"}
-	seconds           = durations{fromZero, time.Second, " of seconds"}
-)
-
-func duration(d durations, field func(*Config) *time.Duration) func(*Config, string) error {
-	return func(c *Config, value string) error {
-		n, err := d.parse(value, d.name)
-		*field(c) = time.Duration(n) * d.unit
-		return err
-	}
-}
-
-// boolean has one spelling for each value; ini.v1's on, y and T mean nothing
-// to a reader who has not read its source.
-func boolean(field func(*Config) *bool) func(*Config, string) error {
-	return func(c *Config, value string) error {
-		*field(c) = value == "true"
-		return oneOf(value, []string{"true", "false"})
-	}
-}
-
-func choice(allowed []string, field func(*Config) *string) func(*Config, string) error {
-	return func(c *Config, value string) error {
-		*field(c) = value
-		return oneOf(value, allowed)
-	}
-}
-
-func oneOf(value string, allowed []string) error {
-	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return fmt.Errorf("%.40q is unknown: want %s", value, strings.Join(allowed, " or "))
-}
-
-func secret(field func(*Config) *string) func(*Config, string) error {
-	return func(c *Config, value string) error {
-		*field(c) = value
-		return printable(value)
-	}
-}
-
-func text(field func(*Config) *string) func(*Config, string) error {
-	return func(c *Config, value string) error {
-		*field(c) = value
-		return cmp.Or(printable(value), literal(value))
-	}
-}
-
-func path(field func(*Config) *string) func(*Config, string) error {
-	return func(c *Config, value string) error {
-		*field(c) = absolute(value)
-		if value == "~" || strings.HasPrefix(value, "~/") {
-			return errors.New("~ is not replaced by the home folder: write the whole path")
-		}
-		return cmp.Or(printable(value), literal(value))
-	}
-}
-
-func prefix(c *Config, value string) error {
-	const want = `want the beginning of every key's name, such as "delayer:"`
-	c.Redis.Prefix = value
-	switch {
-	case value == "":
-		return errors.New("is empty: " + want)
-	case strings.ContainsFunc(value, unicode.IsSpace):
-		return fmt.Errorf("%.40q has a space: %s", value, want)
-	}
-	return cmp.Or(printable(value), literal(value))
-}
-
-func host(c *Config, value string) error {
-	c.Redis.Host = value
-	if isRelative(value) {
-		c.Redis.Host = absolute(value)
-	}
-	if err := cmp.Or(printable(value), literal(value)); err != nil || isSocket(value) {
-		return err
-	}
-	return checkHost(value)
-}
-
-// checkHost finds what is often written where a host's name belongs. It does
-// not repeat what may be a URL with a password in it.
-func checkHost(value string) error {
-	const want = "want a name, an address, or the path of a unix socket that begins with /, ./ or ../"
-	name, port, splitErr := net.SplitHostPort(value)
-	_, addressErr := netip.ParseAddr(value)
-	switch {
-	case addressErr == nil:
-		return nil
-	case value == "":
-		return errors.New("is empty: " + want)
-	case strings.ContainsAny(value, `/\@`), strings.ContainsFunc(value, unicode.IsSpace):
-		return errors.New("is not a host: " + want)
-	case splitErr == nil && name != "" && port != "":
-		return fmt.Errorf("%.60q holds a port: write host = %.60s and port = %.60s", value, name, port)
-	case strings.HasPrefix(value, "["):
-		return fmt.Errorf("%.60q: write the address without brackets", value)
-	case strings.Contains(value, ":"):
-		return errors.New("is not a host: " + want)
-	}
-	return nil
-}
-
-// printable keeps a line break at the end of a secret's file, or the half of an
-// old Macintosh's file, from becoming part of a value unseen.
-func printable(value string) error {
-	if strings.ContainsFunc(value, unicode.IsControl) {
-		return errors.New("has a line break, a tab or another control character: remove it")
-	}
-	return nil
 }
 
 var reference = regexp.MustCompile(`%\([^)]+\)s`)
 
-// literal refuses ini.v1's %(name)s, which the original replaced by the value of
-// another key. A password is never looked into: it may well hold such letters.
-func literal(value string) error {
-	if found := reference.FindString(value); found != "" {
+// check refuses what no value may hold: the line break at the end of a secret's file,
+// or of half an old Macintosh's; and %(name)s, which the original replaced by another
+// key's value. A password may well hold such letters.
+func (k key) check(value string) error {
+	found := reference.FindString(value)
+	switch {
+	case strings.ContainsFunc(value, unicode.IsControl):
+		return errors.New("has a line break, a tab or another control character: remove it")
+	case found != "" && !k.secret():
 		return fmt.Errorf("%.40q is not replaced by another key's value: write the value itself", found)
 	}
 	return nil
+}
+
+// word has one spelling for each value; ini.v1's on, y and T mean nothing to a reader
+// who has not read its source.
+func word(put func(string), allowed ...string) func(string) error {
+	return func(value string) error {
+		if put(value); !slices.Contains(allowed, value) {
+			return fmt.Errorf("%.40q is unknown: want %s", value, strings.Join(allowed, " or "))
+		}
+		return nil
+	}
+}
+
+func text(field *string) func(string) error {
+	return func(value string) error {
+		*field = value
+		return nil
+	}
+}
+
+func path(field *string) func(string) error {
+	return func(value string) error {
+		*field = absolute(value)
+		if value == "~" || strings.HasPrefix(value, "~/") {
+			return errors.New("~ is not replaced by the home folder: write the whole path")
+		}
+		return nil
+	}
+}
+
+func prefix(field *string) func(string) error {
+	return func(value string) error {
+		*field = value
+		const want = `want the beginning of every key's name, such as "delayer:"`
+		switch {
+		case value == "":
+			return errors.New("is empty: " + want)
+		case strings.ContainsFunc(value, unicode.IsSpace):
+			return fmt.Errorf("%.40q has a space: %s", value, want)
+		}
+		return nil
+	}
+}
+
+var (
+	hostName    = regexp.MustCompile(`^[^\s/\\@:[\]]+$`)
+	hostAndPort = regexp.MustCompile(`^([^\s/\\@:[\]]+|\[[^\s/\\@[\]]+\]):(\w+)$`)
+)
+
+// host does not repeat what may be a URL with a password in it. The original needs
+// the brackets around an IPv6 address; ours does not.
+const hostWanted = "want a name, an address, or the path of a unix socket that begins with /, ./ or ../"
+
+func host(field *string) func(string) error {
+	return func(value string) error {
+		*field = value
+		bare := strings.TrimSuffix(strings.TrimPrefix(value, "["), "]")
+		if _, err := netip.ParseAddr(bare); err == nil && (bare == value || value == "["+bare+"]") {
+			*field = bare
+			return nil
+		}
+		switch m := hostAndPort.FindStringSubmatch(value); {
+		case value == "":
+			return errors.New("is empty: " + hostWanted)
+		case isRelative(value):
+			*field = absolute(value)
+		case m != nil:
+			return fmt.Errorf("%.60q holds a port: write host = %.60s and port = %.60s", value, strings.Trim(m[1], "[]"), m[2])
+		case !isSocket(value) && !hostName.MatchString(value):
+			return errors.New("is not a host: " + hostWanted)
+		}
+		return nil
+	}
 }

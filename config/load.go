@@ -1,28 +1,31 @@
 package config
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
-
-	"gopkg.in/ini.v1"
+	"slices"
 )
 
 // Load reads the file, and lets DELAYER_REDIS_* variables override its [redis]
-// section. Its error is Problems: everything that is wrong, one line each,
-// "FILE:LINE: section.key: what is wrong, what would be right"; it wraps the
-// cause (fs.ErrNotExist, fs.ErrPermission …) when the file can't be read. The
-// Config is of use only without an error.
-func Load(path string) (Config, error) {
+// section. Problems are one line each, "FILE:LINE: section.key: what is wrong, what
+// would be right".
+//
+// Where one of them is an error, all of them are the error, and the Config is of no
+// use; it wraps the cause (fs.ErrNotExist, fs.ErrPermission …) when the file can't be
+// read. Else they are warnings, for the user to see.
+func Load(path string) (c Config, warnings Problems, err error) {
 	l := newLoader()
 	name := cmp.Or(path, `""`)
-	if source, err := readFile(path); err != nil {
-		l.refuse(Problem{File: name, Message: reason(err), Err: err})
+	source, err := readFile(path)
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		err = at.Err // which is without the path
+	}
+	if err != nil {
+		l.problems = Problems{{File: name, Message: err.Error(), Err: err}}
 	} else {
 		l.file(name, source)
 	}
@@ -32,7 +35,7 @@ func Load(path string) (Config, error) {
 
 // FromEnvironment is Load without a file: the defaults and the DELAYER_REDIS_*
 // variables.
-func FromEnvironment() (Config, error) {
+func FromEnvironment() (c Config, warnings Problems, err error) {
 	l := newLoader()
 	l.environment(os.Environ())
 	return l.result()
@@ -58,100 +61,90 @@ func readFile(path string) ([]byte, error) {
 	return source, err
 }
 
-// reason leaves the path out, which stands in front of it already.
-func reason(err error) string {
-	var at *fs.PathError
-	if errors.As(err, &at) {
-		return at.Err.Error()
-	}
-	return err.Error()
-}
-
 // loader gathers a Config and what is wrong with it.
 type loader struct {
 	config   Config
+	keys     []key  // of config
+	name     string // the file's; "" without one
 	problems Problems
 	source   map[string]Problem // "redis.port" → where it was set, without a message
-	bad      map[string]bool    // keys with a problem, which further checks leave alone
+	bad      map[string]bool    // keys with an error, which further checks leave alone
 }
 
 func newLoader() *loader {
-	return &loader{config: Default(), source: map[string]Problem{}, bad: map[string]bool{}}
+	l := &loader{config: Default(), source: map[string]Problem{}, bad: map[string]bool{}}
+	l.keys = l.config.keys()
+	return l
 }
 
-func (l *loader) refuse(p Problem) { l.problems = append(l.problems, p) }
-
-// refuseKey reports a problem with a key at the place that set it.
-func (l *loader) refuseKey(name, message string) {
-	p := l.source[name]
-	p.Message = message
-	l.refuse(p)
-}
-
-func (l *loader) file(name string, source []byte) {
-	source = bytes.TrimPrefix(source, []byte("\ufeff"))
-	if bytes.HasPrefix(source, []byte("\xff\xfe")) || bytes.HasPrefix(source, []byte("\xfe\xff")) {
-		l.refuse(Problem{File: name, Message: "is UTF-16: save it as UTF-8"})
-		return
-	}
-	scanned := scan(name, string(source))
-	l.problems = append(l.problems, scanned.problems...)
-	maps.Copy(l.bad, scanned.spoilt)
-	parsed, err := ini.LoadSources(ini.LoadOptions{UnescapeValueDoubleQuotes: true, IgnoreContinuation: true}, []byte(scanned.sound.String()))
-	if err != nil { // its text is kept back: it may hold a password
-		l.refuse(Problem{File: name, Message: "is not an ini file"})
-		return
-	}
-	for _, k := range keys {
-		if section := parsed.Section(k.section); section.HasKey(k.name) {
-			l.source[k.String()] = Problem{File: name, Line: scanned.found[k.String()], Key: k.String()}
-			l.set(k, section.Key(k.name).Value()) // not String, which replaces %(name)s
+// names are the names of a section's keys, in the table's order.
+func (l *loader) names(section string) []string {
+	var names []string
+	for _, k := range l.keys {
+		if k.section == section {
+			names = append(names, k.name)
 		}
 	}
+	return names
 }
 
-func (l *loader) set(k key, value string) {
-	if err := k.set(&l.config, value); err != nil {
+// fail adds an error at the place.
+func (l *loader) fail(at Problem, format string, args ...any) {
+	at.Message = fmt.Sprintf(format, args...)
+	l.problems = append(l.problems, at)
+}
+
+// warn adds a warning at the place.
+func (l *loader) warn(at Problem, format string, args ...any) {
+	at.Warning = true
+	l.fail(at, format, args...)
+}
+
+// set gives the key a value, unless reading it has failed.
+func (l *loader) set(at Problem, k key, value string, err error) {
+	l.source[k.String()] = at
+	if err == nil {
+		err = cmp.Or(k.set(value), k.check(value))
+	}
+	if err != nil {
 		l.bad[k.String()] = true
-		l.refuseKey(k.String(), err.Error())
+		l.fail(at, "%v", err)
 	}
 }
 
-// result checks what concerns several keys, and closes the account.
-func (l *loader) result() (Config, error) {
-	l.checkTogether()
-	if len(l.problems) > 0 {
-		return Config{}, l.problems.sorted()
-	}
-	return l.config, nil
-}
-
-// checkTogether checks the keys that depend on each other. One with a problem of
-// its own is left out of it.
-func (l *loader) checkTogether() {
-	r := l.config.Redis
+// result checks the keys that depend on each other, and closes the account.
+func (l *loader) result() (Config, Problems, error) {
+	r := &l.config.Redis
 	const needsTLS = "is of use with tls = true only"
-	l.require(r.TLS || r.TLSCA == "", "redis.tls_ca", "redis.tls", needsTLS)
-	l.require(r.TLS || r.TLSCert == "", "redis.tls_cert", "redis.tls", needsTLS)
-	l.require(r.TLS || r.TLSKey == "", "redis.tls_key", "redis.tls", needsTLS)
-	l.require(r.TLS || !r.TLSSkipVerify, "redis.tls_skip_verify", "redis.tls", needsTLS)
-	l.require(r.TLSCert == "" || r.TLSKey != "", "redis.tls_cert", "redis.tls_key", "needs tls_key as well")
-	l.require(r.TLSKey == "" || r.TLSCert != "", "redis.tls_key", "redis.tls_cert", "needs tls_cert as well")
-	l.require(r.Username == "" || r.Password != "", "redis.username", "redis.password", "needs a password as well")
-
-	idle, active := "redis.max_idle", "redis.max_active"
-	if l.source[idle].Key == "" {
-		idle, active = active, idle // the one that was written gets the blame
+	l.require(r.TLS || r.TLSCA == "", "tls_ca", "tls", needsTLS)
+	l.require(r.TLS || r.TLSCert == "", "tls_cert", "tls", needsTLS)
+	l.require(r.TLS || r.TLSKey == "", "tls_key", "tls", needsTLS)
+	l.require(r.TLS || !r.TLSSkipVerify, "tls_skip_verify", "tls", needsTLS)
+	l.require(r.TLSCert == "" || r.TLSKey != "", "tls_cert", "tls_key", "needs tls_key as well")
+	l.require(r.TLSKey == "" || r.TLSCert != "", "tls_key", "tls_cert", "needs tls_cert as well")
+	l.require(r.Username == "" || r.Password != "", "username", "password", "needs a password as well")
+	if r.MaxActive > 0 && r.MaxIdle > r.MaxActive {
+		if at, written := l.source["redis.max_idle"]; written {
+			l.warn(at, "max_idle is %d and max_active is %d: no more than %[2]d are kept", r.MaxIdle, r.MaxActive)
+		}
+		r.MaxIdle = r.MaxActive
 	}
-	l.require(r.MaxActive == 0 || r.MaxIdle <= r.MaxActive, idle, active,
-		fmt.Sprintf("max_idle is %d and max_active is %d: want max_idle not above max_active", r.MaxIdle, r.MaxActive))
+	if l.name != "" && len(l.source)+len(l.problems) == 0 {
+		l.warn(Problem{File: l.name}, "sets nothing: every key has its default")
+	}
+	slices.SortStableFunc(l.problems, func(a, b Problem) int {
+		return cmp.Or(-cmp.Compare(len(a.File), len(b.File)), cmp.Compare(a.Line, b.Line)) // one file at most
+	})
+	if slices.ContainsFunc(l.problems, func(p Problem) bool { return !p.Warning }) {
+		return Config{}, nil, l.problems
+	}
+	return l.config, l.problems, nil
 }
 
-// require reports a problem with a key unless ok, or unless it or the key it
+// require reports an error of a key of [redis] unless ok, or unless it or the key it
 // depends on has one already.
 func (l *loader) require(ok bool, name, dependsOn, message string) {
-	if ok || l.bad[name] || l.bad[dependsOn] {
-		return
+	if !ok && !l.bad["redis."+name] && !l.bad["redis."+dependsOn] {
+		l.fail(l.source["redis."+name], "%s", message)
 	}
-	l.refuseKey(name, message)
 }

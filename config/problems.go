@@ -1,9 +1,7 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -17,30 +15,33 @@ type Problem struct {
 	Key     string // "redis.port", or "DELAYER_REDIS_PORT"; empty where a line has no key
 	Message string // what is wrong, and what would be right
 	Err     error  // why the file could not be read, for errors.Is; else nil
+	Warning bool   // the configuration is of use nonetheless
 }
 
-// Error is the problem on one line: "FILE:LINE: section.key: message".
+// Error is the problem on one line: "FILE:LINE: section.key: message", with
+// "warning: " behind the place where it is one.
 func (p Problem) Error() string {
-	var b strings.Builder
-	if p.File != "" {
-		b.WriteString(oneLine(p.File))
-		if p.Line > 0 {
-			fmt.Fprintf(&b, ":%d", p.Line)
-		}
-		b.WriteString(": ")
-	}
+	text := p.Message
 	if p.Key != "" {
-		b.WriteString(oneLine(p.Key) + ": ")
+		text = oneLine(p.Key) + ": " + text
 	}
-	return b.String() + p.Message
+	if p.Warning {
+		text = "warning: " + text
+	}
+	switch {
+	case p.File == "":
+		return text
+	case p.Line == 0:
+		return oneLine(p.File) + ": " + text
+	}
+	return fmt.Sprintf("%s:%d: %s", oneLine(p.File), p.Line, text)
 }
 
 // Unwrap is the cause that the operating system gave.
 func (p Problem) Unwrap() error { return p.Err }
 
-// Problems is everything that is wrong with a configuration: the file's
-// problems by line, then those of the environment. It is the type of every error
-// of this package.
+// Problems is what is wrong with a configuration: the file's problems by line,
+// then those of the environment. It is the type of every error of this package.
 type Problems []Problem
 
 // Error is one problem a line, without a line break at the end.
@@ -61,26 +62,11 @@ func (ps Problems) Unwrap() []error {
 	return errs
 }
 
-// sorted keeps the order of problems on one line, and of the environment's.
-func (ps Problems) sorted() Problems {
-	slices.SortStableFunc(ps, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(environmentLast(a), environmentLast(b)), cmp.Compare(a.Line, b.Line))
-	})
-	return ps
-}
-
-func environmentLast(p Problem) int {
-	if p.File == "" {
-		return 1
-	}
-	return 0
-}
-
 // oneLine is a name as a message may show it: as it is, or quoted when it has
 // characters that would not be seen or would break the line.
 func oneLine(name string) string {
-	hidden := func(r rune) bool { return !strconv.IsPrint(r) }
-	if name == "" || !utf8.ValidString(name) || strings.ContainsFunc(name, hidden) {
+	hidden := func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }
+	if strings.ContainsFunc(name, hidden) {
 		return strconv.Quote(name)
 	}
 	return name
@@ -88,9 +74,8 @@ func oneLine(name string) string {
 
 // shortened keeps a whole pasted file from filling the screen.
 func shortened(name string) string {
-	const most = 60
-	if utf8.RuneCountInString(name) <= most {
-		return name
+	if short := fmt.Sprintf("%.60s", name); short != name {
+		return short + "…"
 	}
-	return string([]rune(name)[:most]) + "…"
+	return name
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 )
 
 const fileName = "delayer.conf"
@@ -16,17 +17,13 @@ const fileName = "delayer.conf"
 // A file that is seen but can't be read is found: Load then says what is wrong
 // with it, where going on to the next place would hide that. One in a folder that
 // can't be entered is not: a service often runs with somebody else's home.
-func Search() (path string, tried []string) {
-	return search(places())
-}
+func Search() (path string, tried []string) { return search(places()) }
 
 func search(places []string) (path string, tried []string) {
-	seen := make(map[string]bool, len(places))
 	for _, place := range places {
-		if seen[absolute(place)] {
+		if slices.ContainsFunc(tried, func(t string) bool { return absolute(t) == absolute(place) }) {
 			continue
 		}
-		seen[absolute(place)] = true
 		tried = append(tried, place)
 		if _, err := os.Stat(place); err == nil {
 			return place, tried

@@ -10,7 +10,10 @@ import (
 func nearest(name string, candidates []string) string {
 	best, fewest := "", 0
 	for _, c := range candidates {
-		slips := editDistance(normalized(name), normalized(c))
+		if len(name) > 2*len(c)+8 {
+			continue // far off whatever it says; a long line must not cost its length squared
+		}
+		slips := editDistance(normalized(name), c)
 		if slips <= max(1, len(c)/3) && (best == "" || slips < fewest) {
 			best, fewest = c, slips
 		}
@@ -29,32 +32,28 @@ func normalized(name string) string {
 			return -1
 		}
 		return unicode.ToLower(r)
-	}, strings.TrimSpace(name))
+	}, strings.Trim(name, " \"'`"))
 }
 
 // editDistance counts the letters to add, drop, replace or swap with their
 // neighbour (optimal string alignment).
 func editDistance(a, b string) int {
-	if len(a) > 2*len(b)+8 {
-		return len(a) // far off whatever it says; a long line must not cost its length squared
-	}
-	twoUp, up, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		twoUp, up, row = up, row, twoUp
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			replace := up[j-1]
-			if a[i-1] != b[j-1] {
-				replace++
-			}
-			row[j] = min(up[j]+1, row[j-1]+1, replace)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], twoUp[j-2]+1)
+	slips := make([][]int, len(a)+1) // between the first i letters of a and the first j of b
+	for i := range slips {
+		slips[i] = make([]int, len(b)+1)
+		for j := range slips[i] {
+			switch {
+			case i == 0 || j == 0:
+				slips[i][j] = i + j
+			case a[i-1] == b[j-1]:
+				slips[i][j] = slips[i-1][j-1]
+			default:
+				slips[i][j] = 1 + min(slips[i-1][j], slips[i][j-1], slips[i-1][j-1])
+				if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+					slips[i][j] = min(slips[i][j], 1+slips[i-2][j-2])
+				}
 			}
 		}
 	}
-	return row[len(b)]
+	return slips[len(a)][len(b)]
 }

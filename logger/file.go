@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+	"time"
 )
 
 // file is one log file, that may fail and recover. A nil file takes everything
@@ -36,7 +38,44 @@ func appendTo(path string) (io.WriteCloser, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
-	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+		return openPipe(path)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if f.SetWriteDeadline(time.Time{}) == nil { // a terminal: what has deadlines can keep us waiting
+		return &asyncFile{newAsync(f), f}, nil
+	}
+	return f, nil
+}
+
+// openPipe opens a pipe for reading, too: then it neither waits for a reader nor
+// fails without one. Whoever reads it later finds what was written until it was full.
+func openPipe(path string) (io.WriteCloser, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrPermission) { // of a user who may only write, or /dev/stdout on macOS
+		f, err = os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &asyncFile{newAsync(f), f}, nil
+}
+
+// asyncFile is a file that may keep a writer waiting.
+type asyncFile struct {
+	*async
+	file *os.File
+}
+
+func (a *asyncFile) Close() error {
+	err := a.async.Close()
+	if err != nil {
+		err = &fs.PathError{Op: "close", Path: a.file.Name(), Err: err}
+	}
+	return errors.Join(err, a.file.Close())
 }
 
 // openAll opens each file's path anew: all of them or none.

@@ -8,7 +8,6 @@
 package logger
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +20,7 @@ import (
 type Options struct {
 	// AccessLog is the file of Info's lines, ErrorLog that of Error's. Empty
 	// means that there is none; the same path twice is one file. Folders on the
-	// way are made.
+	// way are made. A file may be a pipe, and is treated like the console then.
 	AccessLog, ErrorLog string
 	// Console is given every line too, in one Write each. nil means nobody is.
 	// What it answers is ignored.
@@ -37,19 +36,21 @@ type Options struct {
 //
 // A file that can't be written, because the disk is full say, loses its lines
 // and stops nobody. It is said once when that begins, and once, with the number
-// of lines lost, when it ends: on the console, or on stderr when there is none,
-// and in the error log when that is another file.
+// of lines lost, when it ends: on the console, and in the error log when that is
+// another file.
+//
+// Nobody waits for the console. Up to 1 MiB of lines wait for it; when it takes
+// none for longer, it loses lines as a file does, and the error log is told.
 type Logger struct {
 	reopening sync.Mutex // held by Reopen and Close, so that they follow each other
 
 	mu             sync.Mutex // guards what follows, and keeps lines whole
 	access, errors *file      // nil: none; one file when the paths are the same
-	console        io.Writer  // nil: none
+	console        *file      // nil: none
 	format         format
 	closed         bool
 
-	now    func() time.Time // nil: time.Now
-	stderr io.Writer        // for what can be said nowhere else; nil: os.Stderr
+	now func() time.Time // nil: time.Now
 }
 
 const (
@@ -59,7 +60,7 @@ const (
 
 // Open opens the files. Its error names the one that can't be opened.
 func Open(o Options) (*Logger, error) {
-	l := &Logger{console: o.Console, format: format{json: o.JSON}}
+	l := &Logger{format: format{json: o.JSON}}
 	var err error
 	if l.access, err = openFile(o.AccessLog); err != nil {
 		return nil, fmt.Errorf("access log: %w", err)
@@ -67,6 +68,9 @@ func Open(o Options) (*Logger, error) {
 	if l.errors, err = l.openErrorLog(o.ErrorLog); err != nil {
 		l.access.close()
 		return nil, fmt.Errorf("error log: %w", err)
+	}
+	if o.Console != nil {
+		l.console = &file{path: "the console", out: newAsync(o.Console)}
 	}
 	return l, nil
 }
@@ -87,18 +91,37 @@ func (l *Logger) openErrorLog(path string) (*file, error) {
 // it is doubled (App\\new). So each message has a line of its own, from which it
 // can be told. In JSON, encoding/json escapes; a byte that is no UTF-8 becomes
 // U+FFFD there.
-func (l *Logger) Info(message string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.write(l.access, info, message)
-}
+func (l *Logger) Info(message string) { l.log(&l.access, entry{level: info, message: message}) }
 
 // Error writes an [error] line to the error log and the console. It treats the
 // message as [Logger.Info] does.
-func (l *Logger) Error(message string) {
+func (l *Logger) Error(message string) { l.log(&l.errors, entry{level: failed, message: message}) }
+
+// Recovered writes an [info] line to the error log and the console: that what an
+// Error told of is over.
+func (l *Logger) Recovered(message string) { l.log(&l.errors, entry{level: info, message: message}) }
+
+// InfoJobs is Info about jobs of a topic. The line is
+//
+//	message, Topic: topic, IDs: [id1,id2]
+//
+// and as JSON it has the fields "topic" and "ids" beside "message". Where one of
+// the topic or the IDs is no UTF-8, the field is "topic_base64" or "ids_base64".
+// An empty topic is left out.
+func (l *Logger) InfoJobs(message, topic string, ids [][]byte) {
+	l.log(&l.access, entry{info, message, topic, ids})
+}
+
+// ErrorJobs is Error about jobs, in the form of [Logger.InfoJobs].
+func (l *Logger) ErrorJobs(message, topic string, ids [][]byte) {
+	l.log(&l.errors, entry{failed, message, topic, ids})
+}
+
+// Print writes text that ends with a line break to the console alone, as it is.
+func (l *Logger) Print(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.write(l.errors, failed, message)
+	l.tell(l.console, l.console.write([]byte("\n"+text)))
 }
 
 // Reopen opens the files anew by their paths, after logrotate renamed them, and
@@ -124,20 +147,40 @@ func (l *Logger) Reopen() error {
 	return closeAll(old)
 }
 
-// Close closes the files. Later messages go to the console only. A second Close
-// does nothing.
+// CloseConsole waits a moment for the console to take its last lines, and goes on
+// without it. What it loses by that is said in the error log.
+func (l *Logger) CloseConsole() { l.closeFile(&l.console) }
+
+// Close closes the console and the files. Later messages are discarded. A second
+// Close does nothing.
 func (l *Logger) Close() error {
 	l.reopening.Lock()
 	defer l.reopening.Unlock()
+	l.closed = true
+	l.CloseConsole()
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	files := l.files()
-	l.access, l.errors, l.closed = nil, nil, true
-	old := make([]io.Closer, len(files))
-	for i, f := range files {
-		old[i] = f.out
+	if l.access == l.errors {
+		l.access = nil
 	}
-	return closeAll(old)
+	l.mu.Unlock()
+	return errors.Join(l.closeFile(&l.access), l.closeFile(&l.errors))
+}
+
+// closeFile closes a file, of which f is the field. It does so without mu: nobody
+// waits for the last lines of one that is not read.
+func (l *Logger) closeFile(f **file) error {
+	l.mu.Lock()
+	old := *f
+	*f = nil
+	l.mu.Unlock()
+	if old == nil {
+		return nil
+	}
+	err := old.out.Close()
+	if err != nil {
+		l.Error(fmt.Sprintf("%s: %v", old.path, cause(err)))
+	}
+	return err
 }
 
 // files are the open files, each once. They change with reopening held only.
@@ -152,36 +195,40 @@ func (l *Logger) files() []*file {
 	return files
 }
 
-// write puts one line into f, which may be nil, and on the console.
-func (l *Logger) write(f *file, level, message string) {
-	if f == nil && l.console == nil {
-		return
-	}
-	line := l.format.line(l.time(), level, message)
-	changed := f.write(line)
-	if l.console != nil {
-		l.console.Write(line[1:])
-	}
-	if changed != "" {
-		l.tell(f, changed)
-	}
+// log writes the entry into a file, of which to is the field, and on the console.
+func (l *Logger) log(to **file, e entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write(*to, l.console, e)
 }
 
-// tell says that f began to fail, or works again. It may find the error log
-// failing, and tells that.
-func (l *Logger) tell(f *file, change string) {
-	level := info
-	if f.failing {
-		level = failed
-	}
-	line := l.format.line(l.time(), level, change)
-	cmp.Or(l.console, l.stderr, io.Writer(os.Stderr)).Write(line[1:])
-	if l.errors == f {
+func (l *Logger) write(to, console *file, e entry) {
+	if to == nil && console == nil {
 		return
 	}
-	if change := l.errors.write(line); change != "" {
-		l.tell(l.errors, change)
+	line := l.format.line(l.time(), e)
+	change, consoleChange := to.write(line), console.write(line)
+	l.tell(to, change)
+	l.tell(console, consoleChange)
+}
+
+// tell says that f began to fail, or works again. It may find that of the console
+// or the error log, and tells that.
+func (l *Logger) tell(f *file, change string) {
+	if change == "" {
+		return
 	}
+	e, to, console := entry{level: info, message: change}, l.errors, l.console
+	if f.failing {
+		e.level = failed
+	}
+	if to == f {
+		to = nil
+	}
+	if console == f && f.failing { // it would only lose one more
+		console = nil
+	}
+	l.write(to, console, e)
 }
 
 func (l *Logger) time() time.Time {

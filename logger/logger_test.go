@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -48,7 +49,7 @@ func check(t *testing.T, what, got, want string) {
 	}
 }
 
-// writes keeps each Write apart.
+// writes keeps each Write apart. It is to be read when the console is closed.
 type writes []string
 
 func (w *writes) Write(p []byte) (int, error) {
@@ -67,6 +68,7 @@ func TestLinesGoToTheirFileAndTheConsole(t *testing.T) {
 	l.Info("Job is ready, Topic: close_order, IDs: [id1,id2]")
 	l.Error("redis is away")
 	l.Info("")
+	l.CloseConsole()
 
 	const first = "[info] " + stamp + "Job is ready, Topic: close_order, IDs: [id1,id2]\n"
 	const second = "[error] " + stamp + "redis is away\n"
@@ -83,9 +85,10 @@ func TestLinesGoToTheirFileAndTheConsole(t *testing.T) {
 
 func TestTimeIsLocalAndNow(t *testing.T) {
 	var console writes
-	l := &Logger{console: &console}
+	l, _ := Open(Options{Console: &console})
 	before := time.Now().Truncate(time.Second)
 	l.Info("x")
+	l.Close()
 	got, err := time.ParseInLocation("[info] 2006/01/02 15:04:05 x\n", console[0], time.Local)
 	if err != nil || got.Before(before) || got.After(time.Now()) {
 		t.Errorf("%q: %v, %v; want now in local time", console[0], got, err)
@@ -104,6 +107,7 @@ func TestFilesAndConsoleAreOptional(t *testing.T) {
 	l = open(t, Options{Console: &console})
 	l.Info("a")
 	l.Error("b")
+	l.CloseConsole()
 	if want := (writes{"[info] " + stamp + "a\n", "[error] " + stamp + "b\n"}); !slices.Equal(console, want) {
 		t.Errorf("console: %q, want %q", console, want)
 	}
@@ -172,6 +176,7 @@ func TestMessagesAreOneLine(t *testing.T) {
 		var console writes
 		l := open(t, Options{Console: &console})
 		l.Info(message)
+		l.Close()
 		check(t, fmt.Sprintf("%q", message), console[0], "[info] "+stamp+want+"\n")
 		check(t, "read back", unescape(t, want), message)
 	}
@@ -204,20 +209,26 @@ func unescape(t *testing.T, line string) string {
 	return string(message)
 }
 
+func logTo(t *testing.T, o Options, message string) {
+	l := open(t, o)
+	l.Info(message)
+	l.Close()
+}
+
 func FuzzLine(f *testing.F) {
 	for _, seed := range []string{"", "a\nb", `\n`, "\\\n", "\xff", `\\x41`, "\u2028\u0085", "[error]", "é\\é"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, message string) {
 		var text, object writes
-		open(t, Options{Console: &text}).Info(message)
+		logTo(t, Options{Console: &text}, message)
 		line, ended := strings.CutSuffix(text[0], "\n")
 		if len(text) != 1 || !ended || strings.ContainsAny(line, "\n\r\v\f\u0085\u2028\u2029") {
 			t.Errorf("%q is not one line: %q", message, text)
 		}
 		check(t, "read back", unescape(t, strings.TrimPrefix(line, "[info] "+stamp)), message)
 
-		open(t, Options{Console: &object, JSON: true}).Info(message)
+		logTo(t, Options{Console: &object, JSON: true}, message)
 		var got struct{ Message string }
 		err := json.Unmarshal([]byte(object[0]), &got)
 		if want := string([]rune(message)); err != nil || got.Message != want {
@@ -234,6 +245,7 @@ func TestJSON(t *testing.T) {
 	l := open(t, Options{Console: &console, JSON: true})
 	l.Info("Topic: <a&b>, \"x\"\n\xff")
 	l.Error(`C:\new`)
+	l.Close()
 	want := writes{
 		`{"time":"2018-10-21T11:24:04.005+02:00","level":"info","message":"Topic: <a&b>, \"x\"\n\ufffd"}` + "\n",
 		`{"time":"2018-10-21T11:24:04.005+02:00","level":"error","message":"C:\\new"}` + "\n",
@@ -243,7 +255,34 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-func TestCloseLeavesTheConsole(t *testing.T) {
+// What is said of jobs is the original's line, and in JSON fields of its own.
+func TestJobs(t *testing.T) {
+	dir := t.TempDir()
+	texts, objects := map[string]string{}, map[string]string{}
+	for _, json := range []bool{false, true} {
+		access, errorLog := filepath.Join(dir, fmt.Sprint(json, "a")), filepath.Join(dir, fmt.Sprint(json, "e"))
+		l := open(t, Options{AccessLog: access, ErrorLog: errorLog, JSON: json})
+		l.InfoJobs("Job is ready", "a\nb", [][]byte{[]byte("id1"), []byte("id\\"), []byte("n")})
+		l.InfoJobs("Job is ready", "<\xff>", [][]byte{[]byte("id1"), []byte("\xfe")})
+		l.ErrorJobs("dropped", "", [][]byte{[]byte("id1")})
+		l.Recovered("over")
+		into := texts
+		if json {
+			into = objects
+		}
+		into["access"], into["errors"] = read(t, access), read(t, errorLog)
+	}
+	check(t, "access log", texts["access"], "[info] "+stamp+`Job is ready, Topic: a\nb, IDs: [id1,id\,n]`+"\n"+
+		"[info] "+stamp+`Job is ready, Topic: <\xff>, IDs: [id1,\xfe]`+"\n")
+	check(t, "error log", texts["errors"], "[error] "+stamp+"dropped, IDs: [id1]\n[info] "+stamp+"over\n")
+	const head = `{"time":"2018-10-21T11:24:04.005+02:00","level":`
+	check(t, "access objects", objects["access"], head+`"info","message":"Job is ready","topic":"a\nb","ids":["id1","id\\","n"]}`+"\n"+
+		head+`"info","message":"Job is ready","topic_base64":"PP8+","ids_base64":["aWQx","/g=="]}`+"\n")
+	check(t, "error objects", objects["errors"], head+`"error","message":"dropped","ids":["id1"]}`+"\n"+
+		head+`"info","message":"over"}`+"\n")
+}
+
+func TestClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.log")
 	var console writes
 	l := open(t, Options{AccessLog: path, ErrorLog: path, Console: &console})
@@ -252,12 +291,13 @@ func TestCloseLeavesTheConsole(t *testing.T) {
 		t.Errorf("Close twice: %v", err)
 	}
 	l.Info("b")
+	l.Print("c\n")
 	if err := l.Reopen(); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("Reopen after Close: %v, want os.ErrClosed", err)
 	}
 	check(t, "log", read(t, path), "[info] "+stamp+"a\n")
-	if len(console) != 2 {
-		t.Errorf("console: %q, want both lines", console)
+	if want := (writes{"[info] " + stamp + "a\n"}); !slices.Equal(console, want) {
+		t.Errorf("console: %q, want %q", console, want)
 	}
 }
 
@@ -373,9 +413,13 @@ func TestALineOf30KBCostsNoAllocation(t *testing.T) {
 	if n := testing.AllocsPerRun(20, func() { l.Info(message) }); n > 0 {
 		t.Errorf("%v allocations a line", n)
 	}
+	ids := slices.Repeat([][]byte{[]byte("4b91d0a3c7e2f6580000000000005632")}, 1000)
+	if n := testing.AllocsPerRun(20, func() { l.InfoJobs("Job is ready", "topic", ids) }); n > 0 {
+		t.Errorf("%v allocations a line of jobs", n)
+	}
 	l.Info(strings.Repeat("x", maxKept+1))
 	l.Info("x")
-	if kept := l.format.buffer.Cap(); kept > maxKept {
+	if kept := max(l.format.buffer.Cap(), cap(l.format.text)); kept > maxKept {
 		t.Errorf("%d bytes kept after a huge line", kept)
 	}
 }
@@ -394,6 +438,31 @@ func BenchmarkInfo(b *testing.B) {
 			for b.Loop() {
 				l.Info(message)
 			}
+		})
+	}
+}
+
+// Lines that are shown as well, on a console that somebody reads.
+func BenchmarkInfoWithConsole(b *testing.B) {
+	for _, ids := range []int{1, 1000} {
+		b.Run(fmt.Sprintf("IDs=%d", ids), func(b *testing.B) {
+			reader, console, err := os.Pipe()
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer console.Close()
+			go io.Copy(io.Discard, reader)
+			l, err := Open(Options{AccessLog: os.DevNull, Console: console})
+			if err != nil {
+				b.Fatal(err)
+			}
+			message := "Job is ready, Topic: close_order, IDs: [" + strings.Repeat("4b91d0a3c7e2f6580000000000005632,", ids) + "]"
+			b.SetBytes(int64(len(message)))
+			b.ReportAllocs()
+			for b.Loop() {
+				l.Info(message)
+			}
+			l.Close()
 		})
 	}
 }

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"strings"
-
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -48,31 +46,4 @@ func merge(first, second store.DueJobs) store.DueJobs {
 	first.Orphans = append(first.Orphans, second.Orphans...)
 	first.Count = first.Count.Plus(second.Count)
 	return first
-}
-
-// readyLine is the original's line for one topic's moved batch.
-func readyLine(b store.Batch) string {
-	return idsLine("Job is ready, Topic: "+b.Topic+", IDs: [", b.IDs)
-}
-
-func droppedLine(ids store.IDs) string {
-	return idsLine("Job bucket has expired or is incomplete, job dropped, IDs: [", ids)
-}
-
-func idsLine(head string, ids store.IDs) string {
-	size := len(head) + 1
-	for _, id := range ids {
-		size += len(id.([]byte)) + 1
-	}
-	var line strings.Builder
-	line.Grow(size)
-	line.WriteString(head)
-	for i, id := range ids {
-		if i > 0 {
-			line.WriteByte(',')
-		}
-		line.Write(id.([]byte))
-	}
-	line.WriteByte(']')
-	return line.String()
 }

@@ -254,7 +254,7 @@ func TestBrokenQueueDelaysNoPush(t *testing.T) {
 		jobs := store.New(store.Pool{Pool: w.pool()}, prefix)
 		for n := range 2 {
 			job := store.Job{ID: fmt.Sprint("near", n), Topic: "t", Body: "body"}
-			if err := jobs.Push(t.Context(), job, store.Due{After: 200 * time.Millisecond}, time.Hour, store.Replace); err != nil {
+			if err := pushTo(t.Context(), jobs, job, store.Due{After: 200 * time.Millisecond}); err != nil {
 				t.Fatal(err)
 			}
 			w.log.awaitMoved(t, n+1)

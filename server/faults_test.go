@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -85,7 +84,7 @@ func TestRedisKilled(t *testing.T) {
 			for n := 0; ctx.Err() == nil; n++ {
 				job := store.Job{ID: fmt.Sprintf("%d-%d", p, n), Topic: fmt.Sprint("t", n%3), Body: "b"}
 				delay := time.Duration(1+rand.IntN(100)) * time.Millisecond
-				err := s.Push(context.Background(), job, store.Due{After: delay}, time.Hour, store.Replace)
+				err := pushTo(context.Background(), s, job, store.Due{After: delay})
 				mu.Lock()
 				pushed[job.ID] = err == nil
 				mu.Unlock()
@@ -239,7 +238,7 @@ func TestReadOnlyReplica(t *testing.T) {
 }
 
 // TestMaxmemory fills Redis: what is due is moved and taken until all is gone,
-// what is taken can be put back, and a push fails with Redis's reason and leaves nothing.
+// and a push fails with Redis's reason and leaves nothing.
 func TestMaxmemory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -252,7 +251,7 @@ func TestMaxmemory(t *testing.T) {
 		t.Helper()
 		keys := w.do("DBSIZE")
 		for _, delay := range []time.Duration{0, time.Hour} {
-			err := s.Push(t.Context(), store.Job{ID: "x", Topic: "topic0", Body: "b"}, store.Due{After: delay}, time.Hour, store.Replace)
+			err := pushTo(t.Context(), s, store.Job{ID: "x", Topic: "topic0", Body: "b"}, store.Due{After: delay})
 			if err == nil || !strings.HasPrefix(err.Error(), "OOM ") {
 				t.Errorf("push: %v, want OOM …", err)
 			}
@@ -265,29 +264,22 @@ func TestMaxmemory(t *testing.T) {
 	w.expectPass(jobs, 1)
 	w.expectManyMoved(jobs, topics)
 	refused()
-	for n := range jobs {
-		taken, _, err := s.Take(t.Context(), []string{"topic0", "topic1", "topic2"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n%100 > 0 {
-			continue
-		}
-		if err := s.Restore(t.Context(), taken); err != nil {
-			t.Fatal(err)
-		}
-		again, _, err := s.Take(t.Context(), []string{taken.Topic})
-		if err != nil || again.Job != taken.Job {
-			t.Fatalf("took %+v again, %v, want %+v", again, err, taken)
-		}
+	pipeline, err := s.Pipeline(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, _, err := s.Take(t.Context(), []string{"topic0", "topic1", "topic2"}); !errors.Is(err, store.ErrEmpty) {
-		t.Error(err)
+	defer pipeline.Close()
+	for left := jobs; left > 0; {
+		popped, err := pipeline.Pop([]string{"topic0", "topic1", "topic2"}, 100)
+		if err != nil || len(popped.Jobs) == 0 {
+			t.Fatalf("%d jobs left: %+v, %v", left, popped, err)
+		}
+		left -= len(popped.Jobs)
 	}
 	w.expect(redistest.State{})
 	refused()
 	w.do("CONFIG", "SET", "maxmemory", 0)
-	if err := s.Push(t.Context(), store.Job{ID: "x", Topic: "t", Body: "b"}, store.Due{}, time.Hour, store.Replace); err != nil {
+	if err := pushTo(t.Context(), s, store.Job{ID: "x", Topic: "t", Body: "b"}, store.Due{}); err != nil {
 		t.Error(err)
 	}
 	w.expect(redistest.State{Ready: queues{"t": {"x"}}, Buckets: buckets{"x": "t b"}})

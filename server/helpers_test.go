@@ -338,3 +338,17 @@ func (w *world) clock() float64 {
 	}
 	return now
 }
+
+// pushTo stores one job, as our client does.
+func pushTo(ctx context.Context, s *store.Store, job store.Job, due store.Due) error {
+	p, err := s.Pipeline(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	errs, err := p.Push([]store.Delayed{{Job: job, Due: due, Lifetime: time.Hour, Policy: store.Replace}}, false)
+	if err != nil {
+		return err
+	}
+	return errs[0]
+}

@@ -19,7 +19,7 @@ func TestRunIsToldOfAnEarlierJob(t *testing.T) {
 	push := func(id string, delay time.Duration) {
 		t.Helper()
 		job := store.Job{ID: id, Topic: "t", Body: "b"}
-		if err := jobs.Push(t.Context(), job, store.Due{After: delay}, time.Hour, store.Replace); err != nil {
+		if err := pushTo(t.Context(), jobs, job, store.Due{After: delay}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -21,12 +21,16 @@ const (
 	stopWait = 4 * time.Second
 )
 
+// longestSleep is how long a mover sleeps at most, whatever the interval: a push
+// tells only of jobs that fall due before the pass after that.
+const longestSleep = store.AnnouncedWithin - 5*time.Second
+
 // mover moves the due jobs of one partition.
 type mover struct {
 	store    *store.Store
 	prefix   string // of its keys and channels
 	interval time.Duration
-	log      Logger
+	log      JobLogger
 	outages  *outages
 	batch    batchSize
 	stuck    stuckJobs
@@ -39,12 +43,13 @@ type mover struct {
 }
 
 func newMover(jobs *store.Store, o Options) *mover {
-	outages := newOutages(o.Logger)
+	log := jobLogger(o.Logger)
+	outages := newOutages(log)
 	return &mover{
 		store:    jobs,
 		prefix:   o.Prefix,
-		interval: o.Interval,
-		log:      o.Logger,
+		interval: min(o.Interval, longestSleep),
+		log:      log,
 		outages:  outages,
 		// Redis does two things of that size one after the other: it moves a
 		// batch and finds the next. The last quarter is for what a script

@@ -11,7 +11,7 @@ const remindAfter = time.Minute
 // outages turn errors that repeat into a line when they begin, a reminder each
 // minute, and a line when they end, which is no error.
 type outages struct {
-	log     Logger
+	log     JobLogger
 	now     func() time.Time
 	running map[string]*outage
 }
@@ -22,7 +22,7 @@ type outage struct {
 	times       int // since it was last mentioned
 }
 
-func newOutages(log Logger) *outages {
+func newOutages(log JobLogger) *outages {
 	return &outages{log: log, now: time.Now, running: map[string]*outage{}}
 }
 
@@ -34,7 +34,7 @@ func (o *outages) report(key, what string, err error) {
 	case err == nil && running == nil:
 	case err == nil:
 		delete(o.running, key)
-		o.log.Info(fmt.Sprintf("%s: over after %v", running.what, now.Sub(running.began).Round(time.Millisecond)))
+		o.log.Recovered(fmt.Sprintf("%s: over after %v", running.what, now.Sub(running.began).Round(time.Millisecond)))
 	case running == nil:
 		o.running[key] = &outage{what: what, began: now, said: now}
 		o.log.Error(fmt.Sprintf("%s: %v", what, err))

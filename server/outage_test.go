@@ -15,7 +15,7 @@ func TestOutages(t *testing.T) {
 	log := newRecorder()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	began := now
-	o := newOutages(log)
+	o := newOutages(lines{log})
 	o.now = func() time.Time { return now }
 	down, other := errors.New("connection refused"), errors.New("i/o timeout")
 	for _, step := range []struct {

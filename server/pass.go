@@ -172,7 +172,7 @@ func (p *pass) receiveDropped(dropping store.Answer[store.Dropped], found time.T
 	}
 	if n := len(dropped.IDs); n > 0 {
 		p.result.Dropped += n
-		p.log.Error(droppedLine(dropped.IDs))
+		p.log.ErrorJobs("Job bucket has expired or is incomplete, job dropped", "", bytesOf(dropped.IDs))
 	}
 	return err
 }
@@ -217,7 +217,7 @@ func (p *pass) pipelined(do func(calls *store.Pipeline) error) error {
 // logReady writes into the log what was moved.
 func (p *pass) logReady() {
 	for _, b := range p.ready {
-		p.log.Info(readyLine(b))
+		p.log.InfoJobs("Job is ready", b.Topic, bytesOf(b.IDs))
 	}
 	p.ready = nil
 }

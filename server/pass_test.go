@@ -54,7 +54,7 @@ func TestPass(t *testing.T) {
 			if c.batch > 0 {
 				w.mover().batch = batchSize{budget: time.Hour, current: c.batch}
 			}
-			w.mover().log = logFunc(func(line string) { largest = max(largest, len(idsOf(line))) })
+			w.mover().log = lines{logFunc(func(line string) { largest = max(largest, len(idsOf(line))) })}
 			w.expectPass(c.jobs, 0)
 			w.expectManyMoved(c.jobs, c.topics)
 			if want := min(c.jobs, int(c.batch)) / c.topics; largest < want {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // TestRunWakesForDueJob has an interval so long that only the due times can
@@ -317,5 +318,17 @@ func TestPrefix(t *testing.T) {
 	}
 	if got := w.waiting(); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("waiting %q", got)
+	}
+}
+
+// Whatever the interval, the pool is looked at before a job falls due that a push
+// does not tell of.
+func TestLongestSleep(t *testing.T) {
+	m := newMover(nil, Options{Interval: 24 * time.Hour})
+	started := time.Now()
+	for _, r := range []result{{}, {Next: started.Add(time.Hour)}} {
+		if sleep := m.nextPass(started, r, nil).Sub(started); sleep >= store.AnnouncedWithin {
+			t.Errorf("the next pass is %v later, want less than %v", sleep, store.AnnouncedWithin)
+		}
 	}
 }

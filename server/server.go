@@ -16,17 +16,10 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Logger is told what happened, one message a line. It must be safe for
-// concurrent use. *logger.Logger is one.
-type Logger interface {
-	Info(message string)
-	Error(message string)
-}
-
 // Options of a Server. The zero value works.
 type Options struct {
 	// Interval is the time between two passes when nothing falls due in
-	// between. 0 means 1 s.
+	// between. 0 means 1 s; more than 55 s count as 55 s.
 	Interval time.Duration
 	// Prefix begins the name of every key. Empty means "delayer:".
 	Prefix string
@@ -59,17 +52,9 @@ func New(pool *redis.Pool, o Options) *Server {
 	if o.StallBudget <= 0 {
 		o.StallBudget = defaultStallBudget
 	}
-	if o.Logger == nil {
-		o.Logger = silent{}
-	}
 	jobs := store.New(store.Pool{Pool: pool}, o.Prefix)
 	return &Server{partitions: []*mover{newMover(jobs, o)}}
 }
-
-type silent struct{}
-
-func (silent) Info(string)  {}
-func (silent) Error(string) {}
 
 // Run moves jobs until ctx is done and returns nil: a cancelled context is how
 // one stops it. The batch in hand is finished first; if Redis does not answer

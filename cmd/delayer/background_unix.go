@@ -26,7 +26,7 @@ const readyMark = 0
 // Its stdout and stderr are a pipe to the parent until it is ready, which it
 // says with the ready mark. The parent prints what came before it and ends with 0;
 // when the pipe ends without a mark it ends as the child did.
-func serveInBackground(o options, stdout, stderr io.Writer) error {
+func serveInBackground(o options, stdout, stderr *os.File) error {
 	context := &daemon.Context{Args: []string{os.Args[0], "-d"}}
 	if o.configuration != "" {
 		path, err := filepath.Abs(o.configuration)
@@ -42,7 +42,7 @@ func serveInBackground(o options, stdout, stderr io.Writer) error {
 		return fail(exitFailed, fmt.Errorf("-d: %w", err))
 	}
 	os.Unsetenv(daemon.MARK_NAME) // or a delayer started by this one would take itself for a child
-	return serve(o, mode{hangUp: true, ready: detach, reopened: recordCrashes}, os.Stdout)
+	return serve(o, mode{hangUp: true, ready: detach, reopened: recordCrashes}, stdout, stderr)
 }
 
 // launch starts the child and waits until it is ready or has ended. A signal
@@ -50,7 +50,6 @@ func serveInBackground(o options, stdout, stderr io.Writer) error {
 // reported as started is left running.
 func launch(context *daemon.Context, stdout, stderr io.Writer) error {
 	signals := notify(false)
-	defer signals.close()
 	child, output, err := start(context)
 	if err != nil {
 		return fail(exitFailed, fmt.Errorf("-d: %w", err))
@@ -65,11 +64,11 @@ func launch(context *daemon.Context, stdout, stderr io.Writer) error {
 			child.Signal(syscall.SIGTERM)
 		case s := <-said:
 			if s.ready && !interrupted {
-				stdout.Write(s.text)
+				briefly(func() { stdout.Write(s.text) })
 				return nil
 			}
 			if !s.ready {
-				stderr.Write(s.text)
+				briefly(func() { stderr.Write(s.text) })
 			}
 			go func() { ended <- waitFor(child, interrupted) }()
 		case err := <-ended:
@@ -107,7 +106,7 @@ func waitFor(child *os.Process, interrupted bool) error {
 	case err != nil:
 		return fail(exitFailed, fmt.Errorf("-d: %w", err))
 	case interrupted:
-		return fail(exitFailed, errors.New("interrupted: the service is stopped again"))
+		return fail(exitInterrupted, errors.New("interrupted: the service is stopped again"))
 	case state.ExitCode() <= 0: // ended by a signal
 		return fail(exitFailed, fmt.Errorf("the service ended before it was ready: %s", state))
 	}
@@ -116,13 +115,14 @@ func waitFor(child *os.Process, interrupted bool) error {
 
 // detach tells the parent that the service is ready, and lets go of all that it
 // was started with: the pipe and the current directory.
-func detach(errorLog string) error {
+func detach(s *service) error {
+	s.log.CloseConsole() // whose lines come before the mark
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer null.Close()
-	if err := recordCrashes(errorLog); err != nil {
+	if err := recordCrashes(s.config.Delayer.ErrorLog); err != nil {
 		return err
 	}
 	if _, err := os.Stdout.Write([]byte{readyMark}); err != nil {
@@ -135,10 +135,10 @@ func detach(errorLog string) error {
 // recordCrashes lets the trace of a crash go to the error log as well: to the
 // file that has its name now.
 func recordCrashes(errorLog string) error {
-	if errorLog == "" {
+	if info, err := os.Stat(errorLog); err != nil || !info.Mode().IsRegular() { // a pipe might keep us waiting
 		return nil
 	}
-	f, err := os.OpenFile(errorLog, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(errorLog, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}

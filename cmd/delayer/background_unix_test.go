@@ -77,7 +77,7 @@ func TestInterruptedBackground(t *testing.T) {
 			mute.waitForConnection()
 			p.signal(signal)
 			code := p.wait()
-			if code != 1 || p.stdout.String() != "" || p.stderr.String() != "ERROR: interrupted: the service is stopped again\n" {
+			if code != exitInterrupted || p.stdout.String() != "" || p.stderr.String() != "ERROR: interrupted: the service is stopped again\n" {
 				t.Errorf("exit code %d, stdout %q, stderr %q", code, p.stdout, p.stderr)
 			}
 			if exists(s.pid) {
@@ -105,17 +105,8 @@ func TestBackgroundWithoutParent(t *testing.T) {
 
 func TestBackgroundKilledDuringStart(t *testing.T) {
 	t.Parallel()
-	mute := newMute(t)
-	s := newSite(t, mute.addr)
-	p := startBinary(t, s.dir, environment(t), "-d", "-c", s.conf)
-	mute.waitForConnection()
-	pid, err := strconv.Atoi(read(t, s.pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	syscall.Kill(pid, syscall.SIGKILL)
-	if code := p.wait(); code != 1 || p.stderr.String() != "ERROR: the service ended before it was ready: signal: killed\n" {
-		t.Errorf("exit code %d, stderr %q", code, p.stderr)
+	if code := killChild(t); code != exitFailed {
+		t.Errorf("exit code %d", code)
 	}
 }
 
@@ -133,7 +124,7 @@ func TestRacingBackgroundStarts(t *testing.T) {
 			switch {
 			case code == 0 && strings.Contains(p.stdout.String(), started+pid):
 				winners++
-			case code != 1 || p.stderr.String() != fmt.Sprintf("ERROR: Service is being executed, PID: %s\n", pid):
+			case code != exitRunning || p.stderr.String() != fmt.Sprintf("ERROR: Service is being executed, PID: %s\n", pid):
 				t.Errorf("exit code %d, PID %s, %s%s", code, pid, p.stdout, p.stderr)
 			}
 		}

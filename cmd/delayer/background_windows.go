@@ -2,9 +2,9 @@ package main
 
 import (
 	"errors"
-	"io"
+	"os"
 )
 
-func serveInBackground(options, io.Writer, io.Writer) error {
+func serveInBackground(options, *os.File, *os.File) error {
 	return fail(exitUsage, errors.New("-d does not apply on Windows: leave it out, or let a service manager run delayer"))
 }

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -21,7 +19,7 @@ type command struct {
 	least, most int                           // arguments
 	flags       func(*flag.FlagSet, *options) // defines flags of its own; nil: none
 	options     string                        // the lines on them in the usage
-	run         func(context.Context, *call) error
+	run         func(context.Context, *call) (answer, error)
 }
 
 // call is one execution of a command.
@@ -30,15 +28,17 @@ type call struct {
 	arguments []string       // as many as the table allows
 	id        string         // --id; empty: not given
 	json      bool           // --json
-	stdout    io.Writer
+	stdout    *os.File
 }
 
 // commands is the table of all commands, in the order of the usage.
 func commands() []command {
 	return []command{
 		{name: "push", arguments: "TOPIC DELAY BODY [--id ID]", least: 3, most: 3, run: runPush,
-			help:    "push a job that is due after DELAY (seconds, or as in 1h30m), and print its ID",
-			flags:   func(f *flag.FlagSet, o *options) { f.StringVar(&o.id, "id", "", "") },
+			help: "push a job that is due after DELAY, and print its ID; a BODY of - reads standard input",
+			flags: func(f *flag.FlagSet, o *options) {
+				f.Func("id", "", setOnce(&o.id, "a job's ID"))
+			},
 			options: "--id ID -- the job's ID; a random one if not given\n"},
 		{name: "pop", arguments: "TOPIC", least: 1, most: 1, run: runPop,
 			help: "take the topic's first job that is ready"},
@@ -72,45 +72,26 @@ func (c *command) checkArguments(arguments []string) error {
 }
 
 // execute runs a command against the configured Redis.
-func execute(o options, stdout io.Writer) error {
+func execute(o options, stdout, stderr *os.File) error {
 	found, err := findConfiguration(o)
 	if err != nil {
 		return err
 	}
+	printWarnings(stderr, found)
 	pool, err := poolOptions(found.config.Redis)
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	c := client.OpenPool(pool, client.WithPrefix(found.config.Redis.Prefix))
-	defer c.Close()
-
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	err = o.command.run(ctx, &call{client: c, arguments: o.arguments, id: o.id, json: o.json, stdout: stdout})
-	return exitCode(ctx, err)
-}
-
-// exitInterrupted is what shells report of a program ended by SIGINT.
-const exitInterrupted = 130
-
-// exitCode gives a command's error its exit code, unless it has one.
-func exitCode(ctx context.Context, err error) error {
-	var coded *failure
-	switch {
-	case err == nil, errors.As(err, &coded):
-		return err
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		return fail(exitInterrupted, nil)
-	case isNothing(err):
-		return fail(exitNothing, err)
-	case errors.Is(err, client.ErrInvalid):
-		return fail(exitUsage, err)
+	c := &call{
+		client:    client.OpenPool(pool, client.WithPrefix(found.config.Redis.Prefix)),
+		arguments: o.arguments, id: o.id, json: o.json, stdout: stdout,
 	}
-	return fail(exitRedis, err)
-}
-
-// isNothing reports whether a command found no job.
-func isNothing(err error) bool {
-	return errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrNotFound)
+	defer c.client.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(endLater(ctx, sameSignal), stop) // from then on a signal ends the program at once
+	a, err := o.command.run(ctx, c)
+	if err == nil {
+		err = c.print(ctx, a)
+	}
+	return withExitCode(ctx, err)
 }

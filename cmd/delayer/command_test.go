@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/mix-basic/delayer/client"
 )
 
-func TestExitCodes(t *testing.T) {
+func TestExitCodesOfErrors(t *testing.T) {
 	interrupted, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, test := range []struct {
@@ -30,10 +31,35 @@ func TestExitCodes(t *testing.T) {
 		{interrupted, errors.New("connection refused"), 3, "ERROR: connection refused\n"},
 	} {
 		var stderr strings.Builder
-		code := report(exitCode(test.ctx, test.err), &stderr)
+		code := report(withExitCode(test.ctx, test.err), &stderr)
 		if code != test.code || !strings.HasPrefix(stderr.String(), test.said) || (test.said == "") != (stderr.String() == "") {
 			t.Errorf("%v: exit code %d, %q", test.err, code, stderr.String())
 		}
+	}
+}
+
+// --check-config starts nothing, and tells what it looked at.
+func TestCheckConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/delayer.conf", "[redis]\nport = 1\n")
+	write(t, dir+"/other.conf", "[redis]\ntls = true\ntls_ca = other.conf\n")
+	good := result{stdout: "delayer.conf: the configuration is good\n"}
+	if r := runBinary(t, dir, environment(t), "--check-config"); r != good {
+		t.Errorf("%+v", r)
+	}
+	if r := runBinary(t, dir, environment(t), "--check-config", "-c", "delayer.conf"); r != good {
+		t.Errorf("%+v", r)
+	}
+	for name, want := range map[string]string{"other.conf": "ERROR: redis.tls_ca: ", "none.conf": "none.conf: "} {
+		if r := runBinary(t, dir, environment(t), "--check-config", "-c", name); r.code != exitUsage || r.stdout != "" || !strings.HasPrefix(r.stderr, want) {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if r := runBinary(t, t.TempDir(), environment(t), "--check-config"); r.code != exitUsage || !strings.HasPrefix(r.stderr, "ERROR: no configuration file found") {
+		t.Errorf("no file: %+v", r)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 2 {
+		t.Errorf("made %v", left)
 	}
 }
 

@@ -43,6 +43,8 @@ func TestCommands(t *testing.T) {
 	s.expect(0, `{"id":"order-2"}`+"\n", "", "push", "--json", "--id=order-2", "close_order", "0", "<b>\n")
 	s.expect(0, `{"id":"order-3"}`+"\n", "", "push", "close_order", "30m", "later", "--id", "order-3", "--json")
 	s.expect(0, "order-4\n", "", "push", "close_order", "0", "\xff", "--id", "order-4")
+	s.expect(0, `{"id_base64":"/wE="}`+"\n", "", "push", "close_order\xfe", "0", "b", "--id", "\xff\x01", "--json")
+	s.expect(0, `{"body":"b","id_base64":"/wE=","topic_base64":"Y2xvc2Vfb3JkZXL+"}`+"\n", "", "--json", "pop", "close_order\xfe")
 	s.expect(0, "order-5\n", "", "push", "--id", "order-5", "--", "close_order", "0", "-5")
 
 	s.expect(0, `{"order":1}`+"\n", "", "pop", "close_order")
@@ -94,12 +96,20 @@ func TestGetCommand(t *testing.T) {
 func TestPushReadsStandardInput(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t)
-	cmd := exec.Command(binary, "push", "t", "0", "-", "--id", "1")
-	cmd.Env, cmd.Dir, cmd.Stdin = s.env, s.dir, strings.NewReader("from\nstdin")
-	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "1\n" {
-		t.Fatalf("%q, %v", out, err)
+	for _, body := range []string{"from\nstdin\n", strings.Repeat("1 MiB\xff\n\x00", 1<<17), strings.Repeat("10 MiB\n\n", 10<<17)} {
+		cmd := exec.Command(binary, "push", "t", "0", "-", "--id", "1")
+		cmd.Env, cmd.Dir, cmd.Stdin = s.env, s.dir, strings.NewReader(body)
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "1\n" {
+			t.Fatalf("%q, %v", out, err)
+		}
+		want := body
+		if !strings.HasSuffix(want, "\n") {
+			want += "\n"
+		}
+		if r := runBinary(t, s.dir, s.env, "pop", "t"); r.code != 0 || r.stdout != want || r.stderr != "" {
+			t.Errorf("%d bytes: exit code %d, %d bytes, %.100s", len(body), r.code, len(r.stdout), r.stderr)
+		}
 	}
-	s.expect(0, "from\nstdin\n", "", "pop", "t")
 }
 
 func TestCommandsRefuseBadInput(t *testing.T) {
@@ -111,9 +121,9 @@ func TestCommandsRefuseBadInput(t *testing.T) {
 	}
 	s.expect(2, "", `ERROR: DELAY "-1"`+want, "push", "--", "t", "-1", "b")
 	s.expect(2, "", `ERROR: TIMEOUT "x"`+want, "bpop", "t", "x")
-	s.expect(2, "", `ERROR: push "": invalid topic: it is empty`+"\n", "push", "", "1", "b")
-	s.expect(2, "", `ERROR: push "": invalid body: it is empty`+"\n", "push", "t", "1", "")
-	s.expect(2, "", `ERROR: remove "": invalid id: it is empty`+"\n", "remove", "")
+	s.expect(2, "", `ERROR: push: invalid topic: it is empty`+"\n", "push", "", "1", "b")
+	s.expect(2, "", `ERROR: push: invalid body: it is empty`+"\n", "push", "t", "1", "")
+	s.expect(2, "", `ERROR: remove: invalid id: it is empty`+"\n", "remove", "")
 	redistest.Expect(t, conn, "delayer:", redistest.State{})
 }
 

@@ -4,7 +4,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/mix-basic/delayer/client"
@@ -14,32 +16,53 @@ import (
 // configuration is what was loaded, and where it came from.
 type configuration struct {
 	config   config.Config
-	searched string // the file that a search found; empty: -c named it, or there is none
+	searched string          // the file that a search found; empty: -c named it, or there is none
+	warnings config.Problems // what in it is ignored or replaced
+	note     string          // which Redis a command uses that was told nothing; else empty
 }
 
 // findConfiguration loads the file of -c, or the first that a search finds. Where
-// there is none, the daemon gives up; a command, and --dev, take the defaults
-// and the environment.
+// there is none, the daemon gives up; a command, and --dev, take the defaults and
+// the environment. A command that is told nothing at all says which Redis it uses.
 func findConfiguration(o options) (configuration, error) {
 	path, searched := o.configuration, ""
+	load := func() (config.Config, config.Problems, error) { return config.Load(path) }
+	var missing error
 	if path == "" {
 		var tried []string
 		path, tried = config.Search()
 		searched = path
-		if path == "" && o.command == nil && !o.dev {
-			return configuration{}, fail(exitUsage, fmt.Errorf("no configuration file found (looked for %s): name one with -c FILENAME, or try Delayer out with --dev",
-				strings.Join(tried, ", ")))
+		if path == "" {
+			load = config.FromEnvironment
+			missing = fmt.Errorf("no configuration file found (looked for %s)", strings.Join(tried, ", "))
 		}
 	}
-	load := func() (config.Config, error) { return config.Load(path) }
-	if path == "" {
-		load = config.FromEnvironment
+	if missing != nil && o.command == nil && !o.dev {
+		return configuration{}, fail(exitUsage, fmt.Errorf("%w: name one with -c FILENAME, or try Delayer out with --dev", missing))
 	}
-	c, err := load()
+	c, warnings, err := load()
 	if err != nil {
 		return configuration{}, fail(exitUsage, err)
 	}
-	return configuration{c, searched}, nil
+	note := ""
+	isOurs := func(variable string) bool {
+		return strings.HasPrefix(strings.ToUpper(variable), config.EnvironmentPrefix)
+	}
+	if missing != nil && o.command != nil && !slices.ContainsFunc(os.Environ(), isOurs) {
+		note = fmt.Sprintf("%v: using redis on %s", missing, c.Redis.Addr())
+	}
+	return configuration{c, searched, warnings, note}, nil
+}
+
+// printWarnings prints the warnings and the note, one a line. A warning says so itself,
+// behind the place that editors jump to.
+func printWarnings(w io.Writer, c configuration) {
+	for _, warning := range c.warnings {
+		fmt.Fprintln(w, warning)
+	}
+	if c.note != "" {
+		fmt.Fprintln(w, c.note)
+	}
 }
 
 // poolOptions are the [redis] section as the client package takes it, which has

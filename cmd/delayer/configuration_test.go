@@ -43,6 +43,62 @@ func TestPoolOptions(t *testing.T) {
 	}
 }
 
+// A command needs no file, but says which Redis it uses when nobody has told it. A
+// daemon needs one.
+func TestFindConfigurationWithoutAFile(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "AppData"} {
+		t.Setenv(name, dir)
+	}
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, config.EnvironmentPrefix) {
+			t.Setenv(name, "") // so that it is there again after the test
+			os.Unsetenv(name)
+		}
+	}
+	if path, _ := config.Search(); path != "" {
+		t.Skip("this machine has " + path)
+	}
+	command := options{command: findCommand("pop")}
+	said := func(o options) string {
+		t.Helper()
+		found, err := findConfiguration(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		printWarnings(&b, found)
+		return b.String()
+	}
+	if got := said(command); !strings.HasPrefix(got, "no configuration file found (looked for delayer.conf, ") ||
+		!strings.HasSuffix(got, "): using redis on 127.0.0.1:6379\n") || strings.Count(got, "\n") != 1 {
+		t.Errorf("a command says %q", got)
+	}
+	if got := said(options{dev: true}); got != "" {
+		t.Errorf("--dev says %q", got)
+	}
+	if _, err := findConfiguration(options{}); err == nil {
+		t.Error("the daemon needs no file")
+	}
+
+	write(t, filepath.Join(dir, "other.conf"), "[redis]\nhost = h\n")
+	if got := said(options{command: command.command, configuration: "other.conf"}); got != "" {
+		t.Errorf("with -c it says %q", got)
+	}
+	t.Setenv("DELAYER_REDIS_PASSWORD", "")
+	if got := said(command); got != "" {
+		t.Errorf("with a variable it says %q", got)
+	}
+	os.Unsetenv("DELAYER_REDIS_PASSWORD")
+	write(t, filepath.Join(dir, "delayer.conf"), "[redis]\nhsot = h\n\nmax_idle = 30\n")
+	want := "delayer.conf:2: warning: redis.hsot: unknown key, did you mean host?\n" +
+		"delayer.conf:4: warning: redis.max_idle: max_idle is 30 and max_active is 20: no more than 20 are kept\n"
+	if got := said(command); got != want {
+		t.Errorf("with a file that is found it says %q, want %q", got, want)
+	}
+}
+
 func TestTLSConfig(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")

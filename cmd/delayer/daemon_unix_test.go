@@ -155,27 +155,27 @@ func TestFailingStart(t *testing.T) {
 	}{
 		{"bad configuration", func(tb testing.TB, s *site) {
 			s.change(tb, "timer_interval = 10", "timer_interval = 0\nmax_idle = 1")
-		}, `SITE/delayer.conf:3: [^\n]*timer_interval[^\n]*\nSITE/delayer.conf:4: [^\n]*max_idle[^\n]*\n`, 2, false},
+		}, `SITE/delayer.conf:3: [^\n]*timer_interval[^\n]*\nSITE/delayer.conf:4: [^\n]*max_idle[^\n]*\n`, exitUsage, false},
 		{"missing configuration", func(tb testing.TB, s *site) {
 			s.conf = filepath.Join(s.dir, "other.conf")
-		}, `SITE/other.conf: no such file or directory\n`, 2, false},
+		}, `SITE/other.conf: no such file or directory\n`, exitUsage, false},
 		{"bad certificate", func(tb testing.TB, s *site) {
 			s.change(tb, "[redis]", "[redis]\ntls = true\ntls_ca = "+s.conf)
-		}, `ERROR: redis.tls_ca: SITE/delayer.conf: [^\n]*PEM[^\n]*\n`, 2, false},
+		}, `ERROR: redis.tls_ca: SITE/delayer.conf: [^\n]*PEM[^\n]*\n`, exitUsage, false},
 		{"no folder for the pid file", func(tb testing.TB, s *site) {
 			s.change(tb, s.pid, filepath.Join(s.conf, "delayer.pid"))
-		}, `ERROR: delayer.pid: [^\n]*SITE/delayer.conf[^\n]*\n`, 1, false},
+		}, `ERROR: delayer.pid: [^\n]*SITE/delayer.conf[^\n]*\n`, exitUsage, false},
 		{"no folder for the access log", func(tb testing.TB, s *site) {
 			s.change(tb, s.access, filepath.Join(s.conf, "access.log"))
-		}, `ERROR: [^\n]*access[^\n]*SITE/delayer.conf[^\n]*\n`, 1, false},
+		}, `ERROR: [^\n]*access[^\n]*SITE/delayer.conf[^\n]*\n`, exitUsage, false},
 		{"no folder for the error log", func(tb testing.TB, s *site) {
 			s.change(tb, s.errors, filepath.Join(s.conf, "error.log"))
-		}, `ERROR: [^\n]*error[^\n]*SITE/delayer.conf[^\n]*\n`, 1, false},
+		}, `ERROR: [^\n]*error[^\n]*SITE/delayer.conf[^\n]*\n`, exitUsage, false},
 		{"wrong password", func(tb testing.TB, s *site) {
 			s.change(tb, "[redis]", "[redis]\npassword = wrong")
-		}, `ERROR: redis on 127\.0\.0\.1:\d+: [^\n]*WRONGPASS[^\n]*\n`, 1, true},
+		}, `ERROR: redis on 127\.0\.0\.1:\d+: [^\n]*WRONGPASS[^\n]*\n`, exitRedis, true},
 		{"no password", func(tb testing.TB, s *site) {
-		}, `ERROR: redis on 127\.0\.0\.1:\d+: [^\n]*NOAUTH[^\n]*\n`, 1, true},
+		}, `ERROR: redis on 127\.0\.0\.1:\d+: [^\n]*NOAUTH[^\n]*\n`, exitRedis, true},
 	} {
 		for _, mode := range modes {
 			t.Run(test.name+strings.Join(mode, ""), func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestSecondInstance(t *testing.T) {
 	s := newSite(t, nobody(t))
 	first := startBinary(t, s.dir, environment(t), "-c", s.conf)
 	first.expect(first.stdout, started)
-	want := result{stderr: fmt.Sprintf("ERROR: Service is being executed, PID: %d\n", first.pid()), code: 1}
+	want := result{stderr: fmt.Sprintf("ERROR: Service is being executed, PID: %d\n", first.pid()), code: exitRunning}
 	for range 2 {
 		for _, mode := range modes {
 			if r := runBinary(t, s.dir, environment(t), append(mode, "-c", s.conf)...); r != want {
@@ -258,7 +258,7 @@ func TestRacingStarts(t *testing.T) {
 		}
 		for _, p := range racers {
 			want := fmt.Sprintf("ERROR: Service is being executed, PID: %d\n", winner.pid())
-			if p != winner && (p.wait() != 1 || p.stderr.String() != want) {
+			if p != winner && (p.wait() != exitRunning || p.stderr.String() != want) {
 				t.Errorf("a loser: %v, %s", p.cmd.ProcessState, p.stderr)
 			}
 		}
@@ -360,14 +360,15 @@ func TestStopWhileRedisHangs(t *testing.T) {
 	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
 	p.expect(p.stdout, started)
 	redisServer.Hang()
-	relay.waitForRequests(1)
+	relay.waitForScript()
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(); code != 0 || exists(s.pid) || !strings.Contains(read(t, s.access), stopped) {
 		t.Errorf("exit code %d, pid file %v\n%s%s", code, exists(s.pid), p.stdout, p.stderr)
 	}
 }
 
-// The second signal ends a stop that takes its time, at once.
+// The second signal ends a stop that takes its time, at once. One that comes with the
+// first is the same.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	redisServer := redistest.Start(t)
@@ -376,11 +377,13 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
 	p.expect(p.stdout, started)
 	relay.hang()
-	relay.waitForRequests(1)
+	relay.waitForScript()
 	p.signal(syscall.SIGTERM)
+	p.signal(syscall.SIGTERM)
+	time.Sleep(sameSignal + 200*time.Millisecond) // no event tells that it is over
 	p.signal(syscall.SIGINT)
 	code := p.wait()
-	if code != 1 || exists(s.pid) || strings.Contains(read(t, s.access), stopped) || !strings.Contains(read(t, s.errors), "by a second signal") {
+	if code != exitFailed || exists(s.pid) || strings.Contains(read(t, s.access), stopped) || !strings.Contains(read(t, s.errors), "by a second signal") {
 		t.Errorf("exit code %d, pid file %v\n%s%s", code, exists(s.pid), p.stdout, p.stderr)
 	}
 }

@@ -3,90 +3,53 @@
 package main
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"io"
 	"os"
-	"strings"
-
-	"github.com/mix-basic/delayer/config"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
 )
 
 // version is what -v prints. A release sets it with -ldflags "-X main.version=…".
 var version = "1.1.0-dev"
 
 func main() {
+	debug.SetTraceback("crash")    // a crash ends with SIGABRT, and not with the 2 of a wrong configuration
+	signal.Ignore(syscall.SIGPIPE) // a reader that has gone is an error of the write, no reason to end
 	os.Exit(report(run(os.Args[1:], os.Stdout, os.Stderr), os.Stderr))
 }
 
-func run(args []string, stdout, stderr io.Writer) error {
+func run(args []string, stdout, stderr *os.File) error {
 	o, err := parse(args)
 	switch {
 	case err != nil:
 		return err
 	case o.help && o.command != nil:
-		fmt.Fprint(stdout, o.command.usage())
-		return nil
+		return printOut(stdout, o.command.usage())
 	case o.help:
-		fmt.Fprint(stdout, usage())
-		return nil
+		return printOut(stdout, usage())
 	case o.version:
-		fmt.Fprintln(stdout, version)
-		return nil
+		return printOut(stdout, version+"\n")
+	case o.check:
+		return checkConfiguration(o, stdout)
 	case o.command != nil:
-		return execute(o, stdout)
+		return execute(o, stdout, stderr)
 	case o.background:
 		return serveInBackground(o, stdout, stderr)
 	}
-	return serve(o, foreground, stdout)
+	return serve(o, foreground, stdout, stderr)
 }
 
-// The exit codes.
-const (
-	exitFailed  = 1 // the daemon could not start, or did not end well
-	exitNothing = 1 // a command found no job
-	exitUsage   = 2 // the command line or the configuration is wrong
-	exitRedis   = 3 // a command could not reach Redis, or was refused by it
-)
-
-// failure is an error with the exit code that goes with it.
-type failure struct {
-	code  int
-	err   error  // nil: everything has been said already
-	usage string // printed below the error
-}
-
-func (f *failure) Error() string {
-	if f.err == nil {
-		return fmt.Sprintf("exit code %d", f.code)
+// checkConfiguration is --check-config.
+func checkConfiguration(o options, stdout *os.File) error {
+	found, err := findConfiguration(o)
+	if err != nil {
+		return err
 	}
-	return f.err.Error()
-}
-
-func (f *failure) Unwrap() error { return f.err }
-
-func fail(code int, err error) error { return &failure{code: code, err: err} }
-
-// report prints the error and returns the exit code. Problems of a configuration
-// begin with the place, for editors to jump to; that a queue is empty is no error,
-// but a word to whoever reads along.
-func report(err error, stderr io.Writer) int {
-	if err == nil {
-		return 0
+	if _, err := poolOptions(found.config.Redis); err != nil {
+		return fail(exitUsage, err)
 	}
-	f := &failure{code: exitFailed, err: err}
-	errors.As(err, &f)
-	mark := "ERROR: "
-	if errors.As(err, new(config.Problems)) || isNothing(err) {
-		mark = ""
-	}
-	if f.err != nil {
-		for line := range strings.Lines(strings.TrimPrefix(err.Error(), "delayer: ")) {
-			fmt.Fprintf(stderr, "%s%s\n", mark, strings.TrimSuffix(line, "\n"))
-		}
-	}
-	if f.usage != "" {
-		fmt.Fprintf(stderr, "\n%s", f.usage)
-	}
-	return f.code
+	printWarnings(stdout, found)
+	return printOut(stdout, fmt.Sprintf("%s: the configuration is good\n", cmp.Or(o.configuration, found.searched)))
 }

@@ -9,10 +9,12 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -33,6 +35,9 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) (code int) {
+	if signal.Ignored(syscall.SIGHUP) { // as under nohup: programs under test would ignore it, too
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	dir, err := os.MkdirTemp("", "delayer-test-")
 	if err != nil {
 		panic(err)
@@ -87,12 +92,18 @@ func startBinary(tb testing.TB, dir string, env []string, args ...string) *proce
 	return startCommand(tb, dir, env, exec.Command(binary, args...))
 }
 
+// startCommand collects the output that does not go elsewhere already.
 func startCommand(tb testing.TB, dir string, env []string, cmd *exec.Cmd) *process {
 	tb.Helper()
 	p := &process{tb: tb, cmd: cmd, stdout: newOutput(), stderr: newOutput(), exited: make(chan struct{})}
 	cmd.Dir, cmd.Env = dir, env
-	stdout, _ := cmd.StdoutPipe()
-	stderr, _ := cmd.StderrPipe()
+	var stdout, stderr io.Reader = strings.NewReader(""), strings.NewReader("")
+	if cmd.Stdout == nil {
+		stdout, _ = cmd.StdoutPipe()
+	}
+	if cmd.Stderr == nil {
+		stderr, _ = cmd.StderrPipe()
+	}
 	if err := cmd.Start(); err != nil {
 		tb.Fatal(err)
 	}

@@ -3,19 +3,19 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"sync/atomic"
 	"testing"
 )
 
-// relay passes connections on to a server and counts the requests, so that a test
-// knows that one is under way.
+// relay passes connections on to a server, and knows whether a script is under way.
 type relay struct {
-	tb       testing.TB
-	addr     string
-	requests atomic.Int64
-	hanging  chan struct{} // closed: answers are kept back
+	tb      testing.TB
+	addr    string
+	scripts atomic.Int64  // that have no answer yet
+	hanging chan struct{} // closed: answers are kept back
 }
 
 func newRelay(tb testing.TB, to string) *relay {
@@ -26,46 +26,52 @@ func newRelay(tb testing.TB, to string) *relay {
 			return
 		}
 		defer server.Close()
-		go io.Copy(&answers{from, r}, server)
-		io.Copy(server, &requests{from, r})
+		c := &relayed{from: from, to: server, relay: r}
+		go io.Copy(writer(c.answer), server)
+		io.Copy(writer(c.request), from)
 	})
 	return r
 }
 
-// hang keeps back the answers to whatever waitForRequests is told of from now on.
+// hang keeps back all answers from now on.
 func (r *relay) hang() { close(r.hanging) }
 
-// waitForRequests waits until so many more requests than now have come.
-func (r *relay) waitForRequests(more int64) {
+// waitForScript waits until a script is under way. When answers are kept back, or
+// the server hangs, it stays so.
+func (r *relay) waitForScript() {
 	r.tb.Helper()
-	enough := r.requests.Load() + more
-	eventually(r.tb, "requests", func() bool { return r.requests.Load() >= enough })
+	eventually(r.tb, "a script is under way", func() bool { return r.scripts.Load() > 0 })
 }
 
-type requests struct {
-	io.Reader
-	relay *relay
+// relayed is one connection.
+type relayed struct {
+	from, to net.Conn
+	relay    *relay
+	script   atomic.Bool // is under way
 }
 
-func (r *requests) Read(b []byte) (int, error) {
-	n, err := r.Reader.Read(b)
-	r.relay.requests.Add(1)
-	return n, err
+func (c *relayed) request(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("EVALSHA")) && c.script.CompareAndSwap(false, true) {
+		c.relay.scripts.Add(1)
+	}
+	return c.to.Write(b)
 }
 
-type answers struct {
-	io.Writer
-	relay *relay
-}
-
-func (a *answers) Write(b []byte) (int, error) {
+func (c *relayed) answer(b []byte) (int, error) {
 	select {
-	case <-a.relay.hanging:
+	case <-c.relay.hanging:
 		return len(b), nil
 	default:
-		return a.Writer.Write(b)
 	}
+	if c.script.CompareAndSwap(true, false) {
+		c.relay.scripts.Add(-1)
+	}
+	return c.from.Write(b)
 }
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 // mute is a server that takes connections and says nothing.
 type mute struct {

@@ -13,6 +13,7 @@ type options struct {
 	configuration string // empty: search
 	background    bool
 	dev           bool
+	check         bool // --check-config
 	help          bool
 	version       bool
 
@@ -29,33 +30,57 @@ func parse(args []string) (options, error) {
 	boolean(flags, &o.background, "d", "daemon")
 	boolean(flags, &o.version, "v", "version")
 	boolean(flags, &o.dev, "dev")
+	boolean(flags, &o.check, "check-config")
 	if err := flags.Parse(args); err != nil {
 		return o, &failure{exitUsage, err, usage()}
 	}
 	if err := o.parseCommand(flags.Args()); err != nil {
 		return o, err
 	}
-	if o.dev && o.background {
-		return o, &failure{exitUsage, errors.New("--dev runs in the foreground only: it keeps nothing, and would be forgotten in the background"), usage()}
+	if err := o.checkDaemon(); err != nil {
+		return o, &failure{exitUsage, err, usage()}
 	}
 	return o, nil
+}
+
+// checkDaemon finds flags that do not go together, or not without a command.
+func (o *options) checkDaemon() error {
+	switch {
+	case o.dev && o.background:
+		return errors.New("--dev runs in the foreground only: it keeps nothing, and would be forgotten in the background")
+	case o.check && (o.dev || o.background):
+		return errors.New("--check-config starts nothing: leave out -d and --dev")
+	case o.json && o.command == nil && !o.help && !o.version:
+		return errors.New("--json is for a command")
+	}
+	return nil
 }
 
 // flags are those that go with the daemon and with every command.
 func (o *options) flags(name string) *flag.FlagSet {
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	setConfiguration := func(path string) error {
-		if path == "" { // as from -c "$UNSET"
-			return errors.New("want the path of a file")
-		}
-		o.configuration = path
-		return nil
+	for _, name := range []string{"c", "configuration"} {
+		flags.Func(name, "", setOnce(&o.configuration, "the path of a file"))
 	}
-	flags.Func("c", "", setConfiguration)
-	flags.Func("configuration", "", setConfiguration)
+	boolean(flags, &o.json, "json")
 	boolean(flags, &o.help, "h", "help")
 	return flags
+}
+
+// setOnce sets the value of a flag that may be given once and not be empty, as it
+// is from -c "$UNSET".
+func setOnce(value *string, want string) func(string) error {
+	return func(given string) error {
+		switch {
+		case *value != "":
+			return fmt.Errorf("%q was given before", *value)
+		case given == "":
+			return errors.New("want " + want)
+		}
+		*value = given
+		return nil
+	}
 }
 
 func boolean(flags *flag.FlagSet, value *bool, names ...string) {
@@ -70,16 +95,22 @@ func (o *options) parseCommand(words []string) error {
 	if len(words) == 0 || o.help || o.version {
 		return nil
 	}
+	switch words[0] {
+	case "help":
+		return o.parseHelp(words[1:])
+	case "version":
+		o.version = true
+		return noMore(words[1:])
+	}
 	c := findCommand(words[0])
 	switch {
 	case c == nil:
-		return &failure{exitUsage, fmt.Errorf("unknown command %q", words[0]), usage()}
-	case o.background || o.dev:
-		return &failure{exitUsage, fmt.Errorf("%s: -d and --dev are for the daemon, not for a command", c.name), c.usage()}
+		return unknownCommand(words[0])
+	case o.background || o.dev || o.check:
+		return &failure{exitUsage, fmt.Errorf("%s: -d, --dev and --check-config are for the daemon, not for a command", c.name), c.usage()}
 	}
 	o.command = c
 	flags := o.flags(c.name)
-	boolean(flags, &o.json, "json")
 	if c.flags != nil {
 		c.flags(flags, o)
 	}
@@ -92,6 +123,29 @@ func (o *options) parseCommand(words []string) error {
 		return &failure{exitUsage, fmt.Errorf("%s: %w", c.name, err), c.usage()}
 	}
 	return nil
+}
+
+// parseHelp reads what stands behind help: nothing, or a command.
+func (o *options) parseHelp(words []string) error {
+	o.help = true
+	if len(words) == 0 {
+		return nil
+	}
+	if o.command = findCommand(words[0]); o.command == nil {
+		return unknownCommand(words[0])
+	}
+	return noMore(words[1:])
+}
+
+func noMore(words []string) error {
+	if len(words) == 0 {
+		return nil
+	}
+	return &failure{exitUsage, fmt.Errorf("unexpected argument %q", words[0]), usage()}
+}
+
+func unknownCommand(name string) error {
+	return &failure{exitUsage, fmt.Errorf("unknown command %q", name), usage()}
 }
 
 // parseMixed parses flags that may stand anywhere between the arguments, which it

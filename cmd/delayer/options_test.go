@@ -16,12 +16,12 @@ Options:
 `
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"-h"}, {"--help"}, {"-help"}, {"-d", "-c", "nowhere", "-h"}} {
+	for _, args := range [][]string{{"-h"}, {"--help"}, {"-help"}, {"help"}, {"-d", "-c", "nowhere", "-h"}} {
 		r := runBinary(t, t.TempDir(), environment(t), args...)
 		if !strings.HasPrefix(r.stdout, usageStart) || r.stderr != "" || r.code != 0 {
 			t.Errorf("%v: %d, %q, %q", args, r.code, r.stdout, r.stderr)
 		}
-		for _, word := range []string{"--dev", "push TOPIC DELAY BODY", "pop TOPIC", "bpop TOPIC [TIMEOUT]", "remove ID", "get ID", "--json"} {
+		for _, word := range []string{"--dev", "push TOPIC DELAY BODY", "pop TOPIC", "bpop TOPIC [TIMEOUT]", "remove ID", "get ID", "--json", "--check-config", "help [COMMAND]", "version", "200ms, 30s", "BODY of - reads standard input"} {
 			if !strings.Contains(strings.TrimPrefix(r.stdout, usageStart), word) {
 				t.Errorf("%v does not tell of %s:\n%s", args, word, r.stdout)
 			}
@@ -30,16 +30,16 @@ func TestHelp(t *testing.T) {
 }
 
 func TestCommandHelp(t *testing.T) {
-	for _, args := range [][]string{{"push", "-h"}, {"push", "topic", "--help", "5"}} {
+	for _, args := range [][]string{{"push", "-h"}, {"push", "topic", "--help", "5"}, {"help", "push"}} {
 		r := runBinary(t, t.TempDir(), environment(t), args...)
-		if !strings.HasPrefix(r.stdout, "Usage: delayer push TOPIC DELAY BODY") || !strings.Contains(r.stdout, "--id ID") || r.stderr != "" || r.code != 0 {
+		if !strings.HasPrefix(r.stdout, "Usage: delayer push TOPIC DELAY BODY") || !strings.Contains(r.stdout, "--id ID") || !strings.Contains(r.stdout, "200ms, 30s") || !strings.Contains(r.stdout, "BODY of - reads standard input") || r.stderr != "" || r.code != 0 {
 			t.Errorf("%v: %d, %q, %q", args, r.code, r.stdout, r.stderr)
 		}
 	}
 }
 
 func TestVersion(t *testing.T) {
-	for _, args := range [][]string{{"-v"}, {"--version"}, {"-d", "-v"}} {
+	for _, args := range [][]string{{"-v"}, {"--version"}, {"-d", "-v"}, {"version"}} {
 		r := runBinary(t, t.TempDir(), environment(t), args...)
 		if r != (result{stdout: "1.1.0-dev\n"}) {
 			t.Errorf("%v: %+v", args, r)
@@ -64,8 +64,20 @@ func TestUsageErrors(t *testing.T) {
 		{"start", `ERROR: unknown command "start"`, usageStart},
 		{"-c a.conf b.conf", `ERROR: unknown command "b.conf"`, usageStart},
 		{"--dev -d", "ERROR: --dev runs in the foreground only: it keeps nothing, and would be forgotten in the background", usageStart},
-		{"-d pop topic", "ERROR: pop: -d and --dev are for the daemon, not for a command", commandUsage + "pop TOPIC"},
-		{"--dev pop topic", "ERROR: pop: -d and --dev are for the daemon, not for a command", commandUsage + "pop TOPIC"},
+		{"--check-config --dev", "ERROR: --check-config starts nothing: leave out -d and --dev", usageStart},
+		{"-d --check-config", "ERROR: --check-config starts nothing: leave out -d and --dev", usageStart},
+		{"--json", "ERROR: --json is for a command", usageStart},
+		{"-c a -c b", `ERROR: invalid value "b" for flag -c: "a" was given before`, usageStart},
+		{"-c a --configuration=b", `ERROR: invalid value "b" for flag -configuration: "a" was given before`, usageStart},
+		{"-c a pop -c b topic", `ERROR: pop: invalid value "b" for flag -c: "a" was given before`, commandUsage + "pop TOPIC"},
+		{"push --id 1 t 5 b --id 2", `ERROR: push: invalid value "2" for flag -id: "1" was given before`, commandUsage + "push TOPIC"},
+		{"push --id= t 5 b", `ERROR: push: invalid value "" for flag -id: want a job's ID`, commandUsage + "push TOPIC"},
+		{"help me", `ERROR: unknown command "me"`, usageStart},
+		{"help pop bpop", `ERROR: unexpected argument "bpop"`, usageStart},
+		{"version 2", `ERROR: unexpected argument "2"`, usageStart},
+		{"-d pop topic", "ERROR: pop: -d, --dev and --check-config are for the daemon, not for a command", commandUsage + "pop TOPIC"},
+		{"--dev pop topic", "ERROR: pop: -d, --dev and --check-config are for the daemon, not for a command", commandUsage + "pop TOPIC"},
+		{"--check-config pop topic", "ERROR: pop: -d, --dev and --check-config are for the daemon, not for a command", commandUsage + "pop TOPIC"},
 		{"pop", "ERROR: pop: too few arguments: want TOPIC", commandUsage + "pop TOPIC"},
 		{"pop a b", `ERROR: pop: unexpected argument "b": want TOPIC`, commandUsage + "pop TOPIC"},
 		{"pop --id 1 a", "ERROR: pop: flag provided but not defined: -id (an argument that begins with - goes behind --)", commandUsage + "pop TOPIC"},

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -37,21 +39,21 @@ func lockPIDFile(path string) (*pidFile, error) {
 		return nil, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("delayer.pid: %w", err)
+		return nil, fail(exitUsage, fmt.Errorf("delayer.pid: %w", err))
 	}
 	for deadline := time.Now().Add(holderWait); ; time.Sleep(holderPoll) {
 		f, holder, err := tryLock(path)
 		if err != nil {
-			return nil, fmt.Errorf("delayer.pid: %w", err)
+			return nil, fail(exitUsage, fmt.Errorf("delayer.pid: %w", err))
 		}
 		if f != nil {
 			return f, nil
 		}
 		if isAlive(holder) {
-			return nil, runningError{holder}
+			return nil, fail(exitRunning, runningError{holder})
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("delayer.pid: %s: another process keeps it locked", path)
+			return nil, fail(exitRunning, fmt.Errorf("delayer.pid: %s: another process keeps it locked", path))
 		}
 	}
 }
@@ -63,8 +65,8 @@ func (e runningError) Error() string {
 	return fmt.Sprintf("Service is being executed, PID: %d", e.pid)
 }
 
-// tryLock returns a nil file where another process has the lock, with the ID
-// that it has written, if it has already.
+// tryLock returns a nil file where another process has the file, with the ID that
+// it has written, if it has already.
 func tryLock(path string) (f *pidFile, holder int, err error) {
 	file, err := daemon.OpenLockFile(path, 0o644)
 	if err != nil {
@@ -81,25 +83,46 @@ func tryLock(path string) (f *pidFile, holder int, err error) {
 
 // lock locks the open file and writes the ID. A file that an instance which
 // stopped has removed since it was opened is not locked: it would keep nobody
-// out. Then holder is 0.
+// out. Then holder is 0. Nor is that of a running original, which takes no lock.
 func (f *pidFile) lock() (locked bool, holder int, err error) {
 	if err := f.checkContent(); err != nil {
 		return false, 0, err
 	}
-	if err := f.Lock(); errors.Is(err, daemon.ErrWouldBlock) {
-		holder, _ = f.ReadPid()
+	err = f.Lock()
+	holder, _ = f.ReadPid()
+	switch {
+	case errors.Is(err, daemon.ErrWouldBlock):
 		return false, holder, nil
-	} else if err != nil {
+	case err != nil:
 		return false, 0, fmt.Errorf("lock %s: %w", f.path, err)
-	}
-	if !f.isInPlace() {
+	case !f.isInPlace():
 		return false, 0, nil
+	case holder != os.Getpid() && isAlive(holder) && strings.Contains(processName(holder), "delayer"):
+		return false, holder, nil
 	}
-	if err := f.WritePid(); err != nil {
-		os.Remove(f.path)
-		return false, 0, err
+	err = f.WritePid()
+	return err == nil, 0, err
+}
+
+// processName is what a process runs as: the names of its program and of itself,
+// as far as the system tells them. One that has ended, and of which nobody took
+// note yet, has none.
+func processName(pid int) string {
+	proc := filepath.Join("/proc", strconv.Itoa(pid))
+	program, err := os.Readlink(filepath.Join(proc, "exe"))
+	name, notLinux := os.ReadFile(filepath.Join(proc, "comm"))
+	switch {
+	case notLinux != nil:
+		line, _ := exec.Command("ps", "-o", "stat=", "-o", "comm=", "-p", strconv.Itoa(pid)).Output()
+		state, path, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
+		if strings.HasPrefix(state, "Z") {
+			return ""
+		}
+		return filepath.Base(path)
+	case errors.Is(err, os.ErrNotExist): // it has ended
+		return ""
 	}
-	return true, 0, nil
+	return filepath.Base(program) + " " + string(name)
 }
 
 // checkContent keeps a path that was meant for another key from costing the user
@@ -133,13 +156,13 @@ func (f *pidFile) isInPlace() bool {
 	return err == nil && os.SameFile(ours, there)
 }
 
-// release removes the file, unless it has been replaced, and then unlocks it: in
-// this order nobody can lock it in between.
+// release removes the file, unless it has been replaced or is another's by now,
+// and then unlocks it: in this order nobody can lock it in between.
 func (f *pidFile) release() {
 	if f == nil {
 		return
 	}
-	if f.isInPlace() {
+	if pid, _ := f.ReadPid(); pid == os.Getpid() && f.isInPlace() {
 		os.Remove(f.path)
 	}
 	f.Close()

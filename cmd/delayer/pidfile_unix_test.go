@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -68,7 +69,7 @@ func TestLockedPIDFile(t *testing.T) {
 	defer f.release()
 	for range 2 {
 		second, err := lockPIDFile(path)
-		if want := (runningError{os.Getpid()}); second != nil || err != want {
+		if want := (runningError{os.Getpid()}); second != nil || !errors.Is(err, want) {
 			t.Fatalf("second lock: %v, %v", second, err)
 		}
 		if !f.isInPlace() {
@@ -97,6 +98,66 @@ func TestLockedByUnknown(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// The original takes no lock: its ID in the file keeps a second one out as long as
+// it runs. A dead process does not, though nobody took note of its end yet, nor one
+// that was given the ID of an instance that crashed.
+func TestPIDFileWithoutLock(t *testing.T) {
+	s := newSite(t, nobody(t))
+	s.change(t, "pid = "+s.pid, "pid =")
+	original := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	original.expect(original.stdout, started)
+	other := exec.Command("sleep", "600")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer other.Wait()
+	defer other.Process.Kill()
+
+	path := filepath.Join(s.dir, "original.pid")
+	zombie := exec.Command(binary, "-c", s.conf)
+	if err := zombie.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer zombie.Wait()
+	zombie.Process.Kill()
+	write(t, path, strconv.Itoa(zombie.Process.Pid))
+	eventually(t, "a dead process does not count", func() bool {
+		f, err := lockPIDFile(path)
+		f.release()
+		return err == nil
+	})
+	for pid, running := range map[int]bool{original.pid(): true, other.Process.Pid: false, os.Getpid(): false} {
+		write(t, path, strconv.Itoa(pid))
+		f, err := lockPIDFile(path)
+		want := error(nil)
+		if running {
+			want = runningError{pid}
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("%d: %v, want %v", pid, err, want)
+		}
+		f.release()
+		if exists(path) != running || running && read(t, path) != strconv.Itoa(pid) {
+			t.Errorf("%d: the file has been changed", pid)
+		}
+	}
+}
+
+// An original that is started later writes its ID into our file, which is its own
+// then.
+func TestReleaseOfOverwrittenPIDFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "delayer.pid")
+	f, err := lockPIDFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "1")
+	f.release()
+	if got := read(t, path); got != "1" {
+		t.Errorf("content %q", got)
 	}
 }
 

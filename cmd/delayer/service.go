@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -19,30 +18,31 @@ const (
 	// checkWait is how long a start waits for Redis before it goes on without.
 	checkWait = 5 * time.Second
 	// stopWait is the last resort, should the server not end within the 4 s
-	// that it gives itself.
-	stopWait = 4500 * time.Millisecond
+	// that it gives itself. What is left of the 5 s of the promise is for the
+	// console's last lines.
+	stopWait = 4300 * time.Millisecond
 )
 
 // mode is what differs between the foreground and the background.
 type mode struct {
 	hangUp   bool                        // SIGHUP stops the service in any case
-	ready    func(errorLog string) error // called when the service has started
+	ready    func(*service) error        // called when the service has started
 	reopened func(errorLog string) error // called when the logs were reopened
 }
 
 var foreground = mode{
-	ready:    func(string) error { return nil },
+	ready:    func(*service) error { return nil },
 	reopened: func(string) error { return nil },
 }
 
 // serve is the daemon, from reading its configuration to its end by a signal.
-func serve(o options, m mode, stdout io.Writer) error {
+func serve(o options, m mode, stdout, stderr io.Writer) error {
 	signals := notify(m.hangUp)
-	defer signals.close()
 	found, err := findConfiguration(o)
 	if err != nil {
 		return err
 	}
+	briefly(func() { printWarnings(stderr, found) })
 	c, notes := found.config, []string(nil)
 	if o.dev {
 		redis, devNotes, err := startDev(o, &c)
@@ -64,19 +64,18 @@ func serve(o options, m mode, stdout io.Writer) error {
 
 	pid, err := lockPIDFile(c.Delayer.PID)
 	if err != nil {
-		return fail(exitFailed, err)
+		return err
 	}
 	defer pid.release()
-	console := &console{w: stdout}
-	log, err := openLogs(c.Delayer, console)
+	log, err := openLogs(c.Delayer, stdout)
 	if err != nil {
-		return fail(exitFailed, err)
+		return fail(exitUsage, err)
 	}
 	defer log.Close()
 
 	work := server.New(pool, server.Options{Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Logger: log})
-	s := &service{mode: m, config: c, signals: signals, log: log, console: console}
-	return s.run(work, banner(found.searched, notes))
+	s := &service{mode: m, config: c, signals: signals, log: log}
+	return s.run(work, banner(found.searched, notes), found.warnings)
 }
 
 func openLogs(d config.Delayer, console io.Writer) (*logger.Logger, error) {
@@ -90,27 +89,29 @@ func openLogs(d config.Delayer, console io.Writer) (*logger.Logger, error) {
 
 // service is the part of the daemon's life in which it has its logs.
 type service struct {
-	mode     mode
-	config   config.Config
-	signals  *signals
-	log      *logger.Logger
-	console  *console
-	stopping bool // a signal has said so
+	mode    mode
+	config  config.Config
+	signals *signals
+	log     *logger.Logger
+	stopped time.Time // when a signal said so; zero: not yet
 }
 
-func (s *service) run(work *server.Server, banner string) error {
-	if err := s.check(work); err != nil || s.stopping {
+func (s *service) run(work *server.Server, banner string, warnings config.Problems) error {
+	if err := s.check(work); err != nil || !s.stopped.IsZero() {
 		return err
 	}
 	if s.config.Delayer.LogFormat != "json" { // whose readers would stumble over it
-		fmt.Fprint(s.console, banner)
+		s.log.Print(banner)
 	}
 	s.log.Info(fmt.Sprintf("Service started successfully, PID: %d", os.Getpid()))
-	if err := s.mode.ready(s.config.Delayer.ErrorLog); err != nil {
-		return s.fail(err)
+	for _, w := range warnings {
+		s.log.Error(w.Error())
+	}
+	if err := s.mode.ready(s); err != nil {
+		return s.fail(exitFailed, err)
 	}
 	if err := s.during(work.Run); err != nil {
-		return s.fail(err)
+		return s.fail(exitFailed, err)
 	}
 	s.log.Info(fmt.Sprintf("Service stopped successfully, PID: %d", os.Getpid()))
 	return nil
@@ -126,9 +127,9 @@ func (s *service) check(work *server.Server) error {
 	})
 	switch {
 	case errors.Is(err, server.ErrRefused):
-		return s.fail(fmt.Errorf("redis on %s: %w", s.config.Redis.Addr(), err))
+		return s.fail(exitRedis, fmt.Errorf("redis on %s: %w", s.config.Redis.Addr(), err))
 	case errors.Is(err, errCutOff):
-		return s.fail(err)
+		return s.fail(exitFailed, err)
 	}
 	return nil
 }
@@ -138,7 +139,7 @@ var errCutOff = errors.New("the service was cut off")
 
 // during does the work and minds the signals meanwhile. The first that stops ends
 // the work's context; should the work not end then, it is left alone after
-// stopWait, or at once with a second signal.
+// stopWait, or at once with a second signal that is not the same once more.
 func (s *service) during(work func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -152,12 +153,12 @@ func (s *service) during(work func(context.Context) error) error {
 		case <-s.signals.reopen:
 			s.reopen()
 		case signal := <-s.signals.stop:
-			if s.stopping {
+			if s.stopped.IsZero() {
+				s.stopped, deadline = time.Now(), time.After(stopWait)
+				cancel()
+			} else if time.Since(s.stopped) > sameSignal {
 				return fmt.Errorf("%w by a second signal while it stopped: %v", errCutOff, signal)
 			}
-			s.stopping = true
-			cancel()
-			deadline = time.After(stopWait)
 		case <-deadline:
 			return fmt.Errorf("%w: it has not stopped within %v", errCutOff, stopWait)
 		}
@@ -174,23 +175,8 @@ func (s *service) reopen() {
 }
 
 // fail writes the error to the error log alone; main prints it.
-func (s *service) fail(err error) error {
-	s.console.mute()
+func (s *service) fail(code int, err error) error {
+	s.log.CloseConsole()
 	s.log.Error(err.Error())
-	return fail(exitFailed, err)
+	return fail(code, err)
 }
-
-// console is a writer that can be silenced.
-type console struct {
-	w     io.Writer
-	muted atomic.Bool
-}
-
-func (c *console) Write(b []byte) (int, error) {
-	if c.muted.Load() {
-		return len(b), nil
-	}
-	return c.w.Write(b)
-}
-
-func (c *console) mute() { c.muted.Store(true) }

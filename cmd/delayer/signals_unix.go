@@ -3,12 +3,9 @@
 package main
 
 import (
+	"os"
 	"os/signal"
 	"syscall"
 )
 
-func notifyPlatform(s *signals) {
-	signal.Notify(s.reopen, syscall.SIGUSR1)
-	// A console that has gone (delayer | head) is no reason to stop delivering.
-	signal.Ignore(syscall.SIGPIPE)
-}
+func notifyReopen(c chan<- os.Signal) { signal.Notify(c, syscall.SIGUSR1) }

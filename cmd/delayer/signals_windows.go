@@ -1,5 +1,7 @@
 package main
 
-// notifyPlatform: there is no SIGUSR1 on Windows, and logs can't be renamed
-// while they are open.
-func notifyPlatform(*signals) {}
+import "os"
+
+// notifyReopen: there is no SIGUSR1 on Windows, and logs can't be renamed while
+// they are open.
+func notifyReopen(chan<- os.Signal) {}

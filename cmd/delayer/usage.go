@@ -18,12 +18,15 @@ Options:
 const furtherOptions = `
 Further options:
 --dev -- run on an in-memory Redis of its own, to try Delayer out; nothing is kept
+--check-config -- check the configuration, and exit
 `
 
 const commandOptions = `-c/--configuration FILENAME -- configuration file path (searches if not given)
 --json -- print JSON
 -h/--help -- print this usage message and exit
 `
+
+const durations = "DELAY and TIMEOUT are in seconds, or have a unit: 0.5, 200ms, 30s, 5m, 1h30m, 2d.\n"
 
 func usage() string {
 	var b strings.Builder
@@ -32,12 +35,22 @@ func usage() string {
 	for _, c := range commands() {
 		fmt.Fprintf(&b, "delayer %s -- %s\n", c.synopsis(), c.help)
 	}
-	b.WriteString("\nOptions of the commands, before or behind their arguments:\n" + commandOptions)
+	b.WriteString("delayer help [COMMAND] -- print this, or what there is to know of a command\n" +
+		"delayer version -- print version number\n" +
+		durations + "\nOptions of the commands, before or behind their arguments:\n" + commandOptions + "\nExit codes:\n")
+	for _, e := range exitCodes {
+		fmt.Fprintf(&b, "%d -- %s\n", e.code, e.meaning)
+	}
+	b.WriteString("A daemon that ended with 2, 3 or 4 needs a change, not another start.\n")
 	return b.String()
 }
 
 func (c *command) usage() string {
-	return fmt.Sprintf("Usage: delayer %s [options]\n\n%s\n\nOptions:\n%s%s", c.synopsis(), c.help, c.options, commandOptions)
+	note := ""
+	if strings.Contains(c.arguments, "DELAY") || strings.Contains(c.arguments, "TIMEOUT") {
+		note = durations
+	}
+	return fmt.Sprintf("Usage: delayer %s [options]\n\n%s\n%s\nOptions:\n%s%s", c.synopsis(), c.help, note, c.options, commandOptions)
 }
 
 func (c *command) synopsis() string {

@@ -60,9 +60,3 @@ func Temporary(err error) bool {
 func takesNoWrites(err error) bool {
 	return begins(err, "READONLY", "MASTERDOWN", "LOADING", "NOREPLICAS")
 }
-
-// CannotWait reports whether err is Redis saying that it won't run Wait's
-// command: at maxmemory, without the permission, or older than 6.2.
-func CannotWait(err error) bool {
-	return begins(err, "OOM", "NOPERM", "ERR unknown command")
-}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -18,17 +17,13 @@ func TestAtMaxmemory(t *testing.T) {
 	ctx := t.Context()
 	push := func(id string, delay time.Duration) func() error {
 		return func() error {
-			return b.Push(ctx, Job{id, "t", strings.Repeat("new", 100)}, Due{After: delay}, kept, Replace)
+			return b.push(ctx, Job{id, "t", strings.Repeat("new", 100)}, Due{After: delay}, kept, Replace)
 		}
 	}
 	reschedule := func(id string, delay time.Duration) func() error {
 		return func() error { return b.Reschedule(ctx, id, delay) }
 	}
-	var taken Taken
-	take := func() (err error) {
-		taken, _, err = b.Take(ctx, []string{"t"})
-		return err
-	}
+	pop := func() error { _, _, err := b.pop(ctx, []string{"t"}); return err }
 	type queues = map[string][]string
 	type buckets = map[string]string
 	w, r, s, d := "t body of w", "t body of r", "t body of s", "t body of d"
@@ -60,12 +55,8 @@ func TestAtMaxmemory(t *testing.T) {
 			want: redistest.State{Pool: []string{"d", "orphan", "w"}, Ready: queues{"t": {"s"}}, Buckets: buckets{"d": d, "w": w, "s": s}},
 		},
 		{
-			name: "take", call: take,
+			name: "pop", call: pop,
 			want: redistest.State{Pool: []string{"d", "orphan", "w"}, Ready: queues{"t": {"s"}}, Buckets: buckets{"w": w, "d": d, "s": s}},
-		},
-		{
-			name: "take and restore", call: func() error { return errors.Join(take(), b.Restore(ctx, taken)) },
-			want: redistest.State{Pool: []string{"d", "orphan", "w"}, Ready: queues{"t": {"r", "s"}}, Buckets: buckets{"w": w, "d": d, "r": r, "s": s}},
 		},
 		{
 			name: "get", call: func() error { _, err := b.Get(ctx, "w"); return err },

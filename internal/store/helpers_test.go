@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strconv"
@@ -51,6 +52,41 @@ func onEach(t *testing.T, test func(t *testing.T, b *backend)) {
 		b.mini = true
 		test(t, b)
 	})
+}
+
+// push stores one job.
+func (b *backend) push(ctx context.Context, job Job, due Due, lifetime time.Duration, policy Policy) error {
+	p, err := b.Pipeline(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	errs, err := p.Push([]Delayed{{job, due, lifetime, policy}}, false)
+	if err != nil {
+		return err
+	}
+	return errs[0]
+}
+
+// pop takes one job, in as many calls as that needs; with none it gives ErrEmpty.
+func (b *backend) pop(ctx context.Context, topics []string) (job Job, stale []string, err error) {
+	p, err := b.Pipeline(ctx)
+	if err != nil {
+		return Job{}, nil, err
+	}
+	defer p.Close()
+	for {
+		popped, err := p.Pop(topics, 1)
+		stale = append(stale, popped.Stale...)
+		switch {
+		case err != nil:
+			return Job{}, stale, err
+		case len(popped.Jobs) > 0:
+			return popped.Jobs[0], stale, nil
+		case !popped.More:
+			return Job{}, stale, ErrEmpty
+		}
+	}
 }
 
 func (b *backend) do(tb testing.TB, command string, args ...any) any {

@@ -1,11 +1,14 @@
 package store
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // TestWithoutPermission runs the scripts that could lose a job as a user who may
@@ -14,20 +17,29 @@ func TestWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
 	b.do(t, "ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
-	user := New(Pool{&redis.Pool{Dial: func() (redis.Conn, error) {
+	user := &backend{Store: New(Pool{&redis.Pool{Dial: func() (redis.Conn, error) {
 		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
-	}}}, DefaultPrefix)
+	}}}, DefaultPrefix)}
 	ctx := t.Context()
-	seed := [][]command{waits("w", "t", 60*second), waits("d", "t", -second), ready("r", "t"), ready("s", "t"), {{"ZADD", "delayer:job_pool", -second, "orphan"}}}
+	seed := [][]command{waits("w", "t", 60*second), waits("d", "t", -second), ready("r", "t"), ready("s", "t"), {{"ZADD", "delayer:job_pool", -second, "orphan"}}, content("s2", "t"), entry("s2", "stray")}
 	for _, c := range []struct {
 		name     string
 		commands string // all that the script uses
 		call     func() error
 	}{
-		{"push", "time exists zcount hset pexpire zadd", func() error { return user.Push(ctx, Job{"new", "t", "b"}, Due{After: time.Hour}, kept, Replace) }},
-		{"push of what is ready", "hget zscore", func() error { return user.Push(ctx, Job{"r", "t", "b"}, Due{After: time.Hour}, kept, Replace) }},
-		{"push without a delay", "type lpush zrem", func() error { return user.Push(ctx, Job{"new", "t", "b"}, Due{}, kept, Replace) }},
-		{"take", "lrange hmget zmscore pttl rpop del", func() error { _, _, err := user.Take(ctx, []string{"t"}); return err }},
+		{"push", "time exists hset pexpire zadd", func() error { return user.push(ctx, Job{"new", "t", "b"}, Due{After: time.Hour}, kept, Replace) }},
+		{"push of what is ready", "hget zscore hset pexpire zadd", func() error { return user.push(ctx, Job{"r", "t", "b"}, Due{After: time.Hour}, kept, Replace) }},
+		{"push of what waits", "hget zscore hset pexpire zadd", func() error { return user.push(ctx, Job{"w", "t", "b"}, Due{After: time.Hour}, kept, Replace) }},
+		{"push without a delay", "type lpush zrem zcard hset pexpire", func() error { return user.push(ctx, Job{"new", "t", "b"}, Due{}, kept, Replace) }},
+		{"push without a delay of what waits", "type lpush zrem hset pexpire", func() error { return user.push(ctx, Job{"w", "t", "b"}, Due{}, kept, Replace) }},
+		{"reschedule", "time hget zscore pttl type zadd pexpire", func() error { return user.Reschedule(ctx, "w", time.Hour) }},
+		{"reschedule of what is ready", "time hget zscore pttl type zadd pexpire", func() error { return user.Reschedule(ctx, "r", time.Hour) }},
+		{"reschedule to now", "time hget zscore pttl type zadd zrem lpush pexpire", func() error { return user.Reschedule(ctx, "w", 0) }},
+		{"remove", "hget zscore del zrem", func() error { _, err := user.Remove(ctx, "w"); return err }},
+		{"remove of what is ready", "hget del zrem", func() error { _, err := user.Remove(ctx, "r"); return err }},
+		{"get", "hmget pttl zscore", func() error { _, err := user.Get(ctx, "w"); return err }},
+		{"pop", "lrange hmget zmscore rpop del", func() error { _, _, err := user.pop(ctx, []string{"t"}); return err }},
+		{"pop of a stray", "lrange hmget zmscore rpop zadd", func() error { _, _, err := user.pop(ctx, []string{"stray"}); return err }},
 	} {
 		for command := range strings.FieldsSeq("evalsha " + c.commands) {
 			t.Run(c.name+" without "+command, func(t *testing.T) {
@@ -41,4 +53,83 @@ func TestWithoutPermission(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestStrayWithoutPermission pops an entry that belongs to another topic's queue,
+// which this user may not write to: it goes into the pool, for the server to move.
+func TestStrayWithoutPermission(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.do(t, "ACL", "SETUSER", "default", "-lpush")
+	b.do(t, "HSET", "delayer:job_bucket:o", "topic", "u", "body", "b")
+	b.do(t, "RPUSH", "delayer:ready_queue:t", "o")
+	if _, _, err := b.pop(t.Context(), []string{"t"}); !errors.Is(err, ErrEmpty) {
+		t.Errorf("error %v, want ErrEmpty", err)
+	}
+	b.expect(t, redistest.State{Pool: []string{"o"}, Buckets: map[string]string{"o": "u b"}})
+}
+
+// TestKeysWithoutPermission works as a user who may use some keys only. What is
+// denied to him is refused and stays as it was, for him and for others.
+func TestKeysWithoutPermission(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t)
+	b.do(t, "ACL", "SETUSER", "u", "on", ">p", "~delayer:job_pool", "~delayer:job_bucket:mine*", "~delayer:ready_queue:[tu]", "&*", "+@all")
+	user := &backend{Store: New(Pool{&redis.Pool{Dial: func() (redis.Conn, error) {
+		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
+	}}}, DefaultPrefix)}
+	ctx := t.Context()
+	seed := [][]command{ready("theirs", "t"), ready("mine", "t"), ready("mine too", "u"), ready("mine three", "forbidden")}
+	pop := func(topics ...string) func() error {
+		return func() error { _, _, err := user.pop(ctx, topics); return err }
+	}
+	for name, call := range map[string]func() error{
+		"pop of a bucket that is denied":   pop("t"),
+		"pop of a queue that is denied":    pop("forbidden"),
+		"pop of two topics, one is denied": pop("forbidden", "u"),
+		"push into a bucket that is denied": func() error {
+			return user.push(ctx, Job{"theirs", "t", "new"}, Due{After: time.Hour}, kept, Replace)
+		},
+		"push into a queue that is denied": func() error {
+			return user.push(ctx, Job{"mine new", "forbidden", "new"}, Due{}, kept, Replace)
+		},
+		"several pushes, one into a bucket that is denied": func() error {
+			p, err := user.Pipeline(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			_, err = p.Push([]Delayed{
+				{Job{"mine new", "t", "new"}, Due{After: time.Hour}, kept, Replace},
+				{Job{"theirs", "t", "new"}, Due{After: time.Hour}, kept, Replace},
+			}, false)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.seed(t, seed...)
+			was := b.state(t)
+			if err := call(); !Refused(err) {
+				t.Errorf("error %v, want one that Refused knows", err)
+			}
+			b.expect(t, was)
+		})
+	}
+	b.seed(t, seed...)
+	if job, _, err := user.pop(ctx, []string{"u"}); err != nil || job.ID != "mine too" {
+		t.Errorf("pop of another topic: %+v, %v", job, err)
+	}
+}
+
+// An error that is met behind stale entries is told all the same.
+func TestPopWithoutPermissionBehindStaleEntries(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t, ghosts("t", 1), ready("a", "t"))
+	b.do(t, "ACL", "SETUSER", "default", "-del")
+	_, stale, err := b.pop(t.Context(), []string{"t"})
+	if !Refused(err) || !slices.Equal(stale, ghostIDs(1)) {
+		t.Errorf("stale %q, error %v", stale, err)
+	}
+	b.expect(t, redistest.State{Ready: map[string][]string{"t": {"a"}}, Buckets: map[string]string{"a": "t body of a"}})
 }

@@ -51,6 +51,10 @@ func (s *Store) Pipeline(ctx context.Context) (*Pipeline, error) {
 	return &Pipeline{store: s, ctx: ctx, conn: conn, flushed: true}, nil
 }
 
+// WithoutCancel has all answers waited for from now on, whatever becomes of
+// ctx: what a call brings must not be lost.
+func (p *Pipeline) WithoutCancel() { p.ctx = context.WithoutCancel(p.ctx) }
+
 // Close gives the connection back.
 func (p *Pipeline) Close() { p.conn.Close() }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -135,7 +136,7 @@ func TestPush(t *testing.T) {
 				}
 				var err error
 				pushed := b.timed(t, func() {
-					err = b.Push(t.Context(), Job{"x", "new", "new body"}, when, pushedLifetime, c.policy)
+					err = b.push(t.Context(), Job{"x", "new", "new body"}, when, pushedLifetime, c.policy)
 				})
 				if !errors.Is(err, c.err) {
 					t.Fatalf("error %v, want %v", err, c.err)
@@ -189,19 +190,19 @@ func TestPushLeavesEntryInLongQueue(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.seed(t, ghosts("t", 5000), ready("x", "t"), ghosts("t", 5000))
-	if err := b.Push(t.Context(), Job{"x", "t", "new"}, Due{After: time.Hour}, kept, Replace); err != nil {
+	if err := b.push(t.Context(), Job{"x", "t", "new"}, Due{After: time.Hour}, kept, Replace); err != nil {
 		t.Fatal(err)
 	}
 	queue := append(append(ghostIDs(5000), "x"), ghostIDs(5000)...)
 	b.expect(t, redistest.State{Pool: []string{"x"}, Ready: map[string][]string{"t": queue}, Buckets: map[string]string{"x": "t new"}})
-	_, met, err := b.Take(t.Context(), []string{"t"})
+	_, met, err := b.pop(t.Context(), []string{"t"})
 	if !errors.Is(err, ErrEmpty) || len(met) != 10000 {
 		t.Errorf("a take of the postponed job met %d ghosts and gave %v", len(met), err)
 	}
 	b.expect(t, redistest.State{Pool: []string{"x"}, Buckets: map[string]string{"x": "t new"}})
 
 	b.seed(t, ghosts("t", 9999), ready("x", "t"))
-	if err := b.Push(t.Context(), Job{"x", "t", "new"}, Due{After: time.Hour}, kept, Replace); err != nil {
+	if err := b.push(t.Context(), Job{"x", "t", "new"}, Due{After: time.Hour}, kept, Replace); err != nil {
 		t.Fatal(err)
 	}
 	b.expect(t, redistest.State{Pool: []string{"x"}, Ready: map[string][]string{"t": ghostIDs(9999)}, Buckets: map[string]string{"x": "t new"}})
@@ -227,7 +228,7 @@ func TestPushRefusedByWrongType(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				b.seed(t, c.seed...)
 				was := b.state(t)
-				err := b.Push(t.Context(), Job{"x", "t", "new"}, Due{After: c.delay}, kept, Replace)
+				err := b.push(t.Context(), Job{"x", "t", "new"}, Due{After: c.delay}, kept, Replace)
 				b.expectError(t, err, "WRONGTYPE ")
 				b.expect(t, was)
 			})
@@ -260,7 +261,7 @@ func TestPushScore(t *testing.T) {
 		{at("9999-12-31T23:59:59.999Z"), "253402300799.999"},
 	} {
 		got := b.monitor(t, func() {
-			if err := b.Push(t.Context(), Job{"x", "t", "b"}, Due{At: c.due}, kept, Replace); err != nil {
+			if err := b.push(t.Context(), Job{"x", "t", "b"}, Due{At: c.due}, kept, Replace); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -302,18 +303,160 @@ func TestPushAnyBytes(t *testing.T) {
 		for _, s := range []string{" ", "a b", "a,b", "a:b", "a\nb", "{a}", "Größe 注文", "\x00\xff\xfe", "*", "%d", "']"} {
 			b.seed(t)
 			job := Job{ID: "id" + s, Topic: "topic" + s, Body: "body" + s}
-			if err := b.Push(t.Context(), job, Due{After: time.Hour}, kept, Replace); err != nil {
+			if err := b.push(t.Context(), job, Due{After: time.Hour}, kept, Replace); err != nil {
 				t.Fatal(err)
 			}
 			b.expect(t, redistest.State{Pool: []string{job.ID}, Buckets: map[string]string{job.ID: job.Topic + " " + job.Body}})
 			if err := b.Reschedule(t.Context(), job.ID, 0); err != nil {
 				t.Fatal(err)
 			}
-			taken, _, err := b.Take(t.Context(), []string{job.Topic})
-			if err != nil || taken.Job != job {
+			taken, _, err := b.pop(t.Context(), []string{job.Topic})
+			if err != nil || taken != job {
 				t.Errorf("took %+v, %v, want %+v", taken, err, job)
 			}
 			b.expect(t, redistest.State{})
 		}
 	})
+}
+
+// However many ready IDs are pushed again, one call walks over 10,000 entries of
+// their queues at most; what it leaves behind is a hint that no longer holds.
+func TestPushWalksLittle(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	const again = 10
+	var batch []Delayed
+	seeds := [][]command{ghosts("t", 2990)}
+	for n := range again {
+		id := fmt.Sprint("x", n)
+		seeds = append(seeds, ready(id, "t"))
+		batch = append(batch, Delayed{Job{id, "t", "new"}, Due{After: time.Hour}, kept, Replace})
+	}
+	b.seed(t, seeds...)
+	p, err := b.Pipeline(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	lines := b.monitor(t, func() {
+		if errs, err := p.Push(batch, true); err != nil || !slices.Equal(errs, make([]error, again)) {
+			t.Error(errs, err)
+		}
+	})
+	walks := 0
+	for _, line := range lines {
+		if strings.Contains(line, `"LREM"`) {
+			walks++
+		}
+	}
+	if walks != 3 {
+		t.Errorf("%d walks over 3,000 entries each, want 3", walks)
+	}
+	if _, _, err := b.pop(t.Context(), []string{"t"}); !errors.Is(err, ErrEmpty) {
+		t.Errorf("pop of postponed jobs: %v", err)
+	}
+}
+
+// Each job of a call has its own lifetime and policy.
+func TestPushOfDifferentTerms(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, waits("exists", "t", 60*second), waits("later", "t", 60*second))
+		p, err := b.Pipeline(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		in := func(d time.Duration) Due { return Due{After: d} }
+		const short, long = 10 * time.Minute, 1000 * time.Hour
+		errs, err := p.Push([]Delayed{
+			{Job{"a", "t", "new"}, in(time.Hour), short, Replace},
+			{Job{"b", "t", "new"}, in(time.Hour), long, Replace},
+			{Job{"exists", "t", "new"}, in(time.Hour), long, Refuse},
+			{Job{"later", "t", "new"}, in(time.Hour), short, KeepEarlier},
+		}, false)
+		if err != nil || !slices.Equal(errs, []error{nil, nil, ErrExists, nil}) {
+			t.Fatal(errs, err)
+		}
+		now := b.clock(t)
+		for id, want := range map[string]time.Duration{"a": time.Hour + short, "b": time.Hour + long, "exists": kept, "later": time.Minute + short} {
+			if got := b.expiry(t, id) - now; math.Abs(got-want.Seconds()) > 5 {
+				t.Errorf("%s is kept for %.0f s, want %v", id, got, want)
+			}
+		}
+		b.expect(t, redistest.State{Pool: []string{"exists", "later", "a", "b"}, Buckets: map[string]string{"a": "t new", "b": "t new", "exists": "t body of exists", "later": "t new"}})
+	})
+}
+
+// What becomes ready is announced, once a call and topic, with the queue's length.
+func TestReadyIsAnnounced(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	p, err := b.Pipeline(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	push := func(ids ...string) func() error {
+		return func() error {
+			var jobs []Delayed
+			for _, id := range ids {
+				jobs = append(jobs, Delayed{Job{id, id[:1], "b"}, Due{}, kept, Replace})
+			}
+			_, err := p.Push(jobs, true)
+			return err
+		}
+	}
+	for _, c := range []struct {
+		name string
+		call func() error
+		want []string
+	}{
+		{"one pushed", push("t1"), []string{`"delayer:ready:t" "2"`}},
+		{"several pushed", push("t1", "u1", "t2", "t3"), []string{`"delayer:ready:t" "4"`, `"delayer:ready:u" "1"`}},
+		{"rescheduled to now", func() error { return b.Reschedule(t.Context(), "w", 0) }, []string{`"delayer:ready:v" "1"`}},
+		{"a stray is passed on", func() error { _, _, err := b.pop(t.Context(), []string{"x"}); return err }, []string{`"delayer:ready:y" "1"`}},
+		{"delayed", func() error { return b.push(t.Context(), Job{"a", "t", "b"}, Due{After: time.Hour}, kept, Replace) }, nil},
+	} {
+		b.seed(t, ready("r", "t"), waits("w", "v", 90*second), content("s", "y"), entry("s", "x"))
+		var got []string
+		for _, line := range b.monitor(t, func() { _ = c.call() }) {
+			if _, message, ok := strings.Cut(line, `"PUBLISH" `); ok {
+				got = append(got, message)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: published %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// A job is announced if it is the next to fall due, and soon.
+func TestNextDueIsAnnounced(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	for _, c := range []struct {
+		name  string
+		delay time.Duration
+		want  bool
+	}{
+		{"the next", 30 * time.Second, true},
+		{"not the next", 50 * time.Second, false},
+		{"at no time soon", 2 * time.Minute, false},
+	} {
+		seeds := [][]command{waits("overdue", "t", -5*second)}
+		if c.delay < time.Minute {
+			seeds = append(seeds, waits("w", "t", 40*second))
+		}
+		b.seed(t, seeds...)
+		lines := b.monitor(t, func() {
+			if err := b.push(t.Context(), Job{"x", "t", "b"}, Due{After: c.delay}, kept, Replace); err != nil {
+				t.Fatal(err)
+			}
+		})
+		got := slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, `"PUBLISH" "delayer:first_due"`) })
+		if got != c.want {
+			t.Errorf("%s: announced: %v", c.name, got)
+		}
+	}
 }

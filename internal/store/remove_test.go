@@ -78,7 +78,7 @@ func TestRemoveFromLongQueue(t *testing.T) {
 	}
 	queue := append(append([]string{"x"}, ghostIDs(10000)...), "last")
 	b.expect(t, redistest.State{Ready: map[string][]string{"t": queue}, Buckets: map[string]string{"last": "t body of last"}})
-	taken, met, err := b.Take(t.Context(), []string{"t"})
+	taken, met, err := b.pop(t.Context(), []string{"t"})
 	if err != nil || taken.ID != "last" || len(met) != 10001 || met[0] != "x" {
 		t.Errorf("took %v after %d ghosts: %v", taken, len(met), err)
 	}
@@ -98,7 +98,7 @@ func TestRemoveFromLongQueue(t *testing.T) {
 func TestRemoveOfTakenJob(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("x", "t"))
-		if _, _, err := b.Take(t.Context(), []string{"t"}); err != nil {
+		if _, _, err := b.pop(t.Context(), []string{"t"}); err != nil {
 			t.Fatal(err)
 		}
 		if was, err := b.Remove(t.Context(), "x"); was || err != nil {

@@ -73,5 +73,13 @@ func errReply(script string, reply any) error {
 	return fmt.Errorf("redis answered %s with %v", script, reply)
 }
 
-// Dial opens a connection of its own, which does not count among the pool's.
-func (s *Store) Dial(ctx context.Context) (redis.Conn, error) { return s.conns.Dial(ctx) }
+// Ping asks for a sign of life.
+func (s *Store) Ping(ctx context.Context) error {
+	conn, err := s.conns.Get(ctx)
+	if err != nil {
+		return causeOf(ctx, err)
+	}
+	defer conn.Close()
+	_, err = redis.DoContext(conn, ctx, "PING")
+	return causeOf(ctx, err)
+}

@@ -1,6 +1,6 @@
 // Command release builds the archives of a release into a folder: one for each
-// platform, with the daemon, its configuration, README and LICENSE, and
-// SHA256SUMS over all. The same commit gives the same bytes.
+// platform, with the daemon, its configuration, the documentation and LICENSE,
+// and SHA256SUMS over all. The same commit gives the same bytes.
 package main
 
 import (
@@ -8,9 +8,11 @@ import (
 	"archive/zip"
 	"compress/gzip"
 	"crypto/sha256"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"os"
 	"os/exec"
@@ -27,7 +29,17 @@ var platforms = []struct{ os, arch string }{
 	{"windows", "amd64"},
 }
 
-var extras = []string{"delayer.conf", "README.md", "README.zh-CN.md", "LICENSE", "CHANGELOG.md"}
+// extras are the files that go with the daemon, in an order that stays.
+func extras() ([]string, error) {
+	files := []string{"delayer.conf", "README.md", "README.zh-CN.md", "LICENSE", "CHANGELOG.md"}
+	err := filepath.WalkDir("docs", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			files = append(files, path)
+		}
+		return err
+	})
+	return files, err
+}
 
 func main() {
 	log.SetFlags(0)
@@ -43,6 +55,10 @@ func main() {
 }
 
 func release(version, out string) error {
+	extras, err := extras()
+	if err != nil {
+		return err
+	}
 	if err := os.RemoveAll(out); err != nil {
 		return err
 	}
@@ -56,7 +72,7 @@ func release(version, out string) error {
 		if err != nil {
 			return err
 		}
-		archive, err := pack(out, name, p.os, append([]string{binary}, extras...))
+		archive, err := pack(out, name, p.os, binary, extras)
 		if err != nil {
 			return err
 		}
@@ -87,7 +103,19 @@ func build(version, out, goos, arch string) (string, error) {
 // epoch is the files' time in the archives, so that it says nothing of the build.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func pack(out, name, goos string, files []string) (archive string, err error) {
+// part is a file in an archive.
+type part struct {
+	file string
+	name string // within the archive, with slashes
+	mode fs.FileMode
+	data []byte
+}
+
+func pack(out, name, goos, binary string, extras []string) (archive string, err error) {
+	parts, err := readParts(name, binary, extras)
+	if err != nil {
+		return "", err
+	}
 	archive = filepath.Join(out, name+".tar.gz")
 	write := writeTar
 	if goos == "windows" {
@@ -97,60 +125,56 @@ func pack(out, name, goos string, files []string) (archive string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := write(f, name, files); err != nil {
+	if err := write(f, parts); err != nil {
 		f.Close()
 		return "", err
 	}
 	return archive, f.Close()
 }
 
-func writeTar(w io.Writer, dir string, files []string) error {
+func readParts(folder, binary string, extras []string) ([]part, error) {
+	parts := []part{{name: filepath.Base(binary), mode: 0o755, file: binary}}
+	for _, file := range extras {
+		parts = append(parts, part{name: filepath.ToSlash(file), mode: 0o644, file: file})
+	}
+	for i := range parts {
+		var err error
+		if parts[i].data, err = os.ReadFile(parts[i].file); err != nil {
+			return nil, err
+		}
+		parts[i].name = folder + "/" + parts[i].name
+	}
+	return parts, nil
+}
+
+func writeTar(w io.Writer, parts []part) error {
 	z := gzip.NewWriter(w)
 	t := tar.NewWriter(z)
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
+	for _, p := range parts {
+		if err := t.WriteHeader(&tar.Header{Name: p.name, Mode: int64(p.mode), Size: int64(len(p.data)), ModTime: epoch}); err != nil {
 			return err
 		}
-		header := &tar.Header{Name: dir + "/" + filepath.Base(file), Mode: int64(mode(file)), Size: int64(len(data)), ModTime: epoch}
-		if err := t.WriteHeader(header); err != nil {
-			return err
-		}
-		if _, err := t.Write(data); err != nil {
+		if _, err := t.Write(p.data); err != nil {
 			return err
 		}
 	}
-	if err := t.Close(); err != nil {
-		return err
-	}
-	return z.Close()
+	return errors.Join(t.Close(), z.Close())
 }
 
-func writeZip(w io.Writer, dir string, files []string) error {
+func writeZip(w io.Writer, parts []part) error {
 	z := zip.NewWriter(w)
-	for _, file := range files {
-		data, err := os.ReadFile(file)
+	for _, p := range parts {
+		header := &zip.FileHeader{Name: p.name, Method: zip.Deflate, Modified: epoch}
+		header.SetMode(p.mode)
+		entry, err := z.CreateHeader(header)
 		if err != nil {
 			return err
 		}
-		header := &zip.FileHeader{Name: dir + "/" + filepath.Base(file), Method: zip.Deflate, Modified: epoch}
-		header.SetMode(mode(file))
-		part, err := z.CreateHeader(header)
-		if err != nil {
-			return err
-		}
-		if _, err := part.Write(data); err != nil {
+		if _, err := entry.Write(p.data); err != nil {
 			return err
 		}
 	}
 	return z.Close()
-}
-
-func mode(file string) os.FileMode {
-	if strings.HasPrefix(filepath.Base(file), "delayer") && !strings.HasSuffix(file, ".conf") {
-		return 0o755
-	}
-	return 0o644
 }
 
 func sha256Of(file string) ([]byte, error) {

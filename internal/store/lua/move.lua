@@ -7,11 +7,11 @@
 -- ARGV[5…] job IDs in due order
 --
 -- Returns {took, put back, why, left, left, …}: took is the script's own time in µs (0 for a few
--- jobs, and where Redis has no clock that runs inside a script); put back is how many jobs the queue could not
--- take, which are in the pool again, due later; why is Redis's reason for that, or, if it is 0,
--- for not having announced the jobs, '' if there is none; left are the 1-based places of the IDs
--- that were not moved because they are no longer in the pool (removed, moved by another server,
--- named twice) or were scheduled anew since they were found.
+-- jobs, and where Redis has no clock that runs inside a script); put back is how many jobs the
+-- queue could not take, which are in the pool again, due later; why is Redis's reason for that,
+-- or, if it is 0, for not having announced the jobs, '' if there is none; left are the 1-based
+-- places of the IDs that were not moved because they are no longer in the pool (removed, moved
+-- by another server, named twice) or were scheduled anew since they were found.
 -- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes,
 -- before anything is written.
 --

@@ -3,97 +3,139 @@
 -- KEYS[1] job pool
 -- ARGV[1] what the names of buckets begin with   ARGV[2] what those of ready queues begin with
 -- ARGV[3] the channel on which servers are told of a job that is now the next to fall due
--- ARGV[4] how long a job is kept once it is ready, ms
--- ARGV[5] 'replace', 'refuse', 'earlier' or 'later': what becomes of an ID that exists
--- ARGV[6] 'each': every job for itself; 'all': all of them or none
--- ARGV[7…] of each job: ID, topic, body, and when it is due: '+' and a delay in ms, or a Unix
--- time in ms; no ID twice, and at most 1,000 jobs
+-- ARGV[4] what the names of the channels begin with on which consumers hear of ready jobs
+-- ARGV[5] 'each': every job for itself; 'all': all of them or none
+-- ARGV[6…] runs of jobs that are alike: their number, how long such a job is kept once it is
+-- ready (ms), what becomes of an ID that exists ('replace', 'refuse', 'earlier' or 'later');
+-- then of each job: ID, topic, body, and when it is due: a Unix time in ms, or, if it is not
+-- above 0, a delay in ms, negated. No ID stands there twice, and there are 1,000 jobs at most.
 --
 -- Returns {place, why, place, why, …}: the 1-based places of the jobs that are not stored, and
--- for each 0, it exists and the policy is 'refuse', or a text, the error. With 'all', if there is
--- one of them, no job is stored.
--- Errors: WRONGTYPE of the pool, OOM, a permission that is missing, before anything is written.
+-- for each 0, it exists and the policy is 'refuse', or a text, the error. With 'all', if there
+-- is an error among them, no job is stored.
+-- Errors: WRONGTYPE of the pool, OOM, a permission that is missing; nothing has changed then.
 --
 -- Atomic because a bucket without its pool entry would never fall due, and a
 -- pool entry without its bucket could not be delivered.
--- Cost: O(log n) of the pool for each job; of an ID that is ready, also its queue's
--- length (at most 10,000).
-local pool, buckets, queues, lifetime, policy = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[4]), ARGV[5]
-local FIRST, FIELDS = 7, 4
+-- Cost: O(log n) of the pool for each job; of IDs that are ready, also their queues' lengths
+-- (at most 10,000 in all).
+local call, pool, buckets, queues = redis.call, KEYS[1], ARGV[1], ARGV[2]
+local lengths -- of the queues that get jobs, by topic
 
-local now = now_ms()
-local names = {} -- of the buckets
-for i = FIRST, #ARGV, FIELDS do names[#names + 1] = buckets .. ARGV[i] end
--- One question for all, as most IDs are new.
-local some_exist = redis.call('EXISTS', unpack(names)) > 0
+-- What keeps a job whose ID exists from being stored (0 or an error's text), or nil; then when
+-- it is due, and the topic of the job that it replaces, if that is ready.
+local function replace(name, id, due, policy)
+  local was = redis.pcall('HGET', name, 'topic')
+  if type(was) == 'table' then return was.err .. ' (job bucket ' .. name .. ')' end
+  if not was then return nil, due end
+  if policy == 'refuse' then return 0 end
+  local err = not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
+  if err then return err.err end
+  local waits = call('ZSCORE', pool, id)
+  local old = waits and math.min(math.floor(tonumber(waits) * 1000 + 0.5), LAST_MS) or now
+  if policy == 'earlier' then due = math.min(due, old) end
+  if policy == 'later' then due = math.max(due, old) end
+  return nil, due, not waits and was or nil
+end
 
--- What keeps job k, whose arguments begin at i, from being stored (0 or an
--- error's text), or nil; then when it is due, and, if it replaces a job that is ready, that one's topic.
-local function look(k, i)
-  local due, was_ready = ARGV[i + 3], nil
-  if string.sub(due, 1, 1) == '+' then due = now + string.sub(due, 2) else due = tonumber(due) end
-  if some_exist then
-    local was = redis.pcall('HGET', names[k], 'topic')
-    if type(was) == 'table' then return was.err .. ' (job bucket ' .. names[k] .. ')' end
-    if was then
-      if policy == 'refuse' then return 0 end
-      local waits = redis.call('ZSCORE', pool, ARGV[i])
-      local old = waits and math.min(math.floor(tonumber(waits) * 1000 + 0.5), LAST_MS) or now
-      if policy == 'earlier' then due = math.min(due, old) end
-      if policy == 'later' then due = math.max(due, old) end
-      if not waits then was_ready = was end
-    end
+-- What keeps a job that is due from being put into its queue, or nil.
+local function not_queueable(topic)
+  local queue = queues .. topic
+  local err = not_permitted('LPUSH', queue, '') or not_permitted('ZREM', pool, '') or not_a_list(queue)
+  if err then return err.err end
+  local cardinality = redis.pcall('ZCARD', pool)
+  if type(cardinality) == 'table' then return cardinality.err .. ' (job pool ' .. pool .. ')' end
+end
+
+-- Stores the job that begins at ARGV[i]; in the pool it is already, if it is to wait.
+local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
+local function store(name, i, due, lifetime, was_ready)
+  local id, topic = ARGV[i], ARGV[i + 1]
+  if due ~= last_due or lifetime ~= last_lifetime then
+    last_due, last_lifetime = due, lifetime
+    last_expiry = string.format('%d', math.max(due - now, 0) + lifetime)
   end
+  call('HSET', name, 'topic', topic, 'body', ARGV[i + 2])
+  call('PEXPIRE', name, last_expiry)
+  if was_ready then withdraw(queues .. was_ready, id) end
   if due <= now then
-    local queue = queues .. ARGV[i + 1]
-    local err = not_permitted('LPUSH', queue, '') or not_permitted('ZREM', pool, '') or not_a_list(queue)
-    if err then return err.err end
+    call('ZREM', pool, id)
+    lengths = lengths or {}
+    lengths[topic] = call('LPUSH', queues .. topic, id)
   end
-  return nil, due, was_ready
 end
 
-local refused_jobs, dues, ready_before = {}, {}, {}
-local first_due = math.huge -- of the jobs that are to wait
-for k = 1, #names do
-  local why_not, due, was_ready = look(k, FIRST + (k - 1) * FIELDS)
-  dues[k], ready_before[k] = due or false, was_ready
-  if why_not then
-    refused_jobs[#refused_jobs + 1] = k
-    refused_jobs[#refused_jobs + 1] = why_not
-  elseif due > now and due < first_due then
+-- The first write is always one that Redis refuses at maxmemory, so that a push is refused
+-- whole. ZADD comes first also because it is refused if the pool is none.
+local not_stored, first_due = {}, math.huge -- of the jobs that are to wait
+if #ARGV == 12 then
+  -- One job. It is most calls', and spared the tables, which cost as much as the commands.
+  local name, due = buckets .. ARGV[9], tonumber(ARGV[12])
+  if due <= 0 then due = now - due end
+  local why_not, was_ready
+  if call('EXISTS', name) == 1 then why_not, due, was_ready = replace(name, ARGV[9], due, ARGV[8]) end
+  if not why_not and due <= now then why_not = not_queueable(ARGV[10]) end
+  if why_not then return {1, why_not} end
+  local err = not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
+  if err then return err end
+  if due > now then
     first_due = due
+    call('ZADD', pool, score(due), ARGV[9])
+  end
+  store(name, 9, due, ARGV[7], was_ready)
+else
+  local names, n, run = {}, 0, 6 -- of the buckets
+  while run < #ARGV do
+    local next_run = run + 3 + 4 * ARGV[run]
+    for i = run + 3, next_run - 1, 4 do
+      n = n + 1
+      names[n] = buckets .. ARGV[i]
+    end
+    run = next_run
+  end
+  -- One question for all, as most IDs are new.
+  local some_exist = call('EXISTS', unpack(names)) > 0
+  local dues, were_ready, an_error = {}, some_exist and {}, false
+  local entries, last_scored, last_score = {} -- of the pool: score, ID, score, ID, …
+  local k, e = 0, 0
+  run = 6
+  while run < #ARGV do
+    local policy, next_run = ARGV[run + 2], run + 3 + 4 * ARGV[run]
+    for i = run + 3, next_run - 1, 4 do
+      k = k + 1
+      local due, why_not = tonumber(ARGV[i + 3]), nil
+      if due <= 0 then due = now - due end
+      if some_exist then why_not, due, were_ready[k] = replace(names[k], ARGV[i], due, policy) end
+      if not why_not and due <= now then why_not = not_queueable(ARGV[i + 1]) end
+      dues[k] = not why_not and due
+      if why_not then
+        not_stored[#not_stored + 1], not_stored[#not_stored + 2] = k, why_not
+        an_error = an_error or why_not ~= 0
+      elseif due > now then
+        if due ~= last_scored then last_scored, last_score = due, score(due) end
+        entries[e + 1], entries[e + 2] = last_score, ARGV[i]
+        e = e + 2
+        if due < first_due then first_due = due end
+      end
+    end
+    run = next_run
+  end
+  if an_error and ARGV[5] == 'all' then return not_stored end
+  local err = not_permitted('HSET', names[1], 'topic', '') or not_permitted('PEXPIRE', names[1], '1')
+  if err then return err end
+  if e > 0 then call('ZADD', pool, unpack(entries)) end
+  k, run = 0, 6
+  while run < #ARGV do
+    local lifetime, next_run = ARGV[run + 1], run + 3 + 4 * ARGV[run]
+    for i = run + 3, next_run - 1, 4 do
+      k = k + 1
+      if dues[k] then store(names[k], i, dues[k], lifetime, some_exist and were_ready[k]) end
+    end
+    run = next_run
   end
 end
-if ARGV[6] == 'all' and #refused_jobs > 0 then return refused_jobs end
-local is_next = is_next_due(pool, math.min(first_due, LAST_MS), now)
-if type(is_next) == 'table' then return is_next end
-local err = not_permitted('PEXPIRE', names[1], '1') or not_permitted('ZADD', pool, '1', '')
-if err then return err end
-
-local entries = {} -- of the pool: score, ID, score, ID, …
-local last_due, last_score, last_expiry -- jobs of one call often fall due together
-for k = 1, #names do
-  local due, i = dues[k], FIRST + (k - 1) * FIELDS
-  if due then
-    local id, topic = ARGV[i], ARGV[i + 1]
-    if due ~= last_due then
-      last_due, last_score = due, score(due)
-      last_expiry = string.format('%d', math.max(due - now, 0) + lifetime)
-    end
-    -- The first write is one that Redis refuses at maxmemory, so that a push is
-    -- refused whole.
-    redis.call('HSET', names[k], 'topic', topic, 'body', ARGV[i + 2])
-    redis.call('PEXPIRE', names[k], last_expiry)
-    if ready_before[k] then withdraw(queues .. ready_before[k], id) end
-    if due > now then
-      local n = #entries
-      entries[n + 1], entries[n + 2] = last_score, id
-    else
-      redis.call('ZREM', pool, id)
-      redis.call('LPUSH', queues .. topic, id)
-    end
-  end
+if first_due < math.huge then announce(ARGV[3], pool, first_due) end
+if lengths then
+  for topic, length in pairs(lengths) do tell_ready(ARGV[4] .. topic, length) end
 end
-if #entries > 0 then redis.call('ZADD', pool, unpack(entries)) end
-if is_next and first_due < math.huge then tell(ARGV[3], first_due - now) end
-return refused_jobs
+return not_stored

@@ -1,7 +1,7 @@
--- Buckets that can't be read; shared.
+-- What can't be read; shared.
 
--- Whether Redis won't let us read a bucket. The reply is that of a pcall; a
--- bucket of the wrong type can be read, but is no usable one.
+-- Whether Redis won't let us read a key. The reply is that of a pcall; a key of the wrong
+-- type can be read, but is no usable one.
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end

@@ -10,31 +10,40 @@ import (
 
 // Many calls on one connection, of which Redis has forgotten the script, store
 // everything and take it in order.
-func TestStreamWithoutScript(t *testing.T) {
+func TestPipelineWithoutScript(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
-		const jobs, each = 2*takeStep + 10, 100
+		const jobs, each = 2*MaxPop + 10, 100
 		var batches [][]Delayed
 		for n := 0; n < jobs; n++ {
 			if n%each == 0 {
 				batches = append(batches, nil)
 			}
 			job := Job{fmt.Sprintf("%04d", n), "t", "b"}
-			batches[n/each] = append(batches[n/each], Delayed{Job: job})
+			batches[n/each] = append(batches[n/each], Delayed{Job: job, Lifetime: kept, Policy: Replace})
 		}
 		b.do(t, "SCRIPT", "FLUSH")
-		errs, err := b.PushBatches(t.Context(), batches, Terms{Lifetime: kept, Policy: Replace, Together: true})
+		p, err := b.Pipeline(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		errs, err := p.PushBatches(batches)
 		if err != nil || len(errs) != len(batches) {
 			t.Fatal(errs, err)
 		}
 		b.do(t, "SCRIPT", "FLUSH")
-		taken, ghosts, err := b.TakeBatch(t.Context(), []string{"t"}, 2*jobs)
-		if err != nil || len(ghosts) > 0 || len(taken) != jobs {
-			t.Fatalf("took %d of %d jobs, met %d ghosts: %v", len(taken), jobs, len(ghosts), err)
+		var popped []Job
+		for len(popped) < jobs {
+			some, err := p.Pop([]string{"t"}, 2*jobs)
+			if err != nil || len(some.Jobs) == 0 || len(some.Stale) > 0 {
+				t.Fatalf("popped %d of %d jobs, then %+v, %v", len(popped), jobs, some, err)
+			}
+			popped = append(popped, some.Jobs...)
 		}
-		for n, got := range taken {
-			if want := batches[n/each][n%each].Job; got.Job != want {
-				t.Fatalf("job %d: %+v, want %+v", n, got.Job, want)
+		for n, got := range popped {
+			if want := batches[n/each][n%each].Job; got != want {
+				t.Fatalf("job %d: %+v, want %+v", n, got, want)
 			}
 		}
 		b.expect(t, redistest.State{})
@@ -43,13 +52,20 @@ func TestStreamWithoutScript(t *testing.T) {
 
 // After an error no more calls are sent than are under way; what became of each
 // batch is told apart.
-func TestStreamEndsWithAnError(t *testing.T) {
+func TestPipelineEndsWithAnError(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.seed(t)
-	good := func(id string) []Delayed { return []Delayed{{Job: Job{id, "t", "b"}, Due: Due{After: time.Hour}}} }
+	good := func(id string) []Delayed {
+		return []Delayed{{Job: Job{id, "t", "b"}, Due: Due{After: time.Hour}, Lifetime: kept, Policy: Replace}}
+	}
 	b.do(t, "ACL", "SETUSER", "default", "resetkeys", "~delayer:job_pool", "~delayer:job_bucket:[a-d]")
-	errs, err := b.PushBatches(t.Context(), [][]Delayed{good("a"), good("forbidden"), good("b"), good("c"), good("d")}, Terms{Lifetime: kept, Policy: Replace})
+	p, err := b.Pipeline(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	errs, err := p.PushBatches([][]Delayed{good("a"), good("forbidden"), good("b"), good("c"), good("d")})
 	if !Refused(err) {
 		t.Errorf("error %v, want NOPERM", err)
 	}

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-func TestTake(t *testing.T) {
+func TestPop(t *testing.T) {
 	type queues = map[string][]string
 	type buckets = map[string]string
 	job := func(id, topic string) Job { return Job{id, topic, "body of " + id} }
@@ -133,7 +134,7 @@ func TestTake(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				defer cancel()
-				taken, met, err := b.Take(ctx, topics)
+				job, stale, err := b.pop(ctx, topics)
 				switch {
 				case c.reason != "":
 					b.expectError(t, err, c.reason)
@@ -144,11 +145,11 @@ func TestTake(t *testing.T) {
 				case err != nil:
 					t.Error(err)
 				}
-				if taken.Job != c.job {
-					t.Errorf("took %+v, want %+v", taken.Job, c.job)
+				if job != c.job {
+					t.Errorf("popped %+v, want %+v", job, c.job)
 				}
-				if !slices.Equal(met, c.ghosts) {
-					t.Errorf("met ghosts %v, want %v", met, c.ghosts)
+				if !slices.Equal(stale, c.ghosts) {
+					t.Errorf("stale %v, want %v", stale, c.ghosts)
 				}
 				b.expect(t, c.want)
 			})
@@ -164,22 +165,22 @@ func manyTopics(n int) []string {
 	return topics
 }
 
-// A context that is done before the take leaves everything where it is.
-func TestTakeCancelled(t *testing.T) {
+// A context that is done before the pop leaves everything where it is.
+func TestPopCancelled(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("a", "t"))
 		was := b.state(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, _, err := b.Take(ctx, []string{"t"}); !errors.Is(err, context.Canceled) {
+		if _, _, err := b.pop(ctx, []string{"t"}); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		b.expect(t, was)
 	})
 }
 
-// TestTakeOnce has several consumers empty a queue: each job comes once.
-func TestTakeOnce(t *testing.T) {
+// TestPopOnce has several consumers empty a queue: each job comes once.
+func TestPopOnce(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	const jobs, consumers = 2000, 8
@@ -192,14 +193,14 @@ func TestTakeOnce(t *testing.T) {
 		go func() {
 			defer func() { results <- "" }()
 			for {
-				taken, _, err := b.Take(t.Context(), []string{"t"})
+				job, _, err := b.pop(t.Context(), []string{"t"})
 				if err != nil {
 					if !errors.Is(err, ErrEmpty) {
 						t.Error(err)
 					}
 					return
 				}
-				results <- taken.ID
+				results <- job.ID
 			}
 		}()
 	}
@@ -222,108 +223,87 @@ func TestTakeOnce(t *testing.T) {
 	b.expect(t, redistest.State{})
 }
 
-// TestTakeAndRestore checks that a restored job is what it was, also as the
-// next of its topic, with what was left of its lifetime.
-func TestTakeAndRestore(t *testing.T) {
-	anew := Job{"x", "u", "new"}
-	type queues = map[string][]string
-	cases := []struct {
-		name      string
-		seed      []command // beyond x between others
-		meanwhile func(t *testing.T, b *backend)
-		want      redistest.State // unless as before the take
-		reason    string
-	}{
-		{name: "nothing happened"},
-		{name: "endless", seed: []command{{"PERSIST", "delayer:job_bucket:x"}}},
-		{
-			name: "another was pushed",
-			meanwhile: func(t *testing.T, b *backend) {
-				if err := b.Push(t.Context(), Job{"n", "t", "new"}, Due{}, kept, Replace); err != nil {
-					t.Fatal(err)
-				}
-			},
-			want: redistest.State{Ready: queues{"t": {"x", "r", "n"}}, Buckets: map[string]string{"x": "t body of x", "r": "t body of r", "n": "t new"}},
-		},
-		{
-			name: "its ID was pushed anew with a delay",
-			meanwhile: func(t *testing.T, b *backend) {
-				if err := b.Push(t.Context(), anew, Due{After: time.Hour}, kept, Replace); err != nil {
-					t.Fatal(err)
-				}
-			},
-			want: redistest.State{Pool: []string{"x"}, Ready: queues{"t": {"r"}}, Buckets: map[string]string{"x": "u new", "r": "t body of r"}},
-		},
-		{
-			name: "its ID was pushed anew without a delay",
-			meanwhile: func(t *testing.T, b *backend) {
-				if err := b.Push(t.Context(), anew, Due{}, kept, Replace); err != nil {
-					t.Fatal(err)
-				}
-			},
-			want: redistest.State{Ready: queues{"t": {"r"}, "u": {"x"}}, Buckets: map[string]string{"x": "u new", "r": "t body of r"}},
-		},
-		{
-			name:      "its ID was left in the pool",
-			meanwhile: func(t *testing.T, b *backend) { b.do(t, "ZADD", "delayer:job_pool", b.score(60*second), "x") },
-		},
-		{
-			name: "its queue broke",
-			meanwhile: func(t *testing.T, b *backend) {
-				b.do(t, "SET", "delayer:ready_queue:t", "text")
-			},
-			want:   redistest.State{Buckets: map[string]string{"r": "t body of r"}, Other: map[string]string{"delayer:ready_queue:t": "string"}},
-			reason: "WRONGTYPE ready queue delayer:ready_queue:t is a string, not a list",
-		},
-		{
-			name:      "the pool broke",
-			meanwhile: func(t *testing.T, b *backend) { b.do(t, "SET", "delayer:job_pool", "text") },
-			want:      redistest.State{Ready: queues{"t": {"r"}}, Buckets: map[string]string{"r": "t body of r"}, Other: map[string]string{"delayer:job_pool": "string"}},
-			reason:    "WRONGTYPE ",
-		},
+// A pop takes about 1 MiB at most, and says that there is more; one job comes
+// however large it is.
+func TestPopIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	p, err := b.Pipeline(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	onEach(t, func(t *testing.T, b *backend) {
-		for _, c := range cases {
-			t.Run(c.name, func(t *testing.T) {
-				b.seed(t, ready("x", "t"), ready("r", "t"), c.seed)
-				was, expiryWas := b.state(t), b.expiry(t, "x")
-				taken, _, err := b.Take(t.Context(), []string{"t"})
-				if err != nil || taken.ID != "x" {
-					t.Fatal(taken, err)
-				}
-				if c.meanwhile != nil {
-					c.meanwhile(t, b)
-				}
-				restored := b.timed(t, func() { err = b.Restore(t.Context(), taken) })
-				if c.reason != "" {
-					b.expectError(t, err, c.reason)
-				} else if err != nil {
+	defer p.Close()
+	const k = 1 << 10
+	for _, c := range []struct {
+		name   string
+		bodies []int
+		calls  []int // how many jobs each call brings
+	}{
+		{"small ones", slices.Repeat([]int{100}, 250), []int{250}},
+		{"of 100 KiB", slices.Repeat([]int{100 * k}, 25), []int{10, 10, 5}},
+		{"a large one first", []int{3000 * k, 10, 10}, []int{1, 2}},
+		{"a large one behind others", []int{10, 10, 3000 * k, 10}, []int{2, 1, 1}},
+		{"only large ones", []int{1000 * k, 1100 * k, 500 * k}, []int{1, 1, 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b.seed(t)
+			for n, size := range c.bodies {
+				if err := b.push(t.Context(), Job{fmt.Sprintf("%03d", n), "t", strings.Repeat("x", size)}, Due{}, kept, Replace); err != nil {
 					t.Fatal(err)
 				}
-				if c.want.Buckets != nil {
-					b.expect(t, c.want)
-					return
+			}
+			next := 0
+			for i, jobs := range c.calls {
+				popped, err := p.Pop([]string{"t"}, MaxPop)
+				if err != nil || len(popped.Jobs) != jobs || popped.More != (i < len(c.calls)-1) {
+					t.Fatalf("call %d: %d jobs, more: %v, error %v; want %d", i, len(popped.Jobs), popped.More, err, jobs)
 				}
-				b.expect(t, was)
-				if expiryWas < 1e12 {
-					restored.expectAfter(t, "end of the lifetime", b.expiry(t, "x"), taken.TTL)
-				} else if got := b.expiry(t, "x"); got != expiryWas {
-					t.Errorf("endless job expires at %v", got)
+				for _, job := range popped.Jobs {
+					if job.ID != fmt.Sprintf("%03d", next) || len(job.Body) != c.bodies[next] {
+						t.Errorf("job %d is %s with %d bytes", next, job.ID, len(job.Body))
+					}
+					next++
 				}
-			})
-		}
-	})
+			}
+			b.expect(t, redistest.State{})
+		})
+	}
 }
 
-// A job restored at the very end of its lifetime must not become endless.
-func TestRestoreWithoutLifetime(t *testing.T) {
+// Stale entries are passed over in steps, not one by one, whatever is asked for.
+func TestPopPassesOverStaleEntriesInSteps(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t, ghosts("t", 5000), ready("a", "t"))
+	lines := b.monitor(t, func() {
+		if job, stale, err := b.pop(t.Context(), []string{"t"}); err != nil || job.ID != "a" || len(stale) != 5000 {
+			t.Errorf("popped %+v, %d stale, %v", job, len(stale), err)
+		}
+	})
+	reads := 0
+	for _, line := range lines {
+		if strings.Contains(line, `"LRANGE"`) {
+			reads++
+		}
+	}
+	if reads > 5000/50+10 {
+		t.Errorf("%d steps over 5,000 entries", reads)
+	}
+}
+
+// The same ID twice in a queue, met by one pop, gives one job.
+func TestPopOfDuplicates(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t)
-		if err := b.Restore(t.Context(), Taken{Job: Job{"x", "t", "b"}, TTL: 0}); err != nil {
+		b.seed(t, ready("a", "t"), entry("a", "t"), ready("b", "t"), entry("a", "t"), entry("b", "t"))
+		p, err := b.Pipeline(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
-		if ttl, ok := redistest.Lifetimes(t, b.conn, DefaultPrefix)["x"]; ok && (ttl < 0 || ttl > time.Millisecond) {
-			t.Errorf("TTL %v", ttl)
+		defer p.Close()
+		popped, err := p.Pop([]string{"t"}, 10)
+		if err != nil || !slices.Equal(popped.Jobs, []Job{{"a", "t", "body of a"}, {"b", "t", "body of b"}}) || len(popped.Stale) > 0 {
+			t.Errorf("%+v, %v", popped, err)
 		}
+		b.expect(t, redistest.State{})
 	})
 }

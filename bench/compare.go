@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"text/tabwriter"
+)
+
+// side is one of two trees that are compared: this program, built with its packages.
+type side struct {
+	name    string
+	program string
+}
+
+// figure is a number that both sides have measured, one Sample each.
+type figure struct {
+	name   string
+	digits int
+	got    [2]Sample
+}
+
+// compare measures each workload in turns, with the packages of this tree and with those of
+// another revision or folder, and prints what both gave: A B, B A, A B …, so that a
+// machine that slows down or speeds up favours neither. The programs differ in these packages only.
+func compare(against string, pairs int, chosen []workload) error {
+	sides, err := buildSides(against)
+	if err != nil {
+		return err
+	}
+	for _, w := range chosen {
+		var figures []*figure
+		for pair := range pairs {
+			for i := range sides {
+				which := (pair + i) % 2
+				progress("%s, pair %d of %d: %s", w.name, pair+1, pairs, sides[which].name)
+				section, err := sides[which].measure(w)
+				if err != nil {
+					return fmt.Errorf("%s, with the packages of %s: %w", w.name, sides[which].name, err)
+				}
+				figures = collect(figures, section, which)
+			}
+		}
+		printFigures(os.Stdout, w, sides, figures)
+	}
+	return nil
+}
+
+// buildSides builds this program with this tree's packages and with the other's.
+func buildSides(against string) (sides [2]side, err error) {
+	folder, err := newFolder()
+	if err != nil {
+		return sides, err
+	}
+	tree, err := otherTree(against)
+	if err != nil {
+		return sides, err
+	}
+	mod, sum := filepath.Join(folder, "other.mod"), filepath.Join(folder, "other.sum")
+	for file, copied := range map[string]string{"go.mod": mod, "go.sum": sum} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return sides, err
+		}
+		if err := os.WriteFile(copied, text, 0o644); err != nil {
+			return sides, err
+		}
+	}
+	sides = [2]side{{"this tree", filepath.Join(folder, "this")}, {against, filepath.Join(folder, "other")}}
+	for _, args := range [][]string{
+		{"go", "build", "-o", sides[0].program, "."},
+		{"go", "mod", "edit", "-replace", "github.com/mix-basic/delayer=" + tree, mod},
+		{"go", "build", "-mod=mod", "-modfile=" + mod, "-o", sides[1].program, "."},
+	} {
+		if _, err := output(args...); err != nil {
+			return sides, err
+		}
+	}
+	return sides, nil
+}
+
+// otherTree is the folder if it is one, or the sources of that revision, in a temporary folder.
+func otherTree(against string) (string, error) {
+	if _, err := os.Stat(filepath.Join(against, "go.mod")); err == nil {
+		return filepath.Abs(against)
+	}
+	folder, err := newFolder()
+	if err != nil {
+		return "", err
+	}
+	archive := filepath.Join(folder, "sources.tar")
+	if _, err := output("git", "-C", "..", "archive", "-o", archive, against); err != nil {
+		return "", fmt.Errorf("-against %s: neither a folder with a go.mod nor a revision: %w", against, err)
+	}
+	_, err = output("tar", "-x", "-f", archive, "-C", folder)
+	return folder, err
+}
+
+// output runs a program that ends with this one.
+func output(args ...string) ([]byte, error) {
+	cmd := exec.Command(args[0], args[1:]...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	p, err := start(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.wait(); err != nil {
+		return nil, fmt.Errorf("%s: %w\n%s", filepath.Base(args[0]), err, errs.Bytes())
+	}
+	return out.Bytes(), nil
+}
+
+// measure runs one turn of the workload.
+func (s side) measure(w workload) (section Section, err error) {
+	text, err := output(s.program, "-turn", w.name)
+	if err != nil {
+		return section, err
+	}
+	return section, json.Unmarshal(text, &section)
+}
+
+// printTurn is the other end of measure.
+func printTurn(w workload) error {
+	section, err := measure(w, "turn", turnSizes)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(section)
+}
+
+// collect adds the section's numbers to those of a side.
+func collect(figures []*figure, section Section, which int) []*figure {
+	known := map[string]*figure{}
+	for _, f := range figures {
+		known[f.name] = f
+	}
+	for _, t := range section.Tables {
+		for _, row := range t.Rows {
+			for c, column := range t.Columns {
+				if c >= len(row.Cells) || len(row.Cells[c]) == 0 {
+					continue
+				}
+				name := fmt.Sprintf("%s: %s\t%s", t.Title, row.Name, column.Name)
+				if known[name] == nil {
+					known[name] = &figure{name: name, digits: column.Digits}
+					figures = append(figures, known[name])
+				}
+				known[name].got[which] = append(known[name].got[which], row.Cells[c].Median())
+			}
+		}
+	}
+	return figures
+}
+
+func printFigures(to io.Writer, w workload, sides [2]side, figures []*figure) {
+	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	defer out.Flush()
+	fmt.Fprintf(out, "\n%s\t\t%s\t%s\tratio, pair by pair\n", w.name, sides[0].name, sides[1].name)
+	for _, f := range figures {
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", f.name,
+			f.got[0].String(f.digits), f.got[1].String(f.digits), f.got[0].Over(f.got[1]).String(2))
+	}
+}

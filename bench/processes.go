@@ -1,0 +1,180 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/shirou/gopsutil/v4/process"
+)
+
+// owned is what must not outlive this program: processes, and a temporary folder.
+var owned struct {
+	sync.Mutex
+	folder    string
+	processes map[*program]bool
+}
+
+// own makes the temporary folder, and has an interrupted run end as disown does.
+func own() error {
+	folder, err := os.MkdirTemp("", "delayer-bench-")
+	if err != nil {
+		return err
+	}
+	owned.folder, owned.processes = folder, map[*program]bool{}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	go func() {
+		<-signals
+		disown()
+		os.Exit(130)
+	}()
+	return nil
+}
+
+// disown ends what is still running and removes the folder. It keeps the lock, so
+// that nothing new is started, and comes back once only: its caller ends the program.
+func disown() {
+	owned.Lock()
+	var wg sync.WaitGroup
+	for p := range owned.processes {
+		wg.Go(p.end)
+	}
+	wg.Wait()
+	os.RemoveAll(owned.folder)
+}
+
+// newFolder is an empty folder that goes with this program.
+func newFolder() (string, error) { return os.MkdirTemp(owned.folder, "") }
+
+// program is a process that was started by this one and ends with it.
+type program struct {
+	cmd  *exec.Cmd
+	exit chan struct{}
+	err  error // of its end; to be read after exit
+}
+
+func start(cmd *exec.Cmd) (*program, error) {
+	owned.Lock()
+	defer owned.Unlock()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &program{cmd: cmd, exit: make(chan struct{})}
+	owned.processes[p] = true
+	go func() {
+		p.err = cmd.Wait()
+		close(p.exit)
+	}()
+	return p, nil
+}
+
+// wait waits for the end.
+func (p *program) wait() error {
+	<-p.exit
+	owned.Lock()
+	defer owned.Unlock()
+	delete(owned.processes, p)
+	return p.err
+}
+
+// end asks the process to end, so that it can end what it has started itself.
+func (p *program) end() {
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.exit:
+	case <-time.After(10 * time.Second):
+		p.cmd.Process.Kill()
+		<-p.exit
+	}
+}
+
+func (p *program) stop() {
+	p.end()
+	p.wait()
+}
+
+// daemon is a server program of this run.
+type daemon struct {
+	*program
+	addr string
+}
+
+func freeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// startDaemon runs the server and waits until it takes connections.
+func startDaemon(addr, name string, args ...string) (*daemon, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Stderr = os.Stderr
+	p, err := start(cmd)
+	if err != nil {
+		return nil, err
+	}
+	name = filepath.Base(name)
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		select {
+		case <-p.exit:
+			return nil, fmt.Errorf("%s ended at once: %w", name, p.wait())
+		case <-time.After(10 * time.Millisecond):
+		}
+		if c, err := net.Dial("tcp", addr); err == nil {
+			c.Close()
+			return &daemon{p, addr}, nil
+		}
+	}
+	p.stop()
+	return nil, fmt.Errorf("%s does not answer", name)
+}
+
+// residentBytes is the memory that the process has.
+func (p *program) residentBytes() (float64, error) {
+	of, err := process.NewProcess(int32(p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	m, err := of.MemoryInfo()
+	if err != nil {
+		return 0, err
+	}
+	return float64(m.RSS), nil
+}
+
+// cpu is the processor time that the process has used.
+func (p *program) cpu() (time.Duration, error) {
+	of, err := process.NewProcess(int32(p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	t, err := of.Times()
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration((t.User + t.System) * float64(time.Second)), nil
+}
+
+// ownCPU is the processor time of this process.
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

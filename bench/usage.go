@@ -1,0 +1,52 @@
+package main
+
+import "time"
+
+// ownServer is a Peer with a server of its own.
+type ownServer interface {
+	cpu() (time.Duration, error)
+	memory() (float64, error)
+}
+
+// serverCPU is the processor time of the server that the Peer uses.
+func (r *Run) serverCPU(p Peer) (time.Duration, error) {
+	if own, ok := p.(ownServer); ok {
+		return own.cpu()
+	}
+	return r.Redis.cpu()
+}
+
+// usageColumns are those of usage.
+var usageColumns = []Column{
+	{Name: "Redis, ms of processor a second", Digits: 2}, {Name: "process, ms of processor a second", Digits: 2}, {Name: "commands a second", Digits: 1},
+}
+
+// usage is the server's and our processor time in ms a second while f runs, and, of
+// those who use it, our Redis's commands a second, as it counts them: those in scripts, too.
+func (r *Run) usage(p Peer, f func() error) ([]float64, error) {
+	commandsBefore, err := r.Redis.info("total_commands_processed")
+	if err != nil {
+		return nil, err
+	}
+	before, err := r.serverCPU(p)
+	if err != nil {
+		return nil, err
+	}
+	own, started := ownCPU(), time.Now()
+	if err := f(); err != nil {
+		return nil, err
+	}
+	took := time.Since(started).Seconds()
+	own = ownCPU() - own
+	after, err := r.serverCPU(p)
+	if err != nil {
+		return nil, err
+	}
+	used := []float64{milliseconds(after-before) / took, milliseconds(own) / took}
+	if _, apart := p.(ownServer); apart {
+		return used, nil
+	}
+	commands, err := r.Redis.info("total_commands_processed")
+	// Not counted: the questions that this function asks.
+	return append(used, max(commands-commandsBefore-3, 0)/took), err
+}

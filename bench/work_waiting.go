@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+const waitingAbout = `So many callers wait in BPop of one Client, evenly spread over so many topics, and nothing happens; no server runs. What does that cost? "Sent" are the commands
+that the Client sends, by Redis's MONITOR in a time of its own; the column before counts as Redis does: those that scripts run, too.`
+
+func benchWaiting(ctx context.Context, r *Run) (Section, error) {
+	const callers = 1000
+	var contenders []contender
+	for _, topics := range []int{200, 1000} {
+		contenders = append(contenders, contender{
+			name: fmt.Sprintf("Delayer, %s callers on %s topics", count(callers), count(topics)),
+			run: func() ([]float64, error) {
+				return r.onEmpty(ctx, oursAnew(r), func(ctx context.Context, p Peer) ([]float64, error) {
+					return r.waitingOnce(ctx, p.(*delayer), callers, topics)
+				})
+			},
+		})
+	}
+	results := r.turns(r.slowRepeats, contenders)
+	return Section{
+		Title: "Many callers", About: waitingAbout,
+		Tables: []Table{{
+			ID: "waiting", Title: "Cost of many waiting callers",
+			Columns: append(usageColumns[:len(usageColumns):len(usageColumns)], Column{Name: "sent a second", Digits: 1}, Column{Name: "connections"}),
+			Rows:    rows(contenders, results),
+		}},
+		Targets: []Target{{
+			Name:   "Commands a second that 1,000 waiting callers on 200 topics send",
+			AtMost: true, Limit: 3, Got: results[contenders[0].name].column(3),
+		}},
+	}, nil
+}
+
+// waitingOnce is the usage, the commands sent a second and the connections of
+// callers that wait in vain.
+func (r *Run) waitingOnce(ctx context.Context, p *delayer, callers, topics int) ([]float64, error) {
+	var gone atomic.Int64 // callers that wait no more
+	for i := range callers {
+		go func() {
+			p.client.BPop(ctx, time.Hour, fmt.Sprint(topic, i%topics))
+			gone.Add(1)
+		}()
+	}
+	time.Sleep(r.settle) // until all wait
+	used, err := r.usage(p, func() error {
+		time.Sleep(r.idleFor)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	connections, err := r.Redis.info("connected_clients")
+	if err != nil {
+		return nil, err
+	}
+	sent, err := r.Redis.sent(func() { time.Sleep(r.idleFor) })
+	if n := gone.Load(); n > 0 {
+		return nil, fmt.Errorf("%d callers wait no more", n)
+	}
+	return append(used, float64(sent)/r.idleFor.Seconds(), connections-float64(r.Redis.Pool.ActiveCount())), err
+}
+
+const fanoutAbout = `So many Clients, each with connections of its own, wait for one topic, with one BPop each in a loop, while 500 jobs a second are pushed with delays of 0.05 s to
+0.25 s and moved by a server of ours. Only one of them gets each job: what do the others cost? Beside them, as many callers of one Client. Commands are counted as Redis does: those
+that scripts run, too.`
+
+// fanout is our client many times over.
+type fanout struct {
+	*delayer
+	clients []*client.Client
+}
+
+func newFanout(r *Redis, clients int) *fanout {
+	f := &fanout{delayer: newDelayer(r, 0)}
+	for range clients {
+		f.clients = append(f.clients, client.OpenPool(client.PoolOptions{Addr: r.addr}))
+	}
+	return f
+}
+
+// Consume has one worker for each client, whatever workers says.
+func (f *fanout) Consume(ctx context.Context, _ int, got func(body string)) error {
+	go f.serve(ctx)
+	for _, c := range f.clients {
+		go consume(ctx, c, topic, 0, got)
+	}
+	return nil
+}
+
+func (f *fanout) Close() error {
+	for _, c := range f.clients {
+		c.Close()
+	}
+	return f.delayer.Close()
+}
+
+func benchFanout(ctx context.Context, r *Run) (Section, error) {
+	const clients = 20
+	load := traffic{perSecond: 500, shortest: 50 * time.Millisecond, longest: 250 * time.Millisecond, workers: clients}
+	contenders := []contender{
+		r.steady(ctx, fmt.Sprintf("Delayer, %d Clients", clients), load, func() (Peer, error) { return newFanout(r.Redis, clients), nil }),
+		r.steady(ctx, fmt.Sprintf("Delayer, 1 Client with %d callers", clients), load, oursAnew(r)),
+	}
+	return Section{
+		Title: "Many Clients", About: fanoutAbout,
+		Tables: []Table{{
+			ID: "fanout", Title: "Many Clients wait for one topic, 500 jobs a second", Columns: steadyColumns,
+			Rows: rows(contenders, r.turns(r.slowRepeats, contenders)),
+		}},
+	}, nil
+}

@@ -1,0 +1,115 @@
+package client
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+const (
+	// maxJobs and maxBytes bound what one script call stores, so that it does
+	// not keep Redis from others.
+	maxJobs  = 250
+	maxBytes = 1 << 20
+)
+
+// coalescer lets calls of one kind share round trips. When few are under way a
+// call goes at once; those that come meanwhile gather and go together in the
+// next. Who gathers, and in which order, is the queue's affair.
+type coalescer struct {
+	client   *Client
+	store    *store.Store
+	mu       *sync.Mutex // guards the queue and what follows
+	queue    queue
+	most     int // round trips under way at a time
+	underWay int
+}
+
+// queue is who waits for the next round trip. Its methods are called with the
+// coalescer's mu held.
+type queue interface {
+	// waiting reports whether anybody waits.
+	waiting() bool
+	// next takes off those who go with the next round trip, which call makes; 0
+	// if they have all gone. call is told if there is no connection.
+	next() (callers int, call func(*store.Pipeline, error))
+	// idle is called when a round trip is over.
+	idle()
+}
+
+// wake has a round trip made for those who wait. mu must be held.
+func (c *coalescer) wake() {
+	if c.underWay < c.most && c.queue.waiting() {
+		c.underWay++
+		c.client.running.Add(1)
+		go c.work()
+	}
+}
+
+// work makes round trips as long as anybody waits for one.
+func (c *coalescer) work() {
+	defer c.client.running.Done()
+	for c.isWanted() {
+		p, err := c.store.Pipeline(c.client.abandoned)
+		if c.roundTrip(p, err) > 1 {
+			// The callers who were served run first: those who call again at once
+			// go with the next round trip then, and not with one of their own.
+			runtime.Gosched()
+		}
+	}
+}
+
+// isWanted reports whether anybody waits; if not, a round trip less is under way.
+func (c *coalescer) isWanted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.queue.waiting() {
+		return true
+	}
+	c.underWay--
+	c.queue.idle()
+	return false
+}
+
+// mayLead reports whether a caller may make a round trip itself: then it must lead.
+// mu must be held.
+func (c *coalescer) mayLead() bool {
+	if c.underWay == c.most {
+		return false
+	}
+	c.underWay++
+	return true
+}
+
+// lead makes a round trip in the caller's own goroutine, which is a fifth faster
+// for one who calls alone. Those who came meanwhile are left to another. The end of
+// ctx ends the wait for a connection.
+func (c *coalescer) lead(ctx context.Context) {
+	p, err := c.store.Pipeline(ctx)
+	if err == nil || ctx.Err() == nil {
+		c.roundTrip(p, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.underWay--
+	c.wake()
+	c.queue.idle()
+}
+
+// roundTrip makes a round trip on the connection, which was taken first: who left, or
+// came, while there was none to be had, is not in it, or is. It returns for how many
+// callers it was.
+func (c *coalescer) roundTrip(p *store.Pipeline, err error) int {
+	c.mu.Lock()
+	callers, call := c.queue.next()
+	c.mu.Unlock()
+	if callers > 0 {
+		call(p, err)
+	}
+	if err == nil {
+		p.Close()
+	}
+	return callers
+}

@@ -1,0 +1,321 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+const (
+	// lookEvery is how often the queues that are waited for are looked at,
+	// should a message have been missed or the server be one that sends none.
+	lookEvery = time.Second
+	// pollEvery is how often that is where messages can't be heard.
+	pollEvery = 50 * time.Millisecond
+	// listenAgain is when we try to hear messages after that was refused.
+	listenAgain = time.Minute
+	// lingerFor is how long a topic is listened to that nobody waits for any
+	// more: a consumer comes back when it is done with its job.
+	lingerFor = 5 * time.Second
+	// rideOut is for how long BPop bears Redis being away.
+	rideOut = 3 * time.Second
+
+	firstRetry = 20 * time.Millisecond
+	lastRetry  = 500 * time.Millisecond
+)
+
+// listener hears, on one connection, of the jobs of all topics of a partition
+// that callers wait for. What it does not hear it finds by a look at their queues
+// once a second. Its fields are guarded by topics.mu.
+type listener struct {
+	topics    *topics
+	partition *partition
+	running   bool
+	changed   chan struct{} // holds one; something is in the next two
+	added     []*topicQueue // to be listened to
+	unseen    []*topicQueue // to be looked at: a job may have come before we listened
+	trouble   bool          // callers may have been told of an error
+	refused   time.Time     // when we were last refused to listen
+	warned    bool
+}
+
+// hearing is whether a queue's topic is listened to.
+type hearing struct {
+	wanted bool
+	left   time.Time // when its last caller was seen to have gone; zero while there is one
+}
+
+func newListener(ts *topics, p *partition) *listener {
+	return &listener{topics: ts, partition: p, changed: make(chan struct{}, 1)}
+}
+
+// hear has the topic listened to.
+func (q *topicQueue) hear() {
+	if q.wanted {
+		return
+	}
+	q.wanted = true
+	l := q.partition.listener
+	l.added = append(l.added, q)
+	l.signal()
+	if !l.running {
+		l.running = true
+		q.client.running.Add(1)
+		go l.run()
+	}
+}
+
+func (l *listener) signal() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// run listens for as long as anybody waits.
+func (l *listener) run() {
+	defer l.topics.client.running.Done()
+	retry := firstRetry
+	for l.isWanted() {
+		began := time.Now()
+		err := l.listen()
+		if err == nil || l.topics.client.closing.Err() != nil {
+			continue
+		}
+		l.report(err)
+		if time.Since(began) > lastRetry { // it had worked: try again at once
+			retry = firstRetry
+			continue
+		}
+		l.sleep(retry)
+		retry = min(2*retry, lastRetry)
+	}
+}
+
+// isWanted reports whether any topic is waited for; if not, the listener has ended.
+func (l *listener) isWanted() bool {
+	l.topics.mu.Lock()
+	defer l.topics.mu.Unlock()
+	l.running = len(l.wanted()) > 0 && !l.topics.closed
+	return l.running
+}
+
+// wanted are the queues that are listened to.
+func (l *listener) wanted() []*topicQueue {
+	var queues []*topicQueue
+	for key, q := range l.topics.queues {
+		if key.partition == l.partition && q.wanted {
+			queues = append(queues, q)
+		}
+	}
+	return queues
+}
+
+func (l *listener) sleep(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-l.topics.client.closing.Done():
+	}
+}
+
+// listen listens until an error, or until nobody waits.
+func (l *listener) listen() error {
+	if time.Since(l.refused) < listenAgain {
+		return l.mind(nil, nil, pollEvery)
+	}
+	sub, err := l.partition.store.Subscribe(l.topics.client.closing)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	l.begin()
+	broken := make(chan error, 1)
+	go func() { broken <- l.receive(sub) }()
+	return l.mind(sub, broken, lookEvery)
+}
+
+// begin has all topics asked for that are wanted.
+func (l *listener) begin() {
+	l.topics.mu.Lock()
+	defer l.topics.mu.Unlock()
+	l.added, l.unseen = l.wanted(), nil
+	l.signal()
+}
+
+// mind sees to what changes: topics to be listened to, or not any more. It looks
+// at the queues now and then. It ends when nobody waits, or with the connection.
+func (l *listener) mind(sub *store.Subscription, broken <-chan error, every time.Duration) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		var all bool
+		select {
+		case err := <-broken:
+			return err
+		case <-l.topics.client.closing.Done():
+			return nil
+		case <-l.changed:
+		case <-tick.C:
+			all = true
+		}
+		added, removed, looked, ended := l.plan(all, sub != nil)
+		if ended {
+			return nil
+		}
+		if sub != nil {
+			if err := errors.Join(sub.Add(added...), sub.Remove(removed...)); err != nil {
+				return err
+			}
+		}
+		if err := l.look(looked); err != nil {
+			return err
+		}
+		if sub == nil && time.Since(l.refused) >= listenAgain {
+			return nil
+		}
+	}
+}
+
+// plan says which channels are to be added and removed, and which queues to be looked at.
+func (l *listener) plan(all, listening bool) (added, removed []string, looked []*topicQueue, ended bool) {
+	l.topics.mu.Lock()
+	defer l.topics.mu.Unlock()
+	keys := l.partition.store.Keys()
+	for _, q := range l.added {
+		added = append(added, keys.Ready(q.topic))
+	}
+	looked = l.unseen
+	if !listening {
+		looked = append(looked, l.added...)
+	}
+	l.added, l.unseen = nil, nil
+	if !all {
+		return added, nil, looked, false
+	}
+	looked = nil
+	now, left := time.Now(), 0
+	for _, q := range l.wanted() {
+		switch {
+		case q.callers.Len() > 0:
+			q.left = time.Time{}
+			looked = append(looked, q)
+		case q.left.IsZero():
+			q.left = now
+		case now.Sub(q.left) >= lingerFor:
+			q.wanted = false
+			q.idle()
+			removed = append(removed, keys.Ready(q.topic))
+			continue
+		}
+		left++
+	}
+	return added, removed, looked, left == 0
+}
+
+// idle forgets a queue that nobody needs.
+func (q *topicQueue) idle() {
+	if q.callers.Len() == 0 && q.underWay == 0 && !q.wanted {
+		delete(q.client.topics.queues, q.queueKey)
+	}
+}
+
+// receive enters what is heard, until the connection ends.
+func (l *listener) receive(sub *store.Subscription) error {
+	channels := l.partition.store.Keys().Ready("")
+	for {
+		event, err := sub.Receive()
+		if err != nil {
+			return err
+		}
+		if event.Refused != nil {
+			l.refuse(event.Refused)
+			return nil
+		}
+		l.enter(strings.TrimPrefix(event.Channel, channels), event)
+	}
+}
+
+func (l *listener) enter(topic string, event store.Event) {
+	l.topics.mu.Lock()
+	defer l.topics.mu.Unlock()
+	q := l.topics.queues[queueKey{l.partition, topic}]
+	switch {
+	case q == nil:
+	case event.Subscribed:
+		l.unseen = append(l.unseen, q)
+		l.signal()
+	default:
+		jobs, _ := strconv.Atoi(string(event.Data))
+		q.tell(max(jobs, 1)) // somebody else's words mean that there is something
+	}
+}
+
+// refuse notes that this user may not listen, and says so once.
+func (l *listener) refuse(err error) {
+	l.topics.mu.Lock()
+	l.refused = time.Now()
+	warned := l.warned
+	l.warned = true
+	l.topics.mu.Unlock() // a logger may keep us waiting
+	if !warned {
+		channels := l.partition.store.Keys().Ready("") + "*"
+		l.topics.client.logger.Warn(fmt.Sprintf("delayer: BPop can't listen for jobs and asks every %v instead: this Redis user may not subscribe; ACL: &%s +subscribe", pollEvery, channels), "error", err)
+	}
+}
+
+// look looks at the queues, and tells those that have jobs.
+func (l *listener) look(queues []*topicQueue) error {
+	if len(queues) == 0 {
+		return nil
+	}
+	names := make([]string, len(queues))
+	for i, q := range queues {
+		names[i] = q.topic
+	}
+	lengths, err := l.partition.store.Ready(l.topics.client.closing, names)
+	if err != nil {
+		return err
+	}
+	l.topics.mu.Lock()
+	defer l.topics.mu.Unlock()
+	for i, length := range lengths {
+		switch {
+		case length > 0: // whether what went wrong is over, the pop will tell
+			queues[i].tell(length)
+		case l.trouble:
+			queues[i].relieve()
+		}
+	}
+	l.trouble = slices.ContainsFunc(lengths, func(length int) bool { return length > 0 })
+	return nil
+}
+
+// relieve tells the callers of an empty queue that what went wrong is over.
+func (q *topicQueue) relieve() {
+	for e := q.callers.Front(); e != nil; e = e.Next() {
+		if c := e.Value.(*caller); c.asks == 0 {
+			c.relieved()
+		}
+	}
+}
+
+// report tells the callers of an error.
+func (l *listener) report(err error) {
+	l.topics.mu.Lock()
+	defer l.topics.mu.Unlock()
+	l.trouble = true
+	for _, q := range l.wanted() {
+		for e := q.callers.Front(); e != nil; {
+			c := e.Value.(*caller)
+			e = e.Next()
+			if c.isFree() && c.asks == 0 {
+				c.failed(err)
+			}
+		}
+	}
+}

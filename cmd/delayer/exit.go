@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/config"
+)
+
+// The exit codes of the daemon and of the commands.
+const (
+	exitDone        = 0
+	exitNothing     = 1
+	exitUsage       = 2
+	exitRedis       = 3
+	exitRunning     = 4
+	exitOutput      = 5
+	exitFailed      = 6
+	exitInterrupted = 130 // what shells report of a program ended by SIGINT
+)
+
+var exitCodes = []struct {
+	code    int
+	meaning string
+}{
+	{exitDone, "done"},
+	{exitNothing, "nothing there: no job is ready, or no such job"},
+	{exitUsage, "wrong usage or configuration, or a file that it names can't be used"},
+	{exitRedis, "Redis refuses (password, permission, version), or a command can't reach it"},
+	{exitRunning, "already running"},
+	{exitOutput, "the output can't be written; a job that was taken is put back"},
+	{exitFailed, "failed otherwise; another try may help"},
+	{exitInterrupted, "interrupted"},
+}
+
+// failure is an error with the exit code that goes with it.
+type failure struct {
+	code  int
+	err   error  // nil: everything has been said already
+	usage string // printed below the error
+}
+
+func (f *failure) Error() string {
+	if f.err == nil {
+		return fmt.Sprintf("exit code %d", f.code)
+	}
+	return f.err.Error()
+}
+
+func (f *failure) Unwrap() error { return f.err }
+
+func fail(code int, err error) error { return &failure{code: code, err: err} }
+
+// withExitCode gives a command's error its exit code, unless it has one.
+func withExitCode(ctx context.Context, err error) error {
+	switch {
+	case err == nil, errors.As(err, new(*failure)):
+		return err
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return fail(exitInterrupted, nil)
+	case isNothing(err):
+		return fail(exitNothing, err)
+	case errors.Is(err, client.ErrInvalid):
+		return fail(exitUsage, err)
+	}
+	return fail(exitRedis, err)
+}
+
+// isNothing reports whether a command found no job.
+func isNothing(err error) bool {
+	return errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrNotFound)
+}
+
+// report prints the error and returns the exit code.
+func report(err error, stderr io.Writer) int {
+	if err == nil {
+		return exitDone
+	}
+	f := &failure{code: exitFailed, err: err}
+	errors.As(err, &f)
+	text := ""
+	if f.err != nil {
+		text = errorText(err)
+	}
+	if f.usage != "" {
+		text += "\n" + f.usage
+	}
+	briefly(func() { io.WriteString(stderr, text) })
+	return f.code
+}
+
+// errorText marks each line as an error. Problems of a configuration begin with
+// the place, for editors to jump to; that a queue is empty is no error, but a word
+// to whoever reads along.
+func errorText(err error) string {
+	mark := "ERROR: "
+	if errors.As(err, new(config.Problems)) || isNothing(err) {
+		mark = ""
+	}
+	var text strings.Builder
+	for line := range strings.Lines(strings.TrimPrefix(err.Error(), "delayer: ")) {
+		fmt.Fprintf(&text, "%s%s\n", mark, strings.TrimSuffix(line, "\n"))
+	}
+	return text.String()
+}
+
+// briefly goes on without f when that takes too long, as printing does when nobody
+// reads it.
+func briefly(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(250 * time.Millisecond):
+	}
+}

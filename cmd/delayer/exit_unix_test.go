@@ -1,0 +1,123 @@
+//go:build !windows
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// There is a way to each exit code of the table, and the help tells of it.
+func TestExitCodes(t *testing.T) {
+	withPassword := redistest.Start(t, "--requirepass", "right")
+	help := runBinary(t, t.TempDir(), environment(t), "help").stdout
+	run := func(s site, args ...string) int {
+		return runBinary(t, s.dir, environment(t), append([]string{"-c", s.conf}, args...)...).code
+	}
+	ways := map[int]func(s site) int{
+		exitDone:    func(s site) int { return run(s, "push", "t", "0", "b") },
+		exitNothing: func(s site) int { return run(s, "pop", "empty") },
+		exitUsage: func(s site) int {
+			s.change(t, "port = ", "port = x")
+			return run(s)
+		},
+		exitRedis: func(s site) int {
+			s.change(t, "right", "wrong")
+			return run(s)
+		},
+		exitRunning: func(s site) int {
+			first := startBinary(t, s.dir, environment(t), "-c", s.conf)
+			first.expect(first.stdout, started)
+			return run(s)
+		},
+		exitOutput: func(s site) int {
+			reader, writer, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer writer.Close()
+			reader.Close()
+			return startInto(t, s.dir, environment(t), writer, nil, "-c", s.conf, "push", "t", "0", "b").wait()
+		},
+		exitFailed: func(s site) int { return killChild(t) },
+		exitInterrupted: func(s site) int {
+			p, _ := startReading(t, s.dir, environment(t), "-c", s.conf, "push", "t", "0", "-")
+			p.signal(syscall.SIGINT)
+			return p.wait()
+		},
+	}
+	for _, e := range exitCodes {
+		way, ok := ways[e.code]
+		if !ok {
+			t.Errorf("no way to %d", e.code)
+			continue
+		}
+		if code := way(newSite(t, withPassword.Addr, "password = right")); code != e.code {
+			t.Errorf("%d instead of %d: %s", code, e.code, e.meaning)
+		}
+		if !strings.Contains(help, fmt.Sprintf("\n%d -- %s\n", e.code, e.meaning)) {
+			t.Errorf("the help does not tell of %d: %s", e.code, help)
+		}
+	}
+	if len(ways) != len(exitCodes) {
+		t.Errorf("%d codes in the table, want %d", len(exitCodes), len(ways))
+	}
+}
+
+// killChild kills a daemon in the background before it is ready.
+func killChild(tb testing.TB) (code int) {
+	tb.Helper()
+	mute := newMute(tb)
+	s := newSite(tb, mute.addr)
+	p := startBinary(tb, s.dir, environment(tb), "-d", "-c", s.conf)
+	mute.waitForConnection()
+	pid, err := strconv.Atoi(read(tb, s.pid))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
+	code = p.wait()
+	if p.stderr.String() != "ERROR: the service ended before it was ready: signal: killed\n" {
+		tb.Errorf("stderr %q", p.stderr)
+	}
+	return code
+}
+
+// startReading starts a program and waits until it reads its input. More can be
+// written to that.
+func startReading(tb testing.TB, dir string, env []string, args ...string) (p *process, input *os.File) {
+	tb.Helper()
+	stdin, input, err := os.Pipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { input.Close() })
+	defer stdin.Close()
+	cmd := exec.Command(binary, args...)
+	cmd.Stdin = stdin
+	p = startCommand(tb, dir, env, cmd)
+	if _, err := input.Write(make([]byte, 1<<20)); err != nil { // more than a pipe holds
+		tb.Fatal(err)
+	}
+	return p, input
+}
+
+// A crash does not end with 2, which would say that the configuration is wrong.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nobody(t))
+	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	p.expect(p.stdout, started)
+	p.signal(syscall.SIGABRT)
+	p.wait()
+	if state := p.cmd.ProcessState; state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGABRT {
+		t.Errorf("ended with %v", state)
+	}
+}

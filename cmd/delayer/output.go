@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+// answer is what a command prints.
+type answer struct {
+	text  string
+	json  map[string]any // of --json
+	taken client.Message // by the command, for whoever reads its output; zero: none
+}
+
+// outputWait is how long an interrupted command goes on with an output that is
+// not read.
+const outputWait = time.Second
+
+// print prints the answer. A job that was taken goes back when nobody gets it.
+func (c *call) print(ctx context.Context, a answer) error {
+	err := await(endLater(ctx, outputWait), func() error { return printOut(c.stdout, c.format(a)) })
+	if errors.Is(err, context.Canceled) {
+		err = fail(exitOutput, errors.New("output: it is not read"))
+	}
+	if err == nil {
+		return nil
+	}
+	if a.taken.ID == "" {
+		return fmt.Errorf("%w; not printed: %s", err, jsonLine(a.json))
+	}
+	_, back := c.client.Push(context.WithoutCancel(ctx), a.taken, 0, client.IfExists(client.Refuse))
+	switch {
+	case back == nil:
+		return fmt.Errorf("%w; job %q is ready again", err, a.taken.ID)
+	case errors.Is(back, client.ErrExists):
+		return fmt.Errorf("%w; job %q has been pushed anew", err, a.taken.ID)
+	}
+	return fmt.Errorf("%w; the job can't be put back: %v; it was: %s", err, back, jsonLine(a.json))
+}
+
+func (c *call) format(a answer) string {
+	text := a.text
+	if c.json {
+		text = jsonLine(a.json)
+	}
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	if info, err := c.stdout.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+		text = printable(text, "\n\t")
+	}
+	return text
+}
+
+// printOut is all that goes to the standard output, which it closes: only then
+// all errors are known.
+func printOut(stdout *os.File, text string) error {
+	_, err := io.WriteString(stdout, text)
+	if err = errors.Join(err, stdout.Close()); err != nil {
+		return fail(exitOutput, fmt.Errorf("output: %w", err))
+	}
+	return nil
+}
+
+// await waits for f, which knows no context, until ctx is done.
+func await(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// endLater returns a context that is done some time after ctx is.
+func endLater(ctx context.Context, wait time.Duration) context.Context {
+	later, end := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(wait, end) })
+	return later
+}
+
+// printable replaces what a terminal would act on. JSON stays JSON by it.
+func printable(text, keep string) string {
+	var b strings.Builder
+	for i, r := range text {
+		switch _, size := utf8.DecodeRuneInString(text[i:]); {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case unicode.IsControl(r) && !strings.ContainsRune(keep, r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func jsonLine(v map[string]any) string {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.Encode(v) // strings, numbers and times: can't fail
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// put enters a value that may be no UTF-8 text: as base64 under key_base64 then.
+func put(v map[string]any, key, value string) {
+	if utf8.ValidString(value) {
+		v[key] = value
+	} else {
+		v[key+"_base64"] = []byte(value)
+	}
+}
+
+func messageJSON(m client.Message) map[string]any {
+	v := map[string]any{}
+	put(v, "id", m.ID)
+	put(v, "topic", m.Topic)
+	put(v, "body", m.Body)
+	return v
+}
+
+func idJSON(id string) map[string]any {
+	v := map[string]any{}
+	put(v, "id", id)
+	return v
+}
+
+func jobJSON(job client.Job) map[string]any {
+	v := messageJSON(job.Message)
+	v["state"] = job.State
+	if !job.Due.IsZero() {
+		v["due"] = job.Due.UTC()
+	}
+	if job.TTL >= 0 {
+		v["ttl_seconds"] = job.TTL.Seconds()
+	}
+	return v
+}
+
+func jobText(job client.Job) string {
+	state := string(job.State)
+	if !job.Due.IsZero() {
+		state += ", due " + job.Due.Format("2006/01/02 15:04:05.000")
+	}
+	kept := "for ever"
+	if job.TTL >= 0 {
+		kept = "for another " + job.TTL.Round(time.Second).String()
+	}
+	return fmt.Sprintf("id:    %s\ntopic: %s\nstate: %s\nkept:  %s\nbody:  %s", printable(job.ID, ""), printable(job.Topic, ""), state, kept, job.Body)
+}

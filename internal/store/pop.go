@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var popScript = newScript("pop", "queue_type", "unreadable", "put_back", "ready")
+
+// MaxPop is how many jobs one Pop takes at most, so that it does not keep Redis
+// from others.
+const MaxPop = 250
+
+// Popped is what a Pop has taken out of Redis.
+type Popped struct {
+	Jobs  []Job
+	Stale []string // IDs met in the queues whose jobs are gone
+	// More is whether the script stopped early: there may be jobs although
+	// fewer came than were asked for.
+	More bool
+}
+
+// Pop takes up to n of the next jobs of the topics, those of the first topic
+// first: at most MaxPop, and about 1 MiB, or one job if that is larger. With an
+// error of Redis nothing was taken; with one of the connection up to MaxPop jobs
+// may be lost.
+func (p *Pipeline) Pop(topics []string, n int) (Popped, error) {
+	reply, err := p.receive(p.send(popScript, p.store.popArgs(topics, min(n, MaxPop))))
+	if err != nil {
+		return Popped{}, err
+	}
+	return poppedOf(reply, topics)
+}
+
+func (s *Store) popArgs(topics []string, n int) []any {
+	args := make([]any, 0, 7+2*len(topics))
+	args = append(args, nil, 1+len(topics), s.keys.JobPool())
+	for _, topic := range topics {
+		args = append(args, s.keys.ReadyQueue(topic))
+	}
+	args = append(args, s.keys.JobBucket(""), s.keys.ReadyQueue(""), s.keys.Ready(""), n)
+	for _, topic := range topics {
+		args = append(args, topic)
+	}
+	return args
+}
+
+// poppedOf reads pop.lua's answer.
+func poppedOf(reply any, topics []string) (Popped, error) {
+	var popped Popped
+	list, _ := reply.([]any)
+	queues, err := redis.Scan(list, &popped.More, &popped.Stale)
+	if err != nil {
+		return Popped{}, errReply("pop", reply)
+	}
+	for ; len(queues) >= 2; queues = queues[2:] {
+		place, _ := queues[0].(int64)
+		jobs, ok := queues[1].([]any)
+		if !ok || len(jobs)%2 != 0 || place < 1 || int(place) > len(topics) {
+			return Popped{}, errReply("pop", reply)
+		}
+		popped.Jobs = slices.Grow(popped.Jobs, len(jobs)/2)
+		for ; len(jobs) > 0; jobs = jobs[2:] {
+			id, _ := jobs[0].([]byte)
+			body, _ := jobs[1].([]byte)
+			popped.Jobs = append(popped.Jobs, Job{string(id), topics[place-1], string(body)})
+		}
+	}
+	return popped, nil
+}
+
+var lengthsScript = newScript("lengths")
+
+// Ready is how many entries the topics' ready queues have. As a rule they are
+// all empty, which one cheap command tells.
+func (s *Store) Ready(ctx context.Context, topics []string) ([]int, error) {
+	keys := make([]string, len(topics))
+	for i, topic := range topics {
+		keys[i] = s.keys.ReadyQueue(topic)
+	}
+	conn, err := s.conns.Get(ctx)
+	if err != nil {
+		return nil, causeOf(ctx, err)
+	}
+	some, err := redis.Int(redis.DoContext(conn, ctx, "EXISTS", redis.Args{}.AddFlat(keys)...))
+	conn.Close()
+	switch {
+	case err == nil && some == 0:
+		return make([]int, len(topics)), nil
+	case err != nil && !errors.As(err, new(redis.Error)):
+		return nil, err
+	}
+	lengths, err := redis.Ints(s.one(ctx, lengthsScript, keys))
+	if err != nil && !Temporary(err) { // a pop of each tells which one it is, and why
+		return slices.Repeat([]int{1}, len(topics)), nil
+	}
+	return lengths, err
+}

@@ -1,0 +1,151 @@
+package store
+
+import (
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var pushScript = newScript("push", "permitted", "queue_type", "withdraw", "clock", "next_due", "ready")
+
+// Job is a job's content.
+type Job struct {
+	ID, Topic, Body string
+}
+
+// Policy is what becomes of an ID that exists when it is pushed again.
+type Policy string
+
+// The policies that push.lua knows. The content is replaced under all but Refuse.
+const (
+	Replace     Policy = "replace" // the new due time
+	Refuse      Policy = "refuse"  // nothing changes: ErrExists
+	KeepEarlier Policy = "earlier" // the earlier of both due times
+	KeepLater   Policy = "later"   // the later of both due times
+)
+
+// Due says when a job falls due: at a time, or, where that is zero, after a
+// delay by Redis's clock.
+type Due struct {
+	After time.Duration
+	At    time.Time
+}
+
+// arg is the due time as push.lua reads it.
+func (d Due) arg() int64 {
+	if d.At.IsZero() {
+		return -milliseconds(d.After)
+	}
+	ms := d.At.UnixMilli()
+	if d.At.Nanosecond()%int(time.Millisecond) != 0 {
+		ms++ // never early
+	}
+	return max(ms, 0) // what was due before 1970 is due now
+}
+
+// Delayed is a job to be stored.
+type Delayed struct {
+	Job
+	Due      Due
+	Lifetime time.Duration // for how long it is kept once it is ready
+	Policy   Policy
+}
+
+// Push stores jobs in one step: at most 1,000, and no ID twice. For each job it
+// returns what kept it from being stored, nil if nothing did: ErrExists, or an
+// error of Redis. With together no job is stored if there is an error of Redis.
+// The second result is an error of the whole call: then nothing is stored,
+// unless the answer was lost.
+func (p *Pipeline) Push(jobs []Delayed, together bool) ([]error, error) {
+	return p.pushed(p.sendPush(jobs, together), len(jobs))
+}
+
+// AnnouncedWithin is how soon a job must fall due for a push to tell servers of
+// it (next_due.lua): one that looks at the pool as often hears of all in time.
+const AnnouncedWithin = time.Minute
+
+// window is how many of several calls are under way at a time: when Redis is
+// done with one it finds the next, while the client writes and reads.
+const window = 2
+
+// PushBatches is Push for several batches, each stored together. After an error
+// of a whole call no further one is sent; a batch whose call failed, or was not
+// sent, has nil for its list of errors.
+func (p *Pipeline) PushBatches(batches [][]Delayed) (results [][]error, err error) {
+	results = make([][]error, len(batches))
+	var calls []*call
+	for i := range batches {
+		for len(calls) < min(i+window, len(batches)) && err == nil {
+			if err = p.ctx.Err(); err == nil {
+				calls = append(calls, p.sendPush(batches[len(calls)], true))
+				p.flush()
+			}
+		}
+		if i == len(calls) {
+			break
+		}
+		var failed error
+		if results[i], failed = p.pushed(calls[i], len(batches[i])); err == nil {
+			err = failed
+		}
+	}
+	return results, err
+}
+
+func (p *Pipeline) sendPush(jobs []Delayed, together bool) *call {
+	keys, mode := p.store.keys, "each"
+	if together {
+		mode = "all"
+	}
+	args := make([]any, 0, 11+4*len(jobs))
+	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.ReadyQueue(""), keys.FirstDue(), keys.Ready(""), mode)
+	for len(jobs) > 0 {
+		alike := runLength(jobs)
+		args = append(args, alike, milliseconds(jobs[0].Lifetime), string(jobs[0].Policy))
+		for _, job := range jobs[:alike] {
+			args = append(args, job.ID, job.Topic, job.Body, job.Due.arg())
+		}
+		jobs = jobs[alike:]
+	}
+	return p.send(pushScript, args)
+}
+
+// runLength is how many of the first jobs have lifetime and policy in common.
+func runLength(jobs []Delayed) int {
+	for i, job := range jobs {
+		if job.Lifetime != jobs[0].Lifetime || job.Policy != jobs[0].Policy {
+			return i
+		}
+	}
+	return len(jobs)
+}
+
+// pushed waits for the answer to a push of so many jobs.
+func (p *Pipeline) pushed(c *call, jobs int) ([]error, error) {
+	reply, err := p.receive(c)
+	if err != nil {
+		return nil, err
+	}
+	return pushErrors(reply, jobs)
+}
+
+// pushErrors reads push.lua's answer.
+func pushErrors(reply any, jobs int) ([]error, error) {
+	list, ok := reply.([]any)
+	if !ok {
+		return nil, errReply("push", reply)
+	}
+	errs := make([]error, jobs)
+	for ; len(list) >= 2; list = list[2:] {
+		place, _ := list[0].(int64)
+		if place < 1 || int(place) > jobs {
+			return nil, errReply("push", reply)
+		}
+		if why, ok := list[1].([]byte); ok {
+			errs[place-1] = redis.Error(why)
+		} else {
+			errs[place-1] = ErrExists
+		}
+	}
+	return errs, nil
+}

@@ -1,0 +1,77 @@
+//go:build !windows
+
+package logger
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func newPipe(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A log may be a pipe that nobody reads yet.
+func TestPipeThatIsReadLater(t *testing.T) {
+	path := newPipe(t)
+	l := open(t, Options{AccessLog: path})
+	l.Info("1")
+	if err := l.Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	l.Info("2")
+	reader, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, "pipe", string(text), line("info", "1")+line("info", "2"))
+}
+
+// A pipe that is never read keeps nobody waiting, neither when it is full nor at
+// the end, and what it loses is said.
+func TestPipeThatIsNeverRead(t *testing.T) {
+	path, errorLog := newPipe(t), filepath.Join(t.TempDir(), "e")
+	l := open(t, Options{AccessLog: path, ErrorLog: errorLog})
+	for range 2 * maxPending / 1000 {
+		l.Info(strings.Repeat("x", 1000))
+	}
+	check(t, "error log", read(t, errorLog), line("error", path+" can't be written, its lines are lost: it is not read"))
+	err := l.Close()
+	if err == nil || !strings.HasPrefix(err.Error(), "close "+path+": it is not read, lines lost: ") {
+		t.Fatalf("Close: %v", err)
+	}
+	if log := read(t, errorLog); !strings.HasSuffix(log, strings.TrimPrefix(line("error", err.Error()), "[error] "+stamp+"close ")) {
+		t.Errorf("error log: %s", log)
+	}
+}
+
+// A pipe that may only be written is refused when it would keep the start waiting.
+func TestPipeForWritingOnly(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may read everything")
+	}
+	path := newPipe(t)
+	if err := os.Chmod(path, 0o200); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Options{AccessLog: path}); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("Open: %v", err)
+	}
+}

@@ -1,0 +1,33 @@
+package logger
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A terminal that is paused keeps nobody waiting either.
+func TestPausedTerminal(t *testing.T) {
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer master.Close()
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, Options{AccessLog: fmt.Sprintf("/dev/pts/%d", n)})
+	for range 2 * maxPending / 1000 {
+		l.Info(strings.Repeat("x", 1000))
+	}
+	if err := l.Close(); err == nil || !strings.Contains(err.Error(), "it is not read") {
+		t.Errorf("Close: %v", err)
+	}
+}

@@ -1,0 +1,44 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/devredis"
+	"github.com/mix-basic/delayer/server"
+)
+
+// A program that is its own server.
+func ExampleServer_Run() {
+	redis, err := devredis.Start("127.0.0.1:0") // yours has a Redis
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer redis.Close()
+
+	pool := client.NewPool(client.PoolOptions{Addr: redis.Addr})
+	defer pool.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- server.New(pool, server.Options{}).Run(ctx) }()
+
+	c := client.New(pool)
+	defer c.Close()
+	if _, err := c.Push(ctx, client.Message{Topic: "close_order", Body: "1001"}, 10*time.Millisecond); err != nil {
+		log.Fatal(err)
+	}
+	m, err := c.BPop(ctx, time.Minute, "close_order")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(m.Body)
+
+	stop() // the batch in hand is finished
+	fmt.Println(<-ended)
+	// Output:
+	// 1001
+	// <nil>
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// An archive holds the daemon, and every document that the documents in it link to.
+func TestArchives(t *testing.T) {
+	t.Chdir("../..")
+	files, err := extras()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "delayer")
+	if err := os.WriteFile(binary, []byte("binary"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for goos, list := range map[string]func(string) ([]string, error){"linux": listTar, "windows": listZip} {
+		archive, err := pack(dir, "delayer-1", goos, binary, files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, err := list(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range append(linked(t, files), "delayer", "delayer.conf", "LICENSE") {
+			if !slices.Contains(names, "delayer-1/"+name) {
+				t.Errorf("%s: %s is missing", goos, name)
+			}
+		}
+		if len(names) != len(files)+1 {
+			t.Errorf("%s: %d files, want %d", goos, len(names), len(files)+1)
+		}
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)#:]+)\)`)
+
+// linked returns the files to which the documents link. A link to a folder is one
+// to the source, and not meant.
+func linked(t *testing.T, files []string) (names []string) {
+	for _, file := range files {
+		if filepath.Ext(file) != ".md" {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
+			name := filepath.ToSlash(filepath.Join(filepath.Dir(file), found[1]))
+			if info, err := os.Stat(name); err == nil && !info.IsDir() && !strings.HasSuffix(name, ".go") {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		t.Error("no links found")
+	}
+	return names
+}
+
+func listTar(archive string) (names []string, err error) {
+	f, err := os.Open(archive)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	for r := tar.NewReader(z); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return names, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, header.Name)
+	}
+}
+
+func listZip(archive string) (names []string, err error) {
+	r, err := zip.OpenReader(archive)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	for _, f := range r.File {
+		names = append(names, f.Name)
+	}
+	return names, nil
+}
