@@ -101,6 +101,7 @@ func (p *pass) move(found store.DueJobs, more bool) (next store.DueJobs, err err
 		}
 		calls.Flush()
 		p.logReady()
+		calls.Settle()
 
 		err := p.receiveMoved(moving, found.Now, sent)
 		err = cmp.Or(err, p.receiveDropped(dropping, found.Now))

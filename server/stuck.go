@@ -30,14 +30,16 @@ type stuckJobs struct {
 	last    map[trouble]time.Time // when a job of it is tried last
 }
 
-// trouble is what keeps jobs from being moved. Its text is what the log says.
-type trouble string
+// trouble is what keeps jobs from being moved. Both together are what the log says.
+type trouble struct{ what, topic string }
 
-const bucketTrouble = trouble("Jobs can't be moved, their buckets can't be read")
+var bucketTrouble = trouble{"Jobs can't be moved, their buckets can't be read", ""}
 
 func topicTrouble(topic string) trouble {
-	return trouble("Jobs of a topic can't be moved, Topic: " + topic)
+	return trouble{"Jobs of a topic can't be moved, Topic: ", topic}
 }
+
+func (t trouble) String() string { return t.what + t.topic }
 
 func newStuckJobs(outages *outages) stuckJobs {
 	return stuckJobs{every: retryEvery, outages: outages, last: map[trouble]time.Time{}}
@@ -56,7 +58,7 @@ func (s *stuckJobs) next(now time.Time) time.Time { return later(now.Add(s.every
 func (s *stuckJobs) putBack(t trouble, jobs int, why error, now time.Time) {
 	s.free = s.next(now).Add(time.Duration(jobs) * retrySpacing)
 	s.last[t] = s.free
-	s.outages.report(string(t), string(t), fmt.Errorf("%w; they are tried again every %v", why, s.every))
+	s.outages.report(t.String(), t.String(), fmt.Errorf("%w; they are tried again every %v", why, s.every))
 }
 
 // met enters that jobs were seen which may be stuck.
@@ -70,7 +72,7 @@ func (s *stuckJobs) met(t trouble, now time.Time) {
 func (s *stuckJobs) over(t trouble) {
 	if _, stuck := s.last[t]; stuck {
 		delete(s.last, t)
-		s.outages.report(string(t), string(t), nil)
+		s.outages.report(t.String(), t.String(), nil)
 	}
 }
 

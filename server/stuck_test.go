@@ -7,6 +7,8 @@ import (
 	"time"
 )
 
+var t1, u1 = topicTrouble("t"), topicTrouble("u")
+
 // 200,000 stuck jobs, tried whenever they are due, are some 10,000 tries a
 // second from the first round on, each job at its turn.
 func TestStuckJobsCostLittle(t *testing.T) {
@@ -44,7 +46,7 @@ func TestStuckJobsCostLittle(t *testing.T) {
 				}
 			}
 			waiting = waiting[due:]
-			s.putBack("t", due, errors.New("broken"), now)
+			s.putBack(t1, due, errors.New("broken"), now)
 		}
 	}
 	for second := range 60 {
@@ -67,7 +69,7 @@ func TestRetryAt(t *testing.T) {
 			t.Errorf("place %d: at %d µs, want %d ms", c.place, got.UnixMicro(), c.want)
 		}
 	}
-	s.putBack("t", 1000, errors.New("broken"), now)
+	s.putBack(t1, 1000, errors.New("broken"), now)
 	if got := s.retryAt(now, 0).UnixMilli(); got != 1_700_000_005_224 {
 		t.Errorf("after 1,000 stuck jobs: at %d", got)
 	}
@@ -88,16 +90,16 @@ func TestStuckJobsOver(t *testing.T) {
 		when time.Duration // from when on it is over
 	}{
 		{"purged", func(*stuckJobs) {}, retryEvery + overAfter*retryEvery},
-		{"moved", func(s *stuckJobs) { s.over("t") }, 0},
-		{"another one moved", func(s *stuckJobs) { s.over("u") }, retryEvery + overAfter*retryEvery},
-		{"stuck again", func(s *stuckJobs) { s.putBack("t", 1, broken, now.Add(time.Minute)) }, time.Minute + retryEvery + overAfter*retryEvery},
-		{"met again", func(s *stuckJobs) { s.met("t", now.Add(time.Minute)) }, time.Minute + overAfter*retryEvery},
-		{"another one met", func(s *stuckJobs) { s.met("u", now.Add(time.Minute)) }, retryEvery + overAfter*retryEvery},
-		{"many of them", func(s *stuckJobs) { s.putBack("t", 1_000_000, broken, now) }, 100*time.Second + retryEvery + overAfter*retryEvery},
+		{"moved", func(s *stuckJobs) { s.over(t1) }, 0},
+		{"another one moved", func(s *stuckJobs) { s.over(u1) }, retryEvery + overAfter*retryEvery},
+		{"stuck again", func(s *stuckJobs) { s.putBack(t1, 1, broken, now.Add(time.Minute)) }, time.Minute + retryEvery + overAfter*retryEvery},
+		{"met again", func(s *stuckJobs) { s.met(t1, now.Add(time.Minute)) }, time.Minute + overAfter*retryEvery},
+		{"another one met", func(s *stuckJobs) { s.met(u1, now.Add(time.Minute)) }, retryEvery + overAfter*retryEvery},
+		{"many of them", func(s *stuckJobs) { s.putBack(t1, 1_000_000, broken, now) }, 100*time.Second + retryEvery + overAfter*retryEvery},
 	} {
 		log := newRecorder()
 		s := newStuckJobs(newOutages(lines{log}))
-		s.putBack("t", 1, broken, now)
+		s.putBack(t1, 1, broken, now)
 		c.do(&s)
 		if c.when > 0 && after(&s, c.when-time.Millisecond) {
 			t.Errorf("%s: over before %v", c.name, c.when)
@@ -105,7 +107,7 @@ func TestStuckJobsOver(t *testing.T) {
 		if !after(&s, c.when+2*time.Millisecond) {
 			t.Errorf("%s: not over after %v", c.name, c.when)
 		}
-		if want := []string{"t: broken; they are tried again every 5s"}; !slices.Equal(log.errors, want) || len(log.info) != 1 {
+		if want := []string{"Jobs of a topic can't be moved, Topic: t: broken; they are tried again every 5s"}; !slices.Equal(log.errors, want) || len(log.info) != 1 {
 			t.Errorf("%s: logged %q and %q", c.name, log.errors, log.info)
 		}
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -167,7 +166,11 @@ func (s *Store) Rehearse(ctx context.Context, name string) (silent, err error) {
 
 // unixSeconds is a time as a score, exact to the microsecond as Redis's clock is.
 func unixSeconds(t time.Time) string {
-	return fmt.Sprintf("%d.%06d", t.Unix(), t.Nanosecond()/1000)
+	score := strconv.AppendInt(make([]byte, 0, 20), t.Unix(), 10)
+	point := len(score)
+	score = strconv.AppendInt(score, int64(1e6+t.Nanosecond()/1000), 10) // a 1 and six digits
+	score[point] = '.'
+	return string(score)
 }
 
 // timeOf is the time that unixSeconds has written.

@@ -94,15 +94,47 @@ func (p *Pipeline) receive(c *call) (any, error) {
 	return c.reply, c.err
 }
 
+// manyCalls is from how many calls on it is worth to wait for all answers at once.
+const manyCalls = 16
+
+// Settle waits for the answers to all calls that are under way if they are many.
+// Where ctx can end that costs less than to wait for each of them, but the
+// connection's timeout is then one for all.
+func (p *Pipeline) Settle() {
+	p.flush()
+	if p.ctx.Done() == nil || len(p.sent) < manyCalls || p.err != nil {
+		return
+	}
+	replies, err := redis.Values(redis.DoContext(p.conn, p.ctx, ""))
+	if p.err = err; err != nil {
+		return
+	}
+	for _, reply := range replies {
+		err, _ := reply.(redis.Error)
+		if err != "" {
+			p.answer(nil, err)
+		} else {
+			p.answer(reply, nil)
+		}
+	}
+}
+
 // readOne reads the answer to the call that was sent first.
 func (p *Pipeline) readOne() {
+	reply, err := p.read()
+	if p.conn.Err() != nil {
+		p.err = err
+		return
+	}
+	p.answer(reply, err)
+}
+
+// answer is that to the call that was sent first.
+func (p *Pipeline) answer(reply any, err error) {
 	c := p.sent[0]
 	p.sent = p.sent[1:]
 	behind := len(p.sent) > 0
-	reply, err := p.read()
 	switch {
-	case p.conn.Err() != nil:
-		p.err = err
 	case begins(err, "NOSCRIPT"):
 		p.late = p.late || behind
 		p.write(c, "EVAL", c.script.text)

@@ -1,0 +1,76 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Many answers that are waited for at once are those to their calls, also if
+// Redis has forgotten the script, or says no to some.
+func TestSettle(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		const topics = 2 * manyCalls
+		var seed [][]command
+		for n := range topics {
+			seed = append(seed, waits(fmt.Sprint("a", n), fmt.Sprint("t", n), -2*second), waits(fmt.Sprint("b", n), fmt.Sprint("t", n), -second))
+		}
+		b.seed(t, seed...)
+		b.do(t, "SET", "delayer:ready_queue:t3", "no list")
+		b.do(t, "SCRIPT", "FLUSH")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for _, id := range []string{"a", "b"} {
+			p, err := b.Pipeline(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var answers []Answer[Moved]
+			for n := range topics {
+				answers = append(answers, p.Move(batch(fmt.Sprint("t", n), fmt.Sprint(id, n)), time.Now(), time.Now()))
+			}
+			finding := p.Due(Query{Limit: 1})
+			p.Settle()
+			for n, answer := range answers {
+				got, err := answer.Wait()
+				if moved := n != 3; err != nil || got.Topic != fmt.Sprint("t", n) || (len(got.IDs) == 1) != moved || (got.PutBack == 1) == moved {
+					t.Errorf("%s%d: %+v, %v", id, n, got, err)
+				}
+			}
+			if _, err := finding.Wait(); err != nil {
+				t.Error(err)
+			}
+			p.Close()
+		}
+	})
+}
+
+// The end of the context ends the wait.
+func TestSettleEnds(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t)
+	server.Hang()
+	defer server.Resume()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	b = newBackend(t, &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr) }})
+	p, err := b.Pipeline(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var answers []Answer[Moved]
+	for range 2 * manyCalls {
+		answers = append(answers, p.Move(batch("t", "a"), time.Now(), time.Now()))
+	}
+	p.Settle()
+	for _, answer := range answers {
+		if _, err := answer.Wait(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+}
