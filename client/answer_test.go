@@ -242,15 +242,73 @@ func TestBPopWakesBehindManyGhosts(t *testing.T) {
 	})
 }
 
-// Trouble with Redis is over when a look finds it well again.
+// A message of one job has one of those who wait asked for; the others can leave at
+// once.
+func TestOneJobClaimsOneCaller(t *testing.T) {
+	f := start(t)
+	f.Pop(t.Context(), "t")
+	h := f.hold("t")
+	c := client.New(h.Pool)
+	defer c.Close()
+	first := f.heldWaiter(t.Context(), c, h, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	second := f.heldWaiter(ctx, c, h, 0)
+	f.push("a", "t")
+	<-h.sent
+	cancel()
+	if r := waitFor(t, second); !errors.Is(r.err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", r.err)
+	}
+	h.pass <- nil
+	expectJob(t, waitFor(t, first), "a")
+}
+
+// Trouble with a pop is over when a look finds Redis well, and nothing in the queue.
 func TestTroubleIsOver(t *testing.T) {
 	t.Parallel()
 	f := start(t)
+	f.push("a", "t")
 	f.do("CONFIG", "SET", "min-replicas-to-write", 1)
 	popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 1500*time.Millisecond, "t") })
 	f.waits(f.Client, "t", 1)
-	f.do("CONFIG", "SET", "min-replicas-to-write", 0)
+	// In one piece, so that nobody pops in between.
+	f.conn.Send("CONFIG", "SET", "min-replicas-to-write", 0)
+	f.do("DEL", "delayer:ready_queue:t")
 	if r := waitFor(t, popped); !errors.Is(r.err, client.ErrEmpty) {
 		t.Errorf("error %v, want ErrEmpty", r.err)
 	}
+}
+
+// Troubles that are each short are borne, however long there have been some.
+func TestShortTroublesAreBorne(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	popped := f.bpop(t.Context(), "t")
+	began := time.Now()
+	for range 2 {
+		f.do("CLIENT", "KILL", "TYPE", "pubsub")
+		until(t, "BPop listens again", func() bool { return f.listeners("t") == 1 })
+		looks := f.info("commandstats", "cmdstat_exists:calls=")
+		until(t, "it has looked", func() bool { return f.info("commandstats", "cmdstat_exists:calls=") > looks })
+		until(t, "time has passed", func() bool { return time.Since(began) > client.RideOut })
+	}
+	f.push("a", "t")
+	expectJob(t, waitFor(t, popped), "a")
+}
+
+// A right to one topic that is taken away ends the waits for this one only.
+func TestRightToOneTopicIsTakenAway(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.do("ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
+	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, Username: "u", Password: "p"})
+	defer c.Close()
+	may := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "may") })
+	mayNot := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "may not") })
+	f.waits(c, "may", 1)
+	f.waits(c, "may not", 1)
+	f.do("ACL", "SETUSER", "u", "resetkeys", "~delayer:job_*", "~delayer:ready_queue:may")
+	expectText(t, "BPop of the other", waitFor(t, mayNot).err, "NOPERM")
+	f.push("a", "may")
+	expectJob(t, waitFor(t, may), "a")
 }

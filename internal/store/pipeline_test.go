@@ -40,7 +40,7 @@ func TestPipelineWithoutScript(t *testing.T) {
 		var popped []Job
 		for len(popped) < jobs {
 			some, err := p.Pop([]string{"t"}, 2*jobs)
-			if err != nil || len(some.Jobs) == 0 || len(some.Stale) > 0 {
+			if err != nil || len(some.Jobs) == 0 || len(some.Jobs) > MaxPop || len(some.Stale) > 0 {
 				t.Fatalf("popped %d of %d jobs, then %+v, %v", len(popped), jobs, some, err)
 			}
 			popped = append(popped, some.Jobs...)
