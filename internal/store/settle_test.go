@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // Many answers that are waited for at once are those to their calls, also if
@@ -52,12 +53,12 @@ func TestSettle(t *testing.T) {
 // The end of the context ends the wait.
 func TestSettleEnds(t *testing.T) {
 	t.Parallel()
-	b, server := onRedis(t)
+	server := redistest.Start(t)
 	server.Hang()
 	defer server.Resume()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	b = newBackend(t, &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr) }})
+	b := newBackend(t, &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr) }})
 	p, err := b.Pipeline(ctx)
 	if err != nil {
 		t.Fatal(err)
