@@ -49,7 +49,12 @@ func (l lines) ErrorJobs(message, topic string, ids [][]byte) { l.Error(jobsLine
 func (l lines) Recovered(message string)                      { l.Info(message) }
 
 func jobsLine(message, topic string, ids [][]byte) string {
+	size := len(message) + len(", Topic: ") + len(topic) + len(", IDs: []")
+	for _, id := range ids {
+		size += len(id) + 1
+	}
 	var line strings.Builder
+	line.Grow(size)
 	line.WriteString(message)
 	if topic != "" {
 		line.WriteString(", Topic: " + topic)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // Many answers that are waited for at once are those to their calls, also if
@@ -52,7 +53,7 @@ func TestSettle(t *testing.T) {
 // The end of the context ends the wait.
 func TestSettleEnds(t *testing.T) {
 	t.Parallel()
-	_, server := onRedis(t)
+	server := redistest.Start(t)
 	server.Hang()
 	defer server.Resume()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
