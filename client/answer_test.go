@@ -161,6 +161,87 @@ func TestCancelAfterALostPop(t *testing.T) {
 	}
 }
 
+// lateKey marks the context of a call that gets its connection late.
+type lateKey struct{}
+
+// late has the pool connect calls that are marked so only when goOn is closed; then
+// closed is closed with the connection.
+func (h *holder) late() (goOn, closed chan struct{}) {
+	goOn, closed = make(chan struct{}), make(chan struct{})
+	dial := h.DialContext
+	h.MaxIdle = 0
+	h.DialContext = func(ctx context.Context) (redis.Conn, error) {
+		conn, err := dial(ctx)
+		if ctx.Value(lateKey{}) != nil {
+			<-goOn
+			conn = lateConn{conn, closed}
+		}
+		return conn, err
+	}
+	return goOn, closed
+}
+
+type lateConn struct {
+	redis.Conn
+	closed chan struct{}
+}
+
+func (l lateConn) Close() error {
+	close(l.closed)
+	return l.Conn.Close()
+}
+
+// A caller of several topics who is still without a connection when one of them is
+// heard of is asked for again, at all of them.
+func TestHeardBeforeTheFirstLook(t *testing.T) {
+	f := start(t)
+	f.Pop(t.Context(), "t")
+	h := f.hold("t")
+	goOn, closed := h.late()
+	c := client.New(h.Pool)
+	defer c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	before := f.heldWaiter(ctx, c, h, 0) // has the topic listened to
+	cancel()
+	waitFor(t, before)
+
+	ctx = context.WithValue(t.Context(), lateKey{}, true)
+	popped := background(func() (client.Message, error) { return c.BPop(ctx, 0, "t", "u") })
+	until(t, "the caller is there", func() bool { all, _ := client.Callers(c, "u"); return all == 1 })
+	f.do("PUBLISH", "delayer:ready:t", 1)
+	<-h.sent
+	close(goOn)
+	<-closed
+	h.pass <- nil
+	<-h.sent
+	h.pass <- nil
+	f.waits(c, "u", 1)
+	f.push("a", "u")
+	expectJob(t, waitFor(t, popped), "a")
+}
+
+// A topic is not forgotten for a Pop that is done with it while others need it.
+func TestTopicInUseIsKept(t *testing.T) {
+	f := start(t)
+	h := f.hold("none")
+	goOn, _ := h.late()
+	c := client.New(h.Pool)
+	defer c.Close()
+	ctx := context.WithValue(t.Context(), lateKey{}, true)
+	popped := background(func() (client.Message, error) { return c.BPop(ctx, 0, "t", "u") })
+	until(t, "the caller is there", func() bool { all, _ := client.Callers(c, "u"); return all == 1 })
+	for _, topic := range []string{"t", "u"} { // each of these asks for the first caller, too
+		r := waitFor(t, background(func() (client.Message, error) { return c.Pop(t.Context(), topic) }))
+		if !errors.Is(r.err, client.ErrEmpty) {
+			t.Errorf("Pop: %v, want ErrEmpty", r.err)
+		}
+	}
+	close(goOn)
+	f.waits(c, "t", 1)
+	f.push("a", "t")
+	expectJob(t, waitFor(t, popped), "a")
+}
+
 // One empty topic of several does not make a timeout ErrEmpty, as Redis has said
 // nothing yet of the other one.
 func TestTimeoutBeforeAllTopicsAreAsked(t *testing.T) {

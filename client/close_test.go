@@ -52,6 +52,21 @@ func TestWaitsLeaveNothing(t *testing.T) {
 	until(t, "nobody listens", func() bool {
 		return f.listeners("t")+f.listeners("u")+f.listeners("v") == 0 && f.connections() <= connections+1
 	})
+	until(t, "the topics are forgotten", func() bool { return client.Queues(f.Client) == 0 })
+}
+
+// Nor do calls that don't wait.
+func TestPopsLeaveNothing(t *testing.T) {
+	f := start(t)
+	for n := range 20 {
+		topic := fmt.Sprint("t", n)
+		f.push(topic, topic)
+		f.Pop(t.Context(), topic)
+		f.Pop(t.Context(), topic)
+		f.push(topic, topic)
+		f.BPop(t.Context(), 0, topic)
+	}
+	until(t, "the topics are forgotten", func() bool { return client.Queues(f.Client) == 0 })
 }
 
 func TestClosedClient(t *testing.T) {

@@ -188,6 +188,15 @@ func TestUserWithoutChannels(t *testing.T) {
 		f.push(id, "t")
 		expectJob(t, waitFor(t, popped), id)
 	}
+	popped := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
+	looks := func() int { return f.info("commandstats", "cmdstat_exists:calls=") }
+	began, before := f.clock(), looks()
+	until(t, "it has asked 20 times", func() bool { return looks() >= before+20 })
+	if took := f.clock() - began; took < 0.8 || took > 10 { // 1 s, were the machine idle
+		t.Errorf("asked 20 times in %.1f s", took)
+	}
+	f.push("last", "t")
+	expectJob(t, waitFor(t, popped), "last")
 	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "&delayer:ready:* +subscribe") {
 		t.Errorf("said %q, want one line with the ACL words", lines)
 	}

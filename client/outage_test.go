@@ -24,8 +24,16 @@ func TestBPopSurvivesRestart(t *testing.T) {
 	f.redis.Restart()
 	f.dial()
 	until(t, "BPop waits again", func() bool { return f.listeners("t") == 1 })
-	f.push("a", "t")
+	f.pushAnew("a", "t")
 	expectJob(t, waitFor(t, popped), "a")
+}
+
+// pushAnew is push from a Client of its own: none of its connections was cut.
+func (f *fixture) pushAnew(id, topic string) {
+	f.t.Helper()
+	if _, err := f.open().Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: "body"}, 0); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 // A BPop that finds Redis gone bears it as well as one that was waiting.
@@ -36,7 +44,7 @@ func TestBPopStartedDuringRestart(t *testing.T) {
 	until(t, "BPop is there", func() bool { all, _ := client.Callers(f.Client, "t"); return all == 1 })
 	f.redis.Restart()
 	f.dial()
-	f.push("a", "t")
+	f.pushAnew("a", "t")
 	expectJob(t, waitFor(t, popped), "a")
 }
 
@@ -60,8 +68,23 @@ func TestBPopGivesUpOnOutage(t *testing.T) {
 	f.redis.Restart()
 	f.dial()
 	popped := f.bpop(t.Context(), "t")
-	f.push("a", "t")
+	f.pushAnew("a", "t")
 	expectJob(t, waitFor(t, popped), "a")
+}
+
+// While Redis is away BPop does not hammer at its door.
+func TestRetriesAreSpaced(t *testing.T) {
+	t.Parallel()
+	var dials atomic.Int64
+	c := client.New(&redis.Pool{Dial: func() (redis.Conn, error) {
+		dials.Add(1)
+		return nil, errors.New("refused")
+	}})
+	defer c.Close()
+	expectText(t, "BPop", waitFor(t, background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })).err, "refused")
+	if n := dials.Load(); n < 4 || n > 20 {
+		t.Errorf("%d attempts in %v", n, client.RideOut)
+	}
 }
 
 // A Pop behind more callers than one pop serves is told of an outage, too.

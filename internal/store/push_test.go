@@ -460,3 +460,51 @@ func TestNextDueIsAnnounced(t *testing.T) {
 		}
 	}
 }
+
+// Of several jobs the first that falls due is announced, in whichever order they
+// come; so is one that is rescheduled.
+func TestFirstDueOfACallIsAnnounced(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	due := func(id string, after time.Duration) Delayed {
+		return Delayed{Job{id, "t", "b"}, Due{After: after}, kept, Replace}
+	}
+	for _, c := range []struct {
+		name string
+		call func() error
+		want string
+	}{
+		{"the first of a batch", func() error { return b.pushAll(t, due("a", 10*time.Second), due("b", 20*time.Second)) }, "10000"},
+		{"in the midst", func() error {
+			return b.pushAll(t, due("a", 20*time.Second), due("b", 10*time.Second), due("c", 30*time.Second), due("d", 0))
+		}, "10000"},
+		{"rescheduled", func() error { return b.Reschedule(t.Context(), "w", 15*time.Second) }, "15000"},
+		{"rescheduled when ready", func() error { return b.Reschedule(t.Context(), "r", 15*time.Second) }, "15000"},
+	} {
+		b.seed(t, waits("w", "t", 40*second), ready("r", "t"))
+		var got []string
+		for _, line := range b.monitor(t, func() {
+			if err := c.call(); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}) {
+			if _, message, ok := strings.Cut(line, `"PUBLISH" "delayer:first_due" `); ok {
+				got = append(got, strings.Trim(message, `"`))
+			}
+		}
+		if !slices.Equal(got, []string{c.want}) {
+			t.Errorf("%s: announced %q, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// pushAll stores the jobs in one call.
+func (b *backend) pushAll(t *testing.T, jobs ...Delayed) error {
+	p, err := b.Pipeline(t.Context())
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	errs, err := p.Push(jobs, true)
+	return errors.Join(append(errs, err)...)
+}
