@@ -99,10 +99,3 @@ func Leaving(c *Client, topic string) (n int) {
 	}
 	return n
 }
-
-// Queues is how many ready queues the Client remembers.
-func Queues(c *Client) int {
-	c.topics.mu.Lock()
-	defer c.topics.mu.Unlock()
-	return len(c.topics.queues)
-}
