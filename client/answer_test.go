@@ -393,3 +393,35 @@ func TestRightToOneTopicIsTakenAway(t *testing.T) {
 	f.push("a", "may")
 	expectJob(t, waitFor(t, may), "a")
 }
+
+// It is over, too, when the look at another topic was the first that went well.
+func TestTroubleIsOverAfterALookAtAnotherTopic(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.push("a", "t")
+	f.do("CONFIG", "SET", "min-replicas-to-write", 1)
+	popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 2*time.Second, "t") })
+	until(t, "the look, and the pop that it led to", func() bool {
+		return f.info("commandstats", "cmdstat_llen:calls=") > 0 && f.info("commandstats", "cmdstat_lrange:calls=") > 2
+	})
+	f.waits(f.Client, "t", 1)
+	f.conn.Send("CONFIG", "SET", "min-replicas-to-write", 0)
+	f.do("DEL", "delayer:ready_queue:t")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f.bpop(ctx, "u")
+	if r := waitFor(t, popped); !errors.Is(r.err, client.ErrEmpty) {
+		t.Errorf("error %v, want ErrEmpty", r.err)
+	}
+}
+
+// An empty topic does not keep a BPop of several from giving up on a Redis that
+// refuses to pop from the other one.
+func TestBPopOfSeveralGivesUpOnRedisThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.push("a", "t")
+	f.do("CONFIG", "SET", "min-replicas-to-write", 1)
+	r := waitFor(t, background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t", "u") }))
+	expectText(t, "BPop", r.err, "NOREPLICAS")
+}

@@ -63,7 +63,8 @@ func WithPrefix(prefix string) Option {
 // WithStale sets a function that is told the IDs met in a ready queue whose jobs
 // are gone: their lifetime ended before anybody took them, they were removed from
 // the midst of a very long queue, or, pushed again while they stood in one, taken by
-// another of their entries. It must be safe for concurrent use.
+// another of their entries. It must be safe for concurrent use, return soon, and not call the
+// Client: it is called while a pop is under way.
 func WithStale(f func(ids []string)) Option {
 	return func(o *options) { o.onStale = f }
 }

@@ -39,7 +39,6 @@ type listener struct {
 	changed   chan struct{} // holds one; something is in the next two
 	added     []*topicQueue // to be listened to
 	unseen    []*topicQueue // to be looked at: a job may have come before we listened
-	trouble   bool          // callers may have been told of an error
 	refused   time.Time     // when we were last refused to listen
 	warned    bool
 }
@@ -283,22 +282,26 @@ func (l *listener) look(queues []*topicQueue) error {
 	}
 	l.topics.mu.Lock()
 	defer l.topics.mu.Unlock()
+	full := map[*topicQueue]bool{}
+	for i, length := range lengths {
+		full[queues[i]] = length > 0
+	}
 	for i, length := range lengths {
 		switch {
 		case length > 0: // whether what went wrong is over, the pop will tell
 			queues[i].tell(length)
-		case l.trouble:
-			queues[i].relieve()
+		default:
+			queues[i].relieve(full)
 		}
 	}
-	l.trouble = slices.ContainsFunc(lengths, func(length int) bool { return length > 0 })
 	return nil
 }
 
-// relieve tells the callers of an empty queue that what went wrong is over.
-func (q *topicQueue) relieve() {
+// relieve tells the callers of an empty queue that what went wrong is over, unless
+// another of their queues has jobs: why these do not come is not known yet.
+func (q *topicQueue) relieve(full map[*topicQueue]bool) {
 	for e := q.callers.Front(); e != nil; e = e.Next() {
-		if c := e.Value.(*caller); c.asks == 0 {
+		if c := e.Value.(*caller); c.asks == 0 && !slices.ContainsFunc(c.queues, func(q *topicQueue) bool { return full[q] }) {
 			c.relieved()
 		}
 	}
@@ -308,7 +311,6 @@ func (q *topicQueue) relieve() {
 func (l *listener) report(err error) {
 	l.topics.mu.Lock()
 	defer l.topics.mu.Unlock()
-	l.trouble = true
 	for _, q := range l.wanted() {
 		for e := q.callers.Front(); e != nil; {
 			c := e.Value.(*caller)

@@ -276,6 +276,35 @@ func TestCallsWaitForConnections(t *testing.T) {
 	}
 }
 
+// The end of a call's context ends its wait for a connection; what did not get one
+// is not done later.
+func TestContextEndsTheWaitForAConnection(t *testing.T) {
+	f := start(t)
+	f.seed(ready("b", "t")...)
+	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr, MaxActive: 1})
+	defer pool.Close()
+	c := client.New(pool)
+	defer c.Close()
+	before := f.state()
+	conn := pool.Get()
+	for range 2 { // the first of its kind, and one behind it
+		for name := range calls(c, nil) {
+			r := waitFor(t, background(func() (client.Message, error) {
+				return client.Message{}, calls(c, deadline(t, 10*time.Millisecond))[name]()
+			}))
+			if !errors.Is(r.err, context.DeadlineExceeded) {
+				t.Errorf("%s: error %v, want its deadline's", name, r.err)
+			}
+		}
+	}
+	conn.Close()
+	if _, err := c.Get(t.Context(), "b"); err != nil {
+		t.Error(err)
+	}
+	c.Close()
+	f.expect(before)
+}
+
 // A connection that has rested is tried before it is used, so that a restarted
 // Redis costs no call an error.
 func TestRestedConnections(t *testing.T) {

@@ -72,6 +72,10 @@ func TestPopBehindManyGhosts(t *testing.T) {
 		"Pop":             func() (client.Message, error) { return c.Pop(t.Context(), "t") },
 		"BPop":            func() (client.Message, error) { return c.BPop(t.Context(), hangBound, "t") },
 		"BPop of several": func() (client.Message, error) { return c.BPop(t.Context(), hangBound, "u", "t") },
+		"PopBatch": func() (client.Message, error) {
+			batch, err := c.PopBatch(t.Context(), "t", 2)
+			return append(batch, client.Message{})[0], err
+		},
 	} {
 		before := c.Stats().Expired
 		clear(told)
@@ -119,8 +123,8 @@ func TestPopWithoutPermission(t *testing.T) {
 		c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, Username: missing, Password: "secret"})
 		_, err := c.Pop(t.Context(), "t")
 		c.Close()
-		if err == nil || errors.Is(err, client.ErrEmpty) {
-			t.Errorf("without %s: error %v, want Redis's", missing, err)
+		if err == nil || errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrLost) || c.Stats().Lost != 0 {
+			t.Errorf("without %s: error %v, %d lost, want Redis's error, and nothing lost", missing, err, c.Stats().Lost)
 		}
 		f.expect(before)
 	}

@@ -248,7 +248,6 @@ func (c *caller) failed(err error) {
 	if !store.Temporary(err) || now.Sub(c.since) >= rideOut {
 		c.end(store.Job{}, err)
 	} else {
-		c.queues[0].partition.listener.trouble = true
 		c.stay(err)
 	}
 }

@@ -133,3 +133,42 @@ func TestPopWithoutPermissionBehindStaleEntries(t *testing.T) {
 	}
 	b.expect(t, redistest.State{Ready: map[string][]string{"t": {"a"}}, Buckets: map[string]string{"a": "t body of a"}})
 }
+
+// Who may not announce a job, or not find out whether it is the next, stores it all
+// the same.
+func TestWithoutPermissionToAnnounce(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t)
+	user := &backend{Store: New(Pool{&redis.Pool{Dial: func() (redis.Conn, error) {
+		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
+	}}}, DefaultPrefix)}
+	for _, rights := range []string{"&* +@all -publish", "&* +@all -zcount", "resetchannels +@all"} {
+		b.seed(t, ready("r", "t"), waits("w", "t", 60*second), content("s", "t"), entry("s", "stray"))
+		b.do(t, "ACL", append([]any{"SETUSER"}, redis.Args{"u", "reset", "on", ">p", "~*"}.AddFlat(strings.Fields(rights))...)...)
+		for name, call := range map[string]func() error{
+			"push": func() error {
+				return user.push(t.Context(), Job{"a", "u", "b"}, Due{After: time.Second}, kept, Replace)
+			},
+			"push at once":      func() error { return user.push(t.Context(), Job{"b", "u", "b"}, Due{}, kept, Replace) },
+			"reschedule":        func() error { return user.Reschedule(t.Context(), "r", time.Second) },
+			"reschedule to now": func() error { return user.Reschedule(t.Context(), "w", 0) },
+			"pop of a stray": func() error {
+				if _, _, err := user.pop(t.Context(), []string{"stray"}); !errors.Is(err, ErrEmpty) {
+					return err
+				}
+				return nil
+			},
+		} {
+			if err := call(); err != nil {
+				t.Errorf("%s with %s: %v", name, rights, err)
+			}
+		}
+		got := b.state(t)
+		for _, list := range [][]string{got.Pool, got.Ready["t"], got.Ready["u"]} {
+			slices.Sort(list)
+		}
+		if !slices.Equal(got.Pool, []string{"a", "r"}) || !slices.Equal(got.Ready["t"], []string{"s", "w"}) || !slices.Equal(got.Ready["u"], []string{"b"}) {
+			t.Errorf("with %s: %+v", rights, got)
+		}
+	}
+}

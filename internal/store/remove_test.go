@@ -2,7 +2,9 @@ package store
 
 import (
 	"errors"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/mix-basic/delayer/internal/redistest"
 )
@@ -108,5 +110,18 @@ func TestRemoveOfTakenJob(t *testing.T) {
 			t.Error("a taken job was found:", err)
 		}
 		b.expect(t, redistest.State{})
+	})
+}
+
+// An ID that stands in its queue more than once is taken out of it altogether.
+func TestAllEntriesAreWithdrawn(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, ready("x", "t"), entry("x", "t"), ready("y", "t"), entry("x", "t"))
+		if err := b.Reschedule(t.Context(), "x", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.state(t).Ready["t"]; !slices.Equal(got, []string{"y"}) {
+			t.Errorf("in the queue: %q, want y alone", got)
+		}
 	})
 }
