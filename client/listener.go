@@ -124,7 +124,7 @@ func (l *listener) sleep(d time.Duration) {
 
 // listen listens until an error, or until nobody waits.
 func (l *listener) listen() error {
-	if time.Since(l.refused) < listenAgain {
+	if l.isRefused() {
 		return l.mind(nil, nil, pollEvery)
 	}
 	sub, err := l.partition.store.Subscribe(l.topics.client.closing)
@@ -136,6 +136,13 @@ func (l *listener) listen() error {
 	broken := make(chan error, 1)
 	go func() { broken <- l.receive(sub) }()
 	return l.mind(sub, broken, lookEvery)
+}
+
+// isRefused reports whether we were refused to listen, not long ago.
+func (l *listener) isRefused() bool {
+	l.topics.mu.Lock()
+	defer l.topics.mu.Unlock()
+	return time.Since(l.refused) < listenAgain
 }
 
 // begin has all topics asked for that are wanted.
@@ -174,7 +181,7 @@ func (l *listener) mind(sub *store.Subscription, broken <-chan error, every time
 		if err := l.look(looked); err != nil {
 			return err
 		}
-		if sub == nil && time.Since(l.refused) >= listenAgain {
+		if sub == nil && !l.isRefused() {
 			return nil
 		}
 	}
