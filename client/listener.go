@@ -296,7 +296,7 @@ func (l *listener) look(queues []*topicQueue) error {
 	for i, length := range lengths {
 		switch {
 		case length > 0: // whether what went wrong is over, the pop will tell
-			queues[i].tell(length)
+			queues[i].tell(max(length, queues[i].ready)) // what was heard meanwhile may be newer
 		default:
 			queues[i].relieve(full)
 		}

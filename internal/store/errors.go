@@ -18,8 +18,9 @@ var (
 	ErrEmpty = errors.New("no job is ready")
 )
 
-// inScript is what Redis before 7.0 puts in front of the answer that a script got.
-var inScript = regexp.MustCompile(`^ERR Error running script .*?: (@user_script: ?\d+: )+-?`)
+// inScript is what Redis before 7.0 puts in front of the answer that a script got; the
+// second part alone, if the script has caught it and returns it.
+var inScript = regexp.MustCompile(`^(ERR Error running script .*?: )?(@user_script: ?\d+: )+-?`)
 
 // begins reports whether err is Redis's answer and begins with one of the reasons.
 func begins(err error, reasons ...string) bool {
@@ -39,12 +40,6 @@ func begins(err error, reasons ...string) bool {
 func Refused(err error) bool {
 	return begins(err, "NOAUTH", "WRONGPASS", "NOPERM", "ERR AUTH", "ERR invalid password", "ERR Client sent AUTH",
 		"ERR The user executing the script", "ERR DB index", "ERR invalid DB", "ERR unknown command", "ERR Unknown Redis command")
-}
-
-// OneQueueOnly reports whether err is about one ready queue, so that the others
-// may go on.
-func OneQueueOnly(err error) bool {
-	return begins(err, "WRONGTYPE", "NOPERM", "ERR The user executing the script")
 }
 
 // Temporary reports whether asking again may help: the network, or a Redis that

@@ -11,7 +11,7 @@ import (
 
 // The kinds of errors, by what Redis 6.2, 7.0 and 7.4 say.
 func TestErrorKinds(t *testing.T) {
-	const refused, oneQueue, temporary, readOnly = 1, 2, 4, 8
+	const refused, temporary, readOnly = 1, 2, 4
 	in62 := func(reason string) error {
 		return redis.Error("ERR Error running script (call to f_4c72eb1ca18cb479e450ac92f5fa68cc1b248864): @user_script:41: @user_script: 41: -" + reason)
 	}
@@ -26,19 +26,20 @@ func TestErrorKinds(t *testing.T) {
 		{redis.Error("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"), refused},
 		{redis.Error("ERR invalid password"), refused},
 		{redis.Error("ERR DB index is out of range"), refused},
-		{redis.Error("NOPERM this user has no permissions to run the 'evalsha' command"), refused | oneQueue},
-		{redis.Error("ERR The user executing the script can't run this command or subcommand script: f, on @user_script:3."), refused | oneQueue},
-		{in62("NOPERM The user executing the script can't run this command or subcommand"), refused | oneQueue},
+		{redis.Error("NOPERM this user has no permissions to run the 'evalsha' command"), refused},
+		{redis.Error("ERR The user executing the script can't run this command or subcommand script: f, on @user_script:3."), refused},
+		{in62("NOPERM The user executing the script can't run this command or subcommand"), refused},
 		{redis.Error("ERR unknown command 'BLMOVE', with args beginning with: "), refused},
 		{redis.Error("ERR Unknown Redis command called from script script: f, on @user_script:3."), refused},
-		{redis.Error("WRONGTYPE ready queue delayer:ready_queue:t is a string, not a list"), oneQueue},
-		{redis.Error("ERR Error running script (call to f_4c72eb1ca18cb479e450ac92f5fa68cc1b248864): @user_script:20: WRONGTYPE Operation against a key holding the wrong kind of value"), oneQueue},
+		{redis.Error("WRONGTYPE ready queue delayer:ready_queue:t is a string, not a list"), 0},
+		{redis.Error("ERR Error running script (call to f_4c72eb1ca18cb479e450ac92f5fa68cc1b248864): @user_script:20: WRONGTYPE Operation against a key holding the wrong kind of value"), 0},
 		{redis.Error("OOM command not allowed when used memory > 'maxmemory'. script: f, on @user_script:38."), 0},
 		{in62("OOM command not allowed when used memory > 'maxmemory'."), 0},
 		{redis.Error("LOADING Redis is loading the dataset in memory"), temporary | readOnly},
 		{redis.Error("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."), temporary | readOnly},
 		{redis.Error("READONLY You can't write against a read only replica. script: f, on @user_script:38."), temporary | readOnly},
 		{in62("READONLY You can't write against a read only replica."), temporary | readOnly},
+		{redis.Error("@user_script: 8: -READONLY You can't write against a read only replica."), temporary | readOnly},
 		{redis.Error("BUSY Redis is busy running a script."), temporary},
 		{redis.Error("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."), temporary},
 		{redis.Error("NOREPLICAS Not enough good replicas to write."), temporary | readOnly},
@@ -47,17 +48,17 @@ func TestErrorKinds(t *testing.T) {
 	} {
 		for _, err := range []error{c.err, fmt.Errorf("push: %w", c.err)} {
 			got := 0
-			for kind, is := range map[int]func(error) bool{refused: Refused, oneQueue: OneQueueOnly, temporary: Temporary, readOnly: takesNoWrites} {
+			for kind, is := range map[int]func(error) bool{refused: Refused, temporary: Temporary, readOnly: takesNoWrites} {
 				if is(err) {
 					got |= kind
 				}
 			}
 			if got != c.want {
-				t.Errorf("%v: kinds %04b, want %04b", err, got, c.want)
+				t.Errorf("%v: kinds %03b, want %03b", err, got, c.want)
 			}
 		}
 	}
-	for _, is := range []func(error) bool{Refused, OneQueueOnly, takesNoWrites} {
+	for _, is := range []func(error) bool{Refused, takesNoWrites} {
 		if is(nil) {
 			t.Error("nil is of some kind")
 		}
