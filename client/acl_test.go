@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -87,4 +88,85 @@ func TestDocumentedRights(t *testing.T) {
 	}
 	check("Ping", consumer.Ping(ctx))
 	f.expect(state{Pool: []string{"0000"}, Buckets: buckets{"0000": "u b"}})
+	f.expectNothingDenied()
+}
+
+// expectNothingDenied checks that Redis has refused no command, be it one that a script
+// can do without.
+func (f *fixture) expectNothingDenied() {
+	f.t.Helper()
+	if denied := f.do("ACL", "LOG").([]any); len(denied) > 0 {
+		f.t.Errorf("Redis has refused %q", denied)
+	}
+}
+
+// The same of those who reserve, and of operators.
+func TestDocumentedRightsOfWorkers(t *testing.T) {
+	f := start(t)
+	ctx := t.Context()
+	producer := f.as("delayer_producer", rights(t, "delayer_producer"))
+	worker := f.as("delayer_worker", rights(t, "delayer_worker"))
+	operator := f.as("delayer_operator", rights(t, "delayer_operator"))
+	check := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	reserve := func() *client.Delivery {
+		t.Helper()
+		d, err := worker.Reserve(ctx, hangBound, time.Minute, "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	push := func(id string, opts ...client.PushOption) {
+		t.Helper()
+		_, err := producer.Push(ctx, client.Message{ID: id, Topic: "t", Body: "b"}, 0, opts...)
+		check("Push", err)
+	}
+	push("a", client.MaxAttempts(2), client.TTR(time.Minute), client.ReadyMaxLifetime(time.Minute))
+	d := reserve()
+	check("Extend", d.Extend(ctx, time.Hour))
+	check("Release", d.Release(ctx))
+	check("Retry", reserve().Retry(ctx, 0, client.Cause(client.ErrEmpty)))
+	if err := reserve().Retry(ctx, time.Second); !errors.Is(err, client.ErrExhausted) {
+		t.Errorf("Retry of the last attempt: %v", err)
+	}
+	for letter, err := range operator.Dead(ctx, "t") {
+		check("Dead of "+letter.ID, err)
+	}
+	check("Requeue", operator.Requeue(ctx, "a"))
+	check("Ack", reserve().Ack(ctx))
+	push("b")
+	check("Postpone", reserve().Postpone(ctx, time.Second))
+	check("Reschedule", producer.Reschedule(ctx, "b", 0))
+	check("Bury", reserve().Bury(ctx, "why"))
+	_, err := operator.Get(ctx, "b")
+	check("Get", err)
+	_, err = operator.RequeueAll(ctx, "t")
+	check("RequeueAll", err)
+	d = reserve()
+	push("b") // ends the lease
+	if err := d.Ack(ctx); !errors.Is(err, client.ErrLeaseLost) {
+		t.Errorf("Ack of what was pushed anew: %v", err)
+	}
+	reserve()
+	check("Reschedule", producer.Reschedule(ctx, "b", 0))
+	reserve()
+	removed, err := producer.Remove(ctx, "b")
+	if check("Remove", err); !removed {
+		t.Error("Remove removed nothing")
+	}
+	push("c")
+	check("Bury", reserve().Bury(ctx, "why"))
+	_, err = operator.Stats(ctx)
+	check("Stats", err)
+	if n, err := operator.DropAllDead(ctx, "t"); n != 1 || err != nil {
+		t.Errorf("DropDead = %d, %v", n, err)
+	}
+	check("Ping", worker.Ping(ctx))
+	f.expect(state{})
+	f.expectNothingDenied()
 }

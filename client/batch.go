@@ -155,61 +155,60 @@ const maxPopBatch = 1000
 // PopBatch takes up to n of the topic's next ready jobs, 1 to 1,000, and fails with
 // ErrEmpty when there is none. It asks Redis for up to 250 jobs or about 1 MiB at a
 // time, one after the other: so much is lost at most when a connection breaks
-// (ErrLost, Stats). When that happens, or ctx ends, after the first of these, the jobs
+// (ErrLost, Counters). When that happens, or ctx ends, after the first of these, the jobs
 // that have come are returned, without an error.
 func (c *Client) PopBatch(ctx context.Context, topic string, n int) ([]Message, error) {
-	jobs, err := c.popBatch(ctx, topic, n)
-	messages := make([]Message, len(jobs))
-	for i, job := range jobs {
+	got, err := c.takeBatch(ctx, kind{}, topic, n)
+	messages := make([]Message, len(got.jobs))
+	for i, job := range got.jobs {
 		messages[i] = Message(job)
 	}
 	return messages, failed("pop batch", topic, err)
 }
 
-func (c *Client) popBatch(ctx context.Context, topic string, n int) ([]store.Job, error) {
+// takeBatch takes up to n jobs, in as many calls as that needs.
+func (c *Client) takeBatch(ctx context.Context, k kind, topic string, n int) (got taken, err error) {
 	if err := checkTopics([]string{topic}); err != nil {
-		return nil, err
+		return taken{}, err
 	}
 	if n < 1 || n > maxPopBatch {
-		return nil, invalid("n", fmt.Sprintf("%d is not from 1 to %d", n, maxPopBatch))
+		return taken{}, invalid("n", fmt.Sprintf("%d is not from 1 to %d", n, maxPopBatch))
 	}
 	if err := c.begin(ctx); err != nil {
-		return nil, err
+		return taken{}, err
 	}
 	defer c.running.Done()
-	var jobs []store.Job
-	var err error
 	for _, partition := range c.partitions {
-		if len(jobs) < n && err == nil {
-			jobs, err = c.popMore(ctx, partition, topic, n, jobs)
+		if len(got.jobs) < n && err == nil {
+			err = c.takeMore(ctx, partition, k, topic, n, &got)
 		}
 	}
-	if len(jobs) > 0 {
-		return jobs, nil
-	}
-	if err == nil {
+	switch {
+	case len(got.jobs) > 0:
+		err = nil
+	case err == nil:
 		err = ErrEmpty
 	}
-	return nil, err
+	return got, err
 }
 
-// popMore takes jobs until there are n, or no more.
-func (c *Client) popMore(ctx context.Context, partition *partition, topic string, n int, jobs []store.Job) ([]store.Job, error) {
+// takeMore takes jobs until there are n, or no more.
+func (c *Client) takeMore(ctx context.Context, partition *partition, k kind, topic string, n int, got *taken) error {
 	p, err := partition.store.Pipeline(ctx)
 	if err != nil {
-		return jobs, err
+		return err
 	}
 	defer p.Close()
-	for len(jobs) < n {
+	for len(got.jobs) < n {
 		if err := ctx.Err(); err != nil {
-			return jobs, err
+			return err
 		}
-		wanted := min(n-len(jobs), store.MaxPop)
-		popped, err := c.pop(p, nil, []string{topic}, wanted)
-		jobs = append(jobs, popped.Jobs...)
-		if err != nil || len(popped.Jobs) < wanted && !popped.More {
-			return jobs, err
+		wanted := min(n-len(got.jobs), store.MaxPop)
+		next, more, err := c.take(p, nil, k, []string{topic}, []int{wanted}, wanted)
+		got.add(next)
+		if err != nil || len(next.jobs) < wanted && !more {
+			return err
 		}
 	}
-	return jobs, nil
+	return nil
 }

@@ -36,9 +36,10 @@ type Client struct {
 
 // partition is a part of the jobs: today there is one, with all of them.
 type partition struct {
-	store    *store.Store
-	pushes   *pushes
-	listener *listener
+	store       *store.Store
+	pushes      *shared[store.Delayed]
+	settlements *shared[*settlement]
+	listener    *listener
 }
 
 // of is the partition that the job of that ID belongs to.
@@ -92,9 +93,9 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 	c := &Client{onStale: o.onStale, logger: cmp.Or(o.logger, slog.Default())}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
-	c.topics = &topics{client: c, queues: map[queueKey]*topicQueue{}}
+	c.topics = &topics{client: c, queues: map[topicKey][]*topicQueue{}}
 	p := &partition{store: store.New(store.Pool{Pool: pool}, cmp.Or(o.prefix, store.DefaultPrefix))}
-	p.pushes, p.listener = newPushes(c, p.store), newListener(c.topics, p)
+	p.pushes, p.settlements, p.listener = newPushes(c, p.store), newSettlements(c, p.store), newListener(c.topics, p)
 	c.partitions = []*partition{p}
 	return c
 }
@@ -179,8 +180,8 @@ func (c *Client) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Stats are counters since the Client was made.
-type Stats struct {
+// Counters are what a Client has counted since it was made.
+type Counters struct {
 	// Stale is how many IDs were met in ready queues whose jobs were gone; see
 	// WithStale.
 	Stale int64
@@ -191,31 +192,39 @@ type Stats struct {
 	Expired int64
 }
 
-// Stats reads the counters.
-func (c *Client) Stats() Stats {
+// Counters reads the counters.
+func (c *Client) Counters() Counters {
 	stale := c.stale.Load()
-	return Stats{Stale: stale, Lost: c.lost.Load(), Expired: stale}
+	return Counters{Stale: stale, Lost: c.lost.Load(), Expired: stale}
 }
 
-// pop takes up to n jobs, unless there is no connection because of err. It counts
-// what may be lost with an answer.
-func (c *Client) pop(p *store.Pipeline, err error, topics []string, n int) (store.Popped, error) {
+// take takes up to n jobs, limits[i] of topics[i] if they are reserved, unless there is no
+// connection because of err. It counts what may be lost with an answer. more reports whether
+// there may be jobs although fewer came than were asked for.
+func (c *Client) take(p *store.Pipeline, err error, k kind, topics []string, limits []int, n int) (got taken, more bool, _ error) {
 	if err != nil {
-		return store.Popped{}, err
+		return taken{}, false, err
 	}
 	p.WithoutCancel()
-	popped, err := p.Pop(topics, n)
+	var popped store.Popped
+	if k.reserves {
+		got.asked = time.Now()
+		popped, err = p.Reserve(topics, limits, n, k.Reservation)
+	} else {
+		popped, err = p.Pop(topics, n)
+	}
 	if len(popped.Stale) > 0 {
 		c.stale.Add(int64(len(popped.Stale)))
 		if c.onStale != nil {
 			c.onStale(popped.Stale)
 		}
 	}
-	if err != nil && !errors.As(err, new(redis.Error)) {
+	if err != nil && !k.reserves && !errors.As(err, new(redis.Error)) {
 		c.lost.Add(int64(min(n, store.MaxPop)))
 		err = fmt.Errorf("%w: %w", ErrLost, err)
 	}
-	return popped, err
+	got.jobs, got.leases = popped.Jobs, popped.Leases
+	return got, popped.More, err
 }
 
 // failed puts the operation in front of an error, and what it was called for, if

@@ -18,6 +18,11 @@ var (
 	// ErrNotFound: there is no job of that ID, be it that there never was or
 	// that it was popped, removed, or outlived its time.
 	ErrNotFound = store.ErrNotFound
+	// ErrLeaseLost: the job is not reserved for this Delivery any more. Nothing was changed.
+	ErrLeaseLost = store.ErrLeaseLost
+	// ErrExhausted: the job was not given back, as its attempts are used up. It is a
+	// dead letter now.
+	ErrExhausted = store.ErrExhausted
 	// ErrInvalid: an argument is wrong; the message says which and what would
 	// be right. Nothing was sent.
 	ErrInvalid = errors.New("invalid")
@@ -53,6 +58,13 @@ const (
 func checkSize(field, value string, most int) error {
 	if len(value) > most {
 		return invalid(field, fmt.Sprintf("it has %d bytes: want %d at most", len(value), most))
+	}
+	return nil
+}
+
+func checkTimeout(d time.Duration) error {
+	if d < 0 {
+		return invalid("timeout", "it is negative; 0 waits without limit")
 	}
 	return nil
 }

@@ -352,7 +352,7 @@ func ExampleWithStale() {
 		_, job = c.Get(ctx, "order-4714")
 	}
 	_, err = c.Pop(ctx, "late")
-	fmt.Println(errors.Is(err, client.ErrEmpty), c.Stats().Stale)
+	fmt.Println(errors.Is(err, client.ErrEmpty), c.Counters().Stale)
 	// Output:
 	// too late: [order-4714]
 	// true 1
@@ -449,4 +449,544 @@ func ExampleClient_PopBatch() {
 	// 0
 	// 1
 	// 2
+}
+
+// The job stays in Redis until it is acknowledged. Would this consumer crash, the job came back
+// after 30 s, the lease that Reserve is asked for here.
+func ExampleClient_Reserve() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	if _, err := c.Push(ctx, client.Message{ID: "mail-1", Topic: "send_mail", Body: "hello"}, 0); err != nil {
+		log.Fatal(err)
+	}
+
+	d, err := c.Reserve(ctx, time.Minute, 30*time.Second, "send_mail")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(d.Body, "attempt", d.Attempt)
+	if err := d.Ack(ctx); err != nil {
+		log.Fatal(err) // ErrLeaseLost: it took too long, and somebody else may have the job now
+	}
+	_, err = c.Get(ctx, "mail-1")
+	fmt.Println(errors.Is(err, client.ErrNotFound))
+	// Output:
+	// hello attempt 1
+	// true
+}
+
+// Many small jobs cost few calls.
+func ExampleClient_ReserveBatch() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	for n := range 3 {
+		if _, err := c.Push(ctx, client.Message{Topic: "index", Body: fmt.Sprint("page ", n)}, 0); err != nil {
+			log.Fatal(err)
+		}
+	}
+	list, err := c.ReserveBatch(ctx, "index", 100, time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, d := range list {
+		fmt.Println(d.Body)
+	}
+	if _, err := c.AckBatch(ctx, list); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// page 0
+	// page 1
+	// page 2
+}
+
+// A pool of workers has places for ten jobs, two of them for reports at most.
+func ExampleClient_Fetch() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	for n := range 3 {
+		for _, topic := range []string{"report", "invoice"} {
+			if _, err := c.Push(ctx, client.Message{Topic: topic, Body: fmt.Sprint(topic, " ", n)}, 0); err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
+	list, err := c.Fetch(ctx, client.FetchOptions{
+		Topics: []client.FetchTopic{{Topic: "invoice"}, {Topic: "report", Max: 2}},
+		Max:    10,
+		Lease:  time.Minute,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, d := range list {
+		fmt.Println(d.Body)
+	}
+	if _, err := c.AckBatch(ctx, list); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// invoice 0
+	// invoice 1
+	// invoice 2
+	// report 0
+	// report 1
+}
+
+// A delivery is acknowledged once.
+func ExampleDelivery_Ack() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	if _, err := c.Push(ctx, client.Message{ID: "ack", Topic: "ack", Body: "b"}, 0); err != nil {
+		log.Fatal(err)
+	}
+	d, err := c.Reserve(ctx, time.Minute, time.Minute, "ack")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(d.Ack(ctx))
+	fmt.Println(d.Ack(ctx))
+	// Output:
+	// <nil>
+	// delayer: ack "ack": the lease is lost
+}
+
+// A job that fails is tried again later, a bit later each time, until its attempts are used up.
+func ExampleDelivery_Retry() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	if _, err := c.Push(ctx, client.Message{ID: "hook", Topic: "webhook", Body: "b"}, 0, client.MaxAttempts(2)); err != nil {
+		log.Fatal(err)
+	}
+	for {
+		d, err := c.Reserve(ctx, time.Minute, time.Minute, "webhook")
+		if err != nil {
+			log.Fatal(err)
+		}
+		failure := errors.New("502 Bad Gateway")
+		err = d.Retry(ctx, time.Duration(d.Attempt)*10*time.Millisecond, client.Cause(failure))
+		if errors.Is(err, client.ErrExhausted) {
+			break
+		}
+		fmt.Println("attempt", d.Attempt, err)
+	}
+	job, err := c.Get(ctx, "hook")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(job.State, job.Attempts, job.Error)
+	// Output:
+	// attempt 1 <nil>
+	// dead 2 502 Bad Gateway
+}
+
+// A consumer that is to stop gives back what it has not begun. That was no attempt.
+func ExampleDelivery_Release() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	if _, err := c.Push(ctx, client.Message{ID: "release", Topic: "release", Body: "b"}, 0); err != nil {
+		log.Fatal(err)
+	}
+	d, err := c.Reserve(ctx, time.Minute, time.Minute, "release")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := d.Release(ctx); err != nil {
+		log.Fatal(err)
+	}
+	job, err := c.Get(ctx, "release")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(job.State, job.Attempts)
+	// Output:
+	// ready 0
+}
+
+// It is too early for this one: it comes again in an hour, and that was no attempt.
+func ExampleDelivery_Postpone() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	if _, err := c.Push(ctx, client.Message{ID: "postpone", Topic: "postpone", Body: "b"}, 0); err != nil {
+		log.Fatal(err)
+	}
+	d, err := c.Reserve(ctx, time.Minute, time.Minute, "postpone")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := d.Postpone(ctx, time.Hour); err != nil {
+		log.Fatal(err)
+	}
+	job, err := c.Get(ctx, "postpone")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(job.State, time.Until(job.Due).Round(time.Minute), job.Attempts)
+	// Output:
+	// waiting 1h0m0s 0
+}
+
+// Work that takes longer than was thought keeps its lease.
+func ExampleDelivery_Extend() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	if _, err := c.Push(ctx, client.Message{Topic: "video", Body: "b"}, 0); err != nil {
+		log.Fatal(err)
+	}
+	d, err := c.Reserve(ctx, time.Minute, time.Minute, "video")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := d.Extend(ctx, time.Hour); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(time.Until(d.Deadline()).Round(time.Minute))
+	if err := d.Ack(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// 1h0m0s
+}
+
+// There is no use in trying again: the job is kept where it can be seen.
+func ExampleDelivery_Bury() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	if _, err := c.Push(ctx, client.Message{ID: "bury", Topic: "bury", Body: "{"}, 0); err != nil {
+		log.Fatal(err)
+	}
+	d, err := c.Reserve(ctx, time.Minute, time.Minute, "bury")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := d.Bury(ctx, "not a JSON object"); err != nil {
+		log.Fatal(err)
+	}
+	for letter, err := range c.Dead(ctx, "bury") {
+		fmt.Println(letter.ID, letter.Reason, err)
+	}
+	// Output:
+	// bury not a JSON object <nil>
+}
+
+// Each job has a result of its own: here the first one was removed meanwhile.
+func ExampleClient_AckBatch() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	for n := range 2 {
+		if _, err := c.Push(ctx, client.Message{ID: fmt.Sprint("ackbatch-", n), Topic: "ackbatch", Body: "b"}, 0); err != nil {
+			log.Fatal(err)
+		}
+	}
+	list, err := c.ReserveBatch(ctx, "ackbatch", 2, time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := c.Remove(ctx, "ackbatch-0"); err != nil {
+		log.Fatal(err)
+	}
+	results, err := c.AckBatch(ctx, list)
+	for _, r := range results {
+		fmt.Println(r.ID, r.Err)
+	}
+	fmt.Println(err)
+	// Output:
+	// ackbatch-0 the lease is lost: the job is gone
+	// ackbatch-1 <nil>
+	// delayer: ack batch: 1 of 2 jobs: "ackbatch-0": the lease is lost: the job is gone
+}
+
+// Leases are renewed together; 0 is as long as they were to last before.
+func ExampleClient_ExtendBatch() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	for n := range 2 {
+		if _, err := c.Push(ctx, client.Message{ID: fmt.Sprint("extendbatch-", n), Topic: "extendbatch", Body: "b"}, 0); err != nil {
+			log.Fatal(err)
+		}
+	}
+	list, err := c.ReserveBatch(ctx, "extendbatch", 2, time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := c.ExtendBatch(ctx, list, 0); err != nil {
+		log.Fatal(err)
+	}
+	for _, d := range list {
+		fmt.Println(d.ID, d.Lease())
+	}
+	if _, err := c.AckBatch(ctx, list); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// extendbatch-0 1m0s
+	// extendbatch-1 1m0s
+}
+
+// The newest comes first.
+func ExampleClient_Dead() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	for n := range 2 {
+		if _, err := c.Push(ctx, client.Message{ID: fmt.Sprint("dead-", n), Topic: "dead", Body: "b"}, 0); err != nil {
+			log.Fatal(err)
+		}
+		d, err := c.Reserve(ctx, time.Minute, time.Minute, "dead")
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := d.Bury(ctx, "no such order"); err != nil {
+			log.Fatal(err)
+		}
+	}
+	for letter, err := range c.Dead(ctx, "dead") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(letter.ID, letter.Attempts, letter.Reason)
+	}
+	// Output:
+	// dead-1 1 no such order
+	// dead-0 1 no such order
+}
+
+// What kept the job from being done is mended: it is sent again.
+func ExampleClient_Requeue() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	if _, err := c.Push(ctx, client.Message{ID: "again", Topic: "again", Body: "b"}, 0); err != nil {
+		log.Fatal(err)
+	}
+	d, err := c.Reserve(ctx, time.Minute, time.Minute, "again")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := d.Bury(ctx, "no such order"); err != nil {
+		log.Fatal(err)
+	}
+	if err := c.Requeue(ctx, "again"); err != nil {
+		log.Fatal(err)
+	}
+	if d, err = c.Reserve(ctx, time.Minute, time.Minute, "again"); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(d.ID, d.Attempt, d.Ack(ctx))
+	// Output:
+	// again 1 <nil>
+}
+
+// A dead letter stays one if there is a new job of its ID by now.
+func ExampleClient_RequeueAll() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	for n := range 2 {
+		if _, err := c.Push(ctx, client.Message{ID: fmt.Sprint("all-", n), Topic: "all", Body: "b"}, 0); err != nil {
+			log.Fatal(err)
+		}
+		d, err := c.Reserve(ctx, time.Minute, time.Minute, "all")
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := d.Bury(ctx, "no such order"); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if _, err := c.Push(ctx, client.Message{ID: "all-0", Topic: "new", Body: "b"}, 0); err != nil {
+		log.Fatal(err)
+	}
+	n, err := c.RequeueAll(ctx, "all")
+	fmt.Println(n, errors.Is(err, client.ErrExists))
+	fmt.Println(err)
+	// Output:
+	// 1 true
+	// delayer: requeue all "all": "all-0": job exists
+}
+
+// Without IDs all dead letters of the topic are deleted.
+func ExampleClient_DropDead() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	for n := range 2 {
+		if _, err := c.Push(ctx, client.Message{ID: fmt.Sprint("drop-", n), Topic: "drop", Body: "b"}, 0); err != nil {
+			log.Fatal(err)
+		}
+		d, err := c.Reserve(ctx, time.Minute, time.Minute, "drop")
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := d.Bury(ctx, "no such order"); err != nil {
+			log.Fatal(err)
+		}
+	}
+	n, err := c.DropDead(ctx, "drop", "drop-0")
+	fmt.Println(n, err)
+	n, err = c.DropAllDead(ctx, "drop")
+	fmt.Println(n, err)
+	// Output:
+	// 1 <nil>
+	// 1 <nil>
+}
+
+func ExampleClient_Stats() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL, client.WithPrefix("stats:"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	for _, delay := range []time.Duration{0, 0, time.Hour} {
+		if _, err := c.Push(ctx, client.Message{Topic: "mail", Body: "b"}, delay); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if _, err := c.Reserve(ctx, time.Minute, time.Minute, "mail"); err != nil {
+		log.Fatal(err)
+	}
+	stats, err := c.Stats(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("waiting:", stats.Waiting)
+	for _, t := range stats.Topics {
+		fmt.Println(t.Topic, "ready:", t.Ready, "reserved:", t.Reserved, "dead:", t.Dead)
+	}
+	// Output:
+	// waiting: 1
+	// mail ready: 1 reserved: 1 dead: 0
+}
+
+// IDs met in queues whose jobs are gone, and answers that did not arrive, are counted.
+func ExampleClient_Counters() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	if _, err := c.Pop(ctx, "counters"); !errors.Is(err, client.ErrEmpty) {
+		log.Fatal(err)
+	}
+	fmt.Printf("%+v\n", c.Counters())
+	// Output:
+	// {Stale:0 Lost:0 Expired:0}
+}
+
+func ExampleMaxAttempts() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	if _, err := c.Push(ctx, client.Message{ID: "once", Topic: "once", Body: "b"}, 0, client.MaxAttempts(1)); err != nil {
+		log.Fatal(err)
+	}
+	d, err := c.Reserve(ctx, time.Minute, time.Minute, "once")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(d.Attempt, "of", d.MaxAttempts)
+	fmt.Println(d.Retry(ctx, time.Minute))
+	// Output:
+	// 1 of 1
+	// delayer: retry "once": the attempts are used up: the job is a dead letter now
+}
+
+// The producer knows how long the work takes; a consumer who asks for no lease gets this one.
+func ExampleTTR() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	if _, err := c.Push(ctx, client.Message{Topic: "backup", Body: "b"}, 0, client.TTR(2*time.Hour)); err != nil {
+		log.Fatal(err)
+	}
+	d, err := c.Reserve(ctx, time.Minute, 0, "backup")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(d.Lease(), d.Ack(ctx))
+	// Output:
+	// 2h0m0s <nil>
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"math"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -13,16 +14,27 @@ const (
 	CloseWait    = closeWait
 )
 
+// queueOf is the topic's queue of those who pop; nil if there is none. c.topics.mu must be held.
+func queueOf(c *Client, topic string) *topicQueue {
+	for _, q := range c.topics.queues[topicKey{c.partitions[0], topic}] {
+		if q.kind == (kind{}) {
+			return q
+		}
+	}
+	return nil
+}
+
 // Callers is how many callers there are for a job of the topic, and how many of
 // them have seen that there is none, and wait.
 func Callers(c *Client, topic string) (all, waiting int) {
 	c.topics.mu.Lock()
 	defer c.topics.mu.Unlock()
-	q := c.topics.queues[queueKey{c.partitions[0], topic}]
+	q := queueOf(c, topic)
 	if q == nil {
 		return 0, 0
 	}
-	for _, caller := range q.claimable(q.callers.Len()) {
+	callers, _ := q.claimable(math.MaxInt)
+	for _, caller := range callers {
 		if caller.asks == 0 {
 			waiting++
 		}
@@ -44,11 +56,12 @@ func (c *Client) Pushes() (underWay, gathered int) {
 func (c *Client) Pops(topic string) (underWay, unclaimed int) {
 	c.topics.mu.Lock()
 	defer c.topics.mu.Unlock()
-	q := c.topics.queues[queueKey{c.partitions[0], topic}]
+	q := queueOf(c, topic)
 	if q == nil {
 		return 0, 0
 	}
-	return q.underWay, len(q.claimable(q.callers.Len()))
+	callers, _ := q.claimable(math.MaxInt)
+	return q.underWay, len(callers)
 }
 
 // WarmUp opens as many connections as pushes need.
@@ -79,7 +92,7 @@ func Queues(c *Client) int {
 func Heard(c *Client, topic string) (times, rivals int) {
 	c.topics.mu.Lock()
 	defer c.topics.mu.Unlock()
-	q := c.topics.queues[queueKey{c.partitions[0], topic}]
+	q := queueOf(c, topic)
 	if q == nil {
 		return 0, 0
 	}
@@ -90,7 +103,7 @@ func Heard(c *Client, topic string) (times, rivals int) {
 func Leaving(c *Client, topic string) (n int) {
 	c.topics.mu.Lock()
 	defer c.topics.mu.Unlock()
-	if q := c.topics.queues[queueKey{c.partitions[0], topic}]; q != nil {
+	if q := queueOf(c, topic); q != nil {
 		for e := q.callers.Front(); e != nil; e = e.Next() {
 			if e.Value.(*caller).leaving != nil {
 				n++
@@ -98,4 +111,42 @@ func Leaving(c *Client, topic string) (n int) {
 		}
 	}
 	return n
+}
+
+// Through is the delivery in the hands of another Client.
+func Through(d *Delivery, c *Client) *Delivery {
+	d.client = c
+	return d
+}
+
+// MaxSettleCalls is how many calls that settle jobs are under way at a time.
+const MaxSettleCalls = maxSettleCalls
+
+// Settlements is how many calls that settle jobs are under way to Redis, and how many
+// settlements wait for the next.
+func (c *Client) Settlements() (underWay, gathered int) {
+	s := c.partitions[0].settlements
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.underWay, len(s.gathered)
+}
+
+// Reservers is how many callers there are who want to reserve a job of the topic, and how
+// many of them have seen that there is none, and wait.
+func Reservers(c *Client, topic string) (all, waiting int) {
+	c.topics.mu.Lock()
+	defer c.topics.mu.Unlock()
+	for _, q := range c.topics.queues[topicKey{c.partitions[0], topic}] {
+		if !q.reserves {
+			continue
+		}
+		callers, _ := q.claimable(math.MaxInt)
+		for _, caller := range callers {
+			if caller.asks == 0 {
+				waiting++
+			}
+		}
+		all += q.callers.Len()
+	}
+	return all, waiting
 }

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,14 @@ func TestInvalid(t *testing.T) {
 		return err
 	}
 	popped := func(_ any, err error) error { return err }
+	fetch := func(o client.FetchOptions) error { return popped(c.Fetch(ctx, o)) }
+	topics := []client.FetchTopic{{Topic: "t"}}
+	dead := func(topic string) (err error) {
+		for _, err = range c.Dead(ctx, topic) {
+		}
+		return err
+	}
+	var d client.Delivery
 	for name, tt := range map[string]struct {
 		err   error
 		names string
@@ -41,6 +50,42 @@ func TestInvalid(t *testing.T) {
 		"push: lifetime":         {push(m, 1, client.ReadyMaxLifetime(-time.Second)), "invalid ready max lifetime: -1s "},
 		"push: long lifetime":    {push(m, 1, client.ReadyMaxLifetime(client.MaxDelay+1)), "invalid ready max lifetime: "},
 		"push: policy":           {push(m, 1, client.IfExists(client.Existing{})), "invalid IfExists: "},
+		"push: attempts 0":       {push(m, 1, client.MaxAttempts(0)), "invalid max attempts: 0 "},
+		"push: attempts":         {push(m, 1, client.MaxAttempts(-1)), "invalid max attempts: -1 "},
+		"push: many attempts":    {push(m, 1, client.MaxAttempts(math.MaxInt32+1)), "invalid max attempts: 2147483648 "},
+		"push: ttr 0":            {push(m, 1, client.TTR(0)), "invalid ttr: 0s "},
+		"push: ttr":              {push(m, 1, client.TTR(-time.Second)), "invalid ttr: -1s "},
+		"push: long ttr":         {push(m, 1, client.TTR(client.MaxLease+1)), "invalid ttr: 24h0m0.000000001s "},
+		"reserve: topic":         {popped(c.Reserve(ctx, 0, 0, "")), "invalid topic: "},
+		"reserve: one of topics": {popped(c.Reserve(ctx, 0, 0, "t", "")), "invalid topic: "},
+		"reserve: timeout":       {popped(c.Reserve(ctx, -1, 0, "t")), "invalid timeout: "},
+		"reserve: lease":         {popped(c.Reserve(ctx, 0, -1, "t")), "invalid lease: -1ns "},
+		"reserve: long lease":    {popped(c.Reserve(ctx, 0, client.MaxLease+1, "t")), "invalid lease: 24h0m0.000000001s "},
+		"reserve batch: topic":   {popped(c.ReserveBatch(ctx, "", 1, 0)), "invalid topic: "},
+		"reserve batch: n 0":     {popped(c.ReserveBatch(ctx, "t", 0, 0)), "invalid n: 0 "},
+		"reserve batch: n":       {popped(c.ReserveBatch(ctx, "t", -1, 0)), "invalid n: -1 "},
+		"reserve batch: large n": {popped(c.ReserveBatch(ctx, "t", 1001, 0)), "invalid n: 1001 "},
+		"reserve batch: lease":   {popped(c.ReserveBatch(ctx, "t", 1, -1)), "invalid lease: -1ns "},
+		"fetch: no topics":       {fetch(client.FetchOptions{Max: 1}), "invalid topics: "},
+		"fetch: topic":           {fetch(client.FetchOptions{Max: 1, Topics: append(topics, client.FetchTopic{})}), "invalid topic: "},
+		"fetch: topic's max":     {fetch(client.FetchOptions{Max: 1, Topics: []client.FetchTopic{{Topic: "t", Max: -1}}}), "invalid topic's max: -1 "},
+		"fetch: topic twice":     {fetch(client.FetchOptions{Max: 1, Topics: append(topics, topics...)}), "invalid topics: \"t\" is there twice"},
+		"fetch: max 0":           {fetch(client.FetchOptions{Topics: topics}), "invalid max: 0 "},
+		"fetch: large max":       {fetch(client.FetchOptions{Topics: topics, Max: 251}), "invalid max: 251 "},
+		"fetch: lease":           {fetch(client.FetchOptions{Topics: topics, Max: 1, Lease: -1}), "invalid lease: -1ns "},
+		"fetch: attempts":        {fetch(client.FetchOptions{Topics: topics, Max: 1, MaxAttempts: -1}), "invalid max attempts: -1 "},
+		"retry: delay":           {d.Retry(ctx, -1), "invalid delay: -1ns "},
+		"retry: long delay":      {d.Retry(ctx, client.MaxDelay+1), "invalid delay: "},
+		"postpone: delay":        {d.Postpone(ctx, -1), "invalid delay: -1ns "},
+		"extend: lease 0":        {d.Extend(ctx, 0), "invalid lease: 0s "},
+		"extend: lease":          {d.Extend(ctx, -1), "invalid lease: -1ns "},
+		"extend: long lease":     {d.Extend(ctx, client.MaxLease+1), "invalid lease: 24h0m0.000000001s "},
+		"extend batch: lease":    {popped(c.ExtendBatch(ctx, nil, -1)), "invalid lease: -1ns "},
+		"dead: topic":            {dead(""), "invalid topic: "},
+		"requeue: id":            {c.Requeue(ctx, ""), "invalid id: "},
+		"requeue all: topic":     {popped(c.RequeueAll(ctx, "")), "invalid topic: "},
+		"drop all dead: topic":   {popped(c.DropAllDead(ctx, "")), "invalid topic: "},
+		"drop dead: topic of id": {popped(c.DropDead(ctx, "", "a")), "invalid topic: "},
 		"pushAt: topic":          {pushAt(client.Message{Body: "b"}, time.Now()), "invalid topic: "},
 		"pushAt: body":           {pushAt(client.Message{Topic: "t"}, time.Now()), "invalid body: "},
 		"pushAt: due":            {pushAt(m, time.Time{}), "invalid due: "},
@@ -94,10 +139,26 @@ func calls(c *client.Client, ctx context.Context) map[string]func() error {
 			_, err := c.PushAt(ctx, client.Message{ID: "a", Topic: "t", Body: "b"}, time.Now())
 			return err
 		},
-		"Pop":        func() error { _, err := c.Pop(ctx, "t"); return err },
-		"BPop":       func() error { _, err := c.BPop(ctx, 0, "t"); return err },
-		"Get":        func() error { _, err := c.Get(ctx, "a"); return err },
-		"Remove":     func() error { _, err := c.Remove(ctx, "a"); return err },
-		"Reschedule": func() error { return c.Reschedule(ctx, "a", time.Hour) },
+		"Pop":          func() error { _, err := c.Pop(ctx, "t"); return err },
+		"BPop":         func() error { _, err := c.BPop(ctx, 0, "t"); return err },
+		"Get":          func() error { _, err := c.Get(ctx, "a"); return err },
+		"Remove":       func() error { _, err := c.Remove(ctx, "a"); return err },
+		"Reschedule":   func() error { return c.Reschedule(ctx, "a", time.Hour) },
+		"Reserve":      func() error { _, err := c.Reserve(ctx, 0, time.Hour, "t"); return err },
+		"ReserveBatch": func() error { _, err := c.ReserveBatch(ctx, "t", 1, time.Hour); return err },
+		"Fetch": func() error {
+			_, err := c.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1})
+			return err
+		},
+		"Dead": func() (err error) {
+			for _, err = range c.Dead(ctx, "t") {
+			}
+			return err
+		},
+		"Requeue":         func() error { return c.Requeue(ctx, "a") },
+		"RequeueAll":      func() error { _, err := c.RequeueAll(ctx, "t"); return err },
+		"DropDead":        func() error { _, err := c.DropDead(ctx, "t", "a"); return err },
+		"DropDead of all": func() error { _, err := c.DropAllDead(ctx, "t"); return err },
+		"Stats":           func() error { _, err := c.Stats(ctx); return err },
 	}
 }

@@ -10,22 +10,30 @@ type State string
 
 // The states of a job that exists.
 const (
-	Waiting State = "waiting" // for its due time
-	Ready   State = "ready"   // for a consumer
+	Waiting  State = "waiting"  // for its due time, be it a retry's
+	Ready    State = "ready"    // for a consumer
+	Reserved State = "reserved" // by a consumer
+	Dead     State = "dead"     // a dead letter
 )
 
 // Job is what Get tells of a job.
 type Job struct {
 	Message
 	State State
-	// Due is when a waiting job falls due, by Redis's clock; zero when it is
-	// ready.
+	// Due is, by Redis's clock, when a waiting job falls due, the lease of a reserved one
+	// ends, or a dead letter became one; zero when the job is ready.
 	Due time.Time
 	// TTL is the time left until Redis drops the job; -1 if it never will.
 	TTL time.Duration
+	// Attempts is how often it was delivered to those who reserve, and MaxAttempts how often
+	// it may be; 0 if the producer did not say so.
+	Attempts, MaxAttempts int
+	// Error is that of the last attempt, if one is known, and Reason why it is a dead letter.
+	Error, Reason string
 }
 
-// Get reads a job without changing it. It fails with ErrNotFound if there is none.
+// Get reads a job without changing it, or, if there is none of that ID, a dead letter. It
+// fails with ErrNotFound if there is neither.
 //
 // A job that an old client has popped and not yet read shows as ready.
 func (c *Client) Get(ctx context.Context, id string) (Job, error) {
@@ -37,16 +45,13 @@ func (c *Client) Get(ctx context.Context, id string) (Job, error) {
 	if err != nil {
 		return Job{}, failed("get", id, err)
 	}
-	job := Job{Message: Message(found.Job), State: Ready, Due: found.Due, TTL: found.TTL}
-	if found.Waiting {
-		job.State = Waiting
-	}
-	return job, nil
+	return Job{Message(found.Job), State(found.State), found.Due, found.TTL, found.Attempts, found.MaxAttempts, found.Error, found.Reason}, nil
 }
 
-// Remove takes a job out, waiting or ready. True means that there was one and
-// nobody will get it from now on; false that there is none (any more). Only an
-// old client, which pops in three commands, may have read it just before.
+// Remove takes a job out, waiting, ready or reserved; if there is none of that ID, a dead
+// letter. True means that there was one and nobody will get it from now on; false that there is
+// none (any more). Who has reserved it loses the lease: his Ack fails, and the job does not come
+// back. Only an old client, which pops in three commands, may have read it just before.
 func (c *Client) Remove(ctx context.Context, id string) (bool, error) {
 	if err := c.beginOn(ctx, id); err != nil {
 		return false, failed("remove", id, err)
@@ -56,9 +61,9 @@ func (c *Client) Remove(ctx context.Context, id string) (bool, error) {
 	return removed, failed("remove", id, err)
 }
 
-// Reschedule gives a waiting or ready job a new delay from now, as in Push. How
-// long it is kept once it is ready stays as it was. It fails with ErrNotFound if there is
-// no such job.
+// Reschedule gives a waiting, ready or reserved job a new delay from now, as in Push. How
+// long it is kept once it is ready stays as it was; who has reserved it loses the lease. It fails
+// with ErrNotFound if there is no such job; a dead letter is none (see Requeue).
 func (c *Client) Reschedule(ctx context.Context, id string, delay time.Duration) error {
 	if err := checkDelay("delay", delay); err != nil {
 		return failed("reschedule", id, err)

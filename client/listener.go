@@ -107,8 +107,8 @@ func (l *listener) isWanted() bool {
 // wanted are the queues that are listened to.
 func (l *listener) wanted() []*topicQueue {
 	var queues []*topicQueue
-	for key, q := range l.topics.queues {
-		if key.partition == l.partition && q.wanted {
+	for _, q := range l.topics.all() {
+		if q.partition == l.partition && q.wanted {
 			queues = append(queues, q)
 		}
 	}
@@ -215,7 +215,9 @@ func (l *listener) plan(all, listening bool) (added, removed []string, looked []
 		case now.Sub(q.left) >= lingerFor:
 			q.wanted = false
 			q.idle()
-			removed = append(removed, keys.Ready(q.topic))
+			if !slices.ContainsFunc(l.topics.queues[q.topicKey], func(other *topicQueue) bool { return other.wanted }) {
+				removed = append(removed, keys.Ready(q.topic))
+			}
 			continue
 		}
 		left++
@@ -225,8 +227,13 @@ func (l *listener) plan(all, listening bool) (added, removed []string, looked []
 
 // idle forgets a queue that nobody needs.
 func (q *topicQueue) idle() {
-	if q.callers.Len() == 0 && q.underWay == 0 && !q.wanted {
-		delete(q.client.topics.queues, q.queueKey)
+	if q.callers.Len() > 0 || q.underWay > 0 || q.wanted {
+		return
+	}
+	queues := q.client.topics.queues
+	queues[q.topicKey] = slices.DeleteFunc(queues[q.topicKey], func(other *topicQueue) bool { return other == q })
+	if len(queues[q.topicKey]) == 0 {
+		delete(queues, q.topicKey)
 	}
 }
 
@@ -249,15 +256,14 @@ func (l *listener) receive(sub *store.Subscription) error {
 func (l *listener) enter(topic string, event store.Event) {
 	l.topics.mu.Lock()
 	defer l.topics.mu.Unlock()
-	q := l.topics.queues[queueKey{l.partition, topic}]
-	switch {
-	case q == nil:
-	case event.Subscribed:
-		l.unseen = append(l.unseen, q)
-		l.signal()
-	default:
-		jobs, _ := strconv.Atoi(string(event.Data))
-		q.tell(max(jobs, 1)) // somebody else's words mean that there is something
+	for _, q := range l.topics.queues[topicKey{l.partition, topic}] {
+		if event.Subscribed {
+			l.unseen = append(l.unseen, q)
+			l.signal()
+		} else {
+			jobs, _ := strconv.Atoi(string(event.Data))
+			q.tell(max(jobs, 1)) // somebody else's words mean that there is something
+		}
 	}
 }
 

@@ -41,8 +41,8 @@ func TestSlowLink(t *testing.T) {
 			popped = append(popped, m)
 		}
 	}
-	if err != nil || len(popped) != len(batch) || c.Stats().Lost != 0 {
-		t.Fatalf("%d of %d jobs, %d lost: %v", len(popped), len(batch), c.Stats().Lost, err)
+	if err != nil || len(popped) != len(batch) || c.Counters().Lost != 0 {
+		t.Fatalf("%d of %d jobs, %d lost: %v", len(popped), len(batch), c.Counters().Lost, err)
 	}
 	for n, m := range popped {
 		if m != batch[n].Message {
@@ -70,7 +70,7 @@ func TestSilenceWithinAnAnswer(t *testing.T) {
 	if !errors.Is(err, client.ErrLost) || !errors.As(err, &timeout) || !timeout.Timeout() {
 		t.Errorf("error %v, want ErrLost by a timeout", err)
 	}
-	if lost := c.Stats().Lost; lost != 1 {
+	if lost := c.Counters().Lost; lost != 1 {
 		t.Errorf("%d jobs are counted as lost, want 1", lost)
 	}
 	f.expect(state{})

@@ -8,7 +8,7 @@ import (
 
 // Pop takes the topic's next ready job, and fails with ErrEmpty when there is
 // none. It is one atomic step; the job is gone from Redis then. Entries whose
-// jobs are gone are passed over and counted (Stats). A Pop does not overtake
+// jobs are gone are passed over and counted (Counters). A Pop does not overtake
 // those who wait in BPop for the same topic on the same Client.
 //
 // The end of ctx ends Pop at once, but not while Redis is asked: then Pop waits
@@ -16,7 +16,7 @@ import (
 // that it brings. When the connection breaks at that moment, the job may be lost, and
 // the error says so (ErrLost).
 func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
-	m, err := c.popOne(ctx, []string{topic}, false, 0)
+	m, err := c.popOne(ctx, request{names: []string{topic}})
 	return m, failed("pop", topic, err)
 }
 
@@ -39,20 +39,28 @@ func (c *Client) BPop(ctx context.Context, timeout time.Duration, topic string, 
 }
 
 func (c *Client) bpop(ctx context.Context, timeout time.Duration, topics []string) (Message, error) {
-	if timeout < 0 {
-		return Message{}, invalid("timeout", "it is negative; 0 waits without limit")
+	if err := checkTimeout(timeout); err != nil {
+		return Message{}, err
 	}
-	return c.popOne(ctx, topics, true, timeout)
+	return c.popOne(ctx, request{names: topics, stays: true, timeout: timeout})
 }
 
-func (c *Client) popOne(ctx context.Context, topics []string, stays bool, timeout time.Duration) (Message, error) {
-	if err := checkTopics(topics); err != nil {
+func (c *Client) popOne(ctx context.Context, r request) (Message, error) {
+	r.n = 1
+	got, err := c.takeFor(ctx, r)
+	if err != nil {
 		return Message{}, err
+	}
+	return Message(got.jobs[0]), nil
+}
+
+func (c *Client) takeFor(ctx context.Context, r request) (taken, error) {
+	if err := checkTopics(r.names); err != nil {
+		return taken{}, err
 	}
 	if err := c.begin(ctx); err != nil {
-		return Message{}, err
+		return taken{}, err
 	}
 	defer c.running.Done()
-	job, err := c.topics.pop(ctx, topics, stays, timeout)
-	return Message(job), err
+	return c.topics.take(ctx, r)
 }

@@ -48,8 +48,8 @@ func TestPop(t *testing.T) {
 					t.Errorf("Pop = %v, %v, want %v, %v", m, err, tt.want, tt.wantErr)
 				}
 				f.expect(tt.after)
-				if !slices.Equal(expired, tt.expired) || c.Stats().Expired != int64(len(tt.expired)) {
-					t.Errorf("expired %q, %d counted, want %q", expired, c.Stats().Expired, tt.expired)
+				if !slices.Equal(expired, tt.expired) || c.Counters().Expired != int64(len(tt.expired)) {
+					t.Errorf("expired %q, %d counted, want %q", expired, c.Counters().Expired, tt.expired)
 				}
 			})
 		}
@@ -77,7 +77,7 @@ func TestPopBehindManyGhosts(t *testing.T) {
 			return append(batch, client.Message{})[0], err
 		},
 	} {
-		before := c.Stats().Expired
+		before := c.Counters().Expired
 		clear(told)
 		f.do("EVAL", "for i = 1, 2500 do redis.call('LPUSH', KEYS[1], i) end", 1, "delayer:ready_queue:t")
 		f.push("a", "t")
@@ -85,7 +85,7 @@ func TestPopBehindManyGhosts(t *testing.T) {
 		if err != nil || m.ID != "a" {
 			t.Errorf("%s = %v, %v, want the job behind the ghosts", name, m, err)
 		}
-		if n := c.Stats().Expired - before; n != 2500 || len(told) != 2500 {
+		if n := c.Counters().Expired - before; n != 2500 || len(told) != 2500 {
 			t.Errorf("%s counted %d ghosts and told of %d, want 2500", name, n, len(told))
 		}
 		f.expect(state{})
@@ -123,8 +123,8 @@ func TestPopWithoutPermission(t *testing.T) {
 		c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, Username: missing, Password: "secret"})
 		_, err := c.Pop(t.Context(), "t")
 		c.Close()
-		if err == nil || errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrLost) || c.Stats().Lost != 0 {
-			t.Errorf("without %s: error %v, %d lost, want Redis's error, and nothing lost", missing, err, c.Stats().Lost)
+		if err == nil || errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrLost) || c.Counters().Lost != 0 {
+			t.Errorf("without %s: error %v, %d lost, want Redis's error, and nothing lost", missing, err, c.Counters().Lost)
 		}
 		f.expect(before)
 	}

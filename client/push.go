@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -33,26 +34,40 @@ const DefaultReadyMaxLifetime = 7 * 24 * time.Hour
 type PushOption func(*pushOptions)
 
 type pushOptions struct {
-	lifetime time.Duration
-	policy   store.Policy
+	store.Terms
+	limited, timed bool // MaxAttempts and TTR were set
 }
 
 // ReadyMaxLifetime sets how long the job is kept, for want of a consumer, once it is ready.
 // It must be positive and at most MaxDelay; Redis counts it in milliseconds.
 func ReadyMaxLifetime(d time.Duration) PushOption {
-	return func(o *pushOptions) { o.lifetime = d }
+	return func(o *pushOptions) { o.Lifetime = d }
 }
 
-// IfExists says what becomes of a push whose ID exists, waiting or ready.
+// MaxAttempts sets how often the job is delivered to those who reserve jobs, 1 at least. If
+// it is not acknowledged then, it becomes a dead letter. Without it the consumer's own limit
+// counts. Who pops knows nothing of attempts.
+func MaxAttempts(n int) PushOption {
+	return func(o *pushOptions) { o.MaxAttempts = n; o.limited = true }
+}
+
+// TTR ("time to run") sets for how long the job is reserved for a consumer who does
+// not say so himself: above 0, and 24 h at most. Without it that is 30 s.
+func TTR(d time.Duration) PushOption {
+	return func(o *pushOptions) { o.TTR = d; o.timed = true }
+}
+
+// IfExists says what becomes of a push whose ID exists, waiting, ready or reserved.
 func IfExists(choice Existing) PushOption {
-	return func(o *pushOptions) { o.policy = choice.policy }
+	return func(o *pushOptions) { o.Policy = choice.policy }
 }
 
 // Existing is a choice for IfExists.
 type Existing struct{ policy store.Policy }
 
-// The choices for IfExists. A job that is ready counts as due now. All but
-// Refuse replace topic, body and lifetime.
+// The choices for IfExists. A job that is ready or reserved counts as due now. All but
+// Refuse replace topic, body, lifetime and what else the push says; the job begins anew, with
+// all its attempts, and a consumer who has reserved it loses the lease.
 var (
 	// Replace lets the new due time count. A ready job is thereby postponed. This
 	// is what Push does anyway.
@@ -69,10 +84,12 @@ var (
 // delay counts from now by Redis's clock and is rounded up to milliseconds; with
 // delay 0 the job is ready at once, without a server.
 //
-// It is one atomic step: with an error from Redis (ErrExists, maxmemory
-// reached) nothing has changed. When the connection breaks or ctx ends while the
-// answer is due, it is unknown whether the job was stored; pushing it again under the same ID is
-// safe unless it may have been consumed by then.
+// It is one atomic step: with an error from Redis (ErrExists, maxmemory reached) nothing has
+// changed. A ctx with a deadline ends the push then, be Redis silent. One that can only be
+// cancelled ends it as long as it waits for its turn; a push that is under way gets its
+// answer, as long as the connection's timeouts allow. When the connection breaks, or the
+// deadline passes, while the answer is due, it is unknown whether the job was stored; pushing
+// it again under the same ID is safe unless it may have been consumed by then.
 func (c *Client) Push(ctx context.Context, m Message, delay time.Duration, opts ...PushOption) (id string, err error) {
 	return c.push(ctx, m, store.Due{After: delay}, checkDelay("delay", delay), opts)
 }
@@ -97,7 +114,7 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, err error, 
 	}
 	defer c.running.Done()
 	job := o.job(m, due)
-	if err := c.of(job.ID).pushes.push(ctx, job); err != nil {
+	if err := c.of(job.ID).pushes.call(ctx, job); err != nil {
 		return "", failed("push", m.ID, err)
 	}
 	return job.ID, nil
@@ -108,11 +125,11 @@ func (o pushOptions) job(m Message, due store.Due) store.Delayed {
 	if m.ID == "" {
 		m.ID = newID()
 	}
-	return store.Delayed{Job: store.Job(m), Due: due, Lifetime: o.lifetime, Policy: o.policy}
+	return store.Delayed{Job: store.Job(m), Due: due, Terms: o.Terms}
 }
 
 func newPushOptions(opts []PushOption) pushOptions {
-	o := pushOptions{lifetime: DefaultReadyMaxLifetime, policy: store.Replace}
+	o := pushOptions{Terms: store.Terms{Lifetime: DefaultReadyMaxLifetime, Policy: store.Replace}}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -132,9 +149,13 @@ func checkPush(m Message, o pushOptions) error {
 		return invalid("topic", "it is empty")
 	case m.Body == "":
 		return invalid("body", "it is empty")
-	case o.lifetime <= 0 || o.lifetime > MaxDelay:
-		return invalid("ready max lifetime", fmt.Sprintf("%v is not above 0 and up to %v", o.lifetime, MaxDelay))
-	case o.policy == "":
+	case o.Lifetime <= 0 || o.Lifetime > MaxDelay:
+		return invalid("ready max lifetime", fmt.Sprintf("%v is not above 0 and up to %v", o.Lifetime, MaxDelay))
+	case o.limited && (o.MaxAttempts < 1 || o.MaxAttempts > math.MaxInt32):
+		return invalid("max attempts", fmt.Sprintf("%d is not from 1 to %d", o.MaxAttempts, math.MaxInt32))
+	case o.timed && (o.TTR <= 0 || o.TTR > MaxLease):
+		return invalid("ttr", fmt.Sprintf("%v is not above 0 and up to %v", o.TTR, MaxLease))
+	case o.Policy == "":
 		return invalid("IfExists", "want Replace, Refuse, KeepEarlier or KeepLater")
 	}
 	return cmp.Or(checkSize("id", m.ID, maxID), checkSize("topic", m.Topic, maxTopic))

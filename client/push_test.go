@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"regexp"
 	"testing"
@@ -224,7 +225,7 @@ func TestPushPostponesReadyJobInLongQueue(t *testing.T) {
 	if job, err := f.Get(t.Context(), "a"); err != nil || job.State != client.Waiting || job.Body != "second" {
 		t.Errorf("Get = %+v, %v", job, err)
 	}
-	if n := f.Stats().Expired; n != 0 {
+	if n := f.Counters().Expired; n != 0 {
 		t.Errorf("%d counted as expired: a postponed job is not", n)
 	}
 }
@@ -235,4 +236,40 @@ func (f *fixture) fill(topic string, n int) {
 	f.do("EVAL", `for i = 1, ARGV[2] do
 		redis.call('HSET', 'delayer:job_bucket:f' .. i, 'topic', ARGV[1], 'body', 'body')
 		redis.call('LPUSH', KEYS[1], 'f' .. i) end`, 1, "delayer:ready_queue:"+topic, topic, n)
+}
+
+// A push that is cancelled while it is under way gets its answer; one that waits for its turn
+// returns at once, and is not stored.
+func TestCancelledPush(t *testing.T) {
+	f := start(t)
+	c := f.patient()
+	if err := c.WarmUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.redis.Hang()
+	ctx, cancel := context.WithCancel(t.Context())
+	var underWay []<-chan result
+	push := func(id string) <-chan result {
+		return background(func() (client.Message, error) {
+			_, err := c.Push(ctx, client.Message{ID: id, Topic: "t", Body: "b"}, time.Hour)
+			return client.Message{ID: id}, err
+		})
+	}
+	for n := range client.MaxPushCalls {
+		underWay = append(underWay, push(fmt.Sprint(n)))
+		await(t, n+1, client.MaxPushCalls, c.Pushes)
+	}
+	waits := push("waits")
+	await(t, client.MaxPushCalls+1, client.MaxPushCalls, c.Pushes)
+	cancel()
+	if r := waitFor(t, waits); !errors.Is(r.err, context.Canceled) {
+		t.Errorf("the one that waits: %v", r.err)
+	}
+	f.redis.Resume()
+	for n, pushed := range underWay {
+		expectJob(t, waitFor(t, pushed), fmt.Sprint(n))
+	}
+	if got := len(f.state().Pool); got != client.MaxPushCalls {
+		t.Errorf("%d jobs are stored", got)
+	}
 }

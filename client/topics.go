@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -14,29 +15,74 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// topics are the topics that Pop and BPop are called for, and their callers.
+// topics are the topics that Pop, BPop and Reserve are called for, and their callers.
 //
 // Nothing is taken out of Redis before somebody is there to get it, and nothing
-// is ever put back. A caller is claimed by one pop at a time. From then until its
+// is ever put back. A caller is claimed by one pop, or reserve, at a time. From then until its
 // answer, which the connection's timeouts bound, the caller stays and gets what
 // the pop has brought. While it is not claimed it can leave at once.
 type topics struct {
 	client *Client
 
 	mu     sync.Mutex
-	queues map[queueKey]*topicQueue
+	queues map[topicKey][]*topicQueue // one for each kind
 	closed bool
 }
 
-type queueKey struct {
+type topicKey struct {
 	partition *partition
 	topic     string
 }
 
-// topicQueue is a ready queue that has callers, or had some lately.
+// kind is how jobs are taken: the zero kind is a pop.
+type kind struct {
+	reserves bool
+	store.Reservation
+}
+
+// request is what a caller wants: n jobs at most, and limits[i] at most of names[i]; with
+// no limits, n of each.
+type request struct {
+	kind
+	names   []string
+	limits  []int
+	n       int
+	stays   bool          // and waits when there is none
+	timeout time.Duration // 0 is none
+}
+
+// taken is what came of a request: leases, and when they were asked for, only if it reserves.
+type taken struct {
+	jobs   []store.Job
+	leases []store.Lease
+	asked  time.Time
+}
+
+// add appends what came later. When that was asked for counts as when the first was.
+func (t *taken) add(next taken) {
+	if len(t.jobs) == 0 {
+		*t = next
+		return
+	}
+	t.jobs, t.leases = append(t.jobs, next.jobs...), append(t.leases, next.leases...)
+}
+
+// cut takes the first jobs off, n at most.
+func (t *taken) cut(n int) taken {
+	n = min(n, len(t.jobs))
+	first := taken{jobs: t.jobs[:n:n], asked: t.asked}
+	t.jobs = t.jobs[n:]
+	if t.leases != nil {
+		first.leases, t.leases = t.leases[:n:n], t.leases[n:]
+	}
+	return first
+}
+
+// topicQueue is a ready queue that has callers, or had some lately, who take jobs in one way.
 type topicQueue struct {
 	coalescer // of one pop at a time, so that callers are served in their order
-	queueKey
+	topicKey
+	kind
 	callers list.List // of *caller, in the order in which they came
 	asking  []*caller // those who want to know whether there is a job now
 	ready   int       // how many jobs are believed to be there
@@ -47,10 +93,11 @@ type topicQueue struct {
 	pending int       // for that many jobs
 }
 
-// caller is somebody who wants one job.
+// caller is somebody who wants a job, or several.
 type caller struct {
-	stays   bool            // and waits when there is none
+	request
 	queues  []*topicQueue   // where it may come from
+	most    []int           // and how many from each of these
 	places  []*list.Element // in these; nil when the caller has its answer
 	asks    int             // how many of these it has asked and got no answer from
 	claimed bool            // a pop is under way for it
@@ -71,43 +118,43 @@ const (
 )
 
 type answer struct {
-	job store.Job
+	taken
 	err error
 }
 
 // errNoAnswer is a timeout that ran out before Redis said whether there is a job.
 var errNoAnswer = errors.New("redis did not answer within the timeout")
 
-// pop gets a job of one of the topics, the first that has one. If there is none it
-// fails with ErrEmpty, or, if the caller stays, waits for one until the timeout; 0 is none.
-func (ts *topics) pop(ctx context.Context, names []string, stays bool, timeout time.Duration) (store.Job, error) {
+// take gets a job of one of the topics, the first that has one, or as many as are wanted and
+// there. If there is none it fails with ErrEmpty, or, if the caller stays, waits for one.
+func (ts *topics) take(ctx context.Context, r request) (taken, error) {
 	whole := ctx
-	if timeout > 0 {
+	if r.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
+		ctx, cancel = context.WithTimeout(ctx, r.timeout)
 		defer cancel()
 	}
-	c := &caller{stays: stays, trouble: errNoAnswer, answer: make(chan answer, 1)}
-	ask, err := ts.join(c, names)
+	c := &caller{request: r, trouble: errNoAnswer, answer: make(chan answer, 1)}
+	ask, err := ts.join(c)
 	if err != nil {
-		return store.Job{}, err
+		return taken{}, err
 	}
 	if ask != nil {
 		ask(ctx)
 	}
 	select {
 	case a := <-c.answer:
-		return a.job, a.err
+		return a.taken, a.err
 	case <-ctx.Done():
 		ts.leave(c, cmp.Or(whole.Err(), ErrEmpty))
 	}
 	a := <-c.answer
-	return a.job, a.err
+	return a.taken, a.err
 }
 
 // join puts the caller behind those who want a job of the same topics. If it comes
 // back with a func, the caller has to ask for itself.
-func (ts *topics) join(c *caller, names []string) (ask func(context.Context), err error) {
+func (ts *topics) join(c *caller) (ask func(context.Context), err error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if ts.closed {
@@ -115,13 +162,14 @@ func (ts *topics) join(c *caller, names []string) (ask func(context.Context), er
 	}
 	first := true
 	for _, partition := range ts.client.partitions {
-		for _, name := range names {
-			q := ts.queue(queueKey{partition, name})
+		for i, name := range c.names {
+			q := ts.queue(topicKey{partition, name}, c.kind)
 			if slices.Contains(c.queues, q) {
 				continue
 			}
 			first = first && !q.isWaitedFor()
 			c.queues, c.places = append(c.queues, q), append(c.places, q.callers.PushBack(c))
+			c.most = append(c.most, c.limit(i))
 		}
 	}
 	q := c.queues[0]
@@ -132,11 +180,22 @@ func (ts *topics) join(c *caller, names []string) (ask func(context.Context), er
 		return q.lead, nil
 	case first && len(c.queues) > 1 && len(ts.client.partitions) == 1:
 		c.asks = 1
-		return func(ctx context.Context) { ts.popOfSeveral(ctx, c, names) }, nil
+		return func(ctx context.Context) { ts.popOfSeveral(ctx, c) }, nil
 	}
 	c.askAll()
 	return nil, nil
 }
+
+// limit is how many jobs of names[i] are wanted at most.
+func (r *request) limit(i int) int {
+	if r.limits == nil {
+		return r.n
+	}
+	return min(r.limits[i], r.n)
+}
+
+// wants is how many jobs of the queue the caller wants at most.
+func (c *caller) wants(q *topicQueue) int { return c.most[slices.Index(c.queues, q)] }
 
 // isWaitedFor reports whether the first caller has found the queue empty and waits.
 func (q *topicQueue) isWaitedFor() bool {
@@ -153,14 +212,21 @@ func (c *caller) askAll() {
 	}
 }
 
-func (ts *topics) queue(key queueKey) *topicQueue {
-	q := ts.queues[key]
-	if q == nil {
-		q = &topicQueue{queueKey: key}
-		q.coalescer = coalescer{client: ts.client, store: key.partition.store, mu: &ts.mu, queue: q, most: 1}
-		ts.queues[key] = q
+func (ts *topics) queue(key topicKey, k kind) *topicQueue {
+	for _, q := range ts.queues[key] {
+		if q.kind == k {
+			return q
+		}
 	}
+	q := &topicQueue{topicKey: key, kind: k}
+	q.coalescer = coalescer{client: ts.client, store: key.partition.store, mu: &ts.mu, queue: q, most: 1}
+	ts.queues[key] = append(ts.queues[key], q)
 	return q
+}
+
+// all are the queues that there are.
+func (ts *topics) all() []*topicQueue {
+	return slices.Concat(slices.Collect(maps.Values(ts.queues))...)
 }
 
 // leave ends the caller's wait: at once, or with the answer of the pop that is
@@ -168,7 +234,7 @@ func (ts *topics) queue(key queueKey) *topicQueue {
 func (ts *topics) leave(c *caller, why error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	c.end(store.Job{}, why)
+	c.end(taken{}, why)
 }
 
 // close ends all waits with ErrClosed.
@@ -176,18 +242,18 @@ func (ts *topics) close() {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	ts.closed = true
-	for _, q := range ts.queues {
+	for _, q := range ts.all() {
 		for e := q.callers.Front(); e != nil; {
 			c := e.Value.(*caller)
 			e = e.Next()
-			c.end(store.Job{}, ErrClosed)
+			c.end(taken{}, ErrClosed)
 		}
 	}
 }
 
 // end gives the caller its answer, unless it has one. While a pop is under way for
 // it, that comes first.
-func (c *caller) end(job store.Job, err error) {
+func (c *caller) end(got taken, err error) {
 	switch {
 	case c.places == nil:
 		return
@@ -205,7 +271,7 @@ func (c *caller) end(job store.Job, err error) {
 	} else if err != nil && c.lost != nil && err != c.lost {
 		err = fmt.Errorf("%w; before that: %w", err, c.lost)
 	}
-	c.answer <- answer{job, err}
+	c.answer <- answer{got, err}
 }
 
 // isEmpty tells the caller that one of its queues was empty.
@@ -220,7 +286,7 @@ func (c *caller) isEmpty() {
 // stay has the caller wait, or, if that is not what it wants, end.
 func (c *caller) stay(otherwise error) {
 	if !c.stays {
-		c.end(store.Job{}, otherwise)
+		c.end(taken{}, otherwise)
 		return
 	}
 	for _, q := range c.queues {
@@ -246,7 +312,7 @@ func (c *caller) failed(err error) {
 		c.lost = err
 	}
 	if !store.Temporary(err) || now.Sub(c.since) >= rideOut {
-		c.end(store.Job{}, err)
+		c.end(taken{}, err)
 	} else {
 		c.stay(err)
 	}
@@ -254,22 +320,29 @@ func (c *caller) failed(err error) {
 
 // waiting reports whether a pop is called for.
 func (q *topicQueue) waiting() bool {
-	return slices.ContainsFunc(q.asking, (*caller).isFree) || q.ready > 0 && len(q.claimable(1)) > 0
+	return slices.ContainsFunc(q.asking, (*caller).isFree) || q.ready > 0 && q.hasFree()
+}
+
+// hasFree reports whether there is a caller for whom no pop is under way.
+func (q *topicQueue) hasFree() bool {
+	_, jobs := q.claimable(1)
+	return jobs > 0
 }
 
 // isFree reports whether no pop is under way for a caller that wants a job. One
 // that is claimed asks again when it is released.
 func (c *caller) isFree() bool { return c.places != nil && !c.claimed }
 
-// claimable are the first callers for whom no pop is under way, up to n.
-func (q *topicQueue) claimable(n int) []*caller {
-	var callers []*caller
-	for e := q.callers.Front(); e != nil && len(callers) < n; e = e.Next() {
+// claimable are the first callers for whom no pop is under way, as many as n jobs are
+// for, and how many jobs they want.
+func (q *topicQueue) claimable(n int) (callers []*caller, jobs int) {
+	for e := q.callers.Front(); e != nil && jobs < n; e = e.Next() {
 		if c := e.Value.(*caller); c.isFree() {
 			callers = append(callers, c)
+			jobs += c.wants(q)
 		}
 	}
-	return callers
+	return callers, jobs
 }
 
 // next claims the first callers: as many as jobs are believed to be there, or,
@@ -289,17 +362,19 @@ func (q *topicQueue) next() (int, func(*store.Pipeline, error)) {
 	if len(asking) > 0 {
 		n = store.MaxPop
 	}
-	callers, heard := claim(q.claimable(n)), q.heard
-	callers.take()
+	callers, jobs := q.claimable(n)
+	jobs = min(jobs, store.MaxPop)
+	heard := q.heard
+	claim(callers).take()
 	return len(callers), func(p *store.Pipeline, err error) {
-		popped, err := q.client.pop(p, err, []string{q.topic}, len(callers))
+		got, more, err := q.client.take(p, err, q.kind, []string{q.topic}, []int{jobs}, jobs)
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.learn(popped, err, len(callers), heard)
+		q.learn(len(got.jobs), more, err, jobs, heard)
 		// Whoever asked knows now that the queue is empty, though the pop
 		// may have been for those ahead of it.
-		full := err == nil && (popped.More || len(popped.Jobs) == len(callers))
-		callers.release(popped, err)
+		full := err == nil && (more || len(got.jobs) == jobs)
+		claim(callers).release(got, err, q)
 		for _, c := range asking {
 			switch {
 			case c.places == nil:
@@ -314,21 +389,21 @@ func (q *topicQueue) next() (int, func(*store.Pipeline, error)) {
 	}
 }
 
-// learn enters what a pop for so many callers tells about the queue. What was heard
+// learn enters what a pop that asked for so many jobs tells about the queue. What was heard
 // since it was sent is newer.
-func (q *topicQueue) learn(popped store.Popped, err error, callers, heard int) {
+func (q *topicQueue) learn(got int, more bool, err error, asked, heard int) {
 	switch {
-	case len(popped.Jobs) > 0:
+	case got > 0:
 		q.rivals /= 2
 	case err == nil && q.ready > 0: // it was told that there are jobs
 		q.rivals = min(q.rivals+1, maxRivals)
 	}
 	switch {
-	case err == nil && popped.More:
+	case err == nil && more:
 		q.ready = max(q.ready, 1)
 	case q.heard != heard && !q.delayed:
-	case err == nil && len(popped.Jobs) == callers:
-		q.ready = max(q.ready-callers, 0)
+	case err == nil && got == asked:
+		q.ready = max(q.ready-asked, 0)
 	default:
 		q.ready = 0
 	}
@@ -366,19 +441,24 @@ func (cl claim) take() {
 	}
 }
 
-// release hands out what the pop has brought, in the callers' order.
-func (cl claim) release(popped store.Popped, err error) {
-	for i, c := range cl {
+// release hands out what the pop of the queue has brought, in the callers' order; with no
+// queue it was of all of theirs.
+func (cl claim) release(got taken, err error, q *topicQueue) {
+	for _, c := range cl {
 		c.claimed = false
 		switch {
-		case i < len(popped.Jobs):
-			c.end(popped.Jobs[i], nil)
+		case len(got.jobs) > 0:
+			n := c.n
+			if q != nil {
+				n = c.wants(q)
+			}
+			c.end(got.cut(n), nil)
 		case c.leaving == ErrEmpty && err != nil:
-			c.end(store.Job{}, err)
+			c.end(taken{}, err)
 		case c.leaving != nil && errors.Is(err, ErrLost):
-			c.end(store.Job{}, fmt.Errorf("%w; %w", c.leaving, err))
+			c.end(taken{}, fmt.Errorf("%w; %w", c.leaving, err))
 		case c.leaving != nil:
-			c.end(store.Job{}, c.leaving)
+			c.end(taken{}, c.leaving)
 		case err != nil:
 			c.failed(err)
 		}
@@ -394,13 +474,13 @@ func (cl claim) release(popped store.Popped, err error) {
 }
 
 // popOfSeveral looks at all of a caller's topics at once, in its order.
-func (ts *topics) popOfSeveral(ctx context.Context, c *caller, names []string) {
+func (ts *topics) popOfSeveral(ctx context.Context, c *caller) {
 	for again := true; again; {
 		p, err := ts.client.partitions[0].store.Pipeline(ctx)
 		if err != nil && ctx.Err() != nil {
 			return
 		}
-		again = ts.popFor(c, p, err, names)
+		again = ts.popFor(c, p, err)
 		if err == nil {
 			p.Close()
 		}
@@ -408,7 +488,7 @@ func (ts *topics) popOfSeveral(ctx context.Context, c *caller, names []string) {
 }
 
 // popFor reports whether the pop has to be repeated.
-func (ts *topics) popFor(c *caller, p *store.Pipeline, err error, names []string) (again bool) {
+func (ts *topics) popFor(c *caller, p *store.Pipeline, err error) (again bool) {
 	ts.mu.Lock()
 	if !c.isFree() {
 		if c.claimed { // by others who pop from one of its topics
@@ -419,12 +499,16 @@ func (ts *topics) popFor(c *caller, p *store.Pipeline, err error, names []string
 	}
 	c.claimed = true
 	ts.mu.Unlock()
-	popped, err := ts.client.pop(p, err, names, 1)
+	limits := make([]int, len(c.names))
+	for i := range limits {
+		limits[i] = c.limit(i)
+	}
+	got, more, err := ts.client.take(p, err, c.kind, c.names, limits, c.n)
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if err == nil && len(popped.Jobs) == 0 && !popped.More && c.leaving == nil {
+	if err == nil && len(got.jobs) == 0 && !more && c.leaving == nil {
 		c.isEmpty()
 	}
-	claim{c}.release(popped, err)
-	return err == nil && popped.More && c.places != nil
+	claim{c}.release(got, err, nil)
+	return err == nil && more && c.places != nil
 }

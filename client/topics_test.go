@@ -32,7 +32,7 @@ func TestLearn(t *testing.T) {
 		{name: "heard meanwhile, a pop will be made soon", ready: 1, heard: 1, delayed: true, want: 0},
 	} {
 		q := &topicQueue{ready: c.ready, heard: c.heard, delayed: c.delayed}
-		if q.learn(c.popped, c.err, 3, 0); q.ready != c.want {
+		if q.learn(len(c.popped.Jobs), c.popped.More, c.err, 3, 0); q.ready != c.want {
 			t.Errorf("%s: %d jobs are believed to be there, want %d", c.name, q.ready, c.want)
 		}
 	}
@@ -43,11 +43,11 @@ func TestLearn(t *testing.T) {
 func TestClaimedCallerIsNotEndedByAnotherPop(t *testing.T) {
 	c := New(&redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("none") }})
 	ts := c.topics
-	tq, uq := ts.queue(queueKey{c.partitions[0], "t"}), ts.queue(queueKey{c.partitions[0], "u"})
+	tq, uq := ts.queue(topicKey{c.partitions[0], "t"}, kind{}), ts.queue(topicKey{c.partitions[0], "u"}, kind{})
 	tq.underWay, uq.underWay = 1, 1 // the test makes the pops
 	join := func(names ...string) *caller {
-		c := &caller{stays: true, answer: make(chan answer, 1)}
-		if ask, err := ts.join(c, names); ask != nil || err != nil {
+		c := &caller{request: request{names: names, n: 1, stays: true}, answer: make(chan answer, 1)}
+		if ask, err := ts.join(c); ask != nil || err != nil {
 			t.Fatal(ask != nil, err)
 		}
 		return c

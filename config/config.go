@@ -25,6 +25,8 @@ type Config struct {
 type Delayer struct {
 	PID           string        // pid file; empty: several instances may run
 	TimerInterval time.Duration // between two passes, 1 ms to a day
+	DeadMaxAge    time.Duration // for how long dead letters are kept; 0 is for ever
+	DeadMax       int           // dead letters of a topic at most; 0 is any number
 	AccessLog     string        // empty: not written
 	ErrorLog      string        // empty: not written
 	LogFormat     string        // "text" or "json"

@@ -329,7 +329,7 @@ func TestLoadShowsNoPieceOfASecretThatGoesOn(t *testing.T) {
 func TestLoadEndsASecretAtAKnownSection(t *testing.T) {
 	_, err := loadText("[redis]\npassword = \"s3a\n[delayer]\nx = 1")
 	wantMessages(t, err, "f:2: redis.password: the closing quote is missing",
-		"f:4: warning: delayer.x: unknown key: [delayer] has pid, timer_interval, access_log, error_log, log_format")
+		"f:4: warning: delayer.x: unknown key: [delayer] has pid, timer_interval, access_log, error_log, log_format, dead_max_age, dead_max")
 }
 
 func TestLoadReportsEverythingAtOnceByLine(t *testing.T) {

@@ -41,6 +41,8 @@ func (c *Config) keys() []key {
 		{"delayer", "access_log", "logs/access.log", path(&d.AccessLog)},
 		{"delayer", "error_log", "logs/error.log", path(&d.ErrorLog)},
 		{"delayer", "log_format", "text", word(func(v string) { d.LogFormat = v }, "text", "json")},
+		{"delayer", "dead_max_age", "1209600", number(&d.DeadMaxAge, time.Second, 0, largest)},
+		{"delayer", "dead_max", "0", number(&d.DeadMax, 1, 0, largest)},
 
 		{"redis", "host", "127.0.0.1", host(&r.Host)},
 		{"redis", "port", "6379", number(&r.Port, 1, 1, 65535)},

@@ -67,6 +67,8 @@ timer_interval = 250
 access_log = /var/log/a.log
 error_log = /var/log/e.log
 log_format = json
+dead_max_age = 3600
+dead_max = 7
 [redis]
 host = redis.example.com
 port = 6380
@@ -94,6 +96,8 @@ tls_skip_verify = true
 			AccessLog:     absolute("/var/log/a.log"),
 			ErrorLog:      absolute("/var/log/e.log"),
 			LogFormat:     "json",
+			DeadMaxAge:    time.Hour,
+			DeadMax:       7,
 		},
 		Redis: Redis{
 			Host:           "redis.example.com",

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -198,6 +199,12 @@ func (w *world) push(id, topic string, score any) {
 	w.do("ZADD", prefix+"job_pool", score, id)
 }
 
+// keys is how many keys there are, but for the known topics.
+func (w *world) keys() int64 {
+	w.tb.Helper()
+	return w.do("DBSIZE").(int64) - w.do("EXISTS", prefix+"topics").(int64)
+}
+
 // pass runs one pass, which must succeed.
 func (w *world) pass() result {
 	w.tb.Helper()
@@ -288,7 +295,7 @@ func (w *world) expectManyMoved(jobs, topics int) {
 			w.tb.Errorf("ready queue of topic%d: %d jobs: %.200q…, want %d: %.200q…", topic, len(got), got, len(ids), ids)
 		}
 	}
-	if n := w.do("DBSIZE"); n != int64(jobs+queues) {
+	if n := w.keys(); n != int64(jobs+queues) {
 		w.tb.Errorf("%d keys, want %d buckets and %d queues", n, jobs, queues)
 	}
 }
@@ -329,6 +336,15 @@ func redisTime(w *world) string {
 	return fmt.Sprintf("%s.%06s", t[0], t[1])
 }
 
+// dueNow is a due time that is later than all that was found until now, and over.
+func dueNow(w *world) string {
+	w.tb.Helper()
+	due := math.Ceil(w.clock()*1000+1) / 1000
+	for w.clock() < due+0.001 {
+	}
+	return strconv.FormatFloat(due, 'f', 3, 64)
+}
+
 // clock is the same as a number.
 func (w *world) clock() float64 {
 	w.tb.Helper()
@@ -346,7 +362,7 @@ func pushTo(ctx context.Context, s *store.Store, job store.Job, due store.Due) e
 		return err
 	}
 	defer p.Close()
-	errs, err := p.Push([]store.Delayed{{Job: job, Due: due, Lifetime: time.Hour, Policy: store.Replace}}, false)
+	errs, err := p.Push([]store.Delayed{{Job: job, Due: due, Terms: store.Terms{Lifetime: time.Hour, Policy: store.Replace}}}, false)
 	if err != nil {
 		return err
 	}

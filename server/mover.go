@@ -37,6 +37,10 @@ type mover struct {
 	listener atomic.Pointer[store.Subscription] // nil before there was one
 	askAgain time.Duration                      // askAgain, but for tests
 
+	deadMaxAge  time.Duration // 0 if dead letters are kept for ever
+	deadMax     int           // of a topic; 0 if any number is kept
+	droppedDead time.Time     // when it was last looked for such as are not kept
+
 	// beforeMove, if set, is called when due jobs were found and are about to
 	// be moved (tests).
 	beforeMove func()
@@ -57,6 +61,9 @@ func newMover(jobs *store.Store, o Options) *mover {
 		batch:    newBatchSize(o.StallBudget * 3 / 8),
 		stuck:    newStuckJobs(outages),
 		askAgain: askAgain,
+
+		deadMaxAge: max(o.DeadMaxAge, 0),
+		deadMax:    max(o.DeadMax, 0),
 	}
 }
 
@@ -75,22 +82,41 @@ func (m *mover) run(ctx context.Context) {
 
 	for next := time.Now(); sleepUntil(ctx, next, earlier); {
 		started := time.Now()
-		result, err := m.pass(ctx, work)
-		if isCut(err) {
-			// A connection that Redis or the network closed while it
-			// rested is no outage: another may do.
-			result, err = m.pass(ctx, work)
-		}
+		result, err := m.passOrAgain(ctx, work)
 		if work.Err() != nil {
 			return
 		}
 		m.outages.report("redis", "Redis does not work for us", err)
+		if err == nil {
+			m.dropDead(work)
+		}
 		next = m.nextPass(started, result, err)
 	}
 	select {
 	case <-listening:
 	case <-work.Done(): // it dials, and can't be told to stop
 	}
+}
+
+// passOrAgain is pass, and once more if a connection was closed on us: one that Redis or the
+// network closed while it rested is no outage, another may do.
+func (m *mover) passOrAgain(ctx, work context.Context) (result, error) {
+	result, err := m.pass(ctx, work)
+	if isCut(err) {
+		result, err = m.pass(ctx, work)
+	}
+	return result, err
+}
+
+// once makes one pass.
+func (m *mover) once(ctx context.Context) error {
+	work := context.WithoutCancel(ctx)
+	if _, err := m.passOrAgain(ctx, work); err != nil {
+		return err
+	}
+	m.droppedDead = time.Time{}
+	m.dropDead(work)
+	return ctx.Err()
 }
 
 // nextPass is when the pass is due that follows one. After a pass that failed

@@ -192,7 +192,7 @@ func TestPassBetween(t *testing.T) {
 		{
 			// It is due again, but to move it is for whoever finds it under its new topic.
 			name:    "pushed anew with another topic, and due by now",
-			between: func() { w.push("x", "u", redisTime(w)) },
+			between: func() { w.push("x", "u", dueNow(w)) },
 			moved:   2,
 			want:    redistest.State{Pool: []string{"x"}, Ready: queues{"t": {"a", "b"}}, Buckets: buckets{"a": "t body", "x": "u body", "b": "t body"}},
 		},

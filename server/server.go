@@ -9,6 +9,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -26,6 +27,11 @@ type Options struct {
 	// StallBudget is how long one batch may keep Redis from its other users;
 	// the size of the batches adapts to it. 0 means 2 ms.
 	StallBudget time.Duration
+	// DeadMaxAge is for how long dead letters are kept. 0 means 14 days, less than 0 for ever.
+	DeadMaxAge time.Duration
+	// DeadMax is how many dead letters a topic has at most; the oldest are dropped. 0 means
+	// any number.
+	DeadMax int
 	// Logger is told of moves and failures. nil means nobody is.
 	Logger Logger
 }
@@ -33,6 +39,7 @@ type Options struct {
 const (
 	defaultInterval    = time.Second
 	defaultStallBudget = 2 * time.Millisecond
+	defaultDeadMaxAge  = 14 * 24 * time.Hour
 )
 
 // Server moves due jobs. Make one with New.
@@ -52,8 +59,23 @@ func New(pool *redis.Pool, o Options) *Server {
 	if o.StallBudget <= 0 {
 		o.StallBudget = defaultStallBudget
 	}
+	if o.DeadMaxAge == 0 {
+		o.DeadMaxAge = defaultDeadMaxAge
+	}
 	jobs := store.New(store.Pool{Pool: pool}, o.Prefix)
 	return &Server{partitions: []*mover{newMover(jobs, o)}}
+}
+
+// Pass does once, for a caller who says when, what Run does all the time: it moves what is due
+// now, drops the dead letters that are not kept, and returns. When ctx is done it finishes the
+// batch in hand and fails with ctx's error. What does not work for some jobs only is said in the
+// log, as by Run; an error is what stopped the pass. It must not overlap with Run or another Pass.
+func (s *Server) Pass(ctx context.Context) error {
+	var errs []error
+	for _, m := range s.partitions {
+		errs = append(errs, m.once(ctx))
+	}
+	return errors.Join(errs...)
 }
 
 // Run moves jobs until ctx is done and returns nil: a cancelled context is how

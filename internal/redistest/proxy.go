@@ -15,8 +15,9 @@ type Proxy struct {
 	// Addr is host:port.
 	Addr string
 
-	target atomic.Value // string
-	rate   atomic.Int64 // bytes a second in each direction, 0: no limit
+	target atomic.Value                 // string
+	join   func(client, redis net.Conn) // carries what they send, until one of them ends
+	rate   atomic.Int64                 // bytes a second in each direction, 0: no limit
 	mu     sync.Mutex
 	conns  []net.Conn
 	closed bool
@@ -25,11 +26,19 @@ type Proxy struct {
 // StartProxy starts a proxy to target that ends with the test.
 func StartProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
+	p := new(Proxy)
+	p.join = p.carryBoth
+	p.start(tb, target)
+	return p
+}
+
+func (p *Proxy) start(tb testing.TB, target string) {
+	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Proxy{Addr: l.Addr().String()}
+	p.Addr = l.Addr().String()
 	p.Lead(target)
 	tb.Cleanup(func() {
 		l.Close()
@@ -49,7 +58,6 @@ func StartProxy(tb testing.TB, target string) *Proxy {
 			go p.serve(c)
 		}
 	}()
-	return p
 }
 
 // Lead makes new connections go to target. Those that there are stay where they are.
@@ -72,10 +80,19 @@ func (p *Proxy) serve(from net.Conn) {
 	}
 	p.conns = append(p.conns, from, to)
 	p.mu.Unlock()
+	p.join(from, to)
+}
+
+func (p *Proxy) carryBoth(from, to net.Conn) {
+	either(func() { p.carry(to, from) }, func() { p.carry(from, to) })
+}
+
+// either returns when one of the two has.
+func either(a, b func()) {
 	done := make(chan struct{}, 2)
-	for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
+	for _, f := range []func(){a, b} {
 		go func() {
-			p.carry(way[1], way[0])
+			f()
 			done <- struct{}{}
 		}()
 	}

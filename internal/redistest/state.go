@@ -1,8 +1,11 @@
 package redistest
 
 import (
+	"maps"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,21 +13,29 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// State is all that lies in a Redis database, in a form that tests can compare.
+// State is all that lies in a Redis database, in a form that tests can compare, but for the
+// known topics.
 type State struct {
-	Pool    []string            // waiting IDs, in due order
-	Ready   map[string][]string // topic → IDs, the next one first
-	Buckets map[string]string   // ID → "topic body"
-	Other   map[string]string   // any other key, or one of the wrong type → its type
+	Pool     []string            // waiting IDs, in due order
+	Reserved []string            // reserved IDs, in the order in which their leases end
+	Counts   map[string]string   // topic → the number of its reserved jobs that is kept, if it is not 0
+	Ready    map[string][]string // topic → IDs, the next one first
+	Buckets  map[string]string   // ID → "topic body"
+	Dead     map[string][]string // topic → IDs of its dead letters, the oldest first
+	Letters  map[string]string   // ID of a dead letter → "topic body"
+	Other    map[string]string   // any other key, or one of the wrong type → its type
 }
 
 // Read reads the whole database. Keys of ours begin with prefix.
 func Read(tb testing.TB, conn redis.Conn, prefix string) State {
 	tb.Helper()
-	s := State{Ready: map[string][]string{}, Buckets: map[string]string{}, Other: map[string]string{}}
+	s := State{
+		Counts: map[string]string{}, Ready: map[string][]string{}, Buckets: map[string]string{},
+		Dead: map[string][]string{}, Letters: map[string]string{}, Other: map[string]string{},
+	}
 	keys := list(tb, conn, "KEYS", "*")
 	kinds := each(tb, conn, keys, "TYPE")
-	var buckets []string
+	var buckets, letters, deadTopics []string
 	for i, key := range keys {
 		kind, err := redis.String(kinds[i], nil)
 		if err != nil {
@@ -32,9 +43,24 @@ func Read(tb testing.TB, conn redis.Conn, prefix string) State {
 		}
 		name, ours := strings.CutPrefix(key, prefix)
 		topic, isQueue := strings.CutPrefix(name, "ready_queue:")
+		deadTopic, isDead := strings.CutPrefix(name, "dead_letters:")
 		switch {
 		case ours && name == "job_pool" && kind == "zset":
-			s.Pool = list(tb, conn, "ZRANGE", key, 0, -1)
+			s.Pool, s.Reserved = waitingAndReserved(tb, conn, key)
+		case ours && name == "topics" && kind == "zset":
+		case ours && name == "dead_topics" && kind == "zset":
+			deadTopics = list(tb, conn, "ZRANGE", key, 0, -1)
+		case ours && name == "reserved" && kind == "hash":
+			counts, err := redis.StringMap(conn.Do("HGETALL", key))
+			if err != nil {
+				tb.Fatal(err)
+			}
+			maps.DeleteFunc(counts, func(_, count string) bool { return count == "0" })
+			s.Counts = counts
+		case ours && isDead && kind == "zset":
+			s.Dead[deadTopic] = list(tb, conn, "ZRANGE", key, 0, -1)
+		case ours && strings.HasPrefix(name, "dead_letter:") && kind == "hash":
+			letters = append(letters, key)
 		case ours && isQueue && kind == "list":
 			ids := list(tb, conn, "LRANGE", key, 0, -1)
 			slices.Reverse(ids)
@@ -45,14 +71,43 @@ func Read(tb testing.TB, conn redis.Conn, prefix string) State {
 			s.Other[key] = kind
 		}
 	}
-	for i, reply := range each(tb, conn, buckets, "HMGET", "topic", "body") {
+	contents(tb, conn, buckets, prefix+"job_bucket:", s.Buckets)
+	contents(tb, conn, letters, prefix+"dead_letter:", s.Letters)
+	slices.Sort(deadTopics)
+	if indexed := slices.Sorted(maps.Keys(s.Dead)); !slices.Equal(indexed, deadTopics) {
+		tb.Errorf("topics with dead letters: %q, but dead_topics has %q", indexed, deadTopics)
+	}
+	return s
+}
+
+func contents(tb testing.TB, conn redis.Conn, keys []string, prefix string, into map[string]string) {
+	tb.Helper()
+	for i, reply := range each(tb, conn, keys, "HMGET", "topic", "body") {
 		fields, err := redis.Strings(reply, nil)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		s.Buckets[strings.TrimPrefix(buckets[i], prefix+"job_bucket:")] = fields[0] + " " + fields[1]
+		into[strings.TrimPrefix(keys[i], prefix)] = fields[0] + " " + fields[1]
 	}
-	return s
+}
+
+// waitingAndReserved tells leases, which end at no whole millisecond, from due times.
+func waitingAndReserved(tb testing.TB, conn redis.Conn, pool string) (waiting, reserved []string) {
+	tb.Helper()
+	entries := list(tb, conn, "ZRANGE", pool, 0, -1, "WITHSCORES")
+	for ; len(entries) > 0; entries = entries[2:] {
+		score, err := strconv.ParseFloat(entries[1], 64)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		micros := math.Round(score * 1e6)
+		if math.Mod(micros, 1000) != 0 && score < 1<<32 {
+			reserved = append(reserved, entries[0])
+		} else {
+			waiting = append(waiting, entries[0])
+		}
+	}
+	return waiting, reserved
 }
 
 // Expect fails the test unless the whole database is as wanted, where a nil map
@@ -67,6 +122,10 @@ func Expect(tb testing.TB, conn redis.Conn, prefix string, want State) {
 		}
 	}
 	compare("job pool", got.Pool, want.Pool)
+	compare("reserved jobs", got.Reserved, want.Reserved)
+	compare("counts of reserved jobs", got.Counts, want.Counts)
+	compare("dead letters", got.Dead, want.Dead)
+	compare("dead letters' buckets", got.Letters, want.Letters)
 	compare("ready queues", got.Ready, want.Ready)
 	compare("job buckets", got.Buckets, want.Buckets)
 	compare("other keys", got.Other, want.Other)

@@ -61,7 +61,7 @@ func (b *backend) push(ctx context.Context, job Job, due Due, lifetime time.Dura
 		return err
 	}
 	defer p.Close()
-	errs, err := p.Push([]Delayed{{job, due, lifetime, policy}}, false)
+	errs, err := p.Push([]Delayed{{job, due, Terms{Lifetime: lifetime, Policy: policy}}}, false)
 	if err != nil {
 		return err
 	}

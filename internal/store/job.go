@@ -10,15 +10,15 @@ import (
 )
 
 var (
-	rescheduleScript = newScript("reschedule", "permitted", "queue_type", "put_back", "withdraw", "clock", "next_due", "ready")
-	removeScript     = newScript("remove", "permitted", "withdraw")
-	getScript        = newScript("get")
+	rescheduleScript = newScript("reschedule", "permitted", "queue_type", "put_back", "withdraw", "clock", "next_due", "ready", "lease")
+	removeScript     = newScript("remove", "permitted", "withdraw", "lease")
+	getScript        = newScript("get", "lease")
 )
 
 // Reschedule gives the job a new delay.
 func (s *Store) Reschedule(ctx context.Context, id string, delay time.Duration) error {
 	keys := []string{s.keys.JobPool(), s.keys.JobBucket(id)}
-	found, err := redis.Int(s.one(ctx, rescheduleScript, keys, id, milliseconds(delay), s.keys.ReadyQueue(""), s.keys.FirstDue(), s.keys.Ready("")))
+	found, err := redis.Int(s.one(ctx, rescheduleScript, keys, id, milliseconds(delay), s.keys.ReadyQueue(""), s.keys.FirstDue(), s.keys.Ready(""), s.keys.Reserved()))
 	if err == nil && found == 0 {
 		err = ErrNotFound
 	}
@@ -27,21 +27,26 @@ func (s *Store) Reschedule(ctx context.Context, id string, delay time.Duration) 
 
 // Remove reports whether there was a job, which nobody gets from now on.
 func (s *Store) Remove(ctx context.Context, id string) (bool, error) {
-	keys := []string{s.keys.JobPool(), s.keys.JobBucket(id)}
-	return redis.Bool(s.one(ctx, removeScript, keys, id, s.keys.ReadyQueue("")))
+	keys := []string{s.keys.JobPool(), s.keys.JobBucket(id), s.keys.DeadLetter(id)}
+	return redis.Bool(s.one(ctx, removeScript, keys, id, s.keys.ReadyQueue(""), s.keys.Reserved(), s.keys.DeadLetters(""), s.keys.DeadTopics()))
 }
 
 // Found is what Get knows of a job.
 type Found struct {
 	Job
-	Waiting bool
-	Due     time.Time     // of a waiting job
-	TTL     time.Duration // until Redis drops the job; -1 if never
+	State       string        // waiting, ready, reserved or dead
+	Due         time.Time     // when it is due, its lease ends, or it was buried; zero if it is ready
+	TTL         time.Duration // until Redis drops the job; -1 if never
+	Attempts    int
+	MaxAttempts int    // 0 if the job doesn't say
+	Error       string // of the last attempt, if one is known
+	Reason      string // why it is dead
+	Token       int64  // of the last reserve
 }
 
 // Get reads the job.
 func (s *Store) Get(ctx context.Context, id string) (Found, error) {
-	keys := []string{s.keys.JobPool(), s.keys.JobBucket(id)}
+	keys := []string{s.keys.JobPool(), s.keys.JobBucket(id), s.keys.DeadLetter(id)}
 	reply, err := redis.Values(s.one(ctx, getScript, keys, id))
 	if err != nil {
 		return Found{}, err
@@ -51,13 +56,13 @@ func (s *Store) Get(ctx context.Context, id string) (Found, error) {
 	}
 	found := Found{Job: Job{ID: id}}
 	var ttl int64
-	var score string
-	if _, err := redis.Scan(reply, &found.Topic, &found.Body, &ttl, &score); err != nil {
+	var due string
+	if _, err := redis.Scan(reply, &found.State, &found.Topic, &found.Body, &ttl, &due, &found.Attempts, &found.MaxAttempts, &found.Error, &found.Reason, &found.Token); err != nil {
 		return Found{}, errReply("get", reply)
 	}
 	found.TTL = lifetime(ttl)
-	if found.Waiting = score != ""; found.Waiting {
-		found.Due, err = scoreTime(score)
+	if due != "" {
+		found.Due, err = scoreTime(due)
 	}
 	return found, err
 }

@@ -17,6 +17,24 @@ func (k Keys) JobBucket(id string) string { return k.prefix + "job_bucket:" + id
 // it is what the names of all ready queues begin with.
 func (k Keys) ReadyQueue(topic string) string { return k.prefix + "ready_queue:" + topic }
 
+// Reserved is the hash with the number of reserved jobs of each topic.
+func (k Keys) Reserved() string { return k.prefix + "reserved" }
+
+// Topics is the zset of the topics that are known. All scores are 0.
+func (k Keys) Topics() string { return k.prefix + "topics" }
+
+// DeadLetter is the hash that a job's bucket becomes when the job is buried. With an
+// empty ID it is what the names of all dead letters begin with.
+func (k Keys) DeadLetter(id string) string { return k.prefix + "dead_letter:" + id }
+
+// DeadLetters is the zset of a topic's dead letters, scored by the Unix time in ms at
+// which they were buried. With an empty topic it is what the names of all these begin with.
+func (k Keys) DeadLetters(topic string) string { return k.prefix + "dead_letters:" + topic }
+
+// DeadTopics is the zset of the topics that have dead letters, scored by when the
+// oldest of these was buried.
+func (k Keys) DeadTopics() string { return k.prefix + "dead_topics" }
+
 // FirstDue is the channel on which it is said, in ms from now, when the pool's
 // first job falls due, whenever another job becomes the first.
 func (k Keys) FirstDue() string { return k.prefix + "first_due" }

@@ -11,7 +11,7 @@ import (
 
 var (
 	dueScript      = newScript("due", "put_back", "unreadable", "stopwatch")
-	moveScript     = newScript("move", "put_back", "stopwatch")
+	moveScript     = newScript("move", "put_back", "stopwatch", "lease")
 	dropScript     = newScript("drop", "put_back", "unreadable")
 	rehearseScript = newScript("rehearse")
 )
@@ -135,10 +135,11 @@ func (p *Pipeline) Due(q Query) Answer[DueJobs] {
 // in whole milliseconds and ten in each.
 func (p *Pipeline) Move(b Batch, found, retry time.Time) Answer[Moved] {
 	keys := p.store.keys
-	args := make([]any, 7, 7+len(b.IDs)) // as script.args makes them, without a copy of the IDs
+	args := make([]any, 10, 10+len(b.IDs)) // as script.args makes them, without a copy of the IDs
 	args[1], args[2] = 1, keys.JobPool()
 	args[3], args[4] = keys.ReadyQueue(b.Topic), keys.Ready(b.Topic)
 	args[5], args[6] = unixSeconds(found), retry.UnixMilli()
+	args[7], args[8], args[9] = b.Topic, keys.Topics(), keys.Reserved()
 	args = append(args, b.IDs...)
 	return Answer[Moved]{p, p.send(moveScript, args), func(reply any) (Moved, error) {
 		return movedOf(b, reply)

@@ -79,7 +79,7 @@ func TestMovePushedAnew(t *testing.T) {
 		now := b.clock(t)
 		for b.clock(t) < found.score()+0.001 {
 		}
-		again := strconv.FormatFloat(now+0.001, 'f', 6, 64)
+		again := strconv.FormatFloat(now+0.001, 'f', 3, 64)
 		b.do(t, "HSET", "delayer:job_bucket:b", "topic", "u")
 		b.do(t, "ZADD", "delayer:job_pool", again, "b")
 		for b.clock(t) < now+0.002 {

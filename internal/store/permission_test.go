@@ -100,8 +100,8 @@ func TestKeysWithoutPermission(t *testing.T) {
 			}
 			defer p.Close()
 			_, err = p.Push([]Delayed{
-				{Job{"mine new", "t", "new"}, Due{After: time.Hour}, kept, Replace},
-				{Job{"theirs", "t", "new"}, Due{After: time.Hour}, kept, Replace},
+				{Job{"mine new", "t", "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}},
+				{Job{"theirs", "t", "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}},
 			}, false)
 			return err
 		},

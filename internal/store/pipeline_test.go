@@ -24,7 +24,7 @@ func TestPipelineWithoutScript(t *testing.T) {
 				batches = append(batches, nil)
 			}
 			job := Job{fmt.Sprintf("%04d", n), "t", "b"}
-			batches[n/each] = append(batches[n/each], Delayed{Job: job, Lifetime: kept, Policy: Replace})
+			batches[n/each] = append(batches[n/each], Delayed{Job: job, Terms: Terms{Lifetime: kept, Policy: Replace}})
 		}
 		b.do(t, "SCRIPT", "FLUSH")
 		p, err := b.Pipeline(t.Context())
@@ -61,7 +61,7 @@ func TestPipelineEndsWithAnError(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t)
 	good := func(id string) []Delayed {
-		return []Delayed{{Job: Job{id, "t", "b"}, Due: Due{After: time.Hour}, Lifetime: kept, Policy: Replace}}
+		return []Delayed{{Job: Job{id, "t", "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: kept, Policy: Replace}}}
 	}
 	b.do(t, "ACL", "SETUSER", "default", "resetkeys", "~delayer:job_pool", "~delayer:job_bucket:[a-d]")
 	p, err := b.Pipeline(t.Context())
@@ -93,7 +93,7 @@ func TestPipelineLeavesADemotedServer(t *testing.T) {
 	t.Cleanup(func() { pool.Close() })
 	moving := &backend{Store: New(Pool{pool}, DefaultPrefix)}
 	job := func(id string) Delayed {
-		return Delayed{Job: Job{id, "t", "b"}, Due: Due{After: time.Hour}, Lifetime: kept, Policy: Replace}
+		return Delayed{Job: Job{id, "t", "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: kept, Policy: Replace}}
 	}
 	push := func(ids ...string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

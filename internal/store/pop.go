@@ -8,16 +8,17 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-var popScript = newScript("pop", "queue_type", "unreadable", "put_back", "ready")
+var popScript = newScript("pop", "queue_type", "unreadable", "put_back", "ready", "take")
 
 // MaxPop is how many jobs one Pop takes at most, so that it does not keep Redis
 // from others.
 const MaxPop = 250
 
-// Popped is what a Pop has taken out of Redis.
+// Popped is what a Pop has taken out of Redis, or a Reserve has leased.
 type Popped struct {
-	Jobs  []Job
-	Stale []string // IDs met in the queues whose jobs are gone
+	Jobs   []Job
+	Leases []Lease  // of the Jobs, if these are reserved
+	Stale  []string // IDs met in the queues whose jobs are gone
 	// More is whether the script stopped early: there may be jobs although
 	// fewer came than were asked for.
 	More bool
@@ -28,39 +29,53 @@ type Popped struct {
 // error of Redis nothing was taken; with one of the connection up to MaxPop jobs
 // may be lost.
 func (p *Pipeline) Pop(topics []string, n int) (Popped, error) {
-	reply, err := p.receive(p.send(popScript, p.store.popArgs(topics, min(n, MaxPop))))
+	reply, err := p.receive(p.send(popScript, appendAll(p.store.takeArgs(7+2*len(topics), topics, min(n, MaxPop)), topics)))
 	if err != nil {
 		return Popped{}, err
 	}
-	return poppedOf(reply, topics)
+	return poppedOf("pop", reply, topics, false)
 }
 
-func (s *Store) popArgs(topics []string, n int) []any {
-	args := make([]any, 0, 7+2*len(topics))
+// takeArgs are those that pop.lua and reserve.lua have in common. The topics come behind
+// further ones.
+func (s *Store) takeArgs(size int, topics []string, n int) []any {
+	args := make([]any, 0, size)
 	args = append(args, nil, 1+len(topics), s.keys.JobPool())
 	for _, topic := range topics {
 		args = append(args, s.keys.ReadyQueue(topic))
 	}
-	args = append(args, s.keys.JobBucket(""), s.keys.ReadyQueue(""), s.keys.Ready(""), n)
-	for _, topic := range topics {
-		args = append(args, topic)
+	return append(args, s.keys.JobBucket(""), s.keys.ReadyQueue(""), s.keys.Ready(""), n)
+}
+
+func appendAll(args []any, more []string) []any {
+	for _, arg := range more {
+		args = append(args, arg)
 	}
 	return args
 }
 
-// poppedOf reads pop.lua's answer.
-func poppedOf(reply any, topics []string) (Popped, error) {
+// poppedOf reads pop.lua's answer, or reserve.lua's, which has leases.
+func poppedOf(script string, reply any, topics []string, leased bool) (Popped, error) {
 	var popped Popped
 	list, _ := reply.([]any)
 	queues, err := redis.Scan(list, &popped.More, &popped.Stale)
 	if err != nil {
-		return Popped{}, errReply("pop", reply)
+		return Popped{}, errReply(script, reply)
 	}
-	for ; len(queues) >= 2; queues = queues[2:] {
+	for len(queues) >= 2 {
 		place, _ := queues[0].(int64)
 		jobs, ok := queues[1].([]any)
 		if !ok || len(jobs)%2 != 0 || place < 1 || int(place) > len(topics) {
-			return Popped{}, errReply("pop", reply)
+			return Popped{}, errReply(script, reply)
+		}
+		queues = queues[2:]
+		if leased {
+			leases, ok := leasesOf(queues, len(jobs)/2)
+			if !ok {
+				return Popped{}, errReply(script, reply)
+			}
+			popped.Leases = append(popped.Leases, leases...)
+			queues = queues[1:]
 		}
 		popped.Jobs = slices.Grow(popped.Jobs, len(jobs)/2)
 		for ; len(jobs) > 0; jobs = jobs[2:] {

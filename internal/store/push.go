@@ -2,11 +2,9 @@ package store
 
 import (
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
-var pushScript = newScript("push", "permitted", "queue_type", "withdraw", "clock", "next_due", "ready")
+var pushScript = newScript("push", "permitted", "queue_type", "withdraw", "clock", "next_due", "ready", "lease")
 
 // Job is a job's content.
 type Job struct {
@@ -46,9 +44,16 @@ func (d Due) arg() int64 {
 // Delayed is a job to be stored.
 type Delayed struct {
 	Job
-	Due      Due
-	Lifetime time.Duration // for how long it is kept once it is ready
-	Policy   Policy
+	Due Due
+	Terms
+}
+
+// Terms are what jobs of one call often have in common.
+type Terms struct {
+	Lifetime    time.Duration // for how long the job is kept once it is ready
+	Policy      Policy
+	MaxAttempts int           // 0: as the consumer says
+	TTR         time.Duration // how long it is to be reserved; 0: as the consumer says
 }
 
 // Push stores jobs in one step: at most 1,000, and no ID twice. For each job it
@@ -57,7 +62,7 @@ type Delayed struct {
 // The second result is an error of the whole call: then nothing is stored,
 // unless the answer was lost.
 func (p *Pipeline) Push(jobs []Delayed, together bool) ([]error, error) {
-	return p.pushed(p.sendPush(jobs, together), len(jobs))
+	return p.pushed(p.sendPush(jobs, together), jobs)
 }
 
 // AnnouncedWithin is how soon a job must fall due for a push to tell servers of
@@ -85,7 +90,7 @@ func (p *Pipeline) PushBatches(batches [][]Delayed) (results [][]error, err erro
 			break
 		}
 		var failed error
-		if results[i], failed = p.pushed(calls[i], len(batches[i])); err == nil {
+		if results[i], failed = p.pushed(calls[i], batches[i]); err == nil {
 			err = failed
 		}
 	}
@@ -97,11 +102,16 @@ func (p *Pipeline) sendPush(jobs []Delayed, together bool) *call {
 	if together {
 		mode = "all"
 	}
-	args := make([]any, 0, 11+4*len(jobs))
-	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.ReadyQueue(""), keys.FirstDue(), keys.Ready(""), mode)
+	topics := ""
+	if !p.store.known.all(jobs) {
+		topics = keys.Topics()
+	}
+	args := make([]any, 0, 15+4*len(jobs))
+	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.ReadyQueue(""), keys.FirstDue(), keys.Ready(""), keys.Reserved(), topics, mode)
 	for len(jobs) > 0 {
 		alike := runLength(jobs)
-		args = append(args, alike, milliseconds(jobs[0].Lifetime), string(jobs[0].Policy))
+		t := jobs[0].Terms
+		args = append(args, alike, milliseconds(t.Lifetime), string(t.Policy), t.MaxAttempts, milliseconds(t.TTR))
 		for _, job := range jobs[:alike] {
 			args = append(args, job.ID, job.Topic, job.Body, job.Due.arg())
 		}
@@ -110,42 +120,25 @@ func (p *Pipeline) sendPush(jobs []Delayed, together bool) *call {
 	return p.send(pushScript, args)
 }
 
-// runLength is how many of the first jobs have lifetime and policy in common.
+// runLength is how many of the first jobs have their terms in common.
 func runLength(jobs []Delayed) int {
 	for i, job := range jobs {
-		if job.Lifetime != jobs[0].Lifetime || job.Policy != jobs[0].Policy {
+		if job.Terms != jobs[0].Terms {
 			return i
 		}
 	}
 	return len(jobs)
 }
 
-// pushed waits for the answer to a push of so many jobs.
-func (p *Pipeline) pushed(c *call, jobs int) ([]error, error) {
+// pushed waits for the answer to a push of the jobs.
+func (p *Pipeline) pushed(c *call, jobs []Delayed) ([]error, error) {
 	reply, err := p.receive(c)
 	if err != nil {
 		return nil, err
 	}
-	return pushErrors(reply, jobs)
-}
-
-// pushErrors reads push.lua's answer.
-func pushErrors(reply any, jobs int) ([]error, error) {
-	list, ok := reply.([]any)
-	if !ok {
-		return nil, errReply("push", reply)
+	errs, err := errorsAt("push", reply, len(jobs), ErrExists)
+	if err == nil {
+		p.store.known.enter(jobs, errs)
 	}
-	errs := make([]error, jobs)
-	for ; len(list) >= 2; list = list[2:] {
-		place, _ := list[0].(int64)
-		if place < 1 || int(place) > jobs {
-			return nil, errReply("push", reply)
-		}
-		if why, ok := list[1].([]byte); ok {
-			errs[place-1] = redis.Error(why)
-		} else {
-			errs[place-1] = ErrExists
-		}
-	}
-	return errs, nil
+	return errs, err
 }

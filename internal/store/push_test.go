@@ -330,7 +330,7 @@ func TestPushWalksLittle(t *testing.T) {
 	for n := range again {
 		id := fmt.Sprint("x", n)
 		seeds = append(seeds, ready(id, "t"))
-		batch = append(batch, Delayed{Job{id, "t", "new"}, Due{After: time.Hour}, kept, Replace})
+		batch = append(batch, Delayed{Job{id, "t", "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}})
 	}
 	b.seed(t, seeds...)
 	p, err := b.Pipeline(t.Context())
@@ -369,10 +369,10 @@ func TestPushOfDifferentTerms(t *testing.T) {
 		in := func(d time.Duration) Due { return Due{After: d} }
 		const short, long = 10 * time.Minute, 1000 * time.Hour
 		errs, err := p.Push([]Delayed{
-			{Job{"a", "t", "new"}, in(time.Hour), short, Replace},
-			{Job{"b", "t", "new"}, in(time.Hour), long, Replace},
-			{Job{"exists", "t", "new"}, in(time.Hour), long, Refuse},
-			{Job{"later", "t", "new"}, in(time.Hour), short, KeepEarlier},
+			{Job{"a", "t", "new"}, in(time.Hour), Terms{Lifetime: short, Policy: Replace}},
+			{Job{"b", "t", "new"}, in(time.Hour), Terms{Lifetime: long, Policy: Replace}},
+			{Job{"exists", "t", "new"}, in(time.Hour), Terms{Lifetime: long, Policy: Refuse}},
+			{Job{"later", "t", "new"}, in(time.Hour), Terms{Lifetime: short, Policy: KeepEarlier}},
 		}, false)
 		if err != nil || !slices.Equal(errs, []error{nil, nil, ErrExists, nil}) {
 			t.Fatal(errs, err)
@@ -400,7 +400,7 @@ func TestReadyIsAnnounced(t *testing.T) {
 		return func() error {
 			var jobs []Delayed
 			for _, id := range ids {
-				jobs = append(jobs, Delayed{Job{id, id[:1], "b"}, Due{}, kept, Replace})
+				jobs = append(jobs, Delayed{Job{id, id[:1], "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}})
 			}
 			_, err := p.Push(jobs, true)
 			return err
@@ -467,7 +467,7 @@ func TestFirstDueOfACallIsAnnounced(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	due := func(id string, after time.Duration) Delayed {
-		return Delayed{Job{id, "t", "b"}, Due{After: after}, kept, Replace}
+		return Delayed{Job{id, "t", "b"}, Due{After: after}, Terms{Lifetime: kept, Policy: Replace}}
 	}
 	for _, c := range []struct {
 		name string

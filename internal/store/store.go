@@ -20,6 +20,7 @@ import (
 type Store struct {
 	conns Conns
 	keys  Keys
+	known knownTopics
 }
 
 // New makes a Store of the jobs whose keys begin with prefix.

@@ -1,15 +1,31 @@
--- get: reads a job without changing it.
+-- get: reads a job, or a dead letter, without changing it.
 --
--- KEYS[1] job pool   KEYS[2] the job's bucket
+-- KEYS[1] job pool   KEYS[2] the job's bucket   KEYS[3] the dead letter's
 -- ARGV[1] job ID
 --
--- Returns {topic, body, ttl, score}: ttl is the lifetime left in ms, -1 if endless;
--- score is the due time in Unix seconds, '' when the job is ready. The reply is empty
--- when there is no such job.
+-- Returns {state, topic, body, ttl, due, attempts, attempts in all, error, reason, token}: state is
+-- 'waiting', 'ready', 'reserved' or 'dead'; ttl is the lifetime left in ms, -1 if endless; due is, in
+-- Unix seconds, the due time, the end of the lease or when it was buried, '' when it is ready.
+-- The reply is empty when there is no such job.
 --
 -- Atomic so that state and content belong together.
 -- Cost: O(1).
-local job = redis.call('HMGET', KEYS[2], 'topic', 'body')
-if not job[1] then return {} end
-local ttl = redis.call('PTTL', KEYS[2])
-return {job[1], job[2] or '', ttl, redis.call('ZSCORE', KEYS[1], ARGV[1]) or ''}
+local function fields_of(key)
+  return redis.call('HMGET', key, 'topic', 'body', 'lease', 'options', 'error', 'reason', 'died')
+end
+
+local job, key, due = fields_of(KEYS[2]), KEYS[2], ''
+local state = 'ready'
+if job[1] then
+  local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
+  if score then
+    due, state = score, job[3] and is_lease(score) and 'reserved' or 'waiting'
+  end
+else
+  job, key, state = fields_of(KEYS[3]), KEYS[3], 'dead'
+  if not job[1] then return {} end
+  due = string.format('%.3f', (job[7] or 0) / 1000)
+end
+local attempts, token = read_lease(job[3])
+local most = read_options(job[4])
+return {state, job[1], job[2] or '', redis.call('PTTL', key), due, attempts, most, job[5] or '', job[6] or '', token}

@@ -4,9 +4,12 @@
 -- ARGV[1] what the names of buckets begin with   ARGV[2] what those of ready queues begin with
 -- ARGV[3] the channel on which servers are told of a job that is now the next to fall due
 -- ARGV[4] what the names of the channels begin with on which consumers hear of ready jobs
--- ARGV[5] 'each': every job for itself; 'all': all of them or none
--- ARGV[6…] runs of jobs that are alike: their number, how long such a job is kept once it is
--- ready (ms), what becomes of an ID that exists ('replace', 'refuse', 'earlier' or 'later');
+-- ARGV[5] the hash of the numbers of reserved jobs
+-- ARGV[6] the zset of known topics, if there may be some among these that it doesn't have, else ''
+-- ARGV[7] 'each': every job for itself; 'all': all of them or none
+-- ARGV[8…] runs of jobs that are alike: their number, how long such a job is kept once it is
+-- ready (ms), what becomes of an ID that exists ('replace', 'refuse', 'earlier' or 'later'), how
+-- many attempts it has and for how long it is reserved (ms), 0 if that is the consumer's affair;
 -- then of each job: ID, topic, body, and when it is due: a Unix time in ms, or, if it is not
 -- above 0, a delay in ms, negated. No ID stands there twice, and there are 1,000 jobs at most.
 --
@@ -23,7 +26,7 @@ local call, pool, buckets, queues = redis.call, KEYS[1], ARGV[1], ARGV[2]
 local lengths -- of the queues that get jobs, by topic
 
 -- What keeps a job whose ID exists from being stored (0 or an error's text), or nil; then when
--- it is due, and the topic of the job that it replaces, if that is ready.
+-- it is due, and the job that it replaces: its topic, as ready or as reserved if it is that.
 local function replace(name, id, due, policy)
   local was = redis.pcall('HGET', name, 'topic')
   if type(was) == 'table' then return was.err .. ' (job bucket ' .. name .. ')' end
@@ -32,10 +35,11 @@ local function replace(name, id, due, policy)
   local err = not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
   if err then return err.err end
   local waits = call('ZSCORE', pool, id)
-  local old = waits and math.min(math.floor(tonumber(waits) * 1000 + 0.5), LAST_MS) or now
+  local reserved = waits and is_lease(waits)
+  local old = waits and not reserved and math.min(math.floor(tonumber(waits) * 1000 + 0.5), LAST_MS) or now
   if policy == 'earlier' then due = math.min(due, old) end
   if policy == 'later' then due = math.max(due, old) end
-  return nil, due, not waits and was or nil
+  return nil, due, {ready = not waits and was, reserved = reserved and was}
 end
 
 -- What keeps a job that is due from being put into its queue, or nil.
@@ -47,17 +51,34 @@ local function not_queueable(topic)
   if type(cardinality) == 'table' then return cardinality.err .. ' (job pool ' .. pool .. ')' end
 end
 
--- Stores the job that begins at ARGV[i]; in the pool it is already, if it is to wait.
+-- Stores the job that begins at ARGV[i], in the run that begins at ARGV[run]; in the pool it is
+-- already, if it is to wait.
 local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
-local function store(name, i, due, lifetime, was_ready)
-  local id, topic = ARGV[i], ARGV[i + 1]
+local ended -- leases, by topic
+local known = ARGV[6] ~= '' and {} -- topics that may be new
+local function store(name, i, run, due, replaced)
+  local id, topic, lifetime = ARGV[i], ARGV[i + 1], ARGV[run + 1]
   if due ~= last_due or lifetime ~= last_lifetime then
     last_due, last_lifetime = due, lifetime
     last_expiry = string.format('%d', math.max(due - now, 0) + lifetime)
   end
-  call('HSET', name, 'topic', topic, 'body', ARGV[i + 2])
+  local most, ttr = ARGV[run + 3], ARGV[run + 4]
+  local usual = most == '0' and ttr == '0' and lifetime - DEFAULT_LIFETIME == 0
+  if usual then
+    call('HSET', name, 'topic', topic, 'body', ARGV[i + 2])
+  else
+    call('HSET', name, 'topic', topic, 'body', ARGV[i + 2], 'options', options_text(most, ttr, lifetime))
+  end
   call('PEXPIRE', name, last_expiry)
-  if was_ready then withdraw(queues .. was_ready, id) end
+  if known then known[topic] = true end
+  if replaced then
+    redis.pcall('HDEL', name, 'lease', 'error', usual and 'options' or 'error')
+    if replaced.ready then withdraw(queues .. replaced.ready, id) end
+    if replaced.reserved then
+      ended = ended or {}
+      ended[replaced.reserved] = (ended[replaced.reserved] or 0) - 1
+    end
+  end
   if due <= now then
     call('ZREM', pool, id)
     lengths = lengths or {}
@@ -68,26 +89,26 @@ end
 -- The first write is always one that Redis refuses at maxmemory, so that a push is refused
 -- whole. ZADD comes first also because it is refused if the pool is none.
 local not_stored, first_due = {}, math.huge -- of the jobs that are to wait
-if #ARGV == 12 then
+if #ARGV == 16 then
   -- One job. It is most calls', and spared the tables, which cost as much as the commands.
-  local name, due = buckets .. ARGV[9], tonumber(ARGV[12])
+  local name, due = buckets .. ARGV[13], tonumber(ARGV[16])
   if due <= 0 then due = now - due end
-  local why_not, was_ready
-  if call('EXISTS', name) == 1 then why_not, due, was_ready = replace(name, ARGV[9], due, ARGV[8]) end
-  if not why_not and due <= now then why_not = not_queueable(ARGV[10]) end
+  local why_not, replaced
+  if call('EXISTS', name) == 1 then why_not, due, replaced = replace(name, ARGV[13], due, ARGV[10]) end
+  if not why_not and due <= now then why_not = not_queueable(ARGV[14]) end
   if why_not then return {1, why_not} end
   local err = not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
   if err then return err end
   if due > now then
     first_due = due
-    call('ZADD', pool, score(due), ARGV[9])
+    call('ZADD', pool, score(due), ARGV[13])
   end
-  store(name, 9, due, ARGV[7], was_ready)
+  store(name, 13, 8, due, replaced)
 else
-  local names, n, run = {}, 0, 6 -- of the buckets
+  local names, n, run = {}, 0, 8 -- of the buckets
   while run < #ARGV do
-    local next_run = run + 3 + 4 * ARGV[run]
-    for i = run + 3, next_run - 1, 4 do
+    local next_run = run + 5 + 4 * ARGV[run]
+    for i = run + 5, next_run - 1, 4 do
       n = n + 1
       names[n] = buckets .. ARGV[i]
     end
@@ -95,17 +116,17 @@ else
   end
   -- One question for all, as most IDs are new.
   local some_exist = call('EXISTS', unpack(names)) > 0
-  local dues, were_ready, an_error = {}, some_exist and {}, false
+  local dues, replaced, an_error = {}, some_exist and {}, false
   local entries, last_scored, last_score = {} -- of the pool: score, ID, score, ID, …
   local k, e = 0, 0
-  run = 6
+  run = 8
   while run < #ARGV do
-    local policy, next_run = ARGV[run + 2], run + 3 + 4 * ARGV[run]
-    for i = run + 3, next_run - 1, 4 do
+    local policy, next_run = ARGV[run + 2], run + 5 + 4 * ARGV[run]
+    for i = run + 5, next_run - 1, 4 do
       k = k + 1
       local due, why_not = tonumber(ARGV[i + 3]), nil
       if due <= 0 then due = now - due end
-      if some_exist then why_not, due, were_ready[k] = replace(names[k], ARGV[i], due, policy) end
+      if some_exist then why_not, due, replaced[k] = replace(names[k], ARGV[i], due, policy) end
       if not why_not and due <= now then why_not = not_queueable(ARGV[i + 1]) end
       dues[k] = not why_not and due
       if why_not then
@@ -113,26 +134,31 @@ else
         an_error = an_error or why_not ~= 0
       elseif due > now then
         if due ~= last_scored then last_scored, last_score = due, score(due) end
-        entries[e + 1], entries[e + 2] = last_score, ARGV[i]
+        entries[e + 1] = last_score
+        entries[e + 2] = ARGV[i]
         e = e + 2
         if due < first_due then first_due = due end
       end
     end
     run = next_run
   end
-  if an_error and ARGV[5] == 'all' then return not_stored end
+  if an_error and ARGV[7] == 'all' then return not_stored end
   local err = not_permitted('HSET', names[1], 'topic', '') or not_permitted('PEXPIRE', names[1], '1')
   if err then return err end
   if e > 0 then call('ZADD', pool, unpack(entries)) end
-  k, run = 0, 6
+  k, run = 0, 8
   while run < #ARGV do
-    local lifetime, next_run = ARGV[run + 1], run + 3 + 4 * ARGV[run]
-    for i = run + 3, next_run - 1, 4 do
+    local next_run = run + 5 + 4 * ARGV[run]
+    for i = run + 5, next_run - 1, 4 do
       k = k + 1
-      if dues[k] then store(names[k], i, dues[k], lifetime, some_exist and were_ready[k]) end
+      if dues[k] then store(names[k], i, run, dues[k], some_exist and replaced[k]) end
     end
     run = next_run
   end
+end
+if ended then count_reserved(ARGV[5], ended) end
+if known then
+  for topic in pairs(known) do redis.pcall('ZADD', ARGV[6], 'NX', '0', topic) end
 end
 if first_due < math.huge then announce(ARGV[3], pool, first_due) end
 if lengths then

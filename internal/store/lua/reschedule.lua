@@ -1,10 +1,11 @@
--- reschedule: gives a waiting or ready job a new due time. The time that it is
+-- reschedule: gives a waiting, ready or reserved job a new due time. The time that it is
 -- kept once it is ready stays what it was.
 --
 -- KEYS[1] job pool   KEYS[2] the job's bucket
 -- ARGV[1] job ID   ARGV[2] new delay, ms   ARGV[3] what the names of ready queues begin with
 -- ARGV[4] the channel on which servers are told of a job that is now the next to fall due
 -- ARGV[5] what the names of the channels begin with on which consumers hear of ready jobs
+-- ARGV[6] the hash of the numbers of reserved jobs
 --
 -- Returns 1, or 0 when there is no such job.
 -- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
@@ -18,7 +19,13 @@ if not topic then return 0 end
 local ready = ARGV[3] .. topic
 local due = now + ARGV[2]
 local waits = redis.call('ZSCORE', pool, id)
+local reserved = waits and is_lease(waits)
 local ttl = redis.call('PTTL', bucket)
+local attempts, token, lent = 0, 0, 0
+if reserved then
+  attempts, token, lent = read_lease(redis.call('HGET', bucket, 'lease'))
+  ttl = lifetime_left(ttl, token, lent, now)
+end
 if not waits and due == now then return 1 end
 local err = not_a_list(ready) or not_permitted('PEXPIRE', bucket, '1') or due == now and not_writable(pool)
 if err then return err end
@@ -38,9 +45,13 @@ else
   end
 end
 if ttl >= 0 then
-  local until_due = waits and math.max(tonumber(waits) * 1000 - now, 0) or 0
+  local until_due = waits and not reserved and math.max(tonumber(waits) * 1000 - now, 0) or 0
   if until_due < ttl then ttl = ttl - until_due end
   redis.call('PEXPIRE', bucket, string.format('%.0f', ttl + due - now))
+end
+if reserved then
+  if lent ~= 0 then redis.pcall('HSET', bucket, 'lease', lease_text(attempts, token, 0)) end
+  count_reserved(ARGV[6], {[topic] = -1})
 end
 if length then tell_ready(ARGV[5] .. topic, length) else announce(ARGV[4], pool, due) end
 return 1

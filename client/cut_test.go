@@ -1,0 +1,537 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/server"
+)
+
+// cutRow is a row of the table in docs/guarantees.md: what comes of a job when the connection
+// is cut at one command of an operation.
+type cutRow struct {
+	operation, cut string
+	then           string // where the job is
+	again          string // what the caller gets who makes the call once more
+	end, without   string // what becomes of the job then, and if the call is not made once more
+}
+
+func (r cutRow) String() string {
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", r.operation, r.cut, r.then, r.again, r.end, r.without)
+}
+
+const (
+	early = "at any command before"
+	late  = "after its script"
+)
+
+// The number is how often the job was delivered in all.
+var cutTable = []cutRow{
+	{"push", early, "none", "done", "acked, 1", "never was"},
+	{"push", late, "waiting", "done", "acked, 1", "acked, 1"},
+	{"move", "at any command", "ready", "", "acked, 1", ""},
+	{"pop", early, "ready", "the job", "popped, 1", "acked, 1"},
+	{"pop", late, "none", "ErrEmpty", "lost, 0", "lost, 0"},
+	{"reserve", early, "ready", "the job", "acked, 1", "acked, 1"},
+	{"reserve", late, "reserved", "ErrEmpty", "acked, 1", "acked, 1"},
+	{"ack", early, "reserved", "done", "acked, 1", "acked, 2"},
+	{"ack", late, "none", "done", "acked, 1", "acked, 1"},
+	{"retry", early, "reserved", "done", "acked, 2", "acked, 2"},
+	{"retry", late, "waiting", "ErrLeaseLost", "acked, 2", "acked, 2"},
+	{"retry of the last attempt", early, "reserved", "ErrExhausted", "dead, 1", "dead, 1"},
+	{"retry of the last attempt", late, "dead", "ErrLeaseLost", "dead, 1", "dead, 1"},
+	{"release", early, "reserved", "done", "acked, 2", "acked, 2"},
+	{"release", late, "ready", "ErrLeaseLost", "acked, 2", "acked, 2"},
+	{"extend", early, "reserved", "done", "acked, 1", "acked, 1"},
+	{"extend", late, "reserved", "done", "acked, 1", "acked, 1"},
+	{"bury", early, "reserved", "done", "dead, 1", "acked, 2"},
+	{"bury", late, "dead", "ErrLeaseLost", "dead, 1", "dead, 1"},
+	{"requeue", early, "dead", "done", "acked, 1", "dead, 0"},
+	{"requeue", late, "ready", "ErrNotFound", "acked, 1", "acked, 1"},
+	{"remove", early, "reserved", "true", "removed, 1", "acked, 2"},
+	{"remove", late, "none", "false", "removed, 1", "removed, 1"},
+	{"reschedule", early, "reserved", "done", "acked, 2", "acked, 2"},
+	{"reschedule", late, "waiting", "done", "acked, 2", "acked, 2"},
+	{"drop a dead letter", early, "dead", "1", "removed, 0", "dead, 0"},
+	{"drop a dead letter", late, "none", "0", "removed, 0", "removed, 0"},
+}
+
+// The page has the same table.
+func TestDocumentedCuts(t *testing.T) {
+	text, err := os.ReadFile("../docs/guarantees.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	for _, row := range cutTable {
+		fmt.Fprintln(&want, row)
+	}
+	if !strings.Contains(string(text), "|\n"+want.String()+"\n") {
+		t.Errorf("docs/guarantees.md does not have the table:\n%s", &want)
+	}
+}
+
+// cutJob is the job of the cut test, and how it fares.
+type cutJob struct {
+	*fixture
+	delivered int
+	delivery  *client.Delivery // of one that its consumer holds
+	toAck     bool             // by its consumer, in the end
+}
+
+const cutID = "job"
+
+// cutOperation is a call that is cut. It is made by a Client of its own, and answers what
+// its caller gets to know.
+type cutOperation struct {
+	name    string
+	prepare func(*cutJob)
+	call    func(context.Context, *cutJob, *client.Client) (answer string, err error)
+	gone    string // what it is called when the operation has ended the job
+}
+
+var cutOperations = []cutOperation{
+	{"push", nothing, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		_, err := c.Push(ctx, client.Message{ID: cutID, Topic: "t", Body: "b"}, time.Millisecond)
+		return "done", err
+	}, "never was"},
+	{"push", nothing, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		_, err := c.PushBatch(ctx, []client.Delayed{{Message: client.Message{ID: cutID, Topic: "t", Body: "b"}, Delay: time.Millisecond}})
+		return "done", err
+	}, "never was"},
+	{"pop", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		_, err := c.Pop(ctx, "t")
+		if err == nil {
+			j.delivered++
+		}
+		return "the job", err
+	}, "popped"},
+	{"pop", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		list, err := c.PopBatch(ctx, "t", 10)
+		j.delivered += len(list)
+		return "the job", err
+	}, "popped"},
+	{"reserve", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		list, err := c.ReserveBatch(ctx, "t", 1, time.Hour)
+		if err == nil {
+			j.delivered++
+			j.delivery, j.toAck = list[0], true
+		}
+		return "the job", err
+	}, ""},
+	{"ack", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		return "done", j.delivery.Ack(ctx)
+	}, "acked"},
+	{"ack", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		_, err := c.AckBatch(ctx, []*client.Delivery{j.delivery})
+		return "done", err
+	}, "acked"},
+	{"retry", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		return "done", j.delivery.Retry(ctx, time.Millisecond)
+	}, ""},
+	{"retry of the last attempt", (*cutJob).isReservedLast, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		return "done", j.delivery.Retry(ctx, time.Millisecond)
+	}, ""},
+	{"release", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		return "done", j.delivery.Release(ctx)
+	}, ""},
+	{"extend", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		j.toAck = true
+		return "done", j.delivery.Extend(ctx, 2*time.Hour)
+	}, ""},
+	{"extend", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		j.toAck = true
+		_, err := c.ExtendBatch(ctx, []*client.Delivery{j.delivery}, 0)
+		return "done", err
+	}, ""},
+	{"bury", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		return "done", j.delivery.Bury(ctx, "why")
+	}, ""},
+	{"requeue", (*cutJob).isDead, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		return "done", c.Requeue(ctx, cutID)
+	}, ""},
+	{"remove", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		removed, err := c.Remove(ctx, cutID)
+		return fmt.Sprint(removed), err
+	}, "removed"},
+	{"reschedule", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		return "done", c.Reschedule(ctx, cutID, time.Millisecond)
+	}, ""},
+	{"drop a dead letter", (*cutJob).isDead, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		dropped, err := c.DropDead(ctx, "t", cutID)
+		return fmt.Sprint(dropped), err
+	}, "removed"},
+	{"drop a dead letter", (*cutJob).isDead, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		dropped, err := c.DropAllDead(ctx, "t")
+		return fmt.Sprint(dropped), err
+	}, "removed"},
+}
+
+func nothing(*cutJob) {}
+
+func (j *cutJob) isReady() { j.push(cutID, "t") }
+
+// isReserved has a job delivered; nobody else has had it before.
+func (j *cutJob) isReserved() { j.isReady(); j.reserve(j.Client) }
+
+func (j *cutJob) isReservedLast() {
+	j.t.Helper()
+	if _, err := j.Push(j.t.Context(), client.Message{ID: cutID, Topic: "t", Body: "b"}, 0, client.MaxAttempts(1)); err != nil {
+		j.t.Fatal(err)
+	}
+	j.reserve(j.Client)
+}
+
+func (j *cutJob) isDead() {
+	j.t.Helper()
+	j.isReserved()
+	if err := j.delivery.Bury(j.t.Context(), "why"); err != nil {
+		j.t.Fatal(err)
+	}
+	j.delivery, j.delivered = nil, 0
+}
+
+func (j *cutJob) reserve(c *client.Client) {
+	j.t.Helper()
+	list, err := c.ReserveBatch(j.t.Context(), "t", 1, time.Hour)
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	j.delivered++
+	j.delivery = list[0]
+}
+
+func (j *cutJob) where() string {
+	j.t.Helper()
+	job, err := j.Get(j.t.Context(), cutID)
+	if errors.Is(err, client.ErrNotFound) {
+		return "none"
+	}
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	return string(job.State)
+}
+
+// endLease has the job's lease end, if it is reserved, as the lease of a consumer who
+// does not say any more what becomes of it.
+func (j *cutJob) endLease() {
+	j.t.Helper()
+	if j.where() == "reserved" {
+		j.do("ZADD", "delayer:job_pool", "XX", "1700000000.000123", cutID)
+	}
+}
+
+// drain has what is in Redis delivered and acknowledged, and reports what became of the job;
+// gone is what to call it if there is none.
+func (j *cutJob) drain(gone string) string {
+	j.t.Helper()
+	ctx := j.t.Context()
+	if j.toAck && j.delivery.Ack(ctx) == nil {
+		gone = "acked"
+	}
+	j.endLease()
+	stop := j.move(j.redis.Addr)
+	defer stop()
+	until(j.t, "nothing is left", func() bool {
+		list, err := j.ReserveBatch(ctx, "t", 10, time.Hour)
+		if err != nil && !errors.Is(err, client.ErrEmpty) {
+			j.t.Fatal(err)
+		}
+		for _, d := range list {
+			j.delivered++
+			if err := d.Ack(ctx); err != nil {
+				j.t.Fatal(err)
+			}
+			gone = "acked"
+		}
+		where := j.where()
+		if where == "dead" {
+			gone = where
+		}
+		return where == "none" || where == "dead"
+	})
+	letters := j.state().Letters
+	left := state{}
+	if gone == "dead" {
+		left = state{Letters: letters, Dead: queues{"t": {cutID}}}
+	}
+	j.expect(left)
+	if gone == "never was" {
+		return gone
+	}
+	return fmt.Sprintf("%s, %d", gone, j.delivered)
+}
+
+// move runs a server, which reaches Redis at addr, until the returned function is called.
+func (j *cutJob) move(addr string) (stop func()) {
+	pool := client.NewPool(client.PoolOptions{Addr: addr})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- server.New(pool, server.Options{Interval: 5 * time.Millisecond}).Run(ctx) }()
+	return func() {
+		j.t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			j.t.Error(err)
+		}
+		pool.Close()
+	}
+}
+
+// cutOutcome is what came of one cut; row has what the table says.
+type cutOutcome struct {
+	command string // where it was
+	after   bool
+	row     cutRow
+}
+
+// Whatever command of whatever operation a connection is cut at: no job is lost but by the
+// answer of a pop, and none is delivered twice unless its lease has ended or it was
+// given back. All that comes of it is as the table says.
+func TestCuts(t *testing.T) {
+	f := start(t)
+	cutter := redistest.StartCutter(t, f.redis.Addr)
+	var got []cutRow
+	for i, op := range cutOperations {
+		for _, row := range rowsOf(t, f.cutEverywhere(t, cutter, op)) {
+			if !slices.Contains(got, row) { // a batch of one fares as a single call does
+				got = append(got, row)
+			}
+		}
+		if i == 1 {
+			got = append(got, f.cutMoves(t, cutter))
+		}
+	}
+	var table strings.Builder
+	for i, row := range got {
+		fmt.Fprint(&table, row)
+		if i >= len(cutTable) || row != cutTable[i] {
+			fmt.Fprint(&table, "  <- unexpected")
+			t.Fail()
+		}
+		fmt.Fprintln(&table)
+	}
+	if len(got) < len(cutTable) {
+		t.Errorf("%d rows, want %d", len(got), len(cutTable))
+	}
+	t.Logf("operation, cut, the job then, the call again, its end, without that:\n%s", &table)
+}
+
+// cutEverywhere cuts one call at each of its commands, before and after.
+func (f *fixture) cutEverywhere(t *testing.T, cutter *redistest.Cutter, op cutOperation) []cutOutcome {
+	t.Helper()
+	var outcomes []cutOutcome
+	for n := 1; ; n++ {
+		for _, after := range []bool{false, true} {
+			o, cut := f.cut(t, cutter, op, n, after)
+			if !cut {
+				if n == 1 || after {
+					t.Fatalf("%s: no cut at command %d", op.name, n)
+				}
+				return outcomes
+			}
+			outcomes = append(outcomes, o)
+		}
+	}
+}
+
+// cut reports what came of a cut at the n-th command, and whether there was one.
+func (f *fixture) cut(t *testing.T, cutter *redistest.Cutter, op cutOperation, n int, after bool) (cutOutcome, bool) {
+	t.Helper()
+	o := cutOutcome{row: cutRow{operation: op.name}}
+	for _, again := range []bool{true, false} {
+		var cut bool
+		var failure error
+		name := fmt.Sprintf("%s, command %d, answered %v, again %v", op.name, n, after, again)
+		t.Run(name, func(t *testing.T) { cut, failure = f.with(t).cutOnce(cutter, op, n, after, again, &o) })
+		if !cut {
+			return o, false
+		}
+		end := o.row.end
+		if !again {
+			end = o.row.without
+		}
+		if strings.HasPrefix(end, "lost") && !errors.Is(failure, client.ErrLost) {
+			t.Errorf("%s: the job is lost, and the error is %v", name, failure)
+		}
+	}
+	return o, true
+}
+
+func (f *fixture) cutOnce(cutter *redistest.Cutter, op cutOperation, n int, after, again bool, o *cutOutcome) (cut bool, failure error) {
+	f.t.Helper()
+	f.do("FLUSHALL")
+	cutter.Arm(0, false)
+	c := client.OpenPool(client.PoolOptions{Addr: cutter.Addr})
+	defer c.Close()
+	j := &cutJob{fixture: f}
+	op.prepare(j)
+	if j.delivery != nil { // its calls are to be made by that Client
+		j.delivery = client.Through(j.delivery, c)
+	}
+	f.do("SCRIPT", "FLUSH")
+
+	cutter.Arm(n, after)
+	_, failure = op.call(f.t.Context(), j, c)
+	commands := cutter.Commands()
+	if len(commands) < n {
+		answerOf(f.t, "", failure)
+		return false, failure
+	}
+	if failure == nil {
+		f.t.Error("the call has an answer that nobody sent")
+	}
+	o.command, o.after, o.row.then = commands[n-1], after, j.where()
+	if again {
+		answer, err := op.call(f.t.Context(), j, c)
+		o.row.again = answerOf(f.t, answer, err)
+	}
+	gone := op.gone
+	if gone == "popped" && j.delivered == 0 {
+		gone = "lost"
+	}
+	end := j.drain(gone)
+	if again {
+		o.row.end = end
+	} else {
+		o.row.without = end
+	}
+	return true, failure
+}
+
+// answerOf is what the caller gets to know: the answer, or one of our errors.
+func answerOf(t testing.TB, answer string, err error) string {
+	t.Helper()
+	for name, known := range map[string]error{
+		"ErrEmpty": client.ErrEmpty, "ErrLeaseLost": client.ErrLeaseLost,
+		"ErrExhausted": client.ErrExhausted, "ErrNotFound": client.ErrNotFound,
+	} {
+		if errors.Is(err, known) {
+			return name
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return answer
+}
+
+// rowsOf sums the outcomes up: those of all cuts but the last must be the same.
+func rowsOf(t *testing.T, outcomes []cutOutcome) []cutRow {
+	t.Helper()
+	last := len(outcomes) - 1
+	names := make([]string, 0, len(outcomes))
+	for i, o := range outcomes {
+		names = append(names, fmt.Sprint(o.command, " ", map[bool]string{true: "answered", false: "sent"}[o.after]))
+		if i < last && o.row != outcomes[0].row {
+			t.Errorf("%s: cut at %s: %v, but before that %v", o.row.operation, names[i], o.row, outcomes[0].row)
+		}
+	}
+	t.Logf("%s is cut at: %s", outcomes[0].row.operation, strings.Join(names, ", "))
+	first, end := outcomes[0].row, outcomes[last].row
+	first.cut, end.cut = early, late
+	return []cutRow{first, end}
+}
+
+// cutMoves cuts a server at each of the commands that it sends until a job is ready.
+func (f *fixture) cutMoves(t *testing.T, cutter *redistest.Cutter) cutRow {
+	t.Helper()
+	var rows []cutRow
+	commands := 0
+	for n := 0; n <= commands; n++ { // the first time without a cut
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("move, command %d, answered %v", n, after), func(t *testing.T) {
+				j := &cutJob{fixture: f.with(t)}
+				j.do("FLUSHALL")
+				if _, err := j.Push(t.Context(), client.Message{ID: cutID, Topic: "t", Body: "b"}, time.Millisecond); err != nil {
+					t.Fatal(err)
+				}
+				j.do("SCRIPT", "FLUSH")
+				cutter.Arm(n, after)
+				stop := j.move(cutter.Addr)
+				until(t, "the job is ready, and there was a cut", func() bool { return j.where() == "ready" && len(cutter.Commands()) >= n })
+				stop()
+				if n == 0 {
+					commands = max(commands, len(cutter.Commands()))
+					return
+				}
+				rows = append(rows, cutRow{"move", "at any command", j.where(), "", j.drain("none"), ""})
+			})
+		}
+	}
+	if rows = slices.Compact(rows); len(rows) != 1 || commands < 6 { // PING, and two scripts that are not known
+		t.Fatalf("%d commands, different outcomes: %v", commands, rows)
+	}
+	return rows[0]
+}
+
+// A Reserve that waits gets the job, at whatever command it, or its subscription, is cut.
+func TestCutsOfAWaitingReserve(t *testing.T) {
+	f := start(t)
+	cutter := redistest.StartCutter(t, f.redis.Addr)
+	commands := 0
+	for n := 0; n <= commands; n++ { // the first time without a cut
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("command %d, answered %v", n, after), func(t *testing.T) {
+				j := &cutJob{fixture: f.with(t)}
+				sent, lost := j.waitThroughCut(cutter, n, after)
+				if n == 0 {
+					commands = max(commands, len(sent))
+				} else if len(sent) >= n {
+					t.Logf("cut at %s, the job was in the lost answer: %v", sent[n-1], lost)
+				}
+			})
+		}
+	}
+	if commands < 6 { // PING and the script, not known at first; PING, SUBSCRIBE; the script again
+		t.Errorf("%d commands", commands)
+	}
+}
+
+// waitThroughCut returns the commands that were sent, and whether the job was in the answer
+// that was lost.
+func (j *cutJob) waitThroughCut(cutter *redistest.Cutter, n int, after bool) (sent []string, lost bool) {
+	j.t.Helper()
+	ctx := j.t.Context()
+	j.do("FLUSHALL")
+	j.do("SCRIPT", "FLUSH")
+	cutter.Arm(n, after)
+	c := client.OpenPool(client.PoolOptions{Addr: cutter.Addr})
+	defer c.Close()
+	defer j.move(j.redis.Addr)()
+	delivered := make(chan *client.Delivery, 1)
+	go func() {
+		d, err := c.Reserve(ctx, hangBound, time.Hour, "t")
+		if err != nil {
+			j.t.Error(err)
+		}
+		delivered <- d
+	}()
+	until(j.t, "it listens", func() bool { return j.listeners("t") > 0 || len(delivered) > 0 })
+	j.isReady()
+	until(j.t, "it has the job", func() bool {
+		if !lost && strings.Contains(cutter.Lost(), cutID) {
+			lost = true
+			j.endLease()
+		}
+		return len(delivered) > 0
+	})
+	sent = cutter.Commands()
+	cutter.Arm(0, false)
+	if d := <-delivered; d != nil {
+		if err := d.Ack(ctx); err != nil {
+			j.t.Error(err)
+		}
+	}
+	j.expect(state{})
+	return sent, lost
+}

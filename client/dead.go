@@ -1,0 +1,193 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// DeadLetter is a job that is kept aside, since its attempts are used up or it was buried.
+type DeadLetter struct {
+	Message
+	Attempts int
+	Reason   string    // why it is one
+	Error    string    // of the last attempt, if one is known
+	Died     time.Time // when it became one, by Redis's clock
+}
+
+// deadPage is how many dead letters are read, requeued or dropped at a time.
+const deadPage = 100
+
+// Dead are the topic's dead letters, the newest first. They are read some at a time; those that
+// come or go meanwhile may or may not be among them. An error ends it.
+func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[DeadLetter, error] {
+	return func(yield func(DeadLetter, error) bool) {
+		if err := checkTopics([]string{topic}); err != nil {
+			yield(DeadLetter{}, failed("dead", topic, err))
+			return
+		}
+		for _, partition := range c.partitions {
+			if !c.deadOf(ctx, partition, topic, yield) {
+				return
+			}
+		}
+	}
+}
+
+// deadOf reports whether to go on.
+func (c *Client) deadOf(ctx context.Context, partition *partition, topic string, yield func(DeadLetter, error) bool) bool {
+	var last *store.DeadLetter
+	seen := map[string]bool{} // those that died when the last one did: they may come again
+	for {
+		page, err := c.deadPage(ctx, partition, topic, last)
+		if err != nil {
+			yield(DeadLetter{}, failed("dead", topic, err))
+			return false
+		}
+		if len(page) == 0 {
+			return true
+		}
+		for i, d := range page {
+			if last != nil && !d.Died.Equal(last.Died) {
+				clear(seen)
+			}
+			last = &page[i]
+			again := seen[d.ID]
+			seen[d.ID] = true
+			if d.Topic != "" && !again && !yield(DeadLetter{Message(d.Job), d.Attempts, d.Reason, d.Error, d.Died}, nil) {
+				return false
+			}
+		}
+	}
+}
+
+func (c *Client) deadPage(ctx context.Context, partition *partition, topic string, after *store.DeadLetter) ([]store.DeadLetter, error) {
+	if err := c.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer c.running.Done()
+	return partition.store.Dead(ctx, topic, deadPage, after)
+}
+
+// Requeue makes a ready job of a dead letter again, with all its attempts. It is kept then as one that
+// was pushed without ReadyMaxLifetime. It fails with ErrNotFound if there is no such dead
+// letter, and with ErrExists if there is a job of its ID.
+func (c *Client) Requeue(ctx context.Context, id string) error {
+	if err := c.beginOn(ctx, id); err != nil {
+		return failed("requeue", id, err)
+	}
+	defer c.running.Done()
+	errs, err := c.of(id).store.Requeue(ctx, []string{id}, DefaultReadyMaxLifetime)
+	if err == nil {
+		err = errs[0]
+	}
+	return failed("requeue", id, err)
+}
+
+// RequeueAll is Requeue for all dead letters of the topic, the oldest first, some at a time. It
+// returns how many are ready now. Those of which there is a job stay dead letters, and are an error
+// (ErrExists) when all others are done.
+func (c *Client) RequeueAll(ctx context.Context, topic string) (int, error) {
+	done := 0
+	err := c.eachOldDeadPage(ctx, topic, func(partition *partition, ids []string) (kept int, err error) {
+		errs, err := partition.store.Requeue(ctx, ids, DefaultReadyMaxLifetime)
+		if err != nil {
+			return 0, err
+		}
+		var gone []string
+		for i, e := range errs {
+			switch {
+			case e == nil:
+				done++
+			case errors.Is(e, ErrNotFound):
+				gone = append(gone, ids[i])
+			default:
+				kept++
+				err = errors.Join(err, fmt.Errorf("%q: %w", ids[i], e))
+			}
+		}
+		if len(gone) > 0 { // entries without a letter
+			_, dropped := partition.store.DropDead(ctx, topic, gone)
+			err = errors.Join(err, dropped)
+		}
+		return kept, err
+	})
+	return done, failed("requeue all", topic, err)
+}
+
+// DropDead deletes the topic's dead letters of these IDs, and returns how many there were.
+func (c *Client) DropDead(ctx context.Context, topic string, ids ...string) (int, error) {
+	n, err := c.dropDead(ctx, topic, ids)
+	return n, failed("drop dead", topic, err)
+}
+
+func (c *Client) dropDead(ctx context.Context, topic string, ids []string) (dropped int, err error) {
+	if err := checkTopics([]string{topic}); err != nil {
+		return 0, err
+	}
+	if err := c.begin(ctx); err != nil {
+		return 0, err
+	}
+	defer c.running.Done()
+	for _, partition := range c.partitions {
+		theirs := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return c.of(id) != partition })
+		for page := range slices.Chunk(theirs, deadPage) {
+			n, err := partition.store.DropDead(ctx, topic, page)
+			if dropped += n; err != nil {
+				return dropped, err
+			}
+		}
+	}
+	return dropped, nil
+}
+
+// DropAllDead deletes all dead letters of the topic, some at a time, and returns how many
+// there were.
+func (c *Client) DropAllDead(ctx context.Context, topic string) (int, error) {
+	dropped := 0
+	err := c.eachOldDeadPage(ctx, topic, func(partition *partition, ids []string) (int, error) {
+		n, err := partition.store.DropDead(ctx, topic, ids)
+		dropped += n
+		return 0, err
+	})
+	return dropped, failed("drop all dead", topic, err)
+}
+
+// eachOldDeadPage calls do with the IDs of all dead letters that the topic has now, the oldest first. do
+// returns how many it has left, and errors that are no reason to stop unless it is the call's.
+func (c *Client) eachOldDeadPage(ctx context.Context, topic string, do func(partition *partition, ids []string) (kept int, err error)) error {
+	if err := checkTopics([]string{topic}); err != nil {
+		return err
+	}
+	if err := c.begin(ctx); err != nil {
+		return err
+	}
+	defer c.running.Done()
+	var errs error
+	for _, partition := range c.partitions {
+		kept := 0
+		for left, first := 0, true; first || left > 0; first = false {
+			all, ids, err := partition.store.OldestDead(ctx, topic, kept, deadPage)
+			if first {
+				left = all
+			}
+			if err != nil || len(ids) == 0 {
+				errs = errors.Join(errs, err)
+				break
+			}
+			left -= len(ids)
+			more, err := do(partition, ids)
+			kept += more
+			errs = errors.Join(errs, err)
+			if err != nil && more == 0 { // of the whole call
+				break
+			}
+		}
+	}
+	return errs
+}

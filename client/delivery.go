@@ -1,0 +1,240 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Delivery is a reserved job: it is the caller's until its lease ends, and is delivered
+// again then. Ack, Retry, Release and Bury end it before; one of them is to be called, once.
+//
+// All of these, and Extend, fail with ErrLeaseLost and change nothing if the lease has
+// ended, or the job was removed, rescheduled or pushed anew meanwhile, by whomever. After an
+// error of the network it is unknown whether the call was done; it may be repeated. An Ack
+// that is repeated succeeds if the first one was done; of the others the second one fails with
+// ErrLeaseLost then.
+//
+// A ctx with a deadline ends a call then, be Redis silent. One that can only be cancelled ends
+// it as long as the call waits for its turn; a call that is under way gets its answer,
+// as long as the connection's timeouts allow. A Delivery is safe for concurrent use.
+type Delivery struct {
+	Message
+	// Attempt counts the deliveries to those who reserve; the first is 1.
+	Attempt int
+	// MaxAttempts is how many there may be, by the producer or else the consumer; 0 is any number.
+	MaxAttempts int
+	// Token grows from reserve to reserve of a job. Who writes to a storage of his own can
+	// have it refuse what comes with a smaller token than was seen before: that is from a
+	// consumer who has lost his lease and doesn't know it.
+	Token int64
+	// LateBy is for how long the job had been ready when it was reserved; -1 if that is not known.
+	// It is known of first attempts. For jobs that clients of the original have pushed with
+	// another readyMaxLifetime than 7 days it is wrong by the difference.
+	LateBy time.Duration
+
+	client *Client
+	limit  int // the consumer's own
+
+	mu       sync.Mutex
+	began    int64 // of the lease, or its extension, by Redis's clock, in µs
+	end      int64 // of the lease, by Redis's clock
+	deadline time.Time
+	lease    time.Duration
+	settling bool // a call that ends it is under way, or was done
+	unknown  bool // an Ack may have been done
+}
+
+// deliveries are the reserved jobs.
+func (c *Client) deliveries(got taken, limit int) []*Delivery {
+	list := make([]*Delivery, len(got.jobs))
+	for i, job := range got.jobs {
+		l := got.leases[i]
+		d := &Delivery{Message: Message(job), Attempt: l.Attempt, MaxAttempts: l.MaxAttempts, Token: l.Token, LateBy: l.Late, client: c, limit: limit}
+		if d.MaxAttempts == 0 {
+			d.MaxAttempts = limit
+		}
+		d.began, d.end = l.End-l.Length.Microseconds(), l.End
+		d.lease, d.deadline = l.Length, got.asked.Add(l.Length)
+		list[i] = d
+	}
+	return list
+}
+
+// Deadline is when the lease ends, by this host's clock. It is never later than the
+// end by Redis's clock, as far as both run equally fast.
+func (d *Delivery) Deadline() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.deadline
+}
+
+// Lease is how long the lease was to last when it was taken or extended last.
+func (d *Delivery) Lease() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.lease
+}
+
+// Ack says that the job is done. It is gone from Redis then.
+func (d *Delivery) Ack(ctx context.Context) error {
+	return failed("ack", d.ID, d.settle(ctx, &settlement{verb: ack}))
+}
+
+// RetryOption changes one Retry.
+type RetryOption func(*settlement)
+
+// Cause keeps the error with the job, as text, of 8 KiB at most: Get shows it, and the dead
+// letter if it comes to that.
+func Cause(err error) RetryOption {
+	return func(s *settlement) {
+		if err != nil {
+			s.text = cutText(err.Error())
+		}
+	}
+}
+
+// Retry has the job delivered again after the delay, to whomever. This attempt counts: when
+// it was the last, the job becomes a dead letter and the error is ErrExhausted.
+func (d *Delivery) Retry(ctx context.Context, delay time.Duration, opts ...RetryOption) error {
+	err := checkDelay("delay", delay)
+	if err == nil {
+		s := &settlement{verb: retry, delay: delay, limit: d.limit}
+		for _, opt := range opts {
+			opt(s)
+		}
+		err = d.settle(ctx, s)
+	}
+	return failed("retry", d.ID, err)
+}
+
+// Release gives the job back at once, as the topic's next. This attempt does not count: it
+// is for a consumer who is to stop.
+func (d *Delivery) Release(ctx context.Context) error {
+	return failed("release", d.ID, d.settle(ctx, &settlement{verb: release}))
+}
+
+// Postpone is Retry, but this attempt does not count.
+func (d *Delivery) Postpone(ctx context.Context, delay time.Duration) error {
+	err := checkDelay("delay", delay)
+	if err == nil {
+		err = d.settle(ctx, &settlement{verb: release, delay: delay})
+	}
+	return failed("postpone", d.ID, err)
+}
+
+// Bury makes a dead letter of the job, for that reason, of 8 KiB at most: it is kept aside,
+// where Dead shows it, and delivered to nobody until it is requeued.
+func (d *Delivery) Bury(ctx context.Context, reason string, opts ...RetryOption) error {
+	s := &settlement{verb: bury, reason: cutText(reason)}
+	for _, opt := range opts {
+		opt(s)
+	}
+	return failed("bury", d.ID, d.settle(ctx, s))
+}
+
+// Extend has the lease end so long from now: above 0, and 24 h at most. After an error of the
+// network the lease may have either end, and Deadline is the earlier one.
+func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
+	err := checkExtension(lease)
+	if err == nil {
+		err = d.extend(ctx, lease)
+	}
+	return failed("extend", d.ID, err)
+}
+
+func (d *Delivery) extend(ctx context.Context, lease time.Duration) error {
+	if err := d.client.begin(ctx); err != nil {
+		return err
+	}
+	defer d.client.running.Done()
+	s := &settlement{verb: extend, held: d.held(), delay: lease}
+	asked := time.Now()
+	return d.extended(s, asked, d.client.of(d.ID).settlements.call(ctx, s))
+}
+
+func checkExtension(lease time.Duration) error {
+	if lease <= 0 || lease > MaxLease {
+		return invalid("lease", fmt.Sprintf("%v is not above 0 and up to %v", lease, MaxLease))
+	}
+	return nil
+}
+
+// extended enters what came of an Extend, whose error it returns. With one the lease may have
+// either end; then the deadline is that of the earlier.
+func (d *Delivery) extended(s *settlement, asked time.Time, err error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	deadline := asked.Add(s.delay)
+	switch began := s.end - s.delay.Microseconds(); {
+	case err == nil && began >= d.began: // else another Extend was done later
+		d.began, d.end, d.lease, d.deadline = began, s.end, s.delay, deadline
+	case err != nil && deadline.Before(d.deadline):
+		d.deadline = deadline
+	}
+	return err
+}
+
+func (d *Delivery) held() store.Held {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return store.Held{Topic: d.Topic, ID: d.ID, End: d.end, Token: d.Token}
+}
+
+// settle ends the delivery, with one call for it and those of others.
+func (d *Delivery) settle(ctx context.Context, s *settlement) error {
+	if err := d.client.begin(ctx); err != nil {
+		return err
+	}
+	defer d.client.running.Done()
+	if !d.beginToSettle() {
+		return ErrLeaseLost
+	}
+	s.held = d.held()
+	return d.settled(s, d.client.of(d.ID).settlements.call(ctx, s))
+}
+
+// beginToSettle reports whether the delivery is not settled, nor about to be.
+func (d *Delivery) beginToSettle() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.settling {
+		return false
+	}
+	d.settling = true
+	return true
+}
+
+// settled enters what came of it. It returns err, or nil if the job is gone, and an Ack of
+// before, whose answer was lost, can have done that.
+func (d *Delivery) settled(s *settlement, err error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case errors.Is(err, store.ErrGone) && s.verb == ack && d.unknown:
+		return nil
+	case err == nil || errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrExhausted):
+		return err
+	}
+	d.settling = false // it may be tried again
+	d.unknown = d.unknown || s.verb == ack && !errors.As(err, new(redis.Error))
+	return err
+}
+
+// maxText is how long an error or a reason is that is kept with a job, in bytes.
+const maxText = 8 << 10
+
+// cutText is what is kept of a text.
+func cutText(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	const mark = " …"
+	return strings.ToValidUTF8(text[:maxText-len(mark)], "") + mark
+}

@@ -1,0 +1,44 @@
+package client_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+// TestFetchNoWait has Fetch come back without a job, be it that there is none, or that its
+// attempts are used up.
+func TestFetchNoWait(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	fetch := func(topics ...string) ([]*client.Delivery, error) {
+		o := client.FetchOptions{Max: 2, Lease: time.Minute, MaxAttempts: 1, NoWait: true}
+		for _, topic := range topics {
+			o.Topics = append(o.Topics, client.FetchTopic{Topic: topic})
+		}
+		return f.Fetch(t.Context(), o)
+	}
+	for _, topics := range [][]string{{"a"}, {"a", "b"}} {
+		if list, err := fetch(topics...); !errors.Is(err, client.ErrEmpty) || len(list) > 0 {
+			t.Errorf("%q: %v, %v: want ErrEmpty", topics, list, err)
+		}
+		if _, err := f.Push(t.Context(), client.Message{ID: "job", Topic: topics[len(topics)-1], Body: "b"}, 0); err != nil {
+			t.Fatal(err)
+		}
+		list, err := fetch(topics...)
+		if err != nil || len(list) != 1 || list[0].ID != "job" {
+			t.Fatalf("%q: %v, %v: want the job", topics, list, err)
+		}
+		if err := f.Reschedule(t.Context(), "job", 0); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := fetch(topics...); !errors.Is(err, client.ErrEmpty) || len(list) > 0 {
+			t.Errorf("%q, with a job without attempts: %v, %v: want ErrEmpty", topics, list, err)
+		}
+		if job, err := f.Get(t.Context(), "job"); err != nil || job.State != client.Dead {
+			t.Errorf("%+v, %v: want a dead letter", job, err)
+		}
+	}
+}

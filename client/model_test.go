@@ -1,0 +1,357 @@
+package client_test
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+// model is what is to be in Redis: what each operation does, in the fewest words. Times are
+// Unix seconds; they lie far from now, so that none passes while a test runs.
+type model struct {
+	now     float64
+	pool    map[string]modelEntry
+	queues  queues // the next one first
+	jobs    map[string]modelJob
+	letters map[string]modelJob
+	died    map[string]float64 // of letters
+	counts  map[string]int
+	leases  int // how many there were
+}
+
+// soon is for how long from its beginning a run lasts at most, in s. What is due by then
+// was due from the beginning.
+const soon = 20
+
+// modelEntry is one of the pool.
+type modelEntry struct {
+	score float64
+	lease int // which one, from 1 on; 0: it is a due time
+}
+
+type modelJob struct {
+	topic, body           string
+	attempts, maxAttempts int
+	lifetime              time.Duration // once it is ready
+}
+
+func newModel(now float64) *model {
+	return &model{
+		now: now, pool: map[string]modelEntry{}, queues: queues{}, jobs: map[string]modelJob{},
+		letters: map[string]modelJob{}, died: map[string]float64{}, counts: map[string]int{},
+	}
+}
+
+// state is the model in the form in which Redis is read.
+func (m *model) state() state {
+	s := state{Ready: queues{}, Buckets: buckets{}, Dead: queues{}, Letters: buckets{}, Counts: map[string]string{}}
+	for _, id := range inOrder(m.pool, func(e modelEntry) float64 { return e.score }) {
+		if m.pool[id].lease > 0 {
+			s.Reserved = append(s.Reserved, id)
+		} else {
+			s.Pool = append(s.Pool, id)
+		}
+	}
+	for topic, ids := range m.queues {
+		if len(ids) > 0 {
+			s.Ready[topic] = ids
+		}
+	}
+	for id, job := range m.jobs {
+		s.Buckets[id] = job.topic + " " + job.body
+	}
+	for _, id := range inOrder(m.died, func(at float64) float64 { return at }) {
+		letter := m.letters[id]
+		s.Letters[id] = letter.topic + " " + letter.body
+		s.Dead[letter.topic] = append(s.Dead[letter.topic], id)
+	}
+	for topic, n := range m.counts {
+		if n != 0 {
+			s.Counts[topic] = strconv.Itoa(n)
+		}
+	}
+	return s
+}
+
+// inOrder are the IDs as a zset has them.
+func inOrder[T any](entries map[string]T, score func(T) float64) []string {
+	return slices.SortedFunc(maps.Keys(entries), func(a, b string) int {
+		return cmp.Or(cmp.Compare(score(entries[a]), score(entries[b])), cmp.Compare(a, b))
+	})
+}
+
+// leastLifetime is how long a job's bucket is kept from now on at least: while it waits
+// its lifetime stands still, and while it is reserved, but for less than a hundredth each time.
+func (m *model) leastLifetime(id string) time.Duration {
+	lifetime := m.jobs[id].lifetime * 9 / 10
+	entry := m.pool[id]
+	left := time.Duration((entry.score - m.now) * float64(time.Second))
+	switch {
+	case entry.score <= m.now:
+		return lifetime
+	case entry.lease > 0:
+		return max(lifetime, left-soon*time.Second)
+	}
+	return left + lifetime
+}
+
+func (m *model) isDue(e modelEntry) bool { return e.score <= m.now+soon }
+
+// enqueue makes a job the last of its queue.
+func (m *model) enqueue(topic, id string) { m.queues[topic] = append(m.queues[topic], id) }
+
+// withdraw takes all of an ID's entries out of a queue.
+func (m *model) withdraw(topic, id string) {
+	m.queues[topic] = slices.DeleteFunc(slices.Clone(m.queues[topic]), func(other string) bool { return other == id })
+}
+
+// leave takes an ID that somebody means out of the pool or its queue.
+func (m *model) leave(id string) {
+	entry, waits := m.pool[id]
+	job, exists := m.jobs[id]
+	delete(m.pool, id)
+	switch {
+	case exists && !waits:
+		m.withdraw(job.topic, id)
+	case exists && entry.lease > 0:
+		m.counts[job.topic]--
+	}
+}
+
+// schedule makes a job wait, or ready if it is due.
+func (m *model) schedule(id string, due float64) {
+	if due <= m.now+soon {
+		m.enqueue(m.jobs[id].topic, id)
+	} else {
+		m.pool[id] = modelEntry{score: due}
+	}
+}
+
+func (m *model) push(id string, job modelJob, due float64, policy client.Existing) error {
+	entry, waits := m.pool[id]
+	if _, exists := m.jobs[id]; exists {
+		old := m.now
+		if waits && entry.lease == 0 {
+			old = entry.score
+		}
+		switch policy {
+		case client.Refuse:
+			return client.ErrExists
+		case client.KeepEarlier:
+			due = min(due, old)
+		case client.KeepLater:
+			due = max(due, old)
+		}
+	}
+	m.leave(id)
+	m.jobs[id] = job
+	m.schedule(id, due)
+	return nil
+}
+
+// take takes up to n jobs off the queues, in the topics' order. claim is what becomes of each,
+// and reports whether it was taken.
+func (m *model) take(topics []string, n int, claim func(topic, id string) bool) (ids []string) {
+	for _, topic := range topics {
+		for len(m.queues[topic]) > 0 && len(ids) < n {
+			id := m.queues[topic][0]
+			m.queues[topic] = m.queues[topic][1:]
+			job, exists := m.jobs[id]
+			_, waits := m.pool[id]
+			switch {
+			case !exists || waits: // a stale entry
+			case job.topic != topic:
+				m.enqueue(job.topic, id)
+			case claim(topic, id):
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
+func (m *model) pop(topics []string, n int) []string {
+	return m.take(topics, n, func(_, id string) bool {
+		delete(m.jobs, id)
+		return true
+	})
+}
+
+// reserve enters leases without an end: the test learns it from Redis.
+func (m *model) reserve(topics []string, n, maxAttempts int) []string {
+	return m.take(topics, n, func(topic, id string) bool {
+		job := m.jobs[id]
+		if limit := cmp.Or(job.maxAttempts, maxAttempts); limit > 0 && job.attempts >= limit {
+			m.bury(id)
+			return false
+		}
+		job.attempts++
+		m.jobs[id] = job
+		m.leases++
+		m.pool[id] = modelEntry{lease: m.leases}
+		m.counts[topic]++
+		return true
+	})
+}
+
+// bury makes a dead letter of a job that is in no queue. The test learns from Redis when that was.
+func (m *model) bury(id string) {
+	m.letters[id], m.died[id] = m.jobs[id], 0
+	delete(m.jobs, id)
+}
+
+// isHeld reports whether the lease is held.
+func (m *model) isHeld(id string, lease int) bool {
+	entry, reserved := m.pool[id]
+	return reserved && entry.lease == lease && !m.isDue(entry)
+}
+
+// settle ends the lease of a job that is held, and then does that.
+func (m *model) settle(topic, id string, lease int, then func() error) error {
+	if _, exists := m.jobs[id]; !exists || !m.isHeld(id, lease) {
+		return client.ErrLeaseLost
+	}
+	delete(m.pool, id)
+	m.counts[topic]--
+	return then()
+}
+
+func (m *model) ack(topic, id string, lease int) error {
+	if !m.isHeld(id, lease) {
+		return client.ErrLeaseLost
+	}
+	delete(m.pool, id)
+	delete(m.jobs, id) // an old client may have taken it by another entry
+	m.counts[topic]--
+	return nil
+}
+
+// retry gives a job back; a due time that is not 0 is learnt from Redis.
+func (m *model) retry(topic, id string, lease, maxAttempts int, later bool) error {
+	return m.settle(topic, id, lease, func() error {
+		job := m.jobs[id]
+		if limit := cmp.Or(job.maxAttempts, maxAttempts); limit > 0 && job.attempts >= limit {
+			m.bury(id)
+			return client.ErrExhausted
+		}
+		if later {
+			m.pool[id] = modelEntry{}
+		} else {
+			m.enqueue(topic, id)
+		}
+		return nil
+	})
+}
+
+func (m *model) release(topic, id string, lease int, later bool) error {
+	return m.settle(topic, id, lease, func() error {
+		job := m.jobs[id]
+		job.attempts--
+		m.jobs[id] = job
+		if later {
+			m.pool[id] = modelEntry{}
+		} else {
+			m.queues[topic] = append([]string{id}, m.queues[topic]...)
+		}
+		return nil
+	})
+}
+
+func (m *model) requeue(id string) error {
+	letter, dead := m.letters[id]
+	if !dead {
+		return client.ErrNotFound
+	}
+	if _, exists := m.jobs[id]; exists {
+		return client.ErrExists
+	}
+	m.dropDead(id)
+	delete(m.pool, id)
+	letter.attempts, letter.lifetime = 0, client.DefaultReadyMaxLifetime
+	m.jobs[id] = letter
+	m.enqueue(letter.topic, id)
+	return nil
+}
+
+func (m *model) dropDead(id string) {
+	delete(m.letters, id)
+	delete(m.died, id)
+}
+
+func (m *model) remove(id string) bool {
+	_, exists := m.jobs[id]
+	_, dead := m.letters[id]
+	m.leave(id)
+	delete(m.jobs, id)
+	if !exists {
+		m.dropDead(id)
+	}
+	return exists || dead
+}
+
+// reschedule makes a job ready, or, later, wait until a time that the test learns from Redis.
+func (m *model) reschedule(id string, later bool) error {
+	job, exists := m.jobs[id]
+	_, waits := m.pool[id]
+	switch {
+	case !exists:
+		return client.ErrNotFound
+	case later:
+		m.leave(id)
+		m.pool[id] = modelEntry{}
+	case waits:
+		m.leave(id)
+		m.enqueue(job.topic, id)
+	}
+	return nil
+}
+
+// pass is one of a server: ours drops entries without a job, and counts leases that end.
+func (m *model) pass(ours bool) {
+	for _, id := range inOrder(m.pool, func(e modelEntry) float64 { return e.score }) {
+		entry := m.pool[id]
+		job, exists := m.jobs[id]
+		if !m.isDue(entry) || !exists && !ours {
+			continue
+		}
+		delete(m.pool, id)
+		if exists {
+			m.enqueue(job.topic, id)
+		}
+		if exists && ours && entry.lease > 0 {
+			m.counts[job.topic]--
+		}
+	}
+}
+
+// What old clients do.
+
+func (m *model) oldPush(id string, topic, body string, due float64) {
+	job := m.jobs[id]
+	job.topic, job.body, job.lifetime = topic, body, client.DefaultReadyMaxLifetime
+	m.jobs[id] = job
+	m.pool[id] = modelEntry{score: due}
+}
+
+func (m *model) oldPop(topic string) (id string, got bool) {
+	if len(m.queues[topic]) == 0 {
+		return "", false
+	}
+	id = m.queues[topic][0]
+	m.queues[topic] = m.queues[topic][1:]
+	_, got = m.jobs[id]
+	delete(m.jobs, id)
+	return id, got
+}
+
+func (m *model) oldRemove(id string) bool {
+	_, waits := m.pool[id]
+	_, exists := m.jobs[id]
+	delete(m.pool, id)
+	delete(m.jobs, id)
+	return waits && exists
+}

@@ -1,0 +1,587 @@
+package client_test
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+var (
+	modelRuns  = flag.Int("model.runs", 1200, "how many runs TestModel makes")
+	modelSteps = flag.Int("model.steps", 30, "how many operations each of them has")
+	modelSeed  = flag.Uint64("model.seed", 0, "the one run to make, if it is not 0")
+)
+
+// Random operations of new and old clients and servers leave in Redis exactly what a small model
+// says, and answer what it says. In runs without old ones each job is in exactly one state at
+// any time. (Old ones leave entries behind that mean nothing, and don't count reserved jobs.)
+func TestModel(t *testing.T) {
+	if *modelSeed != 0 {
+		f := start(t)
+		f.runAgainstModel(*modelSeed, f.store())
+		return
+	}
+	base := rand.Uint64() >> 1
+	var run atomic.Int64
+	for part := range 2 {
+		t.Run(fmt.Sprint(part), func(t *testing.T) {
+			t.Parallel()
+			f := start(t)
+			s := f.store()
+			for !t.Failed() {
+				n := run.Add(1)
+				if n > int64(*modelRuns) {
+					return
+				}
+				f.runAgainstModel(base+uint64(n), s)
+			}
+		})
+	}
+}
+
+// modelHold is a job in the hands of one who has reserved it.
+type modelHold struct {
+	*client.Delivery
+	lease   int
+	limit   int // the consumer's number of attempts
+	settled bool
+}
+
+// modelRun is one run: the operations, of new and old ones, and the model.
+type modelRun struct {
+	*fixture
+	*rand.Rand
+	model *model
+	store *store.Store
+	old   *oldClient
+	holds []*modelHold
+	ticks int // for times that differ
+	log   []string
+}
+
+// store is for a server's passes.
+func (f *fixture) store() *store.Store {
+	return store.New(store.Pool{Pool: f.redis.Pool()}, store.DefaultPrefix)
+}
+
+func (f *fixture) runAgainstModel(seed uint64, s *store.Store) {
+	f.t.Helper()
+	f.do("FLUSHALL")
+	r := &modelRun{fixture: f, Rand: rand.New(rand.NewPCG(seed, 0)), model: newModel(f.clock()), store: s}
+	r.old = &oldClient{f.t, f.conn}
+	oldOnes := r.IntN(2) == 0
+	for step := 0; step < *modelSteps && !f.t.Failed(); step++ {
+		if oldOnes && r.IntN(4) == 0 {
+			pick(r.Rand, oldSteps)(r)
+		} else {
+			pick(r.Rand, newSteps)(r)
+		}
+		if r.IntN(5) == 0 {
+			r.compare(!oldOnes)
+		}
+	}
+	if !f.t.Failed() {
+		r.compare(!oldOnes)
+	}
+	for id, left := range redistest.Lifetimes(f.t, f.conn, "delayer:") {
+		if least := r.model.leastLifetime(id); left < least {
+			f.t.Errorf("job %s is kept for %v, want %v at least", id, left, least)
+		}
+	}
+	if f.t.Failed() {
+		f.t.Fatalf("go test ./client -run TestModel -model.seed %d -model.steps %d\n%s", seed, *modelSteps, strings.Join(r.log, "\n"))
+	}
+}
+
+func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
+
+// compare compares Redis with the model.
+func (r *modelRun) compare(strict bool) {
+	r.t.Helper()
+	want := r.model.state()
+	r.expect(want)
+	if strict { // Redis has the same, or the test has failed
+		r.inOneState(want)
+	}
+	if r.t.Failed() {
+		r.log = append(r.log, "  <- here")
+	}
+}
+
+// inOneState checks that every job is waiting, ready or reserved, and once.
+func (r *modelRun) inOneState(s state) {
+	r.t.Helper()
+	places := map[string]int{}
+	for _, ids := range append([][]string{s.Pool, s.Reserved}, s.Ready["t"], s.Ready["u"]) {
+		for _, id := range ids {
+			places[id]++
+		}
+	}
+	for id := range s.Buckets {
+		if places[id] != 1 {
+			r.t.Errorf("job %s is in %d states", id, places[id])
+		}
+		delete(places, id)
+	}
+	if len(places) > 0 {
+		r.t.Errorf("entries without jobs: %v", places)
+	}
+}
+
+// note notes what was done, and checks that the error is one of the wanted kind, nil if none is.
+func (r *modelRun) note(what string, err, want error) {
+	r.t.Helper()
+	r.log = append(r.log, fmt.Sprintf("%s: %v", what, err))
+	if want == nil && err != nil || !errors.Is(err, want) {
+		r.t.Errorf("%s: error %v, want %v", what, err, want)
+	}
+}
+
+// same notes a result, and checks that it is the wanted one.
+func (r *modelRun) same(what string, got, want any) {
+	r.t.Helper()
+	r.log = append(r.log, fmt.Sprintf("%s: %v", what, got))
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		r.t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+func (r *modelRun) id() string    { return pick(r.Rand, []string{"a", "b", "c", "d", "e"}) }
+func (r *modelRun) topic() string { return pick(r.Rand, []string{"t", "t", "u"}) }
+func (r *modelRun) later() bool   { return r.IntN(2) == 0 }
+
+func (r *modelRun) topics() []string {
+	if r.IntN(2) == 0 {
+		return []string{r.topic()}
+	}
+	return pick(r.Rand, [][]string{{"t", "u"}, {"u", "t"}})
+}
+
+func (r *modelRun) tick() int { r.ticks++; return r.ticks }
+
+// learn enters a time that Redis's clock had a part in. It must be at about that time.
+func (r *modelRun) learn(id string, in time.Duration) {
+	r.t.Helper()
+	entry, waits := r.model.pool[id]
+	if !waits {
+		return
+	}
+	score, err := redis.Float64(r.do("ZSCORE", "delayer:job_pool", id), nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if off := score - r.model.now - in.Seconds(); off < 0 || off > 300 {
+		r.t.Errorf("job %s is due %v s too late", id, off)
+	}
+	entry.score = score
+	r.model.pool[id] = entry
+}
+
+// learnDead enters when jobs were buried.
+func (r *modelRun) learnDead() {
+	r.t.Helper()
+	for id, at := range r.model.died {
+		if at == 0 {
+			score, err := redis.Float64(r.do("ZSCORE", "delayer:dead_letters:"+r.model.letters[id].topic, id), nil)
+			if err != nil {
+				r.t.Errorf("dead letter %s: %v", id, err)
+			}
+			r.model.died[id] = score
+		}
+	}
+}
+
+// far is a delay of 1 to 2 h, each time another one.
+func (r *modelRun) far() time.Duration {
+	return time.Hour + time.Duration(r.IntN(3600))*time.Second + time.Duration(r.tick())*time.Millisecond
+}
+
+// job is a new job of the ID on these terms, and how to push it.
+func (r *modelRun) job(id string, terms modelJob) (client.Delayed, modelJob, float64) {
+	d := client.Delayed{Message: client.Message{ID: id, Topic: r.topic(), Body: fmt.Sprint(r.tick())}}
+	due := r.model.now
+	if r.IntN(3) == 0 {
+		due = float64(int(r.model.now) + 4000 + 7*r.IntN(1000))
+		d.At = time.Unix(int64(due), 0)
+	}
+	terms.topic, terms.body = d.Topic, d.Body
+	return d, terms, due
+}
+
+// pushOptions are some, their policy, and what they make of a job.
+func (r *modelRun) pushOptions() (opts []client.PushOption, policy client.Existing, terms modelJob) {
+	policy = pick(r.Rand, []client.Existing{client.Replace, client.Replace, client.Refuse, client.KeepEarlier, client.KeepLater})
+	opts = append(opts, client.IfExists(policy))
+	if r.IntN(2) == 0 {
+		terms.maxAttempts = 1 + r.IntN(3)
+		opts = append(opts, client.MaxAttempts(terms.maxAttempts))
+	}
+	if r.IntN(3) == 0 {
+		opts = append(opts, client.TTR(time.Hour))
+	}
+	terms.lifetime = client.DefaultReadyMaxLifetime
+	if r.IntN(3) == 0 {
+		terms.lifetime = time.Duration(1+r.IntN(100*60)) * time.Minute
+		opts = append(opts, client.ReadyMaxLifetime(terms.lifetime))
+	}
+	return opts, policy, terms
+}
+
+var newSteps = []func(*modelRun){
+	pushStep, pushStep, pushBatchStep, popStep, reserveStep, reserveStep, fetchStep, timePassesStep, timePassesStep, passStep, passStep, passStep,
+	ackStep, retryStep, retryStep, releaseStep, extendStep, buryStep, ackBatchStep, requeueStep, removeStep, rescheduleStep, dropDeadStep, getStep,
+}
+
+var oldSteps = []func(*modelRun){oldPushStep, oldPushStep, oldPopStep, oldRemoveStep, oldPassStep}
+
+func pushStep(r *modelRun) {
+	opts, policy, terms := r.pushOptions()
+	d, job, due := r.job(r.id(), terms)
+	var err error
+	if d.At.IsZero() {
+		_, err = r.Push(r.t.Context(), d.Message, 0, opts...)
+	} else {
+		_, err = r.PushAt(r.t.Context(), d.Message, d.At, opts...)
+	}
+	r.note(fmt.Sprintf("push %v at %.0f, %v, %d attempts, for %v", d.Message, due, policy, terms.maxAttempts, terms.lifetime), err, r.model.push(d.ID, job, due, policy))
+}
+
+func pushBatchStep(r *modelRun) {
+	ids := []string{"a", "b", "c", "d", "e"}
+	r.Shuffle(len(ids), func(i, k int) { ids[i], ids[k] = ids[k], ids[i] })
+	opts, policy, terms := r.pushOptions()
+	var batch []client.Delayed
+	var want []client.Result
+	for _, id := range ids[:1+r.IntN(3)] {
+		d, job, due := r.job(id, terms)
+		batch = append(batch, d)
+		want = append(want, client.Result{ID: id, Err: r.model.push(id, job, due, policy)})
+	}
+	results, _ := r.PushBatch(r.t.Context(), batch, opts...)
+	r.same(fmt.Sprintf("push batch %v, %v, %d attempts, for %v", batch, policy, terms.maxAttempts, terms.lifetime), results, want)
+}
+
+func popStep(r *modelRun) {
+	topic, n := r.topic(), 1+r.IntN(3)
+	want := r.model.pop([]string{topic}, n)
+	var messages []client.Message
+	var err error
+	if n == 1 {
+		var m client.Message
+		if m, err = r.Pop(r.t.Context(), topic); err == nil {
+			messages = append(messages, m)
+		}
+	} else {
+		messages, err = r.PopBatch(r.t.Context(), topic, n)
+	}
+	r.note(fmt.Sprintf("pop %d of %s", n, topic), err, errEmptyIf(len(want) == 0))
+	r.same("  got", messageIDs(messages), want)
+}
+
+func errEmptyIf(none bool) error {
+	if none {
+		return client.ErrEmpty
+	}
+	return nil
+}
+
+func reserveStep(r *modelRun) {
+	topic, n := r.topic(), 1+r.IntN(3)
+	want := r.model.reserve([]string{topic}, n, 0)
+	lease := pick(r.Rand, []time.Duration{0, time.Hour})
+	list, err := r.ReserveBatch(r.t.Context(), topic, n, lease)
+	r.note(fmt.Sprintf("reserve %d of %s for %v", n, topic, lease), err, errEmptyIf(len(want) == 0))
+	r.hold(list, want, 0)
+}
+
+// fetch waits, and so is called only if it gets something.
+func fetchStep(r *modelRun) {
+	topics, n, most := r.topics(), 1+r.IntN(3), r.IntN(3)
+	if !slices.ContainsFunc(topics, func(topic string) bool {
+		return slices.ContainsFunc(r.model.queues[topic], func(id string) bool { return r.isSimple(topic, id) })
+	}) {
+		return
+	}
+	o := client.FetchOptions{Max: n, Lease: time.Hour, MaxAttempts: most}
+	for _, topic := range topics {
+		o.Topics = append(o.Topics, client.FetchTopic{Topic: topic})
+	}
+	want := r.model.reserve(topics, n, most)
+	list, err := r.Fetch(r.t.Context(), o)
+	r.note(fmt.Sprintf("fetch %d of %v, %d attempts", n, topics, most), err, nil)
+	r.hold(list, want, most)
+}
+
+// isSimple reports whether that entry of a queue is a job that anybody may reserve.
+func (r *modelRun) isSimple(topic, id string) bool {
+	_, waits := r.model.pool[id]
+	job, exists := r.model.jobs[id]
+	return exists && !waits && job.topic == topic && job.attempts == 0
+}
+
+func (r *modelRun) hold(list []*client.Delivery, want []string, limit int) {
+	r.t.Helper()
+	ids := make([]string, 0, len(list))
+	for _, d := range list {
+		ids = append(ids, d.ID)
+		job := r.model.jobs[d.ID]
+		if d.Attempt != job.attempts || d.MaxAttempts != cmp.Or(job.maxAttempts, limit) || d.Topic != job.topic || d.Body != job.body {
+			r.t.Errorf("delivered %+v, want %+v", d, job)
+		}
+		r.learn(d.ID, d.Lease())
+		r.holds = append(r.holds, &modelHold{Delivery: d, lease: r.model.pool[d.ID].lease, limit: limit})
+	}
+	r.same("  got", ids, want)
+	r.learnDead()
+}
+
+// settle has the model and a Delivery do the same.
+func (r *modelRun) settle(what string, model func(h *modelHold) error, do func(h *modelHold) error) {
+	r.t.Helper()
+	if len(r.holds) == 0 {
+		return
+	}
+	h := pick(r.Rand, r.holds)
+	want := client.ErrLeaseLost
+	if !h.settled {
+		want = model(h)
+	}
+	h.settled = true
+	r.note(fmt.Sprintf("%s %s, lease %d", what, h.ID, h.lease), do(h), want)
+	r.learnDead()
+}
+
+func ackStep(r *modelRun) {
+	r.settle("ack", func(h *modelHold) error { return r.model.ack(h.Topic, h.ID, h.lease) },
+		func(h *modelHold) error { return h.Ack(r.t.Context()) })
+}
+
+func retryStep(r *modelRun) {
+	later, delay := r.later(), r.far()
+	if !later {
+		delay = 0
+	}
+	r.settle(fmt.Sprint("retry in ", delay, " of "), func(h *modelHold) error { return r.model.retry(h.Topic, h.ID, h.lease, h.limit, later) },
+		func(h *modelHold) error {
+			err := h.Retry(r.t.Context(), delay, client.Cause(errors.New("failed")))
+			if err == nil && later {
+				r.learn(h.ID, delay)
+			}
+			return err
+		})
+}
+
+func releaseStep(r *modelRun) {
+	later, delay := r.later(), r.far()
+	r.settle(fmt.Sprint("release of, postponed ", later), func(h *modelHold) error { return r.model.release(h.Topic, h.ID, h.lease, later) },
+		func(h *modelHold) error {
+			if !later {
+				return h.Release(r.t.Context())
+			}
+			err := h.Postpone(r.t.Context(), delay)
+			if err == nil {
+				r.learn(h.ID, delay)
+			}
+			return err
+		})
+}
+
+func buryStep(r *modelRun) {
+	r.settle("bury", func(h *modelHold) error {
+		return r.model.settle(h.Topic, h.ID, h.lease, func() error { r.model.bury(h.ID); return nil })
+	}, func(h *modelHold) error { return h.Bury(r.t.Context(), "why") })
+}
+
+func extendStep(r *modelRun) {
+	if len(r.holds) == 0 {
+		return
+	}
+	h, lease := pick(r.Rand, r.holds), r.far()
+	var want error
+	if _, exists := r.model.jobs[h.ID]; !exists || !r.model.isHeld(h.ID, h.lease) {
+		want = client.ErrLeaseLost
+	}
+	err := h.Extend(r.t.Context(), lease)
+	r.note(fmt.Sprintf("extend %s, lease %d", h.ID, h.lease), err, want)
+	if err == nil {
+		r.learn(h.ID, lease)
+	}
+}
+
+func ackBatchStep(r *modelRun) {
+	var list []*client.Delivery
+	var want []client.Result
+	for _, h := range r.holds {
+		if r.IntN(2) == 0 {
+			continue
+		}
+		result := client.Result{ID: h.ID, Err: client.ErrLeaseLost}
+		if !h.settled {
+			result.Err = r.model.ack(h.Topic, h.ID, h.lease)
+		}
+		h.settled = true
+		list, want = append(list, h.Delivery), append(want, result)
+	}
+	if len(list) == 0 {
+		return
+	}
+	results, _ := r.AckBatch(r.t.Context(), list)
+	for i, result := range results {
+		if errors.Is(result.Err, client.ErrLeaseLost) {
+			results[i].Err = client.ErrLeaseLost
+		}
+	}
+	r.same("ack batch", results, want)
+}
+
+func requeueStep(r *modelRun) {
+	id := r.id()
+	r.note("requeue "+id, r.Requeue(r.t.Context(), id), r.model.requeue(id))
+}
+
+func dropDeadStep(r *modelRun) {
+	if r.IntN(4) > 0 {
+		return
+	}
+	id, topic := r.id(), r.topic()
+	want := 0
+	if letter, dead := r.model.letters[id]; dead && letter.topic == topic {
+		want = 1
+		r.model.dropDead(id)
+	}
+	dropped, err := r.DropDead(r.t.Context(), topic, id)
+	r.note("drop "+id+" of "+topic, err, nil)
+	r.same("  dropped", dropped, want)
+}
+
+func removeStep(r *modelRun) {
+	id := r.id()
+	removed, err := r.Remove(r.t.Context(), id)
+	r.note("remove "+id, err, nil)
+	r.same("  removed", removed, r.model.remove(id))
+}
+
+func rescheduleStep(r *modelRun) {
+	id, later, delay := r.id(), r.later(), r.far()
+	if !later {
+		delay = 0
+	}
+	err := r.Reschedule(r.t.Context(), id, delay)
+	r.note(fmt.Sprint("reschedule ", id, " ", delay), err, r.model.reschedule(id, later))
+	if err == nil && later {
+		r.learn(id, delay)
+	}
+}
+
+func getStep(r *modelRun) {
+	id := r.id()
+	job, err := r.Get(r.t.Context(), id)
+	want, exists := r.model.jobs[id]
+	state := client.Ready
+	if entry, waits := r.model.pool[id]; waits && entry.lease > 0 {
+		state = client.Reserved
+	} else if waits {
+		state = client.Waiting
+	}
+	if !exists {
+		if want, exists = r.model.letters[id]; !exists {
+			r.note("get "+id, err, client.ErrNotFound)
+			return
+		}
+		state = client.Dead
+	}
+	r.note("get "+id, err, nil)
+	r.same("  got", []any{job.State, job.Topic, job.Body, job.Attempts, job.MaxAttempts},
+		[]any{state, want.topic, want.body, want.attempts, want.maxAttempts})
+}
+
+// timePasses has a job fall due, or a lease end, some time ago.
+func timePassesStep(r *modelRun) {
+	id := r.id()
+	entry, waits := r.model.pool[id]
+	if !waits || r.model.isDue(entry) {
+		return
+	}
+	entry.score = float64(1_000_000_000 + r.tick())
+	if entry.lease > 0 {
+		entry.score += 0.000123
+	}
+	r.model.pool[id] = entry
+	r.do("ZADD", "delayer:job_pool", fmt.Sprintf("%.6f", entry.score), id)
+	r.note("time passes for "+id, nil, nil)
+}
+
+// pass is one of our server's.
+func passStep(r *modelRun) {
+	r.model.pass(true)
+	err := r.serverPass()
+	r.note("server", err, nil)
+}
+
+func (r *modelRun) serverPass() error {
+	p, err := r.store.Pipeline(r.t.Context())
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	found, err := p.Due(store.Query{Limit: 100}).Wait()
+	if err != nil {
+		return err
+	}
+	for _, batch := range found.Batches {
+		if moved, err := p.Move(batch, found.Now, found.Now.Add(time.Hour)).Wait(); err != nil || moved.PutBack > 0 {
+			return fmt.Errorf("move: %v, %v", moved, err)
+		}
+	}
+	if len(found.Orphans) > 0 {
+		_, err = p.Drop(found.Orphans, found.Now, found.Now.Add(time.Hour)).Wait()
+	}
+	return err
+}
+
+func oldPushStep(r *modelRun) {
+	m := client.Message{ID: r.id(), Topic: r.topic(), Body: fmt.Sprint(r.tick())}
+	delay := pick(r.Rand, []int{-1000, 3600 + r.IntN(3600)})
+	r.old.push(m, delay, 604800)
+	score, err := redis.Float64(r.do("ZSCORE", "delayer:job_pool", m.ID), nil)
+	r.note(fmt.Sprint("old push ", m, " ", delay), err, nil)
+	r.model.oldPush(m.ID, m.Topic, m.Body, score)
+}
+
+func oldPopStep(r *modelRun) {
+	topic := r.topic()
+	m, err := r.old.pop(topic)
+	id, got := r.model.oldPop(topic)
+	switch {
+	case got:
+		r.note("old pop of "+topic, err, nil)
+		r.same("  got", m.ID, id)
+	case id != "":
+		r.note("old pop of "+topic, err, errIncomplete)
+	default:
+		r.note("old pop of "+topic, err, redis.ErrNil)
+	}
+}
+
+func oldRemoveStep(r *modelRun) {
+	id := r.id()
+	r.same("old remove "+id, r.old.remove(id), r.model.oldRemove(id))
+}
+
+func oldPassStep(r *modelRun) {
+	r.old.oldServer(int64(r.model.now))
+	r.model.pass(false)
+	r.note("old server", nil, nil)
+}

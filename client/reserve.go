@@ -1,0 +1,124 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// MaxLease is how long a lease is at most.
+const MaxLease = 24 * time.Hour
+
+// Reserve is BPop, but the job stays in Redis: it is leased to the caller, and delivered
+// again when the lease ends before the Delivery was settled, by Ack for instance. So a
+// consumer may crash without losing a job. A lease of 0 is as long as the producer says (TTR), or
+// else 30 s.
+//
+// A Reserve whose answer is lost leases a job to nobody: that one comes back when the lease ends,
+// and this counts as an attempt.
+//
+// A job that has used up its attempts (MaxAttempts) becomes a dead letter instead of being delivered.
+func (c *Client) Reserve(ctx context.Context, timeout, lease time.Duration, topic string, more ...string) (*Delivery, error) {
+	topics := append([]string{topic}, more...)
+	d, err := c.reserve(ctx, timeout, lease, topics)
+	return d, failed("reserve", strings.Join(topics, ", "), err)
+}
+
+func (c *Client) reserve(ctx context.Context, timeout, lease time.Duration, topics []string) (*Delivery, error) {
+	if err := checkTimeout(timeout); err != nil {
+		return nil, err
+	}
+	k, err := reservation(lease, 0)
+	if err != nil {
+		return nil, err
+	}
+	got, err := c.takeFor(ctx, request{kind: k, names: topics, n: 1, stays: true, timeout: timeout})
+	if err != nil {
+		return nil, err
+	}
+	return c.deliveries(got, 0)[0], nil
+}
+
+// reservation is the kind of such a reserve.
+func reservation(lease time.Duration, attempts int) (kind, error) {
+	switch {
+	case lease < 0 || lease > MaxLease:
+		return kind{}, invalid("lease", fmt.Sprintf("%v is not from 0 to %v; 0 is as the producer says, or else 30 s", lease, MaxLease))
+	case attempts < 0 || attempts > math.MaxInt32:
+		return kind{}, invalid("max attempts", fmt.Sprintf("%d is not from 0 to %d; 0 is any number", attempts, math.MaxInt32))
+	}
+	return kind{true, store.Reservation{Lease: lease, MaxAttempts: attempts}}, nil
+}
+
+// ReserveBatch reserves up to n of the topic's next ready jobs, 1 to 1,000, and fails with
+// ErrEmpty when there is none. As PopBatch it asks for up to 250 jobs or about 1 MiB at a time,
+// and returns those that have come when the connection breaks, or ctx ends, after the first of these.
+func (c *Client) ReserveBatch(ctx context.Context, topic string, n int, lease time.Duration) ([]*Delivery, error) {
+	k, err := reservation(lease, 0)
+	var got taken
+	if err == nil {
+		got, err = c.takeBatch(ctx, k, topic, n)
+	}
+	return c.deliveries(got, 0), failed("reserve batch", topic, err)
+}
+
+// FetchOptions say what Fetch reserves.
+type FetchOptions struct {
+	// Topics are served in this order: what comes first goes first.
+	Topics []FetchTopic
+	// Max is how many jobs are reserved at most, 1 to 250.
+	Max int
+	// Lease is as in Reserve.
+	Lease time.Duration
+	// MaxAttempts is how often a job is delivered whose producer did not say so; 0 is
+	// any number.
+	MaxAttempts int
+	// NoWait has Fetch fail with ErrEmpty when there is no job.
+	NoWait bool
+}
+
+// FetchTopic is a topic, and how many of its jobs are wanted at most; 0 is as many as in all.
+type FetchTopic struct {
+	Topic string
+	Max   int
+}
+
+// Fetch waits, unless NoWait is set, until there is a job of any of the topics, and reserves as
+// many as are there and wanted, with one call. It is what a pool of workers is built on: see package worker.
+func (c *Client) Fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error) {
+	list, err := c.fetch(ctx, o)
+	return list, failed("fetch", "", err)
+}
+
+func (c *Client) fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error) {
+	k, err := reservation(o.Lease, o.MaxAttempts)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.Max < 1 || o.Max > store.MaxPop:
+		return nil, invalid("max", fmt.Sprintf("%d is not from 1 to %d", o.Max, store.MaxPop))
+	case len(o.Topics) == 0:
+		return nil, invalid("topics", "there are none")
+	}
+	r := request{kind: k, n: o.Max, stays: !o.NoWait}
+	for _, t := range o.Topics {
+		if t.Max < 0 {
+			return nil, invalid("topic's max", fmt.Sprintf("%d is below 0", t.Max))
+		}
+		if slices.Contains(r.names, t.Topic) { // which limit would be its own?
+			return nil, invalid("topics", fmt.Sprintf("%q is there twice", t.Topic))
+		}
+		limit := t.Max
+		if limit == 0 {
+			limit = o.Max
+		}
+		r.names, r.limits = append(r.names, t.Topic), append(r.limits, limit)
+	}
+	got, err := c.takeFor(ctx, r)
+	return c.deliveries(got, o.MaxAttempts), err
+}

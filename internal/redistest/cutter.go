@@ -1,0 +1,133 @@
+package redistest
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Cutter is a proxy that knows Redis's protocol, and cuts the connection at one command.
+type Cutter struct {
+	Proxy
+
+	mu       sync.Mutex
+	at       int // which command, from 1 on; 0: none
+	answered bool
+	commands []string // that came since Arm
+	lost     []byte   // the answer that nobody got
+}
+
+// StartCutter starts a Cutter to target that ends with the test.
+func StartCutter(tb testing.TB, target string) *Cutter {
+	tb.Helper()
+	c := new(Cutter)
+	c.join = c.forward
+	c.start(tb, target)
+	return c
+}
+
+// Arm has the connection cut on which the n-th command comes from now on, of all
+// connections: before Redis gets that, or, with answered, once Redis has done it and
+// answered, which nobody learns.
+func (c *Cutter) Arm(n int, answered bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at, c.answered, c.commands, c.lost = n, answered, nil, nil
+}
+
+// Commands are the names of those that came since Arm. There was a cut if there are as
+// many as its n.
+func (c *Cutter) Commands() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.commands
+}
+
+// Lost is the answer of Redis that nobody got, since Arm.
+func (c *Cutter) Lost() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return string(c.lost)
+}
+
+func (c *Cutter) lose(answer []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost = answer
+}
+
+// enter reports whether the command is the one to cut at, and when.
+func (c *Cutter) enter(name string) (before, after bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.commands = append(c.commands, strings.ToUpper(name))
+	here := len(c.commands) == c.at
+	return here && !c.answered, here && c.answered
+}
+
+// forward carries whole commands and whole answers, until the cut.
+func (c *Cutter) forward(client, redis net.Conn) {
+	swallow := make(chan bool, 1000) // of the commands sent, whether the answer is
+	either(func() {
+		for r := bufio.NewReader(client); ; {
+			command, words, err := readValue(r)
+			if err != nil || len(words) == 0 {
+				return
+			}
+			before, after := c.enter(words[0])
+			if before {
+				return
+			}
+			swallow <- after
+			redis.Write(command)
+		}
+	}, func() {
+		for r := bufio.NewReader(redis); ; {
+			answer, _, err := readValue(r)
+			if err != nil {
+				return
+			}
+			select {
+			case after := <-swallow:
+				if after {
+					c.lose(answer)
+					return
+				}
+			default: // a message to a subscriber, which nobody has asked for
+			}
+			client.Write(answer)
+		}
+	})
+}
+
+// readValue reads one value of RESP2: its bytes, and the texts in it.
+func readValue(r *bufio.Reader) (raw []byte, texts []string, err error) {
+	line, err := r.ReadBytes('\n')
+	if err != nil {
+		return nil, nil, err
+	}
+	n, _ := strconv.Atoi(string(bytes.TrimSpace(line[1:])))
+	switch line[0] {
+	case '$':
+		if n < 0 {
+			return line, nil, nil
+		}
+		text := make([]byte, n+2)
+		_, err := io.ReadFull(r, text)
+		return append(line, text...), []string{string(text[:n])}, err
+	case '*':
+		for range n {
+			more, of, err := readValue(r)
+			if err != nil {
+				return nil, nil, err
+			}
+			line, texts = append(line, more...), append(texts, of...)
+		}
+	}
+	return line, texts, nil
+}

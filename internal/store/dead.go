@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	deadScript       = newScript("dead", "lease")
+	oldestDeadScript = newScript("oldest_dead")
+	requeueScript    = newScript("requeue", "permitted", "ready", "lease")
+	dropDeadScript   = newScript("drop_dead", "permitted")
+	expireDeadScript = newScript("expire_dead", "permitted", "clock")
+)
+
+// DeadLetter is a job that is kept aside.
+type DeadLetter struct {
+	Job
+	Attempts int
+	Reason   string    // why it is one
+	Error    string    // of the last attempt, if one is known
+	Died     time.Time // by Redis's clock, in ms
+}
+
+// Dead reads up to n of the topic's dead letters, the newest first, beginning behind
+// the last one of the page before; nil for the first page. It returns nil when there
+// are no more. A letter without a topic has been deleted by Redis, or by hand.
+func (s *Store) Dead(ctx context.Context, topic string, n int, after *DeadLetter) ([]DeadLetter, error) {
+	id, died := "", int64(0)
+	if after != nil {
+		id, died = after.ID, after.Died.UnixMilli()
+	}
+	reply, err := redis.Values(s.one(ctx, deadScript, []string{s.keys.DeadLetters(topic)}, s.keys.DeadLetter(""), n, id, died))
+	if err != nil {
+		return nil, err
+	}
+	var letters []DeadLetter
+	for _, entry := range reply {
+		fields, _ := entry.([]any)
+		var d DeadLetter
+		var died string
+		if _, err := redis.Scan(fields, &d.ID, &died, &d.Topic, &d.Body, &d.Attempts, &d.Reason, &d.Error); err != nil {
+			return nil, errReply("dead", reply)
+		}
+		ms, err := strconv.ParseFloat(died, 64)
+		if err != nil {
+			return nil, errReply("dead", reply)
+		}
+		d.Died = time.UnixMilli(int64(ms))
+		letters = append(letters, d)
+	}
+	return letters, nil
+}
+
+// OldestDead are the IDs of n of the topic's dead letters, the oldest first, but for the
+// first ones; and how many dead letters there are in all.
+func (s *Store) OldestDead(ctx context.Context, topic string, first, n int) (all int, ids []string, err error) {
+	reply, err := redis.Values(s.one(ctx, oldestDeadScript, []string{s.keys.DeadLetters(topic)}, first, n))
+	if err != nil {
+		return 0, nil, err
+	}
+	if _, err := redis.Scan(reply, &all, &ids); err != nil {
+		return 0, nil, errReply("oldest_dead", reply)
+	}
+	return all, ids, nil
+}
+
+// Requeue makes ready jobs of dead letters again, at most 1,000, which are kept for
+// the lifetime from now on. For each it returns what kept it from that: ErrNotFound, ErrExists
+// if there is a job of its ID, or an error of Redis.
+func (s *Store) Requeue(ctx context.Context, ids []string, lifetime time.Duration) ([]error, error) {
+	keys := s.keys
+	args := []any{keys.JobBucket(""), keys.ReadyQueue(""), keys.Ready(""), keys.DeadLetter(""), keys.DeadLetters(""), keys.DeadTopics(), milliseconds(lifetime)}
+	reply, err := s.one(ctx, requeueScript, []string{keys.JobPool()}, appendAll(args, ids)...)
+	if err != nil {
+		return nil, err
+	}
+	return errorsAt("requeue", reply, len(ids), ErrNotFound, ErrExists)
+}
+
+// DropDead deletes dead letters of the topic, at most 1,000, and returns how many there were.
+func (s *Store) DropDead(ctx context.Context, topic string, ids []string) (int, error) {
+	keys := []string{s.keys.DeadLetters(topic), s.keys.DeadTopics()}
+	return redis.Int(s.one(ctx, dropDeadScript, keys, appendAll([]any{topic, s.keys.DeadLetter("")}, ids)...))
+}
+
+// maxExpired is how many dead letters one call deletes at most.
+const maxExpired = 250
+
+// ExpiredDead are dead letters that were deleted.
+type ExpiredDead struct {
+	Topic string
+	IDs   IDs
+}
+
+// ExpireDead deletes some of the dead letters that are older than maxAge, or more than
+// most of a topic (0 is no limit), the oldest first. more reports whether there may be more to delete.
+func (s *Store) ExpireDead(ctx context.Context, maxAge time.Duration, most int) (expired []ExpiredDead, more bool, err error) {
+	reply, err := redis.Values(s.one(ctx, expireDeadScript, []string{s.keys.DeadTopics()},
+		s.keys.DeadLetters(""), s.keys.DeadLetter(""), milliseconds(maxAge), most, maxExpired))
+	if err != nil {
+		return nil, false, err
+	}
+	rest, err := redis.Scan(reply, &more)
+	if err != nil {
+		return nil, false, errReply("expire_dead", reply)
+	}
+	for ; len(rest) >= 2; rest = rest[2:] {
+		topic, _ := rest[0].([]byte)
+		ids, _ := rest[1].([]any)
+		expired = append(expired, ExpiredDead{string(topic), ids})
+	}
+	return expired, more, nil
+}

@@ -1,0 +1,39 @@
+-- ack: ends reserved jobs, which are done.
+--
+-- KEYS[1] job pool
+-- ARGV[1] what the names of buckets begin with   ARGV[2] the hash of the numbers of reserved jobs
+-- ARGV[3…] of each job: topic, ID, the end of its lease (Unix s), token. No ID stands there
+-- twice, and there are 1,000 jobs at most.
+--
+-- Returns the 1-based places of those whose lease is lost, negated if the job is gone; of these
+-- nothing has changed.
+-- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
+--
+-- Atomic because the lease must not end between the look at it and the end of the job.
+-- Cost: O(log n) of the pool for each job.
+local pool, buckets = KEYS[1], ARGV[1]
+local err = not_permitted('ZREM', pool, '')
+if err then return err end
+local ids = {}
+for i = 4, #ARGV, 4 do ids[#ids + 1] = ARGV[i] end
+local scores = redis.call('ZMSCORE', pool, unpack(ids))
+
+local lost, held, names, ended = {}, {}, {}, {}
+for k = 1, #ids do
+  local i = 4 * k - 1
+  local name = buckets .. ids[k]
+  if is_held(scores[k], name, ARGV[i + 2], ARGV[i + 3]) then
+    held[#held + 1], names[#names + 1] = ids[k], name
+    ended[ARGV[i]] = (ended[ARGV[i]] or 0) - 1
+  else
+    lost[#lost + 1] = not scores[k] and redis.call('EXISTS', name) == 0 and -k or k
+  end
+end
+if #held > 0 then
+  -- The buckets first: an entry of the pool without one is dropped, but a job must not
+  -- stay behind in neither state.
+  redis.call('DEL', unpack(names))
+  redis.call('ZREM', pool, unpack(held))
+  count_reserved(ARGV[2], ended)
+end
+return lost

@@ -1,0 +1,31 @@
+-- dead: reads a page of a topic's dead letters, the newest first; it changes nothing.
+--
+-- KEYS[1] the topic's dead letters
+-- ARGV[1] what the names of their buckets begin with   ARGV[2] how many at most
+-- ARGV[3] the ID of the last one of the page before, '' for the first page   ARGV[4] and its time
+--
+-- Returns of each {ID, time, topic, body, attempts, reason, error}: time is when it was buried (Unix
+-- ms); the topic is '' if its bucket is gone. A page ends early when it comes to MAX_BYTES. If
+-- the last one of the page before is gone, those that died at the same time may come again.
+-- Errors: WRONGTYPE of the list or of a bucket.
+--
+-- Atomic so that entries and content belong together.
+-- Cost: O(log n + page).
+local MAX_BYTES = 1024 * 1024
+local list, letters, count = KEYS[1], ARGV[1], tonumber(ARGV[2])
+local entries
+local died = ARGV[3] ~= '' and redis.call('ZSCORE', list, ARGV[3])
+if ARGV[3] == '' or died and died - ARGV[4] == 0 then
+  local first = died and redis.call('ZREVRANK', list, ARGV[3]) + 1 or 0
+  entries = redis.call('ZREVRANGE', list, first, first + count - 1, 'WITHSCORES')
+else -- the last one is gone, or has died anew: go on by its time
+  entries = redis.call('ZREVRANGEBYSCORE', list, ARGV[4], '-inf', 'WITHSCORES', 'LIMIT', 0, count)
+end
+local reply, bytes = {}, 0
+for i = 1, #entries, 2 do
+  if bytes >= MAX_BYTES then break end
+  local letter = redis.call('HMGET', letters .. entries[i], 'topic', 'body', 'lease', 'reason', 'error')
+  if letter[2] then bytes = bytes + #letter[2] end
+  reply[#reply + 1] = {entries[i], entries[i + 1], letter[1] or '', letter[2] or '', (read_lease(letter[3])), letter[4] or '', letter[5] or ''}
+end
+return reply

@@ -1,0 +1,11 @@
+-- oldest_dead: the IDs of some of a topic's dead letters, the oldest first; it changes nothing.
+--
+-- KEYS[1] the topic's dead letters
+-- ARGV[1] how many to leave out   ARGV[2] how many at most
+--
+-- Returns {all, IDs}: how many there are in all.
+-- Errors: WRONGTYPE.
+--
+-- One script only to spare a round trip.
+-- Cost: O(log n + IDs).
+return {redis.call('ZCARD', KEYS[1]), redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[1] + ARGV[2] - 1)}

@@ -1,0 +1,147 @@
+-- reserve: takes the next ready jobs of some topics and leases them: each goes back into the
+-- pool, due when its lease ends. A job whose attempts are used up becomes a dead letter.
+--
+-- KEYS, ARGV[1…4] and the topics at the end: see take.
+-- ARGV[5] for how long (ms); 0: as the job says, or else DEFAULT_LEASE
+-- ARGV[6] how many attempts a job has that doesn't say so; 0: any number
+-- ARGV[7] the hash of the numbers of reserved jobs
+-- ARGV[8] the channel on which servers are told of a job that is now the next to fall due
+-- ARGV[9…11] the names of dead letters, of their lists (what they begin with), of their topics' zset
+-- ARGV[12…] how many jobs of each of KEYS[2…] at most; then the topics
+--
+-- Returns {more, stale, queue, jobs, leases, queue, jobs, leases, …}: as pop, and the leases of the
+-- jobs: {length, end, token, attempt, late, attempt, late, …}. The first three are what as a rule
+-- all of them have in common: for how long (ms) and until when (Unix µs) the lease lasts, and a
+-- number that grows from reserve to reserve. Of each job: the attempt, 1 the first time, and for how
+-- long it has been ready (ms, -1 if that is not known). If a job's lease is another one, or if it says
+-- how many attempts it has, then attempt is negated, and behind late come {attempts in all (0: it
+-- doesn't say), length, end, token}.
+-- Errors: as pop.
+--
+-- Atomic because a job must be in the queue or leased, never in both or in neither.
+-- Cost: as pop, and O(log n) of the pool for each job.
+local DEFAULT_LEASE = 30000 -- ms
+local MAX_LEASE = 86400000
+
+local usual_length, default_most = tonumber(ARGV[5]), tonumber(ARGV[6])
+local as_the_job_says = usual_length == 0
+if as_the_job_says then usual_length = DEFAULT_LEASE end
+local dead = {letters = ARGV[9], lists = ARGV[10], topics = ARGV[11]}
+local limits = {}
+for i = 1, #KEYS - 1 do limits[i] = tonumber(ARGV[11 + i]) end
+
+-- The usual lease.
+local usual_end, usual_score = lease_end(usual_length)
+local first_attempt = lease_text(1, now_us, 0)
+local first_end = math.huge -- µs
+
+local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease', 'options') end
+
+-- What is known of the jobs that are taken next, nil if that is nothing; and of those whose
+-- attempts are used up.
+local known, seen, exhausted, taken = {}, {}, {}, 0
+
+local function wants(id, name, job)
+  if seen[id] then return false end -- its entry stood there twice
+  seen[id] = true
+  local job_knows
+  if job[3] or job[4] then
+    local k = {}
+    k.attempts, k.token, k.lent = read_lease(job[3])
+    k.most, k.ttr, k.lifetime = read_options(job[4])
+    local limit = k.most > 0 and k.most or default_most
+    if limit > 0 and k.attempts >= limit then
+      exhausted[#exhausted + 1] = {id, name, k.attempts}
+      entries_left = entries_left - 10 -- to bury one costs as much
+      return false
+    end
+    job_knows = k
+  end
+  taken = taken + 1
+  known[taken] = job_knows
+  return true
+end
+
+-- Makes dead letters of the jobs whose attempts are used up.
+local function bury_exhausted(topic)
+  for _, job in ipairs(exhausted) do
+    local err = bury(job[1], job[2], topic, string.format('all %d attempts used up', job[3]), '', dead)
+    -- The entries of those before it are dropped in the next call, as their jobs are gone.
+    if err then return err end
+  end
+end
+
+-- Enters a lease in the job's bucket. Returns for how long the job has been ready, or an
+-- error reply.
+local function enter(name, length, text, attempt, token, k)
+  local ttl = pcall('PTTL', name)
+  if type(ttl) == 'table' then return ttl end
+  local changed
+  if ttl >= 0 and ttl < LENT * length then
+    changed = pcall('PEXPIRE', name, string.format('%d', ttl + length))
+    if type(changed) == 'table' then return changed end
+    text = lease_text(attempt, token, length)
+  end
+  changed = pcall('HSET', name, 'lease', text or lease_text(attempt, token, 0))
+  if type(changed) == 'table' then return changed end
+  -- What is over of its lifetime, it was ready. In later attempts that adds up.
+  local late = (k and k.lifetime or DEFAULT_LIFETIME) - ttl
+  return attempt == 1 and ttl >= 0 and late >= 0 and late or -1
+end
+
+-- Leases the job. Returns its score, and what enter returns; what is to be told of it goes into leases.
+local function reserve(name, k, leases)
+  local n = #leases
+  if not k then
+    local late = enter(name, usual_length, first_attempt, 1, now_us)
+    leases[n + 1] = 1
+    leases[n + 2] = late
+    first_end = math.min(first_end, usual_end)
+    return usual_score, late
+  end
+  local length, at, score = usual_length, usual_end, usual_score
+  if as_the_job_says and k.ttr > 0 then
+    length = math.min(k.ttr, MAX_LEASE)
+    at, score = lease_end(length)
+  end
+  local token = math.max(now_us, k.token + 1)
+  local late = enter(name, length, nil, k.attempts + 1, token, k)
+  leases[n + 1] = -(k.attempts + 1)
+  leases[n + 2] = late
+  leases[n + 3] = k.most
+  leases[n + 4] = length
+  leases[n + 5] = at
+  leases[n + 6] = token
+  first_end = math.min(first_end, at)
+  return score, late
+end
+
+local function claim(jobs, names, n, topic)
+  local err = not_writable(pool)
+  if not err and n > 0 then
+    err = not_permitted('HSET', names[1], 'lease', '') or not_permitted('PEXPIRE', names[1], '1')
+  end
+  err = err or bury_exhausted(topic)
+  if err then return err end
+  local leases = {usual_length, usual_end, now_us}
+  local entries = {} -- of the pool: score, ID, score, ID, …
+  for k = 1, n do
+    local score, refused = reserve(names[k], known[k], leases)
+    if type(refused) == 'table' then
+      if k == 1 then return refused end
+      leases[#leases] = -1 -- it is leased all the same, but the attempt is not counted
+    end
+    entries[2 * k - 1] = score
+    entries[2 * k] = jobs[2 * k - 1]
+  end
+  if n > 0 then
+    redis.call('ZADD', pool, unpack(entries))
+    count_reserved(ARGV[7], {[topic] = n})
+  end
+  known, exhausted, taken = {}, {}, 0
+  return nil, jobs, leases
+end
+
+local reply = take_all(read, wants, claim, limits)
+if first_end < math.huge then announce(ARGV[8], pool, math.ceil(first_end / 1000)) end
+return reply

@@ -1,0 +1,95 @@
+-- retry: gives reserved jobs back, to be delivered again, now or later. One whose attempts are
+-- used up becomes a dead letter instead.
+--
+-- KEYS[1] job pool
+-- ARGV[1] what the names of buckets begin with   ARGV[2] what those of ready queues begin with
+-- ARGV[3] the channel on which servers are told of a job that is now the next to fall due
+-- ARGV[4] what the names of the channels begin with on which consumers hear of ready jobs
+-- ARGV[5] the hash of the numbers of reserved jobs
+-- ARGV[6…8] the names of dead letters, of their lists (what they begin with), of their topics' zset
+-- ARGV[9…] of each job: topic, ID, the end of its lease (Unix s), token, after how long it is due
+-- (ms; 0: it is ready at once), and how many attempts a job has that doesn't say so (0: any
+-- number), or 'refund': this attempt does not count; a text, the error, or ''. No ID stands
+-- there twice, and there are 1,000 jobs at most.
+--
+-- Returns {place, what, place, what, …}: the 1-based places of the jobs that were not given back,
+-- and for each 0, the lease is lost; 1, it is a dead letter now; or a text, the error. Of those
+-- with 0 or an error nothing has changed.
+-- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
+--
+-- Atomic because a job must be leased, in the pool, ready or dead, never in two or in none.
+-- Cost: O(log n) of the pool for each job.
+local FIRST, FIELDS = 9, 7
+local pool, buckets, queues = KEYS[1], ARGV[1], ARGV[2]
+local dead = {letters = ARGV[6], lists = ARGV[7], topics = ARGV[8]}
+local first_bucket = buckets .. ARGV[FIRST + 1]
+local err = not_writable(pool) or not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
+  or not_permitted('HSET', first_bucket, 'error', '')
+if err then return err end
+-- Takes nothing. What comes behind a write is not refused at maxmemory.
+redis.call('ZREM', pool, '')
+
+local ended, lengths = {}, {} -- of leases, and of queues, by topic
+local first_due = math.huge
+
+-- Puts a job that is out of the pool into its queue, and a released one in front. If
+-- the queue can't take it, the server will name that: it goes back into the pool, due now.
+local function make_ready(topic, id, in_front)
+  local length = redis.pcall(in_front and 'RPUSH' or 'LPUSH', queues .. topic, id)
+  if type(length) == 'number' then
+    lengths[topic] = length
+  else
+    redis.call('ZADD', pool, score(now), id)
+  end
+end
+
+-- Returns what the reply says of the job at ARGV[i], nil if it was given back.
+local function give_back(i)
+  local topic, id, delay, most, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 4]), ARGV[i + 5], ARGV[i + 6]
+  local name = buckets .. id
+  local was = redis.call('ZSCORE', pool, id)
+  if not is_held(was, name, ARGV[i + 2], ARGV[i + 3]) then return 0 end
+  local job = redis.call('HMGET', name, 'lease', 'options', 'topic')
+  if not job[3] then return 0 end -- an old client has taken it, by another entry of its queue
+  local refund = most == 'refund'
+  local attempts, token, lent = read_lease(job[1])
+  if not refund then
+    local limit = read_options(job[2])
+    if limit == 0 then limit = tonumber(most) end
+    if limit > 0 and attempts >= limit then
+      local failed = bury(id, name, topic, string.format('all %d attempts used up', attempts), text, dead)
+      if failed then return failed.err end
+      redis.call('ZREM', pool, id)
+      ended[topic] = (ended[topic] or 0) - 1
+      return 1
+    end
+  end
+  local left = lifetime_left(redis.call('PTTL', name), token, lent, now)
+  if refund or lent ~= 0 then
+    redis.call('HSET', name, 'lease', lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0))
+  end
+  if text ~= '' then redis.call('HSET', name, 'error', text) end
+  if left >= 0 then
+    redis.call('PEXPIRE', name, string.format('%d', left + delay))
+  end
+  ended[topic] = (ended[topic] or 0) - 1
+  if delay > 0 then
+    redis.call('ZADD', pool, score(now + delay), id)
+    first_due = math.min(first_due, now + delay)
+  else
+    redis.call('ZREM', pool, id)
+    make_ready(topic, id, refund)
+  end
+end
+
+local reply = {}
+for i = FIRST, #ARGV, FIELDS do
+  local what = give_back(i)
+  if what then
+    reply[#reply + 1], reply[#reply + 2] = (i - FIRST) / FIELDS + 1, what
+  end
+end
+count_reserved(ARGV[5], ended)
+if first_due < math.huge then announce(ARGV[3], pool, first_due) end
+for topic, length in pairs(lengths) do tell_ready(ARGV[4] .. topic, length) end
+return reply

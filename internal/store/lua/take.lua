@@ -1,0 +1,145 @@
+-- Taking the next entries of ready queues; shared, behind queue_type, unreadable, put_back
+-- and ready.
+--
+-- KEYS[1] job pool   KEYS[2…] ready queues, in the order in which they are tried
+-- ARGV[1] what the names of buckets begin with   ARGV[2] what those of ready queues begin with
+-- ARGV[3] what the names of the channels begin with on which consumers hear of ready jobs
+-- ARGV[4] how many jobs are wanted, 1 to 1,000   the last of ARGV: the topics of KEYS[2…]
+--
+-- An entry of a queue is a hint; the bucket and the pool decide:
+--   no usable bucket            dropped, stale
+--   the ID is in the pool       dropped: it was postponed or is reserved, and will come back
+--   bucket of another topic     passed on to that topic's queue, or, if that is broken,
+--                               to the pool, for the server to name it
+--   a job that was just taken   dropped: the same ID stood there twice
+local pool, buckets, queues, channels = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local wanted, entries_left, bytes_left = tonumber(ARGV[4]), 1000, 1024 * 1024
+-- How many entries are read at a time behind one that brought no job.
+local STEP = 50
+
+local pcall = redis.pcall
+local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
+
+-- Passes an ID on to the queue that it belongs to, or else to the pool.
+local function pass_on(id, topic)
+  local length = pcall('LPUSH', queues .. topic, id)
+  if type(length) == 'number' then
+    tell_ready(channels .. topic, length)
+  else
+    pcall('ZADD', pool, 0, id)
+  end
+end
+
+-- Takes the last entries of a queue, which are next, count at most, and so many jobs of them.
+-- Returns how many entries were dropped or taken, and what claim has made of the jobs; or an
+-- error reply. See take_all.
+local function take(queue, topic, count, most, read, wants, claim)
+  local ids = pcall('LRANGE', queue, -count, -1)
+  if ids.err then
+    queue_error = not_a_list(queue) or ids
+    return 0
+  end
+  if #ids == 0 then return 0 end
+
+  -- Everything is read, and asked for, before the first write: an error after that would
+  -- lose entries.
+  local waits = pcall('ZMSCORE', pool, unpack(ids))
+  if unreadable(waits) then return waits end
+  local jobs, names, strays = {}, {}, nil
+  local n, first = 0, #ids + 1 -- of the entries that are dropped or taken
+  for i = #ids, 1, -1 do
+    if n == most or bytes_left <= 0 then break end
+    local id = ids[i]
+    local name = buckets .. id
+    local job = read(name)
+    local owner = job[1]
+    if owner == topic and not waits[i] then
+      local body = job[2] or ''
+      local size = #id + #body
+      if size > bytes_left and some_bytes then -- the first job is taken however large it is
+        bytes_left = 0
+        break
+      end
+      if not wants or wants(id, name, job) then
+        bytes_left, some_bytes = bytes_left - size, true
+        -- One after the other: Lua would assign the last one of several first, and a table
+        -- that gets its second element before its first is no array, but a slower thing.
+        jobs[2 * n + 1] = id
+        jobs[2 * n + 2] = body
+        n = n + 1
+        names[n] = name
+      end
+    elseif not owner then
+      if job.err and unreadable(job) then return job end
+      bytes_left, some_bytes = bytes_left - #id, true
+      found_stale[#found_stale + 1] = id
+    elseif not waits[i] then
+      strays = strays or {}
+      strays[#strays + 1] = {id, owner}
+    end
+    first = i
+  end
+  local used = #ids + 1 - first
+  if used == 0 then return 0 end
+  local denied = pcall('RPOP', queue, 0) -- takes nothing
+  if type(denied) == 'table' and denied.err then return denied end
+  denied = strays and not_writable(pool)
+  if denied then return denied end
+  local refused, leases
+  refused, jobs, leases = claim(jobs, names, n, topic)
+  if refused then return refused end
+  redis.call('RPOP', queue, used)
+  for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
+  if strays then
+    for _, stray in ipairs(strays) do pass_on(stray[1], stray[2]) end
+  end
+  return used, jobs, leases
+end
+
+local function append(list, more, first)
+  for i = first or 1, #more do list[#list + 1] = more[i] end
+end
+
+-- Takes jobs of all the queues, and returns the script's reply.
+--   read(name)           HMGET's reply for a bucket, topic and body first
+--   wants(id, name, job) whether the job is taken; if not, its entry is dropped. nil: all are
+--   claim(jobs, names, n, topic)  makes them the caller's, {id, body, …}: returns an error reply,
+--                        if it has changed nothing, and the jobs, and, if need be, their leases
+--   limits               how many jobs of each queue, at most; nil: any number
+-- The reply is {more, stale, queue, jobs, queue, jobs, …}, with the leases behind the jobs if
+-- there are any.
+local function take_all(read, wants, claim, limits)
+  local reply = {0, stale}
+  for i = 2, #KEYS do
+    local taken, leases = {}, nil
+    local room = math.min(wanted, limits and limits[i - 1] or wanted)
+    local step = 1
+    while room > 0 and entries_left > 0 and bytes_left > 0 do
+      local count = math.min(math.max(room, step), entries_left)
+      local used, jobs, more_leases = take(KEYS[i], ARGV[#ARGV - #KEYS + i], count, room, read, wants, claim)
+      if type(used) == 'table' then
+        if #taken == 0 and #reply == 2 and #stale == 0 then return used end
+        -- What came before it must be told; the next call meets the error again.
+        wanted, room, reply[1] = 0, 0, 1
+      elseif used == 0 then
+        break
+      else
+        entries_left, step = entries_left - used, STEP
+        room, wanted = room - #jobs / 2, wanted - #jobs / 2
+        if #taken == 0 then
+          taken, leases = jobs, more_leases
+        else
+          append(taken, jobs)
+          if leases then append(leases, more_leases, 4) end -- behind what is common
+        end
+      end
+    end
+    if #taken > 0 then
+      reply[#reply + 1], reply[#reply + 2] = i - 1, taken
+      if leases then reply[#reply + 1] = leases end
+    end
+  end
+  if wanted > 0 and (entries_left <= 0 or bytes_left <= 0) then reply[1] = 1 end
+  if queue_error and #reply == 2 and reply[1] == 0 then return queue_error end
+  return reply
+end

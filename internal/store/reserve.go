@@ -1,0 +1,78 @@
+package store
+
+import (
+	"strconv"
+	"time"
+)
+
+var reserveScript = newScript("reserve", "permitted", "queue_type", "unreadable", "put_back", "ready", "clock", "next_due", "lease", "lease_end", "dead_letter", "take")
+
+// Lease is what is known of a reserved job.
+type Lease struct {
+	Attempt     int // the first is 1
+	MaxAttempts int // as the job says; 0 if it doesn't
+	Length      time.Duration
+	End         int64         // in Unix µs by Redis's clock; at the same time it names the lease
+	Token       int64         // grows from reserve to reserve
+	Late        time.Duration // for how long the job was ready; -1 if that is not known
+}
+
+// Reservation is what a reserve asks for.
+type Reservation struct {
+	Lease       time.Duration // 0: as the job says, or else 30 s
+	MaxAttempts int           // of a job that doesn't say so; 0: any number
+}
+
+// Reserve takes up to n of the next jobs of the topics as Pop does, at most limits[i]
+// of topics[i], and leases them. With an error of the connection up to MaxPop
+// jobs may be leased; they come back when their leases end.
+func (p *Pipeline) Reserve(topics []string, limits []int, n int, r Reservation) (Popped, error) {
+	reply, err := p.receive(p.send(reserveScript, p.store.reserveArgs(topics, limits, min(n, MaxPop), r)))
+	if err != nil {
+		return Popped{}, err
+	}
+	return poppedOf("reserve", reply, topics, true)
+}
+
+func (s *Store) reserveArgs(topics []string, limits []int, n int, r Reservation) []any {
+	args := s.takeArgs(14+3*len(topics), topics, n)
+	args = append(args, milliseconds(r.Lease), r.MaxAttempts, s.keys.Reserved(), s.keys.FirstDue(), s.keys.DeadLetter(""), s.keys.DeadLetters(""), s.keys.DeadTopics())
+	for _, limit := range limits {
+		args = append(args, limit)
+	}
+	return appendAll(args, topics)
+}
+
+// leaseSeconds is the end of a lease as its entry's score.
+func leaseSeconds(end int64) string { return unixSeconds(time.UnixMicro(end)) }
+
+// leasesOf reads those of n jobs in reserve.lua's answer, which begins with them.
+func leasesOf(reply []any, n int) (leases []Lease, ok bool) {
+	if len(reply) == 0 {
+		return nil, false
+	}
+	list, _ := reply[0].([]any)
+	next := func() (n int64) {
+		if ok = len(list) > 0; ok {
+			n, ok = list[0].(int64)
+			list = list[1:]
+		}
+		return n
+	}
+	usual := Lease{Length: time.Duration(next()) * time.Millisecond, End: next(), Token: next()}
+	leases = make([]Lease, n)
+	for i := range leases {
+		l := usual
+		l.Attempt, l.Late = int(next()), max(time.Duration(next())*time.Millisecond, -1)
+		if l.Attempt < 0 {
+			l.Attempt, l.MaxAttempts, l.Length, l.End, l.Token = -l.Attempt, int(next()), time.Duration(next())*time.Millisecond, next(), next()
+		}
+		if leases[i] = l; !ok {
+			return nil, false
+		}
+	}
+	return leases, len(list) == 0
+}
+
+// tokenText is a token as a bucket has it.
+func tokenText(token int64) string { return strconv.FormatInt(token, 10) }

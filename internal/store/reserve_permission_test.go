@@ -1,0 +1,155 @@
+package store
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// onRedisAs is onRedis, and the same as a user who may do everything.
+func onRedisAs(t *testing.T) (b, user *backend) {
+	b, server := onRedis(t)
+	b.do(t, "ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
+	return b, &backend{Store: New(Pool{&redis.Pool{Dial: func() (redis.Conn, error) {
+		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
+	}}}, DefaultPrefix)}
+}
+
+// reserves makes reserve's call and returns its error.
+func reserves(ctx context.Context, s *Store) error {
+	p, err := s.Pipeline(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	_, err = p.Reserve([]string{"t"}, []int{5}, 5, Reservation{})
+	return err
+}
+
+// TestReserveWithoutPermission is TestWithoutPermission for reserved jobs and dead letters.
+func TestReserveWithoutPermission(t *testing.T) {
+	t.Parallel()
+	b, user := onRedisAs(t)
+	ctx := t.Context()
+	letter := []command{
+		{"HSET", "delayer:dead_letter:d", "topic", "t", "body", "body of d", "reason", "r", "died", "1000"},
+		{"ZADD", "delayer:dead_letters:t", "1000", "d"}, {"ZADD", "delayer:dead_topics", "1000", "t"},
+	}
+	verb := func(name string) func(Held) error {
+		return func(held Held) error { return user.settleAs(t, name, held) }
+	}
+	for _, c := range []struct {
+		name     string
+		commands string // all that the script can't do without
+		seed     []command
+		call     func(Held) error
+	}{
+		{"reserve", "lrange hmget zmscore rpop zadd hset time pttl", ready("r", "t"), func(Held) error { return reserves(ctx, user.Store) }},
+		{"reserve of a short-lived job", "pexpire hset", append(ready("r", "t"), command{"PEXPIRE", "delayer:job_bucket:r", 60000}), func(Held) error { return reserves(ctx, user.Store) }},
+		{"reserve of an exhausted job", "zadd rename", append(ready("r", "t"), field("r", "options", "1 0 604800000", "lease", "1 5 0")...), func(Held) error { return reserves(ctx, user.Store) }},
+		{"ack", "zmscore zrem del time", nil, verb("ack")},
+		{"retry", "zscore hmget zadd zrem pttl pexpire hset time", nil, verb("retry")},
+		{"release", "zscore hmget zrem pttl pexpire hset time", nil, verb("release")},
+		{"retry of the last attempt", "zadd rename zrem hmget", field("h", "options", "1 0 604800000"), verb("retry")},
+		{"extend", "zscore zadd zrem pttl pexpire hset time", nil, verb("extend")},
+		{"bury", "zscore zadd zrem rename time", nil, verb("bury")},
+		{"requeue", "hget exists rename lpush zrem hdel hset pexpire", letter, func(Held) error {
+			errs, err := user.Requeue(ctx, []string{"d"}, time.Hour)
+			if err == nil {
+				err = errs[0]
+			}
+			return err
+		}},
+		{"drop of a dead letter", "zmscore del zrem", letter, func(Held) error { _, err := user.DropDead(ctx, "t", []string{"d"}); return err }},
+		{"remove of a dead letter", "hget del zrem zscore", letter, func(Held) error { _, err := user.Remove(ctx, "d"); return err }},
+		{"dead letters", "hmget zrevrange", letter, func(Held) error { _, err := user.Dead(ctx, "t", 10, nil); return err }},
+		{"oldest dead letters", "zcard zrange", letter, func(Held) error { _, _, err := user.OldestDead(ctx, "t", 0, 10); return err }},
+		{"expiry of dead letters", "time zrangebyscore del zrem type", letter, func(Held) error { _, _, err := user.ExpireDead(ctx, time.Hour, 0); return err }},
+		{"stats", "zrange zcard", letter, func(Held) error { _, _, err := user.Stats(ctx, 0, 10); return err }},
+		{"reschedule of a reserved job", "time hget zscore pttl type zadd pexpire", nil, func(Held) error { return user.Reschedule(ctx, "h", time.Hour) }},
+		{"remove of a reserved job", "hget zscore del zrem", nil, func(Held) error { _, err := user.Remove(ctx, "h"); return err }},
+		{"push of a reserved job", "hget zscore hset pexpire zadd", nil, func(Held) error {
+			return user.push(ctx, Job{"h", "t", "b"}, Due{After: time.Hour}, kept, Replace)
+		}},
+	} {
+		for command := range strings.FieldsSeq("evalsha " + c.commands) {
+			t.Run(c.name+" without "+command, func(t *testing.T) {
+				b.do(t, "ACL", "SETUSER", "u", "+@all")
+				b.seed(t, ready("h", "h"), c.seed)
+				held, _ := b.hold(t, "h", time.Minute)
+				held.Topic = "h"
+				was := b.state(t)
+				b.do(t, "ACL", "SETUSER", "u", "-"+command)
+				if err := c.call(held); !Refused(err) {
+					t.Errorf("error %v, want one that Refused knows", err)
+				}
+				b.expect(t, was)
+			})
+		}
+	}
+}
+
+// TestReserveAtMaxmemory is TestAtMaxmemory for reserved jobs and dead letters: all of it goes on.
+func TestReserveAtMaxmemory(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	ctx := t.Context()
+	calls := map[string]func(t *testing.T, held Held) error{
+		"reserve": func(t *testing.T, _ Held) error { return reserves(ctx, b.Store) },
+		"requeue": func(t *testing.T, _ Held) error {
+			errs, err := b.Requeue(ctx, []string{"d"}, time.Hour)
+			if err == nil {
+				err = errs[0]
+			}
+			return err
+		},
+		"drop of a dead letter": func(t *testing.T, _ Held) error { _, err := b.DropDead(ctx, "t", []string{"d"}); return err },
+		"reschedule to now":     func(t *testing.T, _ Held) error { return b.Reschedule(ctx, "a", 0) },
+		"remove":                func(t *testing.T, _ Held) error { _, err := b.Remove(ctx, "a"); return err },
+		"expiry of dead letters": func(t *testing.T, _ Held) error {
+			_, _, err := b.ExpireDead(ctx, 0, 0)
+			return err
+		},
+	}
+	for verb := range settlements {
+		calls[verb] = func(t *testing.T, held Held) error { return b.settleAs(t, verb, held) }
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			// What it makes when Redis is not full, and when it is.
+			var states []redistest.State
+			for _, limit := range []int{0, 1} {
+				b.do(t, "CONFIG", "SET", "maxmemory", 0)
+				b.seed(t, ready("a", "t"), ready("b", "t"), ready("c", "u"), []command{
+					{"HSET", "delayer:dead_letter:d", "topic", "t", "body", "body of d"}, {"ZADD", "delayer:dead_letters:t", "1000", "d"}, {"ZADD", "delayer:dead_topics", "1000", "t"},
+				})
+				held, _ := b.hold(t, "t", time.Minute)
+				b.do(t, "CONFIG", "SET", "maxmemory", limit, "maxmemory-policy", "noeviction")
+				if err := call(t, held); err != nil {
+					t.Errorf("maxmemory %d: %v", limit, err)
+				}
+				b.do(t, "CONFIG", "SET", "maxmemory", 0)
+				states = append(states, b.state(t))
+			}
+			b.expect(t, states[0])
+		})
+	}
+}
+
+// What can't be buried, since its list is of another type, stays where it is, and says why.
+func TestBrokenDeadLetters(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, ready("a", "t"), field("a", "options", "1 0 604800000"), text("dead_letters:t"))
+		held, _ := b.hold(t, "t", time.Minute)
+		was := b.state(t)
+		for _, verb := range []string{"bury", "retry"} {
+			err := b.settleAs(t, verb, held)
+			b.expectError(t, err, "WRONGTYPE ")
+			b.expect(t, was)
+		}
+	})
+}

@@ -1,0 +1,589 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// piped makes calls on a Pipeline.
+func piped[T any](t *testing.T, s *Store, do func(p *Pipeline) (T, error)) T {
+	t.Helper()
+	p, err := s.Pipeline(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	result, err := do(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// reserve reserves up to n jobs of the topics.
+func (b *backend) reserve(t *testing.T, n int, r Reservation, topics ...string) Popped {
+	t.Helper()
+	return piped(t, b.Store, func(p *Pipeline) (Popped, error) {
+		return p.Reserve(topics, slices.Repeat([]int{n}, len(topics)), n, r)
+	})
+}
+
+// hold reserves the topic's next job.
+func (b *backend) hold(t *testing.T, topic string, lease time.Duration) (Held, Lease) {
+	t.Helper()
+	got := b.reserve(t, 1, Reservation{Lease: lease}, topic)
+	if len(got.Jobs) != 1 || len(got.Leases) != 1 {
+		t.Fatalf("reserved %+v", got)
+	}
+	job, lease1 := got.Jobs[0], got.Leases[0]
+	return Held{job.Topic, job.ID, lease1.End, lease1.Token}, lease1
+}
+
+// field is what a job has beside topic and body.
+func field(id string, pairs ...any) []command {
+	return []command{append(command{"HSET", "delayer:job_bucket:" + id}, pairs...)}
+}
+
+func TestReserve(t *testing.T) {
+	type queues = map[string][]string
+	type texts = map[string]string
+	cases := []struct {
+		name   string
+		seed   [][]command
+		topics []string // unless t alone
+		limits []int
+		n      int // unless 1
+		r      Reservation
+		ids    []string
+		leases []Lease // less ends, tokens and lateness
+		stale  []string
+		want   redistest.State
+	}{
+		{name: "no queue"},
+		{
+			name: "the next one", seed: [][]command{ready("a", "t"), ready("b", "t"), waits("w", "t", 60*second)}, r: Reservation{Lease: time.Minute},
+			ids: []string{"a"}, leases: []Lease{{Attempt: 1, Length: time.Minute}},
+			want: redistest.State{
+				Pool: []string{"w"}, Reserved: []string{"a"}, Counts: texts{"t": "1"}, Ready: queues{"t": {"b"}},
+				Buckets: texts{"a": "t body of a", "b": "t body of b", "w": "t body of w"},
+			},
+		},
+		{
+			name: "several", seed: [][]command{ready("a", "t"), ready("b", "t"), ready("c", "t")}, n: 2,
+			ids: []string{"a", "b"}, leases: []Lease{{Attempt: 1, Length: 30 * time.Second}, {Attempt: 1, Length: 30 * time.Second}},
+			want: redistest.State{
+				Reserved: []string{"a", "b"}, Counts: texts{"t": "2"}, Ready: queues{"t": {"c"}},
+				Buckets: texts{"a": "t body of a", "b": "t body of b", "c": "t body of c"},
+			},
+		},
+		{
+			name: "of several topics, with limits", seed: [][]command{ready("a", "t"), ready("b", "t"), ready("c", "u"), ready("d", "u")}, n: 3,
+			topics: []string{"t", "u"}, limits: []int{1, 9},
+			ids: []string{"a", "c", "d"}, leases: slices.Repeat([]Lease{{Attempt: 1, Length: 30 * time.Second}}, 3),
+			want: redistest.State{
+				Reserved: []string{"a", "c", "d"}, Counts: texts{"t": "1", "u": "2"}, Ready: queues{"t": {"b"}},
+				Buckets: texts{"a": "t body of a", "b": "t body of b", "c": "u body of c", "d": "u body of d"},
+			},
+		},
+		{
+			name: "as the job says", seed: [][]command{ready("a", "t"), field("a", "options", "3 5000 604800000", "lease", "2 5 0")},
+			ids: []string{"a"}, leases: []Lease{{Attempt: 3, MaxAttempts: 3, Length: 5 * time.Second}},
+			want: redistest.State{Reserved: []string{"a"}, Counts: texts{"t": "1"}, Buckets: texts{"a": "t body of a"}},
+		},
+		{
+			name: "the consumer says otherwise", seed: [][]command{ready("a", "t"), field("a", "options", "3 5000 604800000", "lease", "2 5 0")}, r: Reservation{time.Hour, 1},
+			ids: []string{"a"}, leases: []Lease{{Attempt: 3, MaxAttempts: 3, Length: time.Hour}},
+			want: redistest.State{Reserved: []string{"a"}, Counts: texts{"t": "1"}, Buckets: texts{"a": "t body of a"}},
+		},
+		{
+			name: "attempts used up", seed: [][]command{ready("a", "t"), field("a", "options", "3 0 604800000", "lease", "3 5 0"), ready("b", "t"), field("b", "lease", "3 5 0")}, n: 2,
+			ids: []string{"b"}, leases: []Lease{{Attempt: 4, Length: 30 * time.Second}},
+			want: redistest.State{
+				Reserved: []string{"b"}, Counts: texts{"t": "1"}, Buckets: texts{"b": "t body of b"},
+				Dead: queues{"t": {"a"}}, Letters: texts{"a": "t body of a"},
+			},
+		},
+		{
+			name: "used up by what the consumer says", seed: [][]command{ready("a", "t"), field("a", "lease", "3 5 0")}, r: Reservation{0, 3},
+			want: redistest.State{Dead: queues{"t": {"a"}}, Letters: texts{"a": "t body of a"}},
+		},
+		{
+			name: "a job that is reserved or waits is passed over",
+			seed: [][]command{waits("w", "t", 60*second), entry("w", "t"), content("l", "t"), {{"ZADD", "delayer:job_pool", "4102444800.123457", "l"}}, entry("l", "t"), ready("a", "t")},
+			ids:  []string{"a"}, leases: []Lease{{Attempt: 1, Length: 30 * time.Second}},
+			want: redistest.State{
+				Pool: []string{"w"}, Reserved: []string{"a", "l"}, Counts: texts{"t": "1"},
+				Buckets: texts{"a": "t body of a", "w": "t body of w", "l": "t body of l"},
+			},
+		},
+		{
+			name: "twice in the queue", seed: [][]command{ready("a", "t"), entry("a", "t"), ready("b", "t"), entry("a", "t")}, n: 9,
+			ids: []string{"a", "b"}, leases: slices.Repeat([]Lease{{Attempt: 1, Length: 30 * time.Second}}, 2),
+			want: redistest.State{Reserved: []string{"a", "b"}, Counts: texts{"t": "2"}, Buckets: texts{"a": "t body of a", "b": "t body of b"}},
+		},
+		{
+			name: "stale entries, a stray", seed: [][]command{entry("g", "t"), content("s", "u"), entry("s", "t"), ready("a", "t")},
+			ids: []string{"a"}, leases: []Lease{{Attempt: 1, Length: 30 * time.Second}}, stale: []string{"g"},
+			want: redistest.State{
+				Reserved: []string{"a"}, Counts: texts{"t": "1"}, Ready: queues{"u": {"s"}}, Buckets: texts{"a": "t body of a", "s": "u body of s"},
+			},
+		},
+	}
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				b.seed(t, c.seed...)
+				if c.topics == nil {
+					c.topics = []string{"t"}
+				}
+				c.n = max(c.n, 1)
+				if c.limits == nil {
+					c.limits = slices.Repeat([]int{c.n}, len(c.topics))
+				}
+				var got Popped
+				took := b.timed(t, func() {
+					got = piped(t, b.Store, func(p *Pipeline) (Popped, error) { return p.Reserve(c.topics, c.limits, c.n, c.r) })
+				})
+				var ids []string
+				for i, job := range got.Jobs {
+					ids = append(ids, job.ID)
+					l := got.Leases[i]
+					took.expectAfter(t, "end of "+job.ID, float64(l.End)/1e6, l.Length)
+					took.expectAfter(t, "score of "+job.ID, first(b.due(t, job.ID)), l.Length)
+					took.expectAfter(t, "token of "+job.ID, float64(l.Token)/1e6, 0)
+					if l.End%1000 == 0 {
+						t.Errorf("lease ends at the whole millisecond %d", l.End)
+					}
+					got.Leases[i] = Lease{Attempt: l.Attempt, MaxAttempts: l.MaxAttempts, Length: l.Length}
+				}
+				if !slices.Equal(ids, c.ids) || !slices.Equal(got.Leases, c.leases) || !slices.Equal(got.Stale, c.stale) {
+					t.Errorf("reserved %q %+v, stale %q, want %q %+v, stale %q", ids, got.Leases, got.Stale, c.ids, c.leases, c.stale)
+				}
+				b.expect(t, c.want)
+			})
+		}
+	})
+}
+
+func first[A, B any](a A, _ B) A { return a }
+
+// A reserved job's lifetime stands still while it is reserved, or waits for a retry, and goes on
+// when it is ready.
+func TestLifetimeStandsStill(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, ready("a", "t"))
+		left := func(want time.Duration, what string) {
+			t.Helper()
+			now := b.clock(t)
+			if got := b.expiry(t, "a") - now; got > want.Seconds()+0.1 || got < want.Seconds()-10 { // the machine may be slow
+				t.Errorf("%s: kept for %.3f s, want %v", what, got, want)
+			}
+		}
+		left(kept, "ready")
+		held, _ := b.hold(t, "t", 1000*time.Second)
+		left(kept+1000*time.Second, "reserved")
+		held.End = piped(t, b.Store, func(p *Pipeline) ([]int64, error) { return p.Extend([]Extension{{held, 5000 * time.Second}}) })[0]
+		left(kept+5000*time.Second, "extended")
+		held.End = piped(t, b.Store, func(p *Pipeline) ([]int64, error) { return p.Extend([]Extension{{held, 2000 * time.Second}}) })[0]
+		left(kept+2000*time.Second, "extended by less")
+		expectErrors(t, piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{{Held: held, Delay: 700 * time.Second}}) }), nil)
+		left(kept+700*time.Second, "waits for a retry")
+		if err := b.Reschedule(t.Context(), "a", 0); err != nil {
+			t.Fatal(err)
+		}
+		left(kept, "rescheduled to now")
+		held, _ = b.hold(t, "t", 1000*time.Second)
+		if err := b.Reschedule(t.Context(), "a", 300*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		left(kept+300*time.Second, "rescheduled while it was reserved")
+		b.Reschedule(t.Context(), "a", 0)
+		held, _ = b.hold(t, "t", 1000*time.Second)
+		expectErrors(t, piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{{Held: held, Refund: true}}) }), nil)
+		left(kept, "released")
+	})
+}
+
+func expectErrors(t *testing.T, got []error, want ...error) {
+	t.Helper()
+	if !slices.EqualFunc(got, want, func(a, b error) bool { return a == b || b != nil && errors.Is(a, b) }) {
+		t.Errorf("errors %v, want %v", got, want)
+	}
+}
+
+// The token grows from reserve to reserve, also when Redis's clock was set back.
+func TestTokenGrows(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, ready("a", "t"), field("a", "lease", "0 9000000000000000 0"))
+		var last int64
+		for i := range 3 {
+			held, lease := b.hold(t, "t", time.Minute)
+			if lease.Token <= last || i == 0 && lease.Token != 9000000000000001 {
+				t.Errorf("token %d after %d", lease.Token, last)
+			}
+			last = lease.Token
+			expectErrors(t, piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{{Held: held, Refund: i == 1}}) }), nil)
+		}
+	})
+}
+
+// For how long a job was ready before it was reserved is told of first attempts only.
+func TestLateness(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		late := func(lifetime time.Duration, since int64, again bool) time.Duration {
+			b.seed(t)
+			if err := b.push(t.Context(), Job{"a", "t", "body"}, Due{}, lifetime, Replace); err != nil {
+				t.Fatal(err)
+			}
+			// Some of its lifetime is over.
+			b.do(t, "PEXPIRE", "delayer:job_bucket:a", lifetime.Milliseconds()-since)
+			held, lease := b.hold(t, "t", 0)
+			if again {
+				piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{{Held: held}}) })
+				_, lease = b.hold(t, "t", 0)
+			}
+			return lease.Late
+		}
+		const week = 7 * 24 * time.Hour
+		for _, lifetime := range []time.Duration{week, time.Hour} {
+			if got := late(lifetime, 5000, false); got < 5*time.Second || got > 15*time.Second {
+				t.Errorf("late by %v, want 5 s, lifetime %v", got, lifetime)
+			}
+			if got := late(lifetime, 5000, true); got != -1 {
+				t.Errorf("second attempt late by %v", got)
+			}
+			if got := late(lifetime, -5000000, false); got != -1 {
+				t.Errorf("late by %v, of a job that is kept for longer than it says", got)
+			}
+		}
+	})
+}
+
+// A lease that has ended is moved as any job that is due, and is not counted as
+// reserved any more; by then its holder can change nothing.
+func TestEndOfALease(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, ready("a", "t"), ready("b", "t"), ready("c", "u"))
+		a, _ := b.hold(t, "t", 30*time.Millisecond)
+		b.hold(t, "t", time.Hour)
+		_, lease := b.hold(t, "u", 30*time.Millisecond)
+		for b.clock(t) < float64(lease.End)/1e6+0.03 {
+		}
+		was := b.state(t)
+		b.expectLost(t, a)
+		b.expect(t, was)
+		found, err := b.dueJobs(Query{Limit: 9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, batch := range found.Batches {
+			if _, err := ask(b.Store, func(p *Pipeline) Answer[Moved] { return p.Move(batch, found.Now, time.Now()) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.expect(t, redistest.State{
+			Reserved: []string{"b"}, Counts: map[string]string{"t": "1"}, Ready: map[string][]string{"t": {"a"}, "u": {"c"}},
+			Buckets: map[string]string{"a": "t body of a", "b": "t body of b", "c": "u body of c"},
+		})
+		if _, lease := b.hold(t, "t", time.Minute); lease.Attempt != 2 {
+			t.Errorf("attempt %d, want 2", lease.Attempt)
+		}
+		b.expectLost(t, a)
+	})
+}
+
+// expectLost has all that a holder can do fail.
+func (b *backend) expectLost(t *testing.T, held Held) {
+	t.Helper()
+	for verb, err := range b.settleAll(t, held) {
+		if !errors.Is(err, ErrLeaseLost) {
+			t.Errorf("%s: error %v, want that the lease is lost", verb, err)
+		}
+	}
+}
+
+// settleAll does all that a holder can do.
+func (b *backend) settleAll(t *testing.T, held Held) map[string]error {
+	t.Helper()
+	errs := map[string]error{}
+	for verb := range settlements {
+		errs[verb] = b.settleAs(t, verb, held)
+	}
+	return errs
+}
+
+// settlements are all that a holder can do.
+var settlements = map[string]func(p *Pipeline, held Held) ([]error, error){
+	"ack": func(p *Pipeline, held Held) ([]error, error) { return p.Ack([]Held{held}) },
+	"retry": func(p *Pipeline, held Held) ([]error, error) {
+		return p.Retry([]Returned{{Held: held, Delay: time.Minute, Error: "why"}})
+	},
+	"release": func(p *Pipeline, held Held) ([]error, error) { return p.Retry([]Returned{{Held: held, Refund: true}}) },
+	"snooze": func(p *Pipeline, held Held) ([]error, error) {
+		return p.Retry([]Returned{{Held: held, Refund: true, Delay: time.Minute}})
+	},
+	"bury": func(p *Pipeline, held Held) ([]error, error) { return p.Bury([]Burial{{held, "reason", "error"}}) },
+	"extend": func(p *Pipeline, held Held) ([]error, error) {
+		ends, err := p.Extend([]Extension{{held, time.Hour}})
+		if err != nil || ends[0] != 0 {
+			return []error{nil}, err
+		}
+		return []error{ErrLeaseLost}, nil
+	},
+}
+
+func (b *backend) settleAs(t *testing.T, verb string, held Held) error {
+	t.Helper()
+	p, err := b.Pipeline(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	errs, err := settlements[verb](p, held)
+	if err != nil {
+		return err
+	}
+	return errs[0]
+}
+
+// What a holder can do, and what is in Redis then.
+func TestSettlements(t *testing.T) {
+	type queues = map[string][]string
+	type texts = map[string]string
+	other := texts{"o": "t body of o"}
+	with := func(id string) texts { return texts{id: "t body of " + id, "o": "t body of o"} }
+	wants := map[string]redistest.State{
+		"ack":     {Ready: queues{"t": {"o"}}, Buckets: other},
+		"retry":   {Pool: []string{"a"}, Ready: queues{"t": {"o"}}, Buckets: with("a")},
+		"release": {Ready: queues{"t": {"a", "o"}}, Buckets: with("a")},
+		"snooze":  {Pool: []string{"a"}, Ready: queues{"t": {"o"}}, Buckets: with("a")},
+		"bury":    {Ready: queues{"t": {"o"}}, Buckets: other, Dead: queues{"t": {"a"}}, Letters: texts{"a": "t body of a"}},
+		"extend":  {Reserved: []string{"a"}, Counts: texts{"t": "1"}, Ready: queues{"t": {"o"}}, Buckets: with("a")},
+	}
+	attempts := map[string]int{"retry": 1, "release": 0, "snooze": 0, "bury": 1, "extend": 1}
+	onEach(t, func(t *testing.T, b *backend) {
+		for verb, want := range wants {
+			t.Run(verb, func(t *testing.T) {
+				b.seed(t, ready("a", "t"), ready("o", "t"))
+				held, _ := b.hold(t, "t", time.Minute)
+				if err := b.settleAs(t, verb, held); err != nil {
+					t.Fatal(err)
+				}
+				b.expect(t, want)
+				found, err := b.Get(t.Context(), "a")
+				if verb == "ack" {
+					if !errors.Is(err, ErrNotFound) {
+						t.Errorf("found %+v, %v", found, err)
+					}
+					return
+				}
+				if err != nil || found.Attempts != attempts[verb] {
+					t.Errorf("%d attempts, want %d; %v", found.Attempts, attempts[verb], err)
+				}
+				states := map[string]string{"retry": "waiting", "release": "ready", "snooze": "waiting", "bury": "dead", "extend": "reserved"}
+				errs := map[string]string{"retry": "why", "bury": "error"}
+				if found.State != states[verb] || found.Error != errs[verb] || (found.Reason == "reason") != (verb == "bury") {
+					t.Errorf("found %+v", found)
+				}
+			})
+		}
+	})
+}
+
+// Whoever does something else with a reserved job takes it from its holder, who can change nothing then.
+func TestFencing(t *testing.T) {
+	now := func(b *backend) string { return fmt.Sprintf("%.0f", b.clock(t)) }
+	old := func(b *backend, t *testing.T, delay int) { // as the original's clients push
+		for _, c := range []command{
+			{"MULTI"}, {"HMSET", "delayer:job_bucket:a", "topic", "t", "body", "new"}, {"EXPIRE", "delayer:job_bucket:a", 604800},
+			{"ZADD", "delayer:job_pool", fmt.Sprintf("%.0f", b.clock(t)+float64(delay)), "a"}, {"EXEC"},
+		} {
+			b.do(t, c[0].(string), c[1:]...)
+		}
+	}
+	_ = now
+	cases := map[string]func(b *backend, t *testing.T, held Held) error{
+		"pushed anew": func(b *backend, t *testing.T, _ Held) error {
+			return b.push(t.Context(), Job{"a", "t", "new"}, Due{After: time.Minute}, kept, Replace)
+		},
+		"pushed anew, due at once": func(b *backend, t *testing.T, _ Held) error {
+			return b.push(t.Context(), Job{"a", "t", "new"}, Due{}, kept, KeepEarlier)
+		},
+		"pushed anew under another topic": func(b *backend, t *testing.T, _ Held) error {
+			return b.push(t.Context(), Job{"a", "u", "new"}, Due{After: time.Minute}, kept, KeepLater)
+		},
+		"pushed anew by an old client":              func(b *backend, t *testing.T, _ Held) error { old(b, t, 60); return nil },
+		"pushed anew by an old client, due at once": func(b *backend, t *testing.T, _ Held) error { old(b, t, 0); return nil },
+		"rescheduled":        func(b *backend, t *testing.T, _ Held) error { return b.Reschedule(t.Context(), "a", time.Minute) },
+		"rescheduled to now": func(b *backend, t *testing.T, _ Held) error { return b.Reschedule(t.Context(), "a", 0) },
+		"removed": func(b *backend, t *testing.T, _ Held) error {
+			removed, err := b.Remove(t.Context(), "a")
+			if !removed {
+				t.Error("it was not removed")
+			}
+			return err
+		},
+		"reserved by another": func(b *backend, t *testing.T, held Held) error {
+			if err := b.settleAs(t, "release", held); err != nil {
+				return err
+			}
+			b.hold(t, "t", time.Minute)
+			return nil
+		},
+	}
+	for verb := range settlements {
+		if verb != "extend" {
+			cases["settled by "+verb] = func(b *backend, t *testing.T, held Held) error { return b.settleAs(t, verb, held) }
+		}
+	}
+	onEach(t, func(t *testing.T, b *backend) {
+		for name, end := range cases {
+			t.Run(name, func(t *testing.T) {
+				b.seed(t, ready("a", "t"), field("a", "options", "5 0 604800000"))
+				held, _ := b.hold(t, "t", time.Minute)
+				if err := end(b, t, held); err != nil {
+					t.Fatal(err)
+				}
+				was, scores := b.state(t), redistest.Scores(t, b.conn, DefaultPrefix)
+				b.expectLost(t, held)
+				b.expect(t, was)
+				if again := redistest.Scores(t, b.conn, DefaultPrefix); fmt.Sprint(again) != fmt.Sprint(scores) {
+					t.Errorf("scores %v, were %v", again, scores)
+				}
+				isHeld := name == "reserved by another"
+				if kept := len(was.Counts) > 0; kept != isHeld && !strings.Contains(name, "old client") {
+					t.Errorf("numbers of reserved jobs %v", was.Counts)
+				}
+			})
+		}
+	})
+}
+
+// A reserved job that an old client has taken, by another entry of its queue, is gone: nothing brings it back.
+func TestTakenByAnOldClient(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for verb := range settlements {
+			if verb == "ack" { // it is done in any case
+				continue
+			}
+			b.seed(t, ready("a", "t"))
+			held, _ := b.hold(t, "t", time.Minute)
+			b.do(t, "DEL", "delayer:job_bucket:a")
+			was := b.state(t)
+			if err := b.settleAs(t, verb, held); !errors.Is(err, ErrLeaseLost) {
+				t.Errorf("%s: %v", verb, err)
+			}
+			b.expect(t, was)
+		}
+	})
+}
+
+// A push replaces all that is known of the job's former life.
+func TestPushBeginsAnew(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, state := range []string{"ready", "reserved", "retried"} {
+			b.seed(t, ready("a", "t"), field("a", "options", "5 1000 5", "lease", "3 5 0", "error", "e"))
+			if state != "ready" {
+				held, _ := b.hold(t, "t", time.Minute)
+				if state == "retried" {
+					b.settleAs(t, "retry", held)
+				}
+			}
+			if err := b.push(t.Context(), Job{"a", "t", "new"}, Due{}, kept, Replace); err != nil {
+				t.Fatal(err)
+			}
+			b.expect(t, redistest.State{Ready: map[string][]string{"t": {"a"}}, Buckets: map[string]string{"a": "t new"}})
+			found, err := b.Get(t.Context(), "a")
+			if err != nil || found.Attempts+found.MaxAttempts != 0 || found.Error != "" {
+				t.Errorf("%s: %+v, %v", state, found, err)
+			}
+			if _, lease := b.hold(t, "t", 0); lease.Attempt != 1 || lease.Length != 30*time.Second {
+				t.Errorf("%s: %+v", state, lease)
+			}
+		}
+	})
+}
+
+// When the answer to an extension was lost, either end is the holder's.
+func TestUnknownExtension(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for verb := range settlements {
+			b.seed(t, ready("a", "t"))
+			held, _ := b.hold(t, "t", time.Minute)
+			piped(t, b.Store, func(p *Pipeline) ([]int64, error) { return p.Extend([]Extension{{held, time.Hour}}) })
+			if err := b.settleAs(t, verb, held); err != nil { // with the former end
+				t.Errorf("%s: %v", verb, err)
+			}
+		}
+	})
+}
+
+// A job whose attempts are used up becomes a dead letter when it is to be tried again.
+func TestRetryOfTheLastAttempt(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, c := range []struct {
+			name           string
+			own, consumers int
+			dead           bool
+		}{{"the job's own", 1, 9, true}, {"the consumer's", 0, 1, true}, {"more are left", 2, 1, false}, {"no limit", 0, 0, false}} {
+			b.seed(t, ready("a", "t"))
+			if c.own > 0 {
+				b.do(t, "HSET", "delayer:job_bucket:a", "options", fmt.Sprintf("%d 0 604800000", c.own))
+			}
+			held, _ := b.hold(t, "t", time.Minute)
+			errs := piped(t, b.Store, func(p *Pipeline) ([]error, error) {
+				return p.Retry([]Returned{{Held: held, Delay: time.Minute, MaxAttempts: c.consumers, Error: "last"}})
+			})
+			found, err := b.Get(t.Context(), "a")
+			if err != nil || errors.Is(errs[0], ErrExhausted) != c.dead || (found.State == "dead") != c.dead || found.Error != "last" {
+				t.Errorf("%s: %v, %+v, %v", c.name, errs, found, err)
+			}
+		}
+	})
+}
+
+// An ID twice in a call, or jobs of which some are lost: each has its own result.
+func TestSettleSeveral(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for verb := range settlements {
+			b.seed(t, ready("a", "t"), ready("b", "u"), ready("c", "t"))
+			a, _ := b.hold(t, "t", time.Minute)
+			u, _ := b.hold(t, "u", time.Minute)
+			c, _ := b.hold(t, "t", time.Minute)
+			b.Remove(t.Context(), "b")
+			all := []Held{a, u, c}
+			errs := piped(t, b.Store, func(p *Pipeline) ([]error, error) {
+				switch verb {
+				case "ack":
+					return p.Ack(all)
+				case "bury":
+					return p.Bury([]Burial{{a, "", ""}, {u, "", ""}, {c, "", ""}})
+				case "extend":
+					ends, err := p.Extend([]Extension{{a, time.Hour}, {u, time.Hour}, {c, time.Hour}})
+					errs := make([]error, 3)
+					for i, end := range ends {
+						if end == 0 {
+							errs[i] = ErrLeaseLost
+						}
+					}
+					return errs, err
+				}
+				var list []Returned
+				for _, h := range all {
+					list = append(list, Returned{Held: h, Refund: verb != "retry", Delay: map[string]time.Duration{"release": 0}[verb]})
+				}
+				return p.Retry(list)
+			})
+			expectErrors(t, errs, nil, ErrLeaseLost, nil)
+			if counts := b.state(t).Counts; (verb == "extend") != (counts["t"] == "2") || counts["u"] != "" {
+				t.Errorf("%s: numbers of reserved jobs %v", verb, counts)
+			}
+		}
+	})
+}

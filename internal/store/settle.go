@@ -1,0 +1,171 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	ackScript    = newScript("ack", "permitted", "clock", "lease", "held")
+	retryScript  = newScript("retry", "permitted", "put_back", "clock", "next_due", "ready", "lease", "held", "dead_letter")
+	extendScript = newScript("extend", "permitted", "put_back", "clock", "lease", "lease_end", "held")
+	buryScript   = newScript("bury", "clock", "lease", "held", "dead_letter")
+)
+
+var (
+	// ErrLeaseLost is returned for a job whose lease is not held any more. Nothing
+	// has changed then.
+	ErrLeaseLost = errors.New("the lease is lost")
+	// ErrGone is returned for a job that is gone, be it by an Ack of before.
+	ErrGone = fmt.Errorf("%w: the job is gone", ErrLeaseLost)
+	// ErrExhausted is returned for a job that was not given back, as its attempts are
+	// used up: it is a dead letter now.
+	ErrExhausted = errors.New("the attempts are used up: the job is a dead letter now")
+)
+
+// Held is a reserved job, and the lease under which it is held.
+type Held struct {
+	Topic, ID  string
+	End, Token int64 // of the Lease
+}
+
+func (h Held) appendTo(args []any) []any {
+	return append(args, h.Topic, h.ID, leaseSeconds(h.End), tokenText(h.Token))
+}
+
+// Ack ends the jobs, which are done. Of these, as of those that follow, there are
+// at most 1,000, and none is there twice. For each job it returns what kept it from
+// being done: ErrLeaseLost, nil if nothing did. The second result is an error of the
+// whole call: then nothing is done, unless the answer was lost.
+func (p *Pipeline) Ack(jobs []Held) ([]error, error) {
+	keys := p.store.keys
+	args := make([]any, 0, 5+4*len(jobs))
+	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.Reserved())
+	for _, job := range jobs {
+		args = job.appendTo(args)
+	}
+	reply, err := p.receive(p.send(ackScript, args))
+	if err != nil {
+		return nil, err
+	}
+	places, ok := reply.([]any)
+	if !ok {
+		return nil, errReply("ack", reply)
+	}
+	errs := make([]error, len(jobs))
+	for _, place := range places {
+		n, _ := place.(int64)
+		why := ErrLeaseLost
+		if n < 0 {
+			n, why = -n, ErrGone
+		}
+		if n < 1 || int(n) > len(jobs) {
+			return nil, errReply("ack", reply)
+		}
+		errs[n-1] = why
+	}
+	return errs, nil
+}
+
+// Returned is a reserved job that is to be delivered again.
+type Returned struct {
+	Held
+	Delay       time.Duration // 0: it is ready at once
+	Refund      bool          // this attempt does not count
+	MaxAttempts int           // of a job that doesn't say so; 0: any number
+	Error       string        // why, if that is to be kept
+}
+
+// Retry gives the jobs back. Its results are as Ack's, and ErrExhausted.
+func (p *Pipeline) Retry(jobs []Returned) ([]error, error) {
+	keys := p.store.keys
+	args := make([]any, 0, 11+7*len(jobs))
+	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.ReadyQueue(""), keys.FirstDue(), keys.Ready(""), keys.Reserved(), keys.DeadLetter(""), keys.DeadLetters(""), keys.DeadTopics())
+	for _, job := range jobs {
+		args = append(job.appendTo(args), milliseconds(job.Delay))
+		if job.Refund {
+			args = append(args, "refund")
+		} else {
+			args = append(args, job.MaxAttempts)
+		}
+		args = append(args, job.Error)
+	}
+	reply, err := p.receive(p.send(retryScript, args))
+	if err != nil {
+		return nil, err
+	}
+	return errorsAt("retry", reply, len(jobs), ErrLeaseLost, ErrExhausted)
+}
+
+// Extension is a lease that is to last longer, or less long.
+type Extension struct {
+	Held
+	Lease time.Duration // from now on
+}
+
+// Extend gives the leases new ends, and returns these, in Unix µs; 0 for one that
+// is lost.
+func (p *Pipeline) Extend(jobs []Extension) ([]int64, error) {
+	keys := p.store.keys
+	args := make([]any, 0, 4+4*len(jobs))
+	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""))
+	for _, job := range jobs {
+		args = append(args, job.ID, leaseSeconds(job.End), tokenText(job.Token), milliseconds(job.Lease))
+	}
+	ends, err := redis.Int64s(p.receive(p.send(extendScript, args)))
+	if err == nil && len(ends) != len(jobs) {
+		err = errReply("extend", ends)
+	}
+	return ends, err
+}
+
+// Burial is a reserved job that is to become a dead letter.
+type Burial struct {
+	Held
+	Reason string
+	Error  string // the last, if there is one to be kept
+}
+
+// Bury makes dead letters of the jobs. Its results are as Ack's, and errors of Redis.
+func (p *Pipeline) Bury(jobs []Burial) ([]error, error) {
+	keys := p.store.keys
+	args := make([]any, 0, 8+6*len(jobs))
+	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.Reserved(), keys.DeadLetter(""), keys.DeadLetters(""), keys.DeadTopics())
+	for _, job := range jobs {
+		args = append(job.appendTo(args), job.Reason, job.Error)
+	}
+	reply, err := p.receive(p.send(buryScript, args))
+	if err != nil {
+		return nil, err
+	}
+	return errorsAt("bury", reply, len(jobs), ErrLeaseLost)
+}
+
+// errorsAt reads an answer of the form {place, why, place, why, …} for n jobs: why is a
+// text, an error of Redis, or a number, one of the known errors.
+func errorsAt(script string, reply any, n int, known ...error) ([]error, error) {
+	list, ok := reply.([]any)
+	if !ok {
+		return nil, errReply(script, reply)
+	}
+	errs := make([]error, n)
+	for ; len(list) >= 2; list = list[2:] {
+		place, _ := list[0].(int64)
+		if place < 1 || int(place) > n {
+			return nil, errReply(script, reply)
+		}
+		switch why := list[1].(type) {
+		case []byte:
+			errs[place-1] = redis.Error(why)
+		case int64:
+			if why < 0 || int(why) >= len(known) {
+				return nil, errReply(script, reply)
+			}
+			errs[place-1] = known[why]
+		}
+	}
+	return errs, nil
+}

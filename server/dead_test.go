@@ -1,0 +1,157 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// bury makes dead letters of a topic, one a second, the last one that long ago.
+func (w *world) bury(topic string, last time.Duration, ids ...string) {
+	w.tb.Helper()
+	for i, id := range ids {
+		died := int64((w.clock() - last.Seconds() - float64(len(ids)-1-i)) * 1000)
+		w.do("HSET", prefix+"dead_letter:"+id, "topic", topic, "body", "body")
+		w.do("ZADD", prefix+"dead_letters:"+topic, died, id)
+		w.do("ZADD", prefix+"dead_topics", "LT", died, topic)
+	}
+}
+
+func letters(topic string, ids ...string) map[string]string {
+	m := map[string]string{}
+	for _, id := range ids {
+		m[id] = topic + " body"
+	}
+	return m
+}
+
+// Dead letters are dropped when they are too old, or too many, and the log names them.
+func TestDeadLettersAreDropped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	many := make([]string, 700)
+	for i := range many {
+		many[i] = fmt.Sprintf("n%03d", i)
+	}
+	for _, c := range []struct {
+		name    string
+		options Options
+		bury    func()
+		want    redistest.State
+		dropped map[string][]string // by topic
+	}{
+		{
+			name: "as a rule after 14 days",
+			bury: func() {
+				w.bury("t", 14*24*time.Hour+time.Minute, "a", "b")
+				w.bury("u", 14*24*time.Hour-time.Hour, "c")
+			},
+			want:    redistest.State{Dead: queues{"u": {"c"}}, Letters: letters("u", "c")},
+			dropped: map[string][]string{"t": {"a", "b"}},
+		},
+		{
+			name: "the old ones of a topic", options: Options{DeadMaxAge: time.Hour},
+			bury: func() {
+				w.bury("t", 2*time.Hour, "a", "b")
+				w.bury("t", time.Minute, "c")
+			},
+			want:    redistest.State{Dead: queues{"t": {"c"}}, Letters: letters("t", "c")},
+			dropped: map[string][]string{"t": {"a", "b"}},
+		},
+		{
+			name: "never", options: Options{DeadMaxAge: -1},
+			bury: func() { w.bury("t", 1000*24*time.Hour, "a") },
+			want: redistest.State{Dead: queues{"t": {"a"}}, Letters: letters("t", "a")},
+		},
+		{
+			name: "too many", options: Options{DeadMaxAge: -1, DeadMax: 2},
+			bury: func() {
+				w.bury("t", time.Hour, "a", "b", "c", "d")
+				w.bury("u", time.Hour, "e")
+			},
+			want:    redistest.State{Dead: queues{"t": {"c", "d"}, "u": {"e"}}, Letters: map[string]string{"c": "t body", "d": "t body", "e": "u body"}},
+			dropped: map[string][]string{"t": {"a", "b"}},
+		},
+		{
+			name: "in several steps", options: Options{DeadMaxAge: time.Hour},
+			bury:    func() { w.bury("t", 2*time.Hour, many...) },
+			want:    redistest.State{},
+			dropped: map[string][]string{"t": many},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w.tb = t
+			w.do("FLUSHALL")
+			w.log = newRecorder()
+			c.options.Logger = w.log
+			w.server = New(w.pool(), c.options)
+			c.bury()
+			w.mover().dropDead(context.Background())
+			w.expect(c.want)
+			info, errors, _ := w.log.lines()
+			got := map[string][]string{}
+			for _, line := range info {
+				topic, ids, ok := cutLine(line)
+				if !ok {
+					t.Errorf("log line %q", line)
+				}
+				got[topic] = append(got[topic], ids...)
+			}
+			if fmt.Sprint(got) != fmt.Sprint(c.dropped) || len(errors) > 0 {
+				t.Errorf("the log says %v, errors %q, want %v", got, errors, c.dropped)
+			}
+			// It is not looked again so soon.
+			w.bury("t", 10000*time.Hour, "x")
+			w.mover().dropDead(context.Background())
+			if w.do("EXISTS", prefix+"dead_letter:x") != int64(1) {
+				t.Error("it was looked again at once")
+			}
+		})
+	}
+}
+
+// cutLine reads a log line of dead letters.
+func cutLine(line string) (topic string, ids []string, ok bool) {
+	_, rest, ok1 := strings.Cut(line, "too old or too many, Topic: ")
+	topic, list, ok2 := strings.Cut(rest, ", IDs: [")
+	list, ok3 := strings.CutSuffix(list, "]")
+	return topic, strings.Split(list, ","), ok1 && ok2 && ok3
+}
+
+// A user who may not drop dead letters is told so, and jobs are moved all the same.
+func TestDeadLettersWithoutPermission(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.bury("t", 10000*time.Hour, "a")
+	w.user(daemonRights + " -zrangebyscore")
+	w.push("b", "t", 1)
+	w.expectPass(1, 0)
+	w.mover().dropDead(context.Background())
+	_, errors, _ := w.log.lines()
+	if !slices.ContainsFunc(errors, func(line string) bool { return strings.HasPrefix(line, "Old dead letters can't be dropped: ") }) {
+		t.Errorf("errors %q", errors)
+	}
+	w.expect(redistest.State{
+		Ready: queues{"t": {"b"}}, Buckets: buckets{"b": "t body"}, Dead: queues{"t": {"a"}}, Letters: letters("t", "a"),
+	})
+}
+
+// While Redis is away nothing is said of dead letters: the pass says it.
+func TestDeadLettersWithoutRedis(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Server.Kill()
+	w.mover().dropDead(context.Background())
+	if _, lines, _ := w.log.lines(); len(lines) > 0 {
+		t.Errorf("errors %q", lines)
+	}
+	if _, err := w.mover().dropSomeDead(context.Background()); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
