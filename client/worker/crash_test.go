@@ -1,0 +1,324 @@
+package worker_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/server"
+)
+
+var crashTime = flag.Duration("crash.time", 8*time.Second, "for how long TestCrash kills")
+
+const (
+	crashLease   = time.Second
+	crashWorkers = 4
+	crashRedis   = 3 // how often Redis is killed
+	crashServers = 3 // how often the server is killed
+)
+
+// What a process of TestCrash gets in its environment.
+const (
+	crashRole = "DELAYER_CRASH_ROLE" // worker or server
+	crashAddr = "DELAYER_CRASH_ADDR" // of Redis
+	crashFile = "DELAYER_CRASH_FILE" // for what it does
+)
+
+// TestCrashProcess is no test but a process that TestCrash starts and kills.
+func TestCrashProcess(t *testing.T) {
+	role := os.Getenv(crashRole)
+	if role == "" {
+		t.Skip("a process of TestCrash")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { // the test has ended, or wants us to
+		io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	pool := client.PoolOptions{Addr: os.Getenv(crashAddr)}
+	var err error
+	if role == "server" {
+		err = server.New(client.NewPool(pool), server.Options{Interval: 50 * time.Millisecond}).Run(ctx)
+	} else {
+		err = crashWorker(ctx, client.OpenPool(pool), os.Getenv(crashFile))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// crashWorker writes a line to the file when a handler begins and ends, and when its job is acknowledged:
+// what a killed process has written stays there.
+func crashWorker(ctx context.Context, c *client.Client, file string) error {
+	log, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	mux := worker.NewMux()
+	mux.HandleFunc("t", func(ctx context.Context, job *worker.Job) error {
+		fmt.Fprintln(log, "began", job.ID, job.Token, job.Attempt)
+		took := rand.N(20 * time.Millisecond)
+		if rand.N(50) == 0 {
+			took = crashLease + rand.N(crashLease) // its lease is renewed
+		}
+		select {
+		case <-time.After(took):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		fmt.Fprintln(log, "ended", job.ID, job.Token, job.Attempt)
+		return nil
+	})
+	return worker.New(c, mux, worker.Options{
+		Concurrency: 8, Lease: crashLease, MaxAttempts: 1000, Grace: time.Minute,
+		Logger: slog.New(slog.DiscardHandler),
+		Hooks: worker.Hooks{Done: func(job *worker.Job, _ time.Duration) {
+			fmt.Fprintln(log, "acked", job.ID, job.Token, job.Attempt)
+		}},
+	}).Run(ctx)
+}
+
+// crash is what TestCrash kills.
+type crash struct {
+	t     *testing.T
+	redis *redistest.Server
+	file  string
+	kills map[string]int
+}
+
+// process is one that is started anew when it was killed.
+type process struct {
+	*exec.Cmd
+	stdin io.Closer
+}
+
+func (c *crash) start(role string) *process {
+	c.t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestCrashProcess$")
+	cmd.Env = append(os.Environ(), crashRole+"="+role, crashAddr+"="+c.redis.Addr, crashFile+"="+c.file)
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { // it has ended, unless the test has failed
+		stdin.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+		if c.t.Failed() && output.Len() > 0 {
+			c.t.Logf("%s: %s", role, &output)
+		}
+	})
+	return &process{cmd, stdin}
+}
+
+// kill ends a process as a crash would, and starts another.
+func (c *crash) kill(p **process, role string) {
+	(*p).Process.Kill()
+	(*p).Wait()
+	c.kills[role]++
+	*p = c.start(role)
+}
+
+// Workers, Redis (whose AOF is written before it answers) and the server are killed under load. Every
+// job that was pushed is handled and acknowledged. One that is handled twice was not acknowledged, and
+// its lease had ended: by Redis's clock, which the tokens tell, a whole lease lies between.
+func TestCrash(t *testing.T) {
+	c := &crash{t: t, kills: map[string]int{}, file: filepath.Join(t.TempDir(), "log")}
+	if err := os.WriteFile(c.file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.redis = redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	mover := c.start("server")
+	workers := make([]*process, crashWorkers)
+	for i := range workers {
+		workers[i] = c.start("worker")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	pushed := make(chan pushes, 1)
+	go func() { pushed <- c.push(ctx) }()
+
+	began, period := time.Now(), *crashTime
+	redisAt, serverAt := period/(crashRedis+1), period/(crashServers+1)
+	for elapsed := time.Duration(0); elapsed < period; elapsed = time.Since(began) {
+		time.Sleep(rand.N(400 * time.Millisecond)) // the moments are the test's input
+		c.kill(&workers[rand.IntN(len(workers))], "worker")
+		if c.kills["redis"] < crashRedis && elapsed > redisAt*time.Duration(c.kills["redis"]+1) {
+			c.redis.Kill()
+			time.Sleep(rand.N(300 * time.Millisecond))
+			c.redis.Restart()
+			c.kills["redis"]++
+		}
+		if c.kills["server"] < crashServers && elapsed > serverAt*time.Duration(c.kills["server"])+period/8 {
+			c.kill(&mover, "server")
+		}
+	}
+	stop()
+	p := <-pushed
+	c.drain()
+	for _, process := range append(workers, mover) {
+		process.stdin.Close()
+		if err := process.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	c.judge(p, c.read())
+}
+
+// pushes are what became of the pushes: those with an error may be stored.
+type pushes struct {
+	stored  []string
+	unknown map[string]bool
+}
+
+// push pushes jobs, some at a time, until ctx is done.
+func (c *crash) push(ctx context.Context) pushes {
+	producer := client.OpenPool(client.PoolOptions{Addr: c.redis.Addr})
+	defer producer.Close()
+	p := pushes{unknown: map[string]bool{}}
+	for n := 0; ctx.Err() == nil; n++ {
+		var batch []client.Delayed
+		for k := range 10 {
+			m := client.Message{ID: fmt.Sprintf("%d.%d", n, k), Topic: "t", Body: "b"}
+			batch = append(batch, client.Delayed{Message: m, Delay: rand.N(300 * time.Millisecond)})
+		}
+		results, _ := producer.PushBatch(context.Background(), batch)
+		for _, r := range results {
+			if r.Err == nil {
+				p.stored = append(p.stored, r.ID)
+			} else {
+				p.unknown[r.ID] = true
+			}
+		}
+		time.Sleep(20 * time.Millisecond) // the load: 500 jobs/s at most
+	}
+	return p
+}
+
+// drain waits until no job is left.
+func (c *crash) drain() {
+	c.t.Helper()
+	conn, err := redis.Dial("tcp", c.redis.Addr)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer conn.Close()
+	for bound := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		left := 0
+		for _, command := range [][2]string{{"ZCARD", "delayer:job_pool"}, {"LLEN", "delayer:ready_queue:t"}} {
+			n, err := redis.Int(conn.Do(command[0], command[1]))
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			left += n
+		}
+		if left == 0 {
+			break
+		}
+		if time.Now().After(bound) {
+			c.t.Fatalf("%d jobs are left", left)
+		}
+	}
+	redistest.Expect(c.t, conn, "delayer:", redistest.State{})
+}
+
+// crashDelivery is one to a handler.
+type crashDelivery struct {
+	token   int64 // when it was reserved, in µs by Redis's clock
+	attempt int
+	ended   bool // the handler has done its work
+	acked   bool
+}
+
+// read reads what the workers have written, by job and in the order of the deliveries.
+func (c *crash) read() map[string][]*crashDelivery {
+	c.t.Helper()
+	file, err := os.Open(c.file)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer file.Close()
+	deliveries := map[string][]*crashDelivery{}
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		var what, id string
+		d := &crashDelivery{}
+		if _, err := fmt.Sscan(lines.Text(), &what, &id, &d.token, &d.attempt); err != nil {
+			c.t.Fatalf("%q: %v", lines.Text(), err)
+		}
+		if what == "began" {
+			deliveries[id] = append(deliveries[id], d)
+			continue
+		}
+		for _, earlier := range deliveries[id] {
+			if earlier.token == d.token {
+				earlier.ended = earlier.ended || what == "ended"
+				earlier.acked = earlier.acked || what == "acked"
+			}
+		}
+	}
+	for _, list := range deliveries {
+		slices.SortFunc(list, func(a, b *crashDelivery) int { return cmp.Compare(a.token, b.token) })
+	}
+	return deliveries
+}
+
+// judge checks that nothing is lost, and that there is a reason for whatever was delivered twice.
+func (c *crash) judge(p pushes, deliveries map[string][]*crashDelivery) {
+	c.t.Helper()
+	known := map[string]bool{}
+	for _, id := range p.stored {
+		known[id] = true
+		if !slices.ContainsFunc(deliveries[id], func(d *crashDelivery) bool { return d.ended }) {
+			c.t.Errorf("job %s is lost, of %d deliveries", id, len(deliveries[id]))
+		}
+	}
+	handled, again, unheard, unreported := 0, 0, 0, 0
+	for id, list := range deliveries {
+		if !known[id] && !p.unknown[id] {
+			c.t.Errorf("job %s was never pushed", id)
+		}
+		handled += len(list)
+		last := list[len(list)-1]
+		unheard += last.attempt - len(list)
+		if !last.acked {
+			unreported++ // killed between the acknowledgement and our line
+		}
+		if last.acked && !last.ended {
+			c.t.Errorf("job %s is acknowledged, but not done", id)
+		}
+		for i, d := range list[:len(list)-1] {
+			again++
+			lasted := time.Duration(list[i+1].token-d.token) * time.Microsecond
+			if d.acked || lasted < crashLease {
+				c.t.Errorf("job %s: delivered again after %v, acknowledged: %v", id, lasted, d.acked)
+			}
+		}
+	}
+	c.t.Logf("%v of kills; killed: %v", *crashTime, c.kills)
+	c.t.Logf("%d jobs stored, %d of unknown fate, of which %d came; %d handler calls, %d of them a job's second or later, each after its lease had ended",
+		len(p.stored), len(p.unknown), len(deliveries)-len(p.stored), handled, again)
+	c.t.Logf("%d deliveries of which no handler knows; %d acknowledgements of which no process lives to tell", unheard, unreported)
+	if c.kills["redis"] < crashRedis || c.kills["server"] < crashServers || again == 0 {
+		c.t.Error("there were too few kills: this proves nothing")
+	}
+}

@@ -1,0 +1,163 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/worker"
+)
+
+// A worker handles the jobs of its mux's topics until its context ends.
+func ExampleWorker() {
+	c, err := client.Open(redisURL) // "redis://127.0.0.1:6379"
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	// Elsewhere: close the order if it is not paid within a while.
+	m := client.Message{ID: "order-1", Topic: "close_order", Body: "order-1 was not paid"}
+	if _, err := c.Push(context.Background(), m, 20*time.Millisecond); err != nil {
+		log.Fatal(err)
+	}
+
+	ctx, stop := context.WithCancel(context.Background()) // as a rule signal.NotifyContext
+	mux := worker.NewMux()
+	mux.HandleFunc("close_order", func(ctx context.Context, job *worker.Job) error {
+		fmt.Println(job.Body, "at attempt", job.Attempt)
+		stop()
+		return nil
+	})
+	if err := worker.New(c, mux, worker.Options{Concurrency: 20}).Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: order-1 was not paid at attempt 1
+}
+
+// A handler of values: bodies are JSON.
+func ExampleHandle() {
+	type Order struct{ ID, Customer string }
+	handled := make(chan bool)
+	mux := worker.NewMux()
+	worker.Handle(mux, "greet", func(ctx context.Context, o Order) error {
+		fmt.Println(o.Customer, "ordered", o.ID, "in job", worker.JobOf(ctx).ID)
+		handled <- true
+		return nil
+	})
+
+	run(mux, client.Message{ID: "job-1", Topic: "greet", Body: `{"ID": "order-1", "Customer": "Ann"}`}, handled)
+	// Output: Ann ordered order-1 in job job-1
+}
+
+// Bodies of another form need a function that decodes them.
+func ExampleHandleWith() {
+	decode := func(body []byte, value any) error {
+		*value.(*[]string) = strings.Split(string(body), ",")
+		return nil
+	}
+	handled := make(chan bool)
+	mux := worker.NewMux()
+	worker.HandleWith(mux, "list", decode, func(_ context.Context, words []string) error {
+		fmt.Println(len(words), words)
+		handled <- true
+		return nil
+	})
+
+	run(mux, client.Message{Topic: "list", Body: "a,b,c"}, handled)
+	// Output: 3 [a b c]
+}
+
+// Middleware is around all handlers.
+func ExampleMux_Use() {
+	handled := make(chan bool)
+	mux := worker.NewMux()
+	mux.Use(func(next worker.Handler) worker.Handler {
+		return worker.HandlerFunc(func(ctx context.Context, job *worker.Job) error {
+			fmt.Println("begin", job.ID)
+			err := next.Handle(ctx, job)
+			fmt.Println("end", job.ID, err)
+			handled <- true
+			return err
+		})
+	})
+	mux.HandleFunc("used", func(context.Context, *worker.Job) error {
+		fmt.Println("handle")
+		return nil
+	})
+
+	run(mux, client.Message{ID: "job-2", Topic: "used", Body: "body"}, handled)
+	// Output:
+	// begin job-2
+	// handle
+	// end job-2 <nil>
+}
+
+// The other side says when to try again.
+func ExampleRetryAfter() {
+	handled := make(chan bool)
+	mux := worker.NewMux()
+	mux.HandleFunc("mail", func(_ context.Context, job *worker.Job) error {
+		if job.Attempt == 1 {
+			return worker.RetryAfter(errors.New("503: try again after 10 ms"), 10*time.Millisecond)
+		}
+		fmt.Println("sent at attempt", job.Attempt)
+		handled <- true
+		return nil
+	})
+
+	run(mux, client.Message{Topic: "mail", Body: "hello"}, handled)
+	// Output: sent at attempt 2
+}
+
+// It is not time yet: that costs no attempt.
+func ExampleSnooze() {
+	asked, handled := 0, make(chan bool)
+	mux := worker.NewMux()
+	mux.HandleFunc("ship", func(_ context.Context, job *worker.Job) error {
+		if asked++; asked < 3 {
+			return worker.Snooze(10 * time.Millisecond)
+		}
+		fmt.Println("shipped at attempt", job.Attempt)
+		handled <- true
+		return nil
+	})
+
+	run(mux, client.Message{Topic: "ship", Body: "order-3"}, handled)
+	// Output: shipped at attempt 1
+}
+
+// Trying again can't help: the job is kept aside, as a dead letter.
+func ExampleBury() {
+	buried := make(chan bool)
+	mux := worker.NewMux()
+	mux.HandleFunc("charge", func(context.Context, *worker.Job) error {
+		return worker.Bury(errors.New("no such customer"))
+	})
+	hooks := worker.Hooks{Buried: func(job *worker.Job, err error) {
+		fmt.Println(job.ID, "is a dead letter:", err)
+		buried <- true
+	}}
+
+	runWith(mux, worker.Options{Hooks: hooks, Logger: quiet}, client.Message{ID: "job-4", Topic: "charge", Body: "customer-9"}, buried)
+	// Output: job-4 is a dead letter: no such customer
+}
+
+// One topic goes first, and another one is handled by two at a time, ten times a second.
+func ExampleWith() {
+	handled := make(chan bool)
+	handle := func(_ context.Context, job *worker.Job) error {
+		fmt.Println(job.Topic)
+		handled <- true
+		return nil
+	}
+	mux := worker.NewMux()
+	mux.HandleFunc("urgent", handle, worker.With(worker.TopicOptions{Priority: 1}))
+	mux.HandleFunc("report", handle, worker.With(worker.TopicOptions{Concurrency: 2, Rate: 10}))
+
+	run(mux, client.Message{Topic: "report", Body: "body"}, handled)
+	// Output: report
+}

@@ -1,0 +1,263 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/worker"
+)
+
+// A handler gets a due job with all that is known of it, and nil ends it.
+func TestHandle(t *testing.T) {
+	f := start(t)
+	f.serve()
+	var e events
+	jobs := make(chan *worker.Job, 1)
+	f.run(one(func(ctx context.Context, job *worker.Job) error {
+		if worker.JobOf(ctx) != job {
+			t.Error("JobOf is another job")
+		}
+		jobs <- job
+		return nil
+	}), worker.Options{Hooks: e.hooks()})
+	m := client.Message{ID: "a", Topic: "t", Body: "body"}
+	if _, err := f.Push(t.Context(), m, 50*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	job := next(t, jobs)
+	if job.Message != m || job.Attempt != 1 || job.MaxAttempts != 10 || job.Token <= 0 || job.LateBy < 0 {
+		t.Errorf("got %+v", job)
+	}
+	e.await(t, "started a", "done a")
+	f.expectNothing()
+	if worker.JobOf(t.Context()) != nil {
+		t.Error("JobOf a context that is no handler's is a job")
+	}
+}
+
+// A job that fails comes back until its attempts are used up, and is a dead letter then that tells
+// of the last error.
+func TestRetryUntilExhausted(t *testing.T) {
+	f := start(t)
+	f.serve()
+	var e events
+	var log lockedLog
+	f.push("a", "t")
+	f.run(one(func(ctx context.Context, job *worker.Job) error {
+		return fmt.Errorf("failure %d of %d", job.Attempt, job.MaxAttempts)
+	}), worker.Options{MaxAttempts: 3, Hooks: e.hooks(), Logger: log.logger(), Backoff: func(attempt int, err error) time.Duration {
+		if want := fmt.Sprintf("failure %d of 3", attempt); err.Error() != want {
+			t.Errorf("Backoff of %q, want of %q", err, want)
+		}
+		return time.Duration(attempt-1) * 10 * time.Millisecond
+	}})
+	e.await(t, "started a", "failed a", "retried a after 0s", "started a", "failed a", "retried a after 10ms", "started a", "failed a", "buried a")
+	f.expectDead("a", 3, "all 3 attempts used up", "failure 3 of 3")
+	log.expect(t, 2, "level=WARN", "topic=t id=a attempt=", "failure", "it will be tried again")
+	log.expect(t, 1, "level=ERROR", "topic=t id=a attempt=3", `error="failure 3 of 3"`, "dead letter")
+}
+
+// The number of attempts that the producer asks for counts more than the worker's.
+func TestProducersAttempts(t *testing.T) {
+	f := start(t)
+	var e events
+	f.push("a", "t", client.MaxAttempts(1))
+	f.run(one(func(ctx context.Context, job *worker.Job) error { return errors.New("no") }), worker.Options{Hooks: e.hooks()})
+	e.await(t, "started a", "failed a", "buried a")
+	f.expectDead("a", 1, "all 1 attempts used up", "no")
+}
+
+// What a handler's end makes of the job.
+func TestEnds(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		handle func() error
+		// events, the state in which the job ends, the attempts that are counted, for how long it
+		// waits at least and at most, and what its texts hold
+		events        []string
+		state         client.State
+		attempts      int
+		least, most   time.Duration
+		reason, error string
+	}{
+		{name: "RetryAfter", handle: func() error { return worker.RetryAfter(errors.New("busy"), time.Hour) },
+			events: []string{"failed a", "retried a after 1h0m0s"}, state: client.Waiting, attempts: 1, least: time.Hour, most: time.Hour, error: "busy"},
+		{name: "RetryAfter inside", handle: func() error { return fmt.Errorf("outside: %w", worker.RetryAfter(errors.New("busy"), time.Hour)) },
+			events: []string{"failed a", "retried a after 1h0m0s"}, state: client.Waiting, attempts: 1, least: time.Hour, most: time.Hour, error: "outside: busy"},
+		{name: "RetryAfter without error", handle: func() error { return worker.RetryAfter(nil, time.Hour) },
+			events: []string{"failed a", "retried a after 1h0m0s"}, state: client.Waiting, attempts: 1, least: time.Hour, most: time.Hour, error: "retry"},
+		{name: "RetryAfter too long", handle: func() error { return worker.RetryAfter(errors.New("busy"), 1<<63-1) },
+			events: []string{"failed a", "retried a after 876000h0m0s"}, state: client.Waiting, attempts: 1, least: client.MaxDelay, most: client.MaxDelay},
+		{name: "the backoff", handle: func() error { return errors.New("no") },
+			events: []string{"failed a", "retried a after 1m0s"}, state: client.Waiting, attempts: 1, least: time.Minute, most: time.Minute, error: "no"},
+		{name: "Snooze", handle: func() error { return worker.Snooze(time.Hour) },
+			events: []string{"snoozed a for 1h0m0s"}, state: client.Waiting, attempts: 0, least: time.Hour, most: time.Hour},
+		{name: "Bury", handle: func() error { return worker.Bury(errors.New("no such order")) },
+			events: []string{"failed a", "buried a"}, state: client.Dead, attempts: 1, reason: "no such order"},
+		{name: "Bury inside", handle: func() error { return fmt.Errorf("outside: %w", worker.Bury(errors.New("no such order"))) },
+			events: []string{"failed a", "buried a"}, state: client.Dead, attempts: 1, reason: "outside: no such order"},
+		{name: "Bury without error", handle: func() error { return worker.Bury(nil) },
+			events: []string{"failed a", "buried a"}, state: client.Dead, attempts: 1, reason: "buried"},
+		{name: "panic", handle: func() error { panic("boom") },
+			events: []string{"failed a", "retried a after 1m0s"}, state: client.Waiting, attempts: 1, least: time.Minute, most: time.Minute, error: "panic: boom\ngoroutine"},
+		{name: "Goexit", handle: func() error { runtime.Goexit(); return nil },
+			events: []string{"failed a", "retried a after 1m0s"}, state: client.Waiting, attempts: 1, least: time.Minute, most: time.Minute, error: "runtime.Goexit"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := start(t)
+			var e events
+			handle := func(ctx context.Context, job *worker.Job) error {
+				if job.ID == "a" {
+					return c.handle()
+				}
+				return nil
+			}
+			before := f.clock()
+			f.push("a", "t")
+			f.run(one(handle), worker.Options{Concurrency: 1, Hooks: e.hooks(), Backoff: func(int, error) time.Duration { return time.Minute }})
+			want := append([]string{"started a"}, c.events...)
+			e.await(t, want...)
+			job := f.expectJob("a", c.state, c.attempts)
+			if c.state == client.Waiting {
+				if job.Due.Before(before.Add(c.least)) || job.Due.After(f.clock().Add(c.most+time.Millisecond)) {
+					t.Errorf("due at %v, want %v to %v after the attempt", job.Due, c.least, c.most)
+				}
+			}
+			if !strings.Contains(job.Reason, c.reason) || !strings.Contains(job.Error, c.error) {
+				t.Errorf("reason %q and error %q, want %q and %q in them", job.Reason, job.Error, c.reason, c.error)
+			}
+			f.push("b", "t") // its only place is free again
+			e.await(t, append(want, "started b", "done b")...)
+		})
+	}
+}
+
+// The stack of a panic is in the dead letter, and Backoff and hooks get it as an error of its own type.
+func TestPanic(t *testing.T) {
+	f := start(t)
+	f.push("a", "t", client.MaxAttempts(1))
+	failed := make(chan error, 1)
+	f.run(one(func(context.Context, *worker.Job) error { return panics() }), worker.Options{Hooks: worker.Hooks{
+		Failed: func(_ *worker.Job, _ time.Duration, err error) { failed <- err },
+	}})
+	var p *worker.PanicError
+	if err := next(t, failed); !errors.As(err, &p) || p.Value != "boom" {
+		t.Errorf("error %v, want a PanicError", err)
+	}
+	f.expectDead("a", 1, "all 1 attempts used up", "worker_test.panics")
+}
+
+//go:noinline
+func panics() error { panic("boom") }
+
+type order struct{ Number int }
+
+// Typed handlers get their values decoded; what can't be is a dead letter at once.
+func TestTyped(t *testing.T) {
+	f := start(t)
+	var e events
+	got := make(chan int, 2)
+	handle := func(ctx context.Context, o order) error { got <- o.Number; return nil }
+	mux := worker.NewMux()
+	worker.Handle(mux, "json", handle)
+	worker.HandleWith(mux, "xml", xml.Unmarshal, handle)
+	f.run(mux, worker.Options{Hooks: e.hooks()})
+	for i, m := range []client.Message{
+		{ID: "j", Topic: "json", Body: `{"Number": 1}`},
+		{ID: "x", Topic: "xml", Body: `<order><Number>2</Number></order>`},
+	} {
+		if _, err := f.Push(t.Context(), m, 0); err != nil {
+			t.Fatal(err)
+		}
+		if n := next(t, got); n != i+1 {
+			t.Errorf("%s: got %d", m.ID, n)
+		}
+		until(t, "it is done", func() bool { return e.count("done "+m.ID) == 1 })
+	}
+	f.push("bad", "json")
+	f.push("worse", "xml")
+	f.expectDead("bad", 1, "the body can't be decoded: invalid character 'b'", "")
+	f.expectDead("worse", 1, "the body can't be decoded: EOF", "")
+}
+
+// The first middleware is outermost, and all are around handlers that were added before them.
+func TestMiddlewareOrder(t *testing.T) {
+	f := start(t)
+	var e events
+	named := func(name string) worker.Middleware {
+		return func(next worker.Handler) worker.Handler {
+			return worker.HandlerFunc(func(ctx context.Context, job *worker.Job) error {
+				e.add("%s before", name)
+				err := next.Handle(ctx, job)
+				e.add("%s after %v", name, err)
+				return fmt.Errorf("%s: %w", name, err)
+			})
+		}
+	}
+	mux := one(func(context.Context, *worker.Job) error { e.add("handler"); return errors.New("no") })
+	mux.Use(named("1"), named("2"))
+	mux.Use(named("3"))
+	f.push("a", "t", client.MaxAttempts(1))
+	f.run(mux, worker.Options{})
+	e.await(t, "1 before", "2 before", "3 before", "handler", "3 after no", "2 after 3: no", "1 after 2: 3: no")
+	f.expectDead("a", 1, "attempts used up", "1: 2: 3: no")
+}
+
+// The context of a handler ends when its time is over; what it returns then counts as ever.
+func TestTimeout(t *testing.T) {
+	f := start(t)
+	var e events
+	f.push("a", "t", client.MaxAttempts(1))
+	f.run(one(func(ctx context.Context, _ *worker.Job) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}), worker.Options{Timeout: time.Millisecond, Hooks: e.hooks()})
+	e.await(t, "started a", "failed a", "buried a")
+	f.expectDead("a", 1, "attempts used up", "the handler's timeout has passed: context deadline exceeded")
+}
+
+// Those who pop and those who reserve can share a topic: each job is somebody's, once.
+func TestBesidePop(t *testing.T) {
+	f := start(t)
+	const jobs = 2000
+	var e events
+	f.run(one(func(_ context.Context, job *worker.Job) error { e.add("%s", job.ID); return nil }), worker.Options{Concurrency: 4})
+	old := f.open(client.PoolOptions{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	popped := 0
+	go func() {
+		defer close(ended)
+		for {
+			m, err := old.BPop(ctx, 0, "t")
+			if err != nil {
+				return
+			}
+			popped++
+			e.add("%s", m.ID)
+		}
+	}()
+	for n := range jobs / 100 {
+		f.pushMany(100, fmt.Sprint("job ", n, " "), "t")
+	}
+	until(t, "all jobs have come", func() bool { return len(e.all()) >= jobs })
+	cancel()
+	<-ended
+	seen := map[string]int{}
+	for _, id := range e.all() {
+		seen[id]++
+	}
+	if len(seen) != jobs || len(e.all()) != jobs {
+		t.Errorf("%d deliveries of %d jobs, want %d of each", len(e.all()), len(seen), jobs)
+	}
+	t.Logf("%d of %d jobs were popped", popped, jobs)
+	until(t, "all are acknowledged", func() bool { return len(f.state().Reserved) == 0 })
+	f.expectNothing()
+}

@@ -1,0 +1,418 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/server"
+)
+
+// fixture is a Client on a private Redis, and the test's own connection to it.
+type fixture struct {
+	*client.Client
+	redis *redistest.Server
+	conn  redis.Conn
+	t     testing.TB
+}
+
+func start(t testing.TB, args ...string) *fixture {
+	t.Helper()
+	f := &fixture{redis: redistest.Start(t, args...), t: t}
+	f.dial()
+	f.Client = f.open(client.PoolOptions{})
+	return f
+}
+
+// dial opens the test's connection, again after a restart of Redis.
+func (f *fixture) dial() {
+	f.t.Helper()
+	conn, err := redis.Dial("tcp", f.redis.Addr)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { conn.Close() })
+	f.conn = conn
+}
+
+// open makes one more Client.
+func (f *fixture) open(o client.PoolOptions) *client.Client {
+	o.Addr = f.redis.Addr
+	c := client.OpenPool(o)
+	f.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// serve runs a server until the test ends.
+func (f *fixture) serve() {
+	f.t.Helper()
+	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- server.New(pool, server.Options{}).Run(ctx) }()
+	f.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			f.t.Error(err)
+		}
+		pool.Close()
+	})
+}
+
+func (f *fixture) do(command string, args ...any) any {
+	f.t.Helper()
+	reply, err := f.conn.Do(command, args...)
+	if err != nil {
+		f.t.Fatalf("%s %.200q: %v", command, args, err)
+	}
+	return reply
+}
+
+// push pushes a job that is ready at once.
+func (f *fixture) push(id, topic string, opts ...client.PushOption) {
+	f.t.Helper()
+	if _, err := f.Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: "body"}, 0, opts...); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// pushMany pushes ready jobs with the IDs prefix0, prefix1, ….
+func (f *fixture) pushMany(n int, prefix, topic string) {
+	f.t.Helper()
+	var batch []client.Delayed
+	for i := range n {
+		batch = append(batch, client.Delayed{Message: client.Message{ID: fmt.Sprint(prefix, i), Topic: topic, Body: "body"}})
+	}
+	if _, err := f.PushBatch(f.t.Context(), batch); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// get is the job; one without state if there is none.
+func (f *fixture) get(id string) client.Job {
+	f.t.Helper()
+	job, err := f.Get(f.t.Context(), id)
+	if err != nil && !errors.Is(err, client.ErrNotFound) {
+		f.t.Fatal(err)
+	}
+	return job
+}
+
+// expectJob waits until the job is in that state, and checks its number of attempts.
+func (f *fixture) expectJob(id string, state client.State, attempts int) client.Job {
+	f.t.Helper()
+	var job client.Job
+	until(f.t, fmt.Sprintf("job %s is %s", id, state), func() bool { job = f.get(id); return job.State == state })
+	if job.Attempts != attempts {
+		f.t.Errorf("job %s has %d attempts, want %d", id, job.Attempts, attempts)
+	}
+	return job
+}
+
+// expectDead waits until the job is a dead letter, and checks what its texts hold.
+func (f *fixture) expectDead(id string, attempts int, reason, lastError string) {
+	f.t.Helper()
+	job := f.expectJob(id, client.Dead, attempts)
+	if !strings.Contains(job.Reason, reason) || !strings.Contains(job.Error, lastError) {
+		f.t.Errorf("dead letter %+v, want one with reason %q and error %q", job, reason, lastError)
+	}
+}
+
+// expectNothing checks that there is no job at all.
+func (f *fixture) expectNothing() {
+	f.t.Helper()
+	redistest.Expect(f.t, f.conn, "delayer:", redistest.State{})
+}
+
+func (f *fixture) state() redistest.State {
+	f.t.Helper()
+	return redistest.Read(f.t, f.conn, "delayer:")
+}
+
+// clock is Redis's.
+func (f *fixture) clock() time.Time {
+	f.t.Helper()
+	now, err := redis.Int64s(f.do("TIME"), nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return time.Unix(now[0], now[1]*1000)
+}
+
+// calls is how often Redis was given these commands since CONFIG RESETSTAT, by scripts, too.
+func (f *fixture) calls(commands ...string) (n int) {
+	f.t.Helper()
+	text, err := redis.String(f.do("INFO", "commandstats"), nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		name, fields, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
+		if slices.Contains(commands, name) || len(commands) == 0 && fields != "" {
+			calls, _, _ := strings.Cut(fields, ",")
+			more, err := strconv.Atoi(calls)
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			n += more
+		}
+	}
+	return n
+}
+
+// waitsFor waits until a worker, or another, has found the topic empty and listens.
+func (f *fixture) waitsFor(topic string) {
+	f.t.Helper()
+	until(f.t, "somebody listens for "+topic, func() bool {
+		reply, err := redis.Values(f.do("PUBSUB", "NUMSUB", "delayer:ready:"+topic), nil)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		return reply[1].(int64) > 0
+	})
+}
+
+// running is a Run under way.
+type running struct {
+	t      testing.TB
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+// run runs a worker until the test ends, or stop.
+func (f *fixture) run(mux *worker.Mux, o worker.Options) *running {
+	f.t.Helper()
+	return f.runOf(f.Client, mux, o)
+}
+
+func (f *fixture) runOf(c *client.Client, mux *worker.Mux, o worker.Options) *running {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{f.t, cancel, make(chan error, 1)}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	go func() { r.ended <- worker.New(c, mux, o).Run(ctx) }()
+	f.t.Cleanup(r.stop)
+	return r
+}
+
+// stop stops the worker and waits for its end.
+func (r *running) stop() {
+	r.t.Helper()
+	r.cancel()
+	r.await()
+}
+
+// await waits for the end of Run.
+func (r *running) await() {
+	r.t.Helper()
+	select {
+	case err := <-r.ended:
+		if err != nil {
+			r.t.Errorf("Run: %v", err)
+		}
+		r.ended <- nil
+	case <-time.After(hangBound):
+		r.t.Fatalf("Run did not return within %v:\n%s", hangBound, workers())
+	}
+}
+
+// events are what has happened, in order.
+type events struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (e *events) add(format string, args ...any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.list = append(e.list, fmt.Sprintf(format, args...))
+}
+
+func (e *events) all() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.list)
+}
+
+func (e *events) count(event string) (n int) {
+	for _, one := range e.all() {
+		if one == event {
+			n++
+		}
+	}
+	return n
+}
+
+// hooks enter what they are told.
+func (e *events) hooks() worker.Hooks {
+	return worker.Hooks{
+		Started:   func(job *worker.Job) { e.add("started %s", job.ID) },
+		Done:      func(job *worker.Job, _ time.Duration) { e.add("done %s", job.ID) },
+		Failed:    func(job *worker.Job, _ time.Duration, err error) { e.add("failed %s", job.ID) },
+		Retried:   func(job *worker.Job, delay time.Duration, _ error) { e.add("retried %s after %v", job.ID, delay) },
+		Buried:    func(job *worker.Job, _ error) { e.add("buried %s", job.ID) },
+		Snoozed:   func(job *worker.Job, delay time.Duration) { e.add("snoozed %s for %v", job.ID, delay) },
+		Released:  func(job *worker.Job) { e.add("released %s", job.ID) },
+		LeaseLost: func(job *worker.Job) { e.add("lease lost %s", job.ID) },
+		Stuck:     func(job *worker.Job) { e.add("stuck %s", job.ID) },
+	}
+}
+
+// await waits until so many things have happened, and checks that it were these.
+func (e *events) await(t testing.TB, want ...string) {
+	t.Helper()
+	until(t, fmt.Sprintf("events %q", want), func() bool { return len(e.all()) >= len(want) })
+	e.expect(t, want...)
+}
+
+func (e *events) expect(t testing.TB, want ...string) {
+	t.Helper()
+	if got := e.all(); !slices.Equal(got, want) {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}
+
+// one is a mux with one handler, for topic t.
+func one(f func(ctx context.Context, job *worker.Job) error, options ...worker.TopicOption) *worker.Mux {
+	mux := worker.NewMux()
+	mux.HandleFunc("t", f, options...)
+	return mux
+}
+
+// gate is a handler that waits to be told what to return.
+type gate struct {
+	entered chan *worker.Job
+	ctx     chan context.Context
+	leave   chan error
+}
+
+func newGate() *gate {
+	return &gate{make(chan *worker.Job, 20_000), make(chan context.Context, 20_000), make(chan error)}
+}
+
+func (g *gate) handle(ctx context.Context, job *worker.Job) error {
+	g.ctx <- ctx
+	g.entered <- job
+	return <-g.leave
+}
+
+// hangBound is for what must happen, however slow the machine.
+const hangBound = 30 * time.Second
+
+// until waits for something to become true.
+func until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for bound := time.Now().Add(hangBound); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(bound) {
+			t.Fatalf("not within %v: %s", hangBound, what)
+		}
+	}
+}
+
+// next gets what comes out of the channel.
+func next[T any](t testing.TB, c <-chan T) T {
+	t.Helper()
+	select {
+	case value := <-c:
+		return value
+	case <-time.After(hangBound):
+		t.Fatalf("nothing came within %v", hangBound)
+		panic("unreachable")
+	}
+}
+
+// lockedLog is a log that may be read while it is written.
+type lockedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedLog) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// count is how many lines hold all the parts.
+func (l *lockedLog) count(parts ...string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *lockedLog) expect(t testing.TB, n int, parts ...string) {
+	t.Helper()
+	if got := l.count(parts...); got != n {
+		t.Errorf("%d lines of the log have %q, want %d; the log is\n%s", got, parts, n, l.text.String())
+	}
+}
+
+// holder is a pool that can keep back the answers to script calls that hold some text.
+type holder struct {
+	*redis.Pool
+	text  atomic.Pointer[string] // nil: none are kept back
+	sent  chan struct{}          // one for each answer that is kept back
+	pass  chan struct{}          // lets one through
+	calls atomic.Int64           // of scripts
+	looks atomic.Int64           // whether there are jobs
+}
+
+func (f *fixture) holder() *holder {
+	h := &holder{sent: make(chan struct{}, 100), pass: make(chan struct{})}
+	h.Pool = &redis.Pool{MaxIdle: 8, DialContext: func(ctx context.Context) (redis.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", f.redis.Addr)
+		return redis.NewConn(&heldConn{Conn: conn, holder: h}, 0, 0), err
+	}}
+	return h
+}
+
+func (h *holder) hold(text string) { h.text.Store(&text) }
+
+// heldConn is one of its connections.
+type heldConn struct {
+	net.Conn
+	holder *holder
+	holds  atomic.Bool
+}
+
+func (c *heldConn) Write(b []byte) (int, error) {
+	c.holder.calls.Add(int64(bytes.Count(b, []byte("EVALSHA"))))
+	c.holder.looks.Add(int64(bytes.Count(b, []byte("EXISTS"))))
+	text := c.holder.text.Load()
+	if text != nil && bytes.Contains(b, []byte("EVAL")) && bytes.Contains(b, []byte(*text)) {
+		c.holds.Store(true)
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *heldConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.holds.CompareAndSwap(true, false) {
+		c.holder.sent <- struct{}{}
+		<-c.holder.pass
+	}
+	return n, err
+}

@@ -1,0 +1,171 @@
+package worker
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+func newTestRun(o Options, topics ...TopicOptions) *run {
+	var list []*topic
+	for _, t := range topics {
+		list = append(list, &topic{options: t})
+	}
+	return newRun(nil, list, make([]Handler, len(list)), o.withDefaults())
+}
+
+func TestTokens(t *testing.T) {
+	const ever = math.MaxInt32
+	for _, c := range []struct {
+		rate  float64
+		taken int           // at the beginning
+		after time.Duration // it is asked
+		n     int
+		next  time.Duration // at least, and a millisecond more at most
+	}{
+		{0, 1000, 0, ever, 0},
+		{1, 0, 0, 1, 0},
+		{1, 1, 0, 0, time.Second},
+		{1, 1, 400 * time.Millisecond, 0, 600 * time.Millisecond},
+		{1, 1, time.Second, 1, 0},
+		{1, 1, time.Hour, 1, 0}, // no more than that are saved up
+		{100, 0, 0, 5, 0},       // those of 50 ms
+		{100, 5, 20 * time.Millisecond, 2, 0},
+		{100, 5, time.Hour, 5, 0},
+		{1e-300, 1, time.Hour, 0, longestWait},
+		{1e300, 0, time.Hour, ever, 0},
+	} {
+		b := newTokens(c.rate)
+		for range c.taken {
+			b.take()
+		}
+		n, next := b.allowed(b.at.Add(c.after))
+		if n != c.n || next < c.next-time.Microsecond || next > c.next+time.Millisecond {
+			t.Errorf("rate %v, %v after %d were taken: %d, next after %v; want %d, %v", c.rate, c.after, c.taken, n, next, c.n, c.next)
+		}
+	}
+}
+
+// Topics of one priority come first as often as their weights say, and a higher one always.
+func TestOrder(t *testing.T) {
+	r := newTestRun(Options{}, TopicOptions{}, TopicOptions{Weight: 3}, TopicOptions{Weight: 1, Priority: 1}, TopicOptions{Weight: 1 << 60, Priority: -1})
+	const draws = 20_000
+	second := 0
+	for range draws {
+		order := r.inOrder()
+		if order[0] != r.served[2] || order[3] != r.served[3] {
+			t.Fatal("not in the order of their priorities")
+		}
+		if order[1] == r.served[1] {
+			second++
+		}
+	}
+	// 15,000 are expected; the standard deviation is 61.
+	if second < 14_500 || second > 15_500 {
+		t.Errorf("the one of weight 3 came first %d times out of %d", second, draws)
+	}
+}
+
+func TestDefaultBackoff(t *testing.T) {
+	for _, c := range []struct {
+		attempt int
+		most    time.Duration
+	}{{-1, time.Second}, {1, 2 * time.Second}, {2, 4 * time.Second}, {11, 2048 * time.Second}, {12, time.Hour}, {math.MaxInt, time.Hour}} {
+		var least, most time.Duration = math.MaxInt64, 0
+		for range 2000 {
+			d := DefaultBackoff(c.attempt, nil)
+			least, most = min(least, d), max(most, d)
+		}
+		if least < 0 || most > c.most || least > c.most/10 || most < c.most*9/10 {
+			t.Errorf("attempt %d: from %v to %v, want from 0 to %v", c.attempt, least, most, c.most)
+		}
+	}
+}
+
+// Jobs are wanted for free places, and ahead at the pace of the handlers, and never more than one
+// call brings, or may be held.
+func TestWanted(t *testing.T) {
+	for _, c := range []struct {
+		concurrency, running, buffered, held int
+		perSecond                            float64
+		want                                 int
+	}{
+		{10, 0, 0, 0, 0, 10},
+		{10, 4, 0, 4, 0, 6},
+		{10, 10, 0, 10, 0, 0},
+		{10, 10, 0, 10, 99, 0},
+		{10, 10, 0, 10, 1000, 10},
+		{10, 10, 5, 15, 1000, 5},
+		{10, 10, 6, 16, 1000, 0}, // most are still there
+		{10, 4, 0, 4, 1000, 16},
+		{10, 10, 0, 10, 1e9, 250},
+		{10_000, 0, 0, 0, 0, 250},
+		{10, 0, 0, 1020, 1e9, 0},
+		{10, 0, 0, 1019, 1e9, 1},
+	} {
+		r := newTestRun(Options{Concurrency: c.concurrency})
+		r.running, r.pace.perSecond = c.running, c.perSecond
+		r.buffered = make([]*task, c.buffered)
+		for range c.held {
+			r.tasks[new(task)] = true
+		}
+		if got := r.wanted(); got != c.want {
+			t.Errorf("%+v: %d are wanted", c, got)
+		}
+	}
+}
+
+// When as many jobs are held as may be, and no handler runs, it is the end of a report that has more
+// jobs fetched.
+func TestEndOfAReportMakesRoom(t *testing.T) {
+	r := newTestRun(Options{Concurrency: 1})
+	var last *task
+	for range r.maxHeld {
+		last = new(task)
+		r.tasks[last] = true
+	}
+	r.finish(last)
+	select {
+	case <-r.changed:
+	default:
+		t.Error("nobody looks whether jobs are wanted")
+	}
+}
+
+// An outage is told once a minute at most, and is over only if it was told.
+func TestOutage(t *testing.T) {
+	var log bytes.Buffer
+	o := outage{logger: slog.New(slog.NewTextHandler(&log, nil))}
+	expect := func(errors, infos int) {
+		t.Helper()
+		if strings.Count(log.String(), "level=ERROR") != errors || strings.Count(log.String(), "level=INFO") != infos {
+			t.Errorf("the log is\n%swant %d errors and %d infos", log.String(), errors, infos)
+		}
+	}
+	network := errors.New("connection refused")
+	for _, want := range []time.Duration{50, 100, 200, 400, 800, 1000, 1000} {
+		if got := o.goesOn(network); got != want*time.Millisecond || !o.away {
+			t.Errorf("pause %v, want %v", got, want*time.Millisecond)
+		}
+	}
+	expect(1, 0)
+	o.over()
+	o.over()
+	expect(1, 1)
+	o.goesOn(redis.Error("READONLY")) // it answers
+	if o.away {
+		t.Error("a Redis that answers is away")
+	}
+	o.over()
+	expect(1, 1) // it is within the minute
+	o.said = o.said.Add(-remindEvery)
+	o.goesOn(network)
+	o.over()
+	expect(2, 2)
+}

@@ -1,0 +1,128 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/worker"
+)
+
+// What is wrong is an error that names it, and nothing is started: Redis hears of nothing.
+func TestInvalid(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c := client.OpenPool(client.PoolOptions{Addr: l.Addr().String()})
+	defer c.Close()
+	nothing := func(context.Context, *worker.Job) error { return nil }
+	fine := func() *worker.Mux { return one(nothing) }
+	with := func(o worker.TopicOptions) *worker.Mux { return one(nothing, worker.With(o)) }
+	mux := func(fill func(*worker.Mux)) *worker.Mux {
+		m := fine()
+		fill(m)
+		return m
+	}
+	for _, v := range []struct {
+		name    string
+		client  *client.Client
+		mux     *worker.Mux
+		options worker.Options
+		want    []string
+	}{
+		{"no client", nil, fine(), worker.Options{}, []string{"client: it is nil"}},
+		{"no mux", c, nil, worker.Options{}, []string{"mux: it is nil"}},
+		{"empty mux", c, worker.NewMux(), worker.Options{}, []string{"mux: it has no handlers"}},
+		{"two handlers", c, mux(func(m *worker.Mux) { m.HandleFunc("t", nothing) }), worker.Options{}, []string{`handler: topic "t" has two`}},
+		{"empty topic", c, mux(func(m *worker.Mux) { m.HandleFunc("", nothing) }), worker.Options{}, []string{"topic: it is empty"}},
+		{"nil Handler", c, mux(func(m *worker.Mux) { m.Handle("u", nil) }), worker.Options{}, []string{`handler: that of topic "u" is nil`}},
+		{"nil HandlerFunc", c, mux(func(m *worker.Mux) { m.Handle("u", worker.HandlerFunc(nil)) }), worker.Options{}, []string{`handler: that of topic "u" is nil`}},
+		{"nil func", c, mux(func(m *worker.Mux) { m.HandleFunc("u", nil) }), worker.Options{}, []string{`handler: that of topic "u" is nil`}},
+		{"nil typed func", c, mux(func(m *worker.Mux) { worker.Handle[int](m, "u", nil) }), worker.Options{}, []string{`handler: that of topic "u" is nil`}},
+		{"nil decode", c, mux(func(m *worker.Mux) {
+			worker.HandleWith(m, "u", nil, func(context.Context, int) error { return nil })
+		}), worker.Options{}, []string{`handler: that of topic "u" is nil`}},
+		{"nil middleware", c, mux(func(m *worker.Mux) { m.Use(nil) }), worker.Options{}, []string{"middleware: it is nil"}},
+		{"middleware that makes nil", c, mux(func(m *worker.Mux) { m.Use(func(worker.Handler) worker.Handler { return nil }) }), worker.Options{}, []string{`middleware: it makes a nil handler of that of topic "t"`}},
+		{"concurrency", c, fine(), worker.Options{Concurrency: -1}, []string{"concurrency: -1 is not from 1 to 10000; 0 means 10"}},
+		{"high concurrency", c, fine(), worker.Options{Concurrency: 10_001}, []string{"concurrency: 10001 is not from 1 to 10000"}},
+		{"lease", c, fine(), worker.Options{Lease: -1}, []string{"lease: -1ns is not from 0 to 24h"}},
+		{"long lease", c, fine(), worker.Options{Lease: client.MaxLease + 1}, []string{"lease: 24h0m0.000000001s is not from 0 to 24h"}},
+		{"timeout", c, fine(), worker.Options{Timeout: -1}, []string{"timeout: -1ns is negative; 0 means no limit"}},
+		{"attempts", c, fine(), worker.Options{MaxAttempts: -1}, []string{"max attempts: -1 is not from 1 to 2147483647; 0 means 10"}},
+		{"many attempts", c, fine(), worker.Options{MaxAttempts: math.MaxInt32 + 1}, []string{"max attempts: 2147483648 is not from 1"}},
+		{"a topic's concurrency", c, with(worker.TopicOptions{Concurrency: -1}), worker.Options{}, []string{`concurrency: that of topic "t" is -1`}},
+		{"weight", c, with(worker.TopicOptions{Weight: -1}), worker.Options{}, []string{`weight: that of topic "t" is -1`}},
+		{"rate", c, with(worker.TopicOptions{Rate: -1}), worker.Options{}, []string{`rate: that of topic "t" is -1`}},
+		{"no rate", c, with(worker.TopicOptions{Rate: math.NaN()}), worker.Options{}, []string{`rate: that of topic "t" is NaN`}},
+		{"infinite rate", c, with(worker.TopicOptions{Rate: math.Inf(1)}), worker.Options{}, []string{`rate: that of topic "t" is +Inf`}},
+		{"several", c, mux(func(m *worker.Mux) { m.HandleFunc("", nil) }), worker.Options{Lease: -1}, []string{"topic: it is empty", "lease: -1ns"}},
+	} {
+		err := worker.New(v.client, v.mux, v.options).Run(t.Context())
+		if !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("%s: error %v, want ErrInvalid", v.name, err)
+			continue
+		}
+		for _, part := range v.want {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: error %q, want %q in it", v.name, err, part)
+			}
+		}
+	}
+	l.(*net.TCPListener).SetDeadline(time.Now())
+	if conn, err := l.Accept(); err == nil {
+		conn.Close()
+		t.Error("Redis was called")
+	}
+}
+
+// Run returns the error when waiting can't help.
+func TestRunFails(t *testing.T) {
+	f := start(t, "--requirepass", "right")
+	mux := one(func(context.Context, *worker.Job) error { return nil })
+	wrong := f.open(client.PoolOptions{Password: "wrong"})
+	if err := worker.New(wrong, mux, worker.Options{}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
+		t.Errorf("with a wrong password: error %v", err)
+	}
+	closed := f.open(client.PoolOptions{Password: "right"})
+	ended := make(chan error)
+	go func() { ended <- worker.New(closed, mux, worker.Options{}).Run(t.Context()) }()
+	f.do("AUTH", "right")
+	f.waitsFor("t")
+	closed.Close()
+	if err := next(t, ended); !errors.Is(err, client.ErrClosed) {
+		t.Errorf("of a Client that is closed: error %v, want ErrClosed", err)
+	}
+	if err := worker.New(closed, mux, worker.Options{}).Run(t.Context()); !errors.Is(err, client.ErrClosed) {
+		t.Errorf("of a closed Client: error %v, want ErrClosed", err)
+	}
+}
+
+// A Client that is closed under a worker does not keep its results waiting until the leases end.
+func TestClosedWhileReporting(t *testing.T) {
+	f := start(t)
+	var e events
+	var log lockedLog
+	g := newGate()
+	c := f.open(client.PoolOptions{})
+	f.push("a", "t")
+	ended := make(chan error, 1)
+	go func() {
+		ended <- worker.New(c, one(g.handle), worker.Options{Hooks: e.hooks(), Logger: log.logger()}).Run(t.Context())
+	}()
+	next(t, g.entered)
+	c.Close()
+	g.leave <- nil
+	if err := next(t, ended); !errors.Is(err, client.ErrClosed) {
+		t.Errorf("error %v, want ErrClosed", err)
+	}
+	e.expect(t, "started a", "lease lost a")
+	log.expect(t, 1, "can't acknowledge the job", "client is closed")
+}

@@ -1,0 +1,284 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/worker"
+)
+
+// ends are when the leases of all reserved jobs end, in Unix seconds, by job.
+func (f *fixture) ends() map[string]float64 {
+	f.t.Helper()
+	ends, err := redis.Float64Map(f.do("ZRANGE", "delayer:job_pool", 0, -1, "WITHSCORES"), nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return ends
+}
+
+// The leases of all jobs that are handled are extended together, by one call each time.
+func TestLeasesAreRenewed(t *testing.T) {
+	t.Parallel()
+	const jobs, renewals = 20, 3
+	f := start(t)
+	g := newGate()
+	var e events
+	f.pushMany(jobs, "", "t")
+	f.run(one(g.handle), worker.Options{Concurrency: jobs + 1, Lease: 3 * time.Second, Hooks: e.hooks()})
+	for range jobs {
+		next(t, g.entered)
+	}
+	f.waitsFor("t")
+	last := f.ends()
+	f.do("CONFIG", "RESETSTAT")
+	for range renewals {
+		var ends map[string]float64
+		until(t, "all leases are extended", func() bool {
+			ends = f.ends()
+			for id, end := range ends {
+				if end == last[id] {
+					return false
+				}
+			}
+			return true
+		})
+		last = ends
+	}
+	if n := f.calls("evalsha", "eval"); n > renewals+2 { // EVAL, once
+		t.Errorf("%d calls for %d renewals of %d leases", n, renewals, jobs)
+	}
+	for range jobs {
+		g.leave <- nil
+	}
+	until(t, "all are done", func() bool { return len(e.all()) == 2*jobs })
+	f.expectNothing()
+}
+
+// A lease lasts as long as the producer asks for, unless the worker says so.
+func TestLeaseOfTheProducer(t *testing.T) {
+	f := start(t)
+	for _, c := range []struct {
+		options worker.Options
+		push    []client.PushOption
+		want    time.Duration
+	}{
+		{worker.Options{}, nil, 30 * time.Second},
+		{worker.Options{}, []client.PushOption{client.TTR(time.Hour)}, time.Hour},
+		{worker.Options{Lease: time.Minute}, []client.PushOption{client.TTR(time.Hour)}, time.Minute},
+	} {
+		g := newGate()
+		r := f.run(one(g.handle), c.options)
+		before := f.clock()
+		f.push("a", "t", c.push...)
+		next(t, g.entered)
+		due, after := f.get("a").Due, f.clock()
+		if due.Before(before.Add(c.want)) || due.After(after.Add(c.want+time.Millisecond)) {
+			t.Errorf("the lease ends %v to %v after the reserve, want %v", due.Sub(after), due.Sub(before), c.want)
+		}
+		g.leave <- nil
+		r.stop()
+	}
+}
+
+// The context of a handler whose lease is lost ends, and what it returns then is told as that.
+func TestLeaseLost(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		result error
+	}{{"success", nil}, {"failure", errors.New("no")}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t)
+			var e events
+			var log lockedLog
+			g := newGate()
+			f.push("a", "t")
+			f.run(one(g.handle), worker.Options{Lease: time.Second, Hooks: e.hooks(), Logger: log.logger()})
+			next(t, g.entered)
+			if _, err := f.Remove(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			ctx := next(t, g.ctx)
+			next(t, ctx.Done())
+			if cause := context.Cause(ctx); cause != client.ErrLeaseLost {
+				t.Errorf("its context has ended by %v, want ErrLeaseLost", cause)
+			}
+			g.leave <- c.result
+			e.await(t, "started a", "lease lost a")
+			log.expect(t, 1, "level=WARN", "lease lost", "topic=t id=a attempt=1")
+			log.expect(t, 1, "level=")
+			f.expectNothing()
+		})
+	}
+}
+
+// The context ends at the end of the lease although Redis does not say so.
+func TestLeaseEndsWhileRedisHangs(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	var e events
+	g := newGate()
+	f.push("a", "t")
+	f.runOf(f.open(client.PoolOptions{ReadTimeout: time.Hour}), one(g.handle), worker.Options{Lease: time.Second, Grace: -1, Hooks: e.hooks()})
+	next(t, g.entered)
+	f.redis.Hang()
+	defer f.redis.Resume()
+	ctx := next(t, g.ctx)
+	next(t, ctx.Done())
+	if cause := context.Cause(ctx); cause != client.ErrLeaseLost {
+		t.Errorf("its context has ended by %v, want ErrLeaseLost", cause)
+	}
+	g.leave <- errors.New("ended")
+	e.await(t, "started a", "lease lost a")
+}
+
+// A result is told to Redis once it is back, and is no second delivery.
+func TestRedisAwayWhileReporting(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		result error
+		want   []string
+		state  client.State
+	}{
+		{"success", nil, []string{"started a", "done a"}, ""},
+		{"failure", worker.RetryAfter(errors.New("no"), time.Hour), []string{"started a", "failed a", "retried a after 1h0m0s"}, client.Waiting},
+		{"bury", worker.Bury(errors.New("no")), []string{"started a", "failed a", "buried a"}, client.Dead},
+		{"snooze", worker.Snooze(time.Hour), []string{"started a", "snoozed a for 1h0m0s"}, client.Waiting},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t, "--appendonly", "yes", "--appendfsync", "always")
+			var e events
+			g := newGate()
+			f.push("a", "t")
+			r := f.run(one(g.handle), worker.Options{Hooks: e.hooks()})
+			next(t, g.entered)
+			f.redis.Kill()
+			g.leave <- c.result
+			r.cancel() // makes no difference
+			until(t, "the report is tried", func() bool { return reporting() })
+			f.redis.Restart()
+			f.dial()
+			r.stop()
+			e.expect(t, c.want...)
+			if job := f.get("a"); job.State != c.state {
+				t.Errorf("the job is %q, want %q", job.State, c.state)
+			}
+		})
+	}
+}
+
+// What Redis refuses for a while is tried again.
+func TestRefusedForAWhile(t *testing.T) {
+	f := start(t)
+	var e events
+	g := newGate()
+	f.push("a", "t")
+	f.run(one(g.handle), worker.Options{Hooks: e.hooks()})
+	next(t, g.entered)
+	f.waitsFor("t")
+	f.do("CONFIG", "SET", "min-replicas-to-write", 1)
+	f.do("CONFIG", "RESETSTAT")
+	g.leave <- nil
+	until(t, "it is refused", func() bool { return f.calls("evalsha") > 1 })
+	f.do("CONFIG", "SET", "min-replicas-to-write", 0)
+	e.await(t, "started a", "done a")
+	f.expectNothing()
+}
+
+// What Redis refuses for good is logged, and the job comes back.
+func TestRefusedForGood(t *testing.T) {
+	f := start(t)
+	f.do("ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
+	var e events
+	var log lockedLog
+	g := newGate()
+	f.push("a", "t")
+	f.runOf(f.open(client.PoolOptions{Username: "u", Password: "p"}), one(g.handle), worker.Options{Hooks: e.hooks(), Logger: log.logger()})
+	next(t, g.entered)
+	f.waitsFor("t")
+	f.do("ACL", "SETUSER", "u", "-del", "-zrem")
+	g.leave <- nil
+	e.await(t, "started a", "lease lost a")
+	log.expect(t, 1, "level=ERROR", "can't acknowledge the job", "id=a", "NOPERM")
+	f.expectJob("a", client.Reserved, 1)
+}
+
+// A worker whose Redis goes away and comes back fetches again, and says both once.
+func TestRedisAwayWhileFetching(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	var e events
+	var log lockedLog
+	f.run(one(func(context.Context, *worker.Job) error { return nil }), worker.Options{Hooks: e.hooks(), Logger: log.logger()})
+	f.waitsFor("t")
+	for n := range 2 {
+		f.redis.Kill()
+		if n == 0 {
+			until(t, "it is told", func() bool { return log.count("can't fetch jobs") == 1 })
+		}
+		f.redis.Restart()
+		f.dial()
+		if n == 0 {
+			until(t, "its end is told, though there is no job", func() bool { return log.count("fetches jobs again") == 1 })
+		}
+		f.waitsFor("t")
+		id := fmt.Sprint(n)
+		until(t, "a job is pushed", func() bool {
+			_, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "body"}, 0, client.IfExists(client.Refuse))
+			return err == nil || errors.Is(err, client.ErrExists)
+		})
+		until(t, "it is done", func() bool { return e.count("done "+id) == 1 })
+	}
+	log.expect(t, 1, "level=ERROR")
+	log.expect(t, 1, "level=INFO")
+}
+
+// A topic whose queue is broken does not keep the worker from others.
+func TestBrokenTopic(t *testing.T) {
+	f := start(t)
+	var e events
+	var log lockedLog
+	mux := worker.NewMux()
+	for _, topic := range []string{"broken", "t", "u"} {
+		mux.HandleFunc(topic, func(context.Context, *worker.Job) error { return nil })
+	}
+	f.do("SET", "delayer:ready_queue:broken", "x")
+	f.run(mux, worker.Options{Hooks: e.hooks(), Logger: log.logger()})
+	until(t, "it is told", func() bool { return log.count("can't fetch jobs", "WRONGTYPE") == 1 })
+	for n := range 3 {
+		f.push(fmt.Sprint(n), "t")
+		until(t, "it is done", func() bool { return e.count(fmt.Sprint("done ", n)) == 1 })
+	}
+	log.expect(t, 1, "can't fetch jobs")
+}
+
+// A Redis that is away while leases are to be extended costs none, if it is back before they end.
+func TestRedisAwayWhileExtending(t *testing.T) {
+	t.Parallel()
+	const lease = 9 * time.Second
+	f := start(t, "--appendonly", "yes", "--appendfsync", "always")
+	var e events
+	g := newGate()
+	f.push("a", "t")
+	f.run(one(g.handle), worker.Options{Lease: lease, Hooks: e.hooks()})
+	next(t, g.entered)
+	before, began := f.ends()["a"], time.Now()
+	f.redis.Kill()
+	until(t, "the time of the renewal is over", func() bool { return time.Since(began) > lease/3+lease/20 })
+	f.redis.Restart()
+	f.dial()
+	until(t, "the lease is extended", func() bool { return f.ends()["a"] > before })
+	if ctx := next(t, g.ctx); ctx.Err() != nil {
+		t.Errorf("the handler's context has ended: %v", context.Cause(ctx))
+	}
+	g.leave <- nil
+	e.await(t, "started a", "done a")
+	f.expectNothing()
+}

@@ -1,0 +1,204 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// oneClient is a Client on a private Redis.
+func oneClient(t *testing.T) *client.Client {
+	t.Helper()
+	c := client.OpenPool(client.PoolOptions{Addr: redistest.Start(t).Addr})
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// oneOptions are quiet ones, by which a job is tried twice, a minute later.
+func oneOptions() worker.Options {
+	return worker.Options{
+		MaxAttempts: 2,
+		Backoff:     func(int, error) time.Duration { return time.Minute },
+		Logger:      slog.New(slog.DiscardHandler),
+	}
+}
+
+// TestRunOne handles one job by handlers that end in each way.
+func TestRunOne(t *testing.T) {
+	t.Parallel()
+	c := oneClient(t)
+	cause := errors.New("no paper")
+	type left struct { // of the job
+		state    client.State // empty: it is gone
+		attempts int
+		text     string // in its error or reason
+	}
+	var stop context.CancelFunc // ends RunOne's context
+	for _, test := range []struct {
+		name   string
+		handle func(ctx context.Context, job *worker.Job) error
+		before int   // attempts
+		want   error // RunOne's
+		left   left
+	}{
+		{"done", func(context.Context, *worker.Job) error { return nil }, 0, nil, left{}},
+		{"error", func(context.Context, *worker.Job) error { return cause }, 0, cause, left{client.Waiting, 1, "no paper"}},
+		{"last error", func(context.Context, *worker.Job) error { return cause }, 1, cause, left{client.Dead, 2, "no paper"}},
+		{"retry after", func(context.Context, *worker.Job) error { return worker.RetryAfter(cause, 0) }, 0, cause, left{client.Ready, 1, "no paper"}},
+		{"snooze", func(context.Context, *worker.Job) error { return worker.Snooze(time.Hour) }, 0, worker.Snooze(time.Hour), left{client.Waiting, 0, ""}},
+		{"bury", func(context.Context, *worker.Job) error { return worker.Bury(cause) }, 0, cause, left{client.Dead, 1, "no paper"}},
+		{"panic", func(context.Context, *worker.Job) error { panic("no ink") }, 0, new(worker.PanicError), left{client.Waiting, 1, "panic: no ink"}},
+		{"lease lost", func(ctx context.Context, job *worker.Job) error {
+			_, err := c.Remove(ctx, job.ID)
+			return err
+		}, 0, client.ErrLeaseLost, left{}},
+		{"stopped", func(ctx context.Context, _ *worker.Job) error {
+			stop()
+			<-ctx.Done()
+			return ctx.Err()
+		}, 0, context.Canceled, left{client.Ready, 0, ""}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if _, err := c.Push(t.Context(), client.Message{ID: "job", Topic: "print", Body: "page"}, 0); err != nil {
+				t.Fatal(err)
+			}
+			for range test.before {
+				d, err := c.Reserve(t.Context(), 0, 0, "print")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := d.Retry(t.Context(), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mux := worker.NewMux()
+			mux.HandleFunc("print", test.handle)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			stop = cancel
+
+			job, err := worker.New(c, mux, oneOptions()).RunOne(ctx, "print")
+			if !sameError(err, test.want) {
+				t.Errorf("error %v, want %v", err, test.want)
+			}
+			if job == nil || job.ID != "job" || job.Attempt != test.before+1 {
+				t.Errorf("handled %+v", job)
+			}
+			got, err := c.Get(t.Context(), "job")
+			if errors.Is(err, client.ErrNotFound) {
+				got = client.Job{}
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if got.State != test.left.state || got.Attempts != test.left.attempts || !strings.Contains(got.Error+got.Reason, test.left.text) {
+				t.Errorf("the job is %+v, want %+v", got, test.left)
+			}
+			if got.State != "" {
+				if _, err := c.Remove(t.Context(), "job"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// sameError reports whether err is want, is of want's type, or has its text.
+func sameError(err, want error) bool {
+	if _, ok := want.(*worker.PanicError); ok {
+		return errors.As(err, new(*worker.PanicError))
+	}
+	return errors.Is(err, want) || want != nil && err != nil && err.Error() == want.Error()
+}
+
+// TestRunOneAsRun has RunOne use what the worker was made with.
+func TestRunOneAsRun(t *testing.T) {
+	t.Parallel()
+	c := oneClient(t)
+	if _, err := c.Push(t.Context(), client.Message{ID: "job", Topic: "print", Body: `{"pages":3}`}, 0); err != nil {
+		t.Fatal(err)
+	}
+	var calls []string
+	mux := worker.NewMux()
+	mux.Use(func(next worker.Handler) worker.Handler {
+		return worker.HandlerFunc(func(ctx context.Context, job *worker.Job) error {
+			calls = append(calls, "middleware")
+			return next.Handle(ctx, job)
+		})
+	})
+	worker.Handle(mux, "print", func(ctx context.Context, document struct{ Pages int }) error {
+		if document.Pages != 3 || worker.JobOf(ctx) == nil {
+			t.Errorf("%+v, %v", document, worker.JobOf(ctx))
+		}
+		<-ctx.Done()
+		calls = append(calls, context.Cause(ctx).Error())
+		return nil
+	})
+	o := oneOptions()
+	o.Timeout = time.Millisecond
+	o.Hooks.Started = func(*worker.Job) { calls = append(calls, "started") }
+	o.Hooks.Done = func(*worker.Job, time.Duration) { calls = append(calls, "done") }
+	if _, err := worker.New(c, mux, o).RunOne(t.Context(), "print"); err != nil {
+		t.Error(err)
+	}
+	want := "started, middleware, the handler's timeout has passed: context deadline exceeded, done"
+	if got := strings.Join(calls, ", "); got != want {
+		t.Errorf("calls: %s\nwant:  %s", got, want)
+	}
+}
+
+// TestRunOneRenews has a handler run until its lease is extended.
+func TestRunOneRenews(t *testing.T) {
+	t.Parallel()
+	c := oneClient(t)
+	if _, err := c.Push(t.Context(), client.Message{ID: "job", Topic: "print", Body: "page"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	mux := worker.NewMux()
+	mux.HandleFunc("print", func(ctx context.Context, job *worker.Job) error {
+		first, err := c.Get(ctx, job.ID)
+		for got := first; err == nil && got.Due.Equal(first.Due); time.Sleep(10 * time.Millisecond) {
+			got, err = c.Get(ctx, job.ID)
+		}
+		return err // none if the lease was extended
+	})
+	o := oneOptions()
+	o.Lease, o.Timeout = 2*time.Second, 30*time.Second
+	if _, err := worker.New(c, mux, o).RunOne(t.Context(), "print"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRunOneWithoutJob(t *testing.T) {
+	t.Parallel()
+	c := oneClient(t)
+	mux := worker.NewMux()
+	mux.HandleFunc("print", func(context.Context, *worker.Job) error {
+		t.Error("the handler is called")
+		return nil
+	})
+	if _, err := c.Push(t.Context(), client.Message{Topic: "scan", Body: "page"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, topic string
+		worker      *worker.Worker
+		want        error
+	}{
+		{"none is ready", "print", worker.New(c, mux, oneOptions()), client.ErrEmpty},
+		{"topic without a handler", "scan", worker.New(c, mux, oneOptions()), client.ErrInvalid},
+		{"no mux", "print", worker.New(c, nil, oneOptions()), client.ErrInvalid},
+		{"no client", "print", worker.New(nil, mux, oneOptions()), client.ErrInvalid},
+		{"wrong options", "print", worker.New(c, mux, worker.Options{Lease: -1}), client.ErrInvalid},
+	} {
+		if job, err := test.worker.RunOne(t.Context(), test.topic); job != nil || !errors.Is(err, test.want) {
+			t.Errorf("%s: %v, %v: want %v", test.name, job, err, test.want)
+		}
+	}
+}

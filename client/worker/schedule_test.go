@@ -1,0 +1,196 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/worker"
+)
+
+// As many handlers run at a time as Concurrency says, however many those are, and no more.
+func TestConcurrency(t *testing.T) {
+	for _, concurrency := range []int{1, 3, 10, 1000} {
+		f := start(t)
+		var e events
+		g := newGate()
+		f.pushMany(concurrency+5, "", "t")
+		o := worker.Options{Concurrency: concurrency, Hooks: e.hooks()}
+		if concurrency == 10 {
+			o.Concurrency = 0 // 10 is what it means
+		}
+		r := f.run(one(g.handle), o)
+		for range concurrency {
+			next(t, g.entered)
+		}
+		for range 5 { // each makes a place for one
+			if n := len(g.entered); n > 0 {
+				t.Errorf("%d of %d handlers too many", n, concurrency)
+			}
+			g.leave <- nil
+			next(t, g.entered)
+		}
+		for range concurrency {
+			g.leave <- nil
+		}
+		until(t, "all are done", func() bool { return len(e.all()) == 2*(concurrency+5) })
+		r.stop()
+		f.expectNothing()
+	}
+}
+
+// A topic's own concurrency bounds its handlers, and leaves the other places to others.
+func TestConcurrencyOfATopic(t *testing.T) {
+	f := start(t)
+	var e events
+	g := newGate()
+	mux := worker.NewMux()
+	mux.HandleFunc("bounded", g.handle, worker.With(worker.TopicOptions{Concurrency: 2, Priority: 1}))
+	mux.HandleFunc("free", func(context.Context, *worker.Job) error { return nil })
+	f.pushMany(20, "b", "bounded")
+	f.run(mux, worker.Options{Concurrency: 3, Hooks: e.hooks()})
+	for range 2 {
+		next(t, g.entered)
+	}
+	f.waitsFor("free")
+	f.pushMany(20, "f", "free") // while nothing but this topic is fetched
+	until(t, "all of the free topic are done", func() bool { return len(e.all()) == 2+2*20 })
+	for range 18 {
+		if n := len(g.entered); n > 0 {
+			t.Errorf("%d handlers too many of the topic", n)
+		}
+		g.leave <- nil
+		next(t, g.entered)
+	}
+	for range 2 {
+		g.leave <- nil
+	}
+	until(t, "all are done", func() bool { return len(e.all()) == 2*40 })
+	f.expectNothing()
+}
+
+// As long as a topic of a higher priority has jobs, those of others wait.
+func TestPriority(t *testing.T) {
+	f := start(t)
+	var e events
+	mux := worker.NewMux()
+	for topic, priority := range map[string]int{"low": -1, "middle": 0, "high": 7} {
+		mux.HandleFunc(topic, func(context.Context, *worker.Job) error { return nil }, worker.With(worker.TopicOptions{Priority: priority, Weight: 1}))
+		f.pushMany(100, topic+" ", topic)
+	}
+	f.run(mux, worker.Options{Concurrency: 1, Hooks: worker.Hooks{Started: func(job *worker.Job) { e.add("%s", job.Topic) }}})
+	until(t, "all have begun", func() bool { return len(e.all()) == 300 })
+	if got := strings.Join(e.all(), " "); got != strings.Repeat("high ", 100)+strings.Repeat("middle ", 100)+strings.TrimSpace(strings.Repeat("low ", 100)) {
+		t.Errorf("the order of the topics was %s", got)
+	}
+}
+
+// A topic's rate is never exceeded, and another topic does not wait for it.
+func TestRate(t *testing.T) {
+	f := start(t)
+	const rate, jobs = 50, 20
+	var limited, free events
+	mux := worker.NewMux()
+	mux.HandleFunc("limited", func(context.Context, *worker.Job) error { limited.add(""); return nil }, worker.With(worker.TopicOptions{Rate: rate, Priority: 1}))
+	mux.HandleFunc("free", func(context.Context, *worker.Job) error { free.add(""); return nil })
+	f.pushMany(jobs, "l", "limited")
+	f.pushMany(jobs, "f", "free")
+	began := time.Now()
+	f.run(mux, worker.Options{})
+	until(t, "all of the free topic have come", func() bool { return len(free.all()) == jobs })
+	until(t, "all of the limited topic have come", func() bool { return len(limited.all()) == jobs })
+	const burst = 3 // 50 ms at that rate
+	if took, least := time.Since(began), (jobs-burst)*time.Second/rate; took < least {
+		t.Errorf("%d jobs at %d a second began within %v, want %v at least", jobs, rate, took, least)
+	}
+}
+
+// A worker that has nothing to do costs Redis a look a second, as a BPop that waits.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	mux := worker.NewMux()
+	for n := range 5 {
+		mux.HandleFunc(fmt.Sprint("t", n), func(context.Context, *worker.Job) error { return nil })
+	}
+	f.run(mux, worker.Options{Concurrency: 100})
+	for n := range 5 {
+		f.waitsFor(fmt.Sprint("t", n))
+	}
+	f.do("CONFIG", "RESETSTAT")
+	began := f.clock()
+	own := 2 // RESETSTAT, TIME
+	until(t, "3 s are over", func() bool {
+		time.Sleep(100 * time.Millisecond)
+		own++
+		return f.clock().After(began.Add(3 * time.Second))
+	})
+	all, seconds := f.calls()-own, f.clock().Sub(began).Seconds()
+	// A look is an EXISTS, and its connection is tried by a PING.
+	if float64(all) > 2*(seconds+2) || all == 0 {
+		t.Errorf("%d commands in %.1f s, want about two a second:\n%s", all, seconds, f.do("INFO", "commandstats"))
+	}
+	if n := f.calls("evalsha", "eval"); n > 0 {
+		t.Errorf("%d scripts were run although nothing happened", n)
+	}
+	t.Logf("%d commands in %.1f s", all, seconds)
+}
+
+// A job comes to its handler because it is heard of, not because somebody looks: also one that
+// waits for its due time, and one that comes back.
+func TestNoPolling(t *testing.T) {
+	f := start(t)
+	f.serve()
+	h := f.holder() // counts
+	defer h.Close()
+	c := client.New(h.Pool)
+	defer c.Close()
+	var e events
+	r := f.runOf(c, one(func(_ context.Context, job *worker.Job) error {
+		if job.Attempt == 1 {
+			return worker.RetryAfter(nil, time.Millisecond)
+		}
+		return nil
+	}), worker.Options{Hooks: e.hooks()})
+	f.waitsFor("t")
+	const jobs = 50
+	before, began := h.looks.Load(), f.clock()
+	for n := range jobs {
+		id := fmt.Sprint(n)
+		if _, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "body"}, time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "it is done", func() bool { return e.count("done "+id) == 1 })
+	}
+	r.stop()
+	looks, seconds := h.looks.Load()-before, f.clock().Sub(began).Seconds()
+	if looks > jobs/5 && float64(looks) > seconds+2 {
+		t.Errorf("%d looks in %.1f s for %d jobs", looks, seconds, jobs)
+	}
+	t.Logf("%d looks in %.3f s for %d jobs with two attempts each", looks, seconds, jobs)
+}
+
+// Many jobs at once are fetched together, and their ends are told together.
+func TestJobsShareCalls(t *testing.T) {
+	f := start(t)
+	h := f.holder() // counts
+	defer h.Close()
+	c := client.New(h.Pool)
+	defer c.Close()
+	const jobs = 5000
+	for n := range jobs / 250 {
+		f.pushMany(250, fmt.Sprint(n, " "), "t")
+	}
+	var e events
+	r := f.runOf(c, one(func(context.Context, *worker.Job) error { return nil }), worker.Options{Concurrency: 50, Hooks: worker.Hooks{Done: e.hooks().Done}})
+	until(t, "all are done", func() bool { return len(e.all()) == jobs })
+	r.stop()
+	f.expectNothing()
+	if n := h.calls.Load(); n > jobs/5 {
+		t.Errorf("%d calls for %d jobs", n, jobs)
+	}
+	t.Logf("%d calls for %d jobs", h.calls.Load(), jobs)
+}

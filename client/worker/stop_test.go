@@ -1,0 +1,239 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/worker"
+)
+
+// A worker that is told to stop waits for its handlers, and their results count although the
+// caller's context has ended.
+func TestStopWaitsForHandlers(t *testing.T) {
+	f := start(t)
+	var e events
+	g := newGate()
+	f.push("a", "t")
+	f.push("b", "t")
+	r := f.run(one(g.handle), worker.Options{Concurrency: 1, Hooks: e.hooks()})
+	next(t, g.entered)
+	r.cancel()
+	select {
+	case err := <-r.ended:
+		t.Fatalf("Run returned %v although a handler runs", err)
+	case g.leave <- nil:
+	}
+	r.stop()
+	e.expect(t, "started a", "done a")
+	f.expectJob("b", client.Ready, 0)
+	f.expectJob("a", "", 0)
+}
+
+// After the grace time handlers are told to stop, and a job that is given up then has lost no attempt.
+func TestStopInterruptsHandlers(t *testing.T) {
+	f := start(t)
+	var e events
+	g := newGate()
+	f.push("a", "t")
+	r := f.run(one(func(ctx context.Context, job *worker.Job) error {
+		g.entered <- job
+		<-ctx.Done()
+		return fmt.Errorf("stopped: %w: %w", ctx.Err(), context.Cause(ctx))
+	}), worker.Options{Grace: -1, Hooks: e.hooks()})
+	next(t, g.entered)
+	r.stop()
+	e.expect(t, "started a", "released a")
+	f.expectJob("a", client.Ready, 0)
+}
+
+// A result that a handler has in spite of that counts.
+func TestResultAfterInterrupt(t *testing.T) {
+	f := start(t)
+	var e events
+	g := newGate()
+	f.push("a", "t")
+	r := f.run(one(func(ctx context.Context, job *worker.Job) error {
+		g.entered <- job
+		<-ctx.Done()
+		return nil
+	}), worker.Options{Grace: -1, Hooks: e.hooks()})
+	next(t, g.entered)
+	r.stop()
+	e.expect(t, "started a", "done a")
+	f.expectNothing()
+}
+
+// A handler that does not return does not keep Run from returning. Its job is given back, and what it
+// does later has no effect and is told to nobody.
+func TestStuck(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		late error
+	}{{"late success", nil}, {"late failure", errors.New("late")}, {"late bury", worker.Bury(errors.New("late"))}} {
+		t.Run(c.name, func(t *testing.T) {
+			f := start(t)
+			var e events
+			var log lockedLog
+			g := newGate()
+			f.push("a", "t")
+			r := f.run(one(g.handle), worker.Options{Grace: -1, Hooks: e.hooks(), Logger: log.logger()})
+			next(t, g.entered)
+			r.stop()
+			e.expect(t, "started a", "stuck a", "released a")
+			log.expect(t, 1, "level=ERROR", "handler does not return", "topic=t id=a attempt=1")
+			before := f.expectJob("a", client.Ready, 0)
+
+			if ctx := next(t, g.ctx); ctx.Err() == nil {
+				t.Error("its context has not ended")
+			}
+			g.leave <- c.late
+			until(t, "the handler's goroutine has ended", func() bool { return workers() == "" })
+			e.expect(t, "started a", "stuck a", "released a")
+			if after := f.get("a"); after.State != before.State || after.Attempts != before.Attempts || after.Error != "" {
+				t.Errorf("the job was %+v, and is %+v since the handler has returned", before, after)
+			}
+			log.expect(t, 1, "level=")
+		})
+	}
+}
+
+// Jobs that were reserved ahead are given back at a stop, and have lost no attempt.
+func TestStopGivesBackWhatIsNotBegun(t *testing.T) {
+	f := start(t)
+	g := newGate()
+	var e events
+	r := f.quickThenSlow(g, &e)
+	r.cancel()
+	until(t, "only the job that is handled is reserved", func() bool { return len(f.state().Reserved) == 1 })
+	g.leave <- nil
+	r.stop()
+	f.expectAllUntouched(&e)
+}
+
+// quickThenSlow runs a worker with one place, whose handler is quick at first, so that it reserves jobs
+// ahead, and then doesn't return until the gate opens.
+func (f *fixture) quickThenSlow(g *gate, e *events) *running {
+	f.t.Helper()
+	f.pushMany(250, "quick", "t")
+	f.pushMany(250, "more quick", "t")
+	f.pushMany(250, "slow", "t")
+	slow := false // one place
+	r := f.run(one(func(ctx context.Context, job *worker.Job) error {
+		slow = slow || job.ID == "slow0"
+		if slow {
+			return g.handle(ctx, job)
+		}
+		return nil
+	}), worker.Options{Concurrency: 1, Hooks: e.hooks()})
+	next(f.t, g.entered)
+	return r
+}
+
+// expectAllUntouched checks that all slow jobs but the first are ready, and have no attempts.
+func (f *fixture) expectAllUntouched(e *events) {
+	f.t.Helper()
+	if n := len(f.state().Ready["t"]); n != 249 {
+		f.t.Errorf("%d jobs are ready, want 249", n)
+	}
+	for n := 1; n < 250; n++ {
+		f.expectJob(fmt.Sprint("slow", n), client.Ready, 0)
+	}
+	if n := len(e.all()); n != 2*501 {
+		f.t.Errorf("%d events, want the start and the end of 501 jobs", n)
+	}
+}
+
+// What was reserved ahead does not wait for handlers that have become slow.
+func TestSlowHandlersGiveBack(t *testing.T) {
+	f := start(t)
+	g := newGate()
+	var e events
+	r := f.quickThenSlow(g, &e)
+	until(t, "only the job that is handled is reserved", func() bool { return len(f.state().Reserved) == 1 })
+	r.cancel()
+	g.leave <- nil
+	r.stop()
+	f.expectAllUntouched(&e)
+}
+
+// A job whose reserve is under way as the worker is told to stop is not begun, but given back.
+func TestStopDuringFetch(t *testing.T) {
+	f := start(t)
+	h := f.holder()
+	defer h.Close()
+	c := client.New(h.Pool)
+	defer c.Close()
+	var e events
+	r := f.runOf(c, one(func(context.Context, *worker.Job) error { return nil }), worker.Options{Hooks: e.hooks()})
+	f.waitsFor("t")
+	f.push("a", "t")
+	until(t, "the scripts are known", func() bool { return e.count("done a") == 1 })
+	h.hold("delayer:ready_queue:t\r")
+	f.push("b", "t")
+	next(t, h.sent)
+	f.expectJob("b", client.Reserved, 1)
+	r.cancel()
+	h.pass <- struct{}{}
+	r.stop()
+	e.expect(t, "started a", "done a")
+	f.expectJob("b", client.Ready, 0)
+}
+
+// Run returns although Redis does not answer.
+func TestStopWhileRedisHangs(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	var e events
+	g := newGate()
+	f.push("a", "t")
+	f.push("b", "t")
+	r := f.runOf(f.open(client.PoolOptions{ReadTimeout: time.Hour}), one(g.handle), worker.Options{Grace: -1, Hooks: e.hooks()})
+	next(t, g.entered)
+	next(t, g.entered)
+	f.redis.Hang()
+	defer f.redis.Resume()
+	r.cancel()
+	g.leave <- nil // its end can't be told
+	r.await()
+	if e.count("stuck a")+e.count("stuck b") != 1 {
+		t.Errorf("events %q, want one stuck", e.all())
+	}
+	f.redis.Resume()
+	g.leave <- nil
+}
+
+// A worker can be run again, also several times at once; with a context that has ended it does nothing.
+func TestRunAgain(t *testing.T) {
+	f := start(t)
+	var e events
+	w := worker.New(f.Client, one(func(context.Context, *worker.Job) error { return nil }), worker.Options{Hooks: e.hooks()})
+	f.push("a", "t")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	f.expectJob("a", client.Ready, 0)
+	for _, id := range []string{"a", "b"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		for range 2 {
+			go func() { ended <- w.Run(ctx) }()
+		}
+		if id != "a" {
+			f.push(id, "t")
+		}
+		until(t, id+" is done", func() bool { return e.count("done "+id) == 1 })
+		cancel()
+		for range 2 {
+			if err := next(t, ended); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	e.expect(t, "started a", "done a", "started b", "done b")
+}

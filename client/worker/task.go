@@ -1,0 +1,207 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// task is one delivery being handled.
+type task struct {
+	*run
+	served   *served
+	delivery *client.Delivery
+	job      *Job
+	ctx      context.Context
+	cancel   context.CancelCauseFunc // ends the handler's context
+	since    time.Time               // when it was put into the buffer
+
+	// Guarded by run.mu:
+	renewAt  time.Time
+	lost     bool // the lease
+	settling bool // what becomes of the job is decided
+}
+
+// errTimeout is why the context of a handler ends that has taken Options.Timeout.
+var errTimeout = fmt.Errorf("the handler's timeout has passed: %w", context.DeadlineExceeded)
+
+func newTask(r *run, s *served, d *client.Delivery) *task {
+	t := &task{run: r, served: s, delivery: d}
+	t.job = &Job{Message: d.Message, Attempt: d.Attempt, MaxAttempts: d.MaxAttempts, Token: d.Token, LateBy: d.LateBy}
+	t.ctx, t.cancel = context.WithCancelCause(context.WithValue(r.handlers, jobKey{}, t.job))
+	t.renewAt = renewalOf(d)
+	return t
+}
+
+// errExited is what came of a handler that has ended its goroutine.
+var errExited = errors.New("the handler has called runtime.Goexit")
+
+// do handles the job and reports the result. It returns the handler's error.
+func (t *task) do() (err error) {
+	defer t.finish(t)
+	began := time.Now()
+	if hook := t.options.Hooks.Started; hook != nil {
+		hook(t.job)
+	}
+	err = errExited
+	defer func() { // even if the handler does not return
+		why := context.Cause(t.ctx)
+		t.cancel(nil)
+		t.handled(t)
+		if t.beginToSettle() {
+			t.settle(err, why, time.Since(began))
+		}
+	}()
+	err = t.handle()
+	return err
+}
+
+// handle calls the handler. A panic is an error.
+func (t *task) handle() (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &PanicError{value, debug.Stack()}
+		}
+	}()
+	ctx := t.ctx
+	if t.options.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, t.options.Timeout, errTimeout)
+		defer cancel()
+	}
+	return t.served.handler.Handle(ctx, t.job)
+}
+
+// beginToSettle reports whether what becomes of the job was not decided before.
+func (t *task) beginToSettle() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.settling {
+		return false
+	}
+	t.settling = true
+	return true
+}
+
+// giveBack gives a job back that was not begun. Nobody is told: to others it was ready all along.
+func (t *task) giveBack() {
+	defer t.finish(t)
+	defer t.cancel(nil)
+	t.report("release", t.delivery.Release)
+}
+
+// giveUp gives the job back although its handler still runs, and says so.
+func (t *task) giveUp() {
+	defer t.finish(t)
+	t.options.Logger.Error("handler does not return, though its context has ended", t.attrs()...)
+	if hook := t.options.Hooks.Stuck; hook != nil {
+		hook(t.job)
+	}
+	t.release()
+}
+
+// settle reports what came of the job. why is why its handler's context has ended before
+// the handler has returned, if so.
+func (t *task) settle(err, why error, took time.Duration) {
+	switch {
+	case err == nil:
+		if t.settled(t.report("acknowledge", t.delivery.Ack)) && t.options.Hooks.Done != nil {
+			t.options.Hooks.Done(t.job, took)
+		}
+	case why == errStopping:
+		t.release()
+	case why == client.ErrLeaseLost:
+		t.options.Logger.Warn("lease lost, the job may be delivered again", t.attrs()...)
+		t.settled(false)
+	default:
+		t.failed(err, took)
+	}
+}
+
+// failed does what the error says, or else has the job tried again.
+func (t *task) failed(err error, took time.Duration) {
+	hooks := &t.options.Hooks
+	v, told := verdictOf(err)
+	if !told {
+		v = &verdict{kind: retryAfter, delay: t.options.Backoff(t.job.Attempt, err)}
+	}
+	delay := min(max(v.delay, 0), client.MaxDelay)
+	if v.kind == snooze {
+		ok := t.report("snooze", func(ctx context.Context) error { return t.delivery.Postpone(ctx, delay) })
+		if t.settled(ok) && hooks.Snoozed != nil {
+			hooks.Snoozed(t.job, delay)
+		}
+		return
+	}
+	if hooks.Failed != nil {
+		hooks.Failed(t.job, took, err)
+	}
+	dead := v.kind == bury
+	ok := t.report(v.kind.String(), func(ctx context.Context) error {
+		if v.kind == bury {
+			return t.delivery.Bury(ctx, err.Error())
+		}
+		failed := t.delivery.Retry(ctx, delay, client.Cause(err))
+		if errors.Is(failed, client.ErrExhausted) {
+			dead, failed = true, nil
+		}
+		return failed
+	})
+	switch {
+	case !t.settled(ok):
+	case dead:
+		t.options.Logger.Error("job failed, it is a dead letter now", t.attrs("error", err)...)
+		if hooks.Buried != nil {
+			hooks.Buried(t.job, err)
+		}
+	default:
+		t.options.Logger.Warn("job failed, it will be tried again", t.attrs("error", err, "in", delay)...)
+		if hooks.Retried != nil {
+			hooks.Retried(t.job, delay, err)
+		}
+	}
+}
+
+func (t *task) release() {
+	if t.settled(t.report("release", t.delivery.Release)) && t.options.Hooks.Released != nil {
+		t.options.Hooks.Released(t.job)
+	}
+}
+
+// settled passes ok on. If it is false, the hook is told that the job may be delivered again.
+func (t *task) settled(ok bool) bool {
+	if hook := t.options.Hooks.LeaseLost; !ok && hook != nil {
+		hook(t.job)
+	}
+	return ok
+}
+
+// report tells Redis what came of the job, and tries again, until the lease has ended, while
+// Redis is away. It reports whether Redis has taken it.
+func (t *task) report(what string, call func(context.Context) error) bool {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := call(t.reporting)
+		switch {
+		case err == nil:
+			return true
+		case errors.Is(err, client.ErrLeaseLost):
+			t.options.Logger.Warn("lease lost, the job may be delivered again", t.attrs()...)
+			return false
+		case !store.Temporary(err) || errors.Is(err, client.ErrClosed) || t.reporting.Err() != nil || time.Until(t.delivery.Deadline()) < pause:
+			t.options.Logger.Error("can't "+what+" the job, it will be delivered again", t.attrs("error", err)...)
+			return false
+		}
+		sleep(t.reporting, pause)
+	}
+}
+
+// attrs are what a log line tells of the job, and more.
+func (t *task) attrs(more ...any) []any {
+	return append([]any{slog.String("topic", t.delivery.Topic), slog.String("id", t.delivery.ID), slog.Int("attempt", t.delivery.Attempt)}, more...)
+}
