@@ -1,0 +1,83 @@
+package delayertest
+
+import (
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// clock is the Redis's. It stands still, but each script finds it at another microsecond: the
+// end of a lease tells it from all others of its job, and Redis never gives out two at one time.
+//
+// These are the microseconds of the millisecond that ends now, over and over. Due times are
+// rounded up to whole milliseconds, so delays count from now, exactly.
+type clock struct {
+	redis *miniredis.Miniredis
+
+	mu      sync.Mutex
+	now     time.Time // a whole millisecond
+	scripts int       // since the beginning
+	held    bool      // scripts find it at now
+}
+
+func newClock(m *miniredis.Miniredis, now time.Time) *clock {
+	c := &clock{redis: m, now: now.Truncate(time.Millisecond)}
+	m.SetTime(c.now)
+	m.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
+		if command == "EVALSHA" || command == "EVAL" {
+			c.tick()
+		}
+		return false
+	})
+	return c
+}
+
+func (c *clock) tick() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held {
+		return
+	}
+	c.scripts++
+	early := time.Duration(999-c.scripts%999) * time.Microsecond
+	c.redis.SetTime(c.now.Add(-early))
+}
+
+func (c *clock) get() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// hold has scripts find the clock at now, until release.
+func (c *clock) hold() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = true
+	c.redis.SetTime(c.now)
+}
+
+func (c *clock) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = false
+}
+
+// set puts the held clock forward, and what Redis keeps for a time runs out.
+func (c *clock) set(to time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.redis.FastForward(to.Sub(c.now))
+	c.now = to
+	c.redis.SetTime(to)
+}
+
+// wholeMilliseconds rounds up, as Delayer does with delays.
+func wholeMilliseconds(d time.Duration) time.Duration {
+	if rest := d % time.Millisecond; rest > 0 {
+		d += time.Millisecond - rest
+	}
+	return d
+}

@@ -1,0 +1,190 @@
+package delayertest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/delayertest"
+	"github.com/mix-basic/delayer/client/worker"
+)
+
+// Shop is what is tested in the examples.
+type Shop struct {
+	delayer *client.Client
+	open    map[string]bool // orders
+}
+
+type Order struct{ Number string }
+
+func (s *Shop) PlaceOrder(ctx context.Context, number string) error {
+	s.open[number] = true
+	m := client.Message{ID: number, Topic: "close_order", Body: fmt.Sprintf(`{"Number":%q}`, number)}
+	_, err := s.delayer.Push(ctx, m, 30*time.Minute)
+	return err
+}
+
+func (s *Shop) PayOrder(ctx context.Context, number string) error {
+	_, err := s.delayer.Remove(ctx, number)
+	return err
+}
+
+// Worker is what runs in production.
+func (s *Shop) Worker() *worker.Worker {
+	mux := worker.NewMux()
+	worker.Handle(mux, "close_order", func(_ context.Context, o Order) error {
+		if !s.open[o.Number] {
+			return errors.New("there is no such order")
+		}
+		delete(s.open, o.Number)
+		return nil
+	})
+	return worker.New(s.delayer, mux, worker.Options{MaxAttempts: 2, Logger: slog.New(slog.DiscardHandler)})
+}
+
+func newShop(c *client.Client) *Shop { return &Shop{c, map[string]bool{}} }
+
+// An order that is not paid within half an hour is closed.
+func Example() {
+	t := exampleT() // yours is the *testing.T of your test
+	defer t.end()
+
+	d := delayertest.New(t)
+	shop := newShop(d.Client())
+	if err := shop.PlaceOrder(t.Context(), "1001"); err != nil {
+		t.Fatal(err)
+	}
+	d.Due(t, "close_order", 30*time.Minute) // there is a job that falls due then
+	fmt.Println("open:", shop.open["1001"])
+
+	d.Forward(t, 30*time.Minute)
+	if err := d.Handle(t, shop.Worker(), "close_order"); err != nil {
+		t.Error(err)
+	}
+	fmt.Println("open:", shop.open["1001"])
+	// Output:
+	// open: true
+	// open: false
+}
+
+func ExampleDelayer_Due() {
+	t := exampleT()
+	defer t.end()
+
+	d := delayertest.New(t)
+	if err := newShop(d.Client()).PlaceOrder(t.Context(), "1001"); err != nil {
+		t.Fatal(err)
+	}
+	job := d.Due(t, "close_order", 30*time.Minute)
+	fmt.Println(job.ID, job.Body)
+	// Output: 1001 {"Number":"1001"}
+}
+
+// A paid order has no job any more.
+func ExampleDelayer_Jobs() {
+	t := exampleT()
+	defer t.end()
+
+	d := delayertest.New(t)
+	shop := newShop(d.Client())
+	if err := shop.PlaceOrder(t.Context(), "1001"); err != nil {
+		t.Fatal(err)
+	}
+	for _, job := range d.Jobs(t, "close_order") {
+		fmt.Println(job.ID, "is", job.State)
+	}
+	if err := shop.PayOrder(t.Context(), "1001"); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println(len(d.Jobs(t, "close_order")))
+	// Output:
+	// 1001 is waiting
+	// 0
+}
+
+// A job that fails is tried again, and becomes a dead letter in the end.
+func ExampleDelayer_Handle() {
+	t := exampleT()
+	defer t.end()
+
+	d := delayertest.New(t)
+	w := newShop(d.Client()).Worker()
+	m := client.Message{Topic: "close_order", Body: `{"Number":"unknown"}`}
+	if _, err := d.Client().Push(t.Context(), m, 0); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println(d.Handle(t, w, "close_order"))
+	fmt.Println(d.Jobs(t, "close_order")[0].State)
+
+	d.Forward(t, time.Hour) // the backoff is not longer
+	fmt.Println(d.Handle(t, w, "close_order"))
+	fmt.Println(d.Jobs(t, "close_order")[0].State)
+	// Output:
+	// there is no such order
+	// waiting
+	// there is no such order
+	// dead
+}
+
+// A consumer crashes, and its job comes back when the lease ends.
+func ExampleDelayer_Forward() {
+	t := exampleT()
+	defer t.end()
+
+	d := delayertest.New(t)
+	c := d.Client()
+	if _, err := c.Push(t.Context(), client.Message{Topic: "close_order", Body: "1001"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		delivery, err := c.Reserve(t.Context(), time.Second, 30*time.Second, "close_order")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("attempt", delivery.Attempt)
+		d.Forward(t, 30*time.Second)
+	}
+	// Output:
+	// attempt 1
+	// attempt 2
+}
+
+// Code that computes due times itself takes Now in place of time.Now.
+func ExampleDelayer_Now() {
+	t := exampleT()
+	defer t.end()
+
+	d := delayertest.New(t)
+	due := d.Now().Add(24 * time.Hour)
+	if _, err := d.Client().PushAt(t.Context(), client.Message{Topic: "remind", Body: "1001"}, due); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println(d.Due(t, "remind", 24*time.Hour).Due.Equal(due))
+	// Output: true
+}
+
+// exampleTest stands in for the *testing.T that an Example doesn't have.
+type exampleTest struct {
+	testing.TB
+	ctx      context.Context
+	cleanups []func()
+}
+
+func exampleT() *exampleTest { return &exampleTest{ctx: context.Background()} }
+
+func (*exampleTest) Helper()                           {}
+func (e *exampleTest) Context() context.Context        { return e.ctx }
+func (e *exampleTest) Cleanup(f func())                { e.cleanups = append(e.cleanups, f) }
+func (*exampleTest) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+func (*exampleTest) Fatal(args ...any)                 { panic(fmt.Sprint(args...)) }
+func (*exampleTest) Error(args ...any)                 { fmt.Println(args...) }
+
+func (e *exampleTest) end() {
+	for n := len(e.cleanups) - 1; n >= 0; n-- {
+		e.cleanups[n]()
+	}
+}

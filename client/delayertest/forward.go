@@ -1,0 +1,63 @@
+package delayertest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Forward lets so much time pass, rounded up to milliseconds, and returns when all that falls
+// due until then is in its ready queue, each job at its time: waiting jobs, those to be
+// tried again, and those whose leases end. Jobs whose lifetime ends are gone. Consumers
+// that wait, such as a worker that runs, get the jobs at once, but Forward does not wait for them.
+//
+// With 0 no time passes.
+func (d *Delayer) Forward(t testing.TB, by time.Duration) {
+	t.Helper()
+	if by < 0 {
+		t.Fatalf("delayertest: Forward by %v: time does not go back; want 0 or more", by)
+	}
+	d.forwarding.Lock()
+	defer d.forwarding.Unlock()
+	d.clock.hold()
+	defer d.clock.release()
+	until := d.clock.get().Add(wholeMilliseconds(by))
+	for {
+		next, err := d.nextDue(until)
+		if err != nil {
+			t.Fatalf("delayertest: Forward: %v", err)
+		}
+		d.clock.set(next)
+		if err := d.server.Pass(context.Background()); err != nil {
+			t.Fatalf("delayertest: Forward: %v", err)
+		}
+		if next.Equal(until) {
+			return
+		}
+	}
+}
+
+// nextDue is the millisecond in which something falls due next, until at the latest.
+func (d *Delayer) nextDue(until time.Time) (time.Time, error) {
+	conn := d.pool.Get()
+	defer conn.Close()
+	first, err := redis.Strings(conn.Do("ZRANGEBYSCORE", d.keys.JobPool(), "("+score(d.clock.get()), score(until), "WITHSCORES", "LIMIT", 0, 1))
+	if err != nil || len(first) == 0 {
+		return until, err
+	}
+	var seconds float64
+	if _, err := fmt.Sscan(first[1], &seconds); err != nil {
+		return until, err
+	}
+	due := time.UnixMicro(int64(seconds*1e6 + 0.5))
+	if whole := due.Truncate(time.Millisecond); !whole.Equal(due) {
+		due = whole.Add(time.Millisecond)
+	}
+	return due, nil
+}
+
+// score is a time in whole milliseconds as the pool has it.
+func score(t time.Time) string { return fmt.Sprintf("%d.%03d", t.Unix(), t.Nanosecond()/1e6) }

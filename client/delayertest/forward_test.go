@@ -1,0 +1,271 @@
+package delayertest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/delayertest"
+	"github.com/mix-basic/delayer/client/worker"
+)
+
+// TestForward has due times be exact to the millisecond, whatever was called before.
+func TestForward(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	began := d.Now()
+	push(t, d, "a", 30*time.Minute)
+	push(t, d, "b", 30*time.Minute-time.Microsecond) // is rounded up
+	push(t, d, "c", 20*time.Minute)
+	push(t, d, "now", 0)
+	expect(t, d, "now ready 0", "c waiting 0 in 20m0s", "a waiting 0 in 30m0s", "b waiting 0 in 30m0s")
+	d.Forward(t, 10*time.Minute)
+	runScripts(t, d)
+	expect(t, d, "now ready 0", "c waiting 0 in 10m0s", "a waiting 0 in 20m0s", "b waiting 0 in 20m0s")
+	d.Forward(t, 20*time.Minute-time.Millisecond)
+	expect(t, d, "now ready 0", "c ready 0", "a waiting 0 in 1ms", "b waiting 0 in 1ms")
+	d.Forward(t, 0)
+	expect(t, d, "now ready 0", "c ready 0", "a waiting 0 in 1ms", "b waiting 0 in 1ms")
+	d.Forward(t, time.Nanosecond)
+	expect(t, d, "now ready 0", "c ready 0", "a ready 0", "b ready 0")
+	if passed := d.Now().Sub(began); passed != 30*time.Minute {
+		t.Errorf("%v have passed", passed)
+	}
+}
+
+// TestForwardPushAt takes the due time from Now.
+func TestForwardPushAt(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	due := d.Now().Add(time.Hour)
+	if _, err := d.Client().PushAt(t.Context(), client.Message{ID: "a", Topic: topic, Body: "b"}, due); err != nil {
+		t.Fatal(err)
+	}
+	if job := d.Due(t, topic, time.Hour); !job.Due.Equal(due) {
+		t.Errorf("due at %v, want %v", job.Due, due)
+	}
+	d.Forward(t, due.Sub(d.Now()))
+	expect(t, d, "a ready 0")
+}
+
+// TestForwardDueOrder passes many due times in one call.
+func TestForwardDueOrder(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	const jobs = 20
+	var want []string
+	for n := range jobs {
+		push(t, d, fmt.Sprint(n), time.Duration(jobs-n)*time.Second)
+		want = append(want, fmt.Sprintf("%d ready 0", jobs-1-n))
+	}
+	d.Forward(t, time.Hour)
+	expect(t, d, want...)
+}
+
+// TestForwardLease has a lease end, at its time, and the job come back.
+func TestForwardLease(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	push(t, d, "a", time.Minute)
+	d.Forward(t, time.Minute+3*time.Second)
+	first := reserve(t, d, 30*time.Second)
+	if first.Attempt != 1 || first.LateBy != 3*time.Second {
+		t.Errorf("attempt %d, late by %v", first.Attempt, first.LateBy)
+	}
+	d.Forward(t, 30*time.Second-time.Millisecond)
+	expect(t, d, "a reserved 1")
+	d.Forward(t, time.Millisecond)
+	expect(t, d, "a ready 1")
+	if err := first.Ack(t.Context()); !errors.Is(err, client.ErrLeaseLost) {
+		t.Errorf("Ack: %v", err)
+	}
+	second := reserve(t, d, time.Second)
+	if second.Attempt != 2 || second.Token <= first.Token {
+		t.Errorf("attempt %d, token %d after %d", second.Attempt, second.Token, first.Token)
+	}
+	if err := second.Ack(t.Context()); err != nil {
+		t.Error(err)
+	}
+	expect(t, d)
+}
+
+// TestLeasesOfOneMoment has a job reserved twice though the time stands still: only
+// the second one may change it.
+func TestLeasesOfOneMoment(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	for n := range 10 {
+		if n == 5 {
+			runScripts(t, d)
+		}
+		push(t, d, "a", 0)
+		first := reserve(t, d, time.Minute)
+		if _, err := d.Client().Remove(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		push(t, d, "a", 0)
+		second := reserve(t, d, time.Minute)
+		if err := first.Ack(t.Context()); !errors.Is(err, client.ErrLeaseLost) {
+			t.Fatalf("the first one's Ack: %v", err)
+		}
+		if err := second.Ack(t.Context()); err != nil {
+			t.Fatalf("the second one's Ack: %v", err)
+		}
+	}
+}
+
+// TestForwardLifetime has jobs be gone when their lifetime ends, at its time. One that was ready
+// before is known to the consumer as stale, also if all of that passes in one call.
+func TestForwardLifetime(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	push(t, d, "a", 10*time.Minute, client.ReadyMaxLifetime(time.Hour))
+	d.Forward(t, 70*time.Minute-time.Millisecond)
+	expect(t, d, "a ready 0")
+	d.Forward(t, time.Millisecond)
+	expect(t, d)
+
+	push(t, d, "b", 10*time.Minute, client.ReadyMaxLifetime(time.Hour))
+	d.Forward(t, 24*time.Hour)
+	expect(t, d)
+	if _, err := d.Client().Pop(t.Context(), topic); !errors.Is(err, client.ErrEmpty) {
+		t.Errorf("Pop: %v", err)
+	}
+	if stale := d.Client().Counters().Stale; stale != 2 {
+		t.Errorf("%d stale, want 2", stale)
+	}
+}
+
+// TestForwardLeasedLifetime has the lifetime stand still while a job is reserved.
+func TestForwardLeasedLifetime(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	push(t, d, "a", 0, client.ReadyMaxLifetime(time.Minute))
+	delivery := reserve(t, d, 10*time.Minute)
+	d.Forward(t, 9*time.Minute)
+	if err := delivery.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, d, "a ready 0")
+	d.Forward(t, time.Minute-time.Second)
+	expect(t, d, "a ready 0")
+	d.Forward(t, 2*time.Second) // a lease may round the lifetime up
+	expect(t, d)
+}
+
+// TestForwardDead has dead letters be kept for 14 days.
+func TestForwardDead(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	push(t, d, "a", 0)
+	if err := reserve(t, d, 0).Bury(t.Context(), "torn"); err != nil {
+		t.Fatal(err)
+	}
+	d.Forward(t, 14*24*time.Hour-time.Second)
+	expect(t, d, "a dead 1")
+	d.Forward(t, 2*time.Second)
+	expect(t, d)
+}
+
+// TestForwardWakes has consumers that wait get what falls due.
+func TestForwardWakes(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	push(t, d, "a", time.Hour)
+	got := make(chan error, 1)
+	go func() {
+		m, err := d.Client().BPop(t.Context(), patience, topic)
+		if err == nil && m.ID != "a" {
+			err = fmt.Errorf("popped %q", m.ID)
+		}
+		got <- err
+	}()
+	d.Forward(t, time.Hour)
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestForwardRun has a worker that runs get what falls due, and what is to be tried again.
+func TestForwardRun(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	attempts := make(chan int)
+	w := newWorker(d, func(_ context.Context, job *worker.Job) error {
+		attempts <- job.Attempt
+		if job.Attempt == 1 {
+			return errors.New("no paper")
+		}
+		return nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	push(t, d, "a", time.Hour)
+	d.Forward(t, time.Hour)
+	if attempt := <-attempts; attempt != 1 {
+		t.Errorf("attempt %d", attempt)
+	}
+	for len(d.Jobs(t, topic, client.Waiting)) == 0 { // Redis is told soon
+		time.Sleep(time.Millisecond)
+	}
+	d.Due(t, topic, time.Minute)
+	d.Forward(t, time.Minute)
+	if attempt := <-attempts; attempt != 2 {
+		t.Errorf("attempt %d", attempt)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	expect(t, d)
+}
+
+// TestParallel has subtests use one Delayer at a time, each its own topic, and others theirs.
+func TestParallel(t *testing.T) {
+	t.Parallel()
+	shared := delayertest.New(t)
+	for n := range 4 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			own := delayertest.New(t)
+			push(t, own, "own", time.Minute)
+			name := fmt.Sprint("topic", n)
+			var pushing sync.WaitGroup
+			for k := range 5 {
+				pushing.Go(func() {
+					m := client.Message{ID: fmt.Sprint(n, ".", k), Topic: name, Body: "b"}
+					if _, err := shared.Client().Push(t.Context(), m, time.Duration(k)*time.Second); err != nil {
+						t.Error(err)
+					}
+					shared.Forward(t, time.Second)
+				})
+			}
+			pushing.Wait()
+			shared.Forward(t, 5*time.Second)
+			if ready := shared.Jobs(t, name, client.Ready); len(ready) != 5 {
+				t.Errorf("%d jobs are ready, want 5", len(ready))
+			}
+			expect(t, own, "own waiting 0 in 1m0s")
+		})
+	}
+}
+
+// TestURL has another Client see the same jobs.
+func TestURL(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	c, err := client.Open(d.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Push(t.Context(), client.Message{ID: "a", Topic: topic, Body: "b"}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, d, "a waiting 0 in 1m0s")
+}

@@ -1,0 +1,143 @@
+package delayertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+)
+
+// Due fails the test unless exactly one job of the topic falls due in so long from Now, and
+// returns it. With 0 that is a job that is ready. Jobs that fall due at other times are let be.
+func (d *Delayer) Due(t testing.TB, topic string, in time.Duration) client.Job {
+	t.Helper()
+	if in < 0 {
+		t.Fatalf("delayertest: Due in %v: want 0, for a job that is ready, or more", in)
+	}
+	jobs := d.Jobs(t, topic, client.Waiting, client.Ready)
+	due := d.Now().Add(wholeMilliseconds(in))
+	found := slices.DeleteFunc(slices.Clone(jobs), func(j client.Job) bool {
+		if in == 0 {
+			return j.State != client.Ready
+		}
+		return j.State != client.Waiting || !j.Due.Equal(due)
+	})
+	if len(found) == 1 {
+		return found[0]
+	}
+	what := fmt.Sprintf("fall due in %v", in)
+	if in == 0 {
+		what = "are ready"
+	}
+	t.Fatalf("delayertest: %d jobs of topic %q %s, want one; %s", len(found), topic, what, d.describe(t, topic))
+	return client.Job{}
+}
+
+// Jobs are the topic's jobs in these states, or in any if none is given: first the ready ones, as
+// consumers will get them; then those that wait or are reserved, by when they fall due or their
+// leases end; then the dead letters, the newest first, of which Due is when they became that.
+func (d *Delayer) Jobs(t testing.TB, topic string, states ...client.State) []client.Job {
+	t.Helper()
+	jobs, err := d.jobs(context.Background(), topic)
+	if err != nil {
+		t.Fatalf("delayertest: Jobs: %v", err)
+	}
+	return slices.DeleteFunc(jobs, func(j client.Job) bool {
+		return len(states) > 0 && !slices.Contains(states, j.State)
+	})
+}
+
+func (d *Delayer) jobs(ctx context.Context, topic string) ([]client.Job, error) {
+	ready, pool, err := d.ids(topic)
+	if err != nil {
+		return nil, err
+	}
+	var jobs []client.Job
+	seen := map[string]bool{}
+	for _, id := range append(ready, pool...) {
+		job, err := d.client.Get(ctx, id)
+		switch {
+		case errors.Is(err, client.ErrNotFound) || seen[id] || job.Topic != topic || job.State == client.Dead:
+		case err != nil:
+			return nil, err
+		default:
+			jobs, seen[id] = append(jobs, job), true
+		}
+	}
+	for letter, err := range d.client.Dead(ctx, topic) {
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, client.Job{
+			Message: letter.Message, State: client.Dead, Due: letter.Died, TTL: -1,
+			Attempts: letter.Attempts, Error: letter.Error, Reason: letter.Reason,
+		})
+	}
+	return jobs, nil
+}
+
+// ids are those in the topic's ready queue, the next first, and in the pool, in due order. A
+// job may have left either, or be of another topic.
+func (d *Delayer) ids(topic string) (ready, pool []string, err error) {
+	conn := d.pool.Get()
+	defer conn.Close()
+	if ready, err = redis.Strings(conn.Do("LRANGE", d.keys.ReadyQueue(topic), 0, -1)); err != nil {
+		return nil, nil, err
+	}
+	slices.Reverse(ready)
+	pool, err = redis.Strings(conn.Do("ZRANGE", d.keys.JobPool(), 0, -1))
+	return ready, pool, err
+}
+
+// mostDescribed is how many jobs a message lists at most.
+const mostDescribed = 10
+
+// describe says, for a message, what there is of the topic.
+func (d *Delayer) describe(t testing.TB, topic string) string {
+	t.Helper()
+	jobs := d.Jobs(t, topic)
+	if len(jobs) == 0 {
+		return "the topic has no jobs" + d.describeTopics()
+	}
+	var lines []string
+	for i, job := range jobs {
+		if i == mostDescribed {
+			lines = append(lines, fmt.Sprintf("and %d more", len(jobs)-i))
+			break
+		}
+		lines = append(lines, d.describeJob(job))
+	}
+	return "its jobs:\n\t" + strings.Join(lines, "\n\t")
+}
+
+func (d *Delayer) describeJob(job client.Job) string {
+	in := job.Due.Sub(d.Now())
+	switch job.State {
+	case client.Waiting:
+		return fmt.Sprintf("%q falls due in %v", job.ID, in)
+	case client.Reserved:
+		return fmt.Sprintf("%q is reserved for %v", job.ID, in.Round(time.Millisecond))
+	case client.Dead:
+		return fmt.Sprintf("%q is a dead letter: %s", job.ID, job.Reason)
+	}
+	return fmt.Sprintf("%q is ready", job.ID)
+}
+
+// describeTopics names the topics that jobs were pushed to, as the name may be misspelt.
+func (d *Delayer) describeTopics() string {
+	stats, err := d.client.Stats(context.Background())
+	if err != nil || len(stats.Topics) == 0 {
+		return ", and nothing was pushed"
+	}
+	names := make([]string, len(stats.Topics))
+	for i, topic := range stats.Topics {
+		names[i] = fmt.Sprintf("%q", topic.Topic)
+	}
+	return "; topics that were pushed to: " + strings.Join(names, ", ")
+}

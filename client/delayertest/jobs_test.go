@@ -1,0 +1,182 @@
+package delayertest_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/delayertest"
+	"github.com/mix-basic/delayer/client/worker"
+)
+
+// TestJobs lists jobs of all states, and only the topic's.
+func TestJobs(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	for _, id := range []string{"dead", "later dead"} {
+		push(t, d, id, 0)
+		if err := reserve(t, d, 0).Bury(t.Context(), "torn"); err != nil {
+			t.Fatal(err)
+		}
+		d.Forward(t, time.Second)
+	}
+	push(t, d, "reserved", 0)
+	reserve(t, d, 90*time.Second)
+	push(t, d, "second", time.Millisecond)
+	push(t, d, "third", 2*time.Millisecond)
+	d.Forward(t, time.Second)
+	push(t, d, "last", 2*time.Minute)
+	push(t, d, "next", time.Minute)
+	if _, err := d.Client().Push(t.Context(), client.Message{Topic: "other", Body: "b"}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, d,
+		"second ready 0", "third ready 0",
+		"next waiting 0 in 1m0s", "reserved reserved 1", "last waiting 0 in 2m0s",
+		"later dead dead 1", "dead dead 1")
+
+	for _, test := range []struct {
+		states []client.State
+		want   string
+	}{
+		{[]client.State{client.Ready}, "second third"},
+		{[]client.State{client.Waiting}, "next last"},
+		{[]client.State{client.Reserved}, "reserved"},
+		{[]client.State{client.Dead}, "later dead dead"},
+		{[]client.State{client.Waiting, client.Ready}, "second third next last"},
+	} {
+		var ids []string
+		for _, job := range d.Jobs(t, topic, test.states...) {
+			ids = append(ids, job.ID)
+		}
+		if got := strings.Join(ids, " "); got != test.want {
+			t.Errorf("%v: %q, want %q", test.states, got, test.want)
+		}
+	}
+	if job := d.Jobs(t, topic, client.Dead)[1]; job.Reason != "torn" || job.Body != "body" {
+		t.Errorf("dead letter %+v", job)
+	}
+}
+
+func TestDue(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	push(t, d, "soon", time.Minute)
+	push(t, d, "late", time.Hour)
+	push(t, d, "now", 0)
+	for in, want := range map[time.Duration]string{time.Minute: "soon", time.Hour: "late", 0: "now"} {
+		if job := d.Due(t, topic, in); job.ID != want || job.Body != "body" {
+			t.Errorf("in %v: %+v, want %s", in, job, want)
+		}
+	}
+}
+
+// TestBadUse has what can't be right fail the test, with words that help.
+func TestBadUse(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	done := newWorker(d, func(context.Context, *worker.Job) error { return nil })
+	empty := delayertest.New(t)
+	push(t, d, "a", time.Hour)
+	push(t, d, "b", time.Hour)
+	push(t, d, "c", time.Minute)
+	for _, test := range []struct {
+		name string
+		use  func(t testing.TB)
+		want []string // in the message
+	}{
+		{"Forward back", func(t testing.TB) { d.Forward(t, -time.Second) }, []string{"Forward by -1s", "want 0 or more"}},
+		{"Due in the past", func(t testing.TB) { d.Due(t, topic, -time.Second) }, []string{"Due in -1s", "want 0"}},
+		{"Due at another time", func(t testing.TB) { d.Due(t, topic, time.Second) },
+			[]string{"0 jobs of topic \"close_order\" fall due in 1s", `"c" falls due in 1m0s`, `"a" falls due in 1h0m0s`}},
+		{"Due by two", func(t testing.TB) { d.Due(t, topic, time.Hour) }, []string{"2 jobs of topic \"close_order\" fall due in 1h0m0s, want one"}},
+		{"Due now", func(t testing.TB) { d.Due(t, topic, 0) }, []string{"0 jobs of topic \"close_order\" are ready"}},
+		{"Due of a topic without jobs", func(t testing.TB) { d.Due(t, "clos_order", time.Hour) },
+			[]string{"the topic has no jobs", `topics that were pushed to: "close_order"`}},
+		{"Due of nothing", func(t testing.TB) { empty.Due(t, topic, time.Hour) }, []string{"nothing was pushed"}},
+		{"Jobs of the empty topic", func(t testing.TB) { d.Jobs(t, "") }, []string{"invalid topic"}},
+		{"Handle of what is not ready", func(t testing.TB) { d.Handle(t, done, topic) }, []string{"no job is ready", `"c" falls due in 1m0s`}},
+		{"Handle of a topic without a handler", func(t testing.TB) { d.Handle(t, done, "other") }, []string{`"other" has no handler`}},
+		{"Handle by a wrong worker", func(t testing.TB) { d.Handle(t, worker.New(d.Client(), worker.NewMux(), worker.Options{}), topic) },
+			[]string{"it has no handlers"}},
+	} {
+		message := failure(t, test.use)
+		for _, want := range test.want {
+			if !strings.Contains(message, want) {
+				t.Errorf("%s: %q, want %q in it", test.name, message, want)
+			}
+		}
+	}
+	expect(t, d, "c waiting 0 in 1m0s", "a waiting 0 in 1h0m0s", "b waiting 0 in 1h0m0s")
+}
+
+// TestHandle has a job fail, be tried again, and become a dead letter.
+func TestHandle(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	cause := errors.New("no paper")
+	var attempts []int
+	w := newWorker(d, func(_ context.Context, job *worker.Job) error {
+		attempts = append(attempts, job.Attempt)
+		return cause
+	})
+	push(t, d, "a", time.Hour)
+	d.Forward(t, time.Hour)
+	if err := d.Handle(t, w, topic); !errors.Is(err, cause) {
+		t.Errorf("Handle: %v", err)
+	}
+	expect(t, d, "a waiting 1 in 1m0s")
+	if job := d.Due(t, topic, time.Minute); job.Error != "no paper" {
+		t.Errorf("%+v", job)
+	}
+	d.Forward(t, time.Minute)
+	if err := d.Handle(t, w, topic); !errors.Is(err, cause) {
+		t.Errorf("Handle: %v", err)
+	}
+	expect(t, d, "a dead 2")
+	if len(attempts) != 2 || attempts[0] != 1 || attempts[1] != 2 {
+		t.Errorf("attempts %v", attempts)
+	}
+
+	push(t, d, "b", 0)
+	if err := d.Handle(t, newWorker(d, func(context.Context, *worker.Job) error { return nil }), topic); err != nil {
+		t.Error(err)
+	}
+	expect(t, d, "a dead 2")
+}
+
+// TestHandleTooSlow has the lease end while the handler runs.
+func TestHandleTooSlow(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	push(t, d, "a", 0, client.TTR(time.Minute))
+	w := newWorker(d, func(context.Context, *worker.Job) error {
+		d.Forward(t, time.Minute)
+		return nil
+	})
+	if err := d.Handle(t, w, topic); !errors.Is(err, client.ErrLeaseLost) {
+		t.Errorf("Handle: %v", err)
+	}
+	expect(t, d, "a ready 1")
+}
+
+// TestHandleExhausted has a job whose attempts are used up become a dead letter instead of
+// being handled.
+func TestHandleExhausted(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	w := newWorker(d, func(context.Context, *worker.Job) error {
+		t.Error("the handler is called")
+		return nil
+	})
+	push(t, d, "a", 0, client.MaxAttempts(1))
+	reserve(t, d, time.Minute)
+	d.Forward(t, time.Minute)
+	message := failure(t, func(t testing.TB) { d.Handle(t, w, topic) })
+	if want := `"a" is a dead letter: all 1 attempts used up`; !strings.Contains(message, want) {
+		t.Errorf("%q, want %q in it", message, want)
+	}
+}
