@@ -4,8 +4,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/mix-basic/delayer/client"
@@ -19,16 +22,17 @@ type command struct {
 	least, most int                           // arguments
 	flags       func(*flag.FlagSet, *options) // defines flags of its own; nil: none
 	options     string                        // the lines on them in the usage
+	check       func(*options) error          // of the flags and the arguments together; nil: none
+	program     bool                          // the arguments are a program and its own arguments and flags
+	note        string                        // what else the usage says of it
 	run         func(context.Context, *call) (answer, error)
 }
 
 // call is one execution of a command.
 type call struct {
-	client    *client.Client // closed by the caller
-	arguments []string       // as many as the table allows
-	id        string         // --id; empty: not given
-	json      bool           // --json
-	stdout    *os.File
+	options                       // with as many arguments as the table allows
+	client         *client.Client // closed by the caller
+	stdout, stderr *os.File
 }
 
 // commands is the table of all commands, in the order of the usage.
@@ -38,8 +42,12 @@ func commands() []command {
 			help: "push a job that is due after DELAY, and print its ID; a BODY of - reads standard input",
 			flags: func(f *flag.FlagSet, o *options) {
 				f.Func("id", "", setOnce(&o.id, "a job's ID"))
+				f.Func("ttr", "", setDuration(&o.ttr, maxLease))
+				f.Func("max-attempts", "", setNumber(&o.maxAttempts, math.MaxInt32))
 			},
-			options: "--id ID -- the job's ID; a random one if not given\n"},
+			options: "--id ID -- the job's ID; a random one if not given\n" +
+				"--ttr D -- the lease of a consumer who reserves the job and names none, up to 24h; 30s if not given\n" +
+				"--max-attempts N -- how often the job is tried before it becomes a dead letter\n"},
 		{name: "pop", arguments: "TOPIC", least: 1, most: 1, run: runPop,
 			help: "take the topic's first job that is ready"},
 		{name: "bpop", arguments: "TOPIC [TIMEOUT]", least: 1, most: 2, run: runBPop,
@@ -47,26 +55,38 @@ func commands() []command {
 		{name: "remove", arguments: "ID", least: 1, most: 1, run: runRemove,
 			help: "remove a job that nobody has taken yet"},
 		{name: "get", arguments: "ID", least: 1, most: 1, run: runGet,
-			help: "show a job and leave it where it is"},
+			help: "show a job, or a dead letter, and leave it where it is"},
+		workerCommand,
+		{name: "dead list", arguments: "TOPIC", least: 1, most: 1, run: runDeadList,
+			help: "list the topic's dead letters, the newest first: ID, time, attempts, reason, error"},
+		{name: "dead requeue", arguments: "TOPIC [ID]", least: 1, most: 2, run: runDeadRequeue,
+			help: "make a dead letter, or all of the topic, ready jobs again, with all their attempts"},
+		{name: "dead drop", arguments: "TOPIC [ID]", least: 1, most: 2, run: runDeadDrop,
+			help: "delete a dead letter, or all of the topic"},
 	}
 }
 
-// findCommand returns nil when there is no such command.
-func findCommand(name string) *command {
+// findCommand finds the command whose name, of one or two words, the words begin with. It
+// returns nil when there is none.
+func findCommand(words []string) (c *command, rest []string) {
 	for _, c := range commands() {
-		if c.name == name {
-			return &c
+		name := strings.Fields(c.name)
+		if len(words) >= len(name) && slices.Equal(words[:len(name)], name) {
+			return &c, words[len(name):]
 		}
 	}
-	return nil
+	return nil, nil
 }
 
-func (c *command) checkArguments(arguments []string) error {
-	switch n := len(arguments); {
+// checkArguments checks what the flags can't check by themselves.
+func (c *command) checkArguments(o *options) error {
+	switch n := len(o.arguments); {
 	case n < c.least:
 		return fmt.Errorf("too few arguments: want %s", c.arguments)
 	case n > c.most:
-		return fmt.Errorf("unexpected argument %q: want %s", arguments[c.most], c.arguments)
+		return fmt.Errorf("unexpected argument %q: want %s", o.arguments[c.most], c.arguments)
+	case c.check != nil:
+		return c.check(o)
 	}
 	return nil
 }
@@ -83,14 +103,15 @@ func execute(o options, stdout, stderr *os.File) error {
 		return fail(exitUsage, err)
 	}
 	c := &call{
-		client:    client.OpenPool(pool, client.WithPrefix(found.config.Redis.Prefix)),
-		arguments: o.arguments, id: o.id, json: o.json, stdout: stdout,
+		options: o,
+		client:  client.OpenPool(pool, client.WithPrefix(found.config.Redis.Prefix)),
+		stdout:  stdout, stderr: stderr,
 	}
 	defer c.client.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(endLater(ctx, sameSignal), stop) // from then on a signal ends the program at once
 	a, err := o.command.run(ctx, c)
-	if err == nil {
+	if err == nil && !a.empty() {
 		err = c.print(ctx, a)
 	}
 	return withExitCode(ctx, err)

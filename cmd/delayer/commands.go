@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -24,7 +21,14 @@ func runPush(ctx context.Context, c *call) (answer, error) {
 			return answer{}, err
 		}
 	}
-	id, err := c.client.Push(ctx, client.Message{ID: c.id, Topic: topic, Body: body}, delay)
+	var terms []client.PushOption
+	if c.ttr > 0 {
+		terms = append(terms, client.TTR(c.ttr))
+	}
+	if c.maxAttempts > 0 {
+		terms = append(terms, client.MaxAttempts(c.maxAttempts))
+	}
+	id, err := c.client.Push(ctx, client.Message{ID: c.id, Topic: topic, Body: body}, delay, terms...)
 	return answer{text: id, json: idJSON(id)}, err
 }
 
@@ -78,19 +82,9 @@ func runGet(ctx context.Context, c *call) (answer, error) {
 	return answer{text: jobText(job), json: jobJSON(job)}, err
 }
 
-// parseDuration reads seconds, as the original's clients take them, or a number with a
-// unit: ms, s, m, h or d.
+// parseDuration reads a DELAY or a TIMEOUT.
 func parseDuration(name, text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if seconds, notPlain := strconv.ParseFloat(text, 64); notPlain == nil {
-		d, err = time.ParseDuration(strconv.FormatFloat(seconds, 'f', -1, 64) + "s")
-	} else if days, found := strings.CutSuffix(text, "d"); found {
-		d, err = time.ParseDuration(days + "h")
-		if err == nil && d.Abs() > client.MaxDelay/24 {
-			err = errors.New("too long")
-		}
-		d *= 24
-	}
+	d, err := durationOf(text)
 	if err != nil || d < 0 || d > client.MaxDelay {
 		return 0, fail(exitUsage, fmt.Errorf("%s %q: want seconds, or a number with ms, s, m, h or d, from 0 to 100 years", name, text))
 	}

@@ -60,7 +60,8 @@ func TestFindConfigurationWithoutAFile(t *testing.T) {
 	if path, _ := config.Search(); path != "" {
 		t.Skip("this machine has " + path)
 	}
-	command := options{command: findCommand("pop")}
+	pop, _ := findCommand([]string{"pop"})
+	command := options{command: pop}
 	said := func(o options) string {
 		t.Helper()
 		found, err := findConfiguration(o)

@@ -29,7 +29,7 @@ var exitCodes = []struct {
 	meaning string
 }{
 	{exitDone, "done"},
-	{exitNothing, "nothing there: no job is ready, or no such job"},
+	{exitNothing, "nothing there: no job is ready, no such job, or no such dead letter"},
 	{exitUsage, "wrong usage or configuration, or a file that it names can't be used"},
 	{exitRedis, "Redis refuses (password, permission, version), or a command can't reach it"},
 	{exitRunning, "already running"},
@@ -67,6 +67,8 @@ func withExitCode(ctx context.Context, err error) error {
 		return fail(exitNothing, err)
 	case errors.Is(err, client.ErrInvalid):
 		return fail(exitUsage, err)
+	case errors.Is(err, client.ErrExists):
+		return fail(exitFailed, err)
 	}
 	return fail(exitRedis, err)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // options are what the command line says.
@@ -20,7 +21,14 @@ type options struct {
 	command   *command // nil: the daemon
 	arguments []string
 	json      bool
-	id        string // of push
+
+	// The flags of some commands; zero: not given.
+	id                  string
+	ttr, lease, timeout time.Duration
+	maxAttempts         int
+	concurrency         int
+	topics              []string
+	shell               string // --exec
 }
 
 // parse reads the command line. Its error is a failure with the usage.
@@ -102,10 +110,10 @@ func (o *options) parseCommand(words []string) error {
 		o.version = true
 		return noMore(words[1:])
 	}
-	c := findCommand(words[0])
+	c, rest := findCommand(words)
 	switch {
 	case c == nil:
-		return unknownCommand(words[0])
+		return unknownCommand(words)
 	case o.background || o.dev || o.check:
 		return &failure{exitUsage, fmt.Errorf("%s: -d, --dev and --check-config are for the daemon, not for a command", c.name), c.usage()}
 	}
@@ -115,9 +123,14 @@ func (o *options) parseCommand(words []string) error {
 		c.flags(flags, o)
 	}
 	var err error
-	o.arguments, err = parseMixed(flags, words[1:])
+	if c.program { // whose flags are its own
+		err = flags.Parse(rest)
+		o.arguments = flags.Args()
+	} else {
+		o.arguments, err = parseMixed(flags, rest)
+	}
 	if err == nil && !o.help {
-		err = c.checkArguments(o.arguments)
+		err = c.checkArguments(o)
 	}
 	if err != nil {
 		return &failure{exitUsage, fmt.Errorf("%s: %w", c.name, err), c.usage()}
@@ -131,10 +144,12 @@ func (o *options) parseHelp(words []string) error {
 	if len(words) == 0 {
 		return nil
 	}
-	if o.command = findCommand(words[0]); o.command == nil {
-		return unknownCommand(words[0])
+	c, rest := findCommand(words)
+	if c == nil {
+		return unknownCommand(words)
 	}
-	return noMore(words[1:])
+	o.command = c
+	return noMore(rest)
 }
 
 func noMore(words []string) error {
@@ -144,8 +159,18 @@ func noMore(words []string) error {
 	return &failure{exitUsage, fmt.Errorf("unexpected argument %q", words[0]), usage()}
 }
 
-func unknownCommand(name string) error {
-	return &failure{exitUsage, fmt.Errorf("unknown command %q", name), usage()}
+func unknownCommand(words []string) error {
+	var second []string // of the commands that begin with this word
+	for _, c := range commands() {
+		if word, found := strings.CutPrefix(c.name, words[0]+" "); found {
+			second = append(second, word)
+		}
+	}
+	err := fmt.Errorf("unknown command %q", words[0])
+	if len(second) > 0 {
+		err = fmt.Errorf("%s is followed by %s", words[0], strings.Join(second, ", "))
+	}
+	return &failure{exitUsage, err, usage()}
 }
 
 // parseMixed parses flags that may stand anywhere between the arguments, which it

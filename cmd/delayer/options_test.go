@@ -21,7 +21,7 @@ func TestHelp(t *testing.T) {
 		if !strings.HasPrefix(r.stdout, usageStart) || r.stderr != "" || r.code != 0 {
 			t.Errorf("%v: %d, %q, %q", args, r.code, r.stdout, r.stderr)
 		}
-		for _, word := range []string{"--dev", "push TOPIC DELAY BODY", "pop TOPIC", "bpop TOPIC [TIMEOUT]", "remove ID", "get ID", "--json", "--check-config", "help [COMMAND]", "version", "200ms, 30s", "BODY of - reads standard input"} {
+		for _, word := range []string{"--dev", "push TOPIC DELAY BODY", "pop TOPIC", "bpop TOPIC [TIMEOUT]", "remove ID", "get ID", "worker --topic T[,T...]", "dead list TOPIC", "dead requeue TOPIC [ID]", "dead drop TOPIC [ID]", "--json", "--check-config", "help [COMMAND]", "version", "200ms, 30s", "BODY of - reads standard input"} {
 			if !strings.Contains(strings.TrimPrefix(r.stdout, usageStart), word) {
 				t.Errorf("%v does not tell of %s:\n%s", args, word, r.stdout)
 			}
@@ -83,6 +83,33 @@ func TestUsageErrors(t *testing.T) {
 		{"pop --id 1 a", "ERROR: pop: flag provided but not defined: -id (an argument that begins with - goes behind --)", commandUsage + "pop TOPIC"},
 		{"push a 5 -hello", "ERROR: push: flag provided but not defined: -hello (an argument that begins with - goes behind --)", commandUsage + "push TOPIC"},
 		{"push a 5 b --id", "ERROR: push: flag needs an argument: -id", commandUsage + "push TOPIC"},
+		{"push a 5 b --ttr 25h", `ERROR: push: invalid value "25h" for flag -ttr: want seconds, or a number with ms, s, m, h or d, above 0 and up to 24h`, commandUsage + "push TOPIC"},
+		{"push a 5 b --ttr 0", `ERROR: push: invalid value "0" for flag -ttr: want seconds, or a number with ms, s, m, h or d, above 0 and up to 24h`, commandUsage + "push TOPIC"},
+		{"push a 5 b --max-attempts 0", `ERROR: push: invalid value "0" for flag -max-attempts: want a number from 1 to 2147483647`, commandUsage + "push TOPIC"},
+		{"push a 5 b --max-attempts 2147483648", `ERROR: push: invalid value "2147483648" for flag -max-attempts: want a number from 1 to 2147483647`, commandUsage + "push TOPIC"},
+		{"push a 5 b --max-attempts 1 --max-attempts 1", `ERROR: push: invalid value "1" for flag -max-attempts: 1 was given before`, commandUsage + "push TOPIC"},
+		{"dead", "ERROR: dead is followed by list, requeue, drop", usageStart},
+		{"dead lst t", "ERROR: dead is followed by list, requeue, drop", usageStart},
+		{"help dead lst", "ERROR: dead is followed by list, requeue, drop", usageStart},
+		{"dead list", "ERROR: dead list: too few arguments: want TOPIC", commandUsage + "dead list TOPIC"},
+		{"dead drop t 1 2", `ERROR: dead drop: unexpected argument "2": want TOPIC [ID]`, commandUsage + "dead drop TOPIC [ID]"},
+		{"worker", "ERROR: worker: --topic is missing: whose jobs are to be handled?", commandUsage + "worker --topic"},
+		{"worker --topic t", "ERROR: worker: what is to be run? want --exec CMD, or a program and its arguments behind the flags", commandUsage + "worker --topic"},
+		{"worker --topic t --exec true -- true", "ERROR: worker: want either --exec CMD or a program and its arguments, not both", commandUsage + "worker --topic"},
+		{"worker --topic t --exec=", `ERROR: worker: invalid value "" for flag -exec: want a command for the shell`, commandUsage + "worker --topic"},
+		{"worker --topic= true", `ERROR: worker: invalid value "" for flag -topic: a topic is empty: want TOPIC, or several with commas between them`, commandUsage + "worker --topic"},
+		{"worker --topic a,,b true", `ERROR: worker: invalid value "a,,b" for flag -topic: a topic is empty: want TOPIC, or several with commas between them`, commandUsage + "worker --topic"},
+		{"worker --topic a,b --topic c,a true", `ERROR: worker: invalid value "c,a" for flag -topic: "a" was given before`, commandUsage + "worker --topic"},
+		{"worker --topic t --concurrency 0 true", `ERROR: worker: invalid value "0" for flag -concurrency: want a number from 1 to 250`, commandUsage + "worker --topic"},
+		{"worker --topic t --concurrency 251 true", `ERROR: worker: invalid value "251" for flag -concurrency: want a number from 1 to 250`, commandUsage + "worker --topic"},
+		{"worker --topic t --concurrency many true", `ERROR: worker: invalid value "many" for flag -concurrency: want a number from 1 to 250`, commandUsage + "worker --topic"},
+		{"worker --topic t --lease -1s true", `ERROR: worker: invalid value "-1s" for flag -lease: want seconds, or a number with ms, s, m, h or d, above 0 and up to 24h`, commandUsage + "worker --topic"},
+		{"worker --topic t --lease 24h1s true", `ERROR: worker: invalid value "24h1s" for flag -lease: want seconds, or a number with ms, s, m, h or d, above 0 and up to 24h`, commandUsage + "worker --topic"},
+		{"worker --topic t --lease NaN true", `ERROR: worker: invalid value "NaN" for flag -lease: want seconds, or a number with ms, s, m, h or d, above 0 and up to 24h`, commandUsage + "worker --topic"},
+		{"worker --topic t --lease 1 --lease 2 true", `ERROR: worker: invalid value "2" for flag -lease: 1s was given before`, commandUsage + "worker --topic"},
+		{"worker --topic t --timeout 0 true", `ERROR: worker: invalid value "0" for flag -timeout: want seconds, or a number with ms, s, m, h or d, above 0 and up to 100 years`, commandUsage + "worker --topic"},
+		{"worker --topic t --max-attempts 0 true", `ERROR: worker: invalid value "0" for flag -max-attempts: want a number from 1 to 2147483647`, commandUsage + "worker --topic"},
+		{"-d worker --topic t true", "ERROR: worker: -d, --dev and --check-config are for the daemon, not for a command", commandUsage + "worker --topic"},
 		{"push a 5 b c --json", `ERROR: push: unexpected argument "c": want TOPIC DELAY BODY [--id ID]`, commandUsage + "push TOPIC"},
 	} {
 		t.Run(test.args, func(t *testing.T) {

@@ -22,18 +22,20 @@ type answer struct {
 	taken client.Message // by the command, for whoever reads its output; zero: none
 }
 
+func (a answer) empty() bool { return a.text == "" && a.json == nil }
+
 // outputWait is how long an interrupted command goes on with an output that is
 // not read.
 const outputWait = time.Second
 
 // print prints the answer. A job that was taken goes back when nobody gets it.
 func (c *call) print(ctx context.Context, a answer) error {
-	err := await(endLater(ctx, outputWait), func() error { return printOut(c.stdout, c.format(a)) })
-	if errors.Is(err, context.Canceled) {
-		err = fail(exitOutput, errors.New("output: it is not read"))
-	}
+	err := awaitOutput(ctx, func() error { return printOut(c.stdout, c.format(a)) })
 	if err == nil {
 		return nil
+	}
+	if a.json == nil { // a part of what there was to tell
+		return err
 	}
 	if a.taken.ID == "" {
 		return fmt.Errorf("%w; not printed: %s", err, jsonLine(a.json))
@@ -48,14 +50,36 @@ func (c *call) print(ctx context.Context, a answer) error {
 	return fmt.Errorf("%w; the job can't be put back: %v; it was: %s", err, back, jsonLine(a.json))
 }
 
+// write prints a part of the answer, of whole lines.
+func (c *call) write(ctx context.Context, text string) error {
+	return awaitOutput(ctx, func() error {
+		_, err := io.WriteString(c.stdout, c.shown(text))
+		return outputError(err)
+	})
+}
+
+// awaitOutput waits for f, which prints, and not much longer than ctx.
+func awaitOutput(ctx context.Context, f func() error) error {
+	err := await(endLater(ctx, outputWait), f)
+	if errors.Is(err, context.Canceled) {
+		return fail(exitOutput, errors.New("output: it is not read"))
+	}
+	return err
+}
+
 func (c *call) format(a answer) string {
 	text := a.text
-	if c.json {
+	if c.json && a.json != nil {
 		text = jsonLine(a.json)
 	}
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
+	return c.shown(text)
+}
+
+// shown is the text as the standard output gets it.
+func (c *call) shown(text string) string {
 	if info, err := c.stdout.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 		text = printable(text, "\n\t")
 	}
@@ -66,7 +90,11 @@ func (c *call) format(a answer) string {
 // all errors are known.
 func printOut(stdout *os.File, text string) error {
 	_, err := io.WriteString(stdout, text)
-	if err = errors.Join(err, stdout.Close()); err != nil {
+	return outputError(errors.Join(err, stdout.Close()))
+}
+
+func outputError(err error) error {
+	if err != nil {
 		return fail(exitOutput, fmt.Errorf("output: %w", err))
 	}
 	return nil
@@ -142,22 +170,71 @@ func jobJSON(job client.Job) map[string]any {
 	v := messageJSON(job.Message)
 	v["state"] = job.State
 	if !job.Due.IsZero() {
-		v["due"] = job.Due.UTC()
+		v[dueNames[job.State].key] = job.Due.UTC()
 	}
 	if job.TTL >= 0 {
 		v["ttl_seconds"] = job.TTL.Seconds()
 	}
+	if job.Attempts > 0 {
+		v["attempts"] = job.Attempts
+	}
+	if job.MaxAttempts > 0 {
+		v["max_attempts"] = job.MaxAttempts
+	}
+	putIfAny(v, "reason", job.Reason)
+	putIfAny(v, "error", job.Error)
 	return v
 }
+
+// dueNames say what a job's Due is.
+var dueNames = map[client.State]struct{ key, text string }{
+	client.Waiting:  {"due", "due"},
+	client.Reserved: {"lease_ends", "lease ends"},
+	client.Dead:     {"died", "since"},
+}
+
+func putIfAny(v map[string]any, key, value string) {
+	if value != "" {
+		put(v, key, value)
+	}
+}
+
+const timeFormat = "2006/01/02 15:04:05.000"
 
 func jobText(job client.Job) string {
 	state := string(job.State)
 	if !job.Due.IsZero() {
-		state += ", due " + job.Due.Format("2006/01/02 15:04:05.000")
+		state += ", " + dueNames[job.State].text + " " + job.Due.Format(timeFormat)
 	}
 	kept := "for ever"
-	if job.TTL >= 0 {
+	switch {
+	case job.TTL >= 0:
 		kept = "for another " + job.TTL.Round(time.Second).String()
+	case job.State == client.Dead:
+		kept = "as long as the daemon's dead_max_age says"
 	}
-	return fmt.Sprintf("id:    %s\ntopic: %s\nstate: %s\nkept:  %s\nbody:  %s", printable(job.ID, ""), printable(job.Topic, ""), state, kept, job.Body)
+	var b strings.Builder
+	fmt.Fprintf(&b, "id:    %s\ntopic: %s\nstate: %s\nkept:  %s\n", printable(job.ID, ""), printable(job.Topic, ""), state, kept)
+	if job.Attempts > 0 || job.MaxAttempts > 0 {
+		fmt.Fprintf(&b, "attempts: %d%s\n", job.Attempts, ofAll(job.MaxAttempts))
+	}
+	if job.Reason != "" {
+		fmt.Fprintf(&b, "reason: %s\n", indented(job.Reason))
+	}
+	if job.Error != "" {
+		fmt.Fprintf(&b, "error: %s\n", indented(job.Error))
+	}
+	return b.String() + "body:  " + job.Body
+}
+
+func ofAll(attempts int) string {
+	if attempts == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" of %d", attempts)
+}
+
+// indented is a text whose further lines can't pass for others.
+func indented(text string) string {
+	return strings.ReplaceAll(printable(strings.TrimRight(text, "\n"), "\n\t"), "\n", "\n       ")
 }

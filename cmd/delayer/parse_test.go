@@ -32,6 +32,11 @@ func TestParse(t *testing.T) {
 		"bpop t 10":                            {command: "bpop", arguments: "t 10"},
 		"remove 1 --configuration a --json":    {command: "remove", arguments: "1", configuration: "a", json: true},
 		"--configuration a get --json=false 1": {command: "get", arguments: "1", configuration: "a"},
+		"dead list t --json":                   {command: "dead list", arguments: "t", json: true},
+		"-c a dead drop t 1":                   {command: "dead drop", arguments: "t 1", configuration: "a"},
+		// What follows a worker's program is the program's own.
+		"worker --json --topic t prog --json -c a": {command: "worker", arguments: "prog --json -c a", json: true},
+		"worker --topic t -c a -- -prog --topic u": {command: "worker", arguments: "-prog --topic u", configuration: "a"},
 	} {
 		o, err := parse(strings.Fields(line))
 		if err != nil {

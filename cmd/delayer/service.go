@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,10 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	}
 	defer log.Close()
 
-	work := server.New(pool, server.Options{Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Logger: log})
+	work := server.New(pool, server.Options{
+		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Logger: log,
+		DeadMaxAge: cmp.Or(c.Delayer.DeadMaxAge, -1), DeadMax: c.Delayer.DeadMax,
+	})
 	s := &service{mode: m, config: c, signals: signals, log: log}
 	return s.run(work, banner(found.searched, notes), found.warnings)
 }

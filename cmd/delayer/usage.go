@@ -50,7 +50,15 @@ func (c *command) usage() string {
 	if strings.Contains(c.arguments, "DELAY") || strings.Contains(c.arguments, "TIMEOUT") {
 		note = durations
 	}
-	return fmt.Sprintf("Usage: delayer %s [options]\n\n%s\n%s\nOptions:\n%s%s", c.synopsis(), c.help, note, c.options, commandOptions)
+	synopsis := c.synopsis()
+	if !c.program { // whose options stand in front of it
+		synopsis += " [options]"
+	}
+	text := fmt.Sprintf("Usage: delayer %s\n\n%s\n%s\nOptions:\n%s%s", synopsis, c.help, note, c.options, commandOptions)
+	if c.note != "" {
+		text += "\n" + c.note
+	}
+	return text
 }
 
 func (c *command) synopsis() string {

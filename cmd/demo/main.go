@@ -1,7 +1,8 @@
 // Command demo shows Delayer at work, as `make demo` runs it: it starts the
 // daemon with its in-memory Redis, pushes orders that are to be closed if they
 // are not paid in time, removes one that is paid, pops the others as they fall due,
-// and prints the timeline.
+// and prints the timeline. Then a worker sends mails, one of which was reserved by a consumer
+// that has crashed, one fails at first, and one becomes a dead letter that is requeued.
 package main
 
 import (
@@ -39,8 +40,15 @@ var orders = []order{
 
 func main() {
 	delayer := flag.String("delayer", "bin/delayer", "the daemon's `file`")
+	crash := flag.String("crash", "", "reserve a job from the Redis at this `address`, and crash")
 	flag.Parse()
-	if err := run(*delayer); err != nil {
+	var err error
+	if *crash != "" {
+		err = reserveAndCrash(*crash)
+	} else {
+		err = run(*delayer)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
@@ -66,7 +74,10 @@ func run(delayer string) error {
 	if err := timeline.consume(ctx, c); err != nil {
 		return err
 	}
-	return <-removed
+	if err := <-removed; err != nil {
+		return err
+	}
+	return timeline.sendMails(ctx, c, addr)
 }
 
 // startDaemon runs the daemon with an in-memory Redis, and returns that one's address.

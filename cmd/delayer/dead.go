@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+// listPiece is how much of a list is printed at a time.
+const listPiece = 64 << 10
+
+func runDeadList(ctx context.Context, c *call) (answer, error) {
+	var piece strings.Builder
+	for letter, err := range c.client.Dead(ctx, c.arguments[0]) {
+		if err != nil {
+			return answer{}, err
+		}
+		piece.WriteString(c.letterLine(letter))
+		if piece.Len() >= listPiece {
+			if err := c.write(ctx, piece.String()); err != nil {
+				return answer{}, err
+			}
+			piece.Reset()
+		}
+	}
+	return answer{text: piece.String()}, nil
+}
+
+// letterLine is what the list says of a dead letter.
+func (c *call) letterLine(d client.DeadLetter) string {
+	if c.json {
+		v := messageJSON(d.Message)
+		v["died"] = d.Died.UTC()
+		v["attempts"] = d.Attempts
+		putIfAny(v, "reason", d.Reason)
+		putIfAny(v, "error", d.Error)
+		return jsonLine(v) + "\n"
+	}
+	return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\n", printable(d.ID, ""), d.Died.Format(timeFormat), d.Attempts,
+		printable(firstLine(d.Reason), ""), printable(firstLine(d.Error), ""))
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+func runDeadRequeue(ctx context.Context, c *call) (answer, error) {
+	topic := c.arguments[0]
+	if len(c.arguments) > 1 {
+		return counted("requeued", 1), c.requeue(ctx, topic, c.arguments[1])
+	}
+	n, err := c.client.RequeueAll(ctx, topic)
+	if err != nil && n > 0 {
+		err = fmt.Errorf("%w\nothers are requeued: %d", err, n)
+	}
+	return counted("requeued", n), err
+}
+
+// requeue makes a job of one dead letter again, if it is of that topic.
+func (c *call) requeue(ctx context.Context, topic, id string) error {
+	job, err := c.client.Get(ctx, id)
+	if err == nil && job.State == client.Dead && job.Topic != topic {
+		err = client.ErrNotFound
+	}
+	if err == nil {
+		err = c.client.Requeue(ctx, id) // which does nothing as long as there is a job of that ID
+	}
+	return ofLetter("requeue", topic, id, err)
+}
+
+func runDeadDrop(ctx context.Context, c *call) (answer, error) {
+	topic, ids := c.arguments[0], c.arguments[1:]
+	if len(ids) == 0 {
+		n, err := c.client.DropAllDead(ctx, topic)
+		return counted("dropped", n), err
+	}
+	n, err := c.client.DropDead(ctx, topic, ids...)
+	if err == nil && n == 0 {
+		err = ofLetter("drop", topic, ids[0], client.ErrNotFound)
+	}
+	return counted("dropped", n), err
+}
+
+func counted(what string, n int) answer {
+	return answer{text: fmt.Sprintf("%s %d", what, n), json: map[string]any{what: n}}
+}
+
+// ofLetter names the dead letter of a command that did not find it.
+func ofLetter(what, topic, id string, err error) error {
+	if errors.Is(err, client.ErrNotFound) {
+		return fmt.Errorf("dead %s %q %q: %w", what, topic, id, client.ErrNotFound)
+	}
+	return err
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+)
+
+// shellCommand leaves the quoting to the command: cmd.exe does not read it as programs do.
+func shellCommand(command string) *exec.Cmd {
+	cmd := exec.Command("cmd")
+	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd /S /C "` + command + `"`}
+	return cmd
+}
+
+// ownGroup keeps ctrl-C from the program.
+func ownGroup(cmd *exec.Cmd) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.CreationFlags |= syscall.CREATE_NEW_PROCESS_GROUP
+}
+
+// endGroup kills the program and what it has started. It returns when the program has ended.
+func endGroup(leader *os.Process, ended <-chan error) {
+	killGroup(leader.Pid)
+	leader.Kill()
+	<-ended
+}
+
+func killGroup(leader int) { exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(leader)).Run() }
