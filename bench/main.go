@@ -45,6 +45,7 @@ var workloads = []workload{
 	{"steady", benchSteady},
 	{"crowded", benchCrowded},
 	{"fanout", benchFanout},
+	{"worker", benchWorker},
 	{"move", benchMove},
 	{"bystander", benchBystander},
 	{"catchup", benchCatchUp},

@@ -172,7 +172,7 @@ What is compared:
   The original's server is not in the tables: with more than about 20 jobs due at once it runs out of connections.
 - **Delayer**: the client library of this repository, and its server with the options it has by itself.
 - **asynq**, **gocraft/work**, **machinery**, **Faktory**, **beanstalkd**: other queues with delays. Where they poll, we set the polling for low latency, as
-  said where it appears; that is our choice, and shorter than their defaults. asynq, gocraft/work, Faktory and beanstalkd do more than Delayer (leases, retries), which costs
+  said where it appears; that is our choice, and shorter than their defaults. asynq, gocraft/work, Faktory and beanstalkd lease their jobs, as Delayer does for a worker only, which costs
   them something. Faktory is a server between its clients and a Redis of its own.
 
 Not compared: **rmq** v5.2.0 has no delays. **lmstfy** has, but its server could not be had where this was
