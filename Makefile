@@ -21,7 +21,7 @@ install: build ## bin/delayer to $(PREFIX)/bin, which is /usr/local/bin unless y
 run: build ## the daemon in the foreground with an in-memory Redis: nothing to install, nothing is kept
 	bin/delayer --dev
 
-demo: build ## orders pushed with delays, one paid in time and removed, the others popped as they fall due
+demo: build ## orders pushed with delays and popped as they fall due, mails sent by a worker, though a consumer crashes
 	$(GO) run ./cmd/demo
 
 test: ## all tests with the race detector, on private redis-servers (installed if missing)
