@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	deadScript       = newScript("dead", "lease")
+	deadScript       = newScript("dead", "unreadable", "lease")
 	oldestDeadScript = newScript("oldest_dead")
 	requeueScript    = newScript("requeue", "permitted", "ready", "lease")
 	dropDeadScript   = newScript("drop_dead", "permitted")

@@ -33,6 +33,9 @@ func testDeadPages(t *testing.T, b *backend) {
 	page(&three, letter(2), letter(1))
 	b.do(t, "DEL", "delayer:dead_letter:1")
 	page(&three, letter(2), DeadLetter{Job: Job{ID: "1"}, Died: time.UnixMilli(1001)})
+	// One of another type is no letter, and harms no other.
+	b.do(t, "SET", "delayer:dead_letter:1", "text")
+	page(&three, letter(2), DeadLetter{Job: Job{ID: "1"}, Died: time.UnixMilli(1001)})
 	b.do(t, "ZREM", "delayer:dead_letters:t", "2")
 	page(&gone, DeadLetter{Job: Job{ID: "1"}, Died: time.UnixMilli(1001)}, letter(0))
 	last := letter(0)
