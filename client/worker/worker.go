@@ -91,6 +91,9 @@ type served struct {
 	most    int // handlers at a time
 	held    int // running handlers, and jobs in the buffer
 	bucket  tokens
+
+	outage      outage    // of this topic alone
+	brokenUntil time.Time // when it is tried again; zero if it is well
 }
 
 // errStopping is why handlers' contexts end when the worker stops.
@@ -104,6 +107,7 @@ func newRun(c *client.Client, topics []*topic, handlers []Handler, o Options) *r
 	}
 	for i, t := range topics {
 		s := &served{topic: t, handler: handlers[i], most: r.maxHeld, bucket: newTokens(t.options.Rate)}
+		s.outage.logger = o.Logger.With("topic", t.name)
 		if t.options.Concurrency > 0 {
 			s.most = min(t.options.Concurrency, o.Concurrency)
 		}
@@ -173,6 +177,7 @@ func (r *run) fetchAll(ctx context.Context) error {
 
 // fetchSome waits until jobs can be fetched, and there are some, and starts their tasks.
 func (r *run) fetchSome(ctx context.Context, outage *outage) error {
+	r.tryBroken(ctx, time.Now())
 	o, wait := r.plan()
 	if o.Max == 0 {
 		r.await(ctx, wait)
@@ -189,6 +194,9 @@ func (r *run) fetchSome(ctx context.Context, outage *outage) error {
 		outage.over()
 	}
 	r.start(list)
+	if r.isolate(ctx, o.Topics, err) {
+		return nil
+	}
 	return err
 }
 
