@@ -40,12 +40,13 @@ func (r *run) try(ctx context.Context, s *served) {
 	r.mu.Lock()
 	places := min(r.wanted(), s.most-s.held)
 	r.mu.Unlock()
+	if s.isBroken() {
+		s.brokenUntil = time.Now().Add(lastPause) // if it can't be tried now, or Redis is away
+	}
 	if places <= 0 {
 		return
 	}
-	list, err := r.client.Fetch(ctx, client.FetchOptions{
-		Topics: []client.FetchTopic{{Topic: s.name}}, Max: 1, NoWait: true, Lease: r.options.Lease, MaxAttempts: r.options.MaxAttempts,
-	})
+	list, err := r.fetchOne(ctx, s.name)
 	r.start(list)
 	switch {
 	case isOfOne(err):

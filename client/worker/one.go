@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/mix-basic/delayer/client"
 )
@@ -29,10 +28,7 @@ func (w *Worker) RunOne(ctx context.Context, topic string) (*Job, error) {
 	if s == nil {
 		return nil, invalid("topic", fmt.Sprintf("%q has no handler", topic))
 	}
-	list, err := r.client.Fetch(ctx, client.FetchOptions{
-		Topics: []client.FetchTopic{{Topic: topic}}, Max: 1,
-		Lease: r.options.Lease, MaxAttempts: r.options.MaxAttempts, NoWait: true,
-	})
+	list, err := r.fetchOne(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
@@ -53,21 +49,14 @@ func (w *Worker) RunOne(ctx context.Context, topic string) (*Job, error) {
 
 // one handles one job, until ctx is done.
 func (r *run) one(ctx context.Context, s *served, d *client.Delivery) (*Job, error) {
-	r.stopping = ctx
-	r.handlers, r.interrupt = context.WithCancelCause(context.WithoutCancel(ctx))
-	defer r.interrupt(nil)
+	defer r.open(ctx)()
 	defer context.AfterFunc(ctx, func() { r.interrupt(errStopping) })()
-	r.reporting, r.stopReporting = context.WithCancel(context.Background())
-	defer r.stopReporting()
 	t := newTask(r, s, d)
+	r.mu.Lock()
 	r.tasks[t] = true
 	s.held++
 	r.running++
-
-	renewing, stopRenewing := context.WithCancel(context.Background())
-	var renewer sync.WaitGroup
-	defer renewer.Wait()
-	defer stopRenewing()
-	renewer.Go(func() { r.renew(renewing) })
+	r.mu.Unlock()
+	signal(r.renewed)
 	return t.job, t.do()
 }

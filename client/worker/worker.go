@@ -123,16 +123,24 @@ func signal(c chan struct{}) {
 	}
 }
 
-func (r *run) run(ctx context.Context) error {
+// open makes the run ready for tasks, until ctx is done. The func that it returns ends it.
+func (r *run) open(ctx context.Context) (end func()) {
 	r.stopping = ctx
 	r.handlers, r.interrupt = context.WithCancelCause(context.WithoutCancel(ctx))
-	defer r.interrupt(errStopping)
 	r.reporting, r.stopReporting = context.WithCancel(context.Background())
-	defer r.stopReporting()
 	renewing, stopRenewing := context.WithCancel(context.Background())
 	var renewer sync.WaitGroup
 	renewer.Go(func() { r.renew(renewing) })
+	return func() {
+		stopRenewing()
+		renewer.Wait()
+		r.stopReporting()
+		r.interrupt(errStopping)
+	}
+}
 
+func (r *run) run(ctx context.Context) error {
+	defer r.open(ctx)()
 	failed := make(chan error, 1)
 	go func() {
 		failed <- r.fetchAll(ctx)
@@ -144,8 +152,6 @@ func (r *run) run(ctx context.Context) error {
 	case <-ctx.Done(): // Redis may hang, and a fetch with it
 	}
 	r.stop()
-	stopRenewing()
-	renewer.Wait()
 	return err
 }
 
@@ -237,21 +243,10 @@ func (r *run) await(ctx context.Context, wait time.Duration) {
 func (r *run) fetch(ctx context.Context, o client.FetchOptions, wait time.Duration) ([]*client.Delivery, error) {
 	fetching, cancel := context.WithCancel(ctx)
 	defer cancel()
-	done := make(chan struct{})
-	defer close(done)
 	if len(o.Topics) < len(r.served) {
 		go func() {
-			var timer <-chan time.Time
-			if wait > 0 {
-				timer = time.After(wait)
-			}
-			select {
-			case <-r.changed:
-				cancel()
-			case <-timer:
-				cancel()
-			case <-done:
-			}
+			r.await(fetching, wait)
+			cancel()
 		}()
 	}
 	list, err := r.client.Fetch(fetching, o)
@@ -259,6 +254,14 @@ func (r *run) fetch(ctx context.Context, o client.FetchOptions, wait time.Durati
 		err = nil
 	}
 	return list, err
+}
+
+// fetchOne reserves a job of the topic, if there is one.
+func (r *run) fetchOne(ctx context.Context, topic string) ([]*client.Delivery, error) {
+	return r.client.Fetch(ctx, client.FetchOptions{
+		Topics: []client.FetchTopic{{Topic: topic}}, Max: 1,
+		Lease: r.options.Lease, MaxAttempts: r.options.MaxAttempts, NoWait: true,
+	})
 }
 
 // start begins the tasks of what was fetched, as many as there are places for, and keeps the others.
