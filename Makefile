@@ -39,7 +39,7 @@ lint: ## gofmt, go vet, staticcheck, and the tests that docs/guarantees.md names
 	$(TOOL) staticcheck ./...
 	tools/check-guarantees.sh
 
-bench: ## docs/benchmarks.md, measured anew here, in about half an hour (needs beanstalkd for its part)
+bench: ## docs/benchmarks.md, measured anew here, in about 50 minutes (needs beanstalkd for its part)
 	tools/prepare.sh
 	$(GO) test ./server -run '^$$' -bench . -benchtime 3x -timeout 30m
 	$(GO) run -C bench . -full

@@ -151,7 +151,7 @@ func handPart(document string) string {
 
 const intro = `# Benchmarks
 
-Written by ` + "`make bench`" + `, which measures everything anew, in about half an hour, on a
+Written by ` + "`make bench`" + `, which measures everything anew, in about 50 minutes, on a
 redis-server (and a beanstalkd and a Faktory) of its own on loopback, and writes this file, the charts beside it and
 [the numbers](bench/results.json). Parts of it: ` + "`go run -C bench . -full -only push,move`" + `; a smoke run of a minute
 and a half, which writes to a temporary folder: ` + "`go run -C bench . -quick`" + `; this tree and another revision in turns,
