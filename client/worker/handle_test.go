@@ -56,9 +56,16 @@ func TestRetryUntilExhausted(t *testing.T) {
 		if want := fmt.Sprintf("failure %d of 3", attempt); err.Error() != want {
 			t.Errorf("Backoff of %q, want of %q", err, want)
 		}
-		return time.Duration(attempt-1) * 10 * time.Millisecond
+		return time.Duration(attempt) * time.Hour
 	}})
-	e.await(t, "started a", "failed a", "retried a after 0s", "started a", "failed a", "retried a after 10ms", "started a", "failed a", "buried a")
+	// The job is put forward when the hooks of an attempt are through: the next one may begin before.
+	all := []string{"started a", "failed a", "retried a after 1h0m0s"}
+	e.await(t, all...)
+	f.dueNow("a")
+	all = append(all, "started a", "failed a", "retried a after 2h0m0s")
+	e.await(t, all...)
+	f.dueNow("a")
+	e.await(t, append(all, "started a", "failed a", "buried a")...)
 	f.expectDead("a", 3, "all 3 attempts used up", "failure 3 of 3")
 	log.expect(t, 2, "level=WARN", "topic=t id=a attempt=", "failure", "it will be tried again")
 	log.expect(t, 1, "level=ERROR", "topic=t id=a attempt=3", `error="failure 3 of 3"`, "dead letter")

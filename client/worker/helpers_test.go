@@ -102,6 +102,14 @@ func (f *fixture) pushMany(n int, prefix, topic string) {
 	}
 }
 
+// dueNow makes a waiting job ready.
+func (f *fixture) dueNow(id string) {
+	f.t.Helper()
+	if err := f.Reschedule(f.t.Context(), id, 0); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 // get is the job; one without state if there is none.
 func (f *fixture) get(id string) client.Job {
 	f.t.Helper()
