@@ -15,13 +15,14 @@ import (
 )
 
 // Config is what delayer.conf says, with the defaults of the shipped file for
-// what it leaves out.
+// what it leaves out. Its paths are absolute.
 type Config struct {
 	Delayer Delayer
 	Redis   Redis
+	HTTP    HTTP
 }
 
-// Delayer is the [delayer] section. Its paths are absolute.
+// Delayer is the [delayer] section.
 type Delayer struct {
 	PID           string        // pid file; empty: several instances may run
 	TimerInterval time.Duration // between two passes, 1 ms to a day
@@ -32,7 +33,7 @@ type Delayer struct {
 	LogFormat     string        // "text" or "json"
 }
 
-// Redis is the [redis] section. Its paths are absolute.
+// Redis is the [redis] section.
 type Redis struct {
 	Host            string        // name, address, or the path of a unix socket
 	Port            int           // 1 to 65535; of no meaning to a socket
@@ -53,6 +54,25 @@ type Redis struct {
 	TLSKey          string // PEM file
 	TLSSkipVerify   bool   // true: the server's certificate isn't checked
 }
+
+// HTTP is the [http] section.
+type HTTP struct {
+	Listen       string        // "host:port", port 0 is a free one; empty: there is no HTTP front
+	Token        string        // that a request bears; empty: none
+	Users        []User        // who may log in by basic auth, beside the token
+	TLSCert      string        // PEM file; set together with TLSKey
+	TLSKey       string        // PEM file
+	ReadOnly     bool          // nothing can be pushed, taken or changed
+	Insecure     bool          // it may serve others than this machine without Token and Users
+	Hosts        []string      // names beside Listen's and localhost that it is reached by, in any case
+	MaxBody      int           // bytes of a request's body
+	PollTimeout  time.Duration // for how long /pop waits for a job, 1 s to an hour
+	TopicLabels  int           // topics with labels of their own in /metrics
+	ReadyMaxLate time.Duration // above which lateness /readyz says no; 0: it is not looked at
+}
+
+// User is a name and the password that goes with it.
+type User struct{ Name, Password string }
 
 // Default is the shipped delayer.conf: what holds for a key that no file and no
 // environment variable sets. Its relative paths are taken from the current
@@ -78,22 +98,7 @@ func (r Redis) Addr() string {
 // isSocket tells a unix socket's path from a host's name or address. The @ is
 // Linux's abstract name space.
 func isSocket(host string) bool {
-	return strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") || isRelative(host) || filepath.IsAbs(host)
+	return strings.HasPrefix(host, "@") || strings.HasPrefix(host, "/") || isRelative(host) || filepath.IsAbs(host)
 }
 
-func isRelative(host string) bool {
-	return strings.HasPrefix(host, "./") || strings.HasPrefix(host, "../")
-}
-
-// absolute makes a path independent of later changes of directory. Empty stays
-// empty; where the current directory is gone, the path stays as it is and
-// whoever opens it says so.
-func absolute(path string) string {
-	if path == "" {
-		return ""
-	}
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
-	}
-	return path
-}
+func isRelative(host string) bool { return strings.HasPrefix(host, ".") }

@@ -1,48 +1,41 @@
 package config
 
-import (
-	"runtime"
-	"slices"
-	"strings"
-)
+import "strings"
 
-// EnvironmentPrefix begins the name of each variable that overrides a key of [redis].
-const EnvironmentPrefix = "DELAYER_REDIS_"
+// EnvironmentPrefix begins the name of each variable that overrides a key of the
+// section: DELAYER_REDIS_ for redis.
+func EnvironmentPrefix(section string) string {
+	return "DELAYER_" + strings.ToUpper(section) + "_"
+}
 
 // environment lets the variables override the file. One that is set and empty
-// overrides as well.
+// overrides as well. Their case is of no meaning, as on Windows.
 func (l *loader) environment(environ []string) {
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
-		if runtime.GOOS == "windows" {
-			name = strings.ToUpper(name)
-		}
-		suffix, ours := strings.CutPrefix(name, EnvironmentPrefix)
-		if !ours {
-			continue
-		}
-		at := Problem{Key: shortened(name)}
-		i := slices.IndexFunc(l.keys, func(k key) bool { return k.section == "redis" && strings.ToUpper(k.name) == suffix })
-		switch {
-		case isServiceLink(suffix, value):
-			l.fail(at, serviceLink)
-		case i < 0:
-			l.fail(at, "unknown variable%s", l.variableMeant(suffix))
-		default:
-			l.set(at, l.keys[i], value, nil)
+		for _, section := range []string{"redis", "http"} {
+			if suffix, ours := strings.CutPrefix(strings.ToUpper(name), EnvironmentPrefix(section)); ours {
+				l.variable(place{name: name + ": "}, section, suffix, value)
+			}
 		}
 	}
 }
 
-func (l *loader) variableMeant(suffix string) string {
-	names := l.names("redis")
-	if meant := nearest(suffix, names); meant != "" {
-		return ", did you mean " + EnvironmentPrefix + strings.ToUpper(meant) + "?"
+func (l *loader) variable(at place, section, suffix, value string) {
+	k, known := l.keys[section+"."+strings.ToLower(suffix)]
+	meant := nearest(suffix, l.names[section])
+	switch {
+	case isServiceLink(suffix, value):
+		l.fail(at, "was set by a container's link to a service named delayer-%s: switch the links off "+
+			"(Kubernetes: enableServiceLinks: false), or rename the service", section)
+	case known:
+		l.put(at, k, value)
+	case meant != "":
+		l.fail(at, "unknown variable, did you mean %s%s?", EnvironmentPrefix(section), strings.ToUpper(meant))
+	default:
+		l.fail(at, "unknown variable: [%s] has %s", section, strings.Join(l.names[section], ", "))
 	}
-	return ": " + EnvironmentPrefix + "… is followed by " + strings.ToUpper(strings.Join(names, ", "))
 }
-
-const serviceLink = "was set by a container's link to a service named delayer-redis: switch the links off (Kubernetes: enableServiceLinks: false), or rename the service"
 
 // isServiceLink recognizes what Kubernetes and docker --link put into a
 // container for every service they know, whether it is wanted or not:

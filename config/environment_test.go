@@ -1,7 +1,6 @@
 package config
 
 import (
-	"runtime"
 	"strings"
 	"testing"
 )
@@ -13,22 +12,28 @@ func TestLoadTakesTheEnvironmentFirst(t *testing.T) {
 	want := changed(func(c *Config) {
 		c.Redis.Port, c.Redis.Password, c.Redis.MaxActive = 2, "a#b;\"c`=%(d)s ", 0
 	})
-	if err != nil || got != want {
+	if err != nil || !equal(got, want) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
 	}
 	got, err = loadText("[redis]\npassword = file", "DELAYER_REDIS_PASSWORD=")
-	if err != nil || got != Default() {
+	if err != nil || !equal(got, Default()) {
 		t.Errorf("an empty variable: got %+v, %v; want no password", got, err)
 	}
 }
 
-func TestEnvironmentOverridesEveryRedisKey(t *testing.T) {
+func serviceLink(section string) string {
+	return "was set by a container's link to a service named delayer-" + section +
+		": switch the links off (Kubernetes: enableServiceLinks: false), or rename the service"
+}
+
+func TestEnvironmentOverridesEveryKeyOfRedisAndHTTP(t *testing.T) {
 	for _, k := range new(Config).keys() {
-		if k.section != "redis" {
+		if k.section == "delayer" {
 			continue
 		}
-		_, err := loadText("", "DELAYER_REDIS_"+strings.ToUpper(k.name)+"=\n")
-		if got := messages(err); len(got) != 1 || !strings.HasPrefix(got[0], "DELAYER_REDIS_"+strings.ToUpper(k.name)+": ") {
+		variable := "DELAYER_" + strings.ToUpper(k.section+"_"+k.name)
+		_, err := loadText("", variable+"=\n")
+		if got := messages(err); len(got) != 1 || !strings.HasPrefix(got[0], variable+": ") {
 			t.Errorf("a line break in the variable of %s: %q; want a problem of that name", k, got)
 		}
 	}
@@ -36,38 +41,44 @@ func TestEnvironmentOverridesEveryRedisKey(t *testing.T) {
 
 func TestEnvironmentIsRefused(t *testing.T) {
 	for variable, want := range map[string][]string{
-		"DELAYER_REDIS_PASSWORD=s3cret\n": {"DELAYER_REDIS_PASSWORD: has a line break, a tab or another control character: remove it"},
-		"DELAYER_REDIS_PORT=":             {"DELAYER_REDIS_PORT: is empty: want a whole number from 1 to 65535"},
-		"DELAYER_REDIS_HOST=":             {"DELAYER_REDIS_HOST: is empty: want a name, an address, or the path of a unix socket that begins with /, ./ or ../"},
-		"DELAYER_REDIS_PREFIX=":           {`DELAYER_REDIS_PREFIX: is empty: want the beginning of every key's name, such as "delayer:"`},
-		"DELAYER_REDIS_TLS=":              {`DELAYER_REDIS_TLS: "" is unknown: want true or false`},
-		"DELAYER_REDIS_PASWORD=s3cret":    {"DELAYER_REDIS_PASWORD: unknown variable, did you mean DELAYER_REDIS_PASSWORD?"},
-		"DELAYER_REDIS_password=s3cret":   {"DELAYER_REDIS_password: unknown variable, did you mean DELAYER_REDIS_PASSWORD?"},
-		"DELAYER_REDIS_URL=redis://s3cret@h": {"DELAYER_REDIS_URL: unknown variable: DELAYER_REDIS_… is followed by " +
-			strings.ToUpper(redisKeys)},
-		"DELAYER_REDIS_PORT=tcp://10.0.0.7:6379":    {"DELAYER_REDIS_PORT: " + serviceLink},
-		"DELAYER_REDIS_PORT_6379_TCP_ADDR=10.0.0.7": {"DELAYER_REDIS_PORT_6379_TCP_ADDR: " + serviceLink},
-		"DELAYER_REDIS_SERVICE_HOST=10.0.0.7":       {"DELAYER_REDIS_SERVICE_HOST: " + serviceLink},
+		"DELAYER_REDIS_PASSWORD=s3cret\n":           {"DELAYER_REDIS_PASSWORD: has a line break, a tab or another character that is no UTF-8 text: remove it"},
+		"DELAYER_REDIS_PORT=":                       {"DELAYER_REDIS_PORT: want a whole number from 1 to 65535, in decimal digits without leading zeros"},
+		"DELAYER_REDIS_HOST=":                       {"DELAYER_REDIS_HOST: want a name or an address without a port, or the path of a unix socket that begins with /, ./ or ../"},
+		"DELAYER_REDIS_PREFIX=":                     {`DELAYER_REDIS_PREFIX: want the beginning of every key's name, such as "delayer:", without spaces`},
+		"DELAYER_REDIS_TLS=":                        {`DELAYER_REDIS_TLS: want true or false`},
+		"DELAYER_REDIS_PASWORD=s3cret":              {"DELAYER_REDIS_PASWORD: unknown variable, did you mean DELAYER_REDIS_PASSWORD?"},
+		"DELAYER_REDIS_URL=redis://s3cret@h":        {"DELAYER_REDIS_URL: unknown variable: [redis] has " + redisKeys},
+		"DELAYER_REDIS_PORT=tcp://10.0.0.7:6379":    {"DELAYER_REDIS_PORT: " + serviceLink("redis")},
+		"DELAYER_REDIS_PORT_6379_TCP_ADDR=10.0.0.7": {"DELAYER_REDIS_PORT_6379_TCP_ADDR: " + serviceLink("redis")},
+		"DELAYER_REDIS_SERVICE_HOST=10.0.0.7":       {"DELAYER_REDIS_SERVICE_HOST: " + serviceLink("redis")},
+		"DELAYER_HTTP_PORT=tcp://10.0.0.7:9277":     {"DELAYER_HTTP_PORT: " + serviceLink("http")},
+		"DELAYER_HTTP_SERVICE_PORT=9277":            {"DELAYER_HTTP_SERVICE_PORT: " + serviceLink("http")},
+		"DELAYER_HTTP_TOKN=s3cret":                  {"DELAYER_HTTP_TOKN: unknown variable, did you mean DELAYER_HTTP_TOKEN?"},
+		"DELAYER_HTTP_USER=s3cret":                  {"DELAYER_HTTP_USER: unknown variable, did you mean DELAYER_HTTP_USERS?"},
+		"DELAYER_HTTP_ADDRESS=s3cret":               {"DELAYER_HTTP_ADDRESS: unknown variable: [http] has " + httpKeys},
+		"DELAYER_HTTP_TOKEN=s3cret":                 {"DELAYER_HTTP_TOKEN: " + tokenWanted},
+		"DELAYER_HTTP_USERS=bob:s3cret":             {"DELAYER_HTTP_USERS: " + usersWanted},
+		"DELAYER_HTTP_TLS_KEY=k":                    {"DELAYER_HTTP_TLS_KEY: needs tls_cert as well"},
 		"DELAYER_REDIS_USERNAME=a":                  {"DELAYER_REDIS_USERNAME: needs a password as well"},
 	} {
-		if runtime.GOOS == "windows" && strings.Contains(variable, "password") {
-			continue // names have no case there
-		}
 		_, err := loadText("", variable)
 		wantMessages(t, err, want...)
+		if err != nil && strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: the problem shows a secret: %v", variable, err)
+		}
 	}
 }
 
 func TestFromEnvironment(t *testing.T) {
-	if got, warnings, err := FromEnvironment(); err != nil || len(warnings) > 0 || got != Default() {
+	if got, warnings, err := FromEnvironment(); err != nil || len(warnings) > 0 || !equal(got, Default()) {
 		t.Errorf("no variable: got %+v, %v, %v; want the defaults", got, warnings, err)
 	}
 	t.Setenv("DELAYER_REDIS_HOST", "r")
 	got, _, err := FromEnvironment()
-	if want := changed(func(c *Config) { c.Redis.Host = "r" }); err != nil || got != want {
+	if want := changed(func(c *Config) { c.Redis.Host = "r" }); err != nil || !equal(got, want) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
 	}
 	t.Setenv("DELAYER_REDIS_PORT", "0")
 	_, _, err = FromEnvironment()
-	wantMessages(t, err, `DELAYER_REDIS_PORT: "0" is out of range: want a whole number from 1 to 65535`)
+	wantMessages(t, err, `DELAYER_REDIS_PORT: want a whole number from 1 to 65535, in decimal digits without leading zeros`)
 }

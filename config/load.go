@@ -1,150 +1,188 @@
 package config
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"slices"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
-// Load reads the file, and lets DELAYER_REDIS_* variables override its [redis]
-// section. Problems are one line each, "FILE:LINE: section.key: what is wrong, what
-// would be right".
+// Load reads the file, and lets DELAYER_REDIS_* and DELAYER_HTTP_* variables override
+// its sections [redis] and [http].
 //
-// Where one of them is an error, all of them are the error, and the Config is of no
-// use; it wraps the cause (fs.ErrNotExist, fs.ErrPermission …) when the file can't be
-// read. Else they are warnings, for the user to see.
+// Where a problem is an error, all Problems are the error, and the Config is of no use.
+// Else they are warnings, for the user to see. An unreadable file is an error that wraps
+// the cause: fs.ErrNotExist, fs.ErrPermission …
 func Load(path string) (c Config, warnings Problems, err error) {
-	l := newLoader()
-	name := cmp.Or(path, `""`)
-	source, err := readFile(path)
-	if at := (*fs.PathError)(nil); errors.As(err, &at) {
-		err = at.Err // which is without the path
-	}
+	source, err := os.ReadFile(path)
 	if err != nil {
-		l.problems = Problems{{File: name, Message: err.Error(), Err: err}}
-	} else {
-		l.file(name, source)
+		return Config{}, nil, fmt.Errorf("configuration: %w", err)
 	}
-	l.environment(os.Environ())
-	return l.result()
+	l := newLoader()
+	l.file(path, source)
+	return l.result(os.Environ())
 }
 
-// FromEnvironment is Load without a file: the defaults and the DELAYER_REDIS_*
-// variables.
+// FromEnvironment is Load without a file: the defaults and the variables.
 func FromEnvironment() (c Config, warnings Problems, err error) {
-	l := newLoader()
-	l.environment(os.Environ())
-	return l.result()
+	return newLoader().result(os.Environ())
 }
 
-// maxFileSize is far above any configuration; it keeps a -c /dev/zero from
-// eating the memory.
-const maxFileSize = 1 << 20
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
+// Search looks for delayer.conf in the current directory, the executable's
+// folder, the delayer folder of os.UserConfigDir, /etc/delayer and /etc, and
+// returns the first that exists. An empty path means that there is none. places
+// is where it looks, in order.
+//
+// A file that is seen but can't be read is found: Load then says what is wrong
+// with it, where going on to the next place would hide that. One in a folder that
+// can't be entered is not: a service often runs with somebody else's home.
+func Search() (path string, places []string) {
+	const name = "delayer.conf"
+	places = []string{name}
+	if executable, err := os.Executable(); err == nil {
+		places = append(places, filepath.Join(filepath.Dir(executable), name))
 	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, errors.New("is a folder: want a file")
+	if dir, err := os.UserConfigDir(); err == nil {
+		places = append(places, filepath.Join(dir, "delayer", name))
 	}
-	source, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
-	if err == nil && len(source) > maxFileSize {
-		err = fmt.Errorf("is larger than %d bytes: this is no configuration file", maxFileSize)
+	if runtime.GOOS != "windows" {
+		places = append(places, "/etc/delayer/"+name, "/etc/"+name)
 	}
-	return source, err
+	for _, place := range places {
+		if _, err := os.Stat(place); err == nil {
+			return place, places
+		}
+	}
+	return "", places
 }
+
+// Problems is what is wrong with a configuration, one line each: "FILE:LINE: section.key:
+// what would be right", or the variable's name in front. They never show a secret.
+type Problems []string
+
+// Error is the lines, without a line break at the end.
+func (p Problems) Error() string { return strings.Join(p, "\n") }
 
 // loader gathers a Config and what is wrong with it.
 type loader struct {
 	config   Config
-	keys     []key  // of config
-	name     string // the file's; "" without one
+	path     place               // of the file; empty without one
+	keys     map[string]key      // of config, by section.name
+	names    map[string][]string // of each section's keys
+	set      map[string]place    // where keys were set, by section.name
 	problems Problems
-	source   map[string]Problem // "redis.port" → where it was set, without a message
-	bad      map[string]bool    // keys with an error, which further checks leave alone
+	failed   bool // one of the problems is an error
 }
 
+// place is what a problem is about: "FILE:LINE: " and "section.key: ", either of which
+// may be empty.
+type place struct{ file, name string }
+
 func newLoader() *loader {
-	l := &loader{config: Default(), source: map[string]Problem{}, bad: map[string]bool{}}
-	l.keys = l.config.keys()
+	l := &loader{config: Default(), keys: map[string]key{}, names: map[string][]string{}, set: map[string]place{}}
+	for _, k := range l.config.keys() {
+		l.keys[k.String()] = k
+		l.names[k.section] = append(l.names[k.section], k.name)
+	}
 	return l
 }
 
-// names are the names of a section's keys, in the table's order.
-func (l *loader) names(section string) []string {
-	var names []string
-	for _, k := range l.keys {
-		if k.section == section {
-			names = append(names, k.name)
-		}
-	}
-	return names
+func (l *loader) fail(at place, format string, args ...any) {
+	l.failed = true
+	l.problems = append(l.problems, at.file+at.name+fmt.Sprintf(format, args...))
 }
 
-// fail adds an error at the place.
-func (l *loader) fail(at Problem, format string, args ...any) {
-	at.Message = fmt.Sprintf(format, args...)
-	l.problems = append(l.problems, at)
+func (l *loader) warn(at place, format string, args ...any) {
+	l.problems = append(l.problems, at.file+"warning: "+at.name+fmt.Sprintf(format, args...))
 }
 
-// warn adds a warning at the place.
-func (l *loader) warn(at Problem, format string, args ...any) {
-	at.Warning = true
-	l.fail(at, format, args...)
-}
-
-// set gives the key a value, unless reading it has failed.
-func (l *loader) set(at Problem, k key, value string, err error) {
-	l.source[k.String()] = at
-	if err == nil {
-		err = cmp.Or(k.set(value), k.check(value))
-	}
-	if err != nil {
-		l.bad[k.String()] = true
+// put gives the key a value.
+func (l *loader) put(at place, k key, value string) {
+	l.set[k.String()] = at
+	if strings.ContainsFunc(value, unicode.IsControl) || !utf8.ValidString(value) {
+		l.fail(at, "has a line break, a tab or another character that is no UTF-8 text: remove it")
+	} else if err := k.set(value); err != nil {
 		l.fail(at, "%v", err)
 	}
 }
 
-// result checks the keys that depend on each other, and closes the account.
-func (l *loader) result() (Config, Problems, error) {
-	r := &l.config.Redis
-	const needsTLS = "is of use with tls = true only"
-	l.require(r.TLS || r.TLSCA == "", "tls_ca", "tls", needsTLS)
-	l.require(r.TLS || r.TLSCert == "", "tls_cert", "tls", needsTLS)
-	l.require(r.TLS || r.TLSKey == "", "tls_key", "tls", needsTLS)
-	l.require(r.TLS || !r.TLSSkipVerify, "tls_skip_verify", "tls", needsTLS)
-	l.require(r.TLSCert == "" || r.TLSKey != "", "tls_cert", "tls_key", "needs tls_key as well")
-	l.require(r.TLSKey == "" || r.TLSCert != "", "tls_key", "tls_cert", "needs tls_cert as well")
-	l.require(r.Username == "" || r.Password != "", "username", "password", "needs a password as well")
-	if r.MaxActive > 0 && r.MaxIdle > r.MaxActive {
-		if at, written := l.source["redis.max_idle"]; written {
-			l.warn(at, "max_idle is %d and max_active is %d: no more than %[2]d are kept", r.MaxIdle, r.MaxActive)
-		}
-		r.MaxIdle = r.MaxActive
+// result checks the keys that depend on each other, unless an error may be the cause.
+func (l *loader) result(environ []string) (Config, Problems, error) {
+	l.environment(environ)
+	if l.path.file != "" && len(l.set)+len(l.problems) == 0 {
+		l.warn(l.path, "sets nothing: every key has its default")
 	}
-	if l.name != "" && len(l.source)+len(l.problems) == 0 {
-		l.warn(Problem{File: l.name}, "sets nothing: every key has its default")
+	if !l.failed {
+		l.checkTogether()
 	}
-	slices.SortStableFunc(l.problems, func(a, b Problem) int {
-		return cmp.Or(-cmp.Compare(len(a.File), len(b.File)), cmp.Compare(a.Line, b.Line)) // one file at most
-	})
-	if slices.ContainsFunc(l.problems, func(p Problem) bool { return !p.Warning }) {
+	if l.failed {
 		return Config{}, nil, l.problems
 	}
 	return l.config, l.problems, nil
 }
 
-// require reports an error of a key of [redis] unless ok, or unless it or the key it
-// depends on has one already.
-func (l *loader) require(ok bool, name, dependsOn, message string) {
-	if !ok && !l.bad["redis."+name] && !l.bad["redis."+dependsOn] {
-		l.fail(l.source["redis."+name], "%s", message)
+func (l *loader) checkTogether() {
+	r, h := &l.config.Redis, &l.config.HTTP
+	hasSecret, isOpen := h.Token != "" || len(h.Users) > 0, h.Listen != "" && !isLoopback(h.Listen)
+	for _, check := range []struct {
+		ok           bool
+		key, message string
+	}{
+		{r.TLS || r.TLSCA == "", "redis.tls_ca", "needs tls = true"},
+		{r.TLS || r.TLSCert == "", "redis.tls_cert", "needs tls = true"},
+		{r.TLS || r.TLSKey == "", "redis.tls_key", "needs tls = true"},
+		{r.TLS || !r.TLSSkipVerify, "redis.tls_skip_verify", "needs tls = true"},
+		{r.TLSCert == "" || r.TLSKey != "", "redis.tls_cert", "needs tls_key as well"},
+		{r.TLSKey == "" || r.TLSCert != "", "redis.tls_key", "needs tls_cert as well"},
+		{r.Username == "" || r.Password != "", "redis.username", "needs a password as well"},
+		{h.TLSCert == "" || h.TLSKey != "", "http.tls_cert", "needs tls_key as well"},
+		{h.TLSKey == "" || h.TLSCert != "", "http.tls_key", "needs tls_cert as well"},
+		{hasSecret || h.Insecure || !isOpen, "http.listen", "lets others than this machine read, push and purge jobs: " +
+			"set token or users, listen on 127.0.0.1, or say insecure = true"},
+	} {
+		if !check.ok {
+			l.fail(l.set[check.key], "%s", check.message)
+		}
 	}
+	if hasSecret && isOpen && h.TLSCert == "" {
+		l.warn(l.set["http.listen"], "token and passwords travel unencrypted: set tls_cert and tls_key, unless a proxy encrypts")
+	}
+	if r.MaxActive > 0 && r.MaxIdle > r.MaxActive {
+		if at, written := l.set["redis.max_idle"]; written {
+			l.warn(at, "max_idle is %d and max_active is %d: no more than %[2]d are kept", r.MaxIdle, r.MaxActive)
+		}
+		r.MaxIdle = r.MaxActive
+	}
+}
+
+var word = regexp.MustCompile(`^[\w-]+$`)
+
+// nearest is the candidate that a mistyped word most likely stands for, or "" when
+// none is near: about one slip in three letters is allowed.
+func nearest(name string, candidates []string) (best string) {
+	fewest := 0
+	for _, c := range candidates {
+		n := slips(strings.ToLower(strings.ReplaceAll(name, "-", "_")), c)
+		if word.MatchString(name) && n <= max(1, len(c)/3) && (best == "" || n < fewest) {
+			best, fewest = c, n
+		}
+	}
+	return best
+}
+
+// slips counts the letters to add, drop or replace, in whatever order they stand.
+func slips(written, meant string) int {
+	excess := 0
+	for _, letter := range written {
+		if rest := strings.Replace(meant, string(letter), "", 1); rest != meant {
+			meant = rest
+		} else {
+			excess++
+		}
+	}
+	return max(excess, len(meant))
 }

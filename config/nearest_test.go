@@ -10,18 +10,18 @@ func TestNearest(t *testing.T) {
 	for name, want := range map[string]string{
 		"prot": "port", "PORT": "port", "hosts": "host", "hst": "host", "passwd": "password", "pasword": "password",
 		"maxidle": "max_idle", "Max-Active": "max_active", "tsl": "tls", "tls_cret": "tls_cert", "tls_cer": "tls_cert", "post": "host",
-		"ssl": "", "": "", "timeout": "", "abc": "", strings.Repeat("host", 1000): "",
+		"ssl": "tls", "": "", "timeout": "", "abc": "", strings.Repeat("host", 1000): "",
 	} {
 		if got := nearest(name, candidates); got != want {
 			t.Errorf("nearest(%.20q) = %q, want %q", name, got, want)
 		}
 	}
 	for pair, want := range map[[2]string]int{
-		{"", ""}: 0, {"", "abc"}: 3, {"abc", ""}: 3, {"abc", "abc"}: 0, {"abc", "acb"}: 1, {"abc", "abd"}: 1,
-		{"abc", "ab"}: 1, {"abcd", "badc"}: 2, {"kitten", "sitting"}: 3,
+		{"", ""}: 0, {"", "abc"}: 3, {"abc", ""}: 3, {"abc", "abc"}: 0, {"abc", "acb"}: 0, {"abc", "abd"}: 1,
+		{"abc", "ab"}: 1, {"abcd", "badc"}: 0, {"kitten", "sitting"}: 3,
 	} {
-		if got := editDistance(pair[0], pair[1]); got != want {
-			t.Errorf("editDistance(%q) = %d, want %d", pair, got, want)
+		if got := slips(pair[0], pair[1]); got != want {
+			t.Errorf("slips(%q) = %d, want %d", pair, got, want)
 		}
 	}
 }

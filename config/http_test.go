@@ -1,0 +1,134 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+const (
+	goodToken   = "0123456789abcdef"
+	tokenWanted = "want 16 or more letters, digits and punctuation, so that it can't be guessed"
+	usersWanted = "want name:password, name:password; a password has 8 or more characters and no comma"
+)
+
+// Every problem of one line, whole, none of which shows a secret.
+func TestHTTPIsRefused(t *testing.T) {
+	const listen = "f:2: http.listen: want host:port, such as 127.0.0.1:9277 or [::1]:9277"
+	const hosts = "f:2: http.hosts: want names or addresses without a port, separated by commas"
+	const numberSign = "the # begins a comment: put the value in double quotes, or a space on both sides of the #"
+	const control = "has a line break, a tab or another character that is no UTF-8 text: remove it"
+	for line, message := range map[string]string{
+		"listen = 127.0.0.1":              listen,
+		"listen = 9277":                   listen,
+		"listen = ::1":                    listen,
+		"listen = [::1:9277":              listen,
+		"listen = http://127.0.0.1:9277":  listen,
+		"listen = 127.0.0.1:":             listen,
+		"listen = 127.0.0.1:http":         listen,
+		"listen = 127.0.0.1:65536":        listen,
+		"listen = 127.0.0.1:09277":        listen,
+		"listen = a b:9277":               listen,
+		"listen = *:9277":                 listen,
+		"listen = 127.0.0.1:9277\x1b":     "f:2: http.listen: " + control,
+		"token = s3cret789012345":         "f:2: http.token: " + tokenWanted,
+		"users = bob:s3cret7":             "f:2: http.users: " + usersWanted,
+		"token = s3cret":                  "f:2: http.token: " + tokenWanted,
+		"token = s3cret s3cret s3cret":    "f:2: http.token: " + tokenWanted,
+		"token = s3cretü0123456789":       "f:2: http.token: " + tokenWanted,
+		"token = s3cret\t0123456789":      "f:2: http.token: " + control,
+		"token = s3cret0123456789#x":      "f:2: http.token: " + numberSign,
+		"users = bob:s3cretpass#a":        "f:2: http.users: " + numberSign,
+		"users = s3cretpass":              "f:2: http.users: " + usersWanted,
+		"users = bob:s3cretpass, s3":      "f:2: http.users: " + usersWanted,
+		"users = :s3cretpass":             "f:2: http.users: " + usersWanted,
+		"users = bob:s3cret":              "f:2: http.users: " + usersWanted,
+		"users = s3:longenough,s4:s3cret": "f:2: http.users: " + usersWanted,
+		"users = bob:s3cret\tpass":        "f:2: http.users: " + control,
+		"hosts = a.example:80":            hosts,
+		"hosts = 10.0.0.1:80":             hosts,
+		"hosts = a, https://a":            hosts,
+		"hosts = *":                       hosts,
+		"max_body = 1023":                 `f:2: http.max_body: want a whole number from 1024 to 536870912, in decimal digits without leading zeros`,
+		"queue_block_timeout = 0":         `f:2: http.queue_block_timeout: want a whole number of seconds from 1 to 3600, in decimal digits without leading zeros`,
+		"queue_block_timeout = 3601":      `f:2: http.queue_block_timeout: want a whole number of seconds from 1 to 3600, in decimal digits without leading zeros`,
+		"metrics_topics = 100001":         `f:2: http.metrics_topics: want a whole number from 0 to 100000, in decimal digits without leading zeros`,
+		"ready_max_late = 1m":             `f:2: http.ready_max_late: want a whole number of seconds from 0 to 2147483647, in decimal digits without leading zeros`,
+		"insecure = yes":                  `f:2: http.insecure: want true or false`,
+
+		// No file of the original has the section: a slip is an error.
+		"tokn = s3cret":            "f:2: http.tokn: unknown key, did you mean token?",
+		"read-only = true":         "f:2: http.read-only: unknown key, did you mean read_only?",
+		"address = s3cret":         "f:2: unknown key: [http] has " + httpKeys,
+		"tls = true":               "f:2: http.tls: belongs to [redis]",
+		"tls_crt = a\ntls_key = b": "f:2: http.tls_crt: unknown key, did you mean tls_cert?",
+		"tls_cert = a":             "f:2: http.tls_cert: needs tls_key as well",
+		"tls_key = a":              "f:2: http.tls_key: needs tls_cert as well",
+		"[redis]\ntoken = s3cret":  "f:3: redis.token: belongs to [http]",
+		"[delayer]\nlisten = x:1":  "f:3: delayer.listen: belongs to [http]",
+	} {
+		_, err := loadText("[http]\n" + line)
+		wantMessages(t, err, message)
+		if err != nil && strings.Contains(err.Error(), "s3") && !strings.Contains(message, "s3") {
+			t.Errorf("%q: the problem shows a secret: %v", line, err)
+		}
+	}
+	_, err := loadText("[htpp]\nlisten = 127.0.0.1:1")
+	wantMessages(t, err, "f:1: unknown section, did you mean [http]?")
+}
+
+// Nobody but this machine is served without a token or users, unless somebody says so.
+func TestHTTPOpenToOthers(t *testing.T) {
+	const open = "f:2: http.listen: lets others than this machine read, push and purge jobs: set token or users, listen on 127.0.0.1, or say insecure = true"
+	const unencrypted = "f:2: warning: http.listen: token and passwords travel unencrypted: set tls_cert and tls_key, unless a proxy encrypts"
+	const token, users, tls = "token = " + goodToken, "users = bob:s3cretpass", "\ntls_cert = c\ntls_key = k"
+	for _, address := range []string{"127.0.0.1:9277", "127.9.9.9:0", "[::1]:9277", "[::ffff:127.0.0.1]:1", "localhost:9277", "LocalHost:9277"} {
+		for _, more := range []string{"", token, users, "insecure = true", tls} {
+			got, err := loadText("[http]\nlisten = " + address + "\n" + more)
+			if err != nil || got.HTTP.Listen != address {
+				t.Errorf("%s, %q: got %q, %v", address, more, got.HTTP.Listen, err)
+			}
+		}
+	}
+	for _, address := range []string{":9277", "0.0.0.0:9277", "[::]:9277", "10.0.0.1:0", "[fe80::1%eth0]:9277", "jobs.example.com:9277", "localhost.example.com:9277", "127.1:9277"} {
+		for more, want := range map[string][]string{
+			"":                          {open},
+			tls:                         {open},
+			"insecure = false":          {open},
+			"insecure = true":           nil,
+			token:                       {unencrypted},
+			users:                       {unencrypted},
+			token + "\ninsecure = true": {unencrypted},
+			token + tls:                 nil,
+			users + tls:                 nil,
+			// One problem is enough where one caused the other.
+			"token = s3cret":         {"f:3: http.token: " + tokenWanted},
+			"tokken = s3cret":        {"f:3: http.tokken: unknown key, did you mean token?"},
+			"insecure = on":          {`f:3: http.insecure: want true or false`},
+			token + "\ntls_cert = c": {"f:4: http.tls_cert: needs tls_key as well"},
+		} {
+			_, err := loadText("[http]\nlisten = " + address + "\n" + more)
+			wantMessages(t, err, want...)
+		}
+	}
+	got, err := loadText("[http]\nlisten = 0.0.0.0:9277", "DELAYER_HTTP_TOKEN="+goodToken, "DELAYER_HTTP_LISTEN=127.0.0.1:1")
+	if err != nil || got.HTTP.Token != goodToken || got.HTTP.Listen != "127.0.0.1:1" {
+		t.Errorf("from the environment: %+v, %v", got.HTTP, err)
+	}
+	_, err = loadText("[http]\nlisten = 127.0.0.1:1", "DELAYER_HTTP_LISTEN=:1")
+	wantMessages(t, err, strings.Replace(open, "f:2: http.listen", "DELAYER_HTTP_LISTEN", 1))
+}
+
+func TestHTTPLists(t *testing.T) {
+	got, err := loadText("[http]\nusers = \" alice:12345678 ,, bob:#;\\\"é :%(x)s, \"\nhosts = a, ,B_c.example.,::1")
+	if want := []User{{"alice", "12345678"}, {"bob", "#;\"é :%(x)s"}}; err != nil || !reflect.DeepEqual(got.HTTP.Users, want) {
+		t.Errorf("users: got %q, %v; want %q", got.HTTP.Users, err, want)
+	}
+	if want := []string{"a", "B_c.example.", "::1"}; !reflect.DeepEqual(got.HTTP.Hosts, want) {
+		t.Errorf("hosts: got %q, want %q", got.HTTP.Hosts, want)
+	}
+	got, err = loadText("[http]\nusers = alice:12345678\nhosts = a\ntoken = "+goodToken, "DELAYER_HTTP_USERS=", "DELAYER_HTTP_HOSTS=", "DELAYER_HTTP_TOKEN=")
+	if err != nil || !equal(got, Default()) {
+		t.Errorf("empty variables: got %+v, %v; want the defaults", got.HTTP, err)
+	}
+}

@@ -1,0 +1,134 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// number reads plain decimal digits only: ini.v1 would take 010 for 8.
+func number[N int | time.Duration](field *N, unit N, least, most int64) func(string) error {
+	return func(value string) error {
+		n, err := strconv.ParseInt(value, 10, 64)
+		*field = N(max(n, 0)) * unit
+		if err != nil || n < least || n > most || strconv.FormatInt(n, 10) != value {
+			of := map[N]string{1: "", N(time.Millisecond): " of milliseconds", N(time.Second): " of seconds"}[unit]
+			return fmt.Errorf("want a whole number%s from %d to %d, in decimal digits without leading zeros", of, least, most)
+		}
+		return nil
+	}
+}
+
+// text is what the pattern matches as a whole.
+func text(field *string, pattern, want string) func(string) error {
+	return func(value string) error {
+		*field = value
+		if !regexp.MustCompile("^(" + pattern + ")$").MatchString(value) {
+			return errors.New("want " + want)
+		}
+		return nil
+	}
+}
+
+// flag has one spelling for each value; ini.v1's on, y and T mean nothing to a reader
+// who has not read its source.
+func flag(field *bool) func(string) error {
+	return func(value string) error {
+		*field = value == "true"
+		return text(new(string), "true|false", "true or false")(value)
+	}
+}
+
+func path(field *string) func(string) error {
+	return func(value string) error {
+		*field = absolute(value)
+		if value == "~" || strings.HasPrefix(value, "~/") {
+			return errors.New("want the whole path: ~ is not replaced by the home folder")
+		}
+		return nil
+	}
+}
+
+// absolute makes a path independent of later changes of directory. Where the current
+// directory is gone, it stays as it is, and whoever opens it says so.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); path != "" && err == nil {
+		return abs
+	}
+	return path
+}
+
+func host(field *string) func(string) error {
+	return func(value string) error {
+		name, isName := hostOf(value)
+		switch *field = name; {
+		case isRelative(value):
+			*field = absolute(value)
+		case isSocket(value):
+			*field = value
+		case !isName:
+			return errors.New("want a name or an address without a port, or the path of a unix socket that begins with /, ./ or ../")
+		}
+		return nil
+	}
+}
+
+var hostName = regexp.MustCompile(`^[^\s/\\@:[\],*]+$`)
+
+// hostOf is a name, or an address without the brackets that the original needs.
+func hostOf(value string) (host string, ok bool) {
+	host = strings.Trim(value, "[]")
+	_, err := netip.ParseAddr(host)
+	return host, err == nil || hostName.MatchString(host)
+}
+
+// listen needs no host: none is every address of the machine.
+func listen(field *string) func(string) error {
+	return func(value string) error {
+		*field = value
+		host, port, err := net.SplitHostPort(value)
+		_, isHost := hostOf(host)
+		if value != "" && (err != nil || host != "" && !isHost || number(new(int), 1, 0, 65535)(port) != nil) {
+			return errors.New("want host:port, such as 127.0.0.1:9277 or [::1]:9277")
+		}
+		return nil
+	}
+}
+
+// isLoopback tells whether nobody but this machine reaches an address that listen
+// let through.
+func isLoopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
+}
+
+// user has a password that people can type. A token is longer, as a machine makes it up.
+func user(item string) (u User, ok bool) {
+	name, password, _ := strings.Cut(item, ":")
+	return User{name, password}, name != "" && len(password) >= 8
+}
+
+// list is what stands between commas. Empty items don't count.
+func list[T any](field *[]T, read func(item string) (T, bool), want string) func(string) error {
+	return func(value string) error {
+		*field = nil
+		for item := range strings.SplitSeq(value, ",") {
+			if item = strings.TrimSpace(item); item == "" {
+				continue
+			}
+			element, ok := read(item)
+			if !ok {
+				return errors.New("want " + want)
+			}
+			*field = append(*field, element)
+		}
+		return nil
+	}
+}
