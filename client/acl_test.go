@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // rights are those of the documentation's line for a user.
@@ -167,6 +168,14 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 		t.Errorf("DropDead = %d, %v", n, err)
 	}
 	check("Ping", worker.Ping(ctx))
+	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr, Username: "delayer_operator", Password: "secret"})
+	defer pool.Close()
+	f.do("HSET", "delayer:servers", "id", "{}")
+	_, err = store.New(store.Pool{Pool: pool}, "delayer:").Servers(ctx)
+	check("Servers", err)
+	if n, err := store.New(store.Pool{Pool: pool}, "delayer:").Acked(ctx); n != 1 || err != nil {
+		t.Errorf("Acked = %d, %v", n, err)
+	}
 	f.expect(state{})
 	f.expectNothingDenied()
 }

@@ -14,6 +14,8 @@ type Delayed struct {
 	Message
 	Delay time.Duration
 	At    time.Time
+	// Options are this job's own. They go before those of the call.
+	Options []PushOption
 }
 
 // Result is what became of a job of PushBatch: its ID, and why it is not
@@ -32,9 +34,9 @@ var ErrChunk = errors.New("another job of the same chunk can't be stored")
 // result and no harm to others). The results, in the order of the jobs, say which
 // are stored; the error is nil if all are.
 //
-// What is wrong with any of the jobs (ErrInvalid; an ID that is there twice is wrong, too) is found before
-// anything is sent. Up to two chunks are under way at a time; after an error of Redis
-// or the network no further chunk is sent.
+// What is wrong with any of the jobs (ErrInvalid) is found before anything is sent. An ID that
+// is there twice is wrong, too. Up to two chunks are under way at a time. After an error of
+// Redis or the network no further chunk is sent.
 func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOption) ([]Result, error) {
 	all, err := checkBatch(jobs, newPushOptions(opts))
 	if err == nil {
@@ -68,6 +70,10 @@ func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {
 	all := make([]store.Delayed, len(jobs))
 	ids := make(map[string]int, len(jobs))
 	for i, job := range jobs {
+		o := o
+		for _, opt := range job.Options {
+			opt(&o)
+		}
 		due, err := dueOf(job)
 		if err == nil {
 			err = checkPush(job.Message, o)
@@ -192,19 +198,19 @@ func (c *Client) takeBatch(ctx context.Context, k kind, topic string, n int) (go
 	return got, err
 }
 
-// takeMore takes jobs until there are n, or no more.
+// takeMore takes jobs until there are n, or no more, or the leases of the first ones grow old.
 func (c *Client) takeMore(ctx context.Context, partition *partition, k kind, topic string, n int, got *taken) error {
 	p, err := partition.store.Pipeline(ctx)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	for len(got.jobs) < n {
+	for len(got.jobs) < n && !got.growsOld() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		wanted := min(n-len(got.jobs), store.MaxPop)
-		next, more, err := c.take(p, nil, k, []string{topic}, []int{wanted}, wanted)
+		next, more, err := c.popOrReserve(p, nil, k, []string{topic}, []int{wanted}, wanted)
 		got.add(next)
 		if err != nil || len(next.jobs) < wanted && !more {
 			return err

@@ -255,3 +255,25 @@ func TestPushBatchIsBoundedInBytes(t *testing.T) {
 		}
 	}
 }
+
+// A job's own options go before those of the call, and are no other's.
+func TestPushBatchOptionsOfAJob(t *testing.T) {
+	f := start(t)
+	f.push("b", "t")
+	list := jobs(0, 3, "t", time.Hour)
+	list[0].Options = []client.PushOption{client.MaxAttempts(3)}
+	list[1].ID, list[1].Options = "b", []client.PushOption{client.IfExists(client.Refuse)}
+	results, err := f.PushBatch(t.Context(), list, client.MaxAttempts(7))
+	if !errors.Is(err, client.ErrExists) || results[0].Err != nil || !errors.Is(results[1].Err, client.ErrExists) || results[2].Err != nil {
+		t.Fatalf("%v, %v", results, err)
+	}
+	for id, want := range map[string]int{"0000": 3, "b": 0, "0002": 7} {
+		if job, err := f.Get(t.Context(), id); err != nil || job.MaxAttempts != want {
+			t.Errorf("%s: %+v, %v, want %d attempts", id, job, err, want)
+		}
+	}
+	list[2].Options = []client.PushOption{client.TTR(-1)}
+	if _, err := f.PushBatch(t.Context(), list); !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), "job 2: invalid ttr") {
+		t.Errorf("%v, want it to name job 2 and ttr", err)
+	}
+}

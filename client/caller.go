@@ -44,6 +44,16 @@ func (t *taken) add(next taken) {
 	t.jobs, t.leases = append(t.jobs, next.jobs...), append(t.leases, next.leases...)
 }
 
+// growsOld reports whether a third of a lease is over. The rest is for the consumer.
+func (t *taken) growsOld() bool {
+	for _, l := range t.leases {
+		if time.Since(t.asked) > l.Length/3 {
+			return true
+		}
+	}
+	return false
+}
+
 // cut takes the first jobs off, n at most.
 func (t *taken) cut(n int) taken {
 	n = min(n, len(t.jobs))
@@ -59,9 +69,9 @@ func (t *taken) cut(n int) taken {
 type caller struct {
 	request
 	queues  []*topicQueue   // where it may come from
-	most    []int           // and how many from each of these
-	places  []*list.Element // in these; nil when the caller has its answer
-	asks    int             // how many of these it has asked and got no answer from
+	most    []int           // how many jobs it wants of each of these queues
+	places  []*list.Element // in these queues; nil when the caller has its answer
+	asks    int             // how many of these queues it has asked and got no answer from
 	claimed bool            // a pop is under way for it
 	leaving error           // why it wanted to go while it was claimed
 	trouble error           // why it is not known whether there is a job
@@ -169,8 +179,8 @@ func (c *caller) isFree() bool { return c.places != nil && !c.claimed }
 // claim is the callers that one pop is made for.
 type claim []*caller
 
-// take makes the callers stay until release.
-func (cl claim) take() {
+// hold makes the callers stay until release.
+func (cl claim) hold() {
 	for _, c := range cl {
 		c.claimed = true
 	}

@@ -3,7 +3,6 @@ package client
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -39,6 +38,7 @@ type partition struct {
 	store       *store.Store
 	pushes      *shared[store.Delayed]
 	settlements *shared[*settlement]
+	removals    *shared[*removal]
 	listener    *listener
 }
 
@@ -70,9 +70,6 @@ func WithStale(f func(ids []string)) Option {
 	return func(o *options) { o.onStale = f }
 }
 
-// WithExpired is WithStale by its former name.
-func WithExpired(f func(ids []string)) Option { return WithStale(f) }
-
 // WithLogger sets where the Client says what nobody would notice otherwise: once,
 // that BPop has to poll because this Redis user may not subscribe to a channel.
 // Without it that is slog.Default.
@@ -95,7 +92,7 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
 	c.topics = &topics{client: c, queues: map[topicKey][]*topicQueue{}}
 	p := &partition{store: store.New(store.Pool{Pool: pool}, cmp.Or(o.prefix, store.DefaultPrefix))}
-	p.pushes, p.settlements, p.listener = newPushes(c, p.store), newSettlements(c, p.store), newListener(c.topics, p)
+	p.pushes, p.settlements, p.removals, p.listener = newPushes(c, p.store), newSettlements(c, p.store), newRemovals(c, p.store), newListener(c.topics, p)
 	c.partitions = []*partition{p}
 	return c
 }
@@ -118,12 +115,12 @@ func OpenPool(p PoolOptions, opts ...Option) *Client {
 	return c
 }
 
-// closeWait bounds how long Close waits for Redis to answer.
+// closeWait bounds how long Close waits for the calls under way.
 const closeWait = 3 * time.Second
 
-// Close ends the waiting BPop calls with ErrClosed, and waits for the other
-// calls under way; for 3 s at most, if Redis does not answer. Calls after that
-// fail with ErrClosed.
+// Close ends the waiting BPop calls with ErrClosed, and waits for the other calls under way,
+// for 3 s at most: if Redis is silent, or the network slow, its error says so. Calls that
+// have not been sent by then, and calls after Close, fail with ErrClosed.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.close()
@@ -140,7 +137,7 @@ func (c *Client) Close() error {
 	case err := <-done:
 		return err
 	case <-time.After(closeWait):
-		return fmt.Errorf("delayer: close: redis did not answer within %v: what became of the calls under way is unknown", closeWait)
+		return fmt.Errorf("delayer: close: calls were still under way after %v: what became of them is unknown", closeWait)
 	}
 }
 
@@ -188,43 +185,11 @@ type Counters struct {
 	// Lost is how many jobs may have been lost at most, as the answers did not
 	// arrive that would have brought them; see ErrLost.
 	Lost int64
-	// Expired is Stale by its former name.
-	Expired int64
 }
 
 // Counters reads the counters.
 func (c *Client) Counters() Counters {
-	stale := c.stale.Load()
-	return Counters{Stale: stale, Lost: c.lost.Load(), Expired: stale}
-}
-
-// take takes up to n jobs, limits[i] of topics[i] if they are reserved, unless there is no
-// connection because of err. It counts what may be lost with an answer. more reports whether
-// there may be jobs although fewer came than were asked for.
-func (c *Client) take(p *store.Pipeline, err error, k kind, topics []string, limits []int, n int) (got taken, more bool, _ error) {
-	if err != nil {
-		return taken{}, false, err
-	}
-	p.WithoutCancel()
-	var popped store.Popped
-	if k.reserves {
-		got.asked = time.Now()
-		popped, err = p.Reserve(topics, limits, n, k.Reservation)
-	} else {
-		popped, err = p.Pop(topics, n)
-	}
-	if len(popped.Stale) > 0 {
-		c.stale.Add(int64(len(popped.Stale)))
-		if c.onStale != nil {
-			c.onStale(popped.Stale)
-		}
-	}
-	if err != nil && !k.reserves && !errors.As(err, new(redis.Error)) {
-		c.lost.Add(int64(min(n, store.MaxPop)))
-		err = fmt.Errorf("%w: %w", ErrLost, err)
-	}
-	got.jobs, got.leases = popped.Jobs, popped.Leases
-	return got, popped.More, err
+	return Counters{Stale: c.stale.Load(), Lost: c.lost.Load()}
 }
 
 // failed puts the operation in front of an error, and what it was called for, if

@@ -200,3 +200,43 @@ func TestCloseOfHungRedis(t *testing.T) {
 	f.redis.Resume()
 	expectJob(t, waitFor(t, popped), "a")
 }
+
+// A call that still waits for a connection when Close gives up was not sent, and says so: it is
+// not the caller's own ctx that has ended.
+func TestCloseGivesUpWaitingCalls(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	sent := make(chan struct{}, 100)
+	pool := tappedPool(f.redis.Addr, sent)
+	pool.MaxActive, pool.Wait = 1, true
+	c := client.New(pool)
+	c.Pop(t.Context(), "t")
+	drain(sent)
+	f.redis.Hang()
+	popped := background(func() (client.Message, error) { return c.Pop(t.Context(), "t") })
+	<-sent
+	ctx, cancel := context.WithTimeout(t.Context(), 2*hangBound)
+	defer cancel()
+	results := map[string]<-chan result{}
+	for name, ctx := range map[string]context.Context{"no end": context.Background(), "deadline": ctx} {
+		results[name] = background(func() (client.Message, error) {
+			_, err := c.Push(ctx, client.Message{ID: name, Topic: "u", Body: "b"}, 0)
+			return client.Message{}, err
+		})
+	}
+	until(t, "all wait for the connection", func() bool {
+		underWay, gathered := c.Pushes()
+		return underWay == len(results) && gathered == len(results)
+	})
+	if err := c.Close(); err == nil {
+		t.Error("Close has no error")
+	}
+	for name, result := range results {
+		if r := waitFor(t, result); !errors.Is(r.err, client.ErrClosed) || errors.Is(r.err, context.Canceled) {
+			t.Errorf("%s: %v, want ErrClosed", name, r.err)
+		}
+	}
+	f.redis.Resume()
+	waitFor(t, popped)
+	f.expect(state{})
+}

@@ -32,8 +32,9 @@ type coalescer struct {
 type queue interface {
 	// waiting reports whether anybody waits.
 	waiting() bool
-	// next takes off those who go with the next round trip, which call makes; 0
-	// if they have all gone. call is told if there is no connection.
+	// next takes those off the queue who go with the next round trip. callers is how many
+	// they are: 0 if all have left meanwhile. call makes the round trip; its error is why there
+	// is no connection, which it tells the callers.
 	next() (callers int, call func(*store.Pipeline, error))
 	// idle is called when a round trip is over.
 	idle()
@@ -53,6 +54,9 @@ func (c *coalescer) work() {
 	defer c.client.running.Done()
 	for c.isWanted() {
 		p, err := c.store.Pipeline(c.client.abandoned)
+		if err != nil && c.client.abandoned.Err() != nil {
+			err = ErrClosed
+		}
 		if c.roundTrip(p, err) > 1 {
 			// The callers who were served run first: those who call again at once
 			// go with the next round trip then, and not with one of their own.
@@ -61,7 +65,7 @@ func (c *coalescer) work() {
 	}
 }
 
-// isWanted reports whether anybody waits; if not, a round trip less is under way.
+// isWanted reports whether anybody waits. If not, work ends, and is no longer under way.
 func (c *coalescer) isWanted() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,9 +87,9 @@ func (c *coalescer) mayLead() bool {
 	return true
 }
 
-// lead makes a round trip in the caller's own goroutine, which is a fifth faster
-// for one who calls alone. Those who came meanwhile are left to another. The end of
-// ctx ends the wait for a connection.
+// lead makes a round trip in the caller's own goroutine. For one who calls alone that is a
+// fifth faster. Those who came meanwhile are left to work. The end of ctx ends the wait for a
+// connection.
 func (c *coalescer) lead(ctx context.Context) {
 	p, err := c.store.Pipeline(ctx)
 	if err == nil || ctx.Err() == nil {
@@ -98,9 +102,8 @@ func (c *coalescer) lead(ctx context.Context) {
 	c.queue.idle()
 }
 
-// roundTrip makes a round trip on the connection, which was taken first: who left, or
-// came, while there was none to be had, is not in it, or is. It returns for how many
-// callers it was.
+// roundTrip makes a round trip, and returns for how many callers it was. They are chosen when
+// there is a connection: who left while we waited for it is not among them, who came is.
 func (c *coalescer) roundTrip(p *store.Pipeline, err error) int {
 	c.mu.Lock()
 	callers, call := c.queue.next()

@@ -112,7 +112,7 @@ func (c *Client) RequeueAll(ctx context.Context, topic string) (int, error) {
 			}
 		}
 		if len(gone) > 0 { // entries without a letter
-			_, dropped := partition.store.DropDead(ctx, topic, gone)
+			_, dropped := partition.store.DropDead(ctx, topic, gone, time.Time{})
 			err = errors.Join(err, dropped)
 		}
 		return kept, err
@@ -137,7 +137,7 @@ func (c *Client) dropDead(ctx context.Context, topic string, ids []string) (drop
 	for _, partition := range c.partitions {
 		theirs := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return c.of(id) != partition })
 		for page := range slices.Chunk(theirs, deadPage) {
-			n, err := partition.store.DropDead(ctx, topic, page)
+			n, err := partition.store.DropDead(ctx, topic, page, time.Time{})
 			if dropped += n; err != nil {
 				return dropped, err
 			}
@@ -151,15 +151,16 @@ func (c *Client) dropDead(ctx context.Context, topic string, ids []string) (drop
 func (c *Client) DropAllDead(ctx context.Context, topic string) (int, error) {
 	dropped := 0
 	err := c.eachOldDeadPage(ctx, topic, func(partition *partition, ids []string) (int, error) {
-		n, err := partition.store.DropDead(ctx, topic, ids)
+		n, err := partition.store.DropDead(ctx, topic, ids, time.Time{})
 		dropped += n
 		return 0, err
 	})
 	return dropped, failed("drop all dead", topic, err)
 }
 
-// eachOldDeadPage calls do with the IDs of all dead letters that the topic has now, the oldest first. do
-// returns how many it has left, and errors that are no reason to stop unless it is the call's.
+// eachOldDeadPage calls do with the IDs of all dead letters that the topic has now, the oldest
+// first. do returns how many of them are still dead letters, and their errors. With an error
+// and none left over, the whole call has failed, and no more pages are read.
 func (c *Client) eachOldDeadPage(ctx context.Context, topic string, do func(partition *partition, ids []string) (kept int, err error)) error {
 	if err := checkTopics([]string{topic}); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Delivery is a reserved job: it is the caller's until its lease ends, and is delivered
-// again then. Ack, Retry, Release and Bury end it before; one of them is to be called, once.
+// Delivery is a reserved job. It is the caller's until its lease ends, and is delivered again
+// then. Ack, Retry, Release, Postpone and Bury end it before: one of them is to be called, once.
 //
 // All of these, and Extend, fail with ErrLeaseLost and change nothing if the lease has
 // ended, or the job was removed, rescheduled or pushed anew meanwhile, by whomever. After an
@@ -67,15 +67,24 @@ func (c *Client) deliveries(got taken, limit int) []*Delivery {
 	return list
 }
 
-// Deadline is when the lease ends, by this host's clock. It is never later than the
-// end by Redis's clock, as far as both run equally fast.
+// Delivery is the Delivery of a job that was reserved elsewhere, by another program for instance,
+// under that token. All that settles it works, as does Extend, and fails with ErrLeaseLost if the
+// topic, the ID or the token is another. What else there is to know of it is not known: body and
+// attempts are empty, and so are Deadline and Lease until it is extended. Redis is not asked.
+func (c *Client) Delivery(topic, id string, token int64) *Delivery {
+	return &Delivery{Message: Message{ID: id, Topic: topic}, Token: token, LateBy: -1, client: c}
+}
+
+// Deadline is when the lease ends, by this host's clock; zero if that is not known. It is never
+// later than the end by Redis's clock, as far as both run equally fast.
 func (d *Delivery) Deadline() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.deadline
 }
 
-// Lease is how long the lease was to last when it was taken or extended last.
+// Lease is how long the lease was to last when it was taken or extended last; 0 if that is not
+// known.
 func (d *Delivery) Lease() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()

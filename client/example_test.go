@@ -945,7 +945,7 @@ func ExampleClient_Counters() {
 	}
 	fmt.Printf("%+v\n", c.Counters())
 	// Output:
-	// {Stale:0 Lost:0 Expired:0}
+	// {Stale:0 Lost:0}
 }
 
 func ExampleMaxAttempts() {

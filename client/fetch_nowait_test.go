@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -40,5 +41,31 @@ func TestFetchNoWait(t *testing.T) {
 		if job, err := f.Get(t.Context(), "job"); err != nil || job.State != client.Dead {
 			t.Errorf("%+v, %v: want a dead letter", job, err)
 		}
+	}
+}
+
+// A Timeout that is over is ErrEmpty, unless Redis could not be asked; ctx's end is ctx's error.
+func TestFetchTimeout(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: 100 * time.Millisecond})
+	defer c.Close()
+	fetch := func(ctx context.Context, timeout time.Duration) error {
+		list, err := c.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "a"}, {Topic: "b"}}, Max: 2, Timeout: timeout})
+		if len(list) > 0 {
+			t.Errorf("fetched %v", list)
+		}
+		return err
+	}
+	if err := fetch(t.Context(), 10*time.Millisecond); !errors.Is(err, client.ErrEmpty) {
+		t.Errorf("%v, want ErrEmpty", err)
+	}
+	if err := fetch(deadline(t, 10*time.Millisecond), time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want DeadlineExceeded", err)
+	}
+	f.redis.Hang()
+	defer f.redis.Resume()
+	if err := fetch(t.Context(), 10*time.Millisecond); err == nil || errors.Is(err, client.ErrEmpty) {
+		t.Errorf("while Redis hangs: %v", err)
 	}
 }

@@ -165,7 +165,7 @@ func TestOldClientOurServer(t *testing.T) {
 	if m, err := f.Pop(t.Context(), "t"); err != nil || m != message("e") {
 		t.Errorf("Pop = %v, %v, want e", m, err)
 	}
-	if f.Counters().Expired != 1 {
+	if f.Counters().Stale != 1 {
 		t.Error("the removed job's entry is not counted")
 	}
 	f.expect(state{})

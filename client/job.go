@@ -28,6 +28,9 @@ type Job struct {
 	// Attempts is how often it was delivered to those who reserve, and MaxAttempts how often
 	// it may be; 0 if the producer did not say so.
 	Attempts, MaxAttempts int
+	// TTR is for how long it is reserved for a consumer who does not say so himself; 0 if the
+	// producer did not say so, which means 30 s.
+	TTR time.Duration
 	// Error is that of the last attempt, if one is known, and Reason why it is a dead letter.
 	Error, Reason string
 }
@@ -45,20 +48,22 @@ func (c *Client) Get(ctx context.Context, id string) (Job, error) {
 	if err != nil {
 		return Job{}, failed("get", id, err)
 	}
-	return Job{Message(found.Job), State(found.State), found.Due, found.TTL, found.Attempts, found.MaxAttempts, found.Error, found.Reason}, nil
+	return Job{Message(found.Job), State(found.State), found.Due, found.TTL, found.Attempts, found.MaxAttempts, found.TTR, found.Error, found.Reason}, nil
 }
 
 // Remove takes a job out, waiting, ready or reserved; if there is none of that ID, a dead
 // letter. True means that there was one and nobody will get it from now on; false that there is
 // none (any more). Who has reserved it loses the lease: his Ack fails, and the job does not come
-// back. Only an old client, which pops in three commands, may have read it just before.
+// back. Only an old client, which pops in three commands, may have read it just before. The end of
+// ctx is as for Push.
 func (c *Client) Remove(ctx context.Context, id string) (bool, error) {
 	if err := c.beginOn(ctx, id); err != nil {
 		return false, failed("remove", id, err)
 	}
 	defer c.running.Done()
-	removed, err := c.of(id).store.Remove(ctx, id)
-	return removed, failed("remove", id, err)
+	r := &removal{id: id}
+	err := c.of(id).removals.call(ctx, r)
+	return err == nil && r.removed, failed("remove", id, err)
 }
 
 // Reschedule gives a waiting, ready or reserved job a new delay from now, as in Push. How

@@ -180,3 +180,35 @@ func TestErrorsNameOperationAndJob(t *testing.T) {
 		t.Errorf("error %q, want %q in front", err, want)
 	}
 }
+
+// Get tells for how long the producer wants the job reserved, in each of its states.
+func TestGetTellsTTR(t *testing.T) {
+	f := start(t)
+	expect := func(state client.State, ttr time.Duration) {
+		t.Helper()
+		job, err := f.Get(t.Context(), "a")
+		if err != nil || job.State != state || job.TTR != ttr {
+			t.Errorf("got %s, TTR %v, %v; want %s, %v", job.State, job.TTR, err, state, ttr)
+		}
+	}
+	push := func(delay time.Duration, opts ...client.PushOption) {
+		t.Helper()
+		if _, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, delay, opts...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	push(time.Hour)
+	expect(client.Waiting, 0)
+	push(time.Hour, client.MaxAttempts(2))
+	expect(client.Waiting, 0)
+	push(time.Hour, client.TTR(1500*time.Microsecond)) // it is kept in whole ms, rounded up
+	expect(client.Waiting, 2*time.Millisecond)
+	push(0, client.TTR(client.MaxLease))
+	expect(client.Ready, client.MaxLease)
+	d := f.reserve("t")
+	expect(client.Reserved, client.MaxLease)
+	if err := d.Bury(t.Context(), "tried"); err != nil {
+		t.Fatal(err)
+	}
+	expect(client.Dead, client.MaxLease)
+}

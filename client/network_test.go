@@ -52,6 +52,29 @@ func TestSlowLink(t *testing.T) {
 	f.expect(state{})
 }
 
+// Over a slow link a ReserveBatch does not take jobs for so long that the leases of the first
+// of them end meanwhile.
+func TestReserveBatchOverASlowLink(t *testing.T) {
+	const jobs, size, lease = 5, 1 << 20, 3 * time.Second
+	f := start(t)
+	proxy := redistest.StartProxy(t, f.redis.Addr)
+	proxy.Limit(size)
+	c := client.OpenPool(client.PoolOptions{Addr: proxy.Addr})
+	defer c.Close()
+	for n := range jobs {
+		if _, err := f.Push(t.Context(), client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat("x", size)}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deliveries, err := c.ReserveBatch(t.Context(), "t", jobs, lease)
+	if err != nil || len(deliveries) == 0 {
+		t.Fatalf("%d jobs, %v", len(deliveries), err)
+	}
+	if _, err := c.AckBatch(t.Context(), deliveries); err != nil {
+		t.Errorf("of %d jobs: %v", len(deliveries), err)
+	}
+}
+
 // A Redis that falls silent in the midst of an answer is found out, and what may
 // be lost with it is said and counted.
 func TestSilenceWithinAnAnswer(t *testing.T) {

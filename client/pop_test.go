@@ -42,14 +42,14 @@ func TestPop(t *testing.T) {
 				f := f.with(t)
 				f.seed(tt.before...)
 				var expired []string
-				c := f.open(client.WithExpired(func(ids []string) { expired = append(expired, ids...) }))
+				c := f.open(client.WithStale(func(ids []string) { expired = append(expired, ids...) }))
 				m, err := c.Pop(ctx, "t")
 				if m != tt.want || !errors.Is(err, tt.wantErr) {
 					t.Errorf("Pop = %v, %v, want %v, %v", m, err, tt.want, tt.wantErr)
 				}
 				f.expect(tt.after)
-				if !slices.Equal(expired, tt.expired) || c.Counters().Expired != int64(len(tt.expired)) {
-					t.Errorf("expired %q, %d counted, want %q", expired, c.Counters().Expired, tt.expired)
+				if !slices.Equal(expired, tt.expired) || c.Counters().Stale != int64(len(tt.expired)) {
+					t.Errorf("expired %q, %d counted, want %q", expired, c.Counters().Stale, tt.expired)
 				}
 			})
 		}
@@ -61,7 +61,7 @@ func TestPopBehindManyGhosts(t *testing.T) {
 	f := start(t)
 	var mu sync.Mutex
 	told := map[string]bool{}
-	c := f.open(client.WithExpired(func(ids []string) {
+	c := f.open(client.WithStale(func(ids []string) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, id := range ids {
@@ -77,7 +77,7 @@ func TestPopBehindManyGhosts(t *testing.T) {
 			return append(batch, client.Message{})[0], err
 		},
 	} {
-		before := c.Counters().Expired
+		before := c.Counters().Stale
 		clear(told)
 		f.do("EVAL", "for i = 1, 2500 do redis.call('LPUSH', KEYS[1], i) end", 1, "delayer:ready_queue:t")
 		f.push("a", "t")
@@ -85,7 +85,7 @@ func TestPopBehindManyGhosts(t *testing.T) {
 		if err != nil || m.ID != "a" {
 			t.Errorf("%s = %v, %v, want the job behind the ghosts", name, m, err)
 		}
-		if n := c.Counters().Expired - before; n != 2500 || len(told) != 2500 {
+		if n := c.Counters().Stale - before; n != 2500 || len(told) != 2500 {
 			t.Errorf("%s counted %d ghosts and told of %d, want 2500", name, n, len(told))
 		}
 		f.expect(state{})

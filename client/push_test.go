@@ -225,7 +225,7 @@ func TestPushPostponesReadyJobInLongQueue(t *testing.T) {
 	if job, err := f.Get(t.Context(), "a"); err != nil || job.State != client.Waiting || job.Body != "second" {
 		t.Errorf("Get = %+v, %v", job, err)
 	}
-	if n := f.Counters().Expired; n != 0 {
+	if n := f.Counters().Stale; n != 0 {
 		t.Errorf("%d counted as expired: a postponed job is not", n)
 	}
 }

@@ -541,7 +541,7 @@ func (r *modelRun) serverPass() error {
 		return err
 	}
 	for _, batch := range found.Batches {
-		if moved, err := p.Move(batch, found.Now, found.Now.Add(time.Hour)).Wait(); err != nil || moved.PutBack > 0 {
+		if moved, err := p.Move(batch, found.Now, found.Now, found.Now.Add(time.Hour)).Wait(); err != nil || moved.PutBack > 0 {
 			return fmt.Errorf("move: %v, %v", moved, err)
 		}
 	}

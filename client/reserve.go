@@ -58,6 +58,7 @@ func reservation(lease time.Duration, attempts int) (kind, error) {
 // ReserveBatch reserves up to n of the topic's next ready jobs, 1 to 1,000, and fails with
 // ErrEmpty when there is none. As PopBatch it asks for up to 250 jobs or about 1 MiB at a time,
 // and returns those that have come when the connection breaks, or ctx ends, after the first of these.
+// So it does when a third of a lease is over, as large jobs take long over a slow network.
 func (c *Client) ReserveBatch(ctx context.Context, topic string, n int, lease time.Duration) ([]*Delivery, error) {
 	k, err := reservation(lease, 0)
 	var got taken
@@ -80,6 +81,9 @@ type FetchOptions struct {
 	MaxAttempts int
 	// NoWait has Fetch fail with ErrEmpty when there is no job.
 	NoWait bool
+	// Timeout is how long Fetch waits at most, and fails with ErrEmpty then; 0 is as long as ctx
+	// allows.
+	Timeout time.Duration
 }
 
 // FetchTopic is a topic, and how many of its jobs are wanted at most; 0 is as many as in all.
@@ -89,7 +93,8 @@ type FetchTopic struct {
 }
 
 // Fetch waits, unless NoWait is set, until there is a job of any of the topics, and reserves as
-// many as are there and wanted, with one call. It is what a pool of workers is built on: see package worker.
+// many as are there and wanted, with one call. It is what a pool of workers is built on: see
+// package worker.
 func (c *Client) Fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error) {
 	list, err := c.fetch(ctx, o)
 	return list, failed("fetch", "", err)
@@ -104,8 +109,10 @@ func (c *Client) fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error)
 		return nil, invalid("max", fmt.Sprintf("%d is not from 1 to %d", o.Max, store.MaxPop))
 	case len(o.Topics) == 0:
 		return nil, invalid("topics", "there are none")
+	case o.Timeout < 0:
+		return nil, checkTimeout(o.Timeout)
 	}
-	r := request{kind: k, n: o.Max, stays: !o.NoWait}
+	r := request{kind: k, n: o.Max, stays: !o.NoWait, timeout: o.Timeout}
 	for _, t := range o.Topics {
 		if t.Max < 0 {
 			return nil, invalid("topic's max", fmt.Sprintf("%d is below 0", t.Max))

@@ -23,11 +23,16 @@ func (c *Client) AckBatch(ctx context.Context, deliveries []*Delivery) ([]Result
 }
 
 // ExtendBatch is Extend for many deliveries, as AckBatch is Ack. With a lease of 0 each lasts as long
-// again as it was to last before.
+// again as it was to last before, which must be known then.
 func (c *Client) ExtendBatch(ctx context.Context, deliveries []*Delivery, lease time.Duration) ([]Result, error) {
 	if lease != 0 {
 		if err := checkExtension(lease); err != nil {
 			return nil, failed("extend batch", "", err)
+		}
+	}
+	for _, d := range deliveries {
+		if lease == 0 && d.Lease() == 0 {
+			return nil, failed("extend batch", d.ID, invalid("lease", "0 is as long as before, which is not known"))
 		}
 	}
 	asked := time.Now()

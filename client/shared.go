@@ -64,6 +64,9 @@ func (g *shared[T]) call(ctx context.Context, item T) error {
 		g.mu.Lock()
 		mine.gone = true
 		g.mu.Unlock()
+		if ctx == g.client.abandoned {
+			return ErrClosed
+		}
 		return ctx.Err()
 	}
 }

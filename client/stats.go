@@ -25,9 +25,6 @@ type TopicStats struct {
 	Dead     int
 }
 
-// statsPage is how many topics are asked for at a time.
-const statsPage = 500
-
 // Stats counts the jobs. It costs Redis some microseconds a topic, whatever the number of jobs.
 func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	if err := c.begin(ctx); err != nil {
@@ -37,33 +34,20 @@ func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	var s Stats
 	byName := map[string]*TopicStats{}
 	for _, partition := range c.partitions {
-		counted := map[string]bool{} // a topic may come again if others have become known meanwhile
-		reserved := 0
-		for first := 0; ; first += statsPage {
-			pool, topics, err := partition.store.Stats(ctx, first, statsPage)
-			if err != nil {
-				return Stats{}, failed("stats", "", err)
+		part, err := partition.store.Stats(ctx, false)
+		if err != nil {
+			return Stats{}, failed("stats", "", err)
+		}
+		s.Waiting += part.Waiting
+		for _, t := range part.Topics {
+			sum := byName[t.Topic]
+			if sum == nil {
+				sum = &TopicStats{Topic: t.Topic}
+				byName[t.Topic] = sum
 			}
-			for _, t := range topics {
-				if counted[t.Topic] {
-					continue
-				}
-				counted[t.Topic] = true
-				sum := byName[t.Topic]
-				if sum == nil {
-					sum = &TopicStats{Topic: t.Topic}
-					byName[t.Topic] = sum
-				}
-				sum.Ready, sum.Reserved, sum.Dead = plus(sum.Ready, t.Ready), plus(sum.Reserved, t.Reserved), plus(sum.Dead, t.Dead)
-				reserved += max(t.Reserved, 0)
-			}
-			if len(topics) < statsPage {
-				s.Waiting += pool - reserved
-				break
-			}
+			sum.Ready, sum.Reserved, sum.Dead = plus(sum.Ready, t.Ready), plus(sum.Reserved, t.Reserved), plus(sum.Dead, t.Dead)
 		}
 	}
-	s.Waiting = max(s.Waiting, 0)
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		s.Topics = append(s.Topics, *byName[name])
 	}

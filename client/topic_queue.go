@@ -82,9 +82,9 @@ func (q *topicQueue) next() (int, func(*store.Pipeline, error)) {
 	callers, jobs := q.claimable(n)
 	jobs = min(jobs, store.MaxPop)
 	heard := q.heard
-	claim(callers).take()
+	claim(callers).hold()
 	return len(callers), func(p *store.Pipeline, err error) {
-		got, more, err := q.client.take(p, err, q.kind, []string{q.topic}, []int{jobs}, jobs)
+		got, more, err := q.client.popOrReserve(p, err, q.kind, []string{q.topic}, []int{jobs}, jobs)
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.learn(len(got.jobs), more, err, jobs, heard)
@@ -103,6 +103,18 @@ func (q *topicQueue) next() (int, func(*store.Pipeline, error)) {
 				c.failed(err)
 			}
 		}
+	}
+}
+
+// idle forgets a queue that nobody needs.
+func (q *topicQueue) idle() {
+	if q.callers.Len() > 0 || q.underWay > 0 || q.wanted {
+		return
+	}
+	queues := q.client.topics.queues
+	queues[q.topicKey] = slices.DeleteFunc(queues[q.topicKey], func(other *topicQueue) bool { return other == q })
+	if len(queues[q.topicKey]) == 0 {
+		delete(queues, q.topicKey)
 	}
 }
 

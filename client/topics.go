@@ -33,8 +33,8 @@ type topicKey struct {
 // errNoAnswer is a timeout that ran out before Redis said whether there is a job.
 var errNoAnswer = errors.New("redis did not answer within the timeout")
 
-// take gets a job of one of the topics, the first that has one, or as many as are wanted and
-// there. If there is none it fails with ErrEmpty, or, if the caller stays, waits for one.
+// take gets as many jobs as are wanted and there, those of the first topic first. If there is
+// none it waits for one, or, if the caller does not stay, fails with ErrEmpty.
 func (ts *topics) take(ctx context.Context, r request) (taken, error) {
 	whole := ctx
 	if r.timeout > 0 {
@@ -60,8 +60,8 @@ func (ts *topics) take(ctx context.Context, r request) (taken, error) {
 	return a.taken, a.err
 }
 
-// join puts the caller behind those who want a job of the same topics. If it comes
-// back with a func, the caller has to ask for itself.
+// join puts the caller behind those who want a job of the same topics. If it returns a func,
+// the caller has to call that, which asks Redis for it; else others ask.
 func (ts *topics) join(c *caller) (ask func(context.Context), err error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -163,7 +163,7 @@ func (ts *topics) popFor(c *caller, p *store.Pipeline, err error) (again bool) {
 	for i := range limits {
 		limits[i] = c.limit(i)
 	}
-	got, more, err := ts.client.take(p, err, c.kind, c.names, limits, c.n)
+	got, more, err := ts.client.popOrReserve(p, err, c.kind, c.names, limits, c.n)
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if err == nil && len(got.jobs) == 0 && !more && c.leaving == nil {

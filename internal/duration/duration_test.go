@@ -1,0 +1,22 @@
+package duration
+
+import (
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"0": 0, "30": 30 * time.Second, "1.5": 1500 * time.Millisecond, "1e3": 1000 * time.Second, "-1": -time.Second,
+		"250ms": 250 * time.Millisecond, "30m": 30 * time.Minute, "1h30m": 90 * time.Minute, "7d": 7 * 24 * time.Hour, "0.5d": 12 * time.Hour,
+	} {
+		if got, err := Parse(text); err != nil || got != want {
+			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", " ", "d", "x", "1x", "1 s", "NaN", "Inf", "-Inf", "1e400", "1e18", "106752d", "1d12h", "1h1d", "0x1", "１"} {
+		if got, err := Parse(text); err == nil {
+			t.Errorf("%q: %v, want an error", text, got)
+		}
+	}
+}
