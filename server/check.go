@@ -62,7 +62,7 @@ func (m *mover) rehearse(ctx context.Context, topic string) error {
 	defer calls.Close()
 	nobody := store.IDs{[]byte(rand.Text())}
 	due := calls.Due(store.Query{})
-	moved := calls.Move(store.Batch{Topic: topic, IDs: nobody}, time.Now(), time.Now())
+	moved := calls.Move(store.Batch{Topic: topic, IDs: nobody}, time.Now(), time.Now(), time.Now())
 	dropped := calls.Drop(nobody, time.Now(), time.Now())
 	if _, err := due.Wait(); err != nil {
 		return err

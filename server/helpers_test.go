@@ -199,10 +199,10 @@ func (w *world) push(id, topic string, score any) {
 	w.do("ZADD", prefix+"job_pool", score, id)
 }
 
-// keys is how many keys there are, but for the known topics.
+// keys is how many keys there are, but for the known topics and the servers that run.
 func (w *world) keys() int64 {
 	w.tb.Helper()
-	return w.do("DBSIZE").(int64) - w.do("EXISTS", prefix+"topics").(int64)
+	return w.do("DBSIZE").(int64) - w.do("EXISTS", prefix+"topics", prefix+"servers").(int64)
 }
 
 // pass runs one pass, which must succeed.
@@ -362,7 +362,7 @@ func pushTo(ctx context.Context, s *store.Store, job store.Job, due store.Due) e
 		return err
 	}
 	defer p.Close()
-	errs, err := p.Push([]store.Delayed{{Job: job, Due: due, Terms: store.Terms{Lifetime: time.Hour, Policy: store.Replace}}}, false)
+	errs, err := p.Push([]store.Delayed{{Job: job, Due: due, Terms: store.Terms{Lifetime: time.Hour, Policy: store.Replace}}})
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,9 @@ type mover struct {
 	stuck    stuckJobs
 	listener atomic.Pointer[store.Subscription] // nil before there was one
 	askAgain time.Duration                      // askAgain, but for tests
+	observer observers                          // heart is one of them
+	heart    heart                              // without an ID while it doesn't run
+	version  string
 
 	deadMaxAge  time.Duration // 0 if dead letters are kept for ever
 	deadMax     int           // of a topic; 0 if any number is kept
@@ -49,7 +52,7 @@ type mover struct {
 func newMover(jobs *store.Store, o Options) *mover {
 	log := jobLogger(o.Logger)
 	outages := newOutages(log)
-	return &mover{
+	m := &mover{
 		store:    jobs,
 		prefix:   o.Prefix,
 		interval: min(o.Interval, longestSleep),
@@ -61,10 +64,16 @@ func newMover(jobs *store.Store, o Options) *mover {
 		batch:    newBatchSize(o.StallBudget * 3 / 8),
 		stuck:    newStuckJobs(outages),
 		askAgain: askAgain,
+		version:  o.Version,
 
 		deadMaxAge: max(o.DeadMaxAge, 0),
 		deadMax:    max(o.DeadMax, 0),
 	}
+	m.observer = observers{&m.heart}
+	if o.Observer != nil {
+		m.observer = append(m.observer, o.Observer)
+	}
+	return m
 }
 
 // run makes passes until ctx is done.
@@ -80,6 +89,7 @@ func (m *mover) run(ctx context.Context) {
 		m.listen(ctx, earlier)
 	}()
 
+	m.heart = newHeart(m.version, m.interval, time.Now())
 	for next := time.Now(); sleepUntil(ctx, next, earlier); {
 		started := time.Now()
 		result, err := m.passOrAgain(ctx, work)
@@ -90,8 +100,12 @@ func (m *mover) run(ctx context.Context) {
 		if err == nil {
 			m.dropDead(work)
 		}
+		if err == nil || !store.Temporary(err) { // else it would wait for the same
+			m.beat(work, started)
+		}
 		next = m.nextPass(started, result, err)
 	}
+	m.signOff(work)
 	select {
 	case <-listening:
 	case <-work.Done(): // it dials, and can't be told to stop
@@ -101,10 +115,12 @@ func (m *mover) run(ctx context.Context) {
 // passOrAgain is pass, and once more if a connection was closed on us: one that Redis or the
 // network closed while it rested is no outage, another may do.
 func (m *mover) passOrAgain(ctx, work context.Context) (result, error) {
+	started := time.Now()
 	result, err := m.pass(ctx, work)
 	if isCut(err) {
 		result, err = m.pass(ctx, work)
 	}
+	m.observer.Passed(time.Since(started), err)
 	return result, err
 }
 

@@ -46,3 +46,10 @@ func (o *outages) report(key, what string, err error) {
 		}
 	}
 }
+
+// mention is report without the reminders, for what harms no job.
+func (o *outages) mention(key, what string, err error) {
+	if err == nil || o.running[key] == nil {
+		o.report(key, what, err)
+	}
+}

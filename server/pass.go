@@ -49,6 +49,7 @@ type pass struct {
 	work   context.Context
 	since  time.Time // when it began, by Redis's clock
 	now    time.Time // when jobs were found last, by Redis's clock
+	asked  time.Time // the same by ours, or a little before
 	result result
 	ready  []store.Batch // moved, but not yet in the log
 	silent error         // why jobs could not be announced
@@ -71,9 +72,15 @@ func (p *pass) run(ctx context.Context) error {
 		if found, err = p.move(found, more); !more || ctx.Err() != nil {
 			return err
 		}
+		if err == nil {
+			p.beat(p.work, time.Now())
+		}
 	}
 	return err
 }
+
+// redisTime is about what Redis's clock says now.
+func (p *pass) redisTime() time.Time { return p.now.Add(time.Since(p.asked)) }
 
 // find asks for due jobs, less the first ones.
 func (p *pass) find(skip store.Counts) (found store.DueJobs, err error) {
@@ -101,7 +108,7 @@ func (p *pass) move(found store.DueJobs, more bool) (next store.DueJobs, err err
 		}
 		calls.Flush()
 		p.logReady()
-		calls.Settle()
+		calls.ReceiveAll()
 
 		err := p.receiveMoved(moving, found.Now, sent)
 		err = cmp.Or(err, p.receiveDropped(dropping, found.Now))
@@ -123,7 +130,7 @@ func (p *pass) sendMoves(calls *store.Pipeline, found store.DueJobs) (moving []s
 		for first := 0; first < len(b.IDs); first += found.Limit {
 			part := b // more than were asked for at a time: gathered ones
 			part.IDs = b.IDs[first:min(first+found.Limit, len(b.IDs))]
-			moving = append(moving, calls.Move(part, found.Now, p.stuck.retryAt(found.Now, first)))
+			moving = append(moving, calls.Move(part, found.Now, p.redisTime(), p.stuck.retryAt(found.Now, first)))
 		}
 	}
 	if len(found.Orphans) > 0 {
@@ -143,6 +150,7 @@ func (p *pass) receiveMoved(moving []store.Answer[store.Moved], found, sent time
 			jobs += n
 			took += moved.Took
 		}
+		p.observer.Called("move", moved.Took)
 		p.enter(moved, found)
 	}
 	p.batch.observe(jobs, took, time.Since(sent))
@@ -157,6 +165,7 @@ func (p *pass) enter(moved store.Moved, found time.Time) {
 	case len(moved.IDs) > 0:
 		p.stuck.over(topicTrouble(moved.Topic))
 		p.result.Moved += len(moved.IDs)
+		p.observer.Moved(moved.Topic, Moved{len(moved.IDs), moved.Returned, moved.Late})
 		p.ready = append(p.ready, moved.Batch)
 		p.silent = cmp.Or(p.silent, moved.Silent)
 	case moved.Left > 0: // another server may have put them back
@@ -172,6 +181,7 @@ func (p *pass) receiveDropped(dropping store.Answer[store.Dropped], found time.T
 	}
 	if n := len(dropped.IDs); n > 0 {
 		p.result.Dropped += n
+		p.observer.Dropped(n)
 		p.log.ErrorJobs("Job bucket has expired or is incomplete, job dropped", "", bytesOf(dropped.IDs))
 	}
 	return err
@@ -182,7 +192,8 @@ func (p *pass) receiveDue(finding store.Answer[store.DueJobs], sent time.Time) (
 	if err != nil {
 		return found, err
 	}
-	p.now = found.Now
+	p.now, p.asked = found.Now, sent
+	p.observer.Called("due", found.Took)
 	p.nextBy(found.Next)
 	p.batch.observe(found.Count.Total(), found.Took, time.Since(sent))
 	return found, nil
@@ -195,21 +206,27 @@ func (p *pass) nextBy(in time.Duration) {
 	}
 }
 
-// pipelined makes calls on one connection.
+// pipelined makes the calls of a batch.
 func (p *pass) pipelined(do func(calls *store.Pipeline) error) error {
-	ctx, cancel := context.WithTimeout(p.work, batchWait)
+	err := p.mover.pipelined(p.work, do)
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		p.batch.halve()
+	}
+	return err
+}
+
+// pipelined makes calls on one connection.
+func (m *mover) pipelined(work context.Context, do func(calls *store.Pipeline) error) error {
+	ctx, cancel := context.WithTimeout(work, batchWait)
 	defer cancel()
-	calls, err := p.store.Pipeline(ctx)
+	calls, err := m.store.Pipeline(ctx)
 	if err != nil {
 		return err
 	}
 	defer calls.Close()
 	err = do(calls)
-	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
-		p.batch.halve()
-	}
 	if calls.Replaced() {
-		p.listenAnew()
+		m.listenAnew()
 	}
 	return err
 }

@@ -34,6 +34,10 @@ type Options struct {
 	DeadMax int
 	// Logger is told of moves and failures. nil means nobody is.
 	Logger Logger
+	// Observer is told of moves, passes and their times. nil means nobody is.
+	Observer Observer
+	// Version is what the server says it is in its entry among the servers in Redis.
+	Version string
 }
 
 const (
@@ -98,6 +102,10 @@ func (s *Server) Pass(ctx context.Context) error {
 // Whatever does not work is one line in the log when that begins, an error; a
 // reminder each minute; and one line when it is over, an info. Run calls must
 // not overlap.
+//
+// While it runs, the server has an entry in the hash "<prefix>servers": what it is and
+// what it has done. It is written once a second at most, after a pass, and deleted at
+// the stop. Nothing depends on it: where it can't be written, that is one line in the log.
 func (s *Server) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	for _, m := range s.partitions {

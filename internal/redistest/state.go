@@ -14,7 +14,7 @@ import (
 )
 
 // State is all that lies in a Redis database, in a form that tests can compare, but for the
-// known topics.
+// known topics, the servers that run, and the number of jobs that were acknowledged.
 type State struct {
 	Pool     []string            // waiting IDs, in due order
 	Reserved []string            // reserved IDs, in the order in which their leases end
@@ -48,6 +48,8 @@ func Read(tb testing.TB, conn redis.Conn, prefix string) State {
 		case ours && name == "job_pool" && kind == "zset":
 			s.Pool, s.Reserved = waitingAndReserved(tb, conn, key)
 		case ours && name == "topics" && kind == "zset":
+		case ours && name == "servers" && kind == "hash":
+		case ours && name == "acked" && kind == "string":
 		case ours && name == "dead_topics" && kind == "zset":
 			deadTopics = list(tb, conn, "ZRANGE", key, 0, -1)
 		case ours && name == "reserved" && kind == "hash":

@@ -35,6 +35,6 @@ func (p Pool) Dial(ctx context.Context) (redis.Conn, error) {
 	return nil, errors.New("redis pool has neither DialContext nor Dial")
 }
 
-// Discard breaks the connection: a pool keeps all that are not broken. An
-// answer that had to be there before the question breaks it for certain.
+// Discard breaks the connection, since a pool keeps all that are not broken. A PING with a
+// timeout that is over already does that for certain.
 func (p Pool) Discard(conn redis.Conn) { redis.DoWithTimeout(conn, -1, "PING") }

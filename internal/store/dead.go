@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"time"
 
@@ -9,9 +10,9 @@ import (
 )
 
 var (
-	deadScript       = newScript("dead", "unreadable", "lease")
+	deadScript       = newScript("dead", "unreadable", "fields")
 	oldestDeadScript = newScript("oldest_dead")
-	requeueScript    = newScript("requeue", "permitted", "ready", "lease")
+	requeueScript    = newScript("requeue", "permitted", "ready", "fields")
 	dropDeadScript   = newScript("drop_dead", "permitted")
 	expireDeadScript = newScript("expire_dead", "permitted", "clock")
 )
@@ -81,10 +82,16 @@ func (s *Store) Requeue(ctx context.Context, ids []string, lifetime time.Duratio
 	return errorsAt("requeue", reply, len(ids), ErrNotFound, ErrExists)
 }
 
-// DropDead deletes dead letters of the topic, at most 1,000, and returns how many there were.
-func (s *Store) DropDead(ctx context.Context, topic string, ids []string) (int, error) {
+// DropDead deletes dead letters of the topic, at most 1,000, and returns how many there were. Those
+// that were buried after until stay, if that is not zero: they are not the ones that were seen.
+func (s *Store) DropDead(ctx context.Context, topic string, ids []string, until time.Time) (int, error) {
+	newest := math.MaxFloat64
+	if !until.IsZero() {
+		newest = float64(until.UnixMicro()) / 1000
+	}
 	keys := []string{s.keys.DeadLetters(topic), s.keys.DeadTopics()}
-	return redis.Int(s.one(ctx, dropDeadScript, keys, appendAll([]any{topic, s.keys.DeadLetter("")}, ids)...))
+	args := []any{topic, s.keys.DeadLetter(""), strconv.FormatFloat(newest, 'g', -1, 64)}
+	return redis.Int(s.one(ctx, dropDeadScript, keys, appendAll(args, ids)...))
 }
 
 // maxExpired is how many dead letters one call deletes at most.

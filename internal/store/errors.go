@@ -49,9 +49,38 @@ func Temporary(err error) bool {
 	return !errors.As(err, &e) || begins(err, "LOADING", "MASTERDOWN", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF", "NOREPLICAS", "ERR max number of clients")
 }
 
+// Full reports whether err is Redis saying that its memory is used up: nothing was stored.
+func Full(err error) bool { return begins(err, "OOM") }
+
 // takesNoWrites reports whether err is a server saying that it is no master, or
 // none that may take writes: it has done nothing, and the address may lead to
 // another by now.
 func takesNoWrites(err error) bool {
 	return begins(err, "READONLY", "MASTERDOWN", "LOADING", "NOREPLICAS")
+}
+
+// errorsAt reads an answer of the form {place, why, place, why, …} for n jobs: why is a
+// text, an error of Redis, or a number, one of the known errors.
+func errorsAt(script string, reply any, n int, known ...error) ([]error, error) {
+	list, ok := reply.([]any)
+	if !ok {
+		return nil, errReply(script, reply)
+	}
+	errs := make([]error, n)
+	for ; len(list) >= 2; list = list[2:] {
+		place, _ := list[0].(int64)
+		if place < 1 || int(place) > n {
+			return nil, errReply(script, reply)
+		}
+		switch why := list[1].(type) {
+		case []byte:
+			errs[place-1] = redis.Error(why)
+		case int64:
+			if why < 0 || int(why) >= len(known) {
+				return nil, errReply(script, reply)
+			}
+			errs[place-1] = known[why]
+		}
+	}
+	return errs, nil
 }

@@ -11,7 +11,7 @@ import (
 
 // The kinds of errors, by what Redis 6.2, 7.0 and 7.4 say.
 func TestErrorKinds(t *testing.T) {
-	const refused, temporary, readOnly = 1, 2, 4
+	const refused, temporary, readOnly, full = 1, 2, 4, 8
 	in62 := func(reason string) error {
 		return redis.Error("ERR Error running script (call to f_4c72eb1ca18cb479e450ac92f5fa68cc1b248864): @user_script:41: @user_script: 41: -" + reason)
 	}
@@ -33,8 +33,8 @@ func TestErrorKinds(t *testing.T) {
 		{redis.Error("ERR Unknown Redis command called from script script: f, on @user_script:3."), refused},
 		{redis.Error("WRONGTYPE ready queue delayer:ready_queue:t is a string, not a list"), 0},
 		{redis.Error("ERR Error running script (call to f_4c72eb1ca18cb479e450ac92f5fa68cc1b248864): @user_script:20: WRONGTYPE Operation against a key holding the wrong kind of value"), 0},
-		{redis.Error("OOM command not allowed when used memory > 'maxmemory'. script: f, on @user_script:38."), 0},
-		{in62("OOM command not allowed when used memory > 'maxmemory'."), 0},
+		{redis.Error("OOM command not allowed when used memory > 'maxmemory'. script: f, on @user_script:38."), full},
+		{in62("OOM command not allowed when used memory > 'maxmemory'."), full},
 		{redis.Error("LOADING Redis is loading the dataset in memory"), temporary | readOnly},
 		{redis.Error("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."), temporary | readOnly},
 		{redis.Error("READONLY You can't write against a read only replica. script: f, on @user_script:38."), temporary | readOnly},
@@ -48,17 +48,17 @@ func TestErrorKinds(t *testing.T) {
 	} {
 		for _, err := range []error{c.err, fmt.Errorf("push: %w", c.err)} {
 			got := 0
-			for kind, is := range map[int]func(error) bool{refused: Refused, temporary: Temporary, readOnly: takesNoWrites} {
+			for kind, is := range map[int]func(error) bool{refused: Refused, temporary: Temporary, readOnly: takesNoWrites, full: Full} {
 				if is(err) {
 					got |= kind
 				}
 			}
 			if got != c.want {
-				t.Errorf("%v: kinds %03b, want %03b", err, got, c.want)
+				t.Errorf("%v: kinds %04b, want %04b", err, got, c.want)
 			}
 		}
 	}
-	for _, is := range []func(error) bool{Refused, takesNoWrites} {
+	for _, is := range []func(error) bool{Refused, takesNoWrites, Full} {
 		if is(nil) {
 			t.Error("nil is of some kind")
 		}

@@ -47,11 +47,11 @@ func TestAtMaxmemory(t *testing.T) {
 			want: redistest.State{Pool: []string{"d", "orphan"}, Ready: queues{"t": {"r", "s", "w"}}, Buckets: buckets{"w": w, "d": d, "r": r, "s": s}},
 		},
 		{
-			name: "remove of a waiting job", call: func() error { _, err := b.Remove(ctx, "w"); return err },
+			name: "remove of a waiting job", call: func() error { _, err := b.remove(ctx, "w"); return err },
 			want: redistest.State{Pool: []string{"d", "orphan"}, Ready: queues{"t": {"r", "s"}}, Buckets: buckets{"d": d, "r": r, "s": s}},
 		},
 		{
-			name: "remove of a ready job", call: func() error { _, err := b.Remove(ctx, "r"); return err },
+			name: "remove of a ready job", call: func() error { _, err := b.remove(ctx, "r"); return err },
 			want: redistest.State{Pool: []string{"d", "orphan", "w"}, Ready: queues{"t": {"s"}}, Buckets: buckets{"d": d, "w": w, "s": s}},
 		},
 		{

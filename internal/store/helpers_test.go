@@ -61,11 +61,22 @@ func (b *backend) push(ctx context.Context, job Job, due Due, lifetime time.Dura
 		return err
 	}
 	defer p.Close()
-	errs, err := p.Push([]Delayed{{job, due, Terms{Lifetime: lifetime, Policy: policy}}}, false)
+	errs, err := p.Push([]Delayed{{job, due, Terms{Lifetime: lifetime, Policy: policy}}})
 	if err != nil {
 		return err
 	}
 	return errs[0]
+}
+
+// remove is Remove of one job.
+func (b *backend) remove(ctx context.Context, id string) (bool, error) {
+	p, err := b.Pipeline(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer p.Close()
+	removed, errs := p.Remove([]string{id})
+	return removed[0], errs[0]
 }
 
 // pop takes one job, in as many calls as that needs; with none it gives ErrEmpty.

@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	rescheduleScript = newScript("reschedule", "permitted", "queue_type", "put_back", "withdraw", "clock", "next_due", "ready", "lease")
+	rescheduleScript = newScript("reschedule", "permitted", "queue_type", "put_back", "withdraw", "clock", "next_due", "ready", "lease", "fields")
 	removeScript     = newScript("remove", "permitted", "withdraw", "lease")
-	getScript        = newScript("get", "lease")
+	getScript        = newScript("get", "lease", "fields")
 )
 
 // Reschedule gives the job a new delay.
@@ -25,10 +25,20 @@ func (s *Store) Reschedule(ctx context.Context, id string, delay time.Duration) 
 	return err
 }
 
-// Remove reports whether there was a job, which nobody gets from now on.
-func (s *Store) Remove(ctx context.Context, id string) (bool, error) {
-	keys := []string{s.keys.JobPool(), s.keys.JobBucket(id), s.keys.DeadLetter(id)}
-	return redis.Bool(s.one(ctx, removeScript, keys, id, s.keys.ReadyQueue(""), s.keys.Reserved(), s.keys.DeadLetters(""), s.keys.DeadTopics()))
+// Remove takes jobs out, with a call for each: others are served in between. Of each it
+// tells whether there was a job, which nobody gets from now on, and the error.
+func (p *Pipeline) Remove(ids []string) (removed []bool, errs []error) {
+	k := p.store.keys
+	calls := make([]*call, len(ids))
+	for i, id := range ids {
+		keys := []string{k.JobPool(), k.JobBucket(id), k.DeadLetter(id)}
+		calls[i] = p.send(removeScript, removeScript.args(keys, id, k.ReadyQueue(""), k.Reserved(), k.DeadLetters(""), k.DeadTopics()))
+	}
+	removed, errs = make([]bool, len(ids)), make([]error, len(ids))
+	for i, c := range calls {
+		removed[i], errs[i] = redis.Bool(p.receive(c))
+	}
+	return removed, errs
 }
 
 // Found is what Get knows of a job.
@@ -38,10 +48,11 @@ type Found struct {
 	Due         time.Time     // when it is due, its lease ends, or it was buried; zero if it is ready
 	TTL         time.Duration // until Redis drops the job; -1 if never
 	Attempts    int
-	MaxAttempts int    // 0 if the job doesn't say
-	Error       string // of the last attempt, if one is known
-	Reason      string // why it is dead
-	Token       int64  // of the last reserve
+	MaxAttempts int           // 0 if the job doesn't say
+	Error       string        // of the last attempt, if one is known
+	Reason      string        // why it is dead
+	Token       int64         // of the last reserve
+	TTR         time.Duration // for how long it is reserved; 0 if the job doesn't say
 }
 
 // Get reads the job.
@@ -55,24 +66,24 @@ func (s *Store) Get(ctx context.Context, id string) (Found, error) {
 		return Found{}, ErrNotFound
 	}
 	found := Found{Job: Job{ID: id}}
-	var ttl int64
+	var ttl, ttr int64
 	var due string
-	if _, err := redis.Scan(reply, &found.State, &found.Topic, &found.Body, &ttl, &due, &found.Attempts, &found.MaxAttempts, &found.Error, &found.Reason, &found.Token); err != nil {
+	if _, err := redis.Scan(reply, &found.State, &found.Topic, &found.Body, &ttl, &due, &found.Attempts, &found.MaxAttempts, &found.Error, &found.Reason, &found.Token, &ttr); err != nil {
 		return Found{}, errReply("get", reply)
 	}
-	found.TTL = lifetime(ttl)
+	found.TTL, found.TTR = known(ttl), time.Duration(ttr)*time.Millisecond
 	if due != "" {
 		found.Due, err = scoreTime(due)
 	}
 	return found, err
 }
 
-// lifetime is what PTTL said; -1 is no limit.
-func lifetime(pttl int64) time.Duration {
-	if pttl < 0 {
+// known is so many milliseconds as a script says them, where -1 is none that is known.
+func known(ms int64) time.Duration {
+	if ms < 0 {
 		return -1
 	}
-	return time.Duration(pttl) * time.Millisecond
+	return time.Duration(ms) * time.Millisecond
 }
 
 // scoreTime is the due time that a score stands for, to the microsecond; a
@@ -82,6 +93,10 @@ func scoreTime(score string) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
+	return secondsTime(seconds), nil
+}
+
+func secondsTime(seconds float64) time.Time {
 	const last, first = 253402300799.999, -62135596800
-	return time.UnixMicro(int64(math.Round(max(min(seconds, last), first) * 1e6))), nil
+	return time.UnixMicro(int64(math.Round(max(min(seconds, last), first) * 1e6)))
 }

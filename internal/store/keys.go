@@ -35,9 +35,16 @@ func (k Keys) DeadLetters(topic string) string { return k.prefix + "dead_letters
 // oldest of these was buried.
 func (k Keys) DeadTopics() string { return k.prefix + "dead_topics" }
 
-// FirstDue is the channel on which it is said, in ms from now, when the pool's
-// first job falls due, whenever another job becomes the first.
+// Acked is the number of jobs that were ever acknowledged.
+func (k Keys) Acked() string { return k.prefix + "acked" }
+
+// Servers is the hash of the servers that run, see ServerState.
+func (k Keys) Servers() string { return k.prefix + "servers" }
+
+// FirstDue is the channel on which it is said that another job has become the pool's first.
+// The message is in how many ms that falls due.
 func (k Keys) FirstDue() string { return k.prefix + "first_due" }
 
-// Ready is the channel on which it is said, as the length of its ready queue, that a topic has jobs. With an empty topic it is what the names of all such channels begin with.
+// Ready is the channel on which it is said that a topic has jobs. The message is the length of
+// its ready queue. With an empty topic it is what the names of all such channels begin with.
 func (k Keys) Ready(topic string) string { return k.prefix + "ready:" + topic }

@@ -64,12 +64,14 @@ type DueJobs struct {
 
 // Moved is what became of a Batch.
 type Moved struct {
-	Batch                 // those that are ready now
-	Left    int           // how many had left the pool or were scheduled anew
-	PutBack int           // how many the ready queue could not take; they are due later now
-	Refused error         // why
-	Silent  error         // why the jobs could not be announced
-	Took    time.Duration // Redis's time; 0 if unknown, or for less than MinTimed jobs
+	Batch                  // those that are ready now
+	Returned int           // how many of these were leases that had ended
+	Late     Lateness      // of these
+	Left     int           // how many had left the pool or were scheduled anew
+	PutBack  int           // how many the ready queue could not take; they are due later now
+	Refused  error         // why
+	Silent   error         // why the jobs could not be announced
+	Took     time.Duration // Redis's time; 0 if unknown, or for less than MinTimed jobs
 }
 
 // MinTimed is how many jobs a batch must have for Redis to take the time.
@@ -81,40 +83,6 @@ type Dropped struct {
 	PutBack IDs   // those whose bucket can't be read; they are due later now
 	Refused error // why
 }
-
-// Answer will come for a call that was put into a pipeline. The zero Answer is
-// that to no call.
-type Answer[T any] struct {
-	pipeline *Pipeline
-	call     *call
-	read     func(reply any) (T, error)
-}
-
-// Wait waits for the answer. A redis.Error is Redis's no to this call, before it
-// changed anything. Any other error is the connection's: what Redis did is unknown.
-func (a Answer[T]) Wait() (T, error) {
-	var none T
-	if a.call == nil {
-		return none, nil
-	}
-	reply, err := a.pipeline.receive(a.call)
-	if err != nil {
-		return none, err
-	}
-	return a.read(reply)
-}
-
-// Flush sends the calls that were put into the pipeline. To wait for an answer
-// does so too.
-func (p *Pipeline) Flush() { p.flush() }
-
-// Replaced reports whether the server at the pipeline's first connection took
-// no writes, so that there is another connection now.
-func (p *Pipeline) Replaced() bool { return p.replaced }
-
-// InOrder reports whether all calls that were answered were done in the order in
-// which they were sent: none had to be sent once more, behind others.
-func (p *Pipeline) InOrder() bool { return !p.late }
 
 // Due asks for due jobs.
 func (p *Pipeline) Due(q Query) Answer[DueJobs] {
@@ -132,14 +100,15 @@ func (p *Pipeline) Due(q Query) Answer[DueJobs] {
 // Move moves a batch to its topic's ready queue, except for jobs that were
 // scheduled anew since found, which is the DueJobs.Now of the batch. If the
 // queue can't take them they are put back, due from retry on, by Redis's clock,
-// in whole milliseconds and ten in each.
-func (p *Pipeline) Move(b Batch, found, retry time.Time) Answer[Moved] {
+// in whole milliseconds and ten in each. Their lateness is what now, about Redis's time at
+// the move, is behind their due times.
+func (p *Pipeline) Move(b Batch, found, now, retry time.Time) Answer[Moved] {
 	keys := p.store.keys
-	args := make([]any, 10, 10+len(b.IDs)) // as script.args makes them, without a copy of the IDs
+	args := make([]any, 11, 11+len(b.IDs)) // as script.args makes them, without a copy of the IDs
 	args[1], args[2] = 1, keys.JobPool()
 	args[3], args[4] = keys.ReadyQueue(b.Topic), keys.Ready(b.Topic)
 	args[5], args[6] = unixSeconds(found), retry.UnixMilli()
-	args[7], args[8], args[9] = b.Topic, keys.Topics(), keys.Reserved()
+	args[7], args[8], args[9], args[10] = b.Topic, keys.Topics(), keys.Reserved(), now.Sub(found).Microseconds()
 	args = append(args, b.IDs...)
 	return Answer[Moved]{p, p.send(moveScript, args), func(reply any) (Moved, error) {
 		return movedOf(b, reply)
@@ -242,10 +211,13 @@ func movedOf(b Batch, reply any) (Moved, error) {
 	var took int64
 	var why string
 	m := Moved{Batch: b}
-	left, err := redis.Scan(values, &took, &m.PutBack, &why)
-	if err != nil {
+	var late int64
+	var n int
+	rest, err := redis.Scan(values, &took, &m.PutBack, &why, &late, &n)
+	if err != nil || n < 0 || len(rest) < n {
 		return Moved{}, errReply("move", reply)
 	}
+	more, left := rest[:n], rest[n:]
 	m.Took = time.Duration(took) * time.Microsecond
 	m.Left = len(left)
 	if m.PutBack > 0 {
@@ -253,6 +225,7 @@ func movedOf(b Batch, reply any) (Moved, error) {
 		return m, nil
 	}
 	m.IDs, m.Silent = without(b.IDs, left), reason(why)
+	m.Late, m.Returned = latenessOf(len(m.IDs), late, more)
 	return m, nil
 }
 

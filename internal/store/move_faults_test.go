@@ -45,7 +45,7 @@ func TestMovePutsBack(t *testing.T) {
 				}
 				b.do(t, "")
 				retry := time.UnixMilli(1700000000123)
-				got, err := ask(c.as.Store, func(p *Pipeline) Answer[Moved] { return p.Move(all, time.Now(), retry) })
+				got, err := ask(c.as.Store, func(p *Pipeline) Answer[Moved] { return p.Move(all, time.Now(), time.Now(), retry) })
 				if err != nil || got.PutBack != jobs || len(got.IDs) > 0 || got.Left > 0 || got.Silent != nil {
 					t.Fatalf("%d put back, %d moved, %d left, %v, %v", got.PutBack, len(got.IDs), got.Left, got.Silent, err)
 				}
@@ -84,7 +84,7 @@ func TestMovePushedAnew(t *testing.T) {
 		b.do(t, "ZADD", "delayer:job_pool", again, "b")
 		for b.clock(t) < now+0.002 {
 		}
-		got, err := ask(b.Store, func(p *Pipeline) Answer[Moved] { return p.Move(found.Batches[0], found.Now, time.Now()) })
+		got, err := ask(b.Store, func(p *Pipeline) Answer[Moved] { return p.Move(found.Batches[0], found.Now, found.Now, time.Now()) })
 		if err != nil || !slices.Equal(got.IDs.Strings(), []string{"a", "c"}) || got.Left != 1 {
 			t.Errorf("moved %q, left %d, %v", got.IDs.Strings(), got.Left, err)
 		}

@@ -30,7 +30,7 @@ func (s *Store) dueJobs(q Query) (DueJobs, error) {
 
 // move moves a batch that is found now; what can't be moved is tried again in an hour.
 func (s *Store) move(b Batch) (Moved, error) {
-	return ask(s, func(p *Pipeline) Answer[Moved] { return p.Move(b, time.Now(), time.Now().Add(time.Hour)) })
+	return ask(s, func(p *Pipeline) Answer[Moved] { return p.Move(b, time.Now(), time.Now(), time.Now().Add(time.Hour)) })
 }
 
 func (s *Store) drop(ids ...string) (Dropped, error) {
@@ -422,7 +422,7 @@ func TestMoveScriptFlushed(t *testing.T) {
 			}
 			var answers []Answer[Moved]
 			for _, batch := range []Batch{batch("t", "a"), batch("u", "b"), batch("v", "c", "d")} {
-				answers = append(answers, p.Move(batch, time.Now(), time.Now()))
+				answers = append(answers, p.Move(batch, time.Now(), time.Now(), time.Now()))
 			}
 			want := []struct {
 				topic string

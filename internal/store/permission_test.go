@@ -35,11 +35,21 @@ func TestWithoutPermission(t *testing.T) {
 		{"reschedule", "time hget zscore pttl type zadd pexpire", func() error { return user.Reschedule(ctx, "w", time.Hour) }},
 		{"reschedule of what is ready", "time hget zscore pttl type zadd pexpire", func() error { return user.Reschedule(ctx, "r", time.Hour) }},
 		{"reschedule to now", "time hget zscore pttl type zadd zrem lpush pexpire", func() error { return user.Reschedule(ctx, "w", 0) }},
-		{"remove", "hget zscore del zrem", func() error { _, err := user.Remove(ctx, "w"); return err }},
-		{"remove of what is ready", "hget del zrem", func() error { _, err := user.Remove(ctx, "r"); return err }},
+		{"remove", "hget zscore del zrem", func() error { _, err := user.remove(ctx, "w"); return err }},
+		{"remove of what is ready", "hget del zrem", func() error { _, err := user.remove(ctx, "r"); return err }},
 		{"get", "hmget pttl zscore", func() error { _, err := user.Get(ctx, "w"); return err }},
 		{"pop", "lrange hmget zmscore rpop del", func() error { _, _, err := user.pop(ctx, []string{"t"}); return err }},
 		{"pop of a stray", "lrange hmget zmscore rpop zadd", func() error { _, _, err := user.pop(ctx, []string{"stray"}); return err }},
+		{"purge", "lrange hmget zmscore rpop del", func() error { _, _, err := user.Purge(ctx, "t", 10); return err }},
+		{"purge of a stray", "lrange hmget zmscore rpop zadd", func() error { _, _, err := user.Purge(ctx, "stray", 10); return err }},
+		{"browse", "zrange hmget", func() error { _, err := user.Browse(ctx, Browse{State: "waiting", Jobs: 10, Entries: 10}); return err }},
+		{"browse of what is ready", "lrange zscore hmget", func() error {
+			_, err := user.Browse(ctx, Browse{State: "ready", Topic: "t", Jobs: 10, Entries: 10})
+			return err
+		}},
+		{"forecast", "time zcount", func() error { _, _, err := user.Forecast(ctx, time.Time{}, []int64{0, 1000}); return err }},
+		{"count of what is due", "time zcount", func() error { _, _, err := user.CountDue(ctx, []Seconds{{0, 1}}); return err }},
+		{"sample", "zcard zrange hget", func() error { _, err := user.Sample(ctx, 10, 0, 10); return err }},
 	} {
 		for command := range strings.FieldsSeq("evalsha " + c.commands) {
 			t.Run(c.name+" without "+command, func(t *testing.T) {
@@ -102,7 +112,7 @@ func TestKeysWithoutPermission(t *testing.T) {
 			_, err = p.Push([]Delayed{
 				{Job{"mine new", "t", "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}},
 				{Job{"theirs", "t", "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}},
-			}, false)
+			})
 			return err
 		},
 	} {

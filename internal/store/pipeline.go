@@ -14,8 +14,8 @@ import (
 // only way in which scripts are run.
 //
 // A call that Redis has not done is made once more, which nobody notices: with
-// the script's text, if Redis did not know the script; on a new connection, if
-// the server is none that takes writes any more.
+// the script's text, or behind a call that has it, if Redis did not know the
+// script; on a new connection, if the server is none that takes writes any more.
 //
 // It is for one goroutine. Close gives the connection back.
 type Pipeline struct {
@@ -28,6 +28,8 @@ type Pipeline struct {
 	refused  []*call // by a server that takes no writes
 	replaced bool    // the connection is the second one
 	late     bool    // a call was done after one that was sent behind it
+	// loading are the last calls with which scripts' texts were sent.
+	loading map[*script]*call
 }
 
 // call is one run of a script.
@@ -37,6 +39,7 @@ type call struct {
 	reply  any
 	err    error
 	done   bool
+	behind bool // it was made once more, behind the one with the script's text
 }
 
 // Pipeline takes a connection. Once ctx is done the answers are no longer
@@ -74,8 +77,8 @@ func (p *Pipeline) write(c *call, command string, name any) {
 	p.flushed = false
 }
 
-// flush sends what is still in our own buffer.
-func (p *Pipeline) flush() {
+// Flush sends what is still in our own buffer. To wait for an answer does so too.
+func (p *Pipeline) Flush() {
 	if !p.flushed && p.err == nil {
 		p.err = p.conn.Flush()
 		p.flushed = true
@@ -85,7 +88,7 @@ func (p *Pipeline) flush() {
 // receive waits for the call's answer.
 func (p *Pipeline) receive(c *call) (any, error) {
 	for !c.done {
-		p.flush()
+		p.Flush()
 		if p.err != nil {
 			return nil, causeOf(p.ctx, p.err)
 		}
@@ -94,14 +97,14 @@ func (p *Pipeline) receive(c *call) (any, error) {
 	return c.reply, c.err
 }
 
-// manyCalls is from how many calls on it is worth to wait for all answers at once.
+// manyCalls is how many calls must be under way for it to be worth to wait for all at once.
 const manyCalls = 16
 
-// Settle waits for the answers to all calls that are under way if they are many.
+// ReceiveAll waits for the answers to all calls that are under way if they are many.
 // Where ctx can end that costs less than to wait for each of them, but the
 // connection's timeout is then one for all.
-func (p *Pipeline) Settle() {
-	p.flush()
+func (p *Pipeline) ReceiveAll() {
+	p.Flush()
 	if p.ctx.Done() == nil || len(p.sent) < manyCalls || p.err != nil {
 		return
 	}
@@ -137,7 +140,7 @@ func (p *Pipeline) answer(reply any, err error) {
 	switch {
 	case begins(err, "NOSCRIPT"):
 		p.late = p.late || behind
-		p.write(c, "EVAL", c.script.text)
+		p.load(c)
 	case takesNoWrites(err) && !p.replaced:
 		p.late = p.late || behind
 		p.refused = append(p.refused, c)
@@ -147,6 +150,21 @@ func (p *Pipeline) answer(reply any, err error) {
 	if p.err == nil && len(p.refused) > 0 && len(p.sent) == 0 {
 		p.replace()
 	}
+}
+
+// load makes a call once more whose script Redis did not know. The text goes with the first of
+// many such calls only; Redis knows it when it comes to the others.
+func (p *Pipeline) load(c *call) {
+	if first := p.loading[c.script]; first != nil && !first.done && !c.behind {
+		c.behind = true
+		p.write(c, "EVALSHA", c.script.hash)
+		return
+	}
+	if p.loading == nil {
+		p.loading = map[*script]*call{}
+	}
+	p.loading[c.script] = c
+	p.write(c, "EVAL", c.script.text)
 }
 
 func (p *Pipeline) read() (any, error) {
@@ -166,7 +184,7 @@ func (p *Pipeline) replace() {
 		return
 	}
 	p.conn.Close()
-	p.conn, p.replaced = conn, true
+	p.conn, p.replaced, p.loading = conn, true, nil
 	again := p.refused
 	p.refused = nil
 	for _, c := range again {
@@ -174,8 +192,16 @@ func (p *Pipeline) replace() {
 	}
 }
 
-// causeOf is ctx's deadline if that is behind err: redigo reads with a timeout
-// that ends with it, and either may be first.
+// Replaced reports whether the server at the pipeline's first connection took
+// no writes, so that there is another connection now.
+func (p *Pipeline) Replaced() bool { return p.replaced }
+
+// InOrder reports whether all calls that were answered were done in the order in
+// which they were sent: none had to be sent once more, behind others.
+func (p *Pipeline) InOrder() bool { return !p.late }
+
+// causeOf is context.DeadlineExceeded if ctx's deadline is behind err, else err. redigo reads
+// with a timeout that ends at the deadline, so that the timeout may be reported first.
 func causeOf(ctx context.Context, err error) error {
 	deadline, ok := ctx.Deadline()
 	if ok && errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(deadline) {

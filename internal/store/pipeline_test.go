@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,44 @@ func TestPipelineWithoutScript(t *testing.T) {
 		}
 		b.expect(t, redistest.State{})
 	})
+}
+
+// However many calls are under way when it turns out that Redis does not know their script, its
+// text is sent once: with each of them it would be megabytes when jobs of many topics are moved.
+func TestPipelineSendsTheTextOnce(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t)
+	p, err := b.Pipeline(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	now := time.Now()
+	for _, when := range []string{"at first", "again"} {
+		b.do(t, "SCRIPT", "FLUSH")
+		b.do(t, "CONFIG", "RESETSTAT")
+		var moving []Answer[Moved]
+		for n := range 100 {
+			moving = append(moving, p.Move(Batch{Topic: fmt.Sprint(n), IDs: IDs{"a"}}, now, now, now))
+		}
+		dropping := p.Drop(IDs{"a"}, now, now)
+		for _, answer := range moving {
+			if _, err := answer.Wait(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := dropping.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		stats, err := redis.String(b.conn.Do("INFO", "commandstats"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "cmdstat_eval:calls=2,"; !strings.Contains(stats, want) {
+			t.Errorf("%s: not %s, one for each script:\n%s", when, want, stats)
+		}
+	}
 }
 
 // After an error no more calls are sent than are under way; what became of each

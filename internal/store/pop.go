@@ -89,8 +89,8 @@ func poppedOf(script string, reply any, topics []string, leased bool) (Popped, e
 
 var lengthsScript = newScript("lengths")
 
-// Ready is how many entries the topics' ready queues have. As a rule they are
-// all empty, which one cheap command tells.
+// Ready is how many entries the topics' ready queues have. One cheap command tells whether all
+// are empty, which is the rule; else a script counts.
 func (s *Store) Ready(ctx context.Context, topics []string) ([]int, error) {
 	keys := make([]string, len(topics))
 	for i, topic := range topics {

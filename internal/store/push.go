@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-var pushScript = newScript("push", "permitted", "queue_type", "withdraw", "clock", "next_due", "ready", "lease")
+var pushScript = newScript("push", "permitted", "queue_type", "withdraw", "clock", "next_due", "ready", "lease", "fields")
 
 // Job is a job's content.
 type Job struct {
@@ -58,11 +58,10 @@ type Terms struct {
 
 // Push stores jobs in one step: at most 1,000, and no ID twice. For each job it
 // returns what kept it from being stored, nil if nothing did: ErrExists, or an
-// error of Redis. With together no job is stored if there is an error of Redis.
-// The second result is an error of the whole call: then nothing is stored,
-// unless the answer was lost.
-func (p *Pipeline) Push(jobs []Delayed, together bool) ([]error, error) {
-	return p.pushed(p.sendPush(jobs, together), jobs)
+// error of Redis. The second result is an error of the whole call: then nothing is
+// stored, unless the answer was lost.
+func (p *Pipeline) Push(jobs []Delayed) ([]error, error) {
+	return p.pushed(p.sendPush(jobs, false), jobs)
 }
 
 // AnnouncedWithin is how soon a job must fall due for a push to tell servers of
@@ -73,9 +72,9 @@ const AnnouncedWithin = time.Minute
 // done with one it finds the next, while the client writes and reads.
 const window = 2
 
-// PushBatches is Push for several batches, each stored together. After an error
-// of a whole call no further one is sent; a batch whose call failed, or was not
-// sent, has nil for its list of errors.
+// PushBatches is Push for several batches. Of a batch no job is stored if there is an
+// error of Redis for one of its jobs. After an error of a whole call no further one is
+// sent; a batch whose call failed, or was not sent, has nil for its list of errors.
 func (p *Pipeline) PushBatches(batches [][]Delayed) (results [][]error, err error) {
 	results = make([][]error, len(batches))
 	var calls []*call
@@ -83,7 +82,7 @@ func (p *Pipeline) PushBatches(batches [][]Delayed) (results [][]error, err erro
 		for len(calls) < min(i+window, len(batches)) && err == nil {
 			if err = p.ctx.Err(); err == nil {
 				calls = append(calls, p.sendPush(batches[len(calls)], true))
-				p.flush()
+				p.Flush()
 			}
 		}
 		if i == len(calls) {

@@ -339,7 +339,7 @@ func TestPushWalksLittle(t *testing.T) {
 	}
 	defer p.Close()
 	lines := b.monitor(t, func() {
-		if errs, err := p.Push(batch, true); err != nil || !slices.Equal(errs, make([]error, again)) {
+		if errs, err := p.pushTogether(batch); err != nil || !slices.Equal(errs, make([]error, again)) {
 			t.Error(errs, err)
 		}
 	})
@@ -373,7 +373,7 @@ func TestPushOfDifferentTerms(t *testing.T) {
 			{Job{"b", "t", "new"}, in(time.Hour), Terms{Lifetime: long, Policy: Replace}},
 			{Job{"exists", "t", "new"}, in(time.Hour), Terms{Lifetime: long, Policy: Refuse}},
 			{Job{"later", "t", "new"}, in(time.Hour), Terms{Lifetime: short, Policy: KeepEarlier}},
-		}, false)
+		})
 		if err != nil || !slices.Equal(errs, []error{nil, nil, ErrExists, nil}) {
 			t.Fatal(errs, err)
 		}
@@ -402,7 +402,7 @@ func TestReadyIsAnnounced(t *testing.T) {
 			for _, id := range ids {
 				jobs = append(jobs, Delayed{Job{id, id[:1], "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}})
 			}
-			_, err := p.Push(jobs, true)
+			_, err := p.pushTogether(jobs)
 			return err
 		}
 	}
@@ -498,6 +498,12 @@ func TestFirstDueOfACallIsAnnounced(t *testing.T) {
 	}
 }
 
+// pushTogether stores all of the jobs or none.
+func (p *Pipeline) pushTogether(jobs []Delayed) ([]error, error) {
+	errs, err := p.PushBatches([][]Delayed{jobs})
+	return errs[0], err
+}
+
 // pushAll stores the jobs in one call.
 func (b *backend) pushAll(t *testing.T, jobs ...Delayed) error {
 	p, err := b.Pipeline(t.Context())
@@ -505,6 +511,6 @@ func (b *backend) pushAll(t *testing.T, jobs ...Delayed) error {
 		return err
 	}
 	defer p.Close()
-	errs, err := p.Push(jobs, true)
+	errs, err := p.pushTogether(jobs)
 	return errors.Join(append(errs, err)...)
 }

@@ -43,7 +43,7 @@ func TestRemove(t *testing.T) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				b.seed(t, c.seed...)
-				was, err := b.Remove(t.Context(), "x")
+				was, err := b.remove(t.Context(), "x")
 				if err != nil || was != c.was {
 					t.Errorf("got %v, %v, want %v", was, err, c.was)
 				}
@@ -62,7 +62,7 @@ func TestRemoveRefusedByWrongType(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				b.seed(t, seed...)
 				was := b.state(t)
-				_, err := b.Remove(t.Context(), "x")
+				_, err := b.remove(t.Context(), "x")
 				b.expectError(t, err, "WRONGTYPE ")
 				b.expect(t, was)
 			})
@@ -75,7 +75,7 @@ func TestRemoveFromLongQueue(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.seed(t, ready("x", "t"), ghosts("t", 10000), ready("last", "t"))
-	if was, err := b.Remove(t.Context(), "x"); !was || err != nil {
+	if was, err := b.remove(t.Context(), "x"); !was || err != nil {
 		t.Fatal(was, err)
 	}
 	queue := append(append([]string{"x"}, ghostIDs(10000)...), "last")
@@ -87,11 +87,11 @@ func TestRemoveFromLongQueue(t *testing.T) {
 	b.expect(t, redistest.State{})
 
 	b.seed(t, ready("x", "t"), ghosts("t", 9999))
-	if was, err := b.Remove(t.Context(), "x"); !was || err != nil {
+	if was, err := b.remove(t.Context(), "x"); !was || err != nil {
 		t.Fatal(was, err)
 	}
 	b.expect(t, redistest.State{Ready: map[string][]string{"t": ghostIDs(9999)}})
-	if was, err := b.Remove(t.Context(), "x"); was || err != nil {
+	if was, err := b.remove(t.Context(), "x"); was || err != nil {
 		t.Error("removed twice:", was, err)
 	}
 }
@@ -103,7 +103,7 @@ func TestRemoveOfTakenJob(t *testing.T) {
 		if _, _, err := b.pop(t.Context(), []string{"t"}); err != nil {
 			t.Fatal(err)
 		}
-		if was, err := b.Remove(t.Context(), "x"); was || err != nil {
+		if was, err := b.remove(t.Context(), "x"); was || err != nil {
 			t.Error("a taken job was there:", was, err)
 		}
 		if _, err := b.Get(t.Context(), "x"); !errors.Is(err, ErrNotFound) {

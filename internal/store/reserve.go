@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-var reserveScript = newScript("reserve", "permitted", "queue_type", "unreadable", "put_back", "ready", "clock", "next_due", "lease", "lease_end", "dead_letter", "take")
+var reserveScript = newScript("reserve", "permitted", "queue_type", "unreadable", "put_back", "ready", "clock", "next_due", "lease", "fields", "lease_end", "dead_letter", "take")
 
 // Lease is what is known of a reserved job.
 type Lease struct {

@@ -64,14 +64,14 @@ func TestReserveWithoutPermission(t *testing.T) {
 			}
 			return err
 		}},
-		{"drop of a dead letter", "zmscore del zrem", letter, func(Held) error { _, err := user.DropDead(ctx, "t", []string{"d"}); return err }},
-		{"remove of a dead letter", "hget del zrem zscore", letter, func(Held) error { _, err := user.Remove(ctx, "d"); return err }},
+		{"drop of a dead letter", "zmscore del zrem", letter, func(Held) error { _, err := user.DropDead(ctx, "t", []string{"d"}, time.Time{}); return err }},
+		{"remove of a dead letter", "hget del zrem zscore", letter, func(Held) error { _, err := user.remove(ctx, "d"); return err }},
 		{"dead letters", "hmget zrevrange", letter, func(Held) error { _, err := user.Dead(ctx, "t", 10, nil); return err }},
 		{"oldest dead letters", "zcard zrange", letter, func(Held) error { _, _, err := user.OldestDead(ctx, "t", 0, 10); return err }},
 		{"expiry of dead letters", "time zrangebyscore del zrem type", letter, func(Held) error { _, _, err := user.ExpireDead(ctx, time.Hour, 0); return err }},
-		{"stats", "zrange zcard", letter, func(Held) error { _, _, err := user.Stats(ctx, 0, 10); return err }},
+		{"stats", "zrange zcard", letter, func(Held) error { _, err := user.Stats(ctx, true); return err }},
 		{"reschedule of a reserved job", "time hget zscore pttl type zadd pexpire", nil, func(Held) error { return user.Reschedule(ctx, "h", time.Hour) }},
-		{"remove of a reserved job", "hget zscore del zrem", nil, func(Held) error { _, err := user.Remove(ctx, "h"); return err }},
+		{"remove of a reserved job", "hget zscore del zrem", nil, func(Held) error { _, err := user.remove(ctx, "h"); return err }},
 		{"push of a reserved job", "hget zscore hset pexpire zadd", nil, func(Held) error {
 			return user.push(ctx, Job{"h", "t", "b"}, Due{After: time.Hour}, kept, Replace)
 		}},
@@ -107,9 +107,12 @@ func TestReserveAtMaxmemory(t *testing.T) {
 			}
 			return err
 		},
-		"drop of a dead letter": func(t *testing.T, _ Held) error { _, err := b.DropDead(ctx, "t", []string{"d"}); return err },
-		"reschedule to now":     func(t *testing.T, _ Held) error { return b.Reschedule(ctx, "a", 0) },
-		"remove":                func(t *testing.T, _ Held) error { _, err := b.Remove(ctx, "a"); return err },
+		"drop of a dead letter": func(t *testing.T, _ Held) error {
+			_, err := b.DropDead(ctx, "t", []string{"d"}, time.Time{})
+			return err
+		},
+		"reschedule to now": func(t *testing.T, _ Held) error { return b.Reschedule(ctx, "a", 0) },
+		"remove":            func(t *testing.T, _ Held) error { _, err := b.remove(ctx, "a"); return err },
 		"expiry of dead letters": func(t *testing.T, _ Held) error {
 			_, _, err := b.ExpireDead(ctx, 0, 0)
 			return err

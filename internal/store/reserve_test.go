@@ -283,7 +283,7 @@ func TestEndOfALease(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, batch := range found.Batches {
-			if _, err := ask(b.Store, func(p *Pipeline) Answer[Moved] { return p.Move(batch, found.Now, time.Now()) }); err != nil {
+			if _, err := ask(b.Store, func(p *Pipeline) Answer[Moved] { return p.Move(batch, found.Now, found.Now, time.Now()) }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -423,7 +423,7 @@ func TestFencing(t *testing.T) {
 		"rescheduled":        func(b *backend, t *testing.T, _ Held) error { return b.Reschedule(t.Context(), "a", time.Minute) },
 		"rescheduled to now": func(b *backend, t *testing.T, _ Held) error { return b.Reschedule(t.Context(), "a", 0) },
 		"removed": func(b *backend, t *testing.T, _ Held) error {
-			removed, err := b.Remove(t.Context(), "a")
+			removed, err := b.remove(t.Context(), "a")
 			if !removed {
 				t.Error("it was not removed")
 			}
@@ -556,7 +556,7 @@ func TestSettleSeveral(t *testing.T) {
 			a, _ := b.hold(t, "t", time.Minute)
 			u, _ := b.hold(t, "u", time.Minute)
 			c, _ := b.hold(t, "t", time.Minute)
-			b.Remove(t.Context(), "b")
+			b.remove(t.Context(), "b")
 			all := []Held{a, u, c}
 			errs := piped(t, b.Store, func(p *Pipeline) ([]error, error) {
 				switch verb {

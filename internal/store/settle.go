@@ -10,8 +10,8 @@ import (
 
 var (
 	ackScript    = newScript("ack", "permitted", "clock", "lease", "held")
-	retryScript  = newScript("retry", "permitted", "put_back", "clock", "next_due", "ready", "lease", "held", "dead_letter")
-	extendScript = newScript("extend", "permitted", "put_back", "clock", "lease", "lease_end", "held")
+	retryScript  = newScript("retry", "permitted", "put_back", "clock", "next_due", "ready", "lease", "fields", "held", "dead_letter")
+	extendScript = newScript("extend", "permitted", "put_back", "clock", "lease", "fields", "lease_end", "held")
 	buryScript   = newScript("bury", "clock", "lease", "held", "dead_letter")
 )
 
@@ -29,7 +29,7 @@ var (
 // Held is a reserved job, and the lease under which it is held.
 type Held struct {
 	Topic, ID  string
-	End, Token int64 // of the Lease
+	End, Token int64 // of the Lease; where the End is not known it is 0, and the Token decides
 }
 
 func (h Held) appendTo(args []any) []any {
@@ -42,8 +42,8 @@ func (h Held) appendTo(args []any) []any {
 // whole call: then nothing is done, unless the answer was lost.
 func (p *Pipeline) Ack(jobs []Held) ([]error, error) {
 	keys := p.store.keys
-	args := make([]any, 0, 5+4*len(jobs))
-	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.Reserved())
+	args := make([]any, 0, 6+4*len(jobs))
+	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.Reserved(), keys.Acked())
 	for _, job := range jobs {
 		args = job.appendTo(args)
 	}
@@ -110,10 +110,10 @@ type Extension struct {
 // is lost.
 func (p *Pipeline) Extend(jobs []Extension) ([]int64, error) {
 	keys := p.store.keys
-	args := make([]any, 0, 4+4*len(jobs))
+	args := make([]any, 0, 4+5*len(jobs))
 	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""))
 	for _, job := range jobs {
-		args = append(args, job.ID, leaseSeconds(job.End), tokenText(job.Token), milliseconds(job.Lease))
+		args = append(job.appendTo(args), milliseconds(job.Lease))
 	}
 	ends, err := redis.Int64s(p.receive(p.send(extendScript, args)))
 	if err == nil && len(ends) != len(jobs) {
@@ -142,30 +142,4 @@ func (p *Pipeline) Bury(jobs []Burial) ([]error, error) {
 		return nil, err
 	}
 	return errorsAt("bury", reply, len(jobs), ErrLeaseLost)
-}
-
-// errorsAt reads an answer of the form {place, why, place, why, …} for n jobs: why is a
-// text, an error of Redis, or a number, one of the known errors.
-func errorsAt(script string, reply any, n int, known ...error) ([]error, error) {
-	list, ok := reply.([]any)
-	if !ok {
-		return nil, errReply(script, reply)
-	}
-	errs := make([]error, n)
-	for ; len(list) >= 2; list = list[2:] {
-		place, _ := list[0].(int64)
-		if place < 1 || int(place) > n {
-			return nil, errReply(script, reply)
-		}
-		switch why := list[1].(type) {
-		case []byte:
-			errs[place-1] = redis.Error(why)
-		case int64:
-			if why < 0 || int(why) >= len(known) {
-				return nil, errReply(script, reply)
-			}
-			errs[place-1] = known[why]
-		}
-	}
-	return errs, nil
 }

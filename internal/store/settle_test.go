@@ -32,10 +32,10 @@ func TestSettle(t *testing.T) {
 			}
 			var answers []Answer[Moved]
 			for n := range topics {
-				answers = append(answers, p.Move(batch(fmt.Sprint("t", n), fmt.Sprint(id, n)), time.Now(), time.Now()))
+				answers = append(answers, p.Move(batch(fmt.Sprint("t", n), fmt.Sprint(id, n)), time.Now(), time.Now(), time.Now()))
 			}
 			finding := p.Due(Query{Limit: 1})
-			p.Settle()
+			p.ReceiveAll()
 			for n, answer := range answers {
 				got, err := answer.Wait()
 				if moved := n != 3; err != nil || got.Topic != fmt.Sprint("t", n) || (len(got.IDs) == 1) != moved || (got.PutBack == 1) == moved {
@@ -66,9 +66,9 @@ func TestSettleEnds(t *testing.T) {
 	defer p.Close()
 	var answers []Answer[Moved]
 	for range 2 * manyCalls {
-		answers = append(answers, p.Move(batch("t", "a"), time.Now(), time.Now()))
+		answers = append(answers, p.Move(batch("t", "a"), time.Now(), time.Now(), time.Now()))
 	}
-	p.Settle()
+	p.ReceiveAll()
 	for _, answer := range answers {
 		if _, err := answer.Wait(); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)

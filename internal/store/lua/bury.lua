@@ -21,7 +21,8 @@ local reply, ended = {}, {}
 for i = FIRST, #ARGV, FIELDS do
   local topic, id = ARGV[i], ARGV[i + 1]
   local name, why = buckets .. id, nil
-  if not is_held(redis.call('ZSCORE', pool, id), name, ARGV[i + 2], ARGV[i + 3]) or redis.call('EXISTS', name) == 0 then
+  local was = redis.call('ZSCORE', pool, id)
+  if not is_held(was, name, topic, ARGV[i + 2], ARGV[i + 3]) or redis.call('EXISTS', name) == 0 then
     why = 0 -- without a bucket, an old client has taken it, by another entry of its queue
   else
     local failed = bury(id, name, topic, ARGV[i + 4], ARGV[i + 5], dead)

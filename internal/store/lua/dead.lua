@@ -4,9 +4,10 @@
 -- ARGV[1] what the names of their buckets begin with   ARGV[2] how many at most
 -- ARGV[3] the ID of the last one of the page before, '' for the first page   ARGV[4] and its time
 --
--- Returns of each {ID, time, topic, body, attempts, reason, error}: time is when it was buried (Unix
--- ms); the topic is '' if its bucket is gone, or no hash. A page ends early when it comes to MAX_BYTES. If
--- the last one of the page before is gone, those that died at the same time may come again.
+-- Returns of each {ID, time, topic, body, attempts, reason, error}: time is when it was buried
+-- (Unix ms); the topic is '' if its bucket is gone, or no hash. A page ends early when it comes
+-- to MAX_BYTES. If the last one of the page before is gone, those that died at the same time
+-- may come again.
 -- Errors: WRONGTYPE of the list, a permission that is missing.
 --
 -- Atomic so that entries and content belong together.

@@ -1,4 +1,5 @@
--- drop: takes orphans out of the pool: due IDs whose bucket is gone (expired), has no topic or is no hash.
+-- drop: takes orphans out of the pool: due IDs whose bucket is gone (expired), has no topic or
+-- is no hash.
 --
 -- KEYS[1] job pool
 -- ARGV[1] what the names of buckets begin with

@@ -3,9 +3,10 @@
 -- KEYS[1] job pool   KEYS[2] the job's bucket   KEYS[3] the dead letter's
 -- ARGV[1] job ID
 --
--- Returns {state, topic, body, ttl, due, attempts, attempts in all, error, reason, token}: state is
--- 'waiting', 'ready', 'reserved' or 'dead'; ttl is the lifetime left in ms, -1 if endless; due is, in
--- Unix seconds, the due time, the end of the lease or when it was buried, '' when it is ready.
+-- Returns {state, topic, body, ttl, due, attempts, attempts in all, error, reason, token, ttr}: state
+-- is 'waiting', 'ready', 'reserved' or 'dead'; ttl is the lifetime left in ms, -1 if endless; due is,
+-- in Unix seconds, the due time, the end of the lease or when it was buried, '' when it is ready; ttr
+-- is for how long it is reserved as its producer says (ms), 0 if he doesn't.
 -- The reply is empty when there is no such job.
 --
 -- Atomic so that state and content belong together.
@@ -27,5 +28,5 @@ else
   due = string.format('%.3f', (job[7] or 0) / 1000)
 end
 local attempts, token = read_lease(job[3])
-local most = read_options(job[4])
-return {state, job[1], job[2] or '', redis.call('PTTL', key), due, attempts, most, job[5] or '', job[6] or '', token}
+local most, ttr = read_options(job[4])
+return {state, job[1], job[2] or '', redis.call('PTTL', key), due, attempts, most, job[5] or '', job[6] or '', token, ttr}

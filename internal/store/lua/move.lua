@@ -5,14 +5,18 @@
 -- ARGV[3] when the jobs were found to be due (Unix seconds)
 -- ARGV[4] from when on they are to be tried again if the queue can't take them (Unix ms)
 -- ARGV[5] the topic   ARGV[6] the zset of known topics   ARGV[7] the hash of the numbers of
--- reserved jobs   ARGV[8…] job IDs in due order
+-- reserved jobs   ARGV[8] how long ago that was, ARGV[3], in µs (to ask for the time here would
+-- cost more than all that is counted)   ARGV[9…] job IDs in due order
 --
--- Returns {took, put back, why, left, left, …}: took is the script's own time in µs (0 for a few
--- jobs, and where Redis has no clock that runs inside a script); put back is how many jobs the
--- queue could not take, which are in the pool again, due later; why is Redis's reason for that,
--- or, if it is 0, for not having announced the jobs, '' if there is none; left are the 1-based
--- places of the IDs that were not moved because they are no longer in the pool (removed, moved
--- by another server, named twice) or were scheduled anew since they were found.
+-- Returns {took, put back, why, late, n, …, left, left, …}: took is the script's own time in µs (0
+-- for a few jobs, and where Redis has no clock that runs inside a script); put back is how many jobs
+-- the queue could not take, which are in the pool again, due later; why is Redis's reason for that,
+-- or, if it is 0, for not having announced the jobs, '' if there is none; late is by how much the
+-- jobs that are ready are late, in µs, all together; n is how many numbers follow that say more:
+-- how many of these jobs were leases, and, unless all are of one bucket of LatenessBounds, for each
+-- bucket that has some, 32 * jobs + its place, from 1 on; left are the 1-based places of the IDs
+-- that were not moved because they are no longer in the pool (removed, moved by another server,
+-- named twice) or were scheduled anew since they were found.
 -- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes,
 -- before anything is written.
 --
@@ -20,71 +24,106 @@
 -- What is due may be a lease that has ended: that job is not reserved any more.
 -- Atomic because a job must be in the pool or in the queue, never in both or in neither.
 -- Cost: O(k log n) for k IDs in a pool of n.
-local FIRST = 8    -- place of the first ID
+local FIRST = 9    -- place of the first ID
 local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two places
 local TIMED = 64   -- fewer jobs are not worth a look at the clock
+local MOST_LATE = 1e12 -- s, for what has been due for ever
 
 local stop = #ARGV >= FIRST + TIMED - 1 and stopwatch()
-local pool, queue, found_at, retry_from = KEYS[1], ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4])
+local pool, queue, found_at = KEYS[1], ARGV[1], tonumber(ARGV[3])
 local err = not_writable(pool)
 if err then return err end
 local put_back, why = 0, ''
-local reply = {0, put_back, why}
+local left = {}
 local length -- of the queue
-local ended = 0 -- leases
+local ended, returned, late = 0, 0, 0 -- leases; those of jobs that are ready; s
+local counts, n = nil, 0 -- of the jobs by bucket, 32 * jobs + bucket each; n is 0 if they have one
+local now = found_at + ARGV[8] / 1000000
+
+-- Of jobs with those scores: how many are leases, by how much they are late in all, and how many
+-- counts there are now, which were n. nil if one is not due, or not in the pool.
+--
+-- The scores rise, so that the jobs of a bucket are side by side, and it takes one comparison for
+-- each to see where it ends. (A job that was scheduled anew, but is due, may be counted with its
+-- neighbours.)
+local function examine(scores, found_at, now, n)
+  local leases, sum = 0, 0
+  local several = #ARGV > FIRST
+  local bounds = several and {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60, 600, 3600}
+  local ends, bucket, first = several and 1 / 0 or -1 -- what is late by no more is of another bucket
+  for i = 1, #scores do
+    local score = scores[i]
+    if not score then return nil end
+    score = score + 0 -- which reads a string faster than tonumber does
+    if score > found_at then return nil end
+    local part = score * 1000 % 1 -- see is_lease, whose call would take longer
+    if part > 0.0005 and is_lease(score) then leases = leases + 1 end
+    local behind = now - score
+    sum = sum + behind
+    if behind <= ends then
+      if bucket then
+        counts, n = counts or {0, 0, 0, 0}, n + 1 -- a table that grows takes longer
+        counts[n] = 32 * (i - first) + bucket
+      end
+      first, bucket = i, 1
+      while bucket < 17 and behind > bounds[bucket] do bucket = bucket + 1 end
+      ends = bounds[bucket - 1] or -1
+    end
+  end
+  if bucket and (n > 0 or #ARGV - FIRST >= CHUNK) then
+    counts, n = counts or {0, 0, 0, 0}, n + 1
+    counts[n] = 32 * (#scores - first + 1) + bucket
+  end
+  return leases, sum, n
+end
 
 -- Those of the IDs from first to last that have the score with which they were found, or an
--- earlier one, each once; the places of the others.
-local function select_due(first, last, scores)
-  local due, left, seen, leases = {}, {}, {}, 0
+-- earlier one, each once; their scores. The places of the others are left.
+local function select_due(first, last, scores, found_at, left)
+  local due, due_scores, seen = {}, {}, {}
   for i = first, last do
     local id, score = ARGV[i], scores[i - first + 1]
     if not score or score - found_at > 0 or seen[id] then
       left[#left + 1] = i - FIRST + 1
     else
-      due[#due + 1], seen[id] = id, true
-      if is_lease(score) then leases = leases + 1 end
+      due[#due + 1], due_scores[#due + 1], seen[id] = id, score, true
     end
   end
-  return due, left, leases
+  return due, due_scores
 end
 
 for first = FIRST, #ARGV, CHUNK do
   local last = math.min(first + CHUNK - 1, #ARGV)
   local scores = redis.call('ZMSCORE', pool, unpack(ARGV, first, last))
-  local ids, from, to, left, leases = ARGV, first, last, {}, 0 -- as a rule all of them, which spares a copy
-  for i = 1, #scores do
-    -- Arithmetic reads a score, which is a string, faster than tonumber does.
-    local score = scores[i] and scores[i] + 0
-    if not score or score > found_at then
-      ids, left, leases = select_due(first, last, scores)
-      from, to = 1, #ids
-      break
-    end
-    local part = score * 1000 % 1 -- see is_lease, whose call would take longer
-    if part > 0.0005 and is_lease(score) then leases = leases + 1 end
+  local ids, from, to = ARGV, first, last -- as a rule all of them, which spares a copy
+  local leases, sum, counted = examine(scores, found_at, now, n)
+  if not leases then
+    ids, scores = select_due(first, last, scores, found_at, left)
+    from, to = 1, #ids
+    leases, sum, counted = examine(scores, found_at, now, n)
   end
   -- Out of the pool first: a script that has written is not refused at maxmemory.
   if to >= from and redis.call('ZREM', pool, unpack(ids, from, to)) <= to - from then
-    ids, left, leases = select_due(first, last, scores) -- an ID is named twice
+    ids, scores = select_due(first, last, scores, found_at, left) -- an ID is named twice
     from, to = 1, #ids
+    leases, sum, counted = examine(scores, found_at, now, n)
   end
   ended = ended + leases
   if to >= from then
     local pushed = redis.pcall('LPUSH', queue, unpack(ids, from, to))
     if type(pushed) == 'number' then
       length = pushed
+      returned, late, n = returned + leases, late + sum, counted
     else
       local entries = {} -- of the pool: score, ID, score, ID, …
       for i = from, to do
-        entries[#entries + 1], entries[#entries + 2] = retry_score(retry_from, put_back), ids[i]
+        entries[#entries + 1], entries[#entries + 2] = retry_score(ARGV[4], put_back), ids[i]
         put_back = put_back + 1
       end
       redis.call('ZADD', pool, unpack(entries))
       why = pushed.err .. ' (ready queue ' .. queue .. ')'
     end
   end
-  for i = 1, #left do reply[#reply + 1] = left[i] end
 end
 if ended > 0 then count_reserved(ARGV[7], {[ARGV[5]] = -ended}) end
 if length then
@@ -93,5 +132,13 @@ if length then
   local announced = redis.pcall('PUBLISH', ARGV[2], length)
   if type(announced) == 'table' and put_back == 0 then why = announced.err end
 end
-reply[1], reply[2], reply[3] = stop and stop() or 0, put_back, why
+if late > MOST_LATE then late = MOST_LATE end
+local reply
+if returned > 0 or n > 0 then
+  reply = {0, put_back, why, late * 1000000, 1 + n, returned, unpack(counts or {}, 1, n)}
+else
+  reply = {0, put_back, why, late * 1000000, 0}
+end
+for i = 1, #left do reply[#reply + 1] = left[i] end
+if stop then reply[1] = stop() end
 return reply

@@ -6,8 +6,7 @@ local ANNOUNCED = 60000
 
 -- Tells the servers of a job in the pool, due at that time (ms), if it is the next to fall
 -- due: they sleep until the one that was. What is overdue does not count, as it may be
--- stuck. Not to be permitted one of this is no reason to fail: servers look by themselves,
--- too.
+-- stuck. A permission that is missing is no reason to fail: servers look by themselves, too.
 local function announce(channel, pool, due)
   if due - now > ANNOUNCED then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)

@@ -25,8 +25,9 @@
 local call, pool, buckets, queues = redis.call, KEYS[1], ARGV[1], ARGV[2]
 local lengths -- of the queues that get jobs, by topic
 
--- What keeps a job whose ID exists from being stored (0 or an error's text), or nil; then when
--- it is due, and the job that it replaces: its topic, as ready or as reserved if it is that.
+-- Returns what keeps a job from being stored, as its ID may exist: 0, an error's text, or nil if
+-- nothing does. Then, when the job is due. Then the job that it replaces, if there is one: its
+-- topic is in the field ready, or reserved, if it is that.
 local function replace(name, id, due, policy)
   local was = redis.pcall('HGET', name, 'topic')
   if type(was) == 'table' then return was.err .. ' (job bucket ' .. name .. ')' end
@@ -51,8 +52,8 @@ local function not_queueable(topic)
   if type(cardinality) == 'table' then return cardinality.err .. ' (job pool ' .. pool .. ')' end
 end
 
--- Stores the job that begins at ARGV[i], in the run that begins at ARGV[run]; in the pool it is
--- already, if it is to wait.
+-- Stores the job that begins at ARGV[i], in the run that begins at ARGV[run]. A job that is to
+-- wait is in the pool already.
 local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
 local ended -- leases, by topic
 local known = ARGV[6] ~= '' and {} -- topics that may be new
@@ -90,7 +91,7 @@ end
 -- whole. ZADD comes first also because it is refused if the pool is none.
 local not_stored, first_due = {}, math.huge -- of the jobs that are to wait
 if #ARGV == 16 then
-  -- One job. It is most calls', and spared the tables, which cost as much as the commands.
+  -- Most calls are for one job. It does without tables, which cost as much as the commands.
   local name, due = buckets .. ARGV[13], tonumber(ARGV[16])
   if due <= 0 then due = now - due end
   local why_not, replaced

@@ -48,7 +48,7 @@ local function give_back(i)
   local topic, id, delay, most, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 4]), ARGV[i + 5], ARGV[i + 6]
   local name = buckets .. id
   local was = redis.call('ZSCORE', pool, id)
-  if not is_held(was, name, ARGV[i + 2], ARGV[i + 3]) then return 0 end
+  if not is_held(was, name, topic, ARGV[i + 2], ARGV[i + 3]) then return 0 end
   local job = redis.call('HMGET', name, 'lease', 'options', 'topic')
   if not job[3] then return 0 end -- an old client has taken it, by another entry of its queue
   local refund = most == 'refund'

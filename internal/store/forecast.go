@@ -1,0 +1,98 @@
+package store
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	forecastScript = newScript("forecast", "clock", "lease")
+	countDueScript = newScript("count_due")
+	sampleScript   = newScript("sample", "unreadable", "lease")
+)
+
+// DueCount is how many entries of the pool fall due in a span of time. Some of those that were
+// looked at are leases; where all were, the rest are jobs.
+type DueCount struct{ Entries, Looked, Leases int }
+
+// Forecast counts what falls due from a time on, now if that is zero, between each two of the
+// bounds, in ms. It may count the first spans only, the first one at least. It returns the time.
+func (s *Store) Forecast(ctx context.Context, from time.Time, bounds []int64) (time.Time, []DueCount, error) {
+	args := []any{""}
+	if !from.IsZero() {
+		args[0] = from.UnixMilli()
+	}
+	for _, bound := range bounds {
+		args = append(args, bound)
+	}
+	reply, err := redis.Values(s.one(ctx, forecastScript, []string{s.keys.JobPool(), s.keys.Reserved()}, args...))
+	if err != nil {
+		return time.Time{}, nil, err
+	}
+	var ms int64
+	var counts []DueCount
+	rest, err := redis.Scan(reply, &ms)
+	for err == nil && len(rest) >= 3 {
+		var c DueCount
+		rest, err = redis.Scan(rest, &c.Entries, &c.Looked, &c.Leases)
+		counts = append(counts, c)
+	}
+	if err != nil || len(counts) == 0 {
+		return time.Time{}, nil, errReply("forecast", reply)
+	}
+	return time.UnixMilli(ms), counts, nil
+}
+
+// Seconds are a span of time, in Unix seconds. The last one does not belong to it.
+type Seconds struct{ From, Until int64 }
+
+// CountDue counts the entries of the pool, leases among them, that fall due in each of the spans,
+// of which there are some hundred at most. It also tells Redis's time, in Unix seconds.
+func (s *Store) CountDue(ctx context.Context, spans []Seconds) (now int64, counts []int, err error) {
+	var args []any
+	for _, span := range spans {
+		args = append(args, span.From, span.Until)
+	}
+	reply, err := redis.Values(s.one(ctx, countDueScript, []string{s.keys.JobPool()}, args...))
+	if err != nil {
+		return 0, nil, err
+	}
+	rest, err := redis.Scan(reply, &now)
+	if err != nil || len(rest) != len(spans) {
+		return 0, nil, errReply("count_due", reply)
+	}
+	counts, err = redis.Ints(rest, nil)
+	return now, counts, err
+}
+
+// Sample is what some entries of the pool are.
+type Sample struct {
+	Entries int            // of the whole pool
+	Looked  int            // how many were looked at
+	Leases  int            // how many of these are leases
+	Jobs    map[string]int // how many of the others are jobs of which topic; "" of those that are none
+}
+
+// Sample looks at count entries of a sample of the pool's, at random, of which so many were
+// looked at before. A pool that has no more than the sample is looked at whole, in order.
+func (s *Store) Sample(ctx context.Context, sample, before, count int) (Sample, error) {
+	reply, err := redis.Values(s.one(ctx, sampleScript, []string{s.keys.JobPool()}, s.keys.JobBucket(""), sample, before, count, rand.Int32()))
+	if err != nil {
+		return Sample{}, err
+	}
+	of := Sample{Jobs: map[string]int{}}
+	rest, err := redis.Scan(reply, &of.Entries, &of.Looked, &of.Leases)
+	for err == nil && len(rest) >= 2 {
+		var topic string
+		var jobs int
+		rest, err = redis.Scan(rest, &topic, &jobs)
+		of.Jobs[topic] = jobs
+	}
+	if err != nil {
+		return Sample{}, errReply("sample", reply)
+	}
+	return of, nil
+}

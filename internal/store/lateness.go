@@ -1,0 +1,88 @@
+package store
+
+import (
+	"slices"
+	"time"
+)
+
+// LatenessBounds are the upper bounds of a Lateness's buckets, but for the last one, which has
+// none. move.lua has them, too.
+var LatenessBounds = [...]time.Duration{
+	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond,
+	10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 2 * time.Second, 5 * time.Second,
+	10 * time.Second, time.Minute, 10 * time.Minute, time.Hour,
+}
+
+// Lateness is by how much jobs were late when they became ready: a histogram. The zero value
+// is that of no jobs.
+type Lateness struct {
+	// Counts are the jobs by bucket: Counts[i] were late by LatenessBounds[i] at most, but by
+	// more than the bound before; the last count is of those beyond all bounds.
+	Counts [len(LatenessBounds) + 1]int64
+	// Sum is by how much they were late in all, in seconds.
+	Sum float64
+}
+
+// Plus is the lateness of the jobs of both.
+func (l Lateness) Plus(other Lateness) Lateness {
+	for i, n := range other.Counts {
+		l.Counts[i] += n
+	}
+	l.Sum += other.Sum
+	return l
+}
+
+// Jobs is how many jobs there are.
+func (l Lateness) Jobs() int64 {
+	jobs := int64(0)
+	for _, n := range l.Counts {
+		jobs += n
+	}
+	return jobs
+}
+
+// Quantile is by how much the part q of the jobs, from 0 to 1, were late at most. It is exact at
+// the bounds and estimated between them; beyond the last one it is that. Of no jobs it is 0.
+func (l Lateness) Quantile(q float64) time.Duration {
+	wanted := min(max(q, 0), 1) * float64(l.Jobs())
+	below, lower := 0.0, time.Duration(0)
+	for i, bound := range LatenessBounds {
+		jobs := float64(l.Counts[i])
+		if jobs > 0 && below+jobs >= wanted {
+			return lower + time.Duration((wanted-below)/jobs*float64(bound-lower))
+		}
+		below, lower = below+jobs, bound
+	}
+	if below == float64(l.Jobs()) {
+		return 0
+	}
+	return lower
+}
+
+// latenessOf reads what move.lua says of so many jobs: by how many µs they are late in all, and, if
+// there is more to say, how many were leases, and how many are of which bucket.
+func latenessOf(jobs int, us int64, more []any) (l Lateness, leases int) {
+	l.Sum = float64(us) / 1e6
+	if len(more) > 0 {
+		n, _ := more[0].(int64)
+		leases, more = int(n), more[1:]
+	}
+	if len(more) == 0 && jobs > 0 { // all are of one bucket, and their mean, too
+		l.Counts[bucketOf(us/int64(jobs))] = int64(jobs)
+	}
+	for _, count := range more {
+		n, _ := count.(int64)
+		if place := n%32 - 1; place >= 0 && place < int64(len(l.Counts)) {
+			l.Counts[place] += n / 32
+		}
+	}
+	return l, leases
+}
+
+// bucketOf is the place in Counts of a lateness in µs.
+func bucketOf(us int64) int {
+	place, _ := slices.BinarySearch(LatenessBounds[:], time.Duration(min(us, 1e12))*time.Microsecond)
+	return place
+}

@@ -1,0 +1,25 @@
+-- Shared.
+
+-- Whether a stands before b, byte by byte, as in a sorted set. (Lua's own comparison goes by the
+-- server's language.)
+local function stands_before(a, b)
+  for i = 1, math.min(#a, #b) do
+    local of_a, of_b = string.byte(a, i), string.byte(b, i)
+    if of_a ~= of_b then return of_a < of_b end
+  end
+  return #a < #b
+end
+
+-- How many entries of a sorted set stand before a place, given by a score and an ID: so a page
+-- goes on where the one before ended, also if that entry has left. O(log² n) where many have
+-- the same score.
+local function entries_before(set, score, id)
+  local low = redis.call('ZCOUNT', set, '-inf', '(' .. score)
+  local high = redis.call('ZCOUNT', set, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local entry = redis.call('ZRANGE', set, middle, middle)[1]
+    if stands_before(entry, id) then low = middle + 1 else high = middle end
+  end
+  return low
+end

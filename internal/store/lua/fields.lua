@@ -1,0 +1,45 @@
+-- Shared.
+
+-- Two fields of a bucket, each one text, since what is not there costs as much to read as what is:
+--   lease    how often the job was reserved (less what was released), the token of the last
+--            reserve, and what was lent for it (ms); absent if it never was
+--   options  what its producer says: how many attempts it has and for how long it is reserved
+--            (ms), 0 if that is the consumer's affair; and how long it is kept once it is
+--            ready (ms). Absent if all is as usual
+local DEFAULT_LIFETIME = 604800000
+
+local function read_lease(text)
+  if not text then return 0, 0, 0 end
+  local attempts, token, lent = string.match(text, '^(%d+) (%d+) (%-?%d+)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0
+end
+
+local function lease_text(attempts, token, lent)
+  return string.format('%d %d %d', attempts, token, lent)
+end
+
+local function read_options(text)
+  if not text then return 0, 0, DEFAULT_LIFETIME end
+  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+end
+
+local function options_text(most, ttr, lifetime)
+  return string.format('%d %d %d', most, ttr, lifetime)
+end
+
+-- A job's lifetime stands still while it is reserved. That is seldom worth a write: the time
+-- that has passed is given back when the job is. Only where the lifetime is shorter than LENT
+-- times the lease, the bucket is lent the lease's length at once, so that it does not expire.
+-- The lifetime of a job with such a loan is right even if the job is not given back. Another
+-- one then loses the lease's length, which is less than a hundredth of its lifetime.
+local LENT = 100
+
+-- How long a reserved job would be kept from now on if its lease ended now; -1 for ever. now is
+-- in ms, the token when the job was reserved in µs.
+local function lifetime_left(ttl, token, lent, now)
+  if ttl < 0 then return ttl end
+  local reserved = math.floor(token / 1000)
+  if reserved == 0 or reserved > now then reserved = now end
+  return math.max(ttl - lent + now - reserved, 1)
+end

@@ -1,0 +1,29 @@
+-- purge: deletes the next ready jobs of a topic.
+--
+-- KEYS, ARGV[1…4] and the topic at the end: see take.
+-- ARGV[5] how many entries are dropped or deleted with their jobs at most
+--
+-- Returns {deleted, used}: how many jobs are gone now, and how many entries. Fewer than were asked
+-- for are used when the queue has no more, or to keep within the time.
+-- Errors: as pop.
+--
+-- Atomic because an entry and its job belong together, and a job may wait or be reserved again.
+-- Cost: O(entries).
+local most = math.min(tonumber(ARGV[5]), entries_left)
+entries_left = most
+local deleted = 0
+
+-- Like a pop, but without reading the bodies.
+local function read(name) return pcall('HMGET', name, 'topic') end
+
+local function delete(jobs, names, n)
+  if n == 0 then return nil, jobs end
+  local gone = pcall('DEL', unpack(names))
+  if type(gone) == 'table' then return gone end
+  deleted = deleted + gone
+  return nil, jobs
+end
+
+local reply = take_all(read, nil, delete)
+if reply.err then return reply end
+return {deleted, most - entries_left}

@@ -1,0 +1,179 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	heartbeatScript = newScript("heartbeat", "permitted", "clock", "server_entries")
+	signOffScript   = newScript("sign_off")
+	serversScript   = newScript("servers", "clock", "server_entries")
+)
+
+// ServerState is what a server says of itself while it runs: its entry in the hash of servers.
+type ServerState struct {
+	ID       string        // of this run of it
+	Started  time.Time     // by Redis's clock, as the following
+	Written  time.Time     // when it said so
+	Age      time.Duration // since then
+	Interval time.Duration // between its passes, so also between its entries, at most
+	Host     string
+	PID      int
+	Version  string
+	Totals
+	Error string // why the last pass failed; empty if it didn't
+}
+
+// Totals are what a server has done since it started.
+type Totals struct {
+	Moved    int64 // jobs that became ready
+	Returned int64 // of these, leases that had ended
+	Dropped  int64 // orphans
+	Passes   int64
+	Lateness Lateness // of the jobs that became ready
+}
+
+// staleAfter is how long a server must have been silent to be gone; heartbeat.lua has it, too.
+const staleAfter = time.Minute
+
+// Stale reports whether the server has been silent for so long that it seems to be gone, or
+// that it can't reach Redis.
+func (s ServerState) Stale() bool { return s.Age > max(staleAfter, 2*s.Interval) }
+
+// serverEntry is a ServerState as it lies in Redis. Times are in ms.
+type serverEntry struct {
+	Now      int64   `json:"now"`
+	Started  int64   `json:"started"`
+	Interval int64   `json:"interval"`
+	Host     string  `json:"host"`
+	PID      int     `json:"pid"`
+	Version  string  `json:"version"`
+	Moved    int64   `json:"moved"`
+	Returned int64   `json:"returned"`
+	Dropped  int64   `json:"dropped"`
+	Passes   int64   `json:"passes"`
+	Lateness []int64 `json:"lateness"`
+	Late     float64 `json:"late"`
+	Error    string  `json:"error"`
+}
+
+// maxText bounds what an entry has of a text, in bytes: all of it must be below MAX_ENTRY, where a
+// byte may take six.
+const maxText = 300
+
+// rest is the entry behind the numbers that heartbeat.lua writes.
+func (s ServerState) rest() (string, error) {
+	text := func(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "?") }
+	all, err := json.Marshal(serverEntry{
+		Host: text(s.Host), PID: s.PID, Version: text(s.Version),
+		Moved: s.Moved, Returned: s.Returned, Dropped: s.Dropped, Passes: s.Passes,
+		Lateness: s.Lateness.Counts[:], Late: s.Lateness.Sum, Error: text(s.Error),
+	})
+	_, rest, _ := strings.Cut(string(all), `"interval":0,`)
+	return rest, err
+}
+
+// Heartbeat writes the state of a server that runs. Redis's clock says when that was. Without
+// Started the server started as long ago as Age says. The answer is when it started. With sweep the
+// entries of servers that are Stale are deleted, and whatever else is in that hash.
+func (p *Pipeline) Heartbeat(s ServerState, sweep bool) Answer[time.Time] {
+	rest, err := s.rest()
+	if err != nil { // for a sum that is no number, which move.lua never gives
+		rest = `"error":""}`
+	}
+	started := -max(s.Age.Milliseconds(), 1)
+	if !s.Started.IsZero() {
+		started = s.Started.UnixMilli()
+	}
+	args := heartbeatScript.args([]string{p.store.keys.Servers()}, s.ID, started, s.Interval.Milliseconds(), rest, sweep)
+	return Answer[time.Time]{p, p.send(heartbeatScript, args), func(reply any) (time.Time, error) {
+		ms, err := redis.Int64(reply, nil)
+		if err != nil {
+			return time.Time{}, errReply("heartbeat", reply)
+		}
+		return time.UnixMilli(ms), nil
+	}}
+}
+
+// SignOff deletes the entry of a server that stops.
+func (s *Store) SignOff(ctx context.Context, id string) error {
+	_, err := s.one(ctx, signOffScript, []string{s.keys.Servers()}, id)
+	return err
+}
+
+// Servers reads what the servers say of themselves, 250 at most, in the order in which they
+// started. Those that were killed are among them until another one has deleted them: see Stale.
+// What is no such entry is passed over.
+func (s *Store) Servers(ctx context.Context) ([]ServerState, error) {
+	reply, err := redis.Values(s.one(ctx, serversScript, []string{s.keys.Servers()}))
+	if err != nil {
+		return nil, err
+	}
+	var now int64
+	rest, err := redis.Scan(reply, &now)
+	if err != nil {
+		return nil, errReply("servers", reply)
+	}
+	var servers []ServerState
+	for ; len(rest) >= 2; rest = rest[2:] {
+		id, _ := rest[0].([]byte)
+		text, _ := rest[1].([]byte)
+		if state, ok := serverStateOf(string(id), text, now); ok {
+			servers = append(servers, state)
+		}
+	}
+	slices.SortFunc(servers, func(a, b ServerState) int {
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID))
+	})
+	return servers, nil
+}
+
+func serverStateOf(id string, text []byte, now int64) (ServerState, bool) {
+	var e serverEntry
+	if json.Unmarshal(text, &e) != nil || !e.plausible() {
+		return ServerState{}, false
+	}
+	s := ServerState{
+		ID: id, Host: e.Host, PID: e.PID, Version: e.Version, Error: e.Error,
+		Started: time.UnixMilli(e.Started), Written: time.UnixMilli(e.Now),
+		Age:      time.Duration(max(now-e.Now, 0)) * time.Millisecond,
+		Interval: time.Duration(e.Interval) * time.Millisecond,
+		Totals:   Totals{Moved: e.Moved, Returned: e.Returned, Dropped: e.Dropped, Passes: e.Passes, Lateness: Lateness{Sum: e.Late}},
+	}
+	copy(s.Lateness.Counts[:], e.Lateness)
+	return s, true
+}
+
+// maxMs is the last time that an entry may name, so that it can be computed with.
+const maxMs = int64(1) << 43
+
+// plausible reports whether the entry can be one of ours: one can compute with its times and counts.
+func (e serverEntry) plausible() bool {
+	const most = int64(1) << 53
+	counts := append(slices.Clone(e.Lateness), e.Moved, e.Returned, e.Dropped, e.Passes)
+	return len(e.Lateness) == len(Lateness{}.Counts) && e.Late >= 0 &&
+		min(e.Now, e.Started) > 0 && max(e.Now, e.Started) <= maxMs && e.Interval > 0 && e.Interval <= AnnouncedWithin.Milliseconds() &&
+		slices.Min(counts) >= 0 && slices.Max(counts) <= most
+}
+
+// Acked is how many jobs were ever acknowledged, by all clients that may count them.
+func (s *Store) Acked(ctx context.Context) (int64, error) {
+	conn, err := s.conns.Get(ctx)
+	if err != nil {
+		return 0, causeOf(ctx, err)
+	}
+	defer conn.Close()
+	n, err := redis.Int64(redis.DoContext(conn, ctx, "GET", s.keys.Acked()))
+	if errors.Is(err, redis.ErrNil) {
+		return 0, nil
+	}
+	return n, causeOf(ctx, err)
+}

@@ -1,0 +1,338 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+func (s *Store) heartbeat(state ServerState, sweep bool) (time.Time, error) {
+	return ask(s, func(p *Pipeline) Answer[time.Time] { return p.Heartbeat(state, sweep) })
+}
+
+// listed are the servers, which must be readable, by ID.
+func (b *backend) listed(t *testing.T) map[string]ServerState {
+	t.Helper()
+	servers, err := b.Servers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	byID := map[string]ServerState{}
+	for _, s := range servers {
+		byID[s.ID] = s
+	}
+	if len(byID) != len(servers) {
+		t.Errorf("an ID stands there twice: %+v", servers)
+	}
+	return byID
+}
+
+// entered is an entry that was written so long ago.
+func (b *backend) entered(t *testing.T, id string, ago time.Duration, state ServerState) {
+	t.Helper()
+	rest, err := state.rest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := int64(b.clock(t)*1000) - ago.Milliseconds()
+	b.do(t, "HSET", "delayer:servers", id, fmt.Sprintf(`{"now":%d,"started":%d,"interval":%d,`, written, written-1000, state.Interval.Milliseconds())+rest)
+}
+
+// What a server says of itself is read as it was said, with Redis's time.
+func TestHeartbeat(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		said := ServerState{
+			ID: "host:1:ab", Age: time.Minute, Interval: 55 * time.Second,
+			Host: "host", PID: 1, Version: "1.1.0", Error: "WRONGTYPE …",
+			Totals: Totals{Moved: math.MaxInt32 * 1000, Returned: 2, Dropped: 3, Passes: 4, Lateness: Lateness{Sum: 1234567.891}},
+		}
+		for n := range said.Lateness.Counts {
+			said.Lateness.Counts[n] = int64(n)
+		}
+		var started time.Time
+		first := b.timed(t, func() {
+			var err error
+			if started, err = b.heartbeat(said, false); err != nil {
+				t.Fatal(err)
+			}
+		})
+		first.expectAfter(t, "the start", float64(started.UnixMilli())/1000, -time.Minute)
+
+		said.Started, said.Age, said.Moved = started, 0, said.Moved+1
+		second := b.timed(t, func() {
+			if again, err := b.heartbeat(said, true); err != nil || !again.Equal(started) {
+				t.Errorf("started %v, then %v, %v", started, again, err)
+			}
+		})
+		got := b.listed(t)["host:1:ab"]
+		second.expectAfter(t, "the entry", float64(got.Written.UnixMilli())/1000, 0)
+		if got.Age < 0 || got.Age > time.Minute || got.Stale() {
+			t.Errorf("age %v, stale: %v", got.Age, got.Stale())
+		}
+		got.Written, got.Age = time.Time{}, 0
+		if !reflect.DeepEqual(got, said) {
+			t.Errorf("got  %+v\nwant %+v", got, said)
+		}
+		if err := b.SignOff(t.Context(), "host:1:ab"); err != nil || len(b.listed(t)) != 0 {
+			t.Errorf("after the stop: %v, %v", b.listed(t), err)
+		}
+		b.expect(t, redistest.State{})
+	})
+}
+
+// Texts of any bytes and length make an entry that can be read, and is small.
+func TestHeartbeatOfAnyBytes(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	for _, s := range []string{"\x00\xff\"\\}", strings.Repeat("<\x01", 10000), strings.Repeat("€", 200), strings.Repeat(`"interval":0,`, 9)} {
+		b.seed(t)
+		if _, err := b.heartbeat(ServerState{ID: "a", Interval: time.Second, Host: s, Version: s, Error: s}, true); err != nil {
+			t.Fatal(err)
+		}
+		got, ok := b.listed(t)["a"]
+		want := strings.ToValidUTF8(s[:min(len(s), maxText)], "?")
+		if !ok || got.Host != want || got.Version != want || got.Error != want {
+			t.Errorf("of %.20q… %+v", s, got)
+		}
+	}
+}
+
+// The entries of servers that have been silent for too long are deleted by the next that says that it runs,
+// and nothing else is.
+func TestHeartbeatSweeps(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, c := range []struct {
+			ago, interval time.Duration
+			gone          bool
+		}{
+			{0, time.Second, false},
+			{55 * time.Second, time.Second, false},
+			{65 * time.Second, time.Second, true},
+			{65 * time.Second, 55 * time.Second, false},
+			{105 * time.Second, 55 * time.Second, false},
+			{115 * time.Second, 55 * time.Second, true},
+			{9999 * time.Hour, time.Second, true},
+			{-30 * time.Second, time.Second, false}, // a clock that was set back
+			{-2 * time.Minute, time.Second, true},
+		} {
+			for _, sweep := range []bool{false, true} {
+				b.seed(t)
+				b.entered(t, "other", c.ago, ServerState{Interval: c.interval})
+				if stale := b.listed(t)["other"].Stale(); stale != (c.gone && c.ago > 0) {
+					t.Errorf("silent for %v, interval %v: stale %v", c.ago, c.interval, stale)
+				}
+				if _, err := b.heartbeat(ServerState{ID: "this", Interval: time.Second}, sweep); err != nil {
+					t.Fatal(err)
+				}
+				servers := b.listed(t)
+				_, other := servers["other"]
+				if _, this := servers["this"]; !this || other == (c.gone && sweep) {
+					t.Errorf("silent for %v, interval %v, sweep %v: %v", c.ago, c.interval, sweep, servers)
+				}
+			}
+		}
+	})
+}
+
+// What is no entry is passed over by those who read, and deleted by the next sweep.
+func TestHostileServers(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	good := func() serverEntry {
+		return serverEntry{Now: 1, Started: 1, Interval: 1, Lateness: make([]int64, len(Lateness{}.Counts))}
+	}
+	values := []string{"", "{", "null", "[]", "text", `{"now":"1"}`, strings.Repeat("[", 8000), `{"now":99999999999999999999,`, strings.Repeat("x", 1<<20)}
+	for _, break_ := range []func(*serverEntry){
+		func(e *serverEntry) { e.Now = 0 },
+		func(e *serverEntry) { e.Now = math.MaxInt64 },
+		func(e *serverEntry) { e.Started = -1 },
+		func(e *serverEntry) { e.Started = maxMs + 1 },
+		func(e *serverEntry) { e.Interval = 0 },
+		func(e *serverEntry) { e.Interval = math.MaxInt64 },
+		func(e *serverEntry) { e.Lateness = nil },
+		func(e *serverEntry) { e.Lateness = append(e.Lateness, 1) },
+		func(e *serverEntry) { e.Lateness[3] = -1 },
+		func(e *serverEntry) { e.Late = -1 },
+		func(e *serverEntry) { e.Moved = math.MaxInt64 },
+		func(e *serverEntry) { e.Passes = -1 },
+	} {
+		e := good()
+		break_(&e)
+		text, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values = append(values, string(text))
+	}
+	b.seed(t)
+	for n, value := range values {
+		b.do(t, "HSET", "delayer:servers", fmt.Sprint("hostile", n), value)
+	}
+	b.do(t, "HSET", "delayer:servers", strings.Repeat("id", 1<<20), "{}")
+	if got := b.listed(t); len(got) != 0 {
+		t.Errorf("listed %+v", got)
+	}
+	if _, err := b.heartbeat(ServerState{ID: "this", Interval: time.Second}, true); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.do(t, "HKEYS", "delayer:servers").([]any); len(got) != 1 || len(b.listed(t)) != 1 {
+		t.Errorf("there are still %.1000q", got)
+	}
+}
+
+// Any number of entries costs a bounded time, and is worked off.
+func TestManyServers(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t)
+	b.do(t, "EVAL", "for i = 1, 1000 do redis.call('HSET', KEYS[1], i, 'text') end", 1, "delayer:servers")
+	for _, left := range []int64{751, 501, 251, 2} {
+		if _, err := b.heartbeat(ServerState{ID: "this", Interval: time.Second}, true); err != nil {
+			t.Fatal(err)
+		}
+		// Its own entry may be one of those that were looked at.
+		if n := b.do(t, "HLEN", "delayer:servers").(int64); n < left-1 || n > left+1 {
+			t.Errorf("%d entries are left, want about %d", n, left)
+		}
+	}
+	b.seed(t)
+	for n := range 300 {
+		b.entered(t, fmt.Sprint(n), 0, ServerState{Interval: time.Second})
+	}
+	if n := len(b.listed(t)); n != 250 {
+		t.Errorf("%d servers are listed", n)
+	}
+}
+
+// A server that starts on a full Redis is listed, too.
+func TestHeartbeatAtMaxmemory(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.do(t, "CONFIG", "SET", "maxmemory", 1, "maxmemory-policy", "noeviction")
+	for range 2 {
+		if _, err := b.heartbeat(ServerState{ID: "this", Interval: time.Second}, true); err != nil || len(b.listed(t)) != 1 {
+			t.Errorf("%v, %v", b.listed(t), err)
+		}
+	}
+}
+
+// Who may not, or meets something else under that name, changes nothing and is told why.
+func TestServersWithoutPermission(t *testing.T) {
+	t.Parallel()
+	b, user := onRedisAs(t)
+	ctx := t.Context()
+	calls := map[string]struct {
+		commands string
+		call     func() error
+	}{
+		"heartbeat": {"evalsha time hset hdel hrandfield hstrlen hget", func() error {
+			_, err := user.heartbeat(ServerState{ID: "this", Interval: time.Second, Version: "new"}, true)
+			return err
+		}},
+		"sign off": {"evalsha hdel", func() error { return user.SignOff(ctx, "this") }},
+		"servers":  {"evalsha time hrandfield hstrlen hget", func() error { _, err := user.Servers(ctx); return err }},
+		"acked":    {"get", func() error { _, err := user.Acked(ctx); return err }},
+	}
+	for name, c := range calls {
+		for command := range strings.FieldsSeq(c.commands) {
+			t.Run(name+" without "+command, func(t *testing.T) {
+				b.seed(t)
+				b.entered(t, "this", 0, ServerState{Interval: time.Second})
+				b.entered(t, "gone", time.Hour, ServerState{Interval: time.Second})
+				was := fmt.Sprint(b.do(t, "HGETALL", "delayer:servers"))
+				b.do(t, "ACL", "SETUSER", "u", "+@all", "-"+command)
+				if err := c.call(); !Refused(err) {
+					t.Errorf("error %v, want one that Refused knows", err)
+				}
+				if is := fmt.Sprint(b.do(t, "HGETALL", "delayer:servers")); is != was {
+					t.Errorf("changed %s\nto %s", was, is)
+				}
+			})
+		}
+	}
+	b.do(t, "ACL", "SETUSER", "u", "+@all")
+	b.seed(t, text("servers"), []command{{"LPUSH", "delayer:acked", "no number"}})
+	for name, c := range calls {
+		if err := c.call(); !begins(err, "WRONGTYPE") {
+			t.Errorf("%s of another type: %v", name, err)
+		}
+	}
+}
+
+// Each Ack counts what it has ended, and ends it also where it can't count.
+func TestAcked(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		acked := func(want int64) {
+			t.Helper()
+			if n, err := b.Acked(t.Context()); n != want || err != nil {
+				t.Errorf("acked %d, %v, want %d", n, err, want)
+			}
+		}
+		ack := func(topics ...string) (errs []error) {
+			t.Helper()
+			var held []Held
+			for _, topic := range topics {
+				h, _ := b.hold(t, topic, time.Minute)
+				h.Topic = topic
+				held = append(held, h)
+			}
+			held = append(held, Held{"t", "gone", 1, 1})
+			p, err := b.Pipeline(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			if errs, err = p.Ack(held); err != nil {
+				t.Fatal(err)
+			}
+			for n := range topics {
+				if errs[n] != nil {
+					t.Errorf("ack of %s: %v", topics[n], errs[n])
+				}
+			}
+			return errs
+		}
+		b.seed(t, ready("a", "t"), ready("b", "u"), ready("c", "v"), ready("d", "w"), ready("e", "x"))
+		acked(0)
+		ack()
+		acked(0)
+		ack("t")
+		acked(1)
+		ack("u", "v")
+		acked(3)
+		b.do(t, "SET", "delayer:acked", "no number")
+		ack("w")
+		b.do(t, "DEL", "delayer:acked")
+		b.do(t, "RPUSH", "delayer:acked", "no string")
+		ack("x")
+		b.expect(t, redistest.State{Other: map[string]string{"delayer:acked": "list"}})
+	})
+}
+
+// Who may not count acknowledges all the same.
+func TestAckedWithoutPermission(t *testing.T) {
+	t.Parallel()
+	b, user := onRedisAs(t)
+	for _, rights := range [][]any{{"-incrby"}, {"resetkeys", "~delayer:job_*", "~delayer:reserved"}} {
+		b.do(t, "ACL", "SETUSER", "u", "allkeys", "+@all")
+		b.seed(t, ready("a", "t"))
+		held, _ := b.hold(t, "t", time.Minute)
+		held.Topic = "t"
+		b.do(t, "ACL", append([]any{"SETUSER", "u"}, rights...)...)
+		if err := user.settleAs(t, "ack", held); err != nil {
+			t.Errorf("with %q: %v", rights, err)
+		}
+		b.expect(t, redistest.State{})
+		if _, err := redis.Int(b.conn.Do("GET", "delayer:acked")); err != redis.ErrNil {
+			t.Errorf("with %q it was counted: %v", rights, err)
+		}
+	}
+}

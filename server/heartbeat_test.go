@@ -1,0 +1,289 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// servers are those that say that they run.
+func (w *world) servers() []store.ServerState {
+	w.tb.Helper()
+	servers, err := store.New(store.Pool{Pool: w.Pool()}, prefix).Servers(context.Background())
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	return servers
+}
+
+// awaitServer waits until the only server there says something.
+func (w *world) awaitServer(t *testing.T, what string, says func(store.ServerState) bool) (s store.ServerState) {
+	t.Helper()
+	await(t, what, func() bool {
+		servers := w.servers()
+		if len(servers) == 1 {
+			s = servers[0]
+		}
+		return len(servers) == 1 && says(s)
+	})
+	return s
+}
+
+func anything(store.ServerState) bool { return true }
+
+// A server that runs says in Redis what it is and what it has done, and takes that back when it
+// is stopped.
+func TestHeartbeat(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.server = New(w.pool(), Options{Interval: 20 * time.Millisecond, Logger: w.log, Version: "1.2.3"})
+	began := w.clock()
+	stop := w.run()
+	first := w.awaitServer(t, "server", anything)
+	host, _ := os.Hostname()
+	if first.Host != host || first.PID != os.Getpid() || first.Version != "1.2.3" || first.Interval != 20*time.Millisecond || first.Error != "" || first.Stale() {
+		t.Errorf("server %+v", first)
+	}
+	if id := fmt.Sprintf(`^%s:%d:[0-9a-f]{8}$`, regexp.QuoteMeta(host), os.Getpid()); !regexp.MustCompile(id).MatchString(first.ID) {
+		t.Errorf("ID %q, want %s", first.ID, id)
+	}
+	started := float64(first.Started.UnixMilli()) / 1000
+	if started < began-0.01 || started > w.clock() {
+		t.Errorf("started at %.3f, it was begun at %.3f", started, began)
+	}
+
+	w.push("a", "t", 1)
+	w.push("lease", "t", "2.0005")
+	w.push("b", "u", 3)
+	w.do("ZADD", prefix+"job_pool", 1, "orphan")
+	all := w.awaitServer(t, "state of all", func(s store.ServerState) bool { return s.Moved == 3 && s.Dropped == 1 })
+	if all.ID != first.ID || !all.Started.Equal(first.Started) || all.Returned != 1 || all.Passes <= first.Passes || all.Lateness.Counts[len(LatenessBounds)] != 3 || all.Lateness.Sum < 3*1.6e9 {
+		t.Errorf("server %+v\nwas %+v", all, first)
+	}
+	stop()
+	if servers := w.servers(); len(servers) > 0 {
+		t.Errorf("after the stop: %+v", servers)
+	}
+	w.log.expectErrors(t, "Job bucket has expired or is incomplete, job dropped, IDs: [orphan]")
+}
+
+// What stopped the last pass is said, as long as that is so.
+func TestHeartbeatOfAFailingServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.run()
+	w.awaitServer(t, "server", anything)
+	w.do("SET", prefix+"job_pool", "text")
+	w.awaitServer(t, "error", func(s store.ServerState) bool {
+		return s.Error == "WRONGTYPE Operation against a key holding the wrong kind of value (job pool delayer:job_pool)"
+	})
+	w.do("DEL", prefix+"job_pool")
+	w.awaitServer(t, "end of the error", func(s store.ServerState) bool { return s.Error == "" })
+}
+
+// Several servers stand side by side, also two of one process. One that was killed is
+// deleted by another.
+func TestHeartbeatOfSeveralServers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.do("HSET", prefix+"servers", "killed", `{"now":1,"started":1,"interval":1000,"lateness":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}`)
+	if servers := w.servers(); len(servers) != 1 || !servers[0].Stale() {
+		t.Fatalf("servers %+v", servers)
+	}
+	w.run()
+	w.server = New(w.pool(), w.options())
+	w.run()
+	await(t, "both servers alone", func() bool {
+		servers := w.servers()
+		return len(servers) == 2 && servers[0].ID != "killed" && servers[1].ID != "killed" && servers[0].ID != servers[1].ID
+	})
+}
+
+// Where a server can't say how it fares, it moves jobs all the same; the log has one line, and one when that
+// is over.
+func TestHeartbeatThatIsRefused(t *testing.T) {
+	t.Parallel()
+	const line = "This server can't say in delayer:servers how it fares, it moves jobs all the same: "
+	for name, c := range map[string]struct {
+		breaks, heals func(w *world)
+	}{
+		"a key of another type": {
+			func(w *world) { w.do("SET", prefix+"servers", "text") },
+			func(w *world) { w.do("DEL", prefix+"servers") },
+		},
+		"a permission that is missing": {
+			func(w *world) { w.user(daemonRights + " -hset") },
+			func(w *world) { w.do("ACL", "SETUSER", "u", "+hset") },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c.breaks(w)
+			m := w.mover()
+			now := time.Now()
+			m.outages.now = func() time.Time { return now }
+			m.heart = newHeart("", time.Second, now)
+			beat := func(after time.Duration) {
+				t.Helper()
+				w.push("a", "t", 1)
+				if r := w.pass(); r.Moved != 1 {
+					t.Errorf("moved %d", r.Moved)
+				}
+				now = now.Add(after)
+				m.beat(t.Context(), now)
+			}
+			for range 20 {
+				beat(renewEvery)
+			}
+			if info, lines, _ := w.log.lines(); len(lines) != 1 || mention(lines, line) != 1 || mention(info, "over after") > 0 {
+				t.Errorf("logged %.2000q", lines)
+			}
+			c.heals(w)
+			beat(beatEvery) // too early to try again
+			if n := w.do("EXISTS", prefix+"servers").(int64); n != 0 {
+				t.Error("tried again at once")
+			}
+			beat(renewEvery)
+			if info, lines, _ := w.log.lines(); len(lines) != 1 || mention(info, "over after") != 1 {
+				t.Errorf("logged %.2000q and %q", info, lines)
+			}
+			if servers := w.servers(); len(servers) != 1 || servers[0].Moved != 22 || !servers[0].Started.Equal(m.heart.state.Started) {
+				t.Errorf("servers %+v, want that it started at %v", servers, m.heart.state.Started)
+			}
+		})
+	}
+}
+
+// TestHeartbeatIsDue has the times: once a second if anything happened but passes, every 10 s if
+// not, and no sooner after a refusal.
+func TestHeartbeatIsDue(t *testing.T) {
+	moved := func(h *heart) { h.Moved("t", Moved{Jobs: 1}) }
+	passed := func(h *heart) { h.Passed(time.Second, nil) }
+	for name, c := range map[string]struct {
+		does func(*heart)
+		want time.Duration
+	}{
+		"nothing":    {func(*heart) {}, renewEvery},
+		"a pass":     {passed, renewEvery},
+		"a job":      {moved, beatEvery},
+		"a lease":    {func(h *heart) { h.Moved("t", Moved{Returned: 1}) }, beatEvery},
+		"lateness":   {func(h *heart) { h.Moved("t", Moved{Late: Lateness{Sum: 1}}) }, beatEvery},
+		"an orphan":  {func(h *heart) { h.Dropped(1) }, beatEvery},
+		"a failure":  {func(h *heart) { h.Passed(0, errors.New("no")) }, beatEvery},
+		"a refusal":  {func(h *heart) { moved(h); h.refused = true }, renewEvery},
+		"no refusal": {func(h *heart) { moved(h); passed(h) }, beatEvery},
+	} {
+		now := time.Now()
+		h := newHeart("", time.Second, now)
+		if !h.isDue(now) {
+			t.Errorf("%s: not due at first", name)
+		}
+		h.told, h.tried = h.state, now
+		c.does(&h)
+		if h.isDue(now.Add(c.want-1)) || !h.isDue(now.Add(c.want)) {
+			t.Errorf("%s: not due after exactly %v", name, c.want)
+		}
+	}
+	idle := New(nil, Options{}).partitions[0].heart
+	moved(&idle)
+	if idle.isDue(time.Now()) {
+		t.Error("due although it doesn't run")
+	}
+}
+
+// A server that sleeps long is not stale before it can have been awake, and none sleeps longer than
+// entries are believed.
+func TestHeartbeatOfALongInterval(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
+	w.run()
+	if s := w.awaitServer(t, "server", anything); s.Interval != longestSleep || s.Interval > store.AnnouncedWithin {
+		t.Errorf("interval %v", s.Interval)
+	}
+}
+
+// A long pass does not keep it from saying so.
+func TestHeartbeatDuringAPass(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const jobs = 5000
+	w.many(jobs, 1)
+	m := w.mover()
+	m.heart = newHeart("", time.Second, time.Now())
+	seen := false
+	w.onLook(func(int) {
+		for _, s := range w.servers() {
+			seen = seen || s.Moved > 0 && s.Moved < jobs
+		}
+	})
+	w.expectPass(jobs, 0)
+	if !seen {
+		t.Error("nothing was said during the pass")
+	}
+}
+
+// Nothing is said by Pass, which is for callers who say when.
+func TestPassHasNoHeartbeat(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.push("a", "t", 1)
+	if err := w.server.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.do("EXISTS", prefix+"servers").(int64); n != 0 {
+		t.Errorf("servers: %v", w.servers())
+	}
+}
+
+// While Redis hangs, the stop does not wait for the end of the entry, which is stale later.
+func TestHeartbeatOfAStopWhileRedisHangs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.server = New(w.poolWith(0), Options{Interval: time.Hour, Logger: w.log})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- w.server.Run(ctx) }()
+	w.awaitServer(t, "server", anything)
+	w.Hang()
+	defer w.Resume()
+	cancel()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(stopWait - signOffWait): // what is in hand may take as long as stopWait
+		t.Error("Run goes on")
+	}
+}
+
+// The documented line for the daemon has all that this needs, and for those who look.
+func TestRightsOfTheHeartbeat(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.user(daemonRights)
+	stop := w.run()
+	w.awaitServer(t, "server", anything)
+	w.push("a", "t", 1)
+	w.log.awaitMoved(t, 1)
+	as := store.New(store.Pool{Pool: w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p"))}, prefix)
+	if _, err := as.Servers(t.Context()); err != nil {
+		t.Error(err)
+	}
+	stop()
+	if denied := w.do("ACL", "LOG").([]any); len(denied) > 0 {
+		t.Errorf("Redis has refused %q", denied)
+	}
+	w.log.expectErrors(t)
+	w.expect(redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
+}

@@ -1,0 +1,161 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// counter is an Observer that counts.
+type counter struct {
+	mu      sync.Mutex
+	moved   map[string]Moved // by topic
+	calls   int              // of Moved
+	dropped int
+	passes  int
+	failed  []error
+	called  map[string]int
+	took    time.Duration // the shortest time of all
+}
+
+func newCounter() *counter {
+	return &counter{moved: map[string]Moved{}, called: map[string]int{}, took: math.MaxInt64}
+}
+
+func (c *counter) Moved(topic string, m Moved) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.moved[topic]
+	c.moved[topic] = Moved{was.Jobs + m.Jobs, was.Returned + m.Returned, was.Late.Plus(m.Late)}
+	c.calls++
+}
+
+func (c *counter) Dropped(jobs int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropped += jobs
+}
+
+func (c *counter) Passed(took time.Duration, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.passes++
+	if err != nil {
+		c.failed = append(c.failed, err)
+	}
+	c.took = min(c.took, took)
+}
+
+func (c *counter) Called(script string, took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.called[script]++
+	c.took = min(c.took, took)
+}
+
+// observed is a Server whose Observer counts.
+func (w *world) observed() *counter {
+	c := newCounter()
+	o := w.options()
+	o.Observer = c
+	w.server = New(w.pool(), o)
+	return c
+}
+
+// An Observer is told of all that passes do: jobs and leases by topic, their lateness, orphans,
+// Redis's time, and failures.
+func TestObserver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.observed()
+	now := w.clock()
+	due := func(late float64) string { return fmt.Sprintf("%.6f", math.Floor((now-late)*1000)/1000) }
+	w.push("minutes", "t", due(130))
+	w.push("lease", "t", fmt.Sprintf("%.6f", math.Floor(now-30)+0.0005))
+	w.push("seconds", "u", due(30))
+	w.push("not yet", "u", due(-3600))
+	w.do("ZADD", prefix+"job_pool", due(9), "orphan")
+	if err := w.server.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c.calls != 2 || c.moved["t"].Jobs != 2 || c.moved["t"].Returned != 1 || c.moved["u"].Jobs != 1 || c.moved["u"].Returned != 0 || c.dropped != 1 || c.passes != 1 || len(c.failed) > 0 {
+		t.Errorf("told of %+v in %d calls, %d dropped, %d passes, %v", c.moved, c.calls, c.dropped, c.passes, c.failed)
+	}
+	late := c.moved["t"].Late
+	if minute := 13; late.Counts[minute] != 1 || late.Counts[minute+1] != 1 || late.Jobs() != 2 || late.Sum < 160 || late.Sum > 160+hangs.Seconds() {
+		t.Errorf("late %+v", late)
+	}
+
+	w.many(1000, 1)
+	if err := w.server.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	late = c.moved["topic0"].Late
+	if late.Counts[len(LatenessBounds)] != 1000 || math.Abs(late.Sum/1000-now) > 2000 {
+		t.Errorf("late %+v", late)
+	}
+	if c.called["due"] < 2 || c.called["move"] < 1 || c.took <= 0 {
+		t.Errorf("told of calls %v, the shortest of %v", c.called, c.took)
+	}
+
+	w.do("FLUSHALL")
+	w.do("SET", prefix+"job_pool", "text")
+	err := w.server.Pass(t.Context())
+	if len(c.failed) != 1 || err == nil || c.failed[0].Error() != err.Error() {
+		t.Errorf("told of %v, want %v", c.failed, err)
+	}
+}
+
+// The lateness counts until the move: what lies between the look-up and that is in it.
+func TestLatenessUntilTheMove(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.observed()
+	const held = 150 * time.Millisecond
+	w.mover().beforeMove = func() {
+		for began := w.clock(); w.clock() < began+held.Seconds(); {
+		}
+	}
+	w.push("a", "t", dueNow(w))
+	w.expectPass(1, 0)
+	if late := c.moved["t"].Late; late.Sum < held.Seconds() || late.Counts[0]+late.Counts[1]+late.Counts[2] > 0 {
+		t.Errorf("late %+v, want at least %v", late, held)
+	}
+}
+
+// What a broken queue did not take is no job that became ready.
+func TestObserverOfABrokenQueue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.observed()
+	w.do("SET", prefix+"ready_queue:t", "text")
+	w.push("a", "t", 1)
+	w.expectPass(0, 0)
+	if c.calls != 0 {
+		t.Errorf("told of %+v", c.moved)
+	}
+}
+
+// A pass that is made again because a connection was cut is one.
+func TestObserverOfACutConnection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.observed()
+	w.push("a", "t", 1)
+	if err := w.server.Pass(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	w.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	if err := w.server.Pass(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if c.passes != 2 || len(c.failed) > 0 {
+		t.Errorf("told of %d passes, %v", c.passes, c.failed)
+	}
+	w.expect(redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
+}
