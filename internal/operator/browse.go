@@ -1,0 +1,165 @@
+package operator
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// The states of a job.
+const (
+	Waiting  = "waiting"
+	Ready    = "ready"
+	Reserved = "reserved"
+	Dead     = "dead"
+)
+
+// MaxPage is how many jobs a Page has at most.
+const MaxPage = 500
+
+// Query says which jobs to look at.
+type Query struct {
+	Topic string // empty for those of all topics, if these wait or are reserved
+	State string // Waiting, Ready, Reserved or Dead
+	// Limit is how many jobs a page has at most, up to MaxPage; 0 means 50.
+	Limit int
+	// Cursor is where to go on: that of the page before, empty for the first one.
+	Cursor string
+}
+
+// Page is some jobs, in order: ready ones the next to be delivered first; waiting ones the
+// next due first; reserved ones the lease that ends next first; dead ones the newest first.
+type Page struct {
+	Jobs []Job
+	// Looked is how many entries were looked at for them. A page may have few jobs, or none,
+	// although there are more: it ends after some thousand entries.
+	Looked int
+	// Cursor is where the next page begins, whatever comes and goes meanwhile; empty if there
+	// are no more.
+	Cursor string
+}
+
+// Job is a job on a Page.
+type Job struct {
+	ID    string
+	Topic string
+	// At is when a waiting job falls due, a lease ends, or when a dead letter was buried;
+	// zero of one that is ready.
+	At time.Time
+	// Body begins the body, with 256 bytes at most, of any content; Size is the whole one's, in
+	// bytes, or Unknown. Of a body above 1 MiB nothing is read.
+	Body     string
+	Size     int
+	Attempts int    // how often it was delivered to those who reserve
+	Error    string // of the last attempt, its first 1 KiB
+	Reason   string // why it is dead, its first 1 KiB
+}
+
+const (
+	// browseStep is how many entries one script looks at, browseSteps how many scripts there
+	// are for a Page at most.
+	browseStep, browseSteps = 500, 8
+	// preview is how many bytes of a body are shown.
+	preview = 256
+)
+
+// ErrCursor is returned for a cursor that is none of Browse's.
+var ErrCursor = errors.New("cursor is none that an earlier page has given")
+
+// Browse reads a page of jobs.
+func (o *Operator) Browse(ctx context.Context, q Query) (Page, error) {
+	page, err := o.browse(ctx, q)
+	if err != nil {
+		return Page{}, fmt.Errorf("browse: %w", err)
+	}
+	return page, nil
+}
+
+func (o *Operator) browse(ctx context.Context, q Query) (Page, error) {
+	switch {
+	case q.State != Waiting && q.State != Reserved && q.State != Ready && q.State != Dead:
+		return Page{}, fmt.Errorf("state %q is not %s, %s, %s or %s", q.State, Waiting, Ready, Reserved, Dead)
+	case q.Topic == "" && (q.State == Ready || q.State == Dead):
+		return Page{}, fmt.Errorf("topic is empty; jobs that are %s are seen topic by topic", q.State)
+	case q.Limit < 0 || q.Limit > MaxPage:
+		return Page{}, fmt.Errorf("limit %d is not from 0 to %d", q.Limit, MaxPage)
+	}
+	limit := q.Limit
+	if limit == 0 {
+		limit = 50
+	}
+	at, err := parseCursor(q.Cursor, q.State, len(o.partitions))
+	if err != nil {
+		return Page{}, err
+	}
+	var page Page
+	for range browseSteps {
+		look, err := o.partitions[at.partition].Browse(ctx, store.Browse{
+			Topic: q.Topic, State: q.State, Jobs: limit - len(page.Jobs), Entries: browseStep, Preview: preview, After: at.Place,
+		})
+		if err != nil {
+			return Page{}, err
+		}
+		page.Looked += look.Looked
+		for _, j := range look.Jobs {
+			page.Jobs = append(page.Jobs, Job(j))
+		}
+		if at.Place = look.Last; at.Place == (store.Place{}) {
+			if at.partition++; at.partition == len(o.partitions) {
+				return page, nil
+			}
+		}
+		if len(page.Jobs) == limit {
+			break
+		}
+	}
+	page.Cursor = at.String()
+	return page, nil
+}
+
+// cursor is where a page ends.
+type cursor struct {
+	partition int
+	store.Place
+}
+
+// String is the cursor as a page has it.
+func (c cursor) String() string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s %s", c.partition, c.At, c.ID))
+}
+
+func parseCursor(text, state string, partitions int) (cursor, error) {
+	if text == "" {
+		return cursor{}, nil
+	}
+	plain, err := base64.RawURLEncoding.DecodeString(text)
+	parts := strings.SplitN(string(plain), " ", 3)
+	if err != nil || len(parts) < 3 {
+		return cursor{}, ErrCursor
+	}
+	partition, err := strconv.Atoi(parts[0])
+	if err != nil || partition < 0 || partition >= partitions {
+		return cursor{}, ErrCursor
+	}
+	c := cursor{partition, store.Place{At: parts[1], ID: parts[2]}}
+	if c.Place == (store.Place{}) {
+		return c, nil // the partition's beginning
+	}
+	if state == Ready {
+		if n, err := strconv.ParseUint(c.At, 10, 48); err != nil || strconv.FormatUint(n, 10) != c.At {
+			return cursor{}, ErrCursor
+		}
+		return c, nil
+	}
+	if score, err := strconv.ParseFloat(c.At, 64); err != nil || math.IsNaN(score) || strings.Contains(c.At, "_") {
+		return cursor{}, ErrCursor
+	}
+	return c, nil
+}

@@ -1,0 +1,78 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Unknown is a number, or a duration, that can't be read: this Redis user may not, or the key
+// is broken.
+const Unknown = -1
+
+// Counts are how many jobs there are, and how late. A number that can't be read is Unknown.
+type Counts struct {
+	// Time is Redis's; zero if it can't be read.
+	Time time.Time
+	// Pool is how many jobs are in the pool: those that wait, and those that are reserved.
+	Pool int
+	// Waiting is how many wait, about: Pool without those that are reserved.
+	Waiting int
+	// Overdue is for how long the pool's first job has been due, or the first lease has been
+	// over, without being moved; 0 if there is none.
+	Overdue time.Duration
+	// Topics are those that are known, by name: something of theirs was pushed or moved.
+	Topics []TopicCounts
+}
+
+// TopicCounts are how many jobs a topic has. A number that can't be read is Unknown.
+type TopicCounts struct {
+	Topic string
+	Ready int
+	// Reserved is about how many are reserved, see client.TopicStats.
+	Reserved int
+	Dead     int
+	// Overdue is for how long the next job has been ready, about; 0 if none is. Of one that
+	// was delivered before it is the most that it can be.
+	Overdue time.Duration
+}
+
+// Counts reads them. It costs Redis some microseconds a topic, whatever the number of jobs.
+func (o *Operator) Counts(ctx context.Context) (Counts, error) {
+	var all Counts
+	byName := map[string]TopicCounts{}
+	for _, partition := range o.partitions {
+		part, err := partition.Stats(ctx, true)
+		if err != nil {
+			return Counts{}, fmt.Errorf("counts: %w", err)
+		}
+		all.Time = part.Time
+		all.Pool += part.Pool
+		all.Waiting += part.Waiting
+		all.Overdue = latest(all.Overdue, part.Overdue)
+		for _, t := range part.Topics {
+			sum := byName[t.Topic]
+			byName[t.Topic] = TopicCounts{t.Topic, plus(sum.Ready, t.Ready), plus(sum.Reserved, t.Reserved), plus(sum.Dead, t.Dead), latest(sum.Overdue, t.Overdue)}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		all.Topics = append(all.Topics, byName[name])
+	}
+	return all, nil
+}
+
+func plus(a, b int) int {
+	if a < 0 || b < 0 {
+		return Unknown
+	}
+	return a + b
+}
+
+func latest(a, b time.Duration) time.Duration {
+	if a < 0 || b < 0 {
+		return Unknown
+	}
+	return max(a, b)
+}

@@ -1,0 +1,193 @@
+package operator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+func (f *fixture) counts() Counts {
+	f.t.Helper()
+	c, err := f.Counts(f.ctx)
+	f.check(err)
+	return c
+}
+
+func (c Counts) of(topic string) TopicCounts {
+	i := slices.IndexFunc(c.Topics, func(t TopicCounts) bool { return t.Topic == topic })
+	if i < 0 {
+		return TopicCounts{}
+	}
+	return c.Topics[i]
+}
+
+func TestCounts(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		if c := f.counts(); c.Pool != 0 || c.Waiting != 0 || c.Overdue != 0 || len(c.Topics) != 0 || c.Time.IsZero() {
+			t.Errorf("of an empty Redis: %+v", c)
+		}
+		for i := range 450 { // more than two pages of topics
+			f.push(fmt.Sprintf("%03d", i), fmt.Sprint("w", i), time.Hour)
+		}
+		for i := range 3 {
+			f.push("007", fmt.Sprint("r", i), 0)
+		}
+		f.reserve("007", time.Minute)
+		f.bury("008", "d", "reason", "cause")
+		c := f.counts()
+		if c.Pool != 451 || c.Waiting != 450 || c.Overdue != 0 || len(c.Topics) != 450 {
+			t.Errorf("pool %d, waiting %d, overdue %v, %d topics, want 451, 450, 0, 450", c.Pool, c.Waiting, c.Overdue, len(c.Topics))
+		}
+		if got := c.of("007"); got.Ready != 2 || got.Reserved != 1 || got.Dead != 0 {
+			t.Errorf("of 007: %+v, want 2 ready, 1 reserved", got)
+		}
+		if got := c.of("008"); got != (TopicCounts{Topic: "008", Dead: 1}) {
+			t.Errorf("of 008: %+v, want 1 dead", got)
+		}
+	})
+}
+
+// What is overdue, by how a job's time to live has run down.
+func TestOverdue(t *testing.T) {
+	const week = client.DefaultReadyMaxLifetime
+	for _, c := range []struct {
+		name string
+		seed func(f *fixture)
+		want time.Duration
+	}{
+		{"nothing", func(f *fixture) {}, 0},
+		{"ready for an hour", func(f *fixture) { f.ready("a", week-time.Hour) }, time.Hour},
+		{"the next job counts", func(f *fixture) { f.ready("a", week-time.Hour); f.ready("b", week-time.Minute) }, time.Hour},
+		{"the lifetime that the job has", func(f *fixture) {
+			f.ready("a", time.Minute)
+			f.do("HSET", "delayer:job_bucket:a", "options", fmt.Sprint("0 0 ", time.Hour.Milliseconds()))
+		}, 59 * time.Minute},
+		{"kept for ever", func(f *fixture) { f.ready("a", 0) }, Unknown},
+		{"kept for longer than usual", func(f *fixture) { f.ready("a", 2*week) }, Unknown},
+		{"ghosts before it", func(f *fixture) { f.ghosts(30); f.ready("a", week-time.Hour) }, time.Hour},
+		{"only ghosts", func(f *fixture) { f.ghosts(30) }, 0},
+		{"more ghosts than are passed over", func(f *fixture) { f.ghosts(60); f.ready("a", week-time.Hour) }, Unknown},
+		{"a job that waits", func(f *fixture) {
+			f.ready("a", week-time.Hour)
+			f.do("ZADD", "delayer:job_pool", "99999999999", "a")
+		}, 0},
+		{"a job of another topic", func(f *fixture) {
+			f.ready("a", week-time.Hour)
+			f.do("HSET", "delayer:job_bucket:a", "topic", "u")
+		}, 0},
+		{"delivered before, long ago", func(f *fixture) { f.ready("a", week-time.Hour); f.leased("a", 2*time.Hour) }, time.Hour},
+		{"delivered before, just now", func(f *fixture) { f.ready("a", week-time.Hour); f.leased("a", time.Minute) }, time.Minute},
+		{"the queue is a text", func(f *fixture) { f.text("ready_queue:t") }, Unknown},
+		{"the bucket is a text", func(f *fixture) { f.ready("a", week); f.do("SET", "delayer:job_bucket:a", "text") }, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, f *fixture) {
+				f.do("ZADD", "delayer:topics", 0, "t")
+				c.seed(f)
+				got := f.counts().of("t").Overdue
+				if c.want <= 0 && got != c.want || got < c.want || got > c.want+10*time.Second {
+					t.Errorf("overdue %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// ready puts a job into the topic t's queue that is kept for so long.
+func (f *fixture) ready(id string, ttl time.Duration) {
+	f.do("HSET", "delayer:job_bucket:"+id, "topic", "t", "body", "b")
+	if ttl > 0 {
+		f.do("PEXPIRE", "delayer:job_bucket:"+id, ttl.Milliseconds())
+	}
+	f.do("LPUSH", "delayer:ready_queue:t", id)
+}
+
+func (f *fixture) ghosts(n int) {
+	for i := range n {
+		f.do("LPUSH", "delayer:ready_queue:t", fmt.Sprint("ghost", i))
+	}
+}
+
+// leased has the job delivered that long ago.
+func (f *fixture) leased(id string, ago time.Duration) {
+	f.do("HSET", "delayer:job_bucket:"+id, "lease", fmt.Sprintf("2 %d 0", time.Now().Add(-ago).UnixMicro()))
+}
+
+func TestOverdueInPool(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.push("t", "a", time.Hour)
+		if got := f.counts().Overdue; got != 0 {
+			t.Errorf("with a job that waits: %v", got)
+		}
+		f.do("ZADD", "delayer:job_pool", score(time.Now().Add(-time.Hour)), "b")
+		if got := f.counts().Overdue; got < time.Hour || got > time.Hour+time.Minute {
+			t.Errorf("with a job that was due an hour ago: %v", got)
+		}
+		if f.mini {
+			return // its Lua reads no such numbers
+		}
+		f.do("ZADD", "delayer:job_pool", "-1e300", "c")
+		if got, century := f.counts().Overdue, 100*365*24*time.Hour; got != century {
+			t.Errorf("with a job that was due before all times: %v", got)
+		}
+		f.do("DEL", "delayer:job_pool")
+		f.do("ZADD", "delayer:job_pool", "inf", "never")
+		if got := f.counts().Overdue; got != 0 {
+			t.Errorf("with a job that is never due: %v", got)
+		}
+	})
+}
+
+// A command that the user may not use costs the numbers that need it, and no others.
+func TestCountsWithoutPermission(t *testing.T) {
+	t.Parallel()
+	f, _ := onRedis(t)
+	f.push("t", "w", time.Hour)
+	f.push("t", "r", 0)
+	f.push("t", "s", 0)
+	f.reserve("t", time.Minute)
+	f.bury("u", "d", "reason", "cause")
+	whole := TopicCounts{Topic: "t", Ready: 1, Reserved: 1}
+	lacks := func(change func(*TopicCounts)) TopicCounts {
+		c := whole
+		change(&c)
+		return c
+	}
+	noOverdue := lacks(func(c *TopicCounts) { c.Overdue = Unknown })
+	for _, c := range []struct {
+		command string
+		want    TopicCounts
+	}{
+		{"time", noOverdue},
+		{"lindex", noOverdue},
+		{"zscore", noOverdue},
+		{"pttl", noOverdue},
+		{"hmget", lacks(func(c *TopicCounts) { c.Overdue, c.Reserved = Unknown, Unknown })},
+		{"llen", lacks(func(c *TopicCounts) { c.Overdue, c.Ready = Unknown, Unknown })},
+	} {
+		t.Run(c.command, func(t *testing.T) {
+			f.do("ACL", "SETUSER", "default", "-"+c.command)
+			counts := f.counts()
+			f.do("ACL", "SETUSER", "default", "+@all")
+			got := counts.of("t")
+			if got.Overdue > 0 {
+				got.Overdue = 0
+			}
+			if got != c.want || counts.Pool != 2 {
+				t.Errorf("%+v, pool %d, want %+v, 2", got, counts.Pool, c.want)
+			}
+		})
+	}
+	for _, command := range []string{"zcard", "zrange", "evalsha"} {
+		f.do("ACL", "SETUSER", "default", "-"+command)
+		_, err := f.Counts(f.ctx)
+		f.do("ACL", "SETUSER", "default", "+@all")
+		if err == nil || !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "not permitted") && !strings.Contains(err.Error(), "can't run this command") {
+			t.Errorf("without %s: %v", command, err)
+		}
+	}
+}

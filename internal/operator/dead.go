@@ -1,0 +1,138 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// DeadFilter says which dead letters are meant: those to which all of it applies. What is zero
+// applies to all.
+type DeadFilter struct {
+	Topic  string    // must be there
+	Reason string    // the whole reason
+	Error  string    // a part of the error
+	Whole  bool      // Reason and Error are all of them, as a DeadGroup has them, even if empty
+	After  time.Time // buried at that time or later
+	Before time.Time // buried before that time
+}
+
+func (f DeadFilter) applies(letter store.Sight) bool {
+	if f.Whole {
+		return letter.Reason == f.Reason && letter.Error == f.Error
+	}
+	return (f.Reason == "" || letter.Reason == f.Reason) && strings.Contains(letter.Error, f.Error)
+}
+
+// deadStep is how many dead letters are looked at, requeued or dropped at a time.
+const deadStep = 100
+
+// CountDead is how many dead letters there are.
+func (o *Operator) CountDead(ctx context.Context, f DeadFilter) (int, error) {
+	count := 0
+	err := o.eachDead(ctx, f, func(_ *store.Store, letters []store.Sight) error {
+		count += len(letters)
+		return nil
+	})
+	return count, dead("count", f, err)
+}
+
+// RequeueDead makes ready jobs of the dead letters again, with all their attempts, the newest
+// first, and returns how many are ready now, also with an error. Those of which there is a job
+// stay dead letters, and are an error (ErrKept) when all others are done.
+func (o *Operator) RequeueDead(ctx context.Context, f DeadFilter) (int, error) {
+	done, kept := 0, 0
+	var why error
+	err := o.eachDead(ctx, f, func(partition *store.Store, letters []store.Sight) error {
+		errs, err := partition.Requeue(ctx, ids(letters), client.DefaultReadyMaxLifetime)
+		for i, err := range errs {
+			switch {
+			case err == nil:
+				done++
+			case !errors.Is(err, store.ErrNotFound): // somebody else was faster
+				kept++
+				why = cmp.Or(why, fmt.Errorf("%q: %w", letters[i].ID, err))
+			}
+		}
+		return err
+	})
+	if err == nil && kept > 0 {
+		err = fmt.Errorf("%d %w, as %w", kept, ErrKept, why)
+	}
+	return done, dead("requeue", f, err)
+}
+
+// ErrKept is returned if some dead letters can't be requeued; the first one's reason is behind it.
+var ErrKept = errors.New("stay dead letters")
+
+// DropDead deletes the dead letters, and returns how many there were, also with an error.
+func (o *Operator) DropDead(ctx context.Context, f DeadFilter) (int, error) {
+	dropped := 0
+	err := o.eachDead(ctx, f, func(partition *store.Store, letters []store.Sight) error {
+		// One that has died again meanwhile may not be meant any more.
+		n, err := partition.DropDead(ctx, f.Topic, ids(letters), letters[0].At)
+		dropped += n
+		return err
+	})
+	return dropped, dead("drop", f, err)
+}
+
+// eachDead calls do with the dead letters that are meant, the newest first, some at a time.
+func (o *Operator) eachDead(ctx context.Context, f DeadFilter, do func(*store.Store, []store.Sight) error) error {
+	if f.Topic == "" {
+		return errors.New("topic is empty")
+	}
+	for _, partition := range o.partitions {
+		look := store.Look{Last: f.first()}
+		for begins := true; begins || look.Last != (store.Place{}); begins = false {
+			var err error
+			look, err = partition.Browse(ctx, store.Browse{Topic: f.Topic, State: Dead, Jobs: deadStep, Entries: deadStep, After: look.Last})
+			if err != nil {
+				return err
+			}
+			letters := slices.DeleteFunc(slices.Clone(look.Jobs), func(l store.Sight) bool { return l.At.Before(f.After) })
+			if len(letters) < len(look.Jobs) {
+				look.Last = store.Place{} // the others are older still
+			}
+			letters = slices.DeleteFunc(letters, func(l store.Sight) bool { return !f.applies(l) })
+			if len(letters) == 0 {
+				continue
+			}
+			if err := do(partition, letters); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// first is the place behind which the dead letters begin that are old enough.
+func (f DeadFilter) first() store.Place {
+	if f.Before.IsZero() {
+		return store.Place{}
+	}
+	return store.Place{At: strconv.FormatFloat(float64(f.Before.UnixMicro())/1000, 'f', 3, 64)}
+}
+
+func ids(letters []store.Sight) []string {
+	list := make([]string, len(letters))
+	for i, l := range letters {
+		list[i] = l.ID
+	}
+	return list
+}
+
+func dead(what string, f DeadFilter, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s dead letters of %q: %w", what, f.Topic, err)
+}

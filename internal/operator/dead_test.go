@@ -1,0 +1,179 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// letter makes a dead letter that was buried at that time (Unix ms).
+func (f *fixture) letter(topic, id, reason, cause string, died int64) {
+	f.do("HSET", "delayer:dead_letter:"+id, "topic", topic, "body", "body of "+id, "reason", reason, "error", cause, "died", died)
+	f.do("ZADD", "delayer:dead_letters:"+topic, died, id)
+	f.do("ZADD", "delayer:dead_topics", died, topic)
+}
+
+func (f *fixture) seedLetters() {
+	for i := range 250 {
+		f.letter("t", fmt.Sprintf("%03d", i), "all 10 attempts used up", fmt.Sprint("timeout of ", []string{"a", "b"}[i%2]), int64(1000+i))
+	}
+	f.letter("t", "x", "buried", "", 2000)
+	f.letter("u", "y", "buried", "", 3000)
+}
+
+func TestDeadGroups(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.seedLetters()
+		got, err := f.DeadGroups(f.ctx, "t", 1000)
+		f.check(err)
+		want := []DeadGroup{
+			{"buried", "", 1, time.UnixMilli(2000), time.UnixMilli(2000), "x"},
+			{"all 10 attempts used up", "timeout of b", 125, time.UnixMilli(1249), time.UnixMilli(1001), "249"},
+			{"all 10 attempts used up", "timeout of a", 125, time.UnixMilli(1248), time.UnixMilli(1000), "248"},
+		}
+		if !slices.Equal(got.Groups, want) || got.Looked != 251 || got.More {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		got, err = f.DeadGroups(f.ctx, "t", 150)
+		f.check(err)
+		if got.Looked != 150 || !got.More || len(got.Groups) != 3 {
+			t.Errorf("of 150: %+v", got)
+		}
+		if got, err := f.DeadGroups(f.ctx, "t", 251); got.More || err != nil {
+			t.Errorf("of all: %+v, %v", got, err)
+		}
+		if got, err := f.DeadGroups(f.ctx, "no such", 10); len(got.Groups) != 0 || got.More || err != nil {
+			t.Errorf("of no such topic: %+v, %v", got, err)
+		}
+	})
+}
+
+var filters = []struct {
+	name   string
+	filter DeadFilter
+	want   int
+}{
+	{"all", DeadFilter{Topic: "t"}, 251},
+	{"another topic", DeadFilter{Topic: "u"}, 1},
+	{"no such topic", DeadFilter{Topic: "v"}, 0},
+	{"a reason", DeadFilter{Topic: "t", Reason: "buried"}, 1},
+	{"a part of a reason", DeadFilter{Topic: "t", Reason: "bur"}, 0},
+	{"an error", DeadFilter{Topic: "t", Error: "of a"}, 125},
+	{"a group", DeadFilter{Topic: "t", Reason: "all 10 attempts used up", Error: "timeout of a", Whole: true}, 125},
+	{"a part of a group", DeadFilter{Topic: "t", Reason: "all 10 attempts used up", Error: "timeout of", Whole: true}, 0},
+	{"a group without an error", DeadFilter{Topic: "t", Reason: "buried", Whole: true}, 1},
+	{"no group without an error", DeadFilter{Topic: "t", Reason: "all 10 attempts used up", Whole: true}, 0},
+	{"both", DeadFilter{Topic: "t", Reason: "buried", Error: "of a"}, 0},
+	{"after", DeadFilter{Topic: "t", After: time.UnixMilli(1200)}, 51},
+	{"before", DeadFilter{Topic: "t", Before: time.UnixMilli(1200)}, 200},
+	{"a time", DeadFilter{Topic: "t", After: time.UnixMilli(1010), Before: time.UnixMilli(1020), Error: "of b"}, 5},
+	{"all of a time", DeadFilter{Topic: "t", After: time.UnixMilli(1), Before: time.UnixMilli(1001)}, 1},
+}
+
+// What is counted is what is requeued, and what is dropped, and nothing else.
+func TestDeadFilter(t *testing.T) {
+	for _, c := range filters {
+		t.Run(c.name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, f *fixture) {
+				all := func() (n int) {
+					for _, of := range f.counts().Topics {
+						n += of.Dead
+					}
+					return n
+				}
+				f.do("ZADD", "delayer:topics", 0, "t", 0, "u")
+				f.seedLetters()
+				if n, err := f.CountDead(f.ctx, c.filter); n != c.want || err != nil {
+					t.Errorf("count: %d, %v, want %d", n, err, c.want)
+				}
+				if n, err := f.RequeueDead(f.ctx, c.filter); n != c.want || err != nil {
+					t.Errorf("requeued: %d, %v, want %d", n, err, c.want)
+				}
+				if ready := f.counts().of(c.filter.Topic).Ready; ready != c.want || all() != 252-c.want {
+					t.Errorf("%d ready, %d dead after the requeue, want %d, %d", ready, all(), c.want, 252-c.want)
+				}
+				f.do("FLUSHALL")
+				f.do("ZADD", "delayer:topics", 0, "t", 0, "u")
+				f.seedLetters()
+				if n, err := f.DropDead(f.ctx, c.filter); n != c.want || err != nil {
+					t.Errorf("dropped: %d, %v, want %d", n, err, c.want)
+				}
+				if n, err := f.CountDead(f.ctx, c.filter); n != 0 || err != nil || all() != 252-c.want {
+					t.Errorf("after the drop: %d, %v, %d in all, want 0, %d", n, err, all(), 252-c.want)
+				}
+			})
+		})
+	}
+}
+
+// A letter whose ID is a job's again stays, and the others are requeued.
+func TestRequeueDeadKeeps(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.seedLetters()
+		f.push("t", "007", time.Hour)
+		f.push("t", "x", time.Hour)
+		n, err := f.RequeueDead(f.ctx, DeadFilter{Topic: "t"})
+		if n != 249 || !errors.Is(err, ErrKept) || !errors.Is(err, store.ErrExists) || !strings.Contains(err.Error(), `2 stay dead letters, as "x"`) {
+			t.Errorf("%d, %v, want 249, and 2 that exist", n, err)
+		}
+		if n, err := f.CountDead(f.ctx, DeadFilter{Topic: "t"}); n != 2 || err != nil {
+			t.Errorf("%d are left, %v, want 2", n, err)
+		}
+	})
+}
+
+// A letter that has died again since it was seen is not dropped for what it was before.
+func TestDropDeadLeavesNewer(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.letter("t", "a", "r", "e", 1000)
+		f.letter("t", "b", "r", "e", 1001)
+		s := f.partitions[0]
+		if n, err := s.DropDead(f.ctx, "t", []string{"a", "b"}, time.UnixMilli(1000)); n != 1 || err != nil {
+			t.Errorf("%d, %v, want 1", n, err)
+		}
+		if n, err := s.DropDead(f.ctx, "t", []string{"a", "b"}, time.Time{}); n != 1 || err != nil {
+			t.Errorf("%d, %v, want the other", n, err)
+		}
+	})
+}
+
+// Entries without a letter, or with one of another topic, are none.
+func TestDeadEntriesOnly(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.letter("t", "gone", "r", "e", 1000)
+		f.do("DEL", "delayer:dead_letter:gone")
+		f.letter("t", "moved", "r", "e", 1000)
+		f.do("HSET", "delayer:dead_letter:moved", "topic", "u")
+		f.letter("t", "text", "r", "e", 1000)
+		f.do("SET", "delayer:dead_letter:text", "text")
+		if n, err := f.CountDead(f.ctx, DeadFilter{Topic: "t"}); n != 0 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		if n, err := f.DropDead(f.ctx, DeadFilter{Topic: "t"}); n != 0 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	})
+}
+
+func TestDeadFails(t *testing.T) {
+	t.Parallel()
+	f, _ := onRedis(t)
+	f.text("dead_letters:broken")
+	for topic, want := range map[string]string{"": "topic is empty", "broken": "WRONGTYPE"} {
+		for what, call := range map[string]func() error{
+			"count":   func() error { _, err := f.CountDead(f.ctx, DeadFilter{Topic: topic}); return err },
+			"requeue": func() error { _, err := f.RequeueDead(f.ctx, DeadFilter{Topic: topic}); return err },
+			"drop":    func() error { _, err := f.DropDead(f.ctx, DeadFilter{Topic: topic}); return err },
+			"group":   func() error { _, err := f.DeadGroups(f.ctx, topic, 10); return err },
+		} {
+			if err := call(); err == nil || !strings.HasPrefix(err.Error(), what) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s of %q: %v, want %s", what, topic, err, want)
+			}
+		}
+	}
+}

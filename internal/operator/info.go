@@ -1,0 +1,87 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Info is what Redis says of itself. A text that it doesn't say is empty, a number Unknown.
+type Info struct {
+	Version    string
+	Role       string // master or slave
+	Uptime     time.Duration
+	Clients    int    // connected
+	UsedMemory int64  // bytes
+	MaxMemory  int64  // bytes; 0: no limit
+	Policy     string // maxmemory_policy: all but noeviction lose jobs
+	// AOF is whether the append-only file is off, or ok, or its last write or rewrite has failed.
+	AOF string
+	// Snapshot is whether the last one was ok, or has failed; SnapshotAt is when it was made, or
+	// else when Redis was started; Unsaved is how many changes there were since.
+	Snapshot   string
+	SnapshotAt time.Time
+	Unsaved    int64
+	// Missing is why nothing can be read, in Redis's words: this user may not INFO.
+	Missing string
+}
+
+// Info reads it.
+func (o *Operator) Info(ctx context.Context) (Info, error) {
+	says, err := o.partitions[0].Info(ctx)
+	switch {
+	case store.Refused(err):
+		says = map[string]string{}
+	case err != nil:
+		return Info{}, fmt.Errorf("info: %w", err)
+	}
+	number := func(field string) int64 {
+		n, failed := strconv.ParseInt(says[field], 10, 64)
+		if failed != nil {
+			return Unknown
+		}
+		return n
+	}
+	info := Info{
+		Version:    says["redis_version"],
+		Role:       says["role"],
+		Uptime:     Unknown,
+		Clients:    int(number("connected_clients")),
+		UsedMemory: number("used_memory"),
+		MaxMemory:  number("maxmemory"),
+		Policy:     says["maxmemory_policy"],
+		Snapshot:   status(says["rdb_last_bgsave_status"]),
+		Unsaved:    number("rdb_changes_since_last_save"),
+	}
+	switch says["aof_enabled"] {
+	case "0":
+		info.AOF = "off"
+	case "1":
+		info.AOF = status(says["aof_last_write_status"], says["aof_last_bgrewrite_status"])
+	}
+	if at := number("rdb_last_save_time"); at >= 0 {
+		info.SnapshotAt = time.Unix(at, 0)
+	}
+	if seconds := number("uptime_in_seconds"); seconds >= 0 {
+		info.Uptime = time.Duration(seconds) * time.Second
+	}
+	if err != nil {
+		info.Missing = err.Error()
+	}
+	return info, nil
+}
+
+// status is ok, or failed if any of Redis's is not; empty if it says none.
+func status(says ...string) string {
+	switch {
+	case slices.Equal(says, make([]string, len(says))):
+		return ""
+	case slices.ContainsFunc(says, func(s string) bool { return s != "ok" }):
+		return "failed"
+	}
+	return "ok"
+}

@@ -1,0 +1,62 @@
+package operator
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+func (f *fixture) info() Info {
+	f.t.Helper()
+	info, err := f.Info(f.ctx)
+	f.check(err)
+	return info
+}
+
+func TestInfo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", "--appendonly", "yes").Addr)
+	info := f.info()
+	if !strings.Contains(info.Version, ".") || info.Role != "master" || info.Clients < 1 || info.UsedMemory <= 0 || info.MaxMemory != 100<<20 ||
+		info.Policy != "allkeys-lru" || info.AOF != "ok" || info.Snapshot != "ok" || info.Unsaved != 0 || info.Uptime < 0 || info.Uptime > time.Hour ||
+		time.Since(info.SnapshotAt) > time.Hour || info.Missing != "" {
+		t.Errorf("%+v", info)
+	}
+	f.do("CONFIG", "SET", "appendonly", "no")
+	if info := f.info(); info.AOF != "off" {
+		t.Errorf("without an append-only file: %+v", info)
+	}
+	f.do("ACL", "SETUSER", "default", "-info")
+	if info := f.info(); !strings.Contains(info.Missing, "NOPERM") || info.Version != "" || info.UsedMemory != Unknown || info.Uptime != Unknown || !info.SnapshotAt.IsZero() {
+		t.Errorf("without INFO: %+v", info)
+	}
+}
+
+func TestInfoOfDev(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		if info := f.info(); f.mini && (info.Clients < 1 || info.Version != "" || info.AOF != "" || info.Snapshot != "" || info.MaxMemory != Unknown || info.Missing != "") {
+			t.Errorf("%+v", info)
+		}
+	})
+}
+
+// A Redis that is away is an error of each call.
+func TestRedisAway(t *testing.T) {
+	t.Parallel()
+	f, server := onRedis(t)
+	f.check(f.conn.Err())
+	server.Kill()
+	for name, call := range map[string]func() error{
+		"info":   func() error { _, err := f.Info(f.ctx); return err },
+		"counts": func() error { _, err := f.Counts(f.ctx); return err },
+		"browse": func() error { _, err := f.Browse(f.ctx, Query{State: Waiting}); return err },
+		"purge":  func() error { _, err := f.Purge(f.ctx, "t", math.MaxInt); return err },
+	} {
+		if err := call(); err == nil || !strings.HasPrefix(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

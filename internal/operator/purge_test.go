@@ -1,0 +1,88 @@
+package operator
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+func (f *fixture) expect(want redistest.State) {
+	f.t.Helper()
+	redistest.Expect(f.t, f.conn, "delayer:", want)
+}
+
+// Only the ready jobs of the topic go; what else stands in its queue is an entry only.
+func TestPurge(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.ghosts(3)
+		f.push("t", "taken", 0) // behind the ghosts
+		f.reserve("t", time.Minute)
+		f.do("LPUSH", "delayer:ready_queue:t", "taken")
+		for i := range 600 {
+			f.ready(fmt.Sprint("r", i), time.Hour)
+		}
+		f.ready("waits", time.Hour)
+		f.do("ZADD", "delayer:job_pool", "99999999999", "waits")
+		f.ready("stray", time.Hour)
+		f.do("HSET", "delayer:job_bucket:stray", "topic", "u")
+		f.ready("r0", time.Hour) // once more
+		f.push("u", "other", 0)
+		if n, err := f.Purge(f.ctx, "t", math.MaxInt); n != 600 || err != nil {
+			t.Errorf("%d, %v, want 600", n, err)
+		}
+		f.expect(redistest.State{
+			Pool: []string{"waits"}, Reserved: []string{"taken"}, Counts: map[string]string{"t": "1"},
+			Ready:   map[string][]string{"u": {"other", "stray"}},
+			Buckets: map[string]string{"taken": "t body of taken", "waits": "t b", "stray": "u b", "other": "u body of other"},
+		})
+		if n, err := f.Purge(f.ctx, "t", math.MaxInt); n != 0 || err != nil {
+			t.Errorf("of an empty queue: %d, %v", n, err)
+		}
+	})
+}
+
+// What becomes ready after the purge began stays, though the purge takes several steps.
+func TestPurgeEnds(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		for i := range 10 {
+			f.ready(fmt.Sprint("r", i), time.Hour)
+		}
+		deleted, used, err := f.partitions[0].Purge(f.ctx, "t", 4)
+		if deleted != 4 || used != 4 || err != nil {
+			t.Errorf("of 4 entries: %d, %d, %v", deleted, used, err)
+		}
+		if n, err := f.Purge(f.ctx, "t", 2); n != 2 || err != nil {
+			t.Errorf("of 2 entries: %d, %v", n, err)
+		}
+		if left, err := redis.Strings(f.conn.Do("LRANGE", "delayer:ready_queue:t", 0, -1)); len(left) != 4 || left[3] != "r6" || err != nil {
+			t.Errorf("left: %q, %v", left, err)
+		}
+	})
+}
+
+func TestPurgeFails(t *testing.T) {
+	t.Parallel()
+	f, _ := onRedis(t)
+	f.text("ready_queue:broken")
+	if _, err := f.Purge(f.ctx, "broken", math.MaxInt); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || !strings.Contains(err.Error(), `purge of "broken"`) {
+		t.Errorf("of a text: %v", err)
+	}
+	if _, err := f.Purge(f.ctx, "", math.MaxInt); err == nil {
+		t.Error("of no topic: no error")
+	}
+	f.ready("a", time.Hour)
+	f.do("ACL", "SETUSER", "default", "-del")
+	n, err := f.Purge(f.ctx, "t", math.MaxInt)
+	f.do("ACL", "SETUSER", "default", "+@all")
+	if n != 0 || err == nil {
+		t.Errorf("without DEL: %d, %v", n, err)
+	}
+	if c := f.counts(); c.Pool != 0 || f.browse(Query{Topic: "t", State: Ready}).Jobs[0].ID != "a" {
+		t.Error("without DEL: the job is gone")
+	}
+}
