@@ -1,0 +1,159 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// Detach has f serve the rest of a request, as it would be served else, but apart from net/http: that
+// keeps some 20 KB for each request that waits, of which thousands may. Of the request f gets its
+// context, method and path, but neither query, header nor body; what it answers is written in one
+// piece, when it flushes or returns. Then the connection goes on as ever. Nothing is to be done with w
+// and r after a Detach. A request that can't be detached is served by f before Detach returns.
+func Detach(w http.ResponseWriter, r *http.Request, f http.HandlerFunc) {
+	front, ok := r.Context().Value(frontKey{}).(*Front)
+	if !ok || r.ProtoMajor != 1 {
+		f(w, r)
+		return
+	}
+	front.detached.Add(1) // before a front that stops forgets the connection
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		front.detached.Done()
+		f(w, r)
+		return
+	}
+	ahead, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
+	ahead = bytes.Clone(ahead)
+	if before, ok := conn.(*readAhead); ok { // else a connection would be wrapped once more by each poll
+		conn, ahead = before.Conn, append(ahead, before.ahead...)
+	}
+	d := &detached{
+		front:  front,
+		conn:   conn,
+		ahead:  ahead,
+		header: w.Header(),
+		last:   r.Close || !r.ProtoAtLeast(1, 1),
+		done:   make(chan struct{}),
+		goOn:   func() bool { return true },
+	}
+	ctx, cancel := context.WithCancel(withConn(front.base, conn))
+	bare := &http.Request{ // with nothing that is a part of the request line, which may be long
+		Method: strings.Clone(r.Method), URL: &url.URL{Path: strings.Clone(r.URL.Path)},
+		ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor, Body: http.NoBody,
+	}
+	go d.serve(f, bare.WithContext(ctx))
+	go d.watch(cancel)
+}
+
+// detached is a connection, and the answer to its request that was detached.
+type detached struct {
+	front   *Front
+	conn    net.Conn
+	ahead   []byte // what was read of the next request
+	header  http.Header
+	status  int
+	body    []byte
+	written bool
+	last    bool // the connection ends with the answer
+	done    chan struct{}
+	goOn    func() bool // has the front's stop not end the connection
+}
+
+// serve has f answer.
+func (d *detached) serve(f http.HandlerFunc, r *http.Request) {
+	defer d.front.detached.Done()
+	defer close(d.done)
+	defer func() {
+		if p := recover(); p != nil {
+			d.last = true
+			d.conn.Close()
+			d.front.server.ErrorLog.Printf("panic serving %s: %v", r.URL.Path, p)
+		}
+	}()
+	f(d, r)
+	if d.FlushError() != nil || d.last {
+		d.conn.Close()
+		return
+	}
+	d.conn.SetReadDeadline(time.Unix(1, 0)) // watch has seen enough
+	d.goOn = context.AfterFunc(d.front.stopping, func() { d.conn.Close() })
+}
+
+// maxAhead is how much is read of next requests, in bytes, to learn whether the client hangs up.
+const maxAhead = 16 << 10
+
+// watch waits for the client to hang up, and then, once it is answered, for the next request's first
+// byte, with which the connection goes on.
+func (d *detached) watch(cancel context.CancelFunc) {
+	var err error
+	for err == nil && len(d.ahead) < maxAhead {
+		err = d.read()
+	}
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		cancel()
+	}
+	<-d.done
+	cancel()
+	if len(d.ahead) == 0 {
+		d.conn.SetReadDeadline(time.Now().Add(idleTimeout))
+		d.read()
+	}
+	if !d.goOn() || d.last || len(d.ahead) == 0 {
+		d.conn.Close()
+		return
+	}
+	d.front.again.give(&readAhead{d.conn, d.ahead})
+}
+
+// read reads what comes of the next request.
+func (d *detached) read() error {
+	var next [64]byte // thousands wait
+	n, err := d.conn.Read(next[:])
+	d.ahead = append(d.ahead, next[:n]...)
+	return err
+}
+
+func (d *detached) Header() http.Header { return d.header }
+
+func (d *detached) WriteHeader(status int) { d.status = status }
+
+func (d *detached) Write(p []byte) (int, error) {
+	if d.written {
+		return 0, errors.New("the answer is written already")
+	}
+	d.body = append(d.body, p...)
+	return len(p), nil
+}
+
+// FlushError writes the whole answer.
+func (d *detached) FlushError() error {
+	if d.written {
+		return nil
+	}
+	d.written = true
+	d.last = d.last || d.front.stopping.Err() != nil
+	d.header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	answer := http.Response{
+		StatusCode: max(d.status, http.StatusOK), ProtoMajor: 1, ProtoMinor: 1, Header: d.header,
+		Body: io.NopCloser(bytes.NewReader(d.body)), ContentLength: int64(len(d.body)), Close: d.last,
+	}
+	var text bytes.Buffer
+	answer.Write(&text)
+	_, err := d.conn.Write(text.Bytes())
+	d.last = d.last || err != nil
+	return err
+}
+
+func (d *detached) SetWriteDeadline(t time.Time) error { return d.conn.SetWriteDeadline(t) }
+
+// SetReadDeadline does nothing: what comes is of the next request.
+func (d *detached) SetReadDeadline(time.Time) error { return nil }

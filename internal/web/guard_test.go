@@ -1,0 +1,134 @@
+package web
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// area answers "in" to whom the guard lets in, and "status why" else.
+func area(patterns ...string) Area {
+	return Area{
+		Patterns: patterns,
+		Handler:  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "in") }),
+		Refuse: func(w http.ResponseWriter, _ *http.Request, status int, why string) {
+			w.WriteHeader(status)
+			fmt.Fprintf(w, "%d %s", status, why)
+		},
+		Reads: func(r *http.Request) bool { return r.URL.Path == "/get" },
+	}
+}
+
+func TestGuard(t *testing.T) {
+	const token = "0123456789abcdef"
+	open := Options{Hosts: []string{"Delayer"}}
+	secured := Options{Token: token, Users: []User{{"alice", "secret"}}}
+	readOnly := Options{ReadOnly: true}
+	basic := func(name, password string) func(*http.Request) {
+		return func(r *http.Request) { r.SetBasicAuth(name, password) }
+	}
+	header := func(pairs ...string) func(*http.Request) {
+		return func(r *http.Request) {
+			for i := 0; i < len(pairs); i += 2 {
+				r.Header.Set(pairs[i], pairs[i+1])
+			}
+		}
+	}
+	bearer := func(token string) func(*http.Request) { return header("Authorization", "Bearer "+token) }
+	host := func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
+	none := func(*http.Request) {}
+
+	tests := []struct {
+		name    string
+		options Options
+		method  string
+		path    string
+		change  func(*http.Request)
+		want    string // begins with
+	}{
+		{"localhost", open, "GET", "/x", none, "in"},
+		{"with a port", open, "GET", "/x", host("localhost:9277"), "in"},
+		{"an address", open, "GET", "/x", host("192.0.2.7:80"), "in"},
+		{"an IPv6 address", open, "GET", "/x", host("[::1]:9277"), "in"},
+		{"an IPv6 address without a port", open, "GET", "/x", host("[::1]"), "in"},
+		{"a name of ours", open, "GET", "/x", host("dElayer:9277"), "in"},
+		{"a name of ours, absolute", open, "GET", "/x", host("delayer."), "in"},
+		{"no name", open, "GET", "/x", host(""), "in"},
+		{"rebinding", open, "GET", "/x", host("evil.example"), "421 "},
+		{"rebinding, like ours", open, "POST", "/x", host("localhost.evil.example:9277"), "421 "},
+		{"rebinding, with an address in the name", open, "GET", "/x", host("127.0.0.1.evil.example"), "421 "},
+
+		{"no token", secured, "GET", "/x", none, "401 "},
+		{"the token", secured, "GET", "/x", bearer(token), "in"},
+		{"the token, another spelling", secured, "GET", "/x", header("Authorization", "bearer  "+token), "in"},
+		{"another token", secured, "GET", "/x", bearer(token + "0"), "401 "},
+		{"an empty token", secured, "GET", "/x", bearer(""), "401 "},
+		{"no scheme", secured, "GET", "/x", header("Authorization", token), "401 "},
+		{"the token as a password", secured, "GET", "/x", basic("me", token), "in"},
+		{"a user", secured, "GET", "/x", basic("alice", "secret"), "in"},
+		{"a user's wrong password", secured, "GET", "/x", basic("alice", "Secret"), "401 "},
+		{"a user without a password", secured, "GET", "/x", basic("alice", ""), "401 "},
+		{"an unknown user", secured, "GET", "/x", basic("bob", "secret"), "401 "},
+		{"an unknown user without a password", secured, "GET", "/x", basic("bob", ""), "401 "},
+		{"only users, no token shown", Options{Users: secured.Users}, "GET", "/x", bearer(""), "401 "},
+		{"only users", Options{Users: secured.Users}, "GET", "/x", basic("alice", "secret"), "in"},
+		{"open to all", secured, "GET", "/open", none, "in"},
+		{"open to all, but not to other names", secured, "GET", "/open", host("evil.example"), "421 "},
+
+		{"post", open, "POST", "/x", none, "in"},
+		{"post of our own page", open, "POST", "/x", header("Sec-Fetch-Site", "same-origin"), "in"},
+		{"post of another site's page", open, "POST", "/x", header("Sec-Fetch-Site", "cross-site"), "403 refused: the request comes from another site"},
+		{"post of another port's page", open, "POST", "/x", header("Sec-Fetch-Site", "same-site"), "403 "},
+		{"post of an old browser, another site's page", open, "POST", "/x", header("Origin", "https://evil.example"), "403 "},
+		{"post of an old browser, our own page", open, "POST", "/x", header("Origin", "http://localhost"), "in"},
+		{"post of a file", open, "POST", "/x", header("Origin", "null"), "403 "},
+		{"delete of another site's page", open, "DELETE", "/x", header("Sec-Fetch-Site", "cross-site"), "403 "},
+		{"a link of another site", open, "GET", "/x", header("Sec-Fetch-Site", "cross-site"), "in"},
+
+		{"read only, get", readOnly, "GET", "/x", none, "in"},
+		{"read only, head", readOnly, "HEAD", "/x", none, ""},
+		{"read only, post", readOnly, "POST", "/x", none, "403 refused: read_only"},
+		{"read only, delete", readOnly, "DELETE", "/x", none, "403 refused: read_only"},
+		{"read only, a method of its own", readOnly, "PURGE", "/x", none, "403 refused: read_only"},
+		{"read only, a post that reads", readOnly, "POST", "/get", none, "in"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			open := area("/open")
+			open.Open = true
+			f := New(test.options, area("/"), open)
+			r := httptest.NewRequest(test.method, "http://localhost"+test.path, nil)
+			test.change(r)
+			w := httptest.NewRecorder()
+			f.ServeHTTP(w, r)
+			got := w.Body.String()
+			if !strings.HasPrefix(got, test.want) || test.want == "in" && got != "in" {
+				t.Errorf("got %d %q, want %q", w.Code, got, test.want)
+			}
+			if w.Code == http.StatusUnauthorized != (w.Header().Get("WWW-Authenticate") != "") {
+				t.Errorf("WWW-Authenticate is %q with %d", w.Header().Get("WWW-Authenticate"), w.Code)
+			}
+			for _, name := range []string{"Content-Security-Policy", "X-Content-Type-Options", "X-Frame-Options", "Referrer-Policy", "Cache-Control"} {
+				if w.Header().Get(name) == "" {
+					t.Errorf("no %s", name)
+				}
+			}
+			if csp := w.Header().Get("Content-Security-Policy"); strings.Contains(csp, "unsafe") || !strings.Contains(csp, "default-src 'none'") {
+				t.Errorf("Content-Security-Policy: %s", csp)
+			}
+		})
+	}
+}
+
+func TestRefusalInPlainText(t *testing.T) {
+	a := area("/")
+	a.Refuse = nil
+	w := httptest.NewRecorder()
+	New(Options{Token: "0123456789abcdef"}, a).ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/", nil))
+	if w.Code != http.StatusUnauthorized || !strings.HasPrefix(w.Body.String(), "not authorized: ") {
+		t.Errorf("got %d %q", w.Code, w.Body.String())
+	}
+}
