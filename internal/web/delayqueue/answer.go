@@ -1,0 +1,68 @@
+package delayqueue
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+)
+
+// The messages of success.
+const (
+	pushed = "添加成功"
+	done   = "操作成功"
+)
+
+// answer is what every request gets; a code other than 0 means failure.
+type answer struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Data    any    `json:"data"`
+}
+
+func (a answer) text() []byte {
+	text, err := json.Marshal(a)
+	if err != nil {
+		panic(err) // there are strings and integers in it only
+	}
+	return text
+}
+
+func success(message string, data any) []byte { return answer{Message: message, Data: data}.text() }
+
+func succeed(w http.ResponseWriter, message string, data any) { write(w, success(message, data)) }
+
+func fail(w http.ResponseWriter, message string) { write(w, answer{Code: 1, Message: message}.text()) }
+
+func write(w http.ResponseWriter, text []byte) error {
+	setHeaders(w, text)
+	_, err := w.Write(text)
+	return err
+}
+
+func setHeaders(w http.ResponseWriter, text []byte) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+}
+
+// failed is the message about a call of the client's that failed. The client's own words for what
+// was called are left out: they quote the ID.
+func failed(chinese, english string, err error) string {
+	if cause := errors.Unwrap(err); cause != nil {
+		err = cause
+	}
+	return chinese + ": " + english + ": " + err.Error()
+}
+
+// refuse answers a request that the front does not let in. Unlike all other answers this has the
+// status that says so.
+func refuse(w http.ResponseWriter, _ *http.Request, status int, why string) {
+	chinese := "拒绝访问"
+	if status == http.StatusUnauthorized {
+		chinese = "未授权"
+	}
+	text := answer{Code: 1, Message: chinese + ": " + why}.text()
+	setHeaders(w, text)
+	w.WriteHeader(status)
+	w.Write(text)
+}

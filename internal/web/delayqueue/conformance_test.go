@@ -1,0 +1,160 @@
+package delayqueue
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+// Success is answered byte by byte as delay-queue answers it.
+func TestAnswers(t *testing.T) {
+	f := start(t, setup{Options: Options{PollTimeout: time.Millisecond}})
+	f.push("x", "u", "<a> & \"b\"\n")
+	for _, c := range []struct{ path, body, want string }{
+		{"/push", `{"topic":"t","id":"a","delay":60,"ttr":60,"body":"b"}`, `{"code":0,"message":"添加成功","data":null}`},
+		{"/pop", `{"topic":"t"}`, `{"code":0,"message":"操作成功","data":null}`},
+		{"/pop", `{"topic":"u"}`, `{"code":0,"message":"操作成功","data":{"id":"x","body":"\u003ca\u003e \u0026 \"b\"\n"}}`},
+		{"/finish", `{"id":"x"}`, `{"code":0,"message":"操作成功","data":null}`},
+		{"/delete", `{"id":"a"}`, `{"code":0,"message":"操作成功","data":null}`},
+		{"/delete", `{"id":"never was"}`, `{"code":0,"message":"操作成功","data":null}`},
+		{"/get", `{"id":"a"}`, `{"code":0,"message":"操作成功","data":null}`},
+	} {
+		response, err := http.Post("http://"+f.addr+c.path, "", strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if string(text) != c.want || response.StatusCode != http.StatusOK {
+			t.Errorf("%s %s: %s, %s, want %s", c.path, c.body, response.Status, text, c.want)
+		}
+	}
+}
+
+// get is what /get tells of a job.
+func (f *fixture) get(id string) job {
+	f.t.Helper()
+	r := f.call("/get", fmt.Sprintf(`{"id":%q}`, id))
+	var j job
+	if err := json.Unmarshal(r.Data, &j); err != nil || r.Code != 0 || r.Message != done {
+		f.t.Errorf("/get of %q: %+v, %v", id, r, err)
+	}
+	return j
+}
+
+// expectJob fails the test unless the job's delay is from so many seconds after the first time
+// to as many after the second, and the rest is as it should be.
+func (f *fixture) expectJob(id string, want job, from, to time.Time) {
+	f.t.Helper()
+	got := f.get(id)
+	if first, last := from.Unix()+want.Delay, to.Unix()+want.Delay; got.Delay < first || got.Delay > last {
+		f.t.Errorf("delay %d, want one from %d to %d", got.Delay, first, last)
+	}
+	if got.Delay = want.Delay; got != want {
+		f.t.Errorf("/get answers %+v, want %+v", got, want)
+	}
+}
+
+// A job's life: it waits, is ready, popped, comes again when its ttr is over, is finished.
+func TestLife(t *testing.T) {
+	f := start(t, setup{})
+	const pushJob, popT, jobA, want = `{"topic":"t","id":"a","delay":2,"ttr":1,"body":"{\"uid\":1}"}`, `{"topic":"t"}`, `{"id":"a"}`, `{"id":"a","body":"{\"uid\":1}"}`
+	pushing := time.Now()
+	f.call("/push", pushJob).expect(t, pushed, "null")
+	told := job{Topic: "t", ID: "a", Delay: 2, TTR: 1, Body: `{"uid":1}`}
+	f.expectJob("a", told, pushing, time.Now())
+	until(t, "the job is ready", func() bool { return f.is("a", client.Ready) })
+	f.expectJob("a", told, pushing.Add(-time.Second), time.Now().Add(-time.Second)) // about when it fell due
+
+	popping := time.Now()
+	f.arrives(f.later("/pop", popT)).expect(t, done, want)
+	told.Delay = 1 // the end of its ttr
+	f.expectJob("a", told, popping, time.Now())
+	f.arrives(f.later("/pop", popT)).expect(t, done, want)
+	if took := time.Since(popping); took < time.Second {
+		t.Errorf("it came again after %v", took)
+	}
+	f.arrives(f.later("/pop", popT)).expect(t, done, want)
+	f.call("/finish", jobA).expect(t, done, "null")
+	f.call("/get", jobA).expect(t, done, "null")
+	f.call("/finish", jobA).expect(t, done, "null")
+	if removed, err := f.client.Remove(t.Context(), "a"); removed || err != nil {
+		t.Errorf("the job was left: %v", err)
+	}
+}
+
+// Whoever comes again after its ttr may be finished by who had it before.
+func TestFinishMeansTheNewestLease(t *testing.T) {
+	f := start(t, setup{})
+	f.push("a", "t", "b", client.TTR(time.Millisecond))
+	f.call("/pop", `{"topic":"t"}`).expect(t, done, `{"id":"a","body":"b"}`)
+	f.arrives(f.later("/pop", `{"topic":"t"}`)).expect(t, done, `{"id":"a","body":"b"}`)
+	f.call("/finish", `{"id":"a"}`).expect(t, done, "null")
+	f.call("/get", `{"id":"a"}`).expect(t, done, "null")
+}
+
+// Who doesn't say how long it takes is given 30 s. Jobs of other clients may be of any kind.
+func TestForeignJobs(t *testing.T) {
+	f := start(t, setup{})
+	f.push("a", "t", "b")
+	f.expectJob("a", job{Topic: "t", ID: "a", Delay: 0, TTR: 30, Body: "b"}, time.Now().Add(-time.Second), time.Now())
+	f.push("a", "t", "b", client.TTR(1500*time.Millisecond), client.ReadyMaxLifetime(client.MaxDelay))
+	f.expectJob("a", job{Topic: "t", ID: "a", Delay: 0, TTR: 2, Body: "b"}, time.Now().Add(-time.Second), time.Now())
+	f.push("\xff", "t", "\xfe", client.MaxAttempts(1))
+	f.call("/get", "{\"id\":\"\xff\"}").expect(t, done, "null") // no JSON can name it
+	f.arrives(f.later("/pop", `{"topic":"t"}`)).expect(t, done, `{"id":"a","body":"b"}`)
+	f.arrives(f.later("/pop", `{"topic":"t"}`)).expect(t, done, `{"id":"\ufffd","body":"\ufffd"}`)
+}
+
+func TestSeveralTopics(t *testing.T) {
+	f := start(t, setup{})
+	f.push("1", "b", "x")
+	f.push("2", "a", "x")
+	f.push("3", "c d", "x")
+	for _, want := range []string{"2", "1", "3"} {
+		f.call("/pop", `{"topic":" a,, b ,a,\t c d ,"}`).expect(t, done, `{"id":"`+want+`","body":"x"}`)
+	}
+	waiting := f.later("/pop", `{"topic":"a,b"}`)
+	f.waits("b")
+	f.push("4", "b", "x")
+	f.arrives(waiting).expect(t, done, `{"id":"4","body":"x"}`)
+}
+
+// What is pushed anew begins anew, also while somebody has it.
+func TestReplacedPush(t *testing.T) {
+	f := start(t, setup{})
+	f.push("a", "t", "old", client.TTR(time.Hour))
+	f.call("/pop", `{"topic":"t"}`).expect(t, done, `{"id":"a","body":"old"}`)
+	f.call("/push", `{"topic":"u","id":"a","delay":3600,"ttr":7,"body":"new"}`).expect(t, pushed, "null")
+	f.expectJob("a", job{Topic: "u", ID: "a", Delay: 3600, TTR: 7, Body: "new"}, time.Now().Add(-time.Second), time.Now())
+	f.call("/push", `{"topic":"u","id":"a","delay":1,"ttr":7,"body":"newest"}`).expect(t, pushed, "null")
+	f.arrives(f.later("/pop", `{"topic":"t,u"}`)).expect(t, done, `{"id":"a","body":"newest"}`)
+}
+
+func TestDeleteWhileSomebodyWaits(t *testing.T) {
+	f := start(t, setup{})
+	waiting := f.later("/pop", `{"topic":"t"}`)
+	f.waits("t")
+	f.call("/push", `{"topic":"t","id":"a","delay":1,"ttr":60,"body":"b"}`).expect(t, pushed, "null")
+	f.call("/push", `{"topic":"t","id":"b","delay":1,"ttr":60,"body":"b"}`).expect(t, pushed, "null")
+	f.call("/delete", `{"id":"a"}`).expect(t, done, "null")
+	f.arrives(waiting).expect(t, done, `{"id":"b","body":"b"}`)
+}
+
+// Pushed is told of what was pushed, and of nothing else.
+func TestPushed(t *testing.T) {
+	var told []string
+	f := start(t, setup{Options: Options{Pushed: func(topic string, jobs int) { told = append(told, fmt.Sprint(topic, jobs)) }}})
+	f.call("/push", `{"topic":" t ","id":"a","delay":1,"ttr":60,"body":"b"}`).expect(t, pushed, "null")
+	f.call("/push", `{"topic":"t","id":"a","delay":0,"ttr":60,"body":"b"}`).fails(t, "delay")
+	f.call("/push", `{"topic":"`+strings.Repeat("t", maxTopic+1)+`","id":"a","delay":1,"ttr":60,"body":"b"}`).fails(t, "添加失败", "topic")
+	if got := strings.Join(told, " "); got != "t1" {
+		t.Errorf("told of %q", got)
+	}
+}

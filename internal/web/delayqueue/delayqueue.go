@@ -1,0 +1,105 @@
+// Package delayqueue is the API of ouqiang's delay-queue, whose clients work on unchanged: an area
+// of the HTTP front. A job is popped by a reserve for as long as its ttr says, with any number of
+// attempts: so it comes again until it is finished or deleted.
+package delayqueue
+
+import (
+	"cmp"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// Options of the area.
+type Options struct {
+	// MaxBody is how many bytes the body of a request has at most; 0: 1 MiB.
+	MaxBody int64
+	// PollTimeout is how long /pop waits for a job; 0: 178 s, as there.
+	PollTimeout time.Duration
+	// Pushed is told of the jobs of a topic that were pushed here; nil: nobody is.
+	Pushed func(topic string, jobs int)
+}
+
+const (
+	defaultMaxBody     = 1 << 20
+	defaultPollTimeout = 178 * time.Second
+	// redisTimeout bounds what does not wait for a job; below the time that the front gives an
+	// exchange.
+	redisTimeout = 10 * time.Second
+)
+
+// New makes the area, whose jobs are the client's.
+func New(c *client.Client, o Options) web.Area {
+	a := &api{client: c, Options: o}
+	a.MaxBody = cmp.Or(o.MaxBody, defaultMaxBody)
+	a.PollTimeout = cmp.Or(o.PollTimeout, defaultPollTimeout)
+	if o.Pushed == nil {
+		a.Pushed = func(string, int) {}
+	}
+	routes := map[string]route{"/push": a.push, "/pop": a.pop, "/delete": a.remove, "/finish": a.remove, "/get": a.get}
+	area := web.Area{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, routes[r.URL.Path]) }),
+		Refuse:  refuse,
+		Reads:   func(r *http.Request) bool { return r.URL.Path == "/get" },
+	}
+	for path := range routes {
+		area.Patterns = append(area.Patterns, path)
+	}
+	return area
+}
+
+type api struct {
+	client *client.Client
+	Options
+	asking atomic.Int32 // requests that ask whether a job is ready
+}
+
+// route answers a request that has this body.
+type route func(w http.ResponseWriter, r *http.Request, body []byte)
+
+func (a *api) serve(w http.ResponseWriter, r *http.Request, answer route) {
+	if r.Method != http.MethodPost {
+		fail(w, "请求方法必须是POST: the method must be POST")
+		return
+	}
+	body, err := web.ReadBody(w, r, a.MaxBody)
+	if err != nil {
+		fail(w, unreadable(err, a.MaxBody))
+		return
+	}
+	answer(w, r, body)
+}
+
+func (a *api) push(w http.ResponseWriter, r *http.Request, body []byte) {
+	j, complaint := readJob(body)
+	if complaint != "" {
+		fail(w, complaint)
+		return
+	}
+	m := client.Message{ID: j.ID, Topic: j.Topic, Body: j.Body}
+	if _, err := a.client.Push(r.Context(), m, seconds(j.Delay), client.TTR(seconds(j.TTR))); err != nil {
+		fail(w, failed("添加失败", "pushing failed", err))
+		return
+	}
+	a.Pushed(j.Topic, 1)
+	succeed(w, pushed, nil)
+}
+
+// remove is for /finish, too: that takes the ID alone, and so means the newest lease, whoever has it.
+func (a *api) remove(w http.ResponseWriter, r *http.Request, body []byte) {
+	id, complaint := readID(body)
+	if complaint != "" {
+		fail(w, complaint)
+		return
+	}
+	if _, err := a.client.Remove(r.Context(), id); err != nil {
+		fail(w, failed("删除失败", "removing failed", err))
+		return
+	}
+	succeed(w, done, nil)
+}
+
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }

@@ -1,0 +1,59 @@
+package delayqueue
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+// defaultTTR is that of a job whose producer did not say so.
+const defaultTTR = 30 * time.Second
+
+func (a *api) get(w http.ResponseWriter, r *http.Request, body []byte) {
+	id, complaint := readID(body)
+	if complaint != "" {
+		fail(w, complaint)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), redisTimeout)
+	defer cancel()
+	switch found, err := a.client.Get(ctx, id); {
+	case errors.Is(err, client.ErrNotFound):
+		succeed(w, done, nil)
+	case err != nil:
+		fail(w, failed("获取Job失败", "getting failed", err))
+	default:
+		succeed(w, done, jobOf(found, time.Now()))
+	}
+}
+
+// jobOf is what /get tells of a job: with its due time, in Unix seconds, for its delay.
+func jobOf(found client.Job, now time.Time) job {
+	if found.TTR == 0 {
+		found.TTR = defaultTTR
+	}
+	return job{
+		Topic: found.Topic,
+		ID:    found.ID,
+		Delay: dueOf(found, now).Unix(),
+		TTR:   int64(math.Ceil(found.TTR.Seconds())),
+		Body:  found.Body,
+	}
+}
+
+// dueOf is when the job falls due, or its lease ends. When one that is ready fell due nobody
+// knows, but what was pushed here was to be kept from then on for as long as is usual.
+func dueOf(found client.Job, now time.Time) time.Time {
+	if found.State != client.Ready {
+		return found.Due
+	}
+	due := now.Add(found.TTL - client.DefaultReadyMaxLifetime)
+	if found.TTL < 0 || due.After(now) {
+		return now
+	}
+	return due
+}

@@ -1,0 +1,179 @@
+package delayqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+// A client that hangs up while it waits takes no job with it, however it hangs up.
+func TestHangUpWhileWaiting(t *testing.T) {
+	for name, hangUp := range map[string]func(*net.TCPConn){
+		"FIN": func(c *net.TCPConn) { c.Close() },
+		"RST": func(c *net.TCPConn) {
+			c.SetLinger(0)
+			c.Close()
+		},
+		"half closed": func(c *net.TCPConn) { c.CloseWrite() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, setup{})
+			for n := range 200 {
+				topics := fmt.Sprintf(`{"topic":"t%d"}`, n)
+				if n%2 == 1 {
+					topics = fmt.Sprintf(`{"topic":"other%d,t%d"}`, n, n)
+				}
+				conn := f.request("/pop", topics)
+				f.waits(fmt.Sprint("t", n))
+				hangUp(conn)
+				f.push(fmt.Sprint(n), fmt.Sprint("t", n), "b", client.TTR(time.Hour))
+				f.arrives(f.later("/pop", topics)).expect(t, done, fmt.Sprintf(`{"id":"%d","body":"b"}`, n))
+			}
+		})
+	}
+}
+
+// brokenWriter is the answer of a client that is not there any more.
+type brokenWriter struct {
+	http.ResponseWriter
+	write, flush func() error
+}
+
+func (w *brokenWriter) Write(p []byte) (int, error) {
+	if err := w.write(); err != nil {
+		return 0, err
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+func (w *brokenWriter) FlushError() error { return w.flush() }
+
+// A job whose answer can't be written is given back at once: it is the next, and that attempt did
+// not count.
+func TestHangUpWhileTheAnswerIsWritten(t *testing.T) {
+	f := start(t, setup{})
+	fine := func() error { return nil }
+	broken := func() error { return errors.New("broken pipe") }
+	for name, c := range map[string]struct {
+		write, flush func() error
+		gone         bool
+	}{
+		"gone before":  {fine, fine, true},
+		"write fails":  {broken, fine, false},
+		"flush fails":  {fine, broken, false},
+		"gone at once": {broken, broken, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := f.with(t)
+			f.push("a", "t", "b", client.TTR(time.Hour))
+			f.push("b", "t", "b")
+			d, err := f.client.Reserve(t.Context(), hangBound, 0, "t")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.gone {
+				cancel()
+			}
+			recorder := httptest.NewRecorder()
+			deliver(&brokenWriter{recorder, c.write, c.flush}, httptest.NewRequestWithContext(ctx, "POST", "/pop", nil), d)
+			if c.gone && recorder.Body.Len() > 0 {
+				t.Error("an answer was written for nobody")
+			}
+			for _, id := range []string{"a", "b"} {
+				d, err := f.client.Fetch(t.Context(), client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1})
+				if err != nil || d[0].ID != id || d[0].Attempt != 1 {
+					t.Fatalf("%+v, %v, want %s at its first attempt", d, err, id)
+				}
+				d[0].Ack(t.Context())
+			}
+		})
+	}
+}
+
+// hasty are connections whose writes may take some ms only, instead of the time they are given.
+type hasty struct{ net.Listener }
+
+func (l hasty) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return hastyConn{c}, err
+}
+
+type hastyConn struct{ net.Conn }
+
+func (c hastyConn) SetWriteDeadline(t time.Time) error {
+	if t.IsZero() {
+		return c.Conn.SetWriteDeadline(t)
+	}
+	return nil
+}
+
+func (c hastyConn) Write(p []byte) (int, error) {
+	c.Conn.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+	return c.Conn.Write(p)
+}
+
+// A client that does not read a large job's answer loses it when the time for that is over.
+func TestSlowReader(t *testing.T) {
+	f := start(t, setup{listen: func(l net.Listener) net.Listener { return hasty{l} }})
+	large := strings.Repeat("x", 16<<20) // more than what lies between the two takes
+	f.push("a", "t", large, client.TTR(time.Hour))
+	f.request("/pop", `{"topic":"t"}`)
+	until(t, "the job is popped", func() bool { return f.is("a", client.Reserved) })
+	until(t, "the job is given back", func() bool { return f.is("a", client.Ready) })
+	f.request("/pop", `{"topic":"t"}`).Close()
+	m, err := f.client.BPop(t.Context(), hangBound, "t")
+	if err != nil || m.Body != large {
+		t.Errorf("got %d bytes, %v", len(m.Body), err)
+	}
+}
+
+// A client that hangs up in the midst of a large answer gives the job back.
+func TestHangUpWithinAnAnswer(t *testing.T) {
+	f := start(t, setup{})
+	f.push("a", "t", strings.Repeat("x", 16<<20), client.TTR(time.Hour))
+	conn := f.request("/pop", `{"topic":"t"}`)
+	if _, err := conn.Read(make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	until(t, "the job is given back", func() bool { return f.is("a", client.Ready) })
+}
+
+// A client that reads its answer and hangs up keeps its job.
+func TestHangUpAfterTheAnswer(t *testing.T) {
+	f := start(t, setup{})
+	const jobs, callers = 2000, 8
+	for n := range jobs {
+		f.push(fmt.Sprint(n), "t", "b", client.TTR(time.Hour))
+	}
+	var mu sync.Mutex
+	seen := map[string]int{}
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for range jobs / callers {
+				conn := f.request("/pop", `{"topic":"t"}`)
+				r := f.answer(conn)
+				conn.Close()
+				mu.Lock()
+				seen[string(r.Data)]++
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if len(seen) != jobs {
+		t.Errorf("%d of %d jobs have come; the others came twice", len(seen), jobs)
+	}
+}

@@ -1,0 +1,225 @@
+package delayqueue
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/web"
+	"github.com/mix-basic/delayer/server"
+)
+
+// hangBound is when a test gives up.
+const hangBound = 20 * time.Second
+
+// fixture is a front with the area, on a private Redis that a server works on.
+type fixture struct {
+	t      testing.TB
+	redis  *redistest.Server
+	client *client.Client
+	addr   string
+	stop   func() error // stops the front, and returns what Serve returned; once
+}
+
+// setup is what a test may want otherwise.
+type setup struct {
+	Options
+	web    web.Options
+	redis  string // the address; empty: of a new one
+	listen func(net.Listener) net.Listener
+}
+
+func start(t testing.TB, s setup) *fixture {
+	t.Helper()
+	f := &fixture{t: t}
+	if s.redis == "" {
+		f.redis = redistest.Start(t)
+		s.redis = f.redis.Addr
+	}
+	pool := client.NewPool(client.PoolOptions{Addr: s.redis})
+	f.client = client.OpenPool(client.PoolOptions{Addr: s.redis, ReadTimeout: time.Second, MaxActive: 20, MaxIdle: 2})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.addr = l.Addr().String()
+	if s.listen != nil {
+		l = s.listen(l)
+	}
+	serving, stopServing := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- web.New(s.web, New(f.client, s.Options)).Serve(serving, l) }()
+	moving, stopMoving := context.WithCancel(context.Background())
+	moved := make(chan error, 1)
+	go func() { moved <- server.New(pool, server.Options{Interval: 20 * time.Millisecond}).Run(moving) }()
+	stopped := false
+	f.stop = func() error {
+		stopped = true
+		stopServing()
+		return <-served
+	}
+	t.Cleanup(func() {
+		if !stopped {
+			f.stop()
+		}
+		stopMoving()
+		<-moved
+		f.client.Close()
+		pool.Close()
+	})
+	return f
+}
+
+// with is the fixture for a subtest.
+func (f *fixture) with(t testing.TB) *fixture {
+	sub := *f
+	sub.t = t
+	return &sub
+}
+
+// reply is an answer as a client reads it.
+type reply struct {
+	Code    int             `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data"`
+}
+
+// expect fails the test unless the reply is a success with this data.
+func (r reply) expect(t testing.TB, message, data string) {
+	t.Helper()
+	if r.Code != 0 || r.Message != message || string(r.Data) != data {
+		t.Errorf("got code %d, %s, data %.200s; want 0, %s, %.200s", r.Code, r.Message, r.Data, message, data)
+	}
+}
+
+// fails fails the test unless the reply is a failure with a message of these parts.
+func (r reply) fails(t testing.TB, parts ...string) {
+	t.Helper()
+	if r.Code != 1 || string(r.Data) != "null" {
+		t.Errorf("got code %d, %s, data %.200s; want 1 and null", r.Code, r.Message, r.Data)
+	}
+	rest := r.Message
+	for _, part := range parts {
+		_, after, found := strings.Cut(rest, part)
+		if !found {
+			t.Errorf("message %.300q, want one with %q", r.Message, parts)
+		}
+		rest = after
+	}
+}
+
+// call posts the body and reads the answer.
+func (f *fixture) call(path, body string) reply {
+	f.t.Helper()
+	response, err := http.Post("http://"+f.addr+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		f.t.Error(err)
+		return reply{}
+	}
+	return f.read(response)
+}
+
+func (f *fixture) read(response *http.Response) (r reply) {
+	f.t.Helper()
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		f.t.Error(err)
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		f.t.Errorf("%v: %.200q", err, text)
+	}
+	if kind := response.Header.Get("Content-Type"); kind != "application/json; charset=utf-8" {
+		f.t.Errorf("Content-Type %q", kind)
+	}
+	if response.StatusCode != http.StatusOK {
+		f.t.Errorf("status %s", response.Status)
+	}
+	return r
+}
+
+// later is call in the background.
+func (f *fixture) later(path, body string) <-chan reply {
+	answered := make(chan reply, 1)
+	go func() { answered <- f.call(path, body) }()
+	return answered
+}
+
+// arrives waits for a call in the background.
+func (f *fixture) arrives(answered <-chan reply) reply {
+	f.t.Helper()
+	select {
+	case r := <-answered:
+		return r
+	case <-time.After(hangBound):
+		f.t.Fatalf("no answer within %v", hangBound)
+		return reply{}
+	}
+}
+
+// request is sent on a connection of its own, which is returned.
+func (f *fixture) request(path, body string) *net.TCPConn {
+	f.t.Helper()
+	conn, err := net.Dial("tcp", f.addr)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { conn.Close() })
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+	return conn.(*net.TCPConn)
+}
+
+// answer reads the answer on such a connection.
+func (f *fixture) answer(conn net.Conn) reply {
+	f.t.Helper()
+	conn.SetReadDeadline(time.Now().Add(hangBound))
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return f.read(response)
+}
+
+// push stores a job that is ready at once, which the API can't.
+func (f *fixture) push(id, topic, body string, opts ...client.PushOption) {
+	f.t.Helper()
+	if _, err := f.client.Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: body}, 0, opts...); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) is(id string, state client.State) bool {
+	f.t.Helper()
+	job, err := f.client.Get(f.t.Context(), id)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return job.State == state
+}
+
+// waits waits until a /pop waits for the topic.
+func (f *fixture) waits(topic string) {
+	f.t.Helper()
+	until(f.t, "a /pop waits for "+topic, func() bool {
+		reply := f.redis.Do("PUBSUB", "NUMSUB", "delayer:ready:"+topic).([]any)
+		return reply[1].(int64) > 0
+	})
+}
+
+func until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for bound := time.Now().Add(hangBound); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(bound) {
+			t.Fatalf("not within %v: %s", hangBound, what)
+		}
+	}
+}

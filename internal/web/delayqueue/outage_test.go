@@ -1,0 +1,66 @@
+package delayqueue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// Redis away, or silent: all requests are answered with a failure that says so.
+func TestRedisAway(t *testing.T) {
+	requests := map[string]struct{ body, chinese, english string }{
+		"/push":   {`{"topic":"t","id":"a","delay":1,"ttr":60,"body":"b"}`, "添加失败", "pushing failed"},
+		"/pop":    {`{"topic":"t"}`, "获取Job失败", "popping failed"},
+		"/delete": {`{"id":"a"}`, "删除失败", "removing failed"},
+		"/finish": {`{"id":"a"}`, "删除失败", "removing failed"},
+		"/get":    {`{"id":"a"}`, "获取Job失败", "getting failed"},
+	}
+	for name, away := range map[string]func(*redistest.Server){"gone": (*redistest.Server).Kill, "silent": (*redistest.Server).Hang} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, setup{})
+			f.call("/get", `{"id":"a"}`).expect(t, done, "null") // there are connections
+			away(f.redis)
+			if name == "silent" {
+				t.Cleanup(f.redis.Resume)
+			}
+			answers := map[string]<-chan reply{}
+			for path, r := range requests {
+				answers[path] = f.later(path, r.body)
+			}
+			for path, r := range requests {
+				f.arrives(answers[path]).fails(t, r.chinese, r.english)
+			}
+		})
+	}
+}
+
+// Who waits while Redis is restarted goes on waiting, and gets the next job.
+func TestPopRidesOutARestart(t *testing.T) {
+	f := start(t, setup{})
+	waiting := f.later("/pop", `{"topic":"t"}`)
+	f.waits("t")
+	f.redis.Kill()
+	f.redis.Restart()
+	until(t, "the job is pushed", func() bool {
+		_, err := f.client.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, 0)
+		return err == nil
+	})
+	f.arrives(waiting).expect(t, done, `{"id":"a","body":"b"}`)
+}
+
+// A Redis that takes no writes says why.
+func TestRedisFull(t *testing.T) {
+	f := start(t, setup{})
+	f.redis.Do("CONFIG", "SET", "maxmemory", "1")
+	f.call("/push", `{"topic":"t","id":"a","delay":1,"ttr":60,"body":"b"}`).fails(t, "添加失败", "pushing failed", "OOM")
+	f.call("/delete", `{"id":"a"}`).expect(t, done, "null")
+}
+
+// The time of a poll is over: there is nothing.
+func TestPollTimeout(t *testing.T) {
+	f := start(t, setup{Options: Options{PollTimeout: 50 * time.Millisecond}})
+	f.arrives(f.later("/pop", `{"topic":"t"}`)).expect(t, done, "null")
+	f.arrives(f.later("/pop", `{"topic":"t,u"}`)).expect(t, done, "null")
+}

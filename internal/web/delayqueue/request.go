@@ -1,0 +1,125 @@
+package delayqueue
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// What may be pushed, in seconds.
+const (
+	maxDelay = 1<<31 - 1
+	maxTTR   = 86400
+)
+
+// What one /pop may wait for. delay-queue has no limits, but each topic is listened to and looked
+// at for as long as the request waits.
+const (
+	maxTopics = 256
+	maxTopic  = 1 << 10 // bytes; none that is longer can be pushed
+)
+
+// job is what is pushed, and, with its due time for its delay, what /get answers.
+type job struct {
+	Topic string `json:"topic"`
+	ID    string `json:"id"`
+	Delay int64  `json:"delay"`
+	TTR   int64  `json:"ttr"`
+	Body  string `json:"body"`
+}
+
+// readJob reads the body of a /push. If it will not do the complaint says why; it is empty else.
+func readJob(body []byte) (j job, complaint string) {
+	if complaint := decode(body, &j); complaint != "" {
+		return job{}, complaint
+	}
+	j.ID, j.Topic, j.Body = strings.TrimSpace(j.ID), strings.TrimSpace(j.Topic), strings.TrimSpace(j.Body)
+	switch {
+	case j.ID == "":
+		return job{}, noID
+	case j.Topic == "":
+		return job{}, "topic 不能为空: topic must not be empty"
+	case j.Delay < 1 || j.Delay > maxDelay:
+		return job{}, "delay 取值范围1 - (2^31 - 1): delay must be from 1 to 2147483647, in seconds"
+	case j.TTR < 1 || j.TTR > maxTTR:
+		return job{}, "ttr 取值范围1 - 86400: ttr must be from 1 to 86400, in seconds"
+	case j.Body == "":
+		return job{}, "body 不能为空: body must not be empty"
+	}
+	return j, ""
+}
+
+const noID = "job id不能为空: id must not be empty"
+
+// readID reads the body of a request that names a job.
+func readID(body []byte) (id, complaint string) {
+	var request struct {
+		ID string `json:"id"`
+	}
+	if complaint := decode(body, &request); complaint != "" {
+		return "", complaint
+	}
+	if id = strings.TrimSpace(request.ID); id == "" {
+		return "", noID
+	}
+	return id, ""
+}
+
+// readTopics reads the body of a /pop: topics with commas in between, the first goes first.
+// delay-queue does not trim each, although it trims the topics that are pushed.
+func readTopics(body []byte) (topics []string, complaint string) {
+	var request struct {
+		Topic string `json:"topic"`
+	}
+	if complaint := decode(body, &request); complaint != "" {
+		return nil, complaint
+	}
+	for topic := range strings.SplitSeq(request.Topic, ",") {
+		topic = strings.TrimSpace(topic)
+		switch {
+		case topic == "" || slices.Contains(topics, topic):
+			continue
+		case len(topic) > maxTopic:
+			return nil, fmt.Sprintf("topic 超过 %d 字节: a topic must have %d bytes at most", maxTopic, maxTopic)
+		case len(topics) == maxTopics:
+			return nil, fmt.Sprintf("topic 超过 %d 个: there must be %d topics at most", maxTopics, maxTopics)
+		}
+		topics = append(topics, strings.Clone(topic)) // it may wait for long, without the rest of the body
+	}
+	if len(topics) == 0 {
+		return nil, "topic不能为空: topic must not be empty"
+	}
+	return topics, ""
+}
+
+// decode reads JSON as delay-queue does: unknown fields don't matter, numbers are integers, and
+// what is no UTF-8 becomes the character that stands for that.
+func decode(body []byte, into any) (complaint string) {
+	err := json.Unmarshal(body, into)
+	if err == nil {
+		return ""
+	}
+	wrong := (*json.UnmarshalTypeError)(nil)
+	switch {
+	case !errors.As(err, &wrong):
+		return "解析json失败: the request's body is not JSON: " + err.Error()
+	case wrong.Field == "":
+		return "解析json失败: 请求体应为对象: the request's body must be a JSON object"
+	case wrong.Type.Kind() == reflect.String:
+		return fmt.Sprintf("解析json失败: %s 应为字符串: %s must be a string", wrong.Field, wrong.Field)
+	}
+	return fmt.Sprintf("解析json失败: %s 应为整数: %s must be an integer, without quotes, point and exponent", wrong.Field, wrong.Field)
+}
+
+// unreadable is the complaint about a body that could not be read.
+func unreadable(err error, most int64) string {
+	if errors.Is(err, web.ErrTooLarge) {
+		return fmt.Sprintf("读取request body失败: 超过 %d 字节: the request's body must have %d bytes at most", most, most)
+	}
+	return "读取request body失败: the request's body could not be read: " + err.Error()
+}

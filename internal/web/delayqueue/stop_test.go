@@ -1,0 +1,76 @@
+package delayqueue
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+)
+
+// When the front stops, those who wait are told that there is nothing, and no job goes with them. It
+// waits for them for a second, then it would cut them off.
+func TestStop(t *testing.T) {
+	f := start(t, setup{})
+	var polls []<-chan reply
+	for n := range 50 {
+		polls = append(polls, f.later("/pop", fmt.Sprintf(`{"topic":"t,other%d"}`, n)))
+	}
+	for n := range polls {
+		f.waits(fmt.Sprint("other", n))
+	}
+	if err := f.stop(); err != nil {
+		t.Error(err)
+	}
+	f.push("a", "t", "b", client.TTR(time.Hour))
+	for _, poll := range polls {
+		f.arrives(poll).expect(t, done, "null")
+	}
+	if !f.is("a", client.Ready) {
+		t.Error("somebody took the job")
+	}
+	if _, err := http.Post("http://"+f.addr+"/pop", "", nil); err == nil {
+		t.Error("it still takes connections")
+	}
+}
+
+// Thousands may wait: they share a few connections to Redis, each gets its job, and when the front
+// stops all are answered.
+func TestManyPolls(t *testing.T) {
+	const polls, topics = 1500, 500
+	f := start(t, setup{})
+	conns := make([]*net.TCPConn, polls)
+	for n := range conns {
+		conns[n] = f.request("/pop", fmt.Sprintf(`{"topic":"t%d"}`, n%topics))
+	}
+	for n := range topics {
+		f.waits(fmt.Sprint("t", n))
+	}
+	until(t, "a handful of connections to Redis is left", func() bool { return f.connections() <= 8 })
+	for n := range topics {
+		f.push(fmt.Sprint(n), fmt.Sprint("t", n), fmt.Sprint("body of ", n))
+	}
+	for n := range topics { // the first to come is the first to be served
+		f.answer(conns[n]).expect(t, done, fmt.Sprintf(`{"id":"%d","body":"body of %[1]d"}`, n))
+	}
+	if err := f.stop(); err != nil {
+		t.Error(err)
+	}
+	for _, conn := range conns[topics:] {
+		f.answer(conn).expect(t, done, "null")
+	}
+}
+
+// connections is how many Redis has, of the front, the server and this question.
+func (f *fixture) connections() int {
+	f.t.Helper()
+	list, err := redis.String(f.redis.Do("CLIENT", "LIST"), nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return strings.Count(list, "\n")
+}
