@@ -1,0 +1,119 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// answer is what a client gets.
+type answer struct {
+	status  int
+	content string // its type
+	body    []byte // nil: there is none
+	header  map[string]string
+	unread  func() // is called if the client is gone, or it can't be written; may be nil
+}
+
+// ok is an answer in JSON.
+func ok(v any) answer {
+	return answer{status: http.StatusOK, content: "application/json", body: encode(v)}
+}
+
+// done is an answer that says only that.
+var done = answer{status: http.StatusNoContent}
+
+// write writes the answer. Without an error it is all written, whether it arrives or not.
+func (a answer) write(w http.ResponseWriter) error {
+	h := w.Header()
+	for name, value := range a.header {
+		h.Set(name, value)
+	}
+	if a.body != nil {
+		h.Set("Content-Type", a.content)
+		h.Set("Content-Length", strconv.Itoa(len(a.body)))
+	}
+	w.WriteHeader(a.status)
+	_, err := w.Write(a.body)
+	if flushed := http.NewResponseController(w).Flush(); err == nil {
+		err = flushed
+	}
+	return err
+}
+
+func encode(v any) []byte {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		panic(err) // there are texts, numbers, times and lists of these only
+	}
+	return b.Bytes()
+}
+
+// object is a JSON object whose members keep their order.
+type object []member
+
+type member struct {
+	name  string
+	value any
+}
+
+func (o *object) put(name string, value any) { *o = append(*o, member{name, value}) }
+
+// text enters any bytes: what is no UTF-8 as base64, under a name that says so.
+func (o *object) text(name, value string) {
+	if utf8.ValidString(value) {
+		o.put(name, value)
+	} else {
+		o.put(name+"_base64", []byte(value))
+	}
+}
+
+// textIfAny enters a text that is not empty.
+func (o *object) textIfAny(name, value string) {
+	if value != "" {
+		o.text(name, value)
+	}
+}
+
+// time enters a time to the microsecond, as Redis's clock has it, if there is one.
+func (o *object) time(name string, t time.Time) {
+	if !t.IsZero() {
+		o.put(name, t.UTC().Truncate(time.Microsecond))
+	}
+}
+
+// duration enters a duration in seconds; null if it is negative, which is not known, or for ever.
+func (o *object) duration(name string, d time.Duration) {
+	if d < 0 {
+		o.put(name, nil)
+	} else {
+		o.put(name, d.Seconds())
+	}
+}
+
+// number enters a number that is null if it is not known.
+func (o *object) number(name string, n int64) {
+	if n < 0 {
+		o.put(name, nil)
+	} else {
+		o.put(name, n)
+	}
+}
+
+// MarshalJSON makes JSON of it.
+func (o object) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i, m := range o {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, '"'), m.name...), '"', ':')
+		b = append(b, bytes.TrimSuffix(encode(m.value), []byte("\n"))...)
+	}
+	return append(b, '}'), nil
+}

@@ -1,0 +1,100 @@
+// Package api is the JSON API under /v1/: all that a program in any language needs to push jobs, to
+// work on them, and to operate Delayer. openapi.yaml describes it.
+package api
+
+import (
+	"cmp"
+	"net/http"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// Options of the API.
+type Options struct {
+	// MaxBody is how large a request's body may be, in bytes; 0 is 1 MiB.
+	MaxBody int64
+	// MaxWait is how long a reserve may wait for a job; 0 is 178 s.
+	MaxWait time.Duration
+	// Pushed is told of jobs that were stored; nil: nobody is.
+	Pushed func(topic string, jobs int)
+	// Failed is told why a request failed through no fault of the client's; nil: nobody is.
+	Failed func(err error)
+}
+
+type api struct {
+	client   *client.Client
+	operator *operator.Operator
+	Options
+}
+
+// New is the area of the API.
+func New(c *client.Client, op *operator.Operator, o Options) web.Area {
+	o.MaxBody, o.MaxWait = cmp.Or(o.MaxBody, 1<<20), cmp.Or(o.MaxWait, 178*time.Second)
+	if o.Pushed == nil {
+		o.Pushed = func(string, int) {}
+	}
+	if o.Failed == nil {
+		o.Failed = func(error) {}
+	}
+	a := &api{c, op, o}
+	return web.Area{
+		Handler:  http.HandlerFunc(a.serve),
+		Patterns: []string{"/v1/"},
+		Refuse:   refuse,
+		Reads:    isDryRun,
+	}
+}
+
+// serve answers a request, with a problem if need be.
+func (a *api) serve(w http.ResponseWriter, r *http.Request) {
+	answer, err := a.answer(w, r)
+	if err != nil {
+		answer = a.refusal(w, r, err)
+	}
+	switch {
+	case answer.unread == nil:
+		answer.write(w)
+	case web.HungUp(r) || answer.write(w) != nil:
+		answer.unread()
+	}
+}
+
+func (a *api) answer(w http.ResponseWriter, r *http.Request) (answer, error) {
+	route, values, err := find(r)
+	if err != nil {
+		return answer{}, err
+	}
+	c, err := newCall(w, r, route, values, a.MaxBody)
+	if err != nil {
+		return answer{}, err
+	}
+	return route.serve(a, c)
+}
+
+// refusal is the problem that the error is. It may close the connection, on which there may be more
+// of a body that is not worth reading.
+func (a *api) refusal(w http.ResponseWriter, r *http.Request, err error) answer {
+	p := problemOf(err)
+	if p.isTrouble() && r.Context().Err() == nil {
+		a.Failed(err)
+	}
+	if p.kind.closes {
+		w.Header().Set("Connection", "close")
+	}
+	return p.answer()
+}
+
+// refuse answers a request that the front does not let in.
+func refuse(w http.ResponseWriter, _ *http.Request, status int, why string) {
+	kind := forbidden
+	switch status {
+	case http.StatusUnauthorized:
+		kind = unauthorized
+	case http.StatusMisdirectedRequest:
+		kind = misdirected
+	}
+	kind.problem("%s", why).answer().write(w)
+}

@@ -1,0 +1,59 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// bulkWait is how long a request may take that is for any number of jobs. It ends before if the
+// client hangs up.
+const bulkWait = 5 * time.Minute
+
+// bulk is the context of such a request, and what became of single jobs.
+type bulk struct {
+	context.Context
+	results []object
+}
+
+// bulk does it for many jobs, and answers with how many there were, also if not all is done.
+func (a *api) bulk(c *call, do func(*bulk) (count int, err error)) (answer, error) {
+	ctx, cancel := web.Poll(c.w, c.r, bulkWait)
+	defer cancel()
+	b := &bulk{Context: ctx}
+	count, err := do(b)
+	if err != nil && count == 0 && b.results == nil && !errors.Is(err, operator.ErrKept) {
+		return answer{}, bulkError(ctx, err)
+	}
+	complete := err == nil && !slices.ContainsFunc(b.results, object.hasProblem)
+	o := object{{"count", count}, {"complete", complete}}
+	if err != nil {
+		p := problemOf(bulkError(ctx, err))
+		if p.isTrouble() {
+			a.Failed(err)
+		}
+		o.put("problem", p.json())
+	}
+	if b.results != nil {
+		o.put("results", b.results)
+	}
+	return ok(o), nil
+}
+
+// bulkError is why it is not complete.
+func bulkError(ctx context.Context, err error) error {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, web.ErrStopping):
+		return cause
+	case errors.Is(cause, context.DeadlineExceeded):
+		return slow.problem("it is not finished after %v; ask again for the rest", bulkWait)
+	case errors.Is(err, operator.ErrKept) && errors.Is(err, client.ErrExists):
+		return exists.problem("some stay dead letters, as jobs of their IDs exist")
+	}
+	return err
+}

@@ -1,0 +1,161 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/operator"
+)
+
+// maxCause is how much of a reason or an error is compared with, in bytes.
+const maxCause = 1 << 10
+
+// selection says which of a topic's dead letters are meant.
+type selection struct {
+	ids           optional[[]string]
+	reason, error optional[string]
+	after, before optional[time.Time]
+	all           bool
+}
+
+func (s *selection) fields() fields {
+	f := fields{}
+	f.texts("ids", &s.ids, maxBatch, maxID)
+	f.text("reason", &s.reason, maxCause)
+	f.text("error", &s.error, maxCause)
+	f.time("after", &s.after, client.MaxDelay)
+	f.time("before", &s.before, client.MaxDelay)
+	f.boolean("all", &s.all)
+	return f
+}
+
+// check has nobody requeue or drop all for want of a filter.
+func (s *selection) check() error {
+	filters := s.reason.given || s.error.given || s.after.given || s.before.given
+	ways := 0
+	for _, way := range []bool{s.ids.given, filters, s.all} {
+		if way {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return invalid.problem("want one of ids, all: true, or any of reason, error, after and before")
+	}
+	return nil
+}
+
+func (s *selection) filter(topic string) operator.DeadFilter {
+	return operator.DeadFilter{Topic: topic, Reason: s.reason.value, Error: s.error.value, After: s.after.value, Before: s.before.value}
+}
+
+func (a *api) requeue(c *call, s *selection) (answer, error) {
+	return a.choose(c, s, a.requeueIDs, a.operator.RequeueDead)
+}
+
+func (a *api) drop(c *call, s *selection) (answer, error) {
+	return a.choose(c, s, a.dropIDs, a.operator.DropDead)
+}
+
+// choose does it for the dead letters that are meant, or counts them.
+func (a *api) choose(c *call, s *selection, ids func(*bulk, string, []string) (int, error), filter func(context.Context, operator.DeadFilter) (int, error)) (answer, error) {
+	dryRun, err := c.dryRun()
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return a.bulk(c, func(b *bulk) (int, error) {
+		switch {
+		case s.ids.given && dryRun:
+			return a.countIDs(b, c.topic(), s.ids.value)
+		case s.ids.given:
+			return ids(b, c.topic(), s.ids.value)
+		case dryRun:
+			return a.operator.CountDead(b, s.filter(c.topic()))
+		}
+		return filter(b, s.filter(c.topic()))
+	})
+}
+
+// mayRequeue fails if there is no such dead letter of the topic, or a job of its ID.
+func (a *api) mayRequeue(ctx context.Context, topic, id string) error {
+	job, err := a.client.Get(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case job.State != client.Dead:
+		return client.ErrExists
+	case job.Topic != topic:
+		return client.ErrNotFound
+	}
+	return nil
+}
+
+func (a *api) countIDs(b *bulk, topic string, ids []string) (count int, err error) {
+	for _, id := range ids {
+		switch err := a.mayRequeue(b, topic, id); {
+		case err == nil:
+			count++
+		case !isOwn(err):
+			return count, err
+		}
+	}
+	return count, nil
+}
+
+// isOwn reports whether the error is one dead letter's own.
+func isOwn(err error) bool {
+	return errors.Is(err, client.ErrExists) || errors.Is(err, client.ErrNotFound)
+}
+
+// requeueIDs has a result for each ID.
+func (a *api) requeueIDs(b *bulk, topic string, ids []string) (count int, err error) {
+	for _, id := range ids {
+		err := a.mayRequeue(b, topic, id)
+		if err == nil || errors.Is(err, client.ErrExists) { // Requeue knows whether there is a dead letter, too
+			err = a.client.Requeue(b, id)
+		}
+		if err != nil && !isOwn(err) {
+			return count, err
+		}
+		if err == nil {
+			count++
+		}
+		b.results = append(b.results, result(id, err))
+	}
+	return count, nil
+}
+
+func (a *api) dropIDs(b *bulk, topic string, ids []string) (int, error) {
+	return a.client.DropDead(b, topic, ids...)
+}
+
+// The number of dead letters that are looked at for groups.
+const (
+	defaultLook = 1000
+	maxLook     = 10000
+)
+
+func (a *api) deadGroups(c *call) (answer, error) {
+	limit, err := c.number("limit", defaultLook, 1, maxLook)
+	if err != nil {
+		return answer{}, err
+	}
+	found, err := a.operator.DeadGroups(c.context(), c.topic(), limit)
+	groups := make([]object, len(found.Groups))
+	for i, g := range found.Groups {
+		o := &groups[i]
+		o.textIfAny("reason", g.Reason)
+		o.textIfAny("error", g.Error)
+		o.put("count", g.Letters)
+		o.time("newest", g.Newest)
+		o.time("oldest", g.Oldest)
+		example := object{}
+		example.text("id", g.Example)
+		o.put("example", example)
+	}
+	return ok(object{{"groups", groups}, {"looked", found.Looked}, {"complete", !found.More}}), err
+}

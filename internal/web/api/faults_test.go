@@ -1,0 +1,135 @@
+package api
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// expectSecret checks that the problem tells nothing of Redis, and that Failed was told.
+func (f *fixture) expectSecret(r reply, secrets ...string) {
+	f.t.Helper()
+	for _, secret := range append(secrets, "job_pool", "ready_queue", "WRONGTYPE", "NOPERM", "OOM", "@user_script", f.redis.Addr) {
+		if strings.Contains(r.body, secret) {
+			f.t.Errorf("it tells %q: %s", secret, r.body)
+		}
+	}
+	if len(f.failures()) == 0 {
+		f.t.Error("Failed was not told")
+	}
+}
+
+// While Redis is away each route says so, and when it may be asked again.
+func TestRedisIsAway(t *testing.T) {
+	f := start(t, web.Options{})
+	f.redis.Kill()
+	f.eachRoute(func(r route, request *http.Request) {
+		if r.path == "/v1/openapi.yaml" {
+			return
+		}
+		got := f.send(request).problem(unavailable, "", "", "unknown")
+		if got.header.Get("Retry-After") != "2" {
+			t.Errorf("%s %s: Retry-After %q", r.method, r.path, got.header.Get("Retry-After"))
+		}
+		f.expectSecret(got)
+	})
+	f.redis.Restart()
+	f.do("POST", "/v1/jobs", `{"id":"b","topic":"t","body":"b"}`).expect(201, `{"id":"b"}`)
+}
+
+// A poll that could not ask Redis does not say that there is no job.
+func TestRedisHangs(t *testing.T) {
+	f := &fixture{redis: start(t, web.Options{}).redis, t: t, pushed: map[string]int{}}
+	f.serve(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: 50 * time.Millisecond}, web.Options{})
+	f.redis.Hang()
+	defer f.redis.Resume()
+	f.do("POST", "/v1/reserve?wait=10ms", `{"topics":["t"]}`).problem(unavailable, "", "", "")
+	f.do("POST", "/v1/jobs", `{"topic":"t","body":"b"}`).problem(unavailable, "", "", "")
+}
+
+func TestRedisIsFull(t *testing.T) {
+	f := start(t, web.Options{})
+	f.push("a", "t")
+	f.redis.Do("CONFIG", "SET", "maxmemory", "1")
+	r := f.do("POST", "/v1/jobs", `{"topic":"t","body":"b"}`).problem(full, "", "", "nothing was stored")
+	if r.header.Get("Retry-After") != "10" {
+		t.Errorf("Retry-After %q", r.header.Get("Retry-After"))
+	}
+	f.expectSecret(r)
+	f.do("POST", "/v1/jobs/batch", `{"jobs":[{"topic":"t","body":"b"},{"topic":"t","body":"c"}]}`).problem(full, "", "", "")
+	held := f.reserve("1m")
+	f.do("POST", "/v1/jobs/a/ack", "{"+held+"}").expect(204, "")
+}
+
+// What this Redis user may not, or a broken key keeps from being done, is refused for good.
+func TestRedisRefuses(t *testing.T) {
+	f := start(t, web.Options{})
+	f.redis.Do("SET", "delayer:ready_queue:t", "no list")
+	f.expectSecret(f.do("POST", "/v1/jobs", `{"id":"secret","topic":"t","body":"b"}`).problem(refused, "", "", "wrong type"))
+	f.redis.Do("ACL", "SETUSER", "default", "-zadd")
+	f.expectSecret(f.do("POST", "/v1/jobs", `{"topic":"u","body":"b","delay":60}`).problem(refused, "", "", "does not let"))
+	g := &fixture{redis: f.redis, t: t, pushed: map[string]int{}}
+	g.serve(client.PoolOptions{Addr: f.redis.Addr, Username: "somebody", Password: "swordfish"}, web.Options{})
+	g.expectSecret(g.do("POST", "/v1/jobs", `{"topic":"u","body":"b"}`).problem(refused, "", "", "does not let"), "somebody", "swordfish")
+}
+
+// When the daemon stops there is no telling how Redis is.
+func TestClosed(t *testing.T) {
+	f := start(t, web.Options{})
+	f.Client.Close()
+	f.do("POST", "/v1/jobs", `{"topic":"u","body":"b"}`).problem(stopping, "", "", "")
+}
+
+// A body that is not sent, or is shorter than announced, is no reason to wait for ever, nor to push half
+// a job.
+func TestHalfABody(t *testing.T) {
+	f := start(t, web.Options{})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	body := `{"id":"a","topic":"t","body":"b"}`
+	fmt.Fprintf(conn, "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body)+1, body)
+	conn.(*net.TCPConn).CloseWrite()
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(response.Body)
+	reply{response.StatusCode, response.Header, string(text), t}.problem(badRequest, "", "", "shorter")
+	if s := f.state("a"); s != "" {
+		t.Errorf("the job is %q", s)
+	}
+}
+
+// slowReader is a body whose reading fails as if the client had not sent it in time.
+type slowReader struct{}
+
+func (slowReader) Read([]byte) (int, error) { return 0, timeoutError{} }
+
+type timeoutError struct{}
+
+func (timeoutError) Error() string { return "i/o timeout" }
+
+// A client that is too slow is told so, and its connection is closed.
+func TestSlowBody(t *testing.T) {
+	f := start(t, web.Options{})
+	r := f.request("POST", "/v1/jobs", "x")
+	r.Body = io.NopCloser(slowReader{})
+	w := httptest.NewRecorder()
+	New(f.Client, nil, Options{}).Handler.ServeHTTP(w, r)
+	reply{w.Code, w.Header(), w.Body.String(), t}.problem(slow, "", "", "did not arrive")
+	if w.Header().Get("Connection") != "close" {
+		t.Error("the connection stays open")
+	}
+}

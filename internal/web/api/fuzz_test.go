@@ -1,0 +1,83 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// Whatever a body is, decode neither panics nor takes what is no JSON; what it takes, it has not changed.
+func FuzzDecode(f *testing.F) {
+	for _, body := range []string{
+		`{"id":"a","topic":"t","body":"b","delay":"1h","due":"2030-01-01T00:00:00Z","max_attempts":1,"ttr":1.5,"ready_max_lifetime":"7d","if_exists":"refuse"}`,
+		`{"jobs":[{"id_base64":"/w==","topic":"t","body":"\ud83d\ude00"}]}`, `{"topics":["a"],"topics_base64":["YQ=="],"max":1,"lease":1e1}`,
+		`{"deliveries":[{"id":"a","topic":"t","token":1}],"lease":1}`, `{"ids":["a"],"all":true,"reason":"r","before":"x"}`, `{"body":"\ud800\\"}`, "{\"a\":", "\xff",
+	} {
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		for _, r := range routes {
+			if r.request == nil {
+				continue
+			}
+			into := r.request()
+			err := decode([]byte(body), into)
+			if err == nil && (!json.Valid([]byte(body)) || !utf8.ValidString(body)) {
+				t.Fatalf("%s takes %q", r.path, body)
+			}
+			if err != nil {
+				json.Unmarshal(problemOf(err).answer().body, new(map[string]any))
+				continue
+			}
+			if j, ok := into.(*newJob); ok && j.body.given {
+				var same struct {
+					Body   *string `json:"body"`
+					Base64 *[]byte `json:"body_base64"`
+				}
+				if err := json.Unmarshal([]byte(body), &same); err != nil {
+					t.Fatal(err)
+				}
+				if same.Body != nil && *same.Body != j.body.value || same.Base64 != nil && string(*same.Base64) != j.body.value || strings.Contains(j.body.value, "\ufffd") && !strings.Contains(strings.ToLower(body), `\ufffd`) && !strings.Contains(body, "\ufffd") {
+					t.Fatalf("%q became %q", body, j.body.value)
+				}
+			}
+		}
+	})
+}
+
+// Whatever a path and a query are, they are understood as they were meant, or refused.
+func FuzzPath(f *testing.F) {
+	for _, seed := range [][2]string{{"a", "limit=1"}, {"..", "dry_run=true"}, {"a/b", "%zz"}, {"\xff%2F", "spans=1m,1h"}, {"", ";"}, {"?", "wait=1"}} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, id, query string) {
+		r := httptest.NewRequest("DELETE", "/", nil)
+		path := "/v1/jobs/" + escape(id)
+		u, err := url.ParseRequestURI(path)
+		if err != nil {
+			t.Fatalf("%q: %v", path, err)
+		}
+		r.URL = u
+		r.URL.RawQuery = query
+		route, values, err := find(r)
+		switch {
+		case id == "" || len(id) > maxID:
+			if err == nil {
+				t.Fatalf("%q is taken", id)
+			}
+		case err != nil || route.path != "/v1/jobs/{id}" || values["id"] != id:
+			t.Fatalf("%q: %v, %v", id, values, err)
+		}
+		if got, err := readQuery(r, []string{"limit", "wait", "spans", dryRun}); err == nil {
+			c := &call{r: r, query: got}
+			c.number("limit", 1, 1, 10)
+			c.wait(1000)
+			c.spans()
+			c.dryRun()
+		}
+		isDryRun(r)
+	})
+}

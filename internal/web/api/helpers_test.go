@@ -1,0 +1,232 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// fixture is a front with the API, on a private Redis.
+type fixture struct {
+	*client.Client
+	redis *redistest.Server
+	url   string
+	stop  func() // the front
+	t     testing.TB
+
+	ended  atomic.Int64 // requests
+	mu     sync.Mutex
+	pushed map[string]int
+	failed []error
+}
+
+// start starts one. args are settings of Redis.
+func start(t testing.TB, o web.Options, args ...string) *fixture {
+	t.Helper()
+	f := &fixture{redis: redistest.Start(t, args...), t: t, pushed: map[string]int{}}
+	f.serve(client.PoolOptions{Addr: f.redis.Addr}, o)
+	return f
+}
+
+// serve starts the front on a pool with these options.
+func (f *fixture) serve(p client.PoolOptions, o web.Options) {
+	f.t.Helper()
+	pool := client.NewPool(p)
+	f.Client = client.New(pool)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.url = "http://" + l.Addr().String()
+	area := New(f.Client, operator.New(pool, ""), Options{MaxBody: 64 << 10, MaxWait: time.Minute, Pushed: f.count, Failed: f.fail})
+	handler := area.Handler
+	area.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer f.ended.Add(1)
+		handler.ServeHTTP(w, r)
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- web.New(o, area).Serve(ctx, l) }()
+	f.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-served; err != nil {
+			f.t.Error(err)
+		}
+	})
+	f.t.Cleanup(func() {
+		f.stop()
+		f.Client.Close()
+		pool.Close()
+	})
+}
+
+func (f *fixture) count(topic string, jobs int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pushed[topic] += jobs
+}
+
+func (f *fixture) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failed = append(f.failed, err)
+}
+
+func (f *fixture) failures() []error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]error(nil), f.failed...)
+}
+
+// reply is what the front has answered.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+	t      testing.TB
+}
+
+// do makes a request, with a body in JSON if there is one.
+func (f *fixture) do(method, path, body string) reply {
+	f.t.Helper()
+	return f.send(f.request(method, path, body))
+}
+
+func (f *fixture) request(method, path, body string) *http.Request {
+	f.t.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	r, err := http.NewRequest(method, f.url+path, reader)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r
+}
+
+func (f *fixture) send(r *http.Request) reply {
+	f.t.Helper()
+	once := http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := once.Do(r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return reply{response.StatusCode, response.Header, string(body), f.t}
+}
+
+// expect checks the status, and that the body is that JSON, of which "*" stands for any value;
+// empty for none.
+func (r reply) expect(status int, want string) reply {
+	r.t.Helper()
+	if r.status != status {
+		r.t.Fatalf("status %d: %s, want %d", r.status, r.body, status)
+	}
+	if want == "" {
+		if r.body != "" {
+			r.t.Errorf("body %s, want none", r.body)
+		}
+		return r
+	}
+	var got, wanted any
+	if err := json.Unmarshal([]byte(want), &wanted); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(r.body), &got); err != nil || !alike(got, wanted) {
+		r.t.Errorf("got  %s\nwant %s", r.body, want)
+	}
+	return r
+}
+
+func alike(got, want any) bool {
+	switch want := want.(type) {
+	case string:
+		return want == "*" || want == got
+	case map[string]any:
+		got, ok := got.(map[string]any)
+		if !ok || len(got) != len(want) {
+			return false
+		}
+		for name := range want {
+			if value, there := got[name]; !there || !alike(value, want[name]) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		got, ok := got.([]any)
+		if !ok || len(got) != len(want) {
+			return false
+		}
+		for i := range want {
+			if !alike(got[i], want[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return got == want
+}
+
+// problem checks that it is a problem of that kind, with these values and a detail that has the text.
+func (r reply) problem(k *kind, field, parameter, detail string) reply {
+	r.t.Helper()
+	var got struct{ Type, Title, Detail, Field, Parameter string }
+	err := json.Unmarshal([]byte(r.body), &got)
+	if err != nil || r.status != k.status || got.Type != "urn:delayer:problem:"+k.name || got.Title != k.title || got.Field != field || got.Parameter != parameter ||
+		!strings.Contains(got.Detail, detail) || r.header.Get("Content-Type") != "application/problem+json" {
+		r.t.Errorf("%d %s: %s\nwant %s with field %q, parameter %q, detail %q", r.status, r.header.Get("Content-Type"), r.body, k.name, field, parameter, detail)
+	}
+	return r
+}
+
+// deliveries are those of a reserve.
+func (r reply) deliveries() (list []struct {
+	ID    string
+	Topic string
+	Token json.Number
+}) {
+	r.t.Helper()
+	var got struct{ Deliveries json.RawMessage }
+	d := json.NewDecoder(bytes.NewReader([]byte(r.body)))
+	if err := d.Decode(&got); err != nil || r.status != http.StatusOK {
+		r.t.Fatalf("%d %s", r.status, r.body)
+	}
+	if err := json.Unmarshal(got.Deliveries, &list); err != nil {
+		r.t.Fatal(err)
+	}
+	return list
+}
+
+const hangBound = 30 * time.Second
+
+// until waits for something to become true.
+func until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for bound := time.Now().Add(hangBound); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(bound) {
+			t.Fatalf("not within %v: %s", hangBound, what)
+		}
+	}
+}

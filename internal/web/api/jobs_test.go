@@ -1,0 +1,172 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// The life of a job, from its push on.
+func TestJob(t *testing.T) {
+	f := start(t, web.Options{})
+	r := f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"<b> & ä","delay":"1h30m","max_attempts":3,"ttr":60,"ready_max_lifetime":"2d"}`)
+	r.expect(201, `{"id":"a"}`)
+	if at := r.header.Get("Location"); at != "/v1/jobs/a" {
+		t.Errorf("Location %q", at)
+	}
+	f.do("GET", "/v1/jobs/a", "").expect(200, `{"id":"a","topic":"t","state":"waiting","due":"*","ttl":"*","attempts":0,"max_attempts":3,"body":"<b> & ä"}`)
+	job, err := f.Get(t.Context(), "a")
+	if wait := time.Until(job.Due); err != nil || wait < 89*time.Minute || wait > 91*time.Minute || job.TTL < 49*time.Hour || job.TTL > 50*time.Hour {
+		t.Errorf("%+v, %v", job, err)
+	}
+	f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b","if_exists":"refuse"}`).problem(exists, "", "", "")
+	f.do("PATCH", "/v1/jobs/a", `{"delay":0}`).expect(204, "")
+	f.do("GET", "/v1/jobs/a", "").expect(200, `{"id":"a","topic":"t","state":"ready","ttl":"*","attempts":0,"max_attempts":3,"body":"<b> & ä"}`)
+	f.do("DELETE", "/v1/jobs/a", "").expect(204, "")
+	f.do("DELETE", "/v1/jobs/a", "").problem(notFound, "", "", "")
+	f.do("GET", "/v1/jobs/a", "").problem(notFound, "", "", "")
+	f.do("PATCH", "/v1/jobs/a", `{"delay":0}`).problem(notFound, "", "", "")
+	if f.pushed["t"] != 1 || len(f.failures()) > 0 {
+		t.Errorf("pushed %v, failed %v", f.pushed, f.failures())
+	}
+}
+
+// Each way to say when a job is due.
+func TestWhenAJobIsDue(t *testing.T) {
+	f := start(t, web.Options{})
+	in := func(d time.Duration) string { return time.Now().Add(d).Format(time.RFC3339Nano) }
+	for name, c := range map[string]struct {
+		fields string
+		want   time.Duration
+	}{
+		"nothing":          {``, 0},
+		"seconds":          {`,"delay":3600`, time.Hour},
+		"less than one":    {`,"delay":3600.5`, time.Hour + 500*time.Millisecond},
+		"seconds as text":  {`,"delay":"3600"`, time.Hour},
+		"units":            {`,"delay":"1h30m"`, 90 * time.Minute},
+		"days":             {`,"delay":"7d"`, 7 * 24 * time.Hour},
+		"exponent":         {`,"delay":36e2`, time.Hour},
+		"time":             {`,"due":"` + in(time.Hour) + `"`, time.Hour},
+		"time in the past": {`,"due":"2001-01-01T00:00:00+02:00"`, 0},
+	} {
+		f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b"`+c.fields+`}`).expect(201, `{"id":"a"}`)
+		job, err := f.Get(t.Context(), "a")
+		if err != nil || (job.State == client.Ready) != (c.want == 0) {
+			t.Errorf("%s: %+v, %v", name, job, err)
+		}
+		if off := time.Until(job.Due) - c.want; c.want > 0 && (off < -hangBound || off > time.Second) {
+			t.Errorf("%s: due in %v, want %v", name, time.Until(job.Due), c.want)
+		}
+	}
+}
+
+// Whatever bytes an ID, a topic and a body have, they come back as they were, in path and JSON.
+func TestAnyBytes(t *testing.T) {
+	f := start(t, web.Options{})
+	for i, value := range []string{
+		"a", ".", "..", "...", "/", "//", "a/b", "a//b", "../x", "a/../b", "/v1/jobs", "batch", "ack", "%2F", "%", "a b", "a+b", "?", "a?b=c", "#", ";", "&=",
+		"ä", "\u2028", "\xff", "a\x00b", "\n", "\r\n", "\x7f", "<script>", `"\`, "\ufffd", "{id}", strings.Repeat("\xff", 1<<10),
+	} {
+		path := "/v1/jobs/" + escape(value)
+		name, text := "", string(encode(value))
+		if !isText(value) {
+			name, text = "_base64", string(encode([]byte(value)))
+		}
+		fields := fmt.Sprintf(`"id%s":%s,"topic%[1]s":%[2]s,"body%[1]s":%[2]s`, name, text)
+		made := f.do("POST", "/v1/jobs", "{"+fields+"}")
+		made.expect(201, fmt.Sprintf(`{"id%s":%s}`, name, text))
+		if at := made.header.Get("Location"); at != path {
+			t.Errorf("%q: Location %q, want %q", value, at, path)
+		}
+		f.do("GET", path, "").expect(200, `{`+fields+`,"state":"ready","ttl":"*","attempts":0}`)
+		f.do("PATCH", path, `{"delay":0}`).expect(204, "")
+		f.do("GET", "/v1/topics/"+escape(value), "").expect(200, fmt.Sprintf(`{"topic%s":%s,"ready":1,"reserved":0,"dead":0,"overdue":"*"}`, name, text))
+		f.do("POST", "/v1/reserve", fmt.Sprintf(`{"topics%s":[%s]}`, name, text)).expect(200, `{"deliveries":[{`+fields+`,"token":"*","attempt":1,"lease":30,"deadline":"*","late_by":"*"}]}`)
+		f.do("DELETE", path, "").expect(204, "")
+		if _, err := f.Get(t.Context(), value); err == nil {
+			t.Errorf("%d: %q is still there", i, value)
+		}
+	}
+}
+
+func isText(value string) bool {
+	var o object
+	o.text("v", value)
+	return o[0].name == "v"
+}
+
+// The longest ID and topic go through, also in the path, and longer ones are refused.
+func TestLongest(t *testing.T) {
+	f := start(t, web.Options{})
+	id, topic := strings.Repeat("\xff", maxID), strings.Repeat("\xfe", maxTopic)
+	if _, err := f.Push(t.Context(), client.Message{ID: id, Topic: topic, Body: "b"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	f.do("PATCH", "/v1/jobs/"+escape(id), `{"delay":0}`).expect(204, "")
+	f.do("GET", "/v1/topics/"+escape(topic)+"/jobs?state=ready", "").expect(200, `{"jobs":["*"]}`)
+	f.do("GET", "/v1/jobs/"+escape(id+"x"), "").problem(invalid, "", "id", "1 to 4096 bytes")
+	f.do("GET", "/v1/topics/"+escape(topic+"x"), "").problem(invalid, "", "topic", "1 to 1024 bytes")
+	f.do("POST", "/v1/jobs", `{"id":"`+strings.Repeat("i", maxID+1)+`","topic":"t","body":"b"}`).problem(invalid, "/id", "", "4097 bytes")
+	f.do("POST", "/v1/jobs", `{"topic":"`+strings.Repeat("i", maxTopic+1)+`","body":"b"}`).problem(invalid, "/topic", "", "1025 bytes")
+}
+
+// Each job of a batch has its own terms, and its own result.
+func TestPushBatch(t *testing.T) {
+	f := start(t, web.Options{})
+	f.do("POST", "/v1/jobs", `{"id":"b","topic":"t","body":"old"}`).expect(201, `{"id":"b"}`)
+	f.do("POST", "/v1/jobs/batch", `{"jobs":[
+		{"id":"a","topic":"t","body":"1","delay":60,"max_attempts":3},
+		{"id":"b","topic":"t","body":"2","if_exists":"refuse"},
+		{"topic_base64":"/w==","body":"3"}]}`).expect(200, `{"count":2,"complete":false,"results":[
+		{"id":"a"},
+		{"id":"b","problem":{"type":"urn:delayer:problem:exists","title":"*","status":409,"detail":"*"}},
+		{"id":"*"}]}`)
+	if job, err := f.Get(t.Context(), "a"); err != nil || job.MaxAttempts != 3 || job.State != client.Waiting {
+		t.Errorf("%+v, %v", job, err)
+	}
+	if job, err := f.Get(t.Context(), "b"); err != nil || job.Body != "old" {
+		t.Errorf("%+v, %v", job, err)
+	}
+	if f.pushed["t"] != 2 || f.pushed["\xff"] != 1 {
+		t.Errorf("pushed %v", f.pushed)
+	}
+	for body, want := range map[string]struct{ field, detail string }{
+		`{"jobs":[]}`: {"/jobs", "1 to 1000"},
+		`{}`:          {"/jobs", "missing"},
+		`{"jobs":[{"topic":"t","body":"b"},{"topic":"t"}]}`:                                                           {"/jobs/1/body", "missing"},
+		`{"jobs":[{"id":"new","topic":"t","body":"b"},{"topic":"t","body":"b"},{"id":"new","topic":"u","body":"c"}]}`: {"/jobs/2/id", "job 0"},
+		`{"jobs":[` + strings.Repeat(`{"topic":"t","body":"b"},`, 1000) + `{"topic":"t","body":"b"}]}`:                {"/jobs", "1 to 1000"},
+	} {
+		f.do("POST", "/v1/jobs/batch", body).problem(invalid, want.field, "", want.detail)
+	}
+	f.do("GET", "/v1/jobs/new", "").problem(notFound, "", "", "")
+}
+
+// A broken key harms the jobs that go together with it, and no others; each is told what became of it.
+func TestPushBatchWithABrokenKey(t *testing.T) {
+	f := start(t, web.Options{})
+	f.redis.Do("SET", "delayer:ready_queue:broken", "no list")
+	f.do("POST", "/v1/jobs/batch", `{"jobs":[{"id":"a","topic":"t","body":"1"},{"id":"b","topic":"broken","body":"2"}]}`).problem(refused, "", "", "wrong type")
+	if len(f.failures()) != 1 || !strings.Contains(f.failures()[0].Error(), "WRONGTYPE") {
+		t.Errorf("failed: %v", f.failures())
+	}
+	var jobs []string
+	for i := range 251 {
+		jobs = append(jobs, fmt.Sprintf(`{"id":"j%d","topic":"t","body":"b","delay":60}`, i))
+	}
+	jobs[250] = `{"id":"b","topic":"broken","body":"2"}`
+	r := f.do("POST", "/v1/jobs/batch", `{"jobs":[`+strings.Join(jobs, ",")+`]}`)
+	if r.status != http.StatusOK || !strings.HasPrefix(r.body, `{"count":250,"complete":false,`) || !strings.Contains(r.body, `{"id":"b","problem":{"type":"urn:delayer:problem:redis-refused"`) || len(f.failures()) != 2 {
+		t.Errorf("%d %.300s … %s, failed: %v", r.status, r.body, r.body[len(r.body)-300:], f.failures())
+	}
+	jobs[3] = `{"id":"c","topic":"broken","body":"2"}`
+	r = f.do("POST", "/v1/jobs/batch", `{"jobs":[{"id":"x","topic":"t","body":"b","delay":60},`+strings.Join(jobs[:249], ",")+`,{"id":"y","topic":"t","body":"b"}]}`)
+	if r.status != http.StatusOK || !strings.HasPrefix(r.body, `{"count":1,"complete":false,`) || !strings.Contains(r.body, `{"id":"x","problem":{"type":"urn:delayer:problem:not-stored"`) {
+		t.Errorf("%d %.600s", r.status, r.body)
+	}
+}

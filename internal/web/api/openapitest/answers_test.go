@@ -1,0 +1,279 @@
+package openapitest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/web"
+	"github.com/mix-basic/delayer/internal/web/api"
+)
+
+// push pushes a ready job.
+func (p *prober) push(id, topic string, opts ...client.PushOption) {
+	p.t.Helper()
+	if _, err := p.Push(p.t.Context(), client.Message{ID: id, Topic: topic, Body: "b"}, 0, opts...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// reserved makes a reserved job, and returns what a settlement of it says.
+func (p *prober) reserved(id string, opts ...client.PushOption) string {
+	p.t.Helper()
+	p.push(id, "t", opts...)
+	d, err := p.Reserve(p.t.Context(), time.Minute, time.Hour, "t")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return fmt.Sprintf(`"topic":"t","token":%d`, d.Token)
+}
+
+// buried makes a dead letter.
+func (p *prober) buried(id, reason string) {
+	p.t.Helper()
+	p.push(id, "t")
+	d, err := p.Reserve(p.t.Context(), time.Minute, time.Hour, "t")
+	if err == nil {
+		err = d.Bury(p.t.Context(), reason, client.Cause(errors.New("\xff")))
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// done makes requests that are done, of each kind that there is, and prepares what they need.
+func (p *prober) done(h http.Handler) {
+	ask := func(want int, method, path, body string) {
+		p.t.Helper()
+		p.ask(h, request{method, path, body, nil}, want)
+	}
+	ask(201, "POST", "/v1/jobs", `{"topic":"t","body":"b"}`)
+	ask(201, "POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b","delay":"1h30m","max_attempts":3,"ttr":1.5,"ready_max_lifetime":"7d","if_exists":"keep_later"}`)
+	ask(201, "POST", "/v1/jobs", `{"id_base64":"/w==","topic_base64":"/w==","body_base64":"/w==","due":"`+time.Now().Add(time.Hour).Format(time.RFC3339)+`"}`)
+	ask(200, "GET", "/v1/jobs/a", "")
+	ask(200, "GET", "/v1/jobs/%FF", "")
+	ask(200, "POST", "/v1/jobs/batch", `{"jobs":[{"id":"a","topic":"t","body":"b","if_exists":"refuse"},{"topic":"t","body":"b","delay":1}]}`)
+	ask(204, "PATCH", "/v1/jobs/a", `{"delay":0}`)
+	ask(200, "POST", "/v1/reserve?wait=10ms", `{"topics":["t"],"max":10,"lease":"1m","max_attempts":2}`)
+	ask(200, "POST", "/v1/reserve", `{"topics_base64":["/w=="]}`)
+	ask(200, "GET", "/v1/jobs/a", "")
+	ask(204, "DELETE", "/v1/jobs/a", "")
+	ask(204, "DELETE", "/v1/jobs/%FF", "")
+
+	held := p.reserved("a")
+	one := `{"deliveries":[{"id":"a",` + held + `}]`
+	ask(200, "POST", "/v1/extend", one+`,"lease":60}`)
+	ask(200, "POST", "/v1/ack", one+`}`)
+	ask(200, "POST", "/v1/extend", one+`,"lease":60}`)
+	ask(200, "POST", "/v1/ack", one+`}`)
+	ask(200, "POST", "/v1/jobs/a/extend", `{`+p.reserved("a")+`,"lease":"1m"}`)
+	ask(204, "POST", "/v1/jobs/a/ack", `{`+p.reserved("a")+`}`)
+	ask(200, "POST", "/v1/jobs/a/retry", `{`+p.reserved("a")+`,"delay":"1m","error":"closed"}`)
+	ask(200, "GET", "/v1/jobs/a", "")
+	ask(200, "POST", "/v1/jobs/a/retry", `{`+p.reserved("a")+`}`)
+	p.Remove(p.t.Context(), "a")
+	ask(200, "POST", "/v1/jobs/a/retry", `{`+p.reserved("a", client.MaxAttempts(1))+`}`)
+	ask(204, "POST", "/v1/jobs/a/release", `{`+p.reserved("a")+`,"delay":1}`)
+	ask(204, "POST", "/v1/jobs/a/bury", `{`+p.reserved("a")+`,"reason":"bad","error":"closed"}`)
+	ask(200, "GET", "/v1/jobs/a", "")
+
+	p.reserved("r")
+	p.push("s", "t")
+	p.push("u", "\xff")
+	for _, path := range []string{
+		"/v1/topics", "/v1/topics/t", "/v1/topics/%FF", "/v1/topics/t/jobs?state=ready", "/v1/topics/t/jobs?state=ready&limit=1&cursor=", "/v1/topics/t/jobs?state=reserved",
+		"/v1/topics/t/jobs?state=waiting", "/v1/forecast", "/v1/forecast?spans=1m,7d", "/v1/stats", "/v1/dead/t", "/v1/dead/t?limit=1", "/v1/dead/t/groups", "/v1/dead/t/groups?limit=1", "/v1/openapi.yaml",
+	} {
+		ask(200, "GET", path, "")
+	}
+	ask(200, "DELETE", "/v1/topics/t/ready?dry_run=true", "")
+	ask(200, "DELETE", "/v1/topics/t/ready", "")
+
+	for _, verb := range []string{"requeue", "drop"} {
+		for _, selection := range []string{`{"ids":["a","no"]}`, `{"ids_base64":["YQ=="]}`, `{"reason":"bad"}`, `{"error_base64":"/w==","before":"2100-01-01T00:00:00Z"}`, `{"after":"2001-01-01T00:00:00Z"}`, `{"all":true}`} {
+			p.Remove(p.t.Context(), "a")
+			p.buried("a", "bad")
+			ask(200, "GET", "/v1/dead/t", "")
+			ask(200, "GET", "/v1/dead/t/groups", "")
+			ask(200, "POST", "/v1/dead/t/"+verb+"?dry_run=true", selection)
+			ask(200, "POST", "/v1/dead/t/"+verb, selection)
+		}
+	}
+	p.buried("x", "bad")
+	p.push("x", "t")
+	ask(200, "POST", "/v1/dead/t/requeue", `{"all":true}`)
+	p.redis.Do("SET", "delayer:ready_queue:broken", "no list")
+	jobs := strings.Repeat(`{"topic":"t","body":"b"},`, 250)
+	ask(200, "POST", "/v1/jobs/batch", `{"jobs":[`+jobs+`{"topic":"t","body":"b"},{"topic":"broken","body":"b"}]}`)
+	ask(200, "GET", "/v1/topics", "")
+}
+
+// each is a request for each route, which is refused for nothing but what it is changed to.
+func each() (list []request) {
+	for _, r := range api.Describe().Routes {
+		q := request{method: r.Method, path: strings.NewReplacer("{id}", "an-id", "{topic}", "a-topic").Replace(r.Path)}
+		if slices.Contains(r.Parameters, "state") {
+			q.path += "?state=ready"
+		}
+		if r.Body != nil {
+			q.body = `{}`
+		}
+		switch {
+		case r.Body == nil:
+		case r.Path == "/v1/jobs":
+			q.body = `{"topic":"t","body":"b"}`
+		case r.Path == "/v1/jobs/batch":
+			q.body = `{"jobs":[{"topic":"t","body":"b"}]}`
+		case r.Path == "/v1/jobs/{id}":
+			q.body = `{"delay":1}`
+		case r.Path == "/v1/reserve":
+			q.body = `{"topics":["t"]}`
+		case strings.HasPrefix(r.Path, "/v1/dead"):
+			q.body = `{"all":true}`
+		case r.Path == "/v1/ack":
+			q.body = `{"deliveries":[{"id":"a","topic":"t","token":1}]}`
+		case r.Path == "/v1/extend":
+			q.body = `{"deliveries":[{"id":"a","topic":"t","token":1}],"lease":1}`
+		case strings.HasSuffix(r.Path, "/extend"):
+			q.body = `{"topic":"t","token":1,"lease":1}`
+		default:
+			q.body = `{"topic":"t","token":1}`
+		}
+		list = append(list, q)
+	}
+	return list
+}
+
+// slowBody is a body that does not come.
+type slowBody struct{}
+
+func (slowBody) Read([]byte) (int, error) { return 0, errors.New("i/o timeout") }
+
+// refusedByAll makes the requests that each route refuses in the same way.
+func (p *prober) refusedByAll(h http.Handler) {
+	pool := client.PoolOptions{Addr: p.redis.Addr}
+	guarded, readOnly := p.front(web.Options{Token: secret}, pool), p.front(web.Options{ReadOnly: true}, pool)
+	pool.Username, pool.Password = "nobody", "wrong"
+	unknown := p.front(web.Options{}, pool)
+	for _, r := range each() {
+		r := r
+		query := "?"
+		if strings.Contains(r.path, "?") {
+			query = "&"
+		}
+		ask := func(h http.Handler, r request, want int) { p.t.Helper(); p.ask(h, r, want) }
+		ask(h, request{r.method, r.path + query + "nonsense=1", r.body, nil}, 400)
+		ask(guarded, r, 401)
+		ask(h, r.with(func(r *http.Request) *http.Request { r.Host = "evil.example"; return r }), 421)
+		if r.method != "GET" {
+			ask(readOnly, r, 403)
+		}
+		for name, size := range map[string]int{"an-id": 4097, "a-topic": 1025} {
+			if strings.Contains(r.path, name) {
+				ask(h, request{r.method, strings.Replace(r.path, name, strings.Repeat("x", size), 1), r.body, nil}, 422)
+			}
+		}
+		if r.path != "/v1/openapi.yaml" {
+			ask(unknown, r, 502)
+		}
+		if r.body == "" {
+			continue
+		}
+		ask(h, request{r.method, r.path, "{}", nil}, 422)
+		ask(h, request{r.method, r.path, r.body + "x", nil}, 400)
+		ask(h, request{r.method, r.path, `{"x":"` + strings.Repeat("x", maxBody) + `"}`, nil}, 413)
+		ask(h, r.with(func(r *http.Request) *http.Request { r.Header.Del("Content-Type"); return r }), 415)
+		ask(h, r.with(func(r *http.Request) *http.Request { r.Body = io.NopCloser(slowBody{}); return r }), 408)
+	}
+}
+
+// Every answer is as described; every status that is described for an operation was seen, and every
+// type of problems.
+func TestAnswersAreDescribed(t *testing.T) {
+	p := newProber(t)
+	h := p.usual()
+	p.serve(h)
+	p.done(h)
+	p.refusedByAll(h)
+	get := func(path string) request { return request{method: "GET", path: path} }
+	post := func(path, body string) request { return request{method: "POST", path: path, body: body} }
+
+	p.push("here", "t")
+	p.ask(h, post("/v1/jobs", `{"id":"here","topic":"t","body":"b","if_exists":"refuse"}`), 409)
+	p.ask(h, get("/v1/jobs/no"), 404)
+	p.ask(h, request{method: "DELETE", path: "/v1/jobs/no"}, 404)
+	p.ask(h, request{method: "PATCH", path: "/v1/jobs/no", body: `{"delay":1}`}, 404)
+	p.ask(h, get("/v1/topics/no"), 404)
+	p.ask(h, get("/v1/forecast?spans=x"), 422)
+	p.ask(h, post("/v1/jobs/no/ack", `{"topic":"t","token":1}`), 410)
+	for verb, more := range map[string]string{"ack": "", "retry": "", "release": "", "extend": `,"lease":1`, "bury": ""} {
+		p.ask(h, post("/v1/jobs/here/"+verb, `{"topic":"t","token":1`+more+`}`), 409)
+	}
+	for _, r := range []request{{method: "DELETE", path: "/v1/topics/t/ready"}, post("/v1/dead/t/requeue", `{"all":true}`), post("/v1/dead/t/drop", `{"all":true}`)} {
+		p.ask(h, r.with(func(r *http.Request) *http.Request { // its time is over
+			ctx, cancel := context.WithDeadline(r.Context(), time.Now())
+			cancel()
+			return r.WithContext(ctx)
+		}), 408)
+	}
+
+	closed := p.open(client.PoolOptions{Addr: p.redis.Addr})
+	closed.Close()
+	p.ask(web.New(web.Options{}, p.area(client.PoolOptions{Addr: p.redis.Addr}, closed)), post("/v1/jobs", `{"topic":"t","body":"b"}`), 503)
+	p.redis.Do("CONFIG", "SET", "maxmemory", "1")
+	p.ask(h, post("/v1/jobs", `{"topic":"t","body":"b"}`), 503)
+	p.redis.Do("CONFIG", "SET", "maxmemory", "0")
+	p.redis.Kill()
+	for _, r := range each() {
+		if r.path != "/v1/openapi.yaml" {
+			p.ask(h, r, 503)
+		}
+	}
+
+	for path, item := range p.doc.Paths.Map() {
+		for method, operation := range item.Operations() {
+			name := method + " " + path
+			for status := range operation.Responses.Map() {
+				n, _ := strconv.Atoi(status)
+				if !p.seen[name][n] {
+					t.Errorf("%s: %s is described, but was not seen", name, status)
+				}
+			}
+		}
+	}
+	elsewhere := []string{"no-route", "method-not-allowed", "not-stored"} // they belong to no operation
+	for _, kind := range p.doc.Components.Schemas["Problem"].Value.Properties["type"].Value.Enum {
+		name := strings.TrimPrefix(kind.(string), "urn:delayer:problem:")
+		if !p.types[kind.(string)] && !slices.Contains(elsewhere, name) {
+			t.Errorf("%s was not seen", kind)
+		}
+	}
+}
+
+// The problems that belong to no operation are as described, too.
+func TestOtherProblems(t *testing.T) {
+	p := newProber(t)
+	schema := p.doc.Components.Schemas["Problem"].Value
+	for _, r := range []struct {
+		method, path string
+		status       int
+	}{{"GET", "/v1/no", 404}, {"PUT", "/v1/jobs", 405}} {
+		w := p.raw(p.usual(), r.method, r.path)
+		var problem map[string]any
+		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || w.Code != r.status {
+			t.Fatalf("%d %s, %v", w.Code, w.Body, err)
+		}
+		if err := schema.VisitJSON(problem); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package openapitest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/mix-basic/delayer/internal/web/api"
+)
+
+// description is openapi.yaml.
+func description(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromFile("../openapi.yaml")
+	if err == nil {
+		err = doc.Validate(t.Context(), openapi3.EnableExamplesValidation())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(doc.OpenAPI, "3.1.") {
+		t.Fatalf("it is OpenAPI %s", doc.OpenAPI)
+	}
+	return doc
+}
+
+// Each route, its parameters and the fields of its body are described, and nothing else is.
+func TestRequestsAreDescribed(t *testing.T) {
+	doc := description(t)
+	described := map[string]bool{}
+	for path, item := range doc.Paths.Map() {
+		for method := range item.Operations() {
+			described[method+" "+path] = true
+		}
+	}
+	for _, route := range api.Describe().Routes {
+		name := route.Method + " " + route.Path
+		if !described[name] {
+			t.Errorf("%s is not described", name)
+			continue
+		}
+		delete(described, name)
+		item := doc.Paths.Value(route.Path)
+		operation := item.GetOperation(route.Method)
+		var parameters []string
+		for _, p := range slices.Concat(item.Parameters, operation.Parameters) {
+			parameters = append(parameters, p.Value.Name)
+		}
+		expectSame(t, name+": parameters", parameters, route.Parameters)
+		switch body := operation.RequestBody; {
+		case body == nil:
+			if route.Body != nil {
+				t.Errorf("%s: the body is not described", name)
+			}
+		case !body.Value.Required:
+			t.Errorf("%s: the body is not required", name)
+		default:
+			expectFields(t, name, body.Value.Content["application/json"].Schema.Value, route.Body)
+		}
+	}
+	for name := range described {
+		t.Errorf("%s is described, but does not exist", name)
+	}
+}
+
+// expectFields compares the properties of a schema with the fields that are known.
+func expectFields(t *testing.T, name string, schema *openapi3.Schema, fields api.Fields) {
+	t.Helper()
+	expectSame(t, name+": fields", slices.Collect(maps.Keys(schema.Properties)), slices.Collect(maps.Keys(fields)))
+	if more := schema.AdditionalProperties.Has; more == nil || *more {
+		t.Errorf("%s: further fields are described as allowed", name)
+	}
+	for field, of := range fields {
+		if property := schema.Properties[field]; of != nil && property != nil {
+			expectFields(t, name+"/"+field, property.Value.Items.Value, of)
+		}
+	}
+}
+
+func expectSame(t *testing.T, what string, described, known []string) {
+	t.Helper()
+	slices.Sort(described)
+	known = slices.Sorted(slices.Values(known))
+	if !slices.Equal(described, known) {
+		t.Errorf("%s: described are %q, known are %q", what, described, known)
+	}
+}
+
+// Each type of problems is described, with an example where it is not one job's own.
+func TestProblemsAreDescribed(t *testing.T) {
+	doc := description(t)
+	var types []string
+	for _, value := range doc.Components.Schemas["Problem"].Value.Properties["type"].Value.Enum {
+		types = append(types, value.(string))
+	}
+	known := api.Describe().Problems
+	expectSame(t, "types of problems", types, known)
+	var examples []string
+	for _, response := range doc.Components.Responses {
+		media := response.Value.Content["application/problem+json"]
+		if media == nil {
+			continue
+		}
+		for name, example := range media.Examples {
+			kind := example.Value.Value.(map[string]any)["type"].(string)
+			if "urn:delayer:problem:"+name != kind {
+				t.Errorf("example %s is one of %s", name, kind)
+			}
+			examples = append(examples, kind)
+		}
+	}
+	expectSame(t, "examples of problems", examples, slices.DeleteFunc(known, func(kind string) bool { return strings.HasSuffix(kind, ":not-stored") }))
+	for path, item := range doc.Paths.Map() {
+		for method, operation := range item.Operations() {
+			for status, response := range operation.Responses.Map() {
+				for media, content := range response.Value.Content {
+					if len(content.Examples) == 0 && media != "application/yaml" {
+						t.Errorf("%s %s: %s has no example", method, path, status)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package openapitest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/web"
+	"github.com/mix-basic/delayer/internal/web/api"
+	"github.com/mix-basic/delayer/server"
+)
+
+// prober makes requests, and holds each answer against the description.
+type prober struct {
+	*client.Client
+	t      *testing.T
+	redis  *redistest.Server
+	router routers.Router
+	doc    *openapi3.T
+	seen   map[string]map[int]bool // by operation, the statuses of the answers
+	types  map[string]bool         // of problems
+}
+
+// secret is the token of fronts that have one.
+const secret = "0123456789abcdef"
+
+func newProber(t *testing.T) *prober {
+	t.Helper()
+	p := &prober{t: t, doc: description(t), redis: redistest.Start(t), seen: map[string]map[int]bool{}, types: map[string]bool{}}
+	var err error
+	if p.router, err = gorillamux.NewRouter(p.doc); err != nil {
+		t.Fatal(err)
+	}
+	p.Client = p.open(client.PoolOptions{Addr: p.redis.Addr})
+	return p
+}
+
+func (p *prober) open(o client.PoolOptions) *client.Client {
+	c := client.OpenPool(o)
+	p.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// front is the handler of a front on that pool.
+func (p *prober) front(o web.Options, pool client.PoolOptions) http.Handler {
+	return web.New(o, p.area(pool, p.open(pool)))
+}
+
+func (p *prober) area(o client.PoolOptions, c *client.Client) web.Area {
+	pool := client.NewPool(o)
+	p.t.Cleanup(func() { pool.Close() })
+	return api.New(c, operator.New(pool, ""), api.Options{MaxBody: maxBody, MaxWait: time.Minute})
+}
+
+// usual is the front that the pool's Redis works for.
+func (p *prober) usual() http.Handler {
+	return p.front(web.Options{}, client.PoolOptions{Addr: p.redis.Addr})
+}
+
+// maxBody is how large a body may be.
+const maxBody = 10 << 10
+
+// request is one to be made.
+type request struct {
+	method, path, body string
+	change             func(*http.Request) *http.Request // may be nil
+}
+
+func (r request) with(change func(*http.Request) *http.Request) request {
+	r.change = change
+	return r
+}
+
+// ask makes a request, and checks the answer.
+func (p *prober) ask(h http.Handler, r request, want int) string {
+	p.t.Helper()
+	made := httptest.NewRequest(r.method, r.path, strings.NewReader(r.body))
+	made.Host = "localhost"
+	if r.body != "" {
+		made.Header.Set("Content-Type", "application/json")
+	}
+	if r.change != nil {
+		made = r.change(made)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, made)
+	name := r.method + " " + r.path
+	if w.Code != want {
+		p.t.Errorf("%s: %d %s, want %d", name, w.Code, w.Body, want)
+		return w.Body.String()
+	}
+	if err := p.check(r, w); err != nil {
+		p.t.Errorf("%s: %d %s: %v", name, w.Code, w.Body, err)
+	}
+	return w.Body.String()
+}
+
+// check holds an answer against the description; and the request, if it was good enough to be done.
+func (p *prober) check(r request, w *httptest.ResponseRecorder) error {
+	ctx := context.Background()
+	made := httptest.NewRequest(r.method, r.path, strings.NewReader(r.body))
+	if r.body != "" {
+		made.Header.Set("Content-Type", "application/json")
+	}
+	route, parameters, err := p.router.FindRoute(made)
+	if err != nil {
+		return err
+	}
+	in := &openapi3filter.RequestValidationInput{Request: made, PathParams: parameters, Route: route,
+		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true}}
+	if w.Code < 400 {
+		if err := openapi3filter.ValidateRequest(ctx, in); err != nil {
+			return fmt.Errorf("the request was done, but is not as described: %w", err)
+		}
+	} else {
+		var problem struct{ Type string }
+		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil {
+			return err
+		}
+		p.types[problem.Type] = true
+	}
+	operation := r.method + " " + route.Path
+	if p.seen[operation] == nil {
+		p.seen[operation] = map[int]bool{}
+	}
+	p.seen[operation][w.Code] = true
+	return openapi3filter.ValidateResponse(ctx, &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: w.Code, Header: w.Header(),
+		Body: io.NopCloser(bytes.NewReader(w.Body.Bytes())), Options: in.Options})
+}
+
+// raw makes a request that is not described.
+func (p *prober) raw(h http.Handler, method, path string) *httptest.ResponseRecorder {
+	made := httptest.NewRequest(method, path, nil)
+	made.Host = "localhost"
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, made)
+	return w
+}
+
+// serve runs a server until it was seen in the statistics.
+func (p *prober) serve(h http.Handler) {
+	p.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- server.New(p.redis.Pool(), server.Options{}).Run(ctx) }()
+	for bound := time.Now().Add(30 * time.Second); strings.Contains(p.ask(h, request{method: "GET", path: "/v1/stats"}, 200), `"servers":[]`); time.Sleep(time.Millisecond) {
+		if time.Now().After(bound) {
+			p.t.Fatal("there is no server")
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		p.t.Fatal(err)
+	}
+}

@@ -1,0 +1,242 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/web"
+	"github.com/mix-basic/delayer/server"
+)
+
+func TestTopics(t *testing.T) {
+	f := start(t, web.Options{})
+	f.do("GET", "/v1/topics", "").expect(200, `{"topics":[]}`)
+	f.do("GET", "/v1/topics/t", "").problem(notFound, "", "", "topic")
+	f.push("a", "t")
+	f.push("b", "t")
+	f.push("c", "u")
+	f.reserve("1m")
+	u := `{"topic":"u","ready":1,"reserved":0,"dead":0,"overdue":"*"}`
+	f.do("GET", "/v1/topics", "").expect(200, `{"topics":[{"topic":"t","ready":1,"reserved":1,"dead":0,"overdue":"*"},`+u+`]}`)
+	f.do("GET", "/v1/topics/u", "").expect(200, u)
+	f.redis.Do("DEL", "delayer:ready_queue:u")
+	f.redis.Do("SET", "delayer:ready_queue:u", "no list")
+	f.do("GET", "/v1/topics/u", "").expect(200, `{"topic":"u","ready":null,"reserved":0,"dead":0,"overdue":"*"}`)
+	f.do("DELETE", "/v1/topics/u/ready?dry_run=true", "").problem(refused, "", "", "can't be read")
+}
+
+func TestBrowse(t *testing.T) {
+	f := start(t, web.Options{})
+	for _, id := range []string{"a", "b", "c"} {
+		f.push(id, "t")
+	}
+	f.do("POST", "/v1/jobs", `{"id":"w","topic":"t","body":"`+strings.Repeat("ä", 1000)+`","delay":60}`)
+	f.reserve("1m")
+	f.do("GET", "/v1/topics/t/jobs?state=ready", "").expect(200, `{"jobs":[
+		{"id":"b","topic":"t","state":"ready","attempts":0,"size":1,"preview":"b"},
+		{"id":"c","topic":"t","state":"ready","attempts":0,"size":1,"preview":"b"}]}`)
+	f.do("GET", "/v1/topics/t/jobs?state=waiting", "").expect(200, `{"jobs":[{"id":"w","topic":"t","state":"waiting","due":"*","attempts":0,"size":2000,"preview":"`+strings.Repeat("ä", 128)+`"}]}`)
+	f.do("GET", "/v1/topics/t/jobs?state=reserved", "").expect(200, `{"jobs":[{"id":"a","topic":"t","state":"reserved","lease_ends":"*","attempts":1,"size":1,"preview":"b"}]}`)
+	first := f.do("GET", "/v1/topics/t/jobs?state=ready&limit=1", "").expect(200, `{"jobs":["*"],"cursor":"*"}`)
+	_, cursor, _ := strings.Cut(strings.TrimSuffix(first.body, "\"}\n"), `"cursor":"`)
+	next := f.do("GET", "/v1/topics/t/jobs?state=ready&limit=1&cursor="+cursor, "")
+	if !strings.Contains(next.body, `"id":"c"`) {
+		t.Errorf("page 2 behind cursor %q: %s", cursor, next.body)
+	}
+	for query, parameter := range map[string]string{
+		"": "state", "?state=": "state", "?state=dead": "state", "?state=gone": "state",
+		"?state=ready&limit=0": "limit", "?state=ready&limit=501": "limit", "?state=ready&limit=x": "limit", "?state=ready&cursor=x": "cursor",
+	} {
+		f.do("GET", "/v1/topics/t/jobs"+query, "").problem(invalid, "", parameter, "want ")
+	}
+}
+
+// A preview of a long text ends with a whole character, and no other text is cut.
+func TestWholeCharacters(t *testing.T) {
+	for text, want := range map[string]string{"": "", "a": "a", "aä": "aä", "a\xc3": "a", "€\xe2\x82": "€", "\xf0\x9f\x98": "", "\xff": "\xff", "a\x80\x80\x80\x80": "a\x80\x80\x80\x80"} {
+		if got := wholeCharacters(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestPurge(t *testing.T) {
+	f := start(t, web.Options{})
+	none := `{"count":0,"complete":true}`
+	f.do("DELETE", "/v1/topics/t/ready?dry_run=true", "").expect(200, none)
+	f.do("DELETE", "/v1/topics/t/ready", "").expect(200, none)
+	for _, id := range []string{"a", "b", "c"} {
+		f.push(id, "t")
+	}
+	f.push("d", "u")
+	f.reserve("1m")
+	f.do("DELETE", "/v1/topics/t/ready?dry_run=true", "").expect(200, `{"count":2,"complete":true}`)
+	f.do("DELETE", "/v1/topics/t/ready?dry_run=yes", "").problem(invalid, "", "dry_run", "true or false")
+	if f.state("b") != client.Ready {
+		t.Fatal("the dry run was none")
+	}
+	f.do("DELETE", "/v1/topics/t/ready?dry_run=false", "").expect(200, `{"count":2,"complete":true}`)
+	for id, want := range map[string]client.State{"a": client.Reserved, "b": "", "c": "", "d": client.Ready} {
+		if got := f.state(id); got != want {
+			t.Errorf("%s is %q, want %q", id, got, want)
+		}
+	}
+}
+
+func TestForecastAndStats(t *testing.T) {
+	f := start(t, web.Options{})
+	for id, delay := range map[string]string{"a": "30s", "b": "30m", "c": "40m", "d": "3d"} {
+		f.do("POST", "/v1/jobs", `{"id":"`+id+`","topic":"t","body":"b","delay":"`+delay+`"}`)
+	}
+	f.push("r", "t")
+	f.push("s", "t")
+	f.reserve("1m")
+	f.do("GET", "/v1/forecast", "").expect(200, `{"spans":[{"from":0,"until":60,"jobs":1,"estimated":false},{"from":60,"until":3600,"jobs":2,"estimated":false},
+		{"from":3600,"until":86400,"jobs":0,"estimated":false},{"from":86400,"until":604800,"jobs":1,"estimated":false}]}`)
+	f.do("GET", "/v1/forecast?spans=35m,7d", "").expect(200, `{"spans":[{"from":0,"until":2100,"jobs":2,"estimated":false},{"from":2100,"until":604800,"jobs":2,"estimated":false}]}`)
+	for _, spans := range []string{"", "x", "0", "1m,", "1m,1m", "2m,1m", "-1m", "101y", "1000000d", strings.Repeat("1,", 101)} {
+		f.do("GET", "/v1/forecast?spans="+spans, "").problem(invalid, "", "spans", "grow")
+	}
+	f.do("GET", "/v1/stats", "").expect(200, `{"time":"*","waiting":4,"ready":1,"reserved":1,"dead":0,"topics":1,"overdue":0,"servers":[],"redis":{"version":"*","role":"master","uptime":"*","clients":"*",
+		"used_memory":"*","max_memory":0,"policy":"noeviction","aof":"off","snapshot":"ok","snapshot_at":"*","unsaved":"*"}}`)
+}
+
+// A Redis user who may not INFO is told no more than that.
+func TestStatsWithoutInfo(t *testing.T) {
+	f := start(t, web.Options{})
+	f.redis.Do("ACL", "SETUSER", "default", "-info", "-hrandfield")
+	r := f.do("GET", "/v1/stats", "").expect(200, `{"time":"*","waiting":0,"ready":0,"reserved":0,"dead":0,"topics":0,"overdue":0,"servers":null,"redis":null}`)
+	if strings.Contains(r.body, "NOPERM") {
+		t.Error(r.body)
+	}
+}
+
+// bury makes a dead letter.
+func (f *fixture) bury(id, topic, reason, cause string) {
+	f.t.Helper()
+	f.push(id, topic)
+	d, err := f.Reserve(f.t.Context(), hangBound, time.Minute, topic)
+	if err == nil {
+		err = d.Bury(f.t.Context(), reason, client.Cause(errors.New(cause)))
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func TestDead(t *testing.T) {
+	f := start(t, web.Options{})
+	f.do("GET", "/v1/dead/t", "").expect(200, `{"jobs":[]}`)
+	f.bury("a", "t", "bad", "shop closed")
+	f.bury("b", "t", "bad", "shop closed")
+	f.bury("c", "t", "worse", "shop burnt")
+	f.bury("d", "u", "bad", "shop closed")
+	dead := func(id, reason, cause string) string {
+		return `{"id":"` + id + `","topic":"t","state":"dead","died":"*","attempts":1,"reason":"` + reason + `","error":"` + cause + `","size":1,"preview":"b"}`
+	}
+	f.do("GET", "/v1/dead/t", "").expect(200, `{"jobs":[`+dead("c", "worse", "shop burnt")+`,`+dead("b", "bad", "shop closed")+`,`+dead("a", "bad", "shop closed")+`]}`)
+	f.do("GET", "/v1/dead/t?limit=2", "").expect(200, `{"jobs":["*","*"],"cursor":"*"}`)
+	f.do("GET", "/v1/dead/t/groups", "").expect(200, `{"groups":[
+		{"reason":"worse","error":"shop burnt","count":1,"newest":"*","oldest":"*","example":{"id":"c"}},
+		{"reason":"bad","error":"shop closed","count":2,"newest":"*","oldest":"*","example":{"id":"b"}}],"looked":3,"complete":true}`)
+	f.do("GET", "/v1/dead/t/groups?limit=1", "").expect(200, `{"groups":["*"],"looked":1,"complete":false}`)
+	f.do("GET", "/v1/jobs/a", "").expect(200, `{"id":"a","topic":"t","state":"dead","died":"*","ttl":null,"attempts":1,"reason":"bad","error":"shop closed","body":"b"}`)
+}
+
+// Which dead letters are meant.
+func TestSelection(t *testing.T) {
+	f := start(t, web.Options{})
+	letters := func() {
+		f.bury("a", "t", "bad", "shop closed")
+		f.bury("b", "t", "bad", "shop burnt")
+		f.bury("c", "t", "worse", "shop burnt")
+		f.bury("d", "u", "bad", "shop closed")
+	}
+	count := func(n int) string { return fmt.Sprintf(`{"count":%d,"complete":true}`, n) }
+	for body, want := range map[string]string{
+		`{"all":true}`:                                                     "abc",
+		`{"reason":"bad"}`:                                                 "ab",
+		`{"error":"burnt"}`:                                                "bc",
+		`{"reason":"bad","error":"burnt"}`:                                 "b",
+		`{"reason_base64":"YmFk","error":"no such"}`:                       "",
+		`{"after":"2001-01-01T00:00:00Z"}`:                                 "abc",
+		`{"before":"2001-01-01T00:00:00Z"}`:                                "",
+		`{"ids":["a","c","d","no"]}`:                                       "ac",
+		`{"ids_base64":["YQ=="],"all":false}`:                              "a",
+		`{"after":"2001-01-01T00:00:00Z","before":"2002-01-01T00:00:00Z"}`: "",
+	} {
+		for verb, becomes := range map[string]client.State{"requeue": client.Ready, "drop": ""} {
+			letters()
+			f.do("POST", "/v1/dead/t/"+verb+"?dry_run=true", body).expect(200, count(len(want)))
+			r := f.do("POST", "/v1/dead/t/"+verb, body)
+			if !strings.HasPrefix(r.body, fmt.Sprintf(`{"count":%d,`, len(want))) {
+				t.Errorf("%s of %s: %s, want %d", verb, body, r.body, len(want))
+			}
+			for _, id := range []string{"a", "b", "c", "d"} {
+				state := client.Dead
+				if strings.Contains(want, id) {
+					state = becomes
+				}
+				if got := f.state(id); got != state {
+					t.Errorf("%s of %s: %s is %q, want %q", verb, body, id, got, state)
+				}
+				f.Remove(t.Context(), id)
+			}
+		}
+	}
+	letters()
+	for _, body := range []string{`{}`, `{"all":false}`, `{"all":true,"ids":["a"]}`, `{"all":true,"reason":"bad"}`, `{"ids":["a"],"before":"2030-01-01T00:00:00Z"}`} {
+		f.do("POST", "/v1/dead/t/drop", body).problem(invalid, "", "", "want one of")
+	}
+	f.do("POST", "/v1/dead/t/drop", `{"reason":""}`).problem(invalid, "/reason", "", "empty")
+	f.do("POST", "/v1/dead/t/drop", `{"ids":["a","a"]}`).problem(invalid, "/ids/1", "", "twice")
+	f.do("POST", "/v1/dead/t/drop", `{"ids":["a"],"ids_base64":["YQ=="]}`).problem(invalid, "/ids_base64", "", "both")
+	if f.state("a") != client.Dead {
+		t.Error("a bad request has dropped it")
+	}
+}
+
+// What can't be requeued is named: each by its ID, or that there are some.
+func TestRequeueOfWhatExists(t *testing.T) {
+	f := start(t, web.Options{})
+	f.bury("a", "t", "bad", "closed")
+	f.bury("b", "t", "bad", "closed")
+	f.bury("d", "u", "bad", "closed")
+	f.push("a", "t")
+	problem := func(k *kind) string {
+		return fmt.Sprintf(`{"type":"urn:delayer:problem:%s","title":"%s","status":%d,"detail":"*"}`, k.name, k.title, k.status)
+	}
+	f.do("POST", "/v1/dead/t/requeue", `{"ids":["a","no","d"]}`).expect(200, `{"count":0,"complete":false,"results":[
+		{"id":"a","problem":`+problem(exists)+`},{"id":"no","problem":`+problem(notFound)+`},{"id":"d","problem":`+problem(notFound)+`}]}`)
+	f.do("POST", "/v1/dead/t/requeue", `{"all":true}`).expect(200, `{"count":1,"complete":false,"problem":`+problem(exists)+`}`)
+	f.do("POST", "/v1/dead/t/requeue", `{"all":true}`).expect(200, `{"count":0,"complete":false,"problem":`+problem(exists)+`}`)
+	if f.state("b") != client.Ready || len(f.failures()) > 0 {
+		t.Errorf("b is %q, failed %v", f.state("b"), f.failures())
+	}
+	f.Remove(t.Context(), "a")
+	f.do("POST", "/v1/dead/t/requeue", `{"ids":["a"]}`).expect(200, `{"count":1,"complete":true,"results":[{"id":"a"}]}`)
+}
+
+// Servers that run are told of.
+func TestStatsOfServers(t *testing.T) {
+	f := start(t, web.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- server.New(f.redis.Pool(), server.Options{Interval: 20 * time.Millisecond}).Run(ctx) }()
+	one := func() bool { return !strings.Contains(f.do("GET", "/v1/stats", "").body, `"servers":[]`) }
+	until(t, "the server has said something", one)
+	f.do("GET", "/v1/stats", "").expect(200, `{"time":"*","waiting":0,"ready":0,"reserved":0,"dead":0,"topics":0,"overdue":0,"redis":"*",
+		"servers":[{"host":"*","pid":"*","version":"*","started":"*","silent":"*","stale":false,"failing":false,"moved":0,"returned":0,"dropped":0}]}`)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if one() {
+		t.Error("a server that has stopped is there")
+	}
+}

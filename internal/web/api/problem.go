@@ -1,0 +1,153 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// kind is a type of problems, as RFC 9457 has it.
+type kind struct {
+	name       string // what its type ends with
+	status     int
+	title      string
+	retryAfter int  // s; 0: it is not said
+	closes     bool // the connection, as there may be more of the request
+}
+
+// The kinds of problems. openapi.yaml says what each means.
+var (
+	badRequest   = newKind("bad-request", http.StatusBadRequest, "The request can't be read")
+	unauthorized = newKind("unauthorized", http.StatusUnauthorized, "Not authorized")
+	forbidden    = newKind("forbidden", http.StatusForbidden, "Not allowed here")
+	noRoute      = newKind("no-route", http.StatusNotFound, "There is nothing at this path")
+	notFound     = newKind("not-found", http.StatusNotFound, "Not found")
+	badMethod    = newKind("method-not-allowed", http.StatusMethodNotAllowed, "This path knows other methods")
+	slow         = newKind("timeout", http.StatusRequestTimeout, "The request took too long").closing()
+	exists       = newKind("exists", http.StatusConflict, "A job of this ID exists")
+	leaseLost    = newKind("lease-lost", http.StatusConflict, "The job is not reserved under this topic and token")
+	gone         = newKind("gone", http.StatusGone, "The job is gone")
+	tooLarge     = newKind("too-large", http.StatusRequestEntityTooLarge, "The body is too large").closing()
+	badType      = newKind("unsupported-media-type", http.StatusUnsupportedMediaType, "The body must be JSON").closing()
+	misdirected  = newKind("misdirected", http.StatusMisdirectedRequest, "This name is not served here")
+	invalid      = newKind("invalid", http.StatusUnprocessableEntity, "A value is wrong")
+	refused      = newKind("redis-refused", http.StatusBadGateway, "Redis refuses this")
+	unavailable  = newKind("redis-unavailable", http.StatusServiceUnavailable, "Redis is not available").after(2)
+	full         = newKind("redis-full", http.StatusServiceUnavailable, "Redis is full").after(10)
+	stopping     = newKind("stopping", http.StatusServiceUnavailable, "The daemon stops").after(2)
+	notStored    = newKind("not-stored", http.StatusServiceUnavailable, "The job was not stored, because of another one")
+)
+
+// kinds are all that there are.
+var kinds []*kind
+
+func newKind(name string, status int, title string) *kind {
+	k := &kind{name: name, status: status, title: title}
+	kinds = append(kinds, k)
+	return k
+}
+
+// uri is the type that a client sees.
+func (k *kind) uri() string { return "urn:delayer:problem:" + k.name }
+
+func (k *kind) after(seconds int) *kind { k.retryAfter = seconds; return k }
+
+func (k *kind) closing() *kind { k.closes = true; return k }
+
+// problem is an error as the client is told of it.
+type problem struct {
+	*kind
+	Detail    string
+	Field     string // the JSON pointer of the value that is wrong; empty: none is, or it is in no body
+	Parameter string // the name of the parameter, of path or query, that is wrong
+	allow     string // the methods that the path knows
+}
+
+func (k *kind) problem(detail string, args ...any) *problem {
+	return &problem{kind: k, Detail: fmt.Sprintf(detail, args...)}
+}
+
+// field is a problem with a value in the body.
+func (k *kind) field(pointer, detail string, args ...any) *problem {
+	p := k.problem(detail, args...)
+	p.Field = pointer
+	return p
+}
+
+// parameter is a problem with a parameter of path or query.
+func (k *kind) parameter(name, detail string, args ...any) *problem {
+	p := k.problem(detail, args...)
+	p.Parameter = name
+	return p
+}
+
+// isTrouble reports whether it is through no fault of the client's, and none of another job's.
+func (p *problem) isTrouble() bool {
+	return p.status >= http.StatusInternalServerError && p.kind != notStored
+}
+
+func (p *problem) Error() string { return p.title + ": " + p.Detail }
+
+func (p *problem) json() object {
+	var o object
+	o.put("type", p.uri())
+	o.put("title", p.title)
+	o.put("status", p.status)
+	if p.Detail != "" {
+		o.put("detail", p.Detail)
+	}
+	if p.Field != "" {
+		o.put("field", p.Field)
+	}
+	if p.Parameter != "" {
+		o.text("parameter", p.Parameter)
+	}
+	return o
+}
+
+func (p *problem) answer() answer {
+	header := map[string]string{}
+	if p.retryAfter > 0 {
+		header["Retry-After"] = fmt.Sprint(p.retryAfter)
+	}
+	if p.allow != "" {
+		header["Allow"] = p.allow
+	}
+	return answer{status: p.status, content: "application/problem+json", body: encode(p.json()), header: header}
+}
+
+// problemOf is the error as the client is told of it. What Redis says goes to nobody but Failed: it
+// may name keys and users.
+func problemOf(err error) *problem {
+	var p *problem
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, client.ErrInvalid):
+		return invalid.problem("%s", err)
+	case errors.Is(err, client.ErrExists):
+		return exists.problem("nothing was changed")
+	case errors.Is(err, client.ErrNotFound):
+		return notFound.problem("there is no such job: it may have been acknowledged, popped or removed, or its time is over")
+	case errors.Is(err, store.ErrGone):
+		return gone.problem("it was acknowledged before, popped or removed")
+	case errors.Is(err, client.ErrLeaseLost):
+		return leaseLost.problem("nothing was changed: the lease has ended, or the job was settled, removed, rescheduled or pushed anew")
+	case errors.Is(err, client.ErrChunk):
+		return notStored.problem("another job that goes to Redis together with it can't be stored")
+	case errors.Is(err, client.ErrClosed), errors.Is(err, web.ErrStopping):
+		return stopping.problem("ask again")
+	case store.Full(err):
+		return full.problem("nothing was stored: its memory is used up")
+	case store.Refused(err):
+		return refused.problem("it does not let the daemon do this; the daemon's log says why")
+	case errors.As(err, new(redis.Error)) && !store.Temporary(err):
+		return refused.problem("a key has a wrong type, or something else is wrong in Redis; the daemon's log says what")
+	}
+	return unavailable.problem("it can't be reached, does not answer, or takes no writes for now; if this was to change something, it is unknown whether it did")
+}

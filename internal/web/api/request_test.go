@@ -1,0 +1,256 @@
+package api
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// Bodies that mean nothing, or not one thing only, change nothing; the problem says where.
+func TestBadBodies(t *testing.T) {
+	f := start(t, web.Options{})
+	job := func(fields string) string { return `{"id":"a","topic":"t","body":"b"` + fields + `}` }
+	for body, want := range map[string]struct {
+		kind          *kind
+		field, detail string
+	}{
+		" ":                                      {badRequest, "", "empty"},
+		"null":                                   {badRequest, "", "want an object"},
+		"[]":                                     {badRequest, "", "want an object"},
+		"\"a\"":                                  {badRequest, "", "want an object"},
+		"{":                                      {badRequest, "", "too early"},
+		job("") + "x":                            {badRequest, "", "nothing behind"},
+		`{"topic":t}`:                            {badRequest, "", "at byte"},
+		job("") + job(""):                        {badRequest, "", "nothing behind"},
+		job(",}"):                                {badRequest, "", "not JSON"},
+		"\xef\xbb\xbf" + job(""):                 {badRequest, "", "not JSON"},
+		job(`,"x":1`):                            {badRequest, "/x", "no such field"},
+		job(`,"a/b~c":1`):                        {badRequest, "/a~1b~0c", "no such field"},
+		job(`,"Delay":1`):                        {badRequest, "/Delay", "no such field"},
+		job(`,"id":"b"`):                         {badRequest, "/id", "twice"},
+		job(`,"\u0069d":"b"`):                    {badRequest, "/id", "twice"},
+		job(`,"id_base64":"YQ=="`):               {invalid, "/id_base64", "both forms"},
+		job(",\"x\":\"\xff\""):                   {badRequest, "", "not UTF-8"},
+		`{"topic":"t","body":"\ud800"}`:          {invalid, "/body", "half of a pair"},
+		`{"topic":"t","body":"a\\\ud800\u0041"}`: {invalid, "/body", "half of a pair"},
+		`{"topic":"t","body":"\udc00\ud800"}`:    {invalid, "/body", "half of a pair"},
+		`{"topic":"t"}`:                          {invalid, "/body", "missing"},
+		`{"body":"b"}`:                           {invalid, "/topic", "missing"},
+		`{"topic":"","body":"b"}`:                {invalid, "/topic", "empty"},
+		`{"topic":"t","body_base64":""}`:         {invalid, "/body_base64", "empty"},
+		`{"topic":"t","body_base64":"Y"}`:        {invalid, "/body_base64", "base64"},
+		`{"topic":"t","body_base64":"YQ"}`:       {invalid, "/body_base64", "base64"},
+		`{"topic":"t","body_base64":"YR=="}`:     {invalid, "/body_base64", "base64"},
+		`{"topic":"t","body_base64":"YWFh\nYQ=="}`:     {invalid, "/body_base64", "base64"},
+		`{"topic":"t","body_base64":"__8="}`:           {invalid, "/body_base64", "base64"},
+		`{"topic":1,"body":"b"}`:                       {invalid, "/topic", "want a text"},
+		`{"topic":null,"body":"b"}`:                    {invalid, "/topic", "want a text"},
+		`{"topic":"t","body":{"a":1}}`:                 {invalid, "/body", "want a text"},
+		job(`,"delay":-1`):                             {invalid, "/delay", "from 0s"},
+		job(`,"delay":1e400`):                          {invalid, "/delay", "from 0s"},
+		job(`,"delay":3153600001`):                     {invalid, "/delay", "to 100 years"},
+		job(`,"delay":null`):                           {invalid, "/delay", "seconds"},
+		job(`,"delay":"soon"`):                         {invalid, "/delay", "seconds"},
+		job(`,"delay":"1d1h"`):                         {invalid, "/delay", "seconds"},
+		job(`,"delay":true`):                           {invalid, "/delay", "seconds"},
+		job(`,"due":1800000000`):                       {invalid, "/due", "RFC 3339"},
+		job(`,"due":"tomorrow"`):                       {invalid, "/due", "RFC 3339"},
+		job(`,"due":"0001-01-01T00:00:00Z"`):           {invalid, "/due", "RFC 3339"},
+		job(`,"due":"2300-01-01T00:00:00Z"`):           {invalid, "/due", "within 100 years"},
+		job(`,"due":"2030-01-01T00:00:00Z","delay":0`): {invalid, "/due", "one of the two"},
+		job(`,"max_attempts":0`):                       {invalid, "/max_attempts", "from 1"},
+		job(`,"max_attempts":1.5`):                     {invalid, "/max_attempts", "whole"},
+		job(`,"max_attempts":1e1`):                     {invalid, "/max_attempts", "whole"},
+		job(`,"max_attempts":2147483648`):              {invalid, "/max_attempts", "2147483647"},
+		job(`,"ttr":0`):                                {invalid, "/ttr", "1ms"},
+		job(`,"ttr":"25h"`):                            {invalid, "/ttr", "24h"},
+		job(`,"ready_max_lifetime":0`):                 {invalid, "/ready_max_lifetime", "1ms"},
+		job(`,"if_exists":"Refuse"`):                   {invalid, "/if_exists", "replace, refuse, keep_earlier, keep_later"},
+	} {
+		f.do("POST", "/v1/jobs", body).problem(want.kind, want.field, "", want.detail)
+	}
+	for _, path := range []string{"/v1/dead/t/drop", "/v1/dead/t/requeue"} {
+		f.do("POST", path, `{"all":1}`).problem(invalid, "/all", "", "true or false")
+	}
+	if s := f.state("a"); s != "" {
+		t.Errorf("the job is %q", s)
+	}
+	f.do("POST", "/v1/jobs", `{"topic":"t","body":"😀\ud83d\ude00 \\ud800 \" \ufffd"}`).expect(201, `{"id":"*"}`)
+	if m, err := f.Pop(t.Context(), "t"); err != nil || m.Body != "😀😀 \\ud800 \" \ufffd" {
+		t.Errorf("%q, %v", m.Body, err)
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	f := start(t, web.Options{})
+	f.push("a", "t")
+	f.do("GET", "/v1/", "").problem(noRoute, "", "", "openapi")
+	for _, path := range []string{"/v1/jobs/", "/v1/job", "/v1/jobs/a/", "/v1/jobs/a/b", "/v1/jobs/a/ack/", "/v1/topics/", "/v1/JOBS/a", "/v1/jobs%2Fa", "/v1/dead", "/v1/dead/t/groups/x"} {
+		f.do("GET", path, "").problem(noRoute, "", "", "")
+	}
+	for path, allow := range map[string]string{
+		"/v1/jobs": "POST", "/v1/jobs/a": "DELETE, GET, HEAD, PATCH", "/v1/jobs/batch": "DELETE, GET, HEAD, PATCH, POST", "/v1/reserve": "POST", "/v1/topics": "GET, HEAD",
+		"/v1/topics/t/ready": "DELETE", "/v1/jobs/a/ack": "POST",
+	} {
+		for _, method := range []string{"PUT", "OPTIONS", "TRACE", "x"} {
+			if r := f.do(method, path, "").problem(badMethod, "", "", ""); r.header.Get("Allow") != allow {
+				t.Errorf("%s %s: Allow %q, want %q", method, path, r.header.Get("Allow"), allow)
+			}
+		}
+	}
+	for query, parameter := range map[string]string{"?x=1": "x", "?wait=1": "wait", "?%ff": "", "?dry_run=true": "dry_run"} {
+		if r := f.do("DELETE", "/v1/jobs/a"+query, ""); r.status != 400 {
+			t.Errorf("%s: %d %s, want 400 for %q", query, r.status, r.body, parameter)
+		}
+	}
+	f.do("GET", "/v1/dead/t?limit=1&limit=2", "").problem(badRequest, "", "limit", "2 times")
+	f.do("GET", "/v1/dead/t?limits=1", "").problem(badRequest, "", "limits", "want limit, cursor")
+	f.do("GET", "/v1/dead/t?limit=1;cursor=2", "").problem(badRequest, "", "", "query")
+	f.do("GET", "/v1/dead/t?limit=%zz", "").problem(badRequest, "", "", "query")
+	f.do("DELETE", "/v1/jobs/a", `{}`).problem(badRequest, "", "", "body")
+	for media, want := range map[string]int{
+		"": 415, "text/plain": 415, "application/x-www-form-urlencoded": 415, "multipart/form-data; boundary=x": 415, "application/json; charset=latin1": 415, "json": 415,
+		"application/json": 201, "application/json; charset=UTF-8": 201, "Application/JSON": 201,
+	} {
+		r := f.request("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b"}`)
+		r.Header.Set("Content-Type", media)
+		if got := f.send(r); got.status != want {
+			t.Errorf("%q: %d %s, want %d", media, got.status, got.body, want)
+		}
+	}
+	r := f.request("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b"}`)
+	r.Header.Set("Content-Encoding", "gzip")
+	f.send(r).problem(badType, "", "", "Content-Encoding")
+	f.do("POST", "/v1/jobs", `{"id":"big","topic":"t","body":"`+strings.Repeat("b", 64<<10)+`"}`).problem(tooLarge, "", "", "65536 bytes")
+	if f.state("a") != client.Ready || f.state("big") != "" || len(f.failures()) > 0 {
+		t.Errorf("a is %q, big is %q, failed %v", f.state("a"), f.state("big"), f.failures())
+	}
+	if h := f.do("HEAD", "/v1/jobs/a", ""); h.status != 200 || h.body != "" || h.header.Get("Content-Length") == "" {
+		t.Errorf("HEAD: %+v", h)
+	}
+}
+
+// Paths that look like steps do nothing to others than the job that they name.
+func TestPathsAreNotCleaned(t *testing.T) {
+	f := start(t, web.Options{})
+	f.push("a", "t")
+	f.push("..", "t")
+	raw := func(method, path string) int {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "%s %s HTTP/1.0\r\n\r\n", method, path)
+		answer, _ := io.ReadAll(conn)
+		var status int
+		fmt.Sscanf(string(answer), "HTTP/1.0 %d", &status)
+		return status
+	}
+	for _, path := range []string{"/v1/jobs/..", "/v1/jobs/../jobs/a", "/v1/jobs//a", "/v1/jobs/./a", "/v1//jobs/a", "/v1/topics/../jobs/a", "/v1/jobs/%2E%2E/a", "/v1/jobs/%2Fa"} {
+		if status := raw("DELETE", path); status < 300 {
+			t.Errorf("DELETE %s: %d", path, status)
+		}
+	}
+	if f.state("a") != client.Ready || f.state("..") != client.Ready {
+		t.Fatal("a job is gone")
+	}
+	if status := raw("DELETE", "/v1/jobs/%2e%2E"); status != 204 || f.state("..") != "" {
+		t.Errorf("DELETE of ..: %d, it is %q", status, f.state(".."))
+	}
+}
+
+// eachRoute calls f with a good request for each route.
+func (f *fixture) eachRoute(call func(r route, request *http.Request)) {
+	for _, r := range routes {
+		body := map[string]string{
+			"/v1/jobs": `{"id":"b","topic":"t","body":"b"}`, "/v1/jobs/batch": `{"jobs":[{"id":"b","topic":"t","body":"b"}]}`, "/v1/jobs/{id}": `{"delay":60}`,
+			"/v1/reserve": `{"topics":["t"]}`, "/v1/ack": `{"deliveries":[{"id":"a","topic":"t","token":1}]}`, "/v1/extend": `{"deliveries":[{"id":"a","topic":"t","token":1}],"lease":1}`,
+			"/v1/jobs/{id}/extend": `{"topic":"t","token":1,"lease":1}`, "/v1/dead/{topic}/requeue": `{"all":true}`, "/v1/dead/{topic}/drop": `{"all":true}`,
+		}[r.path]
+		if body == "" {
+			body = `{"topic":"t","token":1}`
+		}
+		if r.request == nil {
+			body = ""
+		}
+		path := strings.NewReplacer("{id}", "a", "{topic}", "t").Replace(r.path)
+		if slices.Contains(r.query, "state") {
+			path += "?state=ready"
+		}
+		call(r, f.request(r.method, path, body))
+	}
+}
+
+// With a token nobody gets in without, on any route; nothing is told, and nothing changed.
+func TestWithoutToken(t *testing.T) {
+	f := start(t, web.Options{Token: "0123456789abcdef"})
+	f.push("a", "t")
+	f.eachRoute(func(r route, request *http.Request) {
+		if got := f.send(request).problem(unauthorized, "", "", "Bearer"); got.header.Get("WWW-Authenticate") == "" {
+			t.Errorf("%s %s: no WWW-Authenticate", r.method, r.path)
+		}
+	})
+	if f.state("a") != client.Ready || f.state("b") != "" {
+		t.Errorf("a is %q, b is %q", f.state("a"), f.state("b"))
+	}
+	f.eachRoute(func(r route, request *http.Request) {
+		request.Header.Set("Authorization", "Bearer 0123456789abcdef")
+		if got := f.send(request); got.status == 401 || got.status == 403 {
+			t.Errorf("%s %s with the token: %d %s", r.method, r.path, got.status, got.body)
+		}
+	})
+}
+
+// With read_only there is nothing but GET, and dry runs.
+func TestReadOnly(t *testing.T) {
+	f := start(t, web.Options{ReadOnly: true})
+	f.push("a", "t")
+	f.bury("z", "t2", "bad", "closed")
+	f.eachRoute(func(r route, request *http.Request) {
+		got := f.send(request)
+		if reads := r.method == "GET"; reads != (got.status == 200) || !reads && got.status != 403 {
+			t.Errorf("%s %s: %d %s", r.method, r.path, got.status, got.body)
+		}
+		if !slices.Contains(r.query, dryRun) {
+			return
+		}
+		for query, want := range map[string]int{"?dry_run=true": 200, "?dry_run=false": 403, "?dry_run=True": 403, "?dry_run=false&dry_run=true": 403, "?dry_run=true&dry_run=false": 400, "?dry_run": 403} {
+			again := f.request(r.method, request.URL.Path+query, "")
+			if r.request != nil {
+				again = f.request(r.method, request.URL.Path+query, `{"all":true}`)
+			}
+			if got := f.send(again); got.status != want {
+				t.Errorf("%s %s%s: %d %s, want %d", r.method, r.path, query, got.status, got.body, want)
+			}
+		}
+	})
+	f.do("POST", "/v1/dead/t2/drop?dry_run=true", `{"all":true}`).expect(200, `{"count":1,"complete":true}`)
+	f.do("POST", "/v1/dead/t2/drop", `{"all":true}`).problem(forbidden, "", "", "read_only")
+	if f.state("a") != client.Ready || f.state("b") != "" || f.state("z") != client.Dead {
+		t.Errorf("a is %q, b is %q, z is %q", f.state("a"), f.state("b"), f.state("z"))
+	}
+}
+
+// Another site's page can't do anything, even if it sends JSON.
+func TestOtherSites(t *testing.T) {
+	f := start(t, web.Options{})
+	f.push("a", "t")
+	f.eachRoute(func(r route, request *http.Request) {
+		request.Header.Set("Origin", "http://evil.example")
+		request.Header.Set("Sec-Fetch-Site", "cross-site")
+		if got := f.send(request); r.method != "GET" && got.status != 403 {
+			t.Errorf("%s %s: %d %s", r.method, r.path, got.status, got.body)
+		}
+	})
+	request := f.request("GET", "/v1/topics", "")
+	request.Host = "evil.example"
+	f.send(request).problem(misdirected, "", "", "hosts")
+}

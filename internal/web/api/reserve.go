@@ -1,0 +1,108 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+const (
+	// maxTopics is how many topics a reserve may name.
+	maxTopics = 100
+	// maxReserve is how many jobs a reserve may take.
+	maxReserve = 250
+	// answerWait is how long Redis may take for the last look when a wait is over.
+	answerWait = 10 * time.Second
+	// releaseWait bounds how long jobs are given back that nobody gets.
+	releaseWait = 10 * time.Second
+)
+
+type reservation struct {
+	topics      optional[[]string]
+	max         optional[int64]
+	lease       optional[time.Duration]
+	maxAttempts optional[int64]
+}
+
+func (r *reservation) fields() fields {
+	f := fields{}
+	f.texts("topics", &r.topics, maxTopics, maxTopic)
+	f.integer("max", &r.max, 1, maxReserve)
+	f.duration("lease", &r.lease, time.Millisecond, client.MaxLease)
+	f.integer("max_attempts", &r.maxAttempts, 1, math.MaxInt32)
+	return f
+}
+
+// reserve waits until there is a job. Those of a client that has hung up, or can't be written to,
+// are given back at once.
+func (a *api) reserve(c *call, r *reservation) (answer, error) {
+	wait, err := c.wait(a.MaxWait)
+	if err == nil {
+		err = r.topics.required("/topics")
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	ctx, cancel := web.Poll(c.w, c.r, wait+answerWait)
+	defer cancel()
+	deliveries, err := a.client.Fetch(ctx, r.options(wait))
+	if errors.Is(err, client.ErrEmpty) || errors.Is(err, context.Canceled) && context.Cause(ctx) == web.ErrStopping {
+		err = nil
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	list := make([]object, len(deliveries))
+	for i, d := range deliveries {
+		list[i] = delivery(d)
+	}
+	reserved := ok(object{{"deliveries", list}})
+	reserved.unread = func() { a.giveBack(deliveries) }
+	return reserved, nil
+}
+
+func (r *reservation) options(wait time.Duration) client.FetchOptions {
+	o := client.FetchOptions{Max: 1, Lease: r.lease.value, MaxAttempts: int(r.maxAttempts.value), NoWait: wait == 0, Timeout: wait}
+	if r.max.given {
+		o.Max = int(r.max.value)
+	}
+	for _, topic := range r.topics.value {
+		o.Topics = append(o.Topics, client.FetchTopic{Topic: topic})
+	}
+	return o
+}
+
+func delivery(d *client.Delivery) object {
+	var o object
+	o.text("id", d.ID)
+	o.text("topic", d.Topic)
+	o.put("token", d.Token)
+	o.put("attempt", d.Attempt)
+	if d.MaxAttempts > 0 {
+		o.put("max_attempts", d.MaxAttempts)
+	}
+	o.lease(d)
+	o.duration("late_by", d.LateBy)
+	o.text("body", d.Body)
+	return o
+}
+
+func (o *object) lease(d *client.Delivery) {
+	o.duration("lease", d.Lease())
+	o.time("deadline", d.Deadline())
+}
+
+// giveBack makes jobs ready that were reserved for nobody, in their order.
+func (a *api) giveBack(deliveries []*client.Delivery) {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseWait)
+	defer cancel()
+	for i := len(deliveries) - 1; i >= 0; i-- { // each becomes the topic's next
+		if err := deliveries[i].Release(ctx); err != nil && !errors.Is(err, client.ErrLeaseLost) {
+			a.Failed(err) // the job comes back when its lease ends
+		}
+	}
+}

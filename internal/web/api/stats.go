@@ -1,0 +1,104 @@
+package api
+
+import (
+	_ "embed"
+	"net/http"
+
+	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+func (a *api) stats(c *call) (answer, error) {
+	counts, err := a.operator.Counts(c.context())
+	if err != nil {
+		return answer{}, err
+	}
+	info, err := a.operator.Info(c.context())
+	if err != nil {
+		return answer{}, err
+	}
+	servers, err := a.operator.Servers(c.context())
+	if err != nil && !store.Refused(err) {
+		return answer{}, err
+	}
+	var ready, dead int
+	for _, t := range counts.Topics {
+		ready, dead = plus(ready, t.Ready), plus(dead, t.Dead)
+	}
+	var o object
+	o.time("time", counts.Time)
+	o.number("waiting", int64(counts.Waiting))
+	o.number("ready", int64(ready))
+	o.number("reserved", int64(reserved(counts)))
+	o.number("dead", int64(dead))
+	o.put("topics", len(counts.Topics))
+	o.duration("overdue", counts.Overdue)
+	o.put("servers", serverList(servers, err))
+	o.put("redis", redisInfo(info))
+	return ok(o), nil
+}
+
+// serverList is null if this Redis user may not know. Why a server fails is not for everybody, either.
+func serverList(servers []store.ServerState, refused error) any {
+	if refused != nil {
+		return nil
+	}
+	list := make([]object, len(servers))
+	for i, s := range servers {
+		o := &list[i]
+		o.text("host", s.Host)
+		o.put("pid", s.PID)
+		o.text("version", s.Version)
+		o.time("started", s.Started)
+		o.duration("silent", s.Age)
+		o.put("stale", s.Stale())
+		o.put("failing", s.Error != "")
+		o.put("moved", s.Moved)
+		o.put("returned", s.Returned)
+		o.put("dropped", s.Dropped)
+	}
+	return list
+}
+
+// plus adds counts, of which those below 0 are not known.
+func plus(a, b int) int {
+	if a < 0 || b < 0 {
+		return operator.Unknown
+	}
+	return a + b
+}
+
+// reserved is how many jobs are reserved, of all topics.
+func reserved(c operator.Counts) int {
+	if c.Pool < 0 || c.Waiting < 0 {
+		return operator.Unknown
+	}
+	return c.Pool - c.Waiting
+}
+
+// redisInfo is null if this Redis user may not know. Why, in Redis's words, is not for everybody.
+func redisInfo(info operator.Info) any {
+	if info.Missing != "" {
+		return nil
+	}
+	var o object
+	o.put("version", info.Version)
+	o.put("role", info.Role)
+	o.duration("uptime", info.Uptime)
+	o.number("clients", int64(info.Clients))
+	o.number("used_memory", info.UsedMemory)
+	o.number("max_memory", info.MaxMemory)
+	o.put("policy", info.Policy)
+	o.put("aof", info.AOF)
+	o.put("snapshot", info.Snapshot)
+	o.time("snapshot_at", info.SnapshotAt)
+	o.number("unsaved", info.Unsaved)
+	return o
+}
+
+//go:embed openapi.yaml
+var openapi []byte
+
+func (a *api) description(*call) (answer, error) {
+	return answer{status: http.StatusOK, content: "application/yaml", body: openapi}, nil
+}

@@ -1,0 +1,171 @@
+package api
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/operator"
+)
+
+// defaultPage is how many jobs a page has.
+const defaultPage = 50
+
+func (a *api) topics(c *call) (answer, error) {
+	counts, err := a.operator.Counts(c.context())
+	list := make([]object, len(counts.Topics))
+	for i, t := range counts.Topics {
+		list[i] = topicCounts(t)
+	}
+	return ok(object{{"topics", list}}), err
+}
+
+func (a *api) topic(c *call) (answer, error) {
+	t, err := a.countsOf(c)
+	return ok(topicCounts(t)), err
+}
+
+// countsOf are those of the call's topic.
+func (a *api) countsOf(c *call) (operator.TopicCounts, error) {
+	counts, err := a.operator.Counts(c.context())
+	if err != nil {
+		return operator.TopicCounts{}, err
+	}
+	i, found := slices.BinarySearchFunc(counts.Topics, c.topic(), func(t operator.TopicCounts, name string) int {
+		return strings.Compare(t.Topic, name)
+	})
+	if !found {
+		return operator.TopicCounts{}, notFound.problem("no job of this topic was ever pushed or moved")
+	}
+	return counts.Topics[i], nil
+}
+
+func topicCounts(t operator.TopicCounts) object {
+	var o object
+	o.text("topic", t.Topic)
+	o.number("ready", int64(t.Ready))
+	o.number("reserved", int64(t.Reserved))
+	o.number("dead", int64(t.Dead))
+	o.duration("overdue", t.Overdue)
+	return o
+}
+
+func (a *api) browse(c *call) (answer, error) {
+	state := c.query.Get("state")
+	if states := []string{operator.Ready, operator.Reserved, operator.Waiting}; !slices.Contains(states, state) {
+		return answer{}, invalid.parameter("state", "want %s", strings.Join(states, ", "))
+	}
+	return a.page(c, state)
+}
+
+func (a *api) dead(c *call) (answer, error) { return a.page(c, operator.Dead) }
+
+// page answers with a page of jobs.
+func (a *api) page(c *call, state string) (answer, error) {
+	limit, err := c.number("limit", defaultPage, 1, operator.MaxPage)
+	if err != nil {
+		return answer{}, err
+	}
+	page, err := a.operator.Browse(c.context(), operator.Query{Topic: c.topic(), State: state, Limit: limit, Cursor: c.query.Get("cursor")})
+	if errors.Is(err, operator.ErrCursor) {
+		err = invalid.parameter("cursor", "want that of an earlier page")
+	}
+	jobs := make([]object, len(page.Jobs))
+	for i, job := range page.Jobs {
+		jobs[i] = glance(job, client.State(state))
+	}
+	o := object{{"jobs", jobs}}
+	if page.Cursor != "" {
+		o.put("cursor", page.Cursor)
+	}
+	return ok(o), err
+}
+
+// glance is what a page tells of a job.
+func glance(job operator.Job, state client.State) object {
+	var o object
+	o.text("id", job.ID)
+	o.text("topic", job.Topic)
+	o.put("state", state)
+	o.time(timeNames[state], job.At)
+	o.put("attempts", job.Attempts)
+	o.textIfAny("reason", job.Reason)
+	o.textIfAny("error", job.Error)
+	o.number("size", int64(job.Size))
+	if job.Size > len(job.Body) {
+		job.Body = wholeCharacters(job.Body)
+	}
+	o.text("preview", job.Body)
+	return o
+}
+
+// wholeCharacters is a text that was cut, without the part of a character at its end.
+func wholeCharacters(text string) string {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if end := text[len(text)-n:]; utf8.RuneStart(end[0]) {
+			if !utf8.FullRuneInString(end) {
+				return text[:len(text)-n]
+			}
+			break
+		}
+	}
+	return text
+}
+
+func (a *api) purge(c *call) (answer, error) {
+	dryRun, err := c.dryRun()
+	if err != nil {
+		return answer{}, err
+	}
+	if dryRun {
+		return a.countReady(c)
+	}
+	return a.bulk(c, func(b *bulk) (int, error) { return a.operator.Purge(b, c.topic(), math.MaxInt) })
+}
+
+func (a *api) countReady(c *call) (answer, error) {
+	t, err := a.countsOf(c)
+	if errors.As(err, new(*problem)) { // there is no such topic
+		err = nil
+	}
+	if t.Ready == operator.Unknown {
+		return answer{}, refused.problem("the topic's ready queue can't be read")
+	}
+	return ok(object{{"count", t.Ready}, {"complete", true}}), err
+}
+
+// maxSpans is how many spans a forecast may have.
+const maxSpans = 100
+
+func (a *api) forecast(c *call) (answer, error) {
+	bounds, err := c.spans()
+	if err != nil {
+		return answer{}, err
+	}
+	spans, err := a.operator.Forecast(c.context(), bounds)
+	list := make([]object, len(spans))
+	for i, s := range spans {
+		list[i] = object{{"from", s.From.Seconds()}, {"until", s.Until.Seconds()}, {"jobs", s.Jobs}, {"estimated", s.Estimated}}
+	}
+	return ok(object{{"spans", list}}), err
+}
+
+// spans are the ends of the spans that are asked for.
+func (c *call) spans() (bounds []time.Duration, err error) {
+	if !c.query.Has("spans") {
+		return []time.Duration{time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}, nil
+	}
+	last := time.Duration(0)
+	for text := range strings.SplitSeq(c.query.Get("spans"), ",") {
+		d, err := parseDuration(text)
+		if err != nil || d < last+time.Millisecond || d > client.MaxDelay || len(bounds) == maxSpans {
+			return nil, invalid.parameter("spans", "want up to %d durations above 0 that grow, such as 1m,1h,24h,7d", maxSpans)
+		}
+		bounds, last = append(bounds, d), d
+	}
+	return bounds, nil
+}

@@ -1,0 +1,240 @@
+package api
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// push pushes a job that is ready at once.
+func (f *fixture) push(id, topic string, opts ...client.PushOption) {
+	f.t.Helper()
+	if _, err := f.Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: "b"}, 0, opts...); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// reserve reserves a job of topic t, and returns what a settlement of it says.
+func (f *fixture) reserve(lease string) (held string) {
+	f.t.Helper()
+	list := f.do("POST", "/v1/reserve", `{"topics":["t"],"lease":"`+lease+`"}`).deliveries()
+	if len(list) != 1 {
+		f.t.Fatalf("reserved %v", list)
+	}
+	return fmt.Sprintf(`"topic":"t","token":%s`, list[0].Token)
+}
+
+// state is where the job is; empty if it is gone.
+func (f *fixture) state(id string) client.State {
+	f.t.Helper()
+	job, _ := f.Get(f.t.Context(), id)
+	return job.State
+}
+
+func TestReserve(t *testing.T) {
+	f := start(t, web.Options{})
+	f.do("POST", "/v1/reserve", `{"topics":["t","u"]}`).expect(200, `{"deliveries":[]}`)
+	f.push("a", "u", client.MaxAttempts(5), client.TTR(time.Minute))
+	f.push("b", "t")
+	f.push("c", "t")
+	f.do("POST", "/v1/reserve?wait=30s", `{"topics":["t","u"],"max":2,"lease":"1m30s","max_attempts":3}`).expect(200, `{"deliveries":[
+		{"id":"b","topic":"t","token":"*","attempt":1,"max_attempts":3,"lease":90,"deadline":"*","late_by":"*","body":"b"},
+		{"id":"c","topic":"t","token":"*","attempt":1,"max_attempts":3,"lease":90,"deadline":"*","late_by":"*","body":"b"}]}`)
+	f.do("POST", "/v1/reserve?wait=0", `{"topics":["t","u"],"max":2}`).expect(200, `{"deliveries":[
+		{"id":"a","topic":"u","token":"*","attempt":1,"max_attempts":5,"lease":60,"deadline":"*","late_by":"*","body":"b"}]}`)
+	f.do("POST", "/v1/reserve?wait=10ms", `{"topics":["t"]}`).expect(200, `{"deliveries":[]}`)
+	for path, c := range map[string]struct{ body, field, parameter, detail string }{
+		"/v1/reserve":          {`{}`, "/topics", "", "missing"},
+		"/v1/reserve?":         {`{"topics":[]}`, "/topics", "", "1 to 100"},
+		"/v1/reserve?wait=":    {`{"topics":["t"]}`, "", "wait", "from 0 to 1m0s"},
+		"/v1/reserve?wait=61":  {`{"topics":["t"]}`, "", "wait", "from 0 to 1m0s"},
+		"/v1/reserve?wait=-1s": {`{"topics":["t"]}`, "", "wait", "from 0 to 1m0s"},
+		"/v1/reserve?wait=1":   {`{"topics":["t","u","t"]}`, "/topics/2", "", "twice"},
+		"/v1/reserve?wait=2":   {`{"topics":["t"],"max":251}`, "/max", "", "1 to 250"},
+		"/v1/reserve?wait=3":   {`{"topics":["t"],"lease":"25h"}`, "/lease", "", "24h0m0s"},
+	} {
+		f.do("POST", path, c.body).problem(invalid, c.field, c.parameter, c.detail)
+	}
+}
+
+// Each settlement does what it says, once, and then the lease is lost.
+func TestSettlements(t *testing.T) {
+	f := start(t, web.Options{})
+	for name, c := range map[string]struct {
+		path, more string
+		status     int
+		body       string
+		state      client.State
+		again      *kind
+	}{
+		"ack":               {"ack", ``, 204, "", "", gone},
+		"retry":             {"retry", `,"error":"closed"`, 200, `{"state":"ready"}`, client.Ready, leaseLost},
+		"retry later":       {"retry", `,"delay":60`, 200, `{"state":"waiting"}`, client.Waiting, leaseLost},
+		"release":           {"release", ``, 204, "", client.Ready, leaseLost},
+		"release for later": {"release", `,"delay":"1m"`, 204, "", client.Waiting, leaseLost},
+		"bury":              {"bury", `,"reason":"bad","error":"closed"`, 204, "", client.Dead, leaseLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.t = t
+			f.push("a", "t")
+			held := f.reserve("1m")
+			f.do("POST", "/v1/jobs/a/"+c.path, "{"+held+c.more+"}").expect(c.status, c.body)
+			if job, _ := f.Get(t.Context(), "a"); job.State != c.state || strings.Contains(c.more, "closed") != (job.Error == "closed") || strings.Contains(c.more, "bad") != (job.Reason == "bad") {
+				t.Errorf("%+v, want it %s", job, c.state)
+			}
+			f.do("POST", "/v1/jobs/a/"+c.path, "{"+held+c.more+"}").problem(c.again, "", "", "")
+			f.Remove(t.Context(), "a")
+		})
+	}
+	f.t = t
+	f.push("a", "t", client.MaxAttempts(1))
+	held := f.reserve("1m")
+	f.do("POST", "/v1/jobs/a/extend", `{`+held+`,"lease":"1h"}`).expect(200, `{"lease":3600,"deadline":"*"}`)
+	if job, err := f.Get(t.Context(), "a"); err != nil || time.Until(job.Due) < 59*time.Minute {
+		t.Errorf("extended: %+v, %v", job, err)
+	}
+	f.do("POST", "/v1/jobs/a/retry", `{`+held+`,"delay":60}`).expect(200, `{"state":"dead"}`)
+	if f.state("a") != client.Dead || len(f.failures()) > 0 {
+		t.Errorf("the job is %q, failed %v", f.state("a"), f.failures())
+	}
+}
+
+// Nobody settles what he has not reserved.
+func TestSettlementsOfOthers(t *testing.T) {
+	f := start(t, web.Options{})
+	f.push("a", "t")
+	held := f.reserve("1m")
+	token := held[strings.LastIndex(held, ":")+1:]
+	for _, verb := range []string{"ack", "retry", "release", "extend", "bury"} {
+		lease := ""
+		if verb == "extend" {
+			lease = `,"lease":1`
+		}
+		f.do("POST", "/v1/jobs/a/"+verb, `{"topic":"t","token":1`+lease+`}`).problem(leaseLost, "", "", "nothing was changed")
+		f.do("POST", "/v1/jobs/a/"+verb, `{"topic":"u","token":`+token+lease+`}`).problem(leaseLost, "", "", "nothing was changed")
+		f.do("POST", "/v1/jobs/a/"+verb, `{"topic":"t"`+lease+`}`).problem(invalid, "/token", "", "missing")
+		f.do("POST", "/v1/jobs/a/"+verb, `{"token":1`+lease+`}`).problem(invalid, "/topic", "", "missing")
+		f.do("POST", "/v1/jobs/a/"+verb, `{"topic":"t","token":"1"`+lease+`}`).problem(invalid, "/token", "", "whole number")
+		if f.state("a") != client.Reserved {
+			t.Fatalf("%s has made it %q", verb, f.state("a"))
+		}
+	}
+	f.do("POST", "/v1/jobs/a/extend", `{`+held+`}`).problem(invalid, "/lease", "", "missing")
+	f.do("POST", "/v1/jobs/a/retry", `{`+held+`,"delay":-1}`).problem(invalid, "/delay", "", "from 0s")
+	if f.state("a") != client.Reserved {
+		t.Errorf("it is %q", f.state("a"))
+	}
+}
+
+func TestSettlementsOfSeveral(t *testing.T) {
+	f := start(t, web.Options{})
+	f.push("a", "t")
+	f.push("b", "t")
+	list := f.do("POST", "/v1/reserve", `{"topics":["t"],"max":2}`).deliveries()
+	a := fmt.Sprintf(`{"id":"a","topic":"t","token":%s}`, list[0].Token)
+	b := fmt.Sprintf(`{"id":"b","topic":"t","token":%s}`, list[1].Token)
+	lost := `{"id":"b","problem":{"type":"urn:delayer:problem:lease-lost","title":"*","status":409,"detail":"*"}}`
+	f.do("POST", "/v1/extend", `{"deliveries":[`+a+`,`+strings.Replace(b, `"t"`, `"u"`, 1)+`],"lease":120}`).expect(200, `{"count":1,"complete":false,"results":[{"id":"a","lease":120,"deadline":"*"},`+lost+`]}`)
+	f.do("POST", "/v1/ack", `{"deliveries":[`+a+`,`+a+`]}`).problem(invalid, "/deliveries/1/id", "", "delivery 0")
+	f.do("POST", "/v1/ack", `{"deliveries":[]}`).problem(invalid, "/deliveries", "", "1 to 1000")
+	f.do("POST", "/v1/ack", `{}`).problem(invalid, "/deliveries", "", "missing")
+	f.do("POST", "/v1/ack", `{"deliveries":[{"id":"a","topic":"t"}]}`).problem(invalid, "/deliveries/0/token", "", "missing")
+	f.do("POST", "/v1/ack", `{"deliveries":[{"token":1,"topic":"t"}]}`).problem(invalid, "/deliveries/0/id", "", "missing")
+	f.do("POST", "/v1/extend", `{"deliveries":[`+a+`]}`).problem(invalid, "/lease", "", "missing")
+	f.do("POST", "/v1/ack", `{"deliveries":[`+a+`,`+b+`]}`).expect(200, `{"count":2,"complete":true,"results":[{"id":"a"},{"id":"b"}]}`)
+	f.do("POST", "/v1/ack", `{"deliveries":[`+a+`]}`).expect(200, `{"count":0,"complete":false,"results":[{"id":"a","problem":{"type":"urn:delayer:problem:gone","title":"*","status":410,"detail":"*"}}]}`)
+}
+
+// waiting has a reserve of topic t wait on a connection of its own, and returns when it waits in Redis.
+func (f *fixture) waiting(body string) net.Conn {
+	f.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { conn.Close() })
+	fmt.Fprintf(conn, "POST /v1/reserve?wait=60s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	until(f.t, "the reserve waits", func() bool { return f.listeners() == 1 })
+	return conn
+}
+
+func (f *fixture) listeners() int64 {
+	return f.redis.Do("PUBSUB", "NUMSUB", "delayer:ready:t").([]any)[1].(int64)
+}
+
+// A reserve that waits gets a job as soon as there is one.
+func TestLongPoll(t *testing.T) {
+	f := start(t, web.Options{})
+	conn := f.waiting(`{"topics":["t"]}`)
+	f.push("a", "t")
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatal(response, err)
+	}
+	if f.state("a") != client.Reserved {
+		t.Errorf("the job is %q", f.state("a"))
+	}
+}
+
+// Who hangs up while he waits takes no job with him.
+func TestHangUp(t *testing.T) {
+	f := start(t, web.Options{})
+	conn := f.waiting(`{"topics":["t"]}`)
+	conn.Close()
+	until(t, "nobody waits", func() bool { return f.ended.Load() == 1 })
+	f.push("a", "t")
+	if f.state("a") != client.Ready {
+		t.Errorf("the job is %q", f.state("a"))
+	}
+	if len(f.failures()) > 0 {
+		t.Errorf("failed: %v", f.failures())
+	}
+}
+
+// What can't be written to the client is given back at once, in its order, and no attempt counts.
+func TestAnswerIsNotRead(t *testing.T) {
+	f := start(t, web.Options{})
+	conn := f.waiting(`{"topics":["t"],"max":3}`)
+	conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	var jobs []client.Delayed
+	for i := range 3 { // more than the kernel keeps for whoever does not read
+		jobs = append(jobs, client.Delayed{Message: client.Message{ID: fmt.Sprint(i), Topic: "t", Body: strings.Repeat("b", 12<<20)}})
+	}
+	f.redis.Do("CONFIG", "SET", "proto-max-bulk-len", "512mb")
+	for _, job := range jobs {
+		if _, err := f.PushBatch(t.Context(), []client.Delayed{job}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "a job is reserved", func() bool { return f.redis.Do("ZCARD", "delayer:job_pool") == int64(1) })
+	conn.(*net.TCPConn).SetLinger(0)
+	conn.Close()
+	until(t, "the request has ended", func() bool { return f.ended.Load() == 1 })
+	if job, err := f.Get(t.Context(), "0"); err != nil || job.State != client.Ready || job.Attempts != 0 {
+		t.Errorf("%s, %d attempts, %v", job.State, job.Attempts, err)
+	}
+	if m, err := f.Pop(t.Context(), "t"); err != nil || m.ID != "0" {
+		t.Errorf("the next is %q, %v", m.ID, err)
+	}
+}
+
+// When the front stops, polls are answered: there is no job.
+func TestStop(t *testing.T) {
+	f := start(t, web.Options{})
+	conn := f.waiting(`{"topics":["t"]}`)
+	f.stop()
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatal(response, err)
+	}
+	if len(f.failures()) > 0 {
+		t.Errorf("failed: %v", f.failures())
+	}
+}
