@@ -1,0 +1,42 @@
+package metrics
+
+import (
+	"maps"
+	"testing"
+)
+
+// A scrape costs Redis a few cheap commands a topic, and not one more when there are more jobs.
+func TestScrapeCostsRedisLittle(t *testing.T) {
+	cheap := map[string]bool{ // each O(1), but for the page of topics
+		"evalsha": true, "time": true, "zcard": true, "zrange": true, "hmget": true, "llen": true, "lindex": true,
+		"zscore": true, "pttl": true, "get": true, "hrandfield": true,
+	}
+	const topics = 300
+	cost := func(jobs int) map[string]int {
+		w := newWorld(t, Options{})
+		conn := w.pool.Get()
+		defer conn.Close()
+		many(t, conn, jobs, topics, topics)
+		w.scrape() // has Redis know the scripts
+		w.Do("CONFIG", "RESETSTAT")
+		w.scrape()
+		calls := w.calls()
+		delete(calls, "config|resetstat")
+		delete(calls, "info")
+		return calls
+	}
+	few, more := cost(1000), cost(50000)
+	if !maps.Equal(few, more) {
+		t.Errorf("with 1,000 jobs %v, with 50,000 %v", few, more)
+	}
+	total := 0
+	for command, n := range few {
+		total += n
+		if !cheap[command] {
+			t.Errorf("%s is called", command)
+		}
+	}
+	if total > 10*topics {
+		t.Errorf("%d commands for %d topics: %v", total, topics, few)
+	}
+}

@@ -1,0 +1,102 @@
+package metrics
+
+import (
+	"errors"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/server"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// thisProcess ends the help of what this process has counted.
+const thisProcess = " By this process: aggregate by sum."
+
+// counted is what this process has counted.
+type counted struct {
+	topics  *topics
+	dropped prometheus.Counter
+	errors  *prometheus.CounterVec // by kind
+	late    *lateness
+	passes  prometheus.Histogram
+	scripts *prometheus.HistogramVec // by script
+}
+
+// durations are the buckets of how long passes and scripts take, in seconds.
+var durations = []float64{.0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 60}
+
+func newCounted(maxTopics int) counted {
+	c := counted{
+		topics: newTopics(maxTopics),
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "delayer_jobs_dropped_total",
+			Help: "Entries dropped since their jobs had expired or were incomplete." + thisProcess,
+		}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "delayer_errors_total",
+			Help: "Passes that failed: kind is unreachable (Redis or the network), refused (Redis won't have us) or redis (any other answer of Redis)." + thisProcess,
+		}, []string{"kind"}),
+		late: &lateness{},
+		passes: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "delayer_pass_duration_seconds", Buckets: durations,
+			Help: "How long passes take, in which the server looks for due jobs and moves all there are." + thisProcess,
+		}),
+		scripts: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "delayer_script_duration_seconds", Buckets: durations,
+			Help: "How long a script keeps Redis from others, by Redis's clock." + thisProcess,
+		}, []string{"script"}),
+	}
+	for _, kind := range []string{unreachable, refused, otherAnswer} {
+		c.errors.WithLabelValues(kind)
+	}
+	return c
+}
+
+func (c *counted) collectors() []prometheus.Collector {
+	return []prometheus.Collector{c.dropped, c.errors, c.late, c.passes, c.scripts}
+}
+
+// Pushed counts jobs that were pushed through this process's HTTP front.
+func (c *counted) Pushed(topic string, jobs int) { c.topics.of(topic).pushed.Add(int64(jobs)) }
+
+// Moved is for server.Observer, as the following.
+func (m *Metrics) Moved(topic string, moved server.Moved) {
+	t := m.topics.of(topic)
+	t.moved.Add(int64(moved.Jobs))
+	t.returned.Add(int64(moved.Returned))
+	m.late.add(moved.Late)
+}
+
+func (m *Metrics) Dropped(jobs int) { m.dropped.Add(float64(jobs)) }
+
+func (m *Metrics) Passed(took time.Duration, err error) {
+	m.passes.Observe(took.Seconds())
+	if err != nil {
+		m.errors.WithLabelValues(kindOf(err)).Inc()
+		return
+	}
+	m.works()
+}
+
+func (m *Metrics) Called(script string, took time.Duration) {
+	m.scripts.WithLabelValues(script).Observe(took.Seconds())
+	m.works() // a pass may take minutes
+}
+
+// The kinds of errors.
+const (
+	unreachable = "unreachable"
+	refused     = "refused"
+	otherAnswer = "redis"
+)
+
+func kindOf(err error) string {
+	switch {
+	case store.Refused(err):
+		return refused
+	case errors.As(err, new(redis.Error)):
+		return otherAnswer
+	}
+	return unreachable
+}

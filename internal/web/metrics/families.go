@@ -1,0 +1,115 @@
+package metrics
+
+import (
+	"github.com/mix-basic/delayer/internal/operator"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// wholeRedis ends the help of what each front tells alike.
+const wholeRedis = " Of the whole Redis, alike at every front: aggregate by max, not sum."
+
+// family is a metric and its series. What is read from Redis for one scrape, and what each topic
+// has, are put together here: by a prometheus.Collector it would take several times as long.
+type family struct{ *dto.MetricFamily }
+
+func newFamily(kind dto.MetricType, name, help string) family {
+	name = "delayer_" + name
+	return family{&dto.MetricFamily{Name: &name, Help: &help, Type: &kind}}
+}
+
+func gauge(name, help string) family   { return newFamily(dto.MetricType_GAUGE, name, help) }
+func counter(name, help string) family { return newFamily(dto.MetricType_COUNTER, name, help) }
+
+// with adds a series, unless the value is negative: then it is not known.
+func (f family) with(value float64, label ...*dto.LabelPair) family {
+	if value < 0 {
+		return f
+	}
+	var s series
+	s.value, s.Label = value, label
+	if f.GetType() == dto.MetricType_COUNTER {
+		s.counter.Value, s.Counter = &s.value, &s.counter
+	} else {
+		s.gauge.Value, s.Gauge = &s.value, &s.gauge
+	}
+	f.Metric = append(f.Metric, &s.Metric)
+	return f
+}
+
+// series is all of a series, so that it takes one allocation.
+type series struct {
+	dto.Metric
+	gauge   dto.Gauge
+	counter dto.Counter
+	value   float64
+}
+
+// redisUp is there in any case.
+func redisUp(up float64) family {
+	return gauge("redis_up", "1 if Redis could be asked for what all fronts tell alike, else 0, and that is not there.").with(up)
+}
+
+// families are those of the numbers.
+func (n numbers) families(t *topics) []family {
+	return append([]family{
+		gauge("jobs_waiting", "Jobs that wait to fall due."+wholeRedis).with(float64(n.Waiting)),
+		gauge("oldest_overdue_seconds", "For how long the first job, or end of a lease, has been due that no server has moved yet; 0 if there is none."+wholeRedis).with(n.Overdue.Seconds()),
+		gauge("servers", "Servers that run."+wholeRedis).with(float64(n.servers)),
+		counter("jobs_acked_total", "Jobs that were acknowledged by anybody."+wholeRedis).with(float64(n.acked)),
+	}, t.gauges(n.Topics)...)
+}
+
+// gauges are those that each topic has.
+func (t *topics) gauges(counts []operator.TopicCounts) []family {
+	of := make([]*topic, len(counts))
+	for i, c := range counts {
+		of[i] = t.of(c.Topic)
+	}
+	// each makes a series of each topic's value, and one of what join makes of those of the others.
+	each := func(f family, value func(operator.TopicCounts) float64, join func(all, one float64) float64) family {
+		rest := float64(operator.Unknown)
+		for i, c := range counts {
+			value := value(c)
+			switch {
+			case of[i] != t.others:
+				f = f.with(value, of[i].label...)
+			case value >= 0:
+				rest = join(max(rest, 0), value)
+			}
+		}
+		return f.with(rest, t.others.label...)
+	}
+	sum := func(all, one float64) float64 { return all + one }
+	larger := func(all, one float64) float64 { return max(all, one) }
+	return []family{
+		each(gauge("jobs_ready", "Jobs that nobody has taken yet."+wholeRedis),
+			func(c operator.TopicCounts) float64 { return float64(c.Ready) }, sum),
+		each(gauge("jobs_reserved", "Jobs in the hands of consumers, about."+wholeRedis),
+			func(c operator.TopicCounts) float64 { return float64(c.Reserved) }, sum),
+		each(gauge("jobs_dead", "Dead letters."+wholeRedis),
+			func(c operator.TopicCounts) float64 { return float64(c.Dead) }, sum),
+		each(gauge("ready_oldest_overdue_seconds", "For how long the topic's next job has been ready, about; 0 if none is."+wholeRedis),
+			func(c operator.TopicCounts) float64 { return c.Overdue.Seconds() }, larger),
+	}
+}
+
+// counters are what this process has counted of each topic that it has met.
+func (t *topics) counters() []family {
+	pushed := counter("jobs_pushed_total", "Jobs that were pushed through the HTTP front."+thisProcess)
+	moved := counter("jobs_moved_total", "Jobs that became ready, since they were due or their leases had ended."+thisProcess)
+	returned := counter("leases_returned_total", "Leases that ended by themselves, so that their jobs are delivered again."+thisProcess)
+	for _, topic := range t.all() {
+		pushed = pushed.withSome(topic.pushed.Load(), topic.label)
+		moved = moved.withSome(topic.moved.Load(), topic.label)
+		returned = returned.withSome(topic.returned.Load(), topic.label)
+	}
+	return []family{pushed, moved, returned}
+}
+
+// withSome adds a series unless it is 0.
+func (f family) withSome(n int64, label []*dto.LabelPair) family {
+	if n == 0 {
+		return f
+	}
+	return f.with(float64(n), label...)
+}

@@ -1,0 +1,86 @@
+package metrics
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+const (
+	// readyTimeout bounds the answer of /readyz; a probe's own time is often 1 s.
+	readyTimeout = 900 * time.Millisecond
+	// readyFresh is for how long a look at Redis serves those who ask whether we are ready:
+	// anybody may, so asking must cost Redis nothing.
+	readyFresh = time.Second
+	// passSlack is by how much a pass may come later than the interval says: a batch may take
+	// that long.
+	passSlack = 10 * time.Second
+)
+
+var errNoAnswer = fmt.Errorf("no answer within %v", readyTimeout)
+
+// reason is why we are not ready.
+type reason struct {
+	Reason string `json:"reason"`
+	// Detail is only for those who are admitted.
+	Detail string `json:"detail,omitempty"`
+}
+
+type readiness struct {
+	Ready   bool     `json:"ready"`
+	Reasons []reason `json:"reasons"`
+}
+
+// Health is the area of /healthz and /readyz, for probes.
+func (m *Metrics) Health() web.Area {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Write([]byte("ok\n"))
+	})
+	mux.HandleFunc("GET /readyz", m.serveReady)
+	return web.Area{Handler: mux, Patterns: []string{"GET /healthz", "GET /readyz"}, Open: true}
+}
+
+func (m *Metrics) serveReady(w http.ResponseWriter, r *http.Request) {
+	reasons := m.notReady(r.Context())
+	if !web.Admitted(r) {
+		for i := range reasons {
+			reasons[i].Detail = ""
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if len(reasons) > 0 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	json.NewEncoder(w).Encode(readiness{len(reasons) == 0, reasons})
+}
+
+// notReady are the reasons why we are not.
+func (m *Metrics) notReady(ctx context.Context) []reason {
+	reasons := []reason{}
+	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errNoAnswer)
+	defer cancel()
+	found, err := m.look.get(ctx, readyFresh)
+	if err != nil {
+		reasons = append(reasons, reason{"redis", err.Error()})
+	}
+	if late := found.Overdue; err == nil && m.readyMaxLate > 0 && (late < 0 || late > m.readyMaxLate) {
+		detail := "it can't be read for how long jobs have been due"
+		if late >= 0 {
+			detail = fmt.Sprintf("a job has been due for %v, more than ready_max_late, %v", late.Round(time.Millisecond), m.readyMaxLate)
+		}
+		reasons = append(reasons, reason{"overdue", detail})
+	}
+	if allowed := m.interval + passSlack; m.now().Sub(time.UnixMilli(m.worked.Load())) > allowed {
+		reasons = append(reasons, reason{"pass", fmt.Sprintf("the server has had no success for more than %v", allowed)})
+	}
+	return reasons
+}
+
+// works tells that this process's server has success.
+func (m *Metrics) works() { m.worked.Store(m.now().UnixMilli()) }

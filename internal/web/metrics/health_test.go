@@ -1,0 +1,144 @@
+package metrics
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// ready asks /readyz as somebody who may know all, after all looks are over.
+func (w *world) ready() (code int, reasons []string, body string) {
+	w.tb.Helper()
+	w.metrics.look.forget()
+	answer := w.ask("GET", "/readyz")
+	var got readiness
+	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil {
+		w.tb.Fatalf("%s: %v", answer.Body, err)
+	}
+	for _, r := range got.Reasons {
+		reasons = append(reasons, r.Reason)
+	}
+	if got.Ready != (answer.Code == 200) || got.Ready != (len(reasons) == 0) || got.Reasons == nil {
+		w.tb.Errorf("%d with %s", answer.Code, answer.Body)
+	}
+	return answer.Code, reasons, answer.Body.String()
+}
+
+func (w *world) expectReady(what string, want ...string) {
+	w.tb.Helper()
+	if _, reasons, body := w.ready(); strings.Join(reasons, " ") != strings.Join(want, " ") {
+		w.tb.Errorf("%s: not ready because of %q, want %q: %s", what, reasons, want, body)
+	}
+}
+
+// It is ready when the server's passes succeed, Redis answers, and nothing is overdue; and says
+// which of it does not hold.
+func TestReady(t *testing.T) {
+	w := newWorld(t, Options{Interval: 20 * time.Second, ReadyMaxLate: 10 * time.Second})
+	now := time.Now().Truncate(time.Millisecond)
+	w.metrics.now = func() time.Time { return now }
+	w.expectReady("before the first pass", "pass")
+	w.pass()
+	w.expectReady("after it")
+	now = now.Add(30 * time.Second)
+	w.expectReady("within the interval, and some seconds")
+	now = now.Add(time.Millisecond)
+	w.expectReady("without a pass", "pass")
+	w.pass()
+
+	w.Do("ZADD", "delayer:job_pool", w.clock()-9, "job")
+	w.expectReady("a little overdue")
+	w.Do("ZADD", "delayer:job_pool", w.clock()-11, "job")
+	w.expectReady("overdue", "overdue")
+	w.metrics.readyMaxLate = 0
+	w.expectReady("overdue, which is not asked for")
+	w.metrics.readyMaxLate = time.Second
+	w.Do("DEL", "delayer:job_pool")
+
+	w.Kill()
+	w.server.Pass(t.Context())
+	w.expectReady("without Redis", "redis")
+	now = now.Add(time.Minute)
+	w.expectReady("without Redis for long", "redis", "pass")
+	w.Restart()
+	w.pass()
+	w.expectReady("with Redis again")
+}
+
+// A pass that works through a backlog for minutes is none that fails.
+func TestReadyInALongPass(t *testing.T) {
+	w := newWorld(t, Options{})
+	now := time.Now().Truncate(time.Millisecond)
+	w.metrics.now = func() time.Time { return now }
+	w.pass()
+	for range 5 {
+		now = now.Add(8 * time.Second)
+		w.metrics.Called("due", time.Millisecond)
+	}
+	w.expectReady("in a long pass")
+}
+
+// A Redis that hangs is said to be away, soon enough for a probe, and anew only when it has answered.
+func TestReadyWhileRedisHangs(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.pass()
+	w.expectReady("at first")
+	w.Hang()
+	if code, _, body := w.ready(); code != 503 || !strings.Contains(body, "no answer within") {
+		t.Errorf("while it hangs: %d %s", code, body)
+	}
+	w.Resume()
+	w.expectReady("later")
+}
+
+// Who has no token is told what is wrong, but nothing more.
+func TestReadyForStrangers(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.Kill()
+	stranger := func(method, path string) *httptest.ResponseRecorder {
+		r, answer := httptest.NewRequest(method, path, nil), httptest.NewRecorder()
+		r.Host = "10.1.2.3:9277" // a probe's
+		w.front.ServeHTTP(answer, r)
+		return answer
+	}
+	if got, want := stranger("GET", "/readyz").Body.String(), `{"ready":false,"reasons":[{"reason":"redis"},{"reason":"pass"}]}`+"\n"; got != want {
+		t.Errorf("a stranger is told %s, want %s", got, want)
+	}
+	if _, _, body := w.ready(); !strings.Contains(body, w.Addr) {
+		t.Errorf("who has the token is told %s", body)
+	}
+	if answer := stranger("GET", "/healthz"); answer.Code != 200 || answer.Body.String() != "ok\n" {
+		t.Errorf("/healthz: %d %q", answer.Code, answer.Body)
+	}
+	if answer := stranger("HEAD", "/healthz"); answer.Code != 200 {
+		t.Errorf("HEAD /healthz: %d", answer.Code)
+	}
+	if answer := stranger("HEAD", "/readyz"); answer.Code != 503 {
+		t.Errorf("HEAD /readyz: %d", answer.Code)
+	}
+	if answer := stranger("GET", "/metrics"); answer.Code != 401 {
+		t.Errorf("/metrics: %d", answer.Code)
+	}
+	if answer := stranger("POST", "/readyz"); answer.Code != 405 {
+		t.Errorf("POST /readyz: %d", answer.Code)
+	}
+}
+
+// However often it is asked, Redis is looked at once a second at most.
+func TestReadyCostsRedisLittle(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.pass()
+	w.ask("GET", "/readyz")
+	began := w.metrics.look.last.began
+	calls := w.calls()
+	for range 100 {
+		if answer := w.ask("GET", "/readyz"); answer.Code != 200 {
+			t.Fatal(answer.Body)
+		}
+	}
+	if now := w.calls(); time.Since(began) < readyFresh && now["evalsha"]+now["eval"] != calls["evalsha"]+calls["eval"] {
+		t.Errorf("100 times cost %v, after %v", now, calls)
+	}
+}

@@ -1,0 +1,38 @@
+package metrics
+
+import (
+	"sync"
+
+	"github.com/mix-basic/delayer/server"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var lateBy = prometheus.NewDesc("delayer_job_lateness_seconds", "By how much jobs were late when they became ready."+thisProcess, nil, nil)
+
+// lateness is the histogram that the server counts.
+type lateness struct {
+	mu    sync.Mutex
+	total server.Lateness
+}
+
+func (l *lateness) add(jobs server.Lateness) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total = l.total.Plus(jobs)
+}
+
+// Describe is for prometheus.Collector.
+func (l *lateness) Describe(descs chan<- *prometheus.Desc) { descs <- lateBy }
+
+// Collect is for prometheus.Collector.
+func (l *lateness) Collect(metrics chan<- prometheus.Metric) {
+	l.mu.Lock()
+	total := l.total
+	l.mu.Unlock()
+	buckets, below := map[float64]uint64{}, uint64(0)
+	for i, bound := range server.LatenessBounds {
+		below += uint64(total.Counts[i])
+		buckets[bound.Seconds()] = below
+	}
+	metrics <- prometheus.MustNewConstHistogram(lateBy, uint64(total.Jobs()), total.Sum, buckets)
+}

@@ -1,0 +1,71 @@
+package metrics
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// lookTimeout bounds one look at Redis.
+const lookTimeout = 3 * time.Second
+
+// look shares one look at Redis among all who want it at the same time.
+type look[T any] struct {
+	look    func(ctx context.Context) (T, error)
+	timeout time.Duration
+
+	mu   sync.Mutex
+	last *looked[T] // under way or done; nil before the first
+}
+
+type looked[T any] struct {
+	began time.Time
+	done  chan struct{} // closed when there is what follows
+	found T
+	err   error
+}
+
+func newLook[T any](at func(context.Context) (T, error)) *look[T] {
+	return &look[T]{look: at, timeout: lookTimeout}
+}
+
+// get is what a look finds that has begun, and is either under way or not older than maxAge. It
+// waits for no longer than ctx.
+func (l *look[T]) get(ctx context.Context, maxAge time.Duration) (T, error) {
+	return l.current(maxAge).wait(ctx)
+}
+
+func (r *looked[T]) wait(ctx context.Context) (T, error) {
+	select {
+	case <-r.done:
+		return r.found, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
+// current is that look, which may be under way.
+func (l *look[T]) current(maxAge time.Duration) *looked[T] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.last; r != nil {
+		select {
+		case <-r.done:
+			if time.Since(r.began) < maxAge {
+				return r
+			}
+		default:
+			return r
+		}
+	}
+	r := &looked[T]{began: time.Now(), done: make(chan struct{})}
+	l.last = r
+	go func() {
+		defer close(r.done)
+		ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
+		defer cancel()
+		r.found, r.err = l.look(ctx)
+	}()
+	return r
+}

@@ -1,0 +1,243 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+func (s scrape) number(tb testing.TB, series string) float64 {
+	tb.Helper()
+	n, err := strconv.ParseFloat(s.value(series), 64)
+	if err != nil {
+		tb.Fatalf("%s: %v", series, err)
+	}
+	return n
+}
+
+// Every number is that of what happened.
+func TestScrape(t *testing.T) {
+	w := newWorld(t, Options{Version: "1.2.3"})
+	before := w.clock()
+	for _, id := range []string{"a", "b", "c", "d"} {
+		w.push("mail", id, 0)
+	}
+	w.push("later", "e", time.Hour)
+	w.Do("HMSET", "delayer:job_bucket:late", "topic", "sms", "body", "x")
+	w.Do("EXPIRE", "delayer:job_bucket:late", 1000)
+	w.Do("ZADD", "delayer:job_pool", math.Floor(before)-30, "late")
+	w.Do("ZADD", "delayer:job_pool", 1, "orphan")
+	s := w.scrape()
+	if late := s.number(t, "delayer_oldest_overdue_seconds"); late < 1e9 {
+		t.Errorf("the orphan is overdue for %v s", late)
+	}
+	w.pass()
+
+	lease := func() *client.Delivery {
+		d, err := w.client.Reserve(t.Context(), 0, time.Minute, "mail")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	if err := lease().Ack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := lease().Bury(t.Context(), "broken"); err != nil {
+		t.Fatal(err)
+	}
+	lease()
+	ended := lease() // whose consumer dies
+	w.Do("ZADD", "delayer:job_pool", "1000.0005", ended.ID)
+	w.metrics.Pushed("mail", 2)
+	w.metrics.Pushed("mail", 3)
+	w.pass()
+
+	s = w.scrape()
+	w.expect(s, map[string]string{
+		`delayer_jobs_waiting`:                                "1",
+		`delayer_jobs_ready{topic="mail"}`:                    "1",
+		`delayer_jobs_ready{topic="sms"}`:                     "1",
+		`delayer_jobs_ready{topic="later"}`:                   "0",
+		`delayer_jobs_reserved{topic="mail"}`:                 "1",
+		`delayer_jobs_reserved{topic="sms"}`:                  "0",
+		`delayer_jobs_dead{topic="mail"}`:                     "1",
+		`delayer_jobs_dead{topic="sms"}`:                      "0",
+		`delayer_jobs_pushed_total{topic="mail"}`:             "5",
+		`delayer_jobs_pushed_total{topic="sms"}`:              "",
+		`delayer_jobs_moved_total{topic="sms"}`:               "1",
+		`delayer_jobs_moved_total{topic="mail"}`:              "1",
+		`delayer_leases_returned_total{topic="mail"}`:         "1",
+		`delayer_leases_returned_total{topic="sms"}`:          "",
+		`delayer_jobs_dropped_total`:                          "1",
+		`delayer_jobs_acked_total`:                            "1",
+		`delayer_oldest_overdue_seconds`:                      "0",
+		`delayer_ready_oldest_overdue_seconds{topic="later"}`: "0",
+		`delayer_redis_up`:                                    "1",
+		`delayer_servers`:                                     "0",
+		`delayer_errors_total{kind="unreachable"}`:            "0",
+		`delayer_errors_total{kind="refused"}`:                "0",
+		`delayer_errors_total{kind="redis"}`:                  "0",
+		`delayer_job_lateness_seconds_count`:                  "2",
+		`delayer_job_lateness_seconds_bucket{le="10"}`:        "0",
+		`delayer_job_lateness_seconds_bucket{le="600"}`:       "1",
+		`delayer_job_lateness_seconds_bucket{le="+Inf"}`:      "2",
+		`delayer_pass_duration_seconds_count`:                 "2",
+	})
+	if late := s.number(t, "delayer_job_lateness_seconds_sum"); late < before-1000+30 || late > w.clock()-1000+32 {
+		t.Errorf("late by %v s in all", late)
+	}
+	if n := s.number(t, `delayer_script_duration_seconds_count{script="due"}`); n < 2 {
+		t.Errorf("%v look-ups", n)
+	}
+	if len(s.series("delayer_build_info{")) != 1 || !strings.Contains(string(s), `version="1.2.3"`) || s.value("go_goroutines") == "" || s.value("process_start_time_seconds") == "" {
+		t.Error("nothing of the program, Go or the process")
+	}
+}
+
+// How long a job has been ready counts from its due time: one that has waited for its hour is not late.
+func TestOverdue(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.Do("HMSET", "delayer:job_bucket:old", "topic", "sms", "body", "x")
+	w.Do("EXPIRE", "delayer:job_bucket:old", 7*24*3600-100) // its lifetime begins when it is due
+	w.Do("ZADD", "delayer:job_pool", w.clock()-100, "old")
+	if late := w.scrape().number(t, "delayer_oldest_overdue_seconds"); late < 100 || late > 130 {
+		t.Errorf("due for 100 s, not moved: %v", late)
+	}
+	w.pass()
+	s := w.scrape()
+	if late := s.number(t, `delayer_ready_oldest_overdue_seconds{topic="sms"}`); late < 99 || late > 130 {
+		t.Errorf("due for 100 s, not taken: %v", late)
+	}
+	w.expect(s, map[string]string{"delayer_oldest_overdue_seconds": "0"})
+}
+
+// Without Redis there is what this process has counted, and nothing of Redis that is no longer true.
+func TestScrapeWithoutRedis(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.push("mail", "a", time.Hour)
+	w.Do("ZADD", "delayer:job_pool", 1, "a")
+	w.pass()
+	ofRedis := append(w.scrape().series("delayer_jobs_ready"), w.scrape().series("delayer_jobs_waiting")...)
+	if len(ofRedis) != 2 {
+		t.Fatal(ofRedis)
+	}
+	w.Kill()
+	if err := w.server.Pass(t.Context()); err == nil {
+		t.Fatal("a pass without Redis succeeded")
+	}
+	s := w.scrape()
+	w.expect(s, map[string]string{
+		`delayer_redis_up`:                         "0",
+		`delayer_errors_total{kind="unreachable"}`: "1",
+		`delayer_jobs_moved_total{topic="mail"}`:   "1",
+	})
+	for line := range strings.Lines(string(s)) {
+		if strings.HasPrefix(line, "# HELP") && strings.Contains(line, strings.TrimSpace(wholeRedis)) {
+			t.Errorf("still there: %s", line)
+		}
+	}
+	w.Restart()
+	w.expect(w.scrape(), map[string]string{"delayer_redis_up": "1", "delayer_jobs_waiting": "0"})
+}
+
+// A Redis that hangs holds a scrape for no longer than a look may take.
+func TestScrapeWhileRedisHangs(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.metrics.look.timeout = 50 * time.Millisecond
+	w.expect(w.scrape(), map[string]string{"delayer_redis_up": "1"})
+	w.Hang()
+	w.expect(w.scrape(), map[string]string{"delayer_redis_up": "0"})
+	w.Resume()
+	w.metrics.look.timeout = lookTimeout
+	w.expect(w.scrape(), map[string]string{"delayer_redis_up": "1"})
+}
+
+func TestErrorKinds(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		kind string
+	}{
+		{redis.Error("NOAUTH Authentication required."), refused},
+		{redis.Error("NOPERM this user has no permissions"), refused},
+		{redis.Error("WRONGTYPE Operation against a key"), otherAnswer},
+		{redis.Error("LOADING Redis is loading the dataset in memory"), otherAnswer},
+		{os.ErrDeadlineExceeded, unreachable},
+		{errors.New("connection refused"), unreachable},
+	} {
+		if kind := kindOf(c.err); kind != c.kind {
+			t.Errorf("%v is %s, want %s", c.err, kind, c.kind)
+		}
+	}
+}
+
+// A user who may not read some of the numbers gets the others.
+func TestScrapeWithoutPermission(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.push("mail", "a", 0)
+	w.Do("ACL", "SETUSER", "default", "-llen", "-get", "-hgetall", "-hscan", "-hmget")
+	s := w.scrape()
+	w.expect(s, map[string]string{
+		`delayer_redis_up`:                "1",
+		`delayer_jobs_dead{topic="mail"}`: "0",
+	})
+	for _, name := range []string{"delayer_jobs_ready", "delayer_jobs_reserved", "delayer_jobs_acked_total"} {
+		if series := s.series(name); len(series) > 0 {
+			t.Errorf("%s is there", series)
+		}
+	}
+}
+
+// Redis may forget: what it says is added up so that it never goes back.
+func TestAckedNeverGoesBack(t *testing.T) {
+	w := newWorld(t, Options{})
+	acked := func(n int) string {
+		w.Do("SET", "delayer:acked", n)
+		return w.scrape().value("delayer_jobs_acked_total")
+	}
+	got := []string{acked(1000), acked(1010), acked(1007), acked(1009), acked(0), acked(5)}
+	if want := []string{"1000", "1010", "1010", "1012", "1012", "1017"}; !slices.Equal(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	w.Do("SET", "delayer:acked", "many")
+	w.expect(w.scrape(), map[string]string{"delayer_jobs_acked_total": "", "delayer_redis_up": "1"})
+	if n := acked(6); n != "1018" {
+		t.Errorf("got %s, want 1018", n)
+	}
+}
+
+// A server that runs counts, one that was killed doesn't.
+func TestServers(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.expect(w.scrape(), map[string]string{"delayer_servers": "0"})
+	calls, err := store.New(store.Pool{Pool: w.pool}, "delayer:").Pipeline(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer calls.Close()
+	for _, id := range []string{"one", "two"} {
+		if _, err := calls.Heartbeat(store.ServerState{ID: id, Interval: time.Second}, false).Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.expect(w.scrape(), map[string]string{"delayer_servers": "2"})
+	killed, err := redis.String(w.Do("HGET", "delayer:servers", "two"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := regexp.MustCompile(`"now":(\d+)`).FindStringSubmatch(killed)
+	ms, _ := strconv.ParseInt(now[1], 10, 64)
+	w.Do("HSET", "delayer:servers", "two", strings.Replace(killed, now[0], fmt.Sprintf(`"now":%d`, ms-120000), 1))
+	w.expect(w.scrape(), map[string]string{"delayer_servers": "1"})
+}

@@ -1,0 +1,149 @@
+package metrics
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/server"
+)
+
+// Each topic has a label of its own that Prometheus takes, whatever it is called.
+func TestLabels(t *testing.T) {
+	names := []string{
+		"mail", "邮件", "\xff", "\xfe", `"\xff"`, `\xff`, "other", `"other"`, `"\"other\""`, "Other", "�", "a\nb", "a\x00b", `a"b`, `a\b`, "{topic=\"x\"}", " ", "\xe9\x82",
+	}
+	seen := map[string]string{}
+	for _, name := range names {
+		label := labelOf(name)
+		if !utf8.ValidString(label) || label == others || label == "" {
+			t.Errorf("%q has the label %q", name, label)
+		}
+		if twin, taken := seen[label]; taken {
+			t.Errorf("%q and %q share the label %q", name, twin, label)
+		}
+		seen[label] = name
+	}
+	for name, want := range map[string]string{"mail": "mail", "邮件": "邮件", "other": `"other"`, "\xff": `"\xff"`} {
+		if got := labelOf(name); got != want {
+			t.Errorf("%q has the label %q, want %q", name, got, want)
+		}
+	}
+}
+
+func FuzzLabels(f *testing.F) {
+	f.Add("\xff", `"\xff"`)
+	f.Add("other", `"other"`)
+	f.Fuzz(func(t *testing.T, a, b string) {
+		la, lb := labelOf(a), labelOf(b)
+		if a != b && la == lb || la == others || !utf8.ValidString(la) {
+			t.Errorf("%q and %q have the labels %q and %q", a, b, la, lb)
+		}
+	})
+}
+
+// However many topics there are, and whatever they are called, there are so many series at most.
+// Whoever has one keeps it; all others share one, which is nobody else's.
+func TestTopicsAreBounded(t *testing.T) {
+	w := newWorld(t, Options{Topics: 3})
+	moved := func(topic string) { w.metrics.Moved(topic, server.Moved{Jobs: 1}) }
+	long := strings.Repeat("x", maxLabel+1)
+	for _, topic := range []string{long, "z", "\xff", "other", "a", "b", "z"} {
+		moved(topic)
+		w.push(topic, "ready "+topic, 0)
+	}
+	w.push("b", "further", 0)
+	w.Do("ZADD", "delayer:dead_letters:a", 1, "dead")
+	s := w.scrape()
+	w.expect(s, map[string]string{
+		`delayer_jobs_moved_total{topic="z"}`:         "2",
+		`delayer_jobs_moved_total{topic="\"\\xff\""}`: "1",
+		`delayer_jobs_moved_total{topic="\"other\""}`: "1",
+		`delayer_jobs_moved_total{topic="other"}`:     "3", // a, b, the long one
+		`delayer_jobs_ready{topic="z"}`:               "1",
+		`delayer_jobs_ready{topic="\"other\""}`:       "1",
+		`delayer_jobs_ready{topic="other"}`:           "4",
+		`delayer_jobs_dead{topic="other"}`:            "1",
+		`delayer_jobs_dead{topic="z"}`:                "0",
+	})
+	if n := len(s.series("delayer_jobs_ready")); n != 4 {
+		t.Errorf("%d series of ready jobs, want 4", n)
+	}
+
+	// A topic that goes leaves no place to another.
+	w.Do("FLUSHALL")
+	w.push("a", "again", 0)
+	w.Do("ZADD", "delayer:topics", 0, "a") // which the client takes for known
+	moved("a")
+	w.expect(w.scrape(), map[string]string{
+		`delayer_jobs_ready{topic="other"}`:       "1",
+		`delayer_jobs_ready{topic="a"}`:           "",
+		`delayer_jobs_moved_total{topic="other"}`: "4",
+		`delayer_jobs_moved_total{topic="z"}`:     "2",
+	})
+}
+
+// Of topics that share a series the most overdue one counts, and what can't be read doesn't.
+func TestOthersTogether(t *testing.T) {
+	few := newTopics(1)
+	few.of("first")
+	counts := []operator.TopicCounts{
+		{Topic: "a", Ready: 1, Reserved: 2, Dead: operator.Unknown, Overdue: 3 * time.Second},
+		{Topic: "b", Ready: operator.Unknown, Reserved: 5, Dead: operator.Unknown, Overdue: 9 * time.Second},
+		{Topic: "c", Ready: 4, Reserved: 0, Dead: operator.Unknown, Overdue: operator.Unknown},
+		{Topic: "first", Ready: 7, Reserved: operator.Unknown, Dead: 1, Overdue: 0},
+	}
+	var got []string
+	for _, f := range few.gauges(counts) {
+		for _, series := range f.Metric {
+			got = append(got, fmt.Sprint(f.GetName(), " ", series.Label[0].GetValue(), " ", series.Gauge.GetValue()))
+		}
+	}
+	want := []string{
+		"delayer_jobs_ready first 7", "delayer_jobs_ready other 5",
+		"delayer_jobs_reserved other 7",
+		"delayer_jobs_dead first 1",
+		"delayer_ready_oldest_overdue_seconds first 0", "delayer_ready_oldest_overdue_seconds other 9",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// Who comes at the same time as another one of the same name gets the same topic.
+func TestTopicIsEnteredOnce(t *testing.T) {
+	few := newTopics(2)
+	first := few.enter("a")
+	if few.enter("a") != first || few.enter("b") == first || few.enter("c") != few.others || few.enter("a") != first {
+		t.Error("not the same topic")
+	}
+}
+
+// Many at once get the same topic for a name, and there are never too many.
+func TestTopicsAtOnce(t *testing.T) {
+	few := newTopics(10)
+	done := make(chan bool)
+	for range 8 {
+		go func() {
+			defer func() { done <- true }()
+			for n := range 1000 {
+				few.of(fmt.Sprint(n % 50)).moved.Add(1)
+				few.all()
+			}
+		}()
+	}
+	for range 8 {
+		<-done
+	}
+	total := int64(0)
+	for _, topic := range few.all() {
+		total += topic.moved.Load()
+	}
+	if len(few.all()) != 11 || total != 8000 {
+		t.Errorf("%d topics have %d jobs", len(few.all()), total)
+	}
+}
