@@ -1,0 +1,216 @@
+package dashboard
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/operator"
+)
+
+// target is what an action is done to.
+type target struct {
+	id    string // of a job, or of a dead letter
+	topic string
+	dead  operator.DeadFilter // of the topic's dead letters
+	most  int                 // how many of the topic's ready jobs
+	delay time.Duration
+}
+
+// deed is an action. It is done by a POST, whose page asks for confirmation first if it can't be
+// undone.
+type deed struct {
+	// of is what it is about: a job, a topic or dead letters. That must be given.
+	of   string
+	asks bool
+	// count is how many it would be done to; nil where it is one.
+	count func(d *Dashboard, ctx context.Context, t target) (int, error)
+	// do does it, and returns to how many, also with an error.
+	do func(d *Dashboard, ctx context.Context, t target) (int, error)
+}
+
+// deeds are all there are, by name.
+var deeds = map[string]deed{
+	"remove": {of: "job", asks: true, do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
+		return one(d.client.Remove(ctx, t.id))
+	}},
+	"reschedule": {of: "job", do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
+		return oneUnless(d.client.Reschedule(ctx, t.id, t.delay))
+	}},
+	"deliver": {of: "job", do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
+		return oneUnless(d.client.Reschedule(ctx, t.id, 0))
+	}},
+	"requeue": {of: "job", do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
+		return oneUnless(d.client.Requeue(ctx, t.id))
+	}},
+	"drop": {of: "letter", asks: true, do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
+		return d.client.DropDead(ctx, t.topic, t.id)
+	}},
+	"purge": {of: "topic", asks: true, count: (*Dashboard).readyOf, do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
+		return d.operator.Purge(ctx, t.topic, t.most)
+	}},
+	"requeue_dead": {of: "dead", asks: true, count: (*Dashboard).deadOf, do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
+		return d.operator.RequeueDead(ctx, t.dead)
+	}},
+	"drop_dead": {of: "dead", asks: true, count: (*Dashboard).deadOf, do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
+		return d.operator.DropDead(ctx, t.dead)
+	}},
+}
+
+func one(done bool, err error) (int, error) {
+	if done {
+		return 1, err
+	}
+	return 0, err
+}
+
+func oneUnless(err error) (int, error) { return one(err == nil, err) }
+
+// readyOf is how many ready jobs the topic has.
+func (d *Dashboard) readyOf(ctx context.Context, t target) (int, error) {
+	counts, err := d.countsOf(ctx, t.topic)
+	return counts.Ready, err
+}
+
+// deadOf is how many dead letters are meant. Those of a group have to be looked for, all are counted.
+func (d *Dashboard) deadOf(ctx context.Context, t target) (int, error) {
+	if !t.dead.Whole {
+		if counts, err := d.countsOf(ctx, t.topic); err != nil || counts.Dead > 0 {
+			return counts.Dead, err
+		}
+	}
+	return d.operator.CountDead(ctx, t.dead)
+}
+
+func (d *Dashboard) countsOf(ctx context.Context, topic string) (operator.TopicCounts, error) {
+	counts, err := d.operator.Counts(ctx)
+	for _, of := range counts.Topics {
+		if of.Topic == topic {
+			return of, err
+		}
+	}
+	return operator.TopicCounts{}, err
+}
+
+// deed is the action that the request names, and what it is done to.
+func (p *page) deed() (string, deed, target, error) {
+	name := p.r.PathValue("deed")
+	found, ok := deeds[name]
+	if !ok {
+		return "", deed{}, target{}, errNoPage
+	}
+	if p.o.ReadOnly {
+		return "", deed{}, target{}, errReadOnly
+	}
+	given, err := p.givens("id", "topic", "reason", "error")
+	if err != nil {
+		return "", deed{}, target{}, err
+	}
+	t := target{id: given[0], topic: given[1], dead: operator.DeadFilter{Topic: given[1]}, most: math.MaxInt}
+	if p.form.Has("most") {
+		t.most = countOf(p.form.Get("most"))
+	}
+	if p.form.Get("group") != "" || given[2] != "" || given[3] != "" { // of the group that has none the first alone tells
+		t.dead.Reason, t.dead.Error, t.dead.Whole = given[2], given[3], true
+	}
+	if before, err := strconv.ParseInt(p.form.Get("before"), 10, 64); err == nil {
+		t.dead.Before = time.UnixMicro(before)
+	}
+	switch {
+	case t.id == "" && (found.of == "job" || found.of == "letter"):
+		err = &wrong{"wrong.missing", "id"}
+	case t.topic == "" && found.of != "job":
+		err = &wrong{"wrong.missing", "topic"}
+	case name == "reschedule":
+		t.delay, ok = parseDuration(p.form.Get("delay"))
+		if !ok {
+			err = &wrong{"wrong.delay", p.form.Get("delay")}
+		}
+	}
+	return name, found, t, err
+}
+
+// confirmData is what the page shows that asks for confirmation.
+type confirmData struct {
+	Deed      string
+	Counted   bool
+	Count     int
+	ID        string
+	Dead      operator.DeadFilter
+	Topic     string
+	Dangerous bool
+	Back      string
+}
+
+// confirm asks whether it is really to be done. It does nothing.
+func (d *Dashboard) confirm(p *page) error {
+	name, found, t, err := p.deed()
+	if err != nil {
+		return err
+	}
+	if !found.asks {
+		return errNoPage
+	}
+	if found.of == "dead" {
+		// What dies from now on, while the question stands, was not asked about.
+		counts, err := d.operator.Counts(p.ctx)
+		if err != nil {
+			return err
+		}
+		t.dead.Before = counts.Time
+	}
+	data := confirmData{Deed: name, ID: t.id, Topic: t.topic, Dead: t.dead, Dangerous: name != "requeue_dead", Back: back(found, t, "", 0)}
+	if found.count != nil {
+		data.Counted = true
+		if data.Count, err = found.count(d, p.ctx, t); err != nil {
+			return err
+		}
+	}
+	return p.show("confirm", "", pieces(p.text("do."+name)), data)
+}
+
+// act does it, and leads to a page that says what was done.
+func (d *Dashboard) act(p *page) error {
+	name, found, t, err := p.deed()
+	if err != nil {
+		return err
+	}
+	done, err := found.do(d, p.ctx, t)
+	if err != nil && done > 0 {
+		p.failWith(problemOf(err, p.language), p.done(name, done))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if done == 0 {
+		name = "nothing"
+	}
+	return p.see(back(found, t, name, done))
+}
+
+// back is the page that an action belongs to, which is to say what was done.
+func back(of deed, t target, done string, n int) string {
+	said := []string{"done", done, "n", strconv.Itoa(n)}
+	if done == "" {
+		said = nil
+	}
+	switch of.of {
+	case "job":
+		return link("/ui/job", append(said, "id", t.id)...)
+	case "topic":
+		return link("/ui/topic", append(said, "topic", t.topic)...)
+	default:
+		return link("/ui/dead/topic", append(said, "topic", t.topic)...)
+	}
+}
+
+// countOf is a number that a link carries.
+func countOf(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}

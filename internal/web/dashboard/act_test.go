@@ -1,0 +1,276 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// seed is a topic with something in each state.
+func (f *fixture) seed() {
+	f.t.Helper()
+	f.do("FLUSHALL")
+	f.push("topic", "waiting", "body", time.Hour)
+	f.push("topic", "reserved", "body", 0)
+	f.reserve("topic")
+	f.bury("topic", "dead1", "body", "reason", "refused")
+	f.bury("topic", "dead2", "body", "reason", "no customer")
+	f.bury("topic", "dead3", "body", "reason", "refused")
+	f.push("topic", "ready1", "body", 0)
+	f.push("topic", "ready2", "body", 0)
+	f.push("other", "ready3", "body", 0)
+}
+
+// TestActions does each thing that can be done, by a POST: it leads to a page that says so.
+func TestActions(t *testing.T) {
+	f := start(t, web.Options{})
+	for _, c := range []struct {
+		name, path string
+		form       []string
+		to, says   string // where it leads, and what that page says
+		check      func(s redistest.State) bool
+	}{
+		{"remove", "/ui/act/remove", []string{"id", "waiting"}, "/ui/job", "The job is removed", func(s redistest.State) bool {
+			return len(s.Pool) == 0 && s.Buckets["waiting"] == ""
+		}},
+		{"remove what is gone", "/ui/act/remove", []string{"id", "gone"}, "/ui/job", "nothing to do", nil},
+		{"deliver a waiting job", "/ui/act/deliver", []string{"id", "waiting"}, "/ui/job", "ready to be delivered", func(s redistest.State) bool {
+			return len(s.Pool) == 0 && reflect.DeepEqual(s.Ready["topic"], []string{"ready1", "ready2", "waiting"})
+		}},
+		{"deliver a reserved job", "/ui/act/deliver", []string{"id", "reserved"}, "/ui/job", "ready to be delivered", func(s redistest.State) bool {
+			return len(s.Reserved) == 0 && len(s.Ready["topic"]) == 3
+		}},
+		{"reschedule", "/ui/act/reschedule", []string{"id", "ready1", "delay", "2h"}, "/ui/job", "new due time", func(s redistest.State) bool {
+			return reflect.DeepEqual(s.Pool, []string{"waiting", "ready1"})
+		}},
+		{"requeue", "/ui/act/requeue", []string{"id", "dead2"}, "/ui/job", "ready job again", func(s redistest.State) bool {
+			return reflect.DeepEqual(s.Dead["topic"], []string{"dead1", "dead3"}) && len(s.Ready["topic"]) == 3
+		}},
+		{"drop", "/ui/act/drop", []string{"id", "dead2", "topic", "topic"}, "/ui/dead/topic", "is dropped", func(s redistest.State) bool {
+			return reflect.DeepEqual(s.Dead["topic"], []string{"dead1", "dead3"}) && len(s.Ready["topic"]) == 2
+		}},
+		{"purge", "/ui/act/purge", []string{"topic", "topic"}, "/ui/topic", "Ready jobs deleted: 2", func(s redistest.State) bool {
+			return len(s.Ready["topic"]) == 0 && len(s.Ready["other"]) == 1 && len(s.Pool) == 1 && len(s.Reserved) == 1 && len(s.Dead["topic"]) == 3
+		}},
+		{"requeue a group", "/ui/act/requeue_dead", []string{"topic", "topic", "group", "1", "reason", "reason", "error", "refused"}, "/ui/dead/topic", "ready jobs again: 2", func(s redistest.State) bool {
+			return reflect.DeepEqual(s.Dead["topic"], []string{"dead2"}) && len(s.Ready["topic"]) == 4
+		}},
+		{"requeue all", "/ui/act/requeue_dead", []string{"topic", "topic"}, "/ui/dead/topic", "ready jobs again: 3", func(s redistest.State) bool {
+			return len(s.Dead["topic"]) == 0 && len(s.Ready["topic"]) == 5
+		}},
+		{"drop a group", "/ui/act/drop_dead", []string{"topic", "topic", "group", "1", "reason", "reason", "error", "no customer"}, "/ui/dead/topic", "Dead letters dropped: 1", func(s redistest.State) bool {
+			return reflect.DeepEqual(s.Dead["topic"], []string{"dead1", "dead3"})
+		}},
+		{"drop all", "/ui/act/drop_dead", []string{"topic", "topic"}, "/ui/dead/topic", "Dead letters dropped: 3", func(s redistest.State) bool {
+			return len(s.Dead["topic"]) == 0 && len(s.Letters) == 0
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f.seed()
+			before := f.state()
+			got := f.post(c.path, c.form...)
+			got.has(t, c.name, http.StatusSeeOther)
+			to := got.header.Get("Location")
+			if at, _, _ := strings.Cut(to, "?"); at != c.to {
+				t.Fatalf("leads to %q, want %q", to, c.to)
+			}
+			page := f.get(to)
+			checkPage(t, "en", to, page)
+			if !strings.Contains(page.body, `id="done"`) || !strings.Contains(page.body, c.says) {
+				t.Errorf("%s does not say %q: %.2000s", to, c.says, page.body)
+			}
+			after := f.state()
+			if c.check == nil && !reflect.DeepEqual(before, after) || c.check != nil && !c.check(after) {
+				t.Errorf("before %v\nafter %v", before, after)
+			}
+		})
+	}
+}
+
+// TestConfirmation asks for it, with the count, and does nothing.
+func TestConfirmation(t *testing.T) {
+	f := start(t, web.Options{})
+	f.seed()
+	before := f.state()
+	for _, c := range []struct {
+		path  string
+		count string
+	}{
+		{link("/ui/act/purge", "topic", "topic"), "2"},
+		{link("/ui/act/purge", "topic", "unknown"), "0"},
+		{link("/ui/act/drop_dead", "topic", "topic"), "3"},
+		{link("/ui/act/requeue_dead", "topic", "topic", "group", "1", "reason", "reason", "error", "refused"), "2"},
+		{link("/ui/act/drop", "topic", "topic", "id", "dead1"), ""},
+		{link("/ui/act/remove", "id", "waiting"), ""},
+	} {
+		got := f.get(c.path)
+		got.has(t, c.path, http.StatusOK, `id="confirm"`, `<form method="post"`)
+		if c.count != "" {
+			got.has(t, c.path, http.StatusOK, `data-count="`+c.count+`"`)
+		}
+	}
+	// What needs no confirmation has no such page.
+	for _, path := range []string{"/ui/act/deliver", "/ui/act/requeue", "/ui/act/reschedule"} {
+		f.get(link(path, "id", "waiting", "delay", "5")).has(t, path, http.StatusNotFound)
+	}
+	if after := f.state(); !reflect.DeepEqual(before, after) {
+		t.Errorf("asking has changed something: %v", after)
+	}
+}
+
+// TestWrong has what can't be done: it is said, and nothing changes.
+func TestWrong(t *testing.T) {
+	f := start(t, web.Options{})
+	f.seed()
+	f.push("topic", "dead1", "body", time.Hour) // in the way of the dead letter
+	before := f.state()
+	for _, c := range []struct {
+		name, path string
+		form       []string
+		status     int
+		says       string
+	}{
+		{"no ID", "/ui/act/remove", nil, 400, "id is missing"},
+		{"no topic", "/ui/act/purge", nil, 400, "topic is missing"},
+		{"no topic of dead letters", "/ui/act/drop_dead", []string{"error", "refused"}, 400, "topic is missing"},
+		{"no delay", "/ui/act/reschedule", []string{"id", "waiting"}, 400, "delay"},
+		{"a delay that is none", "/ui/act/reschedule", []string{"id", "waiting", "delay", "<b>"}, 400, "&lt;b&gt;"},
+		{"a negative delay", "/ui/act/reschedule", []string{"id", "waiting", "delay", "-5"}, 400, "delay"},
+		{"an endless delay", "/ui/act/reschedule", []string{"id", "waiting", "delay", "1e300d"}, 400, "delay"},
+		{"no such job", "/ui/act/deliver", []string{"id", "nobody"}, 404, "no job of this ID"},
+		{"no such dead letter", "/ui/act/requeue", []string{"id", "waiting"}, 404, "no job of this ID"},
+		{"a job is in the way", "/ui/act/requeue", []string{"id", "dead1"}, 409, "There is a job of this ID"},
+		{"no such action", "/ui/act/flush", []string{"id", "waiting"}, 404, "no such page"},
+	} {
+		f.post(c.path, c.form...).has(t, c.name, c.status, c.says)
+	}
+	f.form("/ui/act/remove", url.Values{"id": {"not base64!"}}).has(t, "not base64", 400, "base64")
+	f.send("POST", "/ui/act/remove", "id=%zz").has(t, "no form", 400)
+	f.send("POST", "/ui/act/remove", strings.Repeat("x", maxForm+1)).has(t, "a form too large", http.StatusRequestEntityTooLarge)
+	f.get(link("/ui/topic", "topic", "topic")+"&cursor=nonsense").has(t, "a cursor", 400)
+	if after := f.state(); !reflect.DeepEqual(before, after) {
+		t.Errorf("something has changed:\n%v\n%v", before, after)
+	}
+}
+
+// TestPartly requeues as much as can be, and says how much that was.
+func TestPartly(t *testing.T) {
+	f := start(t, web.Options{})
+	f.seed()
+	f.push("topic", "dead1", "body", time.Hour)
+	f.post("/ui/act/requeue_dead", "topic", "topic").has(t, "requeue", http.StatusConflict, `id="partly"`, "ready jobs again: 2", "dead1")
+}
+
+// TestReadOnly has nothing to press, and the front refuses what is sent nevertheless.
+func TestReadOnly(t *testing.T) {
+	f := start(t, web.Options{ReadOnly: true})
+	f.seed()
+	before := f.state()
+	for path := range f.crawlAll() {
+		body := f.get(path).body
+		for _, control := range []string{`method="post"`, "/ui/act/", `href="/ui/push`} {
+			if strings.Contains(body, control) {
+				t.Errorf("%s has %s", path, control)
+			}
+		}
+	}
+	f.get("/").has(t, "overview", http.StatusOK, `id="read-only"`)
+	for name := range deeds {
+		got := f.post("/ui/act/"+name, "id", "waiting", "topic", "topic", "delay", "0")
+		got.has(t, name, http.StatusForbidden, "<html")
+		f.get(link("/ui/act/"+name, "id", "waiting", "topic", "topic")).has(t, name, http.StatusForbidden)
+	}
+	f.form("/ui/push", url.Values{"topic": {"topic"}, "body": {"body"}}).has(t, "push", http.StatusForbidden)
+	if after := f.state(); !reflect.DeepEqual(before, after) {
+		t.Errorf("something has changed: %v", after)
+	}
+}
+
+// TestRefused has those who must not: without the token, and pages of other sites.
+func TestRefused(t *testing.T) {
+	f := start(t, web.Options{Token: "secret"})
+	f.seed()
+	before := f.state()
+	const bearer = "Bearer secret"
+	for _, path := range []string{"/", "/ui/live.json", "/ui/topics", link("/ui/job", "id", "waiting"), link("/ui/body", "id", "waiting"), "/ui/static/dashboard.js", "/ui/push"} {
+		got := f.get(path)
+		got.has(t, path, http.StatusUnauthorized, "<html", "as the password")
+		if got.header.Get("WWW-Authenticate") == "" || strings.Contains(got.body, "body-card") {
+			t.Errorf("%s: %v %s", path, got.header, got.body)
+		}
+		f.get(path, "Authorization", bearer).has(t, path, http.StatusOK)
+	}
+	for name := range deeds {
+		_, form, _ := strings.Cut(link("", "id", "waiting", "topic", "topic", "delay", "0"), "?")
+		f.send("POST", "/ui/act/"+name, form).has(t, name+" without the token", http.StatusUnauthorized)
+		f.send("POST", "/ui/act/"+name, form, "Authorization", bearer, "Sec-Fetch-Site", "cross-site").has(t, name+" from another site", http.StatusForbidden)
+		f.send("POST", "/ui/act/"+name, form, "Authorization", bearer, "Origin", "https://evil.example").has(t, name+" from another origin", http.StatusForbidden)
+	}
+	if after := f.state(); !reflect.DeepEqual(before, after) {
+		t.Errorf("something has changed: %v", after)
+	}
+}
+
+// TestConfirmed does it to what was asked about, as a browser sends the form, and to nothing that came
+// while the question stood.
+func TestConfirmed(t *testing.T) {
+	f := start(t, web.Options{})
+	f.seed()
+	f.confirmed(link("/ui/act/purge", "topic", "topic"), "2", func() { f.push("topic", "later", "body", 0) })
+	if s := f.state(); !reflect.DeepEqual(s.Ready["topic"], []string{"later"}) {
+		t.Errorf("left are %v", s.Ready)
+	}
+	f.Remove(t.Context(), "later")
+	f.confirmed(link("/ui/act/drop_dead", "topic", "topic", "group", "1", "reason", "reason", "error", "refused"), "2", func() {
+		f.bury("topic", "later", "body", "reason", "refused")
+	})
+	if s := f.state(); !reflect.DeepEqual(s.Dead["topic"], []string{"dead2", "later"}) {
+		t.Errorf("left are %v", s.Dead)
+	}
+}
+
+// confirmed does what the link asks about, and meanwhile something else.
+func (f *fixture) confirmed(link, count string, meanwhile func()) {
+	f.t.Helper()
+	got := f.get(link)
+	got.has(f.t, "the question", http.StatusOK, `data-count="`+count+`"`)
+	meanwhile()
+	form := url.Values{}
+	for _, field := range regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`).FindAllStringSubmatch(got.body, -1) {
+		form.Set(field[1], field[2])
+	}
+	path, _, _ := strings.Cut(link, "?")
+	f.form(path, form).has(f.t, "the answer", http.StatusSeeOther)
+}
+
+// All dead letters of a topic can be asked about however many there are: they are not looked at one by
+// one, for which a page has no time.
+func TestConfirmationOfMany(t *testing.T) {
+	f := start(t, web.Options{})
+	f.bury("topic", "dead", "body", "reason", "refused")
+	const more = 2000
+	for i := range more {
+		f.do("HSET", fmt.Sprint("delayer:dead_letter:", i), "topic", "topic", "body", "b", "reason", "reason", "died", 1000+i)
+		f.do("ZADD", "delayer:dead_letters:topic", 1000+i, i)
+	}
+	f.do("CONFIG", "RESETSTAT")
+	f.get(link("/ui/act/drop_dead", "topic", "topic")).has(t, "the question", http.StatusOK, fmt.Sprintf(`data-count="%d"`, more+1))
+	stats, err := redis.String(f.do("INFO", "commandstats"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scripts := regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`).FindStringSubmatch(stats)
+	if n, err := strconv.Atoi(scripts[1]); err != nil || n > 5 {
+		t.Errorf("%d scripts were run, %v", n, err)
+	}
+}

@@ -1,0 +1,114 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+var (
+	errNoPage   = errors.New("no such page")
+	errReadOnly = errors.New("read_only is set")
+)
+
+// wrong is a mistake in what was asked: a text, and what it is about.
+type wrong struct{ key, about string }
+
+func (w *wrong) Error() string { return english.text(w.key, w.about) }
+
+// problem is an error as a page shows it.
+type problem struct {
+	Status int
+	Key    string // of its text, which <key>.help explains
+	Detail []piece
+}
+
+// problemOf tells what kind of error it is.
+func problemOf(err error, l language) problem {
+	detail := pieces(cut(strings.ToValidUTF8(err.Error(), "\ufffd"), 2000))
+	mistake, of := (*wrong)(nil), func(status int, key string) problem { return problem{status, key, detail} }
+	switch {
+	case errors.As(err, &mistake):
+		return problem{http.StatusBadRequest, "problem.wrong", pieces(l.text(mistake.key, mistake.about))}
+	case errors.Is(err, errNoPage):
+		return problem{http.StatusNotFound, "problem.page", nil}
+	case errors.Is(err, errReadOnly):
+		return problem{http.StatusForbidden, "problem.read_only", nil}
+	case errors.Is(err, client.ErrNotFound):
+		return problem{http.StatusNotFound, "problem.not_found", nil}
+	case errors.Is(err, client.ErrExists), errors.Is(err, operator.ErrKept):
+		return of(http.StatusConflict, "problem.exists")
+	case errors.Is(err, client.ErrInvalid), errors.Is(err, operator.ErrCursor):
+		return of(http.StatusBadRequest, "problem.wrong")
+	case errors.Is(err, web.ErrTooLarge):
+		return problem{http.StatusRequestEntityTooLarge, "problem.large", nil}
+	case unreadable(err):
+		return of(http.StatusOK, "problem.unreadable")
+	case temporary(err):
+		return of(http.StatusServiceUnavailable, "problem.busy")
+	case errors.As(err, new(redis.Error)):
+		return of(http.StatusBadGateway, "problem.refused")
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return of(http.StatusServiceUnavailable, "problem.slow")
+	default:
+		return of(http.StatusServiceUnavailable, "problem.down")
+	}
+}
+
+// unreadable reports whether a key is of another type than it should be.
+func unreadable(err error) bool { return answer(err, "WRONGTYPE") }
+
+// temporary reports whether Redis answers that it can't at the moment.
+func temporary(err error) bool {
+	return answer(err, "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "OOM", "MISCONF", "NOREPLICAS")
+}
+
+// answer reports whether err is Redis's answer, with one of these words in it. Redis before 7.0 puts
+// its own in front of what a script met.
+func answer(err error, words ...string) bool {
+	var e redis.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	for _, word := range words {
+		if strings.Contains(string(e), word+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+// fail shows the error instead of the page.
+func (p *page) fail(err error) {
+	found := problemOf(err, p.language)
+	p.failWith(found, "")
+}
+
+// failWith shows a problem, and what was done before it.
+func (p *page) failWith(found problem, done string) {
+	p.status = found.Status
+	title := p.text(found.Key)
+	p.show("problem", "", pieces(title), struct {
+		problem
+		Help, Done string
+		Again      bool
+	}{found, p.text(found.Key + ".help"), done, found.Status >= 500 && p.r.Method == http.MethodGet})
+}
+
+// refuse answers a request that the front does not let in.
+func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
+	keys := map[int]string{http.StatusUnauthorized: "problem.unauthorized", http.StatusForbidden: "problem.forbidden"}
+	key := keys[status]
+	if key == "" {
+		key = "problem.host"
+	}
+	p := d.newPage(w, r)
+	p.failWith(problem{status, key, pieces(why)}, "")
+}

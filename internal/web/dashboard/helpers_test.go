@@ -1,0 +1,151 @@
+package dashboard
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// fixture is a front with a dashboard on a private Redis, and a browser without script.
+type fixture struct {
+	*client.Client
+	t         testing.TB
+	redis     *redistest.Server
+	conn      redis.Conn
+	dashboard *Dashboard
+	site      *httptest.Server
+	browser   *http.Client
+}
+
+// start starts one. The front is as o says.
+func start(t testing.TB, o web.Options) *fixture {
+	t.Helper()
+	r := redistest.Start(t)
+	pool := client.NewPool(client.PoolOptions{Addr: r.Addr})
+	c := client.New(pool)
+	d := New(c, operator.New(pool, ""), Options{ReadOnly: o.ReadOnly, Version: "1.2.3"})
+	site := httptest.NewServer(web.New(o, d.Area()))
+	conn, err := redis.Dial("tcp", r.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		site.Close()
+		conn.Close()
+		c.Close()
+		pool.Close()
+	})
+	browser := site.Client()
+	browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &fixture{c, t, r, conn, d, site, browser}
+}
+
+// response is what a request got.
+type response struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send sends a request; headers are names and values in turn.
+func (f *fixture) send(method, path, body string, headers ...string) response {
+	f.t.Helper()
+	r, err := http.NewRequestWithContext(f.t.Context(), method, f.site.URL+path, strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	got, err := f.browser.Do(r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return response{got.StatusCode, got.Header, string(text)}
+}
+
+func (f *fixture) get(path string, headers ...string) response {
+	f.t.Helper()
+	return f.send(http.MethodGet, path, "", headers...)
+}
+
+// post sends a form; names and values in turn, which are packed where they have to be.
+func (f *fixture) post(path string, namesAndValues ...string) response {
+	f.t.Helper()
+	_, query, _ := strings.Cut(link("", namesAndValues...), "?")
+	return f.send(http.MethodPost, path, query, "Content-Type", "application/x-www-form-urlencoded")
+}
+
+// form sends a form as it was typed in.
+func (f *fixture) form(path string, values url.Values) response {
+	f.t.Helper()
+	return f.send(http.MethodPost, path, values.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+}
+
+func (f *fixture) do(command string, args ...any) any {
+	f.t.Helper()
+	reply, err := f.conn.Do(command, args...)
+	if err != nil {
+		f.t.Fatalf("%s %.200q: %v", command, args, err)
+	}
+	return reply
+}
+
+func (f *fixture) state() redistest.State {
+	f.t.Helper()
+	return redistest.Read(f.t, f.conn, "delayer:")
+}
+
+func (f *fixture) push(topic, id, body string, delay time.Duration) {
+	f.t.Helper()
+	if _, err := f.Push(f.t.Context(), client.Message{Topic: topic, ID: id, Body: body}, delay); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) reserve(topic string) *client.Delivery {
+	f.t.Helper()
+	d, err := f.Reserve(f.t.Context(), time.Minute, time.Hour, topic)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return d
+}
+
+// bury makes a dead letter.
+func (f *fixture) bury(topic, id, body, reason, cause string) {
+	f.t.Helper()
+	f.push(topic, id, body, 0)
+	if err := f.reserve(topic).Bury(f.t.Context(), reason, client.Cause(errors.New(cause))); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// has checks that an answer has a status, and its text the parts.
+func (a response) has(t testing.TB, what string, status int, parts ...string) {
+	t.Helper()
+	if a.status != status {
+		t.Errorf("%s: status %d, want %d: %.300s", what, a.status, status, a.body)
+	}
+	for _, part := range parts {
+		if !strings.Contains(a.body, part) {
+			t.Errorf("%s: no %q in %.3000s", what, part, a.body)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+// jobData is what a job's page shows.
+type jobData struct {
+	ID         string
+	Job        *client.Job // nil if there is none
+	Body       body
+	Unreadable []piece // why there is none
+}
+
+// job is a job's page.
+func (d *Dashboard) job(p *page) error {
+	id, err := p.given("id")
+	if err != nil {
+		return err
+	}
+	data := jobData{ID: id}
+	job, err := d.client.Get(p.ctx, id)
+	switch {
+	case err == nil:
+		data.Job, data.Body = &job, bodyOf(job.Body)
+	case errors.Is(err, client.ErrNotFound):
+		p.status = http.StatusNotFound
+	case unreadable(err):
+		data.Unreadable = pieces(err.Error())
+	default:
+		return err
+	}
+	return p.show("job", "", pieces(cut(id, short)), data)
+}
+
+// find leads to the job of an ID that is typed in, as text or as base64.
+func (d *Dashboard) find(p *page) error {
+	id := p.form.Get("q")
+	if p.form.Get("as") == "base64" {
+		raw := strings.NewReplacer("-", "+", "_", "/", "=", "", " ", "").Replace(id)
+		decoded, err := base64.RawStdEncoding.DecodeString(raw)
+		if err != nil {
+			return &wrong{"wrong.base64", "ID"}
+		}
+		id = string(decoded)
+	}
+	if id == "" {
+		return p.show("find", "find", pieces(p.text("nav.find")), nil)
+	}
+	return p.see(link("/ui/job", "id", id))
+}
+
+const (
+	// maxShown is how much of a body a page shows, in bytes.
+	maxShown = 64 << 10
+	// maxHex is how much of one that is no text.
+	maxHex = 512
+	// maxDepth is how deep a JSON body may be to be indented: what a hostile one grows to is bounded.
+	maxDepth = 32
+)
+
+// body is a body as a page shows it.
+type body struct {
+	Size  int
+	Kind  string // json, text or binary
+	Text  string
+	Shown int // how many bytes of the body Text stands for
+}
+
+func bodyOf(raw string) body {
+	b := body{Size: len(raw), Kind: "text", Text: cut(raw, maxShown)}
+	b.Shown = len(b.Text)
+	switch {
+	case !isText(b.Text):
+		b.Kind, b.Text = "binary", hexOf(raw)
+		b.Shown = min(len(raw), maxHex)
+	case b.Shown == len(raw) && depth(raw) <= maxDepth && json.Valid([]byte(raw)):
+		var pretty bytes.Buffer
+		json.Indent(&pretty, []byte(raw), "", "  ")
+		b.Kind = "json"
+		if pretty.Len() <= 4*maxShown {
+			b.Text = pretty.String()
+		}
+	}
+	return b
+}
+
+// isText reports whether a text has hardly anything in it that can't be seen.
+func isText(text string) bool {
+	if !utf8.ValidString(text) {
+		return false
+	}
+	hidden := strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r'
+	})
+	return !hidden
+}
+
+// depth is how deep brackets are nested, also those within strings.
+func depth(text string) int {
+	deepest, now := 0, 0
+	for i := range len(text) {
+		switch text[i] {
+		case '[', '{':
+			now++
+			deepest = max(deepest, now)
+		case ']', '}':
+			now--
+		}
+	}
+	return deepest
+}
+
+// hexOf is the beginning of it in lines of 16 bytes: offset, hexadecimal, text.
+func hexOf(raw string) string {
+	raw = raw[:min(len(raw), maxHex)]
+	var out strings.Builder
+	for first := 0; first < len(raw); first += 16 {
+		row := raw[first:min(first+16, len(raw))]
+		out.WriteString(strconv.FormatInt(int64(0x10000+first), 16)[1:] + " ")
+		for i := range 16 {
+			if i < len(row) {
+				out.WriteString(" " + strconv.FormatInt(int64(0x100)+int64(row[i]), 16)[1:])
+			} else {
+				out.WriteString("   ")
+			}
+		}
+		out.WriteString("  ")
+		for i := range len(row) {
+			if row[i] >= 0x20 && row[i] < 0x7f {
+				out.WriteByte(row[i])
+			} else {
+				out.WriteByte('.')
+			}
+		}
+		out.WriteByte('\n')
+	}
+	return out.String()
+}
+
+// body is a whole body, to be kept in a file. A browser must not take it for anything else.
+func (d *Dashboard) body(p *page) error {
+	id, err := p.given("id")
+	if err != nil {
+		return err
+	}
+	job, err := d.client.Get(p.ctx, id)
+	if err != nil {
+		return err
+	}
+	h := p.w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Disposition", `attachment; filename="body.txt"`)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	h.Set("Content-Length", strconv.Itoa(len(job.Body)))
+	p.w.Write([]byte(job.Body))
+	return nil
+}

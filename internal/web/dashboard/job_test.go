@@ -1,0 +1,192 @@
+package dashboard
+
+import (
+	"html"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// TestJobPage has a job in each state.
+func TestJobPage(t *testing.T) {
+	f := start(t, web.Options{})
+	f.seed()
+	for _, c := range []struct {
+		id     string
+		status int
+		parts  []string
+	}{
+		{"waiting", 200, []string{`data-state="waiting"`, `id="due"><time datetime="`, "in 59 min", `data-do="deliver"`, `data-do="reschedule"`, `data-do="remove"`}},
+		{"reserved", 200, []string{`data-state="reserved"`, "Lease ends", "A consumer has reserved this job", `id="attempts">1<`}},
+		{"ready1", 200, []string{`data-state="ready"`}},
+		{"dead1", 200, []string{`data-state="dead"`, `id="reason"><bdi>reason<`, "refused", `data-do="requeue"`, `data-do="drop"`}},
+		{"nobody", 404, []string{`id="not-found"`, "There is no job of this ID"}},
+	} {
+		f.get(link("/ui/job", "id", c.id)).has(t, c.id, c.status, c.parts...)
+	}
+	f.get("/ui/job").has(t, "no ID", http.StatusBadRequest)
+}
+
+// TestFind leads to the job whose ID is typed in.
+func TestFind(t *testing.T) {
+	f := start(t, web.Options{})
+	for _, c := range []struct{ query, id string }{
+		{"q=plain+id", "plain id"},
+		{"q=%3Cb%3E%26&as=text", "<b>&"},
+		{"q=%2F%2F8A&as=base64", "\xff\xff\x00"},
+		{"q=__8A&as=base64", "\xff\xff\x00"},
+		{"q=QQ%3D%3D&as=base64", "A"},
+	} {
+		got := f.get("/ui/find?" + c.query)
+		got.has(t, c.query, http.StatusSeeOther)
+		if to := got.header.Get("Location"); to != link("/ui/job", "id", c.id) {
+			t.Errorf("%s leads to %s", c.query, to)
+		}
+	}
+	f.get("/ui/find?q=!&as=base64").has(t, "no base64", http.StatusBadRequest)
+	f.get("/ui/find").has(t, "nothing", http.StatusOK)
+}
+
+// TestDownload gets a body byte by byte, which no browser takes for a page.
+func TestDownload(t *testing.T) {
+	f := start(t, web.Options{})
+	body := "<script>alert(1)</script>\x00\xff" + strings.Repeat("x", 200<<10)
+	f.push("topic", "id", body, time.Hour)
+	got := f.get(link("/ui/body", "id", "id"))
+	if got.status != http.StatusOK || got.body != body {
+		t.Errorf("status %d, %d bytes", got.status, len(got.body))
+	}
+	for name, want := range map[string]string{"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff", "Content-Disposition": `attachment; filename="body.txt"`} {
+		if value := got.header.Get(name); value != want {
+			t.Errorf("%s: %q, want %q", name, value, want)
+		}
+	}
+	f.get(link("/ui/body", "id", "nobody")).has(t, "nobody's", http.StatusNotFound)
+}
+
+// TestBody has how bodies are shown.
+func TestBody(t *testing.T) {
+	long := strings.Repeat("é", maxShown/2) + "é"
+	for _, c := range []struct {
+		name, raw, kind, text string
+		shown                 int
+	}{
+		{"text", "two\nlines\tand", "text", "two\nlines\tand", 13},
+		{"JSON", `{"b":[1,"<"],"a":1.0}`, "json", "{\n  \"b\": [\n    1,\n    \"<\"\n  ],\n  \"a\": 1.0\n}", 21},
+		{"almost JSON", `{"b":}`, "text", `{"b":}`, 6},
+		{"deep JSON", strings.Repeat("[", 33) + strings.Repeat("]", 33), "text", strings.Repeat("[", 33) + strings.Repeat("]", 33), 66},
+		{"binary", "A\x00\xff", "binary", "0000  41 00 ff" + strings.Repeat("   ", 13) + "  A..\n", 3},
+		{"long", long, "text", long[:maxShown], maxShown},
+		{"long in the midst of a character", "x" + long, "text", "x" + long[:maxShown-2], maxShown - 1},
+		{"turned", "\u202etxt", "text", "\u202etxt", 6},
+	} {
+		if b := bodyOf(c.raw); b.Kind != c.kind || b.Text != c.text || b.Shown != c.shown || b.Size != len(c.raw) {
+			t.Errorf("%s: %s, shown %d of %d: %.200q", c.name, b.Kind, b.Shown, b.Size, b.Text)
+		}
+	}
+	if b := bodyOf(strings.Repeat("\xff", 10000)); b.Shown != maxHex || strings.Count(b.Text, "\n") != maxHex/16 {
+		t.Errorf("binary: shown %d: %s", b.Shown, b.Text)
+	}
+}
+
+// FuzzShown shows anything: what is seen is printable, bounded, and stands for what there is.
+func FuzzShown(f *testing.F) {
+	for _, text := range hostile {
+		f.Add(text)
+	}
+	f.Add(`{"a":[[[1]]]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if b := bodyOf(text); len(b.Text) > 4*maxShown || b.Shown > b.Size {
+			t.Errorf("%d bytes are shown as %d", len(text), len(b.Text))
+		}
+		plain := ""
+		for _, p := range pieces(text) {
+			if p.Text == "" || !utf8.ValidString(p.Text) || strings.ContainsFunc(p.Text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				t.Errorf("%q has the piece %q", text, p.Text)
+			}
+			if !p.Spelled {
+				plain += p.Text
+			}
+		}
+		visible := strings.Map(func(r rune) rune {
+			if r == utf8.RuneError || !unicode.IsPrint(r) {
+				return -1
+			}
+			return r
+		}, text)
+		if strings.ReplaceAll(plain, "\ufffd", "") != visible {
+			t.Errorf("%q is shown as %q", text, plain)
+		}
+		if c := cut(text, 10); !strings.HasPrefix(text, c) || len(c) > 10 || len(text) >= 10 && len(c) < 7 {
+			t.Errorf("cut(%q) is %q", text, c)
+		}
+		if got, err := unpack(map[string][]string{"id": {pack(text)}}, "id"); err != nil || got != text {
+			t.Errorf("%q comes back as %q, %v", text, got, err)
+		}
+	})
+}
+
+// TestTimes has durations, as they are read and as they are shown.
+func TestTimes(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"30": 30 * time.Second, "1.5": 1500 * time.Millisecond, "500ms": 500 * time.Millisecond, "1h30m": 90 * time.Minute,
+		" 2d ": 48 * time.Hour, "0.5d": 12 * time.Hour, "0": 0, "-5": -5 * time.Second,
+		"": -1, "soon": -1, "d": -1, "NaN": -1, "inf": -1, "infd": -1, "1e400": -1, "1e300d": -1, "5x": -1,
+	} {
+		if d, ok := parseDuration(text); d != want && ok || ok != (want != -1) {
+			t.Errorf("%q is %v, %v", text, d, ok)
+		}
+	}
+	for d, want := range map[time.Duration]string{
+		0: "0 ms", 1500 * time.Microsecond: "1.5 ms", 45 * time.Millisecond: "45 ms", 1200 * time.Millisecond: "1.2 s",
+		59 * time.Second: "59 s", 90 * time.Second: "1 min 30 s", 59 * time.Minute: "59 min", 25 * time.Hour: "1 d 1 h", 4000 * 24 * time.Hour: "4,000 d", -time.Second: "0 ms",
+	} {
+		if got := english.duration(d); got != want {
+			t.Errorf("%v is shown as %q, want %q", d, got, want)
+		}
+	}
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	if m := chinese.moment(now.Add(time.Hour), now); m.Relative != "1 小时后" || m.UTC != "2026-01-02 04:04:05 UTC" {
+		t.Errorf("%+v", m)
+	}
+	if m := english.moment(now.Add(-time.Minute), now); m.Relative != "1 min ago" {
+		t.Errorf("%+v", m)
+	}
+}
+
+// TestNumbers has how they are shown.
+func TestNumbers(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1234: "−1,234"} {
+		if got := number(n); got != want {
+			t.Errorf("%d is %q", n, got)
+		}
+	}
+	for n, want := range map[int64]string{0: "0 B", 1023: "1,023 B", 1536: "1.5 KiB", 5 << 30: "5.0 GiB", 3 << 50: "3072.0 TiB"} {
+		if got := size(n); got != want {
+			t.Errorf("%d is %q", n, got)
+		}
+	}
+}
+
+// TestLongTexts shows the beginning of what is long, and all of it on its own page.
+func TestLongTexts(t *testing.T) {
+	f := start(t, web.Options{})
+	id := strings.Repeat("\u202e\"", 1024)
+	f.push("topic", id, strings.Repeat("y", 100<<10), time.Hour)
+	list := f.get(link("/ui/topic", "topic", "topic", "state", "waiting"))
+	list.has(t, "the list", http.StatusOK, html.EscapeString(link("/ui/job", "id", id)))
+	if n := strings.Count(list.body, "u{202e}"); n > short/4 {
+		t.Errorf("the list spells %d of it", n)
+	}
+	page := f.get(link("/ui/job", "id", id))
+	page.has(t, "the page", http.StatusOK, `id="cut"`, "64.0 KiB of 100.0 KiB")
+	if n := len(regexp.MustCompile(`u\{202e\}`).FindAllString(page.body, -1)); n < 1024 {
+		t.Errorf("the page spells %d of it", n)
+	}
+}

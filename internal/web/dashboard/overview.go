@@ -1,0 +1,103 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"html/template"
+	"strings"
+	"time"
+)
+
+// overviewData is what the overview shows.
+type overviewData struct {
+	view
+	Status status
+	Peak   string // how busy the busiest second will be, if that is a warning
+}
+
+// overviewOf makes it of what the sampler saw.
+func (p *page) overviewOf(v view) overviewData {
+	p.setClock(v.Time)
+	o := overviewData{view: v, Status: p.statusOf(v.sample)}
+	if peak := v.sample.Peak; peak.Found && float64(peak.Jobs) > v.Drained.Most && peak.At.After(v.Time) {
+		jobs := number(peak.Jobs)
+		if peak.Estimated {
+			jobs = p.text("about", jobs)
+		}
+		o.Peak = p.text("peak.warning", jobs, rate(v.Drained.Most))
+	}
+	return o
+}
+
+// PeakAt is when the busiest second begins.
+func (o overviewData) PeakAt() time.Time { return o.sample.Peak.At }
+
+// Snapshots reports whether Redis has made any since it runs: before, it names its start as the time
+// of the last one.
+func (o overviewData) Snapshots() bool {
+	started := o.Time.Add(-o.Info.Uptime)
+	return o.Info.SnapshotAt.Sub(started) > 2*time.Second
+}
+
+// overview is the first page.
+func (d *Dashboard) overview(p *page) error {
+	v, err := d.sampler.look(p.ctx)
+	if err != nil {
+		return err
+	}
+	return p.show("overview", "overview", pieces(p.text("nav.overview")), p.overviewOf(v))
+}
+
+// liveParts are the parts of the overview that follow what happens: those templates.
+var liveParts = []string{"status", "numbers", "coming", "servers", "redis"}
+
+// live is the overview's parts, and the points of its charts, as JSON.
+func (d *Dashboard) live(p *page) error {
+	p.w.Header().Set("Content-Type", "application/json")
+	v, err := d.sampler.look(p.ctx)
+	if err != nil {
+		found := problemOf(err, p.language)
+		p.w.WriteHeader(found.Status)
+		return json.NewEncoder(p.w).Encode(map[string]string{"problem": p.text(found.Key)})
+	}
+	p.Data = p.overviewOf(v)
+	parts := map[string]template.HTML{}
+	for _, name := range liveParts {
+		var html strings.Builder
+		if err := templates["overview"].ExecuteTemplate(&html, name, p); err != nil {
+			return err
+		}
+		parts[name] = template.HTML(html.String())
+	}
+	return json.NewEncoder(p.w).Encode(struct {
+		Parts  map[string]template.HTML `json:"parts"`
+		Charts [][]any                  `json:"charts"`
+	}{parts, columns(v.Points)})
+}
+
+// columns are the points as the charts take them: each value of all points in turn. What is not
+// known is null.
+func columns(points []point) [][]any {
+	c := make([][]any, 7)
+	value := func(i int, known bool, value float64) {
+		if known {
+			c[i] = append(c[i], value)
+		} else {
+			c[i] = append(c[i], nil)
+		}
+	}
+	for i := range c {
+		c[i] = []any{}
+	}
+	for _, p := range points {
+		value(0, true, float64(p.At.UnixMilli())/1000)
+		value(1, p.RatesOK, p.Moved)
+		value(2, p.RatesOK, p.Acked)
+		value(3, p.LateOK, milliseconds(p.Median))
+		value(4, p.LateOK, milliseconds(p.Worst))
+		value(5, true, float64(p.Ready))
+		value(6, true, float64(p.Reserved))
+	}
+	return c
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,281 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// mark begins what is hostile; what follows it must never stand in a page as it is.
+const mark = "Zq7"
+
+// hostile are names and bodies as an attacker would choose them.
+var hostile = []string{
+	mark + `"><script>alert(1)</script>`,
+	mark + `' onmouseover=alert(1) x='`,
+	mark + "</textarea></pre></title><img src=x onerror=alert(1)>",
+	mark + "\u202egnp.exe\u2066\x00\x07\x1b[31m\xff\xfe\xc0\xaf",
+	mark + "{{.}}${alert(1)}`javascript:alert(1)//",
+	mark + strings.Repeat("<b>", 300),
+}
+
+// fill puts hostile jobs everywhere.
+func (f *fixture) fill() {
+	f.t.Helper()
+	for _, evil := range hostile {
+		f.push(evil, "waiting"+evil, evil, time.Hour)
+		f.bury(evil, "dead"+evil, evil, "reason"+evil, "error"+evil)
+		f.push(evil, "reserved"+evil, evil, 0)
+		f.reserve(evil)
+		f.push(evil, "ready"+evil, evil, 0)
+	}
+	f.push(mark+strings.Repeat("t", 1021), mark+strings.Repeat("\u202e<", 1000), strings.Repeat("<script>", 20000), 0)
+	for i, evil := range hostile { // a server's heartbeat, as anybody can write it
+		entry, err := json.Marshal(map[string]any{
+			"now": time.Now().UnixMilli(), "started": 1, "interval": 1000, "pid": i, "lateness": make([]int, len(store.Lateness{}.Counts)),
+			"host": evil, "version": evil, "error": evil,
+		})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		f.do("HSET", "delayer:servers", evil, entry)
+	}
+	f.push("plain", "json", `{"a":"<script>alert(2)</script>","b":[1,2]}`, 0)
+}
+
+var (
+	hrefs = regexp.MustCompile(`(?:href|src|data-live)="([^"]*)"`)
+	tags  = regexp.MustCompile(`<(/?)([a-zA-Z][a-zA-Z0-9-]*)((?:[^<>"]|"[^"]*")*)>`)
+	// unescaped is how a hostile text goes on after the mark if it stands there as it is.
+	unescaped = regexp.MustCompile(mark + `("|'|</textarea|<b>)`)
+	// active are attributes that a page of ours never has, quoted the values in which one may be named.
+	quoted = regexp.MustCompile(`"[^"]*"`)
+	active = regexp.MustCompile(`(?i)\s(on\w+|style)\s*=`)
+	void   = []string{"meta", "link", "img", "input", "br", "hr"}
+)
+
+// TestPages follows every link there is, in both languages, where everything in Redis is hostile: each
+// page is well formed, runs nothing of what is in Redis, and none changes anything.
+func TestPages(t *testing.T) {
+	f := start(t, web.Options{})
+	f.fill()
+	if servers := strings.Count(f.get("/").body, "data-server="); servers != len(hostile)-1 { // the last one says too much
+		t.Errorf("%d servers are shown", servers)
+	}
+	before := f.state()
+	for _, lang := range languages {
+		seen := f.crawl(lang)
+		for _, path := range []string{"/", "/ui/topics", "/ui/topic", "/ui/job", "/ui/body", "/ui/dead", "/ui/dead/topic", "/ui/push", "/ui/live.json",
+			"/ui/act/remove", "/ui/act/drop", "/ui/act/purge", "/ui/act/requeue_dead", "/ui/act/drop_dead", "/ui/static/dashboard.js"} {
+			if seen[path] == 0 {
+				t.Errorf("%s: no link leads to %s", lang, path)
+			}
+		}
+	}
+	if after := f.state(); !reflect.DeepEqual(before, after) {
+		t.Errorf("looking has changed something:\n%v\n%v", before, after)
+	}
+}
+
+// crawl follows all links, checks the pages, and returns how many led to each path.
+func (f *fixture) crawl(lang string) map[string]int {
+	f.t.Helper()
+	paths := map[string]int{}
+	for to, got := range f.crawlAll("Accept-Language", lang) {
+		path, _, _ := strings.Cut(to, "?")
+		paths[path]++
+		if got.status != http.StatusOK && got.status != http.StatusNotFound {
+			f.t.Errorf("%s %s: status %d: %.200s", lang, to, got.status, got.body)
+		}
+		if strings.HasPrefix(got.header.Get("Content-Type"), "text/html") {
+			checkPage(f.t, lang, to, got)
+		}
+	}
+	return paths
+}
+
+// crawlAll is what all links lead to.
+func (f *fixture) crawlAll(headers ...string) map[string]response {
+	f.t.Helper()
+	found := map[string]response{}
+	for open := []string{"/"}; len(open) > 0; open = open[1:] {
+		if _, ok := found[open[0]]; ok {
+			continue
+		}
+		got := f.get(open[0], headers...)
+		found[open[0]] = got
+		for _, to := range hrefsOf(got) {
+			// Choices are of the same page.
+			if strings.HasPrefix(to, "/") && !strings.Contains(to, "lang=") && !strings.Contains(to, "theme=") {
+				open = append(open, to)
+			} else if !strings.HasPrefix(to, "/") && to != "#main" {
+				f.t.Errorf("%s: a link leads to %q", open[0], to)
+			}
+		}
+	}
+	return found
+}
+
+// hrefsOf are where the links of a page lead.
+func hrefsOf(got response) (list []string) {
+	if !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") {
+		return nil
+	}
+	for _, match := range hrefs.FindAllStringSubmatch(got.body, -1) {
+		list = append(list, html.UnescapeString(match[1]))
+	}
+	return list
+}
+
+// checkPage checks that a page is well formed, and has no script nor style but our files.
+func checkPage(t testing.TB, lang, path string, got response) {
+	t.Helper()
+	if csp := got.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") {
+		t.Errorf("%s: policy %q", path, csp)
+	}
+	if !strings.Contains(got.body, `<html lang="`+lang+`"`) {
+		t.Errorf("%s is not in %s", path, lang)
+	}
+	for _, no := range []string{"%!", "<no value>", "ZgotmplZ", "\u202e", "\x00", "\x1b"} {
+		if strings.Contains(got.body, no) {
+			t.Errorf("%s: has %q", path, no)
+		}
+	}
+	if raw := unescaped.FindString(got.body); raw != "" {
+		t.Errorf("%s: not escaped: %s", path, raw)
+	}
+	var open []string
+	rest := strings.TrimPrefix(got.body, "<!doctype html>")
+	for _, tag := range tags.FindAllStringSubmatch(rest, -1) {
+		name, attributes := tag[2], tag[3]
+		switch {
+		case tag[1] == "/":
+			if len(open) == 0 || open[len(open)-1] != name {
+				t.Fatalf("%s: </%s> within %v", path, name, open)
+			}
+			open = open[:len(open)-1]
+		case !slices.Contains(void, name):
+			open = append(open, name)
+		}
+		if active.MatchString(quoted.ReplaceAllString(attributes, "")) || name == "script" && tag[1] == "" && !strings.Contains(attributes, ` src="/ui/static/`) {
+			t.Errorf("%s: <%s%s>", path, name, attributes)
+		}
+	}
+	if len(open) > 0 {
+		t.Errorf("%s: not closed: %v", path, open)
+	}
+	if text := tags.ReplaceAllString(rest, ""); strings.ContainsAny(text, "<") {
+		t.Errorf("%s: a stray <: %.80s", path, text[strings.Index(text, "<"):])
+	}
+}
+
+// TestUnreadable breaks each key: what can't be read is said to be so, and the rest is shown.
+func TestUnreadable(t *testing.T) {
+	for _, key := range []string{"job_pool", "job_bucket:id", "ready_queue:topic", "reserved", "topics", "dead_letter:dead", "dead_letters:topic", "dead_topics", "servers", "acked"} {
+		t.Run(key, func(t *testing.T) {
+			f := start(t, web.Options{})
+			f.push("topic", "id", "body", time.Hour)
+			f.bury("topic", "dead", "body", "reason", "error")
+			f.do("DEL", "delayer:"+key)
+			if key == "acked" {
+				f.do("HSET", "delayer:"+key, "a", "b")
+			} else {
+				f.do("SET", "delayer:"+key, "broken")
+			}
+			unreadables := 0
+			for _, path := range []string{"/", "/ui/live.json", "/ui/topics", link("/ui/topic", "topic", "topic"), link("/ui/topic", "topic", "topic", "state", "waiting"),
+				link("/ui/topic", "topic", "topic", "state", "reserved"), link("/ui/job", "id", "id"), link("/ui/job", "id", "dead"),
+				"/ui/dead", link("/ui/dead/topic", "topic", "topic"), link("/ui/act/purge", "topic", "topic"), link("/ui/act/drop_dead", "topic", "topic")} {
+				got := f.get(path)
+				if got.status >= 500 {
+					t.Errorf("%s: %d: %.3000s", path, got.status, got.body)
+				}
+				if strings.Contains(strings.ToLower(got.body), "unreadable") || strings.Contains(got.body, "can't be read") {
+					unreadables++
+				}
+			}
+			if unreadables == 0 && key != "topics" && key != "dead_topics" {
+				t.Error("no page says that anything is unreadable")
+			}
+		})
+	}
+}
+
+// TestRedisDown takes Redis away: each page says so, in time, and is as before when it is back.
+func TestRedisDown(t *testing.T) {
+	f := start(t, web.Options{})
+	f.push("topic", "id", "body", time.Hour)
+	pages := []string{"/", "/ui/topics", link("/ui/topic", "topic", "topic"), link("/ui/job", "id", "id"), "/ui/dead", link("/ui/dead/topic", "topic", "topic"), link("/ui/act/purge", "topic", "topic")}
+	f.redis.Kill()
+	for _, path := range pages {
+		f.get(path).has(t, path, http.StatusServiceUnavailable, "Redis can&#39;t be reached", `http-equiv="refresh"`)
+	}
+	f.get("/ui/live.json").has(t, "live", http.StatusServiceUnavailable, "Redis can't be reached")
+	f.get("/ui/push").has(t, "the form", http.StatusOK)
+	f.post("/ui/act/deliver", "id", "id").has(t, "an action", http.StatusServiceUnavailable, "Redis can&#39;t be reached")
+	f.form("/ui/push", url.Values{"topic": {"topic"}, "body": {"typed"}}).has(t, "a push", http.StatusServiceUnavailable, "typed")
+	f.redis.Restart()
+	for _, path := range pages {
+		eventually(t, path+" is there again", func() bool { return f.get(path).status != http.StatusServiceUnavailable })
+	}
+}
+
+// TestRedisHangs has Redis silent: a page does not wait for it for ever.
+func TestRedisHangs(t *testing.T) {
+	f := start(t, web.Options{})
+	f.push("topic", "id", "body", time.Hour)
+	f.redis.Hang()
+	defer f.redis.Resume()
+	f.get(link("/ui/job", "id", "id")).has(t, "a job", http.StatusServiceUnavailable)
+	f.redis.Resume()
+	eventually(t, "the job is there again", func() bool { return f.get(link("/ui/job", "id", "id")).status == http.StatusOK })
+}
+
+// eventually waits for something to become true.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for bound := time.Now().Add(30 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(bound) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// TestManyTopics shows those with the most jobs.
+func TestManyTopics(t *testing.T) {
+	f := start(t, web.Options{})
+	args := []any{"delayer:topics"}
+	for i := range maxTopics + 1000 {
+		args = append(args, 0, fmt.Sprintf("idle-%04d", i))
+	}
+	f.do("ZADD", args...)
+	f.push("zz-ready", "a", "x", 0)
+	f.push("zz-waiting", "b", "x", time.Hour)
+	got := f.get("/ui/topics")
+	got.has(t, "topics", http.StatusOK, "zz-ready", "zz-waiting", `id="topics-cut"`, "of 2,002")
+	if rows := strings.Count(got.body, "<tr data-row"); rows != maxTopics {
+		t.Errorf("%d rows", rows)
+	}
+}
+
+// TestWithoutRights has a Redis user who may not do all: the page says what is refused.
+func TestWithoutRights(t *testing.T) {
+	f := start(t, web.Options{})
+	f.push("topic", "id", "body", time.Hour)
+	f.do("ACL", "SETUSER", "default", "-info")
+	f.get("/").has(t, "no INFO", http.StatusOK, "Redis does not say how it fares", "NOPERM")
+	f.do("ACL", "SETUSER", "default", "-zadd", "-zrem")
+	f.post("/ui/act/deliver", "id", "id").has(t, "no ZREM", http.StatusBadGateway, "Redis refuses this")
+	f.get(link("/ui/job", "id", "id")).has(t, "the job", http.StatusOK, `data-state="waiting"`)
+}

@@ -1,0 +1,96 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/url"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// TestPush pushes by the form and is led to the job.
+func TestPush(t *testing.T) {
+	f := start(t, web.Options{})
+	form := url.Values{"topic": {`<b>"topic'`}, "id": {`<i>"id'`}, "delay": {"1h"}, "body": {"two\r\nlines"}, "ttr": {"45"}, "max_attempts": {"3"}}
+	got := f.form("/ui/push", form)
+	got.has(t, "push", http.StatusSeeOther)
+	f.get(got.header.Get("Location")).has(t, "the job", http.StatusOK, "The job is pushed", `data-state="waiting"`, "two\nlines", "of 3")
+	job, err := f.Get(t.Context(), `<i>"id'`)
+	if err != nil || job.Body != "two\nlines" || job.Topic != `<b>"topic'` || job.State != client.Waiting || time.Until(job.Due) < 50*time.Minute || job.MaxAttempts != 3 {
+		t.Errorf("%+v, %v", job, err)
+	}
+
+	form.Set("body", "another")
+	f.form("/ui/push", form).has(t, "an ID that exists", http.StatusConflict, "There is a job of this ID", "another", link("/ui/job", "id", `<i>"id'`))
+	if job, _ := f.Get(t.Context(), `<i>"id'`); job.Body != "two\nlines" {
+		t.Errorf("it was replaced: %+v", job)
+	}
+	form.Set("replace", "1")
+	f.form("/ui/push", form).has(t, "replace", http.StatusSeeOther)
+	if job, _ := f.Get(t.Context(), `<i>"id'`); job.Body != "another" {
+		t.Errorf("it was not replaced: %+v", job)
+	}
+
+	got = f.form("/ui/push", url.Values{"topic": {"now"}, "body": {"x"}})
+	f.get(got.header.Get("Location")).has(t, "at once", http.StatusOK, `data-state="ready"`)
+}
+
+// TestWrongPush keeps what was typed in, says what is wrong, and pushes nothing.
+func TestWrongPush(t *testing.T) {
+	f := start(t, web.Options{})
+	for _, c := range []struct{ field, value, says string }{
+		{"topic", "", "topic is missing"},
+		{"body", "", "body is missing"},
+		{"delay", "soon", "delay"},
+		{"delay", "-1", "delay"},
+		{"ttr", "25h", "ttr"},
+		{"ttr", "x", "time to run"},
+		{"max_attempts", "0", "max attempts"},
+		{"max_attempts", "many", "attempts"},
+	} {
+		form := url.Values{"topic": {"topic"}, "id": {"kept-id"}, "body": {"kept-body"}, "delay": {"1h"}}
+		form.Set(c.field, c.value)
+		got := f.form("/ui/push", form)
+		got.has(t, c.field+" "+c.value, http.StatusBadRequest, `id="problem"`, c.says, "kept-id", c.value)
+	}
+	if s := f.state(); len(s.Buckets) > 0 {
+		t.Errorf("pushed: %v", s)
+	}
+}
+
+// TestBrowse goes through the jobs of a topic, page by page.
+func TestBrowse(t *testing.T) {
+	f := start(t, web.Options{})
+	want := map[string]bool{}
+	for i := range 120 {
+		id := "job-" + string(rune('A'+i%26)) + string(rune('a'+i/26))
+		f.push("topic", id, "body", time.Hour+time.Duration(i)*time.Second)
+		f.push("other", "other-"+id, "body", time.Hour)
+		want[id] = true
+	}
+	found := map[string]bool{}
+	for path := link("/ui/topic", "topic", "topic", "state", "waiting"); path != ""; {
+		got := f.get(path)
+		got.has(t, path, http.StatusOK, "of 240")
+		path = ""
+		for _, to := range hrefsOf(got) {
+			at, err := url.Parse(to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at.Path == "/ui/job" {
+				id, _ := unpack(at.Query(), "id")
+				found[id] = true
+			}
+			if at.Query().Get("cursor") != "" && at.Query().Get("lang") == "" && at.Query().Get("theme") == "" {
+				path = to
+			}
+		}
+	}
+	if !reflect.DeepEqual(found, want) {
+		t.Errorf("found %d of %d: %v", len(found), len(want), found)
+	}
+}

@@ -1,0 +1,186 @@
+package dashboard
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/operator"
+)
+
+const (
+	samplePause = time.Second
+	// watchWait is for how long the sampler goes on when nobody looks any more.
+	watchWait = 30 * time.Second
+	// rateWindow is the time over which rates and the lateness are taken.
+	rateWindow = 5 * time.Second
+	// kept is how many points the charts have: some minutes.
+	kept = 300
+)
+
+// smallPeak is how many jobs in a second nobody needs to be warned of.
+const smallPeak = 100
+
+// forecastBounds are the ends of the spans in which jobs fall due.
+var forecastBounds = []time.Duration{time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
+
+// sampler asks Redis how things are, once a second at most, however many look, and never when nobody
+// does. It keeps what the charts show.
+type sampler struct {
+	operator *operator.Operator
+	turn     chan struct{} // who holds it may touch what is below
+	last     *sample
+	asked    time.Time // when last was asked for
+	failed   error     // instead of last
+	points   []point
+	recent   []reading // of the last rateWindow, the oldest first
+	drained  drained
+
+	looked  atomic.Int64 // Unix ns
+	changed atomic.Bool  // what was sampled is known to be old
+}
+
+func newSampler(op *operator.Operator) *sampler {
+	return &sampler{operator: op, turn: make(chan struct{}, 1)}
+}
+
+// run keeps sampling as long as somebody looks.
+func (s *sampler) run(ctx context.Context) {
+	tick := time.NewTicker(samplePause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if s.watched(time.Now()) {
+			limited, cancel := context.WithTimeout(ctx, readTimeout)
+			s.take(limited, samplePause/2)
+			cancel()
+		}
+	}
+}
+
+// watched reports whether somebody has looked lately.
+func (s *sampler) watched(now time.Time) bool {
+	return now.Sub(time.Unix(0, s.looked.Load())) < watchWait
+}
+
+// view is what there is to see.
+type view struct {
+	*sample
+	Points  []point
+	Drained drained
+}
+
+// look is how things are, or were a moment ago.
+func (s *sampler) look(ctx context.Context) (view, error) {
+	s.looked.Store(time.Now().UnixNano())
+	return s.take(ctx, samplePause)
+}
+
+// take asks Redis unless the last sample is younger than that, and nothing was done here since.
+func (s *sampler) take(ctx context.Context, young time.Duration) (view, error) {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return view{}, ctx.Err()
+	}
+	defer func() { <-s.turn }()
+	if s.changed.Swap(false) || time.Since(s.asked) >= young {
+		// Others wait for the same; it goes on without the one who asks.
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		s.sample(limited)
+		cancel()
+		s.asked = time.Now()
+	}
+	return view{s.last, s.points, s.drained}, s.failed
+}
+
+// sample is how things are at a moment.
+type sample struct {
+	At time.Time // by this machine's clock
+	operator.Counts
+	Ready, Reserved, Dead int // of all topics; those that can't be read don't count
+
+	Beats beats
+	Rates rates
+	// Changes are by how much the ready jobs of the topics became more in a second.
+	Changes map[string]float64
+
+	Forecast forecast
+	Peak     operator.Peak
+	Info     operator.Info
+
+	forecastAt, peakAt, infoAt time.Time
+}
+
+// forecast is what falls due until each of the bounds.
+type forecast struct {
+	Bars []bar
+	Err  error
+}
+
+// sample asks for all of it. What is dear or seldom changes is asked for less often.
+func (s *sampler) sample(ctx context.Context) {
+	next := &sample{At: time.Now()}
+	if s.last != nil {
+		next.Forecast, next.forecastAt = s.last.Forecast, s.last.forecastAt
+		next.Peak, next.peakAt = s.last.Peak, s.last.peakAt
+		next.Info, next.infoAt = s.last.Info, s.last.infoAt
+	}
+	if next.Counts, s.failed = s.operator.Counts(ctx); s.failed != nil {
+		return
+	}
+	for _, t := range next.Topics {
+		next.Ready += max(t.Ready, 0)
+		next.Reserved += max(t.Reserved, 0)
+		next.Dead += max(t.Dead, 0)
+	}
+	next.Beats.At = next.Time
+	if next.Beats.List, next.Beats.Err = s.operator.Servers(ctx); next.Beats.Err == nil {
+		next.Beats.Acked, next.Beats.Err = s.operator.Acked(ctx)
+	}
+	s.follow(next)
+	if next.At.Sub(next.forecastAt) >= 5*time.Second {
+		spans, err := s.operator.Forecast(ctx, forecastBounds)
+		next.Forecast, next.forecastAt = forecast{barsOf(spans), err}, next.At
+	}
+	if next.At.Sub(next.infoAt) >= 10*time.Second {
+		var err error
+		if next.Info, err = s.operator.Info(ctx); err != nil {
+			next.Info.Missing = err.Error()
+		}
+		next.infoAt = next.At
+	}
+	if most := s.drained.Most; most > 0 && next.At.Sub(next.peakAt) >= 30*time.Second {
+		// A failure is no warning; the forecast, which fails likewise, tells of it.
+		next.Peak, _ = s.operator.Peak(ctx, forecastBounds[len(forecastBounds)-1], max(int(most), smallPeak))
+		next.peakAt = next.At
+	}
+	s.last = next
+}
+
+// bar is how many jobs fall due until so long from now.
+type bar struct {
+	Jobs      int
+	Estimated bool
+	Percent   float64 // of the longest bar
+}
+
+// barsOf adds the spans up: what falls due within an hour includes what does within a minute.
+func barsOf(spans []operator.Span) []bar {
+	var bars []bar
+	jobs, estimated := 0, false
+	for _, s := range spans {
+		jobs, estimated = jobs+s.Jobs, estimated || s.Estimated
+		bars = append(bars, bar{Jobs: jobs, Estimated: estimated})
+	}
+	for i := range bars {
+		if jobs > 0 {
+			bars[i].Percent = 100 * float64(bars[i].Jobs) / float64(jobs)
+		}
+	}
+	return bars
+}

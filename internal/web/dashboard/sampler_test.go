@@ -1,0 +1,197 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/web"
+	"github.com/mix-basic/delayer/server"
+)
+
+// started is when the runs of a server began.
+var started = map[string]time.Time{"run1": time.Unix(1600000000, 0), "run2": time.Unix(1700000003, 0)}
+
+// read has the sampler read totals of one server, and ready jobs.
+func (s *sampler) read(at time.Time, run string, moved, acked int64, ready int) *sample {
+	state := store.ServerState{ID: run, Age: time.Second, Started: started[run]}
+	state.Moved = moved
+	state.Lateness.Counts[3] = moved // each late by 5 to 10 ms
+	next := &sample{At: at, Ready: ready, Beats: beats{At: at, List: []store.ServerState{state}, Acked: acked}}
+	next.Topics = []operator.TopicCounts{{Topic: "topic", Ready: ready}}
+	s.follow(next)
+	s.last = next
+	return next
+}
+
+// TestRates takes rates of totals, also where a server was started anew, and learns how much
+// consumers can take.
+func TestRates(t *testing.T) {
+	s := newSampler(nil)
+	at := time.Unix(1700000000, 0)
+	first := s.read(at, "run1", 1000, 50, 10)
+	if first.Rates.Known || s.drained.Most != 0 || !first.Rates.LateSinceEver || first.Rates.Late.Jobs() != 1000 {
+		t.Errorf("of one reading: %+v, %+v", first.Rates, s.drained)
+	}
+	// 100 a second became ready, of which 60 stay ready: 40 a second are taken.
+	second := s.read(at.Add(2*time.Second), "run1", 1200, 60, 130)
+	if r := second.Rates; !r.Known || r.Moved != 100 || r.Acked != 5 || r.Late.Jobs() != 200 || r.LateSinceEver || r.Worst() < 5*time.Millisecond || r.Worst() > 10*time.Millisecond {
+		t.Errorf("of two readings: %+v", r)
+	}
+	if s.drained.Most != 40 || !s.drained.Since.Equal(at) || second.Changes["topic"] != 60 {
+		t.Errorf("drained %+v, changes %v", s.drained, second.Changes)
+	}
+	// The server is another run, whose totals begin with 0.
+	third := s.read(at.Add(4*time.Second), "run2", 8, 60, 130)
+	if r := third.Rates; r.Moved != 2 || r.Late.Jobs() != 8 {
+		t.Errorf("of another run: %+v", r)
+	}
+	// What is older than the window does not count.
+	s.read(at.Add(20*time.Second), "run2", 8, 60, 130)
+	last := s.read(at.Add(26*time.Second), "run2", 8, 60, 0)
+	if r := last.Rates; r.Moved != 0 || r.Acked != 0 {
+		t.Errorf("of the last seconds: %+v", r)
+	}
+	if most := s.drained.Most; most != 40 {
+		t.Errorf("drained %v", most)
+	}
+	if c := columns(s.points); len(c) != 7 || slices.ContainsFunc(c, func(column []any) bool { return len(column) != 5 }) || c[1][0] != nil || c[1][1] != 100.0 {
+		t.Errorf("columns: %v", c)
+	}
+	// A server that had been taken for gone is there again.
+	if r := s.read(at.Add(27*time.Second), "run1", 5000, 60, 0).Rates; r.Moved != 0 || r.Late.Jobs() != 5000 || !r.LateSinceEver {
+		t.Errorf("of one that was thought to be gone: %+v", r)
+	}
+	for i := range 2 * kept {
+		s.read(at.Add(time.Duration(30+i)*time.Second), "run2", 8, 60, 0)
+	}
+	if len(s.points) != kept {
+		t.Errorf("%d points are kept", len(s.points))
+	}
+}
+
+// TestPeak warns of a second that holds more than consumers were ever seen to take, not before
+// anything is known of that.
+func TestPeak(t *testing.T) {
+	f := start(t, web.Options{})
+	jobs := make([]client.Delayed, 300)
+	at := time.Now().Add(time.Hour).Truncate(time.Second)
+	for i := range jobs {
+		jobs[i] = client.Delayed{Message: client.Message{Topic: "topic", Body: "x"}, At: at}
+	}
+	if _, err := f.PushBatch(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.get("/"); strings.Contains(got.body, `id="peak"`) {
+		t.Error("there is a warning although nothing is known")
+	}
+	for most, warns := range map[float64]bool{5: true, 250: true, 400: false} {
+		s := newSampler(f.dashboard.operator)
+		s.drained = drained{most, time.Now()}
+		f.dashboard.sampler = s
+		if got := f.get("/"); strings.Contains(got.body, `id="peak"`) != warns {
+			t.Errorf("%v a second: %s", most, got.body)
+		}
+	}
+}
+
+// TestLook asks Redis once, however many look, and not at all when nobody does.
+func TestLook(t *testing.T) {
+	f := start(t, web.Options{})
+	s := f.dashboard.sampler
+	first, err := s.look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := s.look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.sample != second.sample && second.At.Sub(first.At) < samplePause {
+		t.Error("asked twice within a second")
+	}
+	if now := time.Now(); !s.watched(now) || s.watched(now.Add(watchWait+time.Second)) {
+		t.Error("watched in another time")
+	}
+	if newSampler(nil).watched(time.Now()) {
+		t.Error("watched before anybody has looked")
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.turn <- struct{}{} // somebody asks, for long
+	if _, err := s.look(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("who leaves gets %v", err)
+	}
+	<-s.turn
+}
+
+// TestLive follows a server at work.
+func TestLive(t *testing.T) {
+	f := start(t, web.Options{})
+	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
+	defer pool.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended, sampled := make(chan error), make(chan struct{})
+	go func() { ended <- server.New(pool, server.Options{Version: "9.8.7"}).Run(ctx) }()
+	go func() { f.dashboard.Run(ctx); close(sampled) }()
+	f.push("topic", "id", "body", 50*time.Millisecond)
+	f.reserve("topic").Ack(t.Context())
+	var live struct {
+		Parts  map[string]string
+		Charts [][]*float64
+	}
+	eventually(t, "the server is seen", func() bool {
+		got := f.get("/ui/live.json", "Accept-Language", "zh")
+		got.has(t, "live", http.StatusOK)
+		if err := json.Unmarshal([]byte(got.body), &live); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(live.Parts["servers"], "9.8.7") && strings.Contains(live.Parts["numbers"], "毫秒") && len(live.Charts[0]) >= 2
+	})
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	<-sampled
+	for _, name := range liveParts {
+		if live.Parts[name] == "" || !strings.Contains(f.get("/").body, `data-part="`+name+`"`) {
+			t.Errorf("no part %s", name)
+		}
+	}
+	if !strings.Contains(live.Parts["status"], `data-level="ok"`) {
+		t.Errorf("status: %s", live.Parts["status"])
+	}
+}
+
+// TestStatus judges.
+func TestStatus(t *testing.T) {
+	alive := beats{List: []store.ServerState{{Age: time.Second}}}
+	failing := beats{List: []store.ServerState{{Age: time.Second, Error: "refused", Host: "<host>"}}}
+	for _, c := range []struct {
+		name        string
+		s           sample
+		level, says string
+	}{
+		{"nothing there", sample{}, "ok", "No job is overdue"},
+		{"at work", sample{Beats: alive, Counts: operator.Counts{Pool: 5}}, "ok", "No job is overdue"},
+		{"old server", sample{Counts: operator.Counts{Pool: 5}}, "warn", "no server reports"},
+		{"a bit late", sample{Beats: alive, Counts: operator.Counts{Pool: 5, Overdue: 3 * time.Second}}, "warn", "3 s late"},
+		{"late", sample{Beats: alive, Counts: operator.Counts{Pool: 5, Overdue: time.Minute}}, "bad", "due for 1 min"},
+		{"nobody moves", sample{Counts: operator.Counts{Pool: 5, Overdue: time.Minute}}, "bad", "no server reports"},
+		{"unreadable", sample{Beats: alive, Counts: operator.Counts{Overdue: operator.Unknown}}, "bad", "can't be read"},
+		{"failing", sample{Beats: failing}, "warn", "<host>"},
+		{"neglected", sample{Beats: alive, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "a", Overdue: time.Second}, {Topic: "b\x00", Overdue: time.Hour}}}}, "warn", `\x00`},
+	} {
+		if st := english.statusOf(&c.s); st.Level != c.level || !strings.Contains(st.Line+strings.Join(st.More, " "), c.says) {
+			t.Errorf("%s: %+v", c.name, st)
+		}
+	}
+}

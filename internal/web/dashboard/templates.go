@@ -1,0 +1,118 @@
+package dashboard
+
+import (
+	"embed"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+// templates are one set for each page: what all have in common, and its own content.
+var templates = func() map[string]*template.Template {
+	common := template.Must(template.New("").Funcs(template.FuncMap{
+		"typable":  typable,
+		"pieces":   pieces,
+		"lines":    lines,
+		"cut":      cut,
+		"link":     link,
+		"pack":     pack,
+		"number":   number,
+		"number64": func(n int64) string { return number(int(n)) },
+		"rate":     rate,
+		"size":     func(n int) string { return size(int64(n)) },
+		"size64":   size,
+		"static":   staticURL,
+	}).ParseFS(templateFiles, "templates/common/*.html"))
+	sets := map[string]*template.Template{}
+	names, err := fs.Glob(templateFiles, "templates/*.html")
+	if err != nil {
+		panic(err)
+	}
+	for _, name := range names {
+		set := template.Must(template.Must(common.Clone()).ParseFS(templateFiles, name))
+		sets[strings.TrimSuffix(path.Base(name), ".html")] = set
+	}
+	return sets
+}()
+
+// What the templates ask a page for.
+
+// T is the text of that key.
+func (p *page) T(key string, args ...any) string { return p.text(key, args...) }
+
+// Lang is the page's language.
+func (p *page) Lang() string { return p.language.String() }
+
+// Theme is what was chosen; empty where the browser decides.
+func (p *page) Theme() string {
+	switch theme := choice(p.r, "theme"); theme {
+	case "light", "dark":
+		return theme
+	}
+	return ""
+}
+
+// themes are the choices; auto leaves it to the browser.
+var themes = []string{"auto", "light", "dark"}
+
+// Themes are the choices.
+func (p *page) Themes() []string { return themes }
+
+// With is the link to this page with another choice.
+func (p *page) With(name, value string) string {
+	query := p.r.URL.Query()
+	if p.r.Method == http.MethodPost {
+		query = url.Values{}
+	}
+	query.Del("done")
+	query.Set(name, value)
+	return p.r.URL.Path + "?" + query.Encode()
+}
+
+// When is how the time is shown; nil if it is zero.
+func (p *page) When(t time.Time) *moment { return p.moment(t, p.now) }
+
+// Took is how a duration is shown.
+func (p *page) Took(d time.Duration) string { return p.duration(d) }
+
+// Count is how a number is shown that may be unknown.
+func (p *page) Count(n int) string {
+	if n < 0 {
+		return p.text("unreadable")
+	}
+	return number(n)
+}
+
+// May reports whether the controls that change something are shown.
+func (p *page) May() bool { return !p.o.ReadOnly }
+
+// Version is this program's.
+func (p *page) Version() string { return p.o.Version }
+
+// Done is what an action has done that led here; empty if none did.
+func (p *page) Done() string {
+	if p.r.Method == http.MethodPost {
+		return ""
+	}
+	return p.done(p.form.Get("done"), countOf(p.form.Get("n")))
+}
+
+// done is what was done to n; empty if there is no such deed.
+func (p *page) done(deed string, n int) string {
+	key := "done." + deed
+	text, ok := texts[key]
+	switch {
+	case !ok:
+		return ""
+	case strings.Contains(text[p.language], "%"):
+		return p.text(key, number(n))
+	}
+	return p.text(key)
+}
