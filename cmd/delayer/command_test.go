@@ -50,7 +50,7 @@ func TestCheckConfiguration(t *testing.T) {
 	if r := runBinary(t, dir, environment(t), "--check-config", "-c", "delayer.conf"); r != good {
 		t.Errorf("%+v", r)
 	}
-	for name, want := range map[string]string{"other.conf": "ERROR: redis.tls_ca: ", "none.conf": "none.conf: "} {
+	for name, want := range map[string]string{"other.conf": "ERROR: redis.tls_ca: ", "none.conf": "ERROR: configuration: open none.conf: "} {
 		if r := runBinary(t, dir, environment(t), "--check-config", "-c", name); r.code != exitUsage || r.stdout != "" || !strings.HasPrefix(r.stderr, want) {
 			t.Errorf("%s: %+v", name, r)
 		}

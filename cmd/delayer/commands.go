@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/duration"
 )
 
 func runPush(ctx context.Context, c *call) (answer, error) {
@@ -84,7 +85,7 @@ func runGet(ctx context.Context, c *call) (answer, error) {
 
 // parseDuration reads a DELAY or a TIMEOUT.
 func parseDuration(name, text string) (time.Duration, error) {
-	d, err := durationOf(text)
+	d, err := duration.Parse(text)
 	if err != nil || d < 0 || d > client.MaxDelay {
 		return 0, fail(exitUsage, fmt.Errorf("%s %q: want seconds, or a number with ms, s, m, h or d, from 0 to 100 years", name, text))
 	}

@@ -46,7 +46,7 @@ func findConfiguration(o options) (configuration, error) {
 	}
 	note := ""
 	isOurs := func(variable string) bool {
-		return strings.HasPrefix(strings.ToUpper(variable), config.EnvironmentPrefix)
+		return strings.HasPrefix(strings.ToUpper(variable), config.EnvironmentPrefix("redis"))
 	}
 	if missing != nil && o.command != nil && !slices.ContainsFunc(os.Environ(), isOurs) {
 		note = fmt.Sprintf("%v: using redis on %s", missing, c.Redis.Addr())
@@ -109,27 +109,11 @@ func tlsConfig(r config.Redis) (*tls.Config, error) {
 		}
 	}
 	if r.TLSCert != "" {
-		pair, err := keyPair(r.TLSCert, r.TLSKey)
+		pair, err := keyPair("redis", r.TLSCert, r.TLSKey)
 		if err != nil {
 			return nil, err
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
 	return c, nil
-}
-
-func keyPair(certFile, keyFile string) (tls.Certificate, error) {
-	cert, err := os.ReadFile(certFile)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("redis.tls_cert: %w", err)
-	}
-	key, err := os.ReadFile(keyFile)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("redis.tls_key: %w", err)
-	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("redis.tls_cert, redis.tls_key: %s, %s: %w", certFile, keyFile, err)
-	}
-	return pair, nil
 }

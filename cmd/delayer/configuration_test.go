@@ -52,7 +52,7 @@ func TestFindConfigurationWithoutAFile(t *testing.T) {
 		t.Setenv(name, dir)
 	}
 	for _, variable := range os.Environ() {
-		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, config.EnvironmentPrefix) {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, config.EnvironmentPrefix("redis")) {
 			t.Setenv(name, "") // so that it is there again after the test
 			os.Unsetenv(name)
 		}

@@ -158,7 +158,7 @@ func TestFailingStart(t *testing.T) {
 		}, `SITE/delayer.conf:3: [^\n]*timer_interval[^\n]*\nSITE/delayer.conf:4: [^\n]*max_idle[^\n]*\n`, exitUsage, false},
 		{"missing configuration", func(tb testing.TB, s *site) {
 			s.conf = filepath.Join(s.dir, "other.conf")
-		}, `SITE/other.conf: no such file or directory\n`, exitUsage, false},
+		}, `ERROR: configuration: open SITE/other.conf: no such file or directory\n`, exitUsage, false},
 		{"bad certificate", func(tb testing.TB, s *site) {
 			s.change(tb, "[redis]", "[redis]\ntls = true\ntls_ca = "+s.conf)
 		}, `ERROR: redis.tls_ca: SITE/delayer.conf: [^\n]*PEM[^\n]*\n`, exitUsage, false},

@@ -12,8 +12,8 @@ import (
 
 // startDev starts the in-memory Redis of --dev where the configuration says that
 // Redis is, or on a free port of loopback where that is not to be had, and
-// points the configuration there. Nothing in it names a file any more. notes
-// tell the user how to reach it.
+// points the configuration there. Nothing in it names a file any more, and there is an HTTP front.
+// notes tell the user how to reach it.
 func startDev(o options, c *config.Config) (redis *devredis.Server, notes []string, err error) {
 	if c.Redis.TLS {
 		return nil, nil, fail(exitUsage, errors.New("--dev: the in-memory Redis has no TLS: set redis.tls = false"))
@@ -32,11 +32,26 @@ func startDev(o options, c *config.Config) (redis *devredis.Server, notes []stri
 	host, port, _ := net.SplitHostPort(redis.Addr)
 	c.Redis.Host = host
 	c.Redis.Port, _ = strconv.Atoi(port)
+	if c.HTTP.Listen == "" {
+		c.HTTP.Listen = freeAddress(devHTTP)
+	}
 	notes = []string{
 		fmt.Sprintf("In-memory Redis on %s: nothing is kept.", redis.Addr),
 		"Try: " + tryLine(o, configured, c.Redis),
 	}
 	return redis, notes, nil
+}
+
+// devHTTP is where the HTTP front of --dev listens if the configuration does not say.
+const devHTTP = "127.0.0.1:9277"
+
+// freeAddress is the address, or one with a free port if that is taken.
+func freeAddress(address string) string {
+	if l, err := net.Listen("tcp", address); err == nil {
+		l.Close()
+		return address
+	}
+	return "127.0.0.1:0"
 }
 
 // tryLine is a shell line that pushes a job into the Redis at actual, whether it

@@ -4,6 +4,7 @@ package main
 
 import (
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -46,7 +47,10 @@ func TestDev(t *testing.T) {
 	matches(t, "stdout", p.stdout.String(), regexp.QuoteMeta(bannerStart+
 		"In-memory Redis on "+addr+": nothing is kept.\n"+
 		"Try: DELAYER_REDIS_PORT="+port+" delayer -c '"+s.conf+"' push greetings 5 hello\n")+
-		`\[info\] [^\n]*\n`)
+		`HTTP front:\t(http://127\.0\.0\.1:\d+)/\n\[info\] [^\n]*\n`)
+	if status, body := get(t, http.DefaultClient, frontOf(p)+"/healthz"); status != http.StatusOK {
+		t.Errorf("/healthz: %d %s", status, body)
+	}
 
 	c := dial(t, addr)
 	do(t, c, "HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")

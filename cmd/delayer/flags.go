@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/duration"
 )
 
 // span is how long a time may be at most, and how the help words that.
@@ -28,7 +29,7 @@ func setDuration(value *time.Duration, limit span) func(string) error {
 		if *value != 0 {
 			return fmt.Errorf("%v was given before", *value)
 		}
-		d, err := durationOf(given)
+		d, err := duration.Parse(given)
 		if err != nil || d <= 0 || d > limit.most {
 			return fmt.Errorf("want seconds, or a number with ms, s, m, h or d, above 0 and up to %s", limit.text)
 		}
@@ -66,20 +67,4 @@ func addTopics(topics *[]string) func(string) error {
 		}
 		return nil
 	}
-}
-
-// durationOf reads seconds, as the original's clients take them, or a number with a
-// unit: ms, s, m, h or d.
-func durationOf(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if seconds, notPlain := strconv.ParseFloat(text, 64); notPlain == nil {
-		d, err = time.ParseDuration(strconv.FormatFloat(seconds, 'f', -1, 64) + "s")
-	} else if days, found := strings.CutSuffix(text, "d"); found {
-		d, err = time.ParseDuration(days + "h")
-		if err == nil && d.Abs() > client.MaxDelay/24 {
-			err = errors.New("too long")
-		}
-		d *= 24
-	}
-	return d, err
 }

@@ -47,7 +47,11 @@ func checkConfiguration(o options, stdout *os.File) error {
 	if err != nil {
 		return err
 	}
-	if _, err := poolOptions(found.config.Redis); err != nil {
+	_, err = poolOptions(found.config.Redis)
+	if http := found.config.HTTP; err == nil {
+		_, err = serverTLS("http", http.TLSCert, http.TLSKey)
+	}
+	if err != nil {
 		return fail(exitUsage, err)
 	}
 	printWarnings(stdout, found)

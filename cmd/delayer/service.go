@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -74,11 +75,22 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	}
 	defer log.Close()
 
-	work := server.New(pool, server.Options{
+	f, err := openFront(c, poolOptions, log)
+	if err != nil {
+		return err
+	}
+	workOptions := server.Options{
 		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Logger: log,
 		DeadMaxAge: cmp.Or(c.Delayer.DeadMaxAge, -1), DeadMax: c.Delayer.DeadMax,
-	})
-	s := &service{mode: m, config: c, signals: signals, log: log}
+		Version: version,
+	}
+	if f != nil {
+		defer f.close()
+		notes = append(notes, "HTTP front:\t"+f.url)
+		workOptions.Observer = f.metrics
+	}
+	work := server.New(pool, workOptions)
+	s := &service{mode: m, config: c, signals: signals, log: log, front: f}
 	return s.run(work, banner(found.searched, notes), found.warnings)
 }
 
@@ -97,6 +109,7 @@ type service struct {
 	config  config.Config
 	signals *signals
 	log     *logger.Logger
+	front   *front    // nil if there is none
 	stopped time.Time // when a signal said so; zero: not yet
 }
 
@@ -109,16 +122,27 @@ func (s *service) run(work *server.Server, banner string, warnings config.Proble
 	}
 	s.log.Info(fmt.Sprintf("Service started successfully, PID: %d", os.Getpid()))
 	for _, w := range warnings {
-		s.log.Error(w.Error())
+		s.log.Error(w)
 	}
 	if err := s.mode.ready(s); err != nil {
 		return s.fail(exitFailed, err)
 	}
-	if err := s.during(work.Run); err != nil {
+	if err := s.during(func(ctx context.Context) error { return s.work(ctx, work) }); err != nil {
 		return s.fail(exitFailed, err)
 	}
 	s.log.Info(fmt.Sprintf("Service stopped successfully, PID: %d", os.Getpid()))
 	return nil
+}
+
+// work runs server and front side by side.
+func (s *service) work(ctx context.Context, work *server.Server) error {
+	var serving sync.WaitGroup
+	if s.front != nil {
+		serving.Go(func() { s.front.serve(ctx, s.log) })
+	}
+	err := work.Run(ctx)
+	serving.Wait()
+	return err
 }
 
 // check fails when Redis will never have the server. A Redis that is away is

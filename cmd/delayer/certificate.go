@@ -1,0 +1,79 @@
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// certificate is a pair of PEM files, read anew when one of them was replaced, as
+// certificates are every few weeks.
+type certificate struct {
+	section           string // that names the files
+	certFile, keyFile string
+
+	mu   sync.Mutex
+	pair tls.Certificate
+	read [2]time.Time // when the files were changed that pair was read from
+}
+
+// get is the present pair. If the files can't be used any more it is the one of before.
+func (c *certificate) get() (tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed := [2]time.Time{changedAt(c.certFile), changedAt(c.keyFile)}
+	if changed == c.read && c.pair.Certificate != nil {
+		return c.pair, nil
+	}
+	pair, err := keyPair(c.section, c.certFile, c.keyFile)
+	if err != nil {
+		return c.pair, err
+	}
+	c.pair, c.read = pair, changed
+	return pair, nil
+}
+
+func changedAt(file string) time.Time {
+	info, err := os.Stat(file)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// serverTLS is nil if there is no certificate. Its errors name the key of the file that is wrong.
+func serverTLS(section, certFile, keyFile string) (*tls.Config, error) {
+	if certFile == "" {
+		return nil, nil
+	}
+	c := &certificate{section: section, certFile: certFile, keyFile: keyFile}
+	if _, err := c.get(); err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2", "http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			pair, _ := c.get()
+			return &pair, nil
+		},
+	}, nil
+}
+
+func keyPair(section, certFile, keyFile string) (tls.Certificate, error) {
+	cert, err := os.ReadFile(certFile)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("%s.tls_cert: %w", section, err)
+	}
+	key, err := os.ReadFile(keyFile)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("%s.tls_key: %w", section, err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("%s.tls_cert, %[1]s.tls_key: %s, %s: %w", section, certFile, keyFile, err)
+	}
+	return pair, nil
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/web"
+	"github.com/mix-basic/delayer/internal/web/api"
+	"github.com/mix-basic/delayer/internal/web/dashboard"
+	"github.com/mix-basic/delayer/internal/web/delayqueue"
+	"github.com/mix-basic/delayer/internal/web/metrics"
+	"github.com/mix-basic/delayer/logger"
+)
+
+// front is the daemon's HTTP front. It has connections to Redis of its own: however much it has
+// to do, the server's work goes on.
+type front struct {
+	listener net.Listener
+	url      string
+	pool     *redis.Pool
+	client   *client.Client
+	metrics  *metrics.Metrics
+	pages    *dashboard.Dashboard
+	web      *web.Front
+	once     sync.Once // closes it
+}
+
+// openFront listens where the configuration says, so that a front that can't be had keeps the
+// daemon from starting. It returns nil if there is to be none.
+func openFront(c config.Config, pool client.PoolOptions, log *logger.Logger) (*front, error) {
+	f, err := listenHTTP(c.HTTP)
+	if f == nil {
+		return nil, err
+	}
+	h := c.HTTP
+	f.pool = client.NewPool(pool)
+	f.client = client.New(f.pool, client.WithPrefix(c.Redis.Prefix), client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
+	jobs := operator.New(f.pool, c.Redis.Prefix)
+	f.metrics = metrics.New(jobs, metrics.Options{
+		Topics: cmp.Or(h.TopicLabels, -1), Version: version,
+		Interval: c.Delayer.TimerInterval, ReadyMaxLate: h.ReadyMaxLate,
+	})
+	f.pages = dashboard.New(f.client, jobs, dashboard.Options{ReadOnly: h.ReadOnly, Version: version})
+	f.web = web.New(webOptions(h, log),
+		delayqueue.New(f.client, delayqueue.Options{MaxBody: int64(h.MaxBody), PollTimeout: h.PollTimeout, Pushed: f.metrics.Pushed}),
+		api.New(f.client, jobs, api.Options{MaxBody: int64(h.MaxBody), MaxWait: h.PollTimeout, Pushed: f.metrics.Pushed, Failed: logFailures(log)}),
+		f.metrics.Area(), f.metrics.Health(), f.pages.Area(),
+	)
+	return f, nil
+}
+
+func listenHTTP(h config.HTTP) (*front, error) {
+	if h.Listen == "" {
+		return nil, nil
+	}
+	encryption, err := serverTLS("http", h.TLSCert, h.TLSKey)
+	if err != nil {
+		return nil, fail(exitUsage, err)
+	}
+	l, err := net.Listen("tcp", h.Listen)
+	if err != nil {
+		if at := (*net.OpError)(nil); errors.As(err, &at) {
+			err = at.Err // without what follows here
+		}
+		return nil, fail(exitFailed, fmt.Errorf("http.listen = %s: %w", h.Listen, err))
+	}
+	l = web.Limit(l, web.MaxConns)
+	f := &front{listener: l, url: "http://" + l.Addr().String() + "/"}
+	if encryption != nil {
+		f.listener, f.url = tls.NewListener(l, encryption), "https://"+l.Addr().String()+"/"
+	}
+	return f, nil
+}
+
+func webOptions(h config.HTTP, l *logger.Logger) web.Options {
+	o := web.Options{Token: h.Token, Hosts: h.Hosts, ReadOnly: h.ReadOnly, Log: log.New(logLines{l}, "", 0)}
+	if host, _, err := net.SplitHostPort(h.Listen); err == nil && host != "" {
+		o.Hosts = append([]string{host}, o.Hosts...)
+	}
+	for _, u := range h.Users {
+		o.Users = append(o.Users, web.User(u))
+	}
+	return o
+}
+
+// failureEvery is how often a failure of a request is logged: while Redis is away there may be
+// thousands a second.
+const failureEvery = time.Minute
+
+// logFailures writes into the error log what a client is not told: Redis's own words.
+func logFailures(l *logger.Logger) func(error) {
+	var mu sync.Mutex
+	var last time.Time
+	return func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(last) >= failureEvery {
+			last = time.Now()
+			l.Error("HTTP front: a request failed: " + err.Error())
+		}
+	}
+}
+
+// logLines are lines of the error log.
+type logLines struct{ log *logger.Logger }
+
+func (l logLines) Write(line []byte) (int, error) {
+	l.log.Error("HTTP front: " + strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
+// serve serves until ctx is done. Should it end before, it says so, and delivery goes on without.
+func (f *front) serve(ctx context.Context, log *logger.Logger) {
+	var running sync.WaitGroup
+	running.Go(func() { f.pages.Run(ctx) })
+	if err := f.web.Serve(ctx, f.listener); err != nil {
+		log.Error(fmt.Sprintf("The HTTP front has ended: %v", err))
+	}
+	running.Wait()
+	f.close()
+}
+
+// close waits, if Redis does not answer, for as long as the client does: once.
+func (f *front) close() {
+	f.once.Do(func() {
+		f.listener.Close()
+		f.client.Close()
+		f.pool.Close()
+	})
+}

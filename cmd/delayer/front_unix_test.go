@@ -1,0 +1,207 @@
+//go:build !windows
+
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// frontOf is where a daemon's HTTP front is, once it runs.
+func frontOf(p *process) string {
+	p.tb.Helper()
+	p.expect(p.stdout, started)
+	found := regexp.MustCompile(`(?m)^HTTP front:\t(\S+)/$`).FindStringSubmatch(p.stdout.String())
+	if found == nil {
+		p.tb.Fatalf("no front: %s", p.stdout)
+	}
+	return found[1]
+}
+
+// get asks, and returns the answer's status and body.
+func get(tb testing.TB, c *http.Client, url string, header ...string) (int, string) {
+	tb.Helper()
+	r, err := http.NewRequest("GET", url, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	response, err := c.Do(r)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+// Each of the front's areas is there; what tells of jobs asks for the token, which comes from the environment here.
+func TestFront(t *testing.T) {
+	t.Parallel()
+	const token = "0123456789abcdef"
+	s := newSite(t, redistest.Start(t).Addr, "[http]", "listen = 127.0.0.1:0")
+	p := startBinary(t, s.dir, environment(t, "DELAYER_HTTP_TOKEN="+token), "-c", s.conf)
+	front := frontOf(p)
+	for path, want := range map[string]string{
+		"/healthz":         "ok",
+		"/readyz":          "",
+		"/metrics":         "delayer_redis_up 1",
+		"/v1/topics":       `"topics"`,
+		"/v1/openapi.yaml": "openapi: 3.1",
+		"/":                "<html",
+		"/get":             `"code":1`,
+	} {
+		open := path == "/healthz" || path == "/readyz"
+		if status, body := get(t, http.DefaultClient, front+path); status != http.StatusUnauthorized && !open {
+			t.Errorf("%s without the token: %d %s", path, status, body)
+		}
+		status, body := get(t, http.DefaultClient, front+path, "Authorization", "Bearer "+token)
+		if status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d, without %q: %.500s", path, status, want, body)
+		}
+	}
+	if strings.Contains(p.stdout.String()+read(t, s.errors), token) {
+		t.Error("the token is in the log")
+	}
+}
+
+// A waiting poll is answered when the daemon stops, and does not keep it from that.
+func TestFrontStops(t *testing.T) {
+	t.Parallel()
+	redisServer := redistest.Start(t)
+	s := newSite(t, redisServer.Addr, "[http]", "listen = 127.0.0.1:0")
+	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	front := frontOf(p)
+	answer := make(chan string, 1)
+	go func() {
+		response, err := http.Post(front+"/pop", "application/json", strings.NewReader(`{"topic":"nothing"}`))
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		defer response.Body.Close()
+		body, _ := io.ReadAll(response.Body)
+		answer <- string(body)
+	}()
+	c := dial(t, redisServer.Addr)
+	eventually(t, "the poll waits", func() bool {
+		return strings.Contains(fmt.Sprintf("%s", do(t, c, "PUBSUB", "CHANNELS", "delayer:ready:nothing")), "nothing")
+	})
+	p.signal(syscall.SIGTERM)
+	if got := <-answer; !strings.Contains(got, `"data":null`) {
+		t.Errorf("the poll got %s", got)
+	}
+	if code := p.wait(); code != 0 || p.stderr.String() != "" {
+		t.Errorf("exit code %d, stderr %s", code, p.stderr)
+	}
+}
+
+// A front that can't be had keeps the daemon from starting.
+func TestFrontCannotListen(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s := newSite(t, nobody(t), "[http]", "listen = "+taken.Addr().String())
+	for _, args := range [][]string{{"-c", s.conf}, {"-d", "-c", s.conf}} {
+		r := runBinary(t, s.dir, environment(t), args...)
+		want := "ERROR: http.listen = " + taken.Addr().String() + ": bind: address already in use\n"
+		if r.code != exitFailed || r.stderr != want || exists(s.pid) {
+			t.Errorf("%v: %+v, want %q", args, r, want)
+		}
+	}
+}
+
+func TestFrontWithoutCertificate(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nobody(t), "[http]", "listen = 127.0.0.1:0", "tls_cert = gone.pem", "tls_key = gone.pem")
+	for _, args := range [][]string{{"-c", s.conf}, {"--check-config", "-c", s.conf}} {
+		r := runBinary(t, s.dir, environment(t), args...)
+		if r.code != exitUsage || !strings.HasPrefix(r.stderr, "ERROR: http.tls_cert: open ") {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+}
+
+// A certificate that is replaced is used from then on; one that can't be read is not.
+func TestFrontCertificateIsReplaced(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	writeCertificate(t, certFile, keyFile)
+	s := newSite(t, redistest.Start(t).Addr, "[http]", "listen = 127.0.0.1:0", "tls_cert = "+certFile, "tls_key = "+keyFile)
+	front := frontOf(startBinary(t, s.dir, environment(t), "-c", s.conf))
+	if !strings.HasPrefix(front, "https://") {
+		t.Fatal(front)
+	}
+	ask := func() (int, string) { // with the authority of now
+		pem, err := os.ReadFile(certFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(pem)
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "localhost"}}
+		defer transport.CloseIdleConnections()
+		return get(t, &http.Client{Transport: transport}, front+"/healthz")
+	}
+	first, err := os.ReadFile(certFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := ask(); status != http.StatusOK {
+		t.Errorf("the first: %d", status)
+	}
+	writeCertificate(t, certFile, keyFile)
+	later := time.Now().Add(time.Hour) // however coarse the file system's times are
+	os.Chtimes(certFile, later, later)
+	if status, _ := ask(); status != http.StatusOK {
+		t.Errorf("the second: %d", status)
+	}
+	second, err := os.ReadFile(certFile)
+	if err != nil || string(second) == string(first) {
+		t.Fatalf("%v, or the same certificate", err)
+	}
+	write(t, keyFile, "nonsense")
+	os.Chtimes(keyFile, later, later)
+	if status, _ := ask(); status != http.StatusOK {
+		t.Errorf("the second, without its key: %d", status)
+	}
+}
+
+// While Redis is away the front lives, and says so.
+func TestFrontWithoutRedis(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nobody(t), "[http]", "listen = 127.0.0.1:0")
+	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	front := frontOf(p)
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/": http.StatusServiceUnavailable, "/metrics": http.StatusOK} {
+		if status, body := get(t, http.DefaultClient, front+path); status != want {
+			t.Errorf("%s: %d %.300s", path, status, body)
+		}
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
