@@ -1,17 +1,23 @@
 #!/bin/sh
-# Makes sure that the tests' tools are there: redis-server, and a C compiler for
-# the race detector. Installs them where it may, else says how.
+# Makes sure that the tests' tools are there: redis-server, and a C compiler for the race
+# detector; with the word browser, Chromium and promtool as well. Installs them where it may, else
+# says how.
 set -eu
 
 missing=
 command -v redis-server >/dev/null || missing="$missing redis-server"
-command -v "$(go env CC)" >/dev/null || missing="$missing gcc"
+command -v "$(go env CC)" >/dev/null || missing="$missing gcc libc6-dev"
+if [ "${1-}" = browser ]; then
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
+		missing="$missing chromium"
+	command -v promtool >/dev/null || missing="$missing prometheus"
+fi
 [ -n "$missing" ] || exit 0
 
 say_how() {
 	echo "Missing:$missing. Install with one of:" >&2
-	echo "  Debian, Ubuntu:  sudo apt-get install redis-server gcc libc6-dev" >&2
-	echo "  macOS:           brew install redis; xcode-select --install" >&2
+	echo "  Debian, Ubuntu:  sudo apt-get install$missing" >&2
+	echo "  macOS:           brew install redis prometheus; brew install --cask chromium; xcode-select --install" >&2
 	exit 1
 }
 
@@ -21,9 +27,8 @@ as_root() {
 
 echo "Installing:$missing"
 if command -v apt-get >/dev/null; then
-	case "$missing" in *gcc*) missing="$missing libc6-dev" ;; esac
 	as_root true 2>/dev/null || say_how
-	# The package must not start a server of its own.
+	# The packages must not start servers of their own.
 	export DEBIAN_FRONTEND=noninteractive
 	as_root apt-get update -qq
 	# shellcheck disable=SC2086

@@ -1,0 +1,20 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// The dashboard can act under a name without TLS, too, where a browser says only by Origin which page
+// a form is of.
+func TestUnderAName(t *testing.T) {
+	url, _ := startDelayer(t, "hosts = "+otherName+"\n")
+	p := openPage(t, strings.Replace(url, "127.0.0.1", otherName, 1))
+	p.open("/ui/push")
+	p.fill("[name=topic]", "mail")
+	p.fill("[name=body]", "hello")
+	p.click("[data-do=push]")
+	if at := p.eval("location.pathname"); at != "/ui/job" {
+		t.Errorf("the form leads to %s: %s", at, p.text("body"))
+	}
+}

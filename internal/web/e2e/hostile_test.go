@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"testing"
+
+	cdp "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// What a producer can write is text on every page, and never a script.
+const hostile = `"'></title></textarea></pre><script>document.title='hacked'</script><img src=x onerror="document.title='hacked'"><svg onload="document.title='hacked'">` + "\u202e{{.}}`${1}"
+
+func TestHostileInput(t *testing.T) {
+	url, _ := startDelayer(t, "")
+	p := openPage(t, url)
+	chromedp.ListenTarget(p.ctx, func(event any) {
+		switch event := event.(type) {
+		case *cdp.EventJavascriptDialogOpening:
+			t.Errorf("a page opens a dialog: %s", event.Message)
+		case *runtime.EventExceptionThrown:
+			t.Errorf("a page's script fails: %s", event.ExceptionDetails.Error())
+		}
+	})
+	push := func(id string, delay int) {
+		t.Helper()
+		p.call("/push", map[string]any{"topic": hostile, "id": id, "delay": delay, "ttr": 3600, "body": hostile})
+	}
+	push(hostile, 3600)
+	push("dead "+hostile, 3600)
+	push("reserved "+hostile, 3600)
+	push("ready "+hostile, 3600)
+	deliver := func(id string) {
+		t.Helper()
+		p.open(job(id))
+		p.click(`[data-do=deliver]`)
+		p.becomes(id, "ready")
+	}
+	reserve := func() map[string]any {
+		t.Helper()
+		return p.call("/v1/reserve", map[string]any{"topics": []string{hostile}})["deliveries"].([]any)[0].(map[string]any)
+	}
+	deliver("dead " + hostile)
+	delivery := reserve()
+	p.call("/v1/jobs/"+escaped("dead "+hostile)+"/bury", map[string]any{"topic": hostile, "token": delivery["token"], "reason": hostile, "error": hostile})
+	deliver("reserved " + hostile)
+	reserve()
+	deliver("ready " + hostile)
+
+	packed := base64.RawURLEncoding.EncodeToString([]byte(hostile))
+	paths := []string{
+		"/", "/ui/topics", "/ui/topic?topic=" + packed, "/ui/topic?state=waiting&topic=" + packed, "/ui/topic?state=reserved&topic=" + packed,
+		job(hostile), job("dead " + hostile), job("reserved " + hostile), job("ready " + hostile), job("nothing " + hostile),
+		"/ui/dead", "/ui/dead/topic?topic=" + packed, "/ui/push?topic=" + packed, "/ui/push?body=" + escaped(hostile),
+		"/ui/act/purge?topic=" + packed, "/ui/act/remove?id=" + packed, "/ui/act/requeue_dead?topic=" + packed + "&reason=" + packed + "&error=" + packed,
+		"/ui/find?q=" + escaped(hostile), "/ui/find?as=" + escaped(hostile) + "&q=x", "/ui/" + escaped(hostile), "/ui/topic?cursor=" + escaped(hostile) + "&topic=" + packed,
+		"/ui/job?id=" + escaped(hostile), "/?lang=" + escaped(hostile), "/?theme=" + escaped(hostile),
+	}
+	for _, language := range []string{"en", "zh"} {
+		p.open("/?lang=" + language)
+		for _, path := range paths {
+			p.open(path)
+			if title := p.eval("document.title"); title == "hacked" {
+				t.Errorf("%s: a script of the job's has run", path)
+			}
+			if n := p.eval(`String(document.querySelectorAll("script:not([src]), [onerror], [onload], img[src=x]").length)`); n != "0" {
+				t.Errorf("%s: %s elements of the job's", path, n)
+			}
+		}
+	}
+	// It is there to be read.
+	p.open(job(hostile))
+	if got := p.eval(`String(document.querySelector("#body").textContent.includes("<script>document.title='hacked'</script>"))`); got != "true" {
+		t.Errorf("the body is shown as %s", p.text("#body"))
+	}
+}

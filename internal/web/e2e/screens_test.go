@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/mix-basic/delayer/client"
+)
+
+// screens is a folder for pictures of the pages; with none nothing is written. docs/screens holds them:
+//
+//	SCREENS=$PWD/docs/screens go test -C internal/web/e2e -count 1 -run Screens
+//
+// The Chinese pages need a font of the system's.
+var screens = os.Getenv("SCREENS")
+
+// TestScreens looks at each page, light, dark and on a phone: none is wider than the screen.
+func TestScreens(t *testing.T) {
+	url, redis := startDelayer(t, "")
+	p := openPage(t, url)
+	fillShop(t, redis)
+	topic := func(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
+	pages := []struct{ name, path, shows string }{
+		{"overview", "/", `document.querySelectorAll(".plot canvas").length === 3 && document.querySelector("#n-dead").innerText !== "0"`},
+		{"topics", "/ui/topics", `document.querySelector("#topics")`},
+		{"topic", "/ui/topic?state=waiting&topic=" + topic("close_order"), `document.querySelector("#jobs")`},
+		{"job", job("close-order-1007"), `document.querySelector("#job")`},
+		{"dead-letters", "/ui/dead", `document.querySelector("#dead-topics")`},
+		{"dead-letters-of-a-topic", "/ui/dead/topic?topic=" + topic("send_mail"), `document.querySelector("#groups")`},
+		{"confirmation", "/ui/act/purge?topic=" + topic("rate_order"), `document.querySelector("#confirm")`},
+		{"push", "/ui/push", `document.querySelector("#push")`},
+		{"overview-zh", "/?lang=zh", `document.querySelectorAll(".plot canvas").length === 3`},
+	}
+	for _, look := range []struct {
+		name          string
+		width, height int64
+		scheme        string
+	}{{"light", 1280, 900, "light"}, {"dark", 1280, 900, "dark"}, {"phone", 390, 844, "light"}} {
+		do(t, p.ctx,
+			emulation.SetDeviceMetricsOverride(look.width, look.height, 1, look.name == "phone"),
+			emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: look.scheme}}))
+		p.open("/?lang=en")
+		for _, page := range pages {
+			p.openUntil(page.path, page.shows)
+			if wide := p.eval(`String(document.documentElement.scrollWidth - innerWidth)`); wide[0] != '-' && wide != "0" {
+				t.Errorf("%s, %s: the page is %s pixels wider than the screen", page.name, look.name, wide)
+			}
+			if screens == "" {
+				continue
+			}
+			var picture []byte
+			take := chromedp.CaptureScreenshot(&picture)
+			if page.name == "overview" || page.name == "overview-zh" {
+				time.Sleep(15 * time.Second) // of what the charts show
+				take = chromedp.FullScreenshot(&picture, 100)
+			}
+			do(t, p.ctx, take)
+			if err := os.WriteFile(filepath.Join(screens, page.name+"-"+look.name+".png"), picture, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// fillShop fills Redis with a shop's jobs, and has some handled all the time.
+func fillShop(t *testing.T, redis string) {
+	t.Helper()
+	c := client.OpenPool(client.PoolOptions{Addr: redis})
+	t.Cleanup(func() { c.Close() })
+	ctx, cancel := context.WithCancel(context.Background())
+	var working sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		working.Wait()
+	})
+	push := func(topic, id, body string, delay time.Duration, o ...client.PushOption) {
+		t.Helper()
+		if _, err := c.Push(ctx, client.Message{ID: id, Topic: topic, Body: body}, delay, o...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 1200 {
+		order := fmt.Sprintf(`{"order":%d,"user":{"id":%d,"name":"王小明"},"total":"%d.90"}`, 1000+n, 77000+n, n%300)
+		push("close_order", fmt.Sprintf("close-order-%d", 1000+n), order, 30*time.Minute+time.Duration(n)*1500*time.Millisecond)
+		push("rate_order", fmt.Sprintf("rate-order-%d", 400+n), order, 5*24*time.Hour-time.Duration(n)*5*time.Minute)
+		if n%3 == 0 {
+			push("remind_member", fmt.Sprintf("remind-%d", n), `{"member":"gold"}`, time.Duration(n)*20*time.Minute+time.Minute)
+		}
+	}
+	for n := range 40 {
+		push("rate_order", fmt.Sprintf("rate-now-%d", n), `{"order":1}`, 0)
+	}
+	causes := []string{"smtp: 550 no such mailbox", "smtp: 451 greylisted, try again later", "dial tcp: i/o timeout"}
+	for n := range 17 {
+		push("send_mail", fmt.Sprintf("mail-%d", n), fmt.Sprintf(`{"to":"user%d@example.com","template":"welcome"}`, n), 0, client.MaxAttempts(1))
+		d, err := c.Reserve(ctx, 0, time.Minute, "send_mail")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Retry(ctx, time.Second, client.Cause(fmt.Errorf("%s", causes[n*n%len(causes)])))
+	}
+	for n := range 6 {
+		push("close_order", fmt.Sprintf("close-now-%d", n), `{"order":2}`, 0)
+		if _, err := c.Reserve(ctx, 0, time.Hour, "close_order"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	working.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ { // a shop's evening
+			c.Push(ctx, client.Message{Topic: "notify", Body: "b"}, 200*time.Millisecond)
+			if d, err := c.Reserve(ctx, 50*time.Millisecond, time.Minute, "notify"); err == nil {
+				d.Ack(ctx)
+			}
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// browser is where Chromium is. Where it is missing tests are skipped; but not in CI.
+var browser = func() string {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}()
+
+// delayer is the daemon, built once.
+var delayer string
+
+func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "delayer-e2e")
+	if err == nil {
+		delayer = filepath.Join(folder, "delayer")
+		build := exec.Command("go", "build", "-C", "../../..", "-o", delayer, "./cmd/delayer")
+		build.Stderr = os.Stderr
+		err = build.Run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+// startDelayer starts a daemon on a Redis of its own, and returns where its front and its Redis are.
+// lines are further ones of [http].
+func startDelayer(t *testing.T, lines string) (url, redis string) {
+	t.Helper()
+	redis = redistest.Start(t).Addr
+	host, port, _ := net.SplitHostPort(redis)
+	configuration := filepath.Join(t.TempDir(), "delayer.conf")
+	text := fmt.Sprintf("[delayer]\npid =\naccess_log =\nerror_log =\n[redis]\nhost = %s\nport = %s\n[http]\nlisten = 127.0.0.1:0\n%s", host, port, lines)
+	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(delayer, "-c", configuration)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		cmd.Wait()
+	})
+	front := regexp.MustCompile(`(?m)^HTTP front:\s+(\S+)$`)
+	found := make(chan string, 1)
+	go func() {
+		for s := bufio.NewScanner(out); s.Scan(); {
+			if m := front.FindStringSubmatch(s.Text()); m != nil {
+				found <- m[1]
+			}
+			if testing.Verbose() {
+				fmt.Println(s.Text())
+			}
+		}
+		close(found)
+	}()
+	url, ok := <-found
+	if !ok {
+		t.Fatal("the daemon has ended, and has not said where its front is")
+	}
+	return url, redis
+}
+
+// patience bounds what a page may take, on a slow machine.
+const patience = 30 * time.Second
+
+// otherName is a name under which the browser finds this machine, but takes it for another one.
+const otherName = "delayer.example"
+
+// openBrowser opens a browser with an empty tab, as wide as that.
+func openBrowser(t *testing.T, width, height int) context.Context {
+	t.Helper()
+	if browser == "" {
+		if os.Getenv("CI") != "" {
+			t.Fatal("chromium is missing: tools/prepare.sh installs it")
+		}
+		t.Skip("chromium is missing")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(width, height),
+		chromedp.Flag("host-resolver-rules", "MAP "+otherName+" 127.0.0.1"))
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	if err := chromedp.Run(ctx); err != nil { // with the time of no test
+		t.Fatal(err)
+	}
+	return ctx
+}
+
+// do runs actions in the browser.
+func do(t *testing.T, ctx context.Context, actions ...chromedp.Action) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		t.Fatal(err)
+	}
+}
