@@ -46,6 +46,7 @@ var workloads = []workload{
 	{"crowded", benchCrowded},
 	{"fanout", benchFanout},
 	{"worker", benchWorker},
+	{"http", benchHTTP},
 	{"move", benchMove},
 	{"bystander", benchBystander},
 	{"catchup", benchCatchUp},
@@ -91,7 +92,11 @@ func command() error {
 	against := flag.String("against", "", "measure Delayer in turns with another revision, or with the tree in this folder, and print both; nothing is written")
 	pairs := flag.Int("pairs", 8, "with -against: how often each of the two is measured")
 	turn := flag.String("turn", "", "for -against: run this workload's turn and print it as JSON")
+	serve := flag.String("serve", "", "for -only http: be this server of delay-queue's API, on the address and the Redis that follow")
 	flag.Parse()
+	if *serve != "" {
+		return serveFront(*serve, flag.Arg(0), flag.Arg(1))
+	}
 
 	mode, s := "normal", normalSizes
 	switch {

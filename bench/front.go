@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/web"
+	"github.com/mix-basic/delayer/internal/web/delayqueue"
+	"github.com/mix-basic/delayer/server"
+)
+
+// The servers that this program can be, of delay-queue's API: a process each, so that their
+// memory can be told from ours.
+const (
+	frontOfDelayer    = "delayer"
+	frontOfDelayQueue = "delay-queue"
+	frontOfNothing    = "nothing"
+)
+
+// answerAtOnce reads what is asked, and answers without asking Redis.
+func answerAtOnce(w http.ResponseWriter, r *http.Request) {
+	io.Copy(io.Discard, r.Body)
+	io.WriteString(w, `{"code":0,"message":"","data":{"id":"x"}}`)
+}
+
+// serveFront is such a server, until it is ended.
+func serveFront(name, addr, redisAddr string) error {
+	switch name {
+	case frontOfDelayQueue:
+		return http.ListenAndServe(addr, newDelayQueue(redisAddr))
+	case frontOfNothing:
+		return http.ListenAndServe(addr, http.HandlerFunc(answerAtOnce))
+	}
+	o := client.PoolOptions{Addr: redisAddr, MaxActive: 20, MaxIdle: 2} // as in delayer.conf
+	go server.New(client.NewPool(o), server.Options{}).Run(context.Background())
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	return web.New(web.Options{}, delayqueue.New(client.OpenPool(o), delayqueue.Options{})).Serve(context.Background(), l)
+}
+
+// startFront starts one, on our Redis.
+func (r *Run) startFront(name string) (*daemon, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	return startDaemon(addr, os.Args[0], "-serve", name, addr, r.Redis.addr)
+}
+
+// caller is a client of that API, on one connection. It does little beside, so that on a machine
+// which it shares with the server it is the server that is measured.
+type caller struct {
+	conn net.Conn
+	in   *bufio.Reader
+	out  []byte
+}
+
+func dialFront(addr string) (*caller, error) {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &caller{conn: conn, in: bufio.NewReaderSize(conn, 1<<10)}, nil
+}
+
+// dialFronts are so many callers, and what hangs up all that are there.
+func dialFronts(addr string, n int) (callers chan *caller, hangUp func(), err error) {
+	callers = make(chan *caller, n)
+	hangUp = func() {
+		for range len(callers) {
+			(<-callers).conn.Close()
+		}
+	}
+	for range n {
+		c, err := dialFront(addr)
+		if err != nil {
+			return callers, hangUp, err
+		}
+		callers <- c
+	}
+	return callers, hangUp, nil
+}
+
+// call returns the answer, whose code has to be 0.
+func (c *caller) call(path, body string) (string, error) {
+	c.out = fmt.Appendf(c.out[:0], "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+	if _, err := c.conn.Write(c.out); err != nil {
+		return "", err
+	}
+	length := 0
+	for {
+		line, err := c.in.ReadSlice('\n')
+		if err != nil {
+			return "", err
+		}
+		if len(line) <= 2 {
+			break
+		}
+		if value, found := strings.CutPrefix(string(line), "Content-Length: "); found {
+			if length, err = strconv.Atoi(strings.TrimSpace(value)); err != nil {
+				return "", err
+			}
+		}
+	}
+	answer := make([]byte, length)
+	for n := 0; n < length; {
+		more, err := c.in.Read(answer[n:])
+		if err != nil {
+			return "", err
+		}
+		n += more
+	}
+	if !strings.HasPrefix(string(answer), `{"code":0,`) {
+		return "", fmt.Errorf("%s answered %q", path, answer)
+	}
+	return string(answer), nil
+}
+
+func (c *caller) push(n int64, delay time.Duration) error {
+	_, err := c.call("/push", fmt.Sprintf(`{"topic":%q,"id":%q,"delay":%d,"ttr":120,"body":%q}`, topic, id(n), delay/time.Second, body(n)))
+	return err
+}
+
+// popAndFinish takes a job, waiting for it if need be, and has it done.
+func (c *caller) popAndFinish() error {
+	answer, err := c.call("/pop", `{"topic":"`+topic+`"}`)
+	if err != nil {
+		return err
+	}
+	_, rest, found := strings.Cut(answer, `"id":"`)
+	if !found {
+		return fmt.Errorf("no job: %s", answer)
+	}
+	id, _, _ := strings.Cut(rest, `"`)
+	_, err = c.call("/finish", `{"id":"`+id+`"}`)
+	return err
+}

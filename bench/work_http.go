@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const httpAbout = `The API of ouqiang's delay-queue, spoken on 8 and on 64 connections: jobs are pushed with a delay of an hour; then others that are ready are popped and
+finished one after the other. Beside ours stand delay-queue's commands: its server could not be had where this was measured, so a handler of ours on the same net/http sends Redis what it sends for each
+route, and logs nothing, unlike delay-queue. Each is a process of its own, which moves its jobs, too. The floor answers at once. In the second table requests to /pop wait on 500 topics,
+and nothing happens. The processes are this program, which with all that is compared in it has 30 MB to begin with; a daemon has 18.`
+
+// frontRow is one of the servers, under the name of its row.
+type frontRow struct {
+	name, front string
+	ready       string // the key of the ready queue
+}
+
+var frontRows = []frontRow{
+	{"Delayer", frontOfDelayer, readyPrefix + topic},
+	{"delay-queue's commands", frontOfDelayQueue, delayQueueReady + topic},
+	{"floor: net/http, without Redis", frontOfNothing, ""},
+}
+
+func benchHTTP(ctx context.Context, r *Run) (Section, error) {
+	var rates, waits []contender
+	for _, f := range frontRows {
+		rates = append(rates, contender{name: f.name, run: func() ([]float64, error) { return r.frontRates(f) }})
+		if f.front == frontOfNothing {
+			continue
+		}
+		waits = append(waits, contender{name: f.name, run: func() ([]float64, error) { return r.waitingPolls(f) }})
+	}
+	rate, waiting := r.turns(r.slowRepeats, rates), r.turns(r.slowRepeats, waits)
+	section := Section{
+		Title: "HTTP", About: httpAbout,
+		Tables: []Table{
+			{
+				ID: "http", Title: "delay-queue's API", Unit: "jobs/s, then µs of processor time a job with 64 connections", Chart: bars, Drawn: 4,
+				Columns: []Column{
+					{Name: "/push, 8 connections"}, {Name: "/pop and /finish, 8"}, {Name: "/push, 64"}, {Name: "/pop and /finish, 64"},
+					{Name: "/push: process"}, {Name: "Redis"}, {Name: "/pop and /finish: process"}, {Name: "Redis"},
+				},
+				Rows: rows(rates, rate),
+			},
+			{
+				ID: "http-waiting", Title: count(r.polls) + " requests that wait",
+				Columns: []Column{{Name: "connections to Redis"}, {Name: "memory of the process, MB", Digits: 1}, {Name: "of these for the requests", Digits: 1}},
+				Rows:    rows(waits, waiting),
+			},
+		},
+	}
+	ours, theirs := rate[frontRows[0].name], rate[frontRows[1].name]
+	for i, c := range section.Tables[0].Columns[:4] {
+		section.Targets = append(section.Targets, Target{Name: "HTTP, " + c.Name + ", against delay-queue's commands", Limit: 5, Unit: "×", Got: ours.column(i).Over(theirs.column(i))})
+	}
+	section.Targets = append(section.Targets,
+		Target{Name: "HTTP, connections to Redis with " + count(r.polls) + " waiting requests", AtMost: true, Limit: 5, Got: waiting[frontRows[0].name].column(0)},
+		Target{Name: "HTTP, memory for " + count(r.polls) + " waiting requests", AtMost: true, Limit: 82, Unit: " MB", Got: waiting[frontRows[0].name].column(2)})
+	return section, nil
+}
+
+// onFront runs f beside such a server, on an empty Redis.
+func (r *Run) onFront(row frontRow, f func(front *daemon) error) error {
+	if err := r.Redis.clear(); err != nil {
+		return err
+	}
+	front, err := r.startFront(row.front)
+	if err != nil {
+		return err
+	}
+	defer front.stop()
+	return f(front)
+}
+
+// frontRates are pushes, and pops with finish, a second, with 8 and with 64 connections; then the
+// µs of processor time that each of those took in the process and in Redis, with 64.
+func (r *Run) frontRates(row frontRow) (rates []float64, err error) {
+	var used []float64
+	for _, connections := range []int{8, 64} {
+		used = nil
+		err := r.onFront(row, func(front *daemon) error {
+			callers, hangUp, err := dialFronts(front.addr, connections)
+			defer hangUp()
+			if err != nil {
+				return err
+			}
+			all := func(f func(c *caller, n int64) error) func(int) error {
+				return func(i int) error {
+					c := <-callers
+					defer func() { callers <- c }()
+					return f(c, int64(i))
+				}
+			}
+			measure := func(f func(c *caller, n int64) error) error {
+				cost, err := r.frontCost(front, func() error {
+					perSecond, err := rate(r.httpJobs, func() error { return crowd(connections, r.httpJobs, all(f)) })
+					rates = append(rates, perSecond)
+					return err
+				})
+				used = append(used, cost...)
+				return err
+			}
+			if err := measure(func(c *caller, n int64) error { return c.push(n, time.Hour) }); err != nil {
+				return err
+			}
+			if err := crowd(connections, r.httpJobs, all(func(c *caller, n int64) error { return c.push(n, time.Second) })); err != nil {
+				return err
+			}
+			if err := r.untilReady(row.ready, r.httpJobs); err != nil {
+				return err
+			}
+			return measure(func(c *caller, _ int64) error { return c.popAndFinish() })
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return append(rates, used...), nil
+}
+
+// frontCost is the processor time of each job during f, of the front and of Redis, in µs.
+func (r *Run) frontCost(front *daemon, f func() error) ([]float64, error) {
+	var spent [2]time.Duration
+	for _, sign := range []time.Duration{-1, 1} {
+		own, err := front.cpu()
+		if err != nil {
+			return nil, err
+		}
+		redis, err := r.Redis.cpu()
+		if err != nil {
+			return nil, err
+		}
+		spent[0] += sign * own
+		spent[1] += sign * redis
+		if sign < 0 {
+			if err := f(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(r.httpJobs) }
+	return []float64{each(spent[0]), each(spent[1])}, nil
+}
+
+// untilReady waits until the queue has so many jobs, if there is one.
+func (r *Run) untilReady(queue string, jobs int) error {
+	if queue == "" {
+		return nil
+	}
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		n, err := redis.Int(r.Redis.do("LLEN", queue))
+		if err != nil || n == jobs {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d of %d jobs are ready", n, jobs)
+		}
+	}
+}
+
+// waitingPolls is what requests that wait cost: connections to Redis, MB of the process, and how many of these
+// came with the requests.
+func (r *Run) waitingPolls(row frontRow) (used []float64, err error) {
+	err = r.onFront(row, func(front *daemon) error {
+		before, err := front.residentBytes()
+		if err != nil {
+			return err
+		}
+		var gone atomic.Int64
+		for i := range r.polls {
+			c, err := dialFront(front.addr)
+			if err != nil {
+				return err
+			}
+			defer c.conn.Close()
+			go func() {
+				c.call("/pop", fmt.Sprintf(`{"topic":"%s%d"}`, topic, i%500))
+				gone.Add(1)
+			}()
+		}
+		time.Sleep(3 * r.settle) // until all wait
+		after, err := front.residentBytes()
+		if err != nil {
+			return err
+		}
+		connections, err := r.Redis.info("connected_clients")
+		if n := gone.Load(); n > 0 {
+			err = errors.Join(err, fmt.Errorf("%d requests wait no more", n))
+		}
+		used = []float64{connections - float64(r.Redis.Pool.ActiveCount()), after / 1e6, (after - before) / 1e6}
+		return err
+	})
+	return used, err
+}
