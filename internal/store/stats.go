@@ -26,7 +26,7 @@ type TopicCounts struct {
 }
 
 // statsPage is how many topics one script tells of.
-const statsPage = 200
+const statsPage = 100
 
 // Stats counts the jobs; if late is set, it also tells how late they are.
 func (s *Store) Stats(ctx context.Context, late bool) (Stats, error) {
