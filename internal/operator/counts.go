@@ -54,7 +54,7 @@ func (o *Operator) Counts(ctx context.Context) (Counts, error) {
 		all.Overdue = latest(all.Overdue, part.Overdue)
 		for _, t := range part.Topics {
 			sum := byName[t.Topic]
-			byName[t.Topic] = TopicCounts{t.Topic, plus(sum.Ready, t.Ready), plus(sum.Reserved, t.Reserved), plus(sum.Dead, t.Dead), latest(sum.Overdue, t.Overdue)}
+			byName[t.Topic] = TopicCounts{t.Topic, Plus(sum.Ready, t.Ready), Plus(sum.Reserved, t.Reserved), Plus(sum.Dead, t.Dead), latest(sum.Overdue, t.Overdue)}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -63,7 +63,8 @@ func (o *Operator) Counts(ctx context.Context) (Counts, error) {
 	return all, nil
 }
 
-func plus(a, b int) int {
+// Plus adds numbers; if one is Unknown, so is the sum.
+func Plus(a, b int) int {
 	if a < 0 || b < 0 {
 		return Unknown
 	}

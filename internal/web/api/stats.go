@@ -23,7 +23,7 @@ func (a *api) stats(c *call) (answer, error) {
 	}
 	var ready, dead int
 	for _, t := range counts.Topics {
-		ready, dead = plus(ready, t.Ready), plus(dead, t.Dead)
+		ready, dead = operator.Plus(ready, t.Ready), operator.Plus(dead, t.Dead)
 	}
 	var o object
 	o.time("time", counts.Time)
@@ -58,14 +58,6 @@ func serverList(servers []store.ServerState, refused error) any {
 		o.put("dropped", s.Dropped)
 	}
 	return list
-}
-
-// plus adds counts, of which those below 0 are not known.
-func plus(a, b int) int {
-	if a < 0 || b < 0 {
-		return operator.Unknown
-	}
-	return a + b
 }
 
 // reserved is how many jobs are reserved, of all topics.

@@ -1,0 +1,28 @@
+// Package importtest is for tests of what a package makes its importers link.
+package importtest
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Only fails the test if the package in whose folder it runs links anything but the standard library
+// and the allowed packages, of which it is one itself.
+func Only(t *testing.T, allowed ...string) {
+	t.Helper()
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("the go command is not installed")
+	}
+	list, err := exec.Command(goTool, "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range strings.FieldsSeq(string(list)) {
+		if !slices.Contains(allowed, path) {
+			t.Errorf("imports %s", path)
+		}
+	}
+}
