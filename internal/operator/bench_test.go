@@ -52,7 +52,7 @@ end`
 // Redis from others. DropDead, RequeueDead and Purge have something to do in the first round
 // only: see them with -benchtime 1x.
 func BenchmarkOperator(b *testing.B) {
-	server := redistest.Start(b, "--slowlog-log-slower-than", "0", "--slowlog-max-len", "100000")
+	server := redistest.Start(b, "--slowlog-log-slower-than", "50", "--slowlog-max-len", "100000")
 	pool := server.Pool()
 	conn := pool.Get()
 	defer conn.Close()

@@ -3,8 +3,8 @@ package operator
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -42,7 +42,6 @@ type TopicCounts struct {
 // Counts reads them. It costs Redis some microseconds a topic, whatever the number of jobs.
 func (o *Operator) Counts(ctx context.Context) (Counts, error) {
 	var all Counts
-	byName := map[string]TopicCounts{}
 	for _, partition := range o.partitions {
 		part, err := partition.Stats(ctx, true)
 		if err != nil {
@@ -53,14 +52,29 @@ func (o *Operator) Counts(ctx context.Context) (Counts, error) {
 		all.Waiting += part.Waiting
 		all.Overdue = latest(all.Overdue, part.Overdue)
 		for _, t := range part.Topics {
-			sum := byName[t.Topic]
-			byName[t.Topic] = TopicCounts{t.Topic, Plus(sum.Ready, t.Ready), Plus(sum.Reserved, t.Reserved), Plus(sum.Dead, t.Dead), latest(sum.Overdue, t.Overdue)}
+			all.Topics = append(all.Topics, TopicCounts(t))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		all.Topics = append(all.Topics, byName[name])
+	if len(o.partitions) > 1 {
+		all.Topics = joined(all.Topics)
 	}
 	return all, nil
+}
+
+// joined has what stands there of a topic, once for each partition, in one.
+func joined(all []TopicCounts) []TopicCounts {
+	slices.SortFunc(all, func(a, b TopicCounts) int { return strings.Compare(a.Topic, b.Topic) })
+	n := 0
+	for _, t := range all {
+		if n == 0 || all[n-1].Topic != t.Topic {
+			all[n], n = t, n+1
+			continue
+		}
+		sum := &all[n-1]
+		sum.Ready, sum.Reserved, sum.Dead = Plus(sum.Ready, t.Ready), Plus(sum.Reserved, t.Reserved), Plus(sum.Dead, t.Dead)
+		sum.Overdue = latest(sum.Overdue, t.Overdue)
+	}
+	return all[:n]
 }
 
 // Plus adds numbers; if one is Unknown, so is the sum.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 func (f *fixture) counts() Counts {
@@ -49,6 +50,31 @@ func TestCounts(t *testing.T) {
 			t.Errorf("of 008: %+v, want 1 dead", got)
 		}
 	})
+}
+
+// The numbers of a topic in several partitions are added up; one that is not known of one of them is
+// not known.
+func TestCountsOfPartitions(t *testing.T) {
+	f, server := onRedis(t)
+	conns := store.Pool{Pool: server.Pool()}
+	f.Operator = &Operator{}
+	for i, topics := range []string{"a b", "b c", "c d"} {
+		prefix := fmt.Sprint("p", i, ":")
+		f.partitions = append(f.partitions, store.New(conns, prefix))
+		for _, topic := range strings.Fields(topics) {
+			f.do("ZADD", prefix+"topics", 0, topic)
+			f.do("LPUSH", prefix+"ready_queue:"+topic, "ghost")
+			f.do("HSET", prefix+"reserved", topic, 2)
+			f.do("ZADD", prefix+"dead_letters:"+topic, 0, "d")
+		}
+		f.do("ZADD", prefix+"job_pool", 9e9, "1", 9e9, "2", 9e9, "3", 9e9, "4", 9e9, "5")
+	}
+	f.do("SET", "p2:dead_letters:c", "text")
+	c := f.counts()
+	want := []TopicCounts{{"a", 1, 2, 1, 0}, {"b", 2, 4, 2, 0}, {"c", 2, 4, Unknown, 0}, {"d", 1, 2, 1, 0}}
+	if c.Pool != 15 || c.Waiting != 3 || !slices.Equal(c.Topics, want) {
+		t.Errorf("pool %d, waiting %d, topics %+v; want 15, 3, %+v", c.Pool, c.Waiting, c.Topics, want)
+	}
 }
 
 // What is overdue, by how a job's time to live has run down.

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -15,7 +17,7 @@ type Stats struct {
 	Pool    int       // jobs in the pool: those that wait, and those that are reserved
 	Waiting int       // those that wait, about
 	Overdue time.Duration
-	Topics  []TopicCounts // those that are known
+	Topics  []TopicCounts // those that are known, by name
 }
 
 // TopicCounts are how many jobs a topic has. What can't be read is -1.
@@ -30,40 +32,58 @@ const statsPage = 100
 
 // Stats counts the jobs; if late is set, it also tells how late they are.
 func (s *Store) Stats(ctx context.Context, late bool) (Stats, error) {
+	p, err := s.Pipeline(ctx)
+	if err != nil {
+		return Stats{}, err
+	}
+	defer p.Close()
 	var all Stats
-	counted := map[string]bool{} // a topic may come again if others have become known meanwhile
-	reserved := 0
-	for first := 0; ; first += statsPage {
-		page, err := s.statsOf(ctx, late, first, statsPage)
+	for first, asked := 0, p.statsOf(late, 0); asked != nil; {
+		reply, err := redis.Values(p.receive(asked))
+		if err != nil {
+			return Stats{}, err
+		}
+		// Redis counts the next page while this one is read, but not sooner: it would do all pages in
+		// one go, and nothing else.
+		asked = nil
+		if len(reply) >= statsHead+statsPage*statsTopic {
+			first += statsPage
+			asked = p.statsOf(late, first)
+			p.Flush()
+		}
+		page, err := readStats(reply)
 		if err != nil {
 			return Stats{}, err
 		}
 		all.Time, all.Pool, all.Overdue = page.Time, page.Pool, page.Overdue
-		for _, t := range page.Topics {
-			if !counted[t.Topic] {
-				counted[t.Topic] = true
-				reserved += max(t.Reserved, 0)
-				all.Topics = append(all.Topics, t)
-			}
-		}
-		if len(page.Topics) < statsPage {
-			all.Waiting = max(all.Pool-reserved, 0)
-			return all, nil
-		}
+		all.Topics = append(all.Topics, page.Topics...)
 	}
+	// A topic comes again if others have become known meanwhile.
+	slices.SortStableFunc(all.Topics, func(a, b TopicCounts) int { return strings.Compare(a.Topic, b.Topic) })
+	all.Topics = slices.CompactFunc(all.Topics, func(a, b TopicCounts) bool { return a.Topic == b.Topic })
+	reserved := 0
+	for _, t := range all.Topics {
+		reserved += max(t.Reserved, 0)
+	}
+	all.Waiting = max(all.Pool-reserved, 0)
+	return all, nil
 }
 
-// statsOf has up to n of the topics, but for the first ones.
-func (s *Store) statsOf(ctx context.Context, late bool, first, n int) (Stats, error) {
-	keys := []string{s.keys.JobPool(), s.keys.Topics(), s.keys.Reserved()}
-	args := []any{s.keys.ReadyQueue(""), s.keys.DeadLetters(""), s.keys.JobBucket(""), first, n}
+// statsOf asks for a page of the topics, but for the first ones.
+func (p *Pipeline) statsOf(late bool, first int) *call {
+	k := p.store.keys
+	args := statsScript.args([]string{k.JobPool(), k.Topics(), k.Reserved()},
+		k.ReadyQueue(""), k.DeadLetters(""), k.JobBucket(""), first, statsPage)
 	if late {
 		args = append(args, "late")
 	}
-	reply, err := redis.Values(s.one(ctx, statsScript, keys, args...))
-	if err != nil {
-		return Stats{}, err
-	}
+	return p.send(statsScript, args)
+}
+
+// statsHead and statsTopic are how many elements of the script's reply come first, and of each topic.
+const statsHead, statsTopic = 3, 5
+
+func readStats(reply []any) (Stats, error) {
 	var page Stats
 	var now, overdue int64
 	rest, err := redis.Scan(reply, &now, &page.Pool, &overdue)
@@ -71,7 +91,8 @@ func (s *Store) statsOf(ctx context.Context, late bool, first, n int) (Stats, er
 		page.Time = time.UnixMicro(now)
 	}
 	page.Overdue = known(overdue)
-	for err == nil && len(rest) >= 5 {
+	page.Topics = make([]TopicCounts, 0, len(rest)/statsTopic)
+	for err == nil && len(rest) >= statsTopic {
 		var t TopicCounts
 		rest, err = redis.Scan(rest, &t.Topic, &t.Ready, &t.Reserved, &t.Dead, &overdue)
 		t.Overdue = known(overdue)
