@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"slices"
+
 	"github.com/mix-basic/delayer/internal/operator"
 	dto "github.com/prometheus/client_model/go"
 )
@@ -10,11 +12,20 @@ const wholeRedis = " Of the whole Redis, alike at every front: aggregate by max,
 
 // family is a metric and its series. What is read from Redis for one scrape, and what each topic
 // has, are put together here: by a prometheus.Collector it would take several times as long.
-type family struct{ *dto.MetricFamily }
+type family struct {
+	*dto.MetricFamily
+	spare []series // for what is added yet
+}
 
 func newFamily(kind dto.MetricType, name, help string) family {
 	name = "delayer_" + name
-	return family{&dto.MetricFamily{Name: &name, Help: &help, Type: &kind}}
+	return family{MetricFamily: &dto.MetricFamily{Name: &name, Help: &help, Type: &kind}}
+}
+
+// grow makes room for n series at once.
+func (f family) grow(n int) family {
+	f.Metric, f.spare = slices.Grow(f.Metric, n), make([]series, n)
+	return f
 }
 
 func gauge(name, help string) family   { return newFamily(dto.MetricType_GAUGE, name, help) }
@@ -25,7 +36,11 @@ func (f family) with(value float64, label ...*dto.LabelPair) family {
 	if value < 0 {
 		return f
 	}
-	var s series
+	if len(f.spare) == 0 {
+		f.spare = make([]series, 1)
+	}
+	s := &f.spare[0]
+	f.spare = f.spare[1:]
 	s.value, s.Label = value, label
 	if f.GetType() == dto.MetricType_COUNTER {
 		s.counter.Value, s.Counter = &s.value, &s.counter
@@ -36,7 +51,7 @@ func (f family) with(value float64, label ...*dto.LabelPair) family {
 	return f
 }
 
-// series is all of a series, so that it takes one allocation.
+// series is all of a series, so that many take one allocation.
 type series struct {
 	dto.Metric
 	gauge   dto.Gauge
@@ -67,7 +82,7 @@ func (t *topics) gauges(counts []operator.TopicCounts) []family {
 	}
 	// each makes a series of each topic's value, and one of what join makes of those of the others.
 	each := func(f family, value func(operator.TopicCounts) float64, join func(all, one float64) float64) family {
-		rest := float64(operator.Unknown)
+		f, rest := f.grow(len(counts)+1), float64(operator.Unknown)
 		for i, c := range counts {
 			value := value(c)
 			switch {
@@ -95,10 +110,11 @@ func (t *topics) gauges(counts []operator.TopicCounts) []family {
 
 // counters are what this process has counted of each topic that it has met.
 func (t *topics) counters() []family {
-	pushed := counter("jobs_pushed_total", "Jobs that were pushed through the HTTP front."+thisProcess)
-	moved := counter("jobs_moved_total", "Jobs that became ready, since they were due or their leases had ended."+thisProcess)
-	returned := counter("leases_returned_total", "Leases that ended by themselves, so that their jobs are delivered again."+thisProcess)
-	for _, topic := range t.all() {
+	all := t.all()
+	pushed := counter("jobs_pushed_total", "Jobs that were pushed through the HTTP front."+thisProcess).grow(len(all))
+	moved := counter("jobs_moved_total", "Jobs that became ready, since they were due or their leases had ended."+thisProcess).grow(len(all))
+	returned := counter("leases_returned_total", "Leases that ended by themselves, so that their jobs are delivered again."+thisProcess).grow(len(all))
+	for _, topic := range all {
 		pushed = pushed.withSome(topic.pushed.Load(), topic.label)
 		moved = moved.withSome(topic.moved.Load(), topic.label)
 		returned = returned.withSome(topic.returned.Load(), topic.label)

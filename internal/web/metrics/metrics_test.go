@@ -1,9 +1,12 @@
 package metrics
 
 import (
+	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -24,6 +27,33 @@ func (s scrape) number(tb testing.TB, series string) float64 {
 		tb.Fatalf("%s: %v", series, err)
 	}
 	return n
+}
+
+// The text is compressed for those who can read that, and for nobody else.
+func TestScrapeCompressed(t *testing.T) {
+	w := newWorld(t, Options{})
+	for n := range 100 {
+		w.push(fmt.Sprint("topic", n), fmt.Sprint(n), 0)
+	}
+	for accept, want := range map[string]string{"gzip": "gzip", "deflate, gzip;q=0.5": "gzip", "": "", "gzip;q=0": "", "identity": ""} {
+		r, answer := httptest.NewRequest("GET", "/metrics", nil), httptest.NewRecorder()
+		r.Header.Set("Accept-Encoding", accept)
+		w.metrics.Area().Handler.ServeHTTP(answer, r)
+		body := io.Reader(answer.Body)
+		if got := answer.Header().Get("Content-Encoding"); got != want {
+			t.Errorf("to %q: encoding %q, want %q", accept, got, want)
+		} else if got == "gzip" {
+			unzipped, err := gzip.NewReader(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body = unzipped
+		}
+		text, err := io.ReadAll(body)
+		if s := scrape(text); err != nil || s.value(`delayer_redis_up`) != "1" || len(s.series(`delayer_jobs_dead{topic="topic`)) != 100 {
+			t.Errorf("to %q: %d bytes, %v", accept, len(text), err)
+		}
+	}
 }
 
 // Every number is that of what happened.
