@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"container/list"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -77,12 +78,20 @@ type caller struct {
 	trouble error           // why it is not known whether there is a job
 	lost    error           // of a pop that may have taken one, which did not arrive
 	since   time.Time       // how long there has been trouble
-	answer  chan answer     // holds one
+	answer  func(answer)    // gives it the caller, once, and does not wait
 }
 
 type answer struct {
 	taken
 	err error
+}
+
+// bound is ctx, which ends when the timeout is over, too.
+func (r *request) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if r.timeout == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, r.timeout)
 }
 
 // limit is how many jobs of names[i] are wanted at most.
@@ -125,7 +134,7 @@ func (c *caller) end(got taken, err error) {
 	} else if err != nil && c.lost != nil && err != c.lost {
 		err = fmt.Errorf("%w; before that: %w", err, c.lost)
 	}
-	c.answer <- answer{got, err}
+	c.answer(answer{got, err})
 }
 
 // isEmpty tells the caller that one of its queues was empty.

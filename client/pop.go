@@ -62,14 +62,19 @@ func (c *Client) popOne(ctx context.Context, r request) (Message, error) {
 }
 
 func (c *Client) takeFor(ctx context.Context, r request) (taken, error) {
-	if err := checkTopics(r.names); err != nil {
-		return taken{}, err
-	}
-	if err := c.begin(ctx); err != nil {
+	if err := c.beginTake(ctx, r); err != nil {
 		return taken{}, err
 	}
 	defer c.running.Done()
 	return c.topics.take(ctx, r)
+}
+
+// beginTake is begin for such a request.
+func (c *Client) beginTake(ctx context.Context, r request) error {
+	if err := checkTopics(r.names); err != nil {
+		return err
+	}
+	return c.begin(ctx)
 }
 
 // popOrReserve asks Redis for up to n jobs; reserved ones may be limits[i] of topics[i] at most.

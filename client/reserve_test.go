@@ -39,6 +39,26 @@ func (r reservation) expect(t testing.TB, id string) *client.Delivery {
 	return r.d
 }
 
+// fetch is Client.Fetch, or does the same.
+type fetch func(c *client.Client, ctx context.Context, o client.FetchOptions) ([]*client.Delivery, error)
+
+// fetchFunc waits for what FetchFunc is called back with.
+func fetchFunc(c *client.Client, ctx context.Context, o client.FetchOptions) (list []*client.Delivery, err error) {
+	called := make(chan bool)
+	c.FetchFunc(ctx, o, func(l []*client.Delivery, e error) {
+		list, err = l, e
+		close(called) // panics at a second call
+	})
+	<-called
+	return list, err
+}
+
+// eachFetch runs the test with Fetch, and with FetchFunc.
+func eachFetch(t *testing.T, test func(t *testing.T, fetch fetch)) {
+	t.Run("Fetch", func(t *testing.T) { test(t, (*client.Client).Fetch) })
+	t.Run("FetchFunc", func(t *testing.T) { test(t, fetchFunc) })
+}
+
 // arrival waits for what comes out of the channel.
 func arrival[T any](t testing.TB, from <-chan T) T {
 	t.Helper()
@@ -207,42 +227,47 @@ func TestCancelledReserveGetsItsJob(t *testing.T) {
 
 // Cancelling races with pushing: every job is either reserved for a caller, or still ready.
 func TestReserveCancelLosesNothing(t *testing.T) {
-	const rounds, workers = 600, 4
-	f := start(t)
-	var got tally
-	var workersDone sync.WaitGroup
-	for worker := range workers {
-		workersDone.Go(func() {
-			for round := worker; round < rounds; round += workers {
-				id := fmt.Sprint("job", round) // and topic
-				ctx, cancel := context.WithCancel(context.Background())
-				reserved := reserveLater(func() (*client.Delivery, error) { return f.Reserve(ctx, 0, time.Hour, id) })
-				for all := 0; all == 0; all, _ = client.Reservers(f.Client, id) {
-					runtime.Gosched()
+	eachFetch(t, func(t *testing.T, fetch fetch) {
+		const rounds, workers = 600, 4
+		f := start(t)
+		var got tally
+		var workersDone sync.WaitGroup
+		for worker := range workers {
+			workersDone.Go(func() {
+				for round := worker; round < rounds; round += workers {
+					id := fmt.Sprint("job", round) // and topic
+					ctx, cancel := context.WithCancel(context.Background())
+					reserved := reserveLater(func() (*client.Delivery, error) {
+						list, err := fetch(f.Client, ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: id}}, Max: 1, Lease: time.Hour})
+						return slices.Concat(list, []*client.Delivery{nil})[0], err
+					})
+					for all := 0; all == 0; all, _ = client.Reservers(f.Client, id) {
+						runtime.Gosched()
+					}
+					time.AfterFunc(time.Duration(round)*time.Microsecond, cancel)
+					f.push(id, id)
+					switch r := arrival(t, reserved); {
+					case r.err == nil:
+						got.add(r.d.ID)
+					case !errors.Is(r.err, context.Canceled):
+						t.Error(r.err)
+					}
+					cancel()
 				}
-				time.AfterFunc(time.Duration(round)*time.Microsecond, cancel)
-				f.push(id, id)
-				switch r := arrival(t, reserved); {
-				case r.err == nil:
-					got.add(r.d.ID)
-				case !errors.Is(r.err, context.Canceled):
-					t.Error(r.err)
-				}
-				cancel()
-			}
-		})
-	}
-	workersDone.Wait()
-	left := f.state()
-	for round := range rounds {
-		id := fmt.Sprint("job", round)
-		if held := slices.Contains(left.Reserved, id); got.count(id)+len(left.Ready[id]) != 1 || held != (got.count(id) == 1) {
-			t.Errorf("%s: delivered %d times, reserved: %v, ready: %q", id, got.count(id), held, left.Ready[id])
+			})
 		}
-	}
-	if got.total() == 0 || len(left.Ready) == 0 {
-		t.Error("the race was always won by the same side: this proves nothing")
-	}
+		workersDone.Wait()
+		left := f.state()
+		for round := range rounds {
+			id := fmt.Sprint("job", round)
+			if held := slices.Contains(left.Reserved, id); got.count(id)+len(left.Ready[id]) != 1 || held != (got.count(id) == 1) {
+				t.Errorf("%s: delivered %d times, reserved: %v, ready: %q", id, got.count(id), held, left.Ready[id])
+			}
+		}
+		if got.total() == 0 || len(left.Ready) == 0 {
+			t.Error("the race was always won by the same side: this proves nothing")
+		}
+	})
 }
 
 func TestReserveSurvivesRestartAndCutConnections(t *testing.T) {
@@ -326,15 +351,17 @@ func TestPopAndReserveShareATopic(t *testing.T) {
 
 // Waits that are over leave nothing, of whatever kind they were.
 func TestReservesLeaveNothing(t *testing.T) {
-	t.Parallel()
-	f := start(t)
-	for n := range 20 {
-		if _, err := f.Reserve(t.Context(), time.Millisecond, time.Duration(n)*time.Second, "t"); err == nil {
-			t.Error("a job out of nothing")
+	eachFetch(t, func(t *testing.T, fetch fetch) {
+		t.Parallel()
+		f := start(t)
+		for n := range 20 {
+			if _, err := fetch(f.Client, t.Context(), client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1, Timeout: time.Millisecond, Lease: time.Duration(n) * time.Second}); err == nil {
+				t.Error("a job out of nothing")
+			}
 		}
-	}
-	until(t, "nobody listens", func() bool { return f.listeners("t") == 0 })
-	until(t, "the topic is forgotten", func() bool { return client.Queues(f.Client) == 0 })
+		until(t, "nobody listens", func() bool { return f.listeners("t") == 0 })
+		until(t, "the topic is forgotten", func() bool { return client.Queues(f.Client) == 0 })
+	})
 }
 
 // What an old server moves, or what may not be listened to, is found by looking.
@@ -566,134 +593,144 @@ func TestReserveBatchOfLargeBodies(t *testing.T) {
 // Fetch reserves what is there of its topics, in their order, no more than is wanted of each
 // and in all.
 func TestFetch(t *testing.T) {
-	f := start(t)
-	type topics = []client.FetchTopic
-	for _, c := range []struct {
-		name   string
-		topics topics
-		max    int
-		want   []string
-	}{
-		{"one", topics{{Topic: "t"}}, 1, []string{"t0"}},
-		{"as many as there are", topics{{Topic: "t"}}, 250, []string{"t0", "t1", "t2"}},
-		{"a topic's own limit", topics{{Topic: "t", Max: 2}}, 250, []string{"t0", "t1"}},
-		{"its limit is above the other one", topics{{Topic: "t", Max: 9}}, 1, []string{"t0"}},
-		{"two topics in this order", topics{{Topic: "u"}, {Topic: "t"}}, 5, []string{"u0", "u1", "u2", "t0", "t1"}},
-		{"with limits", topics{{Topic: "none"}, {Topic: "t", Max: 1}, {Topic: "u", Max: 2}}, 250, []string{"t0", "u0", "u1"}},
-		{"with limits, and fewer in all", topics{{Topic: "t", Max: 2}, {Topic: "u", Max: 2}}, 3, []string{"t0", "t1", "u0"}},
-	} {
-		f.do("FLUSHALL")
-		for n := range 3 {
-			f.push(fmt.Sprint("t", n), "t")
-			f.push(fmt.Sprint("u", n), "u")
+	eachFetch(t, func(t *testing.T, fetch fetch) {
+		f := start(t)
+		type topics = []client.FetchTopic
+		for _, c := range []struct {
+			name   string
+			topics topics
+			max    int
+			want   []string
+		}{
+			{"one", topics{{Topic: "t"}}, 1, []string{"t0"}},
+			{"as many as there are", topics{{Topic: "t"}}, 250, []string{"t0", "t1", "t2"}},
+			{"a topic's own limit", topics{{Topic: "t", Max: 2}}, 250, []string{"t0", "t1"}},
+			{"its limit is above the other one", topics{{Topic: "t", Max: 9}}, 1, []string{"t0"}},
+			{"two topics in this order", topics{{Topic: "u"}, {Topic: "t"}}, 5, []string{"u0", "u1", "u2", "t0", "t1"}},
+			{"with limits", topics{{Topic: "none"}, {Topic: "t", Max: 1}, {Topic: "u", Max: 2}}, 250, []string{"t0", "u0", "u1"}},
+			{"with limits, and fewer in all", topics{{Topic: "t", Max: 2}, {Topic: "u", Max: 2}}, 3, []string{"t0", "t1", "u0"}},
+		} {
+			f.do("FLUSHALL")
+			for n := range 3 {
+				f.push(fmt.Sprint("t", n), "t")
+				f.push(fmt.Sprint("u", n), "u")
+			}
+			list, err := fetch(f.Client, t.Context(), client.FetchOptions{Topics: c.topics, Max: c.max})
+			if got := deliveryIDs(list); err != nil || !slices.Equal(got, c.want) {
+				t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
+			}
+			if got := f.state().Reserved; len(got) != len(c.want) {
+				t.Errorf("%s: reserved in Redis are %q", c.name, got)
+			}
 		}
-		list, err := f.Fetch(t.Context(), client.FetchOptions{Topics: c.topics, Max: c.max})
-		if got := deliveryIDs(list); err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
-		}
-		if got := f.state().Reserved; len(got) != len(c.want) {
-			t.Errorf("%s: reserved in Redis are %q", c.name, got)
-		}
-	}
+	})
 }
 
 // A Fetch that waits is served what comes, and several that wait share it.
 func TestFetchWaits(t *testing.T) {
-	f := start(t)
-	const fetchers = 3
-	results := make(chan []*client.Delivery, fetchers)
-	fetch := func(ctx context.Context) {
-		list, err := f.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "u"}, {Topic: "t", Max: 100}}, Max: 250})
-		if err != nil {
-			t.Error(err)
+	eachFetch(t, func(t *testing.T, fetch fetch) {
+		f := start(t)
+		const fetchers = 3
+		results := make(chan []*client.Delivery, fetchers)
+		once := func(ctx context.Context) {
+			list, err := fetch(f.Client, ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "u"}, {Topic: "t", Max: 100}}, Max: 250})
+			if err != nil {
+				t.Error(err)
+			}
+			results <- list
 		}
-		results <- list
-	}
-	for range fetchers {
-		go fetch(t.Context())
-	}
-	f.reserversWait(f.Client, "t", fetchers)
-	if _, err := f.PushBatch(t.Context(), jobs(0, 250, "t", 0)); err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]bool{}
-	for range fetchers {
-		list := arrival(t, results)
-		if len(list) > 100 || len(list) == 0 {
-			t.Errorf("%d jobs, want 1 to 100", len(list))
+		for range fetchers {
+			go once(t.Context())
 		}
-		for _, d := range list {
-			seen[d.ID] = true
+		f.reserversWait(f.Client, "t", fetchers)
+		if _, err := f.PushBatch(t.Context(), jobs(0, 250, "t", 0)); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if len(seen) != 250 {
-		t.Errorf("%d of 250 jobs came", len(seen))
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := f.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1})
-		ended <- err
-	}()
-	f.reserversWait(f.Client, "t", 1)
-	cancel()
-	if err := arrival(t, ended); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
+		seen := map[string]bool{}
+		for range fetchers {
+			list := arrival(t, results)
+			if len(list) > 100 || len(list) == 0 {
+				t.Errorf("%d jobs, want 1 to 100", len(list))
+			}
+			for _, d := range list {
+				seen[d.ID] = true
+			}
+		}
+		if len(seen) != 250 {
+			t.Errorf("%d of 250 jobs came", len(seen))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := fetch(f.Client, ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1})
+			ended <- err
+		}()
+		f.reserversWait(f.Client, "t", 1)
+		cancel()
+		if err := arrival(t, ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: %v", err)
+		}
+	})
 }
 
 // The consumer's number of attempts counts where the producer has not named one.
 func TestFetchMaxAttempts(t *testing.T) {
-	f := start(t)
-	for id, opts := range map[string][]client.PushOption{"own": {client.MaxAttempts(3)}, "none": nil} {
-		if _, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0, opts...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	limits := map[string]int{"own": 3, "none": 2}
-	ended := map[string]int{}
-	for len(ended) < 2 {
-		list, err := f.Fetch(t.Context(), client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 10, MaxAttempts: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range list {
-			if d.MaxAttempts != limits[d.ID] {
-				t.Errorf("%s: %d attempts in all, want %d", d.ID, d.MaxAttempts, limits[d.ID])
-			}
-			if err := d.Retry(t.Context(), 0); errors.Is(err, client.ErrExhausted) {
-				ended[d.ID] = d.Attempt
-			} else if err != nil {
+	eachFetch(t, func(t *testing.T, fetch fetch) {
+		f := start(t)
+		for id, opts := range map[string][]client.PushOption{"own": {client.MaxAttempts(3)}, "none": nil} {
+			if _, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0, opts...); err != nil {
 				t.Fatal(err)
 			}
 		}
-	}
-	if ended["own"] != 3 || ended["none"] != 2 {
-		t.Errorf("ended after %v attempts, want %v", ended, limits)
-	}
+		limits := map[string]int{"own": 3, "none": 2}
+		ended := map[string]int{}
+		for len(ended) < 2 {
+			list, err := fetch(f.Client, t.Context(), client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 10, MaxAttempts: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range list {
+				if d.MaxAttempts != limits[d.ID] {
+					t.Errorf("%s: %d attempts in all, want %d", d.ID, d.MaxAttempts, limits[d.ID])
+				}
+				if err := d.Retry(t.Context(), 0); errors.Is(err, client.ErrExhausted) {
+					ended[d.ID] = d.Attempt
+				} else if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if ended["own"] != 3 || ended["none"] != 2 {
+			t.Errorf("ended after %v attempts, want %v", ended, limits)
+		}
+	})
 }
 
 // Close ends those who wait to reserve.
 func TestCloseEndsReserves(t *testing.T) {
-	f := start(t)
-	connections := f.connections()
-	c := f.open()
-	var waits []<-chan reservation
-	for n := range 10 {
-		waits = append(waits, reserveLater(func() (*client.Delivery, error) {
-			return c.Reserve(t.Context(), time.Hour, time.Duration(n)*time.Minute, fmt.Sprint("t", n), "shared")
-		}))
-	}
-	f.reserversWait(c, "shared", len(waits))
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-	for _, wait := range waits {
-		if r := arrival(t, wait); !errors.Is(r.err, client.ErrClosed) {
-			t.Errorf("error %v, want ErrClosed", r.err)
+	eachFetch(t, func(t *testing.T, fetch fetch) {
+		f := start(t)
+		connections := f.connections()
+		c := f.open()
+		var waits []<-chan reservation
+		for n := range 10 {
+			waits = append(waits, reserveLater(func() (*client.Delivery, error) {
+				topics := []client.FetchTopic{{Topic: fmt.Sprint("t", n)}, {Topic: "shared"}}
+				_, err := fetch(c, t.Context(), client.FetchOptions{Topics: topics, Max: 1, Timeout: time.Hour, Lease: time.Duration(n) * time.Minute})
+				return nil, err
+			}))
 		}
-	}
-	until(t, "its connections are gone", func() bool { return f.connections() == connections })
+		f.reserversWait(c, "shared", len(waits))
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, wait := range waits {
+			if r := arrival(t, wait); !errors.Is(r.err, client.ErrClosed) {
+				t.Errorf("error %v, want ErrClosed", r.err)
+			}
+		}
+		until(t, "its connections are gone", func() bool { return f.connections() == connections })
+	})
 }
 
 // One connection suffices for all, also for a loop over dead letters that sends them again.

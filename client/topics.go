@@ -37,12 +37,10 @@ var errNoAnswer = errors.New("redis did not answer within the timeout")
 // none it waits for one, or, if the caller does not stay, fails with ErrEmpty.
 func (ts *topics) take(ctx context.Context, r request) (taken, error) {
 	whole := ctx
-	if r.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.timeout)
-		defer cancel()
-	}
-	c := &caller{request: r, trouble: errNoAnswer, answer: make(chan answer, 1)}
+	ctx, cancel := r.bound(ctx)
+	defer cancel()
+	answers := make(chan answer, 1)
+	c := &caller{request: r, trouble: errNoAnswer, answer: func(a answer) { answers <- a }}
 	ask, err := ts.join(c)
 	if err != nil {
 		return taken{}, err
@@ -51,13 +49,44 @@ func (ts *topics) take(ctx context.Context, r request) (taken, error) {
 		ask(ctx)
 	}
 	select {
-	case a := <-c.answer:
+	case a := <-answers:
 		return a.taken, a.err
 	case <-ctx.Done():
 		ts.leave(c, cmp.Or(whole.Err(), ErrEmpty))
 	}
-	a := <-c.answer
+	a := <-answers
 	return a.taken, a.err
+}
+
+// takeFunc is take without a goroutine that waits: f is called, in one of its own, with what take
+// would have returned.
+func (ts *topics) takeFunc(ctx context.Context, r request, f func(taken, error)) {
+	whole := ctx
+	ctx, cancel := r.bound(ctx)
+	stays, joined := func() bool { return true }, make(chan struct{})
+	c := &caller{request: r, trouble: errNoAnswer}
+	c.answer = func(a answer) {
+		go func() {
+			<-joined
+			stays()
+			cancel()
+			f(a.taken, a.err)
+		}()
+	}
+	ask, err := ts.join(c)
+	if err != nil {
+		c.answer(answer{err: err})
+	} else {
+		stays = context.AfterFunc(ctx, func() { ts.leave(c, cmp.Or(whole.Err(), ErrEmpty)) })
+	}
+	if ask != nil {
+		ts.client.running.Add(1)
+		go func() {
+			defer ts.client.running.Done()
+			ask(ctx)
+		}()
+	}
+	close(joined)
 }
 
 // join puts the caller behind those who want a job of the same topics. If it returns a func,

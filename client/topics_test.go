@@ -45,29 +45,30 @@ func TestClaimedCallerIsNotEndedByAnotherPop(t *testing.T) {
 	ts := c.topics
 	tq, uq := ts.queue(topicKey{c.partitions[0], "t"}, kind{}), ts.queue(topicKey{c.partitions[0], "u"}, kind{})
 	tq.underWay, uq.underWay = 1, 1 // the test makes the pops
-	join := func(names ...string) *caller {
-		c := &caller{request: request{names: names, n: 1, stays: true}, answer: make(chan answer, 1)}
+	join := func(names ...string) (*caller, chan answer) {
+		answers := make(chan answer, 1)
+		c := &caller{request: request{names: names, n: 1, stays: true}, answer: func(a answer) { answers <- a }}
 		if ask, err := ts.join(c); ask != nil || err != nil {
 			t.Fatal(ask != nil, err)
 		}
-		return c
+		return c, answers
 	}
 	for range store.MaxPop {
 		join("t")
 	}
 	tq.callers.Front().Value.(*caller).asks = 0 // it waits: others ask each queue by itself
-	last := join("u", "t")
+	last, answers := join("u", "t")
 	n, popOfT := tq.next()
 	m, popOfU := uq.next()
 	if n != store.MaxPop || m != 1 || !last.claimed {
 		t.Fatal(n, m, last.claimed)
 	}
 	popOfT(nil, redis.Error("WRONGTYPE ready queue t is a string, not a list"))
-	if len(last.answer) > 0 {
-		t.Fatalf("it was ended while a pop is under way for it: %v", (<-last.answer).err)
+	if len(answers) > 0 {
+		t.Fatalf("it was ended while a pop is under way for it: %v", (<-answers).err)
 	}
 	popOfU(nil, errors.New("cut"))
-	if err := (<-last.answer).err; err == nil {
+	if err := (<-answers).err; err == nil {
 		t.Error("it was not told of the error")
 	}
 }
