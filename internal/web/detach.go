@@ -13,22 +13,29 @@ import (
 	"time"
 )
 
-// Detach has f serve the rest of a request, as it would be served else, but apart from net/http: that
-// keeps some 20 KB for each request that waits, of which thousands may. Of the request f gets its
-// context, method and path, but neither query, header nor body; what it answers is written in one
-// piece, when it flushes or returns. Then the connection goes on as ever. Nothing is to be done with w
-// and r after a Detach. A request that can't be detached is served by f before Detach returns.
-func Detach(w http.ResponseWriter, r *http.Request, f http.HandlerFunc) {
+// Detach has the rest of a request served apart from net/http, and without a goroutine that waits:
+// that keeps some 20 KB for each request that waits, of which thousands may. start must not wait. It
+// sees to it that answer is called, once, when there is something to answer: with a func that does
+// that, by the w and r that start has got. Of the request this r has the context, method and path, but
+// neither query, header nor body; what is answered is written in one piece, when that func flushes or
+// returns. Then the connection goes on as ever. Nothing is to be done with Detach's own w and r
+// afterwards. A request that can't be detached is served before Detach returns.
+func Detach(w http.ResponseWriter, r *http.Request, start func(w http.ResponseWriter, r *http.Request, answer func(func()))) {
+	attached := func() {
+		answers := make(chan func(), 1)
+		start(w, r, func(f func()) { answers <- f })
+		(<-answers)()
+	}
 	front, ok := r.Context().Value(frontKey{}).(*Front)
 	if !ok || r.ProtoMajor != 1 {
-		f(w, r)
+		attached()
 		return
 	}
 	front.detached.Add(1) // before a front that stops forgets the connection
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		front.detached.Done()
-		f(w, r)
+		attached()
 		return
 	}
 	ahead, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
@@ -50,8 +57,13 @@ func Detach(w http.ResponseWriter, r *http.Request, f http.HandlerFunc) {
 		Method: strings.Clone(r.Method), URL: &url.URL{Path: strings.Clone(r.URL.Path)},
 		ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor, Body: http.NoBody,
 	}
-	go d.serve(f, bare.WithContext(ctx))
 	go d.watch(cancel)
+	defer func() {
+		if p := recover(); p != nil {
+			d.serve(func() { panic(p) })
+		}
+	}()
+	start(d, bare.WithContext(ctx), d.serve)
 }
 
 // detached is a connection, and the answer to its request that was detached.
@@ -69,17 +81,17 @@ type detached struct {
 }
 
 // serve has f answer.
-func (d *detached) serve(f http.HandlerFunc, r *http.Request) {
+func (d *detached) serve(f func()) {
 	defer d.front.detached.Done()
 	defer close(d.done)
 	defer func() {
 		if p := recover(); p != nil {
 			d.last = true
 			d.conn.Close()
-			d.front.server.ErrorLog.Printf("panic serving %s: %v", r.URL.Path, p)
+			d.front.server.ErrorLog.Printf("panic serving %v: %v", d.conn.RemoteAddr(), p)
 		}
 	}()
-	f(d, r)
+	f()
 	if d.FlushError() != nil || d.last {
 		d.conn.Close()
 		return

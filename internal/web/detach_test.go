@@ -20,37 +20,45 @@ func detaching(began, ended chan string, goOn chan bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, _ := ReadBody(w, r, 100)
 		w.Header().Set("X", "y")
-		Detach(w, r, func(w http.ResponseWriter, r *http.Request) {
-			ctx, cancel := Poll(w, r, time.Hour)
-			defer cancel()
-			switch string(body) {
-			case "panic":
+		Detach(w, r, func(w http.ResponseWriter, r *http.Request, answer func(func())) {
+			if string(body) == "panic at once" {
 				panic("as asked")
-			case "wait":
-				began <- "waits"
-				select {
-				case <-goOn:
-				case <-ctx.Done():
-					ended <- context.Cause(ctx).Error()
-				}
-			case "late":
-				c := http.NewResponseController(w)
-				c.SetWriteDeadline(time.Unix(1, 0))
-				if c.Flush() == nil {
-					panic("an answer that came too late is written")
-				}
-			case "teapot":
-				w.WriteHeader(http.StatusTeapot)
-			case "flush":
-				io.WriteString(w, "flushed ")
-				if err := http.NewResponseController(w).Flush(); err != nil {
-					ended <- err.Error()
-				}
-				if _, err := io.WriteString(w, "too late"); err == nil {
-					ended <- "what can't be written any more is no error"
-				}
 			}
-			fmt.Fprintf(w, "%s %s", r.URL.Path, body)
+			ctx, cancel := Poll(w, r, time.Hour)
+			go func() {
+				if string(body) == "wait" {
+					began <- "waits"
+					select {
+					case <-goOn:
+					case <-ctx.Done():
+						ended <- context.Cause(ctx).Error()
+					}
+				}
+				answer(func() {
+					cancel()
+					switch string(body) {
+					case "panic":
+						panic("as asked")
+					case "late":
+						c := http.NewResponseController(w)
+						c.SetWriteDeadline(time.Unix(1, 0))
+						if c.Flush() == nil {
+							panic("an answer that came too late is written")
+						}
+					case "teapot":
+						w.WriteHeader(http.StatusTeapot)
+					case "flush":
+						io.WriteString(w, "flushed ")
+						if err := http.NewResponseController(w).Flush(); err != nil {
+							ended <- err.Error()
+						}
+						if _, err := io.WriteString(w, "too late"); err == nil {
+							ended <- "what can't be written any more is no error"
+						}
+					}
+					fmt.Fprintf(w, "%s %s", r.URL.Path, body)
+				})
+			}()
 		})
 	}
 }
@@ -170,8 +178,9 @@ func TestDetachedConnectionEnds(t *testing.T) {
 		post("/", "x", "Connection: close\r\n"):                  "/ x",
 		"POST / HTTP/1.0\r\nContent-Length: 1\r\n\r\nx":          "/ x",
 		post("/", "x", "Connection: close\r\n") + post("/", "y"): "/ x",
-		post("/", "panic"): "",
-		post("/", "late"):  "",
+		post("/", "panic"):         "",
+		post("/", "panic at once"): "",
+		post("/", "late"):          "",
 	} {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {

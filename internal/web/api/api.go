@@ -10,6 +10,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/internal/web"
+	"github.com/mix-basic/delayer/internal/web/longpoll"
 )
 
 // Options of the API.
@@ -27,6 +28,7 @@ type Options struct {
 type api struct {
 	client   *client.Client
 	operator *operator.Operator
+	poller   *longpoll.Poller
 	Options
 }
 
@@ -39,7 +41,7 @@ func New(c *client.Client, op *operator.Operator, o Options) web.Area {
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
-	a := &api{c, op, o}
+	a := &api{c, op, longpoll.New(c), o}
 	return web.Area{
 		Handler:  http.HandlerFunc(a.serve),
 		Patterns: []string{"/v1/"},
@@ -50,7 +52,14 @@ func New(c *client.Client, op *operator.Operator, o Options) web.Area {
 
 // serve answers a request, with a problem if need be.
 func (a *api) serve(w http.ResponseWriter, r *http.Request) {
-	answer, err := a.answer(w, r)
+	if answer, err := a.answer(w, r); answer.later != nil {
+		answer.later(w, r)
+	} else {
+		a.respond(w, r, answer, err)
+	}
+}
+
+func (a *api) respond(w http.ResponseWriter, r *http.Request, answer answer, err error) {
 	if err != nil {
 		answer = a.refusal(w, r, err)
 	}

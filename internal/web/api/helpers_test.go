@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,7 +26,6 @@ type fixture struct {
 	stop  func() // the front
 	t     testing.TB
 
-	ended  atomic.Int64 // requests
 	mu     sync.Mutex
 	pushed map[string]int
 	failed []error
@@ -52,11 +50,6 @@ func (f *fixture) serve(p client.PoolOptions, o web.Options) {
 	}
 	f.url = "http://" + l.Addr().String()
 	area := New(f.Client, operator.New(pool, ""), Options{MaxBody: 64 << 10, MaxWait: time.Minute, Pushed: f.count, Failed: f.fail})
-	handler := area.Handler
-	area.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer f.ended.Add(1)
-		handler.ServeHTTP(w, r)
-	})
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- web.New(o, area).Serve(ctx, l) }()
@@ -203,9 +196,10 @@ func (r reply) problem(k *kind, field, parameter, detail string) reply {
 
 // deliveries are those of a reserve.
 func (r reply) deliveries() (list []struct {
-	ID    string
-	Topic string
-	Token json.Number
+	ID      string
+	Topic   string
+	Token   json.Number
+	Attempt int
 }) {
 	r.t.Helper()
 	var got struct{ Deliveries json.RawMessage }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net/http"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/web"
 )
 
 const (
@@ -15,8 +15,6 @@ const (
 	maxTopics = 100
 	// maxReserve is how many jobs a reserve may take.
 	maxReserve = 250
-	// answerWait is how long Redis may take for the last look when a wait is over.
-	answerWait = 10 * time.Second
 	// releaseWait bounds how long jobs are given back that nobody gets.
 	releaseWait = 10 * time.Second
 )
@@ -37,8 +35,7 @@ func (r *reservation) fields() fields {
 	return f
 }
 
-// reserve waits until there is a job. Those of a client that has hung up, or can't be written to,
-// are given back at once.
+// reserve waits until there is a job.
 func (a *api) reserve(c *call, r *reservation) (answer, error) {
 	wait, err := c.wait(a.MaxWait)
 	if err == nil {
@@ -47,26 +44,25 @@ func (a *api) reserve(c *call, r *reservation) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	ctx, cancel := web.Poll(c.w, c.r, wait+answerWait)
-	defer cancel()
-	deliveries, err := a.client.Fetch(ctx, r.options(wait))
-	if errors.Is(err, client.ErrEmpty) || errors.Is(err, context.Canceled) && context.Cause(ctx) == web.ErrStopping {
-		err = nil
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	list := make([]object, len(deliveries))
-	for i, d := range deliveries {
+	o := r.options()
+	later := func(w http.ResponseWriter, r *http.Request) { a.poller.Reserve(w, r, o, wait, a.deliver) }
+	return answer{later: later}, nil
+}
+
+// deliver answers a reserve. The jobs of a client that has hung up, or can't be written to, are given
+// back at once.
+func (a *api) deliver(w http.ResponseWriter, r *http.Request, jobs []*client.Delivery, err error) {
+	list := make([]object, len(jobs))
+	for i, d := range jobs {
 		list[i] = delivery(d)
 	}
 	reserved := ok(object{{"deliveries", list}})
-	reserved.unread = func() { a.giveBack(deliveries) }
-	return reserved, nil
+	reserved.unread = func() { a.giveBack(jobs) }
+	a.respond(w, r, reserved, err)
 }
 
-func (r *reservation) options(wait time.Duration) client.FetchOptions {
-	o := client.FetchOptions{Max: 1, Lease: r.lease.value, MaxAttempts: int(r.maxAttempts.value), NoWait: wait == 0, Timeout: wait}
+func (r *reservation) options() client.FetchOptions {
+	o := client.FetchOptions{Max: 1, Lease: r.lease.value, MaxAttempts: int(r.maxAttempts.value)}
 	if r.max.given {
 		o.Max = int(r.max.value)
 	}

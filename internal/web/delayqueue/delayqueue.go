@@ -6,11 +6,11 @@ package delayqueue
 import (
 	"cmp"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/web"
+	"github.com/mix-basic/delayer/internal/web/longpoll"
 )
 
 // Options of the area.
@@ -33,7 +33,7 @@ const (
 
 // New makes the area, whose jobs are the client's.
 func New(c *client.Client, o Options) web.Area {
-	a := &api{client: c, Options: o}
+	a := &api{client: c, Options: o, poller: longpoll.New(c)}
 	a.MaxBody = cmp.Or(o.MaxBody, defaultMaxBody)
 	a.PollTimeout = cmp.Or(o.PollTimeout, defaultPollTimeout)
 	if o.Pushed == nil {
@@ -54,7 +54,7 @@ func New(c *client.Client, o Options) web.Area {
 type api struct {
 	client *client.Client
 	Options
-	asking atomic.Int32 // requests that ask whether a job is ready
+	poller *longpoll.Poller
 }
 
 // route answers a request that has this body.

@@ -19,53 +19,20 @@ func (a *api) pop(w http.ResponseWriter, r *http.Request, body []byte) {
 		fail(w, complaint)
 		return
 	}
-	if d := a.ready(r.Context(), topics); d != nil {
-		deliver(w, r, d)
-		return
-	}
-	web.Detach(w, r, func(w http.ResponseWriter, r *http.Request) {
-		switch d, err := a.wait(w, r, topics); {
-		case d != nil:
-			deliver(w, r, d)
-		case err != nil:
-			fail(w, failed("获取Job失败", "popping failed", err))
-		default:
-			succeed(w, done, nil)
-		}
-	})
-}
-
-// maxAsking is how many requests ask whether a job is ready before they are detached. That spares
-// them much if there is one; but while they ask they hold as much memory as any.
-const maxAsking = 32
-
-// ready reserves a job if there is one. Whether anything is wrong the wait will tell.
-func (a *api) ready(ctx context.Context, topics []string) *client.Delivery {
-	defer a.asking.Add(-1)
-	if a.asking.Add(1) > maxAsking {
-		return nil
-	}
-	o := client.FetchOptions{Max: 1, NoWait: true}
+	o := client.FetchOptions{Max: 1}
 	for _, topic := range topics {
 		o.Topics = append(o.Topics, client.FetchTopic{Topic: topic})
 	}
-	list, err := a.client.Fetch(ctx, o)
-	if err != nil {
-		return nil
-	}
-	return list[0]
-}
-
-// wait waits for a job. It comes back with none, and no error, when the time is over or the front
-// stops; and when the client hangs up, to whom it does not matter what is answered.
-func (a *api) wait(w http.ResponseWriter, r *http.Request, topics []string) (*client.Delivery, error) {
-	ctx, cancel := web.Poll(w, r, a.PollTimeout)
-	defer cancel()
-	d, err := a.client.Reserve(ctx, 0, 0, topics[0], topics[1:]...)
-	if ctx.Err() != nil {
-		err = nil
-	}
-	return d, err
+	a.poller.Reserve(w, r, o, a.PollTimeout, func(w http.ResponseWriter, r *http.Request, jobs []*client.Delivery, err error) {
+		switch {
+		case err != nil:
+			fail(w, failed("获取Job失败", "popping failed", err))
+		case len(jobs) == 0:
+			succeed(w, done, nil)
+		default:
+			deliver(w, r, jobs[0])
+		}
+	})
 }
 
 // popped is the data of an answer to /pop.

@@ -1,0 +1,185 @@
+package longpoll
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+const hangBound = 30 * time.Second
+
+// fixture is a front whose requests wait for jobs of topic t, or of that which they name, for as long as
+// their path says.
+type fixture struct {
+	redis  *redistest.Server
+	client *client.Client
+	poller *Poller
+	addr   string
+}
+
+func start(t *testing.T) *fixture {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{redis: redistest.Start(t), addr: l.Addr().String()}
+	f.client = client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: time.Second})
+	f.poller = New(f.client)
+	front := web.New(web.Options{}, web.Area{Patterns: []string{"/"}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		wait, _ := time.ParseDuration(r.URL.Path[1:])
+		o := client.FetchOptions{Topics: []client.FetchTopic{{Topic: cmp.Or(r.URL.Query().Get("topic"), "t")}}, Max: 2, Lease: time.Hour}
+		f.poller.Reserve(w, r, o, wait, func(w http.ResponseWriter, _ *http.Request, jobs []*client.Delivery, err error) {
+			for _, d := range jobs {
+				fmt.Fprint(w, d.ID, " ")
+			}
+			fmt.Fprint(w, err)
+		})
+	})})
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- front.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		f.client.Close()
+	})
+	return f
+}
+
+// ask sends a request that waits so long; what answers it comes through the channel.
+func (f *fixture) ask(t *testing.T, wait string) <-chan string {
+	t.Helper()
+	conn, err := net.Dial("tcp", f.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	fmt.Fprintf(conn, "GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n", wait)
+	answers := make(chan string, 1)
+	go func() {
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			answers <- err.Error()
+			return
+		}
+		text, _ := io.ReadAll(answer.Body)
+		answers <- string(text)
+	}()
+	return answers
+}
+
+func expect(t *testing.T, answers <-chan string, want string) {
+	t.Helper()
+	select {
+	case got := <-answers:
+		if got != want {
+			t.Errorf("answered %q, want %q", got, want)
+		}
+	case <-time.After(hangBound):
+		t.Fatalf("no answer within %v", hangBound)
+	}
+}
+
+func (f *fixture) push(t *testing.T, ids ...string) {
+	t.Helper()
+	var jobs []client.Delayed
+	for _, id := range ids {
+		jobs = append(jobs, client.Delayed{Message: client.Message{ID: id, Topic: "t", Body: "b"}})
+	}
+	if _, err := f.client.PushBatch(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for bound := time.Now().Add(hangBound); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(bound) {
+			t.Fatalf("not within %v: %s", hangBound, what)
+		}
+	}
+}
+
+// What is there is reserved at once, by a request that would wait, and by one that would not, also
+// while so many ask that others are detached at once.
+func TestReady(t *testing.T) {
+	f := start(t)
+	for _, asking := range []int32{0, maxAsking} {
+		f.poller.asking.Store(asking)
+		for _, wait := range []string{"0s", "1h"} {
+			f.push(t, "a", "b", "c")
+			expect(t, f.ask(t, wait), "a b <nil>")
+			expect(t, f.ask(t, wait), "c <nil>")
+		}
+		expect(t, f.ask(t, "0s"), "<nil>")
+		if got := f.poller.asking.Load(); got != asking {
+			t.Errorf("%d are asking, want %d", got, asking)
+		}
+	}
+}
+
+// untilWaiting waits until requests wait for so many topics.
+func (f *fixture) untilWaiting(t *testing.T, topics int) {
+	t.Helper()
+	until(t, fmt.Sprint(topics, " topics are waited for"), func() bool {
+		return len(f.redis.Do("PUBSUB", "CHANNELS").([]any)) == topics
+	})
+}
+
+// A request that waits gets a job when there is one; when its time is over, there is none.
+func TestWait(t *testing.T) {
+	f := start(t)
+	expect(t, f.ask(t, "1ms"), "<nil>")
+	answers := f.ask(t, "1h")
+	f.untilWaiting(t, 1)
+	f.push(t, "a")
+	expect(t, answers, "a <nil>")
+}
+
+// That Redis could not be asked is an error, and not that there is no job.
+func TestRedisHangs(t *testing.T) {
+	f := start(t)
+	f.redis.Hang()
+	defer f.redis.Resume()
+	for _, wait := range []string{"0s", "1ms"} {
+		select {
+		case got := <-f.ask(t, wait):
+			if got == "<nil>" {
+				t.Errorf("wait %s: it says that there is no job", wait)
+			}
+		case <-time.After(hangBound):
+			t.Fatalf("wait %s: no answer within %v", wait, hangBound)
+		}
+	}
+}
+
+// A request that waits costs one goroutine, that which notices when its client hangs up.
+func TestWaitCostsOneGoroutine(t *testing.T) {
+	const polls = 300
+	f := start(t)
+	before := runtime.NumGoroutine()
+	for n := range polls {
+		conn, err := net.Dial("tcp", f.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "GET /1h?topic=%d HTTP/1.1\r\nHost: localhost\r\n\r\n", n)
+	}
+	f.untilWaiting(t, polls)
+	until(t, "each has one goroutine", func() bool { return runtime.NumGoroutine()-before < polls+polls/10 })
+}
