@@ -26,6 +26,9 @@ const (
 	frontOfNothing    = "nothing"
 )
 
+// frontIdleTimeout is when connections to Redis are closed that are used no more.
+const frontIdleTimeout = 10 * time.Second
+
 // answerAtOnce reads what is asked, and answers without asking Redis.
 func answerAtOnce(w http.ResponseWriter, r *http.Request) {
 	io.Copy(io.Discard, r.Body)
@@ -40,7 +43,7 @@ func serveFront(name, addr, redisAddr string) error {
 	case frontOfNothing:
 		return http.ListenAndServe(addr, http.HandlerFunc(answerAtOnce))
 	}
-	o := client.PoolOptions{Addr: redisAddr, MaxActive: 20, MaxIdle: 2} // as in delayer.conf
+	o := client.PoolOptions{Addr: redisAddr, MaxActive: 20, MaxIdle: 8, IdleTimeout: frontIdleTimeout} // as a daemon's front
 	go server.New(client.NewPool(o), server.Options{}).Run(context.Background())
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

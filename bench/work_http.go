@@ -184,7 +184,7 @@ func (r *Run) waitingPolls(row frontRow) (used []float64, err error) {
 				gone.Add(1)
 			}()
 		}
-		time.Sleep(3 * r.settle) // until all wait
+		time.Sleep(frontIdleTimeout + 3*r.settle) // until all wait, and nothing else goes on
 		after, err := front.residentBytes()
 		if err != nil {
 			return err

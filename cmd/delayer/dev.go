@@ -33,7 +33,7 @@ func startDev(o options, c *config.Config) (redis *devredis.Server, notes []stri
 	c.Redis.Host = host
 	c.Redis.Port, _ = strconv.Atoi(port)
 	if c.HTTP.Listen == "" {
-		c.HTTP.Listen = freeAddress(devHTTP)
+		c.HTTP.Listen = devHTTP
 	}
 	notes = []string{
 		fmt.Sprintf("In-memory Redis on %s: nothing is kept.", redis.Addr),
@@ -42,17 +42,9 @@ func startDev(o options, c *config.Config) (redis *devredis.Server, notes []stri
 	return redis, notes, nil
 }
 
-// devHTTP is where the HTTP front of --dev listens if the configuration does not say.
+// devHTTP is where the HTTP front of --dev listens if the configuration does not say, or on a free
+// port if that is taken.
 const devHTTP = "127.0.0.1:9277"
-
-// freeAddress is the address, or one with a free port if that is taken.
-func freeAddress(address string) string {
-	if l, err := net.Listen("tcp", address); err == nil {
-		l.Close()
-		return address
-	}
-	return "127.0.0.1:0"
-}
 
 // tryLine is a shell line that pushes a job into the Redis at actual, whether it
 // finds the configured file, no file, or is given the one of -c.

@@ -38,14 +38,22 @@ type front struct {
 	once     sync.Once // closes it
 }
 
+// A front that is busy pushes, pops and removes at the same time. With the few idle connections that
+// a server needs it would dial hundreds of times a second; when it has less to do it needs no more.
+const (
+	frontIdle        = 8 // connections that are kept, at least
+	frontIdleTimeout = 10 * time.Second
+)
+
 // openFront listens where the configuration says, so that a front that can't be had keeps the
 // daemon from starting. It returns nil if there is to be none.
-func openFront(c config.Config, pool client.PoolOptions, log *logger.Logger) (*front, error) {
-	f, err := listenHTTP(c.HTTP)
+func openFront(c config.Config, dev bool, pool client.PoolOptions, log *logger.Logger) (*front, error) {
+	f, err := listenHTTP(c.HTTP, dev)
 	if f == nil {
 		return nil, err
 	}
 	h := c.HTTP
+	pool.MaxIdle, pool.IdleTimeout = max(pool.MaxIdle, frontIdle), frontIdleTimeout
 	f.pool = client.NewPool(pool)
 	f.client = client.New(f.pool, client.WithPrefix(c.Redis.Prefix), client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
 	jobs := operator.New(f.pool, c.Redis.Prefix)
@@ -62,7 +70,7 @@ func openFront(c config.Config, pool client.PoolOptions, log *logger.Logger) (*f
 	return f, nil
 }
 
-func listenHTTP(h config.HTTP) (*front, error) {
+func listenHTTP(h config.HTTP, dev bool) (*front, error) {
 	if h.Listen == "" {
 		return nil, nil
 	}
@@ -71,6 +79,9 @@ func listenHTTP(h config.HTTP) (*front, error) {
 		return nil, fail(exitUsage, err)
 	}
 	l, err := net.Listen("tcp", h.Listen)
+	if err != nil && dev && h.Listen == devHTTP {
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+	}
 	if err != nil {
 		if at := (*net.OpError)(nil); errors.As(err, &at) {
 			err = at.Err // without what follows here

@@ -75,7 +75,7 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	}
 	defer log.Close()
 
-	f, err := openFront(c, poolOptions, log)
+	f, err := openFront(c, o.dev, poolOptions, log)
 	if err != nil {
 		return err
 	}
