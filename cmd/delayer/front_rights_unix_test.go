@@ -1,0 +1,167 @@
+//go:build !windows
+
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// documentedRights are those of some of the lines in docs/guarantees.md, together.
+func documentedRights(t *testing.T, users ...string) (rights []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/guarantees.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range users {
+		line := regexp.MustCompile(`(?m)^ +ACL SETUSER delayer_` + user + ` +reset on >… (.*)$`).FindStringSubmatch(string(text))
+		if line == nil {
+			t.Fatalf("docs/guarantees.md has no ACL line for the %s", user)
+		}
+		rights = append(rights, strings.Fields(line[1])...)
+	}
+	return rights
+}
+
+// restrictedFront is a daemon with a front, as a user of Redis with these rights; and what asks it: a
+// request's answer, which must not be an error, without its blanks.
+func restrictedFront(t *testing.T, rights []string, lines ...string) (ask func(method, path, body string) string, admin redis.Conn) {
+	t.Helper()
+	redisServer := redistest.Start(t)
+	admin = dial(t, redisServer.Addr)
+	do(t, admin, "ACL", redis.Args{"SETUSER", "front", "reset", "on", ">secret"}.AddFlat(rights)...)
+	s := newSite(t, redisServer.Addr, append([]string{"username = front", "password = secret", "[http]", "listen = 127.0.0.1:0"}, lines...)...)
+	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	front := frontOf(p)
+	return func(method, path, body string) string {
+		t.Helper()
+		r, err := http.NewRequest(method, front+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode >= 400 || strings.HasPrefix(string(text), `{"code":1`) {
+			t.Errorf("%s %s: %s %.300s, %v", method, path, answer.Status, text, err)
+		}
+		return string(text)
+	}, admin
+}
+
+// expectNothingRefused checks that Redis has refused its user nothing, not even something without
+// which all goes on.
+func expectNothingRefused(t *testing.T, admin redis.Conn) {
+	t.Helper()
+	refused, err := redis.Values(admin.Do("ACL", "LOG"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range refused {
+		t.Errorf("Redis has refused %q", entry)
+	}
+}
+
+// askPages asks for all that the front shows. The dashboard has IDs and topics in base64.
+func askPages(ask func(method, path, body string) string) {
+	for _, path := range []string{
+		"/", "/ui/live.json", "/ui/topics", "/ui/topic?topic=dA", "/ui/find?q=w", "/ui/job?id=dw", "/ui/dead", "/ui/dead/topic?topic=dA", "/ui/push",
+		"/metrics", "/readyz", "/v1/topics", "/v1/topics/t", "/v1/forecast?spans=1m,1h", "/v1/stats", "/v1/jobs/w", "/v1/dead/t", "/v1/dead/t/groups",
+		"/v1/topics/t/jobs?state=waiting", "/v1/topics/t/jobs?state=ready", "/v1/topics/t/jobs?state=reserved",
+	} {
+		ask("GET", path, "")
+	}
+	ask("POST", "/get", `{"id":"w"}`)
+	ask("POST", "/v1/dead/t/drop?dry_run=true", `{"all":true}`)
+	ask("DELETE", "/v1/topics/t/ready?dry_run=true", "")
+}
+
+// The rights that the docs name together suffice for a daemon with a front: for each of its routes.
+func TestFrontsDocumentedRights(t *testing.T) {
+	t.Parallel()
+	ask, admin := restrictedFront(t, documentedRights(t, "daemon", "producer", "worker", "operator"))
+
+	// delay-queue's API.
+	ask("POST", "/push", `{"topic":"q","id":"1","delay":1,"ttr":60,"body":"b"}`)
+	if got := ask("POST", "/pop", `{"topic":"other,q"}`); !strings.Contains(got, `"id":"1"`) {
+		t.Errorf("/pop: %s", got)
+	}
+	ask("POST", "/get", `{"id":"1"}`)
+	ask("POST", "/finish", `{"id":"1"}`)
+	ask("POST", "/delete", `{"id":"1"}`)
+
+	// The one under /v1.
+	push := func(body string) { t.Helper(); ask("POST", "/v1/jobs", body) }
+	push(`{"id":"w","topic":"t","body":"b","delay":3600}`)
+	push(`{"id":"w","topic":"t","body":"b","delay":3600,"if_exists":"keep_later"}`)
+	ask("POST", "/v1/jobs/batch", `{"jobs":[{"id":"r","topic":"t","body":"b","ttr":20,"max_attempts":5},{"id":"x","topic":"t","body":"b"}]}`)
+	reserve := func() string {
+		t.Helper()
+		var got struct {
+			Deliveries []struct {
+				ID    string
+				Token json.Number
+			}
+		}
+		if err := json.Unmarshal([]byte(ask("POST", "/v1/reserve?wait=30s", `{"topics":["t"]}`)), &got); err != nil || len(got.Deliveries) != 1 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		d := got.Deliveries[0]
+		return `{"id":"` + d.ID + `","topic":"t","token":` + d.Token.String()
+	}
+	settle := func(verb, more string) {
+		t.Helper()
+		d := reserve()
+		id := regexp.MustCompile(`"id":"(\w+)",`).FindStringSubmatch(d)[1]
+		ask("POST", "/v1/jobs/"+id+"/"+verb, strings.Replace(d, `"id":"`+id+`",`, "", 1)+more+"}")
+	}
+	settle("release", "")
+	settle("extend", `,"lease":0.01`) // so it ends by itself, and the job comes again
+	settle("extend", `,"lease":60`)
+	settle("retry", "")
+	settle("ack", "")
+	push(`{"id":"y","topic":"t","body":"b"}`)
+	settle("bury", `,"reason":"broken"`)
+	push(`{"id":"u","topic":"u","body":"b"}`)
+	askPages(ask)
+	ask("GET", "/v1/dead/t?limit=1", "")
+	ask("POST", "/v1/dead/t/requeue", `{"ids":["y"]}`)
+	ask("POST", "/v1/extend", `{"deliveries":[`+reserve()+`}],"lease":60}`)
+	push(`{"id":"z","topic":"t","body":"b"}`)
+	ask("POST", "/v1/ack", `{"deliveries":[`+reserve()+`}]}`)
+	push(`{"id":"z","topic":"t","body":"b"}`)
+	settle("bury", `,"reason":"broken"`)
+	ask("POST", "/v1/dead/t/drop", `{"all":true}`)
+	push(`{"id":"p","topic":"t","body":"b"}`)
+	ask("DELETE", "/v1/topics/t/ready", "")
+	ask("PATCH", "/v1/jobs/w", `{"delay":7200}`)
+	ask("PATCH", "/v1/jobs/w", `{"delay":0}`)
+	ask("DELETE", "/v1/jobs/w", "")
+	expectNothingRefused(t, admin)
+}
+
+// With read_only fewer rights are enough.
+func TestReadOnlyFrontsDocumentedRights(t *testing.T) {
+	t.Parallel()
+	ask, admin := restrictedFront(t, documentedRights(t, "daemon", "operator"), "read_only = true")
+	do(t, admin, "HSET", "delayer:job_bucket:w", "topic", "t", "body", "b")
+	do(t, admin, "ZADD", "delayer:job_pool", 9e9, "w")
+	do(t, admin, "ZADD", "delayer:topics", 0, "t")
+	askPages(ask)
+	expectNothingRefused(t, admin)
+}
