@@ -1,0 +1,111 @@
+//go:build !windows
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// However much the front has to do, jobs that fall due are delivered: while hundreds of requests wait,
+// others push and look at all there is without a pause, and some never send the rest of theirs.
+func TestDeliveryGoesOnWhileTheFrontIsFlooded(t *testing.T) {
+	redisServer := redistest.Start(t)
+	s := newSite(t, redisServer.Addr, "max_active = 3", "[http]", "listen = 127.0.0.1:0")
+	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	front := frontOf(p)
+	addr := strings.TrimPrefix(front, "http://")
+
+	raw := func(text string) {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		io.WriteString(conn, text)
+	}
+	const polls, topics = 500, 50
+	for n := range polls {
+		body := fmt.Sprintf(`{"topic":"nothing%d"}`, n%topics)
+		raw(fmt.Sprintf("POST /pop HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+		if n%5 == 0 {
+			raw("POST /push HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+		}
+	}
+
+	ctx, stop := context.WithCancel(t.Context())
+	var served atomic.Int64
+	var flood sync.WaitGroup
+	defer func() {
+		stop()
+		flood.Wait()
+	}()
+	visitor := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+	for n := range 24 {
+		flood.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				method, path, body := "POST", "/push", fmt.Sprintf(`{"topic":"flood","id":"%d-%d","delay":1,"ttr":60,"body":"b"}`, n, i)
+				if n%3 == 0 {
+					method, path, body = "GET", []string{"/", "/metrics", "/v1/stats", "/ui/topics"}[i%4], ""
+				}
+				r, err := http.NewRequest(method, front+path, strings.NewReader(body))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				answer, err := visitor.Do(r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				text, _ := io.ReadAll(answer.Body)
+				answer.Body.Close()
+				if answer.StatusCode != http.StatusOK || strings.HasPrefix(string(text), `{"code":1`) {
+					t.Errorf("%s: %s %.200s", path, answer.Status, text)
+					return
+				}
+				served.Add(1)
+			}
+		})
+	}
+	more := func(n int64) {
+		t.Helper()
+		before := served.Load()
+		eventually(t, fmt.Sprint(n, " more requests are served"), func() bool { return served.Load() >= before+n })
+	}
+	more(1000)
+
+	c := client.OpenPool(client.PoolOptions{Addr: redisServer.Addr})
+	defer c.Close()
+	const jobs = 200
+	for n := range jobs {
+		if _, err := c.Push(ctx, client.Message{ID: fmt.Sprint("order", n), Topic: "orders", Body: "b"}, time.Duration(n+1)*5*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	delivered := map[string]bool{}
+	for len(delivered) < jobs {
+		m, err := c.BPop(ctx, time.Minute, "orders")
+		if err != nil {
+			t.Fatalf("%d of %d jobs are delivered, then: %v", len(delivered), jobs, err)
+		}
+		delivered[m.ID] = true
+	}
+	more(100) // the flood has not ended meanwhile
+	stop()
+	flood.Wait()
+	if err := read(t, s.errors); err != "" {
+		t.Errorf("the error log has %q", err)
+	}
+}
