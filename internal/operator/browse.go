@@ -65,7 +65,7 @@ type Job struct {
 const (
 	// browseStep is how many entries one script looks at, browseSteps how many scripts there
 	// are for a Page at most.
-	browseStep, browseSteps = 500, 8
+	browseStep, browseSteps = 250, 16
 	// preview is how many bytes of a body are shown.
 	preview = 256
 )

@@ -26,7 +26,7 @@ type Share struct {
 const (
 	// maxSample is how many entries a sample has at most, sampleStep how many are looked at by
 	// one script.
-	maxSample, sampleStep = 10000, 200
+	maxSample, sampleStep = 10000, 100
 )
 
 // Shares estimates them by a sample of that many entries of the pool, 10,000 at most, which are

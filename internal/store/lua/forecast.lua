@@ -14,7 +14,7 @@
 -- Cost: O(log n) of the pool a span; where leases may be in it, of all its entries up to
 -- ALL, of SAMPLE beyond that.
 local ALL, SAMPLE = 1000, 200
-local COUNTED, SAMPLED, ENOUGH = 10, 5, 1000 -- what that costs, where to read the next entry is 1
+local COUNTED, SAMPLED, ENOUGH = 10, 5, 600 -- what that costs, where to read the next entry is 1
 local MAX_BYTES = 256 * 1024
 local MAX_LEASE = 86400000
 local pool = KEYS[1]

@@ -19,7 +19,11 @@ import (
 // manyScript writes ARGV[1] jobs that wait, from number ARGV[2] on, and ARGV[3] topics, the first
 // ARGV[4] of which have one that is ready and one that is dead.
 var manyScript = redis.NewScript(0, `
-for n = ARGV[2], ARGV[2] + ARGV[1] - 1 do redis.call('ZADD', 'delayer:job_pool', 9e9 + n, 'job' .. n) end
+for n = ARGV[2], ARGV[2] + ARGV[1] - 1 do
+  redis.call('HSET', 'delayer:job_bucket:job' .. n, 'topic', 'topic' .. n % ARGV[3], 'body', '{"order":' .. n .. '}')
+  redis.call('PEXPIRE', 'delayer:job_bucket:job' .. n, 604800000)
+  redis.call('ZADD', 'delayer:job_pool', 9e9 + n, 'job' .. n)
+end
 if ARGV[2] == '0' then
   for n = 1, ARGV[3] do
     local topic, id = 'topic' .. n, 'ready' .. n

@@ -8,9 +8,8 @@ package metrics
 
 import (
 	"cmp"
-	"context"
+	"net/http"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -20,8 +19,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
 )
 
 // Options of Metrics. The zero value works.
@@ -81,33 +79,36 @@ func buildInfo(version string) prometheus.Collector {
 
 // Area is that of /metrics.
 func (m *Metrics) Area() web.Area {
-	// promhttp would compress at a level that takes three times as long, for nothing.
-	all := promhttp.HandlerFor(m, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, DisableCompression: true})
-	compress, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed))
+	compress, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed)) // others make the text no smaller
 	if err != nil {
 		panic(err) // the level is a constant
 	}
-	return web.Area{
-		Handler:  compress(all),
-		Patterns: []string{"GET /metrics"},
-	}
+	return web.Area{Handler: compress(http.HandlerFunc(m.serve)), Patterns: []string{"GET /metrics"}}
 }
 
-// Gather is for prometheus.Gatherer: all that /metrics tells.
-func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
-	look := m.look.current(0) // while Redis answers, the rest is gathered
-	all, err := m.registry.Gather()
-	families := m.topics.counters()
-	if numbers, err := look.wait(context.Background()); err != nil {
-		families = append(families, redisUp(0))
-	} else {
-		families = append(append(families, redisUp(1)), numbers.families(m.topics)...)
-	}
-	for _, f := range families {
-		if len(f.Metric) > 0 {
-			all = append(all, f.MetricFamily)
+// serve tells all there is. While Redis is asked, what this process has counted is written: with
+// promhttp, which has all at once, a scrape of 1,000 topics would take 2 ms longer.
+func (m *Metrics) serve(w http.ResponseWriter, r *http.Request) {
+	look := m.look.current(0)
+	format := expfmt.Negotiate(r.Header)
+	w.Header().Set("Content-Type", string(format))
+	encoder := expfmt.NewEncoder(w, format)
+	encode := func(families ...family) {
+		for _, f := range families {
+			if len(f.Metric) > 0 {
+				encoder.Encode(f.MetricFamily) // an error is the client's, who has gone
+			}
 		}
 	}
-	slices.SortFunc(all, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	return all, err
+	registered, _ := m.registry.Gather() // an error is of some collector, the others are there
+	for _, f := range registered {
+		encode(family{MetricFamily: f})
+	}
+	encode(m.topics.counters()...)
+	if numbers, err := look.wait(r.Context()); err != nil {
+		encode(redisUp(0))
+	} else {
+		encode(redisUp(1))
+		encode(numbers.families(m.topics)...)
+	}
 }

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"sync"
 
 	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/internal/store"
@@ -21,17 +22,19 @@ type reader struct {
 }
 
 func (r *reader) read(ctx context.Context) (n numbers, err error) {
-	if n.Counts, err = r.operator.Counts(ctx); err != nil {
-		return n, err
-	}
 	n.servers, n.acked = operator.Unknown, operator.Unknown
-	if servers, err := r.operator.Servers(ctx); err == nil {
-		n.servers = running(servers)
-	}
-	if acked, err := r.operator.Acked(ctx); err == nil {
-		n.acked = r.acked.follow(acked)
-	}
-	return n, nil
+	var others sync.WaitGroup
+	others.Go(func() {
+		if servers, err := r.operator.Servers(ctx); err == nil {
+			n.servers = running(servers)
+		}
+		if acked, err := r.operator.Acked(ctx); err == nil {
+			n.acked = r.acked.follow(acked)
+		}
+	})
+	n.Counts, err = r.operator.Counts(ctx)
+	others.Wait()
+	return n, err
 }
 
 func running(servers []store.ServerState) int {
