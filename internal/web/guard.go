@@ -44,6 +44,10 @@ func (g *guard) protect(a Area) http.Handler {
 	if refuse == nil {
 		refuse = func(w http.ResponseWriter, _ *http.Request, status int, why string) { http.Error(w, why, status) }
 	}
+	headers := ofAnswers
+	if a.Pages {
+		headers = ofPages
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		maps.Copy(w.Header(), headers)
 		if status, why := g.refusal(a, r); why != "" {
@@ -71,9 +75,17 @@ func Admitted(r *http.Request) bool {
 
 type admittedKey struct{}
 
-// headers have a browser do only what our own pages ask of it. With no-referrer it would keep from
+// ofAnswers are headers that keep a browser from making a page of an answer, or a part of one, and
+// from keeping it.
+var ofAnswers = http.Header{
+	"Content-Security-Policy": {"default-src 'none'; frame-ancestors 'none'"},
+	"X-Content-Type-Options":  {"nosniff"},
+	"Cache-Control":           {"no-store"},
+}
+
+// ofPages have a browser do only what our own pages ask of it. With no-referrer it would keep from
 // us, too, of which page a form is: its Origin would be null, as that of another site.
-var headers = http.Header{
+var ofPages = http.Header{
 	"Content-Security-Policy":      {"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"},
 	"X-Content-Type-Options":       {"nosniff"},
 	"X-Frame-Options":              {"DENY"},

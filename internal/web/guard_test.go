@@ -97,9 +97,9 @@ func TestGuard(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			open := area("/open")
-			open.Open = true
-			f := New(test.options, area("/"), open)
+			open, pages := area("/open"), area("/")
+			open.Open, pages.Pages = true, true
+			f := New(test.options, pages, open)
 			r := httptest.NewRequest(test.method, "http://localhost"+test.path, nil)
 			test.change(r)
 			w := httptest.NewRecorder()
@@ -111,7 +111,11 @@ func TestGuard(t *testing.T) {
 			if w.Code == http.StatusUnauthorized != (w.Header().Get("WWW-Authenticate") != "") {
 				t.Errorf("WWW-Authenticate is %q with %d", w.Header().Get("WWW-Authenticate"), w.Code)
 			}
-			for _, name := range []string{"Content-Security-Policy", "X-Content-Type-Options", "X-Frame-Options", "Referrer-Policy", "Cache-Control"} {
+			headers := []string{"Content-Security-Policy", "X-Content-Type-Options", "Cache-Control"}
+			if test.path != "/open" {
+				headers = append(headers, "X-Frame-Options", "Referrer-Policy", "Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy")
+			}
+			for _, name := range headers {
 				if w.Header().Get(name) == "" {
 					t.Errorf("no %s", name)
 				}

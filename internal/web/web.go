@@ -40,6 +40,8 @@ type Area struct {
 	Patterns []string
 	// Refuse answers a request that is not let in, in the area's own way; nil: in plain text.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, why string)
+	// Pages has its answers come with what a browser is told of pages.
+	Pages bool
 	// Open has it serve everybody: it tells nothing that is worth a secret, but to who is Admitted.
 	Open bool
 	// Reads reports whether the request changes nothing, although its method does not say so;
@@ -64,7 +66,7 @@ const (
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 16 << 10
-	// exchangeTimeout bounds the reading of a request, and the writing of an answer; see Poll.
+	// exchangeTimeout bounds the reading of a request, and then its answer, but for a Poll.
 	exchangeTimeout = 30 * time.Second
 	// stopWait is how long Serve waits for the answers under way when it stops.
 	stopWait = time.Second
@@ -84,8 +86,10 @@ func New(o Options, areas ...Area) *Front {
 		}
 	}
 	f.server = &http.Server{
-		Handler:           f.bounded(mux),
+		Handler:           mux,
 		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       exchangeTimeout,
+		WriteTimeout:      exchangeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return f.base },
@@ -126,14 +130,4 @@ func (f *Front) Serve(ctx context.Context, l net.Listener) error {
 	case <-ctx.Done():
 	}
 	return err
-}
-
-// bounded gives each request its time: a client that does not write, or does not read, is cut off.
-func (f *Front) bounded(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, deadline := http.NewResponseController(w), time.Now().Add(exchangeTimeout)
-		c.SetReadDeadline(deadline)
-		c.SetWriteDeadline(deadline)
-		next.ServeHTTP(w, r)
-	})
 }

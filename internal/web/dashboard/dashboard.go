@@ -68,7 +68,7 @@ func New(c *client.Client, op *operator.Operator, o Options) *Dashboard {
 
 // Area is the dashboard as a part of the front.
 func (d *Dashboard) Area() web.Area {
-	return web.Area{Handler: d.routes, Patterns: []string{"GET /{$}", "GET /ui/", "POST /ui/"}, Refuse: d.refuse}
+	return web.Area{Handler: d.routes, Patterns: []string{"GET /{$}", "GET /ui/", "POST /ui/"}, Refuse: d.refuse, Pages: true}
 }
 
 // Run keeps the charts going until ctx is done, as long as somebody looks at them. Without it they

@@ -30,7 +30,11 @@ func (a answer) text() []byte {
 
 func success(message string, data any) []byte { return answer{Message: message, Data: data}.text() }
 
-func succeed(w http.ResponseWriter, message string, data any) { write(w, success(message, data)) }
+// The answers that are always the same.
+var (
+	isPushed = success(pushed, nil)
+	isDone   = success(done, nil)
+)
 
 func fail(w http.ResponseWriter, message string) { write(w, answer{Code: 1, Message: message}.text()) }
 

@@ -85,7 +85,7 @@ func (a *api) push(w http.ResponseWriter, r *http.Request, body []byte) {
 		return
 	}
 	a.Pushed(j.Topic, 1)
-	succeed(w, pushed, nil)
+	write(w, isPushed)
 }
 
 // remove is for /finish, too: that takes the ID alone, and so means the newest lease, whoever has it.
@@ -99,7 +99,7 @@ func (a *api) remove(w http.ResponseWriter, r *http.Request, body []byte) {
 		fail(w, failed("删除失败", "removing failed", err))
 		return
 	}
-	succeed(w, done, nil)
+	write(w, isDone)
 }
 
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }

@@ -23,11 +23,11 @@ func (a *api) get(w http.ResponseWriter, r *http.Request, body []byte) {
 	defer cancel()
 	switch found, err := a.client.Get(ctx, id); {
 	case errors.Is(err, client.ErrNotFound):
-		succeed(w, done, nil)
+		write(w, isDone)
 	case err != nil:
 		fail(w, failed("获取Job失败", "getting failed", err))
 	default:
-		succeed(w, done, jobOf(found, time.Now()))
+		write(w, success(done, jobOf(found, time.Now())))
 	}
 }
 

@@ -28,7 +28,7 @@ func (a *api) pop(w http.ResponseWriter, r *http.Request, body []byte) {
 		case err != nil:
 			fail(w, failed("获取Job失败", "popping failed", err))
 		case len(jobs) == 0:
-			succeed(w, done, nil)
+			write(w, isDone)
 		default:
 			deliver(w, r, jobs[0])
 		}
