@@ -13,26 +13,30 @@ import (
 type certificate struct {
 	section           string // that names the files
 	certFile, keyFile string
+	failed            func(error) // is told, once, of files that can't be used
 
 	mu   sync.Mutex
 	pair tls.Certificate
 	read [2]time.Time // when the files were changed that pair was read from
+	told [2]time.Time // and those of which failed was told
 }
 
 // get is the present pair. If the files can't be used any more it is the one of before.
-func (c *certificate) get() (tls.Certificate, error) {
+func (c *certificate) get() tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	changed := [2]time.Time{changedAt(c.certFile), changedAt(c.keyFile)}
 	if changed == c.read && c.pair.Certificate != nil {
-		return c.pair, nil
+		return c.pair
 	}
 	pair, err := keyPair(c.section, c.certFile, c.keyFile)
-	if err != nil {
-		return c.pair, err
+	if err == nil {
+		c.pair, c.read = pair, changed
+	} else if changed != c.told || c.pair.Certificate == nil {
+		c.told = changed
+		c.failed(err)
 	}
-	c.pair, c.read = pair, changed
-	return pair, nil
+	return c.pair
 }
 
 func changedAt(file string) time.Time {
@@ -44,19 +48,23 @@ func changedAt(file string) time.Time {
 }
 
 // serverTLS is nil if there is no certificate. Its errors name the key of the file that is wrong.
-func serverTLS(section, certFile, keyFile string) (*tls.Config, error) {
+// failed is told when files that were replaced later can't be used; it must not wait.
+func serverTLS(section, certFile, keyFile string, failed func(error)) (*tls.Config, error) {
 	if certFile == "" {
 		return nil, nil
 	}
-	c := &certificate{section: section, certFile: certFile, keyFile: keyFile}
-	if _, err := c.get(); err != nil {
+	var err error
+	c := &certificate{section: section, certFile: certFile, keyFile: keyFile, failed: func(why error) { err = why }}
+	c.get()
+	if err != nil {
 		return nil, err
 	}
+	c.failed = failed
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		NextProtos: []string{"h2", "http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			pair, _ := c.get()
+			pair := c.get()
 			return &pair, nil
 		},
 	}, nil

@@ -48,7 +48,7 @@ const (
 // openFront listens where the configuration says, so that a front that can't be had keeps the
 // daemon from starting. It returns nil if there is to be none.
 func openFront(c config.Config, dev bool, pool client.PoolOptions, log *logger.Logger) (*front, error) {
-	f, err := listenHTTP(c.HTTP, dev)
+	f, err := listenHTTP(c.HTTP, dev, log)
 	if f == nil {
 		return nil, err
 	}
@@ -70,11 +70,13 @@ func openFront(c config.Config, dev bool, pool client.PoolOptions, log *logger.L
 	return f, nil
 }
 
-func listenHTTP(h config.HTTP, dev bool) (*front, error) {
+func listenHTTP(h config.HTTP, dev bool, log *logger.Logger) (*front, error) {
 	if h.Listen == "" {
 		return nil, nil
 	}
-	encryption, err := serverTLS("http", h.TLSCert, h.TLSKey)
+	encryption, err := serverTLS("http", h.TLSCert, h.TLSKey, func(err error) {
+		log.Error(fmt.Sprintf("HTTP front: the certificate of before is used on, since the new one can't be: %v", err))
+	})
 	if err != nil {
 		return nil, fail(exitUsage, err)
 	}

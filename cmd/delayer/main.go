@@ -49,7 +49,7 @@ func checkConfiguration(o options, stdout *os.File) error {
 	}
 	_, err = poolOptions(found.config.Redis)
 	if http := found.config.HTTP; err == nil {
-		_, err = serverTLS("http", http.TLSCert, http.TLSKey)
+		_, err = serverTLS("http", http.TLSCert, http.TLSKey, nil)
 	}
 	if err != nil {
 		return fail(exitUsage, err)

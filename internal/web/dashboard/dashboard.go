@@ -58,7 +58,7 @@ func New(c *client.Client, op *operator.Operator, o Options) *Dashboard {
 	read("GET /ui/dead/topic", d.deadTopic)
 	read("GET /ui/push", d.pushForm)
 	read("POST /ui/push", d.push)
-	read("GET /ui/act/{deed}", d.confirm)
+	mux.HandleFunc("GET /ui/act/{deed}", d.page(actTimeout, d.confirm)) // it may have to count as many
 	mux.HandleFunc("POST /ui/act/{deed}", d.page(actTimeout, d.act))
 	read("/ui/", func(*page) error { return errNoPage })
 	mux.Handle("GET /ui/static/", static)
