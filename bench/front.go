@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -77,23 +79,42 @@ func dialFront(addr string) (*caller, error) {
 	return &caller{conn: conn, in: bufio.NewReaderSize(conn, 1<<10)}, nil
 }
 
-// dialFronts are so many callers, and what hangs up all that are there.
-func dialFronts(addr string, n int) (callers chan *caller, hangUp func(), err error) {
-	callers = make(chan *caller, n)
-	hangUp = func() {
-		for range len(callers) {
-			(<-callers).conn.Close()
-		}
-	}
+// callers are some, each of which has its own connection.
+type callers []*caller
+
+func dialFronts(addr string, n int) (callers, error) {
+	var all callers
 	for range n {
 		c, err := dialFront(addr)
 		if err != nil {
-			return callers, hangUp, err
+			all.hangUp()
+			return nil, err
 		}
-		callers <- c
+		all = append(all, c)
 	}
-	return callers, hangUp, nil
+	return all, nil
 }
+
+func (cs callers) hangUp() {
+	for _, c := range cs {
+		c.conn.Close()
+	}
+}
+
+// each has the callers do f with 0 … n-1 between them.
+func (cs callers) each(n int, f func(c *caller, i int64) error) error {
+	var next atomic.Int64
+	return crowd(len(cs), len(cs), func(who int) error {
+		for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+			if err := f(cs[who], i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+var contentLength = []byte("Content-Length: ")
 
 // call returns the answer, whose code has to be 0.
 func (c *caller) call(path, body string) (string, error) {
@@ -110,19 +131,15 @@ func (c *caller) call(path, body string) (string, error) {
 		if len(line) <= 2 {
 			break
 		}
-		if value, found := strings.CutPrefix(string(line), "Content-Length: "); found {
-			if length, err = strconv.Atoi(strings.TrimSpace(value)); err != nil {
+		if value, found := bytes.CutPrefix(line, contentLength); found {
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
 				return "", err
 			}
 		}
 	}
 	answer := make([]byte, length)
-	for n := 0; n < length; {
-		more, err := c.in.Read(answer[n:])
-		if err != nil {
-			return "", err
-		}
-		n += more
+	if _, err := io.ReadFull(c.in, answer); err != nil {
+		return "", err
 	}
 	if !strings.HasPrefix(string(answer), `{"code":0,`) {
 		return "", fmt.Errorf("%s answered %q", path, answer)
@@ -131,7 +148,7 @@ func (c *caller) call(path, body string) (string, error) {
 }
 
 func (c *caller) push(n int64, delay time.Duration) error {
-	_, err := c.call("/push", fmt.Sprintf(`{"topic":%q,"id":%q,"delay":%d,"ttr":120,"body":%q}`, topic, id(n), delay/time.Second, body(n)))
+	_, err := c.call("/push", `{"topic":"`+topic+`","id":"`+id(n)+`","delay":`+strconv.Itoa(int(delay/time.Second))+`,"ttr":120,"body":`+strconv.Quote(body(n))+`}`)
 	return err
 }
 

@@ -85,21 +85,14 @@ func (r *Run) frontRates(row frontRow) (rates []float64, err error) {
 	for _, connections := range []int{8, 64} {
 		used = nil
 		err := r.onFront(row, func(front *daemon) error {
-			callers, hangUp, err := dialFronts(front.addr, connections)
-			defer hangUp()
+			callers, err := dialFronts(front.addr, connections)
 			if err != nil {
 				return err
 			}
-			all := func(f func(c *caller, n int64) error) func(int) error {
-				return func(i int) error {
-					c := <-callers
-					defer func() { callers <- c }()
-					return f(c, int64(i))
-				}
-			}
+			defer callers.hangUp()
 			measure := func(f func(c *caller, n int64) error) error {
 				cost, err := r.frontCost(front, func() error {
-					perSecond, err := rate(r.httpJobs, func() error { return crowd(connections, r.httpJobs, all(f)) })
+					perSecond, err := rate(r.httpJobs, func() error { return callers.each(r.httpJobs, f) })
 					rates = append(rates, perSecond)
 					return err
 				})
@@ -109,7 +102,7 @@ func (r *Run) frontRates(row frontRow) (rates []float64, err error) {
 			if err := measure(func(c *caller, n int64) error { return c.push(n, time.Hour) }); err != nil {
 				return err
 			}
-			if err := crowd(connections, r.httpJobs, all(func(c *caller, n int64) error { return c.push(n, time.Second) })); err != nil {
+			if err := callers.each(r.httpJobs, func(c *caller, n int64) error { return c.push(n, time.Second) }); err != nil {
 				return err
 			}
 			if err := r.untilReady(row.ready, r.httpJobs); err != nil {
