@@ -240,3 +240,28 @@ func TestCloseGivesUpWaitingCalls(t *testing.T) {
 	waitFor(t, popped)
 	f.expect(state{})
 }
+
+// A FetchFunc that waits for a connection of the pool does not keep Close waiting.
+func TestCloseWhileFetchFuncHasNoConnection(t *testing.T) {
+	f := start(t)
+	for _, timeout := range []time.Duration{0, time.Hour} {
+		pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr, MaxActive: 1})
+		defer pool.Close()
+		conn := pool.Get()
+		defer conn.Close()
+		if _, err := conn.Do("PING"); err != nil {
+			t.Fatal(err)
+		}
+		c := client.New(pool)
+		called := make(chan error, 1)
+		o := client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1, Timeout: timeout}
+		c.FetchFunc(t.Context(), o, func(_ []*client.Delivery, err error) { called <- err })
+		until(t, "it is there", func() bool { all, _ := client.Reservers(c, "t"); return all == 1 })
+		if err := c.Close(); err != nil {
+			t.Errorf("timeout %v: %v", timeout, err)
+		}
+		if err := <-called; !errors.Is(err, client.ErrClosed) {
+			t.Errorf("timeout %v: called back with %v", timeout, err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -92,7 +93,7 @@ func (c *coalescer) mayLead() bool {
 // connection.
 func (c *coalescer) lead(ctx context.Context) {
 	p, err := c.store.Pipeline(ctx)
-	if err == nil || ctx.Err() == nil {
+	if err == nil || !isOver(ctx) { // else it is an error of this caller's only
 		c.roundTrip(p, err)
 	}
 	c.mu.Lock()
@@ -100,6 +101,13 @@ func (c *coalescer) lead(ctx context.Context) {
 	c.underWay--
 	c.wake()
 	c.queue.idle()
+}
+
+// isOver reports whether ctx is done, or its deadline has passed: a connection notices that a little
+// sooner than ctx.
+func isOver(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 // roundTrip makes a round trip, and returns for how many callers it was. They are chosen when

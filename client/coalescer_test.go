@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 )
 
@@ -289,6 +291,49 @@ func TestGatheredPushesAreBounded(t *testing.T) {
 		calls, errs := gather(t, f, pushes)
 		if err := errors.Join(errs...); err != nil || calls != c.calls {
 			t.Errorf("%d pushes of %d bytes: %d calls, want %d; %v", c.pushes, c.size, calls, c.calls, err)
+		}
+	}
+}
+
+// The deadline of a caller who dials for others, too, is no error of theirs.
+func TestDeadlineIsTheCallersOwn(t *testing.T) {
+	f := start(t)
+	dials := make(chan bool, 1)
+	pool := &redis.Pool{MaxActive: 1, Wait: true, DialContext: func(ctx context.Context) (redis.Conn, error) {
+		if deadline, ok := ctx.Deadline(); ok {
+			dials <- true
+			for time.Now().Before(deadline) { // a dial may notice before ctx does
+			}
+			return nil, os.ErrDeadlineExceeded
+		}
+		return redis.DialContext(ctx, "tcp", f.redis.Addr)
+	}}
+	defer pool.Close()
+	c := client.New(pool)
+	defer c.Close()
+	o := client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1, NoWait: true}
+	for range 100 {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
+		defer cancel()
+		leader, follower := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := c.Fetch(ctx, o)
+			leader <- err
+		}()
+		select {
+		case <-dials:
+		case err := <-leader: // it had no time left for that
+			leader <- err
+		}
+		go func() {
+			_, err := c.Fetch(t.Context(), o)
+			follower <- err
+		}()
+		if err := <-leader; !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, client.ErrEmpty) { // others may have asked for it
+			t.Fatalf("who had a deadline: %v", err)
+		}
+		if err := <-follower; !errors.Is(err, client.ErrEmpty) {
+			t.Fatalf("who had none: %v", err)
 		}
 	}
 }
