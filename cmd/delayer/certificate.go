@@ -13,7 +13,7 @@ import (
 type certificate struct {
 	section           string // that names the files
 	certFile, keyFile string
-	failed            func(error) // is told, once, of files that can't be used
+	failed            func(error) // is told of files that can't be used, once while they stay the same
 
 	mu   sync.Mutex
 	pair tls.Certificate

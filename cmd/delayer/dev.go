@@ -12,7 +12,7 @@ import (
 
 // startDev starts the in-memory Redis of --dev where the configuration says that
 // Redis is, or on a free port of loopback where that is not to be had, and
-// points the configuration there. Nothing in it names a file any more, and there is an HTTP front.
+// points the configuration there. Nothing in it names a file any more.
 // notes tell the user how to reach it.
 func startDev(o options, c *config.Config) (redis *devredis.Server, notes []string, err error) {
 	if c.Redis.TLS {
@@ -32,9 +32,6 @@ func startDev(o options, c *config.Config) (redis *devredis.Server, notes []stri
 	host, port, _ := net.SplitHostPort(redis.Addr)
 	c.Redis.Host = host
 	c.Redis.Port, _ = strconv.Atoi(port)
-	if c.HTTP.Listen == "" {
-		c.HTTP.Listen = devHTTP
-	}
 	notes = []string{
 		fmt.Sprintf("In-memory Redis on %s: nothing is kept.", redis.Addr),
 		"Try: " + tryLine(o, configured, c.Redis),
@@ -42,9 +39,9 @@ func startDev(o options, c *config.Config) (redis *devredis.Server, notes []stri
 	return redis, notes, nil
 }
 
-// devHTTP is where the HTTP front of --dev listens if the configuration does not say, or on a free
-// port if that is taken.
-const devHTTP = "127.0.0.1:9277"
+// devHTTP is where the HTTP front of --dev listens if the configuration does not say: at the first of
+// these that is to be had.
+var devHTTP = []string{"127.0.0.1:9277", "127.0.0.1:0"}
 
 // tryLine is a shell line that pushes a job into the Redis at actual, whether it
 // finds the configured file, no file, or is given the one of -c.

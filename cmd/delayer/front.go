@@ -71,7 +71,11 @@ func openFront(c config.Config, dev bool, pool client.PoolOptions, log *logger.L
 }
 
 func listenHTTP(h config.HTTP, dev bool, log *logger.Logger) (*front, error) {
-	if h.Listen == "" {
+	addresses := []string{h.Listen}
+	switch {
+	case h.Listen == "" && dev:
+		addresses = devHTTP
+	case h.Listen == "":
 		return nil, nil
 	}
 	encryption, err := serverTLS("http", h.TLSCert, h.TLSKey, func(err error) {
@@ -80,15 +84,17 @@ func listenHTTP(h config.HTTP, dev bool, log *logger.Logger) (*front, error) {
 	if err != nil {
 		return nil, fail(exitUsage, err)
 	}
-	l, err := net.Listen("tcp", h.Listen)
-	if err != nil && dev && h.Listen == devHTTP {
-		l, err = net.Listen("tcp", "127.0.0.1:0")
+	var l net.Listener
+	for _, address := range addresses {
+		if l, err = net.Listen("tcp", address); err == nil {
+			break
+		}
 	}
 	if err != nil {
 		if at := (*net.OpError)(nil); errors.As(err, &at) {
 			err = at.Err // without what follows here
 		}
-		return nil, fail(exitFailed, fmt.Errorf("http.listen = %s: %w", h.Listen, err))
+		return nil, fail(exitFailed, fmt.Errorf("http.listen = %s: %w", addresses[len(addresses)-1], err))
 	}
 	l = web.Limit(l, web.MaxConns)
 	f := &front{listener: l, url: "http://" + l.Addr().String() + "/"}

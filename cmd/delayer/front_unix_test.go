@@ -123,7 +123,7 @@ func TestFrontCannotListen(t *testing.T) {
 	}
 	defer taken.Close()
 	s := newSite(t, nobody(t), "[http]", "listen = "+taken.Addr().String())
-	for _, args := range [][]string{{"-c", s.conf}, {"-d", "-c", s.conf}} {
+	for _, args := range [][]string{{"-c", s.conf}, {"-d", "-c", s.conf}, {"--dev", "-c", s.conf}} {
 		r := runBinary(t, s.dir, environment(t), args...)
 		want := "ERROR: http.listen = " + taken.Addr().String() + ": bind: address already in use\n"
 		if r.code != exitFailed || r.stderr != want || exists(s.pid) {

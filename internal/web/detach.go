@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -57,18 +58,21 @@ func Detach(w http.ResponseWriter, r *http.Request, start func(w http.ResponseWr
 		Method: strings.Clone(r.Method), URL: &url.URL{Path: strings.Clone(r.URL.Path)},
 		ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor, Body: http.NoBody,
 	}
+	d.request = bare.WithContext(ctx)
 	go d.watch(cancel)
 	defer func() {
 		if p := recover(); p != nil {
 			d.serve(func() { panic(p) })
 		}
 	}()
-	start(d, bare.WithContext(ctx), d.serve)
+	start(d, d.request, d.serve)
 }
 
 // detached is a connection, and the answer to its request that was detached.
 type detached struct {
 	front   *Front
+	request *http.Request
+	once    sync.Once // it is served
 	conn    net.Conn
 	ahead   []byte // what was read of the next request
 	header  http.Header
@@ -80,15 +84,17 @@ type detached struct {
 	goOn    func() bool // has the front's stop not end the connection
 }
 
-// serve has f answer.
-func (d *detached) serve(f func()) {
+// serve has f answer, unless it is answered already.
+func (d *detached) serve(f func()) { d.once.Do(func() { d.serveOnce(f) }) }
+
+func (d *detached) serveOnce(f func()) {
 	defer d.front.detached.Done()
 	defer close(d.done)
 	defer func() {
 		if p := recover(); p != nil {
 			d.last = true
 			d.conn.Close()
-			d.front.server.ErrorLog.Printf("panic serving %v: %v", d.conn.RemoteAddr(), p)
+			d.front.server.ErrorLog.Printf("panic serving %s: %v", d.request.URL.Path, p)
 		}
 	}()
 	f()
@@ -115,9 +121,12 @@ func (d *detached) watch(cancel context.CancelFunc) {
 	}
 	<-d.done
 	cancel()
-	if len(d.ahead) == 0 {
-		d.conn.SetReadDeadline(time.Now().Add(idleTimeout))
-		d.read()
+	d.conn.SetReadDeadline(time.Now().Add(idleTimeout))
+	for err = nil; err == nil; err = d.read() {
+		d.ahead = bytes.TrimLeft(d.ahead, "\r\n") // which some clients send behind a body
+		if len(d.ahead) > 0 {
+			break
+		}
 	}
 	if !d.goOn() || d.last || len(d.ahead) == 0 {
 		d.conn.Close()
@@ -155,7 +164,7 @@ func (d *detached) FlushError() error {
 	d.last = d.last || d.front.stopping.Err() != nil
 	d.header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	answer := http.Response{
-		StatusCode: max(d.status, http.StatusOK), ProtoMajor: 1, ProtoMinor: 1, Header: d.header,
+		Request: d.request, StatusCode: max(d.status, http.StatusOK), ProtoMajor: 1, ProtoMinor: 1, Header: d.header,
 		Body: io.NopCloser(bytes.NewReader(d.body)), ContentLength: int64(len(d.body)), Close: d.last,
 	}
 	var text bytes.Buffer

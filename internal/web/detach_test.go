@@ -171,6 +171,66 @@ func TestDetachedConnectionDoesNotGrow(t *testing.T) {
 	}
 }
 
+// A line behind a body, which some clients send, is passed over, as net/http does.
+func TestDetachedLineBehindABody(t *testing.T) {
+	addr, _ := serve(t, map[string]http.HandlerFunc{"/": detaching(nil, nil, nil)})
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answers := bufio.NewReader(conn)
+	for range 3 {
+		expectText(t, exchange(t, conn, answers, post("/", "x")+"\r\n")[0], 200, "/ x")
+	}
+}
+
+// An answer to a HEAD has no body.
+func TestDetachedHead(t *testing.T) {
+	addr, _ := serve(t, map[string]http.HandlerFunc{"/": detaching(nil, nil, nil)})
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+	text, err := io.ReadAll(conn)
+	if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 200") || !strings.HasSuffix(string(text), "\r\n\r\n") {
+		t.Errorf("got %q, %v", text, err)
+	}
+}
+
+// A request is answered once, also if start panics when it has seen to an answer.
+func TestDetachedAnsweredOnce(t *testing.T) {
+	started, answered := make(chan bool), make(chan any)
+	addr, stop := serve(t, map[string]http.HandlerFunc{"/": func(w http.ResponseWriter, r *http.Request) {
+		Detach(w, r, func(w http.ResponseWriter, r *http.Request, answer func(func())) {
+			go func() {
+				<-started
+				defer func() { answered <- recover() }()
+				answer(func() { t.Error("it is answered twice") })
+			}()
+			panic("as asked")
+		})
+	}})
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, post("/", "x"))
+	if text, _ := io.ReadAll(conn); len(text) > 0 {
+		t.Errorf("got %q", text)
+	}
+	started <- true
+	if p := <-answered; p != nil {
+		t.Errorf("panic: %v", p)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A connection ends behind a detached answer if its client wants that, or a handler has panicked.
 func TestDetachedConnectionEnds(t *testing.T) {
 	addr, _ := serve(t, map[string]http.HandlerFunc{"/": detaching(nil, nil, nil)})

@@ -229,7 +229,7 @@ func TestOversizedHeader(t *testing.T) {
 // A client that sends slowly, or not at all, is cut off: the times are the server's own.
 func TestTimes(t *testing.T) {
 	s := New(Options{}).server
-	if s.ReadHeaderTimeout != headerTimeout || s.ReadTimeout != exchangeTimeout || s.WriteTimeout != exchangeTimeout ||
+	if s.ReadHeaderTimeout != headerTimeout || s.ReadTimeout != exchangeTimeout || s.WriteTimeout != 2*exchangeTimeout ||
 		s.IdleTimeout != idleTimeout || s.MaxHeaderBytes != maxHeader {
 		t.Errorf("%+v", s)
 	}

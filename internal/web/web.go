@@ -66,7 +66,8 @@ const (
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 16 << 10
-	// exchangeTimeout bounds the reading of a request, and then its answer, but for a Poll.
+	// exchangeTimeout bounds the reading of a request; and twice that, all until its answer is written,
+	// but for a Poll: so there is as much time for the answer to a request that came late.
 	exchangeTimeout = 30 * time.Second
 	// stopWait is how long Serve waits for the answers under way when it stops.
 	stopWait = time.Second
@@ -89,7 +90,7 @@ func New(o Options, areas ...Area) *Front {
 		Handler:           mux,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       exchangeTimeout,
-		WriteTimeout:      exchangeTimeout,
+		WriteTimeout:      2 * exchangeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return f.base },

@@ -26,10 +26,13 @@ func New(c *client.Client) *Poller { return &Poller{client: c} }
 type Answer func(w http.ResponseWriter, r *http.Request, jobs []*client.Delivery, err error)
 
 const (
-	// answerWait is how long Redis may take for the last look when a wait is over.
+	// answerWait is how long Redis may take for the last look when a wait is over, and for the only one
+	// where there is no wait.
 	answerWait = 10 * time.Second
-	// maxAsking is how many requests ask whether a job is ready before they are detached. That spares
-	// them much if there is one; but while they ask they hold as much memory as any.
+	// askWait is how long a request asks whether a job is ready before it is detached.
+	askWait = time.Second
+	// maxAsking is how many requests do that at a time. It spares them much if there is a job; but while
+	// they ask they hold as much memory as any.
 	maxAsking = 128
 )
 
@@ -37,28 +40,26 @@ const (
 // Reserve has returned perhaps, the request is answered. Its body must have been read.
 func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, o client.FetchOptions, wait time.Duration, answer Answer) {
 	if wait == 0 {
-		jobs, err := p.ready(r.Context(), o)
-		answer(w, r, jobs, unlessEmpty(err))
+		jobs, err := p.ready(w, r, o, answerWait)
+		answer(w, r, jobs, err)
 		return
 	}
+	began := time.Now()
 	if p.mayAsk() {
-		jobs, err := p.ready(r.Context(), o)
-		p.asking.Add(-1)
-		if err == nil {
+		defer p.asking.Add(-1)
+		jobs, _ := p.ready(w, r, o, min(wait, askWait)) // what is wrong the wait will tell
+		if len(jobs) > 0 {
 			answer(w, r, jobs, nil)
 			return
-		} // what is wrong the wait will tell
+		}
 	}
-	o.Timeout = wait
+	o.Timeout = max(wait-time.Since(began), time.Millisecond)
 	web.Detach(w, r, func(w http.ResponseWriter, r *http.Request, reply func(func())) {
-		ctx, cancel := web.Poll(w, r, wait+answerWait)
+		ctx, cancel := web.Poll(w, r, o.Timeout+answerWait)
 		p.client.FetchFunc(ctx, o, func(jobs []*client.Delivery, err error) {
 			reply(func() {
-				stops := context.Cause(ctx) == web.ErrStopping
+				err := unlessNone(ctx, err)
 				cancel()
-				if err = unlessEmpty(err); stops && errors.Is(err, context.Canceled) {
-					err = nil
-				}
 				answer(w, r, jobs, err)
 			})
 		})
@@ -73,14 +74,18 @@ func (p *Poller) mayAsk() bool {
 	return false
 }
 
-// ready reserves what is there.
-func (p *Poller) ready(ctx context.Context, o client.FetchOptions) ([]*client.Delivery, error) {
+// ready reserves what is there. Redis may take so long at most.
+func (p *Poller) ready(w http.ResponseWriter, r *http.Request, o client.FetchOptions, most time.Duration) ([]*client.Delivery, error) {
+	ctx, cancel := web.Poll(w, r, most)
+	defer cancel()
 	o.NoWait = true
-	return p.client.Fetch(ctx, o)
+	jobs, err := p.client.Fetch(ctx, o)
+	return jobs, unlessNone(ctx, err)
 }
 
-func unlessEmpty(err error) error {
-	if errors.Is(err, client.ErrEmpty) {
+// unlessNone is nil if there is no job, or if the front stops.
+func unlessNone(ctx context.Context, err error) error {
+	if errors.Is(err, client.ErrEmpty) || errors.Is(err, context.Canceled) && context.Cause(ctx) == web.ErrStopping {
 		return nil
 	}
 	return err

@@ -9,6 +9,9 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,19 +29,23 @@ type fixture struct {
 	client *client.Client
 	poller *Poller
 	addr   string
+	stop   func()       // the front
+	asks   atomic.Int32 // requests that have come
 }
 
-func start(t *testing.T) *fixture {
+func start(t *testing.T, o client.PoolOptions) *fixture {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := &fixture{redis: redistest.Start(t), addr: l.Addr().String()}
-	f.client = client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: time.Second})
+	o.Addr = f.redis.Addr
+	f.client = client.OpenPool(o)
 	f.poller = New(f.client)
 	front := web.New(web.Options{}, web.Area{Patterns: []string{"/"}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		wait, _ := time.ParseDuration(r.URL.Path[1:])
+		f.asks.Add(1)
 		o := client.FetchOptions{Topics: []client.FetchTopic{{Topic: cmp.Or(r.URL.Query().Get("topic"), "t")}}, Max: 2, Lease: time.Hour}
 		f.poller.Reserve(w, r, o, wait, func(w http.ResponseWriter, _ *http.Request, jobs []*client.Delivery, err error) {
 			for _, d := range jobs {
@@ -50,11 +57,12 @@ func start(t *testing.T) *fixture {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- front.Serve(ctx, l) }()
-	t.Cleanup(func() {
+	f.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
+		<-served
+	})
+	t.Cleanup(func() {
+		f.stop()
 		f.client.Close()
 	})
 	return f
@@ -117,7 +125,7 @@ func until(t *testing.T, what string, is func() bool) {
 // What is there is reserved at once, by a request that would wait, and by one that would not, also
 // while so many ask that others are detached at once.
 func TestReady(t *testing.T) {
-	f := start(t)
+	f := start(t, client.PoolOptions{})
 	for _, asking := range []int32{0, maxAsking} {
 		f.poller.asking.Store(asking)
 		for _, wait := range []string{"0s", "1h"} {
@@ -142,7 +150,7 @@ func (f *fixture) untilWaiting(t *testing.T, topics int) {
 
 // A request that waits gets a job when there is one; when its time is over, there is none.
 func TestWait(t *testing.T) {
-	f := start(t)
+	f := start(t, client.PoolOptions{})
 	expect(t, f.ask(t, "1ms"), "<nil>")
 	answers := f.ask(t, "1h")
 	f.untilWaiting(t, 1)
@@ -150,27 +158,58 @@ func TestWait(t *testing.T) {
 	expect(t, answers, "a <nil>")
 }
 
-// That Redis could not be asked is an error, and not that there is no job.
+// While Redis hangs each request is told so, in time, however many wait for the same connection: that
+// Redis could not be asked does not mean that there is no job.
 func TestRedisHangs(t *testing.T) {
-	f := start(t)
-	f.redis.Hang()
-	defer f.redis.Resume()
-	for _, wait := range []string{"0s", "1ms"} {
-		select {
-		case got := <-f.ask(t, wait):
-			if got == "<nil>" {
-				t.Errorf("wait %s: it says that there is no job", wait)
+	for _, wait := range []string{"0s", "1ms", "2s"} {
+		t.Run(wait, func(t *testing.T) {
+			t.Parallel()
+			f := start(t, client.PoolOptions{MaxActive: 1})
+			f.redis.Hang()
+			defer f.redis.Resume()
+			var all []<-chan string
+			for n := range 25 {
+				all = append(all, f.ask(t, fmt.Sprint(wait, "?topic=", n)))
 			}
-		case <-time.After(hangBound):
-			t.Fatalf("wait %s: no answer within %v", wait, hangBound)
-		}
+			for _, answers := range all {
+				select {
+				case got := <-answers:
+					if !strings.Contains(got, "fetch: ") {
+						t.Errorf("answered %q, want the error", got)
+					}
+				case <-time.After(hangBound):
+					t.Fatalf("no answer within %v", hangBound)
+				}
+			}
+		})
+	}
+}
+
+// When the front stops, who only waits for his turn to ask Redis is answered, though it hangs.
+func TestStopWhileAnotherAsks(t *testing.T) {
+	for _, wait := range []string{"0s", "1h"} {
+		t.Run(wait, func(t *testing.T) {
+			t.Parallel()
+			f := start(t, client.PoolOptions{ReadTimeout: hangBound})
+			if err := f.client.Ping(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			f.redis.Hang()
+			defer f.redis.Resume()
+			f.ask(t, wait)
+			until(t, "the first asks", func() bool { return f.asks.Load() == 1 })
+			second := f.ask(t, wait)
+			until(t, "the second is behind it", func() bool { return f.asks.Load() == 2 })
+			f.stop()
+			expect(t, second, "<nil>")
+		})
 	}
 }
 
 // A request that waits costs one goroutine, that which notices when its client hangs up.
 func TestWaitCostsOneGoroutine(t *testing.T) {
 	const polls = 300
-	f := start(t)
+	f := start(t, client.PoolOptions{})
 	before := runtime.NumGoroutine()
 	for n := range polls {
 		conn, err := net.Dial("tcp", f.addr)
