@@ -62,8 +62,10 @@ func (ts *topics) take(ctx context.Context, r request) (taken, error) {
 // would have returned.
 func (ts *topics) takeFunc(ctx context.Context, r request, f func(taken, error)) {
 	whole := ctx
-	ctx, free := r.bound(ctx)
-	ctx, cancel := context.WithCancel(ctx) // ends the asking, too
+	ctx, cancel := r.bound(ctx)
+	if r.timeout == 0 {
+		ctx, cancel = context.WithCancel(ctx) // which ends the asking, too
+	}
 	stays, joined := func() bool { return true }, make(chan struct{})
 	c := &caller{request: r, trouble: errNoAnswer}
 	c.answer = func(a answer) {
@@ -71,7 +73,6 @@ func (ts *topics) takeFunc(ctx context.Context, r request, f func(taken, error))
 			<-joined
 			stays()
 			cancel()
-			free()
 			f(a.taken, a.err)
 		}()
 	}
