@@ -48,20 +48,20 @@ var (
 		pushJobs: 10000, takeJobs: 10000, batchJobs: 50000, burst: 20000, steadyFor: 2 * time.Second, maxDelay: time.Second,
 		crowds: []int{1000000}, moveJobs: 100000, million: 300000, cpuJobs: 10000, memoryJobs: 20000,
 		settle: time.Second, idleFor: 2 * time.Second, idleJobs: 100000,
-		growth: []int{10000, 100000, 1000000}, growthDue: 20000, httpJobs: 10000, polls: 5000,
+		growth: []int{10000, 100000, 1000000}, growthDue: 20000, httpJobs: 40000, polls: 5000,
 	}
 	normalSizes = sizes{
 		repeats: 3, pairRepeats: 5, closeRepeats: 11, slowRepeats: 2,
 		pushJobs: 10000, takeJobs: 10000, batchJobs: 100000, burst: 20000, steadyFor: 4 * time.Second, maxDelay: 5 * time.Second, slowPeers: true, steadyPeers: true,
 		crowds: []int{1000000}, moveJobs: 100000, million: 1000000, cpuJobs: 10000, memoryJobs: 50000,
 		settle: time.Second, idleFor: 3 * time.Second, idleJobs: 1000000, idlePeers: 20000,
-		growth: []int{10000, 100000, 1000000}, growthDue: 20000, httpJobs: 10000, polls: 5000,
+		growth: []int{10000, 100000, 1000000}, growthDue: 20000, httpJobs: 40000, polls: 5000,
 	}
 	fullSizes = sizes{
 		repeats: 5, pairRepeats: 7, closeRepeats: 15, slowRepeats: 3,
 		pushJobs: 10000, takeJobs: 10000, batchJobs: 100000, burst: 20000, bigBurst: 1000000, steadyFor: 5 * time.Second, maxDelay: 5 * time.Second, slowPeers: true, steadyPeers: true,
 		crowds: []int{1000000, 10000000}, moveJobs: 100000, million: 1000000, cpuJobs: 20000, memoryJobs: 100000,
 		settle: time.Second, idleFor: 5 * time.Second, idleJobs: 1000000, idlePeers: 50000,
-		growth: []int{10000, 100000, 1000000, 5000000}, growthDue: 20000, httpJobs: 10000, polls: 5000,
+		growth: []int{10000, 100000, 1000000, 5000000}, growthDue: 20000, httpJobs: 40000, polls: 5000,
 	}
 )
