@@ -226,17 +226,10 @@ func (f *fixture) waits(c *client.Client, topic string, callers int) {
 func (f *fixture) connections() int { f.t.Helper(); return f.info("clients", "connected_clients:") }
 
 // hangBound is for what must happen, however slow the machine.
-const hangBound = 30 * time.Second
+const hangBound = redistest.HangBound
 
 // until waits for something to become true.
-func until(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for bound := time.Now().Add(hangBound); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(bound) {
-			t.Fatalf("not within %v: %s", hangBound, what)
-		}
-	}
-}
+var until = redistest.Until
 
 // result of a call in the background.
 type result struct {

@@ -101,8 +101,8 @@ func (c *Client) Fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error)
 }
 
 // FetchFunc is Fetch for those on whose behalf thousands wait: it returns at once, and calls f, in a
-// goroutine of its own, with what Fetch would have returned. Until then each takes some 2 KB, and no goroutine.
-// Close does not wait for f.
+// goroutine of its own, with what Fetch would have returned. Until then each takes some 2 KB, and no
+// goroutine. Close does not wait for f.
 func (c *Client) FetchFunc(ctx context.Context, o FetchOptions, f func([]*Delivery, error)) {
 	r, err := o.request()
 	if err == nil {

@@ -321,17 +321,10 @@ func (g *gate) handle(ctx context.Context, job *worker.Job) error {
 }
 
 // hangBound is for what must happen, however slow the machine.
-const hangBound = 30 * time.Second
+const hangBound = redistest.HangBound
 
 // until waits for something to become true.
-func until(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for bound := time.Now().Add(hangBound); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(bound) {
-			t.Fatalf("not within %v: %s", hangBound, what)
-		}
-	}
-}
+var until = redistest.Until
 
 // next gets what comes out of the channel.
 func next[T any](t testing.TB, c <-chan T) T {

@@ -17,11 +17,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // patience is how long a test waits for what happens within seconds at most. It
 // only serves to find hanging programs.
-const patience = 30 * time.Second
+const patience = redistest.HangBound
 
 // binary is the program under test, built once.
 var binary string
@@ -208,15 +210,8 @@ func runBinary(tb testing.TB, dir string, env []string, args ...string) result {
 	return result{p.stdout.String(), p.stderr.String(), code}
 }
 
-// eventually waits until the condition, which is looked at again and again, holds.
-func eventually(tb testing.TB, what string, condition func() bool) {
-	tb.Helper()
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not after %v: %s", patience, what)
-		}
-	}
-}
+// eventually waits for something to become true.
+var eventually = redistest.Until
 
 func exists(path string) bool {
 	_, err := os.Lstat(path)

@@ -55,9 +55,7 @@ func (o *Operator) Counts(ctx context.Context) (Counts, error) {
 			all.Topics = append(all.Topics, TopicCounts(t))
 		}
 	}
-	if len(o.partitions) > 1 {
-		all.Topics = joined(all.Topics)
-	}
+	all.Topics = joined(all.Topics)
 	return all, nil
 }
 

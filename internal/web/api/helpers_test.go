@@ -213,14 +213,7 @@ func (r reply) deliveries() (list []struct {
 	return list
 }
 
-const hangBound = 30 * time.Second
+const hangBound = redistest.HangBound
 
 // until waits for something to become true.
-func until(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for bound := time.Now().Add(hangBound); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(bound) {
-			t.Fatalf("not within %v: %s", hangBound, what)
-		}
-	}
-}
+var until = redistest.Until

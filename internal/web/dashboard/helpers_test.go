@@ -17,6 +17,9 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
+// eventually waits for something to become true.
+var eventually = redistest.Until
+
 // fixture is a front with a dashboard on a private Redis, and a browser without script.
 type fixture struct {
 	*client.Client

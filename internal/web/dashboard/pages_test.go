@@ -242,16 +242,6 @@ func TestRedisHangs(t *testing.T) {
 	eventually(t, "the job is there again", func() bool { return f.get(link("/ui/job", "id", "id")).status == http.StatusOK })
 }
 
-// eventually waits for something to become true.
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for bound := time.Now().Add(30 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(bound) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
 // TestManyTopics shows those with the most jobs.
 func TestManyTopics(t *testing.T) {
 	f := start(t, web.Options{})

@@ -215,11 +215,5 @@ func (f *fixture) waits(topic string) {
 	})
 }
 
-func until(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for bound := time.Now().Add(hangBound); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(bound) {
-			t.Fatalf("not within %v: %s", hangBound, what)
-		}
-	}
-}
+// until waits for something to become true.
+var until = redistest.Until

@@ -29,7 +29,7 @@ const (
 	// answerWait is how long Redis may take for the last look when a wait is over, and for the only one
 	// where there is no wait.
 	answerWait = 10 * time.Second
-	// askWait is how long a request asks whether a job is ready before it is detached.
+	// askWait is how long a request that waits asks at most whether a job is ready before it is detached.
 	askWait = time.Second
 	// maxAsking is how many requests do that at a time. It spares them much if there is a job; but while
 	// they ask they hold as much memory as any.
@@ -45,15 +45,13 @@ func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, o client.FetchO
 		return
 	}
 	began := time.Now()
-	if p.mayAsk() {
-		defer p.asking.Add(-1)
-		jobs, _ := p.ready(w, r, o, min(wait, askWait)) // what is wrong the wait will tell
-		if len(jobs) > 0 {
-			answer(w, r, jobs, nil)
-			return
-		}
+	jobs, asked := p.readyIfFew(w, r, o)
+	left := wait - time.Since(began)
+	if len(jobs) > 0 || asked && left <= 0 {
+		answer(w, r, jobs, nil)
+		return
 	}
-	o.Timeout = max(wait-time.Since(began), time.Millisecond)
+	o.Timeout = max(left, time.Millisecond)
 	web.Detach(w, r, func(w http.ResponseWriter, r *http.Request, reply func(func())) {
 		ctx, cancel := web.Poll(w, r, o.Timeout+answerWait)
 		p.client.FetchFunc(ctx, o, func(jobs []*client.Delivery, err error) {
@@ -66,12 +64,15 @@ func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, o client.FetchO
 	})
 }
 
-func (p *Poller) mayAsk() bool {
-	if p.asking.Add(1) <= maxAsking {
-		return true
+// readyIfFew reserves what is there, unless too many ask for that. asked reports whether Redis has
+// answered; if it has not, the wait will tell why.
+func (p *Poller) readyIfFew(w http.ResponseWriter, r *http.Request, o client.FetchOptions) (jobs []*client.Delivery, asked bool) {
+	defer p.asking.Add(-1)
+	if p.asking.Add(1) > maxAsking {
+		return nil, false
 	}
-	p.asking.Add(-1)
-	return false
+	jobs, err := p.ready(w, r, o, askWait)
+	return jobs, err == nil
 }
 
 // ready reserves what is there. Redis may take so long at most.

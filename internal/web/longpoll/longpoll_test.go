@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
@@ -20,7 +21,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-const hangBound = 30 * time.Second
+const hangBound = redistest.HangBound
 
 // fixture is a front whose requests wait for jobs of topic t, or of that which they name, for as long as
 // their path says.
@@ -113,14 +114,8 @@ func (f *fixture) push(t *testing.T, ids ...string) {
 	}
 }
 
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for bound := time.Now().Add(hangBound); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(bound) {
-			t.Fatalf("not within %v: %s", hangBound, what)
-		}
-	}
-}
+// until waits for something to become true.
+var until = redistest.Until
 
 // What is there is reserved at once, by a request that would wait, and by one that would not, also
 // while so many ask that others are detached at once.
@@ -151,7 +146,8 @@ func (f *fixture) untilWaiting(t *testing.T, topics int) {
 // A request that waits gets a job when there is one; when its time is over, there is none.
 func TestWait(t *testing.T) {
 	f := start(t, client.PoolOptions{})
-	expect(t, f.ask(t, "1ms"), "<nil>")
+	expect(t, f.ask(t, "1ns"), "<nil>") // Redis was asked all the same
+	expect(t, f.ask(t, "200ms"), "<nil>")
 	answers := f.ask(t, "1h")
 	f.untilWaiting(t, 1)
 	f.push(t, "a")
@@ -204,6 +200,23 @@ func TestStopWhileAnotherAsks(t *testing.T) {
 			expect(t, second, "<nil>")
 		})
 	}
+}
+
+// A request that can't be detached is none of those who ask while it waits.
+func TestWhoWaitsDoesNotAsk(t *testing.T) {
+	f := start(t, client.PoolOptions{})
+	r := httptest.NewRequest("GET", "/", nil)
+	o := client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1}
+	answered := make(chan string, 1)
+	go f.poller.Reserve(httptest.NewRecorder(), r, o, time.Hour, func(_ http.ResponseWriter, _ *http.Request, jobs []*client.Delivery, err error) {
+		answered <- fmt.Sprint(len(jobs), err)
+	})
+	f.untilWaiting(t, 1)
+	if n := f.poller.asking.Load(); n != 0 {
+		t.Errorf("%d are asking", n)
+	}
+	f.push(t, "a")
+	expect(t, answered, "1 <nil>")
 }
 
 // A request that waits costs one goroutine, that which notices when its client hangs up.
