@@ -78,6 +78,7 @@ func TestStuckConsole(t *testing.T) {
 				t.Fatal(err)
 			}
 			deliver(t, redisServer, "1")
+			eventually(t, "that is in the log, which is then put aside", func() bool { return strings.Contains(read(t, s.access), "IDs: [1]") })
 			rotate(t, s, pid)
 			deliver(t, redisServer, "2")
 			stopDaemon(t, s, syscall.SIGTERM)
