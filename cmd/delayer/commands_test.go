@@ -132,15 +132,20 @@ func TestParseDuration(t *testing.T) {
 		"0":     0,
 		"1800":  30 * time.Minute,
 		"0.25":  250 * time.Millisecond,
-		"1e3":   1000 * time.Second,
 		"30m":   30 * time.Minute,
 		"1h30m": 90 * time.Minute,
 		"20ms":  20 * time.Millisecond,
 		"5d":    5 * 24 * time.Hour,
 		"1.5d":  36 * time.Hour,
+		"1d12h": 36 * time.Hour,
 	} {
 		if got, err := parseDuration("DELAY", text); got != want || err != nil {
 			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"1e3", "1e3s", "12h1d"} {
+		if got, err := parseDuration("DELAY", text); err == nil {
+			t.Errorf("%q: %v, want an error", text, got)
 		}
 	}
 }

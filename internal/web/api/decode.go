@@ -3,8 +3,8 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"unicode/utf8"
 )
@@ -57,14 +57,14 @@ func syntax(body []byte) string {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return "it is empty"
 	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	switch err := d.Decode(new(json.RawMessage)); err {
-	case nil:
+	var wrong *json.SyntaxError
+	switch err := json.NewDecoder(bytes.NewReader(body)).Decode(new(json.RawMessage)); {
+	case err == nil:
 		return "want one object, and nothing behind it"
-	case io.ErrUnexpectedEOF:
-		return "it ends too early"
+	case errors.As(err, &wrong):
+		return fmt.Sprintf("%v, at byte %d", err, wrong.Offset)
 	default:
-		return fmt.Sprintf("%v, at byte %d", err, d.InputOffset())
+		return "it ends too early"
 	}
 }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ const (
 )
 
 // durations says how durations are written.
-const durations = `seconds, or a text such as "250ms", "30m", "1h30m" or "7d"`
+const durations = `seconds, or a text such as "250ms", "30m", "1h30m", "7d" or "1d12h"`
 
 // parseDuration reads one. (duration is also what a field for one is called.)
 func parseDuration(text string) (time.Duration, error) { return duration.Parse(text) }
@@ -50,12 +51,9 @@ func (o *optional[T]) required(at pointer) error {
 // duration is a field from least to most.
 func (f fields) duration(name string, into *optional[time.Duration], least, most time.Duration) {
 	f[name] = field{set: func(at pointer, raw json.RawMessage) error {
-		text := string(raw)
-		if raw[0] == '"' {
-			var err error
-			if text, err = readText(at, raw); err != nil {
-				return err
-			}
+		text, err := durationText(at, raw)
+		if err != nil {
+			return err
 		}
 		d, err := parseDuration(text)
 		if err != nil || d < least || d > most {
@@ -64,6 +62,18 @@ func (f fields) duration(name string, into *optional[time.Duration], least, most
 		into.set(d)
 		return nil
 	}}
+}
+
+// durationText is a duration's text, or its number of seconds as one without an exponent.
+func durationText(at pointer, raw json.RawMessage) (string, error) {
+	if raw[0] == '"' {
+		return readText(at, raw)
+	}
+	seconds, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil {
+		return "", nil // it is none
+	}
+	return strconv.FormatFloat(seconds, 'f', -1, 64), nil
 }
 
 // time is a field for a time, until most from now.
@@ -85,13 +95,30 @@ func (f fields) time(name string, into *optional[time.Time], most time.Duration)
 // integer is a field from least to most.
 func (f fields) integer(name string, into *optional[int64], least, most int64) {
 	f[name] = field{set: func(at pointer, raw json.RawMessage) error {
-		n, err := strconv.ParseInt(string(raw), 10, 64)
-		if err != nil || n < least || n > most {
+		n, ok := wholeNumber(string(raw))
+		if !ok || n < least || n > most {
 			return at.problem("want a whole number from %d to %d", least, most)
 		}
 		into.set(n)
 		return nil
 	}}
+}
+
+// wholeNumber reads a JSON number that is whole. 10, 10.0 and 1e1 are the same, and some languages
+// write large numbers so; these have 53 bits, as elsewhere in JSON.
+func wholeNumber(text string) (int64, bool) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, true
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	return int64(f), err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53
+}
+
+// pass makes fields that may be there, and mean nothing.
+func (f fields) pass(names ...string) {
+	for _, name := range names {
+		f[name] = field{set: func(pointer, json.RawMessage) error { return nil }}
+	}
 }
 
 // boolean is a field that is true or false.

@@ -12,9 +12,12 @@ type heldJob struct {
 	id optional[string]
 }
 
+// fields are those that name the job. It may also stand here as reserve gave it: what else that has
+// is passed over.
 func (h *heldJob) fields() fields {
 	f := h.held.fields()
 	f.text("id", &h.id, maxID)
+	f.pass("attempt", "max_attempts", "lease", "deadline", "late_by", "body", "body_base64")
 	return f
 }
 

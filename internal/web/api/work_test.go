@@ -152,6 +152,30 @@ func TestSettlementsOfSeveral(t *testing.T) {
 	f.do("POST", "/v1/ack", `{"deliveries":[`+a+`]}`).expect(200, `{"count":0,"complete":false,"results":[{"id":"a","problem":{"type":"urn:delayer:problem:gone","title":"*","status":410,"detail":"*"}}]}`)
 }
 
+// What reserve gave can be extended and acknowledged as it stands there; and in any way to write a
+// number that other languages have.
+func TestDeliveriesAsGiven(t *testing.T) {
+	f := start(t, web.Options{})
+	f.push("a", "t")
+	f.push("\xff", "t")
+	if _, err := f.Push(t.Context(), client.Message{ID: "c", Topic: "t", Body: "\xfe"}, 0, client.MaxAttempts(3)); err != nil {
+		t.Fatal(err)
+	}
+	given := strings.TrimSpace(f.do("POST", "/v1/reserve", `{"topics":["t"],"max":3}`).body)
+	if strings.Count(given, `"attempt"`) != 3 {
+		t.Fatal(given)
+	}
+	f.do("POST", "/v1/extend", strings.TrimSuffix(given, "}")+`,"lease":"1h"}`).expect(200, `{"count":3,"complete":true,"results":[`+
+		`{"id":"a","lease":3600,"deadline":"*"},{"id_base64":"/w==","lease":3600,"deadline":"*"},{"id":"c","lease":3600,"deadline":"*"}]}`)
+	f.do("POST", "/v1/ack", given).expect(200, `{"count":3,"complete":true,"results":[{"id":"a"},{"id_base64":"/w=="},{"id":"c"}]}`)
+
+	f.push("a", "t")
+	f.push("b", "t")
+	list := f.do("POST", "/v1/reserve", `{"topics":["t"],"max":2.0}`).deliveries()
+	f.do("POST", "/v1/jobs/a/ack", fmt.Sprintf(`{"topic":"t","token":%s.0}`, list[0].Token)).expect(204, "")
+	f.do("POST", "/v1/jobs/b/ack", fmt.Sprintf(`{"topic":"t","token":%s.%se15}`, list[1].Token[:1], list[1].Token[1:])).expect(204, "")
+}
+
 // waiting has a reserve of topic t wait on a connection of its own, and returns when it waits in Redis.
 func (f *fixture) waiting(body string) net.Conn {
 	f.t.Helper()

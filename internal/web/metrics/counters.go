@@ -50,6 +50,9 @@ func newCounted(maxTopics int) counted {
 	for _, kind := range []string{unreachable, refused, otherAnswer} {
 		c.errors.WithLabelValues(kind)
 	}
+	for _, script := range []string{"due", "move"} {
+		c.scripts.WithLabelValues(script)
+	}
 	return c
 }
 

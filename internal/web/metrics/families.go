@@ -108,24 +108,17 @@ func (t *topics) gauges(counts []operator.TopicCounts) []family {
 	}
 }
 
-// counters are what this process has counted of each topic that it has met.
+// counters are what this process has counted of each topic that it has met, also of those of which it
+// has counted none yet: Prometheus sees only by a 0 that the first one is an increase.
 func (t *topics) counters() []family {
 	all := t.all()
 	pushed := counter("jobs_pushed_total", "Jobs that were pushed through the HTTP front."+thisProcess).grow(len(all))
 	moved := counter("jobs_moved_total", "Jobs that became ready, since they were due or their leases had ended."+thisProcess).grow(len(all))
 	returned := counter("leases_returned_total", "Leases that ended by themselves, so that their jobs are delivered again."+thisProcess).grow(len(all))
 	for _, topic := range all {
-		pushed = pushed.withSome(topic.pushed.Load(), topic.label)
-		moved = moved.withSome(topic.moved.Load(), topic.label)
-		returned = returned.withSome(topic.returned.Load(), topic.label)
+		pushed = pushed.with(float64(topic.pushed.Load()), topic.label...)
+		moved = moved.with(float64(topic.moved.Load()), topic.label...)
+		returned = returned.with(float64(topic.returned.Load()), topic.label...)
 	}
 	return []family{pushed, moved, returned}
-}
-
-// withSome adds a series unless it is 0.
-func (f family) withSome(n int64, label []*dto.LabelPair) family {
-	if n == 0 {
-		return f
-	}
-	return f.with(float64(n), label...)
 }
