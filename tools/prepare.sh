@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that the tests' tools are there: redis-server, and a C compiler for the race
-# detector; with the word browser, Chromium and promtool as well. Installs them where it may, else
+# detector; with the word browser, Chromium, promtool and npm as well. Installs them where it may, else
 # says how.
 set -eu
 
@@ -11,13 +11,14 @@ if [ "${1-}" = browser ]; then
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
 		missing="$missing chromium"
 	command -v promtool >/dev/null || missing="$missing prometheus"
+	command -v npm >/dev/null || missing="$missing nodejs npm"
 fi
 [ -n "$missing" ] || exit 0
 
 say_how() {
 	echo "Missing:$missing. Install with one of:" >&2
 	echo "  Debian, Ubuntu:  sudo apt-get install$missing" >&2
-	echo "  macOS:           brew install redis prometheus; brew install --cask chromium; xcode-select --install" >&2
+	echo "  macOS:           brew install redis prometheus node; brew install --cask chromium; xcode-select --install" >&2
 	exit 1
 }
 

@@ -126,6 +126,16 @@ func (p *prober) check(r request, w *httptest.ResponseRecorder) error {
 		if err := openapi3filter.ValidateRequest(ctx, in); err != nil {
 			return fmt.Errorf("the request was done, but is not as described: %w", err)
 		}
+		if body := route.Operation.RequestBody; body != nil {
+			if err := checkOnes(body.Value.Content["application/json"].Schema.Value, r.body); err != nil {
+				return fmt.Errorf("the request was done, but is not as described: %w", err)
+			}
+		}
+		if content := route.Operation.Responses.Status(w.Code).Value.Content["application/json"]; content != nil {
+			if err := checkOnes(content.Schema.Value, w.Body.String()); err != nil {
+				return err
+			}
+		}
 	} else {
 		var problem struct{ Type string }
 		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil {

@@ -1,0 +1,162 @@
+package openapitest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	_ "github.com/oapi-codegen/runtime" // which the generated client needs
+)
+
+// A Go client that is generated from the description makes all the calls of the documentation.
+func TestGoClient(t *testing.T) {
+	folder := t.TempDir()
+	generated, overlay, calls := filepath.Join(folder, "client.go"), filepath.Join(folder, "overlay.json"), filepath.Join(folder, "calls")
+	command(t, ".", "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "main", "-o", generated, "../openapi.yaml")
+	at, err := filepath.Abs("testdata/golang/client.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, overlay, map[string]any{"Replace": map[string]string{at: generated}})
+	command(t, ".", "go", "build", "-overlay", overlay, "-o", calls, "./testdata/golang")
+	makesCalls(t, calls)
+}
+
+// And so does one for TypeScript, which is strict about types.
+func TestTypeScriptClient(t *testing.T) {
+	if os.Getenv("NPM") != "needed" {
+		t.Skip("make e2e runs it: it needs npm")
+	}
+	folder := t.TempDir()
+	if err := os.CopyFS(folder, os.DirFS("testdata/typescript")); err != nil {
+		t.Fatal(err)
+	}
+	description, err := filepath.Abs("../openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	command(t, folder, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
+	command(t, folder, "node_modules/.bin/openapi-typescript", description, "-o", "delayer.d.ts")
+	command(t, folder, "node_modules/.bin/tsc")
+	makesCalls(t, "node", filepath.Join(folder, "out", "calls.js"))
+}
+
+// command runs one in that folder.
+func command(t *testing.T, folder, name string, args ...string) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), name, args...)
+	c.Dir = folder
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+	}
+}
+
+func write(t *testing.T, path string, content any) {
+	t.Helper()
+	text, err := json.Marshal(content)
+	if err == nil {
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// makesCalls runs a program, which takes a front's URL: all its calls must succeed, and those of the
+// documentation must be among them.
+func makesCalls(t *testing.T, name string, args ...string) {
+	t.Helper()
+	var mu sync.Mutex
+	var made []string
+	p := newProber(t)
+	front := p.usual()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		mu.Lock()
+		made = append(made, call(t, r.Method, r.URL.String(), string(body)))
+		mu.Unlock()
+		front.ServeHTTP(w, r)
+	}))
+	defer site.Close()
+	command(t, ".", name, append(args, site.URL)...)
+	for _, page := range []string{"http.md", "http.zh-CN.md"} {
+		documented := documentedCalls(t, page)
+		if len(documented) < 12 {
+			t.Errorf("%s has only the calls %q", page, documented)
+		}
+		for _, call := range documented {
+			if !slices.Contains(made, call) {
+				t.Errorf("%s has %s, which was not made; made were:\n%s", page, call, strings.Join(made, "\n"))
+			}
+		}
+	}
+}
+
+// call is a call in words that are the same however it is written.
+func call(t *testing.T, method, at, body string) string {
+	t.Helper()
+	where, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := method + " " + where.Path + "?" + where.Query().Encode()
+	if body == "" {
+		return text
+	}
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(body), &fields); err != nil {
+		t.Fatalf("%s: %v: %s", text, err, body)
+	}
+	if fields["token"] != nil {
+		fields["token"] = "*"
+	}
+	return fmt.Sprint(text, " ", fields)
+}
+
+// documentedCalls are those by curl to the API.
+func documentedCalls(t *testing.T, page string) (calls []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../../../docs/" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	word := regexp.MustCompile(`'[^']*'|[^\s']+`)
+	for _, line := range regexp.MustCompile(`(?m)^ {4}\$ curl (.*/v1/.*)$`).FindAllStringSubmatch(string(text), -1) {
+		method, body := "", ""
+		words := word.FindAllString(line[1], -1)
+		for i := 0; i < len(words); i++ {
+			switch w := strings.Trim(words[i], "'"); {
+			case w == "-X":
+				i++
+				method = words[i]
+			case w == "--json":
+				i++
+				body = strings.Trim(words[i], "'")
+			case strings.Contains(w, "/v1/"):
+				if method == "" && body != "" {
+					method = "POST"
+				} else if method == "" {
+					method = "GET"
+				}
+				calls = append(calls, call(t, method, "http://"+w, body))
+				i = len(words) // a comment may follow
+			default:
+				t.Errorf("%s: what does %q mean in %s?", page, w, line[1])
+			}
+		}
+	}
+	return calls
+}

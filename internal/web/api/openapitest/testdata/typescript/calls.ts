@@ -1,0 +1,54 @@
+// The documentation's calls, made with a client that is generated from the description.
+import createClient from "openapi-fetch";
+import type { paths } from "./delayer.js";
+
+const client = createClient<paths>({ baseUrl: process.argv[2]! });
+
+function check(what: string, right: boolean, answer: { error?: { type: string; detail?: string } | undefined; response: Response }) {
+  if (!right) throw new Error(`${what}: ${answer.response.status} ${answer.error?.type} ${answer.error?.detail}`);
+}
+
+const order = { id: "order-1001", topic: "close_order", body: '{"order":"1001"}' };
+const pushed = await client.POST("/v1/jobs", { body: { ...order, delay: "30m" } });
+check("push", pushed.data?.id === order.id, pushed);
+const path = { path: { id: order.id } };
+const got = await client.GET("/v1/jobs/{id}", { params: path });
+check("get", got.data?.state === "waiting" && got.data.body === order.body, got);
+const rescheduled = await client.PATCH("/v1/jobs/{id}", { params: path, body: { delay: "1h" } });
+check("reschedule", rescheduled.response.status === 204, rescheduled);
+const removed = await client.DELETE("/v1/jobs/{id}", { params: path });
+check("remove", removed.response.status === 204, removed);
+
+const batch = await client.POST("/v1/jobs/batch", { body: { jobs: [{ ...order, delay: 0 }, { topic: order.topic, body_base64: "/w==" }] } });
+check("push a batch", batch.data?.complete === true, batch);
+const reserved = await client.POST("/v1/reserve", {
+  params: { query: { wait: "30s" } },
+  body: { topics: [order.topic], max: 10, lease: "1m", max_attempts: 10 },
+});
+check("reserve", reserved.data?.deliveries.length === 2, reserved);
+const [first, ...others] = reserved.data!.deliveries;
+const ack = () => client.POST("/v1/jobs/{id}/ack", { params: { path: { id: first!.id! } }, body: { topic: first!.topic, token: first!.token } });
+const acked = await ack();
+check("ack", acked.response.status === 204, acked);
+const again = await ack();
+check("ack again", again.error?.type === "urn:delayer:problem:gone", again);
+const several = await client.POST("/v1/ack", { body: { deliveries: others } }); // as they were given
+check("ack several", several.data?.count === 1, several);
+
+const stats = await client.GET("/v1/stats");
+check("stats", stats.data?.ready === 0 && stats.data.redis?.role === "master", stats);
+const topics = await client.GET("/v1/topics");
+check("topics", topics.data !== undefined, topics);
+const topic = { topic: order.topic };
+const browsed = await client.GET("/v1/topics/{topic}/jobs", { params: { path: topic, query: { state: "waiting" } } });
+check("browse", browsed.data?.jobs.length === 0, browsed);
+const forecast = await client.GET("/v1/forecast", { params: { query: { spans: "1m,1h,24h" } } });
+check("forecast", forecast.data?.spans.length === 3, forecast);
+const purged = await client.DELETE("/v1/topics/{topic}/ready", { params: { path: topic } });
+check("purge", purged.data?.complete === true, purged);
+const dead = await client.GET("/v1/dead/{topic}", { params: { path: topic } });
+check("dead letters", dead.data?.jobs.length === 0, dead);
+const groups = await client.GET("/v1/dead/{topic}/groups", { params: { path: topic } });
+check("groups", groups.data?.complete === true, groups);
+const requeued = await client.POST("/v1/dead/{topic}/requeue", { params: { path: topic }, body: { error: "shop is closed" } });
+check("requeue", requeued.data?.count === 0, requeued);
