@@ -3,6 +3,7 @@ package client_test
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,11 +15,7 @@ import (
 // rights are those of the documentation's line for a user.
 func rights(t *testing.T, user string) []string {
 	t.Helper()
-	text, err := os.ReadFile("../docs/guarantees.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
+	for _, line := range rightsLines(t, "guarantees.md") {
 		words := strings.Fields(line)
 		if len(words) > 5 && words[0] == "ACL" && words[2] == user {
 			return words[6:] // behind reset, on and the password
@@ -26,6 +23,31 @@ func rights(t *testing.T, user string) []string {
 	}
 	t.Fatalf("docs/guarantees.md has no ACL line for %s", user)
 	return nil
+}
+
+// The Chinese page has the same lines, so nobody needs the English one for them.
+func TestChineseRights(t *testing.T) {
+	if got, want := rightsLines(t, "configuration.zh-CN.md"), rightsLines(t, "guarantees.md"); !slices.Equal(got, want) {
+		t.Errorf("docs/configuration.zh-CN.md has\n%s\nand docs/guarantees.md has\n%s", strings.Join(got, ""), strings.Join(want, ""))
+	}
+}
+
+// rightsLines are the ACL lines of a page, at least one.
+func rightsLines(t *testing.T, page string) (lines []string) {
+	t.Helper()
+	text, err := os.ReadFile("../docs/" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "    ACL SETUSER") {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) == 0 {
+		t.Fatalf("docs/%s has no ACL line", page)
+	}
+	return lines
 }
 
 // as is a Client whose user has the rights.
