@@ -1,11 +1,15 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/operator"
 )
 
@@ -123,8 +127,7 @@ func (p *page) deed() (string, deed, target, error) {
 	case t.topic == "" && found.of != "job":
 		err = &wrong{"wrong.missing", "topic"}
 	case name == "reschedule":
-		t.delay, ok = parseDuration(p.form.Get("delay"))
-		if !ok {
+		if t.delay, err = duration.Parse(strings.TrimSpace(p.form.Get("delay"))); err != nil {
 			err = &wrong{"wrong.delay", p.form.Get("delay")}
 		}
 	}
@@ -135,7 +138,8 @@ func (p *page) deed() (string, deed, target, error) {
 type confirmData struct {
 	Deed      string
 	Counted   bool
-	Count     int
+	Count     int // operator.Unknown if it can't be told
+	Most      int // to how many it is done at most
 	ID        string
 	Dead      operator.DeadFilter
 	Topic     string
@@ -160,49 +164,73 @@ func (d *Dashboard) confirm(p *page) error {
 		}
 		t.dead.Before = counts.Time
 	}
-	data := confirmData{Deed: name, ID: t.id, Topic: t.topic, Dead: t.dead, Dangerous: name != "requeue_dead", Back: back(found, t, "", 0)}
+	n := 0
 	if found.count != nil {
-		data.Counted = true
-		if data.Count, err = found.count(d, p.ctx, t); err != nil {
+		if n, err = found.count(d, p.ctx, t); err != nil {
 			return err
 		}
+		t.most = n
 	}
-	return p.show("confirm", "", pieces(p.text("do."+name)), data)
+	return p.ask(name, found, t, n)
+}
+
+// ask shows the question, with how many there are.
+func (p *page) ask(name string, found deed, t target, n int) error {
+	return p.show("confirm", "", pieces(p.text("do."+name)), confirmData{
+		Deed: name, ID: t.id, Topic: t.topic, Dead: t.dead, Counted: found.count != nil, Count: n, Most: t.most,
+		Dangerous: name != "requeue_dead", Back: back(found, t),
+	})
 }
 
 // act does it, and leads to a page that says what was done.
 func (d *Dashboard) act(p *page) error {
 	name, found, t, err := p.deed()
-	if err != nil {
-		return err
+	if t.id == "" && t.topic == "" {
+		return cmp.Or(err, errNoPage)
 	}
-	done, err := found.do(d, p.ctx, t)
-	if err != nil && done > 0 {
-		p.failWith(problemOf(err, p.language), p.done(name, done))
-		return nil
+	done := 0
+	if err == nil {
+		done, err = found.do(d, p.ctx, t)
 	}
 	if err != nil {
-		return err
+		return d.failed(p, name, found, t, done, err)
 	}
 	if done == 0 {
 		name = "nothing"
 	}
-	return p.see(back(found, t, name, done))
+	return p.see(back(found, t), name, done)
 }
 
-// back is the page that an action belongs to, which is to say what was done.
-func back(of deed, t target, done string, n int) string {
-	said := []string{"done", done, "n", strconv.Itoa(n)}
-	if done == "" {
-		said = nil
+// failed shows where the action came from once more, with what it has met, and what was typed in.
+func (d *Dashboard) failed(p *page, name string, found deed, t target, done int, err error) error {
+	partly := ""
+	if done > 0 {
+		partly = p.done(name, done)
 	}
+	p.sampler.changed.Store(true)
+	p.instead, _ = url.Parse(back(found, t))
+	p.meet(err, partly)
+	if !found.asks {
+		return d.showJob(p, t.id)
+	}
+	n := operator.Unknown
+	if found.count != nil {
+		if left, err := found.count(d, p.ctx, t); err == nil {
+			n = left
+		}
+	}
+	return p.ask(name, found, t, n)
+}
+
+// back is the page that an action belongs to.
+func back(of deed, t target) string {
 	switch of.of {
 	case "job":
-		return link("/ui/job", append(said, "id", t.id)...)
+		return link("/ui/job", "id", t.id)
 	case "topic":
-		return link("/ui/topic", append(said, "topic", t.topic)...)
+		return link("/ui/topic", "topic", t.topic)
 	default:
-		return link("/ui/dead/topic", append(said, "topic", t.topic)...)
+		return link("/ui/dead/topic", "topic", t.topic)
 	}
 }
 

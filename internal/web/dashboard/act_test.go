@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -84,7 +85,7 @@ func TestActions(t *testing.T) {
 			if at, _, _ := strings.Cut(to, "?"); at != c.to {
 				t.Fatalf("leads to %q, want %q", to, c.to)
 			}
-			page := f.get(to)
+			page := f.follow(got)
 			checkPage(t, "en", to, page)
 			if !strings.Contains(page.body, `id="done"`) || !strings.Contains(page.body, c.says) {
 				t.Errorf("%s does not say %q: %.2000s", to, c.says, page.body)
@@ -161,6 +162,73 @@ func TestWrong(t *testing.T) {
 	if after := f.state(); !reflect.DeepEqual(before, after) {
 		t.Errorf("something has changed:\n%v\n%v", before, after)
 	}
+}
+
+// TestDoneIsSaidOnce says what was done on the page that it leads to, once, and to nobody who makes
+// a link.
+func TestDoneIsSaidOnce(t *testing.T) {
+	f := start(t, web.Options{})
+	f.seed()
+	for _, forged := range []string{"done=purge&n=999999", "done=push", "done=drop_dead&n=5"} {
+		for _, path := range []string{link("/ui/topic", "topic", "topic") + "&" + forged, "/?" + forged, "/ui/topics?" + forged} {
+			if body := f.get(path).body; strings.Contains(body, `id="done"`) || strings.Contains(body, "999,999") {
+				t.Errorf("%s: a claim is shown", path)
+			}
+		}
+	}
+	got := f.post("/ui/act/purge", "topic", "topic")
+	cookie, _, _ := strings.Cut(got.header.Get("Set-Cookie"), ";")
+	if body := f.get(link("/ui/topic", "topic", "other"), "Cookie", cookie).body; strings.Contains(body, `id="done"`) {
+		t.Error("another topic's page says it")
+	}
+	page := f.follow(got)
+	page.has(t, "the page", http.StatusOK, "Ready jobs deleted: 2")
+	if gone := page.header.Get("Set-Cookie"); !strings.HasPrefix(gone, flashCookie+"=;") || !strings.Contains(gone, "Max-Age=0") {
+		t.Errorf("the cookie stays: %q", gone)
+	}
+	for _, bad := range []string{"", ".", "..", placeOf("/ui/topics") + ".x.1", placeOf("/ui/topics") + ".purge", "a.purge.1"} {
+		if body := f.get("/ui/topics", "Cookie", flashCookie+"="+bad).body; strings.Contains(body, `id="done"`) {
+			t.Errorf("the cookie %q is believed", bad)
+		}
+	}
+}
+
+// TestTroubleBesideTheForm keeps what was typed in, or asked for, beside what is wrong with it.
+func TestTroubleBesideTheForm(t *testing.T) {
+	r := redistest.Start(t)
+	cutter := redistest.StartCutter(t, r.Addr)
+	f := startOn(t, web.Options{}, r, cutter.Addr)
+	f.seed()
+	typed := func(id string) []string { return []string{"id", id, "delay", "<tomorrow>"} }
+	got := f.post("/ui/act/reschedule", typed("waiting")...)
+	checkPage(t, "en", "reschedule", got)
+	got.has(t, "reschedule", http.StatusBadRequest, `id="problem"`, `data-state="waiting"`, `name="delay"`, `value="&lt;tomorrow&gt;"`)
+	f.post("/ui/act/reschedule", "id", "gone", "delay", "5m").has(t, "a job that is gone", http.StatusNotFound, `id="not-found"`)
+
+	for _, done := range []bool{true, false} {
+		f.seed()
+		f.post("/ui/act/reschedule", "id", "waiting", "delay", "2h") // loads the script
+		cutter.Arm(1, done)
+		got = f.post("/ui/act/reschedule", "id", "waiting", "delay", "0")
+		got.has(t, "a lost answer", http.StatusServiceUnavailable, "It is not known whether this was done", `value="0"`)
+		if ready := len(f.state().Ready["topic"]) == 3; ready != done {
+			t.Errorf("done %v, ready %v", done, ready)
+		}
+	}
+	f.seed()
+	f.do("ACL", "SETUSER", "default", "-lpop", "-rpop")
+	got = f.post("/ui/act/purge", "topic", "topic", "most", "2")
+	checkPage(t, "en", "purge", got)
+	got.has(t, "purge", http.StatusBadGateway, `id="confirm"`, `id="problem"`, "Redis refuses this", `name="most" value="2"`)
+
+	f = start(t, web.Options{})
+	f.redis.Kill()
+	got = f.post("/ui/act/reschedule", "id", "waiting", "delay", "5m")
+	if to := link("/ui/job", "id", "waiting", "lang", "zh"); !strings.Contains(html.UnescapeString(got.body), to) {
+		t.Errorf("no link to %s", to)
+	}
+	got.has(t, "no Redis", http.StatusServiceUnavailable, `value="5m"`, "Redis can&#39;t be reached", "Nothing was done")
+	f.post("/ui/act/purge", "topic", "topic", "most", "2").has(t, "no Redis", http.StatusServiceUnavailable, `id="confirm"`, `name="most" value="2"`)
 }
 
 // TestPartly requeues as much as can be, and says how much that was.

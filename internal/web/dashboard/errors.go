@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -85,21 +86,49 @@ func answer(err error, words ...string) bool {
 	return false
 }
 
-// fail shows the error instead of the page.
-func (p *page) fail(err error) {
-	found := problemOf(err, p.language)
-	p.failWith(found, "")
+// unknown reports whether nobody knows if a change was made: Redis's answer to it did not come. When
+// there was no connection, nothing was.
+func unknown(err error) bool {
+	switch problemOf(err, english).Key {
+	case "problem.slow", "problem.down":
+		var network *net.OpError
+		return !errors.As(err, &network) || network.Op != "dial"
+	}
+	return false
 }
 
-// failWith shows a problem, and what was done before it.
-func (p *page) failWith(found problem, done string) {
+// fail shows the error instead of the page.
+func (p *page) fail(err error) { p.failWith(problemOf(err, p.language)) }
+
+func (p *page) failWith(found problem) {
 	p.status = found.Status
 	title := p.text(found.Key)
 	p.show("problem", "", pieces(title), struct {
 		problem
-		Help, Done string
-		Again      bool
-	}{found, p.text(found.Key + ".help"), done, found.Status >= 500 && p.r.Method == http.MethodGet})
+		Help  string
+		Again bool
+	}{found, p.text(found.Key + ".help"), found.Status >= 500 && p.r.Method == http.MethodGet})
+}
+
+// trouble is what an action has met, as it is shown beside its form.
+type trouble struct {
+	Status      int
+	Title, Help string
+	Detail      []piece
+	Partly      string // what was done before; empty if nothing was
+}
+
+// meet has the next page show the error of an action.
+func (p *page) meet(err error, partly string) {
+	found := problemOf(err, p.language)
+	t := trouble{Status: found.Status, Title: p.text(found.Key), Help: p.text(found.Key + ".help"), Detail: found.Detail, Partly: partly}
+	switch {
+	case unknown(err):
+		t.Title, t.Help = p.text("problem.unknown"), p.text("problem.unknown.help")
+	case found.Key == "problem.down":
+		t.Help = p.text("problem.undone")
+	}
+	p.status, p.Trouble = found.Status, &t
 }
 
 // refuse answers a request that the front does not let in.
@@ -110,5 +139,5 @@ func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, status int, w
 		key = "problem.host"
 	}
 	p := d.newPage(w, r)
-	p.failWith(problem{status, key, pieces(why)}, "")
+	p.failWith(problem{status, key, pieces(why)})
 }

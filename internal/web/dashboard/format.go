@@ -93,19 +93,3 @@ func (l language) moment(t, now time.Time) *moment {
 	}
 	return m
 }
-
-// parseDuration reads what users write: 30m, 1h30m, 2d, 1.5 (seconds).
-func parseDuration(text string) (time.Duration, bool) {
-	text = strings.TrimSpace(text)
-	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
-		text = strconv.FormatFloat(seconds, 'f', -1, 64) + "s"
-	} else if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.ParseFloat(days, 64)
-		if err != nil {
-			return 0, false
-		}
-		text = strconv.FormatFloat(n*24, 'f', -1, 64) + "h"
-	}
-	d, err := time.ParseDuration(text)
-	return d, err == nil
-}

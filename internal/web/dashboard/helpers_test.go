@@ -35,7 +35,13 @@ type fixture struct {
 func start(t testing.TB, o web.Options) *fixture {
 	t.Helper()
 	r := redistest.Start(t)
-	pool := client.NewPool(client.PoolOptions{Addr: r.Addr})
+	return startOn(t, o, r, r.Addr)
+}
+
+// startOn starts one that reaches Redis at that address.
+func startOn(t testing.TB, o web.Options, r *redistest.Server, addr string) *fixture {
+	t.Helper()
+	pool := client.NewPool(client.PoolOptions{Addr: addr})
 	c := client.New(pool)
 	d := New(c, operator.New(pool, ""), Options{ReadOnly: o.ReadOnly, Version: "1.2.3"})
 	site := httptest.NewServer(web.New(o, d.Area()))
@@ -93,6 +99,13 @@ func (f *fixture) post(path string, namesAndValues ...string) response {
 	f.t.Helper()
 	_, query, _ := strings.Cut(link("", namesAndValues...), "?")
 	return f.send(http.MethodPost, path, query, "Content-Type", "application/x-www-form-urlencoded")
+}
+
+// follow does what a browser does with an answer that leads elsewhere.
+func (f *fixture) follow(a response, headers ...string) response {
+	f.t.Helper()
+	cookie, _, _ := strings.Cut(a.header.Get("Set-Cookie"), ";")
+	return f.get(a.header.Get("Location"), append(headers, "Cookie", cookie)...)
 }
 
 // form sends a form as it was typed in.

@@ -20,6 +20,8 @@ type jobData struct {
 	Job        *client.Job // nil if there is none
 	Body       body
 	Unreadable []piece // why there is none
+	Missing    bool    // whether there is none of this ID
+	Delay      string  // what was typed in
 }
 
 // job is a job's page.
@@ -28,36 +30,45 @@ func (d *Dashboard) job(p *page) error {
 	if err != nil {
 		return err
 	}
-	data := jobData{ID: id}
+	return d.showJob(p, id)
+}
+
+// showJob shows a job's page; if an action has met trouble there, also when Redis is gone.
+func (d *Dashboard) showJob(p *page, id string) error {
+	data := jobData{ID: id, Delay: p.form.Get("delay")}
 	job, err := d.client.Get(p.ctx, id)
 	switch {
 	case err == nil:
 		data.Job, data.Body = &job, bodyOf(job.Body)
 	case errors.Is(err, client.ErrNotFound):
-		p.status = http.StatusNotFound
+		p.status, data.Missing = http.StatusNotFound, true
 	case unreadable(err):
 		data.Unreadable = pieces(err.Error())
-	default:
+	case p.Trouble == nil:
 		return err
 	}
 	return p.show("job", "", pieces(cut(id, short)), data)
 }
 
-// find leads to the job of an ID that is typed in, as text or as base64.
+// inBase64 begins an ID that is typed in as base64, as it has other bytes than text.
+const inBase64 = "base64:"
+
+// find leads to the job of an ID that is typed in.
 func (d *Dashboard) find(p *page) error {
 	id := p.form.Get("q")
-	if p.form.Get("as") == "base64" {
-		raw := strings.NewReplacer("-", "+", "_", "/", "=", "", " ", "").Replace(id)
+	if id == "" {
+		return p.show("find", "find", pieces(p.text("nav.find")), "")
+	}
+	if encoded, is := strings.CutPrefix(id, inBase64); is {
+		raw := strings.NewReplacer("-", "+", "_", "/", "=", "", " ", "").Replace(encoded)
 		decoded, err := base64.RawStdEncoding.DecodeString(raw)
 		if err != nil {
-			return &wrong{"wrong.base64", "ID"}
+			p.meet(&wrong{"wrong.base64", "ID"}, "")
+			return p.show("find", "find", pieces(p.text("nav.find")), id)
 		}
 		id = string(decoded)
 	}
-	if id == "" {
-		return p.show("find", "find", pieces(p.text("nav.find")), nil)
-	}
-	return p.see(link("/ui/job", "id", id))
+	return p.lead(link("/ui/job", "id", id))
 }
 
 const (

@@ -22,6 +22,9 @@ type page struct {
 	Section string // which link of the navigation is lit
 	Title   []piece
 	Data    any
+	Done    string   // what an action has done that led here; empty if none did
+	Trouble *trouble // what an action has met that was to be done here; nil if none did
+	instead *url.URL // of a POST, what to load for another language
 	status  int
 }
 
@@ -46,7 +49,7 @@ func (d *Dashboard) page(limit time.Duration, serve func(*page) error) http.Hand
 }
 
 func (d *Dashboard) newPage(w http.ResponseWriter, r *http.Request) *page {
-	p := &page{Dashboard: d, language: languageOf(r), w: w, r: r, ctx: r.Context(), now: time.Now(), status: http.StatusOK}
+	p := &page{Dashboard: d, language: languageOf(r), w: w, r: r, ctx: r.Context(), now: time.Now(), status: http.StatusOK, instead: &url.URL{Path: "/"}}
 	keepChoice(w, r, "lang", languages...)
 	keepChoice(w, r, "theme", themes...)
 	return p
@@ -90,9 +93,8 @@ func (p *page) setClock(redis time.Time) {
 	}
 }
 
-// see sends the browser elsewhere.
-func (p *page) see(url string) error {
-	p.sampler.changed.Store(true)
+// lead sends the browser to a page.
+func (p *page) lead(url string) error {
 	p.w.Header().Set("Location", url)
 	p.w.WriteHeader(http.StatusSeeOther)
 	return nil
@@ -100,7 +102,7 @@ func (p *page) see(url string) error {
 
 // show answers with the page of that name.
 func (p *page) show(name, section string, title []piece, data any) error {
-	p.Section, p.Title, p.Data = section, title, data
+	p.Section, p.Title, p.Data, p.Done = section, title, data, p.takeFlash()
 	var out bytes.Buffer
 	if err := templates[name].ExecuteTemplate(&out, "layout", p); err != nil {
 		http.Error(p.w, err.Error(), http.StatusInternalServerError) // a mistake of this package

@@ -16,13 +16,34 @@ type piece struct {
 }
 
 // pieces makes all that is in the text visible: what is no UTF-8 and what is not printable, such as
-// control characters and those that turn the direction of writing, is spelled out.
-func pieces(text string) []piece { return spell(text, "") }
+// control characters and those that turn the direction of writing, is spelled out; and so is what
+// would leave no trace: letters that are blank, and blanks but for single ones between words.
+func pieces(text string) []piece {
+	visible := strings.ContainsFunc(text, func(r rune) bool { return unicode.IsPrint(r) && r != ' ' && !leavesNoTrace(r) && !unicode.IsMark(r) })
+	return spell(text, func(i int, r rune) bool {
+		if r == ' ' {
+			return i == 0 || i == len(text)-1 || text[i-1] == ' '
+		}
+		return !visible || leavesNoTrace(r)
+	})
+}
 
-// lines is pieces of what may have lines and tabs.
-func lines(text string) []piece { return spell(text, "\n\t") }
+// lines is pieces of what may have lines, tabs and any blanks.
+func lines(text string) []piece {
+	return spell(text, func(int, rune) bool { return false }, '\n', '\t')
+}
 
-func spell(text, allowed string) []piece {
+// leavesNoTrace reports whether Unicode has it among letters and symbols, but nothing is seen of it.
+func leavesNoTrace(r rune) bool {
+	switch r {
+	case 0x115F, 0x1160, 0x2800, 0x3164, 0xFFA0:
+		return true
+	}
+	return false
+}
+
+// spell spells out what is not printable, unless it is allowed, and what else is hidden at that place.
+func spell(text string, isHidden func(i int, r rune) bool, allowed ...rune) []piece {
 	var list []piece
 	var part strings.Builder
 	spelled := false
@@ -35,7 +56,7 @@ func spell(text, allowed string) []piece {
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])
 		broken := r == utf8.RuneError && size == 1
-		hidden := broken || !unicode.IsPrint(r) && !strings.ContainsRune(allowed, r)
+		hidden := broken || !unicode.IsPrint(r) && !slices.Contains(allowed, r) || isHidden(i, r)
 		if hidden != spelled {
 			flush()
 			spelled = hidden
@@ -43,6 +64,8 @@ func spell(text, allowed string) []piece {
 		switch {
 		case !hidden:
 			part.WriteRune(r)
+		case r == ' ':
+			part.WriteRune('␣')
 		case broken || r < 0x80:
 			fmt.Fprintf(&part, `\x%02x`, text[i])
 		default:
@@ -54,9 +77,9 @@ func spell(text, allowed string) []piece {
 	return list
 }
 
-// typable reports whether a name can be typed in: all of it is visible.
+// typable reports whether a name can be typed in: all of it is printable.
 func typable(name string) bool {
-	return !slices.ContainsFunc(pieces(name), func(p piece) bool { return p.Spelled })
+	return !slices.ContainsFunc(lines(name), func(p piece) bool { return p.Spelled || strings.ContainsAny(p.Text, "\n\t") })
 }
 
 // short is how many bytes of a name are shown where many are.

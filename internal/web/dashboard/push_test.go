@@ -4,10 +4,13 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -17,7 +20,7 @@ func TestPush(t *testing.T) {
 	form := url.Values{"topic": {`<b>"topic'`}, "id": {`<i>"id'`}, "delay": {"1h"}, "body": {"two\r\nlines"}, "ttr": {"45"}, "max_attempts": {"3"}}
 	got := f.form("/ui/push", form)
 	got.has(t, "push", http.StatusSeeOther)
-	f.get(got.header.Get("Location")).has(t, "the job", http.StatusOK, "The job is pushed", `data-state="waiting"`, "two\nlines", "of 3")
+	f.follow(got).has(t, "the job", http.StatusOK, "The job is pushed", `data-state="waiting"`, "two\nlines", "of 3")
 	job, err := f.Get(t.Context(), `<i>"id'`)
 	if err != nil || job.Body != "two\nlines" || job.Topic != `<b>"topic'` || job.State != client.Waiting || time.Until(job.Due) < 50*time.Minute || job.MaxAttempts != 3 {
 		t.Errorf("%+v, %v", job, err)
@@ -36,6 +39,56 @@ func TestPush(t *testing.T) {
 
 	got = f.form("/ui/push", url.Values{"topic": {"now"}, "body": {"x"}})
 	f.get(got.header.Get("Location")).has(t, "at once", http.StatusOK, `data-state="ready"`)
+}
+
+// TestUnknownPush loses Redis's answer: the page says that the job may have been pushed, and the next
+// try pushes the same one, whether the first was done or not.
+func TestUnknownPush(t *testing.T) {
+	for _, stored := range []bool{true, false} {
+		r := redistest.Start(t)
+		cutter := redistest.StartCutter(t, r.Addr)
+		f := startOn(t, web.Options{}, r, cutter.Addr)
+		typed := url.Values{"topic": {"topic"}, "body": {"typed"}, "delay": {"1h"}}
+		// The first calls load the script.
+		if to := f.form("/ui/push", typed).header.Get("Location"); to == "" {
+			t.Fatal("the first push has failed")
+		}
+		f.do("FLUSHDB")
+		cutter.Arm(1, stored)
+		got := f.form("/ui/push", typed)
+		checkPage(t, "en", "the form", got)
+		got.has(t, "the form", http.StatusServiceUnavailable, `id="unknown"`, "It is not known whether the job was pushed", "typed")
+		if strings.Contains(got.body, "was not pushed") {
+			t.Error("it says more than is known")
+		}
+		again := url.Values{}
+		for _, name := range []string{"id", "made"} {
+			field := regexp.MustCompile(`name="` + name + `" value="([0-9a-f]{32})"`).FindStringSubmatch(got.body)
+			if field == nil {
+				t.Fatalf("there is no %s in %s", name, got.body)
+			}
+			again.Set(name, field[1])
+		}
+		jobs := len(f.state().Buckets)
+		if (jobs == 1) != stored {
+			t.Fatalf("%d jobs", jobs)
+		}
+		for name, value := range typed {
+			again[name] = value
+		}
+		f.follow(f.form("/ui/push", again)).has(t, "the second try", http.StatusOK, "The job is pushed", `data-state="waiting"`)
+		if s := f.state(); len(s.Buckets) != 1 || len(s.Pool) != 1 || s.Pool[0] != again.Get("id") {
+			t.Errorf("there are %v", s)
+		}
+	}
+}
+
+// TestPushWithoutRedis says that nothing was pushed where there was no connection, and offers no ID.
+func TestPushWithoutRedis(t *testing.T) {
+	f := start(t, web.Options{})
+	f.redis.Kill()
+	got := f.form("/ui/push", url.Values{"topic": {"topic"}, "body": {"typed"}})
+	got.has(t, "the form", http.StatusServiceUnavailable, "The job was not pushed", "typed", `name="id" value=""`)
 }
 
 // TestWrongPush keeps what was typed in, says what is wrong, and pushes nothing.

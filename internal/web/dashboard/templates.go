@@ -5,7 +5,6 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"path"
 	"strings"
 	"time"
@@ -67,13 +66,13 @@ func (p *page) Themes() []string { return themes }
 
 // With is the link to this page with another choice.
 func (p *page) With(name, value string) string {
-	query := p.r.URL.Query()
+	at := p.r.URL
 	if p.r.Method == http.MethodPost {
-		query = url.Values{}
+		at = p.instead
 	}
-	query.Del("done")
+	query := at.Query()
 	query.Set(name, value)
-	return p.r.URL.Path + "?" + query.Encode()
+	return at.Path + "?" + query.Encode()
 }
 
 // When is how the time is shown; nil if it is zero.
@@ -95,14 +94,6 @@ func (p *page) May() bool { return !p.o.ReadOnly }
 
 // Version is this program's.
 func (p *page) Version() string { return p.o.Version }
-
-// Done is what an action has done that led here; empty if none did.
-func (p *page) Done() string {
-	if p.r.Method == http.MethodPost {
-		return ""
-	}
-	return p.done(p.form.Get("done"), countOf(p.form.Get("n")))
-}
 
 // done is what was done to n; empty if there is no such deed.
 func (p *page) done(deed string, n int) string {

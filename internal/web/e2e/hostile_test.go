@@ -54,7 +54,7 @@ func TestHostileInput(t *testing.T) {
 		job(hostile), job("dead " + hostile), job("reserved " + hostile), job("ready " + hostile), job("nothing " + hostile),
 		"/ui/dead", "/ui/dead/topic?topic=" + packed, "/ui/push?topic=" + packed, "/ui/push?body=" + escaped(hostile),
 		"/ui/act/purge?topic=" + packed, "/ui/act/remove?id=" + packed, "/ui/act/requeue_dead?topic=" + packed + "&reason=" + packed + "&error=" + packed,
-		"/ui/find?q=" + escaped(hostile), "/ui/find?as=" + escaped(hostile) + "&q=x", "/ui/" + escaped(hostile), "/ui/topic?cursor=" + escaped(hostile) + "&topic=" + packed,
+		"/ui/find?q=" + escaped(hostile), "/ui/find?q=base64:" + escaped(hostile), "/ui/" + escaped(hostile), "/ui/topic?cursor=" + escaped(hostile) + "&topic=" + packed,
 		"/ui/job?id=" + escaped(hostile), "/?lang=" + escaped(hostile), "/?theme=" + escaped(hostile),
 	}
 	for _, language := range []string{"en", "zh"} {
