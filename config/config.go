@@ -40,6 +40,7 @@ type Redis struct {
 	Database        int           // the number given to SELECT
 	Username        string        // ACL user; empty: Redis's default user
 	Password        string        // empty: none is sent
+	PasswordFile    string        // the file that Password was read from, if so
 	Prefix          string        // begins the name of every key; never empty
 	MaxIdle         int           // unused connections that are kept, at most MaxActive
 	MaxActive       int           // open connections; 0: no limit
@@ -59,7 +60,9 @@ type Redis struct {
 type HTTP struct {
 	Listen       string        // "host:port", port 0 is a free one; empty: there is no HTTP front
 	Token        string        // that a request bears; empty: none
+	TokenFile    string        // the file that Token was read from, if so
 	Users        []User        // who may log in by basic auth, beside the token
+	UsersFile    string        // the file that Users were read from, if so
 	TLSCert      string        // PEM file; set together with TLSKey
 	TLSKey       string        // PEM file
 	ReadOnly     bool          // nothing can be pushed, taken or changed

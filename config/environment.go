@@ -1,40 +1,103 @@
 package config
 
-import "strings"
+import (
+	"os"
+	"slices"
+	"strings"
+)
 
 // EnvironmentPrefix begins the name of each variable that overrides a key of the
-// section: DELAYER_REDIS_ for redis.
+// section: DELAYER_REDIS_ for redis, and DELAYER_ alone for delayer.
 func EnvironmentPrefix(section string) string {
+	if section == "delayer" {
+		return "DELAYER_"
+	}
 	return "DELAYER_" + strings.ToUpper(section) + "_"
 }
 
+// JobPrefix begins the names of the variables that tell a worker's program of its job. They are
+// no settings, and a delayer that such a program runs passes them over.
+const JobPrefix = "DELAYER_JOB_"
+
+// Variables are the names of the variables of this process that override a key.
+func Variables() (names []string) {
+	l := newLoader()
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		section, suffix, ours := split(name)
+		if _, known := l.keys[section+"."+strings.ToLower(suffix)]; ours && known {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// split tells which section a variable is of, if its name begins like one of ours. The case
+// is of no meaning, as on Windows.
+func split(name string) (section, suffix string, ours bool) {
+	name = strings.ToUpper(name)
+	if strings.HasPrefix(name, JobPrefix) {
+		return "", "", false
+	}
+	for _, section := range []string{"redis", "http", "delayer"} {
+		if suffix, ours := strings.CutPrefix(name, EnvironmentPrefix(section)); ours {
+			return section, suffix, true
+		}
+	}
+	return "", "", false
+}
+
 // environment lets the variables override the file. One that is set and empty
-// overrides as well. Their case is of no meaning, as on Windows.
+// overrides as well.
 func (l *loader) environment(environ []string) {
+	fromFile := l.set
+	l.set = map[string]place{}
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
-		for _, section := range []string{"redis", "http"} {
-			if suffix, ours := strings.CutPrefix(strings.ToUpper(name), EnvironmentPrefix(section)); ours {
-				l.variable(place{name: name + ": "}, section, suffix, value)
-			}
+		if section, suffix, ours := split(name); ours {
+			l.variable(place{name: name + ": "}, section, suffix, value)
+		}
+	}
+	l.forgetSecrets(fromFile)
+	for key, at := range fromFile {
+		if _, overridden := l.set[key]; !overridden {
+			l.set[key] = at
 		}
 	}
 }
 
 func (l *loader) variable(at place, section, suffix, value string) {
 	k, known := l.keys[section+"."+strings.ToLower(suffix)]
-	meant := nearest(suffix, l.names[section])
+	report := l.fail // a slip may leave a Redis without its password, or open the HTTP front
+	if section == "delayer" {
+		report = l.warn
+	}
 	switch {
+	case isServiceLink(suffix, value) && section == "delayer": // of the front's own service: it sets nothing here
 	case isServiceLink(suffix, value):
 		l.fail(at, "was set by a container's link to a service named delayer-%s: switch the links off "+
 			"(Kubernetes: enableServiceLinks: false), or rename the service", section)
 	case known:
 		l.put(at, k, value)
-	case meant != "":
-		l.fail(at, "unknown variable, did you mean %s%s?", EnvironmentPrefix(section), strings.ToUpper(meant))
 	default:
-		l.fail(at, "unknown variable: [%s] has %s", section, strings.Join(l.names[section], ", "))
+		if meant := l.meantVariable(section, suffix); meant != "" {
+			report(at, "unknown variable, did you mean %s?", meant)
+		} else {
+			report(at, "unknown variable: [%s] has %s", section, strings.Join(l.names[section], ", "))
+		}
 	}
+}
+
+// meantVariable is the variable that a mistyped one most likely stands for: of its own section, or
+// of another one that its name leaves out or confuses.
+func (l *loader) meantVariable(section, suffix string) string {
+	others := slices.DeleteFunc(slices.Clone(sections), func(s string) bool { return s == section })
+	for _, s := range append([]string{section}, others...) {
+		if meant := nearest(suffix, l.names[s]); meant != "" {
+			return EnvironmentPrefix(s) + strings.ToUpper(meant)
+		}
+	}
+	return ""
 }
 
 // isServiceLink recognizes what Kubernetes and docker --link put into a

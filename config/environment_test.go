@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -8,8 +9,9 @@ import (
 func TestLoadTakesTheEnvironmentFirst(t *testing.T) {
 	got, err := loadText("[redis]\nport = 1\npassword = file\ntls = true",
 		"PATH=/bin", "DELAYER_REDIS_PORT=2", "DELAYER_REDIS_PASSWORD=a#b;\"c`=%(d)s ", "DELAYER_REDIS_TLS=false",
-		"DELAYER_REDIS_MAX_ACTIVE=0", "DELAYER_PID=/x", "=C:=x")
+		"DELAYER_REDIS_MAX_ACTIVE=0", "DELAYER_PID=/x", "delayer_log_format=json", "=C:=x")
 	want := changed(func(c *Config) {
+		c.Delayer.PID, c.Delayer.LogFormat = absolute("/x"), "json"
 		c.Redis.Port, c.Redis.Password, c.Redis.MaxActive = 2, "a#b;\"c`=%(d)s ", 0
 	})
 	if err != nil || !equal(got, want) {
@@ -26,12 +28,12 @@ func serviceLink(section string) string {
 		": switch the links off (Kubernetes: enableServiceLinks: false), or rename the service"
 }
 
-func TestEnvironmentOverridesEveryKeyOfRedisAndHTTP(t *testing.T) {
+func TestEnvironmentOverridesEveryKey(t *testing.T) {
 	for _, k := range new(Config).keys() {
-		if k.section == "delayer" {
-			continue
-		}
 		variable := "DELAYER_" + strings.ToUpper(k.section+"_"+k.name)
+		if k.section == "delayer" {
+			variable = "DELAYER_" + strings.ToUpper(k.name)
+		}
 		_, err := loadText("", variable+"=\n")
 		if got := messages(err); len(got) != 1 || !strings.HasPrefix(got[0], variable+": ") {
 			t.Errorf("a line break in the variable of %s: %q; want a problem of that name", k, got)
@@ -66,6 +68,56 @@ func TestEnvironmentIsRefused(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: the problem shows a secret: %v", variable, err)
 		}
+	}
+}
+
+// A variable that only looks like one of ours sets nothing. That harms less than one of [redis] or
+// [http], and is a warning.
+func TestUnknownVariableIsAWarning(t *testing.T) {
+	for variable, want := range map[string]string{
+		"DELAYER_TIMER_INTREVAL=s3cret": "DELAYER_TIMER_INTREVAL: unknown variable, did you mean DELAYER_TIMER_INTERVAL?",
+		"Delayer_Acces_Log=s3cret":      "Delayer_Acces_Log: unknown variable, did you mean DELAYER_ACCESS_LOG?",
+		"DELAYER_PASSWORD=s3cret":       "DELAYER_PASSWORD: unknown variable, did you mean DELAYER_REDIS_PASSWORD?",
+		"DELAYER_TOKEN=s3cret":          "DELAYER_TOKEN: unknown variable, did you mean DELAYER_HTTP_TOKEN?",
+		"DELAYER_CONFIGURATION=s3cret":  "DELAYER_CONFIGURATION: unknown variable: [delayer] has pid, timer_interval, access_log, error_log, log_format, dead_max_age, dead_max",
+		"DELAYER_=s3cret":               "DELAYER_: unknown variable: [delayer] has pid, timer_interval, access_log, error_log, log_format, dead_max_age, dead_max",
+		// What tells a program of its job, and what a container is told of a service named
+		// delayer, is not meant for us.
+		"DELAYER_JOB_ID=s3cret":                      "",
+		"DELAYER_JOB_SOMETHING_NEW=s3cret":           "",
+		"DELAYER_SERVICE_HOST=10.0.0.7":              "",
+		"DELAYER_SERVICE_PORT_HTTP=9277":             "",
+		"DELAYER_PORT=tcp://10.0.0.7:9277":           "",
+		"DELAYER_PORT_9277_TCP=tcp://10.0.0.7:9277":  "",
+		"DELAYERS=s3cret":                            "",
+		"DELAYER=s3cret":                             "",
+		"XDELAYER_PID=s3cret":                        "",
+		"DELAYER_HTTP=s3cret":                        "DELAYER_HTTP: unknown variable: [delayer] has pid, timer_interval, access_log, error_log, log_format, dead_max_age, dead_max",
+		"DELAYER_PORT_BASE_OF_SOMETHING_ELSE=s3cret": "",
+	} {
+		got, warnings, err := load("[redis]\nhost = h", variable)
+		if want != "" {
+			want = "warning: " + want
+		}
+		if err != nil || !equal(got, changed(func(c *Config) { c.Redis.Host = "h" })) || warnings.Error() != want {
+			t.Errorf("%s: got %+v, %v, %q; want %q", variable, got, err, warnings.Error(), want)
+		}
+	}
+}
+
+// Variables tells whether the environment says anything of the configuration.
+func TestVariables(t *testing.T) {
+	t.Setenv("DELAYER_JOB_ID", "1")
+	t.Setenv("DELAYER_PROT", "1")
+	if got := Variables(); len(got) > 0 {
+		t.Errorf("got %q, want none", got)
+	}
+	t.Setenv("DELAYER_REDIS_HOST", "h")
+	t.Setenv("DELAYER_PID", "")
+	got := Variables()
+	slices.Sort(got)
+	if want := []string{"DELAYER_PID", "DELAYER_REDIS_HOST"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -1,9 +1,6 @@
 package config
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // key is one setting of a Config.
 type key struct {
@@ -13,9 +10,6 @@ type key struct {
 }
 
 func (k key) String() string { return k.section + "." + k.name }
-
-// secret values appear in no message.
-func (k key) secret() bool { return slices.Contains([]string{"password", "token", "users"}, k.name) }
 
 var sections = []string{"delayer", "redis", "http"}
 
@@ -40,6 +34,7 @@ func (c *Config) keys() []key {
 		{"redis", "database", "0", number(&r.Database, 1, 0, largest)},
 		{"redis", "username", "", text(&r.Username, ".*", "")},
 		{"redis", "password", "", text(&r.Password, ".*", "")},
+		{"redis", "password_file", "", path(&r.PasswordFile)},
 		{"redis", "prefix", "delayer:", text(&r.Prefix, `[^\s\pZ]+`, `the beginning of every key's name, such as "delayer:", without spaces`)},
 		{"redis", "max_idle", "2", number(&r.MaxIdle, 1, -1, largest)},
 		{"redis", "max_active", "20", number(&r.MaxActive, 1, -1, largest)},
@@ -56,7 +51,9 @@ func (c *Config) keys() []key {
 
 		{"http", "listen", "", listen(&h.Listen)},
 		{"http", "token", "", text(&h.Token, "[!-~]{16,}|", "16 or more letters, digits and punctuation, so that it can't be guessed")},
+		{"http", "token_file", "", path(&h.TokenFile)},
 		{"http", "users", "", list(&h.Users, user, "name:password, name:password; a password has 8 or more characters and no comma")},
+		{"http", "users_file", "", path(&h.UsersFile)},
 		{"http", "tls_cert", "", path(&h.TLSCert)},
 		{"http", "tls_key", "", path(&h.TLSKey)},
 		{"http", "read_only", "false", flag(&h.ReadOnly)},

@@ -11,8 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// Load reads the file, and lets DELAYER_REDIS_* and DELAYER_HTTP_* variables override
-// its sections [redis] and [http].
+// Load reads the file, and lets the environment override it: DELAYER_REDIS_* and DELAYER_HTTP_*
+// variables the keys of [redis] and [http], DELAYER_* those of [delayer]. Secrets that a file of
+// their own holds are read, too.
 //
 // Where a problem is an error, all Problems are the error, and the Config is of no use.
 // Else they are warnings, for the user to see. An unreadable file is an error that wraps
@@ -74,6 +75,7 @@ type loader struct {
 	keys     map[string]key      // of config, by section.name
 	names    map[string][]string // of each section's keys
 	set      map[string]place    // where keys were set, by section.name
+	values   map[string]string   // what they were set to
 	problems Problems
 	failed   bool // one of the problems is an error
 }
@@ -83,7 +85,7 @@ type loader struct {
 type place struct{ file, name string }
 
 func newLoader() *loader {
-	l := &loader{config: Default(), keys: map[string]key{}, names: map[string][]string{}, set: map[string]place{}}
+	l := &loader{config: Default(), keys: map[string]key{}, names: map[string][]string{}, set: map[string]place{}, values: map[string]string{}}
 	for _, k := range l.config.keys() {
 		l.keys[k.String()] = k
 		l.names[k.section] = append(l.names[k.section], k.name)
@@ -102,7 +104,7 @@ func (l *loader) warn(at place, format string, args ...any) {
 
 // put gives the key a value.
 func (l *loader) put(at place, k key, value string) {
-	l.set[k.String()] = at
+	l.set[k.String()], l.values[k.String()] = at, value
 	if strings.ContainsFunc(value, unicode.IsControl) || !utf8.ValidString(value) {
 		l.fail(at, "has a line break, a tab or another character that is no UTF-8 text: remove it")
 	} else if err := k.set(value); err != nil {
@@ -115,6 +117,9 @@ func (l *loader) result(environ []string) (Config, Problems, error) {
 	l.environment(environ)
 	if l.path.file != "" && len(l.set)+len(l.problems) == 0 {
 		l.warn(l.path, "sets nothing: every key has its default")
+	}
+	if !l.failed {
+		l.readSecrets()
 	}
 	if !l.failed {
 		l.checkTogether()

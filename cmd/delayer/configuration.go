@@ -16,39 +16,43 @@ import (
 // configuration is what was loaded, and where it came from.
 type configuration struct {
 	config   config.Config
-	searched string          // the file that a search found; empty: -c named it, or there is none
+	searched string          // where it was found, if -c did not name it; empty: nowhere
 	warnings config.Problems // what in it is ignored or replaced
 	note     string          // which Redis a command uses that was told nothing; else empty
 }
 
 // findConfiguration loads the file of -c, or the first that a search finds. Where
-// there is none, the daemon gives up; a command, and --dev, take the defaults and
-// the environment. A command that is told nothing at all says which Redis it uses.
+// there is none, the environment and the defaults are taken. A daemon that is told nothing
+// by the environment either gives up, unless it is that of --dev; a command says which Redis it uses.
 func findConfiguration(o options) (configuration, error) {
 	path, searched := o.configuration, ""
 	load := func() (config.Config, config.Problems, error) { return config.Load(path) }
 	var missing error
+	variables := config.Variables()
 	if path == "" {
 		var tried []string
 		path, tried = config.Search()
 		searched = path
 		if path == "" {
 			load = config.FromEnvironment
+			if len(variables) > 0 {
+				searched = "the environment"
+			}
 			missing = fmt.Errorf("no configuration file found (looked for %s)", strings.Join(tried, ", "))
 		}
 	}
-	if missing != nil && o.command == nil && !o.dev {
-		return configuration{}, fail(exitUsage, fmt.Errorf("%w: name one with -c FILENAME, or try Delayer out with --dev", missing))
+	if missing != nil && o.command == nil && !o.dev && len(variables) == 0 {
+		return configuration{}, fail(exitUsage, fmt.Errorf("%w: name one with -c FILENAME, set DELAYER_REDIS_HOST and the like, or try Delayer out with --dev", missing))
 	}
 	c, warnings, err := load()
 	if err != nil {
 		return configuration{}, fail(exitUsage, err)
 	}
 	note := ""
-	isOurs := func(variable string) bool {
+	ofRedis := func(variable string) bool {
 		return strings.HasPrefix(strings.ToUpper(variable), config.EnvironmentPrefix("redis"))
 	}
-	if missing != nil && o.command != nil && !slices.ContainsFunc(os.Environ(), isOurs) {
+	if missing != nil && o.command != nil && !slices.ContainsFunc(variables, ofRedis) {
 		note = fmt.Sprintf("%v: using redis on %s", missing, c.Redis.Addr())
 	}
 	return configuration{c, searched, warnings, note}, nil

@@ -118,12 +118,49 @@ func TestNoConfiguration(t *testing.T) {
 	for _, args := range [][]string{nil, {"-d"}} {
 		r := runBinary(t, dir, environment(t), args...)
 		if r.code != 2 || r.stdout != "" || !strings.HasPrefix(r.stderr, "ERROR: no configuration file found (looked for delayer.conf, ") ||
-			!strings.HasSuffix(r.stderr, ", /etc/delayer.conf): name one with -c FILENAME, or try Delayer out with --dev\n") {
+			!strings.HasSuffix(r.stderr, ", /etc/delayer.conf): name one with -c FILENAME, set DELAYER_REDIS_HOST and the like, or try Delayer out with --dev\n") {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("made %v", left)
+	}
+}
+
+// A daemon that the environment tells all needs no file; one that it tells nothing has none, whatever
+// else begins like its variables.
+func TestConfigurationInTheEnvironment(t *testing.T) {
+	t.Parallel()
+	redisServer := redistest.Start(t)
+	for _, mode := range modes {
+		s := newSite(t, redisServer.Addr)
+		os.Remove(s.conf)
+		_, port, _ := net.SplitHostPort(redisServer.Addr)
+		env := environment(t, "DELAYER_REDIS_PORT="+port, "DELAYER_PID="+s.pid, "DELAYER_ACCESS_LOG="+s.access,
+			"DELAYER_ERROR_LOG="+s.errors, "DELAYER_LOG_FORMAT=json", "DELAYER_TIMERINTERVAL=1", "DELAYER_JOB_ID=7")
+		p := startBinary(t, s.dir, env, mode...)
+		p.expect(p.stdout, started)
+		eventually(t, "both logs are written", func() bool {
+			return exists(s.access) && strings.HasPrefix(read(t, s.access), `{"time":`) && strings.Contains(read(t, s.access), started) &&
+				strings.Contains(read(t, s.errors), "warning: DELAYER_TIMERINTERVAL: unknown variable, did you mean DELAYER_TIMER_INTERVAL?")
+		})
+		if got := read(t, s.errors) + p.stdout.String() + p.stderr.String(); strings.Contains(got, "DELAYER_JOB_ID") {
+			t.Errorf("%v says %s", mode, got)
+		}
+		stopDaemon(t, s, syscall.SIGTERM)
+	}
+	r := runBinary(t, t.TempDir(), environment(t, "DELAYER_JOB_ID=7", "DELAYER_SERVICE_HOST=10.0.0.7"))
+	if r.code != exitUsage || !strings.HasPrefix(r.stderr, "ERROR: no configuration file found (") {
+		t.Errorf("without anything: %+v", r)
+	}
+}
+
+// A configuration without a file is named, too.
+func TestEnvironmentIsNamed(t *testing.T) {
+	t.Parallel()
+	r := runBinary(t, t.TempDir(), environment(t, "DELAYER_REDIS_HOST=h", "DELAYER_PID=", "DELAYER_ACCESS_LOG=", "DELAYER_ERROR_LOG="), "--check-config")
+	if want := (result{stdout: "the environment: the configuration is good\n"}); r != want {
+		t.Errorf("%+v, want %+v", r, want)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/config"
 )
 
 // What a program's exit code says, beside 0; see sysexits.h. Any other means that the job is
@@ -152,7 +153,7 @@ func (p *program) notStarted(ctx context.Context, job *worker.Job, err error) er
 }
 
 // variablePrefix begins the names of the variables that tell a program of its job.
-const variablePrefix = "DELAYER_JOB_"
+const variablePrefix = config.JobPrefix
 
 // inherited is our environment, without what it may tell of a job: of the one that we are
 // ourselves run for.

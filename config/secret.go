@@ -1,0 +1,98 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// secrets are the keys whose values appear in no message. Beside each there is one of the same
+// name and _file, which names a file with the value: systemd and containers hand secrets out as
+// files.
+var secrets = []string{"password", "token", "users"}
+
+func (k key) secret() bool { return slices.Contains(secrets, k.name) }
+
+// eachSecret calls f with each secret key and the one that names its file.
+func (l *loader) eachSecret(f func(secret, file key)) {
+	for _, section := range sections {
+		for _, name := range l.names[section] {
+			if k := l.keys[section+"."+name]; k.secret() {
+				f(k, l.keys[k.String()+"_file"])
+			}
+		}
+	}
+}
+
+// forgetSecrets has the environment override the file in this, too: a secret that comes in one of
+// the two ways from there leaves nothing of what the file says in the other.
+func (l *loader) forgetSecrets(fromFile map[string]place) {
+	forget := func(set, other key) {
+		_, is := l.set[set.String()]
+		_, both := l.set[other.String()]
+		if is && !both {
+			delete(fromFile, other.String())
+			delete(l.values, other.String())
+			other.set("")
+		}
+	}
+	l.eachSecret(func(secret, file key) {
+		forget(secret, file)
+		if l.values[file.String()] != "" {
+			forget(file, secret)
+		}
+	})
+}
+
+// readSecrets puts what stands in the secrets' files in its place.
+func (l *loader) readSecrets() {
+	l.eachSecret(func(secret, file key) {
+		path, at := l.values[file.String()], l.set[file.String()]
+		switch {
+		case path == "":
+		case l.values[secret.String()] != "":
+			l.fail(at, "goes without %s: keep one of the two", secret.name)
+		default:
+			content, err := readSecret(absolute(path))
+			if err != nil {
+				l.fail(at, "%v", err)
+				return
+			}
+			if secret.name == "users" { // one a line is what a file is for
+				content = strings.ReplaceAll(strings.ReplaceAll(content, "\r\n", ","), "\n", ",")
+			}
+			l.put(at, secret, content)
+		}
+	})
+}
+
+// maxSecret is how large a secret's file may be, in bytes.
+const maxSecret = 64 << 10
+
+// readSecret is a file's content without the line break that editors and echo put at its end.
+func readSecret(path string) (string, error) {
+	if info, err := os.Stat(path); err != nil {
+		return "", err
+	} else if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s: want a regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	text := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
+	switch {
+	case err != nil:
+		return "", err
+	case len(content) > maxSecret:
+		return "", fmt.Errorf("%s: want a file of 64 KiB at most", path)
+	case text == "":
+		return "", errors.New(path + ": the file is empty")
+	}
+	return text, nil
+}

@@ -1,0 +1,102 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// secretFile writes a file and returns its path.
+func secretFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A secret comes from its file as it stands there, but for one line break at its end; of users
+// there is one a line, or commas between them.
+func TestSecretFiles(t *testing.T) {
+	for content, want := range map[string]string{
+		"s3cret": "s3cret", "s3cret\n": "s3cret", "s3cret\r\n": "s3cret", " s3#;\"cret ": " s3#;\"cret ", strings.Repeat("x", maxSecret): strings.Repeat("x", maxSecret),
+	} {
+		path := secretFile(t, content)
+		inFile := changed(func(c *Config) { c.Redis.Password, c.Redis.PasswordFile = want, path })
+		if got, err := loadText("[redis]\npassword_file = " + path); err != nil || !equal(got, inFile) {
+			t.Errorf("%.20q: got %+v, %v", content, got.Redis, err)
+		}
+		if got, err := loadText("[redis]\npassword =", "DELAYER_REDIS_PASSWORD_FILE="+path); err != nil || !equal(got, inFile) {
+			t.Errorf("%.20q by a variable: got %+v, %v", content, got.Redis, err)
+		}
+	}
+	token, users := secretFile(t, goodToken+"\n"), secretFile(t, "alice:correct horse\r\nbob:s3cretpass, carol:s3cretpass\n")
+	got, err := loadText("[http]\nlisten = :1\ntls_cert = c\ntls_key = k\ntoken_file = " + token + "\nusers_file = " + users)
+	want := changed(func(c *Config) {
+		c.HTTP.Listen, c.HTTP.Token, c.HTTP.TokenFile = ":1", goodToken, token
+		c.HTTP.Users, c.HTTP.UsersFile = []User{{"alice", "correct horse"}, {"bob", "s3cretpass"}, {"carol", "s3cretpass"}}, users
+		c.HTTP.TLSCert, c.HTTP.TLSKey = absolute("c"), absolute("k")
+	})
+	if err != nil || !equal(got, want) {
+		t.Errorf("got %+v, %v", got.HTTP, err)
+	}
+}
+
+func TestSecretFilesAreRefused(t *testing.T) {
+	missing, dir := filepath.Join(t.TempDir(), "missing"), t.TempDir()
+	notFound := "no such file or directory"
+	if runtime.GOOS == "windows" {
+		notFound = "The system cannot find the file specified."
+	}
+	stat := map[bool]string{true: "CreateFile ", false: "stat "}[runtime.GOOS == "windows"]
+	empty, onlyBreak, large := secretFile(t, ""), secretFile(t, "\r\n"), secretFile(t, strings.Repeat("x", maxSecret+1))
+	good, twoLines, short := secretFile(t, "s3cret"), secretFile(t, "s3cret\n\n"), secretFile(t, "s3cret")
+	const control = "has a line break, a tab or another character that is no UTF-8 text: remove it"
+	for text, want := range map[string]string{
+		"[redis]\npassword_file = " + missing:                     "f:2: redis.password_file: " + stat + missing + ": " + notFound,
+		"[redis]\npassword_file = " + dir:                         "f:2: redis.password_file: " + dir + ": want a regular file",
+		"[redis]\npassword_file = " + empty:                       "f:2: redis.password_file: " + empty + ": the file is empty",
+		"[http]\ntoken_file = " + onlyBreak:                       "f:2: http.token_file: " + onlyBreak + ": the file is empty",
+		"[redis]\npassword_file = " + large:                       "f:2: redis.password_file: " + large + ": want a file of 64 KiB at most",
+		"[redis]\npassword_file = " + twoLines:                    "f:2: redis.password_file: " + control,
+		"[http]\ntoken_file = " + short:                           "f:2: http.token_file: " + tokenWanted,
+		"[http]\nusers_file = " + short:                           "f:2: http.users_file: " + usersWanted,
+		"[redis]\npassword = s3cret\npassword_file = " + good:     "f:3: redis.password_file: goes without password: keep one of the two",
+		"[http]\ntoken_file = " + good + "\ntoken = " + goodToken: "f:2: http.token_file: goes without token: keep one of the two",
+		"[redis]\nusername = u\npassword_file =":                  "f:2: redis.username: needs a password as well",
+	} {
+		_, err := loadText(text)
+		wantMessages(t, err, want)
+	}
+	_, err := loadText("", "DELAYER_REDIS_PASSWORD=s3cret", "DELAYER_REDIS_PASSWORD_FILE="+good)
+	wantMessages(t, err, "DELAYER_REDIS_PASSWORD_FILE: goes without password: keep one of the two")
+	if os.Geteuid() > 0 {
+		os.Chmod(good, 0)
+		_, err := loadText("[redis]\npassword_file = " + good)
+		wantMessages(t, err, "f:2: redis.password_file: open "+good+": permission denied")
+	}
+}
+
+// The environment goes before the file, in whichever way each of them gives the secret.
+func TestEnvironmentOverridesSecrets(t *testing.T) {
+	path := secretFile(t, "s3cret-of-file")
+	for _, test := range []struct {
+		text, variable, password, file string
+	}{
+		{"password = s3cret", "DELAYER_REDIS_PASSWORD_FILE=" + path, "s3cret-of-file", path},
+		{"password_file = " + path, "DELAYER_REDIS_PASSWORD=s3cret", "s3cret", ""},
+		{"password_file = " + path, "DELAYER_REDIS_PASSWORD=", "", ""},
+		{"password_file = /nowhere", "DELAYER_REDIS_PASSWORD=s3cret", "s3cret", ""},
+		{"password_file = /nowhere", "DELAYER_REDIS_PASSWORD_FILE=" + path, "s3cret-of-file", path},
+		{"password = s3cret", "DELAYER_REDIS_PASSWORD_FILE=", "s3cret", ""},
+		{"password_file = " + path, "DELAYER_REDIS_PASSWORD_FILE=", "", ""},
+	} {
+		got, err := loadText("[redis]\n"+test.text, test.variable)
+		if want := changed(func(c *Config) { c.Redis.Password, c.Redis.PasswordFile = test.password, test.file }); err != nil || !equal(got, want) {
+			t.Errorf("%s, %s: got %+v, %v", test.text, test.variable, got.Redis, err)
+		}
+	}
+}
