@@ -51,7 +51,7 @@ func commands() []command {
 		{name: "pop", arguments: "TOPIC", least: 1, most: 1, run: runPop,
 			help: "take the topic's first job that is ready"},
 		{name: "bpop", arguments: "TOPIC [TIMEOUT]", least: 1, most: 2, run: runBPop,
-			help: "wait for a job to be ready, for TIMEOUT at most, and take it"},
+			help: "wait for a job to be ready, for TIMEOUT at most or, without one, for ever, and take it"},
 		{name: "remove", arguments: "ID", least: 1, most: 1, run: runRemove,
 			help: "remove a job that nobody has taken yet"},
 		{name: "get", arguments: "ID", least: 1, most: 1, run: runGet,

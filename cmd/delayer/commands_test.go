@@ -120,6 +120,8 @@ func TestCommandsRefuseBadInput(t *testing.T) {
 		s.expect(2, "", `ERROR: DELAY "`+delay+`"`+want, "push", "t", delay, "b")
 	}
 	s.expect(2, "", `ERROR: DELAY "-1"`+want, "push", "--", "t", "-1", "b")
+	s.expect(2, "", `ERROR: DELAY "1e3": an exponent is not read: want 1000`+"\n", "push", "t", "1e3", "b")
+	s.expect(2, "", `ERROR: TIMEOUT "2.5E-1": an exponent is not read: want 0.25`+"\n", "bpop", "t", "2.5E-1")
 	s.expect(2, "", `ERROR: TIMEOUT "x"`+want, "bpop", "t", "x")
 	s.expect(2, "", `ERROR: push: invalid topic: it is empty`+"\n", "push", "", "1", "b")
 	s.expect(2, "", `ERROR: push: invalid body: it is empty`+"\n", "push", "t", "1", "")

@@ -54,8 +54,11 @@ func runDeadRequeue(ctx context.Context, c *call) (answer, error) {
 		return counted("requeued", 1), c.requeue(ctx, topic, c.arguments[1])
 	}
 	n, err := c.client.RequeueAll(ctx, topic)
-	if err != nil && n > 0 {
+	switch {
+	case err != nil && n > 0:
 		err = fmt.Errorf("%w\nothers are requeued: %d", err, n)
+	case err == nil && n == 0:
+		err = fmt.Errorf("dead requeue %q: %w", topic, noLetter)
 	}
 	return counted("requeued", n), err
 }
@@ -76,6 +79,9 @@ func runDeadDrop(ctx context.Context, c *call) (answer, error) {
 	topic, ids := c.arguments[0], c.arguments[1:]
 	if len(ids) == 0 {
 		n, err := c.client.DropAllDead(ctx, topic)
+		if err == nil && n == 0 {
+			err = fmt.Errorf("dead drop %q: %w", topic, noLetter)
+		}
 		return counted("dropped", n), err
 	}
 	n, err := c.client.DropDead(ctx, topic, ids...)
@@ -89,10 +95,12 @@ func counted(what string, n int) answer {
 	return answer{text: fmt.Sprintf("%s %d", what, n), json: map[string]any{what: n}}
 }
 
+const noLetter = nothing("no such dead letter")
+
 // ofLetter names the dead letter of a command that did not find it.
 func ofLetter(what, topic, id string, err error) error {
 	if errors.Is(err, client.ErrNotFound) {
-		return fmt.Errorf("dead %s %q %q: %w", what, topic, id, client.ErrNotFound)
+		return fmt.Errorf("dead %s %q %q: %w", what, topic, id, noLetter)
 	}
 	return err
 }

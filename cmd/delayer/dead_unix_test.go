@@ -25,8 +25,8 @@ func TestDeadCommands(t *testing.T) {
 	s, conn := newShell(t)
 	s.expect(0, "", "", "dead", "list", "t")
 	s.expect(0, "", "", "dead", "list", "t", "--json")
-	s.expect(0, "requeued 0\n", "", "dead", "requeue", "t")
-	s.expect(0, `{"dropped":0}`+"\n", "", "dead", "drop", "t", "--json")
+	s.expect(1, "", `dead requeue "t": no such dead letter`+"\n", "dead", "requeue", "t")
+	s.expect(1, "", `dead drop "t": no such dead letter`+"\n", "dead", "drop", "t", "--json")
 
 	bury(t, conn, "t", "1", 1900000000125, "lease", "10 1 0", "options", "10 0 604800000", "reason", "all 10 attempts used up", "error", "exit status 1: no\x1b[31m\nmore")
 	bury(t, conn, "t", "2\xff\n", 1900000001125, "reason", "bad\tdata\nand more")
@@ -42,9 +42,9 @@ func TestDeadCommands(t *testing.T) {
 
 	// An ID must be one of the topic's.
 	dead := redistest.Read(t, conn, "delayer:")
-	s.expect(1, "", `dead requeue "u" "1": no such job`+"\n", "dead", "requeue", "u", "1")
-	s.expect(1, "", `dead requeue "t" "none": no such job`+"\n", "dead", "requeue", "t", "none")
-	s.expect(1, "", `dead drop "u" "1": no such job`+"\n", "dead", "drop", "u", "1")
+	s.expect(1, "", `dead requeue "u" "1": no such dead letter`+"\n", "dead", "requeue", "u", "1")
+	s.expect(1, "", `dead requeue "t" "none": no such dead letter`+"\n", "dead", "requeue", "t", "none")
+	s.expect(1, "", `dead drop "u" "1": no such dead letter`+"\n", "dead", "drop", "u", "1")
 	s.expect(2, "", "ERROR: dead: invalid topic: it is empty\n", "dead", "list", "")
 	s.expect(2, "", "ERROR: requeue all: invalid topic: it is empty\n", "dead", "requeue", "")
 	s.expect(2, "", "ERROR: drop all dead: invalid topic: it is empty\n", "dead", "drop", "")

@@ -25,10 +25,8 @@ func run(args []string, stdout, stderr *os.File) error {
 	switch {
 	case err != nil:
 		return err
-	case o.help && o.command != nil:
-		return printOut(stdout, o.command.usage())
 	case o.help:
-		return printOut(stdout, usage())
+		return printOut(stdout, o.page)
 	case o.version:
 		return printOut(stdout, version+"\n")
 	case o.check:

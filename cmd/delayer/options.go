@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -16,6 +17,7 @@ type options struct {
 	dev           bool
 	check         bool // --check-config
 	help          bool
+	page          string // of help
 	version       bool
 
 	command   *command // nil: the daemon
@@ -100,13 +102,16 @@ func boolean(flags *flag.FlagSet, value *bool, names ...string) {
 // parseCommand reads a command's name, its arguments and its flags. No words at
 // all mean the daemon.
 func (o *options) parseCommand(words []string) error {
-	if len(words) == 0 || o.help || o.version {
+	switch {
+	case o.help:
+		return o.parseHelp(nil)
+	case len(words) == 0 || o.version:
 		return nil
-	}
-	switch words[0] {
-	case "help":
+	case words[0] == "help" && (len(words) == 1 || !isHelpFlag(words[1])):
 		return o.parseHelp(words[1:])
-	case "version":
+	case len(words) > 1 && isHelpFlag(words[1]) && (words[0] == "help" || words[0] == "version" || len(group(words[0])) > 0):
+		return o.parseHelp(words[:1])
+	case words[0] == "version":
 		o.version = true
 		return noMore(words[1:])
 	}
@@ -135,21 +140,23 @@ func (o *options) parseCommand(words []string) error {
 	if err != nil {
 		return &failure{exitUsage, fmt.Errorf("%s: %w", c.name, err), c.usage()}
 	}
+	o.page = c.usage()
 	return nil
 }
 
-// parseHelp reads what stands behind help: nothing, or a command.
+// parseHelp reads what stands behind help: nothing, a command, or the first of a command's two words.
 func (o *options) parseHelp(words []string) error {
 	o.help = true
-	if len(words) == 0 {
-		return nil
-	}
-	c, rest := findCommand(words)
-	if c == nil {
+	page, rest := helpOn(words)
+	if page == "" {
 		return unknownCommand(words)
 	}
-	o.command = c
+	o.page = page
 	return noMore(rest)
+}
+
+func isHelpFlag(word string) bool {
+	return slices.Contains([]string{"-h", "--h", "-help", "--help"}, word)
 }
 
 func noMore(words []string) error {
@@ -161,10 +168,8 @@ func noMore(words []string) error {
 
 func unknownCommand(words []string) error {
 	var second []string // of the commands that begin with this word
-	for _, c := range commands() {
-		if word, found := strings.CutPrefix(c.name, words[0]+" "); found {
-			second = append(second, word)
-		}
+	for _, c := range group(words[0]) {
+		second = append(second, strings.TrimPrefix(c.name, words[0]+" "))
 	}
 	err := fmt.Errorf("unknown command %q", words[0])
 	if len(second) > 0 {

@@ -38,6 +38,37 @@ func TestCommandHelp(t *testing.T) {
 	}
 }
 
+// All that can be run can be asked about, in each way that people try.
+func TestHelpOnEverything(t *testing.T) {
+	pages := map[string]string{ // the beginning
+		"help":    "Usage: delayer help [COMMAND] -- print this, or what there is to know of a command\n",
+		"version": "Usage: delayer version -- print version number\n",
+		"dead":    "Usage: delayer dead COMMAND [options]\n\nCommands:\ndelayer dead list TOPIC -- list",
+	}
+	for _, c := range commands() {
+		pages[c.name] = "Usage: delayer " + c.name + " " + c.arguments
+	}
+	for name, page := range pages {
+		for _, line := range []string{"help " + name, name + " --help", name + " -h", name + " -help"} {
+			o, err := parse(strings.Fields(line))
+			if err != nil || !o.help || !strings.HasPrefix(o.page, page) {
+				t.Errorf("delayer %s: %v, page %q, want %q", line, err, o.page, page)
+			}
+		}
+	}
+	for _, line := range []string{"-h", "--help", "help", "-h dead", "-c a --help push"} {
+		if o, err := parse(strings.Fields(line)); err != nil || !o.help || o.page != usage() {
+			t.Errorf("delayer %s: %v, page %q, want the general one", line, err, o.page)
+		}
+	}
+	for _, args := range [][]string{{"help", "dead"}, {"dead", "--help"}} {
+		r := runBinary(t, t.TempDir(), environment(t), args...)
+		if want := groupUsage("dead"); r != (result{stdout: want}) || strings.Count(want, "\ndelayer dead ") != 3 {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+}
+
 func TestVersion(t *testing.T) {
 	for _, args := range [][]string{{"-v"}, {"--version"}, {"-d", "-v"}, {"version"}} {
 		r := runBinary(t, t.TempDir(), environment(t), args...)
@@ -74,6 +105,8 @@ func TestUsageErrors(t *testing.T) {
 		{"push --id= t 5 b", `ERROR: push: invalid value "" for flag -id: want a job's ID`, commandUsage + "push TOPIC"},
 		{"help me", `ERROR: unknown command "me"`, usageStart},
 		{"help pop bpop", `ERROR: unexpected argument "bpop"`, usageStart},
+		{"help dead list more", `ERROR: unexpected argument "more"`, usageStart},
+		{"help help me", `ERROR: unexpected argument "me"`, usageStart},
 		{"version 2", `ERROR: unexpected argument "2"`, usageStart},
 		{"-d pop topic", "ERROR: pop: -d, --dev and --check-config are for the daemon, not for a command", commandUsage + "pop TOPIC"},
 		{"--dev pop topic", "ERROR: pop: -d, --dev and --check-config are for the daemon, not for a command", commandUsage + "pop TOPIC"},
@@ -84,6 +117,7 @@ func TestUsageErrors(t *testing.T) {
 		{"push a 5 -hello", "ERROR: push: flag provided but not defined: -hello (an argument that begins with - goes behind --)", commandUsage + "push TOPIC"},
 		{"push a 5 b --id", "ERROR: push: flag needs an argument: -id", commandUsage + "push TOPIC"},
 		{"push a 5 b --ttr 25h", `ERROR: push: invalid value "25h" for flag -ttr: want seconds, or a number with ms, s, m, h or d, above 0 and up to 24h`, commandUsage + "push TOPIC"},
+		{"push a 5 b --ttr 1e3", `ERROR: push: invalid value "1e3" for flag -ttr: an exponent is not read: want 1000`, commandUsage + "push TOPIC"},
 		{"push a 5 b --ttr 0", `ERROR: push: invalid value "0" for flag -ttr: want seconds, or a number with ms, s, m, h or d, above 0 and up to 24h`, commandUsage + "push TOPIC"},
 		{"push a 5 b --max-attempts 0", `ERROR: push: invalid value "0" for flag -max-attempts: want a number from 1 to 2147483647`, commandUsage + "push TOPIC"},
 		{"push a 5 b --max-attempts 2147483648", `ERROR: push: invalid value "2147483648" for flag -max-attempts: want a number from 1 to 2147483647`, commandUsage + "push TOPIC"},

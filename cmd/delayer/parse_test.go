@@ -66,6 +66,11 @@ func TestUsageIsComplete(t *testing.T) {
 		if !strings.Contains(usage(), "\ndelayer "+c.name+" "+c.arguments+" -- "+c.help+"\n") {
 			t.Errorf("usage without %s:\n%s", c.name, usage())
 		}
+		for option := range strings.Lines(c.options) {
+			if !strings.Contains(usage(), "\n  "+option) {
+				t.Errorf("usage without %s of %s:\n%s", option, c.name, usage())
+			}
+		}
 		if c.run == nil || c.least > c.most {
 			t.Errorf("%s can't be run", c.name)
 		}

@@ -26,18 +26,20 @@ const commandOptions = `-c/--configuration FILENAME -- configuration file path (
 -h/--help -- print this usage message and exit
 `
 
-const durations = "DELAY and TIMEOUT are in seconds, or have a unit: 0.5, 200ms, 30s, 5m, 1h30m, 2d.\n"
+const durations = "DELAY, TIMEOUT and D are in seconds, or have a unit: 0.5, 200ms, 30s, 5m, 1h30m, 2d.\n"
 
 func usage() string {
 	var b strings.Builder
 	b.WriteString(originalUsage + furtherOptions)
 	b.WriteString("\nCommands:\n")
 	for _, c := range commands() {
-		fmt.Fprintf(&b, "delayer %s -- %s\n", c.synopsis(), c.help)
+		b.WriteString(c.line())
+		for option := range strings.Lines(c.options) {
+			b.WriteString("  " + option)
+		}
 	}
-	b.WriteString("delayer help [COMMAND] -- print this, or what there is to know of a command\n" +
-		"delayer version -- print version number\n" +
-		durations + "\nOptions of the commands, before or behind their arguments:\n" + commandOptions + "\nExit codes:\n")
+	b.WriteString(helpLine + versionLine + durations +
+		"\nOptions of all commands, before or behind their arguments:\n" + commandOptions + "\nExit codes:\n")
 	for _, e := range exitCodes {
 		fmt.Fprintf(&b, "%d -- %s\n", e.code, e.meaning)
 	}
@@ -45,9 +47,57 @@ func usage() string {
 	return b.String()
 }
 
+const (
+	helpLine    = "delayer help [COMMAND] -- print this, or what there is to know of a command\n"
+	versionLine = "delayer version -- print version number\n"
+)
+
+// helpOn is what help prints of the words: nothing but the words that are too many if there is
+// nothing to tell.
+func helpOn(words []string) (text string, rest []string) {
+	if len(words) == 0 {
+		return usage(), nil
+	}
+	switch words[0] {
+	case "help":
+		return "Usage: " + helpLine, words[1:]
+	case "version":
+		return "Usage: " + versionLine, words[1:]
+	}
+	if c, rest := findCommand(words); c != nil {
+		return c.usage(), rest
+	}
+	if len(group(words[0])) > 0 && len(words) == 1 {
+		return groupUsage(words[0]), nil
+	}
+	return "", words
+}
+
+// group are the commands of two words that begin with this one.
+func group(word string) (list []command) {
+	for _, c := range commands() {
+		if strings.HasPrefix(c.name, word+" ") {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func groupUsage(word string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Usage: delayer %s COMMAND [options]\n\nCommands:\n", word)
+	for _, c := range group(word) {
+		b.WriteString(c.line())
+	}
+	return b.String() + "\nOptions:\n" + commandOptions
+}
+
+// line is what a list of commands says of it.
+func (c *command) line() string { return fmt.Sprintf("delayer %s -- %s\n", c.synopsis(), c.help) }
+
 func (c *command) usage() string {
 	note := ""
-	if strings.Contains(c.arguments, "DELAY") || strings.Contains(c.arguments, "TIMEOUT") {
+	if strings.Contains(c.arguments, "DELAY") || strings.Contains(c.arguments, "TIMEOUT") || strings.Contains(c.options, " D -- ") {
 		note = durations
 	}
 	synopsis := c.synopsis()
