@@ -3,8 +3,11 @@ package server
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +17,8 @@ import (
 
 var (
 	// ErrRefused is in the error of Check when trying again can't help: wrong
-	// password, no permission, no such database, a Redis too old.
+	// password, no permission, no such database, a Redis too old; a certificate that one
+	// side does not accept, unless time may mend it.
 	ErrRefused = errors.New("redis refuses")
 	// ErrNoChannel is in the error of Check when the server will work, but jobs
 	// may be late because Redis does not let this user use a channel. Users
@@ -28,13 +32,34 @@ var (
 // Redis, Run keeps trying.
 func (s *Server) Check(ctx context.Context) error {
 	for _, m := range s.partitions {
-		if err := m.check(ctx); store.Refused(err) {
+		switch err := m.check(ctx); {
+		case store.Refused(err):
 			return fmt.Errorf("%w: %w", ErrRefused, err)
-		} else if err != nil {
+		case distrust(err):
+			return &distrustError{err}
+		case err != nil:
 			return err
 		}
 	}
 	return nil
+}
+
+// distrustError is ErrRefused, though it is not Redis that refuses.
+type distrustError struct{ err error }
+
+func (e *distrustError) Error() string   { return e.err.Error() }
+func (e *distrustError) Unwrap() []error { return []error{ErrRefused, e.err} }
+
+// distrust reports whether err says that the certificates will not do. One that has expired, or is
+// not valid yet, may be replaced, or a clock be set, while we try again.
+func distrust(err error) bool {
+	if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) && invalid.Reason == x509.Expired {
+		return false
+	}
+	if at := (*net.OpError)(nil); errors.As(err, &at) && at.Op == "remote error" { // an alert
+		return !strings.Contains(at.Error(), "internal error") && !strings.Contains(at.Error(), "user canceled")
+	}
+	return errors.As(err, new(*tls.CertificateVerificationError))
 }
 
 func (m *mover) check(ctx context.Context) error {

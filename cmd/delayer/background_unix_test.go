@@ -11,15 +11,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // -d returns when the daemon is ready, having printed what the foreground prints.
 // A relative path counts from where the command was given, though the daemon leaves.
 func TestBackground(t *testing.T) {
+	redisServer := redistest.Start(t)
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, nobody(t))
+			s := newSite(t, redisServer.Addr)
 			dir, conf := filepath.Dir(s.dir), filepath.Join(filepath.Base(s.dir), "delayer.conf")
 			p := startBinary(t, dir, environment(t), "-d", "-c", conf)
 			code, pid := p.wait(), read(t, s.pid)

@@ -81,18 +81,71 @@ func TestStartAndStop(t *testing.T) {
 	}
 }
 
-// A Redis that is away or does not answer at the start is waited for.
+// A Redis that is away or does not answer at the start is waited for, and the start says so.
 func TestStartWithoutRedis(t *testing.T) {
-	for name, addr := range map[string]string{"away": nobody(t), "mute": newMute(t).addr} {
+	away, mute := nobody(t), newMute(t).addr
+	for _, test := range []struct{ name, addr, why string }{
+		{"away", away, `dial tcp ` + away + `: connect: connection refused`},
+		{"mute", mute, `[^\n]*timeout`},
+	} {
 		for _, mode := range modes {
-			t.Run(name+strings.Join(mode, ""), func(t *testing.T) {
+			t.Run(test.name+strings.Join(mode, ""), func(t *testing.T) {
 				t.Parallel()
-				s := newSite(t, addr, "read_timeout = 100")
+				s := newSite(t, test.addr, "read_timeout = 100")
 				p := startBinary(t, s.dir, environment(t), append(mode, "-c", s.conf)...)
 				p.expect(p.stdout, started)
+				line := regexp.MustCompile(started + `\d+; Redis has not answered yet: ` + test.why + `\n`)
+				if !line.MatchString(p.stdout.String()) || !line.MatchString(read(t, s.access)) {
+					t.Errorf("want %s in\n%s", line, p.stdout)
+				}
 				stopDaemon(t, s, syscall.SIGTERM)
 				if code := p.wait(); code != 0 {
 					t.Errorf("exit code %d", code)
+				}
+			})
+		}
+	}
+}
+
+// A Redis that answers, but can't serve yet, is waited for as well.
+func TestStartOnAReplica(t *testing.T) {
+	t.Parallel()
+	redisServer := redistest.Start(t)
+	redisServer.Do("REPLICAOF", "127.0.0.1", "1")
+	s := newSite(t, redisServer.Addr)
+	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	p.expect(p.stdout, started)
+	if want := fmt.Sprintf("%s%d; Redis does not serve it yet: ", started, p.pid()); !strings.Contains(p.stdout.String(), want) || !strings.Contains(p.stdout.String(), "READONLY") {
+		t.Errorf("want %q and READONLY in\n%s", want, p.stdout)
+	}
+	redisServer.Do("REPLICAOF", "NO", "ONE")
+	redisServer.Do("HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")
+	redisServer.Do("ZADD", "delayer:job_pool", 1, "1")
+	p.expect(p.stdout, "Job is ready, Topic: t, IDs: [1]")
+}
+
+// Certificates that don't fit, and a port that speaks TLS when it should not or does not when it
+// should, end the start: no other try can help.
+func TestStartThatTLSForbids(t *testing.T) {
+	redisServer, tlsAddr, _ := redistest.StartTLS(t)
+	_, choosyAddr, _ := redistest.StartTLS(t, "--tls-auth-clients", "yes")
+	for _, test := range []struct {
+		name, addr, line, why string
+	}{
+		{"unknown authority", tlsAddr, "tls = true", `tls: [^\n]*certificate signed by unknown authority[^\n]* \(redis.tls_ca names the authorities to trust\)`},
+		{"plain where TLS is spoken", tlsAddr, "", `redis refuses: it wants TLS: set redis.tls = true, or take its other port`},
+		{"plain where a certificate is asked for", choosyAddr, "", `redis refuses: it wants TLS: set redis.tls = true, or take its other port`},
+		{"TLS where it is not spoken", redisServer.Addr, "tls = true", `redis refuses: it does not speak TLS on this port: set redis.tls = false, or take its other port`},
+		{"without a certificate", choosyAddr, "tls = true\ntls_skip_verify = true", `[^\n]*remote error: tls: certificate required`},
+	} {
+		for _, mode := range modes {
+			t.Run(test.name+strings.Join(mode, ""), func(t *testing.T) {
+				t.Parallel()
+				s := newSite(t, test.addr, test.line, "connect_timeout = 1000")
+				r := runBinary(t, s.dir, environment(t), append(mode, "-c", s.conf)...)
+				matches(t, "stderr", r.stderr, `ERROR: redis on `+regexp.QuoteMeta(test.addr)+`: `+test.why+`\n`)
+				if r.code != exitRedis || r.stdout != "" || exists(s.pid) || strings.Contains(read(t, s.access), started) {
+					t.Errorf("exit code %d, stdout %q, pid file %v", r.code, r.stdout, exists(s.pid))
 				}
 			})
 		}
@@ -325,7 +378,7 @@ func TestStartAfterKill(t *testing.T) {
 
 func TestRotation(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nobody(t))
+	s := newSite(t, redistest.Start(t).Addr)
 	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
 	p.expect(p.stdout, started)
 	rotate(t, s, p.pid())

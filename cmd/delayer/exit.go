@@ -31,7 +31,7 @@ var exitCodes = []struct {
 	{exitDone, "done"},
 	{exitNothing, "nothing there: no job is ready, no such job, or no such dead letter"},
 	{exitUsage, "wrong usage or configuration, or a file that it names can't be used"},
-	{exitRedis, "Redis refuses (password, permission, version), or a command can't reach it"},
+	{exitRedis, "Redis refuses (password, permission, version, TLS), or a command can't reach it"},
 	{exitRunning, "already running"},
 	{exitOutput, "the output can't be written; a job that was taken is put back"},
 	{exitFailed, "failed otherwise; another try may help"},

@@ -90,7 +90,7 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 		workOptions.Observer = f.metrics
 	}
 	work := server.New(pool, workOptions)
-	s := &service{mode: m, config: c, signals: signals, log: log, front: f}
+	s := &service{mode: m, config: c, signals: signals, log: log, front: f, pool: poolOptions}
 	return s.run(work, banner(found.searched, notes), found.warnings)
 }
 
@@ -109,18 +109,20 @@ type service struct {
 	config  config.Config
 	signals *signals
 	log     *logger.Logger
-	front   *front    // nil if there is none
+	front   *front // nil if there is none
+	pool    client.PoolOptions
 	stopped time.Time // when a signal said so; zero: not yet
 }
 
 func (s *service) run(work *server.Server, banner string, warnings config.Problems) error {
-	if err := s.check(work); err != nil || !s.stopped.IsZero() {
+	waits, err := s.check(work)
+	if err != nil || !s.stopped.IsZero() {
 		return err
 	}
 	if s.config.Delayer.LogFormat != "json" { // whose readers would stumble over it
 		s.log.Print(banner)
 	}
-	s.log.Info(fmt.Sprintf("Service started successfully, PID: %d", os.Getpid()))
+	s.log.Info(fmt.Sprintf("Service started successfully, PID: %d%s", os.Getpid(), waits))
 	for _, w := range warnings {
 		s.log.Error(w)
 	}
@@ -146,20 +148,20 @@ func (s *service) work(ctx context.Context, work *server.Server) error {
 }
 
 // check fails when Redis will never have the server. A Redis that is away is
-// left to the server, which waits for it and says so in the log.
-func (s *service) check(work *server.Server) error {
-	err := s.during(func(ctx context.Context) error {
+// left to the server, which waits for it and says so in the log; waits says it in the start's line.
+func (s *service) check(work *server.Server) (waits string, err error) {
+	err = s.during(func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, checkWait)
 		defer cancel()
-		return work.Check(ctx)
+		return checkRedis(ctx, work, s.pool)
 	})
 	switch {
 	case errors.Is(err, server.ErrRefused):
-		return s.fail(exitRedis, fmt.Errorf("redis on %s: %w", s.config.Redis.Addr(), err))
+		return "", s.fail(exitRedis, fmt.Errorf("redis on %s: %w", s.config.Redis.Addr(), err))
 	case errors.Is(err, errCutOff):
-		return s.fail(exitFailed, err)
+		return "", s.fail(exitFailed, err)
 	}
-	return nil
+	return waitsForRedis(err), nil
 }
 
 // errCutOff: the service ends although its work has not.

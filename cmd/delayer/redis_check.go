@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/server"
+)
+
+// checkRedis asks Redis once whether the server can work. Its error wraps server.ErrRefused if
+// trying again can't help.
+func checkRedis(ctx context.Context, work *server.Server, o client.PoolOptions) error {
+	err := work.Check(ctx)
+	switch {
+	case err == nil, errors.As(err, new(redis.Error)):
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		err = fmt.Errorf("%w (redis.tls_ca names the authorities to trust)", err)
+	case errors.Is(err, server.ErrRefused):
+	case o.TLS == nil && speaksTLS(ctx, o.Addr):
+		err = fmt.Errorf("%w: it wants TLS: set redis.tls = true, or take its other port", server.ErrRefused)
+	case o.TLS != nil && speaksPlainly(ctx, o.Addr):
+		err = fmt.Errorf("%w: it does not speak TLS on this port: set redis.tls = false, or take its other port", server.ErrRefused)
+	}
+	return err
+}
+
+// waitsForRedis is what the start's line adds if Redis does not serve us yet.
+func waitsForRedis(err error) string {
+	switch {
+	case err == nil, errors.Is(err, server.ErrNoChannel):
+		return ""
+	case errors.As(err, new(redis.Error)):
+		return fmt.Sprintf("; Redis does not serve it yet: %v", err)
+	}
+	return fmt.Sprintf("; Redis has not answered yet: %v", err)
+}
+
+// speaksTLS tries a handshake, in which nothing of ours is shown. One that the other side breaks
+// off in the words of TLS is an answer, too.
+func speaksTLS(ctx context.Context, addr string) bool {
+	conn, err := dialRaw(ctx, addr)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
+	at := (*net.OpError)(nil)
+	return err == nil || errors.As(err, &at) && at.Op == "remote error"
+}
+
+// speaksPlainly tries a PING, which Redis answers in some way, whether it wants a password or not.
+func speaksPlainly(ctx context.Context, addr string) bool {
+	conn, err := dialRaw(ctx, addr)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+		return false
+	}
+	first := make([]byte, 1)
+	n, _ := conn.Read(first)
+	return n == 1 && strings.ContainsAny(string(first), "+-")
+}
+
+// dialRaw opens a connection whose reads and writes end with ctx.
+func dialRaw(ctx context.Context, addr string) (net.Conn, error) {
+	network := "tcp"
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		network = "unix"
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err == nil {
+		context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	}
+	return conn, err
+}
