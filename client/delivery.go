@@ -181,13 +181,16 @@ func (d *Delivery) extended(s *settlement, asked time.Time, err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	deadline := asked.Add(s.delay)
-	switch began := s.end - s.delay.Microseconds(); {
-	case err == nil && began >= d.began: // else another Extend was done later
-		d.began, d.end, d.lease, d.deadline = began, s.end, s.delay, deadline
-	case err != nil && deadline.Before(d.deadline):
-		d.deadline = deadline
+	if err != nil { // the call may go on, and is about to enter the end
+		if deadline.Before(d.deadline) {
+			d.deadline = deadline
+		}
+		return err
 	}
-	return err
+	if began := s.end - s.delay.Microseconds(); began >= d.began { // else another Extend was done later
+		d.began, d.end, d.lease, d.deadline = began, s.end, s.delay, deadline
+	}
+	return nil
 }
 
 func (d *Delivery) held() store.Held {

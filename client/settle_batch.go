@@ -89,7 +89,9 @@ func settleChunks(ctx context.Context, partition *partition, places []int, items
 	if err == nil {
 		defer p.Close()
 	}
-	for chunk := range slices.Chunk(places, maxJobs) {
+	for len(places) > 0 {
+		chunk := places[:tripLength(places, items)]
+		places = places[len(chunk):]
 		var results []error
 		if err == nil {
 			results, err = settleAlike(p, items[chunk[0]].verb, each(chunk, func(i int) *settlement { return items[i] }))
@@ -103,4 +105,15 @@ func settleChunks(ctx context.Context, partition *partition, places []int, items
 		errs = append(errs, results...)
 	}
 	return errs
+}
+
+// tripLength is how many of the items at the places go to Redis at once.
+func tripLength(places []int, items []*settlement) int {
+	fits := newTrip(make(map[string]bool, min(len(places), maxJobs)))
+	for n, i := range places {
+		if n == maxJobs || !fits(items[i]) && n > 0 {
+			return n
+		}
+	}
+	return len(places)
 }

@@ -32,14 +32,25 @@ const (
 
 // newSettlements are the calls of a partition that settle jobs.
 func newSettlements(c *Client, s *store.Store) *shared[*settlement] {
-	begin := func() func(*settlement) bool {
-		bytes := 0
-		return func(s *settlement) bool {
-			bytes += len(s.text) + len(s.reason)
-			return bytes <= maxBytes
-		}
-	}
+	ids := map[string]bool{}
+	begin := func() func(*settlement) bool { return newTrip(ids) }
 	return newShared(c, s, maxSettleCalls, begin, settle)
+}
+
+// newTrip says of settlements whether each may go to Redis with those before it. They are about
+// 1 MiB, or one, and no job is among them twice: the later of two comes after the earlier. ids are
+// those that go.
+func newTrip(ids map[string]bool) (fits func(*settlement) bool) {
+	clear(ids)
+	bytes := 0
+	return func(s *settlement) bool {
+		bytes += len(s.text) + len(s.reason)
+		if bytes > maxBytes || ids[s.held.ID] {
+			return false
+		}
+		ids[s.held.ID] = true
+		return true
+	}
 }
 
 // settle makes one call for each verb, in the order of the verbs. The items' errors are the
