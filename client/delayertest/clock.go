@@ -6,13 +6,15 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
-// clock is the Redis's. It stands still, but each script finds it at another microsecond: the
-// end of a lease tells it from all others of its job, and Redis never gives out two at one time.
+// clock is the Redis's. It stands still, but each script finds it at another microsecond: what
+// tells a lease from all others of its job is when it began, and Redis never gives out two at one time.
 //
 // These are the microseconds of the millisecond that ends now, over and over. Due times are
-// rounded up to whole milliseconds, so delays count from now, exactly.
+// rounded up to whole milliseconds, so delays count from now, exactly. A push alone finds it at
+// now: what is due now is ready.
 type clock struct {
 	redis *miniredis.Miniredis
 
@@ -25,19 +27,23 @@ type clock struct {
 func newClock(m *miniredis.Miniredis, now time.Time) *clock {
 	c := &clock{redis: m, now: now.Truncate(time.Millisecond)}
 	m.SetTime(c.now)
-	m.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
+	m.Server().SetPreHook(func(_ *server.Peer, command string, args ...string) bool {
 		if command == "EVALSHA" || command == "EVAL" {
-			c.tick()
+			c.tick(len(args) > 0 && store.IsPush(args[0]))
 		}
 		return false
 	})
 	return c
 }
 
-func (c *clock) tick() {
+func (c *clock) tick(pushes bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.held {
+	switch {
+	case c.held:
+		return
+	case pushes:
+		c.redis.SetTime(c.now)
 		return
 	}
 	c.scripts++

@@ -269,3 +269,26 @@ func TestURL(t *testing.T) {
 	}
 	expect(t, d, "a waiting 0 in 1m0s")
 }
+
+// What is due now is ready, also by a time that the code under test has computed.
+func TestPushAtNow(t *testing.T) {
+	d := delayertest.New(t)
+	for range 3 { // whatever scripts were run before
+		for _, tt := range []struct {
+			at    time.Duration
+			state client.State
+		}{{-time.Hour, client.Ready}, {-time.Millisecond, client.Ready}, {0, client.Ready}, {time.Microsecond, client.Waiting}, {time.Millisecond, client.Waiting}} {
+			if _, err := d.Client().PushAt(t.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, d.Now().Add(tt.at)); err != nil {
+				t.Fatal(err)
+			}
+			if job := d.Jobs(t, "t")[0]; job.State != tt.state {
+				t.Errorf("due in %v: %s, want %s", tt.at, job.State, tt.state)
+			}
+		}
+		d.Forward(t, time.Millisecond)
+		d.Due(t, "t", 0)
+		if _, err := d.Client().Reserve(t.Context(), 0, time.Hour, "t"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

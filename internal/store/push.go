@@ -6,6 +6,9 @@ import (
 
 var pushScript = newScript("push", "permitted", "queue_type", "withdraw", "clock", "next_due", "ready", "lease", "fields")
 
+// IsPush reports whether that is how an EVALSHA names the script of Push, or an EVAL.
+func IsPush(script string) bool { return script == pushScript.hash || script == pushScript.text }
+
 // Job is a job's content.
 type Job struct {
 	ID, Topic, Body string

@@ -23,6 +23,9 @@
 -- Cost: O(log n) of the pool for each job; of IDs that are ready, also their queues' lengths
 -- (at most 10,000 in all).
 local call, pool, buckets, queues = redis.call, KEYS[1], ARGV[1], ARGV[2]
+-- The millisecond that has begun: what is due by then is due. (A delay is over in the one after
+-- it, now, at the earliest.)
+local begun = time[1] * 1000 + math.floor(time[2] / 1000)
 local lengths -- of the queues that get jobs, by topic
 
 -- Returns what keeps a job from being stored, as its ID may exist: 0, an error's text, or nil if
@@ -37,7 +40,7 @@ local function replace(name, id, due, policy)
   if err then return err.err end
   local waits = call('ZSCORE', pool, id)
   local reserved = waits and is_lease(waits)
-  local old = waits and not reserved and math.min(math.floor(tonumber(waits) * 1000 + 0.5), LAST_MS) or now
+  local old = waits and not reserved and math.min(math.floor(tonumber(waits) * 1000 + 0.5), LAST_MS) or begun
   if policy == 'earlier' then due = math.min(due, old) end
   if policy == 'later' then due = math.max(due, old) end
   return nil, due, {ready = not waits and was, reserved = reserved and was}
@@ -80,7 +83,7 @@ local function store(name, i, run, due, replaced)
       ended[replaced.reserved] = (ended[replaced.reserved] or 0) - 1
     end
   end
-  if due <= now then
+  if due <= begun then
     call('ZREM', pool, id)
     lengths = lengths or {}
     lengths[topic] = call('LPUSH', queues .. topic, id)
@@ -93,14 +96,14 @@ local not_stored, first_due = {}, math.huge -- of the jobs that are to wait
 if #ARGV == 16 then
   -- Most calls are for one job. It does without tables, which cost as much as the commands.
   local name, due = buckets .. ARGV[13], tonumber(ARGV[16])
-  if due <= 0 then due = now - due end
+  if due <= 0 then due = due == 0 and begun or now - due end
   local why_not, replaced
   if call('EXISTS', name) == 1 then why_not, due, replaced = replace(name, ARGV[13], due, ARGV[10]) end
-  if not why_not and due <= now then why_not = not_queueable(ARGV[14]) end
+  if not why_not and due <= begun then why_not = not_queueable(ARGV[14]) end
   if why_not then return {1, why_not} end
   local err = not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
   if err then return err end
-  if due > now then
+  if due > begun then
     first_due = due
     call('ZADD', pool, score(due), ARGV[13])
   end
@@ -126,14 +129,14 @@ else
     for i = run + 5, next_run - 1, 4 do
       k = k + 1
       local due, why_not = tonumber(ARGV[i + 3]), nil
-      if due <= 0 then due = now - due end
+      if due <= 0 then due = due == 0 and begun or now - due end
       if some_exist then why_not, due, replaced[k] = replace(names[k], ARGV[i], due, policy) end
-      if not why_not and due <= now then why_not = not_queueable(ARGV[i + 1]) end
+      if not why_not and due <= begun then why_not = not_queueable(ARGV[i + 1]) end
       dues[k] = not why_not and due
       if why_not then
         not_stored[#not_stored + 1], not_stored[#not_stored + 2] = k, why_not
         an_error = an_error or why_not ~= 0
-      elseif due > now then
+      elseif due > begun then
         if due ~= last_scored then last_scored, last_score = due, score(due) end
         entries[e + 1] = last_score
         entries[e + 2] = ARGV[i]

@@ -1,0 +1,105 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/gomodule/redigo/redis"
+)
+
+// stopped is a Store on a Redis whose clock stands still at that time.
+func stopped(t *testing.T, at time.Time) (*backend, *miniredis.Miniredis) {
+	t.Helper()
+	m := miniredis.RunT(t)
+	m.SetTime(at)
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", m.Addr()) }}
+	t.Cleanup(func() { pool.Close() })
+	b := newBackend(t, pool)
+	b.mini = true
+	return b, m
+}
+
+// A job that is due at a time is not ready a microsecond before it, and at once from then on,
+// whatever there was of its ID.
+func TestPushAtTheMicrosecond(t *testing.T) {
+	at := time.Unix(1800000000, 250e6) // a whole millisecond
+	for _, tt := range []struct {
+		after time.Duration // Redis's clock, behind at
+		ready bool
+	}{
+		{-time.Hour, false}, {-time.Millisecond, false}, {-999 * time.Microsecond, false}, {-time.Microsecond, false},
+		{0, true}, {time.Microsecond, true}, {999 * time.Microsecond, true}, {time.Millisecond, true}, {time.Hour, true},
+	} {
+		b, _ := stopped(t, at.Add(tt.after))
+		for _, policy := range []Policy{Replace, KeepEarlier, KeepLater} {
+			for _, seed := range [][]command{nil, waits("a", "t", "1800007200.5"), ready("a", "t")} {
+				// The due times that a policy has to choose from are at, and that of the seed.
+				for _, together := range []int{1, 2} {
+					b.seed(t, seed)
+					jobs := []Delayed{{Job{"a", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: policy}}, {Job{"b", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: policy}}}
+					if err := b.pushAll(t, jobs[:together]...); err != nil {
+						t.Fatal(err)
+					}
+					want := tt.ready
+					switch {
+					case seed == nil || policy == Replace:
+					case len(seed) == 3 && seed[2][0] == "ZADD":
+						want = want && policy == KeepEarlier
+					case policy == KeepEarlier: // it was ready
+						want = true
+					}
+					got := b.state(t)
+					isReady, isWaiting := slices.Contains(got.Ready["t"], "a"), slices.Contains(got.Pool, "a")
+					if isReady != want || isWaiting == want || len(got.Buckets) != together {
+						t.Fatalf("%v behind the due time, %s over %v, %d jobs: state %+v, want ready: %v", tt.after, policy, seed, together, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The clock of a real Redis runs on: no job that is ready after a push is early.
+func TestPushAtIsNeverEarly(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	atOnce := 0
+	for i := range 1000 {
+		now := b.clock(t)
+		// Within the millisecond that has begun, as a rule: what is rounded up is early there.
+		due := time.UnixMilli(int64(now*1000) + 1)
+		id := fmt.Sprint(i)
+		if err := b.push(t.Context(), Job{id, id, "b"}, Due{At: due}, time.Hour, Replace); err != nil {
+			t.Fatal(err)
+		}
+		pushed := b.clock(t)
+		if _, waits := b.due(t, id); !waits {
+			atOnce++
+			if early := float64(due.UnixMilli())/1000 - pushed; early > 0 {
+				t.Fatalf("ready %f ms before it is due", early*1000)
+			}
+		}
+		b.do(t, "FLUSHALL")
+	}
+	t.Logf("%d of 1,000 were ready at once", atOnce)
+}
+
+// A due time that is kept is kept to the millisecond, though scores are seconds in binary.
+func TestKeptDueTimesAreExact(t *testing.T) {
+	b, _ := stopped(t, time.Unix(1800000000, 0))
+	for ms := 0; ms < 1000; ms += 7 {
+		for policy, other := range map[Policy]time.Time{KeepEarlier: time.Unix(1800000100, 0), KeepLater: time.Unix(1800000010, 0)} {
+			score := fmt.Sprintf("%d.%03d", 1800000050, ms)
+			b.seed(t, waits("a", "t", score))
+			if err := b.push(t.Context(), Job{"a", "t", "new"}, Due{At: other}, time.Hour, policy); err != nil {
+				t.Fatal(err)
+			}
+			if got, _ := b.due(t, "a"); fmt.Sprintf("%.6f", got) != score+"000" {
+				t.Fatalf("%s: due at %.6f, want %s", policy, got, score)
+			}
+		}
+	}
+}
