@@ -79,6 +79,18 @@ func TestDeadLettersAreDropped(t *testing.T) {
 			dropped: map[string][]string{"t": {"a", "b"}},
 		},
 		{
+			name: "of many topics", options: Options{DeadMaxAge: -1, DeadMax: 1},
+			bury: func() {
+				for i := range 600 {
+					w.bury(fmt.Sprintf("t%03d", i), time.Hour, fmt.Sprintf("a%03d", i))
+				}
+				w.bury("t599", time.Minute, "b", "c")
+				w.bury("t000", time.Minute, "d", "e")
+			},
+			want: redistest.State{Dead: manyTopics("t599", "c", "t000", "e"), Letters: manyLetters("t599", "c", "t000", "e")},
+			dropped: map[string][]string{"t599": {"a599", "b"}, "t000": {"a000", "d"}},
+		},
+		{
 			name: "in several steps", options: Options{DeadMaxAge: time.Hour},
 			bury:    func() { w.bury("t", 2*time.Hour, many...) },
 			want:    redistest.State{},
@@ -92,7 +104,7 @@ func TestDeadLettersAreDropped(t *testing.T) {
 			c.options.Logger = w.log
 			w.server = New(w.pool(), c.options)
 			c.bury()
-			w.mover().dropDead(context.Background())
+			w.mover().dropAllDead(context.Background())
 			w.expect(c.want)
 			info, errors, _ := w.log.lines()
 			got := map[string][]string{}
@@ -114,6 +126,48 @@ func TestDeadLettersAreDropped(t *testing.T) {
 			}
 		})
 	}
+}
+
+// manyTopics are 600 topics with a letter each, but those of the pairs have those.
+func manyTopics(pairs ...string) queues {
+	all := queues{}
+	for i := range 600 {
+		all[fmt.Sprintf("t%03d", i)] = []string{fmt.Sprintf("a%03d", i)}
+	}
+	for ; len(pairs) > 0; pairs = pairs[2:] {
+		all[pairs[0]] = pairs[1:2]
+	}
+	return all
+}
+
+func manyLetters(pairs ...string) map[string]string {
+	all := map[string]string{}
+	for topic, ids := range manyTopics(pairs...) {
+		all[ids[0]] = topic + " body"
+	}
+	return all
+}
+
+// A sweep of many topics goes on between passes, so that jobs don't wait for it, and comes to its end.
+func TestDeadLettersInTurns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const topics = 50_000 // which take longer than a turn
+	w.do("EVAL", `for i = 1, tonumber(ARGV[1]) do
+		redis.call('ZADD', 'delayer:dead_letters:t' .. i, i, 'a' .. i)
+		redis.call('ZADD', 'delayer:dead_topics', i, 't' .. i)
+	end`, 0, topics)
+	w.bury(fmt.Sprint("t", topics), time.Minute, "b", "c")
+	passes := newCounter()
+	w.server = New(w.pool(), Options{Logger: w.log, Interval: time.Minute, DeadMaxAge: -1, DeadMax: 1, Observer: passes})
+	defer w.run()()
+	w.log.awaitInfo(t, fmt.Sprintf("Dead letters dropped, 2 too old or too many, Topic: t%d, IDs: [a%d,b]", topics, topics))
+	passes.mu.Lock()
+	defer passes.mu.Unlock()
+	if passes.passes < 2 {
+		t.Error("the sweep has kept the passes waiting")
+	}
+	w.log.expectErrors(t)
 }
 
 // cutLine reads a log line of dead letters.
@@ -151,7 +205,8 @@ func TestDeadLettersWithoutRedis(t *testing.T) {
 	if _, lines, _ := w.log.lines(); len(lines) > 0 {
 		t.Errorf("errors %q", lines)
 	}
-	if _, err := w.mover().dropSomeDead(context.Background()); err == nil || errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
+	m := w.mover()
+	if m.dropSomeDead(context.Background()); m.dead.err == nil || errors.Is(m.dead.err, context.Canceled) || m.dead.underWay() {
+		t.Errorf("the sweep is at %+v, error %v", m.dead.at, m.dead.err)
 	}
 }

@@ -40,9 +40,9 @@ type mover struct {
 	heart    heart                              // without an ID while it doesn't run
 	version  string
 
-	deadMaxAge  time.Duration // 0 if dead letters are kept for ever
-	deadMax     int           // of a topic; 0 if any number is kept
-	droppedDead time.Time     // when it was last looked for such as are not kept
+	deadMaxAge time.Duration // 0 if dead letters are kept for ever
+	deadMax    int           // of a topic; 0 if any number is kept
+	dead       deadSweep     // of those that are not kept
 
 	// beforeMove, if set, is called when due jobs were found and are about to
 	// be moved (tests).
@@ -130,8 +130,7 @@ func (m *mover) once(ctx context.Context) error {
 	if _, err := m.passOrAgain(ctx, work); err != nil {
 		return err
 	}
-	m.droppedDead = time.Time{}
-	m.dropDead(work)
+	m.dropAllDead(work)
 	return ctx.Err()
 }
 
@@ -141,6 +140,9 @@ func (m *mover) nextPass(started time.Time, r result, err error) time.Time {
 	next := started.Add(m.interval)
 	if err == nil && !r.Next.IsZero() && r.Next.Before(next) {
 		next = r.Next
+	}
+	if soon := time.Now().Add(goOnSoon); err == nil && m.dead.underWay() && soon.Before(next) {
+		next = soon
 	}
 	if soonest := time.Now().Add(minWait); next.Before(soonest) {
 		return soonest

@@ -14,7 +14,7 @@ var (
 	oldestDeadScript = newScript("oldest_dead")
 	requeueScript    = newScript("requeue", "permitted", "ready", "fields")
 	dropDeadScript   = newScript("drop_dead", "permitted")
-	expireDeadScript = newScript("expire_dead", "permitted", "clock")
+	expireDeadScript = newScript("expire_dead", "permitted", "unreadable", "clock", "entries_before")
 )
 
 // DeadLetter is a job that is kept aside.
@@ -103,22 +103,35 @@ type ExpiredDead struct {
 	IDs   IDs
 }
 
+// DeadPlace is how far calls of ExpireDead have got: behind which topic, and when the first of
+// them was made. The zero one is the beginning.
+type DeadPlace struct {
+	Place
+	began string
+}
+
 // ExpireDead deletes some of the dead letters that are older than maxAge, or more than
-// most of a topic (0 is no limit), the oldest first. more reports whether there may be more to delete.
-func (s *Store) ExpireDead(ctx context.Context, maxAge time.Duration, most int) (expired []ExpiredDead, more bool, err error) {
+// most of a topic (0 is no limit), the oldest first. It looks at some topics; the next call goes on
+// at next, which is zero when all is done. With an error of Redis that concerns some topics only,
+// next and expired are right all the same.
+func (s *Store) ExpireDead(ctx context.Context, maxAge time.Duration, most int, from DeadPlace) (expired []ExpiredDead, next DeadPlace, err error) {
 	reply, err := redis.Values(s.one(ctx, expireDeadScript, []string{s.keys.DeadTopics()},
-		s.keys.DeadLetters(""), s.keys.DeadLetter(""), milliseconds(maxAge), most, maxExpired))
+		s.keys.DeadLetters(""), s.keys.DeadLetter(""), milliseconds(maxAge), most, maxExpired, from.At, from.ID, from.began))
 	if err != nil {
-		return nil, false, err
+		return nil, DeadPlace{}, err
 	}
-	rest, err := redis.Scan(reply, &more)
+	var why string
+	rest, err := redis.Scan(reply, &next.At, &next.ID, &next.began, &why)
 	if err != nil {
-		return nil, false, errReply("expire_dead", reply)
+		return nil, DeadPlace{}, errReply("expire_dead", reply)
+	}
+	if next.At == "" {
+		next = DeadPlace{}
 	}
 	for ; len(rest) >= 2; rest = rest[2:] {
 		topic, _ := rest[0].([]byte)
 		ids, _ := rest[1].([]any)
 		expired = append(expired, ExpiredDead{string(topic), ids})
 	}
-	return expired, more, nil
+	return expired, next, reason(why)
 }

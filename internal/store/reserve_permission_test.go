@@ -68,7 +68,7 @@ func TestReserveWithoutPermission(t *testing.T) {
 		{"remove of a dead letter", "hget del zrem zscore", letter, func(Held) error { _, err := user.remove(ctx, "d"); return err }},
 		{"dead letters", "hmget zrevrange", letter, func(Held) error { _, err := user.Dead(ctx, "t", 10, nil); return err }},
 		{"oldest dead letters", "zcard zrange", letter, func(Held) error { _, _, err := user.OldestDead(ctx, "t", 0, 10); return err }},
-		{"expiry of dead letters", "time zrangebyscore del zrem type", letter, func(Held) error { _, _, err := user.ExpireDead(ctx, time.Hour, 0); return err }},
+		{"expiry of dead letters", "time zrange zcount zrangebyscore del zrem", letter, func(Held) error { _, _, err := user.ExpireDead(ctx, time.Hour, 0, DeadPlace{}); return err }},
 		{"stats", "zrange zcard", letter, func(Held) error { _, err := user.Stats(ctx, true); return err }},
 		{"reschedule of a reserved job", "time hget zscore pttl type zadd pexpire", nil, func(Held) error { return user.Reschedule(ctx, "h", time.Hour) }},
 		{"remove of a reserved job", "hget zscore del zrem", nil, func(Held) error { _, err := user.remove(ctx, "h"); return err }},
@@ -114,7 +114,7 @@ func TestReserveAtMaxmemory(t *testing.T) {
 		"reschedule to now": func(t *testing.T, _ Held) error { return b.Reschedule(ctx, "a", 0) },
 		"remove":            func(t *testing.T, _ Held) error { _, err := b.remove(ctx, "a"); return err },
 		"expiry of dead letters": func(t *testing.T, _ Held) error {
-			_, _, err := b.ExpireDead(ctx, 0, 0)
+			_, _, err := b.ExpireDead(ctx, 0, 0, DeadPlace{})
 			return err
 		},
 	}

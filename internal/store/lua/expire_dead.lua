@@ -1,56 +1,96 @@
--- expire_dead: deletes dead letters that are too old or too many, the oldest first.
+-- expire_dead: deletes dead letters that are too old or too many, the oldest first, and looks at
+-- some topics for that.
 --
 -- KEYS[1] the zset of the topics that have dead letters
 -- ARGV[1] what the names of their lists begin with   ARGV[2] what those of their buckets begin with
 -- ARGV[3] which are too old: those that were buried before that long ago (ms)
 -- ARGV[4] how many a topic may have; 0: any number   ARGV[5] how many are deleted at most
+-- ARGV[6…7] behind which topic to go on, its score and its name; '' to begin
+-- ARGV[8] when the first of these calls was made (Unix ms), '' in that
 --
--- Returns {more, topic, ids, topic, ids, …}: more is 1 when there may be more to delete.
--- Errors: WRONGTYPE of the zset, a permission that is missing.
+-- Returns {score, name, began, why, topic, ids, topic, ids, …}: the first three are ARGV[6…8] of
+-- the next call, with '' as the score if all is done; why is Redis's reason where it lets us do
+-- nothing for a topic, '' if there is none; ids are what was deleted.
+-- Errors: WRONGTYPE of the zset, a permission that is missing; nothing has changed then.
 --
+-- A topic whose letters were deleted stands further behind, with the next oldest. What has died
+-- since the first call is left, so that these calls come to an end.
 -- Atomic because an entry and its bucket belong together.
--- Cost: O(log n) for each that is deleted; with ARGV[4], also O(topics that have dead letters).
+-- Cost: O(log n) for each topic and each letter that is deleted.
+local PAGE = 150 -- topics
 local topics, lists, letters = KEYS[1], ARGV[1], ARGV[2]
 local cutoff = string.format('%d', now - ARGV[3])
 local most, left = tonumber(ARGV[4]), tonumber(ARGV[5])
-local MAX_TOPICS = 100
+local began = ARGV[8] ~= '' and ARGV[8] or string.format('%d', now)
 local err = not_permitted('ZREM', topics, '')
 if err then return err end
+local reply = {ARGV[6] ~= '' and ARGV[6] or '-inf', ARGV[7], began, ''}
 
--- Some of the topic's entries, the oldest first.
-local function oldest_of(list)
+-- Some of the topic's entries, the oldest first, or an error reply. all is how many it has.
+local function oldest_of(list, all)
   local ids = redis.pcall('ZRANGEBYSCORE', list, '-inf', cutoff, 'LIMIT', 0, left)
-  local too_many = most > 0 and math.min(redis.pcall('ZCARD', list) - most, left) or 0
-  if too_many > #ids then ids = redis.call('ZRANGE', list, 0, too_many - 1) end
+  local too_many = most > 0 and math.min(all - most, left) or 0
+  if too_many > #ids and not ids.err then ids = redis.pcall('ZRANGE', list, 0, too_many - 1) end
   return ids
 end
 
-local reply = {0}
-local candidates = most > 0 and redis.call('ZRANGE', topics, 0, -1)
-  or redis.call('ZRANGEBYSCORE', topics, '-inf', cutoff, 'LIMIT', 0, MAX_TOPICS)
-for _, topic in ipairs(candidates) do
-  local list = lists .. topic
-  if left > 0 and redis.call('TYPE', list).ok ~= 'zset' then
+-- Deletes them, or returns an error reply and has changed nothing.
+local function delete(list, ids)
+  local names = {}
+  for k, id in ipairs(ids) do names[k] = letters .. id end
+  local deleted = redis.pcall('DEL', unpack(names))
+  if type(deleted) == 'table' then return deleted end
+  redis.call('ZREM', list, unpack(ids))
+end
+
+-- Has the topic stand where its oldest letter says, if it still has any.
+local function enter(topic, list)
+  local oldest = redis.pcall('ZRANGE', list, 0, 0, 'WITHSCORES')
+  if oldest[2] then
+    redis.pcall('ZADD', topics, oldest[2], topic)
+  elseif not oldest.err then
     redis.call('ZREM', topics, topic)
-  elseif left > 0 then
-    local ids = oldest_of(list)
-    if #ids > 0 then
-      local names = {}
-      for k, id in ipairs(ids) do names[k] = letters .. id end
-      redis.call('DEL', unpack(names))
-      redis.call('ZREM', list, unpack(ids))
-      reply[#reply + 1], reply[#reply + 2] = topic, ids
-      left = left - #ids
-    end
-    local oldest = redis.pcall('ZRANGE', list, 0, 0, 'WITHSCORES')
-    if oldest.err then
-      -- The topic is looked at again.
-    elseif oldest[2] then
-      redis.call('ZADD', topics, oldest[2], topic)
-    else
-      redis.call('ZREM', topics, topic)
-    end
   end
 end
-if left <= 0 or most == 0 and #candidates == MAX_TOPICS then reply[1] = 1 end
+
+local function expire(topic, list, all)
+  local ids = oldest_of(list, all)
+  if not ids.err and #ids > 0 then
+    local refused = delete(list, ids)
+    if refused then return refused end
+    reply[#reply + 1], reply[#reply + 2] = topic, ids
+    left = left - #ids
+  end
+  if ids.err then return ids end
+  enter(topic, list)
+end
+
+local first = ARGV[6] ~= '' and entries_before(topics, ARGV[6], ARGV[7] .. '\0') or 0
+local page = redis.call('ZRANGE', topics, first, first + PAGE - 1, 'WITHSCORES')
+local ended = #page < 2 * PAGE
+for i = 1, #page, 2 do
+  local topic, score = page[i], page[i + 1]
+  local too_old = score - cutoff <= 0
+  if score - began > 0 or most == 0 and not too_old then
+    ended = true -- the others are newer still
+    break
+  end
+  local list = lists .. topic
+  local all = redis.pcall('ZCOUNT', list, '-inf', '+inf')
+  local refused
+  if all == 0 or type(all) == 'table' and not unreadable(all) then
+    redis.call('ZREM', topics, topic)
+  elseif type(all) == 'table' then
+    refused = all
+  elseif too_old or all > most then
+    refused = expire(topic, list, all)
+  end
+  if refused and reply[4] == '' then reply[4] = refused.err end
+  if left <= 0 then -- the topic may have more
+    ended = false
+    break
+  end
+  reply[1], reply[2] = score, topic
+end
+if ended then reply[1] = '' end
 return reply
