@@ -12,6 +12,7 @@ const (
 	RideOut      = rideOut
 	MaxPushCalls = maxPushCalls
 	CloseWait    = closeWait
+	CheckAfter   = checkAfter
 )
 
 // queueOf is the topic's queue of those who pop; nil if there is none. c.topics.mu must be held.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // PoolOptions says how to reach Redis. The zero value is a Redis without a
@@ -117,11 +118,13 @@ func (o PoolOptions) network() (network, addr string) {
 	return "tcp", or(o.Addr, defaultAddr)
 }
 
+// pingRested has a connection tried that has rested. A Store tries it itself, for as long as that takes,
+// and whatever becomes of the call: redigo would close it, and the next one, …, for a ctx that ends.
 func pingRested(ctx context.Context, c redis.Conn, lastUsed time.Time) error {
-	if time.Since(lastUsed) < checkAfter {
+	if time.Since(lastUsed) < checkAfter || store.TriesItself(ctx) {
 		return nil
 	}
-	return ping(ctx, c)
+	return store.Alive(c)
 }
 
 // ping fails if the connection is of no use. Not to be permitted to PING is not that.

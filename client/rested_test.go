@@ -1,0 +1,141 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+)
+
+// restedPool is a pool with so many idle connections that have rested, and the IDs that Redis has
+// given them.
+func (f *fixture) restedPool(n int) (*redis.Pool, []string) {
+	f.t.Helper()
+	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
+	f.t.Cleanup(func() { pool.Close() })
+	before := f.connectionIDs()
+	conns := make([]redis.Conn, n)
+	for i := range conns {
+		conns[i] = pool.Get()
+		if _, err := conns[i].Do("PING"); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	for _, conn := range conns {
+		conn.Close()
+	}
+	time.Sleep(client.CheckAfter + 50*time.Millisecond) // the rest
+	ids := slices.DeleteFunc(f.connectionIDs(), func(id string) bool { return slices.Contains(before, id) })
+	if len(ids) != n || pool.IdleCount() != n {
+		f.t.Fatalf("%d connections, %d idle, want %d", len(ids), pool.IdleCount(), n)
+	}
+	return pool, ids
+}
+
+// connectionIDs are those of Redis's connections.
+func (f *fixture) connectionIDs() []string {
+	f.t.Helper()
+	var ids []string
+	for line := range strings.Lines(string(f.do("CLIENT", "LIST").([]byte))) {
+		id, _, _ := strings.Cut(line, " ")
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// Calls with a short deadline on a Redis that stalls return then, and cost no connection that has
+// rested, nor do those that only wait for one.
+func TestShortDeadlinesLeaveThePool(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.ReserveBatch(t.Context(), "t", 1, 0)
+	const rested = 30
+	pool, ids := f.restedPool(rested)
+	c := client.New(pool)
+	defer c.Close()
+	f.redis.Hang()
+	var callers sync.WaitGroup
+	for name := range calls(c, nil) {
+		for range 2 {
+			callers.Go(func() {
+				if err := calls(c, deadline(t, 50*time.Millisecond))[name](); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s: %v, want the deadline's error", name, err)
+				}
+			})
+		}
+	}
+	callers.Wait()
+	f.redis.Resume()
+	until(t, "all connections are back", func() bool { return pool.IdleCount() == rested })
+	now := f.connectionIDs()
+	for _, id := range ids {
+		if !slices.Contains(now, id) {
+			t.Errorf("connection %s is gone", id)
+		}
+	}
+	if n := pool.ActiveCount(); n != rested {
+		t.Errorf("%d connections, want the %d of before", n, rested)
+	}
+}
+
+// Dead connections among those that have rested cost no call an error, however it waits.
+func TestRestedConnectionsThatAreDead(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(pool *redis.Pool) error{
+		"a call without an end": func(pool *redis.Pool) error { return get(context.Background(), pool) },
+		"one that can end":      func(pool *redis.Pool) error { return get(t.Context(), pool) },
+		"one with a deadline":   func(pool *redis.Pool) error { return get(deadline(t, hangBound), pool) },
+		"somebody else's":       func(pool *redis.Pool) error { _, err := pool.Get().Do("PING"); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t)
+			pool, _ := f.restedPool(8)
+			f.killConnections()
+			if err := call(pool); err != nil {
+				t.Error(err)
+			}
+			if n := pool.ActiveCount(); n != 1 {
+				t.Errorf("%d connections, want the new one", n)
+			}
+		})
+	}
+}
+
+// get is a call that needs a connection of the pool.
+func get(ctx context.Context, pool *redis.Pool) error {
+	_, err := client.New(pool).Get(ctx, "none")
+	if errors.Is(err, client.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// A Redis that says no to everything is alive: its connections are kept.
+func TestRestedConnectionsOfABusyRedis(t *testing.T) {
+	t.Parallel()
+	f := start(t, "--lua-time-limit", "1")
+	pool, _ := f.restedPool(3)
+	busy := make(chan error, 1)
+	script := f.redis.Pool().Get()
+	defer script.Close()
+	go func() {
+		_, err := script.Do("EVAL", "while true do end", 0)
+		busy <- err
+	}()
+	until(t, "Redis is busy", func() bool { _, err := f.conn.Do("PING"); return err != nil })
+	err := get(deadline(t, hangBound), pool)
+	f.do("SCRIPT", "KILL")
+	if arrival(t, busy) == nil || err == nil || !strings.Contains(err.Error(), "BUSY") {
+		t.Errorf("error %v, want BUSY", err)
+	}
+	if n := pool.ActiveCount(); n != 3 {
+		t.Errorf("%d connections are kept, want 3", n)
+	}
+}
