@@ -87,7 +87,7 @@ func TestDeadLettersAreDropped(t *testing.T) {
 				w.bury("t599", time.Minute, "b", "c")
 				w.bury("t000", time.Minute, "d", "e")
 			},
-			want: redistest.State{Dead: manyTopics("t599", "c", "t000", "e"), Letters: manyLetters("t599", "c", "t000", "e")},
+			want:    redistest.State{Dead: manyTopics("t599", "c", "t000", "e"), Letters: manyLetters("t599", "c", "t000", "e")},
 			dropped: map[string][]string{"t599": {"a599", "b"}, "t000": {"a000", "d"}},
 		},
 		{
