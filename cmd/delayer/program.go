@@ -49,10 +49,16 @@ type program struct {
 	running map[int]bool // the IDs of the processes
 }
 
-// check finds out what can be known before there is a job: whether there is such a program.
+// check finds out what can be known before there is a job.
 func (p *program) check() error {
-	_, err := exec.LookPath(p.command().Args[0])
-	return err
+	if _, err := exec.LookPath(p.command().Args[0]); err != nil {
+		return fail(exitUsage, err)
+	}
+	body, err := bodyFile("")
+	if err != nil {
+		return fail(exitFailed, err)
+	}
+	return body.Close()
 }
 
 func (p *program) command() *exec.Cmd {
@@ -64,10 +70,15 @@ func (p *program) command() *exec.Cmd {
 
 // handle runs the program for one job. See worker.Handler.
 func (p *program) handle(ctx context.Context, job *worker.Job) error {
+	body, err := bodyFile(job.Body)
+	if err != nil {
+		return p.notStarted(ctx, job, err)
+	}
+	defer body.Close()
 	stdout, stderr := &lines{to: p.stdout}, &lines{to: p.stderr, keep: maxKept}
 	cmd := p.command()
 	cmd.Env = append(inherited(os.Environ()), jobVariables(job)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(job.Body), stdout, stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = body, stdout, stderr
 	cmd.WaitDelay = outputAfter
 	ownGroup(cmd)
 	if err := p.start(cmd); err != nil {
@@ -75,7 +86,6 @@ func (p *program) handle(ctx context.Context, job *worker.Job) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- p.wait(cmd) }()
-	var err error
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
@@ -144,7 +154,7 @@ func (p *program) notStarted(ctx context.Context, job *worker.Job, err error) er
 	if errors.Is(err, syscall.E2BIG) {
 		return err
 	}
-	p.log.Error("the program can't be started", "error", err, "topic", job.Topic, "id", job.ID)
+	p.log.Error("the program can't be started, the job will be delivered again", "error", err, "topic", job.Topic, "id", job.ID)
 	select {
 	case <-time.After(startAgain):
 	case <-ctx.Done():
@@ -174,6 +184,7 @@ func jobVariables(job *worker.Job) []string {
 		variable("ATTEMPT", strconv.Itoa(job.Attempt)),
 		variable("MAX_ATTEMPTS", strconv.Itoa(job.MaxAttempts)),
 		variable("TOKEN", strconv.FormatInt(job.Token, 10)),
+		variable("BODY_LENGTH", strconv.Itoa(len(job.Body))),
 	}
 }
 

@@ -37,8 +37,10 @@ PROGRAM ARGUMENT... -- run as it is, without a shell; all that follows PROGRAM i
 --timeout D -- how long a program may run; without limit if not given
 --max-attempts N -- how often a job is tried that does not say so; 10 if not given
 `,
-	note: `The program gets the job's body on standard input, and in the environment DELAYER_JOB_ID,
-DELAYER_JOB_TOPIC, DELAYER_JOB_ATTEMPT (1, 2, ...), DELAYER_JOB_MAX_ATTEMPTS and DELAYER_JOB_TOKEN.
+	note: `The program gets the job's body on standard input, which is a file that has all of it, and in the
+environment DELAYER_JOB_ID, DELAYER_JOB_TOPIC, DELAYER_JOB_ATTEMPT (1, 2, ...), DELAYER_JOB_MAX_ATTEMPTS,
+DELAYER_JOB_TOKEN and DELAYER_JOB_BODY_LENGTH (in bytes). The file has no name, and is made where TMPDIR
+says, or else in /tmp; without room there the job is delivered again, and the attempt does not count.
 An ID or a topic that is no UTF-8, or has a NUL, is in DELAYER_JOB_ID_BASE64 or
 DELAYER_JOB_TOPIC_BASE64 instead.
 Its exit code says what becomes of the job: 0, it is done; 65, it becomes a dead letter; any other,
@@ -79,7 +81,7 @@ func runWorker(ctx context.Context, c *call) (answer, error) {
 
 	p := &program{words: c.arguments, shell: c.shell, stdout: out, stderr: errs, log: log, running: map[int]bool{}}
 	if err := p.check(); err != nil {
-		return answer{}, fail(exitUsage, err)
+		return answer{}, err
 	}
 	mux := worker.NewMux()
 	for _, topic := range c.topics {

@@ -114,6 +114,7 @@ func TestWorkerEnvironment(t *testing.T) {
 	p.expect(p.stdout, "body\nan 'argument'\n")
 	p.stopped()
 	want := `DELAYER_JOB_ATTEMPT=1
+DELAYER_JOB_BODY_LENGTH=3
 DELAYER_JOB_ID_BASE64=MQA=
 DELAYER_JOB_MAX_ATTEMPTS=7
 DELAYER_JOB_TOKEN=n
@@ -122,6 +123,7 @@ OTHER=kept
 ` + "a\x00b" + `
 an 'argument'
 DELAYER_JOB_ATTEMPT=1
+DELAYER_JOB_BODY_LENGTH=4
 DELAYER_JOB_ID=-
 DELAYER_JOB_MAX_ATTEMPTS=3
 DELAYER_JOB_TOKEN=n
@@ -163,7 +165,7 @@ func TestWorkerLosesProgram(t *testing.T) {
 	p := s.startWorker("--", program)
 	os.Remove(program)
 	s.push("1", "b")
-	p.expect(p.stderr, `level=ERROR msg="the program can't be started" error="fork/exec `+program+`: no such file or directory" topic=t id=1`)
+	p.expect(p.stderr, `level=ERROR msg="the program can't be started, the job will be delivered again" error="fork/exec `+program+`: no such file or directory" topic=t id=1`)
 	eventually(t, "the job waits", func() bool { return s.get("1") == shown{State: "waiting"} })
 	p.stopped()
 }

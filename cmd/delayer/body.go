@@ -1,0 +1,28 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// bodyFile is a file with all of a body, for a program to read. A pipe would end in the midst of it if
+// we were killed, and the program would take that for all. The file is gone when we and the program
+// have closed it, however we end.
+func bodyFile(body string) (*os.File, error) {
+	f, err := fleetingFile()
+	if err == nil {
+		_, err = f.WriteString(body)
+		if err == nil {
+			_, err = f.Seek(0, io.SeekStart)
+		}
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no room for the job's body: %w", err)
+	}
+	return f, nil
+}

@@ -1,0 +1,18 @@
+//go:build !windows
+
+package main
+
+import "os"
+
+// fleetingFile makes a file that has no name.
+func fleetingFile() (*os.File, error) {
+	f, err := os.CreateTemp("", "delayer-body-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

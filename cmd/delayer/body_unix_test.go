@@ -1,0 +1,98 @@
+//go:build !windows
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A program gets all of its body or is not started: the worker may be killed at any moment.
+func TestWorkerBodyIsWhole(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("needs setsid")
+	}
+	t.Parallel()
+	s, _ := newShell(t)
+	const body = 1 << 20
+	// What the program leaves behind reads the body when the worker has gone.
+	p := s.startWorker("--exec", `exec 3<&0; echo "$DELAYER_JOB_BODY_LENGTH bytes"
+setsid sh -c 'while ! test -e go; do sleep 0.01; done; wc -c >counted; mv counted got' <&3 3<&- >left 2>&1 &
+sleep 1000`)
+	startReader(t, s, strings.Repeat("b", body))
+	p.expect(p.stdout, "1048576 bytes\n")
+	p.cmd.Process.Kill()
+	p.wait()
+	write(t, s.dir+"/go", "")
+	eventually(t, "the body is read", func() bool { return exists(s.dir + "/got") })
+	if got := strings.TrimSpace(read(t, s.dir+"/got")); got != "1048576" {
+		t.Errorf("the program has read %s bytes, want all %d", got, body)
+	}
+}
+
+// startReader pushes job 1 with a body that no command line has room for.
+func startReader(tb testing.TB, s shell, body string) {
+	tb.Helper()
+	cmd := exec.Command(binary, "push", "--id", "1", "t", "0", "-")
+	cmd.Dir, cmd.Env, cmd.Stdin = s.dir, s.env, strings.NewReader(body)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		tb.Fatalf("push: %v, %s", err, out)
+	}
+}
+
+// Nothing of a body stays behind, whether it is read or not.
+func TestWorkerBodyIsNotLeft(t *testing.T) {
+	t.Parallel()
+	s, conn := newShell(t)
+	temp := filepath.Join(s.dir, "temp")
+	if err := os.Mkdir(temp, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.env = append(s.env, "TMPDIR="+temp)
+	p := s.startWorker("--exec", `ls "$TMPDIR"; echo "$DELAYER_JOB_ID has $DELAYER_JOB_BODY_LENGTH"; wc -c`, "--concurrency", "1")
+	s.push("1", "b")
+	s.push("2", "body")
+	eventually(t, "the jobs are done", func() bool { return len(redisKeys(t, conn)) == 0 })
+	p.stopped()
+	got := strings.Fields(p.stdout.String())
+	if want := strings.Fields("1 has 1 1 2 has 4 4"); strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// A job whose body can't be kept for its program loses nothing by that, and is handled when it can.
+func TestWorkerWithoutTemp(t *testing.T) {
+	t.Parallel()
+	s, conn := newShell(t)
+	temp := filepath.Join(s.dir, "temp")
+	s.env = append(s.env, "TMPDIR="+temp)
+	s.push("1", "body", "--max-attempts", "1")
+	want := "ERROR: no room for the job's body: open " + temp + "/"
+	if r := runBinary(t, s.dir, s.env, "worker", "--topic", "t", "cat"); r.code != exitFailed || !strings.HasPrefix(r.stderr, want) {
+		t.Errorf("at the start: %+v, want %d, %s…", r, exitFailed, want)
+	}
+	s.expect(0, "body\n", "", "pop", "t")
+	if err := os.Mkdir(temp, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := s.startWorker("--", "cat")
+	if err := os.Remove(temp); err != nil {
+		t.Fatal(err)
+	}
+	s.push("1", "body\n", "--max-attempts", "1")
+	p.expect(p.stderr, `level=ERROR msg="the program can't be started, the job will be delivered again" error="no room for the job's body: open `+temp+`/`)
+	eventually(t, "the job waits", func() bool { return s.get("1") == shown{State: "waiting", MaxAttempts: 1} })
+	if err := os.Mkdir(temp, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	do(t, conn, "ZREM", "delayer:job_pool", "1")
+	do(t, conn, "LPUSH", "delayer:ready_queue:t", "1")
+	p.expect(p.stdout, "body\n")
+	p.stopped()
+}
