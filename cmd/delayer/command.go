@@ -49,9 +49,9 @@ func commands() []command {
 				"--ttr D -- the lease of a consumer who reserves the job and names none, up to 24h; 30s if not given\n" +
 				"--max-attempts N -- how often the job is tried before it becomes a dead letter\n"},
 		{name: "pop", arguments: "TOPIC", least: 1, most: 1, run: runPop,
-			help: "take the topic's first job that is ready"},
+			help: "take the topic's first job that is ready", note: popNote},
 		{name: "bpop", arguments: "TOPIC [TIMEOUT]", least: 1, most: 2, run: runBPop,
-			help: "wait for a job to be ready, for TIMEOUT at most or, without one, for ever, and take it"},
+			help: "wait for a job to be ready, for TIMEOUT at most or, without one, for ever, and take it", note: popNote},
 		{name: "remove", arguments: "ID", least: 1, most: 1, run: runRemove,
 			help: "remove a job that nobody has taken yet"},
 		{name: "get", arguments: "ID", least: 1, most: 1, run: runGet,

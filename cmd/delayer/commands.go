@@ -46,27 +46,6 @@ func readInput(ctx context.Context) (body string, err error) {
 	return string(data), err
 }
 
-func runPop(ctx context.Context, c *call) (answer, error) {
-	m, err := c.client.Pop(ctx, c.arguments[0])
-	return taken(m), err
-}
-
-func runBPop(ctx context.Context, c *call) (answer, error) {
-	timeout := time.Duration(0)
-	if len(c.arguments) > 1 {
-		var err error
-		if timeout, err = parseDuration("TIMEOUT", c.arguments[1]); err != nil {
-			return answer{}, err
-		}
-	}
-	m, err := c.client.BPop(ctx, timeout, c.arguments[0])
-	return taken(m), err
-}
-
-func taken(m client.Message) answer {
-	return answer{text: m.Body, json: messageJSON(m), taken: m}
-}
-
 func runRemove(ctx context.Context, c *call) (answer, error) {
 	id := c.arguments[0]
 	removed, err := c.client.Remove(ctx, id)

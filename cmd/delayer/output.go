@@ -17,9 +17,9 @@ import (
 
 // answer is what a command prints.
 type answer struct {
-	text  string
-	json  map[string]any // of --json
-	taken client.Message // by the command, for whoever reads its output; zero: none
+	text string
+	json map[string]any   // of --json
+	held *client.Delivery // what is printed, and acknowledged when it was; nil: none
 }
 
 func (a answer) empty() bool { return a.text == "" && a.json == nil }
@@ -28,26 +28,18 @@ func (a answer) empty() bool { return a.text == "" && a.json == nil }
 // not read.
 const outputWait = time.Second
 
-// print prints the answer. A job that was taken goes back when nobody gets it.
+// print prints the answer, and says what has become of the job then.
 func (c *call) print(ctx context.Context, a answer) error {
+	free := hold(ctx, a.held)
 	err := awaitOutput(ctx, func() error { return printOut(c.stdout, c.format(a)) })
-	if err == nil {
-		return nil
-	}
-	if a.json == nil { // a part of what there was to tell
-		return err
-	}
-	if a.taken.ID == "" {
+	free()
+	switch {
+	case a.held != nil:
+		return settle(ctx, a.held, err)
+	case err != nil && a.json != nil: // else it was a part of what there was to tell
 		return fmt.Errorf("%w; not printed: %s", err, jsonLine(a.json))
 	}
-	_, back := c.client.Push(context.WithoutCancel(ctx), a.taken, 0, client.IfExists(client.Refuse))
-	switch {
-	case back == nil:
-		return fmt.Errorf("%w; job %q is ready again", err, a.taken.ID)
-	case errors.Is(back, client.ErrExists):
-		return fmt.Errorf("%w; job %q has been pushed anew", err, a.taken.ID)
-	}
-	return fmt.Errorf("%w; the job can't be put back: %v; it was: %s", err, back, jsonLine(a.json))
+	return err
 }
 
 // write prints a part of the answer, of whole lines.

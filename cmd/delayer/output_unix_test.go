@@ -3,7 +3,10 @@
 package main
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
+	"reflect"
 	"runtime"
 	"strings"
 	"syscall"
@@ -13,7 +16,7 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// A job whose body can't be written is ready again, as it was.
+// An output that takes nothing is found out before anything is taken. What was done is not silent.
 func TestFullDisk(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /dev/full")
@@ -34,28 +37,91 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	expect(`; not printed: {"id_base64":"Mf8="}`, "push", "t\xfe", "0", "a body\xfd", "--id", "1\xff")
-	before := redistest.Read(t, conn, "delayer:")
-	for range 2 {
-		expect(`; job "1\xff" is ready again`, "pop", "t\xfe")
-		expect(`; job "1\xff" is ready again`, "bpop", "--json", "t\xfe")
-		redistest.Expect(t, conn, "delayer:", before)
-	}
+	before := readAll(t, conn)
+	expect("", "pop", "t\xfe")
+	expect("", "bpop", "--json", "t\xfe")
+	expectAll(t, conn, before)
 	expect(`; not printed: {"id_base64":"Mf8=","removed":true}`, "remove", "1\xff")
 	expect("", "--help")
 	expect("", "version")
 	redistest.Expect(t, conn, "delayer:", redistest.State{})
 }
 
-// startPop starts a pop of job 1 whose output is not read, and waits until it has
-// the job. The output fails when it is closed.
-func startPop(tb testing.TB, s shell, conn redis.Conn) (p *process, output *os.File) {
+// So is one that is closed. /dev/null is a way to throw jobs away.
+func TestClosedOutput(t *testing.T) {
+	t.Parallel()
+	s, conn := newShell(t)
+	s.push("1", "body")
+	before := readAll(t, conn)
+	redirected := func(to string, code int, stderr string, args ...string) {
+		t.Helper()
+		cmd := exec.Command("sh", append([]string{"-c", `exec "$0" "$@" ` + to, binary}, args...)...)
+		p := startCommand(t, s.dir, s.env, cmd)
+		if got := p.wait(); got != code || p.stderr.String() != stderr {
+			t.Errorf("%q %s: exit code %d, %q, want %d, %q", args, to, got, p.stderr, code, stderr)
+		}
+	}
+	const closed = "ERROR: output: it is closed, or /dev/null for reading, too: want it open for writing\n"
+	redirected(">&-", exitOutput, closed, "pop", "t")
+	redirected(">&-", exitOutput, closed, "bpop", "empty")
+	redirected("</dev/null >&0", exitOutput, "ERROR: output: write /dev/stdout: bad file descriptor\n", "pop", "t")
+	expectAll(t, conn, before)
+	redirected(">/dev/null", exitDone, "", "pop", "t")
+	redistest.Expect(t, conn, "delayer:", redistest.State{})
+}
+
+// readAll is all that is in Redis, less what a lease leaves behind: its token, and a count of 0.
+func readAll(tb testing.TB, conn redis.Conn) map[string]any {
+	tb.Helper()
+	all := map[string]any{}
+	keys, err := redis.Strings(conn.Do("KEYS", "*"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, key := range keys {
+		switch kind := do(tb, conn, "TYPE", key); {
+		case kind == "list":
+			all[key], err = redis.Strings(conn.Do("LRANGE", key, 0, -1))
+		case key == "delayer:topics" || key == "delayer:reserved":
+		case kind == "zset":
+			all[key], err = redis.Strings(conn.Do("ZRANGE", key, 0, -1, "WITHSCORES"))
+		case kind == "hash":
+			var fields map[string]string
+			fields, err = redis.StringMap(conn.Do("HGETALL", key))
+			if lease := strings.Fields(fields["lease"]); len(lease) > 0 {
+				fields["lease"] = lease[0] // attempts
+			}
+			if fields["lease"] == "0" {
+				delete(fields, "lease")
+			}
+			all[key] = fields
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return all
+}
+
+func expectAll(tb testing.TB, conn redis.Conn, want map[string]any) {
+	tb.Helper()
+	if got := readAll(tb, conn); !reflect.DeepEqual(got, want) {
+		tb.Errorf("in Redis:\n got %v\nwant %v", got, want)
+	}
+}
+
+// startPop starts a pop of job 1 whose output is not read, and waits until it has the job. The output
+// fails when it is closed. The job has failed before, and there are others behind it.
+func startPop(tb testing.TB, s shell, conn redis.Conn) (p *process, output *os.File, before map[string]any) {
 	tb.Helper()
 	output, full := fullPipe(tb)
-	do(tb, conn, "HSET", "delayer:job_bucket:1", "topic", "t", "body", "old")
-	do(tb, conn, "LPUSH", "delayer:ready_queue:t", "1")
+	do(tb, conn, "HSET", "delayer:job_bucket:1", "topic", "t", "body", "old", "options", "5 70000 604800000", "lease", "2 7 0", "error", "no")
+	do(tb, conn, "HSET", "delayer:job_bucket:2", "topic", "t", "body", "other")
+	do(tb, conn, "LPUSH", "delayer:ready_queue:t", "1", "2")
+	before = readAll(tb, conn)
 	p = startInto(tb, s.dir, s.env, full, nil, "pop", "t")
-	eventually(tb, "the job is taken", func() bool { return do(tb, conn, "EXISTS", "delayer:job_bucket:1") == int64(0) })
-	return p, output
+	eventually(tb, "the job is reserved", func() bool { return do(tb, conn, "ZCARD", "delayer:job_pool") == int64(1) })
+	return p, output, before
 }
 
 func (p *process) expectError(code int, text string) {
@@ -65,7 +131,8 @@ func (p *process) expectError(code int, text string) {
 	}
 }
 
-// A reader that goes away, or a signal while nobody reads, costs no job.
+// A reader that goes away, or a signal while nobody reads, costs no job anything: it is the next again,
+// with all that it had.
 func TestUnreadJobGoesBack(t *testing.T) {
 	for name, end := range map[string]func(p *process, output *os.File){
 		"closed": func(p *process, output *os.File) {
@@ -74,7 +141,7 @@ func TestUnreadJobGoesBack(t *testing.T) {
 		},
 		"signal": func(p *process, output *os.File) {
 			p.signal(syscall.SIGTERM)
-			p.wait()
+			p.expectError(exitOutput, `output: it is not read; job "1" is ready again`)
 		},
 		"GNU timeout": func(p *process, output *os.File) {
 			p.signal(syscall.SIGTERM)
@@ -85,37 +152,132 @@ func TestUnreadJobGoesBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, conn := newShell(t)
-			p, output := startPop(t, s, conn)
+			p, output, before := startPop(t, s, conn)
 			end(p, output)
-			redistest.Expect(t, conn, "delayer:", redistest.State{
-				Ready:   map[string][]string{"t": {"1"}},
-				Buckets: map[string]string{"1": "t old"},
-			})
+			expectAll(t, conn, before)
 		})
 	}
+}
+
+// A command that is killed leaves a lease behind, after which the job is delivered again.
+func TestUnreadJobOfAKilledPop(t *testing.T) {
+	t.Parallel()
+	s, conn := newShell(t)
+	p, _, _ := startPop(t, s, conn)
+	p.cmd.Process.Kill()
+	p.wait()
+	redistest.Expect(t, conn, "delayer:", redistest.State{
+		Reserved: []string{"1"}, Counts: map[string]string{"t": "1"},
+		Ready: map[string][]string{"t": {"2"}}, Buckets: map[string]string{"1": "t old", "2": "t other"},
+	})
+	now, err := redis.Int64s(conn.Do("TIME"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := redis.Float64(conn.Do("ZSCORE", "delayer:job_pool", "1"))
+	if left := end - float64(now[0]); err != nil || left > popLease.Seconds()+1 {
+		t.Errorf("the lease ends in %v s, %v", left, err)
+	}
+}
+
+// The lease lasts as long as the output is waited for.
+func TestUnreadJobStaysReserved(t *testing.T) {
+	t.Parallel()
+	s, conn := newShell(t)
+	p, output, before := startPop(t, s, conn)
+	score := func() float64 {
+		end, err := redis.Float64(conn.Do("ZSCORE", "delayer:job_pool", "1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return end
+	}
+	first := score()
+	eventually(t, "the lease is extended", func() bool { return score() > first })
+	output.Close()
+	p.expectError(exitOutput, `; job "1" is ready again`)
+	expectAll(t, conn, before)
 }
 
 // A newer job of the same ID stands.
 func TestUnreadJobPushedAnew(t *testing.T) {
 	t.Parallel()
 	s, conn := newShell(t)
-	p, output := startPop(t, s, conn)
+	p, output, _ := startPop(t, s, conn)
 	s.expect(0, "1\n", "", "push", "t", "0", "new", "--id", "1")
+	before := readAll(t, conn)
 	output.Close()
-	p.expectError(exitOutput, `; job "1" has been pushed anew`)
-	s.expect(0, "new\n", "", "pop", "t")
-	redistest.Expect(t, conn, "delayer:", redistest.State{})
+	p.expectError(exitOutput, `; job "1" is not ours any more: it was pushed anew or removed`)
+	expectAll(t, conn, before)
 }
 
-// A job that can't go back is on stderr.
+// A job that was printed and can't be acknowledged is no success: it may be delivered again.
+func TestReadJobIsNotOurs(t *testing.T) {
+	t.Parallel()
+	s, conn := newShell(t)
+	p, output, _ := startPop(t, s, conn)
+	s.expect(0, "1\n", "", "push", "t", "0", "new", "--id", "1")
+	before := readAll(t, conn)
+	readOld(t, output)
+	p.expectError(exitFailed, `job "1" was printed, but is not ours any more: it was pushed anew or removed, or our lease has ended; it may be delivered again`)
+	expectAll(t, conn, before)
+}
+
+func TestReadJobWithoutRedis(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	_, port, _ := strings.Cut(r.Addr, ":")
+	p, output, _ := startPop(t, shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_PORT="+port)}, dial(t, r.Addr))
+	r.Kill()
+	readOld(t, output)
+	p.expectError(exitRedis, `job "1" was printed, but is delivered again when its lease ends, in 30s at most: `)
+}
+
+// readOld reads until the job's body has come.
+func readOld(tb testing.TB, output *os.File) {
+	tb.Helper()
+	var got []byte
+	for piece := make([]byte, 64<<10); !bytes.Contains(got, []byte("old\n")); {
+		n, err := output.Read(piece)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		got = append(got, piece[:n]...)
+	}
+}
+
+// A job that can't go back is still there.
 func TestUnreadJobWithoutRedis(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
 	_, port, _ := strings.Cut(r.Addr, ":")
-	p, output := startPop(t, shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_PORT="+port)}, dial(t, r.Addr))
+	p, output, _ := startPop(t, shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_PORT="+port)}, dial(t, r.Addr))
 	r.Kill()
 	output.Close()
-	p.expectError(exitOutput, `it was: {"body":"old","id":"1","topic":"t"}`)
+	p.expectError(exitOutput, `; job "1" can't be given back: `)
+	p.expectError(exitOutput, `; it is delivered again when its lease ends, in 30s at most`)
+}
+
+// Who may only pop takes the job for good.
+func TestPopWithoutReserve(t *testing.T) {
+	t.Parallel()
+	s, conn := newShell(t)
+	do(t, conn, "ACL", redis.Args{"SETUSER", "u", "reset", "on", ">secret"}.AddFlat(documentedRights(t, "consumer"))...)
+	s.push("1", "body")
+	s.push("2", "body 2")
+	s.push("3", "body 3")
+	s.env = append(s.env, "DELAYER_REDIS_USERNAME=u", "DELAYER_REDIS_PASSWORD=secret")
+	s.expect(0, "body\n", "", "pop", "t")
+	s.expect(0, "body 2\n", "", "bpop", "t", "10")
+	s.expect(1, "", `pop "u": no job is ready`+"\n", "pop", "u")
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	reader.Close()
+	startInto(t, s.dir, s.env, writer, nil, "pop", "t").expectError(exitOutput, `; not printed: {"body":"body 3","id":"3","topic":"t"}`)
+	redistest.Expect(t, conn, "delayer:", redistest.State{})
 }
 
 // A signal ends a command that waits for its input.

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+const (
+	// popLease is for how long a job is reserved at a time until it is printed: after that it
+	// is delivered again if we are killed meanwhile.
+	popLease = 30 * time.Second
+	// popRenewal is how often that is extended, as long as nobody reads the output.
+	popRenewal = popLease / 6
+	// ackPatience is how long it is tried to acknowledge a job that was printed, while Redis is away.
+	ackPatience = 3 * time.Second
+	ackPause    = 100 * time.Millisecond
+)
+
+const popNote = `The job is reserved, and acknowledged when its body is written. If that fails it is ready again at
+once, as it was; if the command is killed, after 30 s. An output that is closed is refused before a
+job is taken. A Redis user who may not reserve takes the job for good instead.
+`
+
+func runPop(ctx context.Context, c *call) (answer, error) {
+	return c.take(ctx, client.FetchOptions{NoWait: true}, c.client.Pop)
+}
+
+func runBPop(ctx context.Context, c *call) (answer, error) {
+	timeout := time.Duration(0)
+	if len(c.arguments) > 1 {
+		var err error
+		if timeout, err = parseDuration("TIMEOUT", c.arguments[1]); err != nil {
+			return answer{}, err
+		}
+	}
+	return c.take(ctx, client.FetchOptions{Timeout: timeout}, func(ctx context.Context, topic string) (client.Message, error) {
+		return c.client.BPop(ctx, timeout, topic)
+	})
+}
+
+// take reserves the topic's next job, which print acknowledges: so none is lost that nobody gets to
+// see. A user of Redis who may not reserve pops it.
+func (c *call) take(ctx context.Context, o client.FetchOptions, pop func(context.Context, string) (client.Message, error)) (answer, error) {
+	if err := writable(c.stdout); err != nil {
+		return answer{}, outputError(err)
+	}
+	topic := c.arguments[0]
+	o.Topics, o.Max, o.Lease = []client.FetchTopic{{Topic: topic}}, 1, popLease
+	list, err := c.client.Fetch(ctx, o)
+	switch {
+	case err == nil:
+		m := list[0].Message
+		return answer{text: m.Body, json: messageJSON(m), held: list[0]}, nil
+	case store.Refused(err):
+		m, err := pop(ctx, topic)
+		return answer{text: m.Body, json: messageJSON(m)}, err
+	}
+	return answer{}, fmt.Errorf("%s %q: %w", c.command.name, topic, errors.Unwrap(err))
+}
+
+// writable finds out whether an output takes anything, as far as that can be known. One that is
+// closed has become /dev/null, open for reading, too, before main: the Go runtime does that.
+func writable(output *os.File) error {
+	if _, err := output.Write(nil); err != nil {
+		return err
+	}
+	null, err := os.Stat(os.DevNull)
+	if err != nil {
+		return nil
+	}
+	info, err := output.Stat()
+	if err != nil || !os.SameFile(info, null) {
+		return err
+	}
+	if _, err := output.Read(make([]byte, 1)); errors.Is(err, io.EOF) {
+		return errors.New("it is closed, or /dev/null for reading, too: want it open for writing")
+	}
+	return nil
+}
+
+// hold extends the lease of a job until the function is called that it returns.
+func hold(ctx context.Context, d *client.Delivery) (free func()) {
+	if d == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var holder sync.WaitGroup
+	holder.Go(func() {
+		tick := time.NewTicker(popRenewal)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				d.Extend(ctx, popLease) // if it can't be done, the end of it all will show
+			}
+		}
+	})
+	return func() {
+		cancel()
+		holder.Wait()
+	}
+}
+
+// settle says that the job is done, or gives it back if it could not be printed. Its error tells what
+// has become of the job.
+func settle(ctx context.Context, d *client.Delivery, notPrinted error) error {
+	if notPrinted == nil {
+		return acknowledge(ctx, d)
+	}
+	err := d.Release(context.WithoutCancel(ctx))
+	switch {
+	case err == nil:
+		return fmt.Errorf("%w; job %q is ready again", notPrinted, d.ID)
+	case errors.Is(err, client.ErrLeaseLost):
+		return fmt.Errorf("%w; job %q is not ours any more: it was pushed anew or removed, or our lease has ended", notPrinted, d.ID)
+	}
+	return fmt.Errorf("%w; job %q can't be given back: %v; it is delivered again when its lease ends, in %v at most", notPrinted, d.ID, err, popLease)
+}
+
+func acknowledge(ctx context.Context, d *client.Delivery) error {
+	for began := time.Now(); ; {
+		err := d.Ack(context.WithoutCancel(ctx))
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, client.ErrLeaseLost):
+			return fail(exitFailed, fmt.Errorf("job %q was printed, but is not ours any more: it was pushed anew or removed, or our lease has ended; it may be delivered again", d.ID))
+		case !store.Temporary(err) || ctx.Err() != nil || time.Since(began) > ackPatience:
+			return fail(exitRedis, fmt.Errorf("job %q was printed, but is delivered again when its lease ends, in %v at most: %w", d.ID, popLease, err))
+		}
+		select {
+		case <-time.After(ackPause):
+		case <-ctx.Done():
+		}
+	}
+}
