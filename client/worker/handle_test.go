@@ -227,7 +227,7 @@ func TestTimeout(t *testing.T) {
 		return context.Cause(ctx)
 	}), worker.Options{Timeout: time.Millisecond, Hooks: e.hooks()})
 	e.await(t, "started a", "failed a", "buried a")
-	f.expectDead("a", 1, "attempts used up", "the handler's timeout has passed: context deadline exceeded")
+	f.expectDead("a", 1, "attempts used up", "the timeout of 1ms has passed")
 }
 
 // Those who pop and those who reserve can share a topic: each job is somebody's, once.

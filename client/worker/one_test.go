@@ -147,7 +147,7 @@ func TestRunOneAsRun(t *testing.T) {
 	if _, err := worker.New(c, mux, o).RunOne(t.Context(), "print"); err != nil {
 		t.Error(err)
 	}
-	want := "started, middleware, the handler's timeout has passed: context deadline exceeded, done"
+	want := "started, middleware, the timeout of 1ms has passed, done"
 	if got := strings.Join(calls, ", "); got != want {
 		t.Errorf("calls: %s\nwant:  %s", got, want)
 	}

@@ -28,8 +28,14 @@ type task struct {
 	settling bool // what becomes of the job is decided
 }
 
-// errTimeout is why the context of a handler ends that has taken Options.Timeout.
-var errTimeout = fmt.Errorf("the handler's timeout has passed: %w", context.DeadlineExceeded)
+// timeoutError is why the context of a handler ends that has taken so long.
+type timeoutError time.Duration
+
+func (t timeoutError) Error() string {
+	return fmt.Sprintf("the timeout of %v has passed", time.Duration(t))
+}
+
+func (t timeoutError) Unwrap() error { return context.DeadlineExceeded }
 
 func newTask(r *run, s *served, d *client.Delivery) *task {
 	t := &task{run: r, served: s, delivery: d}
@@ -72,7 +78,7 @@ func (t *task) handle() (err error) {
 	ctx := t.ctx
 	if t.options.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, t.options.Timeout, errTimeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, t.options.Timeout, timeoutError(t.options.Timeout))
 		defer cancel()
 	}
 	return t.served.handler.Handle(ctx, t.job)

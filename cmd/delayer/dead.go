@@ -40,12 +40,17 @@ func (c *call) letterLine(d client.DeadLetter) string {
 		return jsonLine(v) + "\n"
 	}
 	return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\n", printable(d.ID, ""), d.Died.Format(timeFormat), d.Attempts,
-		printable(firstLine(d.Reason), ""), printable(firstLine(d.Error), ""))
+		printable(inOneLine(d.Reason), ""), printable(inOneLine(d.Error), ""))
 }
 
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
+// inOneLine is the first line of a text and the last: errors begin or end with what tells the most.
+func inOneLine(text string) string {
+	text = strings.TrimSpace(text)
+	first, others, more := strings.Cut(text, "\n")
+	if !more {
+		return first
+	}
+	return strings.TrimSpace(first) + " … " + strings.TrimSpace(others[strings.LastIndexByte(others, '\n')+1:])
 }
 
 func runDeadRequeue(ctx context.Context, c *call) (answer, error) {

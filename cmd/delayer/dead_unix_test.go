@@ -33,7 +33,7 @@ func TestDeadCommands(t *testing.T) {
 	bury(t, conn, "u", "3", 1900000000125, "lease", "1 1 0")
 	at := time.UnixMilli(1900000000125)
 	before, after := at.Format(timeFormat), at.Add(time.Second).Format(timeFormat)
-	s.expect(0, `2\xff\u000a`+"\t"+after+"\t0\t"+`bad\u0009data`+"\t\n1\t"+before+"\t10\tall 10 attempts used up\t"+`exit status 1: no\u001b[31m`+"\n", "", "dead", "list", "t")
+	s.expect(0, `2\xff\u000a`+"\t"+after+"\t0\t"+`bad\u0009data … and more`+"\t\n1\t"+before+"\t10\tall 10 attempts used up\t"+`exit status 1: no\u001b[31m … more`+"\n", "", "dead", "list", "t")
 	s.expect(0, `{"attempts":0,"body_base64":"Ym9keSAy/wo=","died":"2030-03-17T17:46:41.125Z","id_base64":"Mv8K","reason":"bad\tdata\nand more","topic":"t"}
 {"attempts":10,"body":"body 1","died":"2030-03-17T17:46:40.125Z","error":"exit status 1: no\u001b[31m\nmore","id":"1","reason":"all 10 attempts used up","topic":"t"}
 `, "", "--json", "dead", "list", "t")

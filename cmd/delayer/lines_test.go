@@ -88,28 +88,39 @@ func TestLinesAreLost(t *testing.T) {
 	}
 }
 
-// The error that is kept has the program's last line in front, and the end of its output.
+// The error that is kept has the end of the program's output: whole lines, or else whole characters.
 func TestWithOutput(t *testing.T) {
 	failed := errors.New("exit status 1")
 	long := strings.Repeat("ü", maxKept)
+	short := strings.Repeat("é\n", maxKept)
 	for output, want := range map[string]string{
-		"":                   "exit status 1",
-		" \n":                "exit status 1",
-		"why\n":              "exit status 1: why",
-		"Traceback\nwhy\n\n": "exit status 1: why\nTraceback\nwhy",
+		"":                        "",
+		" \n":                     "",
+		"why\n":                   ": why",
+		"Traceback\nwhy\n\n":      ": Traceback\nwhy",
+		long[:maxKept]:            ": " + long[:maxKept],
+		long:                      ": … " + long[:maxKept-4],
+		"why\n" + long:            ": … " + long[:maxKept-4],
+		"x" + long:                ": … " + long[:maxKept-4],
+		long + "y":                ": … " + long[:maxKept-6] + "y",
+		long + "\nwhy":            ": … " + long[:maxKept-8] + "\nwhy",
+		long + "\n" + long[:2000]: ": … " + long[:2000],
+		short:                     ": … " + strings.TrimSpace(short[:maxKept-6]),
 	} {
-		if got := withOutput(failed, output).Error(); got != want {
-			t.Errorf("%q: got %q, want %q", output, got, want)
-		}
-	}
-	for _, output := range []string{long, long + "\nwhy", "why\n" + long, long + "\n" + long[:2000], long + "x\n" + long[:1024]} {
 		got := withOutput(failed, output)
-		text := got.Error()
-		if len(text) > maxKept || len(text) < maxKept/2 || !utf8.ValidString(text) || !strings.HasSuffix(text, output[len(output)-100:]) || !errors.Is(got, failed) {
-			t.Errorf("%d bytes: %.50q…", len(text), text)
+		if got.Error() != "exit status 1"+want || !errors.Is(got, failed) || !utf8.ValidString(got.Error()) {
+			t.Errorf("%.20q… of %d: got %.40q… of %d, want %.40q… of %d", output, len(output), got.Error(), len(got.Error()), want, len(want)+13)
 		}
 	}
-	if text := withOutput(failed, long+"\nwhy").Error(); !strings.HasPrefix(text, "exit status 1: why\n… ü") {
-		t.Errorf("%.50q", text)
+}
+
+// A line tells where an error of several begins and ends.
+func TestInOneLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "a": "a", " a\n": "a", "a\nb": "a … b", "a \r\nb\n\n  c \n": "a … c",
+	} {
+		if got := inOneLine(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,7 +22,11 @@ import (
 
 // What a program's exit code says, beside 0; see sysexits.h. Any other means that the job is
 // to be tried again, as 75 (EX_TEMPFAIL) does.
-const exitDataError = 65 // EX_DATAERR: no other try can help
+const (
+	exitDataError     = 65  // EX_DATAERR: no other try can help
+	exitNotExecutable = 126 // what shells and env say of a program that can't be executed
+	exitNoProgram     = 127 // and of one that is not there
+)
 
 const (
 	// killAfter is how long a program may go on that was told to end. It is less than what
@@ -30,9 +35,6 @@ const (
 	// outputAfter is how long the output of a program that has ended is read when a child of
 	// its own keeps that open.
 	outputAfter = 2 * time.Second
-	// startAgain is how long a place of the worker rests when its program can't be
-	// started, so that a worker without a program does not pass all jobs through its hands.
-	startAgain = time.Second
 	// startedLater is after how long a job is delivered again whose program could not be started.
 	startedLater = 5 * time.Second
 )
@@ -43,15 +45,17 @@ type program struct {
 	shell          string   // else a command for the shell
 	stdout, stderr *lineWriter
 	log            *slog.Logger
+	starter        starter
 
-	mu      sync.Mutex
-	ended   bool         // nothing is started any more
-	running map[int]bool // the IDs of the processes
+	mu       sync.Mutex
+	ended    bool         // nothing is started any more
+	running  map[int]bool // the IDs of the processes that are not reaped
+	failures failures     // to start it
 }
 
 // check finds out what can be known before there is a job.
 func (p *program) check() error {
-	if _, err := exec.LookPath(p.command().Args[0]); err != nil {
+	if err := p.find(); err != nil {
 		return fail(exitUsage, err)
 	}
 	body, err := bodyFile("")
@@ -59,6 +63,18 @@ func (p *program) check() error {
 		return fail(exitFailed, err)
 	}
 	return body.Close()
+}
+
+// find looks for the program, as far as it is known: who knows what a shell will run?
+func (p *program) find() error {
+	path, err := exec.LookPath(p.command().Args[0])
+	if err == nil && p.shell != "" {
+		path, err = findInShell(p.shell)
+	}
+	if err != nil || path == "" {
+		return err
+	}
+	return checkInterpreter(path)
 }
 
 func (p *program) command() *exec.Cmd {
@@ -75,7 +91,7 @@ func (p *program) handle(ctx context.Context, job *worker.Job) error {
 		return p.notStarted(ctx, job, err)
 	}
 	defer body.Close()
-	stdout, stderr := &lines{to: p.stdout}, &lines{to: p.stderr, keep: maxKept}
+	stdout, stderr := &lines{to: p.stdout}, &lines{to: p.stderr, keep: maxKept + 1}
 	cmd := p.command()
 	cmd.Env = append(inherited(os.Environ()), jobVariables(job)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = body, stdout, stderr
@@ -84,27 +100,46 @@ func (p *program) handle(ctx context.Context, job *worker.Job) error {
 	if err := p.start(cmd); err != nil {
 		return p.notStarted(ctx, job, err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- p.wait(cmd) }()
-	select {
-	case err = <-ended:
-	case <-ctx.Done():
-		select {
-		case err = <-ended: // by itself, just before
-		default:
-			endGroup(cmd.Process, ended)
-			err = fmt.Errorf("stopped: %w", context.Cause(ctx))
-		}
-	}
+	stopped := awaitOrEnd(ctx, cmd.Process)
+	code, err := p.reap(cmd)
 	stdout.end()
 	kept := stderr.end()
-	switch {
-	case err == nil:
-		return nil
-	case cmd.ProcessState.ExitCode() == exitDataError:
-		return worker.Bury(withOutput(err, kept))
+	if stopped != nil {
+		return withOutput(fmt.Errorf("stopped: %w", stopped), kept)
 	}
-	return withOutput(err, kept)
+	if err != nil {
+		err = withOutput(err, kept)
+	}
+	switch code {
+	case exitNotExecutable, exitNoProgram:
+		return p.notStarted(ctx, job, err)
+	case exitDataError:
+		err = worker.Bury(err)
+	}
+	p.started()
+	return err
+}
+
+// awaitOrEnd waits for the end of the program, or ends it with ctx, and returns why then. Until it is
+// reaped its number is nobody else's, and may be signalled.
+func awaitOrEnd(ctx context.Context, leader *os.Process) (stopped error) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		awaitEnd(leader.Pid)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+	}
+	select {
+	case <-ended: // by itself, just before
+		return nil
+	default:
+		endGroup(leader, ended)
+		return context.Cause(ctx)
+	}
 }
 
 // start refuses when all is at an end.
@@ -114,27 +149,28 @@ func (p *program) start(cmd *exec.Cmd) error {
 	if p.ended {
 		return errEndedAtOnce
 	}
-	err := cmd.Start()
+	err := p.starter.start(cmd)
 	if err == nil {
 		p.running[cmd.Process.Pid] = true
 	}
 	return err
 }
 
-// wait waits for the program's end. Its error says how it has ended, if that is not well; what
-// became of its input and output is not among that.
-func (p *program) wait(cmd *exec.Cmd) error {
-	err := cmd.Wait()
+// reap returns the program's exit code when its output has been read, and an error that says how it
+// has ended, if that is not well. What became of its input and output is not among that.
+func (p *program) reap(cmd *exec.Cmd) (code int, err error) {
 	p.mu.Lock()
 	delete(p.running, cmd.Process.Pid)
 	p.mu.Unlock()
-	if state := cmd.ProcessState; state != nil {
-		err = nil
-		if !state.Success() {
-			err = errors.New(state.String())
-		}
+	err = cmd.Wait()
+	state := cmd.ProcessState
+	switch {
+	case state == nil:
+		return -1, err
+	case state.Success():
+		return 0, nil
 	}
-	return err
+	return state.ExitCode(), errors.New(state.String())
 }
 
 // end kills what runs, and has nothing started any more.
@@ -147,6 +183,27 @@ func (p *program) end() {
 	}
 }
 
+// starter starts programs, all from one thread: Linux ends a program with the thread that has started
+// it, and Go ends threads as it likes, but for one that a goroutine holds. See ownGroup.
+type starter chan func()
+
+func newStarter() starter {
+	s := make(starter)
+	go func() {
+		runtime.LockOSThread()
+		for start := range s {
+			start()
+		}
+	}()
+	return s
+}
+
+func (s starter) start(cmd *exec.Cmd) error {
+	result := make(chan error)
+	s <- func() { result <- cmd.Start() }
+	return <-result
+}
+
 // notStarted has the job delivered again, to whichever worker, without costing it an attempt: it is
 // the program that is missing, as while a new one is installed. An ID that is too long
 // for the environment is the job's own fault.
@@ -154,12 +211,34 @@ func (p *program) notStarted(ctx context.Context, job *worker.Job, err error) er
 	if errors.Is(err, syscall.E2BIG) {
 		return err
 	}
+	p.mu.Lock()
+	rest := p.failures.add(time.Now())
+	p.mu.Unlock()
 	p.log.Error("the program can't be started, the job will be delivered again", "error", err, "topic", job.Topic, "id", job.ID)
 	select {
-	case <-time.After(startAgain):
+	case <-time.After(rest):
 	case <-ctx.Done():
 	}
 	return worker.Snooze(startedLater)
+}
+
+// started enters that the program can be started.
+func (p *program) started() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failures = failures{}
+}
+
+// failures are those to start the program, since it was last started.
+type failures struct{ since time.Time }
+
+// add returns for how long a place of the worker rests after another one, so that a worker without a
+// program does not pass all jobs through its hands: as long as that has been so, within limits.
+func (f *failures) add(now time.Time) time.Duration {
+	if f.since.IsZero() {
+		f.since = now
+	}
+	return min(max(now.Sub(f.since), time.Second), 15*time.Second)
 }
 
 // variablePrefix begins the names of the variables that tell a program of its job.
@@ -197,36 +276,33 @@ func variable(name, value string) string {
 	return variablePrefix + name + "=" + value
 }
 
-// maxKept is how much of an error is kept with a job, in bytes.
-const maxKept = 8 << 10
+// maxKept is how much of what a program wrote to standard error is kept with a job, in bytes.
+const maxKept = 2 << 10
 
-// withOutput adds to an error what the program wrote to standard error: its last line behind
-// the colon, since that mostly tells the most, and all below if there is more.
+// withOutput adds the end of what the program wrote to standard error to an error.
 func withOutput(err error, output string) error {
-	output = strings.TrimSpace(output)
-	last := output[strings.LastIndexByte(output, '\n')+1:]
-	const room = maxKept / 8
-	switch {
-	case output == "":
+	output = endOf(strings.TrimSpace(output), maxKept)
+	if output == "" {
 		return err
-	case last == output && len(last) <= maxKept-room:
-		return fmt.Errorf("%w: %s", err, last)
-	case len(last) > room:
-		return fmt.Errorf("%w\n%s", err, endOf(output, maxKept-room))
 	}
-	return fmt.Errorf("%w: %s\n%s", err, last, endOf(output, maxKept-2*room))
+	return fmt.Errorf("%w: %s", err, output)
 }
 
-// endOf is the end of a text, of n bytes at most and whole characters.
+// endOf is the end of a text, of n bytes at most: whole lines if these are not too long, whole
+// characters else.
 func endOf(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}
-	text = text[len(text)-n:]
-	for i := range min(len(text), utf8.UTFMax) {
+	const mark = "… "
+	text = text[len(text)-n+len(mark):]
+	if _, whole, found := strings.Cut(text, "\n"); found && len(whole) > n/2 {
+		return mark + whole
+	}
+	for i := range utf8.UTFMax {
 		if utf8.RuneStart(text[i]) {
-			return "… " + text[i:]
+			return mark + text[i:]
 		}
 	}
-	return "… " + text
+	return mark + text
 }

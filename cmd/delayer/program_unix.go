@@ -3,29 +3,81 @@
 package main
 
 import (
+	"bufio"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"regexp"
+	"strings"
 	"syscall"
 	"time"
 )
 
 func shellCommand(command string) *exec.Cmd { return exec.Command("sh", "-c", command) }
 
-// ownGroup has a program get a process group of its own: so a terminal's ctrl-C stops the
-// worker, and not its programs, and they can be ended with all that they have started.
-func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+// firstWord is what a shell runs first, behind assignments, if that is a plain word.
+var firstWord = regexp.MustCompile(`^\s*(?:\w+=[\w./:@%+,-]*\s+)*([\w./@%+,:][\w./@%+,:-]*)(?:\s|[;&|<>]|$)`)
+
+// findInShell looks for what a command for the shell runs first. The path is empty if that is no
+// file, or is not known.
+func findInShell(command string) (path string, err error) {
+	match := firstWord.FindStringSubmatch(command)
+	switch {
+	case match == nil:
+		return "", nil
+	case strings.Contains(match[1], "/"):
+		return exec.LookPath(match[1])
+	}
+	// It may be a word of the shell's own.
+	if exec.Command("sh", "-c", `command -v "$0"`, match[1]).Run() != nil {
+		return "", fmt.Errorf("the shell knows no command %q", match[1])
+	}
+	path, _ = exec.LookPath(match[1])
+	return path, nil
+}
+
+// checkInterpreter looks for the program that a script is written for, also if env is to find it.
+func checkInterpreter(path string) error {
+	script, err := os.Open(path)
+	if err != nil {
+		return nil // it may be executed, but not read
+	}
+	defer script.Close()
+	line, _ := bufio.NewReader(io.LimitReader(script, 4096)).ReadString('\n')
+	line, found := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "#!")
+	words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' })
+	if !found || len(words) == 0 {
+		return nil
+	}
+	if _, err := exec.LookPath(words[0]); err != nil {
+		return fmt.Errorf("%s: its interpreter: %w", path, err)
+	}
+	if !strings.HasSuffix(words[0], "/env") {
+		return nil
+	}
+	for _, word := range words[1:] {
+		if strings.HasPrefix(word, "-") || strings.Contains(word, "=") {
+			continue
+		}
+		if _, err := exec.LookPath(word); err != nil {
+			return fmt.Errorf("%s: its interpreter: %w", path, err)
+		}
+		break
+	}
+	return nil
+}
 
 // endGroup tells the program's group to end, and kills what does not. It returns when the program
 // has ended.
-func endGroup(leader *os.Process, ended <-chan error) {
+func endGroup(leader *os.Process, ended <-chan struct{}) {
 	syscall.Kill(-leader.Pid, syscall.SIGTERM)
 	select {
 	case <-ended:
-		killGroup(leader.Pid)
 	case <-time.After(killAfter):
-		killGroup(leader.Pid)
-		<-ended
 	}
+	killGroup(leader.Pid)
+	<-ended
 }
 
 func killGroup(leader int) { syscall.Kill(-leader, syscall.SIGKILL) }

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/windows"
 )
 
 // shellCommand leaves the quoting to the command: cmd.exe does not read it as programs do.
@@ -23,10 +25,26 @@ func ownGroup(cmd *exec.Cmd) {
 }
 
 // endGroup kills the program and what it has started. It returns when the program has ended.
-func endGroup(leader *os.Process, ended <-chan error) {
+func endGroup(leader *os.Process, ended <-chan struct{}) {
 	killGroup(leader.Pid)
 	leader.Kill()
 	<-ended
 }
 
 func killGroup(leader int) { exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(leader)).Run() }
+
+// awaitEnd waits for the end of a program. As long as it is not reaped, its number is its own.
+func awaitEnd(pid int) {
+	handle, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid))
+	if err != nil {
+		return
+	}
+	defer windows.CloseHandle(handle)
+	windows.WaitForSingleObject(handle, windows.INFINITE)
+}
+
+// findInShell knows nothing of what cmd.exe runs.
+func findInShell(string) (path string, err error) { return "", nil }
+
+// checkInterpreter has nothing to do: Windows knows no scripts.
+func checkInterpreter(string) error { return nil }

@@ -44,10 +44,14 @@ says, or else in /tmp; without room there the job is delivered again, and the at
 An ID or a topic that is no UTF-8, or has a NUL, is in DELAYER_JOB_ID_BASE64 or
 DELAYER_JOB_TOPIC_BASE64 instead.
 Its exit code says what becomes of the job: 0, it is done; 65, it becomes a dead letter; any other,
-it is tried again later, and becomes a dead letter when its attempts are used up. The end of what
-the program wrote to standard error, 8 KiB at most, is kept with the job.
+it is tried again later, and becomes a dead letter when its attempts are used up. The last 2 KiB of what
+the program wrote to standard error are kept with the job. 126 and 127 are what shells say of a
+program that can't be executed, or is not there: the attempt does not count, the job is delivered
+again 5 s later, and the worker rests for 1 to 15 s before it tries another. What can be known of that
+before is found out at the start: the program, or the command's first word, and a script's interpreter.
 A program that has run for too long, or whose job is another's now, gets SIGTERM and, half a second
-later, SIGKILL, with all that it has started. On SIGTERM or SIGINT the worker begins no more
+later, SIGKILL, with all that it has started. On Linux a program is killed when the worker is; what it has
+started goes on then. On SIGTERM or SIGINT the worker begins no more
 jobs and gives those under way 10 s before it ends them so; these are delivered again, and the
 attempt does not count. A second signal ends all at once.
 The program's output goes to that of the worker, line by line. The worker's own log goes to standard
@@ -79,7 +83,7 @@ func runWorker(ctx context.Context, c *call) (answer, error) {
 	out := newLineWriter(c.stdout, func(message string) { log.Error("standard output: " + message) })
 	defer out.close()
 
-	p := &program{words: c.arguments, shell: c.shell, stdout: out, stderr: errs, log: log, running: map[int]bool{}}
+	p := &program{words: c.arguments, shell: c.shell, stdout: out, stderr: errs, log: log, starter: newStarter(), running: map[int]bool{}}
 	if err := p.check(); err != nil {
 		return answer{}, err
 	}
@@ -126,12 +130,12 @@ func runUntilStopped(ctx context.Context, w *worker.Worker, p *program, log *slo
 	}
 }
 
-// newWorkerLog is what the worker itself has to say. Of an error there is the first line:
-// the others are what the program has written to standard error.
+// newWorkerLog is what the worker itself has to say. Of an error there is a line: what the program has
+// written to standard error went there.
 func newWorkerLog(w io.Writer, asJSON bool) *slog.Logger {
 	o := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if err, ok := a.Value.Any().(error); ok {
-			a.Value = slog.StringValue(firstLine(err.Error()))
+			a.Value = slog.StringValue(inOneLine(err.Error()))
 		}
 		return a
 	}}

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,7 +66,7 @@ func TestWorkerExitCodes(t *testing.T) {
 	s, _ := newShell(t)
 	const script = `set -- $(cat); echo "$DELAYER_JOB_ID is read"; test $1 = 0 || { echo why; echo "since $1"; } >&2; test $1 = signal && kill -9 $$; exit $1`
 	p := s.startWorker("--exec", script, "--max-attempts", "5")
-	const said = ": since %[1]s\nwhy\nsince %[1]s"
+	const said = ": why\nsince %[1]s"
 	jobs := map[string]shown{
 		"0":      {},
 		"1":      {State: "waiting", Attempts: 1, Error: fmt.Sprintf("exit status 1"+said, "1")},
@@ -92,7 +95,7 @@ func TestWorkerExitCodes(t *testing.T) {
 		}
 	}
 	p.stopped()
-	for _, line := range []string{"\nwhy\n", "\nsince 75\n", `level=WARN msg="job failed, it will be tried again" topic=t id=75 attempt=1 error="exit status 75: since 75" in=`, `msg="the worker has stopped"`} {
+	for _, line := range []string{"\nwhy\n", "\nsince 75\n", `level=WARN msg="job failed, it will be tried again" topic=t id=75 attempt=1 error="exit status 75: why … since 75" in=`, `msg="the worker has stopped"`} {
 		if !strings.Contains(p.stderr.String(), line) {
 			t.Errorf("no %q in:\n%s", line, p.stderr)
 		}
@@ -138,36 +141,155 @@ an 'argument'
 	redistest.Expect(t, conn, "delayer:", redistest.State{})
 }
 
-// A program that is not there is found out before a job is reserved.
+// A program that is not there, or can't be run, is found out before a job is reserved.
 func TestWorkerWithoutProgram(t *testing.T) {
 	t.Parallel()
 	s, conn := newShell(t)
 	s.push("1", "b")
 	before := redistest.Read(t, conn, "delayer:")
 	write(t, s.dir+"/text", "no program")
-	s.expect(2, "", "ERROR: exec: \"no-such-program\": executable file not found in $PATH\n", "worker", "--topic", "t", "no-such-program")
-	s.expect(2, "", "ERROR: exec: \"./text\": permission denied\n", "worker", "--topic", "t", "./text")
+	for name, line := range map[string]string{
+		"lost": "#!/no/such/interpreter -x", "env": "#!/usr/bin/env -S A=1 no-such-interpreter x", "dos": "#!/bin/sh\r", "good": "#! /usr/bin/env sh",
+	} {
+		s.script(name, line+"\ntrue\n")
+	}
+	const wanted = `executable file not found in $PATH`
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"no-such-program"}, `exec: "no-such-program": ` + wanted},
+		{[]string{"./text"}, `exec: "./text": permission denied`},
+		{[]string{"./lost", "x"}, `./lost: its interpreter: exec: "/no/such/interpreter": stat /no/such/interpreter: no such file or directory`},
+		{[]string{"./env"}, `./env: its interpreter: exec: "no-such-interpreter": ` + wanted},
+		{[]string{"./dos"}, `./dos: its interpreter: exec: "/bin/sh\r": stat /bin/sh` + "\r" + `: no such file or directory`},
+		{[]string{"--exec", "no-such-program x"}, `the shell knows no command "no-such-program"`},
+		{[]string{"--exec", " A=1 B=  ./text | cat"}, `exec: "./text": permission denied`},
+		{[]string{"--exec", "./gone>x"}, `exec: "./gone": stat ./gone: no such file or directory`},
+		{[]string{"--exec", "./env"}, `./env: its interpreter: exec: "no-such-interpreter": ` + wanted},
+	} {
+		s.expect(exitUsage, "", "ERROR: "+test.want+"\n", append([]string{"worker", "--topic", "t"}, test.args...)...)
+	}
 	if r := runBinary(t, s.dir, s.env, "worker", "--topic", "t", ""); r.code != 2 || !strings.HasPrefix(r.stderr, "ERROR: worker: the program's name is empty\n") {
 		t.Errorf("%+v", r)
 	}
 	redistest.Expect(t, conn, "delayer:", before)
 }
 
+// What a shell may well be able to run is not refused.
+func TestWorkerWithProgram(t *testing.T) {
+	dir := t.TempDir()
+	script := shell{t, dir, nil}.script("good script", "#! /usr/bin/env -S sh -e\n")
+	for _, command := range []string{
+		"true", " sh -c x", "cd /; ./x", "set -- x", "A=$HOME ./x", "(./x)", "{ ./x; }", "! ./x", "while :; do x; done", `"./x"`, "$X y", "~/x", "./x*", "exec 3>x", "f() { x; }; f", "if x; then y; fi", ">x y", "'" + script + "' x",
+	} {
+		if err := (&program{shell: command}).find(); err != nil {
+			t.Errorf("--exec %q: %v", command, err)
+		}
+	}
+	for _, words := range [][]string{{"sh"}, {script, "x"}, {binary}} {
+		if err := (&program{words: words}).find(); err != nil {
+			t.Errorf("%q: %v", words, err)
+		}
+	}
+}
+
+// script makes a program of the text.
+func (s shell) script(name, text string) (path string) {
+	s.t.Helper()
+	path = filepath.Join(s.dir, name)
+	write(s.t, path, text)
+	if err := os.Chmod(path, 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	return path
+}
+
 // A program that goes while the worker runs costs no job an attempt.
 func TestWorkerLosesProgram(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		args func(program string) []string
+		lose func(program string) error
+		want string
+	}{
+		{"removed", func(program string) []string { return []string{"--", program} }, os.Remove,
+			`fork/exec PROGRAM: no such file or directory`},
+		{"removed under a shell", func(program string) []string { return []string{"--exec", program + "; exit $?"} }, os.Remove,
+			`exit status 127: sh: 1: PROGRAM: not found`},
+		{"not executable under a shell", func(program string) []string { return []string{"--exec", program + "; exit $?"} },
+			func(program string) error { return os.Chmod(program, 0o644) },
+			`exit status 126: sh: 1: PROGRAM: Permission denied`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s, conn := newShell(t)
+			const text = "#!/bin/sh\necho here\n"
+			program := s.script("program", text)
+			p := s.startWorker(append([]string{"--max-attempts", "1"}, test.args(program)...)...)
+			if err := test.lose(program); err != nil {
+				t.Fatal(err)
+			}
+			s.push("1", "b")
+			p.expect(p.stderr, `level=ERROR msg="the program can't be started, the job will be delivered again" error="`)
+			if want := strings.ReplaceAll(test.want, "PROGRAM", program); !strings.Contains(p.stderr.String(), want) {
+				if out, _ := exec.Command("sh", "-c", "./gone").CombinedOutput(); strings.HasPrefix(string(out), "sh: 1: ") { // its words are dash's
+					t.Errorf("no %q in %s", want, p.stderr)
+				}
+			}
+			eventually(t, "the job waits", func() bool { return s.get("1") == shown{State: "waiting"} })
+			s.script("program", text)
+			do(t, conn, "ZREM", "delayer:job_pool", "1") // nobody moves it here
+			do(t, conn, "LPUSH", "delayer:ready_queue:t", "1")
+			p.expect(p.stdout, "here\n")
+			p.stopped()
+		})
+	}
+}
+
+// The worker rests the longer, the longer the program has been missing.
+func TestRestOfAWorkerWithoutProgram(t *testing.T) {
+	var p program
+	begin := time.Now()
+	rest := func(after time.Duration) time.Duration { return p.failures.add(begin.Add(after)) }
+	for _, test := range [][2]time.Duration{{0, time.Second}, {0, time.Second}, {3 * time.Second, 3 * time.Second}, {time.Hour, 15 * time.Second}} {
+		if got := rest(test[0]); got != test[1] {
+			t.Errorf("rests for %v after %v, want %v", got, test[0], test[1])
+		}
+	}
+	p.started()
+	if got := rest(2 * time.Hour); got != time.Second {
+		t.Errorf("rests for %v when the program was there meanwhile, want %v", got, time.Second)
+	}
+}
+
+// What a PHP program says of an uncaught exception is kept as it is.
+func TestWorkerKeepsWords(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t)
-	program := filepath.Join(s.dir, "program")
-	write(t, program, "#!/bin/sh\n")
-	if err := os.Chmod(program, 0o755); err != nil {
-		t.Fatal(err)
+	const fatal = "PHP Fatal error:  Uncaught Exception: no stock in /srv/close.php:8\nStack trace:\n#0 {main}\n  thrown in /srv/close.php on line 8"
+	p := s.startWorker("--max-attempts", "1", "--exec", `cat >&2; exit 255`)
+	s.push("1", fatal+"\n")
+	s.push("2", strings.Repeat("a warning\n", 1000)+fatal)
+	for id, before := range map[string]string{"1": "", "2": "… a warning\n"} {
+		eventually(t, "job "+id+" is dead", func() bool { return s.get(id).State == "dead" })
+		got := s.get(id).Error
+		if !strings.HasPrefix(got, "exit status 255: "+before) || !strings.HasSuffix(got, fatal) || len(got) > maxKept+100 {
+			t.Errorf("%s: kept is %q", id, got)
+		}
 	}
-	p := s.startWorker("--", program)
-	os.Remove(program)
-	s.push("1", "b")
-	p.expect(p.stderr, `level=ERROR msg="the program can't be started, the job will be delivered again" error="fork/exec `+program+`: no such file or directory" topic=t id=1`)
-	eventually(t, "the job waits", func() bool { return s.get("1") == shown{State: "waiting"} })
+	s.expectOutput(`\t1\tall 1 attempts used up\texit status 255: PHP Fatal error:  Uncaught Exception: no stock in /srv/close.php:8 … thrown in /srv/close.php on line 8`+"\n", "dead", "list", "t")
+	p.expect(p.stderr, `it is a dead letter now" topic=t id=1 attempt=1 error="exit status 255: PHP Fatal error:  Uncaught Exception: no stock in /srv/close.php:8 … thrown in /srv/close.php on line 8"`)
 	p.stopped()
+}
+
+// expectOutput runs a command whose output has to hold what matches the pattern.
+func (s shell) expectOutput(pattern string, args ...string) {
+	s.t.Helper()
+	r := runBinary(s.t, s.dir, s.env, args...)
+	if found, err := regexp.MatchString(pattern, r.stdout); r.code != 0 || !found || err != nil {
+		s.t.Errorf("delayer %q: %+v, want %s, %v", args, r, pattern, err)
+	}
 }
 
 // family is a program that holds the FIFO open, and so does its child; all of them are deaf to
@@ -209,9 +331,9 @@ func gone(tb testing.TB, fifo *os.File) {
 func TestWorkerTimeout(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t)
-	p, fifo := s.startFamily("--timeout", "200ms", "--max-attempts", "1")
+	p, fifo := s.startFamily("--timeout", "2s", "--max-attempts", "1")
 	gone(t, fifo)
-	want := shown{State: "dead", Attempts: 1, Reason: "all 1 attempts used up", Error: "stopped: the handler's timeout has passed: context deadline exceeded"}
+	want := shown{State: "dead", Attempts: 1, Reason: "all 1 attempts used up", Error: "stopped: the timeout of 2s has passed"}
 	eventually(t, "the job is dead", func() bool { return s.get("1").State == "dead" })
 	if got := s.get("1"); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -219,7 +341,67 @@ func TestWorkerTimeout(t *testing.T) {
 	p.stopped()
 }
 
-// So is one whose job is another's now.
+// So are the children of one that ends when it is told to.
+func TestWorkerTimeoutOfAChild(t *testing.T) {
+	t.Parallel()
+	s, _ := newShell(t)
+	if err := syscall.Mkfifo(s.dir+"/fifo", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := s.startWorker("--timeout", "2s", "--max-attempts", "1", "--exec", `exec 3>fifo; (trap "" TERM; exec sleep 1000) & echo said >&2; wait`)
+	s.push("1", "b")
+	fifo, err := os.Open(s.dir + "/fifo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fifo.Close()
+	gone(t, fifo)
+	eventually(t, "the job is dead", func() bool { return s.get("1").State == "dead" })
+	if got, want := s.get("1").Error, "stopped: the timeout of 2s has passed: said"; got != want {
+		t.Errorf("error %q, want %q", got, want)
+	}
+	p.stopped()
+}
+
+// A program's number stays its own until it is reaped, so that its group can be signalled.
+func TestAwaitEnd(t *testing.T) {
+	cmd := exec.Command("true")
+	ownGroup(cmd)
+	if err := newStarter().start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(cmd.Process.Pid)
+	if err := syscall.Kill(-cmd.Process.Pid, 0); err != nil && err != syscall.EPERM { // macOS refuses that of a zombie
+		t.Errorf("it is gone: %v", err)
+	}
+	if err := cmd.Wait(); err != nil || !cmd.ProcessState.Success() {
+		t.Errorf("%v, %v", cmd.ProcessState, err)
+	}
+	awaitEnd(cmd.Process.Pid) // does not wait for what is not there
+}
+
+// Linux ends a program when its worker is killed, also if that is deaf to SIGTERM.
+func TestWorkerKilled(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("of Linux")
+	}
+	t.Parallel()
+	s, _ := newShell(t)
+	if err := syscall.Mkfifo(s.dir+"/fifo", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := s.startWorker("--exec", `trap "" TERM; exec sleep 1000 >fifo`)
+	s.push("1", "b")
+	fifo, err := os.Open(s.dir + "/fifo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fifo.Close()
+	p.cmd.Process.Kill()
+	gone(t, fifo)
+}
+
+// A program whose job is another's now is ended, too.
 func TestWorkerLosesLease(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t)

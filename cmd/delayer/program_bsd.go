@@ -1,0 +1,31 @@
+//go:build !windows && !linux
+
+package main
+
+import (
+	"os/exec"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownGroup has a program get a process group of its own: so a terminal's ctrl-C stops the
+// worker, and not its programs, and they can be ended with all that they have started.
+func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// awaitEnd waits for the end of a program, and leaves it to be reaped.
+func awaitEnd(pid int) {
+	queue, err := unix.Kqueue()
+	for ; err != nil; queue, err = unix.Kqueue() { // there are too many files
+		time.Sleep(100 * time.Millisecond)
+	}
+	defer unix.Close(queue)
+	unix.CloseOnExec(queue)
+	exit := make([]unix.Kevent_t, 1)
+	unix.SetKevent(&exit[0], pid, unix.EVFILT_PROC, unix.EV_ADD|unix.EV_ONESHOT)
+	exit[0].Fflags = unix.NOTE_EXIT
+	for err = unix.EINTR; err == unix.EINTR; { // ESRCH: it has ended before
+		_, err = unix.Kevent(queue, exit, exit, nil)
+	}
+}

@@ -1,0 +1,21 @@
+package main
+
+import (
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownGroup has a program get a process group of its own: so a terminal's ctrl-C stops the
+// worker, and not its programs, and they can be ended with all that they have started. If the worker is
+// killed, Linux kills the program.
+func ownGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// awaitEnd waits for the end of a program, and leaves it to be reaped.
+func awaitEnd(pid int) {
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+}
