@@ -21,7 +21,7 @@ func TestWorkerBodyIsWhole(t *testing.T) {
 	// What the program leaves behind reads the body when the worker has gone.
 	p := s.startWorker("--exec", `exec 3<&0; echo "$DELAYER_JOB_BODY_LENGTH bytes"
 setsid sh -c 'while ! test -e go; do sleep 0.01; done; wc -c >counted; mv counted got' <&3 3<&- >left 2>&1 &
-sleep 1000`)
+exec sleep 1000`)
 	startReader(t, s, strings.Repeat("b", body))
 	p.expect(p.stdout, "1048576 bytes\n")
 	p.cmd.Process.Kill()

@@ -506,12 +506,13 @@ body:  b
 func TestWorkerLeftChild(t *testing.T) {
 	t.Parallel()
 	s, conn := newShell(t)
-	p := s.startWorker("--exec", `echo begun; sh -c 'while ! test -e go; do sleep 0.1; done' & exit 0`)
+	p := s.startWorker("--exec", `echo begun; sh -c 'while ! test -e go; do sleep 0.1; done; echo >gone' & exit 0`)
 	s.push("1", "b")
 	p.expect(p.stdout, "begun\n")
 	eventually(t, "the job is done", func() bool { return do(t, conn, "EXISTS", "delayer:job_bucket:1") == int64(0) })
 	p.stopped()
 	write(t, s.dir+"/go", "")
+	eventually(t, "the child has ended", func() bool { return exists(s.dir + "/gone") })
 }
 
 // Programs and the worker get on although nobody reads what they write.
