@@ -19,8 +19,8 @@ func TestWorkerBodyIsWhole(t *testing.T) {
 	s, _ := newShell(t)
 	const body = 1 << 20
 	// What the program leaves behind reads the body when the worker has gone.
-	p := s.startWorker("--exec", `exec 3<&0; echo "$DELAYER_JOB_BODY_LENGTH bytes"
-setsid sh -c 'while ! test -e go; do sleep 0.01; done; wc -c >counted; mv counted got' <&3 3<&- >left 2>&1 &
+	p := s.startWorker("--exec", `exec 3<&0
+setsid sh -c 'echo "$DELAYER_JOB_BODY_LENGTH bytes" >&4; while ! test -e go; do sleep 0.01; done; wc -c >counted; mv counted got' <&3 3<&- 4>&1 >left 2>&1 &
 exec sleep 1000`)
 	startReader(t, s, strings.Repeat("b", body))
 	p.expect(p.stdout, "1048576 bytes\n")
