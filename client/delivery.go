@@ -44,7 +44,6 @@ type Delivery struct {
 
 	mu       sync.Mutex
 	began    int64 // of the lease, or its extension, by Redis's clock, in µs
-	end      int64 // of the lease, by Redis's clock
 	deadline time.Time
 	lease    time.Duration
 	settling bool // a call that ends it is under way, or was done
@@ -60,7 +59,7 @@ func (c *Client) deliveries(got taken, limit int) []*Delivery {
 		if d.MaxAttempts == 0 {
 			d.MaxAttempts = limit
 		}
-		d.began, d.end = l.End-l.Length.Microseconds(), l.End
+		d.began = l.End - l.Length.Microseconds()
 		d.lease, d.deadline = l.Length, got.asked.Add(l.Length)
 		list[i] = d
 	}
@@ -188,15 +187,13 @@ func (d *Delivery) extended(s *settlement, asked time.Time, err error) error {
 		return err
 	}
 	if began := s.end - s.delay.Microseconds(); began >= d.began { // else another Extend was done later
-		d.began, d.end, d.lease, d.deadline = began, s.end, s.delay, deadline
+		d.began, d.lease, d.deadline = began, s.delay, deadline
 	}
 	return nil
 }
 
 func (d *Delivery) held() store.Held {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return store.Held{Topic: d.Topic, ID: d.ID, End: d.end, Token: d.Token}
+	return store.Held{Topic: d.Topic, ID: d.ID, Token: d.Token}
 }
 
 // settle ends the delivery, with one call for it and those of others.

@@ -1,9 +1,6 @@
 package store
 
-import (
-	"strconv"
-	"time"
-)
+import "time"
 
 var reserveScript = newScript("reserve", "permitted", "queue_type", "unreadable", "put_back", "ready", "clock", "next_due", "lease", "fields", "lease_end", "dead_letter", "take")
 
@@ -12,8 +9,8 @@ type Lease struct {
 	Attempt     int // the first is 1
 	MaxAttempts int // as the job says; 0 if it doesn't
 	Length      time.Duration
-	End         int64         // in Unix µs by Redis's clock; at the same time it names the lease
-	Token       int64         // grows from reserve to reserve
+	End         int64         // in Unix µs by Redis's clock
+	Token       int64         // names the lease; it grows from reserve to reserve
 	Late        time.Duration // for how long the job was ready; -1 if that is not known
 }
 
@@ -43,9 +40,6 @@ func (s *Store) reserveArgs(topics []string, limits []int, n int, r Reservation)
 	return appendAll(args, topics)
 }
 
-// leaseSeconds is the end of a lease as its entry's score.
-func leaseSeconds(end int64) string { return unixSeconds(time.UnixMicro(end)) }
-
 // leasesOf reads those of n jobs in reserve.lua's answer, which begins with them.
 func leasesOf(reply []any, n int) (leases []Lease, ok bool) {
 	if len(reply) == 0 {
@@ -73,6 +67,3 @@ func leasesOf(reply []any, n int) (leases []Lease, ok bool) {
 	}
 	return leases, len(list) == 0
 }
-
-// tokenText is a token as a bucket has it.
-func tokenText(token int64) string { return strconv.FormatInt(token, 10) }

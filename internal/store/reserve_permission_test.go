@@ -51,12 +51,12 @@ func TestReserveWithoutPermission(t *testing.T) {
 		{"reserve", "lrange hmget zmscore rpop zadd hset time pttl", ready("r", "t"), func(Held) error { return reserves(ctx, user.Store) }},
 		{"reserve of a short-lived job", "pexpire hset", append(ready("r", "t"), command{"PEXPIRE", "delayer:job_bucket:r", 60000}), func(Held) error { return reserves(ctx, user.Store) }},
 		{"reserve of an exhausted job", "zadd rename", append(ready("r", "t"), field("r", "options", "1 0 604800000", "lease", "1 5 0")...), func(Held) error { return reserves(ctx, user.Store) }},
-		{"ack", "zmscore zrem del time", nil, verb("ack")},
+		{"ack", "zmscore hmget zrem del time", nil, verb("ack")},
 		{"retry", "zscore hmget zadd zrem pttl pexpire hset time", nil, verb("retry")},
 		{"release", "zscore hmget zrem pttl pexpire hset time", nil, verb("release")},
 		{"retry of the last attempt", "zadd rename zrem hmget", field("h", "options", "1 0 604800000"), verb("retry")},
-		{"extend", "zscore zadd zrem pttl pexpire hset time", nil, verb("extend")},
-		{"bury", "zscore zadd zrem rename time", nil, verb("bury")},
+		{"extend", "zscore hmget zadd zrem pttl pexpire hset time", nil, verb("extend")},
+		{"bury", "zscore hmget zadd zrem rename time", nil, verb("bury")},
 		{"requeue", "hget exists rename lpush zrem hdel hset pexpire", letter, func(Held) error {
 			errs, err := user.Requeue(ctx, []string{"d"}, time.Hour)
 			if err == nil {

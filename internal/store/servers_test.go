@@ -285,7 +285,7 @@ func TestAcked(t *testing.T) {
 				h.Topic = topic
 				held = append(held, h)
 			}
-			held = append(held, Held{"t", "gone", 1, 1})
+			held = append(held, Held{"t", "gone", 1})
 			p, err := b.Pipeline(t.Context())
 			if err != nil {
 				t.Fatal(err)

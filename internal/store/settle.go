@@ -3,16 +3,17 @@ package store
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
 
 var (
-	ackScript    = newScript("ack", "permitted", "clock", "lease", "held")
-	retryScript  = newScript("retry", "permitted", "put_back", "clock", "next_due", "ready", "lease", "fields", "held", "dead_letter")
-	extendScript = newScript("extend", "permitted", "put_back", "clock", "lease", "fields", "lease_end", "held")
-	buryScript   = newScript("bury", "clock", "lease", "held", "dead_letter")
+	ackScript    = newScript("ack", "permitted", "unreadable", "clock", "lease", "held")
+	retryScript  = newScript("retry", "permitted", "unreadable", "put_back", "clock", "next_due", "ready", "lease", "fields", "held", "dead_letter")
+	extendScript = newScript("extend", "permitted", "unreadable", "put_back", "clock", "lease", "fields", "lease_end", "held")
+	buryScript   = newScript("bury", "unreadable", "clock", "lease", "held", "dead_letter")
 )
 
 var (
@@ -28,12 +29,12 @@ var (
 
 // Held is a reserved job, and the lease under which it is held.
 type Held struct {
-	Topic, ID  string
-	End, Token int64 // of the Lease; where the End is not known it is 0, and the Token decides
+	Topic, ID string
+	Token     int64 // of the Lease
 }
 
 func (h Held) appendTo(args []any) []any {
-	return append(args, h.Topic, h.ID, leaseSeconds(h.End), tokenText(h.Token))
+	return append(args, h.Topic, h.ID, strconv.FormatInt(h.Token, 10))
 }
 
 // Ack ends the jobs, which are done. Of these, as of those that follow, there are
@@ -42,7 +43,7 @@ func (h Held) appendTo(args []any) []any {
 // whole call: then nothing is done, unless the answer was lost.
 func (p *Pipeline) Ack(jobs []Held) ([]error, error) {
 	keys := p.store.keys
-	args := make([]any, 0, 6+4*len(jobs))
+	args := make([]any, 0, 6+3*len(jobs))
 	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.Reserved(), keys.Acked())
 	for _, job := range jobs {
 		args = job.appendTo(args)
@@ -82,7 +83,7 @@ type Returned struct {
 // Retry gives the jobs back. Its results are as Ack's, and ErrExhausted.
 func (p *Pipeline) Retry(jobs []Returned) ([]error, error) {
 	keys := p.store.keys
-	args := make([]any, 0, 11+7*len(jobs))
+	args := make([]any, 0, 11+6*len(jobs))
 	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.ReadyQueue(""), keys.FirstDue(), keys.Ready(""), keys.Reserved(), keys.DeadLetter(""), keys.DeadLetters(""), keys.DeadTopics())
 	for _, job := range jobs {
 		args = append(job.appendTo(args), milliseconds(job.Delay))
@@ -110,7 +111,7 @@ type Extension struct {
 // is lost.
 func (p *Pipeline) Extend(jobs []Extension) ([]int64, error) {
 	keys := p.store.keys
-	args := make([]any, 0, 4+5*len(jobs))
+	args := make([]any, 0, 4+4*len(jobs))
 	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""))
 	for _, job := range jobs {
 		args = append(job.appendTo(args), milliseconds(job.Lease))
@@ -132,7 +133,7 @@ type Burial struct {
 // Bury makes dead letters of the jobs. Its results are as Ack's, and errors of Redis.
 func (p *Pipeline) Bury(jobs []Burial) ([]error, error) {
 	keys := p.store.keys
-	args := make([]any, 0, 8+6*len(jobs))
+	args := make([]any, 0, 8+5*len(jobs))
 	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.Reserved(), keys.DeadLetter(""), keys.DeadLetters(""), keys.DeadTopics())
 	for _, job := range jobs {
 		args = append(job.appendTo(args), job.Reason, job.Error)

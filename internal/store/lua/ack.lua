@@ -3,8 +3,8 @@
 -- KEYS[1] job pool
 -- ARGV[1] what the names of buckets begin with   ARGV[2] the hash of the numbers of reserved jobs
 -- ARGV[3] the number of jobs that were ever acknowledged
--- ARGV[4…] of each job: topic, ID, the end of its lease (Unix s), token. No ID stands there
--- twice, and there are 1,000 jobs at most.
+-- ARGV[4…] of each job: topic, ID, token. No ID stands there twice, and there are 1,000 jobs at
+-- most.
 --
 -- Returns the 1-based places of those whose lease is lost, negated if the job is gone; of these
 -- nothing has changed.
@@ -16,27 +16,29 @@ local pool, buckets = KEYS[1], ARGV[1]
 local err = not_permitted('ZREM', pool, '')
 if err then return err end
 local ids = {}
-for i = 5, #ARGV, 4 do ids[#ids + 1] = ARGV[i] end
+for i = 5, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
 local scores = redis.call('ZMSCORE', pool, unpack(ids))
 
-local lost, held, names, ended = {}, {}, {}, {}
+local lost, done, names, ended = {}, {}, {}, {}
 for k = 1, #ids do
-  local i = 4 * k
+  local i = 3 * k + 1
   local name = buckets .. ids[k]
-  if is_held(scores[k], name, ARGV[i], ARGV[i + 2], ARGV[i + 3]) then
-    held[#held + 1], names[#names + 1] = ids[k], name
+  local job, unread = held(scores[k], name, ARGV[i], ARGV[i + 2])
+  if unread then return unread end
+  if job then
+    done[#done + 1], names[#names + 1] = ids[k], name
     ended[ARGV[i]] = (ended[ARGV[i]] or 0) - 1
   else
     lost[#lost + 1] = not scores[k] and redis.call('EXISTS', name) == 0 and -k or k
   end
 end
-if #held > 0 then
+if #done > 0 then
   -- The buckets first: an entry of the pool without one is dropped, but a job must not
   -- stay behind in neither state.
   redis.call('DEL', unpack(names))
-  redis.call('ZREM', pool, unpack(held))
+  redis.call('ZREM', pool, unpack(done))
   count_reserved(ARGV[2], ended)
   -- For those who look; to be refused is no failure. (Redis takes long to format a number.)
-  redis.pcall('INCRBY', ARGV[3], #held == 1 and '1' or #held)
+  redis.pcall('INCRBY', ARGV[3], #done == 1 and '1' or #done)
 end
 return lost

@@ -3,8 +3,8 @@
 -- KEYS[1] job pool
 -- ARGV[1] what the names of buckets begin with   ARGV[2] the hash of the numbers of reserved jobs
 -- ARGV[3…5] the names of dead letters, of their lists (what they begin with), of their topics' zset
--- ARGV[6…] of each job: topic, ID, the end of its lease (Unix s), token, the reason, and the last
--- error or ''. No ID stands there twice, and there are 1,000 jobs at most.
+-- ARGV[6…] of each job: topic, ID, token, the reason, and the last error or ''. No ID stands there
+-- twice, and there are 1,000 jobs at most.
 --
 -- Returns {place, why, place, why, …}: the 1-based places of the jobs that are not dead letters
 -- now, and for each 0, the lease is lost, or a text, the error. Of these nothing has changed.
@@ -12,7 +12,7 @@
 --
 -- Atomic because the lease must not end between the look at it and the change.
 -- Cost: O(log n) of the pool and of the topic's dead letters for each job.
-local FIRST, FIELDS = 6, 6
+local FIRST, FIELDS = 6, 5
 local pool, buckets = KEYS[1], ARGV[1]
 local dead = {letters = ARGV[3], lists = ARGV[4], topics = ARGV[5]}
 -- Takes nothing. What comes behind a write is not refused at maxmemory.
@@ -20,14 +20,10 @@ redis.call('ZREM', pool, '')
 local reply, ended = {}, {}
 for i = FIRST, #ARGV, FIELDS do
   local topic, id = ARGV[i], ARGV[i + 1]
-  local name, why = buckets .. id, nil
-  local was = redis.call('ZSCORE', pool, id)
-  if not is_held(was, name, topic, ARGV[i + 2], ARGV[i + 3]) or redis.call('EXISTS', name) == 0 then
-    why = 0 -- without a bucket, an old client has taken it, by another entry of its queue
-  else
-    local failed = bury(id, name, topic, ARGV[i + 4], ARGV[i + 5], dead)
-    why = failed and failed.err
-  end
+  local name = buckets .. id
+  local job, failed = held(redis.call('ZSCORE', pool, id), name, topic, ARGV[i + 2])
+  if job then failed = bury(id, name, topic, ARGV[i + 3], ARGV[i + 4], dead) end
+  local why = failed and failed.err or not job and 0
   if why then
     reply[#reply + 1], reply[#reply + 2] = (i - FIRST) / FIELDS + 1, why
   else

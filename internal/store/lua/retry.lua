@@ -7,10 +7,10 @@
 -- ARGV[4] what the names of the channels begin with on which consumers hear of ready jobs
 -- ARGV[5] the hash of the numbers of reserved jobs
 -- ARGV[6…8] the names of dead letters, of their lists (what they begin with), of their topics' zset
--- ARGV[9…] of each job: topic, ID, the end of its lease (Unix s), token, after how long it is due
--- (ms; 0: it is ready at once), and how many attempts a job has that doesn't say so (0: any
--- number), or 'refund': this attempt does not count; a text, the error, or ''. No ID stands
--- there twice, and there are 1,000 jobs at most.
+-- ARGV[9…] of each job: topic, ID, token, after how long it is due (ms; 0: it is ready at once),
+-- and how many attempts a job has that doesn't say so (0: any number), or 'refund': this attempt
+-- does not count; a text, the error, or ''. No ID stands there twice, and there are 1,000 jobs at
+-- most.
 --
 -- Returns {place, what, place, what, …}: the 1-based places of the jobs that were not given back,
 -- and for each 0, the lease is lost; 1, it is a dead letter now; or a text, the error. Of those
@@ -19,7 +19,7 @@
 --
 -- Atomic because a job must be leased, in the pool, ready or dead, never in two or in none.
 -- Cost: O(log n) of the pool for each job.
-local FIRST, FIELDS = 9, 7
+local FIRST, FIELDS = 9, 6
 local pool, buckets, queues = KEYS[1], ARGV[1], ARGV[2]
 local dead = {letters = ARGV[6], lists = ARGV[7], topics = ARGV[8]}
 local first_bucket = buckets .. ARGV[FIRST + 1]
@@ -45,16 +45,14 @@ end
 
 -- Returns what the reply says of the job at ARGV[i], nil if it was given back.
 local function give_back(i)
-  local topic, id, delay, most, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 4]), ARGV[i + 5], ARGV[i + 6]
+  local topic, id, delay, most, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 3]), ARGV[i + 4], ARGV[i + 5]
   local name = buckets .. id
-  local was = redis.call('ZSCORE', pool, id)
-  if not is_held(was, name, topic, ARGV[i + 2], ARGV[i + 3]) then return 0 end
-  local job = redis.call('HMGET', name, 'lease', 'options', 'topic')
-  if not job[3] then return 0 end -- an old client has taken it, by another entry of its queue
+  local job, unread = held(redis.call('ZSCORE', pool, id), name, topic, ARGV[i + 2], 'options')
+  if not job then return unread and unread.err or 0 end
   local refund = most == 'refund'
   local attempts, token, lent = read_lease(job[1])
   if not refund then
-    local limit = read_options(job[2])
+    local limit = read_options(job[3])
     if limit == 0 then limit = tonumber(most) end
     if limit > 0 and attempts >= limit then
       local failed = bury(id, name, topic, string.format('all %d attempts used up', attempts), text, dead)
