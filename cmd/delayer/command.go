@@ -60,7 +60,7 @@ func commands() []command {
 		{name: "dead list", arguments: "TOPIC", least: 1, most: 1, run: runDeadList,
 			help: "list the topic's dead letters, the newest first: ID, time, attempts, reason, error"},
 		{name: "dead requeue", arguments: "TOPIC [ID]", least: 1, most: 2, run: runDeadRequeue,
-			help: "make a dead letter, or all of the topic, ready jobs again, with all their attempts"},
+			help: "make a dead letter, or all of the topic, the oldest first, ready jobs again, with all their attempts"},
 		{name: "dead drop", arguments: "TOPIC [ID]", least: 1, most: 2, run: runDeadDrop,
 			help: "delete a dead letter, or all of the topic"},
 	}

@@ -45,13 +45,14 @@ func (o *Operator) CountDead(ctx context.Context, f DeadFilter) (int, error) {
 	return count, dead("count", f, err)
 }
 
-// RequeueDead makes ready jobs of the dead letters again, with all their attempts, the newest
+// RequeueDead makes ready jobs of the dead letters again, with all their attempts, the oldest
 // first, and returns how many are ready now, also with an error. Those of which there is a job
-// stay dead letters, and are an error (ErrKept) when all others are done.
+// stay dead letters, and are an error (ErrKept) when all others are done. What dies meanwhile, be it
+// anew, is not meant.
 func (o *Operator) RequeueDead(ctx context.Context, f DeadFilter) (int, error) {
 	done, kept := 0, 0
 	var why error
-	err := o.eachDead(ctx, f, func(partition *store.Store, letters []store.Sight) error {
+	err := o.eachOldDead(ctx, f, func(partition *store.Store, letters []store.Sight) error {
 		errs, err := partition.Requeue(ctx, ids(letters), client.DefaultReadyMaxLifetime)
 		for i, err := range errs {
 			switch {
@@ -87,39 +88,76 @@ func (o *Operator) DropDead(ctx context.Context, f DeadFilter) (int, error) {
 
 // eachDead calls do with the dead letters that are meant, the newest first, some at a time.
 func (o *Operator) eachDead(ctx context.Context, f DeadFilter, do func(*store.Store, []store.Sight) error) error {
+	return o.inPartitions(f, func(partition *store.Store) error {
+		newest := store.Browse{After: place(f.Before)}
+		return deadPages(ctx, partition, f, newest, do, func(l store.Sight) bool { return l.At.Before(f.After) })
+	})
+}
+
+// eachOldDead is eachDead, but the oldest first, and without those that die after it has begun: it would
+// not end where the jobs that do makes of them die again at once.
+func (o *Operator) eachOldDead(ctx context.Context, f DeadFilter, do func(*store.Store, []store.Sight) error) error {
+	return o.inPartitions(f, func(partition *store.Store) error {
+		// The newest entry, even if it is no letter.
+		look, err := partition.Browse(ctx, store.Browse{Topic: f.Topic, State: Dead, Jobs: 1, Entries: 1})
+		if err != nil || look.Last == (store.Place{}) {
+			return err
+		}
+		newest, err := strconv.ParseFloat(look.Last.At, 64)
+		if err != nil {
+			return err
+		}
+		oldest := store.Browse{After: place(f.After), Oldest: true}
+		return deadPages(ctx, partition, f, oldest, do, func(l store.Sight) bool {
+			return float64(l.At.UnixMilli()) > newest || !f.Before.IsZero() && !l.At.Before(f.Before)
+		})
+	})
+}
+
+func (o *Operator) inPartitions(f DeadFilter, do func(*store.Store) error) error {
 	if f.Topic == "" {
 		return errors.New("topic is empty")
 	}
 	for _, partition := range o.partitions {
-		look := store.Look{Last: f.first()}
-		for begins := true; begins || look.Last != (store.Place{}); begins = false {
-			var err error
-			look, err = partition.Browse(ctx, store.Browse{Topic: f.Topic, State: Dead, Jobs: deadStep, Entries: deadStep, After: look.Last})
-			if err != nil {
-				return err
-			}
-			letters := slices.DeleteFunc(slices.Clone(look.Jobs), func(l store.Sight) bool { return l.At.Before(f.After) })
-			if len(letters) < len(look.Jobs) {
-				look.Last = store.Place{} // the others are older still
-			}
-			letters = slices.DeleteFunc(letters, func(l store.Sight) bool { return !f.applies(l) })
-			if len(letters) == 0 {
-				continue
-			}
-			if err := do(partition, letters); err != nil {
-				return err
-			}
+		if err := do(partition); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// first is the place behind which the dead letters begin that are old enough.
-func (f DeadFilter) first() store.Place {
-	if f.Before.IsZero() {
+// deadPages calls do with those of the letters from b.After on that are meant, some at a time,
+// until one is beyond them.
+func deadPages(ctx context.Context, partition *store.Store, f DeadFilter, b store.Browse, do func(*store.Store, []store.Sight) error, isBeyond func(store.Sight) bool) error {
+	b.Topic, b.State, b.Jobs, b.Entries = f.Topic, Dead, deadStep, deadStep
+	for begins := true; begins || b.After != (store.Place{}); begins = false {
+		look, err := partition.Browse(ctx, b)
+		if err != nil {
+			return err
+		}
+		b.After = look.Last
+		letters := slices.DeleteFunc(slices.Clone(look.Jobs), isBeyond)
+		if len(letters) < len(look.Jobs) {
+			b.After = store.Place{} // so are the others
+		}
+		letters = slices.DeleteFunc(letters, func(l store.Sight) bool { return !f.applies(l) })
+		if len(letters) == 0 {
+			continue
+		}
+		if err := do(partition, letters); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place stands before all letters that were buried at that time, and behind all before it; the zero
+// time's is the beginning.
+func place(at time.Time) store.Place {
+	if at.IsZero() {
 		return store.Place{}
 	}
-	return store.Place{At: strconv.FormatFloat(float64(f.Before.UnixMicro())/1000, 'f', 3, 64)}
+	return store.Place{At: strconv.FormatFloat(float64(at.UnixMicro())/1000, 'f', 3, 64)}
 }
 
 func ids(letters []store.Sight) []string {

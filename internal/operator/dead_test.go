@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -111,6 +114,128 @@ func TestDeadFilter(t *testing.T) {
 	}
 }
 
+// What was buried first is delivered first, within what is meant, also where many died at one time.
+func TestRequeueDeadInOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		var want []string
+		for i := range 350 {
+			id := fmt.Sprintf("%03d", 999-i)
+			at := int64(1000 + i)
+			if i >= 100 && i < 300 {
+				at = 1200 // among these the IDs decide
+			}
+			f.letter("t", id, "r", []string{"e", "other"}[i%5/4], at)
+			if i >= 20 && i < 340 && i%5 != 4 {
+				want = append(want, id)
+			}
+		}
+		slices.Sort(want[64:224])
+		n, err := f.RequeueDead(f.ctx, DeadFilter{Topic: "t", Error: "e", Reason: "r", Whole: true, After: time.UnixMilli(1020), Before: time.UnixMilli(1340)})
+		if n != len(want) || err != nil {
+			t.Errorf("%d, %v, want %d", n, err, len(want))
+		}
+		ids := f.ids(Query{Topic: "t", State: Ready}, nil)
+		if !slices.Equal(ids, want) {
+			t.Errorf("ready are %q, want %q", ids, want)
+		}
+	})
+}
+
+// before has call run before Redis gets the text of a script of that name, which it does not know.
+func (f *fixture) before(script string, call func()) *Operator {
+	f.do("SCRIPT", "FLUSH")
+	addr := f.addr
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
+		conn, err := redis.Dial("tcp", addr)
+		return &hookedConn{conn, "\n-- " + script + ": ", call}, err
+	}}
+	f.t.Cleanup(func() { pool.Close() })
+	return New(pool, "")
+}
+
+type hookedConn struct {
+	redis.Conn
+	part string
+	call func()
+}
+
+func (c *hookedConn) DoContext(ctx context.Context, command string, args ...any) (any, error) {
+	return redis.DoContext(c.Conn, ctx, command, args...)
+}
+
+func (c *hookedConn) ReceiveContext(ctx context.Context) (any, error) {
+	return redis.ReceiveContext(c.Conn, ctx)
+}
+
+func (c *hookedConn) Send(command string, args ...any) error {
+	if text, _ := args[0].(string); command == "EVAL" && strings.Contains(text, c.part) {
+		c.call()
+	}
+	return c.Conn.Send(command, args...)
+}
+
+// A letter that goes between the look and the requeue is no error, and none of those that are kept.
+func TestRequeueDeadThatHasGone(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.letter("t", "a", "r", "e", 1000)
+		f.letter("t", "b", "r", "e", 1001)
+		f.letter("t", "c", "r", "e", 1002)
+		o := f.before("requeue", func() {
+			if n, err := f.client.DropDead(f.ctx, "t", "b"); n != 1 || err != nil {
+				t.Error(n, err)
+			}
+		})
+		if n, err := o.RequeueDead(f.ctx, DeadFilter{Topic: "t"}); n != 2 || err != nil {
+			t.Errorf("%d, %v, want 2", n, err)
+		}
+		f.expect(redistest.State{Ready: map[string][]string{"t": {"a", "c"}}, Buckets: map[string]string{"a": "t body of a", "c": "t body of c"}})
+	})
+}
+
+// A letter that dies anew between the look and the drop stays: it is not the one that was meant.
+func TestDropDeadThatDiesAnew(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		for i, id := range []string{"a", "b", "c"} {
+			f.letter("t", id, "r", "e", int64(1000+i))
+		}
+		o := f.before("drop_dead", func() {
+			f.check(f.client.Requeue(f.ctx, "b"))
+			f.check(f.reserve("t", time.Minute).Bury(f.ctx, "again"))
+		})
+		if n, err := o.DropDead(f.ctx, DeadFilter{Topic: "t"}); n != 2 || err != nil {
+			t.Errorf("%d, %v, want 2", n, err)
+		}
+		if letters := f.browse(Query{Topic: "t", State: Dead}).Jobs; len(letters) != 1 || letters[0].ID != "b" || letters[0].Reason != "again" {
+			t.Errorf("left are %+v, want b, which has died again", letters)
+		}
+	})
+}
+
+// Jobs that die again as soon as they are ready do not keep a requeue from ending, and are not
+// requeued twice.
+func TestRequeueDeadThatDieAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		const letters = 250
+		for i := range letters {
+			f.letter("t", fmt.Sprint(i), "r", "e", int64(1000+i))
+		}
+		// It dies behind all others, before the second page is looked at.
+		again := true
+		o := f.before("requeue", func() {
+			if again {
+				again = false
+				f.letter("t", "anew", "r", "e", time.Now().UnixMilli())
+			}
+		})
+		if n, err := o.RequeueDead(f.ctx, DeadFilter{Topic: "t"}); n != letters || err != nil {
+			t.Errorf("%d, %v, want %d", n, err, letters)
+		}
+		if left := f.browse(Query{Topic: "t", State: Dead}).Jobs; len(left) != 1 || left[0].ID != "anew" {
+			t.Errorf("left are %+v, want the one that died meanwhile", left)
+		}
+	})
+}
+
 // A letter whose ID is a job's again stays, and the others are requeued.
 func TestRequeueDeadKeeps(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
@@ -118,7 +243,7 @@ func TestRequeueDeadKeeps(t *testing.T) {
 		f.push("t", "007", time.Hour)
 		f.push("t", "x", time.Hour)
 		n, err := f.RequeueDead(f.ctx, DeadFilter{Topic: "t"})
-		if n != 249 || !errors.Is(err, ErrKept) || !errors.Is(err, store.ErrExists) || !strings.Contains(err.Error(), `2 stay dead letters, as "x"`) {
+		if n != 249 || !errors.Is(err, ErrKept) || !errors.Is(err, store.ErrExists) || !strings.Contains(err.Error(), `2 stay dead letters, as "007"`) {
 			t.Errorf("%d, %v, want 249, and 2 that exist", n, err)
 		}
 		if n, err := f.CountDead(f.ctx, DeadFilter{Topic: "t"}); n != 2 || err != nil {

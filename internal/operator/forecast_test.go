@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2"
 )
 
 func (f *fixture) forecast(bounds ...time.Duration) []Span {
@@ -120,6 +122,38 @@ func TestPeak(t *testing.T) {
 		expect(200*time.Hour, 0, Peak{Found: true, At: now.Add(100 * time.Hour), Jobs: 40})
 		expect(0, 0, Peak{})
 	})
+}
+
+// The seconds that count begin with the next one, and end with the time that was asked for.
+func TestPeakOfWholeSeconds(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	now := time.Unix(1800000000, 0)
+	m.SetTime(now.Add(400 * time.Millisecond))
+	f := newFixture(t, m.Addr())
+	put := func(n int, from time.Duration) {
+		for i := range n {
+			f.do("ZADD", "delayer:job_pool", score(now.Add(from)), fmt.Sprint(from, i))
+		}
+	}
+	put(90, -time.Second)
+	put(50, 0) // in this second, over
+	put(60, 900*time.Millisecond)
+	put(7, time.Second)
+	put(8, 1999*time.Millisecond)
+	put(20, 10*time.Second)
+	put(99, 11*time.Second)
+	for within, want := range map[time.Duration]Peak{
+		500 * time.Millisecond: {},
+		time.Second:            {Found: true, At: now.Add(time.Second), Jobs: 15},
+		9 * time.Second:        {Found: true, At: now.Add(time.Second), Jobs: 15},
+		10 * time.Second:       {Found: true, At: now.Add(10 * time.Second), Jobs: 20},
+		11 * time.Second:       {Found: true, At: now.Add(11 * time.Second), Jobs: 99},
+	} {
+		if got, err := f.Peak(f.ctx, within, 0); got != want || err != nil {
+			t.Errorf("within %v: %+v, %v, want %+v", within, got, err, want)
+		}
+	}
 }
 
 // Where jobs are everywhere, the search ends nevertheless, and says so.

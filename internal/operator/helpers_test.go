@@ -20,6 +20,7 @@ type fixture struct {
 	ctx    context.Context
 	t      testing.TB
 	mini   bool // it is what serves --dev
+	addr   string
 }
 
 func newFixture(t testing.TB, addr string) *fixture {
@@ -31,7 +32,7 @@ func newFixture(t testing.TB, addr string) *fixture {
 		conn.Close()
 		pool.Close()
 	})
-	return &fixture{Operator: New(pool, ""), client: c, conn: conn, ctx: t.Context(), t: t}
+	return &fixture{Operator: New(pool, ""), client: c, conn: conn, ctx: t.Context(), t: t, addr: addr}
 }
 
 // onRedis starts a redis-server.

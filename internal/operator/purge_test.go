@@ -1,14 +1,20 @@
 package operator
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 func (f *fixture) expect(want redistest.State) {
@@ -63,6 +69,95 @@ func TestPurgeEnds(t *testing.T) {
 			t.Errorf("left: %q, %v", left, err)
 		}
 	})
+}
+
+// Entries are counted, whether there is a job or not; jobs are told.
+func TestPurgeCountsEntries(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.ghosts(300)
+		for i := range 900 {
+			f.ready(fmt.Sprint("r", i), time.Hour)
+		}
+		if n, err := f.Purge(f.ctx, "t", 900); n != 600 || err != nil {
+			t.Errorf("of 900 entries: %d jobs, %v, want 600", n, err)
+		}
+		if ids := f.ids(Query{Topic: "t", State: Ready}, nil); !slices.Equal(ids, names("r", 600, 900)) {
+			t.Errorf("left are %.200q", ids)
+		}
+		for most, want := range map[int]int{0: 0, -1: 0} {
+			if n, err := f.Purge(f.ctx, "t", most); n != want || err != nil {
+				t.Errorf("of %d entries: %d jobs, %v", most, n, err)
+			}
+		}
+	})
+}
+
+// What becomes ready between the steps stays, and the rest of the steps are made all the same.
+func TestPurgeWhileJobsBecomeReady(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		for i := range 600 {
+			f.ready(fmt.Sprint("r", i), time.Hour)
+		}
+		// The first step sends the script's text.
+		o := f.before("purge", func() {
+			for i := range 300 {
+				f.ready(fmt.Sprint("new", i), time.Hour)
+			}
+		})
+		if n, err := o.Purge(f.ctx, "t", math.MaxInt); n != 600 || err != nil {
+			t.Errorf("%d jobs, %v, want 600", n, err)
+		}
+		if ids := f.ids(Query{Topic: "t", State: Ready}, nil); !slices.Equal(ids, names("new", 0, 300)) {
+			t.Errorf("left are %.200q", ids)
+		}
+	})
+}
+
+// Of several partitions there are most entries in all.
+func TestPurgeOfPartitions(t *testing.T) {
+	t.Parallel()
+	f, _ := onRedis(t)
+	pool := client.NewPool(client.PoolOptions{Addr: f.addr})
+	t.Cleanup(func() { pool.Close() })
+	for _, prefix := range []string{"", "other:"} {
+		c := client.New(pool, client.WithPrefix(prefix))
+		for range 5 {
+			_, err := c.Push(f.ctx, client.Message{Topic: "t", Body: "b"}, 0)
+			f.check(err)
+		}
+	}
+	f.partitions = append(f.partitions, store.New(store.Pool{Pool: pool}, "other:"))
+	for _, step := range []struct{ most, want, left int }{{7, 7, 3}, {2, 2, 1}, {7, 1, 0}} {
+		if n, err := f.Purge(f.ctx, "t", step.most); n != step.want || err != nil {
+			t.Errorf("of %d: %d jobs, %v, want %d", step.most, n, err, step.want)
+		}
+		if left := f.counts().of("t").Ready; left != step.left {
+			t.Errorf("after %d: %d jobs are left, want %d", step.most, left, step.left)
+		}
+	}
+}
+
+// With an error it is told how many jobs were deleted before it.
+func TestPurgeFailsInTheMidst(t *testing.T) {
+	t.Parallel()
+	f, server := onRedis(t)
+	for i := range 600 {
+		f.ready(fmt.Sprint("r", i), time.Hour)
+	}
+	steps := 0
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
+		if steps++; steps > 3 { // the length, its script, and a step
+			return nil, io.ErrUnexpectedEOF
+		}
+		return redis.Dial("tcp", server.Addr)
+	}}
+	t.Cleanup(func() { pool.Close() })
+	if n, err := New(pool, "").Purge(context.Background(), "t", math.MaxInt); n != 250 || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%d jobs, %v, want 250 and the error", n, err)
+	}
+	if left := f.do("LLEN", "delayer:ready_queue:t"); left != int64(350) {
+		t.Errorf("%d jobs are left", left)
+	}
 }
 
 func TestPurgeFails(t *testing.T) {

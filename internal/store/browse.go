@@ -22,6 +22,7 @@ type Browse struct {
 	Entries int    // to look at, at most
 	Preview int    // bytes of a body that are told, at most; 0: nothing is told of bodies
 	After   Place  // the last one of the look before; zero for none
+	Oldest  bool   // of dead ones, the oldest first
 }
 
 // Place is where an entry is: its score, or how many others are to be delivered before it; and its ID.
@@ -46,7 +47,7 @@ type Look struct {
 }
 
 // Browse looks at some jobs, in order: the next to fall due or to be delivered first, and of the
-// dead ones the newest.
+// dead ones the newest, or the oldest.
 func (s *Store) Browse(ctx context.Context, b Browse) (Look, error) {
 	args := []any{s.keys.JobBucket(""), b.Topic, b.Jobs, b.Entries, b.Preview, b.After.At, b.After.ID}
 	var reply any
@@ -56,6 +57,11 @@ func (s *Store) Browse(ctx context.Context, b Browse) (Look, error) {
 		reply, err = s.one(ctx, browseReadyScript, []string{s.keys.ReadyQueue(b.Topic), s.keys.JobPool()}, args...)
 	case "dead":
 		args[0] = s.keys.DeadLetter("")
+		if b.Oldest {
+			args = append(args, "oldest")
+		} else {
+			args = append(args, "")
+		}
 		reply, err = s.one(ctx, browseDeadScript, []string{s.keys.DeadLetters(b.Topic)}, args...)
 	default:
 		reply, err = s.one(ctx, browsePoolScript, []string{s.keys.JobPool()}, append(args, b.State)...)

@@ -1,22 +1,30 @@
--- browse_dead: some of a topic's dead letters, the newest first; it changes nothing.
+-- browse_dead: some of a topic's dead letters, the newest or the oldest first; it changes nothing.
 --
 -- KEYS[1] the topic's dead letters
 -- ARGV[1…7] see browse, of the buckets of dead letters; the place is a score and an ID
+-- ARGV[8] 'oldest' if those are first, else ''
 --
 -- Returns what browse does; where an entry is, is its score.
 -- Errors: WRONGTYPE of the list, a permission that is missing.
 --
 -- Atomic so that entries and content belong together.
 -- Cost: O(log n) of the list, and O(entries looked at).
-local list = KEYS[1]
-local left = ARGV[6] ~= '' and entries_before(list, ARGV[6], ARGV[7]) or redis.call('ZCARD', list)
+local list, oldest_first = KEYS[1], ARGV[8] == 'oldest'
+
+-- How many entries are to be passed over, from the side that is first.
+local function passed_over()
+  if ARGV[6] == '' then return 0 end
+  -- Byte by byte, nothing comes between an ID and the same with a zero byte.
+  if oldest_first then return entries_before(list, ARGV[6], ARGV[7] .. '\0') end
+  return redis.call('ZCARD', list) - entries_before(list, ARGV[6], ARGV[7])
+end
+local first = passed_over()
 
 local function read(skip, count)
-  local last = left - skip - 1
-  if last < 0 then return {} end
-  local entries = redis.call('ZRANGE', list, math.max(last - count + 1, 0), last, 'WITHSCORES')
+  local range = oldest_first and 'ZRANGE' or 'ZREVRANGE'
+  local entries = redis.call(range, list, first + skip, first + skip + count - 1, 'WITHSCORES')
   local ids, scores = {}, {}
-  for i = #entries - 1, 1, -2 do ids[#ids + 1], scores[#scores + 1] = entries[i], entries[i + 1] end
+  for i = 1, #entries, 2 do ids[#ids + 1], scores[#scores + 1] = entries[i], entries[i + 1] end
   return ids, scores
 end
 
