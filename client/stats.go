@@ -4,13 +4,16 @@ import (
 	"context"
 	"maps"
 	"slices"
+
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Stats are how many jobs there are.
 type Stats struct {
 	// Waiting is how many wait to fall due, of all topics together.
 	Waiting int
-	// Topics are those that are known, by name: something of theirs was pushed or moved.
+	// Topics are those that are known, by name: something of theirs was pushed or moved. A topic that has
+	// nothing any more is forgotten about an hour after its last use.
 	Topics []TopicStats
 }
 
@@ -34,7 +37,11 @@ func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	var s Stats
 	byName := map[string]*TopicStats{}
 	for _, partition := range c.partitions {
-		part, err := partition.store.Stats(ctx, false)
+		topics, _, err := partition.store.KnownTopics(ctx, store.AllTopics, "")
+		if err != nil {
+			return Stats{}, failed("stats", "", err)
+		}
+		part, err := partition.store.Stats(ctx, topics, false)
 		if err != nil {
 			return Stats{}, failed("stats", "", err)
 		}

@@ -23,8 +23,13 @@ type Counts struct {
 	// Overdue is for how long the pool's first job has been due, or the first lease has been
 	// over, without being moved; 0 if there is none.
 	Overdue time.Duration
-	// Topics are those that are known, by name: something of theirs was pushed or moved.
+	// Known is how many topics are known: they have jobs or dead letters, or had some within about
+	// the last hour. Topics may be fewer, see MostTopics.
+	Known int
+	// Topics are those that were asked for, by name.
 	Topics []TopicCounts
+	// Used are their names in the order in which they were used, the latest last, if that was asked for.
+	Used []string
 }
 
 // TopicCounts are how many jobs a topic has. A number that can't be read is Unknown.
@@ -35,15 +40,46 @@ type TopicCounts struct {
 	Reserved int
 	Dead     int
 	// Overdue is for how long the next job has been ready, about; 0 if none is. Of one that
-	// was delivered before it is the most that it can be.
+	// was delivered before it is the most that it can be. It is Unknown also where that job is not
+	// found, behind many entries whose jobs are gone, or doesn't say it.
 	Overdue time.Duration
+	// AtLeast is Overdue, or, where that is not known, the least that it can be.
+	AtLeast time.Duration
 }
 
-// Counts reads them. It costs Redis some microseconds a topic, whatever the number of jobs.
+// MostTopics is how many topics Counts has at most, so that it costs a bounded time.
+const MostTopics = 10000
+
+// Counts reads those of the topics that were used last, MostTopics at most. It costs Redis some
+// microseconds a topic, whatever the number of jobs.
 func (o *Operator) Counts(ctx context.Context) (Counts, error) {
+	topics, all, err := o.known(ctx, MostTopics, "")
+	if err != nil {
+		return Counts{}, fmt.Errorf("counts: %w", err)
+	}
+	counts, err := o.CountsOf(ctx, topics...)
+	counts.Known, counts.Used = all, topics
+	return counts, err
+}
+
+// Overdue is that of Counts. It costs Redis next to nothing.
+func (o *Operator) Overdue(ctx context.Context) (time.Duration, error) {
+	all := time.Duration(0)
+	for _, partition := range o.partitions {
+		part, err := partition.Overdue(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("overdue: %w", err)
+		}
+		all = latest(all, part)
+	}
+	return all, nil
+}
+
+// CountsOf reads those of some topics.
+func (o *Operator) CountsOf(ctx context.Context, topics ...string) (Counts, error) {
 	var all Counts
 	for _, partition := range o.partitions {
-		part, err := partition.Stats(ctx, true)
+		part, err := partition.Stats(ctx, topics, true)
 		if err != nil {
 			return Counts{}, fmt.Errorf("counts: %w", err)
 		}
@@ -70,7 +106,7 @@ func joined(all []TopicCounts) []TopicCounts {
 		}
 		sum := &all[n-1]
 		sum.Ready, sum.Reserved, sum.Dead = Plus(sum.Ready, t.Ready), Plus(sum.Reserved, t.Reserved), Plus(sum.Dead, t.Dead)
-		sum.Overdue = latest(sum.Overdue, t.Overdue)
+		sum.Overdue, sum.AtLeast = latest(sum.Overdue, t.Overdue), max(sum.AtLeast, t.AtLeast)
 	}
 	return all[:n]
 }

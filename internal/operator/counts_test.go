@@ -71,7 +71,7 @@ func TestCountsOfPartitions(t *testing.T) {
 	}
 	f.do("SET", "p2:dead_letters:c", "text")
 	c := f.counts()
-	want := []TopicCounts{{"a", 1, 2, 1, 0}, {"b", 2, 4, 2, 0}, {"c", 2, 4, Unknown, 0}, {"d", 1, 2, 1, 0}}
+	want := []TopicCounts{{"a", 1, 2, 1, 0, 0}, {"b", 2, 4, 2, 0, 0}, {"c", 2, 4, Unknown, 0, 0}, {"d", 1, 2, 1, 0, 0}}
 	if c.Pool != 15 || c.Waiting != 3 || !slices.Equal(c.Topics, want) {
 		t.Errorf("pool %d, waiting %d, topics %+v; want 15, 3, %+v", c.Pool, c.Waiting, c.Topics, want)
 	}
@@ -84,39 +84,57 @@ func TestOverdue(t *testing.T) {
 		name string
 		seed func(f *fixture)
 		want time.Duration
+		// least is what it is at least, where it is Unknown.
+		least time.Duration
 	}{
-		{"nothing", func(f *fixture) {}, 0},
-		{"ready for an hour", func(f *fixture) { f.ready("a", week-time.Hour) }, time.Hour},
-		{"the next job counts", func(f *fixture) { f.ready("a", week-time.Hour); f.ready("b", week-time.Minute) }, time.Hour},
+		{"nothing", func(f *fixture) {}, 0, 0},
+		{"ready for an hour", func(f *fixture) { f.ready("a", week-time.Hour) }, time.Hour, 0},
+		{"the next job counts", func(f *fixture) { f.ready("a", week-time.Hour); f.ready("b", week-time.Minute) }, time.Hour, 0},
 		{"the lifetime that the job has", func(f *fixture) {
 			f.ready("a", time.Minute)
 			f.do("HSET", "delayer:job_bucket:a", "options", fmt.Sprint("0 0 ", time.Hour.Milliseconds()))
-		}, 59 * time.Minute},
-		{"kept for ever", func(f *fixture) { f.ready("a", 0) }, Unknown},
-		{"kept for longer than usual", func(f *fixture) { f.ready("a", 2*week) }, Unknown},
-		{"ghosts before it", func(f *fixture) { f.ghosts(30); f.ready("a", week-time.Hour) }, time.Hour},
-		{"only ghosts", func(f *fixture) { f.ghosts(30) }, 0},
-		{"more ghosts than are passed over", func(f *fixture) { f.ghosts(60); f.ready("a", week-time.Hour) }, Unknown},
+		}, 59 * time.Minute, 0},
+		{"kept for ever", func(f *fixture) { f.ready("a", 0) }, Unknown, 0},
+		{"kept for longer than usual", func(f *fixture) { f.ready("a", 2*week) }, Unknown, 0},
+		{"ghosts before it", func(f *fixture) { f.ghosts(30); f.ready("a", week-time.Hour) }, time.Hour, 0},
+		{"only ghosts", func(f *fixture) { f.ghosts(30) }, 0, 0},
+		{"as many ghosts as are passed over", func(f *fixture) { f.ghosts(49); f.ready("a", week-time.Hour) }, time.Hour, 0},
+		{"more ghosts than are passed over", func(f *fixture) { f.ghosts(50); f.ready("a", week-time.Hour) }, Unknown, time.Hour},
+		{"many more ghosts", func(f *fixture) { f.ghosts(3000); f.ready("a", week-time.Hour) }, Unknown, time.Hour},
+		{"some behind many ghosts", func(f *fixture) {
+			f.ghosts(300)
+			for i := range 300 {
+				f.ready(fmt.Sprint(i), week-time.Hour+time.Duration(i)*time.Second)
+			}
+		}, Unknown, time.Hour - 300*time.Second},
+		{"nothing but many ghosts", func(f *fixture) { f.ghosts(3000) }, Unknown, 0},
 		{"a job that waits", func(f *fixture) {
 			f.ready("a", week-time.Hour)
 			f.do("ZADD", "delayer:job_pool", "99999999999", "a")
-		}, 0},
+		}, 0, 0},
 		{"a job of another topic", func(f *fixture) {
 			f.ready("a", week-time.Hour)
 			f.do("HSET", "delayer:job_bucket:a", "topic", "u")
-		}, 0},
-		{"delivered before, long ago", func(f *fixture) { f.ready("a", week-time.Hour); f.leased("a", 2*time.Hour) }, time.Hour},
-		{"delivered before, just now", func(f *fixture) { f.ready("a", week-time.Hour); f.leased("a", time.Minute) }, time.Minute},
-		{"the queue is a text", func(f *fixture) { f.text("ready_queue:t") }, Unknown},
-		{"the bucket is a text", func(f *fixture) { f.ready("a", week); f.do("SET", "delayer:job_bucket:a", "text") }, 0},
+		}, 0, 0},
+		{"delivered before, long ago", func(f *fixture) { f.ready("a", week-time.Hour); f.leased("a", 2*time.Hour) }, time.Hour, 0},
+		{"delivered before, just now", func(f *fixture) { f.ready("a", week-time.Hour); f.leased("a", time.Minute) }, time.Minute, 0},
+		{"the queue is a text", func(f *fixture) { f.text("ready_queue:t") }, Unknown, Unknown},
+		{"the bucket is a text", func(f *fixture) { f.ready("a", week); f.do("SET", "delayer:job_bucket:a", "text") }, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, f *fixture) {
 				f.do("ZADD", "delayer:topics", 0, "t")
 				c.seed(f)
-				got := f.counts().of("t").Overdue
-				if c.want <= 0 && got != c.want || got < c.want || got > c.want+10*time.Second {
-					t.Errorf("overdue %v, want %v", got, c.want)
+				got := f.counts().of("t")
+				if c.want <= 0 && got.Overdue != c.want || got.Overdue < c.want || got.Overdue > c.want+10*time.Second {
+					t.Errorf("overdue %v, want %v", got.Overdue, c.want)
+				}
+				if c.want != Unknown {
+					if got.AtLeast != got.Overdue {
+						t.Errorf("overdue %v, but at least %v", got.Overdue, got.AtLeast)
+					}
+				} else if c.least <= 0 && got.AtLeast != c.least || got.AtLeast < c.least || got.AtLeast > time.Hour+10*time.Second {
+					t.Errorf("overdue at least %v, want %v", got.AtLeast, c.least)
 				}
 			})
 		})
@@ -183,7 +201,7 @@ func TestCountsWithoutPermission(t *testing.T) {
 		change(&c)
 		return c
 	}
-	noOverdue := lacks(func(c *TopicCounts) { c.Overdue = Unknown })
+	noOverdue := lacks(func(c *TopicCounts) { c.Overdue, c.AtLeast = Unknown, Unknown })
 	for _, c := range []struct {
 		command string
 		want    TopicCounts
@@ -191,9 +209,9 @@ func TestCountsWithoutPermission(t *testing.T) {
 		{"time", noOverdue},
 		{"lindex", noOverdue},
 		{"zscore", noOverdue},
-		{"pttl", noOverdue},
-		{"hmget", lacks(func(c *TopicCounts) { c.Overdue, c.Reserved = Unknown, Unknown })},
-		{"llen", lacks(func(c *TopicCounts) { c.Overdue, c.Ready = Unknown, Unknown })},
+		{"pttl", lacks(func(c *TopicCounts) { c.Overdue = Unknown })},
+		{"hmget", lacks(func(c *TopicCounts) { c.Overdue, c.AtLeast, c.Reserved = Unknown, Unknown, Unknown })},
+		{"llen", lacks(func(c *TopicCounts) { c.Overdue, c.AtLeast, c.Ready = Unknown, Unknown, Unknown })},
 	} {
 		t.Run(c.command, func(t *testing.T) {
 			f.do("ACL", "SETUSER", "default", "-"+c.command)
@@ -201,7 +219,7 @@ func TestCountsWithoutPermission(t *testing.T) {
 			f.do("ACL", "SETUSER", "default", "+@all")
 			got := counts.of("t")
 			if got.Overdue > 0 {
-				got.Overdue = 0
+				got.Overdue, got.AtLeast = 0, 0
 			}
 			if got != c.want || counts.Pool != 2 {
 				t.Errorf("%+v, pool %d, want %+v, 2", got, counts.Pool, c.want)

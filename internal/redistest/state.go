@@ -47,7 +47,7 @@ func Read(tb testing.TB, conn redis.Conn, prefix string) State {
 		switch {
 		case ours && name == "job_pool" && kind == "zset":
 			s.Pool, s.Reserved = waitingAndReserved(tb, conn, key)
-		case ours && name == "topics" && kind == "zset":
+		case ours && (name == "topics" || name == "topics_due") && kind == "zset":
 		case ours && name == "servers" && kind == "hash":
 		case ours && name == "acked" && kind == "string":
 		case ours && name == "dead_topics" && kind == "zset":

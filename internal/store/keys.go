@@ -20,8 +20,13 @@ func (k Keys) ReadyQueue(topic string) string { return k.prefix + "ready_queue:"
 // Reserved is the hash with the number of reserved jobs of each topic.
 func (k Keys) Reserved() string { return k.prefix + "reserved" }
 
-// Topics is the zset of the topics that are known. All scores are 0.
+// Topics is the zset of the topics that are known, scored by the Unix time in seconds at which
+// one was last seen in use: a job of it was pushed or moved.
 func (k Keys) Topics() string { return k.prefix + "topics" }
+
+// TopicsDue is the zset of the topics that have jobs which fall due later, scored by the Unix
+// time in seconds until when they may wait. in_use.lua makes the name, too.
+func (k Keys) TopicsDue() string { return k.Topics() + "_due" }
 
 // DeadLetter is the hash that a job's bucket becomes when the job is buried. With an
 // empty ID it is what the names of all dead letters begin with.

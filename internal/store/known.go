@@ -8,48 +8,72 @@ import (
 // knownTopics are the topics that were pushed lately, so that not every push has to
 // enter its topic among those that Redis knows (Stats). A server enters what it moves.
 type knownTopics struct {
-	mu     sync.RWMutex
-	topics map[string]bool
-	since  time.Time
+	mu sync.RWMutex
+	// covered is until when the jobs of a topic may be due, by our clock, without being entered.
+	covered map[string]time.Time
+	since   time.Time
+	now     func() time.Time // time.Now, but for tests
 }
 
 const (
-	// knownFor is for how long we rely on what Redis knew.
-	knownFor = time.Hour
+	// knownFor is for how long we rely on what Redis knew: it may have been emptied since.
+	knownFor = time.Minute
 	// maxKnown bounds what we remember.
 	maxKnown = 10000
+	// soon is that of in_use.lua.
+	soon = 30 * time.Minute
 )
 
-// all reports whether the topics of all of the jobs are known.
-func (k *knownTopics) all(jobs []Delayed) bool {
+func newKnownTopics() *knownTopics { return &knownTopics{now: time.Now} }
+
+// cover reports whether Redis knows the topics of all of the jobs, and that these wait.
+func (k *knownTopics) cover(jobs []Delayed) bool {
+	now := k.now()
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	if time.Since(k.since) >= knownFor {
+	if now.Sub(k.since) >= knownFor {
 		return false
 	}
-	last := ""
-	for _, job := range jobs {
-		if job.Topic != last && !k.topics[job.Topic] {
+	for i, job := range jobs {
+		if i > 0 && job.Topic == jobs[i-1].Topic && job.Due == jobs[i-1].Due {
+			continue
+		}
+		if covered, known := k.covered[job.Topic]; !known || job.Due.by(now).After(covered) {
 			return false
 		}
-		last = job.Topic
 	}
 	return true
 }
 
 // enter enters the topics of the jobs that were stored.
 func (k *knownTopics) enter(jobs []Delayed, errs []error) {
-	if k.all(jobs) {
+	if k.cover(jobs) {
 		return
 	}
+	now := k.now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if time.Since(k.since) >= knownFor || len(k.topics) >= maxKnown {
-		k.topics, k.since = map[string]bool{}, time.Now()
+	if now.Sub(k.since) >= knownFor || len(k.covered) >= maxKnown {
+		k.covered, k.since = map[string]time.Time{}, now
 	}
 	for i, job := range jobs {
-		if errs[i] == nil {
-			k.topics[job.Topic] = true
+		if errs[i] != nil {
+			continue
+		}
+		until := now
+		if due := job.Due.by(now); due.After(now) {
+			until = due
+		}
+		if until = until.Add(soon); until.After(k.covered[job.Topic]) {
+			k.covered[job.Topic] = until
 		}
 	}
+}
+
+// by is when the job is due, by our clock.
+func (d Due) by(now time.Time) time.Time {
+	if d.At.IsZero() {
+		return now.Add(d.After)
+	}
+	return d.At
 }

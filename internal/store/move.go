@@ -11,7 +11,7 @@ import (
 
 var (
 	dueScript      = newScript("due", "put_back", "unreadable", "stopwatch")
-	moveScript     = newScript("move", "put_back", "stopwatch", "lease")
+	moveScript     = newScript("move", "put_back", "stopwatch", "lease", "in_use")
 	dropScript     = newScript("drop", "put_back", "unreadable")
 	rehearseScript = newScript("rehearse")
 )

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-var pushScript = newScript("push", "permitted", "queue_type", "withdraw", "clock", "next_due", "ready", "lease", "fields")
+var pushScript = newScript("push", "permitted", "queue_type", "withdraw", "clock", "next_due", "ready", "lease", "fields", "in_use")
 
 // IsPush reports whether that is how an EVALSHA names the script of Push, or an EVAL.
 func IsPush(script string) bool { return script == pushScript.hash || script == pushScript.text }
@@ -105,7 +105,7 @@ func (p *Pipeline) sendPush(jobs []Delayed, together bool) *call {
 		mode = "all"
 	}
 	topics := ""
-	if !p.store.known.all(jobs) {
+	if !p.store.known.cover(jobs) {
 		topics = keys.Topics()
 	}
 	args := make([]any, 0, 15+4*len(jobs))

@@ -69,7 +69,8 @@ func TestReserveWithoutPermission(t *testing.T) {
 		{"dead letters", "hmget zrevrange", letter, func(Held) error { _, err := user.Dead(ctx, "t", 10, nil); return err }},
 		{"oldest dead letters", "zcard zrange", letter, func(Held) error { _, _, err := user.OldestDead(ctx, "t", 0, 10); return err }},
 		{"expiry of dead letters", "time zrange zcount zrangebyscore del zrem", letter, func(Held) error { _, _, err := user.ExpireDead(ctx, time.Hour, 0, DeadPlace{}); return err }},
-		{"stats", "zrange zcard", letter, func(Held) error { _, err := user.Stats(ctx, true); return err }},
+		{"stats", "zcard", letter, func(Held) error { _, err := user.Stats(ctx, []string{"t"}, true); return err }},
+		{"known topics", "zrange zcard", letter, func(Held) error { _, _, err := user.KnownTopics(ctx, 10, ""); return err }},
 		{"reschedule of a reserved job", "time hget zscore pttl type zadd pexpire", nil, func(Held) error { return user.Reschedule(ctx, "h", time.Hour) }},
 		{"remove of a reserved job", "hget zscore del zrem", nil, func(Held) error { _, err := user.remove(ctx, "h"); return err }},
 		{"push of a reserved job", "hget zscore hset pexpire zadd", nil, func(Held) error {

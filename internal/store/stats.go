@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -17,89 +15,111 @@ type Stats struct {
 	Pool    int       // jobs in the pool: those that wait, and those that are reserved
 	Waiting int       // those that wait, about
 	Overdue time.Duration
-	Topics  []TopicCounts // those that are known, by name
+	Topics  []TopicCounts // those that were asked for, in that order
+
+	reserved int // of all topics; -1 if not told
 }
 
 // TopicCounts are how many jobs a topic has. What can't be read is -1.
 type TopicCounts struct {
 	Topic                 string
 	Ready, Reserved, Dead int
-	Overdue               time.Duration // for how long the next job has been ready, about; 0: none is
+	// Overdue is for how long the next job has been ready, about; 0: none is. AtLeast is the same,
+	// or what it is at least if it is not known.
+	Overdue, AtLeast time.Duration
 }
 
 // statsPage is how many topics one script tells of.
 const statsPage = 100
 
-// Stats counts the jobs; if late is set, it also tells how late they are.
-func (s *Store) Stats(ctx context.Context, late bool) (Stats, error) {
+// Stats counts the jobs, and those of the topics; if late is set, it also tells how late they are.
+func (s *Store) Stats(ctx context.Context, topics []string, late bool) (Stats, error) {
 	p, err := s.Pipeline(ctx)
 	if err != nil {
 		return Stats{}, err
 	}
 	defer p.Close()
-	var all Stats
-	for first, asked := 0, p.statsOf(late, 0); asked != nil; {
+	all := Stats{Topics: make([]TopicCounts, 0, len(topics))}
+	reserved := -1
+	how := ""
+	if late {
+		how = "late"
+	}
+	for asked, page := p.statsOf(topics, how, "reserved"), topics; asked != nil; {
 		reply, err := redis.Values(p.receive(asked))
 		if err != nil {
 			return Stats{}, err
 		}
 		// Redis counts the next page while this one is read, but not sooner: it would do all pages in
 		// one go, and nothing else.
-		asked = nil
-		if len(reply) >= statsHead+statsPage*statsTopic {
-			first += statsPage
-			asked = p.statsOf(late, first)
+		of := page[:min(len(page), statsPage)]
+		asked, page = nil, page[len(of):]
+		if len(page) > 0 {
+			asked = p.statsOf(page, how, "")
 			p.Flush()
 		}
-		page, err := readStats(reply)
-		if err != nil {
+		if err := all.read(reply, of); err != nil {
 			return Stats{}, err
 		}
-		all.Time, all.Pool, all.Overdue = page.Time, page.Pool, page.Overdue
-		all.Topics = append(all.Topics, page.Topics...)
+		reserved = max(reserved, all.reserved)
 	}
-	// A topic comes again if others have become known meanwhile.
-	slices.SortStableFunc(all.Topics, func(a, b TopicCounts) int { return strings.Compare(a.Topic, b.Topic) })
-	all.Topics = slices.CompactFunc(all.Topics, func(a, b TopicCounts) bool { return a.Topic == b.Topic })
-	reserved := 0
-	for _, t := range all.Topics {
-		reserved += max(t.Reserved, 0)
+	if reserved < 0 { // too many topics have some, or this user may not add them up
+		reserved = 0
+		for _, t := range all.Topics {
+			reserved += max(t.Reserved, 0)
+		}
 	}
 	all.Waiting = max(all.Pool-reserved, 0)
 	return all, nil
 }
 
-// statsOf asks for a page of the topics, but for the first ones.
-func (p *Pipeline) statsOf(late bool, first int) *call {
-	k := p.store.keys
-	args := statsScript.args([]string{k.JobPool(), k.Topics(), k.Reserved()},
-		k.ReadyQueue(""), k.DeadLetters(""), k.JobBucket(""), first, statsPage)
-	if late {
-		args = append(args, "late")
+// Overdue is for how long the first entry of the pool has been due, 0 if it is not; -1 if that can't
+// be read. Nothing else is looked at.
+func (s *Store) Overdue(ctx context.Context) (time.Duration, error) {
+	p, err := s.Pipeline(ctx)
+	if err != nil {
+		return 0, err
 	}
-	return p.send(statsScript, args)
+	defer p.Close()
+	reply, err := redis.Values(p.receive(p.statsOf(nil, "late", "")))
+	if err != nil {
+		return 0, err
+	}
+	var pool Stats
+	err = pool.read(reply, nil)
+	return pool.Overdue, err
 }
 
-// statsHead and statsTopic are how many elements of the script's reply come first, and of each topic.
-const statsHead, statsTopic = 3, 5
+// statsOf asks for the first page of the topics.
+func (p *Pipeline) statsOf(topics []string, late, reserved string) *call {
+	k := p.store.keys
+	args := statsScript.args([]string{k.JobPool(), k.Reserved()}, k.ReadyQueue(""), k.DeadLetters(""), k.JobBucket(""), late, reserved)
+	return p.send(statsScript, appendAll(args, topics[:min(len(topics), statsPage)]))
+}
 
-func readStats(reply []any) (Stats, error) {
-	var page Stats
+// read adds a page.
+func (s *Stats) read(reply []any, topics []string) error {
 	var now, overdue int64
-	rest, err := redis.Scan(reply, &now, &page.Pool, &overdue)
+	rest, err := redis.Scan(reply, &now, &s.Pool, &overdue, &s.reserved)
+	if err != nil || len(rest) != 5*len(topics) {
+		return errReply("stats", reply)
+	}
+	s.Time = time.Time{}
 	if now >= 0 {
-		page.Time = time.UnixMicro(now)
+		s.Time = time.UnixMicro(now)
 	}
-	page.Overdue = known(overdue)
-	page.Topics = make([]TopicCounts, 0, len(rest)/statsTopic)
-	for err == nil && len(rest) >= statsTopic {
-		var t TopicCounts
-		rest, err = redis.Scan(rest, &t.Topic, &t.Ready, &t.Reserved, &t.Dead, &overdue)
-		t.Overdue = known(overdue)
-		page.Topics = append(page.Topics, t)
+	s.Overdue = known(overdue)
+	for _, topic := range topics {
+		t := TopicCounts{Topic: topic}
+		var sure int
+		if rest, err = redis.Scan(rest, &t.Ready, &t.Reserved, &t.Dead, &overdue, &sure); err != nil {
+			return errReply("stats", reply)
+		}
+		t.Overdue, t.AtLeast = known(overdue), known(overdue)
+		if sure == 0 {
+			t.Overdue = -1
+		}
+		s.Topics = append(s.Topics, t)
 	}
-	if err != nil {
-		return Stats{}, errReply("stats", reply)
-	}
-	return page, nil
+	return nil
 }

@@ -20,12 +20,12 @@ import (
 type Store struct {
 	conns Conns
 	keys  Keys
-	known knownTopics
+	known *knownTopics
 }
 
 // New makes a Store of the jobs whose keys begin with prefix.
 func New(conns Conns, prefix string) *Store {
-	return &Store{conns: conns, keys: Keys{prefix}}
+	return &Store{conns, Keys{prefix}, newKnownTopics()}
 }
 
 // Keys names the store's keys.

@@ -8,7 +8,10 @@ local function is_lease(score)
 end
 
 -- Changes the numbers of reserved jobs by so much, by topic. A number may be wrong, since
--- old clients and servers don't keep it, and users who may not.
+-- old clients and servers don't keep it, and users who may not. One that is not above 0 is deleted.
 local function count_reserved(reserved, by_topic)
-  for topic, change in pairs(by_topic) do redis.pcall('HINCRBY', reserved, topic, change) end
+  for topic, change in pairs(by_topic) do
+    local count = redis.pcall('HINCRBY', reserved, topic, change)
+    if type(count) == 'number' and count <= 0 then redis.pcall('HDEL', reserved, topic) end
+  end
 end

@@ -4,7 +4,7 @@
 -- ARGV[1] the topic's ready queue   ARGV[2] the channel on which its jobs are announced
 -- ARGV[3] when the jobs were found to be due (Unix seconds)
 -- ARGV[4] from when on they are to be tried again if the queue can't take them (Unix ms)
--- ARGV[5] the topic   ARGV[6] the zset of known topics   ARGV[7] the hash of the numbers of
+-- ARGV[5] the topic   ARGV[6] the zset of known topics, see in_use   ARGV[7] the hash of the numbers of
 -- reserved jobs   ARGV[8] how long ago that was, ARGV[3], in µs (to ask for the time here would
 -- cost more than all that is counted)   ARGV[9…] job IDs in due order
 --
@@ -127,7 +127,7 @@ for first = FIRST, #ARGV, CHUNK do
 end
 if ended > 0 then count_reserved(ARGV[7], {[ARGV[5]] = -ended}) end
 if length then
-  redis.pcall('ZADD', ARGV[6], 'NX', '0', ARGV[5])
+  enter_use(ARGV[6], ARGV[5], now, now)
   -- For those who wait. To be not permitted to is no failure: they look by themselves, too.
   local announced = redis.pcall('PUBLISH', ARGV[2], length)
   if type(announced) == 'table' and put_back == 0 then why = announced.err end

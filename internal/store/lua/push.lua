@@ -5,7 +5,7 @@
 -- ARGV[3] the channel on which servers are told of a job that is now the next to fall due
 -- ARGV[4] what the names of the channels begin with on which consumers hear of ready jobs
 -- ARGV[5] the hash of the numbers of reserved jobs
--- ARGV[6] the zset of known topics, if there may be some among these that it doesn't have, else ''
+-- ARGV[6] the zset of known topics, see in_use, if some of these are to be entered, else ''
 -- ARGV[7] 'each': every job for itself; 'all': all of them or none
 -- ARGV[8…] runs of jobs that are alike: their number, how long such a job is kept once it is
 -- ready (ms), what becomes of an ID that exists ('replace', 'refuse', 'earlier' or 'later'), how
@@ -59,7 +59,7 @@ end
 -- wait is in the pool already.
 local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
 local ended -- leases, by topic
-local known = ARGV[6] ~= '' and {} -- topics that may be new
+local used = ARGV[6] ~= '' and {} -- topics, and when the last of their jobs is due
 local function store(name, i, run, due, replaced)
   local id, topic, lifetime = ARGV[i], ARGV[i + 1], ARGV[run + 1]
   if due ~= last_due or lifetime ~= last_lifetime then
@@ -74,7 +74,7 @@ local function store(name, i, run, due, replaced)
     call('HSET', name, 'topic', topic, 'body', ARGV[i + 2], 'options', options_text(most, ttr, lifetime))
   end
   call('PEXPIRE', name, last_expiry)
-  if known then known[topic] = true end
+  if used then used[topic] = math.max(used[topic] or 0, due) end
   if replaced then
     redis.pcall('HDEL', name, 'lease', 'error', usual and 'options' or 'error')
     if replaced.ready then withdraw(queues .. replaced.ready, id) end
@@ -161,8 +161,8 @@ else
   end
 end
 if ended then count_reserved(ARGV[5], ended) end
-if known then
-  for topic in pairs(known) do redis.pcall('ZADD', ARGV[6], 'NX', '0', topic) end
+if used then
+  for topic, last in pairs(used) do enter_use(ARGV[6], topic, now / 1000, last / 1000) end
 end
 if first_due < math.huge then announce(ARGV[3], pool, first_due) end
 if lengths then

@@ -1,26 +1,28 @@
--- stats: how many jobs some of the known topics have, and how late they are; it changes nothing.
+-- stats: how many jobs some topics have, and how late they are; it changes nothing.
 --
--- KEYS[1] job pool   KEYS[2] the known topics   KEYS[3] the hash of the numbers of reserved jobs
+-- KEYS[1] job pool   KEYS[2] the hash of the numbers of reserved jobs
 -- ARGV[1] what the names of ready queues begin with   ARGV[2] what those of lists of dead letters
--- ARGV[3] what those of buckets   ARGV[4] how many topics to leave out   ARGV[5] how many to tell
--- of, at most   ARGV[6] 'late' if it is to be told how late they are
+-- ARGV[3] what those of buckets   ARGV[4] 'late' if it is to be told how late they are
+-- ARGV[5] 'reserved' if it is to be told how many jobs of all topics are   ARGV[6…] topics
 --
--- Returns {time, pool, overdue, topic, ready, reserved, dead, overdue, topic, …}: time is Redis's
--- (Unix µs); pool is how many jobs are in the pool, waiting and reserved; overdue is, in ms, for
--- how long the pool's first entry has been due, or the topic's next job has been ready. It is 0 if
--- there is none. A number that can't be read, or is not asked for, is -1.
--- Errors: WRONGTYPE of the pool or the topics, a permission that is missing.
+-- Returns {time, pool, overdue, reserved, then of each topic: ready, reserved, dead, overdue, sure}:
+-- time is Redis's (Unix µs); pool is how many jobs are in the pool, waiting and reserved; reserved is
+-- how many are reserved, of all topics; overdue is, in ms, for how long the pool's first entry has been
+-- due, or the topic's next job has been ready, 0 if there is none. If sure is 0, the topic's
+-- overdue is the least that it can be. A number that can't be read, would take too long, or is not
+-- asked for, is -1.
+-- Errors: WRONGTYPE of the pool, a permission that is missing.
 --
 -- One script only to spare round trips.
 -- Cost: O(topics), and a look at the first entry of each queue; where these are ghosts, at up
 -- to MAX_GHOSTS more in all.
 local pool, queues, lists, buckets = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local MAX_GHOSTS, OF_ONE_QUEUE = 200, 50
+local MAX_TOPICS = 10000 -- those with reserved jobs that are added up
 local LONGEST = 100 * 365 * 86400000
-local first = tonumber(ARGV[4])
-local topics = redis.call('ZRANGE', KEYS[2], first, first + ARGV[5] - 1)
-local reserved = #topics > 0 and redis.pcall('HMGET', KEYS[3], unpack(topics)) or {}
-local time = ARGV[6] == 'late' and redis.pcall('TIME')
+local FIRST = 6
+local reserved = #ARGV >= FIRST and redis.pcall('HMGET', KEYS[2], unpack(ARGV, FIRST)) or {}
+local time = ARGV[4] == 'late' and redis.pcall('TIME')
 local now = time and not time.err and time[1] * 1000 + time[2] / 1000
 local ghosts_left = MAX_GHOSTS
 
@@ -36,6 +38,16 @@ local function pool_overdue()
   return score and since(score * 1000) or 0
 end
 
+local function all_reserved()
+  if ARGV[5] == '' then return -1 end
+  local topics = redis.pcall('HLEN', KEYS[2])
+  if type(topics) == 'table' or topics > MAX_TOPICS then return -1 end
+  local counts, sum = redis.pcall('HVALS', KEYS[2]), 0
+  if counts.err then return -1 end
+  for _, count in ipairs(counts) do sum = sum + math.max(tonumber(count) or 0, 0) end
+  return sum
+end
+
 -- For how long the job has been ready. Its lifetime runs only then, so what is over of that says
 -- it. Of one that was delivered before it is the sum; but that was not before its last lease began.
 local function ready_for(name, job)
@@ -48,32 +60,45 @@ local function ready_for(name, job)
   return late >= 0 and math.min(late, leased) or leased
 end
 
-local function queue_overdue(topic, length)
-  if not now then return -1 end
-  if length <= 0 then return length end
-  for i = 1, math.min(length, OF_ONE_QUEUE) do
-    local id = redis.pcall('LINDEX', queues .. topic, -i)
-    if type(id) ~= 'string' then return -1 end
-    local name = buckets .. id
-    local job = redis.pcall('HMGET', name, 'topic', 'lease', 'options')
-    if unreadable(job) then return -1 end
-    if job[1] == topic then
-      local waits = redis.pcall('ZSCORE', pool, id)
-      if type(waits) == 'table' then return -1 end
-      if not waits then return ready_for(name, job) end
-    end
-    if ghosts_left == 0 then return -1 end
-    ghosts_left = ghosts_left - 1
-  end
-  return length <= OF_ONE_QUEUE and 0 or -1
+-- Looks at an entry of the topic's queue. Returns for how long its job has been ready, nil if it is
+-- a ghost; and whether that can be read.
+local function look(topic, place)
+  local id = redis.pcall('LINDEX', queues .. topic, -place)
+  if type(id) ~= 'string' then return nil, false end
+  local name = buckets .. id
+  local job = redis.pcall('HMGET', name, 'topic', 'lease', 'options')
+  if unreadable(job) then return nil, false end
+  if job[1] ~= topic then return nil, true end
+  local waits = redis.pcall('ZSCORE', pool, id)
+  if type(waits) == 'table' then return nil, false end
+  if waits then return nil, true end
+  return ready_for(name, job), true
 end
 
-local reply = {now and string.format('%s%06d', time[1], time[2]) or -1, redis.call('ZCARD', pool), pool_overdue()}
-for k, topic in ipairs(topics) do
+-- For how long the topic's next job has been ready, and whether that is sure. Behind many ghosts it
+-- looks further and further away: what is found there came later, so the next job is no younger.
+local function queue_overdue(topic, length)
+  if not now then return -1, 0 end
+  if length <= 0 then return length, 1 end
+  local place, step = 1, 1
+  while true do
+    local late, readable = look(topic, place)
+    if not readable then return -1, 0 end
+    if late then return math.max(late, 0), late >= 0 and step == 1 and 1 or 0 end
+    if place == length then return 0, step == 1 and 1 or 0 end
+    if place >= OF_ONE_QUEUE or ghosts_left <= 0 then step = 4 * step end
+    ghosts_left = ghosts_left - 1
+    place = math.min(place + step, length)
+  end
+end
+
+local reply = {now and string.format('%s%06d', time[1], time[2]) or -1, redis.call('ZCARD', pool), pool_overdue(), all_reserved()}
+for k = FIRST, #ARGV do
+  local topic, n = ARGV[k], #reply
   local length = number(redis.pcall('LLEN', queues .. topic))
-  reply[#reply + 1], reply[#reply + 2] = topic, length
-  reply[#reply + 1] = reserved.err and -1 or math.max(tonumber(reserved[k] or 0), 0)
-  reply[#reply + 1] = number(redis.pcall('ZCARD', lists .. topic))
-  reply[#reply + 1] = queue_overdue(topic, length)
+  reply[n + 1] = length
+  reply[n + 2] = reserved.err and -1 or math.max(tonumber(reserved[k - FIRST + 1] or 0), 0)
+  reply[n + 3] = number(redis.pcall('ZCARD', lists .. topic))
+  reply[n + 4], reply[n + 5] = queue_overdue(topic, length)
 end
 return reply

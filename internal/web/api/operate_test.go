@@ -21,13 +21,43 @@ func TestTopics(t *testing.T) {
 	f.push("b", "t")
 	f.push("c", "u")
 	f.reserve("1m")
-	u := `{"topic":"u","ready":1,"reserved":0,"dead":0,"overdue":"*"}`
-	f.do("GET", "/v1/topics", "").expect(200, `{"topics":[{"topic":"t","ready":1,"reserved":1,"dead":0,"overdue":"*"},`+u+`]}`)
+	u := `{"topic":"u","ready":1,"reserved":0,"dead":0,"overdue":"*","overdue_at_least":"*"}`
+	f.do("GET", "/v1/topics", "").expect(200, `{"topics":[{"topic":"t","ready":1,"reserved":1,"dead":0,"overdue":"*","overdue_at_least":"*"},`+u+`]}`)
 	f.do("GET", "/v1/topics/u", "").expect(200, u)
 	f.redis.Do("DEL", "delayer:ready_queue:u")
 	f.redis.Do("SET", "delayer:ready_queue:u", "no list")
-	f.do("GET", "/v1/topics/u", "").expect(200, `{"topic":"u","ready":null,"reserved":0,"dead":0,"overdue":"*"}`)
+	f.do("GET", "/v1/topics/u", "").expect(200, `{"topic":"u","ready":null,"reserved":0,"dead":0,"overdue":"*","overdue_at_least":"*"}`)
 	f.do("DELETE", "/v1/topics/u/ready?dry_run=true", "").problem(refused, "", "", "can't be read")
+}
+
+// All topics come, page by page, also those that are no text; and those that contain a text.
+func TestPagesOfTopics(t *testing.T) {
+	f := start(t, web.Options{})
+	for _, topic := range []string{"a", "ab", "\xff", "b"} {
+		f.push("id of "+topic, topic)
+	}
+	row := func(name string) string {
+		return `{` + name + `,"ready":1,"reserved":0,"dead":0,"overdue":"*","overdue_at_least":"*"}`
+	}
+	f.do("GET", "/v1/topics?limit=2", "").expect(200, `{"topics":[`+row(`"topic":"a"`)+`,`+row(`"topic":"ab"`)+`],"cursor":"YWI"}`)
+	f.do("GET", "/v1/topics?limit=2&cursor=YWI", "").expect(200, `{"topics":[`+row(`"topic":"b"`)+`,`+row(`"topic_base64":"/w=="`)+`],"cursor":"_w"}`)
+	f.do("GET", "/v1/topics?limit=2&cursor=_w", "").expect(200, `{"topics":[]}`)
+	f.do("GET", "/v1/topics?contains=b", "").expect(200, `{"topics":[`+row(`"topic":"ab"`)+`,`+row(`"topic":"b"`)+`]}`)
+	for query, parameter := range map[string]string{"limit=0": "limit", "limit=501": "limit", "cursor=!": "cursor"} {
+		f.do("GET", "/v1/topics?"+query, "").problem(invalid, "", parameter, "want ")
+	}
+}
+
+// How late a job is behind more ghosts than are looked at is said as the least that it can be.
+func TestOverdueAtLeast(t *testing.T) {
+	f := start(t, web.Options{})
+	f.redis.Do("EVAL", `for i = 1, 60 do redis.call('LPUSH', 'delayer:ready_queue:t', 'ghost' .. i) end`, 0)
+	f.push("a", "t")
+	f.redis.Do("PEXPIRE", "delayer:job_bucket:a", (client.DefaultReadyMaxLifetime - time.Hour).Milliseconds())
+	r := f.do("GET", "/v1/topics/t", "").expect(200, `{"topic":"t","ready":61,"reserved":0,"dead":0,"overdue":null,"overdue_at_least":"*"}`)
+	if !strings.Contains(r.body, `"overdue_at_least":36`) {
+		t.Error(r.body)
+	}
 }
 
 func TestBrowse(t *testing.T) {
@@ -102,7 +132,7 @@ func TestForecastAndStats(t *testing.T) {
 	for _, spans := range []string{"", "x", "0", "1m,", "1m,1m", "2m,1m", "-1m", "101y", "1000000d", strings.Repeat("1,", 101)} {
 		f.do("GET", "/v1/forecast?spans="+spans, "").problem(invalid, "", "spans", "grow")
 	}
-	f.do("GET", "/v1/stats", "").expect(200, `{"time":"*","waiting":4,"ready":1,"reserved":1,"dead":0,"topics":1,"overdue":0,"servers":[],"redis":{"version":"*","role":"master","uptime":"*","clients":"*",
+	f.do("GET", "/v1/stats", "").expect(200, `{"time":"*","waiting":4,"ready":1,"reserved":1,"dead":0,"topics":1,"topics_counted":1,"overdue":0,"servers":[],"redis":{"version":"*","role":"master","uptime":"*","clients":"*",
 		"used_memory":"*","max_memory":0,"policy":"noeviction","aof":"off","snapshot":"ok","snapshot_at":"*","unsaved":"*"}}`)
 }
 
@@ -110,7 +140,7 @@ func TestForecastAndStats(t *testing.T) {
 func TestStatsWithoutInfo(t *testing.T) {
 	f := start(t, web.Options{})
 	f.redis.Do("ACL", "SETUSER", "default", "-info", "-hrandfield")
-	r := f.do("GET", "/v1/stats", "").expect(200, `{"time":"*","waiting":0,"ready":0,"reserved":0,"dead":0,"topics":0,"overdue":0,"servers":null,"redis":null}`)
+	r := f.do("GET", "/v1/stats", "").expect(200, `{"time":"*","waiting":0,"ready":0,"reserved":0,"dead":0,"topics":0,"topics_counted":0,"overdue":0,"servers":null,"redis":null}`)
 	if strings.Contains(r.body, "NOPERM") {
 		t.Error(r.body)
 	}
@@ -230,7 +260,7 @@ func TestStatsOfServers(t *testing.T) {
 	go func() { ended <- server.New(f.redis.Pool(), server.Options{Interval: 20 * time.Millisecond}).Run(ctx) }()
 	one := func() bool { return !strings.Contains(f.do("GET", "/v1/stats", "").body, `"servers":[]`) }
 	until(t, "the server has said something", one)
-	f.do("GET", "/v1/stats", "").expect(200, `{"time":"*","waiting":0,"ready":0,"reserved":0,"dead":0,"topics":0,"overdue":0,"redis":"*",
+	f.do("GET", "/v1/stats", "").expect(200, `{"time":"*","waiting":0,"ready":0,"reserved":0,"dead":0,"topics":0,"topics_counted":0,"overdue":0,"redis":"*",
 		"servers":[{"host":"*","pid":"*","version":"*","started":"*","silent":"*","stale":false,"failing":false,"moved":0,"returned":0,"dropped":0}]}`)
 	cancel()
 	if err := <-ended; err != nil {

@@ -65,7 +65,7 @@ func init() { // routes know calls, which know their route
 		{"POST", "/v1/jobs/{id}/extend", nil, with((*api).extend)},
 		{"POST", "/v1/jobs/{id}/bury", nil, with((*api).bury)},
 
-		{"GET", "/v1/topics", nil, plain((*api).topics)},
+		{"GET", "/v1/topics", []string{"contains", "limit", "cursor"}, plain((*api).topics)},
 		{"GET", "/v1/topics/{topic}", nil, plain((*api).topic)},
 		{"GET", "/v1/topics/{topic}/jobs", []string{"state", "limit", "cursor"}, plain((*api).browse)},
 		{"DELETE", "/v1/topics/{topic}/ready", []string{dryRun}, plain((*api).purge)},

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/base64"
 	"errors"
 	"math"
 	"slices"
@@ -15,13 +16,28 @@ import (
 // defaultPage is how many jobs a page has.
 const defaultPage = 50
 
+// topics answers with a page of topics, by name.
 func (a *api) topics(c *call) (answer, error) {
-	counts, err := a.operator.Counts(c.context())
-	list := make([]object, len(counts.Topics))
-	for i, t := range counts.Topics {
+	limit, err := c.number("limit", operator.MaxPage, 1, operator.MaxPage)
+	if err != nil {
+		return answer{}, err
+	}
+	after, err := base64.RawURLEncoding.DecodeString(c.query.Get("cursor"))
+	if err != nil {
+		return answer{}, invalid.parameter("cursor", "want that of an earlier page")
+	}
+	page, err := a.operator.Topics(c.context(), operator.TopicQuery{
+		Contains: c.query.Get("contains"), Sort: operator.ByName, After: string(after), Limit: limit,
+	})
+	list := make([]object, len(page.Topics))
+	for i, t := range page.Topics {
 		list[i] = topicCounts(t)
 	}
-	return ok(object{{"topics", list}}), err
+	o := object{{"topics", list}}
+	if len(list) == limit {
+		o.put("cursor", base64.RawURLEncoding.EncodeToString([]byte(page.Topics[limit-1].Topic)))
+	}
+	return ok(o), err
 }
 
 func (a *api) topic(c *call) (answer, error) {
@@ -31,17 +47,14 @@ func (a *api) topic(c *call) (answer, error) {
 
 // countsOf are those of the call's topic.
 func (a *api) countsOf(c *call) (operator.TopicCounts, error) {
-	counts, err := a.operator.Counts(c.context())
+	counts, known, err := a.operator.Topic(c.context(), c.topic())
 	if err != nil {
 		return operator.TopicCounts{}, err
 	}
-	i, found := slices.BinarySearchFunc(counts.Topics, c.topic(), func(t operator.TopicCounts, name string) int {
-		return strings.Compare(t.Topic, name)
-	})
-	if !found {
-		return operator.TopicCounts{}, notFound.problem("no job of this topic was ever pushed or moved")
+	if !known {
+		return operator.TopicCounts{}, notFound.problem("the topic has no jobs that are known, nor had any lately")
 	}
-	return counts.Topics[i], nil
+	return counts.Topics[0], nil
 }
 
 func topicCounts(t operator.TopicCounts) object {
@@ -51,6 +64,7 @@ func topicCounts(t operator.TopicCounts) object {
 	o.number("reserved", int64(t.Reserved))
 	o.number("dead", int64(t.Dead))
 	o.duration("overdue", t.Overdue)
+	o.duration("overdue_at_least", t.AtLeast)
 	return o
 }
 

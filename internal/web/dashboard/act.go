@@ -88,13 +88,11 @@ func (d *Dashboard) deadOf(ctx context.Context, t target) (int, error) {
 }
 
 func (d *Dashboard) countsOf(ctx context.Context, topic string) (operator.TopicCounts, error) {
-	counts, err := d.operator.Counts(ctx)
-	for _, of := range counts.Topics {
-		if of.Topic == topic {
-			return of, err
-		}
+	counts, err := d.operator.CountsOf(ctx, topic)
+	if err != nil {
+		return operator.TopicCounts{}, err
 	}
-	return operator.TopicCounts{}, err
+	return counts.Topics[0], nil
 }
 
 // deed is the action that the request names, and what it is done to.
@@ -158,7 +156,7 @@ func (d *Dashboard) confirm(p *page) error {
 	}
 	if found.of == "dead" {
 		// What dies from now on, while the question stands, was not asked about.
-		counts, err := d.operator.Counts(p.ctx)
+		counts, err := d.operator.CountsOf(p.ctx)
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ const maxGroups = 100
 
 // dead are the topics that have dead letters.
 func (d *Dashboard) dead(p *page) error {
-	counts, err := d.operator.Counts(p.ctx)
+	counts, err := d.operator.DeadTopics(p.ctx)
 	if err != nil {
 		return err
 	}

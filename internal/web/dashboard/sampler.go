@@ -10,6 +10,9 @@ import (
 
 const (
 	samplePause = time.Second
+	// samplePart is for how many times as long as a sample took there is none, for maxRest at most: with
+	// thousands of topics one takes some 100 ms.
+	samplePart, maxRest = 10, 5 * time.Second
 	// watchWait is for how long the sampler goes on when nobody looks any more.
 	watchWait = 30 * time.Second
 	// rateWindow is the time over which rates and the lateness are taken.
@@ -30,8 +33,9 @@ type sampler struct {
 	operator *operator.Operator
 	turn     chan struct{} // who holds it may touch what is below
 	last     *sample
-	asked    time.Time // when last was asked for
-	failed   error     // instead of last
+	asked    time.Time     // when last was asked for
+	rest     time.Duration // for how long then not to ask again
+	failed   error         // instead of last
 	points   []point
 	recent   []reading // of the last rateWindow, the oldest first
 	drained  drained
@@ -88,12 +92,16 @@ func (s *sampler) take(ctx context.Context, young time.Duration) (view, error) {
 		return view{}, ctx.Err()
 	}
 	defer func() { <-s.turn }()
-	if s.changed.Swap(false) || time.Since(s.asked) >= young {
+	if s.changed.Swap(false) || time.Since(s.asked) >= max(young, s.rest) {
 		// Others wait for the same; it goes on without the one who asks.
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		began := time.Now()
 		s.sample(limited)
 		cancel()
-		s.asked = time.Now()
+		s.asked, s.rest = time.Now(), 0
+		if s.failed == nil {
+			s.rest = min(samplePart*time.Since(began), maxRest)
+		}
 	}
 	return view{s.last, s.points, s.drained}, s.failed
 }

@@ -188,7 +188,9 @@ func TestStatus(t *testing.T) {
 		{"nobody moves", sample{Counts: operator.Counts{Pool: 5, Overdue: time.Minute}}, "bad", "no server reports"},
 		{"unreadable", sample{Beats: alive, Counts: operator.Counts{Overdue: operator.Unknown}}, "bad", "can't be read"},
 		{"failing", sample{Beats: failing}, "warn", "<host>"},
-		{"neglected", sample{Beats: alive, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "a", Overdue: time.Second}, {Topic: "b\x00", Overdue: time.Hour}}}}, "warn", `\x00`},
+		{"neglected", sample{Beats: alive, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "a", AtLeast: time.Second}, {Topic: "b\x00", AtLeast: time.Hour}}}}, "warn", `\x00`},
+		{"nobody knows", sample{Beats: alive, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "a"}, {Topic: "b", Ready: 1, Overdue: operator.Unknown, AtLeast: time.Second}}}}, "warn", "not known for how long"},
+		{"nobody is there to know of", sample{Beats: alive, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "b", Overdue: operator.Unknown}}}}, "ok", "No job is overdue"},
 	} {
 		if st := english.statusOf(&c.s); st.Level != c.level || !strings.Contains(st.Line+strings.Join(st.More, " "), c.says) {
 			t.Errorf("%s: %+v", c.name, st)

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"slices"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/operator"
@@ -47,8 +48,10 @@ func (l language) statusOf(s *sample) status {
 		}
 		st.More = append(st.More, line)
 	}
-	if oldest := mostNeglected(s.Topics); oldest.Overdue >= neglected {
-		warn(l.text("status.neglected", visible(oldest.Topic), l.duration(oldest.Overdue)))
+	if oldest := mostNeglected(s.Topics); oldest.AtLeast >= neglected {
+		warn(l.text("status.neglected", visible(oldest.Topic), l.duration(oldest.AtLeast)))
+	} else if i := slices.IndexFunc(s.Topics, isOverdueUnknown); i >= 0 {
+		warn(l.text("status.unknown", visible(s.Topics[i].Topic)))
 	}
 	for _, b := range s.Beats.List {
 		if b.Error != "" {
@@ -61,12 +64,15 @@ func (l language) statusOf(s *sample) status {
 // mostNeglected is the topic whose next job has been ready for longest.
 func mostNeglected(topics []operator.TopicCounts) (oldest operator.TopicCounts) {
 	for _, t := range topics {
-		if t.Overdue > oldest.Overdue {
+		if t.AtLeast > oldest.AtLeast {
 			oldest = t
 		}
 	}
 	return oldest
 }
+
+// isOverdueUnknown reports whether nobody knows for how long the topic's next job has been ready.
+func isOverdueUnknown(t operator.TopicCounts) bool { return t.Ready > 0 && t.Overdue < 0 }
 
 // visible is a name within a sentence: short, with all that can't be seen in it spelled out, and
 // isolated, so that a name from right to left does not turn the sentence round.

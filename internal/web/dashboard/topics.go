@@ -126,14 +126,14 @@ func (d *Dashboard) topic(p *page) error {
 	if !slices.Contains(data.States, data.Query.State) {
 		data.Query.State = operator.Ready
 	}
-	counts, err := d.operator.Counts(p.ctx)
+	counts, known, err := d.operator.Topic(p.ctx, data.Topic)
 	if err != nil {
 		return err
 	}
 	p.setClock(counts.Time)
 	data.All = counts.Pool
-	if i := slices.IndexFunc(counts.Topics, func(t operator.TopicCounts) bool { return t.Topic == data.Topic }); i >= 0 {
-		data.Counts = &counts.Topics[i]
+	if known {
+		data.Counts = &counts.Topics[0]
 	}
 	if data.Query.State == operator.Ready {
 		data.All = operator.Unknown

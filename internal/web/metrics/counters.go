@@ -31,7 +31,7 @@ func newCounted(maxTopics int) counted {
 		topics: newTopics(maxTopics),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "delayer_jobs_dropped_total",
-			Help: "Entries dropped since their jobs had expired or were incomplete." + thisProcess,
+			Help: "Entries of the pool and of ready queues that were dropped since their jobs had expired, were incomplete or gone." + thisProcess,
 		}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "delayer_errors_total",
@@ -61,13 +61,16 @@ func (c *counted) collectors() []prometheus.Collector {
 }
 
 // Pushed counts jobs that were pushed through this process's HTTP front.
-func (c *counted) Pushed(topic string, jobs int) { c.topics.of(topic).pushed.Add(int64(jobs)) }
+func (c *counted) Pushed(name string, jobs int) {
+	c.topics.count(name, func(t *topic) { t.pushed.Add(int64(jobs)) })
+}
 
 // Moved is for server.Observer, as the following.
-func (m *Metrics) Moved(topic string, moved server.Moved) {
-	t := m.topics.of(topic)
-	t.moved.Add(int64(moved.Jobs))
-	t.returned.Add(int64(moved.Returned))
+func (m *Metrics) Moved(name string, moved server.Moved) {
+	m.topics.count(name, func(t *topic) {
+		t.moved.Add(int64(moved.Jobs))
+		t.returned.Add(int64(moved.Returned))
+	})
 	m.late.add(moved.Late)
 }
 

@@ -66,9 +66,11 @@ func redisUp(up float64) family {
 
 // families are those of the numbers.
 func (n numbers) families(t *topics) []family {
+	t.live(n.Used)
 	return append([]family{
 		gauge("jobs_waiting", "Jobs that wait to fall due."+wholeRedis).with(float64(n.Waiting)),
 		gauge("oldest_overdue_seconds", "For how long the first job, or end of a lease, has been due that no server has moved yet; 0 if there is none."+wholeRedis).with(n.Overdue.Seconds()),
+		gauge("topics", "Topics that are known: they have jobs or dead letters, or had some within about the last hour."+wholeRedis).with(float64(n.Known)),
 		gauge("servers", "Servers that run."+wholeRedis).with(float64(n.servers)),
 		counter("jobs_acked_total", "Jobs that were acknowledged by anybody."+wholeRedis).with(float64(n.acked)),
 	}, t.gauges(n.Topics)...)
@@ -79,6 +81,10 @@ func (t *topics) gauges(counts []operator.TopicCounts) []family {
 	of := make([]*topic, len(counts))
 	for i, c := range counts {
 		of[i] = t.of(c.Topic)
+	}
+	unknown := gauge("ready_overdue_unknown", "1 for a topic that has entries in its ready queue, but only the least is known for how long the next job has been ready."+wholeRedis)
+	for _, label := range unknownTopics(counts, of) {
+		unknown = unknown.with(1, label...)
 	}
 	// each makes a series of each topic's value, and one of what join makes of those of the others.
 	each := func(f family, value func(operator.TopicCounts) float64, join func(all, one float64) float64) family {
@@ -103,9 +109,23 @@ func (t *topics) gauges(counts []operator.TopicCounts) []family {
 			func(c operator.TopicCounts) float64 { return float64(c.Reserved) }, sum),
 		each(gauge("jobs_dead", "Dead letters."+wholeRedis),
 			func(c operator.TopicCounts) float64 { return float64(c.Dead) }, sum),
-		each(gauge("ready_oldest_overdue_seconds", "For how long the topic's next job has been ready, about; 0 if none is."+wholeRedis),
-			func(c operator.TopicCounts) float64 { return c.Overdue.Seconds() }, larger),
+		each(gauge("ready_oldest_overdue_seconds", "For how long the topic's next job has been ready, about, or at least; 0 if none is."+wholeRedis),
+			func(c operator.TopicCounts) float64 { return c.AtLeast.Seconds() }, larger),
+		unknown,
 	}
+}
+
+// unknownTopics are the labels of those topics that have ready entries and are overdue by nobody knows
+// how much, each once.
+func unknownTopics(counts []operator.TopicCounts, of []*topic) (labels [][]*dto.LabelPair) {
+	seen := map[*topic]bool{}
+	for i, c := range counts {
+		if c.Ready > 0 && c.Overdue < 0 && !seen[of[i]] {
+			seen[of[i]] = true
+			labels = append(labels, of[i].label)
+		}
+	}
+	return labels
 }
 
 // counters are what this process has counted of each topic that it has met, also of those of which it

@@ -65,11 +65,11 @@ func (m *Metrics) notReady(ctx context.Context) []reason {
 	reasons := []reason{}
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errNoAnswer)
 	defer cancel()
-	found, err := m.look.get(ctx, readyFresh)
+	late, err := m.overdue.get(ctx, readyFresh)
 	if err != nil {
 		reasons = append(reasons, reason{"redis", err.Error()})
 	}
-	if late := found.Overdue; err == nil && m.readyMaxLate > 0 && (late < 0 || late > m.readyMaxLate) {
+	if err == nil && m.readyMaxLate > 0 && (late < 0 || late > m.readyMaxLate) {
 		detail := "it can't be read for how long jobs have been due"
 		if late >= 0 {
 			detail = fmt.Sprintf("a job has been due for %v, more than ready_max_late, %v", late.Round(time.Millisecond), m.readyMaxLate)

@@ -2,7 +2,9 @@ package metrics
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +13,7 @@ import (
 // ready asks /readyz as somebody who may know all, after all looks are over.
 func (w *world) ready() (code int, reasons []string, body string) {
 	w.tb.Helper()
-	w.metrics.look.forget()
+	w.metrics.overdue.forget()
 	answer := w.ask("GET", "/readyz")
 	var got readiness
 	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil {
@@ -131,7 +133,7 @@ func TestReadyCostsRedisLittle(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.pass()
 	w.ask("GET", "/readyz")
-	began := w.metrics.look.last.began
+	began := w.metrics.overdue.last.began
 	calls := w.calls()
 	for range 100 {
 		if answer := w.ask("GET", "/readyz"); answer.Code != 200 {
@@ -140,5 +142,36 @@ func TestReadyCostsRedisLittle(t *testing.T) {
 	}
 	if now := w.calls(); time.Since(began) < readyFresh && now["evalsha"]+now["eval"] != calls["evalsha"]+calls["eval"] {
 		t.Errorf("100 times cost %v, after %v", now, calls)
+	}
+}
+
+// It is not ready if it can't be read how late jobs are, be it only that.
+func TestReadyWithAnUnreadablePool(t *testing.T) {
+	w := newWorld(t, Options{ReadyMaxLate: 10 * time.Second})
+	w.pass()
+	w.Do("ACL", "SETUSER", "default", "-zrange")
+	if code, reasons, body := w.ready(); code != 503 || !slices.Equal(reasons, []string{"overdue"}) || !strings.Contains(body, "can't be read") {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+// What it asks of Redis does not depend on how many topics there are.
+func TestReadyWithManyTopics(t *testing.T) {
+	cost := func(topics int) map[string]int {
+		w := newWorld(t, Options{ReadyMaxLate: 10 * time.Second})
+		conn := w.pool.Get()
+		defer conn.Close()
+		many(t, conn, 1, topics, topics)
+		w.pass()
+		w.Do("CONFIG", "RESETSTAT")
+		w.expectReady("with topics")
+		calls := w.calls()
+		delete(calls, "config|resetstat")
+		delete(calls, "ping")
+		return calls
+	}
+	want := map[string]int{"eval": 1, "evalsha": 1, "time": 1, "zcard": 1, "zrange": 1}
+	if one, more := cost(1), cost(2000); !maps.Equal(one, want) || !maps.Equal(more, want) {
+		t.Errorf("with a topic %v, with 2,000 %v, want %v", one, more, want)
 	}
 }

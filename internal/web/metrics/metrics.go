@@ -24,8 +24,8 @@ import (
 
 // Options of Metrics. The zero value works.
 type Options struct {
-	// Topics is how many topics have series of their own; the others share the label "other".
-	// 0 means 1,000, less than 0 none.
+	// Topics is how many topics have series of their own, of those that live; the others share the
+	// label "other". 0 means 1,000, less than 0 none.
 	Topics int
 	// Version is that of this program.
 	Version string
@@ -41,6 +41,7 @@ type Metrics struct {
 	counted
 	registry *prometheus.Registry
 	look     *look[numbers]
+	overdue  *look[time.Duration]
 
 	interval     time.Duration
 	readyMaxLate time.Duration
@@ -54,6 +55,7 @@ func New(op *operator.Operator, o Options) *Metrics {
 		counted:      newCounted(max(cmp.Or(o.Topics, defaultTopics), 0)),
 		registry:     prometheus.NewRegistry(),
 		look:         newLook((&reader{operator: op}).read),
+		overdue:      newLook(op.Overdue),
 		interval:     cmp.Or(max(o.Interval, 0), time.Second),
 		readyMaxLate: o.ReadyMaxLate,
 		now:          time.Now,

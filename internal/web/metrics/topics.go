@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,20 +21,23 @@ const (
 	others = "other"
 )
 
-// topics are those with series of their own. Whoever comes first is one, for as long as the
-// process lives: so no series ever ends, begins anew, or goes over to another.
+// topics are those with series of their own. A topic gets a label when it is met, while some are left,
+// and gives it back when it is dead: Redis doesn't know it any more, or others were used later, and
+// nothing of it was counted since the scrape before. If it comes to life again, its counters begin
+// at 0, as those of a process that was started anew: Prometheus adds that up. What was counted meanwhile
+// is counted with the others for good, so that no job is counted twice.
 type topics struct {
 	max    int
-	mu     sync.RWMutex
+	mu     sync.RWMutex // held for reading by who counts, so that no label goes meanwhile
 	byName map[string]*topic
-	listed []*topic // in the order in which they came
-	others *topic   // all further ones
+	others *topic // all further ones
 }
 
 // topic is what this process has counted of a topic.
 type topic struct {
 	label                   []*dto.LabelPair
 	pushed, moved, returned atomic.Int64
+	told                    int64 // what was counted in all when it was last seen to
 }
 
 func newTopics(max int) *topics {
@@ -44,42 +49,80 @@ func newTopic(label string) *topic {
 	return &topic{label: []*dto.LabelPair{{Name: &name, Value: &label}}}
 }
 
-// of is the topic of that name, or others.
-func (t *topics) of(name string) *topic {
-	if len(name) > maxLabel {
-		return t.others
-	}
+// count has what happens to the topic of that name, or to the others, counted.
+func (t *topics) count(name string, count func(*topic)) {
 	t.mu.RLock()
-	found, full := t.byName[name], len(t.listed) >= t.max
-	t.mu.RUnlock()
-	switch {
-	case found != nil:
-		return found
-	case full:
-		return t.others
+	found := t.byName[name]
+	if found == nil && (len(name) > maxLabel || len(t.byName) >= t.max) {
+		found = t.others
 	}
-	return t.enter(strings.Clone(name))
-}
-
-func (t *topics) enter(name string) *topic {
+	if found != nil {
+		count(found)
+		t.mu.RUnlock()
+		return
+	}
+	t.mu.RUnlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	count(t.enter(name))
+}
+
+// enter is the topic of that name, which it enters if there is a label left; or the others.
+func (t *topics) enter(name string) *topic {
+	found := t.byName[name]
+	if found == nil && len(name) <= maxLabel && len(t.byName) < t.max {
+		name = strings.Clone(name)
+		found = newTopic(labelOf(name))
+		t.byName[name] = found
+	}
+	if found == nil {
+		return t.others
+	}
+	return found
+}
+
+// live says which topics live: those that were used last, the latest last. The others give back their
+// labels, and those that have none get these, the latest first.
+func (t *topics) live(used []string) {
+	alive := make(map[string]bool, len(used))
+	for _, name := range used {
+		alive[name] = true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, topic := range t.byName {
+		counted := topic.counted()
+		if !alive[name] && counted == topic.told {
+			delete(t.byName, name)
+		}
+		topic.told = counted
+	}
+	for i := len(used) - 1; i >= 0 && len(t.byName) < t.max; i-- {
+		t.enter(used[i])
+	}
+}
+
+func (t *topic) counted() int64 { return t.pushed.Load() + t.moved.Load() + t.returned.Load() }
+
+// of is the topic of that name, or the others.
+func (t *topics) of(name string) *topic {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	if found := t.byName[name]; found != nil {
 		return found
 	}
-	if len(t.listed) >= t.max {
-		return t.others
-	}
-	entered := newTopic(labelOf(name))
-	t.byName[name], t.listed = entered, append(t.listed, entered)
-	return entered
+	return t.others
 }
 
-// all are the topics until now, and others.
+// all are the topics that have labels, by name, and the others.
 func (t *topics) all() []*topic {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return append(t.listed[:len(t.listed):len(t.listed)], t.others)
+	all := make([]*topic, 0, len(t.byName)+1)
+	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
+		all = append(all, t.byName[name])
+	}
+	return append(all, t.others)
 }
 
 // labelOf is the name itself where that can be a label, and means no other topic. Else it is quoted

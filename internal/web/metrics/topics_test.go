@@ -3,11 +3,13 @@ package metrics
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/server"
 )
@@ -47,7 +49,7 @@ func FuzzLabels(f *testing.F) {
 }
 
 // However many topics there are, and whatever they are called, there are so many series at most.
-// Whoever has one keeps it; all others share one, which is nobody else's.
+// Whoever has one keeps it while it lives; all others share one, which is nobody else's.
 func TestTopicsAreBounded(t *testing.T) {
 	w := newWorld(t, Options{Topics: 3})
 	moved := func(topic string) { w.metrics.Moved(topic, server.Moved{Jobs: 1}) }
@@ -74,27 +76,86 @@ func TestTopicsAreBounded(t *testing.T) {
 		t.Errorf("%d series of ready jobs, want 4", n)
 	}
 
-	// A topic that goes leaves no place to another.
-	w.Do("FLUSHALL")
-	w.push("a", "again", 0)
-	w.Do("ZADD", "delayer:topics", 0, "a") // which the client takes for known
-	moved("a")
-	w.expect(w.scrape(), map[string]string{
-		`delayer_jobs_ready{topic="other"}`:       "1",
-		`delayer_jobs_ready{topic="a"}`:           "",
-		`delayer_jobs_moved_total{topic="other"}`: "4",
-		`delayer_jobs_moved_total{topic="z"}`:     "2",
+}
+
+// A topic that is dead gives its label to one that lives, the one that was used last; its counters
+// end, and begin anew when it comes back. The others' never go back.
+func TestLabelsGoToTheLiving(t *testing.T) {
+	w := newWorld(t, Options{Topics: 2})
+	moved := func(topic string, jobs int) { w.metrics.Moved(topic, server.Moved{Jobs: jobs}) }
+	at := func(topic string, used int) { w.Do("ZADD", "delayer:topics", used, topic) }
+	for topic, used := range map[string]int{"dead": 1, "b": 2, "a": 3, "c": 4} {
+		at(topic, used)
+	}
+	moved("dead", 5)
+	moved("b", 1)
+	moved("a", 1) // with the others
+	for range 2 { // whoever lives keeps it
+		w.expect(w.scrape(), map[string]string{
+			`delayer_jobs_moved_total{topic="dead"}`: "5", `delayer_jobs_moved_total{topic="b"}`: "1", `delayer_jobs_moved_total{topic="other"}`: "1",
+			`delayer_jobs_ready{topic="dead"}`: "0", `delayer_jobs_ready{topic="b"}`: "0", `delayer_jobs_ready{topic="c"}`: "",
+			`delayer_topics`: "4",
+		})
+	}
+	moved("dead", 1)
+	w.Do("ZREM", "delayer:topics", "dead")
+	w.expect(w.scrape(), map[string]string{ // something was counted since
+		`delayer_jobs_moved_total{topic="dead"}`: "6", `delayer_jobs_ready{topic="dead"}`: "", `delayer_jobs_ready{topic="c"}`: "",
 	})
+	w.expect(w.scrape(), map[string]string{`delayer_jobs_ready{topic="c"}`: "0", `delayer_jobs_ready{topic="a"}`: ""})
+	moved("dead", 3)
+	moved("c", 2)
+	w.expect(w.scrape(), map[string]string{
+		`delayer_jobs_moved_total{topic="dead"}`: "", `delayer_jobs_moved_total{topic="c"}`: "2", `delayer_jobs_moved_total{topic="other"}`: "4",
+	})
+	w.Do("ZREM", "delayer:topics", "b", "c")
+	w.scrape()
+	w.scrape()
+	moved("dead", 7)
+	w.expect(w.scrape(), map[string]string{`delayer_jobs_moved_total{topic="dead"}`: "7", `delayer_jobs_moved_total{topic="other"}`: "4"})
+
+	w.Kill() // which is no sign of death
+	w.scrape()
+	w.scrape()
+	w.expect(w.scrape(), map[string]string{`delayer_jobs_moved_total{topic="dead"}`: "7"})
+}
+
+// Where it is not known for how long the next job has been ready, that is said, and the series stays,
+// with the least that it can be.
+func TestOverdueUnknown(t *testing.T) {
+	w := newWorld(t, Options{Topics: 2})
+	ghosts := func(topic string) {
+		w.Do("EVAL", `for i = 1, 60 do redis.call('LPUSH', KEYS[1], 'ghost' .. i) end`, 1, "delayer:ready_queue:"+topic)
+	}
+	w.push("well", "w", 0)
+	ghosts("t")
+	w.push("t", "a", 0)
+	w.Do("EXPIRE", "delayer:job_bucket:a", 0.5*client.DefaultReadyMaxLifetime.Seconds())
+	s := w.scrape()
+	w.expect(s, map[string]string{`delayer_ready_overdue_unknown{topic="t"}`: "1", `delayer_ready_overdue_unknown{topic="well"}`: "", `delayer_jobs_ready{topic="t"}`: "61"})
+	if seconds, err := strconv.ParseFloat(s.value(`delayer_ready_oldest_overdue_seconds{topic="t"}`), 64); err != nil || seconds < 302400 || seconds > 302460 {
+		t.Errorf("overdue by %v, %v", seconds, err)
+	}
+	for _, topic := range []string{"u", "v"} {
+		ghosts(topic)
+		w.push(topic, topic, 0)
+	}
+	if got := w.scrape().series("delayer_ready_overdue_unknown"); !slices.Equal(got, []string{`delayer_ready_overdue_unknown{topic="other"}`, `delayer_ready_overdue_unknown{topic="t"}`}) &&
+		!slices.Equal(got, []string{`delayer_ready_overdue_unknown{topic="t"}`, `delayer_ready_overdue_unknown{topic="other"}`}) {
+		t.Errorf("unknown of %q", got)
+	}
+	w.Do("LTRIM", "delayer:ready_queue:t", 0, 0)
+	w.expect(w.scrape(), map[string]string{`delayer_ready_overdue_unknown{topic="t"}`: ""})
 }
 
 // Of topics that share a series the most overdue one counts, and what can't be read doesn't.
 func TestOthersTogether(t *testing.T) {
 	few := newTopics(1)
-	few.of("first")
+	few.enter("first")
 	counts := []operator.TopicCounts{
-		{Topic: "a", Ready: 1, Reserved: 2, Dead: operator.Unknown, Overdue: 3 * time.Second},
-		{Topic: "b", Ready: operator.Unknown, Reserved: 5, Dead: operator.Unknown, Overdue: 9 * time.Second},
-		{Topic: "c", Ready: 4, Reserved: 0, Dead: operator.Unknown, Overdue: operator.Unknown},
+		{Topic: "a", Ready: 1, Reserved: 2, Dead: operator.Unknown, Overdue: 3 * time.Second, AtLeast: 3 * time.Second},
+		{Topic: "b", Ready: operator.Unknown, Reserved: 5, Dead: operator.Unknown, Overdue: operator.Unknown, AtLeast: 9 * time.Second},
+		{Topic: "c", Ready: 4, Reserved: 0, Dead: operator.Unknown, Overdue: operator.Unknown, AtLeast: operator.Unknown},
 		{Topic: "first", Ready: 7, Reserved: operator.Unknown, Dead: 1, Overdue: 0},
 	}
 	var got []string
@@ -108,6 +169,7 @@ func TestOthersTogether(t *testing.T) {
 		"delayer_jobs_reserved other 7",
 		"delayer_jobs_dead first 1",
 		"delayer_ready_oldest_overdue_seconds first 0", "delayer_ready_oldest_overdue_seconds other 9",
+		"delayer_ready_overdue_unknown other 1",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -131,7 +193,7 @@ func TestTopicsAtOnce(t *testing.T) {
 		go func() {
 			defer func() { done <- true }()
 			for n := range 1000 {
-				few.of(fmt.Sprint(n % 50)).moved.Add(1)
+				few.count(fmt.Sprint(n%50), func(t *topic) { t.moved.Add(1) })
 				few.all()
 			}
 		}()

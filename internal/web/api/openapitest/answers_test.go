@@ -90,7 +90,7 @@ func (p *prober) done(h http.Handler) {
 	p.push("s", "t")
 	p.push("u", "\xff")
 	for _, path := range []string{
-		"/v1/topics", "/v1/topics/t", "/v1/topics/%FF", "/v1/topics/t/jobs?state=ready", "/v1/topics/t/jobs?state=ready&limit=1&cursor=", "/v1/topics/t/jobs?state=reserved",
+		"/v1/topics", "/v1/topics?contains=t&limit=1", "/v1/topics?cursor=YQ", "/v1/topics/t", "/v1/topics/%FF", "/v1/topics/t/jobs?state=ready", "/v1/topics/t/jobs?state=ready&limit=1&cursor=", "/v1/topics/t/jobs?state=reserved",
 		"/v1/topics/t/jobs?state=waiting", "/v1/forecast", "/v1/forecast?spans=1m,7d", "/v1/stats", "/v1/dead/t", "/v1/dead/t?limit=1", "/v1/dead/t/groups", "/v1/dead/t/groups?limit=1", "/v1/openapi.yaml",
 	} {
 		ask(200, "GET", path, "")
@@ -214,6 +214,7 @@ func TestAnswersAreDescribed(t *testing.T) {
 	p.ask(h, request{method: "PATCH", path: "/v1/jobs/no", body: `{"delay":1}`}, 404)
 	p.ask(h, get("/v1/topics/no"), 404)
 	p.ask(h, get("/v1/forecast?spans=x"), 422)
+	p.ask(h, get("/v1/topics?limit=0"), 422)
 	p.ask(h, post("/v1/jobs/no/ack", `{"topic":"t","token":1}`), 410)
 	for verb, more := range map[string]string{"ack": "", "retry": "", "release": "", "extend": `,"lease":1`, "bury": ""} {
 		p.ask(h, post("/v1/jobs/here/"+verb, `{"topic":"t","token":1`+more+`}`), 409)

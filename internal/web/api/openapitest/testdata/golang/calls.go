@@ -70,8 +70,9 @@ func calls(ctx context.Context, url string) error {
 	if err != nil || stats.JSON200 == nil || *stats.JSON200.Ready != 0 || stats.JSON200.Redis == nil {
 		return failed("stats", stats, err)
 	}
-	topics, err := c.TopicsWithResponse(ctx)
-	if err != nil || topics.JSON200 == nil {
+	contains, limit := "order", 100
+	topics, err := c.TopicsWithResponse(ctx, &TopicsParams{Contains: &contains, Limit: &limit})
+	if err != nil || topics.JSON200 == nil || len(topics.JSON200.Topics) != 1 {
 		return failed("topics", topics, err)
 	}
 	browsed, err := c.BrowseWithResponse(ctx, topic, &BrowseParams{State: BrowseParamsStateWaiting})

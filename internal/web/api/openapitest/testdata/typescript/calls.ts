@@ -37,7 +37,7 @@ check("ack several", several.data?.count === 1, several);
 
 const stats = await client.GET("/v1/stats");
 check("stats", stats.data?.ready === 0 && stats.data.redis?.role === "master", stats);
-const topics = await client.GET("/v1/topics");
+const topics = await client.GET("/v1/topics", { params: { query: { contains: "order", limit: 100 } } });
 check("topics", topics.data !== undefined, topics);
 const topic = { topic: order.topic };
 const browsed = await client.GET("/v1/topics/{topic}/jobs", { params: { path: topic, query: { state: "waiting" } } });

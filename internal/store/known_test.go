@@ -1,0 +1,169 @@
+package store
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// use is what Redis knows of a topic, in s before now and, of jobs to come, from now on; -1 if nothing.
+func (b *backend) use(t *testing.T, topic string) (used, due float64) {
+	t.Helper()
+	at := func(key string) float64 {
+		score, err := redis.Float64(b.do(t, "ZSCORE", key, topic), nil)
+		if errors.Is(err, redis.ErrNil) {
+			return -1
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return score
+	}
+	now := b.clock(t)
+	if used = at(b.keys.Topics()); used >= 0 {
+		used = now - used
+	}
+	if due = at(b.keys.TopicsDue()); due >= 0 {
+		due -= now
+	}
+	return used, due
+}
+
+func (b *backend) expectEntered(t *testing.T, what, topic string, used bool, due time.Duration) {
+	t.Helper()
+	gotUsed, gotDue := b.use(t, topic)
+	if used != (gotUsed >= 0) || gotUsed > 61 {
+		t.Errorf("%s: %q was used %.0f s ago, want known %v", what, topic, gotUsed, used)
+	}
+	// It is kept for as long as the job waits and half an hour more, an hour at most.
+	if least := due.Seconds(); due == 0 && gotDue >= 0 || due > 0 && (gotDue < least+1799 || gotDue > least+3601) {
+		t.Errorf("%s: %q has jobs for %.0f s, want %v", what, topic, gotDue, due)
+	}
+}
+
+// A push enters its topic, and until when the job may wait, unless both are known.
+func TestPushEntersTopics(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		now := time.Now()
+		b.known.now = func() time.Time { return now }
+		push := func(topic string, delay time.Duration) {
+			t.Helper()
+			if err := b.push(t.Context(), Job{"id", topic, "b"}, Due{After: delay}, kept, Replace); err != nil {
+				t.Fatal(err)
+			}
+		}
+		forget := func() { b.do(t, "DEL", b.keys.Topics(), b.keys.TopicsDue()) }
+
+		push("t", 0)
+		b.expectEntered(t, "at first", "t", true, 0)
+		forget()
+		push("t", 0)
+		push("t", soon-time.Second)
+		b.expectEntered(t, "known", "t", false, 0)
+		push("t", soon+time.Second)
+		b.expectEntered(t, "with a job for later", "t", true, soon+time.Second)
+		push("t", 72*time.Hour)
+		b.expectEntered(t, "with one for later still", "t", true, 72*time.Hour)
+		push("t", 2*time.Hour)
+		push("t", 0)
+		b.expectEntered(t, "with an earlier one", "t", true, 72*time.Hour)
+		forget()
+		now = now.Add(knownFor - time.Second)
+		push("t", 72*time.Hour) // the steady pusher's
+		b.expectEntered(t, "with one as late as the last", "t", false, 0)
+		now = now.Add(time.Second)
+		push("t", 0)
+		b.expectEntered(t, "after a while", "t", true, 0)
+
+		// Earlier versions have entered 0.
+		b.do(t, "ZADD", b.keys.Topics(), 0, "u")
+		push("u", 0)
+		b.expectEntered(t, "of old", "u", true, 0)
+		b.do(t, "ZADD", b.keys.Topics(), 9e9, "v")
+		push("v", 0)
+		if used, _ := b.use(t, "v"); used > 0 {
+			t.Errorf("a later use is overwritten: %.0f s ago", used)
+		}
+	})
+}
+
+// A batch enters each of its topics with its latest job; one that was not stored is none.
+func TestBatchEntersTopics(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		if err := b.push(t.Context(), Job{"there", "t", "b"}, Due{}, kept, Replace); err != nil {
+			t.Fatal(err)
+		}
+		p, err := b.Pipeline(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		at := time.Now().Add(5 * time.Hour)
+		job := func(id, topic string, due Due, policy Policy) Delayed {
+			return Delayed{Job{id, topic, "b"}, due, Terms{Lifetime: kept, Policy: policy}}
+		}
+		jobs := []Delayed{
+			job("a", "t", Due{After: time.Hour}, Replace),
+			job("b", "u", Due{At: at}, Replace),
+			job("c", "u", Due{After: time.Hour}, Replace),
+			job("there", "refused", Due{After: time.Hour}, Refuse),
+		}
+		errs, err := p.Push(jobs)
+		if err != nil || errs[0] != nil || errs[1] != nil || errs[2] != nil || !errors.Is(errs[3], ErrExists) {
+			t.Fatal(errs, err)
+		}
+		b.expectEntered(t, "t", "t", true, time.Hour)
+		b.expectEntered(t, "u", "u", true, 5*time.Hour)
+		b.expectEntered(t, "what was refused", "refused", false, 0)
+		// So that is not taken for known.
+		if _, err := p.Push([]Delayed{job("d", "refused", Due{}, Replace)}); err != nil {
+			t.Fatal(err)
+		}
+		b.expectEntered(t, "refused before", "refused", true, 0)
+	})
+}
+
+// What becomes ready is used.
+func TestMoveEntersTopics(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, waits("a", "t", -second))
+		b.moveDue(t)
+		b.expectEntered(t, "moved", "t", true, 0)
+		b.do(t, "ZADD", b.keys.Topics(), 60, "t")
+		b.seed(t, waits("b", "t", -second), []command{{"ZADD", b.keys.Topics(), 60, "t"}})
+		b.moveDue(t)
+		b.expectEntered(t, "moved again", "t", true, 0)
+	})
+}
+
+// moveDue moves all that is due.
+func (b *backend) moveDue(t *testing.T) {
+	t.Helper()
+	p, err := b.Pipeline(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	found, err := p.Due(Query{Limit: 100}).Wait()
+	for _, batch := range found.Batches {
+		if err == nil {
+			_, err = p.Move(batch, found.Now, found.Now, found.Now).Wait()
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is remembered is bounded.
+func TestKnownTopicsAreBounded(t *testing.T) {
+	k := newKnownTopics()
+	for i := range maxKnown + 10 {
+		k.enter([]Delayed{{Job: Job{Topic: time.Duration(i).String()}}}, []error{nil})
+	}
+	if n := len(k.covered); n != 10 {
+		t.Errorf("%d are remembered, want 10", n)
+	}
+}

@@ -1,0 +1,16 @@
+-- Shared. How the zset of known topics says when a topic was used last, and the one behind it, whose
+-- name ends with _due, until when a job of the topic may wait.
+
+local USED_EACH = 60    -- s; times of use are rounded down to that, so that few calls write one
+local SOON = 1800       -- s; a job that falls due by then needs no entry among those to come
+
+local function used_at(seconds) return string.format('%d', seconds - seconds % USED_EACH) end
+
+-- Enters that a job of the topic was stored, which is due at that time; both in Unix s. A
+-- permission that is missing is no reason to fail: the topic is not counted, that is all.
+local function enter_use(topics, topic, seconds, due)
+  redis.pcall('ZADD', topics, 'GT', used_at(seconds), topic)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', topics .. '_due', 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end

@@ -1,0 +1,71 @@
+package store
+
+import (
+	"context"
+	"math"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var topicsScript = newScript("topics", "entries_before")
+
+// topicsPage is how many names of topics one script looks at.
+const topicsPage = 1000
+
+// AllTopics is more topics than there can be.
+const AllTopics = math.MaxInt32
+
+// KnownTopics are the names of the topics that were used last, so many of them at most, that
+// contain the text: the one that was used last comes last. all is how many topics are known.
+func (s *Store) KnownTopics(ctx context.Context, most int, containing string) (names []string, all int, err error) {
+	return s.topicsOf(ctx, s.keys.Topics(), most, containing)
+}
+
+// DeadTopics is KnownTopics of those that have dead letters, in the order in which their oldest died.
+func (s *Store) DeadTopics(ctx context.Context, most int) (names []string, all int, err error) {
+	return s.topicsOf(ctx, s.keys.DeadTopics(), most, "")
+}
+
+func (s *Store) topicsOf(ctx context.Context, key string, most int, containing string) ([]string, int, error) {
+	p, err := s.Pipeline(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer p.Close()
+	var names, page []string
+	var all int
+	var at Place
+	seen := map[string]bool{}
+	for {
+		reply, err := redis.Values(p.receive(p.send(topicsScript, topicsScript.args([]string{key}, most, topicsPage, containing, at.At, at.ID))))
+		if err != nil {
+			return nil, 0, err
+		}
+		if reply, err = redis.Scan(reply, &all, &at.At, &at.ID); err == nil {
+			page, err = redis.Strings(reply, nil)
+		}
+		if err != nil {
+			return nil, 0, errReply("topics", reply)
+		}
+		for _, name := range page {
+			if !seen[name] { // one that was used meanwhile comes again
+				seen[name] = true
+				names = append(names, name)
+			}
+		}
+		if at == (Place{}) {
+			return names[max(len(names)-most, 0):], all, nil
+		}
+	}
+}
+
+// IsKnown reports whether Redis knows the topic.
+func (s *Store) IsKnown(ctx context.Context, topic string) (bool, error) {
+	conn, err := s.conns.Get(ctx)
+	if err != nil {
+		return false, causeOf(ctx, err)
+	}
+	defer conn.Close()
+	score, err := redis.DoContext(conn, ctx, "ZSCORE", s.keys.Topics(), topic)
+	return score != nil, causeOf(ctx, err)
+}
