@@ -116,12 +116,10 @@ func TestCommandsRefuseBadInput(t *testing.T) {
 	t.Parallel()
 	s, conn := newShell(t)
 	const want = ": want seconds, or a number with ms, s, m, h or d, from 0 to 100 years\n"
-	for _, delay := range []string{"soon", "", "1y", "101y", "36501d", "1e30", "NaN", "Inf", "1d1d"} {
+	for _, delay := range []string{"soon", "", "1y", "101y", "36501d", "1e3", "1e30", "NaN", "Inf", "1d1d"} {
 		s.expect(2, "", `ERROR: DELAY "`+delay+`"`+want, "push", "t", delay, "b")
 	}
 	s.expect(2, "", `ERROR: DELAY "-1"`+want, "push", "--", "t", "-1", "b")
-	s.expect(2, "", `ERROR: DELAY "1e3": an exponent is not read: want 1000`+"\n", "push", "t", "1e3", "b")
-	s.expect(2, "", `ERROR: TIMEOUT "2.5E-1": an exponent is not read: want 0.25`+"\n", "bpop", "t", "2.5E-1")
 	s.expect(2, "", `ERROR: TIMEOUT "x"`+want, "bpop", "t", "x")
 	s.expect(2, "", `ERROR: push: invalid topic: it is empty`+"\n", "push", "", "1", "b")
 	s.expect(2, "", `ERROR: push: invalid body: it is empty`+"\n", "push", "t", "1", "")

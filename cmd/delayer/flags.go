@@ -34,17 +34,8 @@ func setDuration(value *time.Duration, limit span) func(string) error {
 			return fmt.Errorf("want seconds, or a number with ms, s, m, h or d, above 0 and up to %s", limit.text)
 		}
 		*value = d
-		return refuseExponent(given)
-	}
-}
-
-// refuseExponent refuses 1e3, which is mostly a slip, and says how to write it.
-func refuseExponent(number string) error {
-	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || !strings.ContainsAny(number, "eE") {
 		return nil
 	}
-	return fmt.Errorf("an exponent is not read: want %s", strconv.FormatFloat(n, 'f', -1, 64))
 }
 
 // setNumber sets the value of a flag that is 1 or more, and may be given once.

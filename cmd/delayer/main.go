@@ -3,8 +3,6 @@
 package main
 
 import (
-	"cmp"
-	"fmt"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -37,21 +35,4 @@ func run(args []string, stdout, stderr *os.File) error {
 		return serveInBackground(o, stdout, stderr)
 	}
 	return serve(o, foreground, stdout, stderr)
-}
-
-// checkConfiguration is --check-config.
-func checkConfiguration(o options, stdout *os.File) error {
-	found, err := findConfiguration(o)
-	if err != nil {
-		return err
-	}
-	_, err = poolOptions(found.config.Redis)
-	if http := found.config.HTTP; err == nil {
-		_, err = serverTLS("http", http.TLSCert, http.TLSKey, nil)
-	}
-	if err != nil {
-		return fail(exitUsage, err)
-	}
-	printWarnings(stdout, found)
-	return printOut(stdout, fmt.Sprintf("%s: the configuration is good\n", cmp.Or(o.configuration, found.searched)))
 }

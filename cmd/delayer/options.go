@@ -16,6 +16,7 @@ type options struct {
 	background    bool
 	dev           bool
 	check         bool // --check-config
+	checkRedis    bool // --check-redis, which is a --check-config as well
 	help          bool
 	page          string // of help
 	version       bool
@@ -41,9 +42,11 @@ func parse(args []string) (options, error) {
 	boolean(flags, &o.version, "v", "version")
 	boolean(flags, &o.dev, "dev")
 	boolean(flags, &o.check, "check-config")
+	boolean(flags, &o.checkRedis, "check-redis")
 	if err := flags.Parse(args); err != nil {
 		return o, &failure{exitUsage, err, usage()}
 	}
+	o.check = o.check || o.checkRedis
 	if err := o.parseCommand(flags.Args()); err != nil {
 		return o, err
 	}
@@ -59,7 +62,7 @@ func (o *options) checkDaemon() error {
 	case o.dev && o.background:
 		return errors.New("--dev runs in the foreground only: it keeps nothing, and would be forgotten in the background")
 	case o.check && (o.dev || o.background):
-		return errors.New("--check-config starts nothing: leave out -d and --dev")
+		return errors.New("--check-config and --check-redis start nothing: leave out -d and --dev")
 	case o.json && o.command == nil && !o.help && !o.version:
 		return errors.New("--json is for a command")
 	}
@@ -120,7 +123,7 @@ func (o *options) parseCommand(words []string) error {
 	case c == nil:
 		return unknownCommand(words)
 	case o.background || o.dev || o.check:
-		return &failure{exitUsage, fmt.Errorf("%s: -d, --dev and --check-config are for the daemon, not for a command", c.name), c.usage()}
+		return &failure{exitUsage, fmt.Errorf("%s: -d, --dev, --check-config and --check-redis are for the daemon, not for a command", c.name), c.usage()}
 	}
 	o.command = c
 	flags := o.flags(c.name)

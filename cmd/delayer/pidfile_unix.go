@@ -133,7 +133,7 @@ func (f *pidFile) checkContent() error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no regular file: want the path of a file of its own, or nothing", f.path)
+		return errNoRegularFile(f.path)
 	}
 	content, err := io.ReadAll(io.NewSectionReader(f, 0, 64))
 	if err != nil {

@@ -54,6 +54,7 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 		defer redis.Close()
 		notes = devNotes
 	}
+	notes = append(notes, ownPaths(&c.Delayer)...)
 	if note := pidNote(c.Delayer.PID); note != "" {
 		notes = append(notes, note)
 	}

@@ -18,7 +18,8 @@ Options:
 const furtherOptions = `
 Further options:
 --dev -- run on an in-memory Redis of its own, to try Delayer out; nothing is kept
---check-config -- check the configuration, and exit
+--check-config -- check the configuration and its paths, and exit
+--check-redis -- the same, and whether Redis takes the server
 `
 
 const commandOptions = `-c/--configuration FILENAME -- configuration file path (searches if not given)

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/server"
+)
+
+// checkConfiguration is --check-config: it tries what the start would do, and starts and changes
+// nothing. With --check-redis it asks Redis, too.
+func checkConfiguration(o options, stdout *os.File) error {
+	found, err := findConfiguration(o)
+	if err != nil {
+		return err
+	}
+	c := found.config
+	notes := ownPaths(&c.Delayer)
+	pool, err := poolOptions(c.Redis)
+	_, wrongPair := serverTLS("http", c.HTTP.TLSCert, c.HTTP.TLSKey, nil)
+	inUse, cannotListen := tryListen(c.HTTP)
+	if err := errors.Join(err, wrongPair, tryPaths(c.Delayer), cannotListen); err != nil {
+		return fail(exitUsage, err)
+	}
+	if pid := runningInstance(c.Delayer.PID); pid > 0 {
+		notes = append(notes, fmt.Sprintf("Note: the service is running, PID: %d", pid))
+	} else if inUse != nil {
+		notes = append(notes, fmt.Sprintf("Note: %v", inUse))
+	}
+	if o.checkRedis {
+		note, err := askRedis(c.Redis, pool)
+		if err != nil {
+			return err
+		}
+		notes = append(notes, note)
+	}
+	printWarnings(stdout, found)
+	text := strings.Join(append(notes, fmt.Sprintf("%s: the configuration is good\n", cmp.Or(o.configuration, found.searched))), "\n")
+	return printOut(stdout, text)
+}
+
+// tryPaths tells of all files that could not be written.
+func tryPaths(d config.Delayer) error {
+	tryLog := func(path string) error {
+		if path == "" {
+			return nil
+		}
+		return tryFile(path)
+	}
+	return errors.Join(named("delayer.pid", tryPIDFile(d.PID)),
+		named("delayer.access_log", tryLog(d.AccessLog)), named("delayer.error_log", tryLog(d.ErrorLog)))
+}
+
+func named(key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", key, err)
+}
+
+// tryListen listens for a moment. That the address is in use is no mistake of the configuration.
+func tryListen(h config.HTTP) (inUse, err error) {
+	if h.Listen == "" {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", h.Listen)
+	if err == nil {
+		return nil, l.Close()
+	}
+	if at := (*net.OpError)(nil); errors.As(err, &at) {
+		err = at.Err
+	}
+	err = fmt.Errorf("http.listen = %s: %w", h.Listen, err)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return err, nil
+	}
+	return nil, err
+}
+
+// askRedis is --check-redis. note is what there is to say of a Redis that takes the server.
+func askRedis(r config.Redis, o client.PoolOptions) (note string, err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, checkWait)
+	defer cancel()
+	pool := client.NewPool(o)
+	defer pool.Close()
+	err = checkRedis(ctx, server.New(pool, server.Options{Prefix: r.Prefix}), o)
+	switch {
+	case err == nil:
+		return fmt.Sprintf("redis on %s: it takes the server", r.Addr()), nil
+	case errors.Is(err, server.ErrNoChannel):
+		return fmt.Sprintf("redis on %s: warning: %v", r.Addr(), err), nil
+	case errors.Is(err, context.Canceled):
+		return "", fail(exitInterrupted, nil)
+	}
+	return "", fail(exitRedis, fmt.Errorf("redis on %s: %w", r.Addr(), err))
+}

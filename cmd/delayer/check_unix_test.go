@@ -1,0 +1,168 @@
+//go:build !windows
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// files are all that is in a folder, with what links and files hold.
+func files(tb testing.TB, dir string) map[string]string {
+	tb.Helper()
+	found := map[string]string{}
+	err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err != nil {
+			return err
+		}
+		found[path] = info.Mode().String() + " " + info.ModTime().String()
+		if info.Mode().IsRegular() {
+			found[path] += read(tb, path)
+		}
+		return nil
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return found
+}
+
+// --check-config finds what would keep the daemon from starting, all of it at once, and changes nothing.
+func TestCheckConfigTriesThePaths(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	const good = "SITE/delayer.conf: the configuration is good\n"
+	for _, test := range []struct {
+		name           string
+		change         func(s site)
+		stdout, stderr string // SITE stands for the site's folder
+	}{
+		{"nothing there yet", func(site) {}, good, ""},
+		{"all there already", func(s site) {
+			write(t, s.pid, "99999999")
+			write(t, s.access, "a\n")
+			write(t, s.errors, "e\n")
+		}, good, ""},
+		{"no paths", func(s site) {
+			s.change(t, s.pid, "")
+			s.change(t, s.access, "")
+			s.change(t, s.errors, "")
+		}, good, ""},
+		{"files in the way of folders", func(s site) {
+			write(t, filepath.Dir(s.pid), "")
+			write(t, filepath.Dir(s.access), "")
+		}, "", "ERROR: delayer.pid: open SITE/run/delayer.pid: not a directory\n" +
+			"ERROR: delayer.access_log: stat SITE/logs/access.log: not a directory\n" +
+			"ERROR: delayer.error_log: stat SITE/logs/error.log: not a directory\n"},
+		{"a file in the way of a folder above", func(s site) {
+			s.change(t, s.access, s.conf+"/logs/deep/access.log")
+		}, "", "ERROR: delayer.access_log: stat SITE/delayer.conf/logs/deep/access.log: not a directory\n"},
+		{"folders in the way of files", func(s site) {
+			os.MkdirAll(s.pid, 0o755)
+			os.MkdirAll(s.access, 0o755)
+		}, "", "ERROR: delayer.pid: open SITE/run/delayer.pid: is a directory\n" +
+			"ERROR: delayer.access_log: open SITE/logs/access.log: is a directory\n"},
+		{"a pid file that is another's", func(s site) {
+			write(t, s.pid, "precious")
+		}, "", "ERROR: delayer.pid: SITE/run/delayer.pid holds something else than a process ID: want the path of a file of its own, or nothing\n"},
+		{"a pid file that is a device", func(s site) {
+			s.change(t, s.pid, os.DevNull)
+		}, "", "ERROR: delayer.pid: /dev/null is no regular file: want the path of a file of its own, or nothing\n"},
+		{"an address that is in use", func(s site) {
+			s.change(t, "[redis]", "[http]\nlisten = "+taken.Addr().String()+"\n[redis]")
+		}, "Note: http.listen = " + taken.Addr().String() + ": bind: address already in use\n" + good, ""},
+		{"an address of elsewhere", func(s site) {
+			s.change(t, "[redis]", "[http]\nlisten = 203.0.113.1:80\ninsecure = true\n[redis]")
+		}, "", "ERROR: http.listen = 203.0.113.1:80: bind: cannot assign requested address\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSite(t, nobody(t))
+			test.change(s)
+			before := files(t, s.dir)
+			r := runBinary(t, s.dir, environment(t), "--check-config", "-c", s.conf)
+			want := result{strings.ReplaceAll(test.stdout, "SITE", s.dir), strings.ReplaceAll(test.stderr, "SITE", s.dir), 0}
+			if test.stderr != "" {
+				want.code = exitUsage
+			}
+			if r != want {
+				t.Errorf("got %+v\nwant %+v", r, want)
+			}
+			if after := files(t, s.dir); fmt.Sprint(after) != fmt.Sprint(before) {
+				t.Errorf("%v became %v", before, after)
+			}
+			if started := runBinary(t, s.dir, append(environment(t), "DELAYER_TIMER_INTERVAL=0"), "-c", s.conf); started.code != exitUsage {
+				t.Errorf("%+v", started)
+			}
+		})
+	}
+}
+
+// The configuration of a service that runs is as good as before.
+func TestCheckConfigBesideARunningService(t *testing.T) {
+	t.Parallel()
+	redisServer := redistest.Start(t)
+	s := newSite(t, redisServer.Addr, "[http]", "listen = "+nobody(t))
+	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	p.expect(p.stdout, started)
+	r := runBinary(t, s.dir, environment(t), "--check-config", "-c", s.conf)
+	if want := (result{fmt.Sprintf("Note: the service is running, PID: %d\n%s: the configuration is good\n", p.pid(), s.conf), "", 0}); r != want {
+		t.Errorf("%+v, want %+v", r, want)
+	}
+	if got := read(t, s.pid); got != strconv.Itoa(p.pid()) {
+		t.Errorf("pid file %q", got)
+	}
+}
+
+// --check-redis asks Redis what the start would ask.
+func TestCheckRedis(t *testing.T) {
+	redisServer, tlsAddr, _ := redistest.StartTLS(t, "--requirepass", "right")
+	c := dial(t, redisServer.Addr)
+	do(t, c, "AUTH", "right")
+	do(t, c, "ACL", "SETUSER", "deaf", "on", ">deafpass", "~*", "+@all", "resetchannels")
+	do(t, c, "ACL", "SETUSER", "weak", "on", ">weakpass", "~*", "+ping")
+	away := nobody(t)
+	for _, test := range []struct {
+		name, addr, lines string
+		stdout, stderr    string // patterns, behind "redis on ADDR: "
+	}{
+		{"all is well", redisServer.Addr, "password = right", "it takes the server", ""},
+		{"no channels", redisServer.Addr, "username = deaf\npassword = deafpass", "warning: redis does not let this user subscribe to [^\n]*; its ACL needs &delayer:\\*[^\n]*", ""},
+		{"away", away, "", "", "dial tcp [^\n]*: connect: connection refused"},
+		{"wrong password", redisServer.Addr, "password = wrong", "", "redis refuses: [^\n]*WRONGPASS[^\n]*"},
+		{"no password", redisServer.Addr, "", "", "redis refuses: [^\n]*NOAUTH[^\n]*"},
+		{"no rights", redisServer.Addr, "username = weak\npassword = weakpass", "", "redis refuses: [^\n]*NOPERM[^\n]*"},
+		{"unknown authority", tlsAddr, "tls = true\npassword = right", "", "tls: [^\n]*redis.tls_ca names the authorities to trust\\)"},
+		{"a port with TLS", tlsAddr, "password = right", "", "redis refuses: it wants TLS: [^\n]*"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, test.addr, test.lines)
+			r := runBinary(t, s.dir, environment(t), "--check-redis", "-c", s.conf)
+			redis := "redis on " + regexp.QuoteMeta(test.addr) + ": "
+			if test.stdout != "" {
+				matches(t, "stdout", r.stdout, redis+test.stdout+"\n"+regexp.QuoteMeta(s.conf)+": the configuration is good\n")
+				matches(t, "stderr", r.stderr, "")
+			} else {
+				matches(t, "stdout", r.stdout, "")
+				matches(t, "stderr", r.stderr, "ERROR: "+redis+test.stderr+"\n")
+			}
+			if want := map[bool]int{true: 0, false: exitRedis}[test.stdout != ""]; r.code != want || exists(s.pid) || exists(s.access) {
+				t.Errorf("exit code %d, want %d; %+v", r.code, want, r)
+			}
+			if r := runBinary(t, s.dir, environment(t), "--check-config", "-c", s.conf); r.code != 0 {
+				t.Errorf("--check-config asks Redis: %+v", r)
+			}
+		})
+	}
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/mix-basic/delayer/config"
+)
+
+// ownPaths lets the shipped delayer.conf work for everybody. Its paths are root's; where they
+// can't be written, a place of the user's own is taken instead, or the file is done without. Paths that
+// somebody has chosen are left as they are. notes tell of what was replaced.
+func ownPaths(d *config.Delayer) (notes []string) {
+	if os.Geteuid() == 0 {
+		return nil
+	}
+	shipped := config.Default().Delayer
+	for _, file := range []struct {
+		name          string
+		path, shipped *string
+		places        []string
+		try           func(path string) error
+	}{
+		{"PID file:\t", &d.PID, &shipped.PID, append(runtimeFolders(), stateFolders()...), tryPIDFile},
+		{"Access log:\t", &d.AccessLog, &shipped.AccessLog, stateFolders(), tryFile},
+		{"Error log:\t", &d.ErrorLog, &shipped.ErrorLog, stateFolders(), tryFile},
+	} {
+		if *file.path != *file.shipped {
+			continue
+		}
+		why := file.try(*file.path)
+		if why == nil {
+			continue
+		}
+		place := "none"
+		*file.path = ""
+		for _, folder := range file.places {
+			if path := filepath.Join(folder, filepath.Base(*file.shipped)); file.try(path) == nil {
+				*file.path, place = path, path
+				break
+			}
+		}
+		notes = append(notes, fmt.Sprintf("%s%s (%v)", file.name, place, why))
+	}
+	return notes
+}
+
+// runtimeFolders are for what a restart of the machine may delete: the one that systemd has made
+// for the service, then the user's.
+func runtimeFolders() []string {
+	return append(serviceFolders("RUNTIME_DIRECTORY"), absoluteOnes(os.Getenv("XDG_RUNTIME_DIR"))...)
+}
+
+// stateFolders are for what stays: the one that systemd has made for the service's logs, then the
+// user's.
+func stateFolders() []string {
+	folders := serviceFolders("LOGS_DIRECTORY")
+	if runtime.GOOS == "windows" {
+		local, _ := os.UserCacheDir()
+		return append(folders, absoluteOnes(filepath.Join(local, "delayer"))...)
+	}
+	if state := absoluteOnes(os.Getenv("XDG_STATE_HOME")); state != nil {
+		return append(folders, filepath.Join(state[0], "delayer"))
+	}
+	home, _ := os.UserHomeDir()
+	return append(folders, absoluteOnes(filepath.Join(home, ".local", "state", "delayer"))...)
+}
+
+// serviceFolders are those of one of systemd's variables, which has colons between them.
+func serviceFolders(variable string) []string {
+	return absoluteOnes(strings.Split(os.Getenv(variable), ":")...)
+}
+
+func absoluteOnes(folders ...string) (absolute []string) {
+	for _, folder := range folders {
+		if filepath.IsAbs(folder) {
+			absolute = append(absolute, folder)
+		}
+	}
+	return absolute
+}
+
+// tryFile reports why the file could not be written, or made together with its folders. It changes
+// nothing.
+func tryFile(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return &fs.PathError{Op: "open", Path: path, Err: syscall.EISDIR}
+	case err == nil:
+		return tryAccess(path, false)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	folder := filepath.Dir(path)
+	for info, err = os.Stat(folder); errors.Is(err, fs.ErrNotExist) && folder != filepath.Dir(folder); info, err = os.Stat(folder) {
+		folder = filepath.Dir(folder)
+	}
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return &fs.PathError{Op: "mkdir", Path: folder, Err: syscall.ENOTDIR}
+	}
+	return tryAccess(folder, true)
+}
