@@ -1,0 +1,180 @@
+//go:build !windows
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/mix-basic/delayer/config"
+)
+
+// ordinary is a user who is not root, with a home and the shipped delayer.conf.
+type ordinary struct {
+	tb               testing.TB
+	id               int
+	home, conf, work string // work is a folder of theirs to start in
+	program          string
+}
+
+// nobodyID is an ordinary user of all systems, in whose place root runs programs.
+const nobodyID = 65534
+
+func newOrdinary(tb testing.TB) ordinary {
+	tb.Helper()
+	u := ordinary{tb: tb, id: os.Geteuid(), program: binary}
+	dir := tb.TempDir()
+	u.home, u.work, u.conf = filepath.Join(dir, "home"), filepath.Join(dir, "work"), filepath.Join(dir, "delayer.conf")
+	shipped, err := os.ReadFile(filepath.Join("..", "..", "delayer.conf"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	write(tb, u.conf, string(shipped))
+	for _, folder := range []string{u.home, u.work} {
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if u.id == 0 {
+		u.id = nobodyID
+		os.Chown(u.home, u.id, u.id)
+		os.Chown(u.work, u.id, u.id)
+		u.program = filepath.Join(dir, "delayer") // the other may be in a folder of root's
+		copyFile(tb, binary, u.program)
+		for ; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+			os.Chmod(dir, 0o755)
+		}
+	}
+	return u
+}
+
+func copyFile(tb testing.TB, from, to string) {
+	tb.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err == nil {
+		_, err = io.Copy(out, in)
+	}
+	if err != nil || out.Close() != nil {
+		tb.Fatal(err)
+	}
+}
+
+// start runs the program as the user, with the shipped delayer.conf and no Redis.
+func (u ordinary) start(dir string, variables []string, args ...string) *process {
+	u.tb.Helper()
+	cmd := exec.Command(u.program, append([]string{"-c", u.conf}, args...)...)
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(u.id), Gid: uint32(u.id)}}
+	}
+	env := slices.DeleteFunc(environment(u.tb), func(variable string) bool { return strings.HasPrefix(variable, "HOME=") })
+	return startCommand(u.tb, dir, append(env, append([]string{"DELAYER_REDIS_PORT=1"}, variables...)...), cmd)
+}
+
+// The shipped delayer.conf runs for an ordinary user from any folder. What can't be written goes to a
+// place of the user's own, with a word; --check-config says the same, and makes nothing.
+func TestShippedConfigurationForAnOrdinaryUser(t *testing.T) {
+	if path := config.Default().Delayer.PID; os.Geteuid() > 0 && tryPIDFile(path) == nil {
+		t.Skip("this user may write " + path)
+	}
+	u := newOrdinary(t)
+	state, run := filepath.Join(u.home, ".local", "state", "delayer"), filepath.Join(u.home, "run")
+	for _, test := range []struct {
+		name, dir             string
+		variables             []string
+		pid, access, errorLog string // "": none
+	}{
+		{"from the root folder", "/", []string{"HOME=" + u.home},
+			state + "/delayer.pid", state + "/access.log", state + "/error.log"},
+		{"from a folder of theirs", u.work, []string{"HOME=" + u.home},
+			state + "/delayer.pid", u.work + "/logs/access.log", u.work + "/logs/error.log"},
+		{"with folders of the session", "/", []string{"HOME=" + u.home, "XDG_RUNTIME_DIR=" + run, "XDG_STATE_HOME=" + u.home + "/state"},
+			run + "/delayer.pid", u.home + "/state/delayer/access.log", u.home + "/state/delayer/error.log"},
+		{"with folders of systemd", "/", []string{"HOME=/nowhere", "RUNTIME_DIRECTORY=" + run, "LOGS_DIRECTORY=" + u.home + "/log:/elsewhere"},
+			run + "/delayer.pid", u.home + "/log/access.log", u.home + "/log/error.log"},
+		{"without a home", "/", []string{"HOME=/proc"}, "", "", ""},
+		{"with folders that are not absolute", "/", []string{"HOME=here", "XDG_RUNTIME_DIR=.", "XDG_STATE_HOME=state", "LOGS_DIRECTORY=x"}, "", "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			u.tb = t
+			var notes strings.Builder
+			for _, file := range []struct{ name, path, folder string }{
+				{"PID file:\t", test.pid, "/var/run"},
+				{"Access log:\t", test.access, test.dir},
+				{"Error log:\t", test.errorLog, test.dir},
+			} {
+				switch file.path {
+				case test.dir + "/logs/access.log", test.dir + "/logs/error.log": // the shipped ones
+				case "":
+					fmt.Fprintf(&notes, "%snone (write %s: permission denied)\n", file.name, file.folder)
+				default:
+					fmt.Fprintf(&notes, "%s%s (write %s: permission denied)\n", file.name, file.path, file.folder)
+				}
+			}
+			before := files(t, u.home)
+			check := u.start(test.dir, test.variables, "--check-config")
+			if code := check.wait(); code != 0 || check.stdout.String() != notes.String()+u.conf+": the configuration is good\n" || check.stderr.String() != "" {
+				t.Errorf("--check-config: %d, %s%s, want %s", code, check.stdout, check.stderr, notes.String())
+			}
+			if after := files(t, u.home); fmt.Sprint(after) != fmt.Sprint(before) {
+				t.Errorf("--check-config: %v became %v", before, after)
+			}
+			p := u.start(test.dir, test.variables)
+			p.expect(p.stdout, started)
+			if !strings.Contains(p.stdout.String(), "Version:\t\t1.1.0-dev\n"+notes.String()+"[info] ") {
+				t.Errorf("%s, want %s", p.stdout, notes.String())
+			}
+			if test.pid != "" && read(t, test.pid) != strconv.Itoa(p.pid()) {
+				t.Errorf("pid file: %s", read(t, test.pid))
+			}
+			if test.pid != "" {
+				second := u.start(test.dir, test.variables)
+				if code := second.wait(); code != exitRunning {
+					t.Errorf("a second instance: %d, %s", code, second.stderr)
+				}
+			}
+			p.signal(syscall.SIGTERM)
+			if code := p.wait(); code != 0 {
+				t.Errorf("exit code %d: %s", code, p.stderr)
+			}
+			if test.access != "" && !strings.Contains(read(t, test.access), stopped) {
+				t.Errorf("access log: %s", read(t, test.access))
+			}
+			if test.errorLog != "" && !strings.Contains(read(t, test.errorLog), "connection refused") {
+				t.Errorf("error log: %s", read(t, test.errorLog))
+			}
+		})
+	}
+}
+
+// A path that somebody has chosen is taken at their word.
+func TestChosenPathsAreNotReplaced(t *testing.T) {
+	u := newOrdinary(t)
+	p := u.start("/", []string{"HOME=" + u.home, "DELAYER_PID=/proc/delayer.pid"})
+	if code := p.wait(); code != exitUsage || !strings.HasPrefix(p.stderr.String(), "ERROR: delayer.pid: ") || !strings.Contains(p.stderr.String(), "/proc/delayer.pid") {
+		t.Errorf("exit code %d: %s", code, p.stderr)
+	}
+}
+
+// Root gets what the original gives.
+func TestShippedPathsForRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	d := config.Default().Delayer
+	if notes := ownPaths(&d); notes != nil || d != config.Default().Delayer || d.PID != "/var/run/delayer.pid" {
+		t.Errorf("%v, %+v", notes, d)
+	}
+}
