@@ -6,10 +6,10 @@ PREFIX  ?= /usr/local
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build install run demo test e2e lint bench release clean
+.PHONY: help build install install-systemd run demo test e2e lint bench release clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' Makefile
 
 build: ## bin/delayer
 	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/delayer
@@ -17,6 +17,19 @@ build: ## bin/delayer
 install: build ## bin/delayer to $(PREFIX)/bin, which is /usr/local/bin unless you say make install PREFIX=…
 	install -d "$(DESTDIR)$(PREFIX)/bin"
 	install -m 755 bin/delayer "$(DESTDIR)$(PREFIX)/bin/delayer"
+
+install-systemd: install ## the same, and a service of systemd with its user, /etc/delayer/delayer.conf and log rotation
+	install -d $(addprefix "$(DESTDIR)/etc/,$(addsuffix ",delayer logrotate.d systemd/system sysusers.d))
+	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' docs/systemd/delayer.service > "$(DESTDIR)/etc/systemd/system/delayer.service"
+	install -m 644 docs/systemd/delayer.sysusers "$(DESTDIR)/etc/sysusers.d/delayer.conf"
+	install -m 644 docs/logrotate/delayer "$(DESTDIR)/etc/logrotate.d/delayer"
+	test -e "$(DESTDIR)/etc/delayer/delayer.conf" || install -m 640 delayer.conf "$(DESTDIR)/etc/delayer/delayer.conf"
+ifeq ($(DESTDIR),)
+	systemd-sysusers delayer.conf
+	chgrp delayer /etc/delayer/delayer.conf
+	test ! -d /run/systemd/system || systemctl daemon-reload
+endif
+	@echo 'Edit /etc/delayer/delayer.conf, then: systemctl enable --now delayer'
 
 run: build ## the daemon in the foreground with an in-memory Redis: nothing to install, nothing is kept
 	bin/delayer --dev
@@ -30,11 +43,12 @@ test: ## all tests with the race detector, on private redis-servers (installed i
 	CI=true $(GO) test -C internal/web/api/openapitest ./...
 	$(GO) test -C tools ./...
 
-e2e: ## tests of the dashboard in Chromium, of what is for Prometheus by promtool, of a client in TypeScript by npm (all installed if missing)
+e2e: ## tests of the dashboard in Chromium, of what is for Prometheus by promtool, of a client in TypeScript by npm, of the service by systemd-analyze and logrotate (all installed if missing)
 	tools/prepare.sh browser
 	CI=true $(GO) test -C internal/web/e2e ./...
 	NPM=needed $(GO) test -C internal/web/api/openapitest -run TypeScript ./...
 	PROMTOOL=needed $(GO) test ./internal/web/metrics -run Promtool
+	PACKAGING=needed $(GO) test ./cmd/delayer -run 'Unit|Logrotate|InstallSystemd'
 
 lint: ## gofmt, go vet, staticcheck, and the tests that docs/guarantees.md names
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }

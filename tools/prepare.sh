@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes sure that the tests' tools are there: redis-server, and a C compiler for the race
-# detector; with the word browser, Chromium, promtool and npm as well. Installs them where it may, else
-# says how.
+# detector; with the word browser, Chromium, promtool and npm as well, and on Linux systemd-analyze
+# and logrotate. Installs them where it may, else says how.
 set -eu
 
 missing=
@@ -11,6 +11,10 @@ if [ "${1-}" = browser ]; then
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
 		missing="$missing chromium"
 	command -v promtool >/dev/null || missing="$missing prometheus"
+	if [ "$(uname)" = Linux ]; then
+		command -v systemd-analyze >/dev/null || missing="$missing systemd"
+		PATH="$PATH:/usr/sbin" command -v logrotate >/dev/null || missing="$missing logrotate"
+	fi
 	command -v npm >/dev/null || missing="$missing nodejs npm"
 fi
 [ -n "$missing" ] || exit 0

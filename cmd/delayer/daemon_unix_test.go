@@ -135,13 +135,13 @@ func TestStartThatTLSForbids(t *testing.T) {
 		{"unknown authority", tlsAddr, "tls = true", `tls: [^\n]*certificate signed by unknown authority[^\n]* \(redis.tls_ca names the authorities to trust\)`},
 		{"plain where TLS is spoken", tlsAddr, "", `redis refuses: it wants TLS: set redis.tls = true, or take its other port`},
 		{"plain where a certificate is asked for", choosyAddr, "", `redis refuses: it wants TLS: set redis.tls = true, or take its other port`},
-		{"TLS where it is not spoken", redisServer.Addr, "tls = true", `redis refuses: it does not speak TLS on this port: set redis.tls = false, or take its other port`},
+		{"TLS where it is not spoken", redisServer.Addr, "tls = true\nconnect_timeout = 1000", `redis refuses: it does not speak TLS on this port: set redis.tls = false, or take its other port`},
 		{"without a certificate", choosyAddr, "tls = true\ntls_skip_verify = true", `[^\n]*remote error: tls: certificate required`},
 	} {
 		for _, mode := range modes {
 			t.Run(test.name+strings.Join(mode, ""), func(t *testing.T) {
 				t.Parallel()
-				s := newSite(t, test.addr, test.line, "connect_timeout = 1000")
+				s := newSite(t, test.addr, test.line)
 				r := runBinary(t, s.dir, environment(t), append(mode, "-c", s.conf)...)
 				matches(t, "stderr", r.stderr, `ERROR: redis on `+regexp.QuoteMeta(test.addr)+`: `+test.why+`\n`)
 				if r.code != exitRedis || r.stdout != "" || exists(s.pid) || strings.Contains(read(t, s.access), started) {

@@ -28,6 +28,10 @@ func checkRedis(ctx context.Context, work *server.Server, o client.PoolOptions) 
 		err = fmt.Errorf("%w: it wants TLS: set redis.tls = true, or take its other port", server.ErrRefused)
 	case o.TLS != nil && speaksPlainly(ctx, o.Addr):
 		err = fmt.Errorf("%w: it does not speak TLS on this port: set redis.tls = false, or take its other port", server.ErrRefused)
+	case o.TLS != nil:
+		if why := alert(ctx, o); why != nil {
+			err = fmt.Errorf("%w: %w", server.ErrRefused, why)
+		}
 	}
 	return err
 }
@@ -43,6 +47,29 @@ func waitsForRedis(err error) string {
 	return fmt.Sprintf("; Redis has not answered yet: %v", err)
 }
 
+// alert is what a Redis says in the words of TLS that does not accept us. It comes after the
+// handshake; whoever sends a command meanwhile may get no more than a reset connection.
+func alert(ctx context.Context, o client.PoolOptions) error {
+	conn, err := dialRaw(ctx, o.Addr)
+	if err != nil {
+		return nil
+	}
+	defer conn.Close()
+	config := o.TLS.Clone()
+	if host, _, err := net.SplitHostPort(o.Addr); err == nil && config.ServerName == "" {
+		config.ServerName = host
+	}
+	if _, err = tls.Client(conn, config).Read(make([]byte, 1)); !isAlert(err) {
+		return nil
+	}
+	return err
+}
+
+func isAlert(err error) bool {
+	at := (*net.OpError)(nil)
+	return errors.As(err, &at) && at.Op == "remote error"
+}
+
 // speaksTLS tries a handshake, in which nothing of ours is shown. One that the other side breaks
 // off in the words of TLS is an answer, too.
 func speaksTLS(ctx context.Context, addr string) bool {
@@ -52,8 +79,7 @@ func speaksTLS(ctx context.Context, addr string) bool {
 	}
 	defer conn.Close()
 	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
-	at := (*net.OpError)(nil)
-	return err == nil || errors.As(err, &at) && at.Op == "remote error"
+	return err == nil || isAlert(err)
 }
 
 // speaksPlainly tries a PING, which Redis answers in some way, whether it wants a password or not.

@@ -1,0 +1,154 @@
+//go:build !windows
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// packaged is a file that is installed beside the program.
+func packaged(tb testing.TB, path ...string) string {
+	tb.Helper()
+	return read(tb, filepath.Join(append([]string{"..", ".."}, path...)...))
+}
+
+// tool finds a program that not every machine has.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin")
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+	case os.Getenv("PACKAGING") == "needed" && runtime.GOOS == "linux":
+		t.Fatal(err)
+	default:
+		t.Skip(err)
+	}
+	return path
+}
+
+// The unit is what systemd understands, and does not start again what another start can't mend.
+func TestUnit(t *testing.T) {
+	unit := packaged(t, "docs", "systemd", "delayer.service")
+	for _, line := range []string{
+		fmt.Sprintf("RestartPreventExitStatus=%d %d %d", exitUsage, exitRedis, exitRunning),
+		"Restart=always", // SIGHUP stops with 0
+		"ExecStart=/usr/local/bin/delayer -c /etc/delayer/delayer.conf",
+		"ExecReload=/bin/kill -USR1 $MAINPID",
+		"User=delayer",
+		"RuntimeDirectory=delayer",
+		"LogsDirectory=delayer",
+	} {
+		if !strings.Contains(unit, "\n"+line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+	}
+	analyze := tool(t, "systemd-analyze")
+	dir := t.TempDir()
+	// What is commented out is for use, too.
+	unit = regexp.MustCompile(`(?m)^#(\w+=)`).ReplaceAllString(unit, "$1")
+	path := filepath.Join(dir, "delayer.service")
+	write(t, path, strings.Replace(unit, "/usr/local/bin/delayer", binary, 1))
+	if out, err := exec.Command(analyze, "verify", path).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	users := filepath.Join(dir, "delayer.conf")
+	write(t, users, packaged(t, "docs", "systemd", "delayer.sysusers"))
+	if out, err := exec.Command(tool(t, "systemd-sysusers"), "--dry-run", users).CombinedOutput(); err != nil {
+		t.Errorf("systemd-sysusers: %v\n%s", err, out)
+	}
+}
+
+// A rotation moves the logs of a daemon that runs, which goes on in new ones, and fails neither
+// without a daemon nor with the pid file of one that was killed.
+func TestLogrotate(t *testing.T) {
+	logrotate := tool(t, "logrotate")
+	s := newSite(t, redistest.Start(t).Addr)
+	we, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, err := user.LookupGroupId(we.Gid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf := strings.NewReplacer(
+		"/var/log/delayer/*.log", `"`+filepath.Dir(s.access)+`/*.log"`,
+		"/run/delayer/delayer.pid", `"`+s.pid+`"`,
+		"su delayer delayer", "su "+we.Username+" "+group.Name,
+	).Replace(packaged(t, "docs", "logrotate", "delayer"))
+	path := filepath.Join(t.TempDir(), "delayer")
+	write(t, path, conf)
+	rotate := func() {
+		t.Helper()
+		cmd := exec.Command(logrotate, "--force", "--state", path+".state", path)
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Fatalf("logrotate: %v\n%s", err, out)
+		}
+	}
+	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	p.expect(p.stdout, started)
+	rotate()
+	eventually(t, "the logs are there again", func() bool { return exists(s.access) && exists(s.errors) })
+	if old := read(t, s.access+".1"); !strings.Contains(old, started) {
+		t.Errorf("the old access log: %q", old)
+	}
+	p.signal(syscall.SIGTERM)
+	p.wait()
+	if got := read(t, s.access); !strings.Contains(got, stopped) {
+		t.Errorf("the new access log: %q", got)
+	}
+	rotate()
+	write(t, s.access, "more\n")
+	write(t, s.pid, "99999999")
+	rotate()
+	if exists(s.access) {
+		t.Error("a log without a daemon is not rotated")
+	}
+}
+
+// make install-systemd puts everything in its place, and leaves a configuration that is there
+// already as it is.
+func TestInstallSystemd(t *testing.T) {
+	makeTool := tool(t, "make")
+	dir := filepath.Join(t.TempDir(), "an image")
+	install := func() {
+		t.Helper()
+		// The program is there already: nothing is built.
+		cmd := exec.Command(makeTool, "-C", filepath.Join("..", ".."), "-o", "install", "install-systemd", "DESTDIR="+dir, "PREFIX=/opt/delayer")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	install()
+	conf := filepath.Join(dir, "etc", "delayer", "delayer.conf")
+	if info, err := os.Stat(conf); err != nil || info.Mode() != 0o640 || read(t, conf) != packaged(t, "delayer.conf") {
+		t.Errorf("delayer.conf: %v, %v", info, err)
+	}
+	unit := strings.ReplaceAll(packaged(t, "docs", "systemd", "delayer.service"), "/usr/local/bin/", "/opt/delayer/bin/")
+	for path, want := range map[string]string{
+		"etc/systemd/system/delayer.service": unit,
+		"etc/sysusers.d/delayer.conf":        packaged(t, "docs", "systemd", "delayer.sysusers"),
+		"etc/logrotate.d/delayer":            packaged(t, "docs", "logrotate", "delayer"),
+	} {
+		if got := read(t, filepath.Join(dir, path)); got != want {
+			t.Errorf("%s is\n%s\nwant\n%s", path, got, want)
+		}
+	}
+	write(t, conf, "[redis]\nhost = h\n")
+	install()
+	if got := read(t, conf); got != "[redis]\nhost = h\n" {
+		t.Errorf("delayer.conf became %s", got)
+	}
+}
