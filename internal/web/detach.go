@@ -24,7 +24,7 @@ import (
 func Detach(w http.ResponseWriter, r *http.Request, start func(w http.ResponseWriter, r *http.Request, answer func(func()))) {
 	attached := func() {
 		answers := make(chan func(), 1)
-		start(w, r, func(f func()) { answers <- f })
+		start(w, withClient(r), func(f func()) { answers <- f })
 		(<-answers)()
 	}
 	front, ok := r.Context().Value(frontKey{}).(*Front)
@@ -53,7 +53,7 @@ func Detach(w http.ResponseWriter, r *http.Request, start func(w http.ResponseWr
 		done:   make(chan struct{}),
 		goOn:   func() bool { return true },
 	}
-	ctx, cancel := context.WithCancel(withConn(front.base, conn))
+	ctx, cancel := context.WithCancel(context.WithValue(front.base, connKey{}, d))
 	bare := &http.Request{ // with nothing that is a part of the request line, which may be long
 		Method: strings.Clone(r.Method), URL: &url.URL{Path: strings.Clone(r.URL.Path)},
 		ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor, Body: http.NoBody,
@@ -78,10 +78,15 @@ type detached struct {
 	header  http.Header
 	status  int
 	body    []byte
-	written bool
-	last    bool // the connection ends with the answer
 	done    chan struct{}
 	goOn    func() bool // has the front's stop not end the connection
+
+	mu      sync.Mutex // of what follows, and of what is written
+	begun   int        // how many bytes of the answer were written to learn whether there is anybody
+	written bool
+	last    bool // the connection ends with the answer
+	ended   bool // the client has closed the connection, or its side of it
+	gone    bool // all of it
 }
 
 // serve has f answer, unless it is answered already.
@@ -92,14 +97,13 @@ func (d *detached) serveOnce(f func()) {
 	defer close(d.done)
 	defer func() {
 		if p := recover(); p != nil {
-			d.last = true
-			d.conn.Close()
+			d.end()
 			d.front.server.ErrorLog.Printf("panic serving %s: %v", d.request.URL.Path, p)
 		}
 	}()
 	f()
-	if d.FlushError() != nil || d.last {
-		d.conn.Close()
+	if d.FlushError() != nil || d.isLast() {
+		d.end()
 		return
 	}
 	d.conn.SetReadDeadline(time.Unix(1, 0)) // watch has seen enough
@@ -109,6 +113,20 @@ func (d *detached) serveOnce(f func()) {
 // maxAhead is how much is read of next requests, in bytes, to learn whether the client hangs up.
 const maxAhead = 16 << 10
 
+func (d *detached) isLast() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.last
+}
+
+// end closes the connection.
+func (d *detached) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last = true
+	d.conn.Close()
+}
+
 // watch waits for the client to hang up, and then, once it is answered, for the next request's first
 // byte, with which the connection goes on.
 func (d *detached) watch(cancel context.CancelFunc) {
@@ -116,20 +134,26 @@ func (d *detached) watch(cancel context.CancelFunc) {
 	for err == nil && len(d.ahead) < maxAhead {
 		err = d.read()
 	}
+	if errors.Is(err, io.EOF) {
+		d.isEnded()
+		if !d.hungUp() {
+			err = untilBroken(d.conn)
+		}
+	}
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		cancel()
 	}
 	<-d.done
 	cancel()
-	d.conn.SetReadDeadline(time.Now().Add(idleTimeout))
+	d.conn.SetReadDeadline(time.Now().Add(d.front.server.IdleTimeout))
 	for err = nil; err == nil; err = d.read() {
 		d.ahead = bytes.TrimLeft(d.ahead, "\r\n") // which some clients send behind a body
 		if len(d.ahead) > 0 {
 			break
 		}
 	}
-	if !d.goOn() || d.last || len(d.ahead) == 0 {
-		d.conn.Close()
+	if !d.goOn() || d.isLast() || len(d.ahead) == 0 {
+		d.end()
 		return
 	}
 	d.front.again.give(&readAhead{d.conn, d.ahead})
@@ -148,6 +172,8 @@ func (d *detached) Header() http.Header { return d.header }
 func (d *detached) WriteHeader(status int) { d.status = status }
 
 func (d *detached) Write(p []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.written {
 		return 0, errors.New("the answer is written already")
 	}
@@ -155,10 +181,45 @@ func (d *detached) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// isEnded enters that the client has closed the connection, or its side of it.
+func (d *detached) isEnded() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended, d.last = true, d.last || len(d.ahead) == 0
+}
+
+// hungUp reports whether the client has closed the connection. If it has closed it or its own side of it,
+// which is all that can be seen, the next byte of the answer tells: where nobody reads any more it is
+// refused. All answers begin alike.
+func (d *detached) hungUp() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.gone:
+	case !d.ended && !isClosed(d.conn):
+	case d.written || d.begun == len(beginning):
+		d.gone = true
+	default:
+		d.ended = true
+		_, err := d.conn.Write([]byte{beginning[d.begun]})
+		d.begun++
+		d.gone = err != nil || !isRead(d.conn)
+	}
+	return d.gone
+}
+
+// beginning is what all answers begin with.
+const beginning = "HTTP/1.1 "
+
 // FlushError writes the whole answer.
 func (d *detached) FlushError() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.written {
 		return nil
+	}
+	if d.gone {
+		return net.ErrClosed
 	}
 	d.written = true
 	d.last = d.last || d.front.stopping.Err() != nil
@@ -169,7 +230,7 @@ func (d *detached) FlushError() error {
 	}
 	var text bytes.Buffer
 	answer.Write(&text)
-	_, err := d.conn.Write(text.Bytes())
+	_, err := d.conn.Write(text.Bytes()[d.begun:])
 	d.last = d.last || err != nil
 	return err
 }

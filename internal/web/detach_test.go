@@ -66,8 +66,10 @@ func detaching(began, ended chan string, goOn chan bool) http.HandlerFunc {
 // exchange sends requests, one in each text, and reads their answers.
 func exchange(t *testing.T, conn net.Conn, answers *bufio.Reader, requests ...string) (got []*http.Response) {
 	t.Helper()
-	if _, err := io.WriteString(conn, strings.Join(requests, "")); err != nil {
-		t.Fatal(err)
+	if text := strings.Join(requests, ""); text != "" { // else they are sent
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for range requests {
 		answer, err := http.ReadResponse(answers, nil)
@@ -290,6 +292,119 @@ func TestDetachedHangUp(t *testing.T) {
 	}
 }
 
+// A client that closes its own side of the connection is there for the answer, and for those to what it
+// has sent before that. If it hangs up after all that is noticed.
+func TestDetachedHalfClosed(t *testing.T) {
+	began, ended, goOn := make(chan string, 1), make(chan string, 1), make(chan bool)
+	handlers := map[string]http.HandlerFunc{"/": detaching(began, ended, goOn)}
+	certificate := httptest.NewTLSServer(nil)
+	defer certificate.Close()
+	for _, encrypted := range []bool{false, true} {
+		addr, _ := serveOn(t, func(l net.Listener) net.Listener {
+			if encrypted {
+				return tls.NewListener(l, certificate.TLS)
+			}
+			return l
+		}, handlers)
+		for _, then := range []string{"answer", "answer two", "hang up"} {
+			conn, err := net.Dial("tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if encrypted {
+				conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+			}
+			defer conn.Close()
+			conn.SetDeadline(time.Now().Add(hangBound))
+			io.WriteString(conn, post("/", "wait"))
+			if then == "answer two" {
+				io.WriteString(conn, post("/", "next"))
+			}
+			<-began
+			conn.(interface{ CloseWrite() error }).CloseWrite()
+			answers := bufio.NewReader(conn)
+			if then != "hang up" { // it is asked whether it is there
+				if first, err := answers.Peek(1); err != nil || first[0] != 'H' {
+					t.Fatalf("%q, %v", first, err)
+				}
+			}
+			if then == "hang up" {
+				conn.Close()
+				if cause := <-ended; cause != context.Canceled.Error() {
+					t.Errorf("%s: the poll ended with %q", then, cause)
+				}
+				continue
+			}
+			goOn <- true
+			expectText(t, exchange(t, conn, answers, "")[0], 200, "/ wait")
+			if then == "answer two" {
+				expectText(t, exchange(t, conn, answers, "")[0], 200, "/ next")
+			}
+			if rest, err := io.ReadAll(answers); len(rest) > 0 || err != nil {
+				t.Errorf("then came %q, %v", rest, err)
+			}
+		}
+	}
+}
+
+// However much a client sends while it waits, it is left where it is.
+func TestDetachedAheadIsBounded(t *testing.T) {
+	const polls = 50
+	began, ended := make(chan string), make(chan string, polls)
+	addr, _ := serve(t, map[string]http.HandlerFunc{"/": detaching(began, ended, nil)})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for range polls {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		io.WriteString(conn, post("/", "wait"))
+		<-began
+		conn.SetWriteDeadline(time.Now().Add(20 * time.Millisecond))
+		conn.Write(make([]byte, 1<<20)) // as much as goes out
+	}
+	runtime.GC()
+	runtime.GC() // what pools have kept
+	runtime.ReadMemStats(&after)
+	if n := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / polls; n > 4*maxAhead {
+		t.Errorf("each holds %d bytes", n)
+	}
+}
+
+// A connection that rests behind a detached answer is closed when the time for that is over.
+func TestDetachedIdle(t *testing.T) {
+	f := New(Options{}, Area{Patterns: []string{"/"}, Handler: detaching(nil, nil, nil)})
+	f.server.IdleTimeout = time.Millisecond
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error)
+	go func() { served <- f.Serve(ctx, l) }()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(hangBound))
+	answers := bufio.NewReader(conn)
+	expectText(t, exchange(t, conn, answers, post("/", "x"))[0], 200, "/ x")
+	if rest, err := io.ReadAll(answers); len(rest) > 0 || err != nil {
+		t.Errorf("then came %q, %v", rest, err)
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// hangBound is when a test gives up: long before a connection that rests is closed.
+const hangBound = idleTimeout / 3
+
 // What comes in the meantime is served afterwards, also if it is more than is read ahead.
 func TestDetachedAhead(t *testing.T) {
 	began, ended, goOn := make(chan string, 1), make(chan string, 1), make(chan bool)
@@ -327,6 +442,7 @@ func TestDetachedStop(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(hangBound))
 		conns, answers = append(conns, conn), append(answers, bufio.NewReader(conn))
 		expectText(t, exchange(t, conn, answers[len(answers)-1], post("/", "first"))[0], 200, "/ first")
 	}

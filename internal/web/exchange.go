@@ -20,22 +20,50 @@ func ReadBody(w http.ResponseWriter, r *http.Request, max int64) ([]byte, error)
 	return body, err
 }
 
-// ErrStopping is the cause of a Poll's context when the front stops.
+// toTheEnd is the context that a request is served with. It has a time limit of its own, and does
+// not end with the connection: who closes that without waiting for the answer has asked all the same,
+// and who closes his side of it waits for the answer. The two can't be told apart.
+func toTheEnd(r *http.Request) (context.Context, context.CancelFunc) {
+	ctx := context.WithValue(context.WithoutCancel(r.Context()), clientKey{}, r.Context())
+	return context.WithTimeout(ctx, exchangeTimeout)
+}
+
+// clientKey is where such a context has the one that ends with the connection.
+type clientKey struct{}
+
+// withClient is the request with a context that ends with the connection.
+func withClient(r *http.Request) *http.Request {
+	if ctx, ok := r.Context().Value(clientKey{}).(context.Context); ok {
+		return r.WithContext(ctx)
+	}
+	return r
+}
+
+// ErrStopping is the cause of a Poll's or Long's context when the front stops.
 var ErrStopping = errors.New("the front stops")
 
-// Poll is the context of a request that waits, for so long at most. It ends when the time is over
-// (context.DeadlineExceeded), the front stops (ErrStopping), or the client hangs up (context.Canceled);
-// context.Cause tells which. In the first two cases the client is there for an answer. The body must
-// have been read. From the cancel on the answer has the time of any other.
+// Long is the context of a request that may take so long, instead of the usual time. It ends when that
+// is over (context.DeadlineExceeded), or the front stops (ErrStopping); context.Cause tells which. The
+// body must have been read. From the cancel on the answer has the time of any other.
+func Long(w http.ResponseWriter, r *http.Request, most time.Duration) (context.Context, context.CancelFunc) {
+	return long(context.WithoutCancel(r.Context()), w, most)
+}
+
+// Poll is Long for a detached request that waits: its context also ends when the client hangs up
+// (context.Canceled). In the other cases the client is there for an answer.
 func Poll(w http.ResponseWriter, r *http.Request, wait time.Duration) (context.Context, context.CancelFunc) {
+	return long(r.Context(), w, wait)
+}
+
+func long(ctx context.Context, w http.ResponseWriter, most time.Duration) (context.Context, context.CancelFunc) {
 	c := http.NewResponseController(w)
-	c.SetReadDeadline(time.Time{}) // it would end r's context
-	c.SetWriteDeadline(time.Now().Add(wait + exchangeTimeout))
-	ctx, stop := context.WithCancelCause(r.Context())
+	c.SetReadDeadline(time.Time{})
+	c.SetWriteDeadline(time.Now().Add(most + exchangeTimeout))
+	ctx, stop := context.WithCancelCause(ctx)
 	// A context with a deadline beside that would take 1 KB more, of each of thousands.
-	over := time.AfterFunc(wait, func() { stop(context.DeadlineExceeded) })
+	over := time.AfterFunc(most, func() { stop(context.DeadlineExceeded) })
 	release := func() bool { return true }
-	if front, ok := r.Context().Value(frontKey{}).(*Front); ok {
+	if front, ok := ctx.Value(frontKey{}).(*Front); ok {
 		release = context.AfterFunc(front.stopping, func() { stop(ErrStopping) })
 	}
 	return ctx, func() {

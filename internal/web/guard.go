@@ -59,11 +59,12 @@ func (g *guard) protect(a Area) http.Handler {
 			refuse(w, r, status, why)
 			return
 		}
+		ctx, cancel := toTheEnd(r)
+		defer cancel()
 		if a.Open {
-			admitted := !g.secured || g.admits(r)
-			r = r.WithContext(context.WithValue(r.Context(), admittedKey{}, admitted))
+			ctx = context.WithValue(ctx, admittedKey{}, !g.secured || g.admits(r))
 		}
-		a.Handler.ServeHTTP(w, r)
+		a.Handler.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 

@@ -7,23 +7,12 @@ import (
 	"syscall"
 )
 
-// isClosed reports whether the other end has closed the connection, or broken it. It looks at what
-// comes next without taking it.
+// isClosed reports whether the other end has closed the connection, or its side of it, or has broken it.
+// It looks at what comes next without taking it.
 func isClosed(conn net.Conn) bool {
-	for {
-		above, ok := conn.(interface{ NetConn() net.Conn }) // TLS, and what was read ahead of
-		if !ok {
-			break
-		}
-		conn = above.NetConn()
-	}
-	c, ok := conn.(syscall.Conn)
-	if !ok {
-		return false
-	}
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return true
+	raw, err := rawConn(conn)
+	if raw == nil {
+		return err != nil
 	}
 	closed := false
 	err = raw.Control(func(fd uintptr) {
@@ -31,4 +20,19 @@ func isClosed(conn net.Conn) bool {
 		closed = err == nil && n == 0 || err != nil && err != syscall.EAGAIN && err != syscall.EINTR
 	})
 	return closed || err != nil
+}
+
+// rawConn is the system's connection below others; nil if there is none.
+func rawConn(conn net.Conn) (syscall.RawConn, error) {
+	for {
+		above, ok := conn.(interface{ NetConn() net.Conn }) // TLS, and what was read ahead of
+		if !ok {
+			break
+		}
+		conn = above.NetConn()
+	}
+	if c, ok := conn.(syscall.Conn); ok {
+		return c.SyscallConn()
+	}
+	return nil, nil
 }

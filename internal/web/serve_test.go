@@ -57,7 +57,7 @@ func poller(wait time.Duration, began, ended chan string) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		ctx, cancel := Poll(w, r, wait)
+		ctx, cancel := Long(w, r, wait)
 		defer cancel()
 		began <- string(body)
 		<-ctx.Done()
@@ -67,7 +67,7 @@ func poller(wait time.Duration, began, ended chan string) http.HandlerFunc {
 	}
 }
 
-func TestPoll(t *testing.T) {
+func TestLong(t *testing.T) {
 	t.Run("the time is over", func(t *testing.T) {
 		began, ended := make(chan string, 1), make(chan string, 1)
 		addr, _ := serve(t, map[string]http.HandlerFunc{"/": poller(time.Millisecond, began, ended)})
@@ -79,20 +79,6 @@ func TestPoll(t *testing.T) {
 		answer, _ := io.ReadAll(response.Body)
 		if body := <-began; body != "hello" || string(answer) != context.DeadlineExceeded.Error() {
 			t.Errorf("body %q, answer %q", body, answer)
-		}
-	})
-	t.Run("the client hangs up", func(t *testing.T) {
-		began, ended := make(chan string, 1), make(chan string, 1)
-		addr, _ := serve(t, map[string]http.HandlerFunc{"/": poller(time.Hour, began, ended)})
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nhi")
-		<-began
-		conn.Close()
-		if cause := <-ended; cause != context.Canceled.Error() {
-			t.Errorf("the poll ended with %q", cause)
 		}
 	})
 	t.Run("the front stops", func(t *testing.T) {
@@ -122,6 +108,41 @@ func TestPoll(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A request is served to its end, within a time of its own, whether its client waits for that or not.
+func TestServedToTheEnd(t *testing.T) {
+	noticed, served := make(chan error, 1), make(chan error, 1)
+	addr, _ := serve(t, map[string]http.HandlerFunc{"/": func(w http.ResponseWriter, r *http.Request) {
+		if deadline, ok := r.Context().Deadline(); !ok || time.Until(deadline) > exchangeTimeout {
+			t.Errorf("it has time until %v", deadline)
+		}
+		ReadBody(w, r, 100)
+		ctx, cancel := Long(w, r, time.Hour)
+		defer cancel()
+		<-withClient(r).Context().Done()
+		noticed <- errors.Join(r.Context().Err(), ctx.Err())
+		fmt.Fprint(w, "done")
+		served <- http.NewResponseController(w).Flush()
+	}})
+	for _, end := range []func(*net.TCPConn) error{(*net.TCPConn).Close, (*net.TCPConn).CloseWrite} {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		io.WriteString(conn, post("/", "x"))
+		end(conn.(*net.TCPConn))
+		if err := <-noticed; err != nil {
+			t.Errorf("its context has ended: %v", err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if answer, err := http.ReadResponse(bufio.NewReader(conn), nil); !errors.Is(err, net.ErrClosed) && (err != nil || answer.StatusCode != 200) {
+			t.Errorf("got %+v, %v", answer, err)
+		}
+	}
 }
 
 // Who changes something is not stopped half-way, and gets its answer.
@@ -255,7 +276,7 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error {
 func TestDeadlines(t *testing.T) {
 	began := time.Now()
 	d := &deadlines{ResponseWriter: discardResponse{}}
-	_, cancel := Poll(d, httptest.NewRequest("POST", "/", nil), time.Hour)
+	_, cancel := Long(d, httptest.NewRequest("POST", "/", nil), time.Hour)
 	cancel()
 	if len(d.read) != 1 || !d.read[0].IsZero() {
 		t.Errorf("read deadlines %v", d.read)

@@ -15,7 +15,6 @@ type answer struct {
 	content string // its type
 	body    []byte // nil: there is none
 	header  map[string]string
-	unread  func() // is called if the client is gone, or it can't be written; may be nil
 	// later, unless it is nil, answers instead when there is something to answer.
 	later http.HandlerFunc
 }

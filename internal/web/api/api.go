@@ -41,7 +41,7 @@ func New(c *client.Client, op *operator.Operator, o Options) web.Area {
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
-	a := &api{c, op, longpoll.New(c), o}
+	a := &api{c, op, longpoll.New(c, o.Failed), o}
 	return web.Area{
 		Handler:  http.HandlerFunc(a.serve),
 		Patterns: []string{"/v1/"},
@@ -55,20 +55,15 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 	if answer, err := a.answer(w, r); answer.later != nil {
 		answer.later(w, r)
 	} else {
-		a.respond(w, r, answer, err)
+		a.respond(w, answer, err)
 	}
 }
 
-func (a *api) respond(w http.ResponseWriter, r *http.Request, answer answer, err error) {
+func (a *api) respond(w http.ResponseWriter, answer answer, err error) error {
 	if err != nil {
-		answer = a.refusal(w, r, err)
+		answer = a.refusal(w, err)
 	}
-	switch {
-	case answer.unread == nil:
-		answer.write(w)
-	case web.HungUp(r) || answer.write(w) != nil:
-		answer.unread()
-	}
+	return answer.write(w)
 }
 
 func (a *api) answer(w http.ResponseWriter, r *http.Request) (answer, error) {
@@ -85,9 +80,9 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request) (answer, error) {
 
 // refusal is the problem that the error is. It may close the connection, on which there may be more
 // of a body that is not worth reading.
-func (a *api) refusal(w http.ResponseWriter, r *http.Request, err error) answer {
+func (a *api) refusal(w http.ResponseWriter, err error) answer {
 	p := problemOf(err)
-	if p.isTrouble() && r.Context().Err() == nil {
+	if p.isTrouble() {
 		a.Failed(err)
 	}
 	if p.kind.closes {

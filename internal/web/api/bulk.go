@@ -11,8 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// bulkWait is how long a request may take that is for any number of jobs. It ends before if the
-// client hangs up.
+// bulkWait is how long a request may take that is for any number of jobs.
 const bulkWait = 5 * time.Minute
 
 // bulk is the context of such a request, and what became of single jobs.
@@ -23,7 +22,7 @@ type bulk struct {
 
 // bulk does it for many jobs, and answers with how many there were, also if not all is done.
 func (a *api) bulk(c *call, do func(*bulk) (count int, err error)) (answer, error) {
-	ctx, cancel := web.Poll(c.w, c.r, bulkWait)
+	ctx, cancel := web.Long(c.w, c.r, bulkWait)
 	defer cancel()
 	b := &bulk{Context: ctx}
 	count, err := do(b)

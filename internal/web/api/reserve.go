@@ -1,8 +1,6 @@
 package api
 
 import (
-	"context"
-	"errors"
 	"math"
 	"net/http"
 	"time"
@@ -15,8 +13,6 @@ const (
 	maxTopics = 100
 	// maxReserve is how many jobs a reserve may take.
 	maxReserve = 250
-	// releaseWait bounds how long jobs are given back that nobody gets.
-	releaseWait = 10 * time.Second
 )
 
 type reservation struct {
@@ -49,16 +45,13 @@ func (a *api) reserve(c *call, r *reservation) (answer, error) {
 	return answer{later: later}, nil
 }
 
-// deliver answers a reserve. The jobs of a client that has hung up, or can't be written to, are given
-// back at once.
-func (a *api) deliver(w http.ResponseWriter, r *http.Request, jobs []*client.Delivery, err error) {
+// deliver answers a reserve. It fails unless all of the answer is written.
+func (a *api) deliver(w http.ResponseWriter, _ *http.Request, jobs []*client.Delivery, err error) error {
 	list := make([]object, len(jobs))
 	for i, d := range jobs {
 		list[i] = delivery(d)
 	}
-	reserved := ok(object{{"deliveries", list}})
-	reserved.unread = func() { a.giveBack(jobs) }
-	a.respond(w, r, reserved, err)
+	return a.respond(w, ok(object{{"deliveries", list}}), err)
 }
 
 func (r *reservation) options() client.FetchOptions {
@@ -90,15 +83,4 @@ func delivery(d *client.Delivery) object {
 func (o *object) lease(d *client.Delivery) {
 	o.duration("lease", d.Lease())
 	o.time("deadline", d.Deadline())
-}
-
-// giveBack makes jobs ready that were reserved for nobody, in their order.
-func (a *api) giveBack(deliveries []*client.Delivery) {
-	ctx, cancel := context.WithTimeout(context.Background(), releaseWait)
-	defer cancel()
-	for i := len(deliveries) - 1; i >= 0; i-- { // each becomes the topic's next
-		if err := deliveries[i].Release(ctx); err != nil && !errors.Is(err, client.ErrLeaseLost) {
-			a.Failed(err) // the job comes back when its lease ends
-		}
-	}
 }

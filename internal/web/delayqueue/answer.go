@@ -36,7 +36,9 @@ var (
 	isDone   = success(done, nil)
 )
 
-func fail(w http.ResponseWriter, message string) { write(w, answer{Code: 1, Message: message}.text()) }
+func failure(message string) []byte { return answer{Code: 1, Message: message}.text() }
+
+func fail(w http.ResponseWriter, message string) { write(w, failure(message)) }
 
 func write(w http.ResponseWriter, text []byte) error {
 	setHeaders(w, text)
@@ -65,7 +67,7 @@ func refuse(w http.ResponseWriter, _ *http.Request, status int, why string) {
 	if status == http.StatusUnauthorized {
 		chinese = "未授权"
 	}
-	text := answer{Code: 1, Message: chinese + ": " + why}.text()
+	text := failure(chinese + ": " + why)
 	setHeaders(w, text)
 	w.WriteHeader(status)
 	w.Write(text)

@@ -33,7 +33,7 @@ const (
 
 // New makes the area, whose jobs are the client's.
 func New(c *client.Client, o Options) web.Area {
-	a := &api{client: c, Options: o, poller: longpoll.New(c)}
+	a := &api{client: c, Options: o, poller: longpoll.New(c, func(error) {})}
 	a.MaxBody = cmp.Or(o.MaxBody, defaultMaxBody)
 	a.PollTimeout = cmp.Or(o.PollTimeout, defaultPollTimeout)
 	if o.Pushed == nil {

@@ -43,16 +43,17 @@ func start(t *testing.T, o client.PoolOptions) *fixture {
 	f := &fixture{redis: redistest.Start(t), addr: l.Addr().String()}
 	o.Addr = f.redis.Addr
 	f.client = client.OpenPool(o)
-	f.poller = New(f.client)
+	f.poller = New(f.client, func(err error) { t.Error(err) })
 	front := web.New(web.Options{}, web.Area{Patterns: []string{"/"}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		wait, _ := time.ParseDuration(r.URL.Path[1:])
 		f.asks.Add(1)
 		o := client.FetchOptions{Topics: []client.FetchTopic{{Topic: cmp.Or(r.URL.Query().Get("topic"), "t")}}, Max: 2, Lease: time.Hour}
-		f.poller.Reserve(w, r, o, wait, func(w http.ResponseWriter, _ *http.Request, jobs []*client.Delivery, err error) {
+		f.poller.Reserve(w, r, o, wait, func(w http.ResponseWriter, _ *http.Request, jobs []*client.Delivery, err error) error {
 			for _, d := range jobs {
 				fmt.Fprint(w, d.ID, " ")
 			}
-			fmt.Fprint(w, err)
+			_, err = fmt.Fprint(w, err)
+			return err
 		})
 	})})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -208,8 +209,9 @@ func TestWhoWaitsDoesNotAsk(t *testing.T) {
 	r := httptest.NewRequest("GET", "/", nil)
 	o := client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1}
 	answered := make(chan string, 1)
-	go f.poller.Reserve(httptest.NewRecorder(), r, o, time.Hour, func(_ http.ResponseWriter, _ *http.Request, jobs []*client.Delivery, err error) {
+	go f.poller.Reserve(httptest.NewRecorder(), r, o, time.Hour, func(_ http.ResponseWriter, _ *http.Request, jobs []*client.Delivery, err error) error {
 		answered <- fmt.Sprint(len(jobs), err)
+		return nil
 	})
 	f.untilWaiting(t, 1)
 	if n := f.poller.asking.Load(); n != 0 {
@@ -234,4 +236,24 @@ func TestWaitCostsOneGoroutine(t *testing.T) {
 	}
 	f.untilWaiting(t, polls)
 	until(t, "each has one goroutine", func() bool { return runtime.NumGoroutine()-before < polls+polls/10 })
+}
+
+// Jobs whose answer can't be written are given back in their order, those of each topic, and their
+// attempts do not count.
+func TestGivenBackInOrder(t *testing.T) {
+	f := start(t, client.PoolOptions{})
+	f.push(t, "a", "b", "c", "d")
+	o := client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 3}
+	f.poller.Reserve(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil), o, 0, func(_ http.ResponseWriter, _ *http.Request, jobs []*client.Delivery, err error) error {
+		if len(jobs) != 3 || err != nil {
+			t.Errorf("got %d jobs, %v", len(jobs), err)
+		}
+		return io.ErrShortWrite
+	})
+	for _, id := range []string{"a", "b", "c", "d"} {
+		d, err := f.client.Reserve(t.Context(), hangBound, 0, "t")
+		if err != nil || d.ID != id || d.Attempt != 1 {
+			t.Errorf("got %s at attempt %d, %v; want %s at its first", d.ID, d.Attempt, err, id)
+		}
+	}
 }
