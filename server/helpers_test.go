@@ -199,12 +199,12 @@ func (w *world) push(id, topic string, score any) {
 	w.do("ZADD", prefix+"job_pool", score, id)
 }
 
-// keys is how many keys there are, but for the known topics and the servers that run.
+// keys is how many keys there are, but for the known topics, the servers that run and their last hour.
 func (w *world) keys() int64 {
 	w.tb.Helper()
 	// In one step, as a server that runs may come between.
 	const others = "return redis.call('DBSIZE') - redis.call('EXISTS', unpack(KEYS))"
-	return w.do("EVAL", others, 2, prefix+"topics", prefix+"servers").(int64)
+	return w.do("EVAL", others, 3, prefix+"topics", prefix+"servers", prefix+"history").(int64)
 }
 
 // pass runs one pass, which must succeed.

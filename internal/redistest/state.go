@@ -14,7 +14,7 @@ import (
 )
 
 // State is all that lies in a Redis database, in a form that tests can compare, but for the
-// known topics, the servers that run, and the number of jobs that were acknowledged.
+// known topics, the servers that run, their last hour, and the number of jobs that were acknowledged.
 type State struct {
 	Pool     []string            // waiting IDs, in due order
 	Reserved []string            // reserved IDs, in the order in which their leases end
@@ -48,7 +48,7 @@ func Read(tb testing.TB, conn redis.Conn, prefix string) State {
 		case ours && name == "job_pool" && kind == "zset":
 			s.Pool, s.Reserved = waitingAndReserved(tb, conn, key)
 		case ours && (name == "topics" || name == "topics_due") && kind == "zset":
-		case ours && name == "servers" && kind == "hash":
+		case ours && (name == "servers" || name == "history") && kind == "hash":
 		case ours && name == "acked" && kind == "string":
 		case ours && name == "dead_topics" && kind == "zset":
 			deadTopics = list(tb, conn, "ZRANGE", key, 0, -1)

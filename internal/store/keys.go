@@ -46,6 +46,9 @@ func (k Keys) Acked() string { return k.prefix + "acked" }
 // Servers is the hash of the servers that run, see ServerState.
 func (k Keys) Servers() string { return k.prefix + "servers" }
 
+// History is the hash of what all servers have done in the last hour, see History of a Store.
+func (k Keys) History() string { return k.prefix + "history" }
+
 // FirstDue is the channel on which it is said that another job has become the pool's first.
 // The message is in how many ms that falls due.
 func (k Keys) FirstDue() string { return k.prefix + "first_due" }

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	heartbeatScript = newScript("heartbeat", "permitted", "clock", "server_entries")
+	heartbeatScript = newScript("heartbeat", "permitted", "clock", "server_entries", "recorded")
 	signOffScript   = newScript("sign_off")
 	serversScript   = newScript("servers", "clock", "server_entries")
 )
@@ -83,7 +83,8 @@ func (s ServerState) rest() (string, error) {
 
 // Heartbeat writes the state of a server that runs. Redis's clock says when that was. Without
 // Started the server started as long ago as Age says. The answer is when it started. With sweep the
-// entries of servers that are Stale are deleted, and whatever else is in that hash.
+// entries of servers that are Stale are deleted, and whatever else is in that hash. What the server has
+// done since its last entry is added to the History.
 func (p *Pipeline) Heartbeat(s ServerState, sweep bool) Answer[time.Time] {
 	rest, err := s.rest()
 	if err != nil { // for a sum that is no number, which move.lua never gives
@@ -93,7 +94,8 @@ func (p *Pipeline) Heartbeat(s ServerState, sweep bool) Answer[time.Time] {
 	if !s.Started.IsZero() {
 		started = s.Started.UnixMilli()
 	}
-	args := heartbeatScript.args([]string{p.store.keys.Servers()}, s.ID, started, s.Interval.Milliseconds(), rest, sweep)
+	k := p.store.keys
+	args := heartbeatScript.args([]string{k.Servers()}, s.ID, started, s.Interval.Milliseconds(), rest, sweep, k.History(), k.Acked())
 	return Answer[time.Time]{p, p.send(heartbeatScript, args), func(reply any) (time.Time, error) {
 		ms, err := redis.Int64(reply, nil)
 		if err != nil {

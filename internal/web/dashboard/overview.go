@@ -3,6 +3,8 @@ package dashboard
 import (
 	"encoding/json"
 	"html/template"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -18,12 +20,12 @@ type overviewData struct {
 func (p *page) overviewOf(v view) overviewData {
 	p.setClock(v.Time)
 	o := overviewData{view: v, Status: p.statusOf(v.sample)}
-	if peak := v.sample.Peak; peak.Found && float64(peak.Jobs) > v.Drained.Most && peak.At.After(v.Time) {
+	if peak := v.sample.Peak; peak.Found && float64(peak.Jobs) > v.Taken && peak.At.After(v.Time) {
 		jobs := number(peak.Jobs)
 		if peak.Estimated {
 			jobs = p.text("about", jobs)
 		}
-		o.Peak = p.text("peak.warning", jobs, rate(v.Drained.Most))
+		o.Peak = p.text("peak.warning", jobs, rate(v.Taken))
 	}
 	return o
 }
@@ -50,7 +52,7 @@ func (d *Dashboard) overview(p *page) error {
 // liveParts are the parts of the overview that follow what happens: those templates.
 var liveParts = []string{"status", "numbers", "coming", "servers", "redis"}
 
-// live is the overview's parts, and the points of its charts, as JSON.
+// live is the overview's parts, and the points of its charts after those that the browser has, as JSON.
 func (d *Dashboard) live(p *page) error {
 	p.w.Header().Set("Content-Type", "application/json")
 	v, err := d.sampler.look(p.ctx)
@@ -71,8 +73,26 @@ func (d *Dashboard) live(p *page) error {
 	return json.NewEncoder(p.w).Encode(struct {
 		Parts  map[string]template.HTML `json:"parts"`
 		Charts [][]any                  `json:"charts"`
-	}{parts, columns(v.Points)})
+	}{parts, columns(after(v.Points, p.form.Get("since")))})
 }
+
+// after are the points after that time, in seconds; all if it is none.
+func after(points []point, since string) []point {
+	seconds, err := strconv.ParseFloat(since, 64)
+	if err != nil {
+		return points
+	}
+	i, _ := slices.BinarySearchFunc(points, seconds, func(p point, since float64) int {
+		if p.seconds() <= since {
+			return -1
+		}
+		return 1
+	})
+	return points[i:]
+}
+
+// seconds is its time as the charts have it.
+func (p point) seconds() float64 { return float64(p.At.UnixMilli()) / 1000 }
 
 // columns are the points as the charts take them: each value of all points in turn. What is not
 // known is null.
@@ -89,13 +109,13 @@ func columns(points []point) [][]any {
 		c[i] = []any{}
 	}
 	for _, p := range points {
-		value(0, true, float64(p.At.UnixMilli())/1000)
-		value(1, p.RatesOK, p.Moved)
-		value(2, p.RatesOK, p.Acked)
+		value(0, true, p.seconds())
+		value(1, p.MovedOK, p.Moved)
+		value(2, p.AckedOK, p.Acked)
 		value(3, p.LateOK, milliseconds(p.Median))
 		value(4, p.LateOK, milliseconds(p.Worst))
-		value(5, true, float64(p.Ready))
-		value(6, true, float64(p.Reserved))
+		value(5, p.QueuesOK, float64(p.Ready))
+		value(6, p.QueuesOK, float64(p.Reserved))
 	}
 	return c
 }

@@ -19,21 +19,6 @@ type rates struct {
 func (r rates) Median() time.Duration { return r.Late.Quantile(0.5) }
 func (r rates) Worst() time.Duration  { return r.Late.Quantile(0.99) }
 
-// drained is the most jobs that consumers were seen to take in a second.
-type drained struct {
-	Most  float64
-	Since time.Time // when the watching began
-}
-
-// point is a place on the charts.
-type point struct {
-	At              time.Time
-	Ready, Reserved int
-	Moved, Acked    float64
-	Median, Worst   time.Duration
-	RatesOK, LateOK bool
-}
-
 // reading is what rates are taken of.
 type reading struct {
 	at    time.Time
@@ -48,28 +33,22 @@ func (s *sampler) follow(next *sample) {
 	for len(s.recent) > 1 && next.At.Sub(s.recent[1].at) >= rateWindow {
 		s.recent = s.recent[1:]
 	}
-	if n := len(s.recent); n > 0 && next.At.Sub(s.recent[n-1].at) > watchWait {
+	if n := len(s.recent); n > 0 && next.At.Sub(s.recent[n-1].at) > least {
 		s.recent = nil // nobody has looked for long: a mean of that time tells nothing of now
 	}
-	if s.drained.Since.IsZero() {
-		s.drained.Since = next.At
-	}
+	p := pointAt(next)
 	if len(s.recent) > 0 && now.at.After(s.recent[0].at) {
 		first := s.recent[0]
 		next.Rates, next.Changes = first.until(now), first.changes(now)
-		if next.Rates.Known {
+		if r := next.Rates; r.Known {
+			p.Moved, p.MovedOK, p.Acked, p.AckedOK = r.Moved, true, r.Acked, true
+			p.LateOK, p.Median, p.Worst = r.Late.Jobs() > 0, r.Median(), r.Worst()
 			grown := float64(now.ready-first.ready) / now.at.Sub(first.at).Seconds()
 			// What came into the queues without waiting is not known: it can be more than this.
-			s.drained.Most = max(s.drained.Most, next.Rates.Acked, next.Rates.Moved-grown)
+			p.Taken = max(r.Acked, r.Moved-grown)
 		}
 	}
 	s.recent = append(s.recent, now)
-	p := point{At: next.At, Ready: next.Ready, Reserved: next.Reserved, RatesOK: next.Rates.Known}
-	if next.Rates.Known {
-		p.Moved, p.Acked = next.Rates.Moved, next.Rates.Acked
-		p.LateOK = next.Rates.Late.Jobs() > 0
-		p.Median, p.Worst = next.Rates.Median(), next.Rates.Worst()
-	}
 	if next.Rates.Late.Jobs() == 0 {
 		next.Rates.LateSinceEver, next.Rates.Late = true, next.Beats.late()
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 const (
@@ -17,8 +18,10 @@ const (
 	watchWait = 30 * time.Second
 	// rateWindow is the time over which rates and the lateness are taken.
 	rateWindow = 5 * time.Second
-	// kept is how many points the charts have: some minutes.
-	kept = 300
+	// kept is how many points are kept of what is watched: some minutes. The servers keep an hour, ten
+	// seconds at a time (pastStep).
+	kept     = 600
+	pastStep = 10 * time.Second
 )
 
 // smallPeak is how many jobs in a second nobody needs to be warned of.
@@ -38,7 +41,8 @@ type sampler struct {
 	failed   error         // instead of last
 	points   []point
 	recent   []reading // of the last rateWindow, the oldest first
-	drained  drained
+	past     []store.Past
+	pastAt   time.Time // when past was asked for
 
 	looked  atomic.Int64 // Unix ns
 	changed atomic.Bool  // what was sampled is known to be old
@@ -74,8 +78,8 @@ func (s *sampler) watched(now time.Time) bool {
 // view is what there is to see.
 type view struct {
 	*sample
-	Points  []point
-	Drained drained
+	Points []point // the last hour, the oldest first
+	Taken  float64 // the most jobs that consumers were seen to take in a second of it
 }
 
 // look is how things are, or were a moment ago.
@@ -103,7 +107,19 @@ func (s *sampler) take(ctx context.Context, young time.Duration) (view, error) {
 			s.rest = min(samplePart*time.Since(began), maxRest)
 		}
 	}
-	return view{s.last, s.points, s.drained}, s.failed
+	return s.view(), s.failed
+}
+
+// view joins what was watched with what the servers have kept.
+func (s *sampler) view() view {
+	gap := least
+	if s.last != nil {
+		for _, server := range s.last.Beats.List {
+			gap = max(gap, 2*server.Interval+pastStep)
+		}
+	}
+	points := join(pointsOf(s.past, gap), s.points, pastStep, gap)
+	return view{s.last, points, mostTaken(points)}
 }
 
 // sample is how things are at a moment.
@@ -151,6 +167,11 @@ func (s *sampler) sample(ctx context.Context) {
 		next.Beats.Acked, next.Beats.Err = s.operator.Acked(ctx)
 	}
 	s.follow(next)
+	if next.At.Sub(s.pastAt) >= pastStep {
+		// Without it the charts begin when somebody looks.
+		s.past, _ = s.operator.History(ctx)
+		s.pastAt = next.At
+	}
 	if next.At.Sub(next.forecastAt) >= 5*time.Second {
 		spans, err := s.operator.Forecast(ctx, forecastBounds)
 		next.Forecast, next.forecastAt = forecast{barsOf(spans), err}, next.At
@@ -162,7 +183,7 @@ func (s *sampler) sample(ctx context.Context) {
 		}
 		next.infoAt = next.At
 	}
-	if most := s.drained.Most; most > 0 && next.At.Sub(next.peakAt) >= 30*time.Second {
+	if most := s.view().Taken; most > 0 && next.At.Sub(next.peakAt) >= 30*time.Second {
 		// A failure is no warning; the forecast, which fails likewise, tells of it.
 		next.Peak, _ = s.operator.Peak(ctx, forecastBounds[len(forecastBounds)-1], max(int(most), smallPeak))
 		next.peakAt = next.At

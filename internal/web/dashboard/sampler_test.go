@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/internal/store"
@@ -38,36 +40,40 @@ func TestRates(t *testing.T) {
 	s := newSampler(nil)
 	at := time.Unix(1700000000, 0)
 	first := s.read(at, "run1", 1000, 50, 10)
-	if first.Rates.Known || s.drained.Most != 0 || !first.Rates.LateSinceEver || first.Rates.Late.Jobs() != 1000 {
-		t.Errorf("of one reading: %+v, %+v", first.Rates, s.drained)
+	if first.Rates.Known || s.view().Taken != 0 || !first.Rates.LateSinceEver || first.Rates.Late.Jobs() != 1000 {
+		t.Errorf("of one reading: %+v, %+v", first.Rates, s.view())
 	}
 	// 100 a second became ready, of which 60 stay ready: 40 a second are taken.
 	second := s.read(at.Add(2*time.Second), "run1", 1200, 60, 130)
 	if r := second.Rates; !r.Known || r.Moved != 100 || r.Acked != 5 || r.Late.Jobs() != 200 || r.LateSinceEver || r.Worst() < 5*time.Millisecond || r.Worst() > 10*time.Millisecond {
 		t.Errorf("of two readings: %+v", r)
 	}
-	if s.drained.Most != 40 || !s.drained.Since.Equal(at) || second.Changes["topic"] != 60 {
-		t.Errorf("drained %+v, changes %v", s.drained, second.Changes)
+	if s.view().Taken != 40 || second.Changes["topic"] != 60 {
+		t.Errorf("taken %v, changes %v", s.view().Taken, second.Changes)
 	}
 	// The server is another run, whose totals begin with 0.
 	third := s.read(at.Add(4*time.Second), "run2", 8, 60, 130)
 	if r := third.Rates; r.Moved != 2 || r.Late.Jobs() != 8 {
 		t.Errorf("of another run: %+v", r)
 	}
-	// What is older than the window does not count.
-	s.read(at.Add(20*time.Second), "run2", 8, 60, 130)
-	last := s.read(at.Add(26*time.Second), "run2", 8, 60, 0)
+	// What is older than the window does not count, and a mean over a time that nobody watched is none.
+	s.read(at.Add(6*time.Second), "run2", 8, 60, 130)
+	gap := s.read(at.Add(22*time.Second), "run2", 50000, 60000, 130)
+	if gap.Rates.Known || gap.Changes != nil {
+		t.Errorf("after a gap: %+v, %v", gap.Rates, gap.Changes)
+	}
+	last := s.read(at.Add(28*time.Second), "run2", 50000, 60000, 0)
 	if r := last.Rates; r.Moved != 0 || r.Acked != 0 {
 		t.Errorf("of the last seconds: %+v", r)
 	}
-	if most := s.drained.Most; most != 40 {
-		t.Errorf("drained %v", most)
+	if most := s.view().Taken; most != 40 {
+		t.Errorf("taken %v", most)
 	}
-	if c := columns(s.points); len(c) != 7 || slices.ContainsFunc(c, func(column []any) bool { return len(column) != 5 }) || c[1][0] != nil || c[1][1] != 100.0 {
+	if c := columns(s.points); len(c) != 7 || slices.ContainsFunc(c, func(column []any) bool { return len(column) != 6 }) || c[1][0] != nil || c[1][1] != 100.0 || c[1][4] != nil {
 		t.Errorf("columns: %v", c)
 	}
 	// A server that had been taken for gone is there again.
-	if r := s.read(at.Add(27*time.Second), "run1", 5000, 60, 0).Rates; r.Moved != 0 || r.Late.Jobs() != 5000 || !r.LateSinceEver {
+	if r := s.read(at.Add(29*time.Second), "run1", 5000, 60, 0).Rates; r.Moved != 0 || r.Late.Jobs() != 5000 || !r.LateSinceEver {
 		t.Errorf("of one that was thought to be gone: %+v", r)
 	}
 	for i := range 2 * kept {
@@ -95,7 +101,7 @@ func TestPeak(t *testing.T) {
 	}
 	for most, warns := range map[float64]bool{5: true, 250: true, 400: false} {
 		s := newSampler(f.dashboard.operator)
-		s.drained = drained{most, time.Now()}
+		s.points = []point{{At: time.Now(), Taken: most}}
 		f.dashboard.sampler = s
 		if got := f.get("/"); strings.Contains(got.body, `id="peak"`) != warns {
 			t.Errorf("%v a second: %s", most, got.body)
@@ -131,6 +137,124 @@ func TestLook(t *testing.T) {
 		t.Errorf("who leaves gets %v", err)
 	}
 	<-s.turn
+}
+
+// TestFirstViewerLeaves has somebody ask while Redis is silent, and leave: who came after him gets what
+// he asked for.
+func TestFirstViewerLeaves(t *testing.T) {
+	f := start(t, web.Options{})
+	if _, err := f.dashboard.operator.Counts(t.Context()); err != nil { // there is a connection
+		t.Fatal(err)
+	}
+	f.redis.Hang()
+	defer f.redis.Resume()
+	s := f.dashboard.sampler
+	leaving, leave := context.WithCancel(t.Context())
+	errs := make(chan error, 2)
+	ask := func(ctx context.Context) { _, err := s.look(ctx); errs <- err }
+	go ask(leaving)
+	eventually(t, "the first one asks", func() bool { return len(s.turn) == 1 })
+	go ask(t.Context())
+	leave()
+	f.redis.Resume()
+	for range 2 {
+		if err := <-errs; err != nil {
+			t.Errorf("one of them gets %v", err)
+		}
+	}
+}
+
+// TestJoinedPoints has what was watched in the place of what the servers have kept, nothing twice, in
+// order, and a hole where there is neither.
+func TestJoinedPoints(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(1700000000+int64(s), 0) }
+	kept := func(s int, acked int64, jobs ...int64) store.Past {
+		p := store.Past{From: at(s), Until: at(s + 10), Acked: acked}
+		copy(p.Lateness.Counts[:], jobs)
+		return p
+	}
+	seen := func(seconds ...int) (points []point) {
+		for _, s := range seconds {
+			points = append(points, point{At: at(s), QueuesOK: true, Taken: float64(s)})
+		}
+		return points
+	}
+	past := []store.Past{kept(-4000, 0, 1), kept(-500, 5), kept(0, 10, 50), kept(10, 30), kept(20, -1, 20), kept(30, 80), kept(40, 85), kept(100, 95)}
+	points := pointsOf(past, least)
+	if p := points[2]; !p.MovedOK || p.Moved != 5 || !p.LateOK || p.Worst > time.Millisecond || p.AckedOK {
+		t.Errorf("of the first after a gap: %+v", p)
+	}
+	if p := points[3]; !p.AckedOK || p.Acked != 2 || p.Taken != 2 || p.LateOK || !p.MovedOK || p.Moved != 0 {
+		t.Errorf("of one without jobs: %+v", p)
+	}
+	if points[4].AckedOK || points[5].AckedOK || !points[6].AckedOK {
+		t.Errorf("of unknown numbers: %+v", points)
+	}
+	type place struct {
+		s    int
+		kind string
+	}
+	var got []place
+	for _, p := range join(points, seen(21, 22, 29, 95, 96), 10*time.Second, least) {
+		kind := "hole"
+		if p.QueuesOK {
+			kind = "seen"
+		} else if p.MovedOK {
+			kind = "kept"
+		}
+		got = append(got, place{int(p.At.Unix() - at(0).Unix()), kind})
+	}
+	want := []place{{-490, "kept"}, {-490, "hole"}, {10, "kept"}, {20, "kept"}, {21, "seen"}, {22, "seen"}, {29, "seen"}, {40, "kept"}, {50, "kept"}, {50, "hole"}, {95, "seen"}, {96, "seen"}, {110, "kept"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	if join(nil, nil, time.Second, least) != nil {
+		t.Error("there is something of nothing")
+	}
+	all := seen(1, 2, 3)
+	for since, want := range map[string]int{"": 3, "x": 3, "NaN": 3, "1700000000": 3, "1700000002": 1, "1700000003": 0, "1700000001.5": 2, "inf": 0} {
+		if got := after(all, since); len(got) != want {
+			t.Errorf("after %q there are %d", since, len(got))
+		}
+	}
+}
+
+// TestHistoryIsShown has the last hour on the page at once, though nobody has looked, also when the
+// front is started anew; and what nobody has kept is a hole.
+func TestHistoryIsShown(t *testing.T) {
+	f := start(t, web.Options{})
+	clock, err := redis.Int64s(f.conn.Do("TIME"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slot := clock[0] / 10
+	for n, entry := range map[int64]string{200: "100 3:500", 199: "400 3:20,5:10", 2: "400 ", 1: "410 2:10"} {
+		f.do("HSET", "delayer:history", (slot-n)%360, fmt.Sprintf("%d %s", slot-n, entry))
+	}
+	var live struct{ Charts [][]*float64 }
+	if err := json.Unmarshal([]byte(f.get("/ui/live.json").body), &live); err != nil {
+		t.Fatal(err)
+	}
+	number := func(column, row int) any {
+		if v := live.Charts[column][row]; v != nil {
+			return *v
+		}
+		return nil
+	}
+	want := [][]any{{50.0, nil}, {3.0, 30.0}, {nil, nil}, {0.0, nil}, {1.0, 1.0}}
+	if len(live.Charts[0]) < len(want) {
+		t.Fatalf("the charts: %v", live.Charts)
+	}
+	for row, want := range want {
+		if moved, acked := number(1, row), number(2, row); moved != want[0] || acked != want[1] {
+			t.Errorf("point %d: moved %v, acked %v, want %v", row, moved, acked, want)
+		}
+	}
+	f.get("/").has(t, "the overview", http.StatusOK, "take 30 a second at most")
+	var more struct{ Charts [][]*float64 }
+	if err := json.Unmarshal([]byte(f.get(fmt.Sprintf("/ui/live.json?since=%d", clock[0]-5)).body), &more); err != nil || len(more.Charts[0]) == 0 || len(more.Charts[0]) >= len(want) {
+		t.Errorf("what is new: %v, %v", more.Charts, err)
+	}
 }
 
 // TestLive follows a server at work.

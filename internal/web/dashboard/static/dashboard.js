@@ -46,6 +46,12 @@
   // Charts.
   const colour = name => getComputedStyle(root).getPropertyValue(name).trim();
   const height = 170;
+  // Which points have no neighbours: a line of one would not be seen.
+  const alone = (plot, series, show) => {
+    const values = plot.data[series], found = [];
+    for (let i = 0; i < values.length; i++) if (values[i] != null && values[i - 1] == null && values[i + 1] == null) found.push(i);
+    return found;
+  };
   const draw = (figure, data) => {
     const place = figure.querySelector(".plot"), names = figure.dataset.labels.split("|");
     const axis = {stroke: () => colour("--quiet"), grid: {stroke: () => colour("--line"), width: 1}, ticks: {show: false}};
@@ -61,14 +67,21 @@
       series: [
         {label: "", value: (_, t) => t == null ? "" : new Date(t * 1000).toLocaleTimeString(root.lang, {hour12: false})},
         ...names.map((label, i) => ({
-          label, width: 1.6, spanGaps: true, points: {show: false}, stroke: () => colour(i ? "--two" : "--one"),
-          value: (plot, v, series) => number(v ?? plot.data[series].at(-1)), // without a cursor the last one
+          label, width: 1.6, spanGaps: false, points: {show: true, size: 3, filter: alone}, stroke: () => colour(i ? "--two" : "--one"),
+          value: (plot, v, series, i) => number(i == null ? plot.data[series].at(-1) : v), // without a cursor the last one
         })),
       ],
     }, data, place);
   };
   const charts = [...live.querySelectorAll("[data-chart]")].map(figure => ({figure, columns: figure.dataset.chart.split(" ").map(Number)}));
-  const showCharts = points => {
+  // The points of the last hour; those that come are added.
+  let points = null;
+  const HOUR = 3600;
+  const showCharts = more => {
+    if (!points) points = more;
+    else more.forEach((column, i) => points[i].push(...column));
+    const at = points[0], old = at.findIndex(t => t >= at.at(-1) - HOUR);
+    if (old > 0) points.forEach(column => column.splice(0, old));
     for (const chart of charts) {
       const data = [points[0], ...chart.columns.map(i => points[i])];
       if (chart.plot) chart.plot.setData(data);
@@ -87,15 +100,17 @@
   const follow = async () => {
     if (!document.hidden) {
       try {
-        const answer = await fetch(live.dataset.live, {signal: AbortSignal.timeout(8000)});
+        const since = points && points[0].length ? "?since=" + points[0].at(-1) : "";
+        const answer = await fetch(live.dataset.live + since, {signal: AbortSignal.timeout(8000)});
         if (!answer.ok) throw new Error(answer.status);
         const {parts, charts} = await answer.json();
         for (const [name, html] of Object.entries(parts)) showPart(name, html);
         showCharts(charts);
-        lost.hidden = true;
+        live.classList.remove("lost");
       } catch {
-        lost.hidden = false;
+        live.classList.add("lost");
       }
+      lost.hidden = !live.classList.contains("lost");
     }
     setTimeout(follow, 1000);
   };

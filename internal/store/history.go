@@ -1,0 +1,84 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var historyScript = newScript("history", "clock")
+
+const (
+	// historyStep is the length of a Past, historySlots how many there are; recorded.lua has both, too.
+	historyStep  = 10 * time.Second
+	historySlots = 360
+)
+
+// Past is what all servers have done in ten seconds of the last hour, as far as they have said so by
+// then: a server says it once a second at most, and each time that it looks.
+type Past struct {
+	From, Until time.Time // by Redis's clock
+	// Lateness is of the jobs that became ready; it has no Sum.
+	Lateness Lateness
+	// Acked is how many jobs were ever acknowledged by then; -1 if that is not known.
+	Acked int64
+}
+
+// History reads the last hour, the oldest first. Where no server was at work, there is none; and what
+// is under way is not among them. What is no such entry is passed over.
+func (s *Store) History(ctx context.Context) ([]Past, error) {
+	reply, err := redis.Values(s.one(ctx, historyScript, []string{s.keys.History()}))
+	if err != nil {
+		return nil, err
+	}
+	var now int64
+	rest, err := redis.Scan(reply, &now)
+	if err != nil {
+		return nil, errReply("history", reply)
+	}
+	current := now / historyStep.Milliseconds()
+	var all []Past
+	for _, entry := range rest {
+		text, _ := entry.([]byte)
+		if slot, past, ok := pastOf(string(text)); ok && slot < current && slot >= current-historySlots {
+			all = append(all, past)
+		}
+	}
+	slices.SortFunc(all, func(a, b Past) int { return cmp.Compare(a.From.Unix(), b.From.Unix()) })
+	return all, nil
+}
+
+// pastOf reads an entry: "slot acked place:count,place:count,…".
+func pastOf(text string) (slot int64, p Past, ok bool) {
+	parts := strings.Split(text, " ")
+	if len(parts) != 3 {
+		return 0, Past{}, false
+	}
+	slot, err := strconv.ParseInt(parts[0], 10, 40)
+	if err != nil || slot < 0 {
+		return 0, Past{}, false
+	}
+	p.From = time.UnixMilli(slot * historyStep.Milliseconds())
+	p.Until = p.From.Add(historyStep)
+	if p.Acked, err = strconv.ParseInt(parts[1], 10, 64); err != nil || p.Acked < 0 {
+		p.Acked = -1
+	}
+	if parts[2] == "" {
+		return slot, p, true
+	}
+	for entry := range strings.SplitSeq(parts[2], ",") {
+		place, count, _ := strings.Cut(entry, ":")
+		i, err1 := strconv.Atoi(place)
+		n, err2 := strconv.ParseInt(count, 10, 53)
+		if err1 != nil || err2 != nil || i < 1 || i > len(p.Lateness.Counts) || n < 0 {
+			return 0, Past{}, false
+		}
+		p.Lateness.Counts[i-1] = n
+	}
+	return slot, p, true
+}
