@@ -68,6 +68,9 @@ func (m *mover) check(ctx context.Context) error {
 		return err
 	}
 	silent, err := m.store.Rehearse(ctx, topic)
+	if store.InTwoSlots(err) {
+		return fmt.Errorf("it is a node of a cluster, where all keys have to be in one slot; want a prefix with a hash tag, such as {%s}:, here and in all clients: %w", strings.TrimRight(m.prefix, ":"), err)
+	}
 	if err != nil {
 		return err
 	}

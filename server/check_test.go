@@ -9,6 +9,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -75,6 +76,53 @@ func TestCheck(t *testing.T) {
 			w.expect(state)
 		})
 	}
+}
+
+// A node of a cluster takes a prefix with a hash tag only, though it has all slots: without one, jobs
+// would be pushed and moved, and nobody could take them.
+func TestCheckInACluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "--cluster-enabled", "yes")
+	slots := make([]any, 16384)
+	for i := range slots {
+		slots[i] = i
+	}
+	w.do("CLUSTER", append([]any{"ADDSLOTS"}, slots...)...)
+	redistest.Until(t, "the cluster is ready", func() bool {
+		info, _ := w.do("CLUSTER", "INFO").([]byte)
+		return strings.Contains(string(info), "cluster_state:ok")
+	})
+	err := New(w.pool(), Options{}).Check(t.Context())
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "such as {delayer}:") || !strings.Contains(err.Error(), "CROSSSLOT") {
+		t.Errorf("error %v, want ErrRefused, and what prefix would be right", err)
+	}
+	const tagged = "{delayer}:"
+	w.server = New(w.pool(), Options{Prefix: tagged, Logger: w.log})
+	if err := w.server.Check(t.Context()); err != nil {
+		t.Errorf("prefix %s: %v", tagged, err)
+	}
+	c := client.New(w.pool(), client.WithPrefix(tagged))
+	defer c.Close()
+	for _, id := range []string{"a", "b"} {
+		if _, err := c.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "body"}, time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer w.run()()
+	if m, err := c.BPop(t.Context(), hangs, "t"); err != nil || m.ID != "a" {
+		t.Errorf("popped %v, %v", m, err)
+	}
+	d, err := c.Reserve(t.Context(), hangs, time.Minute, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if job, err := c.Get(t.Context(), "b"); err != nil || job.State != client.Reserved {
+		t.Errorf("got %v, %v", job, err)
+	}
+	if err := d.Ack(t.Context()); err != nil {
+		t.Error(err)
+	}
+	w.log.expectErrors(t)
 }
 
 // TestCheckMayPass has troubles that pass by themselves: whoever waits may hope.

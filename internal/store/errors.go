@@ -36,11 +36,14 @@ func begins(err error, reasons ...string) bool {
 
 // Refused reports whether err is Redis saying no to whoever we are, or to what
 // it is, so that asking again can't help: authentication, permission, database,
-// version.
+// version, cluster.
 func Refused(err error) bool {
 	return begins(err, "NOAUTH", "WRONGPASS", "NOPERM", "ERR AUTH", "ERR invalid password", "ERR Client sent AUTH",
-		"ERR The user executing the script", "ERR DB index", "ERR invalid DB", "ERR unknown command", "ERR Unknown Redis command")
+		"ERR The user executing the script", "ERR DB index", "ERR invalid DB", "ERR unknown command", "ERR Unknown Redis command") || InTwoSlots(err)
 }
+
+// InTwoSlots reports whether err is a node of a cluster saying that our keys are not in one slot of it.
+func InTwoSlots(err error) bool { return begins(err, "CROSSSLOT") }
 
 // Temporary reports whether asking again may help: the network, or a Redis that
 // says that it is loading, a replica, failing over or busy.

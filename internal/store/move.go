@@ -13,7 +13,7 @@ var (
 	dueScript      = newScript("due", "put_back", "unreadable", "stopwatch")
 	moveScript     = newScript("move", "put_back", "stopwatch", "lease", "in_use")
 	dropScript     = newScript("drop", "put_back", "unreadable")
-	rehearseScript = newScript("rehearse")
+	rehearseScript = newScript("rehearse", "permitted")
 )
 
 // IDs are job IDs as they came from Redis ([]byte each) and go back to it.
@@ -127,7 +127,8 @@ func (p *Pipeline) Drop(orphans IDs, found, retry time.Time) Answer[Dropped] {
 // could be moved and announced. It changes nothing. silent is why they could not be
 // announced; err why they could not be moved, as far as this Redis can tell.
 func (s *Store) Rehearse(ctx context.Context, name string) (silent, err error) {
-	reply, err := redis.String(s.one(ctx, rehearseScript, []string{s.keys.JobPool()}, s.keys.ReadyQueue(name), s.keys.Ready(name), name))
+	keys := []string{s.keys.JobPool(), s.keys.ReadyQueue(name), s.keys.JobBucket(name)}
+	reply, err := redis.String(s.one(ctx, rehearseScript, keys, s.keys.Ready(name), name))
 	if err != nil {
 		return nil, err
 	}

@@ -1,15 +1,16 @@
 -- rehearse: whether this user may do what changes something in a move; it changes nothing.
 --
--- KEYS[1] job pool
--- ARGV[1] a ready queue   ARGV[2] its channel   ARGV[3] a job ID, none of which is in use
+-- KEYS[1] job pool   KEYS[2] a ready queue   KEYS[3] a job's bucket
+-- ARGV[1] the queue's channel   ARGV[2] the job's ID; queue and ID are not in use
 --
 -- Returns why nothing can be announced, '' if it can.
--- Errors: a permission that is missing; Redis before 7.0 doesn't tell that of LPUSH.
+-- Errors: a permission that is missing; Redis before 7.0 doesn't tell that of LPUSH. CROSSSLOT: it is
+-- a node of a cluster, and the prefix has no hash tag. (A move does not name its queue, and so would
+-- go well where one node has all slots; a pop names it.)
 --
 -- Cost: O(1).
-if redis.acl_check_cmd and not redis.acl_check_cmd('LPUSH', ARGV[1], '') then
-  return redis.error_reply('NOPERM this user has no permissions to run LPUSH on ' .. ARGV[1])
-end
-redis.call('ZREM', KEYS[1], ARGV[3])
-local announced = redis.pcall('PUBLISH', ARGV[2], 0)
+local err = not_permitted('LPUSH', KEYS[2], '')
+if err then return err end
+redis.call('ZREM', KEYS[1], ARGV[2])
+local announced = redis.pcall('PUBLISH', ARGV[1], 0)
 return type(announced) == 'table' and announced.err or ''
