@@ -2,13 +2,12 @@ package store
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/gomodule/redigo/redis"
 )
 
-var popScript = newScript("pop", "queue_type", "unreadable", "put_back", "ready", "take")
+var popScript = newScript("pop", "queue_type", "unreadable", "put_back", "ready", "no_writes", "take")
 
 // MaxPop is how many jobs one Pop takes at most, so that it does not keep Redis
 // from others.
@@ -28,12 +27,12 @@ type Popped struct {
 // first: at most MaxPop, and about 1 MiB, or one job if that is larger. With an
 // error of Redis nothing was taken; with one of the connection up to MaxPop jobs
 // may be lost.
-func (p *Pipeline) Pop(topics []string, n int) (Popped, error) {
-	reply, err := p.receive(p.send(popScript, appendAll(p.store.takeArgs(7+2*len(topics), topics, min(n, MaxPop)), topics)))
-	if err != nil {
-		return Popped{}, err
-	}
-	return poppedOf("pop", reply, topics, false)
+func (p *Pipeline) Pop(topics []string, n int) (Popped, error) { return p.SendPop(topics, n).Wait() }
+
+// SendPop is Pop, of which the answer is waited for later.
+func (p *Pipeline) SendPop(topics []string, n int) Answer[Popped] {
+	call := p.send(popScript, appendAll(p.store.takeArgs(7+2*len(topics), topics, min(n, MaxPop)), topics))
+	return Answer[Popped]{p, call, func(reply any) (Popped, error) { return poppedOf("pop", reply, topics, false) }}
 }
 
 // takeArgs are those that pop.lua and reserve.lua have in common. The topics come behind
@@ -87,30 +86,46 @@ func poppedOf(script string, reply any, topics []string, leased bool) (Popped, e
 	return popped, nil
 }
 
-var lengthsScript = newScript("lengths")
+var lengthsScript = newScript("lengths", "no_writes")
 
-// Ready is how many entries the topics' ready queues have. One cheap command tells whether all
-// are empty, which is the rule; else a script counts.
+// maxLook is how many queues one script looks at, so that it does not keep Redis from others.
+const maxLook = 250
+
+// Ready is how many entries the topics' ready queues have.
 func (s *Store) Ready(ctx context.Context, topics []string) ([]int, error) {
-	keys := make([]string, len(topics))
-	for i, topic := range topics {
-		keys[i] = s.keys.ReadyQueue(topic)
-	}
-	conn, err := s.conns.Get(ctx)
+	p, err := s.Pipeline(ctx)
 	if err != nil {
-		return nil, causeOf(ctx, err)
-	}
-	some, err := redis.Int(redis.DoContext(conn, ctx, "EXISTS", redis.Args{}.AddFlat(keys)...))
-	conn.Close()
-	switch {
-	case err == nil && some == 0:
-		return make([]int, len(topics)), nil
-	case err != nil && !errors.As(err, new(redis.Error)):
 		return nil, err
 	}
-	lengths, err := redis.Ints(s.one(ctx, lengthsScript, keys))
-	if err != nil && !Temporary(err) { // a pop of each tells which one it is, and why
+	defer p.Close()
+	return p.Ready(topics)
+}
+
+// Ready is how many entries the topics' ready queues have. It asks a server that takes writes,
+// where the pipeline can find one, as no other knows that a queue is empty.
+func (p *Pipeline) Ready(topics []string) ([]int, error) {
+	all := make([]int, 0, len(topics))
+	for some := range slices.Chunk(topics, maxLook) {
+		lengths, err := p.lengths(some)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, lengths...)
+	}
+	return all, nil
+}
+
+func (p *Pipeline) lengths(topics []string) ([]int, error) {
+	keys := make([]string, len(topics))
+	for i, topic := range topics {
+		keys[i] = p.store.keys.ReadyQueue(topic)
+	}
+	lengths, err := redis.Ints(p.receive(p.send(lengthsScript, lengthsScript.args(keys))))
+	switch {
+	case err != nil && !Temporary(err): // a pop of each tells which one it is, and why
 		return slices.Repeat([]int{1}, len(topics)), nil
+	case err == nil && len(lengths) == 0:
+		return make([]int, len(topics)), nil
 	}
 	return lengths, err
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-var purgeScript = newScript("purge", "queue_type", "unreadable", "put_back", "ready", "take")
+var purgeScript = newScript("purge", "queue_type", "unreadable", "put_back", "ready", "no_writes", "take")
 
 // Purge deletes up to MaxPop of the topic's next ready jobs, of so many entries of its queue at
 // most. It returns how many jobs there were, and how many entries; these are fewer also where that

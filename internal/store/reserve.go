@@ -2,7 +2,7 @@ package store
 
 import "time"
 
-var reserveScript = newScript("reserve", "permitted", "queue_type", "unreadable", "put_back", "ready", "clock", "next_due", "lease", "fields", "lease_end", "dead_letter", "take")
+var reserveScript = newScript("reserve", "permitted", "queue_type", "unreadable", "put_back", "ready", "clock", "next_due", "lease", "fields", "lease_end", "dead_letter", "no_writes", "take")
 
 // Lease is what is known of a reserved job.
 type Lease struct {
@@ -24,11 +24,13 @@ type Reservation struct {
 // of topics[i], and leases them. With an error of the connection up to MaxPop
 // jobs may be leased; they come back when their leases end.
 func (p *Pipeline) Reserve(topics []string, limits []int, n int, r Reservation) (Popped, error) {
-	reply, err := p.receive(p.send(reserveScript, p.store.reserveArgs(topics, limits, min(n, MaxPop), r)))
-	if err != nil {
-		return Popped{}, err
-	}
-	return poppedOf("reserve", reply, topics, true)
+	return p.SendReserve(topics, limits, n, r).Wait()
+}
+
+// SendReserve is Reserve, of which the answer is waited for later.
+func (p *Pipeline) SendReserve(topics []string, limits []int, n int, r Reservation) Answer[Popped] {
+	call := p.send(reserveScript, p.store.reserveArgs(topics, limits, min(n, MaxPop), r))
+	return Answer[Popped]{p, call, func(reply any) (Popped, error) { return poppedOf("reserve", reply, topics, true) }}
 }
 
 func (s *Store) reserveArgs(topics []string, limits []int, n int, r Reservation) []any {

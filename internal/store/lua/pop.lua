@@ -7,7 +7,7 @@
 -- is gone (its lifetime ended, it was removed, or taken by another entry); queue is the place
 -- of a topic among the topics, from 1 on, and jobs are {id, body, id, body, …} of it.
 -- Errors: WRONGTYPE of a queue, if no queue has a job; a permission that is missing, before
--- anything is written.
+-- anything is written; a server that takes no writes, also if no queue has a job.
 --
 -- Atomic because a cut between the entry and the bucket would lose the job.
 -- Cost: O(entries read), at most 50 more than are dropped or taken.

@@ -1,5 +1,5 @@
--- Taking the next entries of ready queues; shared, behind queue_type, unreadable, put_back
--- and ready.
+-- Taking the next entries of ready queues; shared, behind queue_type, unreadable, put_back,
+-- ready and no_writes.
 --
 -- KEYS[1] job pool   KEYS[2…] ready queues, in the order in which they are tried
 -- ARGV[1] what the names of buckets begin with   ARGV[2] what those of ready queues begin with
@@ -140,6 +140,10 @@ local function take_all(read, wants, claim, limits)
     end
   end
   if wanted > 0 and (entries_left <= 0 or bytes_left <= 0) then reply[1] = 1 end
+  if #reply == 2 and #stale == 0 then
+    local denied = takes_no_writes(KEYS[2])
+    if denied then return denied end
+  end
   if queue_error and #reply == 2 and reply[1] == 0 then return queue_error end
   return reply
 end
