@@ -40,7 +40,7 @@ type held struct {
 }
 
 func (c *held) Write(b []byte) (int, error) {
-	pops := bytes.Contains(b, []byte("EVAL")) && bytes.Contains(b, c.holder.queue)
+	pops := bytes.Contains(b, []byte("EVAL")) && bytes.Contains(b, c.holder.queue) && bytes.Contains(b, []byte("job_bucket"))
 	if pops {
 		c.holds.Store(true)
 	}
@@ -191,8 +191,8 @@ func (l lateConn) Close() error {
 	return l.Conn.Close()
 }
 
-// A caller of several topics who is still without a connection when one of them is
-// heard of is asked for again, at all of them.
+// For a caller of several topics who is still without a connection when one of them is
+// heard of others ask, at all of them.
 func TestHeardBeforeTheFirstLook(t *testing.T) {
 	f := start(t)
 	f.Pop(t.Context(), "t")
@@ -213,7 +213,7 @@ func TestHeardBeforeTheFirstLook(t *testing.T) {
 	close(goOn)
 	<-closed
 	h.pass <- nil
-	<-h.sent
+	<-h.sent // the message may be of a job that has come since
 	h.pass <- nil
 	f.waits(c, "u", 1)
 	f.push("a", "u")
@@ -401,9 +401,7 @@ func TestTroubleIsOverAfterALookAtAnotherTopic(t *testing.T) {
 	f.push("a", "t")
 	f.do("CONFIG", "SET", "min-replicas-to-write", 1)
 	popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 2*time.Second, "t") })
-	until(t, "the look, and the pop that it led to", func() bool {
-		return f.info("commandstats", "cmdstat_llen:calls=") > 0 && f.info("commandstats", "cmdstat_lrange:calls=") > 2
-	})
+	until(t, "a pop was refused", func() bool { return f.info("commandstats", "cmdstat_lrange:calls=") > 0 })
 	f.waits(f.Client, "t", 1)
 	f.conn.Send("CONFIG", "SET", "min-replicas-to-write", 0)
 	f.do("DEL", "delayer:ready_queue:t")

@@ -205,12 +205,15 @@ func (c *Client) takeMore(ctx context.Context, partition *partition, k kind, top
 		return err
 	}
 	defer p.Close()
+	p.WithoutCancel() // what a take brings must not be lost
 	for len(got.jobs) < n && !got.growsOld() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		wanted := min(n-len(got.jobs), store.MaxPop)
-		next, more, err := c.popOrReserve(p, nil, k, []string{topic}, []int{wanted}, wanted)
+		one := take{kind: k, topics: []string{topic}, limits: []int{wanted}, n: wanted}
+		one.send(p)
+		next, more, err := one.receive(c)
 		got.add(next)
 		if err != nil || len(next.jobs) < wanted && !more {
 			return err

@@ -69,16 +69,21 @@ func (t *taken) cut(n int) taken {
 // caller is somebody who wants a job, or several.
 type caller struct {
 	request
-	queues  []*topicQueue   // where it may come from
-	most    []int           // how many jobs it wants of each of these queues
-	places  []*list.Element // in these queues; nil when the caller has its answer
-	asks    int             // how many of these queues it has asked and got no answer from
-	claimed bool            // a pop is under way for it
-	leaving error           // why it wanted to go while it was claimed
-	trouble error           // why it is not known whether there is a job
-	lost    error           // of a pop that may have taken one, which did not arrive
-	since   time.Time       // how long there has been trouble
-	answer  func(answer)    // gives it the caller, once, and does not wait
+	places  []place      // in the queues where a job may come from; nil when the caller has its answer
+	claimed bool         // a pop is under way for it
+	leaving error        // why it wanted to go while it was claimed
+	trouble error        // why it is not known whether there is a job
+	lost    error        // of a pop that may have taken one, which did not arrive
+	since   time.Time    // how long there has been trouble
+	answer  func(answer) // gives it the caller, once, and does not wait
+}
+
+// place is a caller's in one of its queues.
+type place struct {
+	queue   *topicQueue
+	element *list.Element
+	most    int  // how many of its jobs the caller wants
+	asks    bool // the caller has asked whether there is a job, and has no answer yet
 }
 
 type answer struct {
@@ -102,15 +107,44 @@ func (r *request) limit(i int) int {
 	return min(r.limits[i], r.n)
 }
 
+// at is the caller's place in the queue; nil if it has none any more.
+func (c *caller) at(q *topicQueue) *place {
+	for i := range c.places {
+		if c.places[i].queue == q {
+			return &c.places[i]
+		}
+	}
+	return nil
+}
+
 // wants is how many jobs of the queue the caller wants at most.
-func (c *caller) wants(q *topicQueue) int { return c.most[slices.Index(c.queues, q)] }
+func (c *caller) wants(q *topicQueue) int { return c.at(q).most }
+
+// asks reports whether the caller waits for an answer of the queue.
+func (c *caller) asks(q *topicQueue) bool {
+	p := c.at(q)
+	return p != nil && p.asks
+}
+
+// isAsking reports whether the caller waits for an answer of any queue. If not, it waits for
+// jobs.
+func (c *caller) isAsking() bool {
+	return slices.ContainsFunc(c.places, func(p place) bool { return p.asks })
+}
+
+// setAsks enters whether the caller waits for the answers of all its queues, or of none.
+func (c *caller) setAsks(asks bool) {
+	for i := range c.places {
+		c.places[i].asks = asks
+	}
+}
 
 // askAll has each of the caller's queues looked at.
 func (c *caller) askAll() {
-	c.asks = len(c.queues)
-	for _, q := range c.queues {
-		q.asking = append(q.asking, c)
-		q.wake()
+	c.setAsks(true)
+	for _, p := range c.places {
+		p.queue.asking = append(p.queue.asking, c)
+		p.queue.wake()
 	}
 }
 
@@ -124,11 +158,12 @@ func (c *caller) end(got taken, err error) {
 		c.leaving = cmp.Or(c.leaving, err)
 		return
 	}
-	for i, q := range c.queues {
-		q.callers.Remove(c.places[i])
-		q.idle()
-	}
+	places := c.places
 	c.places = nil
+	for _, p := range places {
+		p.queue.callers.Remove(p.element)
+		p.queue.idle()
+	}
 	if err == ErrEmpty {
 		err = cmp.Or(c.lost, c.trouble, err)
 	} else if err != nil && c.lost != nil && err != c.lost {
@@ -137,11 +172,19 @@ func (c *caller) end(got taken, err error) {
 	c.answer(answer{got, err})
 }
 
-// isEmpty tells the caller that one of its queues was empty.
-func (c *caller) isEmpty() {
-	if c.asks--; c.asks > 0 {
+// isEmpty tells the caller that a queue which it has asked was empty.
+func (c *caller) isEmpty(q *topicQueue) {
+	if !c.asks(q) {
 		return
 	}
+	if c.at(q).asks = false; !c.isAsking() {
+		c.areEmpty()
+	}
+}
+
+// areEmpty tells the caller that all its queues were empty.
+func (c *caller) areEmpty() {
+	c.setAsks(false)
 	c.relieved()
 	c.stay(ErrEmpty)
 }
@@ -152,8 +195,8 @@ func (c *caller) stay(otherwise error) {
 		c.end(taken{}, otherwise)
 		return
 	}
-	for _, q := range c.queues {
-		q.hear()
+	for _, p := range c.places {
+		p.queue.hear()
 	}
 }
 
@@ -163,10 +206,11 @@ func (c *caller) relieved() {
 }
 
 // failed tells the caller that a pop or a look for it has failed. One that stays
-// bears what may pass for a while.
+// bears what may pass for a while. What it has asked other queues is of no interest then: the
+// listener looks at them all.
 func (c *caller) failed(err error) {
 	now := time.Now()
-	c.asks = 0
+	c.setAsks(false)
 	if c.since.IsZero() {
 		c.since = now
 	}
@@ -219,9 +263,9 @@ func (cl claim) release(got taken, err error, q *topicQueue) {
 	}
 	// Those who still wait may have missed jobs of their other topics meanwhile.
 	for _, c := range cl {
-		if c.places != nil && len(c.queues) > 1 {
-			for _, q := range c.queues {
-				q.wake()
+		if len(c.places) > 1 {
+			for _, p := range c.places {
+				p.queue.wake()
 			}
 		}
 	}

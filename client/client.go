@@ -39,6 +39,7 @@ type partition struct {
 	pushes      *shared[store.Delayed]
 	settlements *shared[*settlement]
 	removals    *shared[*removal]
+	takes       *takes
 	listener    *listener
 }
 
@@ -65,13 +66,15 @@ func WithPrefix(prefix string) Option {
 // are gone: their lifetime ended before anybody took them, they were removed from
 // the midst of a very long queue, or, pushed again while they stood in one, taken by
 // another of their entries. It must be safe for concurrent use, return soon, and not call the
-// Client: it is called while a pop is under way.
+// Client: it is called while a pop is under way. If it panics the Client's logger says so, and
+// the jobs are delivered all the same.
 func WithStale(f func(ids []string)) Option {
 	return func(o *options) { o.onStale = f }
 }
 
 // WithLogger sets where the Client says what nobody would notice otherwise: once,
-// that BPop has to poll because this Redis user may not subscribe to a channel.
+// that BPop has to poll because this Redis user may not subscribe to a channel; and that
+// WithStale's function has panicked.
 // Without it that is slog.Default.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) { o.logger = l }
@@ -92,7 +95,8 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
 	c.topics = &topics{client: c, queues: map[topicKey][]*topicQueue{}}
 	p := &partition{store: store.New(store.Pool{Pool: pool}, cmp.Or(o.prefix, store.DefaultPrefix))}
-	p.pushes, p.settlements, p.removals, p.listener = newPushes(c, p.store), newSettlements(c, p.store), newRemovals(c, p.store), newListener(c.topics, p)
+	p.pushes, p.settlements, p.removals = newPushes(c, p.store), newSettlements(c, p.store), newRemovals(c, p.store)
+	p.takes, p.listener = newTakes(c, p.store), newListener(c.topics, p)
 	c.partitions = []*partition{p}
 	return c
 }

@@ -120,6 +120,9 @@ func (c *coalescer) roundTrip(p *store.Pipeline, err error) int {
 		call(p, err)
 	}
 	if err == nil {
+		if p.Replaced() {
+			c.client.listenAnew()
+		}
 		p.Close()
 	}
 	return callers

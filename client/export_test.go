@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"math"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -13,7 +14,41 @@ const (
 	MaxPushCalls = maxPushCalls
 	CloseWait    = closeWait
 	CheckAfter   = checkAfter
+	MaxTakeCalls = maxTakeCalls
+	PollAtOnce   = pollAtOnce
 )
+
+// Polled is how many topics are polled, as their channels were refused.
+func (c *Client) Polled() int {
+	l := c.partitions[0].listener
+	l.topics.mu.Lock()
+	defer l.topics.mu.Unlock()
+	return len(l.polled)
+}
+
+// ListenAgain has the channels that were refused asked for again soon.
+func (c *Client) ListenAgain() {
+	l := c.partitions[0].listener
+	l.topics.mu.Lock()
+	defer l.topics.mu.Unlock()
+	l.asked = l.asked.Add(-listenAgain)
+}
+
+// OpenThinned is OpenPool with a pool that is thinned out so often.
+func OpenThinned(o PoolOptions, every time.Duration) *Client {
+	o.MaxIdle = or(o.MaxActive, defaultMaxActive)
+	pool := NewPool(o)
+	watch(pool, every)
+	c := New(pool)
+	c.ownPool = pool
+	return c
+}
+
+// Connections is how many connections the Client's own pool has.
+func (c *Client) Connections() int { return c.ownPool.ActiveCount() }
+
+// KeptIdle is how many connections are kept that nobody has needed for a while.
+const KeptIdle = keptIdle
 
 // queueOf is the topic's queue of those who pop; nil if there is none. c.topics.mu must be held.
 func queueOf(c *Client, topic string) *topicQueue {
@@ -36,7 +71,7 @@ func Callers(c *Client, topic string) (all, waiting int) {
 	}
 	callers, _ := q.claimable(math.MaxInt)
 	for _, caller := range callers {
-		if caller.asks == 0 {
+		if !caller.isAsking() {
 			waiting++
 		}
 	}
@@ -62,7 +97,10 @@ func (c *Client) Pops(topic string) (underWay, unclaimed int) {
 		return 0, 0
 	}
 	callers, _ := q.claimable(math.MaxInt)
-	return q.underWay, len(callers)
+	if q.busy {
+		underWay = 1
+	}
+	return underWay, len(callers)
 }
 
 // WarmUp opens as many connections as pushes need.
@@ -143,7 +181,7 @@ func Reservers(c *Client, topic string) (all, waiting int) {
 		}
 		callers, _ := q.claimable(math.MaxInt)
 		for _, caller := range callers {
-			if caller.asks == 0 {
+			if !caller.isAsking() {
 				waiting++
 			}
 		}

@@ -51,24 +51,22 @@ func TestFetchTimeout(t *testing.T) {
 	eachFetch(t, func(t *testing.T, fetch fetch) {
 		t.Parallel()
 		f := start(t)
-		c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: 100 * time.Millisecond})
-		defer c.Close()
-		ask := func(ctx context.Context, timeout time.Duration) error {
+		ask := func(c *client.Client, ctx context.Context, timeout time.Duration) error {
 			list, err := fetch(c, ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "a"}, {Topic: "b"}}, Max: 2, Timeout: timeout})
 			if len(list) > 0 {
 				t.Errorf("fetched %v", list)
 			}
 			return err
 		}
-		if err := ask(t.Context(), 10*time.Millisecond); !errors.Is(err, client.ErrEmpty) {
-			t.Errorf("%v, want ErrEmpty", err)
-		}
-		if err := ask(deadline(t, 10*time.Millisecond), time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+		expectEmptyInTime(t, func(timeout time.Duration) error { return ask(f.Client, t.Context(), timeout) })
+		if err := ask(f.Client, deadline(t, 10*time.Millisecond), time.Hour); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v, want DeadlineExceeded", err)
 		}
+		hasty := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: 100 * time.Millisecond})
+		defer hasty.Close()
 		f.redis.Hang()
 		defer f.redis.Resume()
-		if err := ask(t.Context(), 10*time.Millisecond); err == nil || errors.Is(err, client.ErrEmpty) {
+		if err := ask(hasty, t.Context(), 10*time.Millisecond); err == nil || errors.Is(err, client.ErrEmpty) {
 			t.Errorf("while Redis hangs: %v", err)
 		}
 	})

@@ -13,8 +13,10 @@ const (
 	// lookEvery is how often the queues that are waited for are looked at,
 	// should a message have been missed or the server be one that sends none.
 	lookEvery = time.Second
-	// pollEvery is how often that is where messages can't be heard.
-	pollEvery = 50 * time.Millisecond
+	// pollEvery is how often that is where messages can't be heard. Of more topics than pollAtOnce
+	// some have their turn each time, and all within lookEvery.
+	pollEvery  = 50 * time.Millisecond
+	pollAtOnce = 250
 	// listenAgain is when we try to hear messages after that was refused.
 	listenAgain = time.Minute
 	// lingerFor is how long a topic is listened to that nobody waits for any
@@ -37,14 +39,17 @@ type listener struct {
 	changed   chan struct{} // holds one; something is in the next two
 	added     []*topicQueue // to be listened to
 	unseen    []*topicQueue // to be looked at: a job may have come before we listened
-	refused   time.Time     // when we were last refused to listen
+	polled    []*topicQueue // whose channels were refused, in the order of their turns
+	asked     time.Time     // when all channels were last asked for
+	leaves    bool          // our server takes no writes any more
 	warned    bool
 }
 
 // hearing is whether a queue's topic is listened to.
 type hearing struct {
-	wanted bool
-	left   time.Time // when its last caller was seen to have gone; zero while there is one
+	wanted  bool
+	refused bool      // its channel was refused: it is polled
+	left    time.Time // when its last caller was seen to have gone; zero while there is one
 }
 
 func newListener(ts *topics, p *partition) *listener {
@@ -62,7 +67,7 @@ func (q *topicQueue) hear() {
 	l.signal()
 	if !l.running {
 		l.running = true
-		q.client.running.Add(1)
+		q.topics.client.running.Add(1)
 		go l.run()
 	}
 }
@@ -120,11 +125,8 @@ func (l *listener) sleep(d time.Duration) {
 	}
 }
 
-// listen listens until an error, or until nobody waits.
+// listen listens until an error, until nobody waits, or until our server takes no writes any more.
 func (l *listener) listen() error {
-	if l.isRefused() {
-		return l.mind(nil, nil, pollEvery)
-	}
 	sub, err := l.partition.store.Subscribe(l.topics.client.closing)
 	if err != nil {
 		return err
@@ -133,22 +135,26 @@ func (l *listener) listen() error {
 	l.begin()
 	broken := make(chan error, 1)
 	go func() { broken <- l.receive(sub) }()
-	return l.mind(sub, broken, lookEvery)
-}
-
-// isRefused reports whether we were refused to listen, not long ago.
-func (l *listener) isRefused() bool {
-	l.topics.mu.Lock()
-	defer l.topics.mu.Unlock()
-	return time.Since(l.refused) < listenAgain
+	return l.mind(sub, broken)
 }
 
 // begin has all topics asked for that are wanted.
 func (l *listener) begin() {
 	l.topics.mu.Lock()
 	defer l.topics.mu.Unlock()
-	l.added, l.unseen = l.wanted(), nil
+	l.added, l.unseen, l.asked, l.leaves = l.wanted(), nil, time.Now(), false
 	l.signal()
+}
+
+// listenAnew has the listeners open other connections, as theirs may lead to a server that is told
+// nothing any more.
+func (c *Client) listenAnew() {
+	c.topics.mu.Lock()
+	defer c.topics.mu.Unlock()
+	for _, p := range c.partitions {
+		p.listener.leaves = true
+		p.listener.signal()
+	}
 }
 
 // receive enters what is heard, until the connection ends.
@@ -159,11 +165,12 @@ func (l *listener) receive(sub *store.Subscription) error {
 		if err != nil {
 			return err
 		}
+		topic := strings.TrimPrefix(event.Channel, channels)
 		if event.Refused != nil {
-			l.refuse(event.Refused)
-			return nil
+			l.refuse(topic, event.Refused)
+		} else {
+			l.enter(topic, event)
 		}
-		l.enter(strings.TrimPrefix(event.Channel, channels), event)
 	}
 }
 
@@ -172,6 +179,7 @@ func (l *listener) enter(topic string, event store.Event) {
 	defer l.topics.mu.Unlock()
 	for _, q := range l.topics.queues[topicKey{l.partition, topic}] {
 		if event.Subscribed {
+			q.refused = false
 			l.unseen = append(l.unseen, q)
 			l.signal()
 		} else {
@@ -181,16 +189,22 @@ func (l *listener) enter(topic string, event store.Event) {
 	}
 }
 
-// refuse notes that this user may not listen, and says so once.
-func (l *listener) refuse(err error) {
+// refuse notes that this user may not listen to the topic, and says so of the first one.
+func (l *listener) refuse(topic string, err error) {
 	l.topics.mu.Lock()
-	l.refused = time.Now()
+	for _, q := range l.topics.queues[topicKey{l.partition, topic}] {
+		if q.wanted && !q.refused {
+			q.refused = true
+			l.polled = append(l.polled, q)
+			l.signal()
+		}
+	}
 	warned := l.warned
 	l.warned = true
 	l.topics.mu.Unlock() // a logger may keep us waiting
 	if !warned {
 		channels := l.partition.store.Keys().Ready("") + "*"
-		l.topics.client.logger.Warn(fmt.Sprintf("delayer: BPop can't listen for jobs and asks every %v instead: this Redis user may not subscribe; ACL: &%s +subscribe", pollEvery, channels), "error", err)
+		l.topics.client.logger.Warn(fmt.Sprintf("delayer: BPop can't listen for jobs of every topic and asks for those every %v instead: this Redis user may not subscribe; ACL: &%s +subscribe", pollEvery, channels), "topic", topic, "error", err)
 	}
 }
 
@@ -202,7 +216,7 @@ func (l *listener) report(err error) {
 		for e := q.callers.Front(); e != nil; {
 			c := e.Value.(*caller)
 			e = e.Next()
-			if c.isFree() && c.asks == 0 {
+			if c.isFree() && !c.isAsking() {
 				c.failed(err)
 			}
 		}

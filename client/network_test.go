@@ -159,14 +159,7 @@ func TestAddressMoves(t *testing.T) {
 	waiting := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
 	oldMaster.waits(c, "t", 1)
 
-	host, port, _ := net.SplitHostPort(newMaster.redis.Addr)
-	oldMaster.do("REPLICAOF", host, port)
-	until(t, "the old master is a replica in sync", func() bool {
-		role, err := redis.Values(oldMaster.do("ROLE"), nil)
-		return err == nil && fmt.Sprintf("%s %s", role[0], role[3]) == "slave connected"
-	})
-	proxy.Lead(newMaster.redis.Addr)
-
+	oldMaster.demote(proxy, newMaster, true)
 	message := client.Message{ID: "a", Topic: "t", Body: "b"}
 	for name, call := range map[string]func() error{
 		"Push": func() error {

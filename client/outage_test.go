@@ -115,6 +115,31 @@ func TestOutageWithManyCallers(t *testing.T) {
 	}
 }
 
+// Callers of several topics notice an outage, too, also where others wait for some of these, so
+// that each topic is asked by itself.
+func TestOutageOfSeveralTopics(t *testing.T) {
+	const callers = 20
+	t.Parallel()
+	f := start(t)
+	for _, topic := range []string{"a", "b"} {
+		f.bpop(t.Context(), topic)
+	}
+	f.redis.Kill()
+	ended := make(chan result, callers)
+	for n := range callers {
+		go func() {
+			more := []string{"b", fmt.Sprint("own", n)}
+			m, err := f.BPop(t.Context(), 0, "a", more[:n%2+1]...)
+			ended <- result{m: m, err: err}
+		}()
+	}
+	for range callers {
+		if r := waitFor(t, ended); r.err == nil {
+			t.Errorf("BPop = %v", r.m)
+		}
+	}
+}
+
 // A timeout during an outage is told from one during which no job came.
 func TestBPopTimeoutDuringOutage(t *testing.T) {
 	f := start(t)

@@ -2,13 +2,8 @@ package client
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Pop takes the topic's next ready job, and fails with ErrEmpty when there is
@@ -35,7 +30,7 @@ func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 // user may lack the right to listen; then jobs are found by asking, once a second and
 // every 50 ms.
 //
-// While Redis is away BPop keeps trying for 3 s before it returns the error. A
+// While Redis is away, or takes no writes, BPop keeps trying for 3 s before it returns the error. A
 // timeout that is over before Redis could be asked is that error, and not ErrEmpty.
 // A BPop that lost an answer and then got another job returns that job: that one may have
 // been lost only Counters tells.
@@ -75,33 +70,4 @@ func (c *Client) beginTake(ctx context.Context, r request) error {
 		return err
 	}
 	return c.begin(ctx)
-}
-
-// popOrReserve asks Redis for up to n jobs; reserved ones may be limits[i] of topics[i] at most.
-// It counts the jobs that may be lost with an answer. more reports whether there may be jobs
-// although fewer came than were asked for. An err is why there is no connection; it is returned.
-func (c *Client) popOrReserve(p *store.Pipeline, err error, k kind, topics []string, limits []int, n int) (got taken, more bool, _ error) {
-	if err != nil {
-		return taken{}, false, err
-	}
-	p.WithoutCancel()
-	var popped store.Popped
-	if k.reserves {
-		got.asked = time.Now()
-		popped, err = p.Reserve(topics, limits, n, k.Reservation)
-	} else {
-		popped, err = p.Pop(topics, n)
-	}
-	if len(popped.Stale) > 0 {
-		c.stale.Add(int64(len(popped.Stale)))
-		if c.onStale != nil {
-			c.onStale(popped.Stale)
-		}
-	}
-	if err != nil && !k.reserves && !errors.As(err, new(redis.Error)) {
-		c.lost.Add(int64(min(n, store.MaxPop)))
-		err = fmt.Errorf("%w: %w", ErrLost, err)
-	}
-	got.jobs, got.leases = popped.Jobs, popped.Leases
-	return got, popped.More, err
 }

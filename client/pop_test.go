@@ -3,7 +3,10 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -89,6 +92,47 @@ func TestPopBehindManyGhosts(t *testing.T) {
 			t.Errorf("%s counted %d ghosts and told of %d, want 2500", name, n, len(told))
 		}
 		f.expect(state{})
+	}
+}
+
+// WithStale's function may panic, or end its goroutine: whoever pops gets his job, the topic is
+// served as before, and the log has the panic.
+func TestWithStaleThatFails(t *testing.T) {
+	for name, fail := range map[string]func([]string){
+		"panics":             func([]string) { panic("at the disco") },
+		"ends its goroutine": func([]string) { runtime.Goexit() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t)
+			var log lockedLog
+			c := f.open(client.WithStale(fail), client.WithLogger(log.logger()))
+			for n, popped := range []pop{
+				func() (client.Message, error) { return c.Pop(t.Context(), "t") },
+				func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") },
+				func() (client.Message, error) { return c.BPop(t.Context(), 0, "u", "t") },
+				func() (client.Message, error) {
+					batch, err := c.PopBatch(t.Context(), "t", 1)
+					return append(batch, client.Message{})[0], err
+				},
+			} {
+				f.do("LPUSH", "delayer:ready_queue:t", "gone")
+				f.push(fmt.Sprint(n), "t")
+				expectJob(t, waitFor(t, background(popped)), fmt.Sprint(n))
+				if stale := c.Counters().Stale; stale != int64(n+1) {
+					t.Errorf("%d are counted, want %d", stale, n+1)
+				}
+			}
+			lines := log.lines()
+			if want := map[string]int{"panics": 4}[name]; len(lines) != want {
+				t.Errorf("%d lines in the log, want %d: %q", len(lines), want, lines)
+			}
+			for _, line := range lines {
+				if !strings.Contains(line, "WithStale") || !strings.Contains(line, "at the disco") || !strings.Contains(line, "pop_test.go") {
+					t.Errorf("the log does not say what panicked, why and where: %q", line)
+				}
+			}
+			f.expect(state{})
+		})
 	}
 }
 

@@ -11,9 +11,10 @@ import (
 
 // topicQueue is a ready queue that has callers, or had some lately, who take jobs in one way.
 type topicQueue struct {
-	coalescer // of one pop at a time, so that callers are served in their order
+	topics *topics
 	topicKey
 	kind
+	busy    bool      // it is among the askers, or its pop is under way: one at a time keeps the callers' order
 	callers list.List // of *caller, in the order in which they came
 	asking  []*caller // those who want to know whether there is a job now
 	ready   int       // how many jobs are believed to be there
@@ -36,12 +37,13 @@ const (
 // isWaitedFor reports whether the first caller has found the queue empty and waits.
 func (q *topicQueue) isWaitedFor() bool {
 	first := q.callers.Front()
-	return first != nil && first.Value.(*caller).asks == 0
+	return first != nil && !first.Value.(*caller).isAsking()
 }
 
 // waiting reports whether a pop is called for.
 func (q *topicQueue) waiting() bool {
-	return slices.ContainsFunc(q.asking, (*caller).isFree) || q.ready > 0 && q.hasFree()
+	asks := func(c *caller) bool { return c.isFree() && c.asks(q) }
+	return slices.ContainsFunc(q.asking, asks) || q.ready > 0 && q.hasFree()
 }
 
 // hasFree reports whether there is a caller for whom no pop is under way.
@@ -62,16 +64,25 @@ func (q *topicQueue) claimable(n int) (callers []*caller, jobs int) {
 	return callers, jobs
 }
 
-// next claims the first callers: as many as jobs are believed to be there, or,
+// wake has a pop made if one is called for.
+func (q *topicQueue) wake() {
+	if !q.busy && q.waiting() {
+		q.busy = true
+		q.partition.takes.add(q)
+	}
+}
+
+// ask claims the first callers: as many as jobs are believed to be there, or,
 // if somebody asks, as many as one pop can serve.
-func (q *topicQueue) next() (int, func(*store.Pipeline, error)) {
+func (q *topicQueue) ask() *take {
 	var asking, claimed []*caller
 	for _, c := range q.asking {
 		switch {
-		case c.isFree():
-			asking = append(asking, c)
+		case !c.asks(q):
 		case c.claimed:
 			claimed = append(claimed, c)
+		default:
+			asking = append(asking, c)
 		}
 	}
 	q.asking = claimed
@@ -80,38 +91,51 @@ func (q *topicQueue) next() (int, func(*store.Pipeline, error)) {
 		n = store.MaxPop
 	}
 	callers, jobs := q.claimable(n)
+	if len(callers) == 0 { // all have left
+		q.rest()
+		return nil
+	}
+	claim(callers).hold()
 	jobs = min(jobs, store.MaxPop)
 	heard := q.heard
-	claim(callers).hold()
-	return len(callers), func(p *store.Pipeline, err error) {
-		got, more, err := q.client.popOrReserve(p, err, q.kind, []string{q.topic}, []int{jobs}, jobs)
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.learn(len(got.jobs), more, err, jobs, heard)
-		// Whoever asked knows now that the queue is empty, though the pop
-		// may have been for those ahead of it.
-		full := err == nil && (more || len(got.jobs) == jobs)
-		claim(callers).release(got, err, q)
-		for _, c := range asking {
-			switch {
-			case c.places == nil:
-			case full:
-				q.asking = append(q.asking, c)
-			case err == nil:
-				c.isEmpty()
-			case c.asks > 0: // it was not among those whom the pop was for
-				c.failed(err)
-			}
+	return &take{
+		kind: q.kind, topics: []string{q.topic}, limits: []int{jobs}, n: jobs, callers: len(callers),
+		end: func(got taken, more bool, err error) {
+			q.learn(len(got.jobs), more, err, jobs, heard)
+			claim(callers).release(got, err, q)
+			q.tellAsking(asking, err == nil && (more || len(got.jobs) == jobs), err)
+			q.partition.takes.addAgain(q)
+		},
+	}
+}
+
+// tellAsking tells those who have asked what they can know from a pop, though that may
+// have been for those ahead of them: unless it brought all that it was for, the queue is empty.
+func (q *topicQueue) tellAsking(asking []*caller, full bool, err error) {
+	for _, c := range asking {
+		switch {
+		case !c.asks(q): // it has its answer, or was told of the error
+		case full:
+			q.asking = append(q.asking, c)
+		case err == nil:
+			c.isEmpty(q)
+		default:
+			c.failed(err)
 		}
 	}
 }
 
+func (q *topicQueue) rest() {
+	q.busy = false
+	q.idle()
+}
+
 // idle forgets a queue that nobody needs.
 func (q *topicQueue) idle() {
-	if q.callers.Len() > 0 || q.underWay > 0 || q.wanted {
+	if q.callers.Len() > 0 || q.busy || q.wanted {
 		return
 	}
-	queues := q.client.topics.queues
+	queues := q.topics.queues
 	queues[q.topicKey] = slices.DeleteFunc(queues[q.topicKey], func(other *topicQueue) bool { return other == q })
 	if len(queues[q.topicKey]) == 0 {
 		delete(queues, q.topicKey)
@@ -153,8 +177,8 @@ func (q *topicQueue) tell(jobs int) {
 	}
 	q.delayed, q.pending = true, jobs
 	time.AfterFunc(rand.N(time.Duration(q.rivals)*rivalDelay), func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
+		q.topics.mu.Lock()
+		defer q.topics.mu.Unlock()
 		q.delayed, q.ready = false, q.pending
 		q.wake()
 	})

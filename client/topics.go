@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-
-	"github.com/mix-basic/delayer/internal/store"
 )
 
 // topics are the topics that Pop, BPop and Reserve are called for, and their callers.
@@ -104,23 +102,23 @@ func (ts *topics) join(c *caller) (ask func(context.Context), err error) {
 	for _, partition := range ts.client.partitions {
 		for i, name := range c.names {
 			q := ts.queue(topicKey{partition, name}, c.kind)
-			if slices.Contains(c.queues, q) {
+			if c.at(q) != nil {
 				continue
 			}
 			first = first && !q.isWaitedFor()
-			c.queues, c.places = append(c.queues, q), append(c.places, q.callers.PushBack(c))
-			c.most = append(c.most, c.limit(i))
+			c.places = append(c.places, place{queue: q, element: q.callers.PushBack(c), most: c.limit(i)})
 		}
 	}
-	q := c.queues[0]
+	q := c.places[0].queue
 	switch {
-	case len(c.queues) == 1 && q.mayLead():
-		c.asks = 1
-		q.asking = append(q.asking, c)
-		return q.lead, nil
-	case first && len(c.queues) > 1 && len(ts.client.partitions) == 1:
-		c.asks = 1
-		return func(ctx context.Context) { ts.popOfSeveral(ctx, c) }, nil
+	case len(c.places) > 1 && first && len(ts.client.partitions) == 1:
+		c.setAsks(true)
+		takes := ts.client.partitions[0].takes
+		return takes.addOwn(&several{c, takes}), nil
+	case len(c.places) == 1 && !q.busy:
+		c.setAsks(true)
+		q.asking, q.busy = append(q.asking, c), true
+		return q.partition.takes.addOwn(q), nil
 	}
 	c.askAll()
 	return nil, nil
@@ -132,8 +130,7 @@ func (ts *topics) queue(key topicKey, k kind) *topicQueue {
 			return q
 		}
 	}
-	q := &topicQueue{topicKey: key, kind: k}
-	q.coalescer = coalescer{client: ts.client, store: key.partition.store, mu: &ts.mu, queue: q, most: 1}
+	q := &topicQueue{topics: ts, topicKey: key, kind: k}
 	ts.queues[key] = append(ts.queues[key], q)
 	return q
 }
@@ -165,42 +162,38 @@ func (ts *topics) close() {
 	}
 }
 
-// popOfSeveral looks at all of a caller's topics at once, in its order.
-func (ts *topics) popOfSeveral(ctx context.Context, c *caller) {
-	for again := true; again; {
-		p, err := ts.client.partitions[0].store.Pipeline(ctx)
-		if err != nil && ctx.Err() != nil {
-			return
-		}
-		again = ts.popFor(c, p, err)
-		if err == nil {
-			p.Close()
-		}
-	}
+// several is a caller who looks at all of its topics at once, in its order.
+type several struct {
+	*caller
+	takes *takes
 }
 
-// popFor reports whether the pop has to be repeated.
-func (ts *topics) popFor(c *caller, p *store.Pipeline, err error) (again bool) {
-	ts.mu.Lock()
-	if !c.isFree() {
-		if c.claimed { // by others who pop from one of its topics
-			c.askAll()
-		}
-		ts.mu.Unlock()
-		return false
+func (s *several) waiting() bool { return s.places != nil }
+
+func (s *several) rest() {}
+
+func (s *several) ask() *take {
+	switch {
+	case s.claimed: // by others who pop from one of its topics
+		s.askAll()
+		return nil
+	case !s.isFree():
+		return nil
 	}
-	c.claimed = true
-	ts.mu.Unlock()
-	limits := make([]int, len(c.names))
+	claim{s.caller}.hold()
+	limits := make([]int, len(s.names))
 	for i := range limits {
-		limits[i] = c.limit(i)
+		limits[i] = s.limit(i)
 	}
-	got, more, err := ts.client.popOrReserve(p, err, c.kind, c.names, limits, c.n)
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	if err == nil && len(got.jobs) == 0 && !more && c.leaving == nil {
-		c.isEmpty()
+	return &take{kind: s.kind, topics: s.names, limits: limits, n: s.n, callers: 1, end: s.endTake}
+}
+
+func (s *several) endTake(got taken, more bool, err error) {
+	if err == nil && len(got.jobs) == 0 && !more && s.leaving == nil {
+		s.areEmpty()
 	}
-	claim{c}.release(got, err, nil)
-	return err == nil && more && c.places != nil
+	claim{s.caller}.release(got, err, nil)
+	if err == nil && more && s.places != nil {
+		s.takes.addAgain(s)
+	}
 }

@@ -2,6 +2,8 @@ package client
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -38,37 +40,130 @@ func TestLearn(t *testing.T) {
 	}
 }
 
+// inHand is a Client of which the test makes the takes, and what the listener does.
+func inHand() *Client {
+	c := New(&redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("none") }})
+	c.partitions[0].takes.underWay = maxTakeCalls
+	c.partitions[0].listener.running = true
+	return c
+}
+
+// joined is a caller of BPop.
+func (c *Client) joined(t *testing.T, names ...string) (*caller, chan answer) {
+	t.Helper()
+	answers := make(chan answer, 1)
+	who := &caller{request: request{names: names, n: 1, stays: true}, answer: func(a answer) { answers <- a }}
+	if lead, err := c.topics.join(who); lead != nil || err != nil {
+		t.Fatal(lead != nil, err)
+	}
+	return who, answers
+}
+
+// queueFor is the topic's queue of those who pop, for a test that has the Client in hand.
+func (c *Client) queueFor(topic string) *topicQueue {
+	return c.topics.queue(topicKey{c.partitions[0], topic}, kind{})
+}
+
 // A caller for whom a pop is under way is not ended by another one, be it that
 // that fails: it would get a job and not be there.
 func TestClaimedCallerIsNotEndedByAnotherPop(t *testing.T) {
-	c := New(&redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("none") }})
-	ts := c.topics
-	tq, uq := ts.queue(topicKey{c.partitions[0], "t"}, kind{}), ts.queue(topicKey{c.partitions[0], "u"}, kind{})
-	tq.underWay, uq.underWay = 1, 1 // the test makes the pops
-	join := func(names ...string) (*caller, chan answer) {
-		answers := make(chan answer, 1)
-		c := &caller{request: request{names: names, n: 1, stays: true}, answer: func(a answer) { answers <- a }}
-		if ask, err := ts.join(c); ask != nil || err != nil {
-			t.Fatal(ask != nil, err)
-		}
-		return c, answers
-	}
+	c := inHand()
+	tq, uq := c.queueFor("t"), c.queueFor("u")
 	for range store.MaxPop {
-		join("t")
+		c.joined(t, "t")
 	}
-	tq.callers.Front().Value.(*caller).asks = 0 // it waits: others ask each queue by itself
-	last, answers := join("u", "t")
-	n, popOfT := tq.next()
-	m, popOfU := uq.next()
-	if n != store.MaxPop || m != 1 || !last.claimed {
-		t.Fatal(n, m, last.claimed)
+	tq.callers.Front().Value.(*caller).setAsks(false) // it waits: others ask each queue by itself
+	last, answers := c.joined(t, "u", "t")
+	popOfT, popOfU := tq.ask(), uq.ask()
+	if popOfT.callers != store.MaxPop || popOfU.callers != 1 || !last.claimed {
+		t.Fatal(popOfT.callers, popOfU.callers, last.claimed)
 	}
-	popOfT(nil, redis.Error("WRONGTYPE ready queue t is a string, not a list"))
+	popOfT.end(taken{}, false, redis.Error("WRONGTYPE ready queue t is a string, not a list"))
 	if len(answers) > 0 {
 		t.Fatalf("it was ended while a pop is under way for it: %v", (<-answers).err)
 	}
-	popOfU(nil, errors.New("cut"))
+	popOfU.end(taken{}, false, errors.New("cut"))
 	if err := (<-answers).err; err == nil {
 		t.Error("it was not told of the error")
+	}
+}
+
+// Whatever its queues have answered, and in which order: when each of them has, a caller of several
+// topics waits. So it is told of an outage, and ends when that has lasted.
+func TestEachAnswerCountsOnce(t *testing.T) {
+	cut := errors.New("cut")
+	for _, events := range [][]string{
+		{"ask a", "a", "ask b", "b"}, {"ask a", "ask b", "a", "b"}, {"ask a", "ask b", "b", "a"},
+		{"ask b", "b", "ask a", "a"}, {"ask b", "ask a", "b", "a"}, {"ask b", "ask a", "a", "b"},
+	} {
+		for _, errs := range []map[string]error{{}, {"a": cut}, {"b": cut}, {"a": cut, "b": cut}} {
+			t.Run(fmt.Sprint(events, errs), func(t *testing.T) {
+				c := inHand()
+				queues, takes := map[string]*topicQueue{"a": c.queueFor("a"), "b": c.queueFor("b")}, map[string]*take{}
+				waiting, _ := c.joined(t, "a")
+				waiting.setAsks(false) // so the other asks each queue by itself
+				tested, answers := c.joined(t, "a", "b")
+				answer := func(name string, err error) {
+					if one := takes[name]; one != nil {
+						takes[name] = nil
+						one.end(taken{}, false, err)
+					}
+				}
+				for _, event := range events {
+					if name, asks := strings.CutPrefix(event, "ask "); asks {
+						takes[name] = queues[name].ask()
+					} else {
+						answer(name, errs[name])
+					}
+				}
+				for queues["a"].waiting() || queues["b"].waiting() { // who was claimed by the other pop
+					for name, q := range queues {
+						takes[name] = q.ask()
+						answer(name, cut)
+					}
+				}
+				if tested.isAsking() || waiting.isAsking() || len(answers) > 0 {
+					t.Fatalf("after all answers: %+v, %+v", tested, waiting)
+				}
+				l := c.partitions[0].listener
+				l.report(cut)
+				tested.since = tested.since.Add(-rideOut)
+				l.report(cut)
+				if len(answers) != 1 {
+					t.Error("it does not notice the outage")
+				}
+			})
+		}
+	}
+}
+
+// A look at several topics that comes behind a pop which has claimed its caller asks each of
+// them by itself, once that pop is over.
+func TestSeveralBehindAPop(t *testing.T) {
+	c := inHand()
+	takes := c.partitions[0].takes
+	c.joined(t, "a")
+	several, answers := c.joined(t, "a", "b")
+	if len(takes.askers) != 2 {
+		t.Fatalf("%d askers, want that of a, and the caller of both", len(takes.askers))
+	}
+	popOfA := takes.first().ask()
+	if one := takes.first().ask(); one != nil || !several.claimed {
+		t.Fatalf("%+v is asked for one that is claimed: %v", one, several.claimed)
+	}
+	popOfA.end(taken{}, false, nil)
+	for takes.waiting() {
+		one := takes.first().ask()
+		if one == nil {
+			continue
+		}
+		got := taken{}
+		if one.topics[0] == "b" {
+			got.jobs = []store.Job{{ID: "1", Topic: "b"}}
+		}
+		one.end(got, false, nil)
+	}
+	if len(answers) != 1 || (<-answers).jobs[0].ID != "1" {
+		t.Error("it did not get the job of the second topic")
 	}
 }
