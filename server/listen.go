@@ -19,8 +19,10 @@ const (
 // listen passes on, until ctx is done, when a job was pushed that falls due before
 // all others. earlier holds one such time; a later one does not replace it. What
 // was said while there was no connection has not been heard: each new one asks
-// for a pass at once.
+// for a pass at once. As long as there is none, the pool is looked at more often.
 func (m *mover) listen(ctx context.Context, earlier chan time.Time) {
+	m.becomeDeaf(earlier)
+	defer m.deaf.Store(false)
 	refusal := newOutages(m.log)
 	for pause := time.Duration(0); ctx.Err() == nil; {
 		began := time.Now()
@@ -46,6 +48,7 @@ func (m *mover) hear(ctx context.Context, earlier chan time.Time, refusal *outag
 	}
 	defer sub.Close()
 	defer context.AfterFunc(ctx, func() { sub.Close() })()
+	defer m.becomeDeaf(earlier)
 	m.listener.Store(sub)
 	for {
 		event, err := sub.Receive()
@@ -54,14 +57,23 @@ func (m *mover) hear(ctx context.Context, earlier chan time.Time, refusal *outag
 		}
 		switch {
 		case event.Refused != nil:
-			refusal.report("deaf", fmt.Sprintf("Nothing can be heard on %s, jobs may come late by up to %v", channel, m.interval), m.advise(event.Refused, "+subscribe"))
+			m.becomeDeaf(earlier)
+			refusal.report("deaf", fmt.Sprintf("Nothing can be heard on %s, jobs may come late by up to %v", channel, m.deafInterval()), m.advise(event.Refused, "+subscribe"))
 			time.AfterFunc(m.askAgain, func() { sub.Add(channel) })
 		case event.Subscribed:
 			refusal.report("deaf", "", nil)
+			m.deaf.Store(false)
 			keepEarlier(earlier, time.Now())
 		default:
 			keepEarlier(earlier, time.Now().Add(dueIn(event.Data)))
 		}
+	}
+}
+
+// becomeDeaf has the pool looked at more often, which begins with the sleep under way.
+func (m *mover) becomeDeaf(earlier chan time.Time) {
+	if !m.deaf.Swap(true) {
+		keepEarlier(earlier, time.Now().Add(m.deafInterval()))
 	}
 }
 

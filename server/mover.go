@@ -21,9 +21,13 @@ const (
 	stopWait = 4 * time.Second
 )
 
-// longestSleep is how long a mover sleeps at most, whatever the interval: a push
-// tells only of jobs that fall due before the pass after that.
-const longestSleep = store.AnnouncedWithin - 5*time.Second
+const (
+	// longestSleep is how long a mover sleeps at most, whatever the interval: a push
+	// tells only of jobs that fall due before the pass after that.
+	longestSleep = store.AnnouncedWithin - 5*time.Second
+	// deafSleep is the same of one that is told nothing.
+	deafSleep = time.Second
+)
 
 // mover moves the due jobs of one partition.
 type mover struct {
@@ -35,6 +39,7 @@ type mover struct {
 	batch    batchSize
 	stuck    stuckJobs
 	listener atomic.Pointer[store.Subscription] // nil before there was one
+	deaf     atomic.Bool                        // it runs, and does not hear what a push tells
 	askAgain time.Duration                      // askAgain, but for tests
 	observer observers                          // heart is one of them
 	heart    heart                              // without an ID while it doesn't run
@@ -138,6 +143,9 @@ func (m *mover) once(ctx context.Context) error {
 // it is not earlier because of a job: that would fail as well.
 func (m *mover) nextPass(started time.Time, r result, err error) time.Time {
 	next := started.Add(m.interval)
+	if m.deaf.Load() {
+		next = started.Add(m.deafInterval())
+	}
 	if err == nil && !r.Next.IsZero() && r.Next.Before(next) {
 		next = r.Next
 	}
@@ -149,6 +157,9 @@ func (m *mover) nextPass(started time.Time, r result, err error) time.Time {
 	}
 	return next
 }
+
+// deafInterval is the interval as long as nothing is heard.
+func (m *mover) deafInterval() time.Duration { return min(m.interval, deafSleep) }
 
 // sleepUntil sleeps until next, or an earlier time that it is told of, but then
 // for minWait at least. It reports false when ctx is done.

@@ -12,7 +12,7 @@ import (
 var (
 	ackScript    = newScript("ack", "permitted", "unreadable", "clock", "lease", "held")
 	retryScript  = newScript("retry", "permitted", "unreadable", "put_back", "clock", "next_due", "ready", "lease", "fields", "held", "dead_letter")
-	extendScript = newScript("extend", "permitted", "unreadable", "put_back", "clock", "lease", "fields", "lease_end", "held")
+	extendScript = newScript("extend", "permitted", "unreadable", "put_back", "clock", "next_due", "lease", "fields", "lease_end", "held")
 	buryScript   = newScript("bury", "unreadable", "clock", "lease", "held", "dead_letter")
 )
 
@@ -111,8 +111,8 @@ type Extension struct {
 // is lost.
 func (p *Pipeline) Extend(jobs []Extension) ([]int64, error) {
 	keys := p.store.keys
-	args := make([]any, 0, 4+4*len(jobs))
-	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""))
+	args := make([]any, 0, 5+4*len(jobs))
+	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.FirstDue())
 	for _, job := range jobs {
 		args = append(job.appendTo(args), milliseconds(job.Lease))
 	}

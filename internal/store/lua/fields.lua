@@ -35,6 +35,18 @@ end
 -- one then loses the lease's length, which is less than a hundredth of its lifetime.
 local LENT = 100
 
+-- For how long a job is kept at least when its lease has ended by itself (ms), however short its
+-- lifetime: until somebody has looked at the pool. This project's servers do that once a minute
+-- at least, the original's every timer_interval. What is missing to that is lent, too.
+local UNTIL_SEEN = 120000
+
+-- What a bucket is lent for a lease that lasts so many ms from now on, nil if nothing. left is for
+-- how long it would be kept if the lease ended now, negative for ever.
+local function loan(left, length)
+  if left < 0 or left >= LENT * length and left - length >= UNTIL_SEEN then return nil end
+  return length + math.max(UNTIL_SEEN - left, 0)
+end
+
 -- How long a reserved job would be kept from now on if its lease ended now; -1 for ever. now is
 -- in ms, the token when the job was reserved in µs.
 local function lifetime_left(ttl, token, lent, now)

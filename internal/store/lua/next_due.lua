@@ -4,12 +4,13 @@
 -- so often, whatever its timer_interval.
 local ANNOUNCED = 60000
 
--- Tells the servers of a job in the pool, due at that time (ms), if it is the next to fall
--- due: they sleep until the one that was. What is overdue does not count, as it may be
--- stuck. A permission that is missing is no reason to fail: servers look by themselves, too.
-local function announce(channel, pool, due)
-  if due - now > ANNOUNCED then return end
+-- Tells the servers of a job in the pool with that score, which falls due in so many ms, if it
+-- is the next to fall due: they sleep until the one that was. What is overdue does not count,
+-- as it may be stuck. A permission that is missing is no reason to fail: servers look by
+-- themselves, too.
+local function announce(channel, pool, score, wait)
+  if wait > ANNOUNCED then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
-  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score(due))
-  if sooner == 0 then redis.pcall('PUBLISH', channel, string.format('%d', due - now)) end
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('PUBLISH', channel, string.format('%d', wait)) end
 end

@@ -164,7 +164,7 @@ if ended then count_reserved(ARGV[5], ended) end
 if used then
   for topic, last in pairs(used) do enter_use(ARGV[6], topic, now / 1000, last / 1000) end
 end
-if first_due < math.huge then announce(ARGV[3], pool, first_due) end
+if first_due < math.huge then announce(ARGV[3], pool, score(first_due), first_due - now) end
 if lengths then
   for topic, length in pairs(lengths) do tell_ready(ARGV[4] .. topic, length) end
 end

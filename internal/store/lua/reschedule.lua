@@ -53,5 +53,5 @@ if reserved then
   if lent ~= 0 then redis.pcall('HSET', bucket, 'lease', lease_text(attempts, token, 0)) end
   count_reserved(ARGV[6], {[topic] = -1})
 end
-if length then tell_ready(ARGV[5] .. topic, length) else announce(ARGV[4], pool, due) end
+if length then tell_ready(ARGV[5] .. topic, length) else announce(ARGV[4], pool, score(due), due - now) end
 return 1

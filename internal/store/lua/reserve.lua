@@ -77,10 +77,11 @@ local function enter(name, length, text, attempt, token, k)
   local ttl = pcall('PTTL', name)
   if type(ttl) == 'table' then return ttl end
   local changed
-  if ttl >= 0 and ttl < LENT * length then
-    changed = pcall('PEXPIRE', name, string.format('%d', ttl + length))
+  local lent = loan(ttl, length)
+  if lent then
+    changed = pcall('PEXPIRE', name, string.format('%d', ttl + lent))
     if type(changed) == 'table' then return changed end
-    text = lease_text(attempt, token, length)
+    text = lease_text(attempt, token, lent)
   end
   changed = pcall('HSET', name, 'lease', text or lease_text(attempt, token, 0))
   if type(changed) == 'table' then return changed end
@@ -143,5 +144,5 @@ local function claim(jobs, names, n, topic)
 end
 
 local reply = take_all(read, wants, claim, limits)
-if first_end < math.huge then announce(ARGV[8], pool, math.ceil(first_end / 1000)) end
+announce_end(ARGV[8], pool, first_end)
 return reply

@@ -88,6 +88,6 @@ for i = FIRST, #ARGV, FIELDS do
   end
 end
 count_reserved(ARGV[5], ended)
-if first_due < math.huge then announce(ARGV[3], pool, first_due) end
+if first_due < math.huge then announce(ARGV[3], pool, score(first_due), first_due - now) end
 for topic, length in pairs(lengths) do tell_ready(ARGV[4] .. topic, length) end
 return reply

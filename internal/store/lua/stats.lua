@@ -52,8 +52,9 @@ end
 -- it. Of one that was delivered before it is the sum; but that was not before its last lease began.
 local function ready_for(name, job)
   local ttl = redis.pcall('PTTL', name)
-  local attempts, token = read_lease(job[2])
+  local attempts, token, lent = read_lease(job[2])
   local _, _, lifetime = read_options(job[3])
+  if lent > 0 then lifetime = math.max(lifetime, UNTIL_SEEN) end -- its lease has ended by itself
   local late = type(ttl) == 'number' and ttl >= 0 and lifetime - ttl or -1
   if attempts == 0 then return math.max(late, -1) end
   local leased = since(token / 1000)

@@ -1,0 +1,129 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// told are the messages on a channel during the call.
+func (b *backend) told(t *testing.T, channel string, call func()) (messages []string) {
+	t.Helper()
+	for _, line := range b.monitor(t, call) {
+		if _, message, ok := strings.Cut(line, fmt.Sprintf(`"PUBLISH" %q `, channel)); ok {
+			messages = append(messages, strings.Trim(message, `"`))
+		}
+	}
+	return messages
+}
+
+// The end of a lease is announced as any due time is: if it is the next of the pool. The lease
+// itself is nothing that comes before it.
+func TestEndsOfLeasesAreAnnounced(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	own := func(id string, ttr time.Duration) []command {
+		return append(ready(id, "t"), field(id, "options", fmt.Sprintf("0 %d 604800000", ttr.Milliseconds()))...)
+	}
+	reserve := func(lease time.Duration) func(Held) {
+		return func(Held) { b.reserve(t, 9, Reservation{Lease: lease}, "t") }
+	}
+	extend := func(lease time.Duration) func(Held) {
+		return func(held Held) {
+			piped(t, b.Store, func(p *Pipeline) ([]int64, error) { return p.Extend([]Extension{{held, lease}}) })
+		}
+	}
+	retry := func(delay time.Duration) func(Held) {
+		return func(held Held) {
+			piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{{Held: held, Delay: delay}}) })
+		}
+	}
+	for _, c := range []struct {
+		name string
+		seed [][]command
+		call func(Held)
+		want time.Duration // 0: nothing is said
+	}{
+		{"the next", [][]command{ready("a", "t"), waits("w", "t", 50*second), waits("overdue", "t", -5*second)}, reserve(20 * time.Second), 20 * time.Second},
+		{"behind another", [][]command{ready("a", "t"), waits("w", "t", 10*second)}, reserve(20 * time.Second), 0},
+		{"at no time soon", [][]command{ready("a", "t")}, reserve(2 * time.Minute), 0},
+		{"the job's own", [][]command{own("a", 5*time.Second)}, reserve(0), 5 * time.Second},
+		{"the job's own, before the others'", [][]command{ready("a", "t"), own("b", 5*time.Second), ready("c", "t")}, reserve(0), 5 * time.Second},
+		{"the others', before the job's own", [][]command{own("a", 50*time.Second), ready("b", "t")}, reserve(0), 30 * time.Second},
+		{"of jobs that were delivered before", [][]command{ready("a", "t"), field("a", "lease", "1 5 0")}, reserve(20 * time.Second), 20 * time.Second},
+		{"shortened", nil, extend(5 * time.Second), 5 * time.Second},
+		{"extended", nil, extend(50 * time.Second), 50 * time.Second},
+		{"shortened, behind another", [][]command{waits("w", "t", second)}, extend(20 * time.Second), 0},
+		{"a delayed retry", nil, retry(5 * time.Second), 5 * time.Second},
+		{"a delayed retry, behind another", [][]command{waits("w", "t", second)}, retry(20 * time.Second), 0},
+	} {
+		b.seed(t, append(c.seed, ready("held", "h"))...)
+		held, _ := b.hold(t, "h", 90*time.Second)
+		got := b.told(t, "delayer:first_due", func() { c.call(held) })
+		want := map[bool]string{true: "[]", false: fmt.Sprintf("[%d]", c.want.Milliseconds())}[c.want == 0]
+		more := fmt.Sprintf("[%d]", c.want.Milliseconds()+1) // a lease that would end at a whole ms
+		if s := fmt.Sprint(got); s != want && (c.want == 0 || s != more) {
+			t.Errorf("%s: told %s, want %s", c.name, s, want)
+		}
+	}
+}
+
+// Consumers are told of a job that is given back, to be delivered at once.
+func TestGivenBackIsAnnounced(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	for _, r := range []Returned{{}, {Refund: true}} {
+		b.seed(t, ready("a", "t"), ready("b", "t"))
+		r.Held, _ = b.hold(t, "t", time.Minute)
+		got := b.told(t, "delayer:ready:t", func() {
+			piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{r}) })
+		})
+		if fmt.Sprint(got) != "[2]" {
+			t.Errorf("%+v: told %q, want [2]", r, got)
+		}
+	}
+}
+
+// A job whose lease ends by itself is kept until whoever looks at the pool has seen it, however short
+// its lifetime is; that is not spent by it, nor does it grow.
+func TestJobOutlivesItsLease(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		const lifetime = 20 * time.Second
+		b.seed(t, ready("a", "t"), []command{{"PEXPIRE", "delayer:job_bucket:a", lifetime.Milliseconds()}})
+		left := func(want time.Duration, what string) {
+			t.Helper()
+			now := b.clock(t)
+			if got := b.expiry(t, "a") - now; got > want.Seconds()+0.1 || got < want.Seconds()-10 { // the machine may be slow
+				t.Errorf("%s: kept for %.3f s, want %v", what, got, want)
+			}
+		}
+		const seen = 2 * time.Minute
+		held, _ := b.hold(t, "t", time.Second)
+		left(time.Second+seen, "reserved")
+		extend := func(lease time.Duration) {
+			piped(t, b.Store, func(p *Pipeline) ([]int64, error) { return p.Extend([]Extension{{held, lease}}) })
+		}
+		extend(1000 * time.Second)
+		left(1000*time.Second+seen, "extended")
+		extend(30 * time.Second)
+		left(30*time.Second+seen, "shortened")
+		piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{{Held: held}}) })
+		left(lifetime, "given back")
+		for range 3 {
+			_, lease := b.hold(t, "t", 30*time.Millisecond)
+			left(seen, "reserved for a moment")
+			b.await(t, lease.End)
+			b.moveDue(t)
+			left(seen, "its lease has ended")
+		}
+	})
+}
+
+// await waits for a time by Redis's clock, in Unix µs.
+func (b *backend) await(t *testing.T, at int64) {
+	t.Helper()
+	for b.clock(t) <= float64(at)/1e6 {
+		time.Sleep(time.Millisecond)
+	}
+}

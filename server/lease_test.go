@@ -1,0 +1,77 @@
+package server
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// lease makes one call for a lease.
+func (w *world) lease(call func(p *store.Pipeline) error) {
+	w.tb.Helper()
+	p, err := store.New(store.Pool{Pool: w.pool()}, prefix).Pipeline(context.Background())
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	defer p.Close()
+	if err := call(p); err != nil {
+		w.tb.Fatal(err)
+	}
+}
+
+// reserve leases the topic's next job.
+func (w *world) reserve(topic string, lease time.Duration) (held store.Held) {
+	w.tb.Helper()
+	w.lease(func(p *store.Pipeline) error {
+		got, err := p.Reserve([]string{topic}, []int{1}, 1, store.Reservation{Lease: lease})
+		if err == nil {
+			held = store.Held{Topic: topic, ID: got.Jobs[0].ID, Token: got.Leases[0].Token}
+		}
+		return err
+	})
+	return held
+}
+
+// A lease that is the next to end has the job delivered again then, however long the interval is and
+// however short the job's lifetime; also one that was shortened.
+func TestRunIsToldOfLeases(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
+	w.run()
+	awaitListeners(t, w.Server, 1)
+	for n, id := range []string{"ends", "is shortened"} {
+		w.do("HSET", prefix+"job_bucket:"+id, "topic", "t", "body", "body")
+		w.do("PEXPIRE", prefix+"job_bucket:"+id, 30_000)
+		w.do("LPUSH", prefix+"ready_queue:t", id)
+		lease := 200 * time.Millisecond
+		if n == 0 {
+			w.reserve("t", lease)
+		} else {
+			held := w.reserve("t", time.Hour)
+			w.lease(func(p *store.Pipeline) error {
+				_, err := p.Extend([]store.Extension{{Held: held, Lease: lease}})
+				return err
+			})
+		}
+		w.log.awaitMoved(t, n+1)
+		w.do("RPOP", prefix+"ready_queue:t")
+	}
+	w.log.expectErrors(t)
+}
+
+// A server that may not hear what is pushed looks at the pool each second, whatever its interval.
+func TestDeafServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.user(ordinary)
+	w.mover().interval = longestSleep
+	w.run()
+	w.log.awaitError(t, "Nothing can be heard on delayer:first_due, jobs may come late by up to 1s: NOPERM")
+	for n, id := range []string{"a", "b"} {
+		w.push(id, "t", 1)
+		w.log.awaitMoved(t, n+1)
+	}
+}
