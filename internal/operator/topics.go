@@ -35,8 +35,8 @@ type TopicQuery struct {
 type TopicPage struct {
 	// Counts has them as its Topics, in the order that was asked for.
 	Counts
-	// Matched is how many topics contain the text.
-	Matched int
+	// Matched is how many topics contain the text, Looked at how many names was looked for it.
+	Matched, Looked int
 	// Partial reports whether some topics were not looked at, since there are so many: only
 	// maxNames were, those that were used last, or, unless they are sorted by name, MostTopics.
 	Partial bool
@@ -96,7 +96,7 @@ func (o *Operator) topics(ctx context.Context, q TopicQuery) (TopicPage, error) 
 		counts.Topics = part(counts.Topics, q.First, limit)
 	}
 	counts.Known = known
-	return TopicPage{counts, matched, partial}, nil
+	return TopicPage{counts, matched, min(known, maxNames), partial}, nil
 }
 
 // topicOrders compare topics, of which those come in that are equal by name.

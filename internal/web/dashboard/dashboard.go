@@ -31,6 +31,7 @@ type Dashboard struct {
 	operator *operator.Operator
 	sampler  *sampler
 	o        Options
+	patience time.Duration // but for tests
 	routes   http.Handler
 }
 
@@ -44,7 +45,7 @@ const (
 
 // New makes a Dashboard on the client and the operator, which stay the caller's.
 func New(c *client.Client, op *operator.Operator, o Options) *Dashboard {
-	d := &Dashboard{client: c, operator: op, sampler: newSampler(op), o: o}
+	d := &Dashboard{client: c, operator: op, sampler: newSampler(op), o: o, patience: patience}
 	mux := http.NewServeMux()
 	read := func(pattern string, serve func(*page) error) { mux.HandleFunc(pattern, d.page(readTimeout, serve)) }
 	read("GET /{$}", d.overview)

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -13,8 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
+	"github.com/mix-basic/delayer/server"
 )
 
 // mark begins what is hostile; what follows it must never stand in a page as it is.
@@ -242,20 +246,141 @@ func TestRedisHangs(t *testing.T) {
 	eventually(t, "the job is there again", func() bool { return f.get(link("/ui/job", "id", "id")).status == http.StatusOK })
 }
 
-// TestManyTopics shows those with the most jobs.
+// topicsOn are the topics that a page shows, in order.
+func topicsOn(a response) (topics []string) {
+	for _, match := range regexp.MustCompile(`<tr data-row="([^"]*)"`).FindAllStringSubmatch(a.body, -1) {
+		name, _ := unpack(url.Values{"topic": {match[1]}}, "topic")
+		topics = append(topics, name)
+	}
+	return topics
+}
+
+// TestManyTopics goes through many topics, a page at a time: those with something first, in any order,
+// and those whose names contain a text.
 func TestManyTopics(t *testing.T) {
 	f := start(t, web.Options{})
 	args := []any{"delayer:topics"}
-	for i := range maxTopics + 1000 {
+	const idle = 1000
+	for i := range idle {
 		args = append(args, 0, fmt.Sprintf("idle-%04d", i))
 	}
 	f.do("ZADD", args...)
-	f.push("zz-ready", "a", "x", 0)
 	f.push("zz-waiting", "b", "x", time.Hour)
+	for i := range 3 {
+		f.push("zz-ready", fmt.Sprint("a", i), "x", 0)
+	}
+	f.bury("zz-dead <b>", "d", "x", "r", "e")
+	f.bury("zz-dead <b>", "d2", "x", "r", "e")
+	for _, c := range []struct {
+		query string
+		first []string
+		says  string
+	}{
+		{"", []string{"zz-ready", "zz-dead <b>", "zz-waiting", "idle-0000"}, "1 to 50 of 1,003"},
+		{"?sort=name", []string{"idle-0000", "idle-0001"}, "1 to 50 of 1,003"},
+		{"?sort=dead", []string{"zz-dead <b>", "idle-0000"}, "1 to 50 of 1,003"},
+		{"?sort=waiting", []string{"zz-waiting", "idle-0000"}, "1 to 50 of 1,003"},
+		{"?sort=ready", []string{"zz-ready", "idle-0000"}, "1 to 50 of 1,003"},
+		{"?sort=overdue", []string{"zz-ready", "idle-0000"}, "1 to 50 of 1,003"},
+		{"?sort=<script>", []string{"zz-ready", "zz-dead <b>"}, "1 to 50 of 1,003"},
+		{"?page=2", []string{"idle-0047"}, "51 to 100 of 1,003"},
+		{"?page=21", []string{"idle-0997", "idle-0998", "idle-0999"}, "1,001 to 1,003 of 1,003"},
+		{"?page=999999999999", []string{"idle-0997", "idle-0998", "idle-0999"}, "1,001 to 1,003 of 1,003"},
+		{"?q=zz-", []string{"zz-ready", "zz-dead <b>", "zz-waiting"}, "1 to 3 of 3"},
+		{"?q=%3Cb%3E", []string{"zz-dead <b>"}, `value="&lt;b&gt;"`},
+		{"?q=-00&page=2&sort=name", []string{"idle-0050"}, "51 to 100 of 100"},
+		{"?q=nothing", nil, "No topic&#39;s name contains this"},
+	} {
+		got := f.get("/ui/topics" + c.query)
+		checkPage(t, "en", c.query, got)
+		got.has(t, c.query, http.StatusOK, c.says)
+		topics := topicsOn(got)
+		if len(topics) < len(c.first) || len(topics) > pageSize || !slices.Equal(topics[:len(c.first)], c.first) {
+			t.Errorf("%s: %q, want %q", c.query, topics, c.first)
+		}
+		if len(got.body) > 100<<10 {
+			t.Errorf("%s: %d bytes", c.query, len(got.body))
+		}
+	}
+	seen := map[string]bool{}
+	for at := "/ui/topics"; at != ""; {
+		got := f.get(at)
+		at = ""
+		for _, topic := range topicsOn(got) {
+			if seen[topic] {
+				t.Errorf("%s comes twice", topic)
+			}
+			seen[topic] = true
+		}
+		if next := regexp.MustCompile(`id="next" href="([^"]*)"`).FindStringSubmatch(got.body); next != nil {
+			at = html.UnescapeString(next[1])
+		}
+	}
+	if len(seen) != idle+3 {
+		t.Errorf("the pages have %d topics", len(seen))
+	}
+}
+
+// TestMoreTopicsThanAreCounted says so, and finds the others by their names.
+func TestMoreTopicsThanAreCounted(t *testing.T) {
+	f := start(t, web.Options{})
+	f.do("EVAL", "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], i, string.format('topic-%06d', i)) end", 1, "delayer:topics", operator.MostTopics+500)
+	f.do("RPUSH", "delayer:ready_queue:topic-000007", "x", "y")
 	got := f.get("/ui/topics")
-	got.has(t, "topics", http.StatusOK, "zz-ready", "zz-waiting", `id="topics-cut"`, "of 2,002")
-	if rows := strings.Count(got.body, "<tr data-row"); rows != maxTopics {
-		t.Errorf("%d rows", rows)
+	got.has(t, "topics", http.StatusOK, `id="topics-cut"`, "the 10,000 topics that were used last, of 10,500")
+	got = f.get("/ui/topics?q=000007")
+	got.has(t, "the filter", http.StatusOK, "1 to 1 of 1", `state=ready&amp;topic=dG9waWMtMDAwMDA3">2</a>`)
+	if topics := topicsOn(f.get("/ui/topics?q=topic-0000&page=2")); len(topics) != 49 || topics[0] != "topic-000051" {
+		t.Errorf("the second page has %q", topics)
+	}
+}
+
+// TestCountsAreLinks has each number lead to what it counts.
+func TestCountsAreLinks(t *testing.T) {
+	f := start(t, web.Options{})
+	f.seed()
+	for path, links := range map[string][]string{
+		"/":           {"/ui/topics?sort=waiting", "/ui/topics?sort=ready", "/ui/topics?sort=reserved", "/ui/dead"},
+		"/ui/dead":    {link("/ui/dead/topic", "topic", "topic")},
+		"/ui/topics":  {link("/ui/topic", "topic", "topic", "state", "waiting"), link("/ui/topic", "topic", "topic", "state", "reserved"), link("/ui/dead/topic", "topic", "topic")},
+		"/ui/topics?": {link("/ui/topic", "topic", "other", "state", "ready")},
+	} {
+		body := f.get(path).body
+		for _, to := range links {
+			if !regexp.MustCompile(`<a href="` + regexp.QuoteMeta(html.EscapeString(to)) + `"[^>]*>\d+</a>`).MatchString(body) {
+				t.Errorf("%s: no number leads to %s", path, to)
+			}
+		}
+	}
+}
+
+// TestBehindNamesAll names the topics whose consumers are behind, the worst first, with links, and how
+// many more there are.
+func TestBehindNamesAll(t *testing.T) {
+	f := start(t, web.Options{})
+	for i := range 7 {
+		f.do("HSET", fmt.Sprint("delayer:job_bucket:j", i), "topic", fmt.Sprint("slow<", i), "body", "x")
+		f.do("EXPIRE", fmt.Sprint("delayer:job_bucket:j", i), 7*24*3600-300-60*i)
+		f.do("ZADD", "delayer:job_pool", time.Now().Add(time.Duration(-300-60*i)*time.Second).Unix(), fmt.Sprint("j", i))
+	}
+	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
+	defer pool.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- server.New(pool, server.Options{}).Run(ctx) }()
+	eventually(t, "all are ready", func() bool { return len(f.state().Ready) == 7 })
+	cancel()
+	<-ended
+	f.dashboard.sampler.changed.Store(true)
+	body := f.get("/").body
+	names := regexp.MustCompile(`<li>Consumers are behind.*</li>`).FindString(body)
+	var topics []string
+	for _, match := range regexp.MustCompile(`data-topic="([^"]*)"`).FindAllStringSubmatch(names, -1) {
+		name, _ := unpack(url.Values{"topic": {match[1]}}, "topic")
+		topics = append(topics, name)
+	}
+	if want := []string{"slow<6", "slow<5", "slow<4", "slow<3", "slow<2"}; !slices.Equal(topics, want) || !strings.Contains(names, `<a href="/ui/topics?sort=overdue">and 2 more</a>`) {
+		t.Errorf("named are %q: %s", topics, names)
 	}
 }
 

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"html"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -111,6 +112,37 @@ func TestWrongPush(t *testing.T) {
 	}
 	if s := f.state(); len(s.Buckets) > 0 {
 		t.Errorf("pushed: %v", s)
+	}
+}
+
+// TestLookOn looks for the few waiting jobs of a topic among many of others until the page is full, all
+// is looked at, or it takes long; then it says how far it has looked.
+func TestLookOn(t *testing.T) {
+	f := start(t, web.Options{})
+	const others, every = 60000, 700
+	f.do("EVAL", `for i = 1, ARGV[1] do
+		local id = (i % ARGV[2] == 0 and 'mine' or 'other') .. i
+		redis.call('HSET', 'delayer:job_bucket:' .. id, 'topic', i % ARGV[2] == 0 and 'mine' or 'others', 'body', 'x')
+		redis.call('ZADD', KEYS[1], 4000000000 + i, id)
+	end`, 1, "delayer:job_pool", others, every)
+	count := func(a response) int { return strings.Count(a.body, `data-job="`) }
+	f.dashboard.patience = time.Hour
+	first := f.get(link("/ui/topic", "topic", "mine", "state", "waiting"))
+	first.has(t, "the first page", http.StatusOK, "Looked at 35,000 entries of 60,000", `id="more"`)
+	if n := count(first); n != pageSize || strings.Contains(first.body, `id="short"`) {
+		t.Errorf("the first page has %d jobs", n)
+	}
+	more := html.UnescapeString(regexp.MustCompile(`id="more" href="([^"]*)"`).FindStringSubmatch(first.body)[1])
+	second := f.get(more)
+	second.has(t, "the second page", http.StatusOK, "Looked at 60,000 entries of 60,000")
+	if n := count(second); n != others/every-pageSize || strings.Contains(second.body, `id="more"`) {
+		t.Errorf("the second page has %d jobs", n)
+	}
+	f.dashboard.patience = 0
+	short := f.get(link("/ui/topic", "topic", "mine", "state", "waiting"))
+	short.has(t, "without patience", http.StatusOK, `id="short"`, `id="more"`, "of 60,000")
+	if n := count(short); n == 0 || n == pageSize {
+		t.Errorf("without patience it has %d jobs", n)
 	}
 }
 

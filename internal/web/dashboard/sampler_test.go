@@ -316,7 +316,7 @@ func TestStatus(t *testing.T) {
 		{"nobody knows", sample{Beats: alive, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "a"}, {Topic: "b", Ready: 1, Overdue: operator.Unknown, AtLeast: time.Second}}}}, "warn", "not known for how long"},
 		{"nobody is there to know of", sample{Beats: alive, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "b", Overdue: operator.Unknown}}}}, "ok", "No job is overdue"},
 	} {
-		if st := english.statusOf(&c.s); st.Level != c.level || !strings.Contains(st.Line+strings.Join(st.More, " "), c.says) {
+		if st := english.statusOf(&c.s); st.Level != c.level || !strings.Contains(st.Line+fmt.Sprintf("%q", st.More), c.says) {
 			t.Errorf("%s: %+v", c.name, st)
 		}
 	}

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -20,8 +21,24 @@ const (
 type status struct {
 	Level string // ok, warn or bad
 	Line  string
-	More  []string // what else is not as it should be
+	More  []remark // what else is not as it should be
 }
+
+// remark is a line of a status, about some topics if it names any.
+type remark struct {
+	Line   string
+	Topics []late
+	Others int // how many more there are
+}
+
+// late is a topic, and for how long its next job has been ready.
+type late struct {
+	Topic string
+	For   time.Duration // 0 if that is not known
+}
+
+// named is how many topics a remark names.
+const named = 5
 
 // statusOf judges a sample.
 func (l language) statusOf(s *sample) status {
@@ -42,33 +59,45 @@ func (l language) statusOf(s *sample) status {
 	case nobody && s.Pool > 0:
 		worse("warn", l.text("status.no_server"))
 	}
-	warn := func(line string) {
+	warn := func(r remark) {
 		if st.Level == "ok" {
 			st.Level, st.Line = "warn", l.text("status.but")
 		}
-		st.More = append(st.More, line)
+		st.More = append(st.More, r)
 	}
-	if oldest := mostNeglected(s.Topics); oldest.AtLeast >= neglected {
-		warn(l.text("status.neglected", visible(oldest.Topic), l.duration(oldest.AtLeast)))
-	} else if i := slices.IndexFunc(s.Topics, isOverdueUnknown); i >= 0 {
-		warn(l.text("status.unknown", visible(s.Topics[i].Topic)))
+	behind, unknown := neglectedOf(s.Topics)
+	if len(behind) > 0 {
+		warn(remarkOf(l.text("status.neglected"), behind))
+	}
+	if len(unknown) > 0 {
+		warn(remarkOf(l.text("status.unknown"), unknown))
 	}
 	for _, b := range s.Beats.List {
 		if b.Error != "" {
-			warn(l.text("status.server_fails", visible(b.Host)))
+			warn(remark{Line: l.text("status.server_fails", visible(b.Host))})
 		}
 	}
 	return st
 }
 
-// mostNeglected is the topic whose next job has been ready for longest.
-func mostNeglected(topics []operator.TopicCounts) (oldest operator.TopicCounts) {
+func remarkOf(line string, topics []late) remark {
+	n := min(len(topics), named)
+	return remark{line, topics[:n], len(topics) - n}
+}
+
+// neglectedOf are the topics whose next job has been ready for long, that for longest first; and those
+// of which nobody knows.
+func neglectedOf(topics []operator.TopicCounts) (behind, unknown []late) {
 	for _, t := range topics {
-		if t.AtLeast > oldest.AtLeast {
-			oldest = t
+		switch {
+		case t.AtLeast >= neglected:
+			behind = append(behind, late{t.Topic, t.AtLeast})
+		case isOverdueUnknown(t):
+			unknown = append(unknown, late{t.Topic, 0})
 		}
 	}
-	return oldest
+	slices.SortFunc(behind, func(a, b late) int { return cmp.Or(cmp.Compare(b.For, a.For), cmp.Compare(a.Topic, b.Topic)) })
+	return behind, unknown
 }
 
 // isOverdueUnknown reports whether nobody knows for how long the topic's next job has been ready.

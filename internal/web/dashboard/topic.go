@@ -1,0 +1,91 @@
+package dashboard
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/operator"
+)
+
+// topicData is what a topic's page shows.
+type topicData struct {
+	Topic       string
+	Counts      *operator.TopicCounts // nil if the topic is not known
+	States      []string
+	Query       operator.Query
+	Page        operator.Page
+	Unreadable  []piece // why there is no Page
+	All         int     // how many entries there are to look at; Unknown if it can't be told
+	LookedInAll int     // how many were looked at, also on the pages before
+	Short       bool    // whether the look ended before the page was full
+}
+
+// topic is a topic's page: its jobs in one state, some at a time.
+func (d *Dashboard) topic(p *page) error {
+	given, err := p.givens("topic", "state", "cursor")
+	if err != nil {
+		return err
+	}
+	data := topicData{Topic: given[0], States: []string{operator.Ready, operator.Reserved, operator.Waiting}}
+	if data.Topic == "" {
+		return &wrong{"wrong.missing", "topic"}
+	}
+	data.Query = operator.Query{Topic: given[0], State: given[1], Cursor: given[2]}
+	if !slices.Contains(data.States, data.Query.State) {
+		data.Query.State = operator.Ready
+	}
+	counts, known, err := d.operator.Topic(p.ctx, data.Topic)
+	if err != nil {
+		return err
+	}
+	p.setClock(counts.Time)
+	data.All = counts.Pool
+	if known {
+		data.Counts = &counts.Topics[0]
+	}
+	if data.Query.State == operator.Ready {
+		data.All = operator.Unknown
+		if data.Counts != nil {
+			data.All = data.Counts.Ready
+		}
+	}
+	data.Page, err = d.browse(p.ctx, data.Query, nil)
+	data.Short = data.Page.Cursor != "" && len(data.Page.Jobs) < pageSize
+	if err != nil {
+		if !unreadable(err) {
+			return err
+		}
+		data.Unreadable = pieces(err.Error())
+	}
+	data.LookedInAll = countOf(p.form.Get("looked")) + data.Page.Looked
+	return p.show("topic", "topics", pieces(cut(data.Topic, short)), data)
+}
+
+const (
+	// pageSize is how many jobs a page shows, if it finds as many.
+	pageSize = 50
+	// patience is for how long a page looks for them: among the waiting jobs of all topics there may be
+	// few that are meant.
+	patience = 2 * time.Second
+)
+
+// browse looks on until a page of the jobs is found for which is is true, or all, or until patience is
+// over. Each step is small: Redis serves others between them.
+func (d *Dashboard) browse(ctx context.Context, q operator.Query, is func(operator.Job) bool) (all operator.Page, err error) {
+	for began := time.Now(); ; {
+		q.Limit = pageSize - len(all.Jobs)
+		page, err := d.operator.Browse(ctx, q)
+		if err != nil {
+			return operator.Page{}, err
+		}
+		if is != nil {
+			page.Jobs = slices.DeleteFunc(page.Jobs, func(j operator.Job) bool { return !is(j) })
+		}
+		all.Jobs, all.Looked, all.Cursor = append(all.Jobs, page.Jobs...), all.Looked+page.Looked, page.Cursor
+		if len(all.Jobs) == pageSize || page.Cursor == "" || time.Since(began) >= d.patience {
+			return all, nil
+		}
+		q.Cursor = page.Cursor
+	}
+}
