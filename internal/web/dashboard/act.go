@@ -15,7 +15,8 @@ import (
 
 // target is what an action is done to.
 type target struct {
-	id    string // of a job, or of a dead letter
+	id    string   // of a job, or of a dead letter
+	ids   []string // of dead letters that were selected
 	topic string
 	dead  operator.DeadFilter // of the topic's dead letters
 	most  int                 // how many of the topic's ready jobs
@@ -59,6 +60,10 @@ var deeds = map[string]deed{
 	}},
 	"drop_dead": {of: "dead", asks: true, count: (*Dashboard).deadOf, do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
 		return d.operator.DropDead(ctx, t.dead)
+	}},
+	"requeue_selected": {of: "selected", asks: true, count: (*Dashboard).countSelected, do: (*Dashboard).requeueSelected},
+	"drop_selected": {of: "selected", asks: true, count: (*Dashboard).countSelected, do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
+		return d.client.DropDead(ctx, t.topic, t.ids...)
 	}},
 }
 
@@ -119,6 +124,9 @@ func (p *page) deed() (string, deed, target, error) {
 	if before, err := strconv.ParseInt(p.form.Get("before"), 10, 64); err == nil {
 		t.dead.Before = time.UnixMicro(before)
 	}
+	if t.ids, err = p.selected(); err != nil {
+		return "", deed{}, target{}, err
+	}
 	switch {
 	case t.id == "" && (found.of == "job" || found.of == "letter"):
 		err = &wrong{"wrong.missing", "id"}
@@ -139,6 +147,7 @@ type confirmData struct {
 	Count     int // operator.Unknown if it can't be told
 	Most      int // to how many it is done at most
 	ID        string
+	IDs       []string
 	Dead      operator.DeadFilter
 	Topic     string
 	Dangerous bool
@@ -151,7 +160,7 @@ func (d *Dashboard) confirm(p *page) error {
 	if err != nil {
 		return err
 	}
-	if !found.asks {
+	if !found.asks || found.of == "selected" { // which a link can't do
 		return errNoPage
 	}
 	if found.of == "dead" {
@@ -175,8 +184,8 @@ func (d *Dashboard) confirm(p *page) error {
 // ask shows the question, with how many there are.
 func (p *page) ask(name string, found deed, t target, n int) error {
 	return p.show("confirm", "", pieces(p.text("do."+name)), confirmData{
-		Deed: name, ID: t.id, Topic: t.topic, Dead: t.dead, Counted: found.count != nil, Count: n, Most: t.most,
-		Dangerous: name != "requeue_dead", Back: back(found, t),
+		Deed: name, ID: t.id, IDs: t.ids, Topic: t.topic, Dead: t.dead, Counted: found.count != nil, Count: n, Most: t.most,
+		Dangerous: !strings.HasPrefix(name, "requeue"), Back: back(found, t),
 	})
 }
 
@@ -185,6 +194,10 @@ func (d *Dashboard) act(p *page) error {
 	name, found, t, err := p.deed()
 	if t.id == "" && t.topic == "" {
 		return cmp.Or(err, errNoPage)
+	}
+	if found.of == "selected" && err == nil && (len(t.ids) == 0 || p.form.Get("sure") == "") {
+		p.instead, _ = url.Parse(back(found, t))
+		return d.askSelected(p, name, found, t)
 	}
 	done := 0
 	if err == nil {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -72,6 +73,12 @@ func TestActions(t *testing.T) {
 		{"drop a group", "/ui/act/drop_dead", []string{"topic", "topic", "group", "1", "reason", "reason", "error", "no customer"}, "/ui/dead/topic", "Dead letters dropped: 1", func(s redistest.State) bool {
 			return reflect.DeepEqual(s.Dead["topic"], []string{"dead1", "dead3"})
 		}},
+		{"requeue selected", "/ui/act/requeue_selected", []string{"topic", "topic", "selected", pack("dead1"), "sure", "1"}, "/ui/dead/topic", "ready jobs again: 1", func(s redistest.State) bool {
+			return reflect.DeepEqual(s.Dead["topic"], []string{"dead2", "dead3"}) && len(s.Ready["topic"]) == 3
+		}},
+		{"drop selected", "/ui/act/drop_selected", []string{"topic", "topic", "selected", pack("dead2"), "sure", "1"}, "/ui/dead/topic", "Dead letters dropped: 1", func(s redistest.State) bool {
+			return reflect.DeepEqual(s.Dead["topic"], []string{"dead1", "dead3"})
+		}},
 		{"drop all", "/ui/act/drop_dead", []string{"topic", "topic"}, "/ui/dead/topic", "Dead letters dropped: 3", func(s redistest.State) bool {
 			return len(s.Dead["topic"]) == 0 && len(s.Letters) == 0
 		}},
@@ -96,6 +103,84 @@ func TestActions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSelected ticks dead letters, as a browser without script sends them: it is asked first, done to
+// those and no others, and what is in one's way does not keep the others.
+func TestSelected(t *testing.T) {
+	f := start(t, web.Options{})
+	f.seed()
+	before := f.state()
+	page := f.get(link("/ui/dead/topic", "topic", "topic"))
+	for _, id := range []string{"dead1", "dead2", "dead3"} {
+		page.has(t, "the page", http.StatusOK, `form="selection" name="selected" value="`+pack(id)+`"`)
+	}
+	tick := func(deed string, ids ...string) response {
+		form := url.Values{"topic": {pack("topic")}}
+		for _, id := range ids {
+			form.Add("selected", pack(id))
+		}
+		return f.form("/ui/act/"+deed, form)
+	}
+	for _, deed := range []string{"requeue_selected", "drop_selected"} {
+		asked := tick(deed, "dead1", "dead3")
+		checkPage(t, "en", deed, asked)
+		asked.has(t, deed, http.StatusOK, `id="confirm"`, `data-count="2"`, "dead1", "dead3", `name="sure" value="1"`)
+		none := tick(deed)
+		checkPage(t, "en", deed, none)
+		none.has(t, "none is ticked", http.StatusBadRequest, `id="problem"`, "is selected", `id="letters"`)
+		f.get("/ui/act/"+deed+"?topic="+pack("topic")+"&sure=1&selected="+pack("dead1")).has(t, "a link", http.StatusNotFound)
+		f.form("/ui/act/"+deed, url.Values{"topic": {pack("topic")}, "selected": {"!"}}).has(t, "not base64", http.StatusBadRequest)
+		f.form("/ui/act/"+deed, url.Values{"topic": {pack("topic")}, "selected": slices.Repeat([]string{"YQ"}, maxSelected+1)}).has(t, "too many", http.StatusBadRequest, "1,000")
+	}
+	if after := f.state(); !reflect.DeepEqual(before, after) {
+		t.Errorf("asking has changed something: %v", after)
+	}
+	f.push("topic", "dead1", "body", time.Hour) // in the way
+	form := url.Values{"topic": {pack("topic")}, "sure": {"1"}, "selected": {pack("dead1"), pack("gone"), pack("dead3")}}
+	got := f.form("/ui/act/requeue_selected", form)
+	checkPage(t, "en", "requeue", got)
+	got.has(t, "requeue", http.StatusConflict, `id="partly"`, "ready jobs again: 1", "dead1")
+	if s := f.state(); !reflect.DeepEqual(s.Dead["topic"], []string{"dead1", "dead2"}) || s.Ready["topic"][2] != "dead3" {
+		t.Errorf("dead are %v, ready %v", s.Dead, s.Ready)
+	}
+}
+
+// TestSearchOfDeadLetters finds those that contain a text, wherever a page has it, page by page.
+func TestSearchOfDeadLetters(t *testing.T) {
+	f := start(t, web.Options{})
+	f.bury("topic", "one-Needle", "body", "r", "e")
+	f.bury("topic", "two", "the Needle", "r", "e")
+	f.bury("topic", "three", "body", "Needle", "e")
+	f.bury("topic", "four", "body", "r", "<Needle>")
+	f.bury("topic", "five", "needle", "r", "e")
+	for i := range 60 {
+		f.bury("topic", fmt.Sprint("many", i), "body", "r", "e")
+	}
+	search := func(text string) response {
+		got := f.get(link("/ui/dead/topic", "topic", "topic", "q", text))
+		checkPage(t, "en", text, got)
+		return got
+	}
+	found := search("Needle")
+	for _, id := range []string{"one-Needle", "two", "three", "four"} {
+		found.has(t, "the search", http.StatusOK, `data-job="`+pack(id)+`"`)
+	}
+	if n := strings.Count(found.body, `data-job="`); n != 4 || strings.Contains(found.body, `id="groups"`) {
+		t.Errorf("%d are found", n)
+	}
+	search("<Needle").has(t, "what looks like a tag", http.StatusOK, `value="&lt;Needle"`, pack("four"))
+	search("nowhere").has(t, "what is nowhere", http.StatusOK, "There are none here", "Looked at 65 entries")
+	first := search("many")
+	more := regexp.MustCompile(`id="more" href="([^"]*)"`).FindStringSubmatch(first.body)
+	if n := strings.Count(first.body, `data-job="`); n != pageSize || more == nil {
+		t.Fatalf("the first page has %d", n)
+	}
+	if second := f.get(html.UnescapeString(more[1])); strings.Count(second.body, `data-job="`) != 10 {
+		t.Errorf("the second page: %s", second.body)
+	}
+	f.dashboard.patience = 0
+	search("Needle").has(t, "without patience", http.StatusOK, `id="short"`, `id="more"`)
 }
 
 // TestConfirmation asks for it, with the count, and does nothing.

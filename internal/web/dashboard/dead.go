@@ -1,6 +1,9 @@
 package dashboard
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/mix-basic/delayer/internal/operator"
 )
 
@@ -29,10 +32,12 @@ func (d *Dashboard) dead(p *page) error {
 // deadData is what the page of a topic's dead letters shows.
 type deadData struct {
 	Topic      string
+	Contains   string // the text that is looked for
 	Groups     operator.DeadGroups
 	Page       operator.Page
 	Unreadable []piece // why there are neither
-	First      bool    // whether it is the first page, which has the groups
+	First      bool    // whether it is the first page of all, which has the groups
+	Short      bool    // whether the look for the text ended before the page was full
 }
 
 // Shown are the groups that are shown: where each letter has an error of its own there are as many
@@ -41,21 +46,27 @@ func (d deadData) Shown() []operator.DeadGroup {
 	return d.Groups.Groups[:min(len(d.Groups.Groups), maxGroups)]
 }
 
-// deadTopic are a topic's dead letters: by what went wrong, and each.
+// deadTopic are a topic's dead letters: by what went wrong, and each; or those that contain a text.
 func (d *Dashboard) deadTopic(p *page) error {
 	given, err := p.givens("topic", "cursor")
 	if err != nil {
 		return err
 	}
-	data := deadData{Topic: given[0], First: given[1] == ""}
-	if data.Topic == "" {
+	if given[0] == "" {
 		return &wrong{"wrong.missing", "topic"}
 	}
+	return d.showDead(p, given[0], given[1])
+}
+
+func (d *Dashboard) showDead(p *page, topic, cursor string) (err error) {
+	data := deadData{Topic: topic, Contains: p.form.Get("q")}
+	data.First = cursor == "" && data.Contains == ""
 	if data.First {
 		data.Groups, err = d.operator.DeadGroups(p.ctx, data.Topic, grouped)
 	}
 	if err == nil {
-		data.Page, err = d.operator.Browse(p.ctx, operator.Query{Topic: data.Topic, State: operator.Dead, Cursor: given[1]})
+		data.Page, err = d.browse(p.ctx, operator.Query{Topic: data.Topic, State: operator.Dead, Cursor: cursor}, containing(data.Contains))
+		data.Short = data.Page.Cursor != "" && len(data.Page.Jobs) < pageSize
 	}
 	if unreadable(err) {
 		data.Unreadable, err = pieces(err.Error()), nil
@@ -64,4 +75,14 @@ func (d *Dashboard) deadTopic(p *page) error {
 		return err
 	}
 	return p.show("dead_topic", "dead", pieces(cut(data.Topic, short)), data)
+}
+
+// containing tells the dead letters in which that text is, as far as a page has them.
+func containing(text string) func(operator.Job) bool {
+	if text == "" {
+		return nil
+	}
+	return func(j operator.Job) bool {
+		return slices.ContainsFunc([]string{j.ID, j.Reason, j.Error, j.Body}, func(s string) bool { return strings.Contains(s, text) })
+	}
 }
