@@ -114,6 +114,35 @@ func TestFrontStops(t *testing.T) {
 	}
 }
 
+// ready_max_late of the configuration is what /readyz goes by.
+func TestReadyMaxLate(t *testing.T) {
+	for _, test := range []struct {
+		maxLate, overdue int // s
+		want             int
+	}{
+		{20, 30, http.StatusServiceUnavailable},
+		{1000, 100, http.StatusOK},
+		{0, 100, http.StatusOK},
+	} {
+		t.Run(fmt.Sprint(test.maxLate), func(t *testing.T) {
+			t.Parallel()
+			redisServer := redistest.Start(t)
+			s := newSite(t, redisServer.Addr, "[http]", "listen = 127.0.0.1:0", fmt.Sprintf("ready_max_late = %d", test.maxLate))
+			s.change(t, "timer_interval = 10", "timer_interval = 60000") // so that nobody moves the job meanwhile
+			front := frontOf(startBinary(t, s.dir, environment(t), "-c", s.conf))
+			eventually(t, "the first pass is over", func() bool {
+				_, body := get(t, http.DefaultClient, front+"/metrics")
+				return regexp.MustCompile(`(?m)^delayer_pass_duration_seconds_count [1-9]`).MatchString(body)
+			})
+			redisServer.Do("HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")
+			redisServer.Do("ZADD", "delayer:job_pool", time.Now().Unix()-int64(test.overdue), "1")
+			if status, body := get(t, http.DefaultClient, front+"/readyz"); status != test.want || (status == http.StatusOK) == strings.Contains(body, "ready_max_late") {
+				t.Errorf("%d %s, want %d", status, body, test.want)
+			}
+		})
+	}
+}
+
 // A front that can't be had keeps the daemon from starting.
 func TestFrontCannotListen(t *testing.T) {
 	t.Parallel()

@@ -51,6 +51,29 @@ func TestSecondSignal(t *testing.T) {
 	})
 }
 
+// GNU timeout, and some supervisors, send the signal to the process and to its group: two within
+// milliseconds are one.
+func TestSignalTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestService()
+		go func() {
+			s.signals.stop <- syscall.SIGTERM
+			time.Sleep(10 * time.Millisecond)
+			s.signals.stop <- syscall.SIGTERM
+		}()
+		finished := false
+		err := s.during(func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(100 * time.Millisecond) // the batch in hand
+			finished = true
+			return nil
+		})
+		if err != nil || !finished {
+			t.Errorf("%v, the work is finished: %v", err, finished)
+		}
+	})
+}
+
 // A stop that comes during the first work counts in the second: one signal ends
 // the context, the next ends all.
 func TestSecondSignalInLaterWork(t *testing.T) {
