@@ -142,13 +142,31 @@ func TestStartThatTLSForbids(t *testing.T) {
 			t.Run(test.name+strings.Join(mode, ""), func(t *testing.T) {
 				t.Parallel()
 				s := newSite(t, test.addr, test.line)
-				r := runBinary(t, s.dir, environment(t), append(mode, "-c", s.conf)...)
+				r := failingStart(t, s, append(mode, "-c", s.conf)...)
 				matches(t, "stderr", r.stderr, `ERROR: redis on `+regexp.QuoteMeta(test.addr)+`: `+test.why+`\n`)
-				if r.code != exitRedis || r.stdout != "" || exists(s.pid) || strings.Contains(read(t, s.access), started) {
+				if r.code != exitRedis || r.stdout != "" || exists(s.pid) {
 					t.Errorf("exit code %d, stdout %q, pid file %v", r.code, r.stdout, exists(s.pid))
 				}
 			})
 		}
+	}
+}
+
+// failingStart runs a start that is to fail. One that got no answer in time, as on a busy machine,
+// proves nothing: it is stopped and made again.
+func failingStart(tb testing.TB, s site, args ...string) result {
+	tb.Helper()
+	for {
+		p := startBinary(tb, s.dir, environment(tb), args...)
+		select {
+		case <-p.exited:
+		case <-p.stdout.holds(started):
+		}
+		if !regexp.MustCompile(started + `\d+; Redis has not answered yet: [^\n]*(timeout|deadline)`).MatchString(p.stdout.String()) {
+			return result{code: p.wait(), stdout: p.stdout.String(), stderr: p.stderr.String()}
+		}
+		stopDaemon(tb, s, syscall.SIGTERM)
+		p.wait()
 	}
 }
 
