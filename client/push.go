@@ -52,7 +52,8 @@ func MaxAttempts(n int) PushOption {
 }
 
 // TTR ("time to run") sets for how long the job is reserved for a consumer who does
-// not say so himself: above 0, and 24 h at most. Without it that is 30 s.
+// not say so himself: above 0, and 24 h at most. Without it that is 30 s. Less than 100 ms counts as
+// that, so that the lease lasts for some round trips.
 func TTR(d time.Duration) PushOption {
 	return func(o *pushOptions) { o.TTR = d; o.timed = true }
 }

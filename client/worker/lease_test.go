@@ -60,8 +60,9 @@ func TestLeasesAreRenewed(t *testing.T) {
 	f.expectNothing()
 }
 
-// A lease lasts as long as the producer asks for, unless the worker says so.
+// A lease lasts as long as the producer asks for, unless the worker says so; but for some round trips.
 func TestLeaseOfTheProducer(t *testing.T) {
+	const shortest = 100 * time.Millisecond
 	f := start(t)
 	for _, c := range []struct {
 		options worker.Options
@@ -71,6 +72,8 @@ func TestLeaseOfTheProducer(t *testing.T) {
 		{worker.Options{}, nil, 30 * time.Second},
 		{worker.Options{}, []client.PushOption{client.TTR(time.Hour)}, time.Hour},
 		{worker.Options{Lease: time.Minute}, []client.PushOption{client.TTR(time.Hour)}, time.Minute},
+		{worker.Options{}, []client.PushOption{client.TTR(time.Millisecond)}, shortest},
+		{worker.Options{Lease: time.Millisecond}, nil, shortest},
 	} {
 		g := newGate()
 		r := f.run(one(g.handle), c.options)

@@ -18,7 +18,8 @@ type Options struct {
 	Concurrency int
 	// Lease is how long a job is reserved for at a time; it is extended at a third of that,
 	// as long as its handler runs. It says how long the jobs of a worker that has crashed rest before they
-	// are delivered again. 0 means as long as the producer says (client.TTR), or else 30 s.
+	// are delivered again. 0 means as long as the producer says (client.TTR), or else 30 s. Less than
+	// 100 ms counts as that: some round trips are needed to extend it.
 	Lease time.Duration
 	// Timeout is how long a handler has. Then its context ends; what it returns counts as
 	// ever. 0 means no limit.
@@ -97,6 +98,7 @@ const (
 	defaultConcurrency = 10
 	defaultAttempts    = 10
 	defaultGrace       = 10 * time.Second
+	shortestLease      = 100 * time.Millisecond
 )
 
 func (o Options) check() error {
@@ -115,6 +117,9 @@ func (o Options) check() error {
 
 func (o Options) withDefaults() Options {
 	o.Concurrency = cmp.Or(o.Concurrency, defaultConcurrency)
+	if o.Lease > 0 {
+		o.Lease = max(o.Lease, shortestLease)
+	}
 	o.MaxAttempts = cmp.Or(o.MaxAttempts, defaultAttempts)
 	o.Grace = max(cmp.Or(o.Grace, defaultGrace), 0)
 	o.Logger = cmp.Or(o.Logger, slog.Default())

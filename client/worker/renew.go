@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -17,14 +18,20 @@ const (
 	// together is how much earlier than need be a lease is extended, as a part of its
 	// length, so that those of about the same age are extended by one call.
 	together = 10
+	// maxExtending is how many calls that extend leases are under way at a time: more than one
+	// only where Redis, or a connection, is slow to answer.
+	maxExtending = 3
 	// idleRenewer is for how long there may be nothing to do.
 	idleRenewer = time.Hour
 )
 
-// renew extends the leases of the tasks, until ctx is done.
+// renew extends the leases of the tasks, until ctx is done. A lease whose end has come is lost,
+// and its handler's context ends, whether Redis answers or not.
 func (r *run) renew(ctx context.Context) {
 	timer := time.NewTimer(idleRenewer)
 	defer timer.Stop()
+	var calls sync.WaitGroup
+	defer calls.Wait()
 	for {
 		timer.Reset(r.nextRenewal())
 		select {
@@ -34,17 +41,23 @@ func (r *run) renew(ctx context.Context) {
 			continue
 		case <-timer.C:
 		}
-		r.extend(ctx)
+		if tasks, lastEnd := r.oldLeases(); len(tasks) > 0 {
+			calls.Go(func() { r.extend(ctx, tasks, lastEnd) })
+		}
 	}
 }
 
-// nextRenewal is after how long the next lease is to be extended.
+// nextRenewal is after how long the next lease is to be extended, or ends.
 func (r *run) nextRenewal() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := idleRenewer
 	for t := range r.tasks {
-		if !t.lost {
+		switch {
+		case t.lost:
+		case t.extending || r.extending == maxExtending:
+			next = min(next, time.Until(t.delivery.Deadline()))
+		default:
 			next = min(next, time.Until(t.renewAt))
 		}
 	}
@@ -53,14 +66,38 @@ func (r *run) nextRenewal() time.Duration {
 	return next
 }
 
-// extend extends the leases that are to be extended about now, by one call. That does not take longer
-// than until the first lease ends: its handler's context ends then, whether Redis answers or not.
-func (r *run) extend(ctx context.Context) {
-	tasks, firstEnd := r.oldLeases()
-	if len(tasks) == 0 {
-		return
+// oldLeases are the tasks whose leases are to be extended about now, by one call, and when the last
+// of these ends. Leases that have ended are lost.
+func (r *run) oldLeases() (tasks []*task, lastEnd time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	for t := range r.tasks {
+		end := t.delivery.Deadline()
+		switch {
+		case t.lost:
+		case !end.After(now):
+			t.lose()
+		case !t.extending && r.extending < maxExtending && t.renewAt.Sub(now) <= t.delivery.Lease()/together:
+			tasks = append(tasks, t)
+			if end.After(lastEnd) {
+				lastEnd = end
+			}
+		}
 	}
-	ctx, cancel := context.WithDeadline(ctx, firstEnd)
+	if len(tasks) > 0 {
+		r.extending++
+	}
+	for _, t := range tasks {
+		t.extending = true
+	}
+	return tasks, lastEnd
+}
+
+// extend extends the leases by one call, which may take until the last of them ends: those that end
+// before are lost meanwhile, and harm no other.
+func (r *run) extend(ctx context.Context, tasks []*task, lastEnd time.Time) {
+	ctx, cancel := context.WithDeadline(ctx, lastEnd)
 	defer cancel()
 	deliveries := make([]*client.Delivery, len(tasks))
 	for i, t := range tasks {
@@ -69,12 +106,15 @@ func (r *run) extend(ctx context.Context) {
 	results, err := r.client.ExtendBatch(ctx, deliveries, 0)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.extending--
 	for i, t := range tasks {
 		if results != nil {
 			err = results[i].Err
 		}
+		t.extending = false
 		t.extended(err)
 	}
+	signal(r.renewed)
 }
 
 // extended enters what came of the extension of the lease. run.mu must be held.
@@ -84,30 +124,14 @@ func (t *task) extended(err error) {
 	case err == nil:
 		t.renewAt = renewalOf(t.delivery)
 	case errors.Is(err, client.ErrLeaseLost) || left <= 0:
-		t.lost = true
-		t.cancel(client.ErrLeaseLost)
+		t.lose()
 	default: // try again, and see at the deadline at the latest
 		t.renewAt = time.Now().Add(min(left, max(lease/together, 10*time.Millisecond)))
 	}
 }
 
-// oldLeases are the tasks whose leases are to be extended about now, and when the first of all
-// leases ends.
-func (r *run) oldLeases() (tasks []*task, firstEnd time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Now()
-	firstEnd = now.Add(idleRenewer)
-	for t := range r.tasks {
-		if t.lost {
-			continue
-		}
-		if t.renewAt.Sub(now) <= t.delivery.Lease()/together {
-			tasks = append(tasks, t)
-		}
-		if end := t.delivery.Deadline(); end.Before(firstEnd) {
-			firstEnd = end
-		}
-	}
-	return tasks, firstEnd
+// lose ends the handler's context, since its lease is lost. run.mu must be held.
+func (t *task) lose() {
+	t.lost = true
+	t.cancel(client.ErrLeaseLost)
 }

@@ -23,9 +23,10 @@ type task struct {
 	since    time.Time               // when it was put into the buffer
 
 	// Guarded by run.mu:
-	renewAt  time.Time
-	lost     bool // the lease
-	settling bool // what becomes of the job is decided
+	renewAt   time.Time
+	extending bool // the call that extends the lease is under way
+	lost      bool // the lease
+	settling  bool // what becomes of the job is decided
 }
 
 // timeoutError is why the context of a handler ends that has taken so long.

@@ -71,17 +71,18 @@ type run struct {
 	stopReporting context.CancelFunc
 	maxHeld       int // jobs at most: that are handled, or wait for it, or whose end Redis is to be told
 
-	mu       sync.Mutex
-	fetching bool
-	tasks    map[*task]bool // under way
-	running  int            // handlers
-	buffered []*task        // reserved, and the next to be handled
-	ageing   bool           // a timer looks after the buffer
-	pace     pace
-	renewAt  time.Time     // when leases are to be extended next
-	changed  chan struct{} // holds one: what can be fetched has changed
-	ended    chan struct{} // holds one: a task has ended
-	renewed  chan struct{} // holds one: there is a task whose lease has to be extended
+	mu        sync.Mutex
+	fetching  bool
+	tasks     map[*task]bool // under way
+	running   int            // handlers
+	buffered  []*task        // reserved, and the next to be handled
+	ageing    bool           // a timer looks after the buffer
+	pace      pace
+	renewAt   time.Time     // when leases are to be extended next
+	extending int           // calls that extend leases, under way
+	changed   chan struct{} // holds one: what can be fetched has changed
+	ended     chan struct{} // holds one: a task has ended
+	renewed   chan struct{} // holds one: there is a task whose lease has to be extended
 }
 
 // served is a topic, and how much of it is under way.
@@ -242,12 +243,14 @@ func (r *run) await(ctx context.Context, wait time.Duration) {
 // than it was called for; that is the case after wait at the latest, if that is not 0.
 func (r *run) fetch(ctx context.Context, o client.FetchOptions, wait time.Duration) ([]*client.Delivery, error) {
 	fetching, cancel := context.WithCancel(ctx)
+	var awaiting sync.WaitGroup
+	defer awaiting.Wait() // or it would take a change that comes behind the fetch for its own
 	defer cancel()
 	if len(o.Topics) < len(r.served) {
-		go func() {
+		awaiting.Go(func() {
 			r.await(fetching, wait)
 			cancel()
-		}()
+		})
 	}
 	list, err := r.client.Fetch(fetching, o)
 	if err != nil && fetching.Err() != nil && errors.Is(err, context.Canceled) {

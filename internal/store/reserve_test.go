@@ -97,6 +97,16 @@ func TestReserve(t *testing.T) {
 			want: redistest.State{Reserved: []string{"a"}, Counts: texts{"t": "1"}, Buckets: texts{"a": "t body of a"}},
 		},
 		{
+			name: "a short time, as the job says", seed: [][]command{ready("a", "t"), field("a", "options", "0 1 604800000")},
+			ids: []string{"a"}, leases: []Lease{{Attempt: 1, Length: 100 * time.Millisecond}},
+			want: redistest.State{Reserved: []string{"a"}, Counts: texts{"t": "1"}, Buckets: texts{"a": "t body of a"}},
+		},
+		{
+			name: "a short time, as the consumer says", seed: [][]command{ready("a", "t")}, r: Reservation{Lease: 50 * time.Millisecond},
+			ids: []string{"a"}, leases: []Lease{{Attempt: 1, Length: 50 * time.Millisecond}},
+			want: redistest.State{Reserved: []string{"a"}, Counts: texts{"t": "1"}, Buckets: texts{"a": "t body of a"}},
+		},
+		{
 			name: "the consumer says otherwise", seed: [][]command{ready("a", "t"), field("a", "options", "3 5000 604800000", "lease", "2 5 0")}, r: Reservation{time.Hour, 1},
 			ids: []string{"a"}, leases: []Lease{{Attempt: 3, MaxAttempts: 3, Length: time.Hour}},
 			want: redistest.State{Reserved: []string{"a"}, Counts: texts{"t": "1"}, Buckets: texts{"a": "t body of a"}},

@@ -2,7 +2,7 @@
 -- pool, due when its lease ends. A job whose attempts are used up becomes a dead letter.
 --
 -- KEYS, ARGV[1…4] and the topics at the end: see take.
--- ARGV[5] for how long (ms); 0: as the job says, or else DEFAULT_LEASE
+-- ARGV[5] for how long (ms); 0: as the job says, but SHORTEST_TTR at least, or else DEFAULT_LEASE
 -- ARGV[6] how many attempts a job has that doesn't say so; 0: any number
 -- ARGV[7] the hash of the numbers of reserved jobs
 -- ARGV[8] the channel on which servers are told of a job that is now the next to fall due
@@ -22,6 +22,9 @@
 -- Cost: as pop, and O(log n) of the pool for each job.
 local DEFAULT_LEASE = 30000 -- ms
 local MAX_LEASE = 86400000
+-- Who says for how long does not know how far away consumers are: a lease lasts for some round
+-- trips, or it is over before it can be used or extended.
+local SHORTEST_TTR = 100
 
 local usual_length, default_most = tonumber(ARGV[5]), tonumber(ARGV[6])
 local as_the_job_says = usual_length == 0
@@ -102,7 +105,7 @@ local function reserve(name, k, leases)
   end
   local length, at, score = usual_length, usual_end, usual_score
   if as_the_job_says and k.ttr > 0 then
-    length = math.min(k.ttr, MAX_LEASE)
+    length = math.max(math.min(k.ttr, MAX_LEASE), SHORTEST_TTR)
     at, score = lease_end(length)
   end
   local token = math.max(now_us, k.token + 1)

@@ -1,0 +1,76 @@
+package worker
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// testClient is a Client on a private Redis with ready jobs of topic t.
+func testClient(t *testing.T, ids ...string) *client.Client {
+	t.Helper()
+	c := client.OpenPool(client.PoolOptions{Addr: redistest.Start(t).Addr})
+	t.Cleanup(func() { c.Close() })
+	for _, id := range ids {
+		if _, err := c.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// A lease that can't be saved, as it ends before Redis can be asked, is lost, and harms no other.
+func TestShortLeaseHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	c := testClient(t, "short", "long")
+	reserve := func(lease time.Duration) *client.Delivery {
+		d, err := c.Reserve(t.Context(), 0, lease, "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	short, long := reserve(time.Millisecond), reserve(time.Hour)
+	redistest.Until(t, "the short lease has ended", func() bool { return time.Now().After(short.Deadline()) })
+	ends := long.Deadline()
+
+	r := newTestRun(Options{}, TopicOptions{})
+	r.client = c
+	defer r.open(t.Context())()
+	begin := func(d *client.Delivery) *task {
+		k := newTask(r, r.served[0], d)
+		k.renewAt = time.Now()
+		r.tasks[k] = true
+		return k
+	}
+	r.mu.Lock()
+	lost, held := begin(short), begin(long)
+	r.mu.Unlock()
+	signal(r.renewed)
+	redistest.Until(t, "the long lease is extended", func() bool { return long.Deadline().After(ends) })
+	redistest.Until(t, "the short one is lost", func() bool { return context.Cause(lost.ctx) == client.ErrLeaseLost })
+	if held.ctx.Err() != nil {
+		t.Errorf("the other handler's context has ended: %v", context.Cause(held.ctx))
+	}
+}
+
+// What changes behind the end of a fetch is left to the next one to see.
+func TestChangeBehindAFetch(t *testing.T) {
+	t.Parallel()
+	r := newTestRun(Options{}, TopicOptions{}, TopicOptions{})
+	r.client = testClient(t)
+	o := client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1, NoWait: true}
+	for range 2000 {
+		r.fetch(t.Context(), o, 0)
+		signal(r.changed)
+		time.Sleep(time.Microsecond) // whoever still waits for it has it now
+		select {
+		case <-r.changed:
+		default:
+			t.Fatal("a fetch that is over has taken it")
+		}
+	}
+}
