@@ -307,18 +307,19 @@ func TestBrokenPool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.do("SET", prefix+"job_pool", "no zset")
+	w.do("HSET", prefix+"job_bucket:r", "topic", "t", "body", "body")
 	w.do("LPUSH", prefix+"ready_queue:t", "r")
 	if _, err := w.mover().pass(context.Background(), context.Background()); err == nil || !strings.Contains(err.Error(), "job pool delayer:job_pool") {
 		t.Errorf("error %v", err)
 	}
 	w.run()
 	w.log.awaitError(t, "Redis does not work for us: WRONGTYPE Operation against a key holding the wrong kind of value (job pool delayer:job_pool)")
-	w.expect(redistest.State{Ready: queues{"t": {"r"}}, Other: buckets{prefix + "job_pool": "string"}})
+	w.expect(redistest.State{Ready: queues{"t": {"r"}}, Buckets: buckets{"r": "t body"}, Other: buckets{prefix + "job_pool": "string"}})
 	w.do("DEL", prefix+"job_pool")
 	w.push("a", "t", 1)
 	w.log.awaitInfo(t, "over after")
 	w.log.awaitMoved(t, 1)
-	w.expect(redistest.State{Ready: queues{"t": {"r", "a"}}, Buckets: buckets{"a": "t body"}})
+	w.expect(redistest.State{Ready: queues{"t": {"r", "a"}}, Buckets: buckets{"a": "t body", "r": "t body"}})
 	if _, errors, _ := w.log.lines(); len(errors) != 1 {
 		t.Errorf("logged %q", errors)
 	}

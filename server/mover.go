@@ -48,6 +48,7 @@ type mover struct {
 	deadMaxAge time.Duration // 0 if dead letters are kept for ever
 	deadMax    int           // of a topic; 0 if any number is kept
 	dead       deadSweep     // of those that are not kept
+	topics     topicSweep
 
 	// beforeMove, if set, is called when due jobs were found and are about to
 	// be moved (tests).
@@ -104,6 +105,7 @@ func (m *mover) run(ctx context.Context) {
 		m.outages.report("redis", "Redis does not work for us", err)
 		if err == nil {
 			m.dropDead(work)
+			m.sweepTopics(work)
 		}
 		if err == nil || !store.Temporary(err) { // else it would wait for the same
 			m.beat(work, started)
@@ -136,6 +138,7 @@ func (m *mover) once(ctx context.Context) error {
 		return err
 	}
 	m.dropAllDead(work)
+	m.sweepAllTopics(work)
 	return ctx.Err()
 }
 
@@ -149,7 +152,7 @@ func (m *mover) nextPass(started time.Time, r result, err error) time.Time {
 	if err == nil && !r.Next.IsZero() && r.Next.Before(next) {
 		next = r.Next
 	}
-	if soon := time.Now().Add(goOnSoon); err == nil && m.dead.underWay() && soon.Before(next) {
+	if soon := time.Now().Add(goOnSoon); err == nil && (m.dead.underWay() || m.topics.underWay) && soon.Before(next) {
 		next = soon
 	}
 	if soonest := time.Now().Add(minWait); next.Before(soonest) {

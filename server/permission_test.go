@@ -28,7 +28,7 @@ func (w *world) user(rights string) {
 
 const (
 	// daemonRights are all that a server needs; the documentation has them, too.
-	daemonRights = "~delayer:* &delayer:* +evalsha +eval +time +zcount +zrange +hget +zmscore +zadd +zrem +lpush +hincrby +zrangebyscore +type +del +hset +hdel +hrandfield +hstrlen +get +pexpire +publish +subscribe +ping +select"
+	daemonRights = "~delayer:* &delayer:* +evalsha +eval +time +exists +zcount +zrange +hget +hmget +zmscore +zadd +zrem +llen +lpos +lrange +lpush +rpop +hincrby +zrangebyscore +type +del +hset +hdel +hrandfield +hstrlen +get +pexpire +publish +subscribe +ping +select"
 	ordinary     = "~delayer:* +@all -@dangerous"
 )
 

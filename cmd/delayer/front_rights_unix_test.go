@@ -162,6 +162,7 @@ func TestReadOnlyFrontsDocumentedRights(t *testing.T) {
 	do(t, admin, "HSET", "delayer:job_bucket:w", "topic", "t", "body", "b")
 	do(t, admin, "ZADD", "delayer:job_pool", 9e9, "w")
 	do(t, admin, "ZADD", "delayer:topics", 0, "t")
+	do(t, admin, "ZADD", "delayer:topics_due", 9e9, "t")
 	askPages(ask)
 	expectNothingRefused(t, admin)
 }

@@ -1,0 +1,159 @@
+-- sweep: looks after some of the known topics. Entries without a job are taken off the end of their
+-- ready queues from which jobs are delivered; a topic that has nothing any more is forgotten; and
+-- numbers of reserved jobs are put right that can't be true.
+--
+-- KEYS[1] job pool   KEYS[2] the zset of known topics, see in_use   KEYS[3] that of those with jobs to come
+-- KEYS[4] the hash of the numbers of reserved jobs
+-- ARGV[1] what the names of buckets begin with   ARGV[2] what those of ready queues begin with
+-- ARGV[3] what those of lists of dead letters begin with
+-- ARGV[4] what the names of the channels begin with on which consumers hear of ready jobs
+-- ARGV[5] how many topics at most   ARGV[6] how many entries of queues at most
+-- ARGV[7…8] the place of the last topic of the call before, its score and its name, '' for none
+--
+-- Returns {more, score, name, forgotten, topic, ids, topic, ids, …}: more is 1 if there are further
+-- topics, and where to go on; how many topics were forgotten; and of each queue the IDs of which there
+-- is no job: it has expired, was removed, or has no topic.
+-- Errors: WRONGTYPE of the pool or the topics, a permission that is missing, before anything is written.
+--
+-- What it does with an entry of a queue is what a pop would do, see take. An ID of another topic is
+-- passed on, unless it stands in that topic's queue already: it was pushed anew.
+-- Atomic because an ID may be pushed anew, and a topic used, between the look and the change.
+-- Cost: O(log n) of the pool and of the topics, O(topics + entries); to look for an ID in another
+-- queue, O(its length, MAX_WALK at most), which counts as entries.
+local IDLE = 3600         -- s; for how long a topic with nothing must not have been used
+local MAX_LEASE = 86400   -- s
+local STEP = 50           -- entries read at a time behind one without a job
+local MAX_WALK, WALKED = 10000, 50 -- so many entries that are walked over cost as much as one that is read
+local pool, topics, topics_due, reserved = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local buckets, queues, lists, channels = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local most, entries_left = tonumber(ARGV[5]), tonumber(ARGV[6])
+local now_s = now / 1000
+local pcall = redis.pcall
+
+-- Whether the ID stands in the topic's queue, as far as that is looked through.
+local function is_queued(topic, id)
+  local length = pcall('LLEN', queues .. topic)
+  if type(length) ~= 'number' then return false end
+  entries_left = entries_left - math.floor(math.min(length, MAX_WALK) / WALKED)
+  return type(pcall('LPOS', queues .. topic, id, 'MAXLEN', MAX_WALK)) == 'number'
+end
+
+-- Passes an ID on to the queue that it belongs to, or else to the pool.
+local function pass_on(id, topic)
+  local length = pcall('LPUSH', queues .. topic, id)
+  if type(length) == 'number' then
+    tell_ready(channels .. topic, length)
+  else
+    pcall('ZADD', pool, 0, id)
+  end
+end
+
+-- Takes up to count entries without a job off the end of the topic's queue. IDs of which there is no
+-- job are added to gone. Returns how many there were, and whether there may be more of them; or an
+-- error reply.
+local function take_ghosts(topic, count, gone)
+  local queue = queues .. topic
+  local ids = pcall('LRANGE', queue, -count, -1)
+  if ids.err then return unreadable(ids) and ids or 0 end
+  if #ids == 0 then return 0 end
+  local waits = redis.call('ZMSCORE', pool, unpack(ids))
+  local found, strays, used, more = {}, {}, 0, #ids == count
+  for i = #ids, 1, -1 do
+    local id, owner = ids[i], not waits[i] and pcall('HGET', buckets .. ids[i], 'topic')
+    if owner == topic or unreadable(owner) then
+      more = false
+      break
+    end
+    if waits[i] then
+      -- It will come back.
+    elseif type(owner) ~= 'string' then
+      found[#found + 1] = id
+    elseif not is_queued(owner, id) then
+      strays[#strays + 1] = {id, owner}
+    end
+    used, entries_left = used + 1, entries_left - 1
+    if entries_left <= 0 then break end
+  end
+  if used == 0 then return 0 end
+  local popped = pcall('RPOP', queue, used)
+  if type(popped) == 'table' and popped.err then return popped end
+  for _, id in ipairs(found) do gone[#gone + 1] = id end
+  for _, stray in ipairs(strays) do pass_on(stray[1], stray[2]) end
+  return used, more
+end
+
+-- Sweeps the topic's queue. Returns whether that is done; or an error reply.
+local function sweep(topic, gone)
+  local count = 1
+  while entries_left > 0 do
+    local used, more = take_ghosts(topic, count, gone)
+    if type(used) == 'table' then return used end
+    if not more then return true end
+    count = STEP
+  end
+  return false
+end
+
+-- Whether the topic has anything. What can't be read may be something.
+local function has_something(topic, count, due)
+  if count > 0 or due and due - now_s > 0 then return true end
+  return pcall('EXISTS', queues .. topic, lists .. topic) ~= 0
+end
+
+-- The numbers of reserved jobs, none below 0, and none above what the pool can have: leases end
+-- within MAX_LEASE.
+local function reserved_of(names)
+  local counts = pcall('HMGET', reserved, unpack(names))
+  if counts.err then
+    for k = 1, #names do counts[k] = 1 end
+    return counts
+  end
+  local leases = redis.call('ZCOUNT', pool, '-inf', string.format('%d', now_s + MAX_LEASE + 1))
+  for k, name in ipairs(names) do
+    local count = tonumber(counts[k] or 0) or 0
+    local right = math.min(math.max(count, 0), leases)
+    if counts[k] and right == 0 then
+      pcall('HDEL', reserved, name)
+    elseif right ~= count then
+      pcall('HSET', reserved, name, string.format('%d', right))
+    end
+    counts[k] = right
+  end
+  return counts
+end
+
+local first = ARGV[7] ~= '' and entries_before(topics, ARGV[7], ARGV[8] .. '\0') or 0
+local page = redis.call('ZRANGE', topics, first, first + most - 1, 'WITHSCORES')
+local err = not_permitted('RPOP', queues, '1') or not_permitted('ZREM', topics, '') or not_writable(pool)
+if err then return err end
+local past = redis.call('ZRANGEBYSCORE', topics_due, '-inf', string.format('%d', now_s), 'LIMIT', 0, most)
+if #past > 0 then redis.call('ZREM', topics_due, unpack(past)) end
+
+local reply = {#page == 2 * most and 1 or 0, ARGV[7], ARGV[8], 0}
+local names = {}
+for i = 1, #page, 2 do names[#names + 1] = page[i] end
+local counts = #names > 0 and reserved_of(names)
+local dues = #names > 0 and redis.call('ZMSCORE', topics_due, unpack(names))
+for k, topic in ipairs(names) do
+  local score, gone = page[2 * k], {}
+  local done = sweep(topic, gone)
+  if #gone > 0 then reply[#reply + 1], reply[#reply + 2] = topic, gone end
+  if type(done) == 'table' then
+    if k == 1 and #reply == 4 then return done end
+    done = true
+  end
+  if not done then
+    reply[1] = 1
+    break
+  end
+  reply[2], reply[3] = score, topic
+  if now_s - score > IDLE then
+    if has_something(topic, counts[k], dues[k]) then
+      pcall('ZADD', topics, 'XX', used_at(now_s), topic)
+    else
+      redis.call('ZREM', topics, topic)
+      reply[4] = reply[4] + 1
+    end
+  end
+end
+return reply

@@ -1,0 +1,307 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// sweepAll sweeps to the end. It returns what was gone, by topic, how many topics were forgotten, and
+// how many calls that took.
+func (b *backend) sweepAll(t *testing.T) (gone map[string][]string, forgotten, calls int) {
+	t.Helper()
+	gone = map[string][]string{}
+	for swept := (Swept{More: true}); swept.More; calls++ {
+		if calls > 10000 {
+			t.Fatal("it does not end")
+		}
+		var err error
+		if swept, err = b.Sweep(t.Context(), swept.Last); err != nil {
+			t.Fatal(err)
+		}
+		for _, ghosts := range swept.Gone {
+			gone[ghosts.Topic] = append(gone[ghosts.Topic], ghosts.IDs.Strings()...)
+		}
+		forgotten += swept.Forgotten
+	}
+	return gone, forgotten, calls
+}
+
+// known enters a topic that was used so long ago.
+func (b *backend) enterTopic(t *testing.T, topic string, ago time.Duration) {
+	t.Helper()
+	b.do(t, "ZADD", b.keys.Topics(), fmt.Sprintf("%.0f", b.clock(t)-ago.Seconds()), topic)
+}
+
+func (b *backend) topicsKnown(t *testing.T) []string {
+	t.Helper()
+	names, err := redis.Strings(b.do(t, "ZRANGE", b.keys.Topics(), 0, -1), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// What is at the end of a queue, and no job, is taken off, as a pop would do it.
+func TestSweepOfQueues(t *testing.T) {
+	type queues = map[string][]string
+	type buckets = map[string]string
+	job := func(id, topic string) string { return topic + " body of " + id }
+	for _, c := range []struct {
+		name string
+		seed [][]command
+		gone []string
+		want redistest.State
+	}{
+		{"a job", [][]command{ready("a", "t")}, nil, redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": job("a", "t")}}},
+		{"ghosts before a job", [][]command{ghosts("t", 3), ready("a", "t")}, ghostIDs(3), redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": job("a", "t")}}},
+		{"many before it", [][]command{ghosts("t", 1300), ready("a", "t")}, ghostIDs(1300), redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": job("a", "t")}}},
+		{"ghosts alone", [][]command{ghosts("t", 700)}, ghostIDs(700), redistest.State{}},
+		{"as many as are read at a time", [][]command{ghosts("t", 51), ready("a", "t")}, ghostIDs(51), redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": job("a", "t")}}},
+		{"behind a job", [][]command{ready("a", "t"), ghosts("t", 2)}, nil, redistest.State{Ready: queues{"t": {"a", "ghost1", "ghost2"}}, Buckets: buckets{"a": job("a", "t")}}},
+		{"a job that waits again", [][]command{waits("a", "t", 3600*second), entry("a", "t")}, nil, redistest.State{Pool: []string{"a"}, Buckets: buckets{"a": job("a", "t")}}},
+		{"an orphan of the pool, which is counted there", [][]command{{{"ZADD", "delayer:job_pool", "9e9", "a"}}, entry("a", "t")}, nil, redistest.State{Pool: []string{"a"}}},
+		{"one without a topic", [][]command{{{"HSET", "delayer:job_bucket:a", "body", "b"}}, entry("a", "t")}, []string{"a"}, redistest.State{Buckets: buckets{"a": " b"}}},
+		{"one that is no hash", [][]command{text("job_bucket:a"), entry("a", "t")}, []string{"a"}, redistest.State{Other: buckets{"delayer:job_bucket:a": "string"}}},
+		{"one of another topic", [][]command{ready("b", "u"), content("a", "u"), entry("a", "t")}, nil,
+			redistest.State{Ready: queues{"u": {"b", "a"}}, Buckets: buckets{"a": job("a", "u"), "b": job("b", "u")}}},
+		{"one that was pushed to another topic", [][]command{ready("a", "u"), entry("a", "t")}, nil, redistest.State{Ready: queues{"u": {"a"}}, Buckets: buckets{"a": job("a", "u")}}},
+		{"one of a topic whose queue is none", [][]command{content("a", "u"), text("ready_queue:u"), entry("a", "t")}, nil,
+			redistest.State{Pool: []string{"a"}, Buckets: buckets{"a": job("a", "u")}, Other: buckets{"delayer:ready_queue:u": "string"}}},
+		{"a queue that is none", [][]command{text("ready_queue:t")}, nil, redistest.State{Other: buckets{"delayer:ready_queue:t": "string"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, b *backend) {
+				b.seed(t, c.seed...)
+				b.enterTopic(t, "t", 0)
+				gone, _, _ := b.sweepAll(t)
+				if !slices.Equal(gone["t"], c.gone) || len(gone) > 1 {
+					t.Errorf("gone are %q, want %q", gone, c.gone)
+				}
+				b.expect(t, c.want)
+				if again, _, calls := b.sweepAll(t); len(again) > 0 || calls != 1 {
+					t.Errorf("the second time %q are gone, in %d calls", again, calls)
+				}
+				b.expect(t, c.want)
+			})
+		})
+	}
+}
+
+// Ready IDs that are pushed to another topic leave no entries behind that stand for no job.
+func TestSweepOfPushedAnew(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		var want []string
+		p, err := b.Pipeline(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		for _, topic := range []string{"t", "u"} {
+			want = nil
+			var jobs []Delayed
+			for i := range 300 {
+				id := fmt.Sprintf("%03d", i)
+				want = append(want, id)
+				jobs = append(jobs, Delayed{Job{id, topic, "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}})
+			}
+			if _, err := p.Push(jobs); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := b.do(t, "LLEN", b.keys.ReadyQueue("t")).(int64); n < 100 {
+			t.Errorf("%d entries were left behind, too few for this test", n)
+		}
+		gone, _, calls := b.sweepAll(t)
+		if calls < 2 {
+			t.Errorf("it took %d call", calls)
+		}
+		s := b.state(t)
+		if len(gone) > 0 || len(s.Ready) != 1 || !slices.Equal(s.Ready["u"], want) {
+			t.Errorf("gone are %q, ready %q", gone, s.Ready)
+		}
+	})
+}
+
+// A topic is forgotten an hour after its last use when it has nothing, and no sooner. One that has
+// something counts as used.
+func TestSweepForgets(t *testing.T) {
+	const old, young = 61 * time.Minute, 59 * time.Minute
+	for _, c := range []struct {
+		name string
+		ago  time.Duration
+		seed [][]command
+		kept bool
+	}{
+		{"nothing", old, nil, false},
+		{"nothing, but not for long", young, nil, true},
+		{"a ready job", old, [][]command{ready("a", "t")}, true},
+		{"ghosts", old, [][]command{ghosts("t", 3)}, false},
+		{"a queue that is none", old, [][]command{text("ready_queue:t")}, true},
+		{"dead letters", old, [][]command{{{"ZADD", "delayer:dead_letters:t", 1, "d"}}}, true},
+		{"a reserved job", old, [][]command{{{"HSET", "delayer:reserved", "t", 1}, {"ZADD", "delayer:job_pool", 60 * second, "x"}}}, true},
+		{"a number of reserved jobs that can't be", old, [][]command{{{"HSET", "delayer:reserved", "t", 1}}}, false},
+		{"less than none that are reserved", old, [][]command{{{"HSET", "delayer:reserved", "t", -3}, {"ZADD", "delayer:job_pool", 60 * second, "x"}}}, false},
+		{"a job that waits for long", old, [][]command{{{"ZADD", "delayer:topics_due", 60 * second, "t"}}}, true},
+		{"one that waited", old, [][]command{{{"ZADD", "delayer:topics_due", -60 * second, "t"}}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, b *backend) {
+				b.seed(t, c.seed...)
+				b.enterTopic(t, "t", c.ago)
+				b.enterTopic(t, "busy", 0)
+				want := []string{"busy"}
+				if c.kept {
+					want = append(want, "t")
+				}
+				_, forgotten, _ := b.sweepAll(t)
+				if got := b.topicsKnown(t); !slices.Equal(got, want) || forgotten != 2-len(want) {
+					t.Errorf("known are %q, %d forgotten; want %q", got, forgotten, want)
+				}
+				if used, _ := b.use(t, "t"); c.kept && c.ago == old && used > 61 {
+					t.Errorf("it was used %.0f s ago", used)
+				}
+			})
+		})
+	}
+}
+
+// A push a moment before, or after, is as good as one long before.
+func TestForgottenTopicIsKnownAgain(t *testing.T) {
+	b, _ := onRedis(t)
+	now := time.Now()
+	b.known.now = func() time.Time { return now }
+	b.enterTopic(t, "t", 2*time.Hour)
+	if err := b.push(t.Context(), Job{"a", "t", "b"}, Due{After: 3 * time.Hour}, kept, Replace); err != nil {
+		t.Fatal(err)
+	}
+	b.sweepAll(t)
+	b.expectEntered(t, "pushed before the sweep", "t", true, 3*time.Hour)
+	b.enterTopic(t, "t", 2*time.Hour) // as if it had waited
+	b.sweepAll(t)
+	b.expectEntered(t, "with a job that waits", "t", true, 3*time.Hour)
+}
+
+// Numbers of reserved jobs that can't be true are put right, those of 0 go.
+func TestSweepOfReserved(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, waits("far", "t", 48*3600*second), waits("a", "t", 60*second), waits("b", "t", 23*3600*second))
+		for topic, count := range map[string]any{"none": 0, "less": -3, "true": 1, "most": 2, "more": 3, "no number": "x"} {
+			b.enterTopic(t, topic, 0)
+			b.do(t, "HSET", b.keys.Reserved(), topic, count)
+		}
+		b.sweepAll(t)
+		got, err := redis.StringMap(b.do(t, "HGETALL", b.keys.Reserved()), nil)
+		if want := (map[string]string{"true": "1", "most": "2", "more": "2"}); err != nil || !maps.Equal(got, want) {
+			t.Errorf("%v, %v, want %v", got, err, want)
+		}
+	})
+}
+
+// What settles the last reserved job of a topic leaves no number behind.
+func TestReservedCountGoes(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, ready("a", "t"))
+		held, _ := b.hold(t, "t", time.Minute)
+		p, err := b.Pipeline(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if errs, err := p.Ack([]Held{held}); err != nil || errs[0] != nil {
+			t.Fatal(errs, err)
+		}
+		if n := b.do(t, "EXISTS", b.keys.Reserved()).(int64); n != 0 {
+			t.Errorf("left: %q", b.do(t, "HGETALL", b.keys.Reserved()))
+		}
+	})
+}
+
+// One call looks after a bounded number of topics and entries, and all of them come, however they
+// are called, and although some are used meanwhile.
+func TestSweepIsBounded(t *testing.T) {
+	b, _ := onRedis(t)
+	const topics = 1050
+	b.do(t, "EVAL", `for i = 1, ARGV[1] do
+		redis.call('ZADD', 'delayer:topics', i % 3, 'old' .. i)
+		redis.call('HSET', 'delayer:reserved', 'old' .. i, 0)
+		redis.call('ZADD', 'delayer:topics_due', i, 'old' .. i)
+	end`, 0, topics)
+	b.do(t, "ZADD", b.keys.Topics(), 1, "a\x00", 1, "a", 1, strings.Repeat("x", 2000))
+	for _, topic := range []string{"busy", "a\x00"} {
+		b.do(t, "EVAL", "for i = 1, 3000 do redis.call('LPUSH', KEYS[1], 'ghost' .. i) end", 1, b.keys.ReadyQueue(topic))
+	}
+	b.enterTopic(t, "busy", 0)
+	b.do(t, "CONFIG", "RESETSTAT")
+	gone, forgotten, calls := b.sweepAll(t)
+	if forgotten != topics+3 || len(gone["busy"]) != 3000 || len(gone["a\x00"]) != 3000 {
+		t.Errorf("%d forgotten, %d and %d gone", forgotten, len(gone["busy"]), len(gone["a\x00"]))
+	}
+	if least := topics/sweepTopics + 6000/sweepEntries; calls < least || calls > least+3 {
+		t.Errorf("%d calls, want %d", calls, least)
+	}
+	b.do(t, "DEL", b.keys.ReadyQueue("busy"), b.keys.Topics())
+	b.sweepAll(t)
+	b.expect(t, redistest.State{})
+	if keys, err := redis.Strings(b.do(t, "KEYS", "*"), nil); err != nil || len(keys) > 0 {
+		t.Errorf("left are %q, %v", keys, err)
+	}
+}
+
+// Without a permission, or with a key of another type, nothing is changed, and it is said.
+func TestSweepWithoutPermission(t *testing.T) {
+	t.Parallel()
+	b, user := onRedisAs(t)
+	for _, command := range []string{"evalsha", "time", "zrange", "zmscore", "zadd", "zrem", "rpop", "lrange", "zrangebyscore"} {
+		t.Run(command, func(t *testing.T) {
+			b.do(t, "ACL", "SETUSER", "u", "+@all")
+			b.seed(t, ghosts("t", 3), waits("a", "t", 60*second))
+			b.enterTopic(t, "t", 2*time.Hour)
+			was := b.state(t)
+			b.do(t, "ACL", "SETUSER", "u", "-"+command)
+			if _, err := user.Sweep(t.Context(), Place{}); !Refused(err) {
+				t.Errorf("error %v, want one that Refused knows", err)
+			}
+			b.expect(t, was)
+			if known := b.topicsKnown(t); !slices.Equal(known, []string{"t"}) {
+				t.Errorf("known are %q", known)
+			}
+		})
+	}
+	// What can't be read may be something.
+	for _, command := range []string{"hget", "exists", "hmget"} {
+		t.Run(command, func(t *testing.T) {
+			b.do(t, "ACL", "SETUSER", "u", "+@all")
+			b.seed(t, ready("a", "t"))
+			if command != "hget" {
+				b.seed(t)
+			}
+			b.enterTopic(t, "t", 2*time.Hour)
+			was := b.state(t)
+			b.do(t, "ACL", "SETUSER", "u", "-"+command)
+			if swept, err := user.Sweep(t.Context(), Place{}); err != nil || swept.Forgotten > 0 || len(swept.Gone) > 0 {
+				t.Errorf("%+v, %v", swept, err)
+			}
+			b.expect(t, was)
+		})
+	}
+	for _, key := range []string{"topics", "job_pool"} {
+		b.do(t, "ACL", "SETUSER", "u", "+@all")
+		b.seed(t, ghosts("t", 3))
+		b.enterTopic(t, "t", 0)
+		b.do(t, "DEL", "delayer:"+key)
+		b.do(t, "SET", "delayer:"+key, "text")
+		was := b.state(t)
+		_, err := user.Sweep(t.Context(), Place{})
+		b.expectError(t, err, "WRONGTYPE")
+		b.expect(t, was)
+	}
+}

@@ -1,0 +1,60 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+const (
+	// sweepTopicsEvery is how often the known topics are looked after.
+	sweepTopicsEvery = time.Minute
+	// topicsTurn is for how long that is done at a time, see deadTurn.
+	topicsTurn = 5 * time.Millisecond
+)
+
+// topicSweep is a look at all known topics, some at a time.
+type topicSweep struct {
+	began    time.Time // the last one
+	underWay bool
+	at       store.Place // how far it has got
+	err      error       // the first one
+}
+
+// sweepTopics looks after some of the known topics, if all were not looked after lately.
+func (m *mover) sweepTopics(ctx context.Context) {
+	if !m.topics.underWay && time.Since(m.topics.began) < sweepTopicsEvery {
+		return
+	}
+	started := time.Now()
+	if !m.topics.underWay {
+		m.topics = topicSweep{began: started}
+	}
+	for again := true; again; again = m.topics.underWay && ctx.Err() == nil && time.Since(started) < topicsTurn {
+		m.sweepSomeTopics(ctx)
+	}
+	if err := m.topics.err; !m.topics.underWay && (err == nil || !store.Temporary(err)) { // else the next pass says so
+		m.outages.mention("topics", "Ready queues and known topics can't be swept; jobs are moved all the same", err)
+	}
+}
+
+// sweepAllTopics is sweepTopics for all of them, now.
+func (m *mover) sweepAllTopics(ctx context.Context) {
+	m.topics = topicSweep{}
+	for again := true; again; again = m.topics.underWay && ctx.Err() == nil {
+		m.sweepTopics(ctx)
+	}
+}
+
+func (m *mover) sweepSomeTopics(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, batchWait)
+	defer cancel()
+	swept, err := m.store.Sweep(ctx, m.topics.at)
+	for _, ghosts := range swept.Gone {
+		m.observer.Dropped(len(ghosts.IDs))
+		m.log.ErrorJobs("Ready job has expired or was removed, entry dropped", ghosts.Topic, bytesOf(ghosts.IDs))
+	}
+	m.topics.at, m.topics.underWay, m.topics.err = swept.Last, swept.More, cmp.Or(m.topics.err, err)
+}

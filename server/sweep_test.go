@@ -1,0 +1,159 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// enterTopics has topics known that were used so long ago.
+func (w *world) enterTopics(ago time.Duration, topics ...string) {
+	w.tb.Helper()
+	for _, topic := range topics {
+		w.do("ZADD", prefix+"topics", int64(w.clock()-ago.Seconds()), topic)
+	}
+}
+
+func (w *world) topics() []string {
+	w.tb.Helper()
+	names, err := redis.Strings(w.do("ZRANGE", prefix+"topics", 0, -1), nil)
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	return names
+}
+
+// Jobs that expire while they are ready are taken out of their queue, counted and named, whether
+// anybody consumes the topic or not; those behind them stay.
+func TestReadyJobsThatExpire(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	counted := w.observed()
+	var ids []string
+	for n := range 60 {
+		ids = append(ids, fmt.Sprint("short", n))
+		w.push(ids[n], "t", n)
+	}
+	w.push("long", "t", 100)
+	pass := func() {
+		t.Helper()
+		if err := w.server.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pass()
+	pass()
+	w.log.expectErrors(t)
+	for _, id := range ids {
+		w.do("PEXPIRE", prefix+"job_bucket:"+id, 1)
+	}
+	for _, id := range ids {
+		await(t, "end of "+id, func() bool { return w.do("EXISTS", prefix+"job_bucket:"+id).(int64) == 0 })
+	}
+	pass()
+	pass()
+	w.log.expectErrors(t, "Ready job has expired or was removed, entry dropped, Topic: t, IDs: ["+strings.Join(ids, ",")+"]")
+	w.expect(redistest.State{Ready: queues{"t": {"long"}}, Buckets: buckets{"long": "t body"}})
+	if counted.dropped != 60 {
+		t.Errorf("%d are counted", counted.dropped)
+	}
+}
+
+// A server that runs does the same, and says in its entry how many there were.
+func TestRunSweeps(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.enterTopics(0, "t")
+	w.enterTopics(2*time.Hour, "dead")
+	w.do("LPUSH", prefix+"ready_queue:t", "a", "b")
+	w.do("HSET", prefix+"reserved", "dead", 0)
+	defer w.run()()
+	w.awaitServer(t, "count of what was dropped", func(s store.ServerState) bool { return s.Dropped == 2 })
+	if topics := w.topics(); !slices.Equal(topics, []string{"t"}) {
+		t.Errorf("known are %q", topics)
+	}
+	w.expect(redistest.State{})
+}
+
+// It is done once a minute.
+func TestSweepsAreSeldom(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.enterTopics(2*time.Hour, "t")
+	m := w.mover()
+	sweep := func(what string, topics ...string) {
+		t.Helper()
+		if m.sweepTopics(context.Background()); !slices.Equal(w.topics(), topics) {
+			t.Errorf("%s: known are %q, want %q", what, w.topics(), topics)
+		}
+	}
+	sweep("at first")
+	w.enterTopics(2*time.Hour, "t")
+	sweep("at once", "t")
+	m.topics.began = m.topics.began.Add(time.Second - sweepTopicsEvery)
+	sweep("a little later", "t")
+	m.topics.began = m.topics.began.Add(-time.Second)
+	sweep("a minute later")
+}
+
+// However many topics there are, jobs don't wait for the sweep: it goes on between passes, and comes to
+// its end.
+func TestSweepInTurns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const topics = 50_000 // which take longer than a turn
+	w.do("EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('ZADD', KEYS[1], i, 't' .. i) end", 1, prefix+"topics", topics)
+	w.enterTopics(0, "last")
+	w.do("LPUSH", prefix+"ready_queue:last", "ghost")
+	passes := newCounter()
+	w.server = New(w.pool(), Options{Logger: w.log, Interval: time.Minute, Observer: passes})
+	defer w.run()()
+	w.log.awaitError(t, "Ready job has expired or was removed, entry dropped, Topic: last, IDs: [ghost]")
+	if known := w.topics(); !slices.Equal(known, []string{"last"}) {
+		t.Errorf("%d topics are known", len(known))
+	}
+	passes.mu.Lock()
+	defer passes.mu.Unlock()
+	if passes.passes < 2 {
+		t.Error("the sweep has kept the passes waiting")
+	}
+}
+
+// A user who may not sweep is told so, once, and jobs are moved all the same.
+func TestSweepWithoutPermission(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.do("LPUSH", prefix+"ready_queue:t", "ghost")
+	w.enterTopics(2*time.Hour, "u")
+	w.user(daemonRights + " -rpop")
+	w.push("a", "t", 1)
+	m := w.mover()
+	for range 3 {
+		m.topics = topicSweep{}
+		m.sweepTopics(context.Background())
+	}
+	if _, errors, _ := w.log.lines(); len(errors) != 1 || !strings.HasPrefix(errors[0], "Ready queues and known topics can't be swept; jobs are moved all the same: ") {
+		t.Errorf("errors %q", errors)
+	}
+	w.expectPass(1, 0)
+	w.expect(redistest.State{Ready: queues{"t": {"ghost", "a"}}, Buckets: buckets{"a": "t body"}})
+}
+
+// While Redis is away nothing is said of it: the pass says it.
+func TestSweepWithoutRedis(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Server.Kill()
+	m := w.mover()
+	m.sweepTopics(context.Background())
+	if _, lines, _ := w.log.lines(); len(lines) > 0 || m.topics.underWay || m.topics.err == nil {
+		t.Errorf("errors %q, sweep %+v", lines, m.topics)
+	}
+}
