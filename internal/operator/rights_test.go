@@ -13,8 +13,8 @@ import (
 // rights are all that an Operator needs.
 const rights = "~delayer:* &delayer:* +evalsha +eval +time +exists +type +info" +
 	" +llen +lindex +lrange +lpos +lpush +rpop" +
-	" +zcard +zcount +zrange +zscore +zmscore +zadd +zrem" +
-	" +hget +hmget +hstrlen +hlen +hvals +hset +hdel +pttl +pexpire +rename +del +publish"
+	" +zcard +zcount +zrange +zrevrange +zscore +zmscore +zadd +zrem" +
+	" +hget +hmget +hstrlen +hlen +hvals +hset +hdel +pttl +pexpire +rename +del +publish +pubsub"
 
 func TestRights(t *testing.T) {
 	t.Parallel()
@@ -40,6 +40,8 @@ func TestRights(t *testing.T) {
 		"ready":       func() error { f.ids(Query{State: Ready, Topic: "t", Limit: 1}, nil); return nil },
 		"dead":        func() error { f.ids(Query{State: Dead, Topic: "dead", Limit: 1}, nil); return nil },
 		"dead groups": func() error { _, err := f.DeadGroups(f.ctx, "dead", 10); return err },
+		"history":     func() error { _, err := f.History(f.ctx); return err },
+		"listeners":   func() error { _, err := f.Listeners(f.ctx, []string{"t"}); return err },
 		"info":        func() error { _, err := f.Info(f.ctx); return err },
 	} {
 		if err := call(); err != nil {

@@ -80,7 +80,7 @@ func TestPages(t *testing.T) {
 	before := f.state()
 	for _, lang := range languages {
 		seen := f.crawl(lang)
-		for _, path := range []string{"/", "/ui/topics", "/ui/topic", "/ui/job", "/ui/body", "/ui/dead", "/ui/dead/topic", "/ui/push", "/ui/live.json",
+		for _, path := range []string{"/", "/ui/topics", "/ui/consumers", "/ui/topic", "/ui/job", "/ui/body", "/ui/dead", "/ui/dead/topic", "/ui/push", "/ui/live.json",
 			"/ui/act/remove", "/ui/act/drop", "/ui/act/purge", "/ui/act/requeue_dead", "/ui/act/drop_dead", "/ui/static/dashboard.js"} {
 			if seen[path] == 0 {
 				t.Errorf("%s: no link leads to %s", lang, path)
@@ -381,6 +381,48 @@ func TestBehindNamesAll(t *testing.T) {
 	}
 	if want := []string{"slow<6", "slow<5", "slow<4", "slow<3", "slow<2"}; !slices.Equal(topics, want) || !strings.Contains(names, `<a href="/ui/topics?sort=overdue">and 2 more</a>`) {
 		t.Errorf("named are %q: %s", topics, names)
+	}
+}
+
+// TestConsumers tells who listens, where something is reserved, and where jobs wait for a consumer.
+func TestConsumers(t *testing.T) {
+	f := start(t, web.Options{})
+	f.push("idle", "i", "x", time.Hour)
+	f.push("late", "l", "x", 0)
+	f.push("held", "h", "x", 0)
+	f.reserve("held")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range 3 { // of one program
+		go f.Reserve(ctx, time.Minute, time.Minute, "awaited")
+	}
+	f.do("ZADD", "delayer:topics", time.Now().Unix(), "awaited")
+	row := func(page response, topic, count string) string {
+		rest := page.body[strings.Index(page.body, `data-row="`+pack(topic)+`"`)+1:]
+		found := regexp.MustCompile(`data-count="` + count + `"[^>]*>(?:<a [^>]*>)?([^<]*)<`).FindStringSubmatch(rest)
+		if found == nil {
+			return ""
+		}
+		return found[1]
+	}
+	var page response
+	eventually(t, "somebody listens", func() bool {
+		f.dashboard.sampler.changed.Store(true)
+		page = f.get("/ui/consumers")
+		return row(page, "awaited", "listening") == "1"
+	})
+	checkPage(t, "en", "/ui/consumers", page)
+	if got := topicsOn(page); !slices.Equal(got, []string{"late", "held", "awaited"}) {
+		t.Errorf("the topics are %q", got)
+	}
+	if row(page, "held", "reserved") != "1" || row(page, "held", "listening") != "0" || row(page, "late", "ready") != "1" {
+		t.Errorf("the page: %s", page.body)
+	}
+	f.do("ACL", "SETUSER", "default", "-pubsub")
+	page = f.get("/ui/consumers")
+	page.has(t, "without the right", http.StatusOK, `id="refused"`)
+	if got := row(page, "late", "listening"); got != "–" {
+		t.Errorf("without the right %q listen", got)
 	}
 }
 

@@ -1,0 +1,62 @@
+package dashboard
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/mix-basic/delayer/internal/operator"
+)
+
+// maxConsumed is how many topics the page of consumers shows.
+const maxConsumed = 100
+
+// consumed is a topic as its consumers have it.
+type consumed struct {
+	operator.TopicCounts
+	Listening int // operator.Unknown if nobody knows
+	Change    string
+}
+
+// consumersData is what the page of consumers shows. Redis has no list of them: what it knows is for
+// which topics somebody listens, and what they hold.
+type consumersData struct {
+	view
+	Topics  []consumed
+	Others  int  // how many more topics there are
+	Refused bool // whether this Redis user may not know who listens
+}
+
+// consumers are the topics that somebody consumes, or ought to.
+func (d *Dashboard) consumers(p *page) error {
+	v, err := d.sampler.look(p.ctx)
+	if err != nil {
+		return err
+	}
+	p.setClock(v.Time)
+	names := make([]string, len(v.Topics))
+	for i, t := range v.Topics {
+		names[i] = t.Topic
+	}
+	listening, err := d.operator.Listeners(p.ctx, names)
+	if err != nil {
+		return err
+	}
+	data := consumersData{view: v, Refused: listening == nil}
+	for i, t := range v.Topics {
+		c := consumed{TopicCounts: t, Listening: operator.Unknown, Change: change(v.Changes, t.Topic)}
+		if listening != nil {
+			c.Listening = listening[i]
+		}
+		if t.Ready != 0 || t.Reserved != 0 || c.Listening > 0 {
+			data.Topics = append(data.Topics, c)
+		}
+	}
+	// Those first whose jobs have waited longest for a consumer.
+	slices.SortFunc(data.Topics, func(a, b consumed) int {
+		return cmp.Or(cmp.Compare(b.AtLeast, a.AtLeast), cmp.Compare(b.Ready, a.Ready), cmp.Compare(b.Reserved, a.Reserved), strings.Compare(a.Topic, b.Topic))
+	})
+	shown := min(len(data.Topics), maxConsumed)
+	data.Topics, data.Others = data.Topics[:shown], len(data.Topics)-shown
+	return p.show("consumers", "consumers", pieces(p.text("nav.consumers")), data)
+}
