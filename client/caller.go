@@ -19,11 +19,12 @@ type kind struct {
 }
 
 // request is what a caller wants: n jobs at most, and limits[i] at most of names[i]; with
-// no limits, n of each.
+// no limits, n of each. They are taken as kinds[i] says; with no kinds, all in one way.
 type request struct {
 	kind
 	names   []string
 	limits  []int
+	kinds   []kind
 	n       int
 	stays   bool          // and waits when there is none
 	timeout time.Duration // 0 is none
@@ -97,6 +98,21 @@ func (r *request) bound(ctx context.Context) (context.Context, context.CancelFun
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, r.timeout)
+}
+
+// kindOf is how jobs of names[i] are taken.
+func (r *request) kindOf(i int) kind {
+	if r.kinds == nil {
+		return r.kind
+	}
+	return r.kinds[i]
+}
+
+// alike is the end of the names from i on whose jobs are taken in one way.
+func (r *request) alike(i int) (end int) {
+	for end = i + 1; end < len(r.names) && r.kindOf(end) == r.kindOf(i); end++ {
+	}
+	return end
 }
 
 // limit is how many jobs of names[i] are wanted at most.

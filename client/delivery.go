@@ -51,10 +51,10 @@ type Delivery struct {
 }
 
 // deliveries are the reserved jobs.
-func (c *Client) deliveries(got taken, limit int) []*Delivery {
+func (c *Client) deliveries(got taken, o FetchOptions) []*Delivery {
 	list := make([]*Delivery, len(got.jobs))
 	for i, job := range got.jobs {
-		l := got.leases[i]
+		l, limit := got.leases[i], o.attempts(job.Topic)
 		d := &Delivery{Message: Message(job), Attempt: l.Attempt, MaxAttempts: l.MaxAttempts, Token: l.Token, LateBy: l.Late, client: c, limit: limit}
 		if d.MaxAttempts == 0 {
 			d.MaxAttempts = limit

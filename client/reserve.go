@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -41,7 +42,7 @@ func (c *Client) reserve(ctx context.Context, timeout, lease time.Duration, topi
 	if err != nil {
 		return nil, err
 	}
-	return c.deliveries(got, 0)[0], nil
+	return c.deliveries(got, FetchOptions{})[0], nil
 }
 
 // reservation is the kind of such a reserve.
@@ -65,7 +66,7 @@ func (c *Client) ReserveBatch(ctx context.Context, topic string, n int, lease ti
 	if err == nil {
 		got, err = c.takeBatch(ctx, k, topic, n)
 	}
-	return c.deliveries(got, 0), failed("reserve batch", topic, err)
+	return c.deliveries(got, FetchOptions{}), failed("reserve batch", topic, err)
 }
 
 // FetchOptions say what Fetch reserves.
@@ -86,10 +87,16 @@ type FetchOptions struct {
 	Timeout time.Duration
 }
 
-// FetchTopic is a topic, and how many of its jobs are wanted at most; 0 is as many as in all.
+// FetchTopic is a topic, and how its jobs are reserved.
 type FetchTopic struct {
 	Topic string
-	Max   int
+	// Max is how many of its jobs are wanted at most; 0 is as many as in all.
+	Max int
+	// Lease and MaxAttempts count more than those of FetchOptions, unless they are 0. Redis is asked for
+	// jobs of topics together that follow each other and are alike in both; of the others when these
+	// have none.
+	Lease       time.Duration
+	MaxAttempts int
 }
 
 // Fetch waits, unless NoWait is set, until there is a job of any of the topics, and reserves as
@@ -114,7 +121,7 @@ func (c *Client) FetchFunc(ctx context.Context, o FetchOptions, f func([]*Delive
 	}
 	c.topics.takeFunc(ctx, r, func(got taken, err error) {
 		c.running.Done()
-		f(c.deliveries(got, o.MaxAttempts), failed("fetch", "", err))
+		f(c.deliveries(got, o), failed("fetch", "", err))
 	})
 }
 
@@ -124,7 +131,17 @@ func (c *Client) fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error)
 		return nil, err
 	}
 	got, err := c.takeFor(ctx, r)
-	return c.deliveries(got, o.MaxAttempts), err
+	return c.deliveries(got, o), err
+}
+
+// attempts is how often a job of the topic is delivered that does not say so.
+func (o *FetchOptions) attempts(topic string) int {
+	for i := range o.Topics {
+		if o.Topics[i].Topic == topic {
+			return cmp.Or(o.Topics[i].MaxAttempts, o.MaxAttempts)
+		}
+	}
+	return o.MaxAttempts
 }
 
 func (o FetchOptions) request() (request, error) {
@@ -147,11 +164,11 @@ func (o FetchOptions) request() (request, error) {
 		if slices.Contains(r.names, t.Topic) { // which limit would be its own?
 			return request{}, invalid("topics", fmt.Sprintf("%q is there twice", t.Topic))
 		}
-		limit := t.Max
-		if limit == 0 {
-			limit = o.Max
+		own, err := reservation(cmp.Or(t.Lease, o.Lease), cmp.Or(t.MaxAttempts, o.MaxAttempts))
+		if err != nil {
+			return request{}, err
 		}
-		r.names, r.limits = append(r.names, t.Topic), append(r.limits, limit)
+		r.names, r.limits, r.kinds = append(r.names, t.Topic), append(r.limits, cmp.Or(t.Max, o.Max)), append(r.kinds, own)
 	}
 	return r, nil
 }

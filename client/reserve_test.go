@@ -673,6 +673,83 @@ func TestFetchWaits(t *testing.T) {
 	})
 }
 
+// Topics may have leases and attempts of their own, and are served in their order all the same.
+func TestFetchOfTopicsWithTheirOwnTerms(t *testing.T) {
+	eachFetch(t, func(t *testing.T, fetch fetch) {
+		f := start(t)
+		for n := range 2 {
+			f.push(fmt.Sprint("t", n), "t")
+			f.push(fmt.Sprint("u", n), "u")
+			if _, err := f.Push(t.Context(), client.Message{ID: fmt.Sprint("v", n), Topic: "v", Body: "b"}, 0, client.TTR(3*time.Minute), client.MaxAttempts(3)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o := client.FetchOptions{Max: 5, MaxAttempts: 9, Topics: []client.FetchTopic{
+			{Topic: "none"},
+			{Topic: "u", Lease: time.Minute},
+			{Topic: "t", Lease: 2 * time.Minute, MaxAttempts: 1},
+			{Topic: "v", Max: 1},
+		}}
+		type reserved struct {
+			id       string
+			lease    time.Duration
+			attempts int
+		}
+		var list []*client.Delivery
+		for _, want := range [][]reserved{
+			{{"u0", time.Minute, 9}, {"u1", time.Minute, 9}},
+			{{"t0", 2 * time.Minute, 1}, {"t1", 2 * time.Minute, 1}},
+			{{"v0", 3 * time.Minute, 3}},
+		} {
+			fetched, err := fetch(f.Client, t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []reserved
+			for _, d := range fetched {
+				got = append(got, reserved{d.ID, d.Lease(), d.MaxAttempts})
+				if left := time.Until(d.Deadline()); left <= d.Lease()-time.Minute || left > d.Lease() {
+					t.Errorf("the lease of %s, %v, ends in %v", d.ID, d.Lease(), left)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+			list = append(list, fetched...)
+		}
+		if err := list[2].Retry(t.Context(), 0); !errors.Is(err, client.ErrExhausted) {
+			t.Errorf("retry of the only attempt: %v, want ErrExhausted", err)
+		}
+		if err := list[0].Retry(t.Context(), 0); err != nil {
+			t.Errorf("retry of the first of nine attempts: %v", err)
+		}
+	})
+}
+
+// One who waits for them gets what comes, as its topic says.
+func TestFetchWaitsOnItsOwnTerms(t *testing.T) {
+	eachFetch(t, func(t *testing.T, fetch fetch) {
+		for _, topic := range []string{"t", "u"} {
+			f := start(t)
+			got := make(chan *client.Delivery, 1)
+			go func() {
+				list, err := fetch(f.Client, t.Context(), client.FetchOptions{Max: 1, Topics: []client.FetchTopic{{Topic: "t", Lease: time.Minute}, {Topic: "u", Lease: time.Hour}}})
+				if err != nil {
+					t.Error(err)
+					list = []*client.Delivery{nil}
+				}
+				got <- list[0]
+			}()
+			f.reserversWait(f.Client, topic, 1)
+			f.push("a", topic)
+			want := map[string]time.Duration{"t": time.Minute, "u": time.Hour}[topic]
+			if d := arrival(t, got); d == nil || d.Topic != topic || d.Lease() != want {
+				t.Errorf("%s: got %+v, want a lease of %v", topic, d, want)
+			}
+		}
+	})
+}
+
 // The consumer's number of attempts counts where the producer has not named one.
 func TestFetchMaxAttempts(t *testing.T) {
 	eachFetch(t, func(t *testing.T, fetch fetch) {

@@ -101,7 +101,7 @@ func (ts *topics) join(c *caller) (ask func(context.Context), err error) {
 	first := true
 	for _, partition := range ts.client.partitions {
 		for i, name := range c.names {
-			q := ts.queue(topicKey{partition, name}, c.kind)
+			q := ts.queue(topicKey{partition, name}, c.kindOf(i))
 			if c.at(q) != nil {
 				continue
 			}
@@ -114,7 +114,7 @@ func (ts *topics) join(c *caller) (ask func(context.Context), err error) {
 	case len(c.places) > 1 && first && len(ts.client.partitions) == 1:
 		c.setAsks(true)
 		takes := ts.client.partitions[0].takes
-		return takes.addOwn(&several{c, takes}), nil
+		return takes.addOwn(&several{caller: c, takes: takes}), nil
 	case len(c.places) == 1 && !q.busy:
 		c.setAsks(true)
 		q.asking, q.busy = append(q.asking, c), true
@@ -162,10 +162,12 @@ func (ts *topics) close() {
 	}
 }
 
-// several is a caller who looks at all of its topics at once, in its order.
+// several is a caller who looks at all of its topics at once, in its order: as many as are alike, and
+// then, if there is no job, at the next ones.
 type several struct {
 	*caller
 	takes *takes
+	next  int // of the names
 }
 
 func (s *several) waiting() bool { return s.places != nil }
@@ -181,19 +183,26 @@ func (s *several) ask() *take {
 		return nil
 	}
 	claim{s.caller}.hold()
-	limits := make([]int, len(s.names))
+	end := s.alike(s.next)
+	limits := make([]int, end-s.next)
 	for i := range limits {
-		limits[i] = s.limit(i)
+		limits[i] = s.limit(s.next + i)
 	}
-	return &take{kind: s.kind, topics: s.names, limits: limits, n: s.n, callers: 1, end: s.endTake}
+	return &take{kind: s.kindOf(s.next), topics: s.names[s.next:end], limits: limits, n: s.n, callers: 1,
+		end: func(got taken, more bool, err error) { s.endTake(end, got, more, err) }}
 }
 
-func (s *several) endTake(got taken, more bool, err error) {
-	if err == nil && len(got.jobs) == 0 && !more && s.leaving == nil {
+func (s *several) endTake(end int, got taken, more bool, err error) {
+	isEmpty := err == nil && len(got.jobs) == 0 && !more
+	isLast := end == len(s.names)
+	if isEmpty && isLast && s.leaving == nil {
 		s.areEmpty()
 	}
 	claim{s.caller}.release(got, err, nil)
-	if err == nil && more && s.places != nil {
+	if s.places != nil && (isEmpty && !isLast || err == nil && more) {
+		if isEmpty {
+			s.next = end
+		}
 		s.takes.addAgain(s)
 	}
 }

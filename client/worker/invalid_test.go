@@ -63,6 +63,13 @@ func TestInvalid(t *testing.T) {
 		{"rate", c, with(worker.TopicOptions{Rate: -1}), worker.Options{}, []string{`rate: that of topic "t" is -1`}},
 		{"no rate", c, with(worker.TopicOptions{Rate: math.NaN()}), worker.Options{}, []string{`rate: that of topic "t" is NaN`}},
 		{"infinite rate", c, with(worker.TopicOptions{Rate: math.Inf(1)}), worker.Options{}, []string{`rate: that of topic "t" is +Inf`}},
+		{"a topic's lease", c, with(worker.TopicOptions{Lease: -1}), worker.Options{}, []string{`lease: that of topic "t" is -1ns: want 1ms to 24h`}},
+		{"a topic's long lease", c, with(worker.TopicOptions{Lease: client.MaxLease + 1}), worker.Options{}, []string{`lease: that of topic "t" is 24h0m0.000000001s`}},
+		{"a topic's lease without unit", c, with(worker.TopicOptions{Lease: 30}), worker.Options{}, []string{`lease: that of topic "t" is 30ns`}},
+		{"a topic's timeout without unit", c, with(worker.TopicOptions{Timeout: 30}), worker.Options{}, []string{`timeout: that of topic "t" is 30ns: want 1ms or more, 0 for that of the worker, or less than 0 for no limit`}},
+		{"a topic's attempts", c, with(worker.TopicOptions{MaxAttempts: -1}), worker.Options{}, []string{`max attempts: that of topic "t" is -1`}},
+		{"a topic's many attempts", c, with(worker.TopicOptions{MaxAttempts: math.MaxInt32 + 1}), worker.Options{}, []string{`max attempts: that of topic "t" is 2147483648`}},
+		{"a topic's nil middleware", c, with(worker.TopicOptions{Middleware: []worker.Middleware{nil}}), worker.Options{}, []string{"middleware: it is nil"}},
 		{"several", c, mux(func(m *worker.Mux) { m.HandleFunc("", nil) }), worker.Options{Lease: -1}, []string{"topic: it is empty", "lease: -1ns"}},
 	} {
 		err := worker.New(v.client, v.mux, v.options).Run(t.Context())

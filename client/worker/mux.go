@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -41,7 +42,8 @@ type HandlerFunc func(ctx context.Context, job *Job) error
 // Handle calls f.
 func (f HandlerFunc) Handle(ctx context.Context, job *Job) error { return f(ctx, job) }
 
-// Middleware makes a Handler of another one, which it calls.
+// Middleware makes a Handler of another one, which it calls. A panic of that one is an error to it
+// (PanicError).
 type Middleware func(Handler) Handler
 
 // Mux is which handler handles which topic. Fill it before the worker runs.
@@ -61,13 +63,10 @@ type topic struct {
 // NewMux makes a Mux without handlers.
 func NewMux() *Mux { return new(Mux) }
 
-// Use puts middleware around all handlers, also those that were added before, the first one outermost.
+// Use puts middleware around all handlers, also those that were added before, the first one outermost,
+// and outside that of single topics (TopicOptions).
 func (m *Mux) Use(middleware ...Middleware) {
-	for _, wrap := range middleware {
-		if wrap == nil {
-			m.errs = append(m.errs, invalid("middleware", "it is nil"))
-		}
-	}
+	m.errs = append(m.errs, checkMiddleware(middleware))
 	m.middleware = append(m.middleware, middleware...)
 }
 
@@ -141,15 +140,34 @@ func (m *Mux) handlers() ([]Handler, error) {
 	}
 	handlers := make([]Handler, len(m.topics))
 	for i, t := range m.topics {
-		h := t.handler
-		for _, wrap := range slices.Backward(m.middleware) {
+		h := withoutPanics(t.handler)
+		for _, wrap := range slices.Backward(slices.Concat(m.middleware, t.options.Middleware)) {
 			if h = wrap(h); isNil(h) {
 				return nil, invalid("middleware", fmt.Sprintf("it makes a nil handler of that of topic %q", t.name))
 			}
 		}
-		handlers[i] = h
+		handlers[i] = withoutPanics(h) // of the middleware
 	}
 	return handlers, nil
+}
+
+func checkMiddleware(middleware []Middleware) error {
+	if slices.ContainsFunc(middleware, func(wrap Middleware) bool { return wrap == nil }) {
+		return invalid("middleware", "it is nil")
+	}
+	return nil
+}
+
+// withoutPanics is a handler whose panics are errors.
+func withoutPanics(h Handler) Handler {
+	return HandlerFunc(func(ctx context.Context, job *Job) (err error) {
+		defer func() {
+			if value := recover(); value != nil {
+				err = &PanicError{value, debug.Stack()}
+			}
+		}()
+		return h.Handle(ctx, job)
+	})
 }
 
 func invalid(field, why string) error {

@@ -61,7 +61,8 @@ type Hooks struct {
 	Stuck func(job *Job)
 }
 
-// TopicOptions say how the jobs of one topic are served.
+// TopicOptions say how the jobs of one topic are served. Lease, Timeout, MaxAttempts and Backoff are as in
+// Options, and count more; 0 and nil mean what those say.
 type TopicOptions struct {
 	// Concurrency is how many of its jobs are handled at a time. 0 means as many as in all.
 	Concurrency int
@@ -73,6 +74,14 @@ type TopicOptions struct {
 	Weight int
 	// Rate is how many of its jobs are begun a second at most by this worker. 0 means no limit.
 	Rate float64
+
+	Lease time.Duration
+	// Timeout may be less than 0, which means no limit.
+	Timeout     time.Duration
+	MaxAttempts int
+	Backoff     func(attempt int, err error) time.Duration
+	// Middleware is put around its handler, inside that of the mux, the first one outermost.
+	Middleware []Middleware
 }
 
 // TopicOption sets some of the TopicOptions.
@@ -82,16 +91,28 @@ type TopicOption func(*TopicOptions)
 func With(o TopicOptions) TopicOption { return func(to *TopicOptions) { *to = o } }
 
 func (o TopicOptions) check(name string) error {
+	wrong := func(field, format string, args ...any) error {
+		return invalid(field, fmt.Sprintf("that of topic %q is "+format, append([]any{name}, args...)...))
+	}
 	switch {
 	case o.Concurrency < 0:
-		return invalid("concurrency", fmt.Sprintf("that of topic %q is %d: want 1 or more, or 0 for as many as in all", name, o.Concurrency))
+		return wrong("concurrency", "%d: want 1 or more, or 0 for as many as in all", o.Concurrency)
 	case o.Weight < 0:
-		return invalid("weight", fmt.Sprintf("that of topic %q is %d: want 1 or more, or 0, which means 1", name, o.Weight))
+		return wrong("weight", "%d: want 1 or more, or 0, which means 1", o.Weight)
 	case !(o.Rate >= 0) || math.IsInf(o.Rate, 0):
-		return invalid("rate", fmt.Sprintf("that of topic %q is %v: want jobs a second, or 0 for no limit", name, o.Rate))
+		return wrong("rate", "%v: want jobs a second, or 0 for no limit", o.Rate)
+	case o.Lease < 0 || o.Lease > client.MaxLease || tooShort(o.Lease):
+		return wrong("lease", "%v: want 1ms to %v, or 0 for that of the worker", o.Lease, client.MaxLease)
+	case tooShort(o.Timeout):
+		return wrong("timeout", "%v: want 1ms or more, 0 for that of the worker, or less than 0 for no limit", o.Timeout)
+	case o.MaxAttempts < 0 || o.MaxAttempts > math.MaxInt32:
+		return wrong("max attempts", "%d: want 1 to %d, or 0 for those of the worker", o.MaxAttempts, math.MaxInt32)
 	}
-	return nil
+	return checkMiddleware(o.Middleware)
 }
+
+// tooShort reports whether a time is meant to be another: a bare number is one of nanoseconds.
+func tooShort(d time.Duration) bool { return d > 0 && d < time.Millisecond }
 
 const (
 	maxConcurrency     = 10_000

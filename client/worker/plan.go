@@ -15,7 +15,6 @@ import (
 func (r *run) plan() (o client.FetchOptions, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	o = client.FetchOptions{Lease: r.options.Lease, MaxAttempts: r.options.MaxAttempts}
 	now := time.Now()
 	r.pace.observe(now)
 	wanted := r.wanted()
@@ -35,7 +34,7 @@ func (r *run) plan() (o client.FetchOptions, wait time.Duration) {
 			wait = next
 		}
 		if most = min(most, allowed); most > 0 {
-			o.Topics = append(o.Topics, client.FetchTopic{Topic: s.name, Max: most})
+			o.Topics = append(o.Topics, s.fetchTopic(most))
 			o.Max = min(o.Max+most, wanted)
 		}
 	}

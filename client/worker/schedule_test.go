@@ -72,13 +72,14 @@ func TestConcurrencyOfATopic(t *testing.T) {
 	f.expectNothing()
 }
 
-// As long as a topic of a higher priority has jobs, those of others wait.
+// As long as a topic of a higher priority has jobs, those of others wait, also if each has a lease of its
+// own.
 func TestPriority(t *testing.T) {
 	f := start(t)
 	var e events
 	mux := worker.NewMux()
 	for topic, priority := range map[string]int{"low": -1, "middle": 0, "high": 7} {
-		mux.HandleFunc(topic, func(context.Context, *worker.Job) error { return nil }, worker.With(worker.TopicOptions{Priority: priority, Weight: 1}))
+		mux.HandleFunc(topic, func(context.Context, *worker.Job) error { return nil }, worker.With(worker.TopicOptions{Priority: priority, Weight: 1, Lease: time.Duration(priority+2) * time.Minute}))
 		f.pushMany(100, topic+" ", topic)
 	}
 	f.run(mux, worker.Options{Concurrency: 1, Hooks: worker.Hooks{Started: func(job *worker.Job) { e.add("%s", job.Topic) }}})

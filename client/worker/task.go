@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -69,17 +68,12 @@ func (t *task) do() (err error) {
 	return err
 }
 
-// handle calls the handler. A panic is an error.
-func (t *task) handle() (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = &PanicError{value, debug.Stack()}
-		}
-	}()
+// handle calls the handler.
+func (t *task) handle() error {
 	ctx := t.ctx
-	if t.options.Timeout > 0 {
+	if timeout := t.served.timeout; timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, t.options.Timeout, timeoutError(t.options.Timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, timeoutError(timeout))
 		defer cancel()
 	}
 	return t.served.handler.Handle(ctx, t.job)
@@ -136,7 +130,7 @@ func (t *task) failed(err error, took time.Duration) {
 	hooks := &t.options.Hooks
 	v, told := verdictOf(err)
 	if !told {
-		v = &verdict{kind: retryAfter, delay: t.options.Backoff(t.job.Attempt, err)}
+		v = &verdict{kind: retryAfter, delay: t.served.backoff(t.job.Attempt, err)}
 	}
 	delay := min(max(v.delay, 0), client.MaxDelay)
 	if v.kind == snooze {

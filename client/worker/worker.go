@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -88,10 +89,14 @@ type run struct {
 // served is a topic, and how much of it is under way.
 type served struct {
 	*topic
-	handler Handler
-	most    int // handlers at a time
-	held    int // running handlers, and jobs in the buffer
-	bucket  tokens
+	handler  Handler
+	lease    time.Duration // 0: as the job says
+	attempts int
+	timeout  time.Duration // 0 or less: none
+	backoff  func(attempt int, err error) time.Duration
+	most     int // handlers at a time
+	held     int // running handlers, and jobs in the buffer
+	bucket   tokens
 
 	outage      outage    // of this topic alone
 	brokenUntil time.Time // when it is tried again; zero if it is well
@@ -107,7 +112,14 @@ func newRun(c *client.Client, topics []*topic, handlers []Handler, o Options) *r
 		changed: make(chan struct{}, 1), ended: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
 	}
 	for i, t := range topics {
-		s := &served{topic: t, handler: handlers[i], most: r.maxHeld, bucket: newTokens(t.options.Rate)}
+		s := &served{
+			topic: t, handler: handlers[i], most: r.maxHeld, bucket: newTokens(t.options.Rate),
+			lease: cmp.Or(t.options.Lease, o.Lease), attempts: cmp.Or(t.options.MaxAttempts, o.MaxAttempts),
+			timeout: cmp.Or(t.options.Timeout, o.Timeout), backoff: t.options.Backoff,
+		}
+		if s.backoff == nil {
+			s.backoff = o.Backoff
+		}
 		s.outage.logger = o.Logger.With("topic", t.name)
 		if t.options.Concurrency > 0 {
 			s.most = min(t.options.Concurrency, o.Concurrency)
@@ -262,9 +274,13 @@ func (r *run) fetch(ctx context.Context, o client.FetchOptions, wait time.Durati
 // fetchOne reserves a job of the topic, if there is one.
 func (r *run) fetchOne(ctx context.Context, topic string) ([]*client.Delivery, error) {
 	return r.client.Fetch(ctx, client.FetchOptions{
-		Topics: []client.FetchTopic{{Topic: topic}}, Max: 1,
-		Lease: r.options.Lease, MaxAttempts: r.options.MaxAttempts, NoWait: true,
+		Topics: []client.FetchTopic{r.byName[topic].fetchTopic(1)}, Max: 1, NoWait: true,
 	})
+}
+
+// fetchTopic asks for so many jobs of the topic.
+func (s *served) fetchTopic(most int) client.FetchTopic {
+	return client.FetchTopic{Topic: s.name, Max: most, Lease: s.lease, MaxAttempts: s.attempts}
 }
 
 // start begins the tasks of what was fetched, as many as there are places for, and keeps the others.

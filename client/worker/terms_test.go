@@ -1,0 +1,121 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/worker"
+)
+
+// What a topic says counts more than what the worker says, and the worker's counts for the others.
+func TestTermsOfATopic(t *testing.T) {
+	after := func(delay time.Duration) func(int, error) time.Duration {
+		return func(int, error) time.Duration { return delay }
+	}
+	own := worker.TopicOptions{Lease: 2 * time.Hour, Timeout: 3 * time.Hour, MaxAttempts: 4, Backoff: after(5 * time.Hour)}
+	all := worker.Options{Lease: 20 * time.Hour, Timeout: 30 * time.Hour, MaxAttempts: 40, Backoff: after(50 * time.Hour)}
+	type terms struct{ lease, timeout, attempts, backoff int }
+	for _, c := range []struct {
+		name  string
+		topic worker.TopicOptions
+		all   worker.Options
+		want  terms
+	}{
+		{"the topic's", own, all, terms{2, 3, 4, 5}},
+		{"the topic's alone", own, worker.Options{}, terms{2, 3, 4, 5}},
+		{"the worker's", worker.TopicOptions{}, all, terms{20, 30, 40, 50}},
+		{"no timeout", worker.TopicOptions{Timeout: -1}, all, terms{20, 0, 40, 50}},
+	} {
+		for _, run := range []string{"Run", "RunOne"} {
+			t.Run(c.name+" "+run, func(t *testing.T) {
+				f := start(t)
+				var e events
+				got := terms{}
+				mux := worker.NewMux()
+				mux.HandleFunc("t", func(ctx context.Context, job *worker.Job) error {
+					if deadline, ok := ctx.Deadline(); ok {
+						got.timeout = int(time.Until(deadline).Round(time.Hour).Hours())
+					}
+					got.lease = int(time.Duration((f.ends()[job.ID] - float64(f.clock().Unix())) * float64(time.Second)).Round(time.Hour).Hours())
+					got.attempts = job.MaxAttempts
+					return errors.New("no")
+				}, worker.With(c.topic))
+				mux.HandleFunc("other", func(context.Context, *worker.Job) error { return nil }, worker.With(worker.TopicOptions{Lease: time.Minute}))
+				c.all.Hooks = worker.Hooks{Retried: func(_ *worker.Job, delay time.Duration, _ error) {
+					got.backoff = int(delay.Hours())
+					e.add("retried")
+				}}
+				f.push("a", "t")
+				if run == "Run" {
+					f.run(mux, c.all)
+				} else if _, err := worker.New(f.Client, mux, c.all).RunOne(t.Context(), "t"); err == nil {
+					t.Error("no error")
+				}
+				e.await(t, "retried")
+				if got != c.want {
+					t.Errorf("lease, timeout, attempts and backoff are %+v, want %+v", got, c.want)
+				}
+			})
+		}
+	}
+}
+
+// A topic's attempts are counted for its jobs alone.
+func TestAttemptsOfATopic(t *testing.T) {
+	f := start(t)
+	fails := func(context.Context, *worker.Job) error { return errors.New("no") }
+	mux := worker.NewMux()
+	mux.HandleFunc("once", fails, worker.With(worker.TopicOptions{MaxAttempts: 1}))
+	mux.HandleFunc("often", fails)
+	f.push("a", "once")
+	f.push("b", "often")
+	f.run(mux, worker.Options{Backoff: func(int, error) time.Duration { return time.Hour }})
+	f.expectDead("a", 1, "all 1 attempts used up", "no")
+	f.expectJob("b", client.Waiting, 1)
+}
+
+// watch is middleware that tells what its handler returns.
+func watch(e *events, name string) worker.Middleware {
+	return func(next worker.Handler) worker.Handler {
+		return worker.HandlerFunc(func(ctx context.Context, job *worker.Job) error {
+			err := next.Handle(ctx, job)
+			var p *worker.PanicError
+			e.add("%s: %v", name, errors.As(err, &p))
+			return fmt.Errorf("%s: %w", name, err)
+		})
+	}
+}
+
+// A topic's middleware is inside that of the mux, and around no other topic. All of it gets a panic as
+// an error.
+func TestMiddlewareOfATopic(t *testing.T) {
+	f := start(t)
+	var e events
+	mux := worker.NewMux()
+	mux.Use(watch(&e, "all"))
+	mux.HandleFunc("t", func(context.Context, *worker.Job) error { return panics() },
+		worker.With(worker.TopicOptions{MaxAttempts: 1, Middleware: []worker.Middleware{watch(&e, "1"), watch(&e, "2")}}))
+	mux.HandleFunc("u", func(context.Context, *worker.Job) error { return panics() }, worker.With(worker.TopicOptions{MaxAttempts: 1}))
+	f.run(mux, worker.Options{})
+	f.push("a", "t")
+	f.expectDead("a", 1, "attempts used up", "all: 1: 2: panic: boom\ngoroutine")
+	f.push("b", "u")
+	f.expectDead("b", 1, "attempts used up", "all: panic: boom\ngoroutine")
+	e.expect(t, "2: true", "1: true", "all: true", "all: true")
+}
+
+// A panic of middleware is an error of its job, too.
+func TestMiddlewarePanics(t *testing.T) {
+	f := start(t)
+	mux := one(func(context.Context, *worker.Job) error { return nil })
+	mux.Use(func(worker.Handler) worker.Handler {
+		return worker.HandlerFunc(func(context.Context, *worker.Job) error { return panics() })
+	})
+	f.push("a", "t", client.MaxAttempts(1))
+	f.run(mux, worker.Options{})
+	f.expectDead("a", 1, "attempts used up", "panic: boom\ngoroutine")
+}
