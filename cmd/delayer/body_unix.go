@@ -4,8 +4,8 @@ package main
 
 import "os"
 
-// fleetingFile makes a file that has no name.
-func fleetingFile() (*os.File, error) {
+// namelessFile makes a file, and takes its name away.
+func namelessFile() (*os.File, error) {
 	f, err := os.CreateTemp("", "delayer-body-")
 	if err != nil {
 		return nil, err

@@ -46,6 +46,7 @@ type program struct {
 	stdout, stderr *lineWriter
 	log            *slog.Logger
 	starter        starter
+	guard          guard
 
 	mu       sync.Mutex
 	ended    bool         // nothing is started any more
@@ -152,6 +153,7 @@ func (p *program) start(cmd *exec.Cmd) error {
 	err := p.starter.start(cmd)
 	if err == nil {
 		p.running[cmd.Process.Pid] = true
+		p.guard.watch(cmd.Process.Pid)
 	}
 	return err
 }
@@ -161,6 +163,7 @@ func (p *program) start(cmd *exec.Cmd) error {
 func (p *program) reap(cmd *exec.Cmd) (code int, err error) {
 	p.mu.Lock()
 	delete(p.running, cmd.Process.Pid)
+	p.guard.forget(cmd.Process.Pid)
 	p.mu.Unlock()
 	err = cmd.Wait()
 	state := cmd.ProcessState

@@ -50,8 +50,8 @@ program that can't be executed, or is not there: the attempt does not count, the
 again 5 s later, and the worker rests for 1 to 15 s before it tries another. What can be known of that
 before is found out at the start: the program, or the command's first word, and a script's interpreter.
 A program that has run for too long, or whose job is another's now, gets SIGTERM and, half a second
-later, SIGKILL, with all that it has started. On Linux a program is killed when the worker is; what it has
-started goes on then. On SIGTERM or SIGINT the worker begins no more
+later, SIGKILL, with all that it has started. If the worker is killed, the programs are killed, too, with
+all that they have started, but not on Windows. On SIGTERM or SIGINT the worker begins no more
 jobs and gives those under way 10 s before it ends them so; these are delivered again, and the
 attempt does not count. A second signal ends all at once.
 The program's output goes to that of the worker, line by line. The worker's own log goes to standard
@@ -83,7 +83,7 @@ func runWorker(ctx context.Context, c *call) (answer, error) {
 	out := newLineWriter(c.stdout, func(message string) { log.Error("standard output: " + message) })
 	defer out.close()
 
-	p := &program{words: c.arguments, shell: c.shell, stdout: out, stderr: errs, log: log, starter: newStarter(), running: map[int]bool{}}
+	p := &program{words: c.arguments, shell: c.shell, stdout: out, stderr: errs, log: log, starter: newStarter(), guard: startGuard(), running: map[int]bool{}}
 	if err := p.check(); err != nil {
 		return answer{}, err
 	}

@@ -380,25 +380,46 @@ func TestAwaitEnd(t *testing.T) {
 	awaitEnd(cmd.Process.Pid) // does not wait for what is not there
 }
 
-// Linux ends a program when its worker is killed, also if that is deaf to SIGTERM.
+// A killed worker leaves nothing behind, not even what is deaf to SIGTERM, or what a shell has started.
 func TestWorkerKilled(t *testing.T) {
+	t.Parallel()
+	s, _ := newShell(t)
+	p, fifo := s.startFamily()
+	p.cmd.Process.Kill()
+	gone(t, fifo)
+}
+
+// Nor does one that is killed as soon as it has started a program. What has ended before is nobody's to
+// signal.
+func TestWorkerKilledAtOnce(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("of Linux")
+		t.Skip("Linux alone kills a program of which the guard has not heard")
 	}
 	t.Parallel()
 	s, _ := newShell(t)
-	if err := syscall.Mkfifo(s.dir+"/fifo", 0o600); err != nil {
-		t.Fatal(err)
+	for round := range 20 {
+		fifo := fmt.Sprintf("%s/fifo%d", s.dir, round)
+		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		open, err := os.OpenFile(fifo, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := s.startWorker("--concurrency", "1", "--lease", "1h", "--", "sh", "-c", `echo "$DELAYER_JOB_ID" >"$1"; exec sleep 1000 >"$1"`, "sh", fifo)
+		s.push(fmt.Sprint(round), "b")
+		if _, err := open.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		p.cmd.Process.Kill()
+		reader, err := os.Open(fifo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open.Close()
+		gone(t, reader)
+		reader.Close()
 	}
-	p := s.startWorker("--exec", `trap "" TERM; exec sleep 1000 >fifo`)
-	s.push("1", "b")
-	fifo, err := os.Open(s.dir + "/fifo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer fifo.Close()
-	p.cmd.Process.Kill()
-	gone(t, fifo)
 }
 
 // A program whose job is another's now is ended, too.

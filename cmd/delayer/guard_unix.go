@@ -1,0 +1,41 @@
+//go:build !windows
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"syscall"
+)
+
+// guard is a process that outlives us by a moment. If we are killed it kills the programs, with all that
+// they have started: it is told of their groups, and its input ends with us.
+type guard struct{ input io.Writer }
+
+// guardScript reads "+ GROUP" when a program has been started, and "- GROUP" before it is reaped.
+const guardScript = `trap '' HUP INT QUIT TERM
+while read -r what group; do
+	case $what in
+	+) groups="$groups $group " ;;
+	-) groups="${groups%% $group *}${groups#* $group }" ;;
+	esac
+done
+for group in $groups; do kill -s KILL -- "-$group"; done`
+
+// startGuard starts the guard. Without a shell there is none.
+func startGuard() guard {
+	cmd := exec.Command("sh", "-c", guardScript, "delayer worker's guard")
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // away from a terminal's ctrl-C
+	input, err := cmd.StdinPipe()
+	if err != nil || cmd.Start() != nil {
+		return guard{io.Discard}
+	}
+	go cmd.Wait()
+	return guard{input}
+}
+
+func (g guard) watch(group int) { fmt.Fprintf(g.input, "+ %d\n", group) }
+
+func (g guard) forget(group int) { fmt.Fprintf(g.input, "- %d\n", group) }
