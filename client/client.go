@@ -22,6 +22,7 @@ type Client struct {
 	logger     *slog.Logger
 	onStale    func(ids []string)
 	stale      atomic.Int64
+	putOff     putOff
 	lost       atomic.Int64
 
 	closing   context.Context // done when Close is called
@@ -73,8 +74,8 @@ func WithStale(f func(ids []string)) Option {
 }
 
 // WithLogger sets where the Client says what nobody would notice otherwise: once,
-// that BPop has to poll because this Redis user may not subscribe to a channel; and that
-// WithStale's function has panicked.
+// that BPop has to poll because this Redis user may not subscribe to a channel; once a minute and
+// topic, that a job can't be made a dead letter; and that WithStale's function has panicked.
 // Without it that is slog.Default.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) { o.logger = l }

@@ -143,6 +143,7 @@ func (t *take) send(p *store.Pipeline) {
 func (t *take) receive(c *Client) (got taken, more bool, err error) {
 	popped, err := t.answer.Wait()
 	c.tellStale(popped.Stale)
+	c.tellPutOff(popped.PutOff)
 	if err != nil && !t.reserves && !errors.As(err, new(redis.Error)) {
 		c.lost.Add(int64(min(t.n, store.MaxPop)))
 		err = fmt.Errorf("%w: %w", ErrLost, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
 )
 
@@ -54,5 +56,56 @@ func TestAllTopicsAreBroken(t *testing.T) {
 		if id := next(t, handled); id != topic {
 			t.Errorf("handled %q", id)
 		}
+	}
+}
+
+// A job that can't be made a dead letter keeps the worker neither from its topic's other jobs nor from
+// other topics, be it for want of a right; the Client's logger names it once.
+func TestJobThatCantBeBuried(t *testing.T) {
+	for name, break_ := range map[string]func(f *fixture){
+		"dead letters of another type": func(f *fixture) { f.do("SET", "delayer:dead_letters:t", "text") },
+		"no right to rename":           func(f *fixture) { f.do("ACL", "SETUSER", "u", "-rename") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t)
+			f.do("ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
+			break_(f)
+			var log lockedLog
+			pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr, Username: "u", Password: "p"})
+			c := client.New(pool, client.WithLogger(log.logger()))
+			t.Cleanup(func() {
+				c.Close()
+				pool.Close()
+			})
+			f.push("a", "t", client.MaxAttempts(1))
+			f.do("HSET", "delayer:job_bucket:a", "lease", "1 5 0")
+			f.push("b", "t")
+			f.push("c", "u")
+			handled := make(chan string, 10)
+			mux := worker.NewMux()
+			for _, topic := range []string{"t", "u"} {
+				mux.HandleFunc(topic, func(_ context.Context, job *worker.Job) error {
+					handled <- job.ID
+					return nil
+				})
+			}
+			f.runOf(c, mux, worker.Options{})
+			got := map[string]bool{next(t, handled): true, next(t, handled): true}
+			if !got["b"] || !got["c"] {
+				t.Errorf("handled %v, want b and c", got)
+			}
+			until(t, "it is put off", func() bool { return f.get("a").State == client.Waiting })
+			f.dueNow("a")
+			until(t, "it is put off again", func() bool {
+				n, err := redis.Int(f.conn.Do("LLEN", "delayer:ready_queue:t"))
+				return err == nil && n == 0 && f.get("a").State == client.Waiting
+			})
+			log.expect(t, 1, "level=ERROR", "can't be made a dead letter", "topic=t", "id=a")
+			log.expect(t, 1, "level=")
+			f.push("d", "t")
+			if id := next(t, handled); id != "d" {
+				t.Errorf("handled %q", id)
+			}
+		})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // told are the messages on a channel during the call.
@@ -125,5 +127,55 @@ func (b *backend) await(t *testing.T, at int64) {
 	t.Helper()
 	for b.clock(t) <= float64(at)/1e6 {
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// A job that can't be made a dead letter is put off and named, and keeps neither those behind it nor
+// other topics from being served, at maxmemory either. It is one when what keeps it from that is gone.
+func TestReservePutsOff(t *testing.T) {
+	t.Parallel()
+	b, user := onRedisAs(t)
+	type texts = map[string]string
+	seed := func(limit int, more ...[]command) {
+		b.seed(t, append(more, ready("a", "t"), field("a", "options", "1 0 604800000", "lease", "1 5 0"), ready("b", "t"), ready("c", "u"))...)
+		b.do(t, "CONFIG", "SET", "maxmemory", limit, "maxmemory-policy", "noeviction")
+	}
+	for _, limit := range []int{0, 1} {
+		for _, c := range []struct {
+			name, reason string
+			seed         []command
+			other        texts
+		}{
+			{"dead letters of another type", "WRONGTYPE ", text("dead_letters:t"), texts{"delayer:dead_letters:t": "string"}},
+			{"no right to rename", "ERR The user executing the script", nil, nil},
+		} {
+			b.do(t, "ACL", "SETUSER", "u", "-rename")
+			seed(limit, c.seed)
+			var got Popped
+			took := b.timed(t, func() { got = user.reserve(t, 9, Reservation{Lease: time.Minute}, "t", "u") })
+			b.do(t, "CONFIG", "SET", "maxmemory", 0)
+			if len(got.Jobs) != 2 || len(got.PutOff) != 1 || got.PutOff[0].Topic != "t" || got.PutOff[0].ID != "a" || !begins(got.PutOff[0].Why, c.reason) {
+				t.Errorf("%s, maxmemory %d: %+v", c.name, limit, got)
+			}
+			b.expect(t, redistest.State{
+				Pool: []string{"a"}, Reserved: []string{"b", "c"}, Counts: texts{"t": "1", "u": "1"},
+				Buckets: texts{"a": "t body of a", "b": "t body of b", "c": "u body of c"}, Other: c.other,
+			})
+			due, _ := b.due(t, "a")
+			took.expectAfter(t, "the next try", due, 5*time.Second)
+
+			b.do(t, "ACL", "SETUSER", "u", "+@all")
+			b.do(t, "DEL", "delayer:dead_letters:t")
+			if err := b.Reschedule(t.Context(), "a", 0); err != nil {
+				t.Fatal(err)
+			}
+			if got := user.reserve(t, 9, Reservation{}, "t"); len(got.Jobs)+len(got.PutOff) > 0 {
+				t.Errorf("%+v", got)
+			}
+			b.expect(t, redistest.State{
+				Reserved: []string{"b", "c"}, Counts: texts{"t": "1", "u": "1"}, Buckets: texts{"b": "t body of b", "c": "u body of c"},
+				Dead: map[string][]string{"t": {"a"}}, Letters: texts{"a": "t body of a"},
+			})
+		}
 	}
 }

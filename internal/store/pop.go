@@ -18,9 +18,16 @@ type Popped struct {
 	Jobs   []Job
 	Leases []Lease  // of the Jobs, if these are reserved
 	Stale  []string // IDs met in the queues whose jobs are gone
+	PutOff []PutOff // jobs whose attempts are used up, and that can't be made dead letters
 	// More is whether the script stopped early: there may be jobs although
 	// fewer came than were asked for.
 	More bool
+}
+
+// PutOff is a job that is to be tried again some seconds later, and why.
+type PutOff struct {
+	Topic, ID string
+	Why       error
 }
 
 // Pop takes up to n of the next jobs of the topics, those of the first topic
@@ -61,6 +68,9 @@ func poppedOf(script string, reply any, topics []string, leased bool) (Popped, e
 	if err != nil {
 		return Popped{}, errReply(script, reply)
 	}
+	if leased && len(queues) > 0 {
+		popped.PutOff, queues = putOffOf(queues[0]), queues[1:]
+	}
 	for len(queues) >= 2 {
 		place, _ := queues[0].(int64)
 		jobs, ok := queues[1].([]any)
@@ -84,6 +94,15 @@ func poppedOf(script string, reply any, topics []string, leased bool) (Popped, e
 		}
 	}
 	return popped, nil
+}
+
+// putOffOf reads those in reserve.lua's answer.
+func putOffOf(reply any) (list []PutOff) {
+	texts, _ := redis.Strings(reply, nil)
+	for ; len(texts) >= 3; texts = texts[3:] {
+		list = append(list, PutOff{texts[0], texts[1], redis.Error(texts[2])})
+	}
+	return list
 }
 
 var lengthsScript = newScript("lengths", "no_writes")

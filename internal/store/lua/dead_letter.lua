@@ -22,7 +22,7 @@ local function bury(id, bucket, topic, reason, text, dead)
   local renamed = redis.pcall('RENAME', bucket, letter)
   if renamed.err then
     if was ~= topic then unlist(topic, id, dead) end
-    return renamed
+    return redis.error_reply(renamed.err .. ' (RENAME to ' .. dead.letters .. '…)')
   end
   if type(was) == 'string' and was ~= topic then unlist(was, id, dead) end
   redis.pcall('HSET', letter, 'reason', reason, 'died', string.format('%d', now))

@@ -1,5 +1,6 @@
 -- reserve: takes the next ready jobs of some topics and leases them: each goes back into the
--- pool, due when its lease ends. A job whose attempts are used up becomes a dead letter.
+-- pool, due when its lease ends. A job whose attempts are used up becomes a dead letter; if it
+-- can't, it goes into the pool, to be tried again later, and stands in nobody's way.
 --
 -- KEYS, ARGV[1…4] and the topics at the end: see take.
 -- ARGV[5] for how long (ms); 0: as the job says, but SHORTEST_TTR at least, or else DEFAULT_LEASE
@@ -9,8 +10,8 @@
 -- ARGV[9…11] the names of dead letters, of their lists (what they begin with), of their topics' zset
 -- ARGV[12…] how many jobs of each of KEYS[2…] at most; then the topics
 --
--- Returns {more, stale, queue, jobs, leases, queue, jobs, leases, …}: as pop, and the leases of the
--- jobs: {length, end, token, attempt, late, attempt, late, …}. The first three are what as a rule
+-- Returns {more, stale, put off, queue, jobs, leases, queue, jobs, leases, …}: as pop, and {topic, ID,
+-- why, topic, …} of those that can't be made dead letters, and the leases of the jobs: {length, end, token, attempt, late, attempt, late, …}. The first three are what as a rule
 -- all of them have in common: for how long (ms) and until when (Unix µs) the lease lasts, and a
 -- number that grows from reserve to reserve. Of each job: the attempt, 1 the first time, and for how
 -- long it has been ready (ms, -1 if that is not known). If a job's lease is another one, or if it says
@@ -22,6 +23,7 @@
 -- Cost: as pop, and O(log n) of the pool for each job.
 local DEFAULT_LEASE = 30000 -- ms
 local MAX_LEASE = 86400000
+local TRIED_AGAIN = 5000 -- ms, as the server does with what it can't move
 -- Who says for how long does not know how far away consumers are: a lease lasts for some round
 -- trips, or it is over before it can be used or extended.
 local SHORTEST_TTR = 100
@@ -43,6 +45,7 @@ local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease', 
 -- What is known of the jobs that are taken next, nil if that is nothing; and of those whose
 -- attempts are used up.
 local known, seen, exhausted, taken = {}, {}, {}, 0
+local put_off = {} -- topic, ID, why, …
 
 local function wants(id, name, job)
   if seen[id] then return false end -- its entry stood there twice
@@ -65,12 +68,15 @@ local function wants(id, name, job)
   return true
 end
 
--- Makes dead letters of the jobs whose attempts are used up.
+-- Makes dead letters of the jobs whose attempts are used up, or puts them off.
 local function bury_exhausted(topic)
   for _, job in ipairs(exhausted) do
     local err = bury(job[1], job[2], topic, string.format('all %d attempts used up', job[3]), '', dead)
-    -- The entries of those before it are dropped in the next call, as their jobs are gone.
-    if err then return err end
+    if err then
+      local n = #put_off
+      redis.call('ZADD', pool, retry_score(now + TRIED_AGAIN, n / 3), job[1])
+      put_off[n + 1], put_off[n + 2], put_off[n + 3] = topic, job[1], err.err
+    end
   end
 end
 
@@ -125,8 +131,8 @@ local function claim(jobs, names, n, topic)
   if not err and n > 0 then
     err = not_permitted('HSET', names[1], 'lease', '') or not_permitted('PEXPIRE', names[1], '1')
   end
-  err = err or bury_exhausted(topic)
   if err then return err end
+  bury_exhausted(topic)
   local leases = {usual_length, usual_end, now_us}
   local entries = {} -- of the pool: score, ID, score, ID, …
   for k = 1, n do
@@ -148,4 +154,5 @@ end
 
 local reply = take_all(read, wants, claim, limits)
 announce_end(ARGV[8], pool, first_end)
+if not reply.err then table.insert(reply, 3, put_off) end
 return reply

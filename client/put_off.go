@@ -1,0 +1,45 @@
+package client
+
+import (
+	"sync"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// putOff is when it was last said of topics that jobs of theirs can't be made dead letters.
+type putOff struct {
+	mu   sync.Mutex
+	said map[string]time.Time
+}
+
+const (
+	// remindEvery is how often it is said at most.
+	remindEvery = time.Minute
+	// maxSaid is of how many topics it is known.
+	maxSaid = 1000
+)
+
+// isNews reports whether it is to be said now.
+func (p *putOff) isNews(topic string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if said, ok := p.said[topic]; ok && now.Sub(said) < remindEvery {
+		return false
+	}
+	if p.said == nil || len(p.said) == maxSaid {
+		p.said = map[string]time.Time{}
+	}
+	p.said[topic] = now
+	return true
+}
+
+// tellPutOff says which jobs can't be made dead letters, one of each topic and each minute.
+func (c *Client) tellPutOff(list []store.PutOff) {
+	for _, p := range list {
+		if c.putOff.isNews(p.Topic) {
+			c.logger.Error("delayer: a job whose attempts are used up can't be made a dead letter, it is tried again every 5 s", "topic", p.Topic, "id", p.ID, "error", p.Why)
+		}
+	}
+}
