@@ -9,6 +9,7 @@ import (
 const (
 	goodToken   = "0123456789abcdef"
 	tokenWanted = "want 16 or more letters, digits and punctuation, so that it can't be guessed"
+	weakToken   = "want one that can't be guessed, with 6 different characters or more and no part over and over; `openssl rand -hex 16` makes one"
 	usersWanted = "want name:password, name:password; a password has 8 or more characters and no comma"
 )
 
@@ -38,6 +39,12 @@ func TestHTTPIsRefused(t *testing.T) {
 		"token = s3cretü0123456789":       "f:2: http.token: " + tokenWanted,
 		"token = s3cret\t0123456789":      "f:2: http.token: " + control,
 		"token = s3cret0123456789#x":      "f:2: http.token: " + numberSign,
+		"token = aaaaaaaaaaaaaaaa":        "f:2: http.token: " + weakToken,
+		"token = s3cs3cs3cs3cs3cs3":       "f:2: http.token: " + weakToken,
+		"token = abcdefghabcdefgh":        "f:2: http.token: " + weakToken,
+		"token = abcdefghabcdefghabcdef":  "f:2: http.token: " + weakToken,
+		"token = 1111111111112345":        "f:2: http.token: " + weakToken,
+		"users = al:s3cret01,al:s3cret02": `f:2: http.users: want each user once: number 2 has the name of another`,
 		"users = bob:s3cretpass#a":        "f:2: http.users: " + numberSign,
 		"users = s3cretpass":              "f:2: http.users: " + usersWanted,
 		"users = bob:s3cretpass, s3":      "f:2: http.users: " + usersWanted,

@@ -50,9 +50,9 @@ func (c *Config) keys() []key {
 		{"redis", "tls_skip_verify", "false", flag(&r.TLSSkipVerify)},
 
 		{"http", "listen", "", listen(&h.Listen)},
-		{"http", "token", "", text(&h.Token, "[!-~]{16,}|", "16 or more letters, digits and punctuation, so that it can't be guessed")},
+		{"http", "token", "", token(&h.Token)},
 		{"http", "token_file", "", path(&h.TokenFile)},
-		{"http", "users", "", list(&h.Users, user, "name:password, name:password; a password has 8 or more characters and no comma")},
+		{"http", "users", "", users(&h.Users)},
 		{"http", "users_file", "", path(&h.UsersFile)},
 		{"http", "tls_cert", "", path(&h.TLSCert)},
 		{"http", "tls_key", "", path(&h.TLSKey)},

@@ -109,6 +109,50 @@ func isLoopback(address string) bool {
 	return err == nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
+// token is long and varied enough not to be guessed, as one is that a machine has made up.
+func token(field *string) func(string) error {
+	return func(value string) error {
+		if err := text(field, "[!-~]{16,}|", "16 or more letters, digits and punctuation, so that it can't be guessed")(value); err != nil {
+			return err
+		}
+		if value != "" && !isVaried(value) {
+			return errors.New("want one that can't be guessed, with 6 different characters or more and no part over and over; `openssl rand -hex 16` makes one")
+		}
+		return nil
+	}
+}
+
+func isVaried(token string) bool {
+	different := map[byte]bool{}
+	for i := range len(token) {
+		different[token[i]] = true
+	}
+	for part := 1; part <= len(token)/2; part++ {
+		if strings.HasPrefix(strings.Repeat(token[:part], len(token)/part+1), token) {
+			return false
+		}
+	}
+	return len(different) >= 6
+}
+
+// users are those of the list, each with one password.
+func users(field *[]User) func(string) error {
+	read := list(field, user, "name:password, name:password; a password has 8 or more characters and no comma")
+	return func(value string) error {
+		if err := read(value); err != nil {
+			return err
+		}
+		names := map[string]bool{}
+		for i, u := range *field {
+			if names[u.Name] { // which may be a piece of a password
+				return fmt.Errorf("want each user once: number %d has the name of another", i+1)
+			}
+			names[u.Name] = true
+		}
+		return nil
+	}
+}
+
 // user has a password that people can type. A token is longer, as a machine makes it up.
 func user(item string) (u User, ok bool) {
 	name, password, _ := strings.Cut(item, ":")

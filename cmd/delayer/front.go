@@ -9,6 +9,7 @@ import (
 	"log"
 	"log/slog"
 	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +35,8 @@ type front struct {
 	client   *client.Client
 	metrics  *metrics.Metrics
 	pages    *dashboard.Dashboard
+	limit    *web.Limited
+	spare    *web.Sparing
 	web      *web.Front
 	once     sync.Once // closes it
 }
@@ -62,11 +65,14 @@ func openFront(c config.Config, dev bool, pool client.PoolOptions, log *logger.L
 		Interval: c.Delayer.TimerInterval, ReadyMaxLate: h.ReadyMaxLate,
 	})
 	f.pages = dashboard.New(f.client, jobs, dashboard.Options{ReadOnly: h.ReadOnly, Version: version})
-	f.web = web.New(webOptions(h, log),
+	o := webOptions(h, log)
+	o.TLS, o.Limit, o.Spare = h.TLSCert != "", f.limit, f.spare
+	f.web = web.New(o,
 		delayqueue.New(f.client, delayqueue.Options{MaxBody: int64(h.MaxBody), PollTimeout: h.PollTimeout, Pushed: f.metrics.Pushed}),
-		api.New(f.client, jobs, api.Options{MaxBody: int64(h.MaxBody), MaxWait: h.PollTimeout, Pushed: f.metrics.Pushed, Failed: logFailures(log)}),
+		api.New(f.client, jobs, api.Options{MaxBody: int64(h.MaxBody), MaxWait: h.PollTimeout, Pushed: f.metrics.Pushed, Failed: f.failed}),
 		f.metrics.Area(), f.metrics.Health(), f.pages.Area(),
 	)
+	f.metrics.Watch(f.web)
 	return f, nil
 }
 
@@ -96,10 +102,13 @@ func listenHTTP(h config.HTTP, dev bool, log *logger.Logger) (*front, error) {
 		}
 		return nil, fail(exitFailed, fmt.Errorf("http.listen = %s: %w", addresses[len(addresses)-1], err))
 	}
-	l = web.Limit(l, web.MaxConns)
-	f := &front{listener: l, url: "http://" + l.Addr().String() + "/"}
+	spare := web.NewSparing(func(line string) { log.Error("HTTP front: " + line) })
+	limit := web.Limit(l, web.MaxConns, func(address string) {
+		spare.Say("connections", fmt.Sprintf("all %d connections are in use: one of a stranger made room for a new one; most of strangers' are from %s", web.MaxConns, address))
+	})
+	f := &front{listener: limit, url: "http://" + l.Addr().String() + "/", limit: limit, spare: spare}
 	if encryption != nil {
-		f.listener, f.url = tls.NewListener(l, encryption), "https://"+l.Addr().String()+"/"
+		f.listener, f.url = tls.NewListener(limit, encryption), "https://"+l.Addr().String()+"/"
 	}
 	return f, nil
 }
@@ -115,23 +124,13 @@ func webOptions(h config.HTTP, l *logger.Logger) web.Options {
 	return o
 }
 
-// failureEvery is how often a failure of a request is logged: while Redis is away there may be
-// thousands a second.
-const failureEvery = time.Minute
-
-// logFailures writes into the error log what a client is not told: Redis's own words.
-func logFailures(l *logger.Logger) func(error) {
-	var mu sync.Mutex
-	var last time.Time
-	return func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if time.Since(last) >= failureEvery {
-			last = time.Now()
-			l.Error("HTTP front: a request failed: " + err.Error())
-		}
-	}
+// failed has what a client is not told written into the error log: Redis's own words. While Redis is
+// away there may be thousands a second, so those that differ in numbers only, as of ports, are of one kind.
+func (f *front) failed(err error) {
+	f.spare.Say(numbers.ReplaceAllString(err.Error(), "0"), "a request failed: "+err.Error())
 }
+
+var numbers = regexp.MustCompile(`[0-9]+`)
 
 // logLines are lines of the error log.
 type logLines struct{ log *logger.Logger }

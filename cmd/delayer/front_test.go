@@ -2,14 +2,13 @@ package main
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
+	"fmt"
 	"reflect"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/mix-basic/delayer/config"
-	"github.com/mix-basic/delayer/logger"
+	"github.com/mix-basic/delayer/internal/web"
 )
 
 // The front is reached by the name that it listens on, and by those of the configuration.
@@ -27,20 +26,17 @@ func TestFrontHosts(t *testing.T) {
 	}
 }
 
-// While Redis is away, thousands of requests a second may fail: the log gets one line.
-func TestFailuresOfRequestsAreOneLine(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "error.log")
-	log, err := logger.Open(logger.Options{ErrorLog: path})
-	if err != nil {
-		t.Fatal(err)
+// A hundred failures of a kind are one line, whatever ports they name; each other kind has its own.
+func TestFailuresOfTheFront(t *testing.T) {
+	var got []string
+	f := &front{spare: web.NewSparing(func(line string) { got = append(got, line) })}
+	for n := range 100 {
+		f.failed(fmt.Errorf("read tcp 127.0.0.1:%d: i/o timeout", 1000+n))
 	}
-	failed := logFailures(log)
-	for range 100 {
-		failed(errors.New("push: connection refused"))
-	}
-	log.Close()
-	content, err := os.ReadFile(path)
-	if err != nil || strings.Count(string(content), "\n") != 1 || !strings.Contains(string(content), "HTTP front: a request failed: push: connection refused") {
-		t.Errorf("%v, error log:\n%s", err, content)
+	f.failed(errors.New("WRONGTYPE of a key"))
+	f.failed(errors.New("NOPERM for zadd"))
+	want := []string{"a request failed: read tcp 127.0.0.1:1000: i/o timeout", "a request failed: WRONGTYPE of a key", "a request failed: NOPERM for zadd"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

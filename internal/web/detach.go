@@ -39,6 +39,13 @@ func Detach(w http.ResponseWriter, r *http.Request, start func(w http.ResponseWr
 		attached()
 		return
 	}
+	counted, ok := w.(*countedWriter)
+	if ok {
+		counted.detached = true
+	} else {
+		counted = &countedWriter{counter: front.counter}
+	}
+	front.counter.waiting.Add(1)
 	ahead, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
 	ahead = bytes.Clone(ahead)
 	if before, ok := conn.(*readAhead); ok { // else a connection would be wrapped once more by each poll
@@ -46,6 +53,7 @@ func Detach(w http.ResponseWriter, r *http.Request, start func(w http.ResponseWr
 	}
 	d := &detached{
 		front:  front,
+		route:  counted.routeOf(r),
 		conn:   conn,
 		ahead:  ahead,
 		header: w.Header(),
@@ -71,6 +79,7 @@ func Detach(w http.ResponseWriter, r *http.Request, start func(w http.ResponseWr
 // detached is a connection, and the answer to its request that was detached.
 type detached struct {
 	front   *Front
+	route   string
 	request *http.Request
 	once    sync.Once // it is served
 	conn    net.Conn
@@ -95,9 +104,11 @@ func (d *detached) serve(f func()) { d.once.Do(func() { d.serveOnce(f) }) }
 func (d *detached) serveOnce(f func()) {
 	defer d.front.detached.Done()
 	defer close(d.done)
+	d.front.counter.waiting.Add(-1)
 	defer func() {
 		if p := recover(); p != nil {
 			d.end()
+			d.front.counter.answered(d.route, http.StatusInternalServerError)
 			d.front.server.ErrorLog.Printf("panic serving %s: %v", d.request.URL.Path, p)
 		}
 	}()
@@ -146,12 +157,14 @@ func (d *detached) watch(cancel context.CancelFunc) {
 	<-d.done
 	cancel()
 	d.conn.SetReadDeadline(time.Now().Add(d.front.server.IdleTimeout))
+	rest(d.conn, http.StateIdle)
 	for err = nil; err == nil; err = d.read() {
 		d.ahead = bytes.TrimLeft(d.ahead, "\r\n") // which some clients send behind a body
 		if len(d.ahead) > 0 {
 			break
 		}
 	}
+	rest(d.conn, http.StateActive)
 	if !d.goOn() || d.isLast() || len(d.ahead) == 0 {
 		d.end()
 		return
@@ -222,6 +235,7 @@ func (d *detached) FlushError() error {
 		return net.ErrClosed
 	}
 	d.written = true
+	d.front.counter.answered(d.route, max(d.status, http.StatusOK))
 	d.last = d.last || d.front.stopping.Err() != nil
 	d.header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	answer := http.Response{

@@ -13,6 +13,9 @@ var ErrTooLarge = errors.New("the body is too large")
 
 // ReadBody reads a request's body, of max bytes at most; beyond that it fails with ErrTooLarge.
 func ReadBody(w http.ResponseWriter, r *http.Request, max int64) ([]byte, error) {
+	if counted, ok := w.(*countedWriter); ok {
+		w = counted.ResponseWriter // which closes the connection when it is too large
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, max))
 	if errors.As(err, new(*http.MaxBytesError)) {
 		return nil, ErrTooLarge

@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
 	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 )
 
 // guard decides who is let in.
@@ -19,11 +21,18 @@ type guard struct {
 	secured  bool                         // there is a token or a user
 	hosts    []string
 	readOnly bool
+	tls      bool
 	origins  *http.CrossOriginProtection
+	guesses  guesses
+	counter  *counter
+	spare    *Sparing
 }
 
-func newGuard(o Options) *guard {
-	g := &guard{hosts: []string{"localhost"}, readOnly: o.ReadOnly, origins: http.NewCrossOriginProtection()}
+func newGuard(o Options, c *counter) *guard {
+	g := &guard{
+		hosts: []string{"localhost"}, readOnly: o.ReadOnly, tls: o.TLS, origins: http.NewCrossOriginProtection(),
+		guesses: guesses{delay: guessDelay}, counter: c, spare: o.Spare,
+	}
 	g.token, g.users = sha256.Sum256([]byte(o.Token)), map[string][sha256.Size]byte{}
 	for _, u := range o.Users {
 		g.users[u.Name] = sha256.Sum256([]byte(u.Password))
@@ -48,25 +57,94 @@ func (g *guard) protect(a Area) http.Handler {
 	if a.Pages {
 		headers = ofPages
 	}
+	if a.Pages && g.tls {
+		headers = maps.Clone(headers)
+		headers.Set("Strict-Transport-Security", "max-age=31536000")
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		maps.Copy(w.Header(), headers)
-		if status, why := g.refusal(a, r); why != "" {
-			if status == http.StatusUnauthorized {
-				w.Header().Set("WWW-Authenticate", `Basic realm="Delayer", charset="UTF-8"`)
-			}
-			// What is left of the body is not worth reading.
-			w.Header().Set("Connection", "close")
-			refuse(w, r, status, why)
+		admitted := !g.secured || g.admits(r)
+		reason := g.refusal(a, r, admitted)
+		conn, _ := r.Context().Value(connKey{}).(net.Conn)
+		if below := limitedBelow(conn); reason == "" && admitted && !(a.Open && !g.secured) && below != nil && !below.know() {
+			reason = refusedStranger
+		}
+		if reason != "" {
+			g.turnAway(w, r, reason, refuse)
 			return
 		}
 		ctx, cancel := toTheEnd(r)
 		defer cancel()
 		if a.Open {
-			ctx = context.WithValue(ctx, admittedKey{}, !g.secured || g.admits(r))
+			ctx = context.WithValue(ctx, admittedKey{}, admitted)
+		}
+		if !admitted {
+			leave(w)
 		}
 		a.Handler.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
+
+// turnAway answers a request that is not let in.
+func (g *guard) turnAway(w http.ResponseWriter, r *http.Request, reason string, refuse func(w http.ResponseWriter, r *http.Request, status int, why string)) {
+	g.counter.refused[reason].Add(1)
+	switch reason {
+	case refusedNoSecret, refusedSecret:
+		w.Header().Set("WWW-Authenticate", `Basic realm="Delayer", charset="UTF-8"`)
+	case refusedStranger:
+		g.spare.Say(reason, "no room for another connection: all are in use")
+	}
+	if reason == refusedSecret {
+		g.slowDown(r)
+	}
+	leave(w)
+	refuse(w, r, refusals[reason].status, refusals[reason].why)
+}
+
+// leave has the connection closed behind the answer. What is left of the body is not worth reading.
+func leave(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close")
+	http.NewResponseController(w).SetReadDeadline(time.Now().Add(leaveTime))
+}
+
+// leaveTime is how long a client whose connection is to be closed may go on sending.
+const leaveTime = time.Second
+
+// slowDown waits, if there were many wrong secrets from there.
+func (g *guard) slowDown(r *http.Request) {
+	var from netip.Addr
+	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		from = networkOf(at.Addr())
+	}
+	g.spare.Say(refusedSecret, fmt.Sprintf("a wrong token or password was shown, from %s", from))
+	if !g.guesses.add(from) {
+		return
+	}
+	var stopping <-chan struct{}
+	if front, ok := r.Context().Value(frontKey{}).(*Front); ok {
+		stopping = front.stopping.Done()
+	}
+	select {
+	case <-time.After(g.guesses.delay):
+	case <-stopping:
+	case <-r.Context().Done():
+	}
+}
+
+// refusals are what those are told who are not let in, by the reason.
+var refusals = map[string]struct {
+	status int
+	why    string
+}{
+	refusedHost:     {http.StatusMisdirectedRequest, "this host's name is not known here: ask by address, or add the name to hosts in [http]"},
+	refusedNoSecret: {http.StatusUnauthorized, notAuthorized},
+	refusedSecret:   {http.StatusUnauthorized, notAuthorized},
+	refusedOrigin:   {http.StatusForbidden, "refused: the request comes from another site's page"},
+	refusedReadOnly: {http.StatusForbidden, "refused: read_only is set in [http]"},
+	refusedStranger: {http.StatusServiceUnavailable, "there are too many connections: all are in use"},
+}
+
+const notAuthorized = "not authorized: send Authorization: Bearer with the token, or a user's name and password"
 
 // Admitted reports whether whoever asks an open area might ask the others, too.
 func Admitted(r *http.Request) bool {
@@ -97,21 +175,21 @@ var ofPages = http.Header{
 }
 
 // refusal is why the request is not let in; empty if it is.
-func (g *guard) refusal(a Area, r *http.Request) (status int, why string) {
-	if !g.knows(r.Host) {
-		return http.StatusMisdirectedRequest, "this host's name is not known here: ask by address, or add the name to hosts in [http]"
-	}
-	if !a.Open && g.secured && !g.admits(r) {
-		return http.StatusUnauthorized, "not authorized: send Authorization: Bearer with the token, or a user's name and password"
-	}
+func (g *guard) refusal(a Area, r *http.Request, admitted bool) (reason string) {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
-	if err := g.origins.Check(r); err != nil {
-		return http.StatusForbidden, "refused: the request comes from another site's page"
+	switch {
+	case !g.knows(r.Host):
+		return refusedHost
+	case !a.Open && !admitted && r.Header.Get("Authorization") == "":
+		return refusedNoSecret
+	case !a.Open && !admitted:
+		return refusedSecret
+	case g.origins.Check(r) != nil:
+		return refusedOrigin
+	case g.readOnly && !reads && (a.Reads == nil || !a.Reads(r)):
+		return refusedReadOnly
 	}
-	if g.readOnly && !reads && (a.Reads == nil || !a.Reads(r)) {
-		return http.StatusForbidden, "refused: read_only is set in [http]"
-	}
-	return 0, ""
+	return ""
 }
 
 // knows reports whether the front goes by that name. A page of another site can have its own name

@@ -75,7 +75,7 @@ func TestGuard(t *testing.T) {
 		{"an unknown user without a password", secured, "GET", "/x", basic("bob", ""), "401 "},
 		{"only users, no token shown", Options{Users: secured.Users}, "GET", "/x", bearer(""), "401 "},
 		{"only users", Options{Users: secured.Users}, "GET", "/x", basic("alice", "secret"), "in"},
-		{"open to all", secured, "GET", "/open", none, "in"},
+		{"open to all", secured, "GET", "/open", bearer(token), "in"},
 		{"open to all, but not to other names", secured, "GET", "/open", host("evil.example"), "421 "},
 
 		{"post", open, "POST", "/x", none, "in"},
@@ -111,6 +111,9 @@ func TestGuard(t *testing.T) {
 			if w.Code == http.StatusUnauthorized != (w.Header().Get("WWW-Authenticate") != "") {
 				t.Errorf("WWW-Authenticate is %q with %d", w.Header().Get("WWW-Authenticate"), w.Code)
 			}
+			if refused := w.Code != http.StatusOK; refused != (w.Header().Get("Connection") == "close") {
+				t.Errorf("Connection is %q with %d", w.Header().Get("Connection"), w.Code)
+			}
 			headers := []string{"Content-Security-Policy", "X-Content-Type-Options", "Cache-Control"}
 			if test.path != "/open" {
 				headers = append(headers, "X-Frame-Options", "Referrer-Policy", "Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy")
@@ -124,6 +127,21 @@ func TestGuard(t *testing.T) {
 				t.Errorf("Content-Security-Policy: %s", csp)
 			}
 		})
+	}
+}
+
+// Over HTTPS pages tell browsers never to come otherwise; nothing else does.
+func TestOnlyHTTPS(t *testing.T) {
+	for _, encrypted := range []bool{false, true} {
+		for _, pages := range []bool{false, true} {
+			a := area("/")
+			a.Pages = pages
+			w := httptest.NewRecorder()
+			New(Options{TLS: encrypted}, a).ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/", nil))
+			if got := w.Header().Get("Strict-Transport-Security") != ""; got != (encrypted && pages) {
+				t.Errorf("encrypted %v, pages %v: %v", encrypted, pages, w.Header())
+			}
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -25,8 +26,14 @@ type Options struct {
 	Hosts []string
 	// ReadOnly has it refuse whatever changes something.
 	ReadOnly bool
+	// TLS says that the listener encrypts.
+	TLS bool
+	// Limit is the listener's, or that of the one below; nil: there is none.
+	Limit *Limited
 	// Log is told of handlers that panic, and the like; nil: nobody is.
 	Log *log.Logger
+	// Spare is told of what strangers cause, which may be much; nil: nobody is.
+	Spare *Sparing
 }
 
 // User may use the front, with a password.
@@ -57,6 +64,9 @@ type Front struct {
 	stop     context.CancelFunc
 	detached sync.WaitGroup // the answers that Detach owes
 	again    *returned      // the connections that go on after these
+	counter  *counter
+	limit    *Limited
+	tls      bool
 }
 
 type frontKey struct{}
@@ -65,7 +75,8 @@ const (
 	// headerTimeout, idleTimeout and maxHeader bound what a client can hold without asking.
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 2 * time.Minute
-	maxHeader     = 16 << 10
+	// maxHeader is 16 KiB less what net/http reads beyond it.
+	maxHeader = 16<<10 - 4<<10
 	// exchangeTimeout bounds the reading of a request; and twice that, all until its answer is written,
 	// but for a Poll: so there is as much time for the answer to a request that came late.
 	exchangeTimeout = 30 * time.Second
@@ -75,10 +86,12 @@ const (
 
 // New makes a Front of the areas.
 func New(o Options, areas ...Area) *Front {
-	f := &Front{again: newReturned()}
+	o.Log = cmp.Or(o.Log, log.New(io.Discard, "", 0))
+	o.Spare = cmp.Or(o.Spare, NewSparing(func(string) {}))
+	f := &Front{again: newReturned(), counter: newCounter(), limit: o.Limit, tls: o.TLS}
 	f.base = context.WithValue(context.Background(), frontKey{}, f)
 	f.stopping, f.stop = context.WithCancel(context.Background())
-	g := newGuard(o)
+	g := newGuard(o, f.counter)
 	mux := http.NewServeMux()
 	for _, a := range areas {
 		handler := g.protect(a)
@@ -87,7 +100,7 @@ func New(o Options, areas ...Area) *Front {
 		}
 	}
 	f.server = &http.Server{
-		Handler:           mux,
+		Handler:           f.counter.count(mux),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       exchangeTimeout,
 		WriteTimeout:      2 * exchangeTimeout,
@@ -95,9 +108,40 @@ func New(o Options, areas ...Area) *Front {
 		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return f.base },
 		ConnContext:       withConn,
-		ErrorLog:          cmp.Or(o.Log, log.New(io.Discard, "", 0)),
+		ConnState:         rest,
+		ErrorLog:          log.New(&complaints{o, f.counter}, "", 0),
 	}
 	return f
+}
+
+// Encrypted reports whether the request came over HTTPS.
+func Encrypted(r *http.Request) bool {
+	front, _ := r.Context().Value(frontKey{}).(*Front)
+	return r.TLS != nil || front != nil && front.tls
+}
+
+// rest enters whether a connection rests.
+func rest(conn net.Conn, state http.ConnState) {
+	if c := limitedBelow(conn); c != nil && (state == http.StateIdle || state == http.StateActive) {
+		c.rest(state == http.StateIdle)
+	}
+}
+
+// complaints are what the server complains of, line by line.
+type complaints struct {
+	Options
+	counter *counter
+}
+
+func (c *complaints) Write(line []byte) (int, error) {
+	text := strings.TrimSpace(string(line))
+	if why, ok := strings.CutPrefix(text, "http: TLS handshake error from "); ok {
+		c.counter.refused[refusedHandshake].Add(1)
+		c.Spare.Say(refusedHandshake, "TLS handshake failed with "+why)
+	} else {
+		c.Log.Print(text)
+	}
+	return len(line), nil
 }
 
 // ServeHTTP serves one request.

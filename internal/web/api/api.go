@@ -19,6 +19,8 @@ type Options struct {
 	MaxBody int64
 	// MaxWait is how long a reserve may wait for a job; 0 is 178 s.
 	MaxWait time.Duration
+	// MaxWork is how long a request that is for any number of jobs may take; 0 is 5 minutes.
+	MaxWork time.Duration
 	// Pushed is told of jobs that were stored; nil: nobody is.
 	Pushed func(topic string, jobs int)
 	// Failed is told why a request failed through no fault of the client's; nil: nobody is.
@@ -34,7 +36,7 @@ type api struct {
 
 // New is the area of the API.
 func New(c *client.Client, op *operator.Operator, o Options) web.Area {
-	o.MaxBody, o.MaxWait = cmp.Or(o.MaxBody, 1<<20), cmp.Or(o.MaxWait, 178*time.Second)
+	o.MaxBody, o.MaxWait, o.MaxWork = cmp.Or(o.MaxBody, 1<<20), cmp.Or(o.MaxWait, 178*time.Second), cmp.Or(o.MaxWork, 5*time.Minute)
 	if o.Pushed == nil {
 		o.Pushed = func(string, int) {}
 	}
@@ -71,6 +73,7 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	web.Route(w, route.method+" "+route.path)
 	c, err := newCall(w, r, route, values, a.MaxBody)
 	if err != nil {
 		return answer{}, err
@@ -99,6 +102,8 @@ func refuse(w http.ResponseWriter, _ *http.Request, status int, why string) {
 		kind = unauthorized
 	case http.StatusMisdirectedRequest:
 		kind = misdirected
+	case http.StatusServiceUnavailable:
+		kind = crowded
 	}
 	kind.problem("%s", why).answer().write(w)
 }

@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// bulkWait is how long a request may take that is for any number of jobs.
-const bulkWait = 5 * time.Minute
-
-// bulk is the context of such a request, and what became of single jobs.
+// bulk is the context of a request that is for any number of jobs, and what became of single jobs.
 type bulk struct {
 	context.Context
 	results []object
@@ -22,17 +18,17 @@ type bulk struct {
 
 // bulk does it for many jobs, and answers with how many there were, also if not all is done.
 func (a *api) bulk(c *call, do func(*bulk) (count int, err error)) (answer, error) {
-	ctx, cancel := web.Long(c.w, c.r, bulkWait)
+	ctx, cancel := web.Long(c.w, c.r, a.MaxWork)
 	defer cancel()
 	b := &bulk{Context: ctx}
 	count, err := do(b)
 	if err != nil && count == 0 && b.results == nil && !errors.Is(err, operator.ErrKept) {
-		return answer{}, bulkError(ctx, err)
+		return answer{}, a.bulkError(ctx, err)
 	}
 	complete := err == nil && !slices.ContainsFunc(b.results, object.hasProblem)
 	o := object{{"count", count}, {"complete", complete}}
 	if err != nil {
-		p := problemOf(bulkError(ctx, err))
+		p := problemOf(a.bulkError(ctx, err))
 		if p.isTrouble() {
 			a.Failed(err)
 		}
@@ -45,12 +41,12 @@ func (a *api) bulk(c *call, do func(*bulk) (count int, err error)) (answer, erro
 }
 
 // bulkError is why it is not complete.
-func bulkError(ctx context.Context, err error) error {
+func (a *api) bulkError(ctx context.Context, err error) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, web.ErrStopping):
 		return cause
 	case errors.Is(cause, context.DeadlineExceeded):
-		return slow.problem("it is not finished after %v; ask again for the rest", bulkWait)
+		return slow.problem("it is not finished after %v; ask again for the rest", a.MaxWork)
 	case errors.Is(err, operator.ErrKept) && errors.Is(err, client.ErrExists):
 		return exists.problem("some stay dead letters, as jobs of their IDs exist")
 	}

@@ -39,6 +39,7 @@ var (
 	refused      = newKind("redis-refused", http.StatusBadGateway, "Redis refuses this")
 	unavailable  = newKind("redis-unavailable", http.StatusServiceUnavailable, "Redis is not available").after(2)
 	full         = newKind("redis-full", http.StatusServiceUnavailable, "Redis is full").after(10)
+	crowded      = newKind("too-many-connections", http.StatusServiceUnavailable, "There are too many connections").after(2)
 	stopping     = newKind("stopping", http.StatusServiceUnavailable, "The daemon stops").after(2)
 	notStored    = newKind("not-stored", http.StatusServiceUnavailable, "The job was not stored, because of another one")
 )

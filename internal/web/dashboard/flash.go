@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/mix-basic/delayer/internal/web"
 )
 
 // flashCookie carries what an action has done to the page that it leads to, which says it once. No link
@@ -18,7 +20,7 @@ const flashSeconds = 60
 // see sends the browser to a page, which is to say what was done to n.
 func (p *page) see(url, deed string, n int) error {
 	p.sampler.changed.Store(true)
-	http.SetCookie(p.w, flashOf(strings.Join([]string{placeOf(url), deed, strconv.Itoa(n)}, "."), flashSeconds))
+	http.SetCookie(p.w, p.flash(strings.Join([]string{placeOf(url), deed, strconv.Itoa(n)}, "."), flashSeconds))
 	return p.lead(url)
 }
 
@@ -32,12 +34,12 @@ func (p *page) takeFlash() string {
 	if len(parts) != 3 || parts[0] != placeOf(p.r.URL.RequestURI()) {
 		return ""
 	}
-	http.SetCookie(p.w, flashOf("", -1))
+	http.SetCookie(p.w, p.flash("", -1))
 	return p.done(parts[1], countOf(parts[2]))
 }
 
-func flashOf(value string, maxAge int) *http.Cookie {
-	return &http.Cookie{Name: flashCookie, Value: value, Path: "/ui/", MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+func (p *page) flash(value string, maxAge int) *http.Cookie {
+	return &http.Cookie{Name: flashCookie, Value: value, Path: "/ui/", MaxAge: maxAge, Secure: web.Encrypted(p.r), HttpOnly: true, SameSite: http.SameSiteStrictMode}
 }
 
 // placeOf stands for a page's address, which may be longer than a cookie.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"reflect"
 	"regexp"
@@ -435,4 +436,20 @@ func TestWithoutRights(t *testing.T) {
 	f.do("ACL", "SETUSER", "default", "-zadd", "-zrem")
 	f.post("/ui/act/deliver", "id", "id").has(t, "no ZREM", http.StatusBadGateway, "Redis refuses this")
 	f.get(link("/ui/job", "id", "id")).has(t, "the job", http.StatusOK, `data-state="waiting"`)
+}
+
+// TestSecureCookies are those over HTTPS.
+func TestSecureCookies(t *testing.T) {
+	f := start(t, web.Options{})
+	plain := f.get("/?lang=zh")
+	f.site.Close()
+	f.site = httptest.NewTLSServer(web.New(web.Options{TLS: true}, f.dashboard.Area()))
+	defer f.site.Close()
+	f.browser = f.site.Client()
+	f.browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	for i, got := range []response{plain, f.get("/?lang=zh"), f.form("/ui/push", url.Values{"topic": {"now"}, "body": {"x"}})} {
+		if cookie := got.header.Get("Set-Cookie"); cookie == "" || strings.Contains(cookie, "Secure") != (i > 0) {
+			t.Errorf("%d: the cookie is %q", i, cookie)
+		}
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/mix-basic/delayer/internal/web"
 )
 
 //go:embed texts.json
@@ -75,7 +77,7 @@ func keepChoice(w http.ResponseWriter, r *http.Request, name string, of ...strin
 	chosen := r.URL.Query().Get(name)
 	for _, value := range of {
 		if value == chosen {
-			http.SetCookie(w, &http.Cookie{Name: "delayer_" + name, Value: value, Path: "/", MaxAge: 365 * 24 * 3600, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+			http.SetCookie(w, &http.Cookie{Name: "delayer_" + name, Value: value, Path: "/", MaxAge: 365 * 24 * 3600, Secure: web.Encrypted(r), HttpOnly: true, SameSite: http.SameSiteLaxMode})
 		}
 	}
 }

@@ -37,6 +37,7 @@ func fullScrape(tb testing.TB) scrape {
 	w.metrics.Moved("mail", server.Moved{Jobs: 1, Returned: 1})
 	w.metrics.Called("move", time.Millisecond)
 	w.pass()
+	w.ask("GET", "/healthz")
 	w.Do("EVAL", `for i = 1, 60 do redis.call('RPUSH', 'delayer:ready_queue:mail', 'ghost' .. i) end`, 0)
 	return w.scrape()
 }

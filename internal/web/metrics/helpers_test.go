@@ -39,6 +39,7 @@ func newWorld(tb testing.TB, o Options) *world {
 	w.metrics = New(operator.New(w.pool, ""), o)
 	w.server = server.New(w.pool, server.Options{Observer: w.metrics})
 	w.front = web.New(web.Options{Token: token}, w.metrics.Area(), w.metrics.Health())
+	w.metrics.Watch(w.front)
 	return w
 }
 

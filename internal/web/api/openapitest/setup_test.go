@@ -33,6 +33,8 @@ type prober struct {
 	doc    *openapi3.T
 	seen   map[string]map[int]bool // by operation, the statuses of the answers
 	types  map[string]bool         // of problems
+	// maxWork is the option of the areas to come.
+	maxWork time.Duration
 }
 
 // secret is the token of fronts that have one.
@@ -63,7 +65,7 @@ func (p *prober) front(o web.Options, pool client.PoolOptions) http.Handler {
 func (p *prober) area(o client.PoolOptions, c *client.Client) web.Area {
 	pool := client.NewPool(o)
 	p.t.Cleanup(func() { pool.Close() })
-	return api.New(c, operator.New(pool, ""), api.Options{MaxBody: maxBody, MaxWait: time.Minute})
+	return api.New(c, operator.New(pool, ""), api.Options{MaxBody: maxBody, MaxWait: time.Minute, MaxWork: p.maxWork})
 }
 
 // usual is the front that the pool's Redis works for.

@@ -1,0 +1,83 @@
+package web
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+)
+
+// An address has some wrong secrets free, then each is one too many, until the time is over; others
+// are not concerned, and however many there are, not more are kept than may be.
+func TestGuesses(t *testing.T) {
+	var g guesses
+	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	for n := range freeGuesses + 2 {
+		if got, want := g.add(a), n >= freeGuesses; got != want {
+			t.Errorf("guess %d: too many is %v, want %v", n+1, got, want)
+		}
+	}
+	if g.add(b) {
+		t.Error("another address is one too many")
+	}
+	g.since = g.since.Add(-guessTime)
+	if !g.add(a) {
+		t.Error("a minute later all is forgotten")
+	}
+	g.since = g.since.Add(-2 * guessTime)
+	if g.add(a) {
+		t.Error("two minutes later nothing is forgotten")
+	}
+	for n := range 2 * maxGuessers {
+		g.add(netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}))
+	}
+	if len(g.now) > maxGuessers+1 {
+		t.Errorf("%d addresses are kept", len(g.now))
+	}
+	if !g.add(b.Next()) {
+		t.Error("addresses that can't be told apart are not counted together")
+	}
+}
+
+// Who shows many wrong secrets waits longer for the answers, and is counted and named in the log; who shows
+// the right one never waits, from the same address neither.
+func TestGuessing(t *testing.T) {
+	l := newLimited(t, 100)
+	var mu sync.Mutex
+	var lines []string
+	spare := NewSparing(func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, line)
+	})
+	f := New(Options{Token: token, Limit: l.Limited, Spare: spare}, area("/x"))
+	served := make(chan error, 1)
+	go func() { served <- f.Serve(t.Context(), l) }()
+	t.Cleanup(func() { <-served })
+	began := time.Now()
+	var last net.Conn
+	for n := range freeGuesses + 1 {
+		last = l.send("127.0.0.2", "/x", fmt.Sprintf("Authorization: Bearer wrong%d\r\n", n))
+		if n < freeGuesses {
+			l.answered(last, 401)
+		}
+	}
+	l.answered(l.send("127.0.0.2", "/x", bearer), 200)
+	l.answered(last, 401)
+	if took := time.Since(began); took < guessDelay {
+		t.Errorf("all answers took %v", took)
+	}
+	l.answered(l.send("127.0.0.2", "/x"), 401) // no guess
+	if c := f.Counts(); c.Refused[refusedSecret] != freeGuesses+1 || c.Refused[refusedNoSecret] != 1 || c.Requests[Answered{"/x", 401}] != freeGuesses+2 {
+		t.Errorf("%+v", c)
+	}
+	spare.again(refusedSecret)
+	mu.Lock()
+	defer mu.Unlock()
+	want := []string{"a wrong token or password was shown, from 127.0.0.2", fmt.Sprintf("a wrong token or password was shown, from 127.0.0.2: %d more times within 1m0s", freeGuesses)}
+	if fmt.Sprint(lines) != fmt.Sprint(want) {
+		t.Errorf("got %q, want %q", lines, want)
+	}
+}

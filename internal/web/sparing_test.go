@@ -1,0 +1,92 @@
+package web
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+)
+
+// Of each kind a line is written at once, and then one that says how many there were, for as long as
+// there are any.
+func TestSparing(t *testing.T) {
+	var got []string
+	s := NewSparing(func(line string) { got = append(got, line) })
+	s.every = time.Hour
+	s.Say("a", "a1")
+	s.Say("b", "b1")
+	s.Say("a", "a2")
+	s.again("a")
+	s.again("b")
+	s.Say("a", "a3")
+	s.Say("a", "a4")
+	s.again("a")
+	s.again("a")
+	s.Say("a", "a5")
+	s.Say("b", "b2")
+	want := []string{"a1", "b1", "a2: once more within 1h0m0s", "a4: 2 more times within 1h0m0s", "a5", "b2"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	got = nil
+	for n := range 2 * maxKinds {
+		s.Say(fmt.Sprint("kind ", n), "line")
+	}
+	if len(got) != maxKinds-1 || len(s.kinds) > maxKinds+1 { // a and b are there, all further ones are one
+		t.Errorf("%d lines, %d kinds", len(got), len(s.kinds))
+	}
+}
+
+// The timer, too, writes what was counted.
+func TestSparingTimer(t *testing.T) {
+	got := make(chan string, 9)
+	s := NewSparing(func(line string) { got <- line })
+	s.every = time.Millisecond
+	s.Say("a", "first")
+	s.Say("a", "second")
+	if first, second := <-got, <-got; first != "first" || second != "second: once more within 1ms" && second != "second" {
+		t.Errorf("got %q, %q", first, second)
+	}
+}
+
+// Handshakes that fail are counted, and spared; whatever else the server complains of is not.
+func TestHandshakes(t *testing.T) {
+	certificate := httptest.NewTLSServer(nil)
+	defer certificate.Close()
+	lines := make(chan string, 99)
+	l := newLimited(t, 10)
+	f := New(Options{Limit: l.Limited, Spare: NewSparing(func(line string) { lines <- line }), TLS: true}, area("/"))
+	served := make(chan error, 1)
+	go func() { served <- f.Serve(t.Context(), tls.NewListener(l, certificate.TLS)) }()
+	t.Cleanup(func() { <-served })
+	for range 20 {
+		conn := l.send("127.0.0.1", "")
+		io.WriteString(conn, "nonsense, but long enough")
+		io.ReadAll(conn)
+	}
+	for until := time.Now().Add(hangBound); f.Counts().Refused[refusedHandshake] < 20; {
+		if time.Now().After(until) {
+			t.Fatalf("%+v", f.Counts())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if line := <-lines; len(lines) > 0 || line[:35] != "TLS handshake failed with 127.0.0.1" {
+		t.Errorf("got %q, and %d more", line, len(lines))
+	}
+
+	d := &tls.Dialer{NetDialer: &net.Dialer{}, Config: &tls.Config{InsecureSkipVerify: true}}
+	conn, err := d.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	l.answered(conn, 200)
+	if c := f.Counts(); c.Known != 1 || c.Requests[Answered{"/", 200}] != 1 {
+		t.Errorf("%+v", c)
+	}
+}
