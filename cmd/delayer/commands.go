@@ -59,7 +59,7 @@ func runRemove(ctx context.Context, c *call) (answer, error) {
 
 func runGet(ctx context.Context, c *call) (answer, error) {
 	job, err := c.client.Get(ctx, c.arguments[0])
-	return answer{text: jobText(job), json: jobJSON(job)}, err
+	return answer{text: jobText(job), json: jobJSON(job), asks: true}, err
 }
 
 // parseDuration reads a DELAY or a TIMEOUT.

@@ -20,6 +20,7 @@ type answer struct {
 	text string
 	json map[string]any   // of --json
 	held *client.Delivery // what is printed, and acknowledged when it was; nil: none
+	asks bool             // nothing was changed: who does not get to see it can ask again
 }
 
 func (a answer) empty() bool { return a.text == "" && a.json == nil }
@@ -36,7 +37,7 @@ func (c *call) print(ctx context.Context, a answer) error {
 	switch {
 	case a.held != nil:
 		return settle(ctx, a.held, err)
-	case err != nil && a.json != nil: // else it was a part of what there was to tell
+	case err != nil && a.json != nil && !a.asks: // else it was a part of what there was to tell
 		return fmt.Errorf("%w; not printed: %s", err, jsonLine(a.json))
 	}
 	return err

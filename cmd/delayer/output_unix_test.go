@@ -40,6 +40,7 @@ func TestFullDisk(t *testing.T) {
 	before := readAll(t, conn)
 	expect("", "pop", "t\xfe")
 	expect("", "bpop", "--json", "t\xfe")
+	expect("", "get", "1\xff")
 	expectAll(t, conn, before)
 	expect(`; not printed: {"id_base64":"Mf8=","removed":true}`, "remove", "1\xff")
 	expect("", "--help")
