@@ -292,6 +292,25 @@ func (s shell) expectOutput(pattern string, args ...string) {
 	}
 }
 
+// A worker needs no shell, as in a container that has nothing but programs.
+func TestWorkerWithoutShell(t *testing.T) {
+	t.Parallel()
+	cat, err := exec.LookPath("cat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := newShell(t)
+	for i, variable := range s.env {
+		if strings.HasPrefix(variable, "PATH=") {
+			s.env[i] = "PATH=" + s.dir
+		}
+	}
+	p := s.startWorker("--", cat)
+	s.push("1", "body\n")
+	p.expect(p.stdout, "body\n")
+	p.stopped()
+}
+
 // family is a program that holds the FIFO open, and so does its child; all of them are deaf to
 // SIGTERM.
 const family = `exec 3>fifo; trap "" TERM; sleep 1000 & wait; wait`
