@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,9 @@ type DeadLetter struct {
 	Reason   string    // why it is one
 	Error    string    // of the last attempt, if one is known
 	Died     time.Time // when it became one, by Redis's clock
+	// MaxAttempts and TTR are as its producer set them; 0 if he did not.
+	MaxAttempts int
+	TTR         time.Duration
 }
 
 // deadPage is how many dead letters are read, requeued or dropped at a time.
@@ -27,7 +31,7 @@ const deadPage = 100
 // come or go meanwhile may or may not be among them. An error ends it.
 func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
-		if err := checkTopics([]string{topic}); err != nil {
+		if err := cmp.Or(checkTopics([]string{topic}), c.check()); err != nil {
 			yield(DeadLetter{}, failed("dead", topic, err))
 			return
 		}
@@ -59,7 +63,7 @@ func (c *Client) deadOf(ctx context.Context, partition *partition, topic string,
 			last = &page[i]
 			again := seen[d.ID]
 			seen[d.ID] = true
-			if d.Topic != "" && !again && !yield(DeadLetter{Message(d.Job), d.Attempts, d.Reason, d.Error, d.Died}, nil) {
+			if d.Topic != "" && !again && !yield(DeadLetter{Message(d.Job), d.Attempts, d.Reason, d.Error, d.Died, d.MaxAttempts, d.TTR}, nil) {
 				return false
 			}
 		}

@@ -45,7 +45,7 @@ func newHeart(version string, interval time.Duration, began time.Time) heart {
 func (h *heart) Moved(_ string, m Moved) {
 	h.state.Moved += int64(m.Jobs)
 	h.state.Returned += int64(m.Returned)
-	h.state.Lateness = h.state.Lateness.Plus(m.Late)
+	h.state.Lateness = h.state.Lateness.Plus(store.Lateness(m.Late))
 }
 
 func (h *heart) Dropped(jobs int) { h.state.Dropped += int64(jobs) }

@@ -29,11 +29,31 @@ type Moved struct {
 	Late Lateness
 }
 
-// Lateness is by how much jobs were late when they became ready.
-type Lateness = store.Lateness
-
-// LatenessBounds are the bounds of a Lateness's buckets.
+// LatenessBounds are the upper bounds of a Lateness's buckets, but for the last one, which has
+// none: 1, 2, 5, 10, 20, 50, 100, 200 and 500 ms, 1, 2, 5 and 10 s, 1 and 10 minutes, 1 hour.
 var LatenessBounds = store.LatenessBounds
+
+// Lateness is by how much jobs were late when they became ready: a histogram. The zero value
+// is that of no jobs.
+type Lateness struct {
+	// Counts are the jobs by bucket: Counts[i] were late by LatenessBounds[i] at most, but by
+	// more than the bound before; the last count is of those beyond all bounds.
+	Counts [len(LatenessBounds) + 1]int64
+	// Sum is by how much they were late in all, in seconds.
+	Sum float64
+}
+
+// Plus is the lateness of the jobs of both.
+func (l Lateness) Plus(other Lateness) Lateness {
+	return Lateness(store.Lateness(l).Plus(store.Lateness(other)))
+}
+
+// Jobs is how many jobs there are.
+func (l Lateness) Jobs() int64 { return store.Lateness(l).Jobs() }
+
+// Quantile is by how much the part q of the jobs, from 0 to 1, were late at most. It is exact at
+// the bounds and estimated between them; beyond the last one it is that. Of no jobs it is 0.
+func (l Lateness) Quantile(q float64) time.Duration { return store.Lateness(l).Quantile(q) }
 
 // observers tell several.
 type observers []Observer

@@ -165,7 +165,7 @@ func (p *pass) enter(moved store.Moved, found time.Time) {
 	case len(moved.IDs) > 0:
 		p.stuck.over(topicTrouble(moved.Topic))
 		p.result.Moved += len(moved.IDs)
-		p.observer.Moved(moved.Topic, Moved{len(moved.IDs), moved.Returned, moved.Late})
+		p.observer.Moved(moved.Topic, Moved{len(moved.IDs), moved.Returned, Lateness(moved.Late)})
 		p.ready = append(p.ready, moved.Batch)
 		p.silent = cmp.Or(p.silent, moved.Silent)
 	case moved.Left > 0: // another server may have put them back

@@ -76,7 +76,8 @@ func (d *Delayer) jobs(ctx context.Context, topic string) ([]client.Job, error) 
 		}
 		jobs = append(jobs, client.Job{
 			Message: letter.Message, State: client.Dead, Due: letter.Died, TTL: -1,
-			Attempts: letter.Attempts, Error: letter.Error, Reason: letter.Reason,
+			Attempts: letter.Attempts, MaxAttempts: letter.MaxAttempts, TTR: letter.TTR,
+			Error: letter.Error, Reason: letter.Reason,
 		})
 	}
 	return jobs, nil

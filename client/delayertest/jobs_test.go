@@ -180,3 +180,33 @@ func TestHandleExhausted(t *testing.T) {
 		t.Errorf("%q, want %q in it", message, want)
 	}
 }
+
+// A dead letter tells what its producer has set, also if there is a job of its ID again.
+func TestDeadJobsTellTheirOptions(t *testing.T) {
+	t.Parallel()
+	d := delayertest.New(t)
+	push(t, d, "a", 0, client.MaxAttempts(3), client.TTR(time.Minute))
+	job := reserve(t, d, 0)
+	if err := job.Bury(t.Context(), "broken", client.Cause(errors.New("no such order"))); err != nil {
+		t.Fatal(err)
+	}
+	push(t, d, "a", time.Hour, client.MaxAttempts(7))
+	push(t, d, "b", 0)
+	if err := reserve(t, d, 0).Bury(t.Context(), "broken"); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]client.Job{
+		"a": {Message: client.Message{ID: "a", Topic: topic, Body: "body"}, State: client.Dead, TTL: -1, Attempts: 1, MaxAttempts: 3, TTR: time.Minute, Error: "no such order", Reason: "broken"},
+		"b": {Message: client.Message{ID: "b", Topic: topic, Body: "body"}, State: client.Dead, TTL: -1, Attempts: 1, Reason: "broken"},
+	}
+	letters := d.Jobs(t, topic, client.Dead)
+	for _, got := range letters {
+		got.Due = time.Time{}
+		if got != want[got.ID] {
+			t.Errorf("got %+v, want %+v", got, want[got.ID])
+		}
+	}
+	if len(letters) != len(want) {
+		t.Errorf("%d dead letters, want %d", len(letters), len(want))
+	}
+}

@@ -24,6 +24,9 @@ type DeadLetter struct {
 	Reason   string    // why it is one
 	Error    string    // of the last attempt, if one is known
 	Died     time.Time // by Redis's clock, in ms
+
+	MaxAttempts int           // 0 if the job didn't say
+	TTR         time.Duration // 0 if the job didn't say
 }
 
 // Dead reads up to n of the topic's dead letters, the newest first, beginning behind
@@ -43,14 +46,15 @@ func (s *Store) Dead(ctx context.Context, topic string, n int, after *DeadLetter
 		fields, _ := entry.([]any)
 		var d DeadLetter
 		var died string
-		if _, err := redis.Scan(fields, &d.ID, &died, &d.Topic, &d.Body, &d.Attempts, &d.Reason, &d.Error); err != nil {
+		var ttr int64
+		if _, err := redis.Scan(fields, &d.ID, &died, &d.Topic, &d.Body, &d.Attempts, &d.Reason, &d.Error, &d.MaxAttempts, &ttr); err != nil {
 			return nil, errReply("dead", reply)
 		}
 		ms, err := strconv.ParseFloat(died, 64)
 		if err != nil {
 			return nil, errReply("dead", reply)
 		}
-		d.Died = time.UnixMilli(int64(ms))
+		d.Died, d.TTR = time.UnixMilli(int64(ms)), time.Duration(ttr)*time.Millisecond
 		letters = append(letters, d)
 	}
 	return letters, nil

@@ -4,8 +4,8 @@
 -- ARGV[1] what the names of their buckets begin with   ARGV[2] how many at most
 -- ARGV[3] the ID of the last one of the page before, '' for the first page   ARGV[4] and its time
 --
--- Returns of each {ID, time, topic, body, attempts, reason, error}: time is when it was buried
--- (Unix ms); the topic is '' if its bucket is gone, or no hash. A page ends early when it comes
+-- Returns of each {ID, time, topic, body, attempts, reason, error, attempts in all, ttr}: time is when it
+-- was buried (Unix ms); the last two are as its producer says (ms), 0 if he doesn't; the topic is '' if its bucket is gone, or no hash. A page ends early when it comes
 -- to MAX_BYTES. If the last one of the page before is gone, those that died at the same time
 -- may come again.
 -- Errors: WRONGTYPE of the list, a permission that is missing.
@@ -25,9 +25,10 @@ end
 local reply, bytes = {}, 0
 for i = 1, #entries, 2 do
   if bytes >= MAX_BYTES then break end
-  local letter = redis.pcall('HMGET', letters .. entries[i], 'topic', 'body', 'lease', 'reason', 'error')
+  local letter = redis.pcall('HMGET', letters .. entries[i], 'topic', 'body', 'lease', 'reason', 'error', 'options')
   if unreadable(letter) then return letter end
   if letter[2] then bytes = bytes + #letter[2] end
-  reply[#reply + 1] = {entries[i], entries[i + 1], letter[1] or '', letter[2] or '', (read_lease(letter[3])), letter[4] or '', letter[5] or ''}
+  local most, ttr = read_options(letter[6])
+  reply[#reply + 1] = {entries[i], entries[i + 1], letter[1] or '', letter[2] or '', (read_lease(letter[3])), letter[4] or '', letter[5] or '', most, ttr}
 end
 return reply
