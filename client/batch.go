@@ -46,6 +46,9 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 		return nil, failed("push batch", "", err)
 	}
 	defer c.running.Done()
+	for _, job := range jobs {
+		c.note("delay", job.Delay)
+	}
 	results := c.pushChunks(ctx, all)
 	return results, failed("push batch", "", batchError(results))
 }
@@ -71,9 +74,7 @@ func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {
 	ids := make(map[string]int, len(jobs))
 	for i, job := range jobs {
 		o := o
-		for _, opt := range job.Options {
-			opt(&o)
-		}
+		o.apply(job.Options)
 		due, err := dueOf(job)
 		if err == nil {
 			err = checkPush(job.Message, o)

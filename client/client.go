@@ -24,6 +24,8 @@ type Client struct {
 	stale      atomic.Int64
 	putOff     putOff
 	lost       atomic.Int64
+	noted      atomic.Bool // that a unit may be missing
+	wrong      error       // what it was made with
 
 	closing   context.Context // done when Close is called
 	close     context.CancelFunc
@@ -73,10 +75,10 @@ func WithStale(f func(ids []string)) Option {
 	return func(o *options) { o.onStale = f }
 }
 
-// WithLogger sets where the Client says what nobody would notice otherwise: once,
-// that BPop has to poll because this Redis user may not subscribe to a channel; once a minute and
-// topic, that a job can't be made a dead letter; and that WithStale's function has panicked.
-// Without it that is slog.Default.
+// WithLogger sets where the Client says what nobody would notice otherwise: once, that a delay or a
+// timeout may lack its unit (a bare 30 is 30 ns); once, that BPop has to poll because this Redis
+// user may not subscribe to a channel; once a minute and topic, that a job can't be made a dead letter;
+// and that WithStale's function has panicked. Without it that is slog.Default.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) { o.logger = l }
 }
@@ -86,12 +88,22 @@ func WithLogger(l *slog.Logger) Option {
 // The pool should have Wait set and read and write timeouts (NewPool's has). While
 // BPop waits, the Client has one more connection, dialled with the pool's Dial but not
 // counted among its MaxActive.
+//
+// A pool or an option that is nil is ErrInvalid of each call.
 func New(pool *redis.Pool, opts ...Option) *Client {
 	var o options
+	var wrong error
 	for _, opt := range opts {
-		opt(&o)
+		if opt == nil {
+			wrong = invalid("option", "it is nil")
+		} else {
+			opt(&o)
+		}
 	}
-	c := &Client{onStale: o.onStale, logger: cmp.Or(o.logger, slog.Default())}
+	if pool == nil {
+		wrong = invalid("pool", "it is nil")
+	}
+	c := &Client{onStale: o.onStale, logger: cmp.Or(o.logger, slog.Default()), wrong: wrong}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
 	c.topics = &topics{client: c, queues: map[topicKey][]*topicQueue{}}
@@ -127,6 +139,9 @@ const closeWait = 3 * time.Second
 // for 3 s at most: if Redis is silent, or the network slow, its error says so. Calls that
 // have not been sent by then, and calls after Close, fail with ErrClosed.
 func (c *Client) Close() error {
+	if err := c.check(); err != nil {
+		return failed("close", "", err)
+	}
 	c.mu.Lock()
 	c.close()
 	c.mu.Unlock()
@@ -154,8 +169,17 @@ func (c *Client) closePool() error {
 }
 
 // begin is how everything starts that Close has to wait for; it ends with
-// running.Done. It fails when the Client is closed or ctx is done.
+// running.Done. It fails when the Client is closed or can't be used, or ctx is done or nil.
 func (c *Client) begin(ctx context.Context) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if ctx == nil {
+		return invalid("ctx", "it is nil")
+	}
+	if c.wrong != nil {
+		return c.wrong
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closing.Err() != nil {
@@ -165,6 +189,14 @@ func (c *Client) begin(ctx context.Context) error {
 		return err
 	}
 	c.running.Add(1)
+	return nil
+}
+
+// check refuses what is no Client.
+func (c *Client) check() error {
+	if c == nil || c.closing == nil {
+		return invalid("client", "it was not made with Open, OpenPool or New")
+	}
 	return nil
 }
 
@@ -194,6 +226,9 @@ type Counters struct {
 
 // Counters reads the counters.
 func (c *Client) Counters() Counters {
+	if c == nil {
+		return Counters{}
+	}
 	return Counters{Stale: c.stale.Load(), Lost: c.lost.Load()}
 }
 

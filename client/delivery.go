@@ -1,9 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -77,6 +77,9 @@ func (c *Client) Delivery(topic, id string, token int64) *Delivery {
 // Deadline is when the lease ends, by this host's clock; zero if that is not known. It is never
 // later than the end by Redis's clock, as far as both run equally fast.
 func (d *Delivery) Deadline() time.Time {
+	if d == nil {
+		return time.Time{}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.deadline
@@ -85,6 +88,9 @@ func (d *Delivery) Deadline() time.Time {
 // Lease is how long the lease was to last when it was taken or extended last; 0 if that is not
 // known.
 func (d *Delivery) Lease() time.Duration {
+	if d == nil {
+		return 0
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.lease
@@ -92,7 +98,7 @@ func (d *Delivery) Lease() time.Duration {
 
 // Ack says that the job is done. It is gone from Redis then.
 func (d *Delivery) Ack(ctx context.Context) error {
-	return failed("ack", d.ID, d.settle(ctx, &settlement{verb: ack}))
+	return d.settle(ctx, "ack", &settlement{verb: ack})
 }
 
 // RetryOption changes one Retry.
@@ -111,50 +117,34 @@ func Cause(err error) RetryOption {
 // Retry has the job delivered again after the delay, to whomever. This attempt counts: when
 // it was the last, the job becomes a dead letter and the error is ErrExhausted.
 func (d *Delivery) Retry(ctx context.Context, delay time.Duration, opts ...RetryOption) error {
-	err := checkDelay("delay", delay)
-	if err == nil {
-		s := &settlement{verb: retry, delay: delay, limit: d.limit}
-		for _, opt := range opts {
-			opt(s)
-		}
-		err = d.settle(ctx, s)
-	}
-	return failed("retry", d.ID, err)
+	return d.settle(ctx, "retry", &settlement{verb: retry, delay: delay}, opts...)
 }
 
 // Release gives the job back at once, as the topic's next. This attempt does not count: it
 // is for a consumer who is to stop.
 func (d *Delivery) Release(ctx context.Context) error {
-	return failed("release", d.ID, d.settle(ctx, &settlement{verb: release}))
+	return d.settle(ctx, "release", &settlement{verb: release})
 }
 
 // Postpone is Retry, but this attempt does not count.
 func (d *Delivery) Postpone(ctx context.Context, delay time.Duration) error {
-	err := checkDelay("delay", delay)
-	if err == nil {
-		err = d.settle(ctx, &settlement{verb: release, delay: delay})
-	}
-	return failed("postpone", d.ID, err)
+	return d.settle(ctx, "postpone", &settlement{verb: release, delay: delay})
 }
 
 // Bury makes a dead letter of the job, for that reason, of 8 KiB at most: it is kept aside,
 // where Dead shows it, and delivered to nobody until it is requeued.
 func (d *Delivery) Bury(ctx context.Context, reason string, opts ...RetryOption) error {
-	s := &settlement{verb: bury, reason: cutText(reason)}
-	for _, opt := range opts {
-		opt(s)
-	}
-	return failed("bury", d.ID, d.settle(ctx, s))
+	return d.settle(ctx, "bury", &settlement{verb: bury, reason: cutText(reason)}, opts...)
 }
 
-// Extend has the lease end so long from now: above 0, and 24 h at most. After an error of the
+// Extend has the lease end so long from now: a millisecond at least, and 24 h at most. After an error of the
 // network the lease may have either end, and Deadline is the earlier one.
 func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
-	err := checkExtension(lease)
+	err := cmp.Or(d.check(), checkExtension(lease))
 	if err == nil {
 		err = d.extend(ctx, lease)
 	}
-	return failed("extend", d.ID, err)
+	return d.failed("extend", err)
 }
 
 func (d *Delivery) extend(ctx context.Context, lease time.Duration) error {
@@ -167,9 +157,12 @@ func (d *Delivery) extend(ctx context.Context, lease time.Duration) error {
 	return d.extended(s, asked, d.client.of(d.ID).settlements.call(ctx, s))
 }
 
-func checkExtension(lease time.Duration) error {
-	if lease <= 0 || lease > MaxLease {
-		return invalid("lease", fmt.Sprintf("%v is not above 0 and up to %v", lease, MaxLease))
+func checkExtension(lease time.Duration) error { return checkLength("lease", lease, MaxLease) }
+
+// check refuses what is no delivery.
+func (d *Delivery) check() error {
+	if d == nil || d.client == nil {
+		return invalid("delivery", "it is none that a Client has given")
 	}
 	return nil
 }
@@ -197,16 +190,36 @@ func (d *Delivery) held() store.Held {
 }
 
 // settle ends the delivery, with one call for it and those of others.
-func (d *Delivery) settle(ctx context.Context, s *settlement) error {
-	if err := d.client.begin(ctx); err != nil {
-		return err
+func (d *Delivery) settle(ctx context.Context, operation string, s *settlement, opts ...RetryOption) error {
+	err := cmp.Or(d.check(), checkDelay("delay", s.delay))
+	for _, opt := range opts {
+		if opt == nil {
+			err = cmp.Or(err, invalid("option", "it is nil"))
+		} else {
+			opt(s)
+		}
+	}
+	if err == nil {
+		err = d.client.begin(ctx)
+	}
+	if err != nil {
+		return d.failed(operation, err)
 	}
 	defer d.client.running.Done()
+	d.client.note("delay", s.delay)
 	if !d.beginToSettle() {
-		return ErrLeaseLost
+		return d.failed(operation, ErrLeaseLost)
 	}
-	s.held = d.held()
-	return d.settled(s, d.client.of(d.ID).settlements.call(ctx, s))
+	s.held, s.limit = d.held(), d.limit
+	return d.failed(operation, d.settled(s, d.client.of(d.ID).settlements.call(ctx, s)))
+}
+
+// failed puts in front of an error what was called, and for which job.
+func (d *Delivery) failed(operation string, err error) error {
+	if d == nil {
+		return failed(operation, "", err)
+	}
+	return failed(operation, d.ID, err)
 }
 
 // beginToSettle reports whether the delivery is not settled, nor about to be.

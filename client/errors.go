@@ -47,11 +47,41 @@ func checkDelay(field string, d time.Duration) error {
 	return nil
 }
 
-// What a push may be at most. Redis has no such limits, but what is longer makes
-// all jobs slow that are moved together with it.
+// checkLength refuses a lease, a lifetime or the like that is not above 0 and up to most.
+func checkLength(field string, d, most time.Duration) error {
+	if d <= 0 || d > most {
+		return invalid(field, fmt.Sprintf("%v is not above 0 and up to %v", d, most))
+	}
+	return checkUnit(field, d)
+}
+
+// checkUnit refuses what must have been meant to be longer.
+func checkUnit(field string, d time.Duration) error {
+	if isTiny(d) {
+		return invalid(field, fmt.Sprintf("%v is less than a millisecond; %s", d, units))
+	}
+	return nil
+}
+
+// isTiny reports whether somebody may have left out a unit.
+func isTiny(d time.Duration) bool { return d > 0 && d < time.Millisecond }
+
+const units = "in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"
+
+// note says once, to the Client's logger, that a delay or a timeout may lack its unit. It may also be the
+// rest of one that was computed, and is taken.
+func (c *Client) note(what string, d time.Duration) {
+	if isTiny(d) && !c.noted.Swap(true) {
+		c.logger.Warn(fmt.Sprintf("delayer: a %s of %v is taken as it is, but %s; this is said once", what, d, units))
+	}
+}
+
+// What a push may be at most. Redis has no such limits for IDs and topics, but what is longer
+// makes all jobs slow that are moved together with it. A body beyond maxBody breaks the connection.
 const (
 	maxID    = 4 << 10
 	maxTopic = 1 << 10
+	maxBody  = 512 << 20
 )
 
 // checkSize refuses what is too long for a push.

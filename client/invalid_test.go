@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
@@ -37,7 +38,9 @@ func TestInvalid(t *testing.T) {
 		}
 		return err
 	}
-	var d client.Delivery
+	d := c.Delivery("t", "a", 1)
+	deliveries := []*client.Delivery{d}
+	large := unsafe.String(unsafe.SliceData(make([]byte, 512<<20+1)), 512<<20+1) // never touched
 	for name, tt := range map[string]struct {
 		err   error
 		names string
@@ -49,6 +52,25 @@ func TestInvalid(t *testing.T) {
 		"push: lifetime 0":       {push(m, 1, client.ReadyMaxLifetime(0)), "invalid ready max lifetime: 0s "},
 		"push: lifetime":         {push(m, 1, client.ReadyMaxLifetime(-time.Second)), "invalid ready max lifetime: -1s "},
 		"push: long lifetime":    {push(m, 1, client.ReadyMaxLifetime(client.MaxDelay+1)), "invalid ready max lifetime: "},
+		"push: tiny lifetime":    {push(m, 1, client.ReadyMaxLifetime(30)), "invalid ready max lifetime: 30ns is less than a millisecond; in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"},
+		"push: tiny ttr":         {push(m, 1, client.TTR(time.Millisecond-1)), "invalid ttr: 999.999µs is less than a millisecond; "},
+		"push: option":           {push(m, 1, nil), "invalid option: it is nil"},
+		"push: large body":       {push(client.Message{Topic: "t", Body: large}, 1), "invalid body: it has 536870913 bytes: want 536870912 at most"},
+		"push: long id":          {push(client.Message{ID: strings.Repeat("i", 4097), Topic: "t", Body: "b"}, 1), "invalid id: it has 4097 bytes: want 4096 at most"},
+		"push batch: large body": {popped(c.PushBatch(ctx, []client.Delayed{{Message: m}, {Message: client.Message{Topic: "t", Body: large}}})), "job 1: invalid body: "},
+		"push batch: option":     {popped(c.PushBatch(ctx, []client.Delayed{{Message: m}}, nil)), "invalid option: "},
+		"push batch: its option": {popped(c.PushBatch(ctx, []client.Delayed{{Message: m, Options: []client.PushOption{nil}}})), "job 0: invalid option: "},
+		"push batch: tiny ttr":   {popped(c.PushBatch(ctx, []client.Delayed{{Message: m}}, client.TTR(5))), "job 0: invalid ttr: 5ns is less "},
+		"retry: option":          {d.Retry(ctx, 1, nil), "invalid option: it is nil"},
+		"bury: option":           {d.Bury(ctx, "reason", client.Cause(nil), nil), "invalid option: it is nil"},
+		"reserve: tiny lease":    {popped(c.Reserve(ctx, 0, 60, "t")), "invalid lease: 60ns is less than a millisecond; "},
+		"reserve batch: tiny":    {popped(c.ReserveBatch(ctx, "t", 1, 60)), "invalid lease: 60ns is less than a millisecond; "},
+		"fetch: tiny lease":      {fetch(client.FetchOptions{Topics: topics, Max: 1, Lease: 60}), "invalid lease: 60ns is less than a millisecond; "},
+		"extend: tiny lease":     {d.Extend(ctx, 60), "invalid lease: 60ns is less than a millisecond; "},
+		"extend batch: tiny":     {popped(c.ExtendBatch(ctx, deliveries, 60)), "invalid lease: 60ns is less than a millisecond; "},
+		"ack batch: nil":         {popped(c.AckBatch(ctx, append(deliveries, nil))), "delivery 1: invalid delivery: it is none that a Client has given"},
+		"ack batch: zero":        {popped(c.AckBatch(ctx, append(deliveries, new(client.Delivery)))), "delivery 1: invalid delivery: it is none that a Client has given"},
+		"extend batch: nil":      {popped(c.ExtendBatch(ctx, []*client.Delivery{nil}, time.Hour)), "delivery 0: invalid delivery: "},
 		"push: policy":           {push(m, 1, client.IfExists(client.Existing{})), "invalid IfExists: "},
 		"push: attempts 0":       {push(m, 1, client.MaxAttempts(0)), "invalid max attempts: 0 "},
 		"push: attempts":         {push(m, 1, client.MaxAttempts(-1)), "invalid max attempts: -1 "},

@@ -77,6 +77,7 @@ func (c *Client) Reschedule(ctx context.Context, id string, delay time.Duration)
 		return failed("reschedule", id, err)
 	}
 	defer c.running.Done()
+	c.note("delay", delay)
 	return failed("reschedule", id, c.of(id).store.Reschedule(ctx, id, delay))
 }
 

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,7 +18,8 @@ import (
 )
 
 // PoolOptions says how to reach Redis. The zero value is a Redis without a
-// password on 127.0.0.1:6379.
+// password on 127.0.0.1:6379. A time above 0 and below a millisecond lacks its unit, and is ErrInvalid
+// of each call.
 type PoolOptions struct {
 	// Addr is host:port, or the path of a unix socket (it starts with "/",
 	// "./", "../" or "@"). Empty means 127.0.0.1:6379.
@@ -84,6 +86,9 @@ func NewPool(o PoolOptions) *redis.Pool {
 }
 
 func (o PoolOptions) dial(ctx context.Context) (redis.Conn, error) {
+	if err := o.checkUnits(); err != nil {
+		return nil, err
+	}
 	network, addr := o.network()
 	opts := []redis.DialOption{
 		redis.DialContextFunc(dialPatient(or(o.ConnectTimeout, defaultTimeout))),
@@ -112,6 +117,11 @@ func (o PoolOptions) dial(ctx context.Context) (redis.Conn, error) {
 		return nil, err
 	}
 	return conn, nil
+}
+
+func (o PoolOptions) checkUnits() error {
+	return cmp.Or(checkUnit("connect timeout", o.ConnectTimeout), checkUnit("read timeout", o.ReadTimeout), checkUnit("write timeout", o.WriteTimeout),
+		checkUnit("idle timeout", o.IdleTimeout), checkUnit("max connection lifetime", o.MaxConnLifetime))
 }
 
 func (o PoolOptions) network() (network, addr string) {

@@ -69,5 +69,9 @@ func (c *Client) beginTake(ctx context.Context, r request) error {
 	if err := checkTopics(r.names); err != nil {
 		return err
 	}
-	return c.begin(ctx)
+	if err := c.begin(ctx); err != nil {
+		return err
+	}
+	c.note("timeout", r.timeout)
+	return nil
 }

@@ -36,10 +36,11 @@ type PushOption func(*pushOptions)
 type pushOptions struct {
 	store.Terms
 	limited, timed bool // MaxAttempts and TTR were set
+	wrong          error
 }
 
 // ReadyMaxLifetime sets how long the job is kept, for want of a consumer, once it is ready.
-// It must be positive and at most MaxDelay; Redis counts it in milliseconds.
+// It is a millisecond at least and MaxDelay at most; Redis counts it in milliseconds.
 func ReadyMaxLifetime(d time.Duration) PushOption {
 	return func(o *pushOptions) { o.Lifetime = d }
 }
@@ -52,8 +53,8 @@ func MaxAttempts(n int) PushOption {
 }
 
 // TTR ("time to run") sets for how long the job is reserved for a consumer who does
-// not say so himself: above 0, and 24 h at most. Without it that is 30 s. Less than 100 ms counts as
-// that, so that the lease lasts for some round trips.
+// not say so himself: a millisecond at least, and 24 h at most. Without it that is 30 s. Less than 100 ms
+// counts as that, so that the lease lasts for some round trips.
 func TTR(d time.Duration) PushOption {
 	return func(o *pushOptions) { o.TTR = d; o.timed = true }
 }
@@ -85,6 +86,9 @@ var (
 // delay counts from now by Redis's clock and is rounded up to milliseconds; with
 // delay 0 the job is ready at once, without a server.
 //
+// The delay has a unit: 30*time.Second. A bare 30 is 30 ns in Go. As the rest of a computed delay
+// may be as short, it is taken, but the Client's logger says so once (WithLogger).
+//
 // It is one atomic step: with an error from Redis (ErrExists, maxmemory reached) nothing has
 // changed. A ctx with a deadline ends the push then, be Redis silent. One that can only be
 // cancelled ends it as long as it waits for its turn; a push that is under way gets its
@@ -114,6 +118,7 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, err error, 
 		return "", failed("push", m.ID, err)
 	}
 	defer c.running.Done()
+	c.note("delay", due.After)
 	job := o.job(m, due)
 	if err := c.of(job.ID).pushes.call(ctx, job); err != nil {
 		return "", failed("push", m.ID, err)
@@ -131,10 +136,18 @@ func (o pushOptions) job(m Message, due store.Due) store.Delayed {
 
 func newPushOptions(opts []PushOption) pushOptions {
 	o := pushOptions{Terms: store.Terms{Lifetime: DefaultReadyMaxLifetime, Policy: store.Replace}}
-	for _, opt := range opts {
-		opt(&o)
-	}
+	o.apply(opts)
 	return o
+}
+
+func (o *pushOptions) apply(opts []PushOption) {
+	for _, opt := range opts {
+		if opt == nil {
+			o.wrong = invalid("option", "it is nil")
+		} else {
+			opt(o)
+		}
+	}
 }
 
 func checkDue(due time.Time) error {
@@ -150,16 +163,17 @@ func checkPush(m Message, o pushOptions) error {
 		return invalid("topic", "it is empty")
 	case m.Body == "":
 		return invalid("body", "it is empty")
-	case o.Lifetime <= 0 || o.Lifetime > MaxDelay:
-		return invalid("ready max lifetime", fmt.Sprintf("%v is not above 0 and up to %v", o.Lifetime, MaxDelay))
 	case o.limited && (o.MaxAttempts < 1 || o.MaxAttempts > math.MaxInt32):
 		return invalid("max attempts", fmt.Sprintf("%d is not from 1 to %d", o.MaxAttempts, math.MaxInt32))
-	case o.timed && (o.TTR <= 0 || o.TTR > MaxLease):
-		return invalid("ttr", fmt.Sprintf("%v is not above 0 and up to %v", o.TTR, MaxLease))
 	case o.Policy == "":
 		return invalid("IfExists", "want Replace, Refuse, KeepEarlier or KeepLater")
 	}
-	return cmp.Or(checkSize("id", m.ID, maxID), checkSize("topic", m.Topic, maxTopic))
+	var ttr error
+	if o.timed {
+		ttr = checkLength("ttr", o.TTR, MaxLease)
+	}
+	return cmp.Or(o.wrong, checkLength("ready max lifetime", o.Lifetime, MaxDelay), ttr,
+		checkSize("id", m.ID, maxID), checkSize("topic", m.Topic, maxTopic), checkSize("body", m.Body, maxBody))
 }
 
 // newID is a random ID of the original's form: 32 hexadecimal digits.

@@ -18,7 +18,7 @@ const MaxLease = 24 * time.Hour
 // Reserve is BPop, but the job stays in Redis: it is leased to the caller, and delivered
 // again when the lease ends before the Delivery was settled, by Ack for instance. So a
 // consumer may crash without losing a job. A lease of 0 is as long as the producer says (TTR), or
-// else 30 s.
+// else 30 s. Another one is a millisecond at least: a bare 60 is 60 ns in Go, and ErrInvalid.
 //
 // A Reserve whose answer is lost leases a job to nobody: that one comes back when the lease ends,
 // and this counts as an attempt.
@@ -50,6 +50,8 @@ func reservation(lease time.Duration, attempts int) (kind, error) {
 	switch {
 	case lease < 0 || lease > MaxLease:
 		return kind{}, invalid("lease", fmt.Sprintf("%v is not from 0 to %v; 0 is as the producer says, or else 30 s", lease, MaxLease))
+	case isTiny(lease):
+		return kind{}, checkUnit("lease", lease)
 	case attempts < 0 || attempts > math.MaxInt32:
 		return kind{}, invalid("max attempts", fmt.Sprintf("%d is not from 0 to %d; 0 is any number", attempts, math.MaxInt32))
 	}
@@ -111,6 +113,9 @@ func (c *Client) Fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error)
 // goroutine of its own, with what Fetch would have returned. Until then each takes some 2 KB, and no
 // goroutine. Close does not wait for f.
 func (c *Client) FetchFunc(ctx context.Context, o FetchOptions, f func([]*Delivery, error)) {
+	if f == nil {
+		panic("delayer: fetch: the func to call is nil")
+	}
 	r, err := o.request()
 	if err == nil {
 		err = c.beginTake(ctx, r)

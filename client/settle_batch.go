@@ -30,6 +30,9 @@ func (c *Client) ExtendBatch(ctx context.Context, deliveries []*Delivery, lease 
 			return nil, failed("extend batch", "", err)
 		}
 	}
+	if err := checkAll(deliveries); err != nil {
+		return nil, failed("extend batch", "", err)
+	}
 	for _, d := range deliveries {
 		if lease == 0 && d.Lease() == 0 {
 			return nil, failed("extend batch", d.ID, invalid("lease", "0 is as long as before, which is not known"))
@@ -44,7 +47,11 @@ func (c *Client) ExtendBatch(ctx context.Context, deliveries []*Delivery, lease 
 // settleBatch settles the deliveries as begin says, which returns nil for one that is settled, and
 // has end enter what came of it, which may change the error.
 func (c *Client) settleBatch(ctx context.Context, name string, deliveries []*Delivery, begin func(*Delivery) *settlement, end func(*Delivery, *settlement, error) error) ([]Result, error) {
-	if err := c.begin(ctx); err != nil {
+	err := checkAll(deliveries)
+	if err == nil {
+		err = c.begin(ctx)
+	}
+	if err != nil {
 		return nil, failed(name, "", err)
 	}
 	defer c.running.Done()
@@ -80,6 +87,15 @@ func (c *Client) settleBatch(ctx context.Context, name string, deliveries []*Del
 		return results, nil
 	}
 	return results, failed(name, "", fmt.Errorf("%d of %d jobs: %q: %w", failures, len(results), first.ID, first.Err))
+}
+
+func checkAll(deliveries []*Delivery) error {
+	for i, d := range deliveries {
+		if err := d.check(); err != nil {
+			return fmt.Errorf("delivery %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // settleChunks settles the items at the places, and returns their errors.

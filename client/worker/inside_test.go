@@ -82,8 +82,8 @@ func TestDefaultBackoff(t *testing.T) {
 			d := DefaultBackoff(c.attempt, nil)
 			least, most = min(least, d), max(most, d)
 		}
-		if least < 0 || most > c.most || least > c.most/10 || most < c.most*9/10 {
-			t.Errorf("attempt %d: from %v to %v, want from 0 to %v", c.attempt, least, most, c.most)
+		if least < time.Millisecond || most > c.most || least > c.most/10 || most < c.most*9/10 {
+			t.Errorf("attempt %d: from %v to %v, want from 1ms to %v", c.attempt, least, most, c.most)
 		}
 	}
 }

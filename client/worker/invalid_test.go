@@ -56,6 +56,12 @@ func TestInvalid(t *testing.T) {
 		{"lease", c, fine(), worker.Options{Lease: -1}, []string{"lease: -1ns is not from 0 to 24h"}},
 		{"long lease", c, fine(), worker.Options{Lease: client.MaxLease + 1}, []string{"lease: 24h0m0.000000001s is not from 0 to 24h"}},
 		{"timeout", c, fine(), worker.Options{Timeout: -1}, []string{"timeout: -1ns is negative; 0 means no limit"}},
+		{"tiny lease", c, fine(), worker.Options{Lease: 5}, []string{"lease: 5ns is less than a millisecond; in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"}},
+		{"tiny timeout", c, fine(), worker.Options{Timeout: time.Millisecond - 1}, []string{"timeout: 999.999µs is less than a millisecond"}},
+		{"tiny grace", c, fine(), worker.Options{Grace: 10}, []string{"grace: 10ns is less than a millisecond"}},
+		{"nil option", c, one(nothing, nil), worker.Options{}, []string{`option: one of topic "t" is nil`}},
+		{"zero client", new(client.Client), fine(), worker.Options{}, []string{"client: it was not made with"}},
+		{"client of nothing", client.New(nil), fine(), worker.Options{}, []string{"pool: it is nil"}},
 		{"attempts", c, fine(), worker.Options{MaxAttempts: -1}, []string{"max attempts: -1 is not from 1 to 2147483647; 0 means 10"}},
 		{"many attempts", c, fine(), worker.Options{MaxAttempts: math.MaxInt32 + 1}, []string{"max attempts: 2147483648 is not from 1"}},
 		{"a topic's concurrency", c, with(worker.TopicOptions{Concurrency: -1}), worker.Options{}, []string{`concurrency: that of topic "t" is -1`}},
@@ -132,4 +138,30 @@ func TestClosedWhileReporting(t *testing.T) {
 	}
 	e.expect(t, "started a", "lease lost a")
 	log.expect(t, 1, "can't acknowledge the job", "client is closed")
+}
+
+// A nil context or worker is an error, too, not a panic deep inside.
+func TestNil(t *testing.T) {
+	c := client.OpenPool(client.PoolOptions{})
+	defer c.Close()
+	mux := one(func(context.Context, *worker.Job) error { return nil })
+	for name, w := range map[string]*worker.Worker{"nil worker": nil, "zero worker": new(worker.Worker), "worker of a zero client": worker.New(new(client.Client), mux, worker.Options{})} {
+		if err := w.Run(t.Context()); !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("%s: Run: %v, want ErrInvalid", name, err)
+		}
+		if job, err := w.RunOne(t.Context(), "t"); job != nil || !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("%s: RunOne: %v, want ErrInvalid", name, err)
+		}
+	}
+	w := worker.New(c, mux, worker.Options{})
+	var none context.Context
+	if err := w.Run(none); !errors.Is(err, client.ErrInvalid) {
+		t.Errorf("Run without a context: %v", err)
+	}
+	if _, err := w.RunOne(none, "t"); !errors.Is(err, client.ErrInvalid) {
+		t.Errorf("RunOne without a context: %v", err)
+	}
+	if job := worker.JobOf(none); job != nil {
+		t.Errorf("the job of no context is %v", job)
+	}
 }

@@ -75,7 +75,11 @@ func (m *Mux) Use(middleware ...Middleware) {
 func (m *Mux) Handle(name string, h Handler, options ...TopicOption) {
 	t := &topic{name: name, handler: h}
 	for _, option := range options {
-		option(&t.options)
+		if option == nil {
+			m.errs = append(m.errs, invalid("option", fmt.Sprintf("one of topic %q is nil", name)))
+		} else {
+			option(&t.options)
+		}
 	}
 	switch {
 	case name == "":
@@ -125,6 +129,9 @@ type jobKey struct{}
 
 // JobOf is the job that a handler's context belongs to; nil if it is no handler's.
 func JobOf(ctx context.Context) *Job {
+	if ctx == nil {
+		return nil
+	}
 	job, _ := ctx.Value(jobKey{}).(*Job)
 	return job
 }

@@ -20,7 +20,7 @@ import (
 // The end of ctx ends the handler's context. If the handler returns an error then, the job is
 // given back without counting as an attempt. Run and RunOne calls may overlap.
 func (w *Worker) RunOne(ctx context.Context, topic string) (*Job, error) {
-	r, err := w.newRun()
+	r, err := w.newRun(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// Options of a Worker. The zero value works.
+// Options of a Worker. The zero value works. A time above 0 and below a millisecond lacks its unit (a bare
+// 30 is 30 ns), and is the error of Run.
 type Options struct {
 	// Concurrency is how many jobs are handled at a time, of all topics together: 10,000
 	// at most. 0 means 10.
@@ -133,7 +134,7 @@ func (o Options) check() error {
 	case o.MaxAttempts < 0 || o.MaxAttempts > math.MaxInt32:
 		return invalid("max attempts", fmt.Sprintf("%d is not from 1 to %d; 0 means %d", o.MaxAttempts, math.MaxInt32, defaultAttempts))
 	}
-	return nil
+	return cmp.Or(checkUnit("lease", o.Lease), checkUnit("timeout", o.Timeout), checkUnit("grace", o.Grace))
 }
 
 func (o Options) withDefaults() Options {
@@ -150,12 +151,12 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// DefaultBackoff is a random time up to 2 s after the first attempt, 4 s after the second, and so
+// DefaultBackoff is a random time from 1 ms up to 2 s after the first attempt, 4 s after the second, and so
 // on, up to an hour ("full jitter": what failed together is not tried again together).
 func DefaultBackoff(attempt int, _ error) time.Duration {
 	longest := time.Hour
 	if attempt < 12 { // 2^12 s are more
 		longest = time.Second << max(attempt, 0)
 	}
-	return rand.N(longest + 1)
+	return time.Millisecond + rand.N(longest-time.Millisecond+1)
 }

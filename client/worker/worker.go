@@ -34,7 +34,7 @@ func New(c *client.Client, mux *Mux, o Options) *Worker { return &Worker{c, mux,
 //
 // Run may be called again, and each call stands for itself.
 func (w *Worker) Run(ctx context.Context) error {
-	r, err := w.newRun()
+	r, err := w.newRun(ctx)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,13 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // newRun fails if the worker is wrong.
-func (w *Worker) newRun() (*run, error) {
+func (w *Worker) newRun(ctx context.Context) (*run, error) {
+	if ctx == nil {
+		return nil, invalid("ctx", "it is nil")
+	}
+	if w == nil {
+		return nil, invalid("worker", "it is nil")
+	}
 	if w.client == nil {
 		return nil, invalid("client", "it is nil")
 	}

@@ -1,0 +1,141 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+)
+
+// outcome is the error of a method, called with zero arguments, or what it panics with. tells is whether
+// it has an error.
+func outcome(method reflect.Value, ctx context.Context) (err error, tells bool) {
+	defer func() {
+		if value := recover(); value != nil {
+			err, tells = fmt.Errorf("panic: %v", value), true
+		}
+	}()
+	args := make([]reflect.Value, 0, method.Type().NumIn())
+	for i := range method.Type().NumIn() {
+		arg := reflect.Zero(method.Type().In(i))
+		switch {
+		case method.Type().IsVariadic() && i == method.Type().NumIn()-1:
+			continue
+		case i == 0 && ctx != nil && arg.Type() == reflect.TypeFor[context.Context]():
+			arg = reflect.ValueOf(ctx)
+		}
+		args = append(args, arg)
+	}
+	results := method.Call(args)
+	for _, r := range results {
+		switch value := r.Interface().(type) {
+		case error:
+			return value, true
+		case iter.Seq2[client.DeadLetter, error]:
+			for _, err = range value {
+			}
+			return err, true
+		}
+		tells = tells || r.Type() == reflect.TypeFor[error]()
+	}
+	return nil, tells
+}
+
+// Whatever is called on what is no Client or no Delivery, nil or zero, is ErrInvalid, and so is whatever a
+// Client is asked that was made of nothing. All methods that there are, and that there will be.
+func TestNothingToCall(t *testing.T) {
+	pool := &redis.Pool{DialContext: func(context.Context) (redis.Conn, error) {
+		t.Error("Redis was asked")
+		return nil, errors.New("no Redis")
+	}}
+	for name, c := range map[string]struct {
+		on    any
+		close bool // can be closed all the same
+	}{
+		"nil Client":             {on: (*client.Client)(nil)},
+		"zero Client":            {on: new(client.Client)},
+		"Client without a pool":  {client.New(nil), true},
+		"Client of a nil option": {client.New(pool, client.WithPrefix("p"), nil), true},
+		"OpenPool of nil":        {client.OpenPool(client.PoolOptions{}, nil), true},
+		"nil Delivery":           {on: (*client.Delivery)(nil)},
+		"zero Delivery":          {on: new(client.Delivery)},
+		"Delivery of nil":        {on: (*client.Client)(nil).Delivery("t", "a", 1)},
+		"Delivery of zero":       {on: new(client.Client).Delivery("t", "a", 1)},
+		"Client, of nothing":     {client.New(pool), true},
+	} {
+		value := reflect.ValueOf(c.on)
+		for i := range value.NumMethod() {
+			method := value.Type().Method(i).Name
+			if file, _ := runtime.FuncForPC(value.Type().Method(i).Func.Pointer()).FileLine(0); strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			if method == "FetchFunc" && name != "Client, of nothing" {
+				continue // it has no result
+			}
+			err, tells := outcome(value.Method(i), nil)
+			switch {
+			case method == "FetchFunc":
+				if err == nil || !strings.Contains(err.Error(), "the func to call is nil") {
+					t.Errorf("FetchFunc without a func: %v", err)
+				}
+			case method == "Close" && c.close:
+				if err != nil {
+					t.Errorf("%s: Close: %v", name, err)
+				}
+			case tells && !errors.Is(err, client.ErrInvalid) && !(name == "Client, of nothing" && errors.Is(err, client.ErrClosed)):
+				t.Errorf("%s: %s: %v, want ErrInvalid", name, method, err)
+			case err != nil && !strings.HasPrefix(err.Error(), "delayer: "):
+				t.Errorf("%s: %s: %v, want one with the operation in front", name, method, err)
+			}
+		}
+	}
+}
+
+// FetchFunc on what is no Client calls back with ErrInvalid.
+func TestFetchFuncOfNoClient(t *testing.T) {
+	for _, c := range []*client.Client{nil, new(client.Client), client.New(nil)} {
+		ends := make(chan error, 1)
+		c.FetchFunc(t.Context(), client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1}, func(_ []*client.Delivery, err error) { ends <- err })
+		if err := arrival(t, ends); !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("error %v, want ErrInvalid", err)
+		}
+	}
+}
+
+// A nil context is found before anything is sent.
+func TestNilContext(t *testing.T) {
+	f := start(t)
+	f.push("a", "t")
+	d := f.reserve("t")
+	before, scripts := f.state(), f.info("commandstats", "cmdstat_evalsha:calls=")
+	var none context.Context
+	all := calls(f.Client, none)
+	for name, settle := range verbs {
+		all[name] = func() error { return settle(none, d) }
+	}
+	all["AckBatch"] = func() error { _, err := f.AckBatch(none, []*client.Delivery{d}); return err }
+	all["ExtendBatch"] = func() error { _, err := f.ExtendBatch(none, []*client.Delivery{d}, time.Hour); return err }
+	all["PushBatch"] = func() error { _, err := f.PushBatch(none, jobs(0, 1, "t", 0)); return err }
+	all["PopBatch"] = func() error { _, err := f.PopBatch(none, "t", 1); return err }
+	all["Ping"] = func() error { return f.Ping(none) }
+	for name, call := range all {
+		if err := call(); !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), "invalid ctx: it is nil") {
+			t.Errorf("%s: %v, want that ctx is nil", name, err)
+		}
+	}
+	if now := f.info("commandstats", "cmdstat_evalsha:calls="); now != scripts {
+		t.Errorf("%d scripts were sent", now-scripts)
+	}
+	f.expect(before)
+	if err := d.Ack(t.Context()); err != nil {
+		t.Errorf("a context that is one: %v", err)
+	}
+}

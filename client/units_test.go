@@ -1,0 +1,101 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+// A delay or a timeout without its unit is taken, as it may be the rest of a computed one, but the
+// Client's logger says so: once, whatever comes after that.
+func TestTinyDelaysAreNoted(t *testing.T) {
+	f := start(t)
+	const tiny = 30
+	for name, call := range map[string]func(ctx context.Context, c *client.Client, d time.Duration) error{
+		"Push": func(ctx context.Context, c *client.Client, d time.Duration) error {
+			_, err := c.Push(ctx, message("a"), d)
+			return err
+		},
+		"PushBatch": func(ctx context.Context, c *client.Client, d time.Duration) error {
+			_, err := c.PushBatch(ctx, []client.Delayed{{Message: message("a"), Delay: time.Hour}, {Message: message("b"), Delay: d}})
+			return err
+		},
+		"Reschedule": func(ctx context.Context, c *client.Client, d time.Duration) error {
+			return c.Reschedule(ctx, "here", d)
+		},
+		"Retry": func(ctx context.Context, c *client.Client, d time.Duration) error {
+			return f.reserve("u").Retry(ctx, d)
+		},
+		"Postpone": func(ctx context.Context, c *client.Client, d time.Duration) error {
+			return f.reserve("u").Postpone(ctx, d)
+		},
+		"BPop": func(ctx context.Context, c *client.Client, d time.Duration) error {
+			_, err := c.BPop(ctx, d, "none")
+			return err
+		},
+		"Reserve": func(ctx context.Context, c *client.Client, d time.Duration) error {
+			_, err := c.Reserve(ctx, d, time.Hour, "none")
+			return err
+		},
+		"Fetch": func(ctx context.Context, c *client.Client, d time.Duration) error {
+			_, err := c.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "none"}}, Max: 1, Timeout: d})
+			return err
+		},
+		"FetchFunc": func(ctx context.Context, c *client.Client, d time.Duration) error {
+			ends := make(chan error, 1)
+			c.FetchFunc(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "none"}}, Max: 1, Timeout: d}, func(_ []*client.Delivery, err error) { ends <- err })
+			return arrival(t, ends)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log lockedLog
+			c := f.open(client.WithLogger(log.logger()))
+			use := func(d time.Duration, lines int) {
+				t.Helper()
+				f.seed(waiting("here", "t")...)
+				f.push("other", "u")
+				f.Client = c // whose delivery is settled
+				err := call(t.Context(), c, d)
+				if err != nil && !errors.Is(err, client.ErrEmpty) && !strings.Contains(err.Error(), "did not answer within the timeout") {
+					t.Errorf("%v: %v", d, err)
+				}
+				if got := log.lines(); len(got) != lines || lines > 0 && !strings.Contains(got[0], fmt.Sprintf("of %v is taken as it is, but in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second", time.Duration(tiny))) {
+					t.Errorf("%v: the log has %q", d, got)
+				}
+			}
+			use(time.Millisecond, 0)
+			use(tiny, 1)
+			use(time.Millisecond-1, 1)
+		})
+	}
+}
+
+// A pool's times without their units are ErrInvalid of each call: it would work never, or badly.
+func TestTinyTimesOfAPool(t *testing.T) {
+	f := start(t)
+	for field, o := range map[string]client.PoolOptions{
+		"connect timeout":         {ConnectTimeout: 3},
+		"read timeout":            {ReadTimeout: 3},
+		"write timeout":           {WriteTimeout: 3},
+		"idle timeout":            {IdleTimeout: 3},
+		"max connection lifetime": {MaxConnLifetime: 3},
+	} {
+		o.Addr = f.redis.Addr
+		c := client.OpenPool(o)
+		_, err := c.Push(t.Context(), message("a"), 0)
+		if !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), "invalid "+field+": 3ns is less than a millisecond") {
+			t.Errorf("%s: %v", field, err)
+		}
+		c.Close()
+	}
+	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, IdleTimeout: -1})
+	defer c.Close()
+	if err := c.Ping(t.Context()); err != nil {
+		t.Errorf("no idle timeout: %v", err)
+	}
+}
