@@ -80,7 +80,7 @@ func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {
 			err = checkPush(job.Message, o)
 		}
 		if first, twice := ids[job.ID]; err == nil && twice && job.ID != "" {
-			err = invalid("id", fmt.Sprintf("%q is that of job %d, too", job.ID, first))
+			err = invalid("id", fmt.Sprintf("%s is that of job %d, too", store.Quote(job.ID), first))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("job %d: %w", i, err)
@@ -153,7 +153,7 @@ func batchError(results []Result) error {
 	if failed == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d jobs are not stored: %q: %w", failed, len(results), cause.ID, cause.Err)
+	return fmt.Errorf("%d of %d jobs are not stored: %s: %w", failed, len(results), store.Quote(cause.ID), cause.Err)
 }
 
 // maxPopBatch bounds what one PopBatch holds in memory only.

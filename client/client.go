@@ -239,7 +239,7 @@ func failed(operation, name string, err error) error {
 		return nil
 	}
 	if name != "" {
-		operation += fmt.Sprintf(" %q", name)
+		operation += " " + store.Quote(name)
 	}
 	return fmt.Errorf("delayer: %s: %w", operation, err)
 }

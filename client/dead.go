@@ -112,7 +112,7 @@ func (c *Client) RequeueAll(ctx context.Context, topic string) (int, error) {
 				gone = append(gone, ids[i])
 			default:
 				kept++
-				err = errors.Join(err, fmt.Errorf("%q: %w", ids[i], e))
+				err = errors.Join(err, fmt.Errorf("%s: %w", store.Quote(ids[i]), e))
 			}
 		}
 		if len(gone) > 0 { // entries without a letter

@@ -167,7 +167,7 @@ func (o FetchOptions) request() (request, error) {
 			return request{}, invalid("topic's max", fmt.Sprintf("%d is below 0", t.Max))
 		}
 		if slices.Contains(r.names, t.Topic) { // which limit would be its own?
-			return request{}, invalid("topics", fmt.Sprintf("%q is there twice", t.Topic))
+			return request{}, invalid("topics", store.Quote(t.Topic)+" is there twice")
 		}
 		own, err := reservation(cmp.Or(t.Lease, o.Lease), cmp.Or(t.MaxAttempts, o.MaxAttempts))
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // AckBatch is Ack for many deliveries. They go to Redis 250 at a time, one atomic step each. The
@@ -86,7 +87,7 @@ func (c *Client) settleBatch(ctx context.Context, name string, deliveries []*Del
 	if failures == 0 {
 		return results, nil
 	}
-	return results, failed(name, "", fmt.Errorf("%d of %d jobs: %q: %w", failures, len(results), first.ID, first.Err))
+	return results, failed(name, "", fmt.Errorf("%d of %d jobs: %s: %w", failures, len(results), store.Quote(first.ID), first.Err))
 }
 
 func checkAll(deliveries []*Delivery) error {

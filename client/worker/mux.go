@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Job is what a handler gets.
@@ -76,7 +77,7 @@ func (m *Mux) Handle(name string, h Handler, options ...TopicOption) {
 	t := &topic{name: name, handler: h}
 	for _, option := range options {
 		if option == nil {
-			m.errs = append(m.errs, invalid("option", fmt.Sprintf("one of topic %q is nil", name)))
+			m.errs = append(m.errs, invalid("option", "one of topic "+store.Quote(name)+" is nil"))
 		} else {
 			option(&t.options)
 		}
@@ -85,9 +86,9 @@ func (m *Mux) Handle(name string, h Handler, options ...TopicOption) {
 	case name == "":
 		m.errs = append(m.errs, invalid("topic", "it is empty"))
 	case isNil(h):
-		m.errs = append(m.errs, invalid("handler", fmt.Sprintf("that of topic %q is nil", name)))
+		m.errs = append(m.errs, invalid("handler", "that of topic "+store.Quote(name)+" is nil"))
 	case slices.ContainsFunc(m.topics, func(other *topic) bool { return other.name == name }):
-		m.errs = append(m.errs, invalid("handler", fmt.Sprintf("topic %q has two", name)))
+		m.errs = append(m.errs, invalid("handler", "topic "+store.Quote(name)+" has two"))
 	}
 	m.errs = append(m.errs, t.options.check(name))
 	m.topics = append(m.topics, t)
@@ -150,7 +151,7 @@ func (m *Mux) handlers() ([]Handler, error) {
 		h := withoutPanics(t.handler)
 		for _, wrap := range slices.Backward(slices.Concat(m.middleware, t.options.Middleware)) {
 			if h = wrap(h); isNil(h) {
-				return nil, invalid("middleware", fmt.Sprintf("it makes a nil handler of that of topic %q", t.name))
+				return nil, invalid("middleware", "it makes a nil handler of that of topic "+store.Quote(t.name))
 			}
 		}
 		handlers[i] = withoutPanics(h) // of the middleware

@@ -3,9 +3,9 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // RunOne handles the topic's next ready job as Run does, in the caller's goroutine, and
@@ -26,7 +26,7 @@ func (w *Worker) RunOne(ctx context.Context, topic string) (*Job, error) {
 	}
 	s := r.byName[topic]
 	if s == nil {
-		return nil, invalid("topic", fmt.Sprintf("%q has no handler", topic))
+		return nil, invalid("topic", store.Quote(topic)+" has no handler")
 	}
 	list, err := r.fetchOne(ctx, topic)
 	if err != nil {

@@ -85,7 +85,7 @@ func (o *Operator) Browse(ctx context.Context, q Query) (Page, error) {
 func (o *Operator) browse(ctx context.Context, q Query) (Page, error) {
 	switch {
 	case q.State != Waiting && q.State != Reserved && q.State != Ready && q.State != Dead:
-		return Page{}, fmt.Errorf("state %q is not %s, %s, %s or %s", q.State, Waiting, Ready, Reserved, Dead)
+		return Page{}, fmt.Errorf("state %.200q is not %s, %s, %s or %s", q.State, Waiting, Ready, Reserved, Dead)
 	case q.Topic == "" && (q.State == Ready || q.State == Dead):
 		return Page{}, fmt.Errorf("topic is empty; jobs that are %s are seen topic by topic", q.State)
 	case q.Limit < 0 || q.Limit > MaxPage:

@@ -60,7 +60,7 @@ func (o *Operator) RequeueDead(ctx context.Context, f DeadFilter) (int, error) {
 				done++
 			case !errors.Is(err, store.ErrNotFound): // somebody else was faster
 				kept++
-				why = cmp.Or(why, fmt.Errorf("%q: %w", letters[i].ID, err))
+				why = cmp.Or(why, fmt.Errorf("%s: %w", store.Quote(letters[i].ID), err))
 			}
 		}
 		return err
@@ -172,5 +172,5 @@ func dead(what string, f DeadFilter, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s dead letters of %q: %w", what, f.Topic, err)
+	return fmt.Errorf("%s dead letters of %s: %w", what, store.Quote(f.Topic), err)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // purgeStep is how many entries of a queue one script drops at most.
@@ -20,13 +22,13 @@ func (o *Operator) Purge(ctx context.Context, topic string, most int) (int, erro
 	for _, partition := range o.partitions {
 		lengths, err := partition.Ready(ctx, []string{topic})
 		if err != nil {
-			return deleted, fmt.Errorf("purge of %q: %w", topic, err)
+			return deleted, fmt.Errorf("purge of %s: %w", store.Quote(topic), err)
 		}
 		for left := min(lengths[0], most); left > 0; {
 			n, used, err := partition.Purge(ctx, topic, min(left, purgeStep))
 			deleted += n
 			if err != nil {
-				return deleted, fmt.Errorf("purge of %q: %w", topic, err)
+				return deleted, fmt.Errorf("purge of %s: %w", store.Quote(topic), err)
 			}
 			if used == 0 {
 				break

@@ -60,7 +60,7 @@ func (o *Operator) topics(ctx context.Context, q TopicQuery) (TopicPage, error) 
 	order, ok := topicOrders[sort]
 	switch {
 	case !ok:
-		return TopicPage{}, fmt.Errorf("sort %q is not %s, %s, %s, %s or %s", q.Sort, ByName, ByReady, ByReserved, ByDead, ByOverdue)
+		return TopicPage{}, fmt.Errorf("sort %.200q is not %s, %s, %s, %s or %s", q.Sort, ByName, ByReady, ByReserved, ByDead, ByOverdue)
 	case q.Limit < 0 || q.Limit > MaxPage:
 		return TopicPage{}, fmt.Errorf("limit %d is not from 0 to %d", q.Limit, MaxPage)
 	case q.First < 0:
@@ -126,7 +126,7 @@ func (o *Operator) Topic(ctx context.Context, topic string) (counts Counts, know
 			break
 		}
 		if known, err = partition.IsKnown(ctx, topic); err != nil {
-			return Counts{}, false, fmt.Errorf("topic %q: %w", topic, err)
+			return Counts{}, false, fmt.Errorf("topic %s: %w", store.Quote(topic), err)
 		}
 	}
 	return counts, known, nil

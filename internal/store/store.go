@@ -71,7 +71,7 @@ func milliseconds(d time.Duration) int64 {
 }
 
 func errReply(script string, reply any) error {
-	return fmt.Errorf("redis answered %s with %v", script, reply)
+	return fmt.Errorf("redis answered %s with %.1000s", script, fmt.Sprint(reply))
 }
 
 // Ping asks for a sign of life.

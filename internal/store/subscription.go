@@ -151,7 +151,7 @@ func notification(reply any) (kind, channel string, data []byte, err error) {
 	}
 	parts, err := redis.Values(reply, nil)
 	if err != nil || len(parts) < 2 {
-		return "", "", nil, fmt.Errorf("redis told a subscriber %q", reply)
+		return "", "", nil, fmt.Errorf("redis told a subscriber %.200q", reply)
 	}
 	if len(parts) == 3 {
 		data, _ = parts[2].([]byte) // else it is a number of channels
