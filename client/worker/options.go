@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Options of a Worker. The zero value works. A time above 0 and below a millisecond lacks its unit (a bare
@@ -93,7 +94,7 @@ func With(o TopicOptions) TopicOption { return func(to *TopicOptions) { *to = o 
 
 func (o TopicOptions) check(name string) error {
 	wrong := func(field, format string, args ...any) error {
-		return invalid(field, fmt.Sprintf("that of topic %q is "+format, append([]any{name}, args...)...))
+		return invalid(field, fmt.Sprintf("that of topic %s is "+format, append([]any{store.Quote(name)}, args...)...))
 	}
 	switch {
 	case o.Concurrency < 0:
@@ -103,9 +104,9 @@ func (o TopicOptions) check(name string) error {
 	case !(o.Rate >= 0) || math.IsInf(o.Rate, 0):
 		return wrong("rate", "%v: want jobs a second, or 0 for no limit", o.Rate)
 	case o.Lease < 0 || o.Lease > client.MaxLease || tooShort(o.Lease):
-		return wrong("lease", "%v: want 1ms to %v, or 0 for that of the worker", o.Lease, client.MaxLease)
+		return wrong("lease", "%v: want 1ms to %v, or 0 for that of the worker; %s", o.Lease, client.MaxLease, units)
 	case tooShort(o.Timeout):
-		return wrong("timeout", "%v: want 1ms or more, 0 for that of the worker, or less than 0 for no limit", o.Timeout)
+		return wrong("timeout", "%v: want 1ms or more, 0 for that of the worker, or less than 0 for no limit; %s", o.Timeout, units)
 	case o.MaxAttempts < 0 || o.MaxAttempts > math.MaxInt32:
 		return wrong("max attempts", "%d: want 1 to %d, or 0 for those of the worker", o.MaxAttempts, math.MaxInt32)
 	}
@@ -114,6 +115,16 @@ func (o TopicOptions) check(name string) error {
 
 // tooShort reports whether a time is meant to be another: a bare number is one of nanoseconds.
 func tooShort(d time.Duration) bool { return d > 0 && d < time.Millisecond }
+
+// units is what to say then.
+const units = "in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"
+
+func checkUnit(field string, d time.Duration) error {
+	if tooShort(d) {
+		return invalid(field, fmt.Sprintf("%v is less than a millisecond; %s", d, units))
+	}
+	return nil
+}
 
 const (
 	maxConcurrency     = 10_000
