@@ -38,6 +38,24 @@ func TestExitCodesOfErrors(t *testing.T) {
 	}
 }
 
+// The documentation has the table of exit codes that the help shows, and the Chinese one its codes.
+func TestDocumentedExitCodes(t *testing.T) {
+	for file, row := range map[string]func(code int, meaning string) string{
+		"configuration.md":       func(code int, meaning string) string { return fmt.Sprintf("\n| %d | %s |\n", code, meaning) },
+		"configuration.zh-CN.md": func(code int, _ string) string { return fmt.Sprintf("\n| %d | ", code) },
+	} {
+		text, err := os.ReadFile("../../docs/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range exitCodes {
+			if want := row(e.code, e.meaning); !strings.Contains(string(text), want) {
+				t.Errorf("%s has no row %q", file, want)
+			}
+		}
+	}
+}
+
 // --check-config starts nothing, and tells what it looked at.
 func TestCheckConfiguration(t *testing.T) {
 	dir := t.TempDir()
