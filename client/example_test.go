@@ -110,6 +110,39 @@ func ExampleClient_Push() {
 	// Output: waiting 5m0s
 }
 
+// A topic that is declared with its type takes values of that, as JSON. Package worker handles them.
+func ExampleTopic() {
+	type Order struct{ ID, Customer string }
+	const closeOrder client.Topic[Order] = "close_typed"
+
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := closeOrder.Push(ctx, c, Order{"order-1", "Ann"}, 0); err != nil {
+		log.Fatal(err)
+	}
+	// With an ID of one's own:
+	m, err := closeOrder.Message(Order{"order-2", "Bob"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	m.ID = "close-order-2"
+	if _, err := c.Push(ctx, m, 0); err != nil {
+		log.Fatal(err)
+	}
+
+	for range 2 {
+		m, err := c.Pop(ctx, string(closeOrder))
+		fmt.Println(m.Topic, m.Body, err)
+	}
+	// Output:
+	// close_typed {"ID":"order-1","Customer":"Ann"} <nil>
+	// close_typed {"ID":"order-2","Customer":"Bob"} <nil>
+}
+
 // An ID of one's own makes a push repeatable: there is never more than one job of it.
 func ExampleClient_Push_again() {
 	ctx := context.Background()

@@ -53,6 +53,33 @@ func ExampleHandle() {
 	// Output: Ann ordered order-1 in job job-1
 }
 
+// A topic that is declared with its type has producers push what handlers take.
+func ExampleHandle_topic() {
+	type Order struct{ ID, Customer string }
+	const greet client.Topic[Order] = "greet_typed"
+
+	ctx, stop := context.WithCancel(context.Background())
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := greet.Push(ctx, c, Order{"order-1", "Ann"}, 20*time.Millisecond); err != nil {
+		log.Fatal(err)
+	}
+
+	mux := worker.NewMux()
+	worker.Handle(mux, greet, func(ctx context.Context, o Order) error {
+		fmt.Println(o.Customer, "ordered", o.ID)
+		stop()
+		return nil
+	})
+	if err := worker.New(c, mux, worker.Options{}).Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: Ann ordered order-1
+}
+
 // Bodies of another form need a function that decodes them.
 func ExampleHandleWith() {
 	decode := func(body []byte, value any) error {

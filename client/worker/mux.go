@@ -104,10 +104,10 @@ func isNil(h Handler) bool {
 	return h == nil || ok && f == nil
 }
 
-// Handle has f handle the topic's jobs, whose bodies are JSON of a T. One that can't be decoded
-// becomes a dead letter at once.
-func Handle[T any](m *Mux, name string, f func(ctx context.Context, value T) error, options ...TopicOption) {
-	HandleWith(m, name, json.Unmarshal, f, options...)
+// Handle has f handle the topic's jobs, whose bodies are JSON of a T, as client.Topic pushes them. One that
+// can't be decoded becomes a dead letter at once.
+func Handle[T any](m *Mux, topic client.Topic[T], f func(ctx context.Context, value T) error, options ...TopicOption) {
+	HandleWith(m, string(topic), json.Unmarshal, f, options...)
 }
 
 // HandleWith is Handle for bodies of another form than JSON. decode gets a *T, as

@@ -1,0 +1,46 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Topic is the name of a topic whose jobs' bodies are JSON of a T. Declared once, it has the producers push
+// what the handlers take:
+//
+//	const CloseOrder client.Topic[Order] = "close_order"
+//
+//	id, err := CloseOrder.Push(ctx, c, order, 30*time.Minute)
+//
+//	worker.Handle(mux, CloseOrder, func(ctx context.Context, o Order) error { … })
+type Topic[T any] string
+
+// Push is Client.Push of a job whose body is the value. It makes the ID.
+func (t Topic[T]) Push(ctx context.Context, c *Client, value T, delay time.Duration, opts ...PushOption) (id string, err error) {
+	m, err := t.Message(value)
+	if err != nil {
+		return "", failed("push", "", err)
+	}
+	return c.Push(ctx, m, delay, opts...)
+}
+
+// PushAt is Client.PushAt of a job whose body is the value. It makes the ID.
+func (t Topic[T]) PushAt(ctx context.Context, c *Client, value T, due time.Time, opts ...PushOption) (id string, err error) {
+	m, err := t.Message(value)
+	if err != nil {
+		return "", failed("push", "", err)
+	}
+	return c.PushAt(ctx, m, due, opts...)
+}
+
+// Message is a job whose body is the value: to give it an ID of one's own, or for PushBatch. A value that
+// JSON can't tell is ErrInvalid.
+func (t Topic[T]) Message(value T) (Message, error) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return Message{}, fmt.Errorf("%w body: it can't be encoded: %w", ErrInvalid, err)
+	}
+	return Message{Topic: string(t), Body: string(body)}, nil
+}
