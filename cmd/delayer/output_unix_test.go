@@ -234,6 +234,26 @@ func TestReadJobWithoutRedis(t *testing.T) {
 	p.expectError(exitRedis, `job "1" was printed, but is delivered again when its lease ends, in 30s at most: `)
 }
 
+// What Redis forbids is not tried again.
+func TestReadJobMayNotBeAcknowledged(t *testing.T) {
+	t.Parallel()
+	s, conn := newShell(t)
+	s.push("1", "body")
+	do(t, conn, "ACL", redis.Args{"SETUSER", "u", "reset", "on", ">secret"}.AddFlat(documentedRights(t, "worker")).Add("-del")...)
+	s.env = append(s.env, "DELAYER_REDIS_USERNAME=u", "DELAYER_REDIS_PASSWORD=secret")
+	r := runBinary(t, s.dir, s.env, "pop", "t")
+	if r.code != exitRedis || r.stdout != "body\n" || !strings.Contains(r.stderr, `job "1" was printed, but is delivered again when its lease ends, in 30s at most: `) {
+		t.Errorf("%+v", r)
+	}
+	refused, err := redis.Values(conn.Do("ACL", "LOG"))
+	if err != nil || len(refused) != 1 || refused[0].([]any)[1] != int64(1) { // how often
+		t.Errorf("refused: %q, %v", refused, err)
+	}
+	redistest.Expect(t, conn, "delayer:", redistest.State{
+		Reserved: []string{"1"}, Counts: map[string]string{"t": "1"}, Buckets: map[string]string{"1": "t body"},
+	})
+}
+
 // readOld reads until the job's body has come.
 func readOld(tb testing.TB, output *os.File) {
 	tb.Helper()

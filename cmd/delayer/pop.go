@@ -135,12 +135,9 @@ func acknowledge(ctx context.Context, d *client.Delivery) error {
 			return nil
 		case errors.Is(err, client.ErrLeaseLost):
 			return fail(exitFailed, fmt.Errorf("job %q was printed, but is not ours any more: it was pushed anew or removed, or our lease has ended; it may be delivered again", d.ID))
-		case !store.Temporary(err) || ctx.Err() != nil || time.Since(began) > ackPatience:
+		case !store.Temporary(err) || time.Since(began) > ackPatience:
 			return fail(exitRedis, fmt.Errorf("job %q was printed, but is delivered again when its lease ends, in %v at most: %w", d.ID, popLease, err))
 		}
-		select {
-		case <-time.After(ackPause):
-		case <-ctx.Done():
-		}
+		time.Sleep(ackPause)
 	}
 }
