@@ -726,6 +726,70 @@ func TestFetchOfTopicsWithTheirOwnTerms(t *testing.T) {
 	})
 }
 
+// Many who wait for the same topics on terms of their own get each job once, and hear when there is none.
+func TestFetchersWithTheirOwnTerms(t *testing.T) {
+	eachFetch(t, func(t *testing.T, fetch fetch) {
+		f := start(t)
+		const fetchers, rounds = 8, 50
+		names := []string{"a", "b", "c", "d"}
+		options := func(fetcher int) client.FetchOptions {
+			o := client.FetchOptions{Max: 3}
+			for i := range names {
+				name := names[(i+fetcher)%len(names)]
+				o.Topics = append(o.Topics, client.FetchTopic{Topic: name, Lease: time.Duration(1+(i*fetcher)%3) * time.Minute})
+			}
+			return o
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		came := make(chan *client.Delivery, fetchers*3)
+		var waiting sync.WaitGroup
+		for i := range fetchers {
+			waiting.Go(func() {
+				for {
+					list, err := fetch(f.Client, ctx, options(i))
+					if err != nil {
+						if !errors.Is(err, context.Canceled) {
+							t.Error(err)
+						}
+						return
+					}
+					for _, d := range list {
+						came <- d
+					}
+				}
+			})
+		}
+		seen := map[string]int{}
+		for round := range rounds {
+			topic := names[round%len(names)]
+			pushed := make([]client.Delayed, 1+round%5)
+			for i := range pushed {
+				pushed[i].Message = client.Message{ID: fmt.Sprint(round, " ", i), Topic: topic, Body: "b"}
+			}
+			if _, err := f.PushBatch(t.Context(), pushed); err != nil {
+				t.Fatal(err)
+			}
+			for range pushed {
+				d := arrival(t, came)
+				if seen[d.ID]++; seen[d.ID] > 1 {
+					t.Errorf("%s came twice", d.ID)
+				}
+				if err := d.Ack(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		cancel()
+		waiting.Wait()
+		o := options(1)
+		o.NoWait = true
+		if _, err := fetch(f.Client, t.Context(), o); !errors.Is(err, client.ErrEmpty) {
+			t.Errorf("of nothing: %v, want ErrEmpty", err)
+		}
+		f.expect(state{})
+	})
+}
+
 // One who waits for them gets what comes, as its topic says.
 func TestFetchWaitsOnItsOwnTerms(t *testing.T) {
 	eachFetch(t, func(t *testing.T, fetch fetch) {
