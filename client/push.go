@@ -13,7 +13,7 @@ import (
 )
 
 // Message is a job: what is pushed, and what a consumer gets. Topic and Body
-// must not be empty (the original's consumers take no such jobs). All three may
+// must not be empty (the original's consumers take no such jobs; but see EmptyBody). All three may
 // hold any bytes: an ID up to 4 KiB, a topic up to 1 KiB, a body up to the 512 MiB
 // of a Redis string. A body goes to Redis and back in one piece, and others wait
 // meanwhile, so beyond a megabyte it is better kept elsewhere.
@@ -37,6 +37,7 @@ type pushOptions struct {
 	store.Terms
 	limited, timed bool // MaxAttempts and TTR were set
 	wrong          error
+	mayBeEmpty     bool // the body
 }
 
 // ReadyMaxLifetime sets how long the job is kept, for want of a consumer, once it is ready.
@@ -57,6 +58,12 @@ func MaxAttempts(n int) PushOption {
 // counts as that, so that the lease lasts for some round trips.
 func TTR(d time.Duration) PushOption {
 	return func(o *pushOptions) { o.TTR = d; o.timed = true }
+}
+
+// EmptyBody lets the job's body be empty. Consumers of the original drop such a job: so it is for topics
+// that have none of these.
+func EmptyBody() PushOption {
+	return func(o *pushOptions) { o.mayBeEmpty = true }
 }
 
 // IfExists says what becomes of a push whose ID exists, waiting, ready or reserved.
@@ -161,7 +168,7 @@ func checkPush(m Message, o pushOptions) error {
 	switch {
 	case m.Topic == "":
 		return invalid("topic", "it is empty")
-	case m.Body == "":
+	case m.Body == "" && !o.mayBeEmpty:
 		return invalid("body", "it is empty")
 	case o.limited && (o.MaxAttempts < 1 || o.MaxAttempts > math.MaxInt32):
 		return invalid("max attempts", fmt.Sprintf("%d is not from 1 to %d", o.MaxAttempts, math.MaxInt32))

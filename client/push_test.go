@@ -273,3 +273,18 @@ func TestCancelledPush(t *testing.T) {
 		t.Errorf("%d jobs are stored", got)
 	}
 }
+
+// A body may be empty if the push says so; it comes as it was pushed.
+func TestEmptyBody(t *testing.T) {
+	f := start(t)
+	m := client.Message{ID: "a", Topic: "t"}
+	if _, err := f.Push(t.Context(), m, 0); !errors.Is(err, client.ErrInvalid) {
+		t.Errorf("got %v, want ErrInvalid", err)
+	}
+	if _, err := f.Push(t.Context(), m, 0, client.EmptyBody()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := f.Pop(t.Context(), "t"); err != nil || got != m {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}

@@ -176,7 +176,7 @@ var ofPages = http.Header{
 
 // refusal is why the request is not let in; empty if it is.
 func (g *guard) refusal(a Area, r *http.Request, admitted bool) (reason string) {
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
+	reads := a.Reads == nil && Safe(r) || a.Reads != nil && a.Reads(r)
 	switch {
 	case !g.knows(r.Host):
 		return refusedHost
@@ -184,12 +184,28 @@ func (g *guard) refusal(a Area, r *http.Request, admitted bool) (reason string) 
 		return refusedNoSecret
 	case !a.Open && !admitted:
 		return refusedSecret
-	case g.origins.Check(r) != nil:
+	case g.isForeign(r, reads):
 		return refusedOrigin
-	case g.readOnly && !reads && (a.Reads == nil || !a.Reads(r)):
+	case g.readOnly && !reads:
 		return refusedReadOnly
 	}
 	return ""
+}
+
+// Safe reports whether the method says that the request changes nothing.
+func Safe(r *http.Request) bool {
+	return r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
+}
+
+// isForeign reports whether the request is one of another site's page that changes something, by whatever
+// method.
+func (g *guard) isForeign(r *http.Request, reads bool) bool {
+	if !reads && Safe(r) {
+		changing := *r
+		changing.Method = http.MethodPost
+		r = &changing
+	}
+	return g.origins.Check(r) != nil
 }
 
 // knows reports whether the front goes by that name. A page of another site can have its own name

@@ -18,7 +18,7 @@ func area(patterns ...string) Area {
 			w.WriteHeader(status)
 			fmt.Fprintf(w, "%d %s", status, why)
 		},
-		Reads: func(r *http.Request) bool { return r.URL.Path == "/get" },
+		Reads: func(r *http.Request) bool { return r.URL.Path == "/get" || Safe(r) && r.URL.Path != "/change" },
 	}
 }
 
@@ -90,6 +90,9 @@ func TestGuard(t *testing.T) {
 
 		{"read only, get", readOnly, "GET", "/x", none, "in"},
 		{"read only, head", readOnly, "HEAD", "/x", none, ""},
+		{"a get that changes", open, "GET", "/change", none, "in"},
+		{"a get that changes, of another site's page", open, "GET", "/change", header("Sec-Fetch-Site", "cross-site"), "403 refused: the request comes from another site"},
+		{"read only, a get that changes", readOnly, "GET", "/change", none, "403 refused: read_only"},
 		{"read only, post", readOnly, "POST", "/x", none, "403 refused: read_only"},
 		{"read only, delete", readOnly, "DELETE", "/x", none, "403 refused: read_only"},
 		{"read only, a method of its own", readOnly, "PURGE", "/x", none, "403 refused: read_only"},

@@ -51,8 +51,7 @@ type Area struct {
 	Pages bool
 	// Open has it serve everybody: it tells nothing that is worth a secret, but to who is Admitted.
 	Open bool
-	// Reads reports whether the request changes nothing, although its method does not say so;
-	// nil: none does.
+	// Reads reports whether the request changes nothing; nil: its method says so (see Safe).
 	Reads func(r *http.Request) bool
 }
 

@@ -48,7 +48,7 @@ func New(c *client.Client, op *operator.Operator, o Options) web.Area {
 		Handler:  http.HandlerFunc(a.serve),
 		Patterns: []string{"/v1/"},
 		Refuse:   refuse,
-		Reads:    isDryRun,
+		Reads:    func(r *http.Request) bool { return web.Safe(r) || isDryRun(r) },
 	}
 }
 

@@ -3,8 +3,10 @@ package delayqueue
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
+	"unicode/utf8"
 )
 
 // The messages of success.
@@ -47,7 +49,7 @@ func write(w http.ResponseWriter, text []byte) error {
 }
 
 func setHeaders(w http.ResponseWriter, text []byte) {
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8") // as delay-queue's, whatever one may think of it
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 }
 
@@ -58,6 +60,15 @@ func failed(chinese, english string, err error) string {
 		err = cause
 	}
 	return chinese + ": " + english + ": " + err.Error()
+}
+
+// notText is the complaint about a job of which JSON can't tell, if its ID or body is no UTF-8; else it is
+// empty. In delay-queue's place of such bytes stand others: nobody could finish the job.
+func notText(id, body string) string {
+	if utf8.ValidString(id) && utf8.ValidString(body) {
+		return ""
+	}
+	return fmt.Sprintf("Job 不是 UTF-8，请使用 /v1: the job %.64q is not UTF-8: use /v1 for it, which has id_base64 and body_base64", id)
 }
 
 // refuse answers a request that the front does not let in. Unlike all other answers this has the

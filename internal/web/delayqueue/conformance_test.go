@@ -106,10 +106,39 @@ func TestForeignJobs(t *testing.T) {
 	f.expectJob("a", job{Topic: "t", ID: "a", Delay: 0, TTR: 30, Body: "b"}, time.Now().Add(-time.Second), time.Now())
 	f.push("a", "t", "b", client.TTR(1500*time.Millisecond), client.ReadyMaxLifetime(client.MaxDelay))
 	f.expectJob("a", job{Topic: "t", ID: "a", Delay: 0, TTR: 2, Body: "b"}, time.Now().Add(-time.Second), time.Now())
-	f.push("\xff", "t", "\xfe", client.MaxAttempts(1))
+}
+
+// A job that is no UTF-8 is not given in other bytes than its own: who pops or looks at it is told what will
+// do, and it stays reserved meanwhile, so that the others of its topic come.
+func TestJobsThatAreNoText(t *testing.T) {
+	f := start(t, setup{})
+	for id, body := range map[string]string{"\xff": "b", "a": "\xfe"} {
+		f.push(id, "t", body, client.TTR(time.Hour))
+		f.push("next", "t", "b")
+		f.arrives(f.later("/pop", `{"topic":"t"}`)).fails(t, "UTF-8", fmt.Sprintf("%q is not UTF-8", id), "/v1", "base64")
+		if !f.is(id, client.Reserved) {
+			t.Errorf("%q is not reserved", id)
+		}
+		f.arrives(f.later("/pop", `{"topic":"t"}`)).expect(t, done, `{"id":"next","body":"b"}`)
+		f.call("/finish", `{"id":"next"}`).expect(t, done, "null")
+	}
+	f.call("/get", `{"id":"a"}`).fails(t, "UTF-8", "/v1")
 	f.call("/get", "{\"id\":\"\xff\"}").expect(t, done, "null") // no JSON can name it
-	f.arrives(f.later("/pop", `{"topic":"t"}`)).expect(t, done, `{"id":"a","body":"b"}`)
-	f.arrives(f.later("/pop", `{"topic":"t"}`)).expect(t, done, `{"id":"\ufffd","body":"\ufffd"}`)
+}
+
+// A body may be empty, from the push to the end.
+func TestEmptyBody(t *testing.T) {
+	f := start(t, setup{})
+	f.call("/push", `{"topic":"t","id":"a","delay":1,"ttr":7,"body":""}`).expect(t, pushed, "null")
+	if got := f.get("a"); got.Body != "" || got.Topic != "t" || got.TTR != 7 {
+		t.Errorf("/get answers %+v", got)
+	}
+	f.arrives(f.later("/pop", `{"topic":"t"}`)).expect(t, done, `{"id":"a","body":""}`)
+	if !f.is("a", client.Reserved) {
+		t.Error("it is not reserved")
+	}
+	f.call("/finish", `{"id":"a"}`).expect(t, done, "null")
+	f.call("/get", `{"id":"a"}`).expect(t, done, "null")
 }
 
 func TestSeveralTopics(t *testing.T) {

@@ -60,11 +60,8 @@ type api struct {
 // route answers a request that has this body.
 type route func(w http.ResponseWriter, r *http.Request, body []byte)
 
+// serve takes any method, as delay-queue does.
 func (a *api) serve(w http.ResponseWriter, r *http.Request, answer route) {
-	if r.Method != http.MethodPost {
-		fail(w, "请求方法必须是POST: the method must be POST")
-		return
-	}
 	body, err := web.ReadBody(w, r, a.MaxBody)
 	if err != nil {
 		fail(w, unreadable(err, a.MaxBody))
@@ -80,7 +77,7 @@ func (a *api) push(w http.ResponseWriter, r *http.Request, body []byte) {
 		return
 	}
 	m := client.Message{ID: j.ID, Topic: j.Topic, Body: j.Body}
-	if _, err := a.client.Push(r.Context(), m, seconds(j.Delay), client.TTR(seconds(j.TTR))); err != nil {
+	if _, err := a.client.Push(r.Context(), m, seconds(j.Delay), client.TTR(seconds(j.TTR)), client.EmptyBody()); err != nil {
 		fail(w, failed("添加失败", "pushing failed", err))
 		return
 	}

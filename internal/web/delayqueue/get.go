@@ -26,6 +26,8 @@ func (a *api) get(w http.ResponseWriter, r *http.Request, body []byte) {
 		write(w, isDone)
 	case err != nil:
 		fail(w, failed("获取Job失败", "getting failed", err))
+	case notText(found.ID, found.Body) != "":
+		fail(w, notText(found.ID, found.Body))
 	default:
 		write(w, success(done, jobOf(found, time.Now())))
 	}

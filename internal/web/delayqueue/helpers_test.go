@@ -138,7 +138,7 @@ func (f *fixture) read(response *http.Response) (r reply) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		f.t.Errorf("%v: %.200q", err, text)
 	}
-	if kind := response.Header.Get("Content-Type"); kind != "application/json; charset=utf-8" {
+	if kind := response.Header.Get("Content-Type"); kind != "text/plain; charset=utf-8" {
 		f.t.Errorf("Content-Type %q", kind)
 	}
 	if response.StatusCode != http.StatusOK {

@@ -25,6 +25,15 @@ type popped struct {
 	Body string `json:"body"`
 }
 
+// textOf is the answer that has the job. One that is no text stays reserved for its ttr: so the others of its
+// topic go on, and whoever uses /v1 may get it next.
+func textOf(d *client.Delivery) []byte {
+	if complaint := notText(d.ID, d.Body); complaint != "" {
+		return failure(complaint)
+	}
+	return success(done, popped{d.ID, d.Body})
+}
+
 // deliver answers a /pop with the job, if there is one. It fails unless all of that is written.
 func deliver(w http.ResponseWriter, _ *http.Request, jobs []*client.Delivery, err error) error {
 	text := isDone
@@ -32,7 +41,7 @@ func deliver(w http.ResponseWriter, _ *http.Request, jobs []*client.Delivery, er
 	case err != nil:
 		text = failure(failed("获取Job失败", "popping failed", err))
 	case len(jobs) > 0:
-		text = success(done, popped{jobs[0].ID, jobs[0].Body})
+		text = textOf(jobs[0])
 	}
 	if err := write(w, text); err != nil {
 		return err

@@ -48,8 +48,6 @@ func readJob(body []byte) (j job, complaint string) {
 		return job{}, "delay 取值范围1 - (2^31 - 1): delay must be from 1 to 2147483647, in seconds"
 	case j.TTR < 1 || j.TTR > maxTTR:
 		return job{}, "ttr 取值范围1 - 86400: ttr must be from 1 to 86400, in seconds"
-	case j.Body == "":
-		return job{}, "body 不能为空: body must not be empty"
 	}
 	return j, ""
 }

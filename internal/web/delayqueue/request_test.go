@@ -53,8 +53,6 @@ func TestComplaints(t *testing.T) {
 		{"/push", field("ttr", "0"), []string{"ttr 取值范围1 - 86400", "ttr must"}},
 		{"/push", field("ttr", "86401"), []string{"ttr 取值范围1 - 86400", "ttr must"}},
 		{"/push", field("ttr", "true"), []string{"解析json失败", "ttr 应为整数", "ttr must be an integer"}},
-		{"/push", field("body", ""), []string{"body 不能为空", "body must not be empty"}},
-		{"/push", field("body", `" "`), []string{"body 不能为空", "body must"}},
 		{"/push", field("body", `{"a":1}`), []string{"解析json失败", "body 应为字符串", "body must be a string"}},
 		{"/push", field("body", long(16<<10)), []string{"读取request body失败", "超过 16384 字节", "the request's body must have 16384 bytes at most"}},
 		{"/push", field("id", "") + "x", []string{"解析json失败", "the request's body is not JSON"}},
@@ -105,6 +103,8 @@ func TestAccepted(t *testing.T) {
 		{field("delay", "1"), "a", "t", "b"},
 		{field("delay", "2147483647"), "a", "t", "b"},
 		{field("ttr", "1"), "a", "t", "b"},
+		{field("body", ""), "a", "t", ""},
+		{field("body", `" \t"`), "a", "t", ""},
 		{field("ttr", "86400"), "a", "t", "b"},
 		{field("id", `" a b "`), "a b", "t", "b"},
 		{field("topic", `"\u3000订单 "`), "a", "订单", "b"},
@@ -131,17 +131,30 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
+// Any method will do, as there.
 func TestMethods(t *testing.T) {
 	f := start(t, setup{})
-	for _, path := range []string{"/push", "/pop", "/delete", "/finish", "/get"} {
-		for _, method := range []string{"GET", "PUT", "DELETE", "OPTIONS"} {
-			request, _ := http.NewRequest(method, "http://"+f.addr+path+"?id=a", strings.NewReader(`{"id":"a","topic":"t"}`))
+	for n, method := range []string{"GET", "PUT", "DELETE", "OPTIONS", "PATCH", "WHATEVER"} {
+		for _, c := range []struct{ path, body, message string }{
+			{"/push", `{"topic":"t","id":"%d","delay":60,"ttr":60,"body":"b"}`, pushed},
+			{"/get", `{"id":"%d"}`, done},
+			{"/delete", `{"id":"%d"}`, done},
+		} {
+			request, _ := http.NewRequest(method, "http://"+f.addr+c.path, strings.NewReader(fmt.Sprintf(c.body, n)))
 			response, err := http.DefaultClient.Do(request)
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.read(response).fails(t, "请求方法必须是POST", "the method must be POST")
+			if r := f.read(response); r.Code != 0 || r.Message != c.message || (c.path == "/get") == (string(r.Data) == "null") {
+				t.Errorf("%s %s: %+v", method, c.path, r)
+			}
 		}
+	}
+	f = start(t, setup{web: web.Options{ReadOnly: true}})
+	request, _ := http.NewRequest("GET", "http://"+f.addr+"/delete", strings.NewReader(`{"id":"a"}`))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil || response.StatusCode != http.StatusForbidden {
+		t.Errorf("%+v, %v", response, err)
 	}
 }
 
