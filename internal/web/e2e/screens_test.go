@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 )
 
@@ -24,13 +26,14 @@ var screens = os.Getenv("SCREENS")
 
 // TestScreens looks at each page, light, dark and on a phone: none is wider than the screen.
 func TestScreens(t *testing.T) {
-	url, redis := startDelayer(t, "")
+	url, addr := startDelayer(t, "")
 	p := openPage(t, url)
-	fillShop(t, redis)
+	fillShop(t, addr)
 	topic := func(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
 	pages := []struct{ name, path, shows string }{
 		{"overview", "/", `document.querySelectorAll(".plot canvas").length === 3 && document.querySelector("#n-dead").innerText !== "0"`},
 		{"topics", "/ui/topics", `document.querySelector("#topics")`},
+		{"consumers", "/ui/consumers", `document.querySelector("#consumers")`},
 		{"topic", "/ui/topic?state=waiting&topic=" + topic("close_order"), `document.querySelector("#jobs")`},
 		{"job", job("close-order-1007"), `document.querySelector("#job")`},
 		{"dead-letters", "/ui/dead", `document.querySelector("#dead-topics")`},
@@ -70,10 +73,33 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// fillShop fills Redis with a shop's jobs, and has some handled all the time.
-func fillShop(t *testing.T, redis string) {
+// fillHour fills the last hour as the servers would have, but for ten minutes in which none was there.
+func fillHour(t *testing.T, addr string) {
 	t.Helper()
-	c := client.OpenPool(client.PoolOptions{Addr: redis})
+	conn, err := redis.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	acked, now := 100000, time.Now().Unix()/10
+	for n := now - 359; n < now-1; n++ {
+		ago := float64(now - n)
+		jobs := 40 + int(25*math.Sin(ago/25)+10*math.Sin(ago/7))
+		if ago > 200 && ago < 260 {
+			continue
+		}
+		acked += jobs
+		late := max(jobs/60, 1)
+		if _, err := conn.Do("HSET", "delayer:history", n%360, fmt.Sprintf("%d %d 1:%d,2:%d,4:%d", n, acked, jobs*2/3, jobs/3, late)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// fillShop fills Redis with a shop's jobs, and has some handled all the time.
+func fillShop(t *testing.T, addr string) {
+	t.Helper()
+	c := client.OpenPool(client.PoolOptions{Addr: addr})
 	t.Cleanup(func() { c.Close() })
 	ctx, cancel := context.WithCancel(context.Background())
 	var working sync.WaitGroup
@@ -113,10 +139,11 @@ func fillShop(t *testing.T, redis string) {
 			t.Fatal(err)
 		}
 	}
+	fillHour(t, addr)
 	working.Go(func() {
-		for n := 0; ctx.Err() == nil; n++ { // a shop's evening
+		for ctx.Err() == nil { // a shop's evening
 			c.Push(ctx, client.Message{Topic: "notify", Body: "b"}, 200*time.Millisecond)
-			if d, err := c.Reserve(ctx, 50*time.Millisecond, time.Minute, "notify"); err == nil {
+			if d, err := c.Reserve(ctx, 180*time.Millisecond, time.Minute, "notify"); err == nil {
 				d.Ack(ctx)
 			}
 		}

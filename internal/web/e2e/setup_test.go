@@ -51,8 +51,14 @@ func TestMain(m *testing.M) {
 // lines are further ones of [http].
 func startDelayer(t *testing.T, lines string) (url, redis string) {
 	t.Helper()
-	redis = redistest.Start(t).Addr
-	host, port, _ := net.SplitHostPort(redis)
+	server := redistest.Start(t)
+	return startDelayerOn(t, server, lines), server.Addr
+}
+
+// startDelayerOn starts one on that Redis.
+func startDelayerOn(t *testing.T, redis *redistest.Server, lines string) (url string) {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(redis.Addr)
 	configuration := filepath.Join(t.TempDir(), "delayer.conf")
 	text := fmt.Sprintf("[delayer]\npid =\naccess_log =\nerror_log =\n[redis]\nhost = %s\nport = %s\n[http]\nlisten = 127.0.0.1:0\n%s", host, port, lines)
 	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
@@ -88,7 +94,7 @@ func startDelayer(t *testing.T, lines string) (url, redis string) {
 	if !ok {
 		t.Fatal("the daemon has ended, and has not said where its front is")
 	}
-	return url, redis
+	return url
 }
 
 // patience bounds what a page may take, on a slow machine.

@@ -67,7 +67,7 @@
       cursor: {y: false},
       scales: {y: {range: (_, least, most) => [0, Math.max(most || 0, 1) * 1.1]}},
       axes: [
-        {...axis, space: 70, size: 30, values: (_, at) => at.map(t => new Date(t * 1000).toLocaleTimeString(root.lang, {hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false}))},
+        {...axis, space: 70, size: 30, values: (_, at, __, ___, step) => at.map(t => new Date(t * 1000).toLocaleTimeString(root.lang, {hour: "2-digit", minute: "2-digit", ...(step < 60 && {second: "2-digit"}), hour12: false}))},
         {...axis, size: 52, values: (_, at) => at.map(number)},
       ],
       series: [
