@@ -179,3 +179,110 @@ func TestReservePutsOff(t *testing.T) {
 		}
 	}
 }
+
+// pushAsOld pushes a job as the original's clients do, and moves it as the original's server does.
+func (b *backend) pushAsOld(t *testing.T, id, topic string, delay int) {
+	t.Helper()
+	now := int(b.clock(t))
+	for _, c := range []command{
+		{"MULTI"}, {"HMSET", "delayer:job_bucket:" + id, "topic", topic, "body", "new"}, {"EXPIRE", "delayer:job_bucket:" + id, delay + 604800},
+		{"ZADD", "delayer:job_pool", now + delay, id}, {"EXEC"},
+		{"MULTI"}, {"ZREM", "delayer:job_pool", id}, {"LPUSH", "delayer:ready_queue:" + topic, id}, {"EXEC"}, // when it is due
+	} {
+		b.do(t, c[0].(string), c[1:]...)
+	}
+}
+
+// A job that an old client pushes anew begins anew, whatever it was before and whoever moves it: it has
+// all its attempts, and what the former push had said is forgotten. One that nobody pushed anew keeps
+// its count, whatever has become of its lifetime.
+func TestOldPushBeginsAnew(t *testing.T) {
+	given := func(verb string) func(b *backend, t *testing.T, held Held) {
+		return func(b *backend, t *testing.T, held Held) {
+			if err := b.settleAs(t, verb, held); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	befores := map[string]func(b *backend, t *testing.T, held Held){
+		"reserved": func(*backend, *testing.T, Held) {},
+		"extended": given("extend"),
+		"retried":  given("retry"),
+		"rescheduled": func(b *backend, t *testing.T, held Held) {
+			if err := b.Reschedule(t.Context(), "a", time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"rescheduled while it waits for a retry": func(b *backend, t *testing.T, held Held) {
+			given("retry")(b, t, held)
+			if err := b.Reschedule(t.Context(), "a", time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+	lifetimes := map[string]time.Duration{"usual": 7 * 24 * time.Hour, "short": 20 * time.Second, "an hour": time.Hour, "never reserved for longer": 30 * 24 * time.Hour}
+	onEach(t, func(t *testing.T, b *backend) {
+		for before, do := range befores {
+			for name, lifetime := range lifetimes {
+				for _, old := range []bool{true, false} {
+					b.seed(t, ready("a", "t"), field("a", "options", fmt.Sprintf("5 7000 %d", lifetime.Milliseconds())), []command{{"PEXPIRE", "delayer:job_bucket:a", lifetime.Milliseconds()}})
+					if lifetime > 7*24*time.Hour { // an old client's, which says nothing of it
+						b.do(t, "HDEL", "delayer:job_bucket:a", "options")
+					}
+					held, _ := b.hold(t, "t", time.Minute)
+					do(b, t, held)
+					was := b.state(t)
+					want := Lease{Attempt: 2, Length: 7 * time.Second, MaxAttempts: 5}
+					if lifetime > 7*24*time.Hour {
+						want.Length, want.MaxAttempts = 30*time.Second, 0
+					}
+					if old {
+						delay := 3600 + int(lifetime.Seconds()) // beyond that of before in any case
+						b.pushAsOld(t, "a", "t", delay)
+						want = Lease{Attempt: 1, Length: 30 * time.Second}
+					} else {
+						b.do(t, "ZREM", "delayer:job_pool", "a")
+						b.do(t, "LPUSH", "delayer:ready_queue:t", "a")
+					}
+					_, got := b.hold(t, "t", 0)
+					got.End, got.Token, got.Late = 0, 0, 0
+					if got != want {
+						t.Errorf("%s, lifetime %s, pushed anew: %v: %+v, want %+v; before %+v", before, name, old, got, want, was)
+					}
+				}
+			}
+		}
+	})
+}
+
+// A reserved job of one attempt that an old client pushes anew is delivered, and no dead letter; one
+// whose lease has ended by itself is.
+func TestOldPushOfALastAttempt(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, old := range []bool{true, false} {
+			b.seed(t)
+			p := func(p *Pipeline) ([]error, error) {
+				return p.Push([]Delayed{{Job{"a", "t", "body"}, Due{}, Terms{Lifetime: 7 * 24 * time.Hour, Policy: Replace, MaxAttempts: 1}}})
+			}
+			expectErrors(t, piped(t, b.Store, p), nil)
+			_, lease := b.hold(t, "t", 30*time.Millisecond)
+			if old {
+				b.pushAsOld(t, "a", "t", 1)
+			} else {
+				b.await(t, lease.End)
+				b.moveDue(t)
+			}
+			got := b.reserve(t, 9, Reservation{Lease: time.Minute}, "t")
+			want := redistest.State{Dead: map[string][]string{"t": {"a"}}, Letters: map[string]string{"a": "t body"}}
+			if old {
+				want = redistest.State{Reserved: []string{"a"}, Buckets: map[string]string{"a": "t new"}}
+			}
+			have := b.state(t)
+			want.Counts = have.Counts // an old client does not keep them
+			if len(got.Jobs) == 1 != old {
+				t.Errorf("pushed anew: %v, got %+v", old, got)
+			}
+			b.expect(t, want)
+		}
+	})
+}

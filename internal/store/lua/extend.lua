@@ -32,7 +32,7 @@ for i = 3, #ARGV, 4 do
     local left = lifetime_left(ttl, token, lent, now)
     local more = loan(left, length)
     if more then
-      redis.call('HSET', name, 'lease', lease_text(attempts, token, lent + left + more - ttl))
+      redis.call('HSET', name, 'lease', lease_text(attempts, token, lent + left + more - ttl, now, left + more))
       redis.call('PEXPIRE', name, string.format('%d', left + more))
     end
     redis.call('ZADD', pool, score, id)

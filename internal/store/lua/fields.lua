@@ -2,20 +2,30 @@
 
 -- Two fields of a bucket, each one text, since what is not there costs as much to read as what is:
 --   lease    how often the job was reserved (less what was released), the token of the last
---            reserve, and what was lent for it (ms); absent if it never was
+--            reserve, what was lent for it (ms), and when the bucket expires, or a later time (Unix
+--            ms), 0 if that is not known; absent if it never was
 --   options  what its producer says: how many attempts it has and for how long it is reserved
 --            (ms), 0 if that is the consumer's affair; and how long it is kept once it is
 --            ready (ms). Absent if all is as usual
 local DEFAULT_LIFETIME = 604800000
 
 local function read_lease(text)
-  if not text then return 0, 0, 0 end
-  local attempts, token, lent = string.match(text, '^(%d+) (%d+) (%-?%d+)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
 end
 
-local function lease_text(attempts, token, lent)
-  return string.format('%d %d %d', attempts, token, lent)
+-- left is for how long the bucket is kept from now on (ms), negative for ever.
+local function lease_text(attempts, token, lent, now, left)
+  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
+end
+
+-- Whether the job was pushed anew by somebody who doesn't know of these fields, as the original's
+-- clients don't: then its bucket, which expires in ttl ms, expires later than it said. Two readings of
+-- Redis's clock may be that far apart in one script.
+local CLOCK_SLACK = 100
+local function pushed_anew(ttl, now, expires)
+  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
 
 local function read_options(text)

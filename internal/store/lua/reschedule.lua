@@ -16,15 +16,17 @@ local pool, bucket, id = KEYS[1], KEYS[2], ARGV[1]
 
 local topic = redis.call('HGET', bucket, 'topic')
 if not topic then return 0 end
+local lease = redis.call('HGET', bucket, 'lease')
 local ready = ARGV[3] .. topic
 local due = now + ARGV[2]
 local waits = redis.call('ZSCORE', pool, id)
 local reserved = waits and is_lease(waits)
 local ttl = redis.call('PTTL', bucket)
-local attempts, token, lent = 0, 0, 0
+local attempts, token, lent, expires = read_lease(lease)
+local anew = pushed_anew(ttl, now, expires)
 if reserved then
-  attempts, token, lent = read_lease(redis.call('HGET', bucket, 'lease'))
   ttl = lifetime_left(ttl, token, lent, now)
+  lent = 0
 end
 if not waits and due == now then return 1 end
 local err = not_a_list(ready) or not_permitted('PEXPIRE', bucket, '1') or due == now and not_writable(pool)
@@ -47,11 +49,10 @@ end
 if ttl >= 0 then
   local until_due = waits and not reserved and math.max(tonumber(waits) * 1000 - now, 0) or 0
   if until_due < ttl then ttl = ttl - until_due end
-  redis.call('PEXPIRE', bucket, string.format('%.0f', ttl + due - now))
+  ttl = ttl + due - now
+  redis.call('PEXPIRE', bucket, string.format('%.0f', ttl))
 end
-if reserved then
-  if lent ~= 0 then redis.pcall('HSET', bucket, 'lease', lease_text(attempts, token, 0)) end
-  count_reserved(ARGV[6], {[topic] = -1})
-end
+if lease and not anew then redis.pcall('HSET', bucket, 'lease', lease_text(attempts, token, lent, now, ttl)) end
+if reserved then count_reserved(ARGV[6], {[topic] = -1}) end
 if length then tell_ready(ARGV[5] .. topic, length) else announce(ARGV[4], pool, score(due), due - now) end
 return 1

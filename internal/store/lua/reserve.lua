@@ -37,7 +37,7 @@ for i = 1, #KEYS - 1 do limits[i] = tonumber(ARGV[11 + i]) end
 
 -- The usual lease.
 local usual_end, usual_score = lease_end(usual_length)
-local first_attempt = lease_text(1, now_us, 0)
+local first_attempt = lease_text(1, now_us, 0, now, DEFAULT_LIFETIME)
 local first_end = math.huge -- µs
 
 local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease', 'options') end
@@ -53,8 +53,15 @@ local function wants(id, name, job)
   local job_knows
   if job[3] or job[4] then
     local k = {}
-    k.attempts, k.token, k.lent = read_lease(job[3])
+    local lent
+    k.attempts, k.token, lent, k.expires = read_lease(job[3])
     k.most, k.ttr, k.lifetime = read_options(job[4])
+    if k.expires > 0 then
+      k.ttl = redis.call('PTTL', name)
+      if pushed_anew(k.ttl, now, k.expires) then
+        k.anew, k.attempts, k.most, k.ttr, k.lifetime = true, 0, 0, 0, DEFAULT_LIFETIME
+      end
+    end
     local limit = k.most > 0 and k.most or default_most
     if limit > 0 and k.attempts >= limit then
       exhausted[#exhausted + 1] = {id, name, k.attempts}
@@ -83,16 +90,18 @@ end
 -- Enters a lease in the job's bucket. Returns for how long the job has been ready, or an
 -- error reply.
 local function enter(name, length, text, attempt, token, k)
-  local ttl = pcall('PTTL', name)
+  local ttl = k and k.ttl or pcall('PTTL', name)
   if type(ttl) == 'table' then return ttl end
   local changed
   local lent = loan(ttl, length)
   if lent then
     changed = pcall('PEXPIRE', name, string.format('%d', ttl + lent))
     if type(changed) == 'table' then return changed end
-    text = lease_text(attempt, token, lent)
+    text = lease_text(attempt, token, lent, now, ttl + lent)
+  elseif not text or ttl > DEFAULT_LIFETIME then
+    text = lease_text(attempt, token, 0, now, ttl)
   end
-  changed = pcall('HSET', name, 'lease', text or lease_text(attempt, token, 0))
+  changed = pcall('HSET', name, 'lease', text)
   if type(changed) == 'table' then return changed end
   -- What is over of its lifetime, it was ready. In later attempts that adds up.
   local late = (k and k.lifetime or DEFAULT_LIFETIME) - ttl
@@ -109,6 +118,7 @@ local function reserve(name, k, leases)
     first_end = math.min(first_end, usual_end)
     return usual_score, late
   end
+  if k.anew then pcall('HDEL', name, 'options', 'error') end
   local length, at, score = usual_length, usual_end, usual_score
   if as_the_job_says and k.ttr > 0 then
     length = math.max(math.min(k.ttr, MAX_LEASE), SHORTEST_TTR)

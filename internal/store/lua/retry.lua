@@ -63,9 +63,7 @@ local function give_back(i)
     end
   end
   local left = lifetime_left(redis.call('PTTL', name), token, lent, now)
-  if refund or lent ~= 0 then
-    redis.call('HSET', name, 'lease', lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0))
-  end
+  redis.call('HSET', name, 'lease', lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, now, left >= 0 and left + delay or left))
   if text ~= '' then redis.call('HSET', name, 'error', text) end
   if left >= 0 then
     redis.call('PEXPIRE', name, string.format('%d', left + delay))
