@@ -1,0 +1,47 @@
+//go:build !windows
+
+package main
+
+import (
+	"io"
+	"os/exec"
+	"syscall"
+	"testing"
+)
+
+// The guard kills the groups that it watches when its input ends, and none that it was told to forget.
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	g := startGuard()
+	programs := make([]*exec.Cmd, 5)
+	for i := range programs {
+		programs[i] = exec.Command("sleep", "1000")
+		programs[i].SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := programs[i].Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer programs[i].Process.Kill()
+		g.watch(programs[i].Process.Pid)
+	}
+	forgotten := map[int]bool{0: true, 2: true, 3: true}
+	for i := range forgotten {
+		g.forget(programs[i].Process.Pid)
+	}
+	g.input.(io.Closer).Close()
+	for i, program := range programs {
+		if forgotten[i] {
+			continue
+		}
+		program.Wait()
+		if got := program.ProcessState.String(); got != "signal: killed" {
+			t.Errorf("program %d: %s", i, got)
+		}
+	}
+	for i := range forgotten { // which stood before the last one
+		programs[i].Process.Signal(syscall.SIGTERM)
+		programs[i].Wait()
+		if got := programs[i].ProcessState.String(); got != "signal: terminated" {
+			t.Errorf("forgotten program %d: %s", i, got)
+		}
+	}
+}
