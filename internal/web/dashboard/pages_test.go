@@ -331,6 +331,14 @@ func TestMoreTopicsThanAreCounted(t *testing.T) {
 	got.has(t, "topics", http.StatusOK, `id="topics-cut"`, "the 10,000 topics that were used last, of 10,500")
 	got = f.get("/ui/topics?q=000007")
 	got.has(t, "the filter", http.StatusOK, "1 to 1 of 1", `state=ready&amp;topic=dG9waWMtMDAwMDA3">2</a>`)
+	f.do("EVAL", "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 20000 + i, string.format('more-%06d', i)) end", 1, "delayer:topics", 100000)
+	f.dashboard.sampler.changed.Store(true)
+	if topics := topicsOn(f.get("/ui/topics?q=topic-000007")); !slices.Equal(topics, []string{"topic-000007"}) {
+		t.Errorf("by its whole name %q are found", topics)
+	}
+	f.get("/ui/topics?q=topic-00000").has(t, "a part of a name", http.StatusOK, "No topic", "the 100,000 topics that were used last, of 110,500")
+	f.do("ZREMRANGEBYSCORE", "delayer:topics", 20000, 200000)
+	f.dashboard.sampler.changed.Store(true)
 	if topics := topicsOn(f.get("/ui/topics?q=topic-0000&page=2")); len(topics) != 49 || topics[0] != "topic-000051" {
 		t.Errorf("the second page has %q", topics)
 	}

@@ -41,10 +41,11 @@ type topicsData struct {
 	Sort       string // one of topicOrders
 	Page       int    // from 1
 	Topics     []topicRow
-	First      int // which one of those that match is the first, from 1
-	Matched    int // how many match
-	Known      int // how many topics there are
-	Looked     int // at how many of them, those that were used last
+	First      int  // which one of those that match is the first, from 1
+	Matched    int  // how many match
+	Known      int  // how many topics there are
+	Looked     int  // at how many of them, those that were used last
+	Searched   bool // whether only their names were looked at
 	Shares     operator.Shares
 	Unreadable []piece // why there are no shares
 }
@@ -124,13 +125,25 @@ func (t *topicsData) sort(rows []topicRow) {
 
 // search looks among more topics than have been counted, which come by name then.
 func (d *Dashboard) search(p *page, data *topicsData, counted []topicRow) error {
-	data.Sort = "name"
+	data.Sort, data.Searched = "name", true
 	q := operator.TopicQuery{Contains: data.Contains, Limit: pageSize, First: (data.Page - 1) * pageSize}
 	found, err := d.operator.Topics(p.ctx, q)
 	if err != nil {
 		return err
 	}
 	data.First, data.Matched, data.Known, data.Looked = q.First+1, found.Matched, found.Known, found.Looked
+	isNamed := func(t operator.TopicCounts) bool { return t.Topic == data.Contains }
+	if found.Looked < found.Known && data.Page == 1 && !slices.ContainsFunc(found.Topics, isNamed) {
+		// That of exactly this name is found wherever it is.
+		named, known, err := d.operator.Topic(p.ctx, data.Contains)
+		if err != nil {
+			return err
+		}
+		if known {
+			found.Topics = append(named.Topics, found.Topics...)
+			data.Matched++
+		}
+	}
 	for _, t := range found.Topics {
 		row := topicRow{TopicCounts: t}
 		if i, is := slices.BinarySearchFunc(counted, t.Topic, func(r topicRow, name string) int { return strings.Compare(r.Topic, name) }); is {
