@@ -129,12 +129,14 @@ func TestStartOnAReplica(t *testing.T) {
 func TestStartThatTLSForbids(t *testing.T) {
 	redisServer, tlsAddr, _ := redistest.StartTLS(t)
 	_, choosyAddr, _ := redistest.StartTLS(t, "--tls-auth-clients", "yes")
+	_, olderAddr, _ := redistest.StartTLS(t, "--tls-auth-clients", "yes", "--tls-protocols", "TLSv1.2")
 	for _, test := range []struct {
 		name, addr, line, why string
 	}{
 		{"unknown authority", tlsAddr, "tls = true", `tls: [^\n]*certificate signed by unknown authority[^\n]* \(redis.tls_ca names the authorities to trust\)`},
 		{"plain where TLS is spoken", tlsAddr, "", `redis refuses: it wants TLS: set redis.tls = true, or take its other port`},
 		{"plain where a certificate is asked for", choosyAddr, "", `redis refuses: it wants TLS: set redis.tls = true, or take its other port`},
+		{"plain where a certificate is asked for by TLS 1.2", olderAddr, "", `redis refuses: it wants TLS: set redis.tls = true, or take its other port`},
 		{"TLS where it is not spoken", redisServer.Addr, "tls = true\nconnect_timeout = 1000", `redis refuses: it does not speak TLS on this port: set redis.tls = false, or take its other port`},
 		{"without a certificate", choosyAddr, "tls = true\ntls_skip_verify = true", `[^\n]*remote error: tls: certificate required`},
 	} {
