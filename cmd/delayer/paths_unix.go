@@ -14,12 +14,8 @@ import (
 )
 
 // tryAccess asks the system whether we may write the file, or make files in the folder.
-func tryAccess(path string, isFolder bool) error {
-	mode := uint32(unix.W_OK)
-	if isFolder {
-		mode |= unix.X_OK
-	}
-	if err := unix.Faccessat(unix.AT_FDCWD, path, mode, unix.AT_EACCESS); err != nil {
+func tryAccess(path string, _ bool) error {
+	if err := unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_EACCESS); err != nil {
 		return &fs.PathError{Op: "write", Path: path, Err: err}
 	}
 	return nil
