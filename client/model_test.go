@@ -37,6 +37,7 @@ type modelJob struct {
 	topic, body           string
 	attempts, maxAttempts int
 	lifetime              time.Duration // once it is ready
+	anew                  bool          // an old client has pushed it anew, which the next reserve will notice
 }
 
 func newModel(now float64) *model {
@@ -185,6 +186,9 @@ func (m *model) pop(topics []string, n int) []string {
 func (m *model) reserve(topics []string, n, maxAttempts int) []string {
 	return m.take(topics, n, func(topic, id string) bool {
 		job := m.jobs[id]
+		if job.anew {
+			job.attempts, job.maxAttempts, job.anew = 0, 0, false
+		}
 		if limit := cmp.Or(job.maxAttempts, maxAttempts); limit > 0 && job.attempts >= limit {
 			m.bury(id)
 			return false
@@ -330,9 +334,9 @@ func (m *model) pass(ours bool) {
 
 // What old clients do.
 
-func (m *model) oldPush(id string, topic, body string, due float64) {
+func (m *model) oldPush(id string, topic, body string, due float64, anew bool) {
 	job := m.jobs[id]
-	job.topic, job.body, job.lifetime = topic, body, client.DefaultReadyMaxLifetime
+	job.topic, job.body, job.lifetime, job.anew = topic, body, client.DefaultReadyMaxLifetime, anew
 	m.jobs[id] = job
 	m.pool[id] = modelEntry{score: due}
 }

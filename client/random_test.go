@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -557,7 +558,25 @@ func oldPushStep(r *modelRun) {
 	r.old.push(m, delay, 604800)
 	score, err := redis.Float64(r.do("ZSCORE", "delayer:job_pool", m.ID), nil)
 	r.note(fmt.Sprint("old push ", m, " ", delay), err, nil)
-	r.model.oldPush(m.ID, m.Topic, m.Body, score)
+	r.model.oldPush(m.ID, m.Topic, m.Body, score, r.isAnew(m.ID))
+}
+
+// isAnew reports whether the job's bucket expires later than was said when it was reserved.
+func (r *modelRun) isAnew(id string) bool {
+	lease, _ := redis.String(r.conn.Do("HGET", "delayer:job_bucket:"+id, "lease"))
+	said := strings.Fields(lease)
+	if len(said) < 4 {
+		return false
+	}
+	expires, err := strconv.ParseFloat(said[3], 64)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ttl, err := redis.Int(r.do("PTTL", "delayer:job_bucket:"+id), nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return r.clock()*1000+float64(ttl) > expires+1000
 }
 
 func oldPopStep(r *modelRun) {
