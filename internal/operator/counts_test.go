@@ -161,6 +161,47 @@ func (f *fixture) leased(id string, ago time.Duration) {
 	f.do("HSET", "delayer:job_bucket:"+id, "lease", fmt.Sprintf("2 %d 0", time.Now().Add(-ago).UnixMicro()))
 }
 
+// Ghosts are passed over one by one as long as there are not too many in all, and further in steps, so
+// that a look costs little.
+func TestOverdueBehindGhostsOfManyTopics(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		var topics []string
+		for i := range 10 {
+			topic := fmt.Sprint(i)
+			topics = append(topics, topic)
+			f.do("EVAL", `for i = 1, 49 do redis.call('LPUSH', KEYS[1], 'ghost' .. i) end redis.call('LPUSH', KEYS[1], 'job' .. ARGV[1])`, 1, "delayer:ready_queue:"+topic, i)
+			f.do("HSET", fmt.Sprint("delayer:job_bucket:job", i), "topic", topic)
+			f.do("PEXPIRE", fmt.Sprint("delayer:job_bucket:job", i), (client.DefaultReadyMaxLifetime - time.Hour).Milliseconds())
+		}
+		c, err := f.CountsOf(f.ctx, topics...)
+		f.check(err)
+		for i, topic := range c.Topics { // 200 are passed over, four times 49 and 4
+			known := topic.Overdue >= time.Hour
+			if known != (i < 4) || topic.AtLeast < time.Hour || topic.AtLeast > time.Hour+10*time.Second {
+				t.Errorf("%s: overdue %v, at least %v", topic.Topic, topic.Overdue, topic.AtLeast)
+			}
+		}
+	})
+}
+
+func TestOverdueCostsLittle(t *testing.T) {
+	f, _ := onRedis(t)
+	var topics []string
+	for i := range 100 {
+		topics = append(topics, fmt.Sprint(i))
+		f.do("EVAL", `for i = 1, 3000 do redis.call('LPUSH', KEYS[1], 'ghost' .. i) end`, 1, "delayer:ready_queue:"+topics[i])
+	}
+	f.do("CONFIG", "RESETSTAT")
+	_, err := f.CountsOf(f.ctx, topics...)
+	f.check(err)
+	stats := fmt.Sprintf("%s", f.do("INFO", "commandstats"))
+	var looks int
+	_, rest, _ := strings.Cut(stats, "cmdstat_lindex:calls=")
+	if fmt.Sscan(strings.SplitN(rest, ",", 2)[0], &looks); looks < 200 || looks > 200+100*8 {
+		t.Errorf("%d looks at entries", looks)
+	}
+}
+
 func TestOverdueInPool(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.push("t", "a", time.Hour)

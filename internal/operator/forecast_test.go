@@ -34,6 +34,28 @@ func TestForecast(t *testing.T) {
 	})
 }
 
+// The end of a lease is no job that falls due, be it the only one, and be it not known whether there is any.
+func TestForecastOfOneLease(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.pushMany("t", "w", 2, 20*time.Minute, 0)
+		f.push("u", "r", 0)
+		f.reserve("u", 30*time.Minute)
+		want := fmt.Sprint([]Span{{0, time.Hour, 2, false}})
+		if got := f.forecast(time.Hour); fmt.Sprint(got) != want {
+			t.Errorf("%v, want %v", got, want)
+		}
+		f.do("DEL", "delayer:reserved")
+		f.text("reserved")
+		if got := f.forecast(time.Hour); fmt.Sprint(got) != want {
+			t.Errorf("with a broken count %v, want %v", got, want)
+		}
+		f.do("DEL", "delayer:reserved") // as old clients leave it
+		if got, want := f.forecast(time.Hour), fmt.Sprint([]Span{{0, time.Hour, 3, false}}); fmt.Sprint(got) != want {
+			t.Errorf("where none is known to be reserved %v, want %v", got, want)
+		}
+	})
+}
+
 // A span ends just before its bound, to the millisecond.
 func TestForecastBounds(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
