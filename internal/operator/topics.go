@@ -9,21 +9,10 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// What topics can be sorted by. Numbers sort the largest first.
-const (
-	ByName     = "name"
-	ByReady    = "ready"
-	ByReserved = "reserved"
-	ByDead     = "dead"
-	ByOverdue  = "overdue"
-)
-
 // TopicQuery says which topics to look at.
 type TopicQuery struct {
 	// Contains is text that their names contain, byte for byte; empty for any.
 	Contains string
-	// Sort is ByName and the like; empty means ByName.
-	Sort string
 	// After is the name behind which they begin, First how many of the others are left out.
 	After string
 	First int
@@ -31,22 +20,20 @@ type TopicQuery struct {
 	Limit int
 }
 
-// TopicPage is some topics, in order.
+// TopicPage is some topics, by name.
 type TopicPage struct {
-	// Counts has them as its Topics, in the order that was asked for.
+	// Counts has them as its Topics.
 	Counts
-	// Matched is how many topics contain the text, Looked at how many names was looked for it.
+	// Matched is how many topics contain the text, of those that were looked at: of more than maxNames
+	// those that were used last.
 	Matched, Looked int
-	// Partial reports whether some topics were not looked at, since there are so many: only
-	// maxNames were, those that were used last, or, unless they are sorted by name, MostTopics.
-	Partial bool
 }
 
 // maxNames is how many names of topics are looked at.
 const maxNames = 100000
 
 // Topics reads a page of topics. It costs Redis about 0.3 µs for each topic that is known, and some
-// microseconds for each on the page; unless they are sorted by name, for each that contains the text.
+// microseconds for each on the page.
 func (o *Operator) Topics(ctx context.Context, q TopicQuery) (TopicPage, error) {
 	page, err := o.topics(ctx, q)
 	if err != nil {
@@ -56,11 +43,7 @@ func (o *Operator) Topics(ctx context.Context, q TopicQuery) (TopicPage, error) 
 }
 
 func (o *Operator) topics(ctx context.Context, q TopicQuery) (TopicPage, error) {
-	sort := cmp.Or(q.Sort, ByName)
-	order, ok := topicOrders[sort]
 	switch {
-	case !ok:
-		return TopicPage{}, fmt.Errorf("sort %.200q is not %s, %s, %s, %s or %s", q.Sort, ByName, ByReady, ByReserved, ByDead, ByOverdue)
 	case q.Limit < 0 || q.Limit > MaxPage:
 		return TopicPage{}, fmt.Errorf("limit %d is not from 0 to %d", q.Limit, MaxPage)
 	case q.First < 0:
@@ -70,11 +53,7 @@ func (o *Operator) topics(ctx context.Context, q TopicQuery) (TopicPage, error) 
 	if err != nil {
 		return TopicPage{}, err
 	}
-	matched, partial := len(names), known > maxNames
-	if sort != ByName {
-		partial = partial || len(names) > MostTopics
-		names = names[max(len(names)-MostTopics, 0):]
-	}
+	matched := len(names)
 	slices.Sort(names)
 	if q.After != "" {
 		at, found := slices.BinarySearch(names, q.After)
@@ -83,35 +62,11 @@ func (o *Operator) topics(ctx context.Context, q TopicQuery) (TopicPage, error) 
 		}
 		names = names[at:]
 	}
-	limit := cmp.Or(q.Limit, 50)
-	if sort == ByName {
-		names = part(names, q.First, limit)
-	}
+	names = names[min(q.First, len(names)):]
+	names = names[:min(cmp.Or(q.Limit, 50), len(names))]
 	counts, err := o.CountsOf(ctx, names...)
-	if err != nil {
-		return TopicPage{}, err
-	}
-	if sort != ByName {
-		slices.SortStableFunc(counts.Topics, order)
-		counts.Topics = part(counts.Topics, q.First, limit)
-	}
 	counts.Known = known
-	return TopicPage{counts, matched, min(known, maxNames), partial}, nil
-}
-
-// topicOrders compare topics, of which those come in that are equal by name.
-var topicOrders = map[string]func(a, b TopicCounts) int{
-	ByName:     nil,
-	ByReady:    func(a, b TopicCounts) int { return cmp.Compare(b.Ready, a.Ready) },
-	ByReserved: func(a, b TopicCounts) int { return cmp.Compare(b.Reserved, a.Reserved) },
-	ByDead:     func(a, b TopicCounts) int { return cmp.Compare(b.Dead, a.Dead) },
-	ByOverdue:  func(a, b TopicCounts) int { return cmp.Compare(b.AtLeast, a.AtLeast) },
-}
-
-// part is so many of the list, but for the first ones.
-func part[T any](list []T, first, limit int) []T {
-	list = list[min(first, len(list)):]
-	return list[:min(limit, len(list))]
+	return TopicPage{counts, matched, min(known, maxNames)}, err
 }
 
 // Topic reads the numbers of one topic, and whether it is known; one that is not has neither jobs

@@ -27,7 +27,7 @@ func (a *api) topics(c *call) (answer, error) {
 		return answer{}, invalid.parameter("cursor", "want that of an earlier page")
 	}
 	page, err := a.operator.Topics(c.context(), operator.TopicQuery{
-		Contains: c.query.Get("contains"), Sort: operator.ByName, After: string(after), Limit: limit,
+		Contains: c.query.Get("contains"), After: string(after), Limit: limit,
 	})
 	list := make([]object, len(page.Topics))
 	for i, t := range page.Topics {
