@@ -190,8 +190,9 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// maxPushCalls is how many calls that store jobs are under way at a time.
-const maxPushCalls = 3
+// maxPushCalls is how many calls that store jobs are under way at a time. With more, few callers
+// would share less; with one, who comes just behind a call would wait for two.
+const maxPushCalls = 2
 
 // newPushes are the Push calls of a partition. Those that go together are about 1 MiB, or
 // one job, and no ID is among them twice, as the later of the two comes after the earlier.

@@ -4,7 +4,7 @@ import "github.com/mix-basic/delayer/internal/store"
 
 const (
 	// maxRemoveCalls is how many round trips that remove jobs are under way at a time.
-	maxRemoveCalls = 3
+	maxRemoveCalls = 2
 	// maxRemoved is how many jobs one removes: Redis may do without a break what comes in one
 	// piece, and to take a job out of a long ready queue is slow.
 	maxRemoved = 32

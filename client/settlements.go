@@ -7,7 +7,7 @@ import (
 )
 
 // maxSettleCalls is how many calls that settle jobs are under way at a time.
-const maxSettleCalls = 3
+const maxSettleCalls = 2
 
 // settlement is what becomes of a reserved job, or of its lease.
 type settlement struct {
