@@ -291,10 +291,8 @@ func TestTroubleBesideTheForm(t *testing.T) {
 	f.post("/ui/act/reschedule", "id", "gone", "delay", "5m").has(t, "a job that is gone", http.StatusNotFound, `id="not-found"`)
 
 	for _, done := range []bool{true, false} {
-		f.seed()
 		f.post("/ui/act/reschedule", "id", "waiting", "delay", "2h") // loads the script
-		cutter.Arm(1, done)
-		got = f.post("/ui/act/reschedule", "id", "waiting", "delay", "0")
+		got = f.cut(cutter, done, f.seed, func() response { return f.post("/ui/act/reschedule", "id", "waiting", "delay", "0") })
 		got.has(t, "a lost answer", http.StatusServiceUnavailable, "It is not known whether this was done", `value="0"`)
 		if ready := len(f.state().Ready["topic"]) == 3; ready != done {
 			t.Errorf("done %v, ready %v", done, ready)

@@ -108,6 +108,20 @@ func (f *fixture) follow(a response, headers ...string) response {
 	return f.get(a.header.Get("Location"), append(headers, "Cookie", cookie)...)
 }
 
+// cut has the connection cut at the action's first command; again if that is one that only tries
+// the connection, as it does where it has rested. prepare goes before each.
+func (f *fixture) cut(cutter *redistest.Cutter, answered bool, prepare func(), act func() response) response {
+	f.t.Helper()
+	for {
+		prepare()
+		cutter.Arm(1, answered)
+		got := act()
+		if commands := cutter.Commands(); len(commands) == 0 || !strings.EqualFold(commands[0], "PING") {
+			return got
+		}
+	}
+}
+
 // form sends a form as it was typed in.
 func (f *fixture) form(path string, values url.Values) response {
 	f.t.Helper()

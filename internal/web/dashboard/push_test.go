@@ -54,9 +54,7 @@ func TestUnknownPush(t *testing.T) {
 		if to := f.form("/ui/push", typed).header.Get("Location"); to == "" {
 			t.Fatal("the first push has failed")
 		}
-		f.do("FLUSHDB")
-		cutter.Arm(1, stored)
-		got := f.form("/ui/push", typed)
+		got := f.cut(cutter, stored, func() { f.do("FLUSHDB") }, func() response { return f.form("/ui/push", typed) })
 		checkPage(t, "en", "the form", got)
 		got.has(t, "the form", http.StatusServiceUnavailable, `id="unknown"`, "It is not known whether the job was pushed", "typed")
 		if strings.Contains(got.body, "was not pushed") {
