@@ -87,6 +87,12 @@ func TestClosed(t *testing.T) {
 	f := start(t, web.Options{})
 	f.Client.Close()
 	f.do("POST", "/v1/jobs", `{"topic":"u","body":"b"}`).problem(stopping, "", "", "")
+	for _, wait := range []string{"", "?wait=1s"} {
+		f.do("POST", "/v1/reserve"+wait, `{"topics":["u"]}`).expect(200, `{"deliveries":[]}`)
+	}
+	if len(f.failures()) > 0 {
+		t.Errorf("failed: %v", f.failures())
+	}
 }
 
 // A body that is not sent, or is shorter than announced, is no reason to wait for ever, nor to push half

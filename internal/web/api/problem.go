@@ -87,9 +87,10 @@ func (k *kind) parameter(name, detail string, args ...any) *problem {
 	return p
 }
 
-// isTrouble reports whether it is through no fault of the client's, and none of another job's.
+// isTrouble reports whether it is through no fault of the client's, none of another job's, and not since the
+// daemon stops.
 func (p *problem) isTrouble() bool {
-	return p.status >= http.StatusInternalServerError && p.kind != notStored
+	return p.status >= http.StatusInternalServerError && p.kind != notStored && p.kind != stopping
 }
 
 func (p *problem) Error() string { return p.title + ": " + p.Detail }

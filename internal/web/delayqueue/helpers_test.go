@@ -2,6 +2,7 @@ package delayqueue
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,6 +37,8 @@ type setup struct {
 	web    web.Options
 	redis  string // the address; empty: of a new one
 	listen func(net.Listener) net.Listener
+	// patience is how long Redis may be silent; 0 is as long as a busy machine may need.
+	patience time.Duration
 }
 
 func start(t testing.TB, s setup) *fixture {
@@ -46,7 +49,7 @@ func start(t testing.TB, s setup) *fixture {
 		s.redis = f.redis.Addr
 	}
 	pool := client.NewPool(client.PoolOptions{Addr: s.redis})
-	f.client = client.OpenPool(client.PoolOptions{Addr: s.redis, ReadTimeout: time.Second, MaxActive: 20, MaxIdle: 2})
+	f.client = client.OpenPool(client.PoolOptions{Addr: s.redis, ReadTimeout: cmp.Or(s.patience, hangBound), MaxActive: 20, MaxIdle: 2})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

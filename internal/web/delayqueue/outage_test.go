@@ -19,7 +19,7 @@ func TestRedisAway(t *testing.T) {
 	}
 	for name, away := range map[string]func(*redistest.Server){"gone": (*redistest.Server).Kill, "silent": (*redistest.Server).Hang} {
 		t.Run(name, func(t *testing.T) {
-			f := start(t, setup{})
+			f := start(t, setup{patience: time.Second})
 			f.call("/get", `{"id":"a"}`).expect(t, done, "null") // there are connections
 			away(f.redis)
 			if name == "silent" {

@@ -13,7 +13,7 @@ import (
 )
 
 // When the front stops, those who wait are told that there is nothing, and no job goes with them. It
-// waits for them for a second, then it would cut them off.
+// waits for them for a while, then it would cut them off.
 func TestStop(t *testing.T) {
 	f := start(t, setup{})
 	var polls []<-chan reply

@@ -123,9 +123,10 @@ func (p *Poller) ready(w http.ResponseWriter, r *http.Request, o client.FetchOpt
 	return jobs, unlessNone(ctx, err)
 }
 
-// unlessNone is nil if there is no job, or if the front stops.
+// unlessNone is nil if there is no job, or if the front stops, and the client with it.
 func unlessNone(ctx context.Context, err error) error {
-	if errors.Is(err, client.ErrEmpty) || errors.Is(err, context.Canceled) && context.Cause(ctx) == web.ErrStopping {
+	stops := errors.Is(err, client.ErrClosed) || errors.Is(err, context.Canceled) && context.Cause(ctx) == web.ErrStopping
+	if stops || errors.Is(err, client.ErrEmpty) {
 		return nil
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -29,6 +30,7 @@ type fixture struct {
 	redis  *redistest.Server
 	client *client.Client
 	poller *Poller
+	front  *web.Front
 	addr   string
 	stop   func()       // the front
 	asks   atomic.Int32 // requests that have come
@@ -44,7 +46,7 @@ func start(t *testing.T, o client.PoolOptions) *fixture {
 	o.Addr = f.redis.Addr
 	f.client = client.OpenPool(o)
 	f.poller = New(f.client, func(err error) { t.Error(err) })
-	front := web.New(web.Options{}, web.Area{Patterns: []string{"/"}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	f.front = web.New(web.Options{}, web.Area{Patterns: []string{"/"}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		wait, _ := time.ParseDuration(r.URL.Path[1:])
 		f.asks.Add(1)
 		o := client.FetchOptions{Topics: []client.FetchTopic{{Topic: cmp.Or(r.URL.Query().Get("topic"), "t")}}, Max: 2, Lease: time.Hour}
@@ -58,7 +60,7 @@ func start(t *testing.T, o client.PoolOptions) *fixture {
 	})})
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- front.Serve(ctx, l) }()
+	go func() { served <- f.front.Serve(ctx, l) }()
 	f.stop = sync.OnceFunc(func() {
 		cancel()
 		<-served
@@ -255,5 +257,46 @@ func TestGivenBackInOrder(t *testing.T) {
 		if err != nil || d.ID != id || d.Attempt != 1 {
 			t.Errorf("got %s at attempt %d, %v; want %s at its first", d.ID, d.Attempt, err, id)
 		}
+	}
+}
+
+// Who has waited long enough while Redis was asked for the first time does not wait once more.
+func TestSlowFirstLook(t *testing.T) {
+	f := start(t, client.PoolOptions{})
+	if err := f.client.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const wait = 100 * time.Millisecond
+	f.redis.Hang()
+	answers := f.ask(t, wait.String())
+	until(t, "it asks", func() bool { return f.poller.asking.Load() == 1 })
+	time.Sleep(2 * wait) // so that the time is over in any case
+	f.redis.Resume()
+	expect(t, answers, "<nil>")
+	stats := fmt.Sprintf("%s", f.redis.Do("INFO", "commandstats"))
+	if calls := regexp.MustCompile(`cmdstat_(?:evalsha|eval):calls=(\d+),\S*failed_calls=0`).FindAllStringSubmatch(stats, -1); len(calls) != 1 || calls[0][1] != "1" {
+		t.Errorf("Redis was asked more than once: %q", calls)
+	}
+}
+
+// As many as may ask before they are detached do, and no more.
+func TestManyAsk(t *testing.T) {
+	f := start(t, client.PoolOptions{ReadTimeout: hangBound})
+	if err := f.client.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.redis.Hang()
+	defer f.redis.Resume()
+	f.poller.asking.Store(maxAsking)
+	f.ask(t, "1h")
+	until(t, "one too many is detached", func() bool { return f.front.Counts().Waiting == 1 })
+	if n := f.poller.asking.Load(); n != maxAsking {
+		t.Errorf("%d ask", n)
+	}
+	f.poller.asking.Store(maxAsking - 1)
+	f.ask(t, "1h")
+	until(t, "the last one asks", func() bool { return f.poller.asking.Load() == maxAsking })
+	if n := f.front.Counts().Waiting; n != 1 {
+		t.Errorf("%d wait", n)
 	}
 }
