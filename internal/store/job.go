@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	rescheduleScript = newScript("reschedule", "permitted", "queue_type", "put_back", "withdraw", "clock", "next_due", "ready", "lease", "fields")
+	rescheduleScript = newScript("reschedule", "permitted", "queue_type", "put_back", "withdraw", "clock", "next_due", "ready", "lease", "fields", "in_use")
 	removeScript     = newScript("remove", "permitted", "withdraw", "lease")
 	getScript        = newScript("get", "lease", "fields")
 )
@@ -18,7 +18,7 @@ var (
 // Reschedule gives the job a new delay.
 func (s *Store) Reschedule(ctx context.Context, id string, delay time.Duration) error {
 	keys := []string{s.keys.JobPool(), s.keys.JobBucket(id)}
-	found, err := redis.Int(s.one(ctx, rescheduleScript, keys, id, milliseconds(delay), s.keys.ReadyQueue(""), s.keys.FirstDue(), s.keys.Ready(""), s.keys.Reserved()))
+	found, err := redis.Int(s.one(ctx, rescheduleScript, keys, id, milliseconds(delay), s.keys.ReadyQueue(""), s.keys.FirstDue(), s.keys.Ready(""), s.keys.Reserved(), s.keys.Topics()))
 	if err == nil && found == 0 {
 		err = ErrNotFound
 	}

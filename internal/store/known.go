@@ -16,8 +16,9 @@ type knownTopics struct {
 }
 
 const (
-	// knownFor is for how long we rely on what Redis knew: it may have been emptied since.
-	knownFor = time.Minute
+	// knownFor is for how long we rely on what Redis knew: it may have been emptied since. To enter a
+	// topic with each push costs no more than can be measured.
+	knownFor = 10 * time.Second
 	// maxKnown bounds what we remember.
 	maxKnown = 10000
 	// soon is that of in_use.lua.

@@ -167,3 +167,33 @@ func TestKnownTopicsAreBounded(t *testing.T) {
 		t.Errorf("%d are remembered, want 10", n)
 	}
 }
+
+// A job that is given back, or rescheduled, for long, keeps its topic known for as long.
+func TestLongWaitsAreEntered(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for name, wait := range map[string]func(delay time.Duration) error{
+			"retry": func(delay time.Duration) error {
+				held, _ := b.hold(t, "t", time.Minute)
+				p, err := b.Pipeline(t.Context())
+				if err != nil {
+					return err
+				}
+				defer p.Close()
+				errs, err := p.Retry([]Returned{{Held: held, Delay: delay}})
+				return errors.Join(append(errs, err)...)
+			},
+			"reschedule": func(delay time.Duration) error { return b.Reschedule(t.Context(), "a", delay) },
+		} {
+			b.seed(t, ready("a", "t"))
+			if err := wait(soon - time.Second); err != nil {
+				t.Fatal(err)
+			}
+			b.expectEntered(t, name+" until soon", "t", false, 0)
+			b.seed(t, ready("a", "t"))
+			if err := wait(5 * time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			b.expectEntered(t, name+" until later", "t", true, 5*time.Hour)
+		}
+	})
+}

@@ -11,7 +11,7 @@ import (
 
 var (
 	ackScript    = newScript("ack", "permitted", "unreadable", "clock", "lease", "held")
-	retryScript  = newScript("retry", "permitted", "unreadable", "put_back", "clock", "next_due", "ready", "lease", "fields", "held", "dead_letter")
+	retryScript  = newScript("retry", "permitted", "unreadable", "put_back", "clock", "next_due", "ready", "lease", "fields", "held", "dead_letter", "in_use")
 	extendScript = newScript("extend", "permitted", "unreadable", "put_back", "clock", "next_due", "lease", "fields", "lease_end", "held")
 	buryScript   = newScript("bury", "unreadable", "clock", "lease", "held", "dead_letter")
 )
@@ -83,8 +83,8 @@ type Returned struct {
 // Retry gives the jobs back. Its results are as Ack's, and ErrExhausted.
 func (p *Pipeline) Retry(jobs []Returned) ([]error, error) {
 	keys := p.store.keys
-	args := make([]any, 0, 11+6*len(jobs))
-	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.ReadyQueue(""), keys.FirstDue(), keys.Ready(""), keys.Reserved(), keys.DeadLetter(""), keys.DeadLetters(""), keys.DeadTopics())
+	args := make([]any, 0, 12+6*len(jobs))
+	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.ReadyQueue(""), keys.FirstDue(), keys.Ready(""), keys.Reserved(), keys.DeadLetter(""), keys.DeadLetters(""), keys.DeadTopics(), keys.Topics())
 	for _, job := range jobs {
 		args = append(job.appendTo(args), milliseconds(job.Delay))
 		if job.Refund {

@@ -6,11 +6,20 @@ local SOON = 1800       -- s; a job that falls due by then needs no entry among 
 
 local function used_at(seconds) return string.format('%d', seconds - seconds % USED_EACH) end
 
--- Enters that a job of the topic was stored, which is due at that time; both in Unix s. A
--- permission that is missing is no reason to fail: the topic is not counted, that is all.
-local function enter_use(topics, topic, seconds, due)
-  redis.pcall('ZADD', topics, 'GT', used_at(seconds), topic)
+-- Enters that a job of the topic waits, if that is for long. Times are in Unix s. A permission that is
+-- missing is no reason to fail: the topic is not counted meanwhile, that is all.
+local function enter_wait(topics, topic, seconds, due)
   if due - seconds > SOON then
+    redis.pcall('ZADD', topics, 'GT', used_at(seconds), topic)
     redis.pcall('ZADD', topics .. '_due', 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end
+
+-- Enters that a job of the topic was stored, which is due at that time.
+local function enter_use(topics, topic, seconds, due)
+  if due - seconds > SOON then
+    enter_wait(topics, topic, seconds, due)
+  else
+    redis.pcall('ZADD', topics, 'GT', used_at(seconds), topic)
   end
 end

@@ -5,7 +5,7 @@
 -- ARGV[1] job ID   ARGV[2] new delay, ms   ARGV[3] what the names of ready queues begin with
 -- ARGV[4] the channel on which servers are told of a job that is now the next to fall due
 -- ARGV[5] what the names of the channels begin with on which consumers hear of ready jobs
--- ARGV[6] the hash of the numbers of reserved jobs
+-- ARGV[6] the hash of the numbers of reserved jobs   ARGV[7] the zset of known topics, see in_use
 --
 -- Returns 1, or 0 when there is no such job.
 -- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
@@ -54,5 +54,6 @@ if ttl >= 0 then
 end
 if lease and not anew then redis.pcall('HSET', bucket, 'lease', lease_text(attempts, token, lent, now, ttl)) end
 if reserved then count_reserved(ARGV[6], {[topic] = -1}) end
+enter_wait(ARGV[7], topic, now / 1000, due / 1000)
 if length then tell_ready(ARGV[5] .. topic, length) else announce(ARGV[4], pool, score(due), due - now) end
 return 1

@@ -7,7 +7,8 @@
 -- ARGV[4] what the names of the channels begin with on which consumers hear of ready jobs
 -- ARGV[5] the hash of the numbers of reserved jobs
 -- ARGV[6…8] the names of dead letters, of their lists (what they begin with), of their topics' zset
--- ARGV[9…] of each job: topic, ID, token, after how long it is due (ms; 0: it is ready at once),
+-- ARGV[9] the zset of known topics, see in_use
+-- ARGV[10…] of each job: topic, ID, token, after how long it is due (ms; 0: it is ready at once),
 -- and how many attempts a job has that doesn't say so (0: any number), or 'refund': this attempt
 -- does not count; a text, the error, or ''. No ID stands there twice, and there are 1,000 jobs at
 -- most.
@@ -19,7 +20,7 @@
 --
 -- Atomic because a job must be leased, in the pool, ready or dead, never in two or in none.
 -- Cost: O(log n) of the pool for each job.
-local FIRST, FIELDS = 9, 6
+local FIRST, FIELDS = 10, 6
 local pool, buckets, queues = KEYS[1], ARGV[1], ARGV[2]
 local dead = {letters = ARGV[6], lists = ARGV[7], topics = ARGV[8]}
 local first_bucket = buckets .. ARGV[FIRST + 1]
@@ -71,6 +72,7 @@ local function give_back(i)
   ended[topic] = (ended[topic] or 0) - 1
   if delay > 0 then
     redis.call('ZADD', pool, score(now + delay), id)
+    enter_wait(ARGV[9], topic, now / 1000, (now + delay) / 1000)
     first_due = math.min(first_due, now + delay)
   else
     redis.call('ZREM', pool, id)
