@@ -86,7 +86,7 @@ func (t *thinner) borrow(ctx context.Context, conn redis.Conn, lastUsed time.Tim
 }
 
 // watch has the pool thinned out.
-func watch(pool *redis.Pool, every time.Duration) {
+func watch(pool *redis.Pool, every time.Duration) *thinner {
 	t, dial := &thinner{pool: pool, every: every}, pool.DialContext
 	pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
 		conn, err := dial(ctx)
@@ -96,4 +96,5 @@ func watch(pool *redis.Pool, every time.Duration) {
 		return conn, err
 	}
 	pool.TestOnBorrowContext = t.borrow
+	return t
 }

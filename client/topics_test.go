@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -165,5 +166,35 @@ func TestSeveralBehindAPop(t *testing.T) {
 	}
 	if len(answers) != 1 || (<-answers).jobs[0].ID != "1" {
 		t.Error("it did not get the job of the second topic")
+	}
+}
+
+// Takes that go together are few, and want about as many jobs as one pop takes at most: Redis may
+// do without a break what comes in one piece.
+func TestTakesTogetherAreBounded(t *testing.T) {
+	for _, tt := range []struct {
+		wants    []int // of callers who have a topic each
+		together []int
+	}{
+		{slices.Repeat([]int{1}, 2*maxTogether+1), []int{maxTogether, maxTogether, 1}},
+		{[]int{store.MaxPop, 1, 1}, []int{1, 2}},
+		{[]int{100, 100, 100, 100}, []int{3, 1}},
+		{[]int{1, store.MaxPop, 1}, []int{2, 1}},
+	} {
+		c := inHand()
+		for i, n := range tt.wants {
+			who := &caller{request: request{names: []string{fmt.Sprint(i)}, n: n, stays: true}, answer: func(answer) {}}
+			if lead, err := c.topics.join(who); lead != nil || err != nil {
+				t.Fatal(lead != nil, err)
+			}
+		}
+		var got []int
+		for takes := c.partitions[0].takes; takes.waiting(); {
+			callers, _ := takes.next()
+			got = append(got, callers)
+		}
+		if !slices.Equal(got, tt.together) {
+			t.Errorf("%v: %v go together, want %v", tt.wants, got, tt.together)
+		}
 	}
 }

@@ -1,0 +1,51 @@
+package client
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// What was needed since the last look is kept, be it idle now. What was not is closed, but for a
+// few; then nobody looks any more, before there are more connections.
+func TestThinnerKeepsWhatIsNeeded(t *testing.T) {
+	pool := NewPool(PoolOptions{Addr: redistest.Start(t).Addr, MaxIdle: 32})
+	defer pool.Close()
+	thinner := watch(pool, time.Hour) // the test looks
+	borrow := func(n int) {
+		t.Helper()
+		var conns []redis.Conn
+		for range n {
+			conn, err := pool.GetContext(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			conns = append(conns, conn)
+		}
+		for _, conn := range conns {
+			conn.Close()
+		}
+	}
+	const crowd = 3 * keptIdle
+	for step, c := range []struct {
+		needed, left int
+		watching     bool
+	}{
+		{keptIdle, keptIdle, false},
+		{crowd, crowd, true},
+		{0, crowd, true}, // they were opened since the last look
+		{crowd - 1, crowd, true},
+		{crowd - keptIdle - 2, crowd - 2, true},
+		{0, keptIdle, false},
+		{keptIdle + 1, keptIdle + 1, true},
+	} {
+		if borrow(c.needed); step != 1 && thinner.watching {
+			thinner.thin()
+		}
+		if n := pool.ActiveCount(); n != c.left || thinner.watching != c.watching {
+			t.Errorf("step %d: %d connections, watched: %v, want %d, %v", step, n, thinner.watching, c.left, c.watching)
+		}
+	}
+}
