@@ -147,12 +147,22 @@ func TestCrashTrace(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	pid, _ := strconv.Atoi(read(t, s.pid))
-	// A log is there a moment before traces are led to it, but when the second
-	// is there, they are led to the first.
 	rotate(t, s, pid)
-	rotate(t, s, pid)
+	// A log is there a moment before traces are led to it.
+	eventually(t, "traces are led to the new log", func() bool { return !exists("/proc/self/fd/1") || timesOpen(pid, s.errors) == 2 })
 	syscall.Kill(pid, syscall.SIGABRT)
 	eventually(t, "the trace is in the error log", func() bool {
 		return strings.Contains(read(t, s.errors)+read(t, s.errors+".1"), "SIGABRT")
 	})
+}
+
+// timesOpen is how often a process has the file open, as Linux tells it.
+func timesOpen(pid int, path string) (n int) {
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil && target == path {
+			n++
+		}
+	}
+	return n
 }
