@@ -31,6 +31,9 @@ var (
 // works but jobs may be late. With any other error, such as an unreachable
 // Redis, Run keeps trying.
 func (s *Server) Check(ctx context.Context) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
 	for _, m := range s.partitions {
 		switch err := m.check(ctx); {
 		case store.Refused(err):

@@ -17,7 +17,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Options of a Server. The zero value works.
+// Options of a Server. The zero value works. An Interval or a DeadMaxAge above 0 and below a millisecond
+// lacks its unit, and is the error of Run, Pass and Check.
 type Options struct {
 	// Interval is the time between two passes when nothing falls due in
 	// between. 0 means 1 s; more than 55 s count as 55 s, and, as long as Redis does not
@@ -51,10 +52,13 @@ const (
 type Server struct {
 	// partitions are the parts that the jobs are divided into. There is one.
 	partitions []*mover
+	wrong      error // what it was made of
 }
 
-// New makes a Server that works on the pool's Redis. The pool stays the caller's.
+// New makes a Server that works on the pool's Redis. The pool stays the caller's. If the pool is nil, or an
+// option is wrong, that is the error of Run, Pass and Check.
 func New(pool *redis.Pool, o Options) *Server {
+	wrong := o.check(pool)
 	if o.Interval <= 0 {
 		o.Interval = defaultInterval
 	}
@@ -68,7 +72,7 @@ func New(pool *redis.Pool, o Options) *Server {
 		o.DeadMaxAge = defaultDeadMaxAge
 	}
 	jobs := store.New(store.Pool{Pool: pool}, o.Prefix)
-	return &Server{partitions: []*mover{newMover(jobs, o)}}
+	return &Server{[]*mover{newMover(jobs, o)}, wrong}
 }
 
 // Pass does once, for a caller who says when, what Run does all the time: it moves what is due
@@ -76,6 +80,9 @@ func New(pool *redis.Pool, o Options) *Server {
 // batch in hand and fails with ctx's error. What does not work for some jobs only is said in the
 // log, as by Run; an error is what stopped the pass. It must not overlap with Run or another Pass.
 func (s *Server) Pass(ctx context.Context) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
 	var errs []error
 	for _, m := range s.partitions {
 		errs = append(errs, m.once(ctx))
@@ -108,6 +115,9 @@ func (s *Server) Pass(ctx context.Context) error {
 // what it has done. It is written once a second at most, after a pass, and deleted at
 // the stop. Nothing depends on it: where it can't be written, that is one line in the log.
 func (s *Server) Run(ctx context.Context) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
 	var running sync.WaitGroup
 	for _, m := range s.partitions {
 		running.Go(func() { m.run(ctx) })

@@ -146,10 +146,13 @@ func TestExpireDeadOfManyTopics(t *testing.T) {
 	}
 }
 
-// Letters that come as fast as they are deleted do not keep it from ending.
+// Letters that come as fast as they are deleted, in ever more topics, do not keep it from ending.
 func TestExpireDeadEnds(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
+		for i := range 200 { // more than a page
+			b.died(t, fmt.Sprint("old", i), fmt.Sprint("o", i), time.Hour)
+		}
 		b.died(t, "t", "a0", time.Hour)
 		var at DeadPlace
 		for call := 1; call == 1 || at != (DeadPlace{}); call++ {
@@ -157,11 +160,14 @@ func TestExpireDeadEnds(t *testing.T) {
 				t.Fatal("it does not end")
 			}
 			b.died(t, "t", fmt.Sprint("a", call), -time.Duration(call)*time.Hour)
+			b.do(t, "EVAL", `for i = 1, 300 do
+				redis.call('ZADD', 'delayer:dead_topics', ARGV[1], 'new' .. ARGV[2] .. i)
+				redis.call('ZADD', 'delayer:dead_letters:new' .. ARGV[2] .. i, ARGV[1], 'n')
+			end`, 0, int64(b.base)*1000+int64(call)*3600_000, call)
 			var err error
 			if _, at, err = b.ExpireDead(t.Context(), 100*time.Hour, 1, at); err != nil {
 				t.Fatal(err)
 			}
-			b.do(t, "EVAL", "for i = 1, 300 do redis.call('ZADD', 'delayer:dead_topics', ARGV[1], 'other' .. ARGV[2] .. i) end", 0, int64(b.base+3600)*1000, call)
 		}
 	})
 }

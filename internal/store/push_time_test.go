@@ -3,11 +3,13 @@ package store
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // stopped is a Store on a Redis whose clock stands still at that time.
@@ -62,6 +64,22 @@ func TestPushAtTheMicrosecond(t *testing.T) {
 	}
 }
 
+// A job that is not due yet needs no queue, not in the millisecond in which it falls due either.
+func TestPushAtNeedsNoQueueYet(t *testing.T) {
+	at := time.Unix(1800000000, 250e6)
+	for n := 1; n <= 2; n++ {
+		b, _ := stopped(t, at.Add(-time.Microsecond))
+		b.seed(t, text("ready_queue:t"))
+		jobs := []Delayed{{Job{"a", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: Replace}}, {Job{"b", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: Replace}}}
+		if err := b.pushAll(t, jobs[:n]...); err != nil {
+			t.Errorf("%d jobs: %v", n, err)
+		}
+		if waits := b.state(t).Pool; len(waits) != n {
+			t.Errorf("%q wait, want %d", waits, n)
+		}
+	}
+}
+
 // The clock of a real Redis runs on: no job that is ready after a push is early.
 func TestPushAtIsNeverEarly(t *testing.T) {
 	t.Parallel()
@@ -87,18 +105,23 @@ func TestPushAtIsNeverEarly(t *testing.T) {
 	t.Logf("%d of 1,000 were ready at once", atOnce)
 }
 
-// A due time that is kept is kept to the millisecond, though scores are seconds in binary.
+// A due time that is kept is kept to the millisecond, though scores are seconds in binary. One that is
+// between two, which is no lease only from 2106 on, is not early.
 func TestKeptDueTimesAreExact(t *testing.T) {
 	b, _ := stopped(t, time.Unix(1800000000, 0))
-	for ms := 0; ms < 1000; ms += 7 {
-		for policy, other := range map[Policy]time.Time{KeepEarlier: time.Unix(1800000100, 0), KeepLater: time.Unix(1800000010, 0)} {
-			score := fmt.Sprintf("%d.%03d", 1800000050, ms)
+	kept := map[string]string{"1800000050": "1800000050", "5000000050.1231": "5000000050.124", "5000000050.123999": "5000000050.124", "5000000050.9999": "5000000051"}
+	for ms := 1; ms < 1000; ms += 7 {
+		score := fmt.Sprintf("%d.%03d", 1800000050, ms)
+		kept[score] = strings.TrimRight(score, "0")
+	}
+	for score, want := range kept {
+		for policy, other := range map[Policy]time.Time{KeepEarlier: time.Unix(6000000000, 0), KeepLater: time.Unix(1800000010, 0)} {
 			b.seed(t, waits("a", "t", score))
 			if err := b.push(t.Context(), Job{"a", "t", "new"}, Due{At: other}, time.Hour, policy); err != nil {
 				t.Fatal(err)
 			}
-			if got, _ := b.due(t, "a"); fmt.Sprintf("%.6f", got) != score+"000" {
-				t.Fatalf("%s: due at %.6f, want %s", policy, got, score)
+			if got := redistest.Scores(t, b.conn, DefaultPrefix)["a"]; got != want {
+				t.Errorf("%s: due at %s is kept as %s, want %s", policy, score, got, want)
 			}
 		}
 	}

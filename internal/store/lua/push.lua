@@ -40,7 +40,7 @@ local function replace(name, id, due, policy)
   if err then return err.err end
   local waits = call('ZSCORE', pool, id)
   local reserved = waits and is_lease(waits)
-  local old = waits and not reserved and math.min(math.floor(tonumber(waits) * 1000 + 0.5), LAST_MS) or begun
+  local old = waits and not reserved and math.min(math.ceil(tonumber(waits) * 1000), LAST_MS) or begun -- never early
   if policy == 'earlier' then due = math.min(due, old) end
   if policy == 'later' then due = math.max(due, old) end
   return nil, due, {ready = not waits and was, reserved = reserved and was}

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What there is nothing to work with is an error, not a panic deep inside, and nothing is dropped.
+func TestUnusable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var none context.Context
+	pool := w.pool()
+	w.bury("t", time.Second, "a")
+	before := w.do("DBSIZE")
+	for name, c := range map[string]struct {
+		server *Server
+		ctx    context.Context
+		want   string
+	}{
+		"nil":             {nil, t.Context(), "not made with New"},
+		"zero":            {new(Server), t.Context(), "not made with New"},
+		"no pool":         {New(nil, Options{}), t.Context(), "pool is nil"},
+		"no context":      {New(pool, Options{}), none, "ctx is nil"},
+		"tiny interval":   {New(pool, Options{Interval: 1000}), t.Context(), "Interval 1µs is less than a millisecond; in Go a number without a unit is in nanoseconds"},
+		"tiny age":        {New(pool, Options{DeadMaxAge: 14}), t.Context(), "DeadMaxAge 14ns is less than a millisecond"},
+		"tiny, not alone": {New(pool, Options{Interval: time.Second, DeadMaxAge: time.Millisecond - 1}), t.Context(), "DeadMaxAge 999.999µs is less"},
+	} {
+		for call, err := range map[string]error{"Run": c.server.Run(c.ctx), "Pass": c.server.Pass(c.ctx), "Check": c.server.Check(c.ctx)} {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %s: %v, want %q", name, call, err, c.want)
+			}
+		}
+	}
+	if after := w.do("DBSIZE"); after != before {
+		t.Errorf("%v keys, there were %v", after, before)
+	}
+	if err := New(pool, Options{Interval: time.Millisecond, DeadMaxAge: time.Hour}).Pass(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
