@@ -64,12 +64,19 @@ func TestHistory(t *testing.T) {
 			say(moved("old", one, 1000, 1000))
 			b.do(t, "SET", "delayer:acked", 8)
 			say(moved("old", one, 1001, 1000))
+			under, err := b.History(t.Context())
+			if int64(b.clock(t))/10 == begin && (err != nil || len(under) != 0) {
+				t.Errorf("of what is under way there is %v, %v", under, err)
+			}
 			if int64(b.clock(t))/10 == begin {
 				break
 			}
 		}
 		if ttl := b.do(t, "PTTL", "delayer:history").(int64); ttl < 3500000 || ttl > 3600000 {
 			t.Errorf("it expires in %d ms", ttl)
+		}
+		if texts := fmt.Sprintf("%s", b.do(t, "HVALS", "delayer:history")); !strings.HasSuffix(texts, " 8 1:1006,2:3,4:1]") {
+			t.Errorf("the entry is %s", texts)
 		}
 		got := b.pasts(t)
 		want := Past{Acked: 8}

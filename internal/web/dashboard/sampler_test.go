@@ -251,6 +251,19 @@ func TestHistoryIsShown(t *testing.T) {
 		}
 	}
 	f.get("/").has(t, "the overview", http.StatusOK, "take 30 a second at most")
+	// What comes is read in time, and not each second.
+	s := f.dashboard.sampler
+	f.do("HSET", "delayer:history", (slot-3)%360, fmt.Sprintf("%d 405 ", slot-3))
+	for _, c := range []struct {
+		ago  time.Duration
+		kept int
+	}{{pastStep / 2, 4}, {pastStep, 5}} {
+		s.pastAt = time.Now().Add(-c.ago)
+		s.changed.Store(true)
+		if _, err := s.look(t.Context()); err != nil || len(s.past) != c.kept {
+			t.Errorf("after %v there are %d, %v", c.ago, len(s.past), err)
+		}
+	}
 	var more struct{ Charts [][]*float64 }
 	if err := json.Unmarshal([]byte(f.get(fmt.Sprintf("/ui/live.json?since=%d", clock[0]-5)).body), &more); err != nil || len(more.Charts[0]) == 0 || len(more.Charts[0]) >= len(want) {
 		t.Errorf("what is new: %v, %v", more.Charts, err)

@@ -141,9 +141,16 @@ func fillShop(t *testing.T, addr string) {
 	}
 	fillHour(t, addr)
 	working.Go(func() {
-		for ctx.Err() == nil { // a shop's evening
+		evening := time.NewTicker(150 * time.Millisecond)
+		defer evening.Stop()
+		for ctx.Err() == nil {
+			<-evening.C
 			c.Push(ctx, client.Message{Topic: "notify", Body: "b"}, 200*time.Millisecond)
-			if d, err := c.Reserve(ctx, 180*time.Millisecond, time.Minute, "notify"); err == nil {
+			for {
+				d, err := c.Reserve(ctx, 0, time.Minute, "notify")
+				if err != nil {
+					break
+				}
 				d.Ack(ctx)
 			}
 		}
