@@ -287,3 +287,21 @@ func TestRightsOfTheHeartbeat(t *testing.T) {
 	w.log.expectErrors(t)
 	w.expect(redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
 }
+
+// The entries of servers that are gone are looked for once a minute.
+func TestHeartbeatSweepsNowAndThen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	began := time.Now()
+	w.mover().heart = newHeart("", time.Second, began)
+	for _, c := range []struct {
+		after time.Duration
+		swept bool
+	}{{0, true}, {renewEvery, false}, {sweepEvery - time.Second, false}, {sweepEvery + renewEvery, true}, {sweepEvery + 2*renewEvery, false}} {
+		w.do("HSET", prefix+"servers", "gone", "no entry")
+		w.mover().beat(t.Context(), began.Add(c.after))
+		if there := w.do("HEXISTS", prefix+"servers", "gone").(int64); there == 1 == c.swept {
+			t.Errorf("after %v: swept: %v", c.after, !c.swept)
+		}
+	}
+}

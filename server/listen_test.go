@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,8 +35,12 @@ func TestRunIsToldOfAnEarlierJob(t *testing.T) {
 	push("near", 200*time.Millisecond)
 	log.awaitMoved(t, 1)
 
+	first := listeners(t, redisServer)
 	redisServer.Do("CLIENT", "KILL", "TYPE", "pubsub")
-	awaitListeners(t, redisServer, 0)
+	await(t, "another connection", func() bool {
+		now := listeners(t, redisServer)
+		return now != "" && now != first
+	})
 	awaitListeners(t, redisServer, 1)
 	push("near again", 200*time.Millisecond)
 	log.awaitMoved(t, 2)
@@ -49,6 +54,20 @@ func TestRunIsToldOfAnEarlierJob(t *testing.T) {
 		t.Error(err)
 	}
 	awaitListeners(t, redisServer, 0)
+}
+
+// listeners are the IDs of the connections that listen.
+func listeners(t *testing.T, r *redistest.Server) (ids string) {
+	t.Helper()
+	list, err := redis.String(r.Do("CLIENT", "LIST", "TYPE", "pubsub"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(list) {
+		id, _, _ := strings.Cut(line, " ")
+		ids += id + " "
+	}
+	return ids
 }
 
 // awaitListeners waits until so many servers listen.

@@ -206,3 +206,14 @@ func TestRunWithoutChannels(t *testing.T) {
 		t.Errorf("errors %q", lines)
 	}
 }
+
+// Jobs whose buckets can't be read are tried again when their time has come, not when the interval is over.
+func TestNextTryOfUnreadableBuckets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.user(daemonRights + " resetkeys ~delayer:job_pool ~delayer:ready_queue:*")
+	w.push("a", "t", 1)
+	if next := w.pass().Next; next.IsZero() || time.Until(next) > w.mover().stuck.every {
+		t.Errorf("next at %v, in %v", next, time.Until(next))
+	}
+}

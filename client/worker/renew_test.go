@@ -1,7 +1,11 @@
 package worker
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,5 +76,57 @@ func TestChangeBehindAFetch(t *testing.T) {
 		default:
 			t.Fatal("a fetch that is over has taken it")
 		}
+	}
+}
+
+// What came of a job is told Redis again until it takes it, but not when the lease has ended: then the
+// job is another's.
+func TestReportEndsWithTheLease(t *testing.T) {
+	t.Parallel()
+	c := testClient(t, "a", "b")
+	for _, q := range []struct {
+		lease    time.Duration
+		failures int
+		want     bool
+	}{{time.Hour, 2, true}, {200 * time.Millisecond, 1 << 20, false}} {
+		d, err := c.Reserve(t.Context(), 0, q.lease, "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		r := newTestRun(Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, TopicOptions{})
+		r.client = c
+		end := r.open(t.Context())
+		k := newTask(r, r.served[0], d)
+		calls, told := 0, make(chan bool)
+		go func() {
+			told <- k.report("acknowledge", func(context.Context) error {
+				if calls++; calls <= q.failures {
+					return errors.New("connection refused")
+				}
+				return nil
+			})
+		}()
+		select {
+		case ok := <-told:
+			if given := strings.Contains(log.String(), "can't acknowledge the job"); ok != q.want || given == ok {
+				t.Errorf("lease %v: %v after %d calls; the log is %q", q.lease, ok, calls, log.String())
+			}
+		case <-time.After(redistest.HangBound):
+			t.Errorf("lease %v: it is still tried", q.lease)
+		}
+		end()
+	}
+}
+
+// A broken topic for which there is no place rests before it is looked at again.
+func TestBrokenTopicWithoutAPlace(t *testing.T) {
+	r := newTestRun(Options{Concurrency: 1}, TopicOptions{})
+	r.running = 1
+	now := time.Now()
+	r.served[0].brokenUntil = now
+	r.tryBroken(t.Context(), now)
+	if !r.served[0].brokenUntil.After(now) {
+		t.Error("it is looked at again at once")
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // Pages of dead letters are read from the newest to the oldest, and go on behind one that has
@@ -40,4 +42,22 @@ func testDeadPages(t *testing.T, b *backend) {
 	page(&gone, DeadLetter{Job: Job{ID: "1"}, Died: time.UnixMilli(1001)}, letter(0))
 	last := letter(0)
 	page(&last)
+}
+
+// An entry of the pool without a job does not stay behind when there is a job of its ID again: it would have
+// that delivered a second time.
+func TestRequeueOfAnIDInThePool(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, []command{
+			{"HSET", "delayer:dead_letter:d", "topic", "t", "body", "body of d", "reason", "r", "died", "1000"},
+			{"ZADD", "delayer:dead_letters:t", "1000", "d"}, {"ZADD", "delayer:dead_topics", "1000", "t"},
+			{"ZADD", "delayer:job_pool", 60 * second, "d"},
+		})
+		errs, err := b.Requeue(t.Context(), []string{"d"}, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expectErrors(t, errs, nil)
+		b.expect(t, redistest.State{Ready: map[string][]string{"t": {"d"}}, Buckets: map[string]string{"d": "t body of d"}})
+	})
 }

@@ -50,6 +50,7 @@ func TestReserveWithoutPermission(t *testing.T) {
 	}{
 		{"reserve", "lrange hmget zmscore rpop zadd hset time pttl", ready("r", "t"), func(Held) error { return reserves(ctx, user.Store) }},
 		{"reserve of a short-lived job", "pexpire hset", append(ready("r", "t"), command{"PEXPIRE", "delayer:job_bucket:r", 60000}), func(Held) error { return reserves(ctx, user.Store) }},
+		{"reserve of a short-lived job behind another", "pexpire", append(ready("r", "t"), append(ready("s", "t"), command{"PEXPIRE", "delayer:job_bucket:s", 60000})...), func(Held) error { return reserves(ctx, user.Store) }},
 		{"reserve of an exhausted job", "zadd", append(ready("r", "t"), field("r", "options", "1 0 604800000", "lease", "1 5 0")...), func(Held) error { return reserves(ctx, user.Store) }},
 		{"ack", "zmscore hmget zrem del time", nil, verb("ack")},
 		{"retry", "zscore hmget zadd zrem pttl pexpire hset time", nil, verb("retry")},
