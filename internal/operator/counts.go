@@ -53,7 +53,12 @@ const MostTopics = 10000
 // Counts reads those of the topics that were used last, MostTopics at most. It costs Redis some
 // microseconds a topic, whatever the number of jobs.
 func (o *Operator) Counts(ctx context.Context) (Counts, error) {
-	topics, all, err := o.known(ctx, MostTopics, "")
+	return o.CountsOfLast(ctx, MostTopics)
+}
+
+// CountsOfLast is Counts of another number of topics at most.
+func (o *Operator) CountsOfLast(ctx context.Context, most int) (Counts, error) {
+	topics, all, err := o.known(ctx, most, "")
 	if err != nil {
 		return Counts{}, fmt.Errorf("counts: %w", err)
 	}

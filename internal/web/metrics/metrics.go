@@ -54,7 +54,7 @@ func New(op *operator.Operator, o Options) *Metrics {
 	m := &Metrics{
 		counted:      newCounted(max(cmp.Or(o.Topics, defaultTopics), 0)),
 		registry:     prometheus.NewRegistry(),
-		look:         newLook((&reader{operator: op}).read),
+		look:         newLook((&reader{operator: op, topics: max(o.Topics, operator.MostTopics)}).read),
 		overdue:      newLook(op.Overdue),
 		interval:     cmp.Or(max(o.Interval, 0), time.Second),
 		readyMaxLate: o.ReadyMaxLate,

@@ -18,6 +18,7 @@ type numbers struct {
 // reader reads numbers, one after the other.
 type reader struct {
 	operator *operator.Operator
+	topics   int // at how many it looks, at most
 	acked    steady
 }
 
@@ -32,7 +33,7 @@ func (r *reader) read(ctx context.Context) (n numbers, err error) {
 			n.acked = r.acked.follow(acked)
 		}
 	})
-	n.Counts, err = r.operator.Counts(ctx)
+	n.Counts, err = r.operator.CountsOfLast(ctx, r.topics)
 	others.Wait()
 	return n, err
 }

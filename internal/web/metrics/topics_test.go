@@ -120,6 +120,28 @@ func TestLabelsGoToTheLiving(t *testing.T) {
 	w.expect(w.scrape(), map[string]string{`delayer_jobs_moved_total{topic="dead"}`: "7"})
 }
 
+// Of very many topics those are looked at that were used last; as many as may have labels, at least.
+func TestScrapeOfManyTopics(t *testing.T) {
+	for labels, want := range map[int]int{5: operator.MostTopics, operator.MostTopics + 5: operator.MostTopics + 5} {
+		w := newWorld(t, Options{Topics: labels})
+		w.Do("EVAL", `for i = 1, ARGV[1] do
+			redis.call('ZADD', 'delayer:topics', i, 't' .. i)
+			redis.call('LPUSH', 'delayer:ready_queue:t' .. i, 'ghost')
+		end`, 0, operator.MostTopics+7)
+		s, ready := w.scrape(), 0
+		for line := range strings.Lines(string(s)) {
+			if strings.HasPrefix(line, "delayer_jobs_ready{") {
+				n, _ := strconv.Atoi(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]))
+				ready += n
+			}
+		}
+		last := fmt.Sprintf(`delayer_jobs_ready{topic="t%d"}`, operator.MostTopics+7)
+		if ready != want || s.value(last) != "1" || s.value("delayer_topics") != fmt.Sprint(operator.MostTopics+7) {
+			t.Errorf("with %d labels %d are counted of %s, want %d", labels, ready, s.value("delayer_topics"), want)
+		}
+	}
+}
+
 // Where it is not known for how long the next job has been ready, that is said, and the series stays,
 // with the least that it can be.
 func TestOverdueUnknown(t *testing.T) {
