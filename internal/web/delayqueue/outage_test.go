@@ -60,7 +60,7 @@ func TestRedisFull(t *testing.T) {
 
 // The time of a poll is over: there is nothing.
 func TestPollTimeout(t *testing.T) {
-	f := start(t, setup{Options: Options{PollTimeout: 50 * time.Millisecond}})
+	f := start(t, setup{Options: Options{PollTimeout: time.Second}})
 	f.arrives(f.later("/pop", `{"topic":"t"}`)).expect(t, done, "null")
 	f.arrives(f.later("/pop", `{"topic":"t,u"}`)).expect(t, done, "null")
 }

@@ -49,9 +49,9 @@ func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, o client.FetchO
 	var err error
 	asked := true
 	if wait == 0 {
-		jobs, err = p.ready(w, r, o, answerWait)
+		jobs, err = p.ready(r, o, answerWait)
 	} else {
-		jobs, asked = p.readyIfFew(w, r, o)
+		jobs, asked = p.readyIfFew(r, o)
 	}
 	left := wait - time.Since(began)
 	switch {
@@ -105,18 +105,18 @@ func (p *Poller) giveBack(jobs []*client.Delivery) {
 
 // readyIfFew reserves what is there, unless too many ask for that. asked reports whether Redis has
 // answered; if it has not, the wait will tell why.
-func (p *Poller) readyIfFew(w http.ResponseWriter, r *http.Request, o client.FetchOptions) (jobs []*client.Delivery, asked bool) {
+func (p *Poller) readyIfFew(r *http.Request, o client.FetchOptions) (jobs []*client.Delivery, asked bool) {
 	defer p.asking.Add(-1)
 	if p.asking.Add(1) > maxAsking {
 		return nil, false
 	}
-	jobs, err := p.ready(w, r, o, askWait)
+	jobs, err := p.ready(r, o, askWait)
 	return jobs, err == nil
 }
 
 // ready reserves what is there. Redis may take so long at most.
-func (p *Poller) ready(w http.ResponseWriter, r *http.Request, o client.FetchOptions, most time.Duration) ([]*client.Delivery, error) {
-	ctx, cancel := web.Long(w, r, most)
+func (p *Poller) ready(r *http.Request, o client.FetchOptions, most time.Duration) ([]*client.Delivery, error) {
+	ctx, cancel := web.Brief(r, most)
 	defer cancel()
 	o.NoWait = true
 	jobs, err := p.client.Fetch(ctx, o)
