@@ -11,8 +11,9 @@ import (
 )
 
 const httpAbout = `The API of ouqiang's delay-queue, spoken on 8 and on 64 connections: jobs are pushed with a delay of an hour; then others that are ready are popped and
-finished one after the other. Beside ours stand delay-queue's commands: its server could not be had where this was measured, so a handler of ours on the same net/http sends Redis what it sends for each
-route, and logs nothing, unlike delay-queue. Each is a process of its own, which moves its jobs, too. The floor answers at once. In the second table requests to /pop wait on 500 topics,
+finished one after the other. Beside ours stand delay-queue's commands, which are a floor for delay-queue, not delay-queue: a handler of ours on the same net/http sends Redis what it sends for each
+route, and logs nothing, unlike its server. Beside that server itself, in turns on a busy 2-core machine, processor time a job (server + Redis) was, of ours and theirs: /push 73 + 32 against 106 + 47 µs
+with 8 connections and 62 + 16 against 144 + 65 with 64; /pop and /finish 163 + 78 against 151 + 76 and 110 + 37 against 246 + 111. Each is a process of its own, which moves its jobs, too. The floor answers at once. In the second table requests to /pop wait on 500 topics,
 and nothing happens. The processes are this program, which with all that is compared in it has 30 MB to begin with; a daemon has 18.`
 
 // frontRow is one of the servers, under the name of its row.
