@@ -147,7 +147,7 @@ func fillShop(t *testing.T, addr string) {
 			<-evening.C
 			c.Push(ctx, client.Message{Topic: "notify", Body: "b"}, 200*time.Millisecond)
 			for {
-				d, err := c.Reserve(ctx, 0, time.Minute, "notify")
+				d, err := c.Reserve(ctx, 10*time.Millisecond, time.Minute, "notify")
 				if err != nil {
 					break
 				}
