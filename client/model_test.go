@@ -37,7 +37,14 @@ type modelJob struct {
 	topic, body           string
 	attempts, maxAttempts int
 	lifetime              time.Duration // once it is ready
-	anew                  bool          // an old client has pushed it anew, which the next reserve will notice
+	anew                  bool          // an old client has pushed it anew, which the next reserve or reschedule will notice
+}
+
+// beginAnew forgets what was known of the job before an old client has pushed it anew.
+func (j *modelJob) beginAnew() {
+	if j.anew {
+		j.attempts, j.maxAttempts, j.anew = 0, 0, false
+	}
 }
 
 func newModel(now float64) *model {
@@ -186,9 +193,7 @@ func (m *model) pop(topics []string, n int) []string {
 func (m *model) reserve(topics []string, n, maxAttempts int) []string {
 	return m.take(topics, n, func(topic, id string) bool {
 		job := m.jobs[id]
-		if job.anew {
-			job.attempts, job.maxAttempts, job.anew = 0, 0, false
-		}
+		job.beginAnew()
 		if limit := cmp.Or(job.maxAttempts, maxAttempts); limit > 0 && job.attempts >= limit {
 			m.bury(id)
 			return false
@@ -301,14 +306,18 @@ func (m *model) remove(id string) bool {
 func (m *model) reschedule(id string, later bool) error {
 	job, exists := m.jobs[id]
 	_, waits := m.pool[id]
+	if later || waits {
+		job.beginAnew()
+	}
 	switch {
 	case !exists:
 		return client.ErrNotFound
 	case later:
 		m.leave(id)
-		m.pool[id] = modelEntry{}
+		m.pool[id], m.jobs[id] = modelEntry{}, job
 	case waits:
 		m.leave(id)
+		m.jobs[id] = job
 		m.enqueue(job.topic, id)
 	}
 	return nil

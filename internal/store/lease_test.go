@@ -180,15 +180,21 @@ func TestReservePutsOff(t *testing.T) {
 	}
 }
 
-// pushAsOld pushes a job as the original's clients do, and moves it as the original's server does.
+// pushAsOld pushes a job as the original's clients do.
 func (b *backend) pushAsOld(t *testing.T, id, topic string, delay int) {
 	t.Helper()
-	now := int(b.clock(t))
 	for _, c := range []command{
 		{"MULTI"}, {"HMSET", "delayer:job_bucket:" + id, "topic", topic, "body", "new"}, {"EXPIRE", "delayer:job_bucket:" + id, delay + 604800},
-		{"ZADD", "delayer:job_pool", now + delay, id}, {"EXEC"},
-		{"MULTI"}, {"ZREM", "delayer:job_pool", id}, {"LPUSH", "delayer:ready_queue:" + topic, id}, {"EXEC"}, // when it is due
+		{"ZADD", "delayer:job_pool", int(b.clock(t)) + delay, id}, {"EXEC"},
 	} {
+		b.do(t, c[0].(string), c[1:]...)
+	}
+}
+
+// moveAsOld moves a job as the original's server does.
+func (b *backend) moveAsOld(t *testing.T, id, topic string) {
+	t.Helper()
+	for _, c := range []command{{"MULTI"}, {"ZREM", "delayer:job_pool", id}, {"LPUSH", "delayer:ready_queue:" + topic, id}, {"EXEC"}} {
 		b.do(t, c[0].(string), c[1:]...)
 	}
 }
@@ -220,31 +226,39 @@ func TestOldPushBeginsAnew(t *testing.T) {
 			}
 		},
 	}
-	lifetimes := map[string]time.Duration{"usual": 7 * 24 * time.Hour, "short": 20 * time.Second, "an hour": time.Hour, "never reserved for longer": 30 * 24 * time.Hour}
+	const week = 7 * 24 * time.Hour
+	lifetimes := map[string]time.Duration{"usual": week, "short": 20 * time.Second, "an hour": time.Hour, "longer": 30 * 24 * time.Hour}
 	onEach(t, func(t *testing.T, b *backend) {
 		for before, do := range befores {
 			for name, lifetime := range lifetimes {
-				for _, old := range []bool{true, false} {
+				for n := range 3 {
+					old, again := n > 0, n > 1
 					b.seed(t, ready("a", "t"), field("a", "options", fmt.Sprintf("5 7000 %d", lifetime.Milliseconds())), []command{{"PEXPIRE", "delayer:job_bucket:a", lifetime.Milliseconds()}})
-					if lifetime > 7*24*time.Hour { // an old client's, which says nothing of it
+					if lifetime >= week { // nothing is said of it
 						b.do(t, "HDEL", "delayer:job_bucket:a", "options")
 					}
 					held, _ := b.hold(t, "t", time.Minute)
 					do(b, t, held)
 					was := b.state(t)
 					want := Lease{Attempt: 2, Length: 7 * time.Second, MaxAttempts: 5}
-					if lifetime > 7*24*time.Hour {
+					if lifetime >= week {
 						want.Length, want.MaxAttempts = 30*time.Second, 0
 					}
 					if old {
 						delay := 3600 + int(lifetime.Seconds()) // beyond that of before in any case
 						b.pushAsOld(t, "a", "t", delay)
+						if again { // it has begun anew all the same
+							if err := b.Reschedule(t.Context(), "a", time.Hour); err != nil {
+								t.Fatal(err)
+							}
+						}
 						want = Lease{Attempt: 1, Length: 30 * time.Second}
-					} else {
-						b.do(t, "ZREM", "delayer:job_pool", "a")
-						b.do(t, "LPUSH", "delayer:ready_queue:t", "a")
 					}
+					b.moveAsOld(t, "a", "t")
 					_, got := b.hold(t, "t", 0)
+					if found, err := b.Get(t.Context(), "a"); err != nil || found.MaxAttempts != want.MaxAttempts || old && found.Error != "" {
+						t.Errorf("%s, lifetime %s, pushed anew: %v: %+v, %v", before, name, old, found, err)
+					}
 					got.End, got.Token, got.Late = 0, 0, 0
 					if got != want {
 						t.Errorf("%s, lifetime %s, pushed anew: %v: %+v, want %+v; before %+v", before, name, old, got, want, was)
@@ -268,6 +282,7 @@ func TestOldPushOfALastAttempt(t *testing.T) {
 			_, lease := b.hold(t, "t", 30*time.Millisecond)
 			if old {
 				b.pushAsOld(t, "a", "t", 1)
+				b.moveAsOld(t, "a", "t")
 			} else {
 				b.await(t, lease.End)
 				b.moveDue(t)

@@ -52,7 +52,11 @@ if ttl >= 0 then
   ttl = ttl + due - now
   redis.call('PEXPIRE', bucket, string.format('%.0f', ttl))
 end
-if lease and not anew then redis.pcall('HSET', bucket, 'lease', lease_text(attempts, token, lent, now, ttl)) end
+if anew then
+  redis.pcall('HDEL', bucket, 'lease', 'options', 'error') -- what its push would have deleted
+elseif lease then
+  redis.pcall('HSET', bucket, 'lease', lease_text(attempts, token, lent, now, ttl))
+end
 if reserved then count_reserved(ARGV[6], {[topic] = -1}) end
 enter_wait(ARGV[7], topic, now / 1000, due / 1000)
 if length then tell_ready(ARGV[5] .. topic, length) else announce(ARGV[4], pool, score(due), due - now) end
