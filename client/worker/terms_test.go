@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -118,4 +119,18 @@ func TestMiddlewarePanics(t *testing.T) {
 	f.push("a", "t", client.MaxAttempts(1))
 	f.run(mux, worker.Options{})
 	f.expectDead("a", 1, "attempts used up", "panic: boom\ngoroutine")
+}
+
+// The limits of a topic's terms are within them.
+func TestLimitsOfATopic(t *testing.T) {
+	f := start(t)
+	for _, o := range []worker.TopicOptions{
+		{Lease: client.MaxLease, Timeout: time.Millisecond, MaxAttempts: math.MaxInt32},
+		{Lease: time.Millisecond, Timeout: -1},
+	} {
+		mux := one(func(context.Context, *worker.Job) error { return nil }, worker.With(o))
+		if _, err := worker.New(f.Client, mux, worker.Options{}).RunOne(t.Context(), "t"); !errors.Is(err, client.ErrEmpty) {
+			t.Errorf("%+v: %v, want ErrEmpty", o, err)
+		}
+	}
 }
