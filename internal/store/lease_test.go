@@ -301,3 +301,20 @@ func TestOldPushOfALastAttempt(t *testing.T) {
 		}
 	})
 }
+
+// Of a job that was kept for longer than its lifetime, as its lease ended by itself, it is told for how long
+// it has been ready since.
+func TestOverdueAfterALease(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, ready("a", "t"), field("a", "options", "0 0 20000"), []command{{"PEXPIRE", "delayer:job_bucket:a", 117_000}})
+		token := (b.clock(t) - 1000) * 1e6
+		b.do(t, "HSET", "delayer:job_bucket:a", "lease", fmt.Sprintf("1 %.0f 1100000 0", token))
+		stats, err := b.Stats(t.Context(), []string{"t"}, true)
+		if err != nil || len(stats.Topics) != 1 {
+			t.Fatalf("%+v, %v", stats, err)
+		}
+		if got := stats.Topics[0].Overdue; got < 3*time.Second || got > 13*time.Second {
+			t.Errorf("overdue for %v, want 3s", got)
+		}
+	})
+}
