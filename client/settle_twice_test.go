@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -137,12 +138,57 @@ func TestExtendEndedByItsDeadline(t *testing.T) {
 	if err := arrival(t, ended); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v, want the deadline's", err)
 	}
-	if earlier := d.Deadline(); !earlier.Before(end) {
+	earlier := d.Deadline()
+	if !earlier.Before(end) {
 		t.Errorf("deadline %v, want the earlier one of both", earlier)
+	}
+	go func() { ended <- d.Extend(deadline(t, 20*time.Millisecond), 2*time.Hour) }()
+	if err := arrival(t, ended); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want the deadline's", err)
+	}
+	if still := d.Deadline(); !still.Equal(earlier) {
+		t.Errorf("deadline %v after a longer one that may not have been done, want %v", still, earlier)
 	}
 	f.redis.Resume()
 	await(t, 0, 0, c.Settlements)
-	if due := f.due("a"); due > float64(end.Unix()) {
-		t.Errorf("the lease ends at %f, want what the Extend has made of it", due)
+	if due := f.due("a"); due == float64(end.UnixMicro())/1e6 {
+		t.Errorf("the lease ends at %f, want what an Extend has made of it", due)
+	}
+}
+
+// Settlements that go together are about 1 MiB at most, and none is left behind.
+func TestSettlementsAreBoundedInBytes(t *testing.T) {
+	f := start(t)
+	c := f.patient()
+	if err := c.WarmUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const blockers, retries = client.MaxSettleCalls, 200
+	list := f.reserveAll(c, blockers+retries)
+	text := errors.New(strings.Repeat("x", 8<<10)) // 1.6 MiB in all
+	before := f.info("commandstats", "cmdstat_evalsha:calls=")
+	f.redis.Hang()
+	ended := make(chan error, len(list))
+	for n, d := range list {
+		go func() {
+			if n < blockers {
+				ended <- d.Ack(t.Context())
+			} else {
+				ended <- d.Retry(t.Context(), time.Hour, client.Cause(text))
+			}
+		}()
+		await(t, n+1, blockers, c.Settlements)
+	}
+	f.redis.Resume()
+	for range list {
+		if err := arrival(t, ended); err != nil {
+			t.Error(err)
+		}
+	}
+	if calls := f.info("commandstats", "cmdstat_evalsha:calls=") - before; calls != blockers+2 {
+		t.Errorf("%d calls, want %d", calls, blockers+2)
+	}
+	if n := len(f.state().Pool); n != retries {
+		t.Errorf("%d jobs wait, want %d", n, retries)
 	}
 }
