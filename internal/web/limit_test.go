@@ -86,10 +86,18 @@ func TestLimit(t *testing.T) {
 	if last.know() {
 		t.Error("there is room for as many known connections as there are in all")
 	}
+	first.rest(false) // it does not
+	first.rest(true)
 	first.rest(true)
 	crowd[1].rest(true)
 	first.rest(false) // there is a next request
 	first.rest(true)
+	if n := l.resting.Len(); n != 2 {
+		t.Errorf("%d rest", n)
+	}
+	if crowd[2].rest(false); l.resting.Len() != 2 {
+		t.Error("one rests that does not")
+	}
 	if !last.know() || first.gone || !crowd[1].gone {
 		t.Error("the one that has rested the longest was not displaced")
 	}
@@ -261,7 +269,7 @@ func TestKnownStarveNoProbe(t *testing.T) {
 		t.Error("the connection stays open")
 	}
 	l.answered(l.send("127.0.0.1", "/healthz"), 200)
-	if c := f.Counts(); c.Known != 3 || c.Refused[refusedStranger] != 1 {
+	if c := f.Counts(); c.Known != 3 || c.Refused[refusedStranger] == 0 || c.Requests[Answered{"/x", 503}] != 1 {
 		t.Errorf("%+v", c)
 	}
 }
