@@ -66,17 +66,19 @@ func TestLeaseOfTheProducer(t *testing.T) {
 	f := start(t)
 	for _, c := range []struct {
 		options worker.Options
+		topic   time.Duration // its own lease
 		push    []client.PushOption
 		want    time.Duration
 	}{
-		{worker.Options{}, nil, 30 * time.Second},
-		{worker.Options{}, []client.PushOption{client.TTR(time.Hour)}, time.Hour},
-		{worker.Options{Lease: time.Minute}, []client.PushOption{client.TTR(time.Hour)}, time.Minute},
-		{worker.Options{}, []client.PushOption{client.TTR(time.Millisecond)}, shortest},
-		{worker.Options{Lease: time.Millisecond}, nil, shortest},
+		{worker.Options{}, 0, nil, 30 * time.Second},
+		{worker.Options{}, 0, []client.PushOption{client.TTR(time.Hour)}, time.Hour},
+		{worker.Options{Lease: time.Minute}, 0, []client.PushOption{client.TTR(time.Hour)}, time.Minute},
+		{worker.Options{}, 0, []client.PushOption{client.TTR(time.Millisecond)}, shortest},
+		{worker.Options{Lease: time.Millisecond}, 0, nil, shortest},
+		{worker.Options{Lease: time.Minute}, time.Millisecond, nil, shortest},
 	} {
 		g := newGate()
-		r := f.run(one(g.handle), c.options)
+		r := f.run(one(g.handle, worker.With(worker.TopicOptions{Lease: c.topic})), c.options)
 		before := f.clock()
 		f.push("a", "t", c.push...)
 		next(t, g.entered)

@@ -148,11 +148,16 @@ func (o Options) check() error {
 	return cmp.Or(checkUnit("lease", o.Lease), checkUnit("timeout", o.Timeout), checkUnit("grace", o.Grace))
 }
 
+// longEnough is the lease, or the shortest one; 0 is what the producer says.
+func longEnough(lease time.Duration) time.Duration {
+	if lease == 0 {
+		return 0
+	}
+	return max(lease, shortestLease)
+}
+
 func (o Options) withDefaults() Options {
 	o.Concurrency = cmp.Or(o.Concurrency, defaultConcurrency)
-	if o.Lease > 0 {
-		o.Lease = max(o.Lease, shortestLease)
-	}
 	o.MaxAttempts = cmp.Or(o.MaxAttempts, defaultAttempts)
 	o.Grace = max(cmp.Or(o.Grace, defaultGrace), 0)
 	o.Logger = cmp.Or(o.Logger, slog.Default())

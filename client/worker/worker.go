@@ -120,7 +120,7 @@ func newRun(c *client.Client, topics []*topic, handlers []Handler, o Options) *r
 	for i, t := range topics {
 		s := &served{
 			topic: t, handler: handlers[i], most: r.maxHeld, bucket: newTokens(t.options.Rate),
-			lease: cmp.Or(t.options.Lease, o.Lease), attempts: cmp.Or(t.options.MaxAttempts, o.MaxAttempts),
+			lease: longEnough(cmp.Or(t.options.Lease, o.Lease)), attempts: cmp.Or(t.options.MaxAttempts, o.MaxAttempts),
 			timeout: cmp.Or(t.options.Timeout, o.Timeout), backoff: t.options.Backoff,
 		}
 		if s.backoff == nil {
