@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -303,5 +304,28 @@ func TestSweepWithoutPermission(t *testing.T) {
 		_, err := user.Sweep(t.Context(), Place{})
 		b.expectError(t, err, "WRONGTYPE")
 		b.expect(t, was)
+	}
+}
+
+// Each look gives its connection back.
+func TestLooksGiveConnectionsBack(t *testing.T) {
+	_, server := onRedis(t)
+	pool := server.Pool()
+	pool.MaxActive, pool.Wait = 1, true
+	s := New(Pool{pool}, DefaultPrefix)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for name, look := range map[string]func() error{
+		"overdue":      func() error { _, err := s.Overdue(ctx); return err },
+		"stats":        func() error { _, err := s.Stats(ctx, []string{"t"}, true); return err },
+		"known topics": func() error { _, _, err := s.KnownTopics(ctx, 10, ""); return err },
+		"is known":     func() error { _, err := s.IsKnown(ctx, "t"); return err },
+		"sweep":        func() error { _, err := s.Sweep(ctx, Place{}); return err },
+	} {
+		for range 2 {
+			if err := look(); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
 	}
 }
