@@ -501,3 +501,23 @@ func TestDetachedHoldsLittle(t *testing.T) {
 		t.Errorf("each holds %d bytes", n)
 	}
 }
+
+// An answer that never comes does not keep the front from stopping.
+func TestDetachedStopLeavesAHungAnswer(t *testing.T) {
+	began := make(chan func(func()), 1)
+	addr, stop := serve(t, map[string]http.HandlerFunc{"/": func(w http.ResponseWriter, r *http.Request) {
+		ReadBody(w, r, 100)
+		Detach(w, r, func(_ http.ResponseWriter, _ *http.Request, answer func(func())) { began <- answer })
+	}})
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, post("/", "x"))
+	answer := <-began
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	answer(func() {})
+}
