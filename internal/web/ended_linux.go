@@ -39,11 +39,11 @@ func tcpInfo(conn net.Conn) (info *unix.TCPInfo) {
 
 // untilBroken waits until such a connection is broken, or its time for reading is over.
 func untilBroken(conn net.Conn) error {
-	raw, err := rawConn(conn)
+	raw, _ := rawConn(conn)
 	if raw == nil {
 		return io.ErrClosedPipe
 	}
-	err = raw.Read(func(fd uintptr) bool {
+	err := raw.Read(func(fd uintptr) bool {
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 		return err != nil || info.State == unix.BPF_TCP_CLOSE
 	})

@@ -76,8 +76,10 @@ func TestLimit(t *testing.T) {
 	}
 
 	for _, c := range []*limitedConn{first, crowd[1], crowd[2]} {
-		if !c.know() || !c.know() {
-			t.Error("it is not known")
+		for range 2 { // the second time it is known already
+			if !c.know() {
+				t.Error("it is not known")
+			}
 		}
 	}
 	l.expect(3, 1)
