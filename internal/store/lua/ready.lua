@@ -5,3 +5,14 @@
 local function tell_ready(channel, length)
   redis.pcall('PUBLISH', channel, string.format('%d', length))
 end
+
+-- Passes an ID on to the ready queue of the topic that it belongs to, or else to the pool. The names of
+-- queues and channels begin with the two in front.
+local function pass_on(pool, queues, channels, id, topic)
+  local length = redis.pcall('LPUSH', queues .. topic, id)
+  if type(length) == 'number' then
+    tell_ready(channels .. topic, length)
+  else
+    redis.pcall('ZADD', pool, 0, id)
+  end
+end

@@ -38,16 +38,6 @@ local function is_queued(topic, id)
   return type(pcall('LPOS', queues .. topic, id, 'MAXLEN', MAX_WALK)) == 'number'
 end
 
--- Passes an ID on to the queue that it belongs to, or else to the pool.
-local function pass_on(id, topic)
-  local length = pcall('LPUSH', queues .. topic, id)
-  if type(length) == 'number' then
-    tell_ready(channels .. topic, length)
-  else
-    pcall('ZADD', pool, 0, id)
-  end
-end
-
 -- Takes up to count entries without a job off the end of the topic's queue. IDs of which there is no
 -- job are added to gone. Returns how many there were, and whether there may be more of them; or an
 -- error reply.
@@ -78,7 +68,7 @@ local function take_ghosts(topic, count, gone)
   local popped = pcall('RPOP', queue, used)
   if type(popped) == 'table' and popped.err then return popped end
   for _, id in ipairs(found) do gone[#gone + 1] = id end
-  for _, stray in ipairs(strays) do pass_on(stray[1], stray[2]) end
+  for _, stray in ipairs(strays) do pass_on(pool, queues, channels, stray[1], stray[2]) end
   return used, more
 end
 

@@ -20,16 +20,6 @@ local STEP = 50
 local pcall = redis.pcall
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 
--- Passes an ID on to the queue that it belongs to, or else to the pool.
-local function pass_on(id, topic)
-  local length = pcall('LPUSH', queues .. topic, id)
-  if type(length) == 'number' then
-    tell_ready(channels .. topic, length)
-  else
-    pcall('ZADD', pool, 0, id)
-  end
-end
-
 -- Takes the last entries of a queue, which are next, count at most, and so many jobs of them.
 -- Returns how many entries were dropped or taken, and what claim has made of the jobs; or an
 -- error reply. See take_all.
@@ -91,7 +81,7 @@ local function take(queue, topic, count, most, read, wants, claim)
   redis.call('RPOP', queue, used)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
   if strays then
-    for _, stray in ipairs(strays) do pass_on(stray[1], stray[2]) end
+    for _, stray in ipairs(strays) do pass_on(pool, queues, channels, stray[1], stray[2]) end
   end
   return used, jobs, leases
 end
