@@ -143,7 +143,7 @@ func TestPassPagesOverlap(t *testing.T) {
 			return nil, err
 		}
 		return spy{ConnWithContext: conn.(redis.ConnWithContext), sends: func(args []any) {
-			if len(args) == 8 && args[6] != 0 { // a further page: it leaves out what the first have
+			if len(args) == 7 && args[5] != 0 { // a further page: it leaves out what the first have
 				pushed++
 				w.push(fmt.Sprint("early", pushed), "early", -pushed)
 			}

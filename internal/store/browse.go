@@ -9,9 +9,9 @@ import (
 )
 
 var (
-	browsePoolScript  = newScript("browse_pool", "unreadable", "lease", "fields", "entries_before", "browse")
-	browseReadyScript = newScript("browse_ready", "unreadable", "fields", "browse")
-	browseDeadScript  = newScript("browse_dead", "unreadable", "fields", "entries_before", "browse")
+	browsePoolScript  = newScript("browse_pool")
+	browseReadyScript = newScript("browse_ready")
+	browseDeadScript  = newScript("browse_dead")
 )
 
 // Browse says which jobs to look at.
@@ -49,20 +49,19 @@ type Look struct {
 // Browse looks at some jobs, in order: the next to fall due or to be delivered first, and of the
 // dead ones the newest, or the oldest.
 func (s *Store) Browse(ctx context.Context, b Browse) (Look, error) {
-	args := []any{s.keys.JobBucket(""), b.Topic, b.Jobs, b.Entries, b.Preview, b.After.At, b.After.ID}
+	args := []any{b.Topic, b.Jobs, b.Entries, b.Preview, b.After.At, b.After.ID}
 	var reply any
 	var err error
 	switch b.State {
 	case "ready":
-		reply, err = s.one(ctx, browseReadyScript, []string{s.keys.ReadyQueue(b.Topic), s.keys.JobPool()}, args...)
+		reply, err = s.one(ctx, browseReadyScript, []string{s.keys.JobPool(), s.keys.ReadyQueue(b.Topic)}, args...)
 	case "dead":
-		args[0] = s.keys.DeadLetter("")
 		if b.Oldest {
 			args = append(args, "oldest")
 		} else {
 			args = append(args, "")
 		}
-		reply, err = s.one(ctx, browseDeadScript, []string{s.keys.DeadLetters(b.Topic)}, args...)
+		reply, err = s.one(ctx, browseDeadScript, []string{s.keys.DeadTopics(), s.keys.DeadLetters(b.Topic)}, args...)
 	default:
 		reply, err = s.one(ctx, browsePoolScript, []string{s.keys.JobPool()}, append(args, b.State)...)
 	}

@@ -10,11 +10,11 @@ import (
 )
 
 var (
-	deadScript       = newScript("dead", "unreadable", "fields")
+	deadScript       = newScript("dead")
 	oldestDeadScript = newScript("oldest_dead")
-	requeueScript    = newScript("requeue", "permitted", "ready", "fields")
-	dropDeadScript   = newScript("drop_dead", "permitted")
-	expireDeadScript = newScript("expire_dead", "permitted", "unreadable", "clock", "entries_before")
+	requeueScript    = newScript("requeue")
+	dropDeadScript   = newScript("drop_dead")
+	expireDeadScript = newScript("expire_dead")
 )
 
 // DeadLetter is a job that is kept aside.
@@ -37,7 +37,7 @@ func (s *Store) Dead(ctx context.Context, topic string, n int, after *DeadLetter
 	if after != nil {
 		id, died = after.ID, after.Died.UnixMilli()
 	}
-	reply, err := redis.Values(s.one(ctx, deadScript, []string{s.keys.DeadLetters(topic)}, s.keys.DeadLetter(""), n, id, died))
+	reply, err := redis.Values(s.one(ctx, deadScript, []string{s.keys.DeadTopics(), s.keys.DeadLetters(topic)}, n, id, died))
 	if err != nil {
 		return nil, err
 	}
@@ -77,9 +77,7 @@ func (s *Store) OldestDead(ctx context.Context, topic string, first, n int) (all
 // the lifetime from now on. For each it returns what kept it from that: ErrNotFound, ErrExists
 // if there is a job of its ID, or an error of Redis.
 func (s *Store) Requeue(ctx context.Context, ids []string, lifetime time.Duration) ([]error, error) {
-	keys := s.keys
-	args := []any{keys.JobBucket(""), keys.ReadyQueue(""), keys.Ready(""), keys.DeadLetter(""), keys.DeadLetters(""), keys.DeadTopics(), milliseconds(lifetime)}
-	reply, err := s.one(ctx, requeueScript, []string{keys.JobPool()}, appendAll(args, ids)...)
+	reply, err := s.one(ctx, requeueScript, []string{s.keys.JobPool()}, appendAll([]any{milliseconds(lifetime)}, ids)...)
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +91,8 @@ func (s *Store) DropDead(ctx context.Context, topic string, ids []string, until 
 	if !until.IsZero() {
 		newest = float64(until.UnixMicro()) / 1000
 	}
-	keys := []string{s.keys.DeadLetters(topic), s.keys.DeadTopics()}
-	args := []any{topic, s.keys.DeadLetter(""), strconv.FormatFloat(newest, 'g', -1, 64)}
+	keys := []string{s.keys.DeadTopics(), s.keys.DeadLetters(topic)}
+	args := []any{topic, strconv.FormatFloat(newest, 'g', -1, 64)}
 	return redis.Int(s.one(ctx, dropDeadScript, keys, appendAll(args, ids)...))
 }
 
@@ -120,7 +118,7 @@ type DeadPlace struct {
 // next and expired are right all the same.
 func (s *Store) ExpireDead(ctx context.Context, maxAge time.Duration, most int, from DeadPlace) (expired []ExpiredDead, next DeadPlace, err error) {
 	reply, err := redis.Values(s.one(ctx, expireDeadScript, []string{s.keys.DeadTopics()},
-		s.keys.DeadLetters(""), s.keys.DeadLetter(""), milliseconds(maxAge), most, maxExpired, from.At, from.ID, from.began))
+		milliseconds(maxAge), most, maxExpired, from.At, from.ID, from.began))
 	if err != nil {
 		return nil, DeadPlace{}, err
 	}

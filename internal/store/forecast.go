@@ -9,9 +9,9 @@ import (
 )
 
 var (
-	forecastScript = newScript("forecast", "clock", "lease")
+	forecastScript = newScript("forecast")
 	countDueScript = newScript("count_due")
-	sampleScript   = newScript("sample", "unreadable", "lease")
+	sampleScript   = newScript("sample")
 )
 
 // DueCount is how many entries of the pool fall due in a span of time. Some of those that were
@@ -79,7 +79,7 @@ type Sample struct {
 // Sample looks at count entries of a sample of the pool's, at random, of which so many were
 // looked at before. A pool that has no more than the sample is looked at whole, in order.
 func (s *Store) Sample(ctx context.Context, sample, before, count int) (Sample, error) {
-	reply, err := redis.Values(s.one(ctx, sampleScript, []string{s.keys.JobPool()}, s.keys.JobBucket(""), sample, before, count, rand.Int32()))
+	reply, err := redis.Values(s.one(ctx, sampleScript, []string{s.keys.JobPool()}, sample, before, count, rand.Int32()))
 	if err != nil {
 		return Sample{}, err
 	}

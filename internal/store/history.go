@@ -11,10 +11,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-var historyScript = newScript("history", "clock")
+var historyScript = newScript("history")
 
 const (
-	// historyStep is the length of a Past, historySlots how many there are; recorded.lua has both, too.
+	// historyStep is the length of a Past, historySlots how many there are; heartbeat.lua has both, too.
 	historyStep  = 10 * time.Second
 	historySlots = 360
 )

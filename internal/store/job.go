@@ -10,15 +10,15 @@ import (
 )
 
 var (
-	rescheduleScript = newScript("reschedule", "permitted", "queue_type", "put_back", "withdraw", "clock", "next_due", "ready", "lease", "fields", "in_use")
-	removeScript     = newScript("remove", "permitted", "withdraw", "lease")
-	getScript        = newScript("get", "lease", "fields")
+	rescheduleScript = newScript("reschedule")
+	removeScript     = newScript("remove")
+	getScript        = newScript("get")
 )
 
 // Reschedule gives the job a new delay.
 func (s *Store) Reschedule(ctx context.Context, id string, delay time.Duration) error {
 	keys := []string{s.keys.JobPool(), s.keys.JobBucket(id)}
-	found, err := redis.Int(s.one(ctx, rescheduleScript, keys, id, milliseconds(delay), s.keys.ReadyQueue(""), s.keys.FirstDue(), s.keys.Ready(""), s.keys.Reserved(), s.keys.Topics()))
+	found, err := redis.Int(s.one(ctx, rescheduleScript, keys, id, milliseconds(delay)))
 	if err == nil && found == 0 {
 		err = ErrNotFound
 	}
@@ -32,7 +32,7 @@ func (p *Pipeline) Remove(ids []string) (removed []bool, errs []error) {
 	calls := make([]*call, len(ids))
 	for i, id := range ids {
 		keys := []string{k.JobPool(), k.JobBucket(id), k.DeadLetter(id)}
-		calls[i] = p.send(removeScript, removeScript.args(keys, id, k.ReadyQueue(""), k.Reserved(), k.DeadLetters(""), k.DeadTopics()))
+		calls[i] = p.send(removeScript, removeScript.args(keys, id))
 	}
 	removed, errs = make([]bool, len(ids)), make([]error, len(ids))
 	for i, c := range calls {

@@ -25,7 +25,7 @@ func (k Keys) Reserved() string { return k.prefix + "reserved" }
 func (k Keys) Topics() string { return k.prefix + "topics" }
 
 // TopicsDue is the zset of the topics that have jobs which fall due later, scored by the Unix
-// time in seconds until when they may wait. in_use.lua makes the name, too.
+// time in seconds until when they may wait.
 func (k Keys) TopicsDue() string { return k.Topics() + "_due" }
 
 // DeadLetter is the hash that a job's bucket becomes when the job is buried. With an

@@ -21,7 +21,7 @@ const (
 	knownFor = 10 * time.Second
 	// maxKnown bounds what we remember.
 	maxKnown = 10000
-	// soon is that of in_use.lua.
+	// soon is that of topics.lua.
 	soon = 30 * time.Minute
 )
 

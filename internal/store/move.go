@@ -10,10 +10,10 @@ import (
 )
 
 var (
-	dueScript      = newScript("due", "put_back", "unreadable", "stopwatch")
-	moveScript     = newScript("move", "put_back", "stopwatch", "lease", "in_use")
-	dropScript     = newScript("drop", "put_back", "unreadable")
-	rehearseScript = newScript("rehearse", "permitted")
+	dueScript      = newScript("due")
+	moveScript     = newScript("move")
+	dropScript     = newScript("drop")
+	rehearseScript = newScript("rehearse")
 )
 
 // IDs are job IDs as they came from Redis ([]byte each) and go back to it.
@@ -90,8 +90,7 @@ func (p *Pipeline) Due(q Query) Answer[DueJobs] {
 	if !q.Since.IsZero() {
 		since = unixSeconds(q.Since)
 	}
-	keys := p.store.keys
-	args := dueScript.args([]string{keys.JobPool()}, keys.JobBucket(""), q.Limit, since, q.Skip.Backlog, q.Skip.Fresh)
+	args := dueScript.args([]string{p.store.keys.JobPool()}, q.Limit, since, q.Skip.Backlog, q.Skip.Fresh)
 	return Answer[DueJobs]{p, p.send(dueScript, args), func(reply any) (DueJobs, error) {
 		return dueJobsOf(q, reply)
 	}}
@@ -103,12 +102,8 @@ func (p *Pipeline) Due(q Query) Answer[DueJobs] {
 // in whole milliseconds and ten in each. Their lateness is what now, about Redis's time at
 // the move, is behind their due times.
 func (p *Pipeline) Move(b Batch, found, now, retry time.Time) Answer[Moved] {
-	keys := p.store.keys
-	args := make([]any, 11, 11+len(b.IDs)) // as script.args makes them, without a copy of the IDs
-	args[1], args[2] = 1, keys.JobPool()
-	args[3], args[4] = keys.ReadyQueue(b.Topic), keys.Ready(b.Topic)
-	args[5], args[6] = unixSeconds(found), retry.UnixMilli()
-	args[7], args[8], args[9], args[10] = b.Topic, keys.Topics(), keys.Reserved(), now.Sub(found).Microseconds()
+	args := make([]any, 0, 7+len(b.IDs)) // as script.args makes them, without a copy of the IDs
+	args = append(args, nil, 1, p.store.keys.JobPool(), b.Topic, unixSeconds(found), now.Sub(found).Microseconds(), retry.UnixMilli())
 	args = append(args, b.IDs...)
 	return Answer[Moved]{p, p.send(moveScript, args), func(reply any) (Moved, error) {
 		return movedOf(b, reply)
@@ -118,8 +113,7 @@ func (p *Pipeline) Move(b Batch, found, now, retry time.Time) Answer[Moved] {
 // Drop takes those orphans out of the pool that still are orphans. Those whose
 // bucket this user can't read are put back as Move does.
 func (p *Pipeline) Drop(orphans IDs, found, retry time.Time) Answer[Dropped] {
-	keys := p.store.keys
-	args := dropScript.args([]string{keys.JobPool()}, keys.JobBucket(""), unixSeconds(found), retry.UnixMilli())
+	args := dropScript.args([]string{p.store.keys.JobPool()}, unixSeconds(found), retry.UnixMilli())
 	return Answer[Dropped]{p, p.send(dropScript, append(args, orphans...)), droppedOf}
 }
 
@@ -128,7 +122,7 @@ func (p *Pipeline) Drop(orphans IDs, found, retry time.Time) Answer[Dropped] {
 // announced; err why they could not be moved, as far as this Redis can tell.
 func (s *Store) Rehearse(ctx context.Context, name string) (silent, err error) {
 	keys := []string{s.keys.JobPool(), s.keys.ReadyQueue(name), s.keys.JobBucket(name)}
-	reply, err := redis.String(s.one(ctx, rehearseScript, keys, s.keys.Ready(name), name))
+	reply, err := redis.String(s.one(ctx, rehearseScript, keys, name))
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-var popScript = newScript("pop", "queue_type", "unreadable", "put_back", "ready", "no_writes", "take")
+var popScript = newScript("pop")
 
 // MaxPop is how many jobs one Pop takes at most, so that it does not keep Redis
 // from others.
@@ -38,7 +38,7 @@ func (p *Pipeline) Pop(topics []string, n int) (Popped, error) { return p.SendPo
 
 // SendPop is Pop, of which the answer is waited for later.
 func (p *Pipeline) SendPop(topics []string, n int) Answer[Popped] {
-	call := p.send(popScript, appendAll(p.store.takeArgs(7+2*len(topics), topics, min(n, MaxPop)), topics))
+	call := p.send(popScript, appendAll(p.store.takeArgs(4+2*len(topics), topics, min(n, MaxPop)), topics))
 	return Answer[Popped]{p, call, func(reply any) (Popped, error) { return poppedOf("pop", reply, topics, false) }}
 }
 
@@ -50,7 +50,7 @@ func (s *Store) takeArgs(size int, topics []string, n int) []any {
 	for _, topic := range topics {
 		args = append(args, s.keys.ReadyQueue(topic))
 	}
-	return append(args, s.keys.JobBucket(""), s.keys.ReadyQueue(""), s.keys.Ready(""), n)
+	return append(args, n)
 }
 
 func appendAll(args []any, more []string) []any {
@@ -105,7 +105,7 @@ func putOffOf(reply any) (list []PutOff) {
 	return list
 }
 
-var lengthsScript = newScript("lengths", "no_writes")
+var lengthsScript = newScript("lengths")
 
 // maxLook is how many queues one script looks at, so that it does not keep Redis from others.
 const maxLook = 250

@@ -6,14 +6,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-var purgeScript = newScript("purge", "queue_type", "unreadable", "put_back", "ready", "no_writes", "take")
+var purgeScript = newScript("purge")
 
 // Purge deletes up to MaxPop of the topic's next ready jobs, of so many entries of its queue at
 // most. It returns how many jobs there were, and how many entries; these are fewer also where that
 // took enough time.
 func (s *Store) Purge(ctx context.Context, topic string, entries int) (deleted, used int, err error) {
-	args := []any{s.keys.JobBucket(""), s.keys.ReadyQueue(""), s.keys.Ready(""), MaxPop, entries, topic}
-	reply, err := redis.Values(s.one(ctx, purgeScript, []string{s.keys.JobPool(), s.keys.ReadyQueue(topic)}, args...))
+	reply, err := redis.Values(s.one(ctx, purgeScript, []string{s.keys.JobPool(), s.keys.ReadyQueue(topic)}, MaxPop, entries, topic))
 	if err != nil {
 		return 0, 0, err
 	}

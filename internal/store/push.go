@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-var pushScript = newScript("push", "permitted", "queue_type", "withdraw", "clock", "next_due", "ready", "lease", "fields", "in_use")
+var pushScript = newScript("push")
 
 // IsPush reports whether that is how an EVALSHA names the script of Push, or an EVAL.
 func IsPush(script string) bool { return script == pushScript.hash || script == pushScript.text }
@@ -68,7 +68,7 @@ func (p *Pipeline) Push(jobs []Delayed) ([]error, error) {
 }
 
 // AnnouncedWithin is how soon a job must fall due for a push to tell servers of
-// it (next_due.lua): one that looks at the pool as often hears of all in time.
+// it (pool.lua): one that looks at the pool as often hears of all in time.
 const AnnouncedWithin = time.Minute
 
 // window is how many of several calls are under way at a time: when Redis is
@@ -100,16 +100,15 @@ func (p *Pipeline) PushBatches(batches [][]Delayed) (results [][]error, err erro
 }
 
 func (p *Pipeline) sendPush(jobs []Delayed, together bool) *call {
-	keys, mode := p.store.keys, "each"
+	mode, topics := "each", ""
 	if together {
 		mode = "all"
 	}
-	topics := ""
 	if !p.store.known.cover(jobs) {
-		topics = keys.Topics()
+		topics = "enter"
 	}
-	args := make([]any, 0, 15+4*len(jobs))
-	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.ReadyQueue(""), keys.FirstDue(), keys.Ready(""), keys.Reserved(), topics, mode)
+	args := make([]any, 0, 10+4*len(jobs))
+	args = append(args, nil, 1, p.store.keys.JobPool(), topics, mode)
 	for len(jobs) > 0 {
 		alike := runLength(jobs)
 		t := jobs[0].Terms

@@ -2,7 +2,7 @@ package store
 
 import "time"
 
-var reserveScript = newScript("reserve", "permitted", "queue_type", "unreadable", "put_back", "ready", "clock", "next_due", "lease", "fields", "lease_end", "dead_letter", "no_writes", "take")
+var reserveScript = newScript("reserve")
 
 // Lease is what is known of a reserved job.
 type Lease struct {
@@ -34,8 +34,8 @@ func (p *Pipeline) SendReserve(topics []string, limits []int, n int, r Reservati
 }
 
 func (s *Store) reserveArgs(topics []string, limits []int, n int, r Reservation) []any {
-	args := s.takeArgs(14+3*len(topics), topics, n)
-	args = append(args, milliseconds(r.Lease), r.MaxAttempts, s.keys.Reserved(), s.keys.FirstDue(), s.keys.DeadLetter(""), s.keys.DeadLetters(""), s.keys.DeadTopics())
+	args := s.takeArgs(6+3*len(topics), topics, n)
+	args = append(args, milliseconds(r.Lease), r.MaxAttempts)
 	for _, limit := range limits {
 		args = append(args, limit)
 	}

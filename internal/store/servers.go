@@ -13,9 +13,9 @@ import (
 )
 
 var (
-	heartbeatScript = newScript("heartbeat", "permitted", "clock", "server_entries", "recorded")
+	heartbeatScript = newScript("heartbeat")
 	signOffScript   = newScript("sign_off")
-	serversScript   = newScript("servers", "clock", "server_entries")
+	serversScript   = newScript("servers")
 )
 
 // ServerState is what a server says of itself while it runs: its entry in the hash of servers.
@@ -95,7 +95,7 @@ func (p *Pipeline) Heartbeat(s ServerState, sweep bool) Answer[time.Time] {
 		started = s.Started.UnixMilli()
 	}
 	k := p.store.keys
-	args := heartbeatScript.args([]string{k.Servers()}, s.ID, started, s.Interval.Milliseconds(), rest, sweep, k.History(), k.Acked())
+	args := heartbeatScript.args([]string{k.Servers()}, s.ID, started, s.Interval.Milliseconds(), rest, sweep)
 	return Answer[time.Time]{p, p.send(heartbeatScript, args), func(reply any) (time.Time, error) {
 		ms, err := redis.Int64(reply, nil)
 		if err != nil {

@@ -10,10 +10,10 @@ import (
 )
 
 var (
-	ackScript    = newScript("ack", "permitted", "unreadable", "clock", "lease", "held")
-	retryScript  = newScript("retry", "permitted", "unreadable", "put_back", "clock", "next_due", "ready", "lease", "fields", "held", "dead_letter", "in_use")
-	extendScript = newScript("extend", "permitted", "unreadable", "put_back", "clock", "next_due", "lease", "fields", "lease_end", "held")
-	buryScript   = newScript("bury", "unreadable", "clock", "lease", "held", "dead_letter")
+	ackScript    = newScript("ack")
+	retryScript  = newScript("retry")
+	extendScript = newScript("extend")
+	buryScript   = newScript("bury")
 )
 
 var (
@@ -42,9 +42,8 @@ func (h Held) appendTo(args []any) []any {
 // being done: ErrLeaseLost, nil if nothing did. The second result is an error of the
 // whole call: then nothing is done, unless the answer was lost.
 func (p *Pipeline) Ack(jobs []Held) ([]error, error) {
-	keys := p.store.keys
-	args := make([]any, 0, 6+3*len(jobs))
-	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.Reserved(), keys.Acked())
+	args := make([]any, 0, 3+3*len(jobs))
+	args = append(args, nil, 1, p.store.keys.JobPool())
 	for _, job := range jobs {
 		args = job.appendTo(args)
 	}
@@ -82,9 +81,8 @@ type Returned struct {
 
 // Retry gives the jobs back. Its results are as Ack's, and ErrExhausted.
 func (p *Pipeline) Retry(jobs []Returned) ([]error, error) {
-	keys := p.store.keys
-	args := make([]any, 0, 12+6*len(jobs))
-	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.ReadyQueue(""), keys.FirstDue(), keys.Ready(""), keys.Reserved(), keys.DeadLetter(""), keys.DeadLetters(""), keys.DeadTopics(), keys.Topics())
+	args := make([]any, 0, 3+6*len(jobs))
+	args = append(args, nil, 1, p.store.keys.JobPool())
 	for _, job := range jobs {
 		args = append(job.appendTo(args), milliseconds(job.Delay))
 		if job.Refund {
@@ -110,9 +108,8 @@ type Extension struct {
 // Extend gives the leases new ends, and returns these, in Unix µs; 0 for one that
 // is lost.
 func (p *Pipeline) Extend(jobs []Extension) ([]int64, error) {
-	keys := p.store.keys
-	args := make([]any, 0, 5+4*len(jobs))
-	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.FirstDue())
+	args := make([]any, 0, 3+4*len(jobs))
+	args = append(args, nil, 1, p.store.keys.JobPool())
 	for _, job := range jobs {
 		args = append(job.appendTo(args), milliseconds(job.Lease))
 	}
@@ -132,9 +129,8 @@ type Burial struct {
 
 // Bury makes dead letters of the jobs. Its results are as Ack's, and errors of Redis.
 func (p *Pipeline) Bury(jobs []Burial) ([]error, error) {
-	keys := p.store.keys
-	args := make([]any, 0, 8+5*len(jobs))
-	args = append(args, nil, 1, keys.JobPool(), keys.JobBucket(""), keys.Reserved(), keys.DeadLetter(""), keys.DeadLetters(""), keys.DeadTopics())
+	args := make([]any, 0, 3+5*len(jobs))
+	args = append(args, nil, 1, p.store.keys.JobPool())
 	for _, job := range jobs {
 		args = append(job.appendTo(args), job.Reason, job.Error)
 	}

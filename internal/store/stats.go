@@ -7,7 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-var statsScript = newScript("stats", "unreadable", "fields")
+var statsScript = newScript("stats")
 
 // Stats are how many jobs there are, and how late. What can't be read, or was not asked for, is -1.
 type Stats struct {
@@ -93,7 +93,7 @@ func (s *Store) Overdue(ctx context.Context) (time.Duration, error) {
 // statsOf asks for the first page of the topics.
 func (p *Pipeline) statsOf(topics []string, late, reserved string) *call {
 	k := p.store.keys
-	args := statsScript.args([]string{k.JobPool(), k.Reserved()}, k.ReadyQueue(""), k.DeadLetters(""), k.JobBucket(""), late, reserved)
+	args := statsScript.args([]string{k.JobPool(), k.Reserved()}, late, reserved)
 	return p.send(statsScript, appendAll(args, topics[:min(len(topics), statsPage)]))
 }
 

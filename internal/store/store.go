@@ -5,11 +5,7 @@ package store
 
 import (
 	"context"
-	"crypto/sha1"
-	"embed"
-	"encoding/hex"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -30,26 +26,6 @@ func New(conns Conns, prefix string) *Store {
 
 // Keys names the store's keys.
 func (s *Store) Keys() Keys { return s.keys }
-
-//go:embed lua
-var lua embed.FS
-
-// script is a Lua script and the hash that Redis knows it by.
-type script struct{ text, hash string }
-
-// newScript makes a script of lua/name.lua, behind what it needs of the shared parts.
-func newScript(name string, shared ...string) *script {
-	var text strings.Builder
-	for _, part := range append(shared, name) {
-		source, err := lua.ReadFile("lua/" + part + ".lua")
-		if err != nil {
-			panic(err) // the name is a constant of this package
-		}
-		text.Write(source)
-	}
-	hash := sha1.Sum([]byte(text.String()))
-	return &script{text.String(), hex.EncodeToString(hash[:])}
-}
 
 // args are a call's arguments, behind a free place for what names the script.
 func (*script) args(keys []string, args ...any) []any {

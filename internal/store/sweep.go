@@ -6,7 +6,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-var sweepScript = newScript("sweep", "permitted", "unreadable", "put_back", "clock", "ready", "in_use", "entries_before")
+var sweepScript = newScript("sweep")
 
 const (
 	// sweepTopics and sweepEntries are how many topics, and entries of their queues, one Sweep looks
@@ -35,7 +35,7 @@ type Ghosts struct {
 func (s *Store) Sweep(ctx context.Context, after Place) (Swept, error) {
 	k := s.keys
 	reply, err := redis.Values(s.one(ctx, sweepScript, []string{k.JobPool(), k.Topics(), k.TopicsDue(), k.Reserved()},
-		k.JobBucket(""), k.ReadyQueue(""), k.DeadLetters(""), k.Ready(""), sweepTopics, sweepEntries, after.At, after.ID))
+		sweepTopics, sweepEntries, after.At, after.ID))
 	if err != nil {
 		return Swept{}, err
 	}

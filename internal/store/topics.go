@@ -7,7 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-var topicsScript = newScript("topics", "entries_before")
+var topicsScript = newScript("topics")
 
 // topicsPage is how many names of topics one script looks at.
 const topicsPage = 1000

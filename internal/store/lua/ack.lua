@@ -1,9 +1,8 @@
+-- require: keys guard lease
 -- ack: ends reserved jobs, which are done.
 --
 -- KEYS[1] job pool
--- ARGV[1] what the names of buckets begin with   ARGV[2] the hash of the numbers of reserved jobs
--- ARGV[3] the number of jobs that were ever acknowledged
--- ARGV[4…] of each job: topic, ID, token. No ID stands there twice, and there are 1,000 jobs at
+-- ARGV[1…] of each job: topic, ID, token. No ID stands there twice, and there are 1,000 jobs at
 -- most.
 --
 -- Returns the 1-based places of those whose lease is lost, negated if the job is gone; of these
@@ -12,16 +11,15 @@
 --
 -- Atomic because the lease must not end between the look at it and the end of the job.
 -- Cost: O(log n) of the pool for each job.
-local pool, buckets = KEYS[1], ARGV[1]
 local err = not_permitted('ZREM', pool, '')
 if err then return err end
 local ids = {}
-for i = 5, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
+for i = 2, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
 local scores = redis.call('ZMSCORE', pool, unpack(ids))
 
 local lost, done, names, ended = {}, {}, {}, {}
 for k = 1, #ids do
-  local i = 3 * k + 1
+  local i = 3 * k - 2
   local name = buckets .. ids[k]
   local job, unread = held(scores[k], name, ARGV[i], ARGV[i + 2])
   if unread then return unread end
@@ -37,8 +35,8 @@ if #done > 0 then
   -- stay behind in neither state.
   redis.call('DEL', unpack(names))
   redis.call('ZREM', pool, unpack(done))
-  count_reserved(ARGV[2], ended)
+  count_reserved(ended)
   -- For those who look; to be refused is no failure. (Redis takes long to format a number.)
-  redis.pcall('INCRBY', ARGV[3], #done == 1 and '1' or #done)
+  redis.pcall('INCRBY', acked_count, #done == 1 and '1' or #done)
 end
 return lost

@@ -1,22 +1,23 @@
+-- require: place browse keys
 -- browse_dead: some of a topic's dead letters, the newest or the oldest first; it changes nothing.
 --
--- KEYS[1] the topic's dead letters
--- ARGV[1…7] see browse, of the buckets of dead letters; the place is a score and an ID
--- ARGV[8] 'oldest' if those are first, else ''
+-- KEYS[1] the zset of the topics that have any   KEYS[2] the topic's dead letters
+-- ARGV[1…6] see browse; the place is a score and an ID
+-- ARGV[7] 'oldest' if those are first, else ''
 --
 -- Returns what browse does; where an entry is, is its score.
 -- Errors: WRONGTYPE of the list, a permission that is missing.
 --
 -- Atomic so that entries and content belong together.
 -- Cost: O(log n) of the list, and O(entries looked at).
-local list, oldest_first = KEYS[1], ARGV[8] == 'oldest'
+local list, oldest_first = KEYS[2], ARGV[7] == 'oldest'
 
 -- How many entries are to be passed over, from the side that is first.
 local function passed_over()
-  if ARGV[6] == '' then return 0 end
+  if ARGV[5] == '' then return 0 end
   -- Byte by byte, nothing comes between an ID and the same with a zero byte.
-  if oldest_first then return entries_before(list, ARGV[6], ARGV[7] .. '\0') end
-  return redis.call('ZCARD', list) - entries_before(list, ARGV[6], ARGV[7])
+  if oldest_first then return entries_before(list, ARGV[5], ARGV[6] .. '\0') end
+  return redis.call('ZCARD', list) - entries_before(list, ARGV[5], ARGV[6])
 end
 local first = passed_over()
 
@@ -28,4 +29,4 @@ local function read(skip, count)
   return ids, scores
 end
 
-return browse(read, function(_, _, name) return job_of(name) end)
+return browse(read, dead_letters, job_of)

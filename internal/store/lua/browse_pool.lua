@@ -1,17 +1,18 @@
+-- require: keys lease place browse
 -- browse_pool: some waiting or reserved jobs, the next to fall due first; it changes nothing.
 --
 -- KEYS[1] job pool
--- ARGV[1…7] see browse; the place is a score and an ID
--- ARGV[8] 'waiting' or 'reserved'
+-- ARGV[1…6] see browse; the place is a score and an ID
+-- ARGV[7] 'waiting' or 'reserved'
 --
 -- Returns what browse does; where an entry is, is its score.
 -- Errors: WRONGTYPE of the pool, a permission that is missing.
 --
 -- Atomic so that entries and content belong together.
 -- Cost: O(log n) of the pool, and O(entries looked at).
-local pool, reserved = KEYS[1], ARGV[8] == 'reserved'
+local reserved = ARGV[7] == 'reserved'
 -- Byte by byte, nothing comes between an ID and the same with a zero byte.
-local first = ARGV[6] ~= '' and entries_before(pool, ARGV[6], ARGV[7] .. '\0') or 0
+local first = ARGV[5] ~= '' and entries_before(pool, ARGV[5], ARGV[6] .. '\0') or 0
 
 local function read(skip, count)
   local entries = redis.call('ZRANGE', pool, first + skip, first + skip + count - 1, 'WITHSCORES')
@@ -20,7 +21,7 @@ local function read(skip, count)
   return ids, scores
 end
 
-return browse(read, function(_, score, name)
+return browse(read, buckets, function(name, score)
   local leased = is_lease(score)
   if reserved and not leased then return nil end
   local job = job_of(name)

@@ -1,7 +1,8 @@
+-- require: keys browse
 -- browse_ready: some ready jobs of a topic, the next to be delivered first; it changes nothing.
 --
--- KEYS[1] the topic's ready queue   KEYS[2] job pool
--- ARGV[1…7] see browse; the place is a number, how many entries are to be delivered before, and an ID
+-- KEYS[1] job pool   KEYS[2] the topic's ready queue
+-- ARGV[1…6] see browse; the place is a number, how many entries are to be delivered before, and an ID
 --
 -- Returns what browse does; where an entry is, is that number.
 -- Errors: WRONGTYPE, a permission that is missing.
@@ -11,14 +12,14 @@
 -- Deeper in the queue the place is taken as it is.
 -- Atomic so that entries and content belong together.
 -- Cost: O(entries before the page), and O(entries looked at).
-local queue, pool = KEYS[1], KEYS[2]
+local queue = KEYS[2]
 local MAX_WALK, SLACK = 10000, 1000 -- released jobs come back to the front
 
 local function first_entry()
-  if ARGV[6] == '' then return 0 end
-  local was = tonumber(ARGV[6])
+  if ARGV[5] == '' then return 0 end
+  local was = tonumber(ARGV[5])
   if was >= MAX_WALK then return was + 1 end
-  local found = redis.call('LPOS', queue, ARGV[7], 'RANK', -1, 'COUNT', 0, 'MAXLEN', was + 1 + SLACK)
+  local found = redis.call('LPOS', queue, ARGV[6], 'RANK', -1, 'COUNT', 0, 'MAXLEN', was + 1 + SLACK)
   local length, now = redis.call('LLEN', queue), -1
   for _, from_left in ipairs(found) do
     local at = length - 1 - from_left
@@ -40,6 +41,6 @@ local function read(skip, count)
   return ids, places
 end
 
-return browse(read, function(id, _, name)
+return browse(read, buckets, function(name, _, id)
   return not redis.call('ZSCORE', pool, id) and job_of(name)
 end)

@@ -1,9 +1,8 @@
+-- require: keys lease dead
 -- bury: makes dead letters of reserved jobs.
 --
 -- KEYS[1] job pool
--- ARGV[1] what the names of buckets begin with   ARGV[2] the hash of the numbers of reserved jobs
--- ARGV[3…5] the names of dead letters, of their lists (what they begin with), of their topics' zset
--- ARGV[6…] of each job: topic, ID, token, the reason, and the last error or ''. No ID stands there
+-- ARGV[1…] of each job: topic, ID, token, the reason, and the last error or ''. No ID stands there
 -- twice, and there are 1,000 jobs at most.
 --
 -- Returns {place, why, place, why, …}: the 1-based places of the jobs that are not dead letters
@@ -12,24 +11,22 @@
 --
 -- Atomic because the lease must not end between the look at it and the change.
 -- Cost: O(log n) of the pool and of the topic's dead letters for each job.
-local FIRST, FIELDS = 6, 5
-local pool, buckets = KEYS[1], ARGV[1]
-local dead = {letters = ARGV[3], lists = ARGV[4], topics = ARGV[5]}
+local FIELDS = 5
 -- Takes nothing. What comes behind a write is not refused at maxmemory.
 redis.call('ZREM', pool, '')
 local reply, ended = {}, {}
-for i = FIRST, #ARGV, FIELDS do
+for i = 1, #ARGV, FIELDS do
   local topic, id = ARGV[i], ARGV[i + 1]
   local name = buckets .. id
   local job, failed = held(redis.call('ZSCORE', pool, id), name, topic, ARGV[i + 2])
-  if job then failed = bury(id, name, topic, ARGV[i + 3], ARGV[i + 4], dead) end
+  if job then failed = bury(id, name, topic, ARGV[i + 3], ARGV[i + 4]) end
   local why = failed and failed.err or not job and 0
   if why then
-    reply[#reply + 1], reply[#reply + 2] = (i - FIRST) / FIELDS + 1, why
+    reply[#reply + 1], reply[#reply + 2] = (i - 1) / FIELDS + 1, why
   else
     redis.call('ZREM', pool, id)
     ended[topic] = (ended[topic] or 0) - 1
   end
 end
-count_reserved(ARGV[2], ended)
+count_reserved(ended)
 return reply

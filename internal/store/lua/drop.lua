@@ -1,11 +1,11 @@
+-- require: keys guard pool
 -- drop: takes orphans out of the pool: due IDs whose bucket is gone (expired), has no topic or
 -- is no hash.
 --
 -- KEYS[1] job pool
--- ARGV[1] what the names of buckets begin with
--- ARGV[2] when the IDs were found to be due (Unix seconds)
--- ARGV[3] from when on those are to be tried again whose bucket this user can't read (Unix ms)
--- ARGV[4…] job IDs
+-- ARGV[1] when the IDs were found to be due (Unix seconds)
+-- ARGV[2] from when on those are to be tried again whose bucket this user can't read (Unix ms)
+-- ARGV[3…] job IDs
 --
 -- Returns {dropped, postponed, why}: the IDs that were taken out; those that can't be read, which
 -- are due later now, and Redis's reason. An ID that has been given a usable bucket meanwhile, has
@@ -15,11 +15,11 @@
 --
 -- Atomic because the ID may be pushed anew between the check and the removal.
 -- Cost: O(k log n) for k IDs in a pool of n.
-local FIRST = 4
+local FIRST = 3
 local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two places
 
-local pool, buckets, found_at, retry_from = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local err = not_writable(pool) or all_unreadable(pool)
+local found_at, retry_from = tonumber(ARGV[1]), tonumber(ARGV[2])
+local err = not_writable() or all_unreadable()
 if err then return err end
 local dropped, postponed, why = {}, {}, ''
 local seen = {}

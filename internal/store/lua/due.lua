@@ -1,11 +1,11 @@
+-- require: keys time guard
 -- due: the next jobs to move, by topic; it changes nothing.
 --
 -- KEYS[1] job pool
--- ARGV[1] what the names of buckets begin with
--- ARGV[2] how many jobs at most
--- ARGV[3] until when a job must have been due to count as backlog (Unix seconds), '' if all do;
+-- ARGV[1] how many jobs at most
+-- ARGV[2] until when a job must have been due to count as backlog (Unix seconds), '' if all do;
 --         those that have fallen due since are fresh
--- ARGV[4] how many of the first jobs of the backlog to leave out   ARGV[5] and of the fresh ones
+-- ARGV[3] how many of the first jobs of the backlog to leave out   ARGV[4] and of the fresh ones
 --
 -- Returns {took, now, due, wait, orphans, fresh, backlog}: took is the script's own time in µs
 -- (0 where Redis has no clock that runs inside a script); now is Redis's time in Unix seconds;
@@ -25,20 +25,18 @@ local MAX_BYTES = 524288
 local FIRST_PAGE, LAST_PAGE = 16, 256 -- IDs read at a time, which may be large
 
 local stop = stopwatch()
-local pool, buckets = KEYS[1], ARGV[1]
-local t = redis.call('TIME')
-local now = t[1] .. '.' .. string.format('%06d', t[2])
-local due = redis.pcall('ZCOUNT', pool, '-inf', now)
+local at = time[1] .. '.' .. string.format('%06d', time[2])
+local due = redis.pcall('ZCOUNT', pool, '-inf', at)
 if type(due) == 'table' then
   return redis.error_reply(due.err .. ' (job pool ' .. pool .. ')')
 end
-local err = not_writable(pool)
+local err = not_writable()
 if err then return err end
 
 local wait = -1
 local next = redis.call('ZRANGE', pool, due, due, 'WITHSCORES')
 if next[2] then
-  wait = math.min(math.ceil((tonumber(next[2]) - tonumber(now)) * 1000000), 3600000000)
+  wait = math.min(math.ceil((tonumber(next[2]) - tonumber(at)) * 1000000), 3600000000)
 end
 
 local orphans = {}
@@ -63,7 +61,7 @@ local function jobs_at(first, count)
         of_topic[topic] = of_same
         found[#found + 1], found[#found + 2] = topic, of_same
       else
-        if unreadable(topic) then err = err or all_unreadable(pool) end
+        if unreadable(topic) then err = err or all_unreadable() end
         orphans[#orphans + 1] = id
       end
       bytes = bytes + #id
@@ -78,9 +76,9 @@ local function jobs_at(first, count)
   return found
 end
 
-local limit, skip_backlog, skip_fresh = tonumber(ARGV[2]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local limit, skip_backlog, skip_fresh = tonumber(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local backlog = due
-if ARGV[3] ~= '' then backlog = math.min(redis.call('ZCOUNT', pool, '-inf', ARGV[3]), due) end
+if ARGV[2] ~= '' then backlog = math.min(redis.call('ZCOUNT', pool, '-inf', ARGV[2]), due) end
 local backlog_left = math.max(backlog - skip_backlog, 0)
 local fresh_left = math.max(due - backlog - skip_fresh, 0)
 local of_fresh = math.min(fresh_left, math.max(math.ceil(limit / 2), limit - backlog_left))
@@ -89,4 +87,4 @@ local of_backlog = math.min(backlog_left, limit - of_fresh)
 local fresh_jobs = jobs_at(backlog + skip_fresh, of_fresh)
 local backlog_jobs = jobs_at(skip_backlog, of_backlog)
 if err then return err end
-return {stop(), now, due, wait, orphans, fresh_jobs, backlog_jobs}
+return {stop(), at, due, wait, orphans, fresh_jobs, backlog_jobs}

@@ -1,14 +1,14 @@
+-- require: keys time guard place
 -- expire_dead: deletes dead letters that are too old or too many, the oldest first, and looks at
 -- some topics for that.
 --
 -- KEYS[1] the zset of the topics that have dead letters
--- ARGV[1] what the names of their lists begin with   ARGV[2] what those of their buckets begin with
--- ARGV[3] which are too old: those that were buried before that long ago (ms)
--- ARGV[4] how many a topic may have; 0: any number   ARGV[5] how many are deleted at most
--- ARGV[6…7] behind which topic to go on, its score and its name; '' to begin
--- ARGV[8] when the first of these calls was made (Unix ms), '' in that
+-- ARGV[1] which are too old: those that were buried before that long ago (ms)
+-- ARGV[2] how many a topic may have; 0: any number   ARGV[3] how many are deleted at most
+-- ARGV[4…5] behind which topic to go on, its score and its name; '' to begin
+-- ARGV[6] when the first of these calls was made (Unix ms), '' in that
 --
--- Returns {score, name, began, why, topic, ids, topic, ids, …}: the first three are ARGV[6…8] of
+-- Returns {score, name, began, why, topic, ids, topic, ids, …}: the first three are ARGV[4…6] of
 -- the next call, with '' as the score if all is done; why is Redis's reason where it lets us do
 -- nothing for a topic, '' if there is none; ids are what was deleted.
 -- Errors: WRONGTYPE of the zset, a permission that is missing; nothing has changed then.
@@ -18,13 +18,12 @@
 -- Atomic because an entry and its bucket belong together.
 -- Cost: O(log n) for each topic and each letter that is deleted.
 local PAGE = 150 -- topics
-local topics, lists, letters = KEYS[1], ARGV[1], ARGV[2]
-local cutoff = string.format('%d', now - ARGV[3])
-local most, left = tonumber(ARGV[4]), tonumber(ARGV[5])
-local began = ARGV[8] ~= '' and ARGV[8] or string.format('%d', now)
-local err = not_permitted('ZREM', topics, '')
+local cutoff = string.format('%d', now - ARGV[1])
+local most, left = tonumber(ARGV[2]), tonumber(ARGV[3])
+local began = ARGV[6] ~= '' and ARGV[6] or string.format('%d', now)
+local err = not_permitted('ZREM', dead_topics, '')
 if err then return err end
-local reply = {ARGV[6] ~= '' and ARGV[6] or '-inf', ARGV[7], began, ''}
+local reply = {ARGV[4] ~= '' and ARGV[4] or '-inf', ARGV[5], began, ''}
 
 -- Some of the topic's entries, the oldest first, or an error reply. all is how many it has.
 local function oldest_of(list, all)
@@ -37,7 +36,7 @@ end
 -- Deletes them, or returns an error reply and has changed nothing.
 local function delete(list, ids)
   local names = {}
-  for k, id in ipairs(ids) do names[k] = letters .. id end
+  for k, id in ipairs(ids) do names[k] = dead_letters .. id end
   local deleted = redis.pcall('DEL', unpack(names))
   if type(deleted) == 'table' then return deleted end
   redis.call('ZREM', list, unpack(ids))
@@ -47,9 +46,9 @@ end
 local function enter(topic, list)
   local oldest = redis.pcall('ZRANGE', list, 0, 0, 'WITHSCORES')
   if oldest[2] then
-    redis.pcall('ZADD', topics, oldest[2], topic)
+    redis.pcall('ZADD', dead_topics, oldest[2], topic)
   elseif not oldest.err then
-    redis.call('ZREM', topics, topic)
+    redis.call('ZREM', dead_topics, topic)
   end
 end
 
@@ -65,8 +64,8 @@ local function expire(topic, list, all)
   enter(topic, list)
 end
 
-local first = ARGV[6] ~= '' and entries_before(topics, ARGV[6], ARGV[7] .. '\0') or 0
-local page = redis.call('ZRANGE', topics, first, first + PAGE - 1, 'WITHSCORES')
+local first = ARGV[4] ~= '' and entries_before(dead_topics, ARGV[4], ARGV[5] .. '\0') or 0
+local page = redis.call('ZRANGE', dead_topics, first, first + PAGE - 1, 'WITHSCORES')
 local ended = #page < 2 * PAGE
 for i = 1, #page, 2 do
   local topic, score = page[i], page[i + 1]
@@ -75,11 +74,11 @@ for i = 1, #page, 2 do
     ended = true -- the others are newer still
     break
   end
-  local list = lists .. topic
+  local list = dead_lists .. topic
   local all = redis.pcall('ZCOUNT', list, '-inf', '+inf')
   local refused
   if all == 0 or type(all) == 'table' and not unreadable(all) then
-    redis.call('ZREM', topics, topic)
+    redis.call('ZREM', dead_topics, topic)
   elseif type(all) == 'table' then
     refused = all
   elseif too_old or all > most then

@@ -1,9 +1,8 @@
+-- require: keys guard lease
 -- extend: gives leases that are held a new end.
 --
 -- KEYS[1] job pool
--- ARGV[1] what the names of buckets begin with
--- ARGV[2] the channel on which servers are told of a job that is now the next to fall due
--- ARGV[3…] of each job: topic, ID, token, how long the lease is to last from now on (ms). No ID
+-- ARGV[1…] of each job: topic, ID, token, how long the lease is to last from now on (ms). No ID
 -- stands there twice, and there are 1,000 jobs at most.
 --
 -- Returns the new end of each lease, in Unix µs; 0 if the lease is lost, and nothing has changed.
@@ -11,14 +10,13 @@
 --
 -- Atomic because the lease must not end between the look at it and the change.
 -- Cost: O(log n) of the pool for each job.
-local pool, buckets = KEYS[1], ARGV[1]
-local err = not_writable(pool) or not_permitted('PEXPIRE', buckets .. ARGV[4], '1')
-  or not_permitted('HSET', buckets .. ARGV[4], 'lease', '')
+local err = not_writable() or not_permitted('PEXPIRE', buckets .. ARGV[2], '1')
+  or not_permitted('HSET', buckets .. ARGV[2], 'lease', '')
 if err then return err end
 -- Takes nothing. What comes behind a write is not refused at maxmemory.
 redis.call('ZREM', pool, '')
 local ends, first_end = {}, math.huge
-for i = 3, #ARGV, 4 do
+for i = 1, #ARGV, 4 do
   local id, length = ARGV[i + 1], ARGV[i + 3]
   local name = buckets .. id
   local at = 0
@@ -29,10 +27,10 @@ for i = 3, #ARGV, 4 do
     at, score = lease_end(length)
     local ttl = redis.call('PTTL', name)
     local attempts, token, lent = read_lease(job[1])
-    local left = lifetime_left(ttl, token, lent, now)
+    local left = lifetime_left(ttl, token, lent)
     local more = loan(left, length)
     if more then
-      redis.call('HSET', name, 'lease', lease_text(attempts, token, lent + left + more - ttl, now, left + more))
+      redis.call('HSET', name, 'lease', lease_text(attempts, token, lent + left + more - ttl, left + more))
       redis.call('PEXPIRE', name, string.format('%d', left + more))
     end
     redis.call('ZADD', pool, score, id)
@@ -40,5 +38,5 @@ for i = 3, #ARGV, 4 do
   end
   ends[#ends + 1] = at
 end
-announce_end(ARGV[2], pool, first_end)
+announce_end(first_end)
 return ends

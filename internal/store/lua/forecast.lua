@@ -1,3 +1,4 @@
+-- require: keys time lease
 -- forecast: how many jobs fall due in spans of time; it changes nothing.
 --
 -- KEYS[1] job pool   KEYS[2] the hash of the numbers of reserved jobs
@@ -17,7 +18,6 @@ local ALL, SAMPLE = 1000, 200
 local COUNTED, SAMPLED, ENOUGH = 10, 5, 600 -- what that costs, where to read the next entry is 1
 local MAX_BYTES = 256 * 1024
 local MAX_LEASE = 86400000
-local pool = KEYS[1]
 local from = ARGV[1] ~= '' and tonumber(ARGV[1]) or now
 
 -- Whether any job is reserved. Where that can't be read, or takes long, one may be.
@@ -55,7 +55,7 @@ end
 local reply = {string.format('%d', from)}
 for i = 3, #ARGV do
   if spent >= ENOUGH then break end
-  local starts, ends = score(from + ARGV[i - 1]), score(from + ARGV[i])
+  local starts, ends = score_of(from + ARGV[i - 1]), score_of(from + ARGV[i])
   local entries, looked, leases = redis.call('ZCOUNT', pool, starts, '(' .. ends), nil, 0
   looked = entries
   if entries > 0 and from + ARGV[i - 1] <= last_lease then

@@ -1,3 +1,4 @@
+-- require: lease
 -- get: reads a job, or a dead letter, without changing it.
 --
 -- KEYS[1] job pool   KEYS[2] the job's bucket   KEYS[3] the dead letter's

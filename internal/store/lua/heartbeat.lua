@@ -1,3 +1,4 @@
+-- require: keys time guard servers
 -- heartbeat: says that a server runs, and how it fares.
 --
 -- KEYS[1] the hash of servers
@@ -5,8 +6,9 @@
 -- ARGV[2] since when it runs (Unix ms), or, if negative, since how long (ms)
 -- ARGV[3] the time between its passes (ms)   ARGV[4] the rest of its entry, JSON without the first {
 -- ARGV[5] 1 if the entries of servers that are gone are to be deleted, and what is no entry
--- ARGV[6] the last hour of all servers, a hash   ARGV[7] the number of acknowledged jobs: keys of which
---         the user may have no right, so that it is left out what happened
+--
+-- The last hour of all servers and the number of acknowledged jobs are no keys of the call: the user
+-- may have no right to them, and then it is left out what happened.
 --
 -- Returns since when it runs (Unix ms).
 -- Errors: WRONGTYPE, a permission that is missing, before anything is written.
@@ -14,7 +16,6 @@
 -- Atomic so that no entry is deleted that was renewed meanwhile, and so that what the server has done
 -- since its last entry is recorded once, however often it has to be said.
 -- Cost: O(1); O(servers), and a bounded number of them, if entries are to be deleted.
-local servers = KEYS[1]
 local STALE = 60000 -- ms; see ServerState.Stale
 local MOST = 60000  -- no server has a longer interval
 
@@ -25,9 +26,46 @@ local function is_gone(entry)
   return not written or interval - MOST > 0 or math.abs(now - written) > math.max(STALE, 2 * interval)
 end
 
+-- Adds what a server has done since its last entry to the last hour of all: field "slot modulo SLOTS"
+-- of the hash, "slot acked place:count,place:count,…" (see History in Go). So there are SLOTS fields at
+-- most, and an old one is overwritten. Nothing depends on it: what can't be done is left out.
+local SLOT, SLOTS = 10000, 360 -- ms; store.historyStep, historySlots
+
+local function lateness_of(entry)
+  local counts = {}
+  for count in string.gmatch(string.match(entry or '', '"lateness":%[([%d,]*)%]') or '', '%d+') do
+    counts[#counts + 1] = tonumber(count)
+  end
+  return counts
+end
+
+--   is_new  whether the server has never had an entry: then it has done all of it just now
+local function record(before, after, is_new)
+  local slot, counts = math.floor(now / SLOT), {}
+  local field = string.format('%d', slot % SLOTS)
+  local old = redis.pcall('HGET', past_hour, field)
+  local total = redis.pcall('GET', acked_count)
+  if type(old) == 'table' or type(before) == 'table' then return end
+  local same = old and string.match(old, '^' .. string.format('%d', slot) .. ' %S+ (.*)$')
+  for place, count in string.gmatch(same or '', '(%d+):(%d+)') do counts[tonumber(place)] = tonumber(count) end
+  local was = lateness_of(before)
+  if before or is_new then
+    for place, count in ipairs(lateness_of(after)) do
+      local more = count - (was[place] or 0)
+      if more > 0 then counts[place] = (counts[place] or 0) + more end
+    end
+  end
+  local parts = {}
+  for place, count in pairs(counts) do parts[#parts + 1] = string.format('%d:%d', place, count) end
+  table.sort(parts)
+  if type(total) == 'table' or not string.match(total or '0', '^%d+$') then total = '-' end
+  redis.pcall('HSET', past_hour, field, string.format('%d %s %s', slot, total or '0', table.concat(parts, ',')))
+  redis.pcall('PEXPIRE', past_hour, SLOT * SLOTS)
+end
+
 local gone = {}
 if ARGV[5] == '1' then
-  local entries = server_entries(servers)
+  local entries = server_entries(server_states)
   for k = 1, #entries, 2 do
     if is_gone(entries[k + 1]) then gone[#gone + 1] = entries[k] end
   end
@@ -35,11 +73,11 @@ end
 
 local started = tonumber(ARGV[2])
 if started < 0 then started = now + started end
-local err = not_permitted('HSET', servers, ARGV[1], '')
+local err = not_permitted('HSET', server_states, ARGV[1], '')
 if err then return err end
-local before = redis.pcall('HGET', servers, ARGV[1])
+local before = redis.pcall('HGET', server_states, ARGV[1])
 -- What has written is not refused at maxmemory, and this frees about as much as it takes.
-redis.call('HDEL', servers, ARGV[1], unpack(gone))
-redis.call('HSET', servers, ARGV[1], string.format('{"now":%d,"started":%d,"interval":%d,', now, started, ARGV[3] + 0) .. ARGV[4])
-record(ARGV[6], ARGV[7], before, ARGV[4], tonumber(ARGV[2]) < 0)
+redis.call('HDEL', server_states, ARGV[1], unpack(gone))
+redis.call('HSET', server_states, ARGV[1], string.format('{"now":%d,"started":%d,"interval":%d,', now, started, ARGV[3] + 0) .. ARGV[4])
+record(before, ARGV[4], tonumber(ARGV[2]) < 0)
 return started

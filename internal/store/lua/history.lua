@@ -1,3 +1,4 @@
+-- require: time
 -- history: what all servers have done in the last hour; it changes nothing.
 --
 -- KEYS[1] the hash that heartbeat writes

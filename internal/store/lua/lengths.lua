@@ -1,3 +1,4 @@
+-- require: guard
 -- lengths: how long some ready queues are; it changes nothing; behind no_writes.
 --
 -- KEYS[…] ready queues

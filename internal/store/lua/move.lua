@@ -1,12 +1,11 @@
+-- require: keys time guard pool queue lease topics
 -- move: takes due jobs of one topic out of the pool and puts them into its ready queue.
 --
 -- KEYS[1] job pool
--- ARGV[1] the topic's ready queue   ARGV[2] the channel on which its jobs are announced
--- ARGV[3] when the jobs were found to be due (Unix seconds)
--- ARGV[4] from when on they are to be tried again if the queue can't take them (Unix ms)
--- ARGV[5] the topic   ARGV[6] the zset of known topics, see in_use   ARGV[7] the hash of the numbers of
--- reserved jobs   ARGV[8] how long ago that was, ARGV[3], in µs (to ask for the time here would
--- cost more than all that is counted)   ARGV[9…] job IDs in due order
+-- ARGV[1] the topic   ARGV[2] when the jobs were found to be due (Unix seconds)
+-- ARGV[3] how long ago that was, in µs (to ask for the time here would cost more than all that is
+-- counted)   ARGV[4] from when on they are to be tried again if the queue can't take them (Unix ms)
+-- ARGV[5…] job IDs in due order
 --
 -- Returns {took, put back, why, late, n, …, left, left, …}: took is the script's own time in µs (0
 -- for a few jobs, and where Redis has no clock that runs inside a script); put back is how many jobs
@@ -24,21 +23,22 @@
 -- What is due may be a lease that has ended: that job is not reserved any more.
 -- Atomic because a job must be in the pool or in the queue, never in both or in neither.
 -- Cost: O(k log n) for k IDs in a pool of n.
-local FIRST = 9    -- place of the first ID
+local FIRST = 5    -- place of the first ID
 local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two places
 local TIMED = 64   -- fewer jobs are not worth a look at the clock
 local MOST_LATE = 1e12 -- s, for what has been due for ever
 
 local stop = #ARGV >= FIRST + TIMED - 1 and stopwatch()
-local pool, queue, found_at = KEYS[1], ARGV[1], tonumber(ARGV[3])
-local err = not_writable(pool)
+local topic, found_at = ARGV[1], tonumber(ARGV[2])
+local queue = queues .. topic
+local err = not_writable()
 if err then return err end
 local put_back, why = 0, ''
 local left = {}
 local length -- of the queue
 local ended, returned, late = 0, 0, 0 -- leases; those of jobs that are ready; s
 local counts, n = nil, 0 -- of the jobs by bucket, 32 * jobs + bucket each; n is 0 if they have one
-local now = found_at + ARGV[8] / 1000000
+local moved_at = found_at + ARGV[3] / 1000000
 
 -- Of jobs with those scores: how many are leases, by how much they are late in all, and how many
 -- counts there are now, which were n. nil if one is not due, or not in the pool.
@@ -46,7 +46,7 @@ local now = found_at + ARGV[8] / 1000000
 -- The scores rise, so that the jobs of a bucket are side by side, and it takes one comparison for
 -- each to see where it ends. (A job that was scheduled anew, but is due, may be counted with its
 -- neighbours.)
-local function examine(scores, found_at, now, n)
+local function examine(scores, n)
   local leases, sum = 0, 0
   local several = #ARGV > FIRST
   local bounds = several and {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60, 600, 3600}
@@ -58,7 +58,7 @@ local function examine(scores, found_at, now, n)
     if score > found_at then return nil end
     local part = score * 1000 % 1 -- see is_lease, whose call would take longer
     if part > 0.0005 and is_lease(score) then leases = leases + 1 end
-    local behind = now - score
+    local behind = moved_at - score
     sum = sum + behind
     if behind <= ends then
       if bucket then
@@ -96,17 +96,17 @@ for first = FIRST, #ARGV, CHUNK do
   local last = math.min(first + CHUNK - 1, #ARGV)
   local scores = redis.call('ZMSCORE', pool, unpack(ARGV, first, last))
   local ids, from, to = ARGV, first, last -- as a rule all of them, which spares a copy
-  local leases, sum, counted = examine(scores, found_at, now, n)
+  local leases, sum, counted = examine(scores, n)
   if not leases then
     ids, scores = select_due(first, last, scores, found_at, left)
     from, to = 1, #ids
-    leases, sum, counted = examine(scores, found_at, now, n)
+    leases, sum, counted = examine(scores, n)
   end
   -- Out of the pool first: a script that has written is not refused at maxmemory.
   if to >= from and redis.call('ZREM', pool, unpack(ids, from, to)) <= to - from then
     ids, scores = select_due(first, last, scores, found_at, left) -- an ID is named twice
     from, to = 1, #ids
-    leases, sum, counted = examine(scores, found_at, now, n)
+    leases, sum, counted = examine(scores, n)
   end
   ended = ended + leases
   if to >= from then
@@ -125,12 +125,11 @@ for first = FIRST, #ARGV, CHUNK do
     end
   end
 end
-if ended > 0 then count_reserved(ARGV[7], {[ARGV[5]] = -ended}) end
+if ended > 0 then count_reserved({[topic] = -ended}) end
 if length then
-  enter_use(ARGV[6], ARGV[5], now, now)
-  -- For those who wait. To be not permitted to is no failure: they look by themselves, too.
-  local announced = redis.pcall('PUBLISH', ARGV[2], length)
-  if type(announced) == 'table' and put_back == 0 then why = announced.err end
+  enter_use(topic, moved_at, moved_at)
+  local untold = tell_ready(topic, length)
+  if untold and put_back == 0 then why = untold end
 end
 if late > MOST_LATE then late = MOST_LATE end
 local reply

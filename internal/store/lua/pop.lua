@@ -1,6 +1,7 @@
+-- require: take
 -- pop: takes the next ready jobs of some topics; they are gone from Redis then.
 --
--- KEYS, ARGV[1…4] and the topics behind them: see take.
+-- KEYS, ARGV[1] and the topics behind it: see take.
 --
 -- Returns {more, stale, queue, jobs, queue, jobs, …}: more is 1 when the call stopped early,
 -- after 1,000 entries or about 1 MiB, and there may be more; stale are the IDs met whose job

@@ -1,13 +1,10 @@
+-- require: keys time guard pool queue lease topics
 -- push: stores jobs and schedules them; an ID that exists is replaced, or as the policy says.
 --
 -- KEYS[1] job pool
--- ARGV[1] what the names of buckets begin with   ARGV[2] what those of ready queues begin with
--- ARGV[3] the channel on which servers are told of a job that is now the next to fall due
--- ARGV[4] what the names of the channels begin with on which consumers hear of ready jobs
--- ARGV[5] the hash of the numbers of reserved jobs
--- ARGV[6] the zset of known topics, see in_use, if some of these are to be entered, else ''
--- ARGV[7] 'each': every job for itself; 'all': all of them or none
--- ARGV[8…] runs of jobs that are alike: their number, how long such a job is kept once it is
+-- ARGV[1] 'enter' if some of the topics may not be known, else ''
+-- ARGV[2] 'each': every job for itself; 'all': all of them or none
+-- ARGV[3…] runs of jobs that are alike: their number, how long such a job is kept once it is
 -- ready (ms), what becomes of an ID that exists ('replace', 'refuse', 'earlier' or 'later'), how
 -- many attempts it has and for how long it is reserved (ms), 0 if that is the consumer's affair;
 -- then of each job: ID, topic, body, and when it is due: a Unix time in ms, or, if it is not
@@ -22,7 +19,8 @@
 -- pool entry without its bucket could not be delivered.
 -- Cost: O(log n) of the pool for each job; of IDs that are ready, also their queues' lengths
 -- (at most 10,000 in all).
-local call, pool, buckets, queues = redis.call, KEYS[1], ARGV[1], ARGV[2]
+local call = redis.call
+local FIRST = 3 -- place of the first run
 -- The millisecond that has begun: what is due by then is due. (A delay is over in the one after
 -- it, now, at the earliest.)
 local begun = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -59,7 +57,7 @@ end
 -- wait is in the pool already.
 local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
 local ended -- leases, by topic
-local used = ARGV[6] ~= '' and {} -- topics, and when the last of their jobs is due
+local used = ARGV[1] == 'enter' and {} -- topics, and when the last of their jobs is due
 local function store(name, i, run, due, replaced)
   local id, topic, lifetime = ARGV[i], ARGV[i + 1], ARGV[run + 1]
   if due ~= last_due or lifetime ~= last_lifetime then
@@ -77,7 +75,7 @@ local function store(name, i, run, due, replaced)
   if used then used[topic] = math.max(used[topic] or 0, due) end
   if replaced then
     redis.pcall('HDEL', name, 'lease', 'error', usual and 'options' or 'error')
-    if replaced.ready then withdraw(queues .. replaced.ready, id) end
+    if replaced.ready then withdraw(replaced.ready, id) end
     if replaced.reserved then
       ended = ended or {}
       ended[replaced.reserved] = (ended[replaced.reserved] or 0) - 1
@@ -93,23 +91,23 @@ end
 -- The first write is always one that Redis refuses at maxmemory, so that a push is refused
 -- whole. ZADD comes first also because it is refused if the pool is none.
 local not_stored, first_due = {}, math.huge -- of the jobs that are to wait
-if #ARGV == 16 then
+if #ARGV == FIRST + 8 then
   -- Most calls are for one job. It does without tables, which cost as much as the commands.
-  local name, due = buckets .. ARGV[13], tonumber(ARGV[16])
+  local name, due = buckets .. ARGV[8], tonumber(ARGV[11])
   if due <= 0 then due = due == 0 and begun or now - due end
   local why_not, replaced
-  if call('EXISTS', name) == 1 then why_not, due, replaced = replace(name, ARGV[13], due, ARGV[10]) end
-  if not why_not and due <= begun then why_not = not_queueable(ARGV[14]) end
+  if call('EXISTS', name) == 1 then why_not, due, replaced = replace(name, ARGV[8], due, ARGV[5]) end
+  if not why_not and due <= begun then why_not = not_queueable(ARGV[9]) end
   if why_not then return {1, why_not} end
   local err = not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
   if err then return err end
   if due > begun then
     first_due = due
-    call('ZADD', pool, score(due), ARGV[13])
+    call('ZADD', pool, score_of(due), ARGV[8])
   end
-  store(name, 13, 8, due, replaced)
+  store(name, 8, FIRST, due, replaced)
 else
-  local names, n, run = {}, 0, 8 -- of the buckets
+  local names, n, run = {}, 0, FIRST -- of the buckets
   while run < #ARGV do
     local next_run = run + 5 + 4 * ARGV[run]
     for i = run + 5, next_run - 1, 4 do
@@ -123,7 +121,7 @@ else
   local dues, replaced, an_error = {}, some_exist and {}, false
   local entries, last_scored, last_score = {} -- of the pool: score, ID, score, ID, …
   local k, e = 0, 0
-  run = 8
+  run = FIRST
   while run < #ARGV do
     local policy, next_run = ARGV[run + 2], run + 5 + 4 * ARGV[run]
     for i = run + 5, next_run - 1, 4 do
@@ -137,7 +135,7 @@ else
         not_stored[#not_stored + 1], not_stored[#not_stored + 2] = k, why_not
         an_error = an_error or why_not ~= 0
       elseif due > begun then
-        if due ~= last_scored then last_scored, last_score = due, score(due) end
+        if due ~= last_scored then last_scored, last_score = due, score_of(due) end
         entries[e + 1] = last_score
         entries[e + 2] = ARGV[i]
         e = e + 2
@@ -146,11 +144,11 @@ else
     end
     run = next_run
   end
-  if an_error and ARGV[7] == 'all' then return not_stored end
+  if an_error and ARGV[2] == 'all' then return not_stored end
   local err = not_permitted('HSET', names[1], 'topic', '') or not_permitted('PEXPIRE', names[1], '1')
   if err then return err end
   if e > 0 then call('ZADD', pool, unpack(entries)) end
-  k, run = 0, 8
+  k, run = 0, FIRST
   while run < #ARGV do
     local next_run = run + 5 + 4 * ARGV[run]
     for i = run + 5, next_run - 1, 4 do
@@ -160,12 +158,12 @@ else
     run = next_run
   end
 end
-if ended then count_reserved(ARGV[5], ended) end
+if ended then count_reserved(ended) end
 if used then
-  for topic, last in pairs(used) do enter_use(ARGV[6], topic, now / 1000, last / 1000) end
+  for topic, last in pairs(used) do enter_use(topic, now / 1000, last / 1000) end
 end
-if first_due < math.huge then announce(ARGV[3], pool, score(first_due), first_due - now) end
+if first_due < math.huge then announce(score_of(first_due), first_due - now) end
 if lengths then
-  for topic, length in pairs(lengths) do tell_ready(ARGV[4] .. topic, length) end
+  for topic, length in pairs(lengths) do tell_ready(topic, length) end
 end
 return not_stored

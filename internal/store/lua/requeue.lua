@@ -1,11 +1,9 @@
+-- require: keys guard queue lease dead
 -- requeue: makes dead letters ready jobs again, with all their attempts.
 --
 -- KEYS[1] job pool
--- ARGV[1] what the names of buckets begin with   ARGV[2] what those of ready queues begin with
--- ARGV[3] what the names of the channels begin with on which consumers hear of ready jobs
--- ARGV[4…6] the names of dead letters, of their lists (what they begin with), of their topics' zset
--- ARGV[7] how long such a job is kept once it is ready (ms)
--- ARGV[8…] IDs, 1,000 at most
+-- ARGV[1] how long such a job is kept once it is ready (ms)
+-- ARGV[2…] IDs, 1,000 at most
 --
 -- Returns {place, why, place, why, …}: the 1-based places of the IDs that are not ready now, and for
 -- each 0, there is no such dead letter; 1, a job of that ID exists; or a text, the error. Of
@@ -14,18 +12,17 @@
 --
 -- Atomic because a job must be dead or ready, never both or neither.
 -- Cost: O(log n) of the topic's dead letters for each.
-local FIRST = 8
-local pool, buckets, queues = KEYS[1], ARGV[1], ARGV[2]
-local letters, lists, topics = ARGV[4], ARGV[5], ARGV[6]
-local err = not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', buckets .. ARGV[FIRST], '1')
-  or not_permitted('HDEL', buckets .. ARGV[FIRST], 'lease') or not_permitted('HSET', buckets .. ARGV[FIRST], 'options', '')
+local FIRST = 2
+local lifetime, first_bucket = ARGV[1], buckets .. ARGV[FIRST]
+local err = not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
+  or not_permitted('HDEL', first_bucket, 'lease') or not_permitted('HSET', first_bucket, 'options', '')
 if err then return err end
 -- Takes nothing. What comes behind a write is not refused at maxmemory.
 redis.call('ZREM', pool, '')
 
 local lengths = {}
 local function requeue(id)
-  local letter, name = letters .. id, buckets .. id
+  local letter, name = dead_letters .. id, buckets .. id
   local topic = redis.pcall('HGET', letter, 'topic')
   if type(topic) == 'table' then return topic.err end
   if not topic then return 0 end
@@ -39,15 +36,14 @@ local function requeue(id)
   end
   lengths[topic] = length
   redis.call('ZREM', pool, id) -- an entry that was without a job
-  redis.pcall('ZREM', lists .. topic, id)
-  if redis.pcall('EXISTS', lists .. topic) == 0 then redis.pcall('ZREM', topics, topic) end
+  unlist(topic, id)
   redis.call('HDEL', name, 'lease', 'reason', 'died', 'error')
   local options = redis.call('HGET', name, 'options')
   if options then
     local most, ttr = read_options(options)
-    redis.call('HSET', name, 'options', options_text(most, ttr, ARGV[7]))
+    redis.call('HSET', name, 'options', options_text(most, ttr, lifetime))
   end
-  redis.call('PEXPIRE', name, ARGV[7])
+  redis.call('PEXPIRE', name, lifetime)
 end
 
 local reply = {}
@@ -57,5 +53,5 @@ for i = FIRST, #ARGV do
     reply[#reply + 1], reply[#reply + 2] = i - FIRST + 1, why
   end
 end
-for topic, length in pairs(lengths) do tell_ready(ARGV[3] .. topic, length) end
+for topic, length in pairs(lengths) do tell_ready(topic, length) end
 return reply

@@ -1,42 +1,40 @@
+-- require: keys time guard pool queue lease topics
 -- reschedule: gives a waiting, ready or reserved job a new due time. The time that it is
 -- kept once it is ready stays what it was.
 --
 -- KEYS[1] job pool   KEYS[2] the job's bucket
--- ARGV[1] job ID   ARGV[2] new delay, ms   ARGV[3] what the names of ready queues begin with
--- ARGV[4] the channel on which servers are told of a job that is now the next to fall due
--- ARGV[5] what the names of the channels begin with on which consumers hear of ready jobs
--- ARGV[6] the hash of the numbers of reserved jobs   ARGV[7] the zset of known topics, see in_use
+-- ARGV[1] job ID   ARGV[2] new delay, ms
 --
 -- Returns 1, or 0 when there is no such job.
 -- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
 --
 -- Atomic because the job must not be moved or taken between being read and being written.
 -- Cost: as push.
-local pool, bucket, id = KEYS[1], KEYS[2], ARGV[1]
+local bucket, id = KEYS[2], ARGV[1]
 
 local topic = redis.call('HGET', bucket, 'topic')
 if not topic then return 0 end
 local lease = redis.call('HGET', bucket, 'lease')
-local ready = ARGV[3] .. topic
+local ready = queues .. topic
 local due = now + ARGV[2]
 local waits = redis.call('ZSCORE', pool, id)
 local reserved = waits and is_lease(waits)
 local ttl = redis.call('PTTL', bucket)
 local attempts, token, lent, expires = read_lease(lease)
-local anew = pushed_anew(ttl, now, expires)
+local anew = pushed_anew(ttl, expires)
 if reserved then
-  ttl = lifetime_left(ttl, token, lent, now)
+  ttl = lifetime_left(ttl, token, lent)
   lent = 0
 end
 if not waits and due == now then return 1 end
-local err = not_a_list(ready) or not_permitted('PEXPIRE', bucket, '1') or due == now and not_writable(pool)
+local err = not_a_list(ready) or not_permitted('PEXPIRE', bucket, '1') or due == now and not_writable()
 if err then return err end
 
 local length
 if due > now then
   -- ZADD is refused at maxmemory, LREM is not: ZADD goes first.
-  redis.call('ZADD', pool, score(due), id)
-  if not waits then withdraw(ready, id) end
+  redis.call('ZADD', pool, score_of(due), id)
+  if not waits then withdraw(topic, id) end
 else
   -- Out of the pool first: a script that has written is not refused at maxmemory.
   redis.call('ZREM', pool, id)
@@ -55,9 +53,9 @@ end
 if anew then
   redis.pcall('HDEL', bucket, 'lease', 'options', 'error') -- what its push would have deleted
 elseif lease then
-  redis.pcall('HSET', bucket, 'lease', lease_text(attempts, token, lent, now, ttl))
+  redis.pcall('HSET', bucket, 'lease', lease_text(attempts, token, lent, ttl))
 end
-if reserved then count_reserved(ARGV[6], {[topic] = -1}) end
-enter_wait(ARGV[7], topic, now / 1000, due / 1000)
-if length then tell_ready(ARGV[5] .. topic, length) else announce(ARGV[4], pool, score(due), due - now) end
+if reserved then count_reserved({[topic] = -1}) end
+enter_wait(topic, now / 1000, due / 1000)
+if length then tell_ready(topic, length) else announce(score_of(due), due - now) end
 return 1

@@ -1,14 +1,12 @@
+-- require: keys time guard pool lease dead take
 -- reserve: takes the next ready jobs of some topics and leases them: each goes back into the
 -- pool, due when its lease ends. A job whose attempts are used up becomes a dead letter; if it
 -- can't, it goes into the pool, to be tried again later, and stands in nobody's way.
 --
--- KEYS, ARGV[1…4] and the topics at the end: see take.
--- ARGV[5] for how long (ms); 0: as the job says, but SHORTEST_TTR at least, or else DEFAULT_LEASE
--- ARGV[6] how many attempts a job has that doesn't say so; 0: any number
--- ARGV[7] the hash of the numbers of reserved jobs
--- ARGV[8] the channel on which servers are told of a job that is now the next to fall due
--- ARGV[9…11] the names of dead letters, of their lists (what they begin with), of their topics' zset
--- ARGV[12…] how many jobs of each of KEYS[2…] at most; then the topics
+-- KEYS, ARGV[1] and the topics at the end: see take.
+-- ARGV[2] for how long (ms); 0: as the job says, but SHORTEST_TTR at least, or else DEFAULT_LEASE
+-- ARGV[3] how many attempts a job has that doesn't say so; 0: any number
+-- ARGV[4…] how many jobs of each of KEYS[2…] at most; then the topics
 --
 -- Returns {more, stale, put off, queue, jobs, leases, queue, jobs, leases, …}: as pop, and {topic, ID,
 -- why, topic, …} of those that can't be made dead letters, and the leases of the jobs: {length, end, token, attempt, late, attempt, late, …}. The first three are what as a rule
@@ -28,16 +26,15 @@ local TRIED_AGAIN = 5000 -- ms, as the server does with what it can't move
 -- trips, or it is over before it can be used or extended.
 local SHORTEST_TTR = 100
 
-local usual_length, default_most = tonumber(ARGV[5]), tonumber(ARGV[6])
+local usual_length, default_most = tonumber(ARGV[2]), tonumber(ARGV[3])
 local as_the_job_says = usual_length == 0
 if as_the_job_says then usual_length = DEFAULT_LEASE end
-local dead = {letters = ARGV[9], lists = ARGV[10], topics = ARGV[11]}
 local limits = {}
-for i = 1, #KEYS - 1 do limits[i] = tonumber(ARGV[11 + i]) end
+for i = 1, #KEYS - 1 do limits[i] = tonumber(ARGV[3 + i]) end
 
 -- The usual lease.
 local usual_end, usual_score = lease_end(usual_length)
-local first_attempt = lease_text(1, now_us, 0, now, DEFAULT_LIFETIME)
+local first_attempt = lease_text(1, now_us, 0, DEFAULT_LIFETIME)
 local first_end = math.huge -- µs
 
 local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease', 'options') end
@@ -58,7 +55,7 @@ local function wants(id, name, job)
     k.most, k.ttr, k.lifetime = read_options(job[4])
     if k.expires > 0 then
       k.ttl = redis.call('PTTL', name)
-      if pushed_anew(k.ttl, now, k.expires) then
+      if pushed_anew(k.ttl, k.expires) then
         k.anew, k.attempts, k.most, k.ttr, k.lifetime = true, 0, 0, 0, DEFAULT_LIFETIME
       end
     end
@@ -78,7 +75,7 @@ end
 -- Makes dead letters of the jobs whose attempts are used up, or puts them off.
 local function bury_exhausted(topic)
   for _, job in ipairs(exhausted) do
-    local err = bury(job[1], job[2], topic, string.format('all %d attempts used up', job[3]), '', dead)
+    local err = bury(job[1], job[2], topic, string.format('all %d attempts used up', job[3]), '')
     if err then
       local n = #put_off
       redis.call('ZADD', pool, retry_score(now + TRIED_AGAIN, n / 3), job[1])
@@ -97,9 +94,9 @@ local function enter(name, length, text, attempt, token, k)
   if lent then
     changed = pcall('PEXPIRE', name, string.format('%d', ttl + lent))
     if type(changed) == 'table' then return changed end
-    text = lease_text(attempt, token, lent, now, ttl + lent)
+    text = lease_text(attempt, token, lent, ttl + lent)
   elseif not text or ttl > DEFAULT_LIFETIME then
-    text = lease_text(attempt, token, 0, now, ttl)
+    text = lease_text(attempt, token, 0, ttl)
   end
   changed = pcall('HSET', name, 'lease', text)
   if type(changed) == 'table' then return changed end
@@ -137,7 +134,7 @@ local function reserve(name, k, leases)
 end
 
 local function claim(jobs, names, n, topic)
-  local err = not_writable(pool)
+  local err = not_writable()
   if not err and n > 0 then
     err = not_permitted('HSET', names[1], 'lease', '') or not_permitted('PEXPIRE', names[1], '1')
   end
@@ -156,13 +153,13 @@ local function claim(jobs, names, n, topic)
   end
   if n > 0 then
     redis.call('ZADD', pool, unpack(entries))
-    count_reserved(ARGV[7], {[topic] = n})
+    count_reserved({[topic] = n})
   end
   known, exhausted, taken = {}, {}, 0
   return nil, jobs, leases
 end
 
 local reply = take_all(read, wants, claim, limits)
-announce_end(ARGV[8], pool, first_end)
+announce_end(first_end)
 if not reply.err then table.insert(reply, 3, put_off) end
 return reply

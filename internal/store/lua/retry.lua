@@ -1,14 +1,9 @@
+-- require: keys time guard pool queue lease dead topics
 -- retry: gives reserved jobs back, to be delivered again, now or later. One whose attempts are
 -- used up becomes a dead letter instead.
 --
 -- KEYS[1] job pool
--- ARGV[1] what the names of buckets begin with   ARGV[2] what those of ready queues begin with
--- ARGV[3] the channel on which servers are told of a job that is now the next to fall due
--- ARGV[4] what the names of the channels begin with on which consumers hear of ready jobs
--- ARGV[5] the hash of the numbers of reserved jobs
--- ARGV[6…8] the names of dead letters, of their lists (what they begin with), of their topics' zset
--- ARGV[9] the zset of known topics, see in_use
--- ARGV[10…] of each job: topic, ID, token, after how long it is due (ms; 0: it is ready at once),
+-- ARGV[1…] of each job: topic, ID, token, after how long it is due (ms; 0: it is ready at once),
 -- and how many attempts a job has that doesn't say so (0: any number), or 'refund': this attempt
 -- does not count; a text, the error, or ''. No ID stands there twice, and there are 1,000 jobs at
 -- most.
@@ -20,11 +15,9 @@
 --
 -- Atomic because a job must be leased, in the pool, ready or dead, never in two or in none.
 -- Cost: O(log n) of the pool for each job.
-local FIRST, FIELDS = 10, 6
-local pool, buckets, queues = KEYS[1], ARGV[1], ARGV[2]
-local dead = {letters = ARGV[6], lists = ARGV[7], topics = ARGV[8]}
-local first_bucket = buckets .. ARGV[FIRST + 1]
-local err = not_writable(pool) or not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
+local FIELDS = 6
+local first_bucket = buckets .. ARGV[2]
+local err = not_writable() or not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
   or not_permitted('HSET', first_bucket, 'error', '')
 if err then return err end
 -- Takes nothing. What comes behind a write is not refused at maxmemory.
@@ -40,7 +33,7 @@ local function make_ready(topic, id, in_front)
   if type(length) == 'number' then
     lengths[topic] = length
   else
-    redis.call('ZADD', pool, score(now), id)
+    redis.call('ZADD', pool, score_of(now), id)
   end
 end
 
@@ -56,23 +49,23 @@ local function give_back(i)
     local limit = read_options(job[3])
     if limit == 0 then limit = tonumber(most) end
     if limit > 0 and attempts >= limit then
-      local failed = bury(id, name, topic, string.format('all %d attempts used up', attempts), text, dead)
+      local failed = bury(id, name, topic, string.format('all %d attempts used up', attempts), text)
       if failed then return failed.err end
       redis.call('ZREM', pool, id)
       ended[topic] = (ended[topic] or 0) - 1
       return 1
     end
   end
-  local left = lifetime_left(redis.call('PTTL', name), token, lent, now)
-  redis.call('HSET', name, 'lease', lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, now, left >= 0 and left + delay or left))
+  local left = lifetime_left(redis.call('PTTL', name), token, lent)
+  redis.call('HSET', name, 'lease', lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left >= 0 and left + delay or left))
   if text ~= '' then redis.call('HSET', name, 'error', text) end
   if left >= 0 then
     redis.call('PEXPIRE', name, string.format('%d', left + delay))
   end
   ended[topic] = (ended[topic] or 0) - 1
   if delay > 0 then
-    redis.call('ZADD', pool, score(now + delay), id)
-    enter_wait(ARGV[9], topic, now / 1000, (now + delay) / 1000)
+    redis.call('ZADD', pool, score_of(now + delay), id)
+    enter_wait(topic, now / 1000, (now + delay) / 1000)
     first_due = math.min(first_due, now + delay)
   else
     redis.call('ZREM', pool, id)
@@ -81,13 +74,13 @@ local function give_back(i)
 end
 
 local reply = {}
-for i = FIRST, #ARGV, FIELDS do
+for i = 1, #ARGV, FIELDS do
   local what = give_back(i)
   if what then
-    reply[#reply + 1], reply[#reply + 2] = (i - FIRST) / FIELDS + 1, what
+    reply[#reply + 1], reply[#reply + 2] = (i - 1) / FIELDS + 1, what
   end
 end
-count_reserved(ARGV[5], ended)
-if first_due < math.huge then announce(ARGV[3], pool, score(first_due), first_due - now) end
-for topic, length in pairs(lengths) do tell_ready(ARGV[4] .. topic, length) end
+count_reserved(ended)
+if first_due < math.huge then announce(score_of(first_due), first_due - now) end
+for topic, length in pairs(lengths) do tell_ready(topic, length) end
 return reply

@@ -1,9 +1,9 @@
+-- require: keys guard lease
 -- sample: which topics some waiting jobs have, at random; it changes nothing.
 --
 -- KEYS[1] job pool
--- ARGV[1] what the names of buckets begin with
--- ARGV[2] how many entries the whole sample has   ARGV[3] how many of them were looked at before
--- ARGV[4] how many to look at now   ARGV[5] a random number
+-- ARGV[1] how many entries the whole sample has   ARGV[2] how many of them were looked at before
+-- ARGV[3] how many to look at now   ARGV[4] a random number
 --
 -- The pool is divided into as many parts as the sample has entries, and one of each is looked
 -- at; a pool that has no more entries is looked at whole.
@@ -17,9 +17,9 @@
 -- One script only to spare round trips.
 -- Cost: O(log n) of the pool an entry.
 local MAX_BYTES = 1024 * 1024
-local pool, buckets, sample, before, count = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local sample, before, count = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local all = redis.call('ZCARD', pool)
-math.randomseed(tonumber(ARGV[5]))
+math.randomseed(tonumber(ARGV[4]))
 
 local looked, leases, bytes, jobs, topics = 0, 0, 0, {}, {}
 

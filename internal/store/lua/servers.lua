@@ -1,3 +1,4 @@
+-- require: time servers
 -- servers: the entries of the servers that run, or did lately; it changes nothing.
 --
 -- KEYS[1] the hash of servers

@@ -1,9 +1,9 @@
+-- require: keys guard lease
 -- stats: how many jobs some topics have, and how late they are; it changes nothing.
 --
 -- KEYS[1] job pool   KEYS[2] the hash of the numbers of reserved jobs
--- ARGV[1] what the names of ready queues begin with   ARGV[2] what those of lists of dead letters
--- ARGV[3] what those of buckets   ARGV[4] 'late' if it is to be told how late they are
--- ARGV[5] 'reserved' if it is to be told how many jobs of all topics are   ARGV[6…] topics
+-- ARGV[1] 'late' if it is to be told how late they are
+-- ARGV[2] 'reserved' if it is to be told how many jobs of all topics are   ARGV[3…] topics
 --
 -- Returns {time, pool, overdue, reserved, then of each topic: ready, reserved, dead, overdue, sure}:
 -- time is Redis's (Unix µs); pool is how many jobs are in the pool, waiting and reserved; reserved is
@@ -16,30 +16,29 @@
 -- One script only to spare round trips.
 -- Cost: O(topics), and a look at the first entry of each queue; where these are ghosts, at up
 -- to MAX_GHOSTS more in all.
-local pool, queues, lists, buckets = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local MAX_GHOSTS, OF_ONE_QUEUE = 200, 50
 local MAX_TOPICS = 10000 -- those with reserved jobs that are added up
 local LONGEST = 100 * 365 * 86400000
-local FIRST = 6
+local FIRST = 3
 local reserved = #ARGV >= FIRST and redis.pcall('HMGET', KEYS[2], unpack(ARGV, FIRST)) or {}
-local time = ARGV[4] == 'late' and redis.pcall('TIME')
-local now = time and not time.err and time[1] * 1000 + time[2] / 1000
+local clock = ARGV[1] == 'late' and redis.pcall('TIME')
+local now_ms = clock and not clock.err and clock[1] * 1000 + clock[2] / 1000
 local ghosts_left = MAX_GHOSTS
 
 local function number(reply) return type(reply) == 'number' and reply or -1 end
 
 -- For how long something has been due that was due at a time (ms).
-local function since(due) return math.floor(math.min(math.max(now - due, 0), LONGEST)) end
+local function since(due) return math.floor(math.min(math.max(now_ms - due, 0), LONGEST)) end
 
 local function pool_overdue()
-  local entry = now and redis.pcall('ZRANGE', pool, 0, 0, 'WITHSCORES')
+  local entry = now_ms and redis.pcall('ZRANGE', pool, 0, 0, 'WITHSCORES')
   if not entry or entry.err then return -1 end
   local score = tonumber(entry[2])
   return score and since(score * 1000) or 0
 end
 
 local function all_reserved()
-  if ARGV[5] == '' then return -1 end
+  if ARGV[2] == '' then return -1 end
   local topics = redis.pcall('HLEN', KEYS[2])
   if type(topics) == 'table' or topics > MAX_TOPICS then return -1 end
   local counts, sum = redis.pcall('HVALS', KEYS[2]), 0
@@ -79,7 +78,7 @@ end
 -- For how long the topic's next job has been ready, and whether that is sure. Behind many ghosts it
 -- looks further and further away: what is found there came later, so the next job is no younger.
 local function queue_overdue(topic, length)
-  if not now then return -1, 0 end
+  if not now_ms then return -1, 0 end
   if length <= 0 then return length, 1 end
   local place, step = 1, 1
   while true do
@@ -93,13 +92,13 @@ local function queue_overdue(topic, length)
   end
 end
 
-local reply = {now and string.format('%s%06d', time[1], time[2]) or -1, redis.call('ZCARD', pool), pool_overdue(), all_reserved()}
+local reply = {now_ms and string.format('%s%06d', clock[1], clock[2]) or -1, redis.call('ZCARD', pool), pool_overdue(), all_reserved()}
 for k = FIRST, #ARGV do
   local topic, n = ARGV[k], #reply
   local length = number(redis.pcall('LLEN', queues .. topic))
   reply[n + 1] = length
   reply[n + 2] = reserved.err and -1 or math.max(tonumber(reserved[k - FIRST + 1] or 0), 0)
-  reply[n + 3] = number(redis.pcall('ZCARD', lists .. topic))
+  reply[n + 3] = number(redis.pcall('ZCARD', dead_lists .. topic))
   reply[n + 4], reply[n + 5] = queue_overdue(topic, length)
 end
 return reply

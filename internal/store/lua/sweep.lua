@@ -1,14 +1,12 @@
+-- require: keys time guard queue topics place
 -- sweep: looks after some of the known topics. Entries without a job are taken off the end of their
 -- ready queues from which jobs are delivered; a topic that has nothing any more is forgotten; and
 -- numbers of reserved jobs are put right that can't be true.
 --
--- KEYS[1] job pool   KEYS[2] the zset of known topics, see in_use   KEYS[3] that of those with jobs to come
--- KEYS[4] the hash of the numbers of reserved jobs
--- ARGV[1] what the names of buckets begin with   ARGV[2] what those of ready queues begin with
--- ARGV[3] what those of lists of dead letters begin with
--- ARGV[4] what the names of the channels begin with on which consumers hear of ready jobs
--- ARGV[5] how many topics at most   ARGV[6] how many entries of queues at most
--- ARGV[7…8] the place of the last topic of the call before, its score and its name, '' for none
+-- KEYS[1] job pool   KEYS[2] the zset of known topics, see topics   KEYS[3] that of those with jobs to
+-- come   KEYS[4] the hash of the numbers of reserved jobs
+-- ARGV[1] how many topics at most   ARGV[2] how many entries of queues at most
+-- ARGV[3…4] the place of the last topic of the call before, its score and its name, '' for none
 --
 -- Returns {more, score, name, forgotten, topic, ids, topic, ids, …}: more is 1 if there are further
 -- topics, and where to go on; how many topics were forgotten; and of each queue the IDs of which there
@@ -24,10 +22,7 @@ local IDLE = 3600         -- s; for how long a topic with nothing must not have 
 local MAX_LEASE = 86400   -- s
 local STEP = 50           -- entries read at a time behind one without a job
 local MAX_WALK, WALKED = 10000, 50 -- so many entries that are walked over cost as much as one that is read
-local pool, topics, topics_due, reserved = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local buckets, queues, lists, channels = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local most, entries_left = tonumber(ARGV[5]), tonumber(ARGV[6])
-local now_s = now / 1000
+local most, entries_left = tonumber(ARGV[1]), tonumber(ARGV[2])
 local pcall = redis.pcall
 
 -- Whether the ID stands in the topic's queue, as far as that is looked through.
@@ -68,7 +63,7 @@ local function take_ghosts(topic, count, gone)
   local popped = pcall('RPOP', queue, used)
   if type(popped) == 'table' and popped.err then return popped end
   for _, id in ipairs(found) do gone[#gone + 1] = id end
-  for _, stray in ipairs(strays) do pass_on(pool, queues, channels, stray[1], stray[2]) end
+  for _, stray in ipairs(strays) do pass_on(stray[1], stray[2]) end
   return used, more
 end
 
@@ -87,13 +82,13 @@ end
 -- Whether the topic has anything. What can't be read may be something.
 local function has_something(topic, count, due)
   if count > 0 or due and due - now_s > 0 then return true end
-  return pcall('EXISTS', queues .. topic, lists .. topic) ~= 0
+  return pcall('EXISTS', queues .. topic, dead_lists .. topic) ~= 0
 end
 
 -- The numbers of reserved jobs, none below 0, and none above what the pool can have: leases end
 -- within MAX_LEASE.
 local function reserved_of(names)
-  local counts = pcall('HMGET', reserved, unpack(names))
+  local counts = pcall('HMGET', reserved_counts, unpack(names))
   if counts.err then
     for k = 1, #names do counts[k] = 1 end
     return counts
@@ -103,23 +98,23 @@ local function reserved_of(names)
     local count = tonumber(counts[k] or 0) or 0
     local right = math.min(math.max(count, 0), leases)
     if counts[k] and right == 0 then
-      pcall('HDEL', reserved, name)
+      pcall('HDEL', reserved_counts, name)
     elseif right ~= count then
-      pcall('HSET', reserved, name, string.format('%d', right))
+      pcall('HSET', reserved_counts, name, string.format('%d', right))
     end
     counts[k] = right
   end
   return counts
 end
 
-local first = ARGV[7] ~= '' and entries_before(topics, ARGV[7], ARGV[8] .. '\0') or 0
-local page = redis.call('ZRANGE', topics, first, first + most - 1, 'WITHSCORES')
-local err = not_permitted('RPOP', queues, '1') or not_permitted('ZREM', topics, '') or not_writable(pool)
+local first = ARGV[3] ~= '' and entries_before(known_topics, ARGV[3], ARGV[4] .. '\0') or 0
+local page = redis.call('ZRANGE', known_topics, first, first + most - 1, 'WITHSCORES')
+local err = not_permitted('RPOP', queues, '1') or not_permitted('ZREM', known_topics, '') or not_writable()
 if err then return err end
 local past = redis.call('ZRANGEBYSCORE', topics_due, '-inf', string.format('%d', now_s), 'LIMIT', 0, most)
 if #past > 0 then redis.call('ZREM', topics_due, unpack(past)) end
 
-local reply = {#page == 2 * most and 1 or 0, ARGV[7], ARGV[8], 0}
+local reply = {#page == 2 * most and 1 or 0, ARGV[3], ARGV[4], 0}
 local names = {}
 for i = 1, #page, 2 do names[#names + 1] = page[i] end
 local counts = #names > 0 and reserved_of(names)
@@ -139,9 +134,9 @@ for k, topic in ipairs(names) do
   reply[2], reply[3] = score, topic
   if now_s - score > IDLE then
     if has_something(topic, counts[k], dues[k]) then
-      pcall('ZADD', topics, 'XX', used_at(now_s), topic)
+      pcall('ZADD', known_topics, 'XX', used_at(now_s), topic)
     else
-      redis.call('ZREM', topics, topic)
+      redis.call('ZREM', known_topics, topic)
       reply[4] = reply[4] + 1
     end
   end

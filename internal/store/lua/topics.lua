@@ -1,3 +1,4 @@
+-- require: place
 -- topics: the names of some topics; it changes nothing.
 --
 -- KEYS[1] a sorted set of topics

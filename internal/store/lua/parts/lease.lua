@@ -1,4 +1,34 @@
--- Shared.
+-- require: keys time guard pool
+-- Leases, and the fields of a job's bucket that tell of them.
+
+-- Whether the score of an entry of the pool is the end of a lease: that is never a whole
+-- millisecond, as all due times are. (From 2106 on scores are too coarse to tell.)
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+
+-- Changes the numbers of reserved jobs by so much, by topic. A number may be wrong, since
+-- old clients and servers don't keep it, and users who may not. One that is not above 0 is deleted.
+local function count_reserved(by_topic)
+  for topic, change in pairs(by_topic) do
+    local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
+    if type(count) == 'number' and count <= 0 then redis.pcall('HDEL', reserved_counts, topic) end
+  end
+end
+
+-- When a lease that begins now and lasts so many ms ends: in µs, and as a score.
+local function lease_end(ms)
+  local at = now_us + ms * 1000
+  if at % 1000 == 0 then at = at + 1 end
+  return at, exact_score(at)
+end
+
+-- Tells the servers of the lease that ends first of those that were given an end (µs), if there
+-- are any. It is due like any job.
+local function announce_end(at)
+  if at < math.huge then announce(exact_score(at), math.ceil((at - now_us) / 1000)) end
+end
 
 -- Two fields of a bucket, each one text, since what is not there costs as much to read as what is:
 --   lease    how often the job was reserved (less what was released), the token of the last
@@ -16,7 +46,7 @@ local function read_lease(text)
 end
 
 -- left is for how long the bucket is kept from now on (ms), negative for ever.
-local function lease_text(attempts, token, lent, now, left)
+local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
 
@@ -24,7 +54,7 @@ end
 -- clients don't: then its bucket, which expires in ttl ms, expires later than it said. Two readings of
 -- Redis's clock may be that far apart in one script.
 local CLOCK_SLACK = 100
-local function pushed_anew(ttl, now, expires)
+local function pushed_anew(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
 
@@ -57,11 +87,28 @@ local function loan(left, length)
   return length + math.max(UNTIL_SEEN - left, 0)
 end
 
--- How long a reserved job would be kept from now on if its lease ended now; -1 for ever. now is
--- in ms, the token when the job was reserved in µs.
-local function lifetime_left(ttl, token, lent, now)
+-- How long a reserved job would be kept from now on if its lease ended now; -1 for ever. The
+-- token is when the job was reserved, in µs.
+local function lifetime_left(ttl, token, lent)
   if ttl < 0 then return ttl end
   local reserved = math.floor(token / 1000)
   if reserved == 0 or reserved > now then reserved = now end
   return math.max(ttl - lent + now - reserved, 1)
+end
+
+-- The job whose lease is held: the fields lease, topic and those named of its bucket. nil if the
+-- entry of the pool with that score, false if there is none, is not the lease of a job of that
+-- topic with that token, or has ended. Then, if that can't be read, the error reply.
+--
+-- The token tells a lease, not its end: leases are whole milliseconds long, and so two of one job
+-- towards one deadline may end in the same microsecond. No two leases of an ID have the same
+-- token, for it is Redis's clock at the reserve, and above the one before. Nor need a holder know
+-- the end, which he doesn't when the answer to an extension was lost. The topic must be right, too:
+-- it decides where the job goes. Whatever else became of the job, its entry is no lease any more.
+local function held(score, bucket, topic, token, ...)
+  score = score and tonumber(score)
+  if not score or score <= now_s or not is_lease(score) then return nil end
+  local job = redis.pcall('HMGET', bucket, 'lease', 'topic', ...)
+  if unreadable(job) then return nil, job end
+  if job[2] == topic and job[1] and string.match(job[1], '^%d+ (%d+)') == token then return job end
 end

@@ -1,4 +1,4 @@
--- Shared.
+-- Places in sorted sets.
 
 -- Whether a stands before b, byte by byte, as in a sorted set. (Lua's own comparison goes by the
 -- server's language.)

@@ -1,4 +1,4 @@
--- Shared.
+-- The entries of servers.
 
 -- How many servers are looked at, and how many bytes of an entry: what else lies there is not
 -- ours, and must not keep Redis busy.

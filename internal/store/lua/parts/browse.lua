@@ -1,17 +1,20 @@
--- Looking at jobs one after the other; shared, behind unreadable and lease.
+-- require: keys guard lease
+-- Looking at jobs one after the other.
 --
--- ARGV[1] what the names of buckets begin with   ARGV[2] the topic, '' for any
--- ARGV[3] how many jobs at most   ARGV[4] how many entries to look at, at most; fewer if many are told
--- ARGV[5] how many bytes to tell of a body, at most; 0: nothing is told of it
--- ARGV[6…7] the place of the last entry that was looked at before, '' for none
-local buckets, topic = ARGV[1], ARGV[2]
-local jobs_left, entries_left, preview = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+-- ARGV[1] the topic, '' for any   ARGV[2] how many jobs at most
+-- ARGV[3] how many entries to look at, at most; fewer if many are told
+-- ARGV[4] how many bytes to tell of a body, at most; 0: nothing is told of it
+-- ARGV[5…6] the place of the last entry that was looked at before, '' for none
+local topic = ARGV[1]
+local jobs_left, entries_left, preview = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local bytes_left = 512 * 1024
 local MAX_BODY, MAX_TEXT = 1024 * 1024, 1024
 local A_JOB = preview > 0 and 3 or 0 -- what to tell of a job costs, in entries
 local FIRST_PAGE, LAST_PAGE = 16, 128 -- entries read at a time, whose IDs may be large
 
-local function job_of(name) return redis.pcall('HMGET', name, 'topic', 'lease', 'error', 'reason') end
+local function job_of(name)
+  return redis.pcall('HMGET', name, 'topic', 'lease', 'error', 'reason')
+end
 
 -- The beginning of the body, and how many bytes it has, -1 if that is not known. Redis can't
 -- read a part of a field: nothing is read of what is larger than MAX_BODY.
@@ -24,21 +27,22 @@ local function body_of(name)
   return type(body) == 'string' and string.sub(body, 1, preview) or '', size
 end
 
--- Looks at entries, and returns the script's reply, or an error reply.
---   read(skip, count)    that many of the next entries, without the first ones: their IDs, and
+-- Looks at entries, and returns the script's reply, or an error reply. names is what the names of
+-- the jobs' hashes begin with.
+--   read(skip, count)   that many of the next entries, without the first ones: their IDs, and
 --                        their scores, or where they are; none at the end
---   find(id, at, name)   the job, as job_of has it, if its state is the one that is meant
+--   find(name, at, id)  the job, as job_of has it, if its state is the one that is meant
 -- The reply is {looked, last, entry, entry, …}: how many entries were looked at, and {at, id} of
 -- the last one, empty if there are no more; an entry is {id, at, topic, body, size, attempts,
 -- error, reason}, and has MAX_TEXT bytes of the last two at most.
-local function browse(read, find)
+local function browse(read, names, find)
   local reply, looked, page, ended = {0, {}}, 0, FIRST_PAGE, false
   while jobs_left > 0 and entries_left > 0 and bytes_left > 0 and not ended do
     local ids, places = read(looked, math.min(page, entries_left))
     ended, page = #ids == 0, math.min(2 * page, LAST_PAGE)
     for i, id in ipairs(ids) do
-      local at, name = places[i], buckets .. id
-      local job = find(id, at, name)
+      local at, name = places[i], names .. id
+      local job = find(name, at, id)
       if job and unreadable(job) then return job end
       if job and job[1] and (topic == '' or job[1] == topic) then
         local body, size = body_of(name)

@@ -1,19 +1,19 @@
--- Dead letters; shared, behind clock.
+-- require: keys time
+-- Dead letters.
 
 -- Takes an ID off a topic's dead letters.
-local function unlist(topic, id, dead)
-  local list = dead.lists .. topic
+local function unlist(topic, id)
+  local list = dead_lists .. topic
   redis.pcall('ZREM', list, id)
-  if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead.topics, topic) end
+  if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
 end
 
 -- Makes a dead letter of a job: of its bucket, and an entry of its topic's dead letters. One
--- of the same ID that was there before is replaced. dead has the names: what those of dead
--- letters' buckets begin with, what those of their lists begin with, the zset of topics that have any.
+-- of the same ID that was there before is replaced.
 -- Returns an error reply if that can't be, and has changed nothing then. Behind a write, since
 -- at maxmemory a first one would be refused.
-local function bury(id, bucket, topic, reason, text, dead)
-  local letter, list = dead.letters .. id, dead.lists .. topic
+local function bury(id, bucket, topic, reason, text)
+  local letter, list = dead_letters .. id, dead_lists .. topic
   local was = redis.pcall('HGET', letter, 'topic')
   local listed = redis.pcall('ZADD', list, string.format('%d', now), id)
   if type(listed) == 'table' then
@@ -21,12 +21,12 @@ local function bury(id, bucket, topic, reason, text, dead)
   end
   local renamed = redis.pcall('RENAME', bucket, letter)
   if renamed.err then
-    if was ~= topic then unlist(topic, id, dead) end
-    return redis.error_reply(renamed.err .. ' (RENAME to ' .. dead.letters .. '…)')
+    if was ~= topic then unlist(topic, id) end
+    return redis.error_reply(renamed.err .. ' (RENAME to ' .. dead_letters .. '…)')
   end
-  if type(was) == 'string' and was ~= topic then unlist(was, id, dead) end
+  if type(was) == 'string' and was ~= topic then unlist(was, id) end
   redis.pcall('HSET', letter, 'reason', reason, 'died', string.format('%d', now))
   if text ~= '' then redis.pcall('HSET', letter, 'error', text) end
   redis.pcall('PERSIST', letter)
-  redis.pcall('ZADD', dead.topics, 'NX', string.format('%d', now), topic)
+  redis.pcall('ZADD', dead_topics, 'NX', string.format('%d', now), topic)
 end

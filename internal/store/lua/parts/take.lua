@@ -1,10 +1,8 @@
--- Taking the next entries of ready queues; shared, behind queue_type, unreadable, put_back,
--- ready and no_writes.
+-- require: keys guard queue
+-- Taking the next entries of ready queues.
 --
 -- KEYS[1] job pool   KEYS[2…] ready queues, in the order in which they are tried
--- ARGV[1] what the names of buckets begin with   ARGV[2] what those of ready queues begin with
--- ARGV[3] what the names of the channels begin with on which consumers hear of ready jobs
--- ARGV[4] how many jobs are wanted, 1 to 1,000   the last of ARGV: the topics of KEYS[2…]
+-- ARGV[1] how many jobs are wanted, 1 to 1,000   the last of ARGV: the topics of KEYS[2…]
 --
 -- An entry of a queue is a hint; the bucket and the pool decide:
 --   no usable bucket            dropped, stale
@@ -12,8 +10,7 @@
 --   bucket of another topic     passed on to that topic's queue, or, if that is broken,
 --                               to the pool, for the server to name it
 --   a job that was just taken   dropped: the same ID stood there twice
-local pool, buckets, queues, channels = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local wanted, entries_left, bytes_left = tonumber(ARGV[4]), 1000, 1024 * 1024
+local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
 -- How many entries are read at a time behind one that brought no job.
 local STEP = 50
 
@@ -73,7 +70,7 @@ local function take(queue, topic, count, most, read, wants, claim)
   if used == 0 then return 0 end
   local denied = pcall('RPOP', queue, 0) -- takes nothing
   if type(denied) == 'table' and denied.err then return denied end
-  denied = strays and not_writable(pool)
+  denied = strays and not_writable()
   if denied then return denied end
   local refused, leases
   refused, jobs, leases = claim(jobs, names, n, topic)
@@ -81,7 +78,7 @@ local function take(queue, topic, count, most, read, wants, claim)
   redis.call('RPOP', queue, used)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
   if strays then
-    for _, stray in ipairs(strays) do pass_on(pool, queues, channels, stray[1], stray[2]) end
+    for _, stray in ipairs(strays) do pass_on(stray[1], stray[2]) end
   end
   return used, jobs, leases
 end

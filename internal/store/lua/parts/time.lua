@@ -1,0 +1,37 @@
+-- Time, by Redis's own clock.
+
+-- Now: in ms, rounded up; in µs; in s. The last due time (Unix ms) that a score holds exactly.
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local now_us = time[1] * 1000000 + time[2]
+local now_s = time[1] + time[2] / 1000000
+local LAST_MS = 9007199254740992
+
+-- Milliseconds as a zset score: Unix seconds, with three decimals if need be. (Numbers
+-- that are formatted as such, by %.3f or by Redis, take several times as long.)
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+
+-- The same of a time in µs.
+local function exact_score(us)
+  local rest = us % 1000000
+  return string.format('%d.%06d', (us - rest) / 1000000, rest)
+end
+
+-- Starts a stopwatch; calling what it returns gives the µs since. Redis from 7.4 on has os.clock;
+-- before that, TIME runs on inside a script.
+local function stopwatch()
+  local os = rawget(_G, 'os')
+  if os then
+    local start = os.clock()
+    return function() return math.floor((os.clock() - start) * 1000000) end
+  end
+  local start = redis.call('TIME')
+  return function()
+    local stop = redis.call('TIME')
+    return (stop[1] - start[1]) * 1000000 + stop[2] - start[2]
+  end
+end

@@ -1,0 +1,100 @@
+package store
+
+import (
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"slices"
+	"strings"
+)
+
+//go:embed lua
+var lua embed.FS
+
+// script is a Lua script and the hash that Redis knows it by.
+type script struct{ name, text, hash string }
+
+// newScript makes a script of lua/name.lua. If that begins with "-- require: a b", it stands behind
+// lua/parts/a.lua and b.lua, and these behind what they require themselves.
+//
+// A part has nothing but definitions, each of which begins with "local" at the left margin. Redis
+// would make them anew in every call, so those that the script has no use for are left out.
+func newScript(name string) *script {
+	text := source(name)
+	code, required := parse(text)
+	used := map[string]bool{}
+	for _, word := range words(code) {
+		used[word] = true
+	}
+	for _, code := range slices.Backward(definitions(required, map[string]bool{})) {
+		if slices.ContainsFunc(defined(code), func(name string) bool { return used[name] }) {
+			text = code + text
+			for _, word := range words(code) {
+				used[word] = true
+			}
+		}
+	}
+	hash := sha1.Sum([]byte(text))
+	return &script{name, text, hex.EncodeToString(hash[:])}
+}
+
+// definitions are those of the parts, behind those of the parts that these require, each once.
+func definitions(parts []string, seen map[string]bool) (all []string) {
+	for _, part := range parts {
+		if seen[part] {
+			continue
+		}
+		seen[part] = true
+		code, required := parse(source("parts/" + part))
+		all = append(all, definitions(required, seen)...)
+		for line := range strings.Lines(code) {
+			if strings.HasPrefix(line, "local ") {
+				all = append(all, line)
+			} else {
+				all[len(all)-1] += line
+			}
+		}
+	}
+	return all
+}
+
+// defined are the names that a definition gives.
+func defined(code string) []string {
+	if function, ok := strings.CutPrefix(code, "local function "); ok {
+		return words(function)[:1]
+	}
+	names, _, _ := strings.Cut(code, "=")
+	return words(names)[1:]
+}
+
+// source is a file of lua/.
+func source(name string) string {
+	text, err := lua.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // the name is a constant of this package
+	}
+	return string(text)
+}
+
+// parse divides a file into its code, without comments, and the parts that it requires.
+func parse(text string) (string, []string) {
+	var code strings.Builder
+	var required []string
+	for line := range strings.Lines(text) {
+		if parts, ok := strings.CutPrefix(line, "-- require: "); ok {
+			required = strings.Fields(parts)
+		}
+		line, _, _ = strings.Cut(line, "-- ")
+		if line = strings.TrimRight(line, " \n"); line != "" && line != "--" {
+			code.WriteString(line + "\n")
+		}
+	}
+	return code.String(), required
+}
+
+// words are the names, keywords and numbers of some code.
+func words(code string) []string {
+	return strings.FieldsFunc(code, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_'
+	})
+}
