@@ -26,10 +26,10 @@ func newScript(name string) *script {
 	for _, word := range words(code) {
 		used[word] = true
 	}
-	for _, code := range slices.Backward(definitions(required, map[string]bool{})) {
-		if slices.ContainsFunc(defined(code), func(name string) bool { return used[name] }) {
-			text = code + text
-			for _, word := range words(code) {
+	for _, d := range slices.Backward(definitions(required, map[string]bool{})) {
+		if slices.ContainsFunc(d.names, func(name string) bool { return used[name] }) {
+			text = d.code + text
+			for _, word := range d.words {
 				used[word] = true
 			}
 		}
@@ -39,23 +39,42 @@ func newScript(name string) *script {
 }
 
 // definitions are those of the parts, behind those of the parts that these require, each once.
-func definitions(parts []string, seen map[string]bool) (all []string) {
-	for _, part := range parts {
-		if seen[part] {
-			continue
-		}
-		seen[part] = true
-		code, required := parse(source("parts/" + part))
-		all = append(all, definitions(required, seen)...)
-		for line := range strings.Lines(code) {
-			if strings.HasPrefix(line, "local ") {
-				all = append(all, line)
-			} else {
-				all[len(all)-1] += line
-			}
+func definitions(parts []string, seen map[string]bool) (all []definition) {
+	for _, name := range parts {
+		if !seen[name] {
+			seen[name] = true
+			p := readPart(name)
+			all = append(append(all, definitions(p.required, seen)...), p.definitions...)
 		}
 	}
 	return all
+}
+
+type part struct {
+	required    []string
+	definitions []definition
+}
+
+type definition struct {
+	names, words []string // what it defines, and all that it mentions
+	code         string
+}
+
+var partsRead = map[string]part{} // while the package's variables are made
+
+func readPart(name string) part {
+	p, ok := partsRead[name]
+	if ok {
+		return p
+	}
+	code, required := parse(source("parts/" + name))
+	p.required = required
+	for _, code := range strings.SplitAfter(code, "\nlocal ") {
+		code = "local " + strings.TrimSuffix(strings.TrimPrefix(code, "local "), "local ")
+		p.definitions = append(p.definitions, definition{defined(code), words(code), code})
+	}
+	partsRead[name] = p
+	return p
 }
 
 // defined are the names that a definition gives.
