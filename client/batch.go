@@ -54,7 +54,7 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 }
 
 func (c *Client) pushChunks(ctx context.Context, jobs []store.Delayed) []Result {
-	chunks := chunksOf(jobs)
+	chunks := pushBounds.Chunks(jobs)
 	errs := make([][]error, len(chunks))
 	p, err := c.partitions[0].store.Pipeline(ctx)
 	if err == nil {
@@ -99,23 +99,6 @@ func dueOf(job Delayed) (store.Due, error) {
 		return store.Due{}, invalid("delay", "it is set, and so is a time")
 	}
 	return store.Due{At: job.At}, checkDue(job.At)
-}
-
-// chunksOf divides the jobs into what goes to Redis at once.
-func chunksOf(jobs []store.Delayed) [][]store.Delayed {
-	var chunks [][]store.Delayed
-	first, bytes := 0, 0
-	for i, job := range jobs {
-		bytes += len(job.Body)
-		if i > first && (i-first == maxJobs || bytes > maxBytes) {
-			chunks = append(chunks, jobs[first:i])
-			first, bytes = i, len(job.Body)
-		}
-	}
-	if first < len(jobs) {
-		chunks = append(chunks, jobs[first:])
-	}
-	return chunks
 }
 
 // chunkResults are those of one chunk: errs, unless it was not answered (nil) because of err.

@@ -154,7 +154,7 @@ func (d *Delivery) extend(ctx context.Context, lease time.Duration) error {
 	defer d.client.running.Done()
 	s := &settlement{verb: extend, held: d.held(), delay: lease}
 	asked := time.Now()
-	return d.extended(s, asked, d.client.of(d.ID).settlements.call(ctx, s))
+	return d.extended(s, asked, d.client.of(d.ID).settlements.Call(ctx, s))
 }
 
 func checkExtension(lease time.Duration) error { return checkLength("lease", lease, MaxLease) }
@@ -211,7 +211,7 @@ func (d *Delivery) settle(ctx context.Context, operation string, s *settlement, 
 		return d.failed(operation, ErrLeaseLost)
 	}
 	s.held, s.limit = d.held(), d.limit
-	return d.failed(operation, d.settled(s, d.client.of(d.ID).settlements.call(ctx, s)))
+	return d.failed(operation, d.settled(s, d.client.of(d.ID).settlements.Call(ctx, s)))
 }
 
 // failed puts in front of an error what was called, and for which job.

@@ -81,10 +81,7 @@ func Callers(c *Client, topic string) (all, waiting int) {
 // Pushes is how many push calls are under way to Redis, and how many pushes
 // wait for the next.
 func (c *Client) Pushes() (underWay, gathered int) {
-	p := c.partitions[0].pushes
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.underWay, len(p.gathered)
+	return c.partitions[0].pushes.Counts()
 }
 
 // Pops is how many pops of the topic are under way, and how many callers are not
@@ -164,10 +161,7 @@ const MaxSettleCalls = maxSettleCalls
 // Settlements is how many calls that settle jobs are under way to Redis, and how many
 // settlements wait for the next.
 func (c *Client) Settlements() (underWay, gathered int) {
-	s := c.partitions[0].settlements
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.underWay, len(s.gathered)
+	return c.partitions[0].settlements.Counts()
 }
 
 // Reservers is how many callers there are who want to reserve a job of the topic, and how

@@ -10,6 +10,7 @@ import (
 func TestImports(t *testing.T) {
 	importtest.Only(t,
 		"github.com/mix-basic/delayer/client",
+		"github.com/mix-basic/delayer/internal/coalesce",
 		"github.com/mix-basic/delayer/internal/store",
 		"github.com/gomodule/redigo/redis")
 }

@@ -62,7 +62,7 @@ func (c *Client) Remove(ctx context.Context, id string) (bool, error) {
 	}
 	defer c.running.Done()
 	r := &removal{id: id}
-	err := c.of(id).removals.call(ctx, r)
+	err := c.of(id).removals.Call(ctx, r)
 	return err == nil && r.removed, failed("remove", id, err)
 }
 

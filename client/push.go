@@ -9,6 +9,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/coalesce"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -127,7 +128,7 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, err error, 
 	defer c.running.Done()
 	c.note("delay", due.After)
 	job := o.job(m, due)
-	if err := c.of(job.ID).pushes.call(ctx, job); err != nil {
+	if err := c.of(job.ID).pushes.Call(ctx, job); err != nil {
 		return "", failed("push", m.ID, err)
 	}
 	return job.ID, nil
@@ -194,21 +195,11 @@ func newID() string {
 // would share less; with one, who comes just behind a call would wait for two.
 const maxPushCalls = 2
 
-// newPushes are the Push calls of a partition. Those that go together are about 1 MiB, or
-// one job, and no ID is among them twice, as the later of the two comes after the earlier.
-func newPushes(c *Client, s *store.Store) *shared[store.Delayed] {
-	ids := map[string]bool{}
-	begin := func() func(store.Delayed) bool {
-		clear(ids)
-		bytes := 0
-		return func(job store.Delayed) bool {
-			bytes += len(job.Body)
-			if bytes > maxBytes || ids[job.ID] {
-				return false
-			}
-			ids[job.ID] = true
-			return true
-		}
-	}
-	return newShared(c, s, maxPushCalls, begin, (*store.Pipeline).Push)
+// pushBounds say which jobs are stored together.
+var pushBounds = coalesce.Bounds[store.Delayed]{Items: coalesce.MaxItems, Measure: func(job store.Delayed) (id string, bytes int) {
+	return job.ID, len(job.Body)
+}}
+
+func newPushes(o *coalesce.Owner, s *store.Store) *coalesce.Calls[store.Delayed] {
+	return coalesce.NewCalls(o, s, maxPushCalls, pushBounds, (*store.Pipeline).Push)
 }

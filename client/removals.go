@@ -1,6 +1,9 @@
 package client
 
-import "github.com/mix-basic/delayer/internal/store"
+import (
+	"github.com/mix-basic/delayer/internal/coalesce"
+	"github.com/mix-basic/delayer/internal/store"
+)
 
 const (
 	// maxRemoveCalls is how many round trips that remove jobs are under way at a time.
@@ -16,17 +19,9 @@ type removal struct {
 	removed bool // what came of it
 }
 
-// newRemovals are the Remove calls of a partition.
-func newRemovals(c *Client, s *store.Store) *shared[*removal] {
-	begin := func() func(*removal) bool {
-		jobs, bytes := 0, 0
-		return func(r *removal) bool {
-			jobs++
-			bytes += len(r.id)
-			return jobs <= maxRemoved && bytes <= maxBytes
-		}
-	}
-	return newShared(c, s, maxRemoveCalls, begin, func(p *store.Pipeline, items []*removal) ([]error, error) {
+func newRemovals(o *coalesce.Owner, s *store.Store) *coalesce.Calls[*removal] {
+	bounds := coalesce.Bounds[*removal]{Items: maxRemoved, Measure: func(r *removal) (id string, bytes int) { return r.id, len(r.id) }}
+	return coalesce.NewCalls(o, s, maxRemoveCalls, bounds, func(p *store.Pipeline, items []*removal) ([]error, error) {
 		removed, errs := p.Remove(each(items, func(r *removal) string { return r.id }))
 		for i, r := range items {
 			r.removed = removed[i]

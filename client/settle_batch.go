@@ -60,13 +60,14 @@ func (c *Client) settleBatch(ctx context.Context, name string, deliveries []*Del
 	errs := slices.Repeat([]error{ErrLeaseLost}, len(items))
 	for _, partition := range c.partitions {
 		var places []int
+		var theirs []*settlement
 		for i, s := range items {
 			if s != nil && c.of(s.held.ID) == partition {
-				places = append(places, i)
+				places, theirs = append(places, i), append(theirs, s)
 			}
 		}
 		if len(places) > 0 {
-			for k, err := range settleChunks(ctx, partition, places, items) {
+			for k, err := range settleChunks(ctx, partition, theirs) {
 				errs[places[k]] = err
 			}
 		}
@@ -99,19 +100,17 @@ func checkAll(deliveries []*Delivery) error {
 	return nil
 }
 
-// settleChunks settles the items at the places, and returns their errors.
-func settleChunks(ctx context.Context, partition *partition, places []int, items []*settlement) []error {
-	errs := make([]error, 0, len(places))
+// settleChunks settles the items, and returns their errors.
+func settleChunks(ctx context.Context, partition *partition, items []*settlement) []error {
+	errs := make([]error, 0, len(items))
 	p, err := partition.store.Pipeline(ctx)
 	if err == nil {
 		defer p.Close()
 	}
-	for len(places) > 0 {
-		chunk := places[:tripLength(places, items)]
-		places = places[len(chunk):]
+	for _, chunk := range settleBounds.Chunks(items) {
 		var results []error
 		if err == nil {
-			results, err = settleAlike(p, items[chunk[0]].verb, each(chunk, func(i int) *settlement { return items[i] }))
+			results, err = settleAlike(p, chunk[0].verb, chunk)
 			if errors.As(err, new(redis.Error)) {
 				results, err = slices.Repeat([]error{err}, len(chunk)), nil // of this call alone
 			}
@@ -122,15 +121,4 @@ func settleChunks(ctx context.Context, partition *partition, places []int, items
 		errs = append(errs, results...)
 	}
 	return errs
-}
-
-// tripLength is how many of the items at the places go to Redis at once.
-func tripLength(places []int, items []*settlement) int {
-	fits := newTrip(make(map[string]bool, min(len(places), maxJobs)))
-	for n, i := range places {
-		if n == maxJobs || !fits(items[i]) && n > 0 {
-			return n
-		}
-	}
-	return len(places)
 }

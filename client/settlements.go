@@ -3,6 +3,7 @@ package client
 import (
 	"time"
 
+	"github.com/mix-basic/delayer/internal/coalesce"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -30,27 +31,13 @@ const (
 	bury
 )
 
-// newSettlements are the calls of a partition that settle jobs.
-func newSettlements(c *Client, s *store.Store) *shared[*settlement] {
-	ids := map[string]bool{}
-	begin := func() func(*settlement) bool { return newTrip(ids) }
-	return newShared(c, s, maxSettleCalls, begin, settle)
-}
+// settleBounds say which settlements go to Redis together.
+var settleBounds = coalesce.Bounds[*settlement]{Items: coalesce.MaxItems, Measure: func(s *settlement) (id string, bytes int) {
+	return s.held.ID, len(s.text) + len(s.reason)
+}}
 
-// newTrip says of settlements whether each may go to Redis with those before it. They are about
-// 1 MiB, or one, and no job is among them twice: the later of two comes after the earlier. ids are
-// those that go.
-func newTrip(ids map[string]bool) (fits func(*settlement) bool) {
-	clear(ids)
-	bytes := 0
-	return func(s *settlement) bool {
-		bytes += len(s.text) + len(s.reason)
-		if bytes > maxBytes || ids[s.held.ID] {
-			return false
-		}
-		ids[s.held.ID] = true
-		return true
-	}
+func newSettlements(o *coalesce.Owner, s *store.Store) *coalesce.Calls[*settlement] {
+	return coalesce.NewCalls(o, s, maxSettleCalls, settleBounds, settle)
 }
 
 // settle makes one call for each verb, in the order of the verbs. The items' errors are the

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/coalesce"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -22,7 +23,8 @@ const (
 // way one goes at once. Those that come meanwhile go together, on one connection: a crowd of
 // callers does not need one each, whatever their topics.
 type takes struct {
-	coalescer
+	*coalesce.Coalescer
+	client *Client
 	askers []asker // whose turn comes, in their order; guarded by topics.mu, as all is
 }
 
@@ -37,16 +39,16 @@ type asker interface {
 	rest()
 }
 
-func newTakes(c *Client, s *store.Store) *takes {
-	t := new(takes)
-	t.coalescer = coalescer{client: c, store: s, mu: &c.topics.mu, queue: t, most: maxTakeCalls}
+func newTakes(c *Client, o *coalesce.Owner, s *store.Store) *takes {
+	t := &takes{client: c}
+	t.Coalescer = coalesce.New(o, s, &c.topics.mu, t, maxTakeCalls)
 	return t
 }
 
 // add has the asker's turn come.
 func (t *takes) add(a asker) {
 	t.askers = append(t.askers, a)
-	t.wake()
+	t.Wake()
 }
 
 // addAgain is add for one whose take is over, be it that nobody waits now: those who were served
@@ -57,13 +59,14 @@ func (t *takes) addAgain(a asker) { t.askers = append(t.askers, a) }
 // makes the take.
 func (t *takes) addOwn(a asker) (lead func(context.Context)) {
 	t.askers = append(t.askers, a)
-	if t.mayLead() {
-		return t.lead
+	if t.MayLead() {
+		return t.Lead
 	}
 	return nil
 }
 
-func (t *takes) waiting() bool {
+// Waiting reports whether anybody waits.
+func (t *takes) Waiting() bool {
 	for len(t.askers) > 0 && !t.askers[0].waiting() {
 		t.first().rest()
 	}
@@ -78,10 +81,8 @@ func (t *takes) first() asker {
 	return a
 }
 
-func (t *takes) idle() {}
-
-// next takes off the askers who go together: what they want is about what one pop takes at most.
-func (t *takes) next() (callers int, call func(*store.Pipeline, error)) {
+// Next takes off the askers who go together: what they want is about what one pop takes at most.
+func (t *takes) Next() (callers int, call func(*store.Pipeline, error)) {
 	var list []*take
 	for jobs := 0; len(t.askers) > 0 && len(list) < maxTogether && jobs < store.MaxPop; {
 		if one := t.first().ask(); one != nil {
@@ -106,9 +107,9 @@ func (t *takes) makeAll(p *store.Pipeline, err error, list []*take) {
 		if err == nil {
 			got, more, failed = one.receive(t.client)
 		}
-		t.mu.Lock()
+		t.client.topics.mu.Lock()
 		one.end(got, more, failed)
-		t.mu.Unlock()
+		t.client.topics.mu.Unlock()
 	}
 }
 

@@ -44,7 +44,8 @@ func TestLearn(t *testing.T) {
 // inHand is a Client of which the test makes the takes, and what the listener does.
 func inHand() *Client {
 	c := New(&redis.Pool{Dial: func() (redis.Conn, error) { return nil, errors.New("none") }})
-	c.partitions[0].takes.underWay = maxTakeCalls
+	for c.partitions[0].takes.MayLead() { // until all round trips are under way
+	}
 	c.partitions[0].listener.running = true
 	return c
 }
@@ -153,7 +154,7 @@ func TestSeveralBehindAPop(t *testing.T) {
 		t.Fatalf("%+v is asked for one that is claimed: %v", one, several.claimed)
 	}
 	popOfA.end(taken{}, false, nil)
-	for takes.waiting() {
+	for takes.Waiting() {
 		one := takes.first().ask()
 		if one == nil {
 			continue
@@ -189,8 +190,8 @@ func TestTakesTogetherAreBounded(t *testing.T) {
 			}
 		}
 		var got []int
-		for takes := c.partitions[0].takes; takes.waiting(); {
-			callers, _ := takes.next()
+		for takes := c.partitions[0].takes; takes.Waiting(); {
+			callers, _ := takes.Next()
 			got = append(got, callers)
 		}
 		if !slices.Equal(got, tt.together) {
