@@ -50,11 +50,11 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 		c.note("delay", job.Delay)
 	}
 	results := c.pushChunks(ctx, all)
-	return results, failed("push batch", "", batchError(results))
+	return results, failed("push batch", "", batchError("jobs are not stored", results))
 }
 
 func (c *Client) pushChunks(ctx context.Context, jobs []store.Delayed) []Result {
-	chunks := pushBounds.Chunks(jobs)
+	chunks := pushKind.Chunks(jobs)
 	errs := make([][]error, len(chunks))
 	p, err := c.partitions[0].store.Pipeline(ctx)
 	if err == nil {
@@ -122,8 +122,8 @@ func chunkResults(jobs []store.Delayed, errs []error, err error) []Result {
 	return results
 }
 
-// batchError sums the results up, with the first error that is a cause.
-func batchError(results []Result) error {
+// batchError says how many of what have failed, with the first error that is a cause.
+func batchError(what string, results []Result) error {
 	failed, cause := 0, Result{}
 	for _, r := range results {
 		if r.Err != nil {
@@ -136,7 +136,7 @@ func batchError(results []Result) error {
 	if failed == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d jobs are not stored: %s: %w", failed, len(results), store.Quote(cause.ID), cause.Err)
+	return fmt.Errorf("%d of %d %s: %s: %w", failed, len(results), what, store.Quote(cause.ID), cause.Err)
 }
 
 // maxPopBatch bounds what one PopBatch holds in memory only.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/coalesce"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -36,19 +35,6 @@ type Client struct {
 	mu      sync.Mutex     // orders begin and Close
 	running sync.WaitGroup // what Close waits for
 }
-
-// partition is a part of the jobs: today there is one, with all of them.
-type partition struct {
-	store       *store.Store
-	pushes      *coalesce.Calls[store.Delayed]
-	settlements *coalesce.Calls[*settlement]
-	removals    *coalesce.Calls[*removal]
-	takes       *takes
-	listener    *listener
-}
-
-// of is the partition that the job of that ID belongs to.
-func (c *Client) of(id string) *partition { return c.partitions[0] }
 
 // Option changes what New, Open and OpenPool make.
 type Option func(*options)
@@ -92,27 +78,24 @@ func WithLogger(l *slog.Logger) Option {
 //
 // A pool or an option that is nil is ErrInvalid of each call.
 func New(pool *redis.Pool, opts ...Option) *Client {
-	var set options
+	var o options
 	var wrong error
 	for _, opt := range opts {
 		if opt == nil {
 			wrong = invalid("option", "it is nil")
 		} else {
-			opt(&set)
+			opt(&o)
 		}
 	}
 	if pool == nil {
 		wrong = invalid("pool", "it is nil")
 	}
-	c := &Client{onStale: set.onStale, logger: cmp.Or(set.logger, slog.Default()), wrong: wrong}
+	c := &Client{onStale: o.onStale, logger: cmp.Or(o.logger, slog.Default()), wrong: wrong}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
 	c.topics = &topics{client: c, queues: map[topicKey][]*topicQueue{}}
-	p := &partition{store: store.New(store.Pool{Pool: pool}, cmp.Or(set.prefix, store.DefaultPrefix))}
-	o := &coalesce.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed, Replaced: c.listenAnew}
-	p.pushes, p.settlements, p.removals = newPushes(o, p.store), newSettlements(o, p.store), newRemovals(o, p.store)
-	p.takes, p.listener = newTakes(c, o, p.store), newListener(c.topics, p)
-	c.partitions = []*partition{p}
+	s := store.New(store.Pool{Pool: pool}, cmp.Or(o.prefix, store.DefaultPrefix))
+	c.partitions = []*partition{newPartition(c, s)}
 	return c
 }
 

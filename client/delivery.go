@@ -98,18 +98,22 @@ func (d *Delivery) Lease() time.Duration {
 
 // Ack says that the job is done. It is gone from Redis then.
 func (d *Delivery) Ack(ctx context.Context) error {
-	return d.settle(ctx, "ack", &settlement{verb: ack})
+	return d.settle(ctx, "ack", nil, func(p *partition) error {
+		return d.acked(p.acks.Call(ctx, d.held()))
+	})
 }
 
 // RetryOption changes one Retry.
-type RetryOption func(*settlement)
+type RetryOption func(*retryOptions)
+
+type retryOptions struct{ cause string }
 
 // Cause keeps the error with the job, as text, of 8 KiB at most: Get shows it, and the dead
 // letter if it comes to that.
 func Cause(err error) RetryOption {
-	return func(s *settlement) {
+	return func(o *retryOptions) {
 		if err != nil {
-			s.text = cutText(err.Error())
+			o.cause = cutText(err.Error())
 		}
 	}
 }
@@ -117,44 +121,62 @@ func Cause(err error) RetryOption {
 // Retry has the job delivered again after the delay, to whomever. This attempt counts: when
 // it was the last, the job becomes a dead letter and the error is ErrExhausted.
 func (d *Delivery) Retry(ctx context.Context, delay time.Duration, opts ...RetryOption) error {
-	return d.settle(ctx, "retry", &settlement{verb: retry, delay: delay}, opts...)
+	return d.giveBack(ctx, "retry", delay, false, opts)
 }
 
 // Release gives the job back at once, as the topic's next. This attempt does not count: it
 // is for a consumer who is to stop.
 func (d *Delivery) Release(ctx context.Context) error {
-	return d.settle(ctx, "release", &settlement{verb: release})
+	return d.giveBack(ctx, "release", 0, true, nil)
 }
 
 // Postpone is Retry, but this attempt does not count.
 func (d *Delivery) Postpone(ctx context.Context, delay time.Duration) error {
-	return d.settle(ctx, "postpone", &settlement{verb: release, delay: delay})
+	return d.giveBack(ctx, "postpone", delay, true, nil)
+}
+
+func (d *Delivery) giveBack(ctx context.Context, operation string, delay time.Duration, refund bool, opts []RetryOption) error {
+	o, err := newRetryOptions(opts)
+	return d.settle(ctx, operation, cmp.Or(checkDelay("delay", delay), err), func(p *partition) error {
+		d.client.note("delay", delay)
+		return p.retries.Call(ctx, store.Returned{Held: d.held(), Delay: delay, Refund: refund, MaxAttempts: d.limit, Error: o.cause})
+	})
 }
 
 // Bury makes a dead letter of the job, for that reason, of 8 KiB at most: it is kept aside,
 // where Dead shows it, and delivered to nobody until it is requeued.
 func (d *Delivery) Bury(ctx context.Context, reason string, opts ...RetryOption) error {
-	return d.settle(ctx, "bury", &settlement{verb: bury, reason: cutText(reason)}, opts...)
+	o, err := newRetryOptions(opts)
+	return d.settle(ctx, "bury", err, func(p *partition) error {
+		return p.burials.Call(ctx, store.Burial{Held: d.held(), Reason: cutText(reason), Error: o.cause})
+	})
+}
+
+func newRetryOptions(opts []RetryOption) (o retryOptions, err error) {
+	for _, opt := range opts {
+		if opt == nil {
+			err = invalid("option", "it is nil")
+		} else {
+			opt(&o)
+		}
+	}
+	return o, err
 }
 
 // Extend has the lease end so long from now: a millisecond at least, and 24 h at most. After an error of the
 // network the lease may have either end, and Deadline is the earlier one.
 func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
-	err := cmp.Or(d.check(), checkExtension(lease))
+	err := d.begin(ctx, checkExtension(lease))
 	if err == nil {
-		err = d.extend(ctx, lease)
+		defer d.client.running.Done()
+		e, asked := d.extension(lease), time.Now()
+		err = d.extended(e, asked, d.client.of(d.ID).extensions.Call(ctx, e))
 	}
 	return d.failed("extend", err)
 }
 
-func (d *Delivery) extend(ctx context.Context, lease time.Duration) error {
-	if err := d.client.begin(ctx); err != nil {
-		return err
-	}
-	defer d.client.running.Done()
-	s := &settlement{verb: extend, held: d.held(), delay: lease}
-	asked := time.Now()
-	return d.extended(s, asked, d.client.of(d.ID).settlements.Call(ctx, s))
+func (d *Delivery) extension(lease time.Duration) *extension {
+	return &extension{held: d.held(), lease: lease}
 }
 
 func checkExtension(lease time.Duration) error { return checkLength("lease", lease, MaxLease) }
@@ -167,20 +189,28 @@ func (d *Delivery) check() error {
 	return nil
 }
 
-// extended enters what came of an Extend, whose error it returns. With one the lease may have
-// either end; then the deadline is that of the earlier.
-func (d *Delivery) extended(s *settlement, asked time.Time, err error) error {
+// begin is Client.begin for a call on the delivery, whose arguments may be wrong.
+func (d *Delivery) begin(ctx context.Context, wrong error) error {
+	if err := cmp.Or(d.check(), wrong); err != nil {
+		return err
+	}
+	return d.client.begin(ctx)
+}
+
+// extended enters what came of an Extend, whose error it returns. After an error the lease may have
+// either end; the deadline is then that of the earlier.
+func (d *Delivery) extended(e *extension, asked time.Time, err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	deadline := asked.Add(s.delay)
+	deadline := asked.Add(e.lease)
 	if err != nil { // the call may go on, and is about to enter the end
 		if deadline.Before(d.deadline) {
 			d.deadline = deadline
 		}
 		return err
 	}
-	if began := s.end - s.delay.Microseconds(); began >= d.began { // else another Extend was done later
-		d.began, d.lease, d.deadline = began, s.delay, deadline
+	if began := e.end - e.lease.Microseconds(); began >= d.began { // else another Extend was done later
+		d.began, d.lease, d.deadline = began, e.lease, deadline
 	}
 	return nil
 }
@@ -189,29 +219,16 @@ func (d *Delivery) held() store.Held {
 	return store.Held{Topic: d.Topic, ID: d.ID, Token: d.Token}
 }
 
-// settle ends the delivery, with one call for it and those of others.
-func (d *Delivery) settle(ctx context.Context, operation string, s *settlement, opts ...RetryOption) error {
-	err := cmp.Or(d.check(), checkDelay("delay", s.delay))
-	for _, opt := range opts {
-		if opt == nil {
-			err = cmp.Or(err, invalid("option", "it is nil"))
-		} else {
-			opt(s)
+// settle ends the delivery by the call, unless the arguments are wrong.
+func (d *Delivery) settle(ctx context.Context, operation string, wrong error, call func(*partition) error) error {
+	err := d.begin(ctx, wrong)
+	if err == nil {
+		defer d.client.running.Done()
+		if err = ErrLeaseLost; d.beginToSettle() {
+			err = d.settled(call(d.client.of(d.ID)))
 		}
 	}
-	if err == nil {
-		err = d.client.begin(ctx)
-	}
-	if err != nil {
-		return d.failed(operation, err)
-	}
-	defer d.client.running.Done()
-	d.client.note("delay", s.delay)
-	if !d.beginToSettle() {
-		return d.failed(operation, ErrLeaseLost)
-	}
-	s.held, s.limit = d.held(), d.limit
-	return d.failed(operation, d.settled(s, d.client.of(d.ID).settlements.Call(ctx, s)))
+	return d.failed(operation, err)
 }
 
 // failed puts in front of an error what was called, and for which job.
@@ -233,19 +250,26 @@ func (d *Delivery) beginToSettle() bool {
 	return true
 }
 
-// settled enters what came of it. It returns err, or nil if the job is gone, and an Ack of
-// before, whose answer was lost, can have done that.
-func (d *Delivery) settled(s *settlement, err error) error {
+// settled enters what came of a call that settles, whose error it returns: after one that leaves
+// the job reserved, or may have, it may be tried again.
+func (d *Delivery) settled(err error) error {
+	if err != nil && !errors.Is(err, ErrLeaseLost) && !errors.Is(err, ErrExhausted) {
+		d.mu.Lock()
+		d.settling = false
+		d.mu.Unlock()
+	}
+	return err
+}
+
+// acked returns an Ack's error, but nil if the job is gone and an earlier Ack, whose answer was
+// lost, can have done that.
+func (d *Delivery) acked(err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch {
-	case errors.Is(err, store.ErrGone) && s.verb == ack && d.unknown:
+	if d.unknown && errors.Is(err, store.ErrGone) {
 		return nil
-	case err == nil || errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrExhausted):
-		return err
 	}
-	d.settling = false // it may be tried again
-	d.unknown = d.unknown || s.verb == ack && !errors.As(err, new(redis.Error))
+	d.unknown = d.unknown || err != nil && !errors.As(err, new(redis.Error))
 	return err
 }
 

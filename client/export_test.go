@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/coalesce"
 )
 
 // What the tests know of the inside.
 const (
 	RideOut      = rideOut
-	MaxPushCalls = maxPushCalls
+	MaxPushCalls = coalesce.RoundTrips
 	CloseWait    = closeWait
 	CheckAfter   = checkAfter
 	MaxTakeCalls = maxTakeCalls
@@ -100,10 +101,15 @@ func (c *Client) Pops(topic string) (underWay, unclaimed int) {
 	return underWay, len(callers)
 }
 
-// WarmUp opens as many connections as pushes need.
-func (c *Client) WarmUp(ctx context.Context) error {
+// WarmUp opens as many connections as calls of one kind need.
+func (c *Client) WarmUp(ctx context.Context) error { return c.open(ctx, coalesce.RoundTrips) }
+
+// WarmUpAll opens as many connections as settlements of all kinds need.
+func (c *Client) WarmUpAll(ctx context.Context) error { return c.open(ctx, 4*coalesce.RoundTrips) }
+
+func (c *Client) open(ctx context.Context, most int) error {
 	var conns []redis.Conn
-	for range maxPushCalls {
+	for range most {
 		conn, err := c.ownPool.GetContext(ctx)
 		if err != nil {
 			return err
@@ -155,13 +161,18 @@ func Through(d *Delivery, c *Client) *Delivery {
 	return d
 }
 
-// MaxSettleCalls is how many calls that settle jobs are under way at a time.
-const MaxSettleCalls = maxSettleCalls
+// MaxSettleCalls is how many calls that settle jobs are under way at a time, of each kind.
+const MaxSettleCalls = coalesce.RoundTrips
 
 // Settlements is how many calls that settle jobs are under way to Redis, and how many
 // settlements wait for the next.
 func (c *Client) Settlements() (underWay, gathered int) {
-	return c.partitions[0].settlements.Counts()
+	p := c.partitions[0]
+	for _, counts := range []func() (int, int){p.acks.Counts, p.retries.Counts, p.burials.Counts, p.extensions.Counts} {
+		u, g := counts()
+		underWay, gathered = underWay+u, gathered+g
+	}
+	return underWay, gathered
 }
 
 // Reservers is how many callers there are who want to reserve a job of the topic, and how

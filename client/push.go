@@ -9,7 +9,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/coalesce"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -189,17 +188,4 @@ func newID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails (crypto/rand)
 	return hex.EncodeToString(b[:])
-}
-
-// maxPushCalls is how many calls that store jobs are under way at a time. With more, few callers
-// would share less; with one, who comes just behind a call would wait for two.
-const maxPushCalls = 2
-
-// pushBounds say which jobs are stored together.
-var pushBounds = coalesce.Bounds[store.Delayed]{Items: coalesce.MaxItems, Measure: func(job store.Delayed) (id string, bytes int) {
-	return job.ID, len(job.Body)
-}}
-
-func newPushes(o *coalesce.Owner, s *store.Store) *coalesce.Calls[store.Delayed] {
-	return coalesce.NewCalls(o, s, maxPushCalls, pushBounds, (*store.Pipeline).Push)
 }

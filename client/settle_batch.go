@@ -3,24 +3,22 @@ package client
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/store"
 )
 
 // AckBatch is Ack for many deliveries. They go to Redis 250 at a time, one atomic step each. The
 // results are in the order of the deliveries; the error is nil if all are done.
 func (c *Client) AckBatch(ctx context.Context, deliveries []*Delivery) ([]Result, error) {
-	return c.settleBatch(ctx, "ack batch", deliveries, func(d *Delivery) *settlement {
-		if !d.beginToSettle() {
-			return nil
+	return c.settleBatch(ctx, "ack batch", deliveries, func(p *partition, list []*Delivery) []error {
+		errs := slices.Repeat([]error{ErrLeaseLost}, len(list))
+		places, begun := pick(list, (*Delivery).beginToSettle)
+		for i, err := range p.acks.Batch(ctx, each(begun, (*Delivery).held)) {
+			errs[places[i]] = begun[i].settled(begun[i].acked(err))
 		}
-		return &settlement{verb: ack, held: d.held()}
-	}, (*Delivery).settled)
+		return errs
+	})
 }
 
 // ExtendBatch is Extend for many deliveries, as AckBatch is Ack. With a lease of 0 each lasts as long
@@ -39,15 +37,19 @@ func (c *Client) ExtendBatch(ctx context.Context, deliveries []*Delivery, lease 
 			return nil, failed("extend batch", d.ID, invalid("lease", "0 is as long as before, which is not known"))
 		}
 	}
-	asked := time.Now()
-	return c.settleBatch(ctx, "extend batch", deliveries, func(d *Delivery) *settlement {
-		return &settlement{verb: extend, held: d.held(), delay: cmp.Or(lease, d.Lease())}
-	}, func(d *Delivery, s *settlement, err error) error { return d.extended(s, asked, err) })
+	return c.settleBatch(ctx, "extend batch", deliveries, func(p *partition, list []*Delivery) []error {
+		asked := time.Now()
+		extensions := each(list, func(d *Delivery) *extension { return d.extension(cmp.Or(lease, d.Lease())) })
+		errs := p.extensions.Batch(ctx, extensions)
+		for i, d := range list {
+			errs[i] = d.extended(extensions[i], asked, errs[i])
+		}
+		return errs
+	})
 }
 
-// settleBatch settles the deliveries as begin says, which returns nil for one that is settled, and
-// has end enter what came of it, which may change the error.
-func (c *Client) settleBatch(ctx context.Context, name string, deliveries []*Delivery, begin func(*Delivery) *settlement, end func(*Delivery, *settlement, error) error) ([]Result, error) {
+// settleBatch has do settle the deliveries of each partition, and return an error for each.
+func (c *Client) settleBatch(ctx context.Context, name string, deliveries []*Delivery, do func(*partition, []*Delivery) []error) ([]Result, error) {
 	err := checkAll(deliveries)
 	if err == nil {
 		err = c.begin(ctx)
@@ -56,39 +58,14 @@ func (c *Client) settleBatch(ctx context.Context, name string, deliveries []*Del
 		return nil, failed(name, "", err)
 	}
 	defer c.running.Done()
-	items := each(deliveries, begin)
-	errs := slices.Repeat([]error{ErrLeaseLost}, len(items))
-	for _, partition := range c.partitions {
-		var places []int
-		var theirs []*settlement
-		for i, s := range items {
-			if s != nil && c.of(s.held.ID) == partition {
-				places, theirs = append(places, i), append(theirs, s)
-			}
-		}
-		if len(places) > 0 {
-			for k, err := range settleChunks(ctx, partition, theirs) {
-				errs[places[k]] = err
-			}
+	results := each(deliveries, func(d *Delivery) Result { return Result{ID: d.ID} })
+	for _, p := range c.partitions {
+		places, theirs := pick(deliveries, func(d *Delivery) bool { return c.of(d.ID) == p })
+		for i, err := range do(p, theirs) {
+			results[places[i]].Err = err
 		}
 	}
-	results := make([]Result, len(items))
-	failures, first := 0, Result{}
-	for i, s := range items {
-		results[i] = Result{deliveries[i].ID, errs[i]}
-		if s != nil {
-			results[i].Err = end(deliveries[i], s, errs[i])
-		}
-		if results[i].Err != nil {
-			if failures++; failures == 1 {
-				first = results[i]
-			}
-		}
-	}
-	if failures == 0 {
-		return results, nil
-	}
-	return results, failed(name, "", fmt.Errorf("%d of %d jobs: %s: %w", failures, len(results), store.Quote(first.ID), first.Err))
+	return results, failed(name, "", batchError("jobs", results))
 }
 
 func checkAll(deliveries []*Delivery) error {
@@ -100,25 +77,12 @@ func checkAll(deliveries []*Delivery) error {
 	return nil
 }
 
-// settleChunks settles the items, and returns their errors.
-func settleChunks(ctx context.Context, partition *partition, items []*settlement) []error {
-	errs := make([]error, 0, len(items))
-	p, err := partition.store.Pipeline(ctx)
-	if err == nil {
-		defer p.Close()
-	}
-	for _, chunk := range settleBounds.Chunks(items) {
-		var results []error
-		if err == nil {
-			results, err = settleAlike(p, chunk[0].verb, chunk)
-			if errors.As(err, new(redis.Error)) {
-				results, err = slices.Repeat([]error{err}, len(chunk)), nil // of this call alone
-			}
+// pick returns the items to keep, and their places.
+func pick[T any](items []T, keep func(T) bool) (places []int, kept []T) {
+	for i, item := range items {
+		if keep(item) {
+			places, kept = append(places, i), append(kept, item)
 		}
-		if err != nil {
-			results = slices.Repeat([]error{err}, len(chunk))
-		}
-		errs = append(errs, results...)
 	}
-	return errs
+	return places, kept
 }

@@ -35,7 +35,7 @@ func TestTwoSettlementsOfOneJob(t *testing.T) {
 			}
 			f.redis.Hang()
 			for _, d := range list[:blockers] {
-				gather(func() error { return d.Ack(t.Context()) })
+				gather(func() error { return settle(t.Context(), d) })
 			}
 			for range 2 { // they go together, as all round trips are under way
 				again := c.Delivery(d.Topic, d.ID, d.Token)
@@ -57,7 +57,7 @@ func TestTwoSettlementsOfOneJob(t *testing.T) {
 			got := f.state()
 			left := map[string]string{"t": "0"}
 			if name == "Extend" {
-				left["t"] = "1"
+				left["t"] = fmt.Sprint(blockers + 1)
 			}
 			if n := len(got.Reserved); fmt.Sprint(n) != left["t"] {
 				t.Errorf("%d are reserved, want %s", n, left["t"])
@@ -66,6 +66,52 @@ func TestTwoSettlementsOfOneJob(t *testing.T) {
 				t.Errorf("%s count as reserved, want %s", n, left["t"])
 			}
 		})
+	}
+}
+
+// Calls of two kinds for one job that are made at once do not wait for each other: one of them
+// settles it, and the job counts once.
+func TestTwoKindsOfSettlementsOfOneJob(t *testing.T) {
+	f := start(t)
+	c := f.patient()
+	if err := c.WarmUpAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	kinds := []string{"Ack", "Retry", "Extend", "Bury"}
+	for i, one := range kinds {
+		for _, other := range kinds[i+1:] {
+			t.Run(one+" and "+other, func(t *testing.T) {
+				f := f.with(t)
+				f.seed()
+				d := f.reserveAll(c, 1)[0]
+				f.redis.Hang()
+				errs := map[string]error{}
+				ends := map[string]chan error{one: make(chan error, 1), other: make(chan error, 1)}
+				for name, end := range ends {
+					go func() { end <- verbs[name](t.Context(), c.Delivery(d.Topic, d.ID, d.Token)) }()
+				}
+				await(t, 2, 2, c.Settlements)
+				f.redis.Resume()
+				for name, end := range ends {
+					if errs[name] = arrival(t, end); errs[name] != nil && !errors.Is(errs[name], client.ErrLeaseLost) {
+						t.Errorf("%s: %v", name, errs[name])
+					}
+				}
+				delete(errs, "Extend") // which may come first, and change nothing for the other
+				won := 0
+				for _, err := range errs {
+					if err == nil {
+						won++
+					}
+				}
+				if won != 1 {
+					t.Errorf("%d calls settled the job: %v", won, errs)
+				}
+				if n := f.reservedCount("t"); n != "0" {
+					t.Errorf("%s count as reserved, want 0", n)
+				}
+			})
+		}
 	}
 }
 
@@ -171,11 +217,7 @@ func TestSettlementsAreBoundedInBytes(t *testing.T) {
 	ended := make(chan error, len(list))
 	for n, d := range list {
 		go func() {
-			if n < blockers {
-				ended <- d.Ack(t.Context())
-			} else {
-				ended <- d.Retry(t.Context(), time.Hour, client.Cause(text))
-			}
+			ended <- d.Retry(t.Context(), time.Hour, client.Cause(text))
 		}()
 		await(t, n+1, blockers, c.Settlements)
 	}
@@ -188,7 +230,7 @@ func TestSettlementsAreBoundedInBytes(t *testing.T) {
 	if calls := f.info("commandstats", "cmdstat_evalsha:calls=") - before; calls != blockers+2 {
 		t.Errorf("%d calls, want %d", calls, blockers+2)
 	}
-	if n := len(f.state().Pool); n != retries {
-		t.Errorf("%d jobs wait, want %d", n, retries)
+	if n := len(f.state().Pool); n != len(list) {
+		t.Errorf("%d jobs wait, want %d", n, len(list))
 	}
 }

@@ -2,9 +2,11 @@ package coalesce
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -14,9 +16,7 @@ type Calls[T any] struct {
 	trips  *Coalescer
 	mu     sync.Mutex
 	queued []*call[T]
-	chunk  *chunk[T]
-	// do has the items done, and returns an error for each.
-	do func(p *store.Pipeline, items []T) ([]error, error)
+	next   *chunk[T]
 }
 
 type call[T any] struct {
@@ -25,10 +25,14 @@ type call[T any] struct {
 	gone bool       // its caller left; guarded by Calls.mu
 }
 
-// NewCalls makes Calls of at most so many round trips at a time.
-func NewCalls[T any](o *Owner, s *store.Store, most int, bounds Bounds[T], do func(*store.Pipeline, []T) ([]error, error)) *Calls[T] {
-	c := &Calls[T]{chunk: bounds.chunk(), do: do}
-	c.trips = New(o, s, &c.mu, queue[T]{c}, most)
+// RoundTrips is how many of a kind are under way at a time. With more, few callers would share
+// less; with one, a caller just behind a round trip would wait for two.
+const RoundTrips = 2
+
+// NewCalls makes Calls of that kind.
+func NewCalls[T any](o *Owner, s *store.Store, k Kind[T]) *Calls[T] {
+	c := &Calls[T]{next: newChunk(k)}
+	c.trips = New(o, s, &c.mu, queue[T]{c}, RoundTrips)
 	return c
 }
 
@@ -71,6 +75,34 @@ func (c *Calls[T]) Call(ctx context.Context, item T) error {
 	}
 }
 
+// Batch has many items done on one connection, a chunk at a time, and returns an error for each.
+// An error of Redis is that of one chunk, any other is that of all that follow.
+func (c *Calls[T]) Batch(ctx context.Context, items []T) []error {
+	if len(items) == 0 {
+		return nil
+	}
+	errs := make([]error, 0, len(items))
+	p, err := c.trips.store.Pipeline(ctx)
+	if err == nil {
+		defer p.Close()
+	}
+	for _, chunk := range c.next.Chunks(items) {
+		var results []error
+		failed := err
+		if err == nil {
+			results, failed = c.next.Do(p, chunk)
+		}
+		if failed != nil {
+			results = slices.Repeat([]error{failed}, len(chunk))
+			if !errors.As(failed, new(redis.Error)) {
+				err = failed
+			}
+		}
+		errs = append(errs, results...)
+	}
+	return errs
+}
+
 // Counts returns how many round trips are under way, and how many calls wait for the next.
 func (c *Calls[T]) Counts() (underWay, queued int) {
 	c.mu.Lock()
@@ -86,11 +118,11 @@ func (q queue[T]) Waiting() bool { return len(q.queued) > 0 }
 // Next dequeues the next calls that may go together.
 func (q queue[T]) Next() (int, func(*store.Pipeline, error)) {
 	var calls []*call[T]
-	q.chunk.clear()
+	q.next.clear()
 	n := 0
 	for _, c := range q.queued {
 		if !c.gone {
-			if !q.chunk.add(c.item) {
+			if !q.next.add(c.item) {
 				break
 			}
 			calls = append(calls, c)
@@ -110,7 +142,7 @@ func (q queue[T]) run(p *store.Pipeline, err error, calls []*call[T]) {
 			items[i] = c.item
 		}
 		p.WithoutCancel()
-		errs, err = q.do(p, items)
+		errs, err = q.next.Do(p, items)
 	}
 	for i, c := range calls {
 		if err == nil {
