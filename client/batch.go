@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ var ErrChunk = errors.New("another job of the same chunk can't be stored")
 // is there twice is wrong, too. Up to two chunks are under way at a time. After an error of
 // Redis or the network no further chunk is sent.
 func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOption) ([]Result, error) {
-	all, err := checkBatch(jobs, newPushOptions(opts))
+	all, err := checkBatch(jobs, defaultPush.with(opts))
 	if err == nil {
 		err = c.begin(ctx)
 	}
@@ -73,12 +74,9 @@ func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {
 	all := make([]store.Delayed, len(jobs))
 	ids := make(map[string]int, len(jobs))
 	for i, job := range jobs {
-		o := o
-		o.apply(job.Options)
-		due, err := dueOf(job)
-		if err == nil {
-			err = checkPush(job.Message, o)
-		}
+		due, wrong := dueOf(job)
+		stored, err := newJob(job.Message, due, o.with(job.Options))
+		err = cmp.Or(wrong, err)
 		if first, twice := ids[job.ID]; err == nil && twice && job.ID != "" {
 			err = invalid("id", fmt.Sprintf("%s is that of job %d, too", store.Quote(job.ID), first))
 		}
@@ -86,7 +84,7 @@ func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {
 			return nil, fmt.Errorf("job %d: %w", i, err)
 		}
 		ids[job.ID] = i
-		all[i] = o.job(job.Message, due)
+		all[i] = stored
 	}
 	return all, nil
 }

@@ -113,12 +113,9 @@ func (c *Client) PushAt(ctx context.Context, m Message, due time.Time, opts ...P
 	return c.push(ctx, m, store.Due{At: due}, checkDue(due), opts)
 }
 
-func (c *Client) push(ctx context.Context, m Message, due store.Due, err error, opts []PushOption) (string, error) {
-	o := newPushOptions(opts)
-	if err == nil {
-		err = checkPush(m, o)
-	}
-	if err == nil {
+func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error, opts []PushOption) (string, error) {
+	job, err := newJob(m, due, defaultPush.with(opts))
+	if err = cmp.Or(wrong, err); err == nil {
 		err = c.begin(ctx)
 	}
 	if err != nil {
@@ -126,35 +123,34 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, err error, 
 	}
 	defer c.running.Done()
 	c.note("delay", due.After)
-	job := o.job(m, due)
 	if err := c.of(job.ID).pushes.Call(ctx, job); err != nil {
 		return "", failed("push", m.ID, err)
 	}
 	return job.ID, nil
 }
 
-// job is the message as the store takes it, with an ID in any case.
-func (o pushOptions) job(m Message, due store.Due) store.Delayed {
+// newJob is the message as the store takes it, with an ID in any case.
+func newJob(m Message, due store.Due, o pushOptions) (store.Delayed, error) {
+	if err := checkPush(m, o); err != nil {
+		return store.Delayed{}, err
+	}
 	if m.ID == "" {
 		m.ID = newID()
 	}
-	return store.Delayed{Job: store.Job(m), Due: due, Terms: o.Terms}
+	return store.Delayed{Job: store.Job(m), Due: due, Terms: o.Terms}, nil
 }
 
-func newPushOptions(opts []PushOption) pushOptions {
-	o := pushOptions{Terms: store.Terms{Lifetime: DefaultReadyMaxLifetime, Policy: store.Replace}}
-	o.apply(opts)
-	return o
-}
+var defaultPush = pushOptions{Terms: store.Terms{Lifetime: DefaultReadyMaxLifetime, Policy: store.Replace}}
 
-func (o *pushOptions) apply(opts []PushOption) {
+func (o pushOptions) with(opts []PushOption) pushOptions {
 	for _, opt := range opts {
 		if opt == nil {
 			o.wrong = invalid("option", "it is nil")
 		} else {
-			opt(o)
+			opt(&o)
 		}
 	}
+	return o
 }
 
 func checkDue(due time.Time) error {

@@ -13,16 +13,12 @@ import (
 // Calls are calls that each have one item done and share round trips. Each caller gets exactly
 // its own error.
 type Calls[T any] struct {
-	trips  *Coalescer
-	mu     sync.Mutex
-	queued []*call[T]
-	next   *chunk[T]
-}
-
-type call[T any] struct {
-	item T
-	done chan error // holds one
-	gone bool       // its caller left; guarded by Calls.mu
+	kind    Kind[T]
+	trips   *Coalescer
+	mu      sync.Mutex
+	items   []T          // of the callers that wait for the next round trip
+	answers []chan error // theirs; each holds one error
+	ids     map[string]bool
 }
 
 // RoundTrips is how many of a kind are under way at a time. With more, few callers would share
@@ -31,7 +27,7 @@ const RoundTrips = 2
 
 // NewCalls makes Calls of that kind.
 func NewCalls[T any](o *Owner, s *store.Store, k Kind[T]) *Calls[T] {
-	c := &Calls[T]{next: newChunk(k)}
+	c := &Calls[T]{kind: k, ids: map[string]bool{}}
 	c.trips = New(o, s, &c.mu, queue[T]{c}, RoundTrips)
 	return c
 }
@@ -40,38 +36,44 @@ func NewCalls[T any](o *Owner, s *store.Store, k Kind[T]) *Calls[T] {
 // sent is not done then. A caller whose ctx has no deadline may make the round trip itself, and
 // then waits for the answer whatever becomes of ctx.
 func (c *Calls[T]) Call(ctx context.Context, item T) error {
-	mine := &call[T]{item: item, done: make(chan error, 1)}
-	c.mu.Lock()
-	c.queued = append(c.queued, mine)
+	answer := make(chan error, 1)
 	_, hurries := ctx.Deadline()
+	c.mu.Lock()
+	c.items, c.answers = append(c.items, item), append(c.answers, answer)
 	leads := !hurries && c.trips.MayLead()
 	if !leads {
 		c.trips.Wake()
 	}
 	c.mu.Unlock()
-	abandoned := c.trips.owner.Abandoned
 	if leads {
 		if ctx.Done() == nil {
-			ctx = abandoned
+			ctx = c.trips.owner.Abandoned
 		}
 		c.trips.Lead(ctx)
 		select {
-		case err := <-mine.done: // even if ctx is done, too
+		case err := <-answer: // even if ctx is done, too
 			return err
 		default:
 		}
 	}
 	select {
-	case err := <-mine.done:
+	case err := <-answer:
 		return err
 	case <-ctx.Done():
-		c.mu.Lock()
-		mine.gone = true
-		c.mu.Unlock()
-		if ctx == abandoned {
+		c.leave(answer)
+		if ctx == c.trips.owner.Abandoned {
 			return c.trips.owner.Closed
 		}
 		return ctx.Err()
+	}
+}
+
+// leave takes the caller out of the queue, if its item is not yet on its way.
+func (c *Calls[T]) leave(answer chan error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.Index(c.answers, answer); i >= 0 {
+		c.items, c.answers = slices.Delete(c.items, i, i+1), slices.Delete(c.answers, i, i+1)
 	}
 }
 
@@ -86,11 +88,11 @@ func (c *Calls[T]) Batch(ctx context.Context, items []T) []error {
 	if err == nil {
 		defer p.Close()
 	}
-	for _, chunk := range c.next.Chunks(items) {
+	for _, chunk := range c.kind.Chunks(items) {
 		var results []error
 		failed := err
 		if err == nil {
-			results, failed = c.next.Do(p, chunk)
+			results, failed = c.kind.Do(p, chunk)
 		}
 		if failed != nil {
 			results = slices.Repeat([]error{failed}, len(chunk))
@@ -104,51 +106,34 @@ func (c *Calls[T]) Batch(ctx context.Context, items []T) []error {
 }
 
 // Counts returns how many round trips are under way, and how many calls wait for the next.
-func (c *Calls[T]) Counts() (underWay, queued int) {
+func (c *Calls[T]) Counts() (underWay, waiting int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.trips.underWay, len(c.queued)
+	return c.trips.underWay, len(c.items)
 }
 
 // queue is Calls as a Queue.
 type queue[T any] struct{ *Calls[T] }
 
-func (q queue[T]) Waiting() bool { return len(q.queued) > 0 }
+func (q queue[T]) Waiting() bool { return len(q.items) > 0 }
 
-// Next dequeues the next calls that may go together.
+// Next dequeues the next items that may go together.
 func (q queue[T]) Next() (int, func(*store.Pipeline, error)) {
-	var calls []*call[T]
-	q.next.clear()
-	n := 0
-	for _, c := range q.queued {
-		if !c.gone {
-			if !q.next.add(c.item) {
-				break
-			}
-			calls = append(calls, c)
-		}
-		n++
-	}
-	q.queued = slices.Delete(q.queued, 0, n)
-	return len(calls), func(p *store.Pipeline, err error) { q.run(p, err, calls) }
-}
-
-// run has the calls' items done and answers the callers.
-func (q queue[T]) run(p *store.Pipeline, err error, calls []*call[T]) {
-	var errs []error
-	if err == nil {
-		items := make([]T, len(calls))
-		for i, c := range calls {
-			items[i] = c.item
-		}
-		p.WithoutCancel()
-		errs, err = q.next.Do(p, items)
-	}
-	for i, c := range calls {
+	n := q.kind.fit(q.items, q.ids)
+	items, answers := slices.Clone(q.items[:n]), slices.Clone(q.answers[:n])
+	q.items, q.answers = slices.Delete(q.items, 0, n), slices.Delete(q.answers, 0, n)
+	return n, func(p *store.Pipeline, err error) {
+		var errs []error
 		if err == nil {
-			c.done <- errs[i]
-		} else {
-			c.done <- err
+			p.WithoutCancel()
+			errs, err = q.kind.Do(p, items)
+		}
+		for i, answer := range answers {
+			if err == nil {
+				answer <- errs[i]
+			} else {
+				answer <- err
+			}
 		}
 	}
 }

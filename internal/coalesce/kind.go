@@ -1,0 +1,47 @@
+package coalesce
+
+import "github.com/mix-basic/delayer/internal/store"
+
+const (
+	// MaxItems bounds what one script call does, so that it does not keep Redis from others.
+	MaxItems = 250
+	// maxBytes does so, too, but for a single item that is larger.
+	maxBytes = 1 << 20
+)
+
+// Kind says what calls of a kind do with their items. So many go to Redis together, of about
+// 1 MiB, and no ID twice, as the later of two comes after the earlier.
+type Kind[T any] struct {
+	Items   int
+	Measure func(item T) (id string, bytes int)
+	// Do has the items done. It returns an error for each, or that of the whole call.
+	Do func(p *store.Pipeline, items []T) ([]error, error)
+}
+
+// Chunks divides the items, in their order, into what goes to Redis together.
+func (k Kind[T]) Chunks(items []T) (chunks [][]T) {
+	ids := map[string]bool{}
+	for len(items) > 0 {
+		n := k.fit(items, ids)
+		chunks, items = append(chunks, items[:n]), items[n:]
+	}
+	return chunks
+}
+
+// fit returns how many of the first items go to Redis together. ids is only room to work in.
+func (k Kind[T]) fit(items []T, ids map[string]bool) int {
+	if len(items) < 2 {
+		return len(items)
+	}
+	clear(ids)
+	sum := 0
+	for n, item := range items {
+		id, bytes := k.Measure(item)
+		sum += bytes
+		if n > 0 && (n == k.Items || sum > maxBytes || ids[id]) {
+			return n
+		}
+		ids[id] = true
+	}
+	return len(items)
+}
