@@ -16,17 +16,16 @@ const (
 	askAgain = 10 * time.Second
 )
 
-// listen passes on, until ctx is done, when a job was pushed that falls due before
-// all others. earlier holds one such time; a later one does not replace it. What
-// was said while there was no connection has not been heard: each new one asks
-// for a pass at once. As long as there is none, the pool is looked at more often.
-func (m *mover) listen(ctx context.Context, earlier chan time.Time) {
-	m.becomeDeaf(earlier)
+// listen sets the alarm, until ctx is done, to when a job was pushed that falls due
+// before all others. What was published while there was no connection is lost: each
+// new one asks for a pass at once, and as long as there is none, passes are more frequent.
+func (m *mover) listen(ctx context.Context, alarm *alarm) {
+	m.becomeDeaf(alarm)
 	defer m.deaf.Store(false)
 	refusal := newOutages(m.log)
 	for pause := time.Duration(0); ctx.Err() == nil; {
 		began := time.Now()
-		m.hear(ctx, earlier, refusal)
+		m.hear(ctx, alarm, refusal)
 		if time.Since(began) > lastPause {
 			pause = 0
 			continue
@@ -40,7 +39,7 @@ func (m *mover) listen(ctx context.Context, earlier chan time.Time) {
 }
 
 // hear listens on one connection until it breaks or ctx is done.
-func (m *mover) hear(ctx context.Context, earlier chan time.Time, refusal *outages) {
+func (m *mover) hear(ctx context.Context, alarm *alarm, refusal *outages) {
 	channel := m.store.Keys().FirstDue()
 	sub, err := m.store.Subscribe(ctx, channel)
 	if err != nil {
@@ -48,7 +47,7 @@ func (m *mover) hear(ctx context.Context, earlier chan time.Time, refusal *outag
 	}
 	defer sub.Close()
 	defer context.AfterFunc(ctx, func() { sub.Close() })()
-	defer m.becomeDeaf(earlier)
+	defer m.becomeDeaf(alarm)
 	m.listener.Store(sub)
 	for {
 		event, err := sub.Receive()
@@ -57,23 +56,23 @@ func (m *mover) hear(ctx context.Context, earlier chan time.Time, refusal *outag
 		}
 		switch {
 		case event.Refused != nil:
-			m.becomeDeaf(earlier)
+			m.becomeDeaf(alarm)
 			refusal.report("deaf", fmt.Sprintf("Nothing can be heard on %s, jobs may come late by up to %v", channel, m.deafInterval()), m.advise(event.Refused, "+subscribe"))
 			time.AfterFunc(m.askAgain, func() { sub.Add(channel) })
 		case event.Subscribed:
 			refusal.report("deaf", "", nil)
 			m.deaf.Store(false)
-			keepEarlier(earlier, time.Now())
+			alarm.wakeBy(time.Now())
 		default:
-			keepEarlier(earlier, time.Now().Add(dueIn(event.Data)))
+			alarm.wakeBy(time.Now().Add(dueIn(event.Data)))
 		}
 	}
 }
 
 // becomeDeaf has the pool looked at more often, which begins with the sleep under way.
-func (m *mover) becomeDeaf(earlier chan time.Time) {
+func (m *mover) becomeDeaf(alarm *alarm) {
 	if !m.deaf.Swap(true) {
-		keepEarlier(earlier, time.Now().Add(m.deafInterval()))
+		alarm.wakeBy(time.Now().Add(m.deafInterval()))
 	}
 }
 
@@ -101,18 +100,4 @@ func dueIn(message []byte) time.Duration {
 		return 0
 	}
 	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
-}
-
-// keepEarlier puts t into the channel of one place, unless an earlier time is in it.
-func keepEarlier(c chan time.Time, t time.Time) {
-	for {
-		select {
-		case c <- t:
-			return
-		case there := <-c:
-			if there.Before(t) {
-				t = there
-			}
-		}
-	}
 }

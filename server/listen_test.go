@@ -82,14 +82,3 @@ func awaitListeners(t *testing.T, r *redistest.Server, want int64) {
 	}
 	t.Fatalf("not %d servers listen after %v", want, hangs)
 }
-
-func TestKeepEarlierKeepsTheEarliest(t *testing.T) {
-	start := time.Now()
-	earlier := make(chan time.Time, 1)
-	for _, s := range []int{5, 3, 9, 4} {
-		keepEarlier(earlier, start.Add(time.Duration(s)*time.Second))
-	}
-	if got := (<-earlier).Sub(start); got != 3*time.Second {
-		t.Errorf("earliest of 5, 3, 9 and 4 s: %v", got)
-	}
-}

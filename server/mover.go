@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// minWait is the shortest time between two passes, so that a pass takes
-	// what falls due together together.
-	minWait = time.Millisecond
+	// minWait is the shortest time between two passes. Most jobs are due at whole
+	// milliseconds, and a pass takes all of one together whatever this is.
+	minWait = 500 * time.Microsecond
 	// stopWait is how long run waits for the batch in hand after its context
 	// is done.
 	stopWait = 4 * time.Second
@@ -88,15 +88,17 @@ func (m *mover) run(ctx context.Context) {
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopWait, cancel) })()
 
-	earlier := make(chan time.Time, 1)
+	alarm := newAlarm()
+	defer alarm.close()
+	defer context.AfterFunc(ctx, func() { alarm.wakeBy(time.Now()) })()
 	listening := make(chan struct{})
 	go func() {
 		defer close(listening)
-		m.listen(ctx, earlier)
+		m.listen(ctx, alarm)
 	}()
 
 	m.heart = newHeart(m.version, m.interval, time.Now())
-	for next := time.Now(); sleepUntil(ctx, next, earlier); {
+	for ctx.Err() == nil {
 		started := time.Now()
 		result, err := m.passOrAgain(ctx, work)
 		if work.Err() != nil {
@@ -110,7 +112,7 @@ func (m *mover) run(ctx context.Context) {
 		if err == nil || !store.Temporary(err) { // else it would wait for the same
 			m.beat(work, started)
 		}
-		next = m.nextPass(started, result, err)
+		alarm.sleepUntil(m.nextPass(started, result, err))
 	}
 	m.signOff(work)
 	select {
@@ -163,26 +165,6 @@ func (m *mover) nextPass(started time.Time, r result, err error) time.Time {
 
 // deafInterval is the interval as long as nothing is heard.
 func (m *mover) deafInterval() time.Duration { return min(m.interval, deafSleep) }
-
-// sleepUntil sleeps until next, or an earlier time that it is told of, but then
-// for minWait at least. It reports false when ctx is done.
-func sleepUntil(ctx context.Context, next time.Time, earlier <-chan time.Time) bool {
-	timer := time.NewTimer(time.Until(next))
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-timer.C:
-			return true
-		case t := <-earlier:
-			if t.Before(next) {
-				next = t
-				timer.Reset(max(time.Until(next), minWait))
-			}
-		}
-	}
-}
 
 // isCut reports whether err is a connection that was closed on us.
 func isCut(err error) bool {

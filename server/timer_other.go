@@ -1,0 +1,5 @@
+//go:build !linux
+
+package server
+
+func newTimer() timer { return newGoTimer() }
