@@ -98,9 +98,9 @@ func (p *Pipeline) receive(c *call) (any, error) {
 }
 
 // manyCalls is how many calls must be under way for it to be worth to wait for all at once.
-const manyCalls = 16
+const manyCalls = 2
 
-// ReceiveAll waits for the answers to all calls that are under way if they are many.
+// ReceiveAll waits for the answers to all calls that are under way.
 // Where ctx can end that costs less than to wait for each of them, but the
 // connection's timeout is then one for all.
 func (p *Pipeline) ReceiveAll() {
