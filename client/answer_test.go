@@ -353,7 +353,7 @@ func TestTroubleIsOver(t *testing.T) {
 	popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 1500*time.Millisecond, "t") })
 	f.waits(f.Client, "t", 1)
 	// In one piece, so that nobody pops in between.
-	f.conn.Send("CONFIG", "SET", "min-replicas-to-write", 0)
+	f.Conn().Send("CONFIG", "SET", "min-replicas-to-write", 0)
 	f.do("DEL", "delayer:ready_queue:t")
 	if r := waitFor(t, popped); !errors.Is(r.err, client.ErrEmpty) {
 		t.Errorf("error %v, want ErrEmpty", r.err)
@@ -403,7 +403,7 @@ func TestTroubleIsOverAfterALookAtAnotherTopic(t *testing.T) {
 	popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 2*time.Second, "t") })
 	until(t, "a pop was refused", func() bool { return f.info("commandstats", "cmdstat_lrange:calls=") > 0 })
 	f.waits(f.Client, "t", 1)
-	f.conn.Send("CONFIG", "SET", "min-replicas-to-write", 0)
+	f.Conn().Send("CONFIG", "SET", "min-replicas-to-write", 0)
 	f.do("DEL", "delayer:ready_queue:t")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

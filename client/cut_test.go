@@ -274,15 +274,10 @@ func (j *cutJob) drain(gone string) string {
 // move runs a server, which reaches Redis at addr, until the returned function is called.
 func (j *cutJob) move(addr string) (stop func()) {
 	pool := client.NewPool(client.PoolOptions{Addr: addr})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() { ended <- server.New(pool, server.Options{Interval: 5 * time.Millisecond}).Run(ctx) }()
+	end := redistest.Background(j.t, server.New(pool, server.Options{Interval: 5 * time.Millisecond}).Run)
 	return func() {
 		j.t.Helper()
-		cancel()
-		if err := <-ended; err != nil {
-			j.t.Error(err)
-		}
+		end()
 		pool.Close()
 	}
 }

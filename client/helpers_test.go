@@ -5,24 +5,21 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/server"
 )
 
-// fixture is a Client on a private Redis, and the test's own connection to it.
+// fixture is a Client on a private Redis.
 type fixture struct {
 	*client.Client
+	*redistest.Fixture
 	redis *redistest.Server
-	conn  redis.Conn
 	t     testing.TB
 }
 
@@ -30,8 +27,7 @@ type fixture struct {
 func start(t testing.TB, args ...string) *fixture {
 	t.Helper()
 	r := redistest.Start(t, args...)
-	f := &fixture{redis: r, t: t}
-	f.dial()
+	f := &fixture{Fixture: r.Fixture, redis: r, t: t}
 	f.Client = f.open()
 	return f
 }
@@ -39,52 +35,30 @@ func start(t testing.TB, args ...string) *fixture {
 // with is the fixture for a subtest.
 func (f *fixture) with(t testing.TB) *fixture {
 	sub := *f
-	sub.t = t
+	sub.Fixture, sub.t = f.With(t), t
 	return &sub
-}
-
-// dial opens the test's connection, again after a restart of Redis.
-func (f *fixture) dial() {
-	f.t.Helper()
-	conn, err := redis.Dial("tcp", f.redis.Addr)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() { conn.Close() })
-	f.conn = conn
 }
 
 // open makes one more Client.
 func (f *fixture) open(opts ...client.Option) *client.Client {
-	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr}, opts...)
+	c := client.OpenPool(client.PoolOptions{Addr: f.Addr}, opts...)
 	f.t.Cleanup(func() { c.Close() })
 	return c
 }
 
-// serve runs a server until the test ends.
-func (f *fixture) serve() {
+// serve runs a server until the test ends, or stop.
+func (f *fixture) serve() (stop func()) {
 	f.t.Helper()
-	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() { ended <- server.New(pool, server.Options{Interval: 20 * time.Millisecond}).Run(ctx) }()
-	f.t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			f.t.Error(err)
-		}
-		pool.Close()
-	})
+	return redistest.Background(f.t, server.New(f.redis.Pool(), server.Options{Interval: 20 * time.Millisecond}).Run)
 }
 
-func (f *fixture) do(command string, args ...any) any {
-	f.t.Helper()
-	reply, err := f.conn.Do(command, args...)
-	if err != nil {
-		f.t.Fatalf("%s %.200q: %v", command, args, err)
-	}
-	return reply
-}
+func (f *fixture) do(command string, args ...any) any { f.t.Helper(); return f.Do(command, args...) }
+func (f *fixture) state() state                       { f.t.Helper(); return f.State() }
+func (f *fixture) expect(want state)                  { f.t.Helper(); f.Expect(want) }
+func (f *fixture) clock() float64                     { f.t.Helper(); return f.Clock() }
+func (f *fixture) due(id string) float64              { f.t.Helper(); return f.Due(id) }
+func (f *fixture) listeners(topic string) int         { f.t.Helper(); return f.Subscribers(topic) }
+func (f *fixture) connections() int                   { f.t.Helper(); return f.Fixture.Connections() }
 
 // seed replaces all that is in Redis. Each is the words of one command, where
 // in+3600 stands for the Unix time in an hour by Redis's clock.
@@ -97,9 +71,7 @@ func (f *fixture) seed(commands ...string) {
 		for _, word := range words[1:] {
 			if seconds, ok := strings.CutPrefix(word, "in"); ok {
 				offset, err := strconv.ParseFloat(seconds, 64)
-				if err != nil {
-					f.t.Fatal(err)
-				}
+				check(f.t, err)
 				word = fmt.Sprintf("%.3f", math.Ceil((f.clock()+offset)*1000)/1000)
 			}
 			args = append(args, word)
@@ -143,73 +115,20 @@ type (
 	buckets = map[string]string
 )
 
-func (f *fixture) expect(want state) {
-	f.t.Helper()
-	redistest.Expect(f.t, f.conn, "delayer:", want)
-}
-
-func (f *fixture) state() state {
-	f.t.Helper()
-	return redistest.Read(f.t, f.conn, "delayer:")
-}
-
-// clock is Redis's, in Unix seconds.
-func (f *fixture) clock() float64 {
-	f.t.Helper()
-	t, err := redis.Float64s(f.conn.Do("TIME"))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return t[0] + t[1]/1e6
-}
-
-// due is a waiting job's score, NaN if it does not wait.
-func (f *fixture) due(id string) float64 {
-	f.t.Helper()
-	score, ok := redistest.Scores(f.t, f.conn, "delayer:")[id]
-	if !ok {
-		return math.NaN()
-	}
-	seconds, err := strconv.ParseFloat(score, 64)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return seconds
-}
-
 // expires is when a job's bucket expires, in Unix seconds.
 func (f *fixture) expires(id string) float64 {
 	f.t.Helper()
 	return float64(f.do("PEXPIRETIME", "delayer:job_bucket:"+id).(int64)) / 1000
 }
 
-// info is a number of Redis's INFO, 0 where it has none.
+// info is a number of Redis's INFO, whose field ends in a colon.
 func (f *fixture) info(section, field string) int {
 	f.t.Helper()
-	text, err := redis.String(f.do("INFO", section), nil)
-	if err != nil {
-		f.t.Fatal(err)
+	command, calls := strings.CutSuffix(strings.TrimPrefix(field, "cmdstat_"), ":calls=")
+	if calls {
+		return f.Calls(command)
 	}
-	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), field); ok {
-			n, err := strconv.Atoi(strings.FieldsFunc(value, func(r rune) bool { return r < '0' || r > '9' })[0])
-			if err != nil {
-				f.t.Fatal(err)
-			}
-			return n
-		}
-	}
-	return 0
-}
-
-// listeners is how many connections hear of the topic's jobs.
-func (f *fixture) listeners(topic string) int {
-	f.t.Helper()
-	reply, err := redis.Values(f.do("PUBSUB", "NUMSUB", "delayer:ready:"+topic), nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return int(reply[1].(int64))
+	return f.InfoNumber(section, strings.TrimSuffix(field, ":"))
 }
 
 // waits waits until the Client has so many callers that wait for the topic, and
@@ -222,8 +141,8 @@ func (f *fixture) waits(c *client.Client, topic string, callers int) {
 	})
 }
 
-// connections is how many there are, the test's own included.
-func (f *fixture) connections() int { f.t.Helper(); return f.info("clients", "connected_clients:") }
+// check fails the test on an error.
+var check = redistest.Check
 
 // hangBound is for what must happen, however slow the machine.
 const hangBound = redistest.HangBound
@@ -255,13 +174,7 @@ func background(call pop) <-chan result {
 // waitFor gets the result of a call in the background.
 func waitFor(t testing.TB, results <-chan result) result {
 	t.Helper()
-	select {
-	case r := <-results:
-		return r
-	case <-time.After(hangBound):
-		t.Fatalf("the call did not return within %v", hangBound)
-		panic("unreachable")
-	}
+	return redistest.Receive(t, results)
 }
 
 // bpop starts a BPop without a timeout and waits until it waits in Redis.
@@ -276,9 +189,8 @@ func (f *fixture) bpop(ctx context.Context, topic string) <-chan result {
 // push pushes a job that is ready at once.
 func (f *fixture) push(id, topic string) {
 	f.t.Helper()
-	if _, err := f.Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: "body"}, 0); err != nil {
-		f.t.Fatal(err)
-	}
+	_, err := f.Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: "body"}, 0)
+	check(f.t, err)
 }
 
 // expectJob checks that the result is the job.
@@ -300,21 +212,7 @@ func expectText(t testing.TB, call string, err error, parts ...string) {
 }
 
 // lockedLog is a log that may be read while it is written.
-type lockedLog struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
+type lockedLog struct{ redistest.Log }
 
-func (l *lockedLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lockedLog) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
-func (l *lockedLog) lines() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Collect(strings.Lines(l.text.String()))
-}
+func (l *lockedLog) logger() *slog.Logger { return l.Logger() }
+func (l *lockedLog) lines() []string      { return l.Lines() }

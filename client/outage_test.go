@@ -21,7 +21,6 @@ func TestBPopSurvivesRestart(t *testing.T) {
 	popped := f.bpop(t.Context(), "t")
 	f.redis.Kill()
 	f.redis.Restart()
-	f.dial()
 	until(t, "BPop waits again", func() bool { return f.listeners("t") == 1 })
 	f.pushAnew("a", "t")
 	expectJob(t, waitFor(t, popped), "a")
@@ -42,7 +41,6 @@ func TestBPopStartedDuringRestart(t *testing.T) {
 	popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t") })
 	until(t, "BPop is there", func() bool { all, _ := client.Callers(f.Client, "t"); return all == 1 })
 	f.redis.Restart()
-	f.dial()
 	f.pushAnew("a", "t")
 	expectJob(t, waitFor(t, popped), "a")
 }
@@ -65,7 +63,6 @@ func TestBPopGivesUpOnOutage(t *testing.T) {
 		}
 	}
 	f.redis.Restart()
-	f.dial()
 	popped := f.bpop(t.Context(), "t")
 	f.pushAnew("a", "t")
 	expectJob(t, waitFor(t, popped), "a")
@@ -332,7 +329,7 @@ func TestNothingTwiceWhileConnectionsAreCut(t *testing.T) {
 	consumers.Wait()
 	close(stop)
 	killer.Wait()
-	f.dial()
+	f.HangUp() // that one is killed, too
 	left := map[string]bool{}
 	for _, id := range f.state().Ready["t"] {
 		left[id] = true
@@ -456,7 +453,6 @@ func TestPowerCut(t *testing.T) {
 	f.redis.Kill()
 	wg.Wait()
 	f.redis.Restart()
-	f.dial()
 	after := f.state()
 	for id := range pushed.counts {
 		if unknown.count(id) > 0 {

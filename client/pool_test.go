@@ -382,7 +382,9 @@ func TestPrefix(t *testing.T) {
 	if m, err := f.Pop(t.Context(), "t"); !errors.Is(err, client.ErrEmpty) {
 		t.Errorf("Pop under another prefix = %v, %v", m, err)
 	}
-	redistest.Expect(t, f.conn, "shop:", state{
+	shop := f.With(t)
+	shop.Prefix = "shop:"
+	shop.Expect(state{
 		Pool: []string{"b"}, Ready: queues{"t": {"a"}},
 		Buckets: buckets{"a": "t " + message("a").Body, "b": "t " + message("b").Body},
 	})

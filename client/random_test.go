@@ -15,7 +15,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -81,7 +80,7 @@ func (f *fixture) runAgainstModel(seed uint64, s *store.Store) {
 	f.t.Helper()
 	f.do("FLUSHALL")
 	r := &modelRun{fixture: f, Rand: rand.New(rand.NewPCG(seed, 0)), model: newModel(f.clock()), store: s}
-	r.old = &oldClient{f.t, f.conn}
+	r.old = &oldClient{f.t, f.Conn()}
 	oldOnes := r.IntN(2) == 0
 	for step := 0; step < *modelSteps && !f.t.Failed(); step++ {
 		if oldOnes && r.IntN(4) == 0 {
@@ -96,7 +95,7 @@ func (f *fixture) runAgainstModel(seed uint64, s *store.Store) {
 	if !f.t.Failed() {
 		r.compare(!oldOnes)
 	}
-	for id, left := range redistest.Lifetimes(f.t, f.conn, "delayer:") {
+	for id, left := range f.Lifetimes() {
 		if least := r.model.leastLifetime(id); left < least {
 			f.t.Errorf("job %s is kept for %v, want %v at least", id, left, least)
 		}
@@ -563,7 +562,7 @@ func oldPushStep(r *modelRun) {
 
 // isAnew reports whether the job's bucket expires later than was said when it was reserved.
 func (r *modelRun) isAnew(id string) bool {
-	lease, _ := redis.String(r.conn.Do("HGET", "delayer:job_bucket:"+id, "lease"))
+	lease, _ := redis.String(r.Conn().Do("HGET", "delayer:job_bucket:"+id, "lease"))
 	said := strings.Fields(lease)
 	if len(said) < 4 {
 		return false

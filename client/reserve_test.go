@@ -280,7 +280,6 @@ func TestReserveSurvivesRestartAndCutConnections(t *testing.T) {
 	}
 	f.redis.Kill()
 	f.redis.Restart()
-	f.dial()
 	until(t, "it listens again", func() bool { return f.listeners("t") == 1 })
 	f.pushAnew("a", "t")
 	arrival(t, reserved).expect(t, "a")

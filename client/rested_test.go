@@ -129,7 +129,7 @@ func TestRestedConnectionsOfABusyRedis(t *testing.T) {
 		_, err := script.Do("EVAL", "while true do end", 0)
 		busy <- err
 	}()
-	until(t, "Redis is busy", func() bool { _, err := f.conn.Do("PING"); return err != nil })
+	until(t, "Redis is busy", func() bool { _, err := f.Conn().Do("PING"); return err != nil })
 	err := get(deadline(t, hangBound), pool)
 	f.do("SCRIPT", "KILL")
 	if arrival(t, busy) == nil || err == nil || !strings.Contains(err.Error(), "BUSY") {

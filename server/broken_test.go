@@ -31,19 +31,19 @@ func TestOrphans(t *testing.T) {
 			}
 			id := fmt.Sprint("orphan", n)
 			orphans = append(orphans, id)
-			w.do("ZADD", prefix+"job_pool", n, id)
+			w.Do("ZADD", prefix+"job_pool", n, id)
 			switch n % 3 {
 			case 1:
-				w.do("HSET", prefix+"job_bucket:"+id, "body", "body of a job without a topic")
+				w.Do("HSET", prefix+"job_bucket:"+id, "body", "body of a job without a topic")
 			case 2:
-				w.do("SET", prefix+"job_bucket:"+id, "no hash")
+				w.Do("SET", prefix+"job_bucket:"+id, "no hash")
 			}
 		}
-		w.do("ZADD", prefix+"job_pool", "5000000000", "not due yet")
+		w.Do("ZADD", prefix+"job_pool", "5000000000", "not due yet")
 		keys := w.keys()
 
 		w.expectPass(10, 100)
-		if got := w.queue("t"); !slices.Equal(got, live) {
+		if got := w.Queue("t"); !slices.Equal(got, live) {
 			t.Errorf("ready %q, want %q", got, live)
 		}
 		if got := w.waiting(); !slices.Equal(got, []string{"not due yet"}) {
@@ -78,27 +78,27 @@ const (
 
 // hours let two hours pass for the jobs that wait: they are due that much earlier.
 func (w *world) hours() {
-	w.tb.Helper()
-	w.do("EVAL", `for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZINCRBY', KEYS[1], -7200, id) end`, 1, prefix+"job_pool")
+	w.TB.Helper()
+	w.Do("EVAL", `for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZINCRBY', KEYS[1], -7200, id) end`, 1, prefix+"job_pool")
 	w.mover().stuck.free = w.mover().stuck.free.Add(-2 * time.Hour)
 }
 
 // expectRetries checks that the jobs that wait, which were put back since then,
 // are due in an hour, in whole milliseconds, about ten in each.
 func (w *world) expectRetries(since float64) {
-	w.tb.Helper()
-	now := w.clock()
-	scores := redistest.Scores(w.tb, w.conn, prefix)
+	w.TB.Helper()
+	now := w.Clock()
+	scores := w.Scores()
 	last := now + 3600 + 0.001 + float64(len(scores))/10000
 	each := map[float64]int{}
 	for id, score := range scores {
 		due, err := strconv.ParseFloat(score, 64)
 		if err != nil {
-			w.tb.Fatal(err)
+			w.TB.Fatal(err)
 		}
 		each[due]++
 		if ms := due * 1000; due < since+3600 || due > last || math.Abs(ms-math.Round(ms)) > 1e-3 || each[due] > 20 {
-			w.tb.Fatalf("%s is tried again at %s, with %d others; the pass was between %f and %f", id, score, each[due]-1, since, now)
+			w.TB.Fatalf("%s is tried again at %s, with %d others; the pass was between %f and %f", id, score, each[due]-1, since, now)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestBrokenQueue(t *testing.T) {
 			// Jobs of u and t in turn, then those of v: some are due between those
 			// of u, some behind all of them.
 			w.many(2*stuck, 2)
-			w.do("EVAL", `for n = 0, ARGV[1] - 1 do redis.call('HSET', string.format('delayer:job_bucket:job%06d', n), 'topic', n % 2 == 0 and 'u' or 't') end`, 0, 2*stuck)
+			w.Do("EVAL", `for n = 0, ARGV[1] - 1 do redis.call('HSET', string.format('delayer:job_bucket:job%06d', n), 'topic', n % 2 == 0 and 'u' or 't') end`, 0, 2*stuck)
 			for n := range 2 * minBatch {
 				w.push(fmt.Sprintf("v%03d", n), "v", 1e6+float64(n))
 			}
@@ -129,17 +129,17 @@ func TestBrokenQueue(t *testing.T) {
 					others = append(others, id)
 				}
 			}
-			w.do("SET", prefix+"ready_queue:u", "no list")
+			w.Do("SET", prefix+"ready_queue:u", "no list")
 
 			for range 2 {
-				began := w.clock()
-				moved := stuck + 2*minBatch - len(w.queue("t")) - len(w.queue("v"))
+				began := w.Clock()
+				moved := stuck + 2*minBatch - len(w.Queue("t")) - len(w.Queue("v"))
 				w.expectPass(moved, 0)
 				if got := w.waiting(); !slices.Equal(got, u) {
 					t.Errorf("%d jobs wait: %.200q, want those of u: %.200q", len(got), got, u)
 				}
 				w.expectRetries(began)
-				if got := w.queue("t"); !slices.Equal(got, others) {
+				if got := w.Queue("t"); !slices.Equal(got, others) {
 					t.Errorf("ready queue of t: %.200q, want %.200q", got, others)
 				}
 				// What comes is not behind the stuck ones.
@@ -154,9 +154,9 @@ func TestBrokenQueue(t *testing.T) {
 				w.hours()
 			}
 
-			w.do("DEL", prefix+"ready_queue:u")
+			w.Do("DEL", prefix+"ready_queue:u")
 			w.expectPass(stuck, 0)
-			if got := w.queue("u"); !slices.Equal(got, u) {
+			if got := w.Queue("u"); !slices.Equal(got, u) {
 				t.Errorf("ready queue of u: %.200q, want %.200q", got, u)
 			}
 			w.log.expectErrors(t, brokenLine)
@@ -180,20 +180,20 @@ func TestBrokenQueueHeals(t *testing.T) {
 	w.mover().stuck.every = 20 * time.Millisecond
 	const jobs = 1000
 	w.many(jobs, 1)
-	w.do("SET", prefix+"ready_queue:topic0", "no list")
+	w.Do("SET", prefix+"ready_queue:topic0", "no list")
 	w.run()
 	w.log.awaitError(t, "Topic: topic0: WRONGTYPE")
 	await(t, "second try", func() bool {
-		stats, _ := redis.String(w.do("INFO", "commandstats"), nil)
+		stats, _ := redis.String(w.Do("INFO", "commandstats"), nil)
 		_, lpush, _ := strings.Cut(stats, "cmdstat_lpush:")
 		var calls int
 		fmt.Sscanf(lpush, "calls=%d", &calls)
 		return calls > 2*jobs/minBatch
 	})
-	w.do("DEL", prefix+"ready_queue:topic0")
+	w.Do("DEL", prefix+"ready_queue:topic0")
 	w.log.awaitMoved(t, jobs)
 	w.log.awaitInfo(t, "Topic: topic0: over after ")
-	got := w.queue("topic0")
+	got := w.Queue("topic0")
 	slices.Sort(got) // they may have been in the midst of a round
 	if !slices.Equal(got, manyIDs(jobs)) {
 		t.Errorf("%d jobs are ready, want %d, each once", len(got), jobs)
@@ -209,12 +209,12 @@ func TestBrokenQueueMetByAnother(t *testing.T) {
 	w := newWorld(t)
 	w.mover().stuck.every = time.Millisecond
 	w.push("a", "u", 1)
-	w.do("SET", prefix+"ready_queue:u", "no list")
+	w.Do("SET", prefix+"ready_queue:u", "no list")
 	w.expectPass(0, 0)
 	before := w.mover().stuck.last[topicTrouble("u")]
 	w.push("a", "u", 1)
 	w.onLook(func(int) {
-		w.do("ZADD", prefix+"job_pool", "5000000000", "a")
+		w.Do("ZADD", prefix+"job_pool", "5000000000", "a")
 		time.Sleep(10 * time.Millisecond)
 	})
 	time.Sleep(2 * time.Millisecond)
@@ -230,10 +230,10 @@ func TestBrokenQueuePurged(t *testing.T) {
 	w := newWorld(t)
 	w.mover().stuck.every = 20 * time.Millisecond
 	w.push("a", "u", 1)
-	w.do("SET", prefix+"ready_queue:u", "no list")
+	w.Do("SET", prefix+"ready_queue:u", "no list")
 	w.run()
 	w.log.awaitError(t, "Topic: u: WRONGTYPE")
-	w.do("DEL", prefix+"job_pool", prefix+"job_bucket:a")
+	w.Do("DEL", prefix+"job_pool", prefix+"job_bucket:a")
 	w.log.awaitInfo(t, healedLine)
 	w.log.expectErrors(t, strings.Replace(brokenLine, "1h0m0s", "20ms", 1))
 }
@@ -246,7 +246,7 @@ func TestBrokenQueueDelaysNoPush(t *testing.T) {
 		w := newWorld(t)
 		w.push("stuck", "u", 1)
 		w.push("far", "t", "5000000000")
-		w.do("SET", prefix+"ready_queue:u", "no list")
+		w.Do("SET", prefix+"ready_queue:u", "no list")
 		w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
 		w.mover().stuck.every = every
 		w.run()
@@ -259,7 +259,7 @@ func TestBrokenQueueDelaysNoPush(t *testing.T) {
 			}
 			w.log.awaitMoved(t, n+1)
 		}
-		w.expect(redistest.State{
+		w.Expect(redistest.State{
 			Pool: []string{"stuck", "far"}, Ready: queues{"t": {"near0", "near1"}},
 			Buckets: buckets{"stuck": "u body", "far": "t body", "near0": "t body", "near1": "t body"},
 			Other:   buckets{prefix + "ready_queue:u": "string"},
@@ -276,8 +276,8 @@ func TestBrokenQueues(t *testing.T) {
 		w.push(fmt.Sprint("a", n), topic, n)
 		w.push(fmt.Sprint("b", n), topic, 100+n)
 	}
-	w.do("SET", prefix+"ready_queue:u", "no list")
-	w.do("HSET", prefix+"ready_queue:a\nb", "no", "list")
+	w.Do("SET", prefix+"ready_queue:u", "no list")
+	w.Do("HSET", prefix+"ready_queue:a\nb", "no", "list")
 	w.expectPass(4, 0)
 	_, errors, _ := w.log.lines()
 	slices.Sort(errors)
@@ -285,17 +285,17 @@ func TestBrokenQueues(t *testing.T) {
 	if !slices.Equal(errors, want) {
 		t.Errorf("logged %q, want %q", errors, want)
 	}
-	w.do("DEL", prefix+"ready_queue:u")
+	w.Do("DEL", prefix+"ready_queue:u")
 	w.hours()
 	w.expectPass(2, 0)
 	w.expectPass(0, 0)
 	if info, errors, _ := w.log.lines(); len(errors) != 2 || mention(info, healedLine) != 1 || mention(info, "over after") != 1 {
 		t.Errorf("logged %q, errors %q", info, errors)
 	}
-	w.do("DEL", prefix+"ready_queue:a\nb")
+	w.Do("DEL", prefix+"ready_queue:a\nb")
 	w.hours()
 	w.expectPass(2, 0)
-	w.expect(redistest.State{
+	w.Expect(redistest.State{
 		Ready:   queues{"t": {"a0", "b0"}, "u": {"a1", "b1"}, "a\nb": {"a2", "b2"}, "v": {"a3", "b3"}},
 		Buckets: buckets{"a0": "t body", "b0": "t body", "a1": "u body", "b1": "u body", "a2": "a\nb body", "b2": "a\nb body", "a3": "v body", "b3": "v body"},
 	})
@@ -306,20 +306,20 @@ func TestBrokenQueues(t *testing.T) {
 func TestBrokenPool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.do("SET", prefix+"job_pool", "no zset")
-	w.do("HSET", prefix+"job_bucket:r", "topic", "t", "body", "body")
-	w.do("LPUSH", prefix+"ready_queue:t", "r")
+	w.Do("SET", prefix+"job_pool", "no zset")
+	w.Do("HSET", prefix+"job_bucket:r", "topic", "t", "body", "body")
+	w.Do("LPUSH", prefix+"ready_queue:t", "r")
 	if _, err := w.mover().pass(context.Background(), context.Background()); err == nil || !strings.Contains(err.Error(), "job pool delayer:job_pool") {
 		t.Errorf("error %v", err)
 	}
 	w.run()
 	w.log.awaitError(t, "Redis does not work for us: WRONGTYPE Operation against a key holding the wrong kind of value (job pool delayer:job_pool)")
-	w.expect(redistest.State{Ready: queues{"t": {"r"}}, Buckets: buckets{"r": "t body"}, Other: buckets{prefix + "job_pool": "string"}})
-	w.do("DEL", prefix+"job_pool")
+	w.Expect(redistest.State{Ready: queues{"t": {"r"}}, Buckets: buckets{"r": "t body"}, Other: buckets{prefix + "job_pool": "string"}})
+	w.Do("DEL", prefix+"job_pool")
 	w.push("a", "t", 1)
 	w.log.awaitInfo(t, "over after")
 	w.log.awaitMoved(t, 1)
-	w.expect(redistest.State{Ready: queues{"t": {"r", "a"}}, Buckets: buckets{"a": "t body", "r": "t body"}})
+	w.Expect(redistest.State{Ready: queues{"t": {"r", "a"}}, Buckets: buckets{"a": "t body", "r": "t body"}})
 	if _, errors, _ := w.log.lines(); len(errors) != 1 {
 		t.Errorf("logged %q", errors)
 	}

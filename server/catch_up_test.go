@@ -23,7 +23,7 @@ func TestFreshJobsDoNotWaitForTheBacklog(t *testing.T) {
 			want = append(want, id)
 		}
 		if n > 2 && n <= fresh+2 {
-			if got := w.queue("u"); len(got) < n-2 || got[n-3] != fmt.Sprint("fresh", n-2) {
+			if got := w.Queue("u"); len(got) < n-2 || got[n-3] != fmt.Sprint("fresh", n-2) {
 				t.Errorf("look-up %d: job fresh%d is not ready: %q", n, n-2, got)
 			}
 			if left := len(w.waiting()); left < jobs/20 {
@@ -32,7 +32,7 @@ func TestFreshJobsDoNotWaitForTheBacklog(t *testing.T) {
 		}
 	})
 	w.expectPass(jobs+fresh, 0)
-	got := append(w.queue("topic0"), w.queue("u")...)
+	got := append(w.Queue("topic0"), w.Queue("u")...)
 	if !slices.Equal(got, want) {
 		t.Errorf("%d jobs are ready, want %d, or the order is wrong", len(got), len(want))
 	}
@@ -48,13 +48,13 @@ func TestBacklogDoesNotWaitForFreshJobs(t *testing.T) {
 	pushed, looks := 0, 0
 	w.onLook(func(n int) {
 		looks = n
-		if left := len(w.queue("topic0")); left < jobs && n <= 2*jobs/minBatch+2 {
+		if left := len(w.Queue("topic0")); left < jobs && n <= 2*jobs/minBatch+2 {
 			for range 2 * minBatch {
 				pushed++
 				w.push(fmt.Sprint("fresh", pushed), "u", redisTime(w))
 			}
 		}
-		if done := len(w.queue("topic0")); n > 1 && done < min(jobs, (n-1)*minBatch/2) {
+		if done := len(w.Queue("topic0")); n > 1 && done < min(jobs, (n-1)*minBatch/2) {
 			t.Errorf("at look-up %d: %d of the backlog are ready", n, done)
 		}
 	})
@@ -72,7 +72,7 @@ func TestFreshJobsOfABrokenTopic(t *testing.T) {
 	w := newWorld(t)
 	const jobs, fresh = 1000, 150
 	w.many(jobs, 1)
-	w.do("SET", prefix+"ready_queue:broken", "x")
+	w.Do("SET", prefix+"ready_queue:broken", "x")
 	w.mover().batch = batchSize{budget: 1, current: minBatch}
 	w.mover().stuck.every = time.Hour
 	var stuck []string
@@ -90,7 +90,7 @@ func TestFreshJobsOfABrokenTopic(t *testing.T) {
 	if got := w.waiting(); !slices.Equal(got, stuck) {
 		t.Errorf("%d jobs wait, want the %d stuck ones", len(got), len(stuck))
 	}
-	if got := w.queue("u"); !slices.Equal(got, []string{"good"}) {
+	if got := w.Queue("u"); !slices.Equal(got, []string{"good"}) {
 		t.Errorf("ready: %q", got)
 	}
 }

@@ -18,10 +18,10 @@ import (
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.do("ACL", "SETUSER", "restricted", "on", ">secret", "~*", "&*")
+	w.Do("ACL", "SETUSER", "restricted", "on", ">secret", "~*", "&*")
 	w.push("a", "t", 1)
-	w.do("ZADD", prefix+"job_pool", 2, "orphan")
-	w.do("LPUSH", prefix+"ready_queue:t", "r")
+	w.Do("ZADD", prefix+"job_pool", 2, "orphan")
+	w.Do("LPUSH", prefix+"ready_queue:t", "r")
 	state := redistest.State{Pool: []string{"a", "orphan"}, Ready: queues{"t": {"r"}}, Buckets: buckets{"a": "t body"}}
 
 	restricted := []redis.DialOption{redis.DialUsername("restricted"), redis.DialPassword("secret")}
@@ -31,7 +31,7 @@ func TestCheck(t *testing.T) {
 			for rule := range strings.FieldsSeq(rules) {
 				args = append(args, rule)
 			}
-			w.do("ACL", args...)
+			w.Do("ACL", args...)
 		}
 	}
 	for _, c := range []struct {
@@ -56,12 +56,12 @@ func TestCheck(t *testing.T) {
 		{name: "user without lpush", before: without("-lpush"), dial: restricted, want: "NOPERM this user has no permissions to run LPUSH"},
 		{name: "user without our keys", before: without("resetkeys ~other:*"), dial: restricted, want: "NOPERM"},
 		{name: "user without ready queues", before: without("resetkeys ~delayer:job_*"), dial: restricted, want: "user"},
-		{name: "wrong password", before: func() { w.do("CONFIG", "SET", "requirepass", "right") }, dial: []redis.DialOption{redis.DialPassword("wrong")}, want: "WRONGPASS"},
+		{name: "wrong password", before: func() { w.Do("CONFIG", "SET", "requirepass", "right") }, dial: []redis.DialOption{redis.DialPassword("wrong")}, want: "WRONGPASS"},
 		{name: "no password", want: "NOAUTH"},
 		{name: "the right password", dial: []redis.DialOption{redis.DialPassword("right")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w.tb = t
+			w.TB = t
 			if c.before != nil {
 				c.before()
 			}
@@ -73,7 +73,7 @@ func TestCheck(t *testing.T) {
 			} else if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want ErrRefused with %q", err, c.want)
 			}
-			w.expect(state)
+			w.Expect(state)
 		})
 	}
 }
@@ -87,9 +87,9 @@ func TestCheckInACluster(t *testing.T) {
 	for i := range slots {
 		slots[i] = i
 	}
-	w.do("CLUSTER", append([]any{"ADDSLOTS"}, slots...)...)
+	w.Do("CLUSTER", append([]any{"ADDSLOTS"}, slots...)...)
 	redistest.Until(t, "the cluster is ready", func() bool {
-		info, _ := w.do("CLUSTER", "INFO").([]byte)
+		info, _ := w.Do("CLUSTER", "INFO").([]byte)
 		return strings.Contains(string(info), "cluster_state:ok")
 	})
 	err := New(w.pool(), Options{}).Check(t.Context())
@@ -155,12 +155,12 @@ func TestCheckMayPass(t *testing.T) {
 	})
 	t.Run("replica", func(t *testing.T) {
 		w := newWorld(t)
-		w.do("REPLICAOF", "127.0.0.1", "1")
+		w.Do("REPLICAOF", "127.0.0.1", "1")
 		check(t, w.server, "READONLY")
 	})
 	t.Run("broken pool", func(t *testing.T) {
 		w := newWorld(t)
-		w.do("SET", prefix+"job_pool", "no zset")
+		w.Do("SET", prefix+"job_pool", "no zset")
 		check(t, w.server, "job pool delayer:job_pool")
 	})
 	t.Run("loading", func(t *testing.T) {

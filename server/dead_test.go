@@ -14,12 +14,12 @@ import (
 
 // bury makes dead letters of a topic, one a second, the last one that long ago.
 func (w *world) bury(topic string, last time.Duration, ids ...string) {
-	w.tb.Helper()
+	w.TB.Helper()
 	for i, id := range ids {
-		died := int64((w.clock() - last.Seconds() - float64(len(ids)-1-i)) * 1000)
-		w.do("HSET", prefix+"dead_letter:"+id, "topic", topic, "body", "body")
-		w.do("ZADD", prefix+"dead_letters:"+topic, died, id)
-		w.do("ZADD", prefix+"dead_topics", "LT", died, topic)
+		died := int64((w.Clock() - last.Seconds() - float64(len(ids)-1-i)) * 1000)
+		w.Do("HSET", prefix+"dead_letter:"+id, "topic", topic, "body", "body")
+		w.Do("ZADD", prefix+"dead_letters:"+topic, died, id)
+		w.Do("ZADD", prefix+"dead_topics", "LT", died, topic)
 	}
 }
 
@@ -98,14 +98,14 @@ func TestDeadLettersAreDropped(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w.tb = t
-			w.do("FLUSHALL")
+			w.TB = t
+			w.Do("FLUSHALL")
 			w.log = newRecorder()
 			c.options.Logger = w.log
 			w.server = New(w.pool(), c.options)
 			c.bury()
 			w.mover().dropAllDead(context.Background())
-			w.expect(c.want)
+			w.Expect(c.want)
 			info, errors, _ := w.log.lines()
 			got := map[string][]string{}
 			for _, line := range info {
@@ -121,7 +121,7 @@ func TestDeadLettersAreDropped(t *testing.T) {
 			// It is not looked again so soon.
 			w.bury("t", 10000*time.Hour, "x")
 			w.mover().dropDead(context.Background())
-			if w.do("EXISTS", prefix+"dead_letter:x") != int64(1) {
+			if w.Do("EXISTS", prefix+"dead_letter:x") != int64(1) {
 				t.Error("it was looked again at once")
 			}
 		})
@@ -153,7 +153,7 @@ func TestDeadLettersInTurns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const topics = 50_000 // which take longer than a turn
-	w.do("EVAL", `for i = 1, tonumber(ARGV[1]) do
+	w.Do("EVAL", `for i = 1, tonumber(ARGV[1]) do
 		redis.call('ZADD', 'delayer:dead_letters:t' .. i, i, 'a' .. i)
 		redis.call('ZADD', 'delayer:dead_topics', i, 't' .. i)
 	end`, 0, topics)
@@ -191,7 +191,7 @@ func TestDeadLettersWithoutPermission(t *testing.T) {
 	if !slices.ContainsFunc(errors, func(line string) bool { return strings.HasPrefix(line, "Old dead letters can't be dropped: ") }) {
 		t.Errorf("errors %q", errors)
 	}
-	w.expect(redistest.State{
+	w.Expect(redistest.State{
 		Ready: queues{"t": {"b"}}, Buckets: buckets{"b": "t body"}, Dead: queues{"t": {"a"}}, Letters: letters("t", "a"),
 	})
 }

@@ -23,7 +23,7 @@ func TestScriptFlush(t *testing.T) {
 	const jobs = 5000
 	for _, topics := range []int{1, 1000} {
 		w.many(jobs, topics)
-		w.onLook(func(int) { w.do("SCRIPT", "FLUSH") })
+		w.onLook(func(int) { w.Do("SCRIPT", "FLUSH") })
 		w.expectPass(jobs, 0)
 		w.expectManyMoved(jobs, topics)
 	}
@@ -121,13 +121,12 @@ func TestRedisKilled(t *testing.T) {
 	awaitStored(100)
 	cancel()
 	producers.Wait()
-	w.connect()
-	await(t, "empty pool", func() bool { return w.do("ZCARD", prefix+"job_pool") == int64(0) })
+	await(t, "empty pool", func() bool { return w.Do("ZCARD", prefix+"job_pool") == int64(0) })
 	stop()
 
 	times := map[string]int{}
 	for topic := range 3 {
-		for _, id := range w.queue(fmt.Sprint("t", topic)) {
+		for _, id := range w.Queue(fmt.Sprint("t", topic)) {
 			times[id]++
 		}
 	}
@@ -170,7 +169,7 @@ func TestRedisHangs(t *testing.T) {
 	w.awaitDials(3)
 	w.Resume()
 	w.log.awaitInfo(t, "over after")
-	await(t, "empty pool", func() bool { return w.do("ZCARD", prefix+"job_pool") == int64(0) })
+	await(t, "empty pool", func() bool { return w.Do("ZCARD", prefix+"job_pool") == int64(0) })
 	w.expectManyMoved(jobs, topics)
 	if _, errors, _ := w.log.lines(); len(errors) != 1 {
 		t.Errorf("logged %q", errors)
@@ -182,7 +181,7 @@ func TestRedisHangs(t *testing.T) {
 func TestConnectionsKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	kill := func() { w.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") }
+	kill := func() { w.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") }
 	const jobs, topics = 20000, 10
 	w.many(jobs, topics)
 	w.onLook(func(n int) {
@@ -209,9 +208,9 @@ func TestConnectionsKilledAtAnyTime(t *testing.T) {
 	w.many(jobs, topics)
 	w.run()
 	for range 50 {
-		w.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		w.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	}
-	await(t, "empty pool", func() bool { return w.do("ZCARD", prefix+"job_pool") == int64(0) })
+	await(t, "empty pool", func() bool { return w.Do("ZCARD", prefix+"job_pool") == int64(0) })
 	w.expectManyMoved(jobs, topics)
 }
 
@@ -222,16 +221,16 @@ func TestReadOnlyReplica(t *testing.T) {
 	w := newWorld(t)
 	w.push("a", "t", 1)
 	w.push("b", "u", 2)
-	w.do("ZADD", prefix+"job_pool", 3, "orphan")
-	w.do("REPLICAOF", "127.0.0.1", "1")
+	w.Do("ZADD", prefix+"job_pool", 3, "orphan")
+	w.Do("REPLICAOF", "127.0.0.1", "1")
 	w.run()
 	w.log.awaitError(t, outageLine+"READONLY ")
-	w.expect(redistest.State{Pool: []string{"a", "b", "orphan"}, Buckets: buckets{"a": "t body", "b": "u body"}})
-	w.do("REPLICAOF", "NO", "ONE")
+	w.Expect(redistest.State{Pool: []string{"a", "b", "orphan"}, Buckets: buckets{"a": "t body", "b": "u body"}})
+	w.Do("REPLICAOF", "NO", "ONE")
 	w.log.awaitInfo(t, "over after")
 	w.log.awaitMoved(t, 2)
-	await(t, "empty pool", func() bool { return w.do("ZCARD", prefix+"job_pool") == int64(0) })
-	w.expect(redistest.State{Ready: queues{"t": {"a"}, "u": {"b"}}, Buckets: buckets{"a": "t body", "b": "u body"}})
+	await(t, "empty pool", func() bool { return w.Do("ZCARD", prefix+"job_pool") == int64(0) })
+	w.Expect(redistest.State{Ready: queues{"t": {"a"}, "u": {"b"}}, Buckets: buckets{"a": "t body", "b": "u body"}})
 	if _, errors, _ := w.log.lines(); mention(errors, "Redis does not work") != 1 {
 		t.Errorf("logged %q", errors)
 	}
@@ -244,19 +243,19 @@ func TestMaxmemory(t *testing.T) {
 	w := newWorld(t)
 	const jobs, topics = 3000, 3
 	w.many(jobs, topics)
-	w.do("ZADD", prefix+"job_pool", 0, "orphan")
-	w.do("CONFIG", "SET", "maxmemory", 1, "maxmemory-policy", "noeviction")
+	w.Do("ZADD", prefix+"job_pool", 0, "orphan")
+	w.Do("CONFIG", "SET", "maxmemory", 1, "maxmemory-policy", "noeviction")
 	s := store.New(store.Pool{Pool: w.pool()}, prefix)
 	refused := func() {
 		t.Helper()
-		keys := w.do("DBSIZE")
+		keys := w.Do("DBSIZE")
 		for _, delay := range []time.Duration{0, time.Hour} {
 			err := pushTo(t.Context(), s, store.Job{ID: "x", Topic: "topic0", Body: "b"}, store.Due{After: delay})
 			if err == nil || !strings.HasPrefix(err.Error(), "OOM ") {
 				t.Errorf("push: %v, want OOM …", err)
 			}
 		}
-		if n := w.do("DBSIZE"); n != keys {
+		if n := w.Do("DBSIZE"); n != keys {
 			t.Errorf("a refused push made %v keys of %v", n, keys)
 		}
 	}
@@ -276,11 +275,11 @@ func TestMaxmemory(t *testing.T) {
 		}
 		left -= len(popped.Jobs)
 	}
-	w.expect(redistest.State{})
+	w.Expect(redistest.State{})
 	refused()
-	w.do("CONFIG", "SET", "maxmemory", 0)
+	w.Do("CONFIG", "SET", "maxmemory", 0)
 	if err := pushTo(t.Context(), s, store.Job{ID: "x", Topic: "t", Body: "b"}, store.Due{}); err != nil {
 		t.Error(err)
 	}
-	w.expect(redistest.State{Ready: queues{"t": {"x"}}, Buckets: buckets{"x": "t b"}})
+	w.Expect(redistest.State{Ready: queues{"t": {"x"}}, Buckets: buckets{"x": "t b"}})
 }

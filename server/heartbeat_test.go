@@ -16,10 +16,10 @@ import (
 
 // servers are those that say that they run.
 func (w *world) servers() []store.ServerState {
-	w.tb.Helper()
+	w.TB.Helper()
 	servers, err := store.New(store.Pool{Pool: w.Pool()}, prefix).Servers(context.Background())
 	if err != nil {
-		w.tb.Fatal(err)
+		w.TB.Fatal(err)
 	}
 	return servers
 }
@@ -45,7 +45,7 @@ func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.server = New(w.pool(), Options{Interval: 20 * time.Millisecond, Logger: w.log, Version: "1.2.3"})
-	began := w.clock()
+	began := w.Clock()
 	stop := w.run()
 	first := w.awaitServer(t, "server", anything)
 	host, _ := os.Hostname()
@@ -56,14 +56,14 @@ func TestHeartbeat(t *testing.T) {
 		t.Errorf("ID %q, want %s", first.ID, id)
 	}
 	started := float64(first.Started.UnixMilli()) / 1000
-	if started < began-0.01 || started > w.clock() {
+	if started < began-0.01 || started > w.Clock() {
 		t.Errorf("started at %.3f, it was begun at %.3f", started, began)
 	}
 
 	w.push("a", "t", 1)
 	w.push("lease", "t", "2.0005")
 	w.push("b", "u", 3)
-	w.do("ZADD", prefix+"job_pool", 1, "orphan")
+	w.Do("ZADD", prefix+"job_pool", 1, "orphan")
 	all := w.awaitServer(t, "state of all", func(s store.ServerState) bool { return s.Moved == 3 && s.Dropped == 1 })
 	if all.ID != first.ID || !all.Started.Equal(first.Started) || all.Returned != 1 || all.Passes <= first.Passes || all.Lateness.Counts[len(LatenessBounds)] != 3 || all.Lateness.Sum < 3*1.6e9 {
 		t.Errorf("server %+v\nwas %+v", all, first)
@@ -81,11 +81,11 @@ func TestHeartbeatOfAFailingServer(t *testing.T) {
 	w := newWorld(t)
 	w.run()
 	w.awaitServer(t, "server", anything)
-	w.do("SET", prefix+"job_pool", "text")
+	w.Do("SET", prefix+"job_pool", "text")
 	w.awaitServer(t, "error", func(s store.ServerState) bool {
 		return s.Error == "WRONGTYPE Operation against a key holding the wrong kind of value (job pool delayer:job_pool)"
 	})
-	w.do("DEL", prefix+"job_pool")
+	w.Do("DEL", prefix+"job_pool")
 	w.awaitServer(t, "end of the error", func(s store.ServerState) bool { return s.Error == "" })
 }
 
@@ -94,7 +94,7 @@ func TestHeartbeatOfAFailingServer(t *testing.T) {
 func TestHeartbeatOfSeveralServers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.do("HSET", prefix+"servers", "killed", `{"now":1,"started":1,"interval":1000,"lateness":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}`)
+	w.Do("HSET", prefix+"servers", "killed", `{"now":1,"started":1,"interval":1000,"lateness":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}`)
 	if servers := w.servers(); len(servers) != 1 || !servers[0].Stale() {
 		t.Fatalf("servers %+v", servers)
 	}
@@ -116,12 +116,12 @@ func TestHeartbeatThatIsRefused(t *testing.T) {
 		breaks, heals func(w *world)
 	}{
 		"a key of another type": {
-			func(w *world) { w.do("SET", prefix+"servers", "text") },
-			func(w *world) { w.do("DEL", prefix+"servers") },
+			func(w *world) { w.Do("SET", prefix+"servers", "text") },
+			func(w *world) { w.Do("DEL", prefix+"servers") },
 		},
 		"a permission that is missing": {
 			func(w *world) { w.user(daemonRights + " -hset") },
-			func(w *world) { w.do("ACL", "SETUSER", "u", "+hset") },
+			func(w *world) { w.Do("ACL", "SETUSER", "u", "+hset") },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestHeartbeatThatIsRefused(t *testing.T) {
 			}
 			c.heals(w)
 			beat(beatEvery) // too early to try again
-			if n := w.do("EXISTS", prefix+"servers").(int64); n != 0 {
+			if n := w.Do("EXISTS", prefix+"servers").(int64); n != 0 {
 				t.Error("tried again at once")
 			}
 			beat(renewEvery)
@@ -240,7 +240,7 @@ func TestPassHasNoHeartbeat(t *testing.T) {
 	if err := w.server.Pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := w.do("EXISTS", prefix+"servers").(int64); n != 0 {
+	if n := w.Do("EXISTS", prefix+"servers").(int64); n != 0 {
 		t.Errorf("servers: %v", w.servers())
 	}
 }
@@ -281,11 +281,11 @@ func TestRightsOfTheHeartbeat(t *testing.T) {
 		t.Error(err)
 	}
 	stop()
-	if denied := w.do("ACL", "LOG").([]any); len(denied) > 0 {
+	if denied := w.Do("ACL", "LOG").([]any); len(denied) > 0 {
 		t.Errorf("Redis has refused %q", denied)
 	}
 	w.log.expectErrors(t)
-	w.expect(redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
+	w.Expect(redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
 }
 
 // The entries of servers that are gone are looked for once a minute.
@@ -298,9 +298,9 @@ func TestHeartbeatSweepsNowAndThen(t *testing.T) {
 		after time.Duration
 		swept bool
 	}{{0, true}, {renewEvery, false}, {sweepEvery - time.Second, false}, {sweepEvery + renewEvery, true}, {sweepEvery + 2*renewEvery, false}} {
-		w.do("HSET", prefix+"servers", "gone", "no entry")
+		w.Do("HSET", prefix+"servers", "gone", "no entry")
 		w.mover().beat(t.Context(), began.Add(c.after))
-		if there := w.do("HEXISTS", prefix+"servers", "gone").(int64); there == 1 == c.swept {
+		if there := w.Do("HEXISTS", prefix+"servers", "gone").(int64); there == 1 == c.swept {
 			t.Errorf("after %v: swept: %v", c.after, !c.swept)
 		}
 	}

@@ -20,8 +20,11 @@ import (
 const (
 	prefix = store.DefaultPrefix
 	// hangs is after how long a test gives up waiting for something.
-	hangs = 30 * time.Second
+	hangs = redistest.HangBound
 )
+
+// check fails the test on an error.
+var check = redistest.Check
 
 // recorder is a Logger that keeps the lines.
 type recorder struct {
@@ -121,8 +124,6 @@ func (r *recorder) expectErrors(tb testing.TB, want ...string) {
 // or by Run.
 type world struct {
 	*redistest.Server
-	tb     testing.TB
-	conn   redis.Conn
 	log    *recorder
 	server *Server
 
@@ -131,20 +132,13 @@ type world struct {
 
 func newWorld(tb testing.TB, redisArgs ...string) *world {
 	tb.Helper()
-	w := &world{Server: redistest.Start(tb, redisArgs...), tb: tb, log: newRecorder(), dialled: make(chan struct{}, 100)}
-	w.connect()
+	w := &world{Server: redistest.Start(tb, redisArgs...), log: newRecorder(), dialled: make(chan struct{}, 100)}
 	w.server = New(w.pool(), w.options())
 	return w
 }
 
 func (w *world) options() Options {
 	return Options{Interval: 10 * time.Millisecond, Logger: w.log}
-}
-
-// connect gives the test itself a connection.
-func (w *world) connect() {
-	w.conn = w.Pool().Get()
-	w.tb.Cleanup(func() { w.conn.Close() })
 }
 
 // pool is a Server's own.
@@ -160,13 +154,13 @@ func (w *world) poolWith(timeout time.Duration, options ...redis.DialOption) *re
 		}
 		return redis.DialContext(ctx, "tcp", w.Addr, options...)
 	}}
-	w.tb.Cleanup(func() { pool.Close() })
+	w.TB.Cleanup(func() { pool.Close() })
 	return pool
 }
 
 // awaitDials waits until pools have begun so many dials from now on.
 func (w *world) awaitDials(n int) {
-	w.tb.Helper()
+	w.TB.Helper()
 	timeout := time.After(hangs)
 	for len(w.dialled) > 0 {
 		<-w.dialled
@@ -175,18 +169,9 @@ func (w *world) awaitDials(n int) {
 		select {
 		case <-w.dialled:
 		case <-timeout:
-			w.tb.Fatalf("no %d dials after %v", n, hangs)
+			w.TB.Fatalf("no %d dials after %v", n, hangs)
 		}
 	}
-}
-
-func (w *world) do(command string, args ...any) any {
-	w.tb.Helper()
-	reply, err := w.conn.Do(command, args...)
-	if err != nil {
-		w.tb.Fatalf("%s %.200q: %v", command, args, err)
-	}
-	return reply
 }
 
 // mover is that of the Server's only partition.
@@ -194,62 +179,39 @@ func (w *world) mover() *mover { return w.server.partitions[0] }
 
 // push writes a job as the original clients do, with a score of its own.
 func (w *world) push(id, topic string, score any) {
-	w.tb.Helper()
-	w.do("HMSET", prefix+"job_bucket:"+id, "topic", topic, "body", "body")
-	w.do("ZADD", prefix+"job_pool", score, id)
+	w.TB.Helper()
+	w.Do("HMSET", prefix+"job_bucket:"+id, "topic", topic, "body", "body")
+	w.Do("ZADD", prefix+"job_pool", score, id)
 }
 
 // keys is how many keys there are, but for the known topics, the servers that run and their last hour.
 func (w *world) keys() int64 {
-	w.tb.Helper()
+	w.TB.Helper()
 	// In one step, as a server that runs may come between.
 	const others = "return redis.call('DBSIZE') - redis.call('EXISTS', unpack(KEYS))"
-	return w.do("EVAL", others, 3, prefix+"topics", prefix+"servers", prefix+"history").(int64)
+	return w.Do("EVAL", others, 3, prefix+"topics", prefix+"servers", prefix+"history").(int64)
 }
 
 // pass runs one pass, which must succeed.
 func (w *world) pass() result {
-	w.tb.Helper()
+	w.TB.Helper()
 	r, err := w.mover().pass(context.Background(), context.Background())
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	check(w.TB, err)
 	return r
 }
 
 // expectPass runs one pass that must move and drop so many jobs.
 func (w *world) expectPass(moved, dropped int) {
-	w.tb.Helper()
+	w.TB.Helper()
 	if r := w.pass(); r.Moved != moved || r.Dropped != dropped {
-		w.tb.Errorf("moved %d and dropped %d jobs, want %d and %d", r.Moved, r.Dropped, moved, dropped)
+		w.TB.Errorf("moved %d and dropped %d jobs, want %d and %d", r.Moved, r.Dropped, moved, dropped)
 	}
-}
-
-func (w *world) expect(want redistest.State) {
-	w.tb.Helper()
-	redistest.Expect(w.tb, w.conn, prefix, want)
 }
 
 // run runs the Server until stop is called, which reports when Run has returned.
 func (w *world) run() (stop func()) {
-	w.tb.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done, server := make(chan error, 1), w.server
-	go func() { done <- server.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		w.tb.Helper()
-		cancel()
-		select {
-		case err := <-done:
-			if err != nil {
-				w.tb.Errorf("Run: %v", err)
-			}
-		case <-time.After(hangs):
-			w.tb.Fatal("Run does not return")
-		}
-	})
-	w.tb.Cleanup(stop)
-	return stop
+	w.TB.Helper()
+	return redistest.Background(w.TB, w.server.Run)
 }
 
 // manyScript writes the jobs ARGV[4] to ARGV[1] - 1, job000000 and so on, in that due order, over
@@ -263,13 +225,12 @@ end`)
 
 // many replaces all that is in Redis by jobs that are due.
 func (w *world) many(jobs, topics int) {
-	w.tb.Helper()
-	w.do("FLUSHALL")
+	w.TB.Helper()
+	w.Do("FLUSHALL")
 	const chunk = 5000 // more take long on a busy machine
 	for first := 0; first < jobs; first += chunk {
-		if _, err := manyScript.Do(w.conn, min(first+chunk, jobs), topics, 1000, first); err != nil {
-			w.tb.Fatal(err)
-		}
+		_, err := manyScript.Do(w.Conn(), min(first+chunk, jobs), topics, 1000, first)
+		check(w.TB, err)
 	}
 }
 
@@ -285,7 +246,7 @@ func manyIDs(jobs int) []string {
 // expectManyMoved checks that all of many's jobs are in their topics' queues,
 // in due order, once, and nowhere else, and that their buckets are there.
 func (w *world) expectManyMoved(jobs, topics int) {
-	w.tb.Helper()
+	w.TB.Helper()
 	want := make([][]string, topics)
 	for n, id := range manyIDs(jobs) {
 		want[n%topics] = append(want[n%topics], id)
@@ -296,34 +257,19 @@ func (w *world) expectManyMoved(jobs, topics int) {
 			continue
 		}
 		queues++
-		if got := w.queue(fmt.Sprint("topic", topic)); !slices.Equal(got, ids) {
-			w.tb.Errorf("ready queue of topic%d: %d jobs: %.200q…, want %d: %.200q…", topic, len(got), got, len(ids), ids)
+		if got := w.Queue(fmt.Sprint("topic", topic)); !slices.Equal(got, ids) {
+			w.TB.Errorf("ready queue of topic%d: %d jobs: %.200q…, want %d: %.200q…", topic, len(got), got, len(ids), ids)
 		}
 	}
 	if n := w.keys(); n != int64(jobs+queues) {
-		w.tb.Errorf("%d keys, want %d buckets and %d queues", n, jobs, queues)
+		w.TB.Errorf("%d keys, want %d buckets and %d queues", n, jobs, queues)
 	}
-}
-
-// queue is a topic's ready queue, the next ID first.
-func (w *world) queue(topic string) []string {
-	w.tb.Helper()
-	ids, err := redis.Strings(w.do("LRANGE", prefix+"ready_queue:"+topic, 0, -1), nil)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	slices.Reverse(ids)
-	return ids
 }
 
 // waiting are the IDs in the pool, in due order.
 func (w *world) waiting() []string {
-	w.tb.Helper()
-	ids, err := redis.Strings(w.do("ZRANGE", prefix+"job_pool", 0, -1), nil)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	return ids
+	w.TB.Helper()
+	return w.Strings("ZRANGE", prefix+"job_pool", 0, -1)
 }
 
 // onLook calls f at the n-th look-up's end, before its moves.
@@ -337,27 +283,17 @@ func (w *world) onLook(f func(n int)) {
 
 // redisTime is the time by Redis's clock as a score.
 func redisTime(w *world) string {
-	t := w.do("TIME").([]any)
+	t := w.Do("TIME").([]any)
 	return fmt.Sprintf("%s.%06s", t[0], t[1])
 }
 
 // dueNow is a due time that is later than all that was found until now, and over.
 func dueNow(w *world) string {
-	w.tb.Helper()
-	due := math.Ceil(w.clock()*1000+1) / 1000
-	for w.clock() < due+0.001 {
+	w.TB.Helper()
+	due := math.Ceil(w.Clock()*1000+1) / 1000
+	for w.Clock() < due+0.001 {
 	}
 	return strconv.FormatFloat(due, 'f', 3, 64)
-}
-
-// clock is the same as a number.
-func (w *world) clock() float64 {
-	w.tb.Helper()
-	now, err := strconv.ParseFloat(redisTime(w), 64)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	return now
 }
 
 // pushTo stores one job, as our client does.

@@ -10,20 +10,20 @@ import (
 
 // lease makes one call for a lease.
 func (w *world) lease(call func(p *store.Pipeline) error) {
-	w.tb.Helper()
+	w.TB.Helper()
 	p, err := store.New(store.Pool{Pool: w.pool()}, prefix).Pipeline(context.Background())
 	if err != nil {
-		w.tb.Fatal(err)
+		w.TB.Fatal(err)
 	}
 	defer p.Close()
 	if err := call(p); err != nil {
-		w.tb.Fatal(err)
+		w.TB.Fatal(err)
 	}
 }
 
 // reserve leases the topic's next job.
 func (w *world) reserve(topic string, lease time.Duration) (held store.Held) {
-	w.tb.Helper()
+	w.TB.Helper()
 	w.lease(func(p *store.Pipeline) error {
 		got, err := p.Reserve([]string{topic}, []int{1}, 1, store.Reservation{Lease: lease})
 		if err == nil {
@@ -43,9 +43,9 @@ func TestRunIsToldOfLeases(t *testing.T) {
 	w.run()
 	awaitListeners(t, w.Server, 1)
 	for n, id := range []string{"ends", "is shortened"} {
-		w.do("HSET", prefix+"job_bucket:"+id, "topic", "t", "body", "body")
-		w.do("PEXPIRE", prefix+"job_bucket:"+id, 30_000)
-		w.do("LPUSH", prefix+"ready_queue:t", id)
+		w.Do("HSET", prefix+"job_bucket:"+id, "topic", "t", "body", "body")
+		w.Do("PEXPIRE", prefix+"job_bucket:"+id, 30_000)
+		w.Do("LPUSH", prefix+"ready_queue:t", id)
 		lease := 200 * time.Millisecond
 		if n == 0 {
 			w.reserve("t", lease)
@@ -57,7 +57,7 @@ func TestRunIsToldOfLeases(t *testing.T) {
 			})
 		}
 		w.log.awaitMoved(t, n+1)
-		w.do("RPOP", prefix+"ready_queue:t")
+		w.Do("RPOP", prefix+"ready_queue:t")
 	}
 	w.log.expectErrors(t)
 }

@@ -56,7 +56,7 @@ func TestManyServers(t *testing.T) {
 	const jobs, topics = 100000, 5
 	for _, servers := range []int{2, 4} {
 		t.Run(fmt.Sprint(servers), func(t *testing.T) {
-			w.tb = t
+			w.TB = t
 			w.many(jobs, topics)
 			together := newBarrier(servers)
 			var done sync.WaitGroup
@@ -84,7 +84,7 @@ func TestManyServers(t *testing.T) {
 			if together.rounds < 100 {
 				t.Errorf("only %d rounds of several servers", together.rounds)
 			}
-			if n := w.do("ZCARD", prefix+"job_pool"); n != int64(0) {
+			if n := w.Do("ZCARD", prefix+"job_pool"); n != int64(0) {
 				t.Errorf("%d jobs still wait", n)
 			}
 			w.expectManyMoved(jobs, topics)

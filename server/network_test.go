@@ -93,7 +93,7 @@ func TestDemotedMaster(t *testing.T) {
 				w.log.awaitMoved(t, n+2)
 			}
 			awaitListeners(t, w.Server, 1)
-			if got, want := w.queue("t"), []string{"new0", "new1", "new2", "new3", "new4", "new5"}; !slices.Equal(got, want) {
+			if got, want := w.Queue("t"), []string{"new0", "new1", "new2", "new3", "new4", "new5"}; !slices.Equal(got, want) {
 				t.Errorf("ready %q, want %q", got, want)
 			}
 			w.log.expectErrors(t)
@@ -121,8 +121,8 @@ func TestLongIDsOverASlowNetwork(t *testing.T) {
 				w.push(ids[n], "t", n)
 			}
 			w.run()
-			await(t, "empty pool", func() bool { return w.do("ZCARD", prefix+"job_pool") == int64(0) })
-			if got := w.queue("t"); !slices.Equal(got, ids) {
+			await(t, "empty pool", func() bool { return w.Do("ZCARD", prefix+"job_pool") == int64(0) })
+			if got := w.Queue("t"); !slices.Equal(got, ids) {
 				t.Errorf("%d jobs are ready, want %d, in order", len(got), len(ids))
 			}
 		})
@@ -168,12 +168,12 @@ func TestPassPagesOverlap(t *testing.T) {
 			}
 		}
 	}
-	if got := len(w.queue("early")); got != pushed {
+	if got := len(w.Queue("early")); got != pushed {
 		t.Errorf("%d of the early jobs are ready, want %d", got, pushed)
 	}
-	w.do("DEL", prefix+"ready_queue:early")
+	w.Do("DEL", prefix+"ready_queue:early")
 	for n := range pushed {
-		w.do("DEL", fmt.Sprint(prefix, "job_bucket:early", n+1))
+		w.Do("DEL", fmt.Sprint(prefix, "job_bucket:early", n+1))
 	}
 	w.expectManyMoved(jobs, topics)
 }
@@ -223,7 +223,7 @@ func TestPassNext(t *testing.T) {
 	}
 	// The next try of a job that is stuck counts, too.
 	w.onLook(func(int) {})
-	w.do("SET", prefix+"ready_queue:u", "no list")
+	w.Do("SET", prefix+"ready_queue:u", "no list")
 	for _, every := range []time.Duration{time.Hour, 10 * time.Second} {
 		w.push("stuck", "u", 1)
 		w.mover().stuck.every = every
@@ -262,6 +262,6 @@ func TestRunAfterReconnecting(t *testing.T) {
 	for n := range 4 {
 		w.log.awaitMoved(t, n+1)
 		awaitListeners(t, w.Server, 1)
-		w.do("CLIENT", "KILL", "TYPE", "pubsub")
+		w.Do("CLIENT", "KILL", "TYPE", "pubsub")
 	}
 }

@@ -73,13 +73,13 @@ func TestObserver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.observed()
-	now := w.clock()
+	now := w.Clock()
 	due := func(late float64) string { return fmt.Sprintf("%.6f", math.Floor((now-late)*1000)/1000) }
 	w.push("minutes", "t", due(130))
 	w.push("lease", "t", fmt.Sprintf("%.6f", math.Floor(now-30)+0.0005))
 	w.push("seconds", "u", due(30))
 	w.push("not yet", "u", due(-3600))
-	w.do("ZADD", prefix+"job_pool", due(9), "orphan")
+	w.Do("ZADD", prefix+"job_pool", due(9), "orphan")
 	if err := w.server.Pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +103,8 @@ func TestObserver(t *testing.T) {
 		t.Errorf("told of calls %v, the shortest of %v", c.called, c.took)
 	}
 
-	w.do("FLUSHALL")
-	w.do("SET", prefix+"job_pool", "text")
+	w.Do("FLUSHALL")
+	w.Do("SET", prefix+"job_pool", "text")
 	err := w.server.Pass(t.Context())
 	if len(c.failed) != 1 || err == nil || c.failed[0].Error() != err.Error() {
 		t.Errorf("told of %v, want %v", c.failed, err)
@@ -118,7 +118,7 @@ func TestLatenessUntilTheMove(t *testing.T) {
 	c := w.observed()
 	const held = 150 * time.Millisecond
 	w.mover().beforeMove = func() {
-		for began := w.clock(); w.clock() < began+held.Seconds(); {
+		for began := w.Clock(); w.Clock() < began+held.Seconds(); {
 		}
 	}
 	w.push("a", "t", dueNow(w))
@@ -133,7 +133,7 @@ func TestObserverOfABrokenQueue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.observed()
-	w.do("SET", prefix+"ready_queue:t", "text")
+	w.Do("SET", prefix+"ready_queue:t", "text")
 	w.push("a", "t", 1)
 	w.expectPass(0, 0)
 	if c.calls != 0 {
@@ -150,12 +150,12 @@ func TestObserverOfACutConnection(t *testing.T) {
 	if err := w.server.Pass(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	w.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	w.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	if err := w.server.Pass(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if c.passes != 2 || len(c.failed) > 0 {
 		t.Errorf("told of %d passes, %v", c.passes, c.failed)
 	}
-	w.expect(redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
+	w.Expect(redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
 }

@@ -10,10 +10,10 @@ import (
 
 // letter writes a dead letter that was buried so long after 1970, in ms.
 func (w *world) letter(id, topic string, died int) {
-	w.tb.Helper()
-	w.do("HSET", prefix+"dead_letter:"+id, "topic", topic, "body", "body", "died", died)
-	w.do("ZADD", prefix+"dead_letters:"+topic, died, id)
-	w.do("ZADD", prefix+"dead_topics", "NX", died, topic)
+	w.TB.Helper()
+	w.Do("HSET", prefix+"dead_letter:"+id, "topic", topic, "body", "body", "died", died)
+	w.Do("ZADD", prefix+"dead_letters:"+topic, died, id)
+	w.Do("ZADD", prefix+"dead_topics", "NX", died, topic)
 }
 
 // TestPassOnce has Pass move all that is due, and drop old dead letters each time,
@@ -28,14 +28,14 @@ func TestPassOnce(t *testing.T) {
 	}
 	w.expectManyMoved(jobs, topics)
 
-	w.do("FLUSHALL")
+	w.Do("FLUSHALL")
 	w.push("far", "t", "5000000000")
 	for range 2 {
 		w.letter("old", "t", 1000)
 		if err := w.server.Pass(t.Context()); err != nil {
 			t.Error(err)
 		}
-		w.expect(redistest.State{Pool: []string{"far"}, Buckets: buckets{"far": "t body"}})
+		w.Expect(redistest.State{Pool: []string{"far"}, Buckets: buckets{"far": "t body"}})
 	}
 }
 
@@ -51,7 +51,7 @@ func TestPassOnceFails(t *testing.T) {
 	if got := w.waiting(); len(got) != 1 {
 		t.Errorf("waiting %q", got)
 	}
-	w.do("SET", prefix+"job_pool", "broken")
+	w.Do("SET", prefix+"job_pool", "broken")
 	if err := w.server.Pass(t.Context()); err == nil {
 		t.Error("no error though the pool is broken")
 	}

@@ -47,7 +47,7 @@ func TestPass(t *testing.T) {
 			name += fmt.Sprintf(" by %v", c.batch)
 		}
 		t.Run(name, func(t *testing.T) {
-			w.tb = t
+			w.TB = t
 			w.many(c.jobs, c.topics)
 			w.server = New(w.pool(), Options{})
 			largest := 0
@@ -100,7 +100,7 @@ func TestPassAnyBytes(t *testing.T) {
 		want.Buckets["id "+text], want.Buckets["other "+text] = text+" body", text+" body"
 	}
 	w.expectPass(2*len(texts), 0)
-	w.expect(want)
+	w.Expect(want)
 }
 
 // An empty ID and an empty topic are odd but usable.
@@ -110,7 +110,7 @@ func TestPassEmptyNames(t *testing.T) {
 	w.push("", "", 1)
 	w.push("b", "", 2)
 	w.expectPass(2, 0)
-	w.expect(redistest.State{Ready: queues{"": {"", "b"}}, Buckets: buckets{"": " body", "b": " body"}})
+	w.Expect(redistest.State{Ready: queues{"": {"", "b"}}, Buckets: buckets{"": " body", "b": " body"}})
 }
 
 func TestPassScores(t *testing.T) {
@@ -128,7 +128,7 @@ func TestPassScores(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	w.expectPass(0, 0)
-	if got, want := w.queue("t"), []string{"1 always", "2 negative", "3 zero", "4 one", "5 fraction", "6 fraction", "7 integer"}; !slices.Equal(got, want) {
+	if got, want := w.Queue("t"), []string{"1 always", "2 negative", "3 zero", "4 one", "5 fraction", "6 fraction", "7 integer"}; !slices.Equal(got, want) {
 		t.Errorf("ready %q, want %q", got, want)
 	}
 	if got, want := w.waiting(), []string{"9 far", "8 exponent", "a never"}; !slices.Equal(got, want) {
@@ -149,21 +149,21 @@ func TestPassBetween(t *testing.T) {
 	}{
 		{
 			name:    "postponed",
-			between: func() { w.do("ZADD", prefix+"job_pool", "5000000000.5", "x") },
+			between: func() { w.Do("ZADD", prefix+"job_pool", "5000000000.5", "x") },
 			moved:   2,
 			want:    redistest.State{Pool: []string{"x"}, Ready: queues{"t": {"a", "b"}}, Buckets: buckets{"a": "t body", "x": "t body", "b": "t body"}},
 		},
 		{
 			name:    "removed",
-			between: func() { w.do("ZREM", prefix+"job_pool", "x"); w.do("DEL", prefix+"job_bucket:x") },
+			between: func() { w.Do("ZREM", prefix+"job_pool", "x"); w.Do("DEL", prefix+"job_bucket:x") },
 			moved:   2,
 			want:    redistest.State{Ready: queues{"t": {"a", "b"}}, Buckets: buckets{"a": "t body", "b": "t body"}},
 		},
 		{
 			name: "moved by another server",
 			between: func() {
-				w.do("ZREM", prefix+"job_pool", "a", "x")
-				w.do("LPUSH", prefix+"ready_queue:t", "a", "x")
+				w.Do("ZREM", prefix+"job_pool", "a", "x")
+				w.Do("LPUSH", prefix+"ready_queue:t", "a", "x")
 			},
 			moved: 1,
 			want:  redistest.State{Ready: queues{"t": {"a", "x", "b"}}, Buckets: buckets{"a": "t body", "x": "t body", "b": "t body"}},
@@ -171,8 +171,8 @@ func TestPassBetween(t *testing.T) {
 		{
 			name: "moved and taken",
 			between: func() {
-				w.do("ZREM", prefix+"job_pool", "a", "x", "b")
-				w.do("DEL", prefix+"job_bucket:a", prefix+"job_bucket:x", prefix+"job_bucket:b")
+				w.Do("ZREM", prefix+"job_pool", "a", "x", "b")
+				w.Do("DEL", prefix+"job_bucket:a", prefix+"job_bucket:x", prefix+"job_bucket:b")
 			},
 			want: redistest.State{},
 		},
@@ -198,7 +198,7 @@ func TestPassBetween(t *testing.T) {
 		},
 		{
 			name:    "bucket expired",
-			between: func() { w.do("DEL", prefix+"job_bucket:x") },
+			between: func() { w.Do("DEL", prefix+"job_bucket:x") },
 			moved:   3,
 			want:    redistest.State{Ready: queues{"t": {"a", "x", "b"}}, Buckets: buckets{"a": "t body", "b": "t body"}},
 		},
@@ -217,18 +217,18 @@ func TestPassBetween(t *testing.T) {
 		},
 		{
 			name:    "all gone",
-			between: func() { w.do("FLUSHALL") },
+			between: func() { w.Do("FLUSHALL") },
 			want:    redistest.State{},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w.tb = t
-			w.do("FLUSHALL")
+			w.TB = t
+			w.Do("FLUSHALL")
 			w.push("a", "t", 1)
 			w.push("x", "t", 2)
 			w.push("b", "t", 3)
 			if c.orphan {
-				w.do("ZADD", prefix+"job_pool", 4, "orphan")
+				w.Do("ZADD", prefix+"job_pool", 4, "orphan")
 			}
 			w.onLook(func(n int) {
 				if n == 1 {
@@ -236,7 +236,7 @@ func TestPassBetween(t *testing.T) {
 				}
 			})
 			w.expectPass(c.moved, 0)
-			w.expect(c.want)
+			w.Expect(c.want)
 			w.log.expectErrors(t)
 		})
 	}

@@ -15,12 +15,8 @@ import (
 // user makes an ACL user who has these rights and no other, and a Server that
 // logs in as it.
 func (w *world) user(rights string) {
-	w.tb.Helper()
-	args := []any{"SETUSER", "u", "reset", "on", ">p"}
-	for right := range strings.FieldsSeq(rights) {
-		args = append(args, right)
-	}
-	w.do("ACL", args...)
+	w.TB.Helper()
+	w.SetUser(rights)
 	w.log = newRecorder()
 	w.server = New(w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p")), w.options())
 	w.mover().stuck.every = time.Hour
@@ -95,15 +91,15 @@ func TestPermissions(t *testing.T) {
 		},
 	} {
 		t.Run(c.rights, func(t *testing.T) {
-			w.tb = t
-			w.do("FLUSHALL")
+			w.TB = t
+			w.Do("FLUSHALL")
 			w.push("r", "t", 1)
-			w.do("ZREM", prefix+"job_pool", "r")
-			w.do("LPUSH", prefix+"ready_queue:t", "r")
+			w.Do("ZREM", prefix+"job_pool", "r")
+			w.Do("LPUSH", prefix+"ready_queue:t", "r")
 			for n, id := range []string{"a", "b", "c", "d"} {
 				w.push(id, []string{"t", "u"}[n%2], n)
 			}
-			w.do("ZADD", prefix+"job_pool", 9, "orphan")
+			w.Do("ZADD", prefix+"job_pool", 9, "orphan")
 			w.user(c.rights)
 			for range 2 { // the second finds nothing new, or fails alike
 				_, err := w.mover().pass(context.Background(), context.Background())
@@ -116,7 +112,7 @@ func TestPermissions(t *testing.T) {
 			if !c.fails && (c.says == "" && len(errors) > 0 || mention(errors, c.says) != 1 && c.says != "") {
 				t.Errorf("error log %q, want one line with %q", errors, c.says)
 			}
-			w.expect(c.want)
+			w.Expect(c.want)
 		})
 	}
 }
@@ -130,10 +126,10 @@ func TestPermissionGiven(t *testing.T) {
 	w.user(daemonRights + " resetkeys ~delayer:job_pool ~delayer:ready_queue:t ~delayer:job_bucket:a")
 	w.expectPass(1, 0)
 	w.hours()
-	w.do("ACL", "SETUSER", "u", "~delayer:job_bucket:*")
+	w.Do("ACL", "SETUSER", "u", "~delayer:job_bucket:*")
 	w.expectPass(0, 0)
 	w.hours()
-	w.do("ACL", "SETUSER", "u", "~delayer:ready_queue:*")
+	w.Do("ACL", "SETUSER", "u", "~delayer:ready_queue:*")
 	w.expectPass(1, 0)
 	if _, errors, _ := w.log.lines(); len(errors) != 2 {
 		t.Errorf("errors %q", errors)
@@ -162,7 +158,7 @@ func TestCheckChannels(t *testing.T) {
 		{daemonRights + " -publish -subscribe resetchannels", deaf + " or " + silent, "needs &delayer:* +publish +subscribe ("},
 	} {
 		t.Run(c.rights, func(t *testing.T) {
-			w.tb = t
+			w.TB = t
 			w.user(c.rights)
 			err := w.server.Check(t.Context())
 			if c.what == "" {
@@ -197,7 +193,7 @@ func TestRunWithoutChannels(t *testing.T) {
 	if len(lines) != 2 || mention(lines, "; the ACL needs &delayer:*") != 2 {
 		t.Errorf("errors %q", lines)
 	}
-	w.do("ACL", "SETUSER", "u", "&delayer:*")
+	w.Do("ACL", "SETUSER", "u", "&delayer:*")
 	w.log.awaitInfo(t, "Nothing can be heard on delayer:first_due, jobs may come late by up to 10ms: over after ")
 	awaitListeners(t, w.Server, 1)
 	w.push("d", "t", 1)

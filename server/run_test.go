@@ -20,14 +20,7 @@ import (
 func TestRunWakesForDueJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	clock := func() float64 {
-		now, err := redis.Float64s(w.do("TIME"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return now[0] + now[1]/1e6
-	}
-	began := clock()
+	began := w.Clock()
 	due := map[string]string{}
 	for n, after := range []float64{0.3, 0.301, 0.6} {
 		id := fmt.Sprint("job", n)
@@ -54,7 +47,7 @@ func TestRunWakesForDueJob(t *testing.T) {
 	for id := range early {
 		t.Errorf("%s was moved early", id)
 	}
-	if got, want := w.queue("t"), []string{"job0", "job1", "job2"}; !slices.Equal(got, want) {
+	if got, want := w.Queue("t"), []string{"job0", "job1", "job2"}; !slices.Equal(got, want) {
 		t.Errorf("ready %q, want %q", got, want)
 	}
 	if n := looks.Load(); n > 20 {
@@ -153,7 +146,7 @@ func TestRunStopsMidway(t *testing.T) {
 	if len(info) != last || len(errors) > 0 {
 		t.Errorf("%d batches were moved, want %d; errors %q", len(info), last, errors)
 	}
-	moved, waiting := w.queue("topic0"), w.waiting()
+	moved, waiting := w.Queue("topic0"), w.waiting()
 	if !slices.Equal(append(moved, waiting...), manyIDs(jobs)) {
 		t.Errorf("%d jobs ready and %d waiting are not all jobs in due order", len(moved), len(waiting))
 	}
@@ -193,7 +186,7 @@ func TestRunStopsWhileRedisHangs(t *testing.T) {
 	// What Redis had in hand is done or not; another server does the rest.
 	w.server = New(w.pool(), w.options())
 	w.run()
-	await(t, "empty pool", func() bool { return w.do("ZCARD", prefix+"job_pool") == int64(0) })
+	await(t, "empty pool", func() bool { return w.Do("ZCARD", prefix+"job_pool") == int64(0) })
 	w.expectManyMoved(jobs, topics)
 }
 
@@ -309,11 +302,11 @@ func TestPrefix(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.push("a", "t", 1)
-	w.do("HSET", "other:job_bucket:b", "topic", "t", "body", "body")
-	w.do("ZADD", "other:job_pool", 1, "b")
+	w.Do("HSET", "other:job_bucket:b", "topic", "t", "body", "body")
+	w.Do("ZADD", "other:job_pool", 1, "b")
 	w.server = New(w.pool(), Options{Prefix: "other:"})
 	w.expectPass(1, 0)
-	if got, err := redis.Strings(w.do("LRANGE", "other:ready_queue:t", 0, -1), nil); err != nil || !slices.Equal(got, []string{"b"}) {
+	if got, err := redis.Strings(w.Do("LRANGE", "other:ready_queue:t", 0, -1), nil); err != nil || !slices.Equal(got, []string{"b"}) {
 		t.Errorf("other: %q, %v", got, err)
 	}
 	if got := w.waiting(); !slices.Equal(got, []string{"a"}) {

@@ -15,17 +15,17 @@ import (
 
 // enterTopics has topics known that were used so long ago.
 func (w *world) enterTopics(ago time.Duration, topics ...string) {
-	w.tb.Helper()
+	w.TB.Helper()
 	for _, topic := range topics {
-		w.do("ZADD", prefix+"topics", int64(w.clock()-ago.Seconds()), topic)
+		w.Do("ZADD", prefix+"topics", int64(w.Clock()-ago.Seconds()), topic)
 	}
 }
 
 func (w *world) topics() []string {
-	w.tb.Helper()
-	names, err := redis.Strings(w.do("ZRANGE", prefix+"topics", 0, -1), nil)
+	w.TB.Helper()
+	names, err := redis.Strings(w.Do("ZRANGE", prefix+"topics", 0, -1), nil)
 	if err != nil {
-		w.tb.Fatal(err)
+		w.TB.Fatal(err)
 	}
 	return names
 }
@@ -52,15 +52,15 @@ func TestReadyJobsThatExpire(t *testing.T) {
 	pass()
 	w.log.expectErrors(t)
 	for _, id := range ids {
-		w.do("PEXPIRE", prefix+"job_bucket:"+id, 1)
+		w.Do("PEXPIRE", prefix+"job_bucket:"+id, 1)
 	}
 	for _, id := range ids {
-		await(t, "end of "+id, func() bool { return w.do("EXISTS", prefix+"job_bucket:"+id).(int64) == 0 })
+		await(t, "end of "+id, func() bool { return w.Do("EXISTS", prefix+"job_bucket:"+id).(int64) == 0 })
 	}
 	pass()
 	pass()
 	w.log.expectErrors(t, "Ready job has expired or was removed, entry dropped, Topic: t, IDs: ["+strings.Join(ids, ",")+"]")
-	w.expect(redistest.State{Ready: queues{"t": {"long"}}, Buckets: buckets{"long": "t body"}})
+	w.Expect(redistest.State{Ready: queues{"t": {"long"}}, Buckets: buckets{"long": "t body"}})
 	if counted.dropped != 60 {
 		t.Errorf("%d are counted", counted.dropped)
 	}
@@ -72,14 +72,14 @@ func TestRunSweeps(t *testing.T) {
 	w := newWorld(t)
 	w.enterTopics(0, "t")
 	w.enterTopics(2*time.Hour, "dead")
-	w.do("LPUSH", prefix+"ready_queue:t", "a", "b")
-	w.do("HSET", prefix+"reserved", "dead", 0)
+	w.Do("LPUSH", prefix+"ready_queue:t", "a", "b")
+	w.Do("HSET", prefix+"reserved", "dead", 0)
 	defer w.run()()
 	w.awaitServer(t, "count of what was dropped", func(s store.ServerState) bool { return s.Dropped == 2 })
 	if topics := w.topics(); !slices.Equal(topics, []string{"t"}) {
 		t.Errorf("known are %q", topics)
 	}
-	w.expect(redistest.State{})
+	w.Expect(redistest.State{})
 }
 
 // It is done a minute after it was done.
@@ -109,9 +109,9 @@ func TestSweepInTurns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const topics = 50_000 // which take longer than a turn
-	w.do("EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('ZADD', KEYS[1], i, 't' .. i) end", 1, prefix+"topics", topics)
+	w.Do("EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('ZADD', KEYS[1], i, 't' .. i) end", 1, prefix+"topics", topics)
 	w.enterTopics(0, "last")
-	w.do("LPUSH", prefix+"ready_queue:last", "ghost")
+	w.Do("LPUSH", prefix+"ready_queue:last", "ghost")
 	passes := newCounter()
 	w.server = New(w.pool(), Options{Logger: w.log, Interval: time.Minute, Observer: passes})
 	defer w.run()()
@@ -130,7 +130,7 @@ func TestSweepInTurns(t *testing.T) {
 func TestSweepWithoutPermission(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.do("LPUSH", prefix+"ready_queue:t", "ghost")
+	w.Do("LPUSH", prefix+"ready_queue:t", "ghost")
 	w.enterTopics(2*time.Hour, "u")
 	w.user(daemonRights + " -rpop")
 	w.push("a", "t", 1)
@@ -143,7 +143,7 @@ func TestSweepWithoutPermission(t *testing.T) {
 		t.Errorf("errors %q", errors)
 	}
 	w.expectPass(1, 0)
-	w.expect(redistest.State{Ready: queues{"t": {"ghost", "a"}}, Buckets: buckets{"a": "t body"}})
+	w.Expect(redistest.State{Ready: queues{"t": {"ghost", "a"}}, Buckets: buckets{"a": "t body"}})
 }
 
 // While Redis is away nothing is said of it: the pass says it.

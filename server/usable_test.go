@@ -14,7 +14,7 @@ func TestUnusable(t *testing.T) {
 	var none context.Context
 	pool := w.pool()
 	w.bury("t", time.Second, "a")
-	before := w.do("DBSIZE")
+	before := w.Do("DBSIZE")
 	for name, c := range map[string]struct {
 		server *Server
 		ctx    context.Context
@@ -34,7 +34,7 @@ func TestUnusable(t *testing.T) {
 			}
 		}
 	}
-	if after := w.do("DBSIZE"); after != before {
+	if after := w.Do("DBSIZE"); after != before {
 		t.Errorf("%v keys, there were %v", after, before)
 	}
 	if err := New(pool, Options{Interval: time.Millisecond, DeadMaxAge: time.Hour}).Pass(t.Context()); err != nil {

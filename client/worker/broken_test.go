@@ -7,6 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // A topic whose ready queue is broken keeps no other from being waited for, and is served
@@ -21,16 +22,16 @@ func TestBrokenTopicHarmsNoOther(t *testing.T) {
 			return nil
 		})
 	}
-	f.do("SET", "delayer:ready_queue:broken", "text")
+	f.Do("SET", "delayer:ready_queue:broken", "text")
 	f.run(mux, worker.Options{})
-	f.waitsFor("well") // who waits was not refused
+	f.AwaitSubscriber("well") // who waits was not refused
 	for _, topic := range []string{"well", "fine"} {
 		f.push(topic, topic)
 		if id := next(t, handled); id != topic {
 			t.Errorf("handled %q, want %q", id, topic)
 		}
 	}
-	f.do("DEL", "delayer:ready_queue:broken")
+	f.Do("DEL", "delayer:ready_queue:broken")
 	f.push("healed", "broken")
 	if id := next(t, handled); id != "healed" {
 		t.Errorf("handled %q", id)
@@ -43,7 +44,7 @@ func TestAllTopicsAreBroken(t *testing.T) {
 	handled := make(chan string, 10)
 	mux := worker.NewMux()
 	for _, topic := range []string{"t", "u"} {
-		f.do("SET", "delayer:ready_queue:"+topic, "text")
+		f.Do("SET", "delayer:ready_queue:"+topic, "text")
 		mux.HandleFunc(topic, func(_ context.Context, job *worker.Job) error {
 			handled <- job.ID
 			return nil
@@ -51,7 +52,7 @@ func TestAllTopicsAreBroken(t *testing.T) {
 	}
 	f.run(mux, worker.Options{})
 	for _, topic := range []string{"u", "t"} {
-		f.do("DEL", "delayer:ready_queue:"+topic)
+		f.Do("DEL", "delayer:ready_queue:"+topic)
 		f.push(topic, topic)
 		if id := next(t, handled); id != topic {
 			t.Errorf("handled %q", id)
@@ -63,22 +64,22 @@ func TestAllTopicsAreBroken(t *testing.T) {
 // other topics, be it for want of a right; the Client's logger names it once.
 func TestJobThatCantBeBuried(t *testing.T) {
 	for name, break_ := range map[string]func(f *fixture){
-		"dead letters of another type": func(f *fixture) { f.do("SET", "delayer:dead_letters:t", "text") },
-		"no right to rename":           func(f *fixture) { f.do("ACL", "SETUSER", "u", "-rename") },
+		"dead letters of another type": func(f *fixture) { f.Do("SET", "delayer:dead_letters:t", "text") },
+		"no right to rename":           func(f *fixture) { f.Do("ACL", "SETUSER", "u", "-rename") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t)
-			f.do("ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
+			f.Do("ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
 			break_(f)
-			var log lockedLog
-			pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr, Username: "u", Password: "p"})
-			c := client.New(pool, client.WithLogger(log.logger()))
+			var log redistest.Log
+			pool := client.NewPool(client.PoolOptions{Addr: f.Addr, Username: "u", Password: "p"})
+			c := client.New(pool, client.WithLogger(log.Logger()))
 			t.Cleanup(func() {
 				c.Close()
 				pool.Close()
 			})
 			f.push("a", "t", client.MaxAttempts(1))
-			f.do("HSET", "delayer:job_bucket:a", "lease", "1 5 0")
+			f.Do("HSET", "delayer:job_bucket:a", "lease", "1 5 0")
 			f.push("b", "t")
 			f.push("c", "u")
 			handled := make(chan string, 10)
@@ -97,11 +98,11 @@ func TestJobThatCantBeBuried(t *testing.T) {
 			until(t, "it is put off", func() bool { return f.get("a").State == client.Waiting })
 			f.dueNow("a")
 			until(t, "it is put off again", func() bool {
-				n, err := redis.Int(f.conn.Do("LLEN", "delayer:ready_queue:t"))
+				n, err := redis.Int(f.Conn().Do("LLEN", "delayer:ready_queue:t"))
 				return err == nil && n == 0 && f.get("a").State == client.Waiting
 			})
-			log.expect(t, 1, "level=ERROR", "can't be made a dead letter", "topic=t", "id=a")
-			log.expect(t, 1, "level=")
+			log.Expect(t, 1, "level=ERROR", "can't be made a dead letter", "topic=t", "id=a")
+			log.Expect(t, 1, "level=")
 			f.push("d", "t")
 			if id := next(t, handled); id != "d" {
 				t.Errorf("handled %q", id)

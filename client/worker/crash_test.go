@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
 	"github.com/mix-basic/delayer/internal/redistest"
@@ -218,28 +217,15 @@ func (c *crash) push(ctx context.Context) pushes {
 // drain waits until no job is left.
 func (c *crash) drain() {
 	c.t.Helper()
-	conn, err := redis.Dial("tcp", c.redis.Addr)
-	if err != nil {
-		c.t.Fatal(err)
+	left := func() int64 {
+		return c.redis.Do("ZCARD", "delayer:job_pool").(int64) + c.redis.Do("LLEN", "delayer:ready_queue:t").(int64)
 	}
-	defer conn.Close()
-	for bound := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		left := 0
-		for _, command := range [][2]string{{"ZCARD", "delayer:job_pool"}, {"LLEN", "delayer:ready_queue:t"}} {
-			n, err := redis.Int(conn.Do(command[0], command[1]))
-			if err != nil {
-				c.t.Fatal(err)
-			}
-			left += n
-		}
-		if left == 0 {
-			break
-		}
+	for bound := time.Now().Add(time.Minute); left() > 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(bound) {
-			c.t.Fatalf("%d jobs are left", left)
+			c.t.Fatalf("%d jobs are left", left())
 		}
 	}
-	redistest.Expect(c.t, conn, "delayer:", redistest.State{})
+	c.redis.Expect(redistest.State{})
 }
 
 // crashDelivery is one to a handler.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // A handler gets a due job with all that is known of it, and nil ends it.
@@ -48,11 +49,11 @@ func TestRetryUntilExhausted(t *testing.T) {
 	f := start(t)
 	f.serve()
 	var e events
-	var log lockedLog
+	var log redistest.Log
 	f.push("a", "t")
 	f.run(one(func(ctx context.Context, job *worker.Job) error {
 		return fmt.Errorf("failure %d of %d", job.Attempt, job.MaxAttempts)
-	}), worker.Options{MaxAttempts: 3, Hooks: e.hooks(), Logger: log.logger(), Backoff: func(attempt int, err error) time.Duration {
+	}), worker.Options{MaxAttempts: 3, Hooks: e.hooks(), Logger: log.Logger(), Backoff: func(attempt int, err error) time.Duration {
 		if want := fmt.Sprintf("failure %d of 3", attempt); err.Error() != want {
 			t.Errorf("Backoff of %q, want of %q", err, want)
 		}
@@ -67,8 +68,8 @@ func TestRetryUntilExhausted(t *testing.T) {
 	f.dueNow("a")
 	e.await(t, append(all, "started a", "failed a", "buried a")...)
 	f.expectDead("a", 3, "all 3 attempts used up", "failure 3 of 3")
-	log.expect(t, 2, "level=WARN", "topic=t id=a attempt=", "failure", "it will be tried again")
-	log.expect(t, 1, "level=ERROR", "topic=t id=a attempt=3", `error="failure 3 of 3"`, "dead letter")
+	log.Expect(t, 2, "level=WARN", "topic=t id=a attempt=", "failure", "it will be tried again")
+	log.Expect(t, 1, "level=ERROR", "topic=t id=a attempt=3", `error="failure 3 of 3"`, "dead letter")
 }
 
 // The number of attempts that the producer asks for counts more than the worker's.
@@ -265,6 +266,6 @@ func TestBesidePop(t *testing.T) {
 		t.Errorf("%d deliveries of %d jobs, want %d of each", len(e.all()), len(seen), jobs)
 	}
 	t.Logf("%d of %d jobs were popped", popped, jobs)
-	until(t, "all are acknowledged", func() bool { return len(f.state().Reserved) == 0 })
+	until(t, "all are acknowledged", func() bool { return len(f.State().Reserved) == 0 })
 	f.expectNothing()
 }

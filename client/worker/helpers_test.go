@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,176 +22,94 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// fixture is a Client on a private Redis, and the test's own connection to it.
+// fixture is a Client on a private Redis.
 type fixture struct {
 	*client.Client
-	redis *redistest.Server
-	conn  redis.Conn
-	t     testing.TB
+	*redistest.Server
 }
 
 func start(t testing.TB, args ...string) *fixture {
 	t.Helper()
-	f := &fixture{redis: redistest.Start(t, args...), t: t}
-	f.dial()
+	f := &fixture{Server: redistest.Start(t, args...)}
 	f.Client = f.open(client.PoolOptions{})
 	return f
 }
 
-// dial opens the test's connection, again after a restart of Redis.
-func (f *fixture) dial() {
-	f.t.Helper()
-	conn, err := redis.Dial("tcp", f.redis.Addr)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() { conn.Close() })
-	f.conn = conn
-}
-
 // open makes one more Client.
 func (f *fixture) open(o client.PoolOptions) *client.Client {
-	o.Addr = f.redis.Addr
+	o.Addr = f.Addr
 	c := client.OpenPool(o)
-	f.t.Cleanup(func() { c.Close() })
+	f.TB.Cleanup(func() { c.Close() })
 	return c
 }
 
 // serve runs a server until the test ends.
 func (f *fixture) serve() {
-	f.t.Helper()
-	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() { ended <- server.New(pool, server.Options{}).Run(ctx) }()
-	f.t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			f.t.Error(err)
-		}
-		pool.Close()
-	})
-}
-
-func (f *fixture) do(command string, args ...any) any {
-	f.t.Helper()
-	reply, err := f.conn.Do(command, args...)
-	if err != nil {
-		f.t.Fatalf("%s %.200q: %v", command, args, err)
-	}
-	return reply
+	f.TB.Helper()
+	redistest.Background(f.TB, server.New(f.Pool(), server.Options{}).Run)
 }
 
 // push pushes a job that is ready at once.
 func (f *fixture) push(id, topic string, opts ...client.PushOption) {
-	f.t.Helper()
-	if _, err := f.Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: "body"}, 0, opts...); err != nil {
-		f.t.Fatal(err)
-	}
+	f.TB.Helper()
+	_, err := f.Push(f.TB.Context(), client.Message{ID: id, Topic: topic, Body: "body"}, 0, opts...)
+	check(f.TB, err)
 }
 
 // pushMany pushes ready jobs with the IDs prefix0, prefix1, ….
 func (f *fixture) pushMany(n int, prefix, topic string) {
-	f.t.Helper()
+	f.TB.Helper()
 	var batch []client.Delayed
 	for i := range n {
 		batch = append(batch, client.Delayed{Message: client.Message{ID: fmt.Sprint(prefix, i), Topic: topic, Body: "body"}})
 	}
-	if _, err := f.PushBatch(f.t.Context(), batch); err != nil {
-		f.t.Fatal(err)
-	}
+	_, err := f.PushBatch(f.TB.Context(), batch)
+	check(f.TB, err)
 }
 
 // dueNow makes a waiting job ready.
 func (f *fixture) dueNow(id string) {
-	f.t.Helper()
-	if err := f.Reschedule(f.t.Context(), id, 0); err != nil {
-		f.t.Fatal(err)
-	}
+	f.TB.Helper()
+	check(f.TB, f.Reschedule(f.TB.Context(), id, 0))
 }
 
 // get is the job; one without state if there is none.
 func (f *fixture) get(id string) client.Job {
-	f.t.Helper()
-	job, err := f.Get(f.t.Context(), id)
+	f.TB.Helper()
+	job, err := f.Get(f.TB.Context(), id)
 	if err != nil && !errors.Is(err, client.ErrNotFound) {
-		f.t.Fatal(err)
+		f.TB.Fatal(err)
 	}
 	return job
 }
 
 // expectJob waits until the job is in that state, and checks its number of attempts.
 func (f *fixture) expectJob(id string, state client.State, attempts int) client.Job {
-	f.t.Helper()
+	f.TB.Helper()
 	var job client.Job
-	until(f.t, fmt.Sprintf("job %s is %s", id, state), func() bool { job = f.get(id); return job.State == state })
+	until(f.TB, fmt.Sprintf("job %s is %s", id, state), func() bool { job = f.get(id); return job.State == state })
 	if job.Attempts != attempts {
-		f.t.Errorf("job %s has %d attempts, want %d", id, job.Attempts, attempts)
+		f.TB.Errorf("job %s has %d attempts, want %d", id, job.Attempts, attempts)
 	}
 	return job
 }
 
 // expectDead waits until the job is a dead letter, and checks what its texts hold.
 func (f *fixture) expectDead(id string, attempts int, reason, lastError string) {
-	f.t.Helper()
+	f.TB.Helper()
 	job := f.expectJob(id, client.Dead, attempts)
 	if !strings.Contains(job.Reason, reason) || !strings.Contains(job.Error, lastError) {
-		f.t.Errorf("dead letter %+v, want one with reason %q and error %q", job, reason, lastError)
+		f.TB.Errorf("dead letter %+v, want one with reason %q and error %q", job, reason, lastError)
 	}
 }
 
 // expectNothing checks that there is no job at all.
-func (f *fixture) expectNothing() {
-	f.t.Helper()
-	redistest.Expect(f.t, f.conn, "delayer:", redistest.State{})
-}
-
-func (f *fixture) state() redistest.State {
-	f.t.Helper()
-	return redistest.Read(f.t, f.conn, "delayer:")
-}
+func (f *fixture) expectNothing() { f.TB.Helper(); f.Expect(redistest.State{}) }
 
 // clock is Redis's.
 func (f *fixture) clock() time.Time {
-	f.t.Helper()
-	now, err := redis.Int64s(f.do("TIME"), nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return time.Unix(now[0], now[1]*1000)
-}
-
-// calls is how often Redis was given these commands since CONFIG RESETSTAT, by scripts, too.
-func (f *fixture) calls(commands ...string) (n int) {
-	f.t.Helper()
-	text, err := redis.String(f.do("INFO", "commandstats"), nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	for line := range strings.Lines(text) {
-		name, fields, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
-		if slices.Contains(commands, name) || len(commands) == 0 && fields != "" {
-			calls, _, _ := strings.Cut(fields, ",")
-			more, err := strconv.Atoi(calls)
-			if err != nil {
-				f.t.Fatal(err)
-			}
-			n += more
-		}
-	}
-	return n
-}
-
-// waitsFor waits until a worker, or another, has found the topic empty and listens.
-func (f *fixture) waitsFor(topic string) {
-	f.t.Helper()
-	until(f.t, "somebody listens for "+topic, func() bool {
-		reply, err := redis.Values(f.do("PUBSUB", "NUMSUB", "delayer:ready:"+topic), nil)
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		return reply[1].(int64) > 0
-	})
+	f.TB.Helper()
+	return time.UnixMicro(int64(math.Round(f.Clock() * 1e6)))
 }
 
 // running is a Run under way.
@@ -203,19 +121,19 @@ type running struct {
 
 // run runs a worker until the test ends, or stop.
 func (f *fixture) run(mux *worker.Mux, o worker.Options) *running {
-	f.t.Helper()
+	f.TB.Helper()
 	return f.runOf(f.Client, mux, o)
 }
 
 func (f *fixture) runOf(c *client.Client, mux *worker.Mux, o worker.Options) *running {
-	f.t.Helper()
+	f.TB.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{f.t, cancel, make(chan error, 1)}
+	r := &running{f.TB, cancel, make(chan error, 1)}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	go func() { r.ended <- worker.New(c, mux, o).Run(ctx) }()
-	f.t.Cleanup(r.stop)
+	f.TB.Cleanup(r.stop)
 	return r
 }
 
@@ -320,6 +238,9 @@ func (g *gate) handle(ctx context.Context, job *worker.Job) error {
 	return <-g.leave
 }
 
+// check fails the test on an error.
+var check = redistest.Check
+
 // hangBound is for what must happen, however slow the machine.
 const hangBound = redistest.HangBound
 
@@ -327,49 +248,7 @@ const hangBound = redistest.HangBound
 var until = redistest.Until
 
 // next gets what comes out of the channel.
-func next[T any](t testing.TB, c <-chan T) T {
-	t.Helper()
-	select {
-	case value := <-c:
-		return value
-	case <-time.After(hangBound):
-		t.Fatalf("nothing came within %v", hangBound)
-		panic("unreachable")
-	}
-}
-
-// lockedLog is a log that may be read while it is written.
-type lockedLog struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lockedLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lockedLog) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
-// count is how many lines hold all the parts.
-func (l *lockedLog) count(parts ...string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.text.String()) {
-		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
-			n++
-		}
-	}
-	return n
-}
-
-func (l *lockedLog) expect(t testing.TB, n int, parts ...string) {
-	t.Helper()
-	if got := l.count(parts...); got != n {
-		t.Errorf("%d lines of the log have %q, want %d; the log is\n%s", got, parts, n, l.text.String())
-	}
-}
+func next[T any](t testing.TB, c <-chan T) T { t.Helper(); return redistest.Receive(t, c) }
 
 // holder is a pool that can keep back the answers to script calls that hold some text.
 type holder struct {
@@ -384,7 +263,7 @@ type holder struct {
 func (f *fixture) holder() *holder {
 	h := &holder{sent: make(chan struct{}, 100), pass: make(chan struct{})}
 	h.Pool = &redis.Pool{MaxIdle: 8, DialContext: func(ctx context.Context) (redis.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", f.redis.Addr)
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", f.Addr)
 		return redis.NewConn(&heldConn{Conn: conn, holder: h}, 0, 0), err
 	}}
 	return h

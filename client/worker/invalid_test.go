@@ -11,6 +11,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // What is wrong is an error that names it, and nothing is started: Redis hears of nothing.
@@ -107,8 +108,8 @@ func TestRunFails(t *testing.T) {
 	closed := f.open(client.PoolOptions{Password: "right"})
 	ended := make(chan error)
 	go func() { ended <- worker.New(closed, mux, worker.Options{}).Run(t.Context()) }()
-	f.do("AUTH", "right")
-	f.waitsFor("t")
+	f.Do("AUTH", "right")
+	f.AwaitSubscriber("t")
 	closed.Close()
 	if err := next(t, ended); !errors.Is(err, client.ErrClosed) {
 		t.Errorf("of a Client that is closed: error %v, want ErrClosed", err)
@@ -122,13 +123,13 @@ func TestRunFails(t *testing.T) {
 func TestClosedWhileReporting(t *testing.T) {
 	f := start(t)
 	var e events
-	var log lockedLog
+	var log redistest.Log
 	g := newGate()
 	c := f.open(client.PoolOptions{})
 	f.push("a", "t")
 	ended := make(chan error, 1)
 	go func() {
-		ended <- worker.New(c, one(g.handle), worker.Options{Hooks: e.hooks(), Logger: log.logger()}).Run(t.Context())
+		ended <- worker.New(c, one(g.handle), worker.Options{Hooks: e.hooks(), Logger: log.Logger()}).Run(t.Context())
 	}()
 	next(t, g.entered)
 	c.Close()
@@ -137,7 +138,7 @@ func TestClosedWhileReporting(t *testing.T) {
 		t.Errorf("error %v, want ErrClosed", err)
 	}
 	e.expect(t, "started a", "lease lost a")
-	log.expect(t, 1, "can't acknowledge the job", "client is closed")
+	log.Expect(t, 1, "can't acknowledge the job", "client is closed")
 }
 
 // A nil context or worker is an error, too, not a panic deep inside.

@@ -10,14 +10,15 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // ends are when the leases of all reserved jobs end, in Unix seconds, by job.
 func (f *fixture) ends() map[string]float64 {
-	f.t.Helper()
-	ends, err := redis.Float64Map(f.do("ZRANGE", "delayer:job_pool", 0, -1, "WITHSCORES"), nil)
+	f.TB.Helper()
+	ends, err := redis.Float64Map(f.Do("ZRANGE", "delayer:job_pool", 0, -1, "WITHSCORES"), nil)
 	if err != nil {
-		f.t.Fatal(err)
+		f.TB.Fatal(err)
 	}
 	return ends
 }
@@ -34,9 +35,9 @@ func TestLeasesAreRenewed(t *testing.T) {
 	for range jobs {
 		next(t, g.entered)
 	}
-	f.waitsFor("t")
+	f.AwaitSubscriber("t")
 	last := f.ends()
-	f.do("CONFIG", "RESETSTAT")
+	f.Do("CONFIG", "RESETSTAT")
 	for range renewals {
 		var ends map[string]float64
 		until(t, "all leases are extended", func() bool {
@@ -50,7 +51,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 		})
 		last = ends
 	}
-	if n := f.calls("evalsha", "eval") - f.calls("exists"); n > renewals+2 { // EVAL, once; EXISTS is a look at the queue
+	if n := f.Calls("evalsha", "eval") - f.Calls("exists"); n > renewals+2 { // EVAL, once; EXISTS is a look at the queue
 		t.Errorf("%d calls for %d renewals of %d leases", n, renewals, jobs)
 	}
 	for range jobs {
@@ -101,10 +102,10 @@ func TestLeaseLost(t *testing.T) {
 			t.Parallel()
 			f := start(t)
 			var e events
-			var log lockedLog
+			var log redistest.Log
 			g := newGate()
 			f.push("a", "t")
-			f.run(one(g.handle), worker.Options{Lease: time.Second, Hooks: e.hooks(), Logger: log.logger()})
+			f.run(one(g.handle), worker.Options{Lease: time.Second, Hooks: e.hooks(), Logger: log.Logger()})
 			next(t, g.entered)
 			if _, err := f.Remove(t.Context(), "a"); err != nil {
 				t.Fatal(err)
@@ -116,8 +117,8 @@ func TestLeaseLost(t *testing.T) {
 			}
 			g.leave <- c.result
 			e.await(t, "started a", "lease lost a")
-			log.expect(t, 1, "level=WARN", "lease lost", "topic=t id=a attempt=1")
-			log.expect(t, 1, "level=")
+			log.Expect(t, 1, "level=WARN", "lease lost", "topic=t id=a attempt=1")
+			log.Expect(t, 1, "level=")
 			f.expectNothing()
 		})
 	}
@@ -132,8 +133,8 @@ func TestLeaseEndsWhileRedisHangs(t *testing.T) {
 	f.push("a", "t")
 	f.runOf(f.open(client.PoolOptions{ReadTimeout: time.Hour}), one(g.handle), worker.Options{Lease: time.Second, Grace: -1, Hooks: e.hooks()})
 	next(t, g.entered)
-	f.redis.Hang()
-	defer f.redis.Resume()
+	f.Hang()
+	defer f.Resume()
 	ctx := next(t, g.ctx)
 	next(t, ctx.Done())
 	if cause := context.Cause(ctx); cause != client.ErrLeaseLost {
@@ -164,12 +165,11 @@ func TestRedisAwayWhileReporting(t *testing.T) {
 			f.push("a", "t")
 			r := f.run(one(g.handle), worker.Options{Hooks: e.hooks()})
 			next(t, g.entered)
-			f.redis.Kill()
+			f.Kill()
 			g.leave <- c.result
 			r.cancel() // makes no difference
 			until(t, "the report is tried", func() bool { return reporting() })
-			f.redis.Restart()
-			f.dial()
+			f.Restart()
 			r.stop()
 			e.expect(t, c.want...)
 			if job := f.get("a"); job.State != c.state {
@@ -187,12 +187,12 @@ func TestRefusedForAWhile(t *testing.T) {
 	f.push("a", "t")
 	f.run(one(g.handle), worker.Options{Hooks: e.hooks()})
 	next(t, g.entered)
-	f.waitsFor("t")
-	f.do("CONFIG", "SET", "min-replicas-to-write", 1)
-	f.do("CONFIG", "RESETSTAT")
+	f.AwaitSubscriber("t")
+	f.Do("CONFIG", "SET", "min-replicas-to-write", 1)
+	f.Do("CONFIG", "RESETSTAT")
 	g.leave <- nil
-	until(t, "it is refused", func() bool { return f.calls("evalsha") > 1 })
-	f.do("CONFIG", "SET", "min-replicas-to-write", 0)
+	until(t, "it is refused", func() bool { return f.Calls("evalsha") > 1 })
+	f.Do("CONFIG", "SET", "min-replicas-to-write", 0)
 	e.await(t, "started a", "done a")
 	f.expectNothing()
 }
@@ -200,18 +200,18 @@ func TestRefusedForAWhile(t *testing.T) {
 // What Redis refuses for good is logged, and the job comes back.
 func TestRefusedForGood(t *testing.T) {
 	f := start(t)
-	f.do("ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
+	f.Do("ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
 	var e events
-	var log lockedLog
+	var log redistest.Log
 	g := newGate()
 	f.push("a", "t")
-	f.runOf(f.open(client.PoolOptions{Username: "u", Password: "p"}), one(g.handle), worker.Options{Hooks: e.hooks(), Logger: log.logger()})
+	f.runOf(f.open(client.PoolOptions{Username: "u", Password: "p"}), one(g.handle), worker.Options{Hooks: e.hooks(), Logger: log.Logger()})
 	next(t, g.entered)
-	f.waitsFor("t")
-	f.do("ACL", "SETUSER", "u", "-del", "-zrem")
+	f.AwaitSubscriber("t")
+	f.Do("ACL", "SETUSER", "u", "-del", "-zrem")
 	g.leave <- nil
 	e.await(t, "started a", "lease lost a")
-	log.expect(t, 1, "level=ERROR", "can't acknowledge the job", "id=a", "NOPERM")
+	log.Expect(t, 1, "level=ERROR", "can't acknowledge the job", "id=a", "NOPERM")
 	f.expectJob("a", client.Reserved, 1)
 }
 
@@ -220,20 +220,19 @@ func TestRedisAwayWhileFetching(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	var e events
-	var log lockedLog
-	f.run(one(func(context.Context, *worker.Job) error { return nil }), worker.Options{Hooks: e.hooks(), Logger: log.logger()})
-	f.waitsFor("t")
+	var log redistest.Log
+	f.run(one(func(context.Context, *worker.Job) error { return nil }), worker.Options{Hooks: e.hooks(), Logger: log.Logger()})
+	f.AwaitSubscriber("t")
 	for n := range 2 {
-		f.redis.Kill()
+		f.Kill()
 		if n == 0 {
-			until(t, "it is told", func() bool { return log.count("can't fetch jobs") == 1 })
+			until(t, "it is told", func() bool { return len(log.Lines("can't fetch jobs")) == 1 })
 		}
-		f.redis.Restart()
-		f.dial()
+		f.Restart()
 		if n == 0 {
-			until(t, "its end is told, though there is no job", func() bool { return log.count("fetches jobs again") == 1 })
+			until(t, "its end is told, though there is no job", func() bool { return len(log.Lines("fetches jobs again")) == 1 })
 		}
-		f.waitsFor("t")
+		f.AwaitSubscriber("t")
 		id := fmt.Sprint(n)
 		until(t, "a job is pushed", func() bool {
 			_, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "body"}, 0, client.IfExists(client.Refuse))
@@ -241,27 +240,27 @@ func TestRedisAwayWhileFetching(t *testing.T) {
 		})
 		until(t, "it is done", func() bool { return e.count("done "+id) == 1 })
 	}
-	log.expect(t, 1, "level=ERROR")
-	log.expect(t, 1, "level=INFO")
+	log.Expect(t, 1, "level=ERROR")
+	log.Expect(t, 1, "level=INFO")
 }
 
 // A topic whose queue is broken does not keep the worker from others.
 func TestBrokenTopic(t *testing.T) {
 	f := start(t)
 	var e events
-	var log lockedLog
+	var log redistest.Log
 	mux := worker.NewMux()
 	for _, topic := range []string{"broken", "t", "u"} {
 		mux.HandleFunc(topic, func(context.Context, *worker.Job) error { return nil })
 	}
-	f.do("SET", "delayer:ready_queue:broken", "x")
-	f.run(mux, worker.Options{Hooks: e.hooks(), Logger: log.logger()})
-	until(t, "it is told", func() bool { return log.count("can't fetch jobs", "WRONGTYPE") == 1 })
+	f.Do("SET", "delayer:ready_queue:broken", "x")
+	f.run(mux, worker.Options{Hooks: e.hooks(), Logger: log.Logger()})
+	until(t, "it is told", func() bool { return len(log.Lines("can't fetch jobs", "WRONGTYPE")) == 1 })
 	for n := range 3 {
 		f.push(fmt.Sprint(n), "t")
 		until(t, "it is done", func() bool { return e.count(fmt.Sprint("done ", n)) == 1 })
 	}
-	log.expect(t, 1, "can't fetch jobs")
+	log.Expect(t, 1, "can't fetch jobs")
 }
 
 // A Redis that is away while leases are to be extended costs none, if it is back before they end.
@@ -275,10 +274,9 @@ func TestRedisAwayWhileExtending(t *testing.T) {
 	f.run(one(g.handle), worker.Options{Lease: lease, Hooks: e.hooks()})
 	next(t, g.entered)
 	before, began := f.ends()["a"], time.Now()
-	f.redis.Kill()
+	f.Kill()
 	until(t, "the time of the renewal is over", func() bool { return time.Since(began) > lease/3+lease/20 })
-	f.redis.Restart()
-	f.dial()
+	f.Restart()
 	until(t, "the lease is extended", func() bool { return f.ends()["a"] > before })
 	if ctx := next(t, g.ctx); ctx.Err() != nil {
 		t.Errorf("the handler's context has ended: %v", context.Cause(ctx))

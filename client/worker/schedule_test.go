@@ -55,7 +55,7 @@ func TestConcurrencyOfATopic(t *testing.T) {
 	for range 2 {
 		next(t, g.entered)
 	}
-	f.waitsFor("free")
+	f.AwaitSubscriber("free")
 	f.pushMany(20, "f", "free") // while nothing but this topic is fetched
 	until(t, "all of the free topic are done", func() bool { return len(e.all()) == 2+2*20 })
 	for range 18 {
@@ -119,9 +119,9 @@ func TestIdle(t *testing.T) {
 	}
 	f.run(mux, worker.Options{Concurrency: 100})
 	for n := range 5 {
-		f.waitsFor(fmt.Sprint("t", n))
+		f.AwaitSubscriber(fmt.Sprint("t", n))
 	}
-	f.do("CONFIG", "RESETSTAT")
+	f.Do("CONFIG", "RESETSTAT")
 	began := f.clock()
 	own := 2 // RESETSTAT, TIME
 	until(t, "3 s are over", func() bool {
@@ -129,13 +129,13 @@ func TestIdle(t *testing.T) {
 		own++
 		return f.clock().After(began.Add(3 * time.Second))
 	})
-	all, seconds := f.calls()-own, f.clock().Sub(began).Seconds()
+	all, seconds := f.Calls()-own, f.clock().Sub(began).Seconds()
 	// A look is a script with two commands, and its connection is tried by a PING.
-	looks := f.calls("evalsha")
+	looks := f.Calls("evalsha")
 	if float64(looks) > seconds+2 || looks == 0 || float64(all) > 4*(seconds+2) {
-		t.Errorf("%d looks, %d commands in %.1f s, want about one and four a second:\n%s", looks, all, seconds, f.do("INFO", "commandstats"))
+		t.Errorf("%d looks, %d commands in %.1f s, want about one and four a second:\n%s", looks, all, seconds, f.Do("INFO", "commandstats"))
 	}
-	if n := f.calls("exists"); n != looks {
+	if n := f.Calls("exists"); n != looks {
 		t.Errorf("%d scripts were run for %d looks although nothing happened", looks, n)
 	}
 	t.Logf("%d commands in %.1f s", all, seconds)
@@ -157,7 +157,7 @@ func TestNoPolling(t *testing.T) {
 		}
 		return nil
 	}), worker.Options{Hooks: e.hooks()})
-	f.waitsFor("t")
+	f.AwaitSubscriber("t")
 	const jobs = 50
 	before, began := h.looks.Load(), f.clock()
 	for n := range jobs {

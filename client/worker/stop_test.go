@@ -9,6 +9,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // A worker that is told to stop waits for its handlers, and their results count although the
@@ -77,14 +78,14 @@ func TestStuck(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := start(t)
 			var e events
-			var log lockedLog
+			var log redistest.Log
 			g := newGate()
 			f.push("a", "t")
-			r := f.run(one(g.handle), worker.Options{Grace: -1, Hooks: e.hooks(), Logger: log.logger()})
+			r := f.run(one(g.handle), worker.Options{Grace: -1, Hooks: e.hooks(), Logger: log.Logger()})
 			next(t, g.entered)
 			r.stop()
 			e.expect(t, "started a", "stuck a", "released a")
-			log.expect(t, 1, "level=ERROR", "handler does not return", "topic=t id=a attempt=1")
+			log.Expect(t, 1, "level=ERROR", "handler does not return", "topic=t id=a attempt=1")
 			before := f.expectJob("a", client.Ready, 0)
 
 			if ctx := next(t, g.ctx); ctx.Err() == nil {
@@ -96,7 +97,7 @@ func TestStuck(t *testing.T) {
 			if after := f.get("a"); after.State != before.State || after.Attempts != before.Attempts || after.Error != "" {
 				t.Errorf("the job was %+v, and is %+v since the handler has returned", before, after)
 			}
-			log.expect(t, 1, "level=")
+			log.Expect(t, 1, "level=")
 		})
 	}
 }
@@ -108,7 +109,7 @@ func TestStopGivesBackWhatIsNotBegun(t *testing.T) {
 	var e events
 	r := f.quickThenSlow(g, &e)
 	r.cancel()
-	until(t, "only the job that is handled is reserved", func() bool { return len(f.state().Reserved) == 1 })
+	until(t, "only the job that is handled is reserved", func() bool { return len(f.State().Reserved) == 1 })
 	g.leave <- nil
 	r.stop()
 	f.expectAllUntouched(&e)
@@ -117,7 +118,7 @@ func TestStopGivesBackWhatIsNotBegun(t *testing.T) {
 // quickThenSlow runs a worker with one place, whose handler is quick at first, so that it reserves jobs
 // ahead, and then doesn't return until the gate opens.
 func (f *fixture) quickThenSlow(g *gate, e *events) *running {
-	f.t.Helper()
+	f.TB.Helper()
 	f.pushMany(250, "quick", "t")
 	f.pushMany(250, "more quick", "t")
 	f.pushMany(250, "slow", "t")
@@ -129,21 +130,21 @@ func (f *fixture) quickThenSlow(g *gate, e *events) *running {
 		}
 		return nil
 	}), worker.Options{Concurrency: 1, Hooks: e.hooks()})
-	next(f.t, g.entered)
+	next(f.TB, g.entered)
 	return r
 }
 
 // expectAllUntouched checks that all slow jobs but the first are ready, and have no attempts.
 func (f *fixture) expectAllUntouched(e *events) {
-	f.t.Helper()
-	if n := len(f.state().Ready["t"]); n != 249 {
-		f.t.Errorf("%d jobs are ready, want 249", n)
+	f.TB.Helper()
+	if n := len(f.State().Ready["t"]); n != 249 {
+		f.TB.Errorf("%d jobs are ready, want 249", n)
 	}
 	for n := 1; n < 250; n++ {
 		f.expectJob(fmt.Sprint("slow", n), client.Ready, 0)
 	}
 	if n := len(e.all()); n != 2*501 {
-		f.t.Errorf("%d events, want the start and the end of 501 jobs", n)
+		f.TB.Errorf("%d events, want the start and the end of 501 jobs", n)
 	}
 }
 
@@ -153,7 +154,7 @@ func TestSlowHandlersGiveBack(t *testing.T) {
 	g := newGate()
 	var e events
 	r := f.quickThenSlow(g, &e)
-	until(t, "only the job that is handled is reserved", func() bool { return len(f.state().Reserved) == 1 })
+	until(t, "only the job that is handled is reserved", func() bool { return len(f.State().Reserved) == 1 })
 	r.cancel()
 	g.leave <- nil
 	r.stop()
@@ -169,7 +170,7 @@ func TestStopDuringFetch(t *testing.T) {
 	defer c.Close()
 	var e events
 	r := f.runOf(c, one(func(context.Context, *worker.Job) error { return nil }), worker.Options{Hooks: e.hooks()})
-	f.waitsFor("t")
+	f.AwaitSubscriber("t")
 	f.push("a", "t")
 	until(t, "the scripts are known", func() bool { return e.count("done a") == 1 })
 	h.hold("delayer:ready_queue:t\r")
@@ -194,15 +195,15 @@ func TestStopWhileRedisHangs(t *testing.T) {
 	r := f.runOf(f.open(client.PoolOptions{ReadTimeout: time.Hour}), one(g.handle), worker.Options{Grace: -1, Hooks: e.hooks()})
 	next(t, g.entered)
 	next(t, g.entered)
-	f.redis.Hang()
-	defer f.redis.Resume()
+	f.Hang()
+	defer f.Resume()
 	r.cancel()
 	g.leave <- nil // its end can't be told
 	r.await()
 	if e.count("stuck a")+e.count("stuck b") != 1 {
 		t.Errorf("events %q, want one stuck", e.all())
 	}
-	f.redis.Resume()
+	f.Resume()
 	g.leave <- nil
 }
 

@@ -46,7 +46,7 @@ func startReader(tb testing.TB, s shell, body string) {
 // Nothing of a body stays behind, whether it is read or not.
 func TestWorkerBodyIsNotLeft(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	temp := filepath.Join(s.dir, "temp")
 	if err := os.Mkdir(temp, 0o700); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestWorkerBodyIsNotLeft(t *testing.T) {
 	p := s.startWorker("--exec", `ls "$TMPDIR"; echo "$DELAYER_JOB_ID has $DELAYER_JOB_BODY_LENGTH"; wc -c`, "--concurrency", "1")
 	s.push("1", "b")
 	s.push("2", "body")
-	eventually(t, "the jobs are done", func() bool { return len(redisKeys(t, conn)) == 0 })
+	eventually(t, "the jobs are done", func() bool { return len(db.State().Buckets) == 0 })
 	p.stopped()
 	got := strings.Fields(p.stdout.String())
 	if want := strings.Fields("1 has 1 1 2 has 4 4"); strings.Join(got, " ") != strings.Join(want, " ") {
@@ -69,7 +69,7 @@ func TestWorkerBodyIsNotLeft(t *testing.T) {
 // A job whose body can't be kept for its program loses nothing by that, and is handled when it can.
 func TestWorkerWithoutTemp(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	temp := filepath.Join(s.dir, "temp")
 	s.env = append(s.env, "TMPDIR="+temp)
 	s.push("1", "body", "--max-attempts", "1")
@@ -91,8 +91,8 @@ func TestWorkerWithoutTemp(t *testing.T) {
 	if err := os.Mkdir(temp, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	do(t, conn, "ZREM", "delayer:job_pool", "1")
-	do(t, conn, "LPUSH", "delayer:ready_queue:t", "1")
+	db.Do("ZREM", "delayer:job_pool", "1")
+	db.Do("LPUSH", "delayer:ready_queue:t", "1")
 	p.expect(p.stdout, "body\n")
 	p.stopped()
 }

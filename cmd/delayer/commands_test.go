@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -19,12 +18,11 @@ type shell struct {
 	env []string
 }
 
-func newShell(t *testing.T) (shell, redis.Conn) {
-	r := redistest.Start(t)
-	_, port, _ := strings.Cut(r.Addr, ":")
-	conn := r.Pool().Get()
-	t.Cleanup(func() { conn.Close() })
-	return shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_PORT="+port)}, conn
+func newShell(t *testing.T, redisArgs ...string) (shell, *redistest.Server) {
+	t.Helper()
+	db := redistest.Start(t, redisArgs...)
+	_, port, _ := strings.Cut(db.Addr, ":")
+	return shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_PORT="+port)}, db
 }
 
 // expect runs a command and compares all that it does.
@@ -38,7 +36,7 @@ func (s shell) expect(code int, stdout, stderr string, args ...string) {
 
 func TestCommands(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	s.expect(0, "order-1\n", "", "push", "close_order", "0", `{"order":1}`, "--id", "order-1")
 	s.expect(0, `{"id":"order-2"}`+"\n", "", "push", "--json", "--id=order-2", "close_order", "0", "<b>\n")
 	s.expect(0, `{"id":"order-3"}`+"\n", "", "push", "close_order", "30m", "later", "--id", "order-3", "--json")
@@ -57,12 +55,12 @@ func TestCommands(t *testing.T) {
 	s.expect(0, "removed order-3\n", "", "remove", "order-3")
 	s.expect(1, "", `remove "order-3": no such job`+"\n", "remove", "order-3")
 	s.expect(1, "", `get "order-3": no such job`+"\n", "get", "order-3")
-	redistest.Expect(t, conn, "delayer:", redistest.State{})
+	db.Expect(redistest.State{})
 }
 
 func TestGetCommand(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	const due = 1900000000.125
 	for _, args := range [][]any{
 		{"HSET", "delayer:job_bucket:w", "topic", "t", "body", "waits"},
@@ -71,11 +69,9 @@ func TestGetCommand(t *testing.T) {
 		{"LPUSH", "delayer:ready_queue:t", "r"},
 		{"EXPIRE", "delayer:job_bucket:r", 3600},
 	} {
-		if _, err := conn.Do(args[0].(string), args[1:]...); err != nil {
-			t.Fatal(err)
-		}
+		db.Do(args[0].(string), args[1:]...)
 	}
-	before := redistest.Read(t, conn, "delayer:")
+	before := db.State()
 	at := time.UnixMilli(due * 1000)
 	s.expect(0, "id:    w\ntopic: t\nstate: waiting, due "+at.Format("2006/01/02 15:04:05.000")+"\nkept:  for ever\nbody:  waits\n", "", "get", "w")
 	s.expect(0, `{"body":"waits","due":"`+at.UTC().Format(time.RFC3339Nano)+`","id":"w","state":"waiting","topic":"t"}`+"\n", "", "get", "w", "--json")
@@ -88,7 +84,7 @@ func TestGetCommand(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.stdout), &job); err != nil || job.Body != "is ready" || job.State != "ready" || job.TTL <= 0 || job.TTL > 3600 {
 		t.Errorf("get r: %+v, %v", r, err)
 	}
-	if after := redistest.Read(t, conn, "delayer:"); !reflect.DeepEqual(before, after) {
+	if after := db.State(); !reflect.DeepEqual(before, after) {
 		t.Errorf("get changed %+v to %+v", before, after)
 	}
 }
@@ -114,7 +110,7 @@ func TestPushReadsStandardInput(t *testing.T) {
 
 func TestCommandsRefuseBadInput(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	const want = ": want seconds, or a number with ms, s, m, h or d, from 0 to 100 years\n"
 	for _, delay := range []string{"soon", "", "1y", "101y", "36501d", "1e3", "1e30", "NaN", "Inf", "1d1d"} {
 		s.expect(2, "", `ERROR: DELAY "`+delay+`"`+want, "push", "t", delay, "b")
@@ -124,7 +120,7 @@ func TestCommandsRefuseBadInput(t *testing.T) {
 	s.expect(2, "", `ERROR: push: invalid topic: it is empty`+"\n", "push", "", "1", "b")
 	s.expect(2, "", `ERROR: push: invalid body: it is empty`+"\n", "push", "t", "1", "")
 	s.expect(2, "", `ERROR: remove: invalid id: it is empty`+"\n", "remove", "")
-	redistest.Expect(t, conn, "delayer:", redistest.State{})
+	db.Expect(redistest.State{})
 }
 
 func TestParseDuration(t *testing.T) {

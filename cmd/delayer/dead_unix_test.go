@@ -7,30 +7,29 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // bury makes a dead letter.
-func bury(tb testing.TB, conn redis.Conn, topic, id string, died int, fields ...any) {
+func bury(tb testing.TB, db *redistest.Server, topic, id string, died int, fields ...any) {
 	tb.Helper()
 	key := "delayer:dead_letter:" + id
-	do(tb, conn, "HSET", append([]any{key, "topic", topic, "body", "body " + id, "died", died}, fields...)...)
-	do(tb, conn, "ZADD", "delayer:dead_letters:"+topic, died, id)
-	do(tb, conn, "ZADD", "delayer:dead_topics", "NX", died, topic)
+	db.Do("HSET", append([]any{key, "topic", topic, "body", "body " + id, "died", died}, fields...)...)
+	db.Do("ZADD", "delayer:dead_letters:"+topic, died, id)
+	db.Do("ZADD", "delayer:dead_topics", "NX", died, topic)
 }
 
 func TestDeadCommands(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	s.expect(0, "", "", "dead", "list", "t")
 	s.expect(0, "", "", "dead", "list", "t", "--json")
 	s.expect(1, "", `dead requeue "t": no such dead letter`+"\n", "dead", "requeue", "t")
 	s.expect(1, "", `dead drop "t": no such dead letter`+"\n", "dead", "drop", "t", "--json")
 
-	bury(t, conn, "t", "1", 1900000000125, "lease", "10 1 0", "options", "10 0 604800000", "reason", "all 10 attempts used up", "error", "exit status 1: no\x1b[31m\nmore")
-	bury(t, conn, "t", "2\xff\n", 1900000001125, "reason", "bad\tdata\nand more")
-	bury(t, conn, "u", "3", 1900000000125, "lease", "1 1 0")
+	bury(t, db, "t", "1", 1900000000125, "lease", "10 1 0", "options", "10 0 604800000", "reason", "all 10 attempts used up", "error", "exit status 1: no\x1b[31m\nmore")
+	bury(t, db, "t", "2\xff\n", 1900000001125, "reason", "bad\tdata\nand more")
+	bury(t, db, "u", "3", 1900000000125, "lease", "1 1 0")
 	at := time.UnixMilli(1900000000125)
 	before, after := at.Format(timeFormat), at.Add(time.Second).Format(timeFormat)
 	s.expect(0, `2\xff\u000a`+"\t"+after+"\t0\t"+`bad\u0009data … and more`+"\t\n1\t"+before+"\t10\tall 10 attempts used up\t"+`exit status 1: no\u001b[31m … more`+"\n", "", "dead", "list", "t")
@@ -41,14 +40,14 @@ func TestDeadCommands(t *testing.T) {
 	s.expect(0, "id:    1\ntopic: t\nstate: dead, since "+before+"\nkept:  as long as the daemon's dead_max_age says\nattempts: 10 of 10\nreason: all 10 attempts used up\nerror: exit status 1: no\\u001b[31m\n       more\nbody:  body 1\n", "", "get", "1")
 
 	// An ID must be one of the topic's.
-	dead := redistest.Read(t, conn, "delayer:")
+	dead := db.State()
 	s.expect(1, "", `dead requeue "u" "1": no such dead letter`+"\n", "dead", "requeue", "u", "1")
 	s.expect(1, "", `dead requeue "t" "none": no such dead letter`+"\n", "dead", "requeue", "t", "none")
 	s.expect(1, "", `dead drop "u" "1": no such dead letter`+"\n", "dead", "drop", "u", "1")
 	s.expect(2, "", "ERROR: dead: invalid topic: it is empty\n", "dead", "list", "")
 	s.expect(2, "", "ERROR: requeue all: invalid topic: it is empty\n", "dead", "requeue", "")
 	s.expect(2, "", "ERROR: drop all dead: invalid topic: it is empty\n", "dead", "drop", "")
-	redistest.Expect(t, conn, "delayer:", dead)
+	db.Expect(dead)
 
 	// A job of the same ID is in the way of a dead letter; the others go.
 	s.expect(0, "1\n", "", "push", "t", "0", "new", "--id", "1")
@@ -60,7 +59,7 @@ func TestDeadCommands(t *testing.T) {
 	s.expect(0, "removed 1\n", "", "remove", "1")
 	s.expect(0, `{"requeued":1}`+"\n", "", "dead", "requeue", "--json", "t", "1")
 	s.expect(0, "dropped 1\n", "", "dead", "drop", "u", "3")
-	redistest.Expect(t, conn, "delayer:", redistest.State{
+	db.Expect(redistest.State{
 		Ready:   map[string][]string{"t": {"2\xff\n", "1"}},
 		Buckets: map[string]string{"1": "t body 1", "2\xff\n": "t body 2\xff\n"},
 	})
@@ -69,14 +68,14 @@ func TestDeadCommands(t *testing.T) {
 // A list is longer than what is printed at a time.
 func TestDeadListIsWhole(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	want := ""
 	for i := range 1200 {
 		id := fmt.Sprintf("%0100d", i)
-		bury(t, conn, "t", id, 1900000000000+i)
+		bury(t, db, "t", id, 1900000000000+i)
 		want = fmt.Sprintf("%s\t%s\t0\t\t\n", id, time.UnixMilli(1900000000000+int64(i)).Format(timeFormat)) + want
 	}
 	s.expect(0, want, "", "dead", "list", "t")
 	s.expect(0, "dropped 1200\n", "", "dead", "drop", "t")
-	redistest.Expect(t, conn, "delayer:", redistest.State{})
+	db.Expect(redistest.State{})
 }

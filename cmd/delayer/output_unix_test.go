@@ -27,7 +27,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	expect := func(rest string, args ...string) {
 		t.Helper()
 		p := startInto(t, s.dir, s.env, full, nil, args...)
@@ -37,23 +37,23 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	expect(`; not printed: {"id_base64":"Mf8="}`, "push", "t\xfe", "0", "a body\xfd", "--id", "1\xff")
-	before := readAll(t, conn)
+	before := readAll(t, db)
 	expect("", "pop", "t\xfe")
 	expect("", "bpop", "--json", "t\xfe")
 	expect("", "get", "1\xff")
-	expectAll(t, conn, before)
+	expectAll(t, db, before)
 	expect(`; not printed: {"id_base64":"Mf8=","removed":true}`, "remove", "1\xff")
 	expect("", "--help")
 	expect("", "version")
-	redistest.Expect(t, conn, "delayer:", redistest.State{})
+	db.Expect(redistest.State{})
 }
 
 // So is one that is closed. /dev/null is a way to throw jobs away.
 func TestClosedOutput(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	s.push("1", "body")
-	before := readAll(t, conn)
+	before := readAll(t, db)
 	redirected := func(to string, code int, stderr string, args ...string) {
 		t.Helper()
 		cmd := exec.Command("sh", append([]string{"-c", `exec "$0" "$@" ` + to, binary}, args...)...)
@@ -66,29 +66,25 @@ func TestClosedOutput(t *testing.T) {
 	redirected(">&-", exitOutput, closed, "pop", "t")
 	redirected(">&-", exitOutput, closed, "bpop", "empty")
 	redirected("</dev/null >&0", exitOutput, "ERROR: output: write /dev/stdout: bad file descriptor\n", "pop", "t")
-	expectAll(t, conn, before)
+	expectAll(t, db, before)
 	redirected(">/dev/null", exitDone, "", "pop", "t")
-	redistest.Expect(t, conn, "delayer:", redistest.State{})
+	db.Expect(redistest.State{})
 }
 
 // readAll is all that is in Redis, less what a lease leaves behind: its token, and a count of 0.
-func readAll(tb testing.TB, conn redis.Conn) map[string]any {
+func readAll(tb testing.TB, db *redistest.Server) map[string]any {
 	tb.Helper()
 	all := map[string]any{}
-	keys, err := redis.Strings(conn.Do("KEYS", "*"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for _, key := range keys {
-		switch kind := do(tb, conn, "TYPE", key); {
+	for _, key := range db.Strings("KEYS", "*") {
+		switch kind := db.Do("TYPE", key); {
 		case kind == "list":
-			all[key], err = redis.Strings(conn.Do("LRANGE", key, 0, -1))
+			all[key] = db.Strings("LRANGE", key, 0, -1)
 		case key == "delayer:topics" || key == "delayer:reserved":
 		case kind == "zset":
-			all[key], err = redis.Strings(conn.Do("ZRANGE", key, 0, -1, "WITHSCORES"))
+			all[key] = db.Strings("ZRANGE", key, 0, -1, "WITHSCORES")
 		case kind == "hash":
-			var fields map[string]string
-			fields, err = redis.StringMap(conn.Do("HGETALL", key))
+			fields, err := redis.StringMap(db.Do("HGETALL", key), nil)
+			redistest.Check(tb, err)
 			if lease := strings.Fields(fields["lease"]); len(lease) > 0 {
 				fields["lease"] = lease[0] // attempts
 			}
@@ -97,31 +93,28 @@ func readAll(tb testing.TB, conn redis.Conn) map[string]any {
 			}
 			all[key] = fields
 		}
-		if err != nil {
-			tb.Fatal(err)
-		}
 	}
 	return all
 }
 
-func expectAll(tb testing.TB, conn redis.Conn, want map[string]any) {
+func expectAll(tb testing.TB, db *redistest.Server, want map[string]any) {
 	tb.Helper()
-	if got := readAll(tb, conn); !reflect.DeepEqual(got, want) {
+	if got := readAll(tb, db); !reflect.DeepEqual(got, want) {
 		tb.Errorf("in Redis:\n got %v\nwant %v", got, want)
 	}
 }
 
 // startPop starts a pop of job 1 whose output is not read, and waits until it has the job. The output
 // fails when it is closed. The job has failed before, and there are others behind it.
-func startPop(tb testing.TB, s shell, conn redis.Conn) (p *process, output *os.File, before map[string]any) {
+func startPop(tb testing.TB, s shell, db *redistest.Server) (p *process, output *os.File, before map[string]any) {
 	tb.Helper()
 	output, full := fullPipe(tb)
-	do(tb, conn, "HSET", "delayer:job_bucket:1", "topic", "t", "body", "old", "options", "5 70000 604800000", "lease", "2 7 0", "error", "no")
-	do(tb, conn, "HSET", "delayer:job_bucket:2", "topic", "t", "body", "other")
-	do(tb, conn, "LPUSH", "delayer:ready_queue:t", "1", "2")
-	before = readAll(tb, conn)
+	db.Do("HSET", "delayer:job_bucket:1", "topic", "t", "body", "old", "options", "5 70000 604800000", "lease", "2 7 0", "error", "no")
+	db.Do("HSET", "delayer:job_bucket:2", "topic", "t", "body", "other")
+	db.Do("LPUSH", "delayer:ready_queue:t", "1", "2")
+	before = readAll(tb, db)
 	p = startInto(tb, s.dir, s.env, full, nil, "pop", "t")
-	eventually(tb, "the job is reserved", func() bool { return do(tb, conn, "ZCARD", "delayer:job_pool") == int64(1) })
+	eventually(tb, "the job is reserved", func() bool { return db.Do("ZCARD", "delayer:job_pool") == int64(1) })
 	return p, output, before
 }
 
@@ -152,10 +145,10 @@ func TestUnreadJobGoesBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, conn := newShell(t)
-			p, output, before := startPop(t, s, conn)
+			s, db := newShell(t)
+			p, output, before := startPop(t, s, db)
 			end(p, output)
-			expectAll(t, conn, before)
+			expectAll(t, db, before)
 		})
 	}
 }
@@ -163,73 +156,60 @@ func TestUnreadJobGoesBack(t *testing.T) {
 // A command that is killed leaves a lease behind, after which the job is delivered again.
 func TestUnreadJobOfAKilledPop(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
-	p, _, _ := startPop(t, s, conn)
+	s, db := newShell(t)
+	p, _, _ := startPop(t, s, db)
 	p.cmd.Process.Kill()
 	p.wait()
-	redistest.Expect(t, conn, "delayer:", redistest.State{
+	db.Expect(redistest.State{
 		Reserved: []string{"1"}, Counts: map[string]string{"t": "1"},
 		Ready: map[string][]string{"t": {"2"}}, Buckets: map[string]string{"1": "t old", "2": "t other"},
 	})
-	now, err := redis.Int64s(conn.Do("TIME"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	end, err := redis.Float64(conn.Do("ZSCORE", "delayer:job_pool", "1"))
-	if left := end - float64(now[0]); err != nil || left > popLease.Seconds()+1 {
-		t.Errorf("the lease ends in %v s, %v", left, err)
+	if left := db.Due("1") - db.Clock(); !(left <= popLease.Seconds()+1) {
+		t.Errorf("the lease ends in %v s", left)
 	}
 }
 
 // The lease lasts as long as the output is waited for.
 func TestUnreadJobStaysReserved(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
-	p, output, before := startPop(t, s, conn)
-	score := func() float64 {
-		end, err := redis.Float64(conn.Do("ZSCORE", "delayer:job_pool", "1"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return end
-	}
-	first := score()
-	eventually(t, "the lease is extended", func() bool { return score() > first })
+	s, db := newShell(t)
+	p, output, before := startPop(t, s, db)
+	first := db.Due("1")
+	eventually(t, "the lease is extended", func() bool { return db.Due("1") > first })
 	output.Close()
 	p.expectError(exitOutput, `; job "1" is ready again`)
-	expectAll(t, conn, before)
+	expectAll(t, db, before)
 }
 
 // A newer job of the same ID stands.
 func TestUnreadJobPushedAnew(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
-	p, output, _ := startPop(t, s, conn)
+	s, db := newShell(t)
+	p, output, _ := startPop(t, s, db)
 	s.expect(0, "1\n", "", "push", "t", "0", "new", "--id", "1")
-	before := readAll(t, conn)
+	before := readAll(t, db)
 	output.Close()
 	p.expectError(exitOutput, `; job "1" is not ours any more: it was pushed anew or removed`)
-	expectAll(t, conn, before)
+	expectAll(t, db, before)
 }
 
 // A job that was printed and can't be acknowledged is no success: it may be delivered again.
 func TestReadJobIsNotOurs(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
-	p, output, _ := startPop(t, s, conn)
+	s, db := newShell(t)
+	p, output, _ := startPop(t, s, db)
 	s.expect(0, "1\n", "", "push", "t", "0", "new", "--id", "1")
-	before := readAll(t, conn)
+	before := readAll(t, db)
 	readOld(t, output)
 	p.expectError(exitFailed, `job "1" was printed, but is not ours any more: it was pushed anew or removed, or our lease has ended; it may be delivered again`)
-	expectAll(t, conn, before)
+	expectAll(t, db, before)
 }
 
 func TestReadJobWithoutRedis(t *testing.T) {
 	t.Parallel()
-	r := redistest.Start(t)
-	_, port, _ := strings.Cut(r.Addr, ":")
-	p, output, _ := startPop(t, shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_PORT="+port)}, dial(t, r.Addr))
-	r.Kill()
+	s, db := newShell(t)
+	p, output, _ := startPop(t, s, db)
+	db.Kill()
 	readOld(t, output)
 	p.expectError(exitRedis, `job "1" was printed, but is delivered again when its lease ends, in 30s at most: `)
 }
@@ -237,19 +217,19 @@ func TestReadJobWithoutRedis(t *testing.T) {
 // What Redis forbids is not tried again.
 func TestReadJobMayNotBeAcknowledged(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	s.push("1", "body")
-	do(t, conn, "ACL", redis.Args{"SETUSER", "u", "reset", "on", ">secret"}.AddFlat(documentedRights(t, "worker")).Add("-del")...)
+	db.Do("ACL", redis.Args{"SETUSER", "u", "reset", "on", ">secret"}.AddFlat(documentedRights(t, "worker")).Add("-del")...)
 	s.env = append(s.env, "DELAYER_REDIS_USERNAME=u", "DELAYER_REDIS_PASSWORD=secret")
 	r := runBinary(t, s.dir, s.env, "pop", "t")
 	if r.code != exitRedis || r.stdout != "body\n" || !strings.Contains(r.stderr, `job "1" was printed, but is delivered again when its lease ends, in 30s at most: `) {
 		t.Errorf("%+v", r)
 	}
-	refused, err := redis.Values(conn.Do("ACL", "LOG"))
-	if err != nil || len(refused) != 1 || refused[0].([]any)[1] != int64(1) { // how often
-		t.Errorf("refused: %q, %v", refused, err)
+	refused := db.Do("ACL", "LOG").([]any)
+	if len(refused) != 1 || refused[0].([]any)[1] != int64(1) { // how often
+		t.Errorf("refused: %q", refused)
 	}
-	redistest.Expect(t, conn, "delayer:", redistest.State{
+	db.Expect(redistest.State{
 		Reserved: []string{"1"}, Counts: map[string]string{"t": "1"}, Buckets: map[string]string{"1": "t body"},
 	})
 }
@@ -270,10 +250,9 @@ func readOld(tb testing.TB, output *os.File) {
 // A job that can't go back is still there.
 func TestUnreadJobWithoutRedis(t *testing.T) {
 	t.Parallel()
-	r := redistest.Start(t)
-	_, port, _ := strings.Cut(r.Addr, ":")
-	p, output, _ := startPop(t, shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_PORT="+port)}, dial(t, r.Addr))
-	r.Kill()
+	s, db := newShell(t)
+	p, output, _ := startPop(t, s, db)
+	db.Kill()
 	output.Close()
 	p.expectError(exitOutput, `; job "1" can't be given back: `)
 	p.expectError(exitOutput, `; it is delivered again when its lease ends, in 30s at most`)
@@ -282,8 +261,8 @@ func TestUnreadJobWithoutRedis(t *testing.T) {
 // Who may only pop takes the job for good.
 func TestPopWithoutReserve(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
-	do(t, conn, "ACL", redis.Args{"SETUSER", "u", "reset", "on", ">secret"}.AddFlat(documentedRights(t, "consumer"))...)
+	s, db := newShell(t)
+	db.Do("ACL", redis.Args{"SETUSER", "u", "reset", "on", ">secret"}.AddFlat(documentedRights(t, "consumer"))...)
 	s.push("1", "body")
 	s.push("2", "body 2")
 	s.push("3", "body 3")
@@ -298,17 +277,17 @@ func TestPopWithoutReserve(t *testing.T) {
 	defer writer.Close()
 	reader.Close()
 	startInto(t, s.dir, s.env, writer, nil, "pop", "t").expectError(exitOutput, `; not printed: {"body":"body 3","id":"3","topic":"t"}`)
-	redistest.Expect(t, conn, "delayer:", redistest.State{})
+	db.Expect(redistest.State{})
 }
 
 // A signal ends a command that waits for its input.
 func TestInterruptedInput(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	p, _ := startReading(t, s.dir, s.env, "push", "t", "0", "-")
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(); code != exitInterrupted {
 		t.Errorf("exit code %d, %s", code, p.stderr)
 	}
-	redistest.Expect(t, conn, "delayer:", redistest.State{})
+	db.Expect(redistest.State{})
 }

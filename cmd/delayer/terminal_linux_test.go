@@ -36,7 +36,7 @@ func openTerminal(tb testing.TB) (screen, terminal *os.File) {
 // can't pass for another line.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	const title, escaped = "\x1b]0;x\x07\u009b", `\u001b]0;x\u0007\u009b`
 	show := func(args ...string) string {
 		t.Helper()
@@ -52,8 +52,8 @@ func TestTerminal(t *testing.T) {
 		return string(text[:n])
 	}
 	seed := func() {
-		do(t, conn, "HSET", "delayer:job_bucket:"+title, "topic", title, "body", title+"\n\tb")
-		do(t, conn, "LPUSH", "delayer:ready_queue:"+title, title)
+		db.Do("HSET", "delayer:job_bucket:"+title, "topic", title, "body", title+"\n\tb")
+		db.Do("LPUSH", "delayer:ready_queue:"+title, title)
 	}
 	get := "id:    " + escaped + "\ntopic: " + escaped + "\nstate: ready\nkept:  for ever\nbody:  "
 	seed()

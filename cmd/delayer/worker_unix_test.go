@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -105,13 +104,13 @@ func TestWorkerExitCodes(t *testing.T) {
 // What a program is told of its job, whatever bytes that has.
 func TestWorkerEnvironment(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	s.env = append(s.env, "DELAYER_JOB_STALE=1", "OTHER=kept")
 	p := startBinary(t, s.dir, s.env, "worker", "--topic", "t,u\xff", "--concurrency", "1", "--max-attempts", "7", "--",
 		"sh", "-c", `env | grep -e ^DELAYER_JOB -e ^OTHER | sed 's/TOKEN=[0-9]*$/TOKEN=n/' | sort; cat; echo; echo "$0"`, "an 'argument'")
 	p.expect(p.stderr, "the worker has started")
-	do(t, conn, "HSET", "delayer:job_bucket:1\x00", "topic", "u\xff", "body", "a\x00b")
-	do(t, conn, "LPUSH", "delayer:ready_queue:u\xff", "1\x00")
+	db.Do("HSET", "delayer:job_bucket:1\x00", "topic", "u\xff", "body", "a\x00b")
+	db.Do("LPUSH", "delayer:ready_queue:u\xff", "1\x00")
 	p.expect(p.stdout, "an 'argument'\n")
 	s.push("-", "body", "--max-attempts", "3")
 	p.expect(p.stdout, "body\nan 'argument'\n")
@@ -138,15 +137,15 @@ an 'argument'
 	if got := p.stdout.String(); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	redistest.Expect(t, conn, "delayer:", redistest.State{})
+	db.Expect(redistest.State{})
 }
 
 // A program that is not there, or can't be run, is found out before a job is reserved.
 func TestWorkerWithoutProgram(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	s.push("1", "b")
-	before := redistest.Read(t, conn, "delayer:")
+	before := db.State()
 	write(t, s.dir+"/text", "no program")
 	for name, line := range map[string]string{
 		"lost": "#!/no/such/interpreter -x", "env": "#!/usr/bin/env -S A=1 no-such-interpreter x", "dos": "#!/bin/sh\r", "good": "#! /usr/bin/env sh",
@@ -173,7 +172,7 @@ func TestWorkerWithoutProgram(t *testing.T) {
 	if r := runBinary(t, s.dir, s.env, "worker", "--topic", "t", ""); r.code != 2 || !strings.HasPrefix(r.stderr, "ERROR: worker: the program's name is empty\n") {
 		t.Errorf("%+v", r)
 	}
-	redistest.Expect(t, conn, "delayer:", before)
+	db.Expect(before)
 }
 
 // What a shell may well be able to run is not refused.
@@ -223,7 +222,7 @@ func TestWorkerLosesProgram(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s, conn := newShell(t)
+			s, db := newShell(t)
 			const text = "#!/bin/sh\necho here\n"
 			program := s.script("program", text)
 			p := s.startWorker(append([]string{"--max-attempts", "1"}, test.args(program)...)...)
@@ -239,8 +238,8 @@ func TestWorkerLosesProgram(t *testing.T) {
 			}
 			eventually(t, "the job waits", func() bool { return s.get("1") == shown{State: "waiting"} })
 			s.script("program", text)
-			do(t, conn, "ZREM", "delayer:job_pool", "1") // nobody moves it here
-			do(t, conn, "LPUSH", "delayer:ready_queue:t", "1")
+			db.Do("ZREM", "delayer:job_pool", "1") // nobody moves it here
+			db.Do("LPUSH", "delayer:ready_queue:t", "1")
 			p.expect(p.stdout, "here\n")
 			p.stopped()
 		})
@@ -457,7 +456,7 @@ func TestWorkerStops(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
-			s, conn := newShell(t)
+			s, db := newShell(t)
 			p := s.startWorker("--exec", `echo begun; while ! test -e go; do sleep 0.01; done; echo done`)
 			s.push("1", "b")
 			p.expect(p.stdout, "begun\n")
@@ -468,7 +467,7 @@ func TestWorkerStops(t *testing.T) {
 			if code := p.wait(); code != 0 || p.stdout.String() != "begun\ndone\n" {
 				t.Errorf("exit code %d, %s, %s", code, p.stdout, p.stderr)
 			}
-			redistest.Expect(t, conn, "delayer:", redistest.State{Ready: map[string][]string{"t": {"2"}}, Buckets: map[string]string{"2": "t b"}})
+			db.Expect(redistest.State{Ready: map[string][]string{"t": {"2"}}, Buckets: map[string]string{"2": "t b"}})
 		})
 	}
 }
@@ -515,7 +514,7 @@ func TestWorkerSecondSignal(t *testing.T) {
 // What the producer says counts, and get shows it, while the job is reserved.
 func TestWorkerTerms(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	p := s.startWorker("--exec", `echo begun; while ! test -e go; do sleep 0.01; done`)
 	s.push("1", "b", "--ttr", "1d", "--max-attempts", "3")
 	p.expect(p.stdout, "begun\n")
@@ -538,18 +537,18 @@ attempts: 1 of 3
 body:  b
 `)
 	write(t, s.dir+"/go", "")
-	eventually(t, "the job is done", func() bool { return len(redisKeys(t, conn)) == 0 })
+	eventually(t, "the job is done", func() bool { return len(db.State().Buckets) == 0 })
 	p.stopped()
 }
 
 // A child that keeps a program's output open does not hold up the job.
 func TestWorkerLeftChild(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	p := s.startWorker("--exec", `echo begun; sh -c 'while ! test -e go; do sleep 0.1; done; echo >gone' & exit 0`)
 	s.push("1", "b")
 	p.expect(p.stdout, "begun\n")
-	eventually(t, "the job is done", func() bool { return do(t, conn, "EXISTS", "delayer:job_bucket:1") == int64(0) })
+	eventually(t, "the job is done", func() bool { return db.Do("EXISTS", "delayer:job_bucket:1") == int64(0) })
 	p.stopped()
 	write(t, s.dir+"/go", "")
 	eventually(t, "the child has ended", func() bool { return exists(s.dir + "/gone") })
@@ -558,49 +557,40 @@ func TestWorkerLeftChild(t *testing.T) {
 // Programs and the worker get on although nobody reads what they write.
 func TestWorkerIsNotRead(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	_, full := fullPipe(t)
 	p := startInto(t, s.dir, s.env, full, full, "worker", "--topic", "t", "--exec", `cat; cat >&2; yes | head -c 100000; yes | head -c 100000 >&2`)
 	for i := range 20 {
 		s.push(fmt.Sprint(i), strings.Repeat("b", 10000))
 	}
-	eventually(t, "the jobs are done", func() bool { return len(redisKeys(t, conn)) == 0 })
+	eventually(t, "the jobs are done", func() bool { return len(db.State().Buckets) == 0 })
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
 
-func redisKeys(tb testing.TB, conn redis.Conn) []string {
-	keys, err := redis.Strings(conn.Do("KEYS", "delayer:job_bucket:*"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return keys
-}
-
 // Programs are not started to ignore a broken pipe, as we do.
 func TestWorkerBrokenPipe(t *testing.T) {
 	t.Parallel()
-	s, conn := newShell(t)
+	s, db := newShell(t)
 	p := s.startWorker("--exec", `yes 2>errors | head -n 1; test -s errors && exit 65; exit 0`)
 	s.push("1", "b")
 	p.expect(p.stdout, "y\n")
-	eventually(t, "the job is done", func() bool { return len(redisKeys(t, conn)) == 0 })
+	eventually(t, "the job is done", func() bool { return len(db.State().Buckets) == 0 })
 	p.stopped()
-	redistest.Expect(t, conn, "delayer:", redistest.State{})
+	db.Expect(redistest.State{})
 }
 
 // A password that Redis refuses ends a worker; that Redis is away does not.
 func TestWorkerAndRedis(t *testing.T) {
 	t.Parallel()
-	withPassword := redistest.Start(t, "--requirepass", "right")
-	_, port, _ := strings.Cut(withPassword.Addr, ":")
-	r := runBinary(t, t.TempDir(), environment(t, "DELAYER_REDIS_PORT="+port), "worker", "--topic", "t", "true")
+	s, _ := newShell(t, "--requirepass", "right")
+	r := runBinary(t, s.dir, s.env, "worker", "--topic", "t", "true")
 	if r.code != exitRedis || r.stdout != "" || !strings.Contains(r.stderr, "\nERROR: ") {
 		t.Errorf("%+v", r)
 	}
-	s := shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_PORT=1")}
+	s.env = environment(t, "DELAYER_REDIS_PORT=1")
 	p := s.startWorker("--json", "true")
 	p.expect(p.stderr, `"level":"ERROR","msg":"worker can't fetch jobs, it keeps trying"`)
 	p.stopped()

@@ -9,12 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 )
 
 func (f *fixture) browse(q Query) Page {
-	f.t.Helper()
+	f.TB.Helper()
 	page, err := f.Browse(f.ctx, q)
 	f.check(err)
 	return page
@@ -22,7 +21,7 @@ func (f *fixture) browse(q Query) Page {
 
 // ids are those of all pages. between is called after each.
 func (f *fixture) ids(q Query, between func(page int)) (ids []string) {
-	f.t.Helper()
+	f.TB.Helper()
 	for n := 1; ; n++ {
 		page := f.browse(q)
 		for _, j := range page.Jobs {
@@ -35,7 +34,7 @@ func (f *fixture) ids(q Query, between func(page int)) (ids []string) {
 			between(n)
 		}
 		if n > 1000 {
-			f.t.Fatal("1,000 pages")
+			f.TB.Fatal("1,000 pages")
 		}
 	}
 }
@@ -60,7 +59,7 @@ func TestBrowse(t *testing.T) {
 		}
 		for i := range 4 {
 			f.bury("dead", fmt.Sprint("d", i), "reason", "cause")
-			f.do("ZADD", "delayer:dead_letters:dead", 1000*i, fmt.Sprint("d", i))
+			f.Do("ZADD", "delayer:dead_letters:dead", 1000*i, fmt.Sprint("d", i))
 		}
 		for _, c := range []struct {
 			topic, state string
@@ -121,16 +120,16 @@ func TestBrowseWhileJobsMove(t *testing.T) {
 		ids := []string{"\x00", "\x00\x00", "A", "Z", "Za", "a", "b\x00", "b\xff", "ä", "\xff"}
 		slices.Sort(ids)
 		seed := func(key, at, bucket string) {
-			f.do("DEL", key)
+			f.Do("DEL", key)
 			for _, id := range ids {
-				f.do("HSET", bucket+id, "topic", "t", "body", "b")
-				f.do("ZADD", key, at, id)
+				f.Do("HSET", bucket+id, "topic", "t", "body", "b")
+				f.Do("ZADD", key, at, id)
 			}
 		}
 		remove := func(key string, order []string) func(int) {
 			return func(page int) {
-				f.do("ZREM", key, order[page-1])
-				f.do("ZADD", key, 5, fmt.Sprint("other", page))
+				f.Do("ZREM", key, order[page-1])
+				f.Do("ZADD", key, 5, fmt.Sprint("other", page))
 			}
 		}
 		seed("delayer:job_pool", "9999999999", "delayer:job_bucket:")
@@ -150,13 +149,13 @@ func TestBrowseWhileJobsMove(t *testing.T) {
 func TestBrowseWhileJobsAreTaken(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		seed := func(ids ...string) {
-			f.do("DEL", "delayer:ready_queue:t")
+			f.Do("DEL", "delayer:ready_queue:t")
 			for _, id := range ids {
-				f.do("HSET", "delayer:job_bucket:"+id, "topic", "t", "body", "b")
-				f.do("LPUSH", "delayer:ready_queue:t", id)
+				f.Do("HSET", "delayer:job_bucket:"+id, "topic", "t", "body", "b")
+				f.Do("LPUSH", "delayer:ready_queue:t", id)
 			}
 		}
-		take := func(n int) func(int) { return func(int) { f.do("RPOP", "delayer:ready_queue:t", n) } }
+		take := func(n int) func(int) { return func(int) { f.Do("RPOP", "delayer:ready_queue:t", n) } }
 		all := names("r", 0, 12)
 		for _, c := range []struct {
 			name    string
@@ -166,8 +165,8 @@ func TestBrowseWhileJobsAreTaken(t *testing.T) {
 			{"fewer than were seen", take(1), all},
 			{"all that were seen", take(2), all},
 			{"more than were seen", take(3), []string{"r0", "r1", "r3", "r4", "r6", "r7", "r9", "r10"}},
-			{"released ones come back", func(int) { f.do("RPUSH", "delayer:ready_queue:t", "ghost") }, all},
-			{"more come", func(int) { f.do("LPUSH", "delayer:ready_queue:t", "ghost") }, all},
+			{"released ones come back", func(int) { f.Do("RPUSH", "delayer:ready_queue:t", "ghost") }, all},
+			{"more come", func(int) { f.Do("LPUSH", "delayer:ready_queue:t", "ghost") }, all},
 		} {
 			seed(all...)
 			if got := f.ids(Query{Topic: "t", State: Ready, Limit: 2}, c.between); !slices.Equal(got, c.want) {
@@ -187,12 +186,12 @@ func TestBrowseHints(t *testing.T) {
 		f.ghosts(20)
 		f.ready("a", time.Hour)
 		f.ready("waits", time.Hour)
-		f.do("ZADD", "delayer:job_pool", "99999999999", "waits")
+		f.Do("ZADD", "delayer:job_pool", "99999999999", "waits")
 		f.ready("stray", time.Hour)
-		f.do("HSET", "delayer:job_bucket:stray", "topic", "u")
+		f.Do("HSET", "delayer:job_bucket:stray", "topic", "u")
 		f.ready("broken", time.Hour)
-		f.do("SET", "delayer:job_bucket:broken", "text")
-		f.do("ZADD", "delayer:job_pool", "99999999999", "orphan")
+		f.Do("SET", "delayer:job_bucket:broken", "text")
+		f.Do("ZADD", "delayer:job_pool", "99999999999", "orphan")
 		if page := f.browse(Query{Topic: "t", State: Ready}); len(page.Jobs) != 1 || page.Jobs[0].ID != "a" || page.Looked != 24 {
 			t.Errorf("ready: %+v, want only a of 24", page)
 		}
@@ -206,7 +205,7 @@ func TestBrowseHints(t *testing.T) {
 func TestBrowseIsBounded(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
-	f.do("EVAL", `for i = 1, 10000 do
+	f.Do("EVAL", `for i = 1, 10000 do
 		redis.call('HSET', 'delayer:job_bucket:' .. i, 'topic', i == 9000 and 'rare' or 't', 'body', 'b')
 		redis.call('ZADD', 'delayer:job_pool', 9999999999 + i, i)
 	end`, 0)
@@ -229,16 +228,9 @@ func TestBrowseOfLargeBodies(t *testing.T) {
 	sizes := []int{10, 1 << 20, 1<<20 + 1, 1 << 20, 1 << 20, 20}
 	for i, size := range sizes {
 		f.ready(fmt.Sprint("r", i), time.Hour)
-		f.do("HSET", fmt.Sprint("delayer:job_bucket:r", i), "body", strings.Repeat("b", size))
+		f.Do("HSET", fmt.Sprint("delayer:job_bucket:r", i), "body", strings.Repeat("b", size))
 	}
-	sent := func() int {
-		info, err := redis.String(f.conn.Do("INFO", "stats"))
-		f.check(err)
-		_, rest, _ := strings.Cut(info, "total_net_output_bytes:")
-		n := 0
-		fmt.Sscan(rest, &n)
-		return n
-	}
+	sent := func() int { return f.InfoNumber("stats", "total_net_output_bytes") }
 	before := sent()
 	page := f.browse(Query{Topic: "t", State: Ready})
 	if n := sent() - before; n > 50000 {

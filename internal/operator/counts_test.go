@@ -12,7 +12,7 @@ import (
 )
 
 func (f *fixture) counts() Counts {
-	f.t.Helper()
+	f.TB.Helper()
 	c, err := f.Counts(f.ctx)
 	f.check(err)
 	return c
@@ -62,14 +62,14 @@ func TestCountsOfPartitions(t *testing.T) {
 		prefix := fmt.Sprint("p", i, ":")
 		f.partitions = append(f.partitions, store.New(conns, prefix))
 		for _, topic := range strings.Fields(topics) {
-			f.do("ZADD", prefix+"topics", 0, topic)
-			f.do("LPUSH", prefix+"ready_queue:"+topic, "ghost")
-			f.do("HSET", prefix+"reserved", topic, 2)
-			f.do("ZADD", prefix+"dead_letters:"+topic, 0, "d")
+			f.Do("ZADD", prefix+"topics", 0, topic)
+			f.Do("LPUSH", prefix+"ready_queue:"+topic, "ghost")
+			f.Do("HSET", prefix+"reserved", topic, 2)
+			f.Do("ZADD", prefix+"dead_letters:"+topic, 0, "d")
 		}
-		f.do("ZADD", prefix+"job_pool", 9e9, "1", 9e9, "2", 9e9, "3", 9e9, "4", 9e9, "5")
+		f.Do("ZADD", prefix+"job_pool", 9e9, "1", 9e9, "2", 9e9, "3", 9e9, "4", 9e9, "5")
 	}
-	f.do("SET", "p2:dead_letters:c", "text")
+	f.Do("SET", "p2:dead_letters:c", "text")
 	c := f.counts()
 	want := []TopicCounts{{"a", 1, 2, 1, 0, 0}, {"b", 2, 4, 2, 0, 0}, {"c", 2, 4, Unknown, 0, 0}, {"d", 1, 2, 1, 0, 0}}
 	if c.Pool != 15 || c.Waiting != 3 || !slices.Equal(c.Topics, want) {
@@ -92,7 +92,7 @@ func TestOverdue(t *testing.T) {
 		{"the next job counts", func(f *fixture) { f.ready("a", week-time.Hour); f.ready("b", week-time.Minute) }, time.Hour, 0},
 		{"the lifetime that the job has", func(f *fixture) {
 			f.ready("a", time.Minute)
-			f.do("HSET", "delayer:job_bucket:a", "options", fmt.Sprint("0 0 ", time.Hour.Milliseconds()))
+			f.Do("HSET", "delayer:job_bucket:a", "options", fmt.Sprint("0 0 ", time.Hour.Milliseconds()))
 		}, 59 * time.Minute, 0},
 		{"kept for ever", func(f *fixture) { f.ready("a", 0) }, Unknown, 0},
 		{"kept for longer than usual", func(f *fixture) { f.ready("a", 2*week) }, Unknown, 0},
@@ -110,20 +110,20 @@ func TestOverdue(t *testing.T) {
 		{"nothing but many ghosts", func(f *fixture) { f.ghosts(3000) }, Unknown, 0},
 		{"a job that waits", func(f *fixture) {
 			f.ready("a", week-time.Hour)
-			f.do("ZADD", "delayer:job_pool", "99999999999", "a")
+			f.Do("ZADD", "delayer:job_pool", "99999999999", "a")
 		}, 0, 0},
 		{"a job of another topic", func(f *fixture) {
 			f.ready("a", week-time.Hour)
-			f.do("HSET", "delayer:job_bucket:a", "topic", "u")
+			f.Do("HSET", "delayer:job_bucket:a", "topic", "u")
 		}, 0, 0},
 		{"delivered before, long ago", func(f *fixture) { f.ready("a", week-time.Hour); f.leased("a", 2*time.Hour) }, time.Hour, 0},
 		{"delivered before, just now", func(f *fixture) { f.ready("a", week-time.Hour); f.leased("a", time.Minute) }, time.Minute, 0},
 		{"the queue is a text", func(f *fixture) { f.text("ready_queue:t") }, Unknown, Unknown},
-		{"the bucket is a text", func(f *fixture) { f.ready("a", week); f.do("SET", "delayer:job_bucket:a", "text") }, 0, 0},
+		{"the bucket is a text", func(f *fixture) { f.ready("a", week); f.Do("SET", "delayer:job_bucket:a", "text") }, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, f *fixture) {
-				f.do("ZADD", "delayer:topics", 0, "t")
+				f.Do("ZADD", "delayer:topics", 0, "t")
 				c.seed(f)
 				got := f.counts().of("t")
 				if c.want <= 0 && got.Overdue != c.want || got.Overdue < c.want || got.Overdue > c.want+10*time.Second {
@@ -143,22 +143,22 @@ func TestOverdue(t *testing.T) {
 
 // ready puts a job into the topic t's queue that is kept for so long.
 func (f *fixture) ready(id string, ttl time.Duration) {
-	f.do("HSET", "delayer:job_bucket:"+id, "topic", "t", "body", "b")
+	f.Do("HSET", "delayer:job_bucket:"+id, "topic", "t", "body", "b")
 	if ttl > 0 {
-		f.do("PEXPIRE", "delayer:job_bucket:"+id, ttl.Milliseconds())
+		f.Do("PEXPIRE", "delayer:job_bucket:"+id, ttl.Milliseconds())
 	}
-	f.do("LPUSH", "delayer:ready_queue:t", id)
+	f.Do("LPUSH", "delayer:ready_queue:t", id)
 }
 
 func (f *fixture) ghosts(n int) {
 	for i := range n {
-		f.do("LPUSH", "delayer:ready_queue:t", fmt.Sprint("ghost", i))
+		f.Do("LPUSH", "delayer:ready_queue:t", fmt.Sprint("ghost", i))
 	}
 }
 
 // leased has the job delivered that long ago.
 func (f *fixture) leased(id string, ago time.Duration) {
-	f.do("HSET", "delayer:job_bucket:"+id, "lease", fmt.Sprintf("2 %d 0", time.Now().Add(-ago).UnixMicro()))
+	f.Do("HSET", "delayer:job_bucket:"+id, "lease", fmt.Sprintf("2 %d 0", time.Now().Add(-ago).UnixMicro()))
 }
 
 // Ghosts are passed over one by one as long as there are not too many in all, and further in steps, so
@@ -169,9 +169,9 @@ func TestOverdueBehindGhostsOfManyTopics(t *testing.T) {
 		for i := range 10 {
 			topic := fmt.Sprint(i)
 			topics = append(topics, topic)
-			f.do("EVAL", `for i = 1, 49 do redis.call('LPUSH', KEYS[1], 'ghost' .. i) end redis.call('LPUSH', KEYS[1], 'job' .. ARGV[1])`, 1, "delayer:ready_queue:"+topic, i)
-			f.do("HSET", fmt.Sprint("delayer:job_bucket:job", i), "topic", topic)
-			f.do("PEXPIRE", fmt.Sprint("delayer:job_bucket:job", i), (client.DefaultReadyMaxLifetime - time.Hour).Milliseconds())
+			f.Do("EVAL", `for i = 1, 49 do redis.call('LPUSH', KEYS[1], 'ghost' .. i) end redis.call('LPUSH', KEYS[1], 'job' .. ARGV[1])`, 1, "delayer:ready_queue:"+topic, i)
+			f.Do("HSET", fmt.Sprint("delayer:job_bucket:job", i), "topic", topic)
+			f.Do("PEXPIRE", fmt.Sprint("delayer:job_bucket:job", i), (client.DefaultReadyMaxLifetime - time.Hour).Milliseconds())
 		}
 		c, err := f.CountsOf(f.ctx, topics...)
 		f.check(err)
@@ -189,15 +189,12 @@ func TestOverdueCostsLittle(t *testing.T) {
 	var topics []string
 	for i := range 100 {
 		topics = append(topics, fmt.Sprint(i))
-		f.do("EVAL", `for i = 1, 3000 do redis.call('LPUSH', KEYS[1], 'ghost' .. i) end`, 1, "delayer:ready_queue:"+topics[i])
+		f.Do("EVAL", `for i = 1, 3000 do redis.call('LPUSH', KEYS[1], 'ghost' .. i) end`, 1, "delayer:ready_queue:"+topics[i])
 	}
-	f.do("CONFIG", "RESETSTAT")
+	f.Do("CONFIG", "RESETSTAT")
 	_, err := f.CountsOf(f.ctx, topics...)
 	f.check(err)
-	stats := fmt.Sprintf("%s", f.do("INFO", "commandstats"))
-	var looks int
-	_, rest, _ := strings.Cut(stats, "cmdstat_lindex:calls=")
-	if fmt.Sscan(strings.SplitN(rest, ",", 2)[0], &looks); looks < 200 || looks > 200+100*8 {
+	if looks := f.Calls("lindex"); looks < 200 || looks > 200+100*8 {
 		t.Errorf("%d looks at entries", looks)
 	}
 }
@@ -208,19 +205,19 @@ func TestOverdueInPool(t *testing.T) {
 		if got := f.counts().Overdue; got != 0 {
 			t.Errorf("with a job that waits: %v", got)
 		}
-		f.do("ZADD", "delayer:job_pool", score(time.Now().Add(-time.Hour)), "b")
+		f.Do("ZADD", "delayer:job_pool", score(time.Now().Add(-time.Hour)), "b")
 		if got := f.counts().Overdue; got < time.Hour || got > time.Hour+time.Minute {
 			t.Errorf("with a job that was due an hour ago: %v", got)
 		}
-		if f.mini {
+		if f.Mini {
 			return // its Lua reads no such numbers
 		}
-		f.do("ZADD", "delayer:job_pool", "-1e300", "c")
+		f.Do("ZADD", "delayer:job_pool", "-1e300", "c")
 		if got, century := f.counts().Overdue, 100*365*24*time.Hour; got != century {
 			t.Errorf("with a job that was due before all times: %v", got)
 		}
-		f.do("DEL", "delayer:job_pool")
-		f.do("ZADD", "delayer:job_pool", "inf", "never")
+		f.Do("DEL", "delayer:job_pool")
+		f.Do("ZADD", "delayer:job_pool", "inf", "never")
 		if got := f.counts().Overdue; got != 0 {
 			t.Errorf("with a job that is never due: %v", got)
 		}
@@ -255,9 +252,9 @@ func TestCountsWithoutPermission(t *testing.T) {
 		{"llen", lacks(func(c *TopicCounts) { c.Overdue, c.AtLeast, c.Ready = Unknown, Unknown, Unknown })},
 	} {
 		t.Run(c.command, func(t *testing.T) {
-			f.do("ACL", "SETUSER", "default", "-"+c.command)
+			f.Do("ACL", "SETUSER", "default", "-"+c.command)
 			counts := f.counts()
-			f.do("ACL", "SETUSER", "default", "+@all")
+			f.Do("ACL", "SETUSER", "default", "+@all")
 			got := counts.of("t")
 			if got.Overdue > 0 {
 				got.Overdue, got.AtLeast = 0, 0
@@ -268,9 +265,9 @@ func TestCountsWithoutPermission(t *testing.T) {
 		})
 	}
 	for _, command := range []string{"zcard", "zrange", "evalsha"} {
-		f.do("ACL", "SETUSER", "default", "-"+command)
+		f.Do("ACL", "SETUSER", "default", "-"+command)
 		_, err := f.Counts(f.ctx)
-		f.do("ACL", "SETUSER", "default", "+@all")
+		f.Do("ACL", "SETUSER", "default", "+@all")
 		if err == nil || !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "not permitted") && !strings.Contains(err.Error(), "can't run this command") {
 			t.Errorf("without %s: %v", command, err)
 		}

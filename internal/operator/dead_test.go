@@ -16,9 +16,9 @@ import (
 
 // letter makes a dead letter that was buried at that time (Unix ms).
 func (f *fixture) letter(topic, id, reason, cause string, died int64) {
-	f.do("HSET", "delayer:dead_letter:"+id, "topic", topic, "body", "body of "+id, "reason", reason, "error", cause, "died", died)
-	f.do("ZADD", "delayer:dead_letters:"+topic, died, id)
-	f.do("ZADD", "delayer:dead_topics", died, topic)
+	f.Do("HSET", "delayer:dead_letter:"+id, "topic", topic, "body", "body of "+id, "reason", reason, "error", cause, "died", died)
+	f.Do("ZADD", "delayer:dead_letters:"+topic, died, id)
+	f.Do("ZADD", "delayer:dead_topics", died, topic)
 }
 
 func (f *fixture) seedLetters() {
@@ -89,7 +89,7 @@ func TestDeadFilter(t *testing.T) {
 					}
 					return n
 				}
-				f.do("ZADD", "delayer:topics", 0, "t", 0, "u")
+				f.Do("ZADD", "delayer:topics", 0, "t", 0, "u")
 				f.seedLetters()
 				if n, err := f.CountDead(f.ctx, c.filter); n != c.want || err != nil {
 					t.Errorf("count: %d, %v, want %d", n, err, c.want)
@@ -100,8 +100,8 @@ func TestDeadFilter(t *testing.T) {
 				if ready := f.counts().of(c.filter.Topic).Ready; ready != c.want || all() != 252-c.want {
 					t.Errorf("%d ready, %d dead after the requeue, want %d, %d", ready, all(), c.want, 252-c.want)
 				}
-				f.do("FLUSHALL")
-				f.do("ZADD", "delayer:topics", 0, "t", 0, "u")
+				f.Do("FLUSHALL")
+				f.Do("ZADD", "delayer:topics", 0, "t", 0, "u")
 				f.seedLetters()
 				if n, err := f.DropDead(f.ctx, c.filter); n != c.want || err != nil {
 					t.Errorf("dropped: %d, %v, want %d", n, err, c.want)
@@ -143,13 +143,13 @@ func TestRequeueDeadInOrder(t *testing.T) {
 
 // before has call run before Redis gets the text of a script of that name, which it does not know.
 func (f *fixture) before(script string, call func()) *Operator {
-	f.do("SCRIPT", "FLUSH")
-	addr := f.addr
+	f.Do("SCRIPT", "FLUSH")
+	addr := f.Addr
 	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
 		conn, err := redis.Dial("tcp", addr)
 		return &hookedConn{conn, "\n-- " + script + ": ", call}, err
 	}}
-	f.t.Cleanup(func() { pool.Close() })
+	f.TB.Cleanup(func() { pool.Close() })
 	return New(pool, "")
 }
 
@@ -188,7 +188,7 @@ func TestRequeueDeadThatHasGone(t *testing.T) {
 		if n, err := o.RequeueDead(f.ctx, DeadFilter{Topic: "t"}); n != 2 || err != nil {
 			t.Errorf("%d, %v, want 2", n, err)
 		}
-		f.expect(redistest.State{Ready: map[string][]string{"t": {"a", "c"}}, Buckets: map[string]string{"a": "t body of a", "c": "t body of c"}})
+		f.Expect(redistest.State{Ready: map[string][]string{"t": {"a", "c"}}, Buckets: map[string]string{"a": "t body of a", "c": "t body of c"}})
 	})
 }
 
@@ -272,11 +272,11 @@ func TestDropDeadLeavesNewer(t *testing.T) {
 func TestDeadEntriesOnly(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.letter("t", "gone", "r", "e", 1000)
-		f.do("DEL", "delayer:dead_letter:gone")
+		f.Do("DEL", "delayer:dead_letter:gone")
 		f.letter("t", "moved", "r", "e", 1000)
-		f.do("HSET", "delayer:dead_letter:moved", "topic", "u")
+		f.Do("HSET", "delayer:dead_letter:moved", "topic", "u")
 		f.letter("t", "text", "r", "e", 1000)
-		f.do("SET", "delayer:dead_letter:text", "text")
+		f.Do("SET", "delayer:dead_letter:text", "text")
 		if n, err := f.CountDead(f.ctx, DeadFilter{Topic: "t"}); n != 0 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 func (f *fixture) forecast(bounds ...time.Duration) []Span {
-	f.t.Helper()
+	f.TB.Helper()
 	spans, err := f.Forecast(f.ctx, bounds)
 	f.check(err)
 	return spans
@@ -44,12 +45,12 @@ func TestForecastOfOneLease(t *testing.T) {
 		if got := f.forecast(time.Hour); fmt.Sprint(got) != want {
 			t.Errorf("%v, want %v", got, want)
 		}
-		f.do("DEL", "delayer:reserved")
+		f.Do("DEL", "delayer:reserved")
 		f.text("reserved")
 		if got := f.forecast(time.Hour); fmt.Sprint(got) != want {
 			t.Errorf("with a broken count %v, want %v", got, want)
 		}
-		f.do("DEL", "delayer:reserved") // as old clients leave it
+		f.Do("DEL", "delayer:reserved") // as old clients leave it
 		if got, want := f.forecast(time.Hour), fmt.Sprint([]Span{{0, time.Hour, 3, false}}); fmt.Sprint(got) != want {
 			t.Errorf("where none is known to be reserved %v, want %v", got, want)
 		}
@@ -61,7 +62,7 @@ func TestForecastBounds(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		from := time.Now().Add(time.Minute)
 		for _, ms := range []int{999, 1000, 1999, 2000} {
-			f.do("ZADD", "delayer:job_pool", score(time.UnixMilli(from.UnixMilli()+int64(ms))), ms)
+			f.Do("ZADD", "delayer:job_pool", score(time.UnixMilli(from.UnixMilli()+int64(ms))), ms)
 		}
 		_, counts, err := f.partitions[0].Forecast(f.ctx, from, []int64{0, 1000, 2000})
 		f.check(err)
@@ -112,10 +113,10 @@ func (f *fixture) leases(n int, ends, step time.Duration) {
 	at := time.Now().Add(ends)
 	for i := range n {
 		end := at.Add(time.Duration(i) * step)
-		f.do("HSET", fmt.Sprint("delayer:job_bucket:l", i), "topic", "t", "body", "b", "lease", "1 1 0")
-		f.do("ZADD", "delayer:job_pool", fmt.Sprintf("%s%03d", score(end), 1+i%999), fmt.Sprint("l", i))
+		f.Do("HSET", fmt.Sprint("delayer:job_bucket:l", i), "topic", "t", "body", "b", "lease", "1 1 0")
+		f.Do("ZADD", "delayer:job_pool", fmt.Sprintf("%s%03d", score(end), 1+i%999), fmt.Sprint("l", i))
 	}
-	f.do("HINCRBY", "delayer:reserved", "t", n)
+	f.Do("HINCRBY", "delayer:reserved", "t", n)
 }
 
 func TestPeak(t *testing.T) {
@@ -123,7 +124,7 @@ func TestPeak(t *testing.T) {
 		now := time.Now().Truncate(time.Second)
 		put := func(n int, at time.Duration) {
 			for i := range n {
-				f.do("ZADD", "delayer:job_pool", score(now.Add(at).Add(time.Duration(i)*time.Millisecond)), fmt.Sprint(at, i))
+				f.Do("ZADD", "delayer:job_pool", score(now.Add(at).Add(time.Duration(i)*time.Millisecond)), fmt.Sprint(at, i))
 			}
 		}
 		put(20, time.Hour)
@@ -152,10 +153,10 @@ func TestPeakOfWholeSeconds(t *testing.T) {
 	m := miniredis.RunT(t)
 	now := time.Unix(1800000000, 0)
 	m.SetTime(now.Add(400 * time.Millisecond))
-	f := newFixture(t, m.Addr())
+	f := newFixture(redistest.On(t, m.Addr()))
 	put := func(n int, from time.Duration) {
 		for i := range n {
-			f.do("ZADD", "delayer:job_pool", score(now.Add(from)), fmt.Sprint(from, i))
+			f.Do("ZADD", "delayer:job_pool", score(now.Add(from)), fmt.Sprint(from, i))
 		}
 	}
 	put(90, -time.Second)
@@ -182,7 +183,7 @@ func TestPeakOfWholeSeconds(t *testing.T) {
 func TestPeakIsBounded(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
-	f.do("EVAL", "for i = 1, 60000 do redis.call('ZADD', KEYS[1], ARGV[1] + i, i) end", 1, "delayer:job_pool", time.Now().Unix()+2)
+	f.Do("EVAL", "for i = 1, 60000 do redis.call('ZADD', KEYS[1], ARGV[1] + i, i) end", 1, "delayer:job_pool", time.Now().Unix()+2)
 	got, err := f.Peak(f.ctx, 20*time.Hour, 0)
 	if f.check(err); !got.Found || !got.Partial || got.Jobs != 1 {
 		t.Errorf("%+v, want one found, and that there may be more", got)
@@ -204,7 +205,7 @@ func TestForecastOfBrokenPool(t *testing.T) {
 			}
 		}
 		// The numbers of reserved jobs, broken, only mean that there may be some.
-		f.do("DEL", "delayer:job_pool")
+		f.Do("DEL", "delayer:job_pool")
 		f.text("reserved")
 		f.pushMany("t", "w", 3, time.Minute, 0)
 		if got := f.forecast(time.Hour)[0]; got.Jobs != 3 || got.Estimated {

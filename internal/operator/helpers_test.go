@@ -6,92 +6,56 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/devredis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// fixture is an Operator on an empty Redis, a Client on the same, and the test's own connection.
+// fixture is an Operator on an empty Redis, and a Client on the same.
 type fixture struct {
 	*Operator
+	*redistest.Fixture
 	client *client.Client
-	conn   redis.Conn
 	ctx    context.Context
-	t      testing.TB
-	mini   bool // it is what serves --dev
-	addr   string
 }
 
-func newFixture(t testing.TB, addr string) *fixture {
-	pool := client.NewPool(client.PoolOptions{Addr: addr})
-	conn := pool.Get()
+func newFixture(on *redistest.Fixture) *fixture {
+	pool := client.NewPool(client.PoolOptions{Addr: on.Addr})
 	c := client.New(pool)
-	t.Cleanup(func() {
+	on.TB.Cleanup(func() {
 		c.Close()
-		conn.Close()
 		pool.Close()
 	})
-	return &fixture{Operator: New(pool, ""), client: c, conn: conn, ctx: t.Context(), t: t, addr: addr}
+	return &fixture{Operator: New(pool, ""), Fixture: on, client: c, ctx: on.TB.Context()}
 }
 
 // onRedis starts a redis-server.
 func onRedis(t testing.TB) (*fixture, *redistest.Server) {
 	t.Helper()
 	server := redistest.Start(t)
-	return newFixture(t, server.Addr), server
+	return newFixture(server.Fixture), server
 }
 
 // onEach runs the test on a redis-server, and on what serves --dev.
 func onEach(t *testing.T, test func(t *testing.T, f *fixture)) {
-	t.Run("redis", func(t *testing.T) {
-		t.Parallel()
-		f, _ := onRedis(t)
-		test(t, f)
-	})
-	t.Run("miniredis", func(t *testing.T) {
-		t.Parallel()
-		server, err := devredis.Start("127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(server.Close)
-		f := newFixture(t, server.Addr)
-		f.mini = true
-		test(t, f)
-	})
+	redistest.OnEach(t, func(t *testing.T, on *redistest.Fixture) { test(t, newFixture(on)) })
 }
 
-func (f *fixture) check(err error) {
-	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-}
-
-func (f *fixture) do(command string, args ...any) any {
-	f.t.Helper()
-	reply, err := f.conn.Do(command, args...)
-	if err != nil {
-		f.t.Fatalf("%s %.200q: %v", command, args, err)
-	}
-	return reply
-}
+func (f *fixture) check(err error) { f.TB.Helper(); redistest.Check(f.TB, err) }
 
 // push stores a job, whose body is that of its ID.
 func (f *fixture) push(topic, id string, delay time.Duration, opts ...client.PushOption) {
-	f.t.Helper()
+	f.TB.Helper()
 	_, err := f.client.Push(f.ctx, client.Message{ID: id, Topic: topic, Body: "body of " + id}, delay, opts...)
 	f.check(err)
 }
 
 // pushMany stores n jobs: id0, id1, …, each falls due that much after the one before.
 func (f *fixture) pushMany(topic, id string, n int, delay, step time.Duration) {
-	f.t.Helper()
+	f.TB.Helper()
 	at := time.Now().Add(delay)
 	for i := range n {
-		f.do("HSET", fmt.Sprint("delayer:job_bucket:", id, i), "topic", topic, "body", "b")
-		f.do("ZADD", "delayer:job_pool", score(at.Add(time.Duration(i)*step)), fmt.Sprint(id, i))
+		f.Do("HSET", fmt.Sprint("delayer:job_bucket:", id, i), "topic", topic, "body", "b")
+		f.Do("ZADD", "delayer:job_pool", score(at.Add(time.Duration(i)*step)), fmt.Sprint(id, i))
 	}
 }
 
@@ -99,7 +63,7 @@ func (f *fixture) pushMany(topic, id string, n int, delay, step time.Duration) {
 func score(at time.Time) string { return fmt.Sprintf("%d.%03d", at.Unix(), at.Nanosecond()/1e6) }
 
 func (f *fixture) reserve(topic string, lease time.Duration) *client.Delivery {
-	f.t.Helper()
+	f.TB.Helper()
 	d, err := f.client.Reserve(f.ctx, time.Second, lease, topic)
 	f.check(err)
 	return d
@@ -107,10 +71,10 @@ func (f *fixture) reserve(topic string, lease time.Duration) *client.Delivery {
 
 // bury makes a dead letter.
 func (f *fixture) bury(topic, id, reason, cause string) {
-	f.t.Helper()
+	f.TB.Helper()
 	f.push(topic, id, 0)
 	f.check(f.reserve(topic, time.Minute).Bury(f.ctx, reason, client.Cause(fmt.Errorf("%s", cause))))
 }
 
 // text puts a string where none belongs.
-func (f *fixture) text(key string) { f.do("SET", "delayer:"+key, "text") }
+func (f *fixture) text(key string) { f.Do("SET", "delayer:"+key, "text") }

@@ -10,7 +10,7 @@ import (
 )
 
 func (f *fixture) info() Info {
-	f.t.Helper()
+	f.TB.Helper()
 	info, err := f.Info(f.ctx)
 	f.check(err)
 	return info
@@ -18,18 +18,18 @@ func (f *fixture) info() Info {
 
 func TestInfo(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", "--appendonly", "yes").Addr)
+	f := newFixture(redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", "--appendonly", "yes").Fixture)
 	info := f.info()
 	if !strings.Contains(info.Version, ".") || info.Role != "master" || info.Clients < 1 || info.UsedMemory <= 0 || info.MaxMemory != 100<<20 ||
 		info.Policy != "allkeys-lru" || info.AOF != "ok" || info.Snapshot != "ok" || info.Unsaved != 0 || info.Uptime < 0 || info.Uptime > time.Hour ||
 		time.Since(info.SnapshotAt) > time.Hour || info.Missing != "" {
 		t.Errorf("%+v", info)
 	}
-	f.do("CONFIG", "SET", "appendonly", "no")
+	f.Do("CONFIG", "SET", "appendonly", "no")
 	if info := f.info(); info.AOF != "off" {
 		t.Errorf("without an append-only file: %+v", info)
 	}
-	f.do("ACL", "SETUSER", "default", "-info")
+	f.Do("ACL", "SETUSER", "default", "-info")
 	if info := f.info(); !strings.Contains(info.Missing, "NOPERM") || info.Version != "" || info.UsedMemory != Unknown || info.Uptime != Unknown || !info.SnapshotAt.IsZero() {
 		t.Errorf("without INFO: %+v", info)
 	}
@@ -37,7 +37,7 @@ func TestInfo(t *testing.T) {
 
 func TestInfoOfDev(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
-		if info := f.info(); f.mini && (info.Clients < 1 || info.Version != "" || info.AOF != "" || info.Snapshot != "" || info.MaxMemory != Unknown || info.Missing != "") {
+		if info := f.info(); f.Mini && (info.Clients < 1 || info.Version != "" || info.AOF != "" || info.Snapshot != "" || info.MaxMemory != Unknown || info.Missing != "") {
 			t.Errorf("%+v", info)
 		}
 	})
@@ -47,7 +47,6 @@ func TestInfoOfDev(t *testing.T) {
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	f, server := onRedis(t)
-	f.check(f.conn.Err())
 	server.Kill()
 	for name, call := range map[string]func() error{
 		"info":   func() error { _, err := f.Info(f.ctx); return err },

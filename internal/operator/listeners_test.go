@@ -19,7 +19,7 @@ func TestListeners(t *testing.T) {
 		topics = append(topics, fmt.Sprint("topic ", i, "\xff"))
 	}
 	for n, i := range []int{0, listenersStep, listenersStep, len(want) - 1} {
-		conn, err := redis.Dial("tcp", f.addr)
+		conn, err := redis.Dial("tcp", f.Addr)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestListeners(t *testing.T) {
 	if got, err := f.Listeners(f.ctx, nil); err != nil || got == nil || len(got) != 0 {
 		t.Errorf("of no topics: %v, %v", got, err)
 	}
-	f.do("ACL", "SETUSER", "default", "-pubsub")
+	f.Do("ACL", "SETUSER", "default", "-pubsub")
 	if got, err := f.Listeners(f.ctx, topics); err != nil || got != nil {
 		t.Errorf("who may not know gets %v, %v", got, err)
 	}

@@ -17,31 +17,26 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-func (f *fixture) expect(want redistest.State) {
-	f.t.Helper()
-	redistest.Expect(f.t, f.conn, "delayer:", want)
-}
-
 // Only the ready jobs of the topic go; what else stands in its queue is an entry only.
 func TestPurge(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.ghosts(3)
 		f.push("t", "taken", 0) // behind the ghosts
 		f.reserve("t", time.Minute)
-		f.do("LPUSH", "delayer:ready_queue:t", "taken")
+		f.Do("LPUSH", "delayer:ready_queue:t", "taken")
 		for i := range 600 {
 			f.ready(fmt.Sprint("r", i), time.Hour)
 		}
 		f.ready("waits", time.Hour)
-		f.do("ZADD", "delayer:job_pool", "99999999999", "waits")
+		f.Do("ZADD", "delayer:job_pool", "99999999999", "waits")
 		f.ready("stray", time.Hour)
-		f.do("HSET", "delayer:job_bucket:stray", "topic", "u")
+		f.Do("HSET", "delayer:job_bucket:stray", "topic", "u")
 		f.ready("r0", time.Hour) // once more
 		f.push("u", "other", 0)
 		if n, err := f.Purge(f.ctx, "t", math.MaxInt); n != 600 || err != nil {
 			t.Errorf("%d, %v, want 600", n, err)
 		}
-		f.expect(redistest.State{
+		f.Expect(redistest.State{
 			Pool: []string{"waits"}, Reserved: []string{"taken"}, Counts: map[string]string{"t": "1"},
 			Ready:   map[string][]string{"u": {"other", "stray"}},
 			Buckets: map[string]string{"taken": "t body of taken", "waits": "t b", "stray": "u b", "other": "u body of other"},
@@ -65,8 +60,8 @@ func TestPurgeEnds(t *testing.T) {
 		if n, err := f.Purge(f.ctx, "t", 2); n != 2 || err != nil {
 			t.Errorf("of 2 entries: %d, %v", n, err)
 		}
-		if left, err := redis.Strings(f.conn.Do("LRANGE", "delayer:ready_queue:t", 0, -1)); len(left) != 4 || left[3] != "r6" || err != nil {
-			t.Errorf("left: %q, %v", left, err)
+		if left := f.Strings("LRANGE", "delayer:ready_queue:t", 0, -1); len(left) != 4 || left[3] != "r6" {
+			t.Errorf("left: %q", left)
 		}
 	})
 }
@@ -117,7 +112,7 @@ func TestPurgeWhileJobsBecomeReady(t *testing.T) {
 func TestPurgeOfPartitions(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
-	pool := client.NewPool(client.PoolOptions{Addr: f.addr})
+	pool := client.NewPool(client.PoolOptions{Addr: f.Addr})
 	t.Cleanup(func() { pool.Close() })
 	for _, prefix := range []string{"", "other:"} {
 		c := client.New(pool, client.WithPrefix(prefix))
@@ -156,7 +151,7 @@ func TestPurgeFailsInTheMidst(t *testing.T) {
 	if n, err := New(pool, "").Purge(context.Background(), "t", math.MaxInt); n != 250 || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%d jobs, %v, want 250 and the error", n, err)
 	}
-	if left := f.do("LLEN", "delayer:ready_queue:t"); left != int64(350) {
+	if left := f.Do("LLEN", "delayer:ready_queue:t"); left != int64(350) {
 		t.Errorf("%d jobs are left", left)
 	}
 }
@@ -172,9 +167,9 @@ func TestPurgeFails(t *testing.T) {
 		t.Error("of no topic: no error")
 	}
 	f.ready("a", time.Hour)
-	f.do("ACL", "SETUSER", "default", "-del")
+	f.Do("ACL", "SETUSER", "default", "-del")
 	n, err := f.Purge(f.ctx, "t", math.MaxInt)
-	f.do("ACL", "SETUSER", "default", "+@all")
+	f.Do("ACL", "SETUSER", "default", "+@all")
 	if n != 0 || err == nil {
 		t.Errorf("without DEL: %d, %v", n, err)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 func (f *fixture) shares(sample int) Shares {
-	f.t.Helper()
+	f.TB.Helper()
 	s, err := f.Shares(f.ctx, sample)
 	f.check(err)
 	return s
@@ -22,7 +22,7 @@ func TestShares(t *testing.T) {
 		f.pushMany("b", "b", 100, time.Minute, time.Second)
 		f.pushMany("c\x00\xff", "c", 5, time.Hour, 0)
 		f.leases(20, time.Minute, time.Second)
-		f.do("ZADD", "delayer:job_pool", "99999999999", "orphan")
+		f.Do("ZADD", "delayer:job_pool", "99999999999", "orphan")
 		s := f.shares(1000)
 		want := []Share{{"a", 300, 300}, {"b", 100, 100}, {"c\x00\xff", 5, 5}}
 		if !s.Exact || s.Waiting != 406 || s.Sampled != 426 || !slices.Equal(s.Topics, want) {
@@ -43,7 +43,7 @@ func TestShares(t *testing.T) {
 func TestSharesOfAlternatingTopics(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
-	f.do("EVAL", `for i = 1, 20000 do
+	f.Do("EVAL", `for i = 1, 20000 do
 		redis.call('HSET', 'delayer:job_bucket:' .. i, 'topic', 't' .. i % 10, 'body', 'b')
 		redis.call('ZADD', 'delayer:job_pool', 9999999999 + i, i)
 	end`, 0)

@@ -62,10 +62,10 @@ func TestTopicsRefuses(t *testing.T) {
 // However many topics there are, a bounded number is looked at: those that were used last.
 func TestTopicsAreBounded(t *testing.T) {
 	f, _ := onRedis(t)
-	f.do("EVAL", `for i = 1, ARGV[1] do redis.call('ZADD', 'delayer:topics', i, string.format('t%06d', (i * 7919) % ARGV[1])) end`, 0, maxNames+10)
-	f.do("ZADD", "delayer:topics", 9e9, "busy", 1e9, "less busy")
-	f.do("LPUSH", "delayer:ready_queue:less busy", "ghost")
-	f.do("LPUSH", "delayer:ready_queue:busy", "ghost", "ghost")
+	f.Do("EVAL", `for i = 1, ARGV[1] do redis.call('ZADD', 'delayer:topics', i, string.format('t%06d', (i * 7919) % ARGV[1])) end`, 0, maxNames+10)
+	f.Do("ZADD", "delayer:topics", 9e9, "busy", 1e9, "less busy")
+	f.Do("LPUSH", "delayer:ready_queue:less busy", "ghost")
+	f.Do("LPUSH", "delayer:ready_queue:busy", "ghost", "ghost")
 	c := f.counts()
 	if len(c.Topics) != MostTopics || len(c.Used) != MostTopics || c.Known != maxNames+12 || c.Used[MostTopics-1] != "busy" || c.of("less busy").Ready != 1 {
 		t.Errorf("%d topics of %d, the last one %q", len(c.Topics), c.Known, c.Used[len(c.Used)-1])
@@ -87,7 +87,7 @@ func TestTopic(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.push("waits", "w", time.Hour)
 		f.push("ready", "r", 0)
-		f.do("LPUSH", "delayer:ready_queue:moved by an old server", "ghost")
+		f.Do("LPUSH", "delayer:ready_queue:moved by an old server", "ghost")
 		for topic, want := range map[string]TopicCounts{
 			"waits": {}, "ready": {Ready: 1}, "moved by an old server": {Ready: 1}, "another": {},
 		} {

@@ -12,8 +12,6 @@ func (s *Server) Hang() { s.signal(syscall.SIGSTOP) }
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(signal syscall.Signal) {
-	s.tb.Helper()
-	if err := s.cmd.Process.Signal(signal); err != nil {
-		s.tb.Fatal(err)
-	}
+	s.TB.Helper()
+	Check(s.TB, s.cmd.Process.Signal(signal))
 }

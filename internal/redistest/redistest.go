@@ -5,7 +5,6 @@ package redistest
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -15,8 +14,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // startWait bounds a server's start; a start takes some 20 ms.
@@ -24,12 +21,11 @@ const startWait = 20 * time.Second
 
 // Server is one private redis-server.
 type Server struct {
-	// Addr is host:port; it stays the same across Restart.
-	Addr string
+	// Fixture has the address, which stays the same across Restart.
+	*Fixture
 	// Dir is the server's folder.
 	Dir string
 
-	tb   testing.TB
 	args []string
 	cmd  *exec.Cmd
 	exit chan struct{}
@@ -48,7 +44,7 @@ func Start(tb testing.TB, args ...string) *Server {
 		tb.Skip("redis-server is not installed; make test installs it")
 	}
 	port := freePort(tb)
-	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Dir: tb.TempDir(), tb: tb}
+	s := &Server{Fixture: On(tb, fmt.Sprintf("127.0.0.1:%d", port)), Dir: tb.TempDir()}
 	s.args = append([]string{path, "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no"}, args...)
 	tb.Cleanup(s.Kill)
 	s.start()
@@ -72,16 +68,12 @@ func freePort(tb testing.TB) int {
 
 // start runs the server and waits for its own word that it takes connections.
 func (s *Server) start() {
-	s.tb.Helper()
+	s.TB.Helper()
 	s.cmd = exec.Command(s.args[0], s.args[1:]...)
 	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		s.tb.Fatal(err)
-	}
+	Check(s.TB, err)
 	s.cmd.Stderr = s.cmd.Stdout
-	if err := s.cmd.Start(); err != nil {
-		s.tb.Fatal(err)
-	}
+	Check(s.TB, s.cmd.Start())
 	s.exit = make(chan struct{})
 	ready := make(chan struct{})
 	var log strings.Builder
@@ -103,9 +95,9 @@ func (s *Server) start() {
 	select {
 	case <-ready:
 	case <-s.exit:
-		s.tb.Fatalf("redis-server ended at once:\n%s", log.String())
+		s.TB.Fatalf("redis-server ended at once:\n%s", log.String())
 	case <-time.After(startWait):
-		s.tb.Fatalf("redis-server is not ready after %v", startWait)
+		s.TB.Fatalf("redis-server is not ready after %v", startWait)
 	}
 }
 
@@ -117,11 +109,12 @@ func (s *Server) Kill() {
 	s.cmd.Process.Kill()
 	<-s.exit
 	s.cmd = nil
+	s.HangUp()
 }
 
 // Restart starts the server again after Kill, on the same port and folder.
 func (s *Server) Restart() {
-	s.tb.Helper()
+	s.TB.Helper()
 	s.start()
 }
 
@@ -131,30 +124,3 @@ func (s *Server) PID() int { return s.cmd.Process.Pid }
 // Socket is the path at which a server started with --unixsocket listens when
 // that setting is a name inside Dir.
 func (s *Server) Socket(name string) string { return filepath.Join(s.Dir, name) }
-
-// Pool is a pool of plain connections to the server, closed when the test ends.
-func (s *Server) Pool() *redis.Pool {
-	pool := &redis.Pool{
-		MaxIdle: 16,
-		DialContext: func(ctx context.Context) (redis.Conn, error) {
-			return redis.DialContext(ctx, "tcp", s.Addr, redis.DialReadTimeout(10*time.Second))
-		},
-	}
-	s.tb.Cleanup(func() { pool.Close() })
-	return pool
-}
-
-// Do runs one command on a connection of its own and fails the test on an error.
-func (s *Server) Do(command string, args ...any) any {
-	s.tb.Helper()
-	c, err := redis.Dial("tcp", s.Addr)
-	if err != nil {
-		s.tb.Fatal(err)
-	}
-	defer c.Close()
-	reply, err := c.Do(command, args...)
-	if err != nil {
-		s.tb.Fatalf("%s: %v", command, err)
-	}
-	return reply
-}

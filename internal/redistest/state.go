@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -26,82 +25,69 @@ type State struct {
 	Other    map[string]string   // any other key, or one of the wrong type → its type
 }
 
-// Read reads the whole database. Keys of ours begin with prefix.
-func Read(tb testing.TB, conn redis.Conn, prefix string) State {
-	tb.Helper()
+// State reads the whole database.
+func (f *Fixture) State() State {
+	f.TB.Helper()
 	s := State{
 		Counts: map[string]string{}, Ready: map[string][]string{}, Buckets: map[string]string{},
 		Dead: map[string][]string{}, Letters: map[string]string{}, Other: map[string]string{},
 	}
-	keys := list(tb, conn, "KEYS", "*")
-	kinds := each(tb, conn, keys, "TYPE")
+	keys := f.Strings("KEYS", "*")
+	kinds := f.each(keys, "TYPE")
 	var buckets, letters, deadTopics []string
 	for i, key := range keys {
-		kind, err := redis.String(kinds[i], nil)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		name, ours := strings.CutPrefix(key, prefix)
+		kind := kinds[i].(string)
+		name, ours := strings.CutPrefix(key, f.Prefix)
 		topic, isQueue := strings.CutPrefix(name, "ready_queue:")
 		deadTopic, isDead := strings.CutPrefix(name, "dead_letters:")
 		switch {
 		case ours && name == "job_pool" && kind == "zset":
-			s.Pool, s.Reserved = waitingAndReserved(tb, conn, key)
+			s.Pool, s.Reserved = f.waitingAndReserved(key)
 		case ours && (name == "topics" || name == "topics_due") && kind == "zset":
 		case ours && (name == "servers" || name == "history") && kind == "hash":
 		case ours && name == "acked" && kind == "string":
 		case ours && name == "dead_topics" && kind == "zset":
-			deadTopics = list(tb, conn, "ZRANGE", key, 0, -1)
+			deadTopics = f.Strings("ZRANGE", key, 0, -1)
 		case ours && name == "reserved" && kind == "hash":
-			counts, err := redis.StringMap(conn.Do("HGETALL", key))
-			if err != nil {
-				tb.Fatal(err)
-			}
-			maps.DeleteFunc(counts, func(_, count string) bool { return count == "0" })
-			s.Counts = counts
+			s.Counts = f.stringMap("HGETALL", key)
+			maps.DeleteFunc(s.Counts, func(_, count string) bool { return count == "0" })
 		case ours && isDead && kind == "zset":
-			s.Dead[deadTopic] = list(tb, conn, "ZRANGE", key, 0, -1)
+			s.Dead[deadTopic] = f.Strings("ZRANGE", key, 0, -1)
 		case ours && strings.HasPrefix(name, "dead_letter:") && kind == "hash":
 			letters = append(letters, key)
 		case ours && isQueue && kind == "list":
-			ids := list(tb, conn, "LRANGE", key, 0, -1)
-			slices.Reverse(ids)
-			s.Ready[topic] = ids
+			s.Ready[topic] = f.Queue(topic)
 		case ours && strings.HasPrefix(name, "job_bucket:") && kind == "hash":
 			buckets = append(buckets, key)
 		case kind != "none": // it expired just now
 			s.Other[key] = kind
 		}
 	}
-	contents(tb, conn, buckets, prefix+"job_bucket:", s.Buckets)
-	contents(tb, conn, letters, prefix+"dead_letter:", s.Letters)
+	f.contents(buckets, "job_bucket:", s.Buckets)
+	f.contents(letters, "dead_letter:", s.Letters)
 	slices.Sort(deadTopics)
 	if indexed := slices.Sorted(maps.Keys(s.Dead)); !slices.Equal(indexed, deadTopics) {
-		tb.Errorf("topics with dead letters: %q, but dead_topics has %q", indexed, deadTopics)
+		f.TB.Errorf("topics with dead letters: %q, but dead_topics has %q", indexed, deadTopics)
 	}
 	return s
 }
 
-func contents(tb testing.TB, conn redis.Conn, keys []string, prefix string, into map[string]string) {
-	tb.Helper()
-	for i, reply := range each(tb, conn, keys, "HMGET", "topic", "body") {
+func (f *Fixture) contents(keys []string, prefix string, into map[string]string) {
+	f.TB.Helper()
+	for i, reply := range f.each(keys, "HMGET", "topic", "body") {
 		fields, err := redis.Strings(reply, nil)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		into[strings.TrimPrefix(keys[i], prefix)] = fields[0] + " " + fields[1]
+		Check(f.TB, err)
+		into[strings.TrimPrefix(keys[i], f.Prefix+prefix)] = fields[0] + " " + fields[1]
 	}
 }
 
 // waitingAndReserved tells leases, which end at no whole millisecond, from due times.
-func waitingAndReserved(tb testing.TB, conn redis.Conn, pool string) (waiting, reserved []string) {
-	tb.Helper()
-	entries := list(tb, conn, "ZRANGE", pool, 0, -1, "WITHSCORES")
+func (f *Fixture) waitingAndReserved(pool string) (waiting, reserved []string) {
+	f.TB.Helper()
+	entries := f.Strings("ZRANGE", pool, 0, -1, "WITHSCORES")
 	for ; len(entries) > 0; entries = entries[2:] {
 		score, err := strconv.ParseFloat(entries[1], 64)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		Check(f.TB, err)
 		micros := math.Round(score * 1e6)
 		if math.Mod(micros, 1000) != 0 && score < 1<<32 {
 			reserved = append(reserved, entries[0])
@@ -114,13 +100,13 @@ func waitingAndReserved(tb testing.TB, conn redis.Conn, pool string) (waiting, r
 
 // Expect fails the test unless the whole database is as wanted, where a nil map
 // or list is an empty one.
-func Expect(tb testing.TB, conn redis.Conn, prefix string, want State) {
-	tb.Helper()
-	got := Read(tb, conn, prefix)
+func (f *Fixture) Expect(want State) {
+	f.TB.Helper()
+	got := f.State()
 	compare := func(what string, got, want any) {
-		tb.Helper()
+		f.TB.Helper()
 		if reflect.ValueOf(got).Len()+reflect.ValueOf(want).Len() > 0 && !reflect.DeepEqual(got, want) {
-			tb.Errorf("%s in Redis:\n got %.2000q\nwant %.2000q", what, got, want)
+			f.TB.Errorf("%s in Redis:\n got %.2000q\nwant %.2000q", what, got, want)
 		}
 	}
 	compare("job pool", got.Pool, want.Pool)
@@ -134,59 +120,61 @@ func Expect(tb testing.TB, conn redis.Conn, prefix string, want State) {
 }
 
 // Scores reads when the waiting jobs fall due, by ID, as Redis words it.
-func Scores(tb testing.TB, conn redis.Conn, prefix string) map[string]string {
-	tb.Helper()
-	scores, err := redis.StringMap(conn.Do("ZRANGE", prefix+"job_pool", 0, -1, "WITHSCORES"))
-	if err != nil {
-		tb.Fatal(err)
+func (f *Fixture) Scores() map[string]string {
+	f.TB.Helper()
+	return f.stringMap("ZRANGE", f.Prefix+"job_pool", 0, -1, "WITHSCORES")
+}
+
+// Due is when a waiting job falls due, in Unix seconds; NaN if it does not wait.
+func (f *Fixture) Due(id string) float64 {
+	f.TB.Helper()
+	score, ok := f.Scores()[id]
+	if !ok {
+		return math.NaN()
 	}
-	return scores
+	due, err := strconv.ParseFloat(score, 64)
+	Check(f.TB, err)
+	return due
 }
 
 // Lifetimes reads how long the buckets are kept from now on, by ID; -1 is for
 // ever. What exceeds a time.Duration is cut to the longest one.
-func Lifetimes(tb testing.TB, conn redis.Conn, prefix string) map[string]time.Duration {
-	tb.Helper()
+func (f *Fixture) Lifetimes() map[string]time.Duration {
+	f.TB.Helper()
 	const longest = int64(1<<63-1) / int64(time.Millisecond)
 	lifetimes := map[string]time.Duration{}
-	keys := list(tb, conn, "KEYS", prefix+"job_bucket:*")
-	for i, reply := range each(tb, conn, keys, "PTTL") {
-		ms, err := redis.Int64(reply, nil)
-		if err != nil {
-			tb.Fatal(err)
-		}
+	keys := f.Strings("KEYS", f.Prefix+"job_bucket:*")
+	for i, reply := range f.each(keys, "PTTL") {
+		ms := reply.(int64)
 		if ms == -2 {
 			continue // it expired just now
 		}
 		lifetime := time.Duration(min(ms, longest)) * time.Millisecond
-		lifetimes[strings.TrimPrefix(keys[i], prefix+"job_bucket:")] = max(lifetime, -1)
+		lifetimes[strings.TrimPrefix(keys[i], f.Prefix+"job_bucket:")] = max(lifetime, -1)
 	}
 	return lifetimes
 }
 
-func list(tb testing.TB, conn redis.Conn, command string, args ...any) []string {
-	tb.Helper()
-	list, err := redis.Strings(conn.Do(command, args...))
-	if err != nil {
-		tb.Fatalf("%s %q: %v", command, args, err)
-	}
-	return list
+func (f *Fixture) stringMap(command string, args ...any) map[string]string {
+	f.TB.Helper()
+	values, err := redis.StringMap(f.Do(command, args...), nil)
+	Check(f.TB, err)
+	return values
 }
 
 // each runs a command on each of the keys.
-func each(tb testing.TB, conn redis.Conn, keys []string, command string, args ...any) []any {
-	tb.Helper()
+func (f *Fixture) each(keys []string, command string, args ...any) []any {
+	f.TB.Helper()
 	if len(keys) == 0 {
 		return nil
 	}
+	f.own.mu.Lock()
+	defer f.own.mu.Unlock()
+	conn := f.dial()
 	for _, key := range keys {
-		if err := conn.Send(command, append([]any{key}, args...)...); err != nil {
-			tb.Fatal(err)
-		}
+		Check(f.TB, conn.Send(command, append([]any{key}, args...)...))
 	}
 	replies, err := redis.Values(conn.Do(""))
-	if err != nil {
-		tb.Fatalf("%s: %v", command, err)
-	}
+	Check(f.TB, err)
 	return replies
 }

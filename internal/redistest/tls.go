@@ -33,14 +33,8 @@ func StartTLS(tb testing.TB, args ...string) (s *Server, tlsAddr string, roots *
 // writeCertificate makes a certificate that is its own authority.
 func writeCertificate(tb testing.TB, certFile, keyFile string) *x509.CertPool {
 	tb.Helper()
-	check := func(err error) {
-		tb.Helper()
-		if err != nil {
-			tb.Fatal(err)
-		}
-	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(err)
+	Check(tb, err)
 	template := &x509.Certificate{
 		SerialNumber:          big.NewInt(1),
 		Subject:               pkix.Name{CommonName: "redistest"},
@@ -52,13 +46,13 @@ func writeCertificate(tb testing.TB, certFile, keyFile string) *x509.CertPool {
 		IsCA:                  true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	check(err)
+	Check(tb, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	check(err)
-	check(os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	check(os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
+	Check(tb, err)
+	Check(tb, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	Check(tb, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
 	cert, err := x509.ParseCertificate(der)
-	check(err)
+	Check(tb, err)
 	roots := x509.NewCertPool()
 	roots.AddCert(cert)
 	return roots

@@ -1,6 +1,8 @@
 package redistest
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
 )
@@ -15,5 +17,41 @@ func Until(tb testing.TB, what string, is func() bool) {
 		if time.Now().After(bound) {
 			tb.Fatalf("not within %v: %s", HangBound, what)
 		}
+	}
+}
+
+// Receive waits for a value or the end of the channel.
+func Receive[T any](tb testing.TB, c <-chan T) T {
+	tb.Helper()
+	select {
+	case value := <-c:
+		return value
+	case <-time.After(HangBound):
+		tb.Fatalf("nothing came within %v", HangBound)
+		panic("unreachable")
+	}
+}
+
+// Background runs until the test ends or stop is called. An error fails the test.
+func Background(tb testing.TB, run func(ctx context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		tb.Helper()
+		cancel()
+		if err := Receive(tb, ended); err != nil {
+			tb.Error(err)
+		}
+	})
+	tb.Cleanup(stop)
+	return stop
+}
+
+// Check fails the test on an error.
+func Check(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -45,7 +45,7 @@ func (b *backend) expireAll(t *testing.T, maxAge time.Duration, most int) (ids [
 // deadTopics are the topics with dead letters, each with how long ago the oldest is said to have died.
 func (b *backend) deadTopics(t *testing.T) []string {
 	t.Helper()
-	list, err := redis.Strings(b.conn.Do("ZRANGE", "delayer:dead_topics", 0, -1, "WITHSCORES"))
+	list, err := redis.Strings(b.Conn().Do("ZRANGE", "delayer:dead_topics", 0, -1, "WITHSCORES"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,13 +174,9 @@ func TestExpireDeadEnds(t *testing.T) {
 
 // A topic that this user may not touch, or that is broken, is said, and keeps back no other.
 func TestExpireDeadOfBrokenTopics(t *testing.T) {
-	b, server := onRedis(t)
-	b.do(t, "ACL", "SETUSER", "u", "on", "nopass", "+@all", "~delayer:dead_topics", "~delayer:dead_letter*:a*", "~delayer:dead_letters:c*")
-	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
-		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("x"))
-	}}
-	t.Cleanup(func() { pool.Close() })
-	user := New(Pool{pool}, DefaultPrefix)
+	b, _ := onRedis(t)
+	b.SetUser("+@all ~delayer:dead_topics ~delayer:dead_letter*:a* ~delayer:dead_letters:c*")
+	user := b.user()
 	for _, most := range []int{0, 1} {
 		b.seed(t)
 		for i, topic := range []string{"a1", "a2", "b", "c", "a3"} {

@@ -67,7 +67,7 @@ func TestAtMaxmemory(t *testing.T) {
 			b.do(t, "CONFIG", "SET", "maxmemory", 0)
 			b.seed(t, seed...)
 			was := b.state(t)
-			scores, lifetimes := redistest.Scores(t, b.conn, DefaultPrefix), b.expiry(t, "w")
+			scores, lifetimes := b.scores(t), b.expiry(t, "w")
 			b.do(t, "CONFIG", "SET", "maxmemory", 1, "maxmemory-policy", "noeviction")
 			err := c.call()
 			b.do(t, "CONFIG", "SET", "maxmemory", 0)
@@ -80,7 +80,7 @@ func TestAtMaxmemory(t *testing.T) {
 			}
 			b.expectError(t, err, "OOM ")
 			b.expect(t, was)
-			for id, score := range redistest.Scores(t, b.conn, DefaultPrefix) {
+			for id, score := range b.scores(t) {
 				if score != scores[id] {
 					t.Errorf("score of %s is %s, was %s", id, score, scores[id])
 				}

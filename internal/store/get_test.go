@@ -4,8 +4,6 @@ import (
 	"errors"
 	"testing"
 	"time"
-
-	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 func TestGet(t *testing.T) {
@@ -39,7 +37,7 @@ func TestGet(t *testing.T) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				b.seed(t, c.seed...)
-				was, ttlBefore := b.state(t), redistest.Lifetimes(t, b.conn, DefaultPrefix)["x"]
+				was, ttlBefore := b.state(t), b.With(t).Lifetimes()["x"]
 				found, err := b.Get(t.Context(), "x")
 				b.expect(t, was)
 				if c.err != nil {
@@ -65,7 +63,7 @@ func TestGet(t *testing.T) {
 						t.Errorf("due %v after the seed, want %v", got, time.Duration(want))
 					}
 				}
-				switch ttlAfter := redistest.Lifetimes(t, b.conn, DefaultPrefix)["x"]; {
+				switch ttlAfter := b.With(t).Lifetimes()["x"]; {
 				case c.endless && found.TTL != -1:
 					t.Errorf("TTL %v, want none", found.TTL)
 				case found.TTL > ttlBefore || found.TTL < ttlAfter:

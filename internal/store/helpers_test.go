@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
@@ -17,42 +16,28 @@ import (
 // backend is an empty Redis and a Store on it.
 type backend struct {
 	*Store
-	conn redis.Conn
-	mini bool    // it is miniredis
+	*redistest.Fixture
 	base float64 // the second at which the last seed began, by Redis's clock
 }
 
-func newBackend(tb testing.TB, pool *redis.Pool) *backend {
-	conn := pool.Get()
-	tb.Cleanup(func() { conn.Close() })
-	return &backend{Store: New(Pool{pool}, DefaultPrefix), conn: conn}
+func newBackend(f *redistest.Fixture, pool *redis.Pool) *backend {
+	return &backend{Store: New(Pool{pool}, DefaultPrefix), Fixture: f}
 }
 
 // onRedis starts a redis-server.
 func onRedis(tb testing.TB) (*backend, *redistest.Server) {
 	tb.Helper()
 	server := redistest.Start(tb)
-	return newBackend(tb, server.Pool()), server
+	return newBackend(server.Fixture, server.Pool()), server
 }
 
 // onEach runs the test on a redis-server and on what serves --dev.
 func onEach(t *testing.T, test func(t *testing.T, b *backend)) {
-	t.Run("redis", func(t *testing.T) {
-		t.Parallel()
-		b, _ := onRedis(t)
-		test(t, b)
-	})
-	t.Run("miniredis", func(t *testing.T) {
-		t.Parallel()
-		m := miniredis.RunT(t)
-		m.ClockTTL(true)
-		pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", m.Addr()) }}
-		t.Cleanup(func() { pool.Close() })
-		b := newBackend(t, pool)
-		b.mini = true
-		test(t, b)
-	})
+	redistest.OnEach(t, func(t *testing.T, f *redistest.Fixture) { test(t, newBackend(f, f.Pool())) })
 }
+
+// user is the same as the user u.
+func (b *backend) user() *backend { return newBackend(b.Fixture, b.UserPool()) }
 
 // push stores one job.
 func (b *backend) push(ctx context.Context, job Job, due Due, lifetime time.Duration, policy Policy) error {
@@ -102,11 +87,7 @@ func (b *backend) pop(ctx context.Context, topics []string) (job Job, stale []st
 
 func (b *backend) do(tb testing.TB, command string, args ...any) any {
 	tb.Helper()
-	reply, err := b.conn.Do(command, args...)
-	if err != nil {
-		tb.Fatalf("%s %.200q: %v", command, args, err)
-	}
-	return reply
+	return b.With(tb).Do(command, args...)
 }
 
 // command is one Redis command of a seed. An after in it becomes the score of
@@ -182,7 +163,7 @@ func ghostIDs(n int) []string {
 
 // skipInfinite skips a case with an infinite score on miniredis, whose Lua can't read such a number.
 func (b *backend) skipInfinite(t *testing.T, seed [][]command) {
-	if b.mini && strings.Contains(fmt.Sprint(seed), "inf ") {
+	if b.Mini && strings.Contains(fmt.Sprint(seed), "inf ") {
 		t.Skip("miniredis: Lua without infinite numbers")
 	}
 }
@@ -190,40 +171,20 @@ func (b *backend) skipInfinite(t *testing.T, seed [][]command) {
 // text is a string where none belongs.
 func text(key string) []command { return []command{{"SET", "delayer:" + key, "text"}} }
 
-func (b *backend) expect(tb testing.TB, want redistest.State) {
-	tb.Helper()
-	redistest.Expect(tb, b.conn, DefaultPrefix, want)
-}
-
-func (b *backend) state(tb testing.TB) redistest.State {
-	tb.Helper()
-	return redistest.Read(tb, b.conn, DefaultPrefix)
-}
-
-// clock is Redis's clock in seconds.
-func (b *backend) clock(tb testing.TB) float64 {
-	tb.Helper()
-	return seconds(tb, b.do(tb, "TIME"))
-}
-
-func seconds(tb testing.TB, reply any) float64 {
-	tb.Helper()
-	t, err := redis.Float64s(reply, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return t[0] + t[1]/1e6
-}
+func (b *backend) expect(tb testing.TB, want redistest.State) { tb.Helper(); b.With(tb).Expect(want) }
+func (b *backend) state(tb testing.TB) redistest.State        { tb.Helper(); return b.With(tb).State() }
+func (b *backend) scores(tb testing.TB) map[string]string     { tb.Helper(); return b.With(tb).Scores() }
+func (b *backend) clock(tb testing.TB) float64                { tb.Helper(); return b.With(tb).Clock() }
 
 // expiry is when the job's bucket expires, by Redis's clock, in seconds; +Inf if never.
 func (b *backend) expiry(tb testing.TB, id string) float64 {
 	tb.Helper()
 	for {
-		b.conn.Send("MULTI")
-		b.conn.Send("TIME")
-		b.conn.Send("PTTL", "delayer:job_bucket:"+id)
-		b.conn.Send("TIME")
-		replies, err := redis.Values(b.conn.Do("EXEC"))
+		b.Conn().Send("MULTI")
+		b.Conn().Send("TIME")
+		b.Conn().Send("PTTL", "delayer:job_bucket:"+id)
+		b.Conn().Send("TIME")
+		replies, err := redis.Values(b.Conn().Do("EXEC"))
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -231,7 +192,7 @@ func (b *backend) expiry(tb testing.TB, id string) float64 {
 		if ttl < 0 {
 			return math.Inf(1)
 		}
-		before, after := seconds(tb, replies[0]), seconds(tb, replies[2])
+		before, after := redistest.Seconds(tb, replies[0]), redistest.Seconds(tb, replies[2])
 		if after-before < 0.0005 { // else the machine did something else in between
 			return before + float64(ttl)/1000
 		}
@@ -241,15 +202,8 @@ func (b *backend) expiry(tb testing.TB, id string) float64 {
 // due is the job's score, and whether it waits.
 func (b *backend) due(tb testing.TB, id string) (float64, bool) {
 	tb.Helper()
-	text, ok := redistest.Scores(tb, b.conn, DefaultPrefix)[id]
-	if !ok {
-		return 0, false
-	}
-	score, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return score, true
+	score := b.With(tb).Due(id)
+	return score, !math.IsNaN(score)
 }
 
 // span is the time from before a call to after it, by Redis's clock.
@@ -277,7 +231,7 @@ func (s span) expectAfter(tb testing.TB, what string, got float64, d time.Durati
 // expectError checks that Redis said no for that reason. miniredis says more in front of it.
 func (b *backend) expectError(tb testing.TB, err error, reason string) {
 	tb.Helper()
-	if !begins(err, reason) && !(b.mini && err != nil && strings.Contains(err.Error(), reason)) {
+	if !begins(err, reason) && !(b.Mini && err != nil && strings.Contains(err.Error(), reason)) {
 		tb.Errorf("error %v, want one that begins with %s", err, reason)
 	}
 }

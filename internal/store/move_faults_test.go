@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -20,11 +19,9 @@ import (
 // how large it is, and whether the queue is broken or may not be used.
 func TestMovePutsBack(t *testing.T) {
 	t.Parallel()
-	b, server := onRedis(t)
-	b.do(t, "ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all", "-lpush")
-	user := newBackend(t, &redis.Pool{Dial: func() (redis.Conn, error) {
-		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
-	}})
+	b, _ := onRedis(t)
+	b.SetUser("~* &* +@all -lpush")
+	user := b.user()
 	for _, jobs := range []int{1, 10, 11, 3499, 3500, 3501, 20000} {
 		for name, c := range map[string]struct {
 			as     *backend
@@ -41,7 +38,7 @@ func TestMovePutsBack(t *testing.T) {
 				for n := range jobs {
 					id := fmt.Sprintf("%05d", n)
 					ids, all.IDs = append(ids, id), append(all.IDs, []byte(id))
-					b.conn.Send("ZADD", "delayer:job_pool", n, id)
+					b.Conn().Send("ZADD", "delayer:job_pool", n, id)
 				}
 				b.do(t, "")
 				retry := time.UnixMilli(1700000000123)
@@ -55,7 +52,7 @@ func TestMovePutsBack(t *testing.T) {
 				}
 				before.Pool = ids
 				b.expect(t, before)
-				for id, score := range redistest.Scores(t, b.conn, DefaultPrefix) {
+				for id, score := range b.scores(t) {
 					due, _ := strconv.ParseFloat(score, 64)
 					n, _ := strconv.Atoi(id)
 					if want := int64(1700000000123 + n/10); math.Abs(due*1000-float64(want)) > 1e-3 {
@@ -110,7 +107,7 @@ func TestMoveAnnounces(t *testing.T) {
 		b.seed(t, waits("a", "t", -3*second), waits("b", "t", -2*second), waits("c", "u", -second), ready("r", "t"), waits("later", "t", 60*second))
 		jobs := 3501
 		for n := range jobs {
-			b.conn.Send("ZADD", "delayer:job_pool", 1, fmt.Sprint(n))
+			b.Conn().Send("ZADD", "delayer:job_pool", 1, fmt.Sprint(n))
 			many.IDs = append(many.IDs, []byte(fmt.Sprint(n)))
 		}
 		b.do(t, "")
@@ -147,10 +144,8 @@ func TestMoveTakesTheTime(t *testing.T) {
 // To be not permitted to announce is no failure, and said.
 func TestMoveSilently(t *testing.T) {
 	t.Parallel()
-	b, server := onRedis(t)
-	user := newBackend(t, &redis.Pool{Dial: func() (redis.Conn, error) {
-		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
-	}})
+	b, _ := onRedis(t)
+	user := b.user()
 	for _, rights := range [][]any{{"resetchannels"}, {"resetchannels", "&delayer:ready:[a-s]"}, {"allchannels", "-publish"}} {
 		b.seed(t, waits("a", "t", -second))
 		b.do(t, "ACL", append([]any{"SETUSER", "u", "reset", "on", ">p", "~*", "+@all"}, rights...)...)
@@ -167,10 +162,8 @@ func TestMoveSilently(t *testing.T) {
 // put back.
 func TestMoveWithoutPermission(t *testing.T) {
 	t.Parallel()
-	b, server := onRedis(t)
-	user := newBackend(t, &redis.Pool{Dial: func() (redis.Conn, error) {
-		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
-	}})
+	b, _ := onRedis(t)
+	user := b.user()
 	seed := [][]command{waits("w", "t", 60*second), waits("d", "t", -second), ready("r", "t"), {{"ZADD", "delayer:job_pool", -2 * second, "orphan"}}}
 	const readable = "resetkeys ~delayer:job_pool ~delayer:ready_queue:* ~delayer:job_bucket:[d-w]*"
 	type queues = map[string][]string
@@ -226,11 +219,7 @@ func TestMoveWithoutPermission(t *testing.T) {
 	} {
 		t.Run(c.name+" with "+c.rights, func(t *testing.T) {
 			b.seed(t, seed...)
-			rights := []any{"SETUSER", "u", "reset", "on", ">p", "~*", "&*", "+@all"}
-			for right := range strings.FieldsSeq(c.rights) {
-				rights = append(rights, right)
-			}
-			b.do(t, "ACL", rights...)
+			b.SetUser("~* &* +@all " + c.rights)
 			refused, err := c.call()
 			if c.fails != (err != nil) || c.fails && !Refused(err) {
 				t.Errorf("error %v, want one that Refused knows: %v", err, c.fails)
@@ -309,14 +298,14 @@ func TestMoveOddIDs(t *testing.T) {
 func TestEmptyIDWaits(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, waits("", "t", 60*second))
-		was := redistest.Scores(t, b.conn, DefaultPrefix)
+		was := b.scores(t)
 		_, dueErr := b.dueJobs(Query{Limit: 9})
 		_, moveErr := b.move(batch("t", "gone"))
 		_, dropErr := b.drop("gone")
 		if err := errors.Join(dueErr, moveErr, dropErr); err != nil {
 			t.Error(err)
 		}
-		if got := redistest.Scores(t, b.conn, DefaultPrefix); !maps.Equal(got, was) {
+		if got := b.scores(t); !maps.Equal(got, was) {
 			t.Errorf("scores %q, were %q", got, was)
 		}
 	})
@@ -326,13 +315,11 @@ func TestEmptyIDWaits(t *testing.T) {
 // since it was found.
 func TestDropUnreadable(t *testing.T) {
 	t.Parallel()
-	b, server := onRedis(t)
+	b, _ := onRedis(t)
 	b.seed(t, waits("a", "t", -3*second), waits("anew", "t", 60*second), waits("b", "t", -second))
-	b.do(t, "ACL", "SETUSER", "u", "on", ">p", "~delayer:job_pool", "+@all")
-	user := newBackend(t, &redis.Pool{Dial: func() (redis.Conn, error) {
-		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
-	}})
-	was := redistest.Scores(t, b.conn, DefaultPrefix)
+	b.SetUser("~delayer:job_pool +@all")
+	user := b.user()
+	was := b.scores(t)
 	retry := time.UnixMilli(1700000000123)
 	got, err := ask(user.Store, func(p *Pipeline) Answer[Dropped] {
 		return p.Drop(batch("", "b", "gone", "anew", "a").IDs, time.Now(), retry)
@@ -341,7 +328,7 @@ func TestDropUnreadable(t *testing.T) {
 		t.Errorf("put back %q, dropped %q, %v, %v, want %q", got.PutBack.Strings(), got.IDs.Strings(), got.Refused, err, want)
 	}
 	was["a"], was["b"] = "1700000000.1229999", "1700000000.1229999" // as Redis words it
-	if scores := redistest.Scores(t, b.conn, DefaultPrefix); !maps.Equal(scores, was) {
+	if scores := b.scores(t); !maps.Equal(scores, was) {
 		t.Errorf("scores %q, want %q", scores, was)
 	}
 }

@@ -346,7 +346,7 @@ func TestMoveLargeBatch(t *testing.T) {
 		for _, c := range []struct{ jobs, postponed int }{ // each so-manieth
 			{3499, 0}, {3500, 0}, {3501, 0}, {3501, 3}, {7999, 0}, {8000, 0}, {8001, 0}, {20000, 0}, {20000, 7}, {20000, 3500}, {8001, 1},
 		} {
-			if b.mini && c.jobs > 3501 {
+			if b.Mini && c.jobs > 3501 {
 				continue // takes it seconds
 			}
 			t.Run(fmt.Sprintf("%d, each %dth postponed", c.jobs, c.postponed), func(t *testing.T) {
@@ -361,7 +361,7 @@ func TestMoveLargeBatch(t *testing.T) {
 						want.Ready["t"] = append(want.Ready["t"], id)
 					}
 					all.IDs = append(all.IDs, []byte(id))
-					b.conn.Send("ZADD", "delayer:job_pool", score, id)
+					b.Conn().Send("ZADD", "delayer:job_pool", score, id)
 				}
 				b.do(t, "")
 				got, err := b.move(all)
@@ -401,7 +401,7 @@ func TestMoveScriptFlushed(t *testing.T) {
 	for _, unknown := range [][]int{{1}, {2}, {3}, {1, 3}, {1, 2, 3}} {
 		t.Run(fmt.Sprint(unknown), func(t *testing.T) {
 			sent := 0
-			b := newBackend(t, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			b := newBackend(server.Fixture, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 				conn, err := redis.DialContext(ctx, "tcp", server.Addr)
 				if err != nil {
 					return nil, err
@@ -411,7 +411,7 @@ func TestMoveScriptFlushed(t *testing.T) {
 			b.seed(t, waits("a", "t", -second), waits("b", "u", -second), waits("c", "v", -second), waits("d", "v", 60*second))
 			b.do(t, "SCRIPT", "FLUSH")
 			if len(unknown) < 3 { // known for the others
-				if _, err := b.conn.Do("SCRIPT", "LOAD", moveScript.text); err != nil {
+				if _, err := b.Conn().Do("SCRIPT", "LOAD", moveScript.text); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -15,11 +14,9 @@ import (
 // do everything but one of their commands: Redis says no, and nothing has changed.
 func TestWithoutPermission(t *testing.T) {
 	t.Parallel()
-	b, server := onRedis(t)
-	b.do(t, "ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
-	user := &backend{Store: New(Pool{&redis.Pool{Dial: func() (redis.Conn, error) {
-		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
-	}}}, DefaultPrefix)}
+	b, _ := onRedis(t)
+	b.SetUser("~* &* +@all")
+	user := b.user()
 	ctx := t.Context()
 	seed := [][]command{waits("w", "t", 60*second), waits("d", "t", -second), ready("r", "t"), ready("s", "t"), {{"ZADD", "delayer:job_pool", -second, "orphan"}}, content("s2", "t"), entry("s2", "stray")}
 	for _, c := range []struct {
@@ -83,11 +80,9 @@ func TestStrayWithoutPermission(t *testing.T) {
 // denied to him is refused and stays as it was, for him and for others.
 func TestKeysWithoutPermission(t *testing.T) {
 	t.Parallel()
-	b, server := onRedis(t)
-	b.do(t, "ACL", "SETUSER", "u", "on", ">p", "~delayer:job_pool", "~delayer:job_bucket:mine*", "~delayer:ready_queue:[tu]", "&*", "+@all")
-	user := &backend{Store: New(Pool{&redis.Pool{Dial: func() (redis.Conn, error) {
-		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
-	}}}, DefaultPrefix)}
+	b, _ := onRedis(t)
+	b.SetUser("~delayer:job_pool ~delayer:job_bucket:mine* ~delayer:ready_queue:[tu] &* +@all")
+	user := b.user()
 	ctx := t.Context()
 	seed := [][]command{ready("theirs", "t"), ready("mine", "t"), ready("mine too", "u"), ready("mine three", "forbidden")}
 	pop := func(topics ...string) func() error {
@@ -148,13 +143,11 @@ func TestPopWithoutPermissionBehindStaleEntries(t *testing.T) {
 // the same.
 func TestWithoutPermissionToAnnounce(t *testing.T) {
 	t.Parallel()
-	b, server := onRedis(t)
-	user := &backend{Store: New(Pool{&redis.Pool{Dial: func() (redis.Conn, error) {
-		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
-	}}}, DefaultPrefix)}
+	b, _ := onRedis(t)
+	user := b.user()
 	for _, rights := range []string{"&* +@all -publish", "&* +@all -zcount", "resetchannels +@all"} {
 		b.seed(t, ready("r", "t"), waits("w", "t", 60*second), content("s", "t"), entry("s", "stray"))
-		b.do(t, "ACL", append([]any{"SETUSER"}, redis.Args{"u", "reset", "on", ">p", "~*"}.AddFlat(strings.Fields(rights))...)...)
+		b.SetUser("~* " + rights)
 		for name, call := range map[string]func() error{
 			"push": func() error {
 				return user.push(t.Context(), Job{"a", "u", "b"}, Due{After: time.Second}, kept, Replace)

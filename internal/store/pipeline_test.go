@@ -83,7 +83,7 @@ func TestPipelineSendsTheTextOnce(t *testing.T) {
 		if _, err := dropping.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		stats, err := redis.String(b.conn.Do("INFO", "commandstats"))
+		stats, err := redis.String(b.Conn().Do("INFO", "commandstats"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -126,7 +126,7 @@ func TestPush(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				b.skipInfinite(t, c.seed)
 				b.seed(t, c.seed...)
-				was, dueWas, expiryWas := b.state(t), redistest.Scores(t, b.conn, DefaultPrefix), 0.0
+				was, dueWas, expiryWas := b.state(t), b.scores(t), 0.0
 				if c.err != nil {
 					expiryWas = b.expiry(t, "x")
 				}
@@ -143,7 +143,7 @@ func TestPush(t *testing.T) {
 				}
 				if c.err != nil {
 					b.expect(t, was)
-					for id, score := range redistest.Scores(t, b.conn, DefaultPrefix) {
+					for id, score := range b.scores(t) {
 						if score != dueWas[id] {
 							t.Errorf("score of %s is %s, was %s", id, score, dueWas[id])
 						}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -17,11 +16,9 @@ func stopped(t *testing.T, at time.Time) (*backend, *miniredis.Miniredis) {
 	t.Helper()
 	m := miniredis.RunT(t)
 	m.SetTime(at)
-	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", m.Addr()) }}
-	t.Cleanup(func() { pool.Close() })
-	b := newBackend(t, pool)
-	b.mini = true
-	return b, m
+	f := redistest.On(t, m.Addr())
+	f.Mini = true
+	return newBackend(f, f.Pool()), m
 }
 
 // A job that is due at a time is not ready a microsecond before it, and at once from then on,
@@ -120,7 +117,7 @@ func TestKeptDueTimesAreExact(t *testing.T) {
 			if err := b.push(t.Context(), Job{"a", "t", "new"}, Due{At: other}, time.Hour, policy); err != nil {
 				t.Fatal(err)
 			}
-			if got := redistest.Scores(t, b.conn, DefaultPrefix)["a"]; got != want {
+			if got := b.scores(t)["a"]; got != want {
 				t.Errorf("%s: due at %s is kept as %s, want %s", policy, score, got, want)
 			}
 		}

@@ -30,7 +30,7 @@ func TestReady(t *testing.T) {
 			var got []int
 			var err error
 			look := func() { got, err = b.Ready(t.Context(), names) }
-			if b.mini {
+			if b.Mini {
 				look()
 			} else {
 				for _, line := range b.monitor(t, look) {

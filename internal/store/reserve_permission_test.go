@@ -6,17 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // onRedisAs is onRedis, and the same as a user who may do everything.
 func onRedisAs(t *testing.T) (b, user *backend) {
-	b, server := onRedis(t)
-	b.do(t, "ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
-	return b, &backend{Store: New(Pool{&redis.Pool{Dial: func() (redis.Conn, error) {
-		return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
-	}}}, DefaultPrefix)}
+	b, _ = onRedis(t)
+	b.SetUser("~* &* +@all")
+	return b, b.user()
 }
 
 // reserves makes reserve's call and returns its error.

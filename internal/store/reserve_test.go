@@ -460,10 +460,10 @@ func TestFencing(t *testing.T) {
 				if err := end(b, t, held); err != nil {
 					t.Fatal(err)
 				}
-				was, scores := b.state(t), redistest.Scores(t, b.conn, DefaultPrefix)
+				was, scores := b.state(t), b.scores(t)
 				b.expectLost(t, held)
 				b.expect(t, was)
-				if again := redistest.Scores(t, b.conn, DefaultPrefix); fmt.Sprint(again) != fmt.Sprint(scores) {
+				if again := b.scores(t); fmt.Sprint(again) != fmt.Sprint(scores) {
 					t.Errorf("scores %v, were %v", again, scores)
 				}
 				isHeld := name == "reserved by another"

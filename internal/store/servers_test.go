@@ -332,7 +332,7 @@ func TestAckedWithoutPermission(t *testing.T) {
 			t.Errorf("with %q: %v", rights, err)
 		}
 		b.expect(t, redistest.State{})
-		if _, err := redis.Int(b.conn.Do("GET", "delayer:acked")); err != redis.ErrNil {
+		if _, err := redis.Int(b.Conn().Do("GET", "delayer:acked")); err != redis.ErrNil {
 			t.Errorf("with %q it was counted: %v", rights, err)
 		}
 	}

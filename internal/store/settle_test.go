@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -58,7 +57,7 @@ func TestSettleEnds(t *testing.T) {
 	defer server.Resume()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	b := newBackend(t, &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr) }})
+	b := newBackend(server.Fixture, server.Pool())
 	p, err := b.Pipeline(ctx)
 	if err != nil {
 		t.Fatal(err)

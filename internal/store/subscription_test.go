@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -150,12 +149,10 @@ func TestSubscriptionEnds(t *testing.T) {
 // may not PING is no reason to give up.
 func TestSubscriptionWithoutPermission(t *testing.T) {
 	t.Parallel()
-	b, server := onRedis(t)
+	b, _ := onRedis(t)
 	user := func(rights ...any) *backend {
 		b.do(t, "ACL", append([]any{"SETUSER", "u", "reset", "on", ">p", "~*"}, rights...)...)
-		return newBackend(t, &redis.Pool{Dial: func() (redis.Conn, error) {
-			return redis.Dial("tcp", server.Addr, redis.DialUsername("u"), redis.DialPassword("p"))
-		}})
+		return b.user()
 	}
 	expectRefused := func(sub *Subscription, channel string) {
 		t.Helper()

@@ -8,20 +8,18 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
 // seed is a topic with something in each state.
 func (f *fixture) seed() {
-	f.t.Helper()
-	f.do("FLUSHALL")
+	f.TB.Helper()
+	f.Do("FLUSHALL")
 	f.push("topic", "waiting", "body", time.Hour)
 	f.push("topic", "reserved", "body", 0)
 	f.reserve("topic")
@@ -85,7 +83,7 @@ func TestActions(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f.seed()
-			before := f.state()
+			before := f.State()
 			got := f.post(c.path, c.form...)
 			got.has(t, c.name, http.StatusSeeOther)
 			to := got.header.Get("Location")
@@ -97,7 +95,7 @@ func TestActions(t *testing.T) {
 			if !strings.Contains(page.body, `id="done"`) || !strings.Contains(page.body, c.says) {
 				t.Errorf("%s does not say %q: %.2000s", to, c.says, page.body)
 			}
-			after := f.state()
+			after := f.State()
 			if c.check == nil && !reflect.DeepEqual(before, after) || c.check != nil && !c.check(after) {
 				t.Errorf("before %v\nafter %v", before, after)
 			}
@@ -110,7 +108,7 @@ func TestActions(t *testing.T) {
 func TestSelected(t *testing.T) {
 	f := start(t, web.Options{})
 	f.seed()
-	before := f.state()
+	before := f.State()
 	page := f.get(link("/ui/dead/topic", "topic", "topic"))
 	for _, id := range []string{"dead1", "dead2", "dead3"} {
 		page.has(t, "the page", http.StatusOK, `form="selection" name="selected" value="`+pack(id)+`"`)
@@ -133,7 +131,7 @@ func TestSelected(t *testing.T) {
 		f.form("/ui/act/"+deed, url.Values{"topic": {pack("topic")}, "selected": {"!"}}).has(t, "not base64", http.StatusBadRequest)
 		f.form("/ui/act/"+deed, url.Values{"topic": {pack("topic")}, "selected": slices.Repeat([]string{"YQ"}, maxSelected+1)}).has(t, "too many", http.StatusBadRequest, "1,000")
 	}
-	if after := f.state(); !reflect.DeepEqual(before, after) {
+	if after := f.State(); !reflect.DeepEqual(before, after) {
 		t.Errorf("asking has changed something: %v", after)
 	}
 	f.push("topic", "dead1", "body", time.Hour) // in the way
@@ -141,7 +139,7 @@ func TestSelected(t *testing.T) {
 	got := f.form("/ui/act/requeue_selected", form)
 	checkPage(t, "en", "requeue", got)
 	got.has(t, "requeue", http.StatusConflict, `id="partly"`, "ready jobs again: 1", "dead1")
-	if s := f.state(); !reflect.DeepEqual(s.Dead["topic"], []string{"dead1", "dead2"}) || s.Ready["topic"][2] != "dead3" {
+	if s := f.State(); !reflect.DeepEqual(s.Dead["topic"], []string{"dead1", "dead2"}) || s.Ready["topic"][2] != "dead3" {
 		t.Errorf("dead are %v, ready %v", s.Dead, s.Ready)
 	}
 }
@@ -187,7 +185,7 @@ func TestSearchOfDeadLetters(t *testing.T) {
 func TestConfirmation(t *testing.T) {
 	f := start(t, web.Options{})
 	f.seed()
-	before := f.state()
+	before := f.State()
 	for _, c := range []struct {
 		path  string
 		count string
@@ -209,7 +207,7 @@ func TestConfirmation(t *testing.T) {
 	for _, path := range []string{"/ui/act/deliver", "/ui/act/requeue", "/ui/act/reschedule"} {
 		f.get(link(path, "id", "waiting", "delay", "5")).has(t, path, http.StatusNotFound)
 	}
-	if after := f.state(); !reflect.DeepEqual(before, after) {
+	if after := f.State(); !reflect.DeepEqual(before, after) {
 		t.Errorf("asking has changed something: %v", after)
 	}
 }
@@ -219,7 +217,7 @@ func TestWrong(t *testing.T) {
 	f := start(t, web.Options{})
 	f.seed()
 	f.push("topic", "dead1", "body", time.Hour) // in the way of the dead letter
-	before := f.state()
+	before := f.State()
 	for _, c := range []struct {
 		name, path string
 		form       []string
@@ -244,7 +242,7 @@ func TestWrong(t *testing.T) {
 	f.send("POST", "/ui/act/remove", "id=%zz").has(t, "no form", 400)
 	f.send("POST", "/ui/act/remove", strings.Repeat("x", maxForm+1)).has(t, "a form too large", http.StatusRequestEntityTooLarge)
 	f.get(link("/ui/topic", "topic", "topic")+"&cursor=nonsense").has(t, "a cursor", 400)
-	if after := f.state(); !reflect.DeepEqual(before, after) {
+	if after := f.State(); !reflect.DeepEqual(before, after) {
 		t.Errorf("something has changed:\n%v\n%v", before, after)
 	}
 }
@@ -294,18 +292,18 @@ func TestTroubleBesideTheForm(t *testing.T) {
 		f.post("/ui/act/reschedule", "id", "waiting", "delay", "2h") // loads the script
 		got = f.cut(cutter, done, f.seed, func() response { return f.post("/ui/act/reschedule", "id", "waiting", "delay", "0") })
 		got.has(t, "a lost answer", http.StatusServiceUnavailable, "It is not known whether this was done", `value="0"`)
-		if ready := len(f.state().Ready["topic"]) == 3; ready != done {
+		if ready := len(f.State().Ready["topic"]) == 3; ready != done {
 			t.Errorf("done %v, ready %v", done, ready)
 		}
 	}
 	f.seed()
-	f.do("ACL", "SETUSER", "default", "-lpop", "-rpop")
+	f.Do("ACL", "SETUSER", "default", "-lpop", "-rpop")
 	got = f.post("/ui/act/purge", "topic", "topic", "most", "2")
 	checkPage(t, "en", "purge", got)
 	got.has(t, "purge", http.StatusBadGateway, `id="confirm"`, `id="problem"`, "Redis refuses this", `name="most" value="2"`)
 
 	f = start(t, web.Options{})
-	f.redis.Kill()
+	f.Kill()
 	got = f.post("/ui/act/reschedule", "id", "waiting", "delay", "5m")
 	if to := link("/ui/job", "id", "waiting", "lang", "zh"); !strings.Contains(html.UnescapeString(got.body), to) {
 		t.Errorf("no link to %s", to)
@@ -326,7 +324,7 @@ func TestPartly(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	f := start(t, web.Options{ReadOnly: true})
 	f.seed()
-	before := f.state()
+	before := f.State()
 	for path := range f.crawlAll() {
 		body := f.get(path).body
 		for _, control := range []string{`method="post"`, "/ui/act/", `href="/ui/push`} {
@@ -342,7 +340,7 @@ func TestReadOnly(t *testing.T) {
 		f.get(link("/ui/act/"+name, "id", "waiting", "topic", "topic")).has(t, name, http.StatusForbidden)
 	}
 	f.form("/ui/push", url.Values{"topic": {"topic"}, "body": {"body"}}).has(t, "push", http.StatusForbidden)
-	if after := f.state(); !reflect.DeepEqual(before, after) {
+	if after := f.State(); !reflect.DeepEqual(before, after) {
 		t.Errorf("something has changed: %v", after)
 	}
 }
@@ -351,7 +349,7 @@ func TestReadOnly(t *testing.T) {
 func TestRefused(t *testing.T) {
 	f := start(t, web.Options{Token: "secret"})
 	f.seed()
-	before := f.state()
+	before := f.State()
 	const bearer = "Bearer secret"
 	for _, path := range []string{"/", "/ui/live.json", "/ui/topics", link("/ui/job", "id", "waiting"), link("/ui/body", "id", "waiting"), "/ui/static/dashboard.js", "/ui/push"} {
 		got := f.get(path)
@@ -367,7 +365,7 @@ func TestRefused(t *testing.T) {
 		f.send("POST", "/ui/act/"+name, form, "Authorization", bearer, "Sec-Fetch-Site", "cross-site").has(t, name+" from another site", http.StatusForbidden)
 		f.send("POST", "/ui/act/"+name, form, "Authorization", bearer, "Origin", "https://evil.example").has(t, name+" from another origin", http.StatusForbidden)
 	}
-	if after := f.state(); !reflect.DeepEqual(before, after) {
+	if after := f.State(); !reflect.DeepEqual(before, after) {
 		t.Errorf("something has changed: %v", after)
 	}
 }
@@ -378,30 +376,30 @@ func TestConfirmed(t *testing.T) {
 	f := start(t, web.Options{})
 	f.seed()
 	f.confirmed(link("/ui/act/purge", "topic", "topic"), "2", func() { f.push("topic", "later", "body", 0) })
-	if s := f.state(); !reflect.DeepEqual(s.Ready["topic"], []string{"later"}) {
+	if s := f.State(); !reflect.DeepEqual(s.Ready["topic"], []string{"later"}) {
 		t.Errorf("left are %v", s.Ready)
 	}
 	f.Remove(t.Context(), "later")
 	f.confirmed(link("/ui/act/drop_dead", "topic", "topic", "group", "1", "reason", "reason", "error", "refused"), "2", func() {
 		f.bury("topic", "later", "body", "reason", "refused")
 	})
-	if s := f.state(); !reflect.DeepEqual(s.Dead["topic"], []string{"dead2", "later"}) {
+	if s := f.State(); !reflect.DeepEqual(s.Dead["topic"], []string{"dead2", "later"}) {
 		t.Errorf("left are %v", s.Dead)
 	}
 }
 
 // confirmed does what the link asks about, and meanwhile something else.
 func (f *fixture) confirmed(link, count string, meanwhile func()) {
-	f.t.Helper()
+	f.TB.Helper()
 	got := f.get(link)
-	got.has(f.t, "the question", http.StatusOK, `data-count="`+count+`"`)
+	got.has(f.TB, "the question", http.StatusOK, `data-count="`+count+`"`)
 	meanwhile()
 	form := url.Values{}
 	for _, field := range regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`).FindAllStringSubmatch(got.body, -1) {
 		form.Set(field[1], field[2])
 	}
 	path, _, _ := strings.Cut(link, "?")
-	f.form(path, form).has(f.t, "the answer", http.StatusSeeOther)
+	f.form(path, form).has(f.TB, "the answer", http.StatusSeeOther)
 }
 
 // All dead letters of a topic can be asked about however many there are: they are not looked at one by
@@ -411,17 +409,12 @@ func TestConfirmationOfMany(t *testing.T) {
 	f.bury("topic", "dead", "body", "reason", "refused")
 	const more = 2000
 	for i := range more {
-		f.do("HSET", fmt.Sprint("delayer:dead_letter:", i), "topic", "topic", "body", "b", "reason", "reason", "died", 1000+i)
-		f.do("ZADD", "delayer:dead_letters:topic", 1000+i, i)
+		f.Do("HSET", fmt.Sprint("delayer:dead_letter:", i), "topic", "topic", "body", "b", "reason", "reason", "died", 1000+i)
+		f.Do("ZADD", "delayer:dead_letters:topic", 1000+i, i)
 	}
-	f.do("CONFIG", "RESETSTAT")
+	f.Do("CONFIG", "RESETSTAT")
 	f.get(link("/ui/act/drop_dead", "topic", "topic")).has(t, "the question", http.StatusOK, fmt.Sprintf(`data-count="%d"`, more+1))
-	stats, err := redis.String(f.do("INFO", "commandstats"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	scripts := regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`).FindStringSubmatch(stats)
-	if n, err := strconv.Atoi(scripts[1]); err != nil || n > 5 {
-		t.Errorf("%d scripts were run, %v", n, err)
+	if n := f.Calls("evalsha"); n == 0 || n > 5 {
+		t.Errorf("%d scripts were run", n)
 	}
 }

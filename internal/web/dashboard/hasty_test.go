@@ -23,10 +23,10 @@ func TestNobodyWaitsForTheAnswer(t *testing.T) {
 	for n := range 50 {
 		send("/ui/push", fmt.Sprintf("topic=t&id=%d&body=b&delay=1h", n))
 	}
-	eventually(t, "all jobs are stored", func() bool { return len(f.state().Buckets) == 50 })
+	eventually(t, "all jobs are stored", func() bool { return len(f.State().Buckets) == 50 })
 	for n := range 50 {
 		_, form, _ := strings.Cut(link("", "id", fmt.Sprint(n)), "?")
 		send("/ui/act/remove", form)
 	}
-	eventually(t, "all jobs are removed", func() bool { return len(f.state().Buckets) == 0 })
+	eventually(t, "all jobs are removed", func() bool { return len(f.State().Buckets) == 0 })
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/internal/redistest"
@@ -23,9 +22,7 @@ var eventually = redistest.Until
 // fixture is a front with a dashboard on a private Redis, and a browser without script.
 type fixture struct {
 	*client.Client
-	t         testing.TB
-	redis     *redistest.Server
-	conn      redis.Conn
+	*redistest.Server
 	dashboard *Dashboard
 	site      *httptest.Server
 	browser   *http.Client
@@ -45,19 +42,14 @@ func startOn(t testing.TB, o web.Options, r *redistest.Server, addr string) *fix
 	c := client.New(pool)
 	d := New(c, operator.New(pool, ""), Options{ReadOnly: o.ReadOnly, Version: "1.2.3"})
 	site := httptest.NewServer(web.New(o, d.Area()))
-	conn, err := redis.Dial("tcp", r.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
 		site.Close()
-		conn.Close()
 		c.Close()
 		pool.Close()
 	})
 	browser := site.Client()
 	browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &fixture{c, t, r, conn, d, site, browser}
+	return &fixture{c, r, d, site, browser}
 }
 
 // response is what a request got.
@@ -69,41 +61,41 @@ type response struct {
 
 // send sends a request; headers are names and values in turn.
 func (f *fixture) send(method, path, body string, headers ...string) response {
-	f.t.Helper()
-	r, err := http.NewRequestWithContext(f.t.Context(), method, f.site.URL+path, strings.NewReader(body))
+	f.TB.Helper()
+	r, err := http.NewRequestWithContext(f.TB.Context(), method, f.site.URL+path, strings.NewReader(body))
 	if err != nil {
-		f.t.Fatal(err)
+		f.TB.Fatal(err)
 	}
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	got, err := f.browser.Do(r)
 	if err != nil {
-		f.t.Fatal(err)
+		f.TB.Fatal(err)
 	}
 	defer got.Body.Close()
 	text, err := io.ReadAll(got.Body)
 	if err != nil {
-		f.t.Fatal(err)
+		f.TB.Fatal(err)
 	}
 	return response{got.StatusCode, got.Header, string(text)}
 }
 
 func (f *fixture) get(path string, headers ...string) response {
-	f.t.Helper()
+	f.TB.Helper()
 	return f.send(http.MethodGet, path, "", headers...)
 }
 
 // post sends a form; names and values in turn, which are packed where they have to be.
 func (f *fixture) post(path string, namesAndValues ...string) response {
-	f.t.Helper()
+	f.TB.Helper()
 	_, query, _ := strings.Cut(link("", namesAndValues...), "?")
 	return f.send(http.MethodPost, path, query, "Content-Type", "application/x-www-form-urlencoded")
 }
 
 // follow does what a browser does with an answer that leads elsewhere.
 func (f *fixture) follow(a response, headers ...string) response {
-	f.t.Helper()
+	f.TB.Helper()
 	cookie, _, _ := strings.Cut(a.header.Get("Set-Cookie"), ";")
 	return f.get(a.header.Get("Location"), append(headers, "Cookie", cookie)...)
 }
@@ -111,7 +103,7 @@ func (f *fixture) follow(a response, headers ...string) response {
 // cut has the connection cut at the action's first command; again if that is one that only tries
 // the connection, as it does where it has rested. prepare goes before each.
 func (f *fixture) cut(cutter *redistest.Cutter, answered bool, prepare func(), act func() response) response {
-	f.t.Helper()
+	f.TB.Helper()
 	for {
 		prepare()
 		cutter.Arm(1, answered)
@@ -124,46 +116,32 @@ func (f *fixture) cut(cutter *redistest.Cutter, answered bool, prepare func(), a
 
 // form sends a form as it was typed in.
 func (f *fixture) form(path string, values url.Values) response {
-	f.t.Helper()
+	f.TB.Helper()
 	return f.send(http.MethodPost, path, values.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 }
 
-func (f *fixture) do(command string, args ...any) any {
-	f.t.Helper()
-	reply, err := f.conn.Do(command, args...)
-	if err != nil {
-		f.t.Fatalf("%s %.200q: %v", command, args, err)
-	}
-	return reply
-}
-
-func (f *fixture) state() redistest.State {
-	f.t.Helper()
-	return redistest.Read(f.t, f.conn, "delayer:")
-}
-
 func (f *fixture) push(topic, id, body string, delay time.Duration) {
-	f.t.Helper()
-	if _, err := f.Push(f.t.Context(), client.Message{Topic: topic, ID: id, Body: body}, delay); err != nil {
-		f.t.Fatal(err)
+	f.TB.Helper()
+	if _, err := f.Push(f.TB.Context(), client.Message{Topic: topic, ID: id, Body: body}, delay); err != nil {
+		f.TB.Fatal(err)
 	}
 }
 
 func (f *fixture) reserve(topic string) *client.Delivery {
-	f.t.Helper()
-	d, err := f.Reserve(f.t.Context(), time.Minute, time.Hour, topic)
+	f.TB.Helper()
+	d, err := f.Reserve(f.TB.Context(), time.Minute, time.Hour, topic)
 	if err != nil {
-		f.t.Fatal(err)
+		f.TB.Fatal(err)
 	}
 	return d
 }
 
 // bury makes a dead letter.
 func (f *fixture) bury(topic, id, body, reason, cause string) {
-	f.t.Helper()
+	f.TB.Helper()
 	f.push(topic, id, body, 0)
-	if err := f.reserve(topic).Bury(f.t.Context(), reason, client.Cause(errors.New(cause))); err != nil {
-		f.t.Fatal(err)
+	if err := f.reserve(topic).Bury(f.TB.Context(), reason, client.Cause(errors.New(cause))); err != nil {
+		f.TB.Fatal(err)
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/server"
@@ -37,7 +37,7 @@ var hostile = []string{
 
 // fill puts hostile jobs everywhere.
 func (f *fixture) fill() {
-	f.t.Helper()
+	f.TB.Helper()
 	for _, evil := range hostile {
 		f.push(evil, "waiting"+evil, evil, time.Hour)
 		f.bury(evil, "dead"+evil, evil, "reason"+evil, "error"+evil)
@@ -52,9 +52,9 @@ func (f *fixture) fill() {
 			"host": evil, "version": evil, "error": evil,
 		})
 		if err != nil {
-			f.t.Fatal(err)
+			f.TB.Fatal(err)
 		}
-		f.do("HSET", "delayer:servers", evil, entry)
+		f.Do("HSET", "delayer:servers", evil, entry)
 	}
 	f.push("plain", "json", `{"a":"<script>alert(2)</script>","b":[1,2]}`, 0)
 }
@@ -78,7 +78,7 @@ func TestPages(t *testing.T) {
 	if servers := strings.Count(f.get("/").body, "data-server="); servers != len(hostile)-1 { // the last one says too much
 		t.Errorf("%d servers are shown", servers)
 	}
-	before := f.state()
+	before := f.State()
 	for _, lang := range languages {
 		seen := f.crawl(lang)
 		for _, path := range []string{"/", "/ui/topics", "/ui/consumers", "/ui/topic", "/ui/job", "/ui/body", "/ui/dead", "/ui/dead/topic", "/ui/push", "/ui/live.json",
@@ -88,23 +88,23 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
-	if after := f.state(); !reflect.DeepEqual(before, after) {
+	if after := f.State(); !reflect.DeepEqual(before, after) {
 		t.Errorf("looking has changed something:\n%v\n%v", before, after)
 	}
 }
 
 // crawl follows all links, checks the pages, and returns how many led to each path.
 func (f *fixture) crawl(lang string) map[string]int {
-	f.t.Helper()
+	f.TB.Helper()
 	paths := map[string]int{}
 	for to, got := range f.crawlAll("Accept-Language", lang) {
 		path, _, _ := strings.Cut(to, "?")
 		paths[path]++
 		if got.status != http.StatusOK && got.status != http.StatusNotFound {
-			f.t.Errorf("%s %s: status %d: %.200s", lang, to, got.status, got.body)
+			f.TB.Errorf("%s %s: status %d: %.200s", lang, to, got.status, got.body)
 		}
 		if strings.HasPrefix(got.header.Get("Content-Type"), "text/html") {
-			checkPage(f.t, lang, to, got)
+			checkPage(f.TB, lang, to, got)
 		}
 	}
 	return paths
@@ -112,7 +112,7 @@ func (f *fixture) crawl(lang string) map[string]int {
 
 // crawlAll is what all links lead to.
 func (f *fixture) crawlAll(headers ...string) map[string]response {
-	f.t.Helper()
+	f.TB.Helper()
 	found := map[string]response{}
 	for open := []string{"/"}; len(open) > 0; open = open[1:] {
 		if _, ok := found[open[0]]; ok {
@@ -125,7 +125,7 @@ func (f *fixture) crawlAll(headers ...string) map[string]response {
 			if strings.HasPrefix(to, "/") && !strings.Contains(to, "lang=") && !strings.Contains(to, "theme=") {
 				open = append(open, to)
 			} else if !strings.HasPrefix(to, "/") && to != "#main" {
-				f.t.Errorf("%s: a link leads to %q", open[0], to)
+				f.TB.Errorf("%s: a link leads to %q", open[0], to)
 			}
 		}
 	}
@@ -192,11 +192,11 @@ func TestUnreadable(t *testing.T) {
 			f := start(t, web.Options{})
 			f.push("topic", "id", "body", time.Hour)
 			f.bury("topic", "dead", "body", "reason", "error")
-			f.do("DEL", "delayer:"+key)
+			f.Do("DEL", "delayer:"+key)
 			if key == "acked" {
-				f.do("HSET", "delayer:"+key, "a", "b")
+				f.Do("HSET", "delayer:"+key, "a", "b")
 			} else {
-				f.do("SET", "delayer:"+key, "broken")
+				f.Do("SET", "delayer:"+key, "broken")
 			}
 			unreadables := 0
 			for _, path := range []string{"/", "/ui/live.json", "/ui/topics", link("/ui/topic", "topic", "topic"), link("/ui/topic", "topic", "topic", "state", "waiting"),
@@ -222,7 +222,7 @@ func TestRedisDown(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("topic", "id", "body", time.Hour)
 	pages := []string{"/", "/ui/topics", link("/ui/topic", "topic", "topic"), link("/ui/job", "id", "id"), "/ui/dead", link("/ui/dead/topic", "topic", "topic"), link("/ui/act/purge", "topic", "topic")}
-	f.redis.Kill()
+	f.Kill()
 	for _, path := range pages {
 		f.get(path).has(t, path, http.StatusServiceUnavailable, "Redis can&#39;t be reached", `http-equiv="refresh"`)
 	}
@@ -230,7 +230,7 @@ func TestRedisDown(t *testing.T) {
 	f.get("/ui/push").has(t, "the form", http.StatusOK)
 	f.post("/ui/act/deliver", "id", "id").has(t, "an action", http.StatusServiceUnavailable, "Redis can&#39;t be reached")
 	f.form("/ui/push", url.Values{"topic": {"topic"}, "body": {"typed"}}).has(t, "a push", http.StatusServiceUnavailable, "typed")
-	f.redis.Restart()
+	f.Restart()
 	for _, path := range pages {
 		eventually(t, path+" is there again", func() bool { return f.get(path).status != http.StatusServiceUnavailable })
 	}
@@ -240,10 +240,10 @@ func TestRedisDown(t *testing.T) {
 func TestRedisHangs(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("topic", "id", "body", time.Hour)
-	f.redis.Hang()
-	defer f.redis.Resume()
+	f.Hang()
+	defer f.Resume()
 	f.get(link("/ui/job", "id", "id")).has(t, "a job", http.StatusServiceUnavailable)
-	f.redis.Resume()
+	f.Resume()
 	eventually(t, "the job is there again", func() bool { return f.get(link("/ui/job", "id", "id")).status == http.StatusOK })
 }
 
@@ -265,7 +265,7 @@ func TestManyTopics(t *testing.T) {
 	for i := range idle {
 		args = append(args, 0, fmt.Sprintf("idle-%04d", i))
 	}
-	f.do("ZADD", args...)
+	f.Do("ZADD", args...)
 	f.push("zz-waiting", "b", "x", time.Hour)
 	for i := range 3 {
 		f.push("zz-ready", fmt.Sprint("a", i), "x", 0)
@@ -325,19 +325,19 @@ func TestManyTopics(t *testing.T) {
 // TestMoreTopicsThanAreCounted says so, and finds the others by their names.
 func TestMoreTopicsThanAreCounted(t *testing.T) {
 	f := start(t, web.Options{})
-	f.do("EVAL", "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], i, string.format('topic-%06d', i)) end", 1, "delayer:topics", operator.MostTopics+500)
-	f.do("RPUSH", "delayer:ready_queue:topic-000007", "x", "y")
+	f.Do("EVAL", "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], i, string.format('topic-%06d', i)) end", 1, "delayer:topics", operator.MostTopics+500)
+	f.Do("RPUSH", "delayer:ready_queue:topic-000007", "x", "y")
 	got := f.get("/ui/topics")
 	got.has(t, "topics", http.StatusOK, `id="topics-cut"`, "the 10,000 topics that were used last, of 10,500")
 	got = f.get("/ui/topics?q=000007")
 	got.has(t, "the filter", http.StatusOK, "1 to 1 of 1", `state=ready&amp;topic=dG9waWMtMDAwMDA3">2</a>`)
-	f.do("EVAL", "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 20000 + i, string.format('more-%06d', i)) end", 1, "delayer:topics", 100000)
+	f.Do("EVAL", "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 20000 + i, string.format('more-%06d', i)) end", 1, "delayer:topics", 100000)
 	f.dashboard.sampler.changed.Store(true)
 	if topics := topicsOn(f.get("/ui/topics?q=topic-000007")); !slices.Equal(topics, []string{"topic-000007"}) {
 		t.Errorf("by its whole name %q are found", topics)
 	}
 	f.get("/ui/topics?q=topic-00000").has(t, "a part of a name", http.StatusOK, "No topic", "the 100,000 topics that were used last, of 110,500")
-	f.do("ZREMRANGEBYSCORE", "delayer:topics", 20000, 200000)
+	f.Do("ZREMRANGEBYSCORE", "delayer:topics", 20000, 200000)
 	f.dashboard.sampler.changed.Store(true)
 	if topics := topicsOn(f.get("/ui/topics?q=topic-0000&page=2")); len(topics) != 49 || topics[0] != "topic-000051" {
 		t.Errorf("the second page has %q", topics)
@@ -368,18 +368,13 @@ func TestCountsAreLinks(t *testing.T) {
 func TestBehindNamesAll(t *testing.T) {
 	f := start(t, web.Options{})
 	for i := range 7 {
-		f.do("HSET", fmt.Sprint("delayer:job_bucket:j", i), "topic", fmt.Sprint("slow<", i), "body", "x")
-		f.do("EXPIRE", fmt.Sprint("delayer:job_bucket:j", i), 7*24*3600-300-60*i)
-		f.do("ZADD", "delayer:job_pool", time.Now().Add(time.Duration(-300-60*i)*time.Second).Unix(), fmt.Sprint("j", i))
+		f.Do("HSET", fmt.Sprint("delayer:job_bucket:j", i), "topic", fmt.Sprint("slow<", i), "body", "x")
+		f.Do("EXPIRE", fmt.Sprint("delayer:job_bucket:j", i), 7*24*3600-300-60*i)
+		f.Do("ZADD", "delayer:job_pool", time.Now().Add(time.Duration(-300-60*i)*time.Second).Unix(), fmt.Sprint("j", i))
 	}
-	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
-	defer pool.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- server.New(pool, server.Options{}).Run(ctx) }()
-	eventually(t, "all are ready", func() bool { return len(f.state().Ready) == 7 })
-	cancel()
-	<-ended
+	stop := redistest.Background(t, server.New(f.Pool(), server.Options{}).Run)
+	eventually(t, "all are ready", func() bool { return len(f.State().Ready) == 7 })
+	stop()
 	f.dashboard.sampler.changed.Store(true)
 	body := f.get("/").body
 	names := regexp.MustCompile(`<li>Consumers are behind.*</li>`).FindString(body)
@@ -405,7 +400,7 @@ func TestConsumers(t *testing.T) {
 	for range 3 { // of one program
 		go f.Reserve(ctx, time.Minute, time.Minute, "awaited")
 	}
-	f.do("ZADD", "delayer:topics", time.Now().Unix(), "awaited")
+	f.Do("ZADD", "delayer:topics", time.Now().Unix(), "awaited")
 	row := func(page response, topic, count string) string {
 		rest := page.body[strings.Index(page.body, `data-row="`+pack(topic)+`"`)+1:]
 		found := regexp.MustCompile(`data-count="` + count + `"[^>]*>(?:<a [^>]*>)?([^<]*)<`).FindStringSubmatch(rest)
@@ -427,7 +422,7 @@ func TestConsumers(t *testing.T) {
 	if row(page, "held", "reserved") != "1" || row(page, "held", "listening") != "0" || row(page, "late", "ready") != "1" {
 		t.Errorf("the page: %s", page.body)
 	}
-	f.do("ACL", "SETUSER", "default", "-pubsub")
+	f.Do("ACL", "SETUSER", "default", "-pubsub")
 	page = f.get("/ui/consumers")
 	page.has(t, "without the right", http.StatusOK, `id="refused"`)
 	if got := row(page, "late", "listening"); got != "–" {
@@ -439,9 +434,9 @@ func TestConsumers(t *testing.T) {
 func TestWithoutRights(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("topic", "id", "body", time.Hour)
-	f.do("ACL", "SETUSER", "default", "-info")
+	f.Do("ACL", "SETUSER", "default", "-info")
 	f.get("/").has(t, "no INFO", http.StatusOK, "Redis does not say how it fares", "NOPERM")
-	f.do("ACL", "SETUSER", "default", "-zadd", "-zrem")
+	f.Do("ACL", "SETUSER", "default", "-zadd", "-zrem")
 	f.post("/ui/act/deliver", "id", "id").has(t, "no ZREM", http.StatusBadGateway, "Redis refuses this")
 	f.get(link("/ui/job", "id", "id")).has(t, "the job", http.StatusOK, `data-state="waiting"`)
 }

@@ -54,7 +54,7 @@ func TestUnknownPush(t *testing.T) {
 		if to := f.form("/ui/push", typed).header.Get("Location"); to == "" {
 			t.Fatal("the first push has failed")
 		}
-		got := f.cut(cutter, stored, func() { f.do("FLUSHDB") }, func() response { return f.form("/ui/push", typed) })
+		got := f.cut(cutter, stored, func() { f.Do("FLUSHDB") }, func() response { return f.form("/ui/push", typed) })
 		checkPage(t, "en", "the form", got)
 		got.has(t, "the form", http.StatusServiceUnavailable, `id="unknown"`, "It is not known whether the job was pushed", "typed")
 		if strings.Contains(got.body, "was not pushed") {
@@ -68,7 +68,7 @@ func TestUnknownPush(t *testing.T) {
 			}
 			again.Set(name, field[1])
 		}
-		jobs := len(f.state().Buckets)
+		jobs := len(f.State().Buckets)
 		if (jobs == 1) != stored {
 			t.Fatalf("%d jobs", jobs)
 		}
@@ -76,7 +76,7 @@ func TestUnknownPush(t *testing.T) {
 			again[name] = value
 		}
 		f.follow(f.form("/ui/push", again)).has(t, "the second try", http.StatusOK, "The job is pushed", `data-state="waiting"`)
-		if s := f.state(); len(s.Buckets) != 1 || len(s.Pool) != 1 || s.Pool[0] != again.Get("id") {
+		if s := f.State(); len(s.Buckets) != 1 || len(s.Pool) != 1 || s.Pool[0] != again.Get("id") {
 			t.Errorf("there are %v", s)
 		}
 	}
@@ -85,7 +85,7 @@ func TestUnknownPush(t *testing.T) {
 // TestPushWithoutRedis says that nothing was pushed where there was no connection, and offers no ID.
 func TestPushWithoutRedis(t *testing.T) {
 	f := start(t, web.Options{})
-	f.redis.Kill()
+	f.Kill()
 	got := f.form("/ui/push", url.Values{"topic": {"topic"}, "body": {"typed"}})
 	got.has(t, "the form", http.StatusServiceUnavailable, "The job was not pushed", "typed", `name="id" value=""`)
 }
@@ -108,7 +108,7 @@ func TestWrongPush(t *testing.T) {
 		got := f.form("/ui/push", form)
 		got.has(t, c.field+" "+c.value, http.StatusBadRequest, `id="problem"`, c.says, "kept-id", c.value)
 	}
-	if s := f.state(); len(s.Buckets) > 0 {
+	if s := f.State(); len(s.Buckets) > 0 {
 		t.Errorf("pushed: %v", s)
 	}
 }
@@ -118,7 +118,7 @@ func TestWrongPush(t *testing.T) {
 func TestLookOn(t *testing.T) {
 	f := start(t, web.Options{})
 	const others, every = 60000, 700
-	f.do("EVAL", `for i = 1, ARGV[1] do
+	f.Do("EVAL", `for i = 1, ARGV[1] do
 		local id = (i % ARGV[2] == 0 and 'mine' or 'other') .. i
 		redis.call('HSET', 'delayer:job_bucket:' .. id, 'topic', i % ARGV[2] == 0 and 'mine' or 'others', 'body', 'x')
 		redis.call('ZADD', KEYS[1], 4000000000 + i, id)

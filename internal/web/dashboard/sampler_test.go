@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/server"
@@ -146,8 +146,8 @@ func TestFirstViewerLeaves(t *testing.T) {
 	if _, err := f.dashboard.operator.Counts(t.Context()); err != nil { // there is a connection
 		t.Fatal(err)
 	}
-	f.redis.Hang()
-	defer f.redis.Resume()
+	f.Hang()
+	defer f.Resume()
 	s := f.dashboard.sampler
 	leaving, leave := context.WithCancel(t.Context())
 	errs := make(chan error, 2)
@@ -156,7 +156,7 @@ func TestFirstViewerLeaves(t *testing.T) {
 	eventually(t, "the first one asks", func() bool { return len(s.turn) == 1 })
 	go ask(t.Context())
 	leave()
-	f.redis.Resume()
+	f.Resume()
 	for range 2 {
 		if err := <-errs; err != nil {
 			t.Errorf("one of them gets %v", err)
@@ -223,13 +223,10 @@ func TestJoinedPoints(t *testing.T) {
 // front is started anew; and what nobody has kept is a hole.
 func TestHistoryIsShown(t *testing.T) {
 	f := start(t, web.Options{})
-	clock, err := redis.Int64s(f.conn.Do("TIME"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	slot := clock[0] / 10
+	clock := int64(f.Clock())
+	slot := clock / 10
 	for n, entry := range map[int64]string{200: "100 3:500", 199: "400 3:20,5:10", 2: "400 ", 1: "410 2:10"} {
-		f.do("HSET", "delayer:history", (slot-n)%360, fmt.Sprintf("%d %s", slot-n, entry))
+		f.Do("HSET", "delayer:history", (slot-n)%360, fmt.Sprintf("%d %s", slot-n, entry))
 	}
 	var live struct{ Charts [][]*float64 }
 	if err := json.Unmarshal([]byte(f.get("/ui/live.json").body), &live); err != nil {
@@ -253,7 +250,7 @@ func TestHistoryIsShown(t *testing.T) {
 	f.get("/").has(t, "the overview", http.StatusOK, "take 30 a second at most")
 	// What comes is read in time, and not each second.
 	s := f.dashboard.sampler
-	f.do("HSET", "delayer:history", (slot-3)%360, fmt.Sprintf("%d 405 ", slot-3))
+	f.Do("HSET", "delayer:history", (slot-3)%360, fmt.Sprintf("%d 405 ", slot-3))
 	for _, c := range []struct {
 		ago  time.Duration
 		kept int
@@ -265,7 +262,7 @@ func TestHistoryIsShown(t *testing.T) {
 		}
 	}
 	var more struct{ Charts [][]*float64 }
-	if err := json.Unmarshal([]byte(f.get(fmt.Sprintf("/ui/live.json?since=%d", clock[0]-5)).body), &more); err != nil || len(more.Charts[0]) == 0 || len(more.Charts[0]) >= len(want) {
+	if err := json.Unmarshal([]byte(f.get(fmt.Sprintf("/ui/live.json?since=%d", clock-5)).body), &more); err != nil || len(more.Charts[0]) == 0 || len(more.Charts[0]) >= len(want) {
 		t.Errorf("what is new: %v, %v", more.Charts, err)
 	}
 }
@@ -273,12 +270,8 @@ func TestHistoryIsShown(t *testing.T) {
 // TestLive follows a server at work.
 func TestLive(t *testing.T) {
 	f := start(t, web.Options{})
-	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
-	defer pool.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended, sampled := make(chan error), make(chan struct{})
-	go func() { ended <- server.New(pool, server.Options{Version: "9.8.7"}).Run(ctx) }()
-	go func() { f.dashboard.Run(ctx); close(sampled) }()
+	stop := redistest.Background(t, server.New(f.Pool(), server.Options{Version: "9.8.7"}).Run)
+	stopSampling := redistest.Background(t, func(ctx context.Context) error { f.dashboard.Run(ctx); return nil })
 	f.push("topic", "id", "body", 50*time.Millisecond)
 	f.reserve("topic").Ack(t.Context())
 	var live struct {
@@ -293,11 +286,8 @@ func TestLive(t *testing.T) {
 		}
 		return strings.Contains(live.Parts["servers"], "9.8.7") && strings.Contains(live.Parts["numbers"], "毫秒") && len(live.Charts[0]) >= 2
 	})
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	<-sampled
+	stop()
+	stopSampling()
 	for _, name := range liveParts {
 		if live.Parts[name] == "" || !strings.Contains(f.get("/").body, `data-part="`+name+`"`) {
 			t.Errorf("no part %s", name)

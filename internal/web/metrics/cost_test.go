@@ -20,7 +20,7 @@ func TestScrapeCostsRedisLittle(t *testing.T) {
 		w.scrape() // has Redis know the scripts
 		w.Do("CONFIG", "RESETSTAT")
 		w.scrape()
-		calls := w.calls()
+		calls := w.AllCalls()
 		delete(calls, "config|resetstat")
 		delete(calls, "info")
 		return calls

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/server"
 )
@@ -197,23 +196,17 @@ func TestPromtool(t *testing.T) {
 func TestDocumentedRights(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.push("mail", "a", 0)
-	rights := []any{"SETUSER", "front", "reset", "on", ">secret"}
+	var rights []string
 	for _, who := range []string{"daemon", "operator"} {
 		line := regexp.MustCompile(`ACL SETUSER delayer_` + who + ` +reset on >… (.*)`).FindStringSubmatch(readDoc(t, "guarantees.md"))
 		if line == nil {
 			t.Fatalf("no line for the %s", who)
 		}
-		for right := range strings.FieldsSeq(line[1]) {
-			rights = append(rights, right)
-		}
+		rights = append(rights, line[1])
 	}
-	w.Do("ACL", rights...)
-	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
-		return redis.Dial("tcp", w.Addr, redis.DialUsername("front"), redis.DialPassword("secret"))
-	}}
-	defer pool.Close()
+	w.SetUser(strings.Join(rights, " "))
 	all := w.scrape()
-	w.metrics.look = New(operator.New(pool, ""), Options{}).look
+	w.metrics.look = New(operator.New(w.UserPool(), ""), Options{}).look
 	limited := w.scrape()
 	for _, series := range all.series("delayer_") {
 		if limited.value(series) == "" {

@@ -12,26 +12,26 @@ import (
 
 // ready asks /readyz as somebody who may know all, after all looks are over.
 func (w *world) ready() (code int, reasons []string, body string) {
-	w.tb.Helper()
+	w.TB.Helper()
 	w.metrics.overdue.forget()
 	answer := w.ask("GET", "/readyz")
 	var got readiness
 	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil {
-		w.tb.Fatalf("%s: %v", answer.Body, err)
+		w.TB.Fatalf("%s: %v", answer.Body, err)
 	}
 	for _, r := range got.Reasons {
 		reasons = append(reasons, r.Reason)
 	}
 	if got.Ready != (answer.Code == 200) || got.Ready != (len(reasons) == 0) || got.Reasons == nil {
-		w.tb.Errorf("%d with %s", answer.Code, answer.Body)
+		w.TB.Errorf("%d with %s", answer.Code, answer.Body)
 	}
 	return answer.Code, reasons, answer.Body.String()
 }
 
 func (w *world) expectReady(what string, want ...string) {
-	w.tb.Helper()
+	w.TB.Helper()
 	if _, reasons, body := w.ready(); strings.Join(reasons, " ") != strings.Join(want, " ") {
-		w.tb.Errorf("%s: not ready because of %q, want %q: %s", what, reasons, want, body)
+		w.TB.Errorf("%s: not ready because of %q, want %q: %s", what, reasons, want, body)
 	}
 }
 
@@ -50,9 +50,9 @@ func TestReady(t *testing.T) {
 	w.expectReady("without a pass", "pass")
 	w.pass()
 
-	w.Do("ZADD", "delayer:job_pool", w.clock()-9, "job")
+	w.Do("ZADD", "delayer:job_pool", w.Clock()-9, "job")
 	w.expectReady("a little overdue")
-	w.Do("ZADD", "delayer:job_pool", w.clock()-11, "job")
+	w.Do("ZADD", "delayer:job_pool", w.Clock()-11, "job")
 	w.expectReady("overdue", "overdue")
 	w.metrics.readyMaxLate = 0
 	w.expectReady("overdue, which is not asked for")
@@ -134,13 +134,13 @@ func TestReadyCostsRedisLittle(t *testing.T) {
 	w.pass()
 	w.ask("GET", "/readyz")
 	began := w.metrics.overdue.last.began
-	calls := w.calls()
+	calls := w.AllCalls()
 	for range 100 {
 		if answer := w.ask("GET", "/readyz"); answer.Code != 200 {
 			t.Fatal(answer.Body)
 		}
 	}
-	if now := w.calls(); time.Since(began) < readyFresh && now["evalsha"]+now["eval"] != calls["evalsha"]+calls["eval"] {
+	if now := w.AllCalls(); time.Since(began) < readyFresh && now["evalsha"]+now["eval"] != calls["evalsha"]+calls["eval"] {
 		t.Errorf("100 times cost %v, after %v", now, calls)
 	}
 }
@@ -165,7 +165,7 @@ func TestReadyWithManyTopics(t *testing.T) {
 		w.pass()
 		w.Do("CONFIG", "RESETSTAT")
 		w.expectReady("with topics")
-		calls := w.calls()
+		calls := w.AllCalls()
 		delete(calls, "config|resetstat")
 		delete(calls, "ping")
 		return calls

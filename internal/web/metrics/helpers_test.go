@@ -3,8 +3,6 @@ package metrics
 import (
 	"context"
 	"net/http/httptest"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +20,6 @@ const token = "0123456789abcdef"
 // world is a private Redis with a client, a server that the test runs pass by pass, and a front.
 type world struct {
 	*redistest.Server
-	tb      testing.TB
 	pool    *redis.Pool
 	client  *client.Client
 	server  *server.Server
@@ -32,7 +29,7 @@ type world struct {
 
 func newWorld(tb testing.TB, o Options) *world {
 	tb.Helper()
-	w := &world{Server: redistest.Start(tb), tb: tb}
+	w := &world{Server: redistest.Start(tb)}
 	w.pool = w.Pool()
 	w.client = client.New(w.pool)
 	tb.Cleanup(func() { w.client.Close() })
@@ -54,36 +51,24 @@ func (w *world) ask(method, path string) *httptest.ResponseRecorder {
 
 // scrape is what /metrics answers.
 func (w *world) scrape() scrape {
-	w.tb.Helper()
+	w.TB.Helper()
 	answer := w.ask("GET", "/metrics")
 	if answer.Code != 200 {
-		w.tb.Fatalf("/metrics: %d %s", answer.Code, answer.Body)
+		w.TB.Fatalf("/metrics: %d %s", answer.Code, answer.Body)
 	}
 	return scrape(answer.Body.String())
 }
 
 // pass runs a pass, which must succeed.
 func (w *world) pass() {
-	w.tb.Helper()
-	if err := w.server.Pass(context.Background()); err != nil {
-		w.tb.Fatal(err)
-	}
+	w.TB.Helper()
+	redistest.Check(w.TB, w.server.Pass(context.Background()))
 }
 
 func (w *world) push(topic, id string, delay time.Duration) {
-	w.tb.Helper()
-	if _, err := w.client.Push(w.tb.Context(), client.Message{ID: id, Topic: topic, Body: "body"}, delay); err != nil {
-		w.tb.Fatal(err)
-	}
-}
-
-// clock is Redis's, in seconds.
-func (w *world) clock() float64 {
-	t, err := redis.Float64s(w.Do("TIME"), nil)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	return t[0] + t[1]/1e6
+	w.TB.Helper()
+	_, err := w.client.Push(w.TB.Context(), client.Message{ID: id, Topic: topic, Body: "body"}, delay)
+	redistest.Check(w.TB, err)
 }
 
 // scrape is an answer in Prometheus's text format.
@@ -111,24 +96,10 @@ func (s scrape) series(begin string) []string {
 }
 
 func (w *world) expect(s scrape, want map[string]string) {
-	w.tb.Helper()
+	w.TB.Helper()
 	for series, value := range want {
 		if got := s.value(series); got != value {
-			w.tb.Errorf("%s is %q, want %q", series, got, value)
+			w.TB.Errorf("%s is %q, want %q", series, got, value)
 		}
 	}
-}
-
-// calls are how often Redis has done each command, in scripts, too.
-func (w *world) calls() map[string]int {
-	w.tb.Helper()
-	stats, err := redis.String(w.Do("INFO", "commandstats"), nil)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	calls := map[string]int{}
-	for _, stat := range regexp.MustCompile(`cmdstat_([a-z|_-]+):calls=(\d+)`).FindAllStringSubmatch(stats, -1) {
-		calls[stat[1]], _ = strconv.Atoi(stat[2])
-	}
-	return calls
 }

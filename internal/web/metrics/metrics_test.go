@@ -59,7 +59,7 @@ func TestScrapeCompressed(t *testing.T) {
 // Every number is that of what happened.
 func TestScrape(t *testing.T) {
 	w := newWorld(t, Options{Version: "1.2.3"})
-	before := w.clock()
+	before := w.Clock()
 	for _, id := range []string{"a", "b", "c", "d"} {
 		w.push("mail", id, 0)
 	}
@@ -125,7 +125,7 @@ func TestScrape(t *testing.T) {
 		`delayer_job_lateness_seconds_bucket{le="+Inf"}`:      "2",
 		`delayer_pass_duration_seconds_count`:                 "2",
 	})
-	if late := s.number(t, "delayer_job_lateness_seconds_sum"); late < before-1000+30 || late > w.clock()-1000+32 {
+	if late := s.number(t, "delayer_job_lateness_seconds_sum"); late < before-1000+30 || late > w.Clock()-1000+32 {
 		t.Errorf("late by %v s in all", late)
 	}
 	if n := s.number(t, `delayer_script_duration_seconds_count{script="due"}`); n < 2 {
@@ -141,7 +141,7 @@ func TestOverdue(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.Do("HMSET", "delayer:job_bucket:old", "topic", "sms", "body", "x")
 	w.Do("EXPIRE", "delayer:job_bucket:old", 7*24*3600-100) // its lifetime begins when it is due
-	w.Do("ZADD", "delayer:job_pool", w.clock()-100, "old")
+	w.Do("ZADD", "delayer:job_pool", w.Clock()-100, "old")
 	if late := w.scrape().number(t, "delayer_oldest_overdue_seconds"); late < 100 || late > 130 {
 		t.Errorf("due for 100 s, not moved: %v", late)
 	}
