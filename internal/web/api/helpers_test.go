@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -45,25 +44,14 @@ func (f *fixture) serve(p client.PoolOptions, o web.Options) {
 	pool := client.NewPool(p)
 	f.Client = client.New(pool)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	f.url = "http://" + l.Addr().String()
 	area := New(f.Client, operator.New(pool, ""), Options{MaxBody: 64 << 10, MaxWait: time.Minute, Pushed: f.count, Failed: f.fail})
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- web.New(o, area).Serve(ctx, l) }()
-	f.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-served; err != nil {
-			f.t.Error(err)
-		}
-	})
 	f.t.Cleanup(func() {
-		f.stop()
 		f.Client.Close()
 		pool.Close()
 	})
+	f.stop = redistest.Background(f.t, func(ctx context.Context) error { return web.New(o, area).Serve(ctx, l) })
 }
 
 func (f *fixture) count(topic string, jobs int) {
@@ -105,9 +93,7 @@ func (f *fixture) request(method, path, body string) *http.Request {
 		reader = strings.NewReader(body)
 	}
 	r, err := http.NewRequest(method, f.url+path, reader)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -118,14 +104,10 @@ func (f *fixture) send(r *http.Request) reply {
 	f.t.Helper()
 	once := http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := once.Do(r)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	return reply{response.StatusCode, response.Header, string(body), f.t}
 }
 
@@ -143,9 +125,7 @@ func (r reply) expect(status int, want string) reply {
 		return r
 	}
 	var got, wanted any
-	if err := json.Unmarshal([]byte(want), &wanted); err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, json.Unmarshal([]byte(want), &wanted))
 	if err := json.Unmarshal([]byte(r.body), &got); err != nil || !alike(got, wanted) {
 		r.t.Errorf("got  %s\nwant %s", r.body, want)
 	}
@@ -203,17 +183,13 @@ func (r reply) deliveries() (list []struct {
 }) {
 	r.t.Helper()
 	var got struct{ Deliveries json.RawMessage }
-	d := json.NewDecoder(bytes.NewReader([]byte(r.body)))
-	if err := d.Decode(&got); err != nil || r.status != http.StatusOK {
+	if err := json.Unmarshal([]byte(r.body), &got); err != nil || r.status != http.StatusOK {
 		r.t.Fatalf("%d %s", r.status, r.body)
 	}
-	if err := json.Unmarshal(got.Deliveries, &list); err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, json.Unmarshal(got.Deliveries, &list))
 	return list
 }
 
 const hangBound = redistest.HangBound
 
-// until waits for something to become true.
-var until = redistest.Until
+var check, until = redistest.Check, redistest.Until

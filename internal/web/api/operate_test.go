@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/server"
 )
@@ -255,17 +255,12 @@ func TestRequeueOfWhatExists(t *testing.T) {
 // Servers that run are told of.
 func TestStatsOfServers(t *testing.T) {
 	f := start(t, web.Options{})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- server.New(f.redis.Pool(), server.Options{Interval: 20 * time.Millisecond}).Run(ctx) }()
+	stop := redistest.Background(t, server.New(f.redis.Pool(), server.Options{Interval: 20 * time.Millisecond}).Run)
 	one := func() bool { return !strings.Contains(f.do("GET", "/v1/stats", "").body, `"servers":[]`) }
 	until(t, "the server has said something", one)
 	f.do("GET", "/v1/stats", "").expect(200, `{"time":"*","waiting":0,"ready":0,"reserved":0,"dead":0,"topics":0,"topics_counted":0,"overdue":0,"redis":"*",
 		"servers":[{"host":"*","pid":"*","version":"*","started":"*","silent":"*","stale":false,"failing":false,"moved":0,"returned":0,"dropped":0}]}`)
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	stop()
 	if one() {
 		t.Error("a server that has stopped is there")
 	}

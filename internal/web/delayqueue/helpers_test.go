@@ -28,7 +28,7 @@ type fixture struct {
 	redis  *redistest.Server
 	client *client.Client
 	addr   string
-	stop   func() error // stops the front, and returns what Serve returned; once
+	stop   func() // the front
 }
 
 // setup is what a test may want otherwise.
@@ -58,27 +58,12 @@ func start(t testing.TB, s setup) *fixture {
 	if s.listen != nil {
 		l = s.listen(l)
 	}
-	serving, stopServing := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- web.New(s.web, New(f.client, s.Options)).Serve(serving, l) }()
-	moving, stopMoving := context.WithCancel(context.Background())
-	moved := make(chan error, 1)
-	go func() { moved <- server.New(pool, server.Options{Interval: 20 * time.Millisecond}).Run(moving) }()
-	stopped := false
-	f.stop = func() error {
-		stopped = true
-		stopServing()
-		return <-served
-	}
 	t.Cleanup(func() {
-		if !stopped {
-			f.stop()
-		}
-		stopMoving()
-		<-moved
 		f.client.Close()
 		pool.Close()
 	})
+	redistest.Background(t, server.New(pool, server.Options{Interval: 20 * time.Millisecond}).Run)
+	f.stop = redistest.Background(t, func(ctx context.Context) error { return web.New(s.web, New(f.client, s.Options)).Serve(ctx, l) })
 	return f
 }
 
@@ -160,13 +145,7 @@ func (f *fixture) later(path, body string) <-chan reply {
 // arrives waits for a call in the background.
 func (f *fixture) arrives(answered <-chan reply) reply {
 	f.t.Helper()
-	select {
-	case r := <-answered:
-		return r
-	case <-time.After(hangBound):
-		f.t.Fatalf("no answer within %v", hangBound)
-		return reply{}
-	}
+	return redistest.Receive(f.t, answered)
 }
 
 // request is sent on a connection of its own, which is returned.
@@ -212,10 +191,7 @@ func (f *fixture) is(id string, state client.State) bool {
 // waits waits until a /pop waits for the topic.
 func (f *fixture) waits(topic string) {
 	f.t.Helper()
-	until(f.t, "a /pop waits for "+topic, func() bool {
-		reply := f.redis.Do("PUBSUB", "NUMSUB", "delayer:ready:"+topic).([]any)
-		return reply[1].(int64) > 0
-	})
+	f.redis.AwaitSubscriber(topic)
 }
 
 // until waits for something to become true.

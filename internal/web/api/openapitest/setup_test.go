@@ -166,16 +166,8 @@ func (p *prober) raw(h http.Handler, method, path string) *httptest.ResponseReco
 // serve runs a server until it was seen in the statistics.
 func (p *prober) serve(h http.Handler) {
 	p.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() { ended <- server.New(p.redis.Pool(), server.Options{}).Run(ctx) }()
-	for bound := time.Now().Add(30 * time.Second); strings.Contains(p.ask(h, request{method: "GET", path: "/v1/stats"}, 200), `"servers":[]`); time.Sleep(time.Millisecond) {
-		if time.Now().After(bound) {
-			p.t.Fatal("there is no server")
-		}
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		p.t.Fatal(err)
-	}
+	defer redistest.Background(p.t, server.New(p.redis.Pool(), server.Options{}).Run)()
+	redistest.Until(p.t, "the server is in the statistics", func() bool {
+		return !strings.Contains(p.ask(h, request{method: "GET", path: "/v1/stats"}, 200), `"servers":[]`)
+	})
 }
