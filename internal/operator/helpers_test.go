@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/devredis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -37,7 +38,13 @@ func onRedis(t testing.TB) (*fixture, *redistest.Server) {
 
 // onEach runs the test on a redis-server, and on what serves --dev.
 func onEach(t *testing.T, test func(t *testing.T, f *fixture)) {
-	redistest.OnEach(t, func(t *testing.T, on *redistest.Fixture) { test(t, newFixture(on)) })
+	startMini := func(t *testing.T) string {
+		server, err := devredis.Start("127.0.0.1:0")
+		redistest.Check(t, err)
+		t.Cleanup(server.Close)
+		return server.Addr
+	}
+	redistest.OnEach(t, startMini, func(t *testing.T, on *redistest.Fixture) { test(t, newFixture(on)) })
 }
 
 func (f *fixture) check(err error) { f.TB.Helper(); redistest.Check(f.TB, err) }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 )
 
@@ -40,24 +39,18 @@ func On(tb testing.TB, addr string) *Fixture {
 	return f
 }
 
-// OnEach runs the test on a redis-server and on miniredis, which serves --dev.
-func OnEach(t *testing.T, test func(t *testing.T, f *Fixture)) {
+// OnEach runs the test on a redis-server and on miniredis, which startMini starts.
+func OnEach(t *testing.T, startMini func(t *testing.T) (addr string), test func(t *testing.T, f *Fixture)) {
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
 		test(t, Start(t).Fixture)
 	})
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
-		test(t, OnMini(t, miniredis.RunT(t)))
+		f := On(t, startMini(t))
+		f.Mini = true
+		test(t, f)
 	})
-}
-
-// OnMini is that miniredis, which keeps lifetimes by the clock.
-func OnMini(tb testing.TB, m *miniredis.Miniredis) *Fixture {
-	m.ClockTTL(true)
-	f := On(tb, m.Addr())
-	f.Mini = true
-	return f
 }
 
 // With is the fixture for a subtest.

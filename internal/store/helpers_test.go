@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
@@ -33,7 +34,12 @@ func onRedis(tb testing.TB) (*backend, *redistest.Server) {
 
 // onEach runs the test on a redis-server and on what serves --dev.
 func onEach(t *testing.T, test func(t *testing.T, b *backend)) {
-	redistest.OnEach(t, func(t *testing.T, f *redistest.Fixture) { test(t, newBackend(f, f.Pool())) })
+	startMini := func(t *testing.T) string {
+		m := miniredis.RunT(t)
+		m.ClockTTL(true) // exact
+		return m.Addr()
+	}
+	redistest.OnEach(t, startMini, func(t *testing.T, f *redistest.Fixture) { test(t, newBackend(f, f.Pool())) })
 }
 
 // user is the same as the user u.
