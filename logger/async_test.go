@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/async"
 )
 
 // paused is a console that takes nothing until it is resumed.
@@ -33,7 +35,7 @@ func TestPausedConsole(t *testing.T) {
 			l.Info(message)
 			all = append(all, line("info", message))
 		}
-		for i := range 3 * maxPending / 1000 {
+		for i := range 3 * async.MaxPending / 1000 {
 			log(fmt.Sprint(i, strings.Repeat("x", 1000)))
 		}
 		close(console.resume)
@@ -51,7 +53,7 @@ func TestPausedConsole(t *testing.T) {
 		if !slices.Equal(console.writes, want) {
 			t.Errorf("console: %d lines, want the first %d and that the others are lost", len(console.writes), taken)
 		}
-		if taken < maxPending/1100 || lost < maxPending/1000 {
+		if taken < async.MaxPending/1100 || lost < async.MaxPending/1000 {
 			t.Errorf("%d lines taken, %d lost", taken, lost)
 		}
 	})
@@ -62,7 +64,7 @@ func TestSlowConsoleMissesWholePassages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		console := &paused{resume: make(chan struct{})}
 		l := open(t, Options{Console: console})
-		for range 4 * maxPending / 1000 {
+		for range 4 * async.MaxPending / 1000 {
 			l.Info(strings.Repeat("x", 1000))
 			synctest.Wait()
 			select {
@@ -88,7 +90,7 @@ func TestALineOfAnySizeIsTaken(t *testing.T) {
 		var console writes
 		l := open(t, Options{Console: &console})
 		var want writes
-		for _, message := range []string{strings.Repeat("x", 3*maxPending), "y", "z"} {
+		for _, message := range []string{strings.Repeat("x", 3*async.MaxPending), "y", "z"} {
 			l.Info(message)
 			synctest.Wait()
 			want = append(want, line("info", message))
@@ -111,13 +113,13 @@ func TestCloseOfPausedConsole(t *testing.T) {
 		synctest.Wait() // they are in hand
 		l.Info("c")
 		l.Info("d")
-		l.Print(strings.Repeat("x", maxPending) + "\n")
-		l.Info(strings.Repeat("y", maxPending))
+		l.Print(strings.Repeat("x", async.MaxPending) + "\n")
+		l.Info(strings.Repeat("y", async.MaxPending))
 		l.Info("e") // would fit
 		console.resume <- struct{}{}
 		began := time.Now()
 		l.Close()
-		if took := time.Since(began); took != flushWait {
+		if took := time.Since(began); took != async.FlushWait {
 			t.Errorf("closed after %v", took)
 		}
 		check(t, "error log", read(t, path),

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/async"
 )
 
 // file is one log file, that may fail and recover. A nil file takes everything
@@ -46,7 +48,7 @@ func appendTo(path string) (io.WriteCloser, error) {
 		return nil, err
 	}
 	if f.SetWriteDeadline(time.Time{}) == nil { // a terminal: what has deadlines can keep us waiting
-		return &asyncFile{newAsync(f), f}, nil
+		return &asyncFile{async.New(f.Write, 0), f}, nil
 	}
 	return f, nil
 }
@@ -61,17 +63,17 @@ func openPipe(path string) (io.WriteCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &asyncFile{newAsync(f), f}, nil
+	return &asyncFile{async.New(f.Write, 0), f}, nil
 }
 
 // asyncFile is a file that may keep a writer waiting.
 type asyncFile struct {
-	*async
+	*async.Writer
 	file *os.File
 }
 
 func (a *asyncFile) Close() error {
-	err := a.async.Close()
+	err := a.Writer.Close()
 	if err != nil {
 		err = &fs.PathError{Op: "close", Path: a.file.Name(), Err: err}
 	}

@@ -12,8 +12,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/async"
 )
 
 // Options says where a Logger writes. The zero value writes nothing.
@@ -70,7 +73,7 @@ func Open(o Options) (*Logger, error) {
 		return nil, fmt.Errorf("error log: %w", err)
 	}
 	if o.Console != nil {
-		l.console = &file{path: "the console", out: newAsync(o.Console)}
+		l.console = &file{path: "the console", out: async.New(o.Console.Write, 0)}
 	}
 	return l, nil
 }
@@ -121,7 +124,9 @@ func (l *Logger) ErrorJobs(message, topic string, ids [][]byte) {
 func (l *Logger) Print(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tell(l.console, l.console.write([]byte("\n"+text)))
+	for line := range strings.Lines(text) {
+		l.tell(l.console, l.console.write([]byte("\n"+line)))
+	}
 }
 
 // Reopen opens the files anew by their paths, after logrotate renamed them, and

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/mix-basic/delayer/internal/async"
 )
 
 func newPipe(t *testing.T) string {
@@ -49,7 +51,7 @@ func TestPipeThatIsReadLater(t *testing.T) {
 func TestPipeThatIsNeverRead(t *testing.T) {
 	path, errorLog := newPipe(t), filepath.Join(t.TempDir(), "e")
 	l := open(t, Options{AccessLog: path, ErrorLog: errorLog})
-	for range 2 * maxPending / 1000 {
+	for range 2 * async.MaxPending / 1000 {
 		l.Info(strings.Repeat("x", 1000))
 	}
 	check(t, "error log", read(t, errorLog), line("error", path+" can't be written, its lines are lost: it is not read"))

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mix-basic/delayer/internal/async"
 )
 
 // A terminal that is paused keeps nobody waiting either.
@@ -24,7 +26,7 @@ func TestPausedTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := open(t, Options{AccessLog: fmt.Sprintf("/dev/pts/%d", n)})
-	for range 2 * maxPending / 1000 {
+	for range 2 * async.MaxPending / 1000 {
 		l.Info(strings.Repeat("x", 1000))
 	}
 	if err := l.Close(); err == nil || !strings.Contains(err.Error(), "it is not read") {

@@ -7,11 +7,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/async"
 )
 
 const (
-	// maxQueued is how many pieces of output wait to be written.
-	maxQueued = 256
 	// maxLine is how much of a line is gathered. A longer one is passed on in pieces, between which
 	// other programs' lines may come.
 	maxLine = 64 << 10
@@ -20,86 +20,49 @@ const (
 	readPatience = 10 * time.Second
 )
 
-// lineWriter writes the lines of many programs to one output.
-type lineWriter struct {
-	out    io.Writer
-	tell   func(message string) // of lines that are lost; nil: nobody
-	queue  chan []byte
-	ended  chan struct{} // closed when all is written
-	stuck  atomic.Bool   // nobody reads: nobody waits for that
-	lost   atomic.Int64  // lines
-	closed sync.RWMutex  // locked for good when there is nothing more to be written
+// toldOutput is an output that tells when it begins to lose lines, and how many it has
+// lost when it works again.
+type toldOutput struct {
+	*async.Writer
+	out  io.Writer
+	tell func(message string)
+	lost atomic.Int64 // lines
 }
 
-func newLineWriter(out io.Writer, tell func(message string)) *lineWriter {
-	if tell == nil {
-		tell = func(string) {}
-	}
-	w := &lineWriter{out: out, tell: tell, queue: make(chan []byte, maxQueued), ended: make(chan struct{})}
-	go w.run()
-	return w
+func newToldOutput(out io.Writer, tell func(message string)) *toldOutput {
+	o := &toldOutput{out: out, tell: tell}
+	o.Writer = async.New(o.writeOut, readPatience)
+	return o
 }
 
-func (w *lineWriter) run() {
-	defer close(w.ended)
-	for text := range w.queue {
-		if _, err := w.out.Write(text); err != nil {
-			w.lose(text, err.Error())
-			continue
-		}
-		w.stuck.Store(false)
-		if lost := w.lost.Swap(0); lost > 0 {
-			w.tell(fmt.Sprintf("works again, lines lost: %d", lost))
-		}
+// Write never fails.
+func (o *toldOutput) Write(lines []byte) (int, error) {
+	if _, err := o.Writer.Write(lines); err != nil {
+		o.lose(lines, err)
 	}
+	return len(lines), nil
 }
 
-// Write takes whole lines, and keeps nothing of the slice. It never fails.
-func (w *lineWriter) Write(text []byte) (int, error) {
-	if !w.closed.TryRLock() {
-		return len(text), nil
+func (o *toldOutput) writeOut(lines []byte) (int, error) {
+	n, err := o.out.Write(lines)
+	if err != nil {
+		o.lose(lines, err)
+	} else if lost := o.lost.Swap(0); lost > 0 {
+		o.tell(fmt.Sprintf("works again, lines lost: %d", lost))
 	}
-	defer w.closed.RUnlock()
-	piece := bytes.Clone(text)
-	select {
-	case w.queue <- piece:
-		return len(text), nil
-	default:
-	}
-	if !w.stuck.Load() {
-		patience := time.NewTimer(readPatience)
-		defer patience.Stop()
-		select {
-		case w.queue <- piece:
-			return len(text), nil
-		case <-patience.C:
-			w.stuck.Store(true)
-		}
-	}
-	w.lose(text, "it is not read")
-	return len(text), nil
+	return n, err
 }
 
-// lose counts lines that are lost, and tells of the first.
-func (w *lineWriter) lose(text []byte, why string) {
-	n := max(int64(bytes.Count(text, []byte{'\n'})), 1)
-	if w.lost.Add(n) == n {
-		w.tell("lines are lost: " + why)
+func (o *toldOutput) lose(lines []byte, why error) {
+	n := max(int64(bytes.Count(lines, []byte{'\n'})), 1)
+	if o.lost.Add(n) == n {
+		o.tell("lines are lost: " + why.Error())
 	}
-}
-
-// close waits a moment for the last lines to be written.
-func (w *lineWriter) close() {
-	if !w.closed.TryLock() { // somebody waits to write: nobody reads
-		return
-	}
-	close(w.queue)
-	briefly(func() { <-w.ended })
 }
 
 // lines is an output of one program.
 type lines struct {
-	to   *lineWriter
+	to   io.Writer
 	keep int // how much of the end is kept, in bytes
 
 	mu    sync.Mutex // a program's children may go on to write when it has ended

@@ -5,8 +5,11 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
+
+	"github.com/mix-basic/delayer/internal/async"
 )
 
 func after(d time.Duration) <-chan time.Time { return time.After(d) }
@@ -41,7 +44,7 @@ func TestLines(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			g := &gate{answers: make(chan error)}
 			close(g.answers)
-			w := newLineWriter(g, nil)
+			w := async.New(g.Write, readPatience)
 			l := &lines{to: w, keep: 4}
 			for _, piece := range test.pieces {
 				if n, err := l.Write([]byte(piece)); n != len(piece) || err != nil {
@@ -50,8 +53,7 @@ func TestLines(t *testing.T) {
 			}
 			kept := l.end()
 			l.Write([]byte("too late"))
-			w.close()
-			<-w.ended
+			w.Close()
 			if want := strings.Join(test.want, ""); g.written.String() != want || kept != test.kept {
 				t.Errorf("got %.20q, kept %q; want %.20q, %q", g.written.String(), kept, want, test.kept)
 			}
@@ -61,31 +63,32 @@ func TestLines(t *testing.T) {
 
 // What can't be written is told of once, and again with the number when writing works.
 func TestLinesAreLost(t *testing.T) {
-	g := &gate{answers: make(chan error)}
-	told := make(chan string, 9)
-	w := newLineWriter(g, func(message string) { told <- message })
-	w.stuck.Store(true) // its patience is over
-	writes := 0
-	for ; len(told) == 0; writes++ {
-		io.WriteString(w, "a\nb\n")
-	}
-	if got := <-told; got != "lines are lost: it is not read" {
-		t.Error(got)
-	}
-	g.answers <- errors.New("full")
-	close(g.answers)
-	if got := <-told; got != "works again, lines lost: 4" {
-		t.Error(got)
-	}
-	w.close()
-	<-w.ended
-	if got := g.written.String(); got != strings.Repeat("a\nb\n", writes-2) {
-		t.Errorf("%d bytes written", len(got))
-	}
-	io.WriteString(w, "too late\n") // harms nothing
-	if len(told) > 0 {
-		t.Errorf("told more: %q", <-told)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{answers: make(chan error)}
+		told := make(chan string, 9)
+		w := newToldOutput(g, func(message string) { told <- message })
+		began := time.Now()
+		writes := 0
+		for ; len(told) == 0; writes++ {
+			io.WriteString(w, "a\nb\n")
+		}
+		if got := <-told; got != "lines are lost: it is not read" || time.Since(began) != readPatience {
+			t.Error(got, time.Since(began))
+		}
+		g.answers <- errors.New("full")
+		close(g.answers)
+		if got := <-told; got != "works again, lines lost: 4" {
+			t.Error(got)
+		}
+		w.Close()
+		if got := g.written.String(); got != strings.Repeat("a\nb\n", writes-2) {
+			t.Errorf("%d bytes written", len(got))
+		}
+		io.WriteString(w, "too late\n") // harms nothing
+		if len(told) > 0 {
+			t.Errorf("told more: %q", <-told)
+		}
+	})
 }
 
 // The error that is kept has the end of the program's output: whole lines, or else whole characters.

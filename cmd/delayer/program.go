@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -43,7 +44,7 @@ const (
 type program struct {
 	words          []string // without a shell
 	shell          string   // else a command for the shell
-	stdout, stderr *lineWriter
+	stdout, stderr io.Writer
 	log            *slog.Logger
 	starter        starter
 	guard          guard

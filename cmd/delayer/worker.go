@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/async"
 )
 
 // maxConcurrency is package worker's.
@@ -77,11 +78,11 @@ func checkWorker(o *options) error {
 
 func runWorker(ctx context.Context, c *call) (answer, error) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // programs would be started to ignore what we ignore
-	errs := newLineWriter(c.stderr, nil)
-	defer errs.close()
+	errs := async.New(c.stderr.Write, readPatience)
+	defer errs.Close()
 	log := newWorkerLog(errs, c.json)
-	out := newLineWriter(c.stdout, func(message string) { log.Error("standard output: " + message) })
-	defer out.close()
+	out := newToldOutput(c.stdout, func(message string) { log.Error("standard output: " + message) })
+	defer out.Close()
 
 	p := &program{words: c.arguments, shell: c.shell, stdout: out, stderr: errs, log: log, starter: newStarter(), guard: startGuard(), running: map[int]bool{}}
 	if err := p.check(); err != nil {
