@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 	"unicode"
@@ -17,27 +18,7 @@ const maxKept = 1 << 20
 // entry is what a line says.
 type entry struct {
 	level, message string
-	topic          string   // of the jobs
-	ids            [][]byte // nil: it is not about jobs
-}
-
-// appendText appends the message as the original writes it.
-func (e entry) appendText(b []byte) []byte {
-	b = append(b, e.message...)
-	if e.topic != "" {
-		b = append(append(b, ", Topic: "...), e.topic...)
-	}
-	if e.ids == nil {
-		return b
-	}
-	b = append(b, ", IDs: ["...)
-	for i, id := range e.ids {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, id...)
-	}
-	return append(b, ']')
+	attrs          []slog.Attr // none is a group
 }
 
 // format builds lines in buffers that are used again for the next one.
@@ -69,44 +50,111 @@ func (f *format) writeText(now time.Time, e entry) {
 	b.WriteString(e.level)
 	b.WriteString("] ")
 	b.Write(now.AppendFormat(b.AvailableBuffer(), "2006/01/02 15:04:05 "))
-	f.text = e.appendText(f.text[:0])
+	f.text = append(f.text[:0], e.message...)
+	for _, a := range e.attrs {
+		f.text = appendAttr(f.text, a)
+	}
 	writeEscaped(b, f.text)
 	b.WriteByte('\n')
 }
 
-func (f *format) writeJSON(now time.Time, e entry) {
-	object := struct {
-		Time        string   `json:"time"`
-		Level       string   `json:"level"`
-		Message     string   `json:"message"`
-		Topic       string   `json:"topic,omitempty"`
-		TopicBase64 []byte   `json:"topic_base64,omitempty"`
-		IDs         []string `json:"ids,omitempty"`
-		IDsBase64   [][]byte `json:"ids_base64,omitempty"`
-	}{Time: now.Format("2006-01-02T15:04:05.000Z07:00"), Level: e.level, Message: e.message}
-	if utf8.ValidString(e.topic) {
-		object.Topic = e.topic
-	} else {
-		object.TopicBase64 = []byte(e.topic)
+// appendAttr appends an attribute as the original writes topics and IDs.
+func appendAttr(b []byte, a slog.Attr) []byte {
+	b = append(append(b, ", "...), title(a.Key)...)
+	b = append(b, ": "...)
+	list, ok := listOf(a.Value)
+	if !ok {
+		return append(b, a.Value.Resolve().String()...)
 	}
-	if ids, ok := asText(e.ids); ok {
-		object.IDs = ids
-	} else {
-		object.IDsBase64 = e.ids
+	b = append(b, '[')
+	for i, item := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, item...)
 	}
-	encoder := json.NewEncoder(&f.buffer)
-	encoder.SetEscapeHTML(false) // a log is no web page: <topic> stays readable
-	encoder.Encode(object)
+	return append(b, ']')
 }
 
-// asText fails when one of the IDs is no UTF-8.
-func asText(ids [][]byte) (text []string, ok bool) {
-	text = make([]string, len(ids))
-	for i, id := range ids {
-		if !utf8.Valid(id) {
+// title is a key as a line of text shows it.
+func title(key string) string {
+	switch key {
+	case "topic":
+		return "Topic"
+	case "ids":
+		return "IDs"
+	}
+	return key
+}
+
+// listOf reports whether the value lists texts, each of which may be no UTF-8.
+func listOf(v slog.Value) (list [][]byte, ok bool) {
+	if v.Kind() != slog.KindLogValuer {
+		return nil, false
+	}
+	l, ok := v.LogValuer().(interface{ Bytes() [][]byte })
+	if ok {
+		list = l.Bytes()
+	}
+	return list, ok
+}
+
+func (f *format) writeJSON(now time.Time, e entry) {
+	f.writeMember('{', "time", now.Format("2006-01-02T15:04:05.000Z07:00"))
+	f.writeMember(',', "level", e.level)
+	f.writeMember(',', "message", e.message)
+	for _, a := range e.attrs {
+		key, value := jsonMember(a)
+		f.writeMember(',', key, value)
+	}
+	f.buffer.WriteString("}\n")
+}
+
+func (f *format) writeMember(before byte, key string, value any) {
+	f.buffer.WriteByte(before)
+	f.encode(key)
+	f.buffer.WriteByte(':')
+	if f.encode(value) != nil {
+		f.encode(fmt.Sprint(value))
+	}
+}
+
+func (f *format) encode(value any) error {
+	encoder := json.NewEncoder(&f.buffer)
+	encoder.SetEscapeHTML(false) // a log is no web page: <topic> stays readable
+	err := encoder.Encode(value)
+	if err == nil {
+		f.buffer.Truncate(f.buffer.Len() - 1) // a line break
+	}
+	return err
+}
+
+// jsonMember is an attribute in JSON: as base64 where it is no UTF-8.
+func jsonMember(a slog.Attr) (key string, value any) {
+	if list, ok := listOf(a.Value); ok {
+		if text, ok := asText(list); ok {
+			return a.Key, text
+		}
+		return a.Key + "_base64", list
+	}
+	value = a.Value.Resolve().Any()
+	if err, ok := value.(error); ok {
+		value = err.Error()
+	}
+	if text, ok := value.(string); ok && !utf8.ValidString(text) {
+		return a.Key + "_base64", []byte(text)
+	}
+	return a.Key, value
+}
+
+// asText fails when one of the texts is no UTF-8.
+func asText(list [][]byte) (text []string, ok bool) {
+	text = make([]string, len(list))
+	for i, item := range list {
+		if !utf8.Valid(item) {
 			return nil, false
 		}
-		text[i] = string(id)
+		text[i] = string(item)
 	}
 	return text, true
 }

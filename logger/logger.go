@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -51,6 +52,7 @@ type Logger struct {
 	access, errors *file      // nil: none; one file when the paths are the same
 	console        *file      // nil: none
 	format         format
+	attrs          []slog.Attr // of the record in hand; used again for the next one
 	closed         bool
 
 	now func() time.Time // nil: time.Now
@@ -99,26 +101,6 @@ func (l *Logger) Info(message string) { l.log(&l.access, entry{level: info, mess
 // Error writes an [error] line to the error log and the console. It treats the
 // message as [Logger.Info] does.
 func (l *Logger) Error(message string) { l.log(&l.errors, entry{level: failed, message: message}) }
-
-// Recovered writes an [info] line to the error log and the console: that what an
-// Error told of is over.
-func (l *Logger) Recovered(message string) { l.log(&l.errors, entry{level: info, message: message}) }
-
-// InfoJobs is Info about jobs of a topic. The line is
-//
-//	message, Topic: topic, IDs: [id1,id2]
-//
-// and as JSON it has the fields "topic" and "ids" beside "message". Where one of
-// the topic or the IDs is no UTF-8, the field is "topic_base64" or "ids_base64".
-// An empty topic is left out.
-func (l *Logger) InfoJobs(message, topic string, ids [][]byte) {
-	l.log(&l.access, entry{info, message, topic, ids})
-}
-
-// ErrorJobs is Error about jobs, in the form of [Logger.InfoJobs].
-func (l *Logger) ErrorJobs(message, topic string, ids [][]byte) {
-	l.log(&l.errors, entry{failed, message, topic, ids})
-}
 
 // Print writes text that ends with a line break to the console alone, as it is.
 func (l *Logger) Print(text string) {

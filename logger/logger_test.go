@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -255,6 +256,24 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// idList is how a server hands IDs over.
+type idList []string
+
+func (l idList) LogValue() slog.Value { return slog.AnyValue([]string(l)) }
+
+func (l idList) Bytes() (list [][]byte) {
+	for _, id := range l {
+		list = append(list, []byte(id))
+	}
+	return list
+}
+
+// sameIDs are some that cost nothing to hand over.
+type sameIDs [][]byte
+
+func (ids sameIDs) LogValue() slog.Value { return slog.AnyValue("unused") }
+func (ids sameIDs) Bytes() [][]byte      { return ids }
+
 // What is said of jobs is the original's line, and in JSON fields of its own.
 func TestJobs(t *testing.T) {
 	dir := t.TempDir()
@@ -262,10 +281,11 @@ func TestJobs(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		access, errorLog := filepath.Join(dir, fmt.Sprint(json, "a")), filepath.Join(dir, fmt.Sprint(json, "e"))
 		l := open(t, Options{AccessLog: access, ErrorLog: errorLog, JSON: json})
-		l.InfoJobs("Job is ready", "a\nb", [][]byte{[]byte("id1"), []byte("id\\"), []byte("n")})
-		l.InfoJobs("Job is ready", "<\xff>", [][]byte{[]byte("id1"), []byte("\xfe")})
-		l.ErrorJobs("dropped", "", [][]byte{[]byte("id1")})
-		l.Recovered("over")
+		log := slog.New(l.Handler())
+		log.Info("Job is ready", "topic", "a\nb", "ids", idList{"id1", "id\\", "n"})
+		log.Info("Job is ready", "topic", "<\xff>", "ids", idList{"id1", "\xfe"})
+		log.Error("dropped", "ids", idList{"id1"})
+		log.Log(t.Context(), slog.LevelInfo+1, "over")
 		into := texts
 		if json {
 			into = objects
@@ -413,8 +433,10 @@ func TestALineOf30KBCostsNoAllocation(t *testing.T) {
 	if n := testing.AllocsPerRun(20, func() { l.Info(message) }); n > 0 {
 		t.Errorf("%v allocations a line", n)
 	}
-	ids := slices.Repeat([][]byte{[]byte("4b91d0a3c7e2f6580000000000005632")}, 1000)
-	if n := testing.AllocsPerRun(20, func() { l.InfoJobs("Job is ready", "topic", ids) }); n > 0 {
+	log, ids := slog.New(l.Handler()), slog.AnyValue(sameIDs(slices.Repeat([][]byte{[]byte("4b91d0a3c7e2f6580000000000005632")}, 1000)))
+	if n := testing.AllocsPerRun(20, func() {
+		log.LogAttrs(t.Context(), slog.LevelInfo, "Job is ready", slog.String("topic", "t"), slog.Attr{Key: "ids", Value: ids})
+	}); n > 0 {
 		t.Errorf("%v allocations a line of jobs", n)
 	}
 	l.Info(strings.Repeat("x", maxKept+1))

@@ -63,7 +63,7 @@ func (m *mover) dropSomeDead(ctx context.Context) {
 	}
 	dropped, next, err := m.store.ExpireDead(ctx, age, m.deadMax, m.dead.at)
 	for _, d := range dropped {
-		m.log.InfoJobs(fmt.Sprintf("Dead letters dropped, %d too old or too many", len(d.IDs)), d.Topic, bytesOf(d.IDs))
+		m.log.Info(fmt.Sprintf("Dead letters dropped, %d too old or too many", len(d.IDs)), "topic", d.Topic, "ids", jobIDs(d.IDs))
 	}
 	m.dead.at, m.dead.err = next, cmp.Or(m.dead.err, err)
 }

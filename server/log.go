@@ -1,80 +1,80 @@
 package server
 
 import (
-	"strings"
+	"bytes"
+	"context"
+	"log/slog"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
 
+// LevelRecovered is the level at which a Server says that a failure is over.
+const LevelRecovered = slog.LevelInfo + 2
+
 // Logger is told what happened, one message a line. It must be safe for
-// concurrent use. *logger.Logger is one. One that is a JobLogger too gets job IDs
-// apart from the words.
+// concurrent use. Where it is made of a slog.Handler, as *logger.Logger is, which its
+// method Handler returns, that is used instead.
 type Logger interface {
 	Info(message string)
 	Error(message string)
 }
 
-// JobLogger is a Logger for logs that are read by programs, too.
-type JobLogger interface {
-	Logger
-	// InfoJobs and ErrorJobs tell of jobs. Without a JobLogger the line is
-	// "message, Topic: topic, IDs: [id1,id2]"; an empty topic is left out.
-	InfoJobs(message, topic string, ids [][]byte)
-	ErrorJobs(message, topic string, ids [][]byte)
-	// Recovered tells that what an Error told of is over.
-	Recovered(message string)
-}
-
-// jobLogger makes a JobLogger of any Logger; nil says nothing.
-func jobLogger(l Logger) JobLogger {
-	switch l := l.(type) {
-	case nil:
-		return lines{silent{}}
-	case JobLogger:
-		return l
+func newLog(o Options) *slog.Logger {
+	if o.Log != nil {
+		return o.Log
 	}
-	return lines{l}
+	switch l := o.Logger.(type) {
+	case nil:
+		return slog.New(slog.DiscardHandler)
+	case interface{ Handler() slog.Handler }:
+		return slog.New(l.Handler())
+	default:
+		return slog.New(lines{l})
+	}
 }
 
-type silent struct{}
-
-func (silent) Info(string)  {}
-func (silent) Error(string) {}
-
-// lines are a Logger that is told everything in words, as the original words it.
+// lines tell a Logger of the server's records, as the original words them.
 type lines struct{ Logger }
 
-func (l lines) InfoJobs(message, topic string, ids [][]byte)  { l.Info(jobsLine(message, topic, ids)) }
-func (l lines) ErrorJobs(message, topic string, ids [][]byte) { l.Error(jobsLine(message, topic, ids)) }
-func (l lines) Recovered(message string)                      { l.Info(message) }
+func (l lines) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
-func jobsLine(message, topic string, ids [][]byte) string {
-	size := len(message) + len(", Topic: ") + len(topic) + len(", IDs: []")
-	for _, id := range ids {
-		size += len(id) + 1
-	}
-	var line strings.Builder
-	line.Grow(size)
-	line.WriteString(message)
-	if topic != "" {
-		line.WriteString(", Topic: " + topic)
-	}
-	line.WriteString(", IDs: [")
-	for i, id := range ids {
-		if i > 0 {
-			line.WriteByte(',')
+func (l lines) Handle(_ context.Context, r slog.Record) error {
+	line := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		if ids, ok := a.Value.Any().(jobIDs); ok {
+			line += ", IDs: [" + string(bytes.Join(ids.Bytes(), []byte{','})) + "]"
+		} else {
+			line += ", Topic: " + a.Value.String()
 		}
-		line.Write(id)
+		return true
+	})
+	if r.Level < slog.LevelWarn {
+		l.Info(line)
+	} else {
+		l.Error(line)
 	}
-	line.WriteByte(']')
-	return line.String()
+	return nil
 }
 
-// bytesOf are the IDs as a log takes them.
-func bytesOf(ids store.IDs) [][]byte {
+func (l lines) WithAttrs([]slog.Attr) slog.Handler { return l } // which a Server does not do
+func (l lines) WithGroup(string) slog.Handler      { return l }
+
+// jobIDs are IDs as a log takes them: a list of texts. Bytes is for handlers that
+// can do without strings.
+type jobIDs store.IDs
+
+func (ids jobIDs) Bytes() [][]byte {
 	list := make([][]byte, len(ids))
 	for i, id := range ids {
 		list[i] = id.([]byte)
 	}
 	return list
+}
+
+func (ids jobIDs) LogValue() slog.Value {
+	list := make([]string, len(ids))
+	for i, id := range ids {
+		list[i] = string(id.([]byte))
+	}
+	return slog.AnyValue(list)
 }

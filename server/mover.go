@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -34,7 +35,7 @@ type mover struct {
 	store    *store.Store
 	prefix   string // of its keys and channels
 	interval time.Duration
-	log      JobLogger
+	log      *slog.Logger
 	outages  *outages
 	batch    batchSize
 	stuck    stuckJobs
@@ -56,7 +57,7 @@ type mover struct {
 }
 
 func newMover(jobs *store.Store, o Options) *mover {
-	log := jobLogger(o.Logger)
+	log := newLog(o)
 	outages := newOutages(log)
 	m := &mover{
 		store:    jobs,

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"time"
 )
 
@@ -11,7 +13,7 @@ const remindAfter = time.Minute
 // outages turn errors that repeat into a line when they begin, a reminder each
 // minute, and a line when they end, which is no error.
 type outages struct {
-	log     JobLogger
+	log     *slog.Logger
 	now     func() time.Time
 	running map[string]*outage
 }
@@ -22,7 +24,7 @@ type outage struct {
 	times       int // since it was last mentioned
 }
 
-func newOutages(log JobLogger) *outages {
+func newOutages(log *slog.Logger) *outages {
 	return &outages{log: log, now: time.Now, running: map[string]*outage{}}
 }
 
@@ -34,7 +36,7 @@ func (o *outages) report(key, what string, err error) {
 	case err == nil && running == nil:
 	case err == nil:
 		delete(o.running, key)
-		o.log.Recovered(fmt.Sprintf("%s: over after %v", running.what, now.Sub(running.began).Round(time.Millisecond)))
+		o.log.Log(context.Background(), LevelRecovered, fmt.Sprintf("%s: over after %v", running.what, now.Sub(running.began).Round(time.Millisecond)))
 	case running == nil:
 		o.running[key] = &outage{what: what, began: now, said: now}
 		o.log.Error(fmt.Sprintf("%s: %v", what, err))

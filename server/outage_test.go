@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"log/slog"
 	"reflect"
 	"regexp"
 	"slices"
@@ -15,7 +16,7 @@ func TestOutages(t *testing.T) {
 	log := newRecorder()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	began := now
-	o := newOutages(lines{log})
+	o := newOutages(slog.New(lines{log}))
 	o.now = func() time.Time { return now }
 	down, other := errors.New("connection refused"), errors.New("i/o timeout")
 	for _, step := range []struct {

@@ -182,7 +182,7 @@ func (p *pass) receiveDropped(dropping store.Answer[store.Dropped], found time.T
 	if n := len(dropped.IDs); n > 0 {
 		p.result.Dropped += n
 		p.observer.Dropped(n)
-		p.log.ErrorJobs("Job bucket has expired or is incomplete, job dropped", "", bytesOf(dropped.IDs))
+		p.log.Error("Job bucket has expired or is incomplete, job dropped", "ids", jobIDs(dropped.IDs))
 	}
 	return err
 }
@@ -234,7 +234,7 @@ func (m *mover) pipelined(work context.Context, do func(calls *store.Pipeline) e
 // logReady writes into the log what was moved.
 func (p *pass) logReady() {
 	for _, b := range p.ready {
-		p.log.InfoJobs("Job is ready", b.Topic, bytesOf(b.IDs))
+		p.log.Info("Job is ready", "topic", b.Topic, "ids", jobIDs(b.IDs))
 	}
 	p.ready = nil
 }

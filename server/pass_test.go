@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -54,7 +55,7 @@ func TestPass(t *testing.T) {
 			if c.batch > 0 {
 				w.mover().batch = batchSize{budget: time.Hour, current: c.batch}
 			}
-			w.mover().log = lines{logFunc(func(line string) { largest = max(largest, len(idsOf(line))) })}
+			w.mover().log = slog.New(lines{logFunc(func(line string) { largest = max(largest, len(idsOf(line))) })})
 			w.expectPass(c.jobs, 0)
 			w.expectManyMoved(c.jobs, c.topics)
 			if want := min(c.jobs, int(c.batch)) / c.topics; largest < want {

@@ -10,6 +10,7 @@ package server
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -34,7 +35,10 @@ type Options struct {
 	// DeadMax is how many dead letters a topic has at most; the oldest are dropped. 0 means
 	// any number.
 	DeadMax int
-	// Logger is told of moves and failures. nil means nobody is.
+	// Log is told of moves and failures, and at LevelRecovered of the ends of these. nil
+	// means Logger.
+	Log *slog.Logger
+	// Logger is told the same in lines. nil means nobody is.
 	Logger Logger
 	// Observer is told of moves, passes and their times. nil means nobody is.
 	Observer Observer

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ var t1, u1 = topicTrouble("t"), topicTrouble("u")
 // second from the first round on, each job at its turn.
 func TestStuckJobsCostLittle(t *testing.T) {
 	const jobs, batch = 200000, 500
-	s := newStuckJobs(newOutages(lines{silent{}}))
+	s := newStuckJobs(newOutages(slog.New(slog.DiscardHandler)))
 	start := time.UnixMilli(1_700_000_000_000)
 	type retry struct {
 		at  time.Time
@@ -59,7 +60,7 @@ func TestStuckJobsCostLittle(t *testing.T) {
 // A batch in several parts is tried again in order, as is what follows it; one
 // stuck job alone every 5 s, also if there are others that are not stuck.
 func TestRetryAt(t *testing.T) {
-	s := newStuckJobs(newOutages(lines{silent{}}))
+	s := newStuckJobs(newOutages(slog.New(slog.DiscardHandler)))
 	now := time.UnixMicro(1_700_000_000_123_456)
 	for _, c := range []struct {
 		place int
@@ -98,7 +99,7 @@ func TestStuckJobsOver(t *testing.T) {
 		{"many of them", func(s *stuckJobs) { s.putBack(t1, 1_000_000, broken, now) }, 100*time.Second + retryEvery + overAfter*retryEvery},
 	} {
 		log := newRecorder()
-		s := newStuckJobs(newOutages(lines{log}))
+		s := newStuckJobs(newOutages(slog.New(lines{log})))
 		s.putBack(t1, 1, broken, now)
 		c.do(&s)
 		if c.when > 0 && after(&s, c.when-time.Millisecond) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -81,7 +82,7 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 		return err
 	}
 	workOptions := server.Options{
-		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Logger: log,
+		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Log: slog.New(log.Handler()),
 		DeadMaxAge: cmp.Or(c.Delayer.DeadMaxAge, -1), DeadMax: c.Delayer.DeadMax,
 		Version: version,
 	}

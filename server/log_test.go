@@ -1,0 +1,49 @@
+package server
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// withHandler is a Logger that is made of a handler.
+type withHandler struct {
+	*recorder
+	handler slog.Handler
+}
+
+func (w withHandler) Handler() slog.Handler { return w.handler }
+
+// Whoever is told, of the first that is set, is told all: any handler gets IDs as texts,
+// a Logger lines.
+func TestWhoIsTold(t *testing.T) {
+	var out bytes.Buffer
+	text := slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})
+	say := func(o Options) {
+		log := newLog(o)
+		log.Info("ready", "topic", "t", "ids", jobIDs(store.IDs{[]byte("1"), []byte("2")}))
+		log.Log(t.Context(), LevelRecovered, "over")
+		log.Error("broken")
+	}
+	lines := newRecorder()
+	say(Options{Logger: lines})
+	info, errors, _ := lines.lines()
+	if len(info) != 2 || info[0] != "ready, Topic: t, IDs: [1,2]" || info[1] != "over" || len(errors) != 1 || errors[0] != "broken" {
+		t.Errorf("lines %q, errors %q", info, errors)
+	}
+	for _, o := range []Options{{Log: slog.New(text), Logger: lines}, {Logger: withHandler{lines, text}}} {
+		out.Reset()
+		say(o)
+		if got, want := out.String(), "level=INFO msg=ready topic=t ids=\"[1 2]\"\nlevel=INFO+2 msg=over\nlevel=ERROR msg=broken\n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	say(Options{}) // harms nothing
+}
