@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -63,7 +64,7 @@ func (m *mover) dropSomeDead(ctx context.Context) {
 	}
 	dropped, next, err := m.store.ExpireDead(ctx, age, m.deadMax, m.dead.at)
 	for _, d := range dropped {
-		m.log.Info(fmt.Sprintf("Dead letters dropped, %d too old or too many", len(d.IDs)), "topic", d.Topic, "ids", jobIDs(d.IDs))
+		logJobs(m.log, slog.LevelInfo, fmt.Sprintf("Dead letters dropped, %d too old or too many", len(d.IDs)), d.Topic, d.IDs)
 	}
 	m.dead.at, m.dead.err = next, cmp.Or(m.dead.err, err)
 }

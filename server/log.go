@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -58,6 +59,21 @@ func (l lines) Handle(_ context.Context, r slog.Record) error {
 
 func (l lines) WithAttrs([]slog.Attr) slog.Handler { return l } // which a Server does not do
 func (l lines) WithGroup(string) slog.Handler      { return l }
+
+// logJobs says something of jobs. It leaves out what slog.Logger adds to a record at
+// some cost: a batch may be a line for each of its jobs.
+func logJobs(log *slog.Logger, level slog.Level, message, topic string, ids store.IDs) {
+	h, ctx := log.Handler(), context.Background()
+	if !h.Enabled(ctx, level) {
+		return
+	}
+	r := slog.NewRecord(time.Now(), level, message, 0)
+	if topic != "" {
+		r.AddAttrs(slog.String("topic", topic))
+	}
+	r.AddAttrs(slog.Any("ids", jobIDs(ids)))
+	h.Handle(ctx, r)
+}
 
 // jobIDs are IDs as a log takes them: a list of texts. Bytes is for handlers that
 // can do without strings.

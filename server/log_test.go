@@ -28,7 +28,7 @@ func TestWhoIsTold(t *testing.T) {
 	}})
 	say := func(o Options) {
 		log := newLog(o)
-		log.Info("ready", "topic", "t", "ids", jobIDs(store.IDs{[]byte("1"), []byte("2")}))
+		logJobs(log, slog.LevelInfo, "ready", "t", store.IDs{[]byte("1"), []byte("2")})
 		log.Log(t.Context(), LevelRecovered, "over")
 		log.Error("broken")
 	}

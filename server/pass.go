@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"time"
 
@@ -182,7 +183,7 @@ func (p *pass) receiveDropped(dropping store.Answer[store.Dropped], found time.T
 	if n := len(dropped.IDs); n > 0 {
 		p.result.Dropped += n
 		p.observer.Dropped(n)
-		p.log.Error("Job bucket has expired or is incomplete, job dropped", "ids", jobIDs(dropped.IDs))
+		logJobs(p.log, slog.LevelError, "Job bucket has expired or is incomplete, job dropped", "", dropped.IDs)
 	}
 	return err
 }
@@ -234,7 +235,7 @@ func (m *mover) pipelined(work context.Context, do func(calls *store.Pipeline) e
 // logReady writes into the log what was moved.
 func (p *pass) logReady() {
 	for _, b := range p.ready {
-		p.log.Info("Job is ready", "topic", b.Topic, "ids", jobIDs(b.IDs))
+		logJobs(p.log, slog.LevelInfo, "Job is ready", b.Topic, b.IDs)
 	}
 	p.ready = nil
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -59,7 +60,7 @@ func (m *mover) sweepSomeTopics(ctx context.Context) {
 	swept, err := m.store.Sweep(ctx, m.topics.at)
 	for _, ghosts := range swept.Gone {
 		m.observer.Dropped(len(ghosts.IDs))
-		m.log.Error("Ready job has expired or was removed, entry dropped", "topic", ghosts.Topic, "ids", jobIDs(ghosts.IDs))
+		logJobs(m.log, slog.LevelError, "Ready job has expired or was removed, entry dropped", ghosts.Topic, ghosts.IDs)
 	}
 	m.topics.at, m.topics.underWay, m.topics.err = swept.Last, swept.More, cmp.Or(m.topics.err, err)
 }
