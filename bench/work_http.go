@@ -62,7 +62,7 @@ func benchHTTP(ctx context.Context, r *Run) (Section, error) {
 	}
 	section.Targets = append(section.Targets,
 		Target{Name: "HTTP, connections to Redis with " + count(r.polls) + " waiting requests", AtMost: true, Limit: 5, Got: waiting[frontRows[0].name].column(0)},
-		Target{Name: "HTTP, memory for " + count(r.polls) + " waiting requests", AtMost: true, Limit: 82, Unit: " MB", Got: waiting[frontRows[0].name].column(2)})
+		Target{Name: "HTTP, memory for " + count(r.polls) + " waiting requests", AtMost: true, Limit: 150, Unit: " MB", Got: waiting[frontRows[0].name].column(2)})
 	return section, nil
 }
 

@@ -44,6 +44,7 @@ type counter struct {
 	requests sync.Map // by Answered, of *atomic.Uint64
 	refused  map[string]*atomic.Uint64
 	waiting  atomic.Int64
+	serving  atomic.Int64 // requests that are not answered yet
 }
 
 func newCounter() *counter {
@@ -83,6 +84,8 @@ func (f *Front) Counts() Counts {
 // count has the handler's answers counted.
 func (c *counter) count(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.serving.Add(1)
+		defer c.serving.Add(-1)
 		counted := &countedWriter{ResponseWriter: w, counter: c}
 		defer func() {
 			if p := recover(); p != nil {
@@ -99,10 +102,9 @@ func (c *counter) count(handler http.Handler) http.Handler {
 // countedWriter notes what is answered.
 type countedWriter struct {
 	http.ResponseWriter
-	counter  *counter
-	route    string
-	status   int
-	detached bool // it is answered elsewhere
+	counter *counter
+	route   string
+	status  int
 }
 
 func (w *countedWriter) WriteHeader(status int) {
@@ -116,9 +118,7 @@ func (w *countedWriter) WriteHeader(status int) {
 func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *countedWriter) end(r *http.Request) {
-	if !w.detached {
-		w.counter.answered(w.routeOf(r), max(w.status, http.StatusOK))
-	}
+	w.counter.answered(w.routeOf(r), max(w.status, http.StatusOK))
 }
 
 // routeOf is that which the area has named, or else the pattern of the request.

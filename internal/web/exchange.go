@@ -34,15 +34,15 @@ func toTheEnd(r *http.Request) (context.Context, context.CancelFunc) {
 // clientKey is where such a context has the one that ends with the connection.
 type clientKey struct{}
 
-// withClient is the request with a context that ends with the connection.
-func withClient(r *http.Request) *http.Request {
+// clientContext is the one of the request's context that ends with the connection.
+func clientContext(r *http.Request) context.Context {
 	if ctx, ok := r.Context().Value(clientKey{}).(context.Context); ok {
-		return r.WithContext(ctx)
+		return ctx
 	}
-	return r
+	return r.Context()
 }
 
-// ErrStopping is the cause of a Poll's or Long's context when the front stops.
+// ErrStopping is the cause of a Long's or Wait's context when the front stops.
 var ErrStopping = errors.New("the front stops")
 
 // Long is the context of a request that may take so long, instead of the usual time. It ends when that
@@ -57,10 +57,35 @@ func Brief(r *http.Request, most time.Duration) (context.Context, context.Cancel
 	return bounded(r.Context(), most)
 }
 
-// Poll is Long for a detached request that waits: its context also ends when the client hangs up
-// (context.Canceled). In the other cases the client is there for an answer.
-func Poll(w http.ResponseWriter, r *http.Request, wait time.Duration) (context.Context, context.CancelFunc) {
-	return long(r.Context(), w, wait)
+// MaxWaiting is how many requests may Wait at a time. Each takes some 26 KB. There may be as many
+// connections, so it bounds those that come many on one, by HTTP/2.
+const MaxWaiting = MaxConns
+
+// ErrCrowded is returned by Wait when too many requests wait already.
+var ErrCrowded = errors.New("too many requests wait for a job")
+
+// Wait has wait wait with a context that is Long's, and ends when the client hangs up, too
+// (context.Canceled). If the client turns out to have closed only its own side of the connection, wait is
+// called once more, and its context does not end with the client any more.
+func Wait(w http.ResponseWriter, r *http.Request, most time.Duration, wait func(context.Context) error) error {
+	if front, ok := r.Context().Value(frontKey{}).(*Front); ok {
+		defer front.counter.waiting.Add(-1)
+		if front.counter.waiting.Add(1) > MaxWaiting {
+			return ErrCrowded
+		}
+	}
+	client := clientContext(r)
+	err := waitWith(client, w, most, wait)
+	if errors.Is(err, context.Canceled) && client.Err() != nil && !HungUp(w, r) {
+		return waitWith(context.WithoutCancel(client), w, most, wait)
+	}
+	return err
+}
+
+func waitWith(ctx context.Context, w http.ResponseWriter, most time.Duration, wait func(context.Context) error) error {
+	ctx, cancel := long(ctx, w, most)
+	defer cancel()
+	return wait(ctx)
 }
 
 func long(ctx context.Context, w http.ResponseWriter, most time.Duration) (context.Context, context.CancelFunc) {
@@ -76,16 +101,15 @@ func long(ctx context.Context, w http.ResponseWriter, most time.Duration) (conte
 
 // bounded is a context that ends when the time is over, or the front stops.
 func bounded(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	ctx, over := context.WithTimeout(ctx, most)
 	ctx, stop := context.WithCancelCause(ctx)
-	// A context with a deadline beside that would take 1 KB more, of each of thousands.
-	over := time.AfterFunc(most, func() { stop(context.DeadlineExceeded) })
 	release := func() bool { return true }
 	if front, ok := ctx.Value(frontKey{}).(*Front); ok {
 		release = context.AfterFunc(front.stopping, func() { stop(ErrStopping) })
 	}
 	return ctx, func() {
 		release()
-		over.Stop()
 		stop(nil)
+		over()
 	}
 }

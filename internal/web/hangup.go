@@ -2,27 +2,102 @@ package web
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
+	"time"
 )
 
-// HungUp reports whether the client is known to have hung up, so that an answer which is of worth is
-// not given to nobody. There is no such question once an answer is written: a client that has read
-// it may hang up at once.
+// HungUp reports whether the client is known to have hung up, so that an answer of worth is not given to
+// nobody. Ask before the answer is written: a client that has read it may hang up at once.
 //
-// A client that has closed its own side of the connection only, and reads on, has not hung up. To know
-// that, the request must be detached; else it is taken for one that has.
-func HungUp(r *http.Request) bool {
-	if r.Context().Err() != nil {
+// A client that has closed only its own side of the connection waits for the answer. It looks just like one
+// that is gone until something is written, which the system of the latter refuses: so the answer is begun,
+// or, where TLS is in the way, an interim one sent.
+func HungUp(w http.ResponseWriter, r *http.Request) bool {
+	conn, _ := r.Context().Value(connKey{}).(net.Conn)
+	state, _ := stateOf(conn)
+	switch {
+	case state == unknown || r.ProtoMajor != 1:
+		return clientContext(r).Err() != nil
+	case state == open: // of TLS the client's side may have ended
+		return false
+	}
+	if plain, ok := conn.(*plainConn); ok {
+		plain.begin()
+	} else if r.ProtoAtLeast(1, 1) { // others know no interim answers
+		w.WriteHeader(http.StatusContinue)
+	} else {
 		return true
 	}
-	switch c := r.Context().Value(connKey{}).(type) {
-	case *detached:
-		return c.hungUp()
-	case net.Conn:
-		return isClosed(c)
+	return !isRead(conn)
+}
+
+// connState is what the system knows of a connection.
+type connState int
+
+const (
+	unknown connState = iota
+	open
+	ended // the client has closed it, or its side of it
+	broken
+)
+
+// readTimeout is how long the client's system may take to say that it has got what was written, or that
+// nobody reads it any more.
+const readTimeout = 2 * time.Second
+
+// isRead reports whether the client has got all that was written to an ended connection.
+func isRead(conn net.Conn) bool {
+	pause := 50 * time.Microsecond
+	for began := time.Now(); time.Since(began) < readTimeout; time.Sleep(pause) {
+		switch state, unread := stateOf(conn); {
+		case state != ended:
+			return false
+		case !unread:
+			return true
+		}
+		pause = min(2*pause, 20*time.Millisecond)
 	}
 	return false
+}
+
+// beginning is what all answers of HTTP/1 begin with.
+const beginning = "HTTP/1."
+
+// plainConn is a connection without TLS, on which an answer can be begun before it is known.
+type plainConn struct {
+	net.Conn
+	begun int // how much of the beginning is written
+}
+
+// begin writes the next byte of the beginning.
+func (c *plainConn) begin() {
+	if c.begun < len(beginning) {
+		c.Conn.Write([]byte{beginning[c.begun]})
+		c.begun++
+	}
+}
+
+func (c *plainConn) Write(p []byte) (int, error) {
+	begun := min(c.begun, len(p))
+	c.begun -= begun
+	n, err := c.Conn.Write(p[begun:])
+	return begun + n, err
+}
+
+// NetConn is the connection itself.
+func (c *plainConn) NetConn() net.Conn { return c.Conn }
+
+// plainListener makes a plainConn of each connection without TLS.
+type plainListener struct{ net.Listener }
+
+func (l plainListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if _, encrypted := conn.(*tls.Conn); err != nil || encrypted {
+		return conn, err
+	}
+	return &plainConn{Conn: conn}, nil
 }
 
 type connKey struct{}

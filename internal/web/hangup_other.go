@@ -1,8 +1,8 @@
-//go:build !unix
+//go:build !linux
 
 package web
 
 import "net"
 
-// isClosed is not known here: the request's context has to do.
-func isClosed(net.Conn) bool { return false }
+// stateOf is not known here: the request's context has to do, which ends with the client's side.
+func stateOf(net.Conn) (state connState, unread bool) { return unknown, false }

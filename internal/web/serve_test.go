@@ -120,7 +120,7 @@ func TestServedToTheEnd(t *testing.T) {
 		ReadBody(w, r, 100)
 		ctx, cancel := Long(w, r, time.Hour)
 		defer cancel()
-		<-withClient(r).Context().Done()
+		<-clientContext(r).Done()
 		noticed <- errors.Join(r.Context().Err(), ctx.Err())
 		fmt.Fprint(w, "done")
 		served <- http.NewResponseController(w).Flush()

@@ -1,6 +1,10 @@
 // Package web is the HTTP front: what all of its areas have in common, which are packages of their own
 // below this one. The front is a client and an operator like others: what it knows and does, it
 // reads from and does in Redis, so that it answers for all servers there are.
+//
+// A request that waits for a job is an ordinary handler that waits (see Wait): 26 KB each, most of it net/http's
+// buffers and stacks. Hijacked connections would take 13 KB, but need a second implementation of HTTP's
+// connections; a limit on waiting requests bounds the memory instead.
 package web
 
 import (
@@ -12,7 +16,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -61,8 +64,6 @@ type Front struct {
 	base     context.Context // of all requests: it knows the front
 	stopping context.Context
 	stop     context.CancelFunc
-	detached sync.WaitGroup // the answers that Detach owes
-	again    *returned      // the connections that go on after these
 	counter  *counter
 	limit    *Limited
 	tls      bool
@@ -77,7 +78,7 @@ const (
 	// maxHeader is 16 KiB less what net/http reads beyond it.
 	maxHeader = 16<<10 - 4<<10
 	// exchangeTimeout bounds the reading of a request; and twice that, all until its answer is written,
-	// but for a Poll: so there is as much time for the answer to a request that came late.
+	// but for a Wait: so there is as much time for the answer to a request that came late.
 	exchangeTimeout = 30 * time.Second
 	// stopWait is how long Serve waits for the answers under way when it stops. On an idle machine 5,000 polls
 	// take a third of a second. On a busy one they have stopMore beyond that, as long as some are
@@ -91,7 +92,7 @@ const (
 func New(o Options, areas ...Area) *Front {
 	o.Log = cmp.Or(o.Log, log.New(io.Discard, "", 0))
 	o.Spare = cmp.Or(o.Spare, NewSparing(func(string) {}))
-	f := &Front{again: newReturned(), counter: newCounter(), limit: o.Limit, tls: o.TLS}
+	f := &Front{counter: newCounter(), limit: o.Limit, tls: o.TLS}
 	f.base = context.WithValue(context.Background(), frontKey{}, f)
 	f.stopping, f.stop = context.WithCancel(context.Background())
 	g := newGuard(o, f.counter)
@@ -154,45 +155,34 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.server.Han
 // has waiting polls answered, and returns when all answers are written; after 3 s at most.
 func (f *Front) Serve(ctx context.Context, l net.Listener) error {
 	served := make(chan error, 1)
-	go func() { served <- f.server.Serve(l) }()
-	go f.server.Serve(f.again)
+	go func() { served <- f.server.Serve(plainListener{l}) }()
 	select {
 	case err := <-served:
 		return err
 	case <-ctx.Done():
 	}
 	f.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), stopWait)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	err := f.server.Shutdown(ctx)
-	f.untilAnswered(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return f.server.Close()
+	go f.losePatience(ctx, cancel)
+	if err := f.server.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+		return err
 	}
-	return err
+	return f.server.Close()
 }
 
-// untilAnswered waits for the answers that Detach owes until ctx is done, and then for as long as there are
-// ever fewer of them.
-func (f *Front) untilAnswered(ctx context.Context) {
-	answered := make(chan struct{})
-	go func() {
-		f.detached.Wait()
-		close(answered)
-	}()
-	select {
-	case <-answered:
-		return
-	case <-ctx.Done():
-	}
-	for more := time.Duration(0); more < stopMore; more += stopStep {
-		owed := f.counter.waiting.Load()
-		select {
-		case <-answered:
+// losePatience cancels ctx after stopWait; but while ever fewer requests are under way, up to stopMore later.
+func (f *Front) losePatience(ctx context.Context, cancel context.CancelFunc) {
+	defer cancel()
+	for waited, before := time.Duration(0), int64(0); waited < stopWait+stopMore; waited += stopStep {
+		serving := f.counter.serving.Load()
+		if waited >= stopWait && serving >= before {
 			return
-		case <-time.After(stopStep):
 		}
-		if f.counter.waiting.Load() >= owed {
+		before = serving
+		select {
+		case <-time.After(stopStep):
+		case <-ctx.Done():
 			return
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/mix-basic/delayer/client"
 )
 
 // answer is what a client gets.
@@ -15,8 +17,7 @@ type answer struct {
 	content string // its type
 	body    []byte // nil: there is none
 	header  map[string]string
-	// later, unless it is nil, answers instead when there is something to answer.
-	later http.HandlerFunc
+	jobs    []*client.Delivery // are given back if nobody gets the answer
 }
 
 // ok is an answer in JSON.

@@ -54,18 +54,11 @@ func New(c *client.Client, op *operator.Operator, o Options) web.Area {
 
 // serve answers a request, with a problem if need be.
 func (a *api) serve(w http.ResponseWriter, r *http.Request) {
-	if answer, err := a.answer(w, r); answer.later != nil {
-		answer.later(w, r)
-	} else {
-		a.respond(w, answer, err)
-	}
-}
-
-func (a *api) respond(w http.ResponseWriter, answer answer, err error) error {
+	answer, err := a.answer(w, r)
 	if err != nil {
 		answer = a.refusal(w, err)
 	}
-	return answer.write(w)
+	a.poller.Deliver(w, r, answer.jobs, func() error { return answer.write(w) })
 }
 
 func (a *api) answer(w http.ResponseWriter, r *http.Request) (answer, error) {

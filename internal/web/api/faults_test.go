@@ -139,3 +139,13 @@ func TestSlowBody(t *testing.T) {
 		t.Error("the connection stays open")
 	}
 }
+
+// Where too many requests wait, one more is told so, and when it may ask again.
+func TestTooManyWait(t *testing.T) {
+	w := httptest.NewRecorder()
+	problemOf(web.ErrCrowded).answer().write(w)
+	reply{w.Code, w.Header(), w.Body.String(), t}.problem(waiting, "", "", "no job now")
+	if w.Header().Get("Retry-After") != "2" {
+		t.Errorf("Retry-After %q", w.Header().Get("Retry-After"))
+	}
+}

@@ -40,6 +40,7 @@ var (
 	unavailable  = newKind("redis-unavailable", http.StatusServiceUnavailable, "Redis is not available").after(2)
 	full         = newKind("redis-full", http.StatusServiceUnavailable, "Redis is full").after(10)
 	crowded      = newKind("too-many-connections", http.StatusServiceUnavailable, "There are too many connections").after(2)
+	waiting      = newKind("too-many-waiting", http.StatusServiceUnavailable, "Too many requests wait").after(2)
 	stopping     = newKind("stopping", http.StatusServiceUnavailable, "The daemon stops").after(2)
 	notStored    = newKind("not-stored", http.StatusServiceUnavailable, "The job was not stored, because of another one")
 )
@@ -144,6 +145,8 @@ func problemOf(err error) *problem {
 		return notStored.problem("another job that goes to Redis together with it can't be stored")
 	case errors.Is(err, client.ErrClosed), errors.Is(err, web.ErrStopping):
 		return stopping.problem("ask again")
+	case errors.Is(err, web.ErrCrowded):
+		return waiting.problem("there is no job now; ask again later, or without wait")
 	case store.Full(err):
 		return full.problem("nothing was stored: its memory is used up")
 	case store.Refused(err):

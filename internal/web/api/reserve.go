@@ -2,7 +2,6 @@ package api
 
 import (
 	"math"
-	"net/http"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -40,18 +39,14 @@ func (a *api) reserve(c *call, r *reservation) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	o := r.options()
-	later := func(w http.ResponseWriter, r *http.Request) { a.poller.Reserve(w, r, o, wait, a.deliver) }
-	return answer{later: later}, nil
-}
-
-// deliver answers a reserve. It fails unless all of the answer is written.
-func (a *api) deliver(w http.ResponseWriter, _ *http.Request, jobs []*client.Delivery, err error) error {
+	jobs, err := a.poller.Reserve(c.w, c.r, r.options(), wait)
 	list := make([]object, len(jobs))
 	for i, d := range jobs {
 		list[i] = delivery(d)
 	}
-	return a.respond(w, ok(object{{"deliveries", list}}), err)
+	done := ok(object{{"deliveries", list}})
+	done.jobs = jobs
+	return done, err
 }
 
 func (r *reservation) options() client.FetchOptions {

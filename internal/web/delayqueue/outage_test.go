@@ -1,11 +1,13 @@
 package delayqueue
 
 import (
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/web"
 )
 
 // Redis away, or silent: all requests are answered with a failure that says so.
@@ -63,4 +65,14 @@ func TestPollTimeout(t *testing.T) {
 	f := start(t, setup{Options: Options{PollTimeout: time.Second}})
 	f.arrives(f.later("/pop", `{"topic":"t"}`)).expect(t, done, "null")
 	f.arrives(f.later("/pop", `{"topic":"t,u"}`)).expect(t, done, "null")
+}
+
+// Where too many requests wait, one more is told so.
+func TestTooManyWait(t *testing.T) {
+	w := httptest.NewRecorder()
+	if err := deliver(w, nil, web.ErrCrowded); err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{t: t}
+	f.read(w.Result()).fails(t, "等待的请求过多", "too many requests wait")
 }

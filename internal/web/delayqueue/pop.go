@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/web"
 )
 
 func (a *api) pop(w http.ResponseWriter, r *http.Request, body []byte) {
@@ -16,7 +17,8 @@ func (a *api) pop(w http.ResponseWriter, r *http.Request, body []byte) {
 	for _, topic := range topics {
 		o.Topics = append(o.Topics, client.FetchTopic{Topic: topic})
 	}
-	a.poller.Reserve(w, r, o, a.PollTimeout, deliver)
+	jobs, err := a.poller.Reserve(w, r, o, a.PollTimeout)
+	a.poller.Deliver(w, r, jobs, func() error { return deliver(w, jobs, err) })
 }
 
 // popped is the data of an answer to /pop.
@@ -35,9 +37,11 @@ func textOf(d *client.Delivery) []byte {
 }
 
 // deliver answers a /pop with the job, if there is one. It fails unless all of that is written.
-func deliver(w http.ResponseWriter, _ *http.Request, jobs []*client.Delivery, err error) error {
+func deliver(w http.ResponseWriter, jobs []*client.Delivery, err error) error {
 	text := isDone
 	switch {
+	case err == web.ErrCrowded:
+		text = failure("等待的请求过多，请稍后再试: too many requests wait for a job: ask again later")
 	case err != nil:
 		text = failure(failed("获取Job失败", "popping failed", err))
 	case len(jobs) > 0:

@@ -1,4 +1,4 @@
-// Package longpoll has requests of the HTTP front wait for jobs: thousands of them, at little cost.
+// Package longpoll has requests of the HTTP front wait for jobs.
 package longpoll
 
 import (
@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -17,77 +16,67 @@ import (
 type Poller struct {
 	client *client.Client
 	failed func(error)
-	asking atomic.Int32 // requests that ask whether a job is ready
 }
 
 // New makes a Poller of the client's jobs. failed is told why jobs that nobody got could not be given
 // back; they come back when their leases end.
 func New(c *client.Client, failed func(error)) *Poller { return &Poller{client: c, failed: failed} }
 
-// Answer answers a request with the jobs that are reserved for it. Without any, err is nil if there
-// was none in time, or the front stops. If it fails, the jobs are given back.
-type Answer func(w http.ResponseWriter, r *http.Request, jobs []*client.Delivery, err error) error
-
 const (
 	// answerWait is how long Redis may take for the last look when a wait is over, and for the only one
 	// where there is no wait.
 	answerWait = 10 * time.Second
-	// askWait is how long a request that waits asks at most whether a job is ready before it is detached.
-	askWait = time.Second
-	// maxAsking is how many requests do that at a time. It spares them much if there is a job; but while
-	// they ask they hold as much memory as any.
-	maxAsking = 128
 	// releaseWait bounds how long jobs are given back that nobody gets.
 	releaseWait = 10 * time.Second
 )
 
-// Reserve waits for jobs as o says, apart from its Timeout: up to wait, 0 is not at all. Then, after
-// Reserve has returned perhaps, the request is answered. Its body must have been read.
-func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, o client.FetchOptions, wait time.Duration, answer Answer) {
-	began := time.Now()
-	var jobs []*client.Delivery
-	var err error
-	asked := true
+// Reserve waits for jobs as o says, apart from its Timeout: up to wait, 0 is not at all. There may be none
+// without an error: in time, before the front stops, or while the client is there. The request's body must
+// have been read.
+func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, o client.FetchOptions, wait time.Duration) (jobs []*client.Delivery, err error) {
 	if wait == 0 {
-		jobs, err = p.ready(r, o, answerWait)
-	} else {
-		jobs, asked = p.readyIfFew(r, o)
+		return p.ready(r, o)
 	}
-	left := wait - time.Since(began)
-	switch {
-	case len(jobs) > 0 && web.HungUp(r): // perhaps: who is detached can be asked
-		web.Detach(w, r, func(w http.ResponseWriter, r *http.Request, reply func(func())) {
-			reply(func() { p.deliver(w, r, jobs, nil, answer) })
-		})
-		return
-	case len(jobs) > 0 || asked && left <= 0:
-		p.give(w, r, jobs, err, answer)
-		return
-	}
-	o.Timeout = max(left, time.Millisecond)
-	web.Detach(w, r, func(w http.ResponseWriter, r *http.Request, reply func(func())) {
-		ctx, cancel := web.Poll(w, r, o.Timeout+answerWait)
-		p.client.FetchFunc(ctx, o, func(jobs []*client.Delivery, err error) {
-			reply(func() {
-				err := unlessNone(ctx, err)
-				cancel()
-				p.deliver(w, r, jobs, err, answer)
-			})
-		})
+	end := time.Now().Add(wait)
+	err = web.Wait(w, r, wait+answerWait, func(ctx context.Context) (err error) {
+		o.NoWait = true // first, so that Redis is asked however short the wait is
+		jobs, err = p.client.Fetch(ctx, o)
+		if o.Timeout = time.Until(end); err != nil && o.Timeout > 0 {
+			o.NoWait = false
+			jobs, err = p.client.Fetch(ctx, o)
+		}
+		return err
 	})
-}
-
-// deliver answers a request that is detached, unless nobody is there any more.
-func (p *Poller) deliver(w http.ResponseWriter, r *http.Request, jobs []*client.Delivery, err error, answer Answer) {
-	if web.HungUp(r) {
-		p.giveBack(jobs)
-		return
+	if err == web.ErrCrowded {
+		if jobs, err := p.ready(r, o); len(jobs) > 0 || err != nil {
+			return jobs, err
+		}
 	}
-	p.give(w, r, jobs, err, answer)
+	return jobs, unlessNone(err)
 }
 
-func (p *Poller) give(w http.ResponseWriter, r *http.Request, jobs []*client.Delivery, err error, answer Answer) {
-	if answer(w, r, jobs, err) != nil {
+// ready reserves what is there.
+func (p *Poller) ready(r *http.Request, o client.FetchOptions) ([]*client.Delivery, error) {
+	ctx, cancel := web.Brief(r, answerWait)
+	defer cancel()
+	o.NoWait = true
+	jobs, err := p.client.Fetch(ctx, o)
+	return jobs, unlessNone(err)
+}
+
+// unlessNone is nil if there is no job, or nobody to get one: the front stops, and the client of Redis with
+// it, or who has asked is gone.
+func unlessNone(err error) error {
+	if errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrClosed) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// Deliver has answer write what the client gets of the jobs. They are given back if that fails, or the
+// client has hung up.
+func (p *Poller) Deliver(w http.ResponseWriter, r *http.Request, jobs []*client.Delivery, answer func() error) {
+	if len(jobs) > 0 && web.HungUp(w, r) || answer() != nil {
 		p.giveBack(jobs)
 	}
 }
@@ -101,33 +90,4 @@ func (p *Poller) giveBack(jobs []*client.Delivery) {
 			p.failed(err)
 		}
 	}
-}
-
-// readyIfFew reserves what is there, unless too many ask for that. asked reports whether Redis has
-// answered; if it has not, the wait will tell why.
-func (p *Poller) readyIfFew(r *http.Request, o client.FetchOptions) (jobs []*client.Delivery, asked bool) {
-	defer p.asking.Add(-1)
-	if p.asking.Add(1) > maxAsking {
-		return nil, false
-	}
-	jobs, err := p.ready(r, o, askWait)
-	return jobs, err == nil
-}
-
-// ready reserves what is there. Redis may take so long at most.
-func (p *Poller) ready(r *http.Request, o client.FetchOptions, most time.Duration) ([]*client.Delivery, error) {
-	ctx, cancel := web.Brief(r, most)
-	defer cancel()
-	o.NoWait = true
-	jobs, err := p.client.Fetch(ctx, o)
-	return jobs, unlessNone(ctx, err)
-}
-
-// unlessNone is nil if there is no job, or if the front stops, and the client with it.
-func unlessNone(ctx context.Context, err error) error {
-	stops := errors.Is(err, client.ErrClosed) || errors.Is(err, context.Canceled) && context.Cause(ctx) == web.ErrStopping
-	if stops || errors.Is(err, client.ErrEmpty) {
-		return nil
-	}
-	return err
 }

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,8 +31,9 @@ type fixture struct {
 	poller *Poller
 	front  *web.Front
 	addr   string
-	stop   func()       // the front
-	asks   atomic.Int32 // requests that have come
+	stop   func()                // the front
+	asks   atomic.Int32          // requests that have come
+	other  func(r *http.Request) // serves /other
 }
 
 func start(t *testing.T, o client.PoolOptions) *fixture {
@@ -47,14 +47,19 @@ func start(t *testing.T, o client.PoolOptions) *fixture {
 	f.client = client.OpenPool(o)
 	f.poller = New(f.client, func(err error) { t.Error(err) })
 	f.front = web.New(web.Options{}, web.Area{Patterns: []string{"/"}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/other" {
+			f.other(r)
+			return
+		}
 		wait, _ := time.ParseDuration(r.URL.Path[1:])
 		f.asks.Add(1)
 		o := client.FetchOptions{Topics: []client.FetchTopic{{Topic: cmp.Or(r.URL.Query().Get("topic"), "t")}}, Max: 2, Lease: time.Hour}
-		f.poller.Reserve(w, r, o, wait, func(w http.ResponseWriter, _ *http.Request, jobs []*client.Delivery, err error) error {
+		jobs, err := f.poller.Reserve(w, r, o, wait)
+		f.poller.Deliver(w, r, jobs, func() error {
 			for _, d := range jobs {
 				fmt.Fprint(w, d.ID, " ")
 			}
-			_, err = fmt.Fprint(w, err)
+			_, err := fmt.Fprint(w, err)
 			return err
 		})
 	})})
@@ -120,22 +125,15 @@ func (f *fixture) push(t *testing.T, ids ...string) {
 // until waits for something to become true.
 var until = redistest.Until
 
-// What is there is reserved at once, by a request that would wait, and by one that would not, also
-// while so many ask that others are detached at once.
+// What is there is reserved at once, by a request that would wait, and by one that would not.
 func TestReady(t *testing.T) {
 	f := start(t, client.PoolOptions{})
-	for _, asking := range []int32{0, maxAsking} {
-		f.poller.asking.Store(asking)
-		for _, wait := range []string{"0s", "1h"} {
-			f.push(t, "a", "b", "c")
-			expect(t, f.ask(t, wait), "a b <nil>")
-			expect(t, f.ask(t, wait), "c <nil>")
-		}
-		expect(t, f.ask(t, "0s"), "<nil>")
-		if got := f.poller.asking.Load(); got != asking {
-			t.Errorf("%d are asking, want %d", got, asking)
-		}
+	for _, wait := range []string{"0s", "1h"} {
+		f.push(t, "a", "b", "c")
+		expect(t, f.ask(t, wait), "a b <nil>")
+		expect(t, f.ask(t, wait), "c <nil>")
 	}
+	expect(t, f.ask(t, "0s"), "<nil>")
 }
 
 // untilWaiting waits until requests wait for so many topics.
@@ -205,39 +203,28 @@ func TestStopWhileAnotherAsks(t *testing.T) {
 	}
 }
 
-// A request that can't be detached is none of those who ask while it waits.
-func TestWhoWaitsDoesNotAsk(t *testing.T) {
+// Where too many requests wait, another one gets a job that is there, or else is told so.
+func TestTooManyWait(t *testing.T) {
 	f := start(t, client.PoolOptions{})
-	r := httptest.NewRequest("GET", "/", nil)
-	o := client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1}
-	answered := make(chan string, 1)
-	go f.poller.Reserve(httptest.NewRecorder(), r, o, time.Hour, func(_ http.ResponseWriter, _ *http.Request, jobs []*client.Delivery, err error) error {
-		answered <- fmt.Sprint(len(jobs), err)
-		return nil
-	})
-	f.untilWaiting(t, 1)
-	if n := f.poller.asking.Load(); n != 0 {
-		t.Errorf("%d are asking", n)
-	}
-	f.push(t, "a")
-	expect(t, answered, "1 <nil>")
-}
-
-// A request that waits costs one goroutine, that which notices when its client hangs up.
-func TestWaitCostsOneGoroutine(t *testing.T) {
-	const polls = 300
-	f := start(t, client.PoolOptions{})
-	before := runtime.NumGoroutine()
-	for n := range polls {
-		conn, err := net.Dial("tcp", f.addr)
-		if err != nil {
-			t.Fatal(err)
+	ended := make(chan bool)
+	waits := func() int { return f.front.Counts().Waiting }
+	f.other = func(r *http.Request) {
+		var waiting sync.WaitGroup
+		for range web.MaxWaiting {
+			waiting.Go(func() {
+				web.Wait(httptest.NewRecorder(), r, time.Hour, func(context.Context) error { <-ended; return nil })
+			})
 		}
-		defer conn.Close()
-		fmt.Fprintf(conn, "GET /1h?topic=%d HTTP/1.1\r\nHost: localhost\r\n\r\n", n)
+		waiting.Wait()
 	}
-	f.untilWaiting(t, polls)
-	until(t, "each has one goroutine", func() bool { return runtime.NumGoroutine()-before < polls+polls/10 })
+	others := f.ask(t, "other")
+	until(t, "too many wait", func() bool { return waits() == web.MaxWaiting })
+	expect(t, f.ask(t, "1h"), web.ErrCrowded.Error())
+	f.push(t, "a")
+	expect(t, f.ask(t, "1h"), "a <nil>")
+	close(ended)
+	<-others
+	expect(t, f.ask(t, "1ms"), "<nil>")
 }
 
 // Jobs whose answer can't be written are given back in their order, those of each topic, and their
@@ -246,12 +233,12 @@ func TestGivenBackInOrder(t *testing.T) {
 	f := start(t, client.PoolOptions{})
 	f.push(t, "a", "b", "c", "d")
 	o := client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 3}
-	f.poller.Reserve(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil), o, 0, func(_ http.ResponseWriter, _ *http.Request, jobs []*client.Delivery, err error) error {
-		if len(jobs) != 3 || err != nil {
-			t.Errorf("got %d jobs, %v", len(jobs), err)
-		}
-		return io.ErrShortWrite
-	})
+	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+	jobs, err := f.poller.Reserve(w, r, o, 0)
+	if len(jobs) != 3 || err != nil {
+		t.Errorf("got %d jobs, %v", len(jobs), err)
+	}
+	f.poller.Deliver(w, r, jobs, func() error { return io.ErrShortWrite })
 	for _, id := range []string{"a", "b", "c", "d"} {
 		d, err := f.client.Reserve(t.Context(), hangBound, 0, "t")
 		if err != nil || d.ID != id || d.Attempt != 1 {
@@ -269,34 +256,12 @@ func TestSlowFirstLook(t *testing.T) {
 	const wait = 100 * time.Millisecond
 	f.redis.Hang()
 	answers := f.ask(t, wait.String())
-	until(t, "it asks", func() bool { return f.poller.asking.Load() == 1 })
+	until(t, "it asks", func() bool { return f.front.Counts().Waiting == 1 })
 	time.Sleep(2 * wait) // so that the time is over in any case
 	f.redis.Resume()
 	expect(t, answers, "<nil>")
 	stats := fmt.Sprintf("%s", f.redis.Do("INFO", "commandstats"))
 	if calls := regexp.MustCompile(`cmdstat_(?:evalsha|eval):calls=(\d+),\S*failed_calls=0`).FindAllStringSubmatch(stats, -1); len(calls) != 1 || calls[0][1] != "1" {
 		t.Errorf("Redis was asked more than once: %q", calls)
-	}
-}
-
-// As many as may ask before they are detached do, and no more.
-func TestManyAsk(t *testing.T) {
-	f := start(t, client.PoolOptions{ReadTimeout: hangBound})
-	if err := f.client.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	f.redis.Hang()
-	defer f.redis.Resume()
-	f.poller.asking.Store(maxAsking)
-	f.ask(t, "1h")
-	until(t, "one too many is detached", func() bool { return f.front.Counts().Waiting == 1 })
-	if n := f.poller.asking.Load(); n != maxAsking {
-		t.Errorf("%d ask", n)
-	}
-	f.poller.asking.Store(maxAsking - 1)
-	f.ask(t, "1h")
-	until(t, "the last one asks", func() bool { return f.poller.asking.Load() == maxAsking })
-	if n := f.front.Counts().Waiting; n != 1 {
-		t.Errorf("%d wait", n)
 	}
 }

@@ -1,0 +1,35 @@
+package web
+
+import (
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// stateOf is the connection's state, and whether its client has yet to get what was written.
+func stateOf(conn net.Conn) (state connState, unread bool) {
+	for {
+		above, ok := conn.(interface{ NetConn() net.Conn }) // TLS, and our own
+		if !ok {
+			break
+		}
+		conn = above.NetConn()
+	}
+	system, ok := conn.(syscall.Conn)
+	if !ok {
+		return unknown, false
+	}
+	var info *unix.TCPInfo
+	raw, err := system.SyscallConn()
+	if err == nil {
+		raw.Control(func(fd uintptr) { info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) })
+	}
+	switch {
+	case info == nil || err != nil || info.State == unix.BPF_TCP_CLOSE:
+		return broken, false
+	case info.State == unix.BPF_TCP_ESTABLISHED:
+		return open, info.Unacked > 0
+	}
+	return ended, info.Unacked > 0
+}

@@ -1,0 +1,269 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// waiting answers a request with its body. If that is "wait" it says on began that it waits, until goOn,
+// and then on ended why the wait is over.
+func waiting(began chan bool, ended chan string, goOn chan bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, _ := ReadBody(w, r, 100)
+		w.Header().Set("X", "y")
+		if string(body) == "wait" {
+			var cause error
+			Wait(w, r, time.Hour, func(ctx context.Context) error {
+				began <- true
+				select {
+				case <-goOn:
+					cause = nil
+					return nil
+				case <-ctx.Done():
+					cause = context.Cause(ctx)
+					return ctx.Err()
+				}
+			})
+			if HungUp(w, r) {
+				cause = errors.New("hung up")
+			}
+			ended <- fmt.Sprint(cause)
+		}
+		fmt.Fprintf(w, "%s %s", r.URL.Path, body)
+	}
+}
+
+// exchange sends requests, one in each text, and reads their answers.
+func exchange(t *testing.T, conn net.Conn, answers *bufio.Reader, requests ...string) (got []*http.Response) {
+	t.Helper()
+	if text := strings.Join(requests, ""); text != "" { // else they are sent
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range requests {
+		answer, err := http.ReadResponse(answers, nil)
+		for err == nil && answer.StatusCode == http.StatusContinue {
+			answer, err = http.ReadResponse(answers, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body = io.NopCloser(strings.NewReader(string(text)))
+		got = append(got, answer)
+	}
+	return got
+}
+
+func post(path, body string, header ...string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n%s\r\n%s", path, len(body), strings.Join(header, ""), body)
+}
+
+func expectText(t *testing.T, answer *http.Response, status int, want string) {
+	t.Helper()
+	text, _ := io.ReadAll(answer.Body)
+	if answer.StatusCode != status || string(text) != want || answer.Header.Get("X") != "y" || answer.Header.Get("Date") == "" {
+		t.Errorf("got %s, %q, %v; want %d, %q", answer.Status, text, answer.Header, status, want)
+	}
+}
+
+// dialWaiting has a request of the path wait, and returns its connection and what can be read there.
+func dialWaiting(t *testing.T, addr string, config *tls.Config, began chan bool) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config != nil {
+		conn = tls.Client(conn, config)
+	}
+	t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(hangBound))
+	io.WriteString(conn, post("/", "wait"))
+	<-began
+	return conn, bufio.NewReader(conn)
+}
+
+// hangBound is when a test gives up: long before a connection that rests is closed.
+const hangBound = idleTimeout / 3
+
+// A client that hangs up while it waits is noticed at once.
+func TestWaitHangUp(t *testing.T) {
+	began, ended := make(chan bool, 1), make(chan string, 1)
+	addr, _ := serve(t, map[string]http.HandlerFunc{"/": waiting(began, ended, nil)})
+	for name, hangUp := range map[string]func(*net.TCPConn){
+		"FIN": func(c *net.TCPConn) { c.Close() },
+		"RST": func(c *net.TCPConn) { c.SetLinger(0); c.Close() },
+	} {
+		conn, _ := dialWaiting(t, addr, nil, began)
+		hangUp(conn.(*net.TCPConn))
+		if cause := <-ended; cause != "hung up" {
+			t.Errorf("%s: the wait ended with %q", name, cause)
+		}
+	}
+}
+
+// A client that hangs up behind further requests is noticed before it gets an answer of worth; those
+// requests are served all the same.
+func TestWaitHangUpBehindOthers(t *testing.T) {
+	began, ended, goOn := make(chan bool, 1), make(chan string, 1), make(chan bool)
+	addr, _ := serve(t, map[string]http.HandlerFunc{"/": waiting(began, ended, goOn)})
+	for _, next := range []string{"P", post("/", "next")} {
+		conn, _ := dialWaiting(t, addr, nil, began)
+		io.WriteString(conn, next)
+		conn.Close()
+		goOn <- true
+		if cause := <-ended; cause != "hung up" {
+			t.Errorf("the wait ended with %q", cause)
+		}
+	}
+	conn, answers := dialWaiting(t, addr, nil, began)
+	io.WriteString(conn, strings.Repeat(post("/", "next"), 1000))
+	goOn <- true
+	if cause := <-ended; cause != "<nil>" {
+		t.Errorf("the wait ended with %q", cause)
+	}
+	expectText(t, exchange(t, conn, answers, "")[0], 200, "/ wait")
+	for range 1000 {
+		expectText(t, exchange(t, conn, answers, "")[0], 200, "/ next")
+	}
+}
+
+// A client that closes its own side of the connection is there for the answer, and for those to what it
+// has sent before that. If it hangs up after all that is noticed.
+func TestWaitHalfClosed(t *testing.T) {
+	certificate := httptest.NewTLSServer(nil)
+	defer certificate.Close()
+	insecure := &tls.Config{InsecureSkipVerify: true}
+	for name, c := range map[string]struct {
+		client, server *tls.Config
+		end            func(net.Conn) error
+	}{
+		"plain": {nil, nil, func(c net.Conn) error { return c.(*net.TCPConn).CloseWrite() }},
+		"TLS":   {insecure, certificate.TLS, func(c net.Conn) error { return c.(*tls.Conn).CloseWrite() }},
+		"below TLS": {insecure, certificate.TLS, func(c net.Conn) error {
+			return c.(*tls.Conn).NetConn().(*net.TCPConn).CloseWrite()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			began, ended, goOn := make(chan bool, 1), make(chan string, 1), make(chan bool)
+			addr, _ := serveOn(t, func(l net.Listener) net.Listener {
+				if c.server != nil {
+					return tls.NewListener(l, c.server)
+				}
+				return l
+			}, map[string]http.HandlerFunc{"/": waiting(began, ended, goOn)})
+			for _, next := range []string{"", post("/", "next")} {
+				conn, answers := dialWaiting(t, addr, c.client, began)
+				io.WriteString(conn, next)
+				c.end(conn)
+				if next == "" {
+					<-began // it waits on
+				}
+				goOn <- true
+				if cause := <-ended; cause != "<nil>" {
+					t.Errorf("the wait ended with %q", cause)
+				}
+				expectText(t, exchange(t, conn, answers, "")[0], 200, "/ wait")
+				if next != "" {
+					expectText(t, exchange(t, conn, answers, "")[0], 200, "/ next")
+				}
+				if rest, err := io.ReadAll(answers); len(rest) > 0 || err != nil {
+					t.Errorf("then came %q, %v", rest, err)
+				}
+			}
+			conn, _ := dialWaiting(t, addr, c.client, began)
+			c.end(conn)
+			<-began
+			conn.Close()
+			goOn <- true
+			if cause := <-ended; cause != "hung up" {
+				t.Errorf("the wait ended with %q", cause)
+			}
+		})
+	}
+}
+
+// When the front stops, requests that wait are answered, and their connections end; those that wait
+// for a next request, too.
+func TestWaitStop(t *testing.T) {
+	began, ended := make(chan bool, 1), make(chan string, 1)
+	addr, stop := serve(t, map[string]http.HandlerFunc{"/": waiting(began, ended, nil)})
+	resting, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resting.Close()
+	rest := bufio.NewReader(resting)
+	expectText(t, exchange(t, resting, rest, post("/", "first"))[0], 200, "/ first")
+	conn, answers := dialWaiting(t, addr, nil, began)
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if cause := <-ended; cause != ErrStopping.Error() {
+		t.Errorf("the wait ended with %q", cause)
+	}
+	answer := exchange(t, conn, answers, "")[0]
+	expectText(t, answer, 200, "/ wait")
+	if !answer.Close {
+		t.Errorf("%+v", answer)
+	}
+	for _, r := range []io.Reader{rest, answers} {
+		if rest, err := io.ReadAll(r); len(rest) > 0 || err != nil {
+			t.Errorf("then came %q, %v", rest, err)
+		}
+	}
+}
+
+// A stop goes on beyond stopWait only while requests are answered, and up to stopMore.
+func TestPatience(t *testing.T) {
+	for answered, want := range map[time.Duration]time.Duration{
+		0: stopWait, stopWait - stopStep: stopWait, stopWait + 4*stopStep: stopWait + 5*stopStep, time.Hour: stopWait + stopMore,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := New(Options{})
+			f.counter.serving.Store(1 << 20)
+			ctx, cancel := context.WithCancel(t.Context())
+			began := time.Now()
+			go f.losePatience(ctx, cancel)
+			for waited := stopStep / 2; waited < answered && ctx.Err() == nil; waited += stopStep {
+				time.Sleep(began.Add(waited).Sub(time.Now()))
+				f.counter.serving.Add(-1)
+			}
+			<-ctx.Done()
+			if got := time.Since(began); got < want || got > want+stopStep {
+				t.Errorf("some are answered for %v: it ends after %v, want %v", answered, got, want)
+			}
+		})
+	}
+}
+
+// No more requests wait than may.
+func TestTooManyWait(t *testing.T) {
+	f := New(Options{})
+	r := httptest.NewRequest("GET", "/", nil).WithContext(f.base)
+	for waiting, want := range map[int64]error{MaxWaiting - 1: io.EOF, MaxWaiting: ErrCrowded} {
+		f.counter.waiting.Store(waiting)
+		if err := Wait(httptest.NewRecorder(), r, time.Hour, func(context.Context) error { return io.EOF }); err != want {
+			t.Errorf("beside %d: got %v, want %v", waiting, err, want)
+		}
+		if n := f.counter.waiting.Load(); n != waiting {
+			t.Errorf("then %d wait", n)
+		}
+	}
+}
