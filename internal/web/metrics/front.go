@@ -8,7 +8,7 @@ import (
 )
 
 // Watch has the metrics tell of the front, too.
-func (m *Metrics) Watch(front *web.Front) { m.registry.MustRegister(watched{front}) }
+func (m *Metrics) Watch(front *web.Front) { m.prometheus.MustRegister(watched{front}) }
 
 // watched tells what a front has counted.
 type watched struct{ front *web.Front }

@@ -39,9 +39,9 @@ type Options struct {
 // Metrics are a server.Observer, and what it has observed. Make them with New.
 type Metrics struct {
 	counted
-	registry *prometheus.Registry
-	look     *look[numbers]
-	overdue  *look[time.Duration]
+	prometheus *prometheus.Registry
+	look       *look[numbers]
+	overdue    *look[time.Duration]
 
 	interval     time.Duration
 	readyMaxLate time.Duration
@@ -53,15 +53,15 @@ type Metrics struct {
 func New(op *operator.Operator, o Options) *Metrics {
 	m := &Metrics{
 		counted:      newCounted(max(cmp.Or(o.Topics, defaultTopics), 0)),
-		registry:     prometheus.NewRegistry(),
+		prometheus:   prometheus.NewRegistry(),
 		look:         newLook((&reader{operator: op, topics: max(o.Topics, operator.MostTopics)}).read),
 		overdue:      newLook(op.Overdue),
 		interval:     cmp.Or(max(o.Interval, 0), time.Second),
 		readyMaxLate: o.ReadyMaxLate,
 		now:          time.Now,
 	}
-	m.registry.MustRegister(m.counted.collectors()...)
-	m.registry.MustRegister(
+	m.prometheus.MustRegister(m.counted.collectors()...)
+	m.prometheus.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		buildInfo(o.Version),
@@ -102,7 +102,7 @@ func (m *Metrics) serve(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	registered, _ := m.registry.Gather() // an error is of some collector, the others are there
+	registered, _ := m.prometheus.Gather() // an error is of some collector, the others are there
 	for _, f := range registered {
 		encode(family{MetricFamily: f})
 	}
