@@ -98,30 +98,26 @@ func (c *Client) Requeue(ctx context.Context, id string) error {
 // (ErrExists) when all others are done.
 func (c *Client) RequeueAll(ctx context.Context, topic string) (int, error) {
 	done := 0
-	err := c.eachOldDeadPage(ctx, topic, func(partition *partition, ids []string) (kept int, err error) {
-		errs, err := partition.store.Requeue(ctx, ids, DefaultReadyMaxLifetime)
-		if err != nil {
-			return 0, err
-		}
-		var gone []string
-		for i, e := range errs {
+	var kept error
+	err := c.eachOldDead(ctx, topic, func(s *store.Store, ids []string) error {
+		errs, err := s.Requeue(ctx, ids, DefaultReadyMaxLifetime)
+		var stale []string
+		for i, err := range errs {
 			switch {
-			case e == nil:
+			case err == nil:
 				done++
-			case errors.Is(e, ErrNotFound):
-				gone = append(gone, ids[i])
+			case errors.Is(err, ErrNotFound):
+				stale = append(stale, ids[i])
 			default:
-				kept++
-				err = errors.Join(err, fmt.Errorf("%s: %w", store.Quote(ids[i]), e))
+				kept = errors.Join(kept, fmt.Errorf("%s: %w", store.Quote(ids[i]), err))
 			}
 		}
-		if len(gone) > 0 { // entries without a letter
-			_, dropped := partition.store.DropDead(ctx, topic, gone, time.Time{})
-			err = errors.Join(err, dropped)
+		if len(stale) > 0 {
+			_, err = s.DropDead(ctx, topic, stale, time.Time{})
 		}
-		return kept, err
+		return err
 	})
-	return done, failed("requeue all", topic, err)
+	return done, failed("requeue all", topic, errors.Join(kept, err))
 }
 
 // DropDead deletes the topic's dead letters of these IDs, and returns how many there were.
@@ -154,18 +150,17 @@ func (c *Client) dropDead(ctx context.Context, topic string, ids []string) (drop
 // there were.
 func (c *Client) DropAllDead(ctx context.Context, topic string) (int, error) {
 	dropped := 0
-	err := c.eachOldDeadPage(ctx, topic, func(partition *partition, ids []string) (int, error) {
-		n, err := partition.store.DropDead(ctx, topic, ids, time.Time{})
+	err := c.eachOldDead(ctx, topic, func(s *store.Store, ids []string) error {
+		n, err := s.DropDead(ctx, topic, ids, time.Time{})
 		dropped += n
-		return 0, err
+		return err
 	})
 	return dropped, failed("drop all dead", topic, err)
 }
 
-// eachOldDeadPage calls do with the IDs of all dead letters that the topic has now, the oldest
-// first. do returns how many of them are still dead letters, and their errors. With an error
-// and none left over, the whole call has failed, and no more pages are read.
-func (c *Client) eachOldDeadPage(ctx context.Context, topic string, do func(partition *partition, ids []string) (kept int, err error)) error {
+// eachOldDead calls do with the IDs of all dead letters that the topic has now, the oldest first,
+// some at a time.
+func (c *Client) eachOldDead(ctx context.Context, topic string, do func(*store.Store, []string) error) error {
 	if err := checkTopics([]string{topic}); err != nil {
 		return err
 	}
@@ -173,26 +168,13 @@ func (c *Client) eachOldDeadPage(ctx context.Context, topic string, do func(part
 		return err
 	}
 	defer c.running.Done()
-	var errs error
-	for _, partition := range c.partitions {
-		kept := 0
-		for left, first := 0, true; first || left > 0; first = false {
-			all, ids, err := partition.store.OldestDead(ctx, topic, kept, deadPage)
-			if first {
-				left = all
-			}
-			if err != nil || len(ids) == 0 {
-				errs = errors.Join(errs, err)
-				break
-			}
-			left -= len(ids)
-			more, err := do(partition, ids)
-			kept += more
-			errs = errors.Join(errs, err)
-			if err != nil && more == 0 { // of the whole call
-				break
-			}
+	for _, p := range c.partitions {
+		err := p.store.EachDead(ctx, store.DeadRange{Topic: topic, Oldest: true, Stale: true}, func(letters []store.Sight) error {
+			return do(p.store, each(letters, func(l store.Sight) string { return l.ID }))
+		})
+		if err != nil {
+			return err
 		}
 	}
-	return errs
+	return nil
 }

@@ -23,6 +23,7 @@ type Browse struct {
 	Preview int    // bytes of a body that are told, at most; 0: nothing is told of bodies
 	After   Place  // the last one of the look before; zero for none
 	Oldest  bool   // of dead ones, the oldest first
+	Stale   bool   // of dead ones, also entries whose letters are gone, or another topic's
 }
 
 // Place is where an entry is: its score, or how many others are to be delivered before it; and its ID.
@@ -56,11 +57,14 @@ func (s *Store) Browse(ctx context.Context, b Browse) (Look, error) {
 	case "ready":
 		reply, err = s.one(ctx, browseReadyScript, []string{s.keys.JobPool(), s.keys.ReadyQueue(b.Topic)}, args...)
 	case "dead":
+		order, entries := "", ""
 		if b.Oldest {
-			args = append(args, "oldest")
-		} else {
-			args = append(args, "")
+			order = "oldest"
 		}
+		if b.Stale {
+			args[0], entries = "", "stale"
+		}
+		args = append(args, order, entries)
 		reply, err = s.one(ctx, browseDeadScript, []string{s.keys.DeadTopics(), s.keys.DeadLetters(b.Topic)}, args...)
 	default:
 		reply, err = s.one(ctx, browsePoolScript, []string{s.keys.JobPool()}, append(args, b.State)...)

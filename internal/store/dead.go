@@ -11,7 +11,6 @@ import (
 
 var (
 	deadScript       = newScript("dead")
-	oldestDeadScript = newScript("oldest_dead")
 	requeueScript    = newScript("requeue")
 	dropDeadScript   = newScript("drop_dead")
 	expireDeadScript = newScript("expire_dead")
@@ -58,19 +57,6 @@ func (s *Store) Dead(ctx context.Context, topic string, n int, after *DeadLetter
 		letters = append(letters, d)
 	}
 	return letters, nil
-}
-
-// OldestDead are the IDs of n of the topic's dead letters, the oldest first, but for the
-// first ones; and how many dead letters there are in all.
-func (s *Store) OldestDead(ctx context.Context, topic string, first, n int) (all int, ids []string, err error) {
-	reply, err := redis.Values(s.one(ctx, oldestDeadScript, []string{s.keys.DeadLetters(topic)}, first, n))
-	if err != nil {
-		return 0, nil, err
-	}
-	if _, err := redis.Scan(reply, &all, &ids); err != nil {
-		return 0, nil, errReply("oldest_dead", reply)
-	}
-	return all, ids, nil
 }
 
 // Requeue makes ready jobs of dead letters again, at most 1,000, which are kept for

@@ -65,7 +65,9 @@ func TestReserveWithoutPermission(t *testing.T) {
 		{"drop of a dead letter", "zmscore del zrem", letter, func(Held) error { _, err := user.DropDead(ctx, "t", []string{"d"}, time.Time{}); return err }},
 		{"remove of a dead letter", "hget del zrem zscore", letter, func(Held) error { _, err := user.remove(ctx, "d"); return err }},
 		{"dead letters", "hmget zrevrange", letter, func(Held) error { _, err := user.Dead(ctx, "t", 10, nil); return err }},
-		{"oldest dead letters", "zcard zrange", letter, func(Held) error { _, _, err := user.OldestDead(ctx, "t", 0, 10); return err }},
+		{"each dead letter", "zrange zrevrange hmget", letter, func(Held) error {
+			return user.EachDead(ctx, DeadRange{Topic: "t", Oldest: true, Stale: true}, func([]Sight) error { return nil })
+		}},
 		{"expiry of dead letters", "time zrange zcount zrangebyscore del zrem", letter, func(Held) error { _, _, err := user.ExpireDead(ctx, time.Hour, 0, DeadPlace{}); return err }},
 		{"stats", "zcard", letter, func(Held) error { _, err := user.Stats(ctx, []string{"t"}, true); return err }},
 		{"known topics", "zrange zcard", letter, func(Held) error { _, _, err := user.KnownTopics(ctx, 10, ""); return err }},

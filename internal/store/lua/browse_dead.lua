@@ -4,6 +4,7 @@
 -- KEYS[1] the zset of the topics that have any   KEYS[2] the topic's dead letters
 -- ARGV[1…6] see browse; the place is a score and an ID
 -- ARGV[7] 'oldest' if those are first, else ''
+-- ARGV[8] 'stale' if entries without a letter count, too, with '' as the topic, else ''
 --
 -- Returns what browse does; where an entry is, is its score.
 -- Errors: WRONGTYPE of the list, a permission that is missing.
@@ -11,6 +12,7 @@
 -- Atomic so that entries and content belong together.
 -- Cost: O(log n) of the list, and O(entries looked at).
 local list, oldest_first = KEYS[2], ARGV[7] == 'oldest'
+local stale_too = ARGV[8] == 'stale'
 
 -- How many entries are to be passed over, from the side that is first.
 local function passed_over()
@@ -29,4 +31,10 @@ local function read(skip, count)
   return ids, scores
 end
 
-return browse(read, dead_letters, job_of)
+local function letter_of(name)
+  local letter = job_of(name)
+  if stale_too and not unreadable(letter) and not letter[1] then return {''} end
+  return letter
+end
+
+return browse(read, dead_letters, letter_of)
