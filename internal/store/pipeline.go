@@ -97,10 +97,11 @@ func (p *Pipeline) receive(c *call) (any, error) {
 	return c.reply, c.err
 }
 
-// manyCalls is how many calls must be under way for it to be worth to wait for all at once.
-const manyCalls = 2
+// manyCalls is how many calls must be under way to wait for all at once. A few with long IDs
+// need a timeout each on a slow network.
+const manyCalls = 16
 
-// ReceiveAll waits for the answers to all calls that are under way.
+// ReceiveAll waits for the answers to all calls that are under way, if they are many.
 // Where ctx can end that costs less than to wait for each of them, but the
 // connection's timeout is then one for all.
 func (p *Pipeline) ReceiveAll() {
