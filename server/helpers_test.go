@@ -275,6 +275,7 @@ func (w *world) waiting() []string {
 // onLook calls f at the n-th look-up's end, before its moves.
 func (w *world) onLook(f func(n int)) {
 	n := 0
+	w.mover().atOnce = 0 // else there is nothing between the two
 	w.mover().beforeMove = func() {
 		n++
 		f(n)

@@ -20,6 +20,8 @@ const (
 	// stopWait is how long run waits for the batch in hand after its context
 	// is done.
 	stopWait = 4 * time.Second
+	// atOnce is up to how many due jobs the look-up moves itself, which spares a round trip.
+	atOnce = 64
 )
 
 const (
@@ -42,9 +44,13 @@ type mover struct {
 	listener atomic.Pointer[store.Subscription] // nil before there was one
 	deaf     atomic.Bool                        // it runs, and does not hear what a push tells
 	askAgain time.Duration                      // askAgain, but for tests
+	atOnce   int                                // atOnce, but for tests
 	observer observers                          // heart is one of them
 	heart    heart                              // without an ID while it doesn't run
 	version  string
+
+	now   time.Time // when jobs were found last, by Redis's clock
+	asked time.Time // the same by ours, or a little before
 
 	deadMaxAge time.Duration // 0 if dead letters are kept for ever
 	deadMax    int           // of a topic; 0 if any number is kept
@@ -71,6 +77,7 @@ func newMover(jobs *store.Store, o Options) *mover {
 		batch:    newBatchSize(o.StallBudget * 3 / 8),
 		stuck:    newStuckJobs(outages),
 		askAgain: askAgain,
+		atOnce:   atOnce,
 		version:  o.Version,
 
 		deadMaxAge: max(o.DeadMaxAge, 0),
@@ -166,6 +173,9 @@ func (m *mover) nextPass(started time.Time, r result, err error) time.Time {
 
 // deafInterval is the interval as long as nothing is heard.
 func (m *mover) deafInterval() time.Duration { return min(m.interval, deafSleep) }
+
+// redisTime is about what Redis's clock says now.
+func (m *mover) redisTime() time.Time { return m.now.Add(time.Since(m.asked)) }
 
 // isCut reports whether err is a connection that was closed on us.
 func isCut(err error) bool {

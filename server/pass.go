@@ -24,9 +24,9 @@ type result struct {
 // pass moves all that is due. It returns early, without an error, when ctx is
 // done; work is the context of what it asks of Redis.
 //
-// It asks for a batch of due jobs. Then it has Redis move them, by one script a
-// topic, and find the next batch, with one pipeline of calls; and so on until
-// nothing more is due. Jobs that can't be moved fall due later then: see
+// It asks for a batch of due jobs. A few of them are moved by the same script. Else it has
+// Redis move them, by one script a topic, and find the next batch, with one pipeline of
+// calls; and so on until nothing more is due. Jobs that can't be moved fall due later then: see
 // stuckJobs.
 //
 // What was due when the pass began is moved oldest first. What falls due
@@ -49,8 +49,6 @@ type pass struct {
 	*mover
 	work   context.Context
 	since  time.Time // when it began, by Redis's clock
-	now    time.Time // when jobs were found last, by Redis's clock
-	asked  time.Time // the same by ours, or a little before
 	result result
 	ready  []store.Batch // moved, but not yet in the log
 	silent error         // why jobs could not be announced
@@ -80,9 +78,6 @@ func (p *pass) run(ctx context.Context) error {
 	return err
 }
 
-// redisTime is about what Redis's clock says now.
-func (p *pass) redisTime() time.Time { return p.now.Add(time.Since(p.asked)) }
-
 // find asks for due jobs, less the first ones.
 func (p *pass) find(skip store.Counts) (found store.DueJobs, err error) {
 	err = p.pipelined(func(calls *store.Pipeline) error {
@@ -92,8 +87,14 @@ func (p *pass) find(skip store.Counts) (found store.DueJobs, err error) {
 	return found, err
 }
 
+// query asks for a batch. The first one of a pass has a few jobs moved at once, if we know
+// Redis's clock.
 func (p *pass) query(skip store.Counts) store.Query {
-	return store.Query{Limit: p.batch.size(), Since: p.since, Skip: skip}
+	q := store.Query{Limit: p.batch.size(), Since: p.since, Skip: skip}
+	if p.since.IsZero() && !p.now.IsZero() {
+		q.AtOnce, q.Retry = min(p.atOnce, q.Limit), p.stuck.retryAt(p.redisTime(), 0)
+	}
+	return q
 }
 
 // move moves what was found, drops the orphans, and, if there is more, finds
@@ -195,6 +196,9 @@ func (p *pass) receiveDue(finding store.Answer[store.DueJobs], sent time.Time) (
 	}
 	p.now, p.asked = found.Now, sent
 	p.observer.Called("due", found.Took)
+	for _, moved := range found.Moved {
+		p.enter(moved, found.Now)
+	}
 	p.nextBy(found.Next)
 	p.batch.observe(found.Count.Total(), found.Took, time.Since(sent))
 	return found, nil

@@ -260,3 +260,20 @@ func TestReadyLine(t *testing.T) {
 		t.Errorf("a pass that moved nothing logged %q", again[len(info):])
 	}
 }
+
+// Few due jobs are ready when they have been found, once Redis's clock is known.
+func TestPassMovesFewAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.expectPass(0, 0)
+	for n := range atOnce {
+		w.push(fmt.Sprint("a", n), fmt.Sprint("t", n%3), 1)
+	}
+	ready := int64(-1)
+	w.mover().beforeMove = func() { ready = w.Do("LLEN", prefix+"ready_queue:t0").(int64) }
+	w.expectPass(atOnce, 0)
+	if want := int64((atOnce + 2) / 3); ready != want {
+		t.Errorf("%d jobs of a topic were ready, want %d", ready, want)
+	}
+	w.log.awaitMoved(t, atOnce)
+}

@@ -48,11 +48,16 @@ type Query struct {
 	Since time.Time
 	// Skip is how many of the first jobs of either kind are left out.
 	Skip Counts
+	// AtOnce is up to how many due jobs are moved by the look-up itself, if all are backlog and
+	// none is skipped. Those that a ready queue can't take are due from Retry on then, see Move.
+	AtOnce int
+	Retry  time.Time
 }
 
 // DueJobs is what came of a Query.
 type DueJobs struct {
 	Batches []Batch       // the fresh ones first
+	Moved   []Moved       // instead, if the look-up has moved them
 	Orphans IDs           // due, but without a bucket that can be used
 	Count   Counts        // how many jobs that are
 	Limit   int           // how many were asked for
@@ -91,6 +96,9 @@ func (p *Pipeline) Due(q Query) Answer[DueJobs] {
 		since = unixSeconds(q.Since)
 	}
 	args := dueScript.args([]string{p.store.keys.JobPool()}, q.Limit, since, q.Skip.Backlog, q.Skip.Fresh)
+	if q.AtOnce > 0 {
+		args = append(args, q.AtOnce, q.Retry.UnixMilli())
+	}
 	return Answer[DueJobs]{p, p.send(dueScript, args), func(reply any) (DueJobs, error) {
 		return dueJobsOf(q, reply)
 	}}
@@ -166,7 +174,7 @@ func dueJobsOf(q Query, reply any) (DueJobs, error) {
 	var due int
 	var now string
 	rest, err := redis.Scan(values, &took, &now, &due, &wait)
-	if err != nil || len(rest) != 3 {
+	if err != nil || len(rest) != 4 {
 		return DueJobs{}, errReply("due", reply)
 	}
 	d := DueJobs{Limit: q.Limit}
@@ -179,7 +187,27 @@ func dueJobsOf(q Query, reply any) (DueJobs, error) {
 	d.Count.Fresh = d.add(rest[1], true)
 	d.Count.Backlog = d.add(rest[2], false)
 	d.More = due > q.Skip.Plus(d.Count).Total()
-	return d, nil
+	return d, d.enterMoved(rest[3])
+}
+
+// enterMoved reads what due.lua says of each batch if it has moved them.
+func (d *DueJobs) enterMoved(part any) error {
+	replies, _ := part.([]any)
+	if len(replies) == 0 {
+		return nil
+	}
+	if len(replies) != len(d.Batches) {
+		return errReply("due", part)
+	}
+	for i, reply := range replies {
+		moved, err := movedOf(d.Batches[i], reply)
+		if err != nil {
+			return err
+		}
+		d.Moved = append(d.Moved, moved)
+	}
+	d.Batches, d.Count = nil, Counts{}
+	return nil
 }
 
 // add appends the batches of one part of due.lua's answer, and returns how many

@@ -1,18 +1,21 @@
--- require: keys time guard
--- due: the next jobs to move, by topic; it changes nothing.
+-- require: keys time guard move
+-- due: the next jobs to move, by topic. If they are few it moves them itself, else it changes nothing.
 --
 -- KEYS[1] job pool
 -- ARGV[1] how many jobs at most
 -- ARGV[2] until when a job must have been due to count as backlog (Unix seconds), '' if all do;
 --         those that have fallen due since are fresh
 -- ARGV[3] how many of the first jobs of the backlog to leave out   ARGV[4] and of the fresh ones
+-- ARGV[5] up to how many due jobs are moved, if there are no orphans among them; none if absent
+-- ARGV[6] from when on they are to be tried again if the queue can't take them (Unix ms)
 --
--- Returns {took, now, due, wait, orphans, fresh, backlog}: took is the script's own time in µs
+-- Returns {took, now, due, wait, orphans, fresh, backlog, moved}: took is the script's own time in µs
 -- (0 where Redis has no clock that runs inside a script); now is Redis's time in Unix seconds;
 -- due is how many jobs are due in all; wait is the time until the next falls due, in µs, -1 if
 -- none is known; orphans are the due IDs whose bucket is gone, has no topic, is no hash or can't
 -- be read by this user; fresh and backlog are {count, topic, ids, topic, ids, …}: how many
--- entries were read, and the ids of each topic in due order.
+-- entries were read, and the ids of each topic in due order; moved is what move.lua returns, for each
+-- topic of the backlog, if they were moved.
 -- Errors: WRONGTYPE of the pool; a permission that is missing; a server that takes no writes, for
 -- what it knows may be old.
 --
@@ -87,4 +90,11 @@ local of_backlog = math.min(backlog_left, limit - of_fresh)
 local fresh_jobs = jobs_at(backlog + skip_fresh, of_fresh)
 local backlog_jobs = jobs_at(skip_backlog, of_backlog)
 if err then return err end
-return {stop(), at, due, wait, orphans, fresh_jobs, backlog_jobs}
+
+local moved = {}
+if due <= tonumber(ARGV[5] or 0) and backlog_jobs[1] == due and #orphans == 0 then
+  for i = 2, #backlog_jobs, 2 do
+    moved[#moved + 1] = move({backlog_jobs[i], at, 0, ARGV[6], unpack(backlog_jobs[i + 1])})
+  end
+end
+return {stop(), at, due, wait, orphans, fresh_jobs, backlog_jobs, moved}

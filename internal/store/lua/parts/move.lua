@@ -1,0 +1,122 @@
+-- require: keys time guard pool queue lease topics
+-- The move of one topic's due jobs out of the pool into its ready queue.
+
+local FIRST = 5    -- place of the first ID
+local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two places
+local TIMED = 64   -- fewer jobs are not worth a look at the clock
+local MOST_LATE = 1e12 -- s, for what has been due for ever
+
+-- Moves the jobs. args and the result are move.lua's. The pool can be written to.
+local function move(args)
+  local stop = #args >= FIRST + TIMED - 1 and stopwatch()
+  local topic, found_at = args[1], tonumber(args[2])
+  local queue = queues .. topic
+  local put_back, why = 0, ''
+  local left = {}
+  local length -- of the queue
+  local ended, returned, late = 0, 0, 0 -- leases; those of jobs that are ready; s
+  local counts, n = nil, 0 -- of the jobs by bucket, 32 * jobs + bucket each; n is 0 if they have one
+  local moved_at = found_at + args[3] / 1000000
+
+  -- Of jobs with those scores: how many are leases, by how much they are late in all, and how many
+  -- counts there are now, which were n. nil if one is not due, or not in the pool.
+  --
+  -- The scores rise, so that the jobs of a bucket are side by side, and it takes one comparison for
+  -- each to see where it ends. (A job that was scheduled anew, but is due, may be counted with its
+  -- neighbours.)
+  local function examine(scores, n)
+    local leases, sum = 0, 0
+    local several = #args > FIRST
+    local bounds = several and {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60, 600, 3600}
+    local ends, bucket, first = several and 1 / 0 or -1 -- what is late by no more is of another bucket
+    for i = 1, #scores do
+      local score = scores[i]
+      if not score then return nil end
+      score = score + 0 -- which reads a string faster than tonumber does
+      if score > found_at then return nil end
+      local part = score * 1000 % 1 -- see is_lease, whose call would take longer
+      if part > 0.0005 and is_lease(score) then leases = leases + 1 end
+      local behind = moved_at - score
+      sum = sum + behind
+      if behind <= ends then
+        if bucket then
+          counts, n = counts or {0, 0, 0, 0}, n + 1 -- a table that grows takes longer
+          counts[n] = 32 * (i - first) + bucket
+        end
+        first, bucket = i, 1
+        while bucket < 17 and behind > bounds[bucket] do bucket = bucket + 1 end
+        ends = bounds[bucket - 1] or -1
+      end
+    end
+    if bucket and (n > 0 or #args - FIRST >= CHUNK) then
+      counts, n = counts or {0, 0, 0, 0}, n + 1
+      counts[n] = 32 * (#scores - first + 1) + bucket
+    end
+    return leases, sum, n
+  end
+
+  -- Those of the IDs from first to last that have the score with which they were found, or an
+  -- earlier one, each once; their scores. The places of the others are left.
+  local function select_due(first, last, scores, found_at, left)
+    local due, due_scores, seen = {}, {}, {}
+    for i = first, last do
+      local id, score = args[i], scores[i - first + 1]
+      if not score or score - found_at > 0 or seen[id] then
+        left[#left + 1] = i - FIRST + 1
+      else
+        due[#due + 1], due_scores[#due + 1], seen[id] = id, score, true
+      end
+    end
+    return due, due_scores
+  end
+
+  for first = FIRST, #args, CHUNK do
+    local last = math.min(first + CHUNK - 1, #args)
+    local scores = redis.call('ZMSCORE', pool, unpack(args, first, last))
+    local ids, from, to = args, first, last -- as a rule all of them, which spares a copy
+    local leases, sum, counted = examine(scores, n)
+    if not leases then
+      ids, scores = select_due(first, last, scores, found_at, left)
+      from, to = 1, #ids
+      leases, sum, counted = examine(scores, n)
+    end
+    -- Out of the pool first: a script that has written is not refused at maxmemory.
+    if to >= from and redis.call('ZREM', pool, unpack(ids, from, to)) <= to - from then
+      ids, scores = select_due(first, last, scores, found_at, left) -- an ID is named twice
+      from, to = 1, #ids
+      leases, sum, counted = examine(scores, n)
+    end
+    ended = ended + leases
+    if to >= from then
+      local pushed = redis.pcall('LPUSH', queue, unpack(ids, from, to))
+      if type(pushed) == 'number' then
+        length = pushed
+        returned, late, n = returned + leases, late + sum, counted
+      else
+        local entries = {} -- of the pool: score, ID, score, ID, …
+        for i = from, to do
+          entries[#entries + 1], entries[#entries + 2] = retry_score(args[4], put_back), ids[i]
+          put_back = put_back + 1
+        end
+        redis.call('ZADD', pool, unpack(entries))
+        why = pushed.err .. ' (ready queue ' .. queue .. ')'
+      end
+    end
+  end
+  if ended > 0 then count_reserved({[topic] = -ended}) end
+  if length then
+    enter_use(topic, moved_at, moved_at)
+    local untold = tell_ready(topic, length)
+    if untold and put_back == 0 then why = untold end
+  end
+  if late > MOST_LATE then late = MOST_LATE end
+  local reply
+  if returned > 0 or n > 0 then
+    reply = {0, put_back, why, late * 1000000, 1 + n, returned, unpack(counts or {}, 1, n)}
+  else
+    reply = {0, put_back, why, late * 1000000, 0}
+  end
+  for i = 1, #left do reply[#reply + 1] = left[i] end
+  if stop then reply[1] = stop() end
+  return reply
+end
