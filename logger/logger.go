@@ -107,7 +107,7 @@ func (l *Logger) Print(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for line := range strings.Lines(text) {
-		l.tell(l.console, l.console.write([]byte("\n"+line)))
+		l.notify(l.console, l.console.write([]byte("\n"+line)))
 	}
 }
 
@@ -195,13 +195,13 @@ func (l *Logger) write(to, console *file, e entry) {
 	}
 	line := l.format.line(l.time(), e)
 	change, consoleChange := to.write(line), console.write(line)
-	l.tell(to, change)
-	l.tell(console, consoleChange)
+	l.notify(to, change)
+	l.notify(console, consoleChange)
 }
 
-// tell says that f began to fail, or works again. It may find that of the console
-// or the error log, and tells that.
-func (l *Logger) tell(f *file, change string) {
+// notify logs that f began to fail, or works again. Where that fails in turn, it logs
+// that, too.
+func (l *Logger) notify(f *file, change string) {
 	if change == "" {
 		return
 	}

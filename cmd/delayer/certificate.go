@@ -21,7 +21,7 @@ type certificate struct {
 	told [2]time.Time // and those of which failed was told
 }
 
-// get is the present pair. If the files can't be used any more it is the one of before.
+// get returns the present pair: the previous one while the files can't be used.
 func (c *certificate) get() tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -72,14 +71,10 @@ func tryListen(h config.HTTP) (inUse, err error) {
 	if h.Listen == "" {
 		return nil, nil
 	}
-	l, err := net.Listen("tcp", h.Listen)
+	l, err := listenTCP(h.Listen)
 	if err == nil {
 		return nil, l.Close()
 	}
-	if at := (*net.OpError)(nil); errors.As(err, &at) {
-		err = at.Err
-	}
-	err = fmt.Errorf("http.listen = %s: %w", h.Listen, err)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return err, nil
 	}

@@ -25,7 +25,7 @@ type command struct {
 	check       func(*options) error          // of the flags and the arguments together; nil: none
 	program     bool                          // the arguments are a program and its own arguments and flags
 	note        string                        // what else the usage says of it
-	run         func(context.Context, *call) (answer, error)
+	run         func(context.Context, *call) (reply, error)
 }
 
 // call is one execution of a command.
@@ -66,8 +66,8 @@ func commands() []command {
 	}
 }
 
-// findCommand finds the command whose name, of one or two words, the words begin with. It
-// returns nil when there is none.
+// findCommand finds the command that the words begin with; its name has one or two of them.
+// c is nil when there is none.
 func findCommand(words []string) (c *command, rest []string) {
 	for _, c := range commands() {
 		name := strings.Fields(c.name)
@@ -110,9 +110,9 @@ func execute(o options, stdout, stderr *os.File) error {
 	defer c.client.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(endLater(ctx, sameSignal), stop) // from then on a signal ends the program at once
-	a, err := o.command.run(ctx, c)
-	if err == nil && !a.empty() {
-		err = c.print(ctx, a)
+	r, err := o.command.run(ctx, c)
+	if err == nil && !r.empty() {
+		err = c.print(ctx, r)
 	}
 	return withExitCode(ctx, err)
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/mix-basic/delayer/internal/duration"
 )
 
-func runPush(ctx context.Context, c *call) (answer, error) {
+func runPush(ctx context.Context, c *call) (reply, error) {
 	topic, body := c.arguments[0], c.arguments[2]
 	delay, err := parseDuration("DELAY", c.arguments[1])
 	if err != nil {
-		return answer{}, err
+		return reply{}, err
 	}
 	if body == "-" {
 		if body, err = readInput(ctx); err != nil {
-			return answer{}, err
+			return reply{}, err
 		}
 	}
 	var terms []client.PushOption
@@ -30,7 +30,7 @@ func runPush(ctx context.Context, c *call) (answer, error) {
 		terms = append(terms, client.MaxAttempts(c.maxAttempts))
 	}
 	id, err := c.client.Push(ctx, client.Message{ID: c.id, Topic: topic, Body: body}, delay, terms...)
-	return answer{text: id, json: idJSON(id)}, err
+	return reply{text: id, json: idJSON(id)}, err
 }
 
 // readInput reads a body from the standard input.
@@ -46,7 +46,7 @@ func readInput(ctx context.Context) (body string, err error) {
 	return string(data), err
 }
 
-func runRemove(ctx context.Context, c *call) (answer, error) {
+func runRemove(ctx context.Context, c *call) (reply, error) {
 	id := c.arguments[0]
 	removed, err := c.client.Remove(ctx, id)
 	if err == nil && !removed {
@@ -54,12 +54,12 @@ func runRemove(ctx context.Context, c *call) (answer, error) {
 	}
 	v := idJSON(id)
 	v["removed"] = true
-	return answer{text: "removed " + printable(id, ""), json: v}, err
+	return reply{text: "removed " + printable(id, ""), json: v}, err
 }
 
-func runGet(ctx context.Context, c *call) (answer, error) {
+func runGet(ctx context.Context, c *call) (reply, error) {
 	job, err := c.client.Get(ctx, c.arguments[0])
-	return answer{text: jobText(job), json: jobJSON(job), asks: true}, err
+	return reply{text: jobText(job), json: jobJSON(job), safe: true}, err
 }
 
 // parseDuration reads a DELAY or a TIMEOUT.

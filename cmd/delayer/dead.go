@@ -12,21 +12,21 @@ import (
 // listPiece is how much of a list is printed at a time.
 const listPiece = 64 << 10
 
-func runDeadList(ctx context.Context, c *call) (answer, error) {
+func runDeadList(ctx context.Context, c *call) (reply, error) {
 	var piece strings.Builder
 	for letter, err := range c.client.Dead(ctx, c.arguments[0]) {
 		if err != nil {
-			return answer{}, err
+			return reply{}, err
 		}
 		piece.WriteString(c.letterLine(letter))
 		if piece.Len() >= listPiece {
 			if err := c.write(ctx, piece.String()); err != nil {
-				return answer{}, err
+				return reply{}, err
 			}
 			piece.Reset()
 		}
 	}
-	return answer{text: piece.String()}, nil
+	return reply{text: piece.String()}, nil
 }
 
 // letterLine is what the list says of a dead letter.
@@ -53,7 +53,7 @@ func inOneLine(text string) string {
 	return strings.TrimSpace(first) + " … " + strings.TrimSpace(others[strings.LastIndexByte(others, '\n')+1:])
 }
 
-func runDeadRequeue(ctx context.Context, c *call) (answer, error) {
+func runDeadRequeue(ctx context.Context, c *call) (reply, error) {
 	topic := c.arguments[0]
 	if len(c.arguments) > 1 {
 		return counted("requeued", 1), c.requeue(ctx, topic, c.arguments[1])
@@ -80,7 +80,7 @@ func (c *call) requeue(ctx context.Context, topic, id string) error {
 	return ofLetter("requeue", topic, id, err)
 }
 
-func runDeadDrop(ctx context.Context, c *call) (answer, error) {
+func runDeadDrop(ctx context.Context, c *call) (reply, error) {
 	topic, ids := c.arguments[0], c.arguments[1:]
 	if len(ids) == 0 {
 		n, err := c.client.DropAllDead(ctx, topic)
@@ -96,8 +96,8 @@ func runDeadDrop(ctx context.Context, c *call) (answer, error) {
 	return counted("dropped", n), err
 }
 
-func counted(what string, n int) answer {
-	return answer{text: fmt.Sprintf("%s %d", what, n), json: map[string]any{what: n}}
+func counted(what string, n int) reply {
+	return reply{text: fmt.Sprintf("%s %d", what, n), json: map[string]any{what: n}}
 }
 
 const noLetter = nothing("no such dead letter")

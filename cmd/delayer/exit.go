@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/async"
 )
 
 // The exit codes of the daemon and of the commands.
@@ -102,8 +102,7 @@ func report(err error, stderr io.Writer) int {
 }
 
 // errorText marks each line as an error. Problems of a configuration begin with
-// the place, for editors to jump to; that a queue is empty is no error, but a word
-// to whoever reads along.
+// the place, for editors to jump to. An empty queue is no error.
 func errorText(err error) string {
 	mark := "ERROR: "
 	if errors.As(err, new(config.Problems)) || isNothing(err) {
@@ -119,13 +118,7 @@ func errorText(err error) string {
 // briefly goes on without f when that takes too long, as printing does when nobody
 // reads it.
 func briefly(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f()
-	}()
-	select {
-	case <-done:
-	case <-time.After(250 * time.Millisecond):
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), async.FlushWait)
+	defer cancel()
+	await(ctx, func() error { f(); return nil })
 }

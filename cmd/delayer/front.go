@@ -92,15 +92,12 @@ func listenHTTP(h config.HTTP, dev bool, log *logger.Logger) (*front, error) {
 	}
 	var l net.Listener
 	for _, address := range addresses {
-		if l, err = net.Listen("tcp", address); err == nil {
+		if l, err = listenTCP(address); err == nil {
 			break
 		}
 	}
 	if err != nil {
-		if at := (*net.OpError)(nil); errors.As(err, &at) {
-			err = at.Err // without what follows here
-		}
-		return nil, fail(exitFailed, fmt.Errorf("http.listen = %s: %w", addresses[len(addresses)-1], err))
+		return nil, fail(exitFailed, err)
 	}
 	spare := web.NewSparing(func(line string) { log.Error("HTTP front: " + line) })
 	limit := web.Limit(l, web.MaxConns, func(address string) {
@@ -111,6 +108,18 @@ func listenHTTP(h config.HTTP, dev bool, log *logger.Logger) (*front, error) {
 		f.listener, f.url = tls.NewListener(limit, encryption), "https://"+l.Addr().String()+"/"
 	}
 	return f, nil
+}
+
+// listenTCP names the key and the address in its errors.
+func listenTCP(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		return l, nil
+	}
+	if at := (*net.OpError)(nil); errors.As(err, &at) {
+		err = at.Err
+	}
+	return nil, fmt.Errorf("http.listen = %s: %w", address, err)
 }
 
 func webOptions(h config.HTTP, l *logger.Logger) web.Options {
@@ -124,8 +133,8 @@ func webOptions(h config.HTTP, l *logger.Logger) web.Options {
 	return o
 }
 
-// failed has what a client is not told written into the error log: Redis's own words. While Redis is
-// away there may be thousands a second, so those that differ in numbers only, as of ports, are of one kind.
+// failed logs what a client is not told: Redis's own words. While Redis is away there may be thousands
+// a second, so errors that differ in numbers only, such as ports, are of one kind.
 func (f *front) failed(err error) {
 	f.spare.Say(numbers.ReplaceAllString(err.Error(), "0"), "a request failed: "+err.Error())
 }

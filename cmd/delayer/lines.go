@@ -20,43 +20,43 @@ const (
 	readPatience = 10 * time.Second
 )
 
-// toldOutput is an output that tells when it begins to lose lines, and how many it has
-// lost when it works again.
-type toldOutput struct {
+// reportingOutput reports when it begins to lose lines, and their number when it works
+// again.
+type reportingOutput struct {
 	*async.Writer
-	out  io.Writer
-	tell func(message string)
-	lost atomic.Int64 // lines
+	out    io.Writer
+	report func(message string)
+	lost   atomic.Int64 // lines
 }
 
-func newToldOutput(out io.Writer, tell func(message string)) *toldOutput {
-	o := &toldOutput{out: out, tell: tell}
+func newReportingOutput(out io.Writer, report func(message string)) *reportingOutput {
+	o := &reportingOutput{out: out, report: report}
 	o.Writer = async.New(o.writeOut, readPatience)
 	return o
 }
 
 // Write never fails.
-func (o *toldOutput) Write(lines []byte) (int, error) {
+func (o *reportingOutput) Write(lines []byte) (int, error) {
 	if _, err := o.Writer.Write(lines); err != nil {
 		o.lose(lines, err)
 	}
 	return len(lines), nil
 }
 
-func (o *toldOutput) writeOut(lines []byte) (int, error) {
+func (o *reportingOutput) writeOut(lines []byte) (int, error) {
 	n, err := o.out.Write(lines)
 	if err != nil {
 		o.lose(lines, err)
 	} else if lost := o.lost.Swap(0); lost > 0 {
-		o.tell(fmt.Sprintf("works again, lines lost: %d", lost))
+		o.report(fmt.Sprintf("works again, lines lost: %d", lost))
 	}
 	return n, err
 }
 
-func (o *toldOutput) lose(lines []byte, why error) {
+func (o *reportingOutput) lose(lines []byte, why error) {
 	n := max(int64(bytes.Count(lines, []byte{'\n'})), 1)
 	if o.lost.Add(n) == n {
-		o.tell("lines are lost: " + why.Error())
+		o.report("lines are lost: " + why.Error())
 	}
 }
 

@@ -66,7 +66,7 @@ func TestLinesAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{answers: make(chan error)}
 		told := make(chan string, 9)
-		w := newToldOutput(g, func(message string) { told <- message })
+		w := newReportingOutput(g, func(message string) { told <- message })
 		began := time.Now()
 		writes := 0
 		for ; len(told) == 0; writes++ {

@@ -15,35 +15,35 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// answer is what a command prints.
-type answer struct {
+// reply is what a command prints.
+type reply struct {
 	text string
 	json map[string]any   // of --json
-	held *client.Delivery // what is printed, and acknowledged when it was; nil: none
-	asks bool             // nothing was changed: who does not get to see it can ask again
+	job  *client.Delivery // acknowledged once it is printed; nil: none
+	safe bool             // the command changed nothing and can be repeated
 }
 
-func (a answer) empty() bool { return a.text == "" && a.json == nil }
+func (r reply) empty() bool { return r.text == "" && r.json == nil }
 
 // outputWait is how long an interrupted command goes on with an output that is
 // not read.
 const outputWait = time.Second
 
-// print prints the answer, and says what has become of the job then.
-func (c *call) print(ctx context.Context, a answer) error {
-	free := hold(ctx, a.held)
-	err := awaitOutput(ctx, func() error { return printOut(c.stdout, c.format(a)) })
+// print prints the reply. Its error says what has become of the job.
+func (c *call) print(ctx context.Context, r reply) error {
+	free := hold(ctx, r.job)
+	err := awaitOutput(ctx, func() error { return printOut(c.stdout, c.format(r)) })
 	free()
 	switch {
-	case a.held != nil:
-		return settle(ctx, a.held, err)
-	case err != nil && a.json != nil && !a.asks: // else it was a part of what there was to tell
-		return fmt.Errorf("%w; not printed: %s", err, jsonLine(a.json))
+	case r.job != nil:
+		return settle(ctx, r.job, err)
+	case err != nil && r.json != nil && !r.safe:
+		return fmt.Errorf("%w; not printed: %s", err, jsonLine(r.json))
 	}
 	return err
 }
 
-// write prints a part of the answer, of whole lines.
+// write prints a part of the reply, of whole lines.
 func (c *call) write(ctx context.Context, text string) error {
 	return awaitOutput(ctx, func() error {
 		_, err := io.WriteString(c.stdout, c.shown(text))
@@ -60,10 +60,10 @@ func awaitOutput(ctx context.Context, f func() error) error {
 	return err
 }
 
-func (c *call) format(a answer) string {
-	text := a.text
-	if c.json && a.json != nil {
-		text = jsonLine(a.json)
+func (c *call) format(r reply) string {
+	text := r.text
+	if c.json && r.json != nil {
+		text = jsonLine(r.json)
 	}
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
@@ -79,8 +79,7 @@ func (c *call) shown(text string) string {
 	return text
 }
 
-// printOut is all that goes to the standard output, which it closes: only then
-// all errors are known.
+// printOut writes the text and closes the standard output: only then are all errors known.
 func printOut(stdout *os.File, text string) error {
 	_, err := io.WriteString(stdout, text)
 	return outputError(errors.Join(err, stdout.Close()))
@@ -93,7 +92,7 @@ func outputError(err error) error {
 	return nil
 }
 
-// await waits for f, which knows no context, until ctx is done.
+// await waits for f, which takes no context, until ctx is done.
 func await(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()

@@ -29,16 +29,16 @@ once, as it was; if the command is killed, after 30 s. An output that is closed 
 job is taken. A Redis user who may not reserve takes the job for good instead.
 `
 
-func runPop(ctx context.Context, c *call) (answer, error) {
+func runPop(ctx context.Context, c *call) (reply, error) {
 	return c.take(ctx, client.FetchOptions{NoWait: true}, c.client.Pop)
 }
 
-func runBPop(ctx context.Context, c *call) (answer, error) {
+func runBPop(ctx context.Context, c *call) (reply, error) {
 	timeout := time.Duration(0)
 	if len(c.arguments) > 1 {
 		var err error
 		if timeout, err = parseDuration("TIMEOUT", c.arguments[1]); err != nil {
-			return answer{}, err
+			return reply{}, err
 		}
 	}
 	return c.take(ctx, client.FetchOptions{Timeout: timeout}, func(ctx context.Context, topic string) (client.Message, error) {
@@ -48,9 +48,9 @@ func runBPop(ctx context.Context, c *call) (answer, error) {
 
 // take reserves the topic's next job, which print acknowledges: so none is lost that nobody gets to
 // see. A user of Redis who may not reserve pops it.
-func (c *call) take(ctx context.Context, o client.FetchOptions, pop func(context.Context, string) (client.Message, error)) (answer, error) {
+func (c *call) take(ctx context.Context, o client.FetchOptions, pop func(context.Context, string) (client.Message, error)) (reply, error) {
 	if err := writable(c.stdout); err != nil {
-		return answer{}, outputError(err)
+		return reply{}, outputError(err)
 	}
 	topic := c.arguments[0]
 	o.Topics, o.Max, o.Lease = []client.FetchTopic{{Topic: topic}}, 1, popLease
@@ -58,12 +58,12 @@ func (c *call) take(ctx context.Context, o client.FetchOptions, pop func(context
 	switch {
 	case err == nil:
 		m := list[0].Message
-		return answer{text: m.Body, json: messageJSON(m), held: list[0]}, nil
+		return reply{text: m.Body, json: messageJSON(m), job: list[0]}, nil
 	case store.Refused(err):
 		m, err := pop(ctx, topic)
-		return answer{text: m.Body, json: messageJSON(m)}, err
+		return reply{text: m.Body, json: messageJSON(m)}, err
 	}
-	return answer{}, fmt.Errorf("%s %q: %w", c.command.name, topic, errors.Unwrap(err))
+	return reply{}, fmt.Errorf("%s %q: %w", c.command.name, topic, errors.Unwrap(err))
 }
 
 // writable finds out whether an output takes anything, as far as that can be known. One that is

@@ -169,7 +169,7 @@ func (s *service) check(work *server.Server) (waits string, err error) {
 // errCutOff: the service ends although its work has not.
 var errCutOff = errors.New("the service was cut off")
 
-// during does the work and minds the signals meanwhile. The first that stops ends
+// during does the work and handles signals meanwhile. The first that stops ends
 // the work's context; should the work not end then, it is left alone after
 // stopWait, or at once with a second signal that is not the same once more.
 func (s *service) during(work func(context.Context) error) error {

@@ -53,8 +53,8 @@ const (
 	versionLine = "delayer version -- print version number\n"
 )
 
-// helpOn is what help prints of the words: nothing but the words that are too many if there is
-// nothing to tell.
+// helpOn returns the page on a command and the words behind its name. The page is empty if there
+// is no such command.
 func helpOn(words []string) (text string, rest []string) {
 	if len(words) == 0 {
 		return usage(), nil

@@ -76,17 +76,17 @@ func checkWorker(o *options) error {
 	return nil
 }
 
-func runWorker(ctx context.Context, c *call) (answer, error) {
+func runWorker(ctx context.Context, c *call) (reply, error) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // programs would be started to ignore what we ignore
 	errs := async.New(c.stderr.Write, readPatience)
 	defer errs.Close()
 	log := newWorkerLog(errs, c.json)
-	out := newToldOutput(c.stdout, func(message string) { log.Error("standard output: " + message) })
+	out := newReportingOutput(c.stdout, func(message string) { log.Error("standard output: " + message) })
 	defer out.Close()
 
 	p := &program{words: c.arguments, shell: c.shell, stdout: out, stderr: errs, log: log, starter: newStarter(), guard: startGuard(), running: map[int]bool{}}
 	if err := p.check(); err != nil {
-		return answer{}, err
+		return reply{}, err
 	}
 	mux := worker.NewMux()
 	for _, topic := range c.topics {
@@ -95,7 +95,7 @@ func runWorker(ctx context.Context, c *call) (answer, error) {
 	w := worker.New(c.client, mux, worker.Options{
 		Concurrency: c.concurrency, Lease: c.lease, Timeout: c.timeout, MaxAttempts: c.maxAttempts, Logger: log,
 	})
-	return answer{}, runUntilStopped(ctx, w, p, log)
+	return reply{}, runUntilStopped(ctx, w, p, log)
 }
 
 // errEndedAtOnce says what a second signal leaves.
