@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -118,7 +119,7 @@ func (c *call) wait(most time.Duration) (time.Duration, error) {
 	if !c.query.Has("wait") {
 		return 0, nil
 	}
-	d, err := parseDuration(c.query.Get("wait"))
+	d, err := duration.Parse(c.query.Get("wait"))
 	if err != nil || d < 0 || d > most {
 		return 0, invalid.parameter("wait", "want %s, from 0 to %v", durations, most)
 	}

@@ -21,9 +21,6 @@ const (
 // durations says how durations are written.
 const durations = `seconds, or a text such as "250ms", "30m", "1h30m", "7d" or "1d12h"`
 
-// parseDuration reads one. (duration is also what a field for one is called.)
-func parseDuration(text string) (time.Duration, error) { return duration.Parse(text) }
-
 // inWords is a duration as people say it.
 func inWords(d time.Duration) string {
 	if d == client.MaxDelay {
@@ -55,7 +52,7 @@ func (f fields) duration(name string, into *optional[time.Duration], least, most
 		if err != nil {
 			return err
 		}
-		d, err := parseDuration(text)
+		d, err := duration.Parse(text)
 		if err != nil || d < least || d > most {
 			return at.problem("want %s, from %s to %s", durations, inWords(least), inWords(most))
 		}

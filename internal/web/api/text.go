@@ -1,34 +1,35 @@
 package api
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"strconv"
+	"regexp"
 	"strings"
-	"unicode/utf16"
 )
 
-// text is a field of any bytes, at least one and at most so many (0: any number), and its twin
-// of the same in base64. Only one of the two may be given.
-func (f fields) text(name string, into *optional[string], most int) {
-	f[name] = field{set: func(at pointer, raw json.RawMessage) error {
-		return setText(at, raw, readText, into, most)
-	}}
-	f[name+"_base64"] = field{set: func(at pointer, raw json.RawMessage) error {
-		return setText(at, raw, readBase64, into, most)
-	}}
+// reader reads a text, or one in base64.
+type reader func(at pointer, raw json.RawMessage) (string, error)
+
+// twins are a field, and its twin of the same in base64. Only one of the two may be given.
+func (f fields) twins(name string, set func(at pointer, raw json.RawMessage, read reader) error) {
+	f[name] = field{set: func(at pointer, raw json.RawMessage) error { return set(at, raw, readText) }}
+	f[name+"_base64"] = field{set: func(at pointer, raw json.RawMessage) error { return set(at, raw, readBase64) }}
 }
 
-func setText(at pointer, raw json.RawMessage, read func(pointer, json.RawMessage) (string, error), into *optional[string], most int) error {
-	if into.given {
-		return at.problem("it is given in both forms: want text, or base64")
-	}
-	value, err := read(at, raw)
-	if err != nil {
-		return err
-	}
-	into.set(value)
-	return checkText(at, value, most)
+// text is twins of any bytes, at least one and at most so many (0: any number).
+func (f fields) text(name string, into *optional[string], most int) {
+	f.twins(name, func(at pointer, raw json.RawMessage, read reader) error {
+		if into.given {
+			return at.problem("it is given in both forms: want text, or base64")
+		}
+		value, err := read(at, raw)
+		if err != nil {
+			return err
+		}
+		into.set(value)
+		return checkText(at, value, most)
+	})
 }
 
 func checkText(at pointer, value string, most int) error {
@@ -41,35 +42,34 @@ func checkText(at pointer, value string, most int) error {
 	return nil
 }
 
-// texts is a field of 1 to count texts, and its twin.
+// texts is twins of 1 to count texts.
 func (f fields) texts(name string, into *optional[[]string], count, most int) {
-	for name, read := range map[string]func(pointer, json.RawMessage) (string, error){name: readText, name + "_base64": readBase64} {
-		f[name] = field{set: func(at pointer, raw json.RawMessage) error {
-			if into.given {
-				return at.problem("it is given in both forms: want texts, or base64")
+	f.twins(name, func(at pointer, raw json.RawMessage, read reader) error {
+		if into.given {
+			return at.problem("it is given in both forms: want texts, or base64")
+		}
+		elements, err := elements(at, raw, count)
+		if err != nil {
+			return err
+		}
+		values, seen := make([]string, len(elements)), map[string]bool{}
+		for i, element := range elements {
+			at := at.at(i)
+			value, err := read(at, element)
+			if err == nil {
+				err = checkText(at, value, most)
 			}
-			elements, err := elements(at, raw, count)
+			if err == nil && seen[value] {
+				err = at.problem("it is there twice")
+			}
 			if err != nil {
 				return err
 			}
-			seen := map[string]bool{}
-			values := make([]string, len(elements))
-			for i, element := range elements {
-				if values[i], err = read(at.at(i), element); err == nil {
-					err = checkText(at.at(i), values[i], most)
-				}
-				if err == nil && seen[values[i]] {
-					err = at.at(i).problem("it is there twice")
-				}
-				if err != nil {
-					return err
-				}
-				seen[values[i]] = true
-			}
-			into.set(values)
-			return nil
-		}}
-	}
+			values[i], seen[value] = value, true
+		}
+		into.set(values)
+		return nil
+	})
 }
 
 // line is a field of text only, which may be empty.
@@ -90,38 +90,14 @@ func readText(at pointer, raw json.RawMessage) (text string, err error) {
 	return text, nil
 }
 
+// escapes are the escaped characters of a JSON text, with both halves of a pair.
+var escapes = regexp.MustCompile(`(?i)\\([^u]|u([^d]...|d[0-7]..|d[89ab]..\\ud[c-f]..))`)
+
 // hasLoneSurrogate reports whether a JSON text has an escaped half of a character, which
 // encoding/json would replace.
 func hasLoneSurrogate(raw json.RawMessage) bool {
-	for text := string(raw); ; {
-		i := strings.IndexByte(text, '\\')
-		if i < 0 {
-			return false
-		}
-		first := escaped(text[i:])
-		switch {
-		case first < 0:
-			text = text[i+2:]
-		case !utf16.IsSurrogate(first):
-			text = text[i+6:]
-		case utf16.DecodeRune(first, escaped(text[i+6:])) == '\uFFFD':
-			return true
-		default:
-			text = text[i+12:]
-		}
-	}
-}
-
-// escaped is the \uXXXX that the text begins with; -1 if it doesn't.
-func escaped(text string) rune {
-	if len(text) < 6 || !strings.HasPrefix(text, `\u`) {
-		return -1
-	}
-	n, err := strconv.ParseUint(text[2:6], 16, 16)
-	if err != nil {
-		return -1
-	}
-	return rune(n)
+	any := bytes.Contains(raw, []byte(`\ud`)) || bytes.Contains(raw, []byte(`\uD`))
+	return any && bytes.IndexByte(escapes.ReplaceAll(raw, nil), '\\') >= 0
 }
 
 func readBase64(at pointer, raw json.RawMessage) (string, error) {
@@ -129,9 +105,9 @@ func readBase64(at pointer, raw json.RawMessage) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	bytes, err := base64.StdEncoding.Strict().DecodeString(text)
+	value, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || strings.ContainsAny(text, "\r\n") {
 		return "", at.problem("want base64, with + and / and padded with =")
 	}
-	return string(bytes), nil
+	return string(value), nil
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/operator"
 )
 
@@ -175,7 +176,7 @@ func (c *call) spans() (bounds []time.Duration, err error) {
 	}
 	last := time.Duration(0)
 	for text := range strings.SplitSeq(c.query.Get("spans"), ",") {
-		d, err := parseDuration(text)
+		d, err := duration.Parse(text)
 		if err != nil || d < last+time.Millisecond || d > client.MaxDelay || len(bounds) == maxSpans {
 			return nil, invalid.parameter("spans", "want up to %d durations above 0 that grow, such as 1m,1h,24h,7d", maxSpans)
 		}
