@@ -11,8 +11,8 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// answer is what a client gets.
-type answer struct {
+// response is what a client gets.
+type response struct {
 	status  int
 	content string // its type
 	body    []byte // nil: there is none
@@ -21,25 +21,25 @@ type answer struct {
 }
 
 // ok is an answer in JSON.
-func ok(v any) answer {
-	return answer{status: http.StatusOK, content: "application/json", body: encode(v)}
+func ok(v any) response {
+	return response{status: http.StatusOK, content: "application/json", body: encode(v)}
 }
 
 // done is an answer that says only that.
-var done = answer{status: http.StatusNoContent}
+var done = response{status: http.StatusNoContent}
 
 // write writes the answer. Without an error it is all written, whether it arrives or not.
-func (a answer) write(w http.ResponseWriter) error {
+func (r response) write(w http.ResponseWriter) error {
 	h := w.Header()
-	for name, value := range a.header {
+	for name, value := range r.header {
 		h.Set(name, value)
 	}
-	if a.body != nil {
-		h.Set("Content-Type", a.content)
-		h.Set("Content-Length", strconv.Itoa(len(a.body)))
+	if r.body != nil {
+		h.Set("Content-Type", r.content)
+		h.Set("Content-Length", strconv.Itoa(len(r.body)))
 	}
-	w.WriteHeader(a.status)
-	_, err := w.Write(a.body)
+	w.WriteHeader(r.status)
+	_, err := w.Write(r.body)
 	if flushed := http.NewResponseController(w).Flush(); err == nil {
 		err = flushed
 	}

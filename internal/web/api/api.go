@@ -61,22 +61,22 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 	a.poller.Deliver(w, r, answer.jobs, func() error { return answer.write(w) })
 }
 
-func (a *api) answer(w http.ResponseWriter, r *http.Request) (answer, error) {
+func (a *api) answer(w http.ResponseWriter, r *http.Request) (response, error) {
 	route, values, err := find(r)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	web.Route(w, route.method+" "+route.path)
 	c, err := newCall(w, r, route, values, a.MaxBody)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	return route.serve(a, c)
 }
 
 // refusal is the problem that the error is. It may close the connection, on which there may be more
 // of a body that is not worth reading.
-func (a *api) refusal(w http.ResponseWriter, err error) answer {
+func (a *api) refusal(w http.ResponseWriter, err error) response {
 	p := problemOf(err)
 	if p.isTrouble() {
 		a.Failed(err)

@@ -30,9 +30,9 @@ func (j *newJobs) check() error {
 	return nil
 }
 
-func (a *api) pushBatch(c *call, j *newJobs) (answer, error) {
+func (a *api) pushBatch(c *call, j *newJobs) (response, error) {
 	if err := j.check(); err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	list := make([]client.Delayed, len(j.jobs))
 	for i, job := range j.jobs {
@@ -40,7 +40,7 @@ func (a *api) pushBatch(c *call, j *newJobs) (answer, error) {
 	}
 	results, err := a.client.PushBatch(c.context(), list)
 	if results == nil {
-		return answer{}, err
+		return response{}, err
 	}
 	stored := map[string]int{}
 	for i, result := range results {
@@ -55,7 +55,7 @@ func (a *api) pushBatch(c *call, j *newJobs) (answer, error) {
 }
 
 // results are what became of each job. What kept all of them from it is the request's problem.
-func (a *api) results(results []client.Result, more func(i int, o *object)) (answer, error) {
+func (a *api) results(results []client.Result, more func(i int, o *object)) (response, error) {
 	count := 0
 	list := make([]object, len(results))
 	var trouble error
@@ -73,7 +73,7 @@ func (a *api) results(results []client.Result, more func(i int, o *object)) (ans
 	}
 	if trouble != nil {
 		if count == 0 {
-			return answer{}, trouble
+			return response{}, trouble
 		}
 		a.Failed(trouble)
 	}

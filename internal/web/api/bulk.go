@@ -17,13 +17,13 @@ type bulk struct {
 }
 
 // bulk does it for many jobs, and answers with how many there were, also if not all is done.
-func (a *api) bulk(c *call, do func(*bulk) (count int, err error)) (answer, error) {
+func (a *api) bulk(c *call, do func(*bulk) (count int, err error)) (response, error) {
 	ctx, cancel := web.Long(c.w, c.r, a.MaxWork)
 	defer cancel()
 	b := &bulk{Context: ctx}
 	count, err := do(b)
 	if err != nil && count == 0 && b.results == nil && !errors.Is(err, operator.ErrKept) {
-		return answer{}, a.bulkError(ctx, err)
+		return response{}, a.bulkError(ctx, err)
 	}
 	complete := err == nil && !slices.ContainsFunc(b.results, object.hasProblem)
 	o := object{{"count", count}, {"complete", complete}}

@@ -50,22 +50,22 @@ func (s *selection) filter(topic string) operator.DeadFilter {
 	return operator.DeadFilter{Topic: topic, Reason: s.reason.value, Error: s.error.value, After: s.after.value, Before: s.before.value}
 }
 
-func (a *api) requeue(c *call, s *selection) (answer, error) {
+func (a *api) requeue(c *call, s *selection) (response, error) {
 	return a.choose(c, s, a.requeueIDs, a.operator.RequeueDead)
 }
 
-func (a *api) drop(c *call, s *selection) (answer, error) {
+func (a *api) drop(c *call, s *selection) (response, error) {
 	return a.choose(c, s, a.dropIDs, a.operator.DropDead)
 }
 
 // choose does it for the dead letters that are meant, or counts them.
-func (a *api) choose(c *call, s *selection, ids func(*bulk, string, []string) (int, error), filter func(context.Context, operator.DeadFilter) (int, error)) (answer, error) {
+func (a *api) choose(c *call, s *selection, ids func(*bulk, string, []string) (int, error), filter func(context.Context, operator.DeadFilter) (int, error)) (response, error) {
 	dryRun, err := c.dryRun()
 	if err == nil {
 		err = s.check()
 	}
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	return a.bulk(c, func(b *bulk) (int, error) {
 		switch {
@@ -139,10 +139,10 @@ const (
 	maxLook     = 10000
 )
 
-func (a *api) deadGroups(c *call) (answer, error) {
+func (a *api) deadGroups(c *call) (response, error) {
 	limit, err := c.number("limit", defaultLook, 1, maxLook)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	found, err := a.operator.DeadGroups(c.context(), c.topic(), limit)
 	groups := make([]object, len(found.Groups))

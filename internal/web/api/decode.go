@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// request is a JSON object that a client sends, or a part of one.
-type request interface {
-	// fields are its fields, which are read into the request.
+// input is a JSON object that a client sends, or a part of one.
+type input interface {
+	// fields are its fields, which are read into it.
 	fields() fields
 }
 
@@ -23,7 +23,7 @@ type field struct {
 	// set reads the value at that pointer. Its error is a problem.
 	set func(at pointer, raw json.RawMessage) error
 	// element makes an element of a list of objects; nil: it is none.
-	element func() request
+	element func() input
 }
 
 // pointer is a JSON pointer: where in the body a value stands.
@@ -42,7 +42,7 @@ func (p pointer) problem(detail string, args ...any) error {
 
 // decode reads a body. In contrast to encoding/json it takes nothing that is ambiguous: no name
 // twice or in another case, and no text that it would have to change.
-func decode(body []byte, into request) error {
+func decode(body []byte, into input) error {
 	if !utf8.Valid(body) {
 		return badRequest.problem("the body is not UTF-8: other bytes go as base64, into fields such as body_base64")
 	}
@@ -98,7 +98,7 @@ func decodeObject(at pointer, raw []byte, into fields) error {
 // list is a field with 1 to most objects.
 func list[T any, R interface {
 	*T
-	request
+	input
 }](into *[]T, most int) field {
 	return field{
 		set: func(at pointer, raw json.RawMessage) error {
@@ -114,7 +114,7 @@ func list[T any, R interface {
 			}
 			return nil
 		},
-		element: func() request { return R(new(T)) },
+		element: func() input { return R(new(T)) },
 	}
 }
 

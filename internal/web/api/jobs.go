@@ -80,9 +80,9 @@ func (j *newJob) options() (list []client.PushOption) {
 	return list
 }
 
-func (a *api) push(c *call, j *newJob) (answer, error) {
+func (a *api) push(c *call, j *newJob) (response, error) {
 	if err := j.check(""); err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	var id string
 	var err error
@@ -92,7 +92,7 @@ func (a *api) push(c *call, j *newJob) (answer, error) {
 		id, err = a.client.Push(c.context(), j.message(), j.delay.value, j.options()...)
 	}
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	a.Pushed(j.topic.value, 1)
 	var o object
@@ -112,10 +112,10 @@ func escape(value string) string {
 	return escaped
 }
 
-func (a *api) get(c *call) (answer, error) {
+func (a *api) get(c *call) (response, error) {
 	job, err := a.client.Get(c.context(), c.id())
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	var o object
 	o.text("id", job.ID)
@@ -136,7 +136,7 @@ func (a *api) get(c *call) (answer, error) {
 // timeNames say what a job's time is.
 var timeNames = map[client.State]string{client.Waiting: "due", client.Reserved: "lease_ends", client.Dead: "died"}
 
-func (a *api) remove(c *call) (answer, error) {
+func (a *api) remove(c *call) (response, error) {
 	removed, err := a.client.Remove(c.context(), c.id())
 	if err == nil && !removed {
 		err = client.ErrNotFound
@@ -152,9 +152,9 @@ func (r *rescheduling) fields() fields {
 	return f
 }
 
-func (a *api) reschedule(c *call, r *rescheduling) (answer, error) {
+func (a *api) reschedule(c *call, r *rescheduling) (response, error) {
 	if err := r.delay.required("/delay"); err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	return done, a.client.Reschedule(c.context(), c.id(), r.delay.value)
 }

@@ -113,7 +113,7 @@ func (p *problem) json() object {
 	return o
 }
 
-func (p *problem) answer() answer {
+func (p *problem) answer() response {
 	header := map[string]string{}
 	if p.retryAfter > 0 {
 		header["Retry-After"] = fmt.Sprint(p.retryAfter)
@@ -121,7 +121,7 @@ func (p *problem) answer() answer {
 	if p.allow != "" {
 		header["Allow"] = p.allow
 	}
-	return answer{status: p.status, content: "application/problem+json", body: encode(p.json()), header: header}
+	return response{status: p.status, content: "application/problem+json", body: encode(p.json()), header: header}
 }
 
 // problemOf is the error as the client is told of it. What Redis says goes to nobody but Failed: it

@@ -31,13 +31,13 @@ func (r *reservation) fields() fields {
 }
 
 // reserve waits until there is a job.
-func (a *api) reserve(c *call, r *reservation) (answer, error) {
+func (a *api) reserve(c *call, r *reservation) (response, error) {
 	wait, err := c.wait(a.MaxWait)
 	if err == nil {
 		err = r.topics.required("/topics")
 	}
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	jobs, err := a.poller.Reserve(c.w, c.r, r.options(), wait)
 	list := make([]object, len(jobs))

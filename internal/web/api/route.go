@@ -17,26 +17,26 @@ type route struct {
 
 // endpoint is what a route does.
 type endpoint struct {
-	request func() request // a new one; nil: the body is not looked at
-	serve   func(*api, *call) (answer, error)
+	request func() input // a new one; nil: the body is not looked at
+	serve   func(*api, *call) (response, error)
 }
 
 // plain is an endpoint that looks at no body.
-func plain(serve func(*api, *call) (answer, error)) endpoint {
+func plain(serve func(*api, *call) (response, error)) endpoint {
 	return endpoint{serve: serve}
 }
 
 // with is an endpoint whose body is decoded.
 func with[T any, R interface {
 	*T
-	request
-}](serve func(*api, *call, R) (answer, error)) endpoint {
+	input
+}](serve func(*api, *call, R) (response, error)) endpoint {
 	return endpoint{
-		func() request { return R(new(T)) },
-		func(a *api, c *call) (answer, error) {
+		func() input { return R(new(T)) },
+		func(a *api, c *call) (response, error) {
 			var r R = new(T)
 			if err := decode(c.body, r); err != nil {
-				return answer{}, err
+				return response{}, err
 			}
 			return serve(a, c, r)
 		},

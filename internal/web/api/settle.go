@@ -34,7 +34,7 @@ func (h *held) check(at pointer) error {
 	return h.token.required(at.member("token"))
 }
 
-func (a *api) ack(c *call, h *held) (answer, error) {
+func (a *api) ack(c *call, h *held) (response, error) {
 	d, err := a.delivery(c, h)
 	if err == nil {
 		err = d.Ack(c.context())
@@ -55,7 +55,7 @@ func (r *retrying) fields() fields {
 	return f
 }
 
-func (a *api) retry(c *call, r *retrying) (answer, error) {
+func (a *api) retry(c *call, r *retrying) (response, error) {
 	d, err := a.delivery(c, &r.held)
 	if err == nil {
 		err = d.Retry(c.context(), r.delay.value, cause(r.error)...)
@@ -88,7 +88,7 @@ func (r *releasing) fields() fields {
 	return f
 }
 
-func (a *api) release(c *call, r *releasing) (answer, error) {
+func (a *api) release(c *call, r *releasing) (response, error) {
 	d, err := a.delivery(c, &r.held)
 	switch {
 	case err != nil:
@@ -112,7 +112,7 @@ func (b *burying) fields() fields {
 	return f
 }
 
-func (a *api) bury(c *call, b *burying) (answer, error) {
+func (a *api) bury(c *call, b *burying) (response, error) {
 	d, err := a.delivery(c, &b.held)
 	if err == nil {
 		err = d.Bury(c.context(), b.reason, cause(b.error)...)
@@ -131,7 +131,7 @@ func (e *extending) fields() fields {
 	return f
 }
 
-func (a *api) extend(c *call, e *extending) (answer, error) {
+func (a *api) extend(c *call, e *extending) (response, error) {
 	d, err := a.delivery(c, &e.held)
 	if err == nil {
 		err = e.lease.required("/lease")

@@ -25,14 +25,14 @@ type acks struct{ deliveries []heldJob }
 
 func (b *acks) fields() fields { return fields{"deliveries": list(&b.deliveries, maxBatch)} }
 
-func (a *api) ackBatch(c *call, b *acks) (answer, error) {
+func (a *api) ackBatch(c *call, b *acks) (response, error) {
 	deliveries, err := a.deliveries(b.deliveries)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	results, err := a.client.AckBatch(c.context(), deliveries)
 	if results == nil {
-		return answer{}, err
+		return response{}, err
 	}
 	return a.results(results, nil)
 }
@@ -48,17 +48,17 @@ func (b *extensions) fields() fields {
 	return f
 }
 
-func (a *api) extendBatch(c *call, b *extensions) (answer, error) {
+func (a *api) extendBatch(c *call, b *extensions) (response, error) {
 	deliveries, err := a.deliveries(b.deliveries)
 	if err == nil {
 		err = b.lease.required("/lease")
 	}
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	results, err := a.client.ExtendBatch(c.context(), deliveries, b.lease.value)
 	if results == nil {
-		return answer{}, err
+		return response{}, err
 	}
 	return a.results(results, func(i int, o *object) { o.lease(deliveries[i]) })
 }

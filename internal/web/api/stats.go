@@ -8,18 +8,18 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-func (a *api) stats(c *call) (answer, error) {
+func (a *api) stats(c *call) (response, error) {
 	counts, err := a.operator.Counts(c.context())
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	info, err := a.operator.Info(c.context())
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	servers, err := a.operator.Servers(c.context())
 	if err != nil && !store.Refused(err) {
-		return answer{}, err
+		return response{}, err
 	}
 	var ready, dead int
 	for _, t := range counts.Topics {
@@ -92,6 +92,6 @@ func redisInfo(info operator.Info) any {
 //go:embed openapi.yaml
 var openapi []byte
 
-func (a *api) description(*call) (answer, error) {
-	return answer{status: http.StatusOK, content: "application/yaml", body: openapi}, nil
+func (a *api) description(*call) (response, error) {
+	return response{status: http.StatusOK, content: "application/yaml", body: openapi}, nil
 }

@@ -18,14 +18,14 @@ import (
 const defaultPage = 50
 
 // topics answers with a page of topics, by name.
-func (a *api) topics(c *call) (answer, error) {
+func (a *api) topics(c *call) (response, error) {
 	limit, err := c.number("limit", operator.MaxPage, 1, operator.MaxPage)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	after, err := base64.RawURLEncoding.DecodeString(c.query.Get("cursor"))
 	if err != nil {
-		return answer{}, invalid.parameter("cursor", "want that of an earlier page")
+		return response{}, invalid.parameter("cursor", "want that of an earlier page")
 	}
 	page, err := a.operator.Topics(c.context(), operator.TopicQuery{
 		Contains: c.query.Get("contains"), After: string(after), Limit: limit,
@@ -41,7 +41,7 @@ func (a *api) topics(c *call) (answer, error) {
 	return ok(o), err
 }
 
-func (a *api) topic(c *call) (answer, error) {
+func (a *api) topic(c *call) (response, error) {
 	t, err := a.countsOf(c)
 	return ok(topicCounts(t)), err
 }
@@ -69,21 +69,21 @@ func topicCounts(t operator.TopicCounts) object {
 	return o
 }
 
-func (a *api) browse(c *call) (answer, error) {
+func (a *api) browse(c *call) (response, error) {
 	state := c.query.Get("state")
 	if states := []string{operator.Ready, operator.Reserved, operator.Waiting}; !slices.Contains(states, state) {
-		return answer{}, invalid.parameter("state", "want %s", strings.Join(states, ", "))
+		return response{}, invalid.parameter("state", "want %s", strings.Join(states, ", "))
 	}
 	return a.page(c, state)
 }
 
-func (a *api) dead(c *call) (answer, error) { return a.page(c, operator.Dead) }
+func (a *api) dead(c *call) (response, error) { return a.page(c, operator.Dead) }
 
 // page answers with a page of jobs.
-func (a *api) page(c *call, state string) (answer, error) {
+func (a *api) page(c *call, state string) (response, error) {
 	limit, err := c.number("limit", defaultPage, 1, operator.MaxPage)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	page, err := a.operator.Browse(c.context(), operator.Query{Topic: c.topic(), State: state, Limit: limit, Cursor: c.query.Get("cursor")})
 	if errors.Is(err, operator.ErrCursor) {
@@ -91,7 +91,7 @@ func (a *api) page(c *call, state string) (answer, error) {
 	}
 	jobs := make([]object, len(page.Jobs))
 	for i, job := range page.Jobs {
-		jobs[i] = glance(job, client.State(state))
+		jobs[i] = summary(job, client.State(state))
 	}
 	o := object{{"jobs", jobs}}
 	if page.Cursor != "" {
@@ -100,8 +100,8 @@ func (a *api) page(c *call, state string) (answer, error) {
 	return ok(o), err
 }
 
-// glance is what a page tells of a job.
-func glance(job operator.Job, state client.State) object {
+// summary is what a page tells of a job.
+func summary(job operator.Job, state client.State) object {
 	var o object
 	o.text("id", job.ID)
 	o.text("topic", job.Topic)
@@ -131,10 +131,10 @@ func wholeCharacters(text string) string {
 	return text
 }
 
-func (a *api) purge(c *call) (answer, error) {
+func (a *api) purge(c *call) (response, error) {
 	dryRun, err := c.dryRun()
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	if dryRun {
 		return a.countReady(c)
@@ -142,13 +142,13 @@ func (a *api) purge(c *call) (answer, error) {
 	return a.bulk(c, func(b *bulk) (int, error) { return a.operator.Purge(b, c.topic(), math.MaxInt) })
 }
 
-func (a *api) countReady(c *call) (answer, error) {
+func (a *api) countReady(c *call) (response, error) {
 	t, err := a.countsOf(c)
 	if errors.As(err, new(*problem)) { // there is no such topic
 		err = nil
 	}
 	if t.Ready == operator.Unknown {
-		return answer{}, refused.problem("the topic's ready queue can't be read")
+		return response{}, refused.problem("the topic's ready queue can't be read")
 	}
 	return ok(object{{"count", t.Ready}, {"complete", true}}), err
 }
@@ -156,10 +156,10 @@ func (a *api) countReady(c *call) (answer, error) {
 // maxSpans is how many spans a forecast may have.
 const maxSpans = 100
 
-func (a *api) forecast(c *call) (answer, error) {
+func (a *api) forecast(c *call) (response, error) {
 	bounds, err := c.spans()
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	spans, err := a.operator.Forecast(c.context(), bounds)
 	list := make([]object, len(spans))

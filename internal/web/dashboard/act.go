@@ -23,9 +23,9 @@ type target struct {
 	delay time.Duration
 }
 
-// deed is an action. It is done by a POST, whose page asks for confirmation first if it can't be
+// action is what a user can do. It is done by a POST, whose page asks for confirmation first if it can't be
 // undone.
-type deed struct {
+type action struct {
 	// of is what it is about: a job, a topic or dead letters. That must be given.
 	of   string
 	asks bool
@@ -35,8 +35,8 @@ type deed struct {
 	do func(d *Dashboard, ctx context.Context, t target) (int, error)
 }
 
-// deeds are all there are, by name.
-var deeds = map[string]deed{
+// actions are all there are, by name.
+var actions = map[string]action{
 	"remove": {of: "job", asks: true, do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
 		return one(d.client.Remove(ctx, t.id))
 	}},
@@ -100,19 +100,19 @@ func (d *Dashboard) countsOf(ctx context.Context, topic string) (operator.TopicC
 	return counts.Topics[0], nil
 }
 
-// deed is the action that the request names, and what it is done to.
-func (p *page) deed() (string, deed, target, error) {
-	name := p.r.PathValue("deed")
-	found, ok := deeds[name]
+// action is the one that the request names, and what it is done to.
+func (p *page) action() (string, action, target, error) {
+	name := p.r.PathValue("action")
+	found, ok := actions[name]
 	if !ok {
-		return "", deed{}, target{}, errNoPage
+		return "", action{}, target{}, errNoPage
 	}
 	if p.o.ReadOnly {
-		return "", deed{}, target{}, errReadOnly
+		return "", action{}, target{}, errReadOnly
 	}
 	given, err := p.givens("id", "topic", "reason", "error")
 	if err != nil {
-		return "", deed{}, target{}, err
+		return "", action{}, target{}, err
 	}
 	t := target{id: given[0], topic: given[1], dead: operator.DeadFilter{Topic: given[1]}, most: math.MaxInt}
 	if p.form.Has("most") {
@@ -125,7 +125,7 @@ func (p *page) deed() (string, deed, target, error) {
 		t.dead.Before = time.UnixMicro(before)
 	}
 	if t.ids, err = p.selected(); err != nil {
-		return "", deed{}, target{}, err
+		return "", action{}, target{}, err
 	}
 	switch {
 	case t.id == "" && (found.of == "job" || found.of == "letter"):
@@ -142,7 +142,7 @@ func (p *page) deed() (string, deed, target, error) {
 
 // confirmData is what the page shows that asks for confirmation.
 type confirmData struct {
-	Deed      string
+	Action    string
 	Counted   bool
 	Count     int // operator.Unknown if it can't be told
 	Most      int // to how many it is done at most
@@ -156,7 +156,7 @@ type confirmData struct {
 
 // confirm asks whether it is really to be done. It does nothing.
 func (d *Dashboard) confirm(p *page) error {
-	name, found, t, err := p.deed()
+	name, found, t, err := p.action()
 	if err != nil {
 		return err
 	}
@@ -182,16 +182,16 @@ func (d *Dashboard) confirm(p *page) error {
 }
 
 // ask shows the question, with how many there are.
-func (p *page) ask(name string, found deed, t target, n int) error {
+func (p *page) ask(name string, found action, t target, n int) error {
 	return p.show("confirm", "", pieces(p.text("do."+name)), confirmData{
-		Deed: name, ID: t.id, IDs: t.ids, Topic: t.topic, Dead: t.dead, Counted: found.count != nil, Count: n, Most: t.most,
+		Action: name, ID: t.id, IDs: t.ids, Topic: t.topic, Dead: t.dead, Counted: found.count != nil, Count: n, Most: t.most,
 		Dangerous: !strings.HasPrefix(name, "requeue"), Back: back(found, t),
 	})
 }
 
 // act does it, and leads to a page that says what was done.
 func (d *Dashboard) act(p *page) error {
-	name, found, t, err := p.deed()
+	name, found, t, err := p.action()
 	if t.id == "" && t.topic == "" {
 		return cmp.Or(err, errNoPage)
 	}
@@ -213,7 +213,7 @@ func (d *Dashboard) act(p *page) error {
 }
 
 // failed shows where the action came from once more, with what it has met, and what was typed in.
-func (d *Dashboard) failed(p *page, name string, found deed, t target, done int, err error) error {
+func (d *Dashboard) failed(p *page, name string, found action, t target, done int, err error) error {
 	partly := ""
 	if done > 0 {
 		partly = p.done(name, done)
@@ -234,7 +234,7 @@ func (d *Dashboard) failed(p *page, name string, found deed, t target, done int,
 }
 
 // back is the page that an action belongs to.
-func back(of deed, t target) string {
+func back(of action, t target) string {
 	switch of.of {
 	case "job":
 		return link("/ui/job", "id", t.id)

@@ -113,23 +113,23 @@ func TestSelected(t *testing.T) {
 	for _, id := range []string{"dead1", "dead2", "dead3"} {
 		page.has(t, "the page", http.StatusOK, `form="selection" name="selected" value="`+pack(id)+`"`)
 	}
-	tick := func(deed string, ids ...string) response {
+	tick := func(action string, ids ...string) response {
 		form := url.Values{"topic": {pack("topic")}}
 		for _, id := range ids {
 			form.Add("selected", pack(id))
 		}
-		return f.form("/ui/act/"+deed, form)
+		return f.form("/ui/act/"+action, form)
 	}
-	for _, deed := range []string{"requeue_selected", "drop_selected"} {
-		asked := tick(deed, "dead1", "dead3")
-		checkPage(t, "en", deed, asked)
-		asked.has(t, deed, http.StatusOK, `id="confirm"`, `data-count="2"`, "dead1", "dead3", `name="sure" value="1"`)
-		none := tick(deed)
-		checkPage(t, "en", deed, none)
+	for _, action := range []string{"requeue_selected", "drop_selected"} {
+		asked := tick(action, "dead1", "dead3")
+		checkPage(t, "en", action, asked)
+		asked.has(t, action, http.StatusOK, `id="confirm"`, `data-count="2"`, "dead1", "dead3", `name="sure" value="1"`)
+		none := tick(action)
+		checkPage(t, "en", action, none)
 		none.has(t, "none is ticked", http.StatusBadRequest, `id="problem"`, "is selected", `id="letters"`)
-		f.get("/ui/act/"+deed+"?topic="+pack("topic")+"&sure=1&selected="+pack("dead1")).has(t, "a link", http.StatusNotFound)
-		f.form("/ui/act/"+deed, url.Values{"topic": {pack("topic")}, "selected": {"!"}}).has(t, "not base64", http.StatusBadRequest)
-		f.form("/ui/act/"+deed, url.Values{"topic": {pack("topic")}, "selected": slices.Repeat([]string{"YQ"}, maxSelected+1)}).has(t, "too many", http.StatusBadRequest, "1,000")
+		f.get("/ui/act/"+action+"?topic="+pack("topic")+"&sure=1&selected="+pack("dead1")).has(t, "a link", http.StatusNotFound)
+		f.form("/ui/act/"+action, url.Values{"topic": {pack("topic")}, "selected": {"!"}}).has(t, "not base64", http.StatusBadRequest)
+		f.form("/ui/act/"+action, url.Values{"topic": {pack("topic")}, "selected": slices.Repeat([]string{"YQ"}, maxSelected+1)}).has(t, "too many", http.StatusBadRequest, "1,000")
 	}
 	if after := f.State(); !reflect.DeepEqual(before, after) {
 		t.Errorf("asking has changed something: %v", after)
@@ -334,7 +334,7 @@ func TestReadOnly(t *testing.T) {
 		}
 	}
 	f.get("/").has(t, "overview", http.StatusOK, `id="read-only"`)
-	for name := range deeds {
+	for name := range actions {
 		got := f.post("/ui/act/"+name, "id", "waiting", "topic", "topic", "delay", "0")
 		got.has(t, name, http.StatusForbidden, "<html")
 		f.get(link("/ui/act/"+name, "id", "waiting", "topic", "topic")).has(t, name, http.StatusForbidden)
@@ -359,7 +359,7 @@ func TestRefused(t *testing.T) {
 		}
 		f.get(path, "Authorization", bearer).has(t, path, http.StatusOK)
 	}
-	for name := range deeds {
+	for name := range actions {
 		_, form, _ := strings.Cut(link("", "id", "waiting", "topic", "topic", "delay", "0"), "?")
 		f.send("POST", "/ui/act/"+name, form).has(t, name+" without the token", http.StatusUnauthorized)
 		f.send("POST", "/ui/act/"+name, form, "Authorization", bearer, "Sec-Fetch-Site", "cross-site").has(t, name+" from another site", http.StatusForbidden)

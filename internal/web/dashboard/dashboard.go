@@ -60,8 +60,8 @@ func New(c *client.Client, op *operator.Operator, o Options) *Dashboard {
 	read("GET /ui/dead/topic", d.deadTopic)
 	read("GET /ui/push", d.pushForm)
 	read("POST /ui/push", d.push)
-	mux.HandleFunc("GET /ui/act/{deed}", d.page(actTimeout, d.confirm)) // it may have to count as many
-	mux.HandleFunc("POST /ui/act/{deed}", d.page(actTimeout, d.act))
+	mux.HandleFunc("GET /ui/act/{action}", d.page(actTimeout, d.confirm)) // it may have to count as many
+	mux.HandleFunc("POST /ui/act/{action}", d.page(actTimeout, d.act))
 	read("/ui/", func(*page) error { return errNoPage })
 	mux.Handle("GET /ui/static/", static)
 	d.routes = mux

@@ -64,16 +64,16 @@ func problemOf(err error, l language) problem {
 }
 
 // unreadable reports whether a key is of another type than it should be.
-func unreadable(err error) bool { return answer(err, "WRONGTYPE") }
+func unreadable(err error) bool { return redisSays(err, "WRONGTYPE") }
 
 // temporary reports whether Redis answers that it can't at the moment.
 func temporary(err error) bool {
-	return answer(err, "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "OOM", "MISCONF", "NOREPLICAS")
+	return redisSays(err, "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "OOM", "MISCONF", "NOREPLICAS")
 }
 
-// answer reports whether err is Redis's answer, with one of these words in it. Redis before 7.0 puts
+// redisSays reports whether err is Redis's answer, with one of these words in it. Redis before 7.0 puts
 // its own in front of what a script met.
-func answer(err error, words ...string) bool {
+func redisSays(err error, words ...string) bool {
 	var e redis.Error
 	if !errors.As(err, &e) {
 		return false

@@ -18,9 +18,9 @@ const flashCookie = "delayer_done"
 const flashSeconds = 60
 
 // see sends the browser to a page, which is to say what was done to n.
-func (p *page) see(url, deed string, n int) error {
+func (p *page) see(url, action string, n int) error {
 	p.sampler.changed.Store(true)
-	http.SetCookie(p.w, p.flash(strings.Join([]string{placeOf(url), deed, strconv.Itoa(n)}, "."), flashSeconds))
+	http.SetCookie(p.w, p.flash(strings.Join([]string{placeOf(url), action, strconv.Itoa(n)}, "."), flashSeconds))
 	return p.lead(url)
 }
 

@@ -33,7 +33,7 @@ func (p *page) selected() ([]string, error) {
 
 // askSelected asks whether it is to be done to those that were ticked; if none was, the page on which
 // to tick is shown again, and says so.
-func (d *Dashboard) askSelected(p *page, name string, found deed, t target) error {
+func (d *Dashboard) askSelected(p *page, name string, found action, t target) error {
 	if len(t.ids) == 0 {
 		p.meet(&wrong{"wrong.selected", visible(t.topic)}, "")
 		return d.showDead(p, t.topic, "")

@@ -95,9 +95,9 @@ func (p *page) May() bool { return !p.o.ReadOnly }
 // Version is this program's.
 func (p *page) Version() string { return p.o.Version }
 
-// done is what was done to n; empty if there is no such deed.
-func (p *page) done(deed string, n int) string {
-	key := "done." + deed
+// done is what was done to n; empty if there is no such action.
+func (p *page) done(action string, n int) string {
+	key := "done." + action
 	text, ok := texts[key]
 	switch {
 	case !ok:

@@ -15,22 +15,22 @@ const (
 	done   = "操作成功"
 )
 
-// answer is what every request gets; a code other than 0 means failure.
-type answer struct {
+// envelope is what every request gets; a code other than 0 means failure.
+type envelope struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 	Data    any    `json:"data"`
 }
 
-func (a answer) text() []byte {
-	text, err := json.Marshal(a)
+func (e envelope) text() []byte {
+	text, err := json.Marshal(e)
 	if err != nil {
 		panic(err) // there are strings and integers in it only
 	}
 	return text
 }
 
-func success(message string, data any) []byte { return answer{Message: message, Data: data}.text() }
+func success(message string, data any) []byte { return envelope{Message: message, Data: data}.text() }
 
 // The answers that are always the same.
 var (
@@ -38,7 +38,7 @@ var (
 	isDone   = success(done, nil)
 )
 
-func failure(message string) []byte { return answer{Code: 1, Message: message}.text() }
+func failure(message string) []byte { return envelope{Code: 1, Message: message}.text() }
 
 func fail(w http.ResponseWriter, message string) { write(w, failure(message)) }
 

@@ -46,7 +46,7 @@ func FuzzRequests(f *testing.F) {
 			return
 		}
 		var answered reply
-		if err := json.Unmarshal(answer{Code: 1, Message: complaint}.text(), &answered); err != nil || answered.Message != complaint {
+		if err := json.Unmarshal(envelope{Code: 1, Message: complaint}.text(), &answered); err != nil || answered.Message != complaint {
 			t.Errorf("answered is %+v, %v", answered, err)
 		}
 	})
