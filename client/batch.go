@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/take"
 )
 
 // Delayed is a job of PushBatch, due after Delay, or at At if that is set.
@@ -146,33 +147,33 @@ const maxPopBatch = 1000
 // (ErrLost, Counters). When that happens, or ctx ends, after the first of these, the jobs
 // that have come are returned, without an error.
 func (c *Client) PopBatch(ctx context.Context, topic string, n int) ([]Message, error) {
-	got, err := c.takeBatch(ctx, kind{}, topic, n)
-	messages := make([]Message, len(got.jobs))
-	for i, job := range got.jobs {
+	got, err := c.takeBatch(ctx, take.Kind{}, topic, n)
+	messages := make([]Message, len(got.Jobs))
+	for i, job := range got.Jobs {
 		messages[i] = Message(job)
 	}
 	return messages, failed("pop batch", topic, err)
 }
 
 // takeBatch takes up to n jobs, in as many calls as that needs.
-func (c *Client) takeBatch(ctx context.Context, k kind, topic string, n int) (got taken, err error) {
+func (c *Client) takeBatch(ctx context.Context, k take.Kind, topic string, n int) (got take.Jobs, err error) {
 	if err := checkTopics([]string{topic}); err != nil {
-		return taken{}, err
+		return take.Jobs{}, err
 	}
 	if n < 1 || n > maxPopBatch {
-		return taken{}, invalid("n", fmt.Sprintf("%d is not from 1 to %d", n, maxPopBatch))
+		return take.Jobs{}, invalid("n", fmt.Sprintf("%d is not from 1 to %d", n, maxPopBatch))
 	}
 	if err := c.begin(ctx); err != nil {
-		return taken{}, err
+		return take.Jobs{}, err
 	}
 	defer c.running.Done()
 	for _, partition := range c.partitions {
-		if len(got.jobs) < n && err == nil {
+		if len(got.Jobs) < n && err == nil {
 			err = c.takeMore(ctx, partition, k, topic, n, &got)
 		}
 	}
 	switch {
-	case len(got.jobs) > 0:
+	case len(got.Jobs) > 0:
 		err = nil
 	case err == nil:
 		err = ErrEmpty
@@ -181,25 +182,33 @@ func (c *Client) takeBatch(ctx context.Context, k kind, topic string, n int) (go
 }
 
 // takeMore takes jobs until there are n, or no more, or the leases of the first ones grow old.
-func (c *Client) takeMore(ctx context.Context, partition *partition, k kind, topic string, n int, got *taken) error {
+func (c *Client) takeMore(ctx context.Context, partition *partition, k take.Kind, topic string, n int, got *take.Jobs) error {
 	p, err := partition.store.Pipeline(ctx)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
 	p.WithoutCancel() // what a take brings must not be lost
-	for len(got.jobs) < n && !got.growsOld() {
+	for len(got.Jobs) < n && !growsOld(got) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		wanted := min(n-len(got.jobs), store.MaxPop)
-		one := take{kind: k, topics: []string{topic}, limits: []int{wanted}, n: wanted}
-		one.send(p)
-		next, more, err := one.receive(c)
-		got.add(next)
-		if err != nil || len(next.jobs) < wanted && !more {
+		wanted := min(n-len(got.Jobs), store.MaxPop)
+		next, more, err := c.taker.Pull(p, k, topic, wanted)
+		got.Add(next)
+		if err != nil || len(next.Jobs) < wanted && !more {
 			return err
 		}
 	}
 	return nil
+}
+
+// growsOld reports whether a third of a lease is over. The rest is for the consumer.
+func growsOld(got *take.Jobs) bool {
+	for _, l := range got.Leases {
+		if time.Since(got.Asked) > l.Length/3 {
+			return true
+		}
+	}
+	return false
 }

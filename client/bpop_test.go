@@ -205,7 +205,7 @@ func TestBPopOfManyCallers(t *testing.T) {
 		}()
 	}
 	f.waits(f.Client, "t", callers)
-	if n := f.listeners("t"); n > 1 {
+	if n := f.waiters("t"); n > 1 {
 		t.Errorf("%d connections listen for one topic", n)
 	}
 	if n := f.connections() - before; n > 1+32 {

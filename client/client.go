@@ -10,14 +10,16 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/coalesce"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/take"
 )
 
 // Client pushes and takes jobs. Make one with Open or New, and share it: it is
 // safe for concurrent use.
 type Client struct {
 	partitions []*partition
-	topics     *topics
+	taker      *take.Taker
 	ownPool    *redis.Pool // closed with the Client; nil if the caller's
 	logger     *slog.Logger
 	onStale    func(ids []string)
@@ -78,24 +80,25 @@ func WithLogger(l *slog.Logger) Option {
 //
 // A pool or an option that is nil is ErrInvalid of each call.
 func New(pool *redis.Pool, opts ...Option) *Client {
-	var o options
+	var set options
 	var wrong error
 	for _, opt := range opts {
 		if opt == nil {
 			wrong = invalid("option", "it is nil")
 		} else {
-			opt(&o)
+			opt(&set)
 		}
 	}
 	if pool == nil {
 		wrong = invalid("pool", "it is nil")
 	}
-	c := &Client{onStale: o.onStale, logger: cmp.Or(o.logger, slog.Default()), wrong: wrong}
+	c := &Client{onStale: set.onStale, logger: cmp.Or(set.logger, slog.Default()), wrong: wrong}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
-	c.topics = &topics{client: c, queues: map[topicKey][]*topicQueue{}}
-	s := store.New(store.Pool{Pool: pool}, cmp.Or(o.prefix, store.DefaultPrefix))
-	c.partitions = []*partition{newPartition(c, s)}
+	s := store.New(store.Pool{Pool: pool}, cmp.Or(set.prefix, store.DefaultPrefix))
+	o := &coalesce.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed, Replaced: func() { c.taker.Renew() }}
+	c.taker = take.New(c.closing, o, take.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, s)
+	c.partitions = []*partition{newPartition(o, s)}
 	return c
 }
 
@@ -130,7 +133,7 @@ func (c *Client) Close() error {
 	c.mu.Lock()
 	c.close()
 	c.mu.Unlock()
-	c.topics.close()
+	c.taker.Close()
 
 	done := make(chan error, 1)
 	go func() {

@@ -50,7 +50,7 @@ func TestWaitsLeaveNothing(t *testing.T) {
 		waitFor(t, popped)
 	}
 	until(t, "nobody listens", func() bool {
-		return f.listeners("t")+f.listeners("u")+f.listeners("v") == 0 && f.connections() <= connections+1
+		return f.waiters("t")+f.waiters("u")+f.waiters("v") == 0 && f.connections() <= connections+1
 	})
 	until(t, "the topics are forgotten", func() bool { return client.Queues(f.Client) == 0 })
 }

@@ -511,7 +511,7 @@ func (j *cutJob) waitThroughCut(cutter *redistest.Cutter, n int, after bool) (se
 		}
 		delivered <- d
 	}()
-	until(j.t, "it listens", func() bool { return j.listeners("t") > 0 || len(delivered) > 0 })
+	until(j.t, "it listens", func() bool { return j.waiters("t") > 0 || len(delivered) > 0 })
 	j.isReady()
 	until(j.t, "it has the job", func() bool {
 		if !lost && strings.Contains(cutter.Lost(), cutID) {

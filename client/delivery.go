@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/take"
 )
 
 // Delivery is a reserved job. It is the caller's until its lease ends, and is delivered again
@@ -51,16 +52,16 @@ type Delivery struct {
 }
 
 // deliveries are the reserved jobs.
-func (c *Client) deliveries(got taken, o FetchOptions) []*Delivery {
-	list := make([]*Delivery, len(got.jobs))
-	for i, job := range got.jobs {
-		l, limit := got.leases[i], o.attempts(job.Topic)
+func (c *Client) deliveries(got take.Jobs, o FetchOptions) []*Delivery {
+	list := make([]*Delivery, len(got.Jobs))
+	for i, job := range got.Jobs {
+		l, limit := got.Leases[i], o.attempts(job.Topic)
 		d := &Delivery{Message: Message(job), Attempt: l.Attempt, MaxAttempts: l.MaxAttempts, Token: l.Token, LateBy: l.Late, client: c, limit: limit}
 		if d.MaxAttempts == 0 {
 			d.MaxAttempts = limit
 		}
 		d.began = l.End - l.Length.Microseconds()
-		d.lease, d.deadline = l.Length, got.asked.Add(l.Length)
+		d.lease, d.deadline = l.Length, got.Asked.Add(l.Length)
 		list[i] = d
 	}
 	return list

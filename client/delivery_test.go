@@ -210,7 +210,7 @@ func TestConcurrentSettlements(t *testing.T) {
 // holdJob is a pool that keeps back the answers to calls that name the job.
 func (f *fixture) holdJob(id string) *holder {
 	h := f.hold("")
-	h.queue = []byte("\r\n" + id + "\r\n")
+	h.queue, h.jobs = []byte("\r\n"+id+"\r\n"), true
 	return h
 }
 

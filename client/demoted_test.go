@@ -91,7 +91,7 @@ func TestWaitersLeaveADemotedServer(t *testing.T) {
 					return client.Message{ID: id}, err
 				})
 				if name != "Pop, again and again" {
-					until(t, name+" waits", func() bool { return oldMaster.listeners(name) == 1 })
+					until(t, name+" waits", func() bool { return oldMaster.waiters(name) == 1 })
 				}
 			}
 			oldMaster.demote(proxy, newMaster, follows)
@@ -106,7 +106,7 @@ func TestWaitersLeaveADemotedServer(t *testing.T) {
 			}
 			waits := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "last") })
 			newMaster.waits(c, "last", 1)
-			until(t, "nobody listens to the old one", func() bool { return oldMaster.listeners("BPop") == 0 })
+			until(t, "nobody listens to the old one", func() bool { return oldMaster.waiters("BPop") == 0 })
 			newMaster.push("last", "last")
 			expectJob(t, waitFor(t, waits), "last")
 		})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/take"
 )
 
 // What callers test for with errors.Is. Any other error is Redis's or the
@@ -28,7 +29,7 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrLost: the answer to a pop did not arrive, as the connection broke. If
 	// Redis had taken a job, that is lost: whoever pops takes the job over.
-	ErrLost = errors.New("the answer was lost, and with it the job if there was one")
+	ErrLost = take.ErrLost
 	// ErrClosed: the Client is closed.
 	ErrClosed = errors.New("client is closed")
 )

@@ -57,7 +57,7 @@ func (f *fixture) state() state                       { f.t.Helper(); return f.S
 func (f *fixture) expect(want state)                  { f.t.Helper(); f.Expect(want) }
 func (f *fixture) clock() float64                     { f.t.Helper(); return f.Clock() }
 func (f *fixture) due(id string) float64              { f.t.Helper(); return f.Due(id) }
-func (f *fixture) listeners(topic string) int         { f.t.Helper(); return f.Subscribers(topic) }
+func (f *fixture) waiters(topic string) int           { f.t.Helper(); return f.Waiters(topic) }
 func (f *fixture) connections() int                   { f.t.Helper(); return f.Fixture.Connections() }
 
 // seed replaces all that is in Redis. Each is the words of one command, where
@@ -131,14 +131,28 @@ func (f *fixture) info(section, field string) int {
 	return f.InfoNumber(section, strings.TrimSuffix(field, ":"))
 }
 
+// wake wakes the Client that has waited longest for the topic, as a push does.
+func (f *fixture) wake(topic string) {
+	f.t.Helper()
+	f.do("EVAL", `repeat
+			local first = redis.call('ZPOPMIN', 'delayer:waiting:' .. ARGV[1])
+		until redis.call('PUBLISH', 'delayer:wake:' .. first[1], '1 ' .. ARGV[1]) > 0`, 0, topic)
+}
+
 // waits waits until the Client has so many callers that wait for the topic, and
-// hears of its jobs.
+// is woken for its jobs.
 func (f *fixture) waits(c *client.Client, topic string, callers int) {
 	f.t.Helper()
 	until(f.t, fmt.Sprint(callers, " callers wait for ", topic), func() bool {
 		_, waiting := client.Callers(c, topic)
-		return waiting == callers && f.listeners(topic) > 0
+		return waiting == callers && client.Entered(c, topic)
 	})
+}
+
+// bears waits until a caller waits for the topic though Redis takes no writes.
+func (f *fixture) bears(c *client.Client, topic string) {
+	f.t.Helper()
+	until(f.t, "a caller bears it", func() bool { _, waiting := client.Callers(c, topic); return waiting == 1 })
 }
 
 // check fails the test on an error.

@@ -213,7 +213,7 @@ func TestUserWithoutChannels(t *testing.T) {
 	}
 	f.push("last", "t")
 	expectJob(t, waitFor(t, popped), "last")
-	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "&delayer:ready:* +subscribe") {
+	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "&delayer:wake:* +subscribe") {
 		t.Errorf("said %q, want one line with the ACL words", lines)
 	}
 	f.expect(state{})

@@ -21,7 +21,7 @@ func TestBPopSurvivesRestart(t *testing.T) {
 	popped := f.bpop(t.Context(), "t")
 	f.redis.Kill()
 	f.redis.Restart()
-	until(t, "BPop waits again", func() bool { return f.listeners("t") == 1 })
+	until(t, "BPop waits again", func() bool { return f.waiters("t") == 1 })
 	f.pushAnew("a", "t")
 	expectJob(t, waitFor(t, popped), "a")
 }
@@ -157,7 +157,7 @@ func TestBPopSurvivesCutConnections(t *testing.T) {
 	popped := f.bpop(t.Context(), "t")
 	for range 3 {
 		f.killConnections()
-		until(t, "BPop waits again", func() bool { return f.listeners("t") == 1 })
+		until(t, "BPop waits again", func() bool { return f.waiters("t") == 1 })
 	}
 	f.open().Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "body"}, 0)
 	expectJob(t, waitFor(t, popped), "a")

@@ -17,16 +17,13 @@ type partition struct {
 	burials    *coalesce.Calls[store.Burial]
 	extensions *coalesce.Calls[*extension]
 	removals   *coalesce.Calls[*removal]
-	takes      *takes
-	listener   *listener
 }
 
 // of is the partition that the job of that ID belongs to.
 func (c *Client) of(id string) *partition { return c.partitions[0] }
 
-func newPartition(c *Client, s *store.Store) *partition {
-	o := &coalesce.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed, Replaced: c.listenAnew}
-	p := &partition{
+func newPartition(o *coalesce.Owner, s *store.Store) *partition {
+	return &partition{
 		store:      s,
 		pushes:     coalesce.NewCalls(o, s, pushKind),
 		acks:       coalesce.NewCalls(o, s, ackKind),
@@ -34,10 +31,7 @@ func newPartition(c *Client, s *store.Store) *partition {
 		burials:    coalesce.NewCalls(o, s, buryKind),
 		extensions: coalesce.NewCalls(o, s, extendKind),
 		removals:   coalesce.NewCalls(o, s, removeKind),
-		takes:      newTakes(c, o, s),
 	}
-	p.listener = newListener(c.topics, p)
-	return p
 }
 
 // The kinds of calls on a job. An ID may be as long as maxID, but 250 of these are no more than 1 MiB.

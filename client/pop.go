@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/take"
 )
 
 // Pop takes the topic's next ready job, and fails with ErrEmpty when there is
@@ -16,7 +18,7 @@ import (
 // that it brings. When the connection breaks at that moment, the job may be lost, and
 // the error says so (ErrLost).
 func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
-	m, err := c.popOne(ctx, request{names: []string{topic}})
+	m, err := c.popOne(ctx, take.Request{Topics: []string{topic}})
 	return m, failed("pop", topic, err)
 }
 
@@ -26,8 +28,8 @@ func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 //
 // Waiting takes nothing out of Redis: a cancelled BPop loses no job. All calls of
 // a Client that wait share one connection, whatever their topics, on which Redis
-// says that there are jobs. A server of the original's does not say so, and a Redis
-// user may lack the right to listen; then jobs are found by asking, once a second and
+// wakes the Client that has waited longest for a job, and no other. A server of the original's wakes nobody, and a
+// Redis user may lack the right to subscribe; then jobs are found by asking, once a second and
 // every 50 ms.
 //
 // While Redis is away, or takes no writes, BPop keeps trying for 3 s before it returns the error. A
@@ -44,34 +46,34 @@ func (c *Client) bpop(ctx context.Context, timeout time.Duration, topics []strin
 	if err := checkTimeout(timeout); err != nil {
 		return Message{}, err
 	}
-	return c.popOne(ctx, request{names: topics, stays: true, timeout: timeout})
+	return c.popOne(ctx, take.Request{Topics: topics, Waits: true, Until: timeout})
 }
 
-func (c *Client) popOne(ctx context.Context, r request) (Message, error) {
-	r.n = 1
+func (c *Client) popOne(ctx context.Context, r take.Request) (Message, error) {
+	r.N = 1
 	got, err := c.takeFor(ctx, r)
 	if err != nil {
 		return Message{}, err
 	}
-	return Message(got.jobs[0]), nil
+	return Message(got.Jobs[0]), nil
 }
 
-func (c *Client) takeFor(ctx context.Context, r request) (taken, error) {
+func (c *Client) takeFor(ctx context.Context, r take.Request) (take.Jobs, error) {
 	if err := c.beginTake(ctx, r); err != nil {
-		return taken{}, err
+		return take.Jobs{}, err
 	}
 	defer c.running.Done()
-	return c.topics.take(ctx, r)
+	return c.taker.Take(ctx, r)
 }
 
 // beginTake is begin for such a request.
-func (c *Client) beginTake(ctx context.Context, r request) error {
-	if err := checkTopics(r.names); err != nil {
+func (c *Client) beginTake(ctx context.Context, r take.Request) error {
+	if err := checkTopics(r.Topics); err != nil {
 		return err
 	}
 	if err := c.begin(ctx); err != nil {
 		return err
 	}
-	c.note("timeout", r.timeout)
+	c.note("timeout", r.Until)
 	return nil
 }

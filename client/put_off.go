@@ -1,6 +1,7 @@
 package client
 
 import (
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -33,6 +34,35 @@ func (p *putOff) isNews(topic string) bool {
 	}
 	p.said[topic] = now
 	return true
+}
+
+// popped sees to what an answer says besides its jobs.
+func (c *Client) popped(p store.Popped) {
+	c.tellStale(p.Stale)
+	c.tellPutOff(p.PutOff)
+}
+
+// tellStale counts the IDs, and tells WithStale's function of them. That may fail as it likes: jobs
+// are on their way to callers, who must get them.
+func (c *Client) tellStale(ids []string) {
+	if len(ids) == 0 {
+		return
+	}
+	c.stale.Add(int64(len(ids)))
+	if c.onStale == nil {
+		return
+	}
+	done := make(chan struct{})
+	go func() { // of its own, as it may end that, too
+		defer close(done)
+		defer func() {
+			if why := recover(); why != nil {
+				c.logger.Error("delayer: the function of WithStale has panicked", "panic", why, "stack", string(debug.Stack()))
+			}
+		}()
+		c.onStale(ids)
+	}()
+	<-done
 }
 
 // tellPutOff says which jobs can't be made dead letters, one of each topic and each minute.

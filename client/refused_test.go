@@ -3,20 +3,15 @@ package client_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/mix-basic/delayer/client"
 )
 
-// hears is a Client whose user may listen to some topics only.
-func (f *fixture) hears(log *lockedLog, topics ...string) *client.Client {
+// refused is a Client whose user may not subscribe.
+func (f *fixture) refused(log *lockedLog) *client.Client {
 	f.t.Helper()
-	args := []any{"SETUSER", "u", "reset", "on", ">p", "~*", "+@all"}
-	for _, topic := range topics {
-		args = append(args, "&delayer:ready:"+topic)
-	}
-	f.do("ACL", args...)
+	f.do("ACL", "SETUSER", "u", "reset", "on", ">p", "~*", "+@all")
 	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, Username: "u", Password: "p"}, client.WithLogger(log.logger()))
 	f.t.Cleanup(func() { c.Close() })
 	return c
@@ -29,50 +24,40 @@ func (f *fixture) pushSilently(id, topic string) {
 	f.do("LPUSH", "delayer:ready_queue:"+topic, id)
 }
 
-// A refused channel concerns its own topic only: that one is polled, the others are listened to.
-// Once it is permitted, that one is, too.
+// Who may not subscribe polls, and enters nowhere. Once it is permitted, he is woken.
 func TestRefusedChannel(t *testing.T) {
 	f := start(t)
 	var log lockedLog
-	c := f.hears(&log, "a", "c")
-	bpop := func(topic string) <-chan result {
-		return background(func() (client.Message, error) { return c.BPop(t.Context(), 0, topic) })
+	c := f.refused(&log)
+	popped := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
+	until(t, "it polls", c.Polls)
+	f.pushSilently("1", "t")
+	expectJob(t, waitFor(t, popped), "1")
+	if f.waiters("t") > 0 {
+		t.Error("it is to be woken, but can't be")
 	}
-	a, refused := bpop("a"), bpop("refused")
-	f.waits(c, "a", 1)
-	until(t, "the refused topic is polled", func() bool { return c.Polled() == 1 })
-	last := bpop("c") // it comes later
-	f.waits(c, "c", 1)
-	if f.listeners("a") != 1 || f.listeners("refused") != 0 || c.Polled() != 1 {
-		t.Errorf("%d listen to a, %d to the refused one, %d are polled", f.listeners("a"), f.listeners("refused"), c.Polled())
+	popped = background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
+	f.do("ACL", "SETUSER", "u", "&delayer:wake:*")
+	c.SubscribeAgain()
+	f.waits(c, "t", 1)
+	if c.Polls() {
+		t.Error("it polls though it may subscribe")
 	}
-	f.pushSilently("1", "refused")
-	expectJob(t, waitFor(t, refused), "1")
-	f.push("2", "a")
-	expectJob(t, waitFor(t, a), "2")
-	f.push("3", "c")
-	expectJob(t, waitFor(t, last), "3")
-
-	refused = bpop("refused")
-	f.do("ACL", "SETUSER", "u", "&delayer:ready:refused")
-	c.ListenAgain()
-	f.waits(c, "refused", 1)
-	until(t, "it is not polled any more", func() bool { return c.Polled() == 0 })
-	f.push("4", "refused")
-	expectJob(t, waitFor(t, refused), "4")
-	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "topic=refused") {
-		t.Errorf("said %q, want one line that names the topic", lines)
+	f.push("2", "t")
+	expectJob(t, waitFor(t, popped), "2")
+	if lines := log.lines(); len(lines) != 1 {
+		t.Errorf("said %q, want one line", lines)
 	}
 	f.expect(state{})
 }
 
-// Who may listen to none of very many topics says so once, and asks for some of them at a time,
-// not each time for all.
+// Who may not subscribe says so once, and asks for some of very many topics at a time, not each time
+// for all.
 func TestManyRefusedChannels(t *testing.T) {
 	const topics = 4 * client.PollAtOnce
 	f := start(t)
 	var log lockedLog
-	c := f.hears(&log)
+	c := f.refused(&log)
 	results := make(chan result, topics)
 	for n := range topics {
 		go func() {
@@ -80,7 +65,7 @@ func TestManyRefusedChannels(t *testing.T) {
 			results <- result{m: m, err: err}
 		}()
 	}
-	until(t, "all topics are polled", func() bool { return c.Polled() == topics })
+	until(t, "all topics are polled", func() bool { return client.Queues(c) == topics && c.Polls() })
 	looks := func() int { return f.info("commandstats", "cmdstat_exists:calls=") }
 	subscribes := f.info("commandstats", "cmdstat_subscribe:calls=")
 	began, before := f.clock(), looks()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/take"
 )
 
 // MaxLease is how long a lease is at most.
@@ -38,7 +39,7 @@ func (c *Client) reserve(ctx context.Context, timeout, lease time.Duration, topi
 	if err != nil {
 		return nil, err
 	}
-	got, err := c.takeFor(ctx, request{kind: k, names: topics, n: 1, stays: true, timeout: timeout})
+	got, err := c.takeFor(ctx, take.Request{Kind: k, Topics: topics, N: 1, Waits: true, Until: timeout})
 	if err != nil {
 		return nil, err
 	}
@@ -46,16 +47,16 @@ func (c *Client) reserve(ctx context.Context, timeout, lease time.Duration, topi
 }
 
 // reservation is the kind of such a reserve.
-func reservation(lease time.Duration, attempts int) (kind, error) {
+func reservation(lease time.Duration, attempts int) (take.Kind, error) {
 	switch {
 	case lease < 0 || lease > MaxLease:
-		return kind{}, invalid("lease", fmt.Sprintf("%v is not from 0 to %v; 0 is as the producer says, or else 30 s", lease, MaxLease))
+		return take.Kind{}, invalid("lease", fmt.Sprintf("%v is not from 0 to %v; 0 is as the producer says, or else 30 s", lease, MaxLease))
 	case isTiny(lease):
-		return kind{}, checkUnit("lease", lease)
+		return take.Kind{}, checkUnit("lease", lease)
 	case attempts < 0 || attempts > math.MaxInt32:
-		return kind{}, invalid("max attempts", fmt.Sprintf("%d is not from 0 to %d; 0 is any number", attempts, math.MaxInt32))
+		return take.Kind{}, invalid("max attempts", fmt.Sprintf("%d is not from 0 to %d; 0 is any number", attempts, math.MaxInt32))
 	}
-	return kind{true, store.Reservation{Lease: lease, MaxAttempts: attempts}}, nil
+	return take.Kind{Reserves: true, Reservation: store.Reservation{Lease: lease, MaxAttempts: attempts}}, nil
 }
 
 // ReserveBatch reserves up to n of the topic's next ready jobs, 1 to 1,000, and fails with
@@ -64,7 +65,7 @@ func reservation(lease time.Duration, attempts int) (kind, error) {
 // So it does when a third of a lease is over, as large jobs take long over a slow network.
 func (c *Client) ReserveBatch(ctx context.Context, topic string, n int, lease time.Duration) ([]*Delivery, error) {
 	k, err := reservation(lease, 0)
-	var got taken
+	var got take.Jobs
 	if err == nil {
 		got, err = c.takeBatch(ctx, k, topic, n)
 	}
@@ -124,7 +125,7 @@ func (c *Client) FetchFunc(ctx context.Context, o FetchOptions, f func([]*Delive
 		go f(nil, failed("fetch", "", err))
 		return
 	}
-	c.topics.takeFunc(ctx, r, func(got taken, err error) {
+	c.taker.TakeFunc(ctx, r, func(got take.Jobs, err error) {
 		c.running.Done()
 		f(c.deliveries(got, o), failed("fetch", "", err))
 	})
@@ -149,31 +150,31 @@ func (o *FetchOptions) attempts(topic string) int {
 	return o.MaxAttempts
 }
 
-func (o FetchOptions) request() (request, error) {
+func (o FetchOptions) request() (take.Request, error) {
 	k, err := reservation(o.Lease, o.MaxAttempts)
 	switch {
 	case err != nil:
-		return request{}, err
+		return take.Request{}, err
 	case o.Max < 1 || o.Max > store.MaxPop:
-		return request{}, invalid("max", fmt.Sprintf("%d is not from 1 to %d", o.Max, store.MaxPop))
+		return take.Request{}, invalid("max", fmt.Sprintf("%d is not from 1 to %d", o.Max, store.MaxPop))
 	case len(o.Topics) == 0:
-		return request{}, invalid("topics", "there are none")
+		return take.Request{}, invalid("topics", "there are none")
 	case o.Timeout < 0:
-		return request{}, checkTimeout(o.Timeout)
+		return take.Request{}, checkTimeout(o.Timeout)
 	}
-	r := request{kind: k, n: o.Max, stays: !o.NoWait, timeout: o.Timeout}
+	r := take.Request{Kind: k, N: o.Max, Waits: !o.NoWait, Until: o.Timeout}
 	for _, t := range o.Topics {
 		if t.Max < 0 {
-			return request{}, invalid("topic's max", fmt.Sprintf("%d is below 0", t.Max))
+			return take.Request{}, invalid("topic's max", fmt.Sprintf("%d is below 0", t.Max))
 		}
-		if slices.Contains(r.names, t.Topic) { // which limit would be its own?
-			return request{}, invalid("topics", store.Quote(t.Topic)+" is there twice")
+		if slices.Contains(r.Topics, t.Topic) { // which limit would be its own?
+			return take.Request{}, invalid("topics", store.Quote(t.Topic)+" is there twice")
 		}
 		own, err := reservation(cmp.Or(t.Lease, o.Lease), cmp.Or(t.MaxAttempts, o.MaxAttempts))
 		if err != nil {
-			return request{}, err
+			return take.Request{}, err
 		}
-		r.names, r.limits, r.kinds = append(r.names, t.Topic), append(r.limits, cmp.Or(t.Max, o.Max)), append(r.kinds, own)
+		r.Topics, r.Limits, r.Kinds = append(r.Topics, t.Topic), append(r.Limits, cmp.Or(t.Max, o.Max)), append(r.Kinds, own)
 	}
 	return r, nil
 }

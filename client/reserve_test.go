@@ -77,7 +77,7 @@ func (f *fixture) reserversWait(c *client.Client, topic string, callers int) {
 	f.t.Helper()
 	until(f.t, fmt.Sprint(callers, " callers wait to reserve of ", topic), func() bool {
 		_, waiting := client.Reservers(c, topic)
-		return waiting == callers && f.listeners(topic) > 0
+		return waiting == callers && f.waiters(topic) > 0
 	})
 }
 
@@ -276,11 +276,11 @@ func TestReserveSurvivesRestartAndCutConnections(t *testing.T) {
 	for range 2 {
 		f.killConnections()
 		f.do("CLIENT", "KILL", "TYPE", "pubsub")
-		until(t, "it listens again", func() bool { return f.listeners("t") == 1 })
+		until(t, "it listens again", func() bool { return f.waiters("t") == 1 })
 	}
 	f.redis.Kill()
 	f.redis.Restart()
-	until(t, "it listens again", func() bool { return f.listeners("t") == 1 })
+	until(t, "it listens again", func() bool { return f.waiters("t") == 1 })
 	f.pushAnew("a", "t")
 	arrival(t, reserved).expect(t, "a")
 }
@@ -358,7 +358,7 @@ func TestReservesLeaveNothing(t *testing.T) {
 				t.Error("a job out of nothing")
 			}
 		}
-		until(t, "nobody listens", func() bool { return f.listeners("t") == 0 })
+		until(t, "nobody listens", func() bool { return f.waiters("t") == 0 })
 		until(t, "the topic is forgotten", func() bool { return client.Queues(f.Client) == 0 })
 	})
 }
@@ -377,7 +377,7 @@ func TestReserveHearsNothing(t *testing.T) {
 		f.do("LPUSH", "delayer:ready_queue:t", name)
 		arrival(t, reserved).expect(t, name)
 	}
-	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "&delayer:ready:* +subscribe") {
+	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "&delayer:wake:* +subscribe") {
 		t.Errorf("said %q, want one line with the ACL words", lines)
 	}
 }

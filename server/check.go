@@ -107,7 +107,7 @@ func (m *mover) rehearse(ctx context.Context, topic string) error {
 
 // subscribeOnce tries to listen. deaf is why Redis does not let us.
 func (m *mover) subscribeOnce(ctx context.Context) (deaf, err error) {
-	sub, err := m.store.Subscribe(ctx, m.store.Keys().FirstDue())
+	sub, err := m.store.Subscribe(ctx, silence, m.store.Keys().FirstDue())
 	if err != nil {
 		return nil, err
 	}
@@ -129,9 +129,9 @@ func (m *mover) noChannel(deaf, silent error) error {
 		rights = append(rights, m.rights("+subscribe", deaf)...)
 	}
 	if silent != nil {
-		what = append(what, "publish to "+m.store.Keys().Ready("*"))
+		what = append(what, "publish to "+m.store.Keys().Wake("*"))
 		why = append(why, silent.Error())
-		rights = append(rights, m.rights("+publish", silent)...)
+		rights = append(rights, m.rights("+zpopmin +publish", silent)...)
 	}
 	if what == nil {
 		return nil

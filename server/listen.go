@@ -12,6 +12,8 @@ const (
 	// firstPause and lastPause bound the time before the next connection
 	// after one that did not last; after one that did there is none.
 	firstPause, lastPause = 10 * time.Millisecond, time.Second
+	// silence is after how long without a message we ask whether the connection is alive.
+	silence = 5 * time.Second
 	// askAgain is how long to wait after Redis has refused the channel.
 	askAgain = 10 * time.Second
 )
@@ -41,7 +43,7 @@ func (m *mover) listen(ctx context.Context, alarm *alarm) {
 // hear listens on one connection until it breaks or ctx is done.
 func (m *mover) hear(ctx context.Context, alarm *alarm, refusal *outages) {
 	channel := m.store.Keys().FirstDue()
-	sub, err := m.store.Subscribe(ctx, channel)
+	sub, err := m.store.Subscribe(ctx, silence, channel)
 	if err != nil {
 		return // the passes will say so
 	}
@@ -76,12 +78,12 @@ func (m *mover) becomeDeaf(alarm *alarm) {
 	}
 }
 
-// reportSilent tells the log whether jobs that became ready could be announced.
+// reportSilent tells the log whether waiters could be woken.
 func (m *mover) reportSilent(why error) {
 	if why != nil {
-		why = m.advise(why, "+publish")
+		why = m.advise(why, "+zpopmin +publish")
 	}
-	m.outages.report("silent", fmt.Sprintf("Nothing can be said on %s, waiting consumers may get jobs late", m.store.Keys().Ready("*")), why)
+	m.outages.report("silent", fmt.Sprintf("Nothing can be said on %s, waiting consumers may get jobs late", m.store.Keys().Wake("*")), why)
 }
 
 // listenAnew makes the listener open another connection: the one that it has

@@ -38,7 +38,7 @@ func (m *mover) pass(ctx, work context.Context) (result, error) {
 	if err == nil && ctx.Err() == nil {
 		m.stuck.forget(p.now)
 	}
-	if p.result.Moved > 0 {
+	if p.silent != nil || p.woken {
 		m.reportSilent(p.silent)
 	}
 	return p.result, err
@@ -51,7 +51,8 @@ type pass struct {
 	since  time.Time // when it began, by Redis's clock
 	result result
 	ready  []store.Batch // moved, but not yet in the log
-	silent error         // why jobs could not be announced
+	silent error         // why no waiter could be woken
+	woken  bool          // one was
 }
 
 func (p *pass) run(ctx context.Context) error {
@@ -169,7 +170,7 @@ func (p *pass) enter(moved store.Moved, found time.Time) {
 		p.result.Moved += len(moved.IDs)
 		p.observer.Moved(moved.Topic, Moved{len(moved.IDs), moved.Returned, Lateness(moved.Late)})
 		p.ready = append(p.ready, moved.Batch)
-		p.silent = cmp.Or(p.silent, moved.Silent)
+		p.silent, p.woken = cmp.Or(p.silent, moved.Silent), p.woken || moved.Woken
 	case moved.Left > 0: // another server may have put them back
 		p.stuck.met(topicTrouble(moved.Topic), found)
 	}

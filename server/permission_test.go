@@ -24,7 +24,7 @@ func (w *world) user(rights string) {
 
 const (
 	// daemonRights are all that a server needs; the documentation has them, too.
-	daemonRights = "~delayer:* &delayer:* +evalsha +eval +time +exists +zcount +zrange +hget +hmget +zmscore +zadd +zrem +llen +lpos +lrange +lpush +rpop +hincrby +zrangebyscore +type +del +hset +hdel +hrandfield +hstrlen +get +pexpire +publish +subscribe +ping +select"
+	daemonRights = "~delayer:* &delayer:* +evalsha +eval +time +exists +zcount +zrange +hget +hmget +zmscore +zadd +zrem +llen +lpos +lrange +lpush +rpop +hincrby +zrangebyscore +type +del +hset +hdel +hrandfield +hstrlen +get +pexpire +zpopmin +publish +subscribe +ping +select"
 	ordinary     = "~delayer:* +@all -@dangerous"
 )
 
@@ -47,7 +47,7 @@ func TestPermissions(t *testing.T) {
 	}{
 		{rights: daemonRights, want: all},
 		{rights: ordinary + " allchannels", want: all},
-		{rights: ordinary, want: all, says: "Nothing can be said on delayer:ready:*, waiting consumers may get jobs late: "},
+		{rights: ordinary, want: all, says: "Nothing can be said on delayer:wake:*, waiting consumers may get jobs late: "},
 		{rights: daemonRights + " -publish", want: all, says: "+publish"},
 		{rights: daemonRights + " -subscribe", want: all},
 		{rights: daemonRights + " -ping", want: all},
@@ -100,6 +100,7 @@ func TestPermissions(t *testing.T) {
 				w.push(id, []string{"t", "u"}[n%2], n)
 			}
 			w.Do("ZADD", prefix+"job_pool", 9, "orphan")
+			w.Do("ZADD", prefix+"waiting:t", 1, "first", 2, "second")
 			w.user(c.rights)
 			for range 2 { // the second finds nothing new, or fails alike
 				_, err := w.mover().pass(context.Background(), context.Background())
@@ -123,7 +124,7 @@ func TestPermissionGiven(t *testing.T) {
 	w := newWorld(t)
 	w.push("a", "t", 1)
 	w.push("b", "u", 2)
-	w.user(daemonRights + " resetkeys ~delayer:job_pool ~delayer:ready_queue:t ~delayer:job_bucket:a")
+	w.user(daemonRights + " resetkeys ~delayer:job_pool ~delayer:waiting:* ~delayer:ready_queue:t ~delayer:job_bucket:a")
 	w.expectPass(1, 0)
 	w.hours()
 	w.Do("ACL", "SETUSER", "u", "~delayer:job_bucket:*")
@@ -144,7 +145,7 @@ func TestPermissionGiven(t *testing.T) {
 func TestCheckChannels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const deaf, silent = "subscribe to delayer:first_due", "publish to delayer:ready:*"
+	const deaf, silent = "subscribe to delayer:first_due", "publish to delayer:wake:*"
 	for _, c := range []struct{ rights, what, words string }{
 		{daemonRights, "", ""},
 		{ordinary + " allchannels", "", ""},
@@ -152,10 +153,10 @@ func TestCheckChannels(t *testing.T) {
 		{daemonRights + " -ping", "", ""},
 		{ordinary, deaf + " or " + silent, "needs &delayer:* ("},
 		{daemonRights + " resetchannels &delayer:first_due", silent, "needs &delayer:* ("},
-		{daemonRights + " resetchannels &delayer:ready:*", deaf, "needs &delayer:* ("},
+		{daemonRights + " resetchannels &delayer:wake:*", deaf, "needs &delayer:* ("},
 		{daemonRights + " -subscribe", deaf, "needs &delayer:* +subscribe ("},
-		{daemonRights + " -publish", silent, "needs &delayer:* +publish ("},
-		{daemonRights + " -publish -subscribe resetchannels", deaf + " or " + silent, "needs &delayer:* +publish +subscribe ("},
+		{daemonRights + " -publish", silent, "needs &delayer:* +zpopmin +publish ("},
+		{daemonRights + " -publish -subscribe resetchannels", deaf + " or " + silent, "needs &delayer:* +subscribe +zpopmin +publish ("},
 	} {
 		t.Run(c.rights, func(t *testing.T) {
 			w.TB = t
@@ -185,10 +186,11 @@ func TestRunWithoutChannels(t *testing.T) {
 	w.run()
 	w.log.awaitError(t, "Nothing can be heard on delayer:first_due, jobs may come late by up to 10ms: NOPERM")
 	for n, id := range []string{"a", "b", "c"} {
+		w.Do("ZADD", "delayer:waiting:t", 1, "waiter")
 		w.push(id, "t", 1)
 		w.log.awaitMoved(t, n+1)
 	}
-	w.log.awaitError(t, "Nothing can be said on delayer:ready:*, waiting consumers may get jobs late: ")
+	w.log.awaitError(t, "Nothing can be said on delayer:wake:*, waiting consumers may get jobs late: ")
 	_, lines, _ := w.log.lines()
 	if len(lines) != 2 || mention(lines, "; the ACL needs &delayer:*") != 2 {
 		t.Errorf("errors %q", lines)
@@ -196,8 +198,15 @@ func TestRunWithoutChannels(t *testing.T) {
 	w.Do("ACL", "SETUSER", "u", "&delayer:*")
 	w.log.awaitInfo(t, "Nothing can be heard on delayer:first_due, jobs may come late by up to 10ms: over after ")
 	awaitListeners(t, w.Server, 1)
+	waiter := redis.PubSubConn{Conn: w.Pool().Get()}
+	defer waiter.Close()
+	if err := waiter.Subscribe("delayer:wake:waiter"); err != nil {
+		t.Fatal(err)
+	}
+	waiter.Receive()
+	w.Do("ZADD", "delayer:waiting:t", 1, "waiter")
 	w.push("d", "t", 1)
-	w.log.awaitInfo(t, "Nothing can be said on delayer:ready:*, waiting consumers may get jobs late: over after ")
+	w.log.awaitInfo(t, "Nothing can be said on delayer:wake:*, waiting consumers may get jobs late: over after ")
 	if _, lines, _ := w.log.lines(); len(lines) != 2 {
 		t.Errorf("errors %q", lines)
 	}

@@ -24,7 +24,7 @@ func TestBrokenTopicHarmsNoOther(t *testing.T) {
 	}
 	f.Do("SET", "delayer:ready_queue:broken", "text")
 	f.run(mux, worker.Options{})
-	f.AwaitSubscriber("well") // who waits was not refused
+	f.AwaitWaiter("well") // who waits was not refused
 	for _, topic := range []string{"well", "fine"} {
 		f.push(topic, topic)
 		if id := next(t, handled); id != topic {

@@ -13,5 +13,6 @@ func TestImports(t *testing.T) {
 		"github.com/mix-basic/delayer/client",
 		"github.com/mix-basic/delayer/internal/coalesce",
 		"github.com/mix-basic/delayer/internal/store",
+		"github.com/mix-basic/delayer/internal/take",
 		"github.com/gomodule/redigo/redis")
 }

@@ -109,7 +109,7 @@ func TestRunFails(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- worker.New(closed, mux, worker.Options{}).Run(t.Context()) }()
 	f.Do("AUTH", "right")
-	f.AwaitSubscriber("t")
+	f.AwaitWaiter("t")
 	closed.Close()
 	if err := next(t, ended); !errors.Is(err, client.ErrClosed) {
 		t.Errorf("of a Client that is closed: error %v, want ErrClosed", err)

@@ -35,7 +35,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 	for range jobs {
 		next(t, g.entered)
 	}
-	f.AwaitSubscriber("t")
+	f.AwaitWaiter("t")
 	last := f.ends()
 	f.Do("CONFIG", "RESETSTAT")
 	for range renewals {
@@ -187,7 +187,7 @@ func TestRefusedForAWhile(t *testing.T) {
 	f.push("a", "t")
 	f.run(one(g.handle), worker.Options{Hooks: e.hooks()})
 	next(t, g.entered)
-	f.AwaitSubscriber("t")
+	f.AwaitWaiter("t")
 	f.Do("CONFIG", "SET", "min-replicas-to-write", 1)
 	f.Do("CONFIG", "RESETSTAT")
 	g.leave <- nil
@@ -207,7 +207,7 @@ func TestRefusedForGood(t *testing.T) {
 	f.push("a", "t")
 	f.runOf(f.open(client.PoolOptions{Username: "u", Password: "p"}), one(g.handle), worker.Options{Hooks: e.hooks(), Logger: log.Logger()})
 	next(t, g.entered)
-	f.AwaitSubscriber("t")
+	f.AwaitWaiter("t")
 	f.Do("ACL", "SETUSER", "u", "-del", "-zrem")
 	g.leave <- nil
 	e.await(t, "started a", "lease lost a")
@@ -222,7 +222,7 @@ func TestRedisAwayWhileFetching(t *testing.T) {
 	var e events
 	var log redistest.Log
 	f.run(one(func(context.Context, *worker.Job) error { return nil }), worker.Options{Hooks: e.hooks(), Logger: log.Logger()})
-	f.AwaitSubscriber("t")
+	f.AwaitWaiter("t")
 	for n := range 2 {
 		f.Kill()
 		if n == 0 {
@@ -232,7 +232,7 @@ func TestRedisAwayWhileFetching(t *testing.T) {
 		if n == 0 {
 			until(t, "its end is told, though there is no job", func() bool { return len(log.Lines("fetches jobs again")) == 1 })
 		}
-		f.AwaitSubscriber("t")
+		f.AwaitWaiter("t")
 		id := fmt.Sprint(n)
 		until(t, "a job is pushed", func() bool {
 			_, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "body"}, 0, client.IfExists(client.Refuse))

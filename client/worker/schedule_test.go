@@ -55,7 +55,7 @@ func TestConcurrencyOfATopic(t *testing.T) {
 	for range 2 {
 		next(t, g.entered)
 	}
-	f.AwaitSubscriber("free")
+	f.AwaitWaiter("free")
 	f.pushMany(20, "f", "free") // while nothing but this topic is fetched
 	until(t, "all of the free topic are done", func() bool { return len(e.all()) == 2+2*20 })
 	for range 18 {
@@ -119,7 +119,7 @@ func TestIdle(t *testing.T) {
 	}
 	f.run(mux, worker.Options{Concurrency: 100})
 	for n := range 5 {
-		f.AwaitSubscriber(fmt.Sprint("t", n))
+		f.AwaitWaiter(fmt.Sprint("t", n))
 	}
 	f.Do("CONFIG", "RESETSTAT")
 	began := f.clock()
@@ -157,7 +157,7 @@ func TestNoPolling(t *testing.T) {
 		}
 		return nil
 	}), worker.Options{Hooks: e.hooks()})
-	f.AwaitSubscriber("t")
+	f.AwaitWaiter("t")
 	const jobs = 50
 	before, began := h.looks.Load(), f.clock()
 	for n := range jobs {

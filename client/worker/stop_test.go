@@ -170,7 +170,7 @@ func TestStopDuringFetch(t *testing.T) {
 	defer c.Close()
 	var e events
 	r := f.runOf(c, one(func(context.Context, *worker.Job) error { return nil }), worker.Options{Hooks: e.hooks()})
-	f.AwaitSubscriber("t")
+	f.AwaitWaiter("t")
 	f.push("a", "t")
 	until(t, "the scripts are known", func() bool { return e.count("done a") == 1 })
 	h.hold("delayer:ready_queue:t\r")

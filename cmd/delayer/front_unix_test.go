@@ -103,7 +103,7 @@ func TestFrontStops(t *testing.T) {
 	}()
 	c := dial(t, redisServer.Addr)
 	eventually(t, "the poll waits", func() bool {
-		return strings.Contains(fmt.Sprintf("%s", do(t, c, "PUBSUB", "CHANNELS", "delayer:ready:nothing")), "nothing")
+		return do(t, c, "EXISTS", "delayer:waiting:nothing") == int64(1)
 	})
 	p.signal(syscall.SIGTERM)
 	if got := <-answer; !strings.Contains(got, `"data":null`) {

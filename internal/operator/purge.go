@@ -20,11 +20,11 @@ func (o *Operator) Purge(ctx context.Context, topic string, most int) (int, erro
 	}
 	deleted := 0
 	for _, partition := range o.partitions {
-		lengths, err := partition.Ready(ctx, []string{topic})
+		length, err := partition.ReadyCount(ctx, topic)
 		if err != nil {
 			return deleted, fmt.Errorf("purge of %s: %w", store.Quote(topic), err)
 		}
-		for left := min(lengths[0], most); left > 0; {
+		for left := min(length, most); left > 0; {
 			n, used, err := partition.Purge(ctx, topic, min(left, purgeStep))
 			deleted += n
 			if err != nil {

@@ -13,7 +13,7 @@ import (
 const rights = "~delayer:* &delayer:* +evalsha +eval +time +exists +type +info" +
 	" +llen +lindex +lrange +lpos +lpush +rpop" +
 	" +zcard +zcount +zrange +zrevrange +zscore +zmscore +zadd +zrem" +
-	" +hget +hmget +hstrlen +hlen +hvals +hset +hdel +pttl +pexpire +rename +del +publish +pubsub"
+	" +hget +hmget +hstrlen +hlen +hvals +hset +hdel +pttl +pexpire +rename +del +zpopmin +publish +pubsub"
 
 func TestRights(t *testing.T) {
 	t.Parallel()
@@ -40,7 +40,7 @@ func TestRights(t *testing.T) {
 		"dead":        func() error { f.ids(Query{State: Dead, Topic: "dead", Limit: 1}, nil); return nil },
 		"dead groups": func() error { _, err := f.DeadGroups(f.ctx, "dead", 10); return err },
 		"history":     func() error { _, err := f.History(f.ctx); return err },
-		"listeners":   func() error { _, err := f.Listeners(f.ctx, []string{"t"}); return err },
+		"listeners":   func() error { _, err := f.Operator.Waiters(f.ctx, []string{"t"}); return err },
 		"info":        func() error { _, err := f.Info(f.ctx); return err },
 	} {
 		if err := call(); err != nil {

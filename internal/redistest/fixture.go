@@ -196,14 +196,18 @@ func leadingNumber(text string) int {
 	return n
 }
 
-// Subscribers is how many connections hear of the topic's jobs.
-func (f *Fixture) Subscribers(topic string) int {
+// Waiters is how many clients are to be woken for the topic's jobs. One that has gone does not count.
+func (f *Fixture) Waiters(topic string) int {
 	f.TB.Helper()
-	return int(f.Do("PUBSUB", "NUMSUB", f.Prefix+"ready:"+topic).([]any)[1].(int64))
+	return int(f.Do("EVAL", `local alive = 0
+		for _, waiter in ipairs(redis.call('ZRANGE', ARGV[1] .. 'waiting:' .. ARGV[2], 0, -1)) do
+			alive = alive + redis.call('PUBSUB', 'NUMSUB', ARGV[1] .. 'wake:' .. waiter)[2]
+		end
+		return alive`, 0, f.Prefix, topic).(int64))
 }
 
-// AwaitSubscriber waits until somebody hears of the topic's jobs.
-func (f *Fixture) AwaitSubscriber(topic string) {
+// AwaitWaiter waits until somebody is to be woken for the topic's jobs.
+func (f *Fixture) AwaitWaiter(topic string) {
 	f.TB.Helper()
-	Until(f.TB, "somebody hears of "+topic, func() bool { return f.Subscribers(topic) > 0 })
+	Until(f.TB, "somebody waits for "+topic, func() bool { return f.Waiters(topic) > 0 })
 }

@@ -44,6 +44,7 @@ func (f *Fixture) State() State {
 		case ours && name == "job_pool" && kind == "zset":
 			s.Pool, s.Reserved = f.waitingAndReserved(key)
 		case ours && (name == "topics" || name == "topics_due") && kind == "zset":
+		case ours && strings.HasPrefix(name, "waiting:") && kind == "zset":
 		case ours && (name == "servers" || name == "history") && kind == "hash":
 		case ours && name == "acked" && kind == "string":
 		case ours && name == "dead_topics" && kind == "zset":

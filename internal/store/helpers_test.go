@@ -145,6 +145,11 @@ func entry(id, topic string) []command {
 	return []command{{"LPUSH", "delayer:ready_queue:" + topic, id}}
 }
 
+// waiter is a client that waits for the topic's jobs.
+func waiter(topic, client string) []command {
+	return []command{{"ZADD", "delayer:waiting:" + topic, 1, client}}
+}
+
 // content is a job's bucket.
 func content(id, topic string) []command {
 	bucket := "delayer:job_bucket:" + id

@@ -53,6 +53,10 @@ func (k Keys) History() string { return k.prefix + "history" }
 // The message is in how many ms that falls due.
 func (k Keys) FirstDue() string { return k.prefix + "first_due" }
 
-// Ready is the channel on which it is said that a topic has jobs. The message is the length of
-// its ready queue. With an empty topic it is what the names of all such channels begin with.
-func (k Keys) Ready(topic string) string { return k.prefix + "ready:" + topic }
+// Waiting is the zset of the clients that wait for jobs of the topic, each scored by the Unix time in µs
+// since when.
+func (k Keys) Waiting(topic string) string { return k.prefix + "waiting:" + topic }
+
+// Wake is the channel on which a client that waits is woken. The message is how many jobs there are, a
+// blank, and of which topic. With an empty client it is what the names of all such channels begin with.
+func (k Keys) Wake(client string) string { return k.prefix + "wake:" + client }

@@ -78,11 +78,12 @@ func TestGivenBackIsAnnounced(t *testing.T) {
 	for _, r := range []Returned{{}, {Refund: true}} {
 		b.seed(t, ready("a", "t"), ready("b", "t"))
 		r.Held, _ = b.hold(t, "t", time.Minute)
-		got := b.told(t, "delayer:ready:t", func() {
+		b.do(t, "ZADD", b.keys.Waiting("t"), 1, "c")
+		got := b.told(t, "delayer:wake:c", func() {
 			piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{r}) })
 		})
-		if fmt.Sprint(got) != "[2]" {
-			t.Errorf("%+v: told %q, want [2]", r, got)
+		if fmt.Sprint(got) != "[2 t]" {
+			t.Errorf("%+v: told %q, want [2 t]", r, got)
 		}
 	}
 }

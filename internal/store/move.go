@@ -75,7 +75,8 @@ type Moved struct {
 	Left     int           // how many had left the pool or were scheduled anew
 	PutBack  int           // how many the ready queue could not take; they are due later now
 	Refused  error         // why
-	Silent   error         // why the jobs could not be announced
+	Silent   error         // why no waiter could be woken
+	Woken    bool          // one was
 	Took     time.Duration // Redis's time; 0 if unknown, or for less than MinTimed jobs
 }
 
@@ -247,7 +248,10 @@ func movedOf(b Batch, reply any) (Moved, error) {
 		m.IDs, m.Refused = nil, reason(why)
 		return m, nil
 	}
-	m.IDs, m.Silent = without(b.IDs, left), reason(why)
+	if m.Woken = why == "woken"; !m.Woken {
+		m.Silent = reason(why)
+	}
+	m.IDs = without(b.IDs, left)
 	m.Late, m.Returned = latenessOf(len(m.IDs), late, more)
 	return m, nil
 }

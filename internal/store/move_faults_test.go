@@ -99,8 +99,7 @@ func TestMovePushedAnew(t *testing.T) {
 
 func (d DueJobs) score() float64 { return float64(d.Now.UnixMicro()) / 1e6 }
 
-// A move says on the topic's channel how long the queue is now, once a call,
-// and nothing if nothing was moved.
+// A move tells one waiter of the topic how long the queue is now, once a call, and nobody if nothing was moved.
 func TestMoveAnnounces(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		many := Batch{Topic: "many"}
@@ -110,17 +109,20 @@ func TestMoveAnnounces(t *testing.T) {
 			b.Conn().Send("ZADD", "delayer:job_pool", 1, fmt.Sprint(n))
 			many.IDs = append(many.IDs, []byte(fmt.Sprint(n)))
 		}
+		for _, topic := range []string{"t", "u", "many"} {
+			b.Conn().Send("ZADD", b.keys.Waiting(topic), 2, "second", 1, "first")
+		}
 		b.do(t, "")
 		b.do(t, "SET", "delayer:ready_queue:u", "no list")
-		sub := b.subscribed(t, time.Minute, b.keys.Ready("t"), b.keys.Ready("u"), b.keys.Ready("many"), "end")
-		expectEvents(t, sub, heard("delayer:ready:t"), heard("delayer:ready:u"), heard("delayer:ready:many"), heard("end"))
+		sub := b.subscribed(t, time.Minute, b.keys.Wake("first"), b.keys.Wake("second"), "end")
+		expectEvents(t, sub, heard("delayer:wake:first"), heard("delayer:wake:second"), heard("end"))
 		for _, batch := range []Batch{batch("t", "a", "b"), batch("u", "c"), batch("t", "later", "gone"), many} {
 			if _, err := b.move(batch); err != nil {
 				t.Fatal(err)
 			}
 		}
 		b.tell(t, "end", "")
-		expectEvents(t, sub, told("delayer:ready:t", "3"), told("delayer:ready:many", fmt.Sprint(jobs)), told("end", ""))
+		expectEvents(t, sub, told("delayer:wake:first", "3 t"), told("delayer:wake:first", fmt.Sprint(jobs, " many")), told("end", ""))
 	})
 }
 
@@ -146,8 +148,8 @@ func TestMoveSilently(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	user := b.user()
-	for _, rights := range [][]any{{"resetchannels"}, {"resetchannels", "&delayer:ready:[a-s]"}, {"allchannels", "-publish"}} {
-		b.seed(t, waits("a", "t", -second))
+	for _, rights := range [][]any{{"resetchannels"}, {"resetchannels", "&delayer:first_due"}, {"allchannels", "-publish"}} {
+		b.seed(t, waits("a", "t", -second), waiter("t", "c"))
 		b.do(t, "ACL", append([]any{"SETUSER", "u", "reset", "on", ">p", "~*", "+@all"}, rights...)...)
 		got, err := user.move(batch("t", "a"))
 		if err != nil || len(got.IDs) != 1 || got.Silent == nil || got.Refused != nil {

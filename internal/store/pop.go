@@ -1,8 +1,8 @@
 package store
 
 import (
-	"context"
 	"slices"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -15,10 +15,12 @@ const MaxPop = 250
 
 // Popped is what a Pop has taken out of Redis, or a Reserve has leased.
 type Popped struct {
-	Jobs   []Job
-	Leases []Lease  // of the Jobs, if these are reserved
-	Stale  []string // IDs met in the queues whose jobs are gone
-	PutOff []PutOff // jobs whose attempts are used up, and that can't be made dead letters
+	Jobs    []Job
+	Leases  []Lease  // of the Jobs, if these are reserved
+	Stale   []string // IDs met in the queues whose jobs are gone
+	PutOff  []PutOff // jobs whose attempts are used up, and that can't be made dead letters
+	Left    []int    // how many entries the queue of each topic still has, where it had as many jobs as were wanted
+	Entered bool     // whether the waiter stands wherever it was to be entered
 	// More is whether the script stopped early: there may be jobs although
 	// fewer came than were asked for.
 	More bool
@@ -30,32 +32,54 @@ type PutOff struct {
 	Why       error
 }
 
-// Pop takes up to n of the next jobs of the topics, those of the first topic
-// first: at most MaxPop, and about 1 MiB, or one job if that is larger. With an
-// error of Redis nothing was taken; with one of the connection up to MaxPop jobs
-// may be lost.
-func (p *Pipeline) Pop(topics []string, n int) (Popped, error) { return p.SendPop(topics, n).Wait() }
+// Wanted is what a Pop or a Reserve takes: up to N of the next jobs of the topics, those of the first
+// topic first, and Limits[i] of Topics[i] at most. N is at most MaxPop.
+type Wanted struct {
+	Topics []string
+	Limits []int // nil is N of each
+	N      int
+	Enter
+}
+
+// Enter is a waiter that is to be woken, once, when there is a job of a topic of which there were fewer
+// than were wanted. The zero value is none.
+type Enter struct {
+	Waiter string        // its channel is Keys.Wake of that
+	Since  time.Duration // for how long it has waited: who has waited longest is woken first
+	Always bool          // it is to be woken, too, for topics that had as many as were wanted, and no more
+}
+
+// Pop takes jobs: about 1 MiB, or one job if that is larger. With an error of Redis nothing was taken; with
+// one of the connection up to MaxPop jobs may be lost.
+func (p *Pipeline) Pop(topics []string, n int) (Popped, error) {
+	return p.SendPop(Wanted{Topics: topics, N: n}).Wait()
+}
 
 // SendPop is Pop, of which the answer is waited for later.
-func (p *Pipeline) SendPop(topics []string, n int) Answer[Popped] {
-	call := p.send(popScript, appendAll(p.store.takeArgs(4+2*len(topics), topics, min(n, MaxPop)), topics))
-	return Answer[Popped]{p, call, func(reply any) (Popped, error) { return poppedOf("pop", reply, topics, false) }}
+func (p *Pipeline) SendPop(w Wanted) Answer[Popped] {
+	call := p.send(popScript, w.args(p.store.keys))
+	return Answer[Popped]{p, call, func(reply any) (Popped, error) { return poppedOf("pop", reply, w.Topics, false) }}
 }
 
-// takeArgs are those that pop.lua and reserve.lua have in common. The topics come behind
-// further ones.
-func (s *Store) takeArgs(size int, topics []string, n int) []any {
-	args := make([]any, 0, size)
-	args = append(args, nil, 1+len(topics), s.keys.JobPool())
-	for _, topic := range topics {
-		args = append(args, s.keys.ReadyQueue(topic))
+// args are those of pop.lua or, with further ones, of reserve.lua.
+func (w *Wanted) args(keys Keys, further ...any) []any {
+	n := min(w.N, MaxPop)
+	args := make([]any, 0, 7+len(further)+3*len(w.Topics))
+	args = append(args, nil, 1+len(w.Topics), keys.JobPool())
+	for _, topic := range w.Topics {
+		args = append(args, keys.ReadyQueue(topic))
 	}
-	return append(args, n)
-}
-
-func appendAll(args []any, more []string) []any {
-	for _, arg := range more {
-		args = append(args, arg)
+	args = append(args, n, w.Waiter, w.Since.Microseconds(), w.Always)
+	args = append(args, further...)
+	for i := range w.Topics {
+		if w.Limits == nil {
+			args = append(args, n)
+		} else {
+			args = append(args, w.Limits[i])
+		}
+	}
+	for _, topic := range w.Topics {
+		args = append(args, topic)
 	}
 	return args
 }
@@ -64,20 +88,23 @@ func appendAll(args []any, more []string) []any {
 func poppedOf(script string, reply any, topics []string, leased bool) (Popped, error) {
 	var popped Popped
 	list, _ := reply.([]any)
-	queues, err := redis.Scan(list, &popped.More, &popped.Stale)
+	queues, err := redis.Scan(list, &popped.More, &popped.Stale, &popped.Entered)
 	if err != nil {
 		return Popped{}, errReply(script, reply)
 	}
 	if leased && len(queues) > 0 {
 		popped.PutOff, queues = putOffOf(queues[0]), queues[1:]
 	}
-	for len(queues) >= 2 {
+	popped.Left = make([]int, len(topics))
+	for len(queues) >= 3 {
 		place, _ := queues[0].(int64)
 		jobs, ok := queues[1].([]any)
 		if !ok || len(jobs)%2 != 0 || place < 1 || int(place) > len(topics) {
 			return Popped{}, errReply(script, reply)
 		}
-		queues = queues[2:]
+		left, _ := queues[2].(int64)
+		popped.Left[place-1] = int(left)
+		queues = queues[3:]
 		if leased {
 			leases, ok := leasesOf(queues, len(jobs)/2)
 			if !ok {
@@ -105,46 +132,9 @@ func putOffOf(reply any) (list []PutOff) {
 	return list
 }
 
-var lengthsScript = newScript("lengths")
-
-// maxLook is how many queues one script looks at, so that it does not keep Redis from others.
-const maxLook = 250
-
-// Ready is how many entries the topics' ready queues have.
-func (s *Store) Ready(ctx context.Context, topics []string) ([]int, error) {
-	p, err := s.Pipeline(ctx)
-	if err != nil {
-		return nil, err
+func appendAll(args []any, more []string) []any {
+	for _, arg := range more {
+		args = append(args, arg)
 	}
-	defer p.Close()
-	return p.Ready(topics)
-}
-
-// Ready is how many entries the topics' ready queues have. It asks a server that takes writes,
-// where the pipeline can find one, as no other knows that a queue is empty.
-func (p *Pipeline) Ready(topics []string) ([]int, error) {
-	all := make([]int, 0, len(topics))
-	for some := range slices.Chunk(topics, maxLook) {
-		lengths, err := p.lengths(some)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, lengths...)
-	}
-	return all, nil
-}
-
-func (p *Pipeline) lengths(topics []string) ([]int, error) {
-	keys := make([]string, len(topics))
-	for i, topic := range topics {
-		keys[i] = p.store.keys.ReadyQueue(topic)
-	}
-	lengths, err := redis.Ints(p.receive(p.send(lengthsScript, lengthsScript.args(keys))))
-	switch {
-	case err != nil && !Temporary(err): // a pop of each tells which one it is, and why
-		return slices.Repeat([]int{1}, len(topics)), nil
-	case err == nil && len(lengths) == 0:
-		return make([]int, len(topics)), nil
-	}
-	return lengths, err
+	return args
 }

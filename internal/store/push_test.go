@@ -411,13 +411,16 @@ func TestReadyIsAnnounced(t *testing.T) {
 		call func() error
 		want []string
 	}{
-		{"one pushed", push("t1"), []string{`"delayer:ready:t" "2"`}},
-		{"several pushed", push("t1", "u1", "t2", "t3"), []string{`"delayer:ready:t" "4"`, `"delayer:ready:u" "1"`}},
-		{"rescheduled to now", func() error { return b.Reschedule(t.Context(), "w", 0) }, []string{`"delayer:ready:v" "1"`}},
-		{"a stray is passed on", func() error { _, _, err := b.pop(t.Context(), []string{"x"}); return err }, []string{`"delayer:ready:y" "1"`}},
+		{"one pushed", push("t1"), []string{`"delayer:wake:of t" "2 t"`}},
+		{"several pushed", push("t1", "u1", "t2", "t3"), []string{`"delayer:wake:of t" "4 t"`, `"delayer:wake:of u" "1 u"`}},
+		{"rescheduled to now", func() error { return b.Reschedule(t.Context(), "w", 0) }, []string{`"delayer:wake:of v" "1 v"`}},
+		{"a stray is passed on", func() error { _, _, err := b.pop(t.Context(), []string{"x"}); return err }, []string{`"delayer:wake:of y" "1 y"`}},
 		{"delayed", func() error { return b.push(t.Context(), Job{"a", "t", "b"}, Due{After: time.Hour}, kept, Replace) }, nil},
 	} {
 		b.seed(t, ready("r", "t"), waits("w", "v", 90*second), content("s", "y"), entry("s", "x"))
+		for _, topic := range []string{"t", "u", "v", "y"} {
+			b.do(t, "ZADD", b.keys.Waiting(topic), 1, "of "+topic)
+		}
 		var got []string
 		for _, line := range b.monitor(t, func() { _ = c.call() }) {
 			if _, message, ok := strings.Cut(line, `"PUBLISH" `); ok {

@@ -20,26 +20,16 @@ type Reservation struct {
 	MaxAttempts int           // of a job that doesn't say so; 0: any number
 }
 
-// Reserve takes up to n of the next jobs of the topics as Pop does, at most limits[i]
-// of topics[i], and leases them. With an error of the connection up to MaxPop
+// Reserve takes jobs as Pop does, and leases them. With an error of the connection up to MaxPop
 // jobs may be leased; they come back when their leases end.
 func (p *Pipeline) Reserve(topics []string, limits []int, n int, r Reservation) (Popped, error) {
-	return p.SendReserve(topics, limits, n, r).Wait()
+	return p.SendReserve(Wanted{Topics: topics, Limits: limits, N: n}, r).Wait()
 }
 
 // SendReserve is Reserve, of which the answer is waited for later.
-func (p *Pipeline) SendReserve(topics []string, limits []int, n int, r Reservation) Answer[Popped] {
-	call := p.send(reserveScript, p.store.reserveArgs(topics, limits, min(n, MaxPop), r))
-	return Answer[Popped]{p, call, func(reply any) (Popped, error) { return poppedOf("reserve", reply, topics, true) }}
-}
-
-func (s *Store) reserveArgs(topics []string, limits []int, n int, r Reservation) []any {
-	args := s.takeArgs(6+3*len(topics), topics, n)
-	args = append(args, milliseconds(r.Lease), r.MaxAttempts)
-	for _, limit := range limits {
-		args = append(args, limit)
-	}
-	return appendAll(args, topics)
+func (p *Pipeline) SendReserve(w Wanted, r Reservation) Answer[Popped] {
+	call := p.send(reserveScript, w.args(p.store.keys, milliseconds(r.Lease), r.MaxAttempts))
+	return Answer[Popped]{p, call, func(reply any) (Popped, error) { return poppedOf("reserve", reply, w.Topics, true) }}
 }
 
 // leasesOf reads those of n jobs in reserve.lua's answer, which begins with them.

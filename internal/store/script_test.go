@@ -9,9 +9,9 @@ import (
 func TestScriptHasWhatItUses(t *testing.T) {
 	for script, counts := range map[*script]map[string]int{
 		pushScript:    {"redis.call('TIME')": 1, "local function score_of": 1, "local function exact_score": 0, "local pool =": 1},
-		popScript:     {"redis.call('TIME')": 0, "local function take_all": 1, "local function withdraw": 0, "local pool =": 1},
-		moveScript:    {"local time = ": 0, "local function tell_ready": 1},
-		reserveScript: {"local time = ": 1, "local function bury(": 1, "local function unlist": 1, "local prefix =": 1},
+		popScript:     {"local now_us": 0, "local function take_all": 1, "local function withdraw": 0, "local pool =": 1},
+		moveScript:    {"local time = ": 0, "local function wake": 1},
+		reserveScript: {"local now_us = ": 1, "local function bury(": 1, "local function unlist": 1, "local prefix =": 1},
 		signOffScript: {"local ": 0},
 	} {
 		for code, want := range counts {

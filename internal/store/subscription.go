@@ -10,9 +10,6 @@ import (
 )
 
 const (
-	// pingAfter is how long nothing must have come before we ask whether the
-	// connection is alive.
-	pingAfter = 5 * time.Second
 	// pongWithin is how long an answer to that may take. Any other word is
 	// as good.
 	pongWithin = 3 * time.Second
@@ -26,7 +23,7 @@ const (
 type Subscription struct {
 	conn   redis.Conn
 	ping   *time.Timer
-	silent time.Duration // pingAfter, but for tests
+	silent time.Duration // before we ask whether the connection is alive
 
 	sending    sync.Mutex // guards what follows, and the connection's writing side
 	unanswered []request  // in the order in which the answers come
@@ -48,13 +45,9 @@ type Event struct {
 	Data []byte
 }
 
-// Subscribe opens a connection and asks for the channels; none is all right too.
-// ctx bounds the dial only.
-func (s *Store) Subscribe(ctx context.Context, channels ...string) (*Subscription, error) {
-	return s.subscribe(ctx, pingAfter, channels)
-}
-
-func (s *Store) subscribe(ctx context.Context, silent time.Duration, channels []string) (*Subscription, error) {
+// Subscribe opens a connection and asks for the channels; none is all right too. When it was silent for so
+// long it is tried. ctx bounds the dial only.
+func (s *Store) Subscribe(ctx context.Context, silent time.Duration, channels ...string) (*Subscription, error) {
 	conn, err := s.conns.Dial(ctx)
 	if err != nil {
 		return nil, causeOf(ctx, err)

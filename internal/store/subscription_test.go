@@ -15,7 +15,7 @@ import (
 // subscribed is a subscription that ends with the test.
 func (b *backend) subscribed(t *testing.T, pingAfter time.Duration, channels ...string) *Subscription {
 	t.Helper()
-	sub, err := b.subscribe(t.Context(), pingAfter, channels)
+	sub, err := b.Subscribe(t.Context(), pingAfter, channels...)
 	if err != nil {
 		t.Fatal(err)
 	}

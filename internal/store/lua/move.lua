@@ -10,7 +10,7 @@
 -- Returns {took, put back, why, late, n, …, left, left, …}: took is the script's own time in µs (0
 -- for a few jobs, and where Redis has no clock that runs inside a script); put back is how many jobs
 -- the queue could not take, which are in the pool again, due later; why is Redis's reason for that,
--- or, if it is 0, for not having announced the jobs, '' if there is none; late is by how much the
+-- or, if it is 0, for not having woken a waiter, 'woken' if one was, '' if none waits; late is by how much the
 -- jobs that are ready are late, in µs, all together; n is how many numbers follow that say more:
 -- how many of these jobs were leases, and, unless all are of one bucket of LatenessBounds, for each
 -- bucket that has some, 32 * jobs + its place, from 1 on; left are the 1-based places of the IDs

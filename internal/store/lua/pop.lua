@@ -1,12 +1,14 @@
 -- require: take
 -- pop: takes the next ready jobs of some topics; they are gone from Redis then.
 --
--- KEYS, ARGV[1] and the topics behind it: see take.
+-- KEYS, ARGV[1…4] and the topics at the end: see take.
+-- ARGV[5…] how many jobs of each of KEYS[2…] at most; then the topics
 --
--- Returns {more, stale, queue, jobs, queue, jobs, …}: more is 1 when the call stopped early,
+-- Returns {more, stale, entered, queue, jobs, left, queue, jobs, left, …}: more is 1 when the call stopped early,
 -- after 1,000 entries or about 1 MiB, and there may be more; stale are the IDs met whose job
 -- is gone (its lifetime ended, it was removed, or taken by another entry); queue is the place
--- of a topic among the topics, from 1 on, and jobs are {id, body, id, body, …} of it.
+-- of a topic among the topics, from 1 on, jobs are {id, body, id, body, …} of it, and left is how many
+-- entries its queue still has; entered is 1 if the waiter was entered wherever it was to be.
 -- Errors: WRONGTYPE of a queue, if no queue has a job; a permission that is missing, before
 -- anything is written; a server that takes no writes, also if no queue has a job.
 --
@@ -35,4 +37,4 @@ local function delete(jobs, names, n)
   return nil, jobs
 end
 
-return take_all(read, nil, delete)
+return take_all(read, nil, delete, 5)

@@ -1,8 +1,8 @@
 -- require: take
 -- purge: deletes the next ready jobs of a topic.
 --
--- KEYS, ARGV[1] and the topic at the end: see take.
--- ARGV[2] how many entries are dropped or deleted with their jobs at most
+-- KEYS, ARGV[1…4] and the topic at the end: see take; nobody is entered, or woken.
+-- ARGV[5] how many entries are dropped or deleted with their jobs at most
 --
 -- Returns {deleted, used}: how many jobs are gone now, and how many entries. Fewer than were asked
 -- for are used when the queue has no more, or to keep within the time.
@@ -10,7 +10,7 @@
 --
 -- Atomic because an entry and its job belong together, and a job may wait or be reserved again.
 -- Cost: O(entries).
-local most = math.min(tonumber(ARGV[2]), entries_left)
+local most = math.min(tonumber(ARGV[5]), entries_left)
 entries_left = most
 local deleted = 0
 

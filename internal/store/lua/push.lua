@@ -164,6 +164,6 @@ if used then
 end
 if first_due < math.huge then announce(score_of(first_due), first_due - now) end
 if lengths then
-  for topic, length in pairs(lengths) do tell_ready(topic, length) end
+  for topic, length in pairs(lengths) do wake(topic, length) end
 end
 return not_stored

@@ -4,7 +4,7 @@
 -- KEYS[1] job pool   KEYS[2] a ready queue   KEYS[3] a job's bucket
 -- ARGV[1] the topic of that queue, and the ID of that job; neither is in use
 --
--- Returns why nothing can be announced, '' if it can.
+-- Returns why no client can be woken, '' if it can.
 -- Errors: a permission that is missing; Redis before 7.0 doesn't tell that of LPUSH. CROSSSLOT: it is
 -- a node of a cluster, and the prefix has no hash tag. (A move does not name its queue, and so would
 -- go well where one node has all slots; a pop names it.)
@@ -13,4 +13,7 @@
 local err = not_permitted('LPUSH', KEYS[2], '')
 if err then return err end
 redis.call('ZREM', pool, ARGV[1])
-return tell_ready(ARGV[1], 0) or ''
+local told = redis.pcall('PUBLISH', wake_channels .. ARGV[1], '')
+if type(told) == 'table' then return told.err end
+local _, silent = wake(ARGV[1], 0)
+return silent or ''

@@ -53,5 +53,5 @@ for i = FIRST, #ARGV do
     reply[#reply + 1], reply[#reply + 2] = i - FIRST + 1, why
   end
 end
-for topic, length in pairs(lengths) do tell_ready(topic, length) end
+for topic, length in pairs(lengths) do wake(topic, length) end
 return reply

@@ -57,5 +57,5 @@ elseif lease then
 end
 if reserved then count_reserved({[topic] = -1}) end
 enter_wait(topic, now / 1000, due / 1000)
-if length then tell_ready(topic, length) else announce(score_of(due), due - now) end
+if length then wake(topic, length) else announce(score_of(due), due - now) end
 return 1

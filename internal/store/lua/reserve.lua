@@ -3,12 +3,12 @@
 -- pool, due when its lease ends. A job whose attempts are used up becomes a dead letter; if it
 -- can't, it goes into the pool, to be tried again later, and stands in nobody's way.
 --
--- KEYS, ARGV[1] and the topics at the end: see take.
--- ARGV[2] for how long (ms); 0: as the job says, but SHORTEST_TTR at least, or else DEFAULT_LEASE
--- ARGV[3] how many attempts a job has that doesn't say so; 0: any number
--- ARGV[4…] how many jobs of each of KEYS[2…] at most; then the topics
+-- KEYS, ARGV[1…4] and the topics at the end: see take.
+-- ARGV[5] for how long (ms); 0: as the job says, but SHORTEST_TTR at least, or else DEFAULT_LEASE
+-- ARGV[6] how many attempts a job has that doesn't say so; 0: any number
+-- ARGV[7…] how many jobs of each of KEYS[2…] at most; then the topics
 --
--- Returns {more, stale, put off, queue, jobs, leases, queue, jobs, leases, …}: as pop, and {topic, ID,
+-- Returns {more, stale, entered, put off, queue, jobs, left, leases, …}: as pop, and {topic, ID,
 -- why, topic, …} of those that can't be made dead letters, and the leases of the jobs: {length, end, token, attempt, late, attempt, late, …}. The first three are what as a rule
 -- all of them have in common: for how long (ms) and until when (Unix µs) the lease lasts, and a
 -- number that grows from reserve to reserve. Of each job: the attempt, 1 the first time, and for how
@@ -26,11 +26,9 @@ local TRIED_AGAIN = 5000 -- ms, as the server does with what it can't move
 -- trips, or it is over before it can be used or extended.
 local SHORTEST_TTR = 100
 
-local usual_length, default_most = tonumber(ARGV[2]), tonumber(ARGV[3])
+local usual_length, default_most = tonumber(ARGV[5]), tonumber(ARGV[6])
 local as_the_job_says = usual_length == 0
 if as_the_job_says then usual_length = DEFAULT_LEASE end
-local limits = {}
-for i = 1, #KEYS - 1 do limits[i] = tonumber(ARGV[3 + i]) end
 
 -- The usual lease.
 local usual_end, usual_score = lease_end(usual_length)
@@ -159,7 +157,7 @@ local function claim(jobs, names, n, topic)
   return nil, jobs, leases
 end
 
-local reply = take_all(read, wants, claim, limits)
+local reply = take_all(read, wants, claim, 7)
 announce_end(first_end)
-if not reply.err then table.insert(reply, 3, put_off) end
+if not reply.err then table.insert(reply, 4, put_off) end
 return reply

@@ -82,5 +82,5 @@ for i = 1, #ARGV, FIELDS do
 end
 count_reserved(ended)
 if first_due < math.huge then announce(score_of(first_due), first_due - now) end
-for topic, length in pairs(lengths) do tell_ready(topic, length) end
+for topic, length in pairs(lengths) do wake(topic, length) end
 return reply

@@ -190,7 +190,7 @@ func (f *fixture) waiting(body string) net.Conn {
 }
 
 func (f *fixture) listeners() int64 {
-	return int64(f.redis.Subscribers("t"))
+	return int64(f.redis.Waiters("t"))
 }
 
 // A reserve that waits gets a job as soon as there is one.

@@ -38,7 +38,7 @@ func (d *Dashboard) consumers(p *page) error {
 	for i, t := range v.Topics {
 		names[i] = t.Topic
 	}
-	listening, err := d.operator.Listeners(p.ctx, names)
+	listening, err := d.operator.Waiters(p.ctx, names)
 	if err != nil {
 		return err
 	}

@@ -191,7 +191,7 @@ func (f *fixture) is(id string, state client.State) bool {
 // waits waits until a /pop waits for the topic.
 func (f *fixture) waits(topic string) {
 	f.t.Helper()
-	f.redis.AwaitSubscriber(topic)
+	f.redis.AwaitWaiter(topic)
 }
 
 // until waits for something to become true.

@@ -1,18 +1,48 @@
 -- require: keys
 -- Ready queues.
 
--- Tells consumers that a topic's ready queue has jobs, so many. A channel that may not be
--- written to is no reason to fail: consumers look by themselves, too. Returns Redis's reason then.
-local function tell_ready(topic, length)
-  local told = redis.pcall('PUBLISH', ready_channels .. topic, string.format('%d', length))
-  return type(told) == 'table' and told.err or nil
+-- Clients wait for the jobs of a topic in the zset of its waiters, the one that has waited longest first,
+-- by since when (Unix µs). Each has a channel on which it is woken. It enters itself where it finds no
+-- job, in the script that has looked, so that no job comes between; and whatever makes a job ready
+-- takes the first one out and wakes it, alone. Nothing depends on it: clients look by themselves, too. So what
+-- is not permitted, or can't be stored, is no reason to fail.
+local WAITING_FOR = 3600000 -- ms; store.WaitingFor: entries of clients that have died go then
+local MOST_SILENT = 100     -- waiters that one call finds dead
+
+local entering -- when (Unix µs)
+
+-- Enters the waiter, which has waited for so long (µs). Returns whether it stands there now, and whether it
+-- did not before.
+local function enter(topic, waiter, waited)
+  if not entering then
+    local time = redis.pcall('TIME')
+    if time.err then return false, false end
+    entering = time[1] * 1000000 + time[2]
+  end
+  local added = redis.pcall('ZADD', waiters .. topic, 'NX', string.format('%.0f', entering - waited), waiter)
+  if added == 1 then redis.pcall('PEXPIRE', waiters .. topic, WAITING_FOR) end
+  return type(added) == 'number', added == 1
+end
+
+-- Wakes the client that has waited longest for the topic's jobs, of which there are so many now. PUBLISH says
+-- how many have heard: nobody if that client has died, and then it is the next one's turn. Returns whether one was
+-- woken, and Redis's reason if none could be.
+local function wake(topic, jobs)
+  for _ = 1, MOST_SILENT do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then return false, first.err end
+    local heard = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(heard) == 'table' then return false, heard.err end
+    if heard > 0 then return true end
+  end
+  return false
 end
 
 -- Passes an ID on to the ready queue of the topic that it belongs to, or else to the pool.
 local function pass_on(id, topic)
   local length = redis.pcall('LPUSH', queues .. topic, id)
   if type(length) == 'number' then
-    tell_ready(topic, length)
+    wake(topic, length)
   else
     redis.pcall('ZADD', pool, 0, id)
   end

@@ -2,7 +2,10 @@
 -- Taking the next entries of ready queues.
 --
 -- KEYS[1] job pool   KEYS[2…] ready queues, in the order in which they are tried
--- ARGV[1] how many jobs are wanted, 1 to 1,000   the last of ARGV: the topics of KEYS[2…]
+-- ARGV[1] how many jobs are wanted, 1 to 1,000
+-- ARGV[2] the waiter to be entered for queues that have fewer jobs than were wanted, '' for none
+-- ARGV[3] for how long it has waited (µs)   ARGV[4] '1' if it is to be entered for each queue that is empty then
+-- the last of ARGV: the topics of KEYS[2…]
 --
 -- An entry of a queue is a hint; the bucket and the pool decide:
 --   no usable bucket            dropped, stale
@@ -92,22 +95,24 @@ end
 --   wants(id, name, job) whether the job is taken; if not, its entry is dropped. nil: all are
 --   claim(jobs, names, n, topic)  makes them the caller's, {id, body, …}: returns an error reply,
 --                        if it has changed nothing, and the jobs, and, if need be, their leases
---   limits               how many jobs of each queue, at most; nil: any number
--- The reply is {more, stale, queue, jobs, queue, jobs, …}, with the leases behind the jobs if
--- there are any.
-local function take_all(read, wants, claim, limits)
-  local reply = {0, stale}
+--   limit_at             the place in ARGV of how many jobs of the first queue are wanted at most; those of
+--                        the others follow
+-- The reply is {more, stale, entered, queue, jobs, left, queue, jobs, left, …}, with the leases behind what
+-- is left of the queue if there are any. Whoever leaves jobs behind wakes the next waiter.
+local function take_all(read, wants, claim, limit_at)
+  local reply, waiter, entered = {0, stale, 0}, ARGV[2], 1
   for i = 2, #KEYS do
     local taken, leases = {}, nil
-    local room = math.min(wanted, limits and limits[i - 1] or wanted)
-    local step = 1
+    local room = math.min(wanted, limit_at and tonumber(ARGV[limit_at + i - 2]) or wanted)
+    local topic, asked, step, left = ARGV[#ARGV - #KEYS + i], room > 0, 1, 0
     while room > 0 and entries_left > 0 and bytes_left > 0 do
       local count = math.min(math.max(room, step), entries_left)
-      local used, jobs, more_leases = take(KEYS[i], ARGV[#ARGV - #KEYS + i], count, room, read, wants, claim)
+      local used, jobs, more_leases = take(KEYS[i], topic, count, room, read, wants, claim)
       if type(used) == 'table' then
-        if #taken == 0 and #reply == 2 and #stale == 0 then return used end
+        if #taken == 0 and #reply == 3 and #stale == 0 then return used end
         -- What came before it must be told; the next call meets the error again.
         wanted, room, reply[1] = 0, 0, 1
+        asked = false
       elseif used == 0 then
         break
       else
@@ -121,16 +126,26 @@ local function take_all(read, wants, claim, limits)
         end
       end
     end
+    if asked and limit_at and (room == 0 or entries_left <= 0 or bytes_left <= 0) then
+      left = pcall('LLEN', KEYS[i])
+      if type(left) ~= 'number' then left = 0 end
+      if left > 0 then wake(topic, left) end
+    end
+    if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') then
+      -- Who got a job goes behind the others.
+      if not enter(topic, waiter, #taken > 0 and 0 or ARGV[3]) then entered = 0 end
+    end
     if #taken > 0 then
-      reply[#reply + 1], reply[#reply + 2] = i - 1, taken
+      reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = i - 1, taken, left
       if leases then reply[#reply + 1] = leases end
     end
   end
   if wanted > 0 and (entries_left <= 0 or bytes_left <= 0) then reply[1] = 1 end
-  if #reply == 2 and #stale == 0 then
+  if waiter ~= '' then reply[3] = entered end
+  if #reply == 3 and #stale == 0 and reply[3] == 0 then
     local denied = takes_no_writes(KEYS[2])
     if denied then return denied end
   end
-  if queue_error and #reply == 2 and reply[1] == 0 then return queue_error end
+  if queue_error and #reply == 3 and reply[1] == 0 then return queue_error end
   return reply
 end

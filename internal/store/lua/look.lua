@@ -1,0 +1,35 @@
+-- require: keys guard queue
+-- look: whether some ready queues have jobs, and, for those that are empty, enters a waiter.
+--
+-- KEYS[1] job pool   KEYS[2…] ready queues
+-- ARGV[1] the waiter, '' for none   ARGV[2…] of each queue: its topic, and for how long the waiter has waited
+-- (µs), -1 if it is not to be entered
+--
+-- Returns {entered, added, length, length, …}: entered is 1 if the waiter stands wherever it was to be entered;
+-- added are the places of the queues, from 1 on, where it did not stand before; there are no lengths if no
+-- queue exists, which is the rule. A length is 1 if it can't be read, so that a pop is tried, which tells why.
+-- Errors: a server that takes no writes, for it does not know that a queue is empty.
+--
+-- Atomic because no job may come between the look and the entry: nobody would be woken for it.
+-- Cost: O(queues).
+local denied = takes_no_writes(KEYS[2])
+if denied then return denied end
+local reply, lengths = {1, {}}, {}
+local some = redis.pcall('EXISTS', unpack(KEYS, 2)) ~= 0
+local waiter = ARGV[1]
+for i = 2, #KEYS do
+  local length = some and redis.pcall('LLEN', KEYS[i]) or 0
+  if type(length) ~= 'number' then length = 1 end
+  local topic, waited = ARGV[2 * i - 2], ARGV[2 * i - 1]
+  if length == 0 and waiter ~= '' and waited ~= '-1' then
+    local entered, added = enter(topic, waiter, waited)
+    if not entered then reply[1] = 0 end
+    if added then
+      reply[2][#reply[2] + 1] = i - 1
+    else
+      redis.pcall('PEXPIRE', waiters .. topic, WAITING_FOR)
+    end
+  end
+  if some then reply[i + 1] = length end
+end
+return reply

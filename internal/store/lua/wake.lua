@@ -1,0 +1,12 @@
+-- require: keys queue
+-- wake: has the next waiters woken for the jobs of some topics, as the one that was woken has no use for them.
+--
+-- KEYS[1] job pool   ARGV[…] the topics
+--
+-- Returns nothing.
+-- Atomic because the topic must have jobs when its waiter is woken, who is taken out.
+-- Cost: O(topics).
+for _, topic in ipairs(ARGV) do
+  local length = redis.pcall('LLEN', queues .. topic)
+  if type(length) == 'number' and length > 0 then wake(topic, length) end
+end

@@ -1,0 +1,149 @@
+package take
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// take is a pop, or a reserve, of up to n jobs for the callers it claims: those of one line, or one who asks
+// several.
+type take struct {
+	Kind
+	source  *source
+	lines   []lineTake
+	n       int
+	callers []*caller
+	wants   []int     // of each caller, at most
+	own     *caller   // who asks several lines; nil if it is for a line
+	asking  []*caller // in the line, before it was sent
+	enter   store.Enter
+	epoch   int // of the ear, when it was sent
+
+	asked  time.Time
+	answer store.Answer[store.Popped]
+}
+
+// lineTake is a line of a take.
+type lineTake struct {
+	*line
+	limit int // of its jobs
+	wakes int // when it was sent
+}
+
+// add makes the line one of the take's.
+func (t *take) add(l *line, limit int) {
+	t.lines = append(t.lines, lineTake{l, min(limit, store.MaxPop), l.wakes})
+}
+
+// claim makes the caller stay until the answer.
+func (t *take) claim(c *caller, wants int) {
+	c.claimed = true
+	t.callers, t.wants, t.n = append(t.callers, c), append(t.wants, wants), t.n+wants
+}
+
+// send sends the take. Its answer is waited for whatever becomes of any context: it may bring jobs.
+func (t *take) send(p *store.Pipeline) {
+	w := store.Wanted{N: t.n, Enter: t.enter}
+	for _, l := range t.lines {
+		w.Topics, w.Limits = append(w.Topics, l.topic), append(w.Limits, l.limit)
+	}
+	t.sendWanted(p, w)
+}
+
+func (t *take) sendWanted(p *store.Pipeline, w store.Wanted) {
+	if t.Reserves {
+		t.asked = time.Now()
+		t.answer = p.SendReserve(w, t.Reservation)
+	} else {
+		t.answer = p.SendPop(w)
+	}
+}
+
+// receive waits for the answer. It counts the jobs that may be lost with it.
+func (t *take) receive(taker *Taker) (store.Popped, error) {
+	popped, err := t.answer.Wait()
+	taker.hooks.Popped(popped)
+	if err != nil && !t.Reserves && !isRedis(err) {
+		taker.hooks.Lost(min(t.n, store.MaxPop))
+		err = fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return popped, err
+}
+
+// done enters what is known of the lines now, gives the callers their jobs, and answers those who asked.
+func (t *take) done(popped store.Popped, err error) {
+	isEmpty := t.learn(popped, err)
+	jobs := Jobs{popped.Jobs, popped.Leases, t.asked}
+	for i, c := range t.callers {
+		c.release(jobs.cut(t.wants[i]), err)
+	}
+	switch {
+	case t.own == nil:
+		t.lines[0].end(t.asking, isEmpty, err)
+	case isEmpty && t.own.places != nil:
+		t.own.asked(len(t.lines))
+	}
+	for _, l := range t.lines {
+		l.goOn()
+	}
+	t.source.unblock()
+}
+
+// learn enters what the answer tells of the lines, and reports whether all are empty.
+func (t *take) learn(popped store.Popped, err error) (allEmpty bool) {
+	entered := popped.Entered && t.epoch == t.source.ear.epoch
+	room, rest, allEmpty := t.n, popped.Jobs, true
+	for i, l := range t.lines {
+		asked, got, left := min(room, l.limit), 0, 0
+		for got < len(rest) && rest[got].Topic == l.topic {
+			got++
+		}
+		room, rest = room-got, rest[got:]
+		if got > 0 {
+			left = popped.Left[i]
+		}
+		isEmpty := l.learn(asked, got, left, entered && (t.enter.Always || got < asked), popped.More, err, l.wakes)
+		allEmpty = allEmpty && isEmpty
+	}
+	return allEmpty
+}
+
+// end ends a take of the line. Those who asked are told what is known from it, though it may have been
+// for others, who are ahead of them.
+func (l *line) end(asking []*caller, isEmpty bool, err error) {
+	l.busy = false
+	var still []*caller
+	for _, c := range asking {
+		switch {
+		case len(c.asks) == 0: // it has its answer, or was told of the error
+		case isEmpty:
+			c.asked(1)
+		case err != nil && c.isFree():
+			c.failed(err)
+		default:
+			still = append(still, c)
+		}
+	}
+	l.asking = append(still, l.asking...)
+}
+
+// goOn has the line asked again, or ends its turn.
+func (l *line) goOn() {
+	if l.callers == 0 {
+		l.rest()
+	} else {
+		l.enqueue()
+	}
+}
+
+// unblock has the lines asked whose callers were all claimed.
+func (s *source) unblock() {
+	held := s.held
+	s.held = nil
+	for _, l := range held {
+		l.blocked = false
+		l.goOn()
+	}
+}

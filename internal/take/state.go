@@ -1,0 +1,69 @@
+package take
+
+// State is what a Taker knows of a topic. It is for tests.
+type State struct {
+	Callers   int
+	Waiting   int // of the callers: no take is under way for them, and they have been told that there is no job
+	Unclaimed int // no take is under way for them
+	Leaving   int // would have left if none were
+	Takes     int // under way
+	Wakes     int
+	Entered   bool
+	Reservers int // of the callers
+}
+
+// State returns what is known of the topic.
+func (t *Taker) State(topic string) (s State) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.sources[0].lines[topic]
+	if l == nil {
+		return s
+	}
+	s.Callers, s.Wakes, s.Entered = l.callers, l.wakes, l.entered
+	if l.busy {
+		s.Takes = 1
+	}
+	for p := l.first; p != nil; p = p.next {
+		if p.caller.isFree() {
+			s.Unclaimed++
+		}
+		if p.caller.waits() {
+			s.Waiting++
+		}
+		if p.caller.leaving != nil {
+			s.Leaving++
+		}
+		if p.kind().Reserves {
+			s.Reservers++
+		}
+	}
+	return s
+}
+
+// Lines is how many topics something is known of.
+func (t *Taker) Lines() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.sources[0].lines)
+}
+
+// Polls reports whether this Redis user may not subscribe.
+func (t *Taker) Polls() bool { return t.sources[0].ear.is(refused) }
+
+// Looks is how often lines were looked at.
+func (t *Taker) Looks() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sources[0].ear.looks
+}
+
+// SubscribeAgain has a subscription that was refused be asked for again at the next look.
+func (t *Taker) SubscribeAgain() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sources[0].ear.again = true
+}
+
+// RideOut is for how long a caller who waits bears it that Redis is away.
+const RideOut = rideOut
