@@ -18,7 +18,8 @@ import (
 // Client pushes and takes jobs. Make one with Open or New, and share it: it is
 // safe for concurrent use.
 type Client struct {
-	partitions []*partition
+	stores     store.Partitions
+	partitions []*partition // one for each store
 	taker      *take.Taker
 	ownPool    *redis.Pool // closed with the Client; nil if the caller's
 	logger     *slog.Logger
@@ -98,7 +99,7 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 	s := store.New(store.Pool{Pool: pool}, cmp.Or(set.prefix, store.DefaultPrefix))
 	o := &coalesce.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed, Replaced: func() { c.taker.Renew() }}
 	c.taker = take.New(c.closing, o, take.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, s)
-	c.partitions = []*partition{newPartition(o, s)}
+	c.stores, c.partitions = store.Partitions{s}, []*partition{newPartition(o, s)}
 	return c
 }
 

@@ -168,13 +168,7 @@ func (c *Client) eachOldDead(ctx context.Context, topic string, do func(*store.S
 		return err
 	}
 	defer c.running.Done()
-	for _, p := range c.partitions {
-		err := p.store.EachDead(ctx, store.DeadRange{Topic: topic, Oldest: true, Stale: true}, func(letters []store.Sight) error {
-			return do(p.store, each(letters, func(l store.Sight) string { return l.ID }))
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.stores.EachDead(ctx, store.DeadRange{Topic: topic, Oldest: true, Stale: true}, func(s *store.Store, letters []store.Sight) error {
+		return do(s, each(letters, func(l store.Sight) string { return l.ID }))
+	})
 }

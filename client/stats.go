@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -34,37 +33,14 @@ func (c *Client) Stats(ctx context.Context) (Stats, error) {
 		return Stats{}, failed("stats", "", err)
 	}
 	defer c.running.Done()
-	var s Stats
-	byName := map[string]*TopicStats{}
-	for _, partition := range c.partitions {
-		topics, _, err := partition.store.KnownTopics(ctx, store.AllTopics, "")
-		if err != nil {
-			return Stats{}, failed("stats", "", err)
-		}
-		part, err := partition.store.Stats(ctx, topics, false)
-		if err != nil {
-			return Stats{}, failed("stats", "", err)
-		}
-		s.Waiting += part.Waiting
-		for _, t := range part.Topics {
-			sum := byName[t.Topic]
-			if sum == nil {
-				sum = &TopicStats{Topic: t.Topic}
-				byName[t.Topic] = sum
-			}
-			sum.Ready, sum.Reserved, sum.Dead = plus(sum.Ready, t.Ready), plus(sum.Reserved, t.Reserved), plus(sum.Dead, t.Dead)
-		}
+	topics, _, err := c.stores.KnownTopics(ctx, store.AllTopics, "")
+	if err != nil {
+		return Stats{}, failed("stats", "", err)
 	}
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		s.Topics = append(s.Topics, *byName[name])
+	all, err := c.stores.Stats(ctx, slices.Sorted(slices.Values(topics)), false)
+	if err != nil {
+		return Stats{}, failed("stats", "", err)
 	}
-	return s, nil
-}
-
-// plus adds counts; -1 is one that is not known.
-func plus(a, b int) int {
-	if a < 0 || b < 0 {
-		return -1
-	}
-	return a + b
+	of := each(all.Topics, func(t store.TopicCounts) TopicStats { return TopicStats{t.Topic, t.Ready, t.Reserved, t.Dead} })
+	return Stats{all.Waiting, of}, nil
 }

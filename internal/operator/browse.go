@@ -8,7 +8,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -46,21 +45,9 @@ type Page struct {
 	Cursor string
 }
 
-// Job is a job on a Page.
-type Job struct {
-	ID    string
-	Topic string
-	// At is when a waiting job falls due, a lease ends, or when a dead letter was buried;
-	// zero of one that is ready.
-	At time.Time
-	// Body begins the body, with 256 bytes at most, of any content; Size is the whole one's, in
-	// bytes, or Unknown. Of a body above 1 MiB nothing is read.
-	Body     string
-	Size     int
-	Attempts int    // how often it was delivered to those who reserve
-	Error    string // of the last attempt, its first 1 KiB
-	Reason   string // why it is dead, its first 1 KiB
-}
+// Job is a job on a Page. Its body begins with 256 bytes at most; of one above 1 MiB nothing is
+// read. Its error and its reason have 1 KiB at most.
+type Job = store.Sight
 
 const (
 	// browseStep is how many entries one script looks at, browseSteps how many scripts there
@@ -108,9 +95,7 @@ func (o *Operator) browse(ctx context.Context, q Query) (Page, error) {
 			return Page{}, err
 		}
 		page.Looked += look.Looked
-		for _, j := range look.Jobs {
-			page.Jobs = append(page.Jobs, Job(j))
-		}
+		page.Jobs = append(page.Jobs, look.Jobs...)
 		if at.Place = look.Last; at.Place == (store.Place{}) {
 			if at.partition++; at.partition == len(o.partitions) {
 				return page, nil

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Unknown is a number, or a duration, that can't be read: this Redis user may not, or the key
@@ -33,19 +35,7 @@ type Counts struct {
 }
 
 // TopicCounts are how many jobs a topic has. A number that can't be read is Unknown.
-type TopicCounts struct {
-	Topic string
-	Ready int
-	// Reserved is about how many are reserved, see client.TopicStats.
-	Reserved int
-	Dead     int
-	// Overdue is for how long the next job has been ready, about; 0 if none is. Of one that
-	// was delivered before it is the most that it can be. It is Unknown also where that job is not
-	// found, behind many entries whose jobs are gone, or doesn't say it.
-	Overdue time.Duration
-	// AtLeast is Overdue, or, where that is not known, the least that it can be.
-	AtLeast time.Duration
-}
+type TopicCounts = store.TopicCounts
 
 // MostTopics is how many topics Counts has at most, so that it costs a bounded time.
 const MostTopics = 10000
@@ -58,7 +48,7 @@ func (o *Operator) Counts(ctx context.Context) (Counts, error) {
 
 // CountsOfLast is Counts of another number of topics at most.
 func (o *Operator) CountsOfLast(ctx context.Context, most int) (Counts, error) {
-	topics, all, err := o.known(ctx, most, "")
+	topics, all, err := o.partitions.KnownTopics(ctx, most, "")
 	if err != nil {
 		return Counts{}, fmt.Errorf("counts: %w", err)
 	}
@@ -69,64 +59,22 @@ func (o *Operator) CountsOfLast(ctx context.Context, most int) (Counts, error) {
 
 // Overdue is that of Counts. It costs Redis next to nothing.
 func (o *Operator) Overdue(ctx context.Context) (time.Duration, error) {
-	all := time.Duration(0)
-	for _, partition := range o.partitions {
-		part, err := partition.Overdue(ctx)
-		if err != nil {
-			return 0, fmt.Errorf("overdue: %w", err)
-		}
-		all = latest(all, part)
+	overdue, err := o.partitions.Overdue(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("overdue: %w", err)
 	}
-	return all, nil
+	return overdue, nil
 }
 
 // CountsOf reads those of some topics.
 func (o *Operator) CountsOf(ctx context.Context, topics ...string) (Counts, error) {
-	var all Counts
-	for _, partition := range o.partitions {
-		part, err := partition.Stats(ctx, topics, true)
-		if err != nil {
-			return Counts{}, fmt.Errorf("counts: %w", err)
-		}
-		all.Time = part.Time
-		all.Pool += part.Pool
-		all.Waiting += part.Waiting
-		all.Overdue = latest(all.Overdue, part.Overdue)
-		for _, t := range part.Topics {
-			all.Topics = append(all.Topics, TopicCounts(t))
-		}
+	all, err := o.partitions.Stats(ctx, topics, true)
+	if err != nil {
+		return Counts{}, fmt.Errorf("counts: %w", err)
 	}
-	all.Topics = joined(all.Topics)
-	return all, nil
-}
-
-// joined has what stands there of a topic, once for each partition, in one.
-func joined(all []TopicCounts) []TopicCounts {
-	slices.SortFunc(all, func(a, b TopicCounts) int { return strings.Compare(a.Topic, b.Topic) })
-	n := 0
-	for _, t := range all {
-		if n == 0 || all[n-1].Topic != t.Topic {
-			all[n], n = t, n+1
-			continue
-		}
-		sum := &all[n-1]
-		sum.Ready, sum.Reserved, sum.Dead = Plus(sum.Ready, t.Ready), Plus(sum.Reserved, t.Reserved), Plus(sum.Dead, t.Dead)
-		sum.Overdue, sum.AtLeast = latest(sum.Overdue, t.Overdue), max(sum.AtLeast, t.AtLeast)
-	}
-	return all[:n]
+	slices.SortFunc(all.Topics, func(a, b TopicCounts) int { return strings.Compare(a.Topic, b.Topic) })
+	return Counts{Time: all.Time, Pool: all.Pool, Waiting: all.Waiting, Overdue: all.Overdue, Topics: all.Topics}, nil
 }
 
 // Plus adds numbers; if one is Unknown, so is the sum.
-func Plus(a, b int) int {
-	if a < 0 || b < 0 {
-		return Unknown
-	}
-	return a + b
-}
-
-func latest(a, b time.Duration) time.Duration {
-	if a < 0 || b < 0 {
-		return Unknown
-	}
-	return max(a, b)
-}
+func Plus(a, b int) int { return store.Plus(a, b) }

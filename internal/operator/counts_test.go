@@ -71,7 +71,10 @@ func TestCountsOfPartitions(t *testing.T) {
 	}
 	f.Do("SET", "p2:dead_letters:c", "text")
 	c := f.counts()
-	want := []TopicCounts{{"a", 1, 2, 1, 0, 0}, {"b", 2, 4, 2, 0, 0}, {"c", 2, 4, Unknown, 0, 0}, {"d", 1, 2, 1, 0, 0}}
+	want := []TopicCounts{
+		{Topic: "a", Ready: 1, Reserved: 2, Dead: 1}, {Topic: "b", Ready: 2, Reserved: 4, Dead: 2},
+		{Topic: "c", Ready: 2, Reserved: 4, Dead: Unknown}, {Topic: "d", Ready: 1, Reserved: 2, Dead: 1},
+	}
 	if c.Pool != 15 || c.Waiting != 3 || !slices.Equal(c.Topics, want) {
 		t.Errorf("pool %d, waiting %d, topics %+v; want 15, 3, %+v", c.Pool, c.Waiting, c.Topics, want)
 	}

@@ -89,19 +89,13 @@ func (o *Operator) eachDead(ctx context.Context, f DeadFilter, oldest bool, do f
 		return errors.New("topic is empty")
 	}
 	r := store.DeadRange{Topic: f.Topic, After: f.After, Before: f.Before, Oldest: oldest}
-	for _, partition := range o.partitions {
-		err := partition.EachDead(ctx, r, func(letters []store.Sight) error {
-			letters = slices.DeleteFunc(letters, func(l store.Sight) bool { return !f.applies(l) })
-			if len(letters) == 0 {
-				return nil
-			}
-			return do(partition, letters)
-		})
-		if err != nil {
-			return err
+	return o.partitions.EachDead(ctx, r, func(partition *store.Store, letters []store.Sight) error {
+		letters = slices.DeleteFunc(letters, func(l store.Sight) bool { return !f.applies(l) })
+		if len(letters) == 0 {
+			return nil
 		}
-	}
-	return nil
+		return do(partition, letters)
+	})
 }
 
 func ids(letters []store.Sight) []string {

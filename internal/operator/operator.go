@@ -15,12 +15,12 @@ import (
 
 // Operator sees and does it for all jobs of one prefix. It is safe for concurrent use.
 type Operator struct {
-	partitions []*store.Store // today there is one
+	partitions store.Partitions
 }
 
 // New makes an Operator on a pool of the caller's. prefix is what the name of every key
 // begins with; empty, it is "delayer:".
 func New(pool *redis.Pool, prefix string) *Operator {
 	s := store.New(store.Pool{Pool: pool}, cmp.Or(prefix, store.DefaultPrefix))
-	return &Operator{[]*store.Store{s}}
+	return &Operator{store.Partitions{s}}
 }

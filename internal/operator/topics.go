@@ -49,7 +49,7 @@ func (o *Operator) topics(ctx context.Context, q TopicQuery) (TopicPage, error) 
 	case q.First < 0:
 		return TopicPage{}, fmt.Errorf("first %d is below 0", q.First)
 	}
-	names, known, err := o.known(ctx, maxNames, q.Contains)
+	names, known, err := o.partitions.KnownTopics(ctx, maxNames, q.Contains)
 	if err != nil {
 		return TopicPage{}, err
 	}
@@ -75,14 +75,11 @@ func (o *Operator) Topic(ctx context.Context, topic string) (counts Counts, know
 	if counts, err = o.CountsOf(ctx, topic); err != nil {
 		return Counts{}, false, err
 	}
-	known = counts.Topics[0] != TopicCounts{Topic: topic}
-	for _, partition := range o.partitions {
-		if known {
-			break
-		}
-		if known, err = partition.IsKnown(ctx, topic); err != nil {
-			return Counts{}, false, fmt.Errorf("topic %s: %w", store.Quote(topic), err)
-		}
+	if counts.Topics[0] != (TopicCounts{Topic: topic}) {
+		return counts, true, nil
+	}
+	if known, err = o.partitions.IsKnown(ctx, topic); err != nil {
+		return Counts{}, false, fmt.Errorf("topic %s: %w", store.Quote(topic), err)
 	}
 	return counts, known, nil
 }
@@ -90,35 +87,11 @@ func (o *Operator) Topic(ctx context.Context, topic string) (counts Counts, know
 // DeadTopics reads the topics that have dead letters, MostTopics of them at most, those whose oldest
 // died last. Known is how many there are.
 func (o *Operator) DeadTopics(ctx context.Context) (Counts, error) {
-	topics, all, err := o.names(func(s *store.Store) ([]string, int, error) { return s.DeadTopics(ctx, MostTopics) }, MostTopics)
+	topics, all, err := o.partitions.DeadTopics(ctx, MostTopics)
 	if err != nil {
 		return Counts{}, fmt.Errorf("dead topics: %w", err)
 	}
 	counts, err := o.CountsOf(ctx, topics...)
 	counts.Known = all
 	return counts, err
-}
-
-// known are the names of the topics that were used last.
-func (o *Operator) known(ctx context.Context, most int, containing string) (names []string, all int, err error) {
-	return o.names(func(s *store.Store) ([]string, int, error) { return s.KnownTopics(ctx, most, containing) }, most)
-}
-
-// names are those of topics in all partitions, most of them at most, each once; all is how many there
-// are, about if there are several partitions.
-func (o *Operator) names(of func(*store.Store) (names []string, all int, err error), most int) (names []string, all int, err error) {
-	for _, partition := range o.partitions {
-		part, known, err := of(partition)
-		if err != nil {
-			return nil, 0, err
-		}
-		names, all = append(names, part...), max(all, known)
-	}
-	if len(o.partitions) > 1 {
-		slices.Sort(names)
-		names = slices.Compact(names)
-		names = names[max(len(names)-most, 0):]
-		all = max(all, len(names))
-	}
-	return names, all, nil
 }

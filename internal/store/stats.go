@@ -23,10 +23,13 @@ type Stats struct {
 // TopicCounts are how many jobs a topic has. What can't be read is -1.
 type TopicCounts struct {
 	Topic                 string
-	Ready, Reserved, Dead int
-	// Overdue is for how long the next job has been ready, about; 0: none is. AtLeast is the same,
-	// or what it is at least if it is not known.
-	Overdue, AtLeast time.Duration
+	Ready, Reserved, Dead int // Reserved is kept by us alone, and so about right
+	// Overdue is for how long the next job has been ready, about; 0 if none is. Of one that was
+	// delivered before it is the most that it can be. It is -1 also where that job is not found,
+	// behind many entries whose jobs are gone, or doesn't say it.
+	Overdue time.Duration
+	// AtLeast is Overdue, or, where that is not known, the least that it can be.
+	AtLeast time.Duration
 }
 
 // statsPage is how many topics one script tells of.

@@ -1,0 +1,115 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Partitions are Stores that have all the jobs together: today there is one.
+type Partitions []*Store
+
+// KnownTopics is Store.KnownTopics of all partitions.
+func (p Partitions) KnownTopics(ctx context.Context, most int, containing string) (names []string, all int, err error) {
+	return p.names(most, func(s *Store) ([]string, int, error) { return s.KnownTopics(ctx, most, containing) })
+}
+
+// DeadTopics is Store.DeadTopics of all partitions.
+func (p Partitions) DeadTopics(ctx context.Context, most int) (names []string, all int, err error) {
+	return p.names(most, func(s *Store) ([]string, int, error) { return s.DeadTopics(ctx, most) })
+}
+
+// names joins names of topics, each once. Of several partitions they are sorted, and their number is
+// a lower bound.
+func (p Partitions) names(most int, of func(*Store) ([]string, int, error)) (names []string, all int, err error) {
+	for _, s := range p {
+		part, known, err := of(s)
+		if err != nil {
+			return nil, 0, err
+		}
+		names, all = append(names, part...), max(all, known)
+	}
+	if len(p) > 1 {
+		slices.Sort(names)
+		names = slices.Compact(names)
+		names = names[max(len(names)-most, 0):]
+		all = max(all, len(names))
+	}
+	return names, all, nil
+}
+
+// Stats is Store.Stats of all partitions.
+func (p Partitions) Stats(ctx context.Context, topics []string, late bool) (Stats, error) {
+	all, err := p[0].Stats(ctx, topics, late)
+	for _, s := range p[1:] {
+		if err != nil {
+			break
+		}
+		var part Stats
+		part, err = s.Stats(ctx, topics, late)
+		all.add(part)
+	}
+	return all, err
+}
+
+// add adds another partition's numbers of the same topics.
+func (s *Stats) add(part Stats) {
+	s.Time = part.Time
+	s.Pool += part.Pool
+	s.Waiting += part.Waiting
+	s.Overdue = larger(s.Overdue, part.Overdue)
+	for i, t := range part.Topics {
+		sum := &s.Topics[i]
+		sum.Ready, sum.Reserved, sum.Dead = Plus(sum.Ready, t.Ready), Plus(sum.Reserved, t.Reserved), Plus(sum.Dead, t.Dead)
+		sum.Overdue, sum.AtLeast = larger(sum.Overdue, t.Overdue), max(sum.AtLeast, t.AtLeast)
+	}
+}
+
+// Overdue is Store.Overdue of the partition where that is longest.
+func (p Partitions) Overdue(ctx context.Context) (time.Duration, error) {
+	var all time.Duration
+	for _, s := range p {
+		part, err := s.Overdue(ctx)
+		if err != nil {
+			return 0, err
+		}
+		all = larger(all, part)
+	}
+	return all, nil
+}
+
+// IsKnown reports whether any of the partitions knows the topic.
+func (p Partitions) IsKnown(ctx context.Context, topic string) (known bool, err error) {
+	for _, s := range p {
+		if known, err = s.IsKnown(ctx, topic); known || err != nil {
+			break
+		}
+	}
+	return known, err
+}
+
+// EachDead is Store.EachDead of one partition after the other.
+func (p Partitions) EachDead(ctx context.Context, r DeadRange, do func(*Store, []Sight) error) error {
+	for _, s := range p {
+		if err := s.EachDead(ctx, r, func(letters []Sight) error { return do(s, letters) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Plus adds numbers. -1 is one that is not known; then neither is the sum.
+func Plus(a, b int) int {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return a + b
+}
+
+// larger is the larger of both, or -1 if one is not known.
+func larger(a, b time.Duration) time.Duration {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return max(a, b)
+}
