@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -61,5 +60,6 @@ func (s *served) isBroken() bool { return !s.brokenUntil.IsZero() }
 
 // isOfOne reports whether err may be that of one topic: it is Redis's, and waiting won't help.
 func isOfOne(err error) bool {
-	return errors.As(err, new(redis.Error)) && !store.Temporary(err) && !store.Refused(err)
+	kind := store.KindOf(err)
+	return kind == store.WrongType || kind == store.OutOfMemory || kind == store.OtherAnswer
 }

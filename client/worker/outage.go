@@ -1,11 +1,10 @@
 package worker
 
 import (
-	"errors"
 	"log/slog"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // outage is what is said of a Redis from which no jobs can be fetched: a line when that begins,
@@ -28,7 +27,7 @@ func (o *outage) goesOn(err error) time.Duration {
 	if o.since.IsZero() {
 		o.since = now
 	}
-	o.away = !errors.As(err, new(redis.Error))
+	o.away = store.KindOf(err) == store.NoAnswer
 	if now.Sub(o.said) >= remindEvery {
 		o.said, o.told = now, true
 		o.logger.Error("worker can't fetch jobs, it keeps trying", "error", err)

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
 )
 
@@ -20,7 +20,7 @@ import (
 func checkRedis(ctx context.Context, work *server.Server, o client.PoolOptions) error {
 	err := work.Check(ctx)
 	switch {
-	case err == nil, errors.As(err, new(redis.Error)):
+	case store.KindOf(err) != store.NoAnswer:
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		err = fmt.Errorf("%w (redis.tls_ca names the authorities to trust)", err)
 	case errors.Is(err, server.ErrRefused):
@@ -41,7 +41,7 @@ func waitsForRedis(err error) string {
 	switch {
 	case err == nil, errors.Is(err, server.ErrNoChannel):
 		return ""
-	case errors.As(err, new(redis.Error)):
+	case store.KindOf(err) != store.NoAnswer:
 		return fmt.Sprintf("; Redis does not serve it yet: %v", err)
 	}
 	return fmt.Sprintf("; Redis has not answered yet: %v", err)

@@ -34,26 +34,48 @@ func begins(err error, reasons ...string) bool {
 	})
 }
 
-// Refused reports whether err is Redis saying no to whoever we are, or to what
-// it is, so that asking again can't help: authentication, permission, database,
-// version, cluster.
-func Refused(err error) bool {
-	return begins(err, "NOAUTH", "WRONGPASS", "NOPERM", "ERR AUTH", "ERR invalid password", "ERR Client sent AUTH",
-		"ERR The user executing the script", "ERR DB index", "ERR invalid DB", "ERR unknown command", "ERR Unknown Redis command") || InTwoSlots(err)
+// Kind is what an error says of Redis.
+type Kind int
+
+const (
+	NoError     Kind = iota
+	NoAnswer         // the network, a timeout, or an error that is not of Redis
+	NotNow           // loading, a replica, failing over, busy: asking again may help
+	OutOfMemory      // nothing was stored
+	Denied           // Redis says no to whoever we are, or to what it is: asking again can't help
+	WrongType        // a key is not of the type that it should be
+	OtherAnswer
+)
+
+// KindOf is the kind of an error.
+func KindOf(err error) Kind {
+	switch {
+	case err == nil:
+		return NoError
+	case !errors.As(err, new(redis.Error)):
+		return NoAnswer
+	case takesNoWrites(err) || begins(err, "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF", "ERR max number of clients"):
+		return NotNow
+	case begins(err, "OOM"):
+		return OutOfMemory
+	case InTwoSlots(err) || begins(err, "NOAUTH", "WRONGPASS", "NOPERM", "ERR AUTH", "ERR invalid password", "ERR Client sent AUTH",
+		"ERR The user executing the script", "ERR DB index", "ERR invalid DB", "ERR unknown command", "ERR Unknown Redis command"):
+		return Denied
+	case begins(err, "WRONGTYPE"):
+		return WrongType
+	}
+	return OtherAnswer
 }
+
+// Refused reports whether Redis says no and asking again can't help: authentication, permission, database,
+// version, cluster.
+func Refused(err error) bool { return KindOf(err) == Denied }
+
+// Temporary reports whether asking again may help.
+func Temporary(err error) bool { return KindOf(err) <= NotNow }
 
 // InTwoSlots reports whether err is a node of a cluster saying that our keys are not in one slot of it.
 func InTwoSlots(err error) bool { return begins(err, "CROSSSLOT") }
-
-// Temporary reports whether asking again may help: the network, or a Redis that
-// says that it is loading, a replica, failing over or busy.
-func Temporary(err error) bool {
-	var e redis.Error
-	return !errors.As(err, &e) || begins(err, "LOADING", "MASTERDOWN", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF", "NOREPLICAS", "ERR max number of clients")
-}
-
-// Full reports whether err is Redis saying that its memory is used up: nothing was stored.
-func Full(err error) bool { return begins(err, "OOM") }
 
 // takesNoWrites reports whether err is a server saying that it is no master, or
 // none that may take writes: it has done nothing, and the address may lead to

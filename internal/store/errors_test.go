@@ -11,7 +11,8 @@ import (
 
 // The kinds of errors, by what Redis 6.2, 7.0 and 7.4 say.
 func TestErrorKinds(t *testing.T) {
-	const refused, temporary, readOnly, full = 1, 2, 4, 8
+	const refused, temporary, readOnly, full, wrongType = 1, 2, 4, 8, 16
+	of := func(kind Kind) func(error) bool { return func(err error) bool { return KindOf(err) == kind } }
 	in62 := func(reason string) error {
 		return redis.Error("ERR Error running script (call to f_4c72eb1ca18cb479e450ac92f5fa68cc1b248864): @user_script:41: @user_script: 41: -" + reason)
 	}
@@ -31,8 +32,8 @@ func TestErrorKinds(t *testing.T) {
 		{in62("NOPERM The user executing the script can't run this command or subcommand"), refused},
 		{redis.Error("ERR unknown command 'BLMOVE', with args beginning with: "), refused},
 		{redis.Error("ERR Unknown Redis command called from script script: f, on @user_script:3."), refused},
-		{redis.Error("WRONGTYPE ready queue delayer:ready_queue:t is a string, not a list"), 0},
-		{redis.Error("ERR Error running script (call to f_4c72eb1ca18cb479e450ac92f5fa68cc1b248864): @user_script:20: WRONGTYPE Operation against a key holding the wrong kind of value"), 0},
+		{redis.Error("WRONGTYPE ready queue delayer:ready_queue:t is a string, not a list"), wrongType},
+		{redis.Error("ERR Error running script (call to f_4c72eb1ca18cb479e450ac92f5fa68cc1b248864): @user_script:20: WRONGTYPE Operation against a key holding the wrong kind of value"), wrongType},
 		{redis.Error("OOM command not allowed when used memory > 'maxmemory'. script: f, on @user_script:38."), full},
 		{in62("OOM command not allowed when used memory > 'maxmemory'."), full},
 		{redis.Error("LOADING Redis is loading the dataset in memory"), temporary | readOnly},
@@ -48,7 +49,7 @@ func TestErrorKinds(t *testing.T) {
 	} {
 		for _, err := range []error{c.err, fmt.Errorf("push: %w", c.err)} {
 			got := 0
-			for kind, is := range map[int]func(error) bool{refused: Refused, temporary: Temporary, readOnly: takesNoWrites, full: Full} {
+			for kind, is := range map[int]func(error) bool{refused: Refused, temporary: Temporary, readOnly: takesNoWrites, full: of(OutOfMemory), wrongType: of(WrongType)} {
 				if is(err) {
 					got |= kind
 				}
@@ -58,7 +59,7 @@ func TestErrorKinds(t *testing.T) {
 			}
 		}
 	}
-	for _, is := range []func(error) bool{Refused, takesNoWrites, Full} {
+	for _, is := range []func(error) bool{Refused, takesNoWrites, of(OutOfMemory), of(WrongType)} {
 		if is(nil) {
 			t.Error("nil is of some kind")
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
@@ -147,11 +146,13 @@ func problemOf(err error) *problem {
 		return stopping.problem("ask again")
 	case errors.Is(err, web.ErrCrowded):
 		return waiting.problem("there is no job now; ask again later, or without wait")
-	case store.Full(err):
+	}
+	switch store.KindOf(err) {
+	case store.OutOfMemory:
 		return full.problem("nothing was stored: its memory is used up")
-	case store.Refused(err):
+	case store.Denied:
 		return refused.problem("it does not let the daemon do this; the daemon's log says why")
-	case errors.As(err, new(redis.Error)) && !store.Temporary(err):
+	case store.WrongType, store.OtherAnswer:
 		return refused.problem("a key has a wrong type, or something else is wrong in Redis; the daemon's log says what")
 	}
 	return unavailable.problem("it can't be reached, does not answer, or takes no writes for now; if this was to change something, it is unknown whether it did")

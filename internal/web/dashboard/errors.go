@@ -8,9 +8,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -50,41 +50,23 @@ func problemOf(err error, l language) problem {
 		return of(http.StatusBadRequest, "problem.wrong")
 	case errors.Is(err, web.ErrTooLarge):
 		return problem{http.StatusRequestEntityTooLarge, "problem.large", nil}
-	case unreadable(err):
-		return of(http.StatusOK, "problem.unreadable")
-	case temporary(err):
-		return of(http.StatusServiceUnavailable, "problem.busy")
-	case errors.As(err, new(redis.Error)):
-		return of(http.StatusBadGateway, "problem.refused")
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return of(http.StatusServiceUnavailable, "problem.slow")
-	default:
-		return of(http.StatusServiceUnavailable, "problem.down")
 	}
+	switch store.KindOf(err) {
+	case store.WrongType:
+		return of(http.StatusOK, "problem.unreadable")
+	case store.NotNow, store.OutOfMemory:
+		return of(http.StatusServiceUnavailable, "problem.busy")
+	case store.Denied, store.OtherAnswer:
+		return of(http.StatusBadGateway, "problem.refused")
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return of(http.StatusServiceUnavailable, "problem.slow")
+	}
+	return of(http.StatusServiceUnavailable, "problem.down")
 }
 
 // unreadable reports whether a key is of another type than it should be.
-func unreadable(err error) bool { return redisSays(err, "WRONGTYPE") }
-
-// temporary reports whether Redis answers that it can't at the moment.
-func temporary(err error) bool {
-	return redisSays(err, "LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "OOM", "MISCONF", "NOREPLICAS")
-}
-
-// redisSays reports whether err is Redis's answer, with one of these words in it. Redis before 7.0 puts
-// its own in front of what a script met.
-func redisSays(err error, words ...string) bool {
-	var e redis.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	for _, word := range words {
-		if strings.Contains(string(e), word+" ") {
-			return true
-		}
-	}
-	return false
-}
+func unreadable(err error) bool { return store.KindOf(err) == store.WrongType }
 
 // unknown reports whether nobody knows if a change was made: Redis's answer to it did not come. When
 // there was no connection, nothing was.

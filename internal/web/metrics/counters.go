@@ -1,10 +1,8 @@
 package metrics
 
 import (
-	"errors"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
 	"github.com/prometheus/client_golang/prometheus"
@@ -98,11 +96,11 @@ const (
 )
 
 func kindOf(err error) string {
-	switch {
-	case store.Refused(err):
+	switch store.KindOf(err) {
+	case store.NoError, store.NoAnswer:
+		return unreachable
+	case store.Denied:
 		return refused
-	case errors.As(err, new(redis.Error)):
-		return otherAnswer
 	}
-	return unreachable
+	return otherAnswer
 }
