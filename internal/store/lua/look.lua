@@ -12,9 +12,7 @@
 --
 -- Atomic because no job may come between the look and the entry: nobody would be woken for it.
 -- Cost: O(queues).
-local denied = takes_no_writes(KEYS[2])
-if denied then return denied end
-local reply, lengths = {1, {}}, {}
+local reply = {1, {}}
 local some = redis.pcall('EXISTS', unpack(KEYS, 2)) ~= 0
 local waiter = ARGV[1]
 for i = 2, #KEYS do
@@ -32,4 +30,7 @@ for i = 2, #KEYS do
   end
   if some then reply[i + 1] = length end
 end
+-- Last, as a script that has asked this is not refused at maxmemory.
+local denied = takes_no_writes(KEYS[2])
+if denied then return denied end
 return reply
