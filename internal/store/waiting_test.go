@@ -1,0 +1,608 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// alive has the waiters hear what wakes them.
+func (b *backend) alive(t *testing.T, waiters ...string) {
+	t.Helper()
+	channels, events := make([]string, len(waiters)), make([]Event, len(waiters))
+	for i, waiter := range waiters {
+		channels[i] = b.keys.Wake(waiter)
+		events[i] = heard(channels[i])
+	}
+	expectEvents(t, b.subscribed(t, time.Minute, channels...), events...)
+}
+
+// stand enters waiters of the topic, the one that has waited longest first.
+func (b *backend) stand(t *testing.T, topic string, waiters ...string) {
+	t.Helper()
+	for i, waiter := range waiters {
+		b.do(t, "ZADD", b.keys.Waiting(topic), i+1, waiter)
+	}
+}
+
+// standing are the waiters of the topic.
+func (b *backend) standing(t *testing.T, topic string) []string {
+	t.Helper()
+	return b.With(t).Strings("ZRANGE", b.keys.Waiting(topic), 0, -1)
+}
+
+// since is when the waiter began to wait for the topic, in Unix seconds.
+func (b *backend) since(t *testing.T, topic, waiter string) float64 {
+	t.Helper()
+	µs, err := redis.Float64(b.do(t, "ZSCORE", b.keys.Waiting(topic), waiter), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return µs / 1e6
+}
+
+// woken are those who are told of ready jobs during the call, and what: "waiter: message".
+func (b *backend) woken(t *testing.T, call func()) (all []string) {
+	t.Helper()
+	for _, line := range b.monitor(t, call) {
+		if _, told, ok := strings.Cut(line, `"PUBLISH" "`+b.keys.Wake("")); ok {
+			all = append(all, strings.Replace(strings.TrimSuffix(told, `"`), `" "`, ": ", 1))
+		}
+	}
+	return all
+}
+
+// takes are the two ways to take jobs out of a queue.
+var takes = map[string]func(p *Pipeline, w Wanted) (Popped, error){
+	"pop": func(p *Pipeline, w Wanted) (Popped, error) { return p.SendPop(w).Wait() },
+	"reserve": func(p *Pipeline, w Wanted) (Popped, error) {
+		return p.SendReserve(w, Reservation{Lease: time.Minute}).Wait()
+	},
+}
+
+// take takes jobs as the Store's user.
+func (s *Store) take(t *testing.T, how string, w Wanted) Popped {
+	t.Helper()
+	return piped(t, s, func(p *Pipeline) (Popped, error) { return takes[how](p, w) })
+}
+
+// A waiter is entered where fewer jobs were found than were wanted, and, if it says so, where all were taken;
+// not where none was asked for, nor where jobs are left.
+func TestTakeEnters(t *testing.T) {
+	one, two := [][]command{ready("a", "t")}, [][]command{ready("a", "t"), ready("b", "t")}
+	for _, c := range []struct {
+		name    string
+		seed    [][]command
+		topics  []string // unless t and u
+		limits  []int
+		n       int
+		always  bool
+		jobs    int
+		left    []int
+		entered []string
+	}{
+		{name: "no jobs", n: 1, entered: []string{"t", "u"}},
+		{name: "fewer than were wanted", seed: one, n: 2, jobs: 1, entered: []string{"t", "u"}},
+		{name: "as many as were wanted", seed: one, n: 1, jobs: 1},
+		{name: "as many as were wanted, always", seed: one, n: 1, always: true, jobs: 1, entered: []string{"t"}},
+		{name: "some are left", seed: two, n: 1, jobs: 1, left: []int{1, 0}},
+		{name: "some are left, always", seed: two, n: 1, always: true, jobs: 1, left: []int{1, 0}},
+		{name: "as many as its limit", seed: one, limits: []int{1, 1}, n: 2, jobs: 1, entered: []string{"u"}},
+		{name: "as many as its limit, always", seed: one, limits: []int{1, 1}, n: 2, always: true, jobs: 1, entered: []string{"t", "u"}},
+		{name: "fewer than its limit", seed: one, limits: []int{2, 1}, n: 2, jobs: 1, entered: []string{"t", "u"}},
+		{name: "some are left beyond its limit", seed: two, limits: []int{1, 1}, n: 2, jobs: 1, left: []int{1, 0}, entered: []string{"u"}},
+		{name: "nothing is wanted of it", seed: two, limits: []int{0, 1}, n: 1, always: true, entered: []string{"u"}},
+		{name: "jobs behind an empty queue", seed: [][]command{ready("a", "u")}, n: 1, jobs: 1, entered: []string{"t"}},
+		{name: "nothing but stale entries", seed: [][]command{ghosts("t", 3)}, topics: []string{"t"}, n: 1, entered: []string{"t"}},
+		{name: "more stale entries than one call drops", seed: [][]command{ghosts("t", 1001)}, topics: []string{"t"}, n: 1},
+	} {
+		for how := range takes {
+			t.Run(how+", "+c.name, func(t *testing.T) {
+				onEach(t, func(t *testing.T, b *backend) {
+					b.seed(t, c.seed...)
+					topics, left := c.topics, c.left
+					if topics == nil {
+						topics = []string{"t", "u"}
+					}
+					if left == nil {
+						left = make([]int, len(topics))
+					}
+					got := b.take(t, how, Wanted{topics, c.limits, c.n, Enter{"me", time.Second, c.always}})
+					if len(got.Jobs) != c.jobs || !got.Entered || !slices.Equal(got.Left, left) {
+						t.Errorf("took %+v", got)
+					}
+					for _, topic := range topics {
+						if got, want := len(b.standing(t, topic)) == 1, slices.Contains(c.entered, topic); got != want {
+							t.Errorf("is entered for %s: %v, want %v", topic, got, want)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// Who waits for no jobs is not entered.
+func TestTakeWithoutAWaiter(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for how := range takes {
+			if got := b.take(t, how, Wanted{Topics: []string{"t"}, N: 1}); got.Entered {
+				t.Errorf("%s: it stands where it was to be", how)
+			}
+		}
+		if keys := b.With(t).Strings("KEYS", "*"); len(keys) > 0 {
+			t.Errorf("there is %q", keys)
+		}
+	})
+}
+
+// A place among the waiters is that of when the waiting began, or of now for who got a job. One that it has
+// already is kept. Entries last a while.
+func TestPlaceOfAWaiter(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for how := range takes {
+			b.seed(t, ready("a", "got"))
+			b.stand(t, "stood", "me", "other")
+			b.do(t, "PEXPIRE", b.keys.Waiting("stood"), 1000)
+			b.stand(t, "new", "other")
+			b.do(t, "PEXPIRE", b.keys.Waiting("new"), 1000)
+			topics := []string{"got", "empty", "stood", "new"}
+			var got Popped
+			at := b.timed(t, func() { got = b.take(t, how, Wanted{topics, nil, 2, Enter{"me", 5 * time.Second, false}}) })
+			if len(got.Jobs) != 1 || !got.Entered {
+				t.Errorf("%s: %+v", how, got)
+			}
+			at.expectAfter(t, how+": where it got a job it waits since", b.since(t, "got", "me"), 0)
+			at.expectAfter(t, how+": where it got none it waits since", b.since(t, "empty", "me"), -5*time.Second)
+			if list := b.standing(t, "stood"); !slices.Equal(list, []string{"me", "other"}) || b.since(t, "stood", "me") != 1e-6 {
+				t.Errorf("%s: where it stood there are %q", how, list)
+			}
+			for _, topic := range []string{"got", "empty", "new"} {
+				left := b.do(t, "PTTL", b.keys.Waiting(topic)).(int64)
+				if most := WaitingFor.Milliseconds(); left <= most/2 || left > most {
+					t.Errorf("%s: the waiters of %s are kept for %d ms", how, topic, left)
+				}
+			}
+		}
+	})
+}
+
+// To be entered is no condition: who may not be, or where Redis is full, gets its answer all the same.
+func TestTakeWithoutEntering(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	full := func() { b.do(t, "CONFIG", "SET", "maxmemory", 1, "maxmemory-policy", "noeviction") }
+	without := func(command string) func() {
+		return func() { b.do(t, "ACL", "SETUSER", "u", "-"+command) }
+	}
+	for _, c := range []struct {
+		name string
+		seed [][]command
+		deny func()
+		how  []string
+		jobs int
+	}{
+		{"full", nil, full, []string{"pop", "reserve"}, 0},
+		{"no zadd", nil, without("zadd"), []string{"pop", "reserve"}, 0},
+		{"no zadd, a job", [][]command{ready("a", "t")}, without("zadd"), []string{"pop"}, 1},
+		{"no time", nil, without("time"), []string{"pop"}, 0},
+		{"no time, a job", [][]command{ready("a", "t")}, without("time"), []string{"pop"}, 1},
+		{"waiters of another type", [][]command{text("waiting:t"), ready("a", "t")}, func() {}, []string{"pop", "reserve"}, 1},
+		{"one of the waiters of another type", [][]command{text("waiting:u")}, func() {}, []string{"pop", "reserve"}, 0},
+	} {
+		for _, how := range c.how {
+			t.Run(how+", "+c.name, func(t *testing.T) {
+				b.seed(t, c.seed...)
+				b.SetUser("~* &* +@all")
+				user := b.user()
+				c.deny()
+				defer b.do(t, "CONFIG", "SET", "maxmemory", 0)
+				got := user.take(t, how, Wanted{[]string{"t", "u", "v"}, nil, 2, Enter{"me", 0, false}})
+				if len(got.Jobs) != c.jobs || got.Entered {
+					t.Errorf("took %+v", got)
+				}
+				for _, topic := range []string{"t", "u"} {
+					if b.do(t, "TYPE", b.keys.Waiting(topic)) == "zset" && !strings.Contains(c.name, "type") {
+						t.Errorf("it stands among the waiters of %s", topic)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Whatever makes a job ready wakes the one that has waited longest, and no other, and what leaves jobs behind
+// does, too.
+func TestOneWaiterIsWoken(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.alive(t, "first", "second")
+	var held Held
+	holds := func() { held, _ = b.hold(t, "t", time.Minute) }
+	retry := func(r Returned) func() {
+		return func() {
+			r.Held = held
+			piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{r}) })
+		}
+	}
+	job := func(id string, delay time.Duration) Delayed {
+		return Delayed{Job{id, "t", "b"}, Due{After: delay}, Terms{Lifetime: kept, Policy: Replace}}
+	}
+	push := func(jobs ...Delayed) func() {
+		return func() {
+			if err := b.pushAll(t, jobs...); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	take := func(how string, limits []int, n int, topics ...string) func() {
+		return func() { b.take(t, how, Wanted{Topics: topics, Limits: limits, N: n}) }
+	}
+	three := [][]command{ready("a", "t"), ready("b", "t"), ready("c", "t")}
+	dead := [][]command{
+		{{"HSET", "delayer:dead_letter:d", "topic", "t", "body", "b", "died", "1"}, {"ZADD", "delayer:dead_letters:t", 1, "d"}, {"ZADD", "delayer:dead_topics", 1, "t"}},
+	}
+	for _, c := range []struct {
+		name   string
+		seed   [][]command
+		before func()
+		call   func()
+		want   string // what is said to the first, if anything
+	}{
+		{"push", nil, nil, push(job("a", 0)), "1 t"},
+		{"push of several", [][]command{ready("z", "t")}, nil, push(job("a", 0), job("b", time.Hour), job("c", 0)), "3 t"},
+		{"delayed push", nil, nil, push(job("a", time.Hour)), ""},
+		{"delayed push of several", nil, nil, push(job("a", time.Hour), job("b", time.Hour)), ""},
+		{"move", [][]command{waits("a", "t", -second), waits("b", "t", -second)}, nil, func() { b.moveDue(t) }, "2 t"},
+		{"move at once", [][]command{waits("a", "t", -second), waits("b", "t", -second)}, nil, func() {
+			if d, err := b.dueJobs(Query{Limit: 9, AtOnce: 9, Retry: time.Now()}); err != nil || len(d.Moved) != 1 || !d.Moved[0].Woken {
+				t.Errorf("%+v, %v", d, err)
+			}
+		}, "2 t"},
+		{"retry", three[:1], holds, retry(Returned{}), "1 t"},
+		{"delayed retry", three[:1], holds, retry(Returned{Delay: time.Hour}), ""},
+		{"last retry", three[:1], holds, retry(Returned{MaxAttempts: 1}), ""},
+		{"release", three[:2], holds, retry(Returned{Refund: true}), "2 t"},
+		{"ack", three[:2], holds, func() {
+			piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Ack([]Held{held}) })
+		}, ""},
+		{"requeue", dead, nil, func() {
+			if errs, err := b.Requeue(t.Context(), []string{"d"}, kept); err != nil || errs[0] != nil {
+				t.Error(errs, err)
+			}
+		}, "1 t"},
+		{"reschedule to now", [][]command{waits("a", "t", 60*second)}, nil, func() { b.Reschedule(t.Context(), "a", 0) }, "1 t"},
+		{"reschedule", [][]command{waits("a", "t", 60*second)}, nil, func() { b.Reschedule(t.Context(), "a", time.Hour) }, ""},
+		{"pop of a misrouted ID", [][]command{content("a", "t"), entry("a", "other")}, nil, take("pop", nil, 1, "other"), "1 t"},
+		{"reserve of a misrouted ID", [][]command{content("a", "t"), entry("a", "other")}, nil, take("reserve", nil, 1, "other"), "1 t"},
+		{"pop that leaves jobs", three, nil, take("pop", nil, 1, "t"), "2 t"},
+		{"reserve that leaves jobs", three, nil, take("reserve", nil, 1, "t"), "2 t"},
+		{"pop that leaves jobs beyond a limit", three, nil, take("pop", []int{1, 9}, 9, "t", "other"), "2 t"},
+		{"pop that leaves none", three, nil, take("pop", nil, 3, "t"), ""},
+		{"pop that did not come to it", append(three, ready("z", "other")), nil, take("pop", nil, 1, "other", "t"), ""},
+		{"pop that wants none of it", three, nil, take("pop", []int{0}, 1, "t"), ""},
+		{"pop that stops early", [][]command{ghosts("t", 1002)}, nil, take("pop", nil, 1, "t"), "2 t"},
+		{"purge that leaves jobs", three, nil, func() { b.Purge(t.Context(), "t", 1) }, ""},
+		{"purge", three, nil, func() { b.Purge(t.Context(), "t", 9) }, ""},
+		{"jobs that wait for nobody", nil, nil, func() { b.push(t.Context(), Job{"a", "other", "b"}, Due{}, kept, Replace) }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b.seed(t, c.seed...)
+			if c.before != nil {
+				c.before()
+			}
+			b.stand(t, "t", "first", "second")
+			var want []string
+			left := []string{"first", "second"}
+			if c.want != "" {
+				want, left = []string{"first: " + c.want}, left[1:]
+			}
+			if got := b.woken(t, c.call); !slices.Equal(got, want) {
+				t.Errorf("woken: %q, want %q", got, want)
+			}
+			if got := b.standing(t, "t"); !slices.Equal(got, left) {
+				t.Errorf("still waiting: %q, want %q", got, left)
+			}
+		})
+	}
+}
+
+// Waiters that have died are left out, some of them in a call, so that it does not keep Redis from others.
+func TestDeadWaiters(t *testing.T) {
+	t.Parallel()
+	const most = 100
+	b, _ := onRedis(t)
+	b.alive(t, "first", "second")
+	for _, dead := range []int{1, most - 1, most, 2*most + 1} {
+		b.seed(t)
+		var waiters []string
+		for n := range dead {
+			waiters = append(waiters, fmt.Sprint("dead", n))
+		}
+		b.stand(t, "t", append(waiters, "first", "second")...)
+		for calls := dead/most + 1; calls > 0; calls-- {
+			told := b.woken(t, func() { b.push(t.Context(), Job{fmt.Sprint(calls), "t", "b"}, Due{}, kept, Replace) })
+			if calls > 1 {
+				if len(told) != most || strings.Contains(strings.Join(told, ""), "first") {
+					t.Errorf("%d dead: %d are told in one call: %q", dead, len(told), told)
+				}
+			} else if n := dead % most; len(told) != n+1 || !strings.HasPrefix(told[n], "first: ") {
+				t.Errorf("%d dead: woken at last: %q", dead, told)
+			}
+		}
+		if left := b.standing(t, "t"); !slices.Equal(left, []string{"second"}) {
+			t.Errorf("%d dead: %q are left", dead, left)
+		}
+	}
+	b.seed(t)
+	b.stand(t, "t", "dead", "dead too")
+	if err := b.push(t.Context(), Job{"a", "t", "b"}, Due{}, kept, Replace); err != nil || len(b.standing(t, "t")) > 0 {
+		t.Errorf("all dead: %v, left are %q", err, b.standing(t, "t"))
+	}
+}
+
+// Whom Redis does not let wake anybody, a job becomes ready all the same.
+func TestWakingIsNoCondition(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.alive(t, "me")
+	for _, denied := range []string{"-zpopmin", "-publish", "resetchannels"} {
+		b.seed(t)
+		b.stand(t, "t", "me")
+		b.SetUser("~* &* +@all " + denied)
+		if err := b.user().push(t.Context(), Job{"a", "t", "b"}, Due{}, kept, Replace); err != nil || len(b.With(t).Queue("t")) != 1 {
+			t.Errorf("%s: %v, ready are %q", denied, err, b.With(t).Queue("t"))
+		}
+	}
+	b.seed(t, text("waiting:t"))
+	if err := b.push(t.Context(), Job{"a", "t", "b"}, Due{}, kept, Replace); err != nil {
+		t.Error(err)
+	}
+}
+
+// A look tells how long the queues are, and enters the waiter for those that are empty, where it is to be; and
+// where it did not stand before.
+func TestLookEnters(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		const topics = 2*maxLook + 3
+		full, stood, not, other := maxLook+1, maxLook-1, 1, 2*maxLook
+		l := LookAt{Waiter: "me"}
+		want := Looked{Entered: true}
+		for i := range topics {
+			l.Topics, l.Since = append(l.Topics, fmt.Sprint("t", i)), append(l.Since, 5*time.Second)
+			want.Lengths, want.Added = append(want.Lengths, 0), append(want.Added, i != full && i != stood && i != not)
+		}
+		l.Since[not], want.Lengths[full] = -1, 2
+		name := func(i int) string { return fmt.Sprint("t", i) }
+		for _, some := range []bool{true, false} { // queues that have jobs
+			b.seed(t)
+			if some {
+				b.seed(t, ready("a", name(full)), ready("b", name(full)))
+			} else {
+				want.Lengths[full], want.Added[full] = 0, true
+			}
+			for _, i := range []int{stood, other} {
+				b.stand(t, name(i), "other")
+				b.do(t, "PEXPIRE", b.keys.Waiting(name(i)), 1000)
+			}
+			b.do(t, "ZADD", b.keys.Waiting(name(stood)), 3, "me")
+			var got Looked
+			at := b.timed(t, func() {
+				got = piped(t, b.Store, func(p *Pipeline) (Looked, error) { return p.Look(l) })
+			})
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("got %+v", got)
+			}
+			for i, topic := range l.Topics {
+				if got, want := slices.Contains(b.standing(t, topic), "me"), want.Added[i] || i == stood; got != want {
+					t.Errorf("stands among the waiters of %s: %v, want %v", topic, got, want)
+				}
+			}
+			at.expectAfter(t, "it waits since", b.since(t, name(0), "me"), -5*time.Second)
+			if b.since(t, name(stood), "me") != 3e-6 {
+				t.Error("it has lost its place")
+			}
+			for _, i := range []int{0, stood, other} {
+				left := b.do(t, "PTTL", b.keys.Waiting(name(i))).(int64)
+				if most := WaitingFor.Milliseconds(); left <= most/2 || left > most {
+					t.Errorf("the waiters of %s are kept for %d ms", name(i), left)
+				}
+			}
+		}
+	})
+}
+
+// Nobody is entered by a look that has no waiter, or does not say since when.
+func TestLookWithoutAWaiter(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, l := range []LookAt{
+			{Topics: []string{"t"}},
+			{Topics: []string{"t"}, Since: []time.Duration{time.Second}},
+			{Topics: []string{"t"}, Waiter: "me"},
+			{Topics: []string{"t"}, Waiter: "me", Since: []time.Duration{-1}},
+			{Topics: []string{"t"}, Waiter: "me", Since: []time.Duration{-time.Hour}},
+		} {
+			got := piped(t, b.Store, func(p *Pipeline) (Looked, error) { return p.Look(l) })
+			if want := (Looked{[]int{0}, true, []bool{false}}); !reflect.DeepEqual(got, want) || len(b.standing(t, "t")) > 0 {
+				t.Errorf("%+v: got %+v; %q wait", l, got, b.standing(t, "t"))
+			}
+		}
+		l := LookAt{Topics: []string{"t"}, Waiter: "me", Since: []time.Duration{0}}
+		if piped(t, b.Store, func(p *Pipeline) (Looked, error) { return p.Look(l) }); len(b.standing(t, "t")) != 1 {
+			t.Error("who begins to wait is not entered")
+		}
+	})
+}
+
+// A look that can't enter the waiter everywhere says so, and has looked all the same.
+func TestLookWithoutEntering(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	l := LookAt{Waiter: "me"}
+	for i := range maxLook + 1 {
+		l.Topics, l.Since = append(l.Topics, fmt.Sprint("t", i)), append(l.Since, 0)
+	}
+	for name, deny := range map[string]func(){
+		"full":               func() { b.do(t, "CONFIG", "SET", "maxmemory", 1, "maxmemory-policy", "noeviction") },
+		"no zadd":            func() { b.do(t, "ACL", "SETUSER", "u", "-zadd") },
+		"no time":            func() { b.do(t, "ACL", "SETUSER", "u", "-time") },
+		"in the first call":  func() { b.do(t, "SET", b.keys.Waiting("t0"), "text") },
+		"in the second call": func() { b.do(t, "SET", b.keys.Waiting(fmt.Sprint("t", maxLook)), "text") },
+	} {
+		b.seed(t, ready("a", "t3"))
+		b.SetUser("~* &* +@all")
+		user := b.user()
+		deny()
+		got := piped(t, user.Store, func(p *Pipeline) (Looked, error) { return p.Look(l) })
+		b.do(t, "CONFIG", "SET", "maxmemory", 0)
+		if got.Entered || got.Lengths[3] != 1 || got.Lengths[2] != 0 {
+			t.Errorf("%s: entered %v, lengths %v", name, got.Entered, got.Lengths[:5])
+		}
+	}
+}
+
+// At a server that takes no writes nobody is entered, as it may not know of a job.
+func TestLookAtAReplica(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.do(t, "REPLICAOF", "127.0.0.1", 1)
+	p, err := b.Pipeline(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if got, err := p.Look(LookAt{Waiter: "me", Topics: []string{"t"}, Since: []time.Duration{0}}); !begins(err, "READONLY") || got.Entered {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for how, take := range takes {
+		if got, err := take(p, Wanted{[]string{"t"}, nil, 1, Enter{Waiter: "me"}}); !begins(err, "READONLY") || got.Entered {
+			t.Errorf("%s: %+v, %v", how, got, err)
+		}
+	}
+	// It is told also by a call that may not look.
+	b.do(t, "REPLICAOF", "NO", "ONE")
+	b.SetUser("~* &* +@all -evalsha")
+	q, err := b.user().Pipeline(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	got, err := q.Look(LookAt{Waiter: "me", Topics: []string{"t", "u"}, Since: []time.Duration{0, 0}})
+	if want := []int{1, 1}; err != nil || !slices.Equal(got.Lengths, want) {
+		t.Errorf("who may not look: %+v, %v; want lengths %v, so that a pop tells why", got, err, want)
+	}
+}
+
+// A look whose connection ends says so.
+func TestLookOfALostConnection(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t)
+	p, err := b.Pipeline(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	server.Kill()
+	if got, err := p.Look(LookAt{Topics: []string{"t"}}); err == nil || !reflect.DeepEqual(got, Looked{}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// What has been woken in vain wakes the next, if there are jobs.
+func TestSendWake(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.alive(t, "me")
+	b.seed(t, text("ready_queue:broken"), ready("a", "two"), ready("b", "two"), ready("c", "one"), ready("d", "unasked"))
+	for _, topic := range []string{"broken", "two", "one", "unasked", "empty"} {
+		b.stand(t, topic, "me")
+	}
+	got := b.woken(t, func() {
+		p, err := b.Pipeline(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		p.SendWake([]string{"empty", "broken", "two", "nobody", "one"})
+		if _, err := p.Pop([]string{"empty"}, 1); err != nil {
+			t.Error(err)
+		}
+	})
+	if want := []string{"me: 2 two", "me: 1 one"}; !slices.Equal(got, want) {
+		t.Errorf("woken: %q, want %q", got, want)
+	}
+	for topic, n := range map[string]int{"broken": 1, "two": 0, "one": 0, "unasked": 1, "empty": 1} {
+		if got := len(b.standing(t, topic)); got != n {
+			t.Errorf("%d wait for %s, want %d", got, topic, n)
+		}
+	}
+}
+
+// A message says how many jobs there are, and of which topic, whatever its name. One that is not ours is of
+// one job.
+func TestReadWake(t *testing.T) {
+	for message, want := range map[string]string{
+		"3 t": "3 t", "1 a b\xff": "1 a b\xff", "12 ": "12 ", "0 t": "1 t", "-3 t": "1 t", "x t": "1 t", "": "1 ", "t": "1 ",
+	} {
+		topic, jobs := ReadWake([]byte(message))
+		if got := fmt.Sprint(jobs, " ", topic); got != want {
+			t.Errorf("%q is %q, want %q", message, got, want)
+		}
+	}
+}
+
+// A server that wakes waiters is one that has entered itself.
+func TestServed(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t)
+	if b.Served(t.Context()) {
+		t.Error("there is a server")
+	}
+	b.entered(t, "server", time.Second, ServerState{})
+	if !b.Served(t.Context()) {
+		t.Error("there is no server")
+	}
+	server.Kill()
+	if b.Served(t.Context()) {
+		t.Error("a Redis that is away has a server")
+	}
+}
+
+// Waiters that are alive count for each of their topics, up to a number that is enough to tell.
+func TestWaiters(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t)
+	b.alive(t, "one", "two")
+	b.stand(t, "t", "dead", "two", "one")
+	b.stand(t, "u", "one")
+	b.stand(t, "dead", "dead")
+	for n := range maxWaiters - 1 {
+		b.do(t, "ZADD", b.keys.Waiting("many"), n, n)
+	}
+	b.do(t, "ZADD", b.keys.Waiting("many"), maxWaiters, "one", maxWaiters+1, "two")
+	topics := []string{"nobody", "t", "dead", "many", "u"}
+	if got, err := b.Store.Waiters(t.Context(), topics); err != nil || !slices.Equal(got, []int{0, 2, 0, 1, 1}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := b.Store.Waiters(t.Context(), topics[:1]); err != nil || !slices.Equal(got, []int{0}) {
+		t.Errorf("of a topic without waiters: %v, %v", got, err)
+	}
+	b.SetUser("~* &* +@all -pubsub")
+	if got, err := b.user().Store.Waiters(t.Context(), topics); !Refused(err) {
+		t.Errorf("who may not know gets %v, %v", got, err)
+	}
+	b.SetUser("~* &* +@all -zrange")
+	if got, err := b.user().Store.Waiters(t.Context(), topics); !Refused(err) {
+		t.Errorf("who may not know who waits gets %v, %v", got, err)
+	}
+	server.Kill()
+	if got, err := b.Store.Waiters(t.Context(), topics); err == nil || errors.As(err, new(redis.Error)) {
+		t.Errorf("a Redis that is away has %v, %v", got, err)
+	}
+}
