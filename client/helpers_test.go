@@ -149,7 +149,7 @@ func (f *fixture) waits(c *client.Client, topic string, callers int) {
 	})
 }
 
-// bears waits until a caller waits for the topic though Redis takes no writes.
+// bears waits until a caller waits for the topic though Redis takes no writes, or not ours.
 func (f *fixture) bears(c *client.Client, topic string) {
 	f.t.Helper()
 	until(f.t, "a caller bears it", func() bool { _, waiting := client.Callers(c, topic); return waiting == 1 })

@@ -408,7 +408,7 @@ func TestMaxmemory(t *testing.T) {
 	for _, want := range []string{"ready", "waiting"} {
 		popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t") })
 		if want == "waiting" {
-			f.waits(f.Client, "t", 1)
+			f.bears(f.Client, "t") // it can't be entered
 			f.serve()
 		}
 		expectJob(t, waitFor(t, popped), want)

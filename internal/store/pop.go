@@ -19,7 +19,7 @@ type Popped struct {
 	Leases  []Lease  // of the Jobs, if these are reserved
 	Stale   []string // IDs met in the queues whose jobs are gone
 	PutOff  []PutOff // jobs whose attempts are used up, and that can't be made dead letters
-	Left    []int    // how many entries the queue of each topic still has, where it had as many jobs as were wanted
+	Left    []int    // of each topic: how many entries its queue still has if it had as many jobs as were wanted; -1 is not known
 	Entered bool     // whether the waiter stands wherever it was to be entered
 	// More is whether the script stopped early: there may be jobs although
 	// fewer came than were asked for.

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mix-basic/delayer/internal/redistest"
 )
@@ -71,14 +73,30 @@ func TestReadyOfABrokenQueue(t *testing.T) {
 	})
 }
 
-// A server that takes no writes does not say that a queue is empty: it may not know of a job.
+// A server that takes no writes does not say that a queue is empty, nor that a lease is lost: it may not
+// know of a job.
 func TestEmptyQueueOfAReplica(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
+	gone := Held{"t", "gone", 1}
+	lost := func(errs []error, err error) error {
+		if err == nil && !errors.Is(errs[0], ErrLeaseLost) {
+			t.Errorf("error %v, want that the lease is lost", errs[0])
+		}
+		return err
+	}
 	ask := map[string]func(p *Pipeline) error{
 		"Pop":     func(p *Pipeline) error { _, err := p.Pop([]string{"t", "u"}, 1); return err },
 		"Reserve": func(p *Pipeline) error { _, err := p.Reserve([]string{"t"}, []int{1}, 1, Reservation{}); return err },
 		"Look":    func(p *Pipeline) error { _, err := p.Look(LookAt{Topics: []string{"t"}}); return err },
+		// Nor does it know whether a lease is lost.
+		"Ack":   func(p *Pipeline) error { return lost(p.Ack([]Held{gone})) },
+		"Retry": func(p *Pipeline) error { return lost(p.Retry([]Returned{{Held: gone}})) },
+		"Bury":  func(p *Pipeline) error { return lost(p.Bury([]Burial{{Held: gone}})) },
+		"Extend": func(p *Pipeline) error {
+			_, err := p.Extend([]Extension{{gone, time.Minute}})
+			return err
+		},
 	}
 	for _, state := range []struct {
 		reason string

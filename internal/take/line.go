@@ -151,13 +151,13 @@ func (l *line) rest() {
 		l.source.pass(l.topic)
 	}
 	l.left = time.Now()
-	if !l.entered && !l.queued {
+	if !l.entered && !l.queued && l.source.lines[l.topic] == l { // else it was forgotten before, and there is a new one
 		delete(l.source.lines, l.topic)
 	}
 }
 
 // learn enters what a take of the line has brought that asked for so many jobs, how many are left in
-// the queue, and whether we are entered. What we were told since it was sent is newer.
+// the queue (-1 is not known), and whether we are entered. What we were told since it was sent is newer.
 func (l *line) learn(asked, got, left int, entered, more bool, err error, wakes int) (isEmpty bool) {
 	isEmpty = err == nil && got < asked && !more
 	if err == nil {
@@ -168,11 +168,11 @@ func (l *line) learn(asked, got, left int, entered, more bool, err error, wakes 
 	}
 	l.found = false
 	if l.wakes == wakes {
-		l.ready = left
+		l.ready = max(left, 0)
 		if more {
 			l.ready = max(left, 1)
 		}
-		if l.entered = isEmpty && entered || err == nil && got == asked && left == 0 && entered; l.entered {
+		if l.entered = err == nil && entered && left == 0 && !more; l.entered {
 			l.enteredAt = time.Now()
 		}
 	}

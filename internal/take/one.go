@@ -32,8 +32,9 @@ type lineTake struct {
 	wakes int // when it was sent
 }
 
-// add makes the line one of the take's.
+// add makes the line one of the take's. Whoever joins it now asks: what the take brings is older.
 func (t *take) add(l *line, limit int) {
+	l.entered = false
 	t.lines = append(t.lines, lineTake{l, min(limit, store.MaxPop), l.wakes})
 }
 
@@ -104,7 +105,7 @@ func (t *take) learn(popped store.Popped, err error) (allEmpty bool) {
 		if got > 0 {
 			left = popped.Left[i]
 		}
-		isEmpty := l.learn(asked, got, left, entered && (t.enter.Always || got < asked), popped.More, err, l.wakes)
+		isEmpty := l.learn(asked, got, left, entered && asked > 0 && (t.enter.Always || got < asked), popped.More, err, l.wakes)
 		allEmpty = allEmpty && isEmpty
 	}
 	return allEmpty

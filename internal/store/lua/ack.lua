@@ -30,7 +30,10 @@ for k = 1, #ids do
     lost[#lost + 1] = not scores[k] and redis.call('EXISTS', name) == 0 and -k or k
   end
 end
-if #done > 0 then
+if #done == 0 then -- a server that takes no writes may not know of the leases
+  err = not_writable()
+  if err then return err end
+else
   -- The buckets first: an entry of the pool without one is dropped, but a job must not
   -- stay behind in neither state.
   redis.call('DEL', unpack(names))

@@ -12,7 +12,7 @@
 --
 -- Atomic because no job may come between the look and the entry: nobody would be woken for it.
 -- Cost: O(queues).
-local reply = {1, {}}
+local reply, written = {1, {}}, false
 local some = redis.pcall('EXISTS', unpack(KEYS, 2)) ~= 0
 local waiter = ARGV[1]
 for i = 2, #KEYS do
@@ -21,7 +21,7 @@ for i = 2, #KEYS do
   local topic, waited = ARGV[2 * i - 2], ARGV[2 * i - 1]
   if length == 0 and waiter ~= '' and waited ~= '-1' then
     local entered, added = enter(topic, waiter, waited)
-    if not entered then reply[1] = 0 end
+    if entered then written = true else reply[1] = 0 end
     if added then
       reply[2][#reply[2] + 1] = i - 1
     else
@@ -31,6 +31,4 @@ for i = 2, #KEYS do
   if some then reply[i + 1] = length end
 end
 -- Last, as a script that has asked this is not refused at maxmemory.
-local denied = takes_no_writes(KEYS[2])
-if denied then return denied end
-return reply
+return not written and takes_no_writes(KEYS[2]) or reply

@@ -8,7 +8,7 @@
 -- after 1,000 entries or about 1 MiB, and there may be more; stale are the IDs met whose job
 -- is gone (its lifetime ended, it was removed, or taken by another entry); queue is the place
 -- of a topic among the topics, from 1 on, jobs are {id, body, id, body, …} of it, and left is how many
--- entries its queue still has; entered is 1 if the waiter was entered wherever it was to be.
+-- entries its queue still has, -1 if that is of interest to nobody; entered is 1 if the waiter was entered wherever it was to be.
 -- Errors: WRONGTYPE of a queue, if no queue has a job; a permission that is missing, before
 -- anything is written; a server that takes no writes, also if no queue has a job.
 --

@@ -127,8 +127,10 @@ local function take_all(read, wants, claim, limit_at)
       end
     end
     if asked and limit_at and (room == 0 or entries_left <= 0 or bytes_left <= 0) then
-      left = pcall('LLEN', KEYS[i])
-      if type(left) ~= 'number' then left = 0 end
+      -- What is left is of interest to those only who wait.
+      local others = waiter ~= '' and ARGV[4] == '1'
+      left = (others or pcall('EXISTS', waiters .. topic) == 1) and pcall('LLEN', KEYS[i]) or -1
+      if type(left) ~= 'number' then left = -1 end
       if left > 0 then wake(topic, left) end
     end
     if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') then
