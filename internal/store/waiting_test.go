@@ -76,6 +76,7 @@ func (s *Store) take(t *testing.T, how string, w Wanted) Popped {
 // not where none was asked for, nor where jobs are left.
 func TestTakeEnters(t *testing.T) {
 	one, two := [][]command{ready("a", "t")}, [][]command{ready("a", "t"), ready("b", "t")}
+	const unknown = -1 // as nobody waits
 	for _, c := range []struct {
 		name    string
 		seed    [][]command
@@ -89,16 +90,16 @@ func TestTakeEnters(t *testing.T) {
 	}{
 		{name: "no jobs", n: 1, entered: []string{"t", "u"}},
 		{name: "fewer than were wanted", seed: one, n: 2, jobs: 1, entered: []string{"t", "u"}},
-		{name: "as many as were wanted", seed: one, n: 1, jobs: 1},
+		{name: "as many as were wanted", seed: one, n: 1, jobs: 1, left: []int{unknown, 0}},
 		{name: "as many as were wanted, always", seed: one, n: 1, always: true, jobs: 1, entered: []string{"t"}},
-		{name: "some are left", seed: two, n: 1, jobs: 1, left: []int{1, 0}},
+		{name: "some are left", seed: two, n: 1, jobs: 1, left: []int{unknown, 0}},
 		{name: "some are left, always", seed: two, n: 1, always: true, jobs: 1, left: []int{1, 0}},
-		{name: "as many as its limit", seed: one, limits: []int{1, 1}, n: 2, jobs: 1, entered: []string{"u"}},
+		{name: "as many as its limit", seed: one, limits: []int{1, 1}, n: 2, jobs: 1, left: []int{unknown, 0}, entered: []string{"u"}},
 		{name: "as many as its limit, always", seed: one, limits: []int{1, 1}, n: 2, always: true, jobs: 1, entered: []string{"t", "u"}},
 		{name: "fewer than its limit", seed: one, limits: []int{2, 1}, n: 2, jobs: 1, entered: []string{"t", "u"}},
-		{name: "some are left beyond its limit", seed: two, limits: []int{1, 1}, n: 2, jobs: 1, left: []int{1, 0}, entered: []string{"u"}},
+		{name: "some are left beyond its limit", seed: two, limits: []int{1, 1}, n: 2, jobs: 1, left: []int{unknown, 0}, entered: []string{"u"}},
 		{name: "nothing is wanted of it", seed: two, limits: []int{0, 1}, n: 1, always: true, entered: []string{"u"}},
-		{name: "jobs behind an empty queue", seed: [][]command{ready("a", "u")}, n: 1, jobs: 1, entered: []string{"t"}},
+		{name: "jobs behind an empty queue", seed: [][]command{ready("a", "u")}, n: 1, jobs: 1, left: []int{0, unknown}, entered: []string{"t"}},
 		{name: "nothing but stale entries", seed: [][]command{ghosts("t", 3)}, topics: []string{"t"}, n: 1, entered: []string{"t"}},
 		{name: "more stale entries than one call drops", seed: [][]command{ghosts("t", 1001)}, topics: []string{"t"}, n: 1},
 	} {
