@@ -1,0 +1,436 @@
+package take
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// A caller for whom a take is under way is not ended by another one, be it that that fails: it would get a job
+// and not be there.
+func TestClaimedCallerIsNotEnded(t *testing.T) {
+	h := inHand(t)
+	g := h.waiter("t", "u")
+	h.settle()
+	h.s.ear.wake("t", 1)
+	ofT := h.asks()
+	h.s.ear.wake("u", 1)
+	if one := h.asks(); one != nil {
+		t.Fatalf("it is claimed twice: %+v", one)
+	}
+	h.s.ear.report(errBroken)
+	h.leave(g.caller, store.ErrEmpty)
+	g.expectWaits(t)
+	h.answer(ofT, store.Popped{Jobs: jobs("t", 1)}, nil)
+	g.expectJob(t, "t1")
+	h.expectPassed("woken for a line whose caller was claimed", "u")
+}
+
+// Lines whose callers were all claimed are asked once these are not any more.
+func TestLinesOfClaimedCallers(t *testing.T) {
+	h := inHand(t)
+	g := h.waiter("t", "u", "v")
+	h.settle()
+	h.s.ear.wake("t", 1)
+	ofT := h.asks()
+	h.s.ear.wake("v", 1)
+	h.s.ear.wake("u", 1)
+	if h.asks() != nil || len(h.s.held) != 2 {
+		t.Fatalf("%d lines are held", len(h.s.held))
+	}
+	h.s.ear.wake("v", 1) // once more
+	if h.asks() != nil || len(h.s.held) != 2 {
+		t.Fatalf("%d lines are held", len(h.s.held))
+	}
+	h.answer(ofT, store.Popped{Entered: true}, nil)
+	one := h.asks()
+	if !slices.Equal(one.topics(), []string{"v"}) {
+		t.Fatalf("%q are asked", one.topics())
+	}
+	free := h.waiter("u") // who can be asked for at once
+	if two := h.asks(); !slices.Equal(two.topics(), []string{"u"}) || two.callers[0] != free.caller {
+		t.Fatalf("%+v", two)
+	} else {
+		h.answer(two, store.Popped{Jobs: jobs("u", 1), Entered: true}, nil)
+	}
+	free.expectJob(t, "u1")
+	h.answer(one, store.Popped{Jobs: jobs("v", 1)}, nil)
+	g.expectJob(t, "v1")
+	if h.asks() != nil || len(h.s.held) > 0 {
+		t.Error("a line without callers is asked")
+	}
+}
+
+// A caller of several topics asks for itself, in the order of its topics: of one kind and some lines at a time.
+func TestSeveralTopics(t *testing.T) {
+	reserves, other := Kind{Reserves: true}, Kind{Reserves: true, Reservation: store.Reservation{MaxAttempts: 3}}
+	many, pop := make([]string, 2*maxLines+1), Kind{}
+	for i := range many {
+		many[i] = fmt.Sprint("t", i)
+	}
+	five := []string{"a", "b", "c", "d", "e"}
+	for _, c := range []struct {
+		topics []string
+		kinds  []Kind
+		want   [][]string
+	}{
+		{five, nil, [][]string{five}},
+		{five, []Kind{reserves, reserves, pop, reserves, other}, [][]string{{"a", "b"}, {"c"}, {"d"}, {"e"}}},
+		{many[:maxLines], nil, [][]string{many[:maxLines]}},
+		{many, nil, [][]string{many[:maxLines], many[maxLines : 2*maxLines], many[2*maxLines:]}},
+		{[]string{"b", "a", "a"}, nil, [][]string{{"b", "a"}}},
+	} {
+		for _, waits := range []bool{true, false} {
+			h := inHand(t)
+			g := h.joins(Request{Topics: c.topics, N: 1, Waits: waits, Kinds: c.kinds})
+			for i, want := range c.want {
+				one := h.asks()
+				if one == nil || !slices.Equal(one.topics(), want) || one.own != g.caller || len(one.callers) != 1 {
+					t.Fatalf("take %d is %+v, want one of %q", i, one, want)
+				}
+				if p := g.places[slices.Index(c.topics, want[0])]; one.Kind != p.kind() {
+					t.Errorf("take %d is of the kind %+v, want %+v", i, one.Kind, p.kind())
+				}
+				h.mu.Lock()
+				g.expectWaits(t)
+				h.mu.Unlock()
+				h.answer(one, store.Popped{}, nil)
+			}
+			if h.asks() != nil {
+				t.Error("it asks once more")
+			}
+			if waits {
+				g.expectWaits(t)
+				if g.lastErr != nil {
+					t.Errorf("it knows that there is no job, and has the error %v", g.lastErr)
+				}
+			} else {
+				g.expectErr(t, store.ErrEmpty)
+			}
+		}
+	}
+}
+
+// What the first lines bring is enough; an error ends the asking, too, and one who waits bears it.
+func TestSeveralTopicsEndEarly(t *testing.T) {
+	kinds := []Kind{{}, {Reserves: true}}
+	join := func(h *hand, waits bool) *guest {
+		return h.joins(Request{Topics: []string{"a", "b"}, N: 5, Waits: waits, Kinds: kinds})
+	}
+	h := inHand(t)
+	g := join(h, true)
+	h.answer(h.asks(), store.Popped{Jobs: jobs("a", 1)}, nil)
+	g.expectJob(t, "a1")
+	if h.asks() != nil {
+		t.Error("it asks for more")
+	}
+	g = join(h, true)
+	h.answer(h.asks(), store.Popped{}, errCut)
+	g.expectWaits(t)
+	if h.asks() != nil || g.lastErr != errCut {
+		t.Errorf("it asks the other line after an error; it knows of %v", g.lastErr)
+	}
+	h.s.ear.wake("b", 1)
+	h.answer(h.asks(), store.Popped{Jobs: jobs("b", 1)}, nil)
+	g.expectJob(t, "b1")
+	g = join(h, false)
+	h.answer(h.asks(), store.Popped{}, errCut)
+	g.expectErr(t, errCut)
+	g = join(h, true)
+	h.answer(h.asks(), store.Popped{}, errBroken)
+	g.expectErr(t, errBroken)
+	g = join(h, true)
+	h.answer(h.asks(), store.Popped{More: true}, nil) // stopped early: it may be there
+	g.expectWaits(t)
+	if one := h.asks(); one == nil || one.lines[0].topic != "a" {
+		t.Errorf("what was not looked at to the end is not asked again: %+v", one)
+	}
+}
+
+// Several topics with limits: as many as are wanted of each, and in all.
+func TestLimits(t *testing.T) {
+	h := inHand(t)
+	g := h.joins(Request{Topics: []string{"a", "b", "c"}, N: 4, Waits: true, Limits: []int{1, 3, 9}})
+	one := h.asks()
+	if one.n != 4 || one.lines[0].limit != 1 || one.lines[1].limit != 3 || one.lines[2].limit != 4 {
+		t.Fatalf("%+v", one.lines)
+	}
+	h.answer(one, store.Popped{Entered: true}, nil)
+	for _, topic := range []string{"a", "b", "c"} {
+		if got := h.stateOf(topic); got != "entered" {
+			t.Errorf("%s is %s", topic, got)
+		}
+	}
+	h.s.ear.wake("b", 9)
+	if one = h.asks(); one.n != 3 || one.lines[0].limit != 3 {
+		t.Fatalf("%+v", one)
+	}
+	h.answer(one, store.Popped{Jobs: jobs("b", 3), Left: []int{6}}, nil)
+	if got := (<-g.answers).Jobs.Jobs; len(got) != 3 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// What a take of several lines tells of each: those before the job are empty, and those behind are not known
+// where no more was wanted.
+func TestLearnOfSeveral(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		n      int
+		limits []int
+		popped store.Popped
+		want   []string // of a, b, c
+	}{
+		{"none", 1, nil, store.Popped{Entered: true}, []string{"entered", "entered", "entered"}},
+		{"none, and not entered", 1, nil, store.Popped{}, []string{"unknown", "unknown", "unknown"}},
+		{"the second has one", 1, nil, store.Popped{Entered: true, Jobs: jobs("b", 1)}, []string{"entered", "unknown", "unknown"}},
+		{"the second has more", 1, nil, store.Popped{Entered: true, Jobs: jobs("b", 1), Left: []int{0, 2, 0}}, []string{"entered", "ready", "unknown"}},
+		{"fewer than were wanted", 3, nil, store.Popped{Entered: true, Jobs: slices.Concat(jobs("a", 1), jobs("c", 1))}, []string{"entered", "entered", "entered"}},
+		{"as many as a limit", 3, []int{1, 3, 3}, store.Popped{Entered: true, Jobs: jobs("a", 1), Left: []int{4, 0, 0}}, []string{"ready", "entered", "entered"}},
+		{"all from two", 3, nil, store.Popped{Entered: true, Jobs: slices.Concat(jobs("a", 1), jobs("b", 2)), Left: []int{0, 0, 0}}, []string{"entered", "unknown", "unknown"}},
+	} {
+		h := inHand(t)
+		h.joins(Request{Topics: []string{"a", "b", "c"}, N: c.n, Waits: true, Limits: c.limits})
+		one := h.asks()
+		for _, topic := range []string{"a", "b", "c"} {
+			h.waiter(topic) // so that the lines are kept
+			h.s.lines[topic].asking = nil
+		}
+		h.s.queue = nil
+		for _, l := range h.s.lines {
+			l.queued = false
+		}
+		h.answer(one, c.popped, nil)
+		for i, topic := range []string{"a", "b", "c"} {
+			got := h.stateOf(topic)
+			if got = got[:len(c.want[i])]; got != c.want[i] {
+				t.Errorf("%s: %s is %s, want %s", c.name, topic, got, c.want[i])
+			}
+		}
+	}
+}
+
+// Who joins a line that is entered asks nothing, unless he does not wait, and asks only the others.
+func TestJoiningEnteredLines(t *testing.T) {
+	h := inHand(t)
+	h.waiter("t", "u")
+	h.settle()
+	g := h.waiter("t")
+	if h.asks() != nil || g.lastErr != nil {
+		t.Errorf("it asks, or would say %v", g.lastErr)
+	}
+	h.leave(g.caller, store.ErrEmpty)
+	g.expectErr(t, store.ErrEmpty)
+	g = h.waiter("u", "t")
+	if h.asks() != nil {
+		t.Error("one of two topics asks")
+	}
+	g = h.waiter("t", "new", "u")
+	if one := h.asks(); !slices.Equal(one.topics(), []string{"new"}) {
+		t.Errorf("%q are asked, want the one that is not known", one.topics())
+	}
+	g = h.joins(Request{Topics: []string{"u", "t"}, N: 1})
+	if one := h.asks(); !slices.Equal(one.topics(), []string{"u", "t"}) {
+		t.Errorf("%q are asked by one who does not wait", one.topics())
+	} else {
+		h.answer(one, store.Popped{}, nil)
+	}
+	g.expectErr(t, store.ErrEmpty)
+}
+
+// A caller of several topics who left before his turn is not asked for.
+func TestLeavingBeforeAsking(t *testing.T) {
+	h := inHand(t)
+	for _, topics := range [][]string{{"t"}, {"t", "u"}} {
+		g := h.waiter(topics...)
+		h.leave(g.caller, store.ErrEmpty)
+		g.expectErr(t, errNoAnswer)
+		if one := h.asks(); one != nil || len(h.s.lines) > 0 {
+			t.Errorf("%+v; %d lines", one, len(h.s.lines))
+		}
+	}
+}
+
+// A timeout before all topics were asked is none of an empty queue.
+func TestNoAnswer(t *testing.T) {
+	h := inHand(t)
+	g := h.joins(Request{Topics: []string{"a", "b"}, N: 1, Waits: true, Kinds: []Kind{{}, {Reserves: true}}})
+	h.answer(h.asks(), store.Popped{}, nil) // of a
+	h.leave(g.caller, store.ErrEmpty)
+	g.expectErr(t, errNoAnswer)
+	for _, asked := range []bool{false, true} {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		want := errNoAnswer
+		if asked {
+			h.waiter("t")
+			h.settle()
+			want = store.ErrEmpty
+		}
+		r := Request{Topics: []string{"t"}, N: 1, Waits: true, Until: time.Millisecond}
+		if _, err := h.Take(context.Background(), r); err != want {
+			t.Errorf("Take with a timeout: %v, want %v", err, want)
+		}
+		r.Until = 0
+		if _, err := h.Take(ctx, r); err != context.DeadlineExceeded {
+			t.Errorf("Take with a context: %v", err)
+		}
+		r.Until = time.Millisecond
+		errs := make(chan error, 1)
+		h.TakeFunc(context.Background(), r, func(_ Jobs, err error) { errs <- err })
+		if err := <-errs; err != want {
+			t.Errorf("TakeFunc with a timeout: %v, want %v", err, want)
+		}
+		r.Until = 0
+		h.TakeFunc(ctx, r, func(_ Jobs, err error) { errs <- err })
+		if err := <-errs; err != context.DeadlineExceeded {
+			t.Errorf("TakeFunc with a context: %v", err)
+		}
+	}
+}
+
+// What a call says that fails: why it wanted to end, and that a job may be lost, if so.
+func TestErrors(t *testing.T) {
+	lost := fmt.Errorf("%w: %w", ErrLost, errCut)
+	timeout, cancelled := store.ErrEmpty, context.Canceled
+	for _, c := range []struct {
+		name   string
+		known  bool  // that there was no job at first
+		leaves error // while a take is under way
+		err    error // of that take
+		later  error // with which it leaves then, if it waits still
+		want   []error
+		not    error
+	}{
+		{name: "timeout", known: true, leaves: timeout, want: []error{timeout}},
+		{name: "timeout of the first look", leaves: timeout, want: []error{errNoAnswer}, not: timeout},
+		{name: "cancelled", leaves: cancelled, want: []error{cancelled}},
+		{name: "timeout, failed", leaves: timeout, err: errCut, want: []error{errCut}, not: timeout},
+		{name: "cancelled, failed", leaves: cancelled, err: errCut, want: []error{cancelled}, not: errCut},
+		{name: "timeout, lost", leaves: timeout, err: lost, want: []error{ErrLost}, not: timeout},
+		{name: "cancelled, lost", leaves: cancelled, err: lost, want: []error{cancelled, ErrLost}},
+		{name: "lost, timeout", err: lost, later: timeout, want: []error{ErrLost}, not: timeout},
+		{name: "lost, cancelled", err: lost, later: cancelled, want: []error{cancelled, ErrLost}},
+		{name: "lost, and the same error", err: lost, later: lost, want: []error{ErrLost}},
+		{name: "failed, timeout", err: errCut, later: timeout, want: []error{errCut}, not: timeout},
+		{name: "failed, cancelled", err: errCut, later: cancelled, want: []error{cancelled}, not: errCut},
+		{name: "broken", err: errBroken, want: []error{errBroken}},
+		{name: "empty, timeout", later: timeout, want: []error{timeout}},
+	} {
+		h := inHand(t)
+		g := h.waiter("t")
+		if c.known {
+			h.settle()
+			h.s.ear.wake("t", 1)
+		}
+		one := h.asks()
+		if c.leaves != nil {
+			h.leave(g.caller, c.leaves)
+			h.leave(g.caller, errClosed) // what comes later does not count
+			g.expectWaits(t)
+		}
+		h.answer(one, store.Popped{}, c.err)
+		if c.later != nil {
+			g.expectWaits(t)
+			h.leave(g.caller, c.later)
+		}
+		if len(g.answers) != 1 {
+			t.Fatalf("%s: %d answers", c.name, len(g.answers))
+		}
+		a := <-g.answers
+		g.answers <- a
+		g.expectErr(t, c.want...)
+		if c.not != nil && errors.Is(a.err, c.not) {
+			t.Errorf("%s: it says %v", c.name, a.err)
+		}
+		if n := len(a.Jobs.Jobs); n > 0 || c.later == lost && a.err != lost {
+			t.Errorf("%s: %d jobs, %v", c.name, n, a.err)
+		}
+		h.leave(g.caller, errClosed)
+		if len(g.answers) > 0 {
+			t.Errorf("%s: it gets two answers", c.name)
+		}
+	}
+}
+
+// One who waits bears an outage, but not for long; a short one is forgotten once Redis answers.
+func TestRideOut(t *testing.T) {
+	h := inHand(t)
+	g, several := h.waiter("t"), h.waiter("u", "v")
+	h.settle()
+	both := []*guest{g, several}
+	ago := func(d time.Duration) {
+		for _, g := range both {
+			g.failing = g.failing.Add(-d)
+		}
+	}
+	h.s.ear.report(errCut)
+	ago(rideOut / 2)
+	h.s.ear.report(errCut)
+	for _, g := range both {
+		g.expectWaits(t)
+		if g.lastErr != errCut || time.Since(g.failing) < rideOut/2 {
+			t.Errorf("it knows of %v since %v", g.lastErr, g.failing)
+		}
+	}
+	h.look(true, nil)
+	for _, g := range both {
+		if g.lastErr != nil || !g.failing.IsZero() {
+			t.Errorf("Redis answers, and it knows of %v", g.lastErr)
+		}
+	}
+	h.s.ear.report(errCut)
+	ago(rideOut)
+	h.s.ear.report(errCut)
+	for _, g := range both {
+		g.expectErr(t, errCut)
+	}
+}
+
+// While a line of his has jobs that do not come, a caller is not told that Redis answers.
+func TestRecovery(t *testing.T) {
+	h := inHand(t)
+	g, other := h.waiter("t", "u"), h.waiter("u")
+	h.settle()
+	h.s.ear.report(errCut)
+	h.look(true, map[string]int{"t": 1})
+	if g.lastErr == nil || other.lastErr != nil {
+		t.Errorf("who has jobs that don't come knows of %v, who has none of %v", g.lastErr, other.lastErr)
+	}
+}
+
+// Close ends all waits, also of those who are claimed, once their answer is there; nobody joins then.
+func TestClose(t *testing.T) {
+	h := inHand(t)
+	claimed, waits := h.waiter("t"), h.waiter("u", "v")
+	one := h.asks()
+	h.Close()
+	waits.expectErr(t, errClosed)
+	claimed.expectWaits(t)
+	h.answer(one, store.Popped{}, nil)
+	claimed.expectErr(t, errClosed)
+	if _, err := h.Take(context.Background(), Request{Topics: []string{"t"}, N: 1}); err != errClosed {
+		t.Errorf("Take: %v", err)
+	}
+	errs := make(chan error, 1)
+	h.TakeFunc(context.Background(), Request{Topics: []string{"t"}, N: 1}, func(_ Jobs, err error) { errs <- err })
+	if err := <-errs; err != errClosed {
+		t.Errorf("TakeFunc: %v", err)
+	}
+}
+
+// Jobs that come in two parts are as if they had come in one, asked for when the first was.
+func TestAddJobs(t *testing.T) {
+	first, second := time.Unix(1, 0), time.Unix(2, 0)
+	var got Jobs
+	got.Add(Jobs{jobs("a", 1), []store.Lease{{Token: 1}}, first})
+	got.Add(Jobs{jobs("b", 2), []store.Lease{{Token: 2}, {Token: 3}}, second})
+	if len(got.Jobs) != 3 || got.Jobs[2].ID != "b2" || len(got.Leases) != 3 || got.Leases[2].Token != 3 || got.Asked != first {
+		t.Errorf("%+v", got)
+	}
+}

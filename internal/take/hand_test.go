@@ -1,0 +1,185 @@
+package take
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/coalesce"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+var (
+	errClosed = errors.New("closed")
+	errCut    = errors.New("cut")
+	errBroken = redis.Error("WRONGTYPE ready queue t is a string, not a list")
+)
+
+// hand is a Taker of which the test makes the takes, and is what its ear hears. It says that it is subscribed.
+type hand struct {
+	*Taker
+	t    *testing.T
+	s    *source
+	lost int // jobs, as the owner is told
+}
+
+func inHand(t *testing.T) *hand {
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errCut }}
+	st := store.New(store.Pool{Pool: pool}, store.DefaultPrefix)
+	closing, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	owner := &coalesce.Owner{Running: new(sync.WaitGroup), Abandoned: closing, Closed: errClosed, Replaced: func() {}}
+	h := &hand{t: t}
+	hooks := Hooks{slog.New(slog.DiscardHandler), func(store.Popped) {}, func(n int) { h.lost += n }}
+	h.Taker = New(closing, owner, hooks, st)
+	h.s = h.sources[0]
+	h.s.trips = coalesce.New(owner, st, &h.mu, h.s, 0)
+	h.s.ear.running, h.s.ear.state = true, subscribed
+	return h
+}
+
+// guest is a caller, and its answer.
+type guest struct {
+	*caller
+	answers chan answer
+}
+
+// joins has a caller join.
+func (h *hand) joins(r Request) *guest {
+	h.t.Helper()
+	g := &guest{answers: make(chan answer, 1)}
+	g.caller = &caller{Request: r, lastErr: errNoAnswer, answer: func(a answer) { g.answers <- a }}
+	if lead, err := h.join(g.caller); lead != nil || err != nil {
+		h.t.Fatal(lead != nil, err)
+	}
+	return g
+}
+
+// waiter is a caller that waits for a job of any of the topics.
+func (h *hand) waiter(topics ...string) *guest {
+	h.t.Helper()
+	return h.joins(Request{Topics: topics, N: 1, Waits: true})
+}
+
+// asks makes the next take; nil if nothing is to be asked.
+func (h *hand) asks() *take {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.s.Waiting() || len(h.s.queue) == 0 {
+		return nil
+	}
+	one := h.s.pop().compose()
+	one.enter = h.s.ear.enter(one)
+	return one
+}
+
+// answer answers a take.
+func (h *hand) answer(one *take, p store.Popped, err error) {
+	h.t.Helper()
+	if one == nil {
+		h.t.Fatal("nothing was asked")
+	}
+	if p.Left == nil {
+		p.Left = make([]int, len(one.lines))
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one.done(p, err)
+}
+
+// settle answers all takes that are to be made: there is no job, and we are entered.
+func (h *hand) settle() {
+	h.t.Helper()
+	for one := h.asks(); one != nil; one = h.asks() {
+		h.answer(one, store.Popped{Entered: one.enter.Waiter != ""}, nil)
+	}
+}
+
+// passed are the topics that are to be passed on; they are not any more.
+func (h *hand) passed() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	topics := h.s.woken
+	h.s.woken = nil
+	return topics
+}
+
+func (h *hand) expectPassed(what string, want ...string) {
+	h.t.Helper()
+	if got := h.passed(); !slices.Equal(got, want) {
+		h.t.Errorf("%s: passed on: %q, want %q", what, got, want)
+	}
+}
+
+// look is a look of the ear, with the lengths of the topics' queues; added are where we did not stand.
+func (h *hand) look(entered bool, lengths map[string]int, added ...string) {
+	h.mu.Lock()
+	lines := h.s.ear.waited()
+	h.mu.Unlock()
+	h.lookAt(lines, entered, lengths, added...)
+}
+
+func (h *hand) lookAt(lines []*line, entered bool, lengths map[string]int, added ...string) {
+	q, epoch := h.s.ear.question(lines)
+	found := store.Looked{Entered: entered}
+	for _, l := range lines {
+		found.Lengths = append(found.Lengths, lengths[l.topic])
+		found.Added = append(found.Added, slices.Contains(added, l.topic))
+	}
+	h.s.ear.learn(lines, q, epoch, found)
+}
+
+// jobs are n jobs of the topic.
+func jobs(topic string, n int) (list []store.Job) {
+	for i := range n {
+		list = append(list, store.Job{ID: fmt.Sprint(topic, i+1), Topic: topic})
+	}
+	return list
+}
+
+// topics are those of a take.
+func (t *take) topics() (names []string) {
+	for _, l := range t.lines {
+		names = append(names, l.topic)
+	}
+	return names
+}
+
+// expectJob checks that the caller has got that job, and no other.
+func (g *guest) expectJob(t *testing.T, id string) {
+	t.Helper()
+	if len(g.answers) != 1 {
+		t.Fatalf("it has no answer; want job %s", id)
+	}
+	if a := <-g.answers; a.err != nil || len(a.Jobs.Jobs) != 1 || a.Jobs.Jobs[0].ID != id {
+		t.Errorf("got %+v, %v, want job %s", a.Jobs.Jobs, a.err, id)
+	}
+}
+
+// expectErr checks that the call has failed so.
+func (g *guest) expectErr(t *testing.T, want ...error) {
+	t.Helper()
+	if len(g.answers) != 1 {
+		t.Fatalf("it has no answer; want %v", want)
+	}
+	a := <-g.answers
+	for _, want := range want {
+		if !errors.Is(a.err, want) || len(a.Jobs.Jobs) > 0 {
+			t.Errorf("got %+v, %v, want %v", a.Jobs.Jobs, a.err, want)
+		}
+	}
+}
+
+// expectWaits checks that the caller has no answer yet.
+func (g *guest) expectWaits(t *testing.T) {
+	t.Helper()
+	if len(g.answers) > 0 {
+		a := <-g.answers
+		t.Fatalf("it has its answer: %+v, %v", a.Jobs.Jobs, a.err)
+	}
+}

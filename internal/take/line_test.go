@@ -1,0 +1,405 @@
+package take
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// stateOf names what is known of the topic, and adds a + if it is to be asked.
+func (h *hand) stateOf(topic string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := h.s.lines[topic]
+	name := "unknown"
+	switch {
+	case l == nil:
+		return name
+	case l.busy:
+		name = "asked"
+	case l.ready > 0:
+		name = "ready"
+	case l.entered:
+		name = "entered"
+	}
+	if h.s.Waiting() && len(h.s.queue) > 0 {
+		name += "+"
+	}
+	return name
+}
+
+// The table of the package: what is known of a topic for which somebody waits, and what changes it.
+func TestStates(t *testing.T) {
+	var one *take
+	states := map[string]func(*hand) *guest{
+		"unknown": func(h *hand) *guest {
+			g := h.waiter("t")
+			h.answer(h.asks(), store.Popped{}, errCut)
+			return g
+		},
+		"ready": func(h *hand) *guest {
+			g := h.waiter("t")
+			h.settle()
+			h.s.ear.wake("t", 1)
+			return g
+		},
+		"asked": func(h *hand) *guest {
+			g := h.waiter("t")
+			one = h.asks()
+			return g
+		},
+		"entered": func(h *hand) *guest {
+			g := h.waiter("t")
+			h.settle()
+			return g
+		},
+	}
+	answers := func(p store.Popped, err error) func(*hand, *guest) {
+		return func(h *hand, _ *guest) { h.answer(one, p, err) }
+	}
+	leaves := func(h *hand, g *guest) { h.leave(g.caller, store.ErrEmpty) }
+	joins := func(h *hand, _ *guest) { h.waiter("t") }
+	asks := func(h *hand, _ *guest) { h.joins(Request{Topics: []string{"t"}, N: 1}) }
+	woken := func(h *hand, _ *guest) { h.s.ear.wake("t", 2) }
+	finds := func(jobs int, entered bool) func(*hand, *guest) {
+		return func(h *hand, _ *guest) { h.look(entered, map[string]int{"t": jobs}) }
+	}
+	ends := func(h *hand, _ *guest) { h.s.ear.close() }
+	then := func(events ...func(*hand, *guest)) func(*hand, *guest) {
+		return func(h *hand, g *guest) {
+			for _, event := range events {
+				event(h, g)
+			}
+		}
+	}
+	none, got := store.Popped{Entered: true}, store.Popped{Jobs: jobs("t", 1)}
+	some := store.Popped{Jobs: jobs("t", 1), Left: []int{3}}
+	for _, c := range []struct {
+		state, event string
+		do           func(*hand, *guest)
+		want         string
+		passed       bool
+	}{
+		{"unknown", "a caller asks", asks, "unknown+", false},
+		{"unknown", "a caller who waits joins", joins, "unknown+", false},
+		{"unknown", "woken", woken, "ready+", false},
+		{"unknown", "a look finds jobs", finds(2, true), "ready+", false},
+		{"unknown", "a look finds none, and enters", finds(0, true), "entered", false},
+		{"unknown", "a look finds none, and can't enter", finds(0, false), "unknown", false},
+		{"unknown", "the subscription ends", ends, "unknown", false},
+		{"unknown", "the caller leaves", leaves, "unknown", false},
+
+		{"ready", "a caller asks", asks, "ready+", false},
+		{"ready", "woken", woken, "ready+", false},
+		{"ready", "the subscription ends", ends, "ready+", false},
+		{"ready", "the caller leaves", leaves, "unknown", true},
+
+		{"asked", "a caller asks", asks, "asked", false},
+		{"asked", "woken", woken, "asked", false},
+		{"asked", "the caller leaves", leaves, "asked", false},
+		{"asked", "brought all, none are left", then(joins, answers(got, nil)), "unknown+", false},
+		{"asked", "brought all, some are left", then(joins, answers(some, nil)), "ready+", false},
+		{"asked", "brought less, and we were entered", answers(none, nil), "entered", false},
+		{"asked", "brought less, and we were not", answers(store.Popped{}, nil), "unknown", false},
+		{"asked", "brought less, as it stopped early", answers(store.Popped{More: true, Entered: true}, nil), "ready+", false},
+		{"asked", "failed", answers(store.Popped{}, errCut), "unknown", false},
+		{"asked", "woken, then brought less", then(woken, answers(none, nil)), "ready+", false},
+		{"asked", "woken, then failed", then(woken, answers(store.Popped{}, errCut)), "ready+", false},
+		{"asked", "a look finds jobs, then brought less", then(finds(2, true), answers(none, nil)), "ready+", false},
+		{"asked", "the subscription ends, then brought less", then(ends, answers(none, nil)), "unknown", false},
+		{"asked", "the caller leaves, then brought less", then(leaves, answers(none, nil)), "entered", false},
+		{"asked", "the caller leaves, then failed", then(leaves, answers(store.Popped{}, errCut)), "unknown", false},
+		{"asked", "woken, the caller leaves, then brought less", then(woken, leaves, answers(none, nil)), "unknown", true},
+		{"asked", "woken, the caller leaves, then failed", then(woken, leaves, answers(store.Popped{}, errCut)), "unknown", true},
+		{"asked", "woken, then brought all", then(woken, answers(got, nil)), "unknown", true},
+		{"asked", "a look finds jobs, the caller leaves", then(finds(1, true), leaves, answers(none, nil)), "unknown", false},
+
+		{"entered", "a caller asks", asks, "entered+", false},
+		{"entered", "a caller who waits joins", joins, "entered", false},
+		{"entered", "woken", woken, "ready+", false},
+		{"entered", "a look finds jobs", finds(2, true), "ready+", false},
+		{"entered", "a look finds none", finds(0, true), "entered", false},
+		{"entered", "the subscription ends", ends, "unknown", false},
+		{"entered", "the caller leaves", leaves, "entered", false},
+		{"entered", "the caller leaves, woken", then(leaves, woken), "unknown", true},
+		{"entered", "the caller leaves, the subscription ends", then(leaves, ends), "unknown", false},
+	} {
+		t.Run(c.state+", "+c.event, func(t *testing.T) {
+			h := inHand(t)
+			g := states[c.state](h)
+			if got := h.stateOf("t"); got != c.state && got != c.state+"+" {
+				t.Fatalf("it begins as %s", got)
+			}
+			c.do(h, g)
+			if got := h.stateOf("t"); got != c.want {
+				t.Errorf("it is %s then, want %s", got, c.want)
+			}
+			if got := len(h.passed()) == 1; got != c.passed {
+				t.Errorf("passed on: %v, want %v", got, c.passed)
+			}
+		})
+	}
+}
+
+// How many jobs a queue is believed to have after a take: what was heard while that was under way is newer
+// than its answer.
+func TestLearn(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		asked, got  int
+		left        int
+		more, heard bool
+		err         error
+		ready       int // that many were believed to be there
+		want        int
+		isEmpty     bool
+		entered     bool // if we are, by the answer
+	}{
+		{name: "as many as were asked for, some are left", asked: 3, got: 3, left: 2, want: 2},
+		{name: "as many as were asked for", asked: 3, got: 3, ready: 5, want: 0, entered: true},
+		{name: "fewer", asked: 3, got: 2, ready: 3, want: 0, isEmpty: true, entered: true},
+		{name: "none", asked: 1, ready: 3, want: 0, isEmpty: true, entered: true},
+		{name: "stopped early", asked: 3, got: 2, more: true, want: 1},
+		{name: "stopped early, some are left", asked: 3, got: 2, left: 4, more: true, want: 4},
+		{name: "failed", asked: 1, err: errCut, ready: 3, want: 0},
+		{name: "heard meanwhile, as many as were asked for", asked: 3, got: 3, left: 2, heard: true, ready: 1, want: 1},
+		{name: "heard meanwhile, none", asked: 1, heard: true, ready: 1, want: 1, isEmpty: true},
+		{name: "heard meanwhile, failed", asked: 1, err: errCut, heard: true, ready: 1, want: 1},
+	} {
+		for _, entered := range []bool{false, true} {
+			h := inHand(t)
+			l := h.s.line("t")
+			l.ready, l.wakes, l.woken = c.ready, 7, true
+			wakes := 7
+			if c.heard {
+				wakes = 6
+			}
+			isEmpty := l.learn(c.asked, c.got, c.left, entered, c.more, c.err, wakes)
+			if l.ready != c.want || isEmpty != c.isEmpty || l.entered != (entered && c.entered) {
+				t.Errorf("%s: %d jobs are believed to be there, it is empty: %v, entered: %v; want %d, %v", c.name, l.ready, isEmpty, l.entered, c.want, c.isEmpty)
+			}
+			if want := c.heard || c.err != nil; l.woken != want {
+				t.Errorf("%s: it is to be passed on: %v, want %v", c.name, l.woken, want)
+			}
+			if l.entered && time.Since(l.enteredAt) > time.Minute {
+				t.Errorf("%s: it does not know since when it is entered", c.name)
+			}
+		}
+	}
+}
+
+// Callers of one topic are served in the order in which they came, also by takes for fewer jobs than there are
+// callers. Who is claimed is passed over.
+func TestCallersInOrder(t *testing.T) {
+	h := inHand(t)
+	var guests []*guest
+	for range 5 {
+		guests = append(guests, h.waiter("t"))
+	}
+	one := h.asks()
+	if one.n != 5 || len(one.callers) != 5 || one.lines[0].limit != 5 || h.asks() != nil {
+		t.Fatalf("the take is for %d jobs of %d callers", one.n, len(one.callers))
+	}
+	h.answer(one, store.Popped{Jobs: jobs("t", 2), Entered: true}, nil)
+	guests[0].expectJob(t, "t1")
+	guests[1].expectJob(t, "t2")
+	guests[2].expectWaits(t)
+	h.s.ear.wake("t", 2)
+	if one = h.asks(); one.n != 2 || one.callers[0] != guests[2].caller {
+		t.Fatalf("the take is for %d jobs, the first of its callers is the third: %v", one.n, one.callers[0] == guests[2].caller)
+	}
+	h.leave(guests[2].caller, store.ErrEmpty) // it is claimed, and so it gets what comes
+	h.answer(one, store.Popped{Jobs: jobs("t", 1), Entered: true}, nil)
+	guests[2].expectJob(t, "t1")
+	guests[3].expectWaits(t)
+	h.leave(guests[3].caller, store.ErrEmpty)
+	guests[3].expectErr(t, store.ErrEmpty)
+	h.s.ear.wake("t", 9)
+	h.answer(h.asks(), store.Popped{Jobs: jobs("t", 1), Entered: true}, nil)
+	guests[4].expectJob(t, "t1")
+	if l := h.s.lines["t"]; l != nil {
+		t.Errorf("a line that nobody waits in, and that we are not entered for, is kept: %+v", l)
+	}
+}
+
+// Whoever leaves, those before and behind him stay in their order.
+func TestLeavingALine(t *testing.T) {
+	for gone := range 3 {
+		h := inHand(t)
+		guests := []*guest{h.waiter("t"), h.waiter("t"), h.waiter("t")}
+		h.settle()
+		h.leave(guests[gone].caller, store.ErrEmpty)
+		guests[gone].expectErr(t, store.ErrEmpty)
+		guests = append(slices.Delete(guests, gone, gone+1), h.waiter("t"))
+		h.s.ear.wake("t", 3)
+		h.answer(h.asks(), store.Popped{Jobs: jobs("t", 3)}, nil)
+		for i, g := range guests {
+			g.expectJob(t, fmt.Sprint("t", i+1))
+		}
+	}
+}
+
+// A take is of one kind: that of the first caller. The others are asked for next.
+func TestKindsOfALine(t *testing.T) {
+	h := inHand(t)
+	pops := Request{Topics: []string{"t"}, N: 1, Waits: true}
+	reserves := pops
+	reserves.Kind = Kind{Reserves: true, Reservation: store.Reservation{Lease: time.Minute}}
+	a, b, c := h.joins(pops), h.joins(reserves), h.joins(pops)
+	first := h.asks()
+	if first.Reserves || len(first.callers) != 2 || first.callers[1] != c.caller {
+		t.Fatalf("%+v", first)
+	}
+	h.answer(first, store.Popped{Jobs: jobs("t", 2), Left: []int{1}}, nil)
+	a.expectJob(t, "t1")
+	c.expectJob(t, "t2")
+	second := h.asks()
+	if second.Kind != reserves.Kind || second.callers[0] != b.caller {
+		t.Fatalf("%+v", second)
+	}
+	leases := []store.Lease{{Token: 7}}
+	second.asked = time.Unix(5, 0)
+	h.answer(second, store.Popped{Jobs: jobs("t", 1), Leases: leases}, nil)
+	if got := (<-b.answers).Jobs; len(got.Leases) != 1 || got.Leases[0] != leases[0] || got.Asked != second.asked {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Who wants several gets as many as there are for him, and no more than he wants.
+func TestCallersWantSeveral(t *testing.T) {
+	h := inHand(t)
+	r := Request{Topics: []string{"t"}, N: 3, Waits: true}
+	a, b, c := h.joins(r), h.joins(r), h.joins(r)
+	one := h.asks()
+	if one.n != 9 {
+		t.Fatalf("the take is for %d jobs", one.n)
+	}
+	h.answer(one, store.Popped{Jobs: jobs("t", 5), Leases: make([]store.Lease, 5)}, nil)
+	for i, g := range []*guest{a, b} {
+		got := (<-g.answers).Jobs
+		if want := 3 - i; len(got.Jobs) != want || len(got.Leases) != want || got.Jobs[0].ID != fmt.Sprint("t", 3*i+1) {
+			t.Errorf("%+v", got)
+		}
+	}
+	c.expectWaits(t)
+}
+
+// A take is for as many jobs as are believed to be there, unless somebody asks, and for MaxPop at most.
+func TestWantedByALine(t *testing.T) {
+	h := inHand(t)
+	for range store.MaxPop + 10 {
+		h.waiter("t")
+	}
+	if one := h.asks(); one.n != store.MaxPop || len(one.callers) != store.MaxPop || one.lines[0].limit != store.MaxPop {
+		t.Errorf("%d jobs for %d callers", one.n, len(one.callers))
+	} else {
+		h.answer(one, store.Popped{Entered: true}, nil)
+	}
+	h.settle()
+	for _, ready := range []int{1, 3} {
+		h.s.ear.wake("t", ready)
+		if one := h.asks(); one.n != ready {
+			t.Errorf("%d jobs are asked for, want %d", one.n, ready)
+		} else {
+			h.answer(one, store.Popped{Entered: true}, nil)
+		}
+	}
+	h.s.ear.wake("t", 3)
+	h.joins(Request{Topics: []string{"t"}, N: 1})
+	if one := h.asks(); one.n != store.MaxPop {
+		t.Errorf("%d jobs are asked for though somebody asks", one.n)
+	}
+	wide := inHand(t)
+	wide.joins(Request{Topics: []string{"t"}, N: store.MaxPop - 1, Waits: true})
+	wide.joins(Request{Topics: []string{"t"}, N: store.MaxPop, Waits: true})
+	if one := wide.asks(); one.n != store.MaxPop || len(one.callers) != 2 {
+		t.Errorf("%d jobs for %d callers", one.n, len(one.callers))
+	}
+}
+
+// Who does not wait and is behind others who wait is told that there is no job, once a take that was sent after
+// he came has found none.
+func TestAskingBehindOthers(t *testing.T) {
+	h := inHand(t)
+	ahead := h.waiter("t")
+	first := h.asks()
+	asks := h.joins(Request{Topics: []string{"t"}, N: 1})
+	h.answer(first, store.Popped{}, nil) // which was before him
+	asks.expectWaits(t)
+	h.answer(h.asks(), store.Popped{Jobs: jobs("t", 1)}, nil)
+	ahead.expectJob(t, "t1")
+	asks.expectErr(t, store.ErrEmpty)
+
+	for range store.MaxPop {
+		h.waiter("u")
+	}
+	asks = h.joins(Request{Topics: []string{"u"}, N: 1})
+	one := h.asks()
+	if slices.Contains(one.callers, asks.caller) {
+		t.Fatal("the take is for him, too")
+	}
+	h.answer(one, store.Popped{}, errBroken) // which he is told
+	asks.expectErr(t, errBroken)
+	asks = h.joins(Request{Topics: []string{"u"}, N: 1})
+	if h.asks() == nil {
+		t.Fatal("he is not asked for")
+	}
+}
+
+// Callers who have left are not asked for.
+func TestAskingAndLeaving(t *testing.T) {
+	h := inHand(t)
+	g := h.waiter("t")
+	h.settle()
+	asks := h.joins(Request{Topics: []string{"t"}, N: 1})
+	h.leave(asks.caller, store.ErrEmpty)
+	asks.expectErr(t, errNoAnswer)
+	if one := h.asks(); one != nil && len(one.callers) > 1 {
+		t.Errorf("%+v", one)
+	}
+	g.expectWaits(t)
+}
+
+// Lines that nobody waits in are kept for a while, as we may be woken for them, and then forgotten. Who is woken for
+// one of these passes it on.
+func TestForget(t *testing.T) {
+	h := inHand(t)
+	for _, topic := range []string{"waited", "left", "left lately", "asked", "queued"} {
+		g := h.waiter(topic)
+		h.settle()
+		switch topic {
+		case "asked":
+			h.s.ear.wake(topic, 1)
+			h.asks()
+		case "queued":
+			h.s.ear.wake(topic, 1)
+			h.leave(g.caller, store.ErrEmpty)
+		case "left", "left lately":
+			h.leave(g.caller, store.ErrEmpty)
+		}
+		if topic != "left lately" {
+			h.s.lines[topic].left = time.Now().Add(-lingerFor)
+		}
+	}
+	h.passed()
+	h.mu.Lock()
+	h.s.forget(lingerFor)
+	h.mu.Unlock()
+	for topic, want := range map[string]bool{"waited": true, "left": false, "left lately": true, "asked": true, "queued": true} {
+		if got := h.s.lines[topic] != nil; got != want {
+			t.Errorf("%s: known %v", topic, got)
+		}
+	}
+	h.s.ear.wake("left", 1)
+	h.s.ear.wake("left lately", 1)
+	h.expectPassed("forgotten, and without callers", "left", "left lately")
+	if h.s.lines["left"] != nil {
+		t.Error("what is passed on is known")
+	}
+	if h.asks() != nil || h.s.lines["queued"] != nil {
+		t.Error("a line without callers is asked, or kept for ever")
+	}
+}

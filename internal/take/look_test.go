@@ -1,0 +1,468 @@
+package take
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// A take enters us for those who wait, and always where others wait than those it is for; not for those who don't wait
+// alone, nor while nobody would hear.
+func TestEnter(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		waits []bool // of the callers of the topic
+		ready int    // if above 0, a take of so many jobs
+		state earState
+		want  bool
+		all   bool
+	}{
+		{"one who waits", []bool{true}, 0, subscribed, true, false},
+		{"several who wait", []bool{true, true}, 0, subscribed, true, false},
+		{"one who does not wait", []bool{false}, 0, subscribed, false, false},
+		{"one of each", []bool{false, true}, 0, subscribed, true, false},
+		{"fewer than wait", []bool{true, true}, 1, subscribed, true, true},
+		{"for one who does not wait, before others", []bool{false, true}, 1, subscribed, true, true},
+		{"not subscribed", []bool{true, true}, 1, unsubscribed, false, false},
+		{"refused", []bool{true}, 0, refused, false, false},
+	} {
+		h := inHand(t)
+		h.s.ear.state = c.state
+		first := h.joins(Request{Topics: []string{"t"}, N: 1, Waits: c.waits[0]})
+		first.joined = time.Now().Add(-time.Hour)
+		for _, waits := range c.waits[1:] {
+			h.joins(Request{Topics: []string{"t"}, N: 1, Waits: waits})
+		}
+		if c.ready > 0 {
+			l := h.s.lines["t"]
+			l.asking, l.ready = nil, c.ready
+		}
+		got := h.asks().enter
+		if (got.Waiter == h.s.ear.id) != c.want || got.Always != c.all {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+		if c.want && (got.Since < time.Hour || got.Since > time.Hour+time.Minute) {
+			t.Errorf("%s: it has waited for %v", c.name, got.Since)
+		}
+	}
+}
+
+// Ears have names of their own.
+func TestWaitersHaveNames(t *testing.T) {
+	if a, b := inHand(t).s.ear.id, inHand(t).s.ear.id; a == b || len(a) != 16 {
+		t.Errorf("%q and %q", a, b)
+	}
+}
+
+// What a take of jobs that were asked for always leaves empty, we are entered for.
+func TestEnteredForTheOthers(t *testing.T) {
+	h := inHand(t)
+	first, second := h.waiter("t"), h.waiter("t")
+	h.settle()
+	h.s.ear.wake("t", 1)
+	one := h.asks()
+	h.answer(one, store.Popped{Jobs: jobs("t", 1), Entered: true}, nil)
+	first.expectJob(t, "t1")
+	if got := h.stateOf("t"); got != "entered" {
+		t.Errorf("it is %s for the second caller", got)
+	}
+	second.expectWaits(t)
+}
+
+// When the subscription ends, what we were entered for is not known any more, nor what a take or a look that was sent
+// before it enters.
+func TestEpochs(t *testing.T) {
+	h := inHand(t)
+	h.waiter("t", "u")
+	h.settle()
+	if h.stateOf("t") != "entered" || h.stateOf("u") != "entered" {
+		t.Fatal(h.stateOf("t"), h.stateOf("u"))
+	}
+	lines := h.s.ear.waited()
+	q, epoch := h.s.ear.question(lines)
+	h.s.ear.wake("t", 1)
+	one := h.asks()
+	h.s.ear.close()
+	h.s.ear.enterState(subscribed)
+	h.answer(one, store.Popped{Entered: true}, nil)
+	h.s.ear.learn(lines, q, epoch, store.Looked{Lengths: []int{0, 0}, Entered: true, Added: make([]bool, 2)})
+	if h.stateOf("t") != "unknown" || h.stateOf("u") != "unknown" {
+		t.Error(h.stateOf("t"), h.stateOf("u"))
+	}
+	if lines := h.s.ear.news(); len(lines) != 2 {
+		t.Errorf("%d lines are looked at once it is subscribed", len(lines))
+	}
+	if lines := h.s.ear.news(); lines != nil {
+		t.Errorf("%d lines are looked at twice", len(lines))
+	}
+	h.look(true, nil)
+	if h.stateOf("t") != "entered" || h.stateOf("u") != "entered" {
+		t.Error(h.stateOf("t"), h.stateOf("u"))
+	}
+}
+
+// Takes that go together are few, and want about as many jobs as one pop takes at most: Redis may
+// do without a break what comes in one piece.
+func TestTakesTogetherAreBounded(t *testing.T) {
+	for _, c := range []struct {
+		wants    []int // of callers who have a topic each
+		together []int
+	}{
+		{slices.Repeat([]int{1}, 2*maxTogether+1), []int{maxTogether, maxTogether, 1}},
+		{[]int{store.MaxPop, 1, 1}, []int{1, 2}},
+		{[]int{100, 100, 100, 100}, []int{3, 1}},
+		{[]int{1, store.MaxPop, 1}, []int{2, 1}},
+	} {
+		h := inHand(t)
+		for i, n := range c.wants {
+			h.joins(Request{Topics: []string{fmt.Sprint(i)}, N: n, Waits: true})
+		}
+		var got []int
+		for h.s.Waiting() {
+			callers, _ := h.s.Next()
+			got = append(got, callers)
+		}
+		if !slices.Equal(got, c.together) {
+			t.Errorf("%v: %v go together, want %v", c.wants, got, c.together)
+		}
+	}
+}
+
+// What was woken for in vain goes with the next round trip, which there is for it alone, too.
+func TestPassingOnIsARoundTrip(t *testing.T) {
+	h := inHand(t)
+	if h.s.Waiting() {
+		t.Error("there is something to send")
+	}
+	h.s.ear.wake("t", 1)
+	h.s.ear.wake("u", 1)
+	if !h.s.Waiting() {
+		t.Fatal("there is nothing to send")
+	}
+	if n, _ := h.s.Next(); n != 2 || h.s.Waiting() {
+		t.Errorf("%d are on their way, more wait: %v", n, h.s.Waiting())
+	}
+	g := h.waiter("t")
+	_, call := h.s.Next()
+	call(nil, errBroken) // no connection
+	g.expectErr(t, errBroken)
+}
+
+// A look asks where we may not be entered, with since when the first caller waits; and for one of the others, to
+// find out whether the entries are still there.
+func TestQuestion(t *testing.T) {
+	h := inHand(t)
+	names := map[string]int{}
+	for _, topic := range []string{"unknown", "entered", "long ago", "too", "as well"} {
+		g := h.waiter(topic)
+		g.joined = time.Now().Add(-time.Hour)
+		h.waiter(topic)
+		h.settle()
+		l := h.s.lines[topic]
+		l.entered = topic != "unknown"
+		if topic == "long ago" {
+			l.enteredAt = time.Now().Add(-enterAgain - time.Second)
+		}
+		names[topic] = 0
+	}
+	const rounds = 300
+	lines := h.s.ear.waited()
+	for range rounds {
+		q, _ := h.s.ear.question(lines)
+		if q.Waiter != h.s.ear.id {
+			t.Fatalf("it is %q who waits", q.Waiter)
+		}
+		probes := 0
+		for i, topic := range q.Topics {
+			if q.Since[i] >= 0 {
+				names[topic]++
+				if topic != "unknown" && topic != "long ago" {
+					probes++
+				}
+				if q.Since[i] < time.Hour || q.Since[i] > time.Hour+time.Minute {
+					t.Errorf("%s: waits for %v", topic, q.Since[i])
+				}
+			}
+		}
+		if probes > 1 {
+			t.Errorf("%d are probed", probes)
+		}
+	}
+	for topic, n := range names {
+		if all := topic == "unknown" || topic == "long ago"; all && n != rounds || !all && (n == 0 || n > rounds/2) {
+			t.Errorf("%s: %d times out of %d", topic, n, rounds)
+		}
+	}
+	for _, state := range []earState{unsubscribed, refused} {
+		h.s.ear.state = state
+		if q, _ := h.s.ear.question(lines); q.Waiter != "" {
+			t.Error("it is to be entered though nobody would hear")
+		}
+	}
+}
+
+// An entry of ours that is missing means that others may be: all are made anew.
+func TestMissingEntry(t *testing.T) {
+	h := inHand(t)
+	h.waiter("t", "u", "v")
+	h.settle()
+	for h.s.ear.news() != nil { // of the beginning
+	}
+	h.lookAt([]*line{h.s.lines["t"]}, true, nil) // the probe, and it is there
+	if got := h.stateOf("u"); got != "entered" || h.s.ear.news() != nil {
+		t.Fatalf("u is %s though nothing is missing", got)
+	}
+	h.lookAt([]*line{h.s.lines["t"]}, true, nil, "t")
+	if h.stateOf("t") != "entered" || h.stateOf("u") != "unknown" || h.stateOf("v") != "unknown" {
+		t.Errorf("they are %s, %s, %s", h.stateOf("t"), h.stateOf("u"), h.stateOf("v"))
+	}
+	lines := h.s.ear.news()
+	if len(lines) != 3 {
+		t.Fatalf("%d lines are looked at then, want all", len(lines))
+	}
+	h.lookAt(lines, true, nil, "u", "v")
+	if h.stateOf("u") != "entered" || h.stateOf("v") != "entered" || h.s.ear.news() != nil {
+		t.Errorf("they are %s, %s then", h.stateOf("u"), h.stateOf("v"))
+	}
+}
+
+// What is heard while a look is under way is newer than its answer.
+func TestHeardDuringALook(t *testing.T) {
+	h := inHand(t)
+	h.waiter("t")
+	h.answer(h.asks(), store.Popped{}, nil)
+	lines := h.s.ear.waited()
+	q, epoch := h.s.ear.question(lines)
+	h.s.ear.wake("t", 1)
+	h.s.ear.learn(lines, q, epoch, store.Looked{Lengths: []int{0}, Entered: true, Added: []bool{true}})
+	if l := h.s.lines["t"]; l.entered || l.ready != 1 {
+		t.Errorf("%+v", l)
+	}
+	if h.Looks() != 1 {
+		t.Errorf("%d looks", h.Looks())
+	}
+}
+
+// Looks are made each second at first, and after one has found a job: seldom only when they have found nothing for
+// long, we are entered everywhere, and a server runs that wakes us; often where we can't be woken.
+func TestPlan(t *testing.T) {
+	long := calmAfter + time.Second
+	for _, c := range []struct {
+		name    string
+		found   time.Duration // ago
+		served  bool
+		entered bool
+		state   earState
+		want    time.Duration
+	}{
+		{"lately", calmAfter - time.Second, true, true, subscribed, lookEvery},
+		{"long ago", long, true, true, subscribed, slowLook},
+		{"no server", long, false, true, subscribed, lookEvery},
+		{"not entered everywhere", long, true, false, subscribed, lookEvery},
+		{"refused", long, true, true, refused, pollEvery},
+		{"refused lately", 0, false, false, refused, pollEvery},
+	} {
+		h := inHand(t)
+		h.waiter("t")
+		h.waiter("u")
+		h.settle()
+		e := h.s.ear
+		h.s.lines["u"].entered = c.entered
+		e.state, e.found = c.state, time.Now().Add(-c.found)
+		past, far, soon := time.Now().Add(-time.Second), time.Now().Add(time.Hour), time.Now().Add(10*time.Millisecond)
+		for _, next := range []time.Time{past, far, soon} {
+			k := &looks{ear: e, next: next, served: c.served, checked: time.Now()}
+			before := time.Now()
+			k.plan()
+			if next == soon {
+				if k.next != soon {
+					t.Errorf("%s: a look that is due soon is put off by %v", c.name, k.next.Sub(soon))
+				}
+			} else if k.next.Before(before.Add(c.want)) || k.next.After(time.Now().Add(c.want)) {
+				t.Errorf("%s: the next look is in %v, want %v", c.name, k.next.Sub(before), c.want)
+			}
+		}
+	}
+	h := inHand(t)
+	h.s.ear.found = time.Now().Add(-long)
+	k := &looks{ear: h.s.ear, served: true, checked: time.Now().Add(-2 * time.Minute)}
+	if k.plan(); k.served || time.Since(k.checked) > time.Minute {
+		t.Error("whether a server runs is not asked again; Redis is away")
+	}
+}
+
+// A job that a look has found, and a take has brought then, makes looks frequent again; not one of which we
+// were told meanwhile, nor one that another was faster to take.
+func TestFound(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		told, taken bool
+		want        bool
+	}{
+		{"found and taken", false, true, true},
+		{"told meanwhile", true, true, false},
+		{"taken by another", false, false, false},
+	} {
+		h := inHand(t)
+		h.waiter("t")
+		h.settle()
+		h.s.ear.found = time.Now().Add(-time.Hour)
+		h.look(true, map[string]int{"t": 1})
+		if c.told {
+			h.s.ear.wake("t", 1)
+		}
+		var popped store.Popped
+		if c.taken {
+			popped.Jobs = jobs("t", 1)
+		}
+		h.answer(h.asks(), popped, nil)
+		if got := time.Since(h.s.ear.found) < time.Minute; got != c.want {
+			t.Errorf("%s: found lately %v", c.name, got)
+		}
+		if !c.taken { // what is told later is no find of that look's
+			h.s.ear.wake("t", 1)
+			h.answer(h.asks(), store.Popped{Jobs: jobs("t", 1)}, nil)
+			if time.Since(h.s.ear.found) < time.Minute {
+				t.Errorf("%s: what was told counts as found", c.name)
+			}
+		}
+	}
+}
+
+// Looks of many Clients are spread over the second.
+func TestLooksAreSpread(t *testing.T) {
+	h := inHand(t)
+	var firstHalf int
+	for range 100 {
+		h.s.ear.renew = true
+		k := newLooks(h.s.ear)
+		in := time.Until(k.next)
+		if in > lookEvery || in < -time.Second || h.s.ear.renew || time.Since(h.s.ear.found) > time.Minute || time.Since(k.asked) > time.Minute {
+			t.Fatalf("the first look is in %v; %+v", in, k)
+		}
+		if in < lookEvery/2 {
+			firstHalf++
+		}
+	}
+	if firstHalf < 10 || firstHalf > 90 {
+		t.Errorf("%d of 100 are in the first half of the second", firstHalf)
+	}
+}
+
+// While we are woken all lines with callers are due at a time; while we poll, some: all of them within lookEvery.
+func TestLinesThatAreDue(t *testing.T) {
+	for _, c := range []struct {
+		lines int
+		state earState
+		turns []int
+	}{
+		{3, subscribed, []int{3, 3}},
+		{3, refused, []int{3, 3}},
+		{PollAtOnce + 3, subscribed, []int{PollAtOnce + 3, PollAtOnce + 3}},
+		{PollAtOnce + 3, refused, []int{PollAtOnce, 3, PollAtOnce, 3}},
+		{30 * PollAtOnce, refused, append(slices.Repeat([]int{376}, 19), 30*PollAtOnce-19*376, 376)},
+	} {
+		h := inHand(t)
+		for n := range c.lines {
+			h.waiter(fmt.Sprint(n))
+		}
+		h.settle()
+		gone := h.waiter("gone")
+		h.settle()
+		h.leave(gone.caller, store.ErrEmpty)
+		h.s.lines["gone"].left = time.Now().Add(-lingerFor)
+		h.s.ear.state = c.state
+		k := newLooks(h.s.ear)
+		var got []int
+		seen := map[*line]bool{}
+		for range c.turns {
+			lines := k.due()
+			got = append(got, len(lines))
+			for _, l := range lines {
+				seen[l] = true
+			}
+		}
+		if !slices.Equal(got, c.turns) || len(seen) != c.lines || h.s.lines["gone"] != nil {
+			t.Errorf("%d lines, state %d: %v, want %v; %d in all", c.lines, c.state, got, c.turns, len(seen))
+		}
+	}
+}
+
+// A subscription that was refused is asked for again once in a while, or when the Client says so.
+func TestSubscribeAgain(t *testing.T) {
+	h := inHand(t)
+	e := h.s.ear
+	k := newLooks(e)
+	e.state, k.asked = subscribed, time.Now().Add(-2*subscribeAgain)
+	if k.subscribes() {
+		t.Error("though it is subscribed")
+	}
+	e.state = refused
+	if !k.subscribes() || k.subscribes() {
+		t.Error("not once, when it was long ago")
+	}
+	h.SubscribeAgain()
+	if !k.subscribes() || k.subscribes() {
+		t.Error("not once, when it is told to")
+	}
+}
+
+// An ear listens while anybody waits, and a little longer; then nothing is kept.
+func TestEarLingers(t *testing.T) {
+	h := inHand(t)
+	g := h.waiter("t")
+	h.settle()
+	e := h.s.ear
+	e.left = time.Now().Add(-time.Hour)
+	if !e.isWanted() || !e.left.IsZero() || e.ends() {
+		t.Error("it ends though somebody waits")
+	}
+	h.leave(g.caller, store.ErrEmpty)
+	if !e.isWanted() || e.left.IsZero() || len(h.s.lines) != 1 {
+		t.Error("it ends at once")
+	}
+	h.joins(Request{Topics: []string{"u"}, N: 1}) // who does not wait
+	e.left = time.Now().Add(-lingerFor)
+	if !e.ends() || e.isWanted() || e.running || !e.left.IsZero() || h.s.lines["t"] != nil {
+		t.Error("it lingers on, or keeps what it knew")
+	}
+	h.waiter("t")
+	if e.running = true; !e.isWanted() {
+		t.Error("it ends though somebody waits again")
+	}
+	h.Renew()
+	if !e.ends() {
+		t.Error("it keeps a connection that is to be replaced")
+	}
+	h.closed = true
+	if e.isWanted() {
+		t.Error("it goes on after Close")
+	}
+}
+
+// What the tests of others see of a topic.
+func TestState(t *testing.T) {
+	h := inHand(t)
+	if h.State("t") != (State{}) || h.Lines() != 0 || h.Polls() {
+		t.Errorf("%+v", h.State("t"))
+	}
+	h.waiter("t")
+	h.settle()
+	reserves := Request{Topics: []string{"t"}, N: 1, Waits: true, Kind: Kind{Reserves: true}}
+	h.joins(reserves)
+	reserves.Waits = false
+	asks := h.joins(reserves)
+	if got, want := h.State("t"), (State{Callers: 3, Waiting: 2, Unclaimed: 3, Reservers: 2, Entered: true}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	h.s.ear.wake("t", 1)
+	h.asks()
+	h.asks()
+	h.leave(asks.caller, store.ErrEmpty)
+	if got, want := h.State("t"), (State{Callers: 2, Waiting: 1, Unclaimed: 1, Takes: 1, Wakes: 1, Reservers: 1}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
