@@ -193,9 +193,9 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr, Username: "delayer_operator", Password: "secret"})
 	defer pool.Close()
 	f.do("HSET", "delayer:servers", "id", "{}")
-	_, err = store.New(store.Pool{Pool: pool}, "delayer:").Servers(ctx)
+	_, err = store.New(pool, "delayer:").Servers(ctx)
 	check("Servers", err)
-	if n, err := store.New(store.Pool{Pool: pool}, "delayer:").Acked(ctx); n != 1 || err != nil {
+	if n, err := store.New(pool, "delayer:").Acked(ctx); n != 1 || err != nil {
 		t.Errorf("Acked = %d, %v", n, err)
 	}
 	f.expect(state{})

@@ -96,7 +96,7 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 	c := &Client{onStale: set.onStale, logger: cmp.Or(set.logger, slog.Default()), wrong: wrong}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
-	s := store.New(store.Pool{Pool: pool}, cmp.Or(set.prefix, store.DefaultPrefix))
+	s := store.New(pool, cmp.Or(set.prefix, store.DefaultPrefix))
 	o := &coalesce.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed, Replaced: func() { c.taker.Renew() }}
 	c.taker = take.New(c.closing, o, take.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, s)
 	c.stores, c.partitions = store.Partitions{s}, []*partition{newPartition(o, s)}

@@ -1,11 +1,13 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/coalesce"
+	"github.com/mix-basic/delayer/internal/redispool"
 	"github.com/mix-basic/delayer/internal/take"
 )
 
@@ -14,16 +16,17 @@ const (
 	RideOut      = take.RideOut
 	MaxPushCalls = coalesce.RoundTrips
 	CloseWait    = closeWait
-	CheckAfter   = checkAfter
+	CheckAfter   = redispool.CheckAfter
+	KeptIdle     = redispool.KeptIdle
 	MaxTakeCalls = take.MaxTrips
 	PollAtOnce   = take.PollAtOnce
 )
 
 // OpenThinned is OpenPool with a pool that is thinned out so often.
 func OpenThinned(o PoolOptions, every time.Duration) *Client {
-	o.MaxIdle = or(o.MaxActive, defaultMaxActive)
+	o.MaxIdle = cmp.Or(o.MaxActive, defaultMaxActive)
 	pool := NewPool(o)
-	watch(pool, every)
+	redispool.Thin(pool, every)
 	c := New(pool)
 	c.ownPool = pool
 	return c
@@ -31,9 +34,6 @@ func OpenThinned(o PoolOptions, every time.Duration) *Client {
 
 // Connections is how many connections the Client's own pool has.
 func (c *Client) Connections() int { return c.ownPool.ActiveCount() }
-
-// KeptIdle is how many connections are kept that nobody has needed for a while.
-const KeptIdle = keptIdle
 
 // Pushes is how many push calls are under way to Redis, and how many pushes
 // wait for the next.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/redispool"
 )
 
 // PoolOptions says how to reach Redis. The zero value is a Redis without a
@@ -59,96 +59,45 @@ const (
 	defaultTimeout     = 3 * time.Second
 	defaultMaxActive   = 32
 	defaultIdleTimeout = 5 * time.Minute
-
-	// checkAfter is how long a connection may rest before it is tried with a
-	// PING ahead of its next use, so that a restarted Redis costs nobody an error.
-	checkAfter = time.Second
+	thinEvery          = 10 * time.Second
 )
 
 // NewPool makes a redigo pool with a timeout on everything, that waits for a
 // free connection instead of failing and finds out about dead ones. Nothing is
 // dialled until the pool is used.
 func NewPool(o PoolOptions) *redis.Pool {
-	maxActive := max(or(o.MaxActive, defaultMaxActive), 0)
+	dialer := redispool.Dialer{
+		Locate:         redispool.Fixed(cmp.Or(o.Addr, defaultAddr)),
+		Username:       o.Username,
+		Password:       o.Password,
+		Database:       o.Database,
+		TLS:            o.TLS,
+		ConnectTimeout: cmp.Or(o.ConnectTimeout, defaultTimeout),
+		ReadTimeout:    cmp.Or(o.ReadTimeout, defaultTimeout),
+		WriteTimeout:   cmp.Or(o.WriteTimeout, defaultTimeout),
+	}
+	maxActive := max(cmp.Or(o.MaxActive, defaultMaxActive), 0)
 	pool := &redis.Pool{
-		DialContext:         o.dial,
+		DialContext:         dialer.Dial,
+		TestOnBorrowContext: redispool.CheckRested,
 		MaxActive:           maxActive,
-		MaxIdle:             max(or(o.MaxIdle, or(maxActive, defaultMaxActive)), 0),
-		IdleTimeout:         max(or(o.IdleTimeout, defaultIdleTimeout), 0),
+		MaxIdle:             max(cmp.Or(o.MaxIdle, maxActive, defaultMaxActive), 0),
+		IdleTimeout:         max(cmp.Or(o.IdleTimeout, defaultIdleTimeout), 0),
 		MaxConnLifetime:     o.MaxConnLifetime,
 		Wait:                true,
-		TestOnBorrowContext: pingRested,
+	}
+	if wrong := o.checkUnits(); wrong != nil {
+		pool.DialContext = func(context.Context) (redis.Conn, error) { return nil, wrong }
 	}
 	if o.MaxIdle == 0 {
-		watch(pool, thinEvery)
+		redispool.Thin(pool, thinEvery)
 	}
 	return pool
-}
-
-func (o PoolOptions) dial(ctx context.Context) (redis.Conn, error) {
-	if err := o.checkUnits(); err != nil {
-		return nil, err
-	}
-	network, addr := o.network()
-	opts := []redis.DialOption{
-		redis.DialContextFunc(dialPatient(or(o.ConnectTimeout, defaultTimeout))),
-		redis.DialTLSHandshakeTimeout(or(o.ConnectTimeout, defaultTimeout)),
-		redis.DialReadTimeout(or(o.ReadTimeout, defaultTimeout)),
-		redis.DialWriteTimeout(or(o.WriteTimeout, defaultTimeout)),
-		redis.DialUsername(o.Username),
-		redis.DialPassword(o.Password),
-		redis.DialDatabase(o.Database),
-	}
-	if o.TLS != nil {
-		config := o.TLS.Clone()
-		if config.ServerName == "" && network == "unix" {
-			config.ServerName = "localhost"
-		}
-		opts = append(opts, redis.DialUseTLS(true), redis.DialTLSConfig(config))
-	}
-	conn, err := redis.DialContext(ctx, network, addr, opts...)
-	if err != nil || o.Password != "" {
-		return conn, err
-	}
-	// A Redis that wants a password says so to a short command; a long one it
-	// calls a protocol error.
-	if err := ping(ctx, conn); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return conn, nil
 }
 
 func (o PoolOptions) checkUnits() error {
 	return cmp.Or(checkUnit("connect timeout", o.ConnectTimeout), checkUnit("read timeout", o.ReadTimeout), checkUnit("write timeout", o.WriteTimeout),
 		checkUnit("idle timeout", o.IdleTimeout), checkUnit("max connection lifetime", o.MaxConnLifetime))
-}
-
-func (o PoolOptions) network() (network, addr string) {
-	for _, p := range []string{"/", "./", "../", "@"} {
-		if strings.HasPrefix(o.Addr, p) {
-			return "unix", o.Addr
-		}
-	}
-	return "tcp", or(o.Addr, defaultAddr)
-}
-
-// pingRested has a connection tried that has rested. A Store tries it itself, for as long as that takes,
-// and whatever becomes of the call: redigo would close it, and the next one, …, for a ctx that ends.
-func pingRested(ctx context.Context, c redis.Conn, lastUsed time.Time) error {
-	if time.Since(lastUsed) < checkAfter || store.TriesItself(ctx) {
-		return nil
-	}
-	return store.Alive(c)
-}
-
-// ping fails if the connection is of no use. Not to be permitted to PING is not that.
-func ping(ctx context.Context, c redis.Conn) error {
-	_, err := redis.DoContext(c, ctx, "PING")
-	if err != nil && strings.HasPrefix(err.Error(), "NOPERM") {
-		return nil
-	}
-	return err
 }
 
 // ParseURL reads a Redis URL:
@@ -192,7 +141,7 @@ func parseURL(rawURL string) (PoolOptions, error) {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 		fallthrough
 	case "redis":
-		o.Addr = net.JoinHostPort(or(u.Hostname(), "127.0.0.1"), or(u.Port(), "6379"))
+		o.Addr = net.JoinHostPort(cmp.Or(u.Hostname(), "127.0.0.1"), cmp.Or(u.Port(), "6379"))
 	case "unix":
 		if u.Host != "" || u.Path == "" {
 			return PoolOptions{}, errors.New("want unix:///path/of/redis.sock")
@@ -211,13 +160,4 @@ func parseURL(rawURL string) (PoolOptions, error) {
 		}
 	}
 	return o, nil
-}
-
-// or is value, or instead where value is the zero value.
-func or[T comparable](value, instead T) T {
-	var zero T
-	if value == zero {
-		return instead
-	}
-	return value
 }

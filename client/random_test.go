@@ -73,7 +73,7 @@ type modelRun struct {
 
 // store is for a server's passes.
 func (f *fixture) store() *store.Store {
-	return store.New(store.Pool{Pool: f.redis.Pool()}, store.DefaultPrefix)
+	return store.New(f.redis.Pool(), store.DefaultPrefix)
 }
 
 func (f *fixture) runAgainstModel(seed uint64, s *store.Store) {

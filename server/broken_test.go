@@ -251,7 +251,7 @@ func TestBrokenQueueDelaysNoPush(t *testing.T) {
 		w.mover().stuck.every = every
 		w.run()
 		awaitListeners(t, w.Server, 1)
-		jobs := store.New(store.Pool{Pool: w.pool()}, prefix)
+		jobs := store.New(w.pool(), prefix)
 		for n := range 2 {
 			job := store.Job{ID: fmt.Sprint("near", n), Topic: "t", Body: "body"}
 			if err := pushTo(t.Context(), jobs, job, store.Due{After: 200 * time.Millisecond}); err != nil {

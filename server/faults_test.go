@@ -79,7 +79,7 @@ func TestRedisKilled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var producers sync.WaitGroup
 	for p := range 4 {
-		s := store.New(store.Pool{Pool: w.pool()}, prefix)
+		s := store.New(w.pool(), prefix)
 		producers.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				job := store.Job{ID: fmt.Sprintf("%d-%d", p, n), Topic: fmt.Sprint("t", n%3), Body: "b"}
@@ -245,7 +245,7 @@ func TestMaxmemory(t *testing.T) {
 	w.many(jobs, topics)
 	w.Do("ZADD", prefix+"job_pool", 0, "orphan")
 	w.Do("CONFIG", "SET", "maxmemory", 1, "maxmemory-policy", "noeviction")
-	s := store.New(store.Pool{Pool: w.pool()}, prefix)
+	s := store.New(w.pool(), prefix)
 	refused := func() {
 		t.Helper()
 		keys := w.Do("DBSIZE")

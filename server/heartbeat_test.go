@@ -17,7 +17,7 @@ import (
 // servers are those that say that they run.
 func (w *world) servers() []store.ServerState {
 	w.TB.Helper()
-	servers, err := store.New(store.Pool{Pool: w.Pool()}, prefix).Servers(context.Background())
+	servers, err := store.New(w.Pool(), prefix).Servers(context.Background())
 	if err != nil {
 		w.TB.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestRightsOfTheHeartbeat(t *testing.T) {
 	w.awaitServer(t, "server", anything)
 	w.push("a", "t", 1)
 	w.log.awaitMoved(t, 1)
-	as := store.New(store.Pool{Pool: w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p"))}, prefix)
+	as := store.New(w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p")), prefix)
 	if _, err := as.Servers(t.Context()); err != nil {
 		t.Error(err)
 	}

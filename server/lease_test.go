@@ -11,7 +11,7 @@ import (
 // lease makes one call for a lease.
 func (w *world) lease(call func(p *store.Pipeline) error) {
 	w.TB.Helper()
-	p, err := store.New(store.Pool{Pool: w.pool()}, prefix).Pipeline(context.Background())
+	p, err := store.New(w.pool(), prefix).Pipeline(context.Background())
 	if err != nil {
 		w.TB.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 // every server, and also after the connection was cut.
 func TestRunIsToldOfAnEarlierJob(t *testing.T) {
 	redisServer := redistest.Start(t)
-	jobs := store.New(store.Pool{Pool: redisServer.Pool()}, prefix)
+	jobs := store.New(redisServer.Pool(), prefix)
 	push := func(id string, delay time.Duration) {
 		t.Helper()
 		job := store.Job{ID: id, Topic: "t", Body: "b"}

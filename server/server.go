@@ -75,7 +75,7 @@ func New(pool *redis.Pool, o Options) *Server {
 	if o.DeadMaxAge == 0 {
 		o.DeadMaxAge = defaultDeadMaxAge
 	}
-	jobs := store.New(store.Pool{Pool: pool}, o.Prefix)
+	jobs := store.New(pool, o.Prefix)
 	return &Server{[]*mover{newMover(jobs, o)}, wrong}
 }
 

@@ -6,12 +6,13 @@ import (
 	"github.com/mix-basic/delayer/internal/importtest"
 )
 
-// Who imports the worker links the client, redigo and the store, and nothing else.
+// Who imports the worker links the client, redigo, redispool and the store, and nothing else.
 func TestImports(t *testing.T) {
 	importtest.Only(t,
 		"github.com/mix-basic/delayer/client/worker",
 		"github.com/mix-basic/delayer/client",
 		"github.com/mix-basic/delayer/internal/coalesce",
+		"github.com/mix-basic/delayer/internal/redispool",
 		"github.com/mix-basic/delayer/internal/store",
 		"github.com/mix-basic/delayer/internal/take",
 		"github.com/gomodule/redigo/redis")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redispool"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
 )
@@ -55,11 +56,7 @@ func alert(ctx context.Context, o client.PoolOptions) error {
 		return nil
 	}
 	defer conn.Close()
-	config := o.TLS.Clone()
-	if host, _, err := net.SplitHostPort(o.Addr); err == nil && config.ServerName == "" {
-		config.ServerName = host
-	}
-	if _, err = tls.Client(conn, config).Read(make([]byte, 1)); !isAlert(err) {
+	if _, err = tls.Client(conn, redispool.TLSConfig(o.TLS, o.Addr)).Read(make([]byte, 1)); !isAlert(err) {
 		return nil
 	}
 	return err
@@ -99,11 +96,7 @@ func speaksPlainly(ctx context.Context, addr string) bool {
 
 // dialRaw opens a connection whose reads and writes end with ctx.
 func dialRaw(ctx context.Context, addr string) (net.Conn, error) {
-	network := "tcp"
-	if _, _, err := net.SplitHostPort(addr); err != nil {
-		network = "unix"
-	}
-	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	conn, err := new(net.Dialer).DialContext(ctx, redispool.Network(addr), addr)
 	if err == nil {
 		context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	}

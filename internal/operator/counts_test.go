@@ -56,7 +56,7 @@ func TestCounts(t *testing.T) {
 // not known.
 func TestCountsOfPartitions(t *testing.T) {
 	f, server := onRedis(t)
-	conns := store.Pool{Pool: server.Pool()}
+	conns := server.Pool()
 	f.Operator = &Operator{}
 	for i, topics := range []string{"a b", "b c", "c d"} {
 		prefix := fmt.Sprint("p", i, ":")

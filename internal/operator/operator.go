@@ -21,6 +21,5 @@ type Operator struct {
 // New makes an Operator on a pool of the caller's. prefix is what the name of every key
 // begins with; empty, it is "delayer:".
 func New(pool *redis.Pool, prefix string) *Operator {
-	s := store.New(store.Pool{Pool: pool}, cmp.Or(prefix, store.DefaultPrefix))
-	return &Operator{store.Partitions{s}}
+	return &Operator{store.Partitions{store.New(pool, cmp.Or(prefix, store.DefaultPrefix))}}
 }

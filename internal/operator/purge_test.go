@@ -121,7 +121,7 @@ func TestPurgeOfPartitions(t *testing.T) {
 			f.check(err)
 		}
 	}
-	f.partitions = append(f.partitions, store.New(store.Pool{Pool: pool}, "other:"))
+	f.partitions = append(f.partitions, store.New(pool, "other:"))
 	f.ghosts(2) // of the first partition, behind its jobs
 	for _, step := range []struct{ most, want, left int }{{8, 6, 4}, {3, 3, 1}, {7, 1, 0}} {
 		if n, err := f.Purge(f.ctx, "t", step.most); n != step.want || err != nil {

@@ -22,7 +22,7 @@ type backend struct {
 }
 
 func newBackend(f *redistest.Fixture, pool *redis.Pool) *backend {
-	return &backend{Store: New(Pool{pool}, DefaultPrefix), Fixture: f}
+	return &backend{Store: New(pool, DefaultPrefix), Fixture: f}
 }
 
 // onRedis starts a redis-server.

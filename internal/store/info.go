@@ -9,7 +9,7 @@ import (
 
 // Info is what Redis says of itself, field by field.
 func (s *Store) Info(ctx context.Context) (map[string]string, error) {
-	conn, err := s.conns.Get(ctx)
+	conn, err := s.pool.Get(ctx)
 	if err != nil {
 		return nil, causeOf(ctx, err)
 	}

@@ -47,7 +47,7 @@ type call struct {
 // that were under way is unknown then. A ctx that can't end leaves it to the
 // connection's timeouts.
 func (s *Store) Pipeline(ctx context.Context) (*Pipeline, error) {
-	conn, err := s.conns.Get(ctx)
+	conn, err := s.pool.Get(ctx)
 	if err != nil {
 		return nil, causeOf(ctx, err)
 	}
@@ -178,13 +178,11 @@ func (p *Pipeline) read() (any, error) {
 // replace goes on with a new connection, and has it do what the old one's
 // server has refused.
 func (p *Pipeline) replace() {
-	p.store.conns.Discard(p.conn)
-	conn, err := p.store.conns.Dial(p.ctx)
+	conn, err := p.store.pool.Replace(p.ctx, p.conn)
 	if err != nil {
 		p.err = err
 		return
 	}
-	p.conn.Close()
 	p.conn, p.replaced, p.loading = conn, true, nil
 	again := p.refused
 	p.refused = nil

@@ -130,7 +130,7 @@ func TestPipelineLeavesADemotedServer(t *testing.T) {
 	proxy := redistest.StartProxy(t, oldMaster.Addr)
 	pool := &redis.Pool{MaxIdle: 10, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", proxy.Addr) }}
 	t.Cleanup(func() { pool.Close() })
-	moving := &backend{Store: New(Pool{pool}, DefaultPrefix)}
+	moving := &backend{Store: New(pool, DefaultPrefix)}
 	job := func(id string) Delayed {
 		return Delayed{Job: Job{id, "t", "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: kept, Policy: Replace}}
 	}

@@ -275,7 +275,7 @@ func TestPushScore(t *testing.T) {
 // monitor returns the commands that Redis runs during the call.
 func (b *backend) monitor(t *testing.T, call func()) []string {
 	t.Helper()
-	conn, err := b.conns.Dial(t.Context())
+	conn, err := b.pool.Dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -168,7 +168,7 @@ func (e serverEntry) plausible() bool {
 
 // Acked is how many jobs were ever acknowledged, by all clients that may count them.
 func (s *Store) Acked(ctx context.Context) (int64, error) {
-	conn, err := s.conns.Get(ctx)
+	conn, err := s.pool.Get(ctx)
 	if err != nil {
 		return 0, causeOf(ctx, err)
 	}

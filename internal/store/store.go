@@ -9,19 +9,20 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redispool"
 )
 
 // Store is a set of jobs in one Redis database: one partition. It is safe for
 // concurrent use.
 type Store struct {
-	conns Conns
+	pool  redispool.Pool
 	keys  Keys
 	known *knownTopics
 }
 
-// New makes a Store of the jobs whose keys begin with prefix.
-func New(conns Conns, prefix string) *Store {
-	return &Store{conns, Keys{prefix}, newKnownTopics()}
+// New makes a Store of the jobs on the pool's Redis whose keys begin with prefix.
+func New(pool *redis.Pool, prefix string) *Store {
+	return &Store{redispool.Pool{Pool: pool}, Keys{prefix}, newKnownTopics()}
 }
 
 // Keys names the store's keys.
@@ -52,7 +53,7 @@ func errReply(script string, reply any) error {
 
 // Ping asks for a sign of life.
 func (s *Store) Ping(ctx context.Context) error {
-	conn, err := s.conns.Get(ctx)
+	conn, err := s.pool.Get(ctx)
 	if err != nil {
 		return causeOf(ctx, err)
 	}

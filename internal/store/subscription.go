@@ -48,7 +48,7 @@ type Event struct {
 // Subscribe opens a connection and asks for the channels; none is all right too. When it was silent for so
 // long it is tried. ctx bounds the dial only.
 func (s *Store) Subscribe(ctx context.Context, silent time.Duration, channels ...string) (*Subscription, error) {
-	conn, err := s.conns.Dial(ctx)
+	conn, err := s.pool.Dial(ctx)
 	if err != nil {
 		return nil, causeOf(ctx, err)
 	}

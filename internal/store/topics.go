@@ -61,7 +61,7 @@ func (s *Store) topicsOf(ctx context.Context, key string, most int, containing s
 
 // IsKnown reports whether Redis knows the topic.
 func (s *Store) IsKnown(ctx context.Context, topic string) (bool, error) {
-	conn, err := s.conns.Get(ctx)
+	conn, err := s.pool.Get(ctx)
 	if err != nil {
 		return false, causeOf(ctx, err)
 	}

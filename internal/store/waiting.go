@@ -102,7 +102,7 @@ func ReadWake(message []byte) (topic string, jobs int) {
 
 // Served reports whether a server runs that wakes waiters. One of the original's does not.
 func (s *Store) Served(ctx context.Context) bool {
-	conn, err := s.conns.Get(ctx)
+	conn, err := s.pool.Get(ctx)
 	if err != nil {
 		return false
 	}
@@ -119,7 +119,7 @@ const maxWaiters = 1000
 // them.
 func (s *Store) Waiters(ctx context.Context, topics []string) ([]int, error) {
 	counts := make([]int, len(topics))
-	conn, err := s.conns.Get(ctx)
+	conn, err := s.pool.Get(ctx)
 	if err != nil {
 		return nil, causeOf(ctx, err)
 	}

@@ -251,7 +251,7 @@ func TestAckedNeverGoesBack(t *testing.T) {
 func TestServers(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.expect(w.scrape(), map[string]string{"delayer_servers": "0"})
-	calls, err := store.New(store.Pool{Pool: w.pool}, "delayer:").Pipeline(t.Context())
+	calls, err := store.New(w.pool, "delayer:").Pipeline(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

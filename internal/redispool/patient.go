@@ -1,4 +1,4 @@
-package client
+package redispool
 
 import (
 	"context"
@@ -19,15 +19,13 @@ type patientConn struct {
 // writePiece is how much is written under one deadline.
 const writePiece = 64 << 10
 
-func dialPatient(connect time.Duration) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: connect, KeepAlive: 5 * time.Minute}
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dialer.DialContext(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		return &patientConn{Conn: conn}, nil
+func (d Dialer) dialPatient(ctx context.Context, network, addr string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: d.ConnectTimeout, KeepAlive: 5 * time.Minute}
+	conn, err := dialer.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
 	}
+	return &patientConn{Conn: conn}, nil
 }
 
 func (c *patientConn) SetReadDeadline(t time.Time) error {

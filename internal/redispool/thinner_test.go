@@ -1,4 +1,4 @@
-package client
+package redispool
 
 import (
 	"testing"
@@ -11,9 +11,9 @@ import (
 // What was needed since the last look is kept, be it idle now. What was not is closed, but for a
 // few; then nobody looks any more, before there are more connections.
 func TestThinnerKeepsWhatIsNeeded(t *testing.T) {
-	pool := NewPool(PoolOptions{Addr: redistest.Start(t).Addr, MaxIdle: 32})
-	defer pool.Close()
-	thinner := watch(pool, time.Hour) // the test looks
+	pool := redistest.Start(t).Pool()
+	pool.TestOnBorrowContext = CheckRested
+	thinner := Thin(pool, time.Hour) // the test looks
 	borrow := func(n int) {
 		t.Helper()
 		var conns []redis.Conn
@@ -28,18 +28,18 @@ func TestThinnerKeepsWhatIsNeeded(t *testing.T) {
 			conn.Close()
 		}
 	}
-	const crowd = 3 * keptIdle
+	const crowd = 3 * KeptIdle
 	for step, c := range []struct {
 		needed, left int
 		watching     bool
 	}{
-		{keptIdle, keptIdle, false},
+		{KeptIdle, KeptIdle, false},
 		{crowd, crowd, true},
 		{0, crowd, true}, // they were opened since the last look
 		{crowd - 1, crowd, true},
-		{crowd - keptIdle - 2, crowd - 2, true},
-		{0, keptIdle, false},
-		{keptIdle + 1, keptIdle + 1, true},
+		{crowd - KeptIdle - 2, crowd - 2, true},
+		{0, KeptIdle, false},
+		{KeptIdle + 1, KeptIdle + 1, true},
 	} {
 		if borrow(c.needed); step != 1 && thinner.watching {
 			thinner.thin()

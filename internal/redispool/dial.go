@@ -1,0 +1,83 @@
+package redispool
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Locator says where the server is that takes our writes: host:port, or the path of a unix socket. Each dial
+// asks it, so it need not be told of failures: what breaks, or takes no writes, is dialled anew.
+type Locator func(ctx context.Context) (addr string, err error)
+
+// Fixed is the Locator of a server that is always at the same address.
+func Fixed(addr string) Locator {
+	return func(context.Context) (string, error) { return addr, nil }
+}
+
+// Network is that of an address: unix for the path of a socket, which begins with "/", "./", "../" or "@".
+func Network(addr string) string {
+	for _, p := range []string{"/", "./", "../", "@"} {
+		if strings.HasPrefix(addr, p) {
+			return "unix"
+		}
+	}
+	return "tcp"
+}
+
+// Dialer opens connections.
+type Dialer struct {
+	Locate             Locator
+	Username, Password string
+	Database           int
+	TLS                *tls.Config // nil: unencrypted
+
+	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration // see patientConn
+}
+
+// Dial opens a connection on which Redis has accepted us.
+func (d Dialer) Dial(ctx context.Context) (redis.Conn, error) {
+	addr, err := d.Locate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := redis.DialContext(ctx, Network(addr), addr,
+		redis.DialContextFunc(d.dialPatient),
+		redis.DialUseTLS(d.TLS != nil),
+		redis.DialTLSConfig(TLSConfig(d.TLS, addr)),
+		redis.DialTLSHandshakeTimeout(d.ConnectTimeout),
+		redis.DialReadTimeout(d.ReadTimeout),
+		redis.DialWriteTimeout(d.WriteTimeout),
+		redis.DialUsername(d.Username),
+		redis.DialPassword(d.Password),
+		redis.DialDatabase(d.Database),
+	)
+	if err != nil || d.Password != "" {
+		return conn, err
+	}
+	// A Redis that wants a password says so to a short command; a long one it
+	// calls a protocol error. Not to be permitted to PING is no reason.
+	if _, err := redis.DoContext(conn, ctx, "PING"); err != nil && !strings.HasPrefix(err.Error(), "NOPERM") {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// TLSConfig is config for the server at an address: unless config has another ServerName, that is the
+// address's host, or localhost for a unix socket.
+func TLSConfig(config *tls.Config, addr string) *tls.Config {
+	if config == nil || config.ServerName != "" {
+		return config
+	}
+	config = config.Clone()
+	config.ServerName = "localhost"
+	if Network(addr) == "tcp" {
+		config.ServerName, _, _ = net.SplitHostPort(addr)
+	}
+	return config
+}

@@ -1,0 +1,99 @@
+// Package redispool connects to Redis: it dials, and hands out the connections of a pool.
+//
+// A connection that has rested is tried with a PING ahead of its next use, in Get, or by redigo for
+// those who use the pool directly. A Dialer opens the new ones, and asks its Locator each time where to:
+// for a pool that has none to give, for a subscription, and, in Replace, for a call whose server takes no writes.
+package redispool
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// CheckAfter is how long a connection may rest untried, so that a restarted Redis costs nobody an error.
+const CheckAfter = time.Second
+
+// Pool is a redigo pool, of ours or of anybody's, as a store uses it.
+type Pool struct{ *redis.Pool }
+
+// Get waits for a connection, whose Close gives it back. How long a PING may take is the connection's
+// affair: when ctx ends before, the connection goes back once it has answered. redigo would close it, and
+// the next one, and so on: a caller in a hurry would cost the pool all of them.
+func (p Pool) Get(ctx context.Context) (redis.Conn, error) {
+	for {
+		b := &borrow{Context: ctx}
+		conn, err := p.GetContext(b)
+		if err != nil || !b.rested {
+			return conn, err
+		}
+		tried := make(chan error, 1)
+		go func() { tried <- ping(conn) }()
+		select {
+		case err = <-tried:
+		case <-ctx.Done():
+			go func() {
+				<-tried
+				conn.Close()
+			}()
+			return nil, ctx.Err()
+		}
+		if err == nil {
+			return conn, nil
+		}
+		conn.Close() // which does not keep it
+	}
+}
+
+// borrow is the context with which we take a connection ourselves: nobody tries it then.
+type borrow struct {
+	context.Context
+	rested bool
+}
+
+// CheckRested is a pool's TestOnBorrowContext.
+func CheckRested(ctx context.Context, conn redis.Conn, lastUsed time.Time) error {
+	if time.Since(lastUsed) < CheckAfter {
+		return nil
+	}
+	if b, ours := ctx.(*borrow); ours {
+		b.rested = true
+		return nil
+	}
+	return ping(conn)
+}
+
+// ping asks for a sign of life, within the connection's own timeouts. That Redis says no is one.
+func ping(conn redis.Conn) error {
+	conn.Do("PING")
+	return conn.Err()
+}
+
+// Dial opens a connection that is the caller's own, and does not count among the pool's.
+func (p Pool) Dial(ctx context.Context) (redis.Conn, error) {
+	switch {
+	case p.DialContext != nil:
+		return p.DialContext(ctx)
+	case p.Pool.Dial != nil:
+		return p.Pool.Dial()
+	}
+	return nil, errors.New("redis pool has neither DialContext nor Dial")
+}
+
+// Replace dials anew for a connection whose server does not do our work any more. The old one does not go
+// back to the pool; it is closed unless there is an error.
+func (p Pool) Replace(ctx context.Context, old redis.Conn) (redis.Conn, error) {
+	spoil(old)
+	conn, err := p.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	old.Close()
+	return conn, nil
+}
+
+// spoil breaks a connection, since a pool keeps all that are not broken. A PING whose timeout is over
+// already does that for certain.
+func spoil(conn redis.Conn) { redis.DoWithTimeout(conn, -1, "PING") }
