@@ -49,10 +49,10 @@ func (r *run) try(ctx context.Context, s *served) {
 	r.start(list)
 	switch {
 	case isOfOne(err):
-		s.brokenUntil = time.Now().Add(s.outage.goesOn(err))
+		s.brokenUntil = time.Now().Add(s.failure.failed(err))
 	case err == nil || errors.Is(err, client.ErrEmpty):
 		s.brokenUntil = time.Time{}
-		s.outage.over()
+		s.failure.recovered()
 	}
 }
 

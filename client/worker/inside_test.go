@@ -138,10 +138,10 @@ func TestEndOfAReportMakesRoom(t *testing.T) {
 	}
 }
 
-// An outage is told once a minute at most, and is over only if it was told.
-func TestOutage(t *testing.T) {
+// A failure is told once a minute at most, and its end only if it was told.
+func TestFetchFailure(t *testing.T) {
 	var log bytes.Buffer
-	o := outage{logger: slog.New(slog.NewTextHandler(&log, nil))}
+	f := fetchFailure{logger: slog.New(slog.NewTextHandler(&log, nil))}
 	expect := func(errors, infos int) {
 		t.Helper()
 		if strings.Count(log.String(), "level=ERROR") != errors || strings.Count(log.String(), "level=INFO") != infos {
@@ -150,22 +150,22 @@ func TestOutage(t *testing.T) {
 	}
 	network := errors.New("connection refused")
 	for _, want := range []time.Duration{50, 100, 200, 400, 800, 1000, 1000} {
-		if got := o.goesOn(network); got != want*time.Millisecond || !o.away {
+		if got := f.failed(network); got != want*time.Millisecond || !f.away {
 			t.Errorf("pause %v, want %v", got, want*time.Millisecond)
 		}
 	}
 	expect(1, 0)
-	o.over()
-	o.over()
+	f.recovered()
+	f.recovered()
 	expect(1, 1)
-	o.goesOn(redis.Error("READONLY")) // it answers
-	if o.away {
+	f.failed(redis.Error("READONLY")) // it answers
+	if f.away {
 		t.Error("a Redis that answers is away")
 	}
-	o.over()
+	f.recovered()
 	expect(1, 1) // it is within the minute
-	o.said = o.said.Add(-remindEvery)
-	o.goesOn(network)
-	o.over()
+	f.said = f.said.Add(-remindEvery)
+	f.failed(network)
+	f.recovered()
 	expect(2, 2)
 }

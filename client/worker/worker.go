@@ -104,8 +104,8 @@ type served struct {
 	held     int // running handlers, and jobs in the buffer
 	bucket   tokens
 
-	outage      outage    // of this topic alone
-	brokenUntil time.Time // when it is tried again; zero if it is well
+	failure     fetchFailure // of this topic alone
+	brokenUntil time.Time    // when it is tried again; zero if it is well
 }
 
 // errStopping is why handlers' contexts end when the worker stops.
@@ -126,7 +126,7 @@ func newRun(c *client.Client, topics []*topic, handlers []Handler, o Options) *r
 		if s.backoff == nil {
 			s.backoff = o.Backoff
 		}
-		s.outage.logger = o.Logger.With("topic", t.name)
+		s.failure.logger = o.Logger.With("topic", t.name)
 		if t.options.Concurrency > 0 {
 			s.most = min(t.options.Concurrency, o.Concurrency)
 		}
@@ -186,37 +186,37 @@ const (
 
 // fetchAll reserves jobs and starts their tasks, until ctx is done.
 func (r *run) fetchAll(ctx context.Context) error {
-	outage := outage{logger: r.options.Logger}
+	failure := fetchFailure{logger: r.options.Logger}
 	for ctx.Err() == nil {
-		err := r.fetchSome(ctx, &outage)
+		err := r.fetchSome(ctx, &failure)
 		switch {
 		case err == nil || ctx.Err() != nil:
 		case errors.Is(err, client.ErrClosed) || errors.Is(err, client.ErrInvalid) || store.Refused(err):
 			return err
 		default:
-			sleep(ctx, outage.goesOn(err))
+			sleep(ctx, failure.failed(err))
 		}
 	}
 	return nil
 }
 
 // fetchSome waits until jobs can be fetched, and there are some, and starts their tasks.
-func (r *run) fetchSome(ctx context.Context, outage *outage) error {
+func (r *run) fetchSome(ctx context.Context, failure *fetchFailure) error {
 	r.tryBroken(ctx, time.Now())
 	o, wait := r.plan()
 	if o.Max == 0 {
 		r.await(ctx, wait)
 		return nil
 	}
-	if outage.away { // A fetch waits for a job, however long Redis has been back.
+	if failure.away { // A fetch waits for a job, however long Redis has been back.
 		if err := r.client.Ping(ctx); err != nil {
 			return err
 		}
-		outage.over()
+		failure.recovered()
 	}
 	list, err := r.fetch(ctx, o, wait)
 	if len(list) > 0 {
-		outage.over()
+		failure.recovered()
 	}
 	r.start(list)
 	if r.isolate(ctx, o.Topics, err) {
