@@ -1,17 +1,18 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/redispool"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -59,8 +60,8 @@ func distrust(err error) bool {
 	if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) && invalid.Reason == x509.Expired {
 		return false
 	}
-	if at := (*net.OpError)(nil); errors.As(err, &at) && at.Op == "remote error" { // an alert
-		return !strings.Contains(at.Error(), "internal error") && !strings.Contains(at.Error(), "user canceled")
+	if alert := redispool.Alert(err); alert != nil {
+		return !strings.Contains(alert.Error(), "internal error") && !strings.Contains(alert.Error(), "user canceled")
 	}
 	return errors.As(err, new(*tls.CertificateVerificationError))
 }
@@ -70,18 +71,18 @@ func (m *mover) check(ctx context.Context) error {
 	if err := m.rehearse(ctx, topic); err != nil {
 		return err
 	}
-	silent, err := m.store.Rehearse(ctx, topic)
+	cantPublish, err := m.store.Rehearse(ctx, topic)
 	if store.InTwoSlots(err) {
 		return fmt.Errorf("it is a node of a cluster, where all keys have to be in one slot; want a prefix with a hash tag, such as {%s}:, here and in all clients: %w", strings.TrimRight(m.prefix, ":"), err)
 	}
 	if err != nil {
 		return err
 	}
-	deaf, err := m.subscribeOnce(ctx)
+	cantSubscribe, err := m.subscribeOnce(ctx)
 	if err != nil {
 		return err
 	}
-	return m.noChannel(deaf, silent)
+	return m.noChannel(cantSubscribe, cantPublish)
 }
 
 // rehearse does on a job that does not exist what a pass does.
@@ -95,18 +96,14 @@ func (m *mover) rehearse(ctx context.Context, topic string) error {
 	due := calls.Due(store.Query{})
 	moved := calls.Move(store.Batch{Topic: topic, IDs: nobody}, time.Now(), time.Now(), time.Now())
 	dropped := calls.Drop(nobody, time.Now(), time.Now())
-	if _, err := due.Wait(); err != nil {
-		return err
-	}
-	if _, err := moved.Wait(); err != nil {
-		return err
-	}
-	_, err = dropped.Wait()
-	return err
+	_, cantFind := due.Wait()
+	_, cantMove := moved.Wait()
+	_, cantDrop := dropped.Wait()
+	return cmp.Or(cantFind, cantMove, cantDrop)
 }
 
-// subscribeOnce tries to listen. deaf is why Redis does not let us.
-func (m *mover) subscribeOnce(ctx context.Context) (deaf, err error) {
+// subscribeOnce tries to subscribe. refused is why Redis does not let us.
+func (m *mover) subscribeOnce(ctx context.Context) (refused, err error) {
 	sub, err := m.store.Subscribe(ctx, silence, m.store.Keys().FirstDue())
 	if err != nil {
 		return nil, err
@@ -120,18 +117,21 @@ func (m *mover) subscribeOnce(ctx context.Context) (deaf, err error) {
 	return event.Refused, err
 }
 
-// noChannel is the error for why we can't hear and say what we should, if so.
-func (m *mover) noChannel(deaf, silent error) error {
+// noChannel is ErrNoChannel if Redis has refused us to subscribe or to publish.
+func (m *mover) noChannel(cantSubscribe, cantPublish error) error {
 	var what, why, rights []string
-	if deaf != nil {
-		what = append(what, "subscribe to "+m.store.Keys().FirstDue())
-		why = append(why, deaf.Error())
-		rights = append(rights, m.rights("+subscribe", deaf)...)
-	}
-	if silent != nil {
-		what = append(what, "publish to "+m.store.Keys().Wake("*"))
-		why = append(why, silent.Error())
-		rights = append(rights, m.rights("+zpopmin +publish", silent)...)
+	for _, c := range []struct {
+		refused                error
+		verb, channel, command string
+	}{
+		{cantSubscribe, "subscribe", m.store.Keys().FirstDue(), "+subscribe"},
+		{cantPublish, "publish", m.store.Keys().Wake("*"), "+zpopmin +publish"},
+	} {
+		if c.refused != nil {
+			what = append(what, c.verb+" to "+c.channel)
+			why = append(why, c.refused.Error())
+			rights = append(rights, m.rights(c.command, c.refused)...)
+		}
 	}
 	if what == nil {
 		return nil

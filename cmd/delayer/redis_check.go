@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -51,54 +50,39 @@ func waitsForRedis(err error) string {
 // alert is what a Redis says in the words of TLS that does not accept us. It comes after the
 // handshake; whoever sends a command meanwhile may get no more than a reset connection.
 func alert(ctx context.Context, o client.PoolOptions) error {
-	conn, err := dialRaw(ctx, o.Addr)
-	if err != nil {
-		return nil
-	}
-	defer conn.Close()
-	if _, err = tls.Client(conn, redispool.TLSConfig(o.TLS, o.Addr)).Read(make([]byte, 1)); !isAlert(err) {
-		return nil
-	}
-	return err
-}
-
-func isAlert(err error) bool {
-	at := (*net.OpError)(nil)
-	return errors.As(err, &at) && at.Op == "remote error"
+	return redispool.Alert(probe(ctx, o.Addr, func(conn net.Conn) error {
+		_, err := tls.Client(conn, redispool.TLSConfig(o.TLS, o.Addr)).Read(make([]byte, 1))
+		return err
+	}))
 }
 
 // speaksTLS tries a handshake, in which nothing of ours is shown. One that the other side breaks
 // off in the words of TLS is an answer, too.
 func speaksTLS(ctx context.Context, addr string) bool {
-	conn, err := dialRaw(ctx, addr)
-	if err != nil {
-		return false
-	}
-	defer conn.Close()
-	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
-	return err == nil || isAlert(err)
+	err := probe(ctx, addr, func(conn net.Conn) error {
+		return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
+	})
+	return err == nil || redispool.Alert(err) != nil
 }
 
 // speaksPlainly tries a PING, which Redis answers in some way, whether it wants a password or not.
 func speaksPlainly(ctx context.Context, addr string) bool {
-	conn, err := dialRaw(ctx, addr)
-	if err != nil {
-		return false
-	}
-	defer conn.Close()
-	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
-		return false
-	}
-	first := make([]byte, 1)
-	n, _ := conn.Read(first)
-	return n == 1 && strings.ContainsAny(string(first), "+-")
+	first := []byte{0}
+	probe(ctx, addr, func(conn net.Conn) error {
+		conn.Write([]byte("PING\r\n"))
+		_, err := conn.Read(first)
+		return err
+	})
+	return first[0] == '+' || first[0] == '-'
 }
 
-// dialRaw opens a connection whose reads and writes end with ctx.
-func dialRaw(ctx context.Context, addr string) (net.Conn, error) {
+// probe tries something on a connection of its own, whose reads and writes end with ctx.
+func probe(ctx context.Context, addr string, try func(net.Conn) error) error {
 	conn, err := new(net.Dialer).DialContext(ctx, redispool.Network(addr), addr)
-	if err == nil {
-		context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	if err != nil {
+		return err
 	}
-	return conn, err
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	return try(conn)
 }

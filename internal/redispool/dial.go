@@ -3,6 +3,7 @@ package redispool
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"strings"
 	"time"
@@ -80,4 +81,12 @@ func TLSConfig(config *tls.Config, addr string) *tls.Config {
 		config.ServerName, _, _ = net.SplitHostPort(addr)
 	}
 	return config
+}
+
+// Alert is what the other side said when it broke off TLS, or nil if err is something else.
+func Alert(err error) error {
+	if at := (*net.OpError)(nil); errors.As(err, &at) && at.Op == "remote error" {
+		return at
+	}
+	return nil
 }
