@@ -85,8 +85,6 @@ func tryListen(h config.HTTP) (inUse, err error) {
 func askRedis(r config.Redis, o client.PoolOptions) (note string, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, checkWait)
-	defer cancel()
 	pool := client.NewPool(o)
 	defer pool.Close()
 	err = checkRedis(ctx, server.New(pool, server.Options{Prefix: r.Prefix}), o)

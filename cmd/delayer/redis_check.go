@@ -15,9 +15,11 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// checkRedis asks Redis once whether the server can work. Its error wraps server.ErrRefused if
-// trying again can't help.
+// checkRedis asks Redis once whether the server can work, and waits for checkWait at most. Its error
+// wraps server.ErrRefused if trying again can't help.
 func checkRedis(ctx context.Context, work *server.Server, o client.PoolOptions) error {
+	ctx, cancel := context.WithTimeout(ctx, checkWait)
+	defer cancel()
 	err := work.Check(ctx)
 	switch {
 	case store.KindOf(err) != store.NoAnswer:

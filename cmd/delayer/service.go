@@ -152,11 +152,7 @@ func (s *service) work(ctx context.Context, work *server.Server) error {
 // check fails when Redis will never have the server. A Redis that is away is
 // left to the server, which waits for it and says so in the log; waits says it in the start's line.
 func (s *service) check(work *server.Server) (waits string, err error) {
-	err = s.during(func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, checkWait)
-		defer cancel()
-		return checkRedis(ctx, work, s.pool)
-	})
+	err = s.during(func(ctx context.Context) error { return checkRedis(ctx, work, s.pool) })
 	switch {
 	case errors.Is(err, server.ErrRefused):
 		return "", s.fail(exitRedis, fmt.Errorf("redis on %s: %w", s.config.Redis.Addr(), err))

@@ -3,6 +3,7 @@ package redispool
 import (
 	"context"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -38,45 +39,40 @@ func (c *patientConn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-func (c *patientConn) SetDeadline(t time.Time) error {
-	c.read.set(t)
-	c.write.set(t)
-	return c.Conn.SetDeadline(t)
-}
-
 func (c *patientConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if d := c.read.again(); n > 0 && d > 0 {
-		c.Conn.SetReadDeadline(time.Now().Add(d))
+	if n > 0 {
+		c.read.again(c.Conn.SetReadDeadline)
 	}
 	return n, err
 }
 
 func (c *patientConn) Write(b []byte) (written int, err error) {
-	for len(b) > writePiece && err == nil {
-		var n int
-		n, err = c.Conn.Write(b[:writePiece])
-		written, b = written+n, b[n:]
-		if d := c.write.again(); n > 0 && d > 0 {
-			c.Conn.SetWriteDeadline(time.Now().Add(d))
+	for piece := range slices.Chunk(b, writePiece) {
+		if written > 0 {
+			c.write.again(c.Conn.SetWriteDeadline)
+		}
+		n, err := c.Conn.Write(piece)
+		if written += n; err != nil {
+			return written, err
 		}
 	}
-	if err != nil {
-		return written, err
-	}
-	n, err := c.Conn.Write(b)
-	return written + n, err
+	return written, nil
 }
 
 // timeout is how long a deadline was away when it was set; 0 if there is none.
 type timeout struct{ length atomic.Int64 }
 
 func (t *timeout) set(deadline time.Time) {
-	if deadline.IsZero() {
-		t.length.Store(0)
-	} else {
-		t.length.Store(int64(max(time.Until(deadline), 0)))
+	var length time.Duration
+	if !deadline.IsZero() {
+		length = max(time.Until(deadline), 0)
 	}
+	t.length.Store(int64(length))
 }
 
-func (t *timeout) again() time.Duration { return time.Duration(t.length.Load()) }
+func (t *timeout) again(set func(time.Time) error) {
+	if d := t.length.Load(); d > 0 {
+		set(time.Now().Add(time.Duration(d)))
+	}
+}

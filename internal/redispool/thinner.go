@@ -70,19 +70,15 @@ func (t *thinner) thin() {
 	t.mu.Lock()
 	unneeded := min(t.idle, t.pool.IdleCount())
 	t.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
 	for range unneeded - KeptIdle {
-		t.closeOne()
+		if conn, err := t.pool.GetContext(&borrow{Context: ctx}); err == nil {
+			spoil(conn)
+			conn.Close()
+		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.watch(t.pool.IdleCount())
-}
-
-func (t *thinner) closeOne() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	if conn, err := t.pool.GetContext(&borrow{Context: ctx}); err == nil {
-		spoil(conn)
-		conn.Close()
-	}
 }

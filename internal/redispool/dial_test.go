@@ -1,0 +1,71 @@
+package redispool
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// Each dial asks where to: what replaces a connection leads to where the server is by then.
+func TestDialAsksTheLocator(t *testing.T) {
+	from, to := redistest.Start(t), redistest.Start(t)
+	from.Do("SET", "name", "from")
+	to.Do("SET", "name", "to")
+	addr, failed := from.Addr, error(nil)
+	d := Dialer{Locate: func(context.Context) (string, error) { return addr, failed }}
+	pool := Pool{&redis.Pool{MaxIdle: 4, DialContext: d.Dial, TestOnBorrowContext: CheckRested}}
+	defer pool.Close()
+	get := func() redis.Conn {
+		t.Helper()
+		conn, err := pool.Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	expect := func(conn redis.Conn, want string) {
+		t.Helper()
+		if name, err := redis.String(conn.Do("GET", "name")); name != want || err != nil {
+			t.Errorf("it leads to %q, %v, want %q", name, err, want)
+		}
+	}
+	first := get()
+	expect(first, "from")
+	addr = to.Addr
+	first.Close()
+	again := get()
+	expect(again, "from") // nothing is wrong with it
+	second, err := pool.Replace(t.Context(), again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	expect(second, "to")
+	third := get()
+	defer third.Close()
+	expect(third, "to") // the first is not kept
+	failed = errors.New("no master is known")
+	if _, err := pool.Dial(t.Context()); err != failed {
+		t.Errorf("error %v, want the Locator's", err)
+	}
+}
+
+// A certificate is the host's that was dialled, or of another if the caller says so.
+func TestServerName(t *testing.T) {
+	for _, c := range []struct{ addr, own, want string }{
+		{"example.com:6379", "", "example.com"},
+		{"[::1]:6379", "", "::1"},
+		{"/run/redis.sock", "", "localhost"},
+		{"@redis", "", "localhost"},
+		{"10.0.0.1:6379", "example.com", "example.com"},
+	} {
+		config := &tls.Config{ServerName: c.own}
+		if got := TLSConfig(config, c.addr).ServerName; got != c.want || config.ServerName != c.own {
+			t.Errorf("%s: %q, want %q; the caller's is %q", c.addr, got, c.want, config.ServerName)
+		}
+	}
+}
