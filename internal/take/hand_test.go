@@ -30,7 +30,7 @@ type hand struct {
 
 func inHand(t *testing.T) *hand {
 	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errCut }}
-	st := store.New(store.Pool{Pool: pool}, store.DefaultPrefix)
+	st := store.New(pool, store.DefaultPrefix)
 	closing, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	owner := &coalesce.Owner{Running: new(sync.WaitGroup), Abandoned: closing, Closed: errClosed, Replaced: func() {}}
