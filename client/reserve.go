@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -162,14 +161,20 @@ func (o FetchOptions) request() (take.Request, error) {
 	case o.Timeout < 0:
 		return take.Request{}, checkTimeout(o.Timeout)
 	}
-	r := take.Request{Kind: k, N: o.Max, Waits: !o.NoWait, Until: o.Timeout}
+	n := len(o.Topics)
+	r := take.Request{
+		Kind: k, N: o.Max, Waits: !o.NoWait, Until: o.Timeout,
+		Topics: make([]string, 0, n), Limits: make([]int, 0, n), Kinds: make([]take.Kind, 0, n),
+	}
+	seen := make(map[string]bool, n)
 	for _, t := range o.Topics {
 		if t.Max < 0 {
 			return take.Request{}, invalid("topic's max", fmt.Sprintf("%d is below 0", t.Max))
 		}
-		if slices.Contains(r.Topics, t.Topic) { // which limit would be its own?
+		if seen[t.Topic] { // which limit would be its own?
 			return take.Request{}, invalid("topics", store.Quote(t.Topic)+" is there twice")
 		}
+		seen[t.Topic] = true
 		own, err := reservation(cmp.Or(t.Lease, o.Lease), cmp.Or(t.MaxAttempts, o.MaxAttempts))
 		if err != nil {
 			return take.Request{}, err

@@ -49,14 +49,21 @@ func (r *run) inOrder() []*served {
 	}
 	// Who draws the smallest of the numbers -ln(random)/weight is the first with a
 	// probability in proportion to its weight, and so on with those that are left (Efraimidis and Spirakis, 2006).
-	keys := make(map[*served]float64, len(r.served))
-	for _, s := range r.served {
-		keys[s] = -math.Log(1-rand.Float64()) / float64(max(s.options.Weight, 1))
+	type draw struct {
+		*served
+		key float64
 	}
-	order := slices.Clone(r.served)
-	slices.SortFunc(order, func(a, b *served) int {
-		return cmp.Or(cmp.Compare(b.options.Priority, a.options.Priority), cmp.Compare(keys[a], keys[b]))
+	draws := make([]draw, len(r.served))
+	for i, s := range r.served {
+		draws[i] = draw{s, -math.Log(1-rand.Float64()) / float64(max(s.options.Weight, 1))}
+	}
+	slices.SortFunc(draws, func(a, b draw) int {
+		return cmp.Or(cmp.Compare(b.options.Priority, a.options.Priority), cmp.Compare(a.key, b.key))
 	})
+	order := make([]*served, len(draws))
+	for i, d := range draws {
+		order[i] = d.served
+	}
 	return order
 }
 
