@@ -226,11 +226,11 @@ func TestJoiningEnteredLines(t *testing.T) {
 	}
 	h.leave(g.caller, store.ErrEmpty)
 	g.expectErr(t, store.ErrEmpty)
-	g = h.waiter("u", "t")
+	h.waiter("u", "t")
 	if h.asks() != nil {
 		t.Error("one of two topics asks")
 	}
-	g = h.waiter("t", "new", "u")
+	h.waiter("t", "new", "u")
 	if one := h.asks(); !slices.Equal(one.topics(), []string{"new"}) {
 		t.Errorf("%q are asked, want the one that is not known", one.topics())
 	}

@@ -343,7 +343,7 @@ func TestAskingBehindOthers(t *testing.T) {
 	}
 	h.answer(one, store.Popped{}, errBroken) // which he is told
 	asks.expectErr(t, errBroken)
-	asks = h.joins(Request{Topics: []string{"u"}, N: 1})
+	h.joins(Request{Topics: []string{"u"}, N: 1})
 	if h.asks() == nil {
 		t.Fatal("he is not asked for")
 	}

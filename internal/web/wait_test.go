@@ -242,7 +242,7 @@ func TestPatience(t *testing.T) {
 			began := time.Now()
 			go f.losePatience(ctx, cancel)
 			for waited := stopStep / 2; waited < answered && ctx.Err() == nil; waited += stopStep {
-				time.Sleep(began.Add(waited).Sub(time.Now()))
+				time.Sleep(time.Until(began.Add(waited)))
 				f.counter.serving.Add(-1)
 			}
 			<-ctx.Done()
