@@ -36,9 +36,7 @@ func TestChineseRights(t *testing.T) {
 func rightsLines(t *testing.T, page string) (lines []string) {
 	t.Helper()
 	text, err := os.ReadFile("../docs/" + page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "    ACL SETUSER") {
 			lines = append(lines, line)

@@ -54,9 +54,7 @@ func TestPushBatchMakesIDs(t *testing.T) {
 	due := time.Now().Add(time.Hour).Truncate(time.Millisecond)
 	m := client.Message{Topic: "t", Body: "b"}
 	results, err := f.PushBatch(t.Context(), []client.Delayed{{Message: m, At: due}, {Message: m, Delay: 2 * time.Hour}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	f.expect(state{Pool: []string{results[0].ID, results[1].ID}, Buckets: buckets{results[0].ID: "t b", results[1].ID: "t b"}})
 	if got := f.due(results[0].ID); got != float64(due.UnixMilli())/1000 {
 		t.Errorf("due %f, want %f", got, float64(due.UnixMilli())/1000)
@@ -141,9 +139,8 @@ func TestPushBatchRefusesBadJobs(t *testing.T) {
 func TestPopBatch(t *testing.T) {
 	f := start(t)
 	all := jobs(0, 700, "t", 0)
-	if _, err := f.PushBatch(t.Context(), all); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.PushBatch(t.Context(), all)
+	check(t, err)
 	var got []string
 	for _, ctx := range []context.Context{context.Background(), t.Context()} { // cancellable or not
 		batch, err := f.PopBatch(ctx, "t", 300)
@@ -177,9 +174,8 @@ func TestPopBatch(t *testing.T) {
 func TestPopBatchStopsBetweenSteps(t *testing.T) {
 	f := start(t)
 	all := jobs(0, 600, "t", 0)
-	if _, err := f.PushBatch(t.Context(), all); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.PushBatch(t.Context(), all)
+	check(t, err)
 	if _, err := f.Pop(t.Context(), "u"); !errors.Is(err, client.ErrEmpty) { // the script is known now
 		t.Fatal(err)
 	}
@@ -247,9 +243,8 @@ func TestPushBatchIsBoundedInBytes(t *testing.T) {
 		}
 		f.PushBatch(t.Context(), jobs(0, 1, "t", time.Hour)) // the script is known then
 		before := f.info("commandstats", "cmdstat_evalsha:calls=")
-		if _, err := f.PushBatch(t.Context(), batch); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.PushBatch(t.Context(), batch)
+		check(t, err)
 		if calls := f.info("commandstats", "cmdstat_evalsha:calls=") - before; calls != c.calls {
 			t.Errorf("%d bodies, the first of %d KiB: %d calls, want %d", len(c.bodies), c.bodies[0]/k, calls, c.calls)
 		}

@@ -30,9 +30,8 @@ func TestBPopWakesOnMove(t *testing.T) {
 	f.serve()
 	popped := f.bpop(t.Context(), "t")
 	from := f.clock()
-	if _, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "body"}, 100*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "body"}, 100*time.Millisecond)
+	check(t, err)
 	expectJob(t, waitFor(t, popped), "a")
 	if waited := f.clock() - from; waited < 0.1 {
 		t.Errorf("came after %f s", waited)
@@ -277,9 +276,7 @@ func TestBPopKeepsOrder(t *testing.T) {
 	f := start(t)
 	for range waiters {
 		conn, err := redis.Dial("tcp", f.redis.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer conn.Close()
 		go func() {
 			const queue = "delayer:ready_queue:t"
@@ -357,9 +354,8 @@ func TestTopicsLeaveNothing(t *testing.T) {
 	for n := range 100 {
 		topic := fmt.Sprint("t", n)
 		f.push(topic, topic)
-		if _, err := f.BPop(t.Context(), 0, "u"+topic, topic); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.BPop(t.Context(), 0, "u"+topic, topic)
+		check(t, err)
 		if _, err := f.Pop(t.Context(), topic); !errors.Is(err, client.ErrEmpty) {
 			t.Fatal(err)
 		}
@@ -378,9 +374,8 @@ func TestBPopPrefersTheFirstTopic(t *testing.T) {
 		for i := range batch {
 			batch[i].ID += topic
 		}
-		if _, err := f.PushBatch(t.Context(), batch); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.PushBatch(t.Context(), batch)
+		check(t, err)
 	}
 	var mu sync.Mutex
 	high, early := 0, 0

@@ -249,9 +249,8 @@ func TestCloseWhileFetchFuncHasNoConnection(t *testing.T) {
 		defer pool.Close()
 		conn := pool.Get()
 		defer conn.Close()
-		if _, err := conn.Do("PING"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := conn.Do("PING")
+		check(t, err)
 		c := client.New(pool)
 		called := make(chan error, 1)
 		o := client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1, Timeout: timeout}

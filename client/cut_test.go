@@ -67,9 +67,7 @@ var cutTable = []cutRow{
 // The page has the same table.
 func TestDocumentedCuts(t *testing.T) {
 	text, err := os.ReadFile("../docs/guarantees.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var want strings.Builder
 	for _, row := range cutTable {
 		fmt.Fprintln(&want, row)
@@ -184,27 +182,22 @@ func (j *cutJob) isReserved() { j.isReady(); j.reserve(j.Client) }
 
 func (j *cutJob) isReservedLast() {
 	j.t.Helper()
-	if _, err := j.Push(j.t.Context(), client.Message{ID: cutID, Topic: "t", Body: "b"}, 0, client.MaxAttempts(1)); err != nil {
-		j.t.Fatal(err)
-	}
+	_, err := j.Push(j.t.Context(), client.Message{ID: cutID, Topic: "t", Body: "b"}, 0, client.MaxAttempts(1))
+	check(j.t, err)
 	j.reserve(j.Client)
 }
 
 func (j *cutJob) isDead() {
 	j.t.Helper()
 	j.isReserved()
-	if err := j.delivery.Bury(j.t.Context(), "why"); err != nil {
-		j.t.Fatal(err)
-	}
+	check(j.t, j.delivery.Bury(j.t.Context(), "why"))
 	j.delivery, j.delivered = nil, 0
 }
 
 func (j *cutJob) reserve(c *client.Client) {
 	j.t.Helper()
 	list, err := c.ReserveBatch(j.t.Context(), "t", 1, time.Hour)
-	if err != nil {
-		j.t.Fatal(err)
-	}
+	check(j.t, err)
 	j.delivered++
 	j.delivery = list[0]
 }
@@ -215,9 +208,7 @@ func (j *cutJob) where() string {
 	if errors.Is(err, client.ErrNotFound) {
 		return "none"
 	}
-	if err != nil {
-		j.t.Fatal(err)
-	}
+	check(j.t, err)
 	return string(job.State)
 }
 
@@ -248,9 +239,7 @@ func (j *cutJob) drain(gone string) string {
 		}
 		for _, d := range list {
 			j.delivered++
-			if err := d.Ack(ctx); err != nil {
-				j.t.Fatal(err)
-			}
+			check(j.t, d.Ack(ctx))
 			gone = "acked"
 		}
 		where := j.where()
@@ -447,9 +436,8 @@ func (f *fixture) cutMoves(t *testing.T, cutter *redistest.Cutter) cutRow {
 			t.Run(fmt.Sprintf("move, command %d, answered %v", n, after), func(t *testing.T) {
 				j := &cutJob{fixture: f.with(t)}
 				j.do("FLUSHALL")
-				if _, err := j.Push(t.Context(), client.Message{ID: cutID, Topic: "t", Body: "b"}, time.Millisecond); err != nil {
-					t.Fatal(err)
-				}
+				_, err := j.Push(t.Context(), client.Message{ID: cutID, Topic: "t", Body: "b"}, time.Millisecond)
+				check(t, err)
 				j.do("SCRIPT", "FLUSH")
 				cutter.Arm(n, after)
 				stop := j.move(cutter.Addr)

@@ -15,9 +15,7 @@ import (
 func (f *fixture) reserve(topic string) *client.Delivery {
 	f.t.Helper()
 	d, err := f.Reserve(f.t.Context(), hangBound, time.Minute, topic)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	return d
 }
 
@@ -25,9 +23,7 @@ func (f *fixture) reserve(topic string) *client.Delivery {
 func (f *fixture) bury(id, topic, reason string) {
 	f.t.Helper()
 	f.push(id, topic)
-	if err := f.reserve(topic).Bury(f.t.Context(), reason); err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, f.reserve(topic).Bury(f.t.Context(), reason))
 }
 
 // seedDead seeds n dead letters of the topic, 0000, 0001 and so on, of which so many die
@@ -47,9 +43,7 @@ func (f *fixture) dead(topic string) []string {
 	f.t.Helper()
 	var ids []string
 	for d, err := range f.Dead(f.t.Context(), topic) {
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		check(f.t, err)
 		ids = append(ids, d.ID)
 	}
 	return ids
@@ -65,18 +59,12 @@ func TestDead(t *testing.T) {
 	f.bury("a", "t", "no such order")
 	f.bury("other", "u", "x")
 	f.push("b", "t")
-	if err := f.reserve("t").Retry(t.Context(), 0, client.Cause(errors.New("refused"))); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.reserve("t").Bury(t.Context(), "given up", client.Cause(errors.New("refused again"))); err != nil {
-		t.Fatal(err)
-	}
+	check(t, f.reserve("t").Retry(t.Context(), 0, client.Cause(errors.New("refused"))))
+	check(t, f.reserve("t").Bury(t.Context(), "given up", client.Cause(errors.New("refused again"))))
 	f.do("ZADD", "delayer:dead_letters:t", 1, "deleted by hand")
 	var got []client.DeadLetter
 	for d, err := range f.Dead(t.Context(), "t") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		expectSpan(t, "death of "+d.ID, float64(d.Died.UnixMicro())/1e6, from, f.clock())
 		d.Died = time.Time{}
 		got = append(got, d)
@@ -111,12 +99,9 @@ func TestDeadLargeBodies(t *testing.T) {
 	f := start(t)
 	const letters = 5
 	for n := range letters {
-		if _, err := f.Push(t.Context(), client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat("x", 1<<20)}, 0); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.reserve("t").Bury(t.Context(), "large"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.Push(t.Context(), client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat("x", 1<<20)}, 0)
+		check(t, err)
+		check(t, f.reserve("t").Bury(t.Context(), "large"))
 	}
 	n := letters
 	for d, err := range f.Dead(t.Context(), "t") {
@@ -148,12 +133,8 @@ func TestDeadWhileTheyGo(t *testing.T) {
 			}
 		},
 		"each is sent again and dies at once": func(f *fixture, id string, n int) {
-			if err := f.Requeue(f.t.Context(), id); err != nil {
-				f.t.Fatal(err)
-			}
-			if err := f.reserve("t").Bury(f.t.Context(), "again"); err != nil {
-				f.t.Fatal(err)
-			}
+			check(f.t, f.Requeue(f.t.Context(), id))
+			check(f.t, f.reserve("t").Bury(f.t.Context(), "again"))
 		},
 	} {
 		for _, perMillisecond := range []int{1, letters} {
@@ -163,9 +144,7 @@ func TestDeadWhileTheyGo(t *testing.T) {
 				seen := map[string]bool{}
 				n := 0
 				for d, err := range f.Dead(t.Context(), "t") {
-					if err != nil {
-						t.Fatal(err)
-					}
+					check(t, err)
 					if seen[d.ID] {
 						t.Fatalf("%s comes again, after %d", d.ID, n)
 					}
@@ -246,15 +225,10 @@ func TestDeadLetterIsReplaced(t *testing.T) {
 	for _, topic := range []string{"t", "u"} {
 		f := start(t)
 		f.push("a", "t")
-		if err := f.reserve("t").Bury(t.Context(), "old", client.Cause(errors.New("old"))); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Push(t.Context(), client.Message{ID: "a", Topic: topic, Body: "new"}, 0); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.reserve(topic).Bury(t.Context(), "new"); err != nil {
-			t.Fatal(err)
-		}
+		check(t, f.reserve("t").Bury(t.Context(), "old", client.Cause(errors.New("old"))))
+		_, err := f.Push(t.Context(), client.Message{ID: "a", Topic: topic, Body: "new"}, 0)
+		check(t, err)
+		check(t, f.reserve(topic).Bury(t.Context(), "new"))
 		f.expect(state{Dead: queues{topic: {"a"}}, Letters: buckets{"a": topic + " new"}})
 		n := 0
 		for d, err := range f.Dead(t.Context(), topic) {
@@ -272,9 +246,8 @@ func TestDeadLetterIsReplaced(t *testing.T) {
 func TestRequeue(t *testing.T) {
 	f := start(t)
 	m := client.Message{ID: "a", Topic: "t", Body: "body"}
-	if _, err := f.Push(t.Context(), m, 0, client.MaxAttempts(1), client.TTR(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.Push(t.Context(), m, 0, client.MaxAttempts(1), client.TTR(time.Hour))
+	check(t, err)
 	if err := f.reserve("t").Retry(t.Context(), 0, client.Cause(errors.New("refused"))); !errors.Is(err, client.ErrExhausted) {
 		t.Fatalf("Retry: %v, want ErrExhausted", err)
 	}
@@ -285,9 +258,7 @@ func TestRequeue(t *testing.T) {
 	}
 	reserved := reserveLater(func() (*client.Delivery, error) { return f.Reserve(t.Context(), 0, 0, "t") })
 	f.reserversWait(f.Client, "t", 1)
-	if err := f.Requeue(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, f.Requeue(t.Context(), "a"))
 	d := arrival(t, reserved).expect(t, "a") // woken by it
 	if d.Attempt != 1 || d.MaxAttempts != 1 || d.Lease() != time.Hour {
 		t.Errorf("delivered as %+v for %v", d, d.Lease())

@@ -58,9 +58,7 @@ func TestSettle(t *testing.T) {
 			f.seed(all(ready("a", "t"), ready("b", "t"))...)
 			d := f.reserve("t")
 			from := f.clock()
-			if err := c.call(d); err != nil {
-				t.Fatal(err)
-			}
+			check(t, c.call(d))
 			f.expect(c.want)
 			expectDue(t, f.due("a"), from, f.clock(), c.wantDue)
 			job, err := f.Get(t.Context(), "a")
@@ -76,9 +74,7 @@ func TestLongTexts(t *testing.T) {
 	f := start(t)
 	f.push("a", "t")
 	long := strings.Repeat("ä", 8<<10)
-	if err := f.reserve("t").Bury(t.Context(), long, client.Cause(errors.New(long))); err != nil {
-		t.Fatal(err)
-	}
+	check(t, f.reserve("t").Bury(t.Context(), long, client.Cause(errors.New(long))))
 	job, err := f.Get(t.Context(), "a")
 	for _, text := range []string{job.Error, job.Reason} {
 		if err != nil || len(text) > 8<<10 || len(text) < 8<<10-10 || !strings.HasSuffix(text, "ä …") {
@@ -91,9 +87,7 @@ func TestLongTexts(t *testing.T) {
 func TestFencing(t *testing.T) {
 	f := start(t)
 	endOfLease := func(f *fixture, d *client.Delivery) {
-		if err := d.Extend(f.t.Context(), time.Millisecond); err != nil {
-			f.t.Fatal(err)
-		}
+		check(f.t, d.Extend(f.t.Context(), time.Millisecond))
 		end := f.due(d.ID)
 		until(f.t, "the lease has ended", func() bool { return f.clock() > end })
 	}
@@ -110,19 +104,13 @@ func TestFencing(t *testing.T) {
 			}
 		},
 		"a reschedule": func(f *fixture, d *client.Delivery) {
-			if err := f.Reschedule(f.t.Context(), "a", time.Hour); err != nil {
-				f.t.Fatal(err)
-			}
+			check(f.t, f.Reschedule(f.t.Context(), "a", time.Hour))
 		},
 		"a reschedule to now": func(f *fixture, d *client.Delivery) {
-			if err := f.Reschedule(f.t.Context(), "a", 0); err != nil {
-				f.t.Fatal(err)
-			}
+			check(f.t, f.Reschedule(f.t.Context(), "a", 0))
 		},
 		"a new reserve": func(f *fixture, d *client.Delivery) {
-			if err := f.Reschedule(f.t.Context(), "a", 0); err != nil {
-				f.t.Fatal(err)
-			}
+			check(f.t, f.Reschedule(f.t.Context(), "a", 0))
 			f.reserve("t")
 		},
 	} {
@@ -158,9 +146,7 @@ func TestSettledOnce(t *testing.T) {
 		f.seed()
 		f.push("a", "t")
 		d := f.reserve("t")
-		if err := settle(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		check(t, settle(t.Context(), d))
 		before, scripts := f.state(), f.info("commandstats", "cmdstat_evalsha:calls=")
 		for name, call := range verbs {
 			if err := call(t.Context(), d); !errors.Is(err, client.ErrLeaseLost) {
@@ -265,9 +251,7 @@ func (f *fixture) reservedOnce(topic string) { f.ReserveBatch(f.t.Context(), top
 func (f *fixture) warm(call func(ctx context.Context, d *client.Delivery) error) {
 	f.t.Helper()
 	f.push("other", "warm")
-	if err := call(f.t.Context(), f.reserve("warm")); err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, call(f.t.Context(), f.reserve("warm")))
 	for _, id := range []string{"other", "other"} {
 		f.Remove(f.t.Context(), id)
 	}
@@ -329,9 +313,8 @@ func TestConcurrentExtends(t *testing.T) {
 	ended := h.settleLater(func() error { return d.Extend(t.Context(), time.Hour) })
 	until(t, "it is done in Redis", func() bool { return f.due("a") > float64(end.Unix()+60) })
 	from := f.clock()
-	if _, err := f.ExtendBatch(t.Context(), []*client.Delivery{d}, 2*time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	_, err = f.ExtendBatch(t.Context(), []*client.Delivery{d}, 2*time.Minute)
+	check(t, err)
 	h.pass <- nil
 	if err := arrival(t, ended); err != nil {
 		t.Error(err)
@@ -342,9 +325,8 @@ func TestConcurrentExtends(t *testing.T) {
 // reserveAll reserves n jobs of the Client, 0000 and so on.
 func (f *fixture) reserveAll(c *client.Client, n int) []*client.Delivery {
 	f.t.Helper()
-	if _, err := c.PushBatch(f.t.Context(), jobs(0, n, "t", 0)); err != nil {
-		f.t.Fatal(err)
-	}
+	_, err := c.PushBatch(f.t.Context(), jobs(0, n, "t", 0))
+	check(f.t, err)
 	list, err := c.ReserveBatch(f.t.Context(), "t", n, time.Hour)
 	if err != nil || len(list) != n {
 		f.t.Fatalf("reserved %d of %d, %v", len(list), n, err)
@@ -356,15 +338,11 @@ func (f *fixture) reserveAll(c *client.Client, n int) []*client.Delivery {
 func TestAcksShareRoundTrips(t *testing.T) {
 	f := start(t)
 	c := f.patient()
-	if err := c.WarmUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.WarmUp(t.Context()))
 	const acks = 100
 	list := f.reserveAll(c, acks+2)
 	lost, left := list[acks], list[acks+1]
-	if err := f.Reschedule(t.Context(), lost.ID, 0); err != nil {
-		t.Fatal(err)
-	}
+	check(t, f.Reschedule(t.Context(), lost.ID, 0))
 	before := f.info("commandstats", "cmdstat_evalsha:calls=")
 	f.redis.Hang()
 	ended := make(chan error, acks)
@@ -403,17 +381,13 @@ func TestAcksShareRoundTrips(t *testing.T) {
 func TestGatheredSettlements(t *testing.T) {
 	f := start(t)
 	c := f.patient()
-	if err := c.WarmUpAll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.WarmUpAll(t.Context()))
 	kinds := []string{"Ack", "Retry", "Extend", "Bury"} // Release and Postpone go with Retry
 	blockers := client.MaxSettleCalls * len(kinds)
 	names := []string{"Ack", "Retry", "Release", "Postpone", "Extend", "Bury"}
 	list := f.reserveAll(c, blockers+2*len(names))
 	for n := range names { // the second half has lost its leases
-		if err := f.Reschedule(t.Context(), list[blockers+len(names)+n].ID, time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		check(t, f.Reschedule(t.Context(), list[blockers+len(names)+n].ID, time.Minute))
 	}
 	f.redis.Hang()
 	ends := make([]chan error, len(list))
@@ -539,9 +513,7 @@ func TestSettleOnAClosedClient(t *testing.T) {
 	f.push("a", "t")
 	d, err := c.Reserve(t.Context(), 0, time.Hour, "t")
 	reserve(d, err).expect(t, "a")
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.Close())
 	before := f.state()
 	for name, call := range verbs {
 		if err := call(t.Context(), d); !errors.Is(err, client.ErrClosed) {
@@ -629,9 +601,8 @@ func TestAckBatchCutInTheSecondChunk(t *testing.T) {
 	c := client.New(h.Pool)
 	defer c.Close()
 	f.warm(verbs["Ack"])
-	if _, err := f.PushBatch(t.Context(), jobs(0, n, "t", 0)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.PushBatch(t.Context(), jobs(0, n, "t", 0))
+	check(t, err)
 	list, err := c.ReserveBatch(t.Context(), "t", n, time.Hour)
 	if err != nil || len(list) != n {
 		t.Fatal(len(list), err)
@@ -676,9 +647,8 @@ func TestAckBatchCutInTheSecondChunk(t *testing.T) {
 // Get, Remove and Reschedule know a job that is reserved, or waits for a retry.
 func TestReservedJobByItsID(t *testing.T) {
 	f := start(t)
-	if _, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "body"}, 0, client.MaxAttempts(5)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "body"}, 0, client.MaxAttempts(5))
+	check(t, err)
 	get := func(want client.State, attempts int, text string) client.Job {
 		t.Helper()
 		job, err := f.Get(t.Context(), "a")
@@ -691,20 +661,14 @@ func TestReservedJobByItsID(t *testing.T) {
 	if job := get(client.Reserved, 1, ""); job.Due.Before(d.Deadline()) {
 		t.Errorf("due at %v, before %v", job.Due, d.Deadline())
 	}
-	if err := d.Retry(t.Context(), time.Hour, client.Cause(errors.New("refused"))); err != nil {
-		t.Fatal(err)
-	}
+	check(t, d.Retry(t.Context(), time.Hour, client.Cause(errors.New("refused"))))
 	get(client.Waiting, 1, "refused")
-	if err := f.Reschedule(t.Context(), "a", 0); err != nil {
-		t.Fatal(err)
-	}
+	check(t, f.Reschedule(t.Context(), "a", 0))
 	get(client.Ready, 1, "refused")
 	if d = f.reserve("t"); d.Attempt != 2 {
 		t.Errorf("attempt %d, want 2", d.Attempt)
 	}
-	if err := f.Reschedule(t.Context(), "a", time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	check(t, f.Reschedule(t.Context(), "a", time.Hour))
 	get(client.Waiting, 2, "refused")
 	f.expect(state{Pool: []string{"a"}, Buckets: buckets{"a": "t body"}})
 	for _, way := range []string{"waits for a retry", "is reserved"} {
@@ -716,9 +680,7 @@ func TestReservedJobByItsID(t *testing.T) {
 		d = f.reserve("t")
 	}
 	f.serve()
-	if err := d.Extend(t.Context(), time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	check(t, d.Extend(t.Context(), time.Millisecond))
 	f.Remove(t.Context(), "a")
 	if r := reserve(f.Reserve(t.Context(), 200*time.Millisecond, 0, "t")); !errors.Is(r.err, client.ErrEmpty) {
 		t.Errorf("what was removed comes back: %+v", r)

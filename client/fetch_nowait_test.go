@@ -26,16 +26,13 @@ func TestFetchNoWait(t *testing.T) {
 			if list, err := ask(topics...); !errors.Is(err, client.ErrEmpty) || len(list) > 0 {
 				t.Errorf("%q: %v, %v: want ErrEmpty", topics, list, err)
 			}
-			if _, err := f.Push(t.Context(), client.Message{ID: "job", Topic: topics[len(topics)-1], Body: "b"}, 0); err != nil {
-				t.Fatal(err)
-			}
+			_, err := f.Push(t.Context(), client.Message{ID: "job", Topic: topics[len(topics)-1], Body: "b"}, 0)
+			check(t, err)
 			list, err := ask(topics...)
 			if err != nil || len(list) != 1 || list[0].ID != "job" {
 				t.Fatalf("%q: %v, %v: want the job", topics, list, err)
 			}
-			if err := f.Reschedule(t.Context(), "job", 0); err != nil {
-				t.Fatal(err)
-			}
+			check(t, f.Reschedule(t.Context(), "job", 0))
 			if list, err := ask(topics...); !errors.Is(err, client.ErrEmpty) || len(list) > 0 {
 				t.Errorf("%q, with a job without attempts: %v, %v: want ErrEmpty", topics, list, err)
 			}

@@ -23,9 +23,7 @@ type oldClient struct {
 func (f *fixture) oldClient() *oldClient {
 	f.t.Helper()
 	conn, err := redis.Dial("tcp", f.redis.Addr)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	f.t.Cleanup(func() { conn.Close() })
 	return &oldClient{f.t, conn}
 }
@@ -182,9 +180,8 @@ func TestOurClientOldServer(t *testing.T) {
 		"removed":  time.Unix(base, 0),
 		"later":    time.Unix(base+1, 0),
 	} {
-		if _, err := f.PushAt(ctx, message(id), due); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.PushAt(ctx, message(id), due)
+		check(t, err)
 	}
 	if ok, err := f.Remove(ctx, "removed"); !ok || err != nil {
 		t.Errorf("Remove = %v, %v", ok, err)

@@ -193,9 +193,8 @@ func TestGetTellsTTR(t *testing.T) {
 	}
 	push := func(delay time.Duration, opts ...client.PushOption) {
 		t.Helper()
-		if _, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, delay, opts...); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, delay, opts...)
+		check(t, err)
 	}
 	push(time.Hour)
 	expect(client.Waiting, 0)
@@ -207,8 +206,6 @@ func TestGetTellsTTR(t *testing.T) {
 	expect(client.Ready, client.MaxLease)
 	d := f.reserve("t")
 	expect(client.Reserved, client.MaxLease)
-	if err := d.Bury(t.Context(), "tried"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, d.Bury(t.Context(), "tried"))
 	expect(client.Dead, client.MaxLease)
 }

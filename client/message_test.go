@@ -32,9 +32,7 @@ func FuzzMessage(f *testing.F) {
 			}
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if id == "" {
 			m.ID = pushed
 		}

@@ -30,9 +30,8 @@ func TestSlowLink(t *testing.T) {
 		batch = append(batch, client.Delayed{Message: client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat(fmt.Sprint(n%10), size)}})
 	}
 	batch = append(batch, client.Delayed{Message: client.Message{ID: "large", Topic: "t", Body: strings.Repeat("x", 10*size)}})
-	if _, err := f.PushBatch(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.PushBatch(t.Context(), batch)
+	check(t, err)
 	popped, err := c.PopBatch(t.Context(), "t", jobs-2)
 	for range 3 {
 		if err == nil {
@@ -62,9 +61,8 @@ func TestReserveBatchOverASlowLink(t *testing.T) {
 	c := client.OpenPool(client.PoolOptions{Addr: proxy.Addr})
 	defer c.Close()
 	for n := range jobs {
-		if _, err := f.Push(t.Context(), client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat("x", size)}, 0); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.Push(t.Context(), client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat("x", size)}, 0)
+		check(t, err)
 	}
 	deliveries, err := c.ReserveBatch(t.Context(), "t", jobs, lease)
 	if err != nil || len(deliveries) == 0 {
@@ -80,15 +78,14 @@ func TestReserveBatchOverASlowLink(t *testing.T) {
 func TestSilenceWithinAnAnswer(t *testing.T) {
 	f := start(t)
 	f.push("small", "u")
-	if _, err := f.Push(t.Context(), client.Message{ID: "large", Topic: "t", Body: strings.Repeat("x", 1<<20)}, 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.Push(t.Context(), client.Message{ID: "large", Topic: "t", Body: strings.Repeat("x", 1<<20)}, 0)
+	check(t, err)
 	c := client.New(client.NewPool(client.PoolOptions{Addr: stutter(t, f.redis.Addr, 100<<10), ReadTimeout: 100 * time.Millisecond}))
 	defer c.Close()
 	if m, err := c.Pop(t.Context(), "u"); err != nil || m.ID != "small" {
 		t.Fatalf("Pop = %v, %v", m, err)
 	}
-	_, err := c.Pop(t.Context(), "t")
+	_, err = c.Pop(t.Context(), "t")
 	var timeout net.Error
 	if !errors.Is(err, client.ErrLost) || !errors.As(err, &timeout) || !timeout.Timeout() {
 		t.Errorf("error %v, want ErrLost by a timeout", err)
@@ -104,9 +101,7 @@ func TestSilenceWithinAnAnswer(t *testing.T) {
 func stutter(t *testing.T, addr string, bytes int) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -153,9 +148,7 @@ func TestAddressMoves(t *testing.T) {
 	proxy := redistest.StartProxy(t, oldMaster.redis.Addr)
 	c := client.OpenPool(client.PoolOptions{Addr: proxy.Addr})
 	defer c.Close()
-	if err := c.WarmUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.WarmUp(t.Context()))
 	waiting := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
 	oldMaster.waits(c, "t", 1)
 
@@ -321,9 +314,8 @@ func TestPopsDoNotStarveBPop(t *testing.T) {
 	}
 	c := f.open()
 	for n := range waiters {
-		if _, err := c.Push(t.Context(), client.Message{ID: fmt.Sprint(n), Topic: "t", Body: "b"}, 0); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.Push(t.Context(), client.Message{ID: fmt.Sprint(n), Topic: "t", Body: "b"}, 0)
+		check(t, err)
 	}
 	for range waiters {
 		select {

@@ -14,9 +14,7 @@ func (f *fixture) reserveNew(id, topic string) *client.Delivery {
 	f.t.Helper()
 	f.push(id, topic)
 	list, err := f.ReserveBatch(f.t.Context(), topic, 1, time.Hour)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	return list[0]
 }
 

@@ -29,9 +29,8 @@ func TestBPopSurvivesRestart(t *testing.T) {
 // pushAnew is push from a Client of its own: none of its connections was cut.
 func (f *fixture) pushAnew(id, topic string) {
 	f.t.Helper()
-	if _, err := f.open().Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: "body"}, 0); err != nil {
-		f.t.Fatal(err)
-	}
+	_, err := f.open().Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: "body"}, 0)
+	check(f.t, err)
 }
 
 // A BPop that finds Redis gone bears it as well as one that was waiting.
@@ -392,9 +391,8 @@ func drain(sent chan struct{}) {
 func TestMaxmemory(t *testing.T) {
 	f := start(t)
 	f.push("ready", "t")
-	if _, err := f.Push(t.Context(), client.Message{ID: "waiting", Topic: "t", Body: "body"}, 500*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.Push(t.Context(), client.Message{ID: "waiting", Topic: "t", Body: "body"}, 500*time.Millisecond)
+	check(t, err)
 	f.do("CONFIG", "SET", "maxmemory", 1)
 	before := f.state()
 	for name, delay := range map[string]time.Duration{"waiting": time.Hour, "ready": 0, "new": time.Hour, "new, at once": 0} {

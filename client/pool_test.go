@@ -146,26 +146,22 @@ func expectWorks(t *testing.T, o client.PoolOptions) {
 	t.Helper()
 	c := client.OpenPool(o)
 	defer c.Close()
-	if _, err := c.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, 0)
+	check(t, err)
 	if m, err := c.BPop(t.Context(), hangBound, "t"); err != nil || m.ID != "a" {
 		t.Errorf("BPop = %v, %v", m, err)
 	}
 	popped := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
 	until(t, "BPop is there", func() bool { all, _ := client.Callers(c, "t"); return all == 1 })
-	if _, err := c.Push(t.Context(), client.Message{ID: "b", Topic: "t", Body: "b"}, 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.Push(t.Context(), client.Message{ID: "b", Topic: "t", Body: "b"}, 0)
+	check(t, err)
 	expectJob(t, waitFor(t, popped), "b")
 }
 
 func options(t *testing.T, url string) client.PoolOptions {
 	t.Helper()
 	o, err := client.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return o
 }
 
@@ -173,9 +169,7 @@ func TestDatabase(t *testing.T) {
 	f := start(t)
 	f.do("SELECT", 5)
 	c, err := client.Open("redis://" + f.redis.Addr + "/5")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer c.Close()
 	if _, err := c.Push(t.Context(), message("a"), 0); err != nil {
 		t.Error(err)
@@ -207,9 +201,7 @@ func TestTLS(t *testing.T) {
 	expectText(t, "another host's certificate", err, "certificate", "elsewhere")
 
 	c, err = client.Open("rediss://" + addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer c.Close()
 	_, err = c.Pop(t.Context(), "t")
 	expectText(t, "unknown authority", err, "certificate")
@@ -312,9 +304,7 @@ func TestRestedConnections(t *testing.T) {
 	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
 	defer pool.Close()
 	conn, err := pool.DialContext(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer conn.Close()
 	rested := time.Now().Add(-time.Minute)
 	if err := pool.TestOnBorrowContext(t.Context(), conn, rested); err != nil {
@@ -332,9 +322,7 @@ func TestUserWithoutPing(t *testing.T) {
 	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
 	defer pool.Close()
 	conn, err := pool.DialContext(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer conn.Close()
 	if err := pool.TestOnBorrowContext(t.Context(), conn, time.Now().Add(-time.Minute)); err != nil {
 		t.Error(err)
@@ -373,12 +361,10 @@ func TestNewOnPlainPool(t *testing.T) {
 func TestPrefix(t *testing.T) {
 	f := start(t)
 	c := f.open(client.WithPrefix("shop:"))
-	if _, err := c.Push(t.Context(), message("a"), 0); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Push(t.Context(), message("b"), time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.Push(t.Context(), message("a"), 0)
+	check(t, err)
+	_, err = c.Push(t.Context(), message("b"), time.Hour)
+	check(t, err)
 	if m, err := f.Pop(t.Context(), "t"); !errors.Is(err, client.ErrEmpty) {
 		t.Errorf("Pop under another prefix = %v, %v", m, err)
 	}

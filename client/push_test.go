@@ -147,9 +147,7 @@ func TestPushAt(t *testing.T) {
 			f := f.with(t)
 			f.seed()
 			_, err := f.PushAt(context.Background(), client.Message{ID: "a", Topic: "t", Body: "new"}, tt.due, client.ReadyMaxLifetime(time.Hour))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			want := state{Pool: []string{"a"}, Buckets: buckets{"a": "t new"}}
 			if tt.want == 0 {
 				want = state{Ready: queues{"t": {"a"}}, Buckets: want.Buckets}
@@ -194,9 +192,8 @@ func TestPushPostponesReadyJob(t *testing.T) {
 	f.serve()
 	f.push("a", "t")
 	from := f.clock()
-	if _, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "second"}, 300*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "second"}, 300*time.Millisecond)
+	check(t, err)
 	if m, err := f.Pop(t.Context(), "t"); !errors.Is(err, client.ErrEmpty) {
 		t.Fatalf("Pop = %v, %v while the job is postponed", m, err)
 	}
@@ -215,9 +212,8 @@ func TestPushPostponesReadyJobInLongQueue(t *testing.T) {
 	f := start(t)
 	f.seed(ready("a", "t")...)
 	f.fill("t", 10_000)
-	if _, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "second"}, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "second"}, time.Hour)
+	check(t, err)
 	m, err := f.Pop(t.Context(), "t")
 	if err != nil || m.ID == "a" {
 		t.Fatalf("Pop = %v, %v, want the job behind the postponed one", m, err)
@@ -243,9 +239,7 @@ func (f *fixture) fill(topic string, n int) {
 func TestCancelledPush(t *testing.T) {
 	f := start(t)
 	c := f.patient()
-	if err := c.WarmUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.WarmUp(t.Context()))
 	f.redis.Hang()
 	ctx, cancel := context.WithCancel(t.Context())
 	var underWay []<-chan result
@@ -281,9 +275,8 @@ func TestEmptyBody(t *testing.T) {
 	if _, err := f.Push(t.Context(), m, 0); !errors.Is(err, client.ErrInvalid) {
 		t.Errorf("got %v, want ErrInvalid", err)
 	}
-	if _, err := f.Push(t.Context(), m, 0, client.EmptyBody()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.Push(t.Context(), m, 0, client.EmptyBody())
+	check(t, err)
 	if got, err := f.Pop(t.Context(), "t"); err != nil || got != m {
 		t.Errorf("got %+v, %v", got, err)
 	}

@@ -179,9 +179,7 @@ func (r *modelRun) learn(id string, in time.Duration) {
 		return
 	}
 	score, err := redis.Float64(r.do("ZSCORE", "delayer:job_pool", id), nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, err)
 	if off := score - r.model.now - in.Seconds(); off < 0 || off > 300 {
 		r.t.Errorf("job %s is due %v s too late", id, off)
 	}
@@ -568,13 +566,9 @@ func (r *modelRun) isAnew(id string) bool {
 		return false
 	}
 	expires, err := strconv.ParseFloat(said[3], 64)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, err)
 	ttl, err := redis.Int(r.do("PTTL", "delayer:job_bucket:"+id), nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check(r.t, err)
 	return r.clock()*1000+float64(ttl) > expires+1000
 }
 

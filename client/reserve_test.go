@@ -118,9 +118,8 @@ func TestReserveWakes(t *testing.T) {
 
 	f.serve()
 	reserved = f.reserving(t.Context(), time.Minute, "t")
-	if _, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "body"}, 50*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "body"}, 50*time.Millisecond)
+	check(t, err)
 	arrival(t, reserved).expect(t, "a")
 	f.expect(held)
 }
@@ -463,9 +462,8 @@ func TestRedelivery(t *testing.T) {
 func TestAttemptsUsedUpByCrashes(t *testing.T) {
 	f := start(t)
 	f.serve()
-	if _, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "body"}, 0, client.MaxAttempts(2)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "body"}, 0, client.MaxAttempts(2))
+	check(t, err)
 	for want := 1; want <= 2; want++ {
 		d, err := f.Reserve(t.Context(), 0, 10*time.Millisecond, "t")
 		if reserve(d, err).expect(t, "a"); d.Attempt != want || d.MaxAttempts != 2 {
@@ -498,9 +496,8 @@ func TestDeadline(t *testing.T) {
 	f := start(t)
 	push := func(id string, opts ...client.PushOption) {
 		t.Helper()
-		if _, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0, opts...); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0, opts...)
+		check(t, err)
 	}
 	for _, c := range []struct {
 		lease, want time.Duration
@@ -529,19 +526,15 @@ func TestDeadline(t *testing.T) {
 		f.leased("Fetch", list[0], from, c.want)
 		for _, lease := range []time.Duration{time.Hour, time.Minute, client.MaxLease, 1500 * time.Millisecond} {
 			from = f.clock()
-			if err := d.Extend(t.Context(), lease); err != nil {
-				t.Fatal(err)
-			}
+			check(t, d.Extend(t.Context(), lease))
 			f.leased("Extend", d, from, lease)
-			if _, err := f.ExtendBatch(t.Context(), list, lease); err != nil {
-				t.Fatal(err)
-			}
+			_, err := f.ExtendBatch(t.Context(), list, lease)
+			check(t, err)
 			f.leased("ExtendBatch", list[0], from, lease)
 		}
 		from = f.clock()
-		if _, err := f.ExtendBatch(t.Context(), list, 0); err != nil {
-			t.Fatal(err)
-		}
+		_, err = f.ExtendBatch(t.Context(), list, 0)
+		check(t, err)
 		f.leased("ExtendBatch as before", list[0], from, 1500*time.Millisecond)
 	}
 }
@@ -552,9 +545,8 @@ func TestReserveBatch(t *testing.T) {
 		t.Errorf("of an empty topic: %v, %v", list, err)
 	}
 	batch := jobs(0, 700, "t", 0)
-	if _, err := f.PushBatch(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.PushBatch(t.Context(), batch)
+	check(t, err)
 	list, err := f.ReserveBatch(t.Context(), "t", 600, time.Hour)
 	if got := deliveryIDs(list); err != nil || !slices.Equal(got, idsOf(batch[:600])) {
 		t.Errorf("reserved %q, %v", got, err)
@@ -579,9 +571,8 @@ func TestReserveBatch(t *testing.T) {
 func TestReserveBatchOfLargeBodies(t *testing.T) {
 	f := start(t)
 	for n := range 4 {
-		if _, err := f.Push(t.Context(), client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat("x", 1<<20)}, 0); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.Push(t.Context(), client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat("x", 1<<20)}, 0)
+		check(t, err)
 	}
 	list, err := f.ReserveBatch(t.Context(), "t", 10, time.Hour)
 	if got := deliveryIDs(list); err != nil || !slices.Equal(got, []string{"0", "1", "2", "3"}) || len(list[3].Body) != 1<<20 {
@@ -642,9 +633,8 @@ func TestFetchWaits(t *testing.T) {
 			go once(t.Context())
 		}
 		f.reserversWait(f.Client, "t", fetchers)
-		if _, err := f.PushBatch(t.Context(), jobs(0, 250, "t", 0)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.PushBatch(t.Context(), jobs(0, 250, "t", 0))
+		check(t, err)
 		seen := map[string]bool{}
 		for range fetchers {
 			list := arrival(t, results)
@@ -679,9 +669,8 @@ func TestFetchOfTopicsWithTheirOwnTerms(t *testing.T) {
 		for n := range 2 {
 			f.push(fmt.Sprint("t", n), "t")
 			f.push(fmt.Sprint("u", n), "u")
-			if _, err := f.Push(t.Context(), client.Message{ID: fmt.Sprint("v", n), Topic: "v", Body: "b"}, 0, client.TTR(3*time.Minute), client.MaxAttempts(3)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := f.Push(t.Context(), client.Message{ID: fmt.Sprint("v", n), Topic: "v", Body: "b"}, 0, client.TTR(3*time.Minute), client.MaxAttempts(3))
+			check(t, err)
 		}
 		o := client.FetchOptions{Max: 5, MaxAttempts: 9, Topics: []client.FetchTopic{
 			{Topic: "none"},
@@ -701,9 +690,7 @@ func TestFetchOfTopicsWithTheirOwnTerms(t *testing.T) {
 			{{"v0", 3 * time.Minute, 3}},
 		} {
 			fetched, err := fetch(f.Client, t.Context(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			var got []reserved
 			for _, d := range fetched {
 				got = append(got, reserved{d.ID, d.Lease(), d.MaxAttempts})
@@ -765,9 +752,8 @@ func TestFetchersWithTheirOwnTerms(t *testing.T) {
 			for i := range pushed {
 				pushed[i].Message = client.Message{ID: fmt.Sprint(round, " ", i), Topic: topic, Body: "b"}
 			}
-			if _, err := f.PushBatch(t.Context(), pushed); err != nil {
-				t.Fatal(err)
-			}
+			_, err := f.PushBatch(t.Context(), pushed)
+			check(t, err)
 			for range pushed {
 				d := arrival(t, came)
 				if seen[d.ID]++; seen[d.ID] > 1 {
@@ -818,17 +804,14 @@ func TestFetchMaxAttempts(t *testing.T) {
 	eachFetch(t, func(t *testing.T, fetch fetch) {
 		f := start(t)
 		for id, opts := range map[string][]client.PushOption{"own": {client.MaxAttempts(3)}, "none": nil} {
-			if _, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0, opts...); err != nil {
-				t.Fatal(err)
-			}
+			_, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0, opts...)
+			check(t, err)
 		}
 		limits := map[string]int{"own": 3, "none": 2}
 		ended := map[string]int{}
 		for len(ended) < 2 {
 			list, err := fetch(f.Client, t.Context(), client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 10, MaxAttempts: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			for _, d := range list {
 				if d.MaxAttempts != limits[d.ID] {
 					t.Errorf("%s: %d attempts in all, want %d", d.ID, d.MaxAttempts, limits[d.ID])
@@ -905,9 +888,7 @@ func TestOneConnectionSuffices(t *testing.T) {
 		}()
 	}()
 	d := arrival(t, reserved).d
-	if err := arrival(t, ended); err != nil {
-		t.Fatal(err)
-	}
+	check(t, arrival(t, ended))
 	if err := d.Ack(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -918,18 +899,15 @@ func TestOneConnectionSuffices(t *testing.T) {
 func TestLateBy(t *testing.T) {
 	f := start(t)
 	for name, opts := range map[string][]client.PushOption{"kept for 7 days": nil, "kept for an hour": {client.ReadyMaxLifetime(time.Hour)}} {
-		if _, err := f.Push(t.Context(), client.Message{ID: name, Topic: "t", Body: "b"}, 0, opts...); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.Push(t.Context(), client.Message{ID: name, Topic: "t", Body: "b"}, 0, opts...)
+		check(t, err)
 		from := f.clock()
 		until(t, "it has been ready for a while", func() bool { return f.clock() > from+0.03 })
 		d := f.reserve("t")
 		if d.LateBy < 30*time.Millisecond || d.LateBy > hangBound {
 			t.Errorf("%s: late by %v", name, d.LateBy)
 		}
-		if err := d.Retry(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
+		check(t, d.Retry(t.Context(), 0))
 		if d = f.reserve("t"); d.LateBy != -1 {
 			t.Errorf("%s, second attempt: late by %v", name, d.LateBy)
 		}

@@ -23,9 +23,8 @@ func (f *fixture) restedPool(n int) (*redis.Pool, []string) {
 	conns := make([]redis.Conn, n)
 	for i := range conns {
 		conns[i] = pool.Get()
-		if _, err := conns[i].Do("PING"); err != nil {
-			f.t.Fatal(err)
-		}
+		_, err := conns[i].Do("PING")
+		check(f.t, err)
 	}
 	for _, conn := range conns {
 		conn.Close()

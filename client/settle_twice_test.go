@@ -16,9 +16,7 @@ import (
 func TestTwoSettlementsOfOneJob(t *testing.T) {
 	f := start(t)
 	c := f.patient()
-	if err := c.WarmUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.WarmUp(t.Context()))
 	for name, settle := range verbs {
 		t.Run(name, func(t *testing.T) {
 			f := f.with(t)
@@ -74,9 +72,7 @@ func TestTwoSettlementsOfOneJob(t *testing.T) {
 func TestTwoKindsOfSettlementsOfOneJob(t *testing.T) {
 	f := start(t)
 	c := f.patient()
-	if err := c.WarmUpAll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.WarmUpAll(t.Context()))
 	kinds := []string{"Ack", "Retry", "Extend", "Bury"}
 	for i, one := range kinds {
 		for _, other := range kinds[i+1:] {
@@ -171,9 +167,7 @@ func TestExtendEndedByItsDeadline(t *testing.T) {
 	f := start(t)
 	f.push("a", "t")
 	c := f.patient()
-	if err := c.WarmUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.WarmUp(t.Context()))
 	d, err := c.Reserve(t.Context(), 0, time.Hour, "t")
 	reserve(d, err).expect(t, "a")
 	f.warm(verbs["Extend"])
@@ -206,9 +200,7 @@ func TestExtendEndedByItsDeadline(t *testing.T) {
 func TestSettlementsAreBoundedInBytes(t *testing.T) {
 	f := start(t)
 	c := f.patient()
-	if err := c.WarmUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.WarmUp(t.Context()))
 	const blockers, retries = client.MaxSettleCalls, 200
 	list := f.reserveAll(c, blockers+retries)
 	text := errors.New(strings.Repeat("x", 8<<10)) // 1.6 MiB in all

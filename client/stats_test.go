@@ -15,9 +15,7 @@ import (
 func (f *fixture) stats(topic string) (s client.Stats, of client.TopicStats) {
 	f.t.Helper()
 	s, err := f.Stats(f.t.Context())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	for _, t := range s.Topics {
 		if t.Topic == topic {
 			of = t
@@ -91,9 +89,8 @@ func TestStats(t *testing.T) {
 func TestStatsKnowsTopics(t *testing.T) {
 	f := start(t)
 	f.push("a", "pushed")
-	if _, err := f.Push(t.Context(), client.Message{ID: "b", Topic: "waits", Body: "b"}, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.Push(t.Context(), client.Message{ID: "b", Topic: "waits", Body: "b"}, time.Hour)
+	check(t, err)
 	f.Pop(t.Context(), "asked for")
 	// As an old client pushes.
 	f.do("HSET", "delayer:job_bucket:c", "topic", "moved", "body", "b")
@@ -125,9 +122,8 @@ func TestStatsOfManyTopics(t *testing.T) {
 			redis.call('ZADD', 'delayer:topics', 0, topic)
 			redis.call('LPUSH', 'delayer:ready_queue:' .. topic, 'a')
 		end`, 0, topics)
-		if _, err := f.Push(t.Context(), client.Message{ID: "w", Topic: "t00000", Body: "b"}, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.Push(t.Context(), client.Message{ID: "w", Topic: "t00000", Body: "b"}, time.Hour)
+		check(t, err)
 		f.push("r", "t00000")
 		f.reserve("t00000")
 		f.do("LPUSH", "delayer:ready_queue:t00000", "a")
@@ -137,9 +133,7 @@ func TestStatsOfManyTopics(t *testing.T) {
 			if changes { // topics come in front of the others, which move
 				stopped = make(chan struct{})
 				conn, err := redis.Dial("tcp", f.redis.Addr)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				defer conn.Close()
 				go func() {
 					defer close(stopped)

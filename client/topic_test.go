@@ -21,9 +21,8 @@ func TestTopic(t *testing.T) {
 	const orders client.Topic[order] = "orders"
 	values := []order{{}, {ID: "<1001> & \u2028 \"", Items: map[string]int{"鱼": 2}, Due: &due}}
 	for _, want := range values {
-		if _, err := orders.Push(t.Context(), f.Client, want, 0, client.MaxAttempts(3)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := orders.Push(t.Context(), f.Client, want, 0, client.MaxAttempts(3))
+		check(t, err)
 		d := f.reserve("orders")
 		var got order
 		if err := json.Unmarshal([]byte(d.Body), &got); err != nil || d.MaxAttempts != 3 {
@@ -34,9 +33,7 @@ func TestTopic(t *testing.T) {
 		}
 	}
 	id, err := orders.PushAt(t.Context(), f.Client, values[0], due, client.IfExists(client.Refuse))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if job, err := f.Get(t.Context(), id); err != nil || !job.Due.Equal(due) || job.Topic != "orders" || job.Body != `{"ID":"","Items":null,"Due":null}` {
 		t.Errorf("pushed for a time: %+v, %v", job, err)
 	}

@@ -25,14 +25,12 @@ end`)
 
 func seed(tb testing.TB, conn redis.Conn, jobs, topics int, due float64) {
 	tb.Helper()
-	if _, err := conn.Do("FLUSHALL"); err != nil {
-		tb.Fatal(err)
-	}
+	_, err := conn.Do("FLUSHALL")
+	check(tb, err)
 	const chunk = 10000
 	for n := 0; n < jobs; n += chunk {
-		if _, err := seedScript.Do(conn, min(chunk, jobs-n), n, topics, fmt.Sprintf("%.3f", due)); err != nil {
-			tb.Fatal(err)
-		}
+		_, err := seedScript.Do(conn, min(chunk, jobs-n), n, topics, fmt.Sprintf("%.3f", due))
+		check(tb, err)
 	}
 }
 
@@ -122,9 +120,8 @@ func BenchmarkBystander(b *testing.B) {
 				moving = false
 			default:
 				sent := time.Now()
-				if _, err := conn.Do("PING"); err != nil {
-					b.Fatal(err)
-				}
+				_, err := conn.Do("PING")
+				check(b, err)
 				pings = append(pings, time.Since(sent))
 				time.Sleep(200 * time.Microsecond)
 			}
@@ -177,13 +174,9 @@ func BenchmarkLateness(b *testing.B) {
 		}()
 		for range jobs {
 			m, err := c.BPop(ctx, time.Minute, "t")
-			if err != nil {
-				b.Fatal(err)
-			}
+			check(b, err)
 			due, err := strconv.ParseInt(m.Body, 10, 64)
-			if err != nil {
-				b.Fatal(err)
-			}
+			check(b, err)
 			delay := time.Since(time.UnixMicro(due))
 			if delay < 0 {
 				early++

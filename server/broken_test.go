@@ -93,9 +93,7 @@ func (w *world) expectRetries(since float64) {
 	each := map[float64]int{}
 	for id, score := range scores {
 		due, err := strconv.ParseFloat(score, 64)
-		if err != nil {
-			w.TB.Fatal(err)
-		}
+		check(w.TB, err)
 		each[due]++
 		if ms := due * 1000; due < since+3600 || due > last || math.Abs(ms-math.Round(ms)) > 1e-3 || each[due] > 20 {
 			w.TB.Fatalf("%s is tried again at %s, with %d others; the pass was between %f and %f", id, score, each[due]-1, since, now)
@@ -254,9 +252,7 @@ func TestBrokenQueueDelaysNoPush(t *testing.T) {
 		jobs := store.New(w.pool(), prefix)
 		for n := range 2 {
 			job := store.Job{ID: fmt.Sprint("near", n), Topic: "t", Body: "body"}
-			if err := pushTo(t.Context(), jobs, job, store.Due{After: 200 * time.Millisecond}); err != nil {
-				t.Fatal(err)
-			}
+			check(t, pushTo(t.Context(), jobs, job, store.Due{After: 200 * time.Millisecond}))
 			w.log.awaitMoved(t, n+1)
 		}
 		w.Expect(redistest.State{

@@ -41,9 +41,7 @@ func TestCheckOfCertificates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l, err := tls.Listen("tcp", "127.0.0.1:0", c.server)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer l.Close()
 			go accept(l)
 			pool := &redis.Pool{Dial: func() (redis.Conn, error) {
@@ -80,18 +78,12 @@ func accept(l net.Listener) {
 func certificate(t *testing.T, name string, from, to time.Time) ([]tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: to, DNSNames: []string{name}, BasicConstraintsValid: true, IsCA: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	roots := x509.NewCertPool()
 	roots.AddCert(parsed)
 	return []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, roots

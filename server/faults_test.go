@@ -264,9 +264,7 @@ func TestMaxmemory(t *testing.T) {
 	w.expectManyMoved(jobs, topics)
 	refused()
 	pipeline, err := s.Pipeline(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer pipeline.Close()
 	for left := jobs; left > 0; {
 		popped, err := pipeline.Pop([]string{"topic0", "topic1", "topic2"}, 100)

@@ -18,9 +18,7 @@ import (
 func (w *world) servers() []store.ServerState {
 	w.TB.Helper()
 	servers, err := store.New(w.Pool(), prefix).Servers(context.Background())
-	if err != nil {
-		w.TB.Fatal(err)
-	}
+	check(w.TB, err)
 	return servers
 }
 
@@ -237,9 +235,7 @@ func TestPassHasNoHeartbeat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.push("a", "t", 1)
-	if err := w.server.Pass(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.server.Pass(t.Context()))
 	if n := w.Do("EXISTS", prefix+"servers").(int64); n != 0 {
 		t.Errorf("servers: %v", w.servers())
 	}

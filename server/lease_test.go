@@ -12,13 +12,9 @@ import (
 func (w *world) lease(call func(p *store.Pipeline) error) {
 	w.TB.Helper()
 	p, err := store.New(w.pool(), prefix).Pipeline(context.Background())
-	if err != nil {
-		w.TB.Fatal(err)
-	}
+	check(w.TB, err)
 	defer p.Close()
-	if err := call(p); err != nil {
-		w.TB.Fatal(err)
-	}
+	check(w.TB, call(p))
 }
 
 // reserve leases the topic's next job.

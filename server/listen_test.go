@@ -20,9 +20,7 @@ func TestRunIsToldOfAnEarlierJob(t *testing.T) {
 	push := func(id string, delay time.Duration) {
 		t.Helper()
 		job := store.Job{ID: id, Topic: "t", Body: "b"}
-		if err := pushTo(t.Context(), jobs, job, store.Due{After: delay}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, pushTo(t.Context(), jobs, job, store.Due{After: delay}))
 	}
 	push("far", time.Hour)
 
@@ -45,9 +43,7 @@ func TestRunIsToldOfAnEarlierJob(t *testing.T) {
 	push("near again", 200*time.Millisecond)
 	log.awaitMoved(t, 2)
 
-	if err := jobs.Reschedule(t.Context(), "far", 200*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	check(t, jobs.Reschedule(t.Context(), "far", 200*time.Millisecond))
 	log.awaitMoved(t, 3)
 	cancel()
 	if err := <-done; err != nil {
@@ -60,9 +56,7 @@ func TestRunIsToldOfAnEarlierJob(t *testing.T) {
 func listeners(t *testing.T, r *redistest.Server) (ids string) {
 	t.Helper()
 	list, err := redis.String(r.Do("CLIENT", "LIST", "TYPE", "pubsub"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for line := range strings.Lines(list) {
 		id, _, _ := strings.Cut(line, " ")
 		ids += id + " "

@@ -66,9 +66,8 @@ func TestDemotedMaster(t *testing.T) {
 			var rested []redis.Conn
 			for range 4 {
 				conn := pool.Get()
-				if _, err := conn.Do("PING"); err != nil {
-					t.Fatal(err)
-				}
+				_, err := conn.Do("PING")
+				check(t, err)
 				rested = append(rested, conn)
 			}
 			for _, conn := range rested {

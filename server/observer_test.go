@@ -80,9 +80,7 @@ func TestObserver(t *testing.T) {
 	w.push("seconds", "u", due(30))
 	w.push("not yet", "u", due(-3600))
 	w.Do("ZADD", prefix+"job_pool", due(9), "orphan")
-	if err := w.server.Pass(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.server.Pass(t.Context()))
 	if c.calls != 2 || c.moved["t"].Jobs != 2 || c.moved["t"].Returned != 1 || c.moved["u"].Jobs != 1 || c.moved["u"].Returned != 0 || c.dropped != 1 || c.passes != 1 || len(c.failed) > 0 {
 		t.Errorf("told of %+v in %d calls, %d dropped, %d passes, %v", c.moved, c.calls, c.dropped, c.passes, c.failed)
 	}
@@ -92,9 +90,7 @@ func TestObserver(t *testing.T) {
 	}
 
 	w.many(1000, 1)
-	if err := w.server.Pass(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.server.Pass(t.Context()))
 	late = c.moved["topic0"].Late
 	if late.Counts[len(LatenessBounds)] != 1000 || math.Abs(late.Sum/1000-now) > 2000 {
 		t.Errorf("late %+v", late)
@@ -147,13 +143,9 @@ func TestObserverOfACutConnection(t *testing.T) {
 	w := newWorld(t)
 	c := w.observed()
 	w.push("a", "t", 1)
-	if err := w.server.Pass(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.server.Pass(context.Background()))
 	w.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-	if err := w.server.Pass(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.server.Pass(context.Background()))
 	if c.passes != 2 || len(c.failed) > 0 {
 		t.Errorf("told of %d passes, %v", c.passes, c.failed)
 	}

@@ -200,9 +200,7 @@ func TestRunWithoutChannels(t *testing.T) {
 	awaitListeners(t, w.Server, 1)
 	waiter := redis.PubSubConn{Conn: w.Pool().Get()}
 	defer waiter.Close()
-	if err := waiter.Subscribe("delayer:wake:waiter"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, waiter.Subscribe("delayer:wake:waiter"))
 	waiter.Receive()
 	w.Do("ZADD", "delayer:waiting:t", 1, "waiter")
 	w.push("d", "t", 1)

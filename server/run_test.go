@@ -240,9 +240,7 @@ func TestRunStartStop(t *testing.T) {
 			time.Sleep(time.Duration(n) * 10 * time.Microsecond) // a stop at another moment
 		}
 		cancel()
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		check(t, <-done)
 	}
 	await(t, "end of the goroutines", func() bool { return runtime.NumGoroutine() <= before })
 	w.pass()

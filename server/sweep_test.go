@@ -24,9 +24,7 @@ func (w *world) enterTopics(ago time.Duration, topics ...string) {
 func (w *world) topics() []string {
 	w.TB.Helper()
 	names, err := redis.Strings(w.Do("ZRANGE", prefix+"topics", 0, -1), nil)
-	if err != nil {
-		w.TB.Fatal(err)
-	}
+	check(w.TB, err)
 	return names
 }
 
@@ -44,9 +42,7 @@ func TestReadyJobsThatExpire(t *testing.T) {
 	w.push("long", "t", 100)
 	pass := func() {
 		t.Helper()
-		if err := w.server.Pass(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check(t, w.server.Pass(t.Context()))
 	}
 	pass()
 	pass()

@@ -42,9 +42,8 @@ func TestForwardPushAt(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
 	due := d.Now().Add(time.Hour)
-	if _, err := d.Client().PushAt(t.Context(), client.Message{ID: "a", Topic: topic, Body: "b"}, due); err != nil {
-		t.Fatal(err)
-	}
+	_, err := d.Client().PushAt(t.Context(), client.Message{ID: "a", Topic: topic, Body: "b"}, due)
+	check(t, err)
 	if job := d.Due(t, topic, time.Hour); !job.Due.Equal(due) {
 		t.Errorf("due at %v, want %v", job.Due, due)
 	}
@@ -104,9 +103,8 @@ func TestLeasesOfOneMoment(t *testing.T) {
 		}
 		push(t, d, "a", 0)
 		first := reserve(t, d, time.Minute)
-		if _, err := d.Client().Remove(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := d.Client().Remove(t.Context(), "a")
+		check(t, err)
 		push(t, d, "a", 0)
 		second := reserve(t, d, time.Minute)
 		if err := first.Ack(t.Context()); !errors.Is(err, client.ErrLeaseLost) {
@@ -147,9 +145,7 @@ func TestForwardLeasedLifetime(t *testing.T) {
 	push(t, d, "a", 0, client.ReadyMaxLifetime(time.Minute))
 	delivery := reserve(t, d, 10*time.Minute)
 	d.Forward(t, 9*time.Minute)
-	if err := delivery.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, delivery.Release(t.Context()))
 	expect(t, d, "a ready 0")
 	d.Forward(t, time.Minute-time.Second)
 	expect(t, d, "a ready 0")
@@ -162,9 +158,7 @@ func TestForwardDead(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
 	push(t, d, "a", 0)
-	if err := reserve(t, d, 0).Bury(t.Context(), "torn"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, reserve(t, d, 0).Bury(t.Context(), "torn"))
 	d.Forward(t, 14*24*time.Hour-time.Second)
 	expect(t, d, "a dead 1")
 	d.Forward(t, 2*time.Second)
@@ -260,13 +254,10 @@ func TestURL(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
 	c, err := client.Open(d.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer c.Close()
-	if _, err := c.Push(t.Context(), client.Message{ID: "a", Topic: topic, Body: "b"}, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.Push(t.Context(), client.Message{ID: "a", Topic: topic, Body: "b"}, time.Minute)
+	check(t, err)
 	expect(t, d, "a waiting 0 in 1m0s")
 }
 
@@ -278,17 +269,15 @@ func TestPushAtNow(t *testing.T) {
 			at    time.Duration
 			state client.State
 		}{{-time.Hour, client.Ready}, {-time.Millisecond, client.Ready}, {0, client.Ready}, {time.Microsecond, client.Waiting}, {time.Millisecond, client.Waiting}} {
-			if _, err := d.Client().PushAt(t.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, d.Now().Add(tt.at)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := d.Client().PushAt(t.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, d.Now().Add(tt.at))
+			check(t, err)
 			if job := d.Jobs(t, "t")[0]; job.State != tt.state {
 				t.Errorf("due in %v: %s, want %s", tt.at, job.State, tt.state)
 			}
 		}
 		d.Forward(t, time.Millisecond)
 		d.Due(t, "t", 0)
-		if _, err := d.Client().Reserve(t.Context(), 0, time.Hour, "t"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := d.Client().Reserve(t.Context(), 0, time.Hour, "t")
+		check(t, err)
 	}
 }

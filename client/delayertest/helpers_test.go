@@ -12,7 +12,11 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/delayertest"
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
+
+// check fails the test on an error.
+var check = redistest.Check
 
 // patience is after how long a test gives up waiting for something.
 const patience = 30 * time.Second
@@ -21,17 +25,14 @@ const topic = "close_order"
 
 func push(t *testing.T, d *delayertest.Delayer, id string, delay time.Duration, opts ...client.PushOption) {
 	t.Helper()
-	if _, err := d.Client().Push(t.Context(), client.Message{ID: id, Topic: topic, Body: "body"}, delay, opts...); err != nil {
-		t.Fatal(err)
-	}
+	_, err := d.Client().Push(t.Context(), client.Message{ID: id, Topic: topic, Body: "body"}, delay, opts...)
+	check(t, err)
 }
 
 func reserve(t *testing.T, d *delayertest.Delayer, lease time.Duration) *client.Delivery {
 	t.Helper()
 	list, err := d.Client().ReserveBatch(t.Context(), topic, 1, lease)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return list[0]
 }
 
@@ -39,14 +40,11 @@ func reserve(t *testing.T, d *delayertest.Delayer, lease time.Duration) *client.
 func runScripts(t *testing.T, d *delayertest.Delayer) {
 	t.Helper()
 	conn, err := redis.DialURL(d.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer conn.Close()
 	for range 1100 {
-		if _, err := conn.Do("EVAL", "return 1", 0); err != nil {
-			t.Fatal(err)
-		}
+		_, err := conn.Do("EVAL", "return 1", 0)
+		check(t, err)
 	}
 }
 

@@ -18,9 +18,7 @@ func TestJobs(t *testing.T) {
 	d := delayertest.New(t)
 	for _, id := range []string{"dead", "later dead"} {
 		push(t, d, id, 0)
-		if err := reserve(t, d, 0).Bury(t.Context(), "torn"); err != nil {
-			t.Fatal(err)
-		}
+		check(t, reserve(t, d, 0).Bury(t.Context(), "torn"))
 		d.Forward(t, time.Second)
 	}
 	push(t, d, "reserved", 0)
@@ -30,9 +28,8 @@ func TestJobs(t *testing.T) {
 	d.Forward(t, time.Second)
 	push(t, d, "last", 2*time.Minute)
 	push(t, d, "next", time.Minute)
-	if _, err := d.Client().Push(t.Context(), client.Message{Topic: "other", Body: "b"}, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	_, err := d.Client().Push(t.Context(), client.Message{Topic: "other", Body: "b"}, time.Minute)
+	check(t, err)
 	expect(t, d,
 		"second ready 0", "third ready 0",
 		"next waiting 0 in 1m0s", "reserved reserved 1", "last waiting 0 in 2m0s",
@@ -187,14 +184,10 @@ func TestDeadJobsTellTheirOptions(t *testing.T) {
 	d := delayertest.New(t)
 	push(t, d, "a", 0, client.MaxAttempts(3), client.TTR(time.Minute))
 	job := reserve(t, d, 0)
-	if err := job.Bury(t.Context(), "broken", client.Cause(errors.New("no such order"))); err != nil {
-		t.Fatal(err)
-	}
+	check(t, job.Bury(t.Context(), "broken", client.Cause(errors.New("no such order"))))
 	push(t, d, "a", time.Hour, client.MaxAttempts(7))
 	push(t, d, "b", 0)
-	if err := reserve(t, d, 0).Bury(t.Context(), "broken"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, reserve(t, d, 0).Bury(t.Context(), "broken"))
 	want := map[string]client.Job{
 		"a": {Message: client.Message{ID: "a", Topic: topic, Body: "body"}, State: client.Dead, TTL: -1, Attempts: 1, MaxAttempts: 3, TTR: time.Minute, Error: "no such order", Reason: "broken"},
 		"b": {Message: client.Message{ID: "b", Topic: topic, Body: "body"}, State: client.Dead, TTL: -1, Attempts: 1, Reason: "broken"},

@@ -57,9 +57,7 @@ func TestCrashProcess(t *testing.T) {
 	} else {
 		err = crashWorker(ctx, client.OpenPool(pool), os.Getenv(crashFile))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 }
 
 // crashWorker writes a line to the file when a handler begins and ends, and when its job is acknowledged:
@@ -117,9 +115,7 @@ func (c *crash) start(role string) *process {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	check(c.t, err)
 	c.t.Cleanup(func() { // it has ended, unless the test has failed
 		stdin.Close()
 		cmd.Process.Kill()
@@ -144,9 +140,7 @@ func (c *crash) kill(p **process, role string) {
 // its lease had ended: by Redis's clock, which the tokens tell, a whole lease lies between.
 func TestCrash(t *testing.T) {
 	c := &crash{t: t, kills: map[string]int{}, file: filepath.Join(t.TempDir(), "log")}
-	if err := os.WriteFile(c.file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(c.file, nil, 0o600))
 	c.redis = redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	mover := c.start("server")
 	workers := make([]*process, crashWorkers)
@@ -240,9 +234,7 @@ type crashDelivery struct {
 func (c *crash) read() map[string][]*crashDelivery {
 	c.t.Helper()
 	file, err := os.Open(c.file)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	check(c.t, err)
 	defer file.Close()
 	deliveries := map[string][]*crashDelivery{}
 	for lines := bufio.NewScanner(file); lines.Scan(); {

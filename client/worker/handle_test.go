@@ -29,9 +29,8 @@ func TestHandle(t *testing.T) {
 		return nil
 	}), worker.Options{Hooks: e.hooks()})
 	m := client.Message{ID: "a", Topic: "t", Body: "body"}
-	if _, err := f.Push(t.Context(), m, 50*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.Push(t.Context(), m, 50*time.Millisecond)
+	check(t, err)
 	job := next(t, jobs)
 	if job.Message != m || job.Attempt != 1 || job.MaxAttempts != 10 || job.Token <= 0 || job.LateBy < 0 {
 		t.Errorf("got %+v", job)
@@ -181,9 +180,8 @@ func TestTyped(t *testing.T) {
 		{ID: "j", Topic: "json", Body: `{"Number": 1}`},
 		{ID: "x", Topic: "xml", Body: `<order><Number>2</Number></order>`},
 	} {
-		if _, err := f.Push(t.Context(), m, 0); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.Push(t.Context(), m, 0)
+		check(t, err)
 		if n := next(t, got); n != i+1 {
 			t.Errorf("%s: got %d", m.ID, n)
 		}

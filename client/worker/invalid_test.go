@@ -17,9 +17,7 @@ import (
 // What is wrong is an error that names it, and nothing is started: Redis hears of nothing.
 func TestInvalid(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer l.Close()
 	c := client.OpenPool(client.PoolOptions{Addr: l.Addr().String()})
 	defer c.Close()

@@ -17,9 +17,7 @@ import (
 func (f *fixture) ends() map[string]float64 {
 	f.TB.Helper()
 	ends, err := redis.Float64Map(f.Do("ZRANGE", "delayer:job_pool", 0, -1, "WITHSCORES"), nil)
-	if err != nil {
-		f.TB.Fatal(err)
-	}
+	check(f.TB, err)
 	return ends
 }
 
@@ -107,9 +105,8 @@ func TestLeaseLost(t *testing.T) {
 			f.push("a", "t")
 			f.run(one(g.handle), worker.Options{Lease: time.Second, Hooks: e.hooks(), Logger: log.Logger()})
 			next(t, g.entered)
-			if _, err := f.Remove(t.Context(), "a"); err != nil {
-				t.Fatal(err)
-			}
+			_, err := f.Remove(t.Context(), "a")
+			check(t, err)
 			ctx := next(t, g.ctx)
 			next(t, ctx.Done())
 			if cause := context.Cause(ctx); cause != client.ErrLeaseLost {

@@ -66,17 +66,12 @@ func TestRunOne(t *testing.T) {
 		}, 0, context.Canceled, left{client.Ready, 0, ""}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if _, err := c.Push(t.Context(), client.Message{ID: "job", Topic: "print", Body: "page"}, 0); err != nil {
-				t.Fatal(err)
-			}
+			_, err := c.Push(t.Context(), client.Message{ID: "job", Topic: "print", Body: "page"}, 0)
+			check(t, err)
 			for range test.before {
 				d, err := c.Reserve(t.Context(), 0, 0, "print")
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := d.Retry(t.Context(), 0); err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
+				check(t, d.Retry(t.Context(), 0))
 			}
 			mux := worker.NewMux()
 			mux.HandleFunc("print", test.handle)
@@ -101,9 +96,8 @@ func TestRunOne(t *testing.T) {
 				t.Errorf("the job is %+v, want %+v", got, test.left)
 			}
 			if got.State != "" {
-				if _, err := c.Remove(t.Context(), "job"); err != nil {
-					t.Fatal(err)
-				}
+				_, err := c.Remove(t.Context(), "job")
+				check(t, err)
 			}
 		})
 	}
@@ -121,9 +115,8 @@ func sameError(err, want error) bool {
 func TestRunOneAsRun(t *testing.T) {
 	t.Parallel()
 	c := oneClient(t)
-	if _, err := c.Push(t.Context(), client.Message{ID: "job", Topic: "print", Body: `{"pages":3}`}, 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.Push(t.Context(), client.Message{ID: "job", Topic: "print", Body: `{"pages":3}`}, 0)
+	check(t, err)
 	var calls []string
 	mux := worker.NewMux()
 	mux.Use(func(next worker.Handler) worker.Handler {
@@ -157,9 +150,8 @@ func TestRunOneAsRun(t *testing.T) {
 func TestRunOneRenews(t *testing.T) {
 	t.Parallel()
 	c := oneClient(t)
-	if _, err := c.Push(t.Context(), client.Message{ID: "job", Topic: "print", Body: "page"}, 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.Push(t.Context(), client.Message{ID: "job", Topic: "print", Body: "page"}, 0)
+	check(t, err)
 	mux := worker.NewMux()
 	mux.HandleFunc("print", func(ctx context.Context, job *worker.Job) error {
 		first, err := c.Get(ctx, job.ID)
@@ -183,9 +175,8 @@ func TestRunOneWithoutJob(t *testing.T) {
 		t.Error("the handler is called")
 		return nil
 	})
-	if _, err := c.Push(t.Context(), client.Message{Topic: "scan", Body: "page"}, 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.Push(t.Context(), client.Message{Topic: "scan", Body: "page"}, 0)
+	check(t, err)
 	for _, test := range []struct {
 		name, topic string
 		worker      *worker.Worker

@@ -162,9 +162,8 @@ func TestNoPolling(t *testing.T) {
 	before, began := h.looks.Load(), f.clock()
 	for n := range jobs {
 		id := fmt.Sprint(n)
-		if _, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "body"}, time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "body"}, time.Millisecond)
+		check(t, err)
 		until(t, "it is done", func() bool { return e.count("done "+id) == 1 })
 	}
 	r.stop()

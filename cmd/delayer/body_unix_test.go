@@ -48,9 +48,7 @@ func TestWorkerBodyIsNotLeft(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
 	temp := filepath.Join(s.dir, "temp")
-	if err := os.Mkdir(temp, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(temp, 0o700))
 	s.env = append(s.env, "TMPDIR="+temp)
 	p := s.startWorker("--exec", `ls "$TMPDIR"; echo "$DELAYER_JOB_ID has $DELAYER_JOB_BODY_LENGTH"; wc -c`, "--concurrency", "1")
 	s.push("1", "b")
@@ -78,19 +76,13 @@ func TestWorkerWithoutTemp(t *testing.T) {
 		t.Errorf("at the start: %+v, want %d, %s…", r, exitFailed, want)
 	}
 	s.expect(0, "body\n", "", "pop", "t")
-	if err := os.Mkdir(temp, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(temp, 0o700))
 	p := s.startWorker("--", "cat")
-	if err := os.Remove(temp); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(temp))
 	s.push("1", "body\n", "--max-attempts", "1")
 	p.expect(p.stderr, `level=ERROR msg="the program can't be started, the job will be delivered again" error="no room for the job's body: open `+temp+`/`)
 	eventually(t, "the job waits", func() bool { return s.get("1") == shown{State: "waiting", MaxAttempts: 1} })
-	if err := os.Mkdir(temp, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(temp, 0o700))
 	db.Do("ZREM", "delayer:job_pool", "1")
 	db.Do("LPUSH", "delayer:ready_queue:t", "1")
 	p.expect(p.stdout, "body\n")

@@ -29,18 +29,14 @@ func files(tb testing.TB, dir string) map[string]string {
 		}
 		return nil
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	return found
 }
 
 // --check-config finds what would keep the daemon from starting, all of it at once, and changes nothing.
 func TestCheckConfigTriesThePaths(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer taken.Close()
 	const good = "SITE/delayer.conf: the configuration is good\n"
 	for _, test := range []struct {

@@ -45,9 +45,7 @@ func TestDocumentedExitCodes(t *testing.T) {
 		"configuration.zh-CN.md": func(code int, _ string) string { return fmt.Sprintf("\n| %d | ", code) },
 	} {
 		text, err := os.ReadFile("../../docs/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, e := range exitCodes {
 			if want := row(e.code, e.meaning); !strings.Contains(string(text), want) {
 				t.Errorf("%s has no row %q", file, want)

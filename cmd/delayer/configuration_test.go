@@ -65,9 +65,7 @@ func TestFindConfigurationWithoutAFile(t *testing.T) {
 	said := func(o options) string {
 		t.Helper()
 		found, err := findConfiguration(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var b strings.Builder
 		printWarnings(&b, found)
 		return b.String()
@@ -123,9 +121,7 @@ func TestTLSConfigErrors(t *testing.T) {
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writeCertificate(t, cert, key)
 	missing, text := filepath.Join(dir, "missing.pem"), filepath.Join(dir, "text.pem")
-	if err := os.WriteFile(text, []byte("no PEM"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(text, []byte("no PEM"), 0o600))
 	for _, test := range []struct {
 		ca, cert, key string
 		keys, file    string
@@ -150,9 +146,7 @@ func TestTLSConfigErrors(t *testing.T) {
 func writeCertificate(tb testing.TB, certFile, keyFile string) {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	template := &x509.Certificate{
 		SerialNumber:          big.NewInt(1),
 		Subject:               pkix.Name{CommonName: "delayer test"},
@@ -163,19 +157,13 @@ func writeCertificate(tb testing.TB, certFile, keyFile string) {
 		BasicConstraintsValid: true,
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	keyBytes, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	for path, block := range map[string]*pem.Block{
 		certFile: {Type: "CERTIFICATE", Bytes: cert},
 		keyFile:  {Type: "PRIVATE KEY", Bytes: keyBytes},
 	} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			tb.Fatal(err)
-		}
+		check(tb, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
 	}
 }

@@ -47,9 +47,7 @@ func matches(tb testing.TB, name, got, pattern string) {
 // signal sends a signal to a program that was started.
 func (p *process) signal(s syscall.Signal) {
 	p.tb.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		p.tb.Fatal(err)
-	}
+	check(p.tb, p.cmd.Process.Signal(s))
 }
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
@@ -415,13 +413,9 @@ func TestRotation(t *testing.T) {
 func rotate(tb testing.TB, s site, pid int) {
 	tb.Helper()
 	for _, log := range []string{s.access, s.errors} {
-		if err := os.Rename(log, log+".1"); err != nil {
-			tb.Fatal(err)
-		}
+		check(tb, os.Rename(log, log+".1"))
 	}
-	if err := syscall.Kill(pid, syscall.SIGUSR1); err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, syscall.Kill(pid, syscall.SIGUSR1))
 	eventually(tb, "the logs are there again", func() bool { return exists(s.access) && exists(s.errors) })
 }
 
@@ -432,9 +426,7 @@ func TestFailingRotation(t *testing.T) {
 	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
 	p.expect(p.stdout, started)
 	old := filepath.Dir(s.access) + ".1"
-	if err := os.Rename(filepath.Dir(s.access), old); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Rename(filepath.Dir(s.access), old))
 	write(t, filepath.Dir(s.access), "no folder any more")
 	p.signal(syscall.SIGUSR1)
 	p.expect(p.stdout, "Logs could not be reopened: ")
@@ -531,12 +523,8 @@ func TestConsoleGone(t *testing.T) {
 func stopDaemon(tb testing.TB, s site, signal syscall.Signal) {
 	tb.Helper()
 	pid, err := strconv.Atoi(read(tb, s.pid))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := syscall.Kill(pid, signal); err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
+	check(tb, syscall.Kill(pid, signal))
 	eventually(tb, "the pid file is gone", func() bool { return !exists(s.pid) })
 }
 

@@ -19,9 +19,7 @@ import (
 func dial(tb testing.TB, addr string, options ...redis.DialOption) redis.Conn {
 	tb.Helper()
 	c, err := redis.Dial("tcp", addr, options...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	tb.Cleanup(func() { c.Close() })
 	return c
 }
@@ -147,9 +145,7 @@ func TestTryLine(t *testing.T) {
 func TestDevListensOnLoopback(t *testing.T) {
 	for _, host := range []string{"192.0.2.1", "/run/nowhere/redis.sock"} {
 		redis, err := listenDev(config.Redis{Host: host, Port: 6379}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer redis.Close()
 		if !strings.HasPrefix(redis.Addr, "127.0.0.1:") {
 			t.Errorf("%s: listens on %s", host, redis.Addr)

@@ -39,9 +39,7 @@ func TestExitCodes(t *testing.T) {
 		},
 		exitOutput: func(s site) int {
 			reader, writer, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer writer.Close()
 			reader.Close()
 			return startInto(t, s.dir, environment(t), writer, nil, "-c", s.conf, "push", "t", "0", "b").wait()
@@ -79,9 +77,7 @@ func killChild(tb testing.TB) (code int) {
 	p := startBinary(tb, s.dir, environment(tb), "-d", "-c", s.conf)
 	mute.waitForConnection()
 	pid, err := strconv.Atoi(read(tb, s.pid))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	syscall.Kill(pid, syscall.SIGKILL)
 	code = p.wait()
 	if p.stderr.String() != "ERROR: the service ended before it was ready: signal: killed\n" {
@@ -95,9 +91,7 @@ func killChild(tb testing.TB) (code int) {
 func startReading(tb testing.TB, dir string, env []string, args ...string) (p *process, input *os.File) {
 	tb.Helper()
 	stdin, input, err := os.Pipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	tb.Cleanup(func() { input.Close() })
 	defer stdin.Close()
 	cmd := exec.Command(binary, args...)

@@ -29,9 +29,7 @@ func TestDeliveryGoesOnWhileTheFrontIsFlooded(t *testing.T) {
 
 	raw := func(text string) {
 		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		t.Cleanup(func() { conn.Close() })
 		io.WriteString(conn, text)
 	}
@@ -90,9 +88,8 @@ func TestDeliveryGoesOnWhileTheFrontIsFlooded(t *testing.T) {
 	defer c.Close()
 	const jobs = 200
 	for n := range jobs {
-		if _, err := c.Push(ctx, client.Message{ID: fmt.Sprint("order", n), Topic: "orders", Body: "b"}, time.Duration(n+1)*5*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.Push(ctx, client.Message{ID: fmt.Sprint("order", n), Topic: "orders", Body: "b"}, time.Duration(n+1)*5*time.Millisecond)
+		check(t, err)
 	}
 	delivered := map[string]bool{}
 	for len(delivered) < jobs {

@@ -19,9 +19,7 @@ import (
 func documentedRights(t *testing.T, users ...string) (rights []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/guarantees.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, user := range users {
 		line := regexp.MustCompile(`(?m)^ +ACL SETUSER delayer_` + user + ` +reset on >… (.*)$`).FindStringSubmatch(string(text))
 		if line == nil {
@@ -45,16 +43,12 @@ func restrictedFront(t *testing.T, rights []string, lines ...string) (ask func(m
 	return func(method, path, body string) string {
 		t.Helper()
 		r, err := http.NewRequest(method, front+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if body != "" {
 			r.Header.Set("Content-Type", "application/json")
 		}
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
 		if err != nil || answer.StatusCode >= 400 || strings.HasPrefix(string(text), `{"code":1`) {
@@ -69,9 +63,7 @@ func restrictedFront(t *testing.T, rights []string, lines ...string) (ask func(m
 func expectNothingRefused(t *testing.T, admin redis.Conn) {
 	t.Helper()
 	refused, err := redis.Values(admin.Do("ACL", "LOG"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, entry := range refused {
 		t.Errorf("Redis has refused %q", entry)
 	}

@@ -35,21 +35,15 @@ func frontOf(p *process) string {
 func get(tb testing.TB, c *http.Client, url string, header ...string) (int, string) {
 	tb.Helper()
 	r, err := http.NewRequest("GET", url, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
 	response, err := c.Do(r)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	return response.StatusCode, string(body)
 }
 
@@ -147,9 +141,7 @@ func TestReadyMaxLate(t *testing.T) {
 func TestFrontCannotListen(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer taken.Close()
 	s := newSite(t, nobody(t), "[http]", "listen = "+taken.Addr().String())
 	for _, args := range [][]string{{"-c", s.conf}, {"-d", "-c", s.conf}, {"--dev", "-c", s.conf}} {
@@ -185,9 +177,7 @@ func TestFrontCertificateIsReplaced(t *testing.T) {
 	}
 	ask := func() (int, string) { // with the authority of now
 		pem, err := os.ReadFile(certFile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(pem)
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "localhost"}}
@@ -195,9 +185,7 @@ func TestFrontCertificateIsReplaced(t *testing.T) {
 		return get(t, &http.Client{Transport: transport}, front+"/healthz")
 	}
 	first, err := os.ReadFile(certFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if status, _ := ask(); status != http.StatusOK {
 		t.Errorf("the first: %d", status)
 	}

@@ -17,9 +17,7 @@ func TestGuard(t *testing.T) {
 	for i := range programs {
 		programs[i] = exec.Command("sleep", "1000")
 		programs[i].SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		if err := programs[i].Start(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, programs[i].Start())
 		defer programs[i].Process.Kill()
 		g.watch(programs[i].Process.Pid)
 	}

@@ -106,9 +106,7 @@ func startCommand(tb testing.TB, dir string, env []string, cmd *exec.Cmd) *proce
 	if cmd.Stderr == nil {
 		stderr, _ = cmd.StderrPipe()
 	}
-	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, cmd.Start())
 	go func() {
 		var both sync.WaitGroup
 		both.Go(func() { p.stdout.readFrom(stdout) })
@@ -213,6 +211,9 @@ func runBinary(tb testing.TB, dir string, env []string, args ...string) result {
 // eventually waits for something to become true.
 var eventually = redistest.Until
 
+// check fails the test on an error.
+var check = redistest.Check
+
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, os.ErrNotExist)
@@ -221,29 +222,21 @@ func exists(path string) bool {
 func read(tb testing.TB, path string) string {
 	tb.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	return string(content)
 }
 
 func write(tb testing.TB, path, content string) {
 	tb.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		tb.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, os.MkdirAll(filepath.Dir(path), 0o755))
+	check(tb, os.WriteFile(path, []byte(content), 0o644))
 }
 
 // nobody is an address of loopback where nothing listens.
 func nobody(tb testing.TB) string {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	defer l.Close()
 	return l.Addr().String()
 }

@@ -96,9 +96,7 @@ func (m *mute) waitForConnection() { <-m.connected }
 func listen(tb testing.TB, serve func(net.Conn)) (addr string) {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	tb.Cleanup(func() { l.Close() })
 	go func() {
 		for {

@@ -23,9 +23,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer full.Close()
 	s, db := newShell(t)
 	expect := func(rest string, args ...string) {
@@ -84,7 +82,7 @@ func readAll(tb testing.TB, db *redistest.Server) map[string]any {
 			all[key] = db.Strings("ZRANGE", key, 0, -1, "WITHSCORES")
 		case kind == "hash":
 			fields, err := redis.StringMap(db.Do("HGETALL", key), nil)
-			redistest.Check(tb, err)
+			check(tb, err)
 			if lease := strings.Fields(fields["lease"]); len(lease) > 0 {
 				fields["lease"] = lease[0] // attempts
 			}
@@ -240,9 +238,7 @@ func readOld(tb testing.TB, output *os.File) {
 	var got []byte
 	for piece := make([]byte, 64<<10); !bytes.Contains(got, []byte("old\n")); {
 		n, err := output.Read(piece)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		check(tb, err)
 		got = append(got, piece[:n]...)
 	}
 }
@@ -271,9 +267,7 @@ func TestPopWithoutReserve(t *testing.T) {
 	s.expect(0, "body 2\n", "", "bpop", "t", "10")
 	s.expect(1, "", `pop "u": no job is ready`+"\n", "pop", "u")
 	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer writer.Close()
 	reader.Close()
 	startInto(t, s.dir, s.env, writer, nil, "pop", "t").expectError(exitOutput, `; not printed: {"body":"body 3","id":"3","topic":"t"}`)

@@ -76,13 +76,9 @@ func TestLogrotate(t *testing.T) {
 	logrotate := tool(t, "logrotate")
 	s := newSite(t, redistest.Start(t).Addr)
 	we, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	group, err := user.LookupGroupId(we.Gid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	conf := strings.NewReplacer(
 		"/var/log/delayer/*.log", `"`+filepath.Dir(s.access)+`/*.log"`,
 		"/run/delayer/delayer.pid", `"`+s.pid+`"`,

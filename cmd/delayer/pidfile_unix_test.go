@@ -20,9 +20,7 @@ import (
 func TestPIDFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a folder", "that is made", "delayer.pid")
 	f, err := lockPIDFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if content, _ := os.ReadFile(path); string(content) != strconv.Itoa(os.Getpid()) {
 		t.Errorf("content %q", content)
 	}
@@ -44,9 +42,7 @@ func TestNoPIDFile(t *testing.T) {
 func TestStalePIDFile(t *testing.T) {
 	for _, stale := range []string{"", "1", "99999999999\n", "\x00\x00\x00"} {
 		path := filepath.Join(t.TempDir(), "delayer.pid")
-		if err := os.WriteFile(path, []byte(stale), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, []byte(stale), 0o644))
 		f, err := lockPIDFile(path)
 		if err != nil {
 			t.Errorf("%q: %v", stale, err)
@@ -63,9 +59,7 @@ func TestStalePIDFile(t *testing.T) {
 func TestLockedPIDFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "delayer.pid")
 	f, err := lockPIDFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer f.release()
 	for range 2 {
 		second, err := lockPIDFile(path)
@@ -86,13 +80,9 @@ func TestLockedByUnknown(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "delayer.pid")
 			f, err := lockPIDFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer f.release()
-			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(path, []byte(content), 0o644))
 			_, err = lockPIDFile(path)
 			if err == nil || err.Error() != "delayer.pid: "+path+": another process keeps it locked" {
 				t.Error(err)
@@ -110,17 +100,13 @@ func TestPIDFileWithoutLock(t *testing.T) {
 	original := startBinary(t, s.dir, environment(t), "-c", s.conf)
 	original.expect(original.stdout, started)
 	other := exec.Command("sleep", "600")
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, other.Start())
 	defer other.Wait()
 	defer other.Process.Kill()
 
 	path := filepath.Join(s.dir, "original.pid")
 	zombie := exec.Command(binary, "-c", s.conf)
-	if err := zombie.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, zombie.Start())
 	defer zombie.Wait()
 	zombie.Process.Kill()
 	write(t, path, strconv.Itoa(zombie.Process.Pid))
@@ -151,9 +137,7 @@ func TestPIDFileWithoutLock(t *testing.T) {
 func TestReleaseOfOverwrittenPIDFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "delayer.pid")
 	f, err := lockPIDFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	write(t, path, "1")
 	f.release()
 	if got := read(t, path); got != "1" {
@@ -166,14 +150,10 @@ func TestReleaseOfOverwrittenPIDFile(t *testing.T) {
 func TestReleaseOfReplacedPIDFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "delayer.pid")
 	first, err := lockPIDFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	os.Remove(path)
 	second, err := lockPIDFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	first.release()
 	if !second.isInPlace() {
 		t.Error("the second one's file has gone")
@@ -185,9 +165,7 @@ func TestReleaseOfReplacedPIDFile(t *testing.T) {
 func TestPIDFileErrors(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(dir, "delayer.conf")
-	if err := os.WriteFile(other, []byte("[delayer]\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(other, []byte("[delayer]\n"), 0o644))
 	for path, want := range map[string]string{
 		dir:                                 "is a directory",
 		other:                               "holds something else than a process ID",
@@ -212,13 +190,9 @@ func TestPIDFileErrors(t *testing.T) {
 func TestLockOfRemovedPIDFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "delayer.pid")
 	stopping, err := lockPIDFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	file, err := daemon.OpenLockFile(path, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer file.Close()
 	late := &pidFile{file, path}
 	stopping.release()
@@ -226,9 +200,7 @@ func TestLockOfRemovedPIDFile(t *testing.T) {
 		t.Errorf("nothing at the path: %v, %v, %v", locked, holder, err)
 	}
 	next, err := lockPIDFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer next.release()
 	if locked, holder, err := late.lock(); locked || holder != 0 || err != nil {
 		t.Errorf("another file at the path: %v, %v, %v", locked, holder, err)

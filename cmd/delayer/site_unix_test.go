@@ -25,9 +25,7 @@ func newSite(tb testing.TB, addr string, lines ...string) site {
 	tb.Helper()
 	dir := filepath.Join(tb.TempDir(), "a site")
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	s := site{
 		dir:    dir,
 		conf:   filepath.Join(dir, "delayer.conf"),

@@ -19,17 +19,13 @@ import (
 func fullPipe(tb testing.TB) (reader, writer *os.File) {
 	tb.Helper()
 	reader, writer, err := os.Pipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	tb.Cleanup(func() {
 		reader.Close()
 		writer.Close()
 	})
 	raw, err := writer.SyscallConn()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	raw.Control(func(fd uintptr) {
 		for err == nil {
 			_, err = syscall.Write(int(fd), make([]byte, 1<<16))
@@ -74,9 +70,7 @@ func TestStuckConsole(t *testing.T) {
 			p := startInto(t, s.dir, environment(t), full, full, append(mode, "-c", s.conf)...)
 			eventually(t, "the daemon has started", func() bool { return exists(s.access) && strings.Contains(read(t, s.access), started) })
 			pid, err := strconv.Atoi(read(t, s.pid))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			deliver(t, redisServer, "1")
 			eventually(t, "that is in the log, which is then put aside", func() bool { return strings.Contains(read(t, s.access), "IDs: [1]") })
 			rotate(t, s, pid)
@@ -126,9 +120,7 @@ func TestLogsArePipes(t *testing.T) {
 			write(t, s.access, "")
 			for _, log := range []string{s.access, s.errors} {
 				os.Remove(log)
-				if err := syscall.Mkfifo(log, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				check(t, syscall.Mkfifo(log, 0o600))
 			}
 			p := startBinary(t, s.dir, environment(t), append(mode, "-c", s.conf)...)
 			p.expect(p.stdout, started)
@@ -137,9 +129,7 @@ func TestLogsArePipes(t *testing.T) {
 			syscall.Kill(pid, syscall.SIGUSR1)
 			deliver(t, redisServer, "2")
 			reader, err := os.Open(s.access)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer reader.Close()
 			stopDaemon(t, s, syscall.SIGTERM)
 			text, _ := io.ReadAll(reader)

@@ -17,17 +17,11 @@ func openTerminal(tb testing.TB) (screen, terminal *os.File) {
 		tb.Skip(err)
 	}
 	tb.Cleanup(func() { screen.Close() })
-	if err := unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0))
 	n, err := unix.IoctlGetInt(int(screen.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	tb.Cleanup(func() { terminal.Close() })
 	return screen, terminal
 }
@@ -46,9 +40,7 @@ func TestTerminal(t *testing.T) {
 		}
 		text := make([]byte, 4096)
 		n, err := screen.Read(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return string(text[:n])
 	}
 	seed := func() {

@@ -34,14 +34,10 @@ func newOrdinary(tb testing.TB) ordinary {
 	dir := tb.TempDir()
 	u.home, u.work, u.conf = filepath.Join(dir, "home"), filepath.Join(dir, "work"), filepath.Join(dir, "delayer.conf")
 	shipped, err := os.ReadFile(filepath.Join("..", "..", "delayer.conf"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	write(tb, u.conf, string(shipped))
 	for _, folder := range []string{u.home, u.work} {
-		if err := os.Mkdir(folder, 0o755); err != nil {
-			tb.Fatal(err)
-		}
+		check(tb, os.Mkdir(folder, 0o755))
 	}
 	if u.id == 0 {
 		u.id = nobodyID
@@ -59,9 +55,7 @@ func newOrdinary(tb testing.TB) ordinary {
 func copyFile(tb testing.TB, from, to string) {
 	tb.Helper()
 	in, err := os.Open(from)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	defer in.Close()
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
 	if err == nil {

@@ -198,9 +198,7 @@ func (s shell) script(name, text string) (path string) {
 	s.t.Helper()
 	path = filepath.Join(s.dir, name)
 	write(s.t, path, text)
-	if err := os.Chmod(path, 0o755); err != nil {
-		s.t.Fatal(err)
-	}
+	check(s.t, os.Chmod(path, 0o755))
 	return path
 }
 
@@ -226,9 +224,7 @@ func TestWorkerLosesProgram(t *testing.T) {
 			const text = "#!/bin/sh\necho here\n"
 			program := s.script("program", text)
 			p := s.startWorker(append([]string{"--max-attempts", "1"}, test.args(program)...)...)
-			if err := test.lose(program); err != nil {
-				t.Fatal(err)
-			}
+			check(t, test.lose(program))
 			s.push("1", "b")
 			p.expect(p.stderr, `level=ERROR msg="the program can't be started, the job will be delivered again" error="`)
 			if want := strings.ReplaceAll(test.want, "PROGRAM", program); !strings.Contains(p.stderr.String(), want) {
@@ -295,9 +291,7 @@ func (s shell) expectOutput(pattern string, args ...string) {
 func TestWorkerWithoutShell(t *testing.T) {
 	t.Parallel()
 	cat, err := exec.LookPath("cat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s, _ := newShell(t)
 	for i, variable := range s.env {
 		if strings.HasPrefix(variable, "PATH=") {
@@ -318,15 +312,11 @@ const family = `exec 3>fifo; trap "" TERM; sleep 1000 & wait; wait`
 // when all of the family have gone.
 func (s shell) startFamily(args ...string) (*process, *os.File) {
 	s.t.Helper()
-	if err := syscall.Mkfifo(s.dir+"/fifo", 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	check(s.t, syscall.Mkfifo(s.dir+"/fifo", 0o600))
 	p := s.startWorker(append(args, "--exec", family)...)
 	s.push("1", "b")
 	fifo, err := os.Open(s.dir + "/fifo") // waits for the program
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check(s.t, err)
 	s.t.Cleanup(func() { fifo.Close() })
 	return p, fifo
 }
@@ -363,15 +353,11 @@ func TestWorkerTimeout(t *testing.T) {
 func TestWorkerTimeoutOfAChild(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t)
-	if err := syscall.Mkfifo(s.dir+"/fifo", 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, syscall.Mkfifo(s.dir+"/fifo", 0o600))
 	p := s.startWorker("--timeout", "2s", "--max-attempts", "1", "--exec", `exec 3>fifo; (trap "" TERM; exec sleep 1000) & echo said >&2; wait`)
 	s.push("1", "b")
 	fifo, err := os.Open(s.dir + "/fifo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer fifo.Close()
 	gone(t, fifo)
 	eventually(t, "the job is dead", func() bool { return s.get("1").State == "dead" })
@@ -385,9 +371,7 @@ func TestWorkerTimeoutOfAChild(t *testing.T) {
 func TestAwaitEnd(t *testing.T) {
 	cmd := exec.Command("true")
 	ownGroup(cmd)
-	if err := newStarter().start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	check(t, newStarter().start(cmd))
 	awaitEnd(cmd.Process.Pid)
 	if err := syscall.Kill(-cmd.Process.Pid, 0); err != nil && err != syscall.EPERM { // macOS refuses that of a zombie
 		t.Errorf("it is gone: %v", err)
@@ -417,23 +401,16 @@ func TestWorkerKilledAtOnce(t *testing.T) {
 	s, _ := newShell(t)
 	for round := range 20 {
 		fifo := fmt.Sprintf("%s/fifo%d", s.dir, round)
-		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, syscall.Mkfifo(fifo, 0o600))
 		open, err := os.OpenFile(fifo, os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		p := s.startWorker("--concurrency", "1", "--lease", "1h", "--", "sh", "-c", `echo "$DELAYER_JOB_ID" >"$1"; exec sleep 1000 >"$1"`, "sh", fifo)
 		s.push(fmt.Sprint(round), "b")
-		if _, err := open.Read(make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
+		_, err = open.Read(make([]byte, 1))
+		check(t, err)
 		p.cmd.Process.Kill()
 		reader, err := os.Open(fifo)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		open.Close()
 		gone(t, reader)
 		reader.Close()

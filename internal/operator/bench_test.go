@@ -57,9 +57,8 @@ func BenchmarkOperator(b *testing.B) {
 	conn := pool.Get()
 	defer conn.Close()
 	for i := 0; i < 1000000; i += 1000 {
-		if _, err := conn.Do("EVAL", seedMany, 0, i, i+999); err != nil {
-			b.Fatal(err)
-		}
+		_, err := conn.Do("EVAL", seedMany, 0, i, i+999)
+		redistest.Check(b, err)
 	}
 	o, ctx := New(pool, ""), context.Background()
 	bars := func(step time.Duration, n int) (bounds []time.Duration) {
@@ -104,9 +103,7 @@ func BenchmarkOperator(b *testing.B) {
 			server.Do("SLOWLOG", "RESET")
 			began := redisCPU(b, o)
 			for b.Loop() {
-				if err := bm.call(); err != nil {
-					b.Fatal(err)
-				}
+				redistest.Check(b, bm.call())
 			}
 			used := redisCPU(b, o) - began
 			times := scriptTimes(b, conn)
@@ -125,9 +122,7 @@ func BenchmarkOperator(b *testing.B) {
 func scriptTimes(b *testing.B, conn redis.Conn) (times []int64) {
 	b.Helper()
 	entries, err := redis.Values(conn.Do("SLOWLOG", "GET", -1))
-	if err != nil {
-		b.Fatal(err)
-	}
+	redistest.Check(b, err)
 	for _, entry := range entries {
 		fields := entry.([]any)
 		if command := fmt.Sprintf("%s", fields[3].([]any)[0]); command == "EVALSHA" || command == "EVAL" {
@@ -142,9 +137,7 @@ func scriptTimes(b *testing.B, conn redis.Conn) (times []int64) {
 func redisCPU(b *testing.B, o *Operator) float64 {
 	b.Helper()
 	says, err := o.partitions[0].Info(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
+	redistest.Check(b, err)
 	user, _ := strconv.ParseFloat(says["used_cpu_user_main_thread"], 64)
 	system, _ := strconv.ParseFloat(says["used_cpu_sys_main_thread"], 64)
 	return user + system

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // Each client that waits for a topic counts, unless it has died, whatever the number of topics; and who may not
@@ -20,14 +21,10 @@ func TestWaiters(t *testing.T) {
 	}
 	for n, i := range []int{0, waitersStep, waitersStep, len(want) - 1} {
 		conn, err := redis.Dial("tcp", f.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Check(t, err)
 		defer conn.Close()
 		waiter := redis.PubSubConn{Conn: conn}
-		if err := waiter.Subscribe(fmt.Sprint("delayer:wake:", n)); err != nil {
-			t.Fatal(err)
-		}
+		redistest.Check(t, waiter.Subscribe(fmt.Sprint("delayer:wake:", n)))
 		if heard := waiter.Receive(); heard == nil {
 			t.Fatal(n, heard)
 		}

@@ -31,9 +31,7 @@ func TestDueMovesAtOnce(t *testing.T) {
 				b.seed(t, c.seed...)
 				was := b.state(t)
 				jobs, err := b.dueJobs(Query{Limit: 9, AtOnce: c.atOnce, Retry: b.time(90 * second)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				if !c.moved {
 					if len(jobs.Moved) > 0 || jobs.Count.Total() < 2 || !reflect.DeepEqual(b.state(t), was) {
 						t.Errorf("it moved %+v of %v", jobs.Moved, jobs.Count)

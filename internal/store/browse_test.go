@@ -17,9 +17,7 @@ func TestBrowseOfManyJobs(t *testing.T) {
 			{200, 100, 0, 100}, {200, 100, 1, 25}, {200, 101, 256, 26}, {7, 100, 256, 7}, {200, 1, 256, 1}, {200, 1000, 256, 120},
 		} {
 			look, err := b.Browse(t.Context(), Browse{Topic: "t", State: "ready", Jobs: c.jobs, Entries: c.entries, Preview: c.preview})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if len(look.Jobs) != c.told || look.Looked != c.told {
 				t.Errorf("%+v: %d jobs, %d entries", c, len(look.Jobs), look.Looked)
 			}

@@ -54,9 +54,7 @@ func TestRequeueOfAnIDInThePool(t *testing.T) {
 			{"ZADD", "delayer:job_pool", 60 * second, "d"},
 		})
 		errs, err := b.Requeue(t.Context(), []string{"d"}, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		expectErrors(t, errs, nil)
 		b.expect(t, redistest.State{Ready: map[string][]string{"t": {"d"}}, Buckets: map[string]string{"d": "t body of d"}})
 	})

@@ -31,9 +31,7 @@ func (b *backend) expireAll(t *testing.T, maxAge time.Duration, most int) (ids [
 			t.Fatal("it does not end")
 		}
 		expired, next, err := b.ExpireDead(t.Context(), maxAge, most, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, e := range expired {
 			ids = append(ids, e.IDs.Strings()...)
 		}
@@ -46,9 +44,7 @@ func (b *backend) expireAll(t *testing.T, maxAge time.Duration, most int) (ids [
 func (b *backend) deadTopics(t *testing.T) []string {
 	t.Helper()
 	list, err := redis.Strings(b.Conn().Do("ZRANGE", "delayer:dead_topics", 0, -1, "WITHSCORES"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var topics []string
 	for i := 0; i < len(list); i += 2 {
 		var ms float64

@@ -14,6 +14,9 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
+// check fails the test on an error.
+var check = redistest.Check
+
 // backend is an empty Redis and a Store on it.
 type backend struct {
 	*Store
@@ -196,9 +199,7 @@ func (b *backend) expiry(tb testing.TB, id string) float64 {
 		b.Conn().Send("PTTL", "delayer:job_bucket:"+id)
 		b.Conn().Send("TIME")
 		replies, err := redis.Values(b.Conn().Do("EXEC"))
-		if err != nil {
-			tb.Fatal(err)
-		}
+		check(tb, err)
 		ttl := replies[1].(int64)
 		if ttl < 0 {
 			return math.Inf(1)

@@ -22,9 +22,7 @@ func (b *backend) pasts(t *testing.T) []Past {
 		b.do(t, "HSET", "delayer:history", (n-1)%historySlots, strings.Replace(string(text.([]byte)), slot, fmt.Sprint(n-1), 1))
 	}
 	all, err := b.History(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return all
 }
 
@@ -46,9 +44,7 @@ func TestHistory(t *testing.T) {
 		say := func(s ServerState) time.Time {
 			t.Helper()
 			started, err := b.heartbeat(s, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			return started
 		}
 		// Within one slot; at its end the test begins anew.
@@ -110,9 +106,8 @@ func TestHistoryIsBounded(t *testing.T) {
 			t.Errorf("after %+v comes %+v", all[i], all[i+1])
 		}
 	}
-	if _, err := b.heartbeat(moved("one", time.Time{}, 1), false); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.heartbeat(moved("one", time.Time{}, 1), false)
+	check(t, err)
 	if n := b.do(t, "HLEN", "delayer:history").(int64); n != historySlots {
 		t.Errorf("there are %d fields", n)
 	}

@@ -16,9 +16,7 @@ func (b *backend) use(t *testing.T, topic string) (used, due float64) {
 		if errors.Is(err, redis.ErrNil) {
 			return -1
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return score
 	}
 	now := b.clock(t)
@@ -50,9 +48,7 @@ func TestPushEntersTopics(t *testing.T) {
 		b.known.now = func() time.Time { return now }
 		push := func(topic string, delay time.Duration) {
 			t.Helper()
-			if err := b.push(t.Context(), Job{"id", topic, "b"}, Due{After: delay}, kept, Replace); err != nil {
-				t.Fatal(err)
-			}
+			check(t, b.push(t.Context(), Job{"id", topic, "b"}, Due{After: delay}, kept, Replace))
 		}
 		forget := func() { b.do(t, "DEL", b.keys.Topics(), b.keys.TopicsDue()) }
 
@@ -92,13 +88,9 @@ func TestPushEntersTopics(t *testing.T) {
 // A batch enters each of its topics with its latest job; one that was not stored is none.
 func TestBatchEntersTopics(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		if err := b.push(t.Context(), Job{"there", "t", "b"}, Due{}, kept, Replace); err != nil {
-			t.Fatal(err)
-		}
+		check(t, b.push(t.Context(), Job{"there", "t", "b"}, Due{}, kept, Replace))
 		p, err := b.Pipeline(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer p.Close()
 		at := time.Now().Add(5 * time.Hour)
 		job := func(id, topic string, due Due, policy Policy) Delayed {
@@ -118,9 +110,8 @@ func TestBatchEntersTopics(t *testing.T) {
 		b.expectEntered(t, "u", "u", true, 5*time.Hour)
 		b.expectEntered(t, "what was refused", "refused", false, 0)
 		// So that is not taken for known.
-		if _, err := p.Push([]Delayed{job("d", "refused", Due{}, Replace)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = p.Push([]Delayed{job("d", "refused", Due{}, Replace)})
+		check(t, err)
 		b.expectEntered(t, "refused before", "refused", true, 0)
 	})
 }
@@ -142,9 +133,7 @@ func TestMoveEntersTopics(t *testing.T) {
 func (b *backend) moveDue(t *testing.T) {
 	t.Helper()
 	p, err := b.Pipeline(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer p.Close()
 	found, err := p.Due(Query{Limit: 100}).Wait()
 	for _, batch := range found.Batches {
@@ -152,9 +141,7 @@ func (b *backend) moveDue(t *testing.T) {
 			_, err = p.Move(batch, found.Now, found.Now, found.Now).Wait()
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 }
 
 // What is remembered is bounded.
@@ -185,14 +172,10 @@ func TestLongWaitsAreEntered(t *testing.T) {
 			"reschedule": func(delay time.Duration) error { return b.Reschedule(t.Context(), "a", delay) },
 		} {
 			b.seed(t, ready("a", "t"))
-			if err := wait(soon - time.Second); err != nil {
-				t.Fatal(err)
-			}
+			check(t, wait(soon-time.Second))
 			b.expectEntered(t, name+" until soon", "t", false, 0)
 			b.seed(t, ready("a", "t"))
-			if err := wait(5 * time.Hour); err != nil {
-				t.Fatal(err)
-			}
+			check(t, wait(5*time.Hour))
 			b.expectEntered(t, name+" until later", "t", true, 5*time.Hour)
 		}
 	})

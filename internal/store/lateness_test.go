@@ -104,9 +104,7 @@ func TestMoveLateness(t *testing.T) {
 		for _, d := range edges {
 			b.seed(t)
 			got, err := b.moveLate(b.lateJobs(t, []time.Duration{d}), moved)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			expectLate(t, got.Late, histogram([]time.Duration{d}, moved))
 		}
 	})

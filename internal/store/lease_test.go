@@ -167,9 +167,7 @@ func TestReservePutsOff(t *testing.T) {
 
 			b.do(t, "ACL", "SETUSER", "u", "+@all")
 			b.do(t, "DEL", "delayer:dead_letters:t")
-			if err := b.Reschedule(t.Context(), "a", 0); err != nil {
-				t.Fatal(err)
-			}
+			check(t, b.Reschedule(t.Context(), "a", 0))
 			if got := user.reserve(t, 9, Reservation{}, "t"); len(got.Jobs)+len(got.PutOff) > 0 {
 				t.Errorf("%+v", got)
 			}
@@ -206,9 +204,7 @@ func (b *backend) moveAsOld(t *testing.T, id, topic string) {
 func TestOldPushBeginsAnew(t *testing.T) {
 	given := func(verb string) func(b *backend, t *testing.T, held Held) {
 		return func(b *backend, t *testing.T, held Held) {
-			if err := b.settleAs(t, verb, held); err != nil {
-				t.Fatal(err)
-			}
+			check(t, b.settleAs(t, verb, held))
 		}
 	}
 	befores := map[string]func(b *backend, t *testing.T, held Held){
@@ -216,15 +212,11 @@ func TestOldPushBeginsAnew(t *testing.T) {
 		"extended": given("extend"),
 		"retried":  given("retry"),
 		"rescheduled": func(b *backend, t *testing.T, held Held) {
-			if err := b.Reschedule(t.Context(), "a", time.Hour); err != nil {
-				t.Fatal(err)
-			}
+			check(t, b.Reschedule(t.Context(), "a", time.Hour))
 		},
 		"rescheduled while it waits for a retry": func(b *backend, t *testing.T, held Held) {
 			given("retry")(b, t, held)
-			if err := b.Reschedule(t.Context(), "a", time.Hour); err != nil {
-				t.Fatal(err)
-			}
+			check(t, b.Reschedule(t.Context(), "a", time.Hour))
 		},
 	}
 	const week = 7 * 24 * time.Hour
@@ -249,9 +241,7 @@ func TestOldPushBeginsAnew(t *testing.T) {
 						delay := 3600 + int(lifetime.Seconds()) // beyond that of before in any case
 						b.pushAsOld(t, "a", "t", delay)
 						if again { // it has begun anew all the same
-							if err := b.Reschedule(t.Context(), "a", time.Hour); err != nil {
-								t.Fatal(err)
-							}
+							check(t, b.Reschedule(t.Context(), "a", time.Hour))
 						}
 						want = Lease{Attempt: 1, Length: 30 * time.Second}
 					}

@@ -117,9 +117,8 @@ func TestMoveAnnounces(t *testing.T) {
 		sub := b.subscribed(t, time.Minute, b.keys.Wake("first"), b.keys.Wake("second"), "end")
 		expectEvents(t, sub, heard("delayer:wake:first"), heard("delayer:wake:second"), heard("end"))
 		for _, batch := range []Batch{batch("t", "a", "b"), batch("u", "c"), batch("t", "later", "gone"), many} {
-			if _, err := b.move(batch); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.move(batch)
+			check(t, err)
 		}
 		b.tell(t, "end", "")
 		expectEvents(t, sub, told("delayer:wake:first", "3 t"), told("delayer:wake:first", fmt.Sprint(jobs, " many")), told("end", ""))
@@ -286,9 +285,7 @@ func TestMoveOddIDs(t *testing.T) {
 		}
 		b.seed(t, seed...)
 		found, err := b.dueJobs(Query{Limit: 99})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if got, err := b.move(found.Batches[0]); err != nil || !slices.Equal(got.IDs.Strings(), odd) {
 			t.Errorf("moved %q, %v", got.IDs.Strings(), err)
 		}

@@ -119,9 +119,7 @@ func TestDue(t *testing.T) {
 				var jobs DueJobs
 				var err error
 				asked := b.timed(t, func() { jobs, err = b.dueJobs(Query{Limit: c.limit, Skip: Counts{Backlog: c.skip}}) })
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				got := foundBy(jobs)
 				if len(got.orphans) == 0 {
 					got.orphans = nil
@@ -192,9 +190,7 @@ func TestDueFresh(t *testing.T) {
 			})
 		}
 		now, err := b.dueJobs(Query{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		jobs, err := b.dueJobs(Query{Limit: 9, Since: now.Now})
 		if err != nil || jobs.Count != (Counts{Backlog: 9}) {
 			t.Errorf("since an answer's own time: %+v, %v", jobs.Count, err)
@@ -365,9 +361,7 @@ func TestMoveLargeBatch(t *testing.T) {
 				}
 				b.do(t, "")
 				got, err := b.move(all)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				if !slices.Equal(got.IDs.Strings(), want.Ready["t"]) || got.Left != len(want.Pool) {
 					t.Errorf("moved %d and left %d, want %d and %d", len(got.IDs), got.Left, len(want.Ready["t"]), len(want.Pool))
 				}
@@ -411,15 +405,12 @@ func TestMoveScriptFlushed(t *testing.T) {
 			b.seed(t, waits("a", "t", -second), waits("b", "u", -second), waits("c", "v", -second), waits("d", "v", 60*second))
 			b.do(t, "SCRIPT", "FLUSH")
 			if len(unknown) < 3 { // known for the others
-				if _, err := b.Conn().Do("SCRIPT", "LOAD", moveScript.text); err != nil {
-					t.Fatal(err)
-				}
+				_, err := b.Conn().Do("SCRIPT", "LOAD", moveScript.text)
+				check(t, err)
 			}
 			sent = 0
 			p, err := b.Pipeline(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			var answers []Answer[Moved]
 			for _, batch := range []Batch{batch("t", "a"), batch("u", "b"), batch("v", "c", "d")} {
 				answers = append(answers, p.Move(batch, time.Now(), time.Now(), time.Now()))

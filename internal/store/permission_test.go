@@ -100,9 +100,7 @@ func TestKeysWithoutPermission(t *testing.T) {
 		},
 		"several pushes, one into a bucket that is denied": func() error {
 			p, err := user.Pipeline(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer p.Close()
 			_, err = p.Push([]Delayed{
 				{Job{"mine new", "t", "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}},

@@ -29,9 +29,7 @@ func TestPipelineWithoutScript(t *testing.T) {
 		}
 		b.do(t, "SCRIPT", "FLUSH")
 		p, err := b.Pipeline(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer p.Close()
 		errs, err := p.PushBatches(batches)
 		if err != nil || len(errs) != len(batches) {
@@ -62,9 +60,7 @@ func TestPipelineSendsTheTextOnce(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t)
 	p, err := b.Pipeline(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer p.Close()
 	now := time.Now()
 	for _, when := range []string{"at first", "again"} {
@@ -76,17 +72,13 @@ func TestPipelineSendsTheTextOnce(t *testing.T) {
 		}
 		dropping := p.Drop(IDs{"a"}, now, now)
 		for _, answer := range moving {
-			if _, err := answer.Wait(); err != nil {
-				t.Fatal(err)
-			}
+			_, err := answer.Wait()
+			check(t, err)
 		}
-		if _, err := dropping.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		_, err := dropping.Wait()
+		check(t, err)
 		stats, err := redis.String(b.Conn().Do("INFO", "commandstats"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if want := "cmdstat_eval:calls=2,"; !strings.Contains(stats, want) {
 			t.Errorf("%s: not %s, one for each script:\n%s", when, want, stats)
 		}
@@ -104,9 +96,7 @@ func TestPipelineEndsWithAnError(t *testing.T) {
 	}
 	b.do(t, "ACL", "SETUSER", "default", "resetkeys", "~delayer:job_pool", "~delayer:job_bucket:[a-d]")
 	p, err := b.Pipeline(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer p.Close()
 	errs, err := p.PushBatches([][]Delayed{good("a"), good("forbidden"), good("b"), good("c"), good("d")})
 	if !Refused(err) {
@@ -138,9 +128,7 @@ func TestPipelineLeavesADemotedServer(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		p, err := moving.Pipeline(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer p.Close()
 		var batches [][]Delayed
 		for _, id := range ids {
@@ -149,9 +137,7 @@ func TestPipelineLeavesADemotedServer(t *testing.T) {
 		_, err = p.PushBatches(batches)
 		return err
 	}
-	if err := push("before"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, push("before"))
 
 	host, port, _ := net.SplitHostPort(newMaster.Addr)
 	oldMaster.Do("REPLICAOF", host, port)

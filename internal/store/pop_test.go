@@ -229,9 +229,7 @@ func TestPopIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	p, err := b.Pipeline(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer p.Close()
 	const k = 1 << 10
 	for _, c := range []struct {
@@ -248,9 +246,7 @@ func TestPopIsBoundedInBytes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b.seed(t)
 			for n, size := range c.bodies {
-				if err := b.push(t.Context(), Job{fmt.Sprintf("%03d", n), "t", strings.Repeat("x", size)}, Due{}, kept, Replace); err != nil {
-					t.Fatal(err)
-				}
+				check(t, b.push(t.Context(), Job{fmt.Sprintf("%03d", n), "t", strings.Repeat("x", size)}, Due{}, kept, Replace))
 			}
 			next := 0
 			for i, jobs := range c.calls {
@@ -296,9 +292,7 @@ func TestPopOfDuplicates(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("a", "t"), entry("a", "t"), ready("b", "t"), entry("a", "t"), entry("b", "t"))
 		p, err := b.Pipeline(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer p.Close()
 		popped, err := p.Pop([]string{"t"}, 10)
 		if err != nil || !slices.Equal(popped.Jobs, []Job{{"a", "t", "body of a"}, {"b", "t", "body of b"}}) || len(popped.Stale) > 0 {

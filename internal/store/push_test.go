@@ -190,9 +190,7 @@ func TestPushLeavesEntryInLongQueue(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.seed(t, ghosts("t", 5000), ready("x", "t"), ghosts("t", 5000))
-	if err := b.push(t.Context(), Job{"x", "t", "new"}, Due{After: time.Hour}, kept, Replace); err != nil {
-		t.Fatal(err)
-	}
+	check(t, b.push(t.Context(), Job{"x", "t", "new"}, Due{After: time.Hour}, kept, Replace))
 	queue := append(append(ghostIDs(5000), "x"), ghostIDs(5000)...)
 	b.expect(t, redistest.State{Pool: []string{"x"}, Ready: map[string][]string{"t": queue}, Buckets: map[string]string{"x": "t new"}})
 	_, met, err := b.pop(t.Context(), []string{"t"})
@@ -202,9 +200,7 @@ func TestPushLeavesEntryInLongQueue(t *testing.T) {
 	b.expect(t, redistest.State{Pool: []string{"x"}, Buckets: map[string]string{"x": "t new"}})
 
 	b.seed(t, ghosts("t", 9999), ready("x", "t"))
-	if err := b.push(t.Context(), Job{"x", "t", "new"}, Due{After: time.Hour}, kept, Replace); err != nil {
-		t.Fatal(err)
-	}
+	check(t, b.push(t.Context(), Job{"x", "t", "new"}, Due{After: time.Hour}, kept, Replace))
 	b.expect(t, redistest.State{Pool: []string{"x"}, Ready: map[string][]string{"t": ghostIDs(9999)}, Buckets: map[string]string{"x": "t new"}})
 }
 
@@ -243,9 +239,7 @@ func TestPushScore(t *testing.T) {
 	b, _ := onRedis(t)
 	at := func(s string) time.Time {
 		due, err := time.Parse(time.RFC3339Nano, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return due
 	}
 	for _, c := range []struct {
@@ -261,9 +255,7 @@ func TestPushScore(t *testing.T) {
 		{at("9999-12-31T23:59:59.999Z"), "253402300799.999"},
 	} {
 		got := b.monitor(t, func() {
-			if err := b.push(t.Context(), Job{"x", "t", "b"}, Due{At: c.due}, kept, Replace); err != nil {
-				t.Fatal(err)
-			}
+			check(t, b.push(t.Context(), Job{"x", "t", "b"}, Due{At: c.due}, kept, Replace))
 		})
 		want := `"ZADD" "delayer:job_pool" "` + c.want + `" "x"`
 		if !slices.ContainsFunc(got, func(line string) bool { return strings.HasSuffix(line, want) }) {
@@ -276,20 +268,15 @@ func TestPushScore(t *testing.T) {
 func (b *backend) monitor(t *testing.T, call func()) []string {
 	t.Helper()
 	conn, err := b.pool.Dial(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Do("MONITOR"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	_, err = conn.Do("MONITOR")
+	check(t, err)
 	call()
 	b.do(t, "ECHO", "the end of the call")
 	var lines []string
 	for {
 		line, err := redis.String(conn.Receive())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if strings.HasSuffix(line, `"the end of the call"`) {
 			return lines
 		}
@@ -303,13 +290,9 @@ func TestPushAnyBytes(t *testing.T) {
 		for _, s := range []string{" ", "a b", "a,b", "a:b", "a\nb", "{a}", "Größe 注文", "\x00\xff\xfe", "*", "%d", "']"} {
 			b.seed(t)
 			job := Job{ID: "id" + s, Topic: "topic" + s, Body: "body" + s}
-			if err := b.push(t.Context(), job, Due{After: time.Hour}, kept, Replace); err != nil {
-				t.Fatal(err)
-			}
+			check(t, b.push(t.Context(), job, Due{After: time.Hour}, kept, Replace))
 			b.expect(t, redistest.State{Pool: []string{job.ID}, Buckets: map[string]string{job.ID: job.Topic + " " + job.Body}})
-			if err := b.Reschedule(t.Context(), job.ID, 0); err != nil {
-				t.Fatal(err)
-			}
+			check(t, b.Reschedule(t.Context(), job.ID, 0))
 			taken, _, err := b.pop(t.Context(), []string{job.Topic})
 			if err != nil || taken != job {
 				t.Errorf("took %+v, %v, want %+v", taken, err, job)
@@ -334,9 +317,7 @@ func TestPushWalksLittle(t *testing.T) {
 	}
 	b.seed(t, seeds...)
 	p, err := b.Pipeline(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer p.Close()
 	lines := b.monitor(t, func() {
 		if errs, err := p.pushTogether(batch); err != nil || !slices.Equal(errs, make([]error, again)) {
@@ -362,9 +343,7 @@ func TestPushOfDifferentTerms(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, waits("exists", "t", 60*second), waits("later", "t", 60*second))
 		p, err := b.Pipeline(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer p.Close()
 		in := func(d time.Duration) Due { return Due{After: d} }
 		const short, long = 10 * time.Minute, 1000 * time.Hour
@@ -392,9 +371,7 @@ func TestReadyIsAnnounced(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	p, err := b.Pipeline(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer p.Close()
 	push := func(ids ...string) func() error {
 		return func() error {
@@ -453,9 +430,7 @@ func TestNextDueIsAnnounced(t *testing.T) {
 		}
 		b.seed(t, seeds...)
 		lines := b.monitor(t, func() {
-			if err := b.push(t.Context(), Job{"x", "t", "b"}, Due{After: c.delay}, kept, Replace); err != nil {
-				t.Fatal(err)
-			}
+			check(t, b.push(t.Context(), Job{"x", "t", "b"}, Due{After: c.delay}, kept, Replace))
 		})
 		got := slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, `"PUBLISH" "delayer:first_due"`) })
 		if got != c.want {

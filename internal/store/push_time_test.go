@@ -39,9 +39,7 @@ func TestPushAtTheMicrosecond(t *testing.T) {
 				for _, together := range []int{1, 2} {
 					b.seed(t, seed)
 					jobs := []Delayed{{Job{"a", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: policy}}, {Job{"b", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: policy}}}
-					if err := b.pushAll(t, jobs[:together]...); err != nil {
-						t.Fatal(err)
-					}
+					check(t, b.pushAll(t, jobs[:together]...))
 					want := tt.ready
 					switch {
 					case seed == nil || policy == Replace:
@@ -87,9 +85,7 @@ func TestPushAtIsNeverEarly(t *testing.T) {
 		// Within the millisecond that has begun, as a rule: what is rounded up is early there.
 		due := time.UnixMilli(int64(now*1000) + 1)
 		id := fmt.Sprint(i)
-		if err := b.push(t.Context(), Job{id, id, "b"}, Due{At: due}, time.Hour, Replace); err != nil {
-			t.Fatal(err)
-		}
+		check(t, b.push(t.Context(), Job{id, id, "b"}, Due{At: due}, time.Hour, Replace))
 		pushed := b.clock(t)
 		if _, waits := b.due(t, id); !waits {
 			atOnce++
@@ -114,9 +110,7 @@ func TestKeptDueTimesAreExact(t *testing.T) {
 	for score, want := range kept {
 		for policy, other := range map[Policy]time.Time{KeepEarlier: time.Unix(6000000000, 0), KeepLater: time.Unix(1800000010, 0)} {
 			b.seed(t, waits("a", "t", score))
-			if err := b.push(t.Context(), Job{"a", "t", "new"}, Due{At: other}, time.Hour, policy); err != nil {
-				t.Fatal(err)
-			}
+			check(t, b.push(t.Context(), Job{"a", "t", "new"}, Due{At: other}, time.Hour, policy))
 			if got := b.scores(t)["a"]; got != want {
 				t.Errorf("%s: due at %s is kept as %s, want %s", policy, score, got, want)
 			}

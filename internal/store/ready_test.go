@@ -117,9 +117,7 @@ func TestEmptyQueueOfAReplica(t *testing.T) {
 		b.do(t, state.change[0].(string), state.change[1:]...)
 		for name, call := range ask {
 			p, err := b.Pipeline(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if err := call(p); state.reason == "" && err != nil || state.reason != "" && !begins(err, state.reason) {
 				t.Errorf("%s: %v, want %q", name, err, state.reason)
 			}

@@ -100,9 +100,8 @@ func TestRemoveFromLongQueue(t *testing.T) {
 func TestRemoveOfTakenJob(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("x", "t"))
-		if _, _, err := b.pop(t.Context(), []string{"t"}); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := b.pop(t.Context(), []string{"t"})
+		check(t, err)
 		if was, err := b.remove(t.Context(), "x"); was || err != nil {
 			t.Error("a taken job was there:", was, err)
 		}
@@ -117,9 +116,7 @@ func TestRemoveOfTakenJob(t *testing.T) {
 func TestAllEntriesAreWithdrawn(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("x", "t"), entry("x", "t"), ready("y", "t"), entry("x", "t"))
-		if err := b.Reschedule(t.Context(), "x", time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		check(t, b.Reschedule(t.Context(), "x", time.Hour))
 		if got := b.state(t).Ready["t"]; !slices.Equal(got, []string{"y"}) {
 			t.Errorf("in the queue: %q, want y alone", got)
 		}

@@ -54,9 +54,7 @@ func TestReschedule(t *testing.T) {
 				// What waiting takes off the lifetime counts from base, expiry from the seed.
 				sinceBase := b.expiry(t, "x") - b.base - kept.Seconds()
 				called := b.timed(t, func() {
-					if err := b.Reschedule(t.Context(), "x", c.delay); err != nil {
-						t.Fatal(err)
-					}
+					check(t, b.Reschedule(t.Context(), "x", c.delay))
 				})
 				b.expect(t, c.want)
 				due, waiting := b.due(t, "x")

@@ -15,14 +15,10 @@ import (
 func piped[T any](t *testing.T, s *Store, do func(p *Pipeline) (T, error)) T {
 	t.Helper()
 	p, err := s.Pipeline(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer p.Close()
 	result, err := do(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return result
 }
 
@@ -204,14 +200,10 @@ func TestLifetimeStandsStill(t *testing.T) {
 		left(kept+2000*time.Second, "extended by less")
 		expectErrors(t, piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{{Held: held, Delay: 700 * time.Second}}) }), nil)
 		left(kept+700*time.Second, "waits for a retry")
-		if err := b.Reschedule(t.Context(), "a", 0); err != nil {
-			t.Fatal(err)
-		}
+		check(t, b.Reschedule(t.Context(), "a", 0))
 		left(kept, "rescheduled to now")
 		held, _ = b.hold(t, "t", 1000*time.Second)
-		if err := b.Reschedule(t.Context(), "a", 300*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		check(t, b.Reschedule(t.Context(), "a", 300*time.Second))
 		left(kept+300*time.Second, "rescheduled while it was reserved")
 		b.Reschedule(t.Context(), "a", 0)
 		held, _ = b.hold(t, "t", 1000*time.Second)
@@ -248,9 +240,7 @@ func TestLateness(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		late := func(lifetime time.Duration, since int64, again bool) time.Duration {
 			b.seed(t)
-			if err := b.push(t.Context(), Job{"a", "t", "body"}, Due{}, lifetime, Replace); err != nil {
-				t.Fatal(err)
-			}
+			check(t, b.push(t.Context(), Job{"a", "t", "body"}, Due{}, lifetime, Replace))
 			// Some of its lifetime is over.
 			b.do(t, "PEXPIRE", "delayer:job_bucket:a", lifetime.Milliseconds()-since)
 			held, lease := b.hold(t, "t", 0)
@@ -289,13 +279,10 @@ func TestEndOfALease(t *testing.T) {
 		b.expectLost(t, a)
 		b.expect(t, was)
 		found, err := b.dueJobs(Query{Limit: 9})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, batch := range found.Batches {
-			if _, err := ask(b.Store, func(p *Pipeline) Answer[Moved] { return p.Move(batch, found.Now, found.Now, time.Now()) }); err != nil {
-				t.Fatal(err)
-			}
+			_, err := ask(b.Store, func(p *Pipeline) Answer[Moved] { return p.Move(batch, found.Now, found.Now, time.Now()) })
+			check(t, err)
 		}
 		b.expect(t, redistest.State{
 			Reserved: []string{"b"}, Counts: map[string]string{"t": "1"}, Ready: map[string][]string{"t": {"a"}, "u": {"c"}},
@@ -351,9 +338,7 @@ var settlements = map[string]func(p *Pipeline, held Held) ([]error, error){
 func (b *backend) settleAs(t *testing.T, verb string, held Held) error {
 	t.Helper()
 	p, err := b.Pipeline(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer p.Close()
 	errs, err := settlements[verb](p, held)
 	if err != nil {
@@ -382,9 +367,7 @@ func TestSettlements(t *testing.T) {
 			t.Run(verb, func(t *testing.T) {
 				b.seed(t, ready("a", "t"), ready("o", "t"))
 				held, _ := b.hold(t, "t", time.Minute)
-				if err := b.settleAs(t, verb, held); err != nil {
-					t.Fatal(err)
-				}
+				check(t, b.settleAs(t, verb, held))
 				b.expect(t, want)
 				found, err := b.Get(t.Context(), "a")
 				if verb == "ack" {
@@ -457,9 +440,7 @@ func TestFencing(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				b.seed(t, ready("a", "t"), field("a", "options", "5 0 604800000"))
 				held, _ := b.hold(t, "t", time.Minute)
-				if err := end(b, t, held); err != nil {
-					t.Fatal(err)
-				}
+				check(t, end(b, t, held))
 				was, scores := b.state(t), b.scores(t)
 				b.expectLost(t, held)
 				b.expect(t, was)
@@ -505,9 +486,7 @@ func TestPushBeginsAnew(t *testing.T) {
 					b.settleAs(t, "retry", held)
 				}
 			}
-			if err := b.push(t.Context(), Job{"a", "t", "new"}, Due{}, kept, Replace); err != nil {
-				t.Fatal(err)
-			}
+			check(t, b.push(t.Context(), Job{"a", "t", "new"}, Due{}, kept, Replace))
 			b.expect(t, redistest.State{Ready: map[string][]string{"t": {"a"}}, Buckets: map[string]string{"a": "t new"}})
 			found, err := b.Get(t.Context(), "a")
 			if err != nil || found.Attempts+found.MaxAttempts != 0 || found.Error != "" {
@@ -527,9 +506,7 @@ func TestLeasesOfOneEnd(t *testing.T) {
 		for verb := range settlements {
 			b.seed(t, ready("a", "t"))
 			stale, first := b.hold(t, "t", time.Minute)
-			if err := b.settleAs(t, "release", stale); err != nil {
-				t.Fatal(err)
-			}
+			check(t, b.settleAs(t, "release", stale))
 			held, _ := b.hold(t, "t", time.Hour)
 			b.do(t, "ZADD", "delayer:job_pool", unixSeconds(time.UnixMicro(first.End)), "a")
 			was := b.state(t)

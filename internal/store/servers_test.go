@@ -21,9 +21,7 @@ func (s *Store) heartbeat(state ServerState, sweep bool) (time.Time, error) {
 func (b *backend) listed(t *testing.T) map[string]ServerState {
 	t.Helper()
 	servers, err := b.Servers(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	byID := map[string]ServerState{}
 	for _, s := range servers {
 		byID[s.ID] = s
@@ -38,9 +36,7 @@ func (b *backend) listed(t *testing.T) map[string]ServerState {
 func (b *backend) entered(t *testing.T, id string, ago time.Duration, state ServerState) {
 	t.Helper()
 	rest, err := state.rest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	written := int64(b.clock(t)*1000) - ago.Milliseconds()
 	b.do(t, "HSET", "delayer:servers", id, fmt.Sprintf(`{"now":%d,"started":%d,"interval":%d,`, written, written-1000, state.Interval.Milliseconds())+rest)
 }
@@ -94,9 +90,8 @@ func TestHeartbeatOfAnyBytes(t *testing.T) {
 	b, _ := onRedis(t)
 	for _, s := range []string{"\x00\xff\"\\}", strings.Repeat("<\x01", 10000), strings.Repeat("€", 200), strings.Repeat(`"interval":0,`, 9)} {
 		b.seed(t)
-		if _, err := b.heartbeat(ServerState{ID: "a", Interval: time.Second, Host: s, Version: s, Error: s}, true); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.heartbeat(ServerState{ID: "a", Interval: time.Second, Host: s, Version: s, Error: s}, true)
+		check(t, err)
 		got, ok := b.listed(t)["a"]
 		want := strings.ToValidUTF8(s[:min(len(s), maxText)], "?")
 		if !ok || got.Host != want || got.Version != want || got.Error != want {
@@ -129,9 +124,8 @@ func TestHeartbeatSweeps(t *testing.T) {
 				if stale := b.listed(t)["other"].Stale(); stale != (c.gone && c.ago > 0) {
 					t.Errorf("silent for %v, interval %v: stale %v", c.ago, c.interval, stale)
 				}
-				if _, err := b.heartbeat(ServerState{ID: "this", Interval: time.Second}, sweep); err != nil {
-					t.Fatal(err)
-				}
+				_, err := b.heartbeat(ServerState{ID: "this", Interval: time.Second}, sweep)
+				check(t, err)
 				servers := b.listed(t)
 				_, other := servers["other"]
 				if _, this := servers["this"]; !this || other == (c.gone && sweep) {
@@ -167,9 +161,7 @@ func TestHostileServers(t *testing.T) {
 		e := good()
 		break_(&e)
 		text, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		values = append(values, string(text))
 	}
 	b.seed(t)
@@ -180,9 +172,8 @@ func TestHostileServers(t *testing.T) {
 	if got := b.listed(t); len(got) != 0 {
 		t.Errorf("listed %+v", got)
 	}
-	if _, err := b.heartbeat(ServerState{ID: "this", Interval: time.Second}, true); err != nil {
-		t.Fatal(err)
-	}
+	_, err := b.heartbeat(ServerState{ID: "this", Interval: time.Second}, true)
+	check(t, err)
 	if got := b.do(t, "HKEYS", "delayer:servers").([]any); len(got) != 1 || len(b.listed(t)) != 1 {
 		t.Errorf("there are still %.1000q", got)
 	}
@@ -195,9 +186,8 @@ func TestManyServers(t *testing.T) {
 	b.seed(t)
 	b.do(t, "EVAL", "for i = 1, 1000 do redis.call('HSET', KEYS[1], i, 'text') end", 1, "delayer:servers")
 	for n, left := range []int64{750, 500, 250, 0} {
-		if _, err := b.heartbeat(ServerState{ID: "this", Interval: time.Second}, true); err != nil {
-			t.Fatal(err)
-		}
+		_, err := b.heartbeat(ServerState{ID: "this", Interval: time.Second}, true)
+		check(t, err)
 		// Its own entry is there, too, and may be one of the 250 that were looked at each time.
 		got := b.do(t, "HLEN", "delayer:servers").(int64)
 		if most := left + 1 + int64(n+1); got < left || got > most {
@@ -287,9 +277,7 @@ func TestAcked(t *testing.T) {
 			}
 			held = append(held, Held{"t", "gone", 1})
 			p, err := b.Pipeline(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer p.Close()
 			if errs, err = p.Ack(held); err != nil {
 				t.Fatal(err)

@@ -26,9 +26,7 @@ func TestSettle(t *testing.T) {
 		defer cancel()
 		for _, id := range []string{"a", "b"} {
 			p, err := b.Pipeline(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			var answers []Answer[Moved]
 			for n := range topics {
 				answers = append(answers, p.Move(batch(fmt.Sprint("t", n), fmt.Sprint(id, n)), time.Now(), time.Now(), time.Now()))
@@ -59,9 +57,7 @@ func TestSettleEnds(t *testing.T) {
 	defer cancel()
 	b := newBackend(server.Fixture, server.Pool())
 	p, err := b.Pipeline(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer p.Close()
 	var answers []Answer[Moved]
 	for range 2 * manyCalls {

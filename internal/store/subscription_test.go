@@ -16,9 +16,7 @@ import (
 func (b *backend) subscribed(t *testing.T, pingAfter time.Duration, channels ...string) *Subscription {
 	t.Helper()
 	sub, err := b.Subscribe(t.Context(), pingAfter, channels...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { sub.Close() })
 	return sub
 }
@@ -50,9 +48,7 @@ func TestSubscription(t *testing.T) {
 		b.tell(t, "a", "")
 		expectEvents(t, sub, told("b", "1"), told("a", "\x00\xff\r\n"), told("a", ""))
 
-		if err := errors.Join(sub.Add("c \r\n"), sub.Remove("b", "never asked for"), sub.Add("d")); err != nil {
-			t.Fatal(err)
-		}
+		check(t, errors.Join(sub.Add("c \r\n"), sub.Remove("b", "never asked for"), sub.Add("d")))
 		expectEvents(t, sub, heard("c \r\n"), heard("d"))
 		b.tell(t, "b", "not heard")
 		b.tell(t, "c \r\n", "heard")

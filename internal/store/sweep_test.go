@@ -43,9 +43,7 @@ func (b *backend) enterTopic(t *testing.T, topic string, ago time.Duration) {
 func (b *backend) topicsKnown(t *testing.T) []string {
 	t.Helper()
 	names, err := redis.Strings(b.do(t, "ZRANGE", b.keys.Topics(), 0, -1), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	slices.Sort(names)
 	return names
 }
@@ -102,9 +100,7 @@ func TestSweepOfPushedAnew(t *testing.T) {
 		b.seed(t)
 		var want []string
 		p, err := b.Pipeline(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer p.Close()
 		for _, topic := range []string{"t", "u"} {
 			want = nil
@@ -114,9 +110,8 @@ func TestSweepOfPushedAnew(t *testing.T) {
 				want = append(want, id)
 				jobs = append(jobs, Delayed{Job{id, topic, "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}})
 			}
-			if _, err := p.Push(jobs); err != nil {
-				t.Fatal(err)
-			}
+			_, err := p.Push(jobs)
+			check(t, err)
 		}
 		if n := b.do(t, "LLEN", b.keys.ReadyQueue("t")).(int64); n < 100 {
 			t.Errorf("%d entries were left behind, too few for this test", n)
@@ -181,9 +176,7 @@ func TestForgottenTopicIsKnownAgain(t *testing.T) {
 	now := time.Now()
 	b.known.now = func() time.Time { return now }
 	b.enterTopic(t, "t", 2*time.Hour)
-	if err := b.push(t.Context(), Job{"a", "t", "b"}, Due{After: 3 * time.Hour}, kept, Replace); err != nil {
-		t.Fatal(err)
-	}
+	check(t, b.push(t.Context(), Job{"a", "t", "b"}, Due{After: 3 * time.Hour}, kept, Replace))
 	b.sweepAll(t)
 	b.expectEntered(t, "pushed before the sweep", "t", true, 3*time.Hour)
 	b.enterTopic(t, "t", 2*time.Hour) // as if it had waited
@@ -213,9 +206,7 @@ func TestReservedCountGoes(t *testing.T) {
 		b.seed(t, ready("a", "t"))
 		held, _ := b.hold(t, "t", time.Minute)
 		p, err := b.Pipeline(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer p.Close()
 		if errs, err := p.Ack([]Held{held}); err != nil || errs[0] != nil {
 			t.Fatal(errs, err)

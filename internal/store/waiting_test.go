@@ -41,9 +41,7 @@ func (b *backend) standing(t *testing.T, topic string) []string {
 func (b *backend) since(t *testing.T, topic, waiter string) float64 {
 	t.Helper()
 	µs, err := redis.Float64(b.do(t, "ZSCORE", b.keys.Waiting(topic), waiter), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return µs / 1e6
 }
 
@@ -474,9 +472,7 @@ func TestLookAtAReplica(t *testing.T) {
 	b, _ := onRedis(t)
 	b.do(t, "REPLICAOF", "127.0.0.1", 1)
 	p, err := b.Pipeline(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer p.Close()
 	if got, err := p.Look(LookAt{Waiter: "me", Topics: []string{"t"}, Since: []time.Duration{0}}); !begins(err, "READONLY") || got.Entered {
 		t.Errorf("%+v, %v", got, err)
@@ -490,9 +486,7 @@ func TestLookAtAReplica(t *testing.T) {
 	b.do(t, "REPLICAOF", "NO", "ONE")
 	b.SetUser("~* &* +@all -evalsha")
 	q, err := b.user().Pipeline(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer q.Close()
 	got, err := q.Look(LookAt{Waiter: "me", Topics: []string{"t", "u"}, Since: []time.Duration{0, 0}})
 	if want := []int{1, 1}; err != nil || !slices.Equal(got.Lengths, want) {
@@ -505,9 +499,7 @@ func TestLookOfALostConnection(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
 	p, err := b.Pipeline(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer p.Close()
 	server.Kill()
 	if got, err := p.Look(LookAt{Topics: []string{"t"}}); err == nil || !reflect.DeepEqual(got, Looked{}) {
@@ -526,9 +518,7 @@ func TestSendWake(t *testing.T) {
 	}
 	got := b.woken(t, func() {
 		p, err := b.Pipeline(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer p.Close()
 		p.SendWake([]string{"empty", "broken", "two", "nobody", "one"})
 		if _, err := p.Pop([]string{"empty"}, 1); err != nil {

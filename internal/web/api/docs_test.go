@@ -14,9 +14,7 @@ import (
 func TestDocs(t *testing.T) {
 	for _, page := range []string{"http.md", "http.zh-CN.md"} {
 		text, err := os.ReadFile("../../../docs/" + page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var documented, known []string
 		for _, row := range regexp.MustCompile(`(?m)^\| (\d{3}) \| ([\w-]+(?:[,、] ?[\w-]+)*) \|`).FindAllStringSubmatch(string(text), -1) {
 			for _, name := range regexp.MustCompile(`[\w-]+`).FindAllString(row[2], -1) {

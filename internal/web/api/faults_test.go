@@ -100,17 +100,13 @@ func TestClosed(t *testing.T) {
 func TestHalfABody(t *testing.T) {
 	f := start(t, web.Options{})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer conn.Close()
 	body := `{"id":"a","topic":"t","body":"b"}`
 	fmt.Fprintf(conn, "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body)+1, body)
 	conn.(*net.TCPConn).CloseWrite()
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	text, _ := io.ReadAll(response.Body)
 	reply{response.StatusCode, response.Header, string(text), t}.problem(badRequest, "", "", "shorter")
 	if s := f.state("a"); s != "" {

@@ -16,9 +16,7 @@ import (
 func (f *fixture) raw(method, path, body string) *net.TCPConn {
 	f.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	f.t.Cleanup(func() { conn.Close() })
 	fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body)
 	return conn.(*net.TCPConn)

@@ -107,9 +107,8 @@ func isText(value string) bool {
 func TestLongest(t *testing.T) {
 	f := start(t, web.Options{})
 	id, topic := strings.Repeat("\xff", maxID), strings.Repeat("\xfe", maxTopic)
-	if _, err := f.Push(t.Context(), client.Message{ID: id, Topic: topic, Body: "b"}, 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.Push(t.Context(), client.Message{ID: id, Topic: topic, Body: "b"}, 0)
+	check(t, err)
 	f.do("PATCH", "/v1/jobs/"+escape(id), `{"delay":0}`).expect(204, "")
 	f.do("GET", "/v1/topics/"+escape(topic)+"/jobs?state=ready", "").expect(200, `{"jobs":["*"]}`)
 	f.do("GET", "/v1/jobs/"+escape(id+"x"), "").problem(invalid, "", "id", "1 to 4096 bytes")

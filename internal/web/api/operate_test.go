@@ -154,9 +154,7 @@ func (f *fixture) bury(id, topic, reason, cause string) {
 	if err == nil {
 		err = d.Bury(f.t.Context(), reason, client.Cause(errors.New(cause)))
 	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 }
 
 func TestDead(t *testing.T) {

@@ -149,9 +149,7 @@ func TestPathsAreNotCleaned(t *testing.T) {
 	f.push("..", "t")
 	raw := func(method, path string) int {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer conn.Close()
 		fmt.Fprintf(conn, "%s %s HTTP/1.0\r\n\r\n", method, path)
 		answer, _ := io.ReadAll(conn)

@@ -16,9 +16,8 @@ import (
 // push pushes a job that is ready at once.
 func (f *fixture) push(id, topic string, opts ...client.PushOption) {
 	f.t.Helper()
-	if _, err := f.Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: "b"}, 0, opts...); err != nil {
-		f.t.Fatal(err)
-	}
+	_, err := f.Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: "b"}, 0, opts...)
+	check(f.t, err)
 }
 
 // reserve reserves a job of topic t, and returns what a settlement of it says.
@@ -158,9 +157,8 @@ func TestDeliveriesAsGiven(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("a", "t")
 	f.push("\xff", "t")
-	if _, err := f.Push(t.Context(), client.Message{ID: "c", Topic: "t", Body: "\xfe"}, 0, client.MaxAttempts(3)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.Push(t.Context(), client.Message{ID: "c", Topic: "t", Body: "\xfe"}, 0, client.MaxAttempts(3))
+	check(t, err)
 	given := strings.TrimSpace(f.do("POST", "/v1/reserve", `{"topics":["t"],"max":3}`).body)
 	if strings.Count(given, `"attempt"`) != 3 {
 		t.Fatal(given)
@@ -180,9 +178,7 @@ func TestDeliveriesAsGiven(t *testing.T) {
 func (f *fixture) waiting(body string) net.Conn {
 	f.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	f.t.Cleanup(func() { conn.Close() })
 	fmt.Fprintf(conn, "POST /v1/reserve?wait=60s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	until(f.t, "the reserve waits", func() bool { return f.listeners() == 1 })
@@ -234,9 +230,8 @@ func TestAnswerIsNotRead(t *testing.T) {
 	}
 	f.redis.Do("CONFIG", "SET", "proto-max-bulk-len", "512mb")
 	for _, job := range jobs {
-		if _, err := f.PushBatch(t.Context(), []client.Delayed{job}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.PushBatch(t.Context(), []client.Delayed{job})
+		check(t, err)
 	}
 	until(t, "a job is reserved", func() bool { return f.redis.Do("ZCARD", "delayer:job_pool") == int64(1) })
 	conn.(*net.TCPConn).SetLinger(0)

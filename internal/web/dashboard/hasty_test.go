@@ -14,9 +14,7 @@ func TestNobodyWaitsForTheAnswer(t *testing.T) {
 	f := start(t, web.Options{})
 	send := func(path, form string) {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(f.site.URL, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n%s", path, len(form), form)
 		conn.Close()
 	}

@@ -16,6 +16,9 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
+// check fails the test on an error.
+var check = redistest.Check
+
 // eventually waits for something to become true.
 var eventually = redistest.Until
 
@@ -63,21 +66,15 @@ type response struct {
 func (f *fixture) send(method, path, body string, headers ...string) response {
 	f.TB.Helper()
 	r, err := http.NewRequestWithContext(f.TB.Context(), method, f.site.URL+path, strings.NewReader(body))
-	if err != nil {
-		f.TB.Fatal(err)
-	}
+	check(f.TB, err)
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	got, err := f.browser.Do(r)
-	if err != nil {
-		f.TB.Fatal(err)
-	}
+	check(f.TB, err)
 	defer got.Body.Close()
 	text, err := io.ReadAll(got.Body)
-	if err != nil {
-		f.TB.Fatal(err)
-	}
+	check(f.TB, err)
 	return response{got.StatusCode, got.Header, string(text)}
 }
 
@@ -122,17 +119,14 @@ func (f *fixture) form(path string, values url.Values) response {
 
 func (f *fixture) push(topic, id, body string, delay time.Duration) {
 	f.TB.Helper()
-	if _, err := f.Push(f.TB.Context(), client.Message{Topic: topic, ID: id, Body: body}, delay); err != nil {
-		f.TB.Fatal(err)
-	}
+	_, err := f.Push(f.TB.Context(), client.Message{Topic: topic, ID: id, Body: body}, delay)
+	check(f.TB, err)
 }
 
 func (f *fixture) reserve(topic string) *client.Delivery {
 	f.TB.Helper()
 	d, err := f.Reserve(f.TB.Context(), time.Minute, time.Hour, topic)
-	if err != nil {
-		f.TB.Fatal(err)
-	}
+	check(f.TB, err)
 	return d
 }
 
@@ -140,9 +134,7 @@ func (f *fixture) reserve(topic string) *client.Delivery {
 func (f *fixture) bury(topic, id, body, reason, cause string) {
 	f.TB.Helper()
 	f.push(topic, id, body, 0)
-	if err := f.reserve(topic).Bury(f.TB.Context(), reason, client.Cause(errors.New(cause))); err != nil {
-		f.TB.Fatal(err)
-	}
+	check(f.TB, f.reserve(topic).Bury(f.TB.Context(), reason, client.Cause(errors.New(cause))))
 }
 
 // has checks that an answer has a status, and its text the parts.

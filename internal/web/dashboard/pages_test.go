@@ -51,9 +51,7 @@ func (f *fixture) fill() {
 			"now": time.Now().UnixMilli(), "started": 1, "interval": 1000, "pid": i, "lateness": make([]int, len(store.Lateness{}.Counts)),
 			"host": evil, "version": evil, "error": evil,
 		})
-		if err != nil {
-			f.TB.Fatal(err)
-		}
+		check(f.TB, err)
 		f.Do("HSET", "delayer:servers", evil, entry)
 	}
 	f.push("plain", "json", `{"a":"<script>alert(2)</script>","b":[1,2]}`, 0)

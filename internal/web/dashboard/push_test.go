@@ -161,9 +161,7 @@ func TestBrowse(t *testing.T) {
 		path = ""
 		for _, to := range hrefsOf(got) {
 			at, err := url.Parse(to)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if at.Path == "/ui/job" {
 				id, _ := unpack(at.Query(), "id")
 				found[id] = true

@@ -93,9 +93,8 @@ func TestPeak(t *testing.T) {
 	for i := range jobs {
 		jobs[i] = client.Delayed{Message: client.Message{Topic: "topic", Body: "x"}, At: at}
 	}
-	if _, err := f.PushBatch(t.Context(), jobs); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.PushBatch(t.Context(), jobs)
+	check(t, err)
 	if got := f.get("/"); strings.Contains(got.body, `id="peak"`) {
 		t.Error("there is a warning although nothing is known")
 	}
@@ -114,13 +113,9 @@ func TestLook(t *testing.T) {
 	f := start(t, web.Options{})
 	s := f.dashboard.sampler
 	first, err := s.look(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	second, err := s.look(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if first.sample != second.sample && second.At.Sub(first.At) < samplePause {
 		t.Error("asked twice within a second")
 	}
@@ -229,9 +224,7 @@ func TestHistoryIsShown(t *testing.T) {
 		f.Do("HSET", "delayer:history", (slot-n)%360, fmt.Sprintf("%d %s", slot-n, entry))
 	}
 	var live struct{ Charts [][]*float64 }
-	if err := json.Unmarshal([]byte(f.get("/ui/live.json").body), &live); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(f.get("/ui/live.json").body), &live))
 	number := func(column, row int) any {
 		if v := live.Charts[column][row]; v != nil {
 			return *v
@@ -281,9 +274,7 @@ func TestLive(t *testing.T) {
 	eventually(t, "the server is seen", func() bool {
 		got := f.get("/ui/live.json", "Accept-Language", "zh")
 		got.has(t, "live", http.StatusOK)
-		if err := json.Unmarshal([]byte(got.body), &live); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal([]byte(got.body), &live))
 		return strings.Contains(live.Parts["servers"], "9.8.7") && strings.Contains(live.Parts["numbers"], "毫秒") && len(live.Charts[0]) >= 2
 	})
 	stop()

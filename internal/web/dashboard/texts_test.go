@@ -93,9 +93,7 @@ func sources(t *testing.T, patterns ...string) map[string]string {
 				continue
 			}
 			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			found[name] = string(text)
 		}
 	}

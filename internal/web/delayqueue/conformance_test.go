@@ -26,9 +26,7 @@ func TestAnswers(t *testing.T) {
 		{"/get", `{"id":"a"}`, `{"code":0,"message":"操作成功","data":null}`},
 	} {
 		response, err := http.Post("http://"+f.addr+c.path, "", strings.NewReader(c.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		text, _ := io.ReadAll(response.Body)
 		response.Body.Close()
 		if string(text) != c.want || response.StatusCode != http.StatusOK {

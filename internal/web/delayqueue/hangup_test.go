@@ -70,9 +70,8 @@ func TestHangUpAfterHalf(t *testing.T) {
 		f.waits(fmt.Sprint("t", n))
 		conn.CloseWrite()
 		if n%2 == 0 { // it knows that there will be an answer
-			if _, err := conn.Read(make([]byte, 1)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := conn.Read(make([]byte, 1))
+			check(t, err)
 		}
 		conn.Close()
 		f.push(fmt.Sprint(n), fmt.Sprint("t", n), "b", client.TTR(time.Hour))
@@ -166,9 +165,8 @@ func TestHangUpWithinAnAnswer(t *testing.T) {
 	f := start(t, setup{})
 	f.push("a", "t", strings.Repeat("x", 16<<20), client.TTR(time.Hour))
 	conn := f.request("/pop", `{"topic":"t"}`)
-	if _, err := conn.Read(make([]byte, 1000)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := conn.Read(make([]byte, 1000))
+	check(t, err)
 	conn.Close()
 	until(t, "the job is given back", func() bool { return f.is("a", client.Ready) })
 }

@@ -51,9 +51,7 @@ func start(t testing.TB, s setup) *fixture {
 	pool := client.NewPool(client.PoolOptions{Addr: s.redis})
 	f.client = client.OpenPool(client.PoolOptions{Addr: s.redis, ReadTimeout: cmp.Or(s.patience, hangBound), MaxActive: 20, MaxIdle: 2})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	f.addr = l.Addr().String()
 	if s.listen != nil {
 		l = s.listen(l)
@@ -152,9 +150,7 @@ func (f *fixture) arrives(answered <-chan reply) reply {
 func (f *fixture) request(path, body string) *net.TCPConn {
 	f.t.Helper()
 	conn, err := net.Dial("tcp", f.addr)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	f.t.Cleanup(func() { conn.Close() })
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 	return conn.(*net.TCPConn)
@@ -165,26 +161,21 @@ func (f *fixture) answer(conn net.Conn) reply {
 	f.t.Helper()
 	conn.SetReadDeadline(time.Now().Add(hangBound))
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	return f.read(response)
 }
 
 // push stores a job that is ready at once, which the API can't.
 func (f *fixture) push(id, topic, body string, opts ...client.PushOption) {
 	f.t.Helper()
-	if _, err := f.client.Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: body}, 0, opts...); err != nil {
-		f.t.Fatal(err)
-	}
+	_, err := f.client.Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: body}, 0, opts...)
+	check(f.t, err)
 }
 
 func (f *fixture) is(id string, state client.State) bool {
 	f.t.Helper()
 	job, err := f.client.Get(f.t.Context(), id)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	return job.State == state
 }
 
@@ -194,5 +185,4 @@ func (f *fixture) waits(topic string) {
 	f.redis.AwaitWaiter(topic)
 }
 
-// until waits for something to become true.
-var until = redistest.Until
+var check, until = redistest.Check, redistest.Until

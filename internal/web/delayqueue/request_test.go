@@ -142,9 +142,7 @@ func TestMethods(t *testing.T) {
 		} {
 			request, _ := http.NewRequest(method, "http://"+f.addr+c.path, strings.NewReader(fmt.Sprintf(c.body, n)))
 			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if r := f.read(response); r.Code != 0 || r.Message != c.message || (c.path == "/get") == (string(r.Data) == "null") {
 				t.Errorf("%s %s: %+v", method, c.path, r)
 			}
@@ -176,9 +174,7 @@ func TestRefused(t *testing.T) {
 			request.Header.Set("Authorization", "Bearer "+c.token)
 		}
 		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if response.StatusCode != c.status {
 			t.Errorf("%s: %s, want %d", c.path, response.Status, c.status)
 		}

@@ -65,8 +65,6 @@ func TestManyPolls(t *testing.T) {
 func (f *fixture) connections() int {
 	f.t.Helper()
 	list, err := redis.String(f.redis.Do("CLIENT", "LIST"), nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	return strings.Count(list, "\n")
 }

@@ -108,9 +108,7 @@ func (p page) call(path string, request any) map[string]any {
 	p.Helper()
 	body, _ := json.Marshal(request)
 	response, err := http.Post(p.url+path, "application/json", strings.NewReader(string(body)))
-	if err != nil {
-		p.Fatal(err)
-	}
+	check(p, err)
 	defer response.Body.Close()
 	text, _ := io.ReadAll(response.Body)
 	if response.StatusCode >= 300 {

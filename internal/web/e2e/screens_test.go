@@ -66,9 +66,7 @@ func TestScreens(t *testing.T) {
 				take = chromedp.FullScreenshot(&picture, 100)
 			}
 			do(t, p.ctx, take)
-			if err := os.WriteFile(filepath.Join(screens, page.name+"-"+look.name+".png"), picture, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(filepath.Join(screens, page.name+"-"+look.name+".png"), picture, 0o644))
 		}
 	}
 }
@@ -77,9 +75,7 @@ func TestScreens(t *testing.T) {
 func fillHour(t *testing.T, addr string) {
 	t.Helper()
 	conn, err := redis.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer conn.Close()
 	acked, now := 100000, time.Now().Unix()/10
 	for n := now - 359; n < now-1; n++ {
@@ -90,9 +86,8 @@ func fillHour(t *testing.T, addr string) {
 		}
 		acked += jobs
 		late := max(jobs/60, 1)
-		if _, err := conn.Do("HSET", "delayer:history", n%360, fmt.Sprintf("%d %d 1:%d,2:%d,4:%d", n, acked, jobs*2/3, jobs/3, late)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := conn.Do("HSET", "delayer:history", n%360, fmt.Sprintf("%d %d 1:%d,2:%d,4:%d", n, acked, jobs*2/3, jobs/3, late))
+		check(t, err)
 	}
 }
 
@@ -109,9 +104,8 @@ func fillShop(t *testing.T, addr string) {
 	})
 	push := func(topic, id, body string, delay time.Duration, o ...client.PushOption) {
 		t.Helper()
-		if _, err := c.Push(ctx, client.Message{ID: id, Topic: topic, Body: body}, delay, o...); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.Push(ctx, client.Message{ID: id, Topic: topic, Body: body}, delay, o...)
+		check(t, err)
 	}
 	for n := range 1200 {
 		order := fmt.Sprintf(`{"order":%d,"user":{"id":%d,"name":"王小明"},"total":"%d.90"}`, 1000+n, 77000+n, n%300)
@@ -128,16 +122,13 @@ func fillShop(t *testing.T, addr string) {
 	for n := range 17 {
 		push("send_mail", fmt.Sprintf("mail-%d", n), fmt.Sprintf(`{"to":"user%d@example.com","template":"welcome"}`, n), 0, client.MaxAttempts(1))
 		d, err := c.Reserve(ctx, 0, time.Minute, "send_mail")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		d.Retry(ctx, time.Second, client.Cause(fmt.Errorf("%s", causes[n*n%len(causes)])))
 	}
 	for n := range 6 {
 		push("close_order", fmt.Sprintf("close-now-%d", n), `{"order":2}`, 0)
-		if _, err := c.Reserve(ctx, 0, time.Hour, "close_order"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.Reserve(ctx, 0, time.Hour, "close_order")
+		check(t, err)
 	}
 	fillHour(t, addr)
 	working.Go(func() {

@@ -47,6 +47,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// check fails the test on an error.
+var check = redistest.Check
+
 // startDelayer starts a daemon on a Redis of its own, and returns where its front and its Redis are.
 // lines are further ones of [http].
 func startDelayer(t *testing.T, lines string) (url, redis string) {
@@ -61,18 +64,12 @@ func startDelayerOn(t *testing.T, redis *redistest.Server, lines string) (url st
 	host, port, _ := net.SplitHostPort(redis.Addr)
 	configuration := filepath.Join(t.TempDir(), "delayer.conf")
 	text := fmt.Sprintf("[delayer]\npid =\naccess_log =\nerror_log =\n[redis]\nhost = %s\nport = %s\n[http]\nlisten = 127.0.0.1:0\n%s", host, port, lines)
-	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(configuration, []byte(text), 0o600))
 	cmd := exec.Command(delayer, "-c", configuration)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Signal(syscall.SIGTERM)
 		cmd.Wait()
@@ -130,7 +127,5 @@ func do(t *testing.T, ctx context.Context, actions ...chromedp.Action) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := chromedp.Run(ctx, actions...); err != nil {
-		t.Fatal(err)
-	}
+	check(t, chromedp.Run(ctx, actions...))
 }

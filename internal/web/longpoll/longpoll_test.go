@@ -39,9 +39,7 @@ type fixture struct {
 func start(t *testing.T, o client.PoolOptions) *fixture {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	f := &fixture{redis: redistest.Start(t), addr: l.Addr().String()}
 	o.Addr = f.redis.Addr
 	f.client = client.OpenPool(o)
@@ -81,9 +79,7 @@ func start(t *testing.T, o client.PoolOptions) *fixture {
 func (f *fixture) ask(t *testing.T, wait string) <-chan string {
 	t.Helper()
 	conn, err := net.Dial("tcp", f.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { conn.Close() })
 	fmt.Fprintf(conn, "GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n", wait)
 	answers := make(chan string, 1)
@@ -117,13 +113,12 @@ func (f *fixture) push(t *testing.T, ids ...string) {
 	for _, id := range ids {
 		jobs = append(jobs, client.Delayed{Message: client.Message{ID: id, Topic: "t", Body: "b"}})
 	}
-	if _, err := f.client.PushBatch(t.Context(), jobs); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.client.PushBatch(t.Context(), jobs)
+	check(t, err)
 }
 
 // until waits for something to become true.
-var until = redistest.Until
+var check, until = redistest.Check, redistest.Until
 
 // What is there is reserved at once, by a request that would wait, and by one that would not.
 func TestReady(t *testing.T) {
@@ -188,9 +183,7 @@ func TestStopWhileAnotherAsks(t *testing.T) {
 		t.Run(wait, func(t *testing.T) {
 			t.Parallel()
 			f := start(t, client.PoolOptions{ReadTimeout: hangBound})
-			if err := f.client.Ping(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check(t, f.client.Ping(t.Context()))
 			f.redis.Hang()
 			defer f.redis.Resume()
 			f.ask(t, wait)
@@ -250,9 +243,7 @@ func TestGivenBackInOrder(t *testing.T) {
 // Who has waited long enough while Redis was asked for the first time does not wait once more.
 func TestSlowFirstLook(t *testing.T) {
 	f := start(t, client.PoolOptions{})
-	if err := f.client.Ping(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, f.client.Ping(t.Context()))
 	const wait = 100 * time.Millisecond
 	f.redis.Hang()
 	answers := f.ask(t, wait.String())

@@ -43,9 +43,8 @@ func many(tb testing.TB, conn redis.Conn, jobs, topics, busy int) {
 	tb.Helper()
 	const chunk = 10000
 	for n := 0; n < jobs; n += chunk {
-		if _, err := manyScript.Do(conn, min(chunk, jobs-n), n, topics, busy); err != nil {
-			tb.Fatal(err)
-		}
+		_, err := manyScript.Do(conn, min(chunk, jobs-n), n, topics, busy)
+		check(tb, err)
 	}
 }
 
@@ -71,9 +70,8 @@ func BenchmarkScrape(b *testing.B) {
 			var looks, scrapes []time.Duration
 			for b.Loop() {
 				started := time.Now()
-				if _, err := op.Counts(context.Background()); err != nil {
-					b.Fatal(err)
-				}
+				_, err := op.Counts(context.Background())
+				check(b, err)
 				looks = append(looks, time.Since(started))
 				r, w := httptest.NewRequest("GET", "/metrics", nil), httptest.NewRecorder()
 				r.Header.Set("Accept-Encoding", "gzip")
@@ -114,9 +112,7 @@ func BenchmarkObserver(b *testing.B) {
 				due(b, conn, jobs, topics)
 				s := server.New(pool, server.Options{Observer: o})
 				started := time.Now()
-				if err := s.Pass(context.Background()); err != nil {
-					b.Fatal(err)
-				}
+				check(b, s.Pass(context.Background()))
 				return time.Since(started)
 			}
 			m := New(operator.New(pool, ""), Options{})
@@ -160,13 +156,11 @@ end`)
 // due replaces all that is in Redis by jobs that are due.
 func due(tb testing.TB, conn redis.Conn, jobs, topics int) {
 	tb.Helper()
-	if _, err := conn.Do("FLUSHALL"); err != nil {
-		tb.Fatal(err)
-	}
+	_, err := conn.Do("FLUSHALL")
+	check(tb, err)
 	const chunk = 10000
 	for n := 0; n < jobs; n += chunk {
-		if _, err := dueScript.Do(conn, min(chunk, jobs-n), n, topics); err != nil {
-			tb.Fatal(err)
-		}
+		_, err := dueScript.Do(conn, min(chunk, jobs-n), n, topics)
+		check(tb, err)
 	}
 }

@@ -20,9 +20,7 @@ const docs = "../../../docs"
 func readDoc(tb testing.TB, name string) string {
 	tb.Helper()
 	text, err := os.ReadFile(filepath.Join(docs, name))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	return string(text)
 }
 
@@ -117,9 +115,7 @@ func (d dashboard) expressions(tb testing.TB) []string {
 }
 
 func readDashboard(tb testing.TB) (d dashboard) {
-	if err := json.Unmarshal([]byte(readDoc(tb, "grafana/delayer.json")), &d); err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, json.Unmarshal([]byte(readDoc(tb, "grafana/delayer.json")), &d))
 	return d
 }
 
@@ -186,9 +182,7 @@ func TestPromtool(t *testing.T) {
 		rules += "      - record: x\n        labels: {n: " + strings.TrimSpace(string(quoted)) + "}\n        expr: " + string(quoted) + "\n"
 	}
 	file := filepath.Join(t.TempDir(), "dashboard.yml")
-	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, []byte(rules), 0o600))
 	promtool(t, "", "check", "rules", file)
 }
 

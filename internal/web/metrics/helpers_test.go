@@ -15,6 +15,9 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
+// check fails the test on an error.
+var check = redistest.Check
+
 const token = "0123456789abcdef"
 
 // world is a private Redis with a client, a server that the test runs pass by pass, and a front.
@@ -62,13 +65,13 @@ func (w *world) scrape() scrape {
 // pass runs a pass, which must succeed.
 func (w *world) pass() {
 	w.TB.Helper()
-	redistest.Check(w.TB, w.server.Pass(context.Background()))
+	check(w.TB, w.server.Pass(context.Background()))
 }
 
 func (w *world) push(topic, id string, delay time.Duration) {
 	w.TB.Helper()
 	_, err := w.client.Push(w.TB.Context(), client.Message{ID: id, Topic: topic, Body: "body"}, delay)
-	redistest.Check(w.TB, err)
+	check(w.TB, err)
 }
 
 // scrape is an answer in Prometheus's text format.

@@ -44,9 +44,7 @@ func TestScrapeCompressed(t *testing.T) {
 			t.Errorf("to %q: encoding %q, want %q", accept, got, want)
 		} else if got == "gzip" {
 			unzipped, err := gzip.NewReader(body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			body = unzipped
 		}
 		text, err := io.ReadAll(body)
@@ -76,17 +74,11 @@ func TestScrape(t *testing.T) {
 
 	lease := func() *client.Delivery {
 		d, err := w.client.Reserve(t.Context(), 0, time.Minute, "mail")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return d
 	}
-	if err := lease().Ack(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := lease().Bury(t.Context(), "broken"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, lease().Ack(t.Context()))
+	check(t, lease().Bury(t.Context(), "broken"))
 	lease()
 	ended := lease() // whose consumer dies
 	w.Do("ZADD", "delayer:job_pool", "1000.0005", ended.ID)
@@ -252,20 +244,15 @@ func TestServers(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.expect(w.scrape(), map[string]string{"delayer_servers": "0"})
 	calls, err := store.New(w.pool, "delayer:").Pipeline(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer calls.Close()
 	for _, id := range []string{"one", "two"} {
-		if _, err := calls.Heartbeat(store.ServerState{ID: id, Interval: time.Second}, false).Wait(); err != nil {
-			t.Fatal(err)
-		}
+		_, err := calls.Heartbeat(store.ServerState{ID: id, Interval: time.Second}, false).Wait()
+		check(t, err)
 	}
 	w.expect(w.scrape(), map[string]string{"delayer_servers": "2"})
 	killed, err := redis.String(w.Do("HGET", "delayer:servers", "two"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	now := regexp.MustCompile(`"now":(\d+)`).FindStringSubmatch(killed)
 	ms, _ := strconv.ParseInt(now[1], 10, 64)
 	w.Do("HSET", "delayer:servers", "two", strings.Replace(killed, now[0], fmt.Sprintf(`"now":%d`, ms-120000), 1))

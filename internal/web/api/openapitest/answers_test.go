@@ -20,9 +20,8 @@ import (
 // push pushes a ready job.
 func (p *prober) push(id, topic string, opts ...client.PushOption) {
 	p.t.Helper()
-	if _, err := p.Push(p.t.Context(), client.Message{ID: id, Topic: topic, Body: "b"}, 0, opts...); err != nil {
-		p.t.Fatal(err)
-	}
+	_, err := p.Push(p.t.Context(), client.Message{ID: id, Topic: topic, Body: "b"}, 0, opts...)
+	check(p.t, err)
 }
 
 // reserved makes a reserved job, and returns what a settlement of it says.
@@ -30,9 +29,7 @@ func (p *prober) reserved(id string, opts ...client.PushOption) string {
 	p.t.Helper()
 	p.push(id, "t", opts...)
 	d, err := p.Reserve(p.t.Context(), time.Minute, time.Hour, "t")
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check(p.t, err)
 	return fmt.Sprintf(`"topic":"t","token":%d`, d.Token)
 }
 
@@ -44,9 +41,7 @@ func (p *prober) buried(id, reason string) {
 	if err == nil {
 		err = d.Bury(p.t.Context(), reason, client.Cause(errors.New("\xff")))
 	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check(p.t, err)
 }
 
 // done makes requests that are done, of each kind that there is, and prepares what they need.

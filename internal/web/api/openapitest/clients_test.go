@@ -26,9 +26,7 @@ func TestGoClient(t *testing.T) {
 	generated, overlay, calls := filepath.Join(folder, "client.go"), filepath.Join(folder, "overlay.json"), filepath.Join(folder, "calls")
 	command(t, ".", "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "main", "-o", generated, "../openapi.yaml")
 	at, err := filepath.Abs("testdata/golang/client.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	write(t, overlay, map[string]any{"Replace": map[string]string{at: generated}})
 	command(t, ".", "go", "build", "-overlay", overlay, "-o", calls, "./testdata/golang")
 	makesCalls(t, calls)
@@ -40,13 +38,9 @@ func TestTypeScriptClient(t *testing.T) {
 		t.Skip("make e2e runs it: it needs npm")
 	}
 	folder := t.TempDir()
-	if err := os.CopyFS(folder, os.DirFS("testdata/typescript")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.CopyFS(folder, os.DirFS("testdata/typescript")))
 	description, err := filepath.Abs("../openapi.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	command(t, folder, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
 	command(t, folder, "node_modules/.bin/openapi-typescript", description, "-o", "delayer.d.ts")
 	command(t, folder, "node_modules/.bin/tsc")
@@ -69,9 +63,7 @@ func write(t *testing.T, path string, content any) {
 	if err == nil {
 		err = os.WriteFile(path, text, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 }
 
 // makesCalls runs a program, which takes a front's URL: all its calls must succeed, and those of the
@@ -109,9 +101,7 @@ func makesCalls(t *testing.T, name string, args ...string) {
 func call(t *testing.T, method, at, body string) string {
 	t.Helper()
 	where, err := url.Parse(at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	text := method + " " + where.Path + "?" + where.Query().Encode()
 	if body == "" {
 		return text
@@ -130,9 +120,7 @@ func call(t *testing.T, method, at, body string) string {
 func documentedCalls(t *testing.T, page string) (calls []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../../docs/" + page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	word := regexp.MustCompile(`'[^']*'|[^\s']+`)
 	for _, line := range regexp.MustCompile(`(?m)^ {4}\$ curl (.*/v1/.*)$`).FindAllStringSubmatch(string(text), -1) {
 		method, body := "", ""

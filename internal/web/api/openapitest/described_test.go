@@ -17,9 +17,7 @@ func description(t *testing.T) *openapi3.T {
 	if err == nil {
 		err = doc.Validate(t.Context(), openapi3.EnableExamplesValidation())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if !strings.HasPrefix(doc.OpenAPI, "3.1.") {
 		t.Fatalf("it is OpenAPI %s", doc.OpenAPI)
 	}

@@ -163,6 +163,9 @@ func (p *prober) raw(h http.Handler, method, path string) *httptest.ResponseReco
 	return w
 }
 
+// check fails the test on an error.
+var check = redistest.Check
+
 // serve runs a server until it was seen in the statistics.
 func (p *prober) serve(h http.Handler) {
 	p.t.Helper()
