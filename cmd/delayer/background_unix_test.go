@@ -76,7 +76,7 @@ func TestInterruptedBackground(t *testing.T) {
 			t.Parallel()
 			mute := newMute(t)
 			s := newSite(t, mute.addr)
-			p := startBinary(t, s.dir, environment(t), "-d", "-c", s.conf)
+			p := s.start(t, "-d")
 			mute.waitForConnection()
 			p.signal(signal)
 			code := p.wait()
@@ -95,7 +95,7 @@ func TestBackgroundWithoutParent(t *testing.T) {
 	t.Parallel()
 	mute := newMute(t)
 	s := newSite(t, mute.addr)
-	p := startBinary(t, s.dir, environment(t), "-d", "-c", s.conf)
+	p := s.start(t, "-d")
 	mute.waitForConnection()
 	p.signal(syscall.SIGKILL)
 	p.wait()
@@ -119,7 +119,7 @@ func TestRacingBackgroundStarts(t *testing.T) {
 	for range 3 {
 		var racers []*process
 		for range 3 {
-			racers = append(racers, startBinary(t, s.dir, environment(t), "-d", "-c", s.conf))
+			racers = append(racers, s.start(t, "-d"))
 		}
 		winners := 0
 		for _, p := range racers {

@@ -109,8 +109,7 @@ func TestCheckConfigBesideARunningService(t *testing.T) {
 	t.Parallel()
 	redisServer := redistest.Start(t)
 	s := newSite(t, redisServer.Addr, "[http]", "listen = "+nobody(t))
-	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
-	p.expect(p.stdout, started)
+	p := s.started(t)
 	r := runBinary(t, s.dir, environment(t), "--check-config", "-c", s.conf)
 	if want := (result{fmt.Sprintf("Note: the service is running, PID: %d\n%s: the configuration is good\n", p.pid(), s.conf), "", 0}); r != want {
 		t.Errorf("%+v, want %+v", r, want)

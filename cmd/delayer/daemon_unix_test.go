@@ -58,15 +58,12 @@ func TestStartAndStop(t *testing.T) {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, redisServer.Addr)
-			p := startBinary(t, s.dir, environment(t), "-c", s.conf)
-			p.expect(p.stdout, started)
+			p := s.started(t)
 			if got := read(t, s.pid); got != strconv.Itoa(p.pid()) {
 				t.Errorf("pid file: %q, want %d", got, p.pid())
 			}
 			p.signal(signal)
-			if code := p.wait(); code != 0 {
-				t.Errorf("exit code %d", code)
-			}
+			p.ends(0)
 			if exists(s.pid) {
 				t.Error("the pid file is still there")
 			}
@@ -90,16 +87,14 @@ func TestStartWithoutRedis(t *testing.T) {
 			t.Run(test.name+strings.Join(mode, ""), func(t *testing.T) {
 				t.Parallel()
 				s := newSite(t, test.addr, "read_timeout = 100")
-				p := startBinary(t, s.dir, environment(t), append(mode, "-c", s.conf)...)
+				p := s.start(t, mode...)
 				p.expect(p.stdout, started)
 				line := regexp.MustCompile(started + `\d+; Redis has not answered yet: ` + test.why + `\n`)
 				if !line.MatchString(p.stdout.String()) || !line.MatchString(read(t, s.access)) {
 					t.Errorf("want %s in\n%s", line, p.stdout)
 				}
 				stopDaemon(t, s, syscall.SIGTERM)
-				if code := p.wait(); code != 0 {
-					t.Errorf("exit code %d", code)
-				}
+				p.ends(0)
 			})
 		}
 	}
@@ -111,8 +106,7 @@ func TestStartOnAReplica(t *testing.T) {
 	redisServer := redistest.Start(t)
 	redisServer.Do("REPLICAOF", "127.0.0.1", "1")
 	s := newSite(t, redisServer.Addr)
-	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
-	p.expect(p.stdout, started)
+	p := s.started(t)
 	if want := fmt.Sprintf("%s%d; Redis does not serve it yet: ", started, p.pid()); !strings.Contains(p.stdout.String(), want) || !strings.Contains(p.stdout.String(), "READONLY") {
 		t.Errorf("want %q and READONLY in\n%s", want, p.stdout)
 	}
@@ -242,8 +236,7 @@ func TestJSONLog(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nobody(t))
 	s.change(t, "[redis]", "log_format = json\n[redis]")
-	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
-	p.expect(p.stdout, started)
+	p := s.started(t)
 	if !strings.HasPrefix(p.stdout.String(), `{"time":`) {
 		t.Error(p.stdout)
 	}
@@ -314,8 +307,7 @@ func TestFailingStart(t *testing.T) {
 func TestSecondInstance(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nobody(t))
-	first := startBinary(t, s.dir, environment(t), "-c", s.conf)
-	first.expect(first.stdout, started)
+	first := s.started(t)
 	want := result{stderr: fmt.Sprintf("ERROR: Service is being executed, PID: %d\n", first.pid()), code: exitRunning}
 	for range 2 {
 		for _, mode := range modes {
@@ -334,8 +326,7 @@ func TestSeveralInstancesWithoutPIDFile(t *testing.T) {
 	s := newSite(t, nobody(t))
 	s.change(t, "pid = "+s.pid, "pid =")
 	for range 2 {
-		p := startBinary(t, s.dir, environment(t), "-c", s.conf)
-		p.expect(p.stdout, started)
+		s.started(t)
 	}
 }
 
@@ -348,7 +339,7 @@ func TestRacingStarts(t *testing.T) {
 		write(t, s.pid, "99999999")
 		var racers []*process
 		for range 3 {
-			racers = append(racers, startBinary(t, s.dir, environment(t), "-c", s.conf))
+			racers = append(racers, s.start(t))
 		}
 		var winner *process
 		for _, p := range racers {
@@ -382,15 +373,13 @@ func TestRacingStarts(t *testing.T) {
 func TestStartAfterKill(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nobody(t))
-	killed := startBinary(t, s.dir, environment(t), "-c", s.conf)
-	killed.expect(killed.stdout, started)
+	killed := s.started(t)
 	killed.signal(syscall.SIGKILL)
 	killed.wait()
 	if !exists(s.pid) {
 		t.Fatal("a killed daemon can't have removed its pid file")
 	}
-	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
-	p.expect(p.stdout, started)
+	p := s.started(t)
 	if got := read(t, s.pid); got != strconv.Itoa(p.pid()) {
 		t.Errorf("pid file: %q, want %d", got, p.pid())
 	}
@@ -399,8 +388,7 @@ func TestStartAfterKill(t *testing.T) {
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redistest.Start(t).Addr)
-	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
-	p.expect(p.stdout, started)
+	p := s.started(t)
 	rotate(t, s, p.pid())
 	p.signal(syscall.SIGTERM)
 	p.wait()
@@ -423,8 +411,7 @@ func rotate(tb testing.TB, s site, pid int) {
 func TestFailingRotation(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nobody(t))
-	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
-	p.expect(p.stdout, started)
+	p := s.started(t)
 	old := filepath.Dir(s.access) + ".1"
 	check(t, os.Rename(filepath.Dir(s.access), old))
 	write(t, filepath.Dir(s.access), "no folder any more")
@@ -433,10 +420,7 @@ func TestFailingRotation(t *testing.T) {
 	if got := read(t, filepath.Join(old, "error.log")); !strings.Contains(got, "Logs could not be reopened: ") {
 		t.Errorf("error log: %q", got)
 	}
-	p.signal(syscall.SIGTERM)
-	if code := p.wait(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	p.stopped()
 }
 
 // nohup is heeded: SIGHUP is passed over if the program was started so.
@@ -461,8 +445,7 @@ func TestStopWhileRedisHangs(t *testing.T) {
 	redisServer := redistest.Start(t)
 	relay := newRelay(t, redisServer.Addr)
 	s := newSite(t, relay.addr, "read_timeout = 3600000")
-	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
-	p.expect(p.stdout, started)
+	p := s.started(t)
 	redisServer.Hang()
 	relay.waitForScript()
 	p.signal(syscall.SIGTERM)
@@ -478,8 +461,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	redisServer := redistest.Start(t)
 	relay := newRelay(t, redisServer.Addr)
 	s := newSite(t, relay.addr, "read_timeout = 3600000")
-	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
-	p.expect(p.stdout, started)
+	p := s.started(t)
 	relay.hang()
 	relay.waitForScript()
 	p.signal(syscall.SIGTERM)
@@ -497,7 +479,7 @@ func TestStopDuringStart(t *testing.T) {
 	t.Parallel()
 	mute := newMute(t)
 	s := newSite(t, mute.addr)
-	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	p := s.start(t)
 	mute.waitForConnection()
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(); code != 0 || exists(s.pid) || p.stdout.String() != "" {
@@ -538,8 +520,7 @@ func TestTLS(t *testing.T) {
 	_, port, _ := net.SplitHostPort(addr)
 	redisServer := redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
 	s := newSite(t, "localhost:"+port, "tls = true", "tls_ca = "+cert, "tls_cert = "+cert, "tls_key = "+key)
-	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
-	p.expect(p.stdout, started)
+	p := s.started(t)
 	redisServer.Do("HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")
 	redisServer.Do("ZADD", "delayer:job_pool", 1, "1")
 	p.expect(p.stdout, "Job is ready, Topic: t, IDs: [1]")

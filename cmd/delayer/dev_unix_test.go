@@ -94,7 +94,7 @@ func TestDevLogin(t *testing.T) {
 			t.Parallel()
 			addr := nobody(t)
 			s := newSite(t, addr, append(lines, "database = 3")...)
-			p := startBinary(t, s.dir, environment(t), "--dev", "-c", s.conf)
+			p := s.start(t, "--dev")
 			p.expect(p.stdout, started)
 			if _, err := dial(t, addr).Do("GET", "key"); err == nil || !strings.Contains(err.Error(), "NOAUTH") {
 				t.Errorf("without a password: %v", err)

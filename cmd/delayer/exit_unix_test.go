@@ -33,8 +33,7 @@ func TestExitCodes(t *testing.T) {
 			return run(s)
 		},
 		exitRunning: func(s site) int {
-			first := startBinary(t, s.dir, environment(t), "-c", s.conf)
-			first.expect(first.stdout, started)
+			s.started(t)
 			return run(s)
 		},
 		exitOutput: func(s site) int {
@@ -74,7 +73,7 @@ func killChild(tb testing.TB) (code int) {
 	tb.Helper()
 	mute := newMute(tb)
 	s := newSite(tb, mute.addr)
-	p := startBinary(tb, s.dir, environment(tb), "-d", "-c", s.conf)
+	p := s.start(tb, "-d")
 	mute.waitForConnection()
 	pid, err := strconv.Atoi(read(tb, s.pid))
 	check(tb, err)
@@ -107,8 +106,7 @@ func startReading(tb testing.TB, dir string, env []string, args ...string) (p *p
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nobody(t))
-	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
-	p.expect(p.stdout, started)
+	p := s.started(t)
 	p.signal(syscall.SIGABRT)
 	p.wait()
 	if state := p.cmd.ProcessState; state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGABRT {

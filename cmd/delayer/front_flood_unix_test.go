@@ -23,7 +23,7 @@ import (
 func TestDeliveryGoesOnWhileTheFrontIsFlooded(t *testing.T) {
 	redisServer := redistest.Start(t)
 	s := newSite(t, redisServer.Addr, "max_active = 3", "[http]", "listen = 127.0.0.1:0")
-	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	p := s.start(t)
 	front := frontOf(p)
 	addr := strings.TrimPrefix(front, "http://")
 

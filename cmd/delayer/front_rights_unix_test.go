@@ -38,7 +38,7 @@ func restrictedFront(t *testing.T, rights []string, lines ...string) (ask func(m
 	admin = dial(t, redisServer.Addr)
 	do(t, admin, "ACL", redis.Args{"SETUSER", "front", "reset", "on", ">secret"}.AddFlat(rights)...)
 	s := newSite(t, redisServer.Addr, append([]string{"username = front", "password = secret", "[http]", "listen = 127.0.0.1:0"}, lines...)...)
-	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	p := s.start(t)
 	front := frontOf(p)
 	return func(method, path, body string) string {
 		t.Helper()

@@ -82,7 +82,7 @@ func TestFrontStops(t *testing.T) {
 	t.Parallel()
 	redisServer := redistest.Start(t)
 	s := newSite(t, redisServer.Addr, "[http]", "listen = 127.0.0.1:0")
-	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	p := s.start(t)
 	front := frontOf(p)
 	answer := make(chan string, 1)
 	go func() {
@@ -123,7 +123,7 @@ func TestReadyMaxLate(t *testing.T) {
 			redisServer := redistest.Start(t)
 			s := newSite(t, redisServer.Addr, "[http]", "listen = 127.0.0.1:0", fmt.Sprintf("ready_max_late = %d", test.maxLate))
 			s.change(t, "timer_interval = 10", "timer_interval = 60000") // so that nobody moves the job meanwhile
-			front := frontOf(startBinary(t, s.dir, environment(t), "-c", s.conf))
+			front := frontOf(s.start(t))
 			eventually(t, "the first pass is over", func() bool {
 				_, body := get(t, http.DefaultClient, front+"/metrics")
 				return regexp.MustCompile(`(?m)^delayer_pass_duration_seconds_count [1-9]`).MatchString(body)
@@ -171,7 +171,7 @@ func TestFrontCertificateIsReplaced(t *testing.T) {
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writeCertificate(t, certFile, keyFile)
 	s := newSite(t, redistest.Start(t).Addr, "[http]", "listen = 127.0.0.1:0", "tls_cert = "+certFile, "tls_key = "+keyFile)
-	front := frontOf(startBinary(t, s.dir, environment(t), "-c", s.conf))
+	front := frontOf(s.start(t))
 	if !strings.HasPrefix(front, "https://") {
 		t.Fatal(front)
 	}
@@ -215,15 +215,12 @@ func TestFrontCertificateIsReplaced(t *testing.T) {
 func TestFrontWithoutRedis(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nobody(t), "[http]", "listen = 127.0.0.1:0")
-	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
+	p := s.start(t)
 	front := frontOf(p)
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/": http.StatusServiceUnavailable, "/metrics": http.StatusOK} {
 		if status, body := get(t, http.DefaultClient, front+path); status != want {
 			t.Errorf("%s: %d %.300s", path, status, body)
 		}
 	}
-	p.signal(syscall.SIGTERM)
-	if code := p.wait(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	p.stopped()
 }

@@ -133,6 +133,14 @@ func (p *process) wait() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
+// ends waits for the program's end, with that exit code.
+func (p *process) ends(code int) {
+	p.tb.Helper()
+	if got := p.wait(); got != code {
+		p.tb.Errorf("exit code %d, want %d: %s", got, code, p.stderr)
+	}
+}
+
 // expect waits until the output holds text.
 func (p *process) expect(out *output, text string) {
 	p.tb.Helper()

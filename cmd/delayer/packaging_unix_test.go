@@ -93,8 +93,7 @@ func TestLogrotate(t *testing.T) {
 			t.Fatalf("logrotate: %v\n%s", err, out)
 		}
 	}
-	p := startBinary(t, s.dir, environment(t), "-c", s.conf)
-	p.expect(p.stdout, started)
+	p := s.started(t)
 	rotate()
 	eventually(t, "the logs are there again", func() bool { return exists(s.access) && exists(s.errors) })
 	if old := read(t, s.access+".1"); !strings.Contains(old, started) {

@@ -97,8 +97,7 @@ func TestLockedByUnknown(t *testing.T) {
 func TestPIDFileWithoutLock(t *testing.T) {
 	s := newSite(t, nobody(t))
 	s.change(t, "pid = "+s.pid, "pid =")
-	original := startBinary(t, s.dir, environment(t), "-c", s.conf)
-	original.expect(original.stdout, started)
+	original := s.started(t)
 	other := exec.Command("sleep", "600")
 	check(t, other.Start())
 	defer other.Wait()

@@ -39,6 +39,20 @@ func newSite(tb testing.TB, addr string, lines ...string) site {
 	return s
 }
 
+// start starts a daemon.
+func (s site) start(tb testing.TB, args ...string) *process {
+	tb.Helper()
+	return startBinary(tb, s.dir, environment(tb), append(args, "-c", s.conf)...)
+}
+
+// started starts a daemon in the foreground and waits until it works.
+func (s site) started(tb testing.TB) *process {
+	tb.Helper()
+	p := s.start(tb)
+	p.expect(p.stdout, started)
+	return p
+}
+
 // kill ends a daemon that a failed test has left. The lock tells that there is one.
 func (s site) kill(tb testing.TB) {
 	f, err := os.Open(s.pid)

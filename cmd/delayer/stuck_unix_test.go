@@ -76,9 +76,7 @@ func TestStuckConsole(t *testing.T) {
 			rotate(t, s, pid)
 			deliver(t, redisServer, "2")
 			stopDaemon(t, s, syscall.SIGTERM)
-			if code := p.wait(); code != 0 {
-				t.Errorf("exit code %d", code)
-			}
+			p.ends(0)
 			matches(t, "old access log", read(t, s.access+".1"), infoLine(started+strconv.Itoa(pid))+infoLine("Job is ready, Topic: t, IDs: [1]"))
 			matches(t, "access log", read(t, s.access), infoLine("Job is ready, Topic: t, IDs: [2]")+infoLine(stopped+strconv.Itoa(pid)))
 			want := `\[error\] \S+ \S+ the console: it is not read, lines lost: 12\n`
@@ -122,7 +120,7 @@ func TestLogsArePipes(t *testing.T) {
 				os.Remove(log)
 				check(t, syscall.Mkfifo(log, 0o600))
 			}
-			p := startBinary(t, s.dir, environment(t), append(mode, "-c", s.conf)...)
+			p := s.start(t, mode...)
 			p.expect(p.stdout, started)
 			pid, _ := strconv.Atoi(read(t, s.pid))
 			deliver(t, redisServer, "1")
@@ -135,9 +133,7 @@ func TestLogsArePipes(t *testing.T) {
 			text, _ := io.ReadAll(reader)
 			matches(t, "access log", string(text), infoLine(started+strconv.Itoa(pid))+infoLine("Job is ready, Topic: t, IDs: [1]")+
 				infoLine("Job is ready, Topic: t, IDs: [2]")+infoLine(stopped+strconv.Itoa(pid)))
-			if code := p.wait(); code != 0 {
-				t.Errorf("exit code %d: %s", code, p.stderr)
-			}
+			p.ends(0)
 		})
 	}
 }

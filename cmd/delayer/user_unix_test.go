@@ -139,10 +139,7 @@ func TestShippedConfigurationForAnOrdinaryUser(t *testing.T) {
 					t.Errorf("a second instance: %d, %s", code, second.stderr)
 				}
 			}
-			p.signal(syscall.SIGTERM)
-			if code := p.wait(); code != 0 {
-				t.Errorf("exit code %d: %s", code, p.stderr)
-			}
+			p.stopped()
 			if test.access != "" && !strings.Contains(read(t, test.access), stopped) {
 				t.Errorf("access log: %s", read(t, test.access))
 			}

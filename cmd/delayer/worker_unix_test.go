@@ -27,13 +27,11 @@ func (s shell) startWorker(args ...string) *process {
 	return p
 }
 
-// stopped stops a worker and waits for its end.
+// stopped stops the program and waits for its end.
 func (p *process) stopped() {
 	p.tb.Helper()
 	p.signal(syscall.SIGTERM)
-	if code := p.wait(); code != 0 {
-		p.tb.Errorf("exit code %d: %s", code, p.stderr)
-	}
+	p.ends(0)
 }
 
 // shown is what get tells of a job, less what no test knows.
@@ -541,10 +539,7 @@ func TestWorkerIsNotRead(t *testing.T) {
 		s.push(fmt.Sprint(i), strings.Repeat("b", 10000))
 	}
 	eventually(t, "the jobs are done", func() bool { return len(db.State().Buckets) == 0 })
-	p.signal(syscall.SIGTERM)
-	if code := p.wait(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	p.stopped()
 }
 
 // Programs are not started to ignore a broken pipe, as we do.
