@@ -43,12 +43,8 @@ func TestOrphans(t *testing.T) {
 		keys := w.keys()
 
 		w.expectPass(10, 100)
-		if got := w.Queue("t"); !slices.Equal(got, live) {
-			t.Errorf("ready %q, want %q", got, live)
-		}
-		if got := w.waiting(); !slices.Equal(got, []string{"not due yet"}) {
-			t.Errorf("waiting %q", got)
-		}
+		w.expectReady("t", live...)
+		w.expectWaiting("not due yet")
 		if n := w.keys(); n != keys+1 {
 			t.Errorf("%d keys, were %d without the queue", n, keys)
 		}
@@ -133,13 +129,9 @@ func TestBrokenQueue(t *testing.T) {
 				began := w.Clock()
 				moved := stuck + 2*minBatch - len(w.Queue("t")) - len(w.Queue("v"))
 				w.expectPass(moved, 0)
-				if got := w.waiting(); !slices.Equal(got, u) {
-					t.Errorf("%d jobs wait: %.200q, want those of u: %.200q", len(got), got, u)
-				}
+				w.expectWaiting(u...)
 				w.expectRetries(began)
-				if got := w.Queue("t"); !slices.Equal(got, others) {
-					t.Errorf("ready queue of t: %.200q, want %.200q", got, others)
-				}
+				w.expectReady("t", others...)
 				// What comes is not behind the stuck ones.
 				w.push("late", "w", 2e6)
 				looks := 0
@@ -154,17 +146,13 @@ func TestBrokenQueue(t *testing.T) {
 
 			w.Do("DEL", prefix+"ready_queue:u")
 			w.expectPass(stuck, 0)
-			if got := w.Queue("u"); !slices.Equal(got, u) {
-				t.Errorf("ready queue of u: %.200q, want %.200q", got, u)
-			}
+			w.expectReady("u", u...)
 			w.log.expectErrors(t, brokenLine)
 			if info, _, _ := w.log.lines(); mention(info, healedLine) != 1 {
 				t.Error("the log does not say that it is over")
 			}
 			w.expectPass(0, 0)
-			if got := w.waiting(); len(got) > 0 {
-				t.Errorf("waiting: %.200q", got)
-			}
+			w.expectWaiting()
 		})
 	}
 }

@@ -87,10 +87,6 @@ func TestFreshJobsOfABrokenTopic(t *testing.T) {
 		}
 	})
 	w.expectPass(jobs+1, 0)
-	if got := w.waiting(); !slices.Equal(got, stuck) {
-		t.Errorf("%d jobs wait, want the %d stuck ones", len(got), len(stuck))
-	}
-	if got := w.Queue("u"); !slices.Equal(got, []string{"good"}) {
-		t.Errorf("ready: %q", got)
-	}
+	w.expectWaiting(stuck...)
+	w.expectReady("u", "good")
 }

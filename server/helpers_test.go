@@ -257,9 +257,7 @@ func (w *world) expectManyMoved(jobs, topics int) {
 			continue
 		}
 		queues++
-		if got := w.Queue(fmt.Sprint("topic", topic)); !slices.Equal(got, ids) {
-			w.TB.Errorf("ready queue of topic%d: %d jobs: %.200q…, want %d: %.200q…", topic, len(got), got, len(ids), ids)
-		}
+		w.expectReady(fmt.Sprint("topic", topic), ids...)
 	}
 	if n := w.keys(); n != int64(jobs+queues) {
 		w.TB.Errorf("%d keys, want %d buckets and %d queues", n, jobs, queues)
@@ -270,6 +268,24 @@ func (w *world) expectManyMoved(jobs, topics int) {
 func (w *world) waiting() []string {
 	w.TB.Helper()
 	return w.Strings("ZRANGE", prefix+"job_pool", 0, -1)
+}
+
+func (w *world) expectWaiting(want ...string) {
+	w.TB.Helper()
+	w.expectIDs("waiting", w.waiting(), want)
+}
+
+// expectReady checks a topic's ready queue, the next ID first.
+func (w *world) expectReady(topic string, want ...string) {
+	w.TB.Helper()
+	w.expectIDs("ready of "+topic, w.Queue(topic), want)
+}
+
+func (w *world) expectIDs(what string, got, want []string) {
+	w.TB.Helper()
+	if !slices.Equal(got, want) {
+		w.TB.Errorf("%s: %d jobs: %.200q…, want %d: %.200q…", what, len(got), got, len(want), want)
+	}
 }
 
 // onLook calls f at the n-th look-up's end, before its moves.

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -92,9 +91,7 @@ func TestDemotedMaster(t *testing.T) {
 				w.log.awaitMoved(t, n+2)
 			}
 			awaitListeners(t, w.Server, 1)
-			if got, want := w.Queue("t"), []string{"new0", "new1", "new2", "new3", "new4", "new5"}; !slices.Equal(got, want) {
-				t.Errorf("ready %q, want %q", got, want)
-			}
+			w.expectReady("t", "new0", "new1", "new2", "new3", "new4", "new5")
 			w.log.expectErrors(t)
 		})
 	}
@@ -121,9 +118,7 @@ func TestLongIDsOverASlowNetwork(t *testing.T) {
 			}
 			w.run()
 			await(t, "empty pool", func() bool { return w.Do("ZCARD", prefix+"job_pool") == int64(0) })
-			if got := w.Queue("t"); !slices.Equal(got, ids) {
-				t.Errorf("%d jobs are ready, want %d, in order", len(got), len(ids))
-			}
+			w.expectReady("t", ids...)
 		})
 	}
 }

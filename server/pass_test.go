@@ -129,12 +129,8 @@ func TestPassScores(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	w.expectPass(0, 0)
-	if got, want := w.Queue("t"), []string{"1 always", "2 negative", "3 zero", "4 one", "5 fraction", "6 fraction", "7 integer"}; !slices.Equal(got, want) {
-		t.Errorf("ready %q, want %q", got, want)
-	}
-	if got, want := w.waiting(), []string{"9 far", "8 exponent", "a never"}; !slices.Equal(got, want) {
-		t.Errorf("waiting %q, want %q", got, want)
-	}
+	w.expectReady("t", "1 always", "2 negative", "3 zero", "4 one", "5 fraction", "6 fraction", "7 integer")
+	w.expectWaiting("9 far", "8 exponent", "a never")
 }
 
 // TestPassBetween has others change jobs between a pass's look-up and its moves.

@@ -47,9 +47,7 @@ func TestRunWakesForDueJob(t *testing.T) {
 	for id := range early {
 		t.Errorf("%s was moved early", id)
 	}
-	if got, want := w.Queue("t"), []string{"job0", "job1", "job2"}; !slices.Equal(got, want) {
-		t.Errorf("ready %q, want %q", got, want)
-	}
+	w.expectReady("t", "job0", "job1", "job2")
 	if n := looks.Load(); n > 20 {
 		t.Errorf("%d look-ups for 3 jobs", n)
 	}
@@ -115,9 +113,7 @@ func TestRunFindsEarlierJob(t *testing.T) {
 		w.push(fmt.Sprint("a", n), "t", n)
 		w.log.awaitMoved(t, n+1)
 	}
-	if got := w.waiting(); !slices.Equal(got, []string{"far"}) {
-		t.Errorf("waiting %q", got)
-	}
+	w.expectWaiting("far")
 }
 
 // TestRunStopsMidway stops Run between a look-up and its moves, many batches
@@ -212,9 +208,7 @@ func TestRunCancelled(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := w.waiting(); !slices.Equal(got, []string{"a"}) {
-		t.Errorf("waiting %q", got)
-	}
+	w.expectWaiting("a")
 	w.log.expectErrors(t)
 }
 
@@ -307,9 +301,7 @@ func TestPrefix(t *testing.T) {
 	if got, err := redis.Strings(w.Do("LRANGE", "other:ready_queue:t", 0, -1), nil); err != nil || !slices.Equal(got, []string{"b"}) {
 		t.Errorf("other: %q, %v", got, err)
 	}
-	if got := w.waiting(); !slices.Equal(got, []string{"a"}) {
-		t.Errorf("waiting %q", got)
-	}
+	w.expectWaiting("a")
 }
 
 // Whatever the interval, the pool is looked at before a job falls due that a push

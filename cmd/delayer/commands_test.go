@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"os/exec"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -84,9 +83,7 @@ func TestGetCommand(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.stdout), &job); err != nil || job.Body != "is ready" || job.State != "ready" || job.TTL <= 0 || job.TTL > 3600 {
 		t.Errorf("get r: %+v, %v", r, err)
 	}
-	if after := db.State(); !reflect.DeepEqual(before, after) {
-		t.Errorf("get changed %+v to %+v", before, after)
-	}
+	db.Expect(before)
 }
 
 func TestPushReadsStandardInput(t *testing.T) {

@@ -131,9 +131,7 @@ func TestSelected(t *testing.T) {
 		f.form("/ui/act/"+action, url.Values{"topic": {pack("topic")}, "selected": {"!"}}).has(t, "not base64", http.StatusBadRequest)
 		f.form("/ui/act/"+action, url.Values{"topic": {pack("topic")}, "selected": slices.Repeat([]string{"YQ"}, maxSelected+1)}).has(t, "too many", http.StatusBadRequest, "1,000")
 	}
-	if after := f.State(); !reflect.DeepEqual(before, after) {
-		t.Errorf("asking has changed something: %v", after)
-	}
+	f.Expect(before)
 	f.push("topic", "dead1", "body", time.Hour) // in the way
 	form := url.Values{"topic": {pack("topic")}, "sure": {"1"}, "selected": {pack("dead1"), pack("gone"), pack("dead3")}}
 	got := f.form("/ui/act/requeue_selected", form)
@@ -207,9 +205,7 @@ func TestConfirmation(t *testing.T) {
 	for _, path := range []string{"/ui/act/deliver", "/ui/act/requeue", "/ui/act/reschedule"} {
 		f.get(link(path, "id", "waiting", "delay", "5")).has(t, path, http.StatusNotFound)
 	}
-	if after := f.State(); !reflect.DeepEqual(before, after) {
-		t.Errorf("asking has changed something: %v", after)
-	}
+	f.Expect(before)
 }
 
 // TestWrong has what can't be done: it is said, and nothing changes.
@@ -242,9 +238,7 @@ func TestWrong(t *testing.T) {
 	f.send("POST", "/ui/act/remove", "id=%zz").has(t, "no form", 400)
 	f.send("POST", "/ui/act/remove", strings.Repeat("x", maxForm+1)).has(t, "a form too large", http.StatusRequestEntityTooLarge)
 	f.get(link("/ui/topic", "topic", "topic")+"&cursor=nonsense").has(t, "a cursor", 400)
-	if after := f.State(); !reflect.DeepEqual(before, after) {
-		t.Errorf("something has changed:\n%v\n%v", before, after)
-	}
+	f.Expect(before)
 }
 
 // TestDoneIsSaidOnce says what was done on the page that it leads to, once, and to nobody who makes
@@ -340,9 +334,7 @@ func TestReadOnly(t *testing.T) {
 		f.get(link("/ui/act/"+name, "id", "waiting", "topic", "topic")).has(t, name, http.StatusForbidden)
 	}
 	f.form("/ui/push", url.Values{"topic": {"topic"}, "body": {"body"}}).has(t, "push", http.StatusForbidden)
-	if after := f.State(); !reflect.DeepEqual(before, after) {
-		t.Errorf("something has changed: %v", after)
-	}
+	f.Expect(before)
 }
 
 // TestRefused has those who must not: without the token, and pages of other sites.
@@ -365,9 +357,7 @@ func TestRefused(t *testing.T) {
 		f.send("POST", "/ui/act/"+name, form, "Authorization", bearer, "Sec-Fetch-Site", "cross-site").has(t, name+" from another site", http.StatusForbidden)
 		f.send("POST", "/ui/act/"+name, form, "Authorization", bearer, "Origin", "https://evil.example").has(t, name+" from another origin", http.StatusForbidden)
 	}
-	if after := f.State(); !reflect.DeepEqual(before, after) {
-		t.Errorf("something has changed: %v", after)
-	}
+	f.Expect(before)
 }
 
 // TestConfirmed does it to what was asked about, as a browser sends the form, and to nothing that came

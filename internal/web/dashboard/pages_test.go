@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -86,9 +85,7 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
-	if after := f.State(); !reflect.DeepEqual(before, after) {
-		t.Errorf("looking has changed something:\n%v\n%v", before, after)
-	}
+	f.Expect(before)
 }
 
 // crawl follows all links, checks the pages, and returns how many led to each path.
