@@ -93,34 +93,6 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-func TestRemoveFromTheMidstOfAQueue(t *testing.T) {
-	f := start(t)
-	for _, tt := range []struct {
-		name        string
-		queue, left int // its length before and after
-	}{
-		{"short: the entry goes as well", 1000, 999},
-		{"long: the entry stays, without its job", 12_000, 12_000},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			f := f.with(t)
-			f.seed()
-			f.fill("t", tt.queue)
-			if removed, err := f.Remove(t.Context(), "f3"); !removed || err != nil {
-				t.Fatalf("Remove = %v, %v", removed, err)
-			}
-			if left := f.do("LLEN", "delayer:ready_queue:t"); left != int64(tt.left) {
-				t.Errorf("%d entries left, want %d", left, tt.left)
-			}
-			for _, id := range []string{"f1", "f2", "f4", "f5"} {
-				if m, err := f.Pop(t.Context(), "t"); err != nil || m.ID != id {
-					t.Errorf("Pop = %v, %v, want %s", m, err, id)
-				}
-			}
-		})
-	}
-}
-
 func TestReschedule(t *testing.T) {
 	f := start(t)
 	waits := state{Pool: []string{"a"}, Buckets: buckets{"a": "t old"}}

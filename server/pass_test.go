@@ -92,7 +92,7 @@ func TestPassLooksUntilShort(t *testing.T) {
 func TestPassAnyBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	texts := []string{"plain", "a b", " ", "a,b", "a:b", ":", "a\nb", "a\r\nb", "{a}b", "[a]", "Größe 注文", "\x00\xff\xfe", "*", "%s%d", `"'\`, "ready_queue:", strings.Repeat("long", 1000)}
+	texts := []string{"", "plain", "a b", " ", "a,b", "a:b", ":", "a\nb", "a\r\nb", "{a}b", "[a]", "Größe 注文", "\x00\xff\xfe", "*", "%s%d", `"'\`, "ready_queue:", strings.Repeat("long", 1000)}
 	want := redistest.State{Ready: queues{}, Buckets: buckets{}}
 	for n, text := range texts {
 		w.push("id "+text, text, n)
@@ -102,16 +102,6 @@ func TestPassAnyBytes(t *testing.T) {
 	}
 	w.expectPass(2*len(texts), 0)
 	w.Expect(want)
-}
-
-// An empty ID and an empty topic are odd but usable.
-func TestPassEmptyNames(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.push("", "", 1)
-	w.push("b", "", 2)
-	w.expectPass(2, 0)
-	w.Expect(redistest.State{Ready: queues{"": {"", "b"}}, Buckets: buckets{"": " body", "b": " body"}})
 }
 
 func TestPassScores(t *testing.T) {

@@ -465,6 +465,8 @@ func TestTakenByAnOldClient(t *testing.T) {
 			}
 			b.seed(t, ready("a", "t"))
 			held, _ := b.hold(t, "t", time.Minute)
+			b.do(t, "LPUSH", "delayer:ready_queue:t", "a")
+			b.do(t, "RPOP", "delayer:ready_queue:t")
 			b.do(t, "DEL", "delayer:job_bucket:a")
 			was := b.state(t)
 			if err := b.settleAs(t, verb, held); !errors.Is(err, ErrLeaseLost) {
