@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -23,9 +22,7 @@ func (w *world) enterTopics(ago time.Duration, topics ...string) {
 
 func (w *world) topics() []string {
 	w.TB.Helper()
-	names, err := redis.Strings(w.Do("ZRANGE", prefix+"topics", 0, -1), nil)
-	check(w.TB, err)
-	return names
+	return w.Strings("ZRANGE", prefix+"topics", 0, -1)
 }
 
 // Jobs that expire while they are ready are taken out of their queue, counted and named, whether

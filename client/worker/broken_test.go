@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
 	"github.com/mix-basic/delayer/internal/redistest"
@@ -98,8 +97,7 @@ func TestJobThatCantBeBuried(t *testing.T) {
 			until(t, "it is put off", func() bool { return f.get("a").State == client.Waiting })
 			f.dueNow("a")
 			until(t, "it is put off again", func() bool {
-				n, err := redis.Int(f.Conn().Do("LLEN", "delayer:ready_queue:t"))
-				return err == nil && n == 0 && f.get("a").State == client.Waiting
+				return f.Do("LLEN", "delayer:ready_queue:t") == int64(0) && f.get("a").State == client.Waiting
 			})
 			log.Expect(t, 1, "level=ERROR", "can't be made a dead letter", "topic=t", "id=a")
 			log.Expect(t, 1, "level=")

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -32,12 +31,11 @@ func documentedRights(t *testing.T, users ...string) (rights []string) {
 
 // restrictedFront is a daemon with a front, as a user of Redis with these rights; and what asks it: a
 // request's answer, which must not be an error, without its blanks.
-func restrictedFront(t *testing.T, rights []string, lines ...string) (ask func(method, path, body string) string, admin redis.Conn) {
+func restrictedFront(t *testing.T, rights []string, lines ...string) (ask func(method, path, body string) string, admin *redistest.Server) {
 	t.Helper()
-	redisServer := redistest.Start(t)
-	admin = dial(t, redisServer.Addr)
-	do(t, admin, "ACL", redis.Args{"SETUSER", "front", "reset", "on", ">secret"}.AddFlat(rights)...)
-	s := newSite(t, redisServer.Addr, append([]string{"username = front", "password = secret", "[http]", "listen = 127.0.0.1:0"}, lines...)...)
+	admin = redistest.Start(t)
+	admin.SetUser(strings.Join(rights, " "))
+	s := newSite(t, admin.Addr, append([]string{"username = u", "password = p", "[http]", "listen = 127.0.0.1:0"}, lines...)...)
 	p := s.start(t)
 	front := frontOf(p)
 	return func(method, path, body string) string {
@@ -60,11 +58,9 @@ func restrictedFront(t *testing.T, rights []string, lines ...string) (ask func(m
 
 // expectNothingRefused checks that Redis has refused its user nothing, not even something without
 // which all goes on.
-func expectNothingRefused(t *testing.T, admin redis.Conn) {
+func expectNothingRefused(t *testing.T, admin *redistest.Server) {
 	t.Helper()
-	refused, err := redis.Values(admin.Do("ACL", "LOG"))
-	check(t, err)
-	for _, entry := range refused {
+	for _, entry := range admin.Do("ACL", "LOG").([]any) {
 		t.Errorf("Redis has refused %q", entry)
 	}
 }
@@ -151,10 +147,10 @@ func TestFrontsDocumentedRights(t *testing.T) {
 func TestReadOnlyFrontsDocumentedRights(t *testing.T) {
 	t.Parallel()
 	ask, admin := restrictedFront(t, documentedRights(t, "daemon", "operator"), "read_only = true")
-	do(t, admin, "HSET", "delayer:job_bucket:w", "topic", "t", "body", "b")
-	do(t, admin, "ZADD", "delayer:job_pool", 9e9, "w")
-	do(t, admin, "ZADD", "delayer:topics", 0, "t")
-	do(t, admin, "ZADD", "delayer:topics_due", 9e9, "t")
+	admin.Do("HSET", "delayer:job_bucket:w", "topic", "t", "body", "b")
+	admin.Do("ZADD", "delayer:job_pool", 9e9, "w")
+	admin.Do("ZADD", "delayer:topics", 0, "t")
+	admin.Do("ZADD", "delayer:topics_due", 9e9, "t")
 	askPages(ask)
 	expectNothingRefused(t, admin)
 }

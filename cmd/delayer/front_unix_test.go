@@ -95,10 +95,7 @@ func TestFrontStops(t *testing.T) {
 		body, _ := io.ReadAll(response.Body)
 		answer <- string(body)
 	}()
-	c := dial(t, redisServer.Addr)
-	eventually(t, "the poll waits", func() bool {
-		return do(t, c, "EXISTS", "delayer:waiting:nothing") == int64(1)
-	})
+	redisServer.AwaitWaiter("nothing")
 	p.signal(syscall.SIGTERM)
 	if got := <-answer; !strings.Contains(got, `"data":null`) {
 		t.Errorf("the poll got %s", got)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // died makes a dead letter of the topic, so long ago.
@@ -43,8 +41,7 @@ func (b *backend) expireAll(t *testing.T, maxAge time.Duration, most int) (ids [
 // deadTopics are the topics with dead letters, each with how long ago the oldest is said to have died.
 func (b *backend) deadTopics(t *testing.T) []string {
 	t.Helper()
-	list, err := redis.Strings(b.Conn().Do("ZRANGE", "delayer:dead_topics", 0, -1, "WITHSCORES"))
-	check(t, err)
+	list := b.With(t).Strings("ZRANGE", "delayer:dead_topics", 0, -1, "WITHSCORES")
 	var topics []string
 	for i := 0; i < len(list); i += 2 {
 		var ms float64

@@ -42,8 +42,7 @@ func (b *backend) enterTopic(t *testing.T, topic string, ago time.Duration) {
 
 func (b *backend) topicsKnown(t *testing.T) []string {
 	t.Helper()
-	names, err := redis.Strings(b.do(t, "ZRANGE", b.keys.Topics(), 0, -1), nil)
-	check(t, err)
+	names := b.With(t).Strings("ZRANGE", b.keys.Topics(), 0, -1)
 	slices.Sort(names)
 	return names
 }
@@ -243,8 +242,8 @@ func TestSweepIsBounded(t *testing.T) {
 	b.do(t, "DEL", b.keys.ReadyQueue("busy"), b.keys.Topics())
 	b.sweepAll(t)
 	b.expect(t, redistest.State{})
-	if keys, err := redis.Strings(b.do(t, "KEYS", "*"), nil); err != nil || len(keys) > 0 {
-		t.Errorf("left are %q, %v", keys, err)
+	if keys := b.With(t).Strings("KEYS", "*"); len(keys) > 0 {
+		t.Errorf("left are %q", keys)
 	}
 }
 
