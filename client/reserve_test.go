@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // reservation is what a Reserve in the background came back with.
@@ -60,16 +61,7 @@ func eachFetch(t *testing.T, test func(t *testing.T, fetch fetch)) {
 }
 
 // arrival waits for what comes out of the channel.
-func arrival[T any](t testing.TB, from <-chan T) T {
-	t.Helper()
-	select {
-	case value := <-from:
-		return value
-	case <-time.After(hangBound):
-		t.Fatalf("the call did not return within %v", hangBound)
-		panic("unreachable")
-	}
-}
+func arrival[T any](t testing.TB, from <-chan T) T { t.Helper(); return redistest.Receive(t, from) }
 
 // reserversWait waits until so many calls of the Client wait to reserve a job of the topic,
 // which they hear of.

@@ -1,6 +1,8 @@
 // Package redistest starts private redis-servers for tests: each has its own
 // folder, its own port on loopback and its own life, so that a test may kill,
-// hang or fill it.
+// hang or fill it. A Fixture is what a test sees of one, or of another Redis:
+// commands, the whole state, statistics, users. The rest is for what runs beside
+// a test: waiting for it, reading its log, cutting its connections.
 package redistest
 
 import (
