@@ -80,7 +80,9 @@ func (f *Fixture) dial() redis.Conn {
 
 // Pool is a pool of connections with these options, closed when the test ends.
 func (f *Fixture) Pool(options ...redis.DialOption) *redis.Pool {
-	options = append([]redis.DialOption{redis.DialReadTimeout(10 * time.Second)}, options...)
+	if !f.Mini { // which may take long for a script
+		options = append([]redis.DialOption{redis.DialReadTimeout(10 * time.Second)}, options...)
+	}
 	pool := &redis.Pool{
 		MaxIdle: 16,
 		DialContext: func(ctx context.Context) (redis.Conn, error) {
