@@ -70,9 +70,7 @@ func TestPollTimeout(t *testing.T) {
 // Where too many requests wait, one more is told so.
 func TestTooManyWait(t *testing.T) {
 	w := httptest.NewRecorder()
-	if err := deliver(w, nil, web.ErrCrowded); err != nil {
-		t.Fatal(err)
-	}
+	check(t, deliver(w, nil, web.ErrCrowded))
 	f := &fixture{t: t}
 	f.read(w.Result()).fails(t, "等待的请求过多", "too many requests wait")
 }
