@@ -42,7 +42,7 @@ func (c *caller) end(got Jobs, err error) {
 		return
 	}
 	places := c.places
-	c.places = nil
+	c.places, c.asks = nil, nil
 	for i := range places {
 		places[i].leave()
 	}

@@ -83,7 +83,7 @@ func (t *take) done(popped store.Popped, err error) {
 	switch {
 	case t.own == nil:
 		t.lines[0].end(t.asking, isEmpty, err)
-	case isEmpty && t.own.places != nil:
+	case isEmpty:
 		t.own.asked(len(t.lines))
 	}
 	for _, l := range t.lines {
