@@ -98,6 +98,10 @@ func (t *take) learn(popped store.Popped, err error) (allEmpty bool) {
 	room, rest, allEmpty := t.n, popped.Jobs, true
 	for i, l := range t.lines {
 		asked, got, left := min(room, l.limit), 0, 0
+		if asked == 0 { // there was no room for its jobs: nothing is new
+			allEmpty = false
+			continue
+		}
 		for got < len(rest) && rest[got].Topic == l.topic {
 			got++
 		}
@@ -105,7 +109,7 @@ func (t *take) learn(popped store.Popped, err error) (allEmpty bool) {
 		if got > 0 {
 			left = popped.Left[i]
 		}
-		isEmpty := l.learn(asked, got, left, entered && asked > 0 && (t.enter.Always || got < asked), popped.More, err, l.wakes)
+		isEmpty := l.learn(asked, got, left, entered && (t.enter.Always || got < asked), popped.More, err, l.wakes)
 		allEmpty = allEmpty && isEmpty
 	}
 	return allEmpty
