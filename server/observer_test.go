@@ -113,10 +113,10 @@ func TestLatenessUntilTheMove(t *testing.T) {
 	w := newWorld(t)
 	c := w.observed()
 	const held = 150 * time.Millisecond
-	w.mover().beforeMove = func() {
+	w.onLook(func(int) {
 		for began := w.Clock(); w.Clock() < began+held.Seconds(); {
 		}
-	}
+	})
 	w.push("a", "t", dueNow(w))
 	w.expectPass(1, 0)
 	if late := c.moved["t"].Late; late.Sum < held.Seconds() || late.Counts[0]+late.Counts[1]+late.Counts[2] > 0 {
