@@ -138,7 +138,7 @@ func (m *mover) noChannel(cantSubscribe, cantPublish error) error {
 	}
 	slices.Sort(rights)
 	return fmt.Errorf("%w %s, so that jobs may come late, by up to %v; its ACL needs %s (%s)", ErrNoChannel,
-		strings.Join(what, " or "), m.deafInterval(), strings.Join(slices.Compact(rights), " "), strings.Join(why, "; "))
+		strings.Join(what, " or "), m.polledInterval(), strings.Join(slices.Compact(rights), " "), strings.Join(why, "; "))
 }
 
 // rights are what an ACL needs to permit a command that was refused.

@@ -22,12 +22,12 @@ const (
 // before all others. What was published while there was no connection is lost: each
 // new one asks for a pass at once, and as long as there is none, passes are more frequent.
 func (m *mover) listen(ctx context.Context, alarm *alarm) {
-	m.becomeDeaf(alarm)
-	defer m.deaf.Store(false)
+	m.missPushes(alarm)
+	defer m.missesPushes.Store(false)
 	refusal := newOutages(m.log)
 	for pause := time.Duration(0); ctx.Err() == nil; {
 		began := time.Now()
-		m.hear(ctx, alarm, refusal)
+		m.subscribe(ctx, alarm, refusal)
 		if time.Since(began) > lastPause {
 			pause = 0
 			continue
@@ -40,8 +40,8 @@ func (m *mover) listen(ctx context.Context, alarm *alarm) {
 	}
 }
 
-// hear listens on one connection until it breaks or ctx is done.
-func (m *mover) hear(ctx context.Context, alarm *alarm, refusal *outages) {
+// subscribe listens on one connection until it breaks or ctx is done.
+func (m *mover) subscribe(ctx context.Context, alarm *alarm, refusal *outages) {
 	channel := m.store.Keys().FirstDue()
 	sub, err := m.store.Subscribe(ctx, silence, channel)
 	if err != nil {
@@ -49,7 +49,7 @@ func (m *mover) hear(ctx context.Context, alarm *alarm, refusal *outages) {
 	}
 	defer sub.Close()
 	defer context.AfterFunc(ctx, func() { sub.Close() })()
-	defer m.becomeDeaf(alarm)
+	defer m.missPushes(alarm)
 	m.listener.Store(sub)
 	for {
 		event, err := sub.Receive()
@@ -58,12 +58,12 @@ func (m *mover) hear(ctx context.Context, alarm *alarm, refusal *outages) {
 		}
 		switch {
 		case event.Refused != nil:
-			m.becomeDeaf(alarm)
-			refusal.report("deaf", fmt.Sprintf("Nothing can be heard on %s, jobs may come late by up to %v", channel, m.deafInterval()), m.advise(event.Refused, "+subscribe"))
+			m.missPushes(alarm)
+			refusal.report("subscribe", fmt.Sprintf("Nothing can be heard on %s, jobs may come late by up to %v", channel, m.polledInterval()), m.advise(event.Refused, "+subscribe"))
 			time.AfterFunc(m.askAgain, func() { sub.Add(channel) })
 		case event.Subscribed:
-			refusal.report("deaf", "", nil)
-			m.deaf.Store(false)
+			refusal.report("subscribe", "", nil)
+			m.missesPushes.Store(false)
 			alarm.wakeBy(time.Now())
 		default:
 			alarm.wakeBy(time.Now().Add(dueIn(event.Data)))
@@ -71,23 +71,23 @@ func (m *mover) hear(ctx context.Context, alarm *alarm, refusal *outages) {
 	}
 }
 
-// becomeDeaf has the pool looked at more often, which begins with the sleep under way.
-func (m *mover) becomeDeaf(alarm *alarm) {
-	if !m.deaf.Swap(true) {
-		alarm.wakeBy(time.Now().Add(m.deafInterval()))
+// missPushes has the pool looked at more often, which begins with the sleep under way.
+func (m *mover) missPushes(alarm *alarm) {
+	if !m.missesPushes.Swap(true) {
+		alarm.wakeBy(time.Now().Add(m.polledInterval()))
 	}
 }
 
-// reportSilent tells the log whether waiters could be woken.
-func (m *mover) reportSilent(why error) {
+// reportPublish tells the log whether waiters could be woken.
+func (m *mover) reportPublish(why error) {
 	if why != nil {
 		why = m.advise(why, "+zpopmin +publish")
 	}
-	m.outages.report("silent", fmt.Sprintf("Nothing can be said on %s, waiting consumers may get jobs late", m.store.Keys().Wake("*")), why)
+	m.outages.report("publish", fmt.Sprintf("Nothing can be said on %s, waiting consumers may get jobs late", m.store.Keys().Wake("*")), why)
 }
 
 // listenAnew makes the listener open another connection: the one that it has
-// may lead to a server that no longer hears what is said.
+// may lead to a server to which nothing is published any more.
 func (m *mover) listenAnew() {
 	if sub := m.listener.Load(); sub != nil {
 		sub.Close()

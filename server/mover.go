@@ -28,26 +28,26 @@ const (
 	// longestSleep is how long a mover sleeps at most, whatever the interval: a push
 	// tells only of jobs that fall due before the pass after that.
 	longestSleep = store.AnnouncedWithin - 5*time.Second
-	// deafSleep is the same of one that is told nothing.
-	deafSleep = time.Second
+	// polledSleep is the same of one that misses what pushes tell.
+	polledSleep = time.Second
 )
 
 // mover moves the due jobs of one partition.
 type mover struct {
-	store    *store.Store
-	prefix   string // of its keys and channels
-	interval time.Duration
-	log      *slog.Logger
-	outages  *outages
-	batch    batchSize
-	stuck    stuckJobs
-	listener atomic.Pointer[store.Subscription] // nil before there was one
-	deaf     atomic.Bool                        // it runs, and does not hear what a push tells
-	askAgain time.Duration                      // askAgain, but for tests
-	atOnce   int                                // atOnce, but for tests
-	observer observers                          // heart is one of them
-	heart    heart                              // without an ID while it doesn't run
-	version  string
+	store        *store.Store
+	prefix       string // of its keys and channels
+	interval     time.Duration
+	log          *slog.Logger
+	outages      *outages
+	batch        batchSize
+	stuck        stuckJobs
+	listener     atomic.Pointer[store.Subscription] // nil before there was one
+	missesPushes atomic.Bool                        // it runs, and has no subscription
+	askAgain     time.Duration                      // askAgain, but for tests
+	atOnce       int                                // atOnce, but for tests
+	observer     observers                          // heart is one of them
+	heart        heart                              // without an ID while it doesn't run
+	version      string
 
 	now   time.Time // when jobs were found last, by Redis's clock
 	asked time.Time // the same by ours, or a little before
@@ -108,7 +108,7 @@ func (m *mover) run(ctx context.Context) {
 	m.heart = newHeart(m.version, m.interval, time.Now())
 	for ctx.Err() == nil {
 		started := time.Now()
-		result, err := m.passOrAgain(ctx, work)
+		result, err := m.pass(ctx, work)
 		if work.Err() != nil {
 			return
 		}
@@ -129,22 +129,10 @@ func (m *mover) run(ctx context.Context) {
 	}
 }
 
-// passOrAgain is pass, and once more if a connection was closed on us: one that Redis or the
-// network closed while it rested is no outage, another may do.
-func (m *mover) passOrAgain(ctx, work context.Context) (result, error) {
-	started := time.Now()
-	result, err := m.pass(ctx, work)
-	if isCut(err) {
-		result, err = m.pass(ctx, work)
-	}
-	m.observer.Passed(time.Since(started), err)
-	return result, err
-}
-
 // once makes one pass.
 func (m *mover) once(ctx context.Context) error {
 	work := context.WithoutCancel(ctx)
-	if _, err := m.passOrAgain(ctx, work); err != nil {
+	if _, err := m.pass(ctx, work); err != nil {
 		return err
 	}
 	m.dropAllDead(work)
@@ -156,8 +144,8 @@ func (m *mover) once(ctx context.Context) error {
 // it is not earlier because of a job: that would fail as well.
 func (m *mover) nextPass(started time.Time, r result, err error) time.Time {
 	next := started.Add(m.interval)
-	if m.deaf.Load() {
-		next = started.Add(m.deafInterval())
+	if m.missesPushes.Load() {
+		next = started.Add(m.polledInterval())
 	}
 	if err == nil && !r.Next.IsZero() && r.Next.Before(next) {
 		next = r.Next
@@ -171,8 +159,8 @@ func (m *mover) nextPass(started time.Time, r result, err error) time.Time {
 	return next
 }
 
-// deafInterval is the interval as long as nothing is heard.
-func (m *mover) deafInterval() time.Duration { return min(m.interval, deafSleep) }
+// polledInterval is the interval as long as there is no subscription.
+func (m *mover) polledInterval() time.Duration { return min(m.interval, polledSleep) }
 
 // redisTime is about what Redis's clock says now.
 func (m *mover) redisTime() time.Time { return m.now.Add(time.Since(m.asked)) }

@@ -11,8 +11,15 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// batchWait bounds one batch on a pool without timeouts of its own.
-const batchWait = 10 * time.Second
+const (
+	// batchWait bounds one batch on a pool without timeouts of its own.
+	batchWait = 10 * time.Second
+	// fewPerTopic is how many jobs a topic's script should have at least, on
+	// average, to be worth its fixed cost.
+	fewPerTopic = 16
+	// maxPages is how many look-ups may be put together for that.
+	maxPages = 16
+)
 
 // result of a pass.
 type result struct {
@@ -22,7 +29,8 @@ type result struct {
 }
 
 // pass moves all that is due. It returns early, without an error, when ctx is
-// done; work is the context of what it asks of Redis.
+// done; work is the context of what it asks of Redis. It begins again if a connection was
+// closed on us: one that Redis or the network closed while it rested is no outage.
 //
 // It asks for a batch of due jobs. A few of them are moved by the same script. Else it has
 // Redis move them, by one script a topic, and find the next batch, with one pipeline of
@@ -32,14 +40,19 @@ type result struct {
 // What was due when the pass began is moved oldest first. What falls due
 // meanwhile does not wait for all of that: see store.Query.
 func (m *mover) pass(ctx, work context.Context) (result, error) {
+	started := time.Now()
 	p := &pass{mover: m, work: work}
 	err := p.run(ctx)
+	if isCut(err) {
+		err = p.run(ctx)
+	}
 	p.logReady()
+	m.observer.Passed(time.Since(started), err)
 	if err == nil && ctx.Err() == nil {
 		m.stuck.forget(p.now)
 	}
-	if p.silent != nil || p.woken {
-		m.reportSilent(p.silent)
+	if p.cantPublish != nil || p.woken {
+		m.reportPublish(p.cantPublish)
 	}
 	return p.result, err
 }
@@ -47,12 +60,12 @@ func (m *mover) pass(ctx, work context.Context) (result, error) {
 // pass is a pass under way.
 type pass struct {
 	*mover
-	work   context.Context
-	since  time.Time // when it began, by Redis's clock
-	result result
-	ready  []store.Batch // moved, but not yet in the log
-	silent error         // why no waiter could be woken
-	woken  bool          // one was
+	work        context.Context
+	since       time.Time // when it began, by Redis's clock
+	result      result
+	ready       []store.Batch // moved, but not yet in the log
+	cantPublish error         // why no waiter could be woken
+	woken       bool          // one was
 }
 
 func (p *pass) run(ctx context.Context) error {
@@ -81,7 +94,7 @@ func (p *pass) run(ctx context.Context) error {
 
 // find asks for due jobs, less the first ones.
 func (p *pass) find(skip store.Counts) (found store.DueJobs, err error) {
-	err = p.pipelined(func(calls *store.Pipeline) error {
+	err = p.pipelined(p.work, func(calls *store.Pipeline) error {
 		found, err = p.receiveDue(calls.Due(p.query(skip)), time.Now())
 		return err
 	})
@@ -102,7 +115,7 @@ func (p *pass) query(skip store.Counts) store.Query {
 // the next batch. Meanwhile it writes into the log what was moved before.
 func (p *pass) move(found store.DueJobs, more bool) (next store.DueJobs, err error) {
 	stale := false // the next batch was found before all of this one was moved
-	err = p.pipelined(func(calls *store.Pipeline) error {
+	err = p.pipelined(p.work, func(calls *store.Pipeline) error {
 		sent := time.Now()
 		moving, dropping := p.sendMoves(calls, found)
 		var finding store.Answer[store.DueJobs]
@@ -170,7 +183,7 @@ func (p *pass) enter(moved store.Moved, found time.Time) {
 		p.result.Moved += len(moved.IDs)
 		p.observer.Moved(moved.Topic, Moved{len(moved.IDs), moved.Returned, Lateness(moved.Late)})
 		p.ready = append(p.ready, moved.Batch)
-		p.silent, p.woken = cmp.Or(p.silent, moved.Silent), p.woken || moved.Woken
+		p.cantPublish, p.woken = cmp.Or(p.cantPublish, moved.CantPublish), p.woken || moved.Woken
 	case moved.Left > 0: // another server may have put them back
 		p.stuck.met(topicTrouble(moved.Topic), found)
 	}
@@ -212,29 +225,57 @@ func (p *pass) nextBy(in time.Duration) {
 	}
 }
 
-// pipelined makes the calls of a batch.
-func (p *pass) pipelined(do func(calls *store.Pipeline) error) error {
-	err := p.mover.pipelined(p.work, do)
-	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
-		p.batch.halve()
-	}
-	return err
-}
-
-// pipelined makes calls on one connection.
+// pipelined makes calls on one connection. Where these take too long the batches get smaller.
 func (m *mover) pipelined(work context.Context, do func(calls *store.Pipeline) error) error {
 	ctx, cancel := context.WithTimeout(work, batchWait)
 	defer cancel()
 	calls, err := m.store.Pipeline(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		defer calls.Close()
+		if err = do(calls); calls.Replaced() {
+			m.listenAnew()
+		}
 	}
-	defer calls.Close()
-	err = do(calls)
-	if calls.Replaced() {
-		m.listenAnew()
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		m.batch.halve()
 	}
 	return err
+}
+
+// gather adds further answers to one that has too few jobs of each topic. They
+// are not of one moment: a job may be in two of them.
+func (p *pass) gather(found store.DueJobs) (store.DueJobs, error) {
+	page := found
+	for n := 1; n < maxPages && page.More && page.Count.Total() == page.Limit && found.Count.Total() < fewPerTopic*len(found.Batches); n++ {
+		var err error
+		if page, err = p.find(found.Count); err != nil {
+			return found, err
+		}
+		found = merge(found, page)
+	}
+	return found, nil
+}
+
+// merge puts two answers together, of which the second came after the first.
+func merge(first, second store.DueJobs) store.DueJobs {
+	type kind struct {
+		topic string
+		fresh bool
+	}
+	place := make(map[kind]int, len(first.Batches))
+	for i, b := range first.Batches {
+		place[kind{b.Topic, b.Fresh}] = i
+	}
+	for _, b := range second.Batches {
+		if i, ok := place[kind{b.Topic, b.Fresh}]; ok {
+			first.Batches[i].IDs = append(first.Batches[i].IDs, b.IDs...)
+		} else {
+			first.Batches = append(first.Batches, b)
+		}
+	}
+	first.Orphans = append(first.Orphans, second.Orphans...)
+	first.Count = first.Count.Plus(second.Count)
+	return first
 }
 
 // logReady writes into the log what was moved.

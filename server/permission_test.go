@@ -145,18 +145,18 @@ func TestPermissionGiven(t *testing.T) {
 func TestCheckChannels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const deaf, silent = "subscribe to delayer:first_due", "publish to delayer:wake:*"
+	const subscribe, publish = "subscribe to delayer:first_due", "publish to delayer:wake:*"
 	for _, c := range []struct{ rights, what, words string }{
 		{daemonRights, "", ""},
 		{ordinary + " allchannels", "", ""},
 		{ordinary + " &delayer:*", "", ""},
 		{daemonRights + " -ping", "", ""},
-		{ordinary, deaf + " or " + silent, "needs &delayer:* ("},
-		{daemonRights + " resetchannels &delayer:first_due", silent, "needs &delayer:* ("},
-		{daemonRights + " resetchannels &delayer:wake:*", deaf, "needs &delayer:* ("},
-		{daemonRights + " -subscribe", deaf, "needs &delayer:* +subscribe ("},
-		{daemonRights + " -publish", silent, "needs &delayer:* +zpopmin +publish ("},
-		{daemonRights + " -publish -subscribe resetchannels", deaf + " or " + silent, "needs &delayer:* +subscribe +zpopmin +publish ("},
+		{ordinary, subscribe + " or " + publish, "needs &delayer:* ("},
+		{daemonRights + " resetchannels &delayer:first_due", publish, "needs &delayer:* ("},
+		{daemonRights + " resetchannels &delayer:wake:*", subscribe, "needs &delayer:* ("},
+		{daemonRights + " -subscribe", subscribe, "needs &delayer:* +subscribe ("},
+		{daemonRights + " -publish", publish, "needs &delayer:* +zpopmin +publish ("},
+		{daemonRights + " -publish -subscribe resetchannels", subscribe + " or " + publish, "needs &delayer:* +subscribe +zpopmin +publish ("},
 	} {
 		t.Run(c.rights, func(t *testing.T) {
 			w.TB = t

@@ -23,7 +23,7 @@ import (
 type Options struct {
 	// Interval is the time between two passes when nothing falls due in
 	// between. 0 means 1 s; more than 55 s count as 55 s, and, as long as Redis does not
-	// let us hear what is pushed, more than 1 s as 1 s.
+	// let us subscribe to what is pushed, more than 1 s as 1 s.
 	Interval time.Duration
 	// Prefix begins the name of every key. Empty means "delayer:".
 	Prefix string

@@ -58,9 +58,9 @@ func (m *mover) sweepSomeTopics(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, batchWait)
 	defer cancel()
 	swept, err := m.store.Sweep(ctx, m.topics.at)
-	for _, ghosts := range swept.Gone {
-		m.observer.Dropped(len(ghosts.IDs))
-		logJobs(m.log, slog.LevelError, "Ready job has expired or was removed, entry dropped", ghosts.Topic, ghosts.IDs)
+	for _, stale := range swept.Gone {
+		m.observer.Dropped(len(stale.IDs))
+		logJobs(m.log, slog.LevelError, "Ready job has expired or was removed, entry dropped", stale.Topic, stale.IDs)
 	}
 	m.topics.at, m.topics.underWay, m.topics.err = swept.Last, swept.More, cmp.Or(m.topics.err, err)
 }

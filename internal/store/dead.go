@@ -85,8 +85,8 @@ func (s *Store) DropDead(ctx context.Context, topic string, ids []string, until 
 // maxExpired is how many dead letters one call deletes at most.
 const maxExpired = 250
 
-// ExpiredDead are dead letters that were deleted.
-type ExpiredDead struct {
+// TopicIDs are some IDs of one topic.
+type TopicIDs struct {
 	Topic string
 	IDs   IDs
 }
@@ -102,7 +102,7 @@ type DeadPlace struct {
 // most of a topic (0 is no limit), the oldest first. It looks at some topics; the next call goes on
 // at next, which is zero when all is done. With an error of Redis that concerns some topics only,
 // next and expired are right all the same.
-func (s *Store) ExpireDead(ctx context.Context, maxAge time.Duration, most int, from DeadPlace) (expired []ExpiredDead, next DeadPlace, err error) {
+func (s *Store) ExpireDead(ctx context.Context, maxAge time.Duration, most int, from DeadPlace) (expired []TopicIDs, next DeadPlace, err error) {
 	reply, err := redis.Values(s.one(ctx, expireDeadScript, []string{s.keys.DeadTopics()},
 		milliseconds(maxAge), most, maxExpired, from.At, from.ID, from.began))
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Store) ExpireDead(ctx context.Context, maxAge time.Duration, most int, 
 	for ; len(rest) >= 2; rest = rest[2:] {
 		topic, _ := rest[0].([]byte)
 		ids, _ := rest[1].([]any)
-		expired = append(expired, ExpiredDead{string(topic), ids})
+		expired = append(expired, TopicIDs{string(topic), ids})
 	}
 	return expired, next, reason(why)
 }

@@ -69,15 +69,15 @@ type DueJobs struct {
 
 // Moved is what became of a Batch.
 type Moved struct {
-	Batch                  // those that are ready now
-	Returned int           // how many of these were leases that had ended
-	Late     Lateness      // of these
-	Left     int           // how many had left the pool or were scheduled anew
-	PutBack  int           // how many the ready queue could not take; they are due later now
-	Refused  error         // why
-	Silent   error         // why no waiter could be woken
-	Woken    bool          // one was
-	Took     time.Duration // Redis's time; 0 if unknown, or for less than MinTimed jobs
+	Batch                     // those that are ready now
+	Returned    int           // how many of these were leases that had ended
+	Late        Lateness      // of these
+	Left        int           // how many had left the pool or were scheduled anew
+	PutBack     int           // how many the ready queue could not take; they are due later now
+	Refused     error         // why
+	CantPublish error         // why no waiter could be woken
+	Woken       bool          // one was
+	Took        time.Duration // Redis's time; 0 if unknown, or for less than MinTimed jobs
 }
 
 // MinTimed is how many jobs a batch must have for Redis to take the time.
@@ -127,9 +127,9 @@ func (p *Pipeline) Drop(orphans IDs, found, retry time.Time) Answer[Dropped] {
 }
 
 // Rehearse asks whether a job of that name and topic, which should not exist,
-// could be moved and announced. It changes nothing. silent is why they could not be
-// announced; err why they could not be moved, as far as this Redis can tell.
-func (s *Store) Rehearse(ctx context.Context, name string) (silent, err error) {
+// could be moved, and a waiter woken for it. It changes nothing. cantPublish is why none could be
+// woken; err why it could not be moved, as far as this Redis can tell.
+func (s *Store) Rehearse(ctx context.Context, name string) (cantPublish, err error) {
 	keys := []string{s.keys.JobPool(), s.keys.ReadyQueue(name), s.keys.JobBucket(name)}
 	reply, err := redis.String(s.one(ctx, rehearseScript, keys, name))
 	if err != nil {
@@ -249,7 +249,7 @@ func movedOf(b Batch, reply any) (Moved, error) {
 		return m, nil
 	}
 	if m.Woken = why == "woken"; !m.Woken {
-		m.Silent = reason(why)
+		m.CantPublish = reason(why)
 	}
 	m.IDs = without(b.IDs, left)
 	m.Late, m.Returned = latenessOf(len(m.IDs), late, more)

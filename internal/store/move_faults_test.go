@@ -43,8 +43,8 @@ func TestMovePutsBack(t *testing.T) {
 				b.do(t, "")
 				retry := time.UnixMilli(1700000000123)
 				got, err := ask(c.as.Store, func(p *Pipeline) Answer[Moved] { return p.Move(all, time.Now(), time.Now(), retry) })
-				if err != nil || got.PutBack != jobs || len(got.IDs) > 0 || got.Left > 0 || got.Silent != nil {
-					t.Fatalf("%d put back, %d moved, %d left, %v, %v", got.PutBack, len(got.IDs), got.Left, got.Silent, err)
+				if err != nil || got.PutBack != jobs || len(got.IDs) > 0 || got.Left > 0 || got.CantPublish != nil {
+					t.Fatalf("%d put back, %d moved, %d left, %v, %v", got.PutBack, len(got.IDs), got.Left, got.CantPublish, err)
 				}
 				b.expectError(t, got.Refused, c.reason)
 				if !strings.HasSuffix(got.Refused.Error(), " (ready queue delayer:ready_queue:t)") {
@@ -151,7 +151,7 @@ func TestMoveSilently(t *testing.T) {
 		b.seed(t, waits("a", "t", -second), waiter("t", "c"))
 		b.do(t, "ACL", append([]any{"SETUSER", "u", "reset", "on", ">p", "~*", "+@all"}, rights...)...)
 		got, err := user.move(batch("t", "a"))
-		if err != nil || len(got.IDs) != 1 || got.Silent == nil || got.Refused != nil {
+		if err != nil || len(got.IDs) != 1 || got.CantPublish == nil || got.Refused != nil {
 			t.Errorf("%v: %+v, %v", rights, got, err)
 		}
 		b.expect(t, redistest.State{Ready: map[string][]string{"t": {"a"}}, Buckets: map[string]string{"a": "t body of a"}})

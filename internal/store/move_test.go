@@ -325,8 +325,8 @@ func TestMove(t *testing.T) {
 					}
 					if want.back > 0 {
 						b.expectError(t, got.Refused, want.reason)
-					} else if got.Refused != nil || got.Silent != nil {
-						t.Error(got.Refused, got.Silent)
+					} else if got.Refused != nil || got.CantPublish != nil {
+						t.Error(got.Refused, got.CantPublish)
 					}
 				}
 				b.expect(t, c.want)

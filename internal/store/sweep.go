@@ -19,14 +19,8 @@ type Swept struct {
 	// Last is where the next Sweep goes on; zero if there are no more topics.
 	Last      Place
 	More      bool
-	Forgotten int      // topics that have nothing any more
-	Gone      []Ghosts // of each topic that had some
-}
-
-// Ghosts are IDs in a topic's ready queue of which there was no job.
-type Ghosts struct {
-	Topic string
-	IDs   IDs
+	Forgotten int        // topics that have nothing any more
+	Gone      []TopicIDs // stale entries, of each topic that had some
 }
 
 // Sweep looks after some of the known topics: it takes entries without a job off the end of their ready
@@ -47,7 +41,7 @@ func (s *Store) Sweep(ctx context.Context, after Place) (Swept, error) {
 	for ; len(rest) >= 2; rest = rest[2:] {
 		topic, _ := rest[0].([]byte)
 		ids, _ := rest[1].([]any)
-		swept.Gone = append(swept.Gone, Ghosts{string(topic), ids})
+		swept.Gone = append(swept.Gone, TopicIDs{string(topic), ids})
 	}
 	return swept, nil
 }

@@ -26,8 +26,8 @@ func (b *backend) sweepAll(t *testing.T) (gone map[string][]string, forgotten, c
 		if swept, err = b.Sweep(t.Context(), swept.Last); err != nil {
 			t.Fatal(err)
 		}
-		for _, ghosts := range swept.Gone {
-			gone[ghosts.Topic] = append(gone[ghosts.Topic], ghosts.IDs.Strings()...)
+		for _, stale := range swept.Gone {
+			gone[stale.Topic] = append(gone[stale.Topic], stale.IDs.Strings()...)
 		}
 		forgotten += swept.Forgotten
 	}

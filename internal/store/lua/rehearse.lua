@@ -13,7 +13,7 @@
 local err = not_permitted('LPUSH', KEYS[2], '')
 if err then return err end
 redis.call('ZREM', pool, ARGV[1])
-local told = redis.pcall('PUBLISH', wake_channels .. ARGV[1], '')
-if type(told) == 'table' then return told.err end
-local _, silent = wake(ARGV[1], 0)
-return silent or ''
+local published = redis.pcall('PUBLISH', wake_channels .. ARGV[1], '')
+if type(published) == 'table' then return published.err end
+local _, cant_publish = wake(ARGV[1], 0)
+return cant_publish or ''

@@ -14,16 +14,16 @@
 -- Errors: WRONGTYPE of the pool, a permission that is missing.
 --
 -- One script only to spare round trips.
--- Cost: O(topics), and a look at the first entry of each queue; where these are ghosts, at up
--- to MAX_GHOSTS more in all.
-local MAX_GHOSTS, OF_ONE_QUEUE = 200, 50
+-- Cost: O(topics), and a look at the first entry of each queue; where these are stale, at up
+-- to MAX_STALE more in all.
+local MAX_STALE, OF_ONE_QUEUE = 200, 50
 local MAX_TOPICS = 10000 -- those with reserved jobs that are added up
 local LONGEST = 100 * 365 * 86400000
 local FIRST = 3
 local reserved = #ARGV >= FIRST and redis.pcall('HMGET', KEYS[2], unpack(ARGV, FIRST)) or {}
 local clock = ARGV[1] == 'late' and redis.pcall('TIME')
 local now_ms = clock and not clock.err and clock[1] * 1000 + clock[2] / 1000
-local ghosts_left = MAX_GHOSTS
+local stale_left = MAX_STALE
 
 local function number(reply) return type(reply) == 'number' and reply or -1 end
 
@@ -61,7 +61,7 @@ local function ready_for(name, job)
 end
 
 -- Looks at an entry of the topic's queue. Returns for how long its job has been ready, nil if it is
--- a ghost; and whether that can be read.
+-- stale; and whether that can be read.
 local function look(topic, place)
   local id = redis.pcall('LINDEX', queues .. topic, -place)
   if type(id) ~= 'string' then return nil, false end
@@ -75,7 +75,7 @@ local function look(topic, place)
   return ready_for(name, job), true
 end
 
--- For how long the topic's next job has been ready, and whether that is sure. Behind many ghosts it
+-- For how long the topic's next job has been ready, and whether that is sure. Behind many stale entries it
 -- looks further and further away: what is found there came later, so the next job is no younger.
 local function queue_overdue(topic, length)
   if not now_ms then return -1, 0 end
@@ -86,8 +86,8 @@ local function queue_overdue(topic, length)
     if not readable then return -1, 0 end
     if late then return math.max(late, 0), late >= 0 and step == 1 and 1 or 0 end
     if place == length then return 0, step == 1 and 1 or 0 end
-    if place >= OF_ONE_QUEUE or ghosts_left <= 0 then step = 4 * step end
-    ghosts_left = ghosts_left - 1
+    if place >= OF_ONE_QUEUE or stale_left <= 0 then step = 4 * step end
+    stale_left = stale_left - 1
     place = math.min(place + step, length)
   end
 end

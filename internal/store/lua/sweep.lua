@@ -33,16 +33,16 @@ local function is_queued(topic, id)
   return type(pcall('LPOS', queues .. topic, id, 'MAXLEN', MAX_WALK)) == 'number'
 end
 
--- Takes up to count entries without a job off the end of the topic's queue. IDs of which there is no
+-- Drops up to count entries without a job off the end of the topic's queue. IDs of which there is no
 -- job are added to gone. Returns how many there were, and whether there may be more of them; or an
 -- error reply.
-local function take_ghosts(topic, count, gone)
+local function drop_stale(topic, count, gone)
   local queue = queues .. topic
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then return unreadable(ids) and ids or 0 end
   if #ids == 0 then return 0 end
   local waits = redis.call('ZMSCORE', pool, unpack(ids))
-  local found, strays, used, more = {}, {}, 0, #ids == count
+  local found, misrouted, used, more = {}, {}, 0, #ids == count
   for i = #ids, 1, -1 do
     local id, owner = ids[i], not waits[i] and pcall('HGET', buckets .. ids[i], 'topic')
     if owner == topic or unreadable(owner) then
@@ -54,7 +54,7 @@ local function take_ghosts(topic, count, gone)
     elseif type(owner) ~= 'string' then
       found[#found + 1] = id
     elseif not is_queued(owner, id) then
-      strays[#strays + 1] = {id, owner}
+      misrouted[#misrouted + 1] = {id, owner}
     end
     used, entries_left = used + 1, entries_left - 1
     if entries_left <= 0 then break end
@@ -63,7 +63,7 @@ local function take_ghosts(topic, count, gone)
   local popped = pcall('RPOP', queue, used)
   if type(popped) == 'table' and popped.err then return popped end
   for _, id in ipairs(found) do gone[#gone + 1] = id end
-  for _, stray in ipairs(strays) do pass_on(stray[1], stray[2]) end
+  for _, entry in ipairs(misrouted) do pass_on(entry[1], entry[2]) end
   return used, more
 end
 
@@ -71,7 +71,7 @@ end
 local function sweep(topic, gone)
   local count = 1
   while entries_left > 0 do
-    local used, more = take_ghosts(topic, count, gone)
+    local used, more = drop_stale(topic, count, gone)
     if type(used) == 'table' then return used end
     if not more then return true end
     count = STEP

@@ -7,7 +7,7 @@
 -- takes the first one out and wakes it, alone. Nothing depends on it: clients look by themselves, too. So what
 -- is not permitted, or can't be stored, is no reason to fail.
 local WAITING_FOR = 3600000 -- ms; store.WaitingFor: entries of clients that have died go then
-local MOST_SILENT = 100     -- waiters that one call finds dead
+local MOST_DEAD = 100       -- waiters that one call finds dead
 
 local entering -- when (Unix µs)
 
@@ -25,15 +25,15 @@ local function enter(topic, waiter, waited)
 end
 
 -- Wakes the client that has waited longest for the topic's jobs, of which there are so many now. PUBLISH says
--- how many have heard: nobody if that client has died, and then it is the next one's turn. Returns whether one was
+-- how many received it: nobody if that client has died, and then it is the next one's turn. Returns whether one was
 -- woken, and Redis's reason if none could be.
 local function wake(topic, jobs)
-  for _ = 1, MOST_SILENT do
+  for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then return false, first.err end
-    local heard = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(heard) == 'table' then return false, heard.err end
-    if heard > 0 then return true end
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
   end
   return false
 end

@@ -35,7 +35,7 @@ local function take(queue, topic, count, most, read, wants, claim)
   -- lose entries.
   local waits = pcall('ZMSCORE', pool, unpack(ids))
   if unreadable(waits) then return waits end
-  local jobs, names, strays = {}, {}, nil
+  local jobs, names, misrouted = {}, {}, nil
   local n, first = 0, #ids + 1 -- of the entries that are dropped or taken
   for i = #ids, 1, -1 do
     if n == most or bytes_left <= 0 then break end
@@ -64,8 +64,8 @@ local function take(queue, topic, count, most, read, wants, claim)
       bytes_left, some_bytes = bytes_left - #id, true
       found_stale[#found_stale + 1] = id
     elseif not waits[i] then
-      strays = strays or {}
-      strays[#strays + 1] = {id, owner}
+      misrouted = misrouted or {}
+      misrouted[#misrouted + 1] = {id, owner}
     end
     first = i
   end
@@ -73,15 +73,15 @@ local function take(queue, topic, count, most, read, wants, claim)
   if used == 0 then return 0 end
   local denied = pcall('RPOP', queue, 0) -- takes nothing
   if type(denied) == 'table' and denied.err then return denied end
-  denied = strays and not_writable()
+  denied = misrouted and not_writable()
   if denied then return denied end
   local refused, leases
   refused, jobs, leases = claim(jobs, names, n, topic)
   if refused then return refused end
   redis.call('RPOP', queue, used)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
-  if strays then
-    for _, stray in ipairs(strays) do pass_on(stray[1], stray[2]) end
+  if misrouted then
+    for _, entry in ipairs(misrouted) do pass_on(entry[1], entry[2]) end
   end
   return used, jobs, leases
 end
