@@ -88,9 +88,11 @@ func (p *Pipeline) lookAt(l LookAt, first int, part *Looked) error {
 	return nil
 }
 
-// SendWake has the next waiters of the topics woken, if these have jobs.
-func (p *Pipeline) SendWake(topics []string) {
-	p.send(wakeScript, wakeScript.args([]string{p.store.keys.JobPool()}, redis.Args{}.AddFlat(topics)...))
+// SendWake has the next waiters of the topics woken, if these have jobs. Its answer says nothing, but has to be
+// waited for: Redis may not know the script.
+func (p *Pipeline) SendWake(topics []string) Answer[struct{}] {
+	call := p.send(wakeScript, wakeScript.args([]string{p.store.keys.JobPool()}, redis.Args{}.AddFlat(topics)...))
+	return Answer[struct{}]{p, call, func(any) (struct{}, error) { return struct{}{}, nil }}
 }
 
 // ReadWake is what a message on a waiter's channel says: of which topic there are jobs, and how many.

@@ -108,13 +108,14 @@ func (s *source) Next() (callers int, call func(*store.Pipeline, error)) {
 
 // send makes the takes, and passes on what we were woken for in vain. err is why there is no connection.
 func (s *source) send(p *store.Pipeline, err error, takes []*take, woken []string) {
+	var passed store.Answer[struct{}]
 	if err == nil {
 		p.WithoutCancel()
 		for _, one := range takes {
 			one.send(p)
 		}
 		if len(woken) > 0 {
-			p.SendWake(woken) // whether that goes well is nobody's concern: a look finds the jobs
+			passed = p.SendWake(woken)
 		}
 	}
 	for _, one := range takes {
@@ -126,5 +127,8 @@ func (s *source) send(p *store.Pipeline, err error, takes []*take, woken []strin
 		s.taker.mu.Lock()
 		one.done(popped, failed)
 		s.taker.mu.Unlock()
+	}
+	if err == nil && len(woken) > 0 {
+		passed.Wait() // whether that went well is nobody's concern: a look finds the jobs
 	}
 }
