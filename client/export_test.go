@@ -122,3 +122,6 @@ func Entered(c *Client, topic string) bool { return c.taker.State(topic).Entered
 
 // Leaving is how many callers would have left if no pop were under way for them.
 func Leaving(c *Client, topic string) int { return c.taker.State(topic).Leaving }
+
+// Calm has it that the Client's looks have found nothing for long.
+func (c *Client) Calm() { c.taker.Calm() }

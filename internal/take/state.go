@@ -1,5 +1,7 @@
 package take
 
+import "time"
+
 // State is what a Taker knows of a topic. It is for tests.
 type State struct {
 	Callers   int
@@ -67,3 +69,10 @@ func (t *Taker) SubscribeAgain() {
 
 // RideOut is for how long a caller who waits bears it that Redis is away.
 const RideOut = rideOut
+
+// Calm has it that looks have found nothing for long.
+func (t *Taker) Calm() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sources[0].ear.found = time.Now().Add(-calmAfter)
+}

@@ -1,0 +1,278 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+// waiter is a BPop that waits for the topics.
+func (f *fixture) waiter(ctx context.Context, c *client.Client, topics ...string) <-chan result {
+	f.t.Helper()
+	popped := background(func() (client.Message, error) { return c.BPop(ctx, 0, topics[0], topics[1:]...) })
+	for _, topic := range topics {
+		f.waits(c, topic, 1)
+	}
+	return popped
+}
+
+// waitersOf are n Clients, each with a BPop that waits for the topics; they began one after the other.
+func (f *fixture) waitersOf(n int, topics ...string) (clients []*client.Client, results []<-chan result) {
+	f.t.Helper()
+	for range n {
+		c := f.open()
+		clients, results = append(clients, c), append(results, f.waiter(f.t.Context(), c, topics...))
+	}
+	return clients, results
+}
+
+// calm has the Clients look seldom, as where a server runs and looks have found nothing for long. looked is how
+// often they have looked since.
+func (f *fixture) calm(clients ...*client.Client) (looked func() int) {
+	f.t.Helper()
+	f.do("HSET", "delayer:servers", "one", "runs")
+	looks := func() (n int) {
+		for _, c := range clients {
+			n += c.Looks()
+		}
+		return n
+	}
+	before := make([]int, len(clients))
+	for i, c := range clients {
+		until(f.t, "it has looked since it can be woken", func() bool { return c.Looks() > 0 })
+		before[i] = c.Looks()
+		c.Calm()
+	}
+	for i, c := range clients {
+		until(f.t, "it has looked once more", func() bool { return c.Looks() > before[i] })
+	}
+	since := looks()
+	return func() int { return looks() - since }
+}
+
+// expectNoLooks checks that what has happened needed no look.
+func expectNoLooks(t *testing.T, looked func() int) {
+	t.Helper()
+	if n := looked(); n > 0 {
+		t.Errorf("it took %d looks", n)
+	}
+}
+
+// asked is how often queues were asked for jobs.
+func (f *fixture) asked() int { f.t.Helper(); return f.Calls("lrange") }
+
+// Of several Clients that wait for a topic one asks for a job: the one that has waited longest. So what a job costs does
+// not grow with their number.
+func TestClientsInOrder(t *testing.T) {
+	t.Parallel()
+	const n = 10
+	f := start(t)
+	clients, results := f.waitersOf(n, "t")
+	looked := f.calm(clients...)
+	for round := range 2 { // who was served waits behind the others then, and so the order is the same
+		for i, c := range clients {
+			id := fmt.Sprint(round, " ", i)
+			before := f.asked()
+			f.push(id, "t")
+			expectJob(t, waitFor(t, results[i]), id)
+			if asked := f.asked() - before; asked != 1 {
+				t.Errorf("job %s was asked for %d times", id, asked)
+			}
+			results[i] = f.waiter(t.Context(), c, "t")
+		}
+	}
+	expectNoLooks(t, looked)
+	if got := f.waiters("t"); got != n {
+		t.Errorf("%d Clients wait at last, want %d", got, n)
+	}
+}
+
+// A Client that is woken and has no caller left passes the job on to the next.
+func TestWokenInVain(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	clients := []*client.Client{f.open(), f.open(), f.open()}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var gone []<-chan result
+	for _, c := range clients[:2] {
+		gone = append(gone, f.waiter(ctx, c, "t", "u"))
+	}
+	popped := f.waiter(t.Context(), clients[2], "t")
+	looked := f.calm(clients...)
+	cancel()
+	for _, popped := range gone {
+		if r := waitFor(t, popped); !errors.Is(r.err, context.Canceled) {
+			t.Fatal(r.m, r.err)
+		}
+	}
+	before := f.asked()
+	f.push("a", "t")
+	expectJob(t, waitFor(t, popped), "a")
+	expectNoLooks(t, looked)
+	if asked := f.asked() - before; asked != 1 {
+		t.Errorf("the job was asked for %d times", asked)
+	}
+	if got := f.waiters("t"); got != 0 {
+		t.Errorf("%d Clients are to be woken though none waits", got)
+	}
+}
+
+// A caller who leaves while a pop is under way that his Client was woken for, and that brings nothing, leaves no
+// job behind that comes meanwhile.
+func TestWokenWhileLeaving(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.Pop(t.Context(), "t") // loads the script
+	h := f.hold("t")
+	c := client.New(h.Pool)
+	defer c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	gone := f.heldWaiter(ctx, c, h, 0)
+	other := f.open()
+	popped := f.waiter(t.Context(), other, "t")
+	looked := f.calm(c, other)
+	f.wake("t")
+	<-h.sent // and it has found none: it is entered again, in front of the other
+	until(t, "it is entered", func() bool { return f.waiters("t") == 2 })
+	cancel()
+	until(t, "the caller wants to go", func() bool { return client.Leaving(c, "t") == 1 })
+	wakes := client.Wakes(c, "t")
+	f.push("a", "t")
+	until(t, "the push is heard", func() bool { return client.Wakes(c, "t") > wakes })
+	h.pass <- nil
+	if r := waitFor(t, gone); !errors.Is(r.err, context.Canceled) {
+		t.Fatal(r.m, r.err)
+	}
+	expectJob(t, waitFor(t, popped), "a")
+	expectNoLooks(t, looked)
+}
+
+// Clients that have died are left out.
+func TestDeadClientsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	clients, results := f.waitersOf(4, "t")
+	looked := f.calm(clients[3])
+	for i, c := range clients[:3] {
+		c.Close()
+		if r := waitFor(t, results[i]); !errors.Is(r.err, client.ErrClosed) {
+			t.Fatal(r.m, r.err)
+		}
+	}
+	until(t, "their connections are closed", func() bool { return f.waiters("t") == 1 })
+	if n := f.do("ZCARD", "delayer:waiting:t"); n != int64(4) {
+		t.Fatalf("%d stand there; want the dead among them", n)
+	}
+	f.push("a", "t")
+	expectJob(t, waitFor(t, results[3]), "a")
+	expectNoLooks(t, looked)
+	if n := f.do("EXISTS", "delayer:waiting:t"); n != int64(0) {
+		t.Error("the dead still stand there")
+	}
+}
+
+// A Client waits for many topics with one channel. A job of any of them wakes it, and it asks for no other.
+func TestManyTopicsOneChannel(t *testing.T) {
+	t.Parallel()
+	const n = 1000
+	f := start(t)
+	topics := make([]string, n)
+	for i := range topics {
+		topics[i] = fmt.Sprint("t", i)
+	}
+	c := f.open()
+	popped := f.waiter(t.Context(), c, topics...)
+	looked := f.calm(c)
+	if channels := f.Strings("PUBSUB", "CHANNELS", "*"); len(channels) != 1 || !strings.HasPrefix(channels[0], "delayer:wake:") {
+		t.Errorf("the channels are %q", channels)
+	}
+	for _, i := range []int{0, n / 2, n - 1} {
+		before, calls := f.asked(), f.Calls("evalsha")
+		f.push(topics[i], topics[i])
+		expectJob(t, waitFor(t, popped), topics[i])
+		if asked := f.asked() - before; asked != 1 {
+			t.Errorf("a job of %s had %d queues asked", topics[i], asked)
+		}
+		popped = f.waiter(t.Context(), c, topics...)
+		if asked, scripts := f.asked()-before, f.Calls("evalsha")-calls; asked > 2 || scripts > 3 { // the push's is one of them
+			t.Errorf("to wait again had %d queues asked; %d scripts ran", asked-1, scripts)
+		}
+	}
+	expectNoLooks(t, looked)
+}
+
+// Jobs that become ready at once reach all who wait: whoever takes some and leaves others wakes the next.
+func TestManyJobsAtOnce(t *testing.T) {
+	t.Parallel()
+	const waiters, n = 5, 20
+	f := start(t)
+	clients, results := f.waitersOf(waiters, "t")
+	looked := f.calm(clients...)
+	batch := make([]client.Delayed, n)
+	for i := range batch {
+		batch[i].Message = client.Message{ID: fmt.Sprint(i), Topic: "t", Body: "b"}
+	}
+	before := f.Calls("publish")
+	if _, err := f.PushBatch(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, popped := range results {
+		r := waitFor(t, popped)
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		got = append(got, r.m.ID)
+	}
+	if slices.Sort(got); len(slices.Compact(got)) != waiters {
+		t.Errorf("they have got %q", got)
+	}
+	expectNoLooks(t, looked)
+	if woken := f.Calls("publish") - before; woken != waiters {
+		t.Errorf("%d were woken, want each of %d once", woken, waiters)
+	}
+	for range n - waiters {
+		if _, err := f.Pop(t.Context(), "t"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.expect(state{})
+}
+
+// After FLUSHALL a look finds that the Client does not stand among the waiters, and enters it everywhere.
+func TestEntriesAreMadeAnew(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	topics := []string{"t", "u", "v"}
+	popped := f.waiter(t.Context(), f.Client, topics...)
+	until(t, "it has looked since it can be woken", func() bool { return f.Looks() > 0 })
+	f.do("FLUSHALL")
+	for _, topic := range topics {
+		f.AwaitWaiter(topic)
+	}
+	f.push("a", "v")
+	expectJob(t, waitFor(t, popped), "a")
+}
+
+// Looks become seldom where a server runs that wakes, and not where there may be others alone.
+func TestSeldomLooks(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	served, alone := f.open(), f.open(client.WithPrefix("alone:"))
+	f.waiter(t.Context(), served, "t")
+	background(func() (client.Message, error) { return alone.BPop(t.Context(), 0, "t") })
+	f.waits(alone, "t", 1)
+	until(t, "it has looked", func() bool { return alone.Looks() > 0 })
+	alone.Calm()
+	looked := f.calm(served)
+	before := alone.Looks()
+	until(t, "it has looked some times", func() bool { return alone.Looks() >= before+4 })
+	expectNoLooks(t, looked)
+}
