@@ -134,12 +134,15 @@ func (l *line) end(asking []*caller, isEmpty bool, err error) {
 	l.asking = append(still, l.asking...)
 }
 
-// goOn has the line asked again, or ends its turn.
+// goOn has the line asked again, or ends its turn. One that waits and is not entered is looked at soon.
 func (l *line) goOn() {
 	if l.callers == 0 {
 		l.rest()
-	} else {
-		l.enqueue()
+		return
+	}
+	l.enqueue()
+	if e := l.source.ear; e.state == subscribed && !l.entered && !l.queued && !l.busy {
+		e.signal()
 	}
 }
 
