@@ -203,9 +203,15 @@ func (e *ear) listen() error {
 	if err != nil {
 		return err
 	}
-	defer sub.Close()
-	broken := make(chan error, 1)
-	go func() { broken <- e.receive(sub) }()
+	broken, heard := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(heard)
+		broken <- e.receive(sub)
+	}()
+	defer func() { // nothing is heard any more once entries are void
+		sub.Close()
+		<-heard
+	}()
 	looks := newLooks(e)
 	timer := time.NewTimer(time.Until(looks.next))
 	defer timer.Stop()
