@@ -343,6 +343,15 @@ func TestAskingBehindOthers(t *testing.T) {
 	}
 	h.answer(one, store.Popped{}, errBroken) // which he is told
 	asks.expectErr(t, errBroken)
+	for range store.MaxPop {
+		h.waiter("v")
+	}
+	asks = h.joins(Request{Topics: []string{"v"}, N: 1})
+	h.answer(h.asks(), store.Popped{Jobs: jobs("v", store.MaxPop)}, nil)
+	asks.expectWaits(t)
+	if one = h.asks(); one == nil || one.callers[0] != asks.caller {
+		t.Fatalf("he is not asked for once it is his turn: %+v", one)
+	}
 	h.joins(Request{Topics: []string{"u"}, N: 1})
 	if h.asks() == nil {
 		t.Fatal("he is not asked for")

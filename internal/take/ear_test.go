@@ -1,0 +1,128 @@
+package take
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/mix-basic/delayer/internal/coalesce"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// onRedis is a Taker of a Client on that Redis. end closes it, and waits until nothing of it runs.
+func onRedis(t *testing.T, st *store.Store, log *redistest.Log) (taker *Taker, end func()) {
+	closing, cancel := context.WithCancel(context.Background())
+	running := new(sync.WaitGroup)
+	owner := &coalesce.Owner{Running: running, Abandoned: closing, Closed: errClosed, Replaced: func() {}}
+	taker = New(closing, owner, Hooks{log.Logger(), func(store.Popped) {}, func(int) {}}, st)
+	end = sync.OnceFunc(func() {
+		cancel()
+		taker.Close()
+		running.Wait()
+	})
+	t.Cleanup(end)
+	return taker, end
+}
+
+// taken is what Take has returned.
+type taken struct {
+	Jobs
+	err error
+}
+
+// waits is a Take of the topic that waits for a job.
+func waits(t *testing.T, ctx context.Context, taker *Taker, topic string) <-chan taken {
+	t.Helper()
+	result := make(chan taken, 1)
+	go func() {
+		got, err := taker.Take(ctx, Request{Topics: []string{topic}, N: 1, Waits: true})
+		result <- taken{got, err}
+	}()
+	redistest.Until(t, "it waits", func() bool { s := taker.State(topic); return s.Waiting == 1 && s.Entered })
+	redistest.Until(t, "it has looked", func() bool { return taker.Looks() > 0 })
+	return result
+}
+
+// An ear wakes its callers, finds what nobody has told of, passes on what they have no use for, and tells them of an
+// outage.
+func TestEar(t *testing.T) {
+	t.Parallel()
+	f := redistest.Start(t)
+	st := store.New(f.Pool(), store.DefaultPrefix)
+	var log redistest.Log
+	first, endFirst := onRedis(t, st, &log)
+	second, endSecond := onRedis(t, st, &log)
+	ready := func(id string, woken bool) {
+		f.Do("HSET", "delayer:job_bucket:"+id, "topic", "t", "body", "b")
+		f.Do("LPUSH", "delayer:ready_queue:t", id)
+		if woken {
+			f.Do("EVAL", `local first = redis.call('ZPOPMIN', 'delayer:waiting:t')[1]
+				return redis.call('PUBLISH', 'delayer:wake:' .. first, '1 t')`, 0)
+		}
+	}
+	expect := func(result <-chan taken, id string) {
+		t.Helper()
+		if got := redistest.Receive(t, result); got.err != nil || got.Jobs.Jobs[0].ID != id {
+			t.Fatalf("%+v", got)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	one := waits(t, ctx, first, "t")
+	ready("woken", true)
+	expect(one, "woken")
+	one = waits(t, ctx, first, "t")
+	ready("silent", false)
+	expect(one, "silent")
+
+	one = waits(t, ctx, first, "t")
+	two := waits(t, t.Context(), second, "t")
+	cancel()
+	if got := redistest.Receive(t, one); !errors.Is(got.err, context.Canceled) {
+		t.Fatalf("%+v", got)
+	}
+	f.Do("HSET", "delayer:servers", "one", "runs")
+	looks := second.Looks()
+	second.Calm()
+	redistest.Until(t, "it looks seldom then", func() bool { return second.Looks() > looks })
+	looks = second.Looks()
+	ready("passed on", true)
+	expect(two, "passed on")
+	if n := second.Looks() - looks; n > 0 {
+		t.Errorf("it took %d looks", n)
+	}
+
+	two = waits(t, t.Context(), second, "t")
+	f.Kill()
+	if got := redistest.Receive(t, two); got.err == nil || errors.Is(got.err, store.ErrEmpty) {
+		t.Errorf("of an outage: %+v", got)
+	}
+	endFirst()
+	endSecond()
+}
+
+// An ear that may not subscribe polls, and says so once.
+func TestRefusedEar(t *testing.T) {
+	t.Parallel()
+	f := redistest.Start(t)
+	f.SetUser("~* +@all resetchannels")
+	var log redistest.Log
+	taker, end := onRedis(t, store.New(f.UserPool(), store.DefaultPrefix), &log)
+	result := make(chan taken, 1)
+	go func() {
+		got, err := taker.Take(t.Context(), Request{Topics: []string{"t"}, N: 1, Waits: true})
+		result <- taken{got, err}
+	}()
+	redistest.Until(t, "it polls", taker.Polls)
+	taker.SubscribeAgain()
+	looks := taker.Looks()
+	redistest.Until(t, "it has asked again", func() bool { return taker.Looks() > looks+2 })
+	f.Do("HSET", "delayer:job_bucket:a", "topic", "t", "body", "b")
+	f.Do("LPUSH", "delayer:ready_queue:t", "a")
+	if got := redistest.Receive(t, result); got.err != nil {
+		t.Errorf("%+v", got)
+	}
+	log.Expect(t, 1, "may not subscribe")
+	end()
+}
