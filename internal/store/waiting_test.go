@@ -584,6 +584,14 @@ func TestWaiters(t *testing.T) {
 	if got, err := b.Store.Waiters(t.Context(), topics[:1]); err != nil || !slices.Equal(got, []int{0}) {
 		t.Errorf("of a topic without waiters: %v, %v", got, err)
 	}
+	before := b.Connections()
+	for range 20 {
+		b.Store.Waiters(t.Context(), topics)
+		b.Served(t.Context())
+	}
+	if n := b.Connections() - before; n > 1 {
+		t.Errorf("%d connections were opened, as none was given back", n)
+	}
 	b.SetUser("~* &* +@all -pubsub")
 	if got, err := b.user().Store.Waiters(t.Context(), topics); !Refused(err) {
 		t.Errorf("who may not know gets %v, %v", got, err)
