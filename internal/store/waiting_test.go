@@ -162,7 +162,7 @@ func TestPlaceOfAWaiter(t *testing.T) {
 			if list := b.standing(t, "stood"); !slices.Equal(list, []string{"me", "other"}) || b.since(t, "stood", "me") != 1e-6 {
 				t.Errorf("%s: where it stood there are %q", how, list)
 			}
-			for _, topic := range []string{"got", "empty", "new"} {
+			for _, topic := range topics {
 				left := b.do(t, "PTTL", b.keys.Waiting(topic)).(int64)
 				if most := WaitingFor.Milliseconds(); left <= most/2 || left > most {
 					t.Errorf("%s: the waiters of %s are kept for %d ms", how, topic, left)

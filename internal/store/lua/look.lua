@@ -22,11 +22,7 @@ for i = 2, #KEYS do
   if length == 0 and waiter ~= '' and waited ~= '-1' then
     local entered, added = enter(topic, waiter, waited)
     if entered then written = true else reply[1] = 0 end
-    if added then
-      reply[2][#reply[2] + 1] = i - 1
-    else
-      redis.pcall('PEXPIRE', waiters .. topic, WAITING_FOR)
-    end
+    if added then reply[2][#reply[2] + 1] = i - 1 end
   end
   if some then reply[i + 1] = length end
 end

@@ -20,7 +20,7 @@ local function enter(topic, waiter, waited)
     entering = time[1] * 1000000 + time[2]
   end
   local added = redis.pcall('ZADD', waiters .. topic, 'NX', string.format('%.0f', entering - waited), waiter)
-  if added == 1 then redis.pcall('PEXPIRE', waiters .. topic, WAITING_FOR) end
+  if type(added) == 'number' then redis.pcall('PEXPIRE', waiters .. topic, WAITING_FOR) end
   return type(added) == 'number', added == 1
 end
 
