@@ -172,6 +172,19 @@ func TestPlaceOfAWaiter(t *testing.T) {
 	})
 }
 
+// Nobody waits to be woken for a queue that is broken, also where another topic has a job.
+func TestTakeOfABrokenQueue(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for how := range takes {
+			b.seed(t, text("ready_queue:t"), ready("a", "u"))
+			got := b.take(t, how, Wanted{[]string{"t", "u"}, nil, 2, Enter{"me", time.Second, false}})
+			if len(got.Jobs) != 1 || got.Entered || len(b.standing(t, "t")) > 0 {
+				t.Errorf("%s: took %+v; %q are entered", how, got, b.standing(t, "t"))
+			}
+		}
+	})
+}
+
 // To be entered is no condition: who may not be, or where Redis is full, gets its answer all the same.
 func TestTakeWithoutEntering(t *testing.T) {
 	t.Parallel()

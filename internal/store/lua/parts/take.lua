@@ -21,13 +21,13 @@ local pcall = redis.pcall
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 
 -- Takes the last entries of a queue, which are next, count at most, and so many jobs of them.
--- Returns how many entries were dropped or taken, and what claim has made of the jobs; or an
+-- Returns how many entries were dropped or taken, and what claim has made of the jobs, or why there is none; or an
 -- error reply. See take_all.
 local function take(queue, topic, count, most, read, wants, claim)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
     queue_error = not_a_list(queue) or ids
-    return 0
+    return 0, queue_error
   end
   if #ids == 0 then return 0 end
 
@@ -114,6 +114,7 @@ local function take_all(read, wants, claim, limit_at)
         wanted, room, reply[1] = 0, 0, 1
         asked = false
       elseif used == 0 then
+        if jobs then asked, entered = false, 0 end -- it is broken: who asks for it is told
         break
       else
         entries_left, step = entries_left - used, STEP
