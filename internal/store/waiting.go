@@ -121,6 +121,9 @@ const maxWaiters = 1000
 // them.
 func (s *Store) Waiters(ctx context.Context, topics []string) ([]int, error) {
 	counts := make([]int, len(topics))
+	if len(topics) == 0 {
+		return counts, nil
+	}
 	conn, err := s.pool.Get(ctx)
 	if err != nil {
 		return nil, causeOf(ctx, err)
