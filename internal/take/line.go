@@ -62,7 +62,15 @@ func (p *place) leave() {
 
 // enqueue has the line asked if somebody wants it to be.
 func (l *line) enqueue() {
-	if !l.queued && !l.busy && l.callers > 0 && (l.ready > 0 || l.isAsked()) {
+	if !l.busy && l.callers > 0 && (l.ready > 0 || l.isAsked()) {
+		l.requeue()
+	}
+}
+
+// requeue has the line asked if somebody wants it to be when its turn comes: those who were served
+// may have come again by then, and go together.
+func (l *line) requeue() {
+	if !l.queued {
 		l.queued = true
 		l.source.queue = append(l.source.queue, l)
 	}

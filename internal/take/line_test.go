@@ -220,6 +220,7 @@ func TestCallersInOrder(t *testing.T) {
 	h.s.ear.wake("t", 9)
 	h.answer(h.asks(), store.Popped{Jobs: jobs("t", 1), Entered: true}, nil)
 	guests[4].expectJob(t, "t1")
+	h.s.Waiting() // its turn comes
 	if l := h.s.lines["t"]; l != nil {
 		t.Errorf("a line that nobody waits in, and that we are not entered for, is kept: %+v", l)
 	}

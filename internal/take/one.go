@@ -87,6 +87,9 @@ func (t *take) done(popped store.Popped, err error) {
 		t.own.asked(len(t.lines))
 	}
 	for _, l := range t.lines {
+		if t.own == nil {
+			l.requeue()
+		}
 		l.goOn()
 	}
 	t.source.unblock()
@@ -141,7 +144,7 @@ func (l *line) goOn() {
 		return
 	}
 	l.enqueue()
-	if e := l.source.ear; e.state == subscribed && !l.entered && !l.queued && !l.busy {
+	if e := l.source.ear; e.state == subscribed && !l.entered && !l.busy && l.ready == 0 && !l.isAsked() {
 		e.signal()
 	}
 }

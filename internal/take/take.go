@@ -202,7 +202,11 @@ func (t *Taker) join(c *caller) (lead func(context.Context), err error) {
 		c.recovered()
 		return nil, nil
 	}
-	c.ask()
+	first := c.places[0].line
+	shares := len(c.places) == 1 && (first.queued || first.busy)
+	if c.ask(); shares { // whoever asks for those ahead goes on with this one
+		return nil, nil
+	}
 	for _, s := range t.sources {
 		if lead == nil && s.Waiting() && s.trips.MayLead() {
 			lead = s.trips.Lead
