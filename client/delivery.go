@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/take"
 )
@@ -270,7 +269,7 @@ func (d *Delivery) acked(err error) error {
 	if d.unknown && errors.Is(err, store.ErrGone) {
 		return nil
 	}
-	d.unknown = d.unknown || err != nil && !errors.As(err, new(redis.Error))
+	d.unknown = d.unknown || store.KindOf(err) == store.NoAnswer
 	return err
 }
 

@@ -46,7 +46,7 @@ func (c *Client) bpop(ctx context.Context, timeout time.Duration, topics []strin
 	if err := checkTimeout(timeout); err != nil {
 		return Message{}, err
 	}
-	return c.popOne(ctx, take.Request{Topics: topics, Waits: true, Until: timeout})
+	return c.popOne(ctx, take.Request{Topics: topics, Waits: true, Timeout: timeout})
 }
 
 func (c *Client) popOne(ctx context.Context, r take.Request) (Message, error) {
@@ -74,6 +74,6 @@ func (c *Client) beginTake(ctx context.Context, r take.Request) error {
 	if err := c.begin(ctx); err != nil {
 		return err
 	}
-	c.note("timeout", r.Until)
+	c.note("timeout", r.Timeout)
 	return nil
 }

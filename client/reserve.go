@@ -38,7 +38,7 @@ func (c *Client) reserve(ctx context.Context, timeout, lease time.Duration, topi
 	if err != nil {
 		return nil, err
 	}
-	got, err := c.takeFor(ctx, take.Request{Kind: k, Topics: topics, N: 1, Waits: true, Until: timeout})
+	got, err := c.takeFor(ctx, take.Request{Kind: k, Topics: topics, N: 1, Waits: true, Timeout: timeout})
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (o FetchOptions) request() (take.Request, error) {
 	}
 	n := len(o.Topics)
 	r := take.Request{
-		Kind: k, N: o.Max, Waits: !o.NoWait, Until: o.Timeout,
+		Kind: k, N: o.Max, Waits: !o.NoWait, Timeout: o.Timeout,
 		Topics: make([]string, 0, n), Limits: make([]int, 0, n), Kinds: make([]take.Kind, 0, n),
 	}
 	seen := make(map[string]bool, n)

@@ -2,11 +2,9 @@ package coalesce
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -96,7 +94,7 @@ func (c *Calls[T]) Batch(ctx context.Context, items []T) []error {
 		}
 		if failed != nil {
 			results = slices.Repeat([]error{failed}, len(chunk))
-			if !errors.As(failed, new(redis.Error)) {
+			if store.KindOf(failed) == store.NoAnswer {
 				err = failed
 			}
 		}

@@ -55,14 +55,11 @@ func (p *Pipeline) lookAt(l LookAt, first int, part *Looked) error {
 	topics := l.Topics[first : first+len(part.Lengths)]
 	keys, args := []string{p.store.keys.JobPool()}, []any{l.Waiter}
 	for i, topic := range topics {
-		since := time.Duration(-1)
-		if l.Since != nil {
-			since = l.Since[first+i]
+		waited := int64(-1)
+		if l.Since != nil && l.Since[first+i] >= 0 {
+			waited = l.Since[first+i].Microseconds()
 		}
-		keys, args = append(keys, p.store.keys.ReadyQueue(topic)), append(args, topic, max(since.Microseconds(), -1))
-		if since < 0 {
-			args[len(args)-1] = -1
-		}
+		keys, args = append(keys, p.store.keys.ReadyQueue(topic)), append(args, topic, waited)
 	}
 	reply, err := p.receive(p.send(lookScript, lookScript.args(keys, args...)))
 	if err != nil && !Temporary(err) {

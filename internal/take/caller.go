@@ -113,7 +113,7 @@ func (c *caller) wait(otherwise error) {
 		return
 	}
 	for i := range c.places {
-		c.places[i].line.source.ear.start()
+		c.places[i].line.source.listener.start()
 	}
 }
 
@@ -121,7 +121,7 @@ func (c *caller) wait(otherwise error) {
 func (c *caller) recovered() { c.lastErr, c.failing = nil, time.Time{} }
 
 // failed tells the caller that it could not be asked for a job. One who waits bears what may
-// pass. What it has asked other lines is of no interest then: the ear looks at them all.
+// pass. What it has asked other lines is of no interest then: the listener looks at them all.
 func (c *caller) failed(err error) {
 	now := time.Now()
 	c.asks = nil

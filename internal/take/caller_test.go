@@ -17,13 +17,13 @@ func TestClaimedCallerIsNotEnded(t *testing.T) {
 	h := inHand(t)
 	g := h.waiter("t", "u")
 	h.settle()
-	h.s.ear.wake("t", 1)
+	h.s.listener.wake("t", 1)
 	ofT := h.asks()
-	h.s.ear.wake("u", 1)
+	h.s.listener.wake("u", 1)
 	if one := h.asks(); one != nil {
 		t.Fatalf("it is claimed twice: %+v", one)
 	}
-	h.s.ear.report(errBroken)
+	h.s.listener.report(errBroken)
 	h.leave(g.caller, store.ErrEmpty)
 	g.expectWaits(t)
 	h.answer(ofT, store.Popped{Jobs: jobs("t", 1)}, nil)
@@ -36,14 +36,14 @@ func TestLinesOfClaimedCallers(t *testing.T) {
 	h := inHand(t)
 	g := h.waiter("t", "u", "v")
 	h.settle()
-	h.s.ear.wake("t", 1)
+	h.s.listener.wake("t", 1)
 	ofT := h.asks()
-	h.s.ear.wake("v", 1)
-	h.s.ear.wake("u", 1)
+	h.s.listener.wake("v", 1)
+	h.s.listener.wake("u", 1)
 	if h.asks() != nil || len(h.s.held) != 2 {
 		t.Fatalf("%d lines are held", len(h.s.held))
 	}
-	h.s.ear.wake("v", 1) // once more
+	h.s.listener.wake("v", 1) // once more
 	if h.asks() != nil || len(h.s.held) != 2 {
 		t.Fatalf("%d lines are held", len(h.s.held))
 	}
@@ -135,7 +135,7 @@ func TestSeveralTopicsEndEarly(t *testing.T) {
 	if h.asks() != nil || g.lastErr != errCut {
 		t.Errorf("it asks the other line after an error; it knows of %v", g.lastErr)
 	}
-	h.s.ear.wake("b", 1)
+	h.s.listener.wake("b", 1)
 	h.answer(h.asks(), store.Popped{Jobs: jobs("b", 1)}, nil)
 	g.expectJob(t, "b1")
 	g = join(h, false)
@@ -166,7 +166,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s is %s", topic, got)
 		}
 	}
-	h.s.ear.wake("b", 9)
+	h.s.listener.wake("b", 9)
 	if one = h.asks(); one.n != 3 || one.lines[0].limit != 3 {
 		t.Fatalf("%+v", one)
 	}
@@ -272,21 +272,21 @@ func TestNoAnswer(t *testing.T) {
 			h.settle()
 			want = store.ErrEmpty
 		}
-		r := Request{Topics: []string{"t"}, N: 1, Waits: true, Until: time.Millisecond}
+		r := Request{Topics: []string{"t"}, N: 1, Waits: true, Timeout: time.Millisecond}
 		if _, err := h.Take(context.Background(), r); err != want {
 			t.Errorf("Take with a timeout: %v, want %v", err, want)
 		}
-		r.Until = 0
+		r.Timeout = 0
 		if _, err := h.Take(ctx, r); err != context.DeadlineExceeded {
 			t.Errorf("Take with a context: %v", err)
 		}
-		r.Until = time.Millisecond
+		r.Timeout = time.Millisecond
 		errs := make(chan error, 1)
 		h.TakeFunc(context.Background(), r, func(_ Jobs, err error) { errs <- err })
 		if err := <-errs; err != want {
 			t.Errorf("TakeFunc with a timeout: %v, want %v", err, want)
 		}
-		r.Until = 0
+		r.Timeout = 0
 		h.TakeFunc(ctx, r, func(_ Jobs, err error) { errs <- err })
 		if err := <-errs; err != context.DeadlineExceeded {
 			t.Errorf("TakeFunc with a context: %v", err)
@@ -326,7 +326,7 @@ func TestErrors(t *testing.T) {
 		g := h.waiter("t")
 		if c.known {
 			h.settle()
-			h.s.ear.wake("t", 1)
+			h.s.listener.wake("t", 1)
 		}
 		one := h.asks()
 		if c.leaves != nil {
@@ -369,9 +369,9 @@ func TestRideOut(t *testing.T) {
 			g.failing = g.failing.Add(-d)
 		}
 	}
-	h.s.ear.report(errCut)
+	h.s.listener.report(errCut)
 	ago(rideOut / 2)
-	h.s.ear.report(errCut)
+	h.s.listener.report(errCut)
 	for _, g := range both {
 		g.expectWaits(t)
 		if g.lastErr != errCut || time.Since(g.failing) < rideOut/2 {
@@ -384,9 +384,9 @@ func TestRideOut(t *testing.T) {
 			t.Errorf("Redis answers, and it knows of %v", g.lastErr)
 		}
 	}
-	h.s.ear.report(errCut)
+	h.s.listener.report(errCut)
 	ago(rideOut)
-	h.s.ear.report(errCut)
+	h.s.listener.report(errCut)
 	for _, g := range both {
 		g.expectErr(t, errCut)
 	}
@@ -397,7 +397,7 @@ func TestRecovery(t *testing.T) {
 	h := inHand(t)
 	g, other := h.waiter("t", "u"), h.waiter("u")
 	h.settle()
-	h.s.ear.report(errCut)
+	h.s.listener.report(errCut)
 	h.look(true, map[string]int{"t": 1})
 	if g.lastErr == nil || other.lastErr != nil {
 		t.Errorf("who has jobs that don't come knows of %v, who has none of %v", g.lastErr, other.lastErr)

@@ -20,7 +20,7 @@ var (
 	errBroken = redis.Error("WRONGTYPE ready queue t is a string, not a list")
 )
 
-// hand is a Taker of which the test makes the takes, and is what its ear hears. It says that it is subscribed.
+// hand is a Taker of which the test makes the takes, and is what its listener hears. It says that it is subscribed.
 type hand struct {
 	*Taker
 	t    *testing.T
@@ -39,7 +39,7 @@ func inHand(t *testing.T) *hand {
 	h.Taker = New(closing, owner, hooks, st)
 	h.s = h.sources[0]
 	h.s.trips = coalesce.New(owner, st, &h.mu, h.s, 0)
-	h.s.ear.running, h.s.ear.state = true, subscribed
+	h.s.listener.running, h.s.listener.state = true, subscribed
 	return h
 }
 
@@ -74,7 +74,7 @@ func (h *hand) asks() *take {
 		return nil
 	}
 	one := h.s.pop().compose()
-	one.enter = h.s.ear.enter(one)
+	one.enter = h.s.listener.enter(one)
 	return one
 }
 
@@ -116,22 +116,22 @@ func (h *hand) expectPassed(what string, want ...string) {
 	}
 }
 
-// look is a look of the ear, with the lengths of the topics' queues; added are where we did not stand.
+// look is a look of the listener, with the lengths of the topics' queues; added are where we did not stand.
 func (h *hand) look(entered bool, lengths map[string]int, added ...string) {
 	h.mu.Lock()
-	lines := h.s.ear.waited()
+	lines := h.s.listener.waited()
 	h.mu.Unlock()
 	h.lookAt(lines, entered, lengths, added...)
 }
 
 func (h *hand) lookAt(lines []*line, entered bool, lengths map[string]int, added ...string) {
-	q, epoch := h.s.ear.question(lines)
+	q, epoch := h.s.listener.question(lines)
 	found := store.Looked{Entered: entered}
 	for _, l := range lines {
 		found.Lengths = append(found.Lengths, lengths[l.topic])
 		found.Added = append(found.Added, slices.Contains(added, l.topic))
 	}
-	h.s.ear.learn(lines, q, epoch, found)
+	h.s.listener.learn(lines, q, epoch, found)
 }
 
 // jobs are n jobs of the topic.

@@ -172,7 +172,7 @@ func (l *line) learn(asked, got, left int, entered, more bool, err error, wakes 
 		l.woken = l.woken && l.wakes != wakes
 	}
 	if got > 0 && l.found {
-		l.source.ear.found = time.Now()
+		l.source.listener.found = time.Now()
 	}
 	l.found = false
 	if l.wakes == wakes {

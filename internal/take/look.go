@@ -9,27 +9,27 @@ import (
 
 // looks says when lines are looked at. It is for one goroutine, that of listen.
 type looks struct {
-	ear     *ear
-	next    time.Time
-	round   []*line   // polled lines whose turn is to come
-	turn    int       // so many of them at a time
-	asked   time.Time // when we last tried to subscribe
-	served  bool      // a server runs that wakes us
-	checked time.Time // when that was last asked
+	listener *listener
+	next     time.Time
+	round    []*line   // polled lines whose turn is to come
+	turn     int       // so many of them at a time
+	asked    time.Time // when we last tried to subscribe
+	served   bool      // a server runs that wakes us
+	checked  time.Time // when that was last asked
 }
 
 // newLooks begins at some moment within lookEvery, as many Clients may have subscribed at once.
-func newLooks(e *ear) *looks {
+func newLooks(e *listener) *looks {
 	e.source.taker.mu.Lock()
 	defer e.source.taker.mu.Unlock()
 	now := time.Now()
 	e.found, e.renew = now, false
-	return &looks{ear: e, asked: now, next: now.Add(rand.N(lookEvery))}
+	return &looks{listener: e, asked: now, next: now.Add(rand.N(lookEvery))}
 }
 
 // due are the lines whose turn it is.
 func (k *looks) due() []*line {
-	e := k.ear
+	e := k.listener
 	e.source.taker.mu.Lock()
 	defer e.source.taker.mu.Unlock()
 	e.source.forget(lingerFor)
@@ -48,7 +48,7 @@ func (k *looks) due() []*line {
 
 // subscribes reports whether it is time to try to subscribe again.
 func (k *looks) subscribes() bool {
-	e := k.ear
+	e := k.listener
 	e.source.taker.mu.Lock()
 	defer e.source.taker.mu.Unlock()
 	again := e.state == refused && (e.again || time.Since(k.asked) >= subscribeAgain)
@@ -60,7 +60,7 @@ func (k *looks) subscribes() bool {
 
 // plan sets when the next look is due.
 func (k *looks) plan() {
-	e := k.ear
+	e := k.listener
 	calm := e.isCalm()
 	if calm && time.Since(k.checked) > time.Minute {
 		k.served, k.checked = e.source.store.Served(e.source.taker.closing), time.Now()
@@ -77,14 +77,14 @@ func (k *looks) plan() {
 	}
 }
 
-func (e *ear) is(state earState) bool {
+func (e *listener) is(state listenerState) bool {
 	e.source.taker.mu.Lock()
 	defer e.source.taker.mu.Unlock()
 	return e.state == state
 }
 
 // isCalm reports whether we are entered wherever callers wait, and looks have found nothing for long.
-func (e *ear) isCalm() bool {
+func (e *listener) isCalm() bool {
 	e.source.taker.mu.Lock()
 	defer e.source.taker.mu.Unlock()
 	if time.Since(e.found) < calmAfter {
@@ -99,7 +99,7 @@ func (e *ear) isCalm() bool {
 }
 
 // lookAt looks at the lines, and enters us where it finds no jobs.
-func (e *ear) lookAt(lines []*line) error {
+func (e *listener) lookAt(lines []*line) error {
 	if len(lines) == 0 {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (e *ear) lookAt(lines []*line) error {
 }
 
 // question is what a look asks.
-func (e *ear) question(lines []*line) (q store.LookAt, epoch int) {
+func (e *listener) question(lines []*line) (q store.LookAt, epoch int) {
 	e.source.taker.mu.Lock()
 	defer e.source.taker.mu.Unlock()
 	q = store.LookAt{Topics: make([]string, len(lines)), Since: make([]time.Duration, len(lines))}
@@ -140,7 +140,7 @@ func (e *ear) question(lines []*line) (q store.LookAt, epoch int) {
 }
 
 // learn enters what a look has found. An entry of ours that is missing means that others may be, too.
-func (e *ear) learn(lines []*line, q store.LookAt, epoch int, found store.Looked) {
+func (e *listener) learn(lines []*line, q store.LookAt, epoch int, found store.Looked) {
 	s := e.source
 	s.taker.mu.Lock()
 	defer s.taker.mu.Unlock()
@@ -173,7 +173,7 @@ func (e *ear) learn(lines []*line, q store.LookAt, epoch int, found store.Looked
 }
 
 // lose has us enter everywhere anew: an entry of ours was gone, so others may be.
-func (e *ear) lose() {
+func (e *listener) lose() {
 	for _, l := range e.source.lines {
 		l.entered = false
 	}

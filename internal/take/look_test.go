@@ -16,7 +16,7 @@ func TestEnter(t *testing.T) {
 		name  string
 		waits []bool // of the callers of the topic
 		ready int    // if above 0, a take of so many jobs
-		state earState
+		state listenerState
 		want  bool
 		all   bool
 	}{
@@ -30,7 +30,7 @@ func TestEnter(t *testing.T) {
 		{"refused", []bool{true}, 0, refused, false, false},
 	} {
 		h := inHand(t)
-		h.s.ear.state = c.state
+		h.s.listener.state = c.state
 		first := h.joins(Request{Topics: []string{"t"}, N: 1, Waits: c.waits[0]})
 		first.joined = time.Now().Add(-time.Hour)
 		for _, waits := range c.waits[1:] {
@@ -41,7 +41,7 @@ func TestEnter(t *testing.T) {
 			l.asking, l.ready = nil, c.ready
 		}
 		got := h.asks().enter
-		if (got.Waiter == h.s.ear.id) != c.want || got.Always != c.all {
+		if (got.Waiter == h.s.listener.id) != c.want || got.Always != c.all {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 		if c.want && (got.Since < time.Hour || got.Since > time.Hour+time.Minute) {
@@ -52,7 +52,7 @@ func TestEnter(t *testing.T) {
 
 // Ears have names of their own.
 func TestWaitersHaveNames(t *testing.T) {
-	if a, b := inHand(t).s.ear.id, inHand(t).s.ear.id; a == b || len(a) != 16 {
+	if a, b := inHand(t).s.listener.id, inHand(t).s.listener.id; a == b || len(a) != 16 {
 		t.Errorf("%q and %q", a, b)
 	}
 }
@@ -62,7 +62,7 @@ func TestEnteredForTheOthers(t *testing.T) {
 	h := inHand(t)
 	first, second := h.waiter("t"), h.waiter("t")
 	h.settle()
-	h.s.ear.wake("t", 1)
+	h.s.listener.wake("t", 1)
 	one := h.asks()
 	h.answer(one, store.Popped{Jobs: jobs("t", 1), Entered: true}, nil)
 	first.expectJob(t, "t1")
@@ -81,21 +81,21 @@ func TestEpochs(t *testing.T) {
 	if h.stateOf("t") != "entered" || h.stateOf("u") != "entered" {
 		t.Fatal(h.stateOf("t"), h.stateOf("u"))
 	}
-	lines := h.s.ear.waited()
-	q, epoch := h.s.ear.question(lines)
-	h.s.ear.wake("t", 1)
+	lines := h.s.listener.waited()
+	q, epoch := h.s.listener.question(lines)
+	h.s.listener.wake("t", 1)
 	one := h.asks()
-	h.s.ear.close()
-	h.s.ear.enterState(subscribed)
+	h.s.listener.close()
+	h.s.listener.enterState(subscribed)
 	h.answer(one, store.Popped{Entered: true}, nil)
-	h.s.ear.learn(lines, q, epoch, store.Looked{Lengths: []int{0, 0}, Entered: true, Added: make([]bool, 2)})
+	h.s.listener.learn(lines, q, epoch, store.Looked{Lengths: []int{0, 0}, Entered: true, Added: make([]bool, 2)})
 	if h.stateOf("t") != "unknown" || h.stateOf("u") != "unknown" {
 		t.Error(h.stateOf("t"), h.stateOf("u"))
 	}
-	if lines := h.s.ear.news(); len(lines) != 2 {
+	if lines := h.s.listener.news(); len(lines) != 2 {
 		t.Errorf("%d lines are looked at once it is subscribed", len(lines))
 	}
-	if lines := h.s.ear.news(); lines != nil {
+	if lines := h.s.listener.news(); lines != nil {
 		t.Errorf("%d lines are looked at twice", len(lines))
 	}
 	h.look(true, nil)
@@ -137,8 +137,8 @@ func TestPassingOnIsARoundTrip(t *testing.T) {
 	if h.s.Waiting() {
 		t.Error("there is something to send")
 	}
-	h.s.ear.wake("t", 1)
-	h.s.ear.wake("u", 1)
+	h.s.listener.wake("t", 1)
+	h.s.listener.wake("u", 1)
 	if !h.s.Waiting() {
 		t.Fatal("there is nothing to send")
 	}
@@ -169,10 +169,10 @@ func TestQuestion(t *testing.T) {
 		names[topic] = 0
 	}
 	const rounds = 300
-	lines := h.s.ear.waited()
+	lines := h.s.listener.waited()
 	for range rounds {
-		q, _ := h.s.ear.question(lines)
-		if q.Waiter != h.s.ear.id {
+		q, _ := h.s.listener.question(lines)
+		if q.Waiter != h.s.listener.id {
 			t.Fatalf("it is %q who waits", q.Waiter)
 		}
 		probes := 0
@@ -196,9 +196,9 @@ func TestQuestion(t *testing.T) {
 			t.Errorf("%s: %d times out of %d", topic, n, rounds)
 		}
 	}
-	for _, state := range []earState{unsubscribed, refused} {
-		h.s.ear.state = state
-		if q, _ := h.s.ear.question(lines); q.Waiter != "" {
+	for _, state := range []listenerState{unsubscribed, refused} {
+		h.s.listener.state = state
+		if q, _ := h.s.listener.question(lines); q.Waiter != "" {
 			t.Error("it is to be entered though nobody would hear")
 		}
 	}
@@ -209,22 +209,22 @@ func TestMissingEntry(t *testing.T) {
 	h := inHand(t)
 	h.waiter("t", "u", "v")
 	h.settle()
-	for h.s.ear.news() != nil { // of the beginning
+	for h.s.listener.news() != nil { // of the beginning
 	}
 	h.lookAt([]*line{h.s.lines["t"]}, true, nil) // the probe, and it is there
-	if got := h.stateOf("u"); got != "entered" || h.s.ear.news() != nil {
+	if got := h.stateOf("u"); got != "entered" || h.s.listener.news() != nil {
 		t.Fatalf("u is %s though nothing is missing", got)
 	}
 	h.lookAt([]*line{h.s.lines["t"]}, true, nil, "t")
 	if h.stateOf("t") != "entered" || h.stateOf("u") != "unknown" || h.stateOf("v") != "unknown" {
 		t.Errorf("they are %s, %s, %s", h.stateOf("t"), h.stateOf("u"), h.stateOf("v"))
 	}
-	lines := h.s.ear.news()
+	lines := h.s.listener.news()
 	if len(lines) != 3 {
 		t.Fatalf("%d lines are looked at then, want all", len(lines))
 	}
 	h.lookAt(lines, true, nil, "u", "v")
-	if h.stateOf("u") != "entered" || h.stateOf("v") != "entered" || h.s.ear.news() != nil {
+	if h.stateOf("u") != "entered" || h.stateOf("v") != "entered" || h.s.listener.news() != nil {
 		t.Errorf("they are %s, %s then", h.stateOf("u"), h.stateOf("v"))
 	}
 }
@@ -234,10 +234,10 @@ func TestHeardDuringALook(t *testing.T) {
 	h := inHand(t)
 	h.waiter("t")
 	h.answer(h.asks(), store.Popped{}, nil)
-	lines := h.s.ear.waited()
-	q, epoch := h.s.ear.question(lines)
-	h.s.ear.wake("t", 1)
-	h.s.ear.learn(lines, q, epoch, store.Looked{Lengths: []int{0}, Entered: true, Added: []bool{true}})
+	lines := h.s.listener.waited()
+	q, epoch := h.s.listener.question(lines)
+	h.s.listener.wake("t", 1)
+	h.s.listener.learn(lines, q, epoch, store.Looked{Lengths: []int{0}, Entered: true, Added: []bool{true}})
 	if l := h.s.lines["t"]; l.entered || l.ready != 1 {
 		t.Errorf("%+v", l)
 	}
@@ -255,7 +255,7 @@ func TestPlan(t *testing.T) {
 		found   time.Duration // ago
 		served  bool
 		entered bool
-		state   earState
+		state   listenerState
 		want    time.Duration
 	}{
 		{"lately", calmAfter - time.Second, true, true, subscribed, lookEvery},
@@ -269,12 +269,12 @@ func TestPlan(t *testing.T) {
 		h.waiter("t")
 		h.waiter("u")
 		h.settle()
-		e := h.s.ear
+		e := h.s.listener
 		h.s.lines["u"].entered = c.entered
 		e.state, e.found = c.state, time.Now().Add(-c.found)
 		past, far, soon := time.Now().Add(-time.Second), time.Now().Add(time.Hour), time.Now().Add(10*time.Millisecond)
 		for _, next := range []time.Time{past, far, soon} {
-			k := &looks{ear: e, next: next, served: c.served, checked: time.Now()}
+			k := &looks{listener: e, next: next, served: c.served, checked: time.Now()}
 			before := time.Now()
 			k.plan()
 			if next == soon {
@@ -287,8 +287,8 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	h := inHand(t)
-	h.s.ear.found = time.Now().Add(-long)
-	k := &looks{ear: h.s.ear, served: true, checked: time.Now().Add(-2 * time.Minute)}
+	h.s.listener.found = time.Now().Add(-long)
+	k := &looks{listener: h.s.listener, served: true, checked: time.Now().Add(-2 * time.Minute)}
 	if k.plan(); k.served || time.Since(k.checked) > time.Minute {
 		t.Error("whether a server runs is not asked again; Redis is away")
 	}
@@ -309,23 +309,23 @@ func TestFound(t *testing.T) {
 		h := inHand(t)
 		h.waiter("t")
 		h.settle()
-		h.s.ear.found = time.Now().Add(-time.Hour)
+		h.s.listener.found = time.Now().Add(-time.Hour)
 		h.look(true, map[string]int{"t": 1})
 		if c.told {
-			h.s.ear.wake("t", 1)
+			h.s.listener.wake("t", 1)
 		}
 		var popped store.Popped
 		if c.taken {
 			popped.Jobs = jobs("t", 1)
 		}
 		h.answer(h.asks(), popped, nil)
-		if got := time.Since(h.s.ear.found) < time.Minute; got != c.want {
+		if got := time.Since(h.s.listener.found) < time.Minute; got != c.want {
 			t.Errorf("%s: found lately %v", c.name, got)
 		}
 		if !c.taken { // what is told later is no find of that look's
-			h.s.ear.wake("t", 1)
+			h.s.listener.wake("t", 1)
 			h.answer(h.asks(), store.Popped{Jobs: jobs("t", 1)}, nil)
-			if time.Since(h.s.ear.found) < time.Minute {
+			if time.Since(h.s.listener.found) < time.Minute {
 				t.Errorf("%s: what was told counts as found", c.name)
 			}
 		}
@@ -337,10 +337,10 @@ func TestLooksAreSpread(t *testing.T) {
 	h := inHand(t)
 	var firstHalf int
 	for range 100 {
-		h.s.ear.renew = true
-		k := newLooks(h.s.ear)
+		h.s.listener.renew = true
+		k := newLooks(h.s.listener)
 		in := time.Until(k.next)
-		if in > lookEvery || in < -time.Second || h.s.ear.renew || time.Since(h.s.ear.found) > time.Minute || time.Since(k.asked) > time.Minute {
+		if in > lookEvery || in < -time.Second || h.s.listener.renew || time.Since(h.s.listener.found) > time.Minute || time.Since(k.asked) > time.Minute {
 			t.Fatalf("the first look is in %v; %+v", in, k)
 		}
 		if in < lookEvery/2 {
@@ -356,7 +356,7 @@ func TestLooksAreSpread(t *testing.T) {
 func TestLinesThatAreDue(t *testing.T) {
 	for _, c := range []struct {
 		lines int
-		state earState
+		state listenerState
 		turns []int
 	}{
 		{3, subscribed, []int{3, 3}},
@@ -374,8 +374,8 @@ func TestLinesThatAreDue(t *testing.T) {
 		h.settle()
 		h.leave(gone.caller, store.ErrEmpty)
 		h.s.lines["gone"].left = time.Now().Add(-lingerFor)
-		h.s.ear.state = c.state
-		k := newLooks(h.s.ear)
+		h.s.listener.state = c.state
+		k := newLooks(h.s.listener)
 		var got []int
 		seen := map[*line]bool{}
 		for range c.turns {
@@ -394,7 +394,7 @@ func TestLinesThatAreDue(t *testing.T) {
 // A subscription that was refused is asked for again once in a while, or when the Client says so.
 func TestSubscribeAgain(t *testing.T) {
 	h := inHand(t)
-	e := h.s.ear
+	e := h.s.listener
 	k := newLooks(e)
 	e.state, k.asked = subscribed, time.Now().Add(-2*subscribeAgain)
 	if k.subscribes() {
@@ -410,12 +410,12 @@ func TestSubscribeAgain(t *testing.T) {
 	}
 }
 
-// An ear listens while anybody waits, and a little longer; then nothing is kept.
-func TestEarLingers(t *testing.T) {
+// A listener listens while anybody waits, and a little longer; then nothing is kept.
+func TestListenerLingers(t *testing.T) {
 	h := inHand(t)
 	g := h.waiter("t")
 	h.settle()
-	e := h.s.ear
+	e := h.s.listener
 	e.left = time.Now().Add(-time.Hour)
 	if !e.isWanted() || !e.left.IsZero() || e.ends() {
 		t.Error("it ends though somebody waits")
@@ -458,7 +458,7 @@ func TestState(t *testing.T) {
 	if got, want := h.State("t"), (State{Callers: 3, Waiting: 2, Unclaimed: 3, Reservers: 2, Entered: true}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	h.s.ear.wake("t", 1)
+	h.s.listener.wake("t", 1)
 	h.asks()
 	h.asks()
 	h.leave(asks.caller, store.ErrEmpty)

@@ -31,15 +31,15 @@ func TestWhoHasLeftDoesNotAsk(t *testing.T) {
 // A line that is not entered is looked at soon, also where the next look was not due for long.
 func TestLookAfterAnError(t *testing.T) {
 	h := inHand(t)
-	e := h.s.ear
+	e := h.s.listener
 	h.waiter("t")
 	one := h.asks()
-	k := &looks{ear: e, next: time.Now().Add(slowLook), served: true, checked: time.Now()}
+	k := &looks{listener: e, next: time.Now().Add(slowLook), served: true, checked: time.Now()}
 	h.answer(one, store.Popped{}, errCut)
 	select {
 	case <-e.changed:
 	default:
-		t.Fatal("the ear is not told")
+		t.Fatal("the listener is not told")
 	}
 	if k.plan(); time.Until(k.next) > lookEvery {
 		t.Errorf("it looks in %v", time.Until(k.next))
@@ -72,14 +72,14 @@ func (g *gone) ReceiveWithTimeout(time.Duration) (any, error) {
 func (g *gone) DoWithTimeout(time.Duration, string, ...any) (any, error) { return nil, errCut }
 
 // What is still heard on a connection is heard before its entries are void, and before Close ends.
-func TestEarHearsNothingAfterItsEnd(t *testing.T) {
+func TestListenerHearsNothingAfterItsEnd(t *testing.T) {
 	h := inHand(t)
 	conn := &gone{reads: make(chan struct{}), closed: make(chan struct{})}
 	h.s.store = store.New(&redis.Pool{Dial: func() (redis.Conn, error) { return conn, nil }}, store.DefaultPrefix)
 	closing, cancel := context.WithCancel(t.Context())
 	h.closing = closing
 	go func() { <-conn.reads; cancel() }()
-	h.s.ear.listen()
+	h.s.listener.listen()
 	if !conn.ended.Load() {
 		t.Error("it still hears")
 	}
@@ -90,9 +90,9 @@ func TestTopicThatATakeDidNotReach(t *testing.T) {
 	h := inHand(t)
 	first := h.waiter("y", "z")
 	h.settle()
-	h.s.ear.wake("z", 1)
+	h.s.listener.wake("z", 1)
 	claims := h.asks()
-	h.s.ear.wake("y", 1) // all its callers are claimed
+	h.s.listener.wake("y", 1) // all its callers are claimed
 	if one := h.asks(); one != nil {
 		t.Fatal("it is asked for nobody")
 	}
@@ -179,7 +179,7 @@ func (m *redisModel) step() bool {
 		can = append(can, func() { pull(&m.answers, m.r)() })
 	}
 	if len(m.heard) > 0 {
-		can = append(can, func() { m.s.ear.wake(pull(&m.heard, m.r), 1) })
+		can = append(can, func() { m.s.listener.wake(pull(&m.heard, m.r), 1) })
 	}
 	if len(can) > 0 {
 		can[m.r.IntN(len(can))]()

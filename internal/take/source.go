@@ -16,14 +16,14 @@ const (
 
 // source are the lines of the jobs of one store.
 type source struct {
-	taker *Taker
-	store *store.Store
-	trips *coalesce.Coalescer
-	ear   *ear
-	lines map[string]*line
-	queue []asker  // whose turn comes, in their order
-	held  []*line  // to be asked once callers are not claimed any more
-	woken []string // topics that we were woken for, and have no caller for
+	taker    *Taker
+	store    *store.Store
+	trips    *coalesce.Coalescer
+	listener *listener
+	lines    map[string]*line
+	queue    []asker  // whose turn comes, in their order
+	held     []*line  // to be asked once callers are not claimed any more
+	woken    []string // topics that we were woken for, and have no caller for
 }
 
 // asker is a line, or a caller of several topics, that a take is to be made for.
@@ -39,7 +39,7 @@ type asker interface {
 func newSource(t *Taker, s *store.Store) *source {
 	src := &source{taker: t, store: s, lines: map[string]*line{}}
 	src.trips = coalesce.New(t.owner, s, &t.mu, src, MaxTrips)
-	src.ear = newEar(src)
+	src.listener = newListener(src)
 	return src
 }
 
@@ -96,7 +96,7 @@ func (s *source) Next() (callers int, call func(*store.Pipeline, error)) {
 	var takes []*take
 	for jobs := 0; s.Waiting() && len(s.queue) > 0 && len(takes) < maxTogether && jobs < store.MaxPop; {
 		one := s.pop().compose()
-		one.enter = s.ear.enter(one)
+		one.enter = s.listener.enter(one)
 		takes = append(takes, one)
 		jobs += one.n
 		callers += len(one.callers)

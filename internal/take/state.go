@@ -51,20 +51,20 @@ func (t *Taker) Lines() int {
 }
 
 // Polls reports whether this Redis user may not subscribe.
-func (t *Taker) Polls() bool { return t.sources[0].ear.is(refused) }
+func (t *Taker) Polls() bool { return t.sources[0].listener.is(refused) }
 
 // Looks is how often lines were looked at.
 func (t *Taker) Looks() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.sources[0].ear.looks
+	return t.sources[0].listener.looks
 }
 
 // SubscribeAgain has a subscription that was refused be asked for again at the next look.
 func (t *Taker) SubscribeAgain() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sources[0].ear.again = true
+	t.sources[0].listener.again = true
 }
 
 // RideOut is for how long a caller who waits bears it that Redis is away.
@@ -74,5 +74,5 @@ const RideOut = rideOut
 func (t *Taker) Calm() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sources[0].ear.found = time.Now().Add(-calmAfter)
+	t.sources[0].listener.found = time.Now().Add(-calmAfter)
 }

@@ -1,249 +1,158 @@
-// Package take gets jobs out of Redis for callers who want them at once, or wait for them.
-//
-// A caller has a place in a line for each topic that it wants jobs of. Nothing is taken out of Redis
-// before a caller is there to get it, and nothing is ever put back: a take claims its callers, who
-// stay until its answer, which the connection's timeouts bound. Callers who are not claimed can leave
-// at once. Which caller gets a job: the first in the topic's line who is not claimed.
-//
-// What is known of a topic, and what changes it:
-//
-//	state    | known of the ready queue      | goes on
-//	unknown  | nothing                       | a caller asks → asked
-//	ready    | it has jobs                   | a caller is free → asked; no callers → passed on → unknown
-//	asked    | a take is under way           | brought all it wanted: ready, or unknown if none are left
-//	         |                               | brought less, and we were entered → entered; else unknown
-//	         |                               | failed → unknown
-//	         |                               | woken meanwhile → ready
-//	entered  | it is empty, and Redis wakes  | woken, or a look finds jobs → ready
-//	         | us when it gets a job         | the subscription ends → unknown
-//
-// To be entered is to stand among the topic's waiters in Redis. Whatever makes a job ready takes the
-// first of these out and wakes it, alone. So a caller who joins a line that is entered need not
-// ask. A look, now and then, finds what nobody has told of: see ear.
 package take
 
 import (
-	"cmp"
-	"context"
-	"errors"
-	"log/slog"
-	"sync"
+	"fmt"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/coalesce"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Kind is how jobs are taken: the zero Kind pops them.
-type Kind struct {
-	Reserves bool
-	store.Reservation
-}
-
-// Request is what a caller wants: N jobs at most.
-type Request struct {
-	Topics []string // what comes first goes first
-	N      int
-	Waits  bool          // for a job if there is none
-	Until  time.Duration // how long at most, 0 is as long as its context allows
+// take is a pop, or a reserve, of up to n jobs for the callers it claims: those of one line, or one who asks
+// several.
+type take struct {
 	Kind
-	// Limits are how many jobs of each topic are wanted at most, and Kinds how they are taken. nil is N of
-	// each, all taken as Kind says.
-	Limits []int
-	Kinds  []Kind
+	source  *source
+	lines   []lineTake
+	n       int
+	callers []*caller
+	wants   []int     // of each caller, at most
+	own     *caller   // who asks several lines; nil if it is for a line
+	asking  []*caller // in the line, before it was sent
+	enter   store.Enter
+	epoch   int // of the listener, when it was sent
+
+	asked  time.Time
+	answer store.Answer[store.Popped]
 }
 
-// Jobs are what came of a Request: leases, and when they were asked for, only if it reserves.
-type Jobs struct {
-	Jobs   []store.Job
-	Leases []store.Lease
-	Asked  time.Time
+// lineTake is a line of a take.
+type lineTake struct {
+	*line
+	limit int // of its jobs
+	wakes int // when it was sent
 }
 
-// Add appends what came later. When that was asked for counts as when the first was.
-func (j *Jobs) Add(next Jobs) {
-	if len(j.Jobs) == 0 {
-		*j = next
+// add makes the line one of the take's. Whoever joins it now asks: what the take brings is older.
+func (t *take) add(l *line, limit int) {
+	l.entered = false
+	t.lines = append(t.lines, lineTake{l, min(limit, store.MaxPop), l.wakes})
+}
+
+// claim makes the caller stay until the answer.
+func (t *take) claim(c *caller, wants int) {
+	c.claimed = true
+	t.callers, t.wants, t.n = append(t.callers, c), append(t.wants, wants), t.n+wants
+}
+
+// send sends the take. Its answer is waited for whatever becomes of any context: it may bring jobs.
+func (t *take) send(p *store.Pipeline) {
+	w := store.Wanted{N: t.n, Enter: t.enter}
+	for _, l := range t.lines {
+		w.Topics, w.Limits = append(w.Topics, l.topic), append(w.Limits, l.limit)
+	}
+	t.sendWanted(p, w)
+}
+
+func (t *take) sendWanted(p *store.Pipeline, w store.Wanted) {
+	if t.Reserves {
+		t.asked = time.Now()
+		t.answer = p.SendReserve(w, t.Reservation)
+	} else {
+		t.answer = p.SendPop(w)
+	}
+}
+
+// receive waits for the answer. It counts the jobs that may be lost with it.
+func (t *take) receive(taker *Taker) (store.Popped, error) {
+	popped, err := t.answer.Wait()
+	taker.hooks.Popped(popped)
+	if !t.Reserves && store.KindOf(err) == store.NoAnswer {
+		taker.hooks.Lost(min(t.n, store.MaxPop))
+		err = fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return popped, err
+}
+
+// done enters what is known of the lines now, gives the callers their jobs, and answers those who asked.
+func (t *take) done(popped store.Popped, err error) {
+	isEmpty := t.learn(popped, err)
+	jobs := Jobs{popped.Jobs, popped.Leases, t.asked}
+	for i, c := range t.callers {
+		c.release(jobs.cut(t.wants[i]), err)
+	}
+	switch {
+	case t.own == nil:
+		t.lines[0].end(t.asking, isEmpty, err)
+	case isEmpty:
+		t.own.asked(len(t.lines))
+	}
+	for _, l := range t.lines {
+		l.goOn()
+	}
+	t.source.unblock()
+}
+
+// learn enters what the answer tells of the lines, and reports whether all are empty.
+func (t *take) learn(popped store.Popped, err error) (allEmpty bool) {
+	entered := popped.Entered && t.epoch == t.source.listener.epoch
+	room, rest, allEmpty := t.n, popped.Jobs, true
+	for i, l := range t.lines {
+		asked, got, left := min(room, l.limit), 0, 0
+		if asked == 0 { // there was no room for its jobs: nothing is new
+			allEmpty = false
+			continue
+		}
+		for got < len(rest) && rest[got].Topic == l.topic {
+			got++
+		}
+		room, rest = room-got, rest[got:]
+		if got > 0 {
+			left = popped.Left[i]
+		}
+		isEmpty := l.learn(asked, got, left, entered && (t.enter.Always || got < asked), popped.More, err, l.wakes)
+		allEmpty = allEmpty && isEmpty
+	}
+	return allEmpty
+}
+
+// end ends a take of the line. Those who asked are told what is known from it, though it may have been
+// for others, who are ahead of them. The line keeps its turn.
+func (l *line) end(asking []*caller, isEmpty bool, err error) {
+	l.busy = false
+	l.requeue()
+	var still []*caller
+	for _, c := range asking {
+		switch {
+		case len(c.asks) == 0: // it has its answer, or was told of the error
+		case isEmpty:
+			c.asked(1)
+		case err != nil && c.isFree():
+			c.failed(err)
+		default:
+			still = append(still, c)
+		}
+	}
+	l.asking = append(still, l.asking...)
+}
+
+// goOn has the line asked again, or ends its turn. One that waits and is not entered is looked at soon.
+func (l *line) goOn() {
+	if l.callers == 0 {
+		l.rest()
 		return
 	}
-	j.Jobs, j.Leases = append(j.Jobs, next.Jobs...), append(j.Leases, next.Leases...)
-}
-
-// cut takes the first jobs off, n at most.
-func (j *Jobs) cut(n int) Jobs {
-	n = min(n, len(j.Jobs))
-	first := Jobs{Jobs: j.Jobs[:n:n], Asked: j.Asked}
-	j.Jobs = j.Jobs[n:]
-	if j.Leases != nil {
-		first.Leases, j.Leases = j.Leases[:n:n], j.Leases[n:]
-	}
-	return first
-}
-
-var (
-	// ErrLost: the answer to a pop did not arrive, and the job it may have brought is lost.
-	ErrLost = errors.New("the answer was lost, and with it the job if there was one")
-	// errNoAnswer is a timeout that ran out before Redis said whether there is a job.
-	errNoAnswer = errors.New("redis did not answer within the timeout")
-)
-
-// Taker serves the callers of a Client.
-type Taker struct {
-	owner   *coalesce.Owner
-	closing context.Context
-	hooks   Hooks
-	mu      sync.Mutex // guards all lines, callers and ears
-	sources []*source
-	closed  bool
-}
-
-// Hooks are what a Taker's owner is told of.
-type Hooks struct {
-	Logger *slog.Logger
-	Popped func(store.Popped) // each answer
-	Lost   func(jobs int)     // as many jobs may be lost at most with an answer
-}
-
-// New makes a Taker of the jobs of all the stores. closing ends when Close is about to be called.
-func New(closing context.Context, owner *coalesce.Owner, hooks Hooks, stores ...*store.Store) *Taker {
-	t := &Taker{owner: owner, closing: closing, hooks: hooks}
-	for _, s := range stores {
-		t.sources = append(t.sources, newSource(t, s))
-	}
-	return t
-}
-
-// Take gets as many jobs as are wanted and there. If there is none it waits for one, or, if the
-// caller does not wait, fails with ErrEmpty.
-func (t *Taker) Take(ctx context.Context, r Request) (Jobs, error) {
-	whole := ctx
-	if r.Until > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.Until)
-		defer cancel()
-	}
-	answers := make(chan answer, 1)
-	c := &caller{Request: r, lastErr: errNoAnswer, answer: func(a answer) { answers <- a }}
-	lead, err := t.join(c)
-	if err != nil {
-		return Jobs{}, err
-	}
-	if lead != nil {
-		lead(ctx)
-	}
-	select {
-	case a := <-answers:
-		return a.Jobs, a.err
-	case <-ctx.Done():
-		t.leave(c, cmp.Or(whole.Err(), store.ErrEmpty))
-	}
-	a := <-answers
-	return a.Jobs, a.err
-}
-
-// TakeFunc is Take without a goroutine that waits: f is called, in one of its own, with what Take
-// would have returned.
-func (t *Taker) TakeFunc(ctx context.Context, r Request, f func(Jobs, error)) {
-	whole := ctx
-	var cancel context.CancelFunc // ends the asking, too
-	if r.Until > 0 {
-		ctx, cancel = context.WithTimeout(ctx, r.Until)
-	} else {
-		ctx, cancel = context.WithCancel(ctx)
-	}
-	stop, joined := func() bool { return true }, make(chan struct{})
-	c := &caller{Request: r, lastErr: errNoAnswer}
-	c.answer = func(a answer) {
-		go func() {
-			<-joined
-			stop()
-			cancel()
-			f(a.Jobs, a.err)
-		}()
-	}
-	lead, err := t.join(c)
-	if err != nil {
-		c.answer(answer{err: err})
-	} else {
-		stop = context.AfterFunc(ctx, func() { t.leave(c, cmp.Or(whole.Err(), store.ErrEmpty)) })
-	}
-	if lead != nil {
-		t.owner.Running.Add(1)
-		go func() {
-			defer t.owner.Running.Done()
-			lead(ctx)
-		}()
-	}
-	close(joined)
-}
-
-// join puts the caller into the lines of its topics. Those of which it is not known that they are
-// empty are asked. If it returns a func, the caller has to call that, which asks Redis; else others do.
-func (t *Taker) join(c *caller) (lead func(context.Context), err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return nil, t.owner.Closed
-	}
-	c.joined = time.Now()
-	c.places = make([]place, 0, len(t.sources)*len(c.Topics)) // lines point into it
-	for _, s := range t.sources {
-		for i, topic := range c.Topics {
-			s.line(topic).push(c, i)
-		}
-	}
-	for i := range c.places {
-		if p := &c.places[i]; !c.Waits || !p.line.entered {
-			c.asks = append(c.asks, p)
-		}
-	}
-	if len(c.asks) == 0 {
-		c.recovered()
-		return nil, nil
-	}
-	first := c.places[0].line
-	shares := len(c.places) == 1 && (first.queued || first.busy)
-	if c.ask(); shares { // whoever asks for those ahead goes on with this one
-		return nil, nil
-	}
-	for _, s := range t.sources {
-		if lead == nil && s.Waiting() && s.trips.MayLead() {
-			lead = s.trips.Lead
-		} else {
-			s.trips.Wake()
-		}
-	}
-	return lead, nil
-}
-
-// leave ends the caller's wait: at once, or with the answer of the take that is under way for it.
-func (t *Taker) leave(c *caller, why error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c.end(Jobs{}, why)
-}
-
-// Close ends all waits with the owner's error.
-func (t *Taker) Close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.closed = true
-	for _, s := range t.sources {
-		for _, c := range s.callers() {
-			c.end(Jobs{}, t.owner.Closed)
-		}
+	l.enqueue()
+	if e := l.source.listener; e.state == subscribed && !l.entered && !l.busy && l.ready == 0 && !l.isAsked() {
+		e.signal()
 	}
 }
 
-// Pull takes up to n jobs of one topic for a caller who holds the pipeline, past those who wait. more
-// reports whether there may be jobs although fewer came than were wanted.
-func (t *Taker) Pull(p *store.Pipeline, k Kind, topic string, n int) (got Jobs, more bool, err error) {
-	one := &take{Kind: k, n: n}
-	one.sendWanted(p, store.Wanted{Topics: []string{topic}, N: n})
-	popped, err := one.receive(t)
-	return Jobs{popped.Jobs, popped.Leases, one.asked}, popped.More, err
+// unblock has the lines asked whose callers were all claimed.
+func (s *source) unblock() {
+	held := s.held
+	s.held = nil
+	for _, l := range held {
+		l.blocked = false
+		l.goOn()
+	}
 }
-
-// isRedis reports whether err is an answer of Redis, and not the connection's end.
-func isRedis(err error) bool { return errors.As(err, new(redis.Error)) }

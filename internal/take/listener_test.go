@@ -45,9 +45,9 @@ func waits(t *testing.T, ctx context.Context, taker *Taker, topic string) <-chan
 	return result
 }
 
-// An ear wakes its callers, finds what nobody has told of, passes on what they have no use for, and tells them of an
+// A listener wakes its callers, finds what nobody has told of, passes on what they have no use for, and tells them of an
 // outage.
-func TestEar(t *testing.T) {
+func TestListener(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t)
 	st := store.New(f.Pool(), store.DefaultPrefix)
@@ -102,8 +102,8 @@ func TestEar(t *testing.T) {
 	endSecond()
 }
 
-// An ear that may not subscribe polls, and says so once.
-func TestRefusedEar(t *testing.T) {
+// A listener that may not subscribe polls, and says so once.
+func TestRefusedListener(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t)
 	f.SetUser("~* +@all resetchannels")

@@ -35,13 +35,13 @@ const (
 	lastRetry  = 500 * time.Millisecond
 )
 
-// ear is where a source is woken: one connection with one channel, however many topics are waited for. It
+// listener is where a source is woken: one connection with one channel, however many topics are waited for. It
 // runs while callers wait, and a little longer. Its fields are guarded by Taker.mu.
-type ear struct {
+type listener struct {
 	source  *source
 	id      string // of the waiter; the channel is named after it
 	running bool
-	state   earState
+	state   listenerState
 	epoch   int           // counts subscriptions: what was entered during one is void in the next
 	changed chan struct{} // holds one: there is something to see to at once
 	look    bool          // at all lines, at once
@@ -53,22 +53,22 @@ type ear struct {
 	left    time.Time // since when nobody waits
 }
 
-type earState int
+type listenerState int
 
 const (
-	unsubscribed earState = iota
+	unsubscribed listenerState = iota
 	subscribed
 	refused // this user may not subscribe: lines are polled
 )
 
-func newEar(s *source) *ear {
+func newListener(s *source) *listener {
 	var id [8]byte
 	rand.Read(id[:]) // never fails (crypto/rand)
-	return &ear{source: s, id: hex.EncodeToString(id[:]), changed: make(chan struct{}, 1)}
+	return &listener{source: s, id: hex.EncodeToString(id[:]), changed: make(chan struct{}, 1)}
 }
 
-// start has the ear run.
-func (e *ear) start() {
+// start has the listener run.
+func (e *listener) start() {
 	if !e.running {
 		e.running = true
 		e.source.taker.owner.Running.Add(1)
@@ -78,7 +78,7 @@ func (e *ear) start() {
 
 // enter is how a take enters us among the waiters of topics whose queues it finds empty or, if others wait
 // for them, too, leaves empty.
-func (e *ear) enter(t *take) store.Enter {
+func (e *listener) enter(t *take) store.Enter {
 	waits, others := false, false
 	for _, c := range t.callers {
 		waits = waits || c.Waits
@@ -93,25 +93,25 @@ func (e *ear) enter(t *take) store.Enter {
 	return store.Enter{Waiter: e.id, Since: time.Since(t.callers[0].joined), Always: others}
 }
 
-func (e *ear) signal() {
+func (e *listener) signal() {
 	select {
 	case e.changed <- struct{}{}:
 	default:
 	}
 }
 
-// Renew has the ears open other connections, as theirs may lead to a server that is told nothing any more.
+// Renew has the listeners open other connections, as theirs may lead to a server that is told nothing any more.
 func (t *Taker) Renew() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range t.sources {
-		s.ear.renew = true
-		s.ear.signal()
+		s.listener.renew = true
+		s.listener.signal()
 	}
 }
 
 // run listens for as long as anybody waits.
-func (e *ear) run() {
+func (e *listener) run() {
 	owner := e.source.taker.owner
 	defer owner.Running.Done()
 	retry := firstRetry
@@ -134,9 +134,9 @@ func (e *ear) run() {
 	}
 }
 
-// isWanted reports whether anybody waits, or did lately. If not, the ear ends, and nothing is kept of topics
+// isWanted reports whether anybody waits, or did lately. If not, the listener ends, and nothing is kept of topics
 // without callers.
-func (e *ear) isWanted() bool {
+func (e *listener) isWanted() bool {
 	t := e.source.taker
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,7 +149,7 @@ func (e *ear) isWanted() bool {
 }
 
 // isWaitedFor reports whether anybody waits, or did within lingerFor.
-func (e *ear) isWaitedFor() bool {
+func (e *listener) isWaitedFor() bool {
 	for _, l := range e.source.lines {
 		for p := l.first; p != nil; p = p.next {
 			if p.caller.Waits {
@@ -175,7 +175,7 @@ func (s *source) forget(after time.Duration) {
 }
 
 // close makes all entries void.
-func (e *ear) close() {
+func (e *listener) close() {
 	e.source.taker.mu.Lock()
 	defer e.source.taker.mu.Unlock()
 	e.state = unsubscribed
@@ -186,7 +186,7 @@ func (e *ear) close() {
 }
 
 // report tells those who wait of an error.
-func (e *ear) report(err error) {
+func (e *listener) report(err error) {
 	e.source.taker.mu.Lock()
 	defer e.source.taker.mu.Unlock()
 	for _, c := range e.source.callers() {
@@ -197,7 +197,7 @@ func (e *ear) report(err error) {
 }
 
 // listen listens until an error, until nobody waits, or until the connection is to be replaced.
-func (e *ear) listen() error {
+func (e *listener) listen() error {
 	channel := e.source.store.Keys().Wake(e.id)
 	sub, err := e.source.store.Subscribe(e.closing(), silence, channel)
 	if err != nil {
@@ -243,17 +243,17 @@ func (e *ear) listen() error {
 	}
 }
 
-func (e *ear) closing() context.Context { return e.source.taker.closing }
+func (e *listener) closing() context.Context { return e.source.taker.closing }
 
 // ends reports whether the connection is to be closed: nobody waits, or it is to be replaced.
-func (e *ear) ends() bool {
+func (e *listener) ends() bool {
 	e.source.taker.mu.Lock()
 	defer e.source.taker.mu.Unlock()
 	return e.renew || !e.isWaitedFor()
 }
 
 // news are the lines that are to be looked at now.
-func (e *ear) news() []*line {
+func (e *listener) news() []*line {
 	e.source.taker.mu.Lock()
 	defer e.source.taker.mu.Unlock()
 	if !e.look {
@@ -264,7 +264,7 @@ func (e *ear) news() []*line {
 }
 
 // waited are the lines that have callers.
-func (e *ear) waited() []*line {
+func (e *listener) waited() []*line {
 	var lines []*line
 	for _, l := range e.source.lines {
 		if l.callers > 0 {
@@ -275,7 +275,7 @@ func (e *ear) waited() []*line {
 }
 
 // receive enters what is heard, until the connection ends.
-func (e *ear) receive(sub *store.Subscription) error {
+func (e *listener) receive(sub *store.Subscription) error {
 	for {
 		event, err := sub.Receive()
 		switch {
@@ -292,7 +292,7 @@ func (e *ear) receive(sub *store.Subscription) error {
 }
 
 // enterState has all lines looked at anew, as jobs may have come before we could be woken.
-func (e *ear) enterState(state earState) {
+func (e *listener) enterState(state listenerState) {
 	e.source.taker.mu.Lock()
 	defer e.source.taker.mu.Unlock()
 	e.state, e.look = state, true
@@ -300,7 +300,7 @@ func (e *ear) enterState(state earState) {
 }
 
 // refuse has the lines polled, and says so once.
-func (e *ear) refuse(err error) {
+func (e *listener) refuse(err error) {
 	e.enterState(refused)
 	if e.warned { // only receive uses it
 		return
@@ -310,7 +310,7 @@ func (e *ear) refuse(err error) {
 }
 
 // wake enters that the topic has jobs, of which we alone were told.
-func (e *ear) wake(topic string, jobs int) {
+func (e *listener) wake(topic string, jobs int) {
 	s := e.source
 	s.taker.mu.Lock()
 	defer s.taker.mu.Unlock()

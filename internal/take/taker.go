@@ -1,0 +1,245 @@
+// Package take gets jobs out of Redis for callers who want them at once, or wait for them.
+//
+// A caller has a place in a line for each topic that it wants jobs of. Nothing is taken out of Redis
+// before a caller is there to get it, and nothing is ever put back: a take claims its callers, who
+// stay until its answer, which the connection's timeouts bound. Callers who are not claimed can leave
+// at once. Which caller gets a job: the first in the topic's line who is not claimed.
+//
+// What is known of a topic, and what changes it:
+//
+//	state    | known of the ready queue      | goes on
+//	unknown  | nothing                       | a caller asks → asked
+//	ready    | it has jobs                   | a caller is free → asked; no callers → passed on → unknown
+//	asked    | a take is under way           | brought all it wanted: ready, or unknown if none are left
+//	         |                               | brought less, and we were entered → entered; else unknown
+//	         |                               | failed → unknown
+//	         |                               | woken meanwhile → ready
+//	entered  | it is empty, and Redis wakes  | woken, or a look finds jobs → ready
+//	         | us when it gets a job         | the subscription ends → unknown
+//
+// To be entered is to stand among the topic's waiters in Redis. Whatever makes a job ready takes the
+// first of these out and wakes it, alone. So a caller who joins a line that is entered need not
+// ask. A look, now and then, finds what nobody has told of: see listener.
+package take
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/coalesce"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Kind is how jobs are taken: the zero Kind pops them.
+type Kind struct {
+	Reserves bool
+	store.Reservation
+}
+
+// Request is what a caller wants: N jobs at most.
+type Request struct {
+	Topics  []string // what comes first goes first
+	N       int
+	Waits   bool          // for a job if there is none
+	Timeout time.Duration // how long at most, 0 is as long as its context allows
+	Kind
+	// Limits are how many jobs of each topic are wanted at most, and Kinds how they are taken. nil is N of
+	// each, all taken as Kind says.
+	Limits []int
+	Kinds  []Kind
+}
+
+// Jobs are what came of a Request: leases, and when they were asked for, only if it reserves.
+type Jobs struct {
+	Jobs   []store.Job
+	Leases []store.Lease
+	Asked  time.Time
+}
+
+// Add appends what came later. When that was asked for counts as when the first was.
+func (j *Jobs) Add(next Jobs) {
+	if len(j.Jobs) == 0 {
+		*j = next
+		return
+	}
+	j.Jobs, j.Leases = append(j.Jobs, next.Jobs...), append(j.Leases, next.Leases...)
+}
+
+// cut takes the first jobs off, n at most.
+func (j *Jobs) cut(n int) Jobs {
+	n = min(n, len(j.Jobs))
+	first := Jobs{Jobs: j.Jobs[:n:n], Asked: j.Asked}
+	j.Jobs = j.Jobs[n:]
+	if j.Leases != nil {
+		first.Leases, j.Leases = j.Leases[:n:n], j.Leases[n:]
+	}
+	return first
+}
+
+var (
+	// ErrLost: the answer to a pop did not arrive, and the job it may have brought is lost.
+	ErrLost = errors.New("the answer was lost, and with it the job if there was one")
+	// errNoAnswer is a timeout that ran out before Redis said whether there is a job.
+	errNoAnswer = errors.New("redis did not answer within the timeout")
+)
+
+// Taker serves the callers of a Client.
+type Taker struct {
+	owner   *coalesce.Owner
+	closing context.Context
+	hooks   Hooks
+	mu      sync.Mutex // guards all lines, callers and listeners
+	sources []*source
+	closed  bool
+}
+
+// Hooks are what a Taker's owner is told of.
+type Hooks struct {
+	Logger *slog.Logger
+	Popped func(store.Popped) // each answer
+	Lost   func(jobs int)     // as many jobs may be lost at most with an answer
+}
+
+// New makes a Taker of the jobs of all the stores. closing ends when Close is about to be called.
+func New(closing context.Context, owner *coalesce.Owner, hooks Hooks, stores ...*store.Store) *Taker {
+	t := &Taker{owner: owner, closing: closing, hooks: hooks}
+	for _, s := range stores {
+		t.sources = append(t.sources, newSource(t, s))
+	}
+	return t
+}
+
+// Take gets as many jobs as are wanted and there. If there is none it waits for one, or, if the
+// caller does not wait, fails with ErrEmpty.
+func (t *Taker) Take(ctx context.Context, r Request) (Jobs, error) {
+	whole := ctx
+	if r.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
+		defer cancel()
+	}
+	answers := make(chan answer, 1)
+	c := &caller{Request: r, lastErr: errNoAnswer, answer: func(a answer) { answers <- a }}
+	lead, err := t.join(c)
+	if err != nil {
+		return Jobs{}, err
+	}
+	if lead != nil {
+		lead(ctx)
+	}
+	select {
+	case a := <-answers:
+		return a.Jobs, a.err
+	case <-ctx.Done():
+		t.leave(c, cmp.Or(whole.Err(), store.ErrEmpty))
+	}
+	a := <-answers
+	return a.Jobs, a.err
+}
+
+// TakeFunc is Take without a goroutine that waits: f is called, in one of its own, with what Take
+// would have returned.
+func (t *Taker) TakeFunc(ctx context.Context, r Request, f func(Jobs, error)) {
+	whole := ctx
+	var cancel context.CancelFunc // ends the asking, too
+	if r.Timeout > 0 {
+		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
+	}
+	stop, joined := func() bool { return true }, make(chan struct{})
+	c := &caller{Request: r, lastErr: errNoAnswer}
+	c.answer = func(a answer) {
+		go func() {
+			<-joined
+			stop()
+			cancel()
+			f(a.Jobs, a.err)
+		}()
+	}
+	lead, err := t.join(c)
+	if err != nil {
+		c.answer(answer{err: err})
+	} else {
+		stop = context.AfterFunc(ctx, func() { t.leave(c, cmp.Or(whole.Err(), store.ErrEmpty)) })
+	}
+	if lead != nil {
+		t.owner.Running.Add(1)
+		go func() {
+			defer t.owner.Running.Done()
+			lead(ctx)
+		}()
+	}
+	close(joined)
+}
+
+// join puts the caller into the lines of its topics. Those of which it is not known that they are
+// empty are asked. If it returns a func, the caller has to call that, which asks Redis; else others do.
+func (t *Taker) join(c *caller) (lead func(context.Context), err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, t.owner.Closed
+	}
+	c.joined = time.Now()
+	c.places = make([]place, 0, len(t.sources)*len(c.Topics)) // lines point into it
+	for _, s := range t.sources {
+		for i, topic := range c.Topics {
+			s.line(topic).push(c, i)
+		}
+	}
+	for i := range c.places {
+		if p := &c.places[i]; !c.Waits || !p.line.entered {
+			c.asks = append(c.asks, p)
+		}
+	}
+	if len(c.asks) == 0 {
+		c.recovered()
+		return nil, nil
+	}
+	first := c.places[0].line
+	shares := len(c.places) == 1 && (first.queued || first.busy)
+	if c.ask(); shares { // whoever asks for those ahead goes on with this one
+		return nil, nil
+	}
+	for _, s := range t.sources {
+		if lead == nil && s.Waiting() && s.trips.MayLead() {
+			lead = s.trips.Lead
+		} else {
+			s.trips.Wake()
+		}
+	}
+	return lead, nil
+}
+
+// leave ends the caller's wait: at once, or with the answer of the take that is under way for it.
+func (t *Taker) leave(c *caller, why error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c.end(Jobs{}, why)
+}
+
+// Close ends all waits with the owner's error.
+func (t *Taker) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	for _, s := range t.sources {
+		for _, c := range s.callers() {
+			c.end(Jobs{}, t.owner.Closed)
+		}
+	}
+}
+
+// Pull takes up to n jobs of one topic for a caller who holds the pipeline, past those who wait. more
+// reports whether there may be jobs although fewer came than were wanted.
+func (t *Taker) Pull(p *store.Pipeline, k Kind, topic string, n int) (got Jobs, more bool, err error) {
+	one := &take{Kind: k, n: n}
+	one.sendWanted(p, store.Wanted{Topics: []string{topic}, N: n})
+	popped, err := one.receive(t)
+	return Jobs{popped.Jobs, popped.Leases, one.asked}, popped.More, err
+}
