@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// alarm wakes the mover at the earliest of the times that it is set to.
+// alarm wakes the server at the earliest of the times that it is set to.
 type alarm struct {
 	timer timer
 

@@ -86,7 +86,7 @@ func TestStallBudget(t *testing.T) {
 		w.many(jobs, 1)
 		w.server = New(w.pool(), Options{StallBudget: c.budget})
 		sizes := 0
-		w.onLook(func(int) { sizes = max(sizes, w.mover().batch.size()) })
+		w.onLook(func(int) { sizes = max(sizes, w.server.batch.size()) })
 		w.expectPass(jobs, 0)
 		if sizes < c.least || sizes > c.most {
 			t.Errorf("stall budget %v: largest batch %d, want %d to %d", c.budget, sizes, c.least, c.most)

@@ -35,17 +35,14 @@ func (s *Server) Check(ctx context.Context) error {
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	for _, m := range s.partitions {
-		switch err := m.check(ctx); {
-		case store.Refused(err):
-			return fmt.Errorf("%w: %w", ErrRefused, err)
-		case distrust(err):
-			return &distrustError{err}
-		case err != nil:
-			return err
-		}
+	switch err := s.check(ctx); {
+	case store.Refused(err):
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	case distrust(err):
+		return &distrustError{err}
+	default:
+		return err
 	}
-	return nil
 }
 
 // distrustError is ErrRefused, though it is not Redis that refuses.
@@ -66,28 +63,28 @@ func distrust(err error) bool {
 	return errors.As(err, new(*tls.CertificateVerificationError))
 }
 
-func (m *mover) check(ctx context.Context) error {
+func (s *Server) check(ctx context.Context) error {
 	topic := rand.Text()
-	if err := m.rehearse(ctx, topic); err != nil {
+	if err := s.rehearse(ctx, topic); err != nil {
 		return err
 	}
-	cantPublish, err := m.store.Rehearse(ctx, topic)
+	cantPublish, err := s.store.Rehearse(ctx, topic)
 	if store.InTwoSlots(err) {
-		return fmt.Errorf("it is a node of a cluster, where all keys have to be in one slot; want a prefix with a hash tag, such as {%s}:, here and in all clients: %w", strings.TrimRight(m.prefix, ":"), err)
+		return fmt.Errorf("it is a node of a cluster, where all keys have to be in one slot; want a prefix with a hash tag, such as {%s}:, here and in all clients: %w", strings.TrimRight(s.options.Prefix, ":"), err)
 	}
 	if err != nil {
 		return err
 	}
-	cantSubscribe, err := m.subscribeOnce(ctx)
+	cantSubscribe, err := s.subscribeOnce(ctx)
 	if err != nil {
 		return err
 	}
-	return m.noChannel(cantSubscribe, cantPublish)
+	return s.noChannel(cantSubscribe, cantPublish)
 }
 
 // rehearse does on a job that does not exist what a pass does.
-func (m *mover) rehearse(ctx context.Context, topic string) error {
-	calls, err := m.store.Pipeline(ctx)
+func (s *Server) rehearse(ctx context.Context, topic string) error {
+	calls, err := s.store.Pipeline(ctx)
 	if err != nil {
 		return err
 	}
@@ -103,8 +100,8 @@ func (m *mover) rehearse(ctx context.Context, topic string) error {
 }
 
 // subscribeOnce tries to subscribe. refused is why Redis does not let us.
-func (m *mover) subscribeOnce(ctx context.Context) (refused, err error) {
-	sub, err := m.store.Subscribe(ctx, silence, m.store.Keys().FirstDue())
+func (s *Server) subscribeOnce(ctx context.Context) (refused, err error) {
+	sub, err := s.store.Subscribe(ctx, silence, s.store.Keys().FirstDue())
 	if err != nil {
 		return nil, err
 	}
@@ -118,19 +115,19 @@ func (m *mover) subscribeOnce(ctx context.Context) (refused, err error) {
 }
 
 // noChannel is ErrNoChannel if Redis has refused us to subscribe or to publish.
-func (m *mover) noChannel(cantSubscribe, cantPublish error) error {
+func (s *Server) noChannel(cantSubscribe, cantPublish error) error {
 	var what, why, rights []string
 	for _, c := range []struct {
 		refused                error
 		verb, channel, command string
 	}{
-		{cantSubscribe, "subscribe", m.store.Keys().FirstDue(), "+subscribe"},
-		{cantPublish, "publish", m.store.Keys().Wake("*"), "+zpopmin +publish"},
+		{cantSubscribe, "subscribe", s.store.Keys().FirstDue(), "+subscribe"},
+		{cantPublish, "publish", s.store.Keys().Wake("*"), "+zpopmin +publish"},
 	} {
 		if c.refused != nil {
 			what = append(what, c.verb+" to "+c.channel)
 			why = append(why, c.refused.Error())
-			rights = append(rights, m.rights(c.command, c.refused)...)
+			rights = append(rights, s.rights(c.command, c.refused)...)
 		}
 	}
 	if what == nil {
@@ -138,12 +135,12 @@ func (m *mover) noChannel(cantSubscribe, cantPublish error) error {
 	}
 	slices.Sort(rights)
 	return fmt.Errorf("%w %s, so that jobs may come late, by up to %v; its ACL needs %s (%s)", ErrNoChannel,
-		strings.Join(what, " or "), m.polledInterval(), strings.Join(slices.Compact(rights), " "), strings.Join(why, "; "))
+		strings.Join(what, " or "), s.polledInterval(), strings.Join(slices.Compact(rights), " "), strings.Join(why, "; "))
 }
 
 // rights are what an ACL needs to permit a command that was refused.
-func (m *mover) rights(command string, refused error) []string {
-	channels := "&" + m.prefix + "*"
+func (s *Server) rights(command string, refused error) []string {
+	channels := "&" + s.options.Prefix + "*"
 	if strings.Contains(refused.Error(), "channel") {
 		return []string{channels}
 	}
@@ -151,6 +148,6 @@ func (m *mover) rights(command string, refused error) []string {
 }
 
 // advise adds to an error what rights are missing.
-func (m *mover) advise(refused error, command string) error {
-	return fmt.Errorf("%w; the ACL needs %s", refused, strings.Join(m.rights(command, refused), " "))
+func (s *Server) advise(refused error, command string) error {
+	return fmt.Errorf("%w; the ACL needs %s", refused, strings.Join(s.rights(command, refused), " "))
 }

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -104,7 +102,7 @@ func TestDeadLettersAreDropped(t *testing.T) {
 			c.options.Logger = w.log
 			w.server = New(w.pool(), c.options)
 			c.bury()
-			w.mover().dropAllDead(context.Background())
+			check(t, w.server.Pass(t.Context()))
 			w.Expect(c.want)
 			info, errors, _ := w.log.lines()
 			got := map[string][]string{}
@@ -120,7 +118,9 @@ func TestDeadLettersAreDropped(t *testing.T) {
 			}
 			// It is not looked again so soon.
 			w.bury("t", 10000*time.Hour, "x")
-			w.mover().dropDead(context.Background())
+			for _, sweep := range w.server.sweeps {
+				sweep.goOn(t.Context())
+			}
 			if w.Do("EXISTS", prefix+"dead_letter:x") != int64(1) {
 				t.Error("it was looked again at once")
 			}
@@ -148,28 +148,6 @@ func manyLetters(pairs ...string) map[string]string {
 	return all
 }
 
-// A sweep of many topics goes on between passes, so that jobs don't wait for it, and comes to its end.
-func TestDeadLettersInTurns(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	const topics = 50_000 // which take longer than a turn
-	w.Do("EVAL", `for i = 1, tonumber(ARGV[1]) do
-		redis.call('ZADD', 'delayer:dead_letters:t' .. i, i, 'a' .. i)
-		redis.call('ZADD', 'delayer:dead_topics', i, 't' .. i)
-	end`, 0, topics)
-	w.bury(fmt.Sprint("t", topics), time.Minute, "b", "c")
-	passes := newCounter()
-	w.server = New(w.pool(), Options{Logger: w.log, Interval: time.Minute, DeadMaxAge: -1, DeadMax: 1, Observer: passes})
-	defer w.run()()
-	w.log.awaitInfo(t, fmt.Sprintf("Dead letters dropped, 2 too old or too many, Topic: t%d, IDs: [a%d,b]", topics, topics))
-	passes.mu.Lock()
-	defer passes.mu.Unlock()
-	if passes.passes < 2 {
-		t.Error("the sweep has kept the passes waiting")
-	}
-	w.log.expectErrors(t)
-}
-
 // cutLine reads a log line of dead letters.
 func cutLine(line string) (topic string, ids []string, ok bool) {
 	_, rest, ok1 := strings.Cut(line, "too old or too many, Topic: ")
@@ -186,7 +164,7 @@ func TestDeadLettersWithoutPermission(t *testing.T) {
 	w.user(daemonRights + " -zrangebyscore")
 	w.push("b", "t", 1)
 	w.expectPass(1, 0)
-	w.mover().dropDead(context.Background())
+	w.server.sweepDead().goOn(t.Context())
 	_, errors, _ := w.log.lines()
 	if !slices.ContainsFunc(errors, func(line string) bool { return strings.HasPrefix(line, "Old dead letters can't be dropped: ") }) {
 		t.Errorf("errors %q", errors)
@@ -194,19 +172,4 @@ func TestDeadLettersWithoutPermission(t *testing.T) {
 	w.Expect(redistest.State{
 		Ready: queues{"t": {"b"}}, Buckets: buckets{"b": "t body"}, Dead: queues{"t": {"a"}}, Letters: letters("t", "a"),
 	})
-}
-
-// While Redis is away nothing is said of dead letters: the pass says it.
-func TestDeadLettersWithoutRedis(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.Server.Kill()
-	w.mover().dropDead(context.Background())
-	if _, lines, _ := w.log.lines(); len(lines) > 0 {
-		t.Errorf("errors %q", lines)
-	}
-	m := w.mover()
-	if m.dropSomeDead(context.Background()); m.dead.err == nil || errors.Is(m.dead.err, context.Canceled) || m.dead.underWay() {
-		t.Errorf("the sweep is at %+v, error %v", m.dead.at, m.dead.err)
-	}
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"time"
@@ -22,7 +21,7 @@ const (
 )
 
 // heart is what a server that runs says of itself in Redis, and when it did. It observes
-// its own mover.
+// its own Server.
 type heart struct {
 	state, told store.ServerState
 	began       time.Time
@@ -37,7 +36,7 @@ func newHeart(version string, interval time.Duration, began time.Time) heart {
 	random := make([]byte, 4)
 	rand.Read(random)
 	return heart{began: began, state: store.ServerState{
-		ID:   fmt.Sprintf("%.255s:%d:%s", host, os.Getpid(), hex.EncodeToString(random)),
+		ID:   fmt.Sprintf("%.255s:%d:%x", host, os.Getpid(), random),
 		Host: host, PID: os.Getpid(), Version: version, Interval: interval,
 	}}
 }
@@ -73,16 +72,16 @@ func (h *heart) hasNews() bool {
 	return state != h.told
 }
 
-// beat tells how the server fares, if that is due. It wakes nobody: it is called where the mover
+// beat tells how the server fares, if that is due. It wakes nobody: it is called where the server
 // is awake anyway. Nothing depends on it.
-func (m *mover) beat(work context.Context, now time.Time) {
-	h := &m.heart
+func (s *Server) beat(work context.Context, now time.Time) {
+	h := &s.heart
 	if !h.isDue(now) {
 		return
 	}
 	h.tried, h.state.Age = now, time.Since(h.began)
 	sweep := now.Sub(h.swept) >= sweepEvery
-	err := m.pipelined(work, func(calls *store.Pipeline) (err error) {
+	err := s.pipelined(work, func(calls *store.Pipeline) (err error) {
 		started, err := calls.Heartbeat(h.state, sweep).Wait()
 		if err == nil {
 			h.state.Started = started
@@ -96,17 +95,15 @@ func (m *mover) beat(work context.Context, now time.Time) {
 	if sweep {
 		h.swept = now
 	}
-	if err == nil || !store.Temporary(err) { // else the next pass says so
-		m.outages.mention("servers", fmt.Sprintf("This server can't say in %s how it fares, it moves jobs all the same", m.store.Keys().Servers()), err)
-	}
+	s.outages.aside(fmt.Sprintf("This server can't say in %s how it fares, it moves jobs all the same", s.store.Keys().Servers()), err, false)
 }
 
 // signOff takes back what the server has said of itself.
-func (m *mover) signOff(work context.Context) {
-	if m.heart.told.ID != "" {
+func (s *Server) signOff(work context.Context) {
+	if s.heart.told.ID != "" {
 		ctx, cancel := context.WithTimeout(work, signOffWait)
 		defer cancel()
-		m.store.SignOff(ctx, m.heart.state.ID)
+		s.store.SignOff(ctx, s.heart.state.ID)
 	}
-	m.heart = heart{}
+	s.heart = heart{}
 }

@@ -126,7 +126,7 @@ func TestHeartbeatThatIsRefused(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			c.breaks(w)
-			m := w.mover()
+			m := w.server
 			now := time.Now()
 			m.outages.now = func() time.Time { return now }
 			m.heart = newHeart("", time.Second, now)
@@ -191,7 +191,7 @@ func TestHeartbeatIsDue(t *testing.T) {
 			t.Errorf("%s: not due after exactly %v", name, c.want)
 		}
 	}
-	idle := New(nil, Options{}).partitions[0].heart
+	idle := New(nil, Options{}).heart
 	moved(&idle)
 	if idle.isDue(time.Now()) {
 		t.Error("due although it doesn't run")
@@ -216,7 +216,7 @@ func TestHeartbeatDuringAPass(t *testing.T) {
 	w := newWorld(t)
 	const jobs = 5000
 	w.many(jobs, 1)
-	m := w.mover()
+	m := w.server
 	m.heart = newHeart("", time.Second, time.Now())
 	seen := false
 	w.onLook(func(int) {
@@ -289,13 +289,13 @@ func TestHeartbeatSweepsNowAndThen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	began := time.Now()
-	w.mover().heart = newHeart("", time.Second, began)
+	w.server.heart = newHeart("", time.Second, began)
 	for _, c := range []struct {
 		after time.Duration
 		swept bool
 	}{{0, true}, {renewEvery, false}, {sweepEvery - time.Second, false}, {sweepEvery + renewEvery, true}, {sweepEvery + 2*renewEvery, false}} {
 		w.Do("HSET", prefix+"servers", "gone", "no entry")
-		w.mover().beat(t.Context(), began.Add(c.after))
+		w.server.beat(t.Context(), began.Add(c.after))
 		if there := w.Do("HEXISTS", prefix+"servers", "gone").(int64); there == 1 == c.swept {
 			t.Errorf("after %v: swept: %v", c.after, !c.swept)
 		}

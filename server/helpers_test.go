@@ -174,9 +174,6 @@ func (w *world) awaitDials(n int) {
 	}
 }
 
-// mover is that of the Server's only partition.
-func (w *world) mover() *mover { return w.server.partitions[0] }
-
 // push writes a job as the original clients do, with a score of its own.
 func (w *world) push(id, topic string, score any) {
 	w.TB.Helper()
@@ -195,7 +192,7 @@ func (w *world) keys() int64 {
 // pass runs one pass, which must succeed.
 func (w *world) pass() result {
 	w.TB.Helper()
-	r, err := w.mover().pass(context.Background(), context.Background())
+	r, err := w.server.pass(context.Background(), context.Background())
 	check(w.TB, err)
 	return r
 }
@@ -291,8 +288,8 @@ func (w *world) expectIDs(what string, got, want []string) {
 // onLook calls f at the n-th look-up's end, before its moves.
 func (w *world) onLook(f func(n int)) {
 	n := 0
-	w.mover().atOnce = 0 // else there is nothing between the two
-	w.mover().beforeMove = func() {
+	w.server.atOnce = 0 // else there is nothing between the two
+	w.server.beforeMove = func() {
 		n++
 		f(n)
 	}

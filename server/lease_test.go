@@ -63,7 +63,7 @@ func TestDeafServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.user(ordinary)
-	w.mover().interval = longestSleep
+	w.server.options.Interval = longestSleep
 	w.run()
 	w.log.awaitError(t, "Nothing can be heard on delayer:first_due, jobs may come late by up to 1s: NOPERM")
 	for n, id := range []string{"a", "b"} {

@@ -21,13 +21,13 @@ const (
 // listen sets the alarm, until ctx is done, to when a job was pushed that falls due
 // before all others. What was published while there was no connection is lost: each
 // new one asks for a pass at once, and as long as there is none, passes are more frequent.
-func (m *mover) listen(ctx context.Context, alarm *alarm) {
-	m.missPushes(alarm)
-	defer m.missesPushes.Store(false)
-	refusal := newOutages(m.log)
+func (s *Server) listen(ctx context.Context, alarm *alarm) {
+	s.missPushes(alarm)
+	defer s.missesPushes.Store(false)
+	refusal := newOutages(s.log)
 	for pause := time.Duration(0); ctx.Err() == nil; {
 		began := time.Now()
-		m.subscribe(ctx, alarm, refusal)
+		s.subscribe(ctx, alarm, refusal)
 		if time.Since(began) > lastPause {
 			pause = 0
 			continue
@@ -41,16 +41,17 @@ func (m *mover) listen(ctx context.Context, alarm *alarm) {
 }
 
 // subscribe listens on one connection until it breaks or ctx is done.
-func (m *mover) subscribe(ctx context.Context, alarm *alarm, refusal *outages) {
-	channel := m.store.Keys().FirstDue()
-	sub, err := m.store.Subscribe(ctx, silence, channel)
+func (s *Server) subscribe(ctx context.Context, alarm *alarm, refusal *outages) {
+	channel := s.store.Keys().FirstDue()
+	deaf := fmt.Sprintf("Nothing can be heard on %s, jobs may come late by up to %v", channel, s.polledInterval())
+	sub, err := s.store.Subscribe(ctx, silence, channel)
 	if err != nil {
 		return // the passes will say so
 	}
 	defer sub.Close()
 	defer context.AfterFunc(ctx, func() { sub.Close() })()
-	defer m.missPushes(alarm)
-	m.listener.Store(sub)
+	defer s.missPushes(alarm)
+	s.listener.Store(sub)
 	for {
 		event, err := sub.Receive()
 		if err != nil {
@@ -58,12 +59,12 @@ func (m *mover) subscribe(ctx context.Context, alarm *alarm, refusal *outages) {
 		}
 		switch {
 		case event.Refused != nil:
-			m.missPushes(alarm)
-			refusal.report("subscribe", fmt.Sprintf("Nothing can be heard on %s, jobs may come late by up to %v", channel, m.polledInterval()), m.advise(event.Refused, "+subscribe"))
-			time.AfterFunc(m.askAgain, func() { sub.Add(channel) })
+			s.missPushes(alarm)
+			refusal.report(deaf, s.advise(event.Refused, "+subscribe"))
+			time.AfterFunc(s.askAgain, func() { sub.Add(channel) })
 		case event.Subscribed:
-			refusal.report("subscribe", "", nil)
-			m.missesPushes.Store(false)
+			refusal.report(deaf, nil)
+			s.missesPushes.Store(false)
 			alarm.wakeBy(time.Now())
 		default:
 			alarm.wakeBy(time.Now().Add(dueIn(event.Data)))
@@ -72,24 +73,24 @@ func (m *mover) subscribe(ctx context.Context, alarm *alarm, refusal *outages) {
 }
 
 // missPushes has the pool looked at more often, which begins with the sleep under way.
-func (m *mover) missPushes(alarm *alarm) {
-	if !m.missesPushes.Swap(true) {
-		alarm.wakeBy(time.Now().Add(m.polledInterval()))
+func (s *Server) missPushes(alarm *alarm) {
+	if !s.missesPushes.Swap(true) {
+		alarm.wakeBy(time.Now().Add(s.polledInterval()))
 	}
 }
 
 // reportPublish tells the log whether waiters could be woken.
-func (m *mover) reportPublish(why error) {
+func (s *Server) reportPublish(why error) {
 	if why != nil {
-		why = m.advise(why, "+zpopmin +publish")
+		why = s.advise(why, "+zpopmin +publish")
 	}
-	m.outages.report("publish", fmt.Sprintf("Nothing can be said on %s, waiting consumers may get jobs late", m.store.Keys().Wake("*")), why)
+	s.outages.report(fmt.Sprintf("Nothing can be said on %s, waiting consumers may get jobs late", s.store.Keys().Wake("*")), why)
 }
 
 // listenAnew makes the listener open another connection: the one that it has
 // may lead to a server to which nothing is published any more.
-func (m *mover) listenAnew() {
-	if sub := m.listener.Load(); sub != nil {
+func (s *Server) listenAnew() {
+	if sub := s.listener.Load(); sub != nil {
 		sub.Close()
 	}
 }

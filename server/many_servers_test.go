@@ -63,12 +63,12 @@ func TestManyServers(t *testing.T) {
 			results := make([]result, servers)
 			for n := range servers {
 				s := New(w.pool(), Options{})
-				s.partitions[0].batch = batchSize{budget: 1, current: 1000} // look-ups that overlap wholly; then smaller ones
-				s.partitions[0].beforeMove = together.wait
+				s.batch = batchSize{budget: 1, current: 1000} // look-ups that overlap wholly; then smaller ones
+				s.beforeMove = together.wait
 				done.Go(func() {
 					defer together.leave()
 					var err error
-					if results[n], err = s.partitions[0].pass(context.Background(), context.Background()); err != nil {
+					if results[n], err = s.pass(context.Background(), context.Background()); err != nil {
 						t.Error(err)
 					}
 				})

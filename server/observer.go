@@ -55,32 +55,16 @@ func (l Lateness) Jobs() int64 { return store.Lateness(l).Jobs() }
 // the bounds and estimated between them; beyond the last one it is that. Of no jobs it is 0.
 func (l Lateness) Quantile(q float64) time.Duration { return store.Lateness(l).Quantile(q) }
 
-// observers tell several.
-type observers []Observer
-
-func (os observers) Moved(topic string, m Moved) {
-	for _, o := range os {
-		o.Moved(topic, m)
+// observe tells all Observers.
+func (s *Server) observe(tell func(Observer)) {
+	for _, o := range s.observers {
+		tell(o)
 	}
 }
 
-func (os observers) Dropped(jobs int) {
-	for _, o := range os {
-		o.Dropped(jobs)
-	}
-}
-
-func (os observers) Passed(took time.Duration, err error) {
-	for _, o := range os {
-		o.Passed(took, err)
-	}
-}
-
-func (os observers) Called(script string, took time.Duration) {
-	if took <= 0 {
-		return
-	}
-	for _, o := range os {
-		o.Called(script, took)
+// called tells them Redis's time for a call, if it is known.
+func (s *Server) called(script string, took time.Duration) {
+	if took > 0 {
+		s.observe(func(o Observer) { o.Called(script, took) })
 	}
 }

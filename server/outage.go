@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // remindAfter is how often an outage that goes on is mentioned again.
@@ -19,7 +21,6 @@ type outages struct {
 }
 
 type outage struct {
-	what        string
 	began, said time.Time
 	times       int // since it was last mentioned
 }
@@ -28,17 +29,16 @@ func newOutages(log *slog.Logger) *outages {
 	return &outages{log: log, now: time.Now, running: map[string]*outage{}}
 }
 
-// report tells how the thing called key fares: err, or nil when it is well.
-// what names it in the log.
-func (o *outages) report(key, what string, err error) {
-	now, running := o.now(), o.running[key]
+// report tells why something does not work, or nil when it does. what says in the log that it does not.
+func (o *outages) report(what string, err error) {
+	now, running := o.now(), o.running[what]
 	switch {
 	case err == nil && running == nil:
 	case err == nil:
-		delete(o.running, key)
-		o.log.Log(context.Background(), LevelRecovered, fmt.Sprintf("%s: over after %v", running.what, now.Sub(running.began).Round(time.Millisecond)))
+		delete(o.running, what)
+		o.log.Log(context.Background(), LevelRecovered, fmt.Sprintf("%s: over after %v", what, now.Sub(running.began).Round(time.Millisecond)))
 	case running == nil:
-		o.running[key] = &outage{what: what, began: now, said: now}
+		o.running[what] = &outage{began: now, said: now}
 		o.log.Error(fmt.Sprintf("%s: %v", what, err))
 	default:
 		running.times++
@@ -49,9 +49,10 @@ func (o *outages) report(key, what string, err error) {
 	}
 }
 
-// mention is report without the reminders, for what harms no job.
-func (o *outages) mention(key, what string, err error) {
-	if err == nil || o.running[key] == nil {
-		o.report(key, what, err)
+// aside is report for what is done beside the passes. It leaves out that Redis is away, which they say,
+// and the reminders unless remind is set: what harms no job needs none.
+func (o *outages) aside(what string, err error, remind bool) {
+	if err == nil || !store.Temporary(err) && (remind || o.running[what] == nil) {
+		o.report(what, err)
 	}
 }

@@ -21,36 +21,32 @@ func TestOutages(t *testing.T) {
 	down, other := errors.New("connection refused"), errors.New("i/o timeout")
 	for _, step := range []struct {
 		at   time.Duration
-		key  string
+		what string
 		err  error
 		want string // what is said, as an error unless it is over
 	}{
-		{0, "redis", nil, ""},
-		{time.Second, "redis", down, "Redis: connection refused"},
-		{2 * time.Second, "redis", down, ""},
+		{0, "Redis", nil, ""},
+		{time.Second, "Redis", down, "Redis: connection refused"},
+		{2 * time.Second, "Redis", down, ""},
 		{3 * time.Second, "topic t", other, "topic t: i/o timeout"},
-		{4 * time.Second, "redis", other, ""},
-		{60 * time.Second, "redis", down, ""},
-		{61*time.Second - 1, "redis", down, ""},
-		{61 * time.Second, "redis", other, "Redis: still, for 1m0s, 5 more times: i/o timeout"},
-		{62 * time.Second, "redis", down, ""},
+		{4 * time.Second, "Redis", other, ""},
+		{60 * time.Second, "Redis", down, ""},
+		{61*time.Second - 1, "Redis", down, ""},
+		{61 * time.Second, "Redis", other, "Redis: still, for 1m0s, 5 more times: i/o timeout"},
+		{62 * time.Second, "Redis", down, ""},
 		{63 * time.Second, "topic t", nil, "topic t: over after 1m0s"},
 		{64 * time.Second, "topic t", nil, ""},
-		{120 * time.Second, "redis", down, ""},
-		{121 * time.Second, "redis", down, "Redis: still, for 2m0s, 3 more times: connection refused"},
-		{600 * time.Second, "redis", down, "Redis: still, for 9m59s, 1 more times: connection refused"},
-		{601*time.Second + 1500*time.Microsecond, "redis", nil, "Redis: over after 10m0.002s"},
-		{602 * time.Second, "redis", nil, ""},
-		{603 * time.Second, "redis", down, "Redis: connection refused"},
-		{603*time.Second + 250*time.Millisecond, "redis", nil, "Redis: over after 250ms"},
+		{120 * time.Second, "Redis", down, ""},
+		{121 * time.Second, "Redis", down, "Redis: still, for 2m0s, 3 more times: connection refused"},
+		{600 * time.Second, "Redis", down, "Redis: still, for 9m59s, 1 more times: connection refused"},
+		{601*time.Second + 1500*time.Microsecond, "Redis", nil, "Redis: over after 10m0.002s"},
+		{602 * time.Second, "Redis", nil, ""},
+		{603 * time.Second, "Redis", down, "Redis: connection refused"},
+		{603*time.Second + 250*time.Millisecond, "Redis", nil, "Redis: over after 250ms"},
 	} {
 		now = began.Add(step.at)
 		log.info, log.errors = nil, nil
-		what := step.key
-		if what == "redis" {
-			what = "Redis"
-		}
-		o.report(step.key, what, step.err)
+		o.report(step.what, step.err)
 		var info, errors []string
 		switch {
 		case strings.Contains(step.want, "over after"):

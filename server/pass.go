@@ -39,27 +39,27 @@ type result struct {
 //
 // What was due when the pass began is moved oldest first. What falls due
 // meanwhile does not wait for all of that: see store.Query.
-func (m *mover) pass(ctx, work context.Context) (result, error) {
+func (s *Server) pass(ctx, work context.Context) (result, error) {
 	started := time.Now()
-	p := &pass{mover: m, work: work}
+	p := &pass{Server: s, work: work}
 	err := p.run(ctx)
 	if isCut(err) {
 		err = p.run(ctx)
 	}
 	p.logReady()
-	m.observer.Passed(time.Since(started), err)
+	s.observe(func(o Observer) { o.Passed(time.Since(started), err) })
 	if err == nil && ctx.Err() == nil {
-		m.stuck.forget(p.now)
+		s.stuck.forget(p.now)
 	}
 	if p.cantPublish != nil || p.woken {
-		m.reportPublish(p.cantPublish)
+		s.reportPublish(p.cantPublish)
 	}
 	return p.result, err
 }
 
 // pass is a pass under way.
 type pass struct {
-	*mover
+	*Server
 	work        context.Context
 	since       time.Time // when it began, by Redis's clock
 	result      result
@@ -166,7 +166,7 @@ func (p *pass) receiveMoved(moving []store.Answer[store.Moved], found, sent time
 			jobs += n
 			took += moved.Took
 		}
-		p.observer.Called("move", moved.Took)
+		p.called("move", moved.Took)
 		p.enter(moved, found)
 	}
 	p.batch.observe(jobs, took, time.Since(sent))
@@ -181,7 +181,8 @@ func (p *pass) enter(moved store.Moved, found time.Time) {
 	case len(moved.IDs) > 0:
 		p.stuck.over(topicTrouble(moved.Topic))
 		p.result.Moved += len(moved.IDs)
-		p.observer.Moved(moved.Topic, Moved{len(moved.IDs), moved.Returned, Lateness(moved.Late)})
+		made := Moved{len(moved.IDs), moved.Returned, Lateness(moved.Late)}
+		p.observe(func(o Observer) { o.Moved(moved.Topic, made) })
 		p.ready = append(p.ready, moved.Batch)
 		p.cantPublish, p.woken = cmp.Or(p.cantPublish, moved.CantPublish), p.woken || moved.Woken
 	case moved.Left > 0: // another server may have put them back
@@ -197,7 +198,7 @@ func (p *pass) receiveDropped(dropping store.Answer[store.Dropped], found time.T
 	}
 	if n := len(dropped.IDs); n > 0 {
 		p.result.Dropped += n
-		p.observer.Dropped(n)
+		p.observe(func(o Observer) { o.Dropped(n) })
 		logJobs(p.log, slog.LevelError, "Job bucket has expired or is incomplete, job dropped", "", dropped.IDs)
 	}
 	return err
@@ -209,7 +210,7 @@ func (p *pass) receiveDue(finding store.Answer[store.DueJobs], sent time.Time) (
 		return found, err
 	}
 	p.now, p.asked = found.Now, sent
-	p.observer.Called("due", found.Took)
+	p.called("due", found.Took)
 	for _, moved := range found.Moved {
 		p.enter(moved, found.Now)
 	}
@@ -226,18 +227,18 @@ func (p *pass) nextBy(in time.Duration) {
 }
 
 // pipelined makes calls on one connection. Where these take too long the batches get smaller.
-func (m *mover) pipelined(work context.Context, do func(calls *store.Pipeline) error) error {
+func (s *Server) pipelined(work context.Context, do func(calls *store.Pipeline) error) error {
 	ctx, cancel := context.WithTimeout(work, batchWait)
 	defer cancel()
-	calls, err := m.store.Pipeline(ctx)
+	calls, err := s.store.Pipeline(ctx)
 	if err == nil {
 		defer calls.Close()
 		if err = do(calls); calls.Replaced() {
-			m.listenAnew()
+			s.listenAnew()
 		}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
-		m.batch.halve()
+		s.batch.halve()
 	}
 	return err
 }

@@ -53,9 +53,9 @@ func TestPass(t *testing.T) {
 			w.server = New(w.pool(), Options{})
 			largest := 0
 			if c.batch > 0 {
-				w.mover().batch = batchSize{budget: time.Hour, current: c.batch}
+				w.server.batch = batchSize{budget: time.Hour, current: c.batch}
 			}
-			w.mover().log = slog.New(lines{logFunc(func(line string) { largest = max(largest, len(idsOf(line))) })})
+			w.server.log = slog.New(lines{logFunc(func(line string) { largest = max(largest, len(idsOf(line))) })})
 			w.expectPass(c.jobs, 0)
 			w.expectManyMoved(c.jobs, c.topics)
 			if want := min(c.jobs, int(c.batch)) / c.topics; largest < want {
@@ -78,7 +78,7 @@ func TestPassLooksUntilShort(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct{ jobs, looks int }{{0, 1}, {1, 1}, {99, 1}, {100, 1}, {101, 2}, {200, 2}, {201, 3}} {
 		w.many(c.jobs, 1)
-		w.mover().batch = batchSize{budget: 1, current: minBatch} // and stays so small
+		w.server.batch = batchSize{budget: 1, current: minBatch} // and stays so small
 		looks := 0
 		w.onLook(func(n int) { looks = n })
 		w.expectPass(c.jobs, 0)
@@ -256,7 +256,7 @@ func TestPassMovesFewAtOnce(t *testing.T) {
 		w.push(fmt.Sprint("a", n), fmt.Sprint("t", n%3), 1)
 	}
 	ready := int64(-1)
-	w.mover().beforeMove = func() { ready = w.Do("LLEN", prefix+"ready_queue:t0").(int64) }
+	w.server.beforeMove = func() { ready = w.Do("LLEN", prefix+"ready_queue:t0").(int64) }
 	w.expectPass(atOnce, 0)
 	if want := int64((atOnce + 2) / 3); ready != want {
 		t.Errorf("%d jobs of a topic were ready, want %d", ready, want)

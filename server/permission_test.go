@@ -19,7 +19,7 @@ func (w *world) user(rights string) {
 	w.SetUser(rights)
 	w.log = newRecorder()
 	w.server = New(w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p")), w.options())
-	w.mover().stuck.every = time.Hour
+	w.server.stuck.every = time.Hour
 }
 
 const (
@@ -103,7 +103,7 @@ func TestPermissions(t *testing.T) {
 			w.Do("ZADD", prefix+"waiting:t", 1, "first", 2, "second")
 			w.user(c.rights)
 			for range 2 { // the second finds nothing new, or fails alike
-				_, err := w.mover().pass(context.Background(), context.Background())
+				_, err := w.server.pass(context.Background(), context.Background())
 				if c.fails != (err != nil) || c.fails && !strings.Contains(err.Error(), c.says) {
 					t.Errorf("error %v, want one with %q: %v", err, c.says, c.fails)
 				}
@@ -182,7 +182,7 @@ func TestRunWithoutChannels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.user(ordinary)
-	w.mover().askAgain = 20 * time.Millisecond
+	w.server.askAgain = 20 * time.Millisecond
 	w.run()
 	w.log.awaitError(t, "Nothing can be heard on delayer:first_due, jobs may come late by up to 10ms: NOPERM")
 	for n, id := range []string{"a", "b", "c"} {
@@ -216,7 +216,7 @@ func TestNextTryOfUnreadableBuckets(t *testing.T) {
 	w := newWorld(t)
 	w.user(daemonRights + " resetkeys ~delayer:job_pool ~delayer:ready_queue:*")
 	w.push("a", "t", 1)
-	if next := w.pass().Next; next.IsZero() || time.Until(next) > w.mover().stuck.every {
+	if next := w.pass().Next; next.IsZero() || time.Until(next) > w.server.stuck.every {
 		t.Errorf("next at %v, in %v", next, time.Until(next))
 	}
 }

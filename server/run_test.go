@@ -39,7 +39,7 @@ func TestRunWakesForDueJob(t *testing.T) {
 		}
 	})}})
 	looks := atomic.Int32{}
-	w.mover().beforeMove = func() { looks.Add(1) }
+	w.server.beforeMove = func() { looks.Add(1) }
 	stop := w.run()
 	w.log.awaitMoved(t, 3)
 	stop()
@@ -70,7 +70,7 @@ func (ls loggers) Error(line string) {
 
 func TestNextPass(t *testing.T) {
 	const none = time.Hour
-	m := New(nil, Options{Interval: 500 * time.Millisecond}).partitions[0]
+	m := New(nil, Options{Interval: 500 * time.Millisecond})
 	failed := errors.New("READONLY")
 	for _, c := range []struct {
 		took, job time.Duration // the pass's, and when the next job is due, from its end on
@@ -249,7 +249,7 @@ func TestPassesDoNotOverlap(t *testing.T) {
 	w.server = New(w.pool(), Options{Interval: time.Millisecond})
 	entered, leave := make(chan struct{}), make(chan struct{})
 	inside := atomic.Int32{}
-	w.mover().beforeMove = func() {
+	w.server.beforeMove = func() {
 		if inside.Add(1) > 1 {
 			t.Error("two passes at a time")
 		}
@@ -279,11 +279,10 @@ func TestPassesDoNotOverlap(t *testing.T) {
 
 // TestDefaults is what Options promises of its zero value.
 func TestDefaults(t *testing.T) {
-	s := New(nil, Options{})
-	share := New(nil, Options{StallBudget: 2 * time.Millisecond}).partitions[0].batch.budget
-	m := s.partitions[0]
-	if m.interval != time.Second || m.batch.budget != share || share != 750*time.Microsecond || m.store.Keys().JobPool() != "delayer:job_pool" {
-		t.Errorf("interval %v, budget of a batch %v, pool %s", m.interval, m.batch.budget, m.store.Keys().JobPool())
+	m := New(nil, Options{})
+	share := New(nil, Options{StallBudget: 2 * time.Millisecond}).batch.budget
+	if m.options.Interval != time.Second || m.batch.budget != share || share != 750*time.Microsecond || m.store.Keys().JobPool() != "delayer:job_pool" {
+		t.Errorf("interval %v, budget of a batch %v, pool %s", m.options.Interval, m.batch.budget, m.store.Keys().JobPool())
 	}
 	m.log.Info("to nobody")
 	m.log.Error("to nobody")
@@ -307,7 +306,7 @@ func TestPrefix(t *testing.T) {
 // Whatever the interval, the pool is looked at before a job falls due that a push
 // does not tell of.
 func TestLongestSleep(t *testing.T) {
-	m := newMover(nil, Options{Interval: 24 * time.Hour})
+	m := New(nil, Options{Interval: 24 * time.Hour})
 	started := time.Now()
 	for _, r := range []result{{}, {Next: started.Add(time.Hour)}} {
 		if sleep := m.nextPass(started, r, nil).Sub(started); sleep >= store.AnnouncedWithin {

@@ -8,10 +8,10 @@
 package server
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -46,37 +46,72 @@ type Options struct {
 	Version string
 }
 
-const (
-	defaultInterval    = time.Second
-	defaultStallBudget = 2 * time.Millisecond
-	defaultDeadMaxAge  = 14 * 24 * time.Hour
-)
+// withDefaults are the options of a server that runs.
+func (o Options) withDefaults() Options {
+	o.Interval = min(cmp.Or(max(o.Interval, 0), time.Second), longestSleep)
+	o.Prefix = cmp.Or(o.Prefix, store.DefaultPrefix)
+	o.StallBudget = cmp.Or(max(o.StallBudget, 0), 2*time.Millisecond)
+	o.DeadMaxAge = cmp.Or(o.DeadMaxAge, 14*24*time.Hour)
+	return o
+}
 
 // Server moves due jobs. Make one with New.
 type Server struct {
-	// partitions are the parts that the jobs are divided into. There is one.
-	partitions []*mover
-	wrong      error // what it was made of
+	options Options
+	wrong   error // what it was made of
+	store   *store.Store
+	log     *slog.Logger
+	outages *outages
+	batch   batchSize
+	stuck   stuckJobs
+	sweeps  []*sweep
+
+	listener     atomic.Pointer[store.Subscription] // nil before there was one
+	missesPushes atomic.Bool                        // it runs, and has no subscription
+
+	observers []Observer // heart is one of them
+	heart     heart      // without an ID while it doesn't run
+
+	now   time.Time // when jobs were found last, by Redis's clock
+	asked time.Time // the same by ours, or a little before
+
+	// For tests: askAgain and atOnce, unless they want others, and what is called when due jobs were
+	// found and are about to be moved.
+	askAgain   time.Duration
+	atOnce     int
+	beforeMove func()
 }
 
 // New makes a Server that works on the pool's Redis. The pool stays the caller's. If the pool is nil, or an
 // option is wrong, that is the error of Run, Pass and Check.
 func New(pool *redis.Pool, o Options) *Server {
 	wrong := o.check(pool)
-	if o.Interval <= 0 {
-		o.Interval = defaultInterval
+	o = o.withDefaults()
+	log := newLog(o)
+	outages := newOutages(log)
+	s := &Server{
+		options: o,
+		wrong:   wrong,
+		store:   store.New(pool, o.Prefix),
+		log:     log,
+		outages: outages,
+		// Redis does two things of that size one after the other: it moves a
+		// batch and finds the next. The last quarter is for what a script
+		// can't see: the reading of the call, the writing of the answer.
+		batch:    newBatchSize(o.StallBudget * 3 / 8),
+		stuck:    newStuckJobs(outages),
+		askAgain: askAgain,
+		atOnce:   atOnce,
 	}
-	if o.Prefix == "" {
-		o.Prefix = store.DefaultPrefix
+	if o.DeadMaxAge > 0 || o.DeadMax > 0 {
+		s.sweeps = append(s.sweeps, s.sweepDead())
 	}
-	if o.StallBudget <= 0 {
-		o.StallBudget = defaultStallBudget
+	s.sweeps = append(s.sweeps, s.sweepTopics())
+	s.observers = []Observer{&s.heart}
+	if o.Observer != nil {
+		s.observers = append(s.observers, o.Observer)
 	}
-	if o.DeadMaxAge == 0 {
-		o.DeadMaxAge = defaultDeadMaxAge
-	}
-	jobs := store.New(pool, o.Prefix)
-	return &Server{[]*mover{newMover(jobs, o)}, wrong}
+	return s
 }
 
 // Pass does once, for a caller who says when, what Run does all the time: it moves what is due
@@ -87,11 +122,14 @@ func (s *Server) Pass(ctx context.Context) error {
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	var errs []error
-	for _, m := range s.partitions {
-		errs = append(errs, m.once(ctx))
+	work := context.WithoutCancel(ctx)
+	if _, err := s.pass(ctx, work); err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	for _, w := range s.sweeps {
+		w.all(work)
+	}
+	return ctx.Err()
 }
 
 // Run moves jobs until ctx is done and returns nil: a cancelled context is how
@@ -122,10 +160,6 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	var running sync.WaitGroup
-	for _, m := range s.partitions {
-		running.Go(func() { m.run(ctx) })
-	}
-	running.Wait()
+	s.run(ctx)
 	return nil
 }

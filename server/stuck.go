@@ -26,23 +26,17 @@ const (
 type stuckJobs struct {
 	every   time.Duration // retryEvery, but for tests
 	outages *outages
-	free    time.Time             // from when on no retry is planned
-	last    map[trouble]time.Time // when a job of it is tried last
+	free    time.Time            // from when on no retry is planned
+	last    map[string]time.Time // when a job of it is tried last
 }
 
-// trouble is what keeps jobs from being moved. Both together are what the log says.
-type trouble struct{ what, topic string }
+// What keeps jobs from being moved, a trouble, is what the log says of it.
+const bucketTrouble = "Jobs can't be moved, their buckets can't be read"
 
-var bucketTrouble = trouble{"Jobs can't be moved, their buckets can't be read", ""}
-
-func topicTrouble(topic string) trouble {
-	return trouble{"Jobs of a topic can't be moved, Topic: ", topic}
-}
-
-func (t trouble) String() string { return t.what + t.topic }
+func topicTrouble(topic string) string { return "Jobs of a topic can't be moved, Topic: " + topic }
 
 func newStuckJobs(outages *outages) stuckJobs {
-	return stuckJobs{every: retryEvery, outages: outages, last: map[trouble]time.Time{}}
+	return stuckJobs{every: retryEvery, outages: outages, last: map[string]time.Time{}}
 }
 
 // retryAt is when a job is to be tried again if it turns out to be stuck, in whole
@@ -55,33 +49,33 @@ func (s *stuckJobs) retryAt(now time.Time, place int) time.Time {
 func (s *stuckJobs) next(now time.Time) time.Time { return later(now.Add(s.every), s.free) }
 
 // putBack enters that so many jobs were put back, and why.
-func (s *stuckJobs) putBack(t trouble, jobs int, why error, now time.Time) {
+func (s *stuckJobs) putBack(trouble string, jobs int, why error, now time.Time) {
 	s.free = s.next(now).Add(time.Duration(jobs) * retrySpacing)
-	s.last[t] = s.free
-	s.outages.report(t.String(), t.String(), fmt.Errorf("%w; they are tried again every %v", why, s.every))
+	s.last[trouble] = s.free
+	s.outages.report(trouble, fmt.Errorf("%w; they are tried again every %v", why, s.every))
 }
 
 // met enters that jobs were seen which may be stuck.
-func (s *stuckJobs) met(t trouble, now time.Time) {
-	if last, stuck := s.last[t]; stuck {
-		s.last[t] = later(last, now)
+func (s *stuckJobs) met(trouble string, now time.Time) {
+	if last, stuck := s.last[trouble]; stuck {
+		s.last[trouble] = later(last, now)
 	}
 }
 
 // over enters that jobs were moved.
-func (s *stuckJobs) over(t trouble) {
-	if _, stuck := s.last[t]; stuck {
-		delete(s.last, t)
-		s.outages.report(t.String(), t.String(), nil)
+func (s *stuckJobs) over(trouble string) {
+	if _, stuck := s.last[trouble]; stuck {
+		delete(s.last, trouble)
+		s.outages.report(trouble, nil)
 	}
 }
 
 // forget ends the troubles of which no job has been seen for long: there is none
 // any more.
 func (s *stuckJobs) forget(now time.Time) {
-	for t, last := range s.last {
+	for trouble, last := range s.last {
 		if now.Sub(last) > overAfter*s.every {
-			s.over(t)
+			s.over(trouble)
 		}
 	}
 }

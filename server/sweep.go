@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -10,57 +11,103 @@ import (
 )
 
 const (
-	// sweepTopicsAfter is after how long the known topics are looked after again.
-	sweepTopicsAfter = time.Minute
-	// topicsTurn is for how long that is done at a time, see deadTurn: of a million topics a tenth of
-	// Redis's time for a minute.
-	topicsTurn = 2 * time.Millisecond
+	// sweepAfter is how long after its end a sweep begins again.
+	sweepAfter = time.Minute
+	// goOnSoon is how soon, at the latest, a sweep goes on that is under way.
+	goOnSoon = 20 * time.Millisecond
+	// deadTurn and topicsTurn are how long a sweep goes on at a time. Then due jobs are moved. A million
+	// topics take a tenth of Redis's time for a minute.
+	deadTurn, topicsTurn = 10 * time.Millisecond, 2 * time.Millisecond
+	// never is an age that no dead letter has.
+	never = 100 * 365 * 24 * time.Hour
 )
 
-// topicSweep is a look at all known topics, some at a time.
-type topicSweep struct {
-	ended    time.Time // the last one
+// sweep is a look at everything of a kind, page by page.
+type sweep struct {
+	// page looks at the first page or the one after the last.
+	page    func(ctx context.Context, first bool) (more bool, err error)
+	turn    time.Duration
+	failing string // what the log says when it fails
+	remind  bool   // again and again
+	outages *outages
+
+	ended    time.Time // the last time
 	underWay bool
-	at       store.Place // how far it has got
-	err      error       // the first one
+	err      error // the first one
 }
 
-// sweepTopics looks after some of the known topics, if all were not looked after lately.
-func (m *mover) sweepTopics(ctx context.Context) {
-	if !m.topics.underWay && time.Since(m.topics.ended) < sweepTopicsAfter {
+// goOn takes a turn, unless the last sweep has ended lately.
+func (w *sweep) goOn(ctx context.Context) {
+	if !w.underWay && time.Since(w.ended) < sweepAfter {
 		return
 	}
 	started := time.Now()
-	if !m.topics.underWay {
-		m.topics = topicSweep{}
-	}
-	for again := true; again; again = m.topics.underWay && ctx.Err() == nil && time.Since(started) < topicsTurn {
-		m.sweepSomeTopics(ctx)
-	}
-	if m.topics.underWay {
-		return
-	}
-	m.topics.ended = time.Now()
-	if err := m.topics.err; err == nil || !store.Temporary(err) { // else the next pass says so
-		m.outages.mention("topics", "Ready queues and known topics can't be swept; jobs are moved all the same", err)
+	for again := true; again; again = w.underWay && ctx.Err() == nil && time.Since(started) < w.turn {
+		w.next(ctx)
 	}
 }
 
-// sweepAllTopics is sweepTopics for all of them, now.
-func (m *mover) sweepAllTopics(ctx context.Context) {
-	m.topics = topicSweep{}
-	for again := true; again; again = m.topics.underWay && ctx.Err() == nil {
-		m.sweepTopics(ctx)
+// all looks at all pages now.
+func (w *sweep) all(ctx context.Context) {
+	w.underWay = false
+	for again := true; again; again = w.underWay {
+		w.next(ctx)
 	}
 }
 
-func (m *mover) sweepSomeTopics(ctx context.Context) {
+func (w *sweep) next(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, batchWait)
 	defer cancel()
-	swept, err := m.store.Sweep(ctx, m.topics.at)
-	for _, stale := range swept.Gone {
-		m.observer.Dropped(len(stale.IDs))
-		logJobs(m.log, slog.LevelError, "Ready job has expired or was removed, entry dropped", stale.Topic, stale.IDs)
+	if !w.underWay {
+		w.err = nil
 	}
-	m.topics.at, m.topics.underWay, m.topics.err = swept.Last, swept.More, cmp.Or(m.topics.err, err)
+	more, err := w.page(ctx, !w.underWay)
+	w.underWay, w.err = more, cmp.Or(w.err, err)
+	if !more {
+		w.ended = time.Now()
+		w.outages.aside(w.failing, w.err, w.remind)
+	}
+}
+
+// sweepDead drops dead letters that are too old or too many.
+func (s *Server) sweepDead() *sweep {
+	age := s.options.DeadMaxAge
+	if age < 0 {
+		age = never
+	}
+	var at store.DeadPlace
+	return &sweep{
+		turn: deadTurn, outages: s.outages, failing: "Old dead letters can't be dropped", remind: true,
+		page: func(ctx context.Context, first bool) (bool, error) {
+			if first {
+				at = store.DeadPlace{}
+			}
+			dropped, next, err := s.store.ExpireDead(ctx, age, max(s.options.DeadMax, 0), at)
+			for _, d := range dropped {
+				logJobs(s.log, slog.LevelInfo, fmt.Sprintf("Dead letters dropped, %d too old or too many", len(d.IDs)), d.Topic, d.IDs)
+			}
+			at = next
+			return next != store.DeadPlace{}, err
+		},
+	}
+}
+
+// sweepTopics looks after the known topics, and drops ready entries that stand for no job.
+func (s *Server) sweepTopics() *sweep {
+	var at store.Place
+	return &sweep{
+		turn: topicsTurn, outages: s.outages, failing: "Ready queues and known topics can't be swept; jobs are moved all the same",
+		page: func(ctx context.Context, first bool) (bool, error) {
+			if first {
+				at = store.Place{}
+			}
+			swept, err := s.store.Sweep(ctx, at)
+			for _, stale := range swept.Gone {
+				s.observe(func(o Observer) { o.Dropped(len(stale.IDs)) })
+				logJobs(s.log, slog.LevelError, "Ready job has expired or was removed, entry dropped", stale.Topic, stale.IDs)
+			}
+			at = swept.Last
+			return swept.More, err
+		},
+	}
 }

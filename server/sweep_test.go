@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,42 +81,60 @@ func TestSweepsAreSeldom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.enterTopics(2*time.Hour, "t")
-	m := w.mover()
+	known := w.server.sweepTopics()
 	sweep := func(what string, topics ...string) {
 		t.Helper()
-		if m.sweepTopics(context.Background()); !slices.Equal(w.topics(), topics) {
+		if known.goOn(t.Context()); !slices.Equal(w.topics(), topics) {
 			t.Errorf("%s: known are %q, want %q", what, w.topics(), topics)
 		}
 	}
 	sweep("at first")
 	w.enterTopics(2*time.Hour, "t")
 	sweep("at once", "t")
-	m.topics.ended = m.topics.ended.Add(time.Second - sweepTopicsAfter)
+	known.ended = known.ended.Add(time.Second - sweepAfter)
 	sweep("a little later", "t")
-	m.topics.ended = m.topics.ended.Add(-time.Second)
+	known.ended = known.ended.Add(-time.Second)
 	sweep("a minute later")
 }
 
-// However many topics there are, jobs don't wait for the sweep: it goes on between passes, and comes to
+// However many topics there are, jobs don't wait for a sweep: it goes on between passes, and comes to
 // its end.
-func TestSweepInTurns(t *testing.T) {
+func TestSweepsInTurns(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
 	const topics = 50_000 // which take longer than a turn
-	w.Do("EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('ZADD', KEYS[1], i, 't' .. i) end", 1, prefix+"topics", topics)
-	w.enterTopics(0, "last")
-	w.Do("LPUSH", prefix+"ready_queue:last", "ghost")
-	passes := newCounter()
-	w.server = New(w.pool(), Options{Logger: w.log, Interval: time.Minute, Observer: passes})
-	defer w.run()()
-	w.log.awaitError(t, "Ready job has expired or was removed, entry dropped, Topic: last, IDs: [ghost]")
-	if known := w.topics(); !slices.Equal(known, []string{"last"}) {
-		t.Errorf("%d topics are known", len(known))
-	}
-	passes.mu.Lock()
-	defer passes.mu.Unlock()
-	if passes.passes < 2 {
-		t.Error("the sweep has kept the passes waiting")
+	for name, c := range map[string]struct {
+		each, last string // the writes for topic i, and for the last one
+		says       string
+		known      []string
+	}{
+		"known topics": {
+			"redis.call('ZADD', 'delayer:topics', i, 't' .. i)",
+			"redis.call('ZADD', 'delayer:topics', redis.call('TIME')[1], 'last') redis.call('LPUSH', 'delayer:ready_queue:last', 'ghost')",
+			"Ready job has expired or was removed, entry dropped, Topic: last, IDs: [ghost]", []string{"last"},
+		},
+		"dead letters": {
+			"redis.call('ZADD', 'delayer:dead_letters:t' .. i, i, 'a' .. i) redis.call('ZADD', 'delayer:dead_topics', i, 't' .. i)",
+			"redis.call('ZADD', 'delayer:dead_letters:t50000', 1e12, 'b', 2e12, 'c')",
+			"Dead letters dropped, 2 too old or too many, Topic: t50000, IDs: [a50000,b]", nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.Do("EVAL", "for i = 1, tonumber(ARGV[1]) do "+c.each+" end "+c.last, 0, topics)
+			passes := newCounter()
+			w.server = New(w.pool(), Options{Logger: w.log, Interval: time.Minute, DeadMaxAge: -1, DeadMax: 1, Observer: passes})
+			defer w.run()()
+			w.log.await(t, c.says, func(info, errors []string) bool { return mention(info, c.says)+mention(errors, c.says) > 0 })
+			if known := w.topics(); !slices.Equal(known, c.known) {
+				t.Errorf("%d topics are known", len(known))
+			}
+			passes.mu.Lock()
+			defer passes.mu.Unlock()
+			if passes.passes < 2 {
+				t.Error("the sweep has kept the passes waiting")
+			}
+		})
 	}
 }
 
@@ -127,10 +146,8 @@ func TestSweepWithoutPermission(t *testing.T) {
 	w.enterTopics(2*time.Hour, "u")
 	w.user(daemonRights + " -rpop")
 	w.push("a", "t", 1)
-	m := w.mover()
 	for range 3 {
-		m.topics = topicSweep{}
-		m.sweepTopics(context.Background())
+		w.server.sweepTopics().goOn(t.Context())
 	}
 	if _, errors, _ := w.log.lines(); len(errors) != 1 || !strings.HasPrefix(errors[0], "Ready queues and known topics can't be swept; jobs are moved all the same: ") {
 		t.Errorf("errors %q", errors)
@@ -139,14 +156,15 @@ func TestSweepWithoutPermission(t *testing.T) {
 	w.Expect(redistest.State{Ready: queues{"t": {"ghost", "a"}}, Buckets: buckets{"a": "t body"}})
 }
 
-// While Redis is away nothing is said of it: the pass says it.
-func TestSweepWithoutRedis(t *testing.T) {
+// While Redis is away sweeps end, and say nothing of it: the pass says it.
+func TestSweepsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Server.Kill()
-	m := w.mover()
-	m.sweepTopics(context.Background())
-	if _, lines, _ := w.log.lines(); len(lines) > 0 || m.topics.underWay || m.topics.err == nil {
-		t.Errorf("errors %q, sweep %+v", lines, m.topics)
+	for _, sweep := range w.server.sweeps {
+		if sweep.goOn(t.Context()); sweep.underWay || sweep.err == nil || errors.Is(sweep.err, context.Canceled) {
+			t.Errorf("sweep %+v", sweep)
+		}
 	}
+	w.log.expectErrors(t)
 }

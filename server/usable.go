@@ -13,7 +13,7 @@ import (
 // usable fails if the server, or ctx, is nothing to work with.
 func (s *Server) usable(ctx context.Context) error {
 	switch {
-	case s == nil || s.partitions == nil:
+	case s == nil || s.store == nil:
 		return errors.New("server: it was not made with New")
 	case ctx == nil:
 		return errors.New("server: ctx is nil")
