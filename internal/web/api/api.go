@@ -62,12 +62,12 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *api) answer(w http.ResponseWriter, r *http.Request) (response, error) {
-	route, values, err := find(r)
+	route, path, err := find(r)
 	if err != nil {
 		return response{}, err
 	}
-	web.Route(w, route.method+" "+route.path)
-	c, err := newCall(w, r, route, values, a.MaxBody)
+	web.Route(w, route.Method+" "+route.Path)
+	c, err := newCall(w, r, route, path, a.MaxBody)
 	if err != nil {
 		return response{}, err
 	}

@@ -1,47 +1,42 @@
 package api
 
 import (
+	"time"
+
 	"github.com/mix-basic/delayer/client"
 )
 
-// newJobs are some to be pushed.
-type newJobs struct{ jobs []newJob }
+// maxBatch is how many jobs a request is for at most.
+const maxBatch = 1000
 
-func (j *newJobs) fields() fields { return fields{"jobs": list(&j.jobs, maxBatch)} }
-
-func (j *newJobs) check() error {
-	if len(j.jobs) == 0 {
-		return pointer("/jobs").problem("it is missing")
+// batch are the jobs of that field, of which check finds all good, and no two have the same ID. noun is
+// what one of them is called.
+func (c *call) batch(name, noun string, check func(job values, at pointer) error) ([]values, error) {
+	err := c.body.require("", name)
+	jobs, first := get[[]values](c.body, name), map[string]int{}
+	for i := 0; i < len(jobs) && err == nil; i++ {
+		at, id := pointer("/"+name).at(i), get[string](jobs[i], "id")
+		err = check(jobs[i], at)
+		if n, twice := first[id]; err == nil && twice {
+			err = at.member("id").problem("it is that of %s %d, too", noun, n)
+		}
+		if id != "" {
+			first[id] = i
+		}
 	}
-	first := map[string]int{}
-	for i, job := range j.jobs {
-		at := pointer("/jobs").at(i)
-		if err := job.check(at); err != nil {
-			return err
-		}
-		if !job.id.given {
-			continue
-		}
-		if n, twice := first[job.id.value]; twice {
-			return at.member("id").problem("it is that of job %d, too", n)
-		}
-		first[job.id.value] = i
-	}
-	return nil
+	return jobs, err
 }
 
-func (a *api) pushBatch(c *call, j *newJobs) (response, error) {
-	if err := j.check(); err != nil {
+func (a *api) pushBatch(c *call) (response, error) {
+	jobs, err := c.batch("jobs", "job", checkJob)
+	if err != nil {
 		return response{}, err
 	}
-	list := make([]client.Delayed, len(j.jobs))
-	for i, job := range j.jobs {
-		list[i] = client.Delayed{Message: job.message(), Delay: job.delay.value, At: job.due.value, Options: job.options()}
+	list := make([]client.Delayed, len(jobs))
+	for i, job := range jobs {
+		list[i] = client.Delayed{Message: message(job), Delay: get[time.Duration](job, "delay"), At: get[time.Time](job, "due"), Options: pushOptions(job)}
 	}
 	results, err := a.client.PushBatch(c.context(), list)
-	if results == nil {
-		return response{}, err
-	}
 	stored := map[string]int{}
 	for i, result := range results {
 		if result.Err == nil {
@@ -51,11 +46,46 @@ func (a *api) pushBatch(c *call, j *newJobs) (response, error) {
 	for topic, n := range stored {
 		a.Pushed(topic, n)
 	}
-	return a.results(results, nil)
+	return a.results(results, err, nil)
 }
 
-// results are what became of each job. What kept all of them from it is the request's problem.
-func (a *api) results(results []client.Result, more func(i int, o *object)) (response, error) {
+// deliveries are those that the body names.
+func (a *api) deliveries(c *call) ([]*client.Delivery, error) {
+	jobs, err := c.batch("deliveries", "delivery", func(job values, at pointer) error { return job.require(at, "id", "topic", "token") })
+	list := make([]*client.Delivery, len(jobs))
+	for i, job := range jobs {
+		list[i] = a.delivery(get[string](job, "id"), job)
+	}
+	return list, err
+}
+
+func (a *api) ackBatch(c *call) (response, error) {
+	deliveries, err := a.deliveries(c)
+	if err != nil {
+		return response{}, err
+	}
+	results, err := a.client.AckBatch(c.context(), deliveries)
+	return a.results(results, err, nil)
+}
+
+func (a *api) extendBatch(c *call) (response, error) {
+	deliveries, err := a.deliveries(c)
+	if err == nil {
+		err = c.body.require("", "lease")
+	}
+	if err != nil {
+		return response{}, err
+	}
+	results, err := a.client.ExtendBatch(c.context(), deliveries, get[time.Duration](c.body, "lease"))
+	return a.results(results, err, func(i int, o *object) { o.lease(deliveries[i]) })
+}
+
+// results are what became of each job; without any, err is why. What kept all of them from it is the
+// request's problem.
+func (a *api) results(results []client.Result, err error, more func(i int, o *object)) (response, error) {
+	if results == nil {
+		return response{}, err
+	}
 	count := 0
 	list := make([]object, len(results))
 	var trouble error

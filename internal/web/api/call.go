@@ -18,20 +18,20 @@ import (
 
 // call is a request that has a route, and whose body, if it has one, was read.
 type call struct {
-	w      http.ResponseWriter
-	r      *http.Request
-	values map[string]string // of the path
-	query  url.Values
-	body   []byte
+	w     http.ResponseWriter
+	r     *http.Request
+	path  map[string]string // its values
+	query url.Values
+	body  values // nil: the route has none
 }
 
-func newCall(w http.ResponseWriter, r *http.Request, route *route, values map[string]string, maxBody int64) (*call, error) {
-	c := &call{w: w, r: r, values: values}
+func newCall(w http.ResponseWriter, r *http.Request, route *Route, path map[string]string, maxBody int64) (*call, error) {
+	c := &call{w: w, r: r, path: path}
 	var err error
-	if c.query, err = readQuery(r, route.query); err != nil {
+	if c.query, err = readQuery(r, route.Query); err != nil {
 		return nil, err
 	}
-	if route.request == nil {
+	if route.Body == nil {
 		if r.ContentLength != 0 {
 			return nil, badRequest.problem("there is a body, which means nothing here")
 		}
@@ -40,7 +40,7 @@ func newCall(w http.ResponseWriter, r *http.Request, route *route, values map[st
 	if err := checkContentType(r.Header); err != nil {
 		return nil, err
 	}
-	c.body, err = web.ReadBody(w, r, maxBody)
+	body, err := web.ReadBody(w, r, maxBody)
 	switch {
 	case errors.Is(err, web.ErrTooLarge):
 		return nil, tooLarge.problem("the body has more than %d bytes; max_body in [http] says how many it may have", maxBody)
@@ -49,7 +49,8 @@ func newCall(w http.ResponseWriter, r *http.Request, route *route, values map[st
 	case err != nil:
 		return nil, slow.problem("the body did not arrive")
 	}
-	return c, nil
+	c.body, err = decode(body, route.Body)
+	return c, err
 }
 
 // readQuery reads the query's parameters, each of which may be there once.
@@ -86,8 +87,8 @@ func checkContentType(h http.Header) error {
 	return nil
 }
 
-func (c *call) id() string    { return c.values["id"] }
-func (c *call) topic() string { return c.values["topic"] }
+func (c *call) id() string    { return c.path["id"] }
+func (c *call) topic() string { return c.path["topic"] }
 
 func (c *call) context() context.Context { return c.r.Context() }
 

@@ -12,30 +12,10 @@ import (
 // maxCause is how much of a reason or an error is compared with, in bytes.
 const maxCause = 1 << 10
 
-// selection says which of a topic's dead letters are meant.
-type selection struct {
-	ids           optional[[]string]
-	reason, error optional[string]
-	after, before optional[time.Time]
-	all           bool
-}
-
-func (s *selection) fields() fields {
-	f := fields{}
-	f.texts("ids", &s.ids, maxBatch, maxID)
-	f.text("reason", &s.reason, maxCause)
-	f.text("error", &s.error, maxCause)
-	f.time("after", &s.after, client.MaxDelay)
-	f.time("before", &s.before, client.MaxDelay)
-	f.boolean("all", &s.all)
-	return f
-}
-
-// check has nobody requeue or drop all for want of a filter.
-func (s *selection) check() error {
-	filters := s.reason.given || s.error.given || s.after.given || s.before.given
+// checkSelection has nobody requeue or drop all for want of a filter.
+func checkSelection(s values) error {
 	ways := 0
-	for _, way := range []bool{s.ids.given, filters, s.all} {
+	for _, way := range []bool{s.has("ids"), s.has("reason", "error", "after", "before"), get[bool](s, "all")} {
 		if way {
 			ways++
 		}
@@ -46,37 +26,32 @@ func (s *selection) check() error {
 	return nil
 }
 
-func (s *selection) filter(topic string) operator.DeadFilter {
-	return operator.DeadFilter{Topic: topic, Reason: s.reason.value, Error: s.error.value, After: s.after.value, Before: s.before.value}
+func (a *api) requeue(c *call) (response, error) {
+	return a.choose(c, a.requeueIDs, a.operator.RequeueDead)
 }
 
-func (a *api) requeue(c *call, s *selection) (response, error) {
-	return a.choose(c, s, a.requeueIDs, a.operator.RequeueDead)
-}
-
-func (a *api) drop(c *call, s *selection) (response, error) {
-	return a.choose(c, s, a.dropIDs, a.operator.DropDead)
-}
+func (a *api) drop(c *call) (response, error) { return a.choose(c, a.dropIDs, a.operator.DropDead) }
 
 // choose does it for the dead letters that are meant, or counts them.
-func (a *api) choose(c *call, s *selection, ids func(*bulk, string, []string) (int, error), filter func(context.Context, operator.DeadFilter) (int, error)) (response, error) {
+func (a *api) choose(c *call, byID func(*bulk, string, []string) (int, error), byFilter func(context.Context, operator.DeadFilter) (int, error)) (response, error) {
 	dryRun, err := c.dryRun()
 	if err == nil {
-		err = s.check()
+		err = checkSelection(c.body)
 	}
 	if err != nil {
 		return response{}, err
 	}
+	if dryRun {
+		byID, byFilter = a.countIDs, a.operator.CountDead
+	}
 	return a.bulk(c, func(b *bulk) (int, error) {
-		switch {
-		case s.ids.given && dryRun:
-			return a.countIDs(b, c.topic(), s.ids.value)
-		case s.ids.given:
-			return ids(b, c.topic(), s.ids.value)
-		case dryRun:
-			return a.operator.CountDead(b, s.filter(c.topic()))
+		if c.body.has("ids") {
+			return byID(b, c.topic(), get[[]string](c.body, "ids"))
 		}
-		return filter(b, s.filter(c.topic()))
+		return byFilter(b, operator.DeadFilter{
+			Topic: c.topic(), Reason: get[string](c.body, "reason"), Error: get[string](c.body, "error"),
+			After: get[time.Time](c.body, "after"), Before: get[time.Time](c.body, "before"),
+		})
 	})
 }
 

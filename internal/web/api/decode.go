@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,21 +10,48 @@ import (
 	"unicode/utf8"
 )
 
-// input is a JSON object that a client sends, or a part of one.
-type input interface {
-	// fields are its fields, which are read into it.
-	fields() fields
+// Fields are those that a JSON object of a client's may have, by name.
+type Fields map[string]Field
+
+// Field is how a value is read.
+type Field struct {
+	// read reads the value at that pointer. Its error is a problem.
+	read func(at pointer, raw json.RawMessage) (any, error)
+	// text is the name of the same in plain text, and forms what there are then, beside base64; empty:
+	// there is one form only.
+	text, forms string
+	// Elements are the fields of each element of a list of objects; nil: it is none.
+	Elements Fields
 }
 
-// fields are those of an object, by name.
-type fields map[string]field
+// values are what an object says, by the names of its fields: those of the plain text, also of what came
+// in base64.
+type values map[string]any
 
-// field is where a value goes.
-type field struct {
-	// set reads the value at that pointer. Its error is a problem.
-	set func(at pointer, raw json.RawMessage) error
-	// element makes an element of a list of objects; nil: it is none.
-	element func() input
+// get is the field's value; its zero value if it is not given.
+func get[T any](v values, name string) T {
+	value, _ := v[name].(T)
+	return value
+}
+
+// has reports whether any of the fields is given.
+func (v values) has(names ...string) bool {
+	for _, name := range names {
+		if _, given := v[name]; given {
+			return true
+		}
+	}
+	return false
+}
+
+// require is the problem of the first of the fields that is not given, in the object at that pointer.
+func (v values) require(at pointer, names ...string) error {
+	for _, name := range names {
+		if !v.has(name) {
+			return at.member(name).problem("it is missing")
+		}
+	}
+	return nil
 }
 
 // pointer is a JSON pointer: where in the body a value stands.
@@ -42,14 +70,14 @@ func (p pointer) problem(detail string, args ...any) error {
 
 // decode reads a body. In contrast to encoding/json it takes nothing that is ambiguous: no name
 // twice or in another case, and no text that it would have to change.
-func decode(body []byte, into input) error {
+func decode(body []byte, known Fields) (values, error) {
 	if !utf8.Valid(body) {
-		return badRequest.problem("the body is not UTF-8: other bytes go as base64, into fields such as body_base64")
+		return nil, badRequest.problem("the body is not UTF-8: other bytes go as base64, into fields such as body_base64")
 	}
 	if !json.Valid(body) {
-		return badRequest.problem("the body is not JSON: %s", syntax(body))
+		return nil, badRequest.problem("the body is not JSON: %s", syntax(body))
 	}
-	return decodeObject("", body, into.fields())
+	return decodeObject("", body, known)
 }
 
 // syntax says what is wrong with the JSON, and where.
@@ -69,60 +97,32 @@ func syntax(body []byte) string {
 }
 
 // decodeObject reads an object, which is valid JSON.
-func decodeObject(at pointer, raw []byte, into fields) error {
+func decodeObject(at pointer, raw []byte, known Fields) (values, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if first, _ := d.Token(); first != json.Delim('{') {
-		return badRequest.field(string(at), "want an object")
+		return nil, badRequest.field(string(at), "want an object")
 	}
-	seen := map[string]bool{}
+	got, seen := values{}, map[string]bool{}
 	for d.More() {
 		token, _ := d.Token()
 		name, _ := token.(string)
-		var value json.RawMessage
-		d.Decode(&value)
-		f, known := into[name]
+		var raw json.RawMessage
+		d.Decode(&raw)
+		at, field := at.member(name), known[name]
 		switch {
-		case !known:
-			return badRequest.field(string(at.member(name)), "there is no such field here")
+		case field.read == nil:
+			return nil, badRequest.field(string(at), "there is no such field here")
 		case seen[name]:
-			return badRequest.field(string(at.member(name)), "it is there twice")
+			return nil, badRequest.field(string(at), "it is there twice")
+		case got.has(field.text):
+			return nil, at.problem("it is given in both forms: want %s, or base64", field.forms)
 		}
 		seen[name] = true
-		if err := f.set(at.member(name), value); err != nil {
-			return err
+		value, err := field.read(at, raw)
+		if err != nil {
+			return nil, err
 		}
+		got[cmp.Or(field.text, name)] = value
 	}
-	return nil
-}
-
-// list is a field with 1 to most objects.
-func list[T any, R interface {
-	*T
-	input
-}](into *[]T, most int) field {
-	return field{
-		set: func(at pointer, raw json.RawMessage) error {
-			elements, err := elements(at, raw, most)
-			if err != nil {
-				return err
-			}
-			*into = make([]T, len(elements))
-			for i, element := range elements {
-				if err := decodeObject(at.at(i), element, R(&(*into)[i]).fields()); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-		element: func() input { return R(new(T)) },
-	}
-}
-
-// elements divides an array.
-func elements(at pointer, raw json.RawMessage, most int) ([]json.RawMessage, error) {
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) != nil || len(list) == 0 || len(list) > most {
-		return nil, at.problem("want an array of 1 to %d", most)
-	}
-	return list, nil
+	return got, nil
 }

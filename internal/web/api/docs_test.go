@@ -30,11 +30,11 @@ func TestDocs(t *testing.T) {
 			t.Errorf("%s: documented are %q, known are %q", page, documented, known)
 		}
 		for _, path := range regexp.MustCompile(`/v1/[\w/{}.%-]*\w`).FindAllString(string(text), -1) {
-			is := func(r route) bool {
+			is := func(r Route) bool {
 				values, err := r.match(strings.Split(path, "/"))
-				return err == nil && values != nil || r.path == path
+				return err == nil && values != nil || r.Path == path
 			}
-			if !slices.ContainsFunc(routes, is) {
+			if !slices.ContainsFunc(Routes, is) {
 				t.Errorf("%s: there is no %s", page, path)
 			}
 		}

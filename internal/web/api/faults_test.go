@@ -32,13 +32,13 @@ func (f *fixture) expectSecret(r reply, secrets ...string) {
 func TestRedisIsAway(t *testing.T) {
 	f := start(t, web.Options{})
 	f.redis.Kill()
-	f.eachRoute(func(r route, request *http.Request) {
-		if r.path == "/v1/openapi.yaml" {
+	f.eachRoute(func(r Route, request *http.Request) {
+		if r.Path == "/v1/openapi.yaml" {
 			return
 		}
 		got := f.send(request).problem(unavailable, "", "", "unknown")
 		if got.header.Get("Retry-After") != "2" {
-			t.Errorf("%s %s: Retry-After %q", r.method, r.path, got.header.Get("Retry-After"))
+			t.Errorf("%s %s: Retry-After %q", r.Method, r.Path, got.header.Get("Retry-After"))
 		}
 		f.expectSecret(got)
 	})

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -29,36 +30,28 @@ func inWords(d time.Duration) string {
 	return d.String()
 }
 
-// optional is a value that need not be given.
-type optional[T any] struct {
-	value T
-	given bool
-}
-
-func (o *optional[T]) set(value T) { o.value, o.given = value, true }
-
-// required is the problem if nothing is given.
-func (o *optional[T]) required(at pointer) error {
-	if !o.given {
-		return at.problem("it is missing")
+// join makes one of several.
+func join(parts ...Fields) Fields {
+	all := Fields{}
+	for _, part := range parts {
+		maps.Copy(all, part)
 	}
-	return nil
+	return all
 }
 
-// duration is a field from least to most.
-func (f fields) duration(name string, into *optional[time.Duration], least, most time.Duration) {
-	f[name] = field{set: func(at pointer, raw json.RawMessage) error {
+// period is a field for a time.Duration, from least to most.
+func period(name string, least, most time.Duration) Fields {
+	return Fields{name: {read: func(at pointer, raw json.RawMessage) (any, error) {
 		text, err := durationText(at, raw)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		d, err := duration.Parse(text)
 		if err != nil || d < least || d > most {
-			return at.problem("want %s, from %s to %s", durations, inWords(least), inWords(most))
+			return nil, at.problem("want %s, from %s to %s", durations, inWords(least), inWords(most))
 		}
-		into.set(d)
-		return nil
-	}}
+		return d, nil
+	}}}
 }
 
 // durationText is a duration's text, or its number of seconds as one without an exponent.
@@ -73,32 +66,30 @@ func durationText(at pointer, raw json.RawMessage) (string, error) {
 	return strconv.FormatFloat(seconds, 'f', -1, 64), nil
 }
 
-// time is a field for a time, until most from now.
-func (f fields) time(name string, into *optional[time.Time], most time.Duration) {
-	f[name] = field{set: func(at pointer, raw json.RawMessage) error {
+// moment is a field for a time.Time, until client.MaxDelay from now.
+func moment(name string) Fields {
+	return Fields{name: {read: func(at pointer, raw json.RawMessage) (any, error) {
 		text, err := readText(at, raw)
 		var t time.Time
 		if err == nil {
 			t, err = time.Parse(time.RFC3339, text)
 		}
-		if err != nil || t.IsZero() || time.Until(t) > most {
-			return at.problem(`want a time as in RFC 3339, such as "2027-01-31T08:30:00Z", within %s from now`, inWords(most))
+		if err != nil || t.IsZero() || time.Until(t) > client.MaxDelay {
+			return nil, at.problem(`want a time as in RFC 3339, such as "2027-01-31T08:30:00Z", within %s from now`, inWords(client.MaxDelay))
 		}
-		into.set(t)
-		return nil
-	}}
+		return t, nil
+	}}}
 }
 
-// integer is a field from least to most.
-func (f fields) integer(name string, into *optional[int64], least, most int64) {
-	f[name] = field{set: func(at pointer, raw json.RawMessage) error {
+// integer is a field for an int64, from least to most.
+func integer(name string, least, most int64) Fields {
+	return Fields{name: {read: func(at pointer, raw json.RawMessage) (any, error) {
 		n, ok := wholeNumber(string(raw))
 		if !ok || n < least || n > most {
-			return at.problem("want a whole number from %d to %d", least, most)
+			return nil, at.problem("want a whole number from %d to %d", least, most)
 		}
-		into.set(n)
-		return nil
-	}}
+		return n, nil
+	}}}
 }
 
 // wholeNumber reads a JSON number that is whole. 10, 10.0 and 1e1 are the same, and some languages
@@ -111,32 +102,55 @@ func wholeNumber(text string) (int64, bool) {
 	return int64(f), err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53
 }
 
-// pass makes fields that may be there, and mean nothing.
-func (f fields) pass(names ...string) {
+// ignored are fields that may be there, and mean nothing.
+func ignored(names ...string) Fields {
+	all := Fields{}
 	for _, name := range names {
-		f[name] = field{set: func(pointer, json.RawMessage) error { return nil }}
+		all[name] = Field{read: func(pointer, json.RawMessage) (any, error) { return nil, nil }}
 	}
+	return all
 }
 
 // boolean is a field that is true or false.
-func (f fields) boolean(name string, into *bool) {
-	f[name] = field{set: func(at pointer, raw json.RawMessage) error {
+func boolean(name string) Fields {
+	return Fields{name: {read: func(at pointer, raw json.RawMessage) (any, error) {
 		if string(raw) != "true" && string(raw) != "false" {
-			return at.problem("want true or false")
+			return nil, at.problem("want true or false")
 		}
-		*into = raw[0] == 't'
-		return nil
-	}}
+		return raw[0] == 't', nil
+	}}}
 }
 
-// choice is a field with one of some values.
-func (f fields) choice(name string, into *optional[string], values ...string) {
-	f[name] = field{set: func(at pointer, raw json.RawMessage) error {
+// choice is a field with one of some texts.
+func choice(name string, texts ...string) Fields {
+	return Fields{name: {read: func(at pointer, raw json.RawMessage) (any, error) {
 		text, err := readText(at, raw)
-		if err != nil || !slices.Contains(values, text) {
-			return at.problem("want %s", strings.Join(values, ", "))
+		if err != nil || !slices.Contains(texts, text) {
+			return nil, at.problem("want %s", strings.Join(texts, ", "))
 		}
-		into.set(text)
-		return nil
-	}}
+		return text, nil
+	}}}
+}
+
+// list is a field with 1 to maxBatch objects, which are []values.
+func list(name string, of Fields) Fields {
+	return Fields{name: {Elements: of, read: func(at pointer, raw json.RawMessage) (any, error) {
+		return each(at, raw, maxBatch, func(at pointer, raw json.RawMessage) (values, error) { return decodeObject(at, raw, of) })
+	}}}
+}
+
+// each reads the elements of an array, 1 to most.
+func each[T any](at pointer, raw json.RawMessage, most int, read func(pointer, json.RawMessage) (T, error)) ([]T, error) {
+	var elements []json.RawMessage
+	if json.Unmarshal(raw, &elements) != nil || len(elements) == 0 || len(elements) > most {
+		return nil, at.problem("want an array of 1 to %d", most)
+	}
+	all := make([]T, len(elements))
+	for i, element := range elements {
+		var err error
+		if all[i], err = read(at.at(i), element); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }

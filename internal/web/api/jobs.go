@@ -1,7 +1,6 @@
 package api
 
 import (
-	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -9,19 +8,6 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 )
-
-// maxBatch is how many jobs a request is for at most.
-const maxBatch = 1000
-
-// newJob is a job to be pushed.
-type newJob struct {
-	id, topic, body optional[string]
-	delay           optional[time.Duration]
-	due             optional[time.Time]
-	maxAttempts     optional[int64]
-	ttr, lifetime   optional[time.Duration]
-	ifExists        optional[string]
-}
 
 // policies are the values of if_exists.
 var policies = map[string]client.Existing{
@@ -31,70 +17,51 @@ var policies = map[string]client.Existing{
 	"keep_later":   client.KeepLater,
 }
 
-func (j *newJob) fields() fields {
-	f := fields{}
-	f.text("id", &j.id, maxID)
-	f.text("topic", &j.topic, maxTopic)
-	f.text("body", &j.body, 0)
-	f.duration("delay", &j.delay, 0, client.MaxDelay)
-	f.time("due", &j.due, client.MaxDelay)
-	f.integer("max_attempts", &j.maxAttempts, 1, math.MaxInt32)
-	f.duration("ttr", &j.ttr, time.Millisecond, client.MaxLease)
-	f.duration("ready_max_lifetime", &j.lifetime, time.Millisecond, client.MaxDelay)
-	f.choice("if_exists", &j.ifExists, "replace", "refuse", "keep_earlier", "keep_later")
-	return f
+// checkJob finds what a new job lacks, or does not go together.
+func checkJob(job values, at pointer) error {
+	err := job.require(at, "topic", "body")
+	if err == nil && job.has("due") && job.has("delay") {
+		err = at.member("due").problem("delay is given, too: want one of the two")
+	}
+	return err
 }
 
-// check finds what is missing, or does not go together.
-func (j *newJob) check(at pointer) error {
-	if err := j.topic.required(at.member("topic")); err != nil {
-		return err
-	}
-	if err := j.body.required(at.member("body")); err != nil {
-		return err
-	}
-	if j.due.given && j.delay.given {
-		return at.member("due").problem("delay is given, too: want one of the two")
-	}
-	return nil
+func message(job values) client.Message {
+	return client.Message{ID: get[string](job, "id"), Topic: get[string](job, "topic"), Body: get[string](job, "body")}
 }
 
-func (j *newJob) message() client.Message {
-	return client.Message{ID: j.id.value, Topic: j.topic.value, Body: j.body.value}
-}
-
-// options are what the push says beside message and time.
-func (j *newJob) options() (list []client.PushOption) {
-	if j.maxAttempts.given {
-		list = append(list, client.MaxAttempts(int(j.maxAttempts.value)))
+// pushOptions are what a new job says beside message and time.
+func pushOptions(job values) (list []client.PushOption) {
+	if job.has("max_attempts") {
+		list = append(list, client.MaxAttempts(int(get[int64](job, "max_attempts"))))
 	}
-	if j.ttr.given {
-		list = append(list, client.TTR(j.ttr.value))
+	if job.has("ttr") {
+		list = append(list, client.TTR(get[time.Duration](job, "ttr")))
 	}
-	if j.lifetime.given {
-		list = append(list, client.ReadyMaxLifetime(j.lifetime.value))
+	if job.has("ready_max_lifetime") {
+		list = append(list, client.ReadyMaxLifetime(get[time.Duration](job, "ready_max_lifetime")))
 	}
-	if j.ifExists.given {
-		list = append(list, client.IfExists(policies[j.ifExists.value]))
+	if job.has("if_exists") {
+		list = append(list, client.IfExists(policies[get[string](job, "if_exists")]))
 	}
 	return list
 }
 
-func (a *api) push(c *call, j *newJob) (response, error) {
-	if err := j.check(""); err != nil {
+func (a *api) push(c *call) (response, error) {
+	err := checkJob(c.body, "")
+	if err != nil {
 		return response{}, err
 	}
-	var id string
-	var err error
-	if j.due.given {
-		id, err = a.client.PushAt(c.context(), j.message(), j.due.value, j.options()...)
+	m, id := message(c.body), ""
+	if c.body.has("due") {
+		id, err = a.client.PushAt(c.context(), m, get[time.Time](c.body, "due"), pushOptions(c.body)...)
 	} else {
-		id, err = a.client.Push(c.context(), j.message(), j.delay.value, j.options()...)
+		id, err = a.client.Push(c.context(), m, get[time.Duration](c.body, "delay"), pushOptions(c.body)...)
 	}
 	if err != nil {
 		return response{}, err
 	}
-	a.Pushed(j.topic.value, 1)
+	a.Pushed(m.Topic, 1)
 	var o object
 	o.text("id", id)
 	made := ok(o)
@@ -144,17 +111,9 @@ func (a *api) remove(c *call) (response, error) {
 	return done, err
 }
 
-type rescheduling struct{ delay optional[time.Duration] }
-
-func (r *rescheduling) fields() fields {
-	f := fields{}
-	f.duration("delay", &r.delay, 0, client.MaxDelay)
-	return f
-}
-
-func (a *api) reschedule(c *call, r *rescheduling) (response, error) {
-	if err := r.delay.required("/delay"); err != nil {
+func (a *api) reschedule(c *call) (response, error) {
+	if err := c.body.require("", "delay"); err != nil {
 		return response{}, err
 	}
-	return done, a.client.Reschedule(c.context(), c.id(), r.delay.value)
+	return done, a.client.Reschedule(c.context(), c.id(), get[time.Duration](c.body, "delay"))
 }

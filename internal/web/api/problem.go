@@ -53,6 +53,14 @@ func newKind(name string, status int, title string) *kind {
 	return k
 }
 
+// Problems are the types of all problems.
+func Problems() (types []string) {
+	for _, k := range kinds {
+		types = append(types, k.uri())
+	}
+	return types
+}
+
 // uri is the type that a client sees.
 func (k *kind) uri() string { return "urn:delayer:problem:" + k.name }
 

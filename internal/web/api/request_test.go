@@ -171,24 +171,24 @@ func TestPathsAreNotCleaned(t *testing.T) {
 }
 
 // eachRoute calls f with a good request for each route.
-func (f *fixture) eachRoute(call func(r route, request *http.Request)) {
-	for _, r := range routes {
+func (f *fixture) eachRoute(call func(r Route, request *http.Request)) {
+	for _, r := range Routes {
 		body := map[string]string{
 			"/v1/jobs": `{"id":"b","topic":"t","body":"b"}`, "/v1/jobs/batch": `{"jobs":[{"id":"b","topic":"t","body":"b"}]}`, "/v1/jobs/{id}": `{"delay":60}`,
 			"/v1/reserve": `{"topics":["t"]}`, "/v1/ack": `{"deliveries":[{"id":"a","topic":"t","token":1}]}`, "/v1/extend": `{"deliveries":[{"id":"a","topic":"t","token":1}],"lease":1}`,
 			"/v1/jobs/{id}/extend": `{"topic":"t","token":1,"lease":1}`, "/v1/dead/{topic}/requeue": `{"all":true}`, "/v1/dead/{topic}/drop": `{"all":true}`,
-		}[r.path]
+		}[r.Path]
 		if body == "" {
 			body = `{"topic":"t","token":1}`
 		}
-		if r.request == nil {
+		if r.Body == nil {
 			body = ""
 		}
-		path := strings.NewReplacer("{id}", "a", "{topic}", "t").Replace(r.path)
-		if slices.Contains(r.query, "state") {
+		path := strings.NewReplacer("{id}", "a", "{topic}", "t").Replace(r.Path)
+		if slices.Contains(r.Query, "state") {
 			path += "?state=ready"
 		}
-		call(r, f.request(r.method, path, body))
+		call(r, f.request(r.Method, path, body))
 	}
 }
 
@@ -196,18 +196,18 @@ func (f *fixture) eachRoute(call func(r route, request *http.Request)) {
 func TestWithoutToken(t *testing.T) {
 	f := start(t, web.Options{Token: "0123456789abcdef"})
 	f.push("a", "t")
-	f.eachRoute(func(r route, request *http.Request) {
+	f.eachRoute(func(r Route, request *http.Request) {
 		if got := f.send(request).problem(unauthorized, "", "", "Bearer"); got.header.Get("WWW-Authenticate") == "" {
-			t.Errorf("%s %s: no WWW-Authenticate", r.method, r.path)
+			t.Errorf("%s %s: no WWW-Authenticate", r.Method, r.Path)
 		}
 	})
 	if f.state("a") != client.Ready || f.state("b") != "" {
 		t.Errorf("a is %q, b is %q", f.state("a"), f.state("b"))
 	}
-	f.eachRoute(func(r route, request *http.Request) {
+	f.eachRoute(func(r Route, request *http.Request) {
 		request.Header.Set("Authorization", "Bearer 0123456789abcdef")
 		if got := f.send(request); got.status == 401 || got.status == 403 {
-			t.Errorf("%s %s with the token: %d %s", r.method, r.path, got.status, got.body)
+			t.Errorf("%s %s with the token: %d %s", r.Method, r.Path, got.status, got.body)
 		}
 	})
 }
@@ -217,21 +217,21 @@ func TestReadOnly(t *testing.T) {
 	f := start(t, web.Options{ReadOnly: true})
 	f.push("a", "t")
 	f.bury("z", "t2", "bad", "closed")
-	f.eachRoute(func(r route, request *http.Request) {
+	f.eachRoute(func(r Route, request *http.Request) {
 		got := f.send(request)
-		if reads := r.method == "GET"; reads != (got.status == 200) || !reads && got.status != 403 {
-			t.Errorf("%s %s: %d %s", r.method, r.path, got.status, got.body)
+		if reads := r.Method == "GET"; reads != (got.status == 200) || !reads && got.status != 403 {
+			t.Errorf("%s %s: %d %s", r.Method, r.Path, got.status, got.body)
 		}
-		if !slices.Contains(r.query, dryRun) {
+		if !slices.Contains(r.Query, dryRun) {
 			return
 		}
 		for query, want := range map[string]int{"?dry_run=true": 200, "?dry_run=false": 403, "?dry_run=True": 403, "?dry_run=false&dry_run=true": 403, "?dry_run=true&dry_run=false": 400, "?dry_run": 403} {
-			again := f.request(r.method, request.URL.Path+query, "")
-			if r.request != nil {
-				again = f.request(r.method, request.URL.Path+query, `{"all":true}`)
+			again := f.request(r.Method, request.URL.Path+query, "")
+			if r.Body != nil {
+				again = f.request(r.Method, request.URL.Path+query, `{"all":true}`)
 			}
 			if got := f.send(again); got.status != want {
-				t.Errorf("%s %s%s: %d %s, want %d", r.method, r.path, query, got.status, got.body, want)
+				t.Errorf("%s %s%s: %d %s, want %d", r.Method, r.Path, query, got.status, got.body, want)
 			}
 		}
 	})
@@ -246,11 +246,11 @@ func TestReadOnly(t *testing.T) {
 func TestOtherSites(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("a", "t")
-	f.eachRoute(func(r route, request *http.Request) {
+	f.eachRoute(func(r Route, request *http.Request) {
 		request.Header.Set("Origin", "http://evil.example")
 		request.Header.Set("Sec-Fetch-Site", "cross-site")
-		if got := f.send(request); r.method != "GET" && got.status != 403 {
-			t.Errorf("%s %s: %d %s", r.method, r.path, got.status, got.body)
+		if got := f.send(request); r.Method != "GET" && got.status != 403 {
+			t.Errorf("%s %s: %d %s", r.Method, r.Path, got.status, got.body)
 		}
 	})
 	request := f.request("GET", "/v1/topics", "")

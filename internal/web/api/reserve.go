@@ -1,7 +1,6 @@
 package api
 
 import (
-	"math"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -14,32 +13,17 @@ const (
 	maxReserve = 250
 )
 
-type reservation struct {
-	topics      optional[[]string]
-	max         optional[int64]
-	lease       optional[time.Duration]
-	maxAttempts optional[int64]
-}
-
-func (r *reservation) fields() fields {
-	f := fields{}
-	f.texts("topics", &r.topics, maxTopics, maxTopic)
-	f.integer("max", &r.max, 1, maxReserve)
-	f.duration("lease", &r.lease, time.Millisecond, client.MaxLease)
-	f.integer("max_attempts", &r.maxAttempts, 1, math.MaxInt32)
-	return f
-}
-
 // reserve waits until there is a job.
-func (a *api) reserve(c *call, r *reservation) (response, error) {
+func (a *api) reserve(c *call) (response, error) {
 	wait, err := c.wait(a.MaxWait)
 	if err == nil {
-		err = r.topics.required("/topics")
+		err = c.body.require("", "topics")
 	}
 	if err != nil {
 		return response{}, err
 	}
-	jobs, err := a.poller.Reserve(c.w, c.r, r.options(), wait)
+	o := client.FetchOptions{Max: max(1, int(get[int64](c.body, "max"))), Lease: get[time.Duration](c.body, "lease"), MaxAttempts: int(get[int64](c.body, "max_attempts"))}
+	jobs, err := a.poller.Reserve(c.w, c.r, get[[]string](c.body, "topics"), o, wait)
 	list := make([]object, len(jobs))
 	for i, d := range jobs {
 		list[i] = delivery(d)
@@ -47,17 +31,6 @@ func (a *api) reserve(c *call, r *reservation) (response, error) {
 	done := ok(object{{"deliveries", list}})
 	done.jobs = jobs
 	return done, err
-}
-
-func (r *reservation) options() client.FetchOptions {
-	o := client.FetchOptions{Max: 1, Lease: r.lease.value, MaxAttempts: int(r.maxAttempts.value)}
-	if r.max.given {
-		o.Max = int(r.max.value)
-	}
-	for _, topic := range r.topics.value {
-		o.Topics = append(o.Topics, client.FetchTopic{Topic: topic})
-	}
-	return o
 }
 
 func delivery(d *client.Delivery) object {

@@ -1,105 +1,99 @@
 package api
 
 import (
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
 )
 
-// route is what the API does for one method and path.
-type route struct {
-	method string
-	path   string   // with {id} or {topic} in the place of a value
-	query  []string // the parameters that it knows
-	endpoint
-}
-
-// endpoint is what a route does.
-type endpoint struct {
-	request func() input // a new one; nil: the body is not looked at
-	serve   func(*api, *call) (response, error)
-}
-
-// plain is an endpoint that looks at no body.
-func plain(serve func(*api, *call) (response, error)) endpoint {
-	return endpoint{serve: serve}
-}
-
-// with is an endpoint whose body is decoded.
-func with[T any, R interface {
-	*T
-	input
-}](serve func(*api, *call, R) (response, error)) endpoint {
-	return endpoint{
-		func() input { return R(new(T)) },
-		func(a *api, c *call) (response, error) {
-			var r R = new(T)
-			if err := decode(c.body, r); err != nil {
-				return response{}, err
-			}
-			return serve(a, c, r)
-		},
-	}
+// Route is what the API does for one method and path.
+type Route struct {
+	Method string
+	Path   string   // with {id} or {topic} in the place of a value
+	Query  []string // the parameters that it knows
+	Body   Fields   // nil: the body is not looked at
+	serve  func(*api, *call) (response, error)
 }
 
 const dryRun = "dry_run"
 
-// routes are all that there are.
-var routes []route
+// Fields of several bodies.
+var (
+	delay       = period("delay", 0, client.MaxDelay)
+	lease       = period("lease", time.Millisecond, client.MaxLease)
+	maxAttempts = integer("max_attempts", 1, math.MaxInt32)
 
-func init() { // routes know calls, which know their route
-	routes = []route{
-		{"POST", "/v1/jobs", nil, with((*api).push)},
-		{"POST", "/v1/jobs/batch", nil, with((*api).pushBatch)},
-		{"GET", "/v1/jobs/{id}", nil, plain((*api).get)},
-		{"DELETE", "/v1/jobs/{id}", nil, plain((*api).remove)},
-		{"PATCH", "/v1/jobs/{id}", nil, with((*api).reschedule)},
+	newJob = join(text("id", maxID), text("topic", maxTopic), text("body", 0), delay, moment("due"), maxAttempts,
+		period("ttr", time.Millisecond, client.MaxLease), period("ready_max_lifetime", time.Millisecond, client.MaxDelay),
+		choice("if_exists", "replace", "refuse", "keep_earlier", "keep_later"))
 
-		{"POST", "/v1/reserve", []string{"wait"}, with((*api).reserve)},
-		{"POST", "/v1/ack", nil, with((*api).ackBatch)},
-		{"POST", "/v1/extend", nil, with((*api).extendBatch)},
-		{"POST", "/v1/jobs/{id}/ack", nil, with((*api).ack)},
-		{"POST", "/v1/jobs/{id}/retry", nil, with((*api).retry)},
-		{"POST", "/v1/jobs/{id}/release", nil, with((*api).release)},
-		{"POST", "/v1/jobs/{id}/extend", nil, with((*api).extend)},
-		{"POST", "/v1/jobs/{id}/bury", nil, with((*api).bury)},
+	// held says what a job was reserved under.
+	held = join(text("topic", maxTopic), integer("token", 1, math.MaxInt64))
 
-		{"GET", "/v1/topics", []string{"contains", "limit", "cursor"}, plain((*api).topics)},
-		{"GET", "/v1/topics/{topic}", nil, plain((*api).topic)},
-		{"GET", "/v1/topics/{topic}/jobs", []string{"state", "limit", "cursor"}, plain((*api).browse)},
-		{"DELETE", "/v1/topics/{topic}/ready", []string{dryRun}, plain((*api).purge)},
-		{"GET", "/v1/forecast", []string{"spans"}, plain((*api).forecast)},
-		{"GET", "/v1/stats", nil, plain((*api).stats)},
+	// deliveries are reserved jobs. They may also stand here as reserve gave them: what else that has is
+	// passed over.
+	deliveries = list("deliveries", join(held, text("id", maxID), ignored("attempt", "max_attempts", "lease", "deadline", "late_by", "body", "body_base64")))
 
-		{"GET", "/v1/dead/{topic}", []string{"limit", "cursor"}, plain((*api).dead)},
-		{"GET", "/v1/dead/{topic}/groups", []string{"limit"}, plain((*api).deadGroups)},
-		{"POST", "/v1/dead/{topic}/requeue", []string{dryRun}, with((*api).requeue)},
-		{"POST", "/v1/dead/{topic}/drop", []string{dryRun}, with((*api).drop)},
+	// selection says which of a topic's dead letters are meant.
+	selection = join(texts("ids", maxBatch, maxID), text("reason", maxCause), text("error", maxCause), moment("after"), moment("before"), boolean("all"))
+)
 
-		{"GET", "/v1/openapi.yaml", nil, plain((*api).description)},
-	}
+// Routes are all that there are. openapi.yaml describes them; a test compares the two.
+var Routes = []Route{
+	{"POST", "/v1/jobs", nil, newJob, (*api).push},
+	{"POST", "/v1/jobs/batch", nil, list("jobs", newJob), (*api).pushBatch},
+	{"GET", "/v1/jobs/{id}", nil, nil, (*api).get},
+	{"DELETE", "/v1/jobs/{id}", nil, nil, (*api).remove},
+	{"PATCH", "/v1/jobs/{id}", nil, delay, (*api).reschedule},
+
+	{"POST", "/v1/reserve", []string{"wait"}, join(texts("topics", maxTopics, maxTopic), integer("max", 1, maxReserve), lease, maxAttempts), (*api).reserve},
+	{"POST", "/v1/ack", nil, deliveries, (*api).ackBatch},
+	{"POST", "/v1/extend", nil, join(deliveries, lease), (*api).extendBatch},
+	{"POST", "/v1/jobs/{id}/ack", nil, held, settle(ack)},
+	{"POST", "/v1/jobs/{id}/retry", nil, join(held, delay, line("error")), settle(retry)},
+	{"POST", "/v1/jobs/{id}/release", nil, join(held, delay), settle(release)},
+	{"POST", "/v1/jobs/{id}/extend", nil, join(held, lease), settle(extend)},
+	{"POST", "/v1/jobs/{id}/bury", nil, join(held, line("reason"), line("error")), settle(bury)},
+
+	{"GET", "/v1/topics", []string{"contains", "limit", "cursor"}, nil, (*api).topics},
+	{"GET", "/v1/topics/{topic}", nil, nil, (*api).topic},
+	{"GET", "/v1/topics/{topic}/jobs", []string{"state", "limit", "cursor"}, nil, (*api).browse},
+	{"DELETE", "/v1/topics/{topic}/ready", []string{dryRun}, nil, (*api).purge},
+	{"GET", "/v1/forecast", []string{"spans"}, nil, (*api).forecast},
+	{"GET", "/v1/stats", nil, nil, (*api).stats},
+
+	{"GET", "/v1/dead/{topic}", []string{"limit", "cursor"}, nil, (*api).dead},
+	{"GET", "/v1/dead/{topic}/groups", []string{"limit"}, nil, (*api).deadGroups},
+	{"POST", "/v1/dead/{topic}/requeue", []string{dryRun}, selection, (*api).requeue},
+	{"POST", "/v1/dead/{topic}/drop", []string{dryRun}, selection, (*api).drop},
+
+	{"GET", "/v1/openapi.yaml", nil, nil, (*api).description},
 }
 
 // find finds the request's route, and the values in its path.
-func find(r *http.Request) (*route, map[string]string, error) {
+func find(r *http.Request) (*Route, map[string]string, error) {
 	var methods []string
 	path := strings.Split(r.URL.EscapedPath(), "/")
 	method := r.Method
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	for i := range routes {
-		values, err := routes[i].match(path)
+	for i := range Routes {
+		values, err := Routes[i].match(path)
 		switch {
 		case err != nil:
 			return nil, nil, err
 		case values == nil:
-		case routes[i].method == method:
-			return &routes[i], values, nil
+		case Routes[i].Method == method:
+			return &Routes[i], values, nil
 		default:
-			methods = append(methods, routes[i].method)
-			if routes[i].method == http.MethodGet {
+			methods = append(methods, Routes[i].Method)
+			if Routes[i].Method == http.MethodGet {
 				methods = append(methods, http.MethodHead)
 			}
 		}
@@ -112,8 +106,8 @@ func find(r *http.Request) (*route, map[string]string, error) {
 }
 
 // match returns the values in the path's places, nil if the path is another one.
-func (r *route) match(path []string) (map[string]string, error) {
-	own := strings.Split(r.path, "/")
+func (r *Route) match(path []string) (map[string]string, error) {
+	own := strings.Split(r.Path, "/")
 	if len(path) != len(own) {
 		return nil, nil
 	}
@@ -145,5 +139,5 @@ var limits = map[string]int{"id": maxID, "topic": maxTopic}
 // isDryRun reports whether the request asks only what it would do otherwise.
 func isDryRun(r *http.Request) bool {
 	route, _, err := find(r)
-	return err == nil && slices.Contains(route.query, dryRun) && r.URL.Query().Get(dryRun) == "true"
+	return err == nil && slices.Contains(route.Query, dryRun) && r.URL.Query().Get(dryRun) == "true"
 }

@@ -2,142 +2,65 @@ package api
 
 import (
 	"errors"
-	"math"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
 )
 
-// held says what a job was reserved under.
-type held struct {
-	topic optional[string]
-	token optional[int64]
+// delivery is that of the job which was reserved so.
+func (a *api) delivery(id string, held values) *client.Delivery {
+	return a.client.Delivery(get[string](held, "topic"), id, get[int64](held, "token"))
 }
 
-func (h *held) fields() fields {
-	f := fields{}
-	f.text("topic", &h.topic, maxTopic)
-	f.integer("token", &h.token, 1, math.MaxInt64)
-	return f
-}
-
-// delivery is the one that the call is about.
-func (a *api) delivery(c *call, h *held) (*client.Delivery, error) {
-	err := h.check("")
-	return a.client.Delivery(h.topic.value, c.id(), h.token.value), err
-}
-
-func (h *held) check(at pointer) error {
-	if err := h.topic.required(at.member("topic")); err != nil {
-		return err
+// settle has the delivery settled that the call is about.
+func settle(how func(*call, *client.Delivery) (response, error)) func(*api, *call) (response, error) {
+	return func(a *api, c *call) (response, error) {
+		if err := c.body.require("", "topic", "token"); err != nil {
+			return response{}, err
+		}
+		return how(c, a.delivery(c.id(), c.body))
 	}
-	return h.token.required(at.member("token"))
 }
 
-func (a *api) ack(c *call, h *held) (response, error) {
-	d, err := a.delivery(c, h)
-	if err == nil {
-		err = d.Ack(c.context())
-	}
-	return done, err
-}
+func ack(c *call, d *client.Delivery) (response, error) { return done, d.Ack(c.context()) }
 
-type retrying struct {
-	held
-	delay optional[time.Duration]
-	error string
-}
-
-func (r *retrying) fields() fields {
-	f := r.held.fields()
-	f.duration("delay", &r.delay, 0, client.MaxDelay)
-	f.line("error", &r.error)
-	return f
-}
-
-func (a *api) retry(c *call, r *retrying) (response, error) {
-	d, err := a.delivery(c, &r.held)
-	if err == nil {
-		err = d.Retry(c.context(), r.delay.value, cause(r.error)...)
-	}
+func retry(c *call, d *client.Delivery) (response, error) {
+	delay := get[time.Duration](c.body, "delay")
+	err := d.Retry(c.context(), delay, c.cause()...)
 	state := client.Waiting
 	switch {
 	case errors.Is(err, client.ErrExhausted):
 		state, err = client.Dead, nil
-	case r.delay.value == 0:
+	case delay == 0:
 		state = client.Ready
 	}
 	return ok(object{{"state", state}}), err
 }
 
-func cause(text string) []client.RetryOption {
+// cause is the error that the body tells of.
+func (c *call) cause() []client.RetryOption {
+	text := get[string](c.body, "error")
 	if text == "" {
 		return nil
 	}
 	return []client.RetryOption{client.Cause(errors.New(text))}
 }
 
-type releasing struct {
-	held
-	delay optional[time.Duration]
-}
-
-func (r *releasing) fields() fields {
-	f := r.held.fields()
-	f.duration("delay", &r.delay, 0, client.MaxDelay)
-	return f
-}
-
-func (a *api) release(c *call, r *releasing) (response, error) {
-	d, err := a.delivery(c, &r.held)
-	switch {
-	case err != nil:
-	case r.delay.value > 0:
-		err = d.Postpone(c.context(), r.delay.value)
-	default:
-		err = d.Release(c.context())
+func release(c *call, d *client.Delivery) (response, error) {
+	if delay := get[time.Duration](c.body, "delay"); delay > 0 {
+		return done, d.Postpone(c.context(), delay)
 	}
-	return done, err
+	return done, d.Release(c.context())
 }
 
-type burying struct {
-	held
-	reason, error string
+func bury(c *call, d *client.Delivery) (response, error) {
+	return done, d.Bury(c.context(), get[string](c.body, "reason"), c.cause()...)
 }
 
-func (b *burying) fields() fields {
-	f := b.held.fields()
-	f.line("reason", &b.reason)
-	f.line("error", &b.error)
-	return f
-}
-
-func (a *api) bury(c *call, b *burying) (response, error) {
-	d, err := a.delivery(c, &b.held)
+func extend(c *call, d *client.Delivery) (response, error) {
+	err := c.body.require("", "lease")
 	if err == nil {
-		err = d.Bury(c.context(), b.reason, cause(b.error)...)
-	}
-	return done, err
-}
-
-type extending struct {
-	held
-	lease optional[time.Duration]
-}
-
-func (e *extending) fields() fields {
-	f := e.held.fields()
-	f.duration("lease", &e.lease, time.Millisecond, client.MaxLease)
-	return f
-}
-
-func (a *api) extend(c *call, e *extending) (response, error) {
-	d, err := a.delivery(c, &e.held)
-	if err == nil {
-		err = e.lease.required("/lease")
-	}
-	if err == nil {
-		err = d.Extend(c.context(), e.lease.value)
+		err = d.Extend(c.context(), get[time.Duration](c.body, "lease"))
 	}
 	var o object
 	o.lease(d)

@@ -12,72 +12,50 @@ import (
 type reader func(at pointer, raw json.RawMessage) (string, error)
 
 // twins are a field, and its twin of the same in base64. Only one of the two may be given.
-func (f fields) twins(name string, set func(at pointer, raw json.RawMessage, read reader) error) {
-	f[name] = field{set: func(at pointer, raw json.RawMessage) error { return set(at, raw, readText) }}
-	f[name+"_base64"] = field{set: func(at pointer, raw json.RawMessage) error { return set(at, raw, readBase64) }}
+func twins(name, forms string, read func(at pointer, raw json.RawMessage, decoded reader) (any, error)) Fields {
+	in := func(form reader) Field {
+		return Field{text: name, forms: forms, read: func(at pointer, raw json.RawMessage) (any, error) { return read(at, raw, form) }}
+	}
+	return Fields{name: in(readText), name + "_base64": in(readBase64)}
 }
 
-// text is twins of any bytes, at least one and at most so many (0: any number).
-func (f fields) text(name string, into *optional[string], most int) {
-	f.twins(name, func(at pointer, raw json.RawMessage, read reader) error {
-		if into.given {
-			return at.problem("it is given in both forms: want text, or base64")
-		}
-		value, err := read(at, raw)
-		if err != nil {
-			return err
-		}
-		into.set(value)
-		return checkText(at, value, most)
+// text is twins for a string of any bytes, at least one and at most so many (0: any number).
+func text(name string, most int) Fields {
+	return twins(name, "text", func(at pointer, raw json.RawMessage, decoded reader) (any, error) {
+		return readSome(at, raw, decoded, most)
 	})
 }
 
-func checkText(at pointer, value string, most int) error {
+func readSome(at pointer, raw json.RawMessage, decoded reader, most int) (string, error) {
+	value, err := decoded(at, raw)
 	switch {
+	case err != nil:
 	case value == "":
-		return at.problem("it is empty")
+		err = at.problem("it is empty")
 	case most > 0 && len(value) > most:
-		return at.problem("it has %d bytes: want %d at most", len(value), most)
+		err = at.problem("it has %d bytes: want %d at most", len(value), most)
 	}
-	return nil
+	return value, err
 }
 
-// texts is twins of 1 to count texts.
-func (f fields) texts(name string, into *optional[[]string], count, most int) {
-	f.twins(name, func(at pointer, raw json.RawMessage, read reader) error {
-		if into.given {
-			return at.problem("it is given in both forms: want texts, or base64")
-		}
-		elements, err := elements(at, raw, count)
-		if err != nil {
-			return err
-		}
-		values, seen := make([]string, len(elements)), map[string]bool{}
-		for i, element := range elements {
-			at := at.at(i)
-			value, err := read(at, element)
-			if err == nil {
-				err = checkText(at, value, most)
-			}
+// texts is twins for a []string of 1 to count of them.
+func texts(name string, count, most int) Fields {
+	return twins(name, "texts", func(at pointer, raw json.RawMessage, decoded reader) (any, error) {
+		seen := map[string]bool{}
+		return each(at, raw, count, func(at pointer, raw json.RawMessage) (string, error) {
+			value, err := readSome(at, raw, decoded, most)
 			if err == nil && seen[value] {
 				err = at.problem("it is there twice")
 			}
-			if err != nil {
-				return err
-			}
-			values[i], seen[value] = value, true
-		}
-		into.set(values)
-		return nil
+			seen[value] = true
+			return value, err
+		})
 	})
 }
 
 // line is a field of text only, which may be empty.
-func (f fields) line(name string, into *string) {
-	f[name] = field{set: func(at pointer, raw json.RawMessage) (err error) {
-		*into, err = readText(at, raw)
-		return err
-	}}
+func line(name string) Fields {
+	return Fields{name: {read: func(at pointer, raw json.RawMessage) (any, error) { return readText(at, raw) }}}
 }
 
 func readText(at pointer, raw json.RawMessage) (text string, err error) {

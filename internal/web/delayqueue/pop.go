@@ -13,11 +13,7 @@ func (a *api) pop(w http.ResponseWriter, r *http.Request, body []byte) {
 		fail(w, complaint)
 		return
 	}
-	o := client.FetchOptions{Max: 1}
-	for _, topic := range topics {
-		o.Topics = append(o.Topics, client.FetchTopic{Topic: topic})
-	}
-	jobs, err := a.poller.Reserve(w, r, o, a.PollTimeout)
+	jobs, err := a.poller.Reserve(w, r, topics, client.FetchOptions{Max: 1}, a.PollTimeout)
 	a.poller.Deliver(w, r, jobs, func() error { return deliver(w, jobs, err) })
 }
 

@@ -30,10 +30,13 @@ const (
 	releaseWait = 10 * time.Second
 )
 
-// Reserve waits for jobs as o says, apart from its Timeout: up to wait, 0 is not at all. There may be none
-// without an error: in time, before the front stops, or while the client is there. The request's body must
-// have been read.
-func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, o client.FetchOptions, wait time.Duration) (jobs []*client.Delivery, err error) {
+// Reserve waits for jobs of the topics, otherwise as o says, but up to wait; 0 is not at all. There may be
+// none without an error: in time, before the front stops, or while the client is there. The request's body
+// must have been read.
+func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, topics []string, o client.FetchOptions, wait time.Duration) (jobs []*client.Delivery, err error) {
+	for _, topic := range topics {
+		o.Topics = append(o.Topics, client.FetchTopic{Topic: topic})
+	}
 	if wait == 0 {
 		return p.ready(r, o)
 	}

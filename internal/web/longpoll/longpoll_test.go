@@ -51,8 +51,8 @@ func start(t *testing.T, o client.PoolOptions) *fixture {
 		}
 		wait, _ := time.ParseDuration(r.URL.Path[1:])
 		f.asks.Add(1)
-		o := client.FetchOptions{Topics: []client.FetchTopic{{Topic: cmp.Or(r.URL.Query().Get("topic"), "t")}}, Max: 2, Lease: time.Hour}
-		jobs, err := f.poller.Reserve(w, r, o, wait)
+		topics := []string{cmp.Or(r.URL.Query().Get("topic"), "t")}
+		jobs, err := f.poller.Reserve(w, r, topics, client.FetchOptions{Max: 2, Lease: time.Hour}, wait)
 		f.poller.Deliver(w, r, jobs, func() error {
 			for _, d := range jobs {
 				fmt.Fprint(w, d.ID, " ")
@@ -225,9 +225,8 @@ func TestTooManyWait(t *testing.T) {
 func TestGivenBackInOrder(t *testing.T) {
 	f := start(t, client.PoolOptions{})
 	f.push(t, "a", "b", "c", "d")
-	o := client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 3}
 	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
-	jobs, err := f.poller.Reserve(w, r, o, 0)
+	jobs, err := f.poller.Reserve(w, r, []string{"t"}, client.FetchOptions{Max: 3}, 0)
 	if len(jobs) != 3 || err != nil {
 		t.Errorf("got %d jobs, %v", len(jobs), err)
 	}

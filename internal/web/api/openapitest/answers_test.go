@@ -113,9 +113,9 @@ func (p *prober) done(h http.Handler) {
 
 // each is a request for each route, which is refused for nothing but what it is changed to.
 func each() (list []request) {
-	for _, r := range api.Describe().Routes {
+	for _, r := range api.Routes {
 		q := request{method: r.Method, path: strings.NewReplacer("{id}", "an-id", "{topic}", "a-topic").Replace(r.Path)}
-		if slices.Contains(r.Parameters, "state") {
+		if slices.Contains(r.Query, "state") {
 			q.path += "?state=ready"
 		}
 		if r.Body != nil {

@@ -2,6 +2,7 @@ package openapitest
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +34,7 @@ func TestRequestsAreDescribed(t *testing.T) {
 			described[method+" "+path] = true
 		}
 	}
-	for _, route := range api.Describe().Routes {
+	for _, route := range api.Routes {
 		name := route.Method + " " + route.Path
 		if !described[name] {
 			t.Errorf("%s is not described", name)
@@ -46,7 +47,11 @@ func TestRequestsAreDescribed(t *testing.T) {
 		for _, p := range slices.Concat(item.Parameters, operation.Parameters) {
 			parameters = append(parameters, p.Value.Name)
 		}
-		expectSame(t, name+": parameters", parameters, route.Parameters)
+		known := slices.Clone(route.Query)
+		for _, value := range regexp.MustCompile(`{(\w+)}`).FindAllStringSubmatch(route.Path, -1) {
+			known = append(known, value[1])
+		}
+		expectSame(t, name+": parameters", parameters, known)
 		switch body := operation.RequestBody; {
 		case body == nil:
 			if route.Body != nil {
@@ -71,8 +76,8 @@ func expectFields(t *testing.T, name string, schema *openapi3.Schema, fields api
 		t.Errorf("%s: further fields are described as allowed", name)
 	}
 	for field, of := range fields {
-		if property := schema.Properties[field]; of != nil && property != nil {
-			expectFields(t, name+"/"+field, property.Value.Items.Value, of)
+		if property := schema.Properties[field]; of.Elements != nil && property != nil {
+			expectFields(t, name+"/"+field, property.Value.Items.Value, of.Elements)
 		}
 	}
 }
@@ -93,7 +98,7 @@ func TestProblemsAreDescribed(t *testing.T) {
 	for _, value := range doc.Components.Schemas["Problem"].Value.Properties["type"].Value.Enum {
 		types = append(types, value.(string))
 	}
-	known := api.Describe().Problems
+	known := api.Problems()
 	expectSame(t, "types of problems", types, known)
 	var examples []string
 	for _, response := range doc.Components.Responses {
