@@ -37,7 +37,7 @@ func (r *run) tryBroken(ctx context.Context, now time.Time) {
 // try fetches one job of the topic, if there is a place for it, and enters whether it is broken.
 func (r *run) try(ctx context.Context, s *served) {
 	r.mu.Lock()
-	places := min(r.wanted(), s.most-s.held)
+	places := min(r.wanted(), s.options.Concurrency-s.held)
 	r.mu.Unlock()
 	if s.isBroken() {
 		s.brokenUntil = time.Now().Add(lastPause) // if it can't be tried now, or Redis is away
@@ -45,7 +45,7 @@ func (r *run) try(ctx context.Context, s *served) {
 	if places <= 0 {
 		return
 	}
-	list, err := r.fetchOne(ctx, s.name)
+	list, err := r.fetchOne(ctx, s)
 	r.start(list)
 	switch {
 	case isOfOne(err):

@@ -13,11 +13,11 @@ import (
 )
 
 func newTestRun(o Options, topics ...TopicOptions) *run {
-	var list []*topic
+	var list []topic
 	for _, t := range topics {
-		list = append(list, &topic{options: t})
+		list = append(list, topic{options: t})
 	}
-	return newRun(nil, list, make([]Handler, len(list)), o.withDefaults())
+	return newRun(nil, list, o.withDefaults())
 }
 
 func TestTokens(t *testing.T) {

@@ -49,7 +49,7 @@ type Middleware func(Handler) Handler
 
 // Mux is which handler handles which topic. Fill it before the worker runs.
 type Mux struct {
-	topics     []*topic // in the order in which they were added
+	topics     []topic // in the order in which they were added
 	middleware []Middleware
 	errs       []error
 }
@@ -74,10 +74,10 @@ func (m *Mux) Use(middleware ...Middleware) {
 // Handle has the handler handle the topic's jobs. A topic can have one handler; what is wrong is
 // the error of Run.
 func (m *Mux) Handle(name string, h Handler, options ...TopicOption) {
-	t := &topic{name: name, handler: h}
+	t := topic{name: name, handler: h}
 	for _, option := range options {
 		if option == nil {
-			m.errs = append(m.errs, invalid("option", "one of topic "+store.Quote(name)+" is nil"))
+			m.errs = append(m.errs, invalid("option", "one of topic %s is nil", store.Quote(name)))
 		} else {
 			option(&t.options)
 		}
@@ -86,9 +86,9 @@ func (m *Mux) Handle(name string, h Handler, options ...TopicOption) {
 	case name == "":
 		m.errs = append(m.errs, invalid("topic", "it is empty"))
 	case isNil(h):
-		m.errs = append(m.errs, invalid("handler", "that of topic "+store.Quote(name)+" is nil"))
-	case slices.ContainsFunc(m.topics, func(other *topic) bool { return other.name == name }):
-		m.errs = append(m.errs, invalid("handler", "topic "+store.Quote(name)+" has two"))
+		m.errs = append(m.errs, invalid("handler", "that of topic %s is nil", store.Quote(name)))
+	case slices.ContainsFunc(m.topics, func(other topic) bool { return other.name == name }):
+		m.errs = append(m.errs, invalid("handler", "topic %s has two", store.Quote(name)))
 	}
 	m.errs = append(m.errs, t.options.check(name))
 	m.topics = append(m.topics, t)
@@ -137,8 +137,8 @@ func JobOf(ctx context.Context) *Job {
 	return job
 }
 
-// handlers are those of the topics, inside the middleware, or what is wrong with the mux.
-func (m *Mux) handlers() ([]Handler, error) {
+// wrapped are the topics with their handlers inside the middleware, or what is wrong with the mux.
+func (m *Mux) wrapped() ([]topic, error) {
 	errs := m.errs
 	if len(m.topics) == 0 {
 		errs = append(errs, invalid("mux", "it has no handlers"))
@@ -146,17 +146,17 @@ func (m *Mux) handlers() ([]Handler, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	handlers := make([]Handler, len(m.topics))
-	for i, t := range m.topics {
+	topics := slices.Clone(m.topics)
+	for i, t := range topics {
 		h := withoutPanics(t.handler)
 		for _, wrap := range slices.Backward(slices.Concat(m.middleware, t.options.Middleware)) {
 			if h = wrap(h); isNil(h) {
-				return nil, invalid("middleware", "it makes a nil handler of that of topic "+store.Quote(t.name))
+				return nil, invalid("middleware", "it makes a nil handler of that of topic %s", store.Quote(t.name))
 			}
 		}
-		handlers[i] = withoutPanics(h) // of the middleware
+		topics[i].handler = withoutPanics(h) // of the middleware
 	}
-	return handlers, nil
+	return topics, nil
 }
 
 func checkMiddleware(middleware []Middleware) error {
@@ -178,6 +178,6 @@ func withoutPanics(h Handler) Handler {
 	})
 }
 
-func invalid(field, why string) error {
-	return fmt.Errorf("%w %s: %s", client.ErrInvalid, field, why)
+func invalid(field, why string, args ...any) error {
+	return fmt.Errorf("%w %s: "+why, append([]any{client.ErrInvalid, field}, args...)...)
 }

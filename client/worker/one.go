@@ -26,37 +26,21 @@ func (w *Worker) RunOne(ctx context.Context, topic string) (*Job, error) {
 	}
 	s := r.byName[topic]
 	if s == nil {
-		return nil, invalid("topic", store.Quote(topic)+" has no handler")
+		return nil, invalid("topic", "%s has no handler", store.Quote(topic))
 	}
-	list, err := r.fetchOne(ctx, topic)
+	list, err := r.fetchOne(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	lost := false
-	hook := r.options.Hooks.LeaseLost
-	r.options.Hooks.LeaseLost = func(job *Job) {
-		lost = true
-		if hook != nil {
-			hook(job)
-		}
-	}
-	job, err := r.one(ctx, s, list[0])
-	if lost {
-		err = errors.Join(err, client.ErrLeaseLost)
-	}
-	return job, err
-}
-
-// one handles one job, until ctx is done.
-func (r *run) one(ctx context.Context, s *served, d *client.Delivery) (*Job, error) {
 	defer r.open(ctx)()
 	defer context.AfterFunc(ctx, func() { r.interrupt(errStopping) })()
-	t := newTask(r, s, d)
 	r.mu.Lock()
-	r.tasks[t] = true
-	s.held++
+	t := r.enter(list[0])
 	r.running++
 	r.mu.Unlock()
-	signal(r.renewed)
-	return t.job, t.do()
+	err = t.do()
+	if t.untold {
+		err = errors.Join(err, client.ErrLeaseLost)
+	}
+	return t.job, err
 }

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"cmp"
-	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -94,7 +93,7 @@ func With(o TopicOptions) TopicOption { return func(to *TopicOptions) { *to = o 
 
 func (o TopicOptions) check(name string) error {
 	wrong := func(field, format string, args ...any) error {
-		return invalid(field, fmt.Sprintf("that of topic %s is "+format, append([]any{store.Quote(name)}, args...)...))
+		return invalid(field, "that of topic %s is "+format, append([]any{store.Quote(name)}, args...)...)
 	}
 	switch {
 	case o.Concurrency < 0:
@@ -121,7 +120,7 @@ const units = "in Go a number without a unit is in nanoseconds, and 30 seconds a
 
 func checkUnit(field string, d time.Duration) error {
 	if tooShort(d) {
-		return invalid(field, fmt.Sprintf("%v is less than a millisecond; %s", d, units))
+		return invalid(field, "%v is less than a millisecond; %s", d, units)
 	}
 	return nil
 }
@@ -137,23 +136,15 @@ const (
 func (o Options) check() error {
 	switch {
 	case o.Concurrency < 0 || o.Concurrency > maxConcurrency:
-		return invalid("concurrency", fmt.Sprintf("%d is not from 1 to %d; 0 means %d", o.Concurrency, maxConcurrency, defaultConcurrency))
+		return invalid("concurrency", "%d is not from 1 to %d; 0 means %d", o.Concurrency, maxConcurrency, defaultConcurrency)
 	case o.Lease < 0 || o.Lease > client.MaxLease:
-		return invalid("lease", fmt.Sprintf("%v is not from 0 to %v", o.Lease, client.MaxLease))
+		return invalid("lease", "%v is not from 0 to %v", o.Lease, client.MaxLease)
 	case o.Timeout < 0:
-		return invalid("timeout", fmt.Sprintf("%v is negative; 0 means no limit", o.Timeout))
+		return invalid("timeout", "%v is negative; 0 means no limit", o.Timeout)
 	case o.MaxAttempts < 0 || o.MaxAttempts > math.MaxInt32:
-		return invalid("max attempts", fmt.Sprintf("%d is not from 1 to %d; 0 means %d", o.MaxAttempts, math.MaxInt32, defaultAttempts))
+		return invalid("max attempts", "%d is not from 1 to %d; 0 means %d", o.MaxAttempts, math.MaxInt32, defaultAttempts)
 	}
 	return cmp.Or(checkUnit("lease", o.Lease), checkUnit("timeout", o.Timeout), checkUnit("grace", o.Grace))
-}
-
-// longEnough is the lease, or the shortest one; 0 is what the producer says.
-func longEnough(lease time.Duration) time.Duration {
-	if lease == 0 {
-		return 0
-	}
-	return max(lease, shortestLease)
 }
 
 func (o Options) withDefaults() Options {
@@ -163,6 +154,23 @@ func (o Options) withDefaults() Options {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Backoff == nil {
 		o.Backoff = DefaultBackoff
+	}
+	return o
+}
+
+// within are the options with those of the worker where they are 0 or nil; at most so many jobs are held.
+func (o TopicOptions) within(w Options, maxHeld int) TopicOptions {
+	if o.Concurrency = min(o.Concurrency, w.Concurrency); o.Concurrency == 0 {
+		o.Concurrency = maxHeld
+	}
+	o.Weight = max(o.Weight, 1)
+	if o.Lease = cmp.Or(o.Lease, w.Lease); o.Lease > 0 { // else as the job says
+		o.Lease = max(o.Lease, shortestLease)
+	}
+	o.Timeout = cmp.Or(o.Timeout, w.Timeout)
+	o.MaxAttempts = cmp.Or(o.MaxAttempts, w.MaxAttempts)
+	if o.Backoff == nil {
+		o.Backoff = w.Backoff
 	}
 	return o
 }

@@ -28,7 +28,7 @@ func (r *run) plan() (o client.FetchOptions, wait time.Duration) {
 			}
 			continue
 		}
-		most := min(s.most-s.held, wanted)
+		most := min(s.options.Concurrency-s.held, wanted)
 		allowed, next := s.bucket.allowed(now)
 		if most > 0 && next > 0 && (wait == 0 || next < wait) {
 			wait = next
@@ -49,21 +49,13 @@ func (r *run) inOrder() []*served {
 	}
 	// Who draws the smallest of the numbers -ln(random)/weight is the first with a
 	// probability in proportion to its weight, and so on with those that are left (Efraimidis and Spirakis, 2006).
-	type draw struct {
-		*served
-		key float64
+	order := slices.Clone(r.served)
+	for _, s := range order {
+		s.draw = -math.Log(1-rand.Float64()) / float64(s.options.Weight)
 	}
-	draws := make([]draw, len(r.served))
-	for i, s := range r.served {
-		draws[i] = draw{s, -math.Log(1-rand.Float64()) / float64(max(s.options.Weight, 1))}
-	}
-	slices.SortFunc(draws, func(a, b draw) int {
-		return cmp.Or(cmp.Compare(b.options.Priority, a.options.Priority), cmp.Compare(a.key, b.key))
+	slices.SortFunc(order, func(a, b *served) int {
+		return cmp.Or(cmp.Compare(b.options.Priority, a.options.Priority), cmp.Compare(a.draw, b.draw))
 	})
-	order := make([]*served, len(draws))
-	for i, d := range draws {
-		order[i] = d.served
-	}
 	return order
 }
 

@@ -20,6 +20,7 @@ type task struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc // ends the handler's context
 	since    time.Time               // when it was put into the buffer
+	untold   bool                    // Redis does not know what came of the job
 
 	// Guarded by run.mu:
 	renewAt   time.Time
@@ -71,7 +72,7 @@ func (t *task) do() (err error) {
 // handle calls the handler.
 func (t *task) handle() error {
 	ctx := t.ctx
-	if timeout := t.served.timeout; timeout > 0 {
+	if timeout := t.served.options.Timeout; timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, timeoutError(timeout))
 		defer cancel()
@@ -128,13 +129,13 @@ func (t *task) settle(err, why error, took time.Duration) {
 // failed does what the error says, or else has the job tried again.
 func (t *task) failed(err error, took time.Duration) {
 	hooks := &t.options.Hooks
-	v, told := verdictOf(err)
-	if !told {
-		v = &verdict{kind: retryAfter, delay: t.served.backoff(t.job.Attempt, err)}
+	var v *verdict
+	if !errors.As(err, &v) {
+		v = &verdict{kind: retryAfter, delay: t.served.options.Backoff(t.job.Attempt, err)}
 	}
 	delay := min(max(v.delay, 0), client.MaxDelay)
 	if v.kind == snooze {
-		ok := t.report("snooze", func(ctx context.Context) error { return t.delivery.Postpone(ctx, delay) })
+		ok := t.report(snooze, func(ctx context.Context) error { return t.delivery.Postpone(ctx, delay) })
 		if t.settled(ok) && hooks.Snoozed != nil {
 			hooks.Snoozed(t.job, delay)
 		}
@@ -144,7 +145,7 @@ func (t *task) failed(err error, took time.Duration) {
 		hooks.Failed(t.job, took, err)
 	}
 	dead := v.kind == bury
-	ok := t.report(v.kind.String(), func(ctx context.Context) error {
+	ok := t.report(v.kind, func(ctx context.Context) error {
 		if v.kind == bury {
 			return t.delivery.Bury(ctx, err.Error())
 		}
@@ -177,6 +178,7 @@ func (t *task) release() {
 
 // settled passes ok on. If it is false, the hook is told that the job may be delivered again.
 func (t *task) settled(ok bool) bool {
+	t.untold = !ok
 	if hook := t.options.Hooks.LeaseLost; !ok && hook != nil {
 		hook(t.job)
 	}

@@ -9,27 +9,16 @@ import (
 // verdict is an error that says what becomes of the job.
 type verdict struct {
 	err   error
-	kind  verdictKind
+	kind  string
 	delay time.Duration
 }
 
-type verdictKind int
-
+// What is done with the job.
 const (
-	retryAfter verdictKind = iota
-	snooze
-	bury
+	retryAfter = "retry"
+	snooze     = "snooze"
+	bury       = "bury"
 )
-
-func (k verdictKind) String() string {
-	return [...]string{retryAfter: "retry", snooze: "snooze", bury: "bury"}[k]
-}
-
-// verdictOf is what the error says of the job, if it does.
-func verdictOf(err error) (v *verdict, ok bool) {
-	ok = errors.As(err, &v)
-	return v, ok
-}
 
 func (v *verdict) Error() string { return v.err.Error() }
 

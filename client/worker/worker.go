@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -43,23 +42,21 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // newRun fails if the worker is wrong.
 func (w *Worker) newRun(ctx context.Context) (*run, error) {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return nil, invalid("ctx", "it is nil")
-	}
-	if w == nil {
+	case w == nil:
 		return nil, invalid("worker", "it is nil")
-	}
-	if w.client == nil {
+	case w.client == nil:
 		return nil, invalid("client", "it is nil")
-	}
-	if w.mux == nil {
+	case w.mux == nil:
 		return nil, invalid("mux", "it is nil")
 	}
-	handlers, err := w.mux.handlers()
+	topics, err := w.mux.wrapped()
 	if err := errors.Join(err, w.options.check()); err != nil {
 		return nil, err
 	}
-	return newRun(w.client, w.mux.topics, handlers, w.options.withDefaults()), nil
+	return newRun(w.client, topics, w.options.withDefaults()), nil
 }
 
 // run is a Run under way.
@@ -92,17 +89,12 @@ type run struct {
 	renewed   chan struct{} // holds one: there is a task whose lease has to be extended
 }
 
-// served is a topic, and how much of it is under way.
+// served is a topic with all its options, and how much of it is under way.
 type served struct {
-	*topic
-	handler  Handler
-	lease    time.Duration // 0: as the job says
-	attempts int
-	timeout  time.Duration // 0 or less: none
-	backoff  func(attempt int, err error) time.Duration
-	most     int // handlers at a time
-	held     int // running handlers, and jobs in the buffer
-	bucket   tokens
+	topic
+	held   int // running handlers, and jobs in the buffer
+	bucket tokens
+	draw   float64 // see inOrder
 
 	failure     fetchFailure // of this topic alone
 	brokenUntil time.Time    // when it is tried again; zero if it is well
@@ -111,25 +103,16 @@ type served struct {
 // errStopping is why handlers' contexts end when the worker stops.
 var errStopping = errors.New("the worker stops")
 
-func newRun(c *client.Client, topics []*topic, handlers []Handler, o Options) *run {
+func newRun(c *client.Client, topics []topic, o Options) *run {
 	r := &run{
 		client: c, options: o, fetching: true, maxHeld: 2*o.Concurrency + 4*maxAhead,
 		byName: map[string]*served{}, tasks: map[*task]bool{}, pace: newPace(),
 		changed: make(chan struct{}, 1), ended: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
 	}
-	for i, t := range topics {
-		s := &served{
-			topic: t, handler: handlers[i], most: r.maxHeld, bucket: newTokens(t.options.Rate),
-			lease: longEnough(cmp.Or(t.options.Lease, o.Lease)), attempts: cmp.Or(t.options.MaxAttempts, o.MaxAttempts),
-			timeout: cmp.Or(t.options.Timeout, o.Timeout), backoff: t.options.Backoff,
-		}
-		if s.backoff == nil {
-			s.backoff = o.Backoff
-		}
+	for _, t := range topics {
+		t.options = t.options.within(o, r.maxHeld)
+		s := &served{topic: t, bucket: newTokens(t.options.Rate)}
 		s.failure.logger = o.Logger.With("topic", t.name)
-		if t.options.Concurrency > 0 {
-			s.most = min(t.options.Concurrency, o.Concurrency)
-		}
 		r.served, r.byName[t.name] = append(r.served, s), s
 	}
 	return r
@@ -278,15 +261,13 @@ func (r *run) fetch(ctx context.Context, o client.FetchOptions, wait time.Durati
 }
 
 // fetchOne reserves a job of the topic, if there is one.
-func (r *run) fetchOne(ctx context.Context, topic string) ([]*client.Delivery, error) {
-	return r.client.Fetch(ctx, client.FetchOptions{
-		Topics: []client.FetchTopic{r.byName[topic].fetchTopic(1)}, Max: 1, NoWait: true,
-	})
+func (r *run) fetchOne(ctx context.Context, s *served) ([]*client.Delivery, error) {
+	return r.client.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{s.fetchTopic(1)}, Max: 1, NoWait: true})
 }
 
 // fetchTopic asks for so many jobs of the topic.
 func (s *served) fetchTopic(most int) client.FetchTopic {
-	return client.FetchTopic{Topic: s.name, Max: most, Lease: s.lease, MaxAttempts: s.attempts}
+	return client.FetchTopic{Topic: s.name, Max: most, Lease: s.options.Lease, MaxAttempts: s.options.MaxAttempts}
 }
 
 // start begins the tasks of what was fetched, as many as there are places for, and keeps the others.
@@ -297,13 +278,7 @@ func (r *run) start(list []*client.Delivery) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, d := range list {
-		t := newTask(r, r.byName[d.Topic], d)
-		r.tasks[t] = true
-		t.served.held++
-		t.served.bucket.take()
-		if t.renewAt.Before(r.renewAt) {
-			signal(r.renewed)
-		}
+		t := r.enter(d)
 		if r.running < r.options.Concurrency && r.stopping.Err() == nil {
 			r.running++
 			go t.do()
@@ -311,6 +286,18 @@ func (r *run) start(list []*client.Delivery) {
 			r.buffer(t)
 		}
 	}
+}
+
+// enter makes a task of a delivery. mu must be held.
+func (r *run) enter(d *client.Delivery) *task {
+	t := newTask(r, r.byName[d.Topic], d)
+	r.tasks[t] = true
+	t.served.held++
+	t.served.bucket.take()
+	if t.renewAt.Before(r.renewAt) {
+		signal(r.renewed)
+	}
+	return t
 }
 
 // handled begins the next task in the place of one whose handler has returned.
