@@ -6,6 +6,7 @@ package main
 import (
 	"archive/tar"
 	"archive/zip"
+	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
 	"errors"
@@ -67,24 +68,20 @@ func release(version, out string) error {
 	}
 	var sums strings.Builder
 	for _, p := range platforms {
-		name := fmt.Sprintf("delayer-%s-%s-%s", version, p.os, p.arch)
 		binary, err := build(version, out, p.os, p.arch)
 		if err != nil {
 			return err
 		}
-		archive, err := pack(out, name, p.os, binary, extras)
+		name, archive, err := pack(fmt.Sprintf("delayer-%s-%s-%s", version, p.os, p.arch), p.os, binary, extras)
 		if err != nil {
 			return err
 		}
-		if err := os.Remove(binary); err != nil {
+		file := filepath.Join(out, name)
+		if err := errors.Join(os.Remove(binary), os.WriteFile(file, archive, 0o666)); err != nil {
 			return err
 		}
-		sum, err := sha256Of(archive)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&sums, "%x  %s\n", sum, filepath.Base(archive))
-		fmt.Println(archive)
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(archive), name)
+		fmt.Println(file)
 	}
 	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(sums.String()), 0o644)
 }
@@ -105,46 +102,29 @@ var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // part is a file in an archive.
 type part struct {
-	file string
 	name string // within the archive, with slashes
 	mode fs.FileMode
 	data []byte
 }
 
-func pack(out, name, goos, binary string, extras []string) (archive string, err error) {
-	parts, err := readParts(name, binary, extras)
-	if err != nil {
-		return "", err
-	}
-	archive = filepath.Join(out, name+".tar.gz")
-	write := writeTar
-	if goos == "windows" {
-		archive, write = filepath.Join(out, name+".zip"), writeZip
-	}
-	f, err := os.Create(archive)
-	if err != nil {
-		return "", err
-	}
-	if err := write(f, parts); err != nil {
-		f.Close()
-		return "", err
-	}
-	return archive, f.Close()
-}
-
-func readParts(folder, binary string, extras []string) ([]part, error) {
-	parts := []part{{name: filepath.Base(binary), mode: 0o755, file: binary}}
+// pack makes an archive of one folder, with the daemon first.
+func pack(folder, goos, binary string, extras []string) (name string, archive []byte, err error) {
+	parts := []part{{name: folder + "/" + filepath.Base(binary), mode: 0o755}}
 	for _, file := range extras {
-		parts = append(parts, part{name: filepath.ToSlash(file), mode: 0o644, file: file})
+		parts = append(parts, part{name: folder + "/" + filepath.ToSlash(file), mode: 0o644})
 	}
-	for i := range parts {
-		var err error
-		if parts[i].data, err = os.ReadFile(parts[i].file); err != nil {
-			return nil, err
+	for i, file := range append([]string{binary}, extras...) {
+		if parts[i].data, err = os.ReadFile(file); err != nil {
+			return "", nil, err
 		}
-		parts[i].name = folder + "/" + parts[i].name
 	}
-	return parts, nil
+	var b bytes.Buffer
+	if goos == "windows" {
+		err = writeZip(&b, parts)
+		return folder + ".zip", b.Bytes(), err
+	}
+	err = writeTar(&b, parts)
+	return folder + ".tar.gz", b.Bytes(), err
 }
 
 func writeTar(w io.Writer, parts []part) error {
@@ -175,15 +155,4 @@ func writeZip(w io.Writer, parts []part) error {
 		}
 	}
 	return z.Close()
-}
-
-func sha256Of(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	_, err = io.Copy(h, f)
-	return h.Sum(nil), err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"archive/zip"
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -21,13 +22,12 @@ func TestArchives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	binary := filepath.Join(dir, "delayer")
+	binary := filepath.Join(t.TempDir(), "delayer")
 	if err := os.WriteFile(binary, []byte("binary"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for goos, list := range map[string]func(string) ([]string, error){"linux": listTar, "windows": listZip} {
-		archive, err := pack(dir, "delayer-1", goos, binary, files)
+	for goos, list := range map[string]func([]byte) ([]string, error){"linux": listTar, "windows": listZip} {
+		_, archive, err := pack("delayer-1", goos, binary, files)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,13 +72,8 @@ func linked(t *testing.T, files []string) (names []string) {
 	return names
 }
 
-func listTar(archive string) (names []string, err error) {
-	f, err := os.Open(archive)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
+func listTar(archive []byte) (names []string, err error) {
+	z, err := gzip.NewReader(bytes.NewReader(archive))
 	if err != nil {
 		return nil, err
 	}
@@ -94,12 +89,11 @@ func listTar(archive string) (names []string, err error) {
 	}
 }
 
-func listZip(archive string) (names []string, err error) {
-	r, err := zip.OpenReader(archive)
+func listZip(archive []byte) (names []string, err error) {
+	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
 	for _, f := range r.File {
 		names = append(names, f.Name)
 	}
