@@ -6,6 +6,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // thisProcess ends the help of what this process has counted.
@@ -16,7 +17,7 @@ type counted struct {
 	topics  *topics
 	dropped prometheus.Counter
 	errors  *prometheus.CounterVec // by kind
-	late    *lateness
+	late    lateness
 	passes  prometheus.Histogram
 	scripts *prometheus.HistogramVec // by script
 }
@@ -24,27 +25,29 @@ type counted struct {
 // durations are the buckets of how long passes and scripts take, in seconds.
 var durations = []float64{.0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 60}
 
-func newCounted(maxTopics int) counted {
-	c := counted{
+// newCounted makes what counts, and enters it in the registry; but for the topics.
+func newCounted(registry *prometheus.Registry, maxTopics int) *counted {
+	make := promauto.With(registry)
+	c := &counted{
 		topics: newTopics(maxTopics),
-		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+		dropped: make.NewCounter(prometheus.CounterOpts{
 			Name: "delayer_jobs_dropped_total",
 			Help: "Entries of the pool and of ready queues that were dropped since their jobs had expired, were incomplete or gone." + thisProcess,
 		}),
-		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+		errors: make.NewCounterVec(prometheus.CounterOpts{
 			Name: "delayer_errors_total",
 			Help: "Passes that failed: kind is unreachable (Redis or the network), refused (Redis won't have us) or redis (any other answer of Redis)." + thisProcess,
 		}, []string{"kind"}),
-		late: &lateness{},
-		passes: prometheus.NewHistogram(prometheus.HistogramOpts{
+		passes: make.NewHistogram(prometheus.HistogramOpts{
 			Name: "delayer_pass_duration_seconds", Buckets: durations,
 			Help: "How long passes take, in which the server looks for due jobs and moves all there are." + thisProcess,
 		}),
-		scripts: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		scripts: make.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "delayer_script_duration_seconds", Buckets: durations,
 			Help: "How long a script keeps Redis from others, by Redis's clock." + thisProcess,
 		}, []string{"script"}),
 	}
+	registry.MustRegister(prometheus.CollectorFunc(c.late.collect))
 	for _, kind := range []string{unreachable, refused, otherAnswer} {
 		c.errors.WithLabelValues(kind)
 	}
@@ -54,20 +57,16 @@ func newCounted(maxTopics int) counted {
 	return c
 }
 
-func (c *counted) collectors() []prometheus.Collector {
-	return []prometheus.Collector{c.dropped, c.errors, c.late, c.passes, c.scripts}
-}
-
 // Pushed counts jobs that were pushed through this process's HTTP front.
 func (c *counted) Pushed(name string, jobs int) {
-	c.topics.count(name, func(t *topic) { t.pushed.Add(int64(jobs)) })
+	c.topics.count(name, func(t *topic) { t.pushed += int64(jobs) })
 }
 
 // Moved is for server.Observer, as the following.
 func (m *Metrics) Moved(name string, moved server.Moved) {
 	m.topics.count(name, func(t *topic) {
-		t.moved.Add(int64(moved.Jobs))
-		t.returned.Add(int64(moved.Returned))
+		t.moved += int64(moved.Jobs)
+		t.returned += int64(moved.Returned)
 	})
 	m.late.add(moved.Late)
 }

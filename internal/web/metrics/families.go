@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"slices"
-
 	"github.com/mix-basic/delayer/internal/operator"
 	dto "github.com/prometheus/client_model/go"
 )
@@ -12,20 +10,11 @@ const wholeRedis = " Of the whole Redis, alike at every front: aggregate by max,
 
 // family is a metric and its series. What is read from Redis for one scrape, and what each topic
 // has, are put together here: by a prometheus.Collector it would take several times as long.
-type family struct {
-	*dto.MetricFamily
-	spare []series // for what is added yet
-}
+type family struct{ *dto.MetricFamily }
 
 func newFamily(kind dto.MetricType, name, help string) family {
 	name = "delayer_" + name
-	return family{MetricFamily: &dto.MetricFamily{Name: &name, Help: &help, Type: &kind}}
-}
-
-// grow makes room for n series at once.
-func (f family) grow(n int) family {
-	f.Metric, f.spare = slices.Grow(f.Metric, n), make([]series, n)
-	return f
+	return family{&dto.MetricFamily{Name: &name, Help: &help, Type: &kind}}
 }
 
 func gauge(name, help string) family   { return newFamily(dto.MetricType_GAUGE, name, help) }
@@ -36,27 +25,14 @@ func (f family) with(value float64, label ...*dto.LabelPair) family {
 	if value < 0 {
 		return f
 	}
-	if len(f.spare) == 0 {
-		f.spare = make([]series, 1)
-	}
-	s := &f.spare[0]
-	f.spare = f.spare[1:]
-	s.value, s.Label = value, label
+	series := &dto.Metric{Label: label}
 	if f.GetType() == dto.MetricType_COUNTER {
-		s.counter.Value, s.Counter = &s.value, &s.counter
+		series.Counter = &dto.Counter{Value: &value}
 	} else {
-		s.gauge.Value, s.Gauge = &s.value, &s.gauge
+		series.Gauge = &dto.Gauge{Value: &value}
 	}
-	f.Metric = append(f.Metric, &s.Metric)
+	f.Metric = append(f.Metric, series)
 	return f
-}
-
-// series is all of a series, so that many take one allocation.
-type series struct {
-	dto.Metric
-	gauge   dto.Gauge
-	counter dto.Counter
-	value   float64
 }
 
 // redisUp is there in any case.
@@ -82,18 +58,14 @@ func (t *topics) gauges(counts []operator.TopicCounts) []family {
 	for i, c := range counts {
 		of[i] = t.of(c.Topic)
 	}
-	unknown := gauge("ready_overdue_unknown", "1 for a topic that has entries in its ready queue, but only the least is known for how long the next job has been ready."+wholeRedis)
-	for _, label := range unknownTopics(counts, of) {
-		unknown = unknown.with(1, label...)
-	}
 	// each makes a series of each topic's value, and one of what join makes of those of the others.
-	each := func(f family, value func(operator.TopicCounts) float64, join func(all, one float64) float64) family {
-		f, rest := f.grow(len(counts)+1), float64(operator.Unknown)
+	each := func(name, help string, value func(operator.TopicCounts) float64, join func(all, one float64) float64) family {
+		f, rest := gauge(name, help+wholeRedis), float64(operator.Unknown)
 		for i, c := range counts {
 			value := value(c)
 			switch {
 			case of[i] != t.others:
-				f = f.with(value, of[i].label...)
+				f.with(value, of[i].label...)
 			case value >= 0:
 				rest = join(max(rest, 0), value)
 			}
@@ -103,42 +75,36 @@ func (t *topics) gauges(counts []operator.TopicCounts) []family {
 	sum := func(all, one float64) float64 { return all + one }
 	larger := func(all, one float64) float64 { return max(all, one) }
 	return []family{
-		each(gauge("jobs_ready", "Jobs that nobody has taken yet."+wholeRedis),
+		each("jobs_ready", "Jobs that nobody has taken yet.",
 			func(c operator.TopicCounts) float64 { return float64(c.Ready) }, sum),
-		each(gauge("jobs_reserved", "Jobs in the hands of consumers, about."+wholeRedis),
+		each("jobs_reserved", "Jobs in the hands of consumers, about.",
 			func(c operator.TopicCounts) float64 { return float64(c.Reserved) }, sum),
-		each(gauge("jobs_dead", "Dead letters."+wholeRedis),
+		each("jobs_dead", "Dead letters.",
 			func(c operator.TopicCounts) float64 { return float64(c.Dead) }, sum),
-		each(gauge("ready_oldest_overdue_seconds", "For how long the topic's next job has been ready, about, or at least; 0 if none is."+wholeRedis),
+		each("ready_oldest_overdue_seconds", "For how long the topic's next job has been ready, about, or at least; 0 if none is.",
 			func(c operator.TopicCounts) float64 { return c.AtLeast.Seconds() }, larger),
-		unknown,
+		each("ready_overdue_unknown", "1 for a topic that has entries in its ready queue, but only the least is known for how long the next job has been ready.",
+			func(c operator.TopicCounts) float64 {
+				if c.Ready > 0 && c.Overdue < 0 {
+					return 1
+				}
+				return operator.Unknown
+			}, larger),
 	}
-}
-
-// unknownTopics are the labels of those topics that have ready entries and are overdue by nobody knows
-// how much, each once.
-func unknownTopics(counts []operator.TopicCounts, of []*topic) (labels [][]*dto.LabelPair) {
-	seen := map[*topic]bool{}
-	for i, c := range counts {
-		if c.Ready > 0 && c.Overdue < 0 && !seen[of[i]] {
-			seen[of[i]] = true
-			labels = append(labels, of[i].label)
-		}
-	}
-	return labels
 }
 
 // counters are what this process has counted of each topic that it has met, also of those of which it
 // has counted none yet: Prometheus sees only by a 0 that the first one is an increase.
 func (t *topics) counters() []family {
-	all := t.all()
-	pushed := counter("jobs_pushed_total", "Jobs that were pushed through the HTTP front."+thisProcess).grow(len(all))
-	moved := counter("jobs_moved_total", "Jobs that became ready, since they were due or their leases had ended."+thisProcess).grow(len(all))
-	returned := counter("leases_returned_total", "Leases that ended by themselves, so that their jobs are delivered again."+thisProcess).grow(len(all))
-	for _, topic := range all {
-		pushed = pushed.with(float64(topic.pushed.Load()), topic.label...)
-		moved = moved.with(float64(topic.moved.Load()), topic.label...)
-		returned = returned.with(float64(topic.returned.Load()), topic.label...)
+	pushed := counter("jobs_pushed_total", "Jobs that were pushed through the HTTP front."+thisProcess)
+	moved := counter("jobs_moved_total", "Jobs that became ready, since they were due or their leases had ended."+thisProcess)
+	returned := counter("leases_returned_total", "Leases that ended by themselves, so that their jobs are delivered again."+thisProcess)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, topic := range t.all() {
+		pushed.with(float64(topic.pushed), topic.label...)
+		moved.with(float64(topic.moved), topic.label...)
+		returned.with(float64(topic.returned), topic.label...)
 	}
 	return []family{pushed, moved, returned}
 }

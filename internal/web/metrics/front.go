@@ -8,38 +8,27 @@ import (
 )
 
 // Watch has the metrics tell of the front, too.
-func (m *Metrics) Watch(front *web.Front) { m.prometheus.MustRegister(watched{front}) }
-
-// watched tells what a front has counted.
-type watched struct{ front *web.Front }
-
-var (
-	httpRequests    = prometheus.NewDesc("delayer_http_requests_total", "Requests that were answered, by route and HTTP's status."+thisProcess, []string{"route", "code"}, nil)
-	httpRefused     = prometheus.NewDesc("delayer_http_refused_total", "Requests and connections that were not let in, by the reason."+thisProcess, []string{"reason"}, nil)
-	httpWaiting     = prometheus.NewDesc("delayer_http_waiting", "Requests that wait for a job."+thisProcess, nil, nil)
-	httpConnections = prometheus.NewDesc("delayer_http_connections", "Open connections: known are those on which a secret was shown, or where none is needed a request was made; stranger are the others."+thisProcess, []string{"kind"}, nil)
-)
-
-// Describe tells which metrics there are.
-func (watched) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{httpRequests, httpRefused, httpWaiting, httpConnections} {
-		all <- d
+func (m *Metrics) Watch(front *web.Front) {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("delayer_http_"+name, help+thisProcess, labels, nil)
 	}
-}
-
-// Collect tells what they are.
-func (w watched) Collect(all chan<- prometheus.Metric) {
-	counts := w.front.Counts()
-	gauge := func(d *prometheus.Desc, n int, label ...string) {
-		all <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), label...)
-	}
-	for of, n := range counts.Requests {
-		all <- prometheus.MustNewConstMetric(httpRequests, prometheus.CounterValue, float64(n), of.Route, strconv.Itoa(of.Status))
-	}
-	for reason, n := range counts.Refused {
-		all <- prometheus.MustNewConstMetric(httpRefused, prometheus.CounterValue, float64(n), reason)
-	}
-	gauge(httpWaiting, counts.Waiting)
-	gauge(httpConnections, counts.Known, "known")
-	gauge(httpConnections, counts.Strangers, "stranger")
+	requests := desc("requests_total", "Requests that were answered, by route and HTTP's status.", "route", "code")
+	refused := desc("refused_total", "Requests and connections that were not let in, by the reason.", "reason")
+	waiting := desc("waiting", "Requests that wait for a job.")
+	connections := desc("connections", "Open connections: known are those on which a secret was shown, or where none is needed a request was made; stranger are the others.", "kind")
+	m.registry.MustRegister(prometheus.CollectorFunc(func(all chan<- prometheus.Metric) {
+		counts := front.Counts()
+		tell := func(d *prometheus.Desc, kind prometheus.ValueType, n float64, label ...string) {
+			all <- prometheus.MustNewConstMetric(d, kind, n, label...)
+		}
+		for of, n := range counts.Requests {
+			tell(requests, prometheus.CounterValue, float64(n), of.Route, strconv.Itoa(of.Status))
+		}
+		for reason, n := range counts.Refused {
+			tell(refused, prometheus.CounterValue, float64(n), reason)
+		}
+		tell(waiting, prometheus.GaugeValue, float64(counts.Waiting))
+		tell(connections, prometheus.GaugeValue, float64(counts.Known), "known")
+		tell(connections, prometheus.GaugeValue, float64(counts.Strangers), "stranger")
+	}))
 }

@@ -65,19 +65,21 @@ func (m *Metrics) notReady(ctx context.Context) []reason {
 	reasons := []reason{}
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errNoAnswer)
 	defer cancel()
-	late, err := m.overdue.get(ctx, readyFresh)
-	if err != nil {
-		reasons = append(reasons, reason{"redis", err.Error()})
+	late, err := m.overdue.current(readyFresh).wait(ctx)
+	not := func(why, format string, args ...any) {
+		reasons = append(reasons, reason{why, fmt.Sprintf(format, args...)})
 	}
-	if err == nil && m.readyMaxLate > 0 && (late < 0 || late > m.readyMaxLate) {
-		detail := "it can't be read for how long jobs have been due"
-		if late >= 0 {
-			detail = fmt.Sprintf("a job has been due for %v, more than ready_max_late, %v", late.Round(time.Millisecond), m.readyMaxLate)
-		}
-		reasons = append(reasons, reason{"overdue", detail})
+	switch {
+	case err != nil:
+		not("redis", "%v", err)
+	case m.readyMaxLate <= 0:
+	case late < 0:
+		not("overdue", "it can't be read for how long jobs have been due")
+	case late > m.readyMaxLate:
+		not("overdue", "a job has been due for %v, more than ready_max_late, %v", late.Round(time.Millisecond), m.readyMaxLate)
 	}
 	if allowed := m.interval + passSlack; m.now().Sub(time.UnixMilli(m.worked.Load())) > allowed {
-		reasons = append(reasons, reason{"pass", fmt.Sprintf("the server has had no success for more than %v", allowed)})
+		not("pass", "the server has had no success for more than %v", allowed)
 	}
 	return reasons
 }

@@ -21,11 +21,8 @@ func (l *lateness) add(jobs server.Lateness) {
 	l.total = l.total.Plus(jobs)
 }
 
-// Describe is for prometheus.Collector.
-func (l *lateness) Describe(descs chan<- *prometheus.Desc) { descs <- lateBy }
-
-// Collect is for prometheus.Collector.
-func (l *lateness) Collect(metrics chan<- prometheus.Metric) {
+// collect is for prometheus.CollectorFunc.
+func (l *lateness) collect(metrics chan<- prometheus.Metric) {
 	l.mu.Lock()
 	total := l.total
 	l.mu.Unlock()

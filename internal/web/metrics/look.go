@@ -29,12 +29,7 @@ func newLook[T any](at func(context.Context) (T, error)) *look[T] {
 	return &look[T]{look: at, timeout: lookTimeout}
 }
 
-// get is what a look finds that has begun, and is either under way or not older than maxAge. It
-// waits for no longer than ctx.
-func (l *look[T]) get(ctx context.Context, maxAge time.Duration) (T, error) {
-	return l.current(maxAge).wait(ctx)
-}
-
+// wait is what the look finds. It waits for no longer than ctx.
 func (r *looked[T]) wait(ctx context.Context) (T, error) {
 	select {
 	case <-r.done:
@@ -45,7 +40,7 @@ func (r *looked[T]) wait(ctx context.Context) (T, error) {
 	}
 }
 
-// current is that look, which may be under way.
+// current is a look that is under way, or not older than maxAge; else a new one.
 func (l *look[T]) current(maxAge time.Duration) *looked[T] {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -25,17 +25,17 @@ func TestLookIsShared(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.get(gone, 0); !errors.Is(err, context.Canceled) {
+	if _, err := l.current(0).wait(gone); !errors.Is(err, context.Canceled) {
 		t.Errorf("who has gone got %v", err)
 	}
 	answer <- nil
-	if n, err := l.get(t.Context(), time.Hour); n != 1 || err != nil {
+	if n, err := l.current(time.Hour).wait(t.Context()); n != 1 || err != nil {
 		t.Errorf("got %d, %v", n, err)
 	}
 
 	failed := errors.New("failed")
 	go func() { <-looking; answer <- failed }()
-	if n, err := l.get(t.Context(), 0); n != 2 || err != failed {
+	if n, err := l.current(0).wait(t.Context()); n != 2 || err != failed {
 		t.Errorf("got %d, %v", n, err)
 	}
 }
@@ -47,7 +47,7 @@ func TestLookEnds(t *testing.T) {
 		return 0, ctx.Err()
 	})
 	l.timeout = time.Millisecond
-	if _, err := l.get(t.Context(), 0); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := l.current(0).wait(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/common/expfmt"
 )
 
@@ -38,10 +39,10 @@ type Options struct {
 
 // Metrics are a server.Observer, and what it has observed. Make them with New.
 type Metrics struct {
-	counted
-	prometheus *prometheus.Registry
-	look       *look[numbers]
-	overdue    *look[time.Duration]
+	*counted
+	registry *prometheus.Registry
+	look     *look[numbers]
+	overdue  *look[time.Duration]
 
 	interval     time.Duration
 	readyMaxLate time.Duration
@@ -51,32 +52,22 @@ type Metrics struct {
 
 // New makes Metrics, with what the Operator sees.
 func New(op *operator.Operator, o Options) *Metrics {
-	m := &Metrics{
-		counted:      newCounted(max(cmp.Or(o.Topics, defaultTopics), 0)),
-		prometheus:   prometheus.NewRegistry(),
-		look:         newLook((&reader{operator: op, topics: max(o.Topics, operator.MostTopics)}).read),
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	promauto.With(registry).NewGauge(prometheus.GaugeOpts{
+		Name:        "delayer_build_info",
+		Help:        "Always 1; the labels say which program this is.",
+		ConstLabels: prometheus.Labels{"version": o.Version, "goversion": runtime.Version()},
+	}).Set(1)
+	return &Metrics{
+		counted:      newCounted(registry, max(cmp.Or(o.Topics, defaultTopics), 0)),
+		registry:     registry,
+		look:         newLook(readNumbers(op, max(o.Topics, operator.MostTopics))),
 		overdue:      newLook(op.Overdue),
 		interval:     cmp.Or(max(o.Interval, 0), time.Second),
 		readyMaxLate: o.ReadyMaxLate,
 		now:          time.Now,
 	}
-	m.prometheus.MustRegister(m.counted.collectors()...)
-	m.prometheus.MustRegister(
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		buildInfo(o.Version),
-	)
-	return m
-}
-
-func buildInfo(version string) prometheus.Collector {
-	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name:        "delayer_build_info",
-		Help:        "Always 1; the labels say which program this is.",
-		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
-	})
-	info.Set(1)
-	return info
 }
 
 // Area is that of /metrics.
@@ -102,9 +93,9 @@ func (m *Metrics) serve(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	registered, _ := m.prometheus.Gather() // an error is of some collector, the others are there
+	registered, _ := m.registry.Gather() // an error is of some collector, the others are there
 	for _, f := range registered {
-		encode(family{MetricFamily: f})
+		encode(family{f})
 	}
 	encode(m.topics.counters()...)
 	if numbers, err := look.wait(r.Context()); err != nil {

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/mix-basic/delayer/internal/operator"
@@ -15,37 +16,24 @@ type numbers struct {
 	acked   int64 // since the first look and before
 }
 
-// reader reads numbers, one after the other.
-type reader struct {
-	operator *operator.Operator
-	topics   int // at how many it looks, at most
-	acked    steady
-}
-
-func (r *reader) read(ctx context.Context) (n numbers, err error) {
-	n.servers, n.acked = operator.Unknown, operator.Unknown
-	var others sync.WaitGroup
-	others.Go(func() {
-		if servers, err := r.operator.Servers(ctx); err == nil {
-			n.servers = running(servers)
-		}
-		if acked, err := r.operator.Acked(ctx); err == nil {
-			n.acked = r.acked.follow(acked)
-		}
-	})
-	n.Counts, err = r.operator.CountsOfLast(ctx, r.topics)
-	others.Wait()
-	return n, err
-}
-
-func running(servers []store.ServerState) int {
-	n := 0
-	for _, s := range servers {
-		if !s.Stale() {
-			n++
-		}
+// readNumbers makes what reads them, of so many topics at most, one look after the other.
+func readNumbers(op *operator.Operator, topics int) func(context.Context) (numbers, error) {
+	var all steady
+	return func(ctx context.Context) (n numbers, err error) {
+		n.servers, n.acked = operator.Unknown, operator.Unknown
+		var others sync.WaitGroup
+		others.Go(func() {
+			if servers, err := op.Servers(ctx); err == nil {
+				n.servers = len(slices.DeleteFunc(servers, store.ServerState.Stale))
+			}
+			if acked, err := op.Acked(ctx); err == nil {
+				n.acked = all.follow(acked)
+			}
+		})
+		n.Counts, err = op.CountsOfLast(ctx, topics)
+		others.Wait()
+		return n, err
 	}
-	return n
 }
 
 // steady follows a number in Redis that may become smaller, when Redis forgets something or is

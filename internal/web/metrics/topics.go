@@ -1,12 +1,12 @@
 package metrics
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"unicode/utf8"
 
 	dto "github.com/prometheus/client_model/go"
@@ -28,7 +28,7 @@ const (
 // is counted with the others for good, so that no job is counted twice.
 type topics struct {
 	max    int
-	mu     sync.RWMutex // held for reading by who counts, so that no label goes meanwhile
+	mu     sync.Mutex
 	byName map[string]*topic
 	others *topic // all further ones
 }
@@ -36,7 +36,7 @@ type topics struct {
 // topic is what this process has counted of a topic.
 type topic struct {
 	label                   []*dto.LabelPair
-	pushed, moved, returned atomic.Int64
+	pushed, moved, returned int64
 	told                    int64 // what was counted in all when it was last seen to
 }
 
@@ -51,17 +51,6 @@ func newTopic(label string) *topic {
 
 // count has what happens to the topic of that name, or to the others, counted.
 func (t *topics) count(name string, count func(*topic)) {
-	t.mu.RLock()
-	found := t.byName[name]
-	if found == nil && (len(name) > maxLabel || len(t.byName) >= t.max) {
-		found = t.others
-	}
-	if found != nil {
-		count(found)
-		t.mu.RUnlock()
-		return
-	}
-	t.mu.RUnlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	count(t.enter(name))
@@ -69,16 +58,11 @@ func (t *topics) count(name string, count func(*topic)) {
 
 // enter is the topic of that name, which it enters if there is a label left; or the others.
 func (t *topics) enter(name string) *topic {
-	found := t.byName[name]
-	if found == nil && len(name) <= maxLabel && len(t.byName) < t.max {
+	if t.byName[name] == nil && len(name) <= maxLabel && len(t.byName) < t.max {
 		name = strings.Clone(name)
-		found = newTopic(labelOf(name))
-		t.byName[name] = found
+		t.byName[name] = newTopic(labelOf(name))
 	}
-	if found == nil {
-		return t.others
-	}
-	return found
+	return cmp.Or(t.byName[name], t.others)
 }
 
 // live says which topics live: those that were used last, the latest last. The others give back their
@@ -102,22 +86,17 @@ func (t *topics) live(used []string) {
 	}
 }
 
-func (t *topic) counted() int64 { return t.pushed.Load() + t.moved.Load() + t.returned.Load() }
+func (t *topic) counted() int64 { return t.pushed + t.moved + t.returned }
 
 // of is the topic of that name, or the others.
 func (t *topics) of(name string) *topic {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if found := t.byName[name]; found != nil {
-		return found
-	}
-	return t.others
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return cmp.Or(t.byName[name], t.others)
 }
 
-// all are the topics that have labels, by name, and the others.
+// all are the topics that have labels, by name, and the others. The caller holds mu.
 func (t *topics) all() []*topic {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
 	all := make([]*topic, 0, len(t.byName)+1)
 	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
 		all = append(all, t.byName[name])

@@ -215,19 +215,19 @@ func TestTopicsAtOnce(t *testing.T) {
 		go func() {
 			defer func() { done <- true }()
 			for n := range 1000 {
-				few.count(fmt.Sprint(n%50), func(t *topic) { t.moved.Add(1) })
-				few.all()
+				few.count(fmt.Sprint(n%50), func(t *topic) { t.moved++ })
+				few.counters()
 			}
 		}()
 	}
 	for range 8 {
 		<-done
 	}
-	total := int64(0)
-	for _, topic := range few.all() {
-		total += topic.moved.Load()
+	moved, total := few.counters()[1], 0.0
+	for _, series := range moved.Metric {
+		total += series.Counter.GetValue()
 	}
-	if len(few.all()) != 11 || total != 8000 {
-		t.Errorf("%d topics have %d jobs", len(few.all()), total)
+	if len(moved.Metric) != 11 || total != 8000 {
+		t.Errorf("%d topics have %v jobs", len(moved.Metric), total)
 	}
 }
