@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -21,6 +22,21 @@ func ReadBody(w http.ResponseWriter, r *http.Request, max int64) ([]byte, error)
 		return nil, ErrTooLarge
 	}
 	return body, err
+}
+
+// Write answers a request; a nil body is none at all. Without an error all of it is written, whether it
+// arrives or not.
+func Write(w http.ResponseWriter, status int, contentType string, body []byte) error {
+	if body != nil {
+		w.Header().Set("Content-Type", contentType)
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	w.WriteHeader(status)
+	_, err := w.Write(body)
+	if flushed := http.NewResponseController(w).Flush(); err == nil {
+		err = flushed
+	}
+	return err
 }
 
 // toTheEnd is the context that a request is served with. It has a time limit of its own, and does

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/web"
 )
 
 // response is what a client gets.
@@ -28,22 +28,11 @@ func ok(v any) response {
 // done is an answer that says only that.
 var done = response{status: http.StatusNoContent}
 
-// write writes the answer. Without an error it is all written, whether it arrives or not.
 func (r response) write(w http.ResponseWriter) error {
-	h := w.Header()
 	for name, value := range r.header {
-		h.Set(name, value)
+		w.Header().Set(name, value)
 	}
-	if r.body != nil {
-		h.Set("Content-Type", r.content)
-		h.Set("Content-Length", strconv.Itoa(len(r.body)))
-	}
-	w.WriteHeader(r.status)
-	_, err := w.Write(r.body)
-	if flushed := http.NewResponseController(w).Flush(); err == nil {
-		err = flushed
-	}
-	return err
+	return web.Write(w, r.status, r.content, r.body)
 }
 
 func encode(v any) []byte {

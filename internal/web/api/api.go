@@ -87,16 +87,12 @@ func (a *api) refusal(w http.ResponseWriter, err error) response {
 	return p.answer()
 }
 
-// refuse answers a request that the front does not let in.
+// refusals are the problems of requests that the front does not let in.
+var refusals = map[int]*kind{
+	http.StatusUnauthorized: unauthorized, http.StatusForbidden: forbidden,
+	http.StatusMisdirectedRequest: misdirected, http.StatusServiceUnavailable: crowded,
+}
+
 func refuse(w http.ResponseWriter, _ *http.Request, status int, why string) {
-	kind := forbidden
-	switch status {
-	case http.StatusUnauthorized:
-		kind = unauthorized
-	case http.StatusMisdirectedRequest:
-		kind = misdirected
-	case http.StatusServiceUnavailable:
-		kind = crowded
-	}
-	kind.problem("%s", why).answer().write(w)
+	refusals[status].problem("%s", why).answer().write(w)
 }

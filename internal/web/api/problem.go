@@ -111,12 +111,8 @@ func (p *problem) json() object {
 	if p.Detail != "" {
 		o.put("detail", p.Detail)
 	}
-	if p.Field != "" {
-		o.put("field", p.Field)
-	}
-	if p.Parameter != "" {
-		o.text("parameter", p.Parameter)
-	}
+	o.textIfAny("field", p.Field)
+	o.textIfAny("parameter", p.Parameter)
 	return o
 }
 
@@ -131,29 +127,36 @@ func (p *problem) answer() response {
 	return response{status: p.status, content: "application/problem+json", body: encode(p.json()), header: header}
 }
 
-// problemOf is the error as the client is told of it. What Redis says goes to nobody but Failed: it
-// may name keys and users.
+// told is what a client is told of an error. What Redis says goes to nobody but Failed: it may name keys
+// and users.
+var told = []struct {
+	err    error
+	kind   *kind
+	detail string
+}{
+	{client.ErrExists, exists, "nothing was changed"},
+	{client.ErrNotFound, notFound, "there is no such job: it may have been acknowledged, popped or removed, or its time is over"},
+	{store.ErrGone, gone, "it was acknowledged before, popped or removed"}, // which is an ErrLeaseLost, too
+	{client.ErrLeaseLost, leaseLost, "nothing was changed: the lease has ended, or the job was settled, removed, rescheduled or pushed anew"},
+	{client.ErrChunk, notStored, "another job that goes to Redis together with it can't be stored"},
+	{client.ErrClosed, stopping, "ask again"},
+	{web.ErrStopping, stopping, "ask again"},
+	{web.ErrCrowded, waiting, "there is no job now; ask again later, or without wait"},
+}
+
+// problemOf is the error as the client is told of it.
 func problemOf(err error) *problem {
 	var p *problem
-	switch {
-	case errors.As(err, &p):
+	if errors.As(err, &p) {
 		return p
-	case errors.Is(err, client.ErrInvalid):
+	}
+	if errors.Is(err, client.ErrInvalid) {
 		return invalid.problem("%s", err)
-	case errors.Is(err, client.ErrExists):
-		return exists.problem("nothing was changed")
-	case errors.Is(err, client.ErrNotFound):
-		return notFound.problem("there is no such job: it may have been acknowledged, popped or removed, or its time is over")
-	case errors.Is(err, store.ErrGone):
-		return gone.problem("it was acknowledged before, popped or removed")
-	case errors.Is(err, client.ErrLeaseLost):
-		return leaseLost.problem("nothing was changed: the lease has ended, or the job was settled, removed, rescheduled or pushed anew")
-	case errors.Is(err, client.ErrChunk):
-		return notStored.problem("another job that goes to Redis together with it can't be stored")
-	case errors.Is(err, client.ErrClosed), errors.Is(err, web.ErrStopping):
-		return stopping.problem("ask again")
-	case errors.Is(err, web.ErrCrowded):
-		return waiting.problem("there is no job now; ask again later, or without wait")
+	}
+	for _, t := range told {
+		if errors.Is(err, t.err) {
+			return t.kind.problem("%s", t.detail)
+		}
 	}
 	switch store.KindOf(err) {
 	case store.OutOfMemory:

@@ -57,46 +57,43 @@ type api struct {
 	poller *longpoll.Poller
 }
 
-// route answers a request that has this body.
-type route func(w http.ResponseWriter, r *http.Request, body []byte)
+// route is the answer to a request that has this body.
+type route func(w http.ResponseWriter, r *http.Request, body []byte) envelope
 
 // serve takes any method, as delay-queue does.
-func (a *api) serve(w http.ResponseWriter, r *http.Request, answer route) {
-	body, err := web.ReadBody(w, r, a.MaxBody)
-	if err != nil {
-		fail(w, unreadable(err, a.MaxBody))
-		return
+func (a *api) serve(w http.ResponseWriter, r *http.Request, route route) {
+	var answer envelope
+	if body, err := web.ReadBody(w, r, a.MaxBody); err != nil {
+		answer = failure(unreadable(err, a.MaxBody))
+	} else {
+		answer = route(w, r, body)
 	}
-	answer(w, r, body)
+	a.poller.Deliver(w, r, answer.jobs, func() error { return answer.write(w, http.StatusOK) })
 }
 
-func (a *api) push(w http.ResponseWriter, r *http.Request, body []byte) {
+func (a *api) push(_ http.ResponseWriter, r *http.Request, body []byte) envelope {
 	j, complaint := readJob(body)
 	if complaint != "" {
-		fail(w, complaint)
-		return
+		return failure(complaint)
 	}
 	m := client.Message{ID: j.ID, Topic: j.Topic, Body: j.Body}
 	if _, err := a.client.Push(r.Context(), m, seconds(j.Delay), client.TTR(seconds(j.TTR)), client.EmptyBody()); err != nil {
-		fail(w, failed("添加失败", "pushing failed", err))
-		return
+		return failed("添加失败", "pushing failed", err)
 	}
 	a.Pushed(j.Topic, 1)
-	write(w, isPushed)
+	return success(pushed, nil)
 }
 
 // remove is for /finish, too: that takes the ID alone, and so means the newest lease, whoever has it.
-func (a *api) remove(w http.ResponseWriter, r *http.Request, body []byte) {
+func (a *api) remove(_ http.ResponseWriter, r *http.Request, body []byte) envelope {
 	id, complaint := readID(body)
 	if complaint != "" {
-		fail(w, complaint)
-		return
+		return failure(complaint)
 	}
 	if _, err := a.client.Remove(r.Context(), id); err != nil {
-		fail(w, failed("删除失败", "removing failed", err))
-		return
+		return failed("删除失败", "removing failed", err)
 	}
-	write(w, isDone)
+	return success(done, nil)
 }
 
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }

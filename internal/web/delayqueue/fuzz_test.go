@@ -2,6 +2,8 @@ package delayqueue
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -45,8 +47,10 @@ func FuzzRequests(f *testing.F) {
 		if complaint == "" {
 			return
 		}
+		w := httptest.NewRecorder()
+		failure(complaint).write(w, http.StatusOK)
 		var answered reply
-		if err := json.Unmarshal(envelope{Code: 1, Message: complaint}.text(), &answered); err != nil || answered.Message != complaint {
+		if err := json.Unmarshal(w.Body.Bytes(), &answered); err != nil || answered.Message != complaint {
 			t.Errorf("answered is %+v, %v", answered, err)
 		}
 	})

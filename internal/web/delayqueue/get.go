@@ -13,24 +13,21 @@ import (
 // defaultTTR is that of a job whose producer did not say so.
 const defaultTTR = 30 * time.Second
 
-func (a *api) get(w http.ResponseWriter, r *http.Request, body []byte) {
+func (a *api) get(_ http.ResponseWriter, r *http.Request, body []byte) envelope {
 	id, complaint := readID(body)
 	if complaint != "" {
-		fail(w, complaint)
-		return
+		return failure(complaint)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), redisTimeout)
 	defer cancel()
-	switch found, err := a.client.Get(ctx, id); {
+	found, err := a.client.Get(ctx, id)
+	switch {
 	case errors.Is(err, client.ErrNotFound):
-		write(w, isDone)
+		return success(done, nil)
 	case err != nil:
-		fail(w, failed("获取Job失败", "getting failed", err))
-	case notText(found.ID, found.Body) != "":
-		fail(w, notText(found.ID, found.Body))
-	default:
-		write(w, success(done, jobOf(found, time.Now())))
+		return failed("获取Job失败", "getting failed", err)
 	}
+	return tell(found.ID, found.Body, jobOf(found, time.Now()))
 }
 
 // jobOf is what /get tells of a job: with its due time, in Unix seconds, for its delay.

@@ -1,6 +1,7 @@
 package delayqueue
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -70,7 +71,7 @@ func TestPollTimeout(t *testing.T) {
 // Where too many requests wait, one more is told so.
 func TestTooManyWait(t *testing.T) {
 	w := httptest.NewRecorder()
-	check(t, deliver(w, nil, web.ErrCrowded))
+	check(t, give(nil, web.ErrCrowded).write(w, http.StatusOK))
 	f := &fixture{t: t}
 	f.read(w.Result()).fails(t, "等待的请求过多", "too many requests wait")
 }
