@@ -1,6 +1,8 @@
 package web
 
 import (
+	"cmp"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -41,42 +43,43 @@ var reasons = []string{refusedHandshake, refusedStranger, refusedHost, refusedNo
 
 // counter counts for a front.
 type counter struct {
-	requests sync.Map // by Answered, of *atomic.Uint64
-	refused  map[string]*atomic.Uint64
-	waiting  atomic.Int64
-	serving  atomic.Int64 // requests that are not answered yet
+	waiting, serving atomic.Int64 // requests: for a job, and all that are not answered yet
+
+	mu       sync.Mutex
+	requests map[Answered]uint64
+	refused  map[string]uint64
 }
 
 func newCounter() *counter {
-	c := &counter{refused: map[string]*atomic.Uint64{}}
+	c := &counter{requests: map[Answered]uint64{}, refused: map[string]uint64{}}
 	for _, reason := range reasons {
-		c.refused[reason] = &atomic.Uint64{}
+		c.refused[reason] = 0
 	}
 	return c
 }
 
-func (c *counter) answered(route string, status int) {
-	key := Answered{route, status}
-	n, ok := c.requests.Load(key)
-	if !ok {
-		n, _ = c.requests.LoadOrStore(key, &atomic.Uint64{})
-	}
-	n.(*atomic.Uint64).Add(1)
+func (c *counter) answer(route string, status int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests[Answered{route, status}]++
+}
+
+func (c *counter) refuse(reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused[reason]++
 }
 
 // Counts are what the front has counted until now.
 func (f *Front) Counts() Counts {
-	all := Counts{Requests: map[Answered]uint64{}, Refused: map[string]uint64{}, Waiting: int(f.counter.waiting.Load())}
-	f.counter.requests.Range(func(key, n any) bool {
-		all.Requests[key.(Answered)] = n.(*atomic.Uint64).Load()
-		return true
-	})
-	for reason, n := range f.counter.refused {
-		all.Refused[reason] = n.Load()
-	}
-	if f.limit != nil {
-		all.Known, all.Strangers = f.limit.Conns()
-		all.Refused[refusedStranger] += f.limit.Displaced()
+	f.counter.mu.Lock()
+	all := Counts{Requests: maps.Clone(f.counter.requests), Refused: maps.Clone(f.counter.refused), Waiting: int(f.counter.waiting.Load())}
+	f.counter.mu.Unlock()
+	if l := f.limit; l != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		all.Known, all.Strangers = l.known, l.waiting
+		all.Refused[refusedStranger] += l.displaced
 	}
 	return all
 }
@@ -85,26 +88,22 @@ func (f *Front) Counts() Counts {
 func (c *counter) count(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.serving.Add(1)
-		defer c.serving.Add(-1)
-		counted := &countedWriter{ResponseWriter: w, counter: c}
+		counted := &countedWriter{ResponseWriter: w}
+		status := http.StatusInternalServerError // if the handler panics
 		defer func() {
-			if p := recover(); p != nil {
-				counted.status = http.StatusInternalServerError
-				counted.end(r)
-				panic(p)
-			}
-			counted.end(r)
+			c.answer(counted.routeOf(r), status)
+			c.serving.Add(-1)
 		}()
 		handler.ServeHTTP(counted, r)
+		status = max(counted.status, http.StatusOK)
 	})
 }
 
 // countedWriter notes what is answered.
 type countedWriter struct {
 	http.ResponseWriter
-	counter *counter
-	route   string
-	status  int
+	route  string
+	status int
 }
 
 func (w *countedWriter) WriteHeader(status int) {
@@ -117,23 +116,10 @@ func (w *countedWriter) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w *countedWriter) end(r *http.Request) {
-	w.counter.answered(w.routeOf(r), max(w.status, http.StatusOK))
-}
-
 // routeOf is that which the area has named, or else the pattern of the request.
 func (w *countedWriter) routeOf(r *http.Request) string {
-	switch {
-	case w.route != "":
-		return w.route
-	case r.Pattern == "":
-		return "other"
-	}
-	_, path, found := strings.Cut(r.Pattern, " ")
-	if !found {
-		path = r.Pattern
-	}
-	return strings.TrimSuffix(path, "{$}")
+	path := r.Pattern[strings.Index(r.Pattern, " ")+1:]
+	return cmp.Or(w.route, strings.TrimSuffix(path, "{$}"), "other")
 }
 
 // Route names what the request is for, which is one of not too many, where the area's patterns do not.

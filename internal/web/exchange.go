@@ -42,21 +42,28 @@ func Write(w http.ResponseWriter, status int, contentType string, body []byte) e
 // toTheEnd is the context that a request is served with. It has a time limit of its own, and does
 // not end with the connection: who closes that without waiting for the answer has asked all the same,
 // and who closes his side of it waits for the answer. The two can't be told apart.
-func toTheEnd(r *http.Request) (context.Context, context.CancelFunc) {
-	ctx := context.WithValue(context.WithoutCancel(r.Context()), clientKey{}, r.Context())
+func toTheEnd(r *http.Request, admitted bool) (context.Context, context.CancelFunc) {
+	ctx := context.WithValue(context.WithoutCancel(r.Context()), clientKey{}, client{r.Context(), admitted})
 	return context.WithTimeout(ctx, exchangeTimeout)
 }
 
-// clientKey is where such a context has the one that ends with the connection.
+// client is what such a context knows of whoever asks.
+type client struct {
+	connected context.Context // ends with the connection
+	admitted  bool
+}
+
 type clientKey struct{}
 
-// clientContext is the one of the request's context that ends with the connection.
-func clientContext(r *http.Request) context.Context {
-	if ctx, ok := r.Context().Value(clientKey{}).(context.Context); ok {
-		return ctx
+func clientOf(r *http.Request) client {
+	if c, ok := r.Context().Value(clientKey{}).(client); ok {
+		return c
 	}
-	return r.Context()
+	return client{connected: r.Context()}
 }
+
+// Admitted reports whether whoever asks an open area might ask the others, too.
+func Admitted(r *http.Request) bool { return clientOf(r).admitted }
 
 // ErrStopping is the cause of a Long's or Wait's context when the front stops.
 var ErrStopping = errors.New("the front stops")
@@ -66,11 +73,6 @@ var ErrStopping = errors.New("the front stops")
 // body must have been read. From the cancel on the answer has the time of any other.
 func Long(w http.ResponseWriter, r *http.Request, most time.Duration) (context.Context, context.CancelFunc) {
 	return long(context.WithoutCancel(r.Context()), w, most)
-}
-
-// Brief is Long for what takes no more than the usual time, at less cost.
-func Brief(r *http.Request, most time.Duration) (context.Context, context.CancelFunc) {
-	return bounded(r.Context(), most)
 }
 
 // MaxWaiting is how many requests may Wait at a time. Each takes some 26 KB. There may be as many
@@ -84,16 +86,15 @@ var ErrCrowded = errors.New("too many requests wait for a job")
 // (context.Canceled). If the client turns out to have closed only its own side of the connection, wait is
 // called once more, and its context does not end with the client any more.
 func Wait(w http.ResponseWriter, r *http.Request, most time.Duration, wait func(context.Context) error) error {
-	if front, ok := r.Context().Value(frontKey{}).(*Front); ok {
-		defer front.counter.waiting.Add(-1)
-		if front.counter.waiting.Add(1) > MaxWaiting {
-			return ErrCrowded
-		}
+	waiting := &frontOf(r.Context()).counter.waiting
+	defer waiting.Add(-1)
+	if waiting.Add(1) > MaxWaiting {
+		return ErrCrowded
 	}
-	client := clientContext(r)
-	err := waitWith(client, w, most, wait)
-	if errors.Is(err, context.Canceled) && client.Err() != nil && !HungUp(w, r) {
-		return waitWith(context.WithoutCancel(client), w, most, wait)
+	connected := clientOf(r).connected
+	err := waitWith(connected, w, most, wait)
+	if errors.Is(err, context.Canceled) && connected.Err() != nil && !HungUp(w, r) {
+		return waitWith(context.WithoutCancel(connected), w, most, wait)
 	}
 	return err
 }
@@ -108,21 +109,18 @@ func long(ctx context.Context, w http.ResponseWriter, most time.Duration) (conte
 	c := http.NewResponseController(w)
 	c.SetReadDeadline(time.Time{})
 	c.SetWriteDeadline(time.Now().Add(most + exchangeTimeout))
-	ctx, cancel := bounded(ctx, most)
+	ctx, cancel := Brief(ctx, most)
 	return ctx, func() {
 		cancel()
 		c.SetWriteDeadline(time.Now().Add(exchangeTimeout))
 	}
 }
 
-// bounded is a context that ends when the time is over, or the front stops.
-func bounded(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+// Brief is Long for what takes no more than the usual time, at less cost; ctx is a request's.
+func Brief(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
 	ctx, over := context.WithTimeout(ctx, most)
 	ctx, stop := context.WithCancelCause(ctx)
-	release := func() bool { return true }
-	if front, ok := ctx.Value(frontKey{}).(*Front); ok {
-		release = context.AfterFunc(front.stopping, func() { stop(ErrStopping) })
-	}
+	release := context.AfterFunc(frontOf(ctx).stopping, func() { stop(ErrStopping) })
 	return ctx, func() {
 		release()
 		stop(nil)

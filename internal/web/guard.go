@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -24,14 +23,14 @@ type guard struct {
 	tls      bool
 	origins  *http.CrossOriginProtection
 	guesses  guesses
-	counter  *counter
+	front    *Front
 	spare    *Sparing
 }
 
-func newGuard(o Options, c *counter) *guard {
+func newGuard(o Options, f *Front) *guard {
 	g := &guard{
 		hosts: []string{"localhost"}, readOnly: o.ReadOnly, tls: o.TLS, origins: http.NewCrossOriginProtection(),
-		guesses: guesses{delay: guessDelay}, counter: c, spare: o.Spare,
+		guesses: guesses{delay: guessDelay}, front: f, spare: o.Spare,
 	}
 	g.token, g.users = sha256.Sum256([]byte(o.Token)), map[string][sha256.Size]byte{}
 	for _, u := range o.Users {
@@ -66,18 +65,15 @@ func (g *guard) protect(a Area) http.Handler {
 		admitted := !g.secured || g.admits(r)
 		reason := g.refusal(a, r, admitted)
 		conn, _ := r.Context().Value(connKey{}).(net.Conn)
-		if below := limitedBelow(conn); reason == "" && admitted && !(a.Open && !g.secured) && below != nil && !below.know() {
+		if limited := below[*limitedConn](conn); reason == "" && admitted && !(a.Open && !g.secured) && limited != nil && !limited.know() {
 			reason = refusedStranger
 		}
 		if reason != "" {
 			g.turnAway(w, r, reason, refuse)
 			return
 		}
-		ctx, cancel := toTheEnd(r)
+		ctx, cancel := toTheEnd(r, admitted)
 		defer cancel()
-		if a.Open {
-			ctx = context.WithValue(ctx, admittedKey{}, admitted)
-		}
 		if !admitted {
 			leave(w)
 		}
@@ -87,7 +83,7 @@ func (g *guard) protect(a Area) http.Handler {
 
 // turnAway answers a request that is not let in.
 func (g *guard) turnAway(w http.ResponseWriter, r *http.Request, reason string, refuse func(w http.ResponseWriter, r *http.Request, status int, why string)) {
-	g.counter.refused[reason].Add(1)
+	g.front.counter.refuse(reason)
 	switch reason {
 	case refusedNoSecret, refusedSecret:
 		w.Header().Set("WWW-Authenticate", `Basic realm="Delayer", charset="UTF-8"`)
@@ -120,13 +116,9 @@ func (g *guard) slowDown(r *http.Request) {
 	if !g.guesses.add(from) {
 		return
 	}
-	var stopping <-chan struct{}
-	if front, ok := r.Context().Value(frontKey{}).(*Front); ok {
-		stopping = front.stopping.Done()
-	}
 	select {
 	case <-time.After(g.guesses.delay):
-	case <-stopping:
+	case <-g.front.stopping.Done():
 	case <-r.Context().Done():
 	}
 }
@@ -145,14 +137,6 @@ var refusals = map[string]struct {
 }
 
 const notAuthorized = "not authorized: send Authorization: Bearer with the token, or a user's name and password"
-
-// Admitted reports whether whoever asks an open area might ask the others, too.
-func Admitted(r *http.Request) bool {
-	admitted, _ := r.Context().Value(admittedKey{}).(bool)
-	return admitted
-}
-
-type admittedKey struct{}
 
 // ofAnswers are headers that keep a browser from making a page of an answer, or a part of one, and
 // from keeping it.

@@ -19,7 +19,7 @@ func HungUp(w http.ResponseWriter, r *http.Request) bool {
 	state, _ := stateOf(conn)
 	switch {
 	case state == unknown || r.ProtoMajor != 1:
-		return clientContext(r).Err() != nil
+		return clientOf(r).connected.Err() != nil
 	case state == open: // of TLS the client's side may have ended
 		return false
 	}

@@ -9,15 +9,8 @@ import (
 
 // stateOf is the connection's state, and whether its client has yet to get what was written.
 func stateOf(conn net.Conn) (state connState, unread bool) {
-	for {
-		above, ok := conn.(interface{ NetConn() net.Conn }) // TLS, and our own
-		if !ok {
-			break
-		}
-		conn = above.NetConn()
-	}
-	system, ok := conn.(syscall.Conn)
-	if !ok {
+	system := below[syscall.Conn](conn)
+	if system == nil {
 		return unknown, false
 	}
 	var info *unix.TCPInfo

@@ -43,20 +43,6 @@ func Limit(l net.Listener, most int, dropped func(address string)) *Limited {
 	return &Limited{Listener: l, most: most, dropped: dropped, strangers: map[netip.Addr]*address{}}
 }
 
-// Conns is how many connections there are: of those who have shown a secret, and of strangers.
-func (l *Limited) Conns() (known, strangers int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.known, l.waiting
-}
-
-// Displaced is how many strangers have made room for others.
-func (l *Limited) Displaced() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.displaced
-}
-
 // Accept waits for the next connection.
 func (l *Limited) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
@@ -64,11 +50,8 @@ func (l *Limited) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	conn := &limitedConn{Conn: c, owner: l, from: addressOf(c)}
-	if displaced := l.enter(conn); displaced != nil {
-		displaced.Close()
-		if l.dropped != nil {
-			l.dropped(displaced.from.String())
-		}
+	if displaced := l.enter(conn); displaced != nil && l.dropped != nil {
+		l.dropped(displaced.from.String())
 	}
 	return conn, nil
 }
@@ -96,9 +79,10 @@ func (l *Limited) enter(c *limitedConn) (displaced *limitedConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.known+l.waiting >= l.most {
-		displaced = l.largest.oldest()
-		l.forget(displaced)
 		l.displaced++
+		if displaced = l.largest.oldest(); displaced != nil {
+			displaced.close()
+		}
 	}
 	a := l.strangers[c.from]
 	if a == nil {
@@ -112,23 +96,14 @@ func (l *Limited) enter(c *limitedConn) (displaced *limitedConn) {
 	return displaced
 }
 
-// forget gives the connection's place away, for good.
-func (l *Limited) forget(c *limitedConn) {
-	if c != nil && !c.gone {
-		l.leave(c)
-		c.gone = true
-	}
-}
-
 // leave has the connection be neither a stranger's nor a known one.
 func (l *Limited) leave(c *limitedConn) {
-	switch {
-	case c.known.Load():
+	if c.known.Load() {
 		l.known--
 		if c.place != nil {
 			l.resting.Remove(c.place)
 		}
-	default:
+	} else {
 		l.waiting--
 		a := l.strangers[c.from]
 		a.conns.Remove(c.place)
@@ -148,12 +123,6 @@ func (c *limitedConn) know() bool {
 		return true
 	}
 	l := c.owner
-	var displaced *limitedConn
-	defer func() {
-		if displaced != nil {
-			displaced.Close()
-		}
-	}()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.gone {
@@ -164,8 +133,7 @@ func (c *limitedConn) know() bool {
 		if first == nil {
 			return false
 		}
-		displaced = first.Value.(*limitedConn)
-		l.forget(displaced)
+		first.Value.(*limitedConn).close()
 	}
 	l.leave(c)
 	c.known.Store(true)
@@ -203,23 +171,32 @@ type limitedConn struct {
 
 func (c *limitedConn) Close() error {
 	c.owner.mu.Lock()
-	c.owner.forget(c)
-	c.owner.mu.Unlock()
+	defer c.owner.mu.Unlock()
+	return c.close()
+}
+
+// close is Close for who holds the listener's lock. The place is given away for good.
+func (c *limitedConn) close() error {
+	if !c.gone {
+		c.owner.leave(c)
+		c.gone = true
+	}
 	return c.Conn.Close()
 }
 
 // NetConn is the connection itself.
 func (c *limitedConn) NetConn() net.Conn { return c.Conn }
 
-// limitedBelow is the limited connection below others; nil if there is none.
-func limitedBelow(conn net.Conn) *limitedConn {
+// below is the first connection of that type, of this one and those that it wraps; its zero value if there is
+// none.
+func below[T any](conn net.Conn) (found T) {
 	for {
-		if c, ok := conn.(*limitedConn); ok {
+		if c, ok := conn.(T); ok {
 			return c
 		}
-		above, ok := conn.(interface{ NetConn() net.Conn })
+		above, ok := conn.(interface{ NetConn() net.Conn }) // TLS, and our own
 		if !ok {
-			return nil
+			return found
 		}
 		conn = above.NetConn()
 	}

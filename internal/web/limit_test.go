@@ -51,7 +51,7 @@ func (l *limited) dial(from string) *limitedConn {
 
 func (l *limited) expect(known, strangers int, dropped ...string) {
 	l.t.Helper()
-	if k, s := l.Conns(); k != known || s != strangers || !slices.Equal(l.dropped, dropped) {
+	if k, s := l.known, l.waiting; k != known || s != strangers || !slices.Equal(l.dropped, dropped) {
 		l.t.Errorf("%d known and %d strangers, dropped %q; want %d, %d, %q", k, s, l.dropped, known, strangers, dropped)
 	}
 	l.dropped = nil

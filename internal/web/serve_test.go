@@ -120,7 +120,7 @@ func TestServedToTheEnd(t *testing.T) {
 		ReadBody(w, r, 100)
 		ctx, cancel := Long(w, r, time.Hour)
 		defer cancel()
-		<-clientContext(r).Done()
+		<-clientOf(r).connected.Done()
 		noticed <- errors.Join(r.Context().Err(), ctx.Err())
 		fmt.Fprint(w, "done")
 		served <- http.NewResponseController(w).Flush()

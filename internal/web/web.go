@@ -95,7 +95,7 @@ func New(o Options, areas ...Area) *Front {
 	f := &Front{counter: newCounter(), limit: o.Limit, tls: o.TLS}
 	f.base = context.WithValue(context.Background(), frontKey{}, f)
 	f.stopping, f.stop = context.WithCancel(context.Background())
-	g := newGuard(o, f.counter)
+	g := newGuard(o, f)
 	mux := http.NewServeMux()
 	for _, a := range areas {
 		handler := g.protect(a)
@@ -120,13 +120,22 @@ func New(o Options, areas ...Area) *Front {
 
 // Encrypted reports whether the request came over HTTPS.
 func Encrypted(r *http.Request) bool {
-	front, _ := r.Context().Value(frontKey{}).(*Front)
-	return r.TLS != nil || front != nil && front.tls
+	return r.TLS != nil || frontOf(r.Context()).tls
 }
+
+// frontOf is the front that serves the request of that context; else one that does nothing.
+func frontOf(ctx context.Context) *Front {
+	if front, ok := ctx.Value(frontKey{}).(*Front); ok {
+		return front
+	}
+	return noFront
+}
+
+var noFront = &Front{counter: newCounter(), stopping: context.Background()}
 
 // rest enters whether a connection rests.
 func rest(conn net.Conn, state http.ConnState) {
-	if c := limitedBelow(conn); c != nil && (state == http.StateIdle || state == http.StateActive) {
+	if c := below[*limitedConn](conn); c != nil && (state == http.StateIdle || state == http.StateActive) {
 		c.rest(state == http.StateIdle)
 	}
 }
@@ -140,7 +149,7 @@ type complaints struct {
 func (c *complaints) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
 	if why, ok := strings.CutPrefix(text, "http: TLS handshake error from "); ok {
-		c.counter.refused[refusedHandshake].Add(1)
+		c.counter.refuse(refusedHandshake)
 		c.Spare.Say(refusedHandshake, "TLS handshake failed with "+why)
 	} else {
 		c.Log.Print(text)

@@ -60,7 +60,7 @@ func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, topics []string
 
 // ready reserves what is there.
 func (p *Poller) ready(r *http.Request, o client.FetchOptions) ([]*client.Delivery, error) {
-	ctx, cancel := web.Brief(r, answerWait)
+	ctx, cancel := web.Brief(r.Context(), answerWait)
 	defer cancel()
 	o.NoWait = true
 	jobs, err := p.client.Fetch(ctx, o)
