@@ -50,20 +50,13 @@ func split(name string) (section, suffix string, ours bool) {
 // environment lets the variables override the file. One that is set and empty
 // overrides as well.
 func (l *loader) environment(environ []string) {
-	fromFile := l.set
-	l.set = map[string]place{}
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
 		if section, suffix, ours := split(name); ours {
 			l.variable(place{name: name + ": "}, section, suffix, value)
 		}
 	}
-	l.forgetSecrets(fromFile)
-	for key, at := range fromFile {
-		if _, overridden := l.set[key]; !overridden {
-			l.set[key] = at
-		}
-	}
+	l.forgetSecrets()
 }
 
 func (l *loader) variable(at place, section, suffix, value string) {

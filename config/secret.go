@@ -18,23 +18,20 @@ func (k key) secret() bool { return slices.Contains(secrets, k.name) }
 
 // eachSecret calls f with each secret key and the one that names its file.
 func (l *loader) eachSecret(f func(secret, file key)) {
-	for _, section := range sections {
-		for _, name := range l.names[section] {
-			if k := l.keys[section+"."+name]; k.secret() {
-				f(k, l.keys[k.String()+"_file"])
-			}
+	for _, k := range l.config.keys() {
+		if k.secret() {
+			f(k, l.keys[k.String()+"_file"])
 		}
 	}
 }
 
 // forgetSecrets has the environment override the file in this, too: a secret that comes in one of
 // the two ways from there leaves nothing of what the file says in the other.
-func (l *loader) forgetSecrets(fromFile map[string]place) {
+func (l *loader) forgetSecrets() {
+	byVariable := func(k key) bool { at, is := l.set[k.String()]; return is && at.file == "" }
 	forget := func(set, other key) {
-		_, is := l.set[set.String()]
-		_, both := l.set[other.String()]
-		if is && !both {
-			delete(fromFile, other.String())
+		if byVariable(set) && !byVariable(other) {
+			delete(l.set, other.String())
 			delete(l.values, other.String())
 			other.set("")
 		}
