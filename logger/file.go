@@ -16,11 +16,10 @@ import (
 // file is one log file, that may fail and recover. A nil file takes everything
 // and keeps nothing.
 type file struct {
-	path    string
-	out     io.WriteCloser
-	failing bool
-	lost    int  // lines since it is failing
-	torn    bool // the last line in it has no end
+	path string
+	out  io.WriteCloser
+	lost int  // lines since it is failing; 0: it is not
+	torn bool // the last line in it has no end
 }
 
 // openFile returns nil for an empty path.
@@ -40,14 +39,18 @@ func appendTo(path string) (io.WriteCloser, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
-		return openPipe(path)
+	info, err := os.Stat(path)
+	isPipe := err == nil && info.Mode()&os.ModeNamedPipe != 0
+	var f *os.File
+	if isPipe {
+		f, err = openPipe(path)
+	} else {
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if f.SetWriteDeadline(time.Time{}) == nil { // a terminal: what has deadlines can keep us waiting
+	case isPipe || f.SetWriteDeadline(time.Time{}) == nil: // a terminal: what has deadlines can keep us waiting
 		return &asyncFile{async.New(f.Write, 0), f}, nil
 	}
 	return f, nil
@@ -55,15 +58,12 @@ func appendTo(path string) (io.WriteCloser, error) {
 
 // openPipe opens a pipe for reading, too: then it neither waits for a reader nor
 // fails without one. Whoever reads it later finds what was written until it was full.
-func openPipe(path string) (io.WriteCloser, error) {
+func openPipe(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrPermission) { // of a user who may only write, or /dev/stdout on macOS
 		f, err = os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &asyncFile{async.New(f.Write, 0), f}, nil
+	return f, err
 }
 
 // asyncFile is a file that may keep a writer waiting.
@@ -81,14 +81,11 @@ func (a *asyncFile) Close() error {
 }
 
 // openAll opens each file's path anew: all of them or none.
-func openAll(files []*file) ([]io.WriteCloser, error) {
-	var opened []io.WriteCloser
+func openAll(files []*file) (opened []io.WriteCloser, err error) {
 	for _, f := range files {
 		out, err := appendTo(f.path)
 		if err != nil {
-			for _, o := range opened {
-				o.Close()
-			}
+			closeAll(opened)
 			return nil, err
 		}
 		opened = append(opened, out)
@@ -96,16 +93,18 @@ func openAll(files []*file) ([]io.WriteCloser, error) {
 	return opened, nil
 }
 
-// replace goes on in out. Whether the file fails is known at the next line.
-func (f *file) replace(out io.WriteCloser) (old io.Closer) {
-	old, f.out, f.torn = f.out, out, false
-	return old
+func closeAll(files []io.WriteCloser) error {
+	var errs []error
+	for _, f := range files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
 }
 
-func (f *file) close() {
-	if f != nil {
-		f.out.Close()
-	}
+// replace goes on in out. Whether the file fails is known at the next line.
+func (f *file) replace(out io.WriteCloser) (old io.WriteCloser) {
+	old, f.out, f.torn = f.out, out, false
+	return old
 }
 
 // write appends a line, which has a line break at both ends. The first one is
@@ -120,27 +119,16 @@ func (f *file) write(line []byte) (change string) {
 	}
 	n, err := f.out.Write(line)
 	f.torn = (f.torn && n == 0) || (n > 0 && line[n-1] != '\n')
-	if err != nil {
+	switch lost := f.lost; {
+	case err != nil:
 		f.lost++
-		return f.fail(err)
+		if lost == 0 {
+			change = fmt.Sprintf("%s can't be written, its lines are lost: %v", f.path, cause(err))
+		}
+	case lost > 0:
+		f.lost = 0
+		change = fmt.Sprintf("%s is written again, lines lost: %d", f.path, lost)
 	}
-	return f.recovered()
-}
-
-func (f *file) fail(err error) (change string) {
-	if f.failing {
-		return ""
-	}
-	f.failing = true
-	return fmt.Sprintf("%s can't be written, its lines are lost: %v", f.path, cause(err))
-}
-
-func (f *file) recovered() (change string) {
-	if !f.failing {
-		return ""
-	}
-	change = fmt.Sprintf("%s is written again, lines lost: %d", f.path, f.lost)
-	f.failing, f.lost = false, 0
 	return change
 }
 

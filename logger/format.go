@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -132,10 +133,14 @@ func (f *format) encode(value any) error {
 // jsonMember is an attribute in JSON: as base64 where it is no UTF-8.
 func jsonMember(a slog.Attr) (key string, value any) {
 	if list, ok := listOf(a.Value); ok {
-		if text, ok := asText(list); ok {
-			return a.Key, text
+		if slices.ContainsFunc(list, func(item []byte) bool { return !utf8.Valid(item) }) {
+			return a.Key + "_base64", list
 		}
-		return a.Key + "_base64", list
+		text := make([]string, len(list))
+		for i, item := range list {
+			text[i] = string(item)
+		}
+		return a.Key, text
 	}
 	value = a.Value.Resolve().Any()
 	if err, ok := value.(error); ok {
@@ -145,18 +150,6 @@ func jsonMember(a slog.Attr) (key string, value any) {
 		return a.Key + "_base64", []byte(text)
 	}
 	return a.Key, value
-}
-
-// asText fails when one of the texts is no UTF-8.
-func asText(list [][]byte) (text []string, ok bool) {
-	text = make([]string, len(list))
-	for i, item := range list {
-		if !utf8.Valid(item) {
-			return nil, false
-		}
-		text[i] = string(item)
-	}
-	return text, true
 }
 
 // writeEscaped writes the message as Info documents. One that needs no escaping,

@@ -13,6 +13,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -55,7 +56,7 @@ type Logger struct {
 	attrs          []slog.Attr // of the record in hand; used again for the next one
 	closed         bool
 
-	now func() time.Time // nil: time.Now
+	now func() time.Time
 }
 
 const (
@@ -65,13 +66,13 @@ const (
 
 // Open opens the files. Its error names the one that can't be opened.
 func Open(o Options) (*Logger, error) {
-	l := &Logger{format: format{json: o.JSON}}
+	l := &Logger{format: format{json: o.JSON}, now: time.Now}
 	var err error
 	if l.access, err = openFile(o.AccessLog); err != nil {
 		return nil, fmt.Errorf("access log: %w", err)
 	}
 	if l.errors, err = l.openErrorLog(o.ErrorLog); err != nil {
-		l.access.close()
+		l.Close()
 		return nil, fmt.Errorf("error log: %w", err)
 	}
 	if o.Console != nil {
@@ -126,12 +127,11 @@ func (l *Logger) Reopen() error {
 		return err
 	}
 	l.mu.Lock()
-	old := make([]io.Closer, len(files))
 	for i, f := range files {
-		old[i] = f.replace(fresh[i])
+		fresh[i] = f.replace(fresh[i])
 	}
 	l.mu.Unlock()
-	return closeAll(old)
+	return closeAll(fresh) // the old ones
 }
 
 // CloseConsole waits a moment for the console to take its last lines, and goes on
@@ -172,14 +172,8 @@ func (l *Logger) closeFile(f **file) error {
 
 // files are the open files, each once. They change with reopening held only.
 func (l *Logger) files() []*file {
-	var files []*file
-	if l.access != nil {
-		files = append(files, l.access)
-	}
-	if l.errors != nil && l.errors != l.access {
-		files = append(files, l.errors)
-	}
-	return files
+	files := slices.Compact([]*file{l.access, l.errors})
+	return slices.DeleteFunc(files, func(f *file) bool { return f == nil })
 }
 
 // log writes the entry into a file, of which to is the field, and on the console.
@@ -193,7 +187,7 @@ func (l *Logger) write(to, console *file, e entry) {
 	if to == nil && console == nil {
 		return
 	}
-	line := l.format.line(l.time(), e)
+	line := l.format.line(l.now(), e)
 	change, consoleChange := to.write(line), console.write(line)
 	l.notify(to, change)
 	l.notify(console, consoleChange)
@@ -206,29 +200,14 @@ func (l *Logger) notify(f *file, change string) {
 		return
 	}
 	e, to, console := entry{level: info, message: change}, l.errors, l.console
-	if f.failing {
+	if f.lost > 0 {
 		e.level = failed
 	}
 	if to == f {
 		to = nil
 	}
-	if console == f && f.failing { // it would only lose one more
+	if console == f && f.lost > 0 { // it would only lose one more
 		console = nil
 	}
 	l.write(to, console, e)
-}
-
-func (l *Logger) time() time.Time {
-	if l.now != nil {
-		return l.now()
-	}
-	return time.Now()
-}
-
-func closeAll(files []io.Closer) error {
-	var errs []error
-	for _, f := range files {
-		errs = append(errs, f.Close())
-	}
-	return errors.Join(errs...)
 }
