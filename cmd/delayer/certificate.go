@@ -16,27 +16,30 @@ type certificate struct {
 	failed            func(error) // is told of files that can't be used, once while they stay the same
 
 	mu   sync.Mutex
-	pair tls.Certificate
+	pair *tls.Certificate
 	read [2]time.Time // when the files were changed that pair was read from
 	told [2]time.Time // and those of which failed was told
 }
 
 // get returns the present pair: the previous one while the files can't be used.
-func (c *certificate) get() tls.Certificate {
+func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	changed := [2]time.Time{changedAt(c.certFile), changedAt(c.keyFile)}
-	if changed == c.read && c.pair.Certificate != nil {
-		return c.pair
+	if changed == c.read && c.pair != nil {
+		return c.pair, nil
 	}
 	pair, err := keyPair(c.section, c.certFile, c.keyFile)
-	if err == nil {
-		c.pair, c.read = pair, changed
-	} else if changed != c.told || c.pair.Certificate == nil {
+	switch {
+	case err == nil:
+		c.pair, c.read = &pair, changed
+	case c.pair == nil:
+		return nil, err
+	case changed != c.told:
 		c.told = changed
 		c.failed(err)
 	}
-	return c.pair
+	return c.pair, nil
 }
 
 func changedAt(file string) time.Time {
@@ -53,21 +56,11 @@ func serverTLS(section, certFile, keyFile string, failed func(error)) (*tls.Conf
 	if certFile == "" {
 		return nil, nil
 	}
-	var err error
-	c := &certificate{section: section, certFile: certFile, keyFile: keyFile, failed: func(why error) { err = why }}
-	c.get()
-	if err != nil {
+	c := &certificate{section: section, certFile: certFile, keyFile: keyFile, failed: failed}
+	if _, err := c.get(nil); err != nil {
 		return nil, err
 	}
-	c.failed = failed
-	return &tls.Config{
-		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"h2", "http/1.1"},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			pair := c.get()
-			return &pair, nil
-		},
-	}, nil
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: c.get}, nil
 }
 
 func keyPair(section, certFile, keyFile string) (tls.Certificate, error) {

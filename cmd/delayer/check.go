@@ -49,14 +49,8 @@ func checkConfiguration(o options, stdout *os.File) error {
 
 // tryPaths tells of all files that could not be written.
 func tryPaths(d config.Delayer) error {
-	tryLog := func(path string) error {
-		if path == "" {
-			return nil
-		}
-		return tryFile(path)
-	}
 	return errors.Join(named("delayer.pid", tryPIDFile(d.PID)),
-		named("delayer.access_log", tryLog(d.AccessLog)), named("delayer.error_log", tryLog(d.ErrorLog)))
+		named("delayer.access_log", tryFile(d.AccessLog)), named("delayer.error_log", tryFile(d.ErrorLog)))
 }
 
 func named(key string, err error) error {

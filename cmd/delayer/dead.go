@@ -63,7 +63,7 @@ func runDeadRequeue(ctx context.Context, c *call) (reply, error) {
 	case err != nil && n > 0:
 		err = fmt.Errorf("%w\nothers are requeued: %d", err, n)
 	case err == nil && n == 0:
-		err = fmt.Errorf("dead requeue %q: %w", topic, noLetter)
+		err = fmt.Errorf("dead requeue %q: %w", topic, errNoLetter)
 	}
 	return counted("requeued", n), err
 }
@@ -85,7 +85,7 @@ func runDeadDrop(ctx context.Context, c *call) (reply, error) {
 	if len(ids) == 0 {
 		n, err := c.client.DropAllDead(ctx, topic)
 		if err == nil && n == 0 {
-			err = fmt.Errorf("dead drop %q: %w", topic, noLetter)
+			err = fmt.Errorf("dead drop %q: %w", topic, errNoLetter)
 		}
 		return counted("dropped", n), err
 	}
@@ -100,12 +100,12 @@ func counted(what string, n int) reply {
 	return reply{text: fmt.Sprintf("%s %d", what, n), json: map[string]any{what: n}}
 }
 
-const noLetter = nothing("no such dead letter")
+var errNoLetter = errors.New("no such dead letter")
 
 // ofLetter names the dead letter of a command that did not find it.
 func ofLetter(what, topic, id string, err error) error {
 	if errors.Is(err, client.ErrNotFound) {
-		return fmt.Errorf("dead %s %q %q: %w", what, topic, id, noLetter)
+		return fmt.Errorf("dead %s %q %q: %w", what, topic, id, errNoLetter)
 	}
 	return err
 }

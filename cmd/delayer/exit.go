@@ -73,14 +73,9 @@ func withExitCode(ctx context.Context, err error) error {
 	return fail(exitRedis, err)
 }
 
-// nothing is why a command found nothing to do its work on.
-type nothing string
-
-func (n nothing) Error() string { return string(n) }
-
 // isNothing reports whether a command found no job, or no dead letter.
 func isNothing(err error) bool {
-	return errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrNotFound) || errors.As(err, new(nothing))
+	return errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrNotFound) || errors.Is(err, errNoLetter)
 }
 
 // report prints the error and returns the exit code.

@@ -105,27 +105,25 @@ func boolean(flags *flag.FlagSet, value *bool, names ...string) {
 // parseCommand reads a command's name, its arguments and its flags. No words at
 // all mean the daemon.
 func (o *options) parseCommand(words []string) error {
+	c, rest := findCommand(words)
 	switch {
 	case o.help:
 		return o.parseHelp(nil)
 	case len(words) == 0 || o.version:
 		return nil
-	case words[0] == "help" && (len(words) == 1 || !isHelpFlag(words[1])):
-		return o.parseHelp(words[1:])
-	case len(words) > 1 && isHelpFlag(words[1]) && (words[0] == "help" || words[0] == "version" || len(group(words[0])) > 0):
+	case c == nil && len(words) > 1 && isHelpFlag(words[1]):
 		return o.parseHelp(words[:1])
+	case words[0] == "help":
+		return o.parseHelp(words[1:])
 	case words[0] == "version":
 		o.version = true
 		return noMore(words[1:])
-	}
-	c, rest := findCommand(words)
-	switch {
 	case c == nil:
 		return unknownCommand(words)
 	case o.background || o.dev || o.check:
 		return &failure{exitUsage, fmt.Errorf("%s: -d, --dev, --check-config and --check-redis are for the daemon, not for a command", c.name), c.usage()}
 	}
-	o.command = c
+	o.command, o.page = c, c.usage()
 	flags := o.flags(c.name)
 	if c.flags != nil {
 		c.flags(flags, o)
@@ -141,9 +139,8 @@ func (o *options) parseCommand(words []string) error {
 		err = c.checkArguments(o)
 	}
 	if err != nil {
-		return &failure{exitUsage, fmt.Errorf("%s: %w", c.name, err), c.usage()}
+		return &failure{exitUsage, fmt.Errorf("%s: %w", c.name, err), o.page}
 	}
-	o.page = c.usage()
 	return nil
 }
 

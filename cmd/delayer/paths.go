@@ -87,10 +87,12 @@ func absoluteOnes(folders ...string) (absolute []string) {
 }
 
 // tryFile reports why the file could not be written, or made together with its folders. It changes
-// nothing.
+// nothing. An empty path is no file.
 func tryFile(path string) error {
 	info, err := os.Stat(path)
 	switch {
+	case path == "":
+		return nil
 	case err == nil && info.IsDir():
 		return &fs.PathError{Op: "open", Path: path, Err: syscall.EISDIR}
 	case err == nil:

@@ -175,6 +175,3 @@ func isAlive(pid int) bool {
 	err := syscall.Kill(pid, 0)
 	return err == nil || errors.Is(err, syscall.EPERM)
 }
-
-// pidNote: nothing to remark on a configured pid file where there are such.
-func pidNote(string) string { return "" }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,10 +50,10 @@ type program struct {
 	starter        starter
 	guard          guard
 
-	mu       sync.Mutex
-	ended    bool         // nothing is started any more
-	running  map[int]bool // the IDs of the processes that are not reaped
-	failures failures     // to start it
+	mu      sync.Mutex
+	ended   bool         // nothing is started any more
+	running map[int]bool // the IDs of the processes that are not reaped
+	missing time.Time    // when it could first not be started since it was last; zero: it can be
 }
 
 // check finds out what can be known before there is a job.
@@ -216,7 +217,7 @@ func (p *program) notStarted(ctx context.Context, job *worker.Job, err error) er
 		return err
 	}
 	p.mu.Lock()
-	rest := p.failures.add(time.Now())
+	rest := p.rest(time.Now())
 	p.mu.Unlock()
 	p.log.Error("the program can't be started, the job will be delivered again", "error", err, "topic", job.Topic, "id", job.ID)
 	select {
@@ -230,34 +231,24 @@ func (p *program) notStarted(ctx context.Context, job *worker.Job, err error) er
 func (p *program) started() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.failures = failures{}
+	p.missing = time.Time{}
 }
 
-// failures are those to start the program, since it was last started.
-type failures struct{ since time.Time }
-
-// add returns for how long a place of the worker rests after another one, so that a worker without a
-// program does not pass all jobs through its hands: as long as that has been so, within limits.
-func (f *failures) add(now time.Time) time.Duration {
-	if f.since.IsZero() {
-		f.since = now
+// rest is for how long a place of the worker rests without a program, so that it does not pass all
+// jobs through its hands: for as long as that has been so, within limits.
+func (p *program) rest(now time.Time) time.Duration {
+	if p.missing.IsZero() {
+		p.missing = now
 	}
-	return min(max(now.Sub(f.since), time.Second), 15*time.Second)
+	return min(max(now.Sub(p.missing), time.Second), 15*time.Second)
 }
-
-// variablePrefix begins the names of the variables that tell a program of its job.
-const variablePrefix = config.JobPrefix
 
 // inherited is our environment, without what it may tell of a job: of the one that we are
 // ourselves run for.
 func inherited(environ []string) []string {
-	var own []string
-	for _, variable := range environ {
-		if !strings.HasPrefix(strings.ToUpper(variable), variablePrefix) {
-			own = append(own, variable)
-		}
-	}
-	return own
+	return slices.DeleteFunc(environ, func(variable string) bool {
+		return strings.HasPrefix(strings.ToUpper(variable), config.JobPrefix)
+	})
 }
 
 func jobVariables(job *worker.Job) []string {
@@ -277,7 +268,7 @@ func variable(name, value string) string {
 	if !utf8.ValidString(value) || strings.Contains(value, "\x00") {
 		name, value = name+"_BASE64", base64.StdEncoding.EncodeToString([]byte(value))
 	}
-	return variablePrefix + name + "=" + value
+	return config.JobPrefix + name + "=" + value
 }
 
 // maxKept is how much of what a program wrote to standard error is kept with a job, in bytes.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -56,8 +57,8 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 		notes = devNotes
 	}
 	notes = append(notes, ownPaths(&c.Delayer)...)
-	if note := pidNote(c.Delayer.PID); note != "" {
-		notes = append(notes, note)
+	if runtime.GOOS == "windows" && c.Delayer.PID != "" {
+		notes = append(notes, "Note: delayer.pid does not apply on Windows, several instances may run.")
 	}
 	poolOptions, err := poolOptions(c.Redis)
 	if err != nil {
@@ -113,12 +114,11 @@ type service struct {
 	log     *logger.Logger
 	front   *front // nil if there is none
 	pool    client.PoolOptions
-	stopped time.Time // when a signal said so; zero: not yet
 }
 
 func (s *service) run(work *server.Server, banner string, warnings config.Problems) error {
 	waits, err := s.check(work)
-	if err != nil || !s.stopped.IsZero() {
+	if err != nil || !s.signals.stopped.IsZero() {
 		return err
 	}
 	if s.config.Delayer.LogFormat != "json" { // whose readers would stumble over it
@@ -162,35 +162,9 @@ func (s *service) check(work *server.Server) (waits string, err error) {
 	return waitsForRedis(err), nil
 }
 
-// errCutOff: the service ends although its work has not.
-var errCutOff = errors.New("the service was cut off")
-
-// during does the work and handles signals meanwhile. The first that stops ends
-// the work's context; should the work not end then, it is left alone after
-// stopWait, or at once with a second signal that is not the same once more.
+// during does the work until it ends, or the signals have it end.
 func (s *service) during(work func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- work(ctx) }()
-	var deadline <-chan time.Time
-	for {
-		select {
-		case err := <-done:
-			return err
-		case <-s.signals.reopen:
-			s.reopen()
-		case signal := <-s.signals.stop:
-			if s.stopped.IsZero() {
-				s.stopped, deadline = time.Now(), time.After(stopWait)
-				cancel()
-			} else if time.Since(s.stopped) > sameSignal {
-				return fmt.Errorf("%w by a second signal while it stopped: %v", errCutOff, signal)
-			}
-		case <-deadline:
-			return fmt.Errorf("%w: it has not stopped within %v", errCutOff, stopWait)
-		}
-	}
+	return s.signals.during(work, func(os.Signal) <-chan time.Time { return time.After(stopWait) }, s.reopen)
 }
 
 // reopen lets the logs be rotated: what follows goes to the files that have

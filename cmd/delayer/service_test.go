@@ -80,8 +80,8 @@ func TestSecondSignalInLaterWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestService()
 		s.signals.stop <- syscall.SIGTERM
-		if err := s.during(func(ctx context.Context) error { <-ctx.Done(); return nil }); err != nil || s.stopped.IsZero() {
-			t.Fatal(err, s.stopped)
+		if err := s.during(func(ctx context.Context) error { <-ctx.Done(); return nil }); err != nil || s.signals.stopped.IsZero() {
+			t.Fatal(err, s.signals.stopped)
 		}
 		time.Sleep(2 * sameSignal)
 		s.signals.stop <- syscall.SIGTERM

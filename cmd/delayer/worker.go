@@ -76,7 +76,7 @@ func checkWorker(o *options) error {
 	return nil
 }
 
-func runWorker(ctx context.Context, c *call) (reply, error) {
+func runWorker(_ context.Context, c *call) (reply, error) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // programs would be started to ignore what we ignore
 	errs := async.New(c.stderr.Write, readPatience)
 	defer errs.Close()
@@ -95,40 +95,28 @@ func runWorker(ctx context.Context, c *call) (reply, error) {
 	w := worker.New(c.client, mux, worker.Options{
 		Concurrency: c.concurrency, Lease: c.lease, Timeout: c.timeout, MaxAttempts: c.maxAttempts, Logger: log,
 	})
-	return reply{}, runUntilStopped(ctx, w, p, log)
+	return reply{}, runUntilStopped(w, p, log)
 }
 
 // errEndedAtOnce says what a second signal leaves.
 var errEndedAtOnce = errors.New("ended at once: the jobs under way are delivered again when their leases end")
 
 // runUntilStopped runs the worker. A signal stops it, a second one ends it at once.
-func runUntilStopped(ctx context.Context, w *worker.Worker, p *program, log *slog.Logger) error {
-	signals := notify(false)
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(running) }()
+func runUntilStopped(w *worker.Worker, p *program, log *slog.Logger) error {
+	signals := notify(false) // before anybody can hear that it has started
 	log.Info("the worker has started")
-	var stopped time.Time
-	for {
-		select {
-		case err := <-ended:
-			if err == nil {
-				log.Info("the worker has stopped")
-			}
-			return err
-		case s := <-signals.stop:
-			switch {
-			case stopped.IsZero():
-				log.Info("the worker stops", "signal", s.String())
-				stopped = time.Now()
-				stop()
-			case time.Since(stopped) >= sameSignal:
-				p.end()
-				return fail(exitInterrupted, errEndedAtOnce)
-			}
-		}
+	err := signals.during(w.Run, func(signal os.Signal) <-chan time.Time {
+		log.Info("the worker stops", "signal", signal.String())
+		return nil
+	}, func() {})
+	switch {
+	case err == nil:
+		log.Info("the worker has stopped")
+	case errors.Is(err, errCutOff):
+		p.end()
+		return fail(exitInterrupted, errEndedAtOnce)
 	}
+	return err
 }
 
 // newWorkerLog is what the worker itself has to say. Of an error there is a line: what the program has

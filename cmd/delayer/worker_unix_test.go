@@ -244,7 +244,7 @@ func TestWorkerLosesProgram(t *testing.T) {
 func TestRestOfAWorkerWithoutProgram(t *testing.T) {
 	var p program
 	begin := time.Now()
-	rest := func(after time.Duration) time.Duration { return p.failures.add(begin.Add(after)) }
+	rest := func(after time.Duration) time.Duration { return p.rest(begin.Add(after)) }
 	for _, test := range [][2]time.Duration{{0, time.Second}, {0, time.Second}, {3 * time.Second, 3 * time.Second}, {time.Hour, 15 * time.Second}} {
 		if got := rest(test[0]); got != test[1] {
 			t.Errorf("rests for %v after %v, want %v", got, test[0], test[1])
