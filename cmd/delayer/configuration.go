@@ -17,8 +17,7 @@ import (
 type configuration struct {
 	config   config.Config
 	searched string          // where it was found, if -c did not name it; empty: nowhere
-	warnings config.Problems // what in it is ignored or replaced
-	note     string          // which Redis a command uses that was told nothing; else empty
+	warnings config.Problems // what in it is ignored or replaced; and which Redis a command uses that was told nothing
 }
 
 // findConfiguration loads the file of -c, or the first that a search finds. Where
@@ -48,24 +47,20 @@ func findConfiguration(o options) (configuration, error) {
 	if err != nil {
 		return configuration{}, fail(exitUsage, err)
 	}
-	note := ""
 	ofRedis := func(variable string) bool {
 		return strings.HasPrefix(strings.ToUpper(variable), config.EnvironmentPrefix("redis"))
 	}
 	if missing != nil && o.command != nil && !slices.ContainsFunc(variables, ofRedis) {
-		note = fmt.Sprintf("%v: using redis on %s", missing, c.Redis.Addr())
+		warnings = append(warnings, fmt.Sprintf("%v: using redis on %s", missing, c.Redis.Addr()))
 	}
-	return configuration{c, searched, warnings, note}, nil
+	return configuration{c, searched, warnings}, nil
 }
 
-// printWarnings prints the warnings and the note, one a line. A warning says so itself,
-// behind the place that editors jump to.
+// printWarnings prints them, one a line. A warning says so itself, behind the place that editors
+// jump to.
 func printWarnings(w io.Writer, c configuration) {
 	for _, warning := range c.warnings {
 		fmt.Fprintln(w, warning)
-	}
-	if c.note != "" {
-		fmt.Fprintln(w, c.note)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/operator"
@@ -31,14 +30,12 @@ import (
 type front struct {
 	listener net.Listener
 	url      string
-	pool     *redis.Pool
-	client   *client.Client
 	metrics  *metrics.Metrics
 	pages    *dashboard.Dashboard
 	limit    *web.Limited
 	spare    *web.Sparing
 	web      *web.Front
-	once     sync.Once // closes it
+	close    func() // waits, if Redis does not answer, for as long as the client does: once
 }
 
 // A front that is busy pushes, pops and removes at the same time. With the few idle connections that
@@ -57,22 +54,27 @@ func openFront(c config.Config, dev bool, pool client.PoolOptions, log *logger.L
 	}
 	h := c.HTTP
 	pool.MaxIdle, pool.IdleTimeout = max(pool.MaxIdle, frontIdle), frontIdleTimeout
-	f.pool = client.NewPool(pool)
-	f.client = client.New(f.pool, client.WithPrefix(c.Redis.Prefix), client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
-	jobs := operator.New(f.pool, c.Redis.Prefix)
+	own := client.NewPool(pool)
+	jobClient := client.New(own, client.WithPrefix(c.Redis.Prefix), client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
+	jobs := operator.New(own, c.Redis.Prefix)
 	f.metrics = metrics.New(jobs, metrics.Options{
 		Topics: cmp.Or(h.TopicLabels, -1), Version: version,
 		Interval: c.Delayer.TimerInterval, ReadyMaxLate: h.ReadyMaxLate,
 	})
-	f.pages = dashboard.New(f.client, jobs, dashboard.Options{ReadOnly: h.ReadOnly, Version: version})
+	f.pages = dashboard.New(jobClient, jobs, dashboard.Options{ReadOnly: h.ReadOnly, Version: version})
 	o := webOptions(h, log)
 	o.TLS, o.Limit, o.Spare = h.TLSCert != "", f.limit, f.spare
 	f.web = web.New(o,
-		delayqueue.New(f.client, delayqueue.Options{MaxBody: int64(h.MaxBody), PollTimeout: h.PollTimeout, Pushed: f.metrics.Pushed}),
-		api.New(f.client, jobs, api.Options{MaxBody: int64(h.MaxBody), MaxWait: h.PollTimeout, Pushed: f.metrics.Pushed, Failed: f.failed}),
+		delayqueue.New(jobClient, delayqueue.Options{MaxBody: int64(h.MaxBody), PollTimeout: h.PollTimeout, Pushed: f.metrics.Pushed}),
+		api.New(jobClient, jobs, api.Options{MaxBody: int64(h.MaxBody), MaxWait: h.PollTimeout, Pushed: f.metrics.Pushed, Failed: f.failed}),
 		f.metrics.Area(), f.metrics.Health(), f.pages.Area(),
 	)
 	f.metrics.Watch(f.web)
+	f.close = sync.OnceFunc(func() {
+		f.listener.Close()
+		jobClient.Close()
+		own.Close()
+	})
 	return f, nil
 }
 
@@ -158,13 +160,4 @@ func (f *front) serve(ctx context.Context, log *logger.Logger) {
 	}
 	running.Wait()
 	f.close()
-}
-
-// close waits, if Redis does not answer, for as long as the client does: once.
-func (f *front) close() {
-	f.once.Do(func() {
-		f.listener.Close()
-		f.client.Close()
-		f.pool.Close()
-	})
 }

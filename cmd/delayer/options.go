@@ -34,9 +34,19 @@ type options struct {
 	shell               string // --exec
 }
 
-// parse reads the command line. Its error is a failure with the usage.
-func parse(args []string) (options, error) {
-	var o options
+// parse reads the command line. Its error is a failure with the usage of what was meant.
+func parse(args []string) (o options, err error) {
+	if err = o.parse(args); err == nil {
+		return o, nil
+	}
+	page := usage()
+	if o.command != nil {
+		err, page = fmt.Errorf("%s: %w", o.command.name, err), o.page
+	}
+	return o, &failure{exitUsage, err, page}
+}
+
+func (o *options) parse(args []string) error {
 	flags := o.flags("delayer")
 	boolean(flags, &o.background, "d", "daemon")
 	boolean(flags, &o.version, "v", "version")
@@ -44,16 +54,13 @@ func parse(args []string) (options, error) {
 	boolean(flags, &o.check, "check-config")
 	boolean(flags, &o.checkRedis, "check-redis")
 	if err := flags.Parse(args); err != nil {
-		return o, &failure{exitUsage, err, usage()}
+		return err
 	}
 	o.check = o.check || o.checkRedis
 	if err := o.parseCommand(flags.Args()); err != nil {
-		return o, err
+		return err
 	}
-	if err := o.checkDaemon(); err != nil {
-		return o, &failure{exitUsage, err, usage()}
-	}
-	return o, nil
+	return o.checkDaemon()
 }
 
 // checkDaemon finds flags that do not go together, or not without a command.
@@ -120,10 +127,11 @@ func (o *options) parseCommand(words []string) error {
 		return noMore(words[1:])
 	case c == nil:
 		return unknownCommand(words)
-	case o.background || o.dev || o.check:
-		return &failure{exitUsage, fmt.Errorf("%s: -d, --dev, --check-config and --check-redis are for the daemon, not for a command", c.name), c.usage()}
 	}
 	o.command, o.page = c, c.usage()
+	if o.background || o.dev || o.check {
+		return errors.New("-d, --dev, --check-config and --check-redis are for the daemon, not for a command")
+	}
 	flags := o.flags(c.name)
 	if c.flags != nil {
 		c.flags(flags, o)
@@ -135,13 +143,10 @@ func (o *options) parseCommand(words []string) error {
 	} else {
 		o.arguments, err = parseMixed(flags, rest)
 	}
-	if err == nil && !o.help {
-		err = c.checkArguments(o)
+	if err != nil || o.help {
+		return err
 	}
-	if err != nil {
-		return &failure{exitUsage, fmt.Errorf("%s: %w", c.name, err), o.page}
-	}
-	return nil
+	return c.checkArguments(o)
 }
 
 // parseHelp reads what stands behind help: nothing, a command, or the first of a command's two words.
@@ -163,7 +168,7 @@ func noMore(words []string) error {
 	if len(words) == 0 {
 		return nil
 	}
-	return &failure{exitUsage, fmt.Errorf("unexpected argument %q", words[0]), usage()}
+	return fmt.Errorf("unexpected argument %q", words[0])
 }
 
 func unknownCommand(words []string) error {
@@ -171,11 +176,10 @@ func unknownCommand(words []string) error {
 	for _, c := range group(words[0]) {
 		second = append(second, strings.TrimPrefix(c.name, words[0]+" "))
 	}
-	err := fmt.Errorf("unknown command %q", words[0])
 	if len(second) > 0 {
-		err = fmt.Errorf("%s is followed by %s", words[0], strings.Join(second, ", "))
+		return fmt.Errorf("%s is followed by %s", words[0], strings.Join(second, ", "))
 	}
-	return &failure{exitUsage, err, usage()}
+	return fmt.Errorf("unknown command %q", words[0])
 }
 
 // parseMixed parses flags that may stand anywhere between the arguments, which it
