@@ -57,12 +57,7 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 
 func (c *Client) pushChunks(ctx context.Context, jobs []store.Delayed) []Result {
 	chunks := pushKind.Chunks(jobs)
-	errs := make([][]error, len(chunks))
-	p, err := c.partitions[0].store.Pipeline(ctx)
-	if err == nil {
-		defer p.Close()
-		errs, err = p.PushBatches(chunks)
-	}
+	errs, err := c.partitions[0].store.PushBatches(ctx, chunks)
 	results := make([]Result, 0, len(jobs))
 	for i, chunk := range chunks {
 		results = append(results, chunkResults(chunk, errs[i], err)...)
@@ -188,13 +183,12 @@ func (c *Client) takeMore(ctx context.Context, partition *partition, k take.Kind
 		return err
 	}
 	defer p.Close()
-	p.WithoutCancel() // what a take brings must not be lost
 	for len(got.Jobs) < n && !growsOld(got) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		wanted := min(n-len(got.Jobs), store.MaxPop)
-		next, more, err := c.taker.Pull(p, k, topic, wanted)
+		next, more, err := c.taker.Pull(partition.store, p, k, topic, wanted)
 		got.Add(next)
 		if err != nil || len(next.Jobs) < wanted && !more {
 			return err

@@ -175,8 +175,8 @@ func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
 	return d.failed("extend", err)
 }
 
-func (d *Delivery) extension(lease time.Duration) *extension {
-	return &extension{held: d.held(), lease: lease}
+func (d *Delivery) extension(lease time.Duration) *store.Extension {
+	return &store.Extension{Held: d.held(), Lease: lease}
 }
 
 func checkExtension(lease time.Duration) error { return checkLength("lease", lease, MaxLease) }
@@ -199,18 +199,18 @@ func (d *Delivery) begin(ctx context.Context, wrong error) error {
 
 // extended enters what came of an Extend, whose error it returns. After an error the lease may have
 // either end; the deadline is then that of the earlier.
-func (d *Delivery) extended(e *extension, asked time.Time, err error) error {
+func (d *Delivery) extended(e *store.Extension, asked time.Time, err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	deadline := asked.Add(e.lease)
+	deadline := asked.Add(e.Lease)
 	if err != nil { // the call may go on, and is about to enter the end
 		if deadline.Before(d.deadline) {
 			d.deadline = deadline
 		}
 		return err
 	}
-	if began := e.end - e.lease.Microseconds(); began >= d.began { // else another Extend was done later
-		d.began, d.lease, d.deadline = began, e.lease, deadline
+	if began := e.End - e.Lease.Microseconds(); began >= d.began { // else another Extend was done later
+		d.began, d.lease, d.deadline = began, e.Lease, deadline
 	}
 	return nil
 }

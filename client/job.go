@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // State is where a job is.
@@ -61,9 +63,11 @@ func (c *Client) Remove(ctx context.Context, id string) (bool, error) {
 		return false, failed("remove", id, err)
 	}
 	defer c.running.Done()
-	r := &removal{id: id}
-	err := c.of(id).removals.Call(ctx, r)
-	return err == nil && r.removed, failed("remove", id, err)
+	err := c.of(id).removals.Call(ctx, id)
+	if err == store.ErrNotFound {
+		return false, nil
+	}
+	return err == nil, failed("remove", id, err)
 }
 
 // Reschedule gives a waiting, ready or reserved job a new delay from now, as in Push. How

@@ -1,8 +1,6 @@
 package client
 
 import (
-	"time"
-
 	"github.com/mix-basic/delayer/internal/coalesce"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -15,8 +13,8 @@ type partition struct {
 	acks       *coalesce.Calls[store.Held]
 	retries    *coalesce.Calls[store.Returned]
 	burials    *coalesce.Calls[store.Burial]
-	extensions *coalesce.Calls[*extension]
-	removals   *coalesce.Calls[*removal]
+	extensions *coalesce.Calls[*store.Extension]
+	removals   *coalesce.Calls[string]
 }
 
 // of is the partition that the job of that ID belongs to.
@@ -39,71 +37,35 @@ var (
 	pushKind = coalesce.Kind[store.Delayed]{
 		Items:   coalesce.MaxItems,
 		Measure: func(job store.Delayed) (id string, bytes int) { return job.ID, len(job.Body) },
-		Do:      (*store.Pipeline).Push,
+		Call:    (*store.Store).Push,
 	}
 	ackKind = coalesce.Kind[store.Held]{
 		Items:   coalesce.MaxItems,
 		Measure: func(h store.Held) (id string, bytes int) { return h.ID, 0 },
-		Do:      (*store.Pipeline).Ack,
+		Call:    (*store.Store).Ack,
 	}
 	retryKind = coalesce.Kind[store.Returned]{
 		Items:   coalesce.MaxItems,
 		Measure: func(r store.Returned) (id string, bytes int) { return r.ID, len(r.Error) },
-		Do:      (*store.Pipeline).Retry,
+		Call:    (*store.Store).Retry,
 	}
 	buryKind = coalesce.Kind[store.Burial]{
 		Items:   coalesce.MaxItems,
 		Measure: func(b store.Burial) (id string, bytes int) { return b.ID, len(b.Reason) + len(b.Error) },
-		Do:      (*store.Pipeline).Bury,
+		Call:    (*store.Store).Bury,
 	}
-	extendKind = coalesce.Kind[*extension]{
+	extendKind = coalesce.Kind[*store.Extension]{
 		Items:   coalesce.MaxItems,
-		Measure: func(e *extension) (id string, bytes int) { return e.held.ID, 0 },
-		Do:      extend,
+		Measure: func(e *store.Extension) (id string, bytes int) { return e.ID, 0 },
+		Call:    (*store.Store).Extend,
 	}
-	removeKind = coalesce.Kind[*removal]{
-		// Redis may do without a break what comes in one piece, and to take a job out of a long
-		// ready queue is slow.
+	removeKind = coalesce.Kind[string]{
 		Items:   32,
-		Measure: func(r *removal) (id string, bytes int) { return r.id, 0 },
-		Do:      remove,
+		Measure: func(id string) (string, int) { return id, 0 },
+		Call:    func(s *store.Store, ids []string) *store.Call[[]error] { return s.Remove(ids[0]) },
+		Apart:   true, // to take a job out of a long ready queue is slow
 	}
 )
-
-// extension gives a lease another length.
-type extension struct {
-	held  store.Held
-	lease time.Duration
-	end   int64 // what came of it, in Unix µs
-}
-
-func extend(p *store.Pipeline, items []*extension) ([]error, error) {
-	ends, err := p.Extend(each(items, func(e *extension) store.Extension { return store.Extension{Held: e.held, Lease: e.lease} }))
-	if err != nil {
-		return nil, err
-	}
-	errs := make([]error, len(items))
-	for i, end := range ends {
-		if items[i].end = end; end == 0 {
-			errs[i] = ErrLeaseLost
-		}
-	}
-	return errs, nil
-}
-
-// removal removes a job.
-type removal struct {
-	id      string
-	removed bool // what came of it
-}
-
-func remove(p *store.Pipeline, items []*removal) ([]error, error) {
-	removed, errs := p.Remove(each(items, func(r *removal) string { return r.id }))
-	for i, r := range items {
-		r.removed = removed[i]
-	}
-	return errs, nil
-}
 
 func each[T, U any](items []T, f func(T) U) []U {
 	list := make([]U, len(items))

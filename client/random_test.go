@@ -529,22 +529,17 @@ func passStep(r *modelRun) {
 }
 
 func (r *modelRun) serverPass() error {
-	p, err := r.store.Pipeline(r.t.Context())
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	found, err := p.Due(store.Query{Limit: 100}).Wait()
+	found, err := r.store.Due(store.Query{Limit: 100}).Do(r.t.Context())
 	if err != nil {
 		return err
 	}
 	for _, batch := range found.Batches {
-		if moved, err := p.Move(batch, found.Now, found.Now, found.Now.Add(time.Hour)).Wait(); err != nil || moved.PutBack > 0 {
+		if moved, err := r.store.Move(batch, found.Now, found.Now, found.Now.Add(time.Hour)).Do(r.t.Context()); err != nil || moved.PutBack > 0 {
 			return fmt.Errorf("move: %v, %v", moved, err)
 		}
 	}
 	if len(found.Orphans) > 0 {
-		_, err = p.Drop(found.Orphans, found.Now, found.Now.Add(time.Hour)).Wait()
+		_, err = r.store.Drop(found.Orphans, found.Now, found.Now.Add(time.Hour)).Do(r.t.Context())
 	}
 	return err
 }

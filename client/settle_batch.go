@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // AckBatch is Ack for many deliveries. They go to Redis 250 at a time, one atomic step each. The
@@ -39,7 +41,7 @@ func (c *Client) ExtendBatch(ctx context.Context, deliveries []*Delivery, lease 
 	}
 	return c.settleBatch(ctx, "extend batch", deliveries, func(p *partition, list []*Delivery) []error {
 		asked := time.Now()
-		extensions := each(list, func(d *Delivery) *extension { return d.extension(cmp.Or(lease, d.Lease())) })
+		extensions := each(list, func(d *Delivery) *store.Extension { return d.extension(cmp.Or(lease, d.Lease())) })
 		errs := p.extensions.Batch(ctx, extensions)
 		for i, d := range list {
 			errs[i] = d.extended(extensions[i], asked, errs[i])

@@ -90,12 +90,9 @@ func (s *Server) rehearse(ctx context.Context, topic string) error {
 	}
 	defer calls.Close()
 	nobody := store.IDs{[]byte(rand.Text())}
-	due := calls.Due(store.Query{})
-	moved := calls.Move(store.Batch{Topic: topic, IDs: nobody}, time.Now(), time.Now(), time.Now())
-	dropped := calls.Drop(nobody, time.Now(), time.Now())
-	_, cantFind := due.Wait()
-	_, cantMove := moved.Wait()
-	_, cantDrop := dropped.Wait()
+	_, cantFind := s.store.Due(store.Query{}).On(ctx, calls)
+	_, cantMove := s.store.Move(store.Batch{Topic: topic, IDs: nobody}, time.Now(), time.Now(), time.Now()).On(ctx, calls)
+	_, cantDrop := s.store.Drop(nobody, time.Now(), time.Now()).On(ctx, calls)
 	return cmp.Or(cantFind, cantMove, cantDrop)
 }
 

@@ -263,11 +263,8 @@ func TestMaxmemory(t *testing.T) {
 	w.expectPass(jobs, 1)
 	w.expectManyMoved(jobs, topics)
 	refused()
-	pipeline, err := s.Pipeline(t.Context())
-	check(t, err)
-	defer pipeline.Close()
 	for left := jobs; left > 0; {
-		popped, err := pipeline.Pop([]string{"topic0", "topic1", "topic2"}, 100)
+		popped, err := s.Pop(store.Wanted{Topics: []string{"topic0", "topic1", "topic2"}, N: 100}).Do(t.Context())
 		if err != nil || len(popped.Jobs) == 0 {
 			t.Fatalf("%d jobs left: %+v, %v", left, popped, err)
 		}

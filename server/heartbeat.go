@@ -81,8 +81,8 @@ func (s *Server) beat(work context.Context, now time.Time) {
 	}
 	h.tried, h.state.Age = now, time.Since(h.began)
 	sweep := now.Sub(h.swept) >= sweepEvery
-	err := s.pipelined(work, func(calls *store.Pipeline) (err error) {
-		started, err := calls.Heartbeat(h.state, sweep).Wait()
+	err := s.pipelined(work, func(ctx context.Context, p *store.Pipeline) error {
+		started, err := s.store.Heartbeat(h.state, sweep).On(ctx, p)
 		if err == nil {
 			h.state.Started = started
 		}

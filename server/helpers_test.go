@@ -312,12 +312,7 @@ func dueNow(w *world) string {
 
 // pushTo stores one job, as our client does.
 func pushTo(ctx context.Context, s *store.Store, job store.Job, due store.Due) error {
-	p, err := s.Pipeline(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	errs, err := p.Push([]store.Delayed{{Job: job, Due: due, Terms: store.Terms{Lifetime: time.Hour, Policy: store.Replace}}})
+	errs, err := s.Push([]store.Delayed{{Job: job, Due: due, Terms: store.Terms{Lifetime: time.Hour, Policy: store.Replace}}}).Do(ctx)
 	if err != nil {
 		return err
 	}

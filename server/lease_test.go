@@ -8,26 +8,13 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// lease makes one call for a lease.
-func (w *world) lease(call func(p *store.Pipeline) error) {
-	w.TB.Helper()
-	p, err := store.New(w.pool(), prefix).Pipeline(context.Background())
-	check(w.TB, err)
-	defer p.Close()
-	check(w.TB, call(p))
-}
-
 // reserve leases the topic's next job.
-func (w *world) reserve(topic string, lease time.Duration) (held store.Held) {
+func (w *world) reserve(topic string, lease time.Duration) store.Held {
 	w.TB.Helper()
-	w.lease(func(p *store.Pipeline) error {
-		got, err := p.Reserve([]string{topic}, []int{1}, 1, store.Reservation{Lease: lease})
-		if err == nil {
-			held = store.Held{Topic: topic, ID: got.Jobs[0].ID, Token: got.Leases[0].Token}
-		}
-		return err
-	})
-	return held
+	wanted := store.Wanted{Topics: []string{topic}, N: 1}
+	got, err := store.New(w.pool(), prefix).Reserve(wanted, store.Reservation{Lease: lease}).Do(context.Background())
+	check(w.TB, err)
+	return store.Held{Topic: topic, ID: got.Jobs[0].ID, Token: got.Leases[0].Token}
 }
 
 // A lease that is the next to end has the job delivered again then, however long the interval is and
@@ -47,10 +34,8 @@ func TestRunIsToldOfLeases(t *testing.T) {
 			w.reserve("t", lease)
 		} else {
 			held := w.reserve("t", time.Hour)
-			w.lease(func(p *store.Pipeline) error {
-				_, err := p.Extend([]store.Extension{{Held: held, Lease: lease}})
-				return err
-			})
+			_, err := store.New(w.pool(), prefix).Extend([]*store.Extension{{Held: held, Lease: lease}}).Do(t.Context())
+			check(t, err)
 		}
 		w.log.awaitMoved(t, n+1)
 		w.Do("RPOP", prefix+"ready_queue:t")

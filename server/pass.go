@@ -94,8 +94,9 @@ func (p *pass) run(ctx context.Context) error {
 
 // find asks for due jobs, less the first ones.
 func (p *pass) find(skip store.Counts) (found store.DueJobs, err error) {
-	err = p.pipelined(p.work, func(calls *store.Pipeline) error {
-		found, err = p.receiveDue(calls.Due(p.query(skip)), time.Now())
+	err = p.pipelined(p.work, func(ctx context.Context, calls *store.Pipeline) error {
+		sent := time.Now()
+		found, err = p.receiveDue(ctx, p.store.Due(p.query(skip)).Send(calls), sent)
 		return err
 	})
 	return found, err
@@ -115,21 +116,21 @@ func (p *pass) query(skip store.Counts) store.Query {
 // the next batch. Meanwhile it writes into the log what was moved before.
 func (p *pass) move(found store.DueJobs, more bool) (next store.DueJobs, err error) {
 	stale := false // the next batch was found before all of this one was moved
-	err = p.pipelined(p.work, func(calls *store.Pipeline) error {
+	err = p.pipelined(p.work, func(ctx context.Context, calls *store.Pipeline) error {
 		sent := time.Now()
 		moving, dropping := p.sendMoves(calls, found)
-		var finding store.Answer[store.DueJobs]
+		var finding *store.Call[store.DueJobs]
 		if more {
-			finding = calls.Due(p.query(store.Counts{}))
+			finding = p.store.Due(p.query(store.Counts{})).Send(calls)
 		}
 		calls.Flush()
 		p.logReady()
-		calls.ReceiveAll()
+		calls.ReceiveAll(ctx)
 
-		err := p.receiveMoved(moving, found.Now, sent)
-		err = cmp.Or(err, p.receiveDropped(dropping, found.Now))
+		err := p.receiveMoved(ctx, moving, found.Now, sent)
+		err = cmp.Or(err, p.receiveDropped(ctx, dropping, found.Now))
 		if err == nil && more {
-			next, err = p.receiveDue(finding, sent)
+			next, err = p.receiveDue(ctx, finding, sent)
 			stale = !calls.InOrder()
 		}
 		return err
@@ -141,26 +142,26 @@ func (p *pass) move(found store.DueJobs, more bool) (next store.DueJobs, err err
 }
 
 // sendMoves sends a call for each batch, and one for the orphans if there are any.
-func (p *pass) sendMoves(calls *store.Pipeline, found store.DueJobs) (moving []store.Answer[store.Moved], dropping store.Answer[store.Dropped]) {
+func (p *pass) sendMoves(calls *store.Pipeline, found store.DueJobs) (moving []*store.Call[store.Moved], dropping *store.Call[store.Dropped]) {
 	for _, b := range found.Batches {
 		for first := 0; first < len(b.IDs); first += found.Limit {
 			part := b // more than were asked for at a time: gathered ones
 			part.IDs = b.IDs[first:min(first+found.Limit, len(b.IDs))]
-			moving = append(moving, calls.Move(part, found.Now, p.redisTime(), p.stuck.retryAt(found.Now, first)))
+			moving = append(moving, p.store.Move(part, found.Now, p.redisTime(), p.stuck.retryAt(found.Now, first)).Send(calls))
 		}
 	}
 	if len(found.Orphans) > 0 {
-		dropping = calls.Drop(found.Orphans, found.Now, p.stuck.retryAt(found.Now, 0))
+		dropping = p.store.Drop(found.Orphans, found.Now, p.stuck.retryAt(found.Now, 0)).Send(calls)
 	}
 	return moving, dropping
 }
 
 // receiveMoved enters what came of the batches. Its error is the first of theirs.
-func (p *pass) receiveMoved(moving []store.Answer[store.Moved], found, sent time.Time) error {
+func (p *pass) receiveMoved(ctx context.Context, moving []*store.Call[store.Moved], found, sent time.Time) error {
 	var failed error
 	jobs, took := 0, time.Duration(0)
-	for _, answer := range moving {
-		moved, err := answer.Wait()
+	for _, move := range moving {
+		moved, err := move.Wait(ctx)
 		failed = cmp.Or(failed, err)
 		if n := len(moved.IDs); n >= store.MinTimed {
 			jobs += n
@@ -190,8 +191,8 @@ func (p *pass) enter(moved store.Moved, found time.Time) {
 	}
 }
 
-func (p *pass) receiveDropped(dropping store.Answer[store.Dropped], found time.Time) error {
-	dropped, err := dropping.Wait()
+func (p *pass) receiveDropped(ctx context.Context, dropping *store.Call[store.Dropped], found time.Time) error {
+	dropped, err := dropping.Wait(ctx)
 	if n := len(dropped.PutBack); n > 0 {
 		p.stuck.putBack(bucketTrouble, n, dropped.Refused, found)
 		p.nextBy(p.stuck.every)
@@ -204,8 +205,8 @@ func (p *pass) receiveDropped(dropping store.Answer[store.Dropped], found time.T
 	return err
 }
 
-func (p *pass) receiveDue(finding store.Answer[store.DueJobs], sent time.Time) (store.DueJobs, error) {
-	found, err := finding.Wait()
+func (p *pass) receiveDue(ctx context.Context, finding *store.Call[store.DueJobs], sent time.Time) (store.DueJobs, error) {
+	found, err := finding.Wait(ctx)
 	if err != nil {
 		return found, err
 	}
@@ -227,13 +228,13 @@ func (p *pass) nextBy(in time.Duration) {
 }
 
 // pipelined makes calls on one connection. Where these take too long the batches get smaller.
-func (s *Server) pipelined(work context.Context, do func(calls *store.Pipeline) error) error {
+func (s *Server) pipelined(work context.Context, do func(ctx context.Context, calls *store.Pipeline) error) error {
 	ctx, cancel := context.WithTimeout(work, batchWait)
 	defer cancel()
 	calls, err := s.store.Pipeline(ctx)
 	if err == nil {
 		defer calls.Close()
-		if err = do(calls); calls.Replaced() {
+		if err = do(ctx, calls); calls.Replaced() {
 			s.listenAnew()
 		}
 	}

@@ -26,7 +26,7 @@ const RoundTrips = 2
 // NewCalls makes Calls of that kind.
 func NewCalls[T any](o *Owner, s *store.Store, k Kind[T]) *Calls[T] {
 	c := &Calls[T]{kind: k, ids: map[string]bool{}}
-	c.trips = New(o, s, &c.mu, queue[T]{c}, RoundTrips)
+	c.trips = New(o, s, &c.mu, c, RoundTrips)
 	return c
 }
 
@@ -81,24 +81,35 @@ func (c *Calls[T]) Batch(ctx context.Context, items []T) []error {
 	if len(items) == 0 {
 		return nil
 	}
-	errs := make([]error, 0, len(items))
 	p, err := c.trips.store.Pipeline(ctx)
-	if err == nil {
-		defer p.Close()
+	if err != nil {
+		return slices.Repeat([]error{err}, len(items))
 	}
+	defer p.Close()
+	errs := make([]error, 0, len(items))
 	for _, chunk := range c.kind.Chunks(items) {
-		var results []error
-		failed := err
-		if err == nil {
-			results, failed = c.kind.Do(p, chunk)
+		errs = append(errs, c.do(ctx, p, chunk)...)
+	}
+	return errs
+}
+
+// do has the items done, and returns an error for each.
+func (c *Calls[T]) do(ctx context.Context, p *store.Pipeline, items []T) []error {
+	size := len(items)
+	if c.kind.Apart {
+		size = 1
+	}
+	calls := make([]*store.Call[[]error], 0, 1)
+	for some := range slices.Chunk(items, size) {
+		calls = append(calls, c.kind.Call(c.trips.store, some).Send(p))
+	}
+	var errs []error
+	for _, call := range calls {
+		some, err := call.Wait(ctx)
+		if err != nil {
+			some = slices.Repeat([]error{err}, size)
 		}
-		if failed != nil {
-			results = slices.Repeat([]error{failed}, len(chunk))
-			if store.KindOf(failed) == store.NoAnswer {
-				err = failed
-			}
-		}
-		errs = append(errs, results...)
+		errs = append(errs, some...)
 	}
 	return errs
 }
@@ -110,28 +121,23 @@ func (c *Calls[T]) Counts() (underWay, waiting int) {
 	return c.trips.underWay, len(c.items)
 }
 
-// queue is Calls as a Queue.
-type queue[T any] struct{ *Calls[T] }
-
-func (q queue[T]) Waiting() bool { return len(q.items) > 0 }
+// Waiting is that of a Queue, as is Next.
+func (c *Calls[T]) Waiting() bool { return len(c.items) > 0 }
 
 // Next dequeues the next items that may go together.
-func (q queue[T]) Next() (int, func(*store.Pipeline, error)) {
-	n := q.kind.fit(q.items, q.ids)
-	items, answers := slices.Clone(q.items[:n]), slices.Clone(q.answers[:n])
-	q.items, q.answers = slices.Delete(q.items, 0, n), slices.Delete(q.answers, 0, n)
+func (c *Calls[T]) Next() (int, func(*store.Pipeline, error)) {
+	n := c.kind.fit(c.items, c.ids)
+	items, answers := slices.Clone(c.items[:n]), slices.Clone(c.answers[:n])
+	c.items, c.answers = slices.Delete(c.items, 0, n), slices.Delete(c.answers, 0, n)
 	return n, func(p *store.Pipeline, err error) {
 		var errs []error
 		if err == nil {
-			p.WithoutCancel()
-			errs, err = q.kind.Do(p, items)
+			errs = c.do(context.Background(), p, items)
+		} else {
+			errs = slices.Repeat([]error{err}, n)
 		}
 		for i, answer := range answers {
-			if err == nil {
-				answer <- errs[i]
-			} else {
-				answer <- err
-			}
+			answer <- errs[i]
 		}
 	}
 }

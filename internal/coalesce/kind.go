@@ -14,8 +14,10 @@ const (
 type Kind[T any] struct {
 	Items   int
 	Measure func(item T) (id string, bytes int)
-	// Do has the items done. It returns an error for each, or that of the whole call.
-	Do func(p *store.Pipeline, items []T) ([]error, error)
+	// Call makes the call that does items. Its answer is an error for each.
+	Call func(s *store.Store, items []T) *store.Call[[]error]
+	// Apart has each item done by a call of its own. Redis may do without a break what one call says.
+	Apart bool
 }
 
 // Chunks divides the items, in their order, into what goes to Redis together.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"strconv"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 var (
@@ -50,52 +48,44 @@ type Look struct {
 // Browse looks at some jobs, in order: the next to fall due or to be delivered first, and of the
 // dead ones the newest, or the oldest.
 func (s *Store) Browse(ctx context.Context, b Browse) (Look, error) {
-	args := []any{b.Topic, b.Jobs, b.Entries, b.Preview, b.After.At, b.After.ID}
-	var reply any
-	var err error
+	k := s.keys
+	script, keys := browsePoolScript, []string{k.JobPool()}
+	further := []any{b.State}
 	switch b.State {
 	case "ready":
-		reply, err = s.one(ctx, browseReadyScript, []string{s.keys.JobPool(), s.keys.ReadyQueue(b.Topic)}, args...)
+		script, keys, further = browseReadyScript, append(keys, k.ReadyQueue(b.Topic)), nil
 	case "dead":
-		order, entries := "", ""
+		script, keys = browseDeadScript, []string{k.DeadTopics(), k.DeadLetters(b.Topic)}
+		further = []any{"", ""}
 		if b.Oldest {
-			order = "oldest"
+			further[0] = "oldest"
 		}
 		if b.Stale {
-			args[0], entries = "", "stale"
+			b.Topic, further[1] = "", "stale"
 		}
-		args = append(args, order, entries)
-		reply, err = s.one(ctx, browseDeadScript, []string{s.keys.DeadTopics(), s.keys.DeadLetters(b.Topic)}, args...)
-	default:
-		reply, err = s.one(ctx, browsePoolScript, []string{s.keys.JobPool()}, append(args, b.State)...)
 	}
-	if err != nil {
-		return Look{}, err
-	}
-	return lookOf(b.State, reply)
+	args := append(arguments(8, keys...), b.Topic, b.Jobs, b.Entries, b.Preview, b.After.At, b.After.ID)
+	return newCall(s, script, append(args, further...), func(reply any) (Look, error) { return lookOf(b.State, reply) }).Do(ctx)
 }
 
-func lookOf(state string, reply any) (Look, error) {
-	var look Look
+func lookOf(state string, reply any) (look Look, err error) {
 	var last []string
-	list, _ := reply.([]any)
-	entries, err := redis.Scan(list, &look.Looked, &last)
+	entries, err := scan(reply, &look.Looked, &last)
 	if err != nil {
-		return Look{}, errReply("browse", reply)
+		return Look{}, err
 	}
 	if len(last) == 2 {
 		look.Last = Place{last[0], last[1]}
 	}
 	for _, entry := range entries {
-		fields, _ := entry.([]any)
 		var j Sight
 		var at string
-		_, err := redis.Scan(fields, &j.ID, &at, &j.Topic, &j.Body, &j.Size, &j.Attempts, &j.Error, &j.Reason)
+		_, err := scan(entry, &j.ID, &at, &j.Topic, &j.Body, &j.Size, &j.Attempts, &j.Error, &j.Reason)
 		if err == nil && state != "ready" {
 			j.At, err = atTime(state, at)
 		}
 		if err != nil {
-			return Look{}, errReply("browse", reply)
+			return Look{}, err
 		}
 		look.Jobs = append(look.Jobs, j)
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"strconv"
@@ -36,38 +37,35 @@ func (s *Store) Dead(ctx context.Context, topic string, n int, after *DeadLetter
 	if after != nil {
 		id, died = after.ID, after.Died.UnixMilli()
 	}
-	reply, err := redis.Values(s.one(ctx, deadScript, []string{s.keys.DeadTopics(), s.keys.DeadLetters(topic)}, n, id, died))
-	if err != nil {
-		return nil, err
-	}
-	var letters []DeadLetter
-	for _, entry := range reply {
-		fields, _ := entry.([]any)
-		var d DeadLetter
-		var died string
-		var ttr int64
-		if _, err := redis.Scan(fields, &d.ID, &died, &d.Topic, &d.Body, &d.Attempts, &d.Reason, &d.Error, &d.MaxAttempts, &ttr); err != nil {
-			return nil, errReply("dead", reply)
+	args := append(arguments(3, s.keys.DeadTopics(), s.keys.DeadLetters(topic)), n, id, died)
+	return newCall(s, deadScript, args, func(reply any) (letters []DeadLetter, err error) {
+		entries, err := scan(reply)
+		for _, entry := range entries {
+			var d DeadLetter
+			var died string
+			var ttr int64
+			if _, err := scan(entry, &d.ID, &died, &d.Topic, &d.Body, &d.Attempts, &d.Reason, &d.Error, &d.MaxAttempts, &ttr); err != nil {
+				return nil, err
+			}
+			ms, err := strconv.ParseFloat(died, 64)
+			if err != nil {
+				return nil, err
+			}
+			d.Died, d.TTR = time.UnixMilli(int64(ms)), time.Duration(ttr)*time.Millisecond
+			letters = append(letters, d)
 		}
-		ms, err := strconv.ParseFloat(died, 64)
-		if err != nil {
-			return nil, errReply("dead", reply)
-		}
-		d.Died, d.TTR = time.UnixMilli(int64(ms)), time.Duration(ttr)*time.Millisecond
-		letters = append(letters, d)
-	}
-	return letters, nil
+		return letters, err
+	}).Do(ctx)
 }
 
 // Requeue makes ready jobs of dead letters again, at most 1,000, which are kept for
 // the lifetime from now on. For each it returns what kept it from that: ErrNotFound, ErrExists
 // if there is a job of its ID, or an error of Redis.
 func (s *Store) Requeue(ctx context.Context, ids []string, lifetime time.Duration) ([]error, error) {
-	reply, err := s.one(ctx, requeueScript, []string{s.keys.JobPool()}, appendAll([]any{milliseconds(lifetime)}, ids)...)
-	if err != nil {
-		return nil, err
-	}
-	return errorsAt("requeue", reply, len(ids), ErrNotFound, ErrExists)
+	args := appendAll(append(arguments(1+len(ids), s.keys.JobPool()), milliseconds(lifetime)), ids)
+	return newCall(s, requeueScript, args, func(reply any) ([]error, error) {
+		return errorsAt(reply, len(ids), ErrNotFound, ErrExists)
+	}).Do(ctx)
 }
 
 // DropDead deletes dead letters of the topic, at most 1,000, and returns how many there were. Those
@@ -77,9 +75,9 @@ func (s *Store) DropDead(ctx context.Context, topic string, ids []string, until 
 	if !until.IsZero() {
 		newest = float64(until.UnixMicro()) / 1000
 	}
-	keys := []string{s.keys.DeadTopics(), s.keys.DeadLetters(topic)}
-	args := []any{topic, strconv.FormatFloat(newest, 'g', -1, 64)}
-	return redis.Int(s.one(ctx, dropDeadScript, keys, appendAll(args, ids)...))
+	args := arguments(2+len(ids), s.keys.DeadTopics(), s.keys.DeadLetters(topic))
+	args = appendAll(append(args, topic, strconv.FormatFloat(newest, 'g', -1, 64)), ids)
+	return newCall(s, dropDeadScript, args, func(reply any) (int, error) { return redis.Int(reply, nil) }).Do(ctx)
 }
 
 // maxExpired is how many dead letters one call deletes at most.
@@ -89,6 +87,16 @@ const maxExpired = 250
 type TopicIDs struct {
 	Topic string
 	IDs   IDs
+}
+
+// topicIDsOf reads {topic, ids, topic, ids, …}.
+func topicIDsOf(reply []any) (list []TopicIDs) {
+	for ; len(reply) >= 2; reply = reply[2:] {
+		topic, _ := reply[0].([]byte)
+		ids, _ := reply[1].([]any)
+		list = append(list, TopicIDs{string(topic), ids})
+	}
+	return list
 }
 
 // DeadPlace is how far calls of ExpireDead have got: behind which topic, and when the first of
@@ -103,23 +111,14 @@ type DeadPlace struct {
 // at next, which is zero when all is done. With an error of Redis that concerns some topics only,
 // next and expired are right all the same.
 func (s *Store) ExpireDead(ctx context.Context, maxAge time.Duration, most int, from DeadPlace) (expired []TopicIDs, next DeadPlace, err error) {
-	reply, err := redis.Values(s.one(ctx, expireDeadScript, []string{s.keys.DeadTopics()},
-		milliseconds(maxAge), most, maxExpired, from.At, from.ID, from.began))
-	if err != nil {
-		return nil, DeadPlace{}, err
-	}
+	args := append(arguments(6, s.keys.DeadTopics()), milliseconds(maxAge), most, maxExpired, from.At, from.ID, from.began)
 	var why string
-	rest, err := redis.Scan(reply, &next.At, &next.ID, &next.began, &why)
-	if err != nil {
-		return nil, DeadPlace{}, errReply("expire_dead", reply)
-	}
+	expired, err = newCall(s, expireDeadScript, args, func(reply any) ([]TopicIDs, error) {
+		rest, err := scan(reply, &next.At, &next.ID, &next.began, &why)
+		return topicIDsOf(rest), err
+	}).Do(ctx)
 	if next.At == "" {
 		next = DeadPlace{}
 	}
-	for ; len(rest) >= 2; rest = rest[2:] {
-		topic, _ := rest[0].([]byte)
-		ids, _ := rest[1].([]any)
-		expired = append(expired, TopicIDs{string(topic), ids})
-	}
-	return expired, next, reason(why)
+	return expired, next, cmp.Or(err, reason(why))
 }

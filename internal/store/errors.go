@@ -84,25 +84,28 @@ func takesNoWrites(err error) bool {
 	return begins(err, "READONLY", "MASTERDOWN", "LOADING", "NOREPLICAS")
 }
 
+// errUnreadable is any error of those who read an answer.
+var errUnreadable = errors.New("unreadable")
+
 // errorsAt reads an answer of the form {place, why, place, why, …} for n jobs: why is a
 // text, an error of Redis, or a number, one of the known errors.
-func errorsAt(script string, reply any, n int, known ...error) ([]error, error) {
-	list, ok := reply.([]any)
-	if !ok {
-		return nil, errReply(script, reply)
+func errorsAt(reply any, n int, known ...error) ([]error, error) {
+	list, err := redis.Values(reply, nil)
+	if err != nil {
+		return nil, err
 	}
 	errs := make([]error, n)
 	for ; len(list) >= 2; list = list[2:] {
 		place, _ := list[0].(int64)
 		if place < 1 || int(place) > n {
-			return nil, errReply(script, reply)
+			return nil, errUnreadable
 		}
 		switch why := list[1].(type) {
 		case []byte:
 			errs[place-1] = redis.Error(why)
 		case int64:
 			if why < 0 || int(why) >= len(known) {
-				return nil, errReply(script, reply)
+				return nil, errUnreadable
 			}
 			errs[place-1] = known[why]
 		}

@@ -21,27 +21,25 @@ type DueCount struct{ Entries, Looked, Leases int }
 // Forecast counts what falls due from a time on, now if that is zero, between each two of the
 // bounds, in ms. It may count the first spans only, the first one at least. It returns the time.
 func (s *Store) Forecast(ctx context.Context, from time.Time, bounds []int64) (time.Time, []DueCount, error) {
-	args := []any{""}
+	args := append(arguments(1+len(bounds), s.keys.JobPool(), s.keys.Reserved()), any(""))
 	if !from.IsZero() {
-		args[0] = from.UnixMilli()
-	}
-	for _, bound := range bounds {
-		args = append(args, bound)
-	}
-	reply, err := redis.Values(s.one(ctx, forecastScript, []string{s.keys.JobPool(), s.keys.Reserved()}, args...))
-	if err != nil {
-		return time.Time{}, nil, err
+		args[len(args)-1] = from.UnixMilli()
 	}
 	var ms int64
-	var counts []DueCount
-	rest, err := redis.Scan(reply, &ms)
-	for err == nil && len(rest) >= 3 {
-		var c DueCount
-		rest, err = redis.Scan(rest, &c.Entries, &c.Looked, &c.Leases)
-		counts = append(counts, c)
-	}
-	if err != nil || len(counts) == 0 {
-		return time.Time{}, nil, errReply("forecast", reply)
+	counts, err := newCall(s, forecastScript, appendAll(args, bounds), func(reply any) (counts []DueCount, err error) {
+		rest, err := scan(reply, &ms)
+		for err == nil && len(rest) >= 3 {
+			var c DueCount
+			rest, err = redis.Scan(rest, &c.Entries, &c.Looked, &c.Leases)
+			counts = append(counts, c)
+		}
+		if err == nil && len(counts) == 0 {
+			err = errUnreadable
+		}
+		return counts, err
+	}).Do(ctx)
+	if err != nil {
+		return time.Time{}, nil, err
 	}
 	return time.UnixMilli(ms), counts, nil
 }
@@ -52,19 +50,17 @@ type Seconds struct{ From, Until int64 }
 // CountDue counts the entries of the pool, leases among them, that fall due in each of the spans,
 // of which there are some hundred at most. It also tells Redis's time, in Unix seconds.
 func (s *Store) CountDue(ctx context.Context, spans []Seconds) (now int64, counts []int, err error) {
-	var args []any
+	args := arguments(2*len(spans), s.keys.JobPool())
 	for _, span := range spans {
 		args = append(args, span.From, span.Until)
 	}
-	reply, err := redis.Values(s.one(ctx, countDueScript, []string{s.keys.JobPool()}, args...))
-	if err != nil {
-		return 0, nil, err
-	}
-	rest, err := redis.Scan(reply, &now)
-	if err != nil || len(rest) != len(spans) {
-		return 0, nil, errReply("count_due", reply)
-	}
-	counts, err = redis.Ints(rest, nil)
+	counts, err = newCall(s, countDueScript, args, func(reply any) ([]int, error) {
+		rest, err := scan(reply, &now)
+		if err == nil && len(rest) != len(spans) {
+			err = errUnreadable
+		}
+		return redis.Ints(rest, err)
+	}).Do(ctx)
 	return now, counts, err
 }
 
@@ -79,20 +75,16 @@ type Sample struct {
 // Sample looks at count entries of a sample of the pool's, at random, of which so many were
 // looked at before. A pool that has no more than the sample is looked at whole, in order.
 func (s *Store) Sample(ctx context.Context, sample, before, count int) (Sample, error) {
-	reply, err := redis.Values(s.one(ctx, sampleScript, []string{s.keys.JobPool()}, sample, before, count, rand.Int32()))
-	if err != nil {
-		return Sample{}, err
-	}
-	of := Sample{Jobs: map[string]int{}}
-	rest, err := redis.Scan(reply, &of.Entries, &of.Looked, &of.Leases)
-	for err == nil && len(rest) >= 2 {
-		var topic string
-		var jobs int
-		rest, err = redis.Scan(rest, &topic, &jobs)
-		of.Jobs[topic] = jobs
-	}
-	if err != nil {
-		return Sample{}, errReply("sample", reply)
-	}
-	return of, nil
+	args := append(arguments(4, s.keys.JobPool()), sample, before, count, rand.Int32())
+	return newCall(s, sampleScript, args, func(reply any) (Sample, error) {
+		of := Sample{Jobs: map[string]int{}}
+		rest, err := scan(reply, &of.Entries, &of.Looked, &of.Leases)
+		for err == nil && len(rest) >= 2 {
+			var topic string
+			var jobs int
+			rest, err = redis.Scan(rest, &topic, &jobs)
+			of.Jobs[topic] = jobs
+		}
+		return of, err
+	}).Do(ctx)
 }

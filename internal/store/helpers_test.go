@@ -50,12 +50,7 @@ func (b *backend) user() *backend { return newBackend(b.Fixture, b.UserPool()) }
 
 // push stores one job.
 func (b *backend) push(ctx context.Context, job Job, due Due, lifetime time.Duration, policy Policy) error {
-	p, err := b.Pipeline(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	errs, err := p.Push([]Delayed{{job, due, Terms{Lifetime: lifetime, Policy: policy}}})
+	errs, err := b.Push([]Delayed{{job, due, Terms{Lifetime: lifetime, Policy: policy}}}).Do(ctx)
 	if err != nil {
 		return err
 	}
@@ -64,24 +59,17 @@ func (b *backend) push(ctx context.Context, job Job, due Due, lifetime time.Dura
 
 // remove is Remove of one job.
 func (b *backend) remove(ctx context.Context, id string) (bool, error) {
-	p, err := b.Pipeline(ctx)
-	if err != nil {
+	errs, err := b.Remove(id).Do(ctx)
+	if err != nil || errs[0] == ErrNotFound {
 		return false, err
 	}
-	defer p.Close()
-	removed, errs := p.Remove([]string{id})
-	return removed[0], errs[0]
+	return true, errs[0]
 }
 
 // pop takes one job, in as many calls as that needs; with none it gives ErrEmpty.
 func (b *backend) pop(ctx context.Context, topics []string) (job Job, stale []string, err error) {
-	p, err := b.Pipeline(ctx)
-	if err != nil {
-		return Job{}, nil, err
-	}
-	defer p.Close()
 	for {
-		popped, err := p.Pop(topics, 1)
+		popped, err := b.Pop(Wanted{Topics: topics, N: 1}).Do(ctx)
 		stale = append(stale, popped.Stale...)
 		switch {
 		case err != nil:

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 var historyScript = newScript("history")
@@ -32,17 +30,16 @@ type Past struct {
 // History reads the last hour, the oldest first. Where no server was at work, there is none; and what
 // is under way is not among them. What is no such entry is passed over.
 func (s *Store) History(ctx context.Context) ([]Past, error) {
-	reply, err := redis.Values(s.one(ctx, historyScript, []string{s.keys.History()}))
+	return newCall(s, historyScript, arguments(0, s.keys.History()), historyOf).Do(ctx)
+}
+
+func historyOf(reply any) (all []Past, err error) {
+	var now int64
+	rest, err := scan(reply, &now)
 	if err != nil {
 		return nil, err
 	}
-	var now int64
-	rest, err := redis.Scan(reply, &now)
-	if err != nil {
-		return nil, errReply("history", reply)
-	}
 	current := now / historyStep.Milliseconds()
-	var all []Past
 	for _, entry := range rest {
 		text, _ := entry.([]byte)
 		if slot, past, ok := pastOf(string(text)); ok && slot < current && slot >= current-historySlots {

@@ -9,14 +9,9 @@ import (
 
 // Info is what Redis says of itself, field by field.
 func (s *Store) Info(ctx context.Context) (map[string]string, error) {
-	conn, err := s.pool.Get(ctx)
+	text, err := redis.String(s.command(ctx, "INFO"))
 	if err != nil {
-		return nil, causeOf(ctx, err)
-	}
-	defer conn.Close()
-	text, err := redis.String(redis.DoContext(conn, ctx, "INFO"))
-	if err != nil {
-		return nil, causeOf(ctx, err)
+		return nil, err
 	}
 	fields := map[string]string{}
 	for line := range strings.Lines(text) {

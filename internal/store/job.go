@@ -17,28 +17,27 @@ var (
 
 // Reschedule gives the job a new delay.
 func (s *Store) Reschedule(ctx context.Context, id string, delay time.Duration) error {
-	keys := []string{s.keys.JobPool(), s.keys.JobBucket(id)}
-	found, err := redis.Int(s.one(ctx, rescheduleScript, keys, id, milliseconds(delay)))
-	if err == nil && found == 0 {
-		err = ErrNotFound
+	args := append(arguments(2, s.keys.JobPool(), s.keys.JobBucket(id)), id, milliseconds(delay))
+	errs, err := newCall(s, rescheduleScript, args, isFound).Do(ctx)
+	if err != nil {
+		return err
 	}
-	return err
+	return errs[0]
 }
 
-// Remove takes jobs out, with a call for each: others are served in between. Of each it
-// tells whether there was a job, which nobody gets from now on, and the error.
-func (p *Pipeline) Remove(ids []string) (removed []bool, errs []error) {
-	k := p.store.keys
-	calls := make([]*call, len(ids))
-	for i, id := range ids {
-		keys := []string{k.JobPool(), k.JobBucket(id), k.DeadLetter(id)}
-		calls[i] = p.send(removeScript, removeScript.args(keys, id))
+// Remove takes a job out, which nobody gets from now on. The answer is one error: ErrNotFound if there is none.
+func (s *Store) Remove(id string) *Call[[]error] {
+	k := s.keys
+	return newCall(s, removeScript, append(arguments(1, k.JobPool(), k.JobBucket(id), k.DeadLetter(id)), id), isFound)
+}
+
+// isFound reads whether there was a job: 1, or 0.
+func isFound(reply any) ([]error, error) {
+	found, err := redis.Bool(reply, nil)
+	if found {
+		return []error{nil}, err
 	}
-	removed, errs = make([]bool, len(ids)), make([]error, len(ids))
-	for i, c := range calls {
-		removed[i], errs[i] = redis.Bool(p.receive(c))
-	}
-	return removed, errs
+	return []error{ErrNotFound}, err
 }
 
 // Found is what Get knows of a job.
@@ -57,19 +56,26 @@ type Found struct {
 
 // Get reads the job.
 func (s *Store) Get(ctx context.Context, id string) (Found, error) {
-	keys := []string{s.keys.JobPool(), s.keys.JobBucket(id), s.keys.DeadLetter(id)}
-	reply, err := redis.Values(s.one(ctx, getScript, keys, id))
-	if err != nil {
-		return Found{}, err
-	}
-	if len(reply) == 0 {
+	k := s.keys
+	args := append(arguments(1, k.JobPool(), k.JobBucket(id), k.DeadLetter(id)), id)
+	found, err := newCall(s, getScript, args, foundOf).Do(ctx)
+	if err == nil && found.State == "" {
 		return Found{}, ErrNotFound
 	}
-	found := Found{Job: Job{ID: id}}
+	found.ID = id
+	return found, err
+}
+
+// foundOf reads get.lua's answer, which is empty if there is no job.
+func foundOf(reply any) (found Found, err error) {
+	fields, err := redis.Values(reply, nil)
+	if err != nil || len(fields) == 0 {
+		return Found{}, err
+	}
 	var ttl, ttr int64
 	var due string
-	if _, err := redis.Scan(reply, &found.State, &found.Topic, &found.Body, &ttl, &due, &found.Attempts, &found.MaxAttempts, &found.Error, &found.Reason, &found.Token, &ttr); err != nil {
-		return Found{}, errReply("get", reply)
+	if _, err := redis.Scan(fields, &found.State, &found.Topic, &found.Body, &ttl, &due, &found.Attempts, &found.MaxAttempts, &found.Error, &found.Reason, &found.Token, &ttr); err != nil {
+		return Found{}, err
 	}
 	found.TTL, found.TTR = known(ttl), time.Duration(ttr)*time.Millisecond
 	if due != "" {

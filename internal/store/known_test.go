@@ -89,9 +89,6 @@ func TestPushEntersTopics(t *testing.T) {
 func TestBatchEntersTopics(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		check(t, b.push(t.Context(), Job{"there", "t", "b"}, Due{}, kept, Replace))
-		p, err := b.Pipeline(t.Context())
-		check(t, err)
-		defer p.Close()
 		at := time.Now().Add(5 * time.Hour)
 		job := func(id, topic string, due Due, policy Policy) Delayed {
 			return Delayed{Job{id, topic, "b"}, due, Terms{Lifetime: kept, Policy: policy}}
@@ -102,7 +99,7 @@ func TestBatchEntersTopics(t *testing.T) {
 			job("c", "u", Due{After: time.Hour}, Replace),
 			job("there", "refused", Due{After: time.Hour}, Refuse),
 		}
-		errs, err := p.Push(jobs)
+		errs, err := b.Push(jobs).Do(t.Context())
 		if err != nil || errs[0] != nil || errs[1] != nil || errs[2] != nil || !errors.Is(errs[3], ErrExists) {
 			t.Fatal(errs, err)
 		}
@@ -110,7 +107,7 @@ func TestBatchEntersTopics(t *testing.T) {
 		b.expectEntered(t, "u", "u", true, 5*time.Hour)
 		b.expectEntered(t, "what was refused", "refused", false, 0)
 		// So that is not taken for known.
-		_, err = p.Push([]Delayed{job("d", "refused", Due{}, Replace)})
+		_, err = b.Push([]Delayed{job("d", "refused", Due{}, Replace)}).Do(t.Context())
 		check(t, err)
 		b.expectEntered(t, "refused before", "refused", true, 0)
 	})
@@ -132,13 +129,10 @@ func TestMoveEntersTopics(t *testing.T) {
 // moveDue moves all that is due.
 func (b *backend) moveDue(t *testing.T) {
 	t.Helper()
-	p, err := b.Pipeline(t.Context())
-	check(t, err)
-	defer p.Close()
-	found, err := p.Due(Query{Limit: 100}).Wait()
+	found, err := b.Store.Due(Query{Limit: 100}).Do(t.Context())
 	for _, batch := range found.Batches {
 		if err == nil {
-			_, err = p.Move(batch, found.Now, found.Now, found.Now).Wait()
+			_, err = b.Move(batch, found.Now, found.Now, found.Now).Do(t.Context())
 		}
 	}
 	check(t, err)
@@ -161,12 +155,7 @@ func TestLongWaitsAreEntered(t *testing.T) {
 		for name, wait := range map[string]func(delay time.Duration) error{
 			"retry": func(delay time.Duration) error {
 				held, _ := b.hold(t, "t", time.Minute)
-				p, err := b.Pipeline(t.Context())
-				if err != nil {
-					return err
-				}
-				defer p.Close()
-				errs, err := p.Retry([]Returned{{Held: held, Delay: delay}})
+				errs, err := b.Retry([]Returned{{Held: held, Delay: delay}}).Do(t.Context())
 				return errors.Join(append(errs, err)...)
 			},
 			"reschedule": func(delay time.Duration) error { return b.Reschedule(t.Context(), "a", delay) },

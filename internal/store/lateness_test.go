@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -27,9 +28,7 @@ func (b *backend) lateJobs(t *testing.T, late []time.Duration) Batch {
 }
 
 func (b *backend) moveLate(jobs Batch, moved time.Duration) (Moved, error) {
-	return ask(b.Store, func(p *Pipeline) Answer[Moved] {
-		return p.Move(jobs, foundAt, foundAt.Add(moved), foundAt.Add(time.Hour))
-	})
+	return b.Move(jobs, foundAt, foundAt.Add(moved), foundAt.Add(time.Hour)).Do(context.Background())
 }
 
 // histogram is what the lateness of the jobs should be.

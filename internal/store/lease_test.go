@@ -33,12 +33,12 @@ func TestEndsOfLeasesAreAnnounced(t *testing.T) {
 	}
 	extend := func(lease time.Duration) func(Held) {
 		return func(held Held) {
-			piped(t, b.Store, func(p *Pipeline) ([]int64, error) { return p.Extend([]Extension{{held, lease}}) })
+			made(t, b.Extend([]*Extension{{Held: held, Lease: lease}}))
 		}
 	}
 	retry := func(delay time.Duration) func(Held) {
 		return func(held Held) {
-			piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{{Held: held, Delay: delay}}) })
+			made(t, b.Retry([]Returned{{Held: held, Delay: delay}}))
 		}
 	}
 	for _, c := range []struct {
@@ -80,7 +80,7 @@ func TestGivenBackIsAnnounced(t *testing.T) {
 		r.Held, _ = b.hold(t, "t", time.Minute)
 		b.do(t, "ZADD", b.keys.Waiting("t"), 1, "c")
 		got := b.told(t, "delayer:wake:c", func() {
-			piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{r}) })
+			made(t, b.Retry([]Returned{r}))
 		})
 		if fmt.Sprint(got) != "[2 t]" {
 			t.Errorf("%+v: told %q, want [2 t]", r, got)
@@ -105,13 +105,13 @@ func TestJobOutlivesItsLease(t *testing.T) {
 		held, _ := b.hold(t, "t", time.Second)
 		left(time.Second+seen, "reserved")
 		extend := func(lease time.Duration) {
-			piped(t, b.Store, func(p *Pipeline) ([]int64, error) { return p.Extend([]Extension{{held, lease}}) })
+			made(t, b.Extend([]*Extension{{Held: held, Lease: lease}}))
 		}
 		extend(1000 * time.Second)
 		left(1000*time.Second+seen, "extended")
 		extend(30 * time.Second)
 		left(30*time.Second+seen, "shortened")
-		piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{{Held: held}}) })
+		made(t, b.Retry([]Returned{{Held: held}}))
 		left(lifetime, "given back")
 		for range 3 {
 			_, lease := b.hold(t, "t", 30*time.Millisecond)
@@ -266,10 +266,8 @@ func TestOldPushOfALastAttempt(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, old := range []bool{true, false} {
 			b.seed(t)
-			p := func(p *Pipeline) ([]error, error) {
-				return p.Push([]Delayed{{Job{"a", "t", "body"}, Due{}, Terms{Lifetime: 7 * 24 * time.Hour, Policy: Replace, MaxAttempts: 1}}})
-			}
-			expectErrors(t, piped(t, b.Store, p), nil)
+			terms := Terms{Lifetime: 7 * 24 * time.Hour, Policy: Replace, MaxAttempts: 1}
+			expectErrors(t, made(t, b.Push([]Delayed{{Job{"a", "t", "body"}, Due{}, terms}})), nil)
 			_, lease := b.hold(t, "t", 30*time.Millisecond)
 			if old {
 				b.pushAsOld(t, "a", "t", 1)

@@ -91,18 +91,16 @@ type Dropped struct {
 }
 
 // Due asks for due jobs.
-func (p *Pipeline) Due(q Query) Answer[DueJobs] {
+func (s *Store) Due(q Query) *Call[DueJobs] {
 	since := ""
 	if !q.Since.IsZero() {
 		since = unixSeconds(q.Since)
 	}
-	args := dueScript.args([]string{p.store.keys.JobPool()}, q.Limit, since, q.Skip.Backlog, q.Skip.Fresh)
+	args := append(arguments(6, s.keys.JobPool()), q.Limit, since, q.Skip.Backlog, q.Skip.Fresh)
 	if q.AtOnce > 0 {
 		args = append(args, q.AtOnce, q.Retry.UnixMilli())
 	}
-	return Answer[DueJobs]{p, p.send(dueScript, args), func(reply any) (DueJobs, error) {
-		return dueJobsOf(q, reply)
-	}}
+	return newCall(s, dueScript, args, func(reply any) (DueJobs, error) { return dueJobsOf(q, reply) })
 }
 
 // Move moves a batch to its topic's ready queue, except for jobs that were
@@ -110,32 +108,26 @@ func (p *Pipeline) Due(q Query) Answer[DueJobs] {
 // queue can't take them they are put back, due from retry on, by Redis's clock,
 // in whole milliseconds and ten in each. Their lateness is what now, about Redis's time at
 // the move, is behind their due times.
-func (p *Pipeline) Move(b Batch, found, now, retry time.Time) Answer[Moved] {
-	args := make([]any, 0, 7+len(b.IDs)) // as script.args makes them, without a copy of the IDs
-	args = append(args, nil, 1, p.store.keys.JobPool(), b.Topic, unixSeconds(found), now.Sub(found).Microseconds(), retry.UnixMilli())
-	args = append(args, b.IDs...)
-	return Answer[Moved]{p, p.send(moveScript, args), func(reply any) (Moved, error) {
-		return movedOf(b, reply)
-	}}
+func (s *Store) Move(b Batch, found, now, retry time.Time) *Call[Moved] {
+	args := append(arguments(4+len(b.IDs), s.keys.JobPool()), b.Topic, unixSeconds(found), now.Sub(found).Microseconds(), retry.UnixMilli())
+	return newCall(s, moveScript, append(args, b.IDs...), func(reply any) (Moved, error) { return movedOf(b, reply) })
 }
 
 // Drop takes those orphans out of the pool that still are orphans. Those whose
 // bucket this user can't read are put back as Move does.
-func (p *Pipeline) Drop(orphans IDs, found, retry time.Time) Answer[Dropped] {
-	args := dropScript.args([]string{p.store.keys.JobPool()}, unixSeconds(found), retry.UnixMilli())
-	return Answer[Dropped]{p, p.send(dropScript, append(args, orphans...)), droppedOf}
+func (s *Store) Drop(orphans IDs, found, retry time.Time) *Call[Dropped] {
+	args := append(arguments(2+len(orphans), s.keys.JobPool()), unixSeconds(found), retry.UnixMilli())
+	return newCall(s, dropScript, append(args, orphans...), droppedOf)
 }
 
 // Rehearse asks whether a job of that name and topic, which should not exist,
 // could be moved, and a waiter woken for it. It changes nothing. cantPublish is why none could be
 // woken; err why it could not be moved, as far as this Redis can tell.
 func (s *Store) Rehearse(ctx context.Context, name string) (cantPublish, err error) {
-	keys := []string{s.keys.JobPool(), s.keys.ReadyQueue(name), s.keys.JobBucket(name)}
-	reply, err := redis.String(s.one(ctx, rehearseScript, keys, name))
-	if err != nil {
-		return nil, err
-	}
-	return reason(reply), nil
+	k := s.keys
+	args := append(arguments(1, k.JobPool(), k.ReadyQueue(name), k.JobBucket(name)), name)
+	why, err := newCall(s, rehearseScript, args, func(reply any) (string, error) { return redis.String(reply, nil) }).Do(ctx)
+	return reason(why), err
 }
 
 // unixSeconds is a time as a score, exact to the microsecond as Redis's clock is.
@@ -167,20 +159,16 @@ func reason(text string) error {
 }
 
 func dueJobsOf(q Query, reply any) (DueJobs, error) {
-	values, err := redis.Values(reply, nil)
-	if err != nil {
-		return DueJobs{}, errReply("due", reply)
-	}
 	var took, wait int64
 	var due int
 	var now string
-	rest, err := redis.Scan(values, &took, &now, &due, &wait)
+	rest, err := scan(reply, &took, &now, &due, &wait)
 	if err != nil || len(rest) != 4 {
-		return DueJobs{}, errReply("due", reply)
+		return DueJobs{}, errUnreadable
 	}
 	d := DueJobs{Limit: q.Limit}
 	if d.Now, err = timeOf(now); err != nil {
-		return DueJobs{}, errReply("due", reply)
+		return DueJobs{}, err
 	}
 	d.Took = time.Duration(took) * time.Microsecond
 	d.Next = max(time.Duration(wait)*time.Microsecond, -1)
@@ -198,7 +186,7 @@ func (d *DueJobs) enterMoved(part any) error {
 		return nil
 	}
 	if len(replies) != len(d.Batches) {
-		return errReply("due", part)
+		return errUnreadable
 	}
 	for i, reply := range replies {
 		moved, err := movedOf(d.Batches[i], reply)
@@ -228,18 +216,13 @@ func (d *DueJobs) add(part any, fresh bool) (count int) {
 }
 
 func movedOf(b Batch, reply any) (Moved, error) {
-	values, err := redis.Values(reply, nil)
-	if err != nil {
-		return Moved{}, errReply("move", reply)
-	}
-	var took int64
+	var took, late int64
 	var why string
-	m := Moved{Batch: b}
-	var late int64
 	var n int
-	rest, err := redis.Scan(values, &took, &m.PutBack, &why, &late, &n)
+	m := Moved{Batch: b}
+	rest, err := scan(reply, &took, &m.PutBack, &why, &late, &n)
 	if err != nil || n < 0 || len(rest) < n {
-		return Moved{}, errReply("move", reply)
+		return Moved{}, errUnreadable
 	}
 	more, left := rest[:n], rest[n:]
 	m.Took = time.Duration(took) * time.Microsecond
@@ -272,12 +255,11 @@ func without(ids IDs, places []any) IDs {
 	return rest
 }
 
-func droppedOf(reply any) (Dropped, error) {
+func droppedOf(reply any) (d Dropped, err error) {
 	values, err := redis.Values(reply, nil)
 	if err != nil || len(values) != 3 {
-		return Dropped{}, errReply("drop", reply)
+		return Dropped{}, errUnreadable
 	}
-	var d Dropped
 	d.IDs, _ = values[0].([]any)
 	d.PutBack, _ = values[1].([]any)
 	why, _ := values[2].([]byte)

@@ -42,7 +42,7 @@ func TestMovePutsBack(t *testing.T) {
 				}
 				b.do(t, "")
 				retry := time.UnixMilli(1700000000123)
-				got, err := ask(c.as.Store, func(p *Pipeline) Answer[Moved] { return p.Move(all, time.Now(), time.Now(), retry) })
+				got, err := c.as.Move(all, time.Now(), time.Now(), retry).Do(t.Context())
 				if err != nil || got.PutBack != jobs || len(got.IDs) > 0 || got.Left > 0 || got.CantPublish != nil {
 					t.Fatalf("%d put back, %d moved, %d left, %v, %v", got.PutBack, len(got.IDs), got.Left, got.CantPublish, err)
 				}
@@ -81,7 +81,7 @@ func TestMovePushedAnew(t *testing.T) {
 		b.do(t, "ZADD", "delayer:job_pool", again, "b")
 		for b.clock(t) < now+0.002 {
 		}
-		got, err := ask(b.Store, func(p *Pipeline) Answer[Moved] { return p.Move(found.Batches[0], found.Now, found.Now, time.Now()) })
+		got, err := b.Move(found.Batches[0], found.Now, found.Now, time.Now()).Do(t.Context())
 		if err != nil || !slices.Equal(got.IDs.Strings(), []string{"a", "c"}) || got.Left != 1 {
 			t.Errorf("moved %q, left %d, %v", got.IDs.Strings(), got.Left, err)
 		}
@@ -320,9 +320,7 @@ func TestDropUnreadable(t *testing.T) {
 	user := b.user()
 	was := b.scores(t)
 	retry := time.UnixMilli(1700000000123)
-	got, err := ask(user.Store, func(p *Pipeline) Answer[Dropped] {
-		return p.Drop(batch("", "b", "gone", "anew", "a").IDs, time.Now(), retry)
-	})
+	got, err := user.Drop(batch("", "b", "gone", "anew", "a").IDs, time.Now(), retry).Do(t.Context())
 	if want := []string{"b", "a"}; err != nil || !slices.Equal(got.PutBack.Strings(), want) || len(got.IDs) > 0 || !strings.HasSuffix(got.Refused.Error(), " (job bucket delayer:job_bucket:a)") {
 		t.Errorf("put back %q, dropped %q, %v, %v, want %q", got.PutBack.Strings(), got.IDs.Strings(), got.Refused, err, want)
 	}

@@ -13,30 +13,17 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// ask is one call in a pipeline of its own.
-func ask[T any](s *Store, send func(*Pipeline) Answer[T]) (T, error) {
-	p, err := s.Pipeline(context.Background())
-	if err != nil {
-		var none T
-		return none, err
-	}
-	defer p.Close()
-	return send(p).Wait()
-}
-
 func (s *Store) dueJobs(q Query) (DueJobs, error) {
-	return ask(s, func(p *Pipeline) Answer[DueJobs] { return p.Due(q) })
+	return s.Due(q).Do(context.Background())
 }
 
 // move moves a batch that is found now; what can't be moved is tried again in an hour.
 func (s *Store) move(b Batch) (Moved, error) {
-	return ask(s, func(p *Pipeline) Answer[Moved] { return p.Move(b, time.Now(), time.Now(), time.Now().Add(time.Hour)) })
+	return s.Move(b, time.Now(), time.Now(), time.Now().Add(time.Hour)).Do(context.Background())
 }
 
 func (s *Store) drop(ids ...string) (Dropped, error) {
-	return ask(s, func(p *Pipeline) Answer[Dropped] {
-		return p.Drop(batch("", ids...).IDs, time.Now(), time.Now().Add(time.Hour))
-	})
+	return s.Drop(batch("", ids...).IDs, time.Now(), time.Now().Add(time.Hour)).Do(context.Background())
 }
 
 // found is DueJobs in a form that tests can compare.
@@ -411,9 +398,9 @@ func TestMoveScriptFlushed(t *testing.T) {
 			sent = 0
 			p, err := b.Pipeline(t.Context())
 			check(t, err)
-			var answers []Answer[Moved]
+			var answers []*Call[Moved]
 			for _, batch := range []Batch{batch("t", "a"), batch("u", "b"), batch("v", "c", "d")} {
-				answers = append(answers, p.Move(batch, time.Now(), time.Now(), time.Now()))
+				answers = append(answers, b.Move(batch, time.Now(), time.Now(), time.Now()).Send(p))
 			}
 			want := []struct {
 				topic string
@@ -421,7 +408,7 @@ func TestMoveScriptFlushed(t *testing.T) {
 				left  int
 			}{{"t", []string{"a"}, 0}, {"u", []string{"b"}, 0}, {"v", []string{"c"}, 1}}
 			for i, w := range want {
-				got, err := answers[i].Wait()
+				got, err := answers[i].Wait(t.Context())
 				if err != nil || got.Topic != w.topic || !slices.Equal(got.IDs.Strings(), w.ids) || got.Left != w.left {
 					t.Errorf("moved %q of %s, left %d, %v, want %+v", got.IDs.Strings(), got.Topic, got.Left, err, w)
 				}

@@ -99,13 +99,10 @@ func TestKeysWithoutPermission(t *testing.T) {
 			return user.push(ctx, Job{"mine new", "forbidden", "new"}, Due{}, kept, Replace)
 		},
 		"several pushes, one into a bucket that is denied": func() error {
-			p, err := user.Pipeline(ctx)
-			check(t, err)
-			defer p.Close()
-			_, err = p.Push([]Delayed{
+			_, err := user.Push([]Delayed{
 				{Job{"mine new", "t", "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}},
 				{Job{"theirs", "t", "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}},
-			})
+			}).Do(ctx)
 			return err
 		},
 	} {

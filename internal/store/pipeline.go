@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redispool"
 )
 
 // Pipeline makes script calls on one connection: several may be under way at a
@@ -17,58 +18,36 @@ import (
 // the script's text, or behind a call that has it, if Redis did not know the
 // script; on a new connection, if the server is none that takes writes any more.
 //
+// Once the ctx of one who waits for an answer is done the connection is given up: whether Redis has done the
+// calls that were under way is unknown then. A ctx that can't end leaves it to the connection's timeouts.
+//
 // It is for one goroutine. Close gives the connection back.
 type Pipeline struct {
-	store    *Store
-	ctx      context.Context
+	pool     redispool.Pool
 	conn     redis.Conn
-	err      error   // why the connection can't be used any more
-	sent     []*call // not yet answered, in the order in which answers come
-	flushed  bool    // nothing of it is in our own buffer
-	refused  []*call // by a server that takes no writes
-	replaced bool    // the connection is the second one
-	late     bool    // a call was done after one that was sent behind it
+	err      error  // why the connection can't be used any more
+	sent     []*run // not yet answered, in the order in which answers come
+	flushed  bool   // nothing of it is in our own buffer
+	refused  []*run // by a server that takes no writes
+	replaced bool   // the connection is the second one
+	late     bool   // a call was done after one that was sent behind it
 	// loading are the last calls with which scripts' texts were sent.
-	loading map[*script]*call
+	loading map[*script]*run
 }
 
-// call is one run of a script.
-type call struct {
-	script *script
-	args   []any // the first is what names the script
-	reply  any
-	err    error
-	done   bool
-	behind bool // it was made once more, behind the one with the script's text
-}
-
-// Pipeline takes a connection. Once ctx is done the answers are no longer
-// waited for, and the connection is given up: whether Redis has done the calls
-// that were under way is unknown then. A ctx that can't end leaves it to the
-// connection's timeouts.
+// Pipeline takes a connection.
 func (s *Store) Pipeline(ctx context.Context) (*Pipeline, error) {
 	conn, err := s.pool.Get(ctx)
 	if err != nil {
 		return nil, causeOf(ctx, err)
 	}
-	return &Pipeline{store: s, ctx: ctx, conn: conn, flushed: true}, nil
+	return &Pipeline{pool: s.pool, conn: conn, flushed: true}, nil
 }
-
-// WithoutCancel has all answers waited for from now on, whatever becomes of
-// ctx: what a call brings must not be lost.
-func (p *Pipeline) WithoutCancel() { p.ctx = context.WithoutCancel(p.ctx) }
 
 // Close gives the connection back.
 func (p *Pipeline) Close() { p.conn.Close() }
 
-// send puts a call into the pipeline. args are the script's, see script.args.
-func (p *Pipeline) send(s *script, args []any) *call {
-	c := &call{script: s, args: args}
-	p.write(c, "EVALSHA", s.hash)
-	return c
-}
-
-func (p *Pipeline) write(c *call, command string, name any) {
+func (p *Pipeline) write(c *run, command string, name any) {
 	c.args[0] = name
 	if p.err == nil {
 		p.err = p.conn.Send(command, c.args...)
@@ -86,13 +65,13 @@ func (p *Pipeline) Flush() {
 }
 
 // receive waits for the call's answer.
-func (p *Pipeline) receive(c *call) (any, error) {
+func (p *Pipeline) receive(ctx context.Context, c *run) (any, error) {
 	for !c.done {
 		p.Flush()
 		if p.err != nil {
-			return nil, causeOf(p.ctx, p.err)
+			return nil, causeOf(ctx, p.err)
 		}
-		p.readOne()
+		p.readOne(ctx)
 	}
 	return c.reply, c.err
 }
@@ -104,37 +83,43 @@ const manyCalls = 16
 // ReceiveAll waits for the answers to all calls that are under way, if they are many.
 // Where ctx can end that costs less than to wait for each of them, but the
 // connection's timeout is then one for all.
-func (p *Pipeline) ReceiveAll() {
+func (p *Pipeline) ReceiveAll(ctx context.Context) {
 	p.Flush()
-	if p.ctx.Done() == nil || len(p.sent) < manyCalls || p.err != nil {
+	if ctx.Done() == nil || len(p.sent) < manyCalls || p.err != nil {
 		return
 	}
-	replies, err := redis.Values(redis.DoContext(p.conn, p.ctx, ""))
+	replies, err := redis.Values(redis.DoContext(p.conn, ctx, ""))
 	if p.err = err; err != nil {
 		return
 	}
 	for _, reply := range replies {
 		err, _ := reply.(redis.Error)
 		if err != "" {
-			p.answer(nil, err)
+			p.answer(ctx, nil, err)
 		} else {
-			p.answer(reply, nil)
+			p.answer(ctx, reply, nil)
 		}
 	}
 }
 
 // readOne reads the answer to the call that was sent first.
-func (p *Pipeline) readOne() {
-	reply, err := p.read()
+func (p *Pipeline) readOne(ctx context.Context) {
+	var reply any
+	var err error
+	if ctx.Done() == nil {
+		reply, err = p.conn.Receive() // spares a goroutine
+	} else {
+		reply, err = redis.ReceiveContext(p.conn, ctx)
+	}
 	if p.conn.Err() != nil {
 		p.err = err
 		return
 	}
-	p.answer(reply, err)
+	p.answer(ctx, reply, err)
 }
 
 // answer is that to the call that was sent first.
-func (p *Pipeline) answer(reply any, err error) {
+func (p *Pipeline) answer(ctx context.Context, reply any, err error) {
 	c := p.sent[0]
 	p.sent = p.sent[1:]
 	behind := len(p.sent) > 0
@@ -149,36 +134,29 @@ func (p *Pipeline) answer(reply any, err error) {
 		c.reply, c.err, c.done = reply, err, true
 	}
 	if p.err == nil && len(p.refused) > 0 && len(p.sent) == 0 {
-		p.replace()
+		p.replace(ctx)
 	}
 }
 
 // load makes a call once more whose script Redis did not know. The text goes with the first of
 // many such calls only; Redis knows it when it comes to the others.
-func (p *Pipeline) load(c *call) {
+func (p *Pipeline) load(c *run) {
 	if first := p.loading[c.script]; first != nil && !first.done && !c.behind {
 		c.behind = true
 		p.write(c, "EVALSHA", c.script.hash)
 		return
 	}
 	if p.loading == nil {
-		p.loading = map[*script]*call{}
+		p.loading = map[*script]*run{}
 	}
 	p.loading[c.script] = c
 	p.write(c, "EVAL", c.script.text)
 }
 
-func (p *Pipeline) read() (any, error) {
-	if p.ctx.Done() == nil {
-		return p.conn.Receive() // spares a goroutine
-	}
-	return redis.ReceiveContext(p.conn, p.ctx)
-}
-
 // replace goes on with a new connection, and has it do what the old one's
 // server has refused.
-func (p *Pipeline) replace() {
-	conn, err := p.store.pool.Replace(p.ctx, p.conn)
+func (p *Pipeline) replace(ctx context.Context) {
+	conn, err := p.pool.Replace(ctx, p.conn)
 	if err != nil {
 		p.err = err
 		return
@@ -209,12 +187,13 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// one makes a single call.
-func (s *Store) one(ctx context.Context, script *script, keys []string, args ...any) (any, error) {
-	p, err := s.Pipeline(ctx)
+// command makes a command that is none of a script.
+func (s *Store) command(ctx context.Context, name string, args ...any) (any, error) {
+	conn, err := s.pool.Get(ctx)
 	if err != nil {
-		return nil, err
+		return nil, causeOf(ctx, err)
 	}
-	defer p.Close()
-	return p.receive(p.send(script, script.args(keys, args...)))
+	defer conn.Close()
+	reply, err := redis.DoContext(conn, ctx, name, args...)
+	return reply, causeOf(ctx, err)
 }

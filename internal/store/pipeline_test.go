@@ -30,14 +30,14 @@ func TestPipelineWithoutScript(t *testing.T) {
 		p, err := b.Pipeline(t.Context())
 		check(t, err)
 		defer p.Close()
-		errs, err := p.PushBatches(batches)
+		errs, err := b.PushBatches(t.Context(), batches)
 		if err != nil || len(errs) != len(batches) {
 			t.Fatal(errs, err)
 		}
 		b.do(t, "SCRIPT", "FLUSH")
 		var popped []Job
 		for len(popped) < jobs {
-			some, err := p.Pop([]string{"t"}, 2*jobs)
+			some, err := b.Pop(Wanted{Topics: []string{"t"}, N: 2 * jobs}).Do(t.Context())
 			if err != nil || len(some.Jobs) == 0 || len(some.Jobs) > MaxPop || len(some.Stale) > 0 {
 				t.Fatalf("popped %d of %d jobs, then %+v, %v", len(popped), jobs, some, err)
 			}
@@ -65,16 +65,16 @@ func TestPipelineSendsTheTextOnce(t *testing.T) {
 	for _, when := range []string{"at first", "again"} {
 		b.do(t, "SCRIPT", "FLUSH")
 		b.do(t, "CONFIG", "RESETSTAT")
-		var moving []Answer[Moved]
+		var moving []*Call[Moved]
 		for n := range 100 {
-			moving = append(moving, p.Move(Batch{Topic: fmt.Sprint(n), IDs: IDs{"a"}}, now, now, now))
+			moving = append(moving, b.Move(Batch{Topic: fmt.Sprint(n), IDs: IDs{"a"}}, now, now, now).Send(p))
 		}
-		dropping := p.Drop(IDs{"a"}, now, now)
+		dropping := b.Drop(IDs{"a"}, now, now).Send(p)
 		for _, answer := range moving {
-			_, err := answer.Wait()
+			_, err := answer.Wait(t.Context())
 			check(t, err)
 		}
-		_, err := dropping.Wait()
+		_, err := dropping.Wait(t.Context())
 		check(t, err)
 		if n := b.Calls("eval"); n != 2 {
 			t.Errorf("%s: %d EVALs, want one for each script", when, n)
@@ -95,7 +95,7 @@ func TestPipelineEndsWithAnError(t *testing.T) {
 	p, err := b.Pipeline(t.Context())
 	check(t, err)
 	defer p.Close()
-	errs, err := p.PushBatches([][]Delayed{good("a"), good("forbidden"), good("b"), good("c"), good("d")})
+	errs, err := b.PushBatches(t.Context(), [][]Delayed{good("a"), good("forbidden"), good("b"), good("c"), good("d")})
 	if !Refused(err) {
 		t.Errorf("error %v, want NOPERM", err)
 	}
@@ -124,14 +124,11 @@ func TestPipelineLeavesADemotedServer(t *testing.T) {
 	push := func(ids ...string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		p, err := moving.Pipeline(ctx)
-		check(t, err)
-		defer p.Close()
 		var batches [][]Delayed
 		for _, id := range ids {
 			batches = append(batches, []Delayed{job(id)})
 		}
-		_, err = p.PushBatches(batches)
+		_, err := moving.PushBatches(ctx, batches)
 		return err
 	}
 	check(t, push("before"))

@@ -51,14 +51,8 @@ type Enter struct {
 
 // Pop takes jobs: about 1 MiB, or one job if that is larger. With an error of Redis nothing was taken; with
 // one of the connection up to MaxPop jobs may be lost.
-func (p *Pipeline) Pop(topics []string, n int) (Popped, error) {
-	return p.SendPop(Wanted{Topics: topics, N: n}).Wait()
-}
-
-// SendPop is Pop, of which the answer is waited for later.
-func (p *Pipeline) SendPop(w Wanted) Answer[Popped] {
-	call := p.send(popScript, w.args(p.store.keys))
-	return Answer[Popped]{p, call, func(reply any) (Popped, error) { return poppedOf("pop", reply, w.Topics, false) }}
+func (s *Store) Pop(w Wanted) *Call[Popped] {
+	return newCall(s, popScript, w.args(s.keys), func(reply any) (Popped, error) { return poppedOf(reply, w.Topics, false) })
 }
 
 // args are those of pop.lua or, with further ones, of reserve.lua.
@@ -72,35 +66,31 @@ func (w *Wanted) args(keys Keys, further ...any) []any {
 	args = append(args, n, w.Waiter, w.Since.Microseconds(), w.Always)
 	args = append(args, further...)
 	for i := range w.Topics {
-		if w.Limits == nil {
-			args = append(args, n)
-		} else {
-			args = append(args, w.Limits[i])
+		limit := n
+		if w.Limits != nil {
+			limit = w.Limits[i]
 		}
+		args = append(args, limit)
 	}
-	for _, topic := range w.Topics {
-		args = append(args, topic)
-	}
-	return args
+	return appendAll(args, w.Topics)
 }
 
 // poppedOf reads pop.lua's answer, or reserve.lua's, which has leases.
-func poppedOf(script string, reply any, topics []string, leased bool) (Popped, error) {
-	var popped Popped
+func poppedOf(reply any, topics []string, leased bool) (Popped, error) {
+	popped := Popped{Left: make([]int, len(topics))}
 	list, _ := reply.([]any)
 	queues, err := redis.Scan(list, &popped.More, &popped.Stale, &popped.Entered)
 	if err != nil {
-		return Popped{}, errReply(script, reply)
+		return Popped{}, err
 	}
 	if leased && len(queues) > 0 {
 		popped.PutOff, queues = putOffOf(queues[0]), queues[1:]
 	}
-	popped.Left = make([]int, len(topics))
 	for len(queues) >= 3 {
 		place, _ := queues[0].(int64)
 		jobs, ok := queues[1].([]any)
 		if !ok || len(jobs)%2 != 0 || place < 1 || int(place) > len(topics) {
-			return Popped{}, errReply(script, reply)
+			return Popped{}, errUnreadable
 		}
 		left, _ := queues[2].(int64)
 		popped.Left[place-1] = int(left)
@@ -108,7 +98,7 @@ func poppedOf(script string, reply any, topics []string, leased bool) (Popped, e
 		if leased {
 			leases, ok := leasesOf(queues, len(jobs)/2)
 			if !ok {
-				return Popped{}, errReply(script, reply)
+				return Popped{}, errUnreadable
 			}
 			popped.Leases = append(popped.Leases, leases...)
 			queues = queues[1:]
@@ -130,11 +120,4 @@ func putOffOf(reply any) (list []PutOff) {
 		list = append(list, PutOff{texts[0], texts[1], redis.Error(texts[2])})
 	}
 	return list
-}
-
-func appendAll(args []any, more []string) []any {
-	for _, arg := range more {
-		args = append(args, arg)
-	}
-	return args
 }

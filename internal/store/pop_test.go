@@ -228,9 +228,6 @@ func TestPopOnce(t *testing.T) {
 func TestPopIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
-	p, err := b.Pipeline(t.Context())
-	check(t, err)
-	defer p.Close()
 	const k = 1 << 10
 	for _, c := range []struct {
 		name   string
@@ -250,7 +247,7 @@ func TestPopIsBoundedInBytes(t *testing.T) {
 			}
 			next := 0
 			for i, jobs := range c.calls {
-				popped, err := p.Pop([]string{"t"}, MaxPop)
+				popped, err := b.Pop(Wanted{Topics: []string{"t"}, N: MaxPop}).Do(t.Context())
 				if err != nil || len(popped.Jobs) != jobs || popped.More != (i < len(c.calls)-1) {
 					t.Fatalf("call %d: %d jobs, more: %v, error %v; want %d", i, len(popped.Jobs), popped.More, err, jobs)
 				}
@@ -291,10 +288,7 @@ func TestPopPassesOverStaleEntriesInSteps(t *testing.T) {
 func TestPopOfDuplicates(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("a", "t"), entry("a", "t"), ready("b", "t"), entry("a", "t"), entry("b", "t"))
-		p, err := b.Pipeline(t.Context())
-		check(t, err)
-		defer p.Close()
-		popped, err := p.Pop([]string{"t"}, 10)
+		popped, err := b.Pop(Wanted{Topics: []string{"t"}, N: 10}).Do(t.Context())
 		if err != nil || !slices.Equal(popped.Jobs, []Job{{"a", "t", "body of a"}, {"b", "t", "body of b"}}) || len(popped.Stale) > 0 {
 			t.Errorf("%+v, %v", popped, err)
 		}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"time"
 )
 
@@ -59,66 +60,36 @@ type Terms struct {
 	TTR         time.Duration // how long it is to be reserved; 0: as the consumer says
 }
 
-// Push stores jobs in one step: at most 1,000, and no ID twice. For each job it
-// returns what kept it from being stored, nil if nothing did: ErrExists, or an
-// error of Redis. The second result is an error of the whole call: then nothing is
-// stored, unless the answer was lost.
-func (p *Pipeline) Push(jobs []Delayed) ([]error, error) {
-	return p.pushed(p.sendPush(jobs, false), jobs)
-}
+// Push stores jobs in one step: at most 1,000, and no ID twice. For each job the answer is
+// what kept it from being stored, nil if nothing did: ErrExists, or an error of Redis. After an
+// error of the call nothing is stored, unless the answer was lost.
+func (s *Store) Push(jobs []Delayed) *Call[[]error] { return s.push(jobs, "each") }
 
-// AnnouncedWithin is how soon a job must fall due for a push to tell servers of
-// it (pool.lua): one that looks at the pool as often hears of all in time.
-const AnnouncedWithin = time.Minute
+// PushAll is Push, but no job is stored if there is an error of Redis for one of them.
+func (s *Store) PushAll(jobs []Delayed) *Call[[]error] { return s.push(jobs, "all") }
 
-// window is how many of several calls are under way at a time: when Redis is
-// done with one it finds the next, while the client writes and reads.
-const window = 2
-
-// PushBatches is Push for several batches. Of a batch no job is stored if there is an
-// error of Redis for one of its jobs. After an error of a whole call no further one is
-// sent; a batch whose call failed, or was not sent, has nil for its list of errors.
-func (p *Pipeline) PushBatches(batches [][]Delayed) (results [][]error, err error) {
-	results = make([][]error, len(batches))
-	var calls []*call
-	for i := range batches {
-		for len(calls) < min(i+window, len(batches)) && err == nil {
-			if err = p.ctx.Err(); err == nil {
-				calls = append(calls, p.sendPush(batches[len(calls)], true))
-				p.Flush()
-			}
-		}
-		if i == len(calls) {
-			break
-		}
-		var failed error
-		if results[i], failed = p.pushed(calls[i], batches[i]); err == nil {
-			err = failed
-		}
-	}
-	return results, err
-}
-
-func (p *Pipeline) sendPush(jobs []Delayed, together bool) *call {
-	mode, topics := "each", ""
-	if together {
-		mode = "all"
-	}
-	if !p.store.known.cover(jobs) {
+func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
+	topics := ""
+	if !s.known.cover(jobs) {
 		topics = "enter"
 	}
-	args := make([]any, 0, 10+4*len(jobs))
-	args = append(args, nil, 1, p.store.keys.JobPool(), topics, mode)
-	for len(jobs) > 0 {
-		alike := runLength(jobs)
-		t := jobs[0].Terms
+	args := append(arguments(7+4*len(jobs), s.keys.JobPool()), topics, mode)
+	for rest := jobs; len(rest) > 0; {
+		alike := runLength(rest)
+		t := rest[0].Terms
 		args = append(args, alike, milliseconds(t.Lifetime), string(t.Policy), t.MaxAttempts, milliseconds(t.TTR))
-		for _, job := range jobs[:alike] {
+		for _, job := range rest[:alike] {
 			args = append(args, job.ID, job.Topic, job.Body, job.Due.arg())
 		}
-		jobs = jobs[alike:]
+		rest = rest[alike:]
 	}
-	return p.send(pushScript, args)
+	return newCall(s, pushScript, args, func(reply any) ([]error, error) {
+		errs, err := errorsAt(reply, len(jobs), ErrExists)
+		if err == nil {
+			s.known.enter(jobs, errs)
+		}
+		return errs, err
+	})
 }
 
 // runLength is how many of the first jobs have their terms in common.
@@ -131,15 +102,38 @@ func runLength(jobs []Delayed) int {
 	return len(jobs)
 }
 
-// pushed waits for the answer to a push of the jobs.
-func (p *Pipeline) pushed(c *call, jobs []Delayed) ([]error, error) {
-	reply, err := p.receive(c)
+// AnnouncedWithin is how soon a job must fall due for a push to tell servers of
+// it (pool.lua): one that looks at the pool as often hears of all in time.
+const AnnouncedWithin = time.Minute
+
+// window is how many of several calls are under way at a time: when Redis is
+// done with one it finds the next, while the client writes and reads.
+const window = 2
+
+// PushBatches is PushAll for several batches. After an error of a whole call no further one is
+// sent; a batch whose call failed, or was not sent, has nil for its list of errors.
+func (s *Store) PushBatches(ctx context.Context, batches [][]Delayed) (results [][]error, err error) {
+	results = make([][]error, len(batches))
+	p, err := s.Pipeline(ctx)
 	if err != nil {
-		return nil, err
+		return results, err
 	}
-	errs, err := errorsAt("push", reply, len(jobs), ErrExists)
-	if err == nil {
-		p.store.known.enter(jobs, errs)
+	defer p.Close()
+	var calls []*Call[[]error]
+	for i := range batches {
+		for len(calls) < min(i+window, len(batches)) && err == nil {
+			if err = ctx.Err(); err == nil {
+				calls = append(calls, s.PushAll(batches[len(calls)]).Send(p))
+				p.Flush()
+			}
+		}
+		if i == len(calls) {
+			break
+		}
+		var failed error
+		if results[i], failed = calls[i].Wait(ctx); err == nil {
+			err = failed
+		}
 	}
-	return errs, err
+	return results, err
 }

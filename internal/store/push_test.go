@@ -320,7 +320,7 @@ func TestPushWalksLittle(t *testing.T) {
 	check(t, err)
 	defer p.Close()
 	lines := b.monitor(t, func() {
-		if errs, err := p.pushTogether(batch); err != nil || !slices.Equal(errs, make([]error, again)) {
+		if errs, err := b.PushAll(batch).Do(t.Context()); err != nil || !slices.Equal(errs, make([]error, again)) {
 			t.Error(errs, err)
 		}
 	})
@@ -342,17 +342,14 @@ func TestPushWalksLittle(t *testing.T) {
 func TestPushOfDifferentTerms(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, waits("exists", "t", 60*second), waits("later", "t", 60*second))
-		p, err := b.Pipeline(t.Context())
-		check(t, err)
-		defer p.Close()
 		in := func(d time.Duration) Due { return Due{After: d} }
 		const short, long = 10 * time.Minute, 1000 * time.Hour
-		errs, err := p.Push([]Delayed{
+		errs, err := b.Push([]Delayed{
 			{Job{"a", "t", "new"}, in(time.Hour), Terms{Lifetime: short, Policy: Replace}},
 			{Job{"b", "t", "new"}, in(time.Hour), Terms{Lifetime: long, Policy: Replace}},
 			{Job{"exists", "t", "new"}, in(time.Hour), Terms{Lifetime: long, Policy: Refuse}},
 			{Job{"later", "t", "new"}, in(time.Hour), Terms{Lifetime: short, Policy: KeepEarlier}},
-		})
+		}).Do(t.Context())
 		if err != nil || !slices.Equal(errs, []error{nil, nil, ErrExists, nil}) {
 			t.Fatal(errs, err)
 		}
@@ -370,16 +367,13 @@ func TestPushOfDifferentTerms(t *testing.T) {
 func TestReadyIsAnnounced(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
-	p, err := b.Pipeline(t.Context())
-	check(t, err)
-	defer p.Close()
 	push := func(ids ...string) func() error {
 		return func() error {
 			var jobs []Delayed
 			for _, id := range ids {
 				jobs = append(jobs, Delayed{Job{id, id[:1], "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}})
 			}
-			_, err := p.pushTogether(jobs)
+			_, err := b.PushAll(jobs).Do(t.Context())
 			return err
 		}
 	}
@@ -476,19 +470,8 @@ func TestFirstDueOfACallIsAnnounced(t *testing.T) {
 	}
 }
 
-// pushTogether stores all of the jobs or none.
-func (p *Pipeline) pushTogether(jobs []Delayed) ([]error, error) {
-	errs, err := p.PushBatches([][]Delayed{jobs})
-	return errs[0], err
-}
-
 // pushAll stores the jobs in one call.
 func (b *backend) pushAll(t *testing.T, jobs ...Delayed) error {
-	p, err := b.Pipeline(t.Context())
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	errs, err := p.pushTogether(jobs)
+	errs, err := b.PushAll(jobs).Do(t.Context())
 	return errors.Join(append(errs, err)...)
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,12 +13,7 @@ import (
 // lengths are those of the topics' queues, as a Look finds them.
 func (b *backend) lengths(t *testing.T, topics []string) ([]int, error) {
 	t.Helper()
-	p, err := b.Pipeline(t.Context())
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	looked, err := p.Look(LookAt{Topics: topics})
+	looked, err := b.Look(t.Context(), LookAt{Topics: topics})
 	return looked.Lengths, err
 }
 
@@ -73,30 +67,38 @@ func TestReadyOfABrokenQueue(t *testing.T) {
 	})
 }
 
+// isReplaced makes a call, and reports whether another server was tried. Without an error all leases are lost.
+func isReplaced[T any](t *testing.T, c *Call[T]) (bool, error) {
+	p, err := c.store.Pipeline(t.Context())
+	check(t, err)
+	defer p.Close()
+	answer, err := c.On(t.Context(), p)
+	if errs, settles := any(answer).([]error); settles && err == nil {
+		expectErrors(t, errs, ErrLeaseLost)
+	}
+	return p.Replaced(), err
+}
+
 // A server that takes no writes does not say that a queue is empty, nor that a lease is lost: it may not
 // know of a job.
 func TestEmptyQueueOfAReplica(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
 	gone := Held{"t", "gone", 1}
-	lost := func(errs []error, err error) error {
-		if err == nil && !errors.Is(errs[0], ErrLeaseLost) {
-			t.Errorf("error %v, want that the lease is lost", errs[0])
-		}
-		return err
-	}
-	ask := map[string]func(p *Pipeline) error{
-		"Pop":     func(p *Pipeline) error { _, err := p.Pop([]string{"t", "u"}, 1); return err },
-		"Reserve": func(p *Pipeline) error { _, err := p.Reserve([]string{"t"}, []int{1}, 1, Reservation{}); return err },
-		"Look":    func(p *Pipeline) error { _, err := p.Look(LookAt{Topics: []string{"t"}}); return err },
-		// Nor does it know whether a lease is lost.
-		"Ack":   func(p *Pipeline) error { return lost(p.Ack([]Held{gone})) },
-		"Retry": func(p *Pipeline) error { return lost(p.Retry([]Returned{{Held: gone}})) },
-		"Bury":  func(p *Pipeline) error { return lost(p.Bury([]Burial{{Held: gone}})) },
-		"Extend": func(p *Pipeline) error {
-			_, err := p.Extend([]Extension{{gone, time.Minute}})
-			return err
+	ask := map[string]func() (replaced bool, err error){
+		"Pop": func() (bool, error) { return isReplaced(t, b.Pop(Wanted{Topics: []string{"t", "u"}, N: 1})) },
+		"Reserve": func() (bool, error) {
+			return isReplaced(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{}))
 		},
+		"Look": func() (bool, error) {
+			looked, err := b.Look(t.Context(), LookAt{Topics: []string{"t"}})
+			return looked.Replaced, err
+		},
+		// Nor does it know whether a lease is lost.
+		"Ack":    func() (bool, error) { return isReplaced(t, b.Ack([]Held{gone})) },
+		"Retry":  func() (bool, error) { return isReplaced(t, b.Retry([]Returned{{Held: gone}})) },
+		"Bury":   func() (bool, error) { return isReplaced(t, b.Bury([]Burial{{Held: gone}})) },
+		"Extend": func() (bool, error) { return isReplaced(t, b.Extend([]*Extension{{Held: gone, Lease: time.Minute}})) },
 	}
 	for _, state := range []struct {
 		reason string
@@ -116,15 +118,13 @@ func TestEmptyQueueOfAReplica(t *testing.T) {
 		}
 		b.do(t, state.change[0].(string), state.change[1:]...)
 		for name, call := range ask {
-			p, err := b.Pipeline(t.Context())
-			check(t, err)
-			if err := call(p); state.reason == "" && err != nil || state.reason != "" && !begins(err, state.reason) {
+			replaced, err := call()
+			if state.reason == "" && err != nil || state.reason != "" && !begins(err, state.reason) {
 				t.Errorf("%s: %v, want %q", name, err, state.reason)
 			}
-			if p.Replaced() != (state.reason != "") {
-				t.Errorf("%s, %s: another server was tried: %v", name, state.reason, p.Replaced())
+			if replaced != (state.reason != "") {
+				t.Errorf("%s, %s: another server was tried: %v", name, state.reason, replaced)
 			}
-			p.Close()
 		}
 	}
 	server.Do("CONFIG", "SET", "min-replicas-to-write", 0)

@@ -22,14 +22,9 @@ type Reservation struct {
 
 // Reserve takes jobs as Pop does, and leases them. With an error of the connection up to MaxPop
 // jobs may be leased; they come back when their leases end.
-func (p *Pipeline) Reserve(topics []string, limits []int, n int, r Reservation) (Popped, error) {
-	return p.SendReserve(Wanted{Topics: topics, Limits: limits, N: n}, r).Wait()
-}
-
-// SendReserve is Reserve, of which the answer is waited for later.
-func (p *Pipeline) SendReserve(w Wanted, r Reservation) Answer[Popped] {
-	call := p.send(reserveScript, w.args(p.store.keys, milliseconds(r.Lease), r.MaxAttempts))
-	return Answer[Popped]{p, call, func(reply any) (Popped, error) { return poppedOf("reserve", reply, w.Topics, true) }}
+func (s *Store) Reserve(w Wanted, r Reservation) *Call[Popped] {
+	args := w.args(s.keys, milliseconds(r.Lease), r.MaxAttempts)
+	return newCall(s, reserveScript, args, func(reply any) (Popped, error) { return poppedOf(reply, w.Topics, true) })
 }
 
 // leasesOf reads those of n jobs in reserve.lua's answer, which begins with them.

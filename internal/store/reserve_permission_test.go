@@ -18,12 +18,7 @@ func onRedisAs(t *testing.T) (b, user *backend) {
 
 // reserves makes reserve's call and returns its error.
 func reserves(ctx context.Context, s *Store) error {
-	p, err := s.Pipeline(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	_, err = p.Reserve([]string{"t"}, []int{5}, 5, Reservation{})
+	_, err := s.Reserve(Wanted{Topics: []string{"t"}, N: 5}, Reservation{}).Do(ctx)
 	return err
 }
 

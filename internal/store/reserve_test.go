@@ -11,13 +11,10 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// piped makes calls on a Pipeline.
-func piped[T any](t *testing.T, s *Store, do func(p *Pipeline) (T, error)) T {
+// made is the answer to a call.
+func made[T any](t *testing.T, c *Call[T]) T {
 	t.Helper()
-	p, err := s.Pipeline(t.Context())
-	check(t, err)
-	defer p.Close()
-	result, err := do(p)
+	result, err := c.Do(t.Context())
 	check(t, err)
 	return result
 }
@@ -25,9 +22,7 @@ func piped[T any](t *testing.T, s *Store, do func(p *Pipeline) (T, error)) T {
 // reserve reserves up to n jobs of the topics.
 func (b *backend) reserve(t *testing.T, n int, r Reservation, topics ...string) Popped {
 	t.Helper()
-	return piped(t, b.Store, func(p *Pipeline) (Popped, error) {
-		return p.Reserve(topics, slices.Repeat([]int{n}, len(topics)), n, r)
-	})
+	return made(t, b.Reserve(Wanted{Topics: topics, N: n}, r))
 }
 
 // hold reserves the topic's next job.
@@ -154,7 +149,7 @@ func TestReserve(t *testing.T) {
 				}
 				var got Popped
 				took := b.timed(t, func() {
-					got = piped(t, b.Store, func(p *Pipeline) (Popped, error) { return p.Reserve(c.topics, c.limits, c.n, c.r) })
+					got = made(t, b.Reserve(Wanted{Topics: c.topics, Limits: c.limits, N: c.n}, c.r))
 				})
 				var ids []string
 				for i, job := range got.Jobs {
@@ -194,11 +189,11 @@ func TestLifetimeStandsStill(t *testing.T) {
 		left(kept, "ready")
 		held, _ := b.hold(t, "t", 1000*time.Second)
 		left(kept+1000*time.Second, "reserved")
-		piped(t, b.Store, func(p *Pipeline) ([]int64, error) { return p.Extend([]Extension{{held, 5000 * time.Second}}) })
+		made(t, b.Extend([]*Extension{{Held: held, Lease: 5000 * time.Second}}))
 		left(kept+5000*time.Second, "extended")
-		piped(t, b.Store, func(p *Pipeline) ([]int64, error) { return p.Extend([]Extension{{held, 2000 * time.Second}}) })
+		made(t, b.Extend([]*Extension{{Held: held, Lease: 2000 * time.Second}}))
 		left(kept+2000*time.Second, "extended by less")
-		expectErrors(t, piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{{Held: held, Delay: 700 * time.Second}}) }), nil)
+		expectErrors(t, made(t, b.Retry([]Returned{{Held: held, Delay: 700 * time.Second}})), nil)
 		left(kept+700*time.Second, "waits for a retry")
 		check(t, b.Reschedule(t.Context(), "a", 0))
 		left(kept, "rescheduled to now")
@@ -207,7 +202,7 @@ func TestLifetimeStandsStill(t *testing.T) {
 		left(kept+300*time.Second, "rescheduled while it was reserved")
 		b.Reschedule(t.Context(), "a", 0)
 		held, _ = b.hold(t, "t", 1000*time.Second)
-		expectErrors(t, piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{{Held: held, Refund: true}}) }), nil)
+		expectErrors(t, made(t, b.Retry([]Returned{{Held: held, Refund: true}})), nil)
 		left(kept, "released")
 	})
 }
@@ -230,7 +225,7 @@ func TestTokenGrows(t *testing.T) {
 				t.Errorf("token %d after %d", lease.Token, last)
 			}
 			last = lease.Token
-			expectErrors(t, piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{{Held: held, Refund: i == 1}}) }), nil)
+			expectErrors(t, made(t, b.Retry([]Returned{{Held: held, Refund: i == 1}})), nil)
 		}
 	})
 }
@@ -245,7 +240,7 @@ func TestLateness(t *testing.T) {
 			b.do(t, "PEXPIRE", "delayer:job_bucket:a", lifetime.Milliseconds()-since)
 			held, lease := b.hold(t, "t", 0)
 			if again {
-				piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{{Held: held}}) })
+				made(t, b.Retry([]Returned{{Held: held}}))
 				_, lease = b.hold(t, "t", 0)
 			}
 			return lease.Late
@@ -281,7 +276,7 @@ func TestEndOfALease(t *testing.T) {
 		found, err := b.dueJobs(Query{Limit: 9})
 		check(t, err)
 		for _, batch := range found.Batches {
-			_, err := ask(b.Store, func(p *Pipeline) Answer[Moved] { return p.Move(batch, found.Now, found.Now, time.Now()) })
+			_, err := b.Move(batch, found.Now, found.Now, time.Now()).Do(t.Context())
 			check(t, err)
 		}
 		b.expect(t, redistest.State{
@@ -316,31 +311,24 @@ func (b *backend) settleAll(t *testing.T, held Held) map[string]error {
 }
 
 // settlements are all that a holder can do.
-var settlements = map[string]func(p *Pipeline, held Held) ([]error, error){
-	"ack": func(p *Pipeline, held Held) ([]error, error) { return p.Ack([]Held{held}) },
-	"retry": func(p *Pipeline, held Held) ([]error, error) {
-		return p.Retry([]Returned{{Held: held, Delay: time.Minute, Error: "why"}})
+var settlements = map[string]func(s *Store, held Held) *Call[[]error]{
+	"ack": func(s *Store, held Held) *Call[[]error] { return s.Ack([]Held{held}) },
+	"retry": func(s *Store, held Held) *Call[[]error] {
+		return s.Retry([]Returned{{Held: held, Delay: time.Minute, Error: "why"}})
 	},
-	"release": func(p *Pipeline, held Held) ([]error, error) { return p.Retry([]Returned{{Held: held, Refund: true}}) },
-	"snooze": func(p *Pipeline, held Held) ([]error, error) {
-		return p.Retry([]Returned{{Held: held, Refund: true, Delay: time.Minute}})
+	"release": func(s *Store, held Held) *Call[[]error] { return s.Retry([]Returned{{Held: held, Refund: true}}) },
+	"snooze": func(s *Store, held Held) *Call[[]error] {
+		return s.Retry([]Returned{{Held: held, Refund: true, Delay: time.Minute}})
 	},
-	"bury": func(p *Pipeline, held Held) ([]error, error) { return p.Bury([]Burial{{held, "reason", "error"}}) },
-	"extend": func(p *Pipeline, held Held) ([]error, error) {
-		ends, err := p.Extend([]Extension{{held, time.Hour}})
-		if err != nil || ends[0] != 0 {
-			return []error{nil}, err
-		}
-		return []error{ErrLeaseLost}, nil
+	"bury": func(s *Store, held Held) *Call[[]error] { return s.Bury([]Burial{{held, "reason", "error"}}) },
+	"extend": func(s *Store, held Held) *Call[[]error] {
+		return s.Extend([]*Extension{{Held: held, Lease: time.Hour}})
 	},
 }
 
 func (b *backend) settleAs(t *testing.T, verb string, held Held) error {
 	t.Helper()
-	p, err := b.Pipeline(t.Context())
-	check(t, err)
-	defer p.Close()
-	errs, err := settlements[verb](p, held)
+	errs, err := settlements[verb](b.Store, held).Do(t.Context())
 	if err != nil {
 		return err
 	}
@@ -527,7 +515,7 @@ func TestUnknownExtension(t *testing.T) {
 		for verb := range settlements {
 			b.seed(t, ready("a", "t"))
 			held, _ := b.hold(t, "t", time.Minute)
-			piped(t, b.Store, func(p *Pipeline) ([]int64, error) { return p.Extend([]Extension{{held, time.Hour}}) })
+			made(t, b.Extend([]*Extension{{Held: held, Lease: time.Hour}}))
 			if err := b.settleAs(t, verb, held); err != nil { // with the former end
 				t.Errorf("%s: %v", verb, err)
 			}
@@ -548,9 +536,7 @@ func TestRetryOfTheLastAttempt(t *testing.T) {
 				b.do(t, "HSET", "delayer:job_bucket:a", "options", fmt.Sprintf("%d 0 604800000", c.own))
 			}
 			held, _ := b.hold(t, "t", time.Minute)
-			errs := piped(t, b.Store, func(p *Pipeline) ([]error, error) {
-				return p.Retry([]Returned{{Held: held, Delay: time.Minute, MaxAttempts: c.consumers, Error: "last"}})
-			})
+			errs := made(t, b.Retry([]Returned{{Held: held, Delay: time.Minute, MaxAttempts: c.consumers, Error: "last"}}))
 			found, err := b.Get(t.Context(), "a")
 			if err != nil || errors.Is(errs[0], ErrExhausted) != c.dead || (found.State == "dead") != c.dead || found.Error != "last" {
 				t.Errorf("%s: %v, %+v, %v", c.name, errs, found, err)
@@ -569,29 +555,22 @@ func TestSettleSeveral(t *testing.T) {
 			c, _ := b.hold(t, "t", time.Minute)
 			b.remove(t.Context(), "b")
 			all := []Held{a, u, c}
-			errs := piped(t, b.Store, func(p *Pipeline) ([]error, error) {
-				switch verb {
-				case "ack":
-					return p.Ack(all)
-				case "bury":
-					return p.Bury([]Burial{{a, "", ""}, {u, "", ""}, {c, "", ""}})
-				case "extend":
-					ends, err := p.Extend([]Extension{{a, time.Hour}, {u, time.Hour}, {c, time.Hour}})
-					errs := make([]error, 3)
-					for i, end := range ends {
-						if end == 0 {
-							errs[i] = ErrLeaseLost
-						}
-					}
-					return errs, err
-				}
+			var call *Call[[]error]
+			switch verb {
+			case "ack":
+				call = b.Ack(all)
+			case "bury":
+				call = b.Bury([]Burial{{a, "", ""}, {u, "", ""}, {c, "", ""}})
+			case "extend":
+				call = b.Extend([]*Extension{{Held: a, Lease: time.Hour}, {Held: u, Lease: time.Hour}, {Held: c, Lease: time.Hour}})
+			default:
 				var list []Returned
 				for _, h := range all {
 					list = append(list, Returned{Held: h, Refund: verb != "retry", Delay: map[string]time.Duration{"release": 0}[verb]})
 				}
-				return p.Retry(list)
-			})
-			expectErrors(t, errs, nil, ErrLeaseLost, nil)
+				call = b.Retry(list)
+			}
+			expectErrors(t, made(t, call), nil, ErrLeaseLost, nil)
 			if counts := b.state(t).Counts; (verb == "extend") != (counts["t"] == "2") || counts["u"] != "" {
 				t.Errorf("%s: numbers of reserved jobs %v", verb, counts)
 			}

@@ -85,29 +85,25 @@ func (s ServerState) rest() (string, error) {
 // Started the server started as long ago as Age says. The answer is when it started. With sweep the
 // entries of servers that are Stale are deleted, and whatever else is in that hash. What the server has
 // done since its last entry is added to the History.
-func (p *Pipeline) Heartbeat(s ServerState, sweep bool) Answer[time.Time] {
-	rest, err := s.rest()
+func (s *Store) Heartbeat(state ServerState, sweep bool) *Call[time.Time] {
+	rest, err := state.rest()
 	if err != nil { // for a sum that is no number, which move.lua never gives
 		rest = `"error":""}`
 	}
-	started := -max(s.Age.Milliseconds(), 1)
-	if !s.Started.IsZero() {
-		started = s.Started.UnixMilli()
+	started := -max(state.Age.Milliseconds(), 1)
+	if !state.Started.IsZero() {
+		started = state.Started.UnixMilli()
 	}
-	k := p.store.keys
-	args := heartbeatScript.args([]string{k.Servers()}, s.ID, started, s.Interval.Milliseconds(), rest, sweep)
-	return Answer[time.Time]{p, p.send(heartbeatScript, args), func(reply any) (time.Time, error) {
+	args := append(arguments(5, s.keys.Servers()), state.ID, started, state.Interval.Milliseconds(), rest, sweep)
+	return newCall(s, heartbeatScript, args, func(reply any) (time.Time, error) {
 		ms, err := redis.Int64(reply, nil)
-		if err != nil {
-			return time.Time{}, errReply("heartbeat", reply)
-		}
-		return time.UnixMilli(ms), nil
-	}}
+		return time.UnixMilli(ms), err
+	})
 }
 
 // SignOff deletes the entry of a server that stops.
 func (s *Store) SignOff(ctx context.Context, id string) error {
-	_, err := s.one(ctx, signOffScript, []string{s.keys.Servers()}, id)
+	_, err := newCall(s, signOffScript, append(arguments(1, s.keys.Servers()), id), unread).Do(ctx)
 	return err
 }
 
@@ -115,16 +111,15 @@ func (s *Store) SignOff(ctx context.Context, id string) error {
 // started. Those that were killed are among them until another one has deleted them: see Stale.
 // What is no such entry is passed over.
 func (s *Store) Servers(ctx context.Context) ([]ServerState, error) {
-	reply, err := redis.Values(s.one(ctx, serversScript, []string{s.keys.Servers()}))
+	return newCall(s, serversScript, arguments(0, s.keys.Servers()), serversOf).Do(ctx)
+}
+
+func serversOf(reply any) (servers []ServerState, err error) {
+	var now int64
+	rest, err := scan(reply, &now)
 	if err != nil {
 		return nil, err
 	}
-	var now int64
-	rest, err := redis.Scan(reply, &now)
-	if err != nil {
-		return nil, errReply("servers", reply)
-	}
-	var servers []ServerState
 	for ; len(rest) >= 2; rest = rest[2:] {
 		id, _ := rest[0].([]byte)
 		text, _ := rest[1].([]byte)
@@ -168,14 +163,9 @@ func (e serverEntry) plausible() bool {
 
 // Acked is how many jobs were ever acknowledged, by all clients that may count them.
 func (s *Store) Acked(ctx context.Context) (int64, error) {
-	conn, err := s.pool.Get(ctx)
-	if err != nil {
-		return 0, causeOf(ctx, err)
-	}
-	defer conn.Close()
-	n, err := redis.Int64(redis.DoContext(conn, ctx, "GET", s.keys.Acked()))
+	n, err := redis.Int64(s.command(ctx, "GET", s.keys.Acked()))
 	if errors.Is(err, redis.ErrNil) {
 		return 0, nil
 	}
-	return n, causeOf(ctx, err)
+	return n, err
 }

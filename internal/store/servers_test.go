@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -14,7 +15,7 @@ import (
 )
 
 func (s *Store) heartbeat(state ServerState, sweep bool) (time.Time, error) {
-	return ask(s, func(p *Pipeline) Answer[time.Time] { return p.Heartbeat(state, sweep) })
+	return s.Heartbeat(state, sweep).Do(context.Background())
 }
 
 // listed are the servers, which must be readable, by ID.
@@ -276,12 +277,7 @@ func TestAcked(t *testing.T) {
 				held = append(held, h)
 			}
 			held = append(held, Held{"t", "gone", 1})
-			p, err := b.Pipeline(t.Context())
-			check(t, err)
-			defer p.Close()
-			if errs, err = p.Ack(held); err != nil {
-				t.Fatal(err)
-			}
+			errs = made(t, b.Ack(held))
 			for n := range topics {
 				if errs[n] != nil {
 					t.Errorf("ack of %s: %v", topics[n], errs[n])

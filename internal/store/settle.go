@@ -38,36 +38,30 @@ func (h Held) appendTo(args []any) []any {
 }
 
 // Ack ends the jobs, which are done. Of these, as of those that follow, there are
-// at most 1,000, and none is there twice. For each job it returns what kept it from
-// being done: ErrLeaseLost, nil if nothing did. The second result is an error of the
-// whole call: then nothing is done, unless the answer was lost.
-func (p *Pipeline) Ack(jobs []Held) ([]error, error) {
-	args := make([]any, 0, 3+3*len(jobs))
-	args = append(args, nil, 1, p.store.keys.JobPool())
+// at most 1,000, and none is there twice. For each job the answer is what kept it from
+// being done: ErrLeaseLost, nil if nothing did. After an error of the call nothing is
+// done, unless the answer was lost.
+func (s *Store) Ack(jobs []Held) *Call[[]error] {
+	args := arguments(3*len(jobs), s.keys.JobPool())
 	for _, job := range jobs {
 		args = job.appendTo(args)
 	}
-	reply, err := p.receive(p.send(ackScript, args))
-	if err != nil {
-		return nil, err
-	}
-	places, ok := reply.([]any)
-	if !ok {
-		return nil, errReply("ack", reply)
-	}
-	errs := make([]error, len(jobs))
-	for _, place := range places {
-		n, _ := place.(int64)
-		why := ErrLeaseLost
-		if n < 0 {
-			n, why = -n, ErrGone
+	return newCall(s, ackScript, args, func(reply any) ([]error, error) {
+		places, err := redis.Values(reply, nil)
+		errs := make([]error, len(jobs))
+		for _, place := range places {
+			n, _ := place.(int64)
+			why := ErrLeaseLost
+			if n < 0 {
+				n, why = -n, ErrGone
+			}
+			if n < 1 || int(n) > len(jobs) {
+				return nil, errUnreadable
+			}
+			errs[n-1] = why
 		}
-		if n < 1 || int(n) > len(jobs) {
-			return nil, errReply("ack", reply)
-		}
-		errs[n-1] = why
-	}
-	return errs, nil
+		return errs, err
+	})
 }
 
 // Returned is a reserved job that is to be delivered again.
@@ -79,10 +73,9 @@ type Returned struct {
 	Error       string        // why, if that is to be kept
 }
 
-// Retry gives the jobs back. Its results are as Ack's, and ErrExhausted.
-func (p *Pipeline) Retry(jobs []Returned) ([]error, error) {
-	args := make([]any, 0, 3+6*len(jobs))
-	args = append(args, nil, 1, p.store.keys.JobPool())
+// Retry gives the jobs back. Its answer is as Ack's, and ErrExhausted.
+func (s *Store) Retry(jobs []Returned) *Call[[]error] {
+	args := arguments(6*len(jobs), s.keys.JobPool())
 	for _, job := range jobs {
 		args = append(job.appendTo(args), milliseconds(job.Delay))
 		if job.Refund {
@@ -92,32 +85,37 @@ func (p *Pipeline) Retry(jobs []Returned) ([]error, error) {
 		}
 		args = append(args, job.Error)
 	}
-	reply, err := p.receive(p.send(retryScript, args))
-	if err != nil {
-		return nil, err
-	}
-	return errorsAt("retry", reply, len(jobs), ErrLeaseLost, ErrExhausted)
+	return newCall(s, retryScript, args, func(reply any) ([]error, error) {
+		return errorsAt(reply, len(jobs), ErrLeaseLost, ErrExhausted)
+	})
 }
 
 // Extension is a lease that is to last longer, or less long.
 type Extension struct {
 	Held
 	Lease time.Duration // from now on
+	End   int64         // is set by Extend, in Unix µs
 }
 
-// Extend gives the leases new ends, and returns these, in Unix µs; 0 for one that
-// is lost.
-func (p *Pipeline) Extend(jobs []Extension) ([]int64, error) {
-	args := make([]any, 0, 3+4*len(jobs))
-	args = append(args, nil, 1, p.store.keys.JobPool())
+// Extend gives the leases new ends. Its answer is as Ack's.
+func (s *Store) Extend(jobs []*Extension) *Call[[]error] {
+	args := arguments(4*len(jobs), s.keys.JobPool())
 	for _, job := range jobs {
 		args = append(job.appendTo(args), milliseconds(job.Lease))
 	}
-	ends, err := redis.Int64s(p.receive(p.send(extendScript, args)))
-	if err == nil && len(ends) != len(jobs) {
-		err = errReply("extend", ends)
-	}
-	return ends, err
+	return newCall(s, extendScript, args, func(reply any) ([]error, error) {
+		ends, err := redis.Int64s(reply, nil)
+		if err != nil || len(ends) != len(jobs) {
+			return nil, errUnreadable
+		}
+		errs := make([]error, len(jobs))
+		for i, end := range ends {
+			if jobs[i].End = end; end == 0 {
+				errs[i] = ErrLeaseLost
+			}
+		}
+		return errs, nil
+	})
 }
 
 // Burial is a reserved job that is to become a dead letter.
@@ -127,16 +125,13 @@ type Burial struct {
 	Error  string // the last, if there is one to be kept
 }
 
-// Bury makes dead letters of the jobs. Its results are as Ack's, and errors of Redis.
-func (p *Pipeline) Bury(jobs []Burial) ([]error, error) {
-	args := make([]any, 0, 3+5*len(jobs))
-	args = append(args, nil, 1, p.store.keys.JobPool())
+// Bury makes dead letters of the jobs. Its answer is as Ack's, and errors of Redis.
+func (s *Store) Bury(jobs []Burial) *Call[[]error] {
+	args := arguments(5*len(jobs), s.keys.JobPool())
 	for _, job := range jobs {
 		args = append(job.appendTo(args), job.Reason, job.Error)
 	}
-	reply, err := p.receive(p.send(buryScript, args))
-	if err != nil {
-		return nil, err
-	}
-	return errorsAt("bury", reply, len(jobs), ErrLeaseLost)
+	return newCall(s, buryScript, args, func(reply any) ([]error, error) {
+		return errorsAt(reply, len(jobs), ErrLeaseLost)
+	})
 }

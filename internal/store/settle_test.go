@@ -27,19 +27,19 @@ func TestSettle(t *testing.T) {
 		for _, id := range []string{"a", "b"} {
 			p, err := b.Pipeline(ctx)
 			check(t, err)
-			var answers []Answer[Moved]
+			var answers []*Call[Moved]
 			for n := range topics {
-				answers = append(answers, p.Move(batch(fmt.Sprint("t", n), fmt.Sprint(id, n)), time.Now(), time.Now(), time.Now()))
+				answers = append(answers, b.Move(batch(fmt.Sprint("t", n), fmt.Sprint(id, n)), time.Now(), time.Now(), time.Now()).Send(p))
 			}
-			finding := p.Due(Query{Limit: 1})
-			p.ReceiveAll()
+			finding := b.Store.Due(Query{Limit: 1}).Send(p)
+			p.ReceiveAll(ctx)
 			for n, answer := range answers {
-				got, err := answer.Wait()
+				got, err := answer.Wait(ctx)
 				if moved := n != 3; err != nil || got.Topic != fmt.Sprint("t", n) || (len(got.IDs) == 1) != moved || (got.PutBack == 1) == moved {
 					t.Errorf("%s%d: %+v, %v", id, n, got, err)
 				}
 			}
-			if _, err := finding.Wait(); err != nil {
+			if _, err := finding.Wait(ctx); err != nil {
 				t.Error(err)
 			}
 			p.Close()
@@ -59,13 +59,13 @@ func TestSettleEnds(t *testing.T) {
 	p, err := b.Pipeline(ctx)
 	check(t, err)
 	defer p.Close()
-	var answers []Answer[Moved]
+	var answers []*Call[Moved]
 	for range 2 * manyCalls {
-		answers = append(answers, p.Move(batch("t", "a"), time.Now(), time.Now(), time.Now()))
+		answers = append(answers, b.Move(batch("t", "a"), time.Now(), time.Now(), time.Now()).Send(p))
 	}
-	p.ReceiveAll()
+	p.ReceiveAll(ctx)
 	for _, answer := range answers {
-		if _, err := answer.Wait(); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := answer.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
 	}

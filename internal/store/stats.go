@@ -44,27 +44,16 @@ func (s *Store) Stats(ctx context.Context, topics []string, late bool) (Stats, e
 	defer p.Close()
 	all := Stats{Topics: make([]TopicCounts, 0, len(topics))}
 	reserved := -1
-	how := ""
-	if late {
-		how = "late"
-	}
-	for asked, page := p.statsOf(topics, how, "reserved"), topics; asked != nil; {
-		reply, err := redis.Values(p.receive(asked))
+	for begins, rest := true, topics; begins || len(rest) > 0; begins = false {
+		some := rest[:min(len(rest), statsPage)]
+		rest = rest[len(some):]
+		page, err := s.statsPage(some, late, begins).On(ctx, p)
 		if err != nil {
 			return Stats{}, err
 		}
-		// Redis counts the next page while this one is read, but not sooner: it would do all pages in
-		// one go, and nothing else.
-		of := page[:min(len(page), statsPage)]
-		asked, page = nil, page[len(of):]
-		if len(page) > 0 {
-			asked = p.statsOf(page, how, "")
-			p.Flush()
-		}
-		if err := all.read(reply, of); err != nil {
-			return Stats{}, err
-		}
-		reserved = max(reserved, all.reserved)
+		reserved = max(reserved, page.reserved)
+		page.Topics = append(all.Topics, page.Topics...)
+		all = page
 	}
 	if reserved < 0 { // too many topics have some, or this user may not add them up
 		reserved = 0
@@ -79,35 +68,28 @@ func (s *Store) Stats(ctx context.Context, topics []string, late bool) (Stats, e
 // Overdue is for how long the first entry of the pool has been due, 0 if it is not; -1 if that can't
 // be read. Nothing else is looked at.
 func (s *Store) Overdue(ctx context.Context) (time.Duration, error) {
-	p, err := s.Pipeline(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer p.Close()
-	reply, err := redis.Values(p.receive(p.statsOf(nil, "late", "")))
-	if err != nil {
-		return 0, err
-	}
-	var pool Stats
-	err = pool.read(reply, nil)
+	pool, err := s.statsPage(nil, true, false).Do(ctx)
 	return pool.Overdue, err
 }
 
-// statsOf asks for the first page of the topics.
-func (p *Pipeline) statsOf(topics []string, late, reserved string) *call {
-	k := p.store.keys
-	args := statsScript.args([]string{k.JobPool(), k.Reserved()}, late, reserved)
-	return p.send(statsScript, appendAll(args, topics[:min(len(topics), statsPage)]))
+// statsPage counts the jobs of some topics; if reserved is set, also the reserved ones of all.
+func (s *Store) statsPage(topics []string, late, reserved bool) *Call[Stats] {
+	args := append(arguments(2+len(topics), s.keys.JobPool(), s.keys.Reserved()), "", "")
+	if late {
+		args[len(args)-2] = "late"
+	}
+	if reserved {
+		args[len(args)-1] = "reserved"
+	}
+	return newCall(s, statsScript, appendAll(args, topics), func(reply any) (Stats, error) { return statsOf(reply, topics) })
 }
 
-// read adds a page.
-func (s *Stats) read(reply []any, topics []string) error {
+func statsOf(reply any, topics []string) (s Stats, err error) {
 	var now, overdue int64
-	rest, err := redis.Scan(reply, &now, &s.Pool, &overdue, &s.reserved)
+	rest, err := scan(reply, &now, &s.Pool, &overdue, &s.reserved)
 	if err != nil || len(rest) != 5*len(topics) {
-		return errReply("stats", reply)
+		return Stats{}, errUnreadable
 	}
-	s.Time = time.Time{}
 	if now >= 0 {
 		s.Time = time.UnixMicro(now)
 	}
@@ -116,7 +98,7 @@ func (s *Stats) read(reply []any, topics []string) error {
 		t := TopicCounts{Topic: topic}
 		var sure int
 		if rest, err = redis.Scan(rest, &t.Ready, &t.Reserved, &t.Dead, &overdue, &sure); err != nil {
-			return errReply("stats", reply)
+			return Stats{}, err
 		}
 		t.Overdue, t.AtLeast = known(overdue), known(overdue)
 		if sure == 0 {
@@ -124,5 +106,5 @@ func (s *Stats) read(reply []any, topics []string) error {
 		}
 		s.Topics = append(s.Topics, t)
 	}
-	return nil
+	return s, nil
 }

@@ -28,16 +28,6 @@ func New(pool *redis.Pool, prefix string) *Store {
 // Keys names the store's keys.
 func (s *Store) Keys() Keys { return s.keys }
 
-// args are a call's arguments, behind a free place for what names the script.
-func (*script) args(keys []string, args ...any) []any {
-	all := make([]any, 2, 2+len(keys)+len(args))
-	all[1] = len(keys)
-	for _, key := range keys {
-		all = append(all, key)
-	}
-	return append(all, args...)
-}
-
 // milliseconds rounds up: a delay must not get shorter.
 func milliseconds(d time.Duration) int64 {
 	ms := d.Milliseconds()
@@ -53,11 +43,6 @@ func errReply(script string, reply any) error {
 
 // Ping asks for a sign of life.
 func (s *Store) Ping(ctx context.Context) error {
-	conn, err := s.pool.Get(ctx)
-	if err != nil {
-		return causeOf(ctx, err)
-	}
-	defer conn.Close()
-	_, err = redis.DoContext(conn, ctx, "PING")
-	return causeOf(ctx, err)
+	_, err := s.command(ctx, "PING")
+	return err
 }

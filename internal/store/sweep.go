@@ -1,10 +1,6 @@
 package store
 
-import (
-	"context"
-
-	"github.com/gomodule/redigo/redis"
-)
+import "context"
 
 var sweepScript = newScript("sweep")
 
@@ -28,20 +24,10 @@ type Swept struct {
 // what is kept of how many jobs are reserved.
 func (s *Store) Sweep(ctx context.Context, after Place) (Swept, error) {
 	k := s.keys
-	reply, err := redis.Values(s.one(ctx, sweepScript, []string{k.JobPool(), k.Topics(), k.TopicsDue(), k.Reserved()},
-		sweepTopics, sweepEntries, after.At, after.ID))
-	if err != nil {
-		return Swept{}, err
-	}
-	var swept Swept
-	rest, err := redis.Scan(reply, &swept.More, &swept.Last.At, &swept.Last.ID, &swept.Forgotten)
-	if err != nil {
-		return Swept{}, errReply("sweep", reply)
-	}
-	for ; len(rest) >= 2; rest = rest[2:] {
-		topic, _ := rest[0].([]byte)
-		ids, _ := rest[1].([]any)
-		swept.Gone = append(swept.Gone, TopicIDs{string(topic), ids})
-	}
-	return swept, nil
+	args := append(arguments(4, k.JobPool(), k.Topics(), k.TopicsDue(), k.Reserved()), sweepTopics, sweepEntries, after.At, after.ID)
+	return newCall(s, sweepScript, args, func(reply any) (swept Swept, err error) {
+		rest, err := scan(reply, &swept.More, &swept.Last.At, &swept.Last.ID, &swept.Forgotten)
+		swept.Gone = topicIDsOf(rest)
+		return swept, err
+	}).Do(ctx)
 }

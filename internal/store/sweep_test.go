@@ -98,9 +98,6 @@ func TestSweepOfPushedAnew(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
 		var want []string
-		p, err := b.Pipeline(t.Context())
-		check(t, err)
-		defer p.Close()
 		for _, topic := range []string{"t", "u"} {
 			want = nil
 			var jobs []Delayed
@@ -109,7 +106,7 @@ func TestSweepOfPushedAnew(t *testing.T) {
 				want = append(want, id)
 				jobs = append(jobs, Delayed{Job{id, topic, "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}})
 			}
-			_, err := p.Push(jobs)
+			_, err := b.Push(jobs).Do(t.Context())
 			check(t, err)
 		}
 		if n := b.do(t, "LLEN", b.keys.ReadyQueue("t")).(int64); n < 100 {
@@ -204,10 +201,7 @@ func TestReservedCountGoes(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("a", "t"))
 		held, _ := b.hold(t, "t", time.Minute)
-		p, err := b.Pipeline(t.Context())
-		check(t, err)
-		defer p.Close()
-		if errs, err := p.Ack([]Held{held}); err != nil || errs[0] != nil {
+		if errs, err := b.Ack([]Held{held}).Do(t.Context()); err != nil || errs[0] != nil {
 			t.Fatal(errs, err)
 		}
 		if n := b.do(t, "EXISTS", b.keys.Reserved()).(int64); n != 0 {

@@ -32,20 +32,22 @@ func (s *Store) topicsOf(ctx context.Context, key string, most int, containing s
 		return nil, 0, err
 	}
 	defer p.Close()
-	var names, page []string
+	var names []string
 	var all int
 	var at Place
+	read := func(reply any) ([]string, error) {
+		rest, err := redis.Values(reply, nil)
+		if err == nil {
+			rest, err = redis.Scan(rest, &all, &at.At, &at.ID)
+		}
+		return redis.Strings(rest, err)
+	}
 	seen := map[string]bool{}
 	for {
-		reply, err := redis.Values(p.receive(p.send(topicsScript, topicsScript.args([]string{key}, most, topicsPage, containing, at.At, at.ID))))
+		args := append(arguments(5, key), most, topicsPage, containing, at.At, at.ID)
+		page, err := newCall(s, topicsScript, args, read).On(ctx, p)
 		if err != nil {
 			return nil, 0, err
-		}
-		if reply, err = redis.Scan(reply, &all, &at.At, &at.ID); err == nil {
-			page, err = redis.Strings(reply, nil)
-		}
-		if err != nil {
-			return nil, 0, errReply("topics", reply)
 		}
 		for _, name := range page {
 			if !seen[name] { // one that was used meanwhile comes again
@@ -61,11 +63,6 @@ func (s *Store) topicsOf(ctx context.Context, key string, most int, containing s
 
 // IsKnown reports whether Redis knows the topic.
 func (s *Store) IsKnown(ctx context.Context, topic string) (bool, error) {
-	conn, err := s.pool.Get(ctx)
-	if err != nil {
-		return false, causeOf(ctx, err)
-	}
-	defer conn.Close()
-	score, err := redis.DoContext(conn, ctx, "ZSCORE", s.keys.Topics(), topic)
-	return score != nil, causeOf(ctx, err)
+	score, err := s.command(ctx, "ZSCORE", s.keys.Topics(), topic)
+	return score != nil, err
 }

@@ -33,63 +33,75 @@ type Looked struct {
 	Lengths []int  // of the topics' ready queues; 1 of one that can't be read: a pop of it tells why
 	Entered bool   // the waiter stands wherever it was to be entered
 	Added   []bool // it did not stand there before
+
+	Replaced bool // a server was left that takes no writes
 }
 
-// Look looks at ready queues. It asks a server that takes writes, where the pipeline can find one, as no
+// Look looks at ready queues. It asks a server that takes writes, where it can find one, as no
 // other knows that a queue is empty.
-func (p *Pipeline) Look(l LookAt) (Looked, error) {
-	all := Looked{Entered: true, Lengths: make([]int, len(l.Topics)), Added: make([]bool, len(l.Topics))}
+func (s *Store) Look(ctx context.Context, l LookAt) (all Looked, err error) {
+	p, err := s.Pipeline(ctx)
+	if err != nil {
+		return Looked{}, err
+	}
+	defer p.Close()
+	all.Entered = true
 	for first := 0; first < len(l.Topics); first += maxLook {
 		end := min(first+maxLook, len(l.Topics))
-		part := Looked{all.Lengths[first:end], true, all.Added[first:end]}
-		if err := p.lookAt(l, first, &part); err != nil {
-			return Looked{}, err
+		page, err := s.look(l, first, end).On(ctx, p)
+		switch {
+		case Temporary(err) && err != nil:
+			return Looked{Replaced: p.Replaced()}, err
+		case err != nil:
+			page = Looked{Lengths: slices.Repeat([]int{1}, end-first), Entered: true, Added: make([]bool, end-first)}
 		}
-		all.Entered = all.Entered && part.Entered
+		all.Lengths, all.Added = append(all.Lengths, page.Lengths...), append(all.Added, page.Added...)
+		all.Entered = all.Entered && page.Entered
 	}
+	all.Replaced = p.Replaced()
 	return all, nil
 }
 
-// lookAt looks at the queues from first on that the part is for.
-func (p *Pipeline) lookAt(l LookAt, first int, part *Looked) error {
-	topics := l.Topics[first : first+len(part.Lengths)]
-	keys, args := []string{p.store.keys.JobPool()}, []any{l.Waiter}
+// look looks at some of the queues.
+func (s *Store) look(l LookAt, first, end int) *Call[Looked] {
+	topics := l.Topics[first:end]
+	keys := []string{s.keys.JobPool()}
+	for _, topic := range topics {
+		keys = append(keys, s.keys.ReadyQueue(topic))
+	}
+	args := append(arguments(1+2*len(topics), keys...), l.Waiter)
 	for i, topic := range topics {
 		waited := int64(-1)
 		if l.Since != nil && l.Since[first+i] >= 0 {
 			waited = l.Since[first+i].Microseconds()
 		}
-		keys, args = append(keys, p.store.keys.ReadyQueue(topic)), append(args, topic, waited)
+		args = append(args, topic, waited)
 	}
-	reply, err := p.receive(p.send(lookScript, lookScript.args(keys, args...)))
-	if err != nil && !Temporary(err) {
-		copy(part.Lengths, slices.Repeat([]int{1}, len(topics)))
-		return nil
-	}
-	list, err := redis.Values(reply, err)
-	if err != nil {
-		return err
-	}
+	return newCall(s, lookScript, args, func(reply any) (Looked, error) { return lookedOf(reply, len(topics)) })
+}
+
+// lookedOf reads look.lua's answer, which has no lengths if all are 0.
+func lookedOf(reply any, topics int) (Looked, error) {
+	looked := Looked{Lengths: make([]int, topics), Added: make([]bool, topics)}
 	var added []int
-	lengths, err := redis.Scan(list, &part.Entered, &added)
-	if err != nil || len(lengths) > 0 && len(lengths) != len(topics) {
-		return errReply("look", reply)
+	lengths, err := scan(reply, &looked.Entered, &added)
+	if err != nil || len(lengths) > 0 && len(lengths) != topics {
+		return Looked{}, errUnreadable
 	}
 	for _, place := range added {
-		part.Added[place-1] = true
+		looked.Added[place-1] = true
 	}
 	for i := range lengths {
 		n, _ := lengths[i].(int64)
-		part.Lengths[i] = int(n)
+		looked.Lengths[i] = int(n)
 	}
-	return nil
+	return looked, nil
 }
 
-// SendWake has the next waiters of the topics woken, if these have jobs. Its answer says nothing, but has to be
+// Wake has the next waiters of the topics woken, if these have jobs. Its answer says nothing, but has to be
 // waited for: Redis may not know the script.
-func (p *Pipeline) SendWake(topics []string) Answer[struct{}] {
-	call := p.send(wakeScript, wakeScript.args([]string{p.store.keys.JobPool()}, redis.Args{}.AddFlat(topics)...))
-	return Answer[struct{}]{p, call, func(any) (struct{}, error) { return struct{}{}, nil }}
+func (s *Store) Wake(topics []string) *Call[struct{}] {
+	return newCall(s, wakeScript, appendAll(arguments(len(topics), s.keys.JobPool()), topics), unread)
 }
 
 // ReadWake is what a message on a waiter's channel says: of which topic there are jobs, and how many.
@@ -101,12 +113,7 @@ func ReadWake(message []byte) (topic string, jobs int) {
 
 // Served reports whether a server runs that wakes waiters. One of the original's does not.
 func (s *Store) Served(ctx context.Context) bool {
-	conn, err := s.pool.Get(ctx)
-	if err != nil {
-		return false
-	}
-	defer conn.Close()
-	exists, err := redis.Bool(redis.DoContext(conn, ctx, "EXISTS", s.keys.Servers()))
+	exists, err := redis.Bool(s.command(ctx, "EXISTS", s.keys.Servers()))
 	return err == nil && exists
 }
 

@@ -57,17 +57,23 @@ func (b *backend) woken(t *testing.T, call func()) (all []string) {
 }
 
 // takes are the two ways to take jobs out of a queue.
-var takes = map[string]func(p *Pipeline, w Wanted) (Popped, error){
-	"pop": func(p *Pipeline, w Wanted) (Popped, error) { return p.SendPop(w).Wait() },
-	"reserve": func(p *Pipeline, w Wanted) (Popped, error) {
-		return p.SendReserve(w, Reservation{Lease: time.Minute}).Wait()
-	},
+var takes = map[string]func(s *Store, w Wanted) *Call[Popped]{
+	"pop":     (*Store).Pop,
+	"reserve": func(s *Store, w Wanted) *Call[Popped] { return s.Reserve(w, Reservation{Lease: time.Minute}) },
+}
+
+// looked is what a look finds.
+func (b *backend) looked(t *testing.T, l LookAt) Looked {
+	t.Helper()
+	found, err := b.Look(t.Context(), l)
+	check(t, err)
+	return found
 }
 
 // take takes jobs as the Store's user.
 func (s *Store) take(t *testing.T, how string, w Wanted) Popped {
 	t.Helper()
-	return piped(t, s, func(p *Pipeline) (Popped, error) { return takes[how](p, w) })
+	return made(t, takes[how](s, w))
 }
 
 // A waiter is entered where fewer jobs were found than were wanted, and, if it says so, where all were taken;
@@ -240,7 +246,7 @@ func TestOneWaiterIsWoken(t *testing.T) {
 	retry := func(r Returned) func() {
 		return func() {
 			r.Held = held
-			piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Retry([]Returned{r}) })
+			made(t, b.Retry([]Returned{r}))
 		}
 	}
 	job := func(id string, delay time.Duration) Delayed {
@@ -282,7 +288,7 @@ func TestOneWaiterIsWoken(t *testing.T) {
 		{"last retry", three[:1], holds, retry(Returned{MaxAttempts: 1}), ""},
 		{"release", three[:2], holds, retry(Returned{Refund: true}), "2 t"},
 		{"ack", three[:2], holds, func() {
-			piped(t, b.Store, func(p *Pipeline) ([]error, error) { return p.Ack([]Held{held}) })
+			made(t, b.Ack([]Held{held}))
 		}, ""},
 		{"requeue", dead, nil, func() {
 			if errs, err := b.Requeue(t.Context(), []string{"d"}, kept); err != nil || errs[0] != nil {
@@ -406,7 +412,7 @@ func TestLookEnters(t *testing.T) {
 			b.do(t, "ZADD", b.keys.Waiting(name(stood)), 3, "me")
 			var got Looked
 			at := b.timed(t, func() {
-				got = piped(t, b.Store, func(p *Pipeline) (Looked, error) { return p.Look(l) })
+				got = b.looked(t, l)
 			})
 			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("got %+v", got)
@@ -440,13 +446,13 @@ func TestLookWithoutAWaiter(t *testing.T) {
 			{Topics: []string{"t"}, Waiter: "me", Since: []time.Duration{-1}},
 			{Topics: []string{"t"}, Waiter: "me", Since: []time.Duration{-time.Hour}},
 		} {
-			got := piped(t, b.Store, func(p *Pipeline) (Looked, error) { return p.Look(l) })
-			if want := (Looked{[]int{0}, true, []bool{false}}); !reflect.DeepEqual(got, want) || len(b.standing(t, "t")) > 0 {
+			got := b.looked(t, l)
+			if want := (Looked{[]int{0}, true, []bool{false}, false}); !reflect.DeepEqual(got, want) || len(b.standing(t, "t")) > 0 {
 				t.Errorf("%+v: got %+v; %q wait", l, got, b.standing(t, "t"))
 			}
 		}
 		l := LookAt{Topics: []string{"t"}, Waiter: "me", Since: []time.Duration{0}}
-		if piped(t, b.Store, func(p *Pipeline) (Looked, error) { return p.Look(l) }); len(b.standing(t, "t")) != 1 {
+		if b.looked(t, l); len(b.standing(t, "t")) != 1 {
 			t.Error("who begins to wait is not entered")
 		}
 	})
@@ -471,7 +477,7 @@ func TestLookWithoutEntering(t *testing.T) {
 		b.SetUser("~* &* +@all")
 		user := b.user()
 		deny()
-		got := piped(t, user.Store, func(p *Pipeline) (Looked, error) { return p.Look(l) })
+		got := user.looked(t, l)
 		b.do(t, "CONFIG", "SET", "maxmemory", 0)
 		if got.Entered || got.Lengths[3] != 1 || got.Lengths[2] != 0 {
 			t.Errorf("%s: entered %v, lengths %v", name, got.Entered, got.Lengths[:5])
@@ -484,24 +490,18 @@ func TestLookAtAReplica(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.do(t, "REPLICAOF", "127.0.0.1", 1)
-	p, err := b.Pipeline(t.Context())
-	check(t, err)
-	defer p.Close()
-	if got, err := p.Look(LookAt{Waiter: "me", Topics: []string{"t"}, Since: []time.Duration{0}}); !begins(err, "READONLY") || got.Entered {
+	if got, err := b.Look(t.Context(), LookAt{Waiter: "me", Topics: []string{"t"}, Since: []time.Duration{0}}); !begins(err, "READONLY") || got.Entered {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for how, take := range takes {
-		if got, err := take(p, Wanted{[]string{"t"}, nil, 1, Enter{Waiter: "me"}}); !begins(err, "READONLY") || got.Entered {
+		if got, err := take(b.Store, Wanted{[]string{"t"}, nil, 1, Enter{Waiter: "me"}}).Do(t.Context()); !begins(err, "READONLY") || got.Entered {
 			t.Errorf("%s: %+v, %v", how, got, err)
 		}
 	}
 	// It is told also by a call that may not look.
 	b.do(t, "REPLICAOF", "NO", "ONE")
 	b.SetUser("~* &* +@all -evalsha")
-	q, err := b.user().Pipeline(t.Context())
-	check(t, err)
-	defer q.Close()
-	got, err := q.Look(LookAt{Waiter: "me", Topics: []string{"t", "u"}, Since: []time.Duration{0, 0}})
+	got, err := b.user().Look(t.Context(), LookAt{Waiter: "me", Topics: []string{"t", "u"}, Since: []time.Duration{0, 0}})
 	if want := []int{1, 1}; err != nil || !slices.Equal(got.Lengths, want) {
 		t.Errorf("who may not look: %+v, %v; want lengths %v, so that a pop tells why", got, err, want)
 	}
@@ -511,11 +511,9 @@ func TestLookAtAReplica(t *testing.T) {
 func TestLookOfALostConnection(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
-	p, err := b.Pipeline(t.Context())
-	check(t, err)
-	defer p.Close()
+	b.looked(t, LookAt{Topics: []string{"t"}})
 	server.Kill()
-	if got, err := p.Look(LookAt{Topics: []string{"t"}}); err == nil || !reflect.DeepEqual(got, Looked{}) {
+	if got, err := b.Look(t.Context(), LookAt{Topics: []string{"t"}}); err == nil || !reflect.DeepEqual(got, Looked{}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -530,11 +528,8 @@ func TestSendWake(t *testing.T) {
 		b.stand(t, topic, "me")
 	}
 	got := b.woken(t, func() {
-		p, err := b.Pipeline(t.Context())
-		check(t, err)
-		defer p.Close()
 		// Redis does not know the script yet.
-		if _, err := p.SendWake([]string{"empty", "broken", "two", "nobody", "one"}).Wait(); err != nil {
+		if _, err := b.Wake([]string{"empty", "broken", "two", "nobody", "one"}).Do(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -613,6 +608,7 @@ func TestWaiters(t *testing.T) {
 	if got, err := b.user().Store.Waiters(t.Context(), topics); !Refused(err) {
 		t.Errorf("who may not know who waits gets %v, %v", got, err)
 	}
+	b.looked(t, LookAt{Topics: []string{"t"}})
 	server.Kill()
 	if got, err := b.Store.Waiters(t.Context(), topics); err == nil || errors.As(err, new(redis.Error)) {
 		t.Errorf("a Redis that is away has %v, %v", got, err)

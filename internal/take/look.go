@@ -103,18 +103,13 @@ func (e *listener) lookAt(lines []*line) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	p, err := e.source.store.Pipeline(e.source.taker.closing)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
 	question, epoch := e.question(lines)
-	found, err := p.Look(question)
+	found, err := e.source.store.Look(e.source.taker.closing, question)
+	if found.Replaced {
+		e.source.taker.Renew()
+	}
 	if err != nil {
 		return err
-	}
-	if p.Replaced() {
-		e.source.taker.Renew()
 	}
 	e.learn(lines, question, epoch, found)
 	return nil

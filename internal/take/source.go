@@ -1,6 +1,8 @@
 package take
 
 import (
+	"context"
+
 	"github.com/mix-basic/delayer/internal/coalesce"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -108,14 +110,13 @@ func (s *source) Next() (callers int, call func(*store.Pipeline, error)) {
 
 // send makes the takes, and passes on what we were woken for in vain. err is why there is no connection.
 func (s *source) send(p *store.Pipeline, err error, takes []*take, woken []string) {
-	var passed store.Answer[struct{}]
+	var pass *store.Call[struct{}]
 	if err == nil {
-		p.WithoutCancel()
 		for _, one := range takes {
 			one.send(p)
 		}
 		if len(woken) > 0 {
-			passed = p.SendWake(woken)
+			pass = s.store.Wake(woken).Send(p)
 		}
 	}
 	for _, one := range takes {
@@ -128,7 +129,5 @@ func (s *source) send(p *store.Pipeline, err error, takes []*take, woken []strin
 		one.done(popped, failed)
 		s.taker.mu.Unlock()
 	}
-	if err == nil && len(woken) > 0 {
-		passed.Wait() // whether that went well is nobody's concern: a look finds the jobs
-	}
+	pass.Wait(context.Background()) // whether that went well is nobody's concern: a look finds the jobs
 }

@@ -1,6 +1,7 @@
 package take
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -21,8 +22,8 @@ type take struct {
 	enter   store.Enter
 	epoch   int // of the listener, when it was sent
 
-	asked  time.Time
-	answer store.Answer[store.Popped]
+	asked time.Time
+	call  *store.Call[store.Popped]
 }
 
 // lineTake is a line of a take.
@@ -44,27 +45,27 @@ func (t *take) claim(c *caller, wants int) {
 	t.callers, t.wants, t.n = append(t.callers, c), append(t.wants, wants), t.n+wants
 }
 
-// send sends the take. Its answer is waited for whatever becomes of any context: it may bring jobs.
+// send sends the take.
 func (t *take) send(p *store.Pipeline) {
 	w := store.Wanted{N: t.n, Enter: t.enter}
 	for _, l := range t.lines {
 		w.Topics, w.Limits = append(w.Topics, l.topic), append(w.Limits, l.limit)
 	}
-	t.sendWanted(p, w)
+	t.sendWanted(t.source.store, p, w)
 }
 
-func (t *take) sendWanted(p *store.Pipeline, w store.Wanted) {
+func (t *take) sendWanted(s *store.Store, p *store.Pipeline, w store.Wanted) {
 	if t.Reserves {
 		t.asked = time.Now()
-		t.answer = p.SendReserve(w, t.Reservation)
+		t.call = s.Reserve(w, t.Reservation).Send(p)
 	} else {
-		t.answer = p.SendPop(w)
+		t.call = s.Pop(w).Send(p)
 	}
 }
 
-// receive waits for the answer. It counts the jobs that may be lost with it.
+// receive waits for the answer, whatever becomes of any context: it may bring jobs. It counts the jobs that may be lost with it.
 func (t *take) receive(taker *Taker) (store.Popped, error) {
-	popped, err := t.answer.Wait()
+	popped, err := t.call.Wait(context.Background())
 	taker.hooks.Popped(popped)
 	if !t.Reserves && store.KindOf(err) == store.NoAnswer {
 		taker.hooks.Lost(min(t.n, store.MaxPop))

@@ -237,9 +237,9 @@ func (t *Taker) Close() {
 
 // Pull takes up to n jobs of one topic for a caller who holds the pipeline, past those who wait. more
 // reports whether there may be jobs although fewer came than were wanted.
-func (t *Taker) Pull(p *store.Pipeline, k Kind, topic string, n int) (got Jobs, more bool, err error) {
+func (t *Taker) Pull(s *store.Store, p *store.Pipeline, k Kind, topic string, n int) (got Jobs, more bool, err error) {
 	one := &take{Kind: k, n: n}
-	one.sendWanted(p, store.Wanted{Topics: []string{topic}, N: n})
+	one.sendWanted(s, p, store.Wanted{Topics: []string{topic}, N: n})
 	popped, err := one.receive(t)
 	return Jobs{popped.Jobs, popped.Leases, one.asked}, popped.More, err
 }

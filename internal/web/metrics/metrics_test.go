@@ -243,11 +243,8 @@ func TestAckedNeverGoesBack(t *testing.T) {
 func TestServers(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.expect(w.scrape(), map[string]string{"delayer_servers": "0"})
-	calls, err := store.New(w.pool, "delayer:").Pipeline(t.Context())
-	check(t, err)
-	defer calls.Close()
 	for _, id := range []string{"one", "two"} {
-		_, err := calls.Heartbeat(store.ServerState{ID: id, Interval: time.Second}, false).Wait()
+		_, err := store.New(w.pool, "delayer:").Heartbeat(store.ServerState{ID: id, Interval: time.Second}, false).Do(t.Context())
 		check(t, err)
 	}
 	w.expect(w.scrape(), map[string]string{"delayer_servers": "2"})
