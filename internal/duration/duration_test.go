@@ -15,7 +15,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", " ", "d", "x", "1x", "1 s", "NaN", "Inf", "-Inf", "1e400", "1e18", "1e3", "1e3s", "1e1d", "--1", "+-1", "106752d", "106751d24h", "1h1d", "1d1d", "1d 1h", "0x1", "１"} {
+	for _, text := range []string{"", " ", "d", "x", "1x", "1 s", "NaN", "Inf", "-Inf", "1e400", "1e18", "1e3", "1e3s", "1e1d", "--1", "+-1", "-+1", "106752d", "106751d24h", "1h1d", "1d1d", "1d 1h", "0x1", "１"} {
 		if got, err := Parse(text); err == nil {
 			t.Errorf("%q: %v, want an error", text, got)
 		}
