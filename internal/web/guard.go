@@ -15,7 +15,7 @@ import (
 
 // guard decides who is let in.
 type guard struct {
-	token    [sha256.Size]byte
+	token    [sha256.Size]byte            // zero, which nobody can show, if there is none
 	users    map[string][sha256.Size]byte // passwords
 	secured  bool                         // there is a token or a user
 	hosts    []string
@@ -29,17 +29,16 @@ type guard struct {
 
 func newGuard(o Options, f *Front) *guard {
 	g := &guard{
+		users: map[string][sha256.Size]byte{}, secured: o.Token != "" || len(o.Users) > 0,
 		hosts: []string{"localhost"}, readOnly: o.ReadOnly, tls: o.TLS, origins: http.NewCrossOriginProtection(),
 		guesses: guesses{delay: guessDelay}, front: f, spare: o.Spare,
 	}
-	g.token, g.users = sha256.Sum256([]byte(o.Token)), map[string][sha256.Size]byte{}
+	if o.Token != "" {
+		g.token = sha256.Sum256([]byte(o.Token))
+	}
 	for _, u := range o.Users {
 		g.users[u.Name] = sha256.Sum256([]byte(u.Password))
 	}
-	if o.Token == "" { // which nobody can show
-		g.token = [sha256.Size]byte{}
-	}
-	g.secured = o.Token != "" || len(o.Users) > 0
 	for _, host := range o.Hosts {
 		g.hosts = append(g.hosts, strings.ToLower(host))
 	}
@@ -48,9 +47,8 @@ func newGuard(o Options, f *Front) *guard {
 
 // protect lets in whom the guard knows.
 func (g *guard) protect(a Area) http.Handler {
-	refuse := a.Refuse
-	if refuse == nil {
-		refuse = func(w http.ResponseWriter, _ *http.Request, status int, why string) { http.Error(w, why, status) }
+	if a.Refuse == nil {
+		a.Refuse = func(w http.ResponseWriter, _ *http.Request, status int, why string) { http.Error(w, why, status) }
 	}
 	headers := ofAnswers
 	if a.Pages {
@@ -69,7 +67,7 @@ func (g *guard) protect(a Area) http.Handler {
 			reason = refusedStranger
 		}
 		if reason != "" {
-			g.turnAway(w, r, reason, refuse)
+			g.turnAway(a, w, r, reason)
 			return
 		}
 		ctx, cancel := toTheEnd(r, admitted)
@@ -82,19 +80,19 @@ func (g *guard) protect(a Area) http.Handler {
 }
 
 // turnAway answers a request that is not let in.
-func (g *guard) turnAway(w http.ResponseWriter, r *http.Request, reason string, refuse func(w http.ResponseWriter, r *http.Request, status int, why string)) {
+func (g *guard) turnAway(a Area, w http.ResponseWriter, r *http.Request, reason string) {
 	g.front.counter.refuse(reason)
 	switch reason {
-	case refusedNoSecret, refusedSecret:
+	case refusedSecret:
+		g.slowDown(r)
+		fallthrough
+	case refusedNoSecret:
 		w.Header().Set("WWW-Authenticate", `Basic realm="Delayer", charset="UTF-8"`)
 	case refusedStranger:
 		g.spare.Say(reason, "no room for another connection: all are in use")
 	}
-	if reason == refusedSecret {
-		g.slowDown(r)
-	}
 	leave(w)
-	refuse(w, r, refusals[reason].status, refusals[reason].why)
+	a.Refuse(w, r, refusals[reason].status, refusals[reason].why)
 }
 
 // leave has the connection closed behind the answer. What is left of the body is not worth reading.
@@ -184,12 +182,11 @@ func Safe(r *http.Request) bool {
 // isForeign reports whether the request is one of another site's page that changes something, by whatever
 // method.
 func (g *guard) isForeign(r *http.Request, reads bool) bool {
+	judged := *r
 	if !reads && Safe(r) {
-		changing := *r
-		changing.Method = http.MethodPost
-		r = &changing
+		judged.Method = http.MethodPost
 	}
-	return g.origins.Check(r) != nil
+	return g.origins.Check(&judged) != nil
 }
 
 // knows reports whether the front goes by that name. A page of another site can have its own name

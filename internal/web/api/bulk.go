@@ -13,6 +13,7 @@ import (
 // bulk is the context of a request that is for any number of jobs, and what became of single jobs.
 type bulk struct {
 	context.Context
+	dryRun  bool
 	results []object
 }
 

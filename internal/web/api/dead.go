@@ -42,9 +42,10 @@ func (a *api) choose(c *call, byID func(*bulk, string, []string) (int, error), b
 		return response{}, err
 	}
 	if dryRun {
-		byID, byFilter = a.countIDs, a.operator.CountDead
+		byID, byFilter = a.requeueIDs, a.operator.CountDead
 	}
 	return a.bulk(c, func(b *bulk) (int, error) {
+		b.dryRun = dryRun
 		if c.body.has("ids") {
 			return byID(b, c.topic(), get[[]string](c.body, "ids"))
 		}
@@ -69,37 +70,22 @@ func (a *api) mayRequeue(ctx context.Context, topic, id string) error {
 	return nil
 }
 
-func (a *api) countIDs(b *bulk, topic string, ids []string) (count int, err error) {
-	for _, id := range ids {
-		switch err := a.mayRequeue(b, topic, id); {
-		case err == nil:
-			count++
-		case !isOwn(err):
-			return count, err
-		}
-	}
-	return count, nil
-}
-
-// isOwn reports whether the error is one dead letter's own.
-func isOwn(err error) bool {
-	return errors.Is(err, client.ErrExists) || errors.Is(err, client.ErrNotFound)
-}
-
-// requeueIDs has a result for each ID.
+// requeueIDs has a result for each ID; but a dry run only counts.
 func (a *api) requeueIDs(b *bulk, topic string, ids []string) (count int, err error) {
 	for _, id := range ids {
 		err := a.mayRequeue(b, topic, id)
-		if err == nil || errors.Is(err, client.ErrExists) { // Requeue knows whether there is a dead letter, too
+		if !b.dryRun && (err == nil || errors.Is(err, client.ErrExists)) { // Requeue knows whether there is a dead letter, too
 			err = a.client.Requeue(b, id)
 		}
-		if err != nil && !isOwn(err) {
+		switch {
+		case err == nil:
+			count++
+		case !errors.Is(err, client.ErrExists) && !errors.Is(err, client.ErrNotFound):
 			return count, err
 		}
-		if err == nil {
-			count++
+		if !b.dryRun {
+			b.results = append(b.results, result(id, err))
 		}
-		b.results = append(b.results, result(id, err))
 	}
 	return count, nil
 }

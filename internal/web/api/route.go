@@ -113,19 +113,18 @@ func (r *Route) match(path []string) (map[string]string, error) {
 	}
 	values := map[string]string{}
 	for i, part := range own {
-		name, isValue := strings.CutPrefix(part, "{")
-		if !isValue {
+		name := strings.Trim(part, "{}")
+		if name == part {
 			if part != path[i] {
 				return nil, nil
 			}
 			continue
 		}
-		name = strings.TrimSuffix(name, "}")
-		value, err := url.PathUnescape(path[i])
-		if value == "" && err == nil {
+		value, _ := url.PathUnescape(path[i]) // of an EscapedPath
+		if value == "" {
 			return nil, nil
 		}
-		if limit := limits[name]; err != nil || len(value) > limit {
+		if limit := limits[name]; len(value) > limit {
 			return nil, invalid.parameter(name, "want 1 to %d bytes, percent-encoded", limit)
 		}
 		values[name] = value
