@@ -2,69 +2,84 @@ package dashboard
 
 import (
 	"cmp"
-	"context"
+	"errors"
+	"fmt"
 	"math"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/operator"
 )
 
-// target is what an action is done to.
-type target struct {
-	id    string   // of a job, or of a dead letter
-	ids   []string // of dead letters that were selected
-	topic string
-	dead  operator.DeadFilter // of the topic's dead letters
-	most  int                 // how many of the topic's ready jobs
-	delay time.Duration
+// subject is what actions are about.
+type subject struct {
+	page  string                          // to which they belong
+	needs []string                        // what must be given; the last is what the page takes
+	count func(a *act) (n int, err error) // nil where it is one
 }
+
+var (
+	oneJob      = &subject{page: "/ui/job", needs: []string{"id"}}
+	readyJobs   = &subject{page: "/ui/topic", needs: []string{"topic"}, count: (*act).ready}
+	oneLetter   = &subject{page: "/ui/dead/topic", needs: []string{"id", "topic"}}
+	deadLetters = &subject{page: "/ui/dead/topic", needs: []string{"topic"}, count: (*act).letters}
+	ticked      = &subject{page: "/ui/dead/topic", needs: []string{"topic"}, count: func(a *act) (int, error) { return len(a.IDs), nil }}
+)
 
 // action is what a user can do. It is done by a POST, whose page asks for confirmation first if it can't be
 // undone.
 type action struct {
-	// of is what it is about: a job, a topic or dead letters. That must be given.
-	of   string
+	of   *subject
 	asks bool
-	// count is how many it would be done to; nil where it is one.
-	count func(d *Dashboard, ctx context.Context, t target) (int, error)
 	// do does it, and returns to how many, also with an error.
-	do func(d *Dashboard, ctx context.Context, t target) (int, error)
+	do func(a *act) (int, error)
 }
 
 // actions are all there are, by name.
 var actions = map[string]action{
-	"remove": {of: "job", asks: true, do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
-		return one(d.client.Remove(ctx, t.id))
-	}},
-	"reschedule": {of: "job", do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
-		return oneUnless(d.client.Reschedule(ctx, t.id, t.delay))
-	}},
-	"deliver": {of: "job", do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
-		return oneUnless(d.client.Reschedule(ctx, t.id, 0))
-	}},
-	"requeue": {of: "job", do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
-		return oneUnless(d.client.Requeue(ctx, t.id))
-	}},
-	"drop": {of: "letter", asks: true, do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
-		return d.client.DropDead(ctx, t.topic, t.id)
-	}},
-	"purge": {of: "topic", asks: true, count: (*Dashboard).readyOf, do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
-		return d.operator.Purge(ctx, t.topic, t.most)
-	}},
-	"requeue_dead": {of: "dead", asks: true, count: (*Dashboard).deadOf, do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
-		return d.operator.RequeueDead(ctx, t.dead)
-	}},
-	"drop_dead": {of: "dead", asks: true, count: (*Dashboard).deadOf, do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
-		return d.operator.DropDead(ctx, t.dead)
-	}},
-	"requeue_selected": {of: "selected", asks: true, count: (*Dashboard).countSelected, do: (*Dashboard).requeueSelected},
-	"drop_selected": {of: "selected", asks: true, count: (*Dashboard).countSelected, do: func(d *Dashboard, ctx context.Context, t target) (int, error) {
-		return d.client.DropDead(ctx, t.topic, t.ids...)
-	}},
+	"remove":           {oneJob, true, func(a *act) (int, error) { return one(a.client.Remove(a.ctx, a.ID)) }},
+	"reschedule":       {oneJob, false, (*act).reschedule},
+	"deliver":          {oneJob, false, (*act).reschedule},
+	"requeue":          {oneJob, false, func(a *act) (int, error) { return oneUnless(a.client.Requeue(a.ctx, a.ID)) }},
+	"drop":             {oneLetter, true, func(a *act) (int, error) { return a.client.DropDead(a.ctx, a.Topic, a.ID) }},
+	"purge":            {readyJobs, true, func(a *act) (int, error) { return a.operator.Purge(a.ctx, a.Topic, a.Most) }},
+	"requeue_dead":     {deadLetters, true, func(a *act) (int, error) { return a.operator.RequeueDead(a.ctx, a.Dead) }},
+	"drop_dead":        {deadLetters, true, func(a *act) (int, error) { return a.operator.DropDead(a.ctx, a.Dead) }},
+	"requeue_selected": {ticked, true, (*act).requeueSelected},
+	"drop_selected":    {ticked, true, func(a *act) (int, error) { return a.client.DropDead(a.ctx, a.Topic, a.IDs...) }},
+}
+
+// maxSelected is how many dead letters may be selected, some pages of them.
+const maxSelected = 1000
+
+// act is an action that a request asks for, and what it is done to.
+type act struct {
+	*page
+	action
+	Action string   // its name
+	ID     string   // of a job, or of a dead letter
+	IDs    []string // of dead letters that were selected
+	Topic  string
+	Dead   operator.DeadFilter // of the topic's dead letters
+	Most   int                 // how many of the topic's ready jobs
+	Count  int                 // how many there are; operator.Unknown if it can't be told
+	delay  time.Duration
+}
+
+// Counted reports whether there is a Count.
+func (a *act) Counted() bool { return a.of.count != nil }
+
+// Dangerous reports whether something will be gone.
+func (a *act) Dangerous() bool { return !strings.HasPrefix(a.Action, "requeue") }
+
+// Back is the page that the action belongs to.
+func (a *act) Back() string {
+	key := a.of.needs[len(a.of.needs)-1]
+	return link(a.of.page, key, a.form.Get(key))
 }
 
 func one(done bool, err error) (int, error) {
@@ -76,173 +91,164 @@ func one(done bool, err error) (int, error) {
 
 func oneUnless(err error) (int, error) { return one(err == nil, err) }
 
-// readyOf is how many ready jobs the topic has.
-func (d *Dashboard) readyOf(ctx context.Context, t target) (int, error) {
-	counts, err := d.countsOf(ctx, t.topic)
-	return counts.Ready, err
+func (a *act) reschedule() (int, error) {
+	return oneUnless(a.client.Reschedule(a.ctx, a.ID, a.delay))
 }
 
-// deadOf is how many dead letters are meant. Those of a group have to be looked for, all are counted.
-func (d *Dashboard) deadOf(ctx context.Context, t target) (int, error) {
-	if !t.dead.Whole {
-		if counts, err := d.countsOf(ctx, t.topic); err != nil || counts.Dead > 0 {
-			return counts.Dead, err
+// requeueSelected goes on where a dead letter can't be requeued, as a job of its ID exists.
+func (a *act) requeueSelected() (done int, err error) {
+	kept, why := 0, error(nil)
+	for _, id := range a.IDs {
+		switch err := a.client.Requeue(a.ctx, id); {
+		case err == nil:
+			done++
+		case errors.Is(err, client.ErrExists):
+			kept++
+			why = cmp.Or(why, err)
+		case !errors.Is(err, client.ErrNotFound): // else somebody was faster
+			return done, err
 		}
 	}
-	return d.operator.CountDead(ctx, t.dead)
-}
-
-func (d *Dashboard) countsOf(ctx context.Context, topic string) (operator.TopicCounts, error) {
-	counts, err := d.operator.CountsOf(ctx, topic)
-	if err != nil {
-		return operator.TopicCounts{}, err
+	if kept > 0 {
+		err = fmt.Errorf("%d %w, as %w", kept, operator.ErrKept, why)
 	}
-	return counts.Topics[0], nil
+	return done, err
 }
 
-// action is the one that the request names, and what it is done to.
-func (p *page) action() (string, action, target, error) {
+// ready is how many ready jobs the topic has.
+func (a *act) ready() (int, error) {
+	counts, err := a.operator.CountsOf(a.ctx, a.Topic)
+	if err != nil {
+		return 0, err
+	}
+	return counts.Topics[0].Ready, nil
+}
+
+// letters is how many dead letters are meant. Those of a group have to be looked for, all are counted.
+func (a *act) letters() (int, error) {
+	counts, err := a.operator.CountsOf(a.ctx, a.Topic)
+	if err != nil {
+		return 0, err
+	}
+	if a.Dead.Before.IsZero() {
+		a.Dead.Before = counts.Time // what dies from now on, while the question stands, was not asked about
+	}
+	if all := counts.Topics[0].Dead; all > 0 && !a.Dead.Whole {
+		return all, nil
+	}
+	return a.operator.CountDead(a.ctx, a.Dead)
+}
+
+// asked is what the request asks for; nil if there is no page beside which an error could be shown.
+func (p *page) asked() (*act, error) {
 	name := p.r.PathValue("action")
 	found, ok := actions[name]
 	if !ok {
-		return "", action{}, target{}, errNoPage
+		return nil, errNoPage
 	}
-	if p.o.ReadOnly {
-		return "", action{}, target{}, errReadOnly
+	if p.ReadOnly {
+		return nil, errReadOnly
 	}
-	given, err := p.givens("id", "topic", "reason", "error")
-	if err != nil {
-		return "", action{}, target{}, err
-	}
-	t := target{id: given[0], topic: given[1], dead: operator.DeadFilter{Topic: given[1]}, most: math.MaxInt}
+	get := p.form.Get
+	a := &act{page: p, action: found, Action: name, ID: get("id"), Topic: get("topic"), Most: math.MaxInt, Count: operator.Unknown}
+	a.Dead.Topic = a.Topic
 	if p.form.Has("most") {
-		t.most = countOf(p.form.Get("most"))
+		a.Most = countOf(get("most"))
 	}
-	if p.form.Get("group") != "" || given[2] != "" || given[3] != "" { // of the group that has none the first alone tells
-		t.dead.Reason, t.dead.Error, t.dead.Whole = given[2], given[3], true
+	if get("group") != "" || get("reason") != "" || get("error") != "" { // of the group that has none the first alone tells
+		a.Dead.Reason, a.Dead.Error, a.Dead.Whole = get("reason"), get("error"), true
 	}
-	if before, err := strconv.ParseInt(p.form.Get("before"), 10, 64); err == nil {
-		t.dead.Before = time.UnixMicro(before)
+	if before, err := strconv.ParseInt(get("before"), 10, 64); err == nil {
+		a.Dead.Before = time.UnixMicro(before)
 	}
-	if t.ids, err = p.selected(); err != nil {
-		return "", action{}, target{}, err
+	err := p.needs(found.of.needs...)
+	if ids := p.form["selected"]; len(ids) <= maxSelected {
+		a.IDs = ids
+	} else {
+		err = &wrong{"wrong.many", number(maxSelected)}
 	}
-	switch {
-	case t.id == "" && (found.of == "job" || found.of == "letter"):
-		err = &wrong{"wrong.missing", "id"}
-	case t.topic == "" && found.of != "job":
-		err = &wrong{"wrong.missing", "topic"}
-	case name == "reschedule":
-		if t.delay, err = duration.Parse(strings.TrimSpace(p.form.Get("delay"))); err != nil {
-			err = &wrong{"wrong.delay", p.form.Get("delay")}
-		}
+	if err == nil && name == "reschedule" {
+		a.delay, err = durationOf("delay", get("delay"))
 	}
-	return name, found, t, err
+	if a.ID == "" && a.Topic == "" {
+		return nil, err
+	}
+	return a, err
 }
 
-// confirmData is what the page shows that asks for confirmation.
-type confirmData struct {
-	Action    string
-	Counted   bool
-	Count     int // operator.Unknown if it can't be told
-	Most      int // to how many it is done at most
-	ID        string
-	IDs       []string
-	Dead      operator.DeadFilter
-	Topic     string
-	Dangerous bool
-	Back      string
+// durationOf is what was typed into the field of that name.
+func durationOf(name, text string) (time.Duration, error) {
+	d, err := duration.Parse(strings.TrimSpace(text))
+	if err != nil {
+		return 0, &wrong{"wrong." + name, text}
+	}
+	return d, nil
 }
 
 // confirm asks whether it is really to be done. It does nothing.
 func (d *Dashboard) confirm(p *page) error {
-	name, found, t, err := p.action()
+	a, err := p.asked()
 	if err != nil {
 		return err
 	}
-	if !found.asks || found.of == "selected" { // which a link can't do
+	if !a.asks || a.of == ticked { // which a link can't do
 		return errNoPage
 	}
-	if found.of == "dead" {
-		// What dies from now on, while the question stands, was not asked about.
-		counts, err := d.operator.CountsOf(p.ctx)
-		if err != nil {
+	if a.Counted() {
+		if a.Count, err = a.of.count(a); err != nil {
 			return err
 		}
-		t.dead.Before = counts.Time
+		a.Most = a.Count
 	}
-	n := 0
-	if found.count != nil {
-		if n, err = found.count(d, p.ctx, t); err != nil {
-			return err
-		}
-		t.most = n
-	}
-	return p.ask(name, found, t, n)
-}
-
-// ask shows the question, with how many there are.
-func (p *page) ask(name string, found action, t target, n int) error {
-	return p.show("confirm", "", pieces(p.text("do."+name)), confirmData{
-		Action: name, ID: t.id, IDs: t.ids, Topic: t.topic, Dead: t.dead, Counted: found.count != nil, Count: n, Most: t.most,
-		Dangerous: !strings.HasPrefix(name, "requeue"), Back: back(found, t),
-	})
+	return p.show("confirm", a)
 }
 
 // act does it, and leads to a page that says what was done.
 func (d *Dashboard) act(p *page) error {
-	name, found, t, err := p.action()
-	if t.id == "" && t.topic == "" {
-		return cmp.Or(err, errNoPage)
+	a, err := p.asked()
+	if a == nil {
+		return err
 	}
-	if found.of == "selected" && err == nil && (len(t.ids) == 0 || p.form.Get("sure") == "") {
-		p.instead, _ = url.Parse(back(found, t))
-		return d.askSelected(p, name, found, t)
-	}
+	p.at, _ = url.Parse(a.Back())
 	done := 0
-	if err == nil {
-		done, err = found.do(d, p.ctx, t)
+	switch {
+	case err != nil:
+	case a.of == ticked && len(a.IDs) == 0: // the page on which to tick is shown again
+		p.meet(&wrong{"wrong.selected", visible(a.Topic)}, "")
+		return d.showDead(p, a.Topic, "")
+	case a.of == ticked && p.form.Get("sure") == "":
+		a.Count = len(a.IDs)
+		return p.show("confirm", a)
+	default:
+		done, err = a.do(a)
 	}
 	if err != nil {
-		return d.failed(p, name, found, t, done, err)
+		return a.failed(done, err)
 	}
+	name := a.Action
 	if done == 0 {
 		name = "nothing"
 	}
-	return p.see(back(found, t), name, done)
+	return p.see(a.Back(), name, done)
 }
 
 // failed shows where the action came from once more, with what it has met, and what was typed in.
-func (d *Dashboard) failed(p *page, name string, found action, t target, done int, err error) error {
+func (a *act) failed(done int, err error) error {
 	partly := ""
 	if done > 0 {
-		partly = p.done(name, done)
+		partly = a.done(a.Action, done)
 	}
-	p.sampler.changed.Store(true)
-	p.instead, _ = url.Parse(back(found, t))
-	p.meet(err, partly)
-	if !found.asks {
-		return d.showJob(p, t.id)
+	a.sampler.changed.Store(true)
+	a.meet(err, partly)
+	if !a.asks {
+		return a.showJob(a.page, a.ID)
 	}
-	n := operator.Unknown
-	if found.count != nil {
-		if left, err := found.count(d, p.ctx, t); err == nil {
-			n = left
+	if a.Counted() {
+		if left, err := a.of.count(a); err == nil {
+			a.Count = left
 		}
 	}
-	return p.ask(name, found, t, n)
-}
-
-// back is the page that an action belongs to.
-func back(of action, t target) string {
-	switch of.of {
-	case "job":
-		return link("/ui/job", "id", t.id)
-	case "topic":
-		return link("/ui/topic", "topic", t.topic)
-	default:
-		return link("/ui/dead/topic", "topic", t.topic)
-	}
+	return a.show("confirm", a)
 }
 
 // countOf is a number that a link carries.

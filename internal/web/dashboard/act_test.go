@@ -71,10 +71,10 @@ func TestActions(t *testing.T) {
 		{"drop a group", "/ui/act/drop_dead", []string{"topic", "topic", "group", "1", "reason", "reason", "error", "no customer"}, "/ui/dead/topic", "Dead letters dropped: 1", func(s redistest.State) bool {
 			return reflect.DeepEqual(s.Dead["topic"], []string{"dead1", "dead3"})
 		}},
-		{"requeue selected", "/ui/act/requeue_selected", []string{"topic", "topic", "selected", pack("dead1"), "sure", "1"}, "/ui/dead/topic", "ready jobs again: 1", func(s redistest.State) bool {
+		{"requeue selected", "/ui/act/requeue_selected", []string{"topic", "topic", "selected", "dead1", "sure", "1"}, "/ui/dead/topic", "ready jobs again: 1", func(s redistest.State) bool {
 			return reflect.DeepEqual(s.Dead["topic"], []string{"dead2", "dead3"}) && len(s.Ready["topic"]) == 3
 		}},
-		{"drop selected", "/ui/act/drop_selected", []string{"topic", "topic", "selected", pack("dead2"), "sure", "1"}, "/ui/dead/topic", "Dead letters dropped: 1", func(s redistest.State) bool {
+		{"drop selected", "/ui/act/drop_selected", []string{"topic", "topic", "selected", "dead2", "sure", "1"}, "/ui/dead/topic", "Dead letters dropped: 1", func(s redistest.State) bool {
 			return reflect.DeepEqual(s.Dead["topic"], []string{"dead1", "dead3"})
 		}},
 		{"drop all", "/ui/act/drop_dead", []string{"topic", "topic"}, "/ui/dead/topic", "Dead letters dropped: 3", func(s redistest.State) bool {

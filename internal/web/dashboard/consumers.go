@@ -58,5 +58,5 @@ func (d *Dashboard) consumers(p *page) error {
 	})
 	shown := min(len(data.Topics), maxConsumed)
 	data.Topics, data.Others = data.Topics[:shown], len(data.Topics)-shown
-	return p.show("consumers", "consumers", pieces(p.text("nav.consumers")), data)
+	return p.show("consumers", data)
 }

@@ -30,7 +30,7 @@ type Dashboard struct {
 	client   *client.Client
 	operator *operator.Operator
 	sampler  *sampler
-	o        Options
+	Options
 	patience time.Duration // but for tests
 	routes   http.Handler
 }
@@ -45,9 +45,11 @@ const (
 
 // New makes a Dashboard on the client and the operator, which stay the caller's.
 func New(c *client.Client, op *operator.Operator, o Options) *Dashboard {
-	d := &Dashboard{client: c, operator: op, sampler: newSampler(op), o: o, patience: patience}
+	d := &Dashboard{client: c, operator: op, sampler: newSampler(op), Options: o, patience: patience}
 	mux := http.NewServeMux()
-	read := func(pattern string, serve func(*page) error) { mux.HandleFunc(pattern, d.page(readTimeout, serve)) }
+	read := func(pattern string, serve func(*page) error) {
+		mux.HandleFunc(pattern, d.page(readTimeout, unpacked(serve)))
+	}
 	read("GET /{$}", d.overview)
 	read("GET /ui/live.json", d.live)
 	read("GET /ui/topics", d.topics)
@@ -59,9 +61,9 @@ func New(c *client.Client, op *operator.Operator, o Options) *Dashboard {
 	read("GET /ui/dead", d.dead)
 	read("GET /ui/dead/topic", d.deadTopic)
 	read("GET /ui/push", d.pushForm)
-	read("POST /ui/push", d.push)
-	mux.HandleFunc("GET /ui/act/{action}", d.page(actTimeout, d.confirm)) // it may have to count as many
-	mux.HandleFunc("POST /ui/act/{action}", d.page(actTimeout, d.act))
+	mux.HandleFunc("POST /ui/push", d.page(readTimeout, d.push))                    // as it was typed in
+	mux.HandleFunc("GET /ui/act/{action}", d.page(actTimeout, unpacked(d.confirm))) // it may have to count as many
+	mux.HandleFunc("POST /ui/act/{action}", d.page(actTimeout, unpacked(d.act)))
 	read("/ui/", func(*page) error { return errNoPage })
 	mux.Handle("GET /ui/static/", static)
 	d.routes = mux

@@ -20,13 +20,7 @@ func (d *Dashboard) dead(p *page) error {
 		return err
 	}
 	p.setClock(counts.Time)
-	var topics []operator.TopicCounts
-	for _, t := range counts.Topics {
-		if t.Dead != 0 {
-			topics = append(topics, t)
-		}
-	}
-	return p.show("dead", "dead", pieces(p.text("nav.dead")), topics)
+	return p.show("dead", slices.DeleteFunc(counts.Topics, func(t operator.TopicCounts) bool { return t.Dead == 0 }))
 }
 
 // deadData is what the page of a topic's dead letters shows.
@@ -48,14 +42,10 @@ func (d deadData) Shown() []operator.DeadGroup {
 
 // deadTopic are a topic's dead letters: by what went wrong, and each; or those that contain a text.
 func (d *Dashboard) deadTopic(p *page) error {
-	given, err := p.givens("topic", "cursor")
-	if err != nil {
+	if err := p.needs("topic"); err != nil {
 		return err
 	}
-	if given[0] == "" {
-		return &wrong{"wrong.missing", "topic"}
-	}
-	return d.showDead(p, given[0], given[1])
+	return d.showDead(p, p.form.Get("topic"), p.form.Get("cursor"))
 }
 
 func (d *Dashboard) showDead(p *page, topic, cursor string) (err error) {
@@ -74,7 +64,7 @@ func (d *Dashboard) showDead(p *page, topic, cursor string) (err error) {
 	if err != nil {
 		return err
 	}
-	return p.show("dead_topic", "dead", pieces(cut(data.Topic, short)), data)
+	return p.show("dead_topic", data)
 }
 
 // containing tells the dead letters in which that text is, as far as a page has them.

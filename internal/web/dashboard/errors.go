@@ -22,47 +22,67 @@ var (
 // wrong is a mistake in what was asked: a text, and what it is about.
 type wrong struct{ key, about string }
 
-func (w *wrong) Error() string { return english.text(w.key, w.about) }
+func (w *wrong) Error() string { return english.T(w.key, w.about) }
+
+// Is has it be an invalid request among others.
+func (w *wrong) Is(target error) bool { return target == client.ErrInvalid }
 
 // problem is an error as a page shows it.
 type problem struct {
-	Status int
-	Key    string // of its text, which <key>.help explains
-	Detail []piece
+	Status      int
+	Title, Help string
+	Detail      []piece
+	Partly      string // what an action had done before; empty if nothing
 }
 
-// problemOf tells what kind of error it is.
-func problemOf(err error, l language) problem {
-	detail := pieces(cut(strings.ToValidUTF8(err.Error(), "\ufffd"), 2000))
-	mistake, of := (*wrong)(nil), func(status int, key string) problem { return problem{status, key, detail} }
+// problem is that of a key, which <key>.help explains.
+func (l language) problem(status int, key, detail string) problem {
+	return problem{Status: status, Title: l.T(key), Help: l.T(key + ".help"), Detail: pieces(detail)}
+}
+
+// problemOf is how the error is shown.
+func (l language) problemOf(err error) problem {
+	status, key := kindOf(err)
+	detail := cut(strings.ToValidUTF8(err.Error(), "\ufffd"), 2000)
+	var mistake *wrong
+	if errors.As(err, &mistake) {
+		detail = l.T(mistake.key, mistake.about)
+	}
+	switch status {
+	case http.StatusForbidden, http.StatusNotFound, http.StatusRequestEntityTooLarge: // which say it all
+		detail = ""
+	}
+	return l.problem(status, key, detail)
+}
+
+// kindOf tells what kind of error it is.
+func kindOf(err error) (status int, key string) {
 	switch {
-	case errors.As(err, &mistake):
-		return problem{http.StatusBadRequest, "problem.wrong", pieces(l.text(mistake.key, mistake.about))}
 	case errors.Is(err, errNoPage):
-		return problem{http.StatusNotFound, "problem.page", nil}
+		return http.StatusNotFound, "problem.page"
 	case errors.Is(err, errReadOnly):
-		return problem{http.StatusForbidden, "problem.read_only", nil}
+		return http.StatusForbidden, "problem.read_only"
 	case errors.Is(err, client.ErrNotFound):
-		return problem{http.StatusNotFound, "problem.not_found", nil}
+		return http.StatusNotFound, "problem.not_found"
 	case errors.Is(err, client.ErrExists), errors.Is(err, operator.ErrKept):
-		return of(http.StatusConflict, "problem.exists")
+		return http.StatusConflict, "problem.exists"
 	case errors.Is(err, client.ErrInvalid), errors.Is(err, operator.ErrCursor):
-		return of(http.StatusBadRequest, "problem.wrong")
+		return http.StatusBadRequest, "problem.wrong"
 	case errors.Is(err, web.ErrTooLarge):
-		return problem{http.StatusRequestEntityTooLarge, "problem.large", nil}
+		return http.StatusRequestEntityTooLarge, "problem.large"
 	}
 	switch store.KindOf(err) {
 	case store.WrongType:
-		return of(http.StatusOK, "problem.unreadable")
+		return http.StatusOK, "problem.unreadable"
 	case store.NotNow, store.OutOfMemory:
-		return of(http.StatusServiceUnavailable, "problem.busy")
+		return http.StatusServiceUnavailable, "problem.busy"
 	case store.Denied, store.OtherAnswer:
-		return of(http.StatusBadGateway, "problem.refused")
+		return http.StatusBadGateway, "problem.refused"
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
-		return of(http.StatusServiceUnavailable, "problem.slow")
+		return http.StatusServiceUnavailable, "problem.slow"
 	}
-	return of(http.StatusServiceUnavailable, "problem.down")
+	return http.StatusServiceUnavailable, "problem.down"
 }
 
 // unreadable reports whether a key is of another type than it should be.
@@ -71,55 +91,45 @@ func unreadable(err error) bool { return store.KindOf(err) == store.WrongType }
 // unknown reports whether nobody knows if a change was made: Redis's answer to it did not come. When
 // there was no connection, nothing was.
 func unknown(err error) bool {
-	switch problemOf(err, english).Key {
-	case "problem.slow", "problem.down":
-		var network *net.OpError
-		return !errors.As(err, &network) || network.Op != "dial"
+	var network *net.OpError
+	if errors.As(err, &network) && network.Op == "dial" {
+		return false
 	}
-	return false
+	_, key := kindOf(err)
+	return key == "problem.slow" || key == "problem.down"
 }
 
-// fail shows the error instead of the page.
-func (p *page) fail(err error) { p.failWith(problemOf(err, p.language)) }
-
-func (p *page) failWith(found problem) {
+// fail shows the problem instead of the page.
+func (p *page) fail(found problem) {
 	p.status = found.Status
-	title := p.text(found.Key)
-	p.show("problem", "", pieces(title), struct {
-		problem
-		Help  string
-		Again bool
-	}{found, p.text(found.Key + ".help"), found.Status >= 500 && p.r.Method == http.MethodGet})
+	p.show("problem", found)
 }
 
-// trouble is what an action has met, as it is shown beside its form.
-type trouble struct {
-	Status      int
-	Title, Help string
-	Detail      []piece
-	Partly      string // what was done before; empty if nothing was
-}
+// Again reports whether the page that shows a problem tries again by itself.
+func (p *page) Again() bool { return p.status >= 500 && p.r.Method == http.MethodGet }
 
-// meet has the next page show the error of an action.
+// meet has the next page show the error of an action, and what that had done before.
 func (p *page) meet(err error, partly string) {
-	found := problemOf(err, p.language)
-	t := trouble{Status: found.Status, Title: p.text(found.Key), Help: p.text(found.Key + ".help"), Detail: found.Detail, Partly: partly}
-	switch {
+	found := p.problemOf(err)
+	switch _, key := kindOf(err); {
 	case unknown(err):
-		t.Title, t.Help = p.text("problem.unknown"), p.text("problem.unknown.help")
-	case found.Key == "problem.down":
-		t.Help = p.text("problem.undone")
+		found.Title, found.Help = p.T("problem.unknown"), p.T("problem.unknown.help")
+	case key == "problem.down":
+		found.Help = p.T("problem.undone")
 	}
-	p.status, p.Trouble = found.Status, &t
+	found.Partly = partly
+	p.status, p.Trouble = found.Status, &found
 }
 
 // refuse answers a request that the front does not let in.
 func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
-	keys := map[int]string{http.StatusUnauthorized: "problem.unauthorized", http.StatusForbidden: "problem.forbidden"}
-	key := keys[status]
-	if key == "" {
-		key = "problem.host"
+	key := "problem.host"
+	switch status {
+	case http.StatusUnauthorized:
+		key = "problem.unauthorized"
+	case http.StatusForbidden:
+		key = "problem.forbidden"
 	}
 	p := d.newPage(w, r)
-	p.failWith(problem{status, key, pieces(why)})
+	p.fail(p.problem(status, key, why))
 }

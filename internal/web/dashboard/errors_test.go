@@ -8,7 +8,7 @@ import (
 
 // A Redis that has no connection left is busy, as the API says, too.
 func TestTooManyClientsIsTemporary(t *testing.T) {
-	if got := problemOf(redis.Error("ERR max number of clients reached"), english); got.Status != 503 || got.Key != "problem.busy" {
-		t.Errorf("it is %d %s", got.Status, got.Key)
+	if status, key := kindOf(redis.Error("ERR max number of clients reached")); status != 503 || key != "problem.busy" {
+		t.Errorf("it is %d %s", status, key)
 	}
 }

@@ -6,21 +6,21 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-
-	"github.com/mix-basic/delayer/internal/web"
 )
 
-// flashCookie carries what an action has done to the page that it leads to, which says it once. No link
-// can say it: a link can be made by anybody.
-const flashCookie = "delayer_done"
-
-// flashSeconds is for how long the browser keeps it, if it never comes to that page.
-const flashSeconds = 60
+const (
+	// flashCookie carries what an action has done to the page that it leads to, which says it once. No
+	// link can say it: a link can be made by anybody.
+	flashCookie, flashPath = "delayer_done", "/ui/"
+	// flashSeconds is for how long the browser keeps it, if it never comes to that page.
+	flashSeconds = 60
+)
 
 // see sends the browser to a page, which is to say what was done to n.
 func (p *page) see(url, action string, n int) error {
 	p.sampler.changed.Store(true)
-	http.SetCookie(p.w, p.flash(strings.Join([]string{placeOf(url), action, strconv.Itoa(n)}, "."), flashSeconds))
+	value := strings.Join([]string{placeOf(url), action, strconv.Itoa(n)}, ".")
+	p.setCookie(flashCookie, value, flashPath, flashSeconds, http.SameSiteStrictMode)
 	return p.lead(url)
 }
 
@@ -34,12 +34,8 @@ func (p *page) takeFlash() string {
 	if len(parts) != 3 || parts[0] != placeOf(p.r.URL.RequestURI()) {
 		return ""
 	}
-	http.SetCookie(p.w, p.flash("", -1))
+	p.setCookie(flashCookie, "", flashPath, -1, http.SameSiteStrictMode)
 	return p.done(parts[1], countOf(parts[2]))
-}
-
-func (p *page) flash(value string, maxAge int) *http.Cookie {
-	return &http.Cookie{Name: flashCookie, Value: value, Path: "/ui/", MaxAge: maxAge, Secure: web.Encrypted(p.r), HttpOnly: true, SameSite: http.SameSiteStrictMode}
 }
 
 // placeOf stands for a page's address, which may be longer than a cookie.

@@ -42,18 +42,18 @@ func size(bytes int64) string {
 	return strconv.FormatFloat(value, 'f', 1, 64) + " " + unit
 }
 
-// duration is d in one or two units, the larger the coarser.
-func (l language) duration(d time.Duration) string {
+// Duration is d in one or two units, the larger the coarser.
+func (l language) Duration(d time.Duration) string {
 	d = max(d, 0)
 	switch {
 	case d < 10*time.Millisecond:
-		return l.text("unit.ms", strings.TrimSuffix(fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond)), ".0"))
+		return l.T("unit.ms", strings.TrimSuffix(fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond)), ".0"))
 	case d < time.Second:
-		return l.text("unit.ms", strconv.Itoa(int(d.Milliseconds())))
+		return l.T("unit.ms", strconv.Itoa(int(d.Milliseconds())))
 	case d < 10*time.Second:
-		return l.text("unit.s", strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0"))
+		return l.T("unit.s", strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0"))
 	case d < time.Minute:
-		return l.text("unit.s", strconv.Itoa(int(d.Seconds())))
+		return l.T("unit.s", strconv.Itoa(int(d.Seconds())))
 	}
 	units := []struct {
 		key string
@@ -63,9 +63,9 @@ func (l language) duration(d time.Duration) string {
 		if d < u.of {
 			continue
 		}
-		text := l.text(u.key, number(int(d/u.of)))
+		text := l.T(u.key, number(int(d/u.of)))
 		if rest := d % u.of; i+1 < len(units) && d < 10*u.of && rest >= units[i+1].of {
-			text += " " + l.text(units[i+1].key, strconv.Itoa(int(rest/units[i+1].of)))
+			text += " " + l.T(units[i+1].key, strconv.Itoa(int(rest/units[i+1].of)))
 		}
 		return text
 	}
@@ -85,11 +85,11 @@ func (l language) moment(t, now time.Time) *moment {
 	m := &moment{Exact: t.UTC().Format("2006-01-02T15:04:05.000Z"), UTC: t.UTC().Format("2006-01-02 15:04:05 UTC")}
 	switch away := t.Sub(now); {
 	case t.Year() >= 9999:
-		m.Relative = l.text("time.never")
+		m.Relative = l.T("time.never")
 	case away > 0:
-		m.Relative = l.text("time.in", l.duration(away))
+		m.Relative = l.T("time.in", l.Duration(away))
 	default:
-		m.Relative = l.text("time.ago", l.duration(-away))
+		m.Relative = l.T("time.ago", l.Duration(-away))
 	}
 	return m
 }

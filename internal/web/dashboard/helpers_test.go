@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"encoding/base64"
 	"errors"
 	"io"
 	"net/http"
@@ -115,6 +116,12 @@ func (f *fixture) cut(cutter *redistest.Cutter, answered bool, prepare func(), a
 func (f *fixture) form(path string, values url.Values) response {
 	f.TB.Helper()
 	return f.send(http.MethodPost, path, values.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+}
+
+// plain is what was packed.
+func plain(packed string) string {
+	text, _ := base64.RawURLEncoding.DecodeString(packed)
+	return string(text)
 }
 
 func (f *fixture) push(topic, id, body string, delay time.Duration) {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -26,11 +27,7 @@ type jobData struct {
 
 // job is a job's page.
 func (d *Dashboard) job(p *page) error {
-	id, err := p.given("id")
-	if err != nil {
-		return err
-	}
-	return d.showJob(p, id)
+	return d.showJob(p, p.form.Get("id"))
 }
 
 // showJob shows a job's page; if an action has met trouble there, also when Redis is gone.
@@ -47,7 +44,7 @@ func (d *Dashboard) showJob(p *page, id string) error {
 	case p.Trouble == nil:
 		return err
 	}
-	return p.show("job", "", pieces(cut(id, short)), data)
+	return p.show("job", data)
 }
 
 // inBase64 begins an ID that is typed in as base64, as it has other bytes than text.
@@ -55,18 +52,17 @@ const inBase64 = "base64:"
 
 // find leads to the job of an ID that is typed in.
 func (d *Dashboard) find(p *page) error {
-	id := p.form.Get("q")
-	if id == "" {
-		return p.show("find", "find", pieces(p.text("nav.find")), "")
-	}
-	if encoded, is := strings.CutPrefix(id, inBase64); is {
-		raw := strings.NewReplacer("-", "+", "_", "/", "=", "", " ", "").Replace(encoded)
-		decoded, err := base64.RawStdEncoding.DecodeString(raw)
+	typed := p.form.Get("q")
+	id := typed
+	if encoded, is := strings.CutPrefix(typed, inBase64); is {
+		raw, err := base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/", "=", "", " ", "").Replace(encoded))
 		if err != nil {
 			p.meet(&wrong{"wrong.base64", "ID"}, "")
-			return p.show("find", "find", pieces(p.text("nav.find")), id)
 		}
-		id = string(decoded)
+		id = string(raw)
+	}
+	if typed == "" || p.Trouble != nil {
+		return p.show("find", typed)
 	}
 	return p.lead(link("/ui/job", "id", id))
 }
@@ -108,13 +104,9 @@ func bodyOf(raw string) body {
 
 // isText reports whether a text has hardly anything in it that can't be seen.
 func isText(text string) bool {
-	if !utf8.ValidString(text) {
-		return false
-	}
-	hidden := strings.ContainsFunc(text, func(r rune) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r'
 	})
-	return !hidden
 }
 
 // depth is how deep brackets are nested, also those within strings.
@@ -137,35 +129,21 @@ func hexOf(raw string) string {
 	raw = raw[:min(len(raw), maxHex)]
 	var out strings.Builder
 	for first := 0; first < len(raw); first += 16 {
-		row := raw[first:min(first+16, len(raw))]
-		out.WriteString(strconv.FormatInt(int64(0x10000+first), 16)[1:] + " ")
-		for i := range 16 {
-			if i < len(row) {
-				out.WriteString(" " + strconv.FormatInt(int64(0x100)+int64(row[i]), 16)[1:])
-			} else {
-				out.WriteString("   ")
+		row := []byte(raw[first:min(first+16, len(raw))])
+		fmt.Fprintf(&out, "%04x  % -47x  ", first, row)
+		for i, c := range row {
+			if c < 0x20 || c >= 0x7f {
+				row[i] = '.'
 			}
 		}
-		out.WriteString("  ")
-		for i := range len(row) {
-			if row[i] >= 0x20 && row[i] < 0x7f {
-				out.WriteByte(row[i])
-			} else {
-				out.WriteByte('.')
-			}
-		}
-		out.WriteByte('\n')
+		out.Write(append(row, '\n'))
 	}
 	return out.String()
 }
 
 // body is a whole body, to be kept in a file. A browser must not take it for anything else.
 func (d *Dashboard) body(p *page) error {
-	id, err := p.given("id")
-	if err != nil {
-		return err
-	}
-	job, err := d.client.Get(p.ctx, id)
+	job, err := d.client.Get(p.ctx, p.form.Get("id"))
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"html"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -128,8 +129,9 @@ func FuzzShown(f *testing.F) {
 		if c := cut(text, 10); !strings.HasPrefix(text, c) || len(c) > 10 || len(text) >= 10 && len(c) < 7 {
 			t.Errorf("cut(%q) is %q", text, c)
 		}
-		if got, err := unpack(map[string][]string{"id": {pack(text)}}, "id"); err != nil || got != text {
-			t.Errorf("%q comes back as %q, %v", text, got, err)
+		p := page{form: url.Values{"id": {pack(text)}}}
+		if err := unpacked(func(p *page) error { return nil })(&p); err != nil || p.form.Get("id") != text {
+			t.Errorf("%q comes back as %q, %v", text, p.form, err)
 		}
 	})
 }
@@ -140,7 +142,7 @@ func TestTimes(t *testing.T) {
 		0: "0 ms", 1500 * time.Microsecond: "1.5 ms", 45 * time.Millisecond: "45 ms", 1200 * time.Millisecond: "1.2 s",
 		59 * time.Second: "59 s", 90 * time.Second: "1 min 30 s", 59 * time.Minute: "59 min", 25 * time.Hour: "1 d 1 h", 4000 * 24 * time.Hour: "4,000 d", -time.Second: "0 ms",
 	} {
-		if got := english.duration(d); got != want {
+		if got := english.Duration(d); got != want {
 			t.Errorf("%v is shown as %q, want %q", d, got, want)
 		}
 	}

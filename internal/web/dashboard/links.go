@@ -6,7 +6,7 @@ import (
 )
 
 // packed are the names whose values hold any bytes. In links and forms they are base64.
-var packed = map[string]bool{"id": true, "topic": true, "reason": true, "error": true}
+var packed = map[string]bool{"id": true, "topic": true, "reason": true, "error": true, "selected": true}
 
 // pack makes a text of any bytes fit for a link or a form.
 func pack(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
@@ -29,14 +29,18 @@ func link(path string, namesAndValues ...string) string {
 	return path + "?" + query.Encode()
 }
 
-// unpack is the value of that name in a query or form.
-func unpack(values url.Values, name string) (string, error) {
-	if !packed[name] {
-		return values.Get(name), nil
+// unpacked serves with the values as they were before they were packed.
+func unpacked(serve func(*page) error) func(*page) error {
+	return func(p *page) error {
+		for name := range packed {
+			for i, text := range p.form[name] {
+				value, err := base64.RawURLEncoding.DecodeString(text)
+				if err != nil {
+					return &wrong{"wrong.base64", name}
+				}
+				p.form[name][i] = string(value)
+			}
+		}
+		return serve(p)
 	}
-	text, err := base64.RawURLEncoding.DecodeString(values.Get(name))
-	if err != nil {
-		return "", &wrong{"wrong.base64", name}
-	}
-	return string(text), nil
 }

@@ -23,9 +23,9 @@ func (p *page) overviewOf(v view) overviewData {
 	if peak := v.sample.Peak; peak.Found && float64(peak.Jobs) > v.Taken && peak.At.After(v.Time) {
 		jobs := number(peak.Jobs)
 		if peak.Estimated {
-			jobs = p.text("about", jobs)
+			jobs = p.T("about", jobs)
 		}
-		o.Peak = p.text("peak.warning", jobs, rate(v.Taken))
+		o.Peak = p.T("peak.warning", jobs, rate(v.Taken))
 	}
 	return o
 }
@@ -46,7 +46,7 @@ func (d *Dashboard) overview(p *page) error {
 	if err != nil {
 		return err
 	}
-	return p.show("overview", "overview", pieces(p.text("nav.overview")), p.overviewOf(v))
+	return p.show("overview", p.overviewOf(v))
 }
 
 // liveParts are the parts of the overview that follow what happens: those templates.
@@ -57,9 +57,9 @@ func (d *Dashboard) live(p *page) error {
 	p.w.Header().Set("Content-Type", "application/json")
 	v, err := d.sampler.look(p.ctx)
 	if err != nil {
-		found := problemOf(err, p.language)
+		found := p.problemOf(err)
 		p.w.WriteHeader(found.Status)
-		return json.NewEncoder(p.w).Encode(map[string]string{"problem": p.text(found.Key)})
+		return json.NewEncoder(p.w).Encode(map[string]string{"problem": found.Title})
 	}
 	p.Data = p.overviewOf(v)
 	parts := map[string]template.HTML{}

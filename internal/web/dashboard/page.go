@@ -2,9 +2,11 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/web"
@@ -19,14 +21,17 @@ type page struct {
 	ctx     context.Context
 	now     time.Time // as Redis has it where that is known
 	form    url.Values
-	Section string // which link of the navigation is lit
-	Title   []piece
+	at      *url.URL // what to load for another language
+	status  int
+	Theme   string // one of themes
+	Name    string // of its template
 	Data    any
 	Done    string   // what an action has done that led here; empty if none did
-	Trouble *trouble // what an action has met that was to be done here; nil if none did
-	instead *url.URL // of a POST, what to load for another language
-	status  int
+	Trouble *problem // what an action has met that was to be done here; nil if none did
 }
+
+// themes are the choices; auto leaves it to the browser.
+var themes = []string{"auto", "light", "dark"}
 
 // maxForm is how large a form may be: a body of 1 MiB, in which each byte may take three.
 const maxForm = 4 << 20
@@ -43,16 +48,37 @@ func (d *Dashboard) page(limit time.Duration, serve func(*page) error) http.Hand
 			err = serve(p)
 		}
 		if err != nil {
-			p.fail(err)
+			p.fail(p.problemOf(err))
 		}
 	}
 }
 
 func (d *Dashboard) newPage(w http.ResponseWriter, r *http.Request) *page {
-	p := &page{Dashboard: d, language: languageOf(r), w: w, r: r, ctx: r.Context(), now: time.Now(), status: http.StatusOK, instead: &url.URL{Path: "/"}}
-	keepChoice(w, r, "lang", languages...)
-	keepChoice(w, r, "theme", themes...)
+	p := &page{Dashboard: d, w: w, r: r, ctx: r.Context(), now: time.Now(), at: r.URL, status: http.StatusOK}
+	if r.Method == http.MethodPost {
+		p.at = &url.URL{Path: "/"}
+	}
+	p.language = languageOf(p.choice("lang", languages...), r.Header.Get("Accept-Language"))
+	p.Theme = cmp.Or(p.choice("theme", themes...), "auto")
 	return p
+}
+
+// choice is which of these the user has chosen, with this request or earlier; empty if none. What is
+// chosen now is kept for a year.
+func (p *page) choice(name string, of ...string) string {
+	if chosen := p.r.URL.Query().Get(name); slices.Contains(of, chosen) {
+		p.setCookie("delayer_"+name, chosen, "/", 365*24*3600, http.SameSiteLaxMode)
+		return chosen
+	}
+	if cookie, err := p.r.Cookie("delayer_" + name); err == nil && slices.Contains(of, cookie.Value) {
+		return cookie.Value
+	}
+	return ""
+}
+
+// setCookie has the browser keep a value for some seconds, or forget it.
+func (p *page) setCookie(name, value, path string, seconds int, site http.SameSite) {
+	http.SetCookie(p.w, &http.Cookie{Name: name, Value: value, Path: path, MaxAge: seconds, Secure: web.Encrypted(p.r), HttpOnly: true, SameSite: site})
 }
 
 // readForm reads the query, or the body of a POST.
@@ -71,27 +97,18 @@ func (p *page) readForm() error {
 	return nil
 }
 
-// given is the value of that name in the query or form.
-func (p *page) given(name string) (string, error) { return unpack(p.form, name) }
-
-// givens are the values of these names.
-func (p *page) givens(names ...string) ([]string, error) {
-	values := make([]string, len(names))
-	for i, name := range names {
-		var err error
-		if values[i], err = p.given(name); err != nil {
-			return nil, err
+// needs returns an error if the form has no value of one of these names.
+func (p *page) needs(names ...string) error {
+	for _, name := range names {
+		if p.form.Get(name) == "" {
+			return &wrong{"wrong.missing", name}
 		}
 	}
-	return values, nil
+	return nil
 }
 
 // setClock has times seen from Redis's clock, if it is known.
-func (p *page) setClock(redis time.Time) {
-	if !redis.IsZero() {
-		p.now = redis
-	}
-}
+func (p *page) setClock(redis time.Time) { p.now = cmp.Or(redis, p.now) }
 
 // lead sends the browser to a page.
 func (p *page) lead(url string) error {
@@ -100,9 +117,9 @@ func (p *page) lead(url string) error {
 	return nil
 }
 
-// show answers with the page of that name.
-func (p *page) show(name, section string, title []piece, data any) error {
-	p.Section, p.Title, p.Data, p.Done = section, title, data, p.takeFlash()
+// show answers with the template of that name.
+func (p *page) show(name string, data any) error {
+	p.Name, p.Data, p.Done = name, data, p.takeFlash()
 	var out bytes.Buffer
 	if err := templates[name].ExecuteTemplate(&out, "layout", p); err != nil {
 		http.Error(p.w, err.Error(), http.StatusInternalServerError) // a mistake of this package

@@ -6,67 +6,62 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/duration"
 )
 
-// pushData is what the push form shows: what was typed in, if it has to be typed in again.
+// pushData is what the push form shows: what was typed in, if it has to be typed in again. Its made is
+// the ID that was made for the form's first try; empty if none was.
 type pushData struct {
-	Topic, ID, Delay, Body, TTR, MaxAttempts string
-	Replace                                  bool
-	Problem                                  []piece
-	Unknown                                  bool   // whether it is not known if the job was pushed
-	Made                                     string // the ID that was made for the form's first try; empty if none was
-	Exists                                   string // the ID of the job that is in the way
+	url.Values
+	Problem []piece
+	Unknown bool // whether it is not known if the job was pushed
+	Exists  bool // whether a job of the ID is in the way
 }
 
 // pushForm is the empty form, for the topic if one is given.
 func (d *Dashboard) pushForm(p *page) error {
-	topic, err := p.given("topic")
-	if err != nil {
-		return err
+	data := pushData{Values: url.Values{}}
+	if topic := p.form.Get("topic"); typable(topic) { // or the browser would not send it as it is
+		data.Set("topic", topic)
 	}
-	if !typable(topic) { // nor would the browser send it as it is
-		topic = ""
-	}
-	return p.show("push", "push", pieces(p.text("nav.push")), pushData{Topic: topic})
+	return p.show("push", data)
 }
 
 // push pushes the job and leads to its page.
 func (d *Dashboard) push(p *page) error {
-	if d.o.ReadOnly {
+	if d.ReadOnly {
 		return errReadOnly
 	}
-	p.instead.Path = "/ui/push"
-	data := pushData{Replace: p.form.Get("replace") != ""}
-	for name, field := range map[string]*string{"topic": &data.Topic, "id": &data.ID, "delay": &data.Delay, "body": &data.Body, "ttr": &data.TTR, "max_attempts": &data.MaxAttempts} {
-		*field = p.form.Get(name)
-	}
+	p.at.Path = "/ui/push"
+	form, made := p.form, p.form.Get("made")
 	// A browser sends the lines of a form with CRLF, whatever was typed in.
-	data.Body = strings.ReplaceAll(data.Body, "\r\n", "\n")
-	if data.ID == "" {
-		data.ID = newID() // before the push: so a second try pushes the same
-		data.Made = data.ID
+	form.Set("body", strings.ReplaceAll(form.Get("body"), "\r\n", "\n"))
+	isNew := form.Get("id") == ""
+	if isNew {
+		form.Set("id", newID()) // before the push: so a second try pushes the same
+		form.Set("made", form.Get("id"))
 	}
-	err := d.pushed(p, data)
-	if err == nil || errors.Is(err, client.ErrExists) && data.ID == p.form.Get("made") { // then by the first try
-		return p.see(link("/ui/job", "id", data.ID), "push", 1)
+	err := d.pushed(p)
+	if err == nil || errors.Is(err, client.ErrExists) && form.Get("id") == made { // then by the first try
+		return p.see(link("/ui/job", "id", form.Get("id")), "push", 1)
 	}
-	found := problemOf(err, p.language)
+	found := p.problemOf(err)
 	p.status = found.Status
-	data.Problem, data.Unknown = found.Detail, unknown(err)
-	switch {
-	case found.Status == http.StatusConflict:
-		data.Problem, data.Exists = pieces(p.text("push.exists")), data.ID
-	case data.Unknown:
-		data.Made = cmp.Or(data.Made, p.form.Get("made"))
-	case data.Made != "":
-		data.ID, data.Made = "", ""
+	data := pushData{Values: form, Problem: found.Detail, Unknown: unknown(err), Exists: found.Status == http.StatusConflict}
+	if data.Exists {
+		data.Problem = pieces(p.T("push.exists"))
 	}
-	return p.show("push", "push", pieces(p.text("nav.push")), data)
+	if !data.Unknown {
+		form.Del("made")
+		if isNew {
+			form.Del("id")
+		}
+	}
+	return p.show("push", data)
 }
 
 // newID is a random ID of the form that clients give them.
@@ -77,37 +72,34 @@ func newID() string {
 }
 
 // pushed pushes what was typed in.
-func (d *Dashboard) pushed(p *page, data pushData) error {
-	opts := []client.PushOption{client.IfExists(client.Refuse)}
-	if data.Replace {
-		opts = []client.PushOption{client.IfExists(client.Replace)}
+func (d *Dashboard) pushed(p *page) error {
+	if err := p.needs("topic", "body"); err != nil {
+		return err
 	}
-	for name, value := range map[string]string{"topic": data.Topic, "body": data.Body} {
-		if value == "" {
-			return &wrong{"wrong.missing", name}
-		}
+	get := p.form.Get
+	ifExists := client.Refuse
+	if get("replace") != "" {
+		ifExists = client.Replace
 	}
-	if data.Delay == "" {
-		data.Delay = "0"
-	}
-	delay, err := duration.Parse(strings.TrimSpace(data.Delay))
+	opts := []client.PushOption{client.IfExists(ifExists)}
+	delay, err := durationOf("delay", cmp.Or(get("delay"), "0"))
 	if err != nil {
-		return &wrong{"wrong.delay", data.Delay}
+		return err
 	}
-	if data.TTR != "" {
-		ttr, err := duration.Parse(strings.TrimSpace(data.TTR))
+	if text := get("ttr"); text != "" {
+		ttr, err := durationOf("ttr", text)
 		if err != nil {
-			return &wrong{"wrong.ttr", data.TTR}
+			return err
 		}
 		opts = append(opts, client.TTR(ttr))
 	}
-	if data.MaxAttempts != "" {
-		n, err := strconv.Atoi(strings.TrimSpace(data.MaxAttempts))
+	if text := get("max_attempts"); text != "" {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil {
-			return &wrong{"wrong.max_attempts", data.MaxAttempts}
+			return &wrong{"wrong.max_attempts", text}
 		}
 		opts = append(opts, client.MaxAttempts(n))
 	}
-	_, err = d.client.Push(p.ctx, client.Message{Topic: data.Topic, ID: data.ID, Body: data.Body}, delay, opts...)
+	_, err = d.client.Push(p.ctx, client.Message{Topic: get("topic"), ID: get("id"), Body: get("body")}, delay, opts...)
 	return err
 }

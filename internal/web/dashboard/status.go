@@ -42,39 +42,39 @@ const named = 5
 
 // statusOf judges a sample.
 func (l language) statusOf(s *sample) status {
-	st := status{Level: "ok", Line: l.text("status.on_time")}
+	st := status{Level: "ok", Line: l.T("status.on_time")}
 	worse := func(level, line string) {
 		st.Level, st.Line = level, line
 	}
 	nobody := s.Beats.alive() == 0 && s.Beats.Err == nil
 	switch {
 	case s.Overdue < 0:
-		worse("bad", l.text("status.unreadable"))
+		worse("bad", l.T("status.unreadable"))
 	case s.Overdue >= tooLate && nobody:
-		worse("bad", l.text("status.nobody_moves", l.duration(s.Overdue)))
+		worse("bad", l.T("status.nobody_moves", l.Duration(s.Overdue)))
 	case s.Overdue >= tooLate:
-		worse("bad", l.text("status.late", l.duration(s.Overdue)))
+		worse("bad", l.T("status.late", l.Duration(s.Overdue)))
 	case s.Overdue >= slightlyLate:
-		worse("warn", l.text("status.slightly_late", l.duration(s.Overdue)))
+		worse("warn", l.T("status.slightly_late", l.Duration(s.Overdue)))
 	case nobody && s.Pool > 0:
-		worse("warn", l.text("status.no_server"))
+		worse("warn", l.T("status.no_server"))
 	}
 	warn := func(r remark) {
 		if st.Level == "ok" {
-			st.Level, st.Line = "warn", l.text("status.but")
+			st.Level, st.Line = "warn", l.T("status.but")
 		}
 		st.More = append(st.More, r)
 	}
 	behind, unknown := neglectedOf(s.Topics)
 	if len(behind) > 0 {
-		warn(remarkOf(l.text("status.neglected"), behind))
+		warn(remarkOf(l.T("status.neglected"), behind))
 	}
 	if len(unknown) > 0 {
-		warn(remarkOf(l.text("status.unknown"), unknown))
+		warn(remarkOf(l.T("status.unknown"), unknown))
 	}
 	for _, b := range s.Beats.List {
 		if b.Error != "" {
-			warn(remark{Line: l.text("status.server_fails", visible(b.Host))})
+			warn(remark{Line: l.T("status.server_fails", visible(b.Host))})
 		}
 	}
 	return st

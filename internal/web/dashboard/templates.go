@@ -4,7 +4,6 @@ import (
 	"embed"
 	"html/template"
 	"io/fs"
-	"net/http"
 	"path"
 	"strings"
 	"time"
@@ -43,57 +42,26 @@ var templates = func() map[string]*template.Template {
 
 // What the templates ask a page for.
 
-// T is the text of that key.
-func (p *page) T(key string, args ...any) string { return p.text(key, args...) }
-
-// Lang is the page's language.
-func (p *page) Lang() string { return p.language.String() }
-
-// Theme is what was chosen; empty where the browser decides.
-func (p *page) Theme() string {
-	switch theme := choice(p.r, "theme"); theme {
-	case "light", "dark":
-		return theme
-	}
-	return ""
-}
-
-// themes are the choices; auto leaves it to the browser.
-var themes = []string{"auto", "light", "dark"}
-
 // Themes are the choices.
 func (p *page) Themes() []string { return themes }
 
 // With is the link to this page with another choice.
 func (p *page) With(name, value string) string {
-	at := p.r.URL
-	if p.r.Method == http.MethodPost {
-		at = p.instead
-	}
-	query := at.Query()
+	query := p.at.Query()
 	query.Set(name, value)
-	return at.Path + "?" + query.Encode()
+	return p.at.Path + "?" + query.Encode()
 }
 
 // When is how the time is shown; nil if it is zero.
 func (p *page) When(t time.Time) *moment { return p.moment(t, p.now) }
 
-// Took is how a duration is shown.
-func (p *page) Took(d time.Duration) string { return p.duration(d) }
-
 // Count is how a number is shown that may be unknown.
 func (p *page) Count(n int) string {
 	if n < 0 {
-		return p.text("unreadable")
+		return p.T("unreadable")
 	}
 	return number(n)
 }
-
-// May reports whether the controls that change something are shown.
-func (p *page) May() bool { return !p.o.ReadOnly }
-
-// Version is this program's.
-func (p *page) Version() string { return p.o.Version }
 
 // done is what was done to n; empty if there is no such action.
 func (p *page) done(action string, n int) string {
@@ -103,7 +71,7 @@ func (p *page) done(action string, n int) string {
 	case !ok:
 		return ""
 	case strings.Contains(text[p.language], "%"):
-		return p.text(key, number(n))
+		return p.T(key, number(n))
 	}
-	return p.text(key)
+	return p.T(key)
 }

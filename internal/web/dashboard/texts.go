@@ -4,10 +4,8 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"net/http"
+	"slices"
 	"strings"
-
-	"github.com/mix-basic/delayer/internal/web"
 )
 
 //go:embed texts.json
@@ -31,10 +29,11 @@ const (
 	chinese
 )
 
-func (l language) String() string { return languages[l] }
+// Lang is its name.
+func (l language) Lang() string { return languages[l] }
 
-// text is the text of that key, with its arguments.
-func (l language) text(key string, args ...any) string {
+// T is the text of that key, with its arguments.
+func (l language) T(key string, args ...any) string {
 	t, ok := texts[key]
 	if !ok {
 		return key
@@ -45,39 +44,14 @@ func (l language) text(key string, args ...any) string {
 	return fmt.Sprintf(t[l], args...)
 }
 
-// languageOf is what the browser prefers, unless one was chosen.
-func languageOf(r *http.Request) language {
-	switch choice(r, "lang") {
-	case "en":
-		return english
-	case "zh":
-		return chinese
+// languageOf is the one that was chosen, or else what the browser prefers.
+func languageOf(chosen, accepted string) language {
+	if i := slices.Index(languages, chosen); i >= 0 {
+		return language(i)
 	}
 	// Browsers name the language they like best first.
-	first, _, _ := strings.Cut(r.Header.Get("Accept-Language"), ",")
-	if strings.HasPrefix(strings.ToLower(strings.TrimSpace(first)), "zh") {
+	if strings.HasPrefix(strings.ToLower(strings.TrimSpace(accepted)), "zh") {
 		return chinese
 	}
 	return english
-}
-
-// choice is what the user has chosen of that name, with this request or earlier.
-func choice(r *http.Request, name string) string {
-	if chosen := r.URL.Query().Get(name); chosen != "" {
-		return chosen
-	}
-	if cookie, err := r.Cookie("delayer_" + name); err == nil {
-		return cookie.Value
-	}
-	return ""
-}
-
-// keepChoice keeps for a year what the user chooses with this request, if it is one of these.
-func keepChoice(w http.ResponseWriter, r *http.Request, name string, of ...string) {
-	chosen := r.URL.Query().Get(name)
-	for _, value := range of {
-		if value == chosen {
-			http.SetCookie(w, &http.Cookie{Name: "delayer_" + name, Value: value, Path: "/", MaxAge: 365 * 24 * 3600, Secure: web.Encrypted(r), HttpOnly: true, SameSite: http.SameSiteLaxMode})
-		}
-	}
 }

@@ -30,8 +30,8 @@ func TestTexts(t *testing.T) {
 
 // TestTextsAreUsed looks for a text of each key that is named, and for a use of each text.
 func TestTextsAreUsed(t *testing.T) {
-	named := regexp.MustCompile(`(?:T|text|line) ?\(?"([a-z_0-9.]+[a-z_0-9])"|&wrong\{"([a-z_0-9.]+)"|"(problem\.[a-z_]+)"|"(unit\.[a-z]+)"`)
-	built := regexp.MustCompile(`print "([a-z.]+)"|"(done\.)"`)
+	named := regexp.MustCompile(`(?:T|text|line) ?\(?"([a-z_0-9.]+[a-z_0-9])"|&wrong\{"([a-z_0-9.]+[a-z_0-9])"|"(problem\.[a-z_]+)"|"(unit\.[a-z]+)"`)
+	built := regexp.MustCompile(`print "([a-z.]+)"|"(done\.|wrong\.)"`)
 	used, prefixes := map[string]bool{}, []string{}
 	for _, source := range sources(t, "*.go", "templates/*.html", "templates/common/*.html") {
 		for _, match := range named.FindAllStringSubmatch(source, -1) {

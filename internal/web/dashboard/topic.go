@@ -23,15 +23,11 @@ type topicData struct {
 
 // topic is a topic's page: its jobs in one state, some at a time.
 func (d *Dashboard) topic(p *page) error {
-	given, err := p.givens("topic", "state", "cursor")
-	if err != nil {
+	if err := p.needs("topic"); err != nil {
 		return err
 	}
-	data := topicData{Topic: given[0], States: []string{operator.Ready, operator.Reserved, operator.Waiting}}
-	if data.Topic == "" {
-		return &wrong{"wrong.missing", "topic"}
-	}
-	data.Query = operator.Query{Topic: given[0], State: given[1], Cursor: given[2]}
+	data := topicData{Topic: p.form.Get("topic"), States: []string{operator.Ready, operator.Reserved, operator.Waiting}}
+	data.Query = operator.Query{Topic: data.Topic, State: p.form.Get("state"), Cursor: p.form.Get("cursor")}
 	if !slices.Contains(data.States, data.Query.State) {
 		data.Query.State = operator.Ready
 	}
@@ -59,7 +55,7 @@ func (d *Dashboard) topic(p *page) error {
 		data.Unreadable = pieces(err.Error())
 	}
 	data.LookedInAll = countOf(p.form.Get("looked")) + data.Page.Looked
-	return p.show("topic", "topics", pieces(cut(data.Topic, short)), data)
+	return p.show("topic", data)
 }
 
 const (

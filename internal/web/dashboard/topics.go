@@ -110,7 +110,7 @@ func (d *Dashboard) topics(p *page) error {
 	for i := range data.Topics {
 		data.Topics[i].Change = change(v.Changes, data.Topics[i].Topic)
 	}
-	return p.show("topics", "topics", pieces(p.text("nav.topics")), data)
+	return p.show("topics", data)
 }
 
 // sort has those that match, in order, and of them the page.
