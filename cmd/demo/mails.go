@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"sync/atomic"
@@ -115,8 +116,8 @@ func reserveAndCrash(addr string) error {
 
 // await waits for all mails to be sent, and requeues the dead letter.
 func (m *mailer) await(ctx context.Context, c *client.Client) error {
-	attempts := map[string]int{}
-	for len(attempts) < 3 {
+	attempts, want := map[string]int{}, map[string]int{orphan: 2, refused: 2, wrong: 1}
+	for len(attempts) < len(want) {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("mails were sent at these attempts only: %v", attempts)
@@ -136,7 +137,7 @@ func (m *mailer) await(ctx context.Context, c *client.Client) error {
 			m.say(job.ID, "the address is put right, requeued")
 		}
 	}
-	if attempts[orphan] != 2 || attempts[refused] != 2 || attempts[wrong] != 1 {
+	if !maps.Equal(attempts, want) {
 		return fmt.Errorf("mails were sent at these attempts: %v", attempts)
 	}
 	return nil

@@ -12,9 +12,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
-	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -98,14 +100,13 @@ func startDaemon(ctx context.Context, path string) (addr string, stop func(), er
 		cmd.Wait()
 	}
 	fmt.Println("$", path, "--dev")
-	redisLine := regexp.MustCompile(`In-memory Redis on (\S+): `)
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		fmt.Println(lines.Text())
-		if found := redisLine.FindStringSubmatch(lines.Text()); found != nil {
-			addr = found[1]
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		line := lines.Text()
+		fmt.Println(line)
+		if _, rest, found := strings.Cut(line, "In-memory Redis on "); found {
+			addr, _, _ = strings.Cut(rest, ": ")
 		}
-		if addr != "" && started.MatchString(lines.Text()) {
+		if addr != "" && strings.Contains(line, "Service started successfully") {
 			go io.Copy(io.Discard, out)
 			return addr, stop, nil
 		}
@@ -114,11 +115,9 @@ func startDaemon(ctx context.Context, path string) (addr string, stop func(), er
 	return "", nil, errors.New("the daemon ended before it was ready")
 }
 
-var started = regexp.MustCompile(`Service started successfully`)
-
 type timeline struct {
 	start time.Time
-	due   map[string]time.Duration
+	due   map[string]time.Duration // of the orders that are not paid in time
 }
 
 func (t *timeline) say(id, what string, more ...any) {
@@ -128,12 +127,15 @@ func (t *timeline) say(id, what string, more ...any) {
 func (t *timeline) push(ctx context.Context, c *client.Client) error {
 	fmt.Println()
 	for _, o := range orders {
-		t.due[o.id] = time.Since(t.start) + o.delay
+		due := time.Since(t.start) + o.delay
+		if o.paid == 0 {
+			t.due[o.id] = due
+		}
 		m := client.Message{ID: o.id, Topic: topic, Body: fmt.Sprintf(`{"order":%q,"action":"close"}`, o.id)}
 		if _, err := c.Push(ctx, m, o.delay); err != nil {
 			return err
 		}
-		t.say(o.id, "pushed, due at %.3f s", t.due[o.id].Seconds())
+		t.say(o.id, "pushed, due at %.3f s", due.Seconds())
 	}
 	return nil
 }
@@ -159,12 +161,7 @@ func (t *timeline) removePaid(ctx context.Context, c *client.Client) error {
 
 // consume pops what falls due, until nothing has come for a second after the last.
 func (t *timeline) consume(ctx context.Context, c *client.Client) error {
-	missing := map[string]bool{}
-	last := time.Duration(0)
-	for _, o := range orders {
-		missing[o.id] = o.paid == 0
-		last = max(last, t.due[o.id])
-	}
+	last := slices.Max(slices.Collect(maps.Values(t.due)))
 	for {
 		wait := last + time.Second - time.Since(t.start)
 		m, err := c.BPop(ctx, max(wait, time.Millisecond), topic)
@@ -174,20 +171,19 @@ func (t *timeline) consume(ctx context.Context, c *client.Client) error {
 		if err != nil {
 			return err
 		}
-		late := time.Since(t.start) - t.due[m.ID]
+		due, expected := t.due[m.ID]
+		if !expected {
+			return fmt.Errorf("%s came although it was removed, or came twice", m.ID)
+		}
+		late := time.Since(t.start) - due
 		t.say(m.ID, "popped, late by %.1f ms", float64(late.Microseconds())/1000)
 		if late < 0 {
 			return fmt.Errorf("%s came early", m.ID)
 		}
-		if !missing[m.ID] {
-			return fmt.Errorf("%s came although it was removed, or came twice", m.ID)
-		}
-		missing[m.ID] = false
+		delete(t.due, m.ID)
 	}
-	for id, yes := range missing {
-		if yes {
-			return fmt.Errorf("%s did not come", id)
-		}
+	for id := range t.due {
+		return fmt.Errorf("%s did not come", id)
 	}
 	fmt.Println("\nEvery order that was not paid came, once and on time.")
 	return nil
