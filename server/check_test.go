@@ -125,46 +125,36 @@ func TestCheckInACluster(t *testing.T) {
 // TestCheckMayPass has troubles that pass by themselves: whoever waits may hope.
 func TestCheckMayPass(t *testing.T) {
 	t.Parallel()
-	check := func(t *testing.T, s *Server, want string) {
-		t.Helper()
-		err := s.Check(t.Context())
-		if err == nil || errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want one with %q that is not ErrRefused", err, want)
-		}
+	for _, c := range []struct {
+		name   string
+		before func(w *world)
+		want   string
+	}{
+		{"unreachable", func(w *world) { w.Kill() }, "connection refused"},
+		{"hanging", func(w *world) {
+			w.Hang()
+			w.server = New(w.poolWith(100*time.Millisecond), Options{})
+		}, "i/o timeout"},
+		{"replica", func(w *world) { w.Do("REPLICAOF", "127.0.0.1", "1") }, "READONLY"},
+		{"broken pool", func(w *world) { w.Do("SET", prefix+"job_pool", "no zset") }, "job pool delayer:job_pool"},
+		{"loading", func(w *world) {
+			m := miniredis.RunT(t)
+			m.SetError("LOADING Redis is loading the dataset in memory")
+			w.server = New(w.poolTo(m.Addr(), time.Second), Options{})
+		}, "LOADING"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			c.before(w)
+			err := w.server.Check(t.Context())
+			if err == nil || errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one with %q that is not ErrRefused", err, c.want)
+			}
+		})
 	}
-	t.Run("unreachable", func(t *testing.T) {
-		w := newWorld(t)
-		w.Kill()
-		check(t, w.server, "connection refused")
-	})
-	t.Run("hanging", func(t *testing.T) {
-		w := newWorld(t)
-		w.Hang()
-		check(t, New(w.poolWith(100*time.Millisecond), Options{}), "i/o timeout")
-	})
-	t.Run("cancelled", func(t *testing.T) {
-		w := newWorld(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := w.server.Check(ctx); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-	})
-	t.Run("replica", func(t *testing.T) {
-		w := newWorld(t)
-		w.Do("REPLICAOF", "127.0.0.1", "1")
-		check(t, w.server, "READONLY")
-	})
-	t.Run("broken pool", func(t *testing.T) {
-		w := newWorld(t)
-		w.Do("SET", prefix+"job_pool", "no zset")
-		check(t, w.server, "job pool delayer:job_pool")
-	})
-	t.Run("loading", func(t *testing.T) {
-		m := miniredis.RunT(t)
-		m.SetError("LOADING Redis is loading the dataset in memory")
-		pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", m.Addr()) }}
-		defer pool.Close()
-		check(t, New(pool, Options{}), "LOADING")
-	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := newWorld(t).server.Check(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,20 +97,18 @@ func TestDeadLettersAreDropped(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w.TB = t
 			w.Do("FLUSHALL")
-			w.log = newRecorder()
+			w.log = new(recorder)
 			c.options.Logger = w.log
 			w.server = New(w.pool(), c.options)
 			c.bury()
 			check(t, w.server.Pass(t.Context()))
 			w.Expect(c.want)
-			info, errors, _ := w.log.lines()
+			info, errors := w.log.lines()
 			got := map[string][]string{}
 			for _, line := range info {
-				topic, ids, ok := cutLine(line)
-				if !ok {
-					t.Errorf("log line %q", line)
-				}
-				got[topic] = append(got[topic], ids...)
+				_, rest, _ := strings.Cut(line, "too old or too many, Topic: ")
+				topic, _, _ := strings.Cut(rest, ", ")
+				got[topic] = append(got[topic], idsOf(line)...)
 			}
 			if fmt.Sprint(got) != fmt.Sprint(c.dropped) || len(errors) > 0 {
 				t.Errorf("the log says %v, errors %q, want %v", got, errors, c.dropped)
@@ -148,14 +145,6 @@ func manyLetters(pairs ...string) map[string]string {
 	return all
 }
 
-// cutLine reads a log line of dead letters.
-func cutLine(line string) (topic string, ids []string, ok bool) {
-	_, rest, ok1 := strings.Cut(line, "too old or too many, Topic: ")
-	topic, list, ok2 := strings.Cut(rest, ", IDs: [")
-	list, ok3 := strings.CutSuffix(list, "]")
-	return topic, strings.Split(list, ","), ok1 && ok2 && ok3
-}
-
 // A user who may not drop dead letters is told so, and jobs are moved all the same.
 func TestDeadLettersWithoutPermission(t *testing.T) {
 	t.Parallel()
@@ -165,10 +154,7 @@ func TestDeadLettersWithoutPermission(t *testing.T) {
 	w.push("b", "t", 1)
 	w.expectPass(1, 0)
 	w.server.sweepDead().goOn(t.Context())
-	_, errors, _ := w.log.lines()
-	if !slices.ContainsFunc(errors, func(line string) bool { return strings.HasPrefix(line, "Old dead letters can't be dropped: ") }) {
-		t.Errorf("errors %q", errors)
-	}
+	w.log.expectErrorsWith(t, "Old dead letters can't be dropped: ")
 	w.Expect(redistest.State{
 		Ready: queues{"t": {"b"}}, Buckets: buckets{"b": "t body"}, Dead: queues{"t": {"a"}}, Letters: letters("t", "a"),
 	})

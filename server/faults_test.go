@@ -121,7 +121,7 @@ func TestRedisKilled(t *testing.T) {
 	awaitStored(100)
 	cancel()
 	producers.Wait()
-	await(t, "empty pool", func() bool { return w.Do("ZCARD", prefix+"job_pool") == int64(0) })
+	w.awaitEmptyPool()
 	stop()
 
 	times := map[string]int{}
@@ -138,16 +138,6 @@ func TestRedisKilled(t *testing.T) {
 	}
 	if len(times) > 0 {
 		t.Errorf("ready, but never pushed: %v", times)
-	}
-}
-
-// await polls for what no event tells.
-func await(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for started := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(started) > hangs {
-			t.Fatalf("no %s after %v", what, hangs)
-		}
 	}
 }
 
@@ -169,11 +159,9 @@ func TestRedisHangs(t *testing.T) {
 	w.awaitDials(3)
 	w.Resume()
 	w.log.awaitInfo(t, "over after")
-	await(t, "empty pool", func() bool { return w.Do("ZCARD", prefix+"job_pool") == int64(0) })
+	w.awaitEmptyPool()
 	w.expectManyMoved(jobs, topics)
-	if _, errors, _ := w.log.lines(); len(errors) != 1 {
-		t.Errorf("logged %q", errors)
-	}
+	w.log.expectErrorsWith(t, outageLine)
 }
 
 // TestConnectionsKilled cuts the Server's connections, while it rests and
@@ -210,7 +198,7 @@ func TestConnectionsKilledAtAnyTime(t *testing.T) {
 	for range 50 {
 		w.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	}
-	await(t, "empty pool", func() bool { return w.Do("ZCARD", prefix+"job_pool") == int64(0) })
+	w.awaitEmptyPool()
 	w.expectManyMoved(jobs, topics)
 }
 
@@ -229,9 +217,9 @@ func TestReadOnlyReplica(t *testing.T) {
 	w.Do("REPLICAOF", "NO", "ONE")
 	w.log.awaitInfo(t, "over after")
 	w.log.awaitMoved(t, 2)
-	await(t, "empty pool", func() bool { return w.Do("ZCARD", prefix+"job_pool") == int64(0) })
+	w.awaitEmptyPool()
 	w.Expect(redistest.State{Ready: queues{"t": {"a"}, "u": {"b"}}, Buckets: buckets{"a": "t body", "b": "u body"}})
-	if _, errors, _ := w.log.lines(); mention(errors, "Redis does not work") != 1 {
+	if _, errors := w.log.lines(); mention(errors, "Redis does not work") != 1 {
 		t.Errorf("logged %q", errors)
 	}
 }

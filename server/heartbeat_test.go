@@ -25,7 +25,7 @@ func (w *world) servers() []store.ServerState {
 // awaitServer waits until the only server there says something.
 func (w *world) awaitServer(t *testing.T, what string, says func(store.ServerState) bool) (s store.ServerState) {
 	t.Helper()
-	await(t, what, func() bool {
+	until(t, what, func() bool {
 		servers := w.servers()
 		if len(servers) == 1 {
 			s = servers[0]
@@ -99,7 +99,7 @@ func TestHeartbeatOfSeveralServers(t *testing.T) {
 	w.run()
 	w.server = New(w.pool(), w.options())
 	w.run()
-	await(t, "both servers alone", func() bool {
+	until(t, "both servers alone", func() bool {
 		servers := w.servers()
 		return len(servers) == 2 && servers[0].ID != "killed" && servers[1].ID != "killed" && servers[0].ID != servers[1].ID
 	})
@@ -142,7 +142,7 @@ func TestHeartbeatThatIsRefused(t *testing.T) {
 			for range 20 {
 				beat(renewEvery)
 			}
-			if info, lines, _ := w.log.lines(); len(lines) != 1 || mention(lines, line) != 1 || mention(info, "over after") > 0 {
+			if info, lines := w.log.lines(); len(lines) != 1 || mention(lines, line) != 1 || mention(info, "over after") > 0 {
 				t.Errorf("logged %.2000q", lines)
 			}
 			c.heals(w)
@@ -151,7 +151,7 @@ func TestHeartbeatThatIsRefused(t *testing.T) {
 				t.Error("tried again at once")
 			}
 			beat(renewEvery)
-			if info, lines, _ := w.log.lines(); len(lines) != 1 || mention(info, "over after") != 1 {
+			if info, lines := w.log.lines(); len(lines) != 1 || mention(info, "over after") != 1 {
 				t.Errorf("logged %.2000q and %q", info, lines)
 			}
 			if servers := w.servers(); len(servers) != 1 || servers[0].Moved != 22 || !servers[0].Started.Equal(m.heart.state.Started) {
@@ -230,37 +230,16 @@ func TestHeartbeatDuringAPass(t *testing.T) {
 	}
 }
 
-// Nothing is said by Pass, which is for callers who say when.
-func TestPassHasNoHeartbeat(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.push("a", "t", 1)
-	check(t, w.server.Pass(t.Context()))
-	if n := w.Do("EXISTS", prefix+"servers").(int64); n != 0 {
-		t.Errorf("servers: %v", w.servers())
-	}
-}
-
 // While Redis hangs, the stop does not wait for the end of the entry, which is stale later.
 func TestHeartbeatOfAStopWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.server = New(w.poolWith(0), Options{Interval: time.Hour, Logger: w.log})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- w.server.Run(ctx) }()
+	stop := w.run()
 	w.awaitServer(t, "server", anything)
 	w.Hang()
 	defer w.Resume()
-	cancel()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(stopWait - signOffWait): // what is in hand may take as long as stopWait
-		t.Error("Run goes on")
-	}
+	expectWithin(t, stopWait-signOffWait, stop) // what is in hand may take as long as stopWait
 }
 
 // The documented line for the daemon has all that this needs, and for those who look.

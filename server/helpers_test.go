@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,65 +25,54 @@ const (
 // check fails the test on an error.
 var check = redistest.Check
 
+// until waits for something to become true.
+var until = redistest.Until
+
 // recorder is a Logger that keeps the lines.
 type recorder struct {
-	mu      sync.Mutex
-	info    []string
-	errors  []string
-	changed chan struct{} // closed at the next line
+	hears func(line string) // an info, if it is set
+
+	mu           sync.Mutex
+	info, errors []string
 }
 
-func newRecorder() *recorder { return &recorder{changed: make(chan struct{})} }
+func (r *recorder) Info(line string) {
+	if r.hears != nil {
+		r.hears(line)
+	}
+	r.add(&r.info, line)
+}
 
-func (r *recorder) Info(line string)  { r.add(&r.info, line) }
 func (r *recorder) Error(line string) { r.add(&r.errors, line) }
 
 func (r *recorder) add(lines *[]string, line string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	*lines = append(*lines, line)
-	close(r.changed)
-	r.changed = make(chan struct{})
 }
 
 // lines are a copy of what was logged so far.
-func (r *recorder) lines() (info, errors []string, changed <-chan struct{}) {
+func (r *recorder) lines() (info, errors []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.info), slices.Clone(r.errors), r.changed
-}
-
-// await waits until enough reports that the log has what the test waits for.
-func (r *recorder) await(tb testing.TB, what string, enough func(info, errors []string) bool) {
-	tb.Helper()
-	timeout := time.After(hangs)
-	for {
-		info, errors, changed := r.lines()
-		if enough(info, errors) {
-			return
-		}
-		select {
-		case <-changed:
-		case <-timeout:
-			tb.Fatalf("no %s in the log after %v; errors: %.2000q", what, hangs, errors)
-		}
-	}
+	return slices.Clone(r.info), slices.Clone(r.errors)
 }
 
 func (r *recorder) awaitError(tb testing.TB, part string) {
 	tb.Helper()
-	r.await(tb, part, func(_, errors []string) bool { return mention(errors, part) > 0 })
+	until(tb, "an error: "+part, func() bool { _, errors := r.lines(); return mention(errors, part) > 0 })
 }
 
 func (r *recorder) awaitInfo(tb testing.TB, part string) {
 	tb.Helper()
-	r.await(tb, part, func(info, _ []string) bool { return mention(info, part) > 0 })
+	until(tb, "an info: "+part, func() bool { info, _ := r.lines(); return mention(info, part) > 0 })
 }
 
 // awaitMoved waits until the log has n jobs as ready.
 func (r *recorder) awaitMoved(tb testing.TB, n int) {
 	tb.Helper()
-	r.await(tb, fmt.Sprint(n, " jobs"), func(info, _ []string) bool {
+	until(tb, fmt.Sprint(n, " jobs are ready"), func() bool {
+		info, _ := r.lines()
 		moved := 0
 		for _, line := range info {
 			moved += len(idsOf(line))
@@ -115,8 +103,16 @@ func mention(lines []string, part string) int {
 
 func (r *recorder) expectErrors(tb testing.TB, want ...string) {
 	tb.Helper()
-	if _, errors, _ := r.lines(); !reflect.DeepEqual(errors, want) && len(errors)+len(want) > 0 {
+	if _, errors := r.lines(); !slices.Equal(errors, want) {
 		tb.Errorf("error log:\n got %.4000q\nwant %.4000q", errors, want)
+	}
+}
+
+// expectErrorsWith checks that there are as many errors as parts, each with its part.
+func (r *recorder) expectErrorsWith(tb testing.TB, parts ...string) {
+	tb.Helper()
+	if _, errors := r.lines(); !slices.EqualFunc(errors, parts, strings.Contains) {
+		tb.Errorf("error log:\n got %.4000q\nwant lines with %.4000q", errors, parts)
 	}
 }
 
@@ -132,7 +128,7 @@ type world struct {
 
 func newWorld(tb testing.TB, redisArgs ...string) *world {
 	tb.Helper()
-	w := &world{Server: redistest.Start(tb, redisArgs...), log: newRecorder(), dialled: make(chan struct{}, 100)}
+	w := &world{Server: redistest.Start(tb, redisArgs...), log: new(recorder), dialled: make(chan struct{}, 100)}
 	w.server = New(w.pool(), w.options())
 	return w
 }
@@ -146,13 +142,18 @@ func (w *world) pool() *redis.Pool { return w.poolWith(3 * time.Second) }
 
 // poolWith is a pool with that timeout on everything; 0 is none.
 func (w *world) poolWith(timeout time.Duration, options ...redis.DialOption) *redis.Pool {
+	return w.poolTo(w.Addr, timeout, options...)
+}
+
+// poolTo is such a pool to another address.
+func (w *world) poolTo(addr string, timeout time.Duration, options ...redis.DialOption) *redis.Pool {
 	options = append(options, redis.DialConnectTimeout(timeout), redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout))
 	pool := &redis.Pool{MaxIdle: 4, MaxActive: 4, Wait: true, DialContext: func(ctx context.Context) (redis.Conn, error) {
 		select {
 		case w.dialled <- struct{}{}:
 		default:
 		}
-		return redis.DialContext(ctx, "tcp", w.Addr, options...)
+		return redis.DialContext(ctx, "tcp", addr, options...)
 	}}
 	w.TB.Cleanup(func() { pool.Close() })
 	return pool
@@ -259,6 +260,12 @@ func (w *world) expectManyMoved(jobs, topics int) {
 	if n := w.keys(); n != int64(jobs+queues) {
 		w.TB.Errorf("%d keys, want %d buckets and %d queues", n, jobs, queues)
 	}
+}
+
+// awaitEmptyPool waits until no job waits.
+func (w *world) awaitEmptyPool() {
+	w.TB.Helper()
+	until(w.TB, "the pool is empty", func() bool { return w.Do("ZCARD", prefix+"job_pool") == int64(0) })
 }
 
 // waiting are the IDs in the pool, in due order.

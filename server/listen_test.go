@@ -1,7 +1,7 @@
 package server
 
 import (
-	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,41 +15,34 @@ import (
 // a short delay can only be on time because the push says so; it does so to
 // every server, and also after the connection was cut.
 func TestRunIsToldOfAnEarlierJob(t *testing.T) {
-	redisServer := redistest.Start(t)
-	jobs := store.New(redisServer.Pool(), prefix)
+	w := newWorld(t)
+	jobs := store.New(w.pool(), prefix)
 	push := func(id string, delay time.Duration) {
 		t.Helper()
 		job := store.Job{ID: id, Topic: "t", Body: "b"}
 		check(t, pushTo(t.Context(), jobs, job, store.Due{After: delay}))
 	}
 	push("far", time.Hour)
-
-	ctx, cancel := context.WithCancel(t.Context())
-	log, done := newRecorder(), make(chan error, 1)
-	go func() {
-		done <- New(redisServer.Pool(), Options{Interval: time.Hour, Logger: log}).Run(ctx)
-	}()
-	awaitListeners(t, redisServer, 1)
+	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
+	stop := w.run()
+	awaitListeners(t, w.Server, 1)
 	push("near", 200*time.Millisecond)
-	log.awaitMoved(t, 1)
+	w.log.awaitMoved(t, 1)
 
-	first := listeners(t, redisServer)
-	redisServer.Do("CLIENT", "KILL", "TYPE", "pubsub")
-	await(t, "another connection", func() bool {
-		now := listeners(t, redisServer)
+	first := listeners(t, w.Server)
+	w.Do("CLIENT", "KILL", "TYPE", "pubsub")
+	until(t, "there is another connection", func() bool {
+		now := listeners(t, w.Server)
 		return now != "" && now != first
 	})
-	awaitListeners(t, redisServer, 1)
+	awaitListeners(t, w.Server, 1)
 	push("near again", 200*time.Millisecond)
-	log.awaitMoved(t, 2)
+	w.log.awaitMoved(t, 2)
 
 	check(t, jobs.Reschedule(t.Context(), "far", 200*time.Millisecond))
-	log.awaitMoved(t, 3)
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	awaitListeners(t, redisServer, 0)
+	w.log.awaitMoved(t, 3)
+	stop()
+	awaitListeners(t, w.Server, 0)
 }
 
 // listeners are the IDs of the connections that listen.
@@ -68,11 +61,7 @@ func listeners(t *testing.T, r *redistest.Server) (ids string) {
 func awaitListeners(t *testing.T, r *redistest.Server, want int64) {
 	t.Helper()
 	channel := store.New(nil, prefix).Keys().FirstDue()
-	for deadline := time.Now().Add(hangs); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		reply := r.Do("PUBSUB", "NUMSUB", channel).([]any)
-		if n, err := redis.Int64(reply[1], nil); err != nil || n == want {
-			return
-		}
-	}
-	t.Fatalf("not %d servers listen after %v", want, hangs)
+	until(t, fmt.Sprint(want, " servers listen"), func() bool {
+		return r.Do("PUBSUB", "NUMSUB", channel).([]any)[1] == want
+	})
 }

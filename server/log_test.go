@@ -32,9 +32,9 @@ func TestWhoIsTold(t *testing.T) {
 		log.Log(t.Context(), LevelRecovered, "over")
 		log.Error("broken")
 	}
-	lines := newRecorder()
+	lines := new(recorder)
 	say(Options{Logger: lines})
-	info, errors, _ := lines.lines()
+	info, errors := lines.lines()
 	if len(info) != 2 || info[0] != "ready, Topic: t, IDs: [1,2]" || info[1] != "over" || len(errors) != 1 || errors[0] != "broken" {
 		t.Errorf("lines %q, errors %q", info, errors)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,16 +21,12 @@ type spy struct {
 }
 
 func (c spy) Send(command string, args ...any) error {
-	if c.sends != nil {
-		c.sends(args)
-	}
+	c.sends(args)
 	return c.ConnWithContext.Send(command, args...)
 }
 
 func (c spy) Close() error {
-	if c.closed != nil {
-		c.closed()
-	}
+	c.closed()
 	return c.ConnWithContext.Close()
 }
 
@@ -41,13 +38,19 @@ func (c spy) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	return redis.ReceiveWithTimeout(c.ConnWithContext, timeout)
 }
 
-// poolTo is a pool to an address with that timeout on everything.
-func poolTo(t *testing.T, addr string, timeout time.Duration) *redis.Pool {
-	pool := &redis.Pool{MaxIdle: 4, MaxActive: 4, Wait: true, DialContext: func(ctx context.Context) (redis.Conn, error) {
-		return redis.DialContext(ctx, "tcp", addr, redis.DialConnectTimeout(timeout), redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout))
-	}}
-	t.Cleanup(func() { pool.Close() })
-	return pool
+// spied is a pool whose connections show what they send, and of which so many are open.
+func (w *world) spied(sends func(args []any)) (pool *redis.Pool, open *atomic.Int32) {
+	pool, open = w.pool(), new(atomic.Int32)
+	dial := pool.DialContext
+	pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
+		conn, err := dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		open.Add(1)
+		return spy{conn.(redis.ConnWithContext), sends, sync.OnceFunc(func() { open.Add(-1) })}, nil
+	}
+	return pool, open
 }
 
 // TestDemotedMaster has an address lead to another master, while the old one
@@ -61,7 +64,7 @@ func TestDemotedMaster(t *testing.T) {
 			t.Parallel()
 			old, w := redistest.Start(t), newWorld(t)
 			proxy := redistest.StartProxy(t, old.Addr)
-			pool := poolTo(t, proxy.Addr, 3*time.Second)
+			pool := w.poolTo(proxy.Addr, 3*time.Second)
 			var rested []redis.Conn
 			for range 4 {
 				conn := pool.Get()
@@ -110,14 +113,14 @@ func TestLongIDsOverASlowNetwork(t *testing.T) {
 			w := newWorld(t)
 			proxy := redistest.StartProxy(t, w.Addr)
 			proxy.Limit(c.bytesPerSecond)
-			w.server = New(poolTo(t, proxy.Addr, 500*time.Millisecond), Options{Interval: 10 * time.Millisecond})
+			w.server = New(w.poolTo(proxy.Addr, 500*time.Millisecond), Options{Interval: 10 * time.Millisecond})
 			var ids []string
 			for n := range c.jobs {
 				ids = append(ids, fmt.Sprintf("%03d", n)+strings.Repeat("x", 100<<10))
 				w.push(ids[n], "t", n)
 			}
 			w.run()
-			await(t, "empty pool", func() bool { return w.Do("ZCARD", prefix+"job_pool") == int64(0) })
+			w.awaitEmptyPool()
 			w.expectReady("t", ids...)
 		})
 	}
@@ -131,19 +134,12 @@ func TestPassPagesOverlap(t *testing.T) {
 	const jobs, topics = 10 * minBatch, 5 * minBatch
 	w.many(jobs, topics)
 	pushed := 0
-	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-		conn, err := redis.DialContext(ctx, "tcp", w.Addr)
-		if err != nil {
-			return nil, err
+	pool, _ := w.spied(func(args []any) {
+		if len(args) == 7 && args[5] != 0 { // a further page: it leaves out what the first have
+			pushed++
+			w.push(fmt.Sprint("early", pushed), "early", -pushed)
 		}
-		return spy{ConnWithContext: conn.(redis.ConnWithContext), sends: func(args []any) {
-			if len(args) == 7 && args[5] != 0 { // a further page: it leaves out what the first have
-				pushed++
-				w.push(fmt.Sprint("early", pushed), "early", -pushed)
-			}
-		}}, nil
-	}}
-	t.Cleanup(func() { pool.Close() })
+	})
 	w.server = New(pool, w.options())
 	w.server.batch = batchSize{budget: 1, current: minBatch}
 	r := w.pass()
@@ -153,7 +149,7 @@ func TestPassPagesOverlap(t *testing.T) {
 	if r.Moved != jobs+pushed {
 		t.Errorf("moved %d jobs, want %d", r.Moved, jobs+pushed)
 	}
-	info, _, _ := w.log.lines()
+	info, _ := w.log.lines()
 	times := map[string]int{}
 	for _, line := range info {
 		for _, id := range idsOf(line) {
@@ -176,20 +172,7 @@ func TestPassPagesOverlap(t *testing.T) {
 func TestRunLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	var open atomic.Int32
-	pool := &redis.Pool{MaxIdle: 4, DialContext: func(ctx context.Context) (redis.Conn, error) {
-		conn, err := redis.DialContext(ctx, "tcp", w.Addr)
-		if err != nil {
-			return nil, err
-		}
-		open.Add(1)
-		var once atomic.Bool
-		return spy{ConnWithContext: conn.(redis.ConnWithContext), closed: func() {
-			if once.CompareAndSwap(false, true) {
-				open.Add(-1)
-			}
-		}}, nil
-	}}
+	pool, open := w.spied(func([]any) {})
 	for range 20 {
 		w.server = New(pool, w.options())
 		stop := w.run()
@@ -200,7 +183,6 @@ func TestRunLeavesNothing(t *testing.T) {
 		}
 		awaitListeners(t, w.Server, 0)
 	}
-	pool.Close()
 }
 
 // What a pass says of the next job counts from when that was found, however long
@@ -235,22 +217,12 @@ func TestPassNext(t *testing.T) {
 func TestRunAfterReconnecting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.log = newRecorder()
 	var subscribed atomic.Int32
-	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
-		conn, err := redis.DialContext(ctx, "tcp", w.Addr)
-		if err != nil {
-			return nil, err
+	pool, _ := w.spied(func(args []any) {
+		if len(args) == 1 && args[0] == prefix+"first_due" { // without a word, as the original clients
+			w.push(fmt.Sprint("job", subscribed.Add(1)), "t", 1)
 		}
-		return spy{ConnWithContext: conn.(redis.ConnWithContext), sends: func(args []any) {
-			if len(args) == 1 && args[0] == prefix+"first_due" { // without a word, as the original clients
-				id := fmt.Sprint("job", subscribed.Add(1))
-				w.Do("HSET", prefix+"job_bucket:"+id, "topic", "t", "body", "body")
-				w.Do("ZADD", prefix+"job_pool", 1, id)
-			}
-		}}, nil
-	}}
-	t.Cleanup(func() { pool.Close() })
+	})
 	w.server = New(pool, Options{Interval: time.Hour, Logger: w.log})
 	w.run()
 	for n := range 4 {

@@ -4,20 +4,13 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// letter writes a dead letter that was buried so long after 1970, in ms.
-func (w *world) letter(id, topic string, died int) {
-	w.TB.Helper()
-	w.Do("HSET", prefix+"dead_letter:"+id, "topic", topic, "body", "body", "died", died)
-	w.Do("ZADD", prefix+"dead_letters:"+topic, died, id)
-	w.Do("ZADD", prefix+"dead_topics", "NX", died, topic)
-}
-
 // TestPassOnce has Pass move all that is due, and drop old dead letters each time,
-// which Run does once a minute.
+// which Run does once a minute. It is no server that runs.
 func TestPassOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -27,11 +20,14 @@ func TestPassOnce(t *testing.T) {
 		t.Error(err)
 	}
 	w.expectManyMoved(jobs, topics)
+	if n := w.Do("EXISTS", prefix+"servers").(int64); n != 0 {
+		t.Errorf("servers: %v", w.servers())
+	}
 
 	w.Do("FLUSHALL")
 	w.push("far", "t", "5000000000")
 	for range 2 {
-		w.letter("old", "t", 1000)
+		w.bury("t", 10000*time.Hour, "old")
 		if err := w.server.Pass(t.Context()); err != nil {
 			t.Error(err)
 		}

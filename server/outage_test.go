@@ -13,7 +13,7 @@ import (
 
 // TestOutages tells outages how two things fare, as time goes by.
 func TestOutages(t *testing.T) {
-	log := newRecorder()
+	log := new(recorder)
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	began := now
 	o := newOutages(slog.New(lines{log}))
@@ -60,23 +60,23 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// TestOutageLines kills Redis for many passes: that is an error in the log, and a
-// line when it is over, also when Run begins with it.
+// TestOutageLines has Redis be away for many passes, from the start and again: that is an error in
+// the log, and a line when it is over.
 func TestOutageLines(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.push("a", "t", 1)
-	w.run()
-	w.log.awaitMoved(t, 1)
-	for n := range 2 {
+	for n := range 3 {
 		w.Kill()
-		w.log.await(t, "outage", func(_, errors []string) bool { return len(errors) > n })
+		if n == 0 {
+			w.run()
+		}
+		until(t, "the outage is told", func() bool { _, errors := w.log.lines(); return len(errors) > n })
 		w.awaitDials(5)
 		w.Restart()
-		w.log.await(t, "end of the outage", func(info, _ []string) bool { return mention(info, "over after") > n })
-		w.push("b", "t", 1)
-		w.log.awaitMoved(t, n+2)
-		info, errors, _ := w.log.lines()
+		until(t, "its end is told", func() bool { info, _ := w.log.lines(); return mention(info, "over after") > n })
+		w.push("a", "t", 1)
+		w.log.awaitMoved(t, n+1)
+		info, errors := w.log.lines()
 		if len(errors) != n+1 || !regexp.MustCompile(`^Redis does not work for us: .*(connection refused|EOF|connection reset|broken pipe)`).MatchString(errors[n]) {
 			t.Fatalf("errors %q", errors)
 		}
@@ -84,22 +84,5 @@ func TestOutageLines(t *testing.T) {
 		if len(over) != n+1 || !regexp.MustCompile(`^Redis does not work for us: over after [0-9.]+m?s$`).MatchString(over[n]) {
 			t.Fatalf("logged %q", over)
 		}
-	}
-}
-
-// TestOutageFromTheStart is a Redis that comes after Run.
-func TestOutageFromTheStart(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.Kill()
-	w.run()
-	w.log.awaitError(t, outageLine)
-	w.awaitDials(3)
-	w.Restart()
-	w.push("a", "t", 1)
-	w.log.awaitMoved(t, 1)
-	w.log.awaitInfo(t, "over after")
-	if _, errors, _ := w.log.lines(); len(errors) != 1 {
-		t.Errorf("logged %q", errors)
 	}
 }

@@ -55,7 +55,7 @@ func TestPass(t *testing.T) {
 			if c.batch > 0 {
 				w.server.batch = batchSize{budget: time.Hour, current: c.batch}
 			}
-			w.server.log = slog.New(lines{logFunc(func(line string) { largest = max(largest, len(idsOf(line))) })})
+			w.server.log = slog.New(lines{&recorder{hears: func(line string) { largest = max(largest, len(idsOf(line))) }}})
 			w.expectPass(c.jobs, 0)
 			w.expectManyMoved(c.jobs, c.topics)
 			if want := min(c.jobs, int(c.batch)) / c.topics; largest < want {
@@ -65,12 +65,6 @@ func TestPass(t *testing.T) {
 		})
 	}
 }
-
-// logFunc is a Logger that hands what is moved to a function.
-type logFunc func(line string)
-
-func (f logFunc) Info(line string) { f(line) }
-func (f logFunc) Error(string)     {}
 
 // A pass ends with the batch after which no more is due.
 func TestPassLooksUntilShort(t *testing.T) {
@@ -236,13 +230,13 @@ func TestReadyLine(t *testing.T) {
 	w.push("id3", "other", 2)
 	w.push("id2", "close_order", 3)
 	w.expectPass(3, 0)
-	info, _, _ := w.log.lines()
+	info, _ := w.log.lines()
 	want := []string{"Job is ready, Topic: close_order, IDs: [id1,id2]", "Job is ready, Topic: other, IDs: [id3]"}
 	if !slices.Equal(info, want) {
 		t.Errorf("log:\n got %q\nwant %q", info, want)
 	}
 	w.expectPass(0, 0)
-	if again, _, _ := w.log.lines(); len(again) != len(info) {
+	if again, _ := w.log.lines(); len(again) != len(info) {
 		t.Errorf("a pass that moved nothing logged %q", again[len(info):])
 	}
 }

@@ -30,14 +30,15 @@ func TestRunWakesForDueJob(t *testing.T) {
 	early := make(chan string, 10)
 	conn := w.Pool().Get()
 	defer conn.Close()
-	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: loggers{w.log, logFunc(func(line string) {
+	w.log.hears = func(line string) {
 		now, _ := redis.Float64s(conn.Do("TIME"))
 		for _, id := range idsOf(line) {
 			if due, _ := strconv.ParseFloat(due[id], 64); now[0]+now[1]/1e6 < due {
 				early <- id
 			}
 		}
-	})}})
+	}
+	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
 	looks := atomic.Int32{}
 	w.server.beforeMove = func() { looks.Add(1) }
 	stop := w.run()
@@ -50,21 +51,6 @@ func TestRunWakesForDueJob(t *testing.T) {
 	w.expectReady("t", "job0", "job1", "job2")
 	if n := looks.Load(); n > 20 {
 		t.Errorf("%d look-ups for 3 jobs", n)
-	}
-}
-
-// loggers tells several.
-type loggers []Logger
-
-func (ls loggers) Info(line string) {
-	for _, l := range slices.Backward(ls) {
-		l.Info(line)
-	}
-}
-
-func (ls loggers) Error(line string) {
-	for _, l := range slices.Backward(ls) {
-		l.Error(line)
 	}
 }
 
@@ -138,7 +124,7 @@ func TestRunStopsMidway(t *testing.T) {
 	if looks != last {
 		t.Errorf("%d look-ups, the stop was during the %dth", looks, last)
 	}
-	info, errors, _ := w.log.lines()
+	info, errors := w.log.lines()
 	if len(info) != last || len(errors) > 0 {
 		t.Errorf("%d batches were moved, want %d; errors %q", len(info), last, errors)
 	}
@@ -161,29 +147,31 @@ func TestRunStopsWhileRedisHangs(t *testing.T) {
 	const jobs, topics = 100, 2
 	w.many(jobs, topics)
 	w.server = New(w.poolWith(0), w.options())
-	ctx, cancel := context.WithCancel(t.Context())
+	hung := make(chan struct{})
 	w.onLook(func(int) {
 		w.Hang()
-		cancel()
+		close(hung)
 	})
-	done := make(chan error)
-	go func() { done <- w.server.Run(ctx) }()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(stopWait + 4*time.Second): // batchWait is longer
-		t.Error("Run goes on")
-	}
+	stop := w.run()
+	<-hung
+	expectWithin(t, stopWait+4*time.Second, stop) // batchWait is longer
 	w.Resume()
 	w.log.expectErrors(t)
 
 	// What Redis had in hand is done or not; another server does the rest.
 	w.server = New(w.pool(), w.options())
 	w.run()
-	await(t, "empty pool", func() bool { return w.Do("ZCARD", prefix+"job_pool") == int64(0) })
+	w.awaitEmptyPool()
 	w.expectManyMoved(jobs, topics)
+}
+
+// expectWithin checks how long it takes.
+func expectWithin(t *testing.T, limit time.Duration, do func()) {
+	t.Helper()
+	began := time.Now()
+	if do(); time.Since(began) > limit {
+		t.Errorf("it took %v, want %v at most", time.Since(began), limit)
+	}
 }
 
 // TestRunStopsWhileRedisIsGone stops it while there is nothing to connect to.
@@ -236,7 +224,7 @@ func TestRunStartStop(t *testing.T) {
 		cancel()
 		check(t, <-done)
 	}
-	await(t, "end of the goroutines", func() bool { return runtime.NumGoroutine() <= before })
+	until(t, "end of the goroutines", func() bool { return runtime.NumGoroutine() <= before })
 	w.pass()
 	w.expectManyMoved(jobs, topics)
 	w.log.expectErrors(t)

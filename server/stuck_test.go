@@ -98,7 +98,7 @@ func TestStuckJobsOver(t *testing.T) {
 		{"another one met", func(s *stuckJobs) { s.met(u1, now.Add(time.Minute)) }, retryEvery + overAfter*retryEvery},
 		{"many of them", func(s *stuckJobs) { s.putBack(t1, 1_000_000, broken, now) }, 100*time.Second + retryEvery + overAfter*retryEvery},
 	} {
-		log := newRecorder()
+		log := new(recorder)
 		s := newStuckJobs(newOutages(slog.New(lines{log})))
 		s.putBack(t1, 1, broken, now)
 		c.do(&s)
