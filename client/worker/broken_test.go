@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/mix-basic/delayer/client"
@@ -9,53 +10,41 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// A topic whose ready queue is broken keeps no other from being waited for, and is served
-// again when it is well.
-func TestBrokenTopicHarmsNoOther(t *testing.T) {
-	f := start(t)
-	handled := make(chan string, 10)
-	mux := worker.NewMux()
-	for _, topic := range []string{"broken", "well", "fine"} {
-		mux.HandleFunc(topic, func(_ context.Context, job *worker.Job) error {
-			handled <- job.ID
-			return nil
-		})
-	}
-	f.Do("SET", "delayer:ready_queue:broken", "text")
-	f.run(mux, worker.Options{})
-	f.AwaitWaiter("well") // who waits was not refused
-	for _, topic := range []string{"well", "fine"} {
-		f.push(topic, topic)
-		if id := next(t, handled); id != topic {
-			t.Errorf("handled %q, want %q", id, topic)
-		}
-	}
-	f.Do("DEL", "delayer:ready_queue:broken")
-	f.push("healed", "broken")
-	if id := next(t, handled); id != "healed" {
-		t.Errorf("handled %q", id)
+// deliver is a handler that hands over the ID.
+func deliver(to chan<- string) func(context.Context, *worker.Job) error {
+	return func(_ context.Context, job *worker.Job) error {
+		to <- job.ID
+		return nil
 	}
 }
 
-// The same of all its topics: they are served when they are well.
-func TestAllTopicsAreBroken(t *testing.T) {
-	f := start(t)
-	handled := make(chan string, 10)
-	mux := worker.NewMux()
-	for _, topic := range []string{"t", "u"} {
-		f.Do("SET", "delayer:ready_queue:"+topic, "text")
-		mux.HandleFunc(topic, func(_ context.Context, job *worker.Job) error {
-			handled <- job.ID
-			return nil
+// Topics whose ready queues are broken keep no other from being waited for, and are served
+// again when they are well. The log tells of each once.
+func TestBrokenTopicHarmsNoOther(t *testing.T) {
+	for name, broken := range map[string][]string{"one": {"broken"}, "all": {"broken", "well", "fine"}} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t)
+			var log redistest.Log
+			handled := make(chan string, 10)
+			for _, topic := range broken {
+				f.Do("SET", "delayer:ready_queue:"+topic, "text")
+			}
+			f.run(muxOf(deliver(handled), "broken", "well", "fine"), worker.Options{Logger: log.Logger()})
+			if len(broken) == 1 {
+				f.AwaitWaiter("well") // who waits was not refused
+			}
+			until(t, "it is told", func() bool { return len(log.Lines("can't fetch jobs", "WRONGTYPE")) >= len(broken) })
+			for _, topic := range []string{"well", "fine", "broken"} {
+				if slices.Contains(broken, topic) {
+					f.Do("DEL", "delayer:ready_queue:"+topic)
+				}
+				f.push(topic, topic)
+				if id := next(t, handled); id != topic {
+					t.Errorf("handled %q, want %q", id, topic)
+				}
+			}
+			log.Expect(t, len(broken), "can't fetch jobs")
 		})
-	}
-	f.run(mux, worker.Options{})
-	for _, topic := range []string{"u", "t"} {
-		f.Do("DEL", "delayer:ready_queue:"+topic)
-		f.push(topic, topic)
-		if id := next(t, handled); id != topic {
-			t.Errorf("handled %q", id)
-		}
 	}
 }
 
@@ -82,14 +71,7 @@ func TestJobThatCantBeBuried(t *testing.T) {
 			f.push("b", "t")
 			f.push("c", "u")
 			handled := make(chan string, 10)
-			mux := worker.NewMux()
-			for _, topic := range []string{"t", "u"} {
-				mux.HandleFunc(topic, func(_ context.Context, job *worker.Job) error {
-					handled <- job.ID
-					return nil
-				})
-			}
-			f.runOf(c, mux, worker.Options{})
+			f.runOf(c, muxOf(deliver(handled), "t", "u"), worker.Options{})
 			got := map[string]bool{next(t, handled): true, next(t, handled): true}
 			if !got["b"] || !got["c"] {
 				t.Errorf("handled %v, want b and c", got)

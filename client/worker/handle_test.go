@@ -71,16 +71,6 @@ func TestRetryUntilExhausted(t *testing.T) {
 	log.Expect(t, 1, "level=ERROR", "topic=t id=a attempt=3", `error="failure 3 of 3"`, "dead letter")
 }
 
-// The number of attempts that the producer asks for counts more than the worker's.
-func TestProducersAttempts(t *testing.T) {
-	f := start(t)
-	var e events
-	f.push("a", "t", client.MaxAttempts(1))
-	f.run(one(func(ctx context.Context, job *worker.Job) error { return errors.New("no") }), worker.Options{Hooks: e.hooks()})
-	e.await(t, "started a", "failed a", "buried a")
-	f.expectDead("a", 1, "all 1 attempts used up", "no")
-}
-
 // What a handler's end makes of the job.
 func TestEnds(t *testing.T) {
 	for _, c := range []struct {
@@ -191,29 +181,6 @@ func TestTyped(t *testing.T) {
 	f.push("worse", "xml")
 	f.expectDead("bad", 1, "the body can't be decoded: invalid character 'b'", "")
 	f.expectDead("worse", 1, "the body can't be decoded: EOF", "")
-}
-
-// The first middleware is outermost, and all are around handlers that were added before them.
-func TestMiddlewareOrder(t *testing.T) {
-	f := start(t)
-	var e events
-	named := func(name string) worker.Middleware {
-		return func(next worker.Handler) worker.Handler {
-			return worker.HandlerFunc(func(ctx context.Context, job *worker.Job) error {
-				e.add("%s before", name)
-				err := next.Handle(ctx, job)
-				e.add("%s after %v", name, err)
-				return fmt.Errorf("%s: %w", name, err)
-			})
-		}
-	}
-	mux := one(func(context.Context, *worker.Job) error { e.add("handler"); return errors.New("no") })
-	mux.Use(named("1"), named("2"))
-	mux.Use(named("3"))
-	f.push("a", "t", client.MaxAttempts(1))
-	f.run(mux, worker.Options{})
-	e.await(t, "1 before", "2 before", "3 before", "handler", "3 after no", "2 after 3: no", "1 after 2: 3: no")
-	f.expectDead("a", 1, "attempts used up", "1: 2: 3: no")
 }
 
 // The context of a handler ends when its time is over; what it returns then counts as ever.

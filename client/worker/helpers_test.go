@@ -214,6 +214,18 @@ func (e *events) expect(t testing.TB, want ...string) {
 	}
 }
 
+// succeed is a handler that does nothing.
+func succeed(context.Context, *worker.Job) error { return nil }
+
+// muxOf is a mux with one handler for all these topics.
+func muxOf(f func(ctx context.Context, job *worker.Job) error, topics ...string) *worker.Mux {
+	mux := worker.NewMux()
+	for _, topic := range topics {
+		mux.HandleFunc(topic, f)
+	}
+	return mux
+}
+
 // one is a mux with one handler, for topic t.
 func one(f func(ctx context.Context, job *worker.Job) error, options ...worker.TopicOption) *worker.Mux {
 	mux := worker.NewMux()
@@ -236,6 +248,24 @@ func (g *gate) handle(ctx context.Context, job *worker.Job) error {
 	g.ctx <- ctx
 	g.entered <- job
 	return <-g.leave
+}
+
+// held is a worker at work.
+type held struct {
+	*running
+	*gate
+	*events
+}
+
+// hold runs a worker whose handler waits at a gate with job a of topic t.
+func (f *fixture) hold(c *client.Client, o worker.Options) held {
+	f.TB.Helper()
+	h := held{gate: newGate(), events: new(events)}
+	o.Hooks = h.hooks()
+	f.push("a", "t")
+	h.running = f.runOf(c, one(h.handle), o)
+	next(f.TB, h.entered)
+	return h
 }
 
 // check fails the test on an error.

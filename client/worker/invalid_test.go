@@ -14,16 +14,15 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// What is wrong is an error that names it, and nothing is started: Redis hears of nothing.
+// What is wrong is an error that names it, and succeed is started: Redis hears of succeed.
 func TestInvalid(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	defer l.Close()
 	c := client.OpenPool(client.PoolOptions{Addr: l.Addr().String()})
 	defer c.Close()
-	nothing := func(context.Context, *worker.Job) error { return nil }
-	fine := func() *worker.Mux { return one(nothing) }
-	with := func(o worker.TopicOptions) *worker.Mux { return one(nothing, worker.With(o)) }
+	fine := func() *worker.Mux { return one(succeed) }
+	with := func(o worker.TopicOptions) *worker.Mux { return one(succeed, worker.With(o)) }
 	mux := func(fill func(*worker.Mux)) *worker.Mux {
 		m := fine()
 		fill(m)
@@ -39,8 +38,8 @@ func TestInvalid(t *testing.T) {
 		{"no client", nil, fine(), worker.Options{}, []string{"client: it is nil"}},
 		{"no mux", c, nil, worker.Options{}, []string{"mux: it is nil"}},
 		{"empty mux", c, worker.NewMux(), worker.Options{}, []string{"mux: it has no handlers"}},
-		{"two handlers", c, mux(func(m *worker.Mux) { m.HandleFunc("t", nothing) }), worker.Options{}, []string{`handler: topic "t" has two`}},
-		{"empty topic", c, mux(func(m *worker.Mux) { m.HandleFunc("", nothing) }), worker.Options{}, []string{"topic: it is empty"}},
+		{"two handlers", c, mux(func(m *worker.Mux) { m.HandleFunc("t", succeed) }), worker.Options{}, []string{`handler: topic "t" has two`}},
+		{"empty topic", c, mux(func(m *worker.Mux) { m.HandleFunc("", succeed) }), worker.Options{}, []string{"topic: it is empty"}},
 		{"nil Handler", c, mux(func(m *worker.Mux) { m.Handle("u", nil) }), worker.Options{}, []string{`handler: that of topic "u" is nil`}},
 		{"nil HandlerFunc", c, mux(func(m *worker.Mux) { m.Handle("u", worker.HandlerFunc(nil)) }), worker.Options{}, []string{`handler: that of topic "u" is nil`}},
 		{"nil func", c, mux(func(m *worker.Mux) { m.HandleFunc("u", nil) }), worker.Options{}, []string{`handler: that of topic "u" is nil`}},
@@ -58,9 +57,9 @@ func TestInvalid(t *testing.T) {
 		{"tiny lease", c, fine(), worker.Options{Lease: 5}, []string{"lease: 5ns is less than a millisecond; in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"}},
 		{"tiny timeout", c, fine(), worker.Options{Timeout: time.Millisecond - 1}, []string{"timeout: 999.999µs is less than a millisecond"}},
 		{"tiny grace", c, fine(), worker.Options{Grace: 10}, []string{"grace: 10ns is less than a millisecond"}},
-		{"nil option", c, one(nothing, nil), worker.Options{}, []string{`option: one of topic "t" is nil`}},
+		{"nil option", c, one(succeed, nil), worker.Options{}, []string{`option: one of topic "t" is nil`}},
 		{"zero client", new(client.Client), fine(), worker.Options{}, []string{"client: it was not made with"}},
-		{"client of nothing", client.New(nil), fine(), worker.Options{}, []string{"pool: it is nil"}},
+		{"client of succeed", client.New(nil), fine(), worker.Options{}, []string{"pool: it is nil"}},
 		{"attempts", c, fine(), worker.Options{MaxAttempts: -1}, []string{"max attempts: -1 is not from 1 to 2147483647; 0 means 10"}},
 		{"many attempts", c, fine(), worker.Options{MaxAttempts: math.MaxInt32 + 1}, []string{"max attempts: 2147483648 is not from 1"}},
 		{"a topic's concurrency", c, with(worker.TopicOptions{Concurrency: -1}), worker.Options{}, []string{`concurrency: that of topic "t" is -1`}},
@@ -98,7 +97,7 @@ func TestInvalid(t *testing.T) {
 // Run returns the error when waiting can't help.
 func TestRunFails(t *testing.T) {
 	f := start(t, "--requirepass", "right")
-	mux := one(func(context.Context, *worker.Job) error { return nil })
+	mux := one(succeed)
 	wrong := f.open(client.PoolOptions{Password: "wrong"})
 	if err := worker.New(wrong, mux, worker.Options{}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
 		t.Errorf("with a wrong password: error %v", err)
@@ -143,7 +142,7 @@ func TestClosedWhileReporting(t *testing.T) {
 func TestNil(t *testing.T) {
 	c := client.OpenPool(client.PoolOptions{})
 	defer c.Close()
-	mux := one(func(context.Context, *worker.Job) error { return nil })
+	mux := one(succeed)
 	for name, w := range map[string]*worker.Worker{"nil worker": nil, "zero worker": new(worker.Worker), "worker of a zero client": worker.New(new(client.Client), mux, worker.Options{})} {
 		if err := w.Run(t.Context()); !errors.Is(err, client.ErrInvalid) {
 			t.Errorf("%s: Run: %v, want ErrInvalid", name, err)

@@ -99,21 +99,13 @@ func TestLeaseLost(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f := start(t)
-			var e events
 			var log redistest.Log
-			g := newGate()
-			f.push("a", "t")
-			f.run(one(g.handle), worker.Options{Lease: time.Second, Hooks: e.hooks(), Logger: log.Logger()})
-			next(t, g.entered)
+			h := f.hold(f.Client, worker.Options{Lease: time.Second, Logger: log.Logger()})
 			_, err := f.Remove(t.Context(), "a")
 			check(t, err)
-			ctx := next(t, g.ctx)
-			next(t, ctx.Done())
-			if cause := context.Cause(ctx); cause != client.ErrLeaseLost {
-				t.Errorf("its context has ended by %v, want ErrLeaseLost", cause)
-			}
-			g.leave <- c.result
-			e.await(t, "started a", "lease lost a")
+			h.expectLost()
+			h.leave <- c.result
+			h.events.await(t, "started a", "lease lost a")
 			log.Expect(t, 1, "level=WARN", "lease lost", "topic=t id=a attempt=1")
 			log.Expect(t, 1, "level=")
 			f.expectNothing()
@@ -125,20 +117,22 @@ func TestLeaseLost(t *testing.T) {
 func TestLeaseEndsWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	var e events
-	g := newGate()
-	f.push("a", "t")
-	f.runOf(f.open(client.PoolOptions{ReadTimeout: time.Hour}), one(g.handle), worker.Options{Lease: time.Second, Grace: -1, Hooks: e.hooks()})
-	next(t, g.entered)
+	h := f.hold(f.open(client.PoolOptions{ReadTimeout: time.Hour}), worker.Options{Lease: time.Second, Grace: -1})
 	f.Hang()
 	defer f.Resume()
-	ctx := next(t, g.ctx)
-	next(t, ctx.Done())
+	h.expectLost()
+	h.leave <- errors.New("ended")
+	h.events.await(t, "started a", "lease lost a")
+}
+
+// expectLost waits for the end of the handler's context, which must be that of the lease.
+func (h held) expectLost() {
+	h.t.Helper()
+	ctx := next(h.t, h.ctx)
+	next(h.t, ctx.Done())
 	if cause := context.Cause(ctx); cause != client.ErrLeaseLost {
-		t.Errorf("its context has ended by %v, want ErrLeaseLost", cause)
+		h.t.Errorf("its context has ended by %v, want ErrLeaseLost", cause)
 	}
-	g.leave <- errors.New("ended")
-	e.await(t, "started a", "lease lost a")
 }
 
 // A result is told to Redis once it is back, and is no second delivery.
@@ -157,18 +151,14 @@ func TestRedisAwayWhileReporting(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f := start(t, "--appendonly", "yes", "--appendfsync", "always")
-			var e events
-			g := newGate()
-			f.push("a", "t")
-			r := f.run(one(g.handle), worker.Options{Hooks: e.hooks()})
-			next(t, g.entered)
+			h := f.hold(f.Client, worker.Options{})
 			f.Kill()
-			g.leave <- c.result
-			r.cancel() // makes no difference
-			until(t, "the report is tried", func() bool { return reporting() })
+			h.leave <- c.result
+			h.cancel() // makes no difference
+			until(t, "the report is tried", reporting)
 			f.Restart()
-			r.stop()
-			e.expect(t, c.want...)
+			h.stop()
+			h.expect(t, c.want...)
 			if job := f.get("a"); job.State != c.state {
 				t.Errorf("the job is %q, want %q", job.State, c.state)
 			}
@@ -179,18 +169,14 @@ func TestRedisAwayWhileReporting(t *testing.T) {
 // What Redis refuses for a while is tried again.
 func TestRefusedForAWhile(t *testing.T) {
 	f := start(t)
-	var e events
-	g := newGate()
-	f.push("a", "t")
-	f.run(one(g.handle), worker.Options{Hooks: e.hooks()})
-	next(t, g.entered)
+	h := f.hold(f.Client, worker.Options{})
 	f.AwaitWaiter("t")
 	f.Do("CONFIG", "SET", "min-replicas-to-write", 1)
 	f.Do("CONFIG", "RESETSTAT")
-	g.leave <- nil
+	h.leave <- nil
 	until(t, "it is refused", func() bool { return f.Calls("evalsha") > 1 })
 	f.Do("CONFIG", "SET", "min-replicas-to-write", 0)
-	e.await(t, "started a", "done a")
+	h.events.await(t, "started a", "done a")
 	f.expectNothing()
 }
 
@@ -198,16 +184,12 @@ func TestRefusedForAWhile(t *testing.T) {
 func TestRefusedForGood(t *testing.T) {
 	f := start(t)
 	f.Do("ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
-	var e events
 	var log redistest.Log
-	g := newGate()
-	f.push("a", "t")
-	f.runOf(f.open(client.PoolOptions{Username: "u", Password: "p"}), one(g.handle), worker.Options{Hooks: e.hooks(), Logger: log.Logger()})
-	next(t, g.entered)
+	h := f.hold(f.open(client.PoolOptions{Username: "u", Password: "p"}), worker.Options{Logger: log.Logger()})
 	f.AwaitWaiter("t")
 	f.Do("ACL", "SETUSER", "u", "-del", "-zrem")
-	g.leave <- nil
-	e.await(t, "started a", "lease lost a")
+	h.leave <- nil
+	h.events.await(t, "started a", "lease lost a")
 	log.Expect(t, 1, "level=ERROR", "can't acknowledge the job", "id=a", "NOPERM")
 	f.expectJob("a", client.Reserved, 1)
 }
@@ -218,7 +200,7 @@ func TestRedisAwayWhileFetching(t *testing.T) {
 	f := start(t)
 	var e events
 	var log redistest.Log
-	f.run(one(func(context.Context, *worker.Job) error { return nil }), worker.Options{Hooks: e.hooks(), Logger: log.Logger()})
+	f.run(one(succeed), worker.Options{Hooks: e.hooks(), Logger: log.Logger()})
 	f.AwaitWaiter("t")
 	for n := range 2 {
 		f.Kill()
@@ -241,44 +223,21 @@ func TestRedisAwayWhileFetching(t *testing.T) {
 	log.Expect(t, 1, "level=INFO")
 }
 
-// A topic whose queue is broken does not keep the worker from others.
-func TestBrokenTopic(t *testing.T) {
-	f := start(t)
-	var e events
-	var log redistest.Log
-	mux := worker.NewMux()
-	for _, topic := range []string{"broken", "t", "u"} {
-		mux.HandleFunc(topic, func(context.Context, *worker.Job) error { return nil })
-	}
-	f.Do("SET", "delayer:ready_queue:broken", "x")
-	f.run(mux, worker.Options{Hooks: e.hooks(), Logger: log.Logger()})
-	until(t, "it is told", func() bool { return len(log.Lines("can't fetch jobs", "WRONGTYPE")) == 1 })
-	for n := range 3 {
-		f.push(fmt.Sprint(n), "t")
-		until(t, "it is done", func() bool { return e.count(fmt.Sprint("done ", n)) == 1 })
-	}
-	log.Expect(t, 1, "can't fetch jobs")
-}
-
 // A Redis that is away while leases are to be extended costs none, if it is back before they end.
 func TestRedisAwayWhileExtending(t *testing.T) {
 	t.Parallel()
 	const lease = 9 * time.Second
 	f := start(t, "--appendonly", "yes", "--appendfsync", "always")
-	var e events
-	g := newGate()
-	f.push("a", "t")
-	f.run(one(g.handle), worker.Options{Lease: lease, Hooks: e.hooks()})
-	next(t, g.entered)
+	h := f.hold(f.Client, worker.Options{Lease: lease})
 	before, began := f.ends()["a"], time.Now()
 	f.Kill()
 	until(t, "the time of the renewal is over", func() bool { return time.Since(began) > lease/3+lease/20 })
 	f.Restart()
 	until(t, "the lease is extended", func() bool { return f.ends()["a"] > before })
-	if ctx := next(t, g.ctx); ctx.Err() != nil {
+	if ctx := next(t, h.ctx); ctx.Err() != nil {
 		t.Errorf("the handler's context has ended: %v", context.Cause(ctx))
 	}
-	g.leave <- nil
-	e.await(t, "started a", "done a")
+	h.leave <- nil
+	h.events.await(t, "started a", "done a")
 	f.expectNothing()
 }

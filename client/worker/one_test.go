@@ -10,16 +10,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
-	"github.com/mix-basic/delayer/internal/redistest"
 )
-
-// oneClient is a Client on a private Redis.
-func oneClient(t *testing.T) *client.Client {
-	t.Helper()
-	c := client.OpenPool(client.PoolOptions{Addr: redistest.Start(t).Addr})
-	t.Cleanup(func() { c.Close() })
-	return c
-}
 
 // oneOptions are quiet ones, by which a job is tried twice, a minute later.
 func oneOptions() worker.Options {
@@ -33,7 +24,7 @@ func oneOptions() worker.Options {
 // TestRunOne handles one job by handlers that end in each way.
 func TestRunOne(t *testing.T) {
 	t.Parallel()
-	c := oneClient(t)
+	c := start(t).Client
 	cause := errors.New("no paper")
 	type left struct { // of the job
 		state    client.State // empty: it is gone
@@ -48,7 +39,7 @@ func TestRunOne(t *testing.T) {
 		want   error // RunOne's
 		left   left
 	}{
-		{"done", func(context.Context, *worker.Job) error { return nil }, 0, nil, left{}},
+		{"done", succeed, 0, nil, left{}},
 		{"error", func(context.Context, *worker.Job) error { return cause }, 0, cause, left{client.Waiting, 1, "no paper"}},
 		{"last error", func(context.Context, *worker.Job) error { return cause }, 1, cause, left{client.Dead, 2, "no paper"}},
 		{"retry after", func(context.Context, *worker.Job) error { return worker.RetryAfter(cause, 0) }, 0, cause, left{client.Ready, 1, "no paper"}},
@@ -114,7 +105,7 @@ func sameError(err, want error) bool {
 // TestRunOneAsRun has RunOne use what the worker was made with.
 func TestRunOneAsRun(t *testing.T) {
 	t.Parallel()
-	c := oneClient(t)
+	c := start(t).Client
 	_, err := c.Push(t.Context(), client.Message{ID: "job", Topic: "print", Body: `{"pages":3}`}, 0)
 	check(t, err)
 	var calls []string
@@ -149,7 +140,7 @@ func TestRunOneAsRun(t *testing.T) {
 // TestRunOneRenews has a handler run until its lease is extended.
 func TestRunOneRenews(t *testing.T) {
 	t.Parallel()
-	c := oneClient(t)
+	c := start(t).Client
 	_, err := c.Push(t.Context(), client.Message{ID: "job", Topic: "print", Body: "page"}, 0)
 	check(t, err)
 	mux := worker.NewMux()
@@ -169,7 +160,7 @@ func TestRunOneRenews(t *testing.T) {
 
 func TestRunOneWithoutJob(t *testing.T) {
 	t.Parallel()
-	c := oneClient(t)
+	c := start(t).Client
 	mux := worker.NewMux()
 	mux.HandleFunc("print", func(context.Context, *worker.Job) error {
 		t.Error("the handler is called")

@@ -49,7 +49,7 @@ func TestConcurrencyOfATopic(t *testing.T) {
 	g := newGate()
 	mux := worker.NewMux()
 	mux.HandleFunc("bounded", g.handle, worker.With(worker.TopicOptions{Concurrency: 2, Priority: 1}))
-	mux.HandleFunc("free", func(context.Context, *worker.Job) error { return nil })
+	mux.HandleFunc("free", succeed)
 	f.pushMany(20, "b", "bounded")
 	f.run(mux, worker.Options{Concurrency: 3, Hooks: e.hooks()})
 	for range 2 {
@@ -79,7 +79,7 @@ func TestPriority(t *testing.T) {
 	var e events
 	mux := worker.NewMux()
 	for topic, priority := range map[string]int{"low": -1, "middle": 0, "high": 7} {
-		mux.HandleFunc(topic, func(context.Context, *worker.Job) error { return nil }, worker.With(worker.TopicOptions{Priority: priority, Weight: 1, Lease: time.Duration(priority+2) * time.Minute}))
+		mux.HandleFunc(topic, succeed, worker.With(worker.TopicOptions{Priority: priority, Weight: 1, Lease: time.Duration(priority+2) * time.Minute}))
 		f.pushMany(100, topic+" ", topic)
 	}
 	f.run(mux, worker.Options{Concurrency: 1, Hooks: worker.Hooks{Started: func(job *worker.Job) { e.add("%s", job.Topic) }}})
@@ -113,11 +113,7 @@ func TestRate(t *testing.T) {
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	mux := worker.NewMux()
-	for n := range 5 {
-		mux.HandleFunc(fmt.Sprint("t", n), func(context.Context, *worker.Job) error { return nil })
-	}
-	f.run(mux, worker.Options{Concurrency: 100})
+	f.run(muxOf(succeed, "t0", "t1", "t2", "t3", "t4"), worker.Options{Concurrency: 100})
 	for n := range 5 {
 		f.AwaitWaiter(fmt.Sprint("t", n))
 	}
@@ -186,7 +182,7 @@ func TestJobsShareCalls(t *testing.T) {
 		f.pushMany(250, fmt.Sprint(n, " "), "t")
 	}
 	var e events
-	r := f.runOf(c, one(func(context.Context, *worker.Job) error { return nil }), worker.Options{Concurrency: 50, Hooks: worker.Hooks{Done: e.hooks().Done}})
+	r := f.runOf(c, one(succeed), worker.Options{Concurrency: 50, Hooks: worker.Hooks{Done: e.hooks().Done}})
 	until(t, "all are done", func() bool { return len(e.all()) == jobs })
 	r.stop()
 	f.expectNothing()

@@ -16,56 +16,45 @@ import (
 // caller's context has ended.
 func TestStopWaitsForHandlers(t *testing.T) {
 	f := start(t)
-	var e events
-	g := newGate()
-	f.push("a", "t")
+	h := f.hold(f.Client, worker.Options{Concurrency: 1})
 	f.push("b", "t")
-	r := f.run(one(g.handle), worker.Options{Concurrency: 1, Hooks: e.hooks()})
-	next(t, g.entered)
-	r.cancel()
+	h.cancel()
 	select {
-	case err := <-r.ended:
+	case err := <-h.ended:
 		t.Fatalf("Run returned %v although a handler runs", err)
-	case g.leave <- nil:
+	case h.leave <- nil:
 	}
-	r.stop()
-	e.expect(t, "started a", "done a")
+	h.stop()
+	h.expect(t, "started a", "done a")
 	f.expectJob("b", client.Ready, 0)
 	f.expectJob("a", "", 0)
 }
 
 // After the grace time handlers are told to stop, and a job that is given up then has lost no attempt.
-func TestStopInterruptsHandlers(t *testing.T) {
-	f := start(t)
-	var e events
-	g := newGate()
-	f.push("a", "t")
-	r := f.run(one(func(ctx context.Context, job *worker.Job) error {
-		g.entered <- job
-		<-ctx.Done()
-		return fmt.Errorf("stopped: %w: %w", ctx.Err(), context.Cause(ctx))
-	}), worker.Options{Grace: -1, Hooks: e.hooks()})
-	next(t, g.entered)
-	r.stop()
-	e.expect(t, "started a", "released a")
-	f.expectJob("a", client.Ready, 0)
-}
-
 // A result that a handler has in spite of that counts.
-func TestResultAfterInterrupt(t *testing.T) {
-	f := start(t)
-	var e events
-	g := newGate()
-	f.push("a", "t")
-	r := f.run(one(func(ctx context.Context, job *worker.Job) error {
-		g.entered <- job
-		<-ctx.Done()
-		return nil
-	}), worker.Options{Grace: -1, Hooks: e.hooks()})
-	next(t, g.entered)
-	r.stop()
-	e.expect(t, "started a", "done a")
-	f.expectNothing()
+func TestStopInterruptsHandlers(t *testing.T) {
+	for _, c := range []struct {
+		result func(ctx context.Context) error
+		event  string
+		state  client.State
+	}{
+		{func(ctx context.Context) error { return fmt.Errorf("stopped: %w: %w", ctx.Err(), context.Cause(ctx)) }, "released a", client.Ready},
+		{func(context.Context) error { return nil }, "done a", ""},
+	} {
+		f := start(t)
+		var e events
+		entered := make(chan struct{})
+		f.push("a", "t")
+		r := f.run(one(func(ctx context.Context, job *worker.Job) error {
+			close(entered)
+			<-ctx.Done()
+			return c.result(ctx)
+		}), worker.Options{Grace: -1, Hooks: e.hooks()})
+		next(t, entered)
+		r.stop()
+		e.expect(t, "started a", c.event)
+		f.expectJob("a", c.state, 0)
+	}
 }
 
 // A handler that does not return does not keep Run from returning. Its job is given back, and what it
@@ -77,23 +66,19 @@ func TestStuck(t *testing.T) {
 	}{{"late success", nil}, {"late failure", errors.New("late")}, {"late bury", worker.Bury(errors.New("late"))}} {
 		t.Run(c.name, func(t *testing.T) {
 			f := start(t)
-			var e events
 			var log redistest.Log
-			g := newGate()
-			f.push("a", "t")
-			r := f.run(one(g.handle), worker.Options{Grace: -1, Hooks: e.hooks(), Logger: log.Logger()})
-			next(t, g.entered)
-			r.stop()
-			e.expect(t, "started a", "stuck a", "released a")
+			h := f.hold(f.Client, worker.Options{Grace: -1, Logger: log.Logger()})
+			h.stop()
+			h.expect(t, "started a", "stuck a", "released a")
 			log.Expect(t, 1, "level=ERROR", "handler does not return", "topic=t id=a attempt=1")
 			before := f.expectJob("a", client.Ready, 0)
 
-			if ctx := next(t, g.ctx); ctx.Err() == nil {
+			if ctx := next(t, h.ctx); ctx.Err() == nil {
 				t.Error("its context has not ended")
 			}
-			g.leave <- c.late
+			h.leave <- c.late
 			until(t, "the handler's goroutine has ended", func() bool { return workers() == "" })
-			e.expect(t, "started a", "stuck a", "released a")
+			h.expect(t, "started a", "stuck a", "released a")
 			if after := f.get("a"); after.State != before.State || after.Attempts != before.Attempts || after.Error != "" {
 				t.Errorf("the job was %+v, and is %+v since the handler has returned", before, after)
 			}
@@ -102,17 +87,31 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// Jobs that were reserved ahead are given back at a stop, and have lost no attempt.
+// Jobs that were reserved ahead are given back at a stop, or as they don't wait for handlers that have
+// become slow, and have lost no attempt.
 func TestStopGivesBackWhatIsNotBegun(t *testing.T) {
-	f := start(t)
-	g := newGate()
-	var e events
-	r := f.quickThenSlow(g, &e)
-	r.cancel()
-	until(t, "only the job that is handled is reserved", func() bool { return len(f.State().Reserved) == 1 })
-	g.leave <- nil
-	r.stop()
-	f.expectAllUntouched(&e)
+	for _, stopFirst := range []bool{true, false} {
+		f := start(t)
+		g := newGate()
+		var e events
+		r := f.quickThenSlow(g, &e)
+		if stopFirst {
+			r.cancel()
+		}
+		until(t, "only the job that is handled is reserved", func() bool { return len(f.State().Reserved) == 1 })
+		r.cancel()
+		g.leave <- nil
+		r.stop()
+		if n := len(f.State().Ready["t"]); n != 249 {
+			t.Errorf("%d jobs are ready, want 249", n)
+		}
+		for n := 1; n < 250; n++ {
+			f.expectJob(fmt.Sprint("slow", n), client.Ready, 0)
+		}
+		if n := len(e.all()); n != 2*501 {
+			t.Errorf("%d events, want the start and the end of 501 jobs", n)
+		}
+	}
 }
 
 // quickThenSlow runs a worker with one place, whose handler is quick at first, so that it reserves jobs
@@ -134,33 +133,6 @@ func (f *fixture) quickThenSlow(g *gate, e *events) *running {
 	return r
 }
 
-// expectAllUntouched checks that all slow jobs but the first are ready, and have no attempts.
-func (f *fixture) expectAllUntouched(e *events) {
-	f.TB.Helper()
-	if n := len(f.State().Ready["t"]); n != 249 {
-		f.TB.Errorf("%d jobs are ready, want 249", n)
-	}
-	for n := 1; n < 250; n++ {
-		f.expectJob(fmt.Sprint("slow", n), client.Ready, 0)
-	}
-	if n := len(e.all()); n != 2*501 {
-		f.TB.Errorf("%d events, want the start and the end of 501 jobs", n)
-	}
-}
-
-// What was reserved ahead does not wait for handlers that have become slow.
-func TestSlowHandlersGiveBack(t *testing.T) {
-	f := start(t)
-	g := newGate()
-	var e events
-	r := f.quickThenSlow(g, &e)
-	until(t, "only the job that is handled is reserved", func() bool { return len(f.State().Reserved) == 1 })
-	r.cancel()
-	g.leave <- nil
-	r.stop()
-	f.expectAllUntouched(&e)
-}
-
 // A job whose reserve is under way as the worker is told to stop is not begun, but given back.
 func TestStopDuringFetch(t *testing.T) {
 	f := start(t)
@@ -169,7 +141,7 @@ func TestStopDuringFetch(t *testing.T) {
 	c := client.New(h.Pool)
 	defer c.Close()
 	var e events
-	r := f.runOf(c, one(func(context.Context, *worker.Job) error { return nil }), worker.Options{Hooks: e.hooks()})
+	r := f.runOf(c, one(succeed), worker.Options{Hooks: e.hooks()})
 	f.AwaitWaiter("t")
 	f.push("a", "t")
 	until(t, "the scripts are known", func() bool { return e.count("done a") == 1 })
@@ -211,7 +183,7 @@ func TestStopWhileRedisHangs(t *testing.T) {
 func TestRunAgain(t *testing.T) {
 	f := start(t)
 	var e events
-	w := worker.New(f.Client, one(func(context.Context, *worker.Job) error { return nil }), worker.Options{Hooks: e.hooks()})
+	w := worker.New(f.Client, one(succeed), worker.Options{Hooks: e.hooks()})
 	f.push("a", "t")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

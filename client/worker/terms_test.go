@@ -45,7 +45,7 @@ func TestTermsOfATopic(t *testing.T) {
 					got.attempts = job.MaxAttempts
 					return errors.New("no")
 				}, worker.With(c.topic))
-				mux.HandleFunc("other", func(context.Context, *worker.Job) error { return nil }, worker.With(worker.TopicOptions{Lease: time.Minute}))
+				mux.HandleFunc("other", succeed, worker.With(worker.TopicOptions{Lease: time.Minute}))
 				c.all.Hooks = worker.Hooks{Retried: func(_ *worker.Job, delay time.Duration, _ error) {
 					got.backoff = int(delay.Hours())
 					e.add("retried")
@@ -79,40 +79,44 @@ func TestAttemptsOfATopic(t *testing.T) {
 	f.expectJob("b", client.Waiting, 1)
 }
 
-// watch is middleware that tells what its handler returns.
+// watch is middleware that tells when it is entered and left, and whether its handler has panicked.
 func watch(e *events, name string) worker.Middleware {
 	return func(next worker.Handler) worker.Handler {
 		return worker.HandlerFunc(func(ctx context.Context, job *worker.Job) error {
+			e.add("%s before", name)
 			err := next.Handle(ctx, job)
 			var p *worker.PanicError
-			e.add("%s: %v", name, errors.As(err, &p))
+			e.add("%s after panic: %v", name, errors.As(err, &p))
 			return fmt.Errorf("%s: %w", name, err)
 		})
 	}
 }
 
-// A topic's middleware is inside that of the mux, and around no other topic. All of it gets a panic as
-// an error.
-func TestMiddlewareOfATopic(t *testing.T) {
+// The first middleware is outermost, also of handlers that were added before. A topic's is inside that
+// of the mux, and around no other topic. All of it gets a panic as an error.
+func TestMiddleware(t *testing.T) {
 	f := start(t)
 	var e events
 	mux := worker.NewMux()
 	mux.Use(watch(&e, "all"))
 	mux.HandleFunc("t", func(context.Context, *worker.Job) error { return panics() },
 		worker.With(worker.TopicOptions{MaxAttempts: 1, Middleware: []worker.Middleware{watch(&e, "1"), watch(&e, "2")}}))
-	mux.HandleFunc("u", func(context.Context, *worker.Job) error { return panics() }, worker.With(worker.TopicOptions{MaxAttempts: 1}))
+	mux.HandleFunc("u", func(context.Context, *worker.Job) error { e.add("handler"); return errors.New("no") }, worker.With(worker.TopicOptions{MaxAttempts: 1}))
+	mux.Use(watch(&e, "more"), watch(&e, "last"))
 	f.run(mux, worker.Options{})
 	f.push("a", "t")
-	f.expectDead("a", 1, "attempts used up", "all: 1: 2: panic: boom\ngoroutine")
+	f.expectDead("a", 1, "attempts used up", "all: more: last: 1: 2: panic: boom\ngoroutine")
 	f.push("b", "u")
-	f.expectDead("b", 1, "attempts used up", "all: panic: boom\ngoroutine")
-	e.expect(t, "2: true", "1: true", "all: true", "all: true")
+	f.expectDead("b", 1, "attempts used up", "all: more: last: no")
+	e.expect(t, "all before", "more before", "last before", "1 before", "2 before",
+		"2 after panic: true", "1 after panic: true", "last after panic: true", "more after panic: true", "all after panic: true",
+		"all before", "more before", "last before", "handler", "last after panic: false", "more after panic: false", "all after panic: false")
 }
 
 // A panic of middleware is an error of its job, too.
 func TestMiddlewarePanics(t *testing.T) {
 	f := start(t)
-	mux := one(func(context.Context, *worker.Job) error { return nil })
+	mux := one(succeed)
 	mux.Use(func(worker.Handler) worker.Handler {
 		return worker.HandlerFunc(func(context.Context, *worker.Job) error { return panics() })
 	})
@@ -128,7 +132,7 @@ func TestLimitsOfATopic(t *testing.T) {
 		{Lease: client.MaxLease, Timeout: time.Millisecond, MaxAttempts: math.MaxInt32},
 		{Lease: time.Millisecond, Timeout: -1},
 	} {
-		mux := one(func(context.Context, *worker.Job) error { return nil }, worker.With(o))
+		mux := one(succeed, worker.With(o))
 		if _, err := worker.New(f.Client, mux, worker.Options{}).RunOne(t.Context(), "t"); !errors.Is(err, client.ErrEmpty) {
 			t.Errorf("%+v: %v, want ErrEmpty", o, err)
 		}
