@@ -45,37 +45,29 @@ func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[DeadLetter, e
 
 // deadOf reports whether to go on.
 func (c *Client) deadOf(ctx context.Context, partition *partition, topic string, yield func(DeadLetter, error) bool) bool {
-	var last *store.DeadLetter
-	seen := map[string]bool{} // those that died when the last one did: they may come again
-	for {
-		page, err := c.deadPage(ctx, partition, topic, last)
+	b := store.Browse{Topic: topic, State: "dead", Jobs: deadPage, Entries: 4 * deadPage, Whole: true}
+	for begins := true; begins || b.After != (store.Place{}); begins = false {
+		page, err := c.browse(ctx, partition, b)
 		if err != nil {
 			yield(DeadLetter{}, failed("dead", topic, err))
 			return false
 		}
-		if len(page) == 0 {
-			return true
-		}
-		for i, d := range page {
-			if last != nil && !d.Died.Equal(last.Died) {
-				clear(seen)
-			}
-			last = &page[i]
-			again := seen[d.ID]
-			seen[d.ID] = true
-			if d.Topic != "" && !again && !yield(DeadLetter{Message(d.Job), d.Attempts, d.Reason, d.Error, d.Died, d.MaxAttempts, d.TTR}, nil) {
+		for _, l := range page.Jobs {
+			if !yield(DeadLetter{Message{l.ID, l.Topic, l.Body}, l.Attempts, l.Reason, l.Error, l.At, l.MaxAttempts, l.TTR}, nil) {
 				return false
 			}
 		}
+		b.After = page.Last
 	}
+	return true
 }
 
-func (c *Client) deadPage(ctx context.Context, partition *partition, topic string, after *store.DeadLetter) ([]store.DeadLetter, error) {
+func (c *Client) browse(ctx context.Context, partition *partition, b store.Browse) (store.Page, error) {
 	if err := c.begin(ctx); err != nil {
-		return nil, err
+		return store.Page{}, err
 	}
 	defer c.running.Done()
-	return partition.store.Dead(ctx, topic, deadPage, after)
+	return partition.store.Browse(ctx, b)
 }
 
 // Requeue makes a ready job of a dead letter again, with all its attempts. It is kept then as one that
@@ -168,7 +160,7 @@ func (c *Client) eachOldDead(ctx context.Context, topic string, do func(*store.S
 		return err
 	}
 	defer c.running.Done()
-	return c.stores.EachDead(ctx, store.DeadRange{Topic: topic, Oldest: true, Stale: true}, func(s *store.Store, letters []store.Sight) error {
-		return do(s, each(letters, func(l store.Sight) string { return l.ID }))
+	return c.stores.EachDead(ctx, store.DeadRange{Topic: topic, Oldest: true, Stale: true}, func(s *store.Store, letters []store.Summary) error {
+		return do(s, each(letters, func(l store.Summary) string { return l.ID }))
 	})
 }

@@ -47,7 +47,7 @@ type Page struct {
 
 // Job is a job on a Page. Its body begins with 256 bytes at most; of one above 1 MiB nothing is
 // read. Its error and its reason have 1 KiB at most.
-type Job = store.Sight
+type Job = store.Summary
 
 const (
 	// browseStep is how many entries one script looks at, browseSteps how many scripts there
@@ -88,15 +88,15 @@ func (o *Operator) browse(ctx context.Context, q Query) (Page, error) {
 	}
 	var page Page
 	for range browseSteps {
-		look, err := o.partitions[at.partition].Browse(ctx, store.Browse{
+		found, err := o.partitions[at.partition].Browse(ctx, store.Browse{
 			Topic: q.Topic, State: q.State, Jobs: limit - len(page.Jobs), Entries: browseStep, Preview: preview, After: at.Place,
 		})
 		if err != nil {
 			return Page{}, err
 		}
-		page.Looked += look.Looked
-		page.Jobs = append(page.Jobs, look.Jobs...)
-		if at.Place = look.Last; at.Place == (store.Place{}) {
+		page.Looked += found.Looked
+		page.Jobs = append(page.Jobs, found.Jobs...)
+		if at.Place = found.Last; at.Place == (store.Place{}) {
 			if at.partition++; at.partition == len(o.partitions) {
 				return page, nil
 			}

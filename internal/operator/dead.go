@@ -24,7 +24,7 @@ type DeadFilter struct {
 	Before time.Time // buried before that time
 }
 
-func (f DeadFilter) applies(letter store.Sight) bool {
+func (f DeadFilter) applies(letter store.Summary) bool {
 	if f.Whole {
 		return letter.Reason == f.Reason && letter.Error == f.Error
 	}
@@ -34,7 +34,7 @@ func (f DeadFilter) applies(letter store.Sight) bool {
 // CountDead is how many dead letters there are.
 func (o *Operator) CountDead(ctx context.Context, f DeadFilter) (int, error) {
 	count := 0
-	err := o.eachDead(ctx, f, false, func(_ *store.Store, letters []store.Sight) error {
+	err := o.eachDead(ctx, f, false, func(_ *store.Store, letters []store.Summary) error {
 		count += len(letters)
 		return nil
 	})
@@ -48,7 +48,7 @@ func (o *Operator) CountDead(ctx context.Context, f DeadFilter) (int, error) {
 func (o *Operator) RequeueDead(ctx context.Context, f DeadFilter) (int, error) {
 	done, kept := 0, 0
 	var why error
-	err := o.eachDead(ctx, f, true, func(partition *store.Store, letters []store.Sight) error {
+	err := o.eachDead(ctx, f, true, func(partition *store.Store, letters []store.Summary) error {
 		errs, err := partition.Requeue(ctx, ids(letters), client.DefaultReadyMaxLifetime)
 		for i, err := range errs {
 			switch {
@@ -73,7 +73,7 @@ var ErrKept = errors.New("stay dead letters")
 // DropDead deletes the dead letters, and returns how many there were, also with an error.
 func (o *Operator) DropDead(ctx context.Context, f DeadFilter) (int, error) {
 	dropped := 0
-	err := o.eachDead(ctx, f, false, func(partition *store.Store, letters []store.Sight) error {
+	err := o.eachDead(ctx, f, false, func(partition *store.Store, letters []store.Summary) error {
 		// One that has died again meanwhile may not be meant any more.
 		n, err := partition.DropDead(ctx, f.Topic, ids(letters), letters[0].At)
 		dropped += n
@@ -84,13 +84,13 @@ func (o *Operator) DropDead(ctx context.Context, f DeadFilter) (int, error) {
 
 // eachDead calls do with the dead letters that are meant, some at a time: the oldest or the newest
 // first.
-func (o *Operator) eachDead(ctx context.Context, f DeadFilter, oldest bool, do func(*store.Store, []store.Sight) error) error {
+func (o *Operator) eachDead(ctx context.Context, f DeadFilter, oldest bool, do func(*store.Store, []store.Summary) error) error {
 	if f.Topic == "" {
 		return errors.New("topic is empty")
 	}
 	r := store.DeadRange{Topic: f.Topic, After: f.After, Before: f.Before, Oldest: oldest}
-	return o.partitions.EachDead(ctx, r, func(partition *store.Store, letters []store.Sight) error {
-		letters = slices.DeleteFunc(letters, func(l store.Sight) bool { return !f.applies(l) })
+	return o.partitions.EachDead(ctx, r, func(partition *store.Store, letters []store.Summary) error {
+		letters = slices.DeleteFunc(letters, func(l store.Summary) bool { return !f.applies(l) })
 		if len(letters) == 0 {
 			return nil
 		}
@@ -98,7 +98,7 @@ func (o *Operator) eachDead(ctx context.Context, f DeadFilter, oldest bool, do f
 	})
 }
 
-func ids(letters []store.Sight) []string {
+func ids(letters []store.Summary) []string {
 	list := make([]string, len(letters))
 	for i, l := range letters {
 		list[i] = l.ID

@@ -31,7 +31,7 @@ func (o *Operator) DeadGroups(ctx context.Context, topic string, most int) (Dead
 	type cause struct{ reason, err string }
 	places := map[cause]int{} // among the Groups
 	f := DeadFilter{Topic: topic}
-	err := o.eachDead(ctx, f, false, func(_ *store.Store, letters []store.Sight) error {
+	err := o.eachDead(ctx, f, false, func(_ *store.Store, letters []store.Summary) error {
 		for _, l := range letters {
 			if found.Looked == most {
 				found.More = true

@@ -19,7 +19,8 @@ type Browse struct {
 	Jobs    int    // at most
 	Entries int    // to look at, at most
 	Preview int    // bytes of a body that are told, at most; 0: nothing is told of bodies
-	After   Place  // the last one of the look before; zero for none
+	Whole   bool   // bodies, errors and reasons are told whole
+	After   Place  // the last one of the page before; zero for none
 	Oldest  bool   // of dead ones, the oldest first
 	Stale   bool   // of dead ones, also entries whose letters are gone, or another topic's
 }
@@ -27,27 +28,30 @@ type Browse struct {
 // Place is where an entry is: its score, or how many others are to be delivered before it; and its ID.
 type Place struct{ At, ID string }
 
-// Sight is what Browse says of a job.
-type Sight struct {
+// Summary is what Browse says of a job, or of a dead letter.
+type Summary struct {
 	ID, Topic string
 	At        time.Time // when it is due, its lease ends, or it was buried; zero if it is ready
-	Body      string    // its beginning
+	Body      string    // its beginning, unless all of it was asked for; so of Error and Reason
 	Size      int       // bytes of the whole body; -1 if not known
 	Attempts  int
-	Error     string // of the last attempt, if one is known: its beginning
-	Reason    string // why it is dead: its beginning
+	Error     string // of the last attempt, if one is known
+	Reason    string // why it is dead
+
+	MaxAttempts int           // 0 if the job didn't say
+	TTR         time.Duration // 0 if the job didn't say
 }
 
-// Look is what Browse has looked at.
-type Look struct {
-	Jobs   []Sight
+// Page is what Browse has looked at.
+type Page struct {
+	Jobs   []Summary
 	Looked int   // entries
 	Last   Place // of them; zero if there are no more
 }
 
 // Browse looks at some jobs, in order: the next to fall due or to be delivered first, and of the
-// dead ones the newest, or the oldest.
-func (s *Store) Browse(ctx context.Context, b Browse) (Look, error) {
+// dead ones the newest, or the oldest. A page ends early behind about half a MiB.
+func (s *Store) Browse(ctx context.Context, b Browse) (Page, error) {
 	k := s.keys
 	script, keys := browsePoolScript, []string{k.JobPool()}
 	further := []any{b.State}
@@ -64,32 +68,38 @@ func (s *Store) Browse(ctx context.Context, b Browse) (Look, error) {
 			b.Topic, further[1] = "", "stale"
 		}
 	}
-	args := append(arguments(8, keys...), b.Topic, b.Jobs, b.Entries, b.Preview, b.After.At, b.After.ID)
-	return newCall(s, script, append(args, further...), func(reply any) (Look, error) { return lookOf(b.State, reply) }).Do(ctx)
+	preview := any(b.Preview)
+	if b.Whole {
+		preview = "all"
+	}
+	args := append(arguments(8, keys...), b.Topic, b.Jobs, b.Entries, preview, b.After.At, b.After.ID)
+	return newCall(s, script, append(args, further...), func(reply any) (Page, error) { return pageOf(b.State, reply) }).Do(ctx)
 }
 
-func lookOf(state string, reply any) (look Look, err error) {
+func pageOf(state string, reply any) (page Page, err error) {
 	var last []string
-	entries, err := scan(reply, &look.Looked, &last)
+	entries, err := scan(reply, &page.Looked, &last)
 	if err != nil {
-		return Look{}, err
+		return Page{}, err
 	}
 	if len(last) == 2 {
-		look.Last = Place{last[0], last[1]}
+		page.Last = Place{last[0], last[1]}
 	}
 	for _, entry := range entries {
-		var j Sight
+		var j Summary
 		var at string
-		_, err := scan(entry, &j.ID, &at, &j.Topic, &j.Body, &j.Size, &j.Attempts, &j.Error, &j.Reason)
+		var ttr int64
+		_, err := scan(entry, &j.ID, &at, &j.Topic, &j.Body, &j.Size, &j.Attempts, &j.Error, &j.Reason, &j.MaxAttempts, &ttr)
+		j.TTR = time.Duration(ttr) * time.Millisecond
 		if err == nil && state != "ready" {
 			j.At, err = atTime(state, at)
 		}
 		if err != nil {
-			return Look{}, err
+			return Page{}, err
 		}
-		look.Jobs = append(look.Jobs, j)
+		page.Jobs = append(page.Jobs, j)
 	}
-	return look, nil
+	return page, nil
 }
 
 // atTime is the time that an entry's score stands for: of a dead letter that is in ms.

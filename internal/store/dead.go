@@ -11,52 +11,10 @@ import (
 )
 
 var (
-	deadScript       = newScript("dead")
 	requeueScript    = newScript("requeue")
 	dropDeadScript   = newScript("drop_dead")
 	expireDeadScript = newScript("expire_dead")
 )
-
-// DeadLetter is a job that is kept aside.
-type DeadLetter struct {
-	Job
-	Attempts int
-	Reason   string    // why it is one
-	Error    string    // of the last attempt, if one is known
-	Died     time.Time // by Redis's clock, in ms
-
-	MaxAttempts int           // 0 if the job didn't say
-	TTR         time.Duration // 0 if the job didn't say
-}
-
-// Dead reads up to n of the topic's dead letters, the newest first, beginning behind
-// the last one of the page before; nil for the first page. It returns nil when there
-// are no more. A letter without a topic has been deleted by Redis, or by hand.
-func (s *Store) Dead(ctx context.Context, topic string, n int, after *DeadLetter) ([]DeadLetter, error) {
-	id, died := "", int64(0)
-	if after != nil {
-		id, died = after.ID, after.Died.UnixMilli()
-	}
-	args := append(arguments(3, s.keys.DeadTopics(), s.keys.DeadLetters(topic)), n, id, died)
-	return newCall(s, deadScript, args, func(reply any) (letters []DeadLetter, err error) {
-		entries, err := scan(reply)
-		for _, entry := range entries {
-			var d DeadLetter
-			var died string
-			var ttr int64
-			if _, err := scan(entry, &d.ID, &died, &d.Topic, &d.Body, &d.Attempts, &d.Reason, &d.Error, &d.MaxAttempts, &ttr); err != nil {
-				return nil, err
-			}
-			ms, err := strconv.ParseFloat(died, 64)
-			if err != nil {
-				return nil, err
-			}
-			d.Died, d.TTR = time.UnixMilli(int64(ms)), time.Duration(ttr)*time.Millisecond
-			letters = append(letters, d)
-		}
-		return letters, err
-	}).Do(ctx)
-}
 
 // Requeue makes ready jobs of dead letters again, at most 1,000, which are kept for
 // the lifetime from now on. For each it returns what kept it from that: ErrNotFound, ErrExists

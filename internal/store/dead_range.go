@@ -20,27 +20,27 @@ type DeadRange struct {
 const deadStep = 100
 
 // EachDead calls do with the dead letters, some at a time, the newest first. An error ends it.
-func (s *Store) EachDead(ctx context.Context, r DeadRange, do func([]Sight) error) error {
+func (s *Store) EachDead(ctx context.Context, r DeadRange, do func([]Summary) error) error {
 	b := Browse{Topic: r.Topic, State: "dead", Jobs: deadStep, Entries: deadStep, After: timePlace(r.Before), Stale: r.Stale}
-	isBeyond := func(l Sight) bool { return l.At.Before(r.After) }
+	isBeyond := func(l Summary) bool { return l.At.Before(r.After) }
 	if r.Oldest {
 		newest, err := s.Browse(ctx, Browse{Topic: r.Topic, State: "dead", Jobs: 1, Entries: 1, Stale: true})
 		if err != nil || len(newest.Jobs) == 0 {
 			return err
 		}
 		b.After, b.Oldest = timePlace(r.After), true
-		isBeyond = func(l Sight) bool {
+		isBeyond = func(l Summary) bool {
 			return l.At.After(newest.Jobs[0].At) || !r.Before.IsZero() && !l.At.Before(r.Before)
 		}
 	}
 	for begins := true; begins || b.After != (Place{}); begins = false {
-		look, err := s.Browse(ctx, b)
+		page, err := s.Browse(ctx, b)
 		if err != nil {
 			return err
 		}
-		all := len(look.Jobs)
-		letters := slices.DeleteFunc(look.Jobs, isBeyond)
-		if b.After = look.Last; len(letters) < all {
+		all := len(page.Jobs)
+		letters := slices.DeleteFunc(page.Jobs, isBeyond)
+		if b.After = page.Last; len(letters) < all {
 			b.After = Place{} // the others are beyond, too
 		}
 		if len(letters) == 0 {

@@ -3,6 +3,7 @@ package store
 import (
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,29 +20,38 @@ func testDeadPages(t *testing.T, b *backend) {
 		b.do(t, "HSET", "delayer:dead_letter:"+id, "topic", "t", "body", "b"+id, "lease", "3 1 0", "reason", "r", "error", "e", "died", 1000+i)
 		b.do(t, "ZADD", "delayer:dead_letters:t", 1000+i, id)
 	}
-	letter := func(i int) DeadLetter {
+	b.do(t, "HSET", "delayer:dead_letter:3", "options", "7 5000 604800000")
+	letter := func(i int) Summary {
 		id := strconv.Itoa(i)
-		return DeadLetter{Job: Job{ID: id, Topic: "t", Body: "b" + id}, Attempts: 3, Reason: "r", Error: "e", Died: time.UnixMilli(int64(1000 + i))}
+		return Summary{ID: id, Topic: "t", Body: "b" + id, Size: 2, Attempts: 3, Reason: "r", Error: "e", At: time.UnixMilli(int64(1000 + i))}
 	}
-	page := func(after *DeadLetter, want ...DeadLetter) {
+	page := func(after int, want ...Summary) {
 		t.Helper()
-		got, err := b.Dead(t.Context(), "t", 2, after)
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("got %+v, %v, want %+v", got, err, want)
+		q := Browse{Topic: "t", State: "dead", Jobs: 2, Entries: 10, Whole: true}
+		if after >= 0 {
+			q.After = Place{strconv.Itoa(1000 + after), strconv.Itoa(after)}
+		}
+		got, err := b.Browse(t.Context(), q)
+		if err != nil || !reflect.DeepEqual(got.Jobs, want) {
+			t.Errorf("got %+v, %v, want %+v", got.Jobs, err, want)
 		}
 	}
-	four, three, gone := letter(4), letter(3), letter(2)
-	page(nil, four, three)
-	page(&three, letter(2), letter(1))
+	three := letter(3)
+	three.MaxAttempts, three.TTR = 7, 5*time.Second
+	page(-1, letter(4), three)
+	page(3, letter(2), letter(1))
 	b.do(t, "DEL", "delayer:dead_letter:1")
-	page(&three, letter(2), DeadLetter{Job: Job{ID: "1"}, Died: time.UnixMilli(1001)})
+	page(3, letter(2), letter(0))
 	// One of another type is no letter, and harms no other.
 	b.do(t, "SET", "delayer:dead_letter:1", "text")
-	page(&three, letter(2), DeadLetter{Job: Job{ID: "1"}, Died: time.UnixMilli(1001)})
+	page(3, letter(2), letter(0))
 	b.do(t, "ZREM", "delayer:dead_letters:t", "2")
-	page(&gone, DeadLetter{Job: Job{ID: "1"}, Died: time.UnixMilli(1001)}, letter(0))
-	last := letter(0)
-	page(&last)
+	page(2, letter(0))
+	page(0)
+	// All of what is long is told.
+	body, text := strings.Repeat("b", 2<<20), strings.Repeat("e", 8<<10)
+	b.do(t, "HSET", "delayer:dead_letter:0", "body", body, "reason", text, "error", text)
+	page(2, Summary{ID: "0", Topic: "t", Body: body, Size: len(body), Attempts: 3, Reason: text, Error: text, At: time.UnixMilli(1000)})
 }
 
 // An entry of the pool without a job does not stay behind when there is a job of its ID again: it would have

@@ -40,8 +40,8 @@ func isFound(reply any) ([]error, error) {
 	return []error{ErrNotFound}, err
 }
 
-// Found is what Get knows of a job.
-type Found struct {
+// JobInfo is what Get knows of a job.
+type JobInfo struct {
 	Job
 	State       string        // waiting, ready, reserved or dead
 	Due         time.Time     // when it is due, its lease ends, or it was buried; zero if it is ready
@@ -55,27 +55,27 @@ type Found struct {
 }
 
 // Get reads the job.
-func (s *Store) Get(ctx context.Context, id string) (Found, error) {
+func (s *Store) Get(ctx context.Context, id string) (JobInfo, error) {
 	k := s.keys
 	args := append(arguments(1, k.JobPool(), k.JobBucket(id), k.DeadLetter(id)), id)
 	found, err := newCall(s, getScript, args, foundOf).Do(ctx)
 	if err == nil && found.State == "" {
-		return Found{}, ErrNotFound
+		return JobInfo{}, ErrNotFound
 	}
 	found.ID = id
 	return found, err
 }
 
 // foundOf reads get.lua's answer, which is empty if there is no job.
-func foundOf(reply any) (found Found, err error) {
+func foundOf(reply any) (found JobInfo, err error) {
 	fields, err := redis.Values(reply, nil)
 	if err != nil || len(fields) == 0 {
-		return Found{}, err
+		return JobInfo{}, err
 	}
 	var ttl, ttr int64
 	var due string
 	if _, err := redis.Scan(fields, &found.State, &found.Topic, &found.Body, &ttl, &due, &found.Attempts, &found.MaxAttempts, &found.Error, &found.Reason, &found.Token, &ttr); err != nil {
-		return Found{}, err
+		return JobInfo{}, err
 	}
 	found.TTL, found.TTR = known(ttl), time.Duration(ttr)*time.Millisecond
 	if due != "" {

@@ -89,9 +89,9 @@ func (p Partitions) IsKnown(ctx context.Context, topic string) (known bool, err 
 }
 
 // EachDead is Store.EachDead of one partition after the other.
-func (p Partitions) EachDead(ctx context.Context, r DeadRange, do func(*Store, []Sight) error) error {
+func (p Partitions) EachDead(ctx context.Context, r DeadRange, do func(*Store, []Summary) error) error {
 	for _, s := range p {
-		if err := s.EachDead(ctx, r, func(letters []Sight) error { return do(s, letters) }); err != nil {
+		if err := s.EachDead(ctx, r, func(letters []Summary) error { return do(s, letters) }); err != nil {
 			return err
 		}
 	}

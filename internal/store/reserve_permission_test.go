@@ -59,9 +59,12 @@ func TestReserveWithoutPermission(t *testing.T) {
 		}},
 		{"drop of a dead letter", "zmscore del zrem", letter, func(Held) error { _, err := user.DropDead(ctx, "t", []string{"d"}, time.Time{}); return err }},
 		{"remove of a dead letter", "hget del zrem zscore", letter, func(Held) error { _, err := user.remove(ctx, "d"); return err }},
-		{"dead letters", "hmget zrevrange", letter, func(Held) error { _, err := user.Dead(ctx, "t", 10, nil); return err }},
+		{"dead letters", "hmget zrevrange", letter, func(Held) error {
+			_, err := user.Browse(ctx, Browse{Topic: "t", State: "dead", Jobs: 10, Entries: 10, Whole: true})
+			return err
+		}},
 		{"each dead letter", "zrange zrevrange hmget", letter, func(Held) error {
-			return user.EachDead(ctx, DeadRange{Topic: "t", Oldest: true, Stale: true}, func([]Sight) error { return nil })
+			return user.EachDead(ctx, DeadRange{Topic: "t", Oldest: true, Stale: true}, func([]Summary) error { return nil })
 		}},
 		{"expiry of dead letters", "time zrange zcount zrangebyscore del zrem", letter, func(Held) error { _, _, err := user.ExpireDead(ctx, time.Hour, 0, DeadPlace{}); return err }},
 		{"stats", "zcard", letter, func(Held) error { _, err := user.Stats(ctx, []string{"t"}, true); return err }},

@@ -3,17 +3,17 @@
 --
 -- ARGV[1] the topic, '' for any   ARGV[2] how many jobs at most
 -- ARGV[3] how many entries to look at, at most; fewer if many are told
--- ARGV[4] how many bytes to tell of a body, at most; 0: nothing is told of it
+-- ARGV[4] how many bytes to tell of a body, at most; 0: nothing is told of it; 'all' of body, error and reason
 -- ARGV[5…6] the place of the last entry that was looked at before, '' for none
-local topic = ARGV[1]
-local jobs_left, entries_left, preview = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local topic, whole = ARGV[1], ARGV[4] == 'all'
+local jobs_left, entries_left, preview = tonumber(ARGV[2]), tonumber(ARGV[3]), whole and 2147483647 or tonumber(ARGV[4])
 local bytes_left = 512 * 1024
-local MAX_BODY, MAX_TEXT = 1024 * 1024, 1024
+local MAX_BODY, MAX_TEXT = whole and preview or 1024 * 1024, whole and preview or 1024
 local A_JOB = preview > 0 and 3 or 0 -- what to tell of a job costs, in entries
 local FIRST_PAGE, LAST_PAGE = 16, 128 -- entries read at a time, whose IDs may be large
 
 local function job_of(name)
-  return redis.pcall('HMGET', name, 'topic', 'lease', 'error', 'reason')
+  return redis.pcall('HMGET', name, 'topic', 'lease', 'error', 'reason', 'options')
 end
 
 -- The beginning of the body, and how many bytes it has, -1 if that is not known. Redis can't
@@ -34,7 +34,8 @@ end
 --   find(name, at, id)  the job, as job_of has it, if its state is the one that is meant
 -- The reply is {looked, last, entry, entry, …}: how many entries were looked at, and {at, id} of
 -- the last one, empty if there are no more; an entry is {id, at, topic, body, size, attempts,
--- error, reason}, and has MAX_TEXT bytes of the last two at most.
+-- error, reason, attempts in all, ttr}, and has MAX_TEXT bytes of error and reason at most. The last two are
+-- as its producer says (ms), 0 if he doesn't.
 local function browse(read, names, find)
   local reply, looked, page, ended = {0, {}}, 0, FIRST_PAGE, false
   while jobs_left > 0 and entries_left > 0 and bytes_left > 0 and not ended do
@@ -46,8 +47,9 @@ local function browse(read, names, find)
       if job and unreadable(job) then return job end
       if job and job[1] and (topic == '' or job[1] == topic) then
         local body, size = body_of(name)
+        local most, ttr = read_options(job[5])
         reply[#reply + 1] = {id, at, job[1], body, size, (read_lease(job[2])),
-          string.sub(job[3] or '', 1, MAX_TEXT), string.sub(job[4] or '', 1, MAX_TEXT)}
+          string.sub(job[3] or '', 1, MAX_TEXT), string.sub(job[4] or '', 1, MAX_TEXT), most, ttr}
         jobs_left, entries_left = jobs_left - 1, entries_left - A_JOB
       end
       looked, entries_left, bytes_left = looked + 1, entries_left - 1, bytes_left - #id
