@@ -67,7 +67,7 @@ const (
 // dialled until the pool is used.
 func NewPool(o PoolOptions) *redis.Pool {
 	dialer := redispool.Dialer{
-		Addr:           cmp.Or(o.Addr, defaultAddr),
+		Locate:         redispool.Fixed(cmp.Or(o.Addr, defaultAddr)),
 		Username:       o.Username,
 		Password:       o.Password,
 		Database:       o.Database,

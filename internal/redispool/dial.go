@@ -11,6 +11,15 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
+// Locator says where the server is that takes our writes: host:port, or the path of a unix socket. Each dial
+// asks it, so it need not be told of failures: what breaks, or takes no writes, is dialled anew.
+type Locator func(ctx context.Context) (addr string, err error)
+
+// Fixed is the Locator of a server that is always at the same address.
+func Fixed(addr string) Locator {
+	return func(context.Context) (string, error) { return addr, nil }
+}
+
 // Network is that of an address: unix for the path of a socket, which begins with "/", "./", "../" or "@".
 func Network(addr string) string {
 	for _, p := range []string{"/", "./", "../", "@"} {
@@ -23,7 +32,7 @@ func Network(addr string) string {
 
 // Dialer opens connections.
 type Dialer struct {
-	Addr               string // host:port, or the path of a unix socket
+	Locate             Locator
 	Username, Password string
 	Database           int
 	TLS                *tls.Config // nil: unencrypted
@@ -33,10 +42,14 @@ type Dialer struct {
 
 // Dial opens a connection on which Redis has accepted us.
 func (d Dialer) Dial(ctx context.Context) (redis.Conn, error) {
-	conn, err := redis.DialContext(ctx, Network(d.Addr), d.Addr,
+	addr, err := d.Locate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := redis.DialContext(ctx, Network(addr), addr,
 		redis.DialContextFunc(d.dialPatient),
 		redis.DialUseTLS(d.TLS != nil),
-		redis.DialTLSConfig(TLSConfig(d.TLS, d.Addr)),
+		redis.DialTLSConfig(TLSConfig(d.TLS, addr)),
 		redis.DialTLSHandshakeTimeout(d.ConnectTimeout),
 		redis.DialReadTimeout(d.ReadTimeout),
 		redis.DialWriteTimeout(d.WriteTimeout),

@@ -1,25 +1,30 @@
 package redispool
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// What replaces a connection leads to where the address leads by then, and the old one is not kept.
-func TestReplace(t *testing.T) {
+// Each dial asks where to: what replaces a connection leads to where the server is by then.
+func TestDialAsksTheLocator(t *testing.T) {
 	from, to := redistest.Start(t), redistest.Start(t)
 	from.Do("SET", "name", "from")
 	to.Do("SET", "name", "to")
-	proxy := redistest.StartProxy(t, from.Addr)
-	pool := Pool{&redis.Pool{MaxIdle: 4, DialContext: Dialer{Addr: proxy.Addr}.Dial, TestOnBorrowContext: CheckRested}}
+	addr, failed := from.Addr, error(nil)
+	d := Dialer{Locate: func(context.Context) (string, error) { return addr, failed }}
+	pool := Pool{&redis.Pool{MaxIdle: 4, DialContext: d.Dial, TestOnBorrowContext: CheckRested}}
 	defer pool.Close()
 	get := func() redis.Conn {
 		t.Helper()
 		conn, err := pool.Get(t.Context())
-		redistest.Check(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		return conn
 	}
 	expect := func(conn redis.Conn, want string) {
@@ -30,17 +35,23 @@ func TestReplace(t *testing.T) {
 	}
 	first := get()
 	expect(first, "from")
-	proxy.Lead(to.Addr)
+	addr = to.Addr
 	first.Close()
 	again := get()
 	expect(again, "from") // nothing is wrong with it
 	second, err := pool.Replace(t.Context(), again)
-	redistest.Check(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer second.Close()
 	expect(second, "to")
 	third := get()
 	defer third.Close()
 	expect(third, "to") // the first is not kept
+	failed = errors.New("no master is known")
+	if _, err := pool.Dial(t.Context()); err != failed {
+		t.Errorf("error %v, want the Locator's", err)
+	}
 }
 
 // A certificate is the host's that was dialled, or of another if the caller says so.
