@@ -15,7 +15,6 @@ const maxConsumed = 100
 type consumed struct {
 	operator.TopicCounts
 	Listening int // operator.Unknown if nobody knows
-	Change    string
 }
 
 // consumersData is what the page of consumers shows. Redis has no list of them: what it knows is for
@@ -44,7 +43,7 @@ func (d *Dashboard) consumers(p *page) error {
 	}
 	data := consumersData{view: v, Refused: listening == nil}
 	for i, t := range v.Topics {
-		c := consumed{TopicCounts: t, Listening: operator.Unknown, Change: change(v.Changes, t.Topic)}
+		c := consumed{TopicCounts: t, Listening: operator.Unknown}
 		if listening != nil {
 			c.Listening = listening[i]
 		}

@@ -2,17 +2,18 @@ package dashboard
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// number is n with its thousands apart.
-func number(n int) string {
-	digits := strconv.Itoa(n)
+// number is a whole number with its thousands apart.
+func number(n any) string {
 	sign := ""
-	if n < 0 {
-		sign, digits = "−", digits[1:]
+	digits, negative := strings.CutPrefix(fmt.Sprint(n), "-")
+	if negative {
+		sign = "−"
 	}
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]
@@ -20,18 +21,26 @@ func number(n int) string {
 	return sign + digits
 }
 
-// rate is a number a second.
-func rate(n float64) string {
-	if n < 9.95 {
+// few is n with a digit after the point where it is small, else its whole part.
+func few(n float64) string {
+	if n < 10 {
 		return strings.TrimSuffix(strconv.FormatFloat(n, 'f', 1, 64), ".0")
 	}
-	return number(int(n + 0.5))
+	return number(int(n))
+}
+
+// rate is a number a second.
+func rate(n float64) string {
+	if n > 10 {
+		n = math.Round(n)
+	}
+	return few(n)
 }
 
 // size is a number of bytes.
 func size(bytes int64) string {
 	if bytes < 1024 {
-		return number(int(bytes)) + " B"
+		return number(bytes) + " B"
 	}
 	value, unit := float64(bytes), ""
 	for _, unit = range []string{"KiB", "MiB", "GiB", "TiB"} {
@@ -46,14 +55,10 @@ func size(bytes int64) string {
 func (l language) Duration(d time.Duration) string {
 	d = max(d, 0)
 	switch {
-	case d < 10*time.Millisecond:
-		return l.T("unit.ms", strings.TrimSuffix(fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond)), ".0"))
 	case d < time.Second:
-		return l.T("unit.ms", strconv.Itoa(int(d.Milliseconds())))
-	case d < 10*time.Second:
-		return l.T("unit.s", strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0"))
+		return l.T("unit.ms", few(float64(d)/float64(time.Millisecond)))
 	case d < time.Minute:
-		return l.T("unit.s", strconv.Itoa(int(d.Seconds())))
+		return l.T("unit.s", few(d.Seconds()))
 	}
 	units := []struct {
 		key string
@@ -63,7 +68,7 @@ func (l language) Duration(d time.Duration) string {
 		if d < u.of {
 			continue
 		}
-		text := l.T(u.key, number(int(d/u.of)))
+		text := l.T(u.key, number(int64(d/u.of)))
 		if rest := d % u.of; i+1 < len(units) && d < 10*u.of && rest >= units[i+1].of {
 			text += " " + l.T(units[i+1].key, strconv.Itoa(int(rest/units[i+1].of)))
 		}

@@ -1,24 +1,36 @@
 package dashboard
 
 import (
+	"math"
+	"slices"
+	"sort"
+	"strconv"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// point is a place on the charts: the mean of some seconds until then. What is not known, or was not
-// watched, is not OK.
+// point is a place on the charts: the mean of some seconds until then. A value is nil if it is not
+// known, or nobody watched.
 type point struct {
 	At              time.Time // by Redis's clock, where that is known
-	Ready, Reserved int
-	QueuesOK        bool
-	Moved, Acked    float64 // a second
-	MovedOK         bool
-	AckedOK         bool
-	Median, Worst   time.Duration // by how much jobs were late
-	LateOK          bool          // there were any
-	Taken           float64       // a second, by consumers, as far as can be seen
+	Moved, Acked    any       // a second
+	Median, Worst   any       // by how many ms jobs were late, if there were any
+	Ready, Reserved any
+	Taken           float64 // a second, by consumers, as far as can be seen
 }
+
+// late enters by how much jobs were late.
+func (p *point) late(jobs store.Lateness) {
+	if jobs.Jobs() > 0 {
+		p.Median, p.Worst = milliseconds(jobs.Quantile(0.5)), milliseconds(jobs.Quantile(0.99))
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// seconds is its time as the charts have it.
+func (p point) seconds() float64 { return float64(p.At.UnixMilli()) / 1000 }
 
 // hour is for how long charts go back.
 const hour = time.Hour
@@ -26,25 +38,18 @@ const hour = time.Hour
 // least is how far points may be apart that belong together, if the servers look often.
 const least = 15 * time.Second
 
-// pointAt is that of a sample, without rates.
-func pointAt(s *sample) point {
-	at := s.Time
-	if at.IsZero() {
-		at = s.At
-	}
-	return point{At: at, Ready: s.Ready, Reserved: s.Reserved, QueuesOK: true}
-}
-
 // pointsOf are those of what the servers have kept.
 func pointsOf(past []store.Past, gap time.Duration) []point {
 	points := make([]point, len(past))
 	for i, p := range past {
-		seconds := p.Until.Sub(p.From).Seconds()
-		jobs := p.Lateness.Jobs()
-		at := point{At: p.Until, MovedOK: true, Moved: float64(jobs) / seconds, LateOK: jobs > 0, Median: p.Lateness.Quantile(0.5), Worst: p.Lateness.Quantile(0.99)}
-		if i > 0 && p.Acked >= 0 && past[i-1].Acked >= 0 && p.Until.Sub(past[i-1].Until) <= gap {
-			at.AckedOK, at.Acked = true, max(float64(p.Acked-past[i-1].Acked), 0)/p.Until.Sub(past[i-1].Until).Seconds()
-			at.Taken = at.Acked
+		at := point{At: p.Until, Moved: float64(p.Lateness.Jobs()) / p.Until.Sub(p.From).Seconds()}
+		at.late(p.Lateness)
+		if i > 0 {
+			before := past[i-1]
+			if since := p.Until.Sub(before.Until); p.Acked >= 0 && before.Acked >= 0 && since <= gap {
+				at.Taken = max(float64(p.Acked-before.Acked), 0) / since.Seconds()
+				at.Acked = at.Taken
+			}
 		}
 		points[i] = at
 	}
@@ -53,40 +58,46 @@ func pointsOf(past []store.Past, gap time.Duration) []point {
 
 // join is the last hour: what was watched from here, and of what was not, what the servers have kept.
 // Where there is neither for longer than gap, a point of nothing stands.
-func join(past, watched []point, step, gap time.Duration) []point {
-	var all []point
-	add := func(p point) {
-		if n := len(all); n > 0 && p.At.Sub(all[n-1].At) > gap {
-			all = append(all, point{At: all[n-1].At.Add(time.Millisecond)})
-		}
-		all = append(all, p)
-	}
-	next := 0
+func join(past, watched []point, step, gap time.Duration) (joined []point) {
+	all := slices.Clone(watched)
 	for _, p := range past {
-		for next < len(watched) && !watched[next].At.After(p.At.Add(-step)) {
-			add(watched[next])
-			next++
-		}
+		next := sort.Search(len(watched), func(i int) bool { return watched[i].At.After(p.At.Add(-step)) })
 		if next == len(watched) || watched[next].At.After(p.At) {
-			add(p)
+			all = append(all, p)
 		}
 	}
-	for _, p := range watched[next:] {
-		add(p)
+	slices.SortFunc(all, func(a, b point) int { return a.At.Compare(b.At) })
+	for i, p := range all {
+		if p.At.Before(all[len(all)-1].At.Add(-hour)) {
+			continue
+		}
+		if len(joined) > 0 && p.At.Sub(all[i-1].At) > gap {
+			joined = append(joined, point{At: all[i-1].At.Add(time.Millisecond)})
+		}
+		joined = append(joined, p)
 	}
-	if len(all) == 0 {
-		return nil
-	}
-	for first := all[len(all)-1].At.Add(-hour); all[0].At.Before(first); {
-		all = all[1:]
-	}
-	return all
+	return joined
 }
 
-// mostTaken is how many jobs consumers were seen to take in a second, at most.
-func mostTaken(points []point) (most float64) {
-	for _, p := range points {
-		most = max(most, p.Taken)
+// after are the points after that time, in seconds; all if it is none.
+func after(points []point, since string) []point {
+	seconds, err := strconv.ParseFloat(since, 64)
+	if err != nil || math.IsNaN(seconds) {
+		return points
 	}
-	return most
+	return points[sort.Search(len(points), func(i int) bool { return points[i].seconds() > seconds }):]
+}
+
+// columns are the points as the charts take them: each value of all points in turn.
+func columns(points []point) [][]any {
+	c := make([][]any, 7)
+	for i := range c {
+		c[i] = []any{} // which is no null
+	}
+	for _, p := range points {
+		for i, value := range []any{p.seconds(), p.Moved, p.Acked, p.Median, p.Worst, p.Ready, p.Reserved} {
+			c[i] = append(c[i], value)
+		}
+	}
+	return c
 }

@@ -1,89 +1,112 @@
 package dashboard
 
 import (
-	"time"
+	"cmp"
+	"slices"
 
-	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
+// beats are the heartbeats of the servers.
+type beats struct {
+	List  []store.ServerState
+	Acked int64 // how many jobs were ever acknowledged
+	Err   error
+}
+
 // rates are what happens a second.
 type rates struct {
-	Known         bool // there are two readings to compare
+	Known         bool // there are two samples to compare
 	Moved, Acked  float64
 	Late          store.Lateness // of the jobs that were moved lately
 	LateSinceEver bool           // Late is of all jobs that the servers have moved, as none was moved lately
 }
 
-// Median and Worst are by how much half, and 99 of 100, of the jobs were late at most.
-func (r rates) Median() time.Duration { return r.Late.Quantile(0.5) }
-func (r rates) Worst() time.Duration  { return r.Late.Quantile(0.99) }
-
-// reading is what rates are taken of.
-type reading struct {
-	at    time.Time
-	ready int
-	of    []operator.TopicCounts
-	beats beats
-}
-
 // follow compares the sample with those before it.
 func (s *sampler) follow(next *sample) {
-	now := reading{next.At, next.Ready, next.Topics, next.Beats}
-	for len(s.recent) > 1 && next.At.Sub(s.recent[1].at) >= rateWindow {
+	for len(s.recent) > 1 && next.At.Sub(s.recent[1].At) >= rateWindow {
 		s.recent = s.recent[1:]
 	}
-	if n := len(s.recent); n > 0 && next.At.Sub(s.recent[n-1].at) > least {
+	if n := len(s.recent); n > 0 && next.At.Sub(s.recent[n-1].At) > least {
 		s.recent = nil // nobody has looked for long: a mean of that time tells nothing of now
 	}
-	p := pointAt(next)
-	if len(s.recent) > 0 && now.at.After(s.recent[0].at) {
+	p := point{At: cmp.Or(next.Time, next.At), Ready: next.Ready, Reserved: next.Reserved}
+	if len(s.recent) > 0 && next.At.After(s.recent[0].At) {
 		first := s.recent[0]
-		next.Rates, next.Changes = first.until(now), first.changes(now)
+		next.Rates, next.Changes = next.rates(first), next.changes(first)
 		if r := next.Rates; r.Known {
-			p.Moved, p.MovedOK, p.Acked, p.AckedOK = r.Moved, true, r.Acked, true
-			p.LateOK, p.Median, p.Worst = r.Late.Jobs() > 0, r.Median(), r.Worst()
-			grown := float64(now.ready-first.ready) / now.at.Sub(first.at).Seconds()
+			p.Moved, p.Acked = r.Moved, r.Acked
+			p.late(r.Late)
 			// What came into the queues without waiting is not known: it can be more than this.
-			p.Taken = max(r.Acked, r.Moved-grown)
+			p.Taken = max(r.Acked, r.Moved-float64(next.Ready-first.Ready)/next.seconds(first))
 		}
 	}
-	s.recent = append(s.recent, now)
+	s.recent = append(s.recent, next)
 	if next.Rates.Late.Jobs() == 0 {
-		next.Rates.LateSinceEver, next.Rates.Late = true, next.Beats.late()
+		next.Rates.LateSinceEver = true
+		for _, server := range next.Beats.List {
+			next.Rates.Late = next.Rates.Late.Plus(server.Lateness)
+		}
 	}
 	// The slice is never written to again where a view may have it.
 	if s.points = append(s.points, p); len(s.points) > kept {
-		s.points = append([]point(nil), s.points[len(s.points)-kept:]...)
+		s.points = slices.Clone(s.points[len(s.points)-kept:])
 	}
 }
 
+// seconds is how much later it is than the other one.
+func (s *sample) seconds(before *sample) float64 { return s.At.Sub(before.At).Seconds() }
+
 // changes are by how much the ready jobs of each topic became more in a second.
-func (r reading) changes(now reading) map[string]float64 {
-	seconds, before := now.at.Sub(r.at).Seconds(), map[string]int{}
-	for _, t := range r.of {
-		before[t.Topic] = t.Ready
+func (s *sample) changes(before *sample) map[string]float64 {
+	past, changes := map[string]int{}, map[string]float64{}
+	for _, t := range before.Topics {
+		past[t.Topic] = t.Ready
 	}
-	changes := map[string]float64{}
-	for _, t := range now.of {
-		if past := before[t.Topic]; past >= 0 && t.Ready >= 0 {
-			changes[t.Topic] = float64(t.Ready-past) / seconds
+	for _, t := range s.Topics {
+		if past := past[t.Topic]; past >= 0 && t.Ready >= 0 {
+			changes[t.Topic] = float64(t.Ready-past) / s.seconds(before)
 		}
 	}
 	return changes
 }
 
-// until is what happened a second between two readings.
-func (r reading) until(now reading) rates {
-	if r.beats.Err != nil || now.beats.Err != nil || len(now.beats.List) == 0 {
+// rates are what has happened a second since the other one. What a server did that ended meanwhile,
+// after its last heartbeat, is not known; nor how much of all is new that one did which had been
+// taken for gone.
+func (s *sample) rates(before *sample) rates {
+	if before.Beats.Err != nil || s.Beats.Err != nil || len(s.Beats.List) == 0 {
 		return rates{}
 	}
-	moved, late := now.beats.since(r.beats)
-	seconds := now.at.Sub(r.at).Seconds()
-	return rates{
-		Known: true,
-		Moved: max(float64(moved)/seconds, 0),
-		Acked: max(float64(now.beats.Acked-r.beats.Acked)/seconds, 0),
-		Late:  late,
+	r, moved := rates{Known: true}, int64(0)
+	for _, server := range s.Beats.List {
+		past := store.Totals{}
+		if i := slices.IndexFunc(before.Beats.List, func(o store.ServerState) bool { return o.ID == server.ID }); i >= 0 {
+			past = before.Beats.List[i].Totals
+		} else if server.Started.Before(before.Time) {
+			past = server.Totals
+		}
+		moved += server.Moved - past.Moved
+		r.Late = r.Late.Plus(server.Lateness)
+		for bucket, n := range past.Lateness.Counts {
+			r.Late.Counts[bucket] -= n
+		}
 	}
+	r.Moved = max(float64(moved)/s.seconds(before), 0)
+	r.Acked = max(float64(s.Beats.Acked-before.Beats.Acked)/s.seconds(before), 0)
+	return r
+}
+
+// Change is by how much the topic's ready jobs become more or fewer in a second.
+func (s *sample) Change(topic string) string {
+	c, ok := s.Changes[topic]
+	switch {
+	case !ok:
+		return "–"
+	case c > 0.05:
+		return "+" + rate(c)
+	case c < -0.05:
+		return "−" + rate(-c)
+	}
+	return "0"
 }

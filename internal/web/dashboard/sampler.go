@@ -40,7 +40,7 @@ type sampler struct {
 	rest     time.Duration // for how long then not to ask again
 	failed   error         // instead of last
 	points   []point
-	recent   []reading // of the last rateWindow, the oldest first
+	recent   []*sample // of the last rateWindow, the oldest first
 	past     []store.Past
 	pastAt   time.Time // when past was asked for
 
@@ -118,8 +118,11 @@ func (s *sampler) view() view {
 			gap = max(gap, 2*server.Interval+pastStep)
 		}
 	}
-	points := join(pointsOf(s.past, gap), s.points, pastStep, gap)
-	return view{s.last, points, mostTaken(points)}
+	v := view{sample: s.last, Points: join(pointsOf(s.past, gap), s.points, pastStep, gap)}
+	for _, p := range v.Points {
+		v.Taken = max(v.Taken, p.Taken)
+	}
+	return v
 }
 
 // sample is how things are at a moment.
@@ -133,11 +136,25 @@ type sample struct {
 	// Changes are by how much the ready jobs of the topics became more in a second.
 	Changes map[string]float64
 
+	seldom
+}
+
+// seldom is what is dear or seldom changes: it is asked for less often.
+type seldom struct {
 	Forecast forecast
 	Peak     operator.Peak
 	Info     operator.Info
 
 	forecastAt, peakAt, infoAt time.Time
+}
+
+// since reports whether so much time is over, and then counts it from now on.
+func (s *sample) since(last *time.Time, pause time.Duration) bool {
+	if s.At.Sub(*last) < pause {
+		return false
+	}
+	*last = s.At
+	return true
 }
 
 // forecast is what falls due until each of the bounds.
@@ -146,13 +163,11 @@ type forecast struct {
 	Err  error
 }
 
-// sample asks for all of it. What is dear or seldom changes is asked for less often.
+// sample asks for all of it.
 func (s *sampler) sample(ctx context.Context) {
 	next := &sample{At: time.Now()}
 	if s.last != nil {
-		next.Forecast, next.forecastAt = s.last.Forecast, s.last.forecastAt
-		next.Peak, next.peakAt = s.last.Peak, s.last.peakAt
-		next.Info, next.infoAt = s.last.Info, s.last.infoAt
+		next.seldom = s.last.seldom
 	}
 	if next.Counts, s.failed = s.operator.Counts(ctx); s.failed != nil {
 		return
@@ -162,31 +177,27 @@ func (s *sampler) sample(ctx context.Context) {
 		next.Reserved += max(t.Reserved, 0)
 		next.Dead += max(t.Dead, 0)
 	}
-	next.Beats.At = next.Time
 	if next.Beats.List, next.Beats.Err = s.operator.Servers(ctx); next.Beats.Err == nil {
 		next.Beats.Acked, next.Beats.Err = s.operator.Acked(ctx)
 	}
 	s.follow(next)
-	if next.At.Sub(s.pastAt) >= pastStep {
+	if next.since(&s.pastAt, pastStep) {
 		// Without it the charts begin when somebody looks.
 		s.past, _ = s.operator.History(ctx)
-		s.pastAt = next.At
 	}
-	if next.At.Sub(next.forecastAt) >= 5*time.Second {
+	if next.since(&next.forecastAt, 5*time.Second) {
 		spans, err := s.operator.Forecast(ctx, forecastBounds)
-		next.Forecast, next.forecastAt = forecast{barsOf(spans), err}, next.At
+		next.Forecast = forecast{barsOf(spans), err}
 	}
-	if next.At.Sub(next.infoAt) >= 10*time.Second {
+	if next.since(&next.infoAt, 10*time.Second) {
 		var err error
 		if next.Info, err = s.operator.Info(ctx); err != nil {
 			next.Info.Missing = err.Error()
 		}
-		next.infoAt = next.At
 	}
-	if most := s.view().Taken; most > 0 && next.At.Sub(next.peakAt) >= 30*time.Second {
+	if most := s.view().Taken; most > 0 && next.since(&next.peakAt, 30*time.Second) {
 		// A failure is no warning; the forecast, which fails likewise, tells of it.
 		next.Peak, _ = s.operator.Peak(ctx, forecastBounds[len(forecastBounds)-1], max(int(most), smallPeak))
-		next.peakAt = next.At
 	}
 	s.last = next
 }

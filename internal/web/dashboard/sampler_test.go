@@ -27,8 +27,8 @@ func (s *sampler) read(at time.Time, run string, moved, acked int64, ready int) 
 	state := store.ServerState{ID: run, Age: time.Second, Started: started[run]}
 	state.Moved = moved
 	state.Lateness.Counts[3] = moved // each late by 5 to 10 ms
-	next := &sample{At: at, Ready: ready, Beats: beats{At: at, List: []store.ServerState{state}, Acked: acked}}
-	next.Topics = []operator.TopicCounts{{Topic: "topic", Ready: ready}}
+	next := &sample{At: at, Ready: ready, Beats: beats{List: []store.ServerState{state}, Acked: acked}}
+	next.Counts = operator.Counts{Time: at, Topics: []operator.TopicCounts{{Topic: "topic", Ready: ready}}}
 	s.follow(next)
 	s.last = next
 	return next
@@ -45,7 +45,7 @@ func TestRates(t *testing.T) {
 	}
 	// 100 a second became ready, of which 60 stay ready: 40 a second are taken.
 	second := s.read(at.Add(2*time.Second), "run1", 1200, 60, 130)
-	if r := second.Rates; !r.Known || r.Moved != 100 || r.Acked != 5 || r.Late.Jobs() != 200 || r.LateSinceEver || r.Worst() < 5*time.Millisecond || r.Worst() > 10*time.Millisecond {
+	if r := second.Rates; !r.Known || r.Moved != 100 || r.Acked != 5 || r.Late.Jobs() != 200 || r.LateSinceEver || r.Late.Quantile(0.99) < 5*time.Millisecond || r.Late.Quantile(0.99) > 10*time.Millisecond {
 		t.Errorf("of two readings: %+v", r)
 	}
 	if s.view().Taken != 40 || second.Changes["topic"] != 60 {
@@ -170,19 +170,19 @@ func TestJoinedPoints(t *testing.T) {
 	}
 	seen := func(seconds ...int) (points []point) {
 		for _, s := range seconds {
-			points = append(points, point{At: at(s), QueuesOK: true, Taken: float64(s)})
+			points = append(points, point{At: at(s), Ready: 1, Taken: float64(s)})
 		}
 		return points
 	}
 	past := []store.Past{kept(-4000, 0, 1), kept(-500, 5), kept(0, 10, 50), kept(10, 30), kept(20, -1, 20), kept(30, 80), kept(40, 85), kept(100, 95)}
 	points := pointsOf(past, least)
-	if p := points[2]; !p.MovedOK || p.Moved != 5 || !p.LateOK || p.Worst > time.Millisecond || p.AckedOK {
+	if p := points[2]; p.Moved != 5.0 || p.Worst == nil || p.Worst.(float64) > 1 || p.Acked != nil {
 		t.Errorf("of the first after a gap: %+v", p)
 	}
-	if p := points[3]; !p.AckedOK || p.Acked != 2 || p.Taken != 2 || p.LateOK || !p.MovedOK || p.Moved != 0 {
+	if p := points[3]; p.Acked != 2.0 || p.Taken != 2 || p.Median != nil || p.Worst != nil || p.Moved != 0.0 {
 		t.Errorf("of one without jobs: %+v", p)
 	}
-	if points[4].AckedOK || points[5].AckedOK || !points[6].AckedOK {
+	if points[4].Acked != nil || points[5].Acked != nil || points[6].Acked == nil {
 		t.Errorf("of unknown numbers: %+v", points)
 	}
 	type place struct {
@@ -192,9 +192,9 @@ func TestJoinedPoints(t *testing.T) {
 	var got []place
 	for _, p := range join(points, seen(21, 22, 29, 95, 96), 10*time.Second, least) {
 		kind := "hole"
-		if p.QueuesOK {
+		if p.Ready != nil {
 			kind = "seen"
-		} else if p.MovedOK {
+		} else if p.Moved != nil {
 			kind = "kept"
 		}
 		got = append(got, place{int(p.At.Unix() - at(0).Unix()), kind})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 const (
@@ -27,14 +28,8 @@ type status struct {
 // remark is a line of a status, about some topics if it names any.
 type remark struct {
 	Line   string
-	Topics []late
+	Topics []operator.TopicCounts
 	Others int // how many more there are
-}
-
-// late is a topic, and for how long its next job has been ready.
-type late struct {
-	Topic string
-	For   time.Duration // 0 if that is not known
 }
 
 // named is how many topics a remark names.
@@ -43,65 +38,58 @@ const named = 5
 // statusOf judges a sample.
 func (l language) statusOf(s *sample) status {
 	st := status{Level: "ok", Line: l.T("status.on_time")}
-	worse := func(level, line string) {
-		st.Level, st.Line = level, line
-	}
-	nobody := s.Beats.alive() == 0 && s.Beats.Err == nil
+	isAlive := func(s store.ServerState) bool { return !s.Stale() }
+	nobody := s.Beats.Err == nil && !slices.ContainsFunc(s.Beats.List, isAlive)
 	switch {
 	case s.Overdue < 0:
-		worse("bad", l.T("status.unreadable"))
+		st.Level, st.Line = "bad", l.T("status.unreadable")
 	case s.Overdue >= tooLate && nobody:
-		worse("bad", l.T("status.nobody_moves", l.Duration(s.Overdue)))
+		st.Level, st.Line = "bad", l.T("status.nobody_moves", l.Duration(s.Overdue))
 	case s.Overdue >= tooLate:
-		worse("bad", l.T("status.late", l.Duration(s.Overdue)))
+		st.Level, st.Line = "bad", l.T("status.late", l.Duration(s.Overdue))
 	case s.Overdue >= slightlyLate:
-		worse("warn", l.T("status.slightly_late", l.Duration(s.Overdue)))
+		st.Level, st.Line = "warn", l.T("status.slightly_late", l.Duration(s.Overdue))
 	case nobody && s.Pool > 0:
-		worse("warn", l.T("status.no_server"))
-	}
-	warn := func(r remark) {
-		if st.Level == "ok" {
-			st.Level, st.Line = "warn", l.T("status.but")
-		}
-		st.More = append(st.More, r)
+		st.Level, st.Line = "warn", l.T("status.no_server")
 	}
 	behind, unknown := neglectedOf(s.Topics)
-	if len(behind) > 0 {
-		warn(remarkOf(l.T("status.neglected"), behind))
-	}
-	if len(unknown) > 0 {
-		warn(remarkOf(l.T("status.unknown"), unknown))
-	}
+	st.names(l.T("status.neglected"), behind)
+	st.names(l.T("status.unknown"), unknown)
 	for _, b := range s.Beats.List {
 		if b.Error != "" {
-			warn(remark{Line: l.T("status.server_fails", visible(b.Host))})
+			st.More = append(st.More, remark{Line: l.T("status.server_fails", visible(b.Host))})
 		}
+	}
+	if len(st.More) > 0 && st.Level == "ok" {
+		st.Level, st.Line = "warn", l.T("status.but")
 	}
 	return st
 }
 
-func remarkOf(line string, topics []late) remark {
-	n := min(len(topics), named)
-	return remark{line, topics[:n], len(topics) - n}
+// names remarks something about topics, if there are any.
+func (st *status) names(line string, topics []operator.TopicCounts) {
+	if n := min(len(topics), named); n > 0 {
+		st.More = append(st.More, remark{line, topics[:n], len(topics) - n})
+	}
 }
 
 // neglectedOf are the topics whose next job has been ready for long, that for longest first; and those
 // of which nobody knows.
-func neglectedOf(topics []operator.TopicCounts) (behind, unknown []late) {
+func neglectedOf(topics []operator.TopicCounts) (behind, unknown []operator.TopicCounts) {
 	for _, t := range topics {
 		switch {
 		case t.AtLeast >= neglected:
-			behind = append(behind, late{t.Topic, t.AtLeast})
-		case isOverdueUnknown(t):
-			unknown = append(unknown, late{t.Topic, 0})
+			behind = append(behind, t)
+		case t.Ready > 0 && t.Overdue < 0:
+			t.AtLeast = 0 // which says nothing
+			unknown = append(unknown, t)
 		}
 	}
-	slices.SortFunc(behind, func(a, b late) int { return cmp.Or(cmp.Compare(b.For, a.For), cmp.Compare(a.Topic, b.Topic)) })
+	slices.SortFunc(behind, func(a, b operator.TopicCounts) int {
+		return cmp.Or(cmp.Compare(b.AtLeast, a.AtLeast), cmp.Compare(a.Topic, b.Topic))
+	})
 	return behind, unknown
 }
-
-// isOverdueUnknown reports whether nobody knows for how long the topic's next job has been ready.
-func isOverdueUnknown(t operator.TopicCounts) bool { return t.Ready > 0 && t.Overdue < 0 }
 
 // visible is a name within a sentence: short, with all that can't be seen in it spelled out, and
 // isolated, so that a name from right to left does not turn the sentence round.

@@ -15,18 +15,17 @@ var templateFiles embed.FS
 // templates are one set for each page: what all have in common, and its own content.
 var templates = func() map[string]*template.Template {
 	common := template.Must(template.New("").Funcs(template.FuncMap{
-		"typable":  typable,
-		"pieces":   pieces,
-		"lines":    lines,
-		"cut":      cut,
-		"link":     link,
-		"pack":     pack,
-		"number":   number,
-		"number64": func(n int64) string { return number(int(n)) },
-		"rate":     rate,
-		"size":     func(n int) string { return size(int64(n)) },
-		"size64":   size,
-		"static":   staticURL,
+		"typable": typable,
+		"pieces":  pieces,
+		"lines":   lines,
+		"cut":     cut,
+		"link":    link,
+		"pack":    pack,
+		"number":  number,
+		"rate":    rate,
+		"size":    func(n int) string { return size(int64(n)) },
+		"size64":  size,
+		"static":  staticURL,
 	}).ParseFS(templateFiles, "templates/common/*.html"))
 	sets := map[string]*template.Template{}
 	names, err := fs.Glob(templateFiles, "templates/*.html")

@@ -15,8 +15,7 @@ const shareSample = 2000
 // topicRow is a topic among others.
 type topicRow struct {
 	operator.TopicCounts
-	Waiting int    // about; Unknown if it can't be told
-	Change  string // of the number of ready jobs, a second; – if it can't be told
+	Waiting int // about; Unknown if it can't be told
 }
 
 // jobs are how many it has, of which nobody knows all.
@@ -37,6 +36,7 @@ var topicOrders = map[string]func(a, b topicRow) int{
 
 // topicsData is what the page of all topics shows.
 type topicsData struct {
+	view
 	Contains   string // the text that their names contain
 	Sort       string // one of topicOrders
 	Page       int    // from 1
@@ -70,13 +70,9 @@ func (t topicsData) Pages() int { return max((t.Matched+pageSize-1)/pageSize, 1)
 // Last is which one of those that match is the last on the page.
 func (t topicsData) Last() int { return t.First + len(t.Topics) - 1 }
 
-// Previous and Next are the pages beside it.
-func (t topicsData) Previous() int { return t.Page - 1 }
-func (t topicsData) Next() int     { return t.Page + 1 }
-
-// At is the link to another page.
-func (t topicsData) At(page int) string {
-	return link("/ui/topics", "q", t.Contains, "sort", t.Sort, "page", strconv.Itoa(page))
+// Beside is the link to the page so many pages on.
+func (t topicsData) Beside(pages int) string {
+	return link("/ui/topics", "q", t.Contains, "sort", t.Sort, "page", strconv.Itoa(t.Page+pages))
 }
 
 // By is the link to the first page in another order.
@@ -86,36 +82,48 @@ func (t topicsData) By(sort string) string {
 
 // topics are some of the topics.
 func (d *Dashboard) topics(p *page) error {
-	data := topicsData{Contains: p.form.Get("q"), Sort: p.form.Get("sort"), Page: max(countOf(p.form.Get("page")), 1)}
-	if topicOrders[data.Sort] == nil {
-		data.Sort = "jobs"
-	}
 	v, err := d.sampler.look(p.ctx)
 	if err != nil {
 		return err
 	}
 	p.setClock(v.Time)
-	data.Known, data.Looked = max(v.Known, len(v.Topics)), len(v.Topics)
-	shares, err := d.operator.Shares(p.ctx, shareSample)
-	if err != nil {
+	data := topicsData{view: v, Contains: p.form.Get("q"), Sort: p.form.Get("sort"), Page: max(countOf(p.form.Get("page")), 1), Looked: len(v.Topics)}
+	data.Known = max(v.Known, data.Looked)
+	if topicOrders[data.Sort] == nil {
+		data.Sort = "jobs"
+	}
+	waiting := map[string]int{}
+	if data.Shares, err = d.operator.Shares(p.ctx, shareSample); err != nil {
 		data.Unreadable = pieces(err.Error())
 	}
-	data.Shares = shares
-	rows := rowsOf(v.Topics, shares, err == nil)
-	if data.Contains == "" || data.Known == len(v.Topics) {
-		data.sort(rows)
-	} else if err := d.search(p, &data, rows); err != nil {
-		return err
+	for _, share := range data.Shares.Topics {
+		waiting[share.Topic] = share.Jobs
 	}
-	for i := range data.Topics {
-		data.Topics[i].Change = change(v.Changes, data.Topics[i].Topic)
+	var counts []operator.TopicCounts
+	data.Searched = data.Contains != "" && data.Looked < data.Known
+	if data.Searched {
+		if counts, err = d.search(p, &data); err != nil {
+			return err
+		}
+	} else {
+		counts = withShares(v.Topics, data.Shares.Topics)
+	}
+	for _, t := range counts {
+		row := topicRow{t, waiting[t.Topic]}
+		if data.Unreadable != nil {
+			row.Waiting = operator.Unknown
+		}
+		data.Topics = append(data.Topics, row)
+	}
+	if !data.Searched {
+		data.sort()
 	}
 	return p.show("topics", data)
 }
 
-// sort has those that match, in order, and of them the page.
-func (t *topicsData) sort(rows []topicRow) {
-	rows = slices.DeleteFunc(rows, func(r topicRow) bool { return !strings.Contains(r.Topic, t.Contains) })
+// sort leaves those that match, in order, and of them the page.
+func (t *topicsData) sort() {
+	rows := slices.DeleteFunc(t.Topics, func(r topicRow) bool { return !strings.Contains(r.Topic, t.Contains) })
 	t.Matched = len(rows)
 	t.Page = min(t.Page, t.Pages())
 	slices.SortFunc(rows, func(a, b topicRow) int { return cmp.Or(topicOrders[t.Sort](a, b), strings.Compare(a.Topic, b.Topic)) })
@@ -124,12 +132,12 @@ func (t *topicsData) sort(rows []topicRow) {
 }
 
 // search looks among more topics than have been counted, which come by name then.
-func (d *Dashboard) search(p *page, data *topicsData, counted []topicRow) error {
-	data.Sort, data.Searched = "name", true
+func (d *Dashboard) search(p *page, data *topicsData) ([]operator.TopicCounts, error) {
+	data.Sort = "name"
 	q := operator.TopicQuery{Contains: data.Contains, Limit: pageSize, First: (data.Page - 1) * pageSize}
 	found, err := d.operator.Topics(p.ctx, q)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	data.First, data.Matched, data.Known, data.Looked = q.First+1, found.Matched, found.Known, found.Looked
 	isNamed := func(t operator.TopicCounts) bool { return t.Topic == data.Contains }
@@ -137,57 +145,23 @@ func (d *Dashboard) search(p *page, data *topicsData, counted []topicRow) error 
 		// That of exactly this name is found wherever it is.
 		named, known, err := d.operator.Topic(p.ctx, data.Contains)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if known {
 			found.Topics = append(named.Topics, found.Topics...)
 			data.Matched++
 		}
 	}
-	for _, t := range found.Topics {
-		row := topicRow{TopicCounts: t}
-		if i, is := slices.BinarySearchFunc(counted, t.Topic, func(r topicRow, name string) int { return strings.Compare(r.Topic, name) }); is {
-			row.Waiting = counted[i].Waiting
-		}
-		data.Topics = append(data.Topics, row)
-	}
-	return nil
+	return found.Topics, nil
 }
 
-// rowsOf are the topics that are known, or have waiting jobs, by name.
-func rowsOf(counts []operator.TopicCounts, shares operator.Shares, known bool) []topicRow {
-	rows := make([]topicRow, 0, len(counts))
-	place := map[string]int{}
-	for _, t := range counts {
-		place[t.Topic] = len(rows)
-		row := topicRow{TopicCounts: t}
-		if !known {
-			row.Waiting = operator.Unknown
+// withShares are these topics, which come by name, and those that are only known to have waiting jobs.
+func withShares(topics []operator.TopicCounts, shares []operator.Share) []operator.TopicCounts {
+	all := slices.Clone(topics)
+	for _, share := range shares {
+		if _, is := slices.BinarySearchFunc(topics, share.Topic, func(t operator.TopicCounts, name string) int { return strings.Compare(t.Topic, name) }); !is {
+			all = append(all, operator.TopicCounts{Topic: share.Topic})
 		}
-		rows = append(rows, row)
 	}
-	for _, share := range shares.Topics {
-		i, ok := place[share.Topic]
-		if !ok {
-			i = len(rows)
-			rows = append(rows, topicRow{TopicCounts: operator.TopicCounts{Topic: share.Topic}})
-		}
-		rows[i].Waiting = share.Jobs
-	}
-	slices.SortFunc(rows, topicOrders["name"])
-	return rows
-}
-
-// change is by how much the topic's ready jobs become more or fewer in a second.
-func change(changes map[string]float64, topic string) string {
-	c, ok := changes[topic]
-	switch {
-	case !ok:
-		return "–"
-	case c > 0.05:
-		return "+" + rate(c)
-	case c < -0.05:
-		return "−" + rate(-c)
-	}
-	return "0"
+	return all
 }
