@@ -53,9 +53,7 @@ func TestGuessing(t *testing.T) {
 		lines = append(lines, line)
 	})
 	f := New(Options{Token: token, Limit: l.Limited, Spare: spare}, area("/x"))
-	served := make(chan error, 1)
-	go func() { served <- f.Serve(t.Context(), l) }()
-	t.Cleanup(func() { <-served })
+	background(t, f, l)
 	began := time.Now()
 	var last net.Conn
 	for n := range freeGuesses + 1 {

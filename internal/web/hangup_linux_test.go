@@ -23,19 +23,13 @@ func TestStateOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer l.Close()
 			other, err := net.Dial("tcp", l.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer other.Close()
 			conn, err := l.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer conn.Close()
 			c.do(other.(*net.TCPConn))
 			for _, above := range []net.Conn{conn, &plainConn{Conn: conn}, tls.Server(conn, nil)} {

@@ -24,28 +24,30 @@ type limited struct {
 func newLimited(t *testing.T, most int) *limited {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { inner.Close() })
 	l := &limited{t: t}
 	l.Limited = Limit(inner, most, func(address string) { l.dropped = append(l.dropped, address) })
 	return l
 }
 
-// dial connects from there.
-func (l *limited) dial(from string) *limitedConn {
+// connect connects from there.
+func (l *limited) connect(from string) net.Conn {
 	l.t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	c, err := d.Dial("tcp", l.Addr().String())
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	l.t.Cleanup(func() { c.Close() })
+	conn, err := d.Dial("tcp", l.Addr().String())
+	check(l.t, err)
+	l.t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(hangBound))
+	return conn
+}
+
+// dial connects from there, and accepts the connection.
+func (l *limited) dial(from string) *limitedConn {
+	l.t.Helper()
+	l.connect(from)
 	conn, err := l.Accept()
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	check(l.t, err)
 	return conn.(*limitedConn)
 }
 
@@ -167,19 +169,13 @@ func TestLimitWhileAcceptFails(t *testing.T) {
 	l.expect(0, 1)
 }
 
-// crowd is a front with a token, few connections, and an area that tells nothing.
-func crowd(t *testing.T, most int) (*limited, *Front) {
+// crowd is a front with a token, few connections, an area that tells nothing, and others.
+func crowd(t *testing.T, most int, others ...Area) (*limited, *Front) {
 	l := newLimited(t, most)
 	l.Limited.dropped = nil
 	open := Area{Open: true, Patterns: []string{"/healthz"}, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })}
-	f := New(Options{Token: token, Limit: l.Limited}, area("/x"), open)
-	served := make(chan error, 1)
-	go func() { served <- f.Serve(t.Context(), l) }()
-	t.Cleanup(func() {
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
+	f := New(Options{Token: token, Limit: l.Limited}, append(others, area("/x"), open)...)
+	background(t, f, l)
 	return l, f
 }
 
@@ -188,13 +184,7 @@ const token = "0123456789abcdef"
 // send sends a request on a connection of its own.
 func (l *limited) send(from, path string, header ...string) net.Conn {
 	l.t.Helper()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	conn, err := d.Dial("tcp", l.Addr().String())
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	l.t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(hangBound))
+	conn := l.connect(from)
 	if path != "" {
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n", path, strings.Join(header, ""))
 	}
@@ -247,17 +237,8 @@ func TestStrangersStarveNobody(t *testing.T) {
 // When all places for the known are in use a further one is told so, and probes are served; one that
 // rests makes room.
 func TestKnownStarveNoProbe(t *testing.T) {
-	l := newLimited(t, 4)
-	began, ended := make(chan string, 9), make(chan string, 9)
-	open := Area{Open: true, Patterns: []string{"/healthz"}, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })}
-	f := New(Options{Token: token, Limit: l.Limited}, area("/x"), open, Area{Patterns: []string{"/wait"}, Handler: poller(time.Hour, began, ended)})
-	served := make(chan error, 1)
-	go func() { served <- f.Serve(t.Context(), l) }()
-	t.Cleanup(func() {
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
+	began := make(chan string, 9)
+	l, f := crowd(t, 4, Area{Patterns: []string{"/wait"}, Handler: poller(time.Hour, began)})
 	resting := l.send("127.0.0.1", "/x", bearer)
 	l.answered(resting, 200)
 	for range 3 {

@@ -13,44 +13,47 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// serve starts a front with the handlers, by path. stop stops it, and returns what Serve returned.
-func serve(t *testing.T, handlers map[string]http.HandlerFunc) (addr string, stop func() error) {
+// serve starts a front with the handlers, by path. stop stops it, without an error.
+func serve(t *testing.T, handlers map[string]http.HandlerFunc) (addr string, stop func()) {
 	t.Helper()
 	return serveOn(t, func(l net.Listener) net.Listener { return l }, handlers)
 }
 
 // serveOn is serve on another listener than the usual.
-func serveOn(t *testing.T, listener func(net.Listener) net.Listener, handlers map[string]http.HandlerFunc) (addr string, stop func() error) {
+func serveOn(t *testing.T, listener func(net.Listener) net.Listener, handlers map[string]http.HandlerFunc) (addr string, stop func()) {
 	t.Helper()
 	var areas []Area
 	for path, handler := range handlers {
 		areas = append(areas, Area{Patterns: []string{path}, Handler: handler})
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- New(Options{}, areas...).Serve(ctx, listener(l)) }()
-	stopped := false
-	stop = func() error {
-		cancel()
-		stopped = true
-		return <-served
-	}
-	t.Cleanup(func() {
-		if !stopped {
-			stop()
-		}
-	})
-	return l.Addr().String(), stop
+	check(t, err)
+	return l.Addr().String(), background(t, New(Options{}, areas...), listener(l))
 }
 
-// poller says with which cause its polls end, and on began that one has begun.
-func poller(wait time.Duration, began, ended chan string) http.HandlerFunc {
+// background has the front serve until stop.
+func background(t *testing.T, f *Front, l net.Listener) (stop func()) {
+	return redistest.Background(t, func(ctx context.Context) error { return f.Serve(ctx, l) })
+}
+
+// dial connects to the front.
+func dial(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	check(t, err)
+	t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(hangBound))
+	return conn
+}
+
+var check, until = redistest.Check, redistest.Until
+
+// poller says on began what a poll has sent, and answers with the cause of its end.
+func poller(wait time.Duration, began chan string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := ReadBody(w, r, 100)
 		if err != nil {
@@ -61,53 +64,26 @@ func poller(wait time.Duration, began, ended chan string) http.HandlerFunc {
 		defer cancel()
 		began <- string(body)
 		<-ctx.Done()
-		cause := context.Cause(ctx)
-		fmt.Fprint(w, cause)
-		ended <- cause.Error()
+		fmt.Fprint(w, context.Cause(ctx))
 	}
 }
 
+// What takes long ends when its time is over, or the front stops, and knows which; its body was read.
 func TestLong(t *testing.T) {
-	t.Run("the time is over", func(t *testing.T) {
-		began, ended := make(chan string, 1), make(chan string, 1)
-		addr, _ := serve(t, map[string]http.HandlerFunc{"/": poller(time.Millisecond, began, ended)})
-		response, err := http.Post("http://"+addr, "", strings.NewReader("hello"))
-		if err != nil {
-			t.Fatal(err)
+	for want, wait := range map[error]time.Duration{context.DeadlineExceeded: time.Millisecond, ErrStopping: time.Hour} {
+		began := make(chan string, 1)
+		addr, stop := serve(t, map[string]http.HandlerFunc{"/": poller(wait, began)})
+		conn := dial(t, addr)
+		io.WriteString(conn, post("/", "hello"))
+		body := <-began
+		if want == ErrStopping {
+			stop()
 		}
-		defer response.Body.Close()
-		answer, _ := io.ReadAll(response.Body)
-		if body := <-began; body != "hello" || string(answer) != context.DeadlineExceeded.Error() {
-			t.Errorf("body %q, answer %q", body, answer)
+		answer, _ := io.ReadAll(exchange(t, conn, bufio.NewReader(conn), "")[0].Body)
+		if body != "hello" || string(answer) != want.Error() {
+			t.Errorf("body %q, answer %q, want %v", body, answer, want)
 		}
-	})
-	t.Run("the front stops", func(t *testing.T) {
-		began, ended := make(chan string, 2), make(chan string, 2)
-		addr, stop := serve(t, map[string]http.HandlerFunc{"/": poller(time.Hour, began, ended)})
-		answers := make(chan string, 2)
-		for range 2 {
-			go func() {
-				response, err := http.Post("http://"+addr, "", nil)
-				if err != nil {
-					answers <- err.Error()
-					return
-				}
-				defer response.Body.Close()
-				answer, _ := io.ReadAll(response.Body)
-				answers <- string(answer)
-			}()
-		}
-		<-began
-		<-began
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-		for range 2 {
-			if answer := <-answers; answer != ErrStopping.Error() {
-				t.Errorf("a poll was answered with %q", answer)
-			}
-		}
-	})
+	}
 }
 
 // A request is served to its end, within a time of its own, whether its client waits for that or not.
@@ -126,11 +102,7 @@ func TestServedToTheEnd(t *testing.T) {
 		served <- http.NewResponseController(w).Flush()
 	}})
 	for _, end := range []func(*net.TCPConn) error{(*net.TCPConn).Close, (*net.TCPConn).CloseWrite} {
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
+		conn := dial(t, addr)
 		io.WriteString(conn, post("/", "x"))
 		end(conn.(*net.TCPConn))
 		if err := <-noticed; err != nil {
@@ -165,8 +137,8 @@ func TestStopFinishesWhatIsUnderWay(t *testing.T) {
 		answer <- string(text)
 	}()
 	<-began
-	stopped := make(chan error)
-	go func() { stopped <- stop() }()
+	stopped := make(chan bool)
+	go func() { stop(); close(stopped) }()
 	for { // until the listener is closed
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -178,9 +150,7 @@ func TestStopFinishesWhatIsUnderWay(t *testing.T) {
 	if text := <-answer; text != "<nil>" {
 		t.Errorf("answer %q", text)
 	}
-	if err := <-stopped; err != nil {
-		t.Error(err)
-	}
+	<-stopped
 }
 
 // A handler that never ends does not keep the front from stopping.
@@ -193,16 +163,12 @@ func TestStopLeavesAHungHandler(t *testing.T) {
 	}})
 	go http.Get("http://" + addr)
 	<-began
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	stop()
 }
 
 func TestServeWithoutAListener(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	l.Close()
 	if err := New(Options{}).Serve(context.Background(), l); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)
@@ -219,9 +185,7 @@ func TestReadBody(t *testing.T) {
 		want string
 	}{{0, "0 <nil>"}, {10, "10 <nil>"}, {11, "0 " + ErrTooLarge.Error()}, {1 << 20, "0 " + ErrTooLarge.Error()}} {
 		response, err := http.Post("http://"+addr, "", bytes.NewReader(make([]byte, test.size)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		answer, _ := io.ReadAll(response.Body)
 		response.Body.Close()
 		if string(answer) != test.want {
@@ -234,11 +198,7 @@ func TestOversizedHeader(t *testing.T) {
 	addr, _ := serve(t, map[string]http.HandlerFunc{"/": func(http.ResponseWriter, *http.Request) {}})
 	bare := len("GET / HTTP/1.1\r\nHost: localhost\r\nX: \r\n\r\n")
 	for size, want := range map[int]int{16 << 10: 200, 16<<10 + 1: 431, 20 << 10: 431, 1 << 20: 431} {
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
+		conn := dial(t, addr)
 		go fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nX: %s\r\n\r\n", strings.Repeat("x", size-bare))
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil || response.StatusCode != want {

@@ -60,29 +60,20 @@ func TestHandshakes(t *testing.T) {
 	lines := make(chan string, 99)
 	l := newLimited(t, 10)
 	f := New(Options{Limit: l.Limited, Spare: NewSparing(func(line string) { lines <- line }), TLS: true}, area("/"))
-	served := make(chan error, 1)
-	go func() { served <- f.Serve(t.Context(), tls.NewListener(l, certificate.TLS)) }()
-	t.Cleanup(func() { <-served })
+	background(t, f, tls.NewListener(l, certificate.TLS))
 	for range 20 {
 		conn := l.send("127.0.0.1", "")
 		io.WriteString(conn, "nonsense, but long enough")
 		io.ReadAll(conn)
 	}
-	for until := time.Now().Add(hangBound); f.Counts().Refused[refusedHandshake] < 20; {
-		if time.Now().After(until) {
-			t.Fatalf("%+v", f.Counts())
-		}
-		time.Sleep(time.Millisecond)
-	}
+	until(t, "all are counted", func() bool { return f.Counts().Refused[refusedHandshake] == 20 })
 	if line := <-lines; len(lines) > 0 || line[:35] != "TLS handshake failed with 127.0.0.1" {
 		t.Errorf("got %q, and %d more", line, len(lines))
 	}
 
 	d := &tls.Dialer{NetDialer: &net.Dialer{}, Config: &tls.Config{InsecureSkipVerify: true}}
 	conn, err := d.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer conn.Close()
 	io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	l.answered(conn, 200)

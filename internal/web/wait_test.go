@@ -57,13 +57,9 @@ func exchange(t *testing.T, conn net.Conn, answers *bufio.Reader, requests ...st
 		for err == nil && answer.StatusCode == http.StatusContinue {
 			answer, err = http.ReadResponse(answers, nil)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		answer.Body = io.NopCloser(strings.NewReader(string(text)))
 		got = append(got, answer)
 	}
@@ -85,15 +81,10 @@ func expectText(t *testing.T, answer *http.Response, status int, want string) {
 // dialWaiting has a request of the path wait, and returns its connection and what can be read there.
 func dialWaiting(t *testing.T, addr string, config *tls.Config, began chan bool) (net.Conn, *bufio.Reader) {
 	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := dial(t, addr)
 	if config != nil {
 		conn = tls.Client(conn, config)
 	}
-	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(hangBound))
 	io.WriteString(conn, post("/", "wait"))
 	<-began
 	return conn, bufio.NewReader(conn)
@@ -204,17 +195,11 @@ func TestWaitHalfClosed(t *testing.T) {
 func TestWaitStop(t *testing.T) {
 	began, ended := make(chan bool, 1), make(chan string, 1)
 	addr, stop := serve(t, map[string]http.HandlerFunc{"/": waiting(began, ended, nil)})
-	resting, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resting.Close()
+	resting := dial(t, addr)
 	rest := bufio.NewReader(resting)
 	expectText(t, exchange(t, resting, rest, post("/", "first"))[0], 200, "/ first")
 	conn, answers := dialWaiting(t, addr, nil, began)
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	stop()
 	if cause := <-ended; cause != ErrStopping.Error() {
 		t.Errorf("the wait ended with %q", cause)
 	}

@@ -22,6 +22,14 @@ func (f *fixture) raw(method, path, body string) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
+// answer reads what is answered there.
+func (f *fixture) answer(conn net.Conn) reply {
+	f.t.Helper()
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	check(f.t, err)
+	return f.read(response)
+}
+
 // Whoever writes a request and closes at once, without waiting for the answer, has it done all the same.
 func TestNobodyWaitsForTheAnswer(t *testing.T) {
 	const jobs = 100
@@ -48,30 +56,23 @@ func TestNobodyWaitsForTheAnswer(t *testing.T) {
 	until(t, "all are purged", func() bool { return f.redis.Do("EXISTS", "delayer:ready_queue:t") == int64(0) })
 }
 
-// A client that has closed its side of the connection gets its answer, also of a reserve that waits.
+// A reserve that waits gets a job as soon as there is one, also for a client that has closed its side of the
+// connection, before there is a job or after.
 func TestHalfClosed(t *testing.T) {
 	f := start(t, web.Options{})
-	for _, ready := range []bool{false, true} {
-		var conn *net.TCPConn
-		if ready {
-			f.push("a", "t")
-			conn = f.raw("POST", "/v1/reserve?wait=1m", `{"topics":["t"],"lease":"1h"}`)
-			conn.CloseWrite()
-		} else {
-			conn = f.waiting(`{"topics":["t"],"lease":"1h"}`).(*net.TCPConn)
-			conn.CloseWrite()
-			f.push("a", "t")
-		}
-		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil || response.StatusCode != http.StatusOK {
-			t.Fatal(response, err)
-		}
-		if state := f.state("a"); state != client.Reserved {
-			t.Errorf("the job is %q", state)
-		}
-		f.do("DELETE", "/v1/jobs/a", "")
-	}
-	if len(f.failures()) > 0 {
-		t.Errorf("failed: %v", f.failures())
+	reserved := `{"deliveries":["*"]}`
+	conn := f.waiting(`{"topics":["t"],"lease":"1h"}`)
+	f.push("open", "t")
+	f.answer(conn).expect(200, reserved)
+	conn = f.waiting(`{"topics":["t"],"lease":"1h"}`)
+	conn.CloseWrite()
+	f.push("half", "t")
+	f.answer(conn).expect(200, reserved)
+	f.push("ready", "t")
+	conn = f.raw("POST", "/v1/reserve?wait=1m", `{"topics":["t"],"lease":"1h"}`)
+	conn.CloseWrite()
+	f.answer(conn).expect(200, reserved)
+	for _, id := range []string{"open", "half", "ready"} {
+		f.is(id, client.Reserved)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -50,6 +51,7 @@ func (f *fixture) serve(p client.PoolOptions, o web.Options) {
 	f.t.Cleanup(func() {
 		f.Client.Close()
 		pool.Close()
+		f.expectFailures(0)
 	})
 	f.stop = redistest.Background(f.t, func(ctx context.Context) error { return web.New(o, area).Serve(ctx, l) })
 }
@@ -66,10 +68,20 @@ func (f *fixture) fail(err error) {
 	f.failed = append(f.failed, err)
 }
 
-func (f *fixture) failures() []error {
+// failures are what Failed was told since they were last asked for. None may be left when the test ends.
+func (f *fixture) failures() (failed []error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]error(nil), f.failed...)
+	failed, f.failed = f.failed, nil
+	return failed
+}
+
+// expectFailures checks how many they are.
+func (f *fixture) expectFailures(n int) {
+	f.t.Helper()
+	if failed := f.failures(); len(failed) != n {
+		f.t.Errorf("failed: %v, want %d", failed, n)
+	}
 }
 
 // reply is what the front has answered.
@@ -105,6 +117,11 @@ func (f *fixture) send(r *http.Request) reply {
 	once := http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := once.Do(r)
 	check(f.t, err)
+	return f.read(response)
+}
+
+func (f *fixture) read(response *http.Response) reply {
+	f.t.Helper()
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	check(f.t, err)
@@ -126,40 +143,31 @@ func (r reply) expect(status int, want string) reply {
 	}
 	var got, wanted any
 	check(r.t, json.Unmarshal([]byte(want), &wanted))
-	if err := json.Unmarshal([]byte(r.body), &got); err != nil || !alike(got, wanted) {
+	if err := json.Unmarshal([]byte(r.body), &got); err != nil || !reflect.DeepEqual(got, filled(wanted, got)) {
 		r.t.Errorf("got  %s\nwant %s", r.body, want)
 	}
 	return r
 }
 
-func alike(got, want any) bool {
+// filled is want, with the values of got in the place of each "*".
+func filled(want, got any) any {
 	switch want := want.(type) {
 	case string:
-		return want == "*" || want == got
+		if want == "*" {
+			return got
+		}
 	case map[string]any:
-		got, ok := got.(map[string]any)
-		if !ok || len(got) != len(want) {
-			return false
-		}
+		values, _ := got.(map[string]any)
 		for name := range want {
-			if value, there := got[name]; !there || !alike(value, want[name]) {
-				return false
-			}
+			want[name] = filled(want[name], values[name])
 		}
-		return true
 	case []any:
-		got, ok := got.([]any)
-		if !ok || len(got) != len(want) {
-			return false
+		values, _ := got.([]any)
+		for i := range min(len(want), len(values)) {
+			want[i] = filled(want[i], values[i])
 		}
-		for i := range want {
-			if !alike(got[i], want[i]) {
-				return false
-			}
-		}
-		return true
 	}
-	return got == want
+	return want
 }
 
 // problem checks that it is a problem of that kind, with these values and a detail that has the text.

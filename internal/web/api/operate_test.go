@@ -28,6 +28,7 @@ func TestTopics(t *testing.T) {
 	f.redis.Do("SET", "delayer:ready_queue:u", "no list")
 	f.do("GET", "/v1/topics/u", "").expect(200, `{"topic":"u","ready":null,"reserved":0,"dead":0,"overdue":"*","overdue_at_least":"*"}`)
 	f.do("DELETE", "/v1/topics/u/ready?dry_run=true", "").problem(refused, "", "", "can't be read")
+	f.expectFailures(1)
 }
 
 // All topics come, page by page, also those that are no text; and those that contain a text.
@@ -107,14 +108,10 @@ func TestPurge(t *testing.T) {
 	f.reserve("1m")
 	f.do("DELETE", "/v1/topics/t/ready?dry_run=true", "").expect(200, `{"count":2,"complete":true}`)
 	f.do("DELETE", "/v1/topics/t/ready?dry_run=yes", "").problem(invalid, "", "dry_run", "true or false")
-	if f.state("b") != client.Ready {
-		t.Fatal("the dry run was none")
-	}
+	f.is("b", client.Ready)
 	f.do("DELETE", "/v1/topics/t/ready?dry_run=false", "").expect(200, `{"count":2,"complete":true}`)
 	for id, want := range map[string]client.State{"a": client.Reserved, "b": "", "c": "", "d": client.Ready} {
-		if got := f.state(id); got != want {
-			t.Errorf("%s is %q, want %q", id, got, want)
-		}
+		f.is(id, want)
 	}
 }
 
@@ -210,9 +207,7 @@ func TestSelection(t *testing.T) {
 				if strings.Contains(want, id) {
 					state = becomes
 				}
-				if got := f.state(id); got != state {
-					t.Errorf("%s of %s: %s is %q, want %q", verb, body, id, got, state)
-				}
+				f.is(id, state)
 				f.Remove(t.Context(), id)
 			}
 		}
@@ -224,9 +219,7 @@ func TestSelection(t *testing.T) {
 	f.do("POST", "/v1/dead/t/drop", `{"reason":""}`).problem(invalid, "/reason", "", "empty")
 	f.do("POST", "/v1/dead/t/drop", `{"ids":["a","a"]}`).problem(invalid, "/ids/1", "", "twice")
 	f.do("POST", "/v1/dead/t/drop", `{"ids":["a"],"ids_base64":["YQ=="]}`).problem(invalid, "/ids_base64", "", "both")
-	if f.state("a") != client.Dead {
-		t.Error("a bad request has dropped it")
-	}
+	f.is("a", client.Dead)
 }
 
 // What can't be requeued is named: each by its ID, or that there are some.
@@ -243,9 +236,7 @@ func TestRequeueOfWhatExists(t *testing.T) {
 		{"id":"a","problem":`+problem(exists)+`},{"id":"no","problem":`+problem(notFound)+`},{"id":"d","problem":`+problem(notFound)+`}]}`)
 	f.do("POST", "/v1/dead/t/requeue", `{"all":true}`).expect(200, `{"count":1,"complete":false,"problem":`+problem(exists)+`}`)
 	f.do("POST", "/v1/dead/t/requeue", `{"all":true}`).expect(200, `{"count":0,"complete":false,"problem":`+problem(exists)+`}`)
-	if f.state("b") != client.Ready || len(f.failures()) > 0 {
-		t.Errorf("b is %q, failed %v", f.state("b"), f.failures())
-	}
+	f.is("b", client.Ready)
 	f.Remove(t.Context(), "a")
 	f.do("POST", "/v1/dead/t/requeue", `{"ids":["a"]}`).expect(200, `{"count":1,"complete":true,"results":[{"id":"a"}]}`)
 }

@@ -84,9 +84,7 @@ func TestBadBodies(t *testing.T) {
 	for _, path := range []string{"/v1/dead/t/drop", "/v1/dead/t/requeue"} {
 		f.do("POST", path, `{"all":1}`).problem(invalid, "/all", "", "true or false")
 	}
-	if s := f.state("a"); s != "" {
-		t.Errorf("the job is %q", s)
-	}
+	f.is("a", "")
 	f.do("POST", "/v1/jobs", `{"topic":"t","body":"😀\ud83d\ude00 \\ud800 \" \ufffd"}`).expect(201, `{"id":"*"}`)
 	if m, err := f.Pop(t.Context(), "t"); err != nil || m.Body != "😀😀 \\ud800 \" \ufffd" {
 		t.Errorf("%q, %v", m.Body, err)
@@ -134,9 +132,8 @@ func TestBadRequests(t *testing.T) {
 	r.Header.Set("Content-Encoding", "gzip")
 	f.send(r).problem(badType, "", "", "Content-Encoding")
 	f.do("POST", "/v1/jobs", `{"id":"big","topic":"t","body":"`+strings.Repeat("b", 64<<10)+`"}`).problem(tooLarge, "", "", "65536 bytes")
-	if f.state("a") != client.Ready || f.state("big") != "" || len(f.failures()) > 0 {
-		t.Errorf("a is %q, big is %q, failed %v", f.state("a"), f.state("big"), f.failures())
-	}
+	f.is("a", client.Ready)
+	f.is("big", "")
 	if h := f.do("HEAD", "/v1/jobs/a", ""); h.status != 200 || h.body != "" || h.header.Get("Content-Length") == "" {
 		t.Errorf("HEAD: %+v", h)
 	}
@@ -162,12 +159,12 @@ func TestPathsAreNotCleaned(t *testing.T) {
 			t.Errorf("DELETE %s: %d", path, status)
 		}
 	}
-	if f.state("a") != client.Ready || f.state("..") != client.Ready {
-		t.Fatal("a job is gone")
+	f.is("a", client.Ready)
+	f.is("..", client.Ready)
+	if status := raw("DELETE", "/v1/jobs/%2e%2E"); status != 204 {
+		t.Errorf("DELETE of ..: %d", status)
 	}
-	if status := raw("DELETE", "/v1/jobs/%2e%2E"); status != 204 || f.state("..") != "" {
-		t.Errorf("DELETE of ..: %d, it is %q", status, f.state(".."))
-	}
+	f.is("..", "")
 }
 
 // eachRoute calls f with a good request for each route.
@@ -201,9 +198,8 @@ func TestWithoutToken(t *testing.T) {
 			t.Errorf("%s %s: no WWW-Authenticate", r.Method, r.Path)
 		}
 	})
-	if f.state("a") != client.Ready || f.state("b") != "" {
-		t.Errorf("a is %q, b is %q", f.state("a"), f.state("b"))
-	}
+	f.is("a", client.Ready)
+	f.is("b", "")
 	f.eachRoute(func(r Route, request *http.Request) {
 		request.Header.Set("Authorization", "Bearer 0123456789abcdef")
 		if got := f.send(request); got.status == 401 || got.status == 403 {
@@ -237,9 +233,9 @@ func TestReadOnly(t *testing.T) {
 	})
 	f.do("POST", "/v1/dead/t2/drop?dry_run=true", `{"all":true}`).expect(200, `{"count":1,"complete":true}`)
 	f.do("POST", "/v1/dead/t2/drop", `{"all":true}`).problem(forbidden, "", "", "read_only")
-	if f.state("a") != client.Ready || f.state("b") != "" || f.state("z") != client.Dead {
-		t.Errorf("a is %q, b is %q, z is %q", f.state("a"), f.state("b"), f.state("z"))
-	}
+	f.is("a", client.Ready)
+	f.is("b", "")
+	f.is("z", client.Dead)
 }
 
 // Another site's page can't do anything, even if it sends JSON.

@@ -1,10 +1,8 @@
 package api
 
 import (
-	"bufio"
 	"fmt"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -30,11 +28,12 @@ func (f *fixture) reserve(lease string) (held string) {
 	return fmt.Sprintf(`"topic":"t","token":%s`, list[0].Token)
 }
 
-// state is where the job is; empty if it is gone.
-func (f *fixture) state(id string) client.State {
+// is checks where the job is; empty: it is gone.
+func (f *fixture) is(id string, want client.State) {
 	f.t.Helper()
-	job, _ := f.Get(f.t.Context(), id)
-	return job.State
+	if job, _ := f.Get(f.t.Context(), id); job.State != want {
+		f.t.Errorf("%s is %q, want %q", id, job.State, want)
+	}
 }
 
 func TestReserve(t *testing.T) {
@@ -100,9 +99,7 @@ func TestSettlements(t *testing.T) {
 		t.Errorf("extended: %+v, %v", job, err)
 	}
 	f.do("POST", "/v1/jobs/a/retry", `{`+held+`,"delay":60}`).expect(200, `{"state":"dead"}`)
-	if f.state("a") != client.Dead || len(f.failures()) > 0 {
-		t.Errorf("the job is %q, failed %v", f.state("a"), f.failures())
-	}
+	f.is("a", client.Dead)
 }
 
 // Nobody settles what he has not reserved.
@@ -121,15 +118,11 @@ func TestSettlementsOfOthers(t *testing.T) {
 		f.do("POST", "/v1/jobs/a/"+verb, `{"topic":"t"`+lease+`}`).problem(invalid, "/token", "", "missing")
 		f.do("POST", "/v1/jobs/a/"+verb, `{"token":1`+lease+`}`).problem(invalid, "/topic", "", "missing")
 		f.do("POST", "/v1/jobs/a/"+verb, `{"topic":"t","token":"1"`+lease+`}`).problem(invalid, "/token", "", "whole number")
-		if f.state("a") != client.Reserved {
-			t.Fatalf("%s has made it %q", verb, f.state("a"))
-		}
+		f.is("a", client.Reserved)
 	}
 	f.do("POST", "/v1/jobs/a/extend", `{`+held+`}`).problem(invalid, "/lease", "", "missing")
 	f.do("POST", "/v1/jobs/a/retry", `{`+held+`,"delay":-1}`).problem(invalid, "/delay", "", "from 0s")
-	if f.state("a") != client.Reserved {
-		t.Errorf("it is %q", f.state("a"))
-	}
+	f.is("a", client.Reserved)
 }
 
 func TestSettlementsOfSeveral(t *testing.T) {
@@ -175,32 +168,11 @@ func TestDeliveriesAsGiven(t *testing.T) {
 }
 
 // waiting has a reserve of topic t wait on a connection of its own, and returns when it waits in Redis.
-func (f *fixture) waiting(body string) net.Conn {
+func (f *fixture) waiting(body string) *net.TCPConn {
 	f.t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
-	check(f.t, err)
-	f.t.Cleanup(func() { conn.Close() })
-	fmt.Fprintf(conn, "POST /v1/reserve?wait=60s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-	until(f.t, "the reserve waits", func() bool { return f.listeners() == 1 })
+	conn := f.raw("POST", "/v1/reserve?wait=60s", body)
+	f.redis.AwaitWaiter("t")
 	return conn
-}
-
-func (f *fixture) listeners() int64 {
-	return int64(f.redis.Waiters("t"))
-}
-
-// A reserve that waits gets a job as soon as there is one.
-func TestLongPoll(t *testing.T) {
-	f := start(t, web.Options{})
-	conn := f.waiting(`{"topics":["t"]}`)
-	f.push("a", "t")
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatal(response, err)
-	}
-	if f.state("a") != client.Reserved {
-		t.Errorf("the job is %q", f.state("a"))
-	}
 }
 
 // Who hangs up while he waits takes no job with him: the next gets it, at its first attempt.
@@ -214,16 +186,13 @@ func TestHangUp(t *testing.T) {
 			t.Fatalf("job %d: the next has got %+v", n, list)
 		}
 	}
-	if len(f.failures()) > 0 {
-		t.Errorf("failed: %v", f.failures())
-	}
 }
 
 // What can't be written to the client is given back at once, in its order, and no attempt counts.
 func TestAnswerIsNotRead(t *testing.T) {
 	f := start(t, web.Options{})
 	conn := f.waiting(`{"topics":["t"],"max":3}`)
-	conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	conn.SetReadBuffer(4 << 10)
 	var jobs []client.Delayed
 	for i := range 3 { // more than the kernel keeps for whoever does not read
 		jobs = append(jobs, client.Delayed{Message: client.Message{ID: fmt.Sprint(i), Topic: "t", Body: strings.Repeat("b", 12<<20)}})
@@ -234,7 +203,7 @@ func TestAnswerIsNotRead(t *testing.T) {
 		check(t, err)
 	}
 	until(t, "a job is reserved", func() bool { return f.redis.Do("ZCARD", "delayer:job_pool") == int64(1) })
-	conn.(*net.TCPConn).SetLinger(0)
+	conn.SetLinger(0)
 	conn.Close()
 	until(t, "the job is given back", func() bool {
 		job, err := f.Get(t.Context(), "0")
@@ -250,11 +219,5 @@ func TestStop(t *testing.T) {
 	f := start(t, web.Options{})
 	conn := f.waiting(`{"topics":["t"]}`)
 	f.stop()
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatal(response, err)
-	}
-	if len(f.failures()) > 0 {
-		t.Errorf("failed: %v", f.failures())
-	}
+	f.answer(conn).expect(200, `{"deliveries":[]}`)
 }
