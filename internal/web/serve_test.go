@@ -3,6 +3,7 @@ package web
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -243,6 +244,25 @@ func TestDeadlines(t *testing.T) {
 	}
 	if len(d.write) != 2 || d.write[0].Before(began.Add(time.Hour)) || d.write[1].After(time.Now().Add(exchangeTimeout)) {
 		t.Errorf("write deadlines %v", d.write)
+	}
+}
+
+// brokenWriter is the answer of a client that has gone, of which a write or only a flush knows.
+type brokenWriter struct {
+	http.ResponseWriter
+	write, flush error
+}
+
+func (w brokenWriter) Write(p []byte) (int, error) { return len(p), w.write }
+func (w brokenWriter) FlushError() error           { return w.flush }
+
+// An answer that can't be written is known as such.
+func TestWrite(t *testing.T) {
+	inner := httptest.NewRecorder()
+	for _, w := range []brokenWriter{{inner, nil, nil}, {inner, io.ErrShortWrite, nil}, {inner, nil, io.ErrClosedPipe}, {inner, io.ErrShortWrite, io.ErrClosedPipe}} {
+		if err := Write(w, 200, "text/plain", []byte("text")); err != cmp.Or(w.write, w.flush) {
+			t.Errorf("got %v, want %v, or else %v", err, w.write, w.flush)
+		}
 	}
 }
 

@@ -6,8 +6,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -105,20 +107,11 @@ func TestHalfABody(t *testing.T) {
 	f.is("a", "")
 }
 
-// slowReader is a body whose reading fails as if the client had not sent it in time.
-type slowReader struct{}
-
-func (slowReader) Read([]byte) (int, error) { return 0, timeoutError{} }
-
-type timeoutError struct{}
-
-func (timeoutError) Error() string { return "i/o timeout" }
-
 // A client that is too slow is told so, and its connection is closed.
 func TestSlowBody(t *testing.T) {
 	f := start(t, web.Options{})
 	r := f.request("POST", "/v1/jobs", "x")
-	r.Body = io.NopCloser(slowReader{})
+	r.Body = io.NopCloser(iotest.ErrReader(os.ErrDeadlineExceeded))
 	w := httptest.NewRecorder()
 	New(f.Client, nil, Options{}).Handler.ServeHTTP(w, r)
 	reply{w.Code, w.Header(), w.Body.String(), t}.problem(slow, "", "", "did not arrive")

@@ -25,8 +25,7 @@ func TestAnswers(t *testing.T) {
 		{"/delete", `{"id":"never was"}`, `{"code":0,"message":"操作成功","data":null}`},
 		{"/get", `{"id":"a"}`, `{"code":0,"message":"操作成功","data":null}`},
 	} {
-		response, err := http.Post("http://"+f.addr+c.path, "", strings.NewReader(c.body))
-		check(t, err)
+		response := f.send("POST", c.path, c.body, "")
 		text, _ := io.ReadAll(response.Body)
 		response.Body.Close()
 		if string(text) != c.want || response.StatusCode != http.StatusOK {

@@ -1,11 +1,8 @@
 package delayqueue
 
 import (
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +21,11 @@ func TestHangUpWhileWaiting(t *testing.T) {
 		},
 		"FIN after half of it": func(c *net.TCPConn) {
 			c.CloseWrite()
+			c.Close()
+		},
+		"FIN after half of it, when it knows that there will be an answer": func(c *net.TCPConn) {
+			c.CloseWrite()
+			c.Read(make([]byte, 1))
 			c.Close()
 		},
 	} {
@@ -60,67 +62,6 @@ func TestHalfClosedWhileWaiting(t *testing.T) {
 	conn := f.request("/pop", `{"topic":"t"}`)
 	conn.CloseWrite()
 	f.answer(conn).expect(t, done, "null")
-}
-
-// One that hangs up after all takes no job with it.
-func TestHangUpAfterHalf(t *testing.T) {
-	f := start(t, setup{})
-	for n := range 50 {
-		conn := f.request("/pop", fmt.Sprintf(`{"topic":"t%d"}`, n))
-		f.waits(fmt.Sprint("t", n))
-		conn.CloseWrite()
-		if n%2 == 0 { // it knows that there will be an answer
-			_, err := conn.Read(make([]byte, 1))
-			check(t, err)
-		}
-		conn.Close()
-		f.push(fmt.Sprint(n), fmt.Sprint("t", n), "b", client.TTR(time.Hour))
-		f.arrives(f.later("/pop", fmt.Sprintf(`{"topic":"t%d"}`, n))).expect(t, done, fmt.Sprintf(`{"id":"%d","body":"b"}`, n))
-	}
-}
-
-// brokenWriter is the answer of a client that is not there any more.
-type brokenWriter struct {
-	http.ResponseWriter
-	write, flush func() error
-}
-
-func (w *brokenWriter) Write(p []byte) (int, error) {
-	if err := w.write(); err != nil {
-		return 0, err
-	}
-	return w.ResponseWriter.Write(p)
-}
-
-func (w *brokenWriter) FlushError() error { return w.flush() }
-
-// A job whose answer can't be written is given back at once: it is the next, and that attempt did
-// not count.
-func TestHangUpWhileTheAnswerIsWritten(t *testing.T) {
-	f := start(t, setup{})
-	fine := func() error { return nil }
-	broken := func() error { return errors.New("broken pipe") }
-	for name, c := range map[string]struct {
-		write, flush func() error
-	}{
-		"write fails": {broken, fine},
-		"flush fails": {fine, broken},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := f.with(t)
-			f.push("a", "t", "b", client.TTR(time.Hour))
-			f.push("b", "t", "b")
-			w := &brokenWriter{httptest.NewRecorder(), c.write, c.flush}
-			New(f.client, Options{}).Handler.ServeHTTP(w, httptest.NewRequest("POST", "/pop", strings.NewReader(`{"topic":"t"}`)))
-			for _, id := range []string{"a", "b"} {
-				d, err := f.client.Fetch(t.Context(), client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1})
-				if err != nil || d[0].ID != id || d[0].Attempt != 1 {
-					t.Fatalf("%+v, %v, want %s at its first attempt", d, err, id)
-				}
-				d[0].Ack(t.Context())
-			}
-		})
-	}
 }
 
 // hasty are connections whose writes may take some ms only, instead of the time they are given.

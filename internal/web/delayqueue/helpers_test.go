@@ -103,15 +103,26 @@ func (r reply) fails(t testing.TB, parts ...string) {
 	}
 }
 
+// send makes a request, with a token if there is one.
+func (f *fixture) send(method, path, body, token string) *http.Response {
+	f.t.Helper()
+	request, err := http.NewRequest(method, "http://"+f.addr+path, strings.NewReader(body))
+	check(f.t, err)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		f.t.Error(err)
+		return &http.Response{Body: http.NoBody}
+	}
+	return response
+}
+
 // call posts the body and reads the answer.
 func (f *fixture) call(path, body string) reply {
 	f.t.Helper()
-	response, err := http.Post("http://"+f.addr+path, "application/json", strings.NewReader(body))
-	if err != nil {
-		f.t.Error(err)
-		return reply{}
-	}
-	return f.read(response)
+	return f.read(f.send("POST", path, body, ""))
 }
 
 func (f *fixture) read(response *http.Response) (r reply) {

@@ -140,19 +140,14 @@ func TestMethods(t *testing.T) {
 			{"/get", `{"id":"%d"}`, done},
 			{"/delete", `{"id":"%d"}`, done},
 		} {
-			request, _ := http.NewRequest(method, "http://"+f.addr+c.path, strings.NewReader(fmt.Sprintf(c.body, n)))
-			response, err := http.DefaultClient.Do(request)
-			check(t, err)
-			if r := f.read(response); r.Code != 0 || r.Message != c.message || (c.path == "/get") == (string(r.Data) == "null") {
+			if r := f.read(f.send(method, c.path, fmt.Sprintf(c.body, n), "")); r.Code != 0 || r.Message != c.message || (c.path == "/get") == (string(r.Data) == "null") {
 				t.Errorf("%s %s: %+v", method, c.path, r)
 			}
 		}
 	}
 	f = start(t, setup{web: web.Options{ReadOnly: true}})
-	request, _ := http.NewRequest("GET", "http://"+f.addr+"/delete", strings.NewReader(`{"id":"a"}`))
-	response, err := http.DefaultClient.Do(request)
-	if err != nil || response.StatusCode != http.StatusForbidden {
-		t.Errorf("%+v, %v", response, err)
+	if response := f.send("GET", "/delete", `{"id":"a"}`, ""); response.StatusCode != http.StatusForbidden {
+		t.Errorf("%+v", response)
 	}
 }
 
@@ -169,12 +164,7 @@ func TestRefused(t *testing.T) {
 		{"/pop", "secret", http.StatusForbidden, []string{"拒绝访问", "read_only"}},
 		{"/get", "secret", http.StatusOK, []string{"job id不能为空"}},
 	} {
-		request, _ := http.NewRequest("POST", "http://"+f.addr+c.path, strings.NewReader("{}"))
-		if c.token != "" {
-			request.Header.Set("Authorization", "Bearer "+c.token)
-		}
-		response, err := http.DefaultClient.Do(request)
-		check(t, err)
+		response := f.send("POST", c.path, "{}", c.token)
 		if response.StatusCode != c.status {
 			t.Errorf("%s: %s, want %d", c.path, response.Status, c.status)
 		}

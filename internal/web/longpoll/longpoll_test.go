@@ -61,17 +61,8 @@ func start(t *testing.T, o client.PoolOptions) *fixture {
 			return err
 		})
 	})})
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- f.front.Serve(ctx, l) }()
-	f.stop = sync.OnceFunc(func() {
-		cancel()
-		<-served
-	})
-	t.Cleanup(func() {
-		f.stop()
-		f.client.Close()
-	})
+	t.Cleanup(func() { f.client.Close() })
+	f.stop = redistest.Background(t, func(ctx context.Context) error { return f.front.Serve(ctx, l) })
 	return f
 }
 
@@ -97,13 +88,8 @@ func (f *fixture) ask(t *testing.T, wait string) <-chan string {
 
 func expect(t *testing.T, answers <-chan string, want string) {
 	t.Helper()
-	select {
-	case got := <-answers:
-		if got != want {
-			t.Errorf("answered %q, want %q", got, want)
-		}
-	case <-time.After(hangBound):
-		t.Fatalf("no answer within %v", hangBound)
+	if got := redistest.Receive(t, answers); got != want {
+		t.Errorf("answered %q, want %q", got, want)
 	}
 }
 
@@ -164,13 +150,8 @@ func TestRedisHangs(t *testing.T) {
 				all = append(all, f.ask(t, fmt.Sprint(wait, "?topic=", n)))
 			}
 			for _, answers := range all {
-				select {
-				case got := <-answers:
-					if !strings.Contains(got, "fetch: ") {
-						t.Errorf("answered %q, want the error", got)
-					}
-				case <-time.After(hangBound):
-					t.Fatalf("no answer within %v", hangBound)
+				if got := redistest.Receive(t, answers); !strings.Contains(got, "fetch: ") {
+					t.Errorf("answered %q, want the error", got)
 				}
 			}
 		})

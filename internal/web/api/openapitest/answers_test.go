@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -111,46 +113,25 @@ func (p *prober) done(h http.Handler) {
 	ask(200, "GET", "/v1/topics", "")
 }
 
-// each is a request for each route, which is refused for nothing but what it is changed to.
-func each() (list []request) {
+// each is a request for each route, which is refused for nothing but what it is changed to. The description
+// has an example of each body.
+func (p *prober) each() (list []request) {
 	for _, r := range api.Routes {
 		q := request{method: r.Method, path: strings.NewReplacer("{id}", "an-id", "{topic}", "a-topic").Replace(r.Path)}
 		if slices.Contains(r.Query, "state") {
 			q.path += "?state=ready"
 		}
 		if r.Body != nil {
-			q.body = `{}`
-		}
-		switch {
-		case r.Body == nil:
-		case r.Path == "/v1/jobs":
-			q.body = `{"topic":"t","body":"b"}`
-		case r.Path == "/v1/jobs/batch":
-			q.body = `{"jobs":[{"topic":"t","body":"b"}]}`
-		case r.Path == "/v1/jobs/{id}":
-			q.body = `{"delay":1}`
-		case r.Path == "/v1/reserve":
-			q.body = `{"topics":["t"]}`
-		case strings.HasPrefix(r.Path, "/v1/dead"):
-			q.body = `{"all":true}`
-		case r.Path == "/v1/ack":
-			q.body = `{"deliveries":[{"id":"a","topic":"t","token":1}]}`
-		case r.Path == "/v1/extend":
-			q.body = `{"deliveries":[{"id":"a","topic":"t","token":1}],"lease":1}`
-		case strings.HasSuffix(r.Path, "/extend"):
-			q.body = `{"topic":"t","token":1,"lease":1}`
-		default:
-			q.body = `{"topic":"t","token":1}`
+			for _, example := range p.doc.Paths.Value(r.Path).GetOperation(r.Method).RequestBody.Value.Content["application/json"].Examples {
+				text, err := json.Marshal(example.Value.Value)
+				check(p.t, err)
+				q.body = string(text)
+			}
 		}
 		list = append(list, q)
 	}
 	return list
 }
-
-// slowBody is a body that does not come.
-type slowBody struct{}
-
-func (slowBody) Read([]byte) (int, error) { return 0, errors.New("i/o timeout") }
 
 // refusedByAll makes the requests that each route refuses in the same way.
 func (p *prober) refusedByAll(h http.Handler) {
@@ -158,8 +139,7 @@ func (p *prober) refusedByAll(h http.Handler) {
 	guarded, readOnly := p.front(web.Options{Token: secret}, pool), p.front(web.Options{ReadOnly: true}, pool)
 	pool.Username, pool.Password = "nobody", "wrong"
 	unknown := p.front(web.Options{}, pool)
-	for _, r := range each() {
-		r := r
+	for _, r := range p.each() {
 		query := "?"
 		if strings.Contains(r.path, "?") {
 			query = "&"
@@ -186,7 +166,10 @@ func (p *prober) refusedByAll(h http.Handler) {
 		ask(h, request{r.method, r.path, r.body + "x", nil}, 400)
 		ask(h, request{r.method, r.path, `{"x":"` + strings.Repeat("x", maxBody) + `"}`, nil}, 413)
 		ask(h, r.with(func(r *http.Request) *http.Request { r.Header.Del("Content-Type"); return r }), 415)
-		ask(h, r.with(func(r *http.Request) *http.Request { r.Body = io.NopCloser(slowBody{}); return r }), 408)
+		ask(h, r.with(func(r *http.Request) *http.Request {
+			r.Body = io.NopCloser(iotest.ErrReader(os.ErrDeadlineExceeded))
+			return r
+		}), 408)
 	}
 }
 
@@ -227,7 +210,7 @@ func TestAnswersAreDescribed(t *testing.T) {
 	p.ask(h, post("/v1/jobs", `{"topic":"t","body":"b"}`), 503)
 	p.redis.Do("CONFIG", "SET", "maxmemory", "0")
 	p.redis.Kill()
-	for _, r := range each() {
+	for _, r := range p.each() {
 		if r.path != "/v1/openapi.yaml" {
 			p.ask(h, r, 503)
 		}
