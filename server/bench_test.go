@@ -74,7 +74,7 @@ func BenchmarkMove(b *testing.B) {
 				seed(b, conn, jobs, topics, past)
 				s := New(pool, Options{})
 				started = time.Now()
-				r, err := s.pass(context.Background(), context.Background())
+				r, err := passOf(s)
 				ours += time.Since(started)
 				if err != nil || r.Moved != jobs {
 					b.Fatal(r, err)
@@ -104,7 +104,7 @@ func BenchmarkBystander(b *testing.B) {
 		done := make(chan result, 1)
 		started := time.Now()
 		go func() {
-			r, err := New(pool, Options{}).pass(context.Background(), context.Background())
+			r, err := passOf(New(pool, Options{}))
 			if err != nil {
 				b.Error(err)
 			}

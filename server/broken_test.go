@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -284,7 +283,7 @@ func TestBrokenPool(t *testing.T) {
 	w.Do("SET", prefix+"job_pool", "no zset")
 	w.Do("HSET", prefix+"job_bucket:r", "topic", "t", "body", "body")
 	w.Do("LPUSH", prefix+"ready_queue:t", "r")
-	if _, err := w.server.pass(context.Background(), context.Background()); err == nil || !strings.Contains(err.Error(), "job pool delayer:job_pool") {
+	if _, err := passOf(w.server); err == nil || !strings.Contains(err.Error(), "job pool delayer:job_pool") {
 		t.Errorf("error %v", err)
 	}
 	w.run()

@@ -116,9 +116,7 @@ func TestCheckInACluster(t *testing.T) {
 	if job, err := c.Get(t.Context(), "b"); err != nil || job.State != client.Reserved {
 		t.Errorf("got %v, %v", job, err)
 	}
-	if err := d.Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check(t, d.Ack(t.Context()))
 	w.log.expectErrors(t)
 }
 

@@ -261,8 +261,6 @@ func TestMaxmemory(t *testing.T) {
 	w.Expect(redistest.State{})
 	refused()
 	w.Do("CONFIG", "SET", "maxmemory", 0)
-	if err := pushTo(t.Context(), s, store.Job{ID: "x", Topic: "t", Body: "b"}, store.Due{}); err != nil {
-		t.Error(err)
-	}
+	check(t, pushTo(t.Context(), s, store.Job{ID: "x", Topic: "t", Body: "b"}, store.Due{}))
 	w.Expect(redistest.State{Ready: queues{"t": {"x"}}, Buckets: buckets{"x": "t b"}})
 }

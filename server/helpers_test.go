@@ -190,10 +190,28 @@ func (w *world) keys() int64 {
 	return w.Do("EVAL", others, 3, prefix+"topics", prefix+"servers", prefix+"history").(int64)
 }
 
+// result is what came of a pass.
+type result struct {
+	Moved, Dropped int
+	Next           time.Time // when the next job falls due
+}
+
+func passOf(s *Server) (r result, err error) {
+	c := newCounter()
+	s.observers = append(s.observers, c)
+	r.Next, err = s.pass(context.Background(), context.Background())
+	s.observers = s.observers[:len(s.observers)-1]
+	for _, m := range c.moved {
+		r.Moved += m.Jobs
+	}
+	r.Dropped = c.dropped
+	return r, err
+}
+
 // pass runs one pass, which must succeed.
 func (w *world) pass() result {
 	w.TB.Helper()
-	r, err := w.server.pass(context.Background(), context.Background())
+	r, err := passOf(w.server)
 	check(w.TB, err)
 	return r
 }

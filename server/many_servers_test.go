@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -68,7 +67,7 @@ func TestManyServers(t *testing.T) {
 				done.Go(func() {
 					defer together.leave()
 					var err error
-					if results[n], err = s.pass(context.Background(), context.Background()); err != nil {
+					if results[n], err = passOf(s); err != nil {
 						t.Error(err)
 					}
 				})

@@ -16,9 +16,7 @@ func TestPassOnce(t *testing.T) {
 	w := newWorld(t)
 	const jobs, topics = 2*firstBatch + 1, 3
 	w.many(jobs, topics)
-	if err := w.server.Pass(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check(t, w.server.Pass(t.Context()))
 	w.expectManyMoved(jobs, topics)
 	if n := w.Do("EXISTS", prefix+"servers").(int64); n != 0 {
 		t.Errorf("servers: %v", w.servers())
@@ -28,9 +26,7 @@ func TestPassOnce(t *testing.T) {
 	w.push("far", "t", "5000000000")
 	for range 2 {
 		w.bury("t", 10000*time.Hour, "old")
-		if err := w.server.Pass(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check(t, w.server.Pass(t.Context()))
 		w.Expect(redistest.State{Pool: []string{"far"}, Buckets: buckets{"far": "t body"}})
 	}
 }

@@ -21,14 +21,8 @@ const (
 	maxPages = 16
 )
 
-// result of a pass.
-type result struct {
-	Moved   int       // jobs that are ready now
-	Dropped int       // orphans taken out of the pool
-	Next    time.Time // when the next job falls due, by our clock; zero if none is known
-}
-
-// pass moves all that is due. It returns early, without an error, when ctx is
+// pass moves all that is due, and returns when the next job falls due, by our clock; zero if none
+// is known. It returns early, without an error, when ctx is
 // done; work is the context of what it asks of Redis. It begins again if a connection was
 // closed on us: one that Redis or the network closed while it rested is no outage.
 //
@@ -39,10 +33,10 @@ type result struct {
 //
 // What was due when the pass began is moved oldest first. What falls due
 // meanwhile does not wait for all of that: see store.Query.
-func (s *Server) pass(ctx, work context.Context) (result, error) {
+func (s *Server) pass(ctx, work context.Context) (next time.Time, err error) {
 	started := time.Now()
 	p := &pass{Server: s, work: work}
-	err := p.run(ctx)
+	err = p.run(ctx)
 	if isCut(err) {
 		err = p.run(ctx)
 	}
@@ -54,15 +48,15 @@ func (s *Server) pass(ctx, work context.Context) (result, error) {
 	if p.cantPublish != nil || p.woken {
 		s.reportPublish(p.cantPublish)
 	}
-	return p.result, err
+	return p.next, err
 }
 
 // pass is a pass under way.
 type pass struct {
 	*Server
 	work        context.Context
-	since       time.Time // when it began, by Redis's clock
-	result      result
+	since       time.Time     // when it began, by Redis's clock
+	next        time.Time     // when the next job falls due
 	ready       []store.Batch // moved, but not yet in the log
 	cantPublish error         // why no waiter could be woken
 	woken       bool          // one was
@@ -181,7 +175,6 @@ func (p *pass) enter(moved store.Moved, found time.Time) {
 		p.nextBy(p.stuck.every)
 	case len(moved.IDs) > 0:
 		p.stuck.over(topicTrouble(moved.Topic))
-		p.result.Moved += len(moved.IDs)
 		made := Moved{len(moved.IDs), moved.Returned, Lateness(moved.Late)}
 		p.observe(func(o Observer) { o.Moved(moved.Topic, made) })
 		p.ready = append(p.ready, moved.Batch)
@@ -198,7 +191,6 @@ func (p *pass) receiveDropped(ctx context.Context, dropping *store.Call[store.Dr
 		p.nextBy(p.stuck.every)
 	}
 	if n := len(dropped.IDs); n > 0 {
-		p.result.Dropped += n
 		p.observe(func(o Observer) { o.Dropped(n) })
 		logJobs(p.log, slog.LevelError, "Job bucket has expired or is incomplete, job dropped", "", dropped.IDs)
 	}
@@ -222,8 +214,8 @@ func (p *pass) receiveDue(ctx context.Context, finding *store.Call[store.DueJobs
 
 // nextBy enters that a job falls due after so long, if it is not negative.
 func (p *pass) nextBy(in time.Duration) {
-	if at := time.Now().Add(in); in >= 0 && (p.result.Next.IsZero() || at.Before(p.result.Next)) {
-		p.result.Next = at
+	if at := time.Now().Add(in); in >= 0 && (p.next.IsZero() || at.Before(p.next)) {
+		p.next = at
 	}
 }
 

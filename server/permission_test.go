@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -103,7 +102,7 @@ func TestPermissions(t *testing.T) {
 			w.Do("ZADD", prefix+"waiting:t", 1, "first", 2, "second")
 			w.user(c.rights)
 			for range 2 { // the second finds nothing new, or fails alike
-				_, err := w.server.pass(context.Background(), context.Background())
+				_, err := passOf(w.server)
 				if c.fails != (err != nil) || c.fails && !strings.Contains(err.Error(), c.says) {
 					t.Errorf("error %v, want one with %q: %v", err, c.says, c.fails)
 				}

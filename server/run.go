@@ -49,7 +49,7 @@ func (s *Server) run(ctx context.Context) {
 	s.heart = newHeart(s.options.Version, s.options.Interval, time.Now())
 	for ctx.Err() == nil {
 		started := time.Now()
-		result, err := s.pass(ctx, work)
+		next, err := s.pass(ctx, work)
 		if work.Err() != nil {
 			return
 		}
@@ -62,7 +62,7 @@ func (s *Server) run(ctx context.Context) {
 		if err == nil || !store.Temporary(err) { // else it would wait for the same
 			s.beat(work, started)
 		}
-		alarm.sleepUntil(s.nextPass(started, result, err))
+		alarm.sleepUntil(s.nextPass(started, next, err))
 	}
 	s.signOff(work)
 	select {
@@ -73,13 +73,13 @@ func (s *Server) run(ctx context.Context) {
 
 // nextPass is when the pass is due that follows one. After a pass that failed
 // it is not earlier because of a job: that would fail as well.
-func (s *Server) nextPass(started time.Time, r result, err error) time.Time {
+func (s *Server) nextPass(started, job time.Time, err error) time.Time {
 	next := started.Add(s.options.Interval)
 	if s.missesPushes.Load() {
 		next = started.Add(s.polledInterval())
 	}
-	if err == nil && !r.Next.IsZero() && r.Next.Before(next) {
-		next = r.Next
+	if err == nil && !job.IsZero() && job.Before(next) {
+		next = job
 	}
 	underWay := func(w *sweep) bool { return w.underWay }
 	if soon := time.Now().Add(goOnSoon); err == nil && slices.ContainsFunc(s.sweeps, underWay) && soon.Before(next) {

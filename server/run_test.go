@@ -76,11 +76,11 @@ func TestNextPass(t *testing.T) {
 		{job: none, took: time.Second, err: failed, want: minWait},
 	} {
 		now := time.Now()
-		r := result{Next: now.Add(c.job)}
+		job := now.Add(c.job)
 		if c.job == none {
-			r.Next = time.Time{}
+			job = time.Time{}
 		}
-		got := m.nextPass(now.Add(-c.took), r, c.err).Sub(now)
+		got := m.nextPass(now.Add(-c.took), job, c.err).Sub(now)
 		// Only minWait counts from the moment of the question, which is later.
 		if got < c.want || c.want > minWait && got != c.want {
 			t.Errorf("pass of %v, next job in %v, error %v: next pass in %v, want %v", c.took, c.job, c.err, got, c.want)
@@ -118,9 +118,7 @@ func TestRunStopsMidway(t *testing.T) {
 			cancel()
 		}
 	})
-	if err := w.server.Run(ctx); err != nil {
-		t.Error(err)
-	}
+	check(t, w.server.Run(ctx))
 	if looks != last {
 		t.Errorf("%d look-ups, the stop was during the %dth", looks, last)
 	}
@@ -192,9 +190,7 @@ func TestRunCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20 {
-		if err := w.server.Run(ctx); err != nil {
-			t.Error(err)
-		}
+		check(t, w.server.Run(ctx))
 	}
 	w.expectWaiting("a")
 	w.log.expectErrors(t)
@@ -296,8 +292,8 @@ func TestPrefix(t *testing.T) {
 func TestLongestSleep(t *testing.T) {
 	m := New(nil, Options{Interval: 24 * time.Hour})
 	started := time.Now()
-	for _, r := range []result{{}, {Next: started.Add(time.Hour)}} {
-		if sleep := m.nextPass(started, r, nil).Sub(started); sleep >= store.AnnouncedWithin {
+	for _, job := range []time.Time{{}, started.Add(time.Hour)} {
+		if sleep := m.nextPass(started, job, nil).Sub(started); sleep >= store.AnnouncedWithin {
 			t.Errorf("the next pass is %v later, want less than %v", sleep, store.AnnouncedWithin)
 		}
 	}

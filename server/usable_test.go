@@ -37,7 +37,5 @@ func TestUnusable(t *testing.T) {
 	if after := w.Do("DBSIZE"); after != before {
 		t.Errorf("%v keys, there were %v", after, before)
 	}
-	if err := New(pool, Options{Interval: time.Millisecond, DeadMaxAge: time.Hour}).Pass(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check(t, New(pool, Options{Interval: time.Millisecond, DeadMaxAge: time.Hour}).Pass(t.Context()))
 }

@@ -82,8 +82,5 @@ func (c *clock) set(to time.Time) {
 
 // wholeMilliseconds rounds up, as Delayer does with delays.
 func wholeMilliseconds(d time.Duration) time.Duration {
-	if rest := d % time.Millisecond; rest > 0 {
-		d += time.Millisecond - rest
-	}
-	return d
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }

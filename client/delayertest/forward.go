@@ -3,6 +3,7 @@ package delayertest
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -44,19 +45,14 @@ func (d *Delayer) Forward(t testing.TB, by time.Duration) {
 func (d *Delayer) nextDue(until time.Time) (time.Time, error) {
 	conn := d.pool.Get()
 	defer conn.Close()
-	first, err := redis.Strings(conn.Do("ZRANGEBYSCORE", d.keys.JobPool(), "("+score(d.clock.get()), score(until), "WITHSCORES", "LIMIT", 0, 1))
+	now := d.clock.get()
+	first, err := redis.Strings(conn.Do("ZRANGEBYSCORE", d.keys.JobPool(), "("+score(now), score(until), "WITHSCORES", "LIMIT", 0, 1))
 	if err != nil || len(first) == 0 {
 		return until, err
 	}
-	var seconds float64
-	if _, err := fmt.Sscan(first[1], &seconds); err != nil {
-		return until, err
-	}
+	seconds, err := strconv.ParseFloat(first[1], 64)
 	due := time.UnixMicro(int64(seconds*1e6 + 0.5))
-	if whole := due.Truncate(time.Millisecond); !whole.Equal(due) {
-		due = whole.Add(time.Millisecond)
-	}
-	return due, nil
+	return now.Add(wholeMilliseconds(due.Sub(now))), err
 }
 
 // score is a time in whole milliseconds as the pool has it.

@@ -86,9 +86,7 @@ func TestForwardLease(t *testing.T) {
 	if second.Attempt != 2 || second.Token <= first.Token {
 		t.Errorf("attempt %d, token %d after %d", second.Attempt, second.Token, first.Token)
 	}
-	if err := second.Ack(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check(t, second.Ack(t.Context()))
 	expect(t, d)
 }
 
@@ -179,9 +177,7 @@ func TestForwardWakes(t *testing.T) {
 		got <- err
 	}()
 	d.Forward(t, time.Hour)
-	if err := <-got; err != nil {
-		t.Error(err)
-	}
+	check(t, <-got)
 }
 
 // TestForwardRun has a worker that runs get what falls due, and what is to be tried again.
@@ -213,9 +209,7 @@ func TestForwardRun(t *testing.T) {
 		t.Errorf("attempt %d", attempt)
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	check(t, <-ended)
 	expect(t, d)
 }
 

@@ -139,9 +139,7 @@ func TestHandle(t *testing.T) {
 	}
 
 	push(t, d, "b", 0)
-	if err := d.Handle(t, newWorker(d, func(context.Context, *worker.Job) error { return nil }), topic); err != nil {
-		t.Error(err)
-	}
+	check(t, d.Handle(t, newWorker(d, func(context.Context, *worker.Job) error { return nil }), topic))
 	expect(t, d, "a dead 2")
 }
 

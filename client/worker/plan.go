@@ -22,14 +22,11 @@ func (r *run) plan() (o client.FetchOptions, wait time.Duration) {
 		return o, 0
 	}
 	for _, s := range r.inOrder() {
-		if s.isBroken() {
-			if next := max(s.brokenUntil.Sub(now), time.Millisecond); wait == 0 || next < wait {
-				wait = next
-			}
-			continue
-		}
 		most := min(s.options.Concurrency-s.held, wanted)
 		allowed, next := s.bucket.allowed(now)
+		if s.isBroken() {
+			most, allowed, next = wanted, 0, max(s.brokenUntil.Sub(now), time.Millisecond)
+		}
 		if most > 0 && next > 0 && (wait == 0 || next < wait) {
 			wait = next
 		}

@@ -41,8 +41,8 @@ func (r *run) renew(ctx context.Context) {
 			continue
 		case <-timer.C:
 		}
-		if tasks, lastEnd := r.oldLeases(); len(tasks) > 0 {
-			calls.Go(func() { r.extend(ctx, tasks, lastEnd) })
+		if tasks := r.oldLeases(); len(tasks) > 0 {
+			calls.Go(func() { r.extend(ctx, tasks) })
 		}
 	}
 }
@@ -66,43 +66,40 @@ func (r *run) nextRenewal() time.Duration {
 	return next
 }
 
-// oldLeases are the tasks whose leases are to be extended about now, by one call, and when the last
-// of these ends. Leases that have ended are lost.
-func (r *run) oldLeases() (tasks []*task, lastEnd time.Time) {
+// oldLeases are the tasks whose leases are to be extended about now, by one call. Leases that have
+// ended are lost.
+func (r *run) oldLeases() (tasks []*task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
 	for t := range r.tasks {
-		end := t.delivery.Deadline()
 		switch {
 		case t.lost:
-		case !end.After(now):
+		case !t.delivery.Deadline().After(now):
 			t.lose()
 		case !t.extending && r.extending < maxExtending && t.renewAt.Sub(now) <= t.delivery.Lease()/together:
-			tasks = append(tasks, t)
-			if end.After(lastEnd) {
-				lastEnd = end
-			}
+			tasks, t.extending = append(tasks, t), true
 		}
 	}
 	if len(tasks) > 0 {
 		r.extending++
 	}
-	for _, t := range tasks {
-		t.extending = true
-	}
-	return tasks, lastEnd
+	return tasks
 }
 
 // extend extends the leases by one call, which may take until the last of them ends: those that end
 // before are lost meanwhile, and harm no other.
-func (r *run) extend(ctx context.Context, tasks []*task, lastEnd time.Time) {
-	ctx, cancel := context.WithDeadline(ctx, lastEnd)
-	defer cancel()
+func (r *run) extend(ctx context.Context, tasks []*task) {
+	var lastEnd time.Time
 	deliveries := make([]*client.Delivery, len(tasks))
 	for i, t := range tasks {
 		deliveries[i] = t.delivery
+		if end := t.delivery.Deadline(); end.After(lastEnd) {
+			lastEnd = end
+		}
 	}
+	ctx, cancel := context.WithDeadline(ctx, lastEnd)
+	defer cancel()
 	results, err := r.client.ExtendBatch(ctx, deliveries, 0)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -187,9 +187,7 @@ func TestRunAgain(t *testing.T) {
 	f.push("a", "t")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := w.Run(ctx); err != nil {
-		t.Error(err)
-	}
+	check(t, w.Run(ctx))
 	f.expectJob("a", client.Ready, 0)
 	for _, id := range []string{"a", "b"} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -203,9 +201,7 @@ func TestRunAgain(t *testing.T) {
 		until(t, id+" is done", func() bool { return e.count("done "+id) == 1 })
 		cancel()
 		for range 2 {
-			if err := next(t, ended); err != nil {
-				t.Error(err)
-			}
+			check(t, next(t, ended))
 		}
 	}
 	e.expect(t, "started a", "done a", "started b", "done b")

@@ -1,160 +1,123 @@
 package devredis_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/devredis"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-const patience = 30 * time.Second
-
-func start(t *testing.T, users ...devredis.User) *devredis.Server {
+func start(t *testing.T, users ...devredis.User) *redistest.Fixture {
 	t.Helper()
 	s, err := devredis.Start("127.0.0.1:0", users...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	redistest.Check(t, err)
 	t.Cleanup(s.Close)
-	return s
+	return redistest.On(t, s.Addr)
 }
 
-func dial(t *testing.T, s *devredis.Server, options ...redis.DialOption) redis.Conn {
+func dial(t *testing.T, f *redistest.Fixture, options ...redis.DialOption) redis.Conn {
 	t.Helper()
-	c, err := redis.Dial("tcp", s.Addr, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, err := redis.Dial("tcp", f.Addr, options...)
+	redistest.Check(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
-func do(t *testing.T, c redis.Conn, command string, args ...any) any {
-	t.Helper()
-	reply, err := c.Do(command, args...)
-	if err != nil {
-		t.Fatalf("%s: %v", command, err)
-	}
-	return reply
-}
-
 // TTLs run down by the real clock, and not (much) faster.
 func TestTTL(t *testing.T) {
-	c := dial(t, start(t))
+	f := start(t)
 	began := time.Now()
-	do(t, c, "SET", "short", "1", "PX", 200)
-	do(t, c, "SET", "long", "1")
-	do(t, c, "EXPIRE", "long", 100)
-	for do(t, c, "GET", "short") != nil {
-		if time.Since(began) > patience {
-			t.Fatal("the key never expires")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	f.Do("SET", "short", "1", "PX", 200)
+	f.Do("SET", "long", "1")
+	f.Do("EXPIRE", "long", 100)
+	redistest.Until(t, "the key expires", func() bool { return f.Do("GET", "short") == nil })
 	if took := time.Since(began); took < 150*time.Millisecond {
 		t.Errorf("200 ms were over after %v", took)
 	}
 	elapsed := time.Since(began).Milliseconds()
-	if ttl, err := redis.Int64(c.Do("PTTL", "long")); err != nil || ttl > 100_000-200+50 || ttl < 100_000-elapsed-50 {
-		t.Errorf("%d ms left of 100 s after %d ms, %v", ttl, elapsed, err)
+	if ttl := f.Do("PTTL", "long").(int64); ttl > 100_000-200+50 || ttl < 100_000-elapsed-50 {
+		t.Errorf("%d ms left of 100 s after %d ms", ttl, elapsed)
 	}
 }
 
 // TTLs cost little even with many keys. With miniredis's ClockTTL this
 // takes longer than the test's patience.
 func TestTTLOfManyKeys(t *testing.T) {
-	c := dial(t, start(t))
+	f := start(t)
+	c := f.Conn()
 	began := time.Now()
 	const keys = 20000
 	for n := range keys {
 		c.Send("HSET", n, "topic", "t", "body", "b")
 	}
 	c.Send("SET", "short", 1, "PX", 1)
-	if err := c.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Check(t, c.Flush())
 	for range keys + 1 {
-		if _, err := c.Receive(); err != nil {
-			t.Fatal(err)
-		}
-		if time.Since(began) > patience {
-			t.Fatalf("%d keys take more than %v", keys, patience)
-		}
-	}
-	for do(t, c, "GET", "short") != nil {
-		if time.Since(began) > patience {
-			t.Fatal("the key never expires")
+		_, err := c.Receive()
+		redistest.Check(t, err)
+		if time.Since(began) > redistest.HangBound {
+			t.Fatalf("%d keys take more than %v", keys, redistest.HangBound)
 		}
 	}
+	redistest.Until(t, "the key expires", func() bool { return f.Do("GET", "short") == nil })
 }
 
 func TestClock(t *testing.T) {
-	c := dial(t, start(t))
-	before := time.Now().Truncate(time.Microsecond)
-	parts, err := redis.Int64s(c.Do("TIME"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	inScript, err := redis.Int64s(c.Do("EVAL", "return redis.call('TIME')", 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, second := time.Unix(parts[0], parts[1]*1000), time.Unix(inScript[0], inScript[1]*1000)
-	if first.Before(before) || second.Before(first) || time.Now().Before(second) {
-		t.Errorf("%v, TIME %v, in a script %v, %v", before, first, second, time.Now())
+	f := start(t)
+	before := float64(time.Now().UnixMicro()-1) / 1e6
+	first := f.Clock()
+	inScript := redistest.Seconds(t, f.Do("EVAL", "return redis.call('TIME')", 0))
+	now := float64(time.Now().UnixMicro()+1) / 1e6
+	if first < before || inScript < first || now < inScript {
+		t.Errorf("%f, TIME %f, in a script %f, %f", before, first, inScript, now)
 	}
 }
 
 // A client that waits without taking, as Delayer's does, is woken by a push.
 func TestBlockingMove(t *testing.T) {
-	s := start(t)
-	waiter, pusher := dial(t, s), dial(t, s)
+	f := start(t)
+	waiter := dial(t, f)
 	waiter.Send("BLMOVE", "q", "q", "RIGHT", "RIGHT", 0)
-	if err := waiter.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	do(t, pusher, "LPUSH", "q", "a", "b")
-	if first, err := redis.String(redis.ReceiveWithTimeout(waiter, patience)); first != "a" || err != nil {
+	redistest.Check(t, waiter.Flush())
+	f.Do("LPUSH", "q", "a", "b")
+	if first, err := redis.String(redis.ReceiveWithTimeout(waiter, redistest.HangBound)); first != "a" || err != nil {
 		t.Errorf("%q, %v", first, err)
 	}
-	if all, err := redis.Strings(pusher.Do("LRANGE", "q", 0, -1)); strings.Join(all, " ") != "b a" || err != nil {
-		t.Errorf("%q, %v", all, err)
+	if all := f.Strings("LRANGE", "q", 0, -1); strings.Join(all, " ") != "b a" {
+		t.Errorf("%q", all)
 	}
 }
 
 // Close does not wait for those who wait.
 func TestCloseWithWaitingClient(t *testing.T) {
 	s, err := devredis.Start("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	waiter := dial(t, s)
+	redistest.Check(t, err)
+	f := redistest.On(t, s.Addr)
+	waiter := dial(t, f)
 	waiter.Send("BLMOVE", "q", "q", "RIGHT", "RIGHT", 0)
 	waiter.Flush()
-	do(t, dial(t, s), "PING")
+	f.Do("PING")
 	closed := make(chan struct{})
 	go func() { s.Close(); close(closed) }()
-	select {
-	case <-closed:
-	case <-time.After(patience):
-		t.Fatal("Close hangs")
-	}
-	if _, err := redis.ReceiveWithTimeout(waiter, patience); err == nil {
+	redistest.Receive(t, closed)
+	if _, err := redis.ReceiveWithTimeout(waiter, redistest.HangBound); err == nil {
 		t.Error("the waiting client got an answer")
 	}
 }
 
 func TestUsers(t *testing.T) {
-	s := start(t, devredis.User{Password: "right"}, devredis.User{Name: "delayer", Password: "secret"})
-	if _, err := dial(t, s).Do("GET", "key"); err == nil || !strings.HasPrefix(err.Error(), "NOAUTH") {
+	f := start(t, devredis.User{Password: "right"}, devredis.User{Name: "delayer", Password: "secret"})
+	if _, err := f.Conn().Do("GET", "key"); err == nil || !strings.HasPrefix(err.Error(), "NOAUTH") {
 		t.Errorf("without a password: %v", err)
 	}
-	do(t, dial(t, s, redis.DialPassword("right")), "GET", "key")
-	do(t, dial(t, s, redis.DialUsername("delayer"), redis.DialPassword("secret")), "GET", "key")
-	_, err := redis.Dial("tcp", s.Addr, redis.DialPassword("secret"))
+	for _, user := range [][]redis.DialOption{{redis.DialPassword("right")}, {redis.DialUsername("delayer"), redis.DialPassword("secret")}} {
+		_, err := dial(t, f, user...).Do("GET", "key")
+		redistest.Check(t, err)
+	}
+	_, err := redis.Dial("tcp", f.Addr, redis.DialPassword("secret"))
 	if err == nil || !strings.HasPrefix(err.Error(), "WRONGPASS") {
 		t.Errorf("another's password: %v", err)
 	}
@@ -168,12 +131,14 @@ func TestTakenAddress(t *testing.T) {
 }
 
 func TestDatabases(t *testing.T) {
-	s := start(t)
-	do(t, dial(t, s, redis.DialDatabase(3)), "SET", "key", 1)
-	if _, err := redis.String(dial(t, s).Do("GET", "key")); !errors.Is(err, redis.ErrNil) {
-		t.Errorf("database 0: %v", err)
+	f := start(t)
+	third := dial(t, f, redis.DialDatabase(3))
+	_, err := third.Do("SET", "key", 1)
+	redistest.Check(t, err)
+	if value := f.Do("GET", "key"); value != nil {
+		t.Errorf("database 0: %q", value)
 	}
-	if value, err := redis.String(dial(t, s, redis.DialDatabase(3)).Do("GET", "key")); value != "1" || err != nil {
+	if value, err := redis.String(third.Do("GET", "key")); value != "1" || err != nil {
 		t.Errorf("database 3: %q, %v", value, err)
 	}
 }
