@@ -20,10 +20,6 @@ type timer interface {
 	close()
 }
 
-func newAlarm() *alarm { return &alarm{timer: newTimer()} }
-
-func (a *alarm) close() { a.timer.close() }
-
 // wakeBy ends the sleep under way, or the next one, at t or before.
 func (a *alarm) wakeBy(t time.Time) {
 	a.mu.Lock()

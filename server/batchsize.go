@@ -19,10 +19,6 @@ type batchSize struct {
 	current float64
 }
 
-func newBatchSize(budget time.Duration) batchSize {
-	return batchSize{budget: budget, current: firstBatch}
-}
-
 func (b *batchSize) size() int { return int(b.current) }
 
 // observe learns from calls that did so many jobs. took is what Redis says they

@@ -50,7 +50,7 @@ func TestBatchSize(t *testing.T) {
 			t.Fatalf("grows to %d only", b.size())
 		}
 	}
-	if b := newBatchSize(budget); b.size() != firstBatch {
+	if b := New(nil, Options{}).batch; b.size() != firstBatch {
 		t.Errorf("begins with %d", b.size())
 	}
 }

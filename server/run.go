@@ -37,8 +37,8 @@ func (s *Server) run(ctx context.Context) {
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopWait, cancel) })()
 
-	alarm := newAlarm()
-	defer alarm.close()
+	alarm := &alarm{timer: newTimer()}
+	defer alarm.timer.close()
 	defer context.AfterFunc(ctx, func() { alarm.wakeBy(time.Now()) })()
 	listening := make(chan struct{})
 	go func() {

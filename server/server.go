@@ -10,6 +10,8 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -44,6 +46,22 @@ type Options struct {
 	Observer Observer
 	// Version is what the server says it is in its entry among the servers in Redis.
 	Version string
+}
+
+// check refuses what no server can be made of.
+func (o Options) check(pool *redis.Pool) error {
+	if pool == nil {
+		return errors.New("server: pool is nil; client.NewPool makes one")
+	}
+	return cmp.Or(checkUnit("Interval", o.Interval), checkUnit("DeadMaxAge", o.DeadMaxAge))
+}
+
+// checkUnit refuses what must have been meant to be longer.
+func checkUnit(option string, d time.Duration) error {
+	if d > 0 && d < time.Millisecond {
+		return fmt.Errorf("server: %s %v is less than a millisecond; in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second", option, d)
+	}
+	return nil
 }
 
 // withDefaults are the options of a server that runs.
@@ -98,7 +116,7 @@ func New(pool *redis.Pool, o Options) *Server {
 		// Redis does two things of that size one after the other: it moves a
 		// batch and finds the next. The last quarter is for what a script
 		// can't see: the reading of the call, the writing of the answer.
-		batch:    newBatchSize(o.StallBudget * 3 / 8),
+		batch:    batchSize{budget: o.StallBudget * 3 / 8, current: firstBatch},
 		stuck:    newStuckJobs(outages),
 		askAgain: askAgain,
 		atOnce:   atOnce,
@@ -112,6 +130,17 @@ func New(pool *redis.Pool, o Options) *Server {
 		s.observers = append(s.observers, o.Observer)
 	}
 	return s
+}
+
+// usable fails if the server, or ctx, is nothing to work with.
+func (s *Server) usable(ctx context.Context) error {
+	switch {
+	case s == nil || s.store == nil:
+		return errors.New("server: it was not made with New")
+	case ctx == nil:
+		return errors.New("server: ctx is nil")
+	}
+	return s.wrong
 }
 
 // Pass does once, for a caller who says when, what Run does all the time: it moves what is due

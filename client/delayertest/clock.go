@@ -21,7 +21,7 @@ type clock struct {
 	mu      sync.Mutex
 	now     time.Time // a whole millisecond
 	scripts int       // since the beginning
-	held    bool      // scripts find it at now
+	held    bool      // scripts find it at now, all of them
 }
 
 func newClock(m *miniredis.Miniredis, now time.Time) *clock {
@@ -57,27 +57,21 @@ func (c *clock) get() time.Time {
 	return c.now
 }
 
-// hold has scripts find the clock at now, until release.
-func (c *clock) hold() {
+// hold puts the clock forward, and what Redis keeps for a time runs out. Scripts find it there, until
+// release.
+func (c *clock) hold(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.held = true
-	c.redis.SetTime(c.now)
+	c.redis.FastForward(at.Sub(c.now))
+	c.now = at
+	c.redis.SetTime(at)
 }
 
 func (c *clock) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.held = false
-}
-
-// set puts the held clock forward, and what Redis keeps for a time runs out.
-func (c *clock) set(to time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.redis.FastForward(to.Sub(c.now))
-	c.now = to
-	c.redis.SetTime(to)
 }
 
 // wholeMilliseconds rounds up, as Delayer does with delays.

@@ -23,7 +23,6 @@ func (d *Delayer) Forward(t testing.TB, by time.Duration) {
 	}
 	d.forwarding.Lock()
 	defer d.forwarding.Unlock()
-	d.clock.hold()
 	defer d.clock.release()
 	until := d.clock.get().Add(wholeMilliseconds(by))
 	for {
@@ -31,7 +30,7 @@ func (d *Delayer) Forward(t testing.TB, by time.Duration) {
 		if err != nil {
 			t.Fatalf("delayertest: Forward: %v", err)
 		}
-		d.clock.set(next)
+		d.clock.hold(next)
 		if err := d.server.Pass(context.Background()); err != nil {
 			t.Fatalf("delayertest: Forward: %v", err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/worker"
 )
 
 // Due fails the test unless exactly one job of the topic falls due in so long from Now, and
@@ -37,6 +38,23 @@ func (d *Delayer) Due(t testing.TB, topic string, in time.Duration) client.Job {
 	}
 	t.Fatalf("delayertest: %d jobs of topic %q %s, want one; %s", len(found), topic, what, d.describe(t, topic))
 	return client.Job{}
+}
+
+// Handle has the worker handle the topic's next ready job as in production: the job is reserved,
+// goes through the middleware to the handler, and is acknowledged, retried, or buried. It returns
+// the handler's error. What became of the job is told by Jobs: after nil it is gone.
+//
+// The error is client.ErrLeaseLost as well if the job was not the worker's any more when the
+// handler returned. A handler that calls Forward beyond its lease brings that about.
+//
+// It fails the test if no job of the topic is ready, or the worker has no handler for it.
+func (d *Delayer) Handle(t testing.TB, w *worker.Worker, topic string) error {
+	t.Helper()
+	job, err := w.RunOne(t.Context(), topic)
+	if job == nil {
+		t.Fatalf("delayertest: Handle: no job of topic %q was handled: %v; %s", topic, err, d.describe(t, topic))
+	}
+	return err
 }
 
 // Jobs are the topic's jobs in these states, or in any if none is given: first the ready ones, as
@@ -107,12 +125,11 @@ func (d *Delayer) describe(t testing.TB, topic string) string {
 		return "the topic has no jobs" + d.describeTopics()
 	}
 	var lines []string
-	for i, job := range jobs {
-		if i == mostDescribed {
-			lines = append(lines, fmt.Sprintf("and %d more", len(jobs)-i))
-			break
-		}
+	for _, job := range jobs[:min(len(jobs), mostDescribed)] {
 		lines = append(lines, d.describeJob(job))
+	}
+	if more := len(jobs) - len(lines); more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
 	return "its jobs:\n\t" + strings.Join(lines, "\n\t")
 }

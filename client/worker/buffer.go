@@ -23,8 +23,6 @@ type pace struct {
 	since     time.Time
 }
 
-func newPace() pace { return pace{since: time.Now()} }
-
 // observe enters what was handled until now. What is older counts for less.
 func (p *pace) observe(now time.Time) {
 	const memory = 20 * time.Millisecond

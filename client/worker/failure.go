@@ -1,11 +1,69 @@
 package worker
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"time"
 
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
 )
+
+// isolate looks for those of several topics of which Redis refuses to fetch jobs, as their
+// ready queues are broken, so that the others are served without them. It reports whether
+// there are any.
+func (r *run) isolate(ctx context.Context, topics []client.FetchTopic, err error) bool {
+	if len(topics) < 2 || !isOfOne(err) {
+		return false
+	}
+	found := false
+	for _, t := range topics {
+		s := r.byName[t.Topic]
+		r.try(ctx, s)
+		found = found || s.isBroken()
+	}
+	return found
+}
+
+// tryBroken tries the topics again that were broken some time ago.
+func (r *run) tryBroken(ctx context.Context, now time.Time) {
+	for _, s := range r.served {
+		if s.isBroken() && !now.Before(s.brokenUntil) {
+			r.try(ctx, s)
+		}
+	}
+}
+
+// try fetches one job of the topic, if there is a place for it, and enters whether it is broken.
+func (r *run) try(ctx context.Context, s *served) {
+	r.mu.Lock()
+	places := min(r.wanted(), s.options.Concurrency-s.held)
+	r.mu.Unlock()
+	if s.isBroken() {
+		s.brokenUntil = time.Now().Add(lastPause) // if it can't be tried now, or Redis is away
+	}
+	if places <= 0 {
+		return
+	}
+	list, err := r.fetchOne(ctx, s)
+	r.start(list)
+	switch {
+	case isOfOne(err):
+		s.brokenUntil = time.Now().Add(s.failure.failed(err))
+	case err == nil || errors.Is(err, client.ErrEmpty):
+		s.brokenUntil = time.Time{}
+		s.failure.recovered()
+	}
+}
+
+func (s *served) isBroken() bool { return !s.brokenUntil.IsZero() }
+
+// isOfOne reports whether err may be that of one topic: it is Redis's, and waiting won't help.
+func isOfOne(err error) bool {
+	kind := store.KindOf(err)
+	return kind == store.WrongType || kind == store.OutOfMemory || kind == store.OtherAnswer
+}
 
 // fetchFailure logs that jobs can't be fetched: a line when that begins, one a minute at most, and one
 // when it is over. It also says when to try again.

@@ -126,6 +126,7 @@ func TestWanted(t *testing.T) {
 func TestEndOfAReportMakesRoom(t *testing.T) {
 	r := newTestRun(Options{Concurrency: 1})
 	var last *task
+	r.underWay.Add(r.maxHeld)
 	for range r.maxHeld {
 		last = new(task)
 		r.tasks[last] = true

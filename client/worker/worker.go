@@ -73,10 +73,10 @@ type run struct {
 	// reporting is the context of what Redis is told.
 	reporting     context.Context
 	stopReporting context.CancelFunc
-	maxHeld       int // jobs at most: that are handled, or wait for it, or whose end Redis is to be told
+	maxHeld       int            // jobs at most: that are handled, or wait for it, or whose end Redis is to be told
+	underWay      sync.WaitGroup // the fetching and the tasks
 
 	mu        sync.Mutex
-	fetching  bool
 	tasks     map[*task]bool // under way
 	running   int            // handlers
 	buffered  []*task        // reserved, and the next to be handled
@@ -85,7 +85,6 @@ type run struct {
 	renewAt   time.Time     // when leases are to be extended next
 	extending int           // calls that extend leases, under way
 	changed   chan struct{} // holds one: what can be fetched has changed
-	ended     chan struct{} // holds one: a task has ended
 	renewed   chan struct{} // holds one: there is a task whose lease has to be extended
 }
 
@@ -105,9 +104,9 @@ var errStopping = errors.New("the worker stops")
 
 func newRun(c *client.Client, topics []topic, o Options) *run {
 	r := &run{
-		client: c, options: o, fetching: true, maxHeld: 2*o.Concurrency + 4*maxAhead,
-		byName: map[string]*served{}, tasks: map[*task]bool{}, pace: newPace(),
-		changed: make(chan struct{}, 1), ended: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
+		client: c, options: o, maxHeld: 2*o.Concurrency + 4*maxAhead,
+		byName: map[string]*served{}, tasks: map[*task]bool{}, pace: pace{since: time.Now()},
+		changed: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
 	}
 	for _, t := range topics {
 		t.options = t.options.within(o, r.maxHeld)
@@ -144,10 +143,10 @@ func (r *run) open(ctx context.Context) (end func()) {
 func (r *run) run(ctx context.Context) error {
 	defer r.open(ctx)()
 	failed := make(chan error, 1)
-	go func() {
+	r.underWay.Go(func() {
 		failed <- r.fetchAll(ctx)
-		r.fetched()
-	}()
+		r.giveBackAll()
+	})
 	var err error
 	select {
 	case err = <-failed:
@@ -208,15 +207,13 @@ func (r *run) fetchSome(ctx context.Context, failure *fetchFailure) error {
 	return err
 }
 
-// fetched gives back what was fetched too late.
-func (r *run) fetched() {
+// giveBackAll gives back what was fetched too late.
+func (r *run) giveBackAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.fetching = false
 	for len(r.buffered) > 0 {
 		r.giveBackFirst()
 	}
-	signal(r.ended)
 }
 
 // sleep waits for so long, or until ctx is done.
@@ -292,6 +289,7 @@ func (r *run) start(list []*client.Delivery) {
 func (r *run) enter(d *client.Delivery) *task {
 	t := newTask(r, r.byName[d.Topic], d)
 	r.tasks[t] = true
+	r.underWay.Add(1)
 	t.served.held++
 	t.served.bucket.take()
 	if t.renewAt.Before(r.renewAt) {
@@ -314,13 +312,15 @@ func (r *run) handled(t *task) {
 	r.mayWant()
 }
 
-// finish takes a task off.
+// finish takes a task off, unless it was given up before.
 func (r *run) finish(t *task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.tasks, t)
-	r.mayWant()
-	signal(r.ended)
+	if r.tasks[t] {
+		delete(r.tasks, t)
+		r.underWay.Done()
+		r.mayWant()
+	}
 }
 
 // mayWant has fetchAll look whether jobs are wanted, if so. mu must be held.
@@ -332,21 +332,34 @@ func (r *run) mayWant() {
 
 // stop ends the tasks.
 func (r *run) stop() {
-	if r.awaitTasks(r.options.Grace) {
+	ended := make(chan struct{})
+	go func() {
+		r.underWay.Wait()
+		close(ended)
+	}()
+	endWithin := func(limit time.Duration) bool {
+		select {
+		case <-ended:
+			return true
+		case <-time.After(limit):
+			return false
+		}
+	}
+	if endWithin(r.options.Grace) {
 		return
 	}
 	r.interrupt(errStopping)
-	if r.awaitTasks(interruptWait) {
+	if endWithin(interruptWait) {
 		return
 	}
 	for _, t := range r.unsettled() {
 		go t.giveUp()
 	}
-	if r.awaitTasks(releaseWait) {
+	if endWithin(releaseWait) {
 		return
 	}
 	r.stopReporting()
-	r.awaitTasks(interruptWait)
+	endWithin(interruptWait)
 }
 
 // unsettled are the tasks whose handlers still run. What these return does not count any more.
@@ -360,24 +373,4 @@ func (r *run) unsettled() (list []*task) {
 		}
 	}
 	return list
-}
-
-// awaitTasks reports whether all tasks have ended within that time, and no more can come.
-func (r *run) awaitTasks(limit time.Duration) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	for r.underWay() {
-		select {
-		case <-r.ended:
-		case <-timer.C:
-			return !r.underWay()
-		}
-	}
-	return true
-}
-
-func (r *run) underWay() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.fetching || len(r.tasks) > 0
 }

@@ -4,6 +4,8 @@
 package devredis
 
 import (
+	"context"
+	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -20,9 +22,7 @@ type Server struct {
 	// Addr is the host:port at which it takes connections.
 	Addr string
 
-	redis  *miniredis.Miniredis
-	done   chan struct{} // closed by Close
-	expiry chan struct{} // closed when runTTLs has ended
+	close func()
 }
 
 // Start starts an empty Redis on addr, host:port; port 0 takes a free one.
@@ -38,18 +38,19 @@ func Start(addr string, users ...User) (*Server, error) {
 	if err := m.StartAddr(addr); err != nil {
 		return nil, err
 	}
-	s := &Server{Addr: m.Addr(), redis: m, done: make(chan struct{}), expiry: make(chan struct{})}
-	go s.runTTLs()
-	return s, nil
+	ctx, cancel := context.WithCancel(context.Background())
+	var expiry sync.WaitGroup
+	expiry.Go(func() { runTTLs(ctx, m) })
+	return &Server{Addr: m.Addr(), close: func() {
+		cancel()
+		expiry.Wait()
+		m.Close()
+	}}, nil
 }
 
 // Close ends the server, its connections and whatever waits on them. What it
 // held is gone. Call it once.
-func (s *Server) Close() {
-	close(s.done)
-	<-s.expiry
-	s.redis.Close()
-}
+func (s *Server) Close() { s.close() }
 
 const (
 	// ttlStep is how much earlier than asked for a key may expire.
@@ -59,20 +60,19 @@ const (
 	ttlShare = 20
 )
 
-// runTTLs makes time pass for the TTLs, which miniredis keeps still. Its own
+// runTTLs, until ctx is done, makes time pass for the TTLs, which miniredis keeps still. Its own
 // ClockTTL would be exact, but walks over all keys at each command and at each
 // call in a script: with 10,000 keys 2 ms a time.
-func (s *Server) runTTLs() {
-	defer close(s.expiry)
+func runTTLs(ctx context.Context, m *miniredis.Miniredis) {
 	last := time.Now()
 	for step := ttlStep; ; {
 		select {
-		case <-s.done:
+		case <-ctx.Done():
 			return
 		case <-time.After(step):
 		}
 		now := time.Now()
-		s.redis.FastForward(now.Sub(last))
+		m.FastForward(now.Sub(last))
 		last = now
 		step = max(ttlStep, ttlShare*time.Since(now))
 	}
