@@ -215,7 +215,7 @@ func (d *Dashboard) act(p *page) error {
 	case err != nil:
 	case a.of == ticked && len(a.IDs) == 0: // the page on which to tick is shown again
 		p.meet(&wrong{"wrong.selected", visible(a.Topic)}, "")
-		return d.showDead(p, a.Topic, "")
+		return d.deadTopic(p)
 	case a.of == ticked && p.form.Get("sure") == "":
 		a.Count = len(a.IDs)
 		return p.show("confirm", a)
@@ -241,7 +241,7 @@ func (a *act) failed(done int, err error) error {
 	a.sampler.changed.Store(true)
 	a.meet(err, partly)
 	if !a.asks {
-		return a.showJob(a.page, a.ID)
+		return a.job(a.page)
 	}
 	if a.Counted() {
 		if left, err := a.of.count(a); err == nil {

@@ -25,13 +25,11 @@ func (d *Dashboard) dead(p *page) error {
 
 // deadData is what the page of a topic's dead letters shows.
 type deadData struct {
-	Topic      string
-	Contains   string // the text that is looked for
-	Groups     operator.DeadGroups
-	Page       operator.Page
-	Unreadable []piece // why there are neither
-	First      bool    // whether it is the first page of all, which has the groups
-	Short      bool    // whether the look for the text ended before the page was full
+	listing
+	Topic    string
+	Contains string // the text that is looked for
+	First    bool   // whether it is the first page of all, which has the groups
+	Groups   operator.DeadGroups
 }
 
 // Shown are the groups that are shown: where each letter has an error of its own there are as many
@@ -41,25 +39,20 @@ func (d deadData) Shown() []operator.DeadGroup {
 }
 
 // deadTopic are a topic's dead letters: by what went wrong, and each; or those that contain a text.
-func (d *Dashboard) deadTopic(p *page) error {
+func (d *Dashboard) deadTopic(p *page) (err error) {
 	if err := p.needs("topic"); err != nil {
 		return err
 	}
-	return d.showDead(p, p.form.Get("topic"), p.form.Get("cursor"))
-}
-
-func (d *Dashboard) showDead(p *page, topic, cursor string) (err error) {
-	data := deadData{Topic: topic, Contains: p.form.Get("q")}
-	data.First = cursor == "" && data.Contains == ""
+	q := operator.Query{Topic: p.form.Get("topic"), State: operator.Dead, Cursor: p.form.Get("cursor")}
+	data := deadData{Topic: q.Topic, Contains: p.form.Get("q")}
+	data.First = q.Cursor == "" && data.Contains == ""
 	if data.First {
-		data.Groups, err = d.operator.DeadGroups(p.ctx, data.Topic, grouped)
+		data.Groups, err = d.operator.DeadGroups(p.ctx, q.Topic, grouped)
 	}
 	if err == nil {
-		data.Page, err = d.browse(p.ctx, operator.Query{Topic: data.Topic, State: operator.Dead, Cursor: cursor}, containing(data.Contains))
-		data.Short = data.Page.Cursor != "" && len(data.Page.Jobs) < pageSize
-	}
-	if unreadable(err) {
-		data.Unreadable, err = pieces(err.Error()), nil
+		data.listing, err = d.browse(p.ctx, q, containing(data.Contains))
+	} else {
+		data.listing, err = unlisted(err)
 	}
 	if err != nil {
 		return err

@@ -25,15 +25,10 @@ type jobData struct {
 	Delay      string  // what was typed in
 }
 
-// job is a job's page.
+// job is a job's page; if an action has met trouble there, it is shown also when Redis is gone.
 func (d *Dashboard) job(p *page) error {
-	return d.showJob(p, p.form.Get("id"))
-}
-
-// showJob shows a job's page; if an action has met trouble there, also when Redis is gone.
-func (d *Dashboard) showJob(p *page, id string) error {
-	data := jobData{ID: id, Delay: p.form.Get("delay")}
-	job, err := d.client.Get(p.ctx, id)
+	data := jobData{ID: p.form.Get("id"), Delay: p.form.Get("delay")}
+	job, err := d.client.Get(p.ctx, data.ID)
 	switch {
 	case err == nil:
 		data.Job, data.Body = &job, bodyOf(job.Body)
@@ -87,13 +82,12 @@ type body struct {
 func bodyOf(raw string) body {
 	b := body{Size: len(raw), Kind: "text", Text: cut(raw, maxShown)}
 	b.Shown = len(b.Text)
+	var pretty bytes.Buffer
 	switch {
 	case !isText(b.Text):
 		b.Kind, b.Text = "binary", hexOf(raw)
 		b.Shown = min(len(raw), maxHex)
-	case b.Shown == len(raw) && depth(raw) <= maxDepth && json.Valid([]byte(raw)):
-		var pretty bytes.Buffer
-		json.Indent(&pretty, []byte(raw), "", "  ")
+	case b.Shown == len(raw) && depth(raw) <= maxDepth && json.Indent(&pretty, []byte(raw), "", "  ") == nil:
 		b.Kind = "json"
 		if pretty.Len() <= 4*maxShown {
 			b.Text = pretty.String()
@@ -150,7 +144,6 @@ func (d *Dashboard) body(p *page) error {
 	h := p.w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Disposition", `attachment; filename="body.txt"`)
-	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	h.Set("Content-Length", strconv.Itoa(len(job.Body)))
 	p.w.Write([]byte(job.Body))

@@ -54,7 +54,7 @@ func (d *Dashboard) page(limit time.Duration, serve func(*page) error) http.Hand
 }
 
 func (d *Dashboard) newPage(w http.ResponseWriter, r *http.Request) *page {
-	p := &page{Dashboard: d, w: w, r: r, ctx: r.Context(), now: time.Now(), at: r.URL, status: http.StatusOK}
+	p := &page{Dashboard: d, w: w, r: r, now: time.Now(), at: r.URL, status: http.StatusOK}
 	if r.Method == http.MethodPost {
 		p.at = &url.URL{Path: "/"}
 	}

@@ -35,11 +35,7 @@ func lines(text string) []piece {
 
 // leavesNoTrace reports whether Unicode has it among letters and symbols, but nothing is seen of it.
 func leavesNoTrace(r rune) bool {
-	switch r {
-	case 0x115F, 0x1160, 0x2800, 0x3164, 0xFFA0:
-		return true
-	}
-	return false
+	return strings.ContainsRune("\u115f\u1160\u2800\u3164\uffa0", r)
 }
 
 // spell spells out what is not printable, unless it is allowed, and what else is hidden at that place.

@@ -10,15 +10,13 @@ import (
 
 // topicData is what a topic's page shows.
 type topicData struct {
+	listing
 	Topic       string
 	Counts      *operator.TopicCounts // nil if the topic is not known
 	States      []string
 	Query       operator.Query
-	Page        operator.Page
-	Unreadable  []piece // why there is no Page
-	All         int     // how many entries there are to look at; Unknown if it can't be told
-	LookedInAll int     // how many were looked at, also on the pages before
-	Short       bool    // whether the look ended before the page was full
+	All         int // how many entries there are to look at; Unknown if it can't be told
+	LookedInAll int // how many were looked at, also on the pages before
 }
 
 // topic is a topic's page: its jobs in one state, some at a time.
@@ -46,13 +44,8 @@ func (d *Dashboard) topic(p *page) error {
 			data.All = data.Counts.Ready
 		}
 	}
-	data.Page, err = d.browse(p.ctx, data.Query, nil)
-	data.Short = data.Page.Cursor != "" && len(data.Page.Jobs) < pageSize
-	if err != nil {
-		if !unreadable(err) {
-			return err
-		}
-		data.Unreadable = pieces(err.Error())
+	if data.listing, err = d.browse(p.ctx, data.Query, nil); err != nil {
+		return err
 	}
 	data.LookedInAll = countOf(p.form.Get("looked")) + data.Page.Looked
 	return p.show("topic", data)
@@ -66,21 +59,39 @@ const (
 	patience = 2 * time.Second
 )
 
+// listing is a page of jobs.
+type listing struct {
+	Page       operator.Page
+	Unreadable []piece // why there is none
+}
+
+// Short reports whether the look ended before the page was full.
+func (l listing) Short() bool { return l.Page.Cursor != "" && len(l.Page.Jobs) < pageSize }
+
+// unlisted is what stands in place of a page for an error; nothing does if that is not of the key.
+func unlisted(err error) (listing, error) {
+	if unreadable(err) {
+		return listing{Unreadable: pieces(err.Error())}, nil
+	}
+	return listing{}, err
+}
+
 // browse looks on until a page of the jobs is found for which is is true, or all, or until patience is
 // over. Each step is small: Redis serves others between them.
-func (d *Dashboard) browse(ctx context.Context, q operator.Query, is func(operator.Job) bool) (all operator.Page, err error) {
+func (d *Dashboard) browse(ctx context.Context, q operator.Query, is func(operator.Job) bool) (listing, error) {
+	var all operator.Page
 	for began := time.Now(); ; {
 		q.Limit = pageSize - len(all.Jobs)
 		page, err := d.operator.Browse(ctx, q)
 		if err != nil {
-			return operator.Page{}, err
+			return unlisted(err)
 		}
 		if is != nil {
 			page.Jobs = slices.DeleteFunc(page.Jobs, func(j operator.Job) bool { return !is(j) })
 		}
 		all.Jobs, all.Looked, all.Cursor = append(all.Jobs, page.Jobs...), all.Looked+page.Looked, page.Cursor
 		if len(all.Jobs) == pageSize || page.Cursor == "" || time.Since(began) >= d.patience {
-			return all, nil
+			return listing{Page: all}, nil
 		}
 		q.Cursor = page.Cursor
 	}

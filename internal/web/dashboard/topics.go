@@ -23,15 +23,15 @@ func (t topicRow) jobs() int {
 	return max(t.Ready, 0) + max(t.Reserved, 0) + max(t.Dead, 0) + max(t.Waiting, 0)
 }
 
-// topicOrders compare topics: those come first that have more. Equal ones come by name.
-var topicOrders = map[string]func(a, b topicRow) int{
-	"name":     func(a, b topicRow) int { return strings.Compare(a.Topic, b.Topic) },
-	"jobs":     func(a, b topicRow) int { return cmp.Compare(b.jobs(), a.jobs()) },
-	"waiting":  func(a, b topicRow) int { return cmp.Compare(b.Waiting, a.Waiting) },
-	"ready":    func(a, b topicRow) int { return cmp.Compare(b.Ready, a.Ready) },
-	"reserved": func(a, b topicRow) int { return cmp.Compare(b.Reserved, a.Reserved) },
-	"dead":     func(a, b topicRow) int { return cmp.Compare(b.Dead, a.Dead) },
-	"overdue":  func(a, b topicRow) int { return cmp.Compare(b.AtLeast, a.AtLeast) },
+// topicOrders are what topics are sorted by: those come first that have more. Equal ones come by name.
+var topicOrders = map[string]func(topicRow) int{
+	"name":     func(topicRow) int { return 0 },
+	"jobs":     topicRow.jobs,
+	"waiting":  func(t topicRow) int { return t.Waiting },
+	"ready":    func(t topicRow) int { return t.Ready },
+	"reserved": func(t topicRow) int { return t.Reserved },
+	"dead":     func(t topicRow) int { return t.Dead },
+	"overdue":  func(t topicRow) int { return int(t.AtLeast) },
 }
 
 // topicsData is what the page of all topics shows.
@@ -126,7 +126,8 @@ func (t *topicsData) sort() {
 	rows := slices.DeleteFunc(t.Topics, func(r topicRow) bool { return !strings.Contains(r.Topic, t.Contains) })
 	t.Matched = len(rows)
 	t.Page = min(t.Page, t.Pages())
-	slices.SortFunc(rows, func(a, b topicRow) int { return cmp.Or(topicOrders[t.Sort](a, b), strings.Compare(a.Topic, b.Topic)) })
+	by := topicOrders[t.Sort]
+	slices.SortFunc(rows, func(a, b topicRow) int { return cmp.Or(cmp.Compare(by(b), by(a)), strings.Compare(a.Topic, b.Topic)) })
 	rows = rows[(t.Page-1)*pageSize:]
 	t.First, t.Topics = (t.Page-1)*pageSize+1, rows[:min(len(rows), pageSize)]
 }
