@@ -24,9 +24,8 @@ type Pool struct{ *redis.Pool }
 // the next one, and so on: a caller in a hurry would cost the pool all of them.
 func (p Pool) Get(ctx context.Context) (redis.Conn, error) {
 	for {
-		b := &borrow{Context: ctx}
-		conn, err := p.GetContext(b)
-		if err != nil || !b.rested {
+		conn, rested, err := p.GetUntried(ctx)
+		if err != nil || !rested {
 			return conn, err
 		}
 		tried := make(chan error, 1)
@@ -45,6 +44,14 @@ func (p Pool) Get(ctx context.Context) (redis.Conn, error) {
 		}
 		conn.Close() // which does not keep it
 	}
+}
+
+// GetUntried is Get without the PING. After an error of a connection that has rested the call is to be made
+// again, on another one.
+func (p Pool) GetUntried(ctx context.Context) (conn redis.Conn, rested bool, err error) {
+	b := &borrow{Context: ctx}
+	conn, err = p.GetContext(b)
+	return conn, b.rested, err
 }
 
 // borrow is the context with which we take a connection ourselves: nobody tries it then.

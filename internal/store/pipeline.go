@@ -41,7 +41,11 @@ func (s *Store) Pipeline(ctx context.Context) (*Pipeline, error) {
 	if err != nil {
 		return nil, causeOf(ctx, err)
 	}
-	return &Pipeline{pool: s.pool, conn: conn, flushed: true}, nil
+	return s.newPipeline(conn), nil
+}
+
+func (s *Store) newPipeline(conn redis.Conn) *Pipeline {
+	return &Pipeline{pool: s.pool, conn: conn, flushed: true}
 }
 
 // Close gives the connection back.

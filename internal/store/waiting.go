@@ -38,19 +38,33 @@ type Looked struct {
 }
 
 // Look looks at ready queues. It asks a server that takes writes, where it can find one, as no
-// other knows that a queue is empty.
-func (s *Store) Look(ctx context.Context, l LookAt) (all Looked, err error) {
+// other knows that a queue is empty. A connection that has rested is not tried before, as it changes nothing
+// to look twice: thousands of clients do so now and then, and nothing else.
+func (s *Store) Look(ctx context.Context, l LookAt) (Looked, error) {
+	conn, rested, err := s.pool.GetUntried(ctx)
+	if err != nil {
+		return Looked{}, causeOf(ctx, err)
+	}
+	looked, err := l.in(ctx, s, s.newPipeline(conn))
+	if !rested || KindOf(err) != NoAnswer || ctx.Err() != nil {
+		return looked, err
+	}
 	p, err := s.Pipeline(ctx)
 	if err != nil {
 		return Looked{}, err
 	}
+	return l.in(ctx, s, p)
+}
+
+// in looks by way of the pipeline, and closes it.
+func (l LookAt) in(ctx context.Context, s *Store, p *Pipeline) (Looked, error) {
 	defer p.Close()
-	all.Entered = true
+	all := Looked{Entered: true}
 	for first := 0; first < len(l.Topics); first += maxLook {
 		end := min(first+maxLook, len(l.Topics))
 		page, err := s.look(l, first, end).On(ctx, p)
 		switch {
-		case Temporary(err) && err != nil:
+		case err != nil && Temporary(err):
 			return Looked{Replaced: p.Replaced()}, err
 		case err != nil:
 			page = Looked{Lengths: slices.Repeat([]int{1}, end-first), Entered: true, Added: make([]bool, end-first)}

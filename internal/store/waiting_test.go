@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redispool"
 )
 
 // alive has the waiters hear what wakes them.
@@ -515,6 +517,30 @@ func TestLookOfALostConnection(t *testing.T) {
 	server.Kill()
 	if got, err := b.Look(t.Context(), LookAt{Topics: []string{"t"}}); err == nil || !reflect.DeepEqual(got, Looked{}) {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A connection that has rested is not tried before a look. If it is gone, another one is taken.
+func TestLookOnARestedConnection(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t)
+	rested := func(ctx context.Context, conn redis.Conn, _ time.Time) error {
+		return redispool.CheckRested(ctx, conn, time.Time{})
+	}
+	pool := &redis.Pool{MaxIdle: 1, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr) }, TestOnBorrowContext: rested}
+	defer pool.Close()
+	user := newBackend(b.Fixture, pool)
+	b.seed(t, entry("a", "t"))
+	for _, spoil := range []string{"nothing", "CLIENT KILL TYPE normal SKIPME yes", "nothing"} {
+		if words := strings.Fields(spoil); len(words) > 1 {
+			server.Do(words[0], redis.Args{}.AddFlat(words[1:])...)
+		}
+		if got := user.looked(t, LookAt{Topics: []string{"t"}}); !slices.Equal(got.Lengths, []int{1}) {
+			t.Errorf("%s: %+v", spoil, got)
+		}
+	}
+	if n := b.Calls("ping"); n != 0 {
+		t.Errorf("%d PINGs, want none", n)
 	}
 }
 

@@ -29,7 +29,7 @@ const (
 	// enterAgain is after how long we enter again, as entries do not last for ever.
 	enterAgain = store.WaitingFor / 3
 	// silence is after how long without a message the subscription is tried.
-	silence = 10 * time.Second
+	silence = 15 * time.Second
 
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
