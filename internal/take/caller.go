@@ -69,8 +69,7 @@ func (c *caller) ask() {
 		l.enqueue()
 	} else if len(c.asks) > 0 && !c.queued && c.isFree() {
 		c.queued = true
-		s := c.asks[0].line.source
-		s.queue = append(s.queue, c)
+		c.asks[0].line.source.enqueue(c)
 	}
 }
 
@@ -92,17 +91,15 @@ func (c *caller) compose() *take {
 	return t
 }
 
-// asked enters that the first so many lines were empty.
-func (c *caller) asked(lines int) {
-	if len(c.asks) == 0 {
-		return
-	}
-	c.asks = c.asks[lines:]
-	if len(c.asks) == 0 {
+// asked has the caller go on once lines that it asked were empty, unless it has its answer.
+func (c *caller) asked() {
+	switch {
+	case c.places == nil:
+	case len(c.asks) > 0:
+		c.ask()
+	default:
 		c.recovered()
 		c.wait(store.ErrEmpty)
-	} else {
-		c.ask()
 	}
 }
 

@@ -40,12 +40,12 @@ func TestLinesOfClaimedCallers(t *testing.T) {
 	ofT := h.asks()
 	h.s.listener.wake("v", 1)
 	h.s.listener.wake("u", 1)
-	if h.asks() != nil || len(h.s.held) != 2 {
-		t.Fatalf("%d lines are held", len(h.s.held))
+	if h.asks() != nil || len(h.held) != 2 {
+		t.Fatalf("%d lines are held", len(h.held))
 	}
 	h.s.listener.wake("v", 1) // once more
-	if h.asks() != nil || len(h.s.held) != 2 {
-		t.Fatalf("%d lines are held", len(h.s.held))
+	if h.asks() != nil || len(h.held) != 2 {
+		t.Fatalf("%d lines are held", len(h.held))
 	}
 	h.answer(ofT, store.Popped{Entered: true}, nil)
 	one := h.asks()
@@ -61,7 +61,7 @@ func TestLinesOfClaimedCallers(t *testing.T) {
 	free.expectJob(t, "u1")
 	h.answer(one, store.Popped{Jobs: jobs("v", 1)}, nil)
 	g.expectJob(t, "v1")
-	if h.asks() != nil || len(h.s.held) > 0 {
+	if h.asks() != nil || len(h.held) > 0 {
 		t.Error("a line without callers is asked")
 	}
 }

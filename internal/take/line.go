@@ -72,7 +72,7 @@ func (l *line) enqueue() {
 func (l *line) requeue() {
 	if !l.queued {
 		l.queued = true
-		l.source.queue = append(l.source.queue, l)
+		l.source.enqueue(l)
 	}
 }
 
@@ -94,7 +94,7 @@ func (l *line) isDue() bool {
 	}
 	if !l.blocked {
 		l.blocked = true
-		l.source.held = append(l.source.held, l)
+		l.source.taker.held = append(l.source.taker.held, l)
 	}
 	return false
 }

@@ -12,11 +12,11 @@ import (
 )
 
 // onRedis is a Taker of a Client on that Redis. end closes it, and waits until nothing of it runs.
-func onRedis(t *testing.T, st *store.Store, log *redistest.Log) (taker *Taker, end func()) {
+func onRedis(t *testing.T, log *redistest.Log, stores ...*store.Store) (taker *Taker, end func()) {
 	closing, cancel := context.WithCancel(context.Background())
 	running := new(sync.WaitGroup)
 	owner := &coalesce.Owner{Running: running, Abandoned: closing, Closed: errClosed, Replaced: func() {}}
-	taker = New(closing, owner, Hooks{log.Logger(), func(store.Popped) {}, func(int) {}}, st)
+	taker = New(closing, owner, Hooks{log.Logger(), func(store.Popped) {}, func(int) {}}, stores...)
 	end = sync.OnceFunc(func() {
 		cancel()
 		taker.Close()
@@ -52,8 +52,8 @@ func TestListener(t *testing.T) {
 	f := redistest.Start(t)
 	st := store.New(f.Pool(), store.DefaultPrefix)
 	var log redistest.Log
-	first, endFirst := onRedis(t, st, &log)
-	second, endSecond := onRedis(t, st, &log)
+	first, endFirst := onRedis(t, &log, st)
+	second, endSecond := onRedis(t, &log, st)
 	ready := func(id string, woken bool) {
 		f.Do("HSET", "delayer:job_bucket:"+id, "topic", "t", "body", "b")
 		f.Do("LPUSH", "delayer:ready_queue:t", id)
@@ -108,7 +108,7 @@ func TestRefusedListener(t *testing.T) {
 	f := redistest.Start(t)
 	f.SetUser("~* +@all resetchannels")
 	var log redistest.Log
-	taker, end := onRedis(t, store.New(f.UserPool(), store.DefaultPrefix), &log)
+	taker, end := onRedis(t, &log, store.New(f.UserPool(), store.DefaultPrefix))
 	result := make(chan taken, 1)
 	go func() {
 		got, err := taker.Take(t.Context(), Request{Topics: []string{"t"}, N: 1, Waits: true})

@@ -24,7 +24,6 @@ type source struct {
 	listener *listener
 	lines    map[string]*line
 	queue    []asker  // whose turn comes, in their order
-	held     []*line  // to be asked once callers are not claimed any more
 	woken    []string // topics that we were woken for, and have no caller for
 }
 
@@ -82,6 +81,10 @@ func (s *source) Waiting() bool {
 	}
 	return len(s.queue) > 0 || len(s.woken) > 0
 }
+
+// enqueue has a take made for the asker. Unless it comes from a take of this source, somebody has to wake the
+// round trips.
+func (s *source) enqueue(a asker) { s.queue = append(s.queue, a) }
 
 // pop dequeues the first asker.
 func (s *source) pop() asker {

@@ -77,6 +77,9 @@ func (t *take) receive(taker *Taker) (store.Popped, error) {
 // done enters what is known of the lines now, gives the callers their jobs, and answers those who asked.
 func (t *take) done(popped store.Popped, err error) {
 	isEmpty := t.learn(popped, err)
+	if t.own != nil && isEmpty && len(t.own.asks) > 0 {
+		t.own.asks = t.own.asks[len(t.lines):]
+	}
 	jobs := Jobs{popped.Jobs, popped.Leases, t.asked}
 	for i, c := range t.callers {
 		c.release(jobs.cut(t.wants[i]), err)
@@ -85,12 +88,12 @@ func (t *take) done(popped store.Popped, err error) {
 	case t.own == nil:
 		t.lines[0].end(t.asking, isEmpty, err)
 	case isEmpty:
-		t.own.asked(len(t.lines))
+		t.own.asked()
 	}
 	for _, l := range t.lines {
 		l.goOn()
 	}
-	t.source.unblock()
+	t.source.taker.unblock(t.source)
 }
 
 // learn enters what the answer tells of the lines, and reports whether all are empty.
@@ -126,7 +129,8 @@ func (l *line) end(asking []*caller, isEmpty bool, err error) {
 		switch {
 		case len(c.asks) == 0: // it has its answer, or was told of the error
 		case isEmpty:
-			c.asked(1)
+			c.asks = nil
+			c.asked()
 		case err != nil && c.isFree():
 			c.failed(err)
 		default:
@@ -148,12 +152,18 @@ func (l *line) goOn() {
 	}
 }
 
-// unblock has the lines asked whose callers were all claimed.
-func (s *source) unblock() {
-	held := s.held
-	s.held = nil
+// unblock has the lines asked whose callers were all claimed. The round trips of all sources but by, whose are
+// under way, are woken if they have work now.
+func (t *Taker) unblock(by *source) {
+	held := t.held
+	t.held = nil
 	for _, l := range held {
 		l.blocked = false
 		l.goOn()
+	}
+	for _, s := range t.sources {
+		if s != by {
+			s.trips.Wake()
+		}
 	}
 }

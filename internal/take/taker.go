@@ -94,6 +94,7 @@ type Taker struct {
 	hooks   Hooks
 	mu      sync.Mutex // guards all lines, callers and listeners
 	sources []*source
+	held    []*line // to be asked once callers are not claimed any more
 	closed  bool
 }
 

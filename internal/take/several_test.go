@@ -1,0 +1,73 @@
+package take
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/coalesce"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Who wants jobs that may be in several stores gets them from each, and learns that none has any.
+func TestSeveralStores(t *testing.T) {
+	t.Parallel()
+	var log redistest.Log
+	a, b := store.New(redistest.Start(t).Pool(), store.DefaultPrefix), store.New(redistest.Start(t).Pool(), store.DefaultPrefix)
+	taker, _ := onRedis(t, &log, a, b)
+	push := func(s *store.Store, topic string) {
+		t.Helper()
+		job := store.Delayed{Job: store.Job{ID: "id", Topic: topic, Body: "b"}, Terms: store.Terms{Lifetime: time.Hour, Policy: store.Replace}}
+		errs, err := s.Push([]store.Delayed{job}).Do(t.Context())
+		redistest.Check(t, errors.Join(append(errs, err)...))
+	}
+	take := func(r Request) (Jobs, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		r.N = 1
+		return taker.Take(ctx, r)
+	}
+	for _, topics := range [][]string{{"t"}, {"u", "t"}} {
+		for _, s := range []*store.Store{b, a} {
+			push(s, "t")
+			if got, err := take(Request{Topics: topics}); err != nil || got.Jobs[0].Topic != "t" {
+				t.Errorf("%q: %+v, %v", topics, got, err)
+			}
+			if got, err := take(Request{Topics: topics}); err != store.ErrEmpty {
+				t.Errorf("%q: %+v, %v, want ErrEmpty", topics, got, err)
+			}
+			result := waits(t, t.Context(), taker, "t")
+			push(s, "t")
+			if got := redistest.Receive(t, result); got.err != nil || got.Jobs.Jobs[0].Topic != "t" {
+				t.Errorf("%q, who waits: %+v", topics, got)
+			}
+		}
+	}
+}
+
+// A store that has got a job while its callers were all asked for at another one is asked once these are free.
+func TestBlockedByAnotherStore(t *testing.T) {
+	h := inHand(t)
+	other := newSource(h.Taker, h.s.store)
+	other.listener.running, other.listener.state = true, subscribed
+	h.sources = append(h.sources, other)
+	answered := make(chan error, 1)
+	g := &caller{Request: Request{Topics: []string{"t"}, N: 1, Waits: true}, answer: func(a answer) { answered <- a.err }}
+	_, err := h.join(g)
+	redistest.Check(t, err)
+	one := h.asks()
+	h.mu.Lock()
+	other.trips = coalesce.New(h.owner, other.store, &h.mu, other, 1)
+	other.line("t").wake(1, true)
+	other.trips.Wake() // in vain: its caller is claimed
+	h.mu.Unlock()
+	h.answer(one, store.Popped{Entered: true}, nil)
+	// It is asked now, with a connection that can't be had.
+	redistest.Until(t, "the other store is asked", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return errors.Is(g.lastErr, errCut)
+	})
+}
