@@ -123,6 +123,23 @@ func TestWokenInVain(t *testing.T) {
 	}
 }
 
+// Clients that were closed do not stand before one that waits, however many there were.
+func TestClosedClientsAreNotWoken(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	for range 120 {
+		c := client.New(f.Pool())
+		ctx, cancel := context.WithCancel(t.Context())
+		f.waiter(ctx, c, "t", "u")
+		until(t, "it is entered", func() bool { return f.waiters("t") == 1 && f.waiters("u") == 1 })
+		cancel()
+		check(t, c.Close())
+		if left := f.waiters("t") + f.waiters("u"); left != 0 {
+			t.Fatalf("a closed Client still has %d entries", left)
+		}
+	}
+}
+
 // A caller who leaves while a pop is under way that his Client was woken for, and that brings nothing, leaves no
 // job behind that comes meanwhile.
 func TestWokenWhileLeaving(t *testing.T) {

@@ -118,6 +118,22 @@ func (s *Store) Wake(topics []string) *Call[struct{}] {
 	return newCall(s, wakeScript, appendAll(arguments(len(topics), s.keys.JobPool()), topics), unread)
 }
 
+// TakeOut takes the waiter out from among those of the topics. Nothing depends on it.
+func (s *Store) TakeOut(ctx context.Context, waiter string, topics []string) {
+	if len(topics) == 0 {
+		return
+	}
+	conn, err := s.pool.Get(ctx)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	for _, topic := range topics {
+		conn.Send("ZREM", s.keys.Waiting(topic), waiter)
+	}
+	redis.DoContext(conn, ctx, "")
+}
+
 // ReadWake is what a message on a waiter's channel says: of which topic there are jobs, and how many.
 func ReadWake(message []byte) (topic string, jobs int) {
 	count, topic, _ := strings.Cut(string(message), " ")

@@ -118,7 +118,9 @@ func (e *listener) run() {
 	for e.isWanted() {
 		began := time.Now()
 		err := e.listen()
-		if e.close(); err == nil || e.closing().Err() != nil {
+		entered := e.close()
+		if err == nil || e.closing().Err() != nil {
+			e.takeOut(entered)
 			continue
 		}
 		e.report(err)
@@ -174,15 +176,27 @@ func (s *source) forget(after time.Duration) {
 	}
 }
 
-// close makes all entries void.
-func (e *listener) close() {
+// close makes all entries void, and returns their topics.
+func (e *listener) close() (entered []string) {
 	e.source.taker.mu.Lock()
 	defer e.source.taker.mu.Unlock()
 	e.state = unsubscribed
 	e.epoch++
 	for _, l := range e.source.lines {
+		if l.entered {
+			entered = append(entered, l.topic)
+		}
 		l.entered = false
 	}
+	return entered
+}
+
+// takeOut takes us out from among the waiters of the topics: who wakes one of these would have to find out that
+// nobody hears it. It is worth no long wait.
+func (e *listener) takeOut(topics []string) {
+	ctx, cancel := context.WithTimeout(e.source.taker.owner.Abandoned, lastRetry)
+	defer cancel()
+	e.source.store.TakeOut(ctx, e.id, topics)
 }
 
 // report tells those who wait of an error.
