@@ -275,8 +275,8 @@ func TestBrokenQueues(t *testing.T) {
 	})
 }
 
-// TestBrokenPool has the pool be no zset: the log names the key, nothing is
-// changed, and all goes on when the key is gone.
+// TestBrokenPool has the pool be no zset: the log names the key, and so does the server's entry;
+// nothing is changed, and all goes on when the key is gone.
 func TestBrokenPool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -288,8 +288,12 @@ func TestBrokenPool(t *testing.T) {
 	}
 	w.run()
 	w.log.awaitError(t, "Redis does not work for us: WRONGTYPE Operation against a key holding the wrong kind of value (job pool delayer:job_pool)")
+	w.awaitServer(t, "error", func(s store.ServerState) bool {
+		return s.Error == "WRONGTYPE Operation against a key holding the wrong kind of value (job pool delayer:job_pool)"
+	})
 	w.Expect(redistest.State{Ready: queues{"t": {"r"}}, Buckets: buckets{"r": "t body"}, Other: buckets{prefix + "job_pool": "string"}})
 	w.Do("DEL", prefix+"job_pool")
+	w.awaitServer(t, "end of the error", func(s store.ServerState) bool { return s.Error == "" })
 	w.push("a", "t", 1)
 	w.log.awaitInfo(t, "over after")
 	w.log.awaitMoved(t, 1)

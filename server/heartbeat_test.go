@@ -73,20 +73,6 @@ func TestHeartbeat(t *testing.T) {
 	w.log.expectErrors(t, "Job bucket has expired or is incomplete, job dropped, IDs: [orphan]")
 }
 
-// What stopped the last pass is said, as long as that is so.
-func TestHeartbeatOfAFailingServer(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.run()
-	w.awaitServer(t, "server", anything)
-	w.Do("SET", prefix+"job_pool", "text")
-	w.awaitServer(t, "error", func(s store.ServerState) bool {
-		return s.Error == "WRONGTYPE Operation against a key holding the wrong kind of value (job pool delayer:job_pool)"
-	})
-	w.Do("DEL", prefix+"job_pool")
-	w.awaitServer(t, "end of the error", func(s store.ServerState) bool { return s.Error == "" })
-}
-
 // Several servers stand side by side, also two of one process. One that was killed is
 // deleted by another.
 func TestHeartbeatOfSeveralServers(t *testing.T) {
@@ -195,18 +181,6 @@ func TestHeartbeatIsDue(t *testing.T) {
 	moved(&idle)
 	if idle.isDue(time.Now()) {
 		t.Error("due although it doesn't run")
-	}
-}
-
-// A server that sleeps long is not stale before it can have been awake, and none sleeps longer than
-// entries are believed.
-func TestHeartbeatOfALongInterval(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
-	w.run()
-	if s := w.awaitServer(t, "server", anything); s.Interval != longestSleep || s.Interval > store.AnnouncedWithin {
-		t.Errorf("interval %v", s.Interval)
 	}
 }
 

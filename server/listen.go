@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"math"
-	"strconv"
 	"time"
 )
 
@@ -98,9 +96,6 @@ func (s *Server) listenAnew() {
 // dueIn reads a message of the channel: in how many ms the next job falls due.
 // Somebody else's words are 0: to look does no harm.
 func dueIn(message []byte) time.Duration {
-	ms, err := strconv.ParseInt(string(message), 10, 64)
-	if err != nil || ms < 0 {
-		return 0
-	}
-	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+	d, _ := time.ParseDuration(string(message) + "ms")
+	return max(d, 0)
 }

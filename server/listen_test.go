@@ -25,6 +25,10 @@ func TestRunIsToldOfAnEarlierJob(t *testing.T) {
 	push("far", time.Hour)
 	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
 	stop := w.run()
+	// It says that it sleeps no longer than entries are believed: it must not be stale before it was awake.
+	if s := w.awaitServer(t, "server", anything); s.Interval != longestSleep || s.Interval > store.AnnouncedWithin {
+		t.Errorf("interval %v", s.Interval)
+	}
 	awaitListeners(t, w.Server, 1)
 	push("near", 200*time.Millisecond)
 	w.log.awaitMoved(t, 1)

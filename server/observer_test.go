@@ -124,19 +124,6 @@ func TestLatenessUntilTheMove(t *testing.T) {
 	}
 }
 
-// What a broken queue did not take is no job that became ready.
-func TestObserverOfABrokenQueue(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.observed()
-	w.Do("SET", prefix+"ready_queue:t", "text")
-	w.push("a", "t", 1)
-	w.expectPass(0, 0)
-	if c.calls != 0 {
-		t.Errorf("told of %+v", c.moved)
-	}
-}
-
 // A pass that is made again because a connection was cut is one.
 func TestObserverOfACutConnection(t *testing.T) {
 	t.Parallel()

@@ -283,11 +283,12 @@ func next[T any](t testing.TB, c <-chan T) T { t.Helper(); return redistest.Rece
 // holder is a pool that can keep back the answers to script calls that hold some text.
 type holder struct {
 	*redis.Pool
-	text  atomic.Pointer[string] // nil: none are kept back
-	sent  chan struct{}          // one for each answer that is kept back
-	pass  chan struct{}          // lets one through
-	calls atomic.Int64           // of scripts
-	looks atomic.Int64           // whether there are jobs
+	client *client.Client         // on it
+	text   atomic.Pointer[string] // nil: none are kept back
+	sent   chan struct{}          // one for each answer that is kept back
+	pass   chan struct{}          // lets one through
+	calls  atomic.Int64           // of scripts
+	looks  atomic.Int64           // whether there are jobs
 }
 
 func (f *fixture) holder() *holder {
@@ -296,6 +297,11 @@ func (f *fixture) holder() *holder {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", f.Addr)
 		return redis.NewConn(&heldConn{Conn: conn, holder: h}, 0, 0), err
 	}}
+	h.client = client.New(h.Pool)
+	f.TB.Cleanup(func() {
+		h.client.Close()
+		h.Close()
+	})
 	return h
 }
 

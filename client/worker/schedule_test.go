@@ -143,11 +143,8 @@ func TestNoPolling(t *testing.T) {
 	f := start(t)
 	f.serve()
 	h := f.holder() // counts
-	defer h.Close()
-	c := client.New(h.Pool)
-	defer c.Close()
 	var e events
-	r := f.runOf(c, one(func(_ context.Context, job *worker.Job) error {
+	r := f.runOf(h.client, one(func(_ context.Context, job *worker.Job) error {
 		if job.Attempt == 1 {
 			return worker.RetryAfter(nil, time.Millisecond)
 		}
@@ -174,15 +171,12 @@ func TestNoPolling(t *testing.T) {
 func TestJobsShareCalls(t *testing.T) {
 	f := start(t)
 	h := f.holder() // counts
-	defer h.Close()
-	c := client.New(h.Pool)
-	defer c.Close()
 	const jobs = 5000
 	for n := range jobs / 250 {
 		f.pushMany(250, fmt.Sprint(n, " "), "t")
 	}
 	var e events
-	r := f.runOf(c, one(succeed), worker.Options{Concurrency: 50, Hooks: worker.Hooks{Done: e.hooks().Done}})
+	r := f.runOf(h.client, one(succeed), worker.Options{Concurrency: 50, Hooks: worker.Hooks{Done: e.hooks().Done}})
 	until(t, "all are done", func() bool { return len(e.all()) == jobs })
 	r.stop()
 	f.expectNothing()

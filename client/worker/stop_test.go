@@ -137,11 +137,8 @@ func (f *fixture) quickThenSlow(g *gate, e *events) *running {
 func TestStopDuringFetch(t *testing.T) {
 	f := start(t)
 	h := f.holder()
-	defer h.Close()
-	c := client.New(h.Pool)
-	defer c.Close()
 	var e events
-	r := f.runOf(c, one(succeed), worker.Options{Hooks: e.hooks()})
+	r := f.runOf(h.client, one(succeed), worker.Options{Hooks: e.hooks()})
 	f.AwaitWaiter("t")
 	f.push("a", "t")
 	until(t, "the scripts are known", func() bool { return e.count("done a") == 1 })
