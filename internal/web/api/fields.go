@@ -66,30 +66,32 @@ func durationText(at pointer, raw json.RawMessage) (string, error) {
 	return strconv.FormatFloat(seconds, 'f', -1, 64), nil
 }
 
+// want is a field that parse reads, unless it is not what is wanted.
+func want(name string, parse func(raw json.RawMessage) (value any, ok bool), wanted string, args ...any) Fields {
+	return Fields{name: {read: func(at pointer, raw json.RawMessage) (any, error) {
+		value, ok := parse(raw)
+		if !ok {
+			return nil, at.problem("want "+wanted, args...)
+		}
+		return value, nil
+	}}}
+}
+
 // moment is a field for a time.Time, until client.MaxDelay from now.
 func moment(name string) Fields {
-	return Fields{name: {read: func(at pointer, raw json.RawMessage) (any, error) {
-		text, err := readText(at, raw)
-		var t time.Time
-		if err == nil {
-			t, err = time.Parse(time.RFC3339, text)
-		}
-		if err != nil || t.IsZero() || time.Until(t) > client.MaxDelay {
-			return nil, at.problem(`want a time as in RFC 3339, such as "2027-01-31T08:30:00Z", within %s from now`, inWords(client.MaxDelay))
-		}
-		return t, nil
-	}}}
+	return want(name, func(raw json.RawMessage) (any, bool) {
+		text, _ := readText("", raw)
+		t, err := time.Parse(time.RFC3339, text)
+		return t, err == nil && !t.IsZero() && time.Until(t) <= client.MaxDelay
+	}, `a time as in RFC 3339, such as "2027-01-31T08:30:00Z", within %s from now`, inWords(client.MaxDelay))
 }
 
 // integer is a field for an int64, from least to most.
 func integer(name string, least, most int64) Fields {
-	return Fields{name: {read: func(at pointer, raw json.RawMessage) (any, error) {
+	return want(name, func(raw json.RawMessage) (any, bool) {
 		n, ok := wholeNumber(string(raw))
-		if !ok || n < least || n > most {
-			return nil, at.problem("want a whole number from %d to %d", least, most)
-		}
-		return n, nil
-	}}}
+		return n, ok && n >= least && n <= most
+	}, "a whole number from %d to %d", least, most)
 }
 
 // wholeNumber reads a JSON number that is whole. 10, 10.0 and 1e1 are the same, and some languages
@@ -113,23 +115,18 @@ func ignored(names ...string) Fields {
 
 // boolean is a field that is true or false.
 func boolean(name string) Fields {
-	return Fields{name: {read: func(at pointer, raw json.RawMessage) (any, error) {
-		if string(raw) != "true" && string(raw) != "false" {
-			return nil, at.problem("want true or false")
-		}
-		return raw[0] == 't', nil
-	}}}
+	return want(name, func(raw json.RawMessage) (any, bool) {
+		text := string(raw)
+		return text == "true", text == "true" || text == "false"
+	}, "true or false")
 }
 
 // choice is a field with one of some texts.
 func choice(name string, texts ...string) Fields {
-	return Fields{name: {read: func(at pointer, raw json.RawMessage) (any, error) {
-		text, err := readText(at, raw)
-		if err != nil || !slices.Contains(texts, text) {
-			return nil, at.problem("want %s", strings.Join(texts, ", "))
-		}
-		return text, nil
-	}}}
+	return want(name, func(raw json.RawMessage) (any, bool) {
+		text, _ := readText("", raw)
+		return text, slices.Contains(texts, text)
+	}, "%s", strings.Join(texts, ", "))
 }
 
 // list is a field with 1 to maxBatch objects, which are []values.

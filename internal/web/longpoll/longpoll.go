@@ -23,8 +23,7 @@ type Poller struct {
 func New(c *client.Client, failed func(error)) *Poller { return &Poller{client: c, failed: failed} }
 
 const (
-	// answerWait is how long Redis may take for the last look when a wait is over, and for the only one
-	// where there is no wait.
+	// answerWait is how long Redis may take for the first look, and for the last when a wait is over.
 	answerWait = 10 * time.Second
 	// releaseWait bounds how long jobs are given back that nobody gets.
 	releaseWait = 10 * time.Second
@@ -37,43 +36,29 @@ func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, topics []string
 	for _, topic := range topics {
 		o.Topics = append(o.Topics, client.FetchTopic{Topic: topic})
 	}
-	if wait == 0 {
-		return p.ready(r, o)
-	}
 	end := time.Now().Add(wait)
-	err = web.Wait(w, r, wait+answerWait, func(ctx context.Context) (err error) {
-		o.NoWait = true // first, so that Redis is asked however short the wait is
-		jobs, err = p.client.Fetch(ctx, o)
-		if o.Timeout = time.Until(end); err != nil && o.Timeout > 0 {
-			o.NoWait = false
+	jobs, err = p.look(r, o)
+	if err != nil && time.Now().Before(end) {
+		err = web.Wait(w, r, wait+answerWait, func(ctx context.Context) (err error) {
+			o.Timeout = max(time.Until(end), time.Nanosecond) // none is for ever
 			jobs, err = p.client.Fetch(ctx, o)
-		}
-		return err
-	})
-	if err == web.ErrCrowded {
-		if jobs, err := p.ready(r, o); len(jobs) > 0 || err != nil {
-			return jobs, err
-		}
+			return err
+		})
 	}
-	return jobs, unlessNone(err)
+	// There is no job, or nobody to get one: the front stops, and the client of Redis with it, or who has asked
+	// is gone.
+	if errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrClosed) || errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return jobs, err
 }
 
-// ready reserves what is there.
-func (p *Poller) ready(r *http.Request, o client.FetchOptions) ([]*client.Delivery, error) {
+// look reserves what is there, so that Redis is asked however short the wait is, and many may wait.
+func (p *Poller) look(r *http.Request, o client.FetchOptions) ([]*client.Delivery, error) {
 	ctx, cancel := web.Brief(r.Context(), answerWait)
 	defer cancel()
 	o.NoWait = true
-	jobs, err := p.client.Fetch(ctx, o)
-	return jobs, unlessNone(err)
-}
-
-// unlessNone is nil if there is no job, or nobody to get one: the front stops, and the client of Redis with
-// it, or who has asked is gone.
-func unlessNone(err error) error {
-	if errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrClosed) || errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
+	return p.client.Fetch(ctx, o)
 }
 
 // Deliver has answer write what the client gets of the jobs. They are given back if that fails, or the

@@ -227,7 +227,7 @@ func TestSlowFirstLook(t *testing.T) {
 	const wait = 100 * time.Millisecond
 	f.redis.Hang()
 	answers := f.ask(t, wait.String())
-	until(t, "it asks", func() bool { return f.front.Counts().Waiting == 1 })
+	until(t, "it asks", func() bool { return f.asks.Load() == 1 })
 	time.Sleep(2 * wait) // so that the time is over in any case
 	f.redis.Resume()
 	expect(t, answers, "<nil>")
