@@ -71,10 +71,9 @@ func flatten(to []slog.Attr, group string, a slog.Attr) []slog.Attr {
 		for _, member := range a.Value.Group() {
 			to = flatten(to, group, member)
 		}
-		return to
-	case a.Equal(slog.Attr{}):
-		return to
+	case !a.Equal(slog.Attr{}):
+		a.Key = group + a.Key
+		to = append(to, a)
 	}
-	a.Key = group + a.Key
-	return append(to, a)
+	return to
 }

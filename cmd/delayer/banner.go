@@ -1,10 +1,5 @@
 package main
 
-import (
-	"fmt"
-	"strings"
-)
-
 const logo = `    ____       __
    / __ \___  / /___ ___  _____  _____
   / / / / _ \/ / __ ` + "`" + `/ / / / _ \/ ___/
@@ -15,13 +10,12 @@ const logo = `    ____       __
 
 // banner is what a start prints, with notes of one line each at its end.
 func banner(searched string, notes []string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%sService:\t\tdelayer\nVersion:\t\t%s\n", logo, version)
+	text := logo + "Service:\t\tdelayer\nVersion:\t\t" + version + "\n"
 	if searched != "" {
-		fmt.Fprintf(&b, "Configuration:\t%s\n", searched)
+		text += "Configuration:\t" + searched + "\n"
 	}
 	for _, note := range notes {
-		fmt.Fprintln(&b, note)
+		text += note + "\n"
 	}
-	return b.String()
+	return text
 }

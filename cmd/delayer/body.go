@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 )
 
@@ -13,11 +12,7 @@ import (
 func bodyFile(body string) (*os.File, error) {
 	f, err := fleetingFile()
 	if err == nil {
-		_, err = f.WriteString(body)
-		if err == nil {
-			_, err = f.Seek(0, io.SeekStart)
-		}
-		if err != nil {
+		if _, err = f.WriteAt([]byte(body), 0); err != nil { // from where it is read
 			err = errors.Join(err, f.Close())
 		}
 	}

@@ -111,7 +111,7 @@ func execute(o options, stdout, stderr *os.File) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(endLater(ctx, sameSignal), stop) // from then on a signal ends the program at once
 	r, err := o.command.run(ctx, c)
-	if err == nil && !r.empty() {
+	if err == nil && (r.text != "" || r.json != nil) {
 		err = c.print(ctx, r)
 	}
 	return withExitCode(ctx, err)

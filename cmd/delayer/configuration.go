@@ -23,37 +23,35 @@ type configuration struct {
 // findConfiguration loads the file of -c, or the first that a search finds. Where
 // there is none, the environment and the defaults are taken. A daemon that is told nothing
 // by the environment either gives up, unless it is that of --dev; a command says which Redis it uses.
-func findConfiguration(o options) (configuration, error) {
-	path, searched := o.configuration, ""
-	load := func() (config.Config, config.Problems, error) { return config.Load(path) }
-	var missing error
-	variables := config.Variables()
+func findConfiguration(o options) (found configuration, err error) {
+	path, tried := o.configuration, []string(nil)
 	if path == "" {
-		var tried []string
 		path, tried = config.Search()
-		searched = path
-		if path == "" {
-			load = config.FromEnvironment
-			if len(variables) > 0 {
-				searched = "the environment"
-			}
-			missing = fmt.Errorf("no configuration file found (looked for %s)", strings.Join(tried, ", "))
-		}
+		found.searched = path
 	}
-	if missing != nil && o.command == nil && !o.dev && len(variables) == 0 {
-		return configuration{}, fail(exitUsage, fmt.Errorf("%w: name one with -c FILENAME, set DELAYER_REDIS_HOST and the like, or try Delayer out with --dev", missing))
+	variables := config.Variables()
+	missing := fmt.Errorf("no configuration file found (looked for %s)", strings.Join(tried, ", "))
+	switch {
+	case path != "":
+		found.config, found.warnings, err = config.Load(path)
+	case o.command == nil && !o.dev && len(variables) == 0:
+		err = fmt.Errorf("%w: name one with -c FILENAME, set DELAYER_REDIS_HOST and the like, or try Delayer out with --dev", missing)
+	default:
+		found.config, found.warnings, err = config.FromEnvironment()
 	}
-	c, warnings, err := load()
 	if err != nil {
-		return configuration{}, fail(exitUsage, err)
+		return found, fail(exitUsage, err)
+	}
+	if path == "" && len(variables) > 0 {
+		found.searched = "the environment"
 	}
 	ofRedis := func(variable string) bool {
 		return strings.HasPrefix(strings.ToUpper(variable), config.EnvironmentPrefix("redis"))
 	}
-	if missing != nil && o.command != nil && !slices.ContainsFunc(variables, ofRedis) {
-		warnings = append(warnings, fmt.Sprintf("%v: using redis on %s", missing, c.Redis.Addr()))
+	if path == "" && o.command != nil && !slices.ContainsFunc(variables, ofRedis) {
+		found.warnings = append(found.warnings, fmt.Sprintf("%v: using redis on %s", missing, found.config.Redis.Addr()))
 	}
-	return configuration{c, searched, warnings}, nil
+	return found, nil
 }
 
 // printWarnings prints them, one a line. A warning says so itself, behind the place that editors

@@ -63,7 +63,7 @@ func runDeadRequeue(ctx context.Context, c *call) (reply, error) {
 	case err != nil && n > 0:
 		err = fmt.Errorf("%w\nothers are requeued: %d", err, n)
 	case err == nil && n == 0:
-		err = fmt.Errorf("dead requeue %q: %w", topic, errNoLetter)
+		err = c.noLetter()
 	}
 	return counted("requeued", n), err
 }
@@ -72,26 +72,26 @@ func runDeadRequeue(ctx context.Context, c *call) (reply, error) {
 func (c *call) requeue(ctx context.Context, topic, id string) error {
 	job, err := c.client.Get(ctx, id)
 	if err == nil && job.State == client.Dead && job.Topic != topic {
-		err = client.ErrNotFound
+		return c.noLetter()
 	}
 	if err == nil {
 		err = c.client.Requeue(ctx, id) // which does nothing as long as there is a job of that ID
 	}
-	return ofLetter("requeue", topic, id, err)
+	if errors.Is(err, client.ErrNotFound) {
+		return c.noLetter()
+	}
+	return err
 }
 
-func runDeadDrop(ctx context.Context, c *call) (reply, error) {
-	topic, ids := c.arguments[0], c.arguments[1:]
+func runDeadDrop(ctx context.Context, c *call) (_ reply, err error) {
+	topic, ids, n := c.arguments[0], c.arguments[1:], 0
 	if len(ids) == 0 {
-		n, err := c.client.DropAllDead(ctx, topic)
-		if err == nil && n == 0 {
-			err = fmt.Errorf("dead drop %q: %w", topic, errNoLetter)
-		}
-		return counted("dropped", n), err
+		n, err = c.client.DropAllDead(ctx, topic)
+	} else {
+		n, err = c.client.DropDead(ctx, topic, ids...)
 	}
-	n, err := c.client.DropDead(ctx, topic, ids...)
 	if err == nil && n == 0 {
-		err = ofLetter("drop", topic, ids[0], client.ErrNotFound)
+		err = c.noLetter()
 	}
 	return counted("dropped", n), err
 }
@@ -102,10 +102,8 @@ func counted(what string, n int) reply {
 
 var errNoLetter = errors.New("no such dead letter")
 
-// ofLetter names the dead letter of a command that did not find it.
-func ofLetter(what, topic, id string, err error) error {
-	if errors.Is(err, client.ErrNotFound) {
-		return fmt.Errorf("dead %s %q %q: %w", what, topic, id, errNoLetter)
-	}
-	return err
+// noLetter names what a command was to find.
+func (c *call) noLetter() error {
+	words := strings.Trim(fmt.Sprintf("%q", c.arguments), "[]")
+	return fmt.Errorf("%s %s: %w", c.command.name, words, errNoLetter)
 }

@@ -103,11 +103,11 @@ func errorText(err error) string {
 	if errors.As(err, new(config.Problems)) || isNothing(err) {
 		mark = ""
 	}
-	var text strings.Builder
+	text := ""
 	for line := range strings.Lines(strings.TrimPrefix(err.Error(), "delayer: ")) {
-		fmt.Fprintf(&text, "%s%s\n", mark, strings.TrimSuffix(line, "\n"))
+		text += mark + strings.TrimSuffix(line, "\n") + "\n"
 	}
-	return text.String()
+	return text
 }
 
 // briefly goes on without f when that takes too long, as printing does when nobody

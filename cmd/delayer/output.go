@@ -23,8 +23,6 @@ type reply struct {
 	safe bool             // the command changed nothing and can be repeated
 }
 
-func (r reply) empty() bool { return r.text == "" && r.json == nil }
-
 // outputWait is how long an interrupted command goes on with an output that is
 // not read.
 const outputWait = time.Second
@@ -205,25 +203,20 @@ func jobText(job client.Job) string {
 	case job.State == client.Dead:
 		kept = "as long as the daemon's dead_max_age says"
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "id:    %s\ntopic: %s\nstate: %s\nkept:  %s\n", printable(job.ID, ""), printable(job.Topic, ""), state, kept)
-	if job.Attempts > 0 || job.MaxAttempts > 0 {
-		fmt.Fprintf(&b, "attempts: %d%s\n", job.Attempts, ofAll(job.MaxAttempts))
+	text := fmt.Sprintf("id:    %s\ntopic: %s\nstate: %s\nkept:  %s\n", printable(job.ID, ""), printable(job.Topic, ""), state, kept)
+	switch {
+	case job.MaxAttempts > 0:
+		text += fmt.Sprintf("attempts: %d of %d\n", job.Attempts, job.MaxAttempts)
+	case job.Attempts > 0:
+		text += fmt.Sprintf("attempts: %d\n", job.Attempts)
 	}
 	if job.Reason != "" {
-		fmt.Fprintf(&b, "reason: %s\n", indented(job.Reason))
+		text += "reason: " + indented(job.Reason) + "\n"
 	}
 	if job.Error != "" {
-		fmt.Fprintf(&b, "error: %s\n", indented(job.Error))
+		text += "error: " + indented(job.Error) + "\n"
 	}
-	return b.String() + "body:  " + job.Body
-}
-
-func ofAll(attempts int) string {
-	if attempts == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" of %d", attempts)
+	return text + "body:  " + job.Body
 }
 
 // indented is a text whose further lines can't pass for others.

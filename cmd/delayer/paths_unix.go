@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/sevlyar/go-daemon"
 	"golang.org/x/sys/unix"
@@ -46,7 +45,7 @@ func errNoRegularFile(path string) error {
 // runningInstance is the ID of the instance that the pid file names, 0 if none runs.
 func runningInstance(path string) int {
 	pid, err := daemon.ReadPidFile(path)
-	if err != nil || !isAlive(pid) || !strings.Contains(processName(pid), "delayer") {
+	if err != nil || !isDelayer(pid) {
 		return 0
 	}
 	return pid

@@ -97,7 +97,7 @@ func (f *pidFile) lock() (locked bool, holder int, err error) {
 		return false, 0, fmt.Errorf("lock %s: %w", f.path, err)
 	case !f.isInPlace():
 		return false, 0, nil
-	case holder != os.Getpid() && isAlive(holder) && strings.Contains(processName(holder), "delayer"):
+	case holder != os.Getpid() && isDelayer(holder):
 		return false, holder, nil
 	}
 	err = f.WritePid()
@@ -167,6 +167,9 @@ func (f *pidFile) release() {
 	}
 	f.Close()
 }
+
+// isDelayer reports whether the ID is that of an instance, ours or the original.
+func isDelayer(pid int) bool { return isAlive(pid) && strings.Contains(processName(pid), "delayer") }
 
 func isAlive(pid int) bool {
 	if pid <= 0 {

@@ -72,7 +72,9 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer pid.release()
-	log, err := openLogs(c.Delayer, stdout)
+	log, err := logger.Open(logger.Options{
+		AccessLog: c.Delayer.AccessLog, ErrorLog: c.Delayer.ErrorLog, Console: stdout, JSON: c.Delayer.LogFormat == "json",
+	})
 	if err != nil {
 		return fail(exitUsage, err)
 	}
@@ -95,15 +97,6 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	work := server.New(pool, workOptions)
 	s := &service{mode: m, config: c, signals: signals, log: log, front: f, pool: poolOptions}
 	return s.run(work, banner(found.searched, notes), found.warnings)
-}
-
-func openLogs(d config.Delayer, console io.Writer) (*logger.Logger, error) {
-	return logger.Open(logger.Options{
-		AccessLog: d.AccessLog,
-		ErrorLog:  d.ErrorLog,
-		Console:   console,
-		JSON:      d.LogFormat == "json",
-	})
 }
 
 // service is the part of the daemon's life in which it has its logs.

@@ -30,22 +30,19 @@ const commandOptions = `-c/--configuration FILENAME -- configuration file path (
 const durations = "DELAY, TIMEOUT and D are in seconds, or have a unit: 0.5, 200ms, 30s, 5m, 1h30m, 2d.\n"
 
 func usage() string {
-	var b strings.Builder
-	b.WriteString(originalUsage + furtherOptions)
-	b.WriteString("\nCommands:\n")
+	text := originalUsage + furtherOptions + "\nCommands:\n"
 	for _, c := range commands() {
-		b.WriteString(c.line())
+		text += c.line()
 		for option := range strings.Lines(c.options) {
-			b.WriteString("  " + option)
+			text += "  " + option
 		}
 	}
-	b.WriteString(helpLine + versionLine + durations +
-		"\nOptions of all commands, before or behind their arguments:\n" + commandOptions + "\nExit codes:\n")
+	text += helpLine + versionLine + durations +
+		"\nOptions of all commands, before or behind their arguments:\n" + commandOptions + "\nExit codes:\n"
 	for _, e := range exitCodes {
-		fmt.Fprintf(&b, "%d -- %s\n", e.code, e.meaning)
+		text += fmt.Sprintf("%d -- %s\n", e.code, e.meaning)
 	}
-	b.WriteString("A daemon that ended with 2, 3 or 4 needs a change, not another start.\n")
-	return b.String()
+	return text + "A daemon that ended with 2, 3 or 4 needs a change, not another start.\n"
 }
 
 const (
@@ -85,16 +82,15 @@ func group(word string) (list []command) {
 }
 
 func groupUsage(word string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Usage: delayer %s COMMAND [options]\n\nCommands:\n", word)
+	text := "Usage: delayer " + word + " COMMAND [options]\n\nCommands:\n"
 	for _, c := range group(word) {
-		b.WriteString(c.line())
+		text += c.line()
 	}
-	return b.String() + "\nOptions:\n" + commandOptions
+	return text + "\nOptions:\n" + commandOptions
 }
 
 // line is what a list of commands says of it.
-func (c *command) line() string { return fmt.Sprintf("delayer %s -- %s\n", c.synopsis(), c.help) }
+func (c *command) line() string { return "delayer " + c.synopsis() + " -- " + c.help + "\n" }
 
 func (c *command) usage() string {
 	note := ""
