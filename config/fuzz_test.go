@@ -108,17 +108,12 @@ func FuzzQuoted(f *testing.F) {
 		if strings.ContainsFunc(password, unicode.IsControl) || !utf8.ValidString(password) {
 			return
 		}
-		want := changed(func(c *Config) { c.Redis.Password = password })
+		change := func(c *Config) { c.Redis.Password = password }
 		if !strings.HasSuffix(password, `\`) {
-			written := `"` + strings.ReplaceAll(password, `"`, `\"`) + `"`
-			if got, err := loadText("[redis]\npassword = " + written + " ; \"c\""); err != nil || !equal(got, want) {
-				t.Errorf("%s: got %q, %v; want %q", written, got.Redis.Password, err, password)
-			}
+			wantChanged(t, change, "[redis]\npassword = \""+strings.ReplaceAll(password, `"`, `\"`)+"\" ; \"c\"")
 		}
 		if !strings.Contains(password, "`") {
-			if got, err := loadText("[redis]\npassword: `" + password + "`; `c`"); err != nil || !equal(got, want) {
-				t.Errorf("in backticks: got %q, %v; want %q", got.Redis.Password, err, password)
-			}
+			wantChanged(t, change, "[redis]\npassword: `"+password+"`; `c`")
 		}
 	})
 }

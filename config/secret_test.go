@@ -25,24 +25,16 @@ func TestSecretFiles(t *testing.T) {
 		"s3cret": "s3cret", "s3cret\n": "s3cret", "s3cret\r\n": "s3cret", " s3#;\"cret ": " s3#;\"cret ", strings.Repeat("x", maxSecret): strings.Repeat("x", maxSecret),
 	} {
 		path := secretFile(t, content)
-		inFile := changed(func(c *Config) { c.Redis.Password, c.Redis.PasswordFile = want, path })
-		if got, err := loadText("[redis]\npassword_file = " + path); err != nil || !equal(got, inFile) {
-			t.Errorf("%.20q: got %+v, %v", content, got.Redis, err)
-		}
-		if got, err := loadText("[redis]\npassword =", "DELAYER_REDIS_PASSWORD_FILE="+path); err != nil || !equal(got, inFile) {
-			t.Errorf("%.20q by a variable: got %+v, %v", content, got.Redis, err)
-		}
+		inFile := func(c *Config) { c.Redis.Password, c.Redis.PasswordFile = want, path }
+		wantChanged(t, inFile, "[redis]\npassword_file = "+path)
+		wantChanged(t, inFile, "[redis]\npassword =", "DELAYER_REDIS_PASSWORD_FILE="+path)
 	}
 	token, users := secretFile(t, goodToken+"\n"), secretFile(t, "alice:correct horse\r\nbob:s3cretpass, carol:s3cretpass\n")
-	got, err := loadText("[http]\nlisten = :1\ntls_cert = c\ntls_key = k\ntoken_file = " + token + "\nusers_file = " + users)
-	want := changed(func(c *Config) {
+	wantChanged(t, func(c *Config) {
 		c.HTTP.Listen, c.HTTP.Token, c.HTTP.TokenFile = ":1", goodToken, token
 		c.HTTP.Users, c.HTTP.UsersFile = []User{{"alice", "correct horse"}, {"bob", "s3cretpass"}, {"carol", "s3cretpass"}}, users
 		c.HTTP.TLSCert, c.HTTP.TLSKey = absolute("c"), absolute("k")
-	})
-	if err != nil || !equal(got, want) {
-		t.Errorf("got %+v, %v", got.HTTP, err)
-	}
+	}, "[http]\nlisten = :1\ntls_cert = c\ntls_key = k\ntoken_file = "+token+"\nusers_file = "+users)
 }
 
 func TestSecretFilesAreRefused(t *testing.T) {
@@ -68,15 +60,12 @@ func TestSecretFilesAreRefused(t *testing.T) {
 		"[http]\ntoken_file = " + good + "\ntoken = " + goodToken: "f:2: http.token_file: goes without token: keep one of the two",
 		"[redis]\nusername = u\npassword_file =":                  "f:2: redis.username: needs a password as well",
 	} {
-		_, err := loadText(text)
-		wantMessages(t, err, want)
+		wantMessages(t, problems(text), want)
 	}
-	_, err := loadText("", "DELAYER_REDIS_PASSWORD=s3cret", "DELAYER_REDIS_PASSWORD_FILE="+good)
-	wantMessages(t, err, "DELAYER_REDIS_PASSWORD_FILE: goes without password: keep one of the two")
+	wantMessages(t, problems("", "DELAYER_REDIS_PASSWORD=s3cret", "DELAYER_REDIS_PASSWORD_FILE="+good), "DELAYER_REDIS_PASSWORD_FILE: goes without password: keep one of the two")
 	if os.Geteuid() > 0 {
 		os.Chmod(good, 0)
-		_, err := loadText("[redis]\npassword_file = " + good)
-		wantMessages(t, err, "f:2: redis.password_file: open "+good+": permission denied")
+		wantMessages(t, problems("[redis]\npassword_file = "+good), "f:2: redis.password_file: open "+good+": permission denied")
 	}
 }
 
@@ -94,9 +83,6 @@ func TestEnvironmentOverridesSecrets(t *testing.T) {
 		{"password = s3cret", "DELAYER_REDIS_PASSWORD_FILE=", "s3cret", ""},
 		{"password_file = " + path, "DELAYER_REDIS_PASSWORD_FILE=", "", ""},
 	} {
-		got, err := loadText("[redis]\n"+test.text, test.variable)
-		if want := changed(func(c *Config) { c.Redis.Password, c.Redis.PasswordFile = test.password, test.file }); err != nil || !equal(got, want) {
-			t.Errorf("%s, %s: got %+v, %v", test.text, test.variable, got.Redis, err)
-		}
+		wantChanged(t, func(c *Config) { c.Redis.Password, c.Redis.PasswordFile = test.password, test.file }, "[redis]\n"+test.text, test.variable)
 	}
 }

@@ -122,10 +122,9 @@ func TestCheckConfigBesideARunningService(t *testing.T) {
 // --check-redis asks Redis what the start would ask.
 func TestCheckRedis(t *testing.T) {
 	redisServer, tlsAddr, _ := redistest.StartTLS(t, "--requirepass", "right")
-	c := dial(t, redisServer.Addr)
-	do(t, c, "AUTH", "right")
-	do(t, c, "ACL", "SETUSER", "deaf", "on", ">deafpass", "~*", "+@all", "resetchannels")
-	do(t, c, "ACL", "SETUSER", "weak", "on", ">weakpass", "~*", "+ping")
+	redisServer.Do("AUTH", "right")
+	redisServer.Do("ACL", "SETUSER", "deaf", "on", ">deafpass", "~*", "+@all", "resetchannels")
+	redisServer.Do("ACL", "SETUSER", "weak", "on", ">weakpass", "~*", "+ping")
 	away := nobody(t)
 	for _, test := range []struct {
 		name, addr, lines string

@@ -1,15 +1,8 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io/fs"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +11,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // The file says "none" and "no limit" with 0, the client package with a negative
@@ -101,7 +95,7 @@ func TestFindConfigurationWithoutAFile(t *testing.T) {
 func TestTLSConfig(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	writeCertificate(t, cert, key)
+	redistest.WriteCertificate(t, cert, key)
 	if c, err := tlsConfig(config.Redis{TLSCA: "unused"}); c != nil || err != nil {
 		t.Errorf("without TLS: %v, %v", c, err)
 	}
@@ -119,7 +113,7 @@ func TestTLSConfig(t *testing.T) {
 func TestTLSConfigErrors(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	writeCertificate(t, cert, key)
+	redistest.WriteCertificate(t, cert, key)
 	missing, text := filepath.Join(dir, "missing.pem"), filepath.Join(dir, "text.pem")
 	check(t, os.WriteFile(text, []byte("no PEM"), 0o600))
 	for _, test := range []struct {
@@ -139,31 +133,5 @@ func TestTLSConfigErrors(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), test.keys) || !strings.Contains(err.Error(), test.file) || errors.Is(err, fs.ErrNotExist) != test.missing {
 			t.Errorf("%+v: %v", test, err)
 		}
-	}
-}
-
-// writeCertificate writes a certificate for localhost that is its own authority.
-func writeCertificate(tb testing.TB, certFile, keyFile string) {
-	tb.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(tb, err)
-	template := &x509.Certificate{
-		SerialNumber:          big.NewInt(1),
-		Subject:               pkix.Name{CommonName: "delayer test"},
-		DNSNames:              []string{"localhost"},
-		NotBefore:             time.Now().Add(-time.Hour),
-		NotAfter:              time.Now().Add(time.Hour),
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	check(tb, err)
-	keyBytes, err := x509.MarshalPKCS8PrivateKey(key)
-	check(tb, err)
-	for path, block := range map[string]*pem.Block{
-		certFile: {Type: "CERTIFICATE", Bytes: cert},
-		keyFile:  {Type: "PRIVATE KEY", Bytes: keyBytes},
-	} {
-		check(tb, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
 	}
 }

@@ -52,6 +52,19 @@ func (p *process) signal(s syscall.Signal) {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
+// putDue puts job 1 there, which has been due since then.
+func putDue(db *redistest.Fixture, since int64) {
+	db.Do("HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")
+	db.Do("ZADD", "delayer:job_pool", since, "1")
+}
+
+// delivers waits for a daemon to make a job ready.
+func (p *process) delivers(db *redistest.Fixture) {
+	p.tb.Helper()
+	putDue(db, 1)
+	p.expect(p.stdout, "Job is ready, Topic: t, IDs: [1]")
+}
+
 func TestStartAndStop(t *testing.T) {
 	redisServer := redistest.Start(t)
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP} {
@@ -111,9 +124,7 @@ func TestStartOnAReplica(t *testing.T) {
 		t.Errorf("want %q and READONLY in\n%s", want, p.stdout)
 	}
 	redisServer.Do("REPLICAOF", "NO", "ONE")
-	redisServer.Do("HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")
-	redisServer.Do("ZADD", "delayer:job_pool", 1, "1")
-	p.expect(p.stdout, "Job is ready, Topic: t, IDs: [1]")
+	p.delivers(redisServer.Fixture)
 }
 
 // Certificates that don't fit, and a port that speaks TLS when it should not or does not when it
@@ -462,7 +473,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	relay := newRelay(t, redisServer.Addr)
 	s := newSite(t, relay.addr, "read_timeout = 3600000")
 	p := s.started(t)
-	relay.hang()
+	redisServer.Hang()
 	relay.waitForScript()
 	p.signal(syscall.SIGTERM)
 	p.signal(syscall.SIGTERM)
@@ -515,13 +526,11 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	writeCertificate(t, cert, key)
+	redistest.WriteCertificate(t, cert, key)
 	addr := nobody(t)
 	_, port, _ := net.SplitHostPort(addr)
 	redisServer := redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
 	s := newSite(t, "localhost:"+port, "tls = true", "tls_ca = "+cert, "tls_cert = "+cert, "tls_key = "+key)
 	p := s.started(t)
-	redisServer.Do("HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")
-	redisServer.Do("ZADD", "delayer:job_pool", 1, "1")
-	p.expect(p.stdout, "Job is ready, Topic: t, IDs: [1]")
+	p.delivers(redisServer.Fixture)
 }

@@ -12,26 +12,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
-
-func dial(tb testing.TB, addr string, options ...redis.DialOption) redis.Conn {
-	tb.Helper()
-	c, err := redis.Dial("tcp", addr, options...)
-	check(tb, err)
-	tb.Cleanup(func() { c.Close() })
-	return c
-}
-
-func do(tb testing.TB, c redis.Conn, command string, args ...any) any {
-	tb.Helper()
-	reply, err := c.Do(command, args...)
-	if err != nil {
-		tb.Fatalf("%s: %v", command, err)
-	}
-	return reply
-}
 
 // --dev is a daemon with a Redis of its own at the configured address.
 func TestDev(t *testing.T) {
@@ -50,12 +33,10 @@ func TestDev(t *testing.T) {
 		t.Errorf("/healthz: %d %s", status, body)
 	}
 
-	c := dial(t, addr)
-	do(t, c, "HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")
-	do(t, c, "ZADD", "delayer:job_pool", 1, "1")
-	p.expect(p.stdout, "Job is ready, Topic: t, IDs: [1]")
-	if id, err := redis.String(c.Do("BLMOVE", "delayer:ready_queue:t", "delayer:ready_queue:t", "RIGHT", "RIGHT", 1)); id != "1" || err != nil {
-		t.Errorf("BLMOVE: %q, %v", id, err)
+	db := redistest.On(t, addr)
+	p.delivers(db)
+	if got := db.Do("BLMOVE", "delayer:ready_queue:t", "delayer:ready_queue:t", "RIGHT", "RIGHT", 1); string(got.([]byte)) != "1" {
+		t.Errorf("BLMOVE: %q", got)
 	}
 
 	p.signal(syscall.SIGTERM)
@@ -81,7 +62,7 @@ func TestDevOnTakenAddress(t *testing.T) {
 	if found == nil || found[1] != found[2] || found[1] == port {
 		t.Fatalf("%v", p.stdout)
 	}
-	do(t, dial(t, "127.0.0.1:"+found[1]), "PING")
+	redistest.On(t, "127.0.0.1:"+found[1]).Do("PING")
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("made %v", left)
 	}
@@ -96,17 +77,17 @@ func TestDevLogin(t *testing.T) {
 			s := newSite(t, addr, append(lines, "database = 3")...)
 			p := s.start(t, "--dev")
 			p.expect(p.stdout, started)
-			if _, err := dial(t, addr).Do("GET", "key"); err == nil || !strings.Contains(err.Error(), "NOAUTH") {
+			db := redistest.On(t, addr)
+			if _, err := db.Conn().Do("GET", "key"); err == nil || !strings.Contains(err.Error(), "NOAUTH") {
 				t.Errorf("without a password: %v", err)
 			}
-			options := []redis.DialOption{redis.DialPassword("secret"), redis.DialDatabase(3)}
 			if len(lines) == 2 {
-				options = append(options, redis.DialUsername("delayer"))
+				db.Do("AUTH", "delayer", "secret")
+			} else {
+				db.Do("AUTH", "secret")
 			}
-			c := dial(t, addr, options...)
-			do(t, c, "HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")
-			do(t, c, "ZADD", "delayer:job_pool", 1, "1")
-			p.expect(p.stdout, "Job is ready, Topic: t, IDs: [1]")
+			db.Do("SELECT", 3)
+			p.delivers(db)
 		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,27 +13,12 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// documentedRights are those of some of the lines in docs/guarantees.md, together.
-func documentedRights(t *testing.T, users ...string) (rights []string) {
-	t.Helper()
-	text, err := os.ReadFile("../../docs/guarantees.md")
-	check(t, err)
-	for _, user := range users {
-		line := regexp.MustCompile(`(?m)^ +ACL SETUSER delayer_` + user + ` +reset on >… (.*)$`).FindStringSubmatch(string(text))
-		if line == nil {
-			t.Fatalf("docs/guarantees.md has no ACL line for the %s", user)
-		}
-		rights = append(rights, strings.Fields(line[1])...)
-	}
-	return rights
-}
-
 // restrictedFront is a daemon with a front, as a user of Redis with these rights; and what asks it: a
 // request's answer, which must not be an error, without its blanks.
-func restrictedFront(t *testing.T, rights []string, lines ...string) (ask func(method, path, body string) string, admin *redistest.Server) {
+func restrictedFront(t *testing.T, rights string, lines ...string) (ask func(method, path, body string) string, admin *redistest.Server) {
 	t.Helper()
 	admin = redistest.Start(t)
-	admin.SetUser(strings.Join(rights, " "))
+	admin.SetUser(rights)
 	s := newSite(t, admin.Addr, append([]string{"username = u", "password = p", "[http]", "listen = 127.0.0.1:0"}, lines...)...)
 	p := s.start(t)
 	front := frontOf(p)
@@ -82,7 +66,7 @@ func askPages(ask func(method, path, body string) string) {
 // The rights that the docs name together suffice for a daemon with a front: for each of its routes.
 func TestFrontsDocumentedRights(t *testing.T) {
 	t.Parallel()
-	ask, admin := restrictedFront(t, documentedRights(t, "daemon", "producer", "worker", "operator"))
+	ask, admin := restrictedFront(t, redistest.Rights(t, "daemon", "producer", "worker", "operator"))
 
 	// delay-queue's API.
 	ask("POST", "/push", `{"topic":"q","id":"1","delay":1,"ttr":60,"body":"b"}`)
@@ -146,7 +130,7 @@ func TestFrontsDocumentedRights(t *testing.T) {
 // With read_only fewer rights are enough.
 func TestReadOnlyFrontsDocumentedRights(t *testing.T) {
 	t.Parallel()
-	ask, admin := restrictedFront(t, documentedRights(t, "daemon", "operator"), "read_only = true")
+	ask, admin := restrictedFront(t, redistest.Rights(t, "daemon", "operator"), "read_only = true")
 	admin.Do("HSET", "delayer:job_bucket:w", "topic", "t", "body", "b")
 	admin.Do("ZADD", "delayer:job_pool", 9e9, "w")
 	admin.Do("ZADD", "delayer:topics", 0, "t")

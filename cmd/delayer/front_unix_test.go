@@ -125,8 +125,7 @@ func TestReadyMaxLate(t *testing.T) {
 				_, body := get(t, http.DefaultClient, front+"/metrics")
 				return regexp.MustCompile(`(?m)^delayer_pass_duration_seconds_count [1-9]`).MatchString(body)
 			})
-			redisServer.Do("HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")
-			redisServer.Do("ZADD", "delayer:job_pool", time.Now().Unix()-int64(test.overdue), "1")
+			putDue(redisServer.Fixture, time.Now().Unix()-int64(test.overdue))
 			if status, body := get(t, http.DefaultClient, front+"/readyz"); status != test.want || (status == http.StatusOK) == strings.Contains(body, "ready_max_late") {
 				t.Errorf("%d %s, want %d", status, body, test.want)
 			}
@@ -166,7 +165,7 @@ func TestFrontCertificateIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	writeCertificate(t, certFile, keyFile)
+	redistest.WriteCertificate(t, certFile, keyFile)
 	s := newSite(t, redistest.Start(t).Addr, "[http]", "listen = 127.0.0.1:0", "tls_cert = "+certFile, "tls_key = "+keyFile)
 	front := frontOf(s.start(t))
 	if !strings.HasPrefix(front, "https://") {
@@ -186,7 +185,7 @@ func TestFrontCertificateIsReplaced(t *testing.T) {
 	if status, _ := ask(); status != http.StatusOK {
 		t.Errorf("the first: %d", status)
 	}
-	writeCertificate(t, certFile, keyFile)
+	redistest.WriteCertificate(t, certFile, keyFile)
 	later := time.Now().Add(time.Hour) // however coarse the file system's times are
 	os.Chtimes(certFile, later, later)
 	if status, _ := ask(); status != http.StatusOK {

@@ -14,12 +14,11 @@ import (
 type relay struct {
 	tb      testing.TB
 	addr    string
-	scripts atomic.Int64  // that have no answer yet
-	hanging chan struct{} // closed: answers are kept back
+	scripts atomic.Int64 // that have no answer yet
 }
 
 func newRelay(tb testing.TB, to string) *relay {
-	r := &relay{tb: tb, hanging: make(chan struct{})}
+	r := &relay{tb: tb}
 	r.addr = listen(tb, func(from net.Conn) {
 		server, err := net.Dial("tcp", to)
 		if err != nil {
@@ -33,11 +32,7 @@ func newRelay(tb testing.TB, to string) *relay {
 	return r
 }
 
-// hang keeps back all answers from now on.
-func (r *relay) hang() { close(r.hanging) }
-
-// waitForScript waits until a script is under way. When answers are kept back, or
-// the server hangs, it stays so.
+// waitForScript waits until a script is under way. When the server hangs, it stays so.
 func (r *relay) waitForScript() {
 	r.tb.Helper()
 	eventually(r.tb, "a script is under way", func() bool { return r.scripts.Load() > 0 })
@@ -58,11 +53,6 @@ func (c *relayed) request(b []byte) (int, error) {
 }
 
 func (c *relayed) answer(b []byte) (int, error) {
-	select {
-	case <-c.relay.hanging:
-		return len(b), nil
-	default:
-	}
 	if c.script.CompareAndSwap(true, false) {
 		c.relay.scripts.Add(-1)
 	}

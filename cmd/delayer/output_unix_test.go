@@ -102,18 +102,28 @@ func expectAll(tb testing.TB, db *redistest.Server, want map[string]any) {
 	}
 }
 
-// startPop starts a pop of job 1 whose output is not read, and waits until it has the job. The output
-// fails when it is closed. The job has failed before, and there are others behind it.
-func startPop(tb testing.TB, s shell, db *redistest.Server) (p *process, output *os.File, before map[string]any) {
-	tb.Helper()
-	output, full := fullPipe(tb)
+// unread is a pop of job 1 whose output is not read, and fails when it is closed. The job has failed
+// before, and there are others behind it.
+type unread struct {
+	s      shell
+	db     *redistest.Server
+	p      *process
+	output *os.File
+	left   map[string]any // in Redis, before the pop and after it; nil: nobody can tell
+}
+
+// startPop waits until the pop has the job.
+func startPop(t *testing.T) *unread {
+	t.Helper()
+	s, db := newShell(t)
+	output, full := fullPipe(t)
 	db.Do("HSET", "delayer:job_bucket:1", "topic", "t", "body", "old", "options", "5 70000 604800000", "lease", "2 7 0", "error", "no")
 	db.Do("HSET", "delayer:job_bucket:2", "topic", "t", "body", "other")
 	db.Do("LPUSH", "delayer:ready_queue:t", "1", "2")
-	before = readAll(tb, db)
-	p = startInto(tb, s.dir, s.env, full, nil, "pop", "t")
-	eventually(tb, "the job is reserved", func() bool { return db.Do("ZCARD", "delayer:job_pool") == int64(1) })
-	return p, output, before
+	j := &unread{s, db, nil, output, readAll(t, db)}
+	j.p = startInto(t, s.dir, s.env, full, nil, "pop", "t")
+	eventually(t, "the job is reserved", func() bool { return db.Do("ZCARD", "delayer:job_pool") == int64(1) })
+	return j
 }
 
 func (p *process) expectError(code int, text string) {
@@ -123,30 +133,59 @@ func (p *process) expectError(code int, text string) {
 	}
 }
 
-// A reader that goes away, or a signal while nobody reads, costs no job anything: it is the next again,
-// with all that it had.
-func TestUnreadJobGoesBack(t *testing.T) {
-	for name, end := range map[string]func(p *process, output *os.File){
-		"closed": func(p *process, output *os.File) {
-			output.Close()
-			p.expectError(exitOutput, `; job "1" is ready again`)
-		},
-		"signal": func(p *process, output *os.File) {
-			p.signal(syscall.SIGTERM)
-			p.expectError(exitOutput, `output: it is not read; job "1" is ready again`)
-		},
-		"GNU timeout": func(p *process, output *os.File) {
-			p.signal(syscall.SIGTERM)
-			p.signal(syscall.SIGTERM)
-			p.wait()
-		},
+// A job whose body is not read is the next again, with all that it had, whatever ended the command; its
+// lease lasts until then. A newer job of the same ID stands. One that was read and can't be acknowledged is
+// no success: it may be delivered again.
+func TestUnreadJob(t *testing.T) {
+	pushAnew := func(j *unread) {
+		j.s.expect(0, "1\n", "", "push", "t", "0", "new", "--id", "1")
+		j.left = readAll(j.s.t, j.db)
+	}
+	lose := func(j *unread) {
+		j.db.Kill()
+		j.left = nil
+	}
+	for name, test := range map[string]struct {
+		happens func(*unread)
+		read    bool // else the output is closed then
+		code    int
+		said    string
+	}{
+		"closed": {func(*unread) {}, false, exitOutput, `; job "1" is ready again`},
+		"signal": {func(j *unread) {
+			j.p.signal(syscall.SIGTERM)
+			j.p.wait()
+		}, false, exitOutput, `output: it is not read; job "1" is ready again`},
+		"GNU timeout": {func(j *unread) {
+			j.p.signal(syscall.SIGTERM)
+			j.p.signal(syscall.SIGTERM)
+			j.p.wait()
+		}, false, exitOutput, `; job "1" is ready again`},
+		"closed late": {func(j *unread) {
+			first := j.db.Due("1")
+			eventually(j.s.t, "the lease is extended", func() bool { return j.db.Due("1") > first })
+		}, false, exitOutput, `; job "1" is ready again`},
+		"pushed anew": {pushAnew, false, exitOutput, `; job "1" is not ours any more: it was pushed anew or removed`},
+		"read, pushed anew": {pushAnew, true, exitFailed,
+			`job "1" was printed, but is not ours any more: it was pushed anew or removed, or our lease has ended; it may be delivered again`},
+		"Redis is away":       {lose, false, exitOutput, `; job "1" can't be given back: …; it is delivered again when its lease ends, in 30s at most`},
+		"read, Redis is away": {lose, true, exitRedis, `job "1" was printed, but is delivered again when its lease ends, in 30s at most: `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, db := newShell(t)
-			p, output, before := startPop(t, s, db)
-			end(p, output)
-			expectAll(t, db, before)
+			j := startPop(t)
+			test.happens(j)
+			if test.read {
+				readOld(t, j.output)
+			} else {
+				j.output.Close()
+			}
+			for said := range strings.SplitSeq(test.said, "…") {
+				j.p.expectError(test.code, said)
+			}
+			if j.left != nil {
+				expectAll(t, j.db, j.left)
+			}
 		})
 	}
 }
@@ -154,62 +193,16 @@ func TestUnreadJobGoesBack(t *testing.T) {
 // A command that is killed leaves a lease behind, after which the job is delivered again.
 func TestUnreadJobOfAKilledPop(t *testing.T) {
 	t.Parallel()
-	s, db := newShell(t)
-	p, _, _ := startPop(t, s, db)
-	p.cmd.Process.Kill()
-	p.wait()
-	db.Expect(redistest.State{
+	j := startPop(t)
+	j.p.cmd.Process.Kill()
+	j.p.wait()
+	j.db.Expect(redistest.State{
 		Reserved: []string{"1"}, Counts: map[string]string{"t": "1"},
 		Ready: map[string][]string{"t": {"2"}}, Buckets: map[string]string{"1": "t old", "2": "t other"},
 	})
-	if left := db.Due("1") - db.Clock(); !(left <= popLease.Seconds()+1) {
+	if left := j.db.Due("1") - j.db.Clock(); !(left <= popLease.Seconds()+1) {
 		t.Errorf("the lease ends in %v s", left)
 	}
-}
-
-// The lease lasts as long as the output is waited for.
-func TestUnreadJobStaysReserved(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
-	p, output, before := startPop(t, s, db)
-	first := db.Due("1")
-	eventually(t, "the lease is extended", func() bool { return db.Due("1") > first })
-	output.Close()
-	p.expectError(exitOutput, `; job "1" is ready again`)
-	expectAll(t, db, before)
-}
-
-// A newer job of the same ID stands.
-func TestUnreadJobPushedAnew(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
-	p, output, _ := startPop(t, s, db)
-	s.expect(0, "1\n", "", "push", "t", "0", "new", "--id", "1")
-	before := readAll(t, db)
-	output.Close()
-	p.expectError(exitOutput, `; job "1" is not ours any more: it was pushed anew or removed`)
-	expectAll(t, db, before)
-}
-
-// A job that was printed and can't be acknowledged is no success: it may be delivered again.
-func TestReadJobIsNotOurs(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
-	p, output, _ := startPop(t, s, db)
-	s.expect(0, "1\n", "", "push", "t", "0", "new", "--id", "1")
-	before := readAll(t, db)
-	readOld(t, output)
-	p.expectError(exitFailed, `job "1" was printed, but is not ours any more: it was pushed anew or removed, or our lease has ended; it may be delivered again`)
-	expectAll(t, db, before)
-}
-
-func TestReadJobWithoutRedis(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
-	p, output, _ := startPop(t, s, db)
-	db.Kill()
-	readOld(t, output)
-	p.expectError(exitRedis, `job "1" was printed, but is delivered again when its lease ends, in 30s at most: `)
 }
 
 // What Redis forbids is not tried again.
@@ -217,7 +210,7 @@ func TestReadJobMayNotBeAcknowledged(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
 	s.push("1", "body")
-	db.SetUser(strings.Join(documentedRights(t, "worker"), " ") + " -del")
+	db.SetUser(redistest.Rights(t, "worker") + " -del")
 	s.env = append(s.env, "DELAYER_REDIS_USERNAME=u", "DELAYER_REDIS_PASSWORD=p")
 	r := runBinary(t, s.dir, s.env, "pop", "t")
 	if r.code != exitRedis || r.stdout != "body\n" || !strings.Contains(r.stderr, `job "1" was printed, but is delivered again when its lease ends, in 30s at most: `) {
@@ -243,22 +236,11 @@ func readOld(tb testing.TB, output *os.File) {
 	}
 }
 
-// A job that can't go back is still there.
-func TestUnreadJobWithoutRedis(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
-	p, output, _ := startPop(t, s, db)
-	db.Kill()
-	output.Close()
-	p.expectError(exitOutput, `; job "1" can't be given back: `)
-	p.expectError(exitOutput, `; it is delivered again when its lease ends, in 30s at most`)
-}
-
 // Who may only pop takes the job for good.
 func TestPopWithoutReserve(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
-	db.SetUser(strings.Join(documentedRights(t, "consumer"), " "))
+	db.SetUser(redistest.Rights(t, "consumer"))
 	s.push("1", "body")
 	s.push("2", "body 2")
 	s.push("3", "body 3")

@@ -14,64 +14,41 @@ func newTestService() *service {
 	return &service{mode: foreground, signals: &signals{stop: make(chan os.Signal, 2), reopen: make(chan os.Signal, 1)}}
 }
 
-// Work that does not heed its context is left alone after stopWait, which lies
-// within the 5 s of the promise.
-func TestStopOfHangingWork(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestService()
-		hanging := make(chan struct{})
-		defer close(hanging)
-		s.signals.stop <- syscall.SIGTERM
-		began := time.Now()
-		err := s.during(func(context.Context) error { <-hanging; return nil })
-		if took := time.Since(began); !errors.Is(err, errCutOff) || took <= 4*time.Second || took >= 5*time.Second {
-			t.Fatalf("%v after %v", err, took)
-		}
-	})
-}
-
-func TestSecondSignal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestService()
-		hanging := make(chan struct{})
-		defer close(hanging)
-		const second = sameSignal + time.Millisecond
-		go func() {
-			for range 2 { // the first two are one signal
-				s.signals.stop <- syscall.SIGTERM
-			}
-			time.Sleep(second)
-			s.signals.stop <- syscall.SIGINT
-		}()
-		began := time.Now()
-		err := s.during(func(context.Context) error { <-hanging; return nil })
-		if took := time.Since(began); !errors.Is(err, errCutOff) || took != second {
-			t.Fatalf("%v after %v", err, took)
-		}
-	})
-}
-
-// GNU timeout, and some supervisors, send the signal to the process and to its group: two within
-// milliseconds are one.
-func TestSignalTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestService()
-		go func() {
-			s.signals.stop <- syscall.SIGTERM
-			time.Sleep(10 * time.Millisecond)
-			s.signals.stop <- syscall.SIGTERM
-		}()
-		finished := false
-		err := s.during(func(ctx context.Context) error {
-			<-ctx.Done()
-			time.Sleep(100 * time.Millisecond) // the batch in hand
-			finished = true
-			return nil
+// One signal ends the work's context. Work that does not heed that is left alone after stopWait, within
+// the 5 s of the promise, or at once with another signal; GNU timeout and some supervisors send the same
+// twice within milliseconds, to the process and to its group.
+func TestStop(t *testing.T) {
+	const second, slow = sameSignal + time.Millisecond, 100 * time.Millisecond
+	hangs := func(context.Context) error { time.Sleep(time.Hour); return nil }
+	broken := errors.New("broken")
+	for name, test := range map[string]struct {
+		signals []time.Duration // when they come
+		work    func(context.Context) error
+		err     error
+		after   time.Duration
+	}{
+		"of work that hangs":     {[]time.Duration{0}, hangs, errCutOff, stopWait},
+		"by a second signal":     {[]time.Duration{0, 0, second}, hangs, errCutOff, second},
+		"by one that came twice": {[]time.Duration{0, slow / 10}, func(ctx context.Context) error { <-ctx.Done(); time.Sleep(slow); return nil }, nil, slow},
+		"by itself":              {nil, func(context.Context) error { return broken }, broken, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newTestService()
+				for _, at := range test.signals {
+					time.AfterFunc(at, func() { s.signals.stop <- syscall.SIGTERM })
+				}
+				began := time.Now()
+				if err := s.during(test.work); !errors.Is(err, test.err) || time.Since(began) != test.after {
+					t.Errorf("%v after %v, want %v after %v", err, time.Since(began), test.err, test.after)
+				}
+				time.Sleep(2 * time.Hour) // what hangs ends
+			})
 		})
-		if err != nil || !finished {
-			t.Errorf("%v, the work is finished: %v", err, finished)
-		}
-	})
+	}
+	if stopWait <= 4*time.Second || stopWait >= 5*time.Second {
+		t.Errorf("a stop takes %v", stopWait)
+	}
 }
 
 // A stop that comes during the first work counts in the second: one signal ends
@@ -89,11 +66,4 @@ func TestSecondSignalInLaterWork(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-}
-
-func TestWorkThatFails(t *testing.T) {
-	broken := errors.New("broken")
-	if err := newTestService().during(func(context.Context) error { return broken }); err != broken {
-		t.Fatal(err)
-	}
 }

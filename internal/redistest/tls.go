@@ -22,7 +22,7 @@ func StartTLS(tb testing.TB, args ...string) (s *Server, tlsAddr string, roots *
 	tb.Helper()
 	dir, port := tb.TempDir(), freePort(tb)
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	roots = writeCertificate(tb, cert, key)
+	roots = WriteCertificate(tb, cert, key)
 	args = append([]string{
 		"--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key,
 		"--tls-ca-cert-file", cert, "--tls-auth-clients", "no",
@@ -30,8 +30,8 @@ func StartTLS(tb testing.TB, args ...string) (s *Server, tlsAddr string, roots *
 	return Start(tb, args...), fmt.Sprintf("127.0.0.1:%d", port), roots
 }
 
-// writeCertificate makes a certificate that is its own authority.
-func writeCertificate(tb testing.TB, certFile, keyFile string) *x509.CertPool {
+// WriteCertificate makes a certificate for localhost and 127.0.0.1 that is its own authority.
+func WriteCertificate(tb testing.TB, certFile, keyFile string) *x509.CertPool {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	Check(tb, err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/server"
 )
 
@@ -190,15 +191,7 @@ func TestPromtool(t *testing.T) {
 func TestDocumentedRights(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.push("mail", "a", 0)
-	var rights []string
-	for _, who := range []string{"daemon", "operator"} {
-		line := regexp.MustCompile(`ACL SETUSER delayer_` + who + ` +reset on >… (.*)`).FindStringSubmatch(readDoc(t, "guarantees.md"))
-		if line == nil {
-			t.Fatalf("no line for the %s", who)
-		}
-		rights = append(rights, line[1])
-	}
-	w.SetUser(strings.Join(rights, " "))
+	w.SetUser(redistest.Rights(t, "daemon", "operator"))
 	all := w.scrape()
 	w.metrics.look = New(operator.New(w.UserPool(), ""), Options{}).look
 	limited := w.scrape()
