@@ -59,20 +59,3 @@ func TestParseKeepsArgumentsWhole(t *testing.T) {
 		t.Fatalf("%q, %v", o.arguments, err)
 	}
 }
-
-// The usage is a table of flags and commands: nothing that exists is left out.
-func TestUsageIsComplete(t *testing.T) {
-	for _, c := range commands() {
-		if !strings.Contains(usage(), "\ndelayer "+c.name+" "+c.arguments+" -- "+c.help+"\n") {
-			t.Errorf("usage without %s:\n%s", c.name, usage())
-		}
-		for option := range strings.Lines(c.options) {
-			if !strings.Contains(usage(), "\n  "+option) {
-				t.Errorf("usage without %s of %s:\n%s", option, c.name, usage())
-			}
-		}
-		if c.run == nil || c.least > c.most {
-			t.Errorf("%s can't be run", c.name)
-		}
-	}
-}
