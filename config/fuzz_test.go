@@ -22,9 +22,7 @@ var twoBrackets = regexp.MustCompile(`\].*\]`)
 // as the original calls it, reads the same.
 func FuzzLoad(f *testing.F) {
 	shipped, err := os.ReadFile("../delayer.conf")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(string(shipped))
 	for _, seed := range []string{"[redis]\npassword = \"a#b\" ; c", "[redis]\nhost: `x`\nport = 010", "a = b", "[redis\n\"host\"=x", "[reddis]\nport = 1\n[redis]\nhost =\nmax_idle = 30\nmax_active = -1\nport = 1;x\nport=2", "[mysql]\nx", "[redis]\npassword = 'a' # '\ntls = true\ntls_ca = C:\\x\\",
 		"[http]\nlisten = [::1]:0\ntoken = 0123456789abcdef\nusers = a:12345678, b:c:#345678\nhosts = a,[::1]\ninsecure = true", "[http]\nlisten = :1"} {

@@ -10,7 +10,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
 )
+
+var must = redistest.Check
 
 func TestMain(m *testing.M) {
 	for _, variable := range os.Environ() { // whoever runs the tests may have a Redis of their own
@@ -239,9 +243,7 @@ func TestPathsAreAbsolute(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	dir, err := os.Getwd() // a Mac's temporary folder is behind a link
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := filepath.Join(dir, "logs", "access.log"); Default().Delayer.AccessLog != want {
 		t.Errorf("default access log %s, want %s", Default().Delayer.AccessLog, want)
 	}
@@ -277,9 +279,7 @@ func TestLoadFiles(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	write := func(name, text string) {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	write("good.conf", "[redis]\nport = 7")
 	write("utf16.conf", "\xff\xfe[\x00r\x00]\x00")

@@ -15,13 +15,9 @@ func TestSearch(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config"))
 	t.Setenv("AppData", filepath.Join(dir, "config"))
 	user, err := os.UserConfigDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := []string{"delayer.conf", filepath.Join(filepath.Dir(executable), "delayer.conf"), filepath.Join(user, "delayer", "delayer.conf")}
 	if runtime.GOOS != "windows" {
 		want = append(want, "/etc/delayer/delayer.conf", "/etc/delayer.conf")
@@ -33,13 +29,9 @@ func TestSearch(t *testing.T) {
 		}
 	}
 	checkSearch("")
-	if err := os.MkdirAll(filepath.Dir(want[2]), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(want[2]), 0o700))
 	for _, path := range []string{want[2], want[0]} {
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, nil, 0o600))
 		checkSearch(path)
 	}
 }

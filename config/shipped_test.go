@@ -13,9 +13,7 @@ var commentedKey = regexp.MustCompile(`(?m)^; ([a-z_]+ =)`)
 func shippedFile(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../delayer.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 

@@ -125,9 +125,7 @@ func TestCloseOfPausedConsole(t *testing.T) {
 		check(t, "error log", read(t, path),
 			line("error", "the console can't be written, its lines are lost: it is not read")+
 				line("error", "the console: it is not read, lines lost: 6"))
-		if want := (writes{"a\n"}); !slices.Equal(console.writes, want) {
-			t.Errorf("console: %q, want %q", console.writes, want)
-		}
+		console.writes.expect(t, "a\n")
 		close(console.resume)
 	})
 }
@@ -139,7 +137,5 @@ func TestPrintIsForTheConsoleAlone(t *testing.T) {
 	l.Print("a\tb\n")
 	l.Close()
 	check(t, "files", read(t, filepath.Join(dir, "a"))+read(t, filepath.Join(dir, "e")), "")
-	if want := (writes{"a\tb\n"}); !slices.Equal(console, want) {
-		t.Errorf("console: %q, want %q", console, want)
-	}
+	console.expect(t, "a\tb\n")
 }

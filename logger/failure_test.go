@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -56,11 +55,8 @@ func TestAFullDiskIsToldOnceAndItsEndToo(t *testing.T) {
 	ends := line("info", "/full is written again, lines lost: 2")
 	check(t, "file", full.text.String(), line("info", "1")+"[\n"+line("info", "4")+line("info", "5")+line("info", "8"))
 	check(t, "error log", other.text.String(), begins+line("error", "e")+ends+begins+ends)
-	want := writes{line("info", "1"), line("info", "2"), begins, line("info", "3"), line("error", "e"),
-		line("info", "4"), ends, line("info", "5"), line("info", "6"), begins, line("info", "7"), line("info", "8"), ends}
-	if !slices.Equal(console, want) {
-		t.Errorf("console:\n got %q\nwant %q", console, want)
-	}
+	console.expect(t, line("info", "1"), line("info", "2"), begins, line("info", "3"), line("error", "e"),
+		line("info", "4"), ends, line("info", "5"), line("info", "6"), begins, line("info", "7"), line("info", "8"), ends)
 }
 
 // The error log can fail as well; nobody is told twice.
@@ -115,25 +111,16 @@ func TestDevFull(t *testing.T) {
 		t.Skip("needs /dev/full")
 	}
 	path := filepath.Join(t.TempDir(), "access.log")
-	if err := os.Symlink("/dev/full", path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("/dev/full", path))
 	var console writes
 	l := open(t, Options{AccessLog: path, Console: &console})
 	l.Info("1")
 	l.Info("2")
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Reopen(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path))
+	must(t, l.Reopen())
 	l.Info("3")
 	l.CloseConsole()
 	check(t, "file", read(t, path), line("info", "3"))
-	want := writes{line("info", "1"), line("error", path+" can't be written, its lines are lost: no space left on device"),
-		line("info", "2"), line("info", "3"), line("info", path+" is written again, lines lost: 2")}
-	if !slices.Equal(console, want) {
-		t.Errorf("console:\n got %q\nwant %q", console, want)
-	}
+	console.expect(t, line("info", "1"), line("error", path+" can't be written, its lines are lost: no space left on device"),
+		line("info", "2"), line("info", "3"), line("info", path+" is written again, lines lost: 2"))
 }

@@ -16,19 +16,21 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 var moment = time.Date(2018, 10, 21, 11, 24, 4, 5_600_000, time.FixedZone("", 2*3600))
 
 const stamp = "2018/10/21 11:24:04 "
 
+var must = redistest.Check
+
 // open opens a logger whose clock stands still.
 func open(t *testing.T, o Options) *Logger {
 	t.Helper()
 	l, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.now = func() time.Time { return moment }
 	t.Cleanup(func() { l.Close() })
 	return l
@@ -37,9 +39,7 @@ func open(t *testing.T, o Options) *Logger {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -58,12 +58,18 @@ func (w *writes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// expect compares a console that is closed.
+func (w writes) expect(t *testing.T, want ...string) {
+	t.Helper()
+	if !slices.Equal(w, want) {
+		t.Errorf("console:\n got %.500q\nwant %.500q", w, want)
+	}
+}
+
 func TestLinesGoToTheirFileAndTheConsole(t *testing.T) {
 	dir := t.TempDir()
 	access, errorLog := filepath.Join(dir, "a", "b", "access.log"), filepath.Join(dir, "error.log")
-	if err := os.WriteFile(errorLog, []byte("from before\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(errorLog, []byte("from before\n"), 0o600))
 	var console writes
 	l := open(t, Options{AccessLog: access, ErrorLog: errorLog, Console: &console})
 	l.Info("Job is ready, Topic: close_order, IDs: [id1,id2]")
@@ -76,9 +82,7 @@ func TestLinesGoToTheirFileAndTheConsole(t *testing.T) {
 	const third = "[info] " + stamp + "\n"
 	check(t, "access log", read(t, access), first+third)
 	check(t, "error log", read(t, errorLog), "from before\n"+second)
-	if want := (writes{first, second, third}); !slices.Equal(console, want) {
-		t.Errorf("console: %q, want %q", console, want)
-	}
+	console.expect(t, first, second, third)
 	if info, err := os.Stat(filepath.Dir(access)); runtime.GOOS != "windows" && (err != nil || info.Mode().Perm()&^0o755 != 0) {
 		t.Errorf("folder: %v, %v; want at most 0755", info.Mode(), err)
 	}
@@ -109,9 +113,7 @@ func TestFilesAndConsoleAreOptional(t *testing.T) {
 	l.Info("a")
 	l.Error("b")
 	l.CloseConsole()
-	if want := (writes{"[info] " + stamp + "a\n", "[error] " + stamp + "b\n"}); !slices.Equal(console, want) {
-		t.Errorf("console: %q, want %q", console, want)
-	}
+	console.expect(t, "[info] "+stamp+"a\n", "[error] "+stamp+"b\n")
 	if err := l.Reopen(); err != nil {
 		t.Errorf("Reopen without files: %v", err)
 	}
@@ -247,13 +249,10 @@ func TestJSON(t *testing.T) {
 	l.Info("Topic: <a&b>, \"x\"\n\xff")
 	l.Error(`C:\new`)
 	l.Close()
-	want := writes{
-		`{"time":"2018-10-21T11:24:04.005+02:00","level":"info","message":"Topic: <a&b>, \"x\"\n\ufffd"}` + "\n",
-		`{"time":"2018-10-21T11:24:04.005+02:00","level":"error","message":"C:\\new"}` + "\n",
-	}
-	if !slices.Equal(console, want) {
-		t.Errorf("got %q\nwant %q", console, want)
-	}
+	console.expect(t,
+		`{"time":"2018-10-21T11:24:04.005+02:00","level":"info","message":"Topic: <a&b>, \"x\"\n\ufffd"}`+"\n",
+		`{"time":"2018-10-21T11:24:04.005+02:00","level":"error","message":"C:\\new"}`+"\n",
+	)
 }
 
 // idList is how a server hands IDs over.
@@ -316,9 +315,7 @@ func TestClose(t *testing.T) {
 		t.Errorf("Reopen after Close: %v, want os.ErrClosed", err)
 	}
 	check(t, "log", read(t, path), "[info] "+stamp+"a\n")
-	if want := (writes{"[info] " + stamp + "a\n"}); !slices.Equal(console, want) {
-		t.Errorf("console: %q, want %q", console, want)
-	}
+	console.expect(t, "[info] "+stamp+"a\n")
 }
 
 // rename moves a log away as logrotate does, where the system allows it for an
@@ -328,9 +325,7 @@ func rename(t *testing.T, from, to string) {
 	if runtime.GOOS == "windows" {
 		t.Skip("an open log can't be renamed")
 	}
-	if err := os.Rename(from, to); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(from, to))
 }
 
 func TestReopenFollowsARename(t *testing.T) {
@@ -340,9 +335,7 @@ func TestReopenFollowsARename(t *testing.T) {
 	rename(t, "a.log", "a.log.1")
 	l.Info("2")
 	t.Chdir("/") // the daemon may have gone to /
-	if err := l.Reopen(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Reopen())
 	l.Info("3")
 	l.Error("4")
 	dir := filepath.Dir(l.access.path)
@@ -356,9 +349,7 @@ func TestReopenThatFailsKeepsTheOldFiles(t *testing.T) {
 	l := open(t, Options{AccessLog: "a.log", ErrorLog: "e.log"})
 	rename(t, "a.log", "a.log.1")
 	rename(t, "e.log", "e.log.1")
-	if err := os.Mkdir("e.log", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir("e.log", 0o700))
 	var at *fs.PathError
 	if err := l.Reopen(); !errors.As(err, &at) || at.Path != l.errors.path {
 		t.Errorf("Reopen: %v, want an error that names e.log", err)
@@ -387,9 +378,7 @@ func TestReopenLosesNothing(t *testing.T) {
 	}
 	for i := range reopens {
 		rename(t, "log", fmt.Sprintf("log.%d", i))
-		if err := l.Reopen(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Reopen())
 	}
 	wg.Wait()
 
@@ -451,9 +440,7 @@ func BenchmarkInfo(b *testing.B) {
 	for _, json := range []bool{false, true} {
 		b.Run(fmt.Sprintf("JSON=%v", json), func(b *testing.B) {
 			l, err := Open(Options{AccessLog: os.DevNull, JSON: json})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			defer l.Close()
 			b.SetBytes(int64(len(message)))
 			b.ReportAllocs()
@@ -469,15 +456,11 @@ func BenchmarkInfoWithConsole(b *testing.B) {
 	for _, ids := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("IDs=%d", ids), func(b *testing.B) {
 			reader, console, err := os.Pipe()
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			defer console.Close()
 			go io.Copy(io.Discard, reader)
 			l, err := Open(Options{AccessLog: os.DevNull, Console: console})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			message := "Job is ready, Topic: close_order, IDs: [" + strings.Repeat("4b91d0a3c7e2f6580000000000005632,", ids) + "]"
 			b.SetBytes(int64(len(message)))
 			b.ReportAllocs()

@@ -16,9 +16,7 @@ import (
 func newPipe(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(path, 0o600))
 	return path
 }
 
@@ -27,22 +25,14 @@ func TestPipeThatIsReadLater(t *testing.T) {
 	path := newPipe(t)
 	l := open(t, Options{AccessLog: path})
 	l.Info("1")
-	if err := l.Reopen(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Reopen())
 	l.Info("2")
 	reader, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	text, err := io.ReadAll(reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	check(t, "pipe", string(text), line("info", "1")+line("info", "2"))
 }
 
@@ -70,9 +60,7 @@ func TestPipeForWritingOnly(t *testing.T) {
 		t.Skip("root may read everything")
 	}
 	path := newPipe(t)
-	if err := os.Chmod(path, 0o200); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(path, 0o200))
 	if _, err := Open(Options{AccessLog: path}); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("Open: %v", err)
 	}

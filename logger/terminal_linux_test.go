@@ -18,13 +18,9 @@ func TestPausedTerminal(t *testing.T) {
 		t.Skip(err)
 	}
 	defer master.Close()
-	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
 	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l := open(t, Options{AccessLog: fmt.Sprintf("/dev/pts/%d", n)})
 	for range 2 * async.MaxPending / 1000 {
 		l.Info(strings.Repeat("x", 1000))
