@@ -2,7 +2,6 @@ package config
 
 import (
 	"os"
-	"slices"
 	"strings"
 )
 
@@ -84,8 +83,7 @@ func (l *loader) variable(at place, section, suffix, value string) {
 // meantVariable is the variable that a mistyped one most likely stands for: of its own section, or
 // of another one that its name leaves out or confuses.
 func (l *loader) meantVariable(section, suffix string) string {
-	others := slices.DeleteFunc(slices.Clone(sections), func(s string) bool { return s == section })
-	for _, s := range append([]string{section}, others...) {
+	for _, s := range append([]string{section}, sections...) {
 		if meant := nearest(suffix, l.names[s]); meant != "" {
 			return EnvironmentPrefix(s) + strings.ToUpper(meant)
 		}

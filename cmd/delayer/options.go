@@ -152,11 +152,21 @@ func (o *options) parseCommand(words []string) error {
 // parseHelp reads what stands behind help: nothing, a command, or the first of a command's two words.
 func (o *options) parseHelp(words []string) error {
 	o.help = true
-	page, rest := helpOn(words)
-	if page == "" {
+	c, rest := findCommand(words)
+	switch {
+	case len(words) == 0:
+		o.page = usage()
+	case words[0] == "help":
+		o.page, rest = "Usage: "+helpLine, words[1:]
+	case words[0] == "version":
+		o.page, rest = "Usage: "+versionLine, words[1:]
+	case c != nil:
+		o.page = c.usage()
+	case len(words) == 1 && len(group(words[0])) > 0:
+		o.page = groupUsage(words[0])
+	default:
 		return unknownCommand(words)
 	}
-	o.page = page
 	return noMore(rest)
 }
 

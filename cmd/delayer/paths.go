@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -65,7 +66,7 @@ func stateFolders() []string {
 		local, _ := os.UserCacheDir()
 		return append(folders, absoluteOnes(filepath.Join(local, "delayer"))...)
 	}
-	if state := absoluteOnes(os.Getenv("XDG_STATE_HOME")); state != nil {
+	if state := absoluteOnes(os.Getenv("XDG_STATE_HOME")); len(state) > 0 {
 		return append(folders, filepath.Join(state[0], "delayer"))
 	}
 	home, _ := os.UserHomeDir()
@@ -77,13 +78,8 @@ func serviceFolders(variable string) []string {
 	return absoluteOnes(strings.Split(os.Getenv(variable), ":")...)
 }
 
-func absoluteOnes(folders ...string) (absolute []string) {
-	for _, folder := range folders {
-		if filepath.IsAbs(folder) {
-			absolute = append(absolute, folder)
-		}
-	}
-	return absolute
+func absoluteOnes(folders ...string) []string {
+	return slices.DeleteFunc(folders, func(folder string) bool { return !filepath.IsAbs(folder) })
 }
 
 // tryFile reports why the file could not be written, or made together with its folders. It changes

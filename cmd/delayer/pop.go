@@ -30,40 +30,43 @@ job is taken. A Redis user who may not reserve takes the job for good instead.
 `
 
 func runPop(ctx context.Context, c *call) (reply, error) {
-	return c.take(ctx, client.FetchOptions{NoWait: true}, c.client.Pop)
+	return c.take(ctx, client.FetchOptions{NoWait: true})
 }
 
 func runBPop(ctx context.Context, c *call) (reply, error) {
-	timeout := time.Duration(0)
+	var o client.FetchOptions
 	if len(c.arguments) > 1 {
-		var err error
-		if timeout, err = parseDuration("TIMEOUT", c.arguments[1]); err != nil {
+		timeout, err := parseDuration("TIMEOUT", c.arguments[1])
+		if err != nil {
 			return reply{}, err
 		}
+		o.Timeout = timeout
 	}
-	return c.take(ctx, client.FetchOptions{Timeout: timeout}, func(ctx context.Context, topic string) (client.Message, error) {
-		return c.client.BPop(ctx, timeout, topic)
-	})
+	return c.take(ctx, o)
 }
 
 // take reserves the topic's next job, which print acknowledges: so none is lost that nobody gets to
 // see. A user of Redis who may not reserve pops it.
-func (c *call) take(ctx context.Context, o client.FetchOptions, pop func(context.Context, string) (client.Message, error)) (reply, error) {
+func (c *call) take(ctx context.Context, o client.FetchOptions) (reply, error) {
 	if err := writable(c.stdout); err != nil {
 		return reply{}, outputError(err)
 	}
 	topic := c.arguments[0]
 	o.Topics, o.Max, o.Lease = []client.FetchTopic{{Topic: topic}}, 1, popLease
 	list, err := c.client.Fetch(ctx, o)
+	var m client.Message
 	switch {
 	case err == nil:
-		m := list[0].Message
+		m = list[0].Message
 		return reply{text: m.Body, json: messageJSON(m), job: list[0]}, nil
-	case store.Refused(err):
-		m, err := pop(ctx, topic)
-		return reply{text: m.Body, json: messageJSON(m)}, err
+	case !store.Refused(err):
+		return reply{}, fmt.Errorf("%s %q: %w", c.command.name, topic, errors.Unwrap(err))
+	case o.NoWait:
+		m, err = c.client.Pop(ctx, topic)
+	default:
+		m, err = c.client.BPop(ctx, o.Timeout, topic)
 	}
-	return reply{}, fmt.Errorf("%s %q: %w", c.command.name, topic, errors.Unwrap(err))
+	return reply{text: m.Body, json: messageJSON(m)}, err
 }
 
 // writable finds out whether an output takes anything, as far as that can be known. One that is

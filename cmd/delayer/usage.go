@@ -50,27 +50,6 @@ const (
 	versionLine = "delayer version -- print version number\n"
 )
 
-// helpOn returns the page on a command and the words behind its name. The page is empty if there
-// is no such command.
-func helpOn(words []string) (text string, rest []string) {
-	if len(words) == 0 {
-		return usage(), nil
-	}
-	switch words[0] {
-	case "help":
-		return "Usage: " + helpLine, words[1:]
-	case "version":
-		return "Usage: " + versionLine, words[1:]
-	}
-	if c, rest := findCommand(words); c != nil {
-		return c.usage(), rest
-	}
-	if len(group(words[0])) > 0 && len(words) == 1 {
-		return groupUsage(words[0]), nil
-	}
-	return "", words
-}
-
 // group are the commands of two words that begin with this one.
 func group(word string) (list []command) {
 	for _, c := range commands() {
