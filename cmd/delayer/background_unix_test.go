@@ -6,37 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/mix-basic/delayer/internal/redistest"
 )
-
-// -d returns when the daemon is ready, having printed what the foreground prints.
-// A relative path counts from where the command was given, though the daemon leaves.
-func TestBackground(t *testing.T) {
-	redisServer := redistest.Start(t)
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP} {
-		t.Run(signal.String(), func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t, redisServer.Addr)
-			dir, conf := filepath.Dir(s.dir), filepath.Join(filepath.Base(s.dir), "delayer.conf")
-			p := startBinary(t, dir, environment(t), "-d", "-c", conf)
-			code, pid := p.wait(), read(t, s.pid)
-			if code != 0 || pid == strconv.Itoa(p.pid()) {
-				t.Errorf("exit code %d, daemon's PID %s, command's PID %d", code, pid, p.pid())
-			}
-			matches(t, "stdout", p.stdout.String(), regexp.QuoteMeta(bannerStart)+infoLine(started+pid))
-			matches(t, "stderr", p.stderr.String(), "")
-			detached(t, pid)
-			stopDaemon(t, s, signal)
-			matches(t, "access log", read(t, s.access), infoLine(started+pid)+infoLine(stopped+pid))
-		})
-	}
-}
 
 // detached checks where the system shows it that the daemon keeps nothing of what
 // it was started with.
@@ -110,31 +84,6 @@ func TestBackgroundKilledDuringStart(t *testing.T) {
 	t.Parallel()
 	if code := killChild(t); code != exitFailed {
 		t.Errorf("exit code %d", code)
-	}
-}
-
-func TestRacingBackgroundStarts(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, nobody(t))
-	for range 3 {
-		var racers []*process
-		for range 3 {
-			racers = append(racers, s.start(t, "-d"))
-		}
-		winners := 0
-		for _, p := range racers {
-			code, pid := p.wait(), read(t, s.pid)
-			switch {
-			case code == 0 && strings.Contains(p.stdout.String(), started+pid):
-				winners++
-			case code != exitRunning || p.stderr.String() != fmt.Sprintf("ERROR: Service is being executed, PID: %s\n", pid):
-				t.Errorf("exit code %d, PID %s, %s%s", code, pid, p.stdout, p.stderr)
-			}
-		}
-		if winners != 1 {
-			t.Errorf("%d winners", winners)
-		}
-		stopDaemon(t, s, syscall.SIGTERM)
 	}
 }
 

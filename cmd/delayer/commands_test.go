@@ -120,29 +120,6 @@ func TestCommandsRefuseBadInput(t *testing.T) {
 	db.Expect(redistest.State{})
 }
 
-func TestParseDuration(t *testing.T) {
-	for text, want := range map[string]time.Duration{
-		"0":     0,
-		"1800":  30 * time.Minute,
-		"0.25":  250 * time.Millisecond,
-		"30m":   30 * time.Minute,
-		"1h30m": 90 * time.Minute,
-		"20ms":  20 * time.Millisecond,
-		"5d":    5 * 24 * time.Hour,
-		"1.5d":  36 * time.Hour,
-		"1d12h": 36 * time.Hour,
-	} {
-		if got, err := parseDuration("DELAY", text); got != want || err != nil {
-			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"1e3", "1e3s", "12h1d"} {
-		if got, err := parseDuration("DELAY", text); err == nil {
-			t.Errorf("%q: %v, want an error", text, got)
-		}
-	}
-}
-
 func TestCommandsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	s := shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_PORT=1")}

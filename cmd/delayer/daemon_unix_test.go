@@ -65,27 +65,38 @@ func (p *process) delivers(db *redistest.Fixture) {
 	p.expect(p.stdout, "Job is ready, Topic: t, IDs: [1]")
 }
 
+// A daemon starts and stops, in the foreground and in the background alike, but that -d returns when it is
+// ready. A relative path counts from where the command was given, though the daemon leaves.
 func TestStartAndStop(t *testing.T) {
 	redisServer := redistest.Start(t)
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP} {
-		t.Run(signal.String(), func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t, redisServer.Addr)
-			p := s.started(t)
-			if got := read(t, s.pid); got != strconv.Itoa(p.pid()) {
-				t.Errorf("pid file: %q, want %d", got, p.pid())
-			}
-			p.signal(signal)
-			p.ends(0)
-			if exists(s.pid) {
-				t.Error("the pid file is still there")
-			}
-			lines := infoLine(started+strconv.Itoa(p.pid())) + infoLine(stopped+strconv.Itoa(p.pid()))
-			matches(t, "access log", read(t, s.access), lines)
-			matches(t, "stdout", p.stdout.String(), regexp.QuoteMeta(bannerStart)+lines)
-			matches(t, "error log", read(t, s.errors), "")
-			matches(t, "stderr", p.stderr.String(), "")
-		})
+		for _, mode := range modes {
+			t.Run(signal.String()+strings.Join(mode, ""), func(t *testing.T) {
+				t.Parallel()
+				s := newSite(t, redisServer.Addr)
+				conf := filepath.Join(filepath.Base(s.dir), "delayer.conf")
+				p := startBinary(t, filepath.Dir(s.dir), environment(t), append(mode, "-c", conf)...)
+				p.expect(p.stdout, started)
+				pid, inBackground := read(t, s.pid), len(mode) > 0
+				if inBackground {
+					p.ends(0)
+					detached(t, pid)
+				}
+				if (pid == strconv.Itoa(p.pid())) == inBackground {
+					t.Errorf("daemon's PID %s, command's PID %d", pid, p.pid())
+				}
+				stopDaemon(t, s, signal)
+				p.ends(0)
+				said, lines := infoLine(started+pid), infoLine(started+pid)+infoLine(stopped+pid)
+				if !inBackground {
+					said = lines
+				}
+				matches(t, "stdout", p.stdout.String(), regexp.QuoteMeta(bannerStart)+said)
+				matches(t, "stderr", p.stderr.String(), "")
+				matches(t, "access log", read(t, s.access), lines)
+				matches(t, "error log", read(t, s.errors), "")
+			})
+		}
 	}
 }
 
@@ -163,10 +174,7 @@ func failingStart(tb testing.TB, s site, args ...string) result {
 	tb.Helper()
 	for tries := 1; ; tries++ {
 		p := startBinary(tb, s.dir, environment(tb), args...)
-		select {
-		case <-p.exited:
-		case <-p.stdout.holds(started):
-		}
+		p.says(p.stdout, started)
 		late := regexp.MustCompile(started + `\d+; Redis has not answered yet: [^\n]*(timeout|deadline)`).MatchString(p.stdout.String())
 		if late {
 			stopDaemon(tb, s, syscall.SIGTERM)
@@ -344,68 +352,31 @@ func TestSeveralInstancesWithoutPIDFile(t *testing.T) {
 // Of several that start at the same time, over what a crash has left, one wins,
 // and the others say its ID.
 func TestRacingStarts(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, nobody(t))
-	for range 5 {
-		write(t, s.pid, "99999999")
-		var racers []*process
-		for range 3 {
-			racers = append(racers, s.start(t))
-		}
-		var winner *process
-		for _, p := range racers {
-			select {
-			case <-p.stdout.holds(started):
-				if winner != nil {
-					t.Fatalf("%d and %d both run", winner.pid(), p.pid())
+	for _, mode := range modes {
+		t.Run("mode"+strings.Join(mode, ""), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, nobody(t))
+			for range 4 {
+				write(t, s.pid, "99999999")
+				racers := []*process{s.start(t, mode...), s.start(t, mode...), s.start(t, mode...)}
+				var winner *process
+				for _, p := range racers {
+					won, pid := p.says(p.stdout, started), read(t, s.pid)
+					switch {
+					case won && winner == nil && strings.Contains(p.stdout.String(), started+pid):
+						winner = p
+					case won || p.wait() != exitRunning || p.stderr.String() != "ERROR: Service is being executed, PID: "+pid+"\n":
+						t.Errorf("PID %s, a loser: %v, %s%s", pid, p.cmd.ProcessState, p.stdout, p.stderr)
+					}
 				}
-				winner = p
-			case <-p.exited:
-			case <-time.After(patience):
-				t.Fatalf("%d neither starts nor ends", p.pid())
+				if winner == nil {
+					t.Fatal("nobody won")
+				}
+				stopDaemon(t, s, syscall.SIGTERM)
+				winner.ends(0)
 			}
-		}
-		if winner == nil {
-			t.Fatal("nobody won")
-		}
-		for _, p := range racers {
-			want := fmt.Sprintf("ERROR: Service is being executed, PID: %d\n", winner.pid())
-			if p != winner && (p.wait() != exitRunning || p.stderr.String() != want) {
-				t.Errorf("a loser: %v, %s", p.cmd.ProcessState, p.stderr)
-			}
-		}
-		winner.signal(syscall.SIGTERM)
-		if winner.wait() != 0 || exists(s.pid) {
-			t.Errorf("the winner: %v, pid file %v", winner.cmd.ProcessState, exists(s.pid))
-		}
+		})
 	}
-}
-
-func TestStartAfterKill(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, nobody(t))
-	killed := s.started(t)
-	killed.signal(syscall.SIGKILL)
-	killed.wait()
-	if !exists(s.pid) {
-		t.Fatal("a killed daemon can't have removed its pid file")
-	}
-	p := s.started(t)
-	if got := read(t, s.pid); got != strconv.Itoa(p.pid()) {
-		t.Errorf("pid file: %q, want %d", got, p.pid())
-	}
-}
-
-func TestRotation(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, redistest.Start(t).Addr)
-	p := s.started(t)
-	rotate(t, s, p.pid())
-	p.signal(syscall.SIGTERM)
-	p.wait()
-	id := strconv.Itoa(p.pid())
-	matches(t, "old access log", read(t, s.access+".1"), infoLine(started+id))
-	matches(t, "new access log", read(t, s.access), infoLine(stopped+id))
 }
 
 // rotate does to the logs what logrotate does.

@@ -102,7 +102,8 @@ func startReading(tb testing.TB, dir string, env []string, args ...string) (p *p
 	return p, input
 }
 
-// A crash does not end with 2, which would say that the configuration is wrong.
+// A crash does not end with 2, which would say that the configuration is wrong. What it leaves behind
+// keeps no other start out.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nobody(t))
@@ -111,5 +112,12 @@ func TestCrash(t *testing.T) {
 	p.wait()
 	if state := p.cmd.ProcessState; state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGABRT {
 		t.Errorf("ended with %v", state)
+	}
+	if got := read(t, s.pid); got != strconv.Itoa(p.pid()) {
+		t.Errorf("pid file of the one that crashed: %q, want %d", got, p.pid())
+	}
+	p = s.started(t)
+	if got := read(t, s.pid); got != strconv.Itoa(p.pid()) {
+		t.Errorf("pid file: %q, want %d", got, p.pid())
 	}
 }

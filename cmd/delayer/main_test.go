@@ -1,8 +1,7 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -97,21 +95,11 @@ func startBinary(tb testing.TB, dir string, env []string, args ...string) *proce
 // startCommand collects the output that does not go elsewhere already.
 func startCommand(tb testing.TB, dir string, env []string, cmd *exec.Cmd) *process {
 	tb.Helper()
-	p := &process{tb: tb, cmd: cmd, stdout: newOutput(), stderr: newOutput(), exited: make(chan struct{})}
+	p := &process{tb: tb, cmd: cmd, stdout: new(output), stderr: new(output), exited: make(chan struct{})}
 	cmd.Dir, cmd.Env = dir, env
-	var stdout, stderr io.Reader = strings.NewReader(""), strings.NewReader("")
-	if cmd.Stdout == nil {
-		stdout, _ = cmd.StdoutPipe()
-	}
-	if cmd.Stderr == nil {
-		stderr, _ = cmd.StderrPipe()
-	}
+	cmd.Stdout, cmd.Stderr = cmp.Or[io.Writer](cmd.Stdout, p.stdout), cmp.Or[io.Writer](cmd.Stderr, p.stderr)
 	check(tb, cmd.Start())
 	go func() {
-		var both sync.WaitGroup
-		both.Go(func() { p.stdout.readFrom(stdout) })
-		both.Go(func() { p.stderr.readFrom(stderr) })
-		both.Wait()
 		cmd.Wait()
 		close(p.exited)
 	}()
@@ -144,63 +132,30 @@ func (p *process) ends(code int) {
 // expect waits until the output holds text.
 func (p *process) expect(out *output, text string) {
 	p.tb.Helper()
-	select {
-	case <-out.holds(text):
-	case <-p.exited:
-		if !strings.Contains(out.String(), text) {
-			p.tb.Fatalf("%v ended (%v) without %q\nstdout: %s\nstderr: %s", p.cmd.Args, p.cmd.ProcessState, text, p.stdout, p.stderr)
-		}
-	case <-time.After(patience):
-		p.tb.Fatalf("%v has not said %q in %v\nstdout: %s\nstderr: %s", p.cmd.Args, text, patience, p.stdout, p.stderr)
+	if !p.says(out, text) {
+		p.tb.Fatalf("%v ended (%v) without %q\nstdout: %s\nstderr: %s", p.cmd.Args, p.cmd.ProcessState, text, p.stdout, p.stderr)
 	}
 }
 
-// output collects what a program says.
-type output struct {
-	mu    sync.Mutex
-	text  bytes.Buffer
-	waits map[string]chan struct{}
-}
-
-func newOutput() *output { return &output{waits: map[string]chan struct{}{}} }
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
-func (o *output) readFrom(r io.Reader) {
-	for lines := bufio.NewReader(r); ; {
-		line, err := lines.ReadString('\n')
-		o.mu.Lock()
-		o.text.WriteString(line)
-		o.notify()
-		o.mu.Unlock()
-		if err != nil {
-			return
+// says waits until the output holds text, or the program has ended without.
+func (p *process) says(out *output, text string) bool {
+	p.tb.Helper()
+	for bound := time.After(patience); !strings.Contains(out.String(), text); {
+		select {
+		case <-p.exited:
+			return strings.Contains(out.String(), text)
+		case <-bound:
+			p.tb.Fatalf("%v has not said %q in %v\nstdout: %s\nstderr: %s", p.cmd.Args, text, patience, p.stdout, p.stderr)
+		case <-time.After(2 * time.Millisecond):
 		}
 	}
+	return true
 }
 
-func (o *output) notify() {
-	for text, c := range o.waits {
-		if strings.Contains(o.text.String(), text) {
-			close(c)
-			delete(o.waits, text)
-		}
-	}
-}
+// output is what a program says.
+type output struct{ redistest.Log }
 
-// holds is closed when the output holds the text. One waits for a text at a time.
-func (o *output) holds(text string) <-chan struct{} {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	c := make(chan struct{})
-	o.waits[text] = c
-	o.notify()
-	return c
-}
+func (o *output) String() string { return strings.Join(o.Lines(), "") }
 
 // result is what a program that has ended leaves.
 type result struct {

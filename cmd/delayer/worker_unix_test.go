@@ -306,12 +306,18 @@ func TestWorkerWithoutShell(t *testing.T) {
 // SIGTERM.
 const family = `exec 3>fifo; trap "" TERM; sleep 1000 & wait; wait`
 
-// startFamily starts a worker with that, has it run for job 1, and returns what is at its end
-// when all of the family have gone.
+// startFamily starts a worker with that.
 func (s shell) startFamily(args ...string) (*process, *os.File) {
 	s.t.Helper()
+	return s.startFIFO(append(args, "--exec", family)...)
+}
+
+// startFIFO starts a worker of a program that opens the FIFO, has it run for job 1, and returns what is
+// at its end when all have gone that have it open.
+func (s shell) startFIFO(args ...string) (*process, *os.File) {
+	s.t.Helper()
 	check(s.t, syscall.Mkfifo(s.dir+"/fifo", 0o600))
-	p := s.startWorker(append(args, "--exec", family)...)
+	p := s.startWorker(args...)
 	s.push("1", "b")
 	fifo, err := os.Open(s.dir + "/fifo") // waits for the program
 	check(s.t, err)
@@ -333,36 +339,25 @@ func gone(tb testing.TB, fifo *os.File) {
 	}
 }
 
-// A program that takes too long is ended with its children.
+// A program that takes too long is ended with its children, also when it ends by itself on being told to.
 func TestWorkerTimeout(t *testing.T) {
-	t.Parallel()
-	s, _ := newShell(t)
-	p, fifo := s.startFamily("--timeout", "2s", "--max-attempts", "1")
-	gone(t, fifo)
-	want := shown{State: "dead", Attempts: 1, Reason: "all 1 attempts used up", Error: "stopped: the timeout of 2s has passed"}
-	eventually(t, "the job is dead", func() bool { return s.get("1").State == "dead" })
-	if got := s.get("1"); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
+	for program, said := range map[string]string{
+		family: "",
+		`exec 3>fifo; (trap "" TERM; exec sleep 1000) & echo said >&2; wait`: ": said",
+	} {
+		t.Run(said, func(t *testing.T) {
+			t.Parallel()
+			s, _ := newShell(t)
+			p, fifo := s.startFIFO("--timeout", "2s", "--max-attempts", "1", "--exec", program)
+			gone(t, fifo)
+			want := shown{State: "dead", Attempts: 1, Reason: "all 1 attempts used up", Error: "stopped: the timeout of 2s has passed" + said}
+			eventually(t, "the job is dead", func() bool { return s.get("1").State == "dead" })
+			if got := s.get("1"); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			p.stopped()
+		})
 	}
-	p.stopped()
-}
-
-// So are the children of one that ends when it is told to.
-func TestWorkerTimeoutOfAChild(t *testing.T) {
-	t.Parallel()
-	s, _ := newShell(t)
-	check(t, syscall.Mkfifo(s.dir+"/fifo", 0o600))
-	p := s.startWorker("--timeout", "2s", "--max-attempts", "1", "--exec", `exec 3>fifo; (trap "" TERM; exec sleep 1000) & echo said >&2; wait`)
-	s.push("1", "b")
-	fifo, err := os.Open(s.dir + "/fifo")
-	check(t, err)
-	defer fifo.Close()
-	gone(t, fifo)
-	eventually(t, "the job is dead", func() bool { return s.get("1").State == "dead" })
-	if got, want := s.get("1").Error, "stopped: the timeout of 2s has passed: said"; got != want {
-		t.Errorf("error %q, want %q", got, want)
-	}
-	p.stopped()
 }
 
 // A program's number stays its own until it is reaped, so that its group can be signalled.
