@@ -35,32 +35,26 @@ func newPartition(o *coalesce.Owner, s *store.Store) *partition {
 // The kinds of calls on a job. An ID may be as long as maxID, but 250 of these are no more than 1 MiB.
 var (
 	pushKind = coalesce.Kind[store.Delayed]{
-		Items:   coalesce.MaxItems,
 		Measure: func(job store.Delayed) (id string, bytes int) { return job.ID, len(job.Body) },
 		Call:    (*store.Store).Push,
 	}
 	ackKind = coalesce.Kind[store.Held]{
-		Items:   coalesce.MaxItems,
 		Measure: func(h store.Held) (id string, bytes int) { return h.ID, 0 },
 		Call:    (*store.Store).Ack,
 	}
 	retryKind = coalesce.Kind[store.Returned]{
-		Items:   coalesce.MaxItems,
 		Measure: func(r store.Returned) (id string, bytes int) { return r.ID, len(r.Error) },
 		Call:    (*store.Store).Retry,
 	}
 	buryKind = coalesce.Kind[store.Burial]{
-		Items:   coalesce.MaxItems,
 		Measure: func(b store.Burial) (id string, bytes int) { return b.ID, len(b.Reason) + len(b.Error) },
 		Call:    (*store.Store).Bury,
 	}
 	extendKind = coalesce.Kind[*store.Extension]{
-		Items:   coalesce.MaxItems,
 		Measure: func(e *store.Extension) (id string, bytes int) { return e.ID, 0 },
 		Call:    (*store.Store).Extend,
 	}
 	removeKind = coalesce.Kind[string]{
-		Items:   32,
 		Measure: func(id string) (string, int) { return id, 0 },
 		Call:    func(s *store.Store, ids []string) *store.Call[[]error] { return s.Remove(ids[0]) },
 		Apart:   true, // to take a job out of a long ready queue is slow

@@ -226,7 +226,7 @@ func (s *Server) pipelined(work context.Context, do func(ctx context.Context, ca
 	calls, err := s.store.Pipeline(ctx)
 	if err == nil {
 		defer calls.Close()
-		if err = do(ctx, calls); calls.Replaced() {
+		if err = do(ctx, calls); calls.Replaced {
 			s.listenAnew()
 		}
 	}

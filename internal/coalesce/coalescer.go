@@ -121,7 +121,7 @@ func (c *Coalescer) roundTrip(p *store.Pipeline, err error) int {
 		call(p, err)
 	}
 	if err == nil {
-		if p.Replaced() {
+		if p.Replaced {
 			c.owner.Replaced()
 		}
 		p.Close()

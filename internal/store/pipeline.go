@@ -23,14 +23,15 @@ import (
 //
 // It is for one goroutine. Close gives the connection back.
 type Pipeline struct {
-	pool     redispool.Pool
-	conn     redis.Conn
-	err      error  // why the connection can't be used any more
-	sent     []*run // not yet answered, in the order in which answers come
-	flushed  bool   // nothing of it is in our own buffer
-	refused  []*run // by a server that takes no writes
-	replaced bool   // the connection is the second one
-	late     bool   // a call was done after one that was sent behind it
+	Replaced bool // the first connection's server took no writes, so that there is another one now
+
+	pool    redispool.Pool
+	conn    redis.Conn
+	err     error  // why the connection can't be used any more
+	sent    []*run // not yet answered, in the order in which answers come
+	flushed bool   // nothing of it is in our own buffer
+	refused []*run // by a server that takes no writes
+	late    bool   // a call was done after one that was sent behind it
 	// loading are the last calls with which scripts' texts were sent.
 	loading map[*script]*run
 }
@@ -131,7 +132,7 @@ func (p *Pipeline) answer(ctx context.Context, reply any, err error) {
 	case begins(err, "NOSCRIPT"):
 		p.late = p.late || behind
 		p.load(c)
-	case takesNoWrites(err) && !p.replaced:
+	case takesNoWrites(err) && !p.Replaced:
 		p.late = p.late || behind
 		p.refused = append(p.refused, c)
 	default:
@@ -165,17 +166,13 @@ func (p *Pipeline) replace(ctx context.Context) {
 		p.err = err
 		return
 	}
-	p.conn, p.replaced, p.loading = conn, true, nil
+	p.conn, p.Replaced, p.loading = conn, true, nil
 	again := p.refused
 	p.refused = nil
 	for _, c := range again {
 		p.write(c, "EVALSHA", c.script.hash)
 	}
 }
-
-// Replaced reports whether the server at the pipeline's first connection took
-// no writes, so that there is another connection now.
-func (p *Pipeline) Replaced() bool { return p.replaced }
 
 // InOrder reports whether all calls that were answered were done in the order in
 // which they were sent: none had to be sent once more, behind others.

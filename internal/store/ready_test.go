@@ -76,7 +76,7 @@ func isReplaced[T any](t *testing.T, c *Call[T]) (bool, error) {
 	if errs, settles := any(answer).([]error); settles && err == nil {
 		expectErrors(t, errs, ErrLeaseLost)
 	}
-	return p.Replaced(), err
+	return p.Replaced, err
 }
 
 // A server that takes no writes does not say that a queue is empty, nor that a lease is lost: it may not

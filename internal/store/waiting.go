@@ -65,14 +65,14 @@ func (l LookAt) in(ctx context.Context, s *Store, p *Pipeline) (Looked, error) {
 		page, err := s.look(l, first, end).On(ctx, p)
 		switch {
 		case err != nil && Temporary(err):
-			return Looked{Replaced: p.Replaced()}, err
+			return Looked{Replaced: p.Replaced}, err
 		case err != nil:
 			page = Looked{Lengths: slices.Repeat([]int{1}, end-first), Entered: true, Added: make([]bool, end-first)}
 		}
 		all.Lengths, all.Added = append(all.Lengths, page.Lengths...), append(all.Added, page.Added...)
 		all.Entered = all.Entered && page.Entered
 	}
-	all.Replaced = p.Replaced()
+	all.Replaced = p.Replaced
 	return all, nil
 }
 
