@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -13,16 +12,16 @@ import (
 )
 
 // rights are those of the documentation's line for a user.
-func rights(t *testing.T, user string) []string {
+func rights(t *testing.T, user string) string {
 	t.Helper()
 	for _, line := range rightsLines(t, "guarantees.md") {
 		words := strings.Fields(line)
 		if len(words) > 5 && words[0] == "ACL" && words[2] == user {
-			return words[6:] // behind reset, on and the password
+			return strings.Join(words[6:], " ") // behind reset, on and the password
 		}
 	}
 	t.Fatalf("docs/guarantees.md has no ACL line for %s", user)
-	return nil
+	return ""
 }
 
 // The Chinese page has the same lines, so nobody needs the English one for them.
@@ -48,19 +47,6 @@ func rightsLines(t *testing.T, page string) (lines []string) {
 	return lines
 }
 
-// as is a Client whose user has the rights.
-func (f *fixture) as(user string, rights []string) *client.Client {
-	f.t.Helper()
-	args := []any{"SETUSER", user, "reset", "on", ">secret"}
-	for _, right := range rights {
-		args = append(args, right)
-	}
-	f.do("ACL", args...)
-	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, Username: user, Password: "secret"})
-	f.t.Cleanup(func() { c.Close() })
-	return c
-}
-
 // The rights that docs/guarantees.md names suffice for all that producer and
 // consumer do.
 func TestDocumentedRights(t *testing.T) {
@@ -68,56 +54,37 @@ func TestDocumentedRights(t *testing.T) {
 	ctx := t.Context()
 	producer := f.as("delayer_producer", rights(t, "delayer_producer"))
 	consumer := f.as("delayer_consumer", rights(t, "delayer_consumer"))
-	check := func(what string, err error) {
-		t.Helper()
-		if err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	waiting := background(func() (client.Message, error) { return consumer.BPop(ctx, 0, "t") })
-	f.waits(consumer, "t", 1)
-	_, err := producer.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "b"}, time.Second)
-	check("Push", err)
+	waiting := f.waiter(ctx, consumer, "t")
+	check(t, errOf(producer.Push(ctx, message("a"), time.Second)))
 	for _, policy := range []client.Existing{client.Replace, client.KeepEarlier, client.KeepLater} {
-		_, err = producer.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "b"}, time.Hour, client.IfExists(policy))
-		check("Push again", err)
+		check(t, errOf(producer.Push(ctx, message("a"), time.Hour, client.IfExists(policy))))
 	}
-	_, err = producer.PushBatch(ctx, jobs(0, 3, "u", 0))
-	check("PushBatch", err)
-	_, err = producer.PushBatch(ctx, jobs(0, 1, "u", time.Hour)) // of a job that is ready
-	check("PushBatch of what is ready", err)
-	_, err = producer.Get(ctx, "a")
-	check("Get", err)
-	check("Reschedule", producer.Reschedule(ctx, "a", time.Minute))
-	check("Reschedule to now", producer.Reschedule(ctx, "a", 0))
-	check("Ping", producer.Ping(ctx))
-	expectJob(t, waitFor(t, waiting), "a")
-	removed, err := producer.Remove(ctx, "0001")
-	if check("Remove", err); !removed {
-		t.Error("Remove removed nothing")
+	check(t, errOf(producer.PushBatch(ctx, jobs(0, 3, "u", 0))))
+	check(t, errOf(producer.PushBatch(ctx, jobs(0, 1, "u", time.Hour)))) // of a job that is ready
+	check(t, errOf(producer.Get(ctx, "a")))
+	check(t, producer.Reschedule(ctx, "a", time.Minute))
+	check(t, producer.Reschedule(ctx, "a", 0))
+	check(t, producer.Ping(ctx))
+	expectJob(t, waiting, "a")
+	if removed, err := producer.Remove(ctx, "0001"); !removed || err != nil {
+		t.Errorf("Remove = %v, %v", removed, err)
 	}
-	m, err := consumer.Pop(ctx, "u")
-	if check("Pop", err); m.ID != "0002" {
-		t.Errorf("Pop = %v", m)
-	}
+	expectJob(t, background(func() (client.Message, error) { return consumer.Pop(ctx, "u") }), "0002")
 	// An entry that belongs to another topic.
-	f.do("HSET", "delayer:job_bucket:stray", "topic", "v", "body", "b")
-	f.do("LPUSH", "delayer:ready_queue:t", "stray")
-	m, err = consumer.BPop(ctx, hangBound, "t", "v")
-	if check("BPop", err); m.ID != "stray" {
-		t.Errorf("BPop = %v", m)
-	}
-	check("Ping", consumer.Ping(ctx))
-	f.expect(state{Pool: []string{"0000"}, Buckets: buckets{"0000": "u b"}})
+	f.Do("HSET", "delayer:job_bucket:stray", "topic", "v", "body", "b")
+	f.Do("LPUSH", "delayer:ready_queue:t", "stray")
+	expectJob(t, bpop(ctx, consumer, hangBound, "t", "v"), "stray")
+	check(t, consumer.Ping(ctx))
+	f.Expect(state{Pool: []string{"0000"}, Buckets: buckets{"0000": "u b"}})
 	f.expectNothingDenied()
 }
 
 // expectNothingDenied checks that Redis has refused no command, be it one that a script
 // can do without.
 func (f *fixture) expectNothingDenied() {
-	f.t.Helper()
-	if denied := f.do("ACL", "LOG").([]any); len(denied) > 0 {
-		f.t.Errorf("Redis has refused %q", denied)
+	f.TB.Helper()
+	if denied := f.Do("ACL", "LOG").([]any); len(denied) > 0 {
+		f.TB.Errorf("Redis has refused %q", denied)
 	}
 }
 
@@ -128,74 +95,52 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	producer := f.as("delayer_producer", rights(t, "delayer_producer"))
 	worker := f.as("delayer_worker", rights(t, "delayer_worker"))
 	operator := f.as("delayer_operator", rights(t, "delayer_operator"))
-	check := func(what string, err error) {
-		t.Helper()
-		if err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	reserve := func() *client.Delivery {
-		t.Helper()
-		d, err := worker.Reserve(ctx, hangBound, time.Minute, "t")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
+	reserve := func(id string) *client.Delivery { t.Helper(); return f.reserveBy(worker, "t", id, time.Minute) }
 	push := func(id string, opts ...client.PushOption) {
 		t.Helper()
-		_, err := producer.Push(ctx, client.Message{ID: id, Topic: "t", Body: "b"}, 0, opts...)
-		check("Push", err)
+		check(t, errOf(producer.Push(ctx, message(id), 0, opts...)))
 	}
 	push("a", client.MaxAttempts(2), client.TTR(time.Minute), client.ReadyMaxLifetime(time.Minute))
-	d := reserve()
-	check("Extend", d.Extend(ctx, time.Hour))
-	check("Release", d.Release(ctx))
-	check("Retry", reserve().Retry(ctx, 0, client.Cause(client.ErrEmpty)))
-	if err := reserve().Retry(ctx, time.Second); !errors.Is(err, client.ErrExhausted) {
-		t.Errorf("Retry of the last attempt: %v", err)
+	d := reserve("a")
+	check(t, d.Extend(ctx, time.Hour))
+	check(t, d.Release(ctx))
+	check(t, reserve("a").Retry(ctx, 0, client.Cause(client.ErrEmpty)))
+	expectErr(t, "Retry of the last attempt", reserve("a").Retry(ctx, time.Second), client.ErrExhausted)
+	for _, err := range operator.Dead(ctx, "t") {
+		check(t, err)
 	}
-	for letter, err := range operator.Dead(ctx, "t") {
-		check("Dead of "+letter.ID, err)
-	}
-	check("Requeue", operator.Requeue(ctx, "a"))
-	check("Ack", reserve().Ack(ctx))
+	check(t, operator.Requeue(ctx, "a"))
+	check(t, reserve("a").Ack(ctx))
 	push("b")
-	check("Postpone", reserve().Postpone(ctx, time.Second))
-	check("Reschedule", producer.Reschedule(ctx, "b", 0))
-	check("Bury", reserve().Bury(ctx, "why"))
-	_, err := operator.Get(ctx, "b")
-	check("Get", err)
-	_, err = operator.RequeueAll(ctx, "t")
-	check("RequeueAll", err)
-	d = reserve()
+	check(t, reserve("b").Postpone(ctx, time.Second))
+	check(t, producer.Reschedule(ctx, "b", 0))
+	check(t, reserve("b").Bury(ctx, "why"))
+	check(t, errOf(operator.Get(ctx, "b")))
+	check(t, errOf(operator.RequeueAll(ctx, "t")))
+	d = reserve("b")
 	push("b") // ends the lease
-	if err := d.Ack(ctx); !errors.Is(err, client.ErrLeaseLost) {
-		t.Errorf("Ack of what was pushed anew: %v", err)
-	}
-	reserve()
-	check("Reschedule", producer.Reschedule(ctx, "b", 0))
-	reserve()
-	removed, err := producer.Remove(ctx, "b")
-	if check("Remove", err); !removed {
-		t.Error("Remove removed nothing")
+	expectErr(t, "Ack of what was pushed anew", d.Ack(ctx), client.ErrLeaseLost)
+	reserve("b")
+	check(t, producer.Reschedule(ctx, "b", 0))
+	reserve("b")
+	if removed, err := producer.Remove(ctx, "b"); !removed || err != nil {
+		t.Errorf("Remove = %v, %v", removed, err)
 	}
 	push("c")
-	check("Bury", reserve().Bury(ctx, "why"))
-	_, err = operator.Stats(ctx)
-	check("Stats", err)
+	check(t, reserve("c").Bury(ctx, "why"))
+	check(t, errOf(operator.Stats(ctx)))
 	if n, err := operator.DropAllDead(ctx, "t"); n != 1 || err != nil {
-		t.Errorf("DropDead = %d, %v", n, err)
+		t.Errorf("DropAllDead = %d, %v", n, err)
 	}
-	check("Ping", worker.Ping(ctx))
-	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr, Username: "delayer_operator", Password: "secret"})
+	check(t, worker.Ping(ctx))
+	pool := client.NewPool(client.PoolOptions{Addr: f.Addr, Username: "delayer_operator", Password: "p"})
 	defer pool.Close()
-	f.do("HSET", "delayer:servers", "id", "{}")
-	_, err = store.New(pool, "delayer:").Servers(ctx)
-	check("Servers", err)
-	if n, err := store.New(pool, "delayer:").Acked(ctx); n != 1 || err != nil {
+	f.Do("HSET", "delayer:servers", "id", "{}")
+	s := store.New(pool, store.DefaultPrefix)
+	check(t, errOf(s.Servers(ctx)))
+	if n, err := s.Acked(ctx); n != 1 || err != nil {
 		t.Errorf("Acked = %d, %v", n, err)
 	}
-	f.expect(state{})
+	f.Expect(state{})
 	f.expectNothingDenied()
 }

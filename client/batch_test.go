@@ -29,35 +29,15 @@ func idsOf(list []client.Delayed) []string {
 	return ids
 }
 
-func TestPushBatch(t *testing.T) {
-	f := start(t)
-	waits, readies := jobs(0, 600, "t", time.Hour), jobs(600, 300, "u", 0)
-	results, err := f.PushBatch(t.Context(), append(waits, readies...))
-	if err != nil || len(results) != 900 {
-		t.Fatalf("%d results, error %v", len(results), err)
-	}
-	want := state{Pool: idsOf(waits), Ready: queues{"u": idsOf(readies)}, Buckets: buckets{}}
-	for i, r := range results {
-		want.Buckets[r.ID] = "t b"
-		if i >= 600 {
-			want.Buckets[r.ID] = "u b"
-		}
-		if r.ID != fmt.Sprintf("%04d", i) || r.Err != nil {
-			t.Errorf("result %d: %+v", i, r)
-		}
-	}
-	f.expect(want)
-}
-
 func TestPushBatchMakesIDs(t *testing.T) {
 	f := start(t)
 	due := time.Now().Add(time.Hour).Truncate(time.Millisecond)
 	m := client.Message{Topic: "t", Body: "b"}
 	results, err := f.PushBatch(t.Context(), []client.Delayed{{Message: m, At: due}, {Message: m, Delay: 2 * time.Hour}})
 	check(t, err)
-	f.expect(state{Pool: []string{results[0].ID, results[1].ID}, Buckets: buckets{results[0].ID: "t b", results[1].ID: "t b"}})
-	if got := f.due(results[0].ID); got != float64(due.UnixMilli())/1000 {
-		t.Errorf("due %f, want %f", got, float64(due.UnixMilli())/1000)
+	f.Expect(state{Pool: []string{results[0].ID, results[1].ID}, Buckets: buckets{results[0].ID: "t b", results[1].ID: "t b"}})
+	if got, want := f.Due(results[0].ID), float64(due.UnixMilli())/1000; got != want {
+		t.Errorf("due %f, want %f", got, want)
 	}
 }
 
@@ -84,7 +64,7 @@ func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := start(t)
 			f.seed(tt.seed...)
-			want := f.state()
+			want := f.State()
 			want.Other = tt.other
 			batch := jobs(0, 600, "t", 2*time.Hour)
 			results, err := f.PushBatch(t.Context(), batch, client.IfExists(client.Refuse))
@@ -100,7 +80,7 @@ func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {
 					t.Errorf("result %d: %+v", i, r)
 				}
 			}
-			f.expect(want)
+			f.Expect(want)
 		})
 	}
 }
@@ -108,65 +88,54 @@ func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {
 func TestPushBatchOfFullRedis(t *testing.T) {
 	f := start(t, "--maxmemory", "1")
 	results, err := f.PushBatch(t.Context(), jobs(0, 600, "t", time.Hour))
-	if err == nil || len(results) != 600 {
-		t.Fatalf("%d results, error %v", len(results), err)
+	if expectText(t, "PushBatch", err, "OOM"); len(results) != 600 {
+		t.Fatalf("%d results", len(results))
 	}
 	for i, r := range results {
 		if r.Err == nil {
 			t.Errorf("result %d: %+v", i, r)
 		}
 	}
-	f.expect(state{})
+	f.Expect(state{})
 }
 
 func TestPushBatchRefusesBadJobs(t *testing.T) {
 	f := start(t)
-	good := client.Delayed{Message: client.Message{ID: "a", Topic: "t", Body: "b"}}
+	good := client.Delayed{Message: message("a")}
 	for name, bad := range map[string]client.Delayed{
 		"id":    good,
 		"topic": {Message: client.Message{Body: "b"}},
 		"body":  {Message: client.Message{Topic: "t"}},
-		"delay": {Message: client.Message{Topic: "t", Body: "b"}, Delay: -1},
-		"due":   {Message: client.Message{Topic: "t", Body: "b"}, At: time.Now().Add(2 * client.MaxDelay)},
+		"delay": {Message: message("b"), Delay: -1},
+		"due":   {Message: message("b"), At: time.Now().Add(2 * client.MaxDelay)},
 	} {
 		if results, err := f.PushBatch(t.Context(), []client.Delayed{good, bad}); !errors.Is(err, client.ErrInvalid) || results != nil {
 			t.Errorf("%s: %v, error %v", name, results, err)
 		}
 	}
-	f.expect(state{})
+	f.Expect(state{})
 }
 
 func TestPopBatch(t *testing.T) {
 	f := start(t)
 	all := jobs(0, 700, "t", 0)
-	_, err := f.PushBatch(t.Context(), all)
-	check(t, err)
+	check(t, errOf(f.PushBatch(t.Context(), all)))
 	var got []string
-	for _, ctx := range []context.Context{context.Background(), t.Context()} { // cancellable or not
-		batch, err := f.PopBatch(ctx, "t", 300)
-		if err != nil || len(batch) != 300 {
+	for _, n := range []int{300, 300, 1000} {
+		batch, err := f.PopBatch(t.Context(), "t", n)
+		if err != nil || len(batch) != min(n, 700-len(got)) {
 			t.Fatalf("%d jobs, error %v", len(batch), err)
 		}
-		for _, m := range batch {
-			got = append(got, m.ID)
-		}
+		got = append(got, messageIDs(batch)...)
 	}
-	rest, err := f.PopBatch(t.Context(), "t", 1000)
-	for _, m := range rest {
-		got = append(got, m.ID)
+	if !slices.Equal(got, idsOf(all)) {
+		t.Errorf("in another order: %q", got)
 	}
-	if err != nil || !slices.Equal(got, idsOf(all)) {
-		t.Errorf("%d jobs in another order, error %v", len(got), err)
-	}
-	if _, err := f.PopBatch(t.Context(), "t", 1); !errors.Is(err, client.ErrEmpty) {
-		t.Errorf("empty queue: error %v", err)
-	}
+	expectErr(t, "empty queue", errOf(f.PopBatch(t.Context(), "t", 1)), client.ErrEmpty)
 	for _, n := range []int{-1, 0, 1001} {
-		if _, err := f.PopBatch(t.Context(), "t", n); !errors.Is(err, client.ErrInvalid) {
-			t.Errorf("n = %d: error %v", n, err)
-		}
+		expectErr(t, fmt.Sprint("n = ", n), errOf(f.PopBatch(t.Context(), "t", n)), client.ErrInvalid)
 	}
-	f.expect(state{})
+	f.Expect(state{})
 }
 
 // A PopBatch that is cancelled between two steps returns what has come, and leaves
@@ -174,20 +143,16 @@ func TestPopBatch(t *testing.T) {
 func TestPopBatchStopsBetweenSteps(t *testing.T) {
 	f := start(t)
 	all := jobs(0, 600, "t", 0)
-	_, err := f.PushBatch(t.Context(), all)
-	check(t, err)
-	if _, err := f.Pop(t.Context(), "u"); !errors.Is(err, client.ErrEmpty) { // the script is known now
-		t.Fatal(err)
-	}
+	check(t, errOf(f.PushBatch(t.Context(), all)))
+	f.Pop(t.Context(), "u") // the script is known now
 	ctx, cancel := context.WithCancel(t.Context())
 	sent := 0
-	c := client.New(onWrite(f.redis.Addr, func() { sent++; cancel() }))
-	defer c.Close()
+	c := f.on(onWrite(f.Addr, func() { sent++; cancel() }))
 	batch, err := c.PopBatch(ctx, "t", 600)
 	if err != nil || !slices.Equal(messageIDs(batch), idsOf(all[:250])) || sent != 1 {
 		t.Errorf("%d jobs, error %v, %d calls, want 250 with the first", len(batch), err, sent)
 	}
-	if left := len(f.state().Ready["t"]); left != 350 {
+	if left := len(f.State().Ready["t"]); left != 350 {
 		t.Errorf("%d jobs left, want 350", left)
 	}
 }
@@ -200,24 +165,28 @@ func messageIDs(messages []client.Message) []string {
 	return ids
 }
 
-// However many jobs there are, all are stored, the last chunk's single one too.
+// However many jobs there are, all are stored, the last chunk's single one too, and each has its result.
 func TestPushBatchSizes(t *testing.T) {
 	f := start(t)
 	for _, n := range []int{0, 1, 2, 249, 250, 251, 499, 500, 501, 751} {
-		f.do("FLUSHALL")
-		batch := jobs(0, n, "t", 0)
-		results, err := f.PushBatch(t.Context(), batch)
-		if err != nil || len(results) != n {
-			t.Errorf("%d jobs: %d results, %v", n, len(results), err)
-		}
-		want := state{Ready: queues{"t": idsOf(batch)}, Buckets: buckets{}}
-		if n == 0 {
+		f.Do("FLUSHALL")
+		readies, waits := jobs(0, n/2, "u", 0), jobs(n/2, n-n/2, "t", time.Hour)
+		results, err := f.PushBatch(t.Context(), append(readies, waits...))
+		check(t, err)
+		want := state{Pool: idsOf(waits), Ready: queues{"u": idsOf(readies)}, Buckets: buckets{}}
+		if n < 2 {
 			want.Ready = nil
 		}
-		for _, id := range idsOf(batch) {
-			want.Buckets[id] = "t b"
+		for i, job := range append(readies, waits...) {
+			want.Buckets[job.ID] = job.Topic + " b"
+			if results[i] != (client.Result{ID: job.ID}) {
+				t.Errorf("%d jobs: result %d: %+v", n, i, results[i])
+			}
 		}
-		f.expect(want)
+		if len(results) != n {
+			t.Errorf("%d jobs: %d results", n, len(results))
+		}
+		f.Expect(want)
 	}
 }
 
@@ -242,10 +211,10 @@ func TestPushBatchIsBoundedInBytes(t *testing.T) {
 			batch = append(batch, client.Delayed{Message: client.Message{Topic: "t", Body: strings.Repeat("x", size)}, Delay: time.Hour})
 		}
 		f.PushBatch(t.Context(), jobs(0, 1, "t", time.Hour)) // the script is known then
-		before := f.info("commandstats", "cmdstat_evalsha:calls=")
+		before := f.Calls("evalsha")
 		_, err := f.PushBatch(t.Context(), batch)
 		check(t, err)
-		if calls := f.info("commandstats", "cmdstat_evalsha:calls=") - before; calls != c.calls {
+		if calls := f.Calls("evalsha") - before; calls != c.calls {
 			t.Errorf("%d bodies, the first of %d KiB: %d calls, want %d", len(c.bodies), c.bodies[0]/k, calls, c.calls)
 		}
 	}
@@ -259,16 +228,15 @@ func TestPushBatchOptionsOfAJob(t *testing.T) {
 	list[0].Options = []client.PushOption{client.MaxAttempts(3)}
 	list[1].ID, list[1].Options = "b", []client.PushOption{client.IfExists(client.Refuse)}
 	results, err := f.PushBatch(t.Context(), list, client.MaxAttempts(7))
-	if !errors.Is(err, client.ErrExists) || results[0].Err != nil || !errors.Is(results[1].Err, client.ErrExists) || results[2].Err != nil {
-		t.Fatalf("%v, %v", results, err)
-	}
+	expectErr(t, "PushBatch", err, client.ErrExists)
+	expectErrs(t, results, nil, client.ErrExists, nil)
 	for id, want := range map[string]int{"0000": 3, "b": 0, "0002": 7} {
 		if job, err := f.Get(t.Context(), id); err != nil || job.MaxAttempts != want {
 			t.Errorf("%s: %+v, %v, want %d attempts", id, job, err, want)
 		}
 	}
 	list[2].Options = []client.PushOption{client.TTR(-1)}
-	if _, err := f.PushBatch(t.Context(), list); !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), "job 2: invalid ttr") {
-		t.Errorf("%v, want it to name job 2 and ttr", err)
-	}
+	err = errOf(f.PushBatch(t.Context(), list))
+	expectErr(t, "PushBatch", err, client.ErrInvalid)
+	expectText(t, "PushBatch", err, "job 2: invalid ttr")
 }

@@ -10,49 +10,48 @@ import (
 )
 
 // opened is how many connections were ever opened.
-func (f *fixture) opened() int { f.t.Helper(); return f.info("stats", "total_connections_received:") }
+func (f *fixture) opened() int {
+	f.TB.Helper()
+	return f.InfoNumber("stats", "total_connections_received")
+}
 
-// A crowd that arrives at once, each caller with topics of his own, opens a few connections only.
+// A crowd that arrives at once opens a few connections only, one of which hears of all topics, and each
+// caller gets a job.
 func TestCrowdSharesConnections(t *testing.T) {
 	const callers = 1000
-	for name, topics := range map[string]int{"one topic each": 1, "three topics each": 3} {
+	for name, topicsOf := range map[string]func(n int) []string{
+		"one topic":         func(int) []string { return []string{"t"} },
+		"some topics":       func(n int) []string { return []string{fmt.Sprint(n % 200)} },
+		"one topic each":    func(n int) []string { return []string{fmt.Sprint(n)} },
+		"three topics each": func(n int) []string { return []string{fmt.Sprint(n), fmt.Sprint(n, "b"), fmt.Sprint(n, "c")} },
+	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t)
 			before := f.opened()
-			results, arrive := make(chan result, callers), make(chan struct{})
-			for n := range callers {
-				names := make([]string, topics)
-				for i := range names {
-					names[i] = fmt.Sprint(n, "-", i)
-				}
-				go func() {
-					<-arrive
-					m, err := f.BPop(t.Context(), 0, names[0], names[1:]...)
-					results <- result{m: m, err: err}
-				}()
-			}
+			arrive := make(chan struct{})
+			results := many(callers, func(n int) (client.Message, error) {
+				<-arrive
+				topics := topicsOf(n)
+				return f.BPop(t.Context(), 0, topics[0], topics[1:]...)
+			})
 			close(arrive)
+			crowds := map[string]int{}
 			for n := range callers {
-				f.waits(f.Client, fmt.Sprint(n, "-0"), 1)
+				crowds[topicsOf(n)[0]]++
+			}
+			for topic, crowd := range crowds {
+				f.waits(f.Client, topic, crowd)
 			}
 			if n, most := f.opened()-before, client.MaxTakeCalls+2; n > most { // it listens, and looks
 				t.Errorf("%d connections were opened, want at most %d", n, most)
 			}
-			c := f.open()
+			producer := &fixture{f.open(), f.Server}
 			for n := range callers {
-				if _, err := c.Push(t.Context(), client.Message{ID: fmt.Sprint(n), Topic: fmt.Sprint(n, "-", topics-1), Body: "b"}, 0); err != nil {
-					t.Fatal(err)
-				}
+				topics := topicsOf(n)
+				producer.push(fmt.Sprint(n), topics[len(topics)-1])
 			}
-			seen := map[string]bool{}
-			for range callers {
-				r := waitFor(t, results)
-				if r.err != nil || seen[r.m.ID] {
-					t.Fatalf("BPop = %v, %v: twice?", r.m, r.err)
-				}
-				seen[r.m.ID] = true
-			}
-			f.expect(state{})
+			expectOnce(t, results, callers)
+			f.Expect(state{})
 		})
 	}
 }
@@ -63,9 +62,9 @@ func TestConnectionsOfACrowdAreClosed(t *testing.T) {
 	const crowd = 20
 	f := start(t)
 	before := f.connections()
-	c := client.OpenThinned(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: hangBound}, 10*time.Millisecond)
+	c := client.OpenThinned(client.PoolOptions{Addr: f.Addr, ReadTimeout: hangBound}, 10*time.Millisecond)
 	defer c.Close()
-	f.redis.Hang()
+	f.Hang()
 	var calls sync.WaitGroup
 	for n := range crowd {
 		calls.Go(func() {
@@ -75,7 +74,7 @@ func TestConnectionsOfACrowdAreClosed(t *testing.T) {
 		})
 	}
 	until(t, "all of them are connected", func() bool { return c.Connections() == crowd })
-	f.redis.Resume()
+	f.Resume()
 	calls.Wait()
 	until(t, "the connections are closed", func() bool { return f.connections() <= before+client.KeptIdle })
 	if n := f.connections() - before; n != client.KeptIdle {
@@ -83,9 +82,7 @@ func TestConnectionsOfACrowdAreClosed(t *testing.T) {
 	}
 	opened := f.opened()
 	for range 10 {
-		if err := c.Ping(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check(t, c.Ping(t.Context()))
 	}
 	if n := f.opened() - opened; n > 0 {
 		t.Errorf("%d connections were opened though some are idle", n)

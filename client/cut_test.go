@@ -181,65 +181,65 @@ func (j *cutJob) isReady() { j.push(cutID, "t") }
 func (j *cutJob) isReserved() { j.isReady(); j.reserve(j.Client) }
 
 func (j *cutJob) isReservedLast() {
-	j.t.Helper()
-	_, err := j.Push(j.t.Context(), client.Message{ID: cutID, Topic: "t", Body: "b"}, 0, client.MaxAttempts(1))
-	check(j.t, err)
+	j.TB.Helper()
+	_, err := j.Push(j.TB.Context(), client.Message{ID: cutID, Topic: "t", Body: "b"}, 0, client.MaxAttempts(1))
+	check(j.TB, err)
 	j.reserve(j.Client)
 }
 
 func (j *cutJob) isDead() {
-	j.t.Helper()
+	j.TB.Helper()
 	j.isReserved()
-	check(j.t, j.delivery.Bury(j.t.Context(), "why"))
+	check(j.TB, j.delivery.Bury(j.TB.Context(), "why"))
 	j.delivery, j.delivered = nil, 0
 }
 
 func (j *cutJob) reserve(c *client.Client) {
-	j.t.Helper()
-	list, err := c.ReserveBatch(j.t.Context(), "t", 1, time.Hour)
-	check(j.t, err)
+	j.TB.Helper()
+	list, err := c.ReserveBatch(j.TB.Context(), "t", 1, time.Hour)
+	check(j.TB, err)
 	j.delivered++
 	j.delivery = list[0]
 }
 
 func (j *cutJob) where() string {
-	j.t.Helper()
-	job, err := j.Get(j.t.Context(), cutID)
+	j.TB.Helper()
+	job, err := j.Get(j.TB.Context(), cutID)
 	if errors.Is(err, client.ErrNotFound) {
 		return "none"
 	}
-	check(j.t, err)
+	check(j.TB, err)
 	return string(job.State)
 }
 
 // endLease has the job's lease end, if it is reserved, as the lease of a consumer who
 // does not say any more what becomes of it.
 func (j *cutJob) endLease() {
-	j.t.Helper()
+	j.TB.Helper()
 	if j.where() == "reserved" {
-		j.do("ZADD", "delayer:job_pool", "XX", "1700000000.000123", cutID)
+		j.Do("ZADD", "delayer:job_pool", "XX", "1700000000.000123", cutID)
 	}
 }
 
 // drain has what is in Redis delivered and acknowledged, and reports what became of the job;
 // gone is what to call it if there is none.
 func (j *cutJob) drain(gone string) string {
-	j.t.Helper()
-	ctx := j.t.Context()
+	j.TB.Helper()
+	ctx := j.TB.Context()
 	if j.toAck && j.delivery.Ack(ctx) == nil {
 		gone = "acked"
 	}
 	j.endLease()
-	stop := j.move(j.redis.Addr)
+	stop := j.move(j.Addr)
 	defer stop()
-	until(j.t, "nothing is left", func() bool {
+	until(j.TB, "nothing is left", func() bool {
 		list, err := j.ReserveBatch(ctx, "t", 10, time.Hour)
 		if err != nil && !errors.Is(err, client.ErrEmpty) {
-			j.t.Fatal(err)
+			j.TB.Fatal(err)
 		}
 		for _, d := range list {
 			j.delivered++
-			check(j.t, d.Ack(ctx))
+			check(j.TB, d.Ack(ctx))
 			gone = "acked"
 		}
 		where := j.where()
@@ -248,12 +248,12 @@ func (j *cutJob) drain(gone string) string {
 		}
 		return where == "none" || where == "dead"
 	})
-	letters := j.state().Letters
+	letters := j.State().Letters
 	left := state{}
 	if gone == "dead" {
 		left = state{Letters: letters, Dead: queues{"t": {cutID}}}
 	}
-	j.expect(left)
+	j.Expect(left)
 	if gone == "never was" {
 		return gone
 	}
@@ -263,9 +263,9 @@ func (j *cutJob) drain(gone string) string {
 // move runs a server, which reaches Redis at addr, until the returned function is called.
 func (j *cutJob) move(addr string) (stop func()) {
 	pool := client.NewPool(client.PoolOptions{Addr: addr})
-	end := redistest.Background(j.t, server.New(pool, server.Options{Interval: 5 * time.Millisecond}).Run)
+	end := redistest.Background(j.TB, server.New(pool, server.Options{Interval: 5 * time.Millisecond}).Run)
 	return func() {
-		j.t.Helper()
+		j.TB.Helper()
 		end()
 		pool.Close()
 	}
@@ -283,7 +283,7 @@ type cutOutcome struct {
 // given back. All that comes of it is as the table says.
 func TestCuts(t *testing.T) {
 	f := start(t)
-	cutter := redistest.StartCutter(t, f.redis.Addr)
+	cutter := redistest.StartCutter(t, f.Addr)
 	var got []cutRow
 	for i, op := range cutOperations {
 		for _, row := range rowsOf(t, f.cutEverywhere(t, cutter, op)) {
@@ -352,8 +352,8 @@ func (f *fixture) cut(t *testing.T, cutter *redistest.Cutter, op cutOperation, n
 }
 
 func (f *fixture) cutOnce(cutter *redistest.Cutter, op cutOperation, n int, after, again bool, o *cutOutcome) (cut bool, failure error) {
-	f.t.Helper()
-	f.do("FLUSHALL")
+	f.TB.Helper()
+	f.Do("FLUSHALL")
 	cutter.Arm(0, false)
 	c := client.OpenPool(client.PoolOptions{Addr: cutter.Addr})
 	defer c.Close()
@@ -362,22 +362,22 @@ func (f *fixture) cutOnce(cutter *redistest.Cutter, op cutOperation, n int, afte
 	if j.delivery != nil { // its calls are to be made by that Client
 		j.delivery = client.Through(j.delivery, c)
 	}
-	f.do("SCRIPT", "FLUSH")
+	f.Do("SCRIPT", "FLUSH")
 
 	cutter.Arm(n, after)
-	_, failure = op.call(f.t.Context(), j, c)
+	_, failure = op.call(f.TB.Context(), j, c)
 	commands := cutter.Commands()
 	if len(commands) < n {
-		answerOf(f.t, "", failure)
+		answerOf(f.TB, "", failure)
 		return false, failure
 	}
 	if failure == nil {
-		f.t.Error("the call has an answer that nobody sent")
+		f.TB.Error("the call has an answer that nobody sent")
 	}
 	o.command, o.after, o.row.then = commands[n-1], after, j.where()
 	if again {
-		answer, err := op.call(f.t.Context(), j, c)
-		o.row.again = answerOf(f.t, answer, err)
+		answer, err := op.call(f.TB.Context(), j, c)
+		o.row.again = answerOf(f.TB, answer, err)
 	}
 	gone := op.gone
 	if gone == "popped" && j.delivered == 0 {
@@ -435,10 +435,10 @@ func (f *fixture) cutMoves(t *testing.T, cutter *redistest.Cutter) cutRow {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("move, command %d, answered %v", n, after), func(t *testing.T) {
 				j := &cutJob{fixture: f.with(t)}
-				j.do("FLUSHALL")
+				j.Do("FLUSHALL")
 				_, err := j.Push(t.Context(), client.Message{ID: cutID, Topic: "t", Body: "b"}, time.Millisecond)
 				check(t, err)
-				j.do("SCRIPT", "FLUSH")
+				j.Do("SCRIPT", "FLUSH")
 				cutter.Arm(n, after)
 				stop := j.move(cutter.Addr)
 				until(t, "the job is ready, and there was a cut", func() bool { return j.where() == "ready" && len(cutter.Commands()) >= n })
@@ -460,7 +460,7 @@ func (f *fixture) cutMoves(t *testing.T, cutter *redistest.Cutter) cutRow {
 // A Reserve that waits gets the job, at whatever command it, or its subscription, is cut.
 func TestCutsOfAWaitingReserve(t *testing.T) {
 	f := start(t)
-	cutter := redistest.StartCutter(t, f.redis.Addr)
+	cutter := redistest.StartCutter(t, f.Addr)
 	commands := 0
 	for n := 0; n <= commands; n++ { // the first time without a cut
 		for _, after := range []bool{false, true} {
@@ -483,25 +483,25 @@ func TestCutsOfAWaitingReserve(t *testing.T) {
 // waitThroughCut returns the commands that were sent, and whether the job was in the answer
 // that was lost.
 func (j *cutJob) waitThroughCut(cutter *redistest.Cutter, n int, after bool) (sent []string, lost bool) {
-	j.t.Helper()
-	ctx := j.t.Context()
-	j.do("FLUSHALL")
-	j.do("SCRIPT", "FLUSH")
+	j.TB.Helper()
+	ctx := j.TB.Context()
+	j.Do("FLUSHALL")
+	j.Do("SCRIPT", "FLUSH")
 	cutter.Arm(n, after)
 	c := client.OpenPool(client.PoolOptions{Addr: cutter.Addr})
 	defer c.Close()
-	defer j.move(j.redis.Addr)()
+	defer j.move(j.Addr)()
 	delivered := make(chan *client.Delivery, 1)
 	go func() {
 		d, err := c.Reserve(ctx, hangBound, time.Hour, "t")
 		if err != nil {
-			j.t.Error(err)
+			j.TB.Error(err)
 		}
 		delivered <- d
 	}()
-	until(j.t, "it listens", func() bool { return j.waiters("t") > 0 || len(delivered) > 0 })
+	until(j.TB, "it listens", func() bool { return j.Waiters("t") > 0 || len(delivered) > 0 })
 	j.isReady()
-	until(j.t, "it has the job", func() bool {
+	until(j.TB, "it has the job", func() bool {
 		if !lost && strings.Contains(cutter.Lost(), cutID) {
 			lost = true
 			j.endLease()
@@ -512,9 +512,9 @@ func (j *cutJob) waitThroughCut(cutter *redistest.Cutter, n int, after bool) (se
 	cutter.Arm(0, false)
 	if d := <-delivered; d != nil {
 		if err := d.Ack(ctx); err != nil {
-			j.t.Error(err)
+			j.TB.Error(err)
 		}
 	}
-	j.expect(state{})
+	j.Expect(state{})
 	return sent, lost
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -29,38 +30,34 @@ var verbs = map[string]func(ctx context.Context, d *client.Delivery) error{
 func TestSettle(t *testing.T) {
 	f := start(t)
 	kept := buckets{"a": "t old", "b": "t old"}
-	b := queues{"t": {"b"}}
-	count := map[string]string{"t": "1"}
+	b, back := queues{"t": {"b"}}, state{Ready: queues{"t": {"b", "a"}}, Buckets: kept}
+	refused := client.Cause(errors.New("refused"))
 	for _, c := range []struct {
 		name     string
-		call     func(d *client.Delivery) error
+		call     func(ctx context.Context, d *client.Delivery) error
 		want     state
 		wantDue  time.Duration
 		attempts int // that were made
 		text     string
 	}{
-		{"Ack", func(d *client.Delivery) error { return d.Ack(t.Context()) }, state{Ready: b, Buckets: buckets{"b": "t old"}}, never, 0, ""},
-		{"Retry", func(d *client.Delivery) error { return d.Retry(t.Context(), time.Minute) }, state{Pool: []string{"a"}, Ready: b, Buckets: kept}, time.Minute, 1, ""},
-		{"Retry at once", func(d *client.Delivery) error { return d.Retry(t.Context(), 0) }, state{Ready: queues{"t": {"b", "a"}}, Buckets: kept}, never, 1, ""},
-		{"Retry with its cause", func(d *client.Delivery) error {
-			return d.Retry(t.Context(), 0, client.Cause(errors.New("refused")))
-		}, state{Ready: queues{"t": {"b", "a"}}, Buckets: kept}, never, 1, "refused"},
-		{"Retry without a cause", func(d *client.Delivery) error { return d.Retry(t.Context(), 0, client.Cause(nil)) }, state{Ready: queues{"t": {"b", "a"}}, Buckets: kept}, never, 1, ""},
-		{"Release", func(d *client.Delivery) error { return d.Release(t.Context()) }, state{Ready: queues{"t": {"a", "b"}}, Buckets: kept}, never, 0, ""},
-		{"Postpone", func(d *client.Delivery) error { return d.Postpone(t.Context(), time.Minute) }, state{Pool: []string{"a"}, Ready: b, Buckets: kept}, time.Minute, 0, ""},
-		{"Extend", func(d *client.Delivery) error { return d.Extend(t.Context(), 2*time.Hour) }, state{Reserved: []string{"a"}, Counts: count, Ready: b, Buckets: kept}, 2 * time.Hour, 1, ""},
-		{"Bury", func(d *client.Delivery) error {
-			return d.Bury(t.Context(), "bad", client.Cause(errors.New("refused")))
-		}, state{Ready: b, Buckets: buckets{"b": "t old"}, Dead: queues{"t": {"a"}}, Letters: buckets{"a": "t old"}}, never, 1, "refused"},
+		{"Ack", verbs["Ack"], state{Ready: b, Buckets: buckets{"b": "t old"}}, never, 0, ""},
+		{"Retry", func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, time.Minute) }, state{Pool: []string{"a"}, Ready: b, Buckets: kept}, time.Minute, 1, ""},
+		{"Retry at once", func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, 0) }, back, never, 1, ""},
+		{"Retry with its cause", func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, 0, refused) }, back, never, 1, "refused"},
+		{"Retry without a cause", func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, 0, client.Cause(nil)) }, back, never, 1, ""},
+		{"Release", verbs["Release"], state{Ready: queues{"t": {"a", "b"}}, Buckets: kept}, never, 0, ""},
+		{"Postpone", func(ctx context.Context, d *client.Delivery) error { return d.Postpone(ctx, time.Minute) }, state{Pool: []string{"a"}, Ready: b, Buckets: kept}, time.Minute, 0, ""},
+		{"Extend", func(ctx context.Context, d *client.Delivery) error { return d.Extend(ctx, 2*time.Hour) }, state{Reserved: []string{"a"}, Counts: buckets{"t": "1"}, Ready: b, Buckets: kept}, 2 * time.Hour, 1, ""},
+		{"Bury", func(ctx context.Context, d *client.Delivery) error { return d.Bury(ctx, "bad", refused) }, state{Ready: b, Buckets: buckets{"b": "t old"}, Dead: queues{"t": {"a"}}, Letters: buckets{"a": "t old"}}, never, 1, "refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := f.with(t)
 			f.seed(all(ready("a", "t"), ready("b", "t"))...)
 			d := f.reserve("t")
-			from := f.clock()
-			check(t, c.call(d))
-			f.expect(c.want)
-			expectDue(t, f.due("a"), from, f.clock(), c.wantDue)
+			from := f.Clock()
+			check(t, c.call(t.Context(), d))
+			f.Expect(c.want)
+			expectDue(t, f.Due("a"), from, f.Clock(), c.wantDue)
 			job, err := f.Get(t.Context(), "a")
 			if gone := c.name == "Ack"; errors.Is(err, client.ErrNotFound) != gone || job.Attempts != c.attempts || job.Error != c.text {
 				t.Errorf("Get = %+v, %v, want %d attempts, error %q", job, err, c.attempts, c.text)
@@ -86,32 +83,19 @@ func TestLongTexts(t *testing.T) {
 // However a lease is lost, no call changes anything then, and the Client says why.
 func TestFencing(t *testing.T) {
 	f := start(t)
-	endOfLease := func(f *fixture, d *client.Delivery) {
-		check(f.t, d.Extend(f.t.Context(), time.Millisecond))
-		end := f.due(d.ID)
-		until(f.t, "the lease has ended", func() bool { return f.clock() > end })
-	}
-	for way, lose := range map[string]func(f *fixture, d *client.Delivery){
-		"its end": endOfLease,
-		"a push":  func(f *fixture, d *client.Delivery) { f.push("a", "t") },
-		"a push of an old client": func(f *fixture, d *client.Delivery) {
-			f.do("HSET", "delayer:job_bucket:a", "topic", "t", "body", "old")
-			f.do("ZADD", "delayer:job_pool", int(f.clock())+60, "a")
+	for way, lose := range map[string]func(f *fixture, d *client.Delivery) error{
+		"its end": func(f *fixture, d *client.Delivery) error {
+			err := d.Extend(t.Context(), time.Millisecond)
+			end := f.Due(d.ID)
+			until(f.TB, "the lease has ended", func() bool { return f.Clock() > end })
+			return err
 		},
-		"a remove": func(f *fixture, d *client.Delivery) {
-			if removed, err := f.Remove(f.t.Context(), "a"); !removed || err != nil {
-				f.t.Fatal(removed, err)
-			}
-		},
-		"a reschedule": func(f *fixture, d *client.Delivery) {
-			check(f.t, f.Reschedule(f.t.Context(), "a", time.Hour))
-		},
-		"a reschedule to now": func(f *fixture, d *client.Delivery) {
-			check(f.t, f.Reschedule(f.t.Context(), "a", 0))
-		},
-		"a new reserve": func(f *fixture, d *client.Delivery) {
-			check(f.t, f.Reschedule(f.t.Context(), "a", 0))
+		"a push":   func(f *fixture, d *client.Delivery) error { return errOf(f.Push(t.Context(), d.Message, 0)) },
+		"a remove": func(f *fixture, d *client.Delivery) error { return errOf(f.Remove(t.Context(), "a")) },
+		"a new reserve": func(f *fixture, d *client.Delivery) error {
+			err := f.Reschedule(t.Context(), "a", 0)
 			f.reserve("t")
+			return err
 		},
 	} {
 		for name, call := range verbs {
@@ -120,19 +104,25 @@ func TestFencing(t *testing.T) {
 				f.seed()
 				f.push("a", "t")
 				d := f.reserve("t")
-				lose(f, d)
-				before, due := f.state(), f.due("a")
-				err := call(t.Context(), d)
-				if !errors.Is(err, client.ErrLeaseLost) {
-					t.Errorf("%v, want ErrLeaseLost", err)
-				}
-				expectText(t, name, err, fmt.Sprintf(`delayer: %s "a": `, strings.ToLower(name)))
-				f.expect(before)
-				if now := f.due("a"); now != due && (now == now || due == due) {
-					t.Errorf("due at %f, was %f", now, due)
-				}
+				check(t, lose(f, d))
+				f.expectUnchanged(func() {
+					err := call(t.Context(), d)
+					expectErr(t, name, err, client.ErrLeaseLost)
+					expectText(t, name, err, fmt.Sprintf(`delayer: %s "a": `, strings.ToLower(name)))
+				})
 			})
 		}
+	}
+}
+
+// expectUnchanged checks that the calls change nothing, and nothing's time.
+func (f *fixture) expectUnchanged(calls func()) {
+	f.TB.Helper()
+	before, scores := f.State(), f.Scores()
+	calls()
+	f.Expect(before)
+	if now := f.Scores(); !maps.Equal(now, scores) {
+		f.TB.Errorf("the times are %v, were %v", now, scores)
 	}
 }
 
@@ -147,14 +137,13 @@ func TestSettledOnce(t *testing.T) {
 		f.push("a", "t")
 		d := f.reserve("t")
 		check(t, settle(t.Context(), d))
-		before, scripts := f.state(), f.info("commandstats", "cmdstat_evalsha:calls=")
-		for name, call := range verbs {
-			if err := call(t.Context(), d); !errors.Is(err, client.ErrLeaseLost) {
-				t.Errorf("%s after %s: %v, want ErrLeaseLost", name, first, err)
+		scripts := f.Calls("evalsha")
+		f.expectUnchanged(func() {
+			for name, call := range verbs {
+				expectErr(t, name+" after "+first, call(t.Context(), d), client.ErrLeaseLost)
 			}
-		}
-		f.expect(before)
-		if n := f.info("commandstats", "cmdstat_evalsha:calls=") - scripts; n > 1 { // Extend's
+		})
+		if n := f.Calls("evalsha") - scripts; n > 1 { // Extend's
 			t.Errorf("%d scripts were run after %s", n, first)
 		}
 	}
@@ -185,7 +174,7 @@ func TestConcurrentSettlements(t *testing.T) {
 				t.Fatal(e.err)
 			}
 		}
-		got := f.state()
+		got := f.State()
 		places := map[string]int{"Retry": len(got.Pool), "Release": len(got.Ready["t"]), "Bury": len(got.Letters), "Ack": 1 - len(got.Buckets) - len(got.Letters)}
 		if len(won) != 1 || places[won[0]] != 1 || len(got.Reserved) > 0 {
 			t.Fatalf("%q won, state %+v", won, got)
@@ -202,58 +191,62 @@ func (f *fixture) holdJob(id string) *holder {
 
 // settleLater starts a call in the background, and waits until its answer is kept back.
 func (h *holder) settleLater(call func() error) <-chan error {
-	ended := make(chan error, 1)
-	go func() { ended <- call() }()
+	ended := later(call)
 	<-h.sent
 	return ended
+}
+
+// held is a Client whose answers to calls that name the job are kept back, and the job, which it has
+// reserved. The script of the call is known.
+func (f *fixture) held(verb string, lease time.Duration) (*holder, *client.Delivery) {
+	f.TB.Helper()
+	f.reservedOnce("t")
+	f.warm(verbs[verb])
+	f.push("a", "t")
+	h := f.holdJob("a")
+	return h, f.reserveBy(f.on(h.Pool), "t", "a", lease)
 }
 
 // A call whose answer was lost may be repeated: Ack succeeds then, if it has not before, and
 // the others at worst find that they were done. Deadline stays on the safe side.
 func TestRepeatedAfterALostAnswer(t *testing.T) {
 	f := start(t)
-	f.reservedOnce("loads the script")
 	for name, call := range verbs {
 		t.Run(name, func(t *testing.T) {
 			f := f.with(t)
 			f.seed()
-			f.push("a", "t")
-			h := f.holdJob("a")
-			c := client.New(h.Pool)
-			defer c.Close()
-			d, err := c.Reserve(t.Context(), 0, 2*time.Hour, "t")
-			reserve(d, err).expect(t, "a")
-			f.warm(call)
+			h, d := f.held(name, 2*time.Hour)
 			ended := h.settleLater(func() error { return call(t.Context(), d) })
 			h.pass <- io.ErrUnexpectedEOF
 			if err := arrival(t, ended); !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, client.ErrLeaseLost) {
 				t.Errorf("error %v, want that of the network", err)
 			}
-			after := f.state()
-			if deadline, end := float64(d.Deadline().UnixMicro())/1e6, f.due("a"); deadline > end && name == "Extend" {
+			after := f.State()
+			if deadline, end := float64(d.Deadline().UnixMicro())/1e6, f.Due("a"); deadline > end && name == "Extend" {
 				t.Errorf("deadline %f, but the lease ends at %f", deadline, end)
 			}
 			ended = h.settleLater(func() error { return call(t.Context(), d) })
 			h.pass <- nil
-			err = arrival(t, ended)
-			if again := name == "Ack" || name == "Extend"; again && err != nil || !again && !errors.Is(err, client.ErrLeaseLost) {
-				t.Errorf("repeated: %v", err)
+			want := client.ErrLeaseLost
+			if name == "Ack" || name == "Extend" {
+				want = nil
 			}
-			f.expect(after)
+			expectErr(t, "repeated", arrival(t, ended), want)
+			f.Expect(after)
 		})
 	}
 }
 
 // reservedOnce loads the script of Reserve.
-func (f *fixture) reservedOnce(topic string) { f.ReserveBatch(f.t.Context(), topic, 1, 0) }
+func (f *fixture) reservedOnce(topic string) { f.ReserveBatch(f.TB.Context(), topic, 1, 0) }
 
 // warm makes the call on another job, so that its script is known.
 func (f *fixture) warm(call func(ctx context.Context, d *client.Delivery) error) {
-	f.t.Helper()
+	f.TB.Helper()
 	f.push("other", "warm")
-	check(f.t, call(f.t.Context(), f.reserve("warm")))
-	for _, id := range []string{"other", "other"} {
-		f.Remove(f.t.Context(), id)
+	check(f.TB, call(f.TB.Context(), f.reserve("warm")))
+	for range 2 { // the job, and the dead letter
+		check(f.TB, errOf(f.Remove(f.TB.Context(), "other")))
 	}
 }
 
@@ -263,73 +256,46 @@ func TestAckThatWasNotSent(t *testing.T) {
 	f := start(t)
 	f.push("a", "t")
 	d := f.reserve("t")
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := d.Ack(cancelled); !errors.Is(err, context.Canceled) {
-		t.Errorf("Ack with its context done: %v", err)
-	}
+	expectErr(t, "Ack with its context done", d.Ack(done(t.Context())), context.Canceled)
 	f.Remove(t.Context(), "a")
-	if err := d.Ack(t.Context()); !errors.Is(err, client.ErrLeaseLost) {
-		t.Errorf("Ack of a job that was removed: %v, want ErrLeaseLost", err)
-	}
+	expectErr(t, "Ack of a job that was removed", d.Ack(t.Context()), client.ErrLeaseLost)
 }
 
 // An Ack that was not done is done when it is repeated, even under an Extend whose answer was lost.
 func TestAckAfterALostExtend(t *testing.T) {
 	f := start(t)
-	f.reservedOnce("t")
-	f.push("a", "t")
-	f.warm(verbs["Extend"])
-	h := f.holdJob("a")
-	c := client.New(h.Pool)
-	defer c.Close()
-	d, err := c.Reserve(t.Context(), 0, time.Minute, "t")
-	reserve(d, err).expect(t, "a")
+	f.warm(verbs["Ack"])
+	h, d := f.held("Extend", time.Minute)
 	ended := h.settleLater(func() error { return d.Extend(t.Context(), time.Hour) })
 	h.pass <- io.ErrUnexpectedEOF
-	if arrival(t, ended) == nil {
-		t.Error("Extend: no error")
-	}
-	f.warm(verbs["Ack"])
+	expectErr(t, "Extend", arrival(t, ended), io.ErrUnexpectedEOF)
 	ended = h.settleLater(func() error { return d.Ack(t.Context()) })
 	h.pass <- nil
-	if err := arrival(t, ended); err != nil {
-		t.Errorf("Ack: %v", err)
-	}
-	f.expect(state{})
+	check(t, arrival(t, ended))
+	f.Expect(state{})
 }
 
 // Of two Extends at one moment the one counts that Redis did later, whichever's answer comes first.
 func TestConcurrentExtends(t *testing.T) {
 	f := start(t)
-	f.reservedOnce("t")
-	f.warm(verbs["Extend"])
-	f.push("a", "t")
-	h := f.holdJob("a")
-	c := client.New(h.Pool)
-	defer c.Close()
-	d, err := c.Reserve(t.Context(), 0, time.Minute, "t")
-	end := reserve(d, err).d.Deadline()
+	h, d := f.held("Extend", time.Minute)
+	end := d.Deadline()
 	ended := h.settleLater(func() error { return d.Extend(t.Context(), time.Hour) })
-	until(t, "it is done in Redis", func() bool { return f.due("a") > float64(end.Unix()+60) })
-	from := f.clock()
-	_, err = f.ExtendBatch(t.Context(), []*client.Delivery{d}, 2*time.Minute)
-	check(t, err)
+	until(t, "it is done in Redis", func() bool { return f.Due("a") > float64(end.Unix()+60) })
+	from := f.Clock()
+	check(t, errOf(f.ExtendBatch(t.Context(), []*client.Delivery{d}, 2*time.Minute)))
 	h.pass <- nil
-	if err := arrival(t, ended); err != nil {
-		t.Error(err)
-	}
+	check(t, arrival(t, ended))
 	f.leased("both", d, from, 2*time.Minute)
 }
 
-// reserveAll reserves n jobs of the Client, 0000 and so on.
+// reserveAll has the Client reserve n new jobs, 0000 and so on.
 func (f *fixture) reserveAll(c *client.Client, n int) []*client.Delivery {
-	f.t.Helper()
-	_, err := c.PushBatch(f.t.Context(), jobs(0, n, "t", 0))
-	check(f.t, err)
-	list, err := c.ReserveBatch(f.t.Context(), "t", n, time.Hour)
+	f.TB.Helper()
+	check(f.TB, errOf(f.PushBatch(f.TB.Context(), jobs(0, n, "t", 0))))
+	list, err := c.ReserveBatch(f.TB.Context(), "t", n, time.Hour)
 	if err != nil || len(list) != n {
-		f.t.Fatalf("reserved %d of %d, %v", len(list), n, err)
+		f.TB.Fatalf("reserved %d of %d, %v", len(list), n, err)
 	}
 	return list
 }
@@ -338,71 +304,51 @@ func (f *fixture) reserveAll(c *client.Client, n int) []*client.Delivery {
 func TestAcksShareRoundTrips(t *testing.T) {
 	f := start(t)
 	c := f.patient()
-	check(t, c.WarmUp(t.Context()))
 	const acks = 100
 	list := f.reserveAll(c, acks+2)
 	lost, left := list[acks], list[acks+1]
 	check(t, f.Reschedule(t.Context(), lost.ID, 0))
-	before := f.info("commandstats", "cmdstat_evalsha:calls=")
-	f.redis.Hang()
-	ended := make(chan error, acks)
-	for i := range acks {
-		go func() { ended <- list[i].Ack(t.Context()) }()
-		await(t, i+1, client.MaxSettleCalls, c.Settlements)
-	}
-	lostEnded, leftEnded := make(chan error, 1), make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { lostEnded <- lost.Ack(t.Context()) }()
-	go func() { leftEnded <- left.Ack(ctx) }()
-	await(t, acks+2, client.MaxSettleCalls, c.Settlements)
+	calls := make([]func() error, len(list))
+	for i, d := range list {
+		calls[i] = func() error { return d.Ack(t.Context()) }
+	}
+	calls[acks+1] = func() error { return left.Ack(ctx) }
+	g := f.gather(client.RoundTrips, c.Settlements, calls)
 	cancel()
-	if err := arrival(t, leftEnded); !errors.Is(err, context.Canceled) {
-		t.Errorf("left: %v", err)
+	await(t, acks+1, client.RoundTrips, c.Settlements)
+	errs, scripts := g.release()
+	check(t, errors.Join(errs[:acks]...))
+	expectErr(t, "lost", errs[acks], client.ErrLeaseLost)
+	expectErr(t, "left", errs[acks+1], context.Canceled)
+	if scripts > client.RoundTrips+1 {
+		t.Errorf("%d calls for %d acks", scripts, acks)
 	}
-	f.redis.Resume()
-	for range acks {
-		if err := arrival(t, ended); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := arrival(t, lostEnded); !errors.Is(err, client.ErrLeaseLost) {
-		t.Errorf("lost: %v", err)
-	}
-	if calls := f.info("commandstats", "cmdstat_evalsha:calls=") - before; calls > client.MaxSettleCalls+1 {
-		t.Errorf("%d calls for %d acks", calls, acks)
-	}
-	f.expect(state{Reserved: []string{left.ID}, Counts: map[string]string{"t": "1"}, Ready: queues{"t": {lost.ID}}, Buckets: buckets{left.ID: "t b", lost.ID: "t b"}})
-	if err := left.Ack(t.Context()); err != nil {
-		t.Errorf("the one that left, again: %v", err)
-	}
+	f.Expect(state{Reserved: []string{left.ID}, Counts: buckets{"t": "1"}, Ready: queues{"t": {lost.ID}}, Buckets: buckets{left.ID: "t b", lost.ID: "t b"}})
+	check(t, left.Ack(t.Context())) // again
 }
 
 // Calls of each kind that gather go together, and nobody gets another's error.
 func TestGatheredSettlements(t *testing.T) {
 	f := start(t)
 	c := f.patient()
-	check(t, c.WarmUpAll(t.Context()))
 	kinds := []string{"Ack", "Retry", "Extend", "Bury"} // Release and Postpone go with Retry
-	blockers := client.MaxSettleCalls * len(kinds)
+	blockers := client.RoundTrips * len(kinds)
 	names := []string{"Ack", "Retry", "Release", "Postpone", "Extend", "Bury"}
 	list := f.reserveAll(c, blockers+2*len(names))
-	for n := range names { // the second half has lost its leases
-		check(t, f.Reschedule(t.Context(), list[blockers+len(names)+n].ID, time.Minute))
-	}
-	f.redis.Hang()
-	ends := make([]chan error, len(list))
+	calls := make([]func() error, len(list))
 	for n, d := range list {
-		ends[n] = make(chan error, 1)
 		call := verbs[kinds[n%len(kinds)]]
 		if n >= blockers {
 			call = verbs[names[(n-blockers)%len(names)]]
 		}
-		go func() { ends[n] <- call(t.Context(), d) }()
-		await(t, n+1, blockers, c.Settlements)
+		if n >= blockers+len(names) { // these have lost their leases
+			check(t, f.Reschedule(t.Context(), d.ID, time.Minute))
+		}
+		calls[n] = func() error { return call(t.Context(), d) }
 	}
-	f.redis.Resume()
-	for n := range list {
-		err := arrival(t, ends[n])
+	errs, _ := f.gather(blockers, c.Settlements, calls).release()
+	for n, err := range errs {
 		if lost := n >= blockers+len(names); lost != errors.Is(err, client.ErrLeaseLost) || !lost && err != nil {
 			t.Errorf("%d: %v", n, err)
 		}
@@ -414,10 +360,10 @@ func TestGatheredSettlements(t *testing.T) {
 		slices.Sort(ids)
 		return ids
 	}
-	got := f.state()
+	got := f.State()
 	slices.Sort(got.Reserved)
 	slices.Sort(got.Dead["t"])
-	if !slices.Equal(got.Reserved, at(2, 6, blockers+4)) || !slices.Equal(got.Ready["t"], at(blockers+2)) || !slices.Equal(got.Dead["t"], at(3, 7, blockers+5)) || len(got.Pool) != client.MaxSettleCalls+2+len(names) {
+	if !slices.Equal(got.Reserved, at(2, 6, blockers+4)) || !slices.Equal(got.Ready["t"], at(blockers+2)) || !slices.Equal(got.Dead["t"], at(3, 7, blockers+5)) || len(got.Pool) != client.RoundTrips+2+len(names) {
 		t.Errorf("state %+v", got)
 	}
 }
@@ -430,24 +376,19 @@ func TestSettleOnHungRedis(t *testing.T) {
 	impatient := map[string]*client.Client{} // each has a connection that works
 	withDeadline, without := map[string]*client.Delivery{}, map[string]*client.Delivery{}
 	for name := range verbs {
-		impatient[name] = client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: 100 * time.Millisecond})
-		defer impatient[name].Close()
+		impatient[name] = f.openPool(client.PoolOptions{ReadTimeout: 100 * time.Millisecond})
 		for c, list := range map[*client.Client]map[string]*client.Delivery{impatient[name]: without, patient: withDeadline} {
 			f.push(name, name)
-			d, err := c.Reserve(t.Context(), 0, time.Hour, name)
-			list[name] = reserve(d, err).expect(t, name)
+			list[name] = f.reserveBy(c, name, name, time.Hour)
 		}
 	}
-	f.redis.Hang()
-	defer f.redis.Resume()
+	f.Hang()
+	defer f.Resume()
 	for name, call := range verbs {
-		ended := make(chan error, 1)
-		go func() { ended <- call(deadline(t, 10*time.Millisecond), withDeadline[name]) }()
-		if err := arrival(t, ended); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s with a deadline: %v", name, err)
-		}
+		ended := later(func() error { return call(deadline(t, 10*time.Millisecond), withDeadline[name]) })
+		expectErr(t, name+" with a deadline", arrival(t, ended), context.DeadlineExceeded)
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { ended <- call(ctx, without[name]) }()
+		ended = later(func() error { return call(ctx, without[name]) })
 		await(t, 1, 1, impatient[name].Settlements)
 		cancel()
 		var timeout net.Error
@@ -455,75 +396,34 @@ func TestSettleOnHungRedis(t *testing.T) {
 			t.Errorf("%s, cancelled: %v, want the connection's timeout", name, err)
 		}
 	}
-	ended := make(chan error, 1)
-	go func() {
-		_, err := patient.AckBatch(deadline(t, 10*time.Millisecond), []*client.Delivery{withDeadline["Ack"]})
-		ended <- err
-	}()
-	if err := arrival(t, ended); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("AckBatch with a deadline: %v", err)
-	}
+	ended := later(func() error {
+		return errOf(patient.AckBatch(deadline(t, 10*time.Millisecond), []*client.Delivery{withDeadline["Ack"]}))
+	})
+	expectErr(t, "AckBatch with a deadline", arrival(t, ended), context.DeadlineExceeded)
 }
 
 // A pool without a free connection is an error in time, and not a lost lease.
 func TestSettleWithoutAConnection(t *testing.T) {
 	f := start(t)
-	for _, wait := range []bool{true, false} {
-		pool := f.redis.Pool()
+	for wait, want := range map[bool]error{true: context.DeadlineExceeded, false: redis.ErrPoolExhausted} {
+		pool := f.Pool()
 		pool.MaxActive, pool.Wait = 1, wait
-		c := client.New(pool)
-		defer c.Close()
+		c := f.on(pool)
 		f.push("a", "t")
-		d, err := c.Reserve(t.Context(), 0, time.Hour, "t")
-		reserve(d, err).expect(t, "a")
+		d := f.reserveBy(c, "t", "a", time.Hour)
 		conn := pool.Get()
-		want := context.DeadlineExceeded
-		if !wait {
-			want = redis.ErrPoolExhausted
-		}
 		for name, call := range verbs {
-			ctx := deadline(t, 20*time.Millisecond)
-			if err := call(ctx, d); !errors.Is(err, want) {
-				t.Errorf("%s: %v, want %v", name, err, want)
-			}
+			expectErr(t, name, call(deadline(t, 20*time.Millisecond), d), want)
 		}
-		if r := reserve(c.Reserve(deadline(t, 20*time.Millisecond), 0, 0, "t")); r.err == nil {
-			t.Errorf("Reserve: %+v", r)
+		if d, err := c.Reserve(deadline(t, 20*time.Millisecond), 0, 0, "t"); err == nil {
+			t.Errorf("Reserve: %+v", d)
 		}
-		if _, err := c.AckBatch(deadline(t, 20*time.Millisecond), []*client.Delivery{d}); !errors.Is(err, want) {
-			t.Errorf("AckBatch: %v, want %v", err, want)
-		}
-		none := make(chan error, 1)
-		go func() { _, err := c.AckBatch(t.Context(), nil); none <- err }()
-		if err := arrival(t, none); err != nil { // needs no connection
-			t.Errorf("AckBatch of none: %v", err)
-		}
+		expectErr(t, "AckBatch", errOf(c.AckBatch(deadline(t, 20*time.Millisecond), []*client.Delivery{d})), want)
+		check(t, arrival(t, later(func() error { return errOf(c.AckBatch(t.Context(), nil)) }))) // needs no connection
 		conn.Close()
-		if err := d.Ack(t.Context()); err != nil {
-			t.Errorf("Ack when there is one: %v", err)
-		}
-		f.expect(state{})
+		check(t, d.Ack(t.Context()))
+		f.Expect(state{})
 	}
-}
-
-// A closed Client settles nothing, and says so.
-func TestSettleOnAClosedClient(t *testing.T) {
-	f := start(t)
-	c := f.open()
-	f.push("a", "t")
-	d, err := c.Reserve(t.Context(), 0, time.Hour, "t")
-	reserve(d, err).expect(t, "a")
-	check(t, c.Close())
-	before := f.state()
-	for name, call := range verbs {
-		if err := call(t.Context(), d); !errors.Is(err, client.ErrClosed) {
-			t.Errorf("%s: %v, want ErrClosed", name, err)
-		}
-	}
-	if _, err := c.AckBatch(t.Context(), []*client.Delivery{d}); !errors.Is(err, client.ErrClosed) {
-		t.Errorf("AckBatch: %v, want ErrClosed", err)
-	}
-	f.expect(before)
 }
 
 // Results come in the deliveries' order, each with its own.
@@ -562,7 +462,7 @@ func TestAckBatchAndExtendBatch(t *testing.T) {
 	}
 	results, err = f.AckBatch(t.Context(), list)
 	check("ack batch", results, err)
-	if got := f.state(); len(got.Pool) != len(lost) || len(got.Buckets) != len(lost) || len(got.Reserved) > 0 {
+	if got := f.State(); len(got.Pool) != len(lost) || len(got.Buckets) != len(lost) || len(got.Reserved) > 0 {
 		t.Errorf("left are %q, %q", got.Pool, got.Reserved)
 	}
 	results, err = f.AckBatch(t.Context(), nil)
@@ -576,19 +476,28 @@ func TestBatchWithADeliveryTwice(t *testing.T) {
 	f := start(t)
 	list := f.reserveAll(f.Client, 2)
 	twice := []*client.Delivery{list[0], list[1], list[0]}
+	from := f.Clock()
 	if results, err := f.ExtendBatch(t.Context(), twice, 2*time.Hour); err != nil || len(results) != 3 {
 		t.Errorf("ExtendBatch = %v, %v", results, err)
 	}
 	for _, d := range list {
-		if float64(d.Deadline().UnixMicro())/1e6 > f.due(d.ID) {
-			t.Errorf("%s: deadline %v, but the lease ends at %f", d.ID, d.Deadline(), f.due(d.ID))
-		}
+		f.leased("extended", d, from, 2*time.Hour)
 	}
 	results, err := f.AckBatch(t.Context(), twice)
-	if !errors.Is(err, client.ErrLeaseLost) || len(results) != 3 || results[0].Err != nil || results[1].Err != nil || !errors.Is(results[2].Err, client.ErrLeaseLost) {
-		t.Errorf("AckBatch = %v, %v", results, err)
+	expectErr(t, "AckBatch", err, client.ErrLeaseLost)
+	expectErrs(t, results, nil, nil, client.ErrLeaseLost)
+	f.Expect(state{})
+}
+
+// expectErrs checks the results of a batch.
+func expectErrs(t testing.TB, results []client.Result, want ...error) {
+	t.Helper()
+	if len(results) != len(want) {
+		t.Fatalf("%d results, want %d", len(results), len(want))
 	}
-	f.expect(state{})
+	for i, r := range results {
+		expectErr(t, fmt.Sprint(i, " ", r.ID), r.Err, want[i])
+	}
 }
 
 // An error of the network in the second chunk leaves the first one's results as they are; what
@@ -597,58 +506,36 @@ func TestAckBatchCutInTheSecondChunk(t *testing.T) {
 	const n = 600
 	f := start(t)
 	f.reservedOnce("t")
-	h := f.holdJob("0250") // the first one of the second chunk
-	c := client.New(h.Pool)
-	defer c.Close()
 	f.warm(verbs["Ack"])
-	_, err := f.PushBatch(t.Context(), jobs(0, n, "t", 0))
-	check(t, err)
-	list, err := c.ReserveBatch(t.Context(), "t", n, time.Hour)
-	if err != nil || len(list) != n {
-		t.Fatal(len(list), err)
+	h := f.holdJob("0250") // the first one of the second chunk
+	c := f.on(h.Pool)
+	list := f.reserveAll(c, n)
+	var results []client.Result
+	ack := func() (err error) {
+		results, err = c.AckBatch(t.Context(), list)
+		return err
 	}
-	type batch struct {
-		results []client.Result
-		err     error
+	wants := func(first, second error) []error {
+		return append(slices.Repeat([]error{first}, 250), slices.Repeat([]error{second}, n-250)...)
 	}
-	ack := func() <-chan batch {
-		ended := make(chan batch, 1)
-		go func() {
-			results, err := c.AckBatch(t.Context(), list)
-			ended <- batch{results, err}
-		}()
-		<-h.sent
-		return ended
-	}
-	ended := ack()
+	ended := h.settleLater(ack)
 	h.pass <- io.ErrUnexpectedEOF
-	got := arrival(t, ended)
-	if !errors.Is(got.err, io.ErrUnexpectedEOF) {
-		t.Errorf("error %v", got.err)
-	}
-	for i, r := range got.results {
-		if i < 250 && r.Err != nil || i >= 250 && !errors.Is(r.Err, io.ErrUnexpectedEOF) {
-			t.Fatalf("result %d is %+v", i, r)
-		}
-	}
-	if left := f.state(); len(left.Reserved) != 100 { // the second chunk was done
+	expectErr(t, "AckBatch", arrival(t, ended), io.ErrUnexpectedEOF)
+	expectErrs(t, results, wants(nil, io.ErrUnexpectedEOF)...)
+	if left := f.State(); len(left.Reserved) != 100 { // the second chunk was done
 		t.Errorf("%d are reserved", len(left.Reserved))
 	}
-	ended = ack()
+	ended = h.settleLater(ack)
 	h.pass <- nil
-	for i, r := range arrival(t, ended).results {
-		if i < 250 != errors.Is(r.Err, client.ErrLeaseLost) || i >= 250 && r.Err != nil {
-			t.Fatalf("repeated: result %d is %+v", i, r)
-		}
-	}
-	f.expect(state{})
+	arrival(t, ended)
+	expectErrs(t, results, wants(client.ErrLeaseLost, nil)...)
+	f.Expect(state{})
 }
 
-// Get, Remove and Reschedule know a job that is reserved, or waits for a retry.
+// Get and Reschedule know a job that is reserved, or waits for a retry.
 func TestReservedJobByItsID(t *testing.T) {
 	f := start(t)
-	_, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "body"}, 0, client.MaxAttempts(5))
-	check(t, err)
+	f.push("a", "t", client.MaxAttempts(5))
 	get := func(want client.State, attempts int, text string) client.Job {
 		t.Helper()
 		job, err := f.Get(t.Context(), "a")
@@ -670,19 +557,4 @@ func TestReservedJobByItsID(t *testing.T) {
 	}
 	check(t, f.Reschedule(t.Context(), "a", time.Hour))
 	get(client.Waiting, 2, "refused")
-	f.expect(state{Pool: []string{"a"}, Buckets: buckets{"a": "t body"}})
-	for _, way := range []string{"waits for a retry", "is reserved"} {
-		if removed, err := f.Remove(t.Context(), "a"); !removed || err != nil {
-			t.Errorf("Remove of one that %s = %v, %v", way, removed, err)
-		}
-		f.expect(state{})
-		f.push("a", "t")
-		d = f.reserve("t")
-	}
-	f.serve()
-	check(t, d.Extend(t.Context(), time.Millisecond))
-	f.Remove(t.Context(), "a")
-	if r := reserve(f.Reserve(t.Context(), 200*time.Millisecond, 0, "t")); !errors.Is(r.err, client.ErrEmpty) {
-		t.Errorf("what was removed comes back: %+v", r)
-	}
 }

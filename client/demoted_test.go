@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"testing"
 	"time"
@@ -17,17 +18,17 @@ import (
 // demote has the proxy lead to the new master, and makes the old one a replica that keeps its
 // connections: of the new one, or of nobody, so that it knows nothing new.
 func (f *fixture) demote(proxy *redistest.Proxy, to *fixture, follows bool) {
-	f.t.Helper()
-	proxy.Lead(to.redis.Addr)
+	f.TB.Helper()
+	proxy.Lead(to.Addr)
 	master := "127.0.0.1:1"
 	if follows {
-		master = to.redis.Addr
+		master = to.Addr
 	}
 	host, port, _ := net.SplitHostPort(master)
-	f.do("REPLICAOF", host, port)
+	f.Do("REPLICAOF", host, port)
 	if follows {
-		until(f.t, "the old master is a replica in sync", func() bool {
-			role, err := redis.Values(f.do("ROLE"), nil)
+		until(f.TB, "the old master is a replica in sync", func() bool {
+			role, err := redis.Values(f.Do("ROLE"), nil)
 			return err == nil && fmt.Sprintf("%s %s", role[0], role[3]) == "slave connected"
 		})
 	}
@@ -36,79 +37,57 @@ func (f *fixture) demote(proxy *redistest.Proxy, to *fixture, follows bool) {
 // Who waits at a master that lives on as a replica, where all looks well, notices that: he gets jobs
 // that are pushed to the new one, and hears of them there.
 func TestWaitersLeaveADemotedServer(t *testing.T) {
-	wait := map[string]func(c *client.Client, ctx context.Context, topic string) (string, error){
-		"BPop": func(c *client.Client, ctx context.Context, topic string) (string, error) {
-			m, err := c.BPop(ctx, 0, topic)
-			return m.ID, err
-		},
-		"BPop of several": func(c *client.Client, ctx context.Context, topic string) (string, error) {
-			m, err := c.BPop(ctx, 0, "other", topic)
-			return m.ID, err
-		},
-		"Fetch": func(c *client.Client, ctx context.Context, topic string) (string, error) {
-			list, err := c.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: topic}}, Max: 1})
-			if err != nil {
-				return "", err
+	calls := maps.Clone(waiters)
+	calls["BPop of several"] = func(ctx context.Context, c *client.Client, _ time.Duration, topics ...string) (client.Message, error) {
+		return c.BPop(ctx, 0, "other", topics...)
+	}
+	calls["worker"] = func(ctx context.Context, c *client.Client, _ time.Duration, topics ...string) (m client.Message, err error) {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		mux := worker.NewMux()
+		mux.HandleFunc(topics[0], func(_ context.Context, job *worker.Job) error {
+			m = job.Message
+			stop()
+			return nil
+		})
+		err = worker.New(c, mux, worker.Options{}).Run(ctx)
+		return m, err
+	}
+	const pops = "Pop, again and again"
+	calls[pops] = func(ctx context.Context, c *client.Client, _ time.Duration, topics ...string) (client.Message, error) {
+		for {
+			m, err := c.Pop(ctx, topics[0])
+			if !errors.Is(err, client.ErrEmpty) {
+				return m, err
 			}
-			return list[0].ID, list[0].Ack(ctx)
-		},
-		"worker": func(c *client.Client, ctx context.Context, topic string) (id string, err error) {
-			ctx, stop := context.WithCancel(ctx)
-			defer stop()
-			mux := worker.NewMux()
-			mux.HandleFunc(topic, func(_ context.Context, job *worker.Job) error {
-				id = job.ID
-				stop()
-				return nil
-			})
-			err = worker.New(c, mux, worker.Options{}).Run(ctx)
-			return id, err
-		},
-		"Pop, again and again": func(c *client.Client, ctx context.Context, topic string) (string, error) {
-			for {
-				m, err := c.Pop(ctx, topic)
-				if !errors.Is(err, client.ErrEmpty) {
-					return m.ID, err
-				}
-				time.Sleep(time.Millisecond)
-			}
-		},
+			time.Sleep(time.Millisecond)
+		}
 	}
 	for state, follows := range map[string]bool{"follows": true, "cut off": false} {
 		t.Run(state, func(t *testing.T) {
 			t.Parallel()
 			oldMaster, newMaster := start(t), start(t)
-			proxy := redistest.StartProxy(t, oldMaster.redis.Addr)
-			c := client.OpenPool(client.PoolOptions{Addr: proxy.Addr})
-			defer c.Close()
-			if err := c.WarmUp(t.Context()); err != nil { // with connections that rest
-				t.Fatal(err)
-			}
+			proxy := redistest.StartProxy(t, oldMaster.Addr)
+			c := oldMaster.openPool(client.PoolOptions{Addr: proxy.Addr})
+			check(t, c.WarmUp(t.Context())) // with connections that rest
 			results := map[string]<-chan result{}
-			for name, call := range wait {
-				results[name] = background(func() (client.Message, error) {
-					id, err := call(c, t.Context(), name)
-					return client.Message{ID: id}, err
-				})
-				if name != "Pop, again and again" {
-					until(t, name+" waits", func() bool { return oldMaster.waiters(name) == 1 })
+			for name, call := range calls {
+				results[name] = inBackground(t.Context(), call, c, 0, name)
+				if name != pops {
+					oldMaster.AwaitWaiter(name)
 				}
 			}
 			oldMaster.demote(proxy, newMaster, follows)
-			for name := range wait {
+			for name := range calls {
 				newMaster.push(name, name)
 			}
 			for name, r := range results {
-				r := waitFor(t, r)
-				if r.err != nil || r.m.ID != name {
-					t.Errorf("%s: got %q, %v", name, r.m.ID, r.err)
-				}
+				expectJob(t, r, name)
 			}
-			waits := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "last") })
-			newMaster.waits(c, "last", 1)
-			until(t, "nobody listens to the old one", func() bool { return oldMaster.waiters("BPop") == 0 })
+			waits := newMaster.waiter(t.Context(), c, "last")
+			until(t, "nobody listens to the old one", func() bool { return oldMaster.Waiters("BPop") == 0 })
 			newMaster.push("last", "last")
-			expectJob(t, waitFor(t, waits), "last")
+			expectJob(t, waits, "last")
 		})
 	}
 }
@@ -118,14 +97,13 @@ func TestWaitersLeaveADemotedServer(t *testing.T) {
 func TestWaitingAtAServerThatTakesNoWrites(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	popped := f.bpop(t.Context(), "t")
-	f.do("CONFIG", "SET", "min-replicas-to-write", 1)
-	f.do("CONFIG", "SET", "min-replicas-to-write", 0)
+	popped := f.waiter(t.Context(), f.Client, "t")
+	f.takesNoWrites(true)
+	f.takesNoWrites(false)
 	f.push("a", "t")
-	expectJob(t, waitFor(t, popped), "a")
+	expectJob(t, popped, "a")
 
-	popped = f.bpop(t.Context(), "t")
-	f.do("CONFIG", "SET", "min-replicas-to-write", 1)
-	r := waitFor(t, popped)
-	expectText(t, "BPop", r.err, "NOREPLICAS")
+	popped = f.waiter(t.Context(), f.Client, "t")
+	f.takesNoWrites(true)
+	expectText(t, "BPop", arrival(t, popped).err, "NOREPLICAS")
 }

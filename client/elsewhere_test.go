@@ -33,12 +33,12 @@ func TestDeliveryOfElsewhere(t *testing.T) {
 					t.Fatal(err)
 				}
 				if name == "Extend" {
-					if end := f.due("a"); elsewhere.Lease() != time.Hour || float64(elsewhere.Deadline().UnixMicro())/1e6 > end {
+					if end := f.Due("a"); elsewhere.Lease() != time.Hour || float64(elsewhere.Deadline().UnixMicro())/1e6 > end {
 						t.Errorf("lease %v, deadline %v, but it ends at %f", elsewhere.Lease(), elsewhere.Deadline(), end)
 					}
 					return
 				}
-				if got := f.state(); len(got.Reserved) != 0 || got.Counts["t"] != "" && got.Counts["t"] != "0" {
+				if got := f.State(); len(got.Reserved) != 0 || got.Counts["t"] != "" && got.Counts["t"] != "0" {
 					t.Errorf("still reserved: %+v", got)
 				}
 				if err := d.Ack(t.Context()); !errors.Is(err, client.ErrLeaseLost) {
@@ -56,7 +56,7 @@ func TestDeliveryOfAnother(t *testing.T) {
 	other := f.reserve("u")
 	f.push("a", "t")
 	d := f.reserve("t")
-	before, due := f.state(), f.due("a")
+	before, due := f.State(), f.Due("a")
 	for what, wrong := range map[string]*client.Delivery{
 		"topic":          f.Delivery("u", "a", d.Token),
 		"no topic":       f.Delivery("", "a", d.Token),
@@ -73,8 +73,8 @@ func TestDeliveryOfAnother(t *testing.T) {
 				t.Errorf("%s with another %s: %v, want ErrLeaseLost", name, what, err)
 			}
 		}
-		f.expect(before)
-		if now := f.due("a"); now != due {
+		f.Expect(before)
+		if now := f.Due("a"); now != due {
 			t.Errorf("%s: due at %f, was %f", what, now, due)
 		}
 	}
@@ -88,7 +88,7 @@ func TestBatchOfElsewhere(t *testing.T) {
 		list = append(list, f.Delivery(d.Topic, d.ID, d.Token))
 	}
 	list[1] = f.Delivery("u", list[1].ID, list[1].Token)
-	from := f.clock()
+	from := f.Clock()
 	results, err := f.ExtendBatch(t.Context(), list, 2*time.Hour)
 	if !errors.Is(err, client.ErrLeaseLost) || results[0].Err != nil || results[1].Err == nil || results[2].Err != nil {
 		t.Errorf("ExtendBatch: %v, %v", results, err)
@@ -98,7 +98,7 @@ func TestBatchOfElsewhere(t *testing.T) {
 	if !errors.Is(err, client.ErrLeaseLost) || results[0].Err != nil || results[1].Err == nil || results[2].Err != nil {
 		t.Errorf("AckBatch: %v, %v", results, err)
 	}
-	if got := f.state(); len(got.Reserved) != 1 || got.Counts["t"] != "1" {
+	if got := f.State(); len(got.Reserved) != 1 || got.Counts["t"] != "1" {
 		t.Errorf("left: %+v", got)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // What the tests know of the inside.
 const (
 	RideOut      = take.RideOut
-	MaxPushCalls = coalesce.RoundTrips
+	RoundTrips   = coalesce.RoundTrips
 	CloseWait    = closeWait
 	CheckAfter   = redispool.CheckAfter
 	KeptIdle     = redispool.KeptIdle
@@ -41,15 +41,10 @@ func (c *Client) Pushes() (underWay, gathered int) {
 	return c.partitions[0].pushes.Counts()
 }
 
-// WarmUp opens as many connections as calls of one kind need.
-func (c *Client) WarmUp(ctx context.Context) error { return c.open(ctx, coalesce.RoundTrips) }
-
-// WarmUpAll opens as many connections as settlements of all kinds need.
-func (c *Client) WarmUpAll(ctx context.Context) error { return c.open(ctx, 4*coalesce.RoundTrips) }
-
-func (c *Client) open(ctx context.Context, most int) error {
+// WarmUp opens as many connections as settlements of all kinds need.
+func (c *Client) WarmUp(ctx context.Context) error {
 	var conns []redis.Conn
-	for range most {
+	for range 4 * coalesce.RoundTrips {
 		conn, err := c.ownPool.GetContext(ctx)
 		if err != nil {
 			return err
@@ -67,9 +62,6 @@ func Through(d *Delivery, c *Client) *Delivery {
 	d.client = c
 	return d
 }
-
-// MaxSettleCalls is how many calls that settle jobs are under way at a time, of each kind.
-const MaxSettleCalls = coalesce.RoundTrips
 
 // Settlements is how many calls that settle jobs are under way to Redis, and how many
 // settlements wait for the next.
@@ -96,12 +88,6 @@ func (c *Client) SubscribeAgain() { c.taker.SubscribeAgain() }
 func Callers(c *Client, topic string) (all, waiting int) {
 	s := c.taker.State(topic)
 	return s.Callers, s.Waiting
-}
-
-// Reservers is Callers of those who reserve.
-func Reservers(c *Client, topic string) (all, waiting int) {
-	s := c.taker.State(topic)
-	return s.Reservers, min(s.Reservers, s.Waiting)
 }
 
 // Pops is how many pops of the topic are under way, and how many callers are not

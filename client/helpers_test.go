@@ -1,15 +1,19 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"log/slog"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/server"
@@ -18,65 +22,83 @@ import (
 // fixture is a Client on a private Redis.
 type fixture struct {
 	*client.Client
-	*redistest.Fixture
-	redis *redistest.Server
-	t     testing.TB
+	*redistest.Server
 }
 
 // start starts a private Redis with a Client on it. args are settings of Redis.
 func start(t testing.TB, args ...string) *fixture {
 	t.Helper()
-	r := redistest.Start(t, args...)
-	f := &fixture{Fixture: r.Fixture, redis: r, t: t}
+	f := &fixture{Server: redistest.Start(t, args...)}
 	f.Client = f.open()
 	return f
 }
 
 // with is the fixture for a subtest.
 func (f *fixture) with(t testing.TB) *fixture {
-	sub := *f
-	sub.Fixture, sub.t = f.With(t), t
-	return &sub
+	server := *f.Server
+	server.Fixture = f.With(t)
+	return &fixture{f.Client, &server}
 }
 
 // open makes one more Client.
 func (f *fixture) open(opts ...client.Option) *client.Client {
-	c := client.OpenPool(client.PoolOptions{Addr: f.Addr}, opts...)
-	f.t.Cleanup(func() { c.Close() })
+	return f.openPool(client.PoolOptions{}, opts...)
+}
+
+// openPool makes one with these options of its pool.
+func (f *fixture) openPool(o client.PoolOptions, opts ...client.Option) *client.Client {
+	o.Addr = cmp.Or(o.Addr, f.Addr)
+	c := client.OpenPool(o, opts...)
+	f.TB.Cleanup(func() { c.Close() })
+	return c
+}
+
+// as makes one whose user has these rights and no other.
+func (f *fixture) as(user, rights string, opts ...client.Option) *client.Client {
+	f.TB.Helper()
+	f.Do("ACL", redis.Args{"SETUSER", user, "reset", "on", ">p"}.AddFlat(strings.Fields(rights))...)
+	return f.openPool(client.PoolOptions{Username: user, Password: "p"}, opts...)
+}
+
+// on makes one on the pool.
+func (f *fixture) on(pool *redis.Pool) *client.Client {
+	c := client.New(pool)
+	f.TB.Cleanup(func() { c.Close() })
 	return c
 }
 
 // serve runs a server until the test ends, or stop.
 func (f *fixture) serve() (stop func()) {
-	f.t.Helper()
-	return redistest.Background(f.t, server.New(f.redis.Pool(), server.Options{Interval: 20 * time.Millisecond}).Run)
+	f.TB.Helper()
+	return redistest.Background(f.TB, server.New(f.Pool(), server.Options{Interval: 20 * time.Millisecond}).Run)
 }
 
-func (f *fixture) do(command string, args ...any) any { f.t.Helper(); return f.Do(command, args...) }
-func (f *fixture) state() state                       { f.t.Helper(); return f.State() }
-func (f *fixture) expect(want state)                  { f.t.Helper(); f.Expect(want) }
-func (f *fixture) clock() float64                     { f.t.Helper(); return f.Clock() }
-func (f *fixture) due(id string) float64              { f.t.Helper(); return f.Due(id) }
-func (f *fixture) waiters(topic string) int           { f.t.Helper(); return f.Waiters(topic) }
-func (f *fixture) connections() int                   { f.t.Helper(); return f.Fixture.Connections() }
+// connections is how many Redis has, the test's own included. (Client has a method of that name, too.)
+func (f *fixture) connections() int { f.TB.Helper(); return f.Fixture.Connections() }
 
 // seed replaces all that is in Redis. Each is the words of one command, where
 // in+3600 stands for the Unix time in an hour by Redis's clock.
 func (f *fixture) seed(commands ...string) {
-	f.t.Helper()
-	f.do("FLUSHALL")
+	f.TB.Helper()
+	f.Do("FLUSHALL")
+	f.seedMore(commands...)
+}
+
+// seedMore leaves what is there.
+func (f *fixture) seedMore(commands ...string) {
+	f.TB.Helper()
 	for _, command := range commands {
 		words := strings.Fields(command)
 		args := make([]any, 0, len(words))
 		for _, word := range words[1:] {
 			if seconds, ok := strings.CutPrefix(word, "in"); ok {
 				offset, err := strconv.ParseFloat(seconds, 64)
-				check(f.t, err)
-				word = fmt.Sprintf("%.3f", math.Ceil((f.clock()+offset)*1000)/1000)
+				check(f.TB, err)
+				word = fmt.Sprintf("%.3f", math.Ceil((f.Clock()+offset)*1000)/1000)
 			}
 			args = append(args, word)
 		}
-		f.do(words[0], args...)
+		f.Do(words[0], args...)
 	}
 }
 
@@ -117,24 +139,14 @@ type (
 
 // expires is when a job's bucket expires, in Unix seconds.
 func (f *fixture) expires(id string) float64 {
-	f.t.Helper()
-	return float64(f.do("PEXPIRETIME", "delayer:job_bucket:"+id).(int64)) / 1000
-}
-
-// info is a number of Redis's INFO, whose field ends in a colon.
-func (f *fixture) info(section, field string) int {
-	f.t.Helper()
-	command, calls := strings.CutSuffix(strings.TrimPrefix(field, "cmdstat_"), ":calls=")
-	if calls {
-		return f.Calls(command)
-	}
-	return f.InfoNumber(section, strings.TrimSuffix(field, ":"))
+	f.TB.Helper()
+	return float64(f.Do("PEXPIRETIME", "delayer:job_bucket:"+id).(int64)) / 1000
 }
 
 // wake wakes the Client that has waited longest for the topic, as a push does.
 func (f *fixture) wake(topic string) {
-	f.t.Helper()
-	f.do("EVAL", `repeat
+	f.TB.Helper()
+	f.Do("EVAL", `repeat
 			local first = redis.call('ZPOPMIN', 'delayer:waiting:' .. ARGV[1])
 		until redis.call('PUBLISH', 'delayer:wake:' .. first[1], '1 ' .. ARGV[1]) > 0`, 0, topic)
 }
@@ -142,8 +154,8 @@ func (f *fixture) wake(topic string) {
 // waits waits until the Client has so many callers that wait for the topic, and
 // is woken for its jobs.
 func (f *fixture) waits(c *client.Client, topic string, callers int) {
-	f.t.Helper()
-	until(f.t, fmt.Sprint(callers, " callers wait for ", topic), func() bool {
+	f.TB.Helper()
+	until(f.TB, fmt.Sprint(callers, " callers wait for ", topic), func() bool {
 		_, waiting := client.Callers(c, topic)
 		return waiting == callers && client.Entered(c, topic)
 	})
@@ -151,8 +163,8 @@ func (f *fixture) waits(c *client.Client, topic string, callers int) {
 
 // bears waits until a caller waits for the topic though Redis takes no writes, or not ours.
 func (f *fixture) bears(c *client.Client, topic string) {
-	f.t.Helper()
-	until(f.t, "a caller bears it", func() bool { _, waiting := client.Callers(c, topic); return waiting == 1 })
+	f.TB.Helper()
+	until(f.TB, "a caller bears it", func() bool { _, waiting := client.Callers(c, topic); return waiting == 1 })
 }
 
 // check fails the test on an error.
@@ -164,56 +176,242 @@ const hangBound = redistest.HangBound
 // until waits for something to become true.
 var until = redistest.Until
 
-// result of a call in the background.
+// arrival waits for what comes out of the channel.
+func arrival[T any](t testing.TB, from <-chan T) T { t.Helper(); return redistest.Receive(t, from) }
+
+// later makes the call in the background.
+func later[T any](call func() T) <-chan T {
+	results := make(chan T, 1)
+	go func() { results <- call() }()
+	return results
+}
+
+// result of a call in the background that takes a job. d is that of one who reserves.
 type result struct {
 	m    client.Message
+	d    *client.Delivery
 	err  error
 	took time.Duration
 }
 
-// pop is what Pop and BPop are once they have all arguments.
-type pop func() (client.Message, error)
+// timed makes the call.
+func timed(call func() (client.Message, error)) result {
+	began := time.Now()
+	m, err := call()
+	return result{m: m, err: err, took: time.Since(began)}
+}
 
 // background runs the call, whose result comes out of the channel.
-func background(call pop) <-chan result {
-	results := make(chan result, 1)
-	go func() {
-		began := time.Now()
-		m, err := call()
-		results <- result{m, err, time.Since(began)}
-	}()
+func background(call func() (client.Message, error)) <-chan result {
+	return later(func() result { return timed(call) })
+}
+
+// failing is background of a call that takes no job.
+func failing(call func() error) <-chan result {
+	return background(func() (client.Message, error) { return client.Message{}, call() })
+}
+
+// many makes n calls in the background, whose results come out of the one channel.
+func many(n int, call func(n int) (client.Message, error)) <-chan result {
+	results := make(chan result, n)
+	for i := range n {
+		go func() { results <- timed(func() (client.Message, error) { return call(i) }) }()
+	}
 	return results
 }
 
-// waitFor gets the result of a call in the background.
-func waitFor(t testing.TB, results <-chan result) result {
+// expectOnce checks that n jobs come, none of them twice, and returns their IDs in order.
+func expectOnce(t testing.TB, results <-chan result, n int) []string {
 	t.Helper()
-	return redistest.Receive(t, results)
+	seen := map[string]bool{}
+	for range n {
+		r := arrival(t, results)
+		if r.err != nil || seen[r.m.ID] {
+			t.Fatalf("got %v, %v: twice?", r.m, r.err)
+		}
+		seen[r.m.ID] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
 }
 
-// bpop starts a BPop without a timeout and waits until it waits in Redis.
-func (f *fixture) bpop(ctx context.Context, topic string) <-chan result {
-	f.t.Helper()
-	_, before := client.Callers(f.Client, topic)
-	results := background(func() (client.Message, error) { return f.BPop(ctx, 0, topic) })
-	f.waits(f.Client, topic, before+1)
+// taker is a way to take a job.
+type taker func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error)
+
+// waiters are all that wait for a job.
+var waiters = map[string]taker{
+	"BPop": func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
+		return c.BPop(ctx, timeout, topics[0], topics[1:]...)
+	},
+	"Reserve": func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
+		return messageOf(c.Reserve(ctx, timeout, time.Hour, topics[0], topics[1:]...))
+	},
+	"Fetch":     fetcher((*client.Client).Fetch),
+	"FetchFunc": fetcher(fetchFunc),
+}
+
+func messageOf(d *client.Delivery, err error) (client.Message, error) {
+	if err != nil {
+		return client.Message{}, err
+	}
+	return d.Message, nil
+}
+
+// fetch is Client.Fetch, or does the same.
+type fetch func(c *client.Client, ctx context.Context, o client.FetchOptions) ([]*client.Delivery, error)
+
+// fetchFunc waits for what FetchFunc is called back with.
+func fetchFunc(c *client.Client, ctx context.Context, o client.FetchOptions) (list []*client.Delivery, err error) {
+	called := make(chan bool)
+	c.FetchFunc(ctx, o, func(l []*client.Delivery, e error) {
+		list, err = l, e
+		close(called) // panics at a second call
+	})
+	<-called
+	return list, err
+}
+
+// fetcher takes one job by a Fetch.
+func fetcher(fetch fetch) taker {
+	return func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
+		list, err := fetch(c, ctx, client.FetchOptions{Topics: fetchTopics(topics...), Max: 1, Timeout: timeout, Lease: time.Hour})
+		return messageOf(slices.Concat(list, []*client.Delivery{nil})[0], err)
+	}
+}
+
+// eachWaiter runs the test with each way to wait.
+func eachWaiter(t *testing.T, test func(t *testing.T, take taker)) {
+	for name, take := range waiters {
+		t.Run(name, func(t *testing.T) { test(t, take) })
+	}
+}
+
+// inBackground takes a job in the background.
+func inBackground(ctx context.Context, take taker, c *client.Client, timeout time.Duration, topics ...string) <-chan result {
+	return background(func() (client.Message, error) { return take(ctx, c, timeout, topics...) })
+}
+
+// bpop is a BPop in the background.
+func bpop(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) <-chan result {
+	return inBackground(ctx, waiters["BPop"], c, timeout, topics...)
+}
+
+// reserve is a Reserve in the background, without a timeout.
+func reserve(ctx context.Context, c *client.Client, lease time.Duration, topics ...string) <-chan result {
+	return later(func() result {
+		d, err := c.Reserve(ctx, 0, lease, topics[0], topics[1:]...)
+		m, err := messageOf(d, err)
+		return result{m: m, d: d, err: err}
+	})
+}
+
+// waiting waits until the call that begins now waits for the topics, and the Client is woken for their jobs.
+func (f *fixture) waiting(c *client.Client, call func() <-chan result, topics ...string) <-chan result {
+	f.TB.Helper()
+	_, before := client.Callers(c, topics[0])
+	results := call()
+	for _, topic := range topics {
+		f.waits(c, topic, before+1)
+	}
 	return results
+}
+
+// waiter is a BPop without a timeout that waits for the topics.
+func (f *fixture) waiter(ctx context.Context, c *client.Client, topics ...string) <-chan result {
+	f.TB.Helper()
+	return f.waiting(c, func() <-chan result { return bpop(ctx, c, 0, topics...) }, topics...)
+}
+
+// reserver is a Reserve that does.
+func (f *fixture) reserver(ctx context.Context, c *client.Client, lease time.Duration, topics ...string) <-chan result {
+	f.TB.Helper()
+	return f.waiting(c, func() <-chan result { return reserve(ctx, c, lease, topics...) }, topics...)
+}
+
+// called waits until the Client has a caller for the topic.
+func (f *fixture) called(c *client.Client, topic string) {
+	f.TB.Helper()
+	until(f.TB, "a caller is there", func() bool { all, _ := client.Callers(c, topic); return all == 1 })
+}
+
+// reserveBy reserves the topic's next job, which is to be this one.
+func (f *fixture) reserveBy(c *client.Client, topic, id string, lease time.Duration) *client.Delivery {
+	f.TB.Helper()
+	return expectJob(f.TB, reserve(f.TB.Context(), c, lease, topic), id)
+}
+
+// reserve reserves the topic's next job, for a minute.
+func (f *fixture) reserve(topic string) *client.Delivery {
+	f.TB.Helper()
+	d, err := f.Reserve(f.TB.Context(), hangBound, time.Minute, topic)
+	check(f.TB, err)
+	return d
 }
 
 // push pushes a job that is ready at once.
-func (f *fixture) push(id, topic string) {
-	f.t.Helper()
-	_, err := f.Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: "body"}, 0)
-	check(f.t, err)
+func (f *fixture) push(id, topic string, opts ...client.PushOption) {
+	f.TB.Helper()
+	f.put(client.Message{ID: id, Topic: topic, Body: "body"}, 0, opts...)
+}
+
+// put pushes the job.
+func (f *fixture) put(m client.Message, delay time.Duration, opts ...client.PushOption) {
+	f.TB.Helper()
+	_, err := f.Push(f.TB.Context(), m, delay, opts...)
+	check(f.TB, err)
+}
+
+// pushSilently makes a job ready as an old server does, which tells nobody.
+func (f *fixture) pushSilently(id, topic string) {
+	f.TB.Helper()
+	f.seedMore(ready(id, topic)...)
+}
+
+// dial is a connection of its own, closed when the test ends.
+func (f *fixture) dial() redis.Conn {
+	f.TB.Helper()
+	conn, err := redis.Dial("tcp", f.Addr)
+	check(f.TB, err)
+	f.TB.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// fetchTopics are these on the same terms.
+func fetchTopics(names ...string) []client.FetchTopic {
+	topics := make([]client.FetchTopic, len(names))
+	for i, name := range names {
+		topics[i].Topic = name
+	}
+	return topics
 }
 
 // expectJob checks that the result is the job.
-func expectJob(t testing.TB, r result, id string) {
+func expectJob(t testing.TB, results <-chan result, id string) *client.Delivery {
 	t.Helper()
+	r := arrival(t, results)
 	if r.err != nil || r.m.ID != id {
 		t.Fatalf("got job %q, error %v, want job %q", r.m.ID, r.err, id)
 	}
+	return r.d
 }
+
+// expectError checks that the call in the background fails so.
+func expectError(t testing.TB, results <-chan result, want error) {
+	t.Helper()
+	if r := arrival(t, results); !errors.Is(r.err, want) {
+		t.Errorf("got job %q, error %v, want %v", r.m.ID, r.err, want)
+	}
+}
+
+// expectErr checks the kind of an error.
+func expectErr(t testing.TB, call string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: error %v, want %v", call, err, want)
+	}
+}
+
+// errOf is the error of a call that returns something else, too.
+func errOf(_ any, err error) error { return err }
 
 // expectText checks that there is an error that holds all the parts.
 func expectText(t testing.TB, call string, err error, parts ...string) {
@@ -224,9 +422,3 @@ func expectText(t testing.TB, call string, err error, parts ...string) {
 		}
 	}
 }
-
-// lockedLog is a log that may be read while it is written.
-type lockedLog struct{ redistest.Log }
-
-func (l *lockedLog) logger() *slog.Logger { return l.Logger() }
-func (l *lockedLog) lines() []string      { return l.Lines() }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // oldClient sends what the original clients send, command by command.
@@ -21,11 +22,8 @@ type oldClient struct {
 }
 
 func (f *fixture) oldClient() *oldClient {
-	f.t.Helper()
-	conn, err := redis.Dial("tcp", f.redis.Addr)
-	check(f.t, err)
-	f.t.Cleanup(func() { conn.Close() })
-	return &oldClient{f.t, conn}
+	f.TB.Helper()
+	return &oldClient{f.TB, f.dial()}
 }
 
 func (o *oldClient) do(command string, args ...any) any {
@@ -151,12 +149,12 @@ func TestOldClientOurServer(t *testing.T) {
 			t.Errorf("bPop = %v, %v, want %s", m, err, id)
 		}
 	}
-	f.expect(state{})
+	f.Expect(state{})
 
 	// What an old remove makes of a ready job, our consumer takes as none.
 	old.push(message("d"), 0, 604800)
 	old.push(message("e"), 0, 604800)
-	until(t, "both are ready", func() bool { return len(f.state().Ready["t"]) == 2 })
+	until(t, "both are ready", func() bool { return len(f.State().Ready["t"]) == 2 })
 	if old.remove("d") {
 		t.Error("remove of a ready job is true; the original's is not")
 	}
@@ -166,7 +164,7 @@ func TestOldClientOurServer(t *testing.T) {
 	if f.Counters().Stale != 1 {
 		t.Error("the removed job's entry is not counted")
 	}
-	f.expect(state{})
+	f.Expect(state{})
 }
 
 // Our client's jobs in the hands of the original server and consumers.
@@ -189,13 +187,13 @@ func TestOurClientOldServer(t *testing.T) {
 	if err := f.Reschedule(ctx, "later", time.Hour); err != nil {
 		t.Error(err)
 	}
-	scores := f.state()
-	if score, _ := redis.String(f.do("ZSCORE", "delayer:job_pool", "whole"), nil); score != strconv.FormatInt(base, 10) {
+	scores := f.State()
+	if score, _ := redis.String(f.Do("ZSCORE", "delayer:job_pool", "whole"), nil); score != strconv.FormatInt(base, 10) {
 		t.Errorf("score %s of a whole second, want %d", score, base)
 	}
 
 	old.oldServer(base - 1)
-	f.expect(scores)
+	f.Expect(scores)
 	old.oldServer(base) // not the one that falls due within the second
 	if m, err := old.pop("t"); err != nil || m != message("whole") {
 		t.Errorf("old pop = %v, %v", m, err)
@@ -214,11 +212,11 @@ func TestOurClientOldServer(t *testing.T) {
 
 	// Ready at once, for an old consumer that waits; removed before an old one that asks.
 	popped := background(func() (client.Message, error) { return old.bPop("t", 20) })
-	until(t, "bPop waits", func() bool { return f.info("clients", "blocked_clients:") == 1 })
+	until(t, "bPop waits", func() bool { return f.InfoNumber("clients", "blocked_clients") == 1 })
 	if _, err := f.Push(ctx, message("at once"), 0); err != nil {
 		t.Error(err)
 	}
-	if r := waitFor(t, popped); r.err != nil || r.m != message("at once") {
+	if r := arrival(t, popped); r.err != nil || r.m != message("at once") {
 		t.Errorf("old bPop = %v, %v", r.m, r.err)
 	}
 	f.Push(ctx, message("gone"), 0)
@@ -228,7 +226,7 @@ func TestOurClientOldServer(t *testing.T) {
 	if m, err := old.pop("t"); err != redis.ErrNil {
 		t.Errorf("old pop = %v, %v of a removed job", m, err)
 	}
-	f.expect(state{})
+	f.Expect(state{})
 }
 
 // Old and new producers and consumers on one topic, with either server: each job comes once.
@@ -272,7 +270,7 @@ func TestOldAndNewOnOneTopic(t *testing.T) {
 					t.Errorf("job %d came %d times", n, count)
 				}
 			}
-			f.expect(state{})
+			f.Expect(state{})
 		})
 	}
 }
@@ -285,20 +283,14 @@ func notNil(m client.Message, err error) (client.Message, error) {
 	return m, err
 }
 
-// runOldServer runs the original server's passes until the returned function is called.
+// runOldServer runs the original server's passes until the test ends, or stop.
 func (f *fixture) runOldServer() (stop func()) {
 	old := f.oldClient()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	return redistest.Background(f.TB, func(ctx context.Context) error {
 		for ctx.Err() == nil {
 			old.oldServer(time.Now().Unix())
 			time.Sleep(5 * time.Millisecond)
 		}
-	}()
-	return func() {
-		cancel()
-		<-ended
-	}
+		return nil
+	})
 }

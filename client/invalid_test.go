@@ -23,21 +23,13 @@ func TestInvalid(t *testing.T) {
 	ctx := context.Background()
 	m := client.Message{ID: "a", Topic: "t", Body: "b"}
 	push := func(m client.Message, delay time.Duration, opts ...client.PushOption) error {
-		_, err := c.Push(ctx, m, delay, opts...)
-		return err
+		return errOf(c.Push(ctx, m, delay, opts...))
 	}
 	pushAt := func(m client.Message, due time.Time, opts ...client.PushOption) error {
-		_, err := c.PushAt(ctx, m, due, opts...)
-		return err
+		return errOf(c.PushAt(ctx, m, due, opts...))
 	}
-	popped := func(_ any, err error) error { return err }
-	fetch := func(o client.FetchOptions) error { return popped(c.Fetch(ctx, o)) }
-	topics := []client.FetchTopic{{Topic: "t"}}
-	dead := func(topic string) (err error) {
-		for _, err = range c.Dead(ctx, topic) {
-		}
-		return err
-	}
+	fetch := func(o client.FetchOptions) error { return errOf(c.Fetch(ctx, o)) }
+	topics := fetchTopics("t")
 	d := c.Delivery("t", "a", 1)
 	deliveries := []*client.Delivery{d}
 	large := unsafe.String(unsafe.SliceData(make([]byte, 512<<20+1)), 512<<20+1) // never touched
@@ -57,20 +49,20 @@ func TestInvalid(t *testing.T) {
 		"push: option":           {push(m, 1, nil), "invalid option: it is nil"},
 		"push: large body":       {push(client.Message{Topic: "t", Body: large}, 1), "invalid body: it has 536870913 bytes: want 536870912 at most"},
 		"push: long id":          {push(client.Message{ID: strings.Repeat("i", 4097), Topic: "t", Body: "b"}, 1), "invalid id: it has 4097 bytes: want 4096 at most"},
-		"push batch: large body": {popped(c.PushBatch(ctx, []client.Delayed{{Message: m}, {Message: client.Message{Topic: "t", Body: large}}})), "job 1: invalid body: "},
-		"push batch: option":     {popped(c.PushBatch(ctx, []client.Delayed{{Message: m}}, nil)), "invalid option: "},
-		"push batch: its option": {popped(c.PushBatch(ctx, []client.Delayed{{Message: m, Options: []client.PushOption{nil}}})), "job 0: invalid option: "},
-		"push batch: tiny ttr":   {popped(c.PushBatch(ctx, []client.Delayed{{Message: m}}, client.TTR(5))), "job 0: invalid ttr: 5ns is less "},
+		"push batch: large body": {errOf(c.PushBatch(ctx, []client.Delayed{{Message: m}, {Message: client.Message{Topic: "t", Body: large}}})), "job 1: invalid body: "},
+		"push batch: option":     {errOf(c.PushBatch(ctx, []client.Delayed{{Message: m}}, nil)), "invalid option: "},
+		"push batch: its option": {errOf(c.PushBatch(ctx, []client.Delayed{{Message: m, Options: []client.PushOption{nil}}})), "job 0: invalid option: "},
+		"push batch: tiny ttr":   {errOf(c.PushBatch(ctx, []client.Delayed{{Message: m}}, client.TTR(5))), "job 0: invalid ttr: 5ns is less "},
 		"retry: option":          {d.Retry(ctx, 1, nil), "invalid option: it is nil"},
 		"bury: option":           {d.Bury(ctx, "reason", client.Cause(nil), nil), "invalid option: it is nil"},
-		"reserve: tiny lease":    {popped(c.Reserve(ctx, 0, 60, "t")), "invalid lease: 60ns is less than a millisecond; "},
-		"reserve batch: tiny":    {popped(c.ReserveBatch(ctx, "t", 1, 60)), "invalid lease: 60ns is less than a millisecond; "},
+		"reserve: tiny lease":    {errOf(c.Reserve(ctx, 0, 60, "t")), "invalid lease: 60ns is less than a millisecond; "},
+		"reserve batch: tiny":    {errOf(c.ReserveBatch(ctx, "t", 1, 60)), "invalid lease: 60ns is less than a millisecond; "},
 		"fetch: tiny lease":      {fetch(client.FetchOptions{Topics: topics, Max: 1, Lease: 60}), "invalid lease: 60ns is less than a millisecond; "},
 		"extend: tiny lease":     {d.Extend(ctx, 60), "invalid lease: 60ns is less than a millisecond; "},
-		"extend batch: tiny":     {popped(c.ExtendBatch(ctx, deliveries, 60)), "invalid lease: 60ns is less than a millisecond; "},
-		"ack batch: nil":         {popped(c.AckBatch(ctx, append(deliveries, nil))), "delivery 1: invalid delivery: it is none that a Client has given"},
-		"ack batch: zero":        {popped(c.AckBatch(ctx, append(deliveries, new(client.Delivery)))), "delivery 1: invalid delivery: it is none that a Client has given"},
-		"extend batch: nil":      {popped(c.ExtendBatch(ctx, []*client.Delivery{nil}, time.Hour)), "delivery 0: invalid delivery: "},
+		"extend batch: tiny":     {errOf(c.ExtendBatch(ctx, deliveries, 60)), "invalid lease: 60ns is less than a millisecond; "},
+		"ack batch: nil":         {errOf(c.AckBatch(ctx, append(deliveries, nil))), "delivery 1: invalid delivery: it is none that a Client has given"},
+		"ack batch: zero":        {errOf(c.AckBatch(ctx, append(deliveries, new(client.Delivery)))), "delivery 1: invalid delivery: it is none that a Client has given"},
+		"extend batch: nil":      {errOf(c.ExtendBatch(ctx, []*client.Delivery{nil}, time.Hour)), "delivery 0: invalid delivery: "},
 		"push: policy":           {push(m, 1, client.IfExists(client.Existing{})), "invalid IfExists: "},
 		"push: attempts 0":       {push(m, 1, client.MaxAttempts(0)), "invalid max attempts: 0 "},
 		"push: attempts":         {push(m, 1, client.MaxAttempts(-1)), "invalid max attempts: -1 "},
@@ -78,16 +70,16 @@ func TestInvalid(t *testing.T) {
 		"push: ttr 0":            {push(m, 1, client.TTR(0)), "invalid ttr: 0s "},
 		"push: ttr":              {push(m, 1, client.TTR(-time.Second)), "invalid ttr: -1s "},
 		"push: long ttr":         {push(m, 1, client.TTR(client.MaxLease+1)), "invalid ttr: 24h0m0.000000001s "},
-		"reserve: topic":         {popped(c.Reserve(ctx, 0, 0, "")), "invalid topic: "},
-		"reserve: one of topics": {popped(c.Reserve(ctx, 0, 0, "t", "")), "invalid topic: "},
-		"reserve: timeout":       {popped(c.Reserve(ctx, -1, 0, "t")), "invalid timeout: "},
-		"reserve: lease":         {popped(c.Reserve(ctx, 0, -1, "t")), "invalid lease: -1ns "},
-		"reserve: long lease":    {popped(c.Reserve(ctx, 0, client.MaxLease+1, "t")), "invalid lease: 24h0m0.000000001s "},
-		"reserve batch: topic":   {popped(c.ReserveBatch(ctx, "", 1, 0)), "invalid topic: "},
-		"reserve batch: n 0":     {popped(c.ReserveBatch(ctx, "t", 0, 0)), "invalid n: 0 "},
-		"reserve batch: n":       {popped(c.ReserveBatch(ctx, "t", -1, 0)), "invalid n: -1 "},
-		"reserve batch: large n": {popped(c.ReserveBatch(ctx, "t", 1001, 0)), "invalid n: 1001 "},
-		"reserve batch: lease":   {popped(c.ReserveBatch(ctx, "t", 1, -1)), "invalid lease: -1ns "},
+		"reserve: topic":         {errOf(c.Reserve(ctx, 0, 0, "")), "invalid topic: "},
+		"reserve: one of topics": {errOf(c.Reserve(ctx, 0, 0, "t", "")), "invalid topic: "},
+		"reserve: timeout":       {errOf(c.Reserve(ctx, -1, 0, "t")), "invalid timeout: "},
+		"reserve: lease":         {errOf(c.Reserve(ctx, 0, -1, "t")), "invalid lease: -1ns "},
+		"reserve: long lease":    {errOf(c.Reserve(ctx, 0, client.MaxLease+1, "t")), "invalid lease: 24h0m0.000000001s "},
+		"reserve batch: topic":   {errOf(c.ReserveBatch(ctx, "", 1, 0)), "invalid topic: "},
+		"reserve batch: n 0":     {errOf(c.ReserveBatch(ctx, "t", 0, 0)), "invalid n: 0 "},
+		"reserve batch: n":       {errOf(c.ReserveBatch(ctx, "t", -1, 0)), "invalid n: -1 "},
+		"reserve batch: large n": {errOf(c.ReserveBatch(ctx, "t", 1001, 0)), "invalid n: 1001 "},
+		"reserve batch: lease":   {errOf(c.ReserveBatch(ctx, "t", 1, -1)), "invalid lease: -1ns "},
 		"fetch: no topics":       {fetch(client.FetchOptions{Max: 1}), "invalid topics: "},
 		"fetch: topic":           {fetch(client.FetchOptions{Max: 1, Topics: append(topics, client.FetchTopic{})}), "invalid topic: "},
 		"fetch: topic's max":     {fetch(client.FetchOptions{Max: 1, Topics: []client.FetchTopic{{Topic: "t", Max: -1}}}), "invalid topic's max: -1 "},
@@ -103,24 +95,24 @@ func TestInvalid(t *testing.T) {
 		"extend: lease 0":        {d.Extend(ctx, 0), "invalid lease: 0s "},
 		"extend: lease":          {d.Extend(ctx, -1), "invalid lease: -1ns "},
 		"extend: long lease":     {d.Extend(ctx, client.MaxLease+1), "invalid lease: 24h0m0.000000001s "},
-		"extend batch: lease":    {popped(c.ExtendBatch(ctx, nil, -1)), "invalid lease: -1ns "},
-		"extend batch: unknown":  {popped(c.ExtendBatch(ctx, []*client.Delivery{c.Delivery("t", "a", 1)}, 0)), "invalid lease: 0 "},
-		"dead: topic":            {dead(""), "invalid topic: "},
+		"extend batch: lease":    {errOf(c.ExtendBatch(ctx, nil, -1)), "invalid lease: -1ns "},
+		"extend batch: unknown":  {errOf(c.ExtendBatch(ctx, []*client.Delivery{c.Delivery("t", "a", 1)}, 0)), "invalid lease: 0 "},
+		"dead: topic":            {deadError(c, ctx, ""), "invalid topic: "},
 		"requeue: id":            {c.Requeue(ctx, ""), "invalid id: "},
-		"requeue all: topic":     {popped(c.RequeueAll(ctx, "")), "invalid topic: "},
-		"drop all dead: topic":   {popped(c.DropAllDead(ctx, "")), "invalid topic: "},
-		"drop dead: topic of id": {popped(c.DropDead(ctx, "", "a")), "invalid topic: "},
+		"requeue all: topic":     {errOf(c.RequeueAll(ctx, "")), "invalid topic: "},
+		"drop all dead: topic":   {errOf(c.DropAllDead(ctx, "")), "invalid topic: "},
+		"drop dead: topic of id": {errOf(c.DropDead(ctx, "", "a")), "invalid topic: "},
 		"pushAt: topic":          {pushAt(client.Message{Body: "b"}, time.Now()), "invalid topic: "},
 		"pushAt: body":           {pushAt(client.Message{Topic: "t"}, time.Now()), "invalid body: "},
 		"pushAt: due":            {pushAt(m, time.Time{}), "invalid due: "},
 		"pushAt: far due":        {pushAt(m, time.Now().Add(client.MaxDelay+time.Hour)), "invalid due: "},
 		"pushAt: lifetime":       {pushAt(m, time.Now(), client.ReadyMaxLifetime(0)), "invalid ready max lifetime: "},
-		"pop: topic":             {popped(c.Pop(ctx, "")), "invalid topic: "},
-		"bpop: topic":            {popped(c.BPop(ctx, 0, "")), "invalid topic: "},
-		"bpop: one of topics":    {popped(c.BPop(ctx, 0, "t", "u", "")), "invalid topic: "},
-		"bpop: timeout":          {popped(c.BPop(ctx, -1, "t")), "invalid timeout: "},
-		"get: id":                {popped(c.Get(ctx, "")), "invalid id: "},
-		"remove: id":             {popped(c.Remove(ctx, "")), "invalid id: "},
+		"pop: topic":             {errOf(c.Pop(ctx, "")), "invalid topic: "},
+		"bpop: topic":            {errOf(c.BPop(ctx, 0, "")), "invalid topic: "},
+		"bpop: one of topics":    {errOf(c.BPop(ctx, 0, "t", "u", "")), "invalid topic: "},
+		"bpop: timeout":          {errOf(c.BPop(ctx, -1, "t")), "invalid timeout: "},
+		"get: id":                {errOf(c.Get(ctx, "")), "invalid id: "},
+		"remove: id":             {errOf(c.Remove(ctx, "")), "invalid id: "},
 		"reschedule: id":         {c.Reschedule(ctx, "", 1), "invalid id: "},
 		"reschedule: delay":      {c.Reschedule(ctx, "a", -1), "invalid delay: "},
 		"reschedule: long delay": {c.Reschedule(ctx, "a", client.MaxDelay+1), "invalid delay: "},
@@ -134,55 +126,69 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// A context that is done before the call lets nothing be sent.
-func TestContextDoneBefore(t *testing.T) {
+// A context that is nil, or done before the call, lets nothing be sent.
+func TestContextThatIsNilOrDone(t *testing.T) {
 	f := start(t)
 	f.push("a", "t")
-	scripts := f.info("commandstats", "cmdstat_evalsha:calls=")
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	for name, call := range calls(f.Client, ctx) {
-		if err := call(); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: error %v, want context.Canceled", name, err)
+	d := f.reserve("t")
+	scripts := f.Calls("evalsha")
+	var none context.Context
+	f.expectUnchanged(func() {
+		for name, call := range allCalls(f.Client, none, d) {
+			err := call()
+			expectErr(t, name, err, client.ErrInvalid)
+			expectText(t, name, err, "invalid ctx: it is nil")
 		}
-	}
-	if now := f.info("commandstats", "cmdstat_evalsha:calls="); now != scripts {
+		for name, call := range allCalls(f.Client, done(t.Context()), d) {
+			expectErr(t, name, call(), context.Canceled)
+		}
+	})
+	if now := f.Calls("evalsha"); now != scripts {
 		t.Errorf("%d scripts were sent", now-scripts)
 	}
-	f.expect(state{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
+	check(t, d.Ack(t.Context()))
 }
 
-// calls are all that a Client can be asked, with valid arguments.
-func calls(c *client.Client, ctx context.Context) map[string]func() error {
-	return map[string]func() error{
-		"Push": func() error {
-			_, err := c.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "b"}, 0)
-			return err
-		},
-		"PushAt": func() error {
-			_, err := c.PushAt(ctx, client.Message{ID: "a", Topic: "t", Body: "b"}, time.Now())
-			return err
-		},
-		"Pop":          func() error { _, err := c.Pop(ctx, "t"); return err },
-		"BPop":         func() error { _, err := c.BPop(ctx, 0, "t"); return err },
-		"Get":          func() error { _, err := c.Get(ctx, "a"); return err },
-		"Remove":       func() error { _, err := c.Remove(ctx, "a"); return err },
-		"Reschedule":   func() error { return c.Reschedule(ctx, "a", time.Hour) },
-		"Reserve":      func() error { _, err := c.Reserve(ctx, 0, time.Hour, "t"); return err },
-		"ReserveBatch": func() error { _, err := c.ReserveBatch(ctx, "t", 1, time.Hour); return err },
-		"Fetch": func() error {
-			_, err := c.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1})
-			return err
-		},
-		"Dead": func() (err error) {
-			for _, err = range c.Dead(ctx, "t") {
-			}
-			return err
-		},
-		"Requeue":         func() error { return c.Requeue(ctx, "a") },
-		"RequeueAll":      func() error { _, err := c.RequeueAll(ctx, "t"); return err },
-		"DropDead":        func() error { _, err := c.DropDead(ctx, "t", "a"); return err },
-		"DropDead of all": func() error { _, err := c.DropAllDead(ctx, "t"); return err },
-		"Stats":           func() error { _, err := c.Stats(ctx); return err },
+// allCalls are calls and what can be done with the delivery, or with several.
+func allCalls(c *client.Client, ctx context.Context, d *client.Delivery) map[string]func() error {
+	all := calls(c, ctx)
+	for name, settle := range verbs {
+		all[name] = func() error { return settle(ctx, d) }
 	}
+	all["AckBatch"] = func() error { return errOf(c.AckBatch(ctx, []*client.Delivery{d})) }
+	all["ExtendBatch"] = func() error { return errOf(c.ExtendBatch(ctx, []*client.Delivery{d}, time.Hour)) }
+	all["PushBatch"] = func() error { return errOf(c.PushBatch(ctx, jobs(0, 1, "t", 0))) }
+	all["PopBatch"] = func() error { return errOf(c.PopBatch(ctx, "t", 1)) }
+	all["Ping"] = func() error { return c.Ping(ctx) }
+	return all
+}
+
+// calls are what else a Client can be asked, with valid arguments.
+func calls(c *client.Client, ctx context.Context) map[string]func() error {
+	m := client.Message{ID: "a", Topic: "t", Body: "b"}
+	return map[string]func() error{
+		"Push":         func() error { return errOf(c.Push(ctx, m, 0)) },
+		"PushAt":       func() error { return errOf(c.PushAt(ctx, m, time.Now())) },
+		"Pop":          func() error { return errOf(c.Pop(ctx, "t")) },
+		"BPop":         func() error { return errOf(c.BPop(ctx, 0, "t")) },
+		"Get":          func() error { return errOf(c.Get(ctx, "a")) },
+		"Remove":       func() error { return errOf(c.Remove(ctx, "a")) },
+		"Reschedule":   func() error { return c.Reschedule(ctx, "a", time.Hour) },
+		"Reserve":      func() error { return errOf(c.Reserve(ctx, 0, time.Hour, "t")) },
+		"ReserveBatch": func() error { return errOf(c.ReserveBatch(ctx, "t", 1, time.Hour)) },
+		"Fetch":        func() error { return errOf(c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics("t"), Max: 1})) },
+		"Dead":         func() error { return deadError(c, ctx, "t") },
+		"Requeue":      func() error { return c.Requeue(ctx, "a") },
+		"RequeueAll":   func() error { return errOf(c.RequeueAll(ctx, "t")) },
+		"DropDead":     func() error { return errOf(c.DropDead(ctx, "t", "a")) },
+		"DropAllDead":  func() error { return errOf(c.DropAllDead(ctx, "t")) },
+		"Stats":        func() error { return errOf(c.Stats(ctx)) },
+	}
+}
+
+// deadError is the error with which Dead ends.
+func deadError(c *client.Client, ctx context.Context, topic string) (err error) {
+	for _, err = range c.Dead(ctx, topic) {
+	}
+	return err
 }

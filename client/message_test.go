@@ -45,6 +45,6 @@ func FuzzMessage(f *testing.F) {
 		if got, err := r.Pop(t.Context(), topic); err != nil || got != m {
 			t.Errorf("Pop = %v, %v", got, err)
 		}
-		r.with(t).expect(state{})
+		r.with(t).Expect(state{})
 	})
 }

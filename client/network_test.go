@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -21,34 +22,30 @@ import (
 func TestSlowLink(t *testing.T) {
 	const jobs, size = 12, 1 << 20
 	f := start(t)
-	proxy := redistest.StartProxy(t, f.redis.Addr)
+	proxy := redistest.StartProxy(t, f.Addr)
 	proxy.Limit(6 << 20)
-	c := client.OpenPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: time.Second})
-	defer c.Close()
+	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: time.Second})
 	var batch []client.Delayed
-	for n := range jobs {
-		batch = append(batch, client.Delayed{Message: client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat(fmt.Sprint(n%10), size)}})
+	var want []client.Message
+	for n := range jobs + 1 {
+		m := client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat(fmt.Sprint(n%10), size)}
+		if n == jobs {
+			m.Body = strings.Repeat("x", 10*size)
+		}
+		batch, want = append(batch, client.Delayed{Message: m}), append(want, m)
 	}
-	batch = append(batch, client.Delayed{Message: client.Message{ID: "large", Topic: "t", Body: strings.Repeat("x", 10*size)}})
-	_, err := f.PushBatch(t.Context(), batch)
-	check(t, err)
+	check(t, errOf(c.PushBatch(t.Context(), batch)))
 	popped, err := c.PopBatch(t.Context(), "t", jobs-2)
+	check(t, err)
 	for range 3 {
-		if err == nil {
-			var m client.Message
-			m, err = c.BPop(t.Context(), hangBound, "t")
-			popped = append(popped, m)
-		}
+		m, err := c.BPop(t.Context(), hangBound, "t")
+		check(t, err)
+		popped = append(popped, m)
 	}
-	if err != nil || len(popped) != len(batch) || c.Counters().Lost != 0 {
-		t.Fatalf("%d of %d jobs, %d lost: %v", len(popped), len(batch), c.Counters().Lost, err)
+	if !slices.Equal(popped, want) || c.Counters().Lost != 0 {
+		t.Errorf("got %q, %d lost", messageIDs(popped), c.Counters().Lost)
 	}
-	for n, m := range popped {
-		if m != batch[n].Message {
-			t.Errorf("job %d is %s with %d bytes", n, m.ID, len(m.Body))
-		}
-	}
-	f.expect(state{})
+	f.Expect(state{})
 }
 
 // Over a slow link a ReserveBatch does not take jobs for so long that the leases of the first
@@ -56,21 +53,17 @@ func TestSlowLink(t *testing.T) {
 func TestReserveBatchOverASlowLink(t *testing.T) {
 	const jobs, size, lease = 5, 1 << 20, 3 * time.Second
 	f := start(t)
-	proxy := redistest.StartProxy(t, f.redis.Addr)
+	proxy := redistest.StartProxy(t, f.Addr)
 	proxy.Limit(size)
-	c := client.OpenPool(client.PoolOptions{Addr: proxy.Addr})
-	defer c.Close()
+	c := f.openPool(client.PoolOptions{Addr: proxy.Addr})
 	for n := range jobs {
-		_, err := f.Push(t.Context(), client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat("x", size)}, 0)
-		check(t, err)
+		f.put(client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat("x", size)}, 0)
 	}
 	deliveries, err := c.ReserveBatch(t.Context(), "t", jobs, lease)
 	if err != nil || len(deliveries) == 0 {
 		t.Fatalf("%d jobs, %v", len(deliveries), err)
 	}
-	if _, err := c.AckBatch(t.Context(), deliveries); err != nil {
-		t.Errorf("of %d jobs: %v", len(deliveries), err)
-	}
+	check(t, errOf(c.AckBatch(t.Context(), deliveries)))
 }
 
 // A Redis that falls silent in the midst of an answer is found out, and what may
@@ -78,212 +71,111 @@ func TestReserveBatchOverASlowLink(t *testing.T) {
 func TestSilenceWithinAnAnswer(t *testing.T) {
 	f := start(t)
 	f.push("small", "u")
-	_, err := f.Push(t.Context(), client.Message{ID: "large", Topic: "t", Body: strings.Repeat("x", 1<<20)}, 0)
-	check(t, err)
-	c := client.New(client.NewPool(client.PoolOptions{Addr: stutter(t, f.redis.Addr, 100<<10), ReadTimeout: 100 * time.Millisecond}))
-	defer c.Close()
+	f.put(client.Message{ID: "large", Topic: "t", Body: strings.Repeat("x", 1<<20)}, 0)
+	proxy := redistest.StartProxy(t, f.Addr)
+	proxy.FallSilent(100 << 10)
+	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: 100 * time.Millisecond})
 	if m, err := c.Pop(t.Context(), "u"); err != nil || m.ID != "small" {
 		t.Fatalf("Pop = %v, %v", m, err)
 	}
-	_, err = c.Pop(t.Context(), "t")
-	var timeout net.Error
-	if !errors.Is(err, client.ErrLost) || !errors.As(err, &timeout) || !timeout.Timeout() {
-		t.Errorf("error %v, want ErrLost by a timeout", err)
-	}
+	_, err := c.Pop(t.Context(), "t")
+	expectErr(t, "Pop", err, client.ErrLost)
+	expectTimeout(t, "Pop", err)
 	if lost := c.Counters().Lost; lost != 1 {
 		t.Errorf("%d jobs are counted as lost, want 1", lost)
 	}
-	f.expect(state{})
+	f.Expect(state{})
 }
 
-// stutter is an address that leads to Redis, and passes on so many bytes of what
-// Redis answers on each connection, and no more.
-func stutter(t *testing.T, addr string, bytes int) string {
+// expectTimeout checks that the error is that of a connection's timeout.
+func expectTimeout(t testing.TB, call string, err error) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			from, err := l.Accept()
-			if err != nil {
-				return
-			}
-			to, err := net.Dial("tcp", addr)
-			if err != nil {
-				return
-			}
-			t.Cleanup(func() { from.Close(); to.Close() })
-			go func() {
-				buffer := make([]byte, 32<<10)
-				for {
-					n, err := from.Read(buffer)
-					if err != nil {
-						return
-					}
-					to.Write(buffer[:n])
-				}
-			}()
-			go func() {
-				buffer := make([]byte, 32<<10)
-				for left := bytes; ; left -= len(buffer) {
-					n, err := to.Read(buffer)
-					if err != nil {
-						return
-					}
-					if left > 0 {
-						from.Write(buffer[:min(n, left)])
-					}
-				}
-			}()
-		}
-	}()
-	return l.Addr().String()
+	var timeout net.Error
+	if !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("%s: error %v, want a timeout", call, err)
+	}
 }
 
 // An address that moves to another master, while the old one lives on as its
 // replica: pooled connections to the old one answer every PING, and no write.
 func TestAddressMoves(t *testing.T) {
 	oldMaster, newMaster := start(t), start(t)
-	proxy := redistest.StartProxy(t, oldMaster.redis.Addr)
-	c := client.OpenPool(client.PoolOptions{Addr: proxy.Addr})
-	defer c.Close()
+	proxy := redistest.StartProxy(t, oldMaster.Addr)
+	c := oldMaster.openPool(client.PoolOptions{Addr: proxy.Addr})
 	check(t, c.WarmUp(t.Context()))
-	waiting := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
-	oldMaster.waits(c, "t", 1)
+	waiting := oldMaster.waiter(t.Context(), c, "t")
 
 	oldMaster.demote(proxy, newMaster, true)
-	message := client.Message{ID: "a", Topic: "t", Body: "b"}
-	for name, call := range map[string]func() error{
-		"Push": func() error {
-			_, err := c.Push(t.Context(), client.Message{ID: "b", Topic: "u", Body: "b"}, 0)
-			return err
-		},
-		"PushBatch": func() error {
-			_, err := c.PushBatch(t.Context(), []client.Delayed{{Message: client.Message{ID: "c", Topic: "u", Body: "b"}}})
-			return err
-		},
-		"Reschedule": func() error { return c.Reschedule(t.Context(), "b", 0) },
+	for _, err := range []error{
+		errOf(c.PushBatch(t.Context(), jobs(0, 1, "u", 0))),
+		c.Reschedule(t.Context(), "0000", 0),
+		errOf(c.Push(t.Context(), client.Message{ID: "0001", Topic: "u", Body: "b"}, 0)),
+		errOf(c.Push(t.Context(), message("a"), 0)),
 	} {
-		if err := call(); err != nil && !(name == "Reschedule" && errors.Is(err, client.ErrNotFound)) {
-			t.Errorf("%s: %v", name, err)
+		if err != nil {
+			t.Error(err)
 		}
 	}
-	if _, err := c.Push(t.Context(), message, 0); err != nil {
-		t.Error(err)
-	}
-	expectJob(t, waitFor(t, waiting), "a")
+	expectJob(t, waiting, "a")
 	batch, err := c.PopBatch(t.Context(), "u", 10)
-	ids := messageIDs(batch)
-	slices.Sort(ids)
-	if err != nil || !slices.Equal(ids, []string{"b", "c"}) {
+	if ids := messageIDs(batch); err != nil || !slices.Equal(ids, []string{"0000", "0001"}) {
 		t.Errorf("PopBatch = %v, %v", ids, err)
 	}
-	newMaster.expect(state{})
+	newMaster.Expect(state{})
 }
 
-// A user with Redis 7's default rights may not listen: BPop asks instead, and
-// says so once.
-func TestUserWithoutChannels(t *testing.T) {
-	f := start(t)
-	f.do("ACL", "SETUSER", "u", "on", ">p", "~delayer:*", "+@all", "-@dangerous")
-	var log lockedLog
-	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, Username: "u", Password: "p"}, client.WithLogger(log.logger()))
-	defer c.Close()
-	for n := range 3 {
-		id := fmt.Sprint(n)
-		popped := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
-		until(t, "BPop waits", func() bool { _, waiting := client.Callers(c, "t"); return waiting == 1 })
-		f.push(id, "t")
-		expectJob(t, waitFor(t, popped), id)
-	}
-	popped := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
-	looks := func() int { return f.info("commandstats", "cmdstat_exists:calls=") }
-	began, before := f.clock(), looks()
-	until(t, "it has asked 20 times", func() bool { return looks() >= before+20 })
-	if took := f.clock() - began; took < 0.8 || took > 10 { // 1 s, were the machine idle
-		t.Errorf("asked 20 times in %.1f s", took)
-	}
-	f.push("last", "t")
-	expectJob(t, waitFor(t, popped), "last")
-	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "&delayer:wake:* +subscribe") {
-		t.Errorf("said %q, want one line with the ACL words", lines)
-	}
-	f.expect(state{})
-}
-
-// What an old server moves is not announced: it is found by the look once a second.
+// What an old server moves is not announced: it is found by the look once a second, also if EXISTS or
+// LLEN are denied.
 func TestBPopOfAnOldServer(t *testing.T) {
-	f := start(t)
-	popped := f.bpop(t.Context(), "t")
-	f.do("HSET", "delayer:job_bucket:a", "topic", "t", "body", "b")
-	f.do("LPUSH", "delayer:ready_queue:t", "a")
-	expectJob(t, waitFor(t, popped), "a")
-
-	// Nor is it if EXISTS or LLEN are denied.
-	for n, missing := range []string{"exists", "llen", "exists -llen"} {
-		id := fmt.Sprint(n)
-		f.do("ACL", "SETUSER", id, "on", ">p", "~*", "&*", "+@all")
-		for word := range strings.FieldsSeq("-" + missing) {
-			f.do("ACL", "SETUSER", id, word)
+	eachWaiter(t, func(t *testing.T, take taker) {
+		t.Parallel()
+		f := start(t)
+		for n, missing := range []string{"", "-exists", "-llen", "-exists -llen"} {
+			id := fmt.Sprint(n)
+			c := f.as(id, "~* &* +@all "+missing)
+			taken := f.waiting(c, func() <-chan result { return inBackground(t.Context(), take, c, 0, "t", "other") }, "t")
+			f.pushSilently(id, "t")
+			expectJob(t, taken, id)
 		}
-		c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, Username: id, Password: "p"})
-		defer c.Close()
-		popped := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t", "other") })
-		f.waits(c, "t", 1)
-		f.do("HSET", "delayer:job_bucket:"+id, "topic", "t", "body", "b")
-		f.do("LPUSH", "delayer:ready_queue:t", id)
-		expectJob(t, waitFor(t, popped), id)
-	}
-	f.expect(state{})
+	})
 }
 
-// Callers are served in the order in which they came, be it by BPop or Pop.
+// Callers are served in the order in which they came, be it by BPop or Pop. Nor does a call that
+// comes later overtake them, when it is what finds jobs that nobody has heard of: it asks for those
+// who wait, and gets what is left.
 func TestCallersAreServedInTheirOrder(t *testing.T) {
 	const callers = 30
-	f := start(t)
-	results := make([]<-chan result, callers)
-	for n := range results {
-		results[n] = background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t") })
-		f.waits(f.Client, "t", n+1)
+	later := maps.Clone(waiters)
+	later["none"] = nil
+	later["Pop"] = func(ctx context.Context, c *client.Client, _ time.Duration, _ ...string) (client.Message, error) {
+		return c.Pop(ctx, "t")
 	}
-	for n := range callers {
-		f.push(fmt.Sprint(n), "t")
-		expectJob(t, waitFor(t, results[n]), fmt.Sprint(n))
+	later["BPop of several"] = func(ctx context.Context, c *client.Client, timeout time.Duration, _ ...string) (client.Message, error) {
+		return c.BPop(ctx, timeout, "u", "t")
 	}
-	f.expect(state{})
-}
-
-// Nor does a call that comes later overtake them, when it is what finds jobs that
-// nobody has heard of: it asks for those who wait, and gets what is left.
-func TestLaterCallsDoNotOvertake(t *testing.T) {
-	const callers = 30
-	for name, later := range map[string]func(*fixture) (client.Message, error){
-		"Pop":             func(f *fixture) (client.Message, error) { return f.Pop(t.Context(), "t") },
-		"BPop":            func(f *fixture) (client.Message, error) { return f.BPop(t.Context(), hangBound, "t") },
-		"BPop of several": func(f *fixture) (client.Message, error) { return f.BPop(t.Context(), hangBound, "u", "t") },
-	} {
+	for name, later := range later {
 		t.Run(name, func(t *testing.T) {
 			f := start(t)
 			results := make([]<-chan result, callers)
 			for n := range results {
-				results[n] = background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t") })
-				f.waits(f.Client, "t", n+1)
+				results[n] = f.waiter(t.Context(), f.Client, "t")
 			}
-			ids := redis.Args{"delayer:ready_queue:t"}
-			for n := range callers + 1 {
-				f.do("HSET", "delayer:job_bucket:"+fmt.Sprint(n), "topic", "t", "body", "b")
-				ids = ids.Add(n)
-			}
-			f.do("LPUSH", ids...)
-			m, err := later(f)
-			if err != nil || m.ID != fmt.Sprint(callers) {
-				t.Errorf("%v, %v, want the last job", m, err)
+			if later == nil {
+				for n := range callers {
+					f.push(fmt.Sprint(n), "t")
+				}
+			} else {
+				ids := redis.Args{"delayer:ready_queue:t"}
+				for n := range callers + 1 {
+					f.Do("HSET", "delayer:job_bucket:"+fmt.Sprint(n), "topic", "t", "body", "b")
+					ids = ids.Add(n)
+				}
+				f.Do("LPUSH", ids...)
+				expectJob(t, inBackground(t.Context(), later, f.Client, hangBound, "t"), fmt.Sprint(callers))
 			}
 			for n := range callers {
-				expectJob(t, waitFor(t, results[n]), fmt.Sprint(n))
+				expectJob(t, results[n], fmt.Sprint(n))
 			}
-			f.expect(state{})
 		})
 	}
 }
@@ -294,64 +186,38 @@ func TestPopsDoNotStarveBPop(t *testing.T) {
 	f := start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	results := make(chan result, waiters)
-	for range waiters {
-		go func() {
-			m, err := f.BPop(ctx, 0, "t")
-			results <- result{m: m, err: err}
-		}()
-	}
+	results := many(waiters, func(int) (client.Message, error) { return f.BPop(ctx, 0, "t") })
 	f.waits(f.Client, "t", waiters)
-	stolen := make(chan string, waiters)
+	var stolen tally
 	for range pollers {
-		go func() {
-			for ctx.Err() == nil {
-				if m, err := f.Pop(ctx, "t"); err == nil {
-					stolen <- m.ID
-				}
-			}
-		}()
+		defer f.consume(&stolen, func(ctx context.Context) (client.Message, error) { return f.Pop(ctx, "t") })()
 	}
-	c := f.open()
+	producer := &fixture{f.open(), f.Server}
 	for n := range waiters {
-		_, err := c.Push(t.Context(), client.Message{ID: fmt.Sprint(n), Topic: "t", Body: "b"}, 0)
-		check(t, err)
+		producer.push(fmt.Sprint(n), "t")
 	}
-	for range waiters {
-		select {
-		case r := <-results:
-			if r.err != nil {
-				t.Fatal(r.err)
-			}
-		case id := <-stolen:
-			t.Fatalf("a Pop that came later got job %s", id)
-		case <-time.After(hangBound):
-			t.Fatal("not all who wait were served")
-		}
+	until(t, "all jobs have come", func() bool { return len(results)+stolen.total() == waiters })
+	if n := stolen.total(); n > 0 {
+		t.Errorf("Pops that came later got %d jobs", n)
 	}
+	expectOnce(t, results, waiters)
 }
 
 // A logger that keeps us waiting holds nobody else up.
 func TestStuckLogger(t *testing.T) {
 	f := start(t)
-	f.do("ACL", "SETUSER", "u", "on", ">p", "~delayer:*", "+@all", "-@dangerous")
 	stuck, resume := make(chan struct{}), make(chan struct{})
 	logger := slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) {
 		close(stuck)
 		<-resume
 		return len(b), nil
 	}), nil))
-	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, Username: "u", Password: "p"}, client.WithLogger(logger))
+	c := f.as("u", "~delayer:* +@all -@dangerous", client.WithLogger(logger))
 	defer c.Close()
 	defer close(resume)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	background(func() (client.Message, error) { return c.BPop(ctx, 0, "t") })
+	bpop(t.Context(), c, 0, "t")
 	<-stuck
-	r := waitFor(t, background(func() (client.Message, error) { return c.Pop(t.Context(), "u") }))
-	if !errors.Is(r.err, client.ErrEmpty) {
-		t.Errorf("Pop: %v", r.err)
-	}
+	expectError(t, failing(func() error { return errOf(c.Pop(t.Context(), "u")) }), client.ErrEmpty)
 }
 
 type writerFunc func([]byte) (int, error)

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
@@ -102,40 +101,6 @@ func TestNothingToCall(t *testing.T) {
 // FetchFunc on what is no Client calls back with ErrInvalid.
 func TestFetchFuncOfNoClient(t *testing.T) {
 	for _, c := range []*client.Client{nil, new(client.Client), client.New(nil)} {
-		ends := make(chan error, 1)
-		c.FetchFunc(t.Context(), client.FetchOptions{Topics: []client.FetchTopic{{Topic: "t"}}, Max: 1}, func(_ []*client.Delivery, err error) { ends <- err })
-		if err := arrival(t, ends); !errors.Is(err, client.ErrInvalid) {
-			t.Errorf("error %v, want ErrInvalid", err)
-		}
-	}
-}
-
-// A nil context is found before anything is sent.
-func TestNilContext(t *testing.T) {
-	f := start(t)
-	f.push("a", "t")
-	d := f.reserve("t")
-	before, scripts := f.state(), f.info("commandstats", "cmdstat_evalsha:calls=")
-	var none context.Context
-	all := calls(f.Client, none)
-	for name, settle := range verbs {
-		all[name] = func() error { return settle(none, d) }
-	}
-	all["AckBatch"] = func() error { _, err := f.AckBatch(none, []*client.Delivery{d}); return err }
-	all["ExtendBatch"] = func() error { _, err := f.ExtendBatch(none, []*client.Delivery{d}, time.Hour); return err }
-	all["PushBatch"] = func() error { _, err := f.PushBatch(none, jobs(0, 1, "t", 0)); return err }
-	all["PopBatch"] = func() error { _, err := f.PopBatch(none, "t", 1); return err }
-	all["Ping"] = func() error { return f.Ping(none) }
-	for name, call := range all {
-		if err := call(); !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), "invalid ctx: it is nil") {
-			t.Errorf("%s: %v, want that ctx is nil", name, err)
-		}
-	}
-	if now := f.info("commandstats", "cmdstat_evalsha:calls="); now != scripts {
-		t.Errorf("%d scripts were sent", now-scripts)
-	}
-	f.expect(before)
-	if err := d.Ack(t.Context()); err != nil {
-		t.Errorf("a context that is one: %v", err)
+		expectError(t, inBackground(t.Context(), waiters["FetchFunc"], c, 0, "t"), client.ErrInvalid)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -14,57 +15,81 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-func TestBPopSurvivesRestart(t *testing.T) {
-	f := start(t)
-	popped := f.bpop(t.Context(), "t")
-	f.redis.Kill()
-	f.redis.Restart()
-	until(t, "BPop waits again", func() bool { return f.waiters("t") == 1 })
-	f.pushAnew("a", "t")
-	expectJob(t, waitFor(t, popped), "a")
+// Who waits bears it that connections are cut, and that Redis restarts.
+func TestWaitersSurviveRestartAndCutConnections(t *testing.T) {
+	eachWaiter(t, func(t *testing.T, take taker) {
+		t.Parallel()
+		f := start(t)
+		taken := f.waiting(f.Client, func() <-chan result {
+			return inBackground(t.Context(), take, f.Client, 0, "t")
+		}, "t")
+		for _, trouble := range []func(){
+			f.killConnections,
+			func() { f.Do("CLIENT", "KILL", "TYPE", "pubsub") },
+			func() { f.killConnections(); f.Do("CLIENT", "KILL", "TYPE", "pubsub") },
+			func() { f.Kill(); f.Restart() },
+		} {
+			trouble()
+			until(t, "it waits again", func() bool { return f.Waiters("t") == 1 })
+		}
+		f.pushAnew("a", "t")
+		expectJob(t, taken, "a")
+	})
 }
 
 // pushAnew is push from a Client of its own: none of its connections was cut.
 func (f *fixture) pushAnew(id, topic string) {
-	f.t.Helper()
-	_, err := f.open().Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: "body"}, 0)
-	check(f.t, err)
+	f.TB.Helper()
+	(&fixture{f.open(), f.Server}).push(id, topic)
 }
 
 // A BPop that finds Redis gone bears it as well as one that was waiting.
 func TestBPopStartedDuringRestart(t *testing.T) {
 	f := start(t)
-	f.redis.Kill()
-	popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t") })
-	until(t, "BPop is there", func() bool { all, _ := client.Callers(f.Client, "t"); return all == 1 })
-	f.redis.Restart()
+	f.Kill()
+	popped := bpop(t.Context(), f.Client, 0, "t")
+	f.called(f.Client, "t")
+	f.Restart()
 	f.pushAnew("a", "t")
-	expectJob(t, waitFor(t, popped), "a")
+	expectJob(t, popped, "a")
 }
 
-// Redis away for longer is an error; the calls after its return work.
-func TestBPopGivesUpOnOutage(t *testing.T) {
-	t.Parallel()
-	f := start(t)
-	waited := f.bpop(t.Context(), "t")
-	f.redis.Kill()
-	started := background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t") })
-	for what, popped := range map[string]<-chan result{"waiting": waited, "started": started} {
-		r := waitFor(t, popped)
-		var dial *net.OpError
-		if !errors.As(r.err, &dial) {
-			t.Errorf("%s: error %v, want the network's", what, r.err)
-		}
-		if r.took < client.RideOut {
-			t.Errorf("%s: gave up after %v, want %v", what, r.took, client.RideOut)
-		}
+// Redis away for longer is an error, of all who waited then, or came since; also where others wait
+// for some of their topics, so that each topic is asked by itself. The calls after its return work.
+func TestWaitersGiveUpOnOutage(t *testing.T) {
+	for name, take := range waiters {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t)
+			var results []<-chan result
+			call := func() {
+				for _, topics := range [][]string{{"t"}, {"t", "u"}, {"t", "u", fmt.Sprint("own", len(results))}} {
+					results = append(results, inBackground(t.Context(), take, f.Client, 0, topics...))
+				}
+			}
+			call()
+			f.waits(f.Client, "t", len(results))
+			f.Kill()
+			call()
+			for _, r := range results {
+				r := arrival(t, r)
+				var dial *net.OpError
+				if !errors.As(r.err, &dial) || errors.Is(r.err, client.ErrLost) && name != "BPop" || errors.Is(r.err, client.ErrEmpty) {
+					t.Errorf("error %v, want the network's", r.err)
+				}
+				if r.took < client.RideOut {
+					t.Errorf("gave up after %v, want %v", r.took, client.RideOut)
+				}
+			}
+			f.Restart()
+			popped := f.waiter(t.Context(), f.Client, "t")
+			f.pushAnew("a", "t")
+			expectJob(t, popped, "a")
+		})
 	}
-	f.redis.Restart()
-	popped := f.bpop(t.Context(), "t")
-	f.pushAnew("a", "t")
-	expectJob(t, waitFor(t, popped), "a")
 }
 
 // While Redis is away BPop does not hammer at its door.
@@ -76,7 +101,7 @@ func TestRetriesAreSpaced(t *testing.T) {
 		return nil, errors.New("refused")
 	}})
 	defer c.Close()
-	expectText(t, "BPop", waitFor(t, background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })).err, "refused")
+	expectText(t, "BPop", arrival(t, bpop(t.Context(), c, 0, "t")).err, "refused")
 	if n := dials.Load(); n < 4 || n > 20 {
 		t.Errorf("%d attempts in %v", n, client.RideOut)
 	}
@@ -88,49 +113,18 @@ func TestOutageWithManyCallers(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	waited := make(chan result, waiters)
-	for range waiters {
-		go func() {
-			m, err := f.BPop(ctx, 0, "t")
-			waited <- result{m: m, err: err}
-		}()
-	}
+	waited := many(waiters, func(int) (client.Message, error) { return f.BPop(ctx, 0, "t") })
 	f.waits(f.Client, "t", waiters)
-	f.redis.Kill()
+	f.Kill()
 	for range pops {
-		r := waitFor(t, background(func() (client.Message, error) { return f.Pop(t.Context(), "t") }))
+		r := arrival(t, failing(func() error { return errOf(f.Pop(t.Context(), "t")) }))
 		if r.err == nil || errors.Is(r.err, client.ErrEmpty) {
-			t.Errorf("Pop = %v, %v", r.m, r.err)
+			t.Errorf("Pop: %v", r.err)
 		}
 	}
 	cancel()
 	for range waiters {
-		if r := waitFor(t, waited); r.err == nil {
-			t.Errorf("BPop = %v", r.m)
-		}
-	}
-}
-
-// Callers of several topics notice an outage, too, also where others wait for some of these, so
-// that each topic is asked by itself.
-func TestOutageOfSeveralTopics(t *testing.T) {
-	const callers = 20
-	t.Parallel()
-	f := start(t)
-	for _, topic := range []string{"a", "b"} {
-		f.bpop(t.Context(), topic)
-	}
-	f.redis.Kill()
-	ended := make(chan result, callers)
-	for n := range callers {
-		go func() {
-			more := []string{"b", fmt.Sprint("own", n)}
-			m, err := f.BPop(t.Context(), 0, "a", more[:n%2+1]...)
-			ended <- result{m: m, err: err}
-		}()
-	}
-	for range callers {
-		if r := waitFor(t, ended); r.err == nil {
+		if r := arrival(t, waited); r.err == nil {
 			t.Errorf("BPop = %v", r.m)
 		}
 	}
@@ -139,27 +133,16 @@ func TestOutageOfSeveralTopics(t *testing.T) {
 // A timeout during an outage is told from one during which no job came.
 func TestBPopTimeoutDuringOutage(t *testing.T) {
 	f := start(t)
-	f.redis.Kill()
-	r := waitFor(t, background(func() (client.Message, error) { return f.BPop(t.Context(), 100*time.Millisecond, "t") }))
+	f.Kill()
+	r := arrival(t, bpop(t.Context(), f.Client, 100*time.Millisecond, "t"))
 	if r.err == nil || errors.Is(r.err, client.ErrEmpty) {
 		t.Errorf("error %v, want why Redis could not be asked", r.err)
 	}
 }
 
 func (f *fixture) killConnections() {
-	f.t.Helper()
-	f.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-}
-
-func TestBPopSurvivesCutConnections(t *testing.T) {
-	f := start(t)
-	popped := f.bpop(t.Context(), "t")
-	for range 3 {
-		f.killConnections()
-		until(t, "BPop waits again", func() bool { return f.waiters("t") == 1 })
-	}
-	f.open().Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "body"}, 0)
-	expectJob(t, waitFor(t, popped), "a")
+	f.TB.Helper()
+	f.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 }
 
 // Trouble that is over is not what a timeout says afterwards, unless a job may have
@@ -168,47 +151,25 @@ func TestBPopForgetsTrouble(t *testing.T) {
 	f := start(t)
 	f.Pop(t.Context(), "t")
 	f.killConnections() // the next pop finds its connection cut
-	r := waitFor(t, background(func() (client.Message, error) { return f.BPop(t.Context(), 300*time.Millisecond, "t") }))
-	if !errors.Is(r.err, client.ErrLost) {
-		t.Errorf("before the wait: error %v, want ErrLost", r.err)
-	}
+	expectError(t, bpop(t.Context(), f.Client, 300*time.Millisecond, "t"), client.ErrLost)
 
-	popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 1500*time.Millisecond, "u") })
+	popped := bpop(t.Context(), f.Client, 1500*time.Millisecond, "u")
 	f.waits(f.Client, "u", 1)
 	f.killConnections()
-	f.do("CLIENT", "KILL", "TYPE", "pubsub")
-	if r := waitFor(t, popped); !errors.Is(r.err, client.ErrEmpty) {
-		t.Errorf("during the wait: error %v, want ErrEmpty", r.err)
-	}
+	f.Do("CLIENT", "KILL", "TYPE", "pubsub")
+	expectError(t, popped, client.ErrEmpty)
 }
 
-// A Redis that hangs can't make a call hang: a context that ends, ends a BPop
-// that waits and all calls but those that take jobs; these wait for their answer
-// as long as the connection does.
+// A Redis that hangs can't make a call hang: a context that ends, ends all calls but those that
+// take jobs; these wait for their answer as long as the connection does.
 func TestHungRedis(t *testing.T) {
 	f := start(t)
-	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: 100 * time.Millisecond})
-	defer c.Close()
+	c := f.openPool(client.PoolOptions{ReadTimeout: 100 * time.Millisecond})
 	f.Pop(t.Context(), "t") // dials
 	c.Pop(t.Context(), "t")
-	waiting, stop := context.WithCancel(t.Context())
-	waits := f.bpop(waiting, "t")
-	f.redis.Hang()
-	defer f.redis.Resume()
-
-	r := waitFor(t, background(func() (client.Message, error) { return c.BPop(t.Context(), 50*time.Millisecond, "t") }))
-	if r.err == nil || errors.Is(r.err, client.ErrEmpty) {
-		t.Errorf("BPop of a queue that it could not look at: %v", r.err)
-	}
-
-	began := time.Now()
-	stop()
-	r = waitFor(t, waits)
-	t.Logf("cancel to return while Redis hangs: %v", time.Since(began))
-	if !errors.Is(r.err, context.Canceled) || errors.Is(r.err, client.ErrLost) {
-		t.Errorf("waiting BPop, cancelled: %v", r.err)
-	}
-
+	f.Hang()
+	defer f.Resume()
+	expectErr(t, "Pop", errOf(c.Pop(t.Context(), "t")), client.ErrLost)
 	for name := range calls(f.Client, nil) {
 		takes := slices.Contains([]string{"Pop", "BPop", "Reserve", "ReserveBatch", "Fetch"}, name)
 		of, times := f.Client, 20
@@ -217,14 +178,12 @@ func TestHungRedis(t *testing.T) {
 		}
 		for range times {
 			call := calls(of, deadline(t, 5*time.Millisecond))[name]
-			r := waitFor(t, background(func() (client.Message, error) { return client.Message{}, call() }))
+			r := arrival(t, failing(call))
 			const soon = client.RideOut / 2 // less than any timeout of f's connections
 			switch {
 			case !takes && r.took > soon:
 				t.Errorf("%s with deadline: error %v after %v, want it soon", name, r.err, r.took)
-			case !takes && !errors.Is(r.err, context.DeadlineExceeded):
-				t.Errorf("%s with deadline: error %v", name, r.err)
-			case r.err == nil || errors.Is(r.err, client.ErrEmpty):
+			case !takes && !errors.Is(r.err, context.DeadlineExceeded), r.err == nil, errors.Is(r.err, client.ErrEmpty):
 				t.Errorf("%s with deadline: error %v", name, r.err)
 			}
 		}
@@ -242,46 +201,47 @@ func deadline(t *testing.T, d time.Duration) context.Context {
 
 // A call whose context or timeout ends while Redis is asked for it gets the job
 // that Redis took: nothing is lost, and nothing is put back.
-func TestCancelledPopGetsItsJob(t *testing.T) {
+func TestCancelledCallGetsItsJob(t *testing.T) {
 	f := start(t)
-	for name, pop := range map[string]func(ctx context.Context, c *client.Client) (client.Message, error){
-		"Pop":  func(ctx context.Context, c *client.Client) (client.Message, error) { return c.Pop(ctx, "t") },
-		"BPop": func(ctx context.Context, c *client.Client) (client.Message, error) { return c.BPop(ctx, 0, "t") },
-		"BPop of several": func(ctx context.Context, c *client.Client) (client.Message, error) {
-			return c.BPop(ctx, 0, "u", "t")
-		},
-		"BPop with timeout": func(_ context.Context, c *client.Client) (client.Message, error) {
-			return c.BPop(t.Context(), 10*time.Millisecond, "t")
-		},
-		"PopBatch": func(ctx context.Context, c *client.Client) (client.Message, error) {
-			batch, err := c.PopBatch(ctx, "t", 1)
-			return append(batch, client.Message{})[0], err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := f.with(t)
-			f.seed(all(ready("a", "t"), ready("b", "t"))...)
-			sent := make(chan struct{}, 100)
-			c := client.New(tappedPool(f.redis.Addr, sent))
-			defer c.Close()
-			c.Pop(t.Context(), "other") // dials, and loads the script
-			drain(sent)
-			f.redis.Hang()
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			call := background(func() (client.Message, error) { return pop(ctx, c) })
-			<-sent // Redis will take the job when it goes on
-			cancel()
-			time.Sleep(20 * time.Millisecond) // what ends would have ended by now
-			select {
-			case r := <-call:
-				t.Errorf("returned %+v before the answer", r)
-			default:
+	takers := maps.Clone(waiters)
+	takers["Pop"] = func(ctx context.Context, c *client.Client, _ time.Duration, _ ...string) (client.Message, error) {
+		return c.Pop(ctx, "t")
+	}
+	takers["PopBatch"] = func(ctx context.Context, c *client.Client, _ time.Duration, _ ...string) (client.Message, error) {
+		batch, err := c.PopBatch(ctx, "t", 1)
+		return append(batch, client.Message{})[0], err
+	}
+	takers["ReserveBatch"] = func(ctx context.Context, c *client.Client, _ time.Duration, _ ...string) (client.Message, error) {
+		list, err := c.ReserveBatch(ctx, "t", 1, time.Minute)
+		return messageOf(append(list, nil)[0], err)
+	}
+	for name, take := range takers {
+		for _, topics := range [][]string{{"t"}, {"u", "t"}} {
+			for _, timeout := range []time.Duration{0, 10 * time.Millisecond} {
+				t.Run(fmt.Sprint(name, topics, timeout), func(t *testing.T) {
+					f := f.with(t)
+					f.seed(all(ready("a", "t"), ready("b", "t"))...)
+					c, _, sent := f.tapped()
+					f.Hang()
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					call := inBackground(ctx, take, c, timeout, topics...)
+					<-sent // Redis will take the job when it goes on
+					if timeout == 0 {
+						cancel()
+					}
+					time.Sleep(20 * time.Millisecond) // what ends would have ended by now
+					if len(call) > 0 {
+						t.Errorf("returned before the answer: %+v", <-call)
+					}
+					f.Resume()
+					expectJob(t, call, "a")
+					want := takenBy(name, "a", "old")
+					want.Ready, want.Buckets["b"] = queues{"t": {"b"}}, "t old"
+					f.Expect(want)
+				})
 			}
-			f.redis.Resume()
-			expectJob(t, waitFor(t, call), "a")
-			f.expect(state{Ready: queues{"t": {"b"}}, Buckets: buckets{"b": "t old"}})
-		})
+		}
 	}
 }
 
@@ -290,26 +250,17 @@ func TestCancelledPopGetsItsJob(t *testing.T) {
 func TestNothingTwiceWhileConnectionsAreCut(t *testing.T) {
 	const jobs, workers = 1000, 8
 	f := start(t)
-	f.do("EVAL", seedReady, 0, jobs)
-	stop := make(chan struct{})
-	var killer, consumers sync.WaitGroup
-	killer.Go(func() {
-		conn, err := redis.Dial("tcp", f.redis.Addr)
-		if err != nil {
-			t.Error(err)
-			return
+	f.Do("EVAL", seedReady, 0, jobs)
+	killer := f.dial()
+	stop := redistest.Background(t, func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			killer.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			time.Sleep(5 * time.Millisecond)
 		}
-		defer conn.Close()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(5 * time.Millisecond):
-				conn.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-			}
-		}
+		return nil
 	})
 	c := f.open()
+	var consumers sync.WaitGroup
 	var popped tally
 	var done atomic.Int64
 	for range workers {
@@ -326,11 +277,10 @@ func TestNothingTwiceWhileConnectionsAreCut(t *testing.T) {
 		})
 	}
 	consumers.Wait()
-	close(stop)
-	killer.Wait()
+	stop()
 	f.HangUp() // that one is killed, too
 	left := map[string]bool{}
-	for _, id := range f.state().Ready["t"] {
+	for _, id := range f.State().Ready["t"] {
 		left[id] = true
 	}
 	missing := 0
@@ -355,9 +305,19 @@ const seedReady = `for i = 1, tonumber(ARGV[1]) do
 	redis.call('LPUSH', 'delayer:ready_queue:t', i)
 end`
 
-// tappedPool is a pool that says when something was sent.
-func tappedPool(addr string, sent chan struct{}) *redis.Pool {
-	return onWrite(addr, func() { sent <- struct{}{} })
+// tapped is a Client, without timeouts, that says when something was sent, and its pool. It has a
+// connection, and Redis knows its scripts.
+func (f *fixture) tapped() (c *client.Client, pool *redis.Pool, sent chan struct{}) {
+	f.TB.Helper()
+	sent = make(chan struct{}, 100)
+	pool = onWrite(f.Addr, func() { sent <- struct{}{} })
+	c = f.on(pool)
+	c.Pop(f.TB.Context(), "other")
+	c.ReserveBatch(f.TB.Context(), "other", 1, 0)
+	for len(sent) > 0 {
+		<-sent
+	}
+	return c, pool, sent
 }
 
 // onWrite is a pool that calls a function when something was sent.
@@ -381,48 +341,40 @@ func (t tap) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func drain(sent chan struct{}) {
-	for len(sent) > 0 {
-		<-sent
-	}
-}
-
 // With its memory full Redis refuses a push, whole; moving, waiting and popping go on.
 func TestMaxmemory(t *testing.T) {
 	f := start(t)
 	f.push("ready", "t")
-	_, err := f.Push(t.Context(), client.Message{ID: "waiting", Topic: "t", Body: "body"}, 500*time.Millisecond)
-	check(t, err)
-	f.do("CONFIG", "SET", "maxmemory", 1)
-	before := f.state()
-	for name, delay := range map[string]time.Duration{"waiting": time.Hour, "ready": 0, "new": time.Hour, "new, at once": 0} {
-		_, err := f.Push(t.Context(), client.Message{ID: name, Topic: "t", Body: "new"}, delay)
-		expectText(t, "Push of "+name, err, "OOM")
-		f.expect(before)
-	}
-	expectText(t, "Reschedule", f.Reschedule(t.Context(), "ready", time.Hour), "OOM")
-	f.expect(before)
+	f.put(client.Message{ID: "waiting", Topic: "t", Body: "body"}, 500*time.Millisecond)
+	f.Do("CONFIG", "SET", "maxmemory", 1)
+	f.expectUnchanged(func() {
+		for name, delay := range map[string]time.Duration{"waiting": time.Hour, "ready": 0, "new": time.Hour, "new, at once": 0} {
+			_, err := f.Push(t.Context(), client.Message{ID: name, Topic: "t", Body: "new"}, delay)
+			expectText(t, "Push of "+name, err, "OOM")
+		}
+		expectText(t, "Reschedule", f.Reschedule(t.Context(), "ready", time.Hour), "OOM")
+	})
 
 	for _, want := range []string{"ready", "waiting"} {
-		popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t") })
+		popped := bpop(t.Context(), f.Client, 0, "t")
 		if want == "waiting" {
 			f.bears(f.Client, "t") // it can't be entered
 			f.serve()
 		}
-		expectJob(t, waitFor(t, popped), want)
+		expectJob(t, popped, want)
 	}
-	f.expect(state{})
+	f.Expect(state{})
 
-	f.do("CONFIG", "SET", "maxmemory", 0)
-	popped := background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t") })
+	f.Do("CONFIG", "SET", "maxmemory", 0)
+	popped := bpop(t.Context(), f.Client, 0, "t")
 	f.push("a", "t")
-	expectJob(t, waitFor(t, popped), "a")
+	expectJob(t, popped, "a")
 }
 
 // A power cut with the append-only file on: what was confirmed before it holds after it.
 func TestPowerCut(t *testing.T) {
 	f := start(t, "--appendonly", "yes", "--appendfsync", "always")
-	f.bpop(t.Context(), "never")
+	f.waiter(t.Context(), f.Client, "never")
 	var pushed, removed, unknown, popped tally
 	var wg sync.WaitGroup
 	for worker := range 4 {
@@ -448,10 +400,10 @@ func TestPowerCut(t *testing.T) {
 		})
 	}
 	until(t, "work is under way", func() bool { return pushed.total() > 200 && removed.total() > 40 })
-	f.redis.Kill()
+	f.Kill()
 	wg.Wait()
-	f.redis.Restart()
-	after := f.state()
+	f.Restart()
+	after := f.State()
 	for id := range pushed.counts {
 		if unknown.count(id) > 0 {
 			continue
@@ -473,16 +425,18 @@ func TestPowerCut(t *testing.T) {
 }
 
 // A Redis that can be read, but takes no writes, is an outage, too: BPop does not
-// wait for ever for a job that is there.
+// wait for ever for a job that is there, be another topic empty.
 func TestBPopGivesUpOnRedisThatTakesNoWrites(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	f.push("a", "t")
-	f.do("CONFIG", "SET", "min-replicas-to-write", 1)
-	r := waitFor(t, background(func() (client.Message, error) { return f.BPop(t.Context(), 0, "t") }))
-	expectText(t, "BPop", r.err, "NOREPLICAS")
-	if r.took < client.RideOut {
-		t.Errorf("gave up after %v, want %v", r.took, client.RideOut)
+	f.takesNoWrites(true)
+	for _, popped := range []<-chan result{bpop(t.Context(), f.Client, 0, "t"), bpop(t.Context(), f.open(), 0, "t", "u")} {
+		r := arrival(t, popped)
+		expectText(t, "BPop", r.err, "NOREPLICAS")
+		if r.took < client.RideOut {
+			t.Errorf("gave up after %v, want %v", r.took, client.RideOut)
+		}
 	}
-	f.expect(state{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
+	f.Expect(state{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
 }

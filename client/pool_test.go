@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -119,43 +118,39 @@ func TestPoolDefaults(t *testing.T) {
 	type limits struct {
 		active, idle int
 		rest, age    time.Duration
+		waits        bool
 	}
-	for _, tt := range []struct {
-		name    string
-		options client.PoolOptions
-		want    limits
-	}{
-		{"zero", client.PoolOptions{}, limits{32, 32, 5 * time.Minute, 0}},
-		{"set", client.PoolOptions{MaxActive: 7, MaxIdle: 3, IdleTimeout: time.Second, MaxConnLifetime: time.Minute}, limits{7, 3, time.Second, time.Minute}},
-		{"MaxIdle is MaxActive", client.PoolOptions{MaxActive: 7}, limits{7, 7, 5 * time.Minute, 0}},
-		{"no limits", client.PoolOptions{MaxActive: -1, IdleTimeout: -1}, limits{0, 32, 0, 0}},
-		{"none idle", client.PoolOptions{MaxIdle: -1}, limits{32, 0, 5 * time.Minute, 0}},
+	for options, want := range map[client.PoolOptions]limits{
+		{}: {32, 32, 5 * time.Minute, 0, true},
+		{MaxActive: 7, MaxIdle: 3, IdleTimeout: time.Second, MaxConnLifetime: time.Minute}: {7, 3, time.Second, time.Minute, true},
+		{MaxActive: 7}:                   {7, 7, 5 * time.Minute, 0, true},
+		{MaxActive: -1, IdleTimeout: -1}: {0, 32, 0, 0, true},
+		{MaxIdle: -1}:                    {32, 0, 5 * time.Minute, 0, true},
 	} {
-		p := client.NewPool(tt.options)
-		if got := (limits{p.MaxActive, p.MaxIdle, p.IdleTimeout, p.MaxConnLifetime}); got != tt.want {
-			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
-		}
-		if !p.Wait {
-			t.Errorf("%s: does not wait for a free connection", tt.name)
+		p := client.NewPool(options)
+		if got := (limits{p.MaxActive, p.MaxIdle, p.IdleTimeout, p.MaxConnLifetime, p.Wait}); got != want {
+			t.Errorf("%+v: %+v, want %+v", options, got, want)
 		}
 	}
 }
 
-// expectWorks pushes and pops.
+// expectWorks pushes and pops, and waits for a job.
 func expectWorks(t *testing.T, o client.PoolOptions) {
 	t.Helper()
 	c := client.OpenPool(o)
 	defer c.Close()
-	_, err := c.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, 0)
-	check(t, err)
-	if m, err := c.BPop(t.Context(), hangBound, "t"); err != nil || m.ID != "a" {
-		t.Errorf("BPop = %v, %v", m, err)
-	}
-	popped := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
-	until(t, "BPop is there", func() bool { all, _ := client.Callers(c, "t"); return all == 1 })
-	_, err = c.Push(t.Context(), client.Message{ID: "b", Topic: "t", Body: "b"}, 0)
-	check(t, err)
-	expectJob(t, waitFor(t, popped), "b")
+	expectWaiterWorks(t, c)
+	check(t, errOf(c.Push(t.Context(), message("a"), 0)))
+	expectJob(t, bpop(t.Context(), c, hangBound, "t"), "a")
+}
+
+// expectWaiterWorks waits for a job, and pushes it.
+func expectWaiterWorks(t *testing.T, c *client.Client) {
+	t.Helper()
+	popped := bpop(t.Context(), c, 0, "t")
+	until(t, "BPop waits", func() bool { return client.Entered(c, "t") })
+	check(t, errOf(c.Push(t.Context(), message("b"), 0)))
+	expectJob(t, popped, "b")
 }
 
 func options(t *testing.T, url string) client.PoolOptions {
@@ -167,14 +162,12 @@ func options(t *testing.T, url string) client.PoolOptions {
 
 func TestDatabase(t *testing.T) {
 	f := start(t)
-	f.do("SELECT", 5)
-	c, err := client.Open("redis://" + f.redis.Addr + "/5")
+	f.Do("SELECT", 5)
+	c, err := client.Open("redis://" + f.Addr + "/5")
 	check(t, err)
 	defer c.Close()
-	if _, err := c.Push(t.Context(), message("a"), 0); err != nil {
-		t.Error(err)
-	}
-	f.expect(state{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t " + message("a").Body}})
+	check(t, errOf(c.Push(t.Context(), message("a"), 0)))
+	f.Expect(state{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t " + message("a").Body}})
 }
 
 func TestUnixSocket(t *testing.T) {
@@ -195,26 +188,24 @@ func TestTLS(t *testing.T) {
 	expectWorks(t, o)
 
 	o.TLS.ServerName = "elsewhere"
+	expectText(t, "another host's certificate", expectFails(t, o), "certificate", "elsewhere")
+	expectText(t, "unknown authority", expectFails(t, options(t, "rediss://"+addr)), "certificate")
+}
+
+// expectFails is the error of a Pop.
+func expectFails(t *testing.T, o client.PoolOptions) error {
+	t.Helper()
 	c := client.OpenPool(o)
 	defer c.Close()
-	_, err := c.Pop(t.Context(), "t")
-	expectText(t, "another host's certificate", err, "certificate", "elsewhere")
-
-	c, err = client.Open("rediss://" + addr)
-	check(t, err)
-	defer c.Close()
-	_, err = c.Pop(t.Context(), "t")
-	expectText(t, "unknown authority", err, "certificate")
+	return errOf(c.Pop(t.Context(), "t"))
 }
 
 func TestAuthentication(t *testing.T) {
 	r := redistest.Start(t, "--requirepass", "s3cret", "--user", "bob", "on", ">b0bs", "~*", "&*", "+@all")
 	address := "@" + r.Addr
-	expectWorks(t, options(t, "redis://:s3cret"+address))
-	expectWorks(t, options(t, "redis://s3cret"+address))
-	expectWorks(t, options(t, "redis://default:s3cret"+address))
-	expectWorks(t, options(t, "redis://bob:b0bs"+address))
-
+	for _, user := range []string{":s3cret", "s3cret", "default:s3cret", "bob:b0bs"} {
+		expectWorks(t, options(t, "redis://"+user+address))
+	}
 	for user, reason := range map[string]string{
 		"":         "NOAUTH",
 		"bob:n0ne": "WRONGPASS",
@@ -223,7 +214,7 @@ func TestAuthentication(t *testing.T) {
 	} {
 		c := client.OpenPool(options(t, "redis://"+user+address))
 		for name, call := range calls(c, t.Context()) {
-			r := waitFor(t, background(func() (client.Message, error) { return client.Message{}, call() }))
+			r := arrival(t, failing(call))
 			var refusal redis.Error
 			expectText(t, user+" "+name, r.err, reason, "delayer: ")
 			if !errors.As(r.err, &refusal) || strings.Contains(r.err.Error(), "n0ne") {
@@ -240,30 +231,25 @@ func TestAuthentication(t *testing.T) {
 // Nobody listens: an error at once, with the address.
 func TestRefusedConnection(t *testing.T) {
 	f := start(t)
-	f.redis.Kill()
+	f.Kill()
 	_, err := f.Push(t.Context(), message("a"), 0)
-	expectText(t, "Push", err, "delayer: push \"a\": ", f.redis.Addr)
+	expectText(t, "Push", err, "delayer: push \"a\": ", f.Addr)
 }
 
 // More calls than connections wait for each other.
 func TestCallsWaitForConnections(t *testing.T) {
 	f := start(t)
 	connections := f.connections()
-	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, MaxActive: 2})
-	defer c.Close()
-	var callers sync.WaitGroup
-	for range 100 {
-		callers.Go(func() {
-			if _, err := c.Push(t.Context(), client.Message{Topic: "t", Body: "b"}, 0); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	callers.Wait()
+	c := f.openPool(client.PoolOptions{MaxActive: 2})
+	pushed := many(100, func(int) (client.Message, error) {
+		id, err := c.Push(t.Context(), client.Message{Topic: "t", Body: "b"}, 0)
+		return client.Message{ID: id}, err
+	})
+	expectOnce(t, pushed, 100)
 	if n := f.connections() - connections; n > 2 {
 		t.Errorf("%d connections, want at most 2", n)
 	}
-	if n := len(f.state().Buckets); n != 100 {
+	if n := len(f.State().Buckets); n != 100 {
 		t.Errorf("%d jobs, want 100", n)
 	}
 }
@@ -272,111 +258,75 @@ func TestCallsWaitForConnections(t *testing.T) {
 // is not done later.
 func TestContextEndsTheWaitForAConnection(t *testing.T) {
 	f := start(t)
-	f.seed(ready("b", "t")...)
-	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr, MaxActive: 1})
+	f.push("b", "t")
+	pool := client.NewPool(client.PoolOptions{Addr: f.Addr, MaxActive: 1})
 	defer pool.Close()
-	c := client.New(pool)
-	defer c.Close()
-	before := f.state()
-	conn := pool.Get()
-	for range 2 { // the first of its kind, and one behind it
-		for name := range calls(c, nil) {
-			r := waitFor(t, background(func() (client.Message, error) {
-				return client.Message{}, calls(c, deadline(t, 10*time.Millisecond))[name]()
-			}))
-			if !errors.Is(r.err, context.DeadlineExceeded) {
-				t.Errorf("%s: error %v, want its deadline's", name, r.err)
+	c := f.on(pool)
+	f.expectUnchanged(func() {
+		conn := pool.Get()
+		for range 2 { // the first of its kind, and one behind it
+			for name := range calls(c, nil) {
+				call := failing(func() error { return calls(c, deadline(t, 10*time.Millisecond))[name]() })
+				if r := arrival(t, call); !errors.Is(r.err, context.DeadlineExceeded) {
+					t.Errorf("%s: error %v, want its deadline's", name, r.err)
+				}
 			}
 		}
-	}
-	conn.Close()
-	if _, err := c.Get(t.Context(), "b"); err != nil {
-		t.Error(err)
-	}
-	c.Close()
-	f.expect(before)
+		conn.Close()
+		check(t, errOf(c.Get(t.Context(), "b")))
+		c.Close()
+	})
 }
 
 // A connection that has rested is tried before it is used, so that a restarted
-// Redis costs no call an error.
+// Redis costs no call an error; a user who may not PING keeps his.
 func TestRestedConnections(t *testing.T) {
 	f := start(t)
-	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
+	pool := client.NewPool(client.PoolOptions{Addr: f.Addr})
 	defer pool.Close()
 	conn, err := pool.DialContext(t.Context())
 	check(t, err)
 	defer conn.Close()
 	rested := time.Now().Add(-time.Minute)
-	if err := pool.TestOnBorrowContext(t.Context(), conn, rested); err != nil {
-		t.Errorf("a live connection: %v", err)
-	}
+	check(t, pool.TestOnBorrowContext(t.Context(), conn, rested))
+	f.Do("ACL", "SETUSER", "default", "-ping")
+	check(t, pool.TestOnBorrowContext(t.Context(), conn, rested))
 	f.killConnections()
 	if err := pool.TestOnBorrowContext(t.Context(), conn, rested); err == nil {
 		t.Error("a dead connection passes")
 	}
 }
 
-func TestUserWithoutPing(t *testing.T) {
-	f := start(t)
-	f.do("ACL", "SETUSER", "default", "-ping")
-	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
-	defer pool.Close()
-	conn, err := pool.DialContext(t.Context())
-	check(t, err)
-	defer conn.Close()
-	if err := pool.TestOnBorrowContext(t.Context(), conn, time.Now().Add(-time.Minute)); err != nil {
-		t.Error(err)
-	}
-}
-
 // Without anything of the caller's that ends the wait, the pool's timeouts do.
 func TestTimeouts(t *testing.T) {
 	f := start(t)
-	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: 50 * time.Millisecond})
-	defer c.Close()
+	c := f.openPool(client.PoolOptions{ReadTimeout: 50 * time.Millisecond})
 	c.Pop(t.Context(), "t")
-	f.redis.Hang()
-	_, err := c.Push(context.Background(), message("a"), 0)
-	f.redis.Resume()
-	var timeout net.Error
-	if !errors.As(err, &timeout) || !timeout.Timeout() {
-		t.Errorf("error %v, want a timeout", err)
-	}
-	if _, err := c.Push(context.Background(), message("a"), 0); err != nil {
-		t.Errorf("after the hang: %v", err)
-	}
+	f.Hang()
+	err := errOf(c.Push(context.Background(), message("a"), 0))
+	f.Resume()
+	expectTimeout(t, "Push", err)
+	check(t, errOf(c.Push(context.Background(), message("a"), 0)))
 }
 
 // New works on a pool as redigo's own example makes it, too.
 func TestNewOnPlainPool(t *testing.T) {
 	f := start(t)
-	c := client.New(&redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", f.redis.Addr) }})
-	defer c.Close()
-	popped := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
-	f.waits(c, "t", 1)
-	f.push("a", "t")
-	expectJob(t, waitFor(t, popped), "a")
+	expectWaiterWorks(t, f.on(&redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", f.Addr) }}))
 }
 
 func TestPrefix(t *testing.T) {
 	f := start(t)
-	c := f.open(client.WithPrefix("shop:"))
-	_, err := c.Push(t.Context(), message("a"), 0)
-	check(t, err)
-	_, err = c.Push(t.Context(), message("b"), time.Hour)
-	check(t, err)
-	if m, err := f.Pop(t.Context(), "t"); !errors.Is(err, client.ErrEmpty) {
-		t.Errorf("Pop under another prefix = %v, %v", m, err)
-	}
-	shop := f.With(t)
+	shop := &fixture{f.open(client.WithPrefix("shop:")), f.with(t).Server}
 	shop.Prefix = "shop:"
+	shop.put(message("a"), 0)
+	shop.put(message("b"), time.Hour)
+	expectErr(t, "Pop under another prefix", errOf(f.Pop(t.Context(), "t")), client.ErrEmpty)
 	shop.Expect(state{
 		Pool: []string{"b"}, Ready: queues{"t": {"a"}},
 		Buckets: buckets{"a": "t " + message("a").Body, "b": "t " + message("b").Body},
 	})
-	if m, err := c.BPop(t.Context(), 0, "t"); err != nil || m != message("a") {
-		t.Errorf("BPop = %v, %v", m, err)
-	}
+	expectJob(t, bpop(t.Context(), shop.Client, 0, "t"), "a")
 }
 
 // The documented default: without options a call on a Redis that hangs fails after
@@ -384,23 +334,16 @@ func TestPrefix(t *testing.T) {
 func TestDefaultTimeouts(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	f.Push(t.Context(), message("a"), 0)
-	f.redis.Hang()
-	defer f.redis.Resume()
+	f.put(message("a"), 0)
+	f.Hang()
+	defer f.Resume()
 	for name, call := range map[string]func() error{
-		"on a connection that there was": func() error { _, err := f.Push(context.Background(), message("a"), 0); return err },
+		"on a connection that there was": func() error { return errOf(f.Push(context.Background(), message("a"), 0)) },
 		"on a new connection":            func() error { return f.open().Reschedule(context.Background(), "a", 0) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			began := time.Now()
-			err := call()
-			var timeout net.Error
-			if !errors.As(err, &timeout) || !timeout.Timeout() {
-				t.Errorf("error %v, want a timeout", err)
-			}
-			if took := time.Since(began); took < 3*time.Second {
-				t.Errorf("after %v already", took)
-			}
-		})
+		r := arrival(t, failing(call))
+		if expectTimeout(t, name, r.err); r.took < 3*time.Second {
+			t.Errorf("%s: after %v already", name, r.took)
+		}
 	}
 }

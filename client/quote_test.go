@@ -23,7 +23,7 @@ func TestErrorsCutNames(t *testing.T) {
 		"PopBatch":         errOf(f.PopBatch(ctx, long, 1)),
 		"BPop":             errOf(f.BPop(ctx, time.Millisecond, long, long)),
 		"Reserve":          errOf(f.Reserve(ctx, time.Millisecond, 0, long)),
-		"Fetch":            errOf(f.Fetch(ctx, client.FetchOptions{Max: 1, Topics: []client.FetchTopic{{Topic: long}, {Topic: long}}})),
+		"Fetch":            errOf(f.Fetch(ctx, client.FetchOptions{Max: 1, Topics: fetchTopics(long, long)})),
 		"Get":              errOf(f.Get(ctx, long)),
 		"Reschedule":       f.Reschedule(ctx, long, time.Hour),
 		"Requeue":          f.Requeue(ctx, long),
@@ -32,13 +32,11 @@ func TestErrorsCutNames(t *testing.T) {
 		"DropAllDead":      errOf(f.DropAllDead(done(ctx), long)),
 		"Remove":           errOf(f.Remove(done(ctx), long)),
 		"AckBatch":         errOf(f.AckBatch(ctx, []*client.Delivery{d})),
+		"Dead":             deadError(f.Client, done(ctx), long),
 		"Delivery.Ack":     f.Delivery("t", long, 1).Ack(ctx),
 		"Delivery.Bury":    f.Delivery("t", long, 1).Bury(ctx, "r"),
 		"Delivery.Extend":  d.Extend(ctx, time.Hour),
 		"Delivery.Release": f.Delivery("t", long, 1).Release(ctx),
-	}
-	for _, err := range f.Dead(done(ctx), long) {
-		errs["Dead"] = err
 	}
 	for name, err := range errs {
 		if err == nil || len(err.Error()) > 1000 {
@@ -49,8 +47,6 @@ func TestErrorsCutNames(t *testing.T) {
 		t.Errorf("error %q", text)
 	}
 }
-
-func errOf(_ any, err error) error { return err }
 
 // done is a context that is over.
 func done(ctx context.Context) context.Context {

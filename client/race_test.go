@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // tally counts what happened to each job.
@@ -40,29 +41,23 @@ func (y *tally) total() int {
 	return len(y.counts)
 }
 
-// consume pops in the background, until the returned function is called.
+// consume pops in the background, until the test ends or stop is called.
 func (f *fixture) consume(popped *tally, pop func(ctx context.Context) (client.Message, error)) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for ctx.Err() == nil {
+	return redistest.Background(f.TB, func(ctx context.Context) error {
+		for {
 			m, err := pop(ctx)
 			switch {
 			case err == nil:
 				popped.add(m.ID)
+			case ctx.Err() != nil:
+				return nil
 			case errors.Is(err, client.ErrEmpty):
 				time.Sleep(time.Millisecond)
-			case ctx.Err() == nil:
-				f.t.Error(err)
-				return
+			default:
+				return err
 			}
 		}
-	}()
-	return func() {
-		cancel()
-		<-ended
-	}
+	})
 }
 
 // A job is removed or popped, never both and never neither, however Remove
@@ -102,7 +97,7 @@ func TestRemoveRacesWithMoveAndPop(t *testing.T) {
 			t.Errorf("job %s: removed %d times, popped %d times", id, removed.count(id), popped.count(id))
 		}
 	}
-	f.expect(state{})
+	f.Expect(state{})
 	t.Logf("%d removed, %d popped", removed.total(), popped.total())
 	if removed.total() == 0 || popped.total() == 0 {
 		t.Error("the race was always won by the same side: this proves nothing")
@@ -138,7 +133,7 @@ func TestConcurrentUse(t *testing.T) {
 	producers.Wait()
 	const total = clients * workers * jobs
 	until(t, "all jobs are popped or removed", func() bool { return popped.total()+removed.total() >= total })
-	f.expect(state{})
+	f.Expect(state{})
 	for n := range clients {
 		for worker := range workers {
 			for job := range jobs {

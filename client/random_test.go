@@ -73,16 +73,16 @@ type modelRun struct {
 
 // store is for a server's passes.
 func (f *fixture) store() *store.Store {
-	return store.New(f.redis.Pool(), store.DefaultPrefix)
+	return store.New(f.Pool(), store.DefaultPrefix)
 }
 
 func (f *fixture) runAgainstModel(seed uint64, s *store.Store) {
-	f.t.Helper()
-	f.do("FLUSHALL")
-	r := &modelRun{fixture: f, Rand: rand.New(rand.NewPCG(seed, 0)), model: newModel(f.clock()), store: s}
-	r.old = &oldClient{f.t, f.Conn()}
+	f.TB.Helper()
+	f.Do("FLUSHALL")
+	r := &modelRun{fixture: f, Rand: rand.New(rand.NewPCG(seed, 0)), model: newModel(f.Clock()), store: s}
+	r.old = &oldClient{f.TB, f.Conn()}
 	oldOnes := r.IntN(2) == 0
-	for step := 0; step < *modelSteps && !f.t.Failed(); step++ {
+	for step := 0; step < *modelSteps && !f.TB.Failed(); step++ {
 		if oldOnes && r.IntN(4) == 0 {
 			pick(r.Rand, oldSteps)(r)
 		} else {
@@ -92,16 +92,16 @@ func (f *fixture) runAgainstModel(seed uint64, s *store.Store) {
 			r.compare(!oldOnes)
 		}
 	}
-	if !f.t.Failed() {
+	if !f.TB.Failed() {
 		r.compare(!oldOnes)
 	}
 	for id, left := range f.Lifetimes() {
 		if least := r.model.leastLifetime(id); left < least {
-			f.t.Errorf("job %s is kept for %v, want %v at least", id, left, least)
+			f.TB.Errorf("job %s is kept for %v, want %v at least", id, left, least)
 		}
 	}
-	if f.t.Failed() {
-		f.t.Fatalf("go test ./client -run TestModel -model.seed %d -model.steps %d\n%s", seed, *modelSteps, strings.Join(r.log, "\n"))
+	if f.TB.Failed() {
+		f.TB.Fatalf("go test ./client -run TestModel -model.seed %d -model.steps %d\n%s", seed, *modelSteps, strings.Join(r.log, "\n"))
 	}
 }
 
@@ -109,20 +109,20 @@ func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
 // compare compares Redis with the model.
 func (r *modelRun) compare(strict bool) {
-	r.t.Helper()
+	r.TB.Helper()
 	want := r.model.state()
-	r.expect(want)
+	r.Expect(want)
 	if strict { // Redis has the same, or the test has failed
 		r.inOneState(want)
 	}
-	if r.t.Failed() {
+	if r.TB.Failed() {
 		r.log = append(r.log, "  <- here")
 	}
 }
 
 // inOneState checks that every job is waiting, ready or reserved, and once.
 func (r *modelRun) inOneState(s state) {
-	r.t.Helper()
+	r.TB.Helper()
 	places := map[string]int{}
 	for _, ids := range append([][]string{s.Pool, s.Reserved}, s.Ready["t"], s.Ready["u"]) {
 		for _, id := range ids {
@@ -131,30 +131,30 @@ func (r *modelRun) inOneState(s state) {
 	}
 	for id := range s.Buckets {
 		if places[id] != 1 {
-			r.t.Errorf("job %s is in %d states", id, places[id])
+			r.TB.Errorf("job %s is in %d states", id, places[id])
 		}
 		delete(places, id)
 	}
 	if len(places) > 0 {
-		r.t.Errorf("entries without jobs: %v", places)
+		r.TB.Errorf("entries without jobs: %v", places)
 	}
 }
 
 // note notes what was done, and checks that the error is one of the wanted kind, nil if none is.
 func (r *modelRun) note(what string, err, want error) {
-	r.t.Helper()
+	r.TB.Helper()
 	r.log = append(r.log, fmt.Sprintf("%s: %v", what, err))
 	if want == nil && err != nil || !errors.Is(err, want) {
-		r.t.Errorf("%s: error %v, want %v", what, err, want)
+		r.TB.Errorf("%s: error %v, want %v", what, err, want)
 	}
 }
 
 // same notes a result, and checks that it is the wanted one.
 func (r *modelRun) same(what string, got, want any) {
-	r.t.Helper()
+	r.TB.Helper()
 	r.log = append(r.log, fmt.Sprintf("%s: %v", what, got))
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		r.t.Errorf("%s: %v, want %v", what, got, want)
+		r.TB.Errorf("%s: %v, want %v", what, got, want)
 	}
 }
 
@@ -173,15 +173,15 @@ func (r *modelRun) tick() int { r.ticks++; return r.ticks }
 
 // learn enters a time that Redis's clock had a part in. It must be at about that time.
 func (r *modelRun) learn(id string, in time.Duration) {
-	r.t.Helper()
+	r.TB.Helper()
 	entry, waits := r.model.pool[id]
 	if !waits {
 		return
 	}
-	score, err := redis.Float64(r.do("ZSCORE", "delayer:job_pool", id), nil)
-	check(r.t, err)
+	score, err := redis.Float64(r.Do("ZSCORE", "delayer:job_pool", id), nil)
+	check(r.TB, err)
 	if off := score - r.model.now - in.Seconds(); off < 0 || off > 300 {
-		r.t.Errorf("job %s is due %v s too late", id, off)
+		r.TB.Errorf("job %s is due %v s too late", id, off)
 	}
 	entry.score = score
 	r.model.pool[id] = entry
@@ -189,12 +189,12 @@ func (r *modelRun) learn(id string, in time.Duration) {
 
 // learnDead enters when jobs were buried.
 func (r *modelRun) learnDead() {
-	r.t.Helper()
+	r.TB.Helper()
 	for id, at := range r.model.died {
 		if at == 0 {
-			score, err := redis.Float64(r.do("ZSCORE", "delayer:dead_letters:"+r.model.letters[id].topic, id), nil)
+			score, err := redis.Float64(r.Do("ZSCORE", "delayer:dead_letters:"+r.model.letters[id].topic, id), nil)
 			if err != nil {
-				r.t.Errorf("dead letter %s: %v", id, err)
+				r.TB.Errorf("dead letter %s: %v", id, err)
 			}
 			r.model.died[id] = score
 		}
@@ -249,9 +249,9 @@ func pushStep(r *modelRun) {
 	d, job, due := r.job(r.id(), terms)
 	var err error
 	if d.At.IsZero() {
-		_, err = r.Push(r.t.Context(), d.Message, 0, opts...)
+		_, err = r.Push(r.TB.Context(), d.Message, 0, opts...)
 	} else {
-		_, err = r.PushAt(r.t.Context(), d.Message, d.At, opts...)
+		_, err = r.PushAt(r.TB.Context(), d.Message, d.At, opts...)
 	}
 	r.note(fmt.Sprintf("push %v at %.0f, %v, %d attempts, for %v", d.Message, due, policy, terms.maxAttempts, terms.lifetime), err, r.model.push(d.ID, job, due, policy))
 }
@@ -267,7 +267,7 @@ func pushBatchStep(r *modelRun) {
 		batch = append(batch, d)
 		want = append(want, client.Result{ID: id, Err: r.model.push(id, job, due, policy)})
 	}
-	results, _ := r.PushBatch(r.t.Context(), batch, opts...)
+	results, _ := r.PushBatch(r.TB.Context(), batch, opts...)
 	r.same(fmt.Sprintf("push batch %v, %v, %d attempts, for %v", batch, policy, terms.maxAttempts, terms.lifetime), results, want)
 }
 
@@ -278,11 +278,11 @@ func popStep(r *modelRun) {
 	var err error
 	if n == 1 {
 		var m client.Message
-		if m, err = r.Pop(r.t.Context(), topic); err == nil {
+		if m, err = r.Pop(r.TB.Context(), topic); err == nil {
 			messages = append(messages, m)
 		}
 	} else {
-		messages, err = r.PopBatch(r.t.Context(), topic, n)
+		messages, err = r.PopBatch(r.TB.Context(), topic, n)
 	}
 	r.note(fmt.Sprintf("pop %d of %s", n, topic), err, errEmptyIf(len(want) == 0))
 	r.same("  got", messageIDs(messages), want)
@@ -299,7 +299,7 @@ func reserveStep(r *modelRun) {
 	topic, n := r.topic(), 1+r.IntN(3)
 	want := r.model.reserve([]string{topic}, n, 0)
 	lease := pick(r.Rand, []time.Duration{0, time.Hour})
-	list, err := r.ReserveBatch(r.t.Context(), topic, n, lease)
+	list, err := r.ReserveBatch(r.TB.Context(), topic, n, lease)
 	r.note(fmt.Sprintf("reserve %d of %s for %v", n, topic, lease), err, errEmptyIf(len(want) == 0))
 	r.hold(list, want, 0)
 }
@@ -317,7 +317,7 @@ func fetchStep(r *modelRun) {
 		o.Topics = append(o.Topics, client.FetchTopic{Topic: topic})
 	}
 	want := r.model.reserve(topics, n, most)
-	list, err := r.Fetch(r.t.Context(), o)
+	list, err := r.Fetch(r.TB.Context(), o)
 	r.note(fmt.Sprintf("fetch %d of %v, %d attempts", n, topics, most), err, nil)
 	r.hold(list, want, most)
 }
@@ -330,13 +330,13 @@ func (r *modelRun) isSimple(topic, id string) bool {
 }
 
 func (r *modelRun) hold(list []*client.Delivery, want []string, limit int) {
-	r.t.Helper()
+	r.TB.Helper()
 	ids := make([]string, 0, len(list))
 	for _, d := range list {
 		ids = append(ids, d.ID)
 		job := r.model.jobs[d.ID]
 		if d.Attempt != job.attempts || d.MaxAttempts != cmp.Or(job.maxAttempts, limit) || d.Topic != job.topic || d.Body != job.body {
-			r.t.Errorf("delivered %+v, want %+v", d, job)
+			r.TB.Errorf("delivered %+v, want %+v", d, job)
 		}
 		r.learn(d.ID, d.Lease())
 		r.holds = append(r.holds, &modelHold{Delivery: d, lease: r.model.pool[d.ID].lease, limit: limit})
@@ -347,7 +347,7 @@ func (r *modelRun) hold(list []*client.Delivery, want []string, limit int) {
 
 // settle has the model and a Delivery do the same.
 func (r *modelRun) settle(what string, model func(h *modelHold) error, do func(h *modelHold) error) {
-	r.t.Helper()
+	r.TB.Helper()
 	if len(r.holds) == 0 {
 		return
 	}
@@ -363,7 +363,7 @@ func (r *modelRun) settle(what string, model func(h *modelHold) error, do func(h
 
 func ackStep(r *modelRun) {
 	r.settle("ack", func(h *modelHold) error { return r.model.ack(h.Topic, h.ID, h.lease) },
-		func(h *modelHold) error { return h.Ack(r.t.Context()) })
+		func(h *modelHold) error { return h.Ack(r.TB.Context()) })
 }
 
 func retryStep(r *modelRun) {
@@ -373,7 +373,7 @@ func retryStep(r *modelRun) {
 	}
 	r.settle(fmt.Sprint("retry in ", delay, " of "), func(h *modelHold) error { return r.model.retry(h.Topic, h.ID, h.lease, h.limit, later) },
 		func(h *modelHold) error {
-			err := h.Retry(r.t.Context(), delay, client.Cause(errors.New("failed")))
+			err := h.Retry(r.TB.Context(), delay, client.Cause(errors.New("failed")))
 			if err == nil && later {
 				r.learn(h.ID, delay)
 			}
@@ -386,9 +386,9 @@ func releaseStep(r *modelRun) {
 	r.settle(fmt.Sprint("release of, postponed ", later), func(h *modelHold) error { return r.model.release(h.Topic, h.ID, h.lease, later) },
 		func(h *modelHold) error {
 			if !later {
-				return h.Release(r.t.Context())
+				return h.Release(r.TB.Context())
 			}
-			err := h.Postpone(r.t.Context(), delay)
+			err := h.Postpone(r.TB.Context(), delay)
 			if err == nil {
 				r.learn(h.ID, delay)
 			}
@@ -399,7 +399,7 @@ func releaseStep(r *modelRun) {
 func buryStep(r *modelRun) {
 	r.settle("bury", func(h *modelHold) error {
 		return r.model.settle(h.Topic, h.ID, h.lease, func() error { r.model.bury(h.ID); return nil })
-	}, func(h *modelHold) error { return h.Bury(r.t.Context(), "why") })
+	}, func(h *modelHold) error { return h.Bury(r.TB.Context(), "why") })
 }
 
 func extendStep(r *modelRun) {
@@ -411,7 +411,7 @@ func extendStep(r *modelRun) {
 	if _, exists := r.model.jobs[h.ID]; !exists || !r.model.isHeld(h.ID, h.lease) {
 		want = client.ErrLeaseLost
 	}
-	err := h.Extend(r.t.Context(), lease)
+	err := h.Extend(r.TB.Context(), lease)
 	r.note(fmt.Sprintf("extend %s, lease %d", h.ID, h.lease), err, want)
 	if err == nil {
 		r.learn(h.ID, lease)
@@ -435,7 +435,7 @@ func ackBatchStep(r *modelRun) {
 	if len(list) == 0 {
 		return
 	}
-	results, _ := r.AckBatch(r.t.Context(), list)
+	results, _ := r.AckBatch(r.TB.Context(), list)
 	for i, result := range results {
 		if errors.Is(result.Err, client.ErrLeaseLost) {
 			results[i].Err = client.ErrLeaseLost
@@ -446,7 +446,7 @@ func ackBatchStep(r *modelRun) {
 
 func requeueStep(r *modelRun) {
 	id := r.id()
-	r.note("requeue "+id, r.Requeue(r.t.Context(), id), r.model.requeue(id))
+	r.note("requeue "+id, r.Requeue(r.TB.Context(), id), r.model.requeue(id))
 }
 
 func dropDeadStep(r *modelRun) {
@@ -459,14 +459,14 @@ func dropDeadStep(r *modelRun) {
 		want = 1
 		r.model.dropDead(id)
 	}
-	dropped, err := r.DropDead(r.t.Context(), topic, id)
+	dropped, err := r.DropDead(r.TB.Context(), topic, id)
 	r.note("drop "+id+" of "+topic, err, nil)
 	r.same("  dropped", dropped, want)
 }
 
 func removeStep(r *modelRun) {
 	id := r.id()
-	removed, err := r.Remove(r.t.Context(), id)
+	removed, err := r.Remove(r.TB.Context(), id)
 	r.note("remove "+id, err, nil)
 	r.same("  removed", removed, r.model.remove(id))
 }
@@ -476,7 +476,7 @@ func rescheduleStep(r *modelRun) {
 	if !later {
 		delay = 0
 	}
-	err := r.Reschedule(r.t.Context(), id, delay)
+	err := r.Reschedule(r.TB.Context(), id, delay)
 	r.note(fmt.Sprint("reschedule ", id, " ", delay), err, r.model.reschedule(id, later))
 	if err == nil && later {
 		r.learn(id, delay)
@@ -485,7 +485,7 @@ func rescheduleStep(r *modelRun) {
 
 func getStep(r *modelRun) {
 	id := r.id()
-	job, err := r.Get(r.t.Context(), id)
+	job, err := r.Get(r.TB.Context(), id)
 	want, exists := r.model.jobs[id]
 	state := client.Ready
 	if entry, waits := r.model.pool[id]; waits && entry.lease > 0 {
@@ -517,7 +517,7 @@ func timePassesStep(r *modelRun) {
 		entry.score += 0.000123
 	}
 	r.model.pool[id] = entry
-	r.do("ZADD", "delayer:job_pool", fmt.Sprintf("%.6f", entry.score), id)
+	r.Do("ZADD", "delayer:job_pool", fmt.Sprintf("%.6f", entry.score), id)
 	r.note("time passes for "+id, nil, nil)
 }
 
@@ -529,17 +529,17 @@ func passStep(r *modelRun) {
 }
 
 func (r *modelRun) serverPass() error {
-	found, err := r.store.Due(store.Query{Limit: 100}).Do(r.t.Context())
+	found, err := r.store.Due(store.Query{Limit: 100}).Do(r.TB.Context())
 	if err != nil {
 		return err
 	}
 	for _, batch := range found.Batches {
-		if moved, err := r.store.Move(batch, found.Now, found.Now, found.Now.Add(time.Hour)).Do(r.t.Context()); err != nil || moved.PutBack > 0 {
+		if moved, err := r.store.Move(batch, found.Now, found.Now, found.Now.Add(time.Hour)).Do(r.TB.Context()); err != nil || moved.PutBack > 0 {
 			return fmt.Errorf("move: %v, %v", moved, err)
 		}
 	}
 	if len(found.Orphans) > 0 {
-		_, err = r.store.Drop(found.Orphans, found.Now, found.Now.Add(time.Hour)).Do(r.t.Context())
+		_, err = r.store.Drop(found.Orphans, found.Now, found.Now.Add(time.Hour)).Do(r.TB.Context())
 	}
 	return err
 }
@@ -548,7 +548,7 @@ func oldPushStep(r *modelRun) {
 	m := client.Message{ID: r.id(), Topic: r.topic(), Body: fmt.Sprint(r.tick())}
 	delay := pick(r.Rand, []int{-1000, 3600 + r.IntN(3600)})
 	r.old.push(m, delay, 604800)
-	score, err := redis.Float64(r.do("ZSCORE", "delayer:job_pool", m.ID), nil)
+	score, err := redis.Float64(r.Do("ZSCORE", "delayer:job_pool", m.ID), nil)
 	r.note(fmt.Sprint("old push ", m, " ", delay), err, nil)
 	r.model.oldPush(m.ID, m.Topic, m.Body, score, r.isAnew(m.ID))
 }
@@ -561,10 +561,10 @@ func (r *modelRun) isAnew(id string) bool {
 		return false
 	}
 	expires, err := strconv.ParseFloat(said[3], 64)
-	check(r.t, err)
-	ttl, err := redis.Int(r.do("PTTL", "delayer:job_bucket:"+id), nil)
-	check(r.t, err)
-	return r.clock()*1000+float64(ttl) > expires+1000
+	check(r.TB, err)
+	ttl, err := redis.Int(r.Do("PTTL", "delayer:job_bucket:"+id), nil)
+	check(r.TB, err)
+	return r.Clock()*1000+float64(ttl) > expires+1000
 }
 
 func oldPopStep(r *modelRun) {

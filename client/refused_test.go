@@ -6,49 +6,42 @@ import (
 	"testing"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// refused is a Client whose user may not subscribe.
-func (f *fixture) refused(log *lockedLog) *client.Client {
-	f.t.Helper()
-	f.do("ACL", "SETUSER", "u", "reset", "on", ">p", "~*", "+@all")
-	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, Username: "u", Password: "p"}, client.WithLogger(log.logger()))
-	f.t.Cleanup(func() { c.Close() })
-	return c
-}
-
-// pushSilently makes a job ready as an old server does, which tells nobody.
-func (f *fixture) pushSilently(id, topic string) {
-	f.t.Helper()
-	f.do("HSET", "delayer:job_bucket:"+id, "topic", topic, "body", "b")
-	f.do("LPUSH", "delayer:ready_queue:"+topic, id)
-}
-
-// Who may not subscribe polls, and enters nowhere. Once it is permitted, he is woken.
+// Who may not subscribe, as a user with Redis 7's default rights, polls, enters nowhere, and says so
+// once. Once it is permitted, he is woken.
 func TestRefusedChannel(t *testing.T) {
-	f := start(t)
-	var log lockedLog
-	c := f.refused(&log)
-	popped := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
-	until(t, "it polls", c.Polls)
-	f.pushSilently("1", "t")
-	expectJob(t, waitFor(t, popped), "1")
-	if f.waiters("t") > 0 {
-		t.Error("it is to be woken, but can't be")
-	}
-	popped = background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
-	f.do("ACL", "SETUSER", "u", "&delayer:wake:*")
-	c.SubscribeAgain()
-	f.waits(c, "t", 1)
-	if c.Polls() {
-		t.Error("it polls though it may subscribe")
-	}
-	f.push("2", "t")
-	expectJob(t, waitFor(t, popped), "2")
-	if lines := log.lines(); len(lines) != 1 {
-		t.Errorf("said %q, want one line", lines)
-	}
-	f.expect(state{})
+	eachWaiter(t, func(t *testing.T, take taker) {
+		t.Parallel()
+		f := start(t)
+		var log redistest.Log
+		c := f.as("u", "~delayer:* +@all -@dangerous", client.WithLogger(log.Logger()))
+		wait := func() <-chan result { return inBackground(t.Context(), take, c, 0, "t") }
+		for n := range 3 {
+			taken := wait()
+			until(t, "it polls", func() bool { _, waiting := client.Callers(c, "t"); return waiting == 1 && c.Polls() })
+			f.pushSilently(fmt.Sprint(n), "t")
+			expectJob(t, taken, fmt.Sprint(n))
+		}
+		taken := wait()
+		began, before := f.Clock(), f.Calls("exists")
+		until(t, "it has asked 20 times", func() bool { return f.Calls("exists") >= before+20 })
+		if took := f.Clock() - began; took < 0.8 || took > 10 { // 1 s, were the machine idle
+			t.Errorf("asked 20 times in %.1f s", took)
+		}
+		if f.Waiters("t") > 0 {
+			t.Error("it is to be woken, but can't be")
+		}
+		f.Do("ACL", "SETUSER", "u", "&delayer:wake:*")
+		c.SubscribeAgain()
+		until(t, "it polls no more", func() bool { return !c.Polls() })
+		f.AwaitWaiter("t")
+		f.push("last", "t")
+		expectJob(t, taken, "last")
+		log.Expect(t, 1)
+		log.Expect(t, 1, "&delayer:wake:* +subscribe")
+	})
 }
 
 // Who may not subscribe says so once, and asks for some of very many topics at a time, not each time
@@ -56,44 +49,29 @@ func TestRefusedChannel(t *testing.T) {
 func TestManyRefusedChannels(t *testing.T) {
 	const topics = 4 * client.PollAtOnce
 	f := start(t)
-	var log lockedLog
-	c := f.refused(&log)
-	results := make(chan result, topics)
-	for n := range topics {
-		go func() {
-			m, err := c.BPop(t.Context(), 0, fmt.Sprint("t", n))
-			results <- result{m: m, err: err}
-		}()
-	}
+	var log redistest.Log
+	c := f.as("u", "~* +@all", client.WithLogger(log.Logger()))
+	results := many(topics, func(n int) (client.Message, error) { return c.BPop(t.Context(), 0, fmt.Sprint("t", n)) })
 	until(t, "all topics are polled", func() bool { return client.Queues(c) == topics && c.Polls() })
-	looks := func() int { return f.info("commandstats", "cmdstat_exists:calls=") }
-	subscribes := f.info("commandstats", "cmdstat_subscribe:calls=")
-	began, before := f.clock(), looks()
+	looks := func() int { return f.Calls("exists") }
+	subscribes := f.Calls("subscribe")
+	began, before := f.Clock(), looks()
 	until(t, "Redis was asked 20 times", func() bool { return looks() >= before+20 })
-	if took := f.clock() - began; took < 0.8 { // 1 s, were each look's time right
+	if took := f.Clock() - began; took < 0.8 { // 1 s, were each look's time right
 		t.Errorf("asked 20 times in %.1f s", took)
 	}
-	if n := f.info("commandstats", "cmdstat_subscribe:calls=") - subscribes; n > 0 {
+	if n := f.Calls("subscribe") - subscribes; n > 0 {
 		t.Errorf("%d channels were asked for again", n)
 	}
-	var want, got []string
+	var want []string
 	for n := 0; n < topics; n += topics / 8 {
 		want = append(want, fmt.Sprint(n))
 		f.pushSilently(fmt.Sprint(n), fmt.Sprint("t", n))
 	}
-	for range want {
-		r := waitFor(t, results)
-		if r.err != nil {
-			t.Fatal(r.err)
-		}
-		got = append(got, r.m.ID)
-	}
 	slices.Sort(want)
-	if slices.Sort(got); !slices.Equal(got, want) {
+	if got := expectOnce(t, results, len(want)); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if lines := log.lines(); len(lines) != 1 {
-		t.Errorf("said %q, want one line", lines)
-	}
-	f.expect(state{})
+	log.Expect(t, 1)
+	f.Expect(state{})
 }

@@ -16,15 +16,15 @@ import (
 // restedPool is a pool with so many idle connections that have rested, and the IDs that Redis has
 // given them.
 func (f *fixture) restedPool(n int) (*redis.Pool, []string) {
-	f.t.Helper()
-	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
-	f.t.Cleanup(func() { pool.Close() })
+	f.TB.Helper()
+	pool := client.NewPool(client.PoolOptions{Addr: f.Addr})
+	f.TB.Cleanup(func() { pool.Close() })
 	before := f.connectionIDs()
 	conns := make([]redis.Conn, n)
 	for i := range conns {
 		conns[i] = pool.Get()
 		_, err := conns[i].Do("PING")
-		check(f.t, err)
+		check(f.TB, err)
 	}
 	for _, conn := range conns {
 		conn.Close()
@@ -32,16 +32,16 @@ func (f *fixture) restedPool(n int) (*redis.Pool, []string) {
 	time.Sleep(client.CheckAfter + 50*time.Millisecond) // the rest
 	ids := slices.DeleteFunc(f.connectionIDs(), func(id string) bool { return slices.Contains(before, id) })
 	if len(ids) != n || pool.IdleCount() != n {
-		f.t.Fatalf("%d connections, %d idle, want %d", len(ids), pool.IdleCount(), n)
+		f.TB.Fatalf("%d connections, %d idle, want %d", len(ids), pool.IdleCount(), n)
 	}
 	return pool, ids
 }
 
 // connectionIDs are those of Redis's connections.
 func (f *fixture) connectionIDs() []string {
-	f.t.Helper()
+	f.TB.Helper()
 	var ids []string
-	for line := range strings.Lines(string(f.do("CLIENT", "LIST").([]byte))) {
+	for line := range strings.Lines(string(f.Do("CLIENT", "LIST").([]byte))) {
 		id, _, _ := strings.Cut(line, " ")
 		ids = append(ids, id)
 	}
@@ -58,7 +58,7 @@ func TestShortDeadlinesLeaveThePool(t *testing.T) {
 	pool, ids := f.restedPool(rested)
 	c := client.New(pool)
 	defer c.Close()
-	f.redis.Hang()
+	f.Hang()
 	var callers sync.WaitGroup
 	for name := range calls(c, nil) {
 		for range 2 {
@@ -70,7 +70,7 @@ func TestShortDeadlinesLeaveThePool(t *testing.T) {
 		}
 	}
 	callers.Wait()
-	f.redis.Resume()
+	f.Resume()
 	until(t, "all connections are back", func() bool { return pool.IdleCount() == rested })
 	now := f.connectionIDs()
 	for _, id := range ids {
@@ -122,7 +122,7 @@ func TestRestedConnectionsOfABusyRedis(t *testing.T) {
 	f := start(t, "--lua-time-limit", "1")
 	pool, _ := f.restedPool(3)
 	busy := make(chan error, 1)
-	script := f.redis.Pool().Get()
+	script := f.Pool().Get()
 	defer script.Close()
 	go func() {
 		_, err := script.Do("EVAL", "while true do end", 0)
@@ -130,7 +130,7 @@ func TestRestedConnectionsOfABusyRedis(t *testing.T) {
 	}()
 	until(t, "Redis is busy", func() bool { _, err := f.Conn().Do("PING"); return err != nil })
 	err := get(deadline(t, hangBound), pool)
-	f.do("SCRIPT", "KILL")
+	f.Do("SCRIPT", "KILL")
 	if arrival(t, busy) == nil || err == nil || !strings.Contains(err.Error(), "BUSY") {
 		t.Errorf("error %v, want BUSY", err)
 	}

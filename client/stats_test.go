@@ -1,21 +1,22 @@
 package client_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // stats are Stats, and the one topic's numbers.
 func (f *fixture) stats(topic string) (s client.Stats, of client.TopicStats) {
-	f.t.Helper()
-	s, err := f.Stats(f.t.Context())
-	check(f.t, err)
+	f.TB.Helper()
+	s, err := f.Stats(f.TB.Context())
+	check(f.TB, err)
 	for _, t := range s.Topics {
 		if t.Topic == topic {
 			of = t
@@ -37,51 +38,40 @@ func TestStats(t *testing.T) {
 	if s, _ := f.stats("t"); s.Waiting != 0 || len(s.Topics) != 0 {
 		t.Errorf("of an empty Redis: %+v", s)
 	}
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	type ts = client.TopicStats
-	_, err := f.PushBatch(t.Context(), jobs(0, 3, "t", 0))
-	check(err)
+	check(t, errOf(f.PushBatch(t.Context(), jobs(0, 3, "t", 0))))
 	expect("pushes", 0, ts{Ready: 3})
-	_, err = f.PushBatch(t.Context(), jobs(3, 2, "t", time.Hour))
-	check(err)
+	check(t, errOf(f.PushBatch(t.Context(), jobs(3, 2, "t", time.Hour))))
 	expect("pushes with a delay", 2, ts{Ready: 3})
 	first, second := f.reserve("t"), f.reserve("t")
 	expect("two reserves", 2, ts{Ready: 1, Reserved: 2})
-	check(first.Extend(t.Context(), time.Hour))
+	check(t, first.Extend(t.Context(), time.Hour))
 	expect("Extend", 2, ts{Ready: 1, Reserved: 2})
-	check(first.Ack(t.Context()))
+	check(t, first.Ack(t.Context()))
 	expect("Ack", 2, ts{Ready: 1, Reserved: 1})
-	check(second.Retry(t.Context(), time.Hour))
+	check(t, second.Retry(t.Context(), time.Hour))
 	expect("Retry", 3, ts{Ready: 1})
-	check(f.reserve("t").Release(t.Context()))
+	check(t, f.reserve("t").Release(t.Context()))
 	expect("Release", 3, ts{Ready: 1})
-	check(f.reserve("t").Bury(t.Context(), "bad"))
+	check(t, f.reserve("t").Bury(t.Context(), "bad"))
 	expect("Bury", 3, ts{Dead: 1})
-	check(f.Requeue(t.Context(), "0002"))
+	check(t, f.Requeue(t.Context(), "0002"))
 	expect("Requeue", 3, ts{Ready: 1})
 	f.reserve("t")
-	check(f.Reschedule(t.Context(), "0002", time.Hour))
+	check(t, f.Reschedule(t.Context(), "0002", time.Hour))
 	expect("Reschedule of a reserved job", 4, ts{})
-	check(f.Reschedule(t.Context(), "0002", 0))
+	check(t, f.Reschedule(t.Context(), "0002", 0))
 	f.reserve("t")
 	f.push("0002", "t")
 	expect("a push of a reserved job", 3, ts{Ready: 1})
 	f.reserve("t")
-	_, err = f.Remove(t.Context(), "0002")
-	check(err)
+	check(t, errOf(f.Remove(t.Context(), "0002")))
 	expect("Remove of a reserved job", 3, ts{})
 	f.push("a", "t")
-	d := f.reserve("t")
-	check(d.Extend(t.Context(), time.Millisecond))
+	check(t, f.reserve("t").Extend(t.Context(), time.Millisecond))
 	f.serve()
 	until(t, "the lease has ended and the job was moved", func() bool { _, got := f.stats("t"); return got == ts{Topic: "t", Ready: 1} })
-	_, err = f.Pop(t.Context(), "t")
-	check(err)
+	check(t, errOf(f.Pop(t.Context(), "t")))
 	expect("Pop", 3, ts{})
 }
 
@@ -89,87 +79,67 @@ func TestStats(t *testing.T) {
 func TestStatsKnowsTopics(t *testing.T) {
 	f := start(t)
 	f.push("a", "pushed")
-	_, err := f.Push(t.Context(), client.Message{ID: "b", Topic: "waits", Body: "b"}, time.Hour)
-	check(t, err)
+	f.put(client.Message{ID: "b", Topic: "waits", Body: "b"}, time.Hour)
 	f.Pop(t.Context(), "asked for")
-	// As an old client pushes.
-	f.do("HSET", "delayer:job_bucket:c", "topic", "moved", "body", "b")
-	f.do("ZADD", "delayer:job_pool", 1, "c")
-	names := func() (names []string) {
+	f.seedMore(append(bucket("c", "moved"), "ZADD delayer:job_pool 1 c")...) // as an old client pushes
+	expect := func(want ...string) {
+		t.Helper()
+		var got []string
 		s, _ := f.stats("")
 		for _, topic := range s.Topics {
-			names = append(names, topic.Topic)
+			got = append(got, topic.Topic)
 		}
-		return names
+		if !slices.Equal(got, want) {
+			t.Errorf("known are %q, want %q", got, want)
+		}
 	}
-	if got := names(); !slices.Equal(got, []string{"pushed", "waits"}) {
-		t.Errorf("known are %q", got)
-	}
+	expect("pushed", "waits")
 	f.serve()
 	until(t, "it is moved", func() bool { _, got := f.stats("moved"); return got.Ready == 1 })
-	if got := names(); !slices.Equal(got, []string{"moved", "pushed", "waits"}) {
-		t.Errorf("known are %q", got)
-	}
+	expect("moved", "pushed", "waits")
 }
 
 // Each of many topics is told once, in order, whatever becomes known meanwhile.
 func TestStatsOfManyTopics(t *testing.T) {
 	f := start(t)
 	for _, topics := range []int{499, 500, 501, 1700} {
-		f.do("FLUSHALL")
-		f.do("EVAL", `for i = 0, ARGV[1] - 1 do
+		f.Do("FLUSHALL")
+		f.Do("EVAL", `for i = 0, ARGV[1] - 1 do
 			local topic = string.format('t%05d', i)
 			redis.call('ZADD', 'delayer:topics', 0, topic)
 			redis.call('LPUSH', 'delayer:ready_queue:' .. topic, 'a')
 		end`, 0, topics)
-		_, err := f.Push(t.Context(), client.Message{ID: "w", Topic: "t00000", Body: "b"}, time.Hour)
-		check(t, err)
+		f.put(client.Message{ID: "w", Topic: "t00000", Body: "b"}, time.Hour)
 		f.push("r", "t00000")
 		f.reserve("t00000")
-		f.do("LPUSH", "delayer:ready_queue:t00000", "a")
+		f.Do("LPUSH", "delayer:ready_queue:t00000", "a")
+		want := make([]client.TopicStats, topics)
+		for n := range want {
+			want[n] = client.TopicStats{Topic: fmt.Sprintf("t%05d", n), Ready: 1}
+		}
+		want[0].Reserved = 1
 		for _, changes := range []bool{false, true} {
-			stop, stopped := make(chan struct{}), make(chan struct{})
-			close(stopped)
+			stop := func() {}
 			if changes { // topics come in front of the others, which move
-				stopped = make(chan struct{})
-				conn, err := redis.Dial("tcp", f.redis.Addr)
-				check(t, err)
-				defer conn.Close()
-				go func() {
-					defer close(stopped)
-					for n := 0; ; n++ {
-						select {
-						case <-stop:
-							return
-						default:
-							conn.Do("ZADD", "delayer:topics", 0, fmt.Sprint("a", n))
-						}
+				conn := f.dial()
+				stop = redistest.Background(t, func(ctx context.Context) error {
+					for n := 0; ctx.Err() == nil; n++ {
+						conn.Do("ZADD", "delayer:topics", 0, fmt.Sprint("a", n))
 					}
-				}()
+					return nil
+				})
 			}
 			for range 20 {
-				s, first := f.stats("t00000")
-				if s.Waiting != 1 || first.Reserved != 1 {
-					t.Fatalf("%d wait, %+v, want 1 and 1 that is reserved", s.Waiting, first)
-				}
-				told := map[string]int{}
-				for _, topic := range s.Topics {
-					told[topic.Topic]++
-					if topic.Topic[0] == 't' && topic.Ready != 1 {
-						t.Fatalf("%+v, want 1 that is ready", topic)
-					}
-				}
-				for n := range topics {
-					if name := fmt.Sprintf("t%05d", n); told[name] != 1 {
-						t.Fatalf("%s is told %d times", name, told[name])
-					}
-				}
+				s, _ := f.stats("")
 				if !slices.IsSortedFunc(s.Topics, func(a, b client.TopicStats) int { return strings.Compare(a.Topic, b.Topic) }) {
 					t.Error("not in order")
 				}
+				old := slices.DeleteFunc(s.Topics, func(topic client.TopicStats) bool { return topic.Topic[0] == 'a' })
+				if s.Waiting != 1 || !slices.Equal(old, want) {
+					t.Fatalf("%d wait, want 1; %d topics: %+v", s.Waiting, len(old), old)
+				}
 			}
-			close(stop)
-			<-stopped
+			stop()
 		}
 	}
 }
@@ -179,33 +149,32 @@ func TestStatsOfBrokenKeys(t *testing.T) {
 	f := start(t)
 	f.push("a", "good")
 	f.push("b", "broken")
-	f.do("DEL", "delayer:ready_queue:broken")
-	f.do("SET", "delayer:ready_queue:broken", "x")
-	f.do("SET", "delayer:dead_letters:broken", "x")
-	f.do("HSET", "delayer:reserved", "good", -3)
+	f.Do("DEL", "delayer:ready_queue:broken")
+	f.Do("SET", "delayer:ready_queue:broken", "x")
+	f.Do("SET", "delayer:dead_letters:broken", "x")
+	f.Do("HSET", "delayer:reserved", "good", -3)
 	s, _ := f.stats("")
 	want := []client.TopicStats{{Topic: "broken", Ready: -1, Dead: -1}, {Topic: "good", Ready: 1}}
 	if !slices.Equal(s.Topics, want) || s.Waiting != 0 {
 		t.Errorf("%+v, want %+v", s, want)
 	}
-	f.do("HSET", "delayer:reserved", "good", 7) // more than there are in the pool
+	f.Do("HSET", "delayer:reserved", "good", 7) // more than there are in the pool
 	if s, got := f.stats("good"); s.Waiting != 0 || got.Reserved != 7 {
 		t.Errorf("%+v, %+v", s, got)
 	}
-	f.do("SET", "delayer:topics", "x")
+	f.Do("SET", "delayer:topics", "x")
 	_, err := f.Stats(t.Context())
 	expectText(t, "Stats", err, "delayer: stats: ", "WRONGTYPE")
 }
 
-// Counters count what was lost with an answer; a reserve loses nothing.
+// Counters count what was stale for a reserve, too.
 func TestCountersOfReserves(t *testing.T) {
 	f := start(t)
-	f.do("LPUSH", "delayer:ready_queue:t", "gone", "gone too")
+	f.Do("LPUSH", "delayer:ready_queue:t", "gone", "gone too")
 	f.push("a", "t")
 	var stale []string
 	c := f.open(client.WithStale(func(ids []string) { stale = append(stale, ids...) }))
-	d, err := c.Reserve(t.Context(), 0, time.Minute, "t")
-	reserve(d, err).expect(t, "a")
+	f.reserveBy(c, "t", "a", time.Minute)
 	if got := c.Counters(); got != (client.Counters{Stale: 2}) || !slices.Equal(stale, []string{"gone", "gone too"}) {
 		t.Errorf("counted %+v, told of %q", got, stale)
 	}

@@ -55,5 +55,5 @@ func TestTopicRefuses(t *testing.T) {
 		}
 	}
 	expectText(t, "Push", pushed, "delayer: push: invalid body: it can't be encoded: ", "chan int")
-	f.expect(state{})
+	f.Expect(state{})
 }

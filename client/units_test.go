@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // A delay or a timeout without its unit is taken, as it may be the rest of a computed one, but the
@@ -43,18 +44,18 @@ func TestTinyDelaysAreNoted(t *testing.T) {
 			return err
 		},
 		"Fetch": func(ctx context.Context, c *client.Client, d time.Duration) error {
-			_, err := c.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "none"}}, Max: 1, Timeout: d})
+			_, err := c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics("none"), Max: 1, Timeout: d})
 			return err
 		},
 		"FetchFunc": func(ctx context.Context, c *client.Client, d time.Duration) error {
 			ends := make(chan error, 1)
-			c.FetchFunc(ctx, client.FetchOptions{Topics: []client.FetchTopic{{Topic: "none"}}, Max: 1, Timeout: d}, func(_ []*client.Delivery, err error) { ends <- err })
+			c.FetchFunc(ctx, client.FetchOptions{Topics: fetchTopics("none"), Max: 1, Timeout: d}, func(_ []*client.Delivery, err error) { ends <- err })
 			return arrival(t, ends)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log lockedLog
-			c := f.open(client.WithLogger(log.logger()))
+			var log redistest.Log
+			c := f.open(client.WithLogger(log.Logger()))
 			use := func(d time.Duration, lines int) {
 				t.Helper()
 				f.seed(waiting("here", "t")...)
@@ -64,7 +65,7 @@ func TestTinyDelaysAreNoted(t *testing.T) {
 				if err != nil && !errors.Is(err, client.ErrEmpty) && !strings.Contains(err.Error(), "did not answer within the timeout") {
 					t.Errorf("%v: %v", d, err)
 				}
-				if got := log.lines(); len(got) != lines || lines > 0 && !strings.Contains(got[0], fmt.Sprintf("of %v is taken as it is, but in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second", time.Duration(tiny))) {
+				if got := log.Lines(); len(got) != lines || lines > 0 && !strings.Contains(got[0], fmt.Sprintf("of %v is taken as it is, but in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second", time.Duration(tiny))) {
 					t.Errorf("%v: the log has %q", d, got)
 				}
 			}
@@ -85,7 +86,7 @@ func TestTinyTimesOfAPool(t *testing.T) {
 		"idle timeout":            {IdleTimeout: 3},
 		"max connection lifetime": {MaxConnLifetime: 3},
 	} {
-		o.Addr = f.redis.Addr
+		o.Addr = f.Addr
 		c := client.OpenPool(o)
 		_, err := c.Push(t.Context(), message("a"), 0)
 		if !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), "invalid "+field+": 3ns is less than a millisecond") {
@@ -93,8 +94,7 @@ func TestTinyTimesOfAPool(t *testing.T) {
 		}
 		c.Close()
 	}
-	c := client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, IdleTimeout: -1})
-	defer c.Close()
+	c := f.openPool(client.PoolOptions{IdleTimeout: -1})
 	if err := c.Ping(t.Context()); err != nil {
 		t.Errorf("no idle timeout: %v", err)
 	}

@@ -42,7 +42,7 @@ func TestRandomWaiting(t *testing.T) {
 			t.Parallel()
 			f := start(t)
 			for range *wakeRuns {
-				f.do("FLUSHALL")
+				f.Do("FLUSHALL")
 				f.runCrowd(rand.Uint64(), cuts)
 			}
 		})
@@ -51,7 +51,7 @@ func TestRandomWaiting(t *testing.T) {
 
 func (f *fixture) runCrowd(seed uint64, cuts bool) {
 	r := rand.New(rand.NewPCG(seed, 0))
-	done, end := context.WithCancel(f.t.Context())
+	done, end := context.WithCancel(f.TB.Context())
 	c := &crowd{fixture: f, cuts: cuts, done: done, topics: []string{"a", "b", "c", "d"}[:1+r.IntN(4)]}
 	for range 1 + r.IntN(4) {
 		c.clients = append(c.clients, client.OpenPool(client.PoolOptions{Addr: f.Addr}))
@@ -66,7 +66,7 @@ func (f *fixture) runCrowd(seed uint64, cuts bool) {
 	}
 	c.produce(r)
 	if !c.delivered(*wakeJobs) {
-		f.t.Errorf("seed %d: %d of %d jobs were delivered; Redis has %+v", seed, c.count.Load(), *wakeJobs, f.state())
+		f.TB.Errorf("seed %d: %d of %d jobs were delivered; Redis has %+v", seed, c.count.Load(), *wakeJobs, f.State())
 	}
 	for i, one := range c.clients {
 		if i%2 == 0 {
@@ -78,7 +78,7 @@ func (f *fixture) runCrowd(seed uint64, cuts bool) {
 	for _, one := range c.clients {
 		one.Close()
 	}
-	f.t.Logf("seed %d (cuts %v): %d clients, %d topics: the slowest %v", seed, cuts, len(c.clients), len(c.topics), time.Duration(c.slowest.Load()))
+	f.TB.Logf("seed %d (cuts %v): %d clients, %d topics: the slowest %v", seed, cuts, len(c.clients), len(c.topics), time.Duration(c.slowest.Load()))
 }
 
 // produce pushes jobs, at random moments.
@@ -96,12 +96,12 @@ func (c *crowd) produce(r *rand.Rand) {
 			c.pushed.Store(id, time.Now())
 			n++
 		}
-		if _, err := p.PushBatch(c.t.Context(), batch); err != nil {
-			c.t.Error(err)
+		if _, err := p.PushBatch(c.TB.Context(), batch); err != nil {
+			c.TB.Error(err)
 			return
 		}
 		if c.cuts && r.IntN(20) == 0 {
-			c.do("CLIENT", "KILL", "TYPE", "pubsub")
+			c.Do("CLIENT", "KILL", "TYPE", "pubsub")
 		}
 		if r.IntN(3) > 0 && !c.delivered(n) { // else the next job would wake who was not woken for this one
 			return
@@ -113,7 +113,7 @@ func (c *crowd) produce(r *rand.Rand) {
 func (c *crowd) delivered(n int) bool {
 	deadline := time.Now().Add(20 * time.Second)
 	for c.count.Load() < int64(n) {
-		if c.t.Failed() || time.Now().After(deadline) {
+		if c.TB.Failed() || time.Now().After(deadline) {
 			return false
 		}
 		time.Sleep(time.Duration(rand.IntN(500)) * time.Microsecond)
@@ -218,7 +218,7 @@ func fetchSome(r *rand.Rand, timeout time.Duration, topics []string) client.Fetc
 // take enters that a job was delivered.
 func (c *crowd) take(id string) {
 	if _, twice := c.got.LoadOrStore(id, true); twice {
-		c.t.Errorf("%s was delivered twice", id)
+		c.TB.Errorf("%s was delivered twice", id)
 		return
 	}
 	c.count.Add(1)
@@ -236,6 +236,6 @@ func (c *crowd) ended(err error) bool {
 	case errors.Is(err, client.ErrClosed), errors.Is(err, context.Canceled):
 		return true
 	}
-	c.t.Error(err)
+	c.TB.Error(err)
 	return true
 }

@@ -2,31 +2,19 @@ package client_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/mix-basic/delayer/client"
 )
 
-// waiter is a BPop that waits for the topics.
-func (f *fixture) waiter(ctx context.Context, c *client.Client, topics ...string) <-chan result {
-	f.t.Helper()
-	popped := background(func() (client.Message, error) { return c.BPop(ctx, 0, topics[0], topics[1:]...) })
-	for _, topic := range topics {
-		f.waits(c, topic, 1)
-	}
-	return popped
-}
-
 // waitersOf are n Clients, each with a BPop that waits for the topics; they began one after the other.
 func (f *fixture) waitersOf(n int, topics ...string) (clients []*client.Client, results []<-chan result) {
-	f.t.Helper()
+	f.TB.Helper()
 	for range n {
 		c := f.open()
-		clients, results = append(clients, c), append(results, f.waiter(f.t.Context(), c, topics...))
+		clients, results = append(clients, c), append(results, f.waiter(f.TB.Context(), c, topics...))
 	}
 	return clients, results
 }
@@ -34,8 +22,8 @@ func (f *fixture) waitersOf(n int, topics ...string) (clients []*client.Client, 
 // calm has the Clients look seldom, as where a server runs and looks have found nothing for long. looked is how
 // often they have looked since.
 func (f *fixture) calm(clients ...*client.Client) (looked func() int) {
-	f.t.Helper()
-	f.do("HSET", "delayer:servers", "one", "runs")
+	f.TB.Helper()
+	f.Do("HSET", "delayer:servers", "one", "runs")
 	looks := func() (n int) {
 		for _, c := range clients {
 			n += c.Looks()
@@ -44,12 +32,12 @@ func (f *fixture) calm(clients ...*client.Client) (looked func() int) {
 	}
 	before := make([]int, len(clients))
 	for i, c := range clients {
-		until(f.t, "it has looked since it can be woken", func() bool { return c.Looks() > 0 })
+		until(f.TB, "it has looked since it can be woken", func() bool { return c.Looks() > 0 })
 		before[i] = c.Looks()
 		c.Calm()
 	}
 	for i, c := range clients {
-		until(f.t, "it has looked once more", func() bool { return c.Looks() > before[i] })
+		until(f.TB, "it has looked once more", func() bool { return c.Looks() > before[i] })
 	}
 	since := looks()
 	return func() int { return looks() - since }
@@ -64,7 +52,7 @@ func expectNoLooks(t *testing.T, looked func() int) {
 }
 
 // asked is how often queues were asked for jobs.
-func (f *fixture) asked() int { f.t.Helper(); return f.Calls("lrange") }
+func (f *fixture) asked() int { f.TB.Helper(); return f.Calls("lrange") }
 
 // Of several Clients that wait for a topic one asks for a job: the one that has waited longest. So what a job costs does
 // not grow with their number.
@@ -79,7 +67,7 @@ func TestClientsInOrder(t *testing.T) {
 			id := fmt.Sprint(round, " ", i)
 			before := f.asked()
 			f.push(id, "t")
-			expectJob(t, waitFor(t, results[i]), id)
+			expectJob(t, results[i], id)
 			if asked := f.asked() - before; asked != 1 {
 				t.Errorf("job %s was asked for %d times", id, asked)
 			}
@@ -87,7 +75,7 @@ func TestClientsInOrder(t *testing.T) {
 		}
 	}
 	expectNoLooks(t, looked)
-	if got := f.waiters("t"); got != n {
+	if got := f.Waiters("t"); got != n {
 		t.Errorf("%d Clients wait at last, want %d", got, n)
 	}
 }
@@ -107,18 +95,16 @@ func TestWokenInVain(t *testing.T) {
 	looked := f.calm(clients...)
 	cancel()
 	for _, popped := range gone {
-		if r := waitFor(t, popped); !errors.Is(r.err, context.Canceled) {
-			t.Fatal(r.m, r.err)
-		}
+		expectError(t, popped, context.Canceled)
 	}
 	before := f.asked()
 	f.push("a", "t")
-	expectJob(t, waitFor(t, popped), "a")
+	expectJob(t, popped, "a")
 	expectNoLooks(t, looked)
 	if asked := f.asked() - before; asked != 1 {
 		t.Errorf("the job was asked for %d times", asked)
 	}
-	if got := f.waiters("t"); got != 0 {
+	if got := f.Waiters("t"); got != 0 {
 		t.Errorf("%d Clients are to be woken though none waits", got)
 	}
 }
@@ -131,10 +117,10 @@ func TestClosedClientsAreNotWoken(t *testing.T) {
 		c := client.New(f.Pool())
 		ctx, cancel := context.WithCancel(t.Context())
 		f.waiter(ctx, c, "t", "u")
-		until(t, "it is entered", func() bool { return f.waiters("t") == 1 && f.waiters("u") == 1 })
+		until(t, "it is entered", func() bool { return f.Waiters("t") == 1 && f.Waiters("u") == 1 })
 		cancel()
 		check(t, c.Close())
-		if left := f.waiters("t") + f.waiters("u"); left != 0 {
+		if left := f.Waiters("t") + f.Waiters("u"); left != 0 {
 			t.Fatalf("a closed Client still has %d entries", left)
 		}
 	}
@@ -147,8 +133,7 @@ func TestWokenWhileLeaving(t *testing.T) {
 	f := start(t)
 	f.Pop(t.Context(), "t") // loads the script
 	h := f.hold("t")
-	c := client.New(h.Pool)
-	defer c.Close()
+	c := f.on(h.Pool)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	gone := f.heldWaiter(ctx, c, h, 0)
@@ -157,17 +142,15 @@ func TestWokenWhileLeaving(t *testing.T) {
 	looked := f.calm(c, other)
 	f.wake("t")
 	<-h.sent // and it has found none: it is entered again, in front of the other
-	until(t, "it is entered", func() bool { return f.waiters("t") == 2 })
+	until(t, "it is entered", func() bool { return f.Waiters("t") == 2 })
 	cancel()
 	until(t, "the caller wants to go", func() bool { return client.Leaving(c, "t") == 1 })
 	wakes := client.Wakes(c, "t")
 	f.push("a", "t")
 	until(t, "the push is heard", func() bool { return client.Wakes(c, "t") > wakes })
 	h.pass <- nil
-	if r := waitFor(t, gone); !errors.Is(r.err, context.Canceled) {
-		t.Fatal(r.m, r.err)
-	}
-	expectJob(t, waitFor(t, popped), "a")
+	expectError(t, gone, context.Canceled)
+	expectJob(t, popped, "a")
 	expectNoLooks(t, looked)
 }
 
@@ -175,13 +158,13 @@ func TestWokenWhileLeaving(t *testing.T) {
 func TestDeadClientsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	f.do("ZADD", "delayer:waiting:t", 1, "killed", 2, "killed, too", 3, "killed as well")
+	f.Do("ZADD", "delayer:waiting:t", 1, "killed", 2, "killed, too", 3, "killed as well")
 	clients, results := f.waitersOf(1, "t")
 	looked := f.calm(clients...)
 	f.push("a", "t")
-	expectJob(t, waitFor(t, results[0]), "a")
+	expectJob(t, results[0], "a")
 	expectNoLooks(t, looked)
-	if n := f.do("EXISTS", "delayer:waiting:t"); n != int64(0) {
+	if n := f.Do("EXISTS", "delayer:waiting:t"); n != int64(0) {
 		t.Error("the dead still stand there")
 	}
 }
@@ -204,7 +187,7 @@ func TestManyTopicsOneChannel(t *testing.T) {
 	for _, i := range []int{0, n / 2, n - 1} {
 		before, calls := f.asked(), f.Calls("evalsha")
 		f.push(topics[i], topics[i])
-		expectJob(t, waitFor(t, popped), topics[i])
+		expectJob(t, popped, topics[i])
 		if asked := f.asked() - before; asked != 1 {
 			t.Errorf("a job of %s had %d queues asked", topics[i], asked)
 		}
@@ -223,35 +206,19 @@ func TestManyJobsAtOnce(t *testing.T) {
 	f := start(t)
 	clients, results := f.waitersOf(waiters, "t")
 	looked := f.calm(clients...)
-	batch := make([]client.Delayed, n)
-	for i := range batch {
-		batch[i].Message = client.Message{ID: fmt.Sprint(i), Topic: "t", Body: "b"}
-	}
 	before := f.Calls("publish")
-	if _, err := f.PushBatch(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
-	var got []string
+	check(t, errOf(f.PushBatch(t.Context(), jobs(0, n, "t", 0))))
+	got := map[string]bool{}
 	for _, popped := range results {
-		r := waitFor(t, popped)
-		if r.err != nil {
-			t.Fatal(r.err)
-		}
-		got = append(got, r.m.ID)
+		got[arrival(t, popped).m.ID] = true
 	}
-	if slices.Sort(got); len(slices.Compact(got)) != waiters {
-		t.Errorf("they have got %q", got)
+	if len(got) != waiters || got[""] {
+		t.Errorf("they have got %v", got)
 	}
 	expectNoLooks(t, looked)
 	if woken := f.Calls("publish") - before; woken != waiters {
 		t.Errorf("%d were woken, want each of %d once", woken, waiters)
 	}
-	for range n - waiters {
-		if _, err := f.Pop(t.Context(), "t"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f.expect(state{})
 }
 
 // After FLUSHALL a look finds that the Client does not stand among the waiters, and enters it everywhere.
@@ -261,12 +228,12 @@ func TestEntriesAreMadeAnew(t *testing.T) {
 	topics := []string{"t", "u", "v"}
 	popped := f.waiter(t.Context(), f.Client, topics...)
 	until(t, "it has looked since it can be woken", func() bool { return f.Looks() > 0 })
-	f.do("FLUSHALL")
+	f.Do("FLUSHALL")
 	for _, topic := range topics {
 		f.AwaitWaiter(topic)
 	}
 	f.push("a", "v")
-	expectJob(t, waitFor(t, popped), "a")
+	expectJob(t, popped, "a")
 }
 
 // Looks become seldom where a server runs that wakes, and not where there may be others alone.
@@ -275,8 +242,7 @@ func TestSeldomLooks(t *testing.T) {
 	f := start(t)
 	served, alone := f.open(), f.open(client.WithPrefix("alone:"))
 	f.waiter(t.Context(), served, "t")
-	background(func() (client.Message, error) { return alone.BPop(t.Context(), 0, "t") })
-	f.waits(alone, "t", 1)
+	f.waiter(t.Context(), alone, "t")
 	until(t, "it has looked", func() bool { return alone.Looks() > 0 })
 	alone.Calm()
 	looked := f.calm(served)

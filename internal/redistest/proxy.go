@@ -18,6 +18,7 @@ type Proxy struct {
 	target atomic.Value                 // string
 	join   func(client, redis net.Conn) // carries what they send, until one of them ends
 	rate   atomic.Int64                 // bytes a second in each direction, 0: no limit
+	most   atomic.Int64                 // bytes of answers on each connection, 0: no limit
 	mu     sync.Mutex
 	conns  []net.Conn
 	closed bool
@@ -66,6 +67,9 @@ func (p *Proxy) Lead(target string) { p.target.Store(target) }
 // Limit bounds the bytes a second that each connection carries in each direction.
 func (p *Proxy) Limit(bytesPerSecond int) { p.rate.Store(int64(bytesPerSecond)) }
 
+// FallSilent has each new connection carry so many bytes of what Redis answers, and no more.
+func (p *Proxy) FallSilent(bytes int) { p.most.Store(int64(bytes)) }
+
 func (p *Proxy) serve(from net.Conn) {
 	defer from.Close()
 	to, err := net.Dial("tcp", p.target.Load().(string))
@@ -84,7 +88,24 @@ func (p *Proxy) serve(from net.Conn) {
 }
 
 func (p *Proxy) carryBoth(from, to net.Conn) {
-	either(func() { p.carry(to, from) }, func() { p.carry(from, to) })
+	answers := io.Writer(from)
+	if most := p.most.Load(); most > 0 {
+		answers = &limited{from, int(most)}
+	}
+	either(func() { p.carry(to, from) }, func() { p.carry(answers, to) })
+}
+
+// limited swallows what is beyond its limit.
+type limited struct {
+	io.Writer
+	left int
+}
+
+func (l *limited) Write(b []byte) (int, error) {
+	n := min(len(b), l.left)
+	l.left -= n
+	_, err := l.Writer.Write(b[:n])
+	return len(b), err
 }
 
 // either returns when one of the two has.

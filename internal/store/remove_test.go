@@ -27,6 +27,8 @@ func TestRemove(t *testing.T) {
 		{"due but not moved yet", around(waits("x", "t", -second)), rest, true},
 		{"never due", around(waits("x", "t", "inf")), rest, true},
 		{"ready", around(ready("x", "t")), rest, true},
+		{"in its queue twice", around(ready("x", "t"), entry("x", "t")), rest, true},
+		{"popped by an old client that has not read it yet", around(content("x", "t")), rest, true},
 		{"bucket expired while it waited", around([]command{{"ZADD", "delayer:job_pool", 60 * second, "x"}}), rest, false},
 		{"bucket without a topic", around([]command{{"HSET", "delayer:job_bucket:x", "body", "b"}, {"ZADD", "delayer:job_pool", 60 * second, "x"}}), rest, true},
 		{
