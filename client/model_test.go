@@ -230,13 +230,7 @@ func (m *model) settle(topic, id string, lease int, then func() error) error {
 }
 
 func (m *model) ack(topic, id string, lease int) error {
-	if !m.isHeld(id, lease) {
-		return client.ErrLeaseLost
-	}
-	delete(m.pool, id)
-	delete(m.jobs, id) // an old client may have taken it by another entry
-	m.counts[topic]--
-	return nil
+	return m.settle(topic, id, lease, func() error { delete(m.jobs, id); return nil })
 }
 
 // retry gives a job back; a due time that is not 0 is learnt from Redis.
