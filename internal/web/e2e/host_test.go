@@ -8,8 +8,8 @@ import (
 // The dashboard can act under a name without TLS, too, where a browser says only by Origin which page
 // a form is of.
 func TestUnderAName(t *testing.T) {
-	url, _ := startDelayer(t, "hosts = "+otherName+"\n")
-	p := openPage(t, strings.Replace(url, "127.0.0.1", otherName, 1))
+	p := openPage(t, "hosts = "+otherName+"\n")
+	p.url = strings.Replace(p.url, "127.0.0.1", otherName, 1)
 	p.open("/ui/push")
 	p.fill("[name=topic]", "mail")
 	p.fill("[name=body]", "hello")

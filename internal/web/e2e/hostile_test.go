@@ -13,8 +13,7 @@ import (
 const hostile = `"'></title></textarea></pre><script>document.title='hacked'</script><img src=x onerror="document.title='hacked'"><svg onload="document.title='hacked'">` + "\u202e{{.}}`${1}"
 
 func TestHostileInput(t *testing.T) {
-	url, _ := startDelayer(t, "")
-	p := openPage(t, url)
+	p := openPage(t, "")
 	chromedp.ListenTarget(p.ctx, func(event any) {
 		switch event := event.(type) {
 		case *cdp.EventJavascriptDialogOpening:
@@ -23,29 +22,19 @@ func TestHostileInput(t *testing.T) {
 			t.Errorf("a page's script fails: %s", event.ExceptionDetails.Error())
 		}
 	})
-	push := func(id string, delay int) {
-		t.Helper()
-		p.call("/push", map[string]any{"topic": hostile, "id": id, "delay": delay, "ttr": 3600, "body": hostile})
+	for _, state := range []string{"", "dead ", "reserved ", "ready "} {
+		p.call("/push", map[string]any{"topic": hostile, "id": state + hostile, "delay": 3600, "ttr": 3600, "body": hostile})
 	}
-	push(hostile, 3600)
-	push("dead "+hostile, 3600)
-	push("reserved "+hostile, 3600)
-	push("ready "+hostile, 3600)
 	deliver := func(id string) {
 		t.Helper()
 		p.open(job(id))
 		p.click(`[data-do=deliver]`)
 		p.becomes(id, "ready")
 	}
-	reserve := func() map[string]any {
-		t.Helper()
-		return p.call("/v1/reserve", map[string]any{"topics": []string{hostile}})["deliveries"].([]any)[0].(map[string]any)
-	}
 	deliver("dead " + hostile)
-	delivery := reserve()
-	p.call("/v1/jobs/"+escaped("dead "+hostile)+"/bury", map[string]any{"topic": hostile, "token": delivery["token"], "reason": hostile, "error": hostile})
+	p.bury(p.reserve(hostile), hostile, hostile)
 	deliver("reserved " + hostile)
-	reserve()
+	p.reserve(hostile)
 	deliver("ready " + hostile)
 
 	packed := base64.RawURLEncoding.EncodeToString([]byte(hostile))

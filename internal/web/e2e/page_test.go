@@ -12,34 +12,54 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// page is a browser's tab on the dashboard.
+// page is a browser's tab on the dashboard of a daemon with a Redis of its own.
 type page struct {
 	*testing.T
-	ctx context.Context
-	url string
+	ctx   context.Context
+	url   string
+	redis *redistest.Server
 }
 
-func openPage(t *testing.T, url string) page {
-	return page{t, openBrowser(t, 1280, 900), strings.TrimSuffix(url, "/")}
+// openPage starts a daemon and a browser. lines are further ones of [http].
+func openPage(t *testing.T, lines string) page {
+	t.Helper()
+	redis := redistest.Start(t)
+	url := startDelayer(t, redis, lines)
+	return page{t, openBrowser(t), strings.TrimSuffix(url, "/"), redis}
+}
+
+// do runs actions in the browser.
+func (p page) do(actions ...chromedp.Action) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	check(p, chromedp.Run(ctx, actions...))
 }
 
 func (p page) open(path string) {
 	p.Helper()
-	do(p.T, p.ctx, chromedp.Navigate(p.url+path), chromedp.WaitReady("#main"))
+	p.do(chromedp.Navigate(p.url+path), chromedp.WaitReady("#main"))
 }
 
 // openUntil loads the page until the script is true of it. What pages count is up to a second old.
 func (p page) openUntil(path, script string) {
 	p.Helper()
+	p.until(path, script, func() { p.open(path) })
+}
+
+// until waits until the script is true of the page, and does something before each look.
+func (p page) until(what, script string, before func()) {
+	p.Helper()
 	for began := time.Now(); ; {
-		p.open(path)
+		before()
 		if p.eval(`String(Boolean(`+script+`))`) == "true" {
 			return
 		}
 		if time.Since(began) > patience {
-			p.Fatalf("%s: %s is not so after %v: %s", path, script, patience, p.text("#main"))
+			p.Fatalf("%s: %s is not so after %v: %s", what, script, patience, p.text("#main"))
 		}
 	}
 }
@@ -47,21 +67,34 @@ func (p page) openUntil(path, script string) {
 // click clicks on what leads to another page, and waits for that.
 func (p page) click(selector string) {
 	p.Helper()
-	do(p.T, p.ctx, navigating(chromedp.Click(selector, chromedp.ByQuery, chromedp.NodeVisible)), chromedp.WaitReady("#main"))
+	p.do(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := chromedp.RunResponse(ctx, chromedp.Click(selector, chromedp.ByQuery, chromedp.NodeVisible))
+		return err
+	}), chromedp.WaitReady("#main"))
 }
 
-// navigating does an action that leads to another page, and waits until that is there.
-func navigating(action chromedp.Action) chromedp.Action {
-	return chromedp.ActionFunc(func(ctx context.Context) error {
-		_, err := chromedp.RunResponse(ctx, action)
-		return err
-	})
+// says fails the test if the reader sees something else of an element.
+func (p page) says(selector, want string) {
+	p.Helper()
+	if got := p.text(selector); got != want {
+		p.Errorf("%s says %q, want %q: %s", selector, got, want, p.text("#main"))
+	}
+}
+
+// shows fails the test if one of the parts is not to be read in an element.
+func (p page) shows(selector string, parts ...string) {
+	p.Helper()
+	for _, part := range parts {
+		if got := p.text(selector); !strings.Contains(got, part) {
+			p.Errorf("no %q in %s: %s", part, selector, got)
+		}
+	}
 }
 
 func (p page) fill(selector, text string) {
 	p.Helper()
 	p.eval(`document.querySelector(` + quoted(selector) + `).value = ""`)
-	do(p.T, p.ctx, chromedp.SendKeys(selector, text, chromedp.ByQuery))
+	p.do(chromedp.SendKeys(selector, text, chromedp.ByQuery))
 }
 
 // text is what the reader sees of an element; empty if it is not there.
@@ -73,7 +106,7 @@ func (p page) text(selector string) string {
 // eval is a script's value, a string.
 func (p page) eval(script string) (value string) {
 	p.Helper()
-	do(p.T, p.ctx, chromedp.Evaluate(script, &value))
+	p.do(chromedp.Evaluate(script, &value))
 	return value
 }
 
@@ -124,6 +157,19 @@ func (p page) call(path string, request any) map[string]any {
 		p.Fatalf("%s: %s", path, text)
 	}
 	return answer
+}
+
+// reserve takes a job of the topic.
+func (p page) reserve(topic string) map[string]any {
+	p.Helper()
+	return p.call("/v1/reserve", map[string]any{"topics": []string{topic}})["deliveries"].([]any)[0].(map[string]any)
+}
+
+// bury makes a dead letter of what was reserved.
+func (p page) bury(delivery map[string]any, reason, cause string) {
+	p.Helper()
+	path := "/v1/jobs/" + escaped(delivery["id"].(string)) + "/bury"
+	p.call(path, map[string]any{"topic": delivery["topic"], "token": delivery["token"], "reason": reason, "error": cause})
 }
 
 // escaped is a text as a segment of a path or a value in a query.

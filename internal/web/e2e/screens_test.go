@@ -26,9 +26,8 @@ var screens = os.Getenv("SCREENS")
 
 // TestScreens looks at each page, light, dark and on a phone: none is wider than the screen.
 func TestScreens(t *testing.T) {
-	url, addr := startDelayer(t, "")
-	p := openPage(t, url)
-	fillShop(t, addr)
+	p := openPage(t, "")
+	fillShop(t, p.redis.Addr)
 	topic := func(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
 	pages := []struct{ name, path, shows string }{
 		{"overview", "/", `document.querySelectorAll(".plot canvas").length === 3 && document.querySelector("#n-dead").innerText !== "0"`},
@@ -47,7 +46,7 @@ func TestScreens(t *testing.T) {
 		width, height int64
 		scheme        string
 	}{{"light", 1280, 900, "light"}, {"dark", 1280, 900, "dark"}, {"phone", 390, 844, "light"}} {
-		do(t, p.ctx,
+		p.do(
 			emulation.SetDeviceMetricsOverride(look.width, look.height, 1, look.name == "phone"),
 			emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: look.scheme}}))
 		p.open("/?lang=en")
@@ -65,7 +64,7 @@ func TestScreens(t *testing.T) {
 				time.Sleep(15 * time.Second) // of what the charts show
 				take = chromedp.FullScreenshot(&picture, 100)
 			}
-			do(t, p.ctx, take)
+			p.do(take)
 			check(t, os.WriteFile(filepath.Join(screens, page.name+"-"+look.name+".png"), picture, 0o644))
 		}
 	}

@@ -50,16 +50,9 @@ func TestMain(m *testing.M) {
 // check fails the test on an error.
 var check = redistest.Check
 
-// startDelayer starts a daemon on a Redis of its own, and returns where its front and its Redis are.
-// lines are further ones of [http].
-func startDelayer(t *testing.T, lines string) (url, redis string) {
-	t.Helper()
-	server := redistest.Start(t)
-	return startDelayerOn(t, server, lines), server.Addr
-}
-
-// startDelayerOn starts one on that Redis.
-func startDelayerOn(t *testing.T, redis *redistest.Server, lines string) (url string) {
+// startDelayer starts a daemon on that Redis, and returns where its front is. lines are further ones of
+// [http].
+func startDelayer(t *testing.T, redis *redistest.Server, lines string) (url string) {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(redis.Addr)
 	configuration := filepath.Join(t.TempDir(), "delayer.conf")
@@ -100,8 +93,8 @@ const patience = 30 * time.Second
 // otherName is a name under which the browser finds this machine, but takes it for another one.
 const otherName = "delayer.example"
 
-// openBrowser opens a browser with an empty tab, as wide as that.
-func openBrowser(t *testing.T, width, height int) context.Context {
+// openBrowser opens a browser with an empty tab.
+func openBrowser(t *testing.T) context.Context {
 	t.Helper()
 	if browser == "" {
 		if os.Getenv("CI") != "" {
@@ -110,22 +103,12 @@ func openBrowser(t *testing.T, width, height int) context.Context {
 		t.Skip("chromium is missing")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(width, height),
+		chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900),
 		chromedp.Flag("host-resolver-rules", "MAP "+otherName+" 127.0.0.1"))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	if err := chromedp.Run(ctx); err != nil { // with the time of no test
-		t.Fatal(err)
-	}
+	check(t, chromedp.Run(ctx)) // with the time of no test
 	return ctx
-}
-
-// do runs actions in the browser.
-func do(t *testing.T, ctx context.Context, actions ...chromedp.Action) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	check(t, chromedp.Run(ctx, actions...))
 }
