@@ -3,10 +3,12 @@ package dashboard
 import (
 	"encoding/base64"
 	"errors"
+	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -118,10 +120,22 @@ func (f *fixture) form(path string, values url.Values) response {
 	return f.send(http.MethodPost, path, values.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 }
 
-// plain is what was packed.
-func plain(packed string) string {
-	text, _ := base64.RawURLEncoding.DecodeString(packed)
-	return string(text)
+// named are the names that the page's elements have in that attribute, in order.
+func (a response) named(attribute string) (names []string) {
+	for _, match := range regexp.MustCompile(attribute+`="([^"]*)"`).FindAllStringSubmatch(a.body, -1) {
+		name, _ := base64.RawURLEncoding.DecodeString(match[1])
+		names = append(names, string(name))
+	}
+	return names
+}
+
+// linkOf is where the link of that ID leads; empty if there is none.
+func (a response) linkOf(id string) string {
+	found := regexp.MustCompile(`id="` + id + `" href="([^"]*)"`).FindStringSubmatch(a.body)
+	if found == nil {
+		return ""
+	}
+	return html.UnescapeString(found[1])
 }
 
 func (f *fixture) push(topic, id, body string, delay time.Duration) {

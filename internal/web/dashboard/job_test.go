@@ -136,35 +136,22 @@ func FuzzShown(f *testing.F) {
 	})
 }
 
-// TestTimes has durations and times as they are shown.
-func TestTimes(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0 ms", 1500 * time.Microsecond: "1.5 ms", 45 * time.Millisecond: "45 ms", 1200 * time.Millisecond: "1.2 s",
-		59 * time.Second: "59 s", 90 * time.Second: "1 min 30 s", 59 * time.Minute: "59 min", 25 * time.Hour: "1 d 1 h", 4000 * 24 * time.Hour: "4,000 d", -time.Second: "0 ms",
-	} {
-		if got := english.Duration(d); got != want {
-			t.Errorf("%v is shown as %q, want %q", d, got, want)
-		}
-	}
+// TestFormats has numbers, durations and times as they are shown.
+func TestFormats(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	if m := chinese.moment(now.Add(time.Hour), now); m.Relative != "1 小时后" || m.UTC != "2026-01-02 04:04:05 UTC" {
-		t.Errorf("%+v", m)
-	}
-	if m := english.moment(now.Add(-time.Minute), now); m.Relative != "1 min ago" {
-		t.Errorf("%+v", m)
-	}
-}
-
-// TestNumbers has how they are shown.
-func TestNumbers(t *testing.T) {
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1234: "−1,234"} {
-		if got := number(n); got != want {
-			t.Errorf("%d is %q", n, got)
-		}
-	}
-	for n, want := range map[int64]string{0: "0 B", 1023: "1,023 B", 1536: "1.5 KiB", 5 << 30: "5.0 GiB", 3 << 50: "3072.0 TiB"} {
-		if got := size(n); got != want {
-			t.Errorf("%d is %q", n, got)
+	soon := chinese.moment(now.Add(time.Hour), now)
+	for _, c := range [][2]string{
+		{number(0), "0"}, {number(999), "999"}, {number(1000), "1,000"}, {number(int64(1234567)), "1,234,567"}, {number(-1234), "−1,234"},
+		{rate(9.94), "9.9"}, {rate(9.96), "10"}, {rate(2), "2"}, {rate(1234.5), "1,235"},
+		{size(0), "0 B"}, {size(1023), "1,023 B"}, {size(1536), "1.5 KiB"}, {size(5 << 30), "5.0 GiB"}, {size(3 << 50), "3072.0 TiB"},
+		{english.Duration(0), "0 ms"}, {english.Duration(-time.Second), "0 ms"}, {english.Duration(1500 * time.Microsecond), "1.5 ms"},
+		{english.Duration(45*time.Millisecond + 900*time.Microsecond), "45 ms"}, {english.Duration(1200 * time.Millisecond), "1.2 s"},
+		{english.Duration(59900 * time.Millisecond), "59 s"}, {english.Duration(90 * time.Second), "1 min 30 s"}, {english.Duration(59 * time.Minute), "59 min"},
+		{english.Duration(25 * time.Hour), "1 d 1 h"}, {english.Duration(4000 * 24 * time.Hour), "4,000 d"},
+		{soon.Relative, "1 小时后"}, {soon.UTC, "2026-01-02 04:04:05 UTC"}, {english.moment(now.Add(-time.Minute), now).Relative, "1 min ago"},
+	} {
+		if c[0] != c[1] {
+			t.Errorf("%q is shown, want %q", c[0], c[1])
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
@@ -224,7 +225,7 @@ func TestRedisDown(t *testing.T) {
 	f.get("/ui/live.json").has(t, "live", http.StatusServiceUnavailable, "Redis can't be reached")
 	f.get("/ui/push").has(t, "the form", http.StatusOK)
 	f.post("/ui/act/deliver", "id", "id").has(t, "an action", http.StatusServiceUnavailable, "Redis can&#39;t be reached")
-	f.form("/ui/push", url.Values{"topic": {"topic"}, "body": {"typed"}}).has(t, "a push", http.StatusServiceUnavailable, "typed")
+	f.form("/ui/push", url.Values{"topic": {"topic"}, "body": {"typed"}}).has(t, "a push", http.StatusServiceUnavailable, "The job was not pushed", "typed", `name="id" value=""`)
 	f.Restart()
 	for _, path := range pages {
 		eventually(t, path+" is there again", func() bool { return f.get(path).status != http.StatusServiceUnavailable })
@@ -240,14 +241,6 @@ func TestRedisHangs(t *testing.T) {
 	f.get(link("/ui/job", "id", "id")).has(t, "a job", http.StatusServiceUnavailable)
 	f.Resume()
 	eventually(t, "the job is there again", func() bool { return f.get(link("/ui/job", "id", "id")).status == http.StatusOK })
-}
-
-// topicsOn are the topics that a page shows, in order.
-func topicsOn(a response) (topics []string) {
-	for _, match := range regexp.MustCompile(`<tr data-row="([^"]*)"`).FindAllStringSubmatch(a.body, -1) {
-		topics = append(topics, plain(match[1]))
-	}
-	return topics
 }
 
 // TestManyTopics goes through many topics, a page at a time: those with something first, in any order,
@@ -289,7 +282,7 @@ func TestManyTopics(t *testing.T) {
 		got := f.get("/ui/topics" + c.query)
 		checkPage(t, "en", c.query, got)
 		got.has(t, c.query, http.StatusOK, c.says)
-		topics := topicsOn(got)
+		topics := got.named("data-row")
 		if len(topics) < len(c.first) || len(topics) > pageSize || !slices.Equal(topics[:len(c.first)], c.first) {
 			t.Errorf("%s: %q, want %q", c.query, topics, c.first)
 		}
@@ -300,16 +293,13 @@ func TestManyTopics(t *testing.T) {
 	seen := map[string]bool{}
 	for at := "/ui/topics"; at != ""; {
 		got := f.get(at)
-		at = ""
-		for _, topic := range topicsOn(got) {
+		for _, topic := range got.named("data-row") {
 			if seen[topic] {
 				t.Errorf("%s comes twice", topic)
 			}
 			seen[topic] = true
 		}
-		if next := regexp.MustCompile(`id="next" href="([^"]*)"`).FindStringSubmatch(got.body); next != nil {
-			at = html.UnescapeString(next[1])
-		}
+		at = got.linkOf("next")
 	}
 	if len(seen) != idle+3 {
 		t.Errorf("the pages have %d topics", len(seen))
@@ -327,13 +317,13 @@ func TestMoreTopicsThanAreCounted(t *testing.T) {
 	got.has(t, "the filter", http.StatusOK, "1 to 1 of 1", `state=ready&amp;topic=dG9waWMtMDAwMDA3">2</a>`)
 	f.Do("EVAL", "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 20000 + i, string.format('more-%06d', i)) end", 1, "delayer:topics", 100000)
 	f.dashboard.sampler.changed.Store(true)
-	if topics := topicsOn(f.get("/ui/topics?q=topic-000007")); !slices.Equal(topics, []string{"topic-000007"}) {
+	if topics := f.get("/ui/topics?q=topic-000007").named("data-row"); !slices.Equal(topics, []string{"topic-000007"}) {
 		t.Errorf("by its whole name %q are found", topics)
 	}
 	f.get("/ui/topics?q=topic-00000").has(t, "a part of a name", http.StatusOK, "No topic", "the 100,000 topics that were used last, of 110,500")
 	f.Do("ZREMRANGEBYSCORE", "delayer:topics", 20000, 200000)
 	f.dashboard.sampler.changed.Store(true)
-	if topics := topicsOn(f.get("/ui/topics?q=topic-0000&page=2")); len(topics) != 49 || topics[0] != "topic-000051" {
+	if topics := f.get("/ui/topics?q=topic-0000&page=2").named("data-row"); len(topics) != 49 || topics[0] != "topic-000051" {
 		t.Errorf("the second page has %q", topics)
 	}
 }
@@ -370,12 +360,8 @@ func TestBehindNamesAll(t *testing.T) {
 	eventually(t, "all are ready", func() bool { return len(f.State().Ready) == 7 })
 	stop()
 	f.dashboard.sampler.changed.Store(true)
-	body := f.get("/").body
-	names := regexp.MustCompile(`<li>Consumers are behind.*</li>`).FindString(body)
-	var topics []string
-	for _, match := range regexp.MustCompile(`data-topic="([^"]*)"`).FindAllStringSubmatch(names, -1) {
-		topics = append(topics, plain(match[1]))
-	}
+	names := regexp.MustCompile(`<li>Consumers are behind.*</li>`).FindString(f.get("/").body)
+	topics := response{body: names}.named("data-topic")
 	if want := []string{"slow<6", "slow<5", "slow<4", "slow<3", "slow<2"}; !slices.Equal(topics, want) || !strings.Contains(names, `<a href="/ui/topics?sort=overdue">and 2 more</a>`) {
 		t.Errorf("named are %q: %s", topics, names)
 	}
@@ -409,7 +395,7 @@ func TestConsumers(t *testing.T) {
 		return row(page, "awaited", "listening") == "1"
 	})
 	checkPage(t, "en", "/ui/consumers", page)
-	if got := topicsOn(page); !slices.Equal(got, []string{"late", "held", "awaited"}) {
+	if got := page.named("data-row"); !slices.Equal(got, []string{"late", "held", "awaited"}) {
 		t.Errorf("the topics are %q", got)
 	}
 	if row(page, "held", "reserved") != "1" || row(page, "held", "listening") != "0" || row(page, "late", "ready") != "1" {
@@ -447,5 +433,12 @@ func TestSecureCookies(t *testing.T) {
 		if cookie := got.header.Get("Set-Cookie"); cookie == "" || strings.Contains(cookie, "Secure") != (i > 0) {
 			t.Errorf("%d: the cookie is %q", i, cookie)
 		}
+	}
+}
+
+// A Redis that has no connection left is busy, as the API says, too.
+func TestTooManyClientsIsTemporary(t *testing.T) {
+	if status, key := kindOf(redis.Error("ERR max number of clients reached")); status != 503 || key != "problem.busy" {
+		t.Errorf("it is %d %s", status, key)
 	}
 }

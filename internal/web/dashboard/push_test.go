@@ -1,11 +1,11 @@
 package dashboard
 
 import (
-	"html"
+	"fmt"
 	"net/http"
 	"net/url"
-	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,14 +82,6 @@ func TestUnknownPush(t *testing.T) {
 	}
 }
 
-// TestPushWithoutRedis says that nothing was pushed where there was no connection, and offers no ID.
-func TestPushWithoutRedis(t *testing.T) {
-	f := start(t, web.Options{})
-	f.Kill()
-	got := f.form("/ui/push", url.Values{"topic": {"topic"}, "body": {"typed"}})
-	got.has(t, "the form", http.StatusServiceUnavailable, "The job was not pushed", "typed", `name="id" value=""`)
-}
-
 // TestWrongPush keeps what was typed in, says what is wrong, and pushes nothing.
 func TestWrongPush(t *testing.T) {
 	f := start(t, web.Options{})
@@ -123,54 +115,25 @@ func TestLookOn(t *testing.T) {
 		redis.call('HSET', 'delayer:job_bucket:' .. id, 'topic', i % ARGV[2] == 0 and 'mine' or 'others', 'body', 'x')
 		redis.call('ZADD', KEYS[1], 4000000000 + i, id)
 	end`, 1, "delayer:job_pool", others, every)
-	count := func(a response) int { return strings.Count(a.body, `data-job="`) }
 	f.dashboard.patience = time.Hour
 	first := f.get(link("/ui/topic", "topic", "mine", "state", "waiting"))
-	first.has(t, "the first page", http.StatusOK, "Looked at 35,000 entries of 60,000", `id="more"`)
-	if n := count(first); n != pageSize || strings.Contains(first.body, `id="short"`) {
-		t.Errorf("the first page has %d jobs", n)
-	}
-	more := html.UnescapeString(regexp.MustCompile(`id="more" href="([^"]*)"`).FindStringSubmatch(first.body)[1])
-	second := f.get(more)
+	first.has(t, "the first page", http.StatusOK, "Looked at 35,000 entries of 60,000")
+	second := f.get(first.linkOf("more"))
 	second.has(t, "the second page", http.StatusOK, "Looked at 60,000 entries of 60,000")
-	if n := count(second); n != others/every-pageSize || strings.Contains(second.body, `id="more"`) {
-		t.Errorf("the second page has %d jobs", n)
+	var want []string
+	for i := every; i <= others; i += every {
+		want = append(want, fmt.Sprint("mine", i))
+	}
+	if found := first.named("data-job"); !slices.Equal(found, want[:pageSize]) || strings.Contains(first.body, `id="short"`) {
+		t.Errorf("the first page has %q", found)
+	}
+	if found := second.named("data-job"); !slices.Equal(found, want[pageSize:]) || second.linkOf("more") != "" {
+		t.Errorf("the second page has %q", found)
 	}
 	f.dashboard.patience = 0
 	short := f.get(link("/ui/topic", "topic", "mine", "state", "waiting"))
 	short.has(t, "without patience", http.StatusOK, `id="short"`, `id="more"`, "of 60,000")
-	if n := count(short); n == 0 || n == pageSize {
+	if n := len(short.named("data-job")); n == 0 || n == pageSize {
 		t.Errorf("without patience it has %d jobs", n)
-	}
-}
-
-// TestBrowse goes through the jobs of a topic, page by page.
-func TestBrowse(t *testing.T) {
-	f := start(t, web.Options{})
-	want := map[string]bool{}
-	for i := range 120 {
-		id := "job-" + string(rune('A'+i%26)) + string(rune('a'+i/26))
-		f.push("topic", id, "body", time.Hour+time.Duration(i)*time.Second)
-		f.push("other", "other-"+id, "body", time.Hour)
-		want[id] = true
-	}
-	found := map[string]bool{}
-	for path := link("/ui/topic", "topic", "topic", "state", "waiting"); path != ""; {
-		got := f.get(path)
-		got.has(t, path, http.StatusOK, "of 240")
-		path = ""
-		for _, to := range hrefsOf(got) {
-			at, err := url.Parse(to)
-			check(t, err)
-			if at.Path == "/ui/job" {
-				found[plain(at.Query().Get("id"))] = true
-			}
-			if at.Query().Get("cursor") != "" && at.Query().Get("lang") == "" && at.Query().Get("theme") == "" {
-				path = to
-			}
-		}
-	}
-	if !reflect.DeepEqual(found, want) {
-		t.Errorf("found %d of %d: %v", len(found), len(want), found)
 	}
 }
