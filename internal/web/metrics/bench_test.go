@@ -134,19 +134,6 @@ func BenchmarkObserver(b *testing.B) {
 	}
 }
 
-// BenchmarkMoved is one call of the Observer, of which there is one for each topic in a batch.
-func BenchmarkMoved(b *testing.B) {
-	m, names := New(operator.New(nil, ""), Options{}), make([]string, 1000)
-	for n := range names {
-		names[n] = fmt.Sprint("topic", n)
-	}
-	moved := server.Moved{Jobs: 1}
-	moved.Late.Counts[2], moved.Late.Sum = 1, 0.004
-	for n := 0; b.Loop(); n++ {
-		m.Moved(names[n%len(names)], moved)
-	}
-}
-
 var dueScript = redis.NewScript(0, `
 for n = ARGV[2], ARGV[2] + ARGV[1] - 1 do
   redis.call('HMSET', 'delayer:job_bucket:' .. n, 'topic', 'topic' .. n % ARGV[3], 'body', 'body')

@@ -48,6 +48,12 @@ func TestReady(t *testing.T) {
 	w.expectReady("within the interval, and some seconds")
 	now = now.Add(time.Millisecond)
 	w.expectReady("without a pass", "pass")
+	for range 5 { // a pass that works through a backlog for minutes
+		now = now.Add(28 * time.Second)
+		w.metrics.Called("due", time.Millisecond)
+		now = now.Add(28 * time.Second)
+		w.expectReady("in a long pass")
+	}
 	w.pass()
 
 	w.Do("ZADD", "delayer:job_pool", w.Clock()-9, "job")
@@ -57,6 +63,11 @@ func TestReady(t *testing.T) {
 	w.metrics.readyMaxLate = 0
 	w.expectReady("overdue, which is not asked for")
 	w.metrics.readyMaxLate = time.Second
+	w.Do("ACL", "SETUSER", "default", "-zrange")
+	if code, reasons, body := w.ready(); code != 503 || !slices.Equal(reasons, []string{"overdue"}) || !strings.Contains(body, "can't be read") {
+		t.Errorf("where the pool can't be read: %d %s", code, body)
+	}
+	w.Do("ACL", "SETUSER", "default", "+zrange")
 	w.Do("DEL", "delayer:job_pool")
 
 	w.Kill()
@@ -67,19 +78,6 @@ func TestReady(t *testing.T) {
 	w.Restart()
 	w.pass()
 	w.expectReady("with Redis again")
-}
-
-// A pass that works through a backlog for minutes is none that fails.
-func TestReadyInALongPass(t *testing.T) {
-	w := newWorld(t, Options{})
-	now := time.Now().Truncate(time.Millisecond)
-	w.metrics.now = func() time.Time { return now }
-	w.pass()
-	for range 5 {
-		now = now.Add(8 * time.Second)
-		w.metrics.Called("due", time.Millisecond)
-	}
-	w.expectReady("in a long pass")
 }
 
 // A Redis that hangs is said to be away, soon enough for a probe, and anew only when it has answered.
@@ -99,32 +97,27 @@ func TestReadyWhileRedisHangs(t *testing.T) {
 func TestReadyForStrangers(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.Kill()
-	stranger := func(method, path string) *httptest.ResponseRecorder {
-		r, answer := httptest.NewRequest(method, path, nil), httptest.NewRecorder()
-		r.Host = "10.1.2.3:9277" // a probe's
-		w.front.ServeHTTP(answer, r)
-		return answer
-	}
-	if got, want := stranger("GET", "/readyz").Body.String(), `{"ready":false,"reasons":[{"reason":"redis"},{"reason":"pass"}]}`+"\n"; got != want {
-		t.Errorf("a stranger is told %s, want %s", got, want)
-	}
 	if _, _, body := w.ready(); !strings.Contains(body, w.Addr) {
 		t.Errorf("who has the token is told %s", body)
 	}
-	if answer := stranger("GET", "/healthz"); answer.Code != 200 || answer.Body.String() != "ok\n" {
-		t.Errorf("/healthz: %d %q", answer.Code, answer.Body)
-	}
-	if answer := stranger("HEAD", "/healthz"); answer.Code != 200 {
-		t.Errorf("HEAD /healthz: %d", answer.Code)
-	}
-	if answer := stranger("HEAD", "/readyz"); answer.Code != 503 {
-		t.Errorf("HEAD /readyz: %d", answer.Code)
-	}
-	if answer := stranger("GET", "/metrics"); answer.Code != 401 {
-		t.Errorf("/metrics: %d", answer.Code)
-	}
-	if answer := stranger("POST", "/readyz"); answer.Code != 405 {
-		t.Errorf("POST /readyz: %d", answer.Code)
+	for _, c := range []struct {
+		method, path string
+		code         int
+		says         string
+	}{
+		{"GET", "/readyz", 503, `{"ready":false,"reasons":[{"reason":"redis"},{"reason":"pass"}]}` + "\n"},
+		{"GET", "/healthz", 200, "ok\n"},
+		{"HEAD", "/healthz", 200, ""},
+		{"HEAD", "/readyz", 503, ""},
+		{"GET", "/metrics", 401, ""},
+		{"POST", "/readyz", 405, ""},
+	} {
+		r, answer := httptest.NewRequest(c.method, c.path, nil), httptest.NewRecorder()
+		r.Host = "10.1.2.3:9277" // a probe's
+		w.front.ServeHTTP(answer, r)
+		if answer.Code != c.code || c.says != "" && answer.Body.String() != c.says {
+			t.Errorf("%s %s: a stranger is told %d %q", c.method, c.path, answer.Code, answer.Body)
+		}
 	}
 }
 
@@ -142,16 +135,6 @@ func TestReadyCostsRedisLittle(t *testing.T) {
 	}
 	if now := w.AllCalls(); time.Since(began) < readyFresh && now["evalsha"]+now["eval"] != calls["evalsha"]+calls["eval"] {
 		t.Errorf("100 times cost %v, after %v", now, calls)
-	}
-}
-
-// It is not ready if it can't be read how late jobs are, be it only that.
-func TestReadyWithAnUnreadablePool(t *testing.T) {
-	w := newWorld(t, Options{ReadyMaxLate: 10 * time.Second})
-	w.pass()
-	w.Do("ACL", "SETUSER", "default", "-zrange")
-	if code, reasons, body := w.ready(); code != 503 || !slices.Equal(reasons, []string{"overdue"}) || !strings.Contains(body, "can't be read") {
-		t.Errorf("%d %s", code, body)
 	}
 }
 
