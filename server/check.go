@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -113,7 +112,8 @@ func (s *Server) subscribeOnce(ctx context.Context) (refused, err error) {
 
 // noChannel is ErrNoChannel if Redis has refused us to subscribe or to publish.
 func (s *Server) noChannel(cantSubscribe, cantPublish error) error {
-	var what, why, rights []string
+	var what, why []string
+	commands := ""
 	for _, c := range []struct {
 		refused                error
 		verb, channel, command string
@@ -124,27 +124,25 @@ func (s *Server) noChannel(cantSubscribe, cantPublish error) error {
 		if c.refused != nil {
 			what = append(what, c.verb+" to "+c.channel)
 			why = append(why, c.refused.Error())
-			rights = append(rights, s.rights(c.command, c.refused)...)
+			commands += commandOf(c.refused, c.command)
 		}
 	}
 	if what == nil {
 		return nil
 	}
-	slices.Sort(rights)
-	return fmt.Errorf("%w %s, so that jobs may come late, by up to %v; its ACL needs %s (%s)", ErrNoChannel,
-		strings.Join(what, " or "), s.polledInterval(), strings.Join(slices.Compact(rights), " "), strings.Join(why, "; "))
+	return fmt.Errorf("%w %s, so that jobs may come late, by up to %v; its ACL needs &%s*%s (%s)", ErrNoChannel,
+		strings.Join(what, " or "), s.polledInterval(), s.options.Prefix, commands, strings.Join(why, "; "))
 }
 
-// rights are what an ACL needs to permit a command that was refused.
-func (s *Server) rights(command string, refused error) []string {
-	channels := "&" + s.options.Prefix + "*"
+// commandOf is what an ACL needs beside the channels to permit a command, unless it was refused for these.
+func commandOf(refused error, command string) string {
 	if strings.Contains(refused.Error(), "channel") {
-		return []string{channels}
+		return ""
 	}
-	return []string{channels, command}
+	return " " + command
 }
 
 // advise adds to an error what rights are missing.
 func (s *Server) advise(refused error, command string) error {
-	return fmt.Errorf("%w; the ACL needs %s", refused, strings.Join(s.rights(command, refused), " "))
+	return fmt.Errorf("%w; the ACL needs &%s*%s", refused, s.options.Prefix, commandOf(refused, command))
 }

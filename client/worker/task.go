@@ -101,7 +101,7 @@ func (t *task) giveBack() {
 // giveUp gives the job back although its handler still runs, and says so.
 func (t *task) giveUp() {
 	defer t.finish(t)
-	t.options.Logger.Error("handler does not return, though its context has ended", t.attrs()...)
+	t.log().Error("handler does not return, though its context has ended")
 	if hook := t.options.Hooks.Stuck; hook != nil {
 		hook(t.job)
 	}
@@ -119,7 +119,7 @@ func (t *task) settle(err, why error, took time.Duration) {
 	case why == errStopping:
 		t.release()
 	case why == client.ErrLeaseLost:
-		t.options.Logger.Warn("lease lost, the job may be delivered again", t.attrs()...)
+		t.log().Warn("lease lost, the job may be delivered again")
 		t.settled(false)
 	default:
 		t.failed(err, took)
@@ -158,12 +158,12 @@ func (t *task) failed(err error, took time.Duration) {
 	switch {
 	case !t.settled(ok):
 	case dead:
-		t.options.Logger.Error("job failed, it is a dead letter now", t.attrs("error", err)...)
+		t.log().Error("job failed, it is a dead letter now", "error", err)
 		if hooks.Buried != nil {
 			hooks.Buried(t.job, err)
 		}
 	default:
-		t.options.Logger.Warn("job failed, it will be tried again", t.attrs("error", err, "in", delay)...)
+		t.log().Warn("job failed, it will be tried again", "error", err, "in", delay)
 		if hooks.Retried != nil {
 			hooks.Retried(t.job, delay, err)
 		}
@@ -194,17 +194,17 @@ func (t *task) report(what string, call func(context.Context) error) bool {
 		case err == nil:
 			return true
 		case errors.Is(err, client.ErrLeaseLost):
-			t.options.Logger.Warn("lease lost, the job may be delivered again", t.attrs()...)
+			t.log().Warn("lease lost, the job may be delivered again")
 			return false
 		case !store.Temporary(err) || errors.Is(err, client.ErrClosed) || t.reporting.Err() != nil || time.Until(t.delivery.Deadline()) < pause:
-			t.options.Logger.Error("can't "+what+" the job, it will be delivered again", t.attrs("error", err)...)
+			t.log().Error("can't "+what+" the job, it will be delivered again", "error", err)
 			return false
 		}
 		sleep(t.reporting, pause)
 	}
 }
 
-// attrs are what a log line tells of the job, and more.
-func (t *task) attrs(more ...any) []any {
-	return append([]any{slog.String("topic", t.delivery.Topic), slog.String("id", t.delivery.ID), slog.Int("attempt", t.delivery.Attempt)}, more...)
+// log is for what concerns this job.
+func (t *task) log() *slog.Logger {
+	return t.options.Logger.With("topic", t.delivery.Topic, "id", t.delivery.ID, "attempt", t.delivery.Attempt)
 }
