@@ -27,7 +27,6 @@ func openFile(path string) (*file, error) {
 	if path == "" {
 		return nil, nil
 	}
-	path = absolute(path) // Reopen must find it after a change of directory
 	out, err := appendTo(path)
 	if err != nil {
 		return nil, err
@@ -80,27 +79,6 @@ func (a *asyncFile) Close() error {
 	return errors.Join(err, a.file.Close())
 }
 
-// openAll opens each file's path anew: all of them or none.
-func openAll(files []*file) (opened []io.WriteCloser, err error) {
-	for _, f := range files {
-		out, err := appendTo(f.path)
-		if err != nil {
-			closeAll(opened)
-			return nil, err
-		}
-		opened = append(opened, out)
-	}
-	return opened, nil
-}
-
-func closeAll(files []io.WriteCloser) error {
-	var errs []error
-	for _, f := range files {
-		errs = append(errs, f.Close())
-	}
-	return errors.Join(errs...)
-}
-
 // replace goes on in out. Whether the file fails is known at the next line.
 func (f *file) replace(out io.WriteCloser) (old io.WriteCloser) {
 	old, f.out, f.torn = f.out, out, false
@@ -142,8 +120,12 @@ func cause(err error) error {
 }
 
 func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
+	abs, err := filepath.Abs(path)
+	switch {
+	case path == "":
+		return ""
+	case err != nil:
+		return filepath.Clean(path)
 	}
-	return filepath.Clean(path)
+	return abs
 }

@@ -47,6 +47,7 @@ type Options struct {
 // Nobody waits for the console. Up to 1 MiB of lines wait for it; when it takes
 // none for longer, it loses lines as a file does, and the error log is told.
 type Logger struct {
+	options   Options
 	reopening sync.Mutex // held by Reopen and Close, so that they follow each other
 
 	mu             sync.Mutex // guards what follows, and keeps lines whole
@@ -66,12 +67,16 @@ const (
 
 // Open opens the files. Its error names the one that can't be opened.
 func Open(o Options) (*Logger, error) {
-	l := &Logger{format: format{json: o.JSON}, now: time.Now}
+	o.AccessLog, o.ErrorLog = absolute(o.AccessLog), absolute(o.ErrorLog) // for Reopen, after a change of directory
+	l := &Logger{options: o, format: format{json: o.JSON}, now: time.Now}
 	var err error
 	if l.access, err = openFile(o.AccessLog); err != nil {
 		return nil, fmt.Errorf("access log: %w", err)
 	}
-	if l.errors, err = l.openErrorLog(o.ErrorLog); err != nil {
+	if l.errors = l.access; o.ErrorLog != o.AccessLog {
+		l.errors, err = openFile(o.ErrorLog)
+	}
+	if err != nil {
 		l.Close()
 		return nil, fmt.Errorf("error log: %w", err)
 	}
@@ -79,13 +84,6 @@ func Open(o Options) (*Logger, error) {
 		l.console = &file{path: "the console", out: async.New(o.Console.Write, 0)}
 	}
 	return l, nil
-}
-
-func (l *Logger) openErrorLog(path string) (*file, error) {
-	if l.access != nil && l.access.path == absolute(path) {
-		return l.access, nil
-	}
-	return openFile(path)
 }
 
 // Info writes an [info] line to the access log and the console.
@@ -121,17 +119,22 @@ func (l *Logger) Reopen() error {
 	if l.closed {
 		return fmt.Errorf("logger: %w", os.ErrClosed)
 	}
-	files := l.files()
-	fresh, err := openAll(files) // without mu: an open that takes its time stops no line
+	// Without mu: an open that takes its time stops no line.
+	fresh, err := Open(Options{AccessLog: l.options.AccessLog, ErrorLog: l.options.ErrorLog})
 	if err != nil {
-		return err
+		return errors.Unwrap(err)
 	}
+	files := fresh.files()
 	l.mu.Lock()
-	for i, f := range files {
-		fresh[i] = f.replace(fresh[i])
+	for i, f := range l.files() {
+		files[i].out = f.replace(files[i].out)
 	}
 	l.mu.Unlock()
-	return closeAll(fresh) // the old ones
+	var errs []error
+	for _, old := range files {
+		errs = append(errs, old.out.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // CloseConsole waits a moment for the console to take its last lines, and goes on
