@@ -49,8 +49,8 @@ func (o *outages) report(what string, err error) {
 	}
 }
 
-// aside is report for what is done beside the passes. It leaves out that Redis is away, which they say,
-// and the reminders unless remind is set: what harms no job needs none.
+// aside is report for work beside the passes. That Redis is away is left to the passes to report, and
+// there are reminders only if remind is set: what harms no job needs none.
 func (o *outages) aside(what string, err error, remind bool) {
 	if err == nil || !store.Temporary(err) && (remind || o.running[what] == nil) {
 		o.report(what, err)

@@ -64,7 +64,7 @@ func checkUnit(option string, d time.Duration) error {
 	return nil
 }
 
-// withDefaults are the options of a server that runs.
+// withDefaults are the options with what 0 stands for.
 func (o Options) withDefaults() Options {
 	o.Interval = min(cmp.Or(max(o.Interval, 0), time.Second), longestSleep)
 	o.Prefix = cmp.Or(o.Prefix, store.DefaultPrefix)
@@ -93,8 +93,8 @@ type Server struct {
 	now   time.Time // when jobs were found last, by Redis's clock
 	asked time.Time // the same by ours, or a little before
 
-	// For tests: askAgain and atOnce, unless they want others, and what is called when due jobs were
-	// found and are about to be moved.
+	// Tests set these. The first two are the constants otherwise; beforeMove is called when due jobs
+	// were found and are about to be moved.
 	askAgain   time.Duration
 	atOnce     int
 	beforeMove func()

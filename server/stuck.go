@@ -30,7 +30,7 @@ type stuckJobs struct {
 	last    map[string]time.Time // when a job of it is tried last
 }
 
-// What keeps jobs from being moved, a trouble, is what the log says of it.
+// A trouble keeps jobs from being moved. It is named as the log names it.
 const bucketTrouble = "Jobs can't be moved, their buckets can't be read"
 
 func topicTrouble(topic string) string { return "Jobs of a topic can't be moved, Topic: " + topic }

@@ -28,7 +28,7 @@ type sweep struct {
 	page    func(ctx context.Context, first bool) (more bool, err error)
 	turn    time.Duration
 	failing string // what the log says when it fails
-	remind  bool   // again and again
+	remind  bool   // and says again while it does
 	outages *outages
 
 	ended    time.Time // the last time

@@ -158,7 +158,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// within are the options with those of the worker where they are 0 or nil; at most so many jobs are held.
+// within are the options with the worker's in place of those that are 0 or nil. Without a Concurrency a
+// topic may hold maxHeld jobs, as all of them together.
 func (o TopicOptions) within(w Options, maxHeld int) TopicOptions {
 	if o.Concurrency = min(o.Concurrency, w.Concurrency); o.Concurrency == 0 {
 		o.Concurrency = maxHeld
