@@ -8,43 +8,20 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// rights are those of the documentation's line for a user.
-func rights(t *testing.T, user string) string {
-	t.Helper()
-	for _, line := range rightsLines(t, "guarantees.md") {
-		words := strings.Fields(line)
-		if len(words) > 5 && words[0] == "ACL" && words[2] == user {
-			return strings.Join(words[6:], " ") // behind reset, on and the password
-		}
-	}
-	t.Fatalf("docs/guarantees.md has no ACL line for %s", user)
-	return ""
-}
-
 // The Chinese page has the same lines, so nobody needs the English one for them.
 func TestChineseRights(t *testing.T) {
-	if got, want := rightsLines(t, "configuration.zh-CN.md"), rightsLines(t, "guarantees.md"); !slices.Equal(got, want) {
+	lines := func(page string) []string {
+		text, err := os.ReadFile("../docs/" + page)
+		check(t, err)
+		return slices.DeleteFunc(slices.Collect(strings.Lines(string(text))), func(line string) bool { return !strings.HasPrefix(line, "    ACL SETUSER") })
+	}
+	if got, want := lines("configuration.zh-CN.md"), lines("guarantees.md"); len(want) == 0 || !slices.Equal(got, want) {
 		t.Errorf("docs/configuration.zh-CN.md has\n%s\nand docs/guarantees.md has\n%s", strings.Join(got, ""), strings.Join(want, ""))
 	}
-}
-
-// rightsLines are the ACL lines of a page, at least one.
-func rightsLines(t *testing.T, page string) (lines []string) {
-	t.Helper()
-	text, err := os.ReadFile("../docs/" + page)
-	check(t, err)
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "    ACL SETUSER") {
-			lines = append(lines, line)
-		}
-	}
-	if len(lines) == 0 {
-		t.Fatalf("docs/%s has no ACL line", page)
-	}
-	return lines
 }
 
 // The rights that docs/guarantees.md names suffice for all that producer and
@@ -52,8 +29,8 @@ func rightsLines(t *testing.T, page string) (lines []string) {
 func TestDocumentedRights(t *testing.T) {
 	f := start(t)
 	ctx := t.Context()
-	producer := f.as("delayer_producer", rights(t, "delayer_producer"))
-	consumer := f.as("delayer_consumer", rights(t, "delayer_consumer"))
+	producer := f.as("producer", redistest.Rights(t, "producer"))
+	consumer := f.as("consumer", redistest.Rights(t, "consumer"))
 	waiting := f.waiter(ctx, consumer, "t")
 	check(t, errOf(producer.Push(ctx, message("a"), time.Second)))
 	for _, policy := range []client.Existing{client.Replace, client.KeepEarlier, client.KeepLater} {
@@ -92,9 +69,9 @@ func (f *fixture) expectNothingDenied() {
 func TestDocumentedRightsOfWorkers(t *testing.T) {
 	f := start(t)
 	ctx := t.Context()
-	producer := f.as("delayer_producer", rights(t, "delayer_producer"))
-	worker := f.as("delayer_worker", rights(t, "delayer_worker"))
-	operator := f.as("delayer_operator", rights(t, "delayer_operator"))
+	producer := f.as("producer", redistest.Rights(t, "producer"))
+	worker := f.as("worker", redistest.Rights(t, "worker"))
+	operator := f.as("operator", redistest.Rights(t, "operator"))
 	reserve := func(id string) *client.Delivery { t.Helper(); return f.reserveBy(worker, "t", id, time.Minute) }
 	push := func(id string, opts ...client.PushOption) {
 		t.Helper()
@@ -133,7 +110,7 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 		t.Errorf("DropAllDead = %d, %v", n, err)
 	}
 	check(t, worker.Ping(ctx))
-	pool := client.NewPool(client.PoolOptions{Addr: f.Addr, Username: "delayer_operator", Password: "p"})
+	pool := client.NewPool(client.PoolOptions{Addr: f.Addr, Username: "operator", Password: "p"})
 	defer pool.Close()
 	f.Do("HSET", "delayer:servers", "id", "{}")
 	s := store.New(pool, store.DefaultPrefix)

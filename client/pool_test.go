@@ -172,7 +172,7 @@ func TestDatabase(t *testing.T) {
 
 func TestUnixSocket(t *testing.T) {
 	r := redistest.Start(t, "--unixsocket", "redis.sock")
-	expectWorks(t, options(t, "unix://"+r.Socket("redis.sock")))
+	expectWorks(t, options(t, "unix://"+r.Dir+"/redis.sock"))
 	t.Chdir(r.Dir)
 	expectWorks(t, client.PoolOptions{Addr: "./redis.sock"})
 }

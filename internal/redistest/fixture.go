@@ -2,8 +2,8 @@ package redistest
 
 import (
 	"context"
+	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -192,9 +192,8 @@ func (f *Fixture) Calls(commands ...string) (n int) {
 	return n
 }
 
-func leadingNumber(text string) int {
-	end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
-	n, _ := strconv.Atoi(text[:max(end, 0)])
+func leadingNumber(text string) (n int) {
+	fmt.Sscanf(text, "%d", &n)
 	return n
 }
 

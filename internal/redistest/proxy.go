@@ -1,9 +1,9 @@
 package redistest
 
 import (
+	"context"
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,9 +19,6 @@ type Proxy struct {
 	join   func(client, redis net.Conn) // carries what they send, until one of them ends
 	rate   atomic.Int64                 // bytes a second in each direction, 0: no limit
 	most   atomic.Int64                 // bytes of answers on each connection, 0: no limit
-	mu     sync.Mutex
-	conns  []net.Conn
-	closed bool
 }
 
 // StartProxy starts a proxy to target that ends with the test.
@@ -36,27 +33,19 @@ func StartProxy(tb testing.TB, target string) *Proxy {
 func (p *Proxy) start(tb testing.TB, target string) {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	Check(tb, err)
 	p.Addr = l.Addr().String()
 	p.Lead(target)
-	tb.Cleanup(func() {
-		l.Close()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.closed = true
-		for _, c := range p.conns {
-			c.Close()
-		}
-	})
+	ctx, end := context.WithCancel(context.Background())
+	tb.Cleanup(end)
+	context.AfterFunc(ctx, func() { l.Close() })
 	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go p.serve(c)
+			go p.serve(ctx, c)
 		}
 	}()
 }
@@ -70,20 +59,14 @@ func (p *Proxy) Limit(bytesPerSecond int) { p.rate.Store(int64(bytesPerSecond)) 
 // FallSilent has each new connection carry so many bytes of what Redis answers, and no more.
 func (p *Proxy) FallSilent(bytes int) { p.most.Store(int64(bytes)) }
 
-func (p *Proxy) serve(from net.Conn) {
+func (p *Proxy) serve(ctx context.Context, from net.Conn) {
 	defer from.Close()
 	to, err := net.Dial("tcp", p.target.Load().(string))
 	if err != nil {
 		return
 	}
 	defer to.Close()
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return
-	}
-	p.conns = append(p.conns, from, to)
-	p.mu.Unlock()
+	defer context.AfterFunc(ctx, func() { from.Close(); to.Close() })()
 	p.join(from, to)
 }
 

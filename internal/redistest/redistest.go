@@ -12,7 +12,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -120,9 +119,14 @@ func (s *Server) Restart() {
 	s.start()
 }
 
-// PID is the process ID of the running server.
-func (s *Server) PID() int { return s.cmd.Process.Pid }
+// Hang stops the server's process: it takes connections and commands, and
+// answers nothing before Resume.
+func (s *Server) Hang() { s.TB.Helper(); s.signal("-STOP") }
 
-// Socket is the path at which a server started with --unixsocket listens when
-// that setting is a name inside Dir.
-func (s *Server) Socket(name string) string { return filepath.Join(s.Dir, name) }
+// Resume lets a server go on that was made to hang.
+func (s *Server) Resume() { s.TB.Helper(); s.signal("-CONT") }
+
+func (s *Server) signal(signal string) {
+	s.TB.Helper()
+	Check(s.TB, exec.Command("kill", signal, fmt.Sprint(s.cmd.Process.Pid)).Run())
+}

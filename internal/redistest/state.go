@@ -38,30 +38,34 @@ func (f *Fixture) State() State {
 	for i, key := range keys {
 		kind := kinds[i].(string)
 		name, ours := strings.CutPrefix(key, f.Prefix)
-		topic, isQueue := strings.CutPrefix(name, "ready_queue:")
-		deadTopic, isDead := strings.CutPrefix(name, "dead_letters:")
+		name, topic, named := strings.Cut(name, ":")
 		switch {
-		case ours && name == "job_pool" && kind == "zset":
+		case !ours:
+			name = ""
+		case named:
+			name += ":"
+		}
+		switch name + " " + kind {
+		case "job_pool zset":
 			s.Pool, s.Reserved = f.waitingAndReserved(key)
-		case ours && (name == "topics" || name == "topics_due") && kind == "zset":
-		case ours && strings.HasPrefix(name, "waiting:") && kind == "zset":
-		case ours && (name == "servers" || name == "history") && kind == "hash":
-		case ours && name == "acked" && kind == "string":
-		case ours && name == "dead_topics" && kind == "zset":
+		case "topics zset", "topics_due zset", "waiting: zset", "servers hash", "history hash", "acked string":
+		case "dead_topics zset":
 			deadTopics = f.Strings("ZRANGE", key, 0, -1)
-		case ours && name == "reserved" && kind == "hash":
+		case "reserved hash":
 			s.Counts = f.stringMap("HGETALL", key)
 			maps.DeleteFunc(s.Counts, func(_, count string) bool { return count == "0" })
-		case ours && isDead && kind == "zset":
-			s.Dead[deadTopic] = f.Strings("ZRANGE", key, 0, -1)
-		case ours && strings.HasPrefix(name, "dead_letter:") && kind == "hash":
+		case "dead_letters: zset":
+			s.Dead[topic] = f.Strings("ZRANGE", key, 0, -1)
+		case "dead_letter: hash":
 			letters = append(letters, key)
-		case ours && isQueue && kind == "list":
+		case "ready_queue: list":
 			s.Ready[topic] = f.Queue(topic)
-		case ours && strings.HasPrefix(name, "job_bucket:") && kind == "hash":
+		case "job_bucket: hash":
 			buckets = append(buckets, key)
-		case kind != "none": // it expired just now
-			s.Other[key] = kind
+		default:
+			if kind != "none" { // it expired just now
+				s.Other[key] = kind
+			}
 		}
 	}
 	f.contents(buckets, "job_bucket:", s.Buckets)
@@ -103,21 +107,13 @@ func (f *Fixture) waitingAndReserved(pool string) (waiting, reserved []string) {
 // or list is an empty one.
 func (f *Fixture) Expect(want State) {
 	f.TB.Helper()
-	got := f.State()
-	compare := func(what string, got, want any) {
-		f.TB.Helper()
-		if reflect.ValueOf(got).Len()+reflect.ValueOf(want).Len() > 0 && !reflect.DeepEqual(got, want) {
-			f.TB.Errorf("%s in Redis:\n got %.2000q\nwant %.2000q", what, got, want)
+	all, wanted := reflect.ValueOf(f.State()), reflect.ValueOf(want)
+	for i := range all.NumField() {
+		got, want := all.Field(i), wanted.Field(i)
+		if got.Len()+want.Len() > 0 && !reflect.DeepEqual(got.Interface(), want.Interface()) {
+			f.TB.Errorf("%s in Redis:\n got %.2000q\nwant %.2000q", all.Type().Field(i).Name, got, want)
 		}
 	}
-	compare("job pool", got.Pool, want.Pool)
-	compare("reserved jobs", got.Reserved, want.Reserved)
-	compare("counts of reserved jobs", got.Counts, want.Counts)
-	compare("dead letters", got.Dead, want.Dead)
-	compare("dead letters' buckets", got.Letters, want.Letters)
-	compare("ready queues", got.Ready, want.Ready)
-	compare("job buckets", got.Buckets, want.Buckets)
-	compare("other keys", got.Other, want.Other)
 }
 
 // Scores reads when the waiting jobs fall due, by ID, as Redis words it.
