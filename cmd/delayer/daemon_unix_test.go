@@ -189,23 +189,24 @@ func failingStart(tb testing.TB, s site, args ...string) result {
 func TestSearchedConfiguration(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nobody(t))
-	for _, args := range [][]string{nil, {"-d"}} {
-		p := startBinary(t, s.dir, environment(t), args...)
+	for _, mode := range modes {
+		p := startBinary(t, s.dir, environment(t), mode...)
 		p.expect(p.stdout, started)
 		if !strings.HasPrefix(p.stdout.String(), bannerStart+"Configuration:\tdelayer.conf\n[info] ") {
-			t.Errorf("%v: %s", args, p.stdout)
+			t.Errorf("%v: %s", mode, p.stdout)
 		}
 		stopDaemon(t, s, syscall.SIGTERM)
 	}
 }
 
+// A daemon that is told nothing does not start, whatever else begins like its variables.
 func TestNoConfiguration(t *testing.T) {
 	dir := t.TempDir()
-	for _, args := range [][]string{nil, {"-d"}} {
-		r := runBinary(t, dir, environment(t), args...)
+	for _, mode := range modes {
+		r := runBinary(t, dir, environment(t, "DELAYER_JOB_ID=7", "DELAYER_SERVICE_HOST=10.0.0.7"), mode...)
 		if r.code != 2 || r.stdout != "" || !strings.HasPrefix(r.stderr, "ERROR: no configuration file found (looked for delayer.conf, ") ||
 			!strings.HasSuffix(r.stderr, ", /etc/delayer.conf): name one with -c FILENAME, set DELAYER_REDIS_HOST and the like, or try Delayer out with --dev\n") {
-			t.Errorf("%v: %+v", args, r)
+			t.Errorf("%v: %+v", mode, r)
 		}
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
@@ -213,8 +214,7 @@ func TestNoConfiguration(t *testing.T) {
 	}
 }
 
-// A daemon that the environment tells all needs no file; one that it tells nothing has none, whatever
-// else begins like its variables.
+// A daemon that the environment tells all needs no file.
 func TestConfigurationInTheEnvironment(t *testing.T) {
 	t.Parallel()
 	redisServer := redistest.Start(t)
@@ -234,10 +234,6 @@ func TestConfigurationInTheEnvironment(t *testing.T) {
 			t.Errorf("%v says %s", mode, got)
 		}
 		stopDaemon(t, s, syscall.SIGTERM)
-	}
-	r := runBinary(t, t.TempDir(), environment(t, "DELAYER_JOB_ID=7", "DELAYER_SERVICE_HOST=10.0.0.7"))
-	if r.code != exitUsage || !strings.HasPrefix(r.stderr, "ERROR: no configuration file found (") {
-		t.Errorf("without anything: %+v", r)
 	}
 }
 

@@ -12,8 +12,6 @@ import (
 	"github.com/mix-basic/delayer/internal/async"
 )
 
-func after(d time.Duration) <-chan time.Time { return time.After(d) }
-
 // gate is an output that answers each write with the next error; closed, with none.
 type gate struct {
 	answers chan error

@@ -325,18 +325,15 @@ func (s shell) startFIFO(args ...string) (*process, *os.File) {
 	return p, fifo
 }
 
+// gone waits for the end of a program and its child.
 func gone(tb testing.TB, fifo *os.File) {
 	tb.Helper()
-	ended := make(chan struct{})
+	ended := make(chan []byte, 1)
 	go func() {
-		io.ReadAll(fifo)
-		close(ended)
+		all, _ := io.ReadAll(fifo)
+		ended <- all
 	}()
-	select {
-	case <-ended:
-	case <-after(patience):
-		tb.Error("the program, or its child, still runs")
-	}
+	redistest.Receive(tb, ended)
 }
 
 // A program that takes too long is ended with its children, also when it ends by itself on being told to.
@@ -468,7 +465,7 @@ func TestWorkerSecondSignal(t *testing.T) {
 		select {
 		case <-p.exited:
 			ended = true
-		case <-after(sameSignal / 4):
+		case <-time.After(sameSignal / 4):
 			p.cmd.Process.Signal(syscall.SIGTERM)
 		}
 	}
