@@ -75,7 +75,7 @@ func (f *Front) Counts() Counts {
 	f.counter.mu.Lock()
 	all := Counts{Requests: maps.Clone(f.counter.requests), Refused: maps.Clone(f.counter.refused), Waiting: int(f.counter.waiting.Load())}
 	f.counter.mu.Unlock()
-	if l := f.limit; l != nil {
+	if l := f.options.Limit; l != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		all.Known, all.Strangers = l.known, l.waiting

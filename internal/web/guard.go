@@ -15,23 +15,20 @@ import (
 
 // guard decides who is let in.
 type guard struct {
-	token    [sha256.Size]byte            // zero, which nobody can show, if there is none
-	users    map[string][sha256.Size]byte // passwords
-	secured  bool                         // there is a token or a user
-	hosts    []string
-	readOnly bool
-	tls      bool
-	origins  *http.CrossOriginProtection
-	guesses  guesses
-	front    *Front
-	spare    *Sparing
+	*Front
+	token   [sha256.Size]byte            // zero, which nobody can show, if there is none
+	users   map[string][sha256.Size]byte // passwords
+	secured bool                         // there is a token or a user
+	hosts   []string
+	origins *http.CrossOriginProtection
+	guesses guesses
 }
 
-func newGuard(o Options, f *Front) *guard {
+func newGuard(f *Front) *guard {
+	o := f.options
 	g := &guard{
-		users: map[string][sha256.Size]byte{}, secured: o.Token != "" || len(o.Users) > 0,
-		hosts: []string{"localhost"}, readOnly: o.ReadOnly, tls: o.TLS, origins: http.NewCrossOriginProtection(),
-		guesses: guesses{delay: guessDelay}, front: f, spare: o.Spare,
+		Front: f, users: map[string][sha256.Size]byte{}, secured: o.Token != "" || len(o.Users) > 0,
+		hosts: []string{"localhost"}, origins: http.NewCrossOriginProtection(),
 	}
 	if o.Token != "" {
 		g.token = sha256.Sum256([]byte(o.Token))
@@ -54,7 +51,7 @@ func (g *guard) protect(a Area) http.Handler {
 	if a.Pages {
 		headers = ofPages
 	}
-	if a.Pages && g.tls {
+	if a.Pages && g.options.TLS {
 		headers = maps.Clone(headers)
 		headers.Set("Strict-Transport-Security", "max-age=31536000")
 	}
@@ -81,7 +78,7 @@ func (g *guard) protect(a Area) http.Handler {
 
 // turnAway answers a request that is not let in.
 func (g *guard) turnAway(a Area, w http.ResponseWriter, r *http.Request, reason string) {
-	g.front.counter.refuse(reason)
+	g.counter.refuse(reason)
 	switch reason {
 	case refusedSecret:
 		g.slowDown(r)
@@ -89,7 +86,7 @@ func (g *guard) turnAway(a Area, w http.ResponseWriter, r *http.Request, reason 
 	case refusedNoSecret:
 		w.Header().Set("WWW-Authenticate", `Basic realm="Delayer", charset="UTF-8"`)
 	case refusedStranger:
-		g.spare.Say(reason, "no room for another connection: all are in use")
+		g.options.Spare.Say(reason, "no room for another connection: all are in use")
 	}
 	leave(w)
 	a.Refuse(w, r, refusals[reason].status, refusals[reason].why)
@@ -110,13 +107,13 @@ func (g *guard) slowDown(r *http.Request) {
 	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		from = networkOf(at.Addr())
 	}
-	g.spare.Say(refusedSecret, fmt.Sprintf("a wrong token or password was shown, from %s", from))
+	g.options.Spare.Say(refusedSecret, fmt.Sprintf("a wrong token or password was shown, from %s", from))
 	if !g.guesses.add(from) {
 		return
 	}
 	select {
-	case <-time.After(g.guesses.delay):
-	case <-g.front.stopping.Done():
+	case <-time.After(guessDelay):
+	case <-g.stopping.Done():
 	case <-r.Context().Done():
 	}
 }
@@ -168,7 +165,7 @@ func (g *guard) refusal(a Area, r *http.Request, admitted bool) (reason string) 
 		return refusedSecret
 	case g.isForeign(r, reads):
 		return refusedOrigin
-	case g.readOnly && !reads:
+	case g.options.ReadOnly && !reads:
 		return refusedReadOnly
 	}
 	return ""

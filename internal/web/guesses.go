@@ -21,7 +21,6 @@ const (
 // have its address. So this slows who asks one after the other; who asks with many connections at a
 // time is bounded by their number only.
 type guesses struct {
-	delay       time.Duration // of the answer to one too many
 	mu          sync.Mutex
 	now, before map[netip.Addr]int
 	since       time.Time

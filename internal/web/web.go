@@ -60,13 +60,12 @@ type Area struct {
 
 // Front serves HTTP. Make one with New.
 type Front struct {
+	options  Options
 	server   *http.Server
 	base     context.Context // of all requests: it knows the front
 	stopping context.Context
 	stop     context.CancelFunc
 	counter  *counter
-	limit    *Limited
-	tls      bool
 }
 
 type frontKey struct{}
@@ -92,10 +91,10 @@ const (
 func New(o Options, areas ...Area) *Front {
 	o.Log = cmp.Or(o.Log, log.New(io.Discard, "", 0))
 	o.Spare = cmp.Or(o.Spare, NewSparing(func(string) {}))
-	f := &Front{counter: newCounter(), limit: o.Limit, tls: o.TLS}
+	f := &Front{options: o, counter: newCounter()}
 	f.base = context.WithValue(context.Background(), frontKey{}, f)
 	f.stopping, f.stop = context.WithCancel(context.Background())
-	g := newGuard(o, f)
+	g := newGuard(f)
 	mux := http.NewServeMux()
 	for _, a := range areas {
 		handler := g.protect(a)
@@ -113,14 +112,14 @@ func New(o Options, areas ...Area) *Front {
 		BaseContext:       func(net.Listener) context.Context { return f.base },
 		ConnContext:       withConn,
 		ConnState:         rest,
-		ErrorLog:          log.New(&complaints{o, f.counter}, "", 0),
+		ErrorLog:          log.New(complaints{f}, "", 0),
 	}
 	return f
 }
 
 // Encrypted reports whether the request came over HTTPS.
 func Encrypted(r *http.Request) bool {
-	return r.TLS != nil || frontOf(r.Context()).tls
+	return r.TLS != nil || frontOf(r.Context()).options.TLS
 }
 
 // frontOf is the front that serves the request of that context; else one that does nothing.
@@ -141,18 +140,15 @@ func rest(conn net.Conn, state http.ConnState) {
 }
 
 // complaints are what the server complains of, line by line.
-type complaints struct {
-	Options
-	counter *counter
-}
+type complaints struct{ *Front }
 
-func (c *complaints) Write(line []byte) (int, error) {
+func (c complaints) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
 	if why, ok := strings.CutPrefix(text, "http: TLS handshake error from "); ok {
 		c.counter.refuse(refusedHandshake)
-		c.Spare.Say(refusedHandshake, "TLS handshake failed with "+why)
+		c.options.Spare.Say(refusedHandshake, "TLS handshake failed with "+why)
 	} else {
-		c.Log.Print(text)
+		c.options.Log.Print(text)
 	}
 	return len(line), nil
 }

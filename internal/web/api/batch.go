@@ -34,7 +34,7 @@ func (a *api) pushBatch(c *call) (response, error) {
 	}
 	list := make([]client.Delayed, len(jobs))
 	for i, job := range jobs {
-		list[i] = client.Delayed{Message: message(job), Delay: get[time.Duration](job, "delay"), At: get[time.Time](job, "due"), Options: pushOptions(job)}
+		list[i] = delayed(job)
 	}
 	results, err := a.client.PushBatch(c.context(), list)
 	stored := map[string]int{}
@@ -119,6 +119,3 @@ func result(id string, err error) object {
 	}
 	return o
 }
-
-// hasProblem reports whether a result is one of failure.
-func (o object) hasProblem() bool { return o[len(o)-1].name == "problem" }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/operator"
@@ -26,8 +25,7 @@ func (a *api) bulk(c *call, do func(*bulk) (count int, err error)) (response, er
 	if err != nil && count == 0 && b.results == nil && !errors.Is(err, operator.ErrKept) {
 		return response{}, a.bulkError(ctx, err)
 	}
-	complete := err == nil && !slices.ContainsFunc(b.results, object.hasProblem)
-	o := object{{"count", count}, {"complete", complete}}
+	o := object{{"count", count}, {"complete", err == nil && count >= len(b.results)}}
 	if err != nil {
 		p := problemOf(a.bulkError(ctx, err))
 		if p.isTrouble() {

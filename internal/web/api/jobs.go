@@ -26,25 +26,23 @@ func checkJob(job values, at pointer) error {
 	return err
 }
 
-func message(job values) client.Message {
-	return client.Message{ID: get[string](job, "id"), Topic: get[string](job, "topic"), Body: get[string](job, "body")}
-}
-
-// pushOptions are what a new job says beside message and time.
-func pushOptions(job values) (list []client.PushOption) {
-	if job.has("max_attempts") {
-		list = append(list, client.MaxAttempts(int(get[int64](job, "max_attempts"))))
+// delayed is the new job as the client takes it.
+func delayed(job values) client.Delayed {
+	d := client.Delayed{
+		Message: client.Message{ID: get[string](job, "id"), Topic: get[string](job, "topic"), Body: get[string](job, "body")},
+		Delay:   get[time.Duration](job, "delay"),
+		At:      get[time.Time](job, "due"),
 	}
-	if job.has("ttr") {
-		list = append(list, client.TTR(get[time.Duration](job, "ttr")))
+	option := func(name string, o client.PushOption) {
+		if job.has(name) {
+			d.Options = append(d.Options, o)
+		}
 	}
-	if job.has("ready_max_lifetime") {
-		list = append(list, client.ReadyMaxLifetime(get[time.Duration](job, "ready_max_lifetime")))
-	}
-	if job.has("if_exists") {
-		list = append(list, client.IfExists(policies[get[string](job, "if_exists")]))
-	}
-	return list
+	option("max_attempts", client.MaxAttempts(int(get[int64](job, "max_attempts"))))
+	option("ttr", client.TTR(get[time.Duration](job, "ttr")))
+	option("ready_max_lifetime", client.ReadyMaxLifetime(get[time.Duration](job, "ready_max_lifetime")))
+	option("if_exists", client.IfExists(policies[get[string](job, "if_exists")]))
+	return d
 }
 
 func (a *api) push(c *call) (response, error) {
@@ -52,16 +50,16 @@ func (a *api) push(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	m, id := message(c.body), ""
-	if c.body.has("due") {
-		id, err = a.client.PushAt(c.context(), m, get[time.Time](c.body, "due"), pushOptions(c.body)...)
+	job, id := delayed(c.body), ""
+	if job.At.IsZero() {
+		id, err = a.client.Push(c.context(), job.Message, job.Delay, job.Options...)
 	} else {
-		id, err = a.client.Push(c.context(), m, get[time.Duration](c.body, "delay"), pushOptions(c.body)...)
+		id, err = a.client.PushAt(c.context(), job.Message, job.At, job.Options...)
 	}
 	if err != nil {
 		return response{}, err
 	}
-	a.Pushed(m.Topic, 1)
+	a.Pushed(job.Topic, 1)
 	var o object
 	o.text("id", id)
 	made := ok(o)

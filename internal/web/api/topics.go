@@ -121,11 +121,8 @@ func summary(job operator.Job, state client.State) object {
 // wholeCharacters is a text that was cut, without the part of a character at its end.
 func wholeCharacters(text string) string {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
-		if end := text[len(text)-n:]; utf8.RuneStart(end[0]) {
-			if !utf8.FullRuneInString(end) {
-				return text[:len(text)-n]
-			}
-			break
+		if !utf8.FullRuneInString(text[len(text)-n:]) {
+			return text[:len(text)-n]
 		}
 	}
 	return text
