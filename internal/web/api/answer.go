@@ -53,7 +53,28 @@ type member struct {
 	value any
 }
 
-func (o *object) put(name string, value any) { *o = append(*o, member{name, value}) }
+// put enters a value: a time to the microsecond, as Redis's clock has it, if there is one; a duration in
+// seconds. What is negative is not known, or for ever: it becomes null.
+func (o *object) put(name string, value any) {
+	unknown := false
+	switch v := value.(type) {
+	case time.Time:
+		if v.IsZero() {
+			return
+		}
+		value = v.UTC().Truncate(time.Microsecond)
+	case time.Duration:
+		value, unknown = v.Seconds(), v < 0
+	case int:
+		unknown = v < 0
+	case int64:
+		unknown = v < 0
+	}
+	if unknown {
+		value = nil
+	}
+	*o = append(*o, member{name, value})
+}
 
 // text enters any bytes: what is no UTF-8 as base64, under a name that says so.
 func (o *object) text(name, value string) {
@@ -68,31 +89,6 @@ func (o *object) text(name, value string) {
 func (o *object) textIfAny(name, value string) {
 	if value != "" {
 		o.text(name, value)
-	}
-}
-
-// time enters a time to the microsecond, as Redis's clock has it, if there is one.
-func (o *object) time(name string, t time.Time) {
-	if !t.IsZero() {
-		o.put(name, t.UTC().Truncate(time.Microsecond))
-	}
-}
-
-// duration enters a duration in seconds; null if it is negative, which is not known, or for ever.
-func (o *object) duration(name string, d time.Duration) {
-	if d < 0 {
-		o.put(name, nil)
-	} else {
-		o.put(name, d.Seconds())
-	}
-}
-
-// number enters a number that is null if it is not known.
-func (o *object) number(name string, n int64) {
-	if n < 0 {
-		o.put(name, nil)
-	} else {
-		o.put(name, n)
 	}
 }
 

@@ -112,8 +112,8 @@ func (a *api) deadGroups(c *call) (response, error) {
 		o.textIfAny("reason", g.Reason)
 		o.textIfAny("error", g.Error)
 		o.put("count", g.Letters)
-		o.time("newest", g.Newest)
-		o.time("oldest", g.Oldest)
+		o.put("newest", g.Newest)
+		o.put("oldest", g.Oldest)
 		example := object{}
 		example.text("id", g.Example)
 		o.put("example", example)

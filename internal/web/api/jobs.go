@@ -86,8 +86,8 @@ func (a *api) get(c *call) (response, error) {
 	o.text("id", job.ID)
 	o.text("topic", job.Topic)
 	o.put("state", job.State)
-	o.time(timeNames[job.State], job.Due)
-	o.duration("ttl", job.TTL)
+	o.put(timeNames[job.State], job.Due)
+	o.put("ttl", job.TTL)
 	o.put("attempts", job.Attempts)
 	if job.MaxAttempts > 0 {
 		o.put("max_attempts", job.MaxAttempts)

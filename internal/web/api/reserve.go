@@ -43,12 +43,12 @@ func delivery(d *client.Delivery) object {
 		o.put("max_attempts", d.MaxAttempts)
 	}
 	o.lease(d)
-	o.duration("late_by", d.LateBy)
+	o.put("late_by", d.LateBy)
 	o.text("body", d.Body)
 	return o
 }
 
 func (o *object) lease(d *client.Delivery) {
-	o.duration("lease", d.Lease())
-	o.time("deadline", d.Deadline())
+	o.put("lease", d.Lease())
+	o.put("deadline", d.Deadline())
 }

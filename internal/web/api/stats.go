@@ -26,14 +26,14 @@ func (a *api) stats(c *call) (response, error) {
 		ready, dead = operator.Plus(ready, t.Ready), operator.Plus(dead, t.Dead)
 	}
 	var o object
-	o.time("time", counts.Time)
-	o.number("waiting", int64(counts.Waiting))
-	o.number("ready", int64(ready))
-	o.number("reserved", int64(reserved(counts)))
-	o.number("dead", int64(dead))
+	o.put("time", counts.Time)
+	o.put("waiting", counts.Waiting)
+	o.put("ready", ready)
+	o.put("reserved", reserved(counts))
+	o.put("dead", dead)
 	o.put("topics", counts.Known)
 	o.put("topics_counted", len(counts.Topics))
-	o.duration("overdue", counts.Overdue)
+	o.put("overdue", counts.Overdue)
 	o.put("servers", serverList(servers, err))
 	o.put("redis", redisInfo(info))
 	return ok(o), nil
@@ -50,8 +50,8 @@ func serverList(servers []store.ServerState, refused error) any {
 		o.text("host", s.Host)
 		o.put("pid", s.PID)
 		o.text("version", s.Version)
-		o.time("started", s.Started)
-		o.duration("silent", s.Age)
+		o.put("started", s.Started)
+		o.put("silent", s.Age)
 		o.put("stale", s.Stale())
 		o.put("failing", s.Error != "")
 		o.put("moved", s.Moved)
@@ -77,15 +77,15 @@ func redisInfo(info operator.Info) any {
 	var o object
 	o.put("version", info.Version)
 	o.put("role", info.Role)
-	o.duration("uptime", info.Uptime)
-	o.number("clients", int64(info.Clients))
-	o.number("used_memory", info.UsedMemory)
-	o.number("max_memory", info.MaxMemory)
+	o.put("uptime", info.Uptime)
+	o.put("clients", info.Clients)
+	o.put("used_memory", info.UsedMemory)
+	o.put("max_memory", info.MaxMemory)
 	o.put("policy", info.Policy)
 	o.put("aof", info.AOF)
 	o.put("snapshot", info.Snapshot)
-	o.time("snapshot_at", info.SnapshotAt)
-	o.number("unsaved", info.Unsaved)
+	o.put("snapshot_at", info.SnapshotAt)
+	o.put("unsaved", info.Unsaved)
 	return o
 }
 

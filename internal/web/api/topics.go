@@ -61,11 +61,11 @@ func (a *api) countsOf(c *call) (operator.TopicCounts, error) {
 func topicCounts(t operator.TopicCounts) object {
 	var o object
 	o.text("topic", t.Topic)
-	o.number("ready", int64(t.Ready))
-	o.number("reserved", int64(t.Reserved))
-	o.number("dead", int64(t.Dead))
-	o.duration("overdue", t.Overdue)
-	o.duration("overdue_at_least", t.AtLeast)
+	o.put("ready", t.Ready)
+	o.put("reserved", t.Reserved)
+	o.put("dead", t.Dead)
+	o.put("overdue", t.Overdue)
+	o.put("overdue_at_least", t.AtLeast)
 	return o
 }
 
@@ -106,11 +106,11 @@ func summary(job operator.Job, state client.State) object {
 	o.text("id", job.ID)
 	o.text("topic", job.Topic)
 	o.put("state", state)
-	o.time(timeNames[state], job.At)
+	o.put(timeNames[state], job.At)
 	o.put("attempts", job.Attempts)
 	o.textIfAny("reason", job.Reason)
 	o.textIfAny("error", job.Error)
-	o.number("size", int64(job.Size))
+	o.put("size", job.Size)
 	if job.Size > len(job.Body) {
 		job.Body = wholeCharacters(job.Body)
 	}
