@@ -3,105 +3,59 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"log"
 	"net/http"
 	"os"
 )
 
 func main() {
-	if err := calls(context.Background(), os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-func calls(ctx context.Context, url string) error {
-	c, err := NewClientWithResponses(url)
-	if err != nil {
-		return err
-	}
+	ctx := context.Background()
+	c := must(NewClientWithResponses(os.Args[1]))
 	id, topic, body := "order-1001", "close_order", `{"order":"1001"}`
 	job := NewJob{Id: &id, Topic: &topic, Body: &body, Delay: text("30m")}
-	pushed, err := c.PushWithResponse(ctx, job)
-	if err != nil || pushed.JSON201 == nil || *pushed.JSON201.Id != id {
-		return failed("push", pushed, err)
-	}
-	got, err := c.GetWithResponse(ctx, id)
-	if err != nil || got.JSON200 == nil || got.JSON200.State != StateWaiting || got.JSON200.Due == nil || *got.JSON200.Ttl < 1e5 {
-		return failed("get", got, err)
-	}
-	rescheduled, err := c.RescheduleWithResponse(ctx, id, Rescheduling{Delay: *text("1h")})
-	if err != nil || rescheduled.StatusCode() != http.StatusNoContent {
-		return failed("reschedule", rescheduled, err)
-	}
-	removed, err := c.RemoveWithResponse(ctx, id)
-	if err != nil || removed.StatusCode() != http.StatusNoContent {
-		return failed("remove", removed, err)
-	}
+	pushed := must(c.PushWithResponse(ctx, job))
+	expect(pushed, pushed.JSON201 != nil && *pushed.JSON201.Id == id)
+	got := must(c.GetWithResponse(ctx, id))
+	expect(got, got.JSON200 != nil && got.JSON200.State == StateWaiting && got.JSON200.Due != nil && *got.JSON200.Ttl >= 1e5)
+	rescheduled := must(c.RescheduleWithResponse(ctx, id, Rescheduling{Delay: *text("1h")}))
+	expect(rescheduled, rescheduled.StatusCode() == http.StatusNoContent)
+	removed := must(c.RemoveWithResponse(ctx, id))
+	expect(removed, removed.StatusCode() == http.StatusNoContent)
 
 	job.Delay = seconds(0)
-	batch, err := c.PushBatchWithResponse(ctx, NewJobs{Jobs: []NewJob{job, {Topic: &topic, BodyBase64: &[]byte{0xff}}}})
-	if err != nil || batch.JSON200 == nil || !batch.JSON200.Complete {
-		return failed("push a batch", batch, err)
-	}
+	batch := must(c.PushBatchWithResponse(ctx, NewJobs{Jobs: []NewJob{job, {Topic: &topic, BodyBase64: &[]byte{0xff}}}}))
+	expect(batch, batch.JSON200 != nil && batch.JSON200.Complete)
 	wait, most, attempts := "30s", 10, 10
-	reserved, err := c.ReserveWithResponse(ctx, &ReserveParams{Wait: &wait}, Reservation{Topics: &[]string{topic}, Max: &most, Lease: text("1m"), MaxAttempts: &attempts})
-	if err != nil || reserved.JSON200 == nil || len(reserved.JSON200.Deliveries) != 2 {
-		return failed("reserve", reserved, err)
-	}
+	reserved := must(c.ReserveWithResponse(ctx, &ReserveParams{Wait: &wait}, Reservation{Topics: &[]string{topic}, Max: &most, Lease: text("1m"), MaxAttempts: &attempts}))
+	expect(reserved, reserved.JSON200 != nil && len(reserved.JSON200.Deliveries) == 2)
 	first, second := reserved.JSON200.Deliveries[0], reserved.JSON200.Deliveries[1]
-	if *first.Body != body || (*second.BodyBase64)[0] != 0xff {
-		return failed("reserve", reserved, nil)
-	}
-	acked, err := c.AckWithResponse(ctx, *first.Id, Held{Topic: first.Topic, Token: first.Token})
-	if err != nil || acked.StatusCode() != http.StatusNoContent {
-		return failed("ack", acked, err)
-	}
-	again, err := c.AckWithResponse(ctx, *first.Id, Held{Topic: first.Topic, Token: first.Token})
-	if err != nil || again.ApplicationproblemJSON410 == nil || again.ApplicationproblemJSON410.Type != UrnDelayerProblemGone {
-		return failed("ack again", again, err)
-	}
-	several, err := c.AckBatchWithResponse(ctx, HeldJobs{Deliveries: []HeldJob{{Id: second.Id, Topic: second.Topic, Token: second.Token}}})
-	if err != nil || several.JSON200 == nil || several.JSON200.Count != 1 {
-		return failed("ack several", several, err)
-	}
+	expect(reserved, *first.Body == body && (*second.BodyBase64)[0] == 0xff)
+	acked := must(c.AckWithResponse(ctx, *first.Id, Held{Topic: first.Topic, Token: first.Token}))
+	expect(acked, acked.StatusCode() == http.StatusNoContent)
+	again := must(c.AckWithResponse(ctx, *first.Id, Held{Topic: first.Topic, Token: first.Token}))
+	expect(again, again.ApplicationproblemJSON410 != nil && again.ApplicationproblemJSON410.Type == UrnDelayerProblemGone)
+	several := must(c.AckBatchWithResponse(ctx, HeldJobs{Deliveries: []HeldJob{{Id: second.Id, Topic: second.Topic, Token: second.Token}}}))
+	expect(several, several.JSON200 != nil && several.JSON200.Count == 1)
 
-	stats, err := c.StatsWithResponse(ctx)
-	if err != nil || stats.JSON200 == nil || *stats.JSON200.Ready != 0 || stats.JSON200.Redis == nil {
-		return failed("stats", stats, err)
-	}
+	stats := must(c.StatsWithResponse(ctx))
+	expect(stats, stats.JSON200 != nil && *stats.JSON200.Ready == 0 && stats.JSON200.Redis != nil)
 	contains, limit := "order", 100
-	topics, err := c.TopicsWithResponse(ctx, &TopicsParams{Contains: &contains, Limit: &limit})
-	if err != nil || topics.JSON200 == nil || len(topics.JSON200.Topics) != 1 {
-		return failed("topics", topics, err)
-	}
-	browsed, err := c.BrowseWithResponse(ctx, topic, &BrowseParams{State: BrowseParamsStateWaiting})
-	if err != nil || browsed.JSON200 == nil || len(browsed.JSON200.Jobs) != 0 {
-		return failed("browse", browsed, err)
-	}
+	topics := must(c.TopicsWithResponse(ctx, &TopicsParams{Contains: &contains, Limit: &limit}))
+	expect(topics, topics.JSON200 != nil && len(topics.JSON200.Topics) == 1)
+	browsed := must(c.BrowseWithResponse(ctx, topic, &BrowseParams{State: BrowseParamsStateWaiting}))
+	expect(browsed, browsed.JSON200 != nil && len(browsed.JSON200.Jobs) == 0)
 	spans := "1m,1h,24h"
-	forecast, err := c.ForecastWithResponse(ctx, &ForecastParams{Spans: &spans})
-	if err != nil || forecast.JSON200 == nil || len(forecast.JSON200.Spans) != 3 {
-		return failed("forecast", forecast, err)
-	}
-	purged, err := c.PurgeWithResponse(ctx, topic, nil)
-	if err != nil || purged.JSON200 == nil || !purged.JSON200.Complete {
-		return failed("purge", purged, err)
-	}
-	dead, err := c.DeadWithResponse(ctx, topic, nil)
-	if err != nil || dead.JSON200 == nil {
-		return failed("dead letters", dead, err)
-	}
-	groups, err := c.DeadGroupsWithResponse(ctx, topic, nil)
-	if err != nil || groups.JSON200 == nil {
-		return failed("groups", groups, err)
-	}
+	forecast := must(c.ForecastWithResponse(ctx, &ForecastParams{Spans: &spans}))
+	expect(forecast, forecast.JSON200 != nil && len(forecast.JSON200.Spans) == 3)
+	purged := must(c.PurgeWithResponse(ctx, topic, nil))
+	expect(purged, purged.JSON200 != nil && purged.JSON200.Complete)
+	dead := must(c.DeadWithResponse(ctx, topic, nil))
+	expect(dead, dead.JSON200 != nil)
+	groups := must(c.DeadGroupsWithResponse(ctx, topic, nil))
+	expect(groups, groups.JSON200 != nil)
 	why := "shop is closed"
-	requeued, err := c.RequeueWithResponse(ctx, topic, nil, Selection{Error: &why})
-	if err != nil || requeued.JSON200 == nil || requeued.JSON200.Count != 0 {
-		return failed("requeue", requeued, err)
-	}
-	return nil
+	requeued := must(c.RequeueWithResponse(ctx, topic, nil, Selection{Error: &why}))
+	expect(requeued, requeued.JSON200 != nil && requeued.JSON200.Count == 0)
 }
 
 func text(t string) *Duration {
@@ -116,9 +70,17 @@ func seconds(s float64) *Duration {
 	return d
 }
 
-func failed(what string, got interface{ GetBody() []byte }, err error) error {
+// must is the answer, unless there is none.
+func must[T any](answer T, err error) T {
 	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		log.Panic(err)
 	}
-	return fmt.Errorf("%s: %s", what, got.GetBody())
+	return answer
+}
+
+// expect ends the program with an answer that is not as it should be.
+func expect(got interface{ GetBody() []byte }, is bool) {
+	if !is {
+		log.Panicf("%T: %s", got, got.GetBody())
+	}
 }
