@@ -80,7 +80,7 @@ func TestLong(t *testing.T) {
 		if want == ErrStopping {
 			stop()
 		}
-		answer, _ := io.ReadAll(exchange(t, conn, bufio.NewReader(conn), "")[0].Body)
+		answer, _ := io.ReadAll(exchange(t, conn, bufio.NewReader(conn), "").Body)
 		if body != "hello" || string(answer) != want.Error() {
 			t.Errorf("body %q, answer %q, want %v", body, answer, want)
 		}
@@ -126,30 +126,21 @@ func TestStopFinishesWhatIsUnderWay(t *testing.T) {
 		<-goOn
 		fmt.Fprint(w, r.Context().Err())
 	}})
-	answer := make(chan string)
-	go func() {
-		response, err := http.Get("http://" + addr)
-		if err != nil {
-			answer <- err.Error()
-			return
-		}
-		defer response.Body.Close()
-		text, _ := io.ReadAll(response.Body)
-		answer <- string(text)
-	}()
+	conn := dial(t, addr)
+	io.WriteString(conn, post("/", ""))
 	<-began
 	stopped := make(chan bool)
 	go func() { stop(); close(stopped) }()
-	for { // until the listener is closed
+	until(t, "the listener is closed", func() bool {
 		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			break
+		if err == nil {
+			conn.Close()
 		}
-		conn.Close()
-	}
+		return err != nil
+	})
 	close(goOn)
-	if text := <-answer; text != "<nil>" {
-		t.Errorf("answer %q", text)
+	if text, err := io.ReadAll(exchange(t, conn, bufio.NewReader(conn), "").Body); string(text) != "<nil>" || err != nil {
+		t.Errorf("answer %q, %v", text, err)
 	}
 	<-stopped
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -44,26 +45,20 @@ func waiting(began chan bool, ended chan string, goOn chan bool) http.HandlerFun
 	}
 }
 
-// exchange sends requests, one in each text, and reads their answers.
-func exchange(t *testing.T, conn net.Conn, answers *bufio.Reader, requests ...string) (got []*http.Response) {
+// exchange sends a request, unless it is sent, and reads its answer.
+func exchange(t *testing.T, conn net.Conn, answers *bufio.Reader, request string) *http.Response {
 	t.Helper()
-	if text := strings.Join(requests, ""); text != "" { // else they are sent
-		if _, err := io.WriteString(conn, text); err != nil {
-			t.Fatal(err)
-		}
+	_, err := io.WriteString(conn, request)
+	check(t, err)
+	answer, err := http.ReadResponse(answers, nil)
+	for err == nil && answer.StatusCode == http.StatusContinue {
+		answer, err = http.ReadResponse(answers, nil)
 	}
-	for range requests {
-		answer, err := http.ReadResponse(answers, nil)
-		for err == nil && answer.StatusCode == http.StatusContinue {
-			answer, err = http.ReadResponse(answers, nil)
-		}
-		check(t, err)
-		text, err := io.ReadAll(answer.Body)
-		check(t, err)
-		answer.Body = io.NopCloser(strings.NewReader(string(text)))
-		got = append(got, answer)
-	}
-	return got
+	check(t, err)
+	text, err := io.ReadAll(answer.Body)
+	check(t, err)
+	answer.Body = io.NopCloser(bytes.NewReader(text))
+	return answer
 }
 
 func post(path, body string, header ...string) string {
@@ -129,9 +124,9 @@ func TestWaitHangUpBehindOthers(t *testing.T) {
 	if cause := <-ended; cause != "<nil>" {
 		t.Errorf("the wait ended with %q", cause)
 	}
-	expectText(t, exchange(t, conn, answers, "")[0], 200, "/ wait")
+	expectText(t, exchange(t, conn, answers, ""), 200, "/ wait")
 	for range 1000 {
-		expectText(t, exchange(t, conn, answers, "")[0], 200, "/ next")
+		expectText(t, exchange(t, conn, answers, ""), 200, "/ next")
 	}
 }
 
@@ -170,9 +165,9 @@ func TestWaitHalfClosed(t *testing.T) {
 				if cause := <-ended; cause != "<nil>" {
 					t.Errorf("the wait ended with %q", cause)
 				}
-				expectText(t, exchange(t, conn, answers, "")[0], 200, "/ wait")
+				expectText(t, exchange(t, conn, answers, ""), 200, "/ wait")
 				if next != "" {
-					expectText(t, exchange(t, conn, answers, "")[0], 200, "/ next")
+					expectText(t, exchange(t, conn, answers, ""), 200, "/ next")
 				}
 				if rest, err := io.ReadAll(answers); len(rest) > 0 || err != nil {
 					t.Errorf("then came %q, %v", rest, err)
@@ -197,13 +192,13 @@ func TestWaitStop(t *testing.T) {
 	addr, stop := serve(t, map[string]http.HandlerFunc{"/": waiting(began, ended, nil)})
 	resting := dial(t, addr)
 	rest := bufio.NewReader(resting)
-	expectText(t, exchange(t, resting, rest, post("/", "first"))[0], 200, "/ first")
+	expectText(t, exchange(t, resting, rest, post("/", "first")), 200, "/ first")
 	conn, answers := dialWaiting(t, addr, nil, began)
 	stop()
 	if cause := <-ended; cause != ErrStopping.Error() {
 		t.Errorf("the wait ended with %q", cause)
 	}
-	answer := exchange(t, conn, answers, "")[0]
+	answer := exchange(t, conn, answers, "")
 	expectText(t, answer, 200, "/ wait")
 	if !answer.Close {
 		t.Errorf("%+v", answer)

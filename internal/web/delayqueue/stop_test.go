@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 )
 
@@ -48,7 +46,7 @@ func TestManyPolls(t *testing.T) {
 	for n := range topics {
 		f.waits(fmt.Sprint("t", n))
 	}
-	until(t, "a handful of connections to Redis is left", func() bool { return f.connections() <= 8 })
+	until(t, "a handful of connections to Redis is left", func() bool { return f.redis.Connections() <= 8 })
 	for n := range topics {
 		f.push(fmt.Sprint(n), fmt.Sprint("t", n), fmt.Sprint("body of ", n))
 	}
@@ -59,12 +57,4 @@ func TestManyPolls(t *testing.T) {
 	for _, conn := range conns[topics:] {
 		f.answer(conn).expect(t, done, "null")
 	}
-}
-
-// connections is how many Redis has, of the front, the server and this question.
-func (f *fixture) connections() int {
-	f.t.Helper()
-	list, err := redis.String(f.redis.Do("CLIENT", "LIST"), nil)
-	check(f.t, err)
-	return strings.Count(list, "\n")
 }

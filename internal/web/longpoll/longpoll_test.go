@@ -1,7 +1,6 @@
 package longpoll
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
@@ -67,19 +66,15 @@ func start(t *testing.T, o client.PoolOptions) *fixture {
 }
 
 // ask sends a request that waits so long; what answers it comes through the channel.
-func (f *fixture) ask(t *testing.T, wait string) <-chan string {
-	t.Helper()
-	conn, err := net.Dial("tcp", f.addr)
-	check(t, err)
-	t.Cleanup(func() { conn.Close() })
-	fmt.Fprintf(conn, "GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n", wait)
+func (f *fixture) ask(wait string) <-chan string {
 	answers := make(chan string, 1)
 	go func() {
-		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		answer, err := http.Get("http://" + f.addr + "/" + wait)
 		if err != nil {
 			answers <- err.Error()
 			return
 		}
+		defer answer.Body.Close()
 		text, _ := io.ReadAll(answer.Body)
 		answers <- string(text)
 	}()
@@ -111,27 +106,19 @@ func TestReady(t *testing.T) {
 	f := start(t, client.PoolOptions{})
 	for _, wait := range []string{"0s", "1h"} {
 		f.push(t, "a", "b", "c")
-		expect(t, f.ask(t, wait), "a b <nil>")
-		expect(t, f.ask(t, wait), "c <nil>")
+		expect(t, f.ask(wait), "a b <nil>")
+		expect(t, f.ask(wait), "c <nil>")
 	}
-	expect(t, f.ask(t, "0s"), "<nil>")
-}
-
-// untilWaiting waits until requests wait for so many topics.
-func (f *fixture) untilWaiting(t *testing.T, topics int) {
-	t.Helper()
-	until(t, fmt.Sprint(topics, " topics are waited for"), func() bool {
-		return len(f.redis.Do("PUBSUB", "CHANNELS").([]any)) == topics
-	})
+	expect(t, f.ask("0s"), "<nil>")
 }
 
 // A request that waits gets a job when there is one; when its time is over, there is none.
 func TestWait(t *testing.T) {
 	f := start(t, client.PoolOptions{})
-	expect(t, f.ask(t, "1ns"), "<nil>") // Redis was asked all the same
-	expect(t, f.ask(t, "200ms"), "<nil>")
-	answers := f.ask(t, "1h")
-	f.untilWaiting(t, 1)
+	expect(t, f.ask("1ns"), "<nil>") // Redis was asked all the same
+	expect(t, f.ask("200ms"), "<nil>")
+	answers := f.ask("1h")
+	f.redis.AwaitWaiter("t")
 	f.push(t, "a")
 	expect(t, answers, "a <nil>")
 }
@@ -147,7 +134,7 @@ func TestRedisHangs(t *testing.T) {
 			defer f.redis.Resume()
 			var all []<-chan string
 			for n := range 25 {
-				all = append(all, f.ask(t, fmt.Sprint(wait, "?topic=", n)))
+				all = append(all, f.ask(fmt.Sprint(wait, "?topic=", n)))
 			}
 			for _, answers := range all {
 				if got := redistest.Receive(t, answers); !strings.Contains(got, "fetch: ") {
@@ -167,9 +154,9 @@ func TestStopWhileAnotherAsks(t *testing.T) {
 			check(t, f.client.Ping(t.Context()))
 			f.redis.Hang()
 			defer f.redis.Resume()
-			f.ask(t, wait)
+			f.ask(wait)
 			until(t, "the first asks", func() bool { return f.asks.Load() == 1 })
-			second := f.ask(t, wait)
+			second := f.ask(wait)
 			until(t, "the second is behind it", func() bool { return f.asks.Load() == 2 })
 			f.stop()
 			expect(t, second, "<nil>")
@@ -191,14 +178,14 @@ func TestTooManyWait(t *testing.T) {
 		}
 		waiting.Wait()
 	}
-	others := f.ask(t, "other")
+	others := f.ask("other")
 	until(t, "too many wait", func() bool { return waits() == web.MaxWaiting })
-	expect(t, f.ask(t, "1h"), web.ErrCrowded.Error())
+	expect(t, f.ask("1h"), web.ErrCrowded.Error())
 	f.push(t, "a")
-	expect(t, f.ask(t, "1h"), "a <nil>")
+	expect(t, f.ask("1h"), "a <nil>")
 	close(ended)
 	<-others
-	expect(t, f.ask(t, "1ms"), "<nil>")
+	expect(t, f.ask("1ms"), "<nil>")
 }
 
 // Jobs whose answer can't be written are given back in their order, those of each topic, and their
@@ -226,7 +213,7 @@ func TestSlowFirstLook(t *testing.T) {
 	check(t, f.client.Ping(t.Context()))
 	const wait = 100 * time.Millisecond
 	f.redis.Hang()
-	answers := f.ask(t, wait.String())
+	answers := f.ask(wait.String())
 	until(t, "it asks", func() bool { return f.asks.Load() == 1 })
 	time.Sleep(2 * wait) // so that the time is over in any case
 	f.redis.Resume()
