@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync"
+	"slices"
 	"testing"
 	"time"
 )
@@ -45,13 +45,8 @@ func TestGuesses(t *testing.T) {
 // the right one never waits, from the same address neither.
 func TestGuessing(t *testing.T) {
 	l := newLimited(t, 100)
-	var mu sync.Mutex
-	var lines []string
-	spare := NewSparing(func(line string) {
-		mu.Lock()
-		defer mu.Unlock()
-		lines = append(lines, line)
-	})
+	lines := make(chan string, 9)
+	spare := NewSparing(func(line string) { lines <- line })
 	f := New(Options{Token: token, Limit: l.Limited, Spare: spare}, area("/x"))
 	background(t, f, l)
 	began := time.Now()
@@ -72,10 +67,8 @@ func TestGuessing(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	spare.again(refusedSecret)
-	mu.Lock()
-	defer mu.Unlock()
 	want := []string{"a wrong token or password was shown, from 127.0.0.2", fmt.Sprintf("a wrong token or password was shown, from 127.0.0.2: %d more times within 1m0s", freeGuesses)}
-	if fmt.Sprint(lines) != fmt.Sprint(want) {
-		t.Errorf("got %q, want %q", lines, want)
+	if got := []string{<-lines, <-lines}; !slices.Equal(got, want) || len(lines) > 0 {
+		t.Errorf("got %q and %d more, want %q", got, len(lines), want)
 	}
 }

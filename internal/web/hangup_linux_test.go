@@ -22,13 +22,9 @@ func TestStateOf(t *testing.T) {
 		"broken":                {func(c *net.TCPConn) { c.SetLinger(0); c.Close() }, broken, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			check(t, err)
-			defer l.Close()
-			other, err := net.Dial("tcp", l.Addr().String())
-			check(t, err)
-			defer other.Close()
-			conn, err := l.Accept()
+			l := newLimited(t, 1)
+			other := l.connect("127.0.0.1")
+			conn, err := l.Listener.Accept()
 			check(t, err)
 			defer conn.Close()
 			c.do(other.(*net.TCPConn))

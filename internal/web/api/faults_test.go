@@ -3,7 +3,6 @@ package api
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -97,12 +96,10 @@ func TestClosed(t *testing.T) {
 // a job.
 func TestHalfABody(t *testing.T) {
 	f := start(t, web.Options{})
-	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
-	check(t, err)
-	defer conn.Close()
+	conn := f.connect()
 	body := `{"id":"a","topic":"t","body":"b"}`
 	fmt.Fprintf(conn, "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body)+1, body)
-	conn.(*net.TCPConn).CloseWrite()
+	conn.CloseWrite()
 	f.answer(conn).problem(badRequest, "", "", "shorter")
 	f.is("a", "")
 }

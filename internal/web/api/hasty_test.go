@@ -12,14 +12,21 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// raw sends a request on a connection of its own.
-func (f *fixture) raw(method, path, body string) *net.TCPConn {
+// connect is a connection of its own.
+func (f *fixture) connect() *net.TCPConn {
 	f.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
 	check(f.t, err)
 	f.t.Cleanup(func() { conn.Close() })
-	fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body)
 	return conn.(*net.TCPConn)
+}
+
+// raw sends a request on such a one.
+func (f *fixture) raw(method, path, body string) *net.TCPConn {
+	f.t.Helper()
+	conn := f.connect()
+	fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body)
+	return conn
 }
 
 // answer reads what is answered there.

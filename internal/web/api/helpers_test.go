@@ -31,10 +31,9 @@ type fixture struct {
 	failed []error
 }
 
-// start starts one. args are settings of Redis.
-func start(t testing.TB, o web.Options, args ...string) *fixture {
+func start(t testing.TB, o web.Options) *fixture {
 	t.Helper()
-	f := &fixture{redis: redistest.Start(t, args...), t: t, pushed: map[string]int{}}
+	f := &fixture{redis: redistest.Start(t), t: t, pushed: map[string]int{}}
 	f.serve(client.PoolOptions{Addr: f.redis.Addr}, o)
 	return f
 }

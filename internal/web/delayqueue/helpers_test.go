@@ -35,7 +35,6 @@ type fixture struct {
 type setup struct {
 	Options
 	web    web.Options
-	redis  string // the address; empty: of a new one
 	listen func(net.Listener) net.Listener
 	// patience is how long Redis may be silent; 0 is as long as a busy machine may need.
 	patience time.Duration
@@ -43,13 +42,9 @@ type setup struct {
 
 func start(t testing.TB, s setup) *fixture {
 	t.Helper()
-	f := &fixture{t: t}
-	if s.redis == "" {
-		f.redis = redistest.Start(t)
-		s.redis = f.redis.Addr
-	}
-	pool := client.NewPool(client.PoolOptions{Addr: s.redis})
-	f.client = client.OpenPool(client.PoolOptions{Addr: s.redis, ReadTimeout: cmp.Or(s.patience, hangBound), MaxActive: 20, MaxIdle: 2})
+	f := &fixture{t: t, redis: redistest.Start(t)}
+	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
+	f.client = client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: cmp.Or(s.patience, hangBound), MaxActive: 20, MaxIdle: 2})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	f.addr = l.Addr().String()

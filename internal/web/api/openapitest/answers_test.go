@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strconv"
@@ -240,18 +241,13 @@ func TestAnswersAreDescribed(t *testing.T) {
 // The problems that belong to no operation are as described, too.
 func TestOtherProblems(t *testing.T) {
 	p := newProber(t)
-	schema := p.doc.Components.Schemas["Problem"].Value
-	for _, r := range []struct {
-		method, path string
-		status       int
-	}{{"GET", "/v1/no", 404}, {"PUT", "/v1/jobs", 405}} {
-		w := p.raw(p.usual(), r.method, r.path)
+	for r, want := range map[*http.Request]int{httptest.NewRequest("GET", "http://localhost/v1/no", nil): 404, httptest.NewRequest("PUT", "http://localhost/v1/jobs", nil): 405} {
+		w := httptest.NewRecorder()
+		p.usual().ServeHTTP(w, r)
 		var problem map[string]any
-		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || w.Code != r.status {
+		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || w.Code != want {
 			t.Fatalf("%d %s, %v", w.Code, w.Body, err)
 		}
-		if err := schema.VisitJSON(problem); err != nil {
-			t.Error(err)
-		}
+		check(t, p.doc.Components.Schemas["Problem"].Value.VisitJSON(problem))
 	}
 }

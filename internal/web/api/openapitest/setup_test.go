@@ -154,15 +154,6 @@ func (p *prober) check(r request, w *httptest.ResponseRecorder) error {
 		Body: io.NopCloser(bytes.NewReader(w.Body.Bytes())), Options: in.Options})
 }
 
-// raw makes a request that is not described.
-func (p *prober) raw(h http.Handler, method, path string) *httptest.ResponseRecorder {
-	made := httptest.NewRequest(method, path, nil)
-	made.Host = "localhost"
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, made)
-	return w
-}
-
 // check fails the test on an error.
 var check = redistest.Check
 
