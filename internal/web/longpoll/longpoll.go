@@ -39,11 +39,14 @@ func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, topics []string
 	end := time.Now().Add(wait)
 	jobs, err = p.look(r, o)
 	if err != nil && time.Now().Before(end) {
-		err = web.Wait(w, r, wait+answerWait, func(ctx context.Context) (err error) {
+		waited := web.Wait(w, r, wait+answerWait, func(ctx context.Context) (err error) {
 			o.Timeout = max(time.Until(end), time.Nanosecond) // none is for ever
 			jobs, err = p.client.Fetch(ctx, o)
 			return err
 		})
+		if waited != web.ErrCrowded || errors.Is(err, client.ErrEmpty) { // else nobody knows whether there is a job
+			err = waited
+		}
 	}
 	// There is no job, or nobody to get one: the front stops, and the client of Redis with it, or who has asked
 	// is gone.
