@@ -181,6 +181,10 @@ func TestTooManyWait(t *testing.T) {
 	others := f.ask("other")
 	until(t, "too many wait", func() bool { return waits() == web.MaxWaiting })
 	expect(t, f.ask("1h"), web.ErrCrowded.Error())
+	f.redis.Do("SET", "delayer:ready_queue:broken", "no list")
+	if got := redistest.Receive(t, f.ask("1h?topic=broken")); !strings.Contains(got, "WRONGTYPE") {
+		t.Errorf("answered %q, want the error", got)
+	}
 	f.push(t, "a")
 	expect(t, f.ask("1h"), "a <nil>")
 	close(ended)
