@@ -200,7 +200,7 @@ func (c *Client) takeMore(ctx context.Context, partition *partition, k take.Kind
 // growsOld reports whether a third of a lease is over. The rest is for the consumer.
 func growsOld(got *take.Jobs) bool {
 	for _, l := range got.Leases {
-		if time.Since(got.Asked) > l.Length/3 {
+		if time.Since(got.AskedAt) > l.Length/3 {
 			return true
 		}
 	}

@@ -18,17 +18,17 @@ import (
 // Client pushes and takes jobs. Make one with Open or New, and share it: it is
 // safe for concurrent use.
 type Client struct {
-	stores     store.Partitions
-	partitions []*partition // one for each store
-	taker      *take.Taker
-	ownPool    *redis.Pool // closed with the Client; nil if the caller's
-	logger     *slog.Logger
-	onStale    func(ids []string)
-	stale      atomic.Int64
-	putOff     putOff
-	lost       atomic.Int64
-	noted      atomic.Bool // that a unit may be missing
-	wrong      error       // what it was made with
+	stores       store.Partitions
+	partitions   []*partition // one for each store
+	taker        *take.Taker
+	ownPool      *redis.Pool // closed with the Client; nil if the caller's
+	logger       *slog.Logger
+	onStale      func(ids []string)
+	stale        atomic.Int64
+	buryFailures buryFailures
+	lost         atomic.Int64
+	unitWarned   atomic.Bool // that a unit may be missing
+	setupErr     error       // what it was made with
 
 	closing   context.Context // done when Close is called
 	close     context.CancelFunc
@@ -93,7 +93,7 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 	if pool == nil {
 		wrong = invalid("pool", "it is nil")
 	}
-	c := &Client{onStale: set.onStale, logger: cmp.Or(set.logger, slog.Default()), wrong: wrong}
+	c := &Client{onStale: set.onStale, logger: cmp.Or(set.logger, slog.Default()), setupErr: wrong}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
 	s := store.New(pool, cmp.Or(set.prefix, store.DefaultPrefix))
@@ -166,8 +166,8 @@ func (c *Client) begin(ctx context.Context) error {
 	if ctx == nil {
 		return invalid("ctx", "it is nil")
 	}
-	if c.wrong != nil {
-		return c.wrong
+	if c.setupErr != nil {
+		return c.setupErr
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -30,9 +30,9 @@ type Delivery struct {
 	Attempt int
 	// MaxAttempts is how many there may be, by the producer or else the consumer; 0 is any number.
 	MaxAttempts int
-	// Token grows from reserve to reserve of a job. Who writes to a storage of his own can
-	// have it refuse what comes with a smaller token than was seen before: that is from a
-	// consumer who has lost his lease and doesn't know it.
+	// Token grows from reserve to reserve of a job: a fencing token. A storage can refuse writes
+	// whose token is smaller than one it has seen: they are from a consumer that has lost its
+	// lease and doesn't know it.
 	Token int64
 	// LateBy is for how long the job had been ready when it was reserved; -1 if that is not known.
 	// It is known of first attempts. For jobs that clients of the original have pushed with
@@ -60,7 +60,7 @@ func (c *Client) deliveries(got take.Jobs, o FetchOptions) []*Delivery {
 			d.MaxAttempts = limit
 		}
 		d.began = l.End - l.Length.Microseconds()
-		d.lease, d.deadline = l.Length, got.Asked.Add(l.Length)
+		d.lease, d.deadline = l.Length, got.AskedAt.Add(l.Length)
 		list[i] = d
 	}
 	return list
@@ -99,7 +99,7 @@ func (d *Delivery) Lease() time.Duration {
 // Ack says that the job is done. It is gone from Redis then.
 func (d *Delivery) Ack(ctx context.Context) error {
 	return d.settle(ctx, "ack", nil, func(p *partition) error {
-		return d.acked(p.acks.Call(ctx, d.held()))
+		return d.acked(p.acks.Do(ctx, d.held()))
 	})
 }
 
@@ -139,7 +139,7 @@ func (d *Delivery) giveBack(ctx context.Context, operation string, delay time.Du
 	o, err := newRetryOptions(opts)
 	return d.settle(ctx, operation, cmp.Or(checkDelay("delay", delay), err), func(p *partition) error {
 		d.client.note("delay", delay)
-		return p.retries.Call(ctx, store.Returned{Held: d.held(), Delay: delay, Refund: refund, MaxAttempts: d.limit, Error: o.cause})
+		return p.retries.Do(ctx, store.GivenBack{Held: d.held(), Delay: delay, Refund: refund, MaxAttempts: d.limit, Error: o.cause})
 	})
 }
 
@@ -148,7 +148,7 @@ func (d *Delivery) giveBack(ctx context.Context, operation string, delay time.Du
 func (d *Delivery) Bury(ctx context.Context, reason string, opts ...RetryOption) error {
 	o, err := newRetryOptions(opts)
 	return d.settle(ctx, "bury", err, func(p *partition) error {
-		return p.burials.Call(ctx, store.Burial{Held: d.held(), Reason: cutText(reason), Error: o.cause})
+		return p.burials.Do(ctx, store.Burial{Held: d.held(), Reason: cutText(reason), Error: o.cause})
 	})
 }
 
@@ -170,7 +170,7 @@ func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
 	if err == nil {
 		defer d.client.running.Done()
 		e, asked := d.extension(lease), time.Now()
-		err = d.extended(e, asked, d.client.of(d.ID).extensions.Call(ctx, e))
+		err = d.extended(e, asked, d.client.of(d.ID).extensions.Do(ctx, e))
 	}
 	return d.failed("extend", err)
 }

@@ -72,7 +72,7 @@ const units = "in Go a number without a unit is in nanoseconds, and 30 seconds a
 // note says once, to the Client's logger, that a delay or a timeout may lack its unit. It may also be the
 // rest of one that was computed, and is taken.
 func (c *Client) note(what string, d time.Duration) {
-	if isTiny(d) && !c.noted.Swap(true) {
+	if isTiny(d) && !c.unitWarned.Swap(true) {
 		c.logger.Warn(fmt.Sprintf("delayer: a %s of %v is taken as it is, but %s; this is said once", what, d, units))
 	}
 }

@@ -55,15 +55,15 @@ func (c *Client) Get(ctx context.Context, id string) (Job, error) {
 
 // Remove takes a job out, waiting, ready or reserved; if there is none of that ID, a dead
 // letter. True means that there was one and nobody will get it from now on; false that there is
-// none (any more). Who has reserved it loses the lease: his Ack fails, and the job does not come
-// back. Only an old client, which pops in three commands, may have read it just before. The end of
+// none (any more). A consumer that has reserved it loses the lease: its Ack fails, and the job does
+// not come back. Only an old client, which pops in three commands, may have read it just before. The end of
 // ctx is as for Push.
 func (c *Client) Remove(ctx context.Context, id string) (bool, error) {
 	if err := c.beginOn(ctx, id); err != nil {
 		return false, failed("remove", id, err)
 	}
 	defer c.running.Done()
-	err := c.of(id).removals.Call(ctx, id)
+	err := c.of(id).removals.Do(ctx, id)
 	if err == store.ErrNotFound {
 		return false, nil
 	}
@@ -71,7 +71,7 @@ func (c *Client) Remove(ctx context.Context, id string) (bool, error) {
 }
 
 // Reschedule gives a waiting, ready or reserved job a new delay from now, as in Push. How
-// long it is kept once it is ready stays as it was; who has reserved it loses the lease. It fails
+// long it is kept once it is ready stays as it was; a consumer that has reserved it loses the lease. It fails
 // with ErrNotFound if there is no such job; a dead letter is none (see Requeue).
 func (c *Client) Reschedule(ctx context.Context, id string, delay time.Duration) error {
 	if err := checkDelay("delay", delay); err != nil {

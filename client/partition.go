@@ -9,12 +9,12 @@ import (
 // round trips.
 type partition struct {
 	store      *store.Store
-	pushes     *coalesce.Calls[store.Delayed]
-	acks       *coalesce.Calls[store.Held]
-	retries    *coalesce.Calls[store.Returned]
-	burials    *coalesce.Calls[store.Burial]
-	extensions *coalesce.Calls[*store.Extension]
-	removals   *coalesce.Calls[string]
+	pushes     *coalesce.Batcher[store.Delayed]
+	acks       *coalesce.Batcher[store.Held]
+	retries    *coalesce.Batcher[store.GivenBack]
+	burials    *coalesce.Batcher[store.Burial]
+	extensions *coalesce.Batcher[*store.Extension]
+	removals   *coalesce.Batcher[string]
 }
 
 // of is the partition that the job of that ID belongs to.
@@ -23,12 +23,12 @@ func (c *Client) of(id string) *partition { return c.partitions[0] }
 func newPartition(o *coalesce.Owner, s *store.Store) *partition {
 	return &partition{
 		store:      s,
-		pushes:     coalesce.NewCalls(o, s, pushKind),
-		acks:       coalesce.NewCalls(o, s, ackKind),
-		retries:    coalesce.NewCalls(o, s, retryKind),
-		burials:    coalesce.NewCalls(o, s, buryKind),
-		extensions: coalesce.NewCalls(o, s, extendKind),
-		removals:   coalesce.NewCalls(o, s, removeKind),
+		pushes:     coalesce.NewBatcher(o, s, pushKind),
+		acks:       coalesce.NewBatcher(o, s, ackKind),
+		retries:    coalesce.NewBatcher(o, s, retryKind),
+		burials:    coalesce.NewBatcher(o, s, buryKind),
+		extensions: coalesce.NewBatcher(o, s, extendKind),
+		removals:   coalesce.NewBatcher(o, s, removeKind),
 	}
 }
 
@@ -42,8 +42,8 @@ var (
 		Measure: func(h store.Held) (id string, bytes int) { return h.ID, 0 },
 		Call:    (*store.Store).Ack,
 	}
-	retryKind = coalesce.Kind[store.Returned]{
-		Measure: func(r store.Returned) (id string, bytes int) { return r.ID, len(r.Error) },
+	retryKind = coalesce.Kind[store.GivenBack]{
+		Measure: func(r store.GivenBack) (id string, bytes int) { return r.ID, len(r.Error) },
 		Call:    (*store.Store).Retry,
 	}
 	buryKind = coalesce.Kind[store.Burial]{

@@ -34,8 +34,7 @@ func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 //
 // While Redis is away, or takes no writes, BPop keeps trying for 3 s before it returns the error. A
 // timeout that is over before Redis could be asked is that error, and not ErrEmpty.
-// A BPop that lost an answer and then got another job returns that job: that one may have
-// been lost only Counters tells.
+// A BPop that lost an answer and then got another job returns that job; only Counters shows the loss.
 func (c *Client) BPop(ctx context.Context, timeout time.Duration, topic string, more ...string) (Message, error) {
 	topics := append([]string{topic}, more...)
 	m, err := c.bpop(ctx, timeout, topics)

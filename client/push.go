@@ -48,7 +48,7 @@ func ReadyMaxLifetime(d time.Duration) PushOption {
 
 // MaxAttempts sets how often the job is delivered to those who reserve jobs, 1 at least. If
 // it is not acknowledged then, it becomes a dead letter. Without it the consumer's own limit
-// counts. Who pops knows nothing of attempts.
+// counts. Pop and BPop ignore attempts.
 func MaxAttempts(n int) PushOption {
 	return func(o *pushOptions) { o.MaxAttempts = n; o.limited = true }
 }
@@ -123,7 +123,7 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	}
 	defer c.running.Done()
 	c.note("delay", due.After)
-	if err := c.of(job.ID).pushes.Call(ctx, job); err != nil {
+	if err := c.of(job.ID).pushes.Do(ctx, job); err != nil {
 		return "", failed("push", m.ID, err)
 	}
 	return job.ID, nil

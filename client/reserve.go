@@ -94,9 +94,8 @@ type FetchTopic struct {
 	Topic string
 	// Max is how many of its jobs are wanted at most; 0 is as many as in all.
 	Max int
-	// Lease and MaxAttempts count more than those of FetchOptions, unless they are 0. Redis is asked for
-	// jobs of topics together that follow each other and are alike in both; of the others when these
-	// have none.
+	// Lease and MaxAttempts count more than those of FetchOptions, unless they are 0. Neighbouring
+	// topics that are alike in both share one call; those behind are asked for only if it brings nothing.
 	Lease       time.Duration
 	MaxAttempts int
 }

@@ -16,7 +16,7 @@ func (c *Client) AckBatch(ctx context.Context, deliveries []*Delivery) ([]Result
 	return c.settleBatch(ctx, "ack batch", deliveries, func(p *partition, list []*Delivery) []error {
 		errs := slices.Repeat([]error{ErrLeaseLost}, len(list))
 		places, begun := pick(list, (*Delivery).beginToSettle)
-		for i, err := range p.acks.Batch(ctx, each(begun, (*Delivery).held)) {
+		for i, err := range p.acks.DoAll(ctx, each(begun, (*Delivery).held)) {
 			errs[places[i]] = begun[i].settled(begun[i].acked(err))
 		}
 		return errs
@@ -42,7 +42,7 @@ func (c *Client) ExtendBatch(ctx context.Context, deliveries []*Delivery, lease 
 	return c.settleBatch(ctx, "extend batch", deliveries, func(p *partition, list []*Delivery) []error {
 		asked := time.Now()
 		extensions := each(list, func(d *Delivery) *store.Extension { return d.extension(cmp.Or(lease, d.Lease())) })
-		errs := p.extensions.Batch(ctx, extensions)
+		errs := p.extensions.DoAll(ctx, extensions)
 		for i, d := range list {
 			errs[i] = d.extended(extensions[i], asked, errs[i])
 		}

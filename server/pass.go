@@ -175,11 +175,11 @@ func (p *pass) enter(moved store.Moved, found time.Time) {
 		p.nextBy(p.stuck.every)
 	case len(moved.IDs) > 0:
 		p.stuck.over(topicTrouble(moved.Topic))
-		made := Moved{len(moved.IDs), moved.Returned, Lateness(moved.Late)}
+		made := Moved{len(moved.IDs), moved.Lapsed, Lateness(moved.Late)}
 		p.observe(func(o Observer) { o.Moved(moved.Topic, made) })
 		p.ready = append(p.ready, moved.Batch)
 		p.cantPublish, p.woken = cmp.Or(p.cantPublish, moved.CantPublish), p.woken || moved.Woken
-	case moved.Left > 0: // another server may have put them back
+	case moved.Skipped > 0: // another server may have put them back
 		p.stuck.met(topicTrouble(moved.Topic), found)
 	}
 }

@@ -81,9 +81,9 @@ func (c *Coalescer) isWanted() bool {
 	return false
 }
 
-// MayLead reports whether a caller may make a round trip itself: it must call Lead then. The
+// TryLead reports whether a caller may make a round trip itself: it must call Lead then. The
 // mutex must be held.
-func (c *Coalescer) MayLead() bool {
+func (c *Coalescer) TryLead() bool {
 	if c.underWay == c.most {
 		return false
 	}

@@ -19,9 +19,9 @@ const CheckAfter = time.Second
 // Pool is a redigo pool, of ours or of anybody's, as a store uses it.
 type Pool struct{ *redis.Pool }
 
-// Get waits for a connection, whose Close gives it back. How long a PING may take is the connection's
-// affair: when ctx ends before, the connection goes back once it has answered. redigo would close it, and
-// the next one, and so on: a caller in a hurry would cost the pool all of them.
+// Get waits for a connection, whose Close gives it back. The end of ctx does not cut a PING short: the
+// connection goes back to the pool once it has answered. redigo would close it, and the next one, and so on:
+// a caller in a hurry would cost the pool all of them.
 func (p Pool) Get(ctx context.Context) (redis.Conn, error) {
 	for {
 		conn, rested, err := p.GetUntried(ctx)
@@ -101,6 +101,6 @@ func (p Pool) Replace(ctx context.Context, old redis.Conn) (redis.Conn, error) {
 	return conn, nil
 }
 
-// spoil breaks a connection, since a pool keeps all that are not broken. A PING whose timeout is over
-// already does that for certain.
+// spoil breaks a connection, since a pool keeps all that are not broken. A PING whose deadline has
+// already passed always does.
 func spoil(conn redis.Conn) { redis.DoWithTimeout(conn, -1, "PING") }

@@ -41,7 +41,7 @@ func TestDueMovesAtOnce(t *testing.T) {
 				got := map[string]int{}
 				for _, m := range jobs.Moved {
 					got[m.Topic] = len(m.IDs)
-					if m.PutBack > 0 || m.Left > 0 || m.CantPublish != nil || m.Late.Jobs() != int64(len(m.IDs)) || m.Late.Sum < 3 {
+					if m.PutBack > 0 || m.Skipped > 0 || m.CantPublish != nil || m.Late.Jobs() != int64(len(m.IDs)) || m.Late.Sum < 3 {
 						t.Errorf("moved %+v", m)
 					}
 				}

@@ -71,7 +71,7 @@ func KindOf(err error) Kind {
 // version, cluster.
 func Refused(err error) bool { return KindOf(err) == Denied }
 
-// Temporary reports whether asking again may help.
+// Temporary reports whether asking again may help. No error is temporary, too.
 func Temporary(err error) bool { return KindOf(err) <= NotNow }
 
 // InTwoSlots reports whether err is a node of a cluster saying that our keys are not in one slot of it.

@@ -25,7 +25,7 @@ func (s *Store) Reschedule(ctx context.Context, id string, delay time.Duration) 
 	return errs[0]
 }
 
-// Remove takes a job out, which nobody gets from now on. The answer is one error: ErrNotFound if there is none.
+// Remove deletes a job; nobody gets it any more. The answer is one error: ErrNotFound if there is none.
 func (s *Store) Remove(id string) *Call[[]error] {
 	k := s.keys
 	return newCall(s, removeScript, append(arguments(1, k.JobPool(), k.JobBucket(id), k.DeadLetter(id)), id), isFound)
@@ -77,15 +77,15 @@ func foundOf(reply any) (found JobInfo, err error) {
 	if _, err := redis.Scan(fields, &found.State, &found.Topic, &found.Body, &ttl, &due, &found.Attempts, &found.MaxAttempts, &found.Error, &found.Reason, &found.Token, &ttr); err != nil {
 		return JobInfo{}, err
 	}
-	found.TTL, found.TTR = known(ttl), time.Duration(ttr)*time.Millisecond
+	found.TTL, found.TTR = optional(ttl), time.Duration(ttr)*time.Millisecond
 	if due != "" {
 		found.Due, err = scoreTime(due)
 	}
 	return found, err
 }
 
-// known is so many milliseconds as a script says them, where -1 is none that is known.
-func known(ms int64) time.Duration {
+// optional is so many milliseconds as a script says them, where -1 is none that is optional.
+func optional(ms int64) time.Duration {
 	if ms < 0 {
 		return -1
 	}

@@ -94,8 +94,8 @@ func TestMoveLateness(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				b.seed(t)
 				got, err := b.moveLate(b.lateJobs(t, late), moved)
-				if err != nil || len(got.IDs) != len(late) || got.Returned != 0 {
-					t.Fatalf("moved %d of %d, %d returned, %v", len(got.IDs), len(late), got.Returned, err)
+				if err != nil || len(got.IDs) != len(late) || got.Lapsed != 0 {
+					t.Fatalf("moved %d of %d, %d returned, %v", len(got.IDs), len(late), got.Lapsed, err)
 				}
 				expectLate(t, got.Late, histogram(late, moved))
 			})
@@ -127,15 +127,15 @@ func TestMoveLatenessOfSome(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				b.seed(t)
 				got, err := b.moveLate(c.jobs(b.lateJobs(t, late)), time.Millisecond)
-				if err != nil || len(got.IDs) != len(c.ready) || got.Returned != c.returned {
-					t.Errorf("moved %q, %d returned, %v, want %d and %d", got.IDs.Strings(), got.Returned, err, len(c.ready), c.returned)
+				if err != nil || len(got.IDs) != len(c.ready) || got.Lapsed != c.returned {
+					t.Errorf("moved %q, %d returned, %v, want %d and %d", got.IDs.Strings(), got.Lapsed, err, len(c.ready), c.returned)
 				}
 				expectLate(t, got.Late, histogram(c.ready, time.Millisecond))
 			})
 		}
 		b.seed(t, text("ready_queue:t"))
 		got, err := b.moveLate(b.lateJobs(t, late), 0)
-		if err != nil || got.PutBack != len(late) || got.Returned != 0 || got.Late != (Lateness{}) {
+		if err != nil || got.PutBack != len(late) || got.Lapsed != 0 || got.Late != (Lateness{}) {
 			t.Errorf("put back %+v, %v", got, err)
 		}
 	})

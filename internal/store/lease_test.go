@@ -38,7 +38,7 @@ func TestEndsOfLeasesAreAnnounced(t *testing.T) {
 	}
 	retry := func(delay time.Duration) func(Held) {
 		return func(held Held) {
-			made(t, b.Retry([]Returned{{Held: held, Delay: delay}}))
+			made(t, b.Retry([]GivenBack{{Held: held, Delay: delay}}))
 		}
 	}
 	for _, c := range []struct {
@@ -75,12 +75,12 @@ func TestEndsOfLeasesAreAnnounced(t *testing.T) {
 func TestGivenBackIsAnnounced(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
-	for _, r := range []Returned{{}, {Refund: true}} {
+	for _, r := range []GivenBack{{}, {Refund: true}} {
 		b.seed(t, ready("a", "t"), ready("b", "t"))
 		r.Held, _ = b.hold(t, "t", time.Minute)
 		b.do(t, "ZADD", b.keys.Waiting("t"), 1, "c")
 		got := b.told(t, "delayer:wake:c", func() {
-			made(t, b.Retry([]Returned{r}))
+			made(t, b.Retry([]GivenBack{r}))
 		})
 		if fmt.Sprint(got) != "[2 t]" {
 			t.Errorf("%+v: told %q, want [2 t]", r, got)
@@ -111,7 +111,7 @@ func TestJobOutlivesItsLease(t *testing.T) {
 		left(1000*time.Second+seen, "extended")
 		extend(30 * time.Second)
 		left(30*time.Second+seen, "shortened")
-		made(t, b.Retry([]Returned{{Held: held}}))
+		made(t, b.Retry([]GivenBack{{Held: held}}))
 		left(lifetime, "given back")
 		for range 3 {
 			_, lease := b.hold(t, "t", 30*time.Millisecond)

@@ -70,9 +70,9 @@ type DueJobs struct {
 // Moved is what became of a Batch.
 type Moved struct {
 	Batch                     // those that are ready now
-	Returned    int           // how many of these were leases that had ended
+	Lapsed      int           // how many of these were leases that had ended
 	Late        Lateness      // of these
-	Left        int           // how many had left the pool or were scheduled anew
+	Skipped     int           // how many had left the pool or were scheduled anew
 	PutBack     int           // how many the ready queue could not take; they are due later now
 	Refused     error         // why
 	CantPublish error         // why no waiter could be woken
@@ -226,7 +226,7 @@ func movedOf(b Batch, reply any) (Moved, error) {
 	}
 	more, left := rest[:n], rest[n:]
 	m.Took = time.Duration(took) * time.Microsecond
-	m.Left = len(left)
+	m.Skipped = len(left)
 	if m.PutBack > 0 {
 		m.IDs, m.Refused = nil, reason(why)
 		return m, nil
@@ -235,7 +235,7 @@ func movedOf(b Batch, reply any) (Moved, error) {
 		m.CantPublish = reason(why)
 	}
 	m.IDs = without(b.IDs, left)
-	m.Late, m.Returned = latenessOf(len(m.IDs), late, more)
+	m.Late, m.Lapsed = latenessOf(len(m.IDs), late, more)
 	return m, nil
 }
 

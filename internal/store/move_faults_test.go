@@ -43,8 +43,8 @@ func TestMovePutsBack(t *testing.T) {
 				b.do(t, "")
 				retry := time.UnixMilli(1700000000123)
 				got, err := c.as.Move(all, time.Now(), time.Now(), retry).Do(t.Context())
-				if err != nil || got.PutBack != jobs || len(got.IDs) > 0 || got.Left > 0 || got.CantPublish != nil {
-					t.Fatalf("%d put back, %d moved, %d left, %v, %v", got.PutBack, len(got.IDs), got.Left, got.CantPublish, err)
+				if err != nil || got.PutBack != jobs || len(got.IDs) > 0 || got.Skipped > 0 || got.CantPublish != nil {
+					t.Fatalf("%d put back, %d moved, %d left, %v, %v", got.PutBack, len(got.IDs), got.Skipped, got.CantPublish, err)
 				}
 				b.expectError(t, got.Refused, c.reason)
 				if !strings.HasSuffix(got.Refused.Error(), " (ready queue delayer:ready_queue:t)") {
@@ -82,8 +82,8 @@ func TestMovePushedAnew(t *testing.T) {
 		for b.clock(t) < now+0.002 {
 		}
 		got, err := b.Move(found.Batches[0], found.Now, found.Now, time.Now()).Do(t.Context())
-		if err != nil || !slices.Equal(got.IDs.Strings(), []string{"a", "c"}) || got.Left != 1 {
-			t.Errorf("moved %q, left %d, %v", got.IDs.Strings(), got.Left, err)
+		if err != nil || !slices.Equal(got.IDs.Strings(), []string{"a", "c"}) || got.Skipped != 1 {
+			t.Errorf("moved %q, left %d, %v", got.IDs.Strings(), got.Skipped, err)
 		}
 		b.expect(t, redistest.State{
 			Pool: []string{"b"}, Ready: map[string][]string{"t": {"a", "c"}},

@@ -307,8 +307,8 @@ func TestMove(t *testing.T) {
 						b.expectError(t, err, want.reason)
 						continue
 					}
-					if err != nil || got.Topic != c.batches[i].Topic || !slices.Equal(got.IDs.Strings(), want.ids) || got.Left != want.left || got.PutBack != want.back {
-						t.Errorf("moved %q of %s, left %d, put back %d, %v, want %+v", got.IDs.Strings(), got.Topic, got.Left, got.PutBack, err, want)
+					if err != nil || got.Topic != c.batches[i].Topic || !slices.Equal(got.IDs.Strings(), want.ids) || got.Skipped != want.left || got.PutBack != want.back {
+						t.Errorf("moved %q of %s, left %d, put back %d, %v, want %+v", got.IDs.Strings(), got.Topic, got.Skipped, got.PutBack, err, want)
 					}
 					if want.back > 0 {
 						b.expectError(t, got.Refused, want.reason)
@@ -349,8 +349,8 @@ func TestMoveLargeBatch(t *testing.T) {
 				b.do(t, "")
 				got, err := b.move(all)
 				check(t, err)
-				if !slices.Equal(got.IDs.Strings(), want.Ready["t"]) || got.Left != len(want.Pool) {
-					t.Errorf("moved %d and left %d, want %d and %d", len(got.IDs), got.Left, len(want.Ready["t"]), len(want.Pool))
+				if !slices.Equal(got.IDs.Strings(), want.Ready["t"]) || got.Skipped != len(want.Pool) {
+					t.Errorf("moved %d and left %d, want %d and %d", len(got.IDs), got.Skipped, len(want.Ready["t"]), len(want.Pool))
 				}
 				b.expect(t, want)
 			})
@@ -409,8 +409,8 @@ func TestMoveScriptFlushed(t *testing.T) {
 			}{{"t", []string{"a"}, 0}, {"u", []string{"b"}, 0}, {"v", []string{"c"}, 1}}
 			for i, w := range want {
 				got, err := answers[i].Wait(t.Context())
-				if err != nil || got.Topic != w.topic || !slices.Equal(got.IDs.Strings(), w.ids) || got.Left != w.left {
-					t.Errorf("moved %q of %s, left %d, %v, want %+v", got.IDs.Strings(), got.Topic, got.Left, err, w)
+				if err != nil || got.Topic != w.topic || !slices.Equal(got.IDs.Strings(), w.ids) || got.Skipped != w.left {
+					t.Errorf("moved %q of %s, left %d, %v, want %+v", got.IDs.Strings(), got.Topic, got.Skipped, err, w)
 				}
 			}
 			if p.InOrder() != slices.Equal(unknown, []int{3}) {

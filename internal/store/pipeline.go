@@ -25,13 +25,13 @@ import (
 type Pipeline struct {
 	Replaced bool // the first connection's server took no writes, so that there is another one now
 
-	pool    redispool.Pool
-	conn    redis.Conn
-	err     error  // why the connection can't be used any more
-	sent    []*run // not yet answered, in the order in which answers come
-	flushed bool   // nothing of it is in our own buffer
-	refused []*run // by a server that takes no writes
-	late    bool   // a call was done after one that was sent behind it
+	pool       redispool.Pool
+	conn       redis.Conn
+	err        error  // why the connection can't be used any more
+	sent       []*run // not yet answered, in the order in which answers come
+	flushed    bool   // nothing of it is in our own buffer
+	refused    []*run // by a server that takes no writes
+	outOfOrder bool   // a call was done after one that was sent behind it
 	// loading are the last calls with which scripts' texts were sent.
 	loading map[*script]*run
 }
@@ -130,10 +130,10 @@ func (p *Pipeline) answer(ctx context.Context, reply any, err error) {
 	behind := len(p.sent) > 0
 	switch {
 	case begins(err, "NOSCRIPT"):
-		p.late = p.late || behind
+		p.outOfOrder = p.outOfOrder || behind
 		p.load(c)
 	case takesNoWrites(err) && !p.Replaced:
-		p.late = p.late || behind
+		p.outOfOrder = p.outOfOrder || behind
 		p.refused = append(p.refused, c)
 	default:
 		c.reply, c.err, c.done = reply, err, true
@@ -176,7 +176,7 @@ func (p *Pipeline) replace(ctx context.Context) {
 
 // InOrder reports whether all calls that were answered were done in the order in
 // which they were sent: none had to be sent once more, behind others.
-func (p *Pipeline) InOrder() bool { return !p.late }
+func (p *Pipeline) InOrder() bool { return !p.outOfOrder }
 
 // causeOf is context.DeadlineExceeded if ctx's deadline is behind err, else err. redigo reads
 // with a timeout that ends at the deadline, so that the timeout may be reported first.

@@ -15,12 +15,12 @@ const MaxPop = 250
 
 // Popped is what a Pop has taken out of Redis, or a Reserve has leased.
 type Popped struct {
-	Jobs    []Job
-	Leases  []Lease  // of the Jobs, if these are reserved
-	Stale   []string // IDs met in the queues whose jobs are gone
-	PutOff  []PutOff // jobs whose attempts are used up, and that can't be made dead letters
-	Left    []int    // of each topic: how many entries its queue still has if it had as many jobs as were wanted; -1 is not known
-	Entered bool     // whether the waiter stands wherever it was to be entered
+	Jobs      []Job
+	Leases    []Lease  // of the Jobs, if these are reserved
+	Stale     []string // IDs met in the queues whose jobs are gone
+	PutOff    []PutOff // jobs whose attempts are used up, and that can't be made dead letters
+	Remaining []int    // of each topic: how many entries its queue still has if it had as many jobs as were wanted; -1 is not known
+	Entered   bool     // whether the waiter stands wherever it was to be entered
 	// More is whether the script stopped early: there may be jobs although
 	// fewer came than were asked for.
 	More bool
@@ -77,7 +77,7 @@ func (w *Wanted) args(keys Keys, further ...any) []any {
 
 // poppedOf reads pop.lua's answer, or reserve.lua's, which has leases.
 func poppedOf(reply any, topics []string, leased bool) (Popped, error) {
-	popped := Popped{Left: make([]int, len(topics))}
+	popped := Popped{Remaining: make([]int, len(topics))}
 	list, _ := reply.([]any)
 	queues, err := redis.Scan(list, &popped.More, &popped.Stale, &popped.Entered)
 	if err != nil {
@@ -93,7 +93,7 @@ func poppedOf(reply any, topics []string, leased bool) (Popped, error) {
 			return Popped{}, errUnreadable
 		}
 		left, _ := queues[2].(int64)
-		popped.Left[place-1] = int(left)
+		popped.Remaining[place-1] = int(left)
 		queues = queues[3:]
 		if leased {
 			leases, ok := leasesOf(queues, len(jobs)/2)

@@ -70,7 +70,7 @@ func (s *Store) PushAll(jobs []Delayed) *Call[[]error] { return s.push(jobs, "al
 
 func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
 	topics := ""
-	if !s.known.cover(jobs) {
+	if !s.recent.cover(jobs) {
 		topics = "enter"
 	}
 	args := append(arguments(7+4*len(jobs), s.keys.JobPool()), topics, mode)
@@ -86,7 +86,7 @@ func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
 	return newCall(s, pushScript, args, func(reply any) ([]error, error) {
 		errs, err := errorsAt(reply, len(jobs), ErrExists)
 		if err == nil {
-			s.known.enter(jobs, errs)
+			s.recent.enter(jobs, errs)
 		}
 		return errs, err
 	})

@@ -96,7 +96,7 @@ func TestEmptyQueueOfAReplica(t *testing.T) {
 		},
 		// Nor does it know whether a lease is lost.
 		"Ack":    func() (bool, error) { return isReplaced(t, b.Ack([]Held{gone})) },
-		"Retry":  func() (bool, error) { return isReplaced(t, b.Retry([]Returned{{Held: gone}})) },
+		"Retry":  func() (bool, error) { return isReplaced(t, b.Retry([]GivenBack{{Held: gone}})) },
 		"Bury":   func() (bool, error) { return isReplaced(t, b.Bury([]Burial{{Held: gone}})) },
 		"Extend": func() (bool, error) { return isReplaced(t, b.Extend([]*Extension{{Held: gone, Lease: time.Minute}})) },
 	}

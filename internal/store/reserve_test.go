@@ -193,7 +193,7 @@ func TestLifetimeStandsStill(t *testing.T) {
 		left(kept+5000*time.Second, "extended")
 		made(t, b.Extend([]*Extension{{Held: held, Lease: 2000 * time.Second}}))
 		left(kept+2000*time.Second, "extended by less")
-		expectErrors(t, made(t, b.Retry([]Returned{{Held: held, Delay: 700 * time.Second}})), nil)
+		expectErrors(t, made(t, b.Retry([]GivenBack{{Held: held, Delay: 700 * time.Second}})), nil)
 		left(kept+700*time.Second, "waits for a retry")
 		check(t, b.Reschedule(t.Context(), "a", 0))
 		left(kept, "rescheduled to now")
@@ -202,7 +202,7 @@ func TestLifetimeStandsStill(t *testing.T) {
 		left(kept+300*time.Second, "rescheduled while it was reserved")
 		b.Reschedule(t.Context(), "a", 0)
 		held, _ = b.hold(t, "t", 1000*time.Second)
-		expectErrors(t, made(t, b.Retry([]Returned{{Held: held, Refund: true}})), nil)
+		expectErrors(t, made(t, b.Retry([]GivenBack{{Held: held, Refund: true}})), nil)
 		left(kept, "released")
 	})
 }
@@ -225,7 +225,7 @@ func TestTokenGrows(t *testing.T) {
 				t.Errorf("token %d after %d", lease.Token, last)
 			}
 			last = lease.Token
-			expectErrors(t, made(t, b.Retry([]Returned{{Held: held, Refund: i == 1}})), nil)
+			expectErrors(t, made(t, b.Retry([]GivenBack{{Held: held, Refund: i == 1}})), nil)
 		}
 	})
 }
@@ -240,7 +240,7 @@ func TestLateness(t *testing.T) {
 			b.do(t, "PEXPIRE", "delayer:job_bucket:a", lifetime.Milliseconds()-since)
 			held, lease := b.hold(t, "t", 0)
 			if again {
-				made(t, b.Retry([]Returned{{Held: held}}))
+				made(t, b.Retry([]GivenBack{{Held: held}}))
 				_, lease = b.hold(t, "t", 0)
 			}
 			return lease.Late
@@ -314,11 +314,11 @@ func (b *backend) settleAll(t *testing.T, held Held) map[string]error {
 var settlements = map[string]func(s *Store, held Held) *Call[[]error]{
 	"ack": func(s *Store, held Held) *Call[[]error] { return s.Ack([]Held{held}) },
 	"retry": func(s *Store, held Held) *Call[[]error] {
-		return s.Retry([]Returned{{Held: held, Delay: time.Minute, Error: "why"}})
+		return s.Retry([]GivenBack{{Held: held, Delay: time.Minute, Error: "why"}})
 	},
-	"release": func(s *Store, held Held) *Call[[]error] { return s.Retry([]Returned{{Held: held, Refund: true}}) },
+	"release": func(s *Store, held Held) *Call[[]error] { return s.Retry([]GivenBack{{Held: held, Refund: true}}) },
 	"snooze": func(s *Store, held Held) *Call[[]error] {
-		return s.Retry([]Returned{{Held: held, Refund: true, Delay: time.Minute}})
+		return s.Retry([]GivenBack{{Held: held, Refund: true, Delay: time.Minute}})
 	},
 	"bury": func(s *Store, held Held) *Call[[]error] { return s.Bury([]Burial{{held, "reason", "error"}}) },
 	"extend": func(s *Store, held Held) *Call[[]error] {
@@ -533,7 +533,7 @@ func TestRetryOfTheLastAttempt(t *testing.T) {
 				b.do(t, "HSET", "delayer:job_bucket:a", "options", fmt.Sprintf("%d 0 604800000", c.own))
 			}
 			held, _ := b.hold(t, "t", time.Minute)
-			errs := made(t, b.Retry([]Returned{{Held: held, Delay: time.Minute, MaxAttempts: c.consumers, Error: "last"}}))
+			errs := made(t, b.Retry([]GivenBack{{Held: held, Delay: time.Minute, MaxAttempts: c.consumers, Error: "last"}}))
 			found, err := b.Get(t.Context(), "a")
 			if err != nil || errors.Is(errs[0], ErrExhausted) != c.dead || (found.State == "dead") != c.dead || found.Error != "last" {
 				t.Errorf("%s: %v, %+v, %v", c.name, errs, found, err)
@@ -561,9 +561,9 @@ func TestSettleSeveral(t *testing.T) {
 			case "extend":
 				call = b.Extend([]*Extension{{Held: a, Lease: time.Hour}, {Held: u, Lease: time.Hour}, {Held: c, Lease: time.Hour}})
 			default:
-				var list []Returned
+				var list []GivenBack
 				for _, h := range all {
-					list = append(list, Returned{Held: h, Refund: verb != "retry", Delay: map[string]time.Duration{"release": 0}[verb]})
+					list = append(list, GivenBack{Held: h, Refund: verb != "retry", Delay: map[string]time.Duration{"release": 0}[verb]})
 				}
 				call = b.Retry(list)
 			}

@@ -64,8 +64,8 @@ func (s *Store) Ack(jobs []Held) *Call[[]error] {
 	})
 }
 
-// Returned is a reserved job that is to be delivered again.
-type Returned struct {
+// GivenBack is a reserved job that is to be delivered again.
+type GivenBack struct {
 	Held
 	Delay       time.Duration // 0: it is ready at once
 	Refund      bool          // this attempt does not count
@@ -74,7 +74,7 @@ type Returned struct {
 }
 
 // Retry gives the jobs back. Its answer is as Ack's, and ErrExhausted.
-func (s *Store) Retry(jobs []Returned) *Call[[]error] {
+func (s *Store) Retry(jobs []GivenBack) *Call[[]error] {
 	args := arguments(6*len(jobs), s.keys.JobPool())
 	for _, job := range jobs {
 		args = append(job.appendTo(args), milliseconds(job.Delay))

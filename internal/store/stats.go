@@ -93,14 +93,14 @@ func statsOf(reply any, topics []string) (s Stats, err error) {
 	if now >= 0 {
 		s.Time = time.UnixMicro(now)
 	}
-	s.Overdue = known(overdue)
+	s.Overdue = optional(overdue)
 	for _, topic := range topics {
 		t := TopicCounts{Topic: topic}
 		var sure int
 		if rest, err = redis.Scan(rest, &t.Ready, &t.Reserved, &t.Dead, &overdue, &sure); err != nil {
 			return Stats{}, err
 		}
-		t.Overdue, t.AtLeast = known(overdue), known(overdue)
+		t.Overdue, t.AtLeast = optional(overdue), optional(overdue)
 		if sure == 0 {
 			t.Overdue = -1
 		}

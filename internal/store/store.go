@@ -15,14 +15,14 @@ import (
 // Store is a set of jobs in one Redis database: one partition. It is safe for
 // concurrent use.
 type Store struct {
-	pool  redispool.Pool
-	keys  Keys
-	known *knownTopics
+	pool   redispool.Pool
+	keys   Keys
+	recent *recentTopics
 }
 
 // New makes a Store of the jobs on the pool's Redis whose keys begin with prefix.
 func New(pool *redis.Pool, prefix string) *Store {
-	return &Store{redispool.Pool{Pool: pool}, Keys{prefix}, newKnownTopics()}
+	return &Store{redispool.Pool{Pool: pool}, Keys{prefix}, newRecentTopics()}
 }
 
 // Keys names the store's keys.

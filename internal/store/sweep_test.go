@@ -170,7 +170,7 @@ func TestSweepForgets(t *testing.T) {
 func TestForgottenTopicIsKnownAgain(t *testing.T) {
 	b, _ := onRedis(t)
 	now := time.Now()
-	b.known.now = func() time.Time { return now }
+	b.recent.now = func() time.Time { return now }
 	b.enterTopic(t, "t", 2*time.Hour)
 	check(t, b.push(t.Context(), Job{"a", "t", "b"}, Due{After: 3 * time.Hour}, kept, Replace))
 	b.sweepAll(t)

@@ -121,7 +121,7 @@ func TestTakeEnters(t *testing.T) {
 						left = make([]int, len(topics))
 					}
 					got := b.take(t, how, Wanted{topics, c.limits, c.n, Enter{"me", time.Second, c.always}})
-					if len(got.Jobs) != c.jobs || !got.Entered || !slices.Equal(got.Left, left) {
+					if len(got.Jobs) != c.jobs || !got.Entered || !slices.Equal(got.Remaining, left) {
 						t.Errorf("took %+v", got)
 					}
 					for _, topic := range topics {
@@ -245,10 +245,10 @@ func TestOneWaiterIsWoken(t *testing.T) {
 	b.alive(t, "first", "second")
 	var held Held
 	holds := func() { held, _ = b.hold(t, "t", time.Minute) }
-	retry := func(r Returned) func() {
+	retry := func(r GivenBack) func() {
 		return func() {
 			r.Held = held
-			made(t, b.Retry([]Returned{r}))
+			made(t, b.Retry([]GivenBack{r}))
 		}
 	}
 	job := func(id string, delay time.Duration) Delayed {
@@ -285,10 +285,10 @@ func TestOneWaiterIsWoken(t *testing.T) {
 				t.Errorf("%+v, %v", d, err)
 			}
 		}, "2 t"},
-		{"retry", three[:1], holds, retry(Returned{}), "1 t"},
-		{"delayed retry", three[:1], holds, retry(Returned{Delay: time.Hour}), ""},
-		{"last retry", three[:1], holds, retry(Returned{MaxAttempts: 1}), ""},
-		{"release", three[:2], holds, retry(Returned{Refund: true}), "2 t"},
+		{"retry", three[:1], holds, retry(GivenBack{}), "1 t"},
+		{"delayed retry", three[:1], holds, retry(GivenBack{Delay: time.Hour}), ""},
+		{"last retry", three[:1], holds, retry(GivenBack{MaxAttempts: 1}), ""},
+		{"release", three[:2], holds, retry(GivenBack{Refund: true}), "2 t"},
 		{"ack", three[:2], holds, func() {
 			made(t, b.Ack([]Held{held}))
 		}, ""},

@@ -16,7 +16,7 @@ const rideOut = 3 * time.Second
 type caller struct {
 	Request
 	places  []place  // in the lines of its topics; nil once it has its answer
-	asks    []*place // in their order, whose lines are to be asked whether there is a job
+	toAsk   []*place // in their order, whose lines are to be asked whether there is a job
 	joined  time.Time
 	queued  bool         // to ask several lines
 	claimed bool         // a take is under way for it
@@ -42,7 +42,7 @@ func (c *caller) end(got Jobs, err error) {
 		return
 	}
 	places := c.places
-	c.places, c.asks = nil, nil
+	c.places, c.toAsk = nil, nil
 	for i := range places {
 		places[i].leave()
 	}
@@ -58,30 +58,30 @@ func (c *caller) end(got Jobs, err error) {
 func (c *caller) isFree() bool { return c.places != nil && !c.claimed }
 
 // waits reports whether the caller waits for jobs, and for no answer.
-func (c *caller) waits() bool { return c.isFree() && len(c.asks) == 0 }
+func (c *caller) waits() bool { return c.isFree() && len(c.toAsk) == 0 }
 
 // ask has Redis asked for jobs. A caller of one topic asks together with the others in its line. One of several
 // asks for itself, as only that keeps the order of its topics.
 func (c *caller) ask() {
-	if len(c.asks) == 1 && len(c.places) == 1 {
-		l := c.asks[0].line
+	if len(c.toAsk) == 1 && len(c.places) == 1 {
+		l := c.toAsk[0].line
 		l.asking = append(l.asking, c)
 		l.enqueue()
-	} else if len(c.asks) > 0 && !c.queued && c.isFree() {
+	} else if len(c.toAsk) > 0 && !c.queued && c.isFree() {
 		c.queued = true
-		c.asks[0].line.source.enqueue(c)
+		c.toAsk[0].line.source.enqueue(c)
 	}
 }
 
-func (c *caller) isDue() bool { return c.isFree() && len(c.asks) > 0 }
+func (c *caller) isDue() bool { return c.isFree() && len(c.toAsk) > 0 }
 
 func (c *caller) dequeued() { c.queued = false }
 
-// compose claims the caller for a take of its next topics that are of one store and taken in one way.
-func (c *caller) compose() *take {
-	first := c.asks[0]
-	t := &take{source: first.line.source, Kind: first.kind(), own: c}
-	for _, p := range c.asks {
+// newTake claims the caller for a take of its next topics that are of one store and taken in one way.
+func (c *caller) newTake() *take {
+	first := c.toAsk[0]
+	t := &take{source: first.line.source, Kind: first.kind(), multi: c}
+	for _, p := range c.toAsk {
 		if p.line.source != t.source || p.kind() != t.Kind || len(t.lines) == maxLines {
 			break
 		}
@@ -91,11 +91,11 @@ func (c *caller) compose() *take {
 	return t
 }
 
-// asked has the caller go on once lines that it asked were empty, unless it has its answer.
-func (c *caller) asked() {
+// askNext has the caller go on once lines that it askNext were empty, unless it has its answer.
+func (c *caller) askNext() {
 	switch {
 	case c.places == nil:
-	case len(c.asks) > 0:
+	case len(c.toAsk) > 0:
 		c.ask()
 	default:
 		c.recovered()
@@ -121,7 +121,7 @@ func (c *caller) recovered() { c.lastErr, c.failing = nil, time.Time{} }
 // pass. What it has asked other lines is of no interest then: the listener looks at them all.
 func (c *caller) failed(err error) {
 	now := time.Now()
-	c.asks = nil
+	c.toAsk = nil
 	if c.failing.IsZero() {
 		c.failing = now
 	}

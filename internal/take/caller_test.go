@@ -40,12 +40,12 @@ func TestLinesOfClaimedCallers(t *testing.T) {
 	ofT := h.asks()
 	h.s.listener.wake("v", 1)
 	h.s.listener.wake("u", 1)
-	if h.asks() != nil || len(h.held) != 2 {
-		t.Fatalf("%d lines are held", len(h.held))
+	if h.asks() != nil || len(h.blocked) != 2 {
+		t.Fatalf("%d lines are held", len(h.blocked))
 	}
 	h.s.listener.wake("v", 1) // once more
-	if h.asks() != nil || len(h.held) != 2 {
-		t.Fatalf("%d lines are held", len(h.held))
+	if h.asks() != nil || len(h.blocked) != 2 {
+		t.Fatalf("%d lines are held", len(h.blocked))
 	}
 	h.answer(ofT, store.Popped{Entered: true}, nil)
 	one := h.asks()
@@ -61,7 +61,7 @@ func TestLinesOfClaimedCallers(t *testing.T) {
 	free.expectJob(t, "u1")
 	h.answer(one, store.Popped{Jobs: jobs("v", 1)}, nil)
 	g.expectJob(t, "v1")
-	if h.asks() != nil || len(h.held) > 0 {
+	if h.asks() != nil || len(h.blocked) > 0 {
 		t.Error("a line without callers is asked")
 	}
 }
@@ -90,7 +90,7 @@ func TestSeveralTopics(t *testing.T) {
 			g := h.joins(Request{Topics: c.topics, N: 1, Waits: waits, Kinds: c.kinds})
 			for i, want := range c.want {
 				one := h.asks()
-				if one == nil || !slices.Equal(one.topics(), want) || one.own != g.caller || len(one.callers) != 1 {
+				if one == nil || !slices.Equal(one.topics(), want) || one.multi != g.caller || len(one.callers) != 1 {
 					t.Fatalf("take %d is %+v, want one of %q", i, one, want)
 				}
 				if p := g.places[slices.Index(c.topics, want[0])]; one.Kind != p.kind() {
@@ -170,7 +170,7 @@ func TestLimits(t *testing.T) {
 	if one = h.asks(); one.n != 3 || one.lines[0].limit != 3 {
 		t.Fatalf("%+v", one)
 	}
-	h.answer(one, store.Popped{Jobs: jobs("b", 3), Left: []int{6}}, nil)
+	h.answer(one, store.Popped{Jobs: jobs("b", 3), Remaining: []int{6}}, nil)
 	if got := (<-g.answers).Jobs.Jobs; len(got) != 3 {
 		t.Errorf("got %+v", got)
 	}
@@ -189,10 +189,10 @@ func TestLearnOfSeveral(t *testing.T) {
 		{"none", 1, nil, store.Popped{Entered: true}, []string{"entered", "entered", "entered"}},
 		{"none, and not entered", 1, nil, store.Popped{}, []string{"unknown", "unknown", "unknown"}},
 		{"the second has one", 1, nil, store.Popped{Entered: true, Jobs: jobs("b", 1)}, []string{"entered", "unknown", "unknown"}},
-		{"the second has more", 1, nil, store.Popped{Entered: true, Jobs: jobs("b", 1), Left: []int{0, 2, 0}}, []string{"entered", "ready", "unknown"}},
+		{"the second has more", 1, nil, store.Popped{Entered: true, Jobs: jobs("b", 1), Remaining: []int{0, 2, 0}}, []string{"entered", "ready", "unknown"}},
 		{"fewer than were wanted", 3, nil, store.Popped{Entered: true, Jobs: slices.Concat(jobs("a", 1), jobs("c", 1))}, []string{"entered", "entered", "entered"}},
-		{"as many as a limit", 3, []int{1, 3, 3}, store.Popped{Entered: true, Jobs: jobs("a", 1), Left: []int{4, 0, 0}}, []string{"ready", "entered", "entered"}},
-		{"all from two", 3, nil, store.Popped{Entered: true, Jobs: slices.Concat(jobs("a", 1), jobs("b", 2)), Left: []int{0, 0, 0}}, []string{"entered", "unknown", "unknown"}},
+		{"as many as a limit", 3, []int{1, 3, 3}, store.Popped{Entered: true, Jobs: jobs("a", 1), Remaining: []int{4, 0, 0}}, []string{"ready", "entered", "entered"}},
+		{"all from two", 3, nil, store.Popped{Entered: true, Jobs: slices.Concat(jobs("a", 1), jobs("b", 2)), Remaining: []int{0, 0, 0}}, []string{"entered", "unknown", "unknown"}},
 	} {
 		h := inHand(t)
 		h.joins(Request{Topics: []string{"a", "b", "c"}, N: c.n, Waits: true, Limits: c.limits})
@@ -430,7 +430,7 @@ func TestAddJobs(t *testing.T) {
 	var got Jobs
 	got.Add(Jobs{jobs("a", 1), []store.Lease{{Token: 1}}, first})
 	got.Add(Jobs{jobs("b", 2), []store.Lease{{Token: 2}, {Token: 3}}, second})
-	if len(got.Jobs) != 3 || got.Jobs[2].ID != "b2" || len(got.Leases) != 3 || got.Leases[2].Token != 3 || got.Asked != first {
+	if len(got.Jobs) != 3 || got.Jobs[2].ID != "b2" || len(got.Leases) != 3 || got.Leases[2].Token != 3 || got.AskedAt != first {
 		t.Errorf("%+v", got)
 	}
 }

@@ -73,7 +73,7 @@ func (h *hand) asks() *take {
 	if !h.s.Waiting() || len(h.s.queue) == 0 {
 		return nil
 	}
-	one := h.s.pop().compose()
+	one := h.s.pop().newTake()
 	one.enter = h.s.listener.enter(one)
 	return one
 }
@@ -84,8 +84,8 @@ func (h *hand) answer(one *take, p store.Popped, err error) {
 	if one == nil {
 		h.t.Fatal("nothing was asked")
 	}
-	if p.Left == nil {
-		p.Left = make([]int, len(one.lines))
+	if p.Remaining == nil {
+		p.Remaining = make([]int, len(one.lines))
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// line is who wants jobs of a topic, and what is known of its ready queue: see the package.
+// line queues the callers that want jobs of a topic, with what is known of its ready queue: see the package.
 type line struct {
 	source      *source
 	topic       string
@@ -17,11 +17,11 @@ type line struct {
 	wakes       int       // counts what made us believe so
 	entered     bool
 	enteredAt   time.Time
-	woken       bool      // of a job that nobody else was told of
+	woken       bool      // Redis woke only us: if nobody here takes the job, the wake-up is passed on
 	queued      bool      // to be asked
 	busy        bool      // a take is under way: one at a time keeps the callers' order
 	blocked     bool      // all its callers are claimed by takes of other lines
-	found       bool      // ready since a look, and not since a message
+	byLook      bool      // ready since a look, and not since a message
 	lookedAt    int       // wakes when a look was sent
 	left        time.Time // when the last caller left
 }
@@ -56,7 +56,7 @@ func (p *place) leave() {
 		p.next.prev = p.prev
 	}
 	if l.callers--; l.callers == 0 {
-		l.rest()
+		l.retire()
 	}
 }
 
@@ -78,7 +78,7 @@ func (l *line) requeue() {
 
 // isAsked reports whether anybody asks; those who don't any more are forgotten.
 func (l *line) isAsked() bool {
-	for len(l.asking) > 0 && len(l.asking[0].asks) == 0 {
+	for len(l.asking) > 0 && len(l.asking[0].toAsk) == 0 {
 		l.asking = l.asking[1:]
 	}
 	return len(l.asking) > 0
@@ -94,14 +94,14 @@ func (l *line) isDue() bool {
 	}
 	if !l.blocked {
 		l.blocked = true
-		l.source.taker.held = append(l.source.taker.held, l)
+		l.source.taker.blocked = append(l.source.taker.blocked, l)
 	}
 	return false
 }
 
 func (l *line) dequeued() {
 	if l.queued = false; l.callers == 0 {
-		l.rest()
+		l.retire()
 	}
 }
 
@@ -114,9 +114,9 @@ func (l *line) firstFree() *place {
 	return p
 }
 
-// compose claims the first callers of the line who take jobs in one way: as many as jobs are believed to be
+// newTake claims the first callers of the line who take jobs in one way: as many as jobs are believed to be
 // there or, if somebody asks, as one take can serve.
-func (l *line) compose() *take {
+func (l *line) newTake() *take {
 	wanted := min(l.ready, store.MaxPop)
 	if l.isAsked() {
 		wanted = store.MaxPop
@@ -134,29 +134,29 @@ func (l *line) compose() *take {
 	return t
 }
 
-// wake enters that the queue has jobs, so many; told is whether nobody else was told of them.
+// wake enters that the queue has about so many jobs. told says that we alone were woken for them.
 func (l *line) wake(jobs int, told bool) {
 	l.entered = false
 	l.wakes++
 	l.ready = max(l.ready, jobs)
 	l.woken = l.woken || told
-	l.found = l.found && !told
+	l.byLook = l.byLook && !told
 	if l.callers == 0 {
-		l.rest()
+		l.retire()
 	} else {
 		l.enqueue()
 	}
 }
 
-// rest ends the turn of a line without callers. A job that we alone were told of is for others then.
-func (l *line) rest() {
+// retire ends the turn of a line without callers. A job that we alone were told of is for others then.
+func (l *line) retire() {
 	if l.busy {
 		return
 	}
 	l.ready, l.asking = 0, nil
 	if l.woken {
 		l.woken = false
-		l.source.pass(l.topic)
+		l.source.passOn(l.topic)
 	}
 	l.left = time.Now()
 	if !l.entered && !l.queued && l.source.lines[l.topic] == l { // else it was forgotten before, and there is a new one
@@ -171,10 +171,10 @@ func (l *line) learn(asked, got, left int, entered, more bool, err error, wakes 
 	if err == nil {
 		l.woken = l.woken && l.wakes != wakes
 	}
-	if got > 0 && l.found {
-		l.source.listener.found = time.Now()
+	if got > 0 && l.byLook {
+		l.source.listener.lastHit = time.Now()
 	}
-	l.found = false
+	l.byLook = false
 	if l.wakes == wakes {
 		l.ready = max(left, 0)
 		if more {

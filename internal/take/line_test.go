@@ -76,7 +76,7 @@ func TestStates(t *testing.T) {
 		}
 	}
 	none, got := store.Popped{Entered: true}, store.Popped{Jobs: jobs("t", 1)}
-	some := store.Popped{Jobs: jobs("t", 1), Left: []int{3}}
+	some := store.Popped{Jobs: jobs("t", 1), Remaining: []int{3}}
 	for _, c := range []struct {
 		state, event string
 		do           func(*hand, *guest)
@@ -254,7 +254,7 @@ func TestKindsOfALine(t *testing.T) {
 	if first.Reserves || len(first.callers) != 2 || first.callers[1] != c.caller {
 		t.Fatalf("%+v", first)
 	}
-	h.answer(first, store.Popped{Jobs: jobs("t", 2), Left: []int{1}}, nil)
+	h.answer(first, store.Popped{Jobs: jobs("t", 2), Remaining: []int{1}}, nil)
 	a.expectJob(t, "t1")
 	c.expectJob(t, "t2")
 	second := h.asks()
@@ -262,9 +262,9 @@ func TestKindsOfALine(t *testing.T) {
 		t.Fatalf("%+v", second)
 	}
 	leases := []store.Lease{{Token: 7}}
-	second.asked = time.Unix(5, 0)
+	second.askedAt = time.Unix(5, 0)
 	h.answer(second, store.Popped{Jobs: jobs("t", 1), Leases: leases}, nil)
-	if got := (<-b.answers).Jobs; len(got.Leases) != 1 || got.Leases[0] != leases[0] || got.Asked != second.asked {
+	if got := (<-b.answers).Jobs; len(got.Leases) != 1 || got.Leases[0] != leases[0] || got.AskedAt != second.askedAt {
 		t.Errorf("%+v", got)
 	}
 }

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// lookEvery is how often the queues that callers wait for are looked at, should a message be lost, or
-	// a server be one that wakes nobody.
+	// lookEvery is how often the queues that callers wait for are looked at: a message may be lost, and a
+	// server of the original wakes nobody.
 	lookEvery = time.Second
-	// slowLook is how often that is where it has found nothing for calmAfter, and a server of ours runs.
+	// slowLook replaces lookEvery once looks have found nothing for calmAfter, if a server of ours runs.
 	slowLook  = 10 * time.Second
 	calmAfter = 30 * time.Second
-	// pollEvery is how often that is where we can't be woken. Of more lines than PollAtOnce some have
+	// pollEvery replaces lookEvery where we can't be woken. Of more lines than PollAtOnce some have
 	// their turn each time, and all within lookEvery.
 	pollEvery  = 50 * time.Millisecond
 	PollAtOnce = 250
@@ -49,7 +49,7 @@ type listener struct {
 	looks   int           // made
 	warned  bool
 	again   bool      // a subscription that was refused is to be tried again
-	found   time.Time // when a look last found jobs
+	lastHit time.Time // when a look last found jobs
 	left    time.Time // since when nobody waits
 }
 
@@ -166,8 +166,8 @@ func (e *listener) isWaitedFor() bool {
 	return time.Since(e.left) < lingerFor
 }
 
-// forget drops the lines that have had no callers for so long. Who wakes us for one of these is told to
-// wake another.
+// forget drops the lines that have had no callers for so long. If we are woken for one of these, we
+// pass the wake-up on.
 func (s *source) forget(after time.Duration) {
 	for topic, l := range s.lines {
 		if l.callers == 0 && !l.busy && !l.queued && time.Since(l.left) >= after {
@@ -331,7 +331,7 @@ func (e *listener) wake(topic string, jobs int) {
 	if l := s.lines[topic]; l != nil {
 		l.wake(jobs, true)
 	} else {
-		s.pass(topic)
+		s.passOn(topic)
 	}
 	s.trips.Wake()
 }

@@ -23,7 +23,7 @@ func newLooks(e *listener) *looks {
 	e.source.taker.mu.Lock()
 	defer e.source.taker.mu.Unlock()
 	now := time.Now()
-	e.found, e.renew = now, false
+	e.lastHit, e.renew = now, false
 	return &looks{listener: e, asked: now, next: now.Add(rand.N(lookEvery))}
 }
 
@@ -87,7 +87,7 @@ func (e *listener) is(state listenerState) bool {
 func (e *listener) isCalm() bool {
 	e.source.taker.mu.Lock()
 	defer e.source.taker.mu.Unlock()
-	if time.Since(e.found) < calmAfter {
+	if time.Since(e.lastHit) < calmAfter {
 		return false
 	}
 	for _, l := range e.source.lines {
@@ -149,7 +149,7 @@ func (e *listener) learn(lines []*line, q store.LookAt, epoch int, found store.L
 			full[p.caller] = true
 		}
 		l.wake(found.Lengths[i], false)
-		l.found = true
+		l.byLook = true
 	}
 	for i, l := range lines {
 		if found.Lengths[i] > 0 {

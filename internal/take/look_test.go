@@ -271,7 +271,7 @@ func TestPlan(t *testing.T) {
 		h.settle()
 		e := h.s.listener
 		h.s.lines["u"].entered = c.entered
-		e.state, e.found = c.state, time.Now().Add(-c.found)
+		e.state, e.lastHit = c.state, time.Now().Add(-c.found)
 		past, far, soon := time.Now().Add(-time.Second), time.Now().Add(time.Hour), time.Now().Add(10*time.Millisecond)
 		for _, next := range []time.Time{past, far, soon} {
 			k := &looks{listener: e, next: next, served: c.served, checked: time.Now()}
@@ -287,7 +287,7 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	h := inHand(t)
-	h.s.listener.found = time.Now().Add(-long)
+	h.s.listener.lastHit = time.Now().Add(-long)
 	k := &looks{listener: h.s.listener, served: true, checked: time.Now().Add(-2 * time.Minute)}
 	if k.plan(); k.served || time.Since(k.checked) > time.Minute {
 		t.Error("whether a server runs is not asked again; Redis is away")
@@ -309,7 +309,7 @@ func TestFound(t *testing.T) {
 		h := inHand(t)
 		h.waiter("t")
 		h.settle()
-		h.s.listener.found = time.Now().Add(-time.Hour)
+		h.s.listener.lastHit = time.Now().Add(-time.Hour)
 		h.look(true, map[string]int{"t": 1})
 		if c.told {
 			h.s.listener.wake("t", 1)
@@ -319,13 +319,13 @@ func TestFound(t *testing.T) {
 			popped.Jobs = jobs("t", 1)
 		}
 		h.answer(h.asks(), popped, nil)
-		if got := time.Since(h.s.listener.found) < time.Minute; got != c.want {
+		if got := time.Since(h.s.listener.lastHit) < time.Minute; got != c.want {
 			t.Errorf("%s: found lately %v", c.name, got)
 		}
 		if !c.taken { // what is told later is no find of that look's
 			h.s.listener.wake("t", 1)
 			h.answer(h.asks(), store.Popped{Jobs: jobs("t", 1)}, nil)
-			if time.Since(h.s.listener.found) < time.Minute {
+			if time.Since(h.s.listener.lastHit) < time.Minute {
 				t.Errorf("%s: what was told counts as found", c.name)
 			}
 		}
@@ -340,7 +340,7 @@ func TestLooksAreSpread(t *testing.T) {
 		h.s.listener.renew = true
 		k := newLooks(h.s.listener)
 		in := time.Until(k.next)
-		if in > lookEvery || in < -time.Second || h.s.listener.renew || time.Since(h.s.listener.found) > time.Minute || time.Since(k.asked) > time.Minute {
+		if in > lookEvery || in < -time.Second || h.s.listener.renew || time.Since(h.s.listener.lastHit) > time.Minute || time.Since(k.asked) > time.Minute {
 			t.Fatalf("the first look is in %v; %+v", in, k)
 		}
 		if in < lookEvery/2 {

@@ -136,7 +136,7 @@ func (m *redisModel) wake(topic string) {
 
 // do is what pop.lua does.
 func (m *redisModel) do(one *take) {
-	p, room := store.Popped{Entered: one.enter.Waiter != "", Left: make([]int, len(one.lines))}, one.n
+	p, room := store.Popped{Entered: one.enter.Waiter != "", Remaining: make([]int, len(one.lines))}, one.n
 	for i, l := range one.lines {
 		want := min(room, l.limit)
 		got := min(want, m.queues[l.topic])
@@ -157,7 +157,7 @@ func (m *redisModel) do(one *take) {
 			m.entered[l.topic] = true
 		}
 		if got > 0 {
-			p.Left[i] = left
+			p.Remaining[i] = left
 		}
 	}
 	m.answers = append(m.answers, func() { m.answer(one, p, nil) })

@@ -33,8 +33,8 @@ type asker interface {
 	isDue() bool
 	// dequeued ends its turn.
 	dequeued()
-	// compose claims the callers.
-	compose() *take
+	// newTake claims the callers.
+	newTake() *take
 }
 
 func newSource(t *Taker, s *store.Store) *source {
@@ -68,8 +68,8 @@ func (s *source) callers() []*caller {
 	return all
 }
 
-// pass has the next client woken for jobs of the topic.
-func (s *source) pass(topic string) {
+// passOn has the next client woken for jobs of the topic.
+func (s *source) passOn(topic string) {
 	s.woken = append(s.woken, topic)
 	s.trips.Wake()
 }
@@ -96,15 +96,15 @@ func (s *source) pop() asker {
 }
 
 // Next dequeues the takes of the next round trip and returns the number of their callers. They want
-// about as many jobs as one pop takes at most: Redis may do without a break what comes in one piece.
+// about as many jobs as t pop takes at most: Redis may do without a break what comes in t piece.
 func (s *source) Next() (callers int, call func(*store.Pipeline, error)) {
 	var takes []*take
 	for jobs := 0; s.Waiting() && len(s.queue) > 0 && len(takes) < maxTogether && jobs < store.MaxPop; {
-		one := s.pop().compose()
-		one.enter = s.listener.enter(one)
-		takes = append(takes, one)
-		jobs += one.n
-		callers += len(one.callers)
+		t := s.pop().newTake()
+		t.enter = s.listener.enter(t)
+		takes = append(takes, t)
+		jobs += t.n
+		callers += len(t.callers)
 	}
 	woken := s.woken
 	s.woken = nil
@@ -115,21 +115,21 @@ func (s *source) Next() (callers int, call func(*store.Pipeline, error)) {
 func (s *source) send(p *store.Pipeline, err error, takes []*take, woken []string) {
 	var pass *store.Call[struct{}]
 	if err == nil {
-		for _, one := range takes {
-			one.send(p)
+		for _, t := range takes {
+			t.send(p)
 		}
 		if len(woken) > 0 {
 			pass = s.store.Wake(woken).Send(p)
 		}
 	}
-	for _, one := range takes {
+	for _, t := range takes {
 		var popped store.Popped
 		failed := err
 		if err == nil {
-			popped, failed = one.receive(s.taker)
+			popped, failed = t.receive(s.taker)
 		}
 		s.taker.mu.Lock()
-		one.done(popped, failed)
+		t.done(popped, failed)
 		s.taker.mu.Unlock()
 	}
 	pass.Wait(context.Background()) // whether that went well is nobody's concern: a look finds the jobs

@@ -2,7 +2,7 @@ package take
 
 import "time"
 
-// State is what a Taker knows of a topic. It is for tests.
+// State is what a Taker knows of a topic. All of this file is for tests, the client's too.
 type State struct {
 	Callers   int
 	Waiting   int // of the callers: no take is under way for them, and they have been told that there is no job
@@ -74,5 +74,5 @@ const RideOut = rideOut
 func (t *Taker) Calm() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sources[0].listener.found = time.Now().Add(-calmAfter)
+	t.sources[0].listener.lastHit = time.Now().Add(-calmAfter)
 }

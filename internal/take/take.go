@@ -17,13 +17,13 @@ type take struct {
 	n       int
 	callers []*caller
 	wants   []int     // of each caller, at most
-	own     *caller   // who asks several lines; nil if it is for a line
+	multi   *caller   // who asks several lines; nil if it is for a line
 	asking  []*caller // in the line, before it was sent
 	enter   store.Enter
 	epoch   int // of the listener, when it was sent
 
-	asked time.Time
-	call  *store.Call[store.Popped]
+	askedAt time.Time
+	call    *store.Call[store.Popped]
 }
 
 // lineTake is a line of a take.
@@ -56,7 +56,7 @@ func (t *take) send(p *store.Pipeline) {
 
 func (t *take) sendWanted(s *store.Store, p *store.Pipeline, w store.Wanted) {
 	if t.Reserves {
-		t.asked = time.Now()
+		t.askedAt = time.Now()
 		t.call = s.Reserve(w, t.Reservation).Send(p)
 	} else {
 		t.call = s.Pop(w).Send(p)
@@ -77,18 +77,18 @@ func (t *take) receive(taker *Taker) (store.Popped, error) {
 // done enters what is known of the lines now, gives the callers their jobs, and answers those who asked.
 func (t *take) done(popped store.Popped, err error) {
 	isEmpty := t.learn(popped, err)
-	if t.own != nil && isEmpty && len(t.own.asks) > 0 {
-		t.own.asks = t.own.asks[len(t.lines):]
+	if t.multi != nil && isEmpty && len(t.multi.toAsk) > 0 {
+		t.multi.toAsk = t.multi.toAsk[len(t.lines):]
 	}
-	jobs := Jobs{popped.Jobs, popped.Leases, t.asked}
+	jobs := Jobs{popped.Jobs, popped.Leases, t.askedAt}
 	for i, c := range t.callers {
 		c.release(jobs.cut(t.wants[i]), err)
 	}
 	switch {
-	case t.own == nil:
+	case t.multi == nil:
 		t.lines[0].end(t.asking, isEmpty, err)
 	case isEmpty:
-		t.own.asked()
+		t.multi.askNext()
 	}
 	for _, l := range t.lines {
 		l.goOn()
@@ -111,7 +111,7 @@ func (t *take) learn(popped store.Popped, err error) (allEmpty bool) {
 		}
 		room, rest = room-got, rest[got:]
 		if got > 0 {
-			left = popped.Left[i]
+			left = popped.Remaining[i]
 		}
 		isEmpty := l.learn(asked, got, left, entered && (t.enter.Always || got < asked), popped.More, err, l.wakes)
 		allEmpty = allEmpty && isEmpty
@@ -127,10 +127,10 @@ func (l *line) end(asking []*caller, isEmpty bool, err error) {
 	var still []*caller
 	for _, c := range asking {
 		switch {
-		case len(c.asks) == 0: // it has its answer, or was told of the error
+		case len(c.toAsk) == 0: // it has its answer, or was told of the error
 		case isEmpty:
-			c.asks = nil
-			c.asked()
+			c.toAsk = nil
+			c.askNext()
 		case err != nil && c.isFree():
 			c.failed(err)
 		default:
@@ -143,7 +143,7 @@ func (l *line) end(asking []*caller, isEmpty bool, err error) {
 // goOn has the line asked again, or ends its turn. One that waits and is not entered is looked at soon.
 func (l *line) goOn() {
 	if l.callers == 0 {
-		l.rest()
+		l.retire()
 		return
 	}
 	l.enqueue()
@@ -155,8 +155,8 @@ func (l *line) goOn() {
 // unblock has the lines asked whose callers were all claimed. The round trips of all sources but by, whose are
 // under way, are woken if they have work now.
 func (t *Taker) unblock(by *source) {
-	held := t.held
-	t.held = nil
+	held := t.blocked
+	t.blocked = nil
 	for _, l := range held {
 		l.blocked = false
 		l.goOn()

@@ -1,9 +1,17 @@
 // Package take gets jobs out of Redis for callers who want them at once, or wait for them.
 //
 // A caller has a place in a line for each topic that it wants jobs of. Nothing is taken out of Redis
-// before a caller is there to get it, and nothing is ever put back: a take claims its callers, who
-// stay until its answer, which the connection's timeouts bound. Callers who are not claimed can leave
-// at once. Which caller gets a job: the first in the topic's line who is not claimed.
+// before a caller is there to get it, and nothing is ever put back: a take claims its callers, which
+// stay until its answer, which the connection's timeouts bound. Callers that are not claimed can leave
+// at once.
+//
+// Which caller gets a job: the first in the topic's line that is not claimed (line.newTake). Which Client
+// is woken for it, Redis decides: the one that has waited longest (wake in store/lua/parts/queue.lua). Pull
+// asks past both.
+//
+// To be entered is to stand among the topic's waiters in Redis. Whatever makes a job ready takes the
+// first of these out and wakes it, alone. So a caller that joins a line that is entered need not
+// ask. A look, now and then, finds what nobody has told of: see listener.
 //
 // What is known of a topic, and what changes it:
 //
@@ -16,10 +24,6 @@
 //	         |                               | woken meanwhile → ready
 //	entered  | it is empty, and Redis wakes  | woken, or a look finds jobs → ready
 //	         | us when it gets a job         | the subscription ends → unknown
-//
-// To be entered is to stand among the topic's waiters in Redis. Whatever makes a job ready takes the
-// first of these out and wakes it, alone. So a caller who joins a line that is entered need not
-// ask. A look, now and then, finds what nobody has told of: see listener.
 package take
 
 import (
@@ -55,9 +59,9 @@ type Request struct {
 
 // Jobs are what came of a Request: leases, and when they were asked for, only if it reserves.
 type Jobs struct {
-	Jobs   []store.Job
-	Leases []store.Lease
-	Asked  time.Time
+	Jobs    []store.Job
+	Leases  []store.Lease
+	AskedAt time.Time
 }
 
 // Add appends what came later. When that was asked for counts as when the first was.
@@ -72,7 +76,7 @@ func (j *Jobs) Add(next Jobs) {
 // cut takes the first jobs off, n at most.
 func (j *Jobs) cut(n int) Jobs {
 	n = min(n, len(j.Jobs))
-	first := Jobs{Jobs: j.Jobs[:n:n], Asked: j.Asked}
+	first := Jobs{Jobs: j.Jobs[:n:n], AskedAt: j.AskedAt}
 	j.Jobs = j.Jobs[n:]
 	if j.Leases != nil {
 		first.Leases, j.Leases = j.Leases[:n:n], j.Leases[n:]
@@ -94,7 +98,7 @@ type Taker struct {
 	hooks   Hooks
 	mu      sync.Mutex // guards all lines, callers and listeners
 	sources []*source
-	held    []*line // to be asked once callers are not claimed any more
+	blocked []*line // to be asked once callers are not claimed any more
 	closed  bool
 }
 
@@ -195,10 +199,10 @@ func (t *Taker) join(c *caller) (lead func(context.Context), err error) {
 	}
 	for i := range c.places {
 		if p := &c.places[i]; !c.Waits || !p.line.entered {
-			c.asks = append(c.asks, p)
+			c.toAsk = append(c.toAsk, p)
 		}
 	}
-	if len(c.asks) == 0 {
+	if len(c.toAsk) == 0 {
 		c.recovered()
 		return nil, nil
 	}
@@ -208,7 +212,7 @@ func (t *Taker) join(c *caller) (lead func(context.Context), err error) {
 		return nil, nil
 	}
 	for _, s := range t.sources {
-		if lead == nil && s.Waiting() && s.trips.MayLead() {
+		if lead == nil && s.Waiting() && s.trips.TryLead() {
 			lead = s.trips.Lead
 		} else {
 			s.trips.Wake()
@@ -239,8 +243,8 @@ func (t *Taker) Close() {
 // Pull takes up to n jobs of one topic for a caller who holds the pipeline, past those who wait. more
 // reports whether there may be jobs although fewer came than were wanted.
 func (t *Taker) Pull(s *store.Store, p *store.Pipeline, k Kind, topic string, n int) (got Jobs, more bool, err error) {
-	one := &take{Kind: k, n: n}
-	one.sendWanted(s, p, store.Wanted{Topics: []string{topic}, N: n})
-	popped, err := one.receive(t)
-	return Jobs{popped.Jobs, popped.Leases, one.asked}, popped.More, err
+	wanted := &take{Kind: k, n: n}
+	wanted.sendWanted(s, p, store.Wanted{Topics: []string{topic}, N: n})
+	popped, err := wanted.receive(t)
+	return Jobs{popped.Jobs, popped.Leases, wanted.askedAt}, popped.More, err
 }

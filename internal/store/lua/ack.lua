@@ -21,7 +21,7 @@ local lost, done, names, ended = {}, {}, {}, {}
 for k = 1, #ids do
   local i = 3 * k - 2
   local name = buckets .. ids[k]
-  local job, unread = held(scores[k], name, ARGV[i], ARGV[i + 2])
+  local job, unread = leased_job(scores[k], name, ARGV[i], ARGV[i + 2])
   if unread then return unread end
   if job then
     done[#done + 1], names[#names + 1] = ids[k], name

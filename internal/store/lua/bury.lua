@@ -18,7 +18,7 @@ local reply, ended = {}, {}
 for i = 1, #ARGV, FIELDS do
   local topic, id = ARGV[i], ARGV[i + 1]
   local name = buckets .. id
-  local job, failed = held(redis.call('ZSCORE', pool, id), name, topic, ARGV[i + 2])
+  local job, failed = leased_job(redis.call('ZSCORE', pool, id), name, topic, ARGV[i + 2])
   if job then failed = bury(id, name, topic, ARGV[i + 3], ARGV[i + 4]) end
   local why = failed and failed.err or not job and 0
   if why then

@@ -43,7 +43,7 @@ local function delete(list, ids)
 end
 
 -- Has the topic stand where its oldest letter says, if it still has any.
-local function enter(topic, list)
+local function reposition(topic, list)
   local oldest = redis.pcall('ZRANGE', list, 0, 0, 'WITHSCORES')
   if oldest[2] then
     redis.pcall('ZADD', dead_topics, oldest[2], topic)
@@ -61,7 +61,7 @@ local function expire(topic, list, all)
     left = left - #ids
   end
   if ids.err then return ids end
-  enter(topic, list)
+  reposition(topic, list)
 end
 
 local first = ARGV[4] ~= '' and entries_before(dead_topics, ARGV[4], ARGV[5] .. '\0') or 0

@@ -20,7 +20,7 @@ for i = 1, #ARGV, 4 do
   local id, length = ARGV[i + 1], ARGV[i + 3]
   local name = buckets .. id
   local at = 0
-  local job, unread = held(redis.call('ZSCORE', pool, id), name, ARGV[i], ARGV[i + 2])
+  local job, unread = leased_job(redis.call('ZSCORE', pool, id), name, ARGV[i], ARGV[i + 2])
   if unread then return unread end
   if job then
     local score

@@ -20,7 +20,7 @@ for i = 2, #KEYS do
   if type(length) ~= 'number' then length = 1 end
   local topic, waited = ARGV[2 * i - 2], ARGV[2 * i - 1]
   if length == 0 and waiter ~= '' and waited ~= '-1' then
-    local entered, added = enter(topic, waiter, waited)
+    local entered, added = add_waiter(topic, waiter, waited)
     if entered then written = true else reply[1] = 0 end
     if added then reply[2][#reply[2] + 1] = i - 1 end
   end

@@ -1,7 +1,7 @@
 -- require: keys time guard pool lease dead take
 -- reserve: takes the next ready jobs of some topics and leases them: each goes back into the
--- pool, due when its lease ends. A job whose attempts are used up becomes a dead letter; if it
--- can't, it goes into the pool, to be tried again later, and stands in nobody's way.
+-- pool, due when its lease ends. A job whose attempts are used up, as its last lease has ended by
+-- itself, becomes a dead letter only here; if it can't, it goes into the pool, to be tried again later, and stands in nobody's way.
 --
 -- KEYS, ARGV[1…4] and the topics at the end: see take.
 -- ARGV[5] for how long (ms); 0: as the job says, but SHORTEST_TTR at least, or else DEFAULT_LEASE
@@ -22,8 +22,8 @@
 local DEFAULT_LEASE = 30000 -- ms
 local MAX_LEASE = 86400000
 local TRIED_AGAIN = 5000 -- ms, as the server does with what it can't move
--- Who says for how long does not know how far away consumers are: a lease lasts for some round
--- trips, or it is over before it can be used or extended.
+-- A producer can't know how far away its consumers are: a lease that does not last for some round
+-- trips is over before it can be used or extended.
 local SHORTEST_TTR = 100
 
 local usual_length, default_most = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -84,7 +84,7 @@ end
 
 -- Enters a lease in the job's bucket. Returns for how long the job has been ready, or an
 -- error reply.
-local function enter(name, length, text, attempt, token, k)
+local function write_lease(name, length, text, attempt, token, k)
   local ttl = k and k.ttl or pcall('PTTL', name)
   if type(ttl) == 'table' then return ttl end
   local changed
@@ -103,11 +103,11 @@ local function enter(name, length, text, attempt, token, k)
   return attempt == 1 and ttl >= 0 and late >= 0 and late or -1
 end
 
--- Leases the job. Returns its score, and what enter returns; what is to be told of it goes into leases.
+-- Leases the job. Returns its score, and what write_lease returns; what is to be told of it goes into leases.
 local function reserve(name, k, leases)
   local n = #leases
   if not k then
-    local late = enter(name, usual_length, first_attempt, 1, now_us)
+    local late = write_lease(name, usual_length, first_attempt, 1, now_us)
     leases[n + 1] = 1
     leases[n + 2] = late
     first_end = math.min(first_end, usual_end)
@@ -120,7 +120,7 @@ local function reserve(name, k, leases)
     at, score = lease_end(length)
   end
   local token = math.max(now_us, k.token + 1)
-  local late = enter(name, length, nil, k.attempts + 1, token, k)
+  local late = write_lease(name, length, nil, k.attempts + 1, token, k)
   leases[n + 1] = -(k.attempts + 1)
   leases[n + 2] = late
   leases[n + 3] = k.most

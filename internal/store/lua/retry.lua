@@ -41,7 +41,7 @@ end
 local function give_back(i)
   local topic, id, delay, most, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 3]), ARGV[i + 4], ARGV[i + 5]
   local name = buckets .. id
-  local job, unread = held(redis.call('ZSCORE', pool, id), name, topic, ARGV[i + 2], 'options')
+  local job, unread = leased_job(redis.call('ZSCORE', pool, id), name, topic, ARGV[i + 2], 'options')
   if not job then return unread and unread.err or 0 end
   local refund = most == 'refund'
   local attempts, token, lent = read_lease(job[1])

@@ -105,7 +105,7 @@ end
 -- token, for it is Redis's clock at the reserve, and above the one before. Nor need a holder know
 -- the end, which he doesn't when the answer to an extension was lost. The topic must be right, too:
 -- it decides where the job goes. Whatever else became of the job, its entry is no lease any more.
-local function held(score, bucket, topic, token, ...)
+local function leased_job(score, bucket, topic, token, ...)
   score = score and tonumber(score)
   if not score or score <= now_s or not is_lease(score) then return nil end
   local job = redis.pcall('HMGET', bucket, 'lease', 'topic', ...)

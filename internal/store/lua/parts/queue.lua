@@ -13,7 +13,7 @@ local entering -- when (Unix µs)
 
 -- Enters the waiter, which has waited for so long (µs). Returns whether it stands there now, and whether it
 -- did not before.
-local function enter(topic, waiter, waited)
+local function add_waiter(topic, waiter, waited)
   if not entering then
     local time = redis.pcall('TIME')
     if time.err then return false, false end

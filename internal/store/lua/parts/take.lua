@@ -135,8 +135,8 @@ local function take_all(read, wants, claim, limit_at)
       if left > 0 then wake(topic, left) end
     end
     if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') then
-      -- Who got a job goes behind the others.
-      if not enter(topic, waiter, #taken > 0 and 0 or ARGV[3]) then entered = 0 end
+      -- A client that got a job queues behind the others.
+      if not add_waiter(topic, waiter, #taken > 0 and 0 or ARGV[3]) then entered = 0 end
     end
     if #taken > 0 then
       reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = i - 1, taken, left

@@ -22,7 +22,7 @@ type Kind[T any] struct {
 	Measure func(item T) (id string, bytes int)
 	// Call makes the call that does items. Its answer is an error for each.
 	Call func(s *store.Store, items []T) *store.Call[[]error]
-	// Apart has each item done by a call of its own. Redis may do without a break what one call says.
+	// Apart has each item done by a call of its own. Redis runs a whole call without serving anyone else.
 	Apart bool
 }
 
@@ -58,9 +58,9 @@ func (k Kind[T]) fit(items []T, ids map[string]bool) int {
 	return len(items)
 }
 
-// Calls are calls that each have one item done and share round trips. Each caller gets exactly
-// its own error.
-type Calls[T any] struct {
+// Batcher has items done, each for a caller of its own, in round trips that they share. Each caller gets
+// exactly its own error.
+type Batcher[T any] struct {
 	kind    Kind[T]
 	trips   *Coalescer
 	mu      sync.Mutex
@@ -73,31 +73,31 @@ type Calls[T any] struct {
 // less; with one, a caller just behind a round trip would wait for two.
 const RoundTrips = 2
 
-// NewCalls makes Calls of that kind.
-func NewCalls[T any](o *Owner, s *store.Store, k Kind[T]) *Calls[T] {
-	c := &Calls[T]{kind: k, ids: map[string]bool{}}
-	c.trips = New(o, s, &c.mu, c, RoundTrips)
-	return c
+// NewBatcher makes a Batcher of calls of that kind.
+func NewBatcher[T any](o *Owner, s *store.Store, k Kind[T]) *Batcher[T] {
+	b := &Batcher[T]{kind: k, ids: map[string]bool{}}
+	b.trips = New(o, s, &b.mu, b, RoundTrips)
+	return b
 }
 
-// Call returns once the item is done, or with ctx's error when that ends before: an item not yet
+// Do returns once the item is done, or with ctx's error when that ends before: an item not yet
 // sent is not done then. A caller whose ctx has no deadline may make the round trip itself, and
 // then waits for the answer whatever becomes of ctx.
-func (c *Calls[T]) Call(ctx context.Context, item T) error {
+func (b *Batcher[T]) Do(ctx context.Context, item T) error {
 	answer := make(chan error, 1)
 	_, hurries := ctx.Deadline()
-	c.mu.Lock()
-	c.items, c.answers = append(c.items, item), append(c.answers, answer)
-	leads := !hurries && c.trips.MayLead()
+	b.mu.Lock()
+	b.items, b.answers = append(b.items, item), append(b.answers, answer)
+	leads := !hurries && b.trips.TryLead()
 	if !leads {
-		c.trips.Wake()
+		b.trips.Wake()
 	}
-	c.mu.Unlock()
+	b.mu.Unlock()
 	if leads {
 		if ctx.Done() == nil {
-			ctx = c.trips.owner.Abandoned
+			ctx = b.trips.owner.Abandoned
 		}
-		c.trips.Lead(ctx)
+		b.trips.Lead(ctx)
 		select {
 		case err := <-answer: // even if ctx is done, too
 			return err
@@ -108,50 +108,50 @@ func (c *Calls[T]) Call(ctx context.Context, item T) error {
 	case err := <-answer:
 		return err
 	case <-ctx.Done():
-		c.leave(answer)
-		if ctx == c.trips.owner.Abandoned {
-			return c.trips.owner.Closed
+		b.leave(answer)
+		if ctx == b.trips.owner.Abandoned {
+			return b.trips.owner.Closed
 		}
 		return ctx.Err()
 	}
 }
 
 // leave takes the caller out of the queue, if its item is not yet on its way.
-func (c *Calls[T]) leave(answer chan error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if i := slices.Index(c.answers, answer); i >= 0 {
-		c.items, c.answers = slices.Delete(c.items, i, i+1), slices.Delete(c.answers, i, i+1)
+func (b *Batcher[T]) leave(answer chan error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := slices.Index(b.answers, answer); i >= 0 {
+		b.items, b.answers = slices.Delete(b.items, i, i+1), slices.Delete(b.answers, i, i+1)
 	}
 }
 
-// Batch has many items done on one connection, a chunk at a time, and returns an error for each.
+// DoAll has many items done on one connection, a chunk at a time, and returns an error for each.
 // An error of Redis is that of one chunk, any other is that of all that follow.
-func (c *Calls[T]) Batch(ctx context.Context, items []T) []error {
+func (b *Batcher[T]) DoAll(ctx context.Context, items []T) []error {
 	if len(items) == 0 {
 		return nil
 	}
-	p, err := c.trips.store.Pipeline(ctx)
+	p, err := b.trips.store.Pipeline(ctx)
 	if err != nil {
 		return slices.Repeat([]error{err}, len(items))
 	}
 	defer p.Close()
 	errs := make([]error, 0, len(items))
-	for _, chunk := range c.kind.Chunks(items) {
-		errs = append(errs, c.do(ctx, p, chunk)...)
+	for _, chunk := range b.kind.Chunks(items) {
+		errs = append(errs, b.doTogether(ctx, p, chunk)...)
 	}
 	return errs
 }
 
-// do has the items done, and returns an error for each.
-func (c *Calls[T]) do(ctx context.Context, p *store.Pipeline, items []T) []error {
+// doTogether has the items done, and returns an error for each.
+func (b *Batcher[T]) doTogether(ctx context.Context, p *store.Pipeline, items []T) []error {
 	size := len(items)
-	if c.kind.Apart {
+	if b.kind.Apart {
 		size = 1
 	}
 	calls := make([]*store.Call[[]error], 0, 1)
 	for some := range slices.Chunk(items, size) {
-		calls = append(calls, c.kind.Call(c.trips.store, some).Send(p))
+		calls = append(calls, b.kind.Call(b.trips.store, some).Send(p))
 	}
 	var errs []error
 	for _, call := range calls {
@@ -165,24 +165,24 @@ func (c *Calls[T]) do(ctx context.Context, p *store.Pipeline, items []T) []error
 }
 
 // Counts returns how many round trips are under way, and how many calls wait for the next.
-func (c *Calls[T]) Counts() (underWay, waiting int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.trips.underWay, len(c.items)
+func (b *Batcher[T]) Counts() (underWay, waiting int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.trips.underWay, len(b.items)
 }
 
 // Waiting is that of a Queue, as is Next.
-func (c *Calls[T]) Waiting() bool { return len(c.items) > 0 }
+func (b *Batcher[T]) Waiting() bool { return len(b.items) > 0 }
 
 // Next dequeues the next items that may go together.
-func (c *Calls[T]) Next() (int, func(*store.Pipeline, error)) {
-	n := c.kind.fit(c.items, c.ids)
-	items, answers := slices.Clone(c.items[:n]), slices.Clone(c.answers[:n])
-	c.items, c.answers = slices.Delete(c.items, 0, n), slices.Delete(c.answers, 0, n)
+func (b *Batcher[T]) Next() (int, func(*store.Pipeline, error)) {
+	n := b.kind.fit(b.items, b.ids)
+	items, answers := slices.Clone(b.items[:n]), slices.Clone(b.answers[:n])
+	b.items, b.answers = slices.Delete(b.items, 0, n), slices.Delete(b.answers, 0, n)
 	return n, func(p *store.Pipeline, err error) {
 		var errs []error
 		if err == nil {
-			errs = c.do(context.Background(), p, items)
+			errs = b.doTogether(context.Background(), p, items)
 		} else {
 			errs = slices.Repeat([]error{err}, n)
 		}

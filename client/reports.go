@@ -8,8 +8,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// putOff is when it was last said of topics that jobs of theirs can't be made dead letters.
-type putOff struct {
+// buryFailures is when it was last said of topics that jobs of theirs can't be made dead letters.
+type buryFailures struct {
 	mu   sync.Mutex
 	said map[string]time.Time
 }
@@ -22,7 +22,7 @@ const (
 )
 
 // isNews reports whether it is to be said now.
-func (p *putOff) isNews(topic string) bool {
+func (p *buryFailures) isNews(topic string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -68,7 +68,7 @@ func (c *Client) tellStale(ids []string) {
 // tellPutOff says which jobs can't be made dead letters, one of each topic and each minute.
 func (c *Client) tellPutOff(list []store.PutOff) {
 	for _, p := range list {
-		if c.putOff.isNews(p.Topic) {
+		if c.buryFailures.isNews(p.Topic) {
 			c.logger.Error("delayer: a job whose attempts are used up can't be made a dead letter, it is tried again every 5 s", "topic", p.Topic, "id", p.ID, "error", p.Why)
 		}
 	}

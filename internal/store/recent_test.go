@@ -45,7 +45,7 @@ func (b *backend) expectEntered(t *testing.T, what, topic string, used bool, due
 func TestPushEntersTopics(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		now := time.Now()
-		b.known.now = func() time.Time { return now }
+		b.recent.now = func() time.Time { return now }
 		push := func(topic string, delay time.Duration) {
 			t.Helper()
 			check(t, b.push(t.Context(), Job{"id", topic, "b"}, Due{After: delay}, kept, Replace))
@@ -140,7 +140,7 @@ func (b *backend) moveDue(t *testing.T) {
 
 // What is remembered is bounded.
 func TestKnownTopicsAreBounded(t *testing.T) {
-	k := newKnownTopics()
+	k := newRecentTopics()
 	for i := range maxKnown + 10 {
 		k.enter([]Delayed{{Job: Job{Topic: time.Duration(i).String()}}}, []error{nil})
 	}
@@ -155,7 +155,7 @@ func TestLongWaitsAreEntered(t *testing.T) {
 		for name, wait := range map[string]func(delay time.Duration) error{
 			"retry": func(delay time.Duration) error {
 				held, _ := b.hold(t, "t", time.Minute)
-				errs, err := b.Retry([]Returned{{Held: held, Delay: delay}}).Do(t.Context())
+				errs, err := b.Retry([]GivenBack{{Held: held, Delay: delay}}).Do(t.Context())
 				return errors.Join(append(errs, err)...)
 			},
 			"reschedule": func(delay time.Duration) error { return b.Reschedule(t.Context(), "a", delay) },

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// knownTopics are the topics that were pushed lately, so that not every push has to
+// recentTopics are the topics that were pushed lately, so that not every push has to
 // enter its topic among those that Redis knows (Stats). A server enters what it moves.
-type knownTopics struct {
+type recentTopics struct {
 	mu sync.RWMutex
 	// covered is until when the jobs of a topic may be due, by our clock, without being entered.
 	covered map[string]time.Time
@@ -25,10 +25,10 @@ const (
 	soon = 30 * time.Minute
 )
 
-func newKnownTopics() *knownTopics { return &knownTopics{now: time.Now} }
+func newRecentTopics() *recentTopics { return &recentTopics{now: time.Now} }
 
 // cover reports whether Redis knows the topics of all of the jobs, and that these wait.
-func (k *knownTopics) cover(jobs []Delayed) bool {
+func (k *recentTopics) cover(jobs []Delayed) bool {
 	now := k.now()
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -47,7 +47,7 @@ func (k *knownTopics) cover(jobs []Delayed) bool {
 }
 
 // enter enters the topics of the jobs that were stored.
-func (k *knownTopics) enter(jobs []Delayed, errs []error) {
+func (k *recentTopics) enter(jobs []Delayed, errs []error) {
 	if k.cover(jobs) {
 		return
 	}
