@@ -197,7 +197,7 @@ func TestLifetimeStandsStill(t *testing.T) {
 		left(kept+700*time.Second, "waits for a retry")
 		check(t, b.Reschedule(t.Context(), "a", 0))
 		left(kept, "rescheduled to now")
-		held, _ = b.hold(t, "t", 1000*time.Second)
+		b.hold(t, "t", 1000*time.Second)
 		check(t, b.Reschedule(t.Context(), "a", 300*time.Second))
 		left(kept+300*time.Second, "rescheduled while it was reserved")
 		b.Reschedule(t.Context(), "a", 0)
