@@ -145,21 +145,27 @@ func (b *Batcher[T]) DoAll(ctx context.Context, items []T) []error {
 
 // doTogether has the items done, and returns an error for each.
 func (b *Batcher[T]) doTogether(ctx context.Context, p *store.Pipeline, items []T) []error {
-	size := len(items)
 	if b.kind.Apart {
-		size = 1
+		return b.doApart(ctx, p, items)
 	}
-	calls := make([]*store.Call[[]error], 0, 1)
-	for some := range slices.Chunk(items, size) {
-		calls = append(calls, b.kind.Call(b.trips.store, some).Send(p))
+	errs, err := b.kind.Call(b.trips.store, items).On(ctx, p)
+	if err != nil {
+		return slices.Repeat([]error{err}, len(items))
 	}
-	var errs []error
-	for _, call := range calls {
-		some, err := call.Wait(ctx)
-		if err != nil {
-			some = slices.Repeat([]error{err}, size)
+	return errs
+}
+
+// doApart has each item done by a call of its own; all of them are under way at a time.
+func (b *Batcher[T]) doApart(ctx context.Context, p *store.Pipeline, items []T) []error {
+	calls, errs := make([]*store.Call[[]error], len(items)), make([]error, len(items))
+	for i := range items {
+		calls[i] = b.kind.Call(b.trips.store, items[i:i+1]).Send(p)
+	}
+	for i, call := range calls {
+		results, err := call.Wait(ctx)
+		if errs[i] = err; err == nil {
+			errs[i] = results[0]
 		}
-		errs = append(errs, some...)
 	}
 	return errs
 }
