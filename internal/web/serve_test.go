@@ -255,6 +255,9 @@ func TestWrite(t *testing.T) {
 			t.Errorf("got %v, want %v, or else %v", err, w.write, w.flush)
 		}
 	}
+	if h := inner.Header(); h.Get("Content-Type") != "text/plain" || h.Get("Content-Length") != "4" {
+		t.Errorf("headers %v", h)
+	}
 }
 
 type discardResponse struct{}

@@ -178,6 +178,10 @@ func TestConfirmation(t *testing.T) {
 		{link("/ui/act/purge", "topic", "unknown"), "0"},
 		{link("/ui/act/drop_dead", "topic", "topic"), "3"},
 		{link("/ui/act/requeue_dead", "topic", "topic", "group", "1", "reason", "reason", "error", "refused"), "2"},
+		// Never all of them, whatever part of a group is named.
+		{link("/ui/act/requeue_dead", "topic", "topic", "group", "1"), "0"},
+		{link("/ui/act/requeue_dead", "topic", "topic", "reason", "reason"), "0"},
+		{link("/ui/act/requeue_dead", "topic", "topic", "error", "refused"), "0"},
 		{link("/ui/act/drop", "topic", "topic", "id", "dead1"), ""},
 		{link("/ui/act/remove", "id", "waiting"), ""},
 	} {
