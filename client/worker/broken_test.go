@@ -44,6 +44,7 @@ func TestBrokenTopicHarmsNoOther(t *testing.T) {
 				}
 			}
 			log.Expect(t, len(broken), "can't fetch jobs")
+			until(t, "it is told that they are well again", func() bool { return len(log.Lines("fetches jobs again")) == len(broken) })
 		})
 	}
 }
