@@ -455,14 +455,14 @@ func TestState(t *testing.T) {
 	h.joins(reserves)
 	reserves.Waits = false
 	asks := h.joins(reserves)
-	if got, want := h.State("t"), (State{Callers: 3, Waiting: 2, Unclaimed: 3, Reservers: 2, Entered: true}); got != want {
+	if got, want := h.State("t"), (State{Callers: 3, Waiting: 2, Unclaimed: 3, Entered: true}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	h.s.listener.wake("t", 1)
 	h.asks()
 	h.asks()
 	h.leave(asks.caller, store.ErrEmpty)
-	if got, want := h.State("t"), (State{Callers: 2, Waiting: 1, Unclaimed: 1, Takes: 1, Wakes: 1, Reservers: 1}); got != want {
+	if got, want := h.State("t"), (State{Callers: 2, Waiting: 1, Unclaimed: 1, Takes: 1, Wakes: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -11,7 +11,6 @@ type State struct {
 	Takes     int // under way
 	Wakes     int
 	Entered   bool
-	Reservers int // of the callers
 }
 
 // State returns what is known of the topic.
@@ -35,9 +34,6 @@ func (t *Taker) State(topic string) (s State) {
 		}
 		if p.caller.leaving != nil {
 			s.Leaving++
-		}
-		if p.kind().Reserves {
-			s.Reservers++
 		}
 	}
 	return s
