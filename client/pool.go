@@ -4,11 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"net"
-	"net/url"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +20,11 @@ type PoolOptions struct {
 	// Addr is host:port, or the path of a unix socket (it starts with "/",
 	// "./", "../" or "@"). Empty means 127.0.0.1:6379.
 	Addr string
+	// Sentinels are the addresses, host:port with commas in between, of the Redis Sentinels that are asked
+	// where the master is whose name is SentinelMaster. Addr must be empty then. They are dialled as the master is, but for
+	// the user: SentinelUsername and SentinelPassword.
+	Sentinels, SentinelMaster          string
+	SentinelUsername, SentinelPassword string
 	// Username is the ACL user. Empty means Redis's default user. It takes
 	// effect together with Password only.
 	Username string
@@ -67,15 +68,19 @@ const (
 // dialled until the pool is used.
 func NewPool(o PoolOptions) *redis.Pool {
 	dialer := redispool.Dialer{
-		Locate:         redispool.Fixed(cmp.Or(o.Addr, defaultAddr)),
-		Username:       o.Username,
-		Password:       o.Password,
-		Database:       o.Database,
 		TLS:            o.TLS,
 		ConnectTimeout: cmp.Or(o.ConnectTimeout, defaultTimeout),
 		ReadTimeout:    cmp.Or(o.ReadTimeout, defaultTimeout),
 		WriteTimeout:   cmp.Or(o.WriteTimeout, defaultTimeout),
 	}
+	if o.Sentinels != "" {
+		sentinels := dialer
+		sentinels.Username, sentinels.Password = o.SentinelUsername, o.SentinelPassword
+		dialer.Locator = redispool.NewSentinel(o.SentinelMaster, strings.Split(o.Sentinels, ","), sentinels)
+	} else {
+		dialer.Locator = redispool.Fixed(cmp.Or(o.Addr, defaultAddr))
+	}
+	dialer.Username, dialer.Password, dialer.Database = o.Username, o.Password, o.Database
 	maxActive := max(cmp.Or(o.MaxActive, defaultMaxActive), 0)
 	pool := &redis.Pool{
 		DialContext:         dialer.Dial,
@@ -86,7 +91,7 @@ func NewPool(o PoolOptions) *redis.Pool {
 		MaxConnLifetime:     o.MaxConnLifetime,
 		Wait:                true,
 	}
-	if wrong := o.checkUnits(); wrong != nil {
+	if wrong := cmp.Or(o.checkUnits(), o.checkSentinels()); wrong != nil {
 		pool.DialContext = func(context.Context) (redis.Conn, error) { return nil, wrong }
 	}
 	if o.MaxIdle == 0 {
@@ -100,64 +105,23 @@ func (o PoolOptions) checkUnits() error {
 		checkUnit("idle timeout", o.IdleTimeout), checkUnit("max connection lifetime", o.MaxConnLifetime))
 }
 
-// ParseURL reads a Redis URL:
-//
-//	redis://[user:password@]host[:port][/database]
-//	rediss://…                                       the same over TLS
-//	unix://[user:password@]/path/of/redis.sock[?db=database]
-//
-// A user part without a colon is a password, as in redis-cli. Special
-// characters are escaped as in any URL ("@" is %40). No error quotes the URL,
-// for there may be a password in it.
-func ParseURL(rawURL string) (PoolOptions, error) {
-	o, err := parseURL(rawURL)
-	if err != nil {
-		return PoolOptions{}, fmt.Errorf("delayer: %w", invalid("redis URL", err.Error()))
+func (o PoolOptions) checkSentinels() error {
+	if o.Sentinels == "" {
+		if o.SentinelMaster != "" {
+			return invalid("sentinels", "there are none to ask for the master "+strconv.Quote(o.SentinelMaster))
+		}
+		return nil
 	}
-	return o, nil
-}
-
-func parseURL(rawURL string) (PoolOptions, error) {
-	if !strings.Contains(rawURL, "://") {
-		return PoolOptions{}, errors.New("want one that begins with redis://, rediss:// or unix://")
-	}
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		// The cause quotes what it stumbled on.
-		return PoolOptions{}, errors.New("it is malformed: want redis://[user:password@]host[:port][/database], with %40 for @ in a password and the like")
-	}
-	o := PoolOptions{}
-	if u.User != nil {
-		password, both := u.User.Password()
-		o.Username, o.Password = u.User.Username(), password
-		if !both {
-			o.Username, o.Password = "", u.User.Username()
+	for addr := range strings.SplitSeq(o.Sentinels, ",") {
+		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
+			return invalid("sentinels", strconv.Quote(addr)+" is not host:port")
 		}
 	}
-	database := strings.TrimPrefix(u.Path, "/")
-	query, err := url.ParseQuery(u.RawQuery)
-	switch u.Scheme {
-	case "rediss":
-		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-		fallthrough
-	case "redis":
-		o.Addr = net.JoinHostPort(cmp.Or(u.Hostname(), "127.0.0.1"), cmp.Or(u.Port(), "6379"))
-	case "unix":
-		if u.Host != "" || u.Path == "" {
-			return PoolOptions{}, errors.New("want unix:///path/of/redis.sock")
-		}
-		o.Addr, database = path.Clean(u.Path), query.Get("db")
-		query.Del("db")
-	default:
-		return PoolOptions{}, errors.New("want one that begins with redis://, rediss:// or unix://")
+	switch {
+	case o.SentinelMaster == "":
+		return invalid("sentinel master", "it is empty: want the name that the sentinels know it by")
+	case o.Addr != "":
+		return invalid("address", "it is set, and so are sentinels, which say where the master is")
 	}
-	if err != nil || len(query) > 0 || u.Fragment != "" || u.Opaque != "" {
-		return PoolOptions{}, errors.New("something in it has no meaning here: want redis://[user:password@]host[:port][/database], with %23 for # and %3F for ? in a password")
-	}
-	if database != "" {
-		if o.Database, err = strconv.Atoi(database); err != nil || o.Database < 0 {
-			return PoolOptions{}, errors.New("the database is not a number from 0")
-		}
-	}
-	return o, nil
+	return nil
 }

@@ -11,14 +11,28 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Locator says where the server is that takes our writes: host:port, or the path of a unix socket. Each dial
-// asks it, so it need not be told of failures: what breaks, or takes no writes, is dialled anew.
-type Locator func(ctx context.Context) (addr string, err error)
+// Locator knows where the server is that takes our writes. Each dial asks it, so it need not be told of
+// failures: what breaks, or takes no writes, is dialled anew.
+type Locator interface {
+	// Locate calls dial, with one address after the other, until that opens a connection.
+	Locate(ctx context.Context, dial Dial) (redis.Conn, error)
+	// Guard may close a connection to an address once the server is elsewhere.
+	Guard(addr string, conn net.Conn) net.Conn
+}
+
+// Dial opens a connection to an address: host:port, or the path of a unix socket.
+type Dial func(ctx context.Context, addr string) (redis.Conn, error)
 
 // Fixed is the Locator of a server that is always at the same address.
-func Fixed(addr string) Locator {
-	return func(context.Context) (string, error) { return addr, nil }
+type Fixed string
+
+// Locate is that of a Locator.
+func (f Fixed) Locate(ctx context.Context, dial Dial) (redis.Conn, error) {
+	return dial(ctx, string(f))
 }
+
+// Guard is that of a Locator.
+func (f Fixed) Guard(_ string, conn net.Conn) net.Conn { return conn }
 
 // Network is that of an address: unix for the path of a socket, which begins with "/", "./", "../" or "@".
 func Network(addr string) string {
@@ -32,7 +46,7 @@ func Network(addr string) string {
 
 // Dialer opens connections.
 type Dialer struct {
-	Locate             Locator
+	Locator            Locator
 	Username, Password string
 	Database           int
 	TLS                *tls.Config // nil: unencrypted
@@ -41,11 +55,9 @@ type Dialer struct {
 }
 
 // Dial opens a connection on which Redis has accepted us.
-func (d Dialer) Dial(ctx context.Context) (redis.Conn, error) {
-	addr, err := d.Locate(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (d Dialer) Dial(ctx context.Context) (redis.Conn, error) { return d.Locator.Locate(ctx, d.dial) }
+
+func (d Dialer) dial(ctx context.Context, addr string) (redis.Conn, error) {
 	conn, err := redis.DialContext(ctx, Network(addr), addr,
 		redis.DialContextFunc(d.dialPatient),
 		redis.DialUseTLS(d.TLS != nil),

@@ -4,11 +4,18 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
+
+// locator is a Locator that guards nothing.
+type locator func(context.Context, Dial) (redis.Conn, error)
+
+func (l locator) Locate(ctx context.Context, dial Dial) (redis.Conn, error) { return l(ctx, dial) }
+func (locator) Guard(_ string, conn net.Conn) net.Conn                      { return conn }
 
 // Each dial asks where to: what replaces a connection leads to where the server is by then.
 func TestDialAsksTheLocator(t *testing.T) {
@@ -16,7 +23,12 @@ func TestDialAsksTheLocator(t *testing.T) {
 	from.Do("SET", "name", "from")
 	to.Do("SET", "name", "to")
 	addr, failed := from.Addr, error(nil)
-	d := Dialer{Locate: func(context.Context) (string, error) { return addr, failed }}
+	d := Dialer{Locator: locator(func(ctx context.Context, dial Dial) (redis.Conn, error) {
+		if failed != nil {
+			return nil, failed
+		}
+		return dial(ctx, addr)
+	})}
 	pool := Pool{&redis.Pool{MaxIdle: 4, DialContext: d.Dial, TestOnBorrowContext: CheckRested}}
 	defer pool.Close()
 	get := func() redis.Conn {

@@ -26,7 +26,7 @@ func (d Dialer) dialPatient(ctx context.Context, network, addr string) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	return &patientConn{Conn: conn}, nil
+	return &patientConn{Conn: d.Locator.Guard(addr, conn)}, nil
 }
 
 func (c *patientConn) SetReadDeadline(t time.Time) error {

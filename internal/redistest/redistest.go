@@ -37,6 +37,12 @@ type Server struct {
 // is skipped where redis-server is not installed, but fails when CI is set.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
+	return startAs(tb, append([]string{"--save", ""}, args...)...)
+}
+
+// startAs starts a redis-server with those settings, of which the first may be a file.
+func startAs(tb testing.TB, args ...string) *Server {
+	tb.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		if os.Getenv("CI") != "" {
@@ -46,7 +52,7 @@ func Start(tb testing.TB, args ...string) *Server {
 	}
 	port := freePort(tb)
 	s := &Server{Fixture: On(tb, fmt.Sprintf("127.0.0.1:%d", port)), Dir: tb.TempDir()}
-	s.args = append([]string{path, "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no"}, args...)
+	s.args = append(append([]string{path}, args...), "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", s.Dir, "--daemonize", "no")
 	tb.Cleanup(s.Kill)
 	s.start()
 	return s
@@ -86,7 +92,7 @@ func (s *Server) start() {
 				continue
 			}
 			log.WriteString(lines.Text() + "\n")
-			if strings.Contains(lines.Text(), "Ready to accept connections") {
+			if strings.Contains(lines.Text(), "Ready to accept connections") || strings.Contains(lines.Text(), "Sentinel ID is") {
 				started = true
 				close(ready)
 			}

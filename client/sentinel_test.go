@@ -1,0 +1,60 @@
+package client_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// A Client finds the master by way of the sentinels, and the next one, whatever became of the first.
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(s *redistest.Sentinels){
+		"killed":      func(s *redistest.Sentinels) { s.Servers[0].Kill() },
+		"hung":        func(s *redistest.Sentinels) { s.Servers[0].Hang() },
+		"failed over": func(s *redistest.Sentinels) { s.Sentinels[1].Do("SENTINEL", "FAILOVER", "m") },
+		"killed, and a sentinel": func(s *redistest.Sentinels) {
+			s.Sentinels[0].Hang()
+			s.Servers[0].Kill()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.StartSentinels(t)
+			c := client.OpenPool(client.PoolOptions{Sentinels: s.Addrs(), SentinelMaster: "m"})
+			defer c.Close()
+			waiting := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "waited") })
+			push := func(id, topic string) error {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				_, err := c.Push(ctx, client.Message{ID: id, Topic: topic, Body: "b"}, 0)
+				return err
+			}
+			check(t, push("before", "t"))
+			old := s.Servers[0]
+			fail(s)
+			var promoted *redistest.Server
+			redistest.Until(t, "another master is named", func() bool {
+				promoted = s.Master(s.Sentinels[2])
+				return promoted != old
+			})
+			began := time.Now()
+			n := 0
+			for err := push("after", "t"); err != nil; err = push("after", "t") {
+				if n++; n < 4 {
+					t.Logf("%v: %v", time.Since(began), err)
+				}
+				if time.Since(began) > 10*time.Second {
+					t.Fatal(err)
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			t.Logf("pushed %v after the promotion, %d failed", time.Since(began), n)
+			check(t, push("waited", "waited"))
+			expectJob(t, waiting, "waited")
+		})
+	}
+}

@@ -1,0 +1,115 @@
+package client
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// ParseURL reads a Redis URL:
+//
+//	redis://[user:password@]host[:port][/database]
+//	rediss://…                                       the same over TLS
+//	unix://[user:password@]/path/of/redis.sock[?db=database]
+//	redis-sentinel://[user:password@]host[:port],host[:port],…[/database]?master=name
+//	rediss-sentinel://…                              the same over TLS
+//
+// Sentinels may have a user of their own: &sentinel_username=… and &sentinel_password=…; their port is 26379.
+//
+// A user part without a colon is a password, as in redis-cli. Special
+// characters are escaped as in any URL ("@" is %40). No error quotes the URL,
+// for there may be a password in it.
+func ParseURL(rawURL string) (PoolOptions, error) {
+	o, err := parseURL(rawURL)
+	if err != nil {
+		return PoolOptions{}, fmt.Errorf("delayer: %w", invalid("redis URL", err.Error()))
+	}
+	return o, nil
+}
+
+const (
+	wantScheme = "want one that begins with redis://, rediss://, unix://, redis-sentinel:// or rediss-sentinel://"
+	wantURL    = "want redis://[user:password@]host[:port][/database]"
+)
+
+func parseURL(rawURL string) (o PoolOptions, err error) {
+	scheme, rest, ok := strings.Cut(rawURL, "://")
+	if !ok {
+		return PoolOptions{}, errors.New(wantScheme)
+	}
+	var hosts string
+	scheme = strings.ToLower(scheme)
+	if strings.HasSuffix(scheme, "-sentinel") {
+		hosts, rest = cutHosts(rest)
+	}
+	u, err := url.Parse(scheme + "://" + rest)
+	if err != nil {
+		// The cause quotes what it stumbled on.
+		return PoolOptions{}, errors.New("it is malformed: " + wantURL + ", with %40 for @ in a password and the like")
+	}
+	if u.User != nil {
+		password, both := u.User.Password()
+		o.Username, o.Password = u.User.Username(), password
+		if !both {
+			o.Username, o.Password = "", u.User.Username()
+		}
+	}
+	database := strings.TrimPrefix(u.Path, "/")
+	query, err := url.ParseQuery(u.RawQuery)
+	if strings.HasPrefix(scheme, "rediss") {
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	switch scheme {
+	case "redis", "rediss":
+		o.Addr = net.JoinHostPort(cmp.Or(u.Hostname(), "127.0.0.1"), cmp.Or(u.Port(), "6379"))
+	case "unix":
+		if u.Host != "" || u.Path == "" {
+			return PoolOptions{}, errors.New("want unix:///path/of/redis.sock")
+		}
+		o.Addr, database = path.Clean(u.Path), query.Get("db")
+		query.Del("db")
+	case "redis-sentinel", "rediss-sentinel":
+		o.Sentinels, o.SentinelMaster = hosts, query.Get("master")
+		o.SentinelUsername, o.SentinelPassword = query.Get("sentinel_username"), query.Get("sentinel_password")
+		if wrong := o.checkSentinels(); wrong != nil {
+			return PoolOptions{}, errors.New("want redis-sentinel://host[:port],host[:port]?master=name")
+		}
+		for _, name := range []string{"master", "sentinel_username", "sentinel_password"} {
+			query.Del(name)
+		}
+	default:
+		return PoolOptions{}, errors.New(wantScheme)
+	}
+	if err != nil || len(query) > 0 || u.Fragment != "" || u.Opaque != "" {
+		return PoolOptions{}, errors.New("something in it has no meaning here: " + wantURL + ", with %23 for # and %3F for ? in a password")
+	}
+	if database != "" {
+		if o.Database, err = strconv.Atoi(database); err != nil || o.Database < 0 {
+			return PoolOptions{}, errors.New("the database is not a number from 0")
+		}
+	}
+	return o, nil
+}
+
+// cutHosts takes the hosts out of the part of a URL behind the scheme: net/url wants a single one. They get the
+// sentinels' port if they have none.
+func cutHosts(rest string) (hosts, without string) {
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	begin := strings.LastIndex(rest[:end], "@") + 1
+	all := strings.Split(rest[begin:end], ",")
+	for i, host := range all {
+		if !strings.Contains(host, ":") || strings.HasSuffix(host, "]") {
+			all[i] = host + ":26379"
+		}
+	}
+	return strings.Join(all, ","), rest[:begin] + rest[end:]
+}

@@ -1,0 +1,212 @@
+package redispool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const (
+	// askWithin is how long a sentinel may take to answer, so that one that hangs holds nobody up for long.
+	askWithin = time.Second
+	// watchEvery is how often the sentinels are asked whether another server is the master now.
+	watchEvery = time.Second
+)
+
+// Sentinel finds the master of a name, as Redis Sentinel has it.
+type Sentinel struct {
+	Name      string
+	Sentinels Dialer // opens connections to them; its Locator is not used
+
+	mu       sync.Mutex
+	addrs    []string // the one that answered last is first
+	dial     Dial     // the last one
+	conns    map[*masterConn]bool
+	watching bool
+}
+
+// NewSentinel makes one of the sentinels at those addresses.
+func NewSentinel(name string, addrs []string, sentinels Dialer) *Sentinel {
+	sentinels.ConnectTimeout = min(sentinels.ConnectTimeout, askWithin)
+	sentinels.ReadTimeout = min(sentinels.ReadTimeout, askWithin)
+	return &Sentinel{Name: name, Sentinels: sentinels, addrs: slices.Clone(addrs), conns: map[*masterConn]bool{}}
+}
+
+// Locate asks one sentinel after the other, until one names a server that dial finds to be a master.
+func (s *Sentinel) Locate(ctx context.Context, dial Dial) (redis.Conn, error) {
+	s.mu.Lock()
+	s.dial = dial
+	s.mu.Unlock()
+	var errs []error
+	for _, sentinel := range s.inTurn() {
+		conn, err := s.ask(ctx, sentinel, dial)
+		if err == nil {
+			s.answered(sentinel)
+			return conn, nil
+		}
+		errs = append(errs, fmt.Errorf("sentinel %s: %w", sentinel, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, fmt.Errorf("no master %q is found: %w", s.Name, errors.Join(errs...))
+}
+
+// ask dials the master that a sentinel names.
+func (s *Sentinel) ask(ctx context.Context, sentinel string, dial Dial) (redis.Conn, error) {
+	addr, err := s.master(ctx, sentinel)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := dial(ctx, addr)
+	if err != nil {
+		return nil, fmt.Errorf("master %s: %w", addr, err)
+	}
+	if err := checkRole(ctx, conn); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("master %s: %w", addr, err)
+	}
+	return conn, nil
+}
+
+// master is the address that a sentinel names.
+func (s *Sentinel) master(ctx context.Context, sentinel string) (string, error) {
+	d := s.Sentinels
+	d.Locator = Fixed(sentinel)
+	conn, err := d.Dial(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	parts, err := redis.Strings(redis.DoContext(conn, ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.Name))
+	switch {
+	case errors.Is(err, redis.ErrNil):
+		return "", fmt.Errorf("it knows no master %q", s.Name)
+	case err != nil:
+		return "", err
+	case len(parts) != 2:
+		return "", fmt.Errorf("it answers %.200q", parts)
+	}
+	return net.JoinHostPort(parts[0], parts[1]), nil
+}
+
+// checkRole refuses a server that says it is no master. Who may not ask takes the sentinel's word.
+func checkRole(ctx context.Context, conn redis.Conn) error {
+	role, err := redis.Values(redis.DoContext(conn, ctx, "ROLE"))
+	if err != nil {
+		if strings.HasPrefix(err.Error(), "NOPERM") {
+			return nil
+		}
+		return err
+	}
+	if name, _ := role[0].([]byte); string(name) != "master" {
+		return fmt.Errorf("its role is %s", name)
+	}
+	return nil
+}
+
+func (s *Sentinel) inTurn() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.addrs)
+}
+
+// answered has that sentinel asked first the next time.
+func (s *Sentinel) answered(sentinel string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.addrs, sentinel)
+	s.addrs = slices.Insert(slices.Delete(s.addrs, i, i+1), 0, sentinel)
+}
+
+// masterConn is a connection to what was the master when it was dialled.
+type masterConn struct {
+	net.Conn
+	sentinel *Sentinel
+	addr     string
+}
+
+// Guard has the connection closed once the sentinels name another master, whoever waits on it: a master that hangs says
+// nothing, and does not close it.
+func (s *Sentinel) Guard(addr string, conn net.Conn) net.Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := &masterConn{conn, s, addr}
+	s.conns[c] = true
+	if !s.watching {
+		s.watching = true
+		go s.watch()
+	}
+	return c
+}
+
+func (c *masterConn) Close() error {
+	c.sentinel.mu.Lock()
+	delete(c.sentinel.conns, c)
+	c.sentinel.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// watch looks for another master while there are connections.
+func (s *Sentinel) watch() {
+	for s.isWatched() {
+		time.Sleep(watchEvery)
+		s.look()
+	}
+}
+
+// look asks the sentinels, in turn, until one answers, and leaves all other servers than the one that it names.
+func (s *Sentinel) look() {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*askWithin)
+	defer cancel()
+	for _, sentinel := range s.inTurn() {
+		if master, err := s.master(ctx, sentinel); err == nil {
+			s.answered(sentinel)
+			if others := s.others(master); len(others) > 0 && s.isMaster(ctx, master) {
+				for _, c := range others {
+					c.Conn.Close()
+				}
+			}
+			return
+		}
+	}
+}
+
+// isMaster reports whether the server says so: a sentinel may be behind.
+func (s *Sentinel) isMaster(ctx context.Context, addr string) bool {
+	s.mu.Lock()
+	dial := s.dial
+	s.mu.Unlock()
+	conn, err := dial(ctx, addr)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	return checkRole(ctx, conn) == nil
+}
+
+func (s *Sentinel) isWatched() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watching = len(s.conns) > 0
+	return s.watching
+}
+
+// others are the connections to other servers than the master.
+func (s *Sentinel) others(master string) (others []*masterConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		if c.addr != master {
+			others = append(others, c)
+		}
+	}
+	return others
+}

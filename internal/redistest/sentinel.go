@@ -1,0 +1,77 @@
+package redistest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Sentinels watch a master, named "m", and two replicas.
+type Sentinels struct {
+	Servers   []*Server // the first one is the master to begin with
+	Sentinels []*Server
+}
+
+// StartSentinels starts three sentinels, a master and two replicas, and waits until they know each other.
+func StartSentinels(tb testing.TB) *Sentinels {
+	tb.Helper()
+	s := &Sentinels{}
+	for range 3 {
+		s.Servers = append(s.Servers, Start(tb, "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"))
+	}
+	host, port, _ := net.SplitHostPort(s.Servers[0].Addr)
+	for _, replica := range s.Servers[1:] {
+		replica.Do("REPLICAOF", host, port)
+		Until(tb, "a replica is in step", func() bool {
+			return strings.Contains(string(replica.Do("INFO", "replication").([]byte)), "master_link_status:up")
+		})
+	}
+	for range 3 {
+		s.Sentinels = append(s.Sentinels, StartSentinel(tb, s.Servers[0], 2))
+	}
+	for _, sentinel := range s.Sentinels {
+		Until(tb, "a sentinel knows the others", func() bool {
+			return len(sentinel.Do("SENTINEL", "REPLICAS", "m").([]any)) == 2 && len(sentinel.Do("SENTINEL", "SENTINELS", "m").([]any)) == 2
+		})
+	}
+	return s
+}
+
+// StartSentinel starts a sentinel that takes the server for the master, and as many of which must agree that it is
+// down. more is for its file.
+func StartSentinel(tb testing.TB, master *Server, quorum int, more ...string) *Server {
+	tb.Helper()
+	host, port, _ := net.SplitHostPort(master.Addr)
+	lines := append([]string{
+		fmt.Sprintf("sentinel monitor m %s %s %d", host, port, quorum),
+		"sentinel down-after-milliseconds m 500",
+		"sentinel failover-timeout m 3000",
+	}, more...)
+	conf := filepath.Join(tb.TempDir(), "sentinel.conf")
+	Check(tb, os.WriteFile(conf, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	return startAs(tb, conf, "--sentinel")
+}
+
+// Addrs are those of the sentinels, with commas in between.
+func (s *Sentinels) Addrs() string {
+	var addrs []string
+	for _, sentinel := range s.Sentinels {
+		addrs = append(addrs, sentinel.Addr)
+	}
+	return strings.Join(addrs, ",")
+}
+
+// Master is the server that a sentinel says is the master.
+func (s *Sentinels) Master(sentinel *Server) *Server {
+	sentinel.TB.Helper()
+	parts, err := redis.Strings(sentinel.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m"), nil)
+	Check(sentinel.TB, err)
+	addr := net.JoinHostPort(parts[0], parts[1])
+	return s.Servers[slices.IndexFunc(s.Servers, func(server *Server) bool { return server.Addr == addr })]
+}
