@@ -7,6 +7,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -35,12 +36,18 @@ type Delayer struct {
 
 // Redis is the [redis] section.
 type Redis struct {
-	Host            string        // name, address, or the path of a unix socket
-	Port            int           // 1 to 65535; of no meaning to a socket
-	Database        int           // the number given to SELECT
-	Username        string        // ACL user; empty: Redis's default user
-	Password        string        // empty: none is sent
-	PasswordFile    string        // the file that Password was read from, if so
+	Host         string // name, address, or the path of a unix socket
+	Port         int    // 1 to 65535; of no meaning to a socket
+	Database     int    // the number given to SELECT
+	Username     string // ACL user; empty: Redis's default user
+	Password     string // empty: none is sent
+	PasswordFile string // the file that Password was read from, if so
+	// Sentinels, host:port each, know where the master is that they call SentinelMaster: with them Host and
+	// Port mean nothing. What follows is as Username, Password and PasswordFile, for the sentinels themselves.
+	Sentinels                                                []string
+	SentinelMaster                                           string
+	SentinelUsername, SentinelPassword, SentinelPasswordFile string
+
 	Prefix          string        // begins the name of every key; never empty
 	MaxIdle         int           // unused connections that are kept, at most MaxActive
 	MaxActive       int           // open connections; 0: no limit
@@ -90,8 +97,19 @@ func Default() Config {
 	return c
 }
 
-// Addr is where Redis listens: "host:port", or the path of its unix socket.
+// Place is where Redis is, in words: its Addr, or whom the sentinels are asked for.
+func (r Redis) Place() string {
+	if len(r.Sentinels) > 0 {
+		return fmt.Sprintf("%s, as sentinels %s say", r.SentinelMaster, strings.Join(r.Sentinels, ", "))
+	}
+	return r.Addr()
+}
+
+// Addr is where Redis listens: "host:port", or the path of its unix socket. With Sentinels it is empty.
 func (r Redis) Addr() string {
+	if len(r.Sentinels) > 0 {
+		return ""
+	}
 	if isSocket(r.Host) {
 		return r.Host
 	}

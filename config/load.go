@@ -144,6 +144,11 @@ func (l *loader) checkTogether() {
 		{r.TLSCert == "" || r.TLSKey != "", "redis.tls_cert", "needs tls_key as well"},
 		{r.TLSKey == "" || r.TLSCert != "", "redis.tls_key", "needs tls_cert as well"},
 		{r.Username == "" || r.Password != "", "redis.username", "needs a password as well"},
+		{len(r.Sentinels) == 0 || r.SentinelMaster != "", "redis.sentinels", "needs sentinel_master as well"},
+		{r.SentinelMaster == "" || len(r.Sentinels) > 0, "redis.sentinel_master", "needs sentinels as well"},
+		{r.SentinelPassword == "" || len(r.Sentinels) > 0, "redis.sentinel_password", "needs sentinels as well"},
+		{r.SentinelUsername == "" || r.SentinelPassword != "", "redis.sentinel_username", "needs a sentinel_password as well"},
+		{len(r.Sentinels) == 0 || !isSocket(r.Host), "redis.host", "is a unix socket, and sentinels say where Redis is: keep one of the two"},
 		{h.TLSCert == "" || h.TLSKey != "", "http.tls_cert", "needs tls_key as well"},
 		{h.TLSKey == "" || h.TLSCert != "", "http.tls_key", "needs tls_cert as well"},
 		{hasSecret || h.Insecure || !isOpen, "http.listen", "lets others than this machine read, push and purge jobs: " +

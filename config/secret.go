@@ -12,7 +12,7 @@ import (
 // secrets are the keys whose values appear in no message. Beside each there is one of the same
 // name and _file, which names a file with the value: systemd and containers hand secrets out as
 // files.
-var secrets = []string{"password", "token", "users"}
+var secrets = []string{"password", "sentinel_password", "token", "users"}
 
 func (k key) secret() bool { return slices.Contains(secrets, k.name) }
 

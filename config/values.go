@@ -88,6 +88,16 @@ func hostOf(value string) (host string, ok bool) {
 	return host, err == nil || hostName.MatchString(host)
 }
 
+// sentinelOf reads a sentinel's address, whose port is 26379 unless it says another.
+func sentinelOf(item string) (addr string, ok bool) {
+	host, port, err := net.SplitHostPort(item)
+	if err != nil {
+		host, port = item, "26379"
+	}
+	host, ok = hostOf(host)
+	return net.JoinHostPort(host, port), ok && number(new(int), 1, 1, 65535)(port) == nil
+}
+
 // listen needs no host: none is every address of the machine.
 func listen(field *string) func(string) error {
 	return func(value string) error {

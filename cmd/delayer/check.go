@@ -84,11 +84,11 @@ func askRedis(r config.Redis, o client.PoolOptions) (note string, err error) {
 	err = checkRedis(ctx, server.New(pool, server.Options{Prefix: r.Prefix}), o)
 	switch {
 	case err == nil:
-		return fmt.Sprintf("redis on %s: it takes the server", r.Addr()), nil
+		return fmt.Sprintf("redis on %s: it takes the server", r.Place()), nil
 	case errors.Is(err, server.ErrNoChannel):
-		return fmt.Sprintf("redis on %s: warning: %v", r.Addr(), err), nil
+		return fmt.Sprintf("redis on %s: warning: %v", r.Place(), err), nil
 	case errors.Is(err, context.Canceled):
 		return "", fail(exitInterrupted, nil)
 	}
-	return "", fail(exitRedis, fmt.Errorf("redis on %s: %w", r.Addr(), err))
+	return "", fail(exitRedis, fmt.Errorf("redis on %s: %w", r.Place(), err))
 }

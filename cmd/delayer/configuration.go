@@ -49,7 +49,7 @@ func findConfiguration(o options) (found configuration, err error) {
 		return strings.HasPrefix(strings.ToUpper(variable), config.EnvironmentPrefix("redis"))
 	}
 	if path == "" && o.command != nil && !slices.ContainsFunc(variables, ofRedis) {
-		found.warnings = append(found.warnings, fmt.Sprintf("%v: using redis on %s", missing, found.config.Redis.Addr()))
+		found.warnings = append(found.warnings, fmt.Sprintf("%v: using redis on %s", missing, found.config.Redis.Place()))
 	}
 	return found, nil
 }
@@ -67,7 +67,12 @@ func printWarnings(w io.Writer, c configuration) {
 func poolOptions(r config.Redis) (client.PoolOptions, error) {
 	encryption, err := tlsConfig(r)
 	return client.PoolOptions{
-		Addr:            r.Addr(),
+		Addr:             r.Addr(),
+		Sentinels:        strings.Join(r.Sentinels, ","),
+		SentinelMaster:   r.SentinelMaster,
+		SentinelUsername: r.SentinelUsername,
+		SentinelPassword: r.SentinelPassword,
+
 		Username:        r.Username,
 		Password:        r.Password,
 		Database:        r.Database,

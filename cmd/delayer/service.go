@@ -148,7 +148,7 @@ func (s *service) check(work *server.Server) (waits string, err error) {
 	err = s.during(func(ctx context.Context) error { return checkRedis(ctx, work, s.pool) })
 	switch {
 	case errors.Is(err, server.ErrRefused):
-		return "", s.fail(exitRedis, fmt.Errorf("redis on %s: %w", s.config.Redis.Addr(), err))
+		return "", s.fail(exitRedis, fmt.Errorf("redis on %s: %w", s.config.Redis.Place(), err))
 	case errors.Is(err, errCutOff):
 		return "", s.fail(exitFailed, err)
 	}
