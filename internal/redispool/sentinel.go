@@ -44,19 +44,21 @@ func (s *Sentinel) Locate(ctx context.Context, dial Dial) (redis.Conn, error) {
 	s.mu.Lock()
 	s.dial = dial
 	s.mu.Unlock()
-	var errs []error
+	failed := fmt.Errorf("no master %q is found", s.Name)
+	separator := ":"
 	for _, sentinel := range s.inTurn() {
 		conn, err := s.ask(ctx, sentinel, dial)
 		if err == nil {
 			s.answered(sentinel)
 			return conn, nil
 		}
-		errs = append(errs, fmt.Errorf("sentinel %s: %w", sentinel, err))
+		failed = fmt.Errorf("%w%s sentinel %s: %w", failed, separator, sentinel, err) // one line
+		separator = ";"
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, fmt.Errorf("no master %q is found: %w", s.Name, errors.Join(errs...))
+	return nil, failed
 }
 
 // ask dials the master that a sentinel names.

@@ -45,7 +45,7 @@ func TestSentinelsInTurn(t *testing.T) {
 
 	d, _ = by("m", nobody, behind.Addr)
 	_, err := d.Dial(t.Context())
-	expectError(t, err, `no master "m" is found`, nobody+": dial tcp", behind.Addr+": master "+replica.Addr+": its role is slave")
+	expectError(t, err, `no master "m" is found`, nobody+": dial tcp", "; sentinel "+behind.Addr+": master "+replica.Addr+": its role is slave")
 	d, _ = by("other", right.Addr)
 	_, err = d.Dial(t.Context())
 	expectError(t, err, `no master "other" is found: sentinel `+right.Addr+`: it knows no master "other"`)
