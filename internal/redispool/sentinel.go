@@ -101,17 +101,18 @@ func (s *Sentinel) master(ctx context.Context, sentinel string) (string, error) 
 
 // checkRole refuses a server that says it is no master. Who may not ask takes the sentinel's word.
 func checkRole(ctx context.Context, conn redis.Conn) error {
-	role, err := redis.Values(redis.DoContext(conn, ctx, "ROLE"))
-	if err != nil {
-		if strings.HasPrefix(err.Error(), "NOPERM") {
-			return nil
-		}
-		return err
+	reply, err := redis.Values(redis.DoContext(conn, ctx, "ROLE"))
+	var role string
+	if err == nil {
+		_, err = redis.Scan(reply, &role)
 	}
-	if name, _ := role[0].([]byte); string(name) != "master" {
-		return fmt.Errorf("its role is %s", name)
+	switch {
+	case err != nil && strings.HasPrefix(err.Error(), "NOPERM"):
+		return nil
+	case err == nil && role != "master":
+		return fmt.Errorf("its role is %s", role)
 	}
-	return nil
+	return err
 }
 
 func (s *Sentinel) inTurn() []string {
