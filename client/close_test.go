@@ -58,7 +58,7 @@ func TestCallsLeaveNothing(t *testing.T) {
 			expectError(t, taken, context.Canceled)
 		}
 		until(t, "nobody listens", func() bool {
-			return f.Waiters("t")+f.Waiters("u")+f.Waiters("v") == 0 && f.connections() <= connections+1
+			return f.Waiters("t")+f.Waiters("u")+f.Waiters("v") == 0 && f.connections() <= connections+client.KeptIdle-1
 		})
 		until(t, "the topics are forgotten", func() bool { return client.Queues(f.Client) == 0 })
 	})

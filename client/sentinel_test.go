@@ -22,7 +22,6 @@ func TestSentinel(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s := redistest.StartSentinels(t)
 			c := client.OpenPool(client.PoolOptions{Sentinels: s.Addrs(), SentinelMaster: "m"})
 			defer c.Close()
