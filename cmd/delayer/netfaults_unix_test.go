@@ -46,7 +46,8 @@ type relayed struct {
 }
 
 func (c *relayed) request(b []byte) (int, error) {
-	if bytes.Contains(b, []byte("EVALSHA")) && c.script.CompareAndSwap(false, true) {
+	// A connection that has rested for a second, as on a machine that stalls, is tried with a PING first.
+	if (bytes.Contains(b, []byte("EVALSHA")) || bytes.Contains(b, []byte("PING"))) && c.script.CompareAndSwap(false, true) {
 		c.relay.scripts.Add(1)
 	}
 	return c.to.Write(b)
