@@ -174,7 +174,7 @@ func (s *Sentinel) look() {
 			s.answered(sentinel)
 			if others := s.others(master); len(others) > 0 && s.isMaster(ctx, master) {
 				for _, c := range others {
-					c.Conn.Close()
+					c.Close()
 				}
 			}
 			return
