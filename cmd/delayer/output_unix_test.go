@@ -122,8 +122,16 @@ func startPop(t *testing.T) *unread {
 	db.Do("LPUSH", "delayer:ready_queue:t", "1", "2")
 	j := &unread{s, db, nil, output, readAll(t, db)}
 	j.p = startInto(t, s.dir, s.env, full, nil, "pop", "t")
+	full.Close() // whoever reads sees the end of the pop
 	eventually(t, "the job is reserved", func() bool { return db.Do("ZCARD", "delayer:job_pool") == int64(1) })
 	return j
+}
+
+// extended waits until the lease is extended: the pop has got the job then, not only taken it.
+func (j *unread) extended() {
+	j.s.t.Helper()
+	first := j.db.Due("1")
+	eventually(j.s.t, "the lease is extended", func() bool { return j.db.Due("1") > first })
 }
 
 func (p *process) expectError(code int, text string) {
@@ -142,6 +150,7 @@ func TestUnreadJob(t *testing.T) {
 		j.left = readAll(j.s.t, j.db)
 	}
 	lose := func(j *unread) {
+		j.extended()
 		j.db.Kill()
 		j.left = nil
 	}
@@ -153,18 +162,17 @@ func TestUnreadJob(t *testing.T) {
 	}{
 		"closed": {func(*unread) {}, false, exitOutput, `; job "1" is ready again`},
 		"signal": {func(j *unread) {
+			j.extended()
 			j.p.signal(syscall.SIGTERM)
 			j.p.wait()
 		}, false, exitOutput, `output: it is not read; job "1" is ready again`},
 		"GNU timeout": {func(j *unread) {
+			j.extended()
 			j.p.signal(syscall.SIGTERM)
 			j.p.signal(syscall.SIGTERM)
 			j.p.wait()
 		}, false, exitOutput, `; job "1" is ready again`},
-		"closed late": {func(j *unread) {
-			first := j.db.Due("1")
-			eventually(j.s.t, "the lease is extended", func() bool { return j.db.Due("1") > first })
-		}, false, exitOutput, `; job "1" is ready again`},
+		"closed late": {(*unread).extended, false, exitOutput, `; job "1" is ready again`},
 		"pushed anew": {pushAnew, false, exitOutput, `; job "1" is not ours any more: it was pushed anew or removed`},
 		"read, pushed anew": {pushAnew, true, exitFailed,
 			`job "1" was printed, but is not ours any more: it was pushed anew or removed, or our lease has ended; it may be delivered again`},
