@@ -43,9 +43,10 @@ type Client struct {
 type Option func(*options)
 
 type options struct {
-	prefix  string
-	onStale func(ids []string)
-	logger  *slog.Logger
+	prefix     string
+	partitions int
+	onStale    func(ids []string)
+	logger     *slog.Logger
 }
 
 // WithPrefix sets what the name of every key begins with. Without it, or with
@@ -53,6 +54,15 @@ type options struct {
 // the server's.
 func WithPrefix(prefix string) Option {
 	return func(o *options) { o.prefix = prefix }
+}
+
+// WithPartitions divides the jobs into n parts, 1 to 1,024, whose keys begin with the prefix and a number in braces,
+// "delayer:{3}:". Without it, or with 0, there is one, with the original's keys. A job belongs to the partition
+// CRC16(tag) mod n, where tag is what stands between the first { of its ID and the next }, or else the whole ID: jobs whose
+// IDs have a tag in common are kept together. A topic is served from all partitions, and its order is that of each
+// of them. n must be the same as the server's.
+func WithPartitions(n int) Option {
+	return func(o *options) { o.partitions = n }
 }
 
 // WithStale sets a function that is told the IDs met in a ready queue whose jobs
@@ -96,10 +106,16 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 	c := &Client{onStale: set.onStale, logger: cmp.Or(set.logger, slog.Default()), setupErr: wrong}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
-	s := store.New(pool, cmp.Or(set.prefix, store.DefaultPrefix))
+	prefix := cmp.Or(set.prefix, store.DefaultPrefix)
+	if err := store.CheckPartitions(set.partitions, prefix); err != nil {
+		c.setupErr, set.partitions = cmp.Or(wrong, fmt.Errorf("%w %w", ErrInvalid, err)), 1
+	}
 	o := &coalesce.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed, Replaced: func() { c.taker.Renew() }}
-	c.taker = take.New(c.closing, o, take.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, s)
-	c.stores, c.partitions = store.Partitions{s}, []*partition{newPartition(o, s)}
+	c.stores = store.NewPartitions(pool, prefix, set.partitions)
+	for _, s := range c.stores {
+		c.partitions = append(c.partitions, newPartition(o, s))
+	}
+	c.taker = take.New(c.closing, o, take.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, c.stores...)
 	return c
 }
 
@@ -116,7 +132,7 @@ func Open(url string, opts ...Option) (*Client, error) {
 // OpenPool makes a Client on a pool of its own, which Close closes.
 func OpenPool(p PoolOptions, opts ...Option) *Client {
 	pool := NewPool(p)
-	c := New(pool, opts...)
+	c := New(pool, append([]Option{WithPartitions(p.Partitions)}, opts...)...)
 	c.ownPool = pool
 	return c
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// partition is a part of the jobs: today there is one, with all of them. Calls of each kind share
+// partition is a part of the jobs, often of all of them. Calls of each kind share
 // round trips.
 type partition struct {
 	store      *store.Store
@@ -18,7 +18,7 @@ type partition struct {
 }
 
 // of is the partition that the job of that ID belongs to.
-func (c *Client) of(id string) *partition { return c.partitions[0] }
+func (c *Client) of(id string) *partition { return c.partitions[c.stores.Place(id)] }
 
 func newPartition(o *coalesce.Owner, s *store.Store) *partition {
 	return &partition{

@@ -32,6 +32,8 @@ type PoolOptions struct {
 	Password string
 	// Database is the number given to SELECT.
 	Database int
+	// Partitions is as in WithPartitions, for Open and OpenPool.
+	Partitions int
 	// TLS turns encryption on. An empty ServerName becomes the host in Addr.
 	TLS *tls.Config
 

@@ -10,6 +10,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // ParseURL reads a Redis URL:
@@ -21,6 +23,8 @@ import (
 //	rediss-sentinel://…                              the same over TLS
 //
 // Sentinels may have a user of their own: &sentinel_username=… and &sentinel_password=…; their port is 26379.
+//
+// &partitions=16 divides the jobs as WithPartitions does.
 //
 // A user part without a colon is a password, as in redis-cli. Special
 // characters are escaped as in any URL ("@" is %40). No error quotes the URL,
@@ -62,6 +66,13 @@ func parseURL(rawURL string) (o PoolOptions, err error) {
 	}
 	database := strings.TrimPrefix(u.Path, "/")
 	query, err := url.ParseQuery(u.RawQuery)
+	if n := query.Get("partitions"); n != "" {
+		var wrong error
+		if o.Partitions, wrong = strconv.Atoi(n); wrong != nil || o.Partitions < 1 || o.Partitions > store.MaxPartitions {
+			return PoolOptions{}, fmt.Errorf("the number of partitions is not from 1 to %d", store.MaxPartitions)
+		}
+		query.Del("partitions")
+	}
 	if strings.HasPrefix(scheme, "rediss") {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}

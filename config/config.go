@@ -49,6 +49,7 @@ type Redis struct {
 	SentinelUsername, SentinelPassword, SentinelPasswordFile string
 
 	Prefix          string        // begins the name of every key; never empty
+	Partitions      int           // parts that the jobs are divided into, 1 to 1,024; 1 has the original's keys
 	MaxIdle         int           // unused connections that are kept, at most MaxActive
 	MaxActive       int           // open connections; 0: no limit
 	IdleTimeout     time.Duration // closes an unused connection; 0: never

@@ -41,6 +41,7 @@ func (c *Config) keys() []key {
 		{"redis", "sentinel_password", "", text(&r.SentinelPassword, ".*", "")},
 		{"redis", "sentinel_password_file", "", path(&r.SentinelPasswordFile)},
 		{"redis", "prefix", "delayer:", text(&r.Prefix, `[^\s\pZ]+`, `the beginning of every key's name, such as "delayer:", without spaces`)},
+		{"redis", "partitions", "1", number(&r.Partitions, 1, 1, 1024)},
 		{"redis", "max_idle", "2", number(&r.MaxIdle, 1, -1, largest)},
 		{"redis", "max_active", "20", number(&r.MaxActive, 1, -1, largest)},
 		{"redis", "idle_timeout", "3600", number(&r.IdleTimeout, time.Second, -1, largest)},

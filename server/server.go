@@ -29,6 +29,8 @@ type Options struct {
 	Interval time.Duration
 	// Prefix begins the name of every key. Empty means "delayer:".
 	Prefix string
+	// Partitions is how many parts the jobs are divided into, as by client.WithPartitions. 0 means 1.
+	Partitions int
 	// StallBudget is how long one batch may keep Redis from its other users;
 	// the size of the batches adapts to it. 0 means 2 ms.
 	StallBudget time.Duration

@@ -104,7 +104,7 @@ func execute(o options, stdout, stderr *os.File) error {
 	}
 	c := &call{
 		options: o,
-		client:  client.OpenPool(pool, client.WithPrefix(found.config.Redis.Prefix)),
+		client:  client.OpenPool(pool, client.WithPrefix(found.config.Redis.Prefix), client.WithPartitions(found.config.Redis.Partitions)),
 		stdout:  stdout, stderr: stderr,
 	}
 	defer c.client.Close()

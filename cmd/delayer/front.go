@@ -55,8 +55,8 @@ func openFront(c config.Config, dev bool, pool client.PoolOptions, log *logger.L
 	h := c.HTTP
 	pool.MaxIdle, pool.IdleTimeout = max(pool.MaxIdle, frontIdle), frontIdleTimeout
 	own := client.NewPool(pool)
-	jobClient := client.New(own, client.WithPrefix(c.Redis.Prefix), client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
-	jobs := operator.New(own, c.Redis.Prefix)
+	jobClient := client.New(own, client.WithPrefix(c.Redis.Prefix), client.WithPartitions(c.Redis.Partitions), client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
+	jobs := operator.New(own, c.Redis.Prefix, c.Redis.Partitions)
 	f.metrics = metrics.New(jobs, metrics.Options{
 		Topics: cmp.Or(h.TopicLabels, -1), Version: version,
 		Interval: c.Delayer.TimerInterval, ReadyMaxLate: h.ReadyMaxLate,

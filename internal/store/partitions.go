@@ -2,12 +2,55 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 )
 
-// Partitions are Stores that have all the jobs together: today there is one.
+// Partitions are Stores that have all the jobs together.
 type Partitions []*Store
+
+// MaxPartitions is how many there are at most.
+const MaxPartitions = 1024
+
+// CheckPartitions says why there can't be n partitions of that prefix.
+func CheckPartitions(n int, prefix string) error {
+	switch {
+	case n < 0 || n > MaxPartitions:
+		return fmt.Errorf("partitions: %d is not from 1 to %d", n, MaxPartitions)
+	case n > 1 && strings.ContainsAny(prefix, "{}"):
+		return fmt.Errorf("prefix: %s has braces, which the keys of %d partitions have themselves", Quote(prefix), n)
+	}
+	return nil
+}
+
+// NewPartitions makes n of them, of the jobs on the pool's Redis. A single one has the prefix, as the original
+// does. Of several, each has its number in braces behind it, "delayer:{3}:", so that all of its keys
+// are in one slot of a Redis Cluster.
+func NewPartitions(pool *redis.Pool, prefix string, n int) Partitions {
+	if n <= 1 {
+		return Partitions{New(pool, prefix)}
+	}
+	p := make(Partitions, n)
+	for i := range p {
+		p[i] = New(pool, fmt.Sprintf("%s{%d}:", prefix, i))
+	}
+	return p
+}
+
+// Of is the partition that the job of that ID belongs to.
+func (p Partitions) Of(id string) *Store { return p[p.Place(id)] }
+
+// Place is which of the partitions that is.
+func (p Partitions) Place(id string) int {
+	if len(p) == 1 {
+		return 0
+	}
+	return partitionOf(id, len(p))
+}
 
 // KnownTopics is Store.KnownTopics of all partitions.
 func (p Partitions) KnownTopics(ctx context.Context, most int, containing string) (names []string, all int, err error) {

@@ -46,7 +46,7 @@ func startOn(t testing.TB, o web.Options, r *redistest.Server, addr string) *fix
 	t.Helper()
 	pool := client.NewPool(client.PoolOptions{Addr: addr})
 	c := client.New(pool)
-	d := New(c, operator.New(pool, ""), Options{ReadOnly: o.ReadOnly, Version: "1.2.3"})
+	d := New(c, operator.New(pool, "", 1), Options{ReadOnly: o.ReadOnly, Version: "1.2.3"})
 	site := httptest.NewServer(web.New(o, d.Area()))
 	t.Cleanup(func() {
 		site.Close()

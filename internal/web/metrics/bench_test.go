@@ -59,7 +59,7 @@ func BenchmarkScrape(b *testing.B) {
 			conn := pool.Get()
 			defer conn.Close()
 			many(b, conn, c.jobs, topics, c.busy)
-			op := operator.New(pool, "")
+			op := operator.New(pool, "", 1)
 			m := New(op, Options{})
 			for n := range topics {
 				topic := fmt.Sprint("topic", n+1)
@@ -115,7 +115,7 @@ func BenchmarkObserver(b *testing.B) {
 				check(b, s.Pass(context.Background()))
 				return time.Since(started)
 			}
-			m := New(operator.New(pool, ""), Options{})
+			m := New(operator.New(pool, "", 1), Options{})
 			var with, without []time.Duration
 			for turn := 0; b.Loop(); turn++ {
 				if turn%2 == 0 {

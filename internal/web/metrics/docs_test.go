@@ -193,7 +193,7 @@ func TestDocumentedRights(t *testing.T) {
 	w.push("mail", "a", 0)
 	w.SetUser(redistest.Rights(t, "daemon", "operator"))
 	all := w.scrape()
-	w.metrics.look = New(operator.New(w.UserPool(), ""), Options{}).look
+	w.metrics.look = New(operator.New(w.UserPool(), "", 1), Options{}).look
 	limited := w.scrape()
 	for _, series := range all.series("delayer_") {
 		if limited.value(series) == "" {

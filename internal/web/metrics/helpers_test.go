@@ -36,7 +36,7 @@ func newWorld(tb testing.TB, o Options) *world {
 	w.pool = w.Pool()
 	w.client = client.New(w.pool)
 	tb.Cleanup(func() { w.client.Close() })
-	w.metrics = New(operator.New(w.pool, ""), o)
+	w.metrics = New(operator.New(w.pool, "", 1), o)
 	w.server = server.New(w.pool, server.Options{Observer: w.metrics})
 	w.front = web.New(web.Options{Token: token}, w.metrics.Area(), w.metrics.Health())
 	w.metrics.Watch(w.front)

@@ -65,7 +65,7 @@ func (p *prober) front(o web.Options, pool client.PoolOptions) http.Handler {
 func (p *prober) area(o client.PoolOptions, c *client.Client) web.Area {
 	pool := client.NewPool(o)
 	p.t.Cleanup(func() { pool.Close() })
-	return api.New(c, operator.New(pool, ""), api.Options{MaxBody: maxBody, MaxWait: time.Minute, MaxWork: p.maxWork})
+	return api.New(c, operator.New(pool, "", 1), api.Options{MaxBody: maxBody, MaxWait: time.Minute, MaxWork: p.maxWork})
 }
 
 // usual is the front that the pool's Redis works for.
