@@ -60,7 +60,7 @@ func BenchmarkOperator(b *testing.B) {
 		_, err := conn.Do("EVAL", seedMany, 0, i, i+999)
 		redistest.Check(b, err)
 	}
-	o, ctx := New(pool, ""), context.Background()
+	o, ctx := New(pool, "", 1), context.Background()
 	bars := func(step time.Duration, n int) (bounds []time.Duration) {
 		for i := range n {
 			bounds = append(bounds, time.Duration(i+1)*step)

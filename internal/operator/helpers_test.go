@@ -26,7 +26,7 @@ func newFixture(on *redistest.Fixture) *fixture {
 		c.Close()
 		pool.Close()
 	})
-	return &fixture{Operator: New(pool, ""), Fixture: on, client: c, ctx: on.TB.Context()}
+	return &fixture{Operator: New(pool, "", 1), Fixture: on, client: c, ctx: on.TB.Context()}
 }
 
 // onRedis starts a redis-server.
