@@ -16,10 +16,29 @@ import (
 // CheckAfter is how long a connection may rest untried, so that a restarted Redis costs nobody an error.
 const CheckAfter = time.Second
 
-// Pool is a redigo pool, of ours or of anybody's, as a store uses it.
+// Source is where a store's connections come from: a Pool, or the part of a cluster that has its keys.
+type Source interface {
+	// Get waits for a connection, whose Close gives it back.
+	Get(ctx context.Context) (redis.Conn, error)
+	// GetUntried is Get without the PING to a connection that has rested. After an error of that one the call
+	// is to be made again, on another one.
+	GetUntried(ctx context.Context) (conn redis.Conn, rested bool, err error)
+	// Dial opens a connection that is the caller's own, and does not count among the pool's.
+	Dial(ctx context.Context) (redis.Conn, error)
+	// Replace dials anew for a connection whose server does not do our work any more. The old one does not
+	// go back to the pool; it is closed unless there is an error.
+	Replace(ctx context.Context, old redis.Conn) (redis.Conn, error)
+	// Node is the same for Sources whose connections are interchangeable now. It can be compared.
+	Node() any
+}
+
+// Pool is a redigo pool, of ours or of anybody's: the Source of a fixed Redis.
 type Pool struct{ *redis.Pool }
 
-// Get waits for a connection, whose Close gives it back. The end of ctx does not cut a PING short: the
+// Node is that of a Source: the pool.
+func (p Pool) Node() any { return p.Pool }
+
+// Get is that of a Source. The end of ctx does not cut a PING short: the
 // connection goes back to the pool once it has answered. redigo would close it, and the next one, and so on:
 // a caller in a hurry would cost the pool all of them.
 func (p Pool) Get(ctx context.Context) (redis.Conn, error) {
@@ -46,8 +65,7 @@ func (p Pool) Get(ctx context.Context) (redis.Conn, error) {
 	}
 }
 
-// GetUntried is Get without the PING. After an error of a connection that has rested the call is to be made
-// again, on another one.
+// GetUntried is that of a Source.
 func (p Pool) GetUntried(ctx context.Context) (conn redis.Conn, rested bool, err error) {
 	b := &borrow{Context: ctx}
 	conn, err = p.GetContext(b)
@@ -78,7 +96,7 @@ func ping(conn redis.Conn) error {
 	return conn.Err()
 }
 
-// Dial opens a connection that is the caller's own, and does not count among the pool's.
+// Dial is that of a Source.
 func (p Pool) Dial(ctx context.Context) (redis.Conn, error) {
 	switch {
 	case p.DialContext != nil:
@@ -89,8 +107,7 @@ func (p Pool) Dial(ctx context.Context) (redis.Conn, error) {
 	return nil, errors.New("redis pool has neither DialContext nor Dial")
 }
 
-// Replace dials anew for a connection whose server does not do our work any more. The old one does not go
-// back to the pool; it is closed unless there is an error.
+// Replace is that of a Source.
 func (p Pool) Replace(ctx context.Context, old redis.Conn) (redis.Conn, error) {
 	spoil(old)
 	conn, err := p.Dial(ctx)

@@ -25,7 +25,7 @@ import (
 type Pipeline struct {
 	Replaced bool // the first connection's server took no writes, so that there is another one now
 
-	pool       redispool.Pool
+	pool       redispool.Source
 	conn       redis.Conn
 	err        error  // why the connection can't be used any more
 	sent       []*run // not yet answered, in the order in which answers come

@@ -15,7 +15,7 @@ import (
 // Store is a set of jobs in one Redis database: one partition. It is safe for
 // concurrent use.
 type Store struct {
-	pool   redispool.Pool
+	pool   redispool.Source
 	keys   Keys
 	recent *recentTopics
 }
@@ -24,6 +24,10 @@ type Store struct {
 func New(pool *redis.Pool, prefix string) *Store {
 	return &Store{redispool.Pool{Pool: pool}, Keys{prefix}, newRecentTopics()}
 }
+
+// Node is the same for Stores whose connections come from one pool now: their calls may share a pipeline. It
+// can be compared.
+func (s *Store) Node() any { return s.pool.Node() }
 
 // Keys names the store's keys.
 func (s *Store) Keys() Keys { return s.keys }
