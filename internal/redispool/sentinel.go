@@ -16,7 +16,8 @@ import (
 const (
 	// askWithin is how long a sentinel may take to answer, so that one that hangs holds nobody up for long.
 	askWithin = time.Second
-	// watchEvery is how often the sentinels are asked whether another server is the master now.
+	// watchEvery is how often the sentinels are asked whether another server is the master now, and how long a
+	// sentinel that is to tell us so may be silent.
 	watchEvery = time.Second
 )
 
@@ -25,18 +26,20 @@ type Sentinel struct {
 	Name      string
 	Sentinels Dialer // opens connections to them; its Locator is not used
 
-	mu       sync.Mutex
-	addrs    []string // the one that answered last is first
-	dial     Dial     // the last one
-	conns    map[*masterConn]bool
-	watching bool
+	every time.Duration // watchEvery, but for tests
+
+	mu        sync.Mutex
+	addrs     []string // the one that answered last is first
+	dial      Dial     // the last one
+	conns     map[*masterConn]bool
+	stopWatch context.CancelFunc // nil if there are no connections
 }
 
 // NewSentinel makes one of the sentinels at those addresses.
 func NewSentinel(name string, addrs []string, sentinels Dialer) *Sentinel {
 	sentinels.ConnectTimeout = min(sentinels.ConnectTimeout, askWithin)
 	sentinels.ReadTimeout = min(sentinels.ReadTimeout, askWithin)
-	return &Sentinel{Name: name, Sentinels: sentinels, addrs: slices.Clone(addrs), conns: map[*masterConn]bool{}}
+	return &Sentinel{Name: name, Sentinels: sentinels, every: watchEvery, addrs: slices.Clone(addrs), conns: map[*masterConn]bool{}}
 }
 
 // Locate asks one sentinel after the other, until one names a server that dial finds to be a master.
@@ -80,9 +83,7 @@ func (s *Sentinel) ask(ctx context.Context, sentinel string, dial Dial) (redis.C
 
 // master is the address that a sentinel names.
 func (s *Sentinel) master(ctx context.Context, sentinel string) (string, error) {
-	d := s.Sentinels
-	d.Locator = Fixed(sentinel)
-	conn, err := d.Dial(ctx)
+	conn, err := s.connect(ctx, sentinel)
 	if err != nil {
 		return "", err
 	}
@@ -97,6 +98,12 @@ func (s *Sentinel) master(ctx context.Context, sentinel string) (string, error) 
 		return "", fmt.Errorf("it answers %.200q", parts)
 	}
 	return net.JoinHostPort(parts[0], parts[1]), nil
+}
+
+func (s *Sentinel) connect(ctx context.Context, sentinel string) (redis.Conn, error) {
+	d := s.Sentinels
+	d.Locator = Fixed(sentinel)
+	return d.Dial(ctx)
 }
 
 // checkRole refuses a server that says it is no master. Who may not ask takes the sentinel's word.
@@ -143,31 +150,50 @@ func (s *Sentinel) Guard(addr string, conn net.Conn) net.Conn {
 	defer s.mu.Unlock()
 	c := &masterConn{conn, s, addr}
 	s.conns[c] = true
-	if !s.watching {
-		s.watching = true
-		go s.watch()
+	if s.stopWatch == nil {
+		var ctx context.Context
+		ctx, s.stopWatch = context.WithCancel(context.Background())
+		go s.watch(ctx)
 	}
 	return c
 }
 
 func (c *masterConn) Close() error {
-	c.sentinel.mu.Lock()
-	delete(c.sentinel.conns, c)
-	c.sentinel.mu.Unlock()
+	c.sentinel.forget(c)
 	return c.Conn.Close()
 }
 
-// watch looks for another master while there are connections.
-func (s *Sentinel) watch() {
-	for s.isWatched() {
-		time.Sleep(watchEvery)
-		s.look()
+// forget ends the watch with the last connection.
+func (s *Sentinel) forget(c *masterConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	if len(s.conns) == 0 && s.stopWatch != nil {
+		s.stopWatch()
+		s.stopWatch = nil
+	}
+}
+
+// watch looks for another master: regularly, and as soon as a sentinel says that there is one.
+func (s *Sentinel) watch(ctx context.Context) {
+	news := make(chan struct{}, 1)
+	go s.listen(ctx, news)
+	tick := time.NewTicker(s.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-news:
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		s.look(ctx)
 	}
 }
 
 // look asks the sentinels, in turn, until one answers, and leaves all other servers than the one that it names.
-func (s *Sentinel) look() {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*askWithin)
+func (s *Sentinel) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 3*askWithin)
 	defer cancel()
 	for _, sentinel := range s.inTurn() {
 		if master, err := s.master(ctx, sentinel); err == nil {
@@ -193,13 +219,6 @@ func (s *Sentinel) isMaster(ctx context.Context, addr string) bool {
 	}
 	defer conn.Close()
 	return checkRole(ctx, conn) == nil
-}
-
-func (s *Sentinel) isWatched() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.watching = len(s.conns) > 0
-	return s.watching
 }
 
 // others are the connections to other servers than the master.

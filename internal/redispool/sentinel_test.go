@@ -3,6 +3,7 @@ package redispool
 import (
 	"context"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -74,28 +75,136 @@ func TestSentinelsWithAPassword(t *testing.T) {
 	conn.Close()
 }
 
-// A connection that waits for a master that hangs ends when the sentinels name another one, and nothing runs on when all
-// connections are closed.
-func TestHungMasterIsLeft(t *testing.T) {
-	t.Parallel()
-	all := redistest.StartSentinels(t)
-	d, s := by("m", strings.Split(all.Addrs(), ",")...)
+// leaves waits on a connection to the master for ever, and expects it to end after the failover.
+func leaves(t *testing.T, d Dialer, fail func()) {
+	t.Helper()
 	d.ReadTimeout = time.Hour
 	conn, err := d.Dial(t.Context())
 	redistest.Check(t, err)
-	all.Servers[0].Hang()
+	defer conn.Close()
 	ended := make(chan error, 1)
 	go func() {
 		_, err := redis.DoContext(conn, context.Background(), "BLPOP", "nothing", 0)
 		ended <- err
 	}()
+	fail()
 	if err := redistest.Receive(t, ended); err == nil {
-		t.Error("the hung master has answered")
+		t.Error("the old master has answered")
 	}
-	conn.Close()
-	redistest.Until(t, "nobody watches any more", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return !s.watching
+}
+
+// A connection that waits for a master that hangs ends when the sentinels name another one, be it that they tell us, or
+// that we may only ask.
+func TestHungMasterIsLeft(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		every  time.Duration
+		rights string
+	}{
+		"told":  {time.Hour, "allchannels"},
+		"asked": {watchEvery, "resetchannels"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := redistest.StartSentinels(t)
+			for _, sentinel := range all.Sentinels {
+				sentinel.Do("ACL", "SETUSER", "default", c.rights)
+			}
+			d, s := by("m", strings.Split(all.Addrs(), ",")...)
+			s.every = c.every
+			leaves(t, d, func() {
+				if c.every == time.Hour {
+					awaitListener(t, all.Sentinels[0])
+				}
+				all.Servers[0].Hang()
+			})
+			expectNoListener(t, all.Sentinels[0])
+		})
+	}
+}
+
+// The next sentinel is listened to when one is lost: none here is asked regularly.
+func TestNextSentinelTells(t *testing.T) {
+	t.Parallel()
+	all := redistest.StartSentinels(t)
+	d, s := by("m", strings.Split(all.Addrs(), ",")...)
+	s.every = time.Hour
+	leaves(t, d, func() {
+		awaitListener(t, all.Sentinels[0])
+		all.Sentinels[0].Kill()
+		awaitListener(t, all.Sentinels[1])
+		all.Sentinels[2].Do("SENTINEL", "FAILOVER", "m")
 	})
+	expectNoListener(t, all.Sentinels[1])
+}
+
+// A sentinel that hangs is silent, and not listened to any more.
+func TestHungSentinelIsLeft(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	first, second := redistest.StartSentinel(t, master, 1), redistest.StartSentinel(t, master, 1)
+	d, _ := by("m", first.Addr, second.Addr)
+	conn, err := d.Dial(t.Context())
+	redistest.Check(t, err)
+	awaitListener(t, first)
+	first.Hang()
+	awaitListener(t, second)
+	conn.Close()
+	expectNoListener(t, second)
+}
+
+// Who listens is answered PONG as long as nothing happens.
+func TestSilentSentinelIsKept(t *testing.T) {
+	t.Parallel()
+	sentinel := redistest.StartSentinel(t, redistest.Start(t), 1)
+	d, s := by("m", sentinel.Addr)
+	s.every = 10 * time.Millisecond
+	conn, err := d.Dial(t.Context())
+	redistest.Check(t, err)
+	defer conn.Close()
+	awaitListener(t, sentinel)
+	clients := func() string { return string(sentinel.Do("CLIENT", "LIST", "TYPE", "pubsub").([]byte)) }
+	redistest.Until(t, "one has listened for longer than silence is borne", func() bool {
+		return strings.Contains(clients(), " age=3 ")
+	})
+}
+
+// All that watches and listens ends with the last connection, the first time and the next. (Not parallel: it counts goroutines.)
+func TestNothingOutlivesTheLastConnection(t *testing.T) {
+	sentinel := redistest.StartSentinel(t, redistest.Start(t), 1)
+	d, s := by("m", sentinel.Addr)
+	s.every = time.Hour // nothing ends because it is its time to look
+	sentinel.Do("PING")
+	before := runtime.NumGoroutine()
+	for range 2 {
+		first, err := d.Dial(t.Context())
+		redistest.Check(t, err)
+		last, err := d.Dial(t.Context())
+		redistest.Check(t, err)
+		first.Close()
+		awaitListener(t, sentinel)
+		last.Close()
+		expectNoListener(t, sentinel)
+		redistest.Until(t, "the goroutines are gone", func() bool { return runtime.NumGoroutine() <= before })
+	}
+}
+
+// listeners are the IDs of those who listen to a sentinel.
+func listeners(sentinel *redistest.Server) (ids string) {
+	for client := range strings.Lines(string(sentinel.Do("CLIENT", "LIST", "TYPE", "pubsub").([]byte))) {
+		if !strings.Contains(client, " sub=0 ") {
+			ids += strings.Fields(client)[0] + " "
+		}
+	}
+	return ids
+}
+
+func awaitListener(t *testing.T, sentinel *redistest.Server) {
+	t.Helper()
+	redistest.Until(t, "somebody listens", func() bool { return listeners(sentinel) != "" })
+}
+
+func expectNoListener(t *testing.T, sentinel *redistest.Server) {
+	t.Helper()
+	redistest.Until(t, "nobody listens", func() bool { return listeners(sentinel) == "" })
 }
