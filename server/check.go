@@ -67,6 +67,11 @@ func (s *Server) check(ctx context.Context) error {
 	if err := s.rehearse(ctx, topic); err != nil {
 		return err
 	}
+	if s.options.Partitions <= 1 {
+		if err := (store.Partitions{s.store}).CheckLayout(ctx); err != nil {
+			return err
+		}
+	}
 	cantPublish, err := s.store.Rehearse(ctx, topic)
 	if store.InTwoSlots(err) {
 		return fmt.Errorf("it is a node of a cluster, where all keys have to be in one slot; want a prefix with a hash tag, such as {%s}:, here and in all clients: %w", strings.TrimRight(s.options.Prefix, ":"), err)

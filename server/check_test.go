@@ -54,6 +54,7 @@ func TestCheck(t *testing.T) {
 		{name: "user without zmscore", before: without("-zmscore"), dial: restricted, want: "user"},
 		{name: "user without zrem", before: without("-zrem"), dial: restricted, want: "user"},
 		{name: "user without lpush", before: without("-lpush"), dial: restricted, want: "NOPERM this user has no permissions to run LPUSH"},
+		{name: "the jobs are in several partitions", before: func() { w.Do("HSET", "delayer:{0}:partitions", "partitions", 16) }, want: "partitions is 1 here, but 16 in Redis"},
 		{name: "user without our keys", before: without("resetkeys ~other:*"), dial: restricted, want: "NOPERM"},
 		{name: "user without ready queues", before: without("resetkeys ~delayer:job_*"), dial: restricted, want: "user"},
 		{name: "wrong password", before: func() { w.Do("CONFIG", "SET", "requirepass", "right") }, dial: []redis.DialOption{redis.DialPassword("wrong")}, want: "WRONGPASS"},
@@ -73,6 +74,7 @@ func TestCheck(t *testing.T) {
 			} else if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want ErrRefused with %q", err, c.want)
 			}
+			w.Do("DEL", "delayer:{0}:partitions")
 			w.Expect(state)
 		})
 	}

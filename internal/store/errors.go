@@ -52,6 +52,8 @@ func KindOf(err error) Kind {
 	switch {
 	case err == nil:
 		return NoError
+	case errors.As(err, new(*LayoutError)):
+		return Denied
 	case !errors.As(err, new(redis.Error)):
 		return NoAnswer
 	case takesNoWrites(err) || begins(err, "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF", "ERR max number of clients"):
@@ -68,7 +70,7 @@ func KindOf(err error) Kind {
 }
 
 // Refused reports whether Redis says no and asking again can't help: authentication, permission, database,
-// version, cluster.
+// version, cluster, partitions.
 func Refused(err error) bool { return KindOf(err) == Denied }
 
 // Temporary reports whether asking again may help. No error is temporary, too.

@@ -1,10 +1,18 @@
 package store
 
+import "fmt"
+
 // DefaultPrefix begins the original's key names.
 const DefaultPrefix = "delayer:"
 
 // Keys names every key there is. Nothing else builds a key name.
 type Keys struct{ prefix string }
+
+// partition is the Keys of the partition of that number, where there are several.
+func (k Keys) partition(i int) Keys { return Keys{fmt.Sprintf("%s{%d}:", k.prefix, i)} }
+
+// Layout is the hash that says how many partitions there are. It is one of partition 0.
+func (k Keys) Layout() string { return k.prefix + "partitions" }
 
 // JobPool is the zset of waiting job IDs, scored by Unix time in seconds.
 func (k Keys) JobPool() string { return k.prefix + "job_pool" }

@@ -29,14 +29,20 @@ func CheckPartitions(n int, prefix string) error {
 
 // NewPartitions makes n of them, of the jobs on the pool's Redis. A single one has the prefix, as the original
 // does. Of several, each has its number in braces behind it, "delayer:{3}:", so that all of its keys
-// are in one slot of a Redis Cluster.
+// are in one slot of a Redis Cluster. Before their first call they ask Redis whether n is what others have, too,
+// and refuse to work with a LayoutError if it isn't.
 func NewPartitions(pool *redis.Pool, prefix string, n int) Partitions {
 	if n <= 1 {
 		return Partitions{New(pool, prefix)}
 	}
 	p := make(Partitions, n)
 	for i := range p {
-		p[i] = New(pool, fmt.Sprintf("%s{%d}:", prefix, i))
+		p[i] = New(pool, Keys{prefix}.partition(i).prefix)
+	}
+	keeper := *p[0]
+	check := newLayoutCheck(&keeper, n)
+	for _, s := range p {
+		s.layoutCheck = check
 	}
 	return p
 }

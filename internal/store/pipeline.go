@@ -38,9 +38,9 @@ type Pipeline struct {
 
 // Pipeline takes a connection.
 func (s *Store) Pipeline(ctx context.Context) (*Pipeline, error) {
-	conn, err := s.pool.Get(ctx)
+	conn, err := s.connection(ctx)
 	if err != nil {
-		return nil, causeOf(ctx, err)
+		return nil, err
 	}
 	return s.newPipeline(conn), nil
 }
@@ -190,9 +190,9 @@ func causeOf(ctx context.Context, err error) error {
 
 // command makes a command that is none of a script.
 func (s *Store) command(ctx context.Context, name string, args ...any) (any, error) {
-	conn, err := s.pool.Get(ctx)
+	conn, err := s.connection(ctx)
 	if err != nil {
-		return nil, causeOf(ctx, err)
+		return nil, err
 	}
 	defer conn.Close()
 	reply, err := redis.DoContext(conn, ctx, name, args...)

@@ -18,11 +18,13 @@ type Store struct {
 	pool   redispool.Source
 	keys   Keys
 	recent *recentTopics
+
+	layoutCheck *layoutCheck // nil of a single partition
 }
 
 // New makes a Store of the jobs on the pool's Redis whose keys begin with prefix.
 func New(pool *redis.Pool, prefix string) *Store {
-	return &Store{redispool.Pool{Pool: pool}, Keys{prefix}, newRecentTopics()}
+	return &Store{pool: redispool.Pool{Pool: pool}, keys: Keys{prefix}, recent: newRecentTopics()}
 }
 
 // Node is the same for Stores whose connections come from one pool now: their calls may share a pipeline. It
@@ -31,6 +33,15 @@ func (s *Store) Node() any { return s.pool.Node() }
 
 // Keys names the store's keys.
 func (s *Store) Keys() Keys { return s.keys }
+
+// connection waits for one of the pool.
+func (s *Store) connection(ctx context.Context) (redis.Conn, error) {
+	if err := s.layoutCheck.pass(ctx); err != nil {
+		return nil, err
+	}
+	conn, err := s.pool.Get(ctx)
+	return conn, causeOf(ctx, err)
+}
 
 // milliseconds rounds up: a delay must not get shorter.
 func milliseconds(d time.Duration) int64 {

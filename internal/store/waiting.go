@@ -41,6 +41,9 @@ type Looked struct {
 // other knows that a queue is empty. A connection that has rested is not tried before, as it changes nothing
 // to look twice: thousands of clients do so now and then, and nothing else.
 func (s *Store) Look(ctx context.Context, l LookAt) (Looked, error) {
+	if err := s.layoutCheck.pass(ctx); err != nil {
+		return Looked{}, err
+	}
 	conn, rested, err := s.pool.GetUntried(ctx)
 	if err != nil {
 		return Looked{}, causeOf(ctx, err)
@@ -158,9 +161,9 @@ func (s *Store) Waiters(ctx context.Context, topics []string) ([]int, error) {
 	if len(topics) == 0 {
 		return counts, nil
 	}
-	conn, err := s.pool.Get(ctx)
+	conn, err := s.connection(ctx)
 	if err != nil {
-		return nil, causeOf(ctx, err)
+		return nil, err
 	}
 	defer conn.Close()
 	channels, of := redis.Args{"NUMSUB"}, []int{}
