@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -23,7 +24,7 @@ import (
 //
 // It is for one goroutine. Close gives the connection back.
 type Pipeline struct {
-	Replaced bool // the first connection's server took no writes, so that there is another one now
+	Replaced bool // the first connection's server took no writes, and was left, even if there is no other one
 
 	pool       redispool.Source
 	conn       redis.Conn
@@ -134,6 +135,7 @@ func (p *Pipeline) answer(ctx context.Context, reply any, err error) {
 		p.load(c)
 	case takesNoWrites(err) && !p.Replaced:
 		p.outOfOrder = p.outOfOrder || behind
+		c.err = err
 		p.refused = append(p.refused, c)
 	default:
 		c.reply, c.err, c.done = reply, err, true
@@ -159,16 +161,19 @@ func (p *Pipeline) load(c *run) {
 }
 
 // replace goes on with a new connection, and has it do what the old one's
-// server has refused.
+// server has refused. Where there is none these calls keep their refusals: nothing of them was done.
 func (p *Pipeline) replace(ctx context.Context) {
+	again := p.refused
+	p.refused, p.Replaced, p.loading = nil, true, nil
 	conn, err := p.pool.Replace(ctx, p.conn)
 	if err != nil {
 		p.err = err
+		for _, c := range again {
+			c.err, c.done = fmt.Errorf("%w; no other server is found: %w", c.err, causeOf(ctx, err)), true
+		}
 		return
 	}
-	p.conn, p.Replaced, p.loading = conn, true, nil
-	again := p.refused
-	p.refused = nil
+	p.conn = conn
 	for _, c := range again {
 		p.write(c, "EVALSHA", c.script.hash)
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -151,5 +152,36 @@ func TestPipelineLeavesADemotedServer(t *testing.T) {
 	proxy.Lead(oldMaster.Addr)
 	if err := push("e"); !begins(err, "READONLY") {
 		t.Errorf("with no master: %v, want READONLY", err)
+	}
+}
+
+// Where there is no other server what a demoted one has refused is not done, and counts as that: nothing is lost. That it was
+// left is known.
+func TestPipelineFindsNoOtherServer(t *testing.T) {
+	t.Parallel()
+	_, server := onRedis(t)
+	nobody := errors.New("nobody is there")
+	dialled := false
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
+		if dialled {
+			return nil, nobody
+		}
+		dialled = true
+		return redis.Dial("tcp", server.Addr)
+	}}
+	t.Cleanup(func() { pool.Close() })
+	server.Do("REPLICAOF", "127.0.0.1", "1")
+	store := New(pool, DefaultPrefix)
+	p, err := store.Pipeline(t.Context())
+	check(t, err)
+	defer p.Close()
+	pops := []*Call[Popped]{store.Pop(Wanted{Topics: []string{"a"}, N: 1}).Send(p), store.Pop(Wanted{Topics: []string{"b"}, N: 1}).Send(p)}
+	for _, pop := range pops {
+		if _, err := pop.Wait(t.Context()); KindOf(err) != NotNow || !begins(err, "READONLY") || !errors.Is(err, nobody) {
+			t.Errorf("error %v, want READONLY and why there is no other server", err)
+		}
+	}
+	if !p.Replaced {
+		t.Error("it is not told that a server was left")
 	}
 }
