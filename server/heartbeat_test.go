@@ -254,3 +254,19 @@ func TestHeartbeatSweepsNowAndThen(t *testing.T) {
 		}
 	}
 }
+
+// A slow entry says nothing of how many jobs Redis moves in time.
+func TestSlowHeartbeatLeavesBatchesAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.server.heart = newHeart("", time.Second, time.Now())
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	w.server.beat(late, time.Now())
+	if size := w.server.batch.size(); !w.server.heart.refused || size != firstBatch {
+		t.Errorf("after a heartbeat that was late: %v, batches are of %d jobs, want %d", w.server.heart.refused, size, firstBatch)
+	}
+	if _, err := w.server.pass(t.Context(), late); err == nil || w.server.batch.size() != firstBatch/2 {
+		t.Errorf("after a pass that was late: %v, batches are of %d jobs, want %d", err, w.server.batch.size(), firstBatch/2)
+	}
+}

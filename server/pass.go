@@ -88,7 +88,7 @@ func (p *pass) run(ctx context.Context) error {
 
 // find asks for due jobs, less the first ones.
 func (p *pass) find(skip store.Counts) (found store.DueJobs, err error) {
-	err = p.pipelined(p.work, func(ctx context.Context, calls *store.Pipeline) error {
+	err = p.timely(func(ctx context.Context, calls *store.Pipeline) error {
 		sent := time.Now()
 		found, err = p.receiveDue(ctx, p.store.Due(p.query(skip)).Send(calls), sent)
 		return err
@@ -110,7 +110,7 @@ func (p *pass) query(skip store.Counts) store.Query {
 // the next batch. Meanwhile it writes into the log what was moved before.
 func (p *pass) move(found store.DueJobs, more bool) (next store.DueJobs, err error) {
 	stale := false // the next batch was found before all of this one was moved
-	err = p.pipelined(p.work, func(ctx context.Context, calls *store.Pipeline) error {
+	err = p.timely(func(ctx context.Context, calls *store.Pipeline) error {
 		sent := time.Now()
 		moving, dropping := p.sendMoves(calls, found)
 		var finding *store.Call[store.DueJobs]
@@ -219,7 +219,16 @@ func (p *pass) nextBy(in time.Duration) {
 	}
 }
 
-// pipelined makes calls on one connection. Where these take too long the batches get smaller.
+// timely makes calls on one connection. Where these take too long the batches get smaller.
+func (p *pass) timely(do func(ctx context.Context, calls *store.Pipeline) error) error {
+	err := p.pipelined(p.work, do)
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		p.batch.halve()
+	}
+	return err
+}
+
+// pipelined makes calls on one connection.
 func (s *Server) pipelined(work context.Context, do func(ctx context.Context, calls *store.Pipeline) error) error {
 	ctx, cancel := context.WithTimeout(work, batchWait)
 	defer cancel()
@@ -229,9 +238,6 @@ func (s *Server) pipelined(work context.Context, do func(ctx context.Context, ca
 		if err = do(ctx, calls); calls.Replaced {
 			s.listenAnew()
 		}
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
-		s.batch.halve()
 	}
 	return err
 }
