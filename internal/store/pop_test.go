@@ -103,6 +103,11 @@ func TestPop(t *testing.T) {
 			want:   redistest.State{Other: stringQueue("u")},
 		},
 		{
+			name: "ghosts before a queue of the wrong type", seed: [][]command{entry("g", "t"), text("ready_queue:u"), entry("h", "v")}, topics: []string{"t", "u", "v"},
+			ghosts: []string{"g", "h"}, reason: "WRONGTYPE ready queue delayer:ready_queue:u is a string, not a list",
+			want: redistest.State{Other: stringQueue("u")},
+		},
+		{
 			name: "the first topic first", seed: [][]command{ready("b", "u"), ready("a", "t")}, topics: []string{"t", "u"},
 			job:  job("a", "t"),
 			want: redistest.State{Ready: queues{"u": {"b"}}, Buckets: buckets{"b": "u body of b"}},

@@ -149,6 +149,9 @@ local function take_all(read, wants, claim, limit_at)
     local denied = takes_no_writes(KEYS[2])
     if denied then return denied end
   end
-  if queue_error and #reply == 3 and reply[1] == 0 then return queue_error end
+  if queue_error and #reply == 3 and reply[1] == 0 then
+    if #stale == 0 then return queue_error end
+    reply[1] = 1 -- what was dropped must be told; the next call meets the error
+  end
   return reply
 end
