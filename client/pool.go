@@ -34,7 +34,8 @@ type PoolOptions struct {
 	Database int
 	// Partitions is as in WithPartitions, for Open and OpenPool.
 	Partitions int
-	// TLS turns encryption on. An empty ServerName becomes the host in Addr.
+	// TLS turns encryption on. An empty ServerName becomes the host in Addr; with
+	// sentinels, each server's own.
 	TLS *tls.Config
 
 	// ConnectTimeout bounds a dial; ReadTimeout and WriteTimeout bound how long

@@ -15,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/async"
 )
 
-// maxConcurrency is package worker's.
+// maxConcurrency is how many programs run at a time at most. Package worker has room for far more handlers.
 const maxConcurrency = 250
 
 var workerCommand = command{

@@ -84,7 +84,7 @@ func foundOf(reply any) (found JobInfo, err error) {
 	return found, err
 }
 
-// optional is so many milliseconds as a script says them, where -1 is none that is optional.
+// optional is so many milliseconds as a script says them, -1 is none.
 func optional(ms int64) time.Duration {
 	if ms < 0 {
 		return -1

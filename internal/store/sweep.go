@@ -12,9 +12,8 @@ const (
 
 // Swept is what came of a Sweep.
 type Swept struct {
-	// Last is where the next Sweep goes on; zero if there are no more topics.
-	Last      Place
-	More      bool
+	Last      Place      // where the next Sweep goes on
+	More      bool       // there are more topics
 	Forgotten int        // topics that have nothing any more
 	Gone      []TopicIDs // stale entries, of each topic that had some
 }
