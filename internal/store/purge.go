@@ -6,11 +6,11 @@ var purgeScript = newScript("purge")
 
 // ReadyCount is how many entries the topic's ready queue has.
 func (s *Store) ReadyCount(ctx context.Context, topic string) (int, error) {
-	looked, err := s.Look(ctx, LookAt{Topics: []string{topic}})
+	looked, _, err := Look(ctx, LookAt{Store: s, Topics: []string{topic}})
 	if err != nil {
 		return 0, err
 	}
-	return looked.Lengths[0], nil
+	return looked[0].Lengths[0], nil
 }
 
 // Purge deletes up to MaxPop of the topic's next ready jobs, of so many entries of its queue at

@@ -21,8 +21,9 @@ var (
 	wakeScript = newScript("wake")
 )
 
-// LookAt are topics that a Look asks for, whether they have ready jobs.
+// LookAt are topics of a store that a Look asks for, whether they have ready jobs.
 type LookAt struct {
+	Store  *Store
 	Topics []string
 	Waiter string          // is entered for those that have none; "" for nobody
 	Since  []time.Duration // for how long it has waited for each; below 0 it is not entered
@@ -33,55 +34,87 @@ type Looked struct {
 	Lengths []int  // of the topics' ready queues; 1 of one that can't be read: a pop of it tells why
 	Entered bool   // the waiter stands wherever it was to be entered
 	Added   []bool // it did not stand there before
-
-	Replaced bool // a server was left that takes no writes
 }
 
-// Look looks at ready queues. It asks a server that takes writes, where it can find one, as no
-// other knows that a queue is empty. A connection that has rested is not tried before, as it changes nothing
-// to look twice: thousands of clients do so now and then, and nothing else.
-func (s *Store) Look(ctx context.Context, l LookAt) (Looked, error) {
+// Look looks at ready queues, of stores that one connection leads to. It asks a server that takes writes, where it can
+// find one, as no other knows that a queue is empty; replaced says that it had to be found. A connection that has
+// rested is not tried before, as it changes nothing to look twice: thousands of clients do so now and then, and nothing else.
+func Look(ctx context.Context, looks ...LookAt) (found []Looked, replaced bool, err error) {
+	s := looks[0].Store
 	if err := s.layoutCheck.pass(ctx); err != nil {
-		return Looked{}, err
+		return nil, false, err
 	}
 	conn, rested, err := s.pool.GetUntried(ctx)
 	if err != nil {
-		return Looked{}, causeOf(ctx, err)
+		return nil, false, causeOf(ctx, err)
 	}
-	looked, err := l.in(ctx, s, s.newPipeline(conn))
+	found, replaced, err = lookBy(ctx, s.newPipeline(conn), looks)
 	if !rested || KindOf(err) != NoAnswer || ctx.Err() != nil {
-		return looked, err
+		return found, replaced, err
 	}
 	p, err := s.Pipeline(ctx)
 	if err != nil {
-		return Looked{}, err
+		return nil, replaced, err
 	}
-	return l.in(ctx, s, p)
+	found, again, err := lookBy(ctx, p, looks)
+	return found, replaced || again, err
 }
 
-// in looks by way of the pipeline, and closes it.
-func (l LookAt) in(ctx context.Context, s *Store, p *Pipeline) (Looked, error) {
+// lookBy looks by way of the pipeline, and closes it.
+func lookBy(ctx context.Context, p *Pipeline, looks []LookAt) (found []Looked, replaced bool, err error) {
 	defer p.Close()
-	all := Looked{Entered: true}
+	sent := make([]*Looking, len(looks))
+	for i := range looks {
+		sent[i] = looks[i].Send(p)
+	}
+	for _, l := range sent {
+		one, err := l.Wait(ctx)
+		if err != nil {
+			return nil, p.Replaced, err
+		}
+		found = append(found, one)
+	}
+	return found, p.Replaced, nil
+}
+
+// Looking is a look that is under way.
+type Looking struct{ pages []lookPage }
+
+type lookPage struct {
+	*Call[Looked]
+	topics int
+}
+
+// Send puts the look into the pipeline: a call for some topics at a time.
+func (l LookAt) Send(p *Pipeline) *Looking {
+	sent := &Looking{}
 	for first := 0; first < len(l.Topics); first += maxLook {
 		end := min(first+maxLook, len(l.Topics))
-		page, err := s.look(l, first, end).On(ctx, p)
+		sent.pages = append(sent.pages, lookPage{l.page(first, end).Send(p), end - first})
+	}
+	return sent
+}
+
+// Wait waits for what it finds. An error is one that may pass.
+func (l *Looking) Wait(ctx context.Context) (Looked, error) {
+	all := Looked{Entered: true}
+	for _, p := range l.pages {
+		page, err := p.Wait(ctx)
 		switch {
 		case err != nil && Temporary(err):
-			return Looked{Replaced: p.Replaced}, err
+			return Looked{}, err
 		case err != nil:
-			page = Looked{Lengths: slices.Repeat([]int{1}, end-first), Entered: true, Added: make([]bool, end-first)}
+			page = Looked{Lengths: slices.Repeat([]int{1}, p.topics), Entered: true, Added: make([]bool, p.topics)}
 		}
 		all.Lengths, all.Added = append(all.Lengths, page.Lengths...), append(all.Added, page.Added...)
 		all.Entered = all.Entered && page.Entered
 	}
-	all.Replaced = p.Replaced
 	return all, nil
 }
 
-// look looks at some of the queues.
-func (s *Store) look(l LookAt, first, end int) *Call[Looked] {
-	topics := l.Topics[first:end]
+// page looks at some of the queues.
+func (l LookAt) page(first, end int) *Call[Looked] {
+	s, topics := l.Store, l.Topics[first:end]
 	keys := []string{s.keys.JobPool()}
 	for _, topic := range topics {
 		keys = append(keys, s.keys.ReadyQueue(topic))

@@ -67,9 +67,19 @@ var takes = map[string]func(s *Store, w Wanted) *Call[Popped]{
 // looked is what a look finds.
 func (b *backend) looked(t *testing.T, l LookAt) Looked {
 	t.Helper()
-	found, err := b.Look(t.Context(), l)
+	found, _, err := b.look(t, l)
 	check(t, err)
 	return found
+}
+
+// look is a Look at one store.
+func (s *Store) look(t *testing.T, l LookAt) (found Looked, replaced bool, err error) {
+	l.Store = s
+	all, replaced, err := Look(t.Context(), l)
+	if err == nil {
+		found = all[0]
+	}
+	return found, replaced, err
 }
 
 // take takes jobs as the Store's user.
@@ -449,7 +459,7 @@ func TestLookWithoutAWaiter(t *testing.T) {
 			{Topics: []string{"t"}, Waiter: "me", Since: []time.Duration{-time.Hour}},
 		} {
 			got := b.looked(t, l)
-			if want := (Looked{[]int{0}, true, []bool{false}, false}); !reflect.DeepEqual(got, want) || len(b.standing(t, "t")) > 0 {
+			if want := (Looked{[]int{0}, true, []bool{false}}); !reflect.DeepEqual(got, want) || len(b.standing(t, "t")) > 0 {
 				t.Errorf("%+v: got %+v; %q wait", l, got, b.standing(t, "t"))
 			}
 		}
@@ -492,7 +502,7 @@ func TestLookAtAReplica(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.do(t, "REPLICAOF", "127.0.0.1", 1)
-	if got, err := b.Look(t.Context(), LookAt{Waiter: "me", Topics: []string{"t"}, Since: []time.Duration{0}}); !begins(err, "READONLY") || got.Entered {
+	if got, _, err := b.look(t, LookAt{Waiter: "me", Topics: []string{"t"}, Since: []time.Duration{0}}); !begins(err, "READONLY") || got.Entered {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for how, take := range takes {
@@ -503,7 +513,7 @@ func TestLookAtAReplica(t *testing.T) {
 	// It is told also by a call that may not look.
 	b.do(t, "REPLICAOF", "NO", "ONE")
 	b.SetUser("~* &* +@all -evalsha")
-	got, err := b.user().Look(t.Context(), LookAt{Waiter: "me", Topics: []string{"t", "u"}, Since: []time.Duration{0, 0}})
+	got, _, err := b.user().look(t, LookAt{Waiter: "me", Topics: []string{"t", "u"}, Since: []time.Duration{0, 0}})
 	if want := []int{1, 1}; err != nil || !slices.Equal(got.Lengths, want) {
 		t.Errorf("who may not look: %+v, %v; want lengths %v, so that a pop tells why", got, err, want)
 	}
@@ -515,7 +525,7 @@ func TestLookOfALostConnection(t *testing.T) {
 	b, server := onRedis(t)
 	b.looked(t, LookAt{Topics: []string{"t"}})
 	server.Kill()
-	if got, err := b.Look(t.Context(), LookAt{Topics: []string{"t"}}); err == nil || !reflect.DeepEqual(got, Looked{}) {
+	if got, _, err := b.look(t, LookAt{Topics: []string{"t"}}); err == nil || !reflect.DeepEqual(got, Looked{}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -17,6 +18,9 @@ type caller struct {
 	Request
 	places  []place  // in the lines of its topics; nil once it has its answer
 	toAsk   []*place // in their order, whose lines are to be asked whether there is a job
+	asked   asked    // how far that has come, where there are several sources
+	surveys int      // of its lines, under way
+	askErr  error    // why one of the lines could not be asked
 	joined  time.Time
 	queued  bool         // to ask several lines
 	claimed bool         // a take is under way for it
@@ -42,7 +46,8 @@ func (c *caller) end(got Jobs, err error) {
 		return
 	}
 	places := c.places
-	c.places, c.toAsk = nil, nil
+	c.places = nil
+	c.askNoMore()
 	for i := range places {
 		places[i].leave()
 	}
@@ -57,19 +62,65 @@ func (c *caller) end(got Jobs, err error) {
 // isFree reports whether no take is under way for a caller who has no answer yet.
 func (c *caller) isFree() bool { return c.places != nil && !c.claimed }
 
+// isFreeFor reports whether a take of the line may claim the caller. One who finds out in which order its lines are to be
+// asked is not free for any.
+func (c *caller) isFreeFor(l *line) bool {
+	return c.isFree() && (c.asked == nothing || len(c.toAsk) == 0 || !c.asksAlone())
+}
+
 // waits reports whether the caller waits for jobs, and for no answer.
 func (c *caller) waits() bool { return c.isFree() && len(c.toAsk) == 0 }
 
-// ask has Redis asked for jobs. A caller of one topic asks together with the others in its line. One of several
-// asks for itself, as only that keeps the order of its topics.
+// taker is whose caller it is, while it has no answer.
+func (c *caller) taker() *Taker { return c.places[0].line.source.taker }
+
+// asksAlone reports whether the caller is one of several topics: only if it asks for itself their order is kept.
+func (c *caller) asksAlone() bool { return len(c.places) > len(c.taker().sources) }
+
+// toAskAll has all places asked that are not known to be empty.
+func (c *caller) toAskAll() {
+	for i := range c.places {
+		if p := &c.places[i]; !c.Waits || !p.line.entered {
+			p.asks = true
+			c.toAsk = append(c.toAsk, p)
+		}
+	}
+}
+
+func (c *caller) askNoMore() {
+	for _, p := range c.toAsk {
+		p.asks = false
+	}
+	c.toAsk, c.askErr = nil, nil
+}
+
+// asked is what a caller has asked already.
+type asked int
+
+const (
+	nothing asked = iota
+	one           // a line
+	all           // lines, by surveys
+)
+
+// ask has Redis asked for jobs. A caller of one topic asks together with the others in its line. Of several sources
+// it asks one, as there is often a job, and then looks at the others at a time.
+//
+// One of several topics asks for itself. Of several sources it looks at all first, lest it get a job of a later topic
+// although another source has one of an earlier topic.
 func (c *caller) ask() {
-	if len(c.toAsk) == 1 && len(c.places) == 1 {
-		l := c.toAsk[0].line
-		l.asking = append(l.asking, c)
-		l.enqueue()
-	} else if len(c.toAsk) > 0 && !c.queued && c.isFree() {
+	several := len(c.taker().sources) > 1
+	switch {
+	case len(c.toAsk) == 0 || c.queued || !c.isFree() || c.surveys > 0:
+	case c.asksAlone() && (!several || c.asked == all):
 		c.queued = true
 		c.toAsk[0].line.source.enqueue(c)
+	case !c.asksAlone() && c.asked == nothing:
+		c.asked = one
+		c.toAsk[0].askLine()
+	case c.asked != all:
+		c.asked = all
+		c.survey()
 	}
 }
 
@@ -91,12 +142,21 @@ func (c *caller) newTake() *take {
 	return t
 }
 
-// askNext has the caller go on once lines that it askNext were empty, unless it has its answer.
+// found enters that the place's line has no job for the caller, or why that is not known.
+func (p *place) found(err error) {
+	p.asks = false
+	p.caller.askErr = cmp.Or(p.caller.askErr, err)
+}
+
+// askNext has the caller go on once lines that it asked were empty, unless it has its answer.
 func (c *caller) askNext() {
+	c.toAsk = slices.DeleteFunc(c.toAsk, func(p *place) bool { return !p.asks })
 	switch {
 	case c.places == nil:
 	case len(c.toAsk) > 0:
 		c.ask()
+	case c.askErr != nil:
+		c.failed(c.askErr)
 	default:
 		c.recovered()
 		c.wait(store.ErrEmpty)
@@ -109,27 +169,32 @@ func (c *caller) wait(otherwise error) {
 		c.end(Jobs{}, otherwise)
 		return
 	}
-	for i := range c.places {
-		c.places[i].line.source.listener.start()
+	for _, n := range c.taker().nodes {
+		n.listener.start()
 	}
 }
 
 // recovered tells the caller that Redis answers.
 func (c *caller) recovered() { c.lastErr, c.failing = nil, time.Time{} }
 
-// failed tells the caller that it could not be asked for a job. One who waits bears what may
-// pass. What it has asked other lines is of no interest then: the listener looks at them all.
-func (c *caller) failed(err error) {
-	now := time.Now()
-	c.toAsk = nil
-	if c.failing.IsZero() {
-		c.failing = now
-	}
+// note keeps an error for the end.
+func (c *caller) note(err error) {
 	c.lastErr = err
 	if errors.Is(err, ErrLost) {
 		c.lost = err
 	}
-	if !store.Temporary(err) || now.Sub(c.failing) >= rideOut {
+}
+
+// failed tells the caller that it could not be asked for a job. One who waits bears what may
+// pass, and that some nodes are away while others are not. What it has asked other lines is of no interest then: the listener looks at them all.
+func (c *caller) failed(err error) {
+	now := time.Now()
+	c.askNoMore()
+	if c.failing.IsZero() {
+		c.failing = now
+	}
+	c.note(err)
+	if !store.Temporary(err) || now.Sub(c.failing) >= rideOut && c.taker().isAllAway() {
 		c.end(Jobs{}, err)
 	} else {
 		c.wait(err)
@@ -148,9 +213,11 @@ func (c *caller) release(got Jobs, err error) {
 		c.end(Jobs{}, fmt.Errorf("%w; %w", c.leaving, err))
 	case c.leaving != nil:
 		c.end(Jobs{}, c.leaving)
+	case err != nil && len(c.toAsk) > 0 && !c.asksAlone():
+		c.note(err) // the others may have a job
 	case err != nil:
 		c.failed(err)
-	case len(c.places) > 1:
+	case c.asksAlone():
 		c.ask() // if it was to, and was claimed by another take meanwhile
 	}
 }
@@ -159,8 +226,15 @@ func (c *caller) release(got Jobs, err error) {
 type place struct {
 	caller     *caller
 	line       *line
-	topic      int // of the caller's
+	topic      int  // of the caller's
+	asks       bool // the line is to tell the caller whether there is a job
 	prev, next *place
+}
+
+// askLine has the line asked, together with what others ask it.
+func (p *place) askLine() {
+	p.line.asking = append(p.line.asking, p)
+	p.line.enqueue()
 }
 
 // kind is how the caller takes jobs of the line.

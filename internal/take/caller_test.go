@@ -17,9 +17,9 @@ func TestClaimedCallerIsNotEnded(t *testing.T) {
 	h := inHand(t)
 	g := h.waiter("t", "u")
 	h.settle()
-	h.s.listener.wake("t", 1)
+	h.s.wake("t", 1)
 	ofT := h.asks()
-	h.s.listener.wake("u", 1)
+	h.s.wake("u", 1)
 	if one := h.asks(); one != nil {
 		t.Fatalf("it is claimed twice: %+v", one)
 	}
@@ -36,14 +36,14 @@ func TestLinesOfClaimedCallers(t *testing.T) {
 	h := inHand(t)
 	g := h.waiter("t", "u", "v")
 	h.settle()
-	h.s.listener.wake("t", 1)
+	h.s.wake("t", 1)
 	ofT := h.asks()
-	h.s.listener.wake("v", 1)
-	h.s.listener.wake("u", 1)
+	h.s.wake("v", 1)
+	h.s.wake("u", 1)
 	if h.asks() != nil || len(h.blocked) != 2 {
 		t.Fatalf("%d lines are held", len(h.blocked))
 	}
-	h.s.listener.wake("v", 1) // once more
+	h.s.wake("v", 1) // once more
 	if h.asks() != nil || len(h.blocked) != 2 {
 		t.Fatalf("%d lines are held", len(h.blocked))
 	}
@@ -135,7 +135,7 @@ func TestSeveralTopicsEndEarly(t *testing.T) {
 	if h.asks() != nil || g.lastErr != errCut {
 		t.Errorf("it asks the other line after an error; it knows of %v", g.lastErr)
 	}
-	h.s.listener.wake("b", 1)
+	h.s.wake("b", 1)
 	h.answer(h.asks(), store.Popped{Jobs: jobs("b", 1)}, nil)
 	g.expectJob(t, "b1")
 	g = join(h, false)
@@ -166,7 +166,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s is %s", topic, got)
 		}
 	}
-	h.s.listener.wake("b", 9)
+	h.s.wake("b", 9)
 	if one = h.asks(); one.n != 3 || one.lines[0].limit != 3 {
 		t.Fatalf("%+v", one)
 	}
@@ -326,7 +326,7 @@ func TestErrors(t *testing.T) {
 		g := h.waiter("t")
 		if c.known {
 			h.settle()
-			h.s.listener.wake("t", 1)
+			h.s.wake("t", 1)
 		}
 		one := h.asks()
 		if c.leaves != nil {

@@ -38,7 +38,7 @@ func inHand(t *testing.T) *hand {
 	hooks := Hooks{slog.New(slog.DiscardHandler), func(store.Popped) {}, func(n int) { h.lost += n }}
 	h.Taker = New(closing, owner, hooks, st)
 	h.s = h.sources[0]
-	h.s.trips = coalesce.New(owner, st, &h.mu, h.s, 0)
+	h.s.trips = coalesce.New(owner, st, &h.mu, h.s.node, 0)
 	h.s.listener.running, h.s.listener.state = true, subscribed
 	return h
 }
@@ -104,7 +104,10 @@ func (h *hand) settle() {
 func (h *hand) passed() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	topics := h.s.woken
+	var topics []string
+	for _, w := range h.s.woken {
+		topics = append(topics, w.topic)
+	}
 	h.s.woken = nil
 	return topics
 }
@@ -119,19 +122,26 @@ func (h *hand) expectPassed(what string, want ...string) {
 // look is a look of the listener, with the lengths of the topics' queues; added are where we did not stand.
 func (h *hand) look(entered bool, lengths map[string]int, added ...string) {
 	h.mu.Lock()
-	lines := h.s.listener.waited()
+	lines := h.s.waited()
 	h.mu.Unlock()
 	h.lookAt(lines, entered, lengths, added...)
 }
 
 func (h *hand) lookAt(lines []*line, entered bool, lengths map[string]int, added ...string) {
-	q, epoch := h.s.listener.question(lines)
+	q := h.s.listener.question(lines)
 	found := store.Looked{Entered: entered}
 	for _, l := range lines {
 		found.Lengths = append(found.Lengths, lengths[l.topic])
 		found.Added = append(found.Added, slices.Contains(added, l.topic))
 	}
-	h.s.listener.learn(lines, q, epoch, found)
+	h.learn(q, found)
+}
+
+// learn is the answer to a look at lines of one source.
+func (h *hand) learn(q []*look, found store.Looked) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.s.listener.learn(q, []store.Looked{found})
 }
 
 // jobs are n jobs of the topic.

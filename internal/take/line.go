@@ -12,9 +12,9 @@ type line struct {
 	topic       string
 	first, last *place // of the callers, in the order in which they came
 	callers     int
-	asking      []*caller // of this topic alone, who are to be told whether there is a job
-	ready       int       // how many jobs are believed to be there
-	wakes       int       // counts what made us believe so
+	asking      []*place // of callers of this topic alone, who are to be told whether there is a job
+	ready       int      // how many jobs are believed to be there
+	wakes       int      // counts what made us believe so
 	entered     bool
 	enteredAt   time.Time
 	woken       bool      // Redis woke only us: if nobody here takes the job, the wake-up is passed on
@@ -78,7 +78,7 @@ func (l *line) requeue() {
 
 // isAsked reports whether anybody asks; those who don't any more are forgotten.
 func (l *line) isAsked() bool {
-	for len(l.asking) > 0 && len(l.asking[0].toAsk) == 0 {
+	for len(l.asking) > 0 && !l.asking[0].asks {
 		l.asking = l.asking[1:]
 	}
 	return len(l.asking) > 0
@@ -108,7 +108,7 @@ func (l *line) dequeued() {
 // firstFree is the first place whose caller no take is under way for, if there is one.
 func (l *line) firstFree() *place {
 	p := l.first
-	for p != nil && !p.caller.isFree() {
+	for p != nil && !p.caller.isFreeFor(l) {
 		p = p.next
 	}
 	return p
@@ -124,7 +124,7 @@ func (l *line) newTake() *take {
 	first := l.firstFree()
 	t := &take{source: l.source, Kind: first.kind(), asking: l.asking}
 	for p := first; p != nil && t.n < wanted; p = p.next {
-		if p.caller.isFree() && p.kind() == t.Kind {
+		if p.caller.isFreeFor(l) && p.kind() == t.Kind {
 			t.claim(p.caller, p.limit())
 		}
 	}

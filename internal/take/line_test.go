@@ -43,7 +43,7 @@ func TestStates(t *testing.T) {
 		"ready": func(h *hand) *guest {
 			g := h.waiter("t")
 			h.settle()
-			h.s.listener.wake("t", 1)
+			h.s.wake("t", 1)
 			return g
 		},
 		"asked": func(h *hand) *guest {
@@ -63,7 +63,7 @@ func TestStates(t *testing.T) {
 	leaves := func(h *hand, g *guest) { h.leave(g.caller, store.ErrEmpty) }
 	joins := func(h *hand, _ *guest) { h.waiter("t") }
 	asks := func(h *hand, _ *guest) { h.joins(Request{Topics: []string{"t"}, N: 1}) }
-	woken := func(h *hand, _ *guest) { h.s.listener.wake("t", 2) }
+	woken := func(h *hand, _ *guest) { h.s.wake("t", 2) }
 	finds := func(jobs int, entered bool) func(*hand, *guest) {
 		return func(h *hand, _ *guest) { h.look(entered, map[string]int{"t": jobs}) }
 	}
@@ -207,7 +207,7 @@ func TestCallersInOrder(t *testing.T) {
 	guests[0].expectJob(t, "t1")
 	guests[1].expectJob(t, "t2")
 	guests[2].expectWaits(t)
-	h.s.listener.wake("t", 2)
+	h.s.wake("t", 2)
 	if one = h.asks(); one.n != 2 || one.callers[0] != guests[2].caller {
 		t.Fatalf("the take is for %d jobs, the first of its callers is the third: %v", one.n, one.callers[0] == guests[2].caller)
 	}
@@ -217,7 +217,7 @@ func TestCallersInOrder(t *testing.T) {
 	guests[3].expectWaits(t)
 	h.leave(guests[3].caller, store.ErrEmpty)
 	guests[3].expectErr(t, store.ErrEmpty)
-	h.s.listener.wake("t", 9)
+	h.s.wake("t", 9)
 	h.answer(h.asks(), store.Popped{Jobs: jobs("t", 1), Entered: true}, nil)
 	guests[4].expectJob(t, "t1")
 	h.s.Waiting() // its turn comes
@@ -235,7 +235,7 @@ func TestLeavingALine(t *testing.T) {
 		h.leave(guests[gone].caller, store.ErrEmpty)
 		guests[gone].expectErr(t, store.ErrEmpty)
 		guests = append(slices.Delete(guests, gone, gone+1), h.waiter("t"))
-		h.s.listener.wake("t", 3)
+		h.s.wake("t", 3)
 		h.answer(h.asks(), store.Popped{Jobs: jobs("t", 3)}, nil)
 		for i, g := range guests {
 			g.expectJob(t, fmt.Sprint("t", i+1))
@@ -301,14 +301,14 @@ func TestWantedByALine(t *testing.T) {
 	}
 	h.settle()
 	for _, ready := range []int{1, 3} {
-		h.s.listener.wake("t", ready)
+		h.s.wake("t", ready)
 		if one := h.asks(); one.n != ready {
 			t.Errorf("%d jobs are asked for, want %d", one.n, ready)
 		} else {
 			h.answer(one, store.Popped{Entered: true}, nil)
 		}
 	}
-	h.s.listener.wake("t", 3)
+	h.s.wake("t", 3)
 	h.joins(Request{Topics: []string{"t"}, N: 1})
 	if one := h.asks(); one.n != store.MaxPop {
 		t.Errorf("%d jobs are asked for though somebody asks", one.n)
@@ -382,10 +382,10 @@ func TestForget(t *testing.T) {
 		h.settle()
 		switch topic {
 		case "asked":
-			h.s.listener.wake(topic, 1)
+			h.s.wake(topic, 1)
 			h.asks()
 		case "queued":
-			h.s.listener.wake(topic, 1)
+			h.s.wake(topic, 1)
 			h.leave(g.caller, store.ErrEmpty)
 		case "left", "left lately":
 			h.leave(g.caller, store.ErrEmpty)
@@ -403,8 +403,8 @@ func TestForget(t *testing.T) {
 			t.Errorf("%s: known %v", topic, got)
 		}
 	}
-	h.s.listener.wake("left", 1)
-	h.s.listener.wake("left lately", 1)
+	h.s.wake("left", 1)
+	h.s.wake("left lately", 1)
 	h.expectPassed("forgotten, and without callers", "left", "left lately")
 	if h.s.lines["left"] != nil {
 		t.Error("what is passed on is known")

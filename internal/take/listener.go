@@ -35,22 +35,24 @@ const (
 	lastRetry  = 500 * time.Millisecond
 )
 
-// listener is where a source is woken: one connection with one channel, however many topics are waited for. It
+// listener is where a node wakes us: one connection with a channel for each of its sources, however many topics are waited for. It
 // runs while callers wait, and a little longer. Its fields are guarded by Taker.mu.
 type listener struct {
-	source  *source
-	id      string // of the waiter; the channel is named after it
-	running bool
-	state   listenerState
-	epoch   int           // counts subscriptions: what was entered during one is void in the next
-	changed chan struct{} // holds one: there is something to see to at once
-	look    bool          // at all lines, at once
-	renew   bool          // our server takes no writes any more
-	looks   int           // made
-	warned  bool
-	again   bool      // a subscription that was refused is to be tried again
-	lastHit time.Time // when a look last found jobs
-	left    time.Time // since when nobody waits
+	node     *node
+	id       string // of the waiter; the channels are named after it
+	running  bool
+	state    listenerState
+	channels map[string]*source
+	unheard  int           // how many of these Redis has not confirmed yet
+	epoch    int           // counts subscriptions: what was entered during one is void in the next
+	changed  chan struct{} // holds one: there is something to see to at once
+	look     bool          // at all lines, at once
+	renew    bool          // our server takes no writes any more
+	looks    int           // made
+	warned   bool
+	again    bool      // a subscription that was refused is to be tried again
+	lastHit  time.Time // when a look last found jobs
+	left     time.Time // since when nobody waits
 }
 
 type listenerState int
@@ -61,17 +63,17 @@ const (
 	refused // this user may not subscribe: lines are polled
 )
 
-func newListener(s *source) *listener {
+func newListener(n *node) *listener {
 	var id [8]byte
 	rand.Read(id[:]) // never fails (crypto/rand)
-	return &listener{source: s, id: hex.EncodeToString(id[:]), changed: make(chan struct{}, 1)}
+	return &listener{node: n, id: hex.EncodeToString(id[:]), changed: make(chan struct{}, 1)}
 }
 
 // start has the listener run.
 func (e *listener) start() {
 	if !e.running {
 		e.running = true
-		e.source.taker.owner.Running.Add(1)
+		e.taker().owner.Running.Add(1)
 		go e.run()
 	}
 }
@@ -104,15 +106,15 @@ func (e *listener) signal() {
 func (t *Taker) Renew() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, s := range t.sources {
-		s.listener.renew = true
-		s.listener.signal()
+	for _, n := range t.nodes {
+		n.listener.renew = true
+		n.listener.signal()
 	}
 }
 
 // run listens for as long as anybody waits.
 func (e *listener) run() {
-	owner := e.source.taker.owner
+	owner := e.taker().owner
 	defer owner.Running.Done()
 	retry := firstRetry
 	for e.isWanted() {
@@ -139,20 +141,20 @@ func (e *listener) run() {
 // isWanted reports whether anybody waits, or did lately. If not, the listener ends, and nothing is kept of topics
 // without callers.
 func (e *listener) isWanted() bool {
-	t := e.source.taker
+	t := e.taker()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e.running = !t.closed && e.isWaitedFor()
 	if !e.running {
 		e.left = time.Time{}
-		e.source.forget(0)
+		e.node.forget(0)
 	}
 	return e.running
 }
 
-// isWaitedFor reports whether anybody waits, or did within lingerFor.
+// isWaitedFor reports whether anybody waits, or did within lingerFor. Who waits has a place in a line of each source.
 func (e *listener) isWaitedFor() bool {
-	for _, l := range e.source.lines {
+	for _, l := range e.node.sources[0].lines {
 		for p := l.first; p != nil; p = p.next {
 			if p.caller.Waits {
 				e.left = time.Time{}
@@ -166,54 +168,70 @@ func (e *listener) isWaitedFor() bool {
 	return time.Since(e.left) < lingerFor
 }
 
-// forget drops the lines that have had no callers for so long. If we are woken for one of these, we
-// pass the wake-up on.
-func (s *source) forget(after time.Duration) {
-	for topic, l := range s.lines {
-		if l.callers == 0 && !l.busy && !l.queued && time.Since(l.left) >= after {
-			delete(s.lines, topic)
-		}
-	}
-}
-
 // close makes all entries void, and returns their topics.
-func (e *listener) close() (entered []string) {
-	e.source.taker.mu.Lock()
-	defer e.source.taker.mu.Unlock()
+func (e *listener) close() (entered map[*source][]string) {
+	e.taker().mu.Lock()
+	defer e.taker().mu.Unlock()
 	e.state = unsubscribed
 	e.epoch++
-	for _, l := range e.source.lines {
-		if l.entered {
-			entered = append(entered, l.topic)
+	entered = map[*source][]string{}
+	for _, s := range e.node.sources {
+		for _, l := range s.lines {
+			if l.entered {
+				entered[s] = append(entered[s], l.topic)
+			}
+			l.entered = false
 		}
-		l.entered = false
 	}
 	return entered
 }
 
 // takeOut takes us out from among the waiters of the topics: who wakes one of these would have to find out that
 // nobody hears it. It is worth no long wait.
-func (e *listener) takeOut(topics []string) {
-	ctx, cancel := context.WithTimeout(e.source.taker.owner.Abandoned, lastRetry)
+func (e *listener) takeOut(entered map[*source][]string) {
+	ctx, cancel := context.WithTimeout(e.taker().owner.Abandoned, lastRetry)
 	defer cancel()
-	e.source.store.TakeOut(ctx, e.id, topics)
+	for s, topics := range entered {
+		s.store.TakeOut(ctx, e.id, topics)
+	}
 }
 
 // report tells those who wait of an error.
 func (e *listener) report(err error) {
-	e.source.taker.mu.Lock()
-	defer e.source.taker.mu.Unlock()
-	for _, c := range e.source.callers() {
+	e.taker().mu.Lock()
+	defer e.taker().mu.Unlock()
+	e.node.isAway = true
+	for _, c := range e.node.sources[0].callers() {
 		if c.waits() {
 			c.failed(err)
 		}
 	}
 }
 
+// tune returns the channels that we are to hear, and counts those that we hear from now on.
+func (e *listener) tune() (channels []string) {
+	e.taker().mu.Lock()
+	defer e.taker().mu.Unlock()
+	e.channels = make(map[string]*source, len(e.node.sources))
+	for _, s := range e.node.sources {
+		channel := s.store.Keys().Wake(e.id)
+		channels, e.channels[channel] = append(channels, channel), s
+	}
+	e.unheard = len(channels)
+	return channels
+}
+
+// sourceOf is whose channel that is; nil if it is nobody's.
+func (e *listener) sourceOf(channel string) *source {
+	e.taker().mu.Lock()
+	defer e.taker().mu.Unlock()
+	return e.channels[channel]
+}
+
 // listen listens until an error, until nobody waits, or until the connection is to be replaced.
 func (e *listener) listen() error {
-	channel := e.source.store.Keys().Wake(e.id)
-	sub, err := e.source.store.Subscribe(e.closing(), silence, channel)
+	channels := e.tune()
+	sub, err := e.node.sources[0].store.Subscribe(e.closing(), silence, channels...)
 	if err != nil {
 		return err
 	}
@@ -241,7 +259,7 @@ func (e *listener) listen() error {
 		case <-timer.C:
 			lines = looks.due()
 			if looks.subscribes() {
-				if err := sub.Add(channel); err != nil {
+				if err := sub.Add(e.tune()...); err != nil {
 					return err
 				}
 			}
@@ -257,35 +275,26 @@ func (e *listener) listen() error {
 	}
 }
 
-func (e *listener) closing() context.Context { return e.source.taker.closing }
+func (e *listener) taker() *Taker { return e.node.taker }
+
+func (e *listener) closing() context.Context { return e.taker().closing }
 
 // ends reports whether the connection is to be closed: nobody waits, or it is to be replaced.
 func (e *listener) ends() bool {
-	e.source.taker.mu.Lock()
-	defer e.source.taker.mu.Unlock()
+	e.taker().mu.Lock()
+	defer e.taker().mu.Unlock()
 	return e.renew || !e.isWaitedFor()
 }
 
 // news are the lines that are to be looked at now.
 func (e *listener) news() []*line {
-	e.source.taker.mu.Lock()
-	defer e.source.taker.mu.Unlock()
+	e.taker().mu.Lock()
+	defer e.taker().mu.Unlock()
 	if !e.look {
 		return nil
 	}
 	e.look = false
-	return e.waited()
-}
-
-// waited are the lines that have callers.
-func (e *listener) waited() []*line {
-	var lines []*line
-	for _, l := range e.source.lines {
-		if l.callers > 0 {
-			lines = append(lines, l)
-		}
-	}
-	return lines
+	return e.node.waited()
 }
 
 // receive enters what is heard, until the connection ends.
@@ -296,42 +305,40 @@ func (e *listener) receive(sub *store.Subscription) error {
 		case err != nil:
 			return err
 		case event.Subscribed:
-			e.enterState(subscribed)
+			e.hears()
 		case event.Refused != nil:
 			e.refuse(event.Refused)
 		default:
-			e.wake(store.ReadWake(event.Data))
+			if s := e.sourceOf(event.Channel); s != nil {
+				s.wake(store.ReadWake(event.Data))
+			}
 		}
+	}
+}
+
+// hears enters that we hear one more channel.
+func (e *listener) hears() {
+	e.taker().mu.Lock()
+	defer e.taker().mu.Unlock()
+	if e.unheard--; e.unheard == 0 {
+		e.enterState(subscribed)
 	}
 }
 
 // enterState has all lines looked at anew, as jobs may have come before we could be woken.
 func (e *listener) enterState(state listenerState) {
-	e.source.taker.mu.Lock()
-	defer e.source.taker.mu.Unlock()
 	e.state, e.look = state, true
 	e.signal()
 }
 
 // refuse has the lines polled, and says so once.
 func (e *listener) refuse(err error) {
+	e.taker().mu.Lock()
 	e.enterState(refused)
+	e.taker().mu.Unlock()
 	if e.warned { // only receive uses it
 		return
 	}
 	e.warned = true
-	e.source.taker.hooks.Logger.Warn(fmt.Sprintf("delayer: BPop can't be woken and asks for jobs every %v instead: this Redis user may not subscribe; ACL: &%s* +subscribe", pollEvery, e.source.store.Keys().Wake("")), "error", err)
-}
-
-// wake enters that the topic has jobs, of which we alone were told.
-func (e *listener) wake(topic string, jobs int) {
-	s := e.source
-	s.taker.mu.Lock()
-	defer s.taker.mu.Unlock()
-	if l := s.lines[topic]; l != nil {
-		l.wake(jobs, true)
-	} else {
-		s.passOn(topic)
-	}
-	s.trips.Wake()
+	e.taker().hooks.Logger.Warn(fmt.Sprintf("delayer: BPop can't be woken and asks for jobs every %v instead: this Redis user may not subscribe; ACL: &%s* +subscribe", pollEvery, e.node.sources[0].store.Keys().Wake("")), "error", err)
 }

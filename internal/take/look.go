@@ -20,8 +20,8 @@ type looks struct {
 
 // newLooks begins at some moment within lookEvery, as many Clients may have subscribed at once.
 func newLooks(e *listener) *looks {
-	e.source.taker.mu.Lock()
-	defer e.source.taker.mu.Unlock()
+	e.taker().mu.Lock()
+	defer e.taker().mu.Unlock()
 	now := time.Now()
 	e.lastHit, e.renew = now, false
 	return &looks{listener: e, asked: now, next: now.Add(rand.N(lookEvery))}
@@ -30,14 +30,14 @@ func newLooks(e *listener) *looks {
 // due are the lines whose turn it is.
 func (k *looks) due() []*line {
 	e := k.listener
-	e.source.taker.mu.Lock()
-	defer e.source.taker.mu.Unlock()
-	e.source.forget(lingerFor)
+	e.taker().mu.Lock()
+	defer e.taker().mu.Unlock()
+	e.node.forget(lingerFor)
 	if e.state != refused {
-		return e.waited()
+		return e.node.waited()
 	}
 	if len(k.round) == 0 {
-		k.round = e.waited()
+		k.round = e.node.waited()
 		k.turn = max(PollAtOnce, 1+len(k.round)/int(lookEvery/pollEvery))
 	}
 	n := min(k.turn, len(k.round))
@@ -49,8 +49,8 @@ func (k *looks) due() []*line {
 // subscribes reports whether it is time to try to subscribe again.
 func (k *looks) subscribes() bool {
 	e := k.listener
-	e.source.taker.mu.Lock()
-	defer e.source.taker.mu.Unlock()
+	e.taker().mu.Lock()
+	defer e.taker().mu.Unlock()
 	again := e.state == refused && (e.again || time.Since(k.asked) >= subscribeAgain)
 	if again {
 		k.asked, e.again = time.Now(), false
@@ -63,7 +63,7 @@ func (k *looks) plan() {
 	e := k.listener
 	calm := e.isCalm()
 	if calm && time.Since(k.checked) > time.Minute {
-		k.served, k.checked = e.source.store.Served(e.source.taker.closing), time.Now()
+		k.served, k.checked = e.taker().sources[0].store.Served(e.closing()), time.Now()
 	}
 	every := lookEvery
 	switch {
@@ -78,20 +78,20 @@ func (k *looks) plan() {
 }
 
 func (e *listener) is(state listenerState) bool {
-	e.source.taker.mu.Lock()
-	defer e.source.taker.mu.Unlock()
+	e.taker().mu.Lock()
+	defer e.taker().mu.Unlock()
 	return e.state == state
 }
 
 // isCalm reports whether we are entered wherever callers wait, and looks have found nothing for long.
 func (e *listener) isCalm() bool {
-	e.source.taker.mu.Lock()
-	defer e.source.taker.mu.Unlock()
+	e.taker().mu.Lock()
+	defer e.taker().mu.Unlock()
 	if time.Since(e.lastHit) < calmAfter {
 		return false
 	}
-	for _, l := range e.source.lines {
-		if l.callers > 0 && !l.entered && !l.busy {
+	for _, l := range e.node.waited() {
+		if !l.entered && !l.busy {
 			return false
 		}
 	}
@@ -103,84 +103,122 @@ func (e *listener) lookAt(lines []*line) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	question, epoch := e.question(lines)
-	found, err := e.source.store.Look(e.source.taker.closing, question)
-	if found.Replaced {
-		e.source.taker.Renew()
+	looks := e.question(lines)
+	asked := make([]store.LookAt, len(looks))
+	for i := range looks {
+		asked[i] = looks[i].LookAt
+	}
+	found, replaced, err := store.Look(e.closing(), asked...)
+	if replaced {
+		e.taker().Renew()
 	}
 	if err != nil {
 		return err
 	}
-	e.learn(lines, question, epoch, found)
+	e.taker().mu.Lock()
+	defer e.taker().mu.Unlock()
+	e.learn(looks, found)
 	return nil
 }
 
-// question is what a look asks.
-func (e *listener) question(lines []*line) (q store.LookAt, epoch int) {
-	e.source.taker.mu.Lock()
-	defer e.source.taker.mu.Unlock()
-	q = store.LookAt{Topics: make([]string, len(lines)), Since: make([]time.Duration, len(lines))}
-	if e.state == subscribed {
-		q.Waiter = e.id
-	}
-	probe := rand.IntN(len(lines))
-	for i, l := range lines {
-		q.Topics[i], q.Since[i] = l.topic, -1
-		l.lookedAt = l.wakes
-		if l.first != nil && (!l.entered || i == probe || time.Since(l.enteredAt) > enterAgain) {
-			q.Since[i] = time.Since(l.first.caller.joined)
-		}
-	}
-	return q, e.epoch
+// look is one at lines of one source.
+type look struct {
+	store.LookAt
+	lines []*line
+	epoch int // of the listener, when it was sent
 }
 
-// learn enters what a look has found. An entry of ours that is missing means that others may be, too.
-func (e *listener) learn(lines []*line, q store.LookAt, epoch int, found store.Looked) {
-	s := e.source
-	s.taker.mu.Lock()
-	defer s.taker.mu.Unlock()
+// newLook is one at these lines. Nobody is entered for them yet.
+func (e *listener) newLook(lines []*line) *look {
+	k := &look{lines: lines, epoch: e.epoch, LookAt: store.LookAt{Store: lines[0].source.store}}
+	if e.state == subscribed {
+		k.Waiter = e.id
+	}
+	for _, l := range lines {
+		k.Topics, k.Since = append(k.Topics, l.topic), append(k.Since, -1)
+		l.lookedAt = l.wakes
+	}
+	return k
+}
+
+// question is what a look asks each source.
+func (e *listener) question(lines []*line) (looks []*look) {
+	e.taker().mu.Lock()
+	defer e.taker().mu.Unlock()
+	probe := lines[rand.IntN(len(lines))]
+	for len(lines) > 0 {
+		n := 1
+		for n < len(lines) && lines[n].source == lines[0].source {
+			n++
+		}
+		k := e.newLook(lines[:n])
+		for i, l := range k.lines {
+			if l.first != nil && (!l.entered || l == probe || time.Since(l.enteredAt) > enterAgain) {
+				k.Since[i] = time.Since(l.first.caller.joined)
+			}
+		}
+		looks, lines = append(looks, k), lines[n:]
+	}
+	return looks
+}
+
+// learn enters what looks have found. An entry of ours that is missing means that others may be, too.
+func (e *listener) learn(looks []*look, found []store.Looked) {
 	e.looks++
+	e.node.isAway = false
 	full := map[*caller]bool{}
-	for i, l := range lines {
-		if found.Lengths[i] == 0 {
-			continue
+	for i, k := range looks {
+		for j, l := range k.lines {
+			if found[i].Lengths[j] == 0 {
+				continue
+			}
+			for p := l.first; p != nil; p = p.next {
+				full[p.caller] = true
+			}
+			l.wake(found[i].Lengths[j], false)
+			l.byLook = true
 		}
-		for p := l.first; p != nil; p = p.next {
-			full[p.caller] = true
-		}
-		l.wake(found.Lengths[i], false)
-		l.byLook = true
 	}
-	for i, l := range lines {
-		if found.Lengths[i] > 0 {
-			continue
+	for i, k := range looks {
+		for j, l := range k.lines {
+			if found[i].Lengths[j] > 0 {
+				continue
+			}
+			l.recover(full)
+			if added, ok := k.enters(j, found[i]); ok {
+				if l.entered && added {
+					e.lose()
+				}
+				l.entered, l.enteredAt = true, time.Now()
+			}
 		}
-		l.recover(full)
-		if q.Since[i] < 0 || !found.Entered || epoch != e.epoch || l.wakes != l.lookedAt {
-			continue
-		}
-		if l.entered && found.Added[i] {
-			e.lose()
-		}
-		l.entered, l.enteredAt = true, time.Now()
 	}
-	s.trips.Wake()
+	e.node.trips.Wake()
+}
+
+// enters reports whether the look has entered us for the line, and whether we did not stand there before. What we were
+// told since it was sent is newer.
+func (k *look) enters(line int, found store.Looked) (added, ok bool) {
+	l := k.lines[line]
+	return found.Added[line], k.Since[line] >= 0 && found.Entered && k.epoch == l.source.listener.epoch && l.wakes == l.lookedAt
 }
 
 // lose has us enter everywhere anew: an entry of ours was gone, so others may be.
 func (e *listener) lose() {
-	for _, l := range e.source.lines {
-		l.entered = false
+	for _, s := range e.node.sources {
+		for _, l := range s.lines {
+			l.entered = false
+		}
 	}
 	e.look = true
 	e.signal()
 }
 
 // recover tells the callers of an empty line that Redis answers, unless another line of theirs has jobs: why
-// these do not come is not known yet.
+// these do not come is not known yet; nor while another node is away.
 func (l *line) recover(full map[*caller]bool) {
 	for p := l.first; p != nil; p = p.next {
-		if c := p.caller; c.waits() && c.lastErr != nil && !full[c] {
+		if c := p.caller; c.waits() && c.lastErr != nil && !full[c] && !l.source.taker.isAnyAway() {
 			c.recovered()
 		}
 	}

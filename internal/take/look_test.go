@@ -62,7 +62,7 @@ func TestEnteredForTheOthers(t *testing.T) {
 	h := inHand(t)
 	first, second := h.waiter("t"), h.waiter("t")
 	h.settle()
-	h.s.listener.wake("t", 1)
+	h.s.wake("t", 1)
 	one := h.asks()
 	h.answer(one, store.Popped{Jobs: jobs("t", 1), Entered: true}, nil)
 	first.expectJob(t, "t1")
@@ -81,14 +81,16 @@ func TestEpochs(t *testing.T) {
 	if h.stateOf("t") != "entered" || h.stateOf("u") != "entered" {
 		t.Fatal(h.stateOf("t"), h.stateOf("u"))
 	}
-	lines := h.s.listener.waited()
-	q, epoch := h.s.listener.question(lines)
-	h.s.listener.wake("t", 1)
+	lines := h.s.waited()
+	q := h.s.listener.question(lines)
+	h.s.wake("t", 1)
 	one := h.asks()
 	h.s.listener.close()
+	h.mu.Lock()
 	h.s.listener.enterState(subscribed)
+	h.mu.Unlock()
 	h.answer(one, store.Popped{Entered: true}, nil)
-	h.s.listener.learn(lines, q, epoch, store.Looked{Lengths: []int{0, 0}, Entered: true, Added: make([]bool, 2)})
+	h.learn(q, store.Looked{Lengths: []int{0, 0}, Entered: true, Added: make([]bool, 2)})
 	if h.stateOf("t") != "unknown" || h.stateOf("u") != "unknown" {
 		t.Error(h.stateOf("t"), h.stateOf("u"))
 	}
@@ -137,8 +139,8 @@ func TestPassingOnIsARoundTrip(t *testing.T) {
 	if h.s.Waiting() {
 		t.Error("there is something to send")
 	}
-	h.s.listener.wake("t", 1)
-	h.s.listener.wake("u", 1)
+	h.s.wake("t", 1)
+	h.s.wake("u", 1)
 	if !h.s.Waiting() {
 		t.Fatal("there is nothing to send")
 	}
@@ -169,9 +171,9 @@ func TestQuestion(t *testing.T) {
 		names[topic] = 0
 	}
 	const rounds = 300
-	lines := h.s.listener.waited()
+	lines := h.s.waited()
 	for range rounds {
-		q, _ := h.s.listener.question(lines)
+		q := h.s.listener.question(lines)[0]
 		if q.Waiter != h.s.listener.id {
 			t.Fatalf("it is %q who waits", q.Waiter)
 		}
@@ -198,7 +200,7 @@ func TestQuestion(t *testing.T) {
 	}
 	for _, state := range []listenerState{unsubscribed, refused} {
 		h.s.listener.state = state
-		if q, _ := h.s.listener.question(lines); q.Waiter != "" {
+		if q := h.s.listener.question(lines)[0]; q.Waiter != "" {
 			t.Error("it is to be entered though nobody would hear")
 		}
 	}
@@ -234,10 +236,10 @@ func TestHeardDuringALook(t *testing.T) {
 	h := inHand(t)
 	h.waiter("t")
 	h.answer(h.asks(), store.Popped{}, nil)
-	lines := h.s.listener.waited()
-	q, epoch := h.s.listener.question(lines)
-	h.s.listener.wake("t", 1)
-	h.s.listener.learn(lines, q, epoch, store.Looked{Lengths: []int{0}, Entered: true, Added: []bool{true}})
+	lines := h.s.waited()
+	q := h.s.listener.question(lines)
+	h.s.wake("t", 1)
+	h.learn(q, store.Looked{Lengths: []int{0}, Entered: true, Added: []bool{true}})
 	if l := h.s.lines["t"]; l.entered || l.ready != 1 {
 		t.Errorf("%+v", l)
 	}
@@ -312,7 +314,7 @@ func TestFound(t *testing.T) {
 		h.s.listener.lastHit = time.Now().Add(-time.Hour)
 		h.look(true, map[string]int{"t": 1})
 		if c.told {
-			h.s.listener.wake("t", 1)
+			h.s.wake("t", 1)
 		}
 		var popped store.Popped
 		if c.taken {
@@ -323,7 +325,7 @@ func TestFound(t *testing.T) {
 			t.Errorf("%s: found lately %v", c.name, got)
 		}
 		if !c.taken { // what is told later is no find of that look's
-			h.s.listener.wake("t", 1)
+			h.s.wake("t", 1)
 			h.answer(h.asks(), store.Popped{Jobs: jobs("t", 1)}, nil)
 			if time.Since(h.s.listener.lastHit) < time.Minute {
 				t.Errorf("%s: what was told counts as found", c.name)
@@ -458,7 +460,7 @@ func TestState(t *testing.T) {
 	if got, want := h.State("t"), (State{Callers: 3, Waiting: 2, Unclaimed: 3, Entered: true}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	h.s.listener.wake("t", 1)
+	h.s.wake("t", 1)
 	h.asks()
 	h.asks()
 	h.leave(asks.caller, store.ErrEmpty)

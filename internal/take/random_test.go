@@ -90,9 +90,9 @@ func TestTopicThatATakeDidNotReach(t *testing.T) {
 	h := inHand(t)
 	first := h.waiter("y", "z")
 	h.settle()
-	h.s.listener.wake("z", 1)
+	h.s.wake("z", 1)
 	claims := h.asks()
-	h.s.listener.wake("y", 1) // all its callers are claimed
+	h.s.wake("y", 1) // all its callers are claimed
 	if one := h.asks(); one != nil {
 		t.Fatal("it is asked for nobody")
 	}
@@ -179,7 +179,7 @@ func (m *redisModel) step() bool {
 		can = append(can, func() { pull(&m.answers, m.r)() })
 	}
 	if len(m.heard) > 0 {
-		can = append(can, func() { m.s.listener.wake(pull(&m.heard, m.r), 1) })
+		can = append(can, func() { m.s.wake(pull(&m.heard, m.r), 1) })
 	}
 	if len(can) > 0 {
 		can[m.r.IntN(len(can))]()

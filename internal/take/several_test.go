@@ -50,16 +50,18 @@ func TestSeveralStores(t *testing.T) {
 // A store that has got a job while its callers were all asked for at another one is asked once these are free.
 func TestBlockedByAnotherStore(t *testing.T) {
 	h := inHand(t)
-	other := newSource(h.Taker, h.s.store)
-	other.listener.running, other.listener.state = true, subscribed
-	h.sources = append(h.sources, other)
+	node := newNode(h.Taker, h.s.store)
+	node.listener.running, node.listener.state = true, subscribed
+	h.nodes = append(h.nodes, node)
+	other := node.sources[0]
+	h.turn = 1 // so that h.s is asked first
 	answered := make(chan error, 1)
 	g := &caller{Request: Request{Topics: []string{"t"}, N: 1, Waits: true}, answer: func(a answer) { answered <- a.err }}
 	_, err := h.join(g)
 	redistest.Check(t, err)
 	one := h.asks()
 	h.mu.Lock()
-	other.trips = coalesce.New(h.owner, other.store, &h.mu, other, 1)
+	other.trips = coalesce.New(h.owner, other.store, &h.mu, node, 1)
 	other.line("t").wake(1, true)
 	other.trips.Wake() // in vain: its caller is claimed
 	h.mu.Unlock()

@@ -1,47 +1,17 @@
 package take
 
 import (
-	"context"
+	"time"
 
-	"github.com/mix-basic/delayer/internal/coalesce"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-const (
-	// MaxTrips is how many round trips that take jobs are under way at a time.
-	MaxTrips = 4
-	// maxTogether is how many takes go with one. A large job keeps those behind it waiting.
-	maxTogether = 16
-	// maxLines is how many topics one take is of.
-	maxLines = 250
-)
-
-// source are the lines of the jobs of one store.
+// source are the lines of the jobs of one store: one partition.
 type source struct {
-	taker    *Taker
-	store    *store.Store
-	trips    *coalesce.Coalescer
-	listener *listener
-	lines    map[string]*line
-	queue    []asker  // whose turn comes, in their order
-	woken    []string // topics that we were woken for, and have no caller for
-}
-
-// asker is a line, or a caller of several topics, that a take is to be made for.
-type asker interface {
-	// isDue reports whether it can be now.
-	isDue() bool
-	// dequeued ends its turn.
-	dequeued()
-	// newTake claims the callers.
-	newTake() *take
-}
-
-func newSource(t *Taker, s *store.Store) *source {
-	src := &source{taker: t, store: s, lines: map[string]*line{}}
-	src.trips = coalesce.New(t.owner, s, &t.mu, src, MaxTrips)
-	src.listener = newListener(src)
-	return src
+	*node
+	store  *store.Store
+	lines  map[string]*line
+	survey *survey // that is to be sent; nil if there is none
 }
 
 func (s *source) line(topic string) *line {
@@ -54,8 +24,7 @@ func (s *source) line(topic string) *line {
 }
 
 // callers are all who have a place in a line.
-func (s *source) callers() []*caller {
-	var all []*caller
+func (s *source) callers() (all []*caller) {
 	seen := map[*caller]bool{}
 	for _, l := range s.lines {
 		for p := l.first; p != nil; p = p.next {
@@ -68,69 +37,40 @@ func (s *source) callers() []*caller {
 	return all
 }
 
-// passOn has the next client woken for jobs of the topic.
-func (s *source) passOn(topic string) {
-	s.woken = append(s.woken, topic)
+// wake enters that the topic has jobs, of which we alone were told.
+func (s *source) wake(topic string, jobs int) {
+	s.taker.mu.Lock()
+	defer s.taker.mu.Unlock()
+	if l := s.lines[topic]; l != nil {
+		l.wake(jobs, true)
+	} else {
+		s.passOn(topic)
+	}
 	s.trips.Wake()
 }
 
-// Waiting reports whether anything is to be sent.
-func (s *source) Waiting() bool {
-	for len(s.queue) > 0 && !s.queue[0].isDue() {
-		s.pop()
-	}
-	return len(s.queue) > 0 || len(s.woken) > 0
+// passOn has the next client woken for jobs of the topic.
+func (s *source) passOn(topic string) {
+	s.woken = append(s.woken, wakeUp{s, topic})
+	s.trips.Wake()
 }
 
-// enqueue has a take made for the asker. Unless it comes from a take of this source, somebody has to wake the
-// round trips.
-func (s *source) enqueue(a asker) { s.queue = append(s.queue, a) }
-
-// pop dequeues the first asker.
-func (s *source) pop() asker {
-	a := s.queue[0]
-	s.queue[0] = nil
-	s.queue = s.queue[1:]
-	a.dequeued()
-	return a
+// forget drops the lines that have had no callers for so long. If we are woken for one of these, we
+// pass the wake-up on.
+func (s *source) forget(after time.Duration) {
+	for topic, l := range s.lines {
+		if l.callers == 0 && !l.busy && !l.queued && time.Since(l.left) >= after {
+			delete(s.lines, topic)
+		}
+	}
 }
 
-// Next dequeues the takes of the next round trip and returns the number of their callers. They want
-// about as many jobs as t pop takes at most: Redis may do without a break what comes in t piece.
-func (s *source) Next() (callers int, call func(*store.Pipeline, error)) {
-	var takes []*take
-	for jobs := 0; s.Waiting() && len(s.queue) > 0 && len(takes) < maxTogether && jobs < store.MaxPop; {
-		t := s.pop().newTake()
-		t.enter = s.listener.enter(t)
-		takes = append(takes, t)
-		jobs += t.n
-		callers += len(t.callers)
-	}
-	woken := s.woken
-	s.woken = nil
-	return callers + len(woken), func(p *store.Pipeline, err error) { s.send(p, err, takes, woken) }
-}
-
-// send makes the takes, and passes on what we were woken for in vain. err is why there is no connection.
-func (s *source) send(p *store.Pipeline, err error, takes []*take, woken []string) {
-	var pass *store.Call[struct{}]
-	if err == nil {
-		for _, t := range takes {
-			t.send(p)
-		}
-		if len(woken) > 0 {
-			pass = s.store.Wake(woken).Send(p)
+// waited are the lines that have callers.
+func (s *source) waited() (lines []*line) {
+	for _, l := range s.lines {
+		if l.callers > 0 {
+			lines = append(lines, l)
 		}
 	}
-	for _, t := range takes {
-		var popped store.Popped
-		failed := err
-		if err == nil {
-			popped, failed = t.receive(s.taker)
-		}
-		s.taker.mu.Lock()
-		t.done(popped, failed)
-		s.taker.mu.Unlock()
-	}
-	pass.Wait(context.Background()) // whether that went well is nobody's concern: a look finds the jobs
+	return lines
 }

@@ -21,9 +21,16 @@ func (t *Taker) State(topic string) (s State) {
 	if l == nil {
 		return s
 	}
-	s.Callers, s.Wakes, s.Entered = l.callers, l.wakes, l.entered
-	if l.busy {
-		s.Takes = 1
+	s.Callers, s.Entered = l.callers, true
+	for _, source := range t.sources {
+		l := source.lines[topic]
+		s.Entered = s.Entered && l != nil && l.entered
+		if l != nil && l.busy {
+			s.Takes++
+		}
+		if l != nil {
+			s.Wakes += l.wakes
+		}
 	}
 	for p := l.first; p != nil; p = p.next {
 		if p.caller.isFree() {

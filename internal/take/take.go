@@ -16,9 +16,9 @@ type take struct {
 	lines   []lineTake
 	n       int
 	callers []*caller
-	wants   []int     // of each caller, at most
-	multi   *caller   // who asks several lines; nil if it is for a line
-	asking  []*caller // in the line, before it was sent
+	wants   []int    // of each caller, at most
+	multi   *caller  // who asks several lines; nil if it is for a line
+	asking  []*place // in the line, before it was sent
 	enter   store.Enter
 	epoch   int // of the listener, when it was sent
 
@@ -77,8 +77,11 @@ func (t *take) receive(taker *Taker) (store.Popped, error) {
 // done enters what is known of the lines now, gives the callers their jobs, and answers those who asked.
 func (t *take) done(popped store.Popped, err error) {
 	isEmpty := t.learn(popped, err)
+	t.source.isAway = err != nil && store.Temporary(err)
 	if t.multi != nil && isEmpty && len(t.multi.toAsk) > 0 {
-		t.multi.toAsk = t.multi.toAsk[len(t.lines):]
+		for _, p := range t.multi.toAsk[:len(t.lines)] {
+			p.found(nil)
+		}
 	}
 	jobs := Jobs{popped.Jobs, popped.Leases, t.askedAt}
 	for i, c := range t.callers {
@@ -93,7 +96,7 @@ func (t *take) done(popped store.Popped, err error) {
 	for _, l := range t.lines {
 		l.goOn()
 	}
-	t.source.taker.unblock(t.source)
+	t.source.taker.unblock(t.source.node)
 }
 
 // learn enters what the answer tells of the lines, and reports whether all are empty.
@@ -121,20 +124,18 @@ func (t *take) learn(popped store.Popped, err error) (allEmpty bool) {
 
 // end ends a take of the line. Those who asked are told what is known from it, though it may have been
 // for others, who are ahead of them. The line keeps its turn.
-func (l *line) end(asking []*caller, isEmpty bool, err error) {
+func (l *line) end(asking []*place, isEmpty bool, err error) {
 	l.busy = false
 	l.requeue()
-	var still []*caller
-	for _, c := range asking {
+	var still []*place
+	for _, p := range asking {
 		switch {
-		case len(c.toAsk) == 0: // it has its answer, or was told of the error
-		case isEmpty:
-			c.toAsk = nil
-			c.askNext()
-		case err != nil && c.isFree():
-			c.failed(err)
+		case !p.asks: // its caller has its answer, or was told of the error
+		case isEmpty || err != nil && p.caller.isFree():
+			p.found(err)
+			p.caller.askNext()
 		default:
-			still = append(still, c)
+			still = append(still, p)
 		}
 	}
 	l.asking = append(still, l.asking...)
@@ -152,18 +153,18 @@ func (l *line) goOn() {
 	}
 }
 
-// unblock has the lines asked whose callers were all claimed. The round trips of all sources but by, whose are
+// unblock has the lines asked whose callers were all claimed. The round trips of all nodes but by, whose are
 // under way, are woken if they have work now.
-func (t *Taker) unblock(by *source) {
+func (t *Taker) unblock(by *node) {
 	held := t.blocked
 	t.blocked = nil
 	for _, l := range held {
 		l.blocked = false
 		l.goOn()
 	}
-	for _, s := range t.sources {
-		if s != by {
-			s.trips.Wake()
+	for _, n := range t.nodes {
+		if n != by {
+			n.trips.Wake()
 		}
 	}
 }

@@ -31,6 +31,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -97,8 +98,10 @@ type Taker struct {
 	closing context.Context
 	hooks   Hooks
 	mu      sync.Mutex // guards all lines, callers and listeners
-	sources []*source
-	blocked []*line // to be asked once callers are not claimed any more
+	nodes   []*node
+	sources []*source // of all nodes
+	turn    int       // which source is asked first next
+	blocked []*line   // to be asked once callers are not claimed any more
 	closed  bool
 }
 
@@ -112,8 +115,14 @@ type Hooks struct {
 // New makes a Taker of the jobs of all the stores. closing ends when Close is about to be called.
 func New(closing context.Context, owner *coalesce.Owner, hooks Hooks, stores ...*store.Store) *Taker {
 	t := &Taker{owner: owner, closing: closing, hooks: hooks}
+	of := map[any]*node{}
 	for _, s := range stores {
-		t.sources = append(t.sources, newSource(t, s))
+		if n := of[s.Node()]; n != nil {
+			n.add(s)
+			continue
+		}
+		n := newNode(t, s)
+		t.nodes, of[s.Node()] = append(t.nodes, n), n
 	}
 	return t
 }
@@ -182,7 +191,7 @@ func (t *Taker) TakeFunc(ctx context.Context, r Request, f func(Jobs, error)) {
 	close(joined)
 }
 
-// join puts the caller into the lines of its topics. Those of which it is not known that they are
+// join puts the caller into the lines of its topics, of each source. Those of which it is not known that they are
 // empty are asked. If it returns a func, the caller has to call that, which asks Redis; else others do.
 func (t *Taker) join(c *caller) (lead func(context.Context), err error) {
 	t.mu.Lock()
@@ -192,30 +201,26 @@ func (t *Taker) join(c *caller) (lead func(context.Context), err error) {
 	}
 	c.joined = time.Now()
 	c.places = make([]place, 0, len(t.sources)*len(c.Topics)) // lines point into it
-	for _, s := range t.sources {
-		for i, topic := range c.Topics {
-			s.line(topic).push(c, i)
+	t.turn++
+	for i, topic := range c.Topics {
+		for k := range t.sources {
+			t.sources[(t.turn+k)%len(t.sources)].line(topic).push(c, i)
 		}
 	}
-	for i := range c.places {
-		if p := &c.places[i]; !c.Waits || !p.line.entered {
-			c.toAsk = append(c.toAsk, p)
-		}
-	}
-	if len(c.toAsk) == 0 {
+	if c.toAskAll(); len(c.toAsk) == 0 {
 		c.recovered()
 		return nil, nil
 	}
-	first := c.places[0].line
-	shares := len(c.places) == 1 && (first.queued || first.busy)
+	first := c.toAsk[0].line
+	shares := !c.asksAlone() && (first.queued || first.busy)
 	if c.ask(); shares { // whoever asks for those ahead goes on with this one
 		return nil, nil
 	}
-	for _, s := range t.sources {
-		if lead == nil && s.Waiting() && s.trips.TryLead() {
-			lead = s.trips.Lead
+	for _, n := range t.nodes {
+		if lead == nil && n.Waiting() && n.trips.TryLead() {
+			lead = n.trips.Lead
 		} else {
-			s.trips.Wake()
+			n.trips.Wake()
 		}
 	}
 	return lead, nil
@@ -233,11 +238,18 @@ func (t *Taker) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
-	for _, s := range t.sources {
-		for _, c := range s.callers() {
-			c.end(Jobs{}, t.owner.Closed)
-		}
+	for _, c := range t.sources[0].callers() { // who is in a line of each
+		c.end(Jobs{}, t.owner.Closed)
 	}
+}
+
+// isAllAway reports whether no node answers, isAnyAway whether there is one that does not.
+func (t *Taker) isAllAway() bool {
+	return !slices.ContainsFunc(t.nodes, func(n *node) bool { return !n.isAway })
+}
+
+func (t *Taker) isAnyAway() bool {
+	return slices.ContainsFunc(t.nodes, func(n *node) bool { return n.isAway })
 }
 
 // Pull takes up to n jobs of one topic for a caller who holds the pipeline, past those who wait. more
