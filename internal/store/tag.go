@@ -2,9 +2,14 @@ package store
 
 import "strings"
 
-// partitionOf is which of n partitions the job of that ID belongs to: CRC16(tag) mod n, as Redis Cluster finds
+// PartitionOf is which of n partitions the job of that ID belongs to: CRC16(tag) mod n, as Redis Cluster finds
 // the slot of a key (Redis Cluster Specification, "Hash tags").
-func partitionOf(id string, n int) int { return int(crc16(tagOf(id))) % n }
+func PartitionOf(id string, n int) int {
+	if n == 1 {
+		return 0
+	}
+	return int(crc16(tagOf(id))) % n
+}
 
 // tagOf is what stands between the ID's first { and the next }, or, if that is nothing, the ID. So IDs with the
 // same tag are of one partition.
