@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -25,6 +26,10 @@ type PoolOptions struct {
 	// the user: SentinelUsername and SentinelPassword.
 	Sentinels, SentinelMaster          string
 	SentinelUsername, SentinelPassword string
+	// Cluster are the addresses, host:port with commas in between, of some nodes of a Redis Cluster; the others are
+	// learnt from them. Addr, Sentinels and Database must be empty then, and Partitions above 1, unless the prefix of
+	// the keys has a tag, as {delayer}: has. The limits below are each node's.
+	Cluster string
 	// Username is the ACL user. Empty means Redis's default user. It takes
 	// effect together with Password only.
 	Username string
@@ -71,19 +76,33 @@ const (
 // dialled until the pool is used.
 func NewPool(o PoolOptions) *redis.Pool {
 	dialer := redispool.Dialer{
+		Username: o.Username, Password: o.Password, Database: o.Database,
 		TLS:            o.TLS,
 		ConnectTimeout: cmp.Or(o.ConnectTimeout, defaultTimeout),
 		ReadTimeout:    cmp.Or(o.ReadTimeout, defaultTimeout),
 		WriteTimeout:   cmp.Or(o.WriteTimeout, defaultTimeout),
 	}
-	if o.Sentinels != "" {
+	wrong := cmp.Or(o.checkUnits(), o.checkSentinels(), o.checkCluster())
+	switch {
+	case wrong != nil:
+	case o.Cluster != "":
+		return redispool.NewCluster(strings.Split(o.Cluster, ","), dialer, o.pool)
+	case o.Sentinels != "":
 		sentinels := dialer
-		sentinels.Username, sentinels.Password = o.SentinelUsername, o.SentinelPassword
+		sentinels.Username, sentinels.Password, sentinels.Database = o.SentinelUsername, o.SentinelPassword, 0
 		dialer.Locator = redispool.NewSentinel(o.SentinelMaster, strings.Split(o.Sentinels, ","), sentinels)
-	} else {
+	default:
 		dialer.Locator = redispool.Fixed(cmp.Or(o.Addr, defaultAddr))
 	}
-	dialer.Username, dialer.Password, dialer.Database = o.Username, o.Password, o.Database
+	pool := o.pool(dialer)
+	if wrong != nil {
+		pool.DialContext = func(context.Context) (redis.Conn, error) { return nil, wrong }
+	}
+	return pool
+}
+
+// pool makes one of what the dialer dials.
+func (o PoolOptions) pool(dialer redispool.Dialer) *redis.Pool {
 	maxActive := max(cmp.Or(o.MaxActive, defaultMaxActive), 0)
 	pool := &redis.Pool{
 		DialContext:         dialer.Dial,
@@ -93,9 +112,6 @@ func NewPool(o PoolOptions) *redis.Pool {
 		IdleTimeout:         max(cmp.Or(o.IdleTimeout, defaultIdleTimeout), 0),
 		MaxConnLifetime:     o.MaxConnLifetime,
 		Wait:                true,
-	}
-	if wrong := cmp.Or(o.checkUnits(), o.checkSentinels()); wrong != nil {
-		pool.DialContext = func(context.Context) (redis.Conn, error) { return nil, wrong }
 	}
 	if o.MaxIdle == 0 {
 		redispool.Thin(pool, thinEvery)
@@ -115,16 +131,40 @@ func (o PoolOptions) checkSentinels() error {
 		}
 		return nil
 	}
-	for addr := range strings.SplitSeq(o.Sentinels, ",") {
-		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
-			return invalid("sentinels", strconv.Quote(addr)+" is not host:port")
-		}
-	}
+	err := checkAddrs("sentinels", o.Sentinels)
 	switch {
+	case err != nil:
+		return err
 	case o.SentinelMaster == "":
 		return invalid("sentinel master", "it is empty: want the name that the sentinels know it by")
 	case o.Addr != "":
 		return invalid("address", "it is set, and so are sentinels, which say where the master is")
+	}
+	return nil
+}
+
+func (o PoolOptions) checkCluster() error {
+	if o.Cluster == "" {
+		return nil
+	}
+	err := checkAddrs("cluster", o.Cluster)
+	switch {
+	case err != nil:
+		return err
+	case o.Addr != "" || o.Sentinels != "":
+		return invalid("cluster", "it is set, and so is another address, or sentinels")
+	case o.Database != 0:
+		return invalid("database", fmt.Sprintf("%d: a cluster has the database 0 only", o.Database))
+	}
+	return nil
+}
+
+// checkAddrs refuses what are not host:port with commas in between.
+func checkAddrs(option, addrs string) error {
+	for addr := range strings.SplitSeq(addrs, ",") {
+		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
+			return invalid(option, strconv.Quote(addr)+" is not host:port")
+		}
 	}
 	return nil
 }

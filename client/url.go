@@ -21,6 +21,8 @@ import (
 //	unix://[user:password@]/path/of/redis.sock[?db=database]
 //	redis-sentinel://[user:password@]host[:port],host[:port],…[/database]?master=name
 //	rediss-sentinel://…                              the same over TLS
+//	redis-cluster://[user:password@]host[:port],host[:port],…?partitions=16
+//	rediss-cluster://…                               the same over TLS
 //
 // Sentinels may have a user of their own: &sentinel_username=… and &sentinel_password=…; their port is 26379.
 //
@@ -38,7 +40,7 @@ func ParseURL(rawURL string) (PoolOptions, error) {
 }
 
 const (
-	wantScheme = "want one that begins with redis://, rediss://, unix://, redis-sentinel:// or rediss-sentinel://"
+	wantScheme = "want one that begins with redis://, rediss://, unix://, redis-sentinel://, rediss-sentinel://, redis-cluster:// or rediss-cluster://"
 	wantURL    = "want redis://[user:password@]host[:port][/database]"
 )
 
@@ -49,8 +51,11 @@ func parseURL(rawURL string) (o PoolOptions, err error) {
 	}
 	var hosts string
 	scheme = strings.ToLower(scheme)
-	if strings.HasSuffix(scheme, "-sentinel") {
-		hosts, rest = cutHosts(rest)
+	switch {
+	case strings.HasSuffix(scheme, "-sentinel"):
+		hosts, rest = cutHosts(rest, "26379")
+	case strings.HasSuffix(scheme, "-cluster"):
+		hosts, rest = cutHosts(rest, "6379")
 	}
 	u, err := url.Parse(scheme + "://" + rest)
 	if err != nil {
@@ -94,6 +99,11 @@ func parseURL(rawURL string) (o PoolOptions, err error) {
 		for _, name := range []string{"master", "sentinel_username", "sentinel_password"} {
 			query.Del(name)
 		}
+	case "redis-cluster", "rediss-cluster":
+		o.Cluster = hosts
+		if checkAddrs("cluster", hosts) != nil {
+			return PoolOptions{}, errors.New("want redis-cluster://host[:port],host[:port]?partitions=16")
+		}
 	default:
 		return PoolOptions{}, errors.New(wantScheme)
 	}
@@ -104,13 +114,16 @@ func parseURL(rawURL string) (o PoolOptions, err error) {
 		if o.Database, err = strconv.Atoi(database); err != nil || o.Database < 0 {
 			return PoolOptions{}, errors.New("the database is not a number from 0")
 		}
+		if o.Cluster != "" && o.Database != 0 {
+			return PoolOptions{}, errors.New("a cluster has the database 0 only")
+		}
 	}
 	return o, nil
 }
 
-// cutHosts takes the hosts out of the part of a URL behind the scheme: net/url wants a single one. They get the
-// sentinels' port if they have none.
-func cutHosts(rest string) (hosts, without string) {
+// cutHosts takes the hosts out of the part of a URL behind the scheme: net/url wants a single one. They get that
+// port if they have none.
+func cutHosts(rest, port string) (hosts, without string) {
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
 		end = len(rest)
@@ -119,7 +132,7 @@ func cutHosts(rest string) (hosts, without string) {
 	all := strings.Split(rest[begin:end], ",")
 	for i, host := range all {
 		if !strings.Contains(host, ":") || strings.HasSuffix(host, "]") {
-			all[i] = host + ":26379"
+			all[i] = host + ":" + port
 		}
 	}
 	return strings.Join(all, ","), rest[:begin] + rest[end:]

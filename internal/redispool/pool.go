@@ -25,9 +25,6 @@ type Source interface {
 	GetUntried(ctx context.Context) (conn redis.Conn, rested bool, err error)
 	// Dial opens a connection that is the caller's own, and does not count among the pool's.
 	Dial(ctx context.Context) (redis.Conn, error)
-	// Replace dials anew for a connection whose server does not do our work any more. The old one does not
-	// go back to the pool; it is closed unless there is an error.
-	Replace(ctx context.Context, old redis.Conn) (redis.Conn, error)
 	// Node is the same for Sources whose connections are interchangeable now. It can be compared.
 	Node() any
 }
@@ -107,7 +104,8 @@ func (p Pool) Dial(ctx context.Context) (redis.Conn, error) {
 	return nil, errors.New("redis pool has neither DialContext nor Dial")
 }
 
-// Replace is that of a Source.
+// Replace dials anew for a connection whose server does not do our work any more. The old one does not go
+// back to the pool; it is closed unless there is an error.
 func (p Pool) Replace(ctx context.Context, old redis.Conn) (redis.Conn, error) {
 	spoil(old)
 	conn, err := p.Dial(ctx)

@@ -1,7 +1,7 @@
 package redistest
 
 import (
-	"cmp"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -13,9 +13,7 @@ import (
 )
 
 // State is all that lies in a Redis database, in a form that tests can compare, but for the
-// known topics, the servers that run, their last hour, and the numbers of jobs that were acknowledged and of partitions.
-// Several partitions are together in it; only the topics of Ready have the partition's number behind them, as
-// in "topic of 3".
+// known topics, the servers that run, their last hour, and the number of jobs that were acknowledged.
 type State struct {
 	Pool     []string            // waiting IDs, in due order
 	Reserved []string            // reserved IDs, in the order in which their leases end
@@ -36,14 +34,10 @@ func (f *Fixture) State() State {
 	}
 	keys := f.Strings("KEYS", "*")
 	kinds := f.each(keys, "TYPE")
-	var buckets, letters, pools []string
-	dead := map[string][]string{}       // topic → the lists of its dead letters
-	indexed := map[string][]string{}    // partition → the topics that have such a list
-	deadTopics := map[string][]string{} // partition → the topics that it says have
-	counts := map[string]int{}
+	var buckets, letters, deadTopics []string
 	for i, key := range keys {
 		kind := kinds[i].(string)
-		partition, name, ours := f.divide(key)
+		name, ours := strings.CutPrefix(key, f.Prefix)
 		name, topic, named := strings.Cut(name, ":")
 		switch {
 		case !ours:
@@ -53,70 +47,34 @@ func (f *Fixture) State() State {
 		}
 		switch name + " " + kind {
 		case "job_pool zset":
-			pools = append(pools, key)
+			s.Pool, s.Reserved = f.waitingAndReserved(key)
 		case "topics zset", "topics_due zset", "waiting: zset", "servers hash", "history hash", "acked string":
 		case "dead_topics zset":
-			deadTopics[partition] = f.Strings("ZRANGE", key, 0, -1)
+			deadTopics = f.Strings("ZRANGE", key, 0, -1)
 		case "reserved hash":
-			for topic, count := range f.stringMap("HGETALL", key) {
-				n, err := strconv.Atoi(count)
-				if err != nil {
-					s.Counts[topic] = count
-				}
-				counts[topic] += n
-			}
+			s.Counts = f.stringMap("HGETALL", key)
+			maps.DeleteFunc(s.Counts, func(_, count string) bool { return count == "0" })
 		case "dead_letters: zset":
-			dead[topic] = append(dead[topic], key)
-			indexed[partition] = append(indexed[partition], topic)
+			s.Dead[topic] = f.Strings("ZRANGE", key, 0, -1)
 		case "dead_letter: hash":
 			letters = append(letters, key)
 		case "ready_queue: list":
-			if partition != "" {
-				topic += " of " + partition
-			}
-			ids := f.Strings("LRANGE", key, 0, -1)
-			slices.Reverse(ids)
-			s.Ready[topic] = ids
+			s.Ready[topic] = f.Queue(topic)
 		case "job_bucket: hash":
 			buckets = append(buckets, key)
 		default:
-			if kind != "none" && !(partition == "0" && name == "partitions") { // none: it expired just now
+			if kind != "none" { // it expired just now
 				s.Other[key] = kind
 			}
 		}
 	}
-	s.Pool, s.Reserved = f.waitingAndReserved(pools)
-	for topic, n := range counts {
-		if n != 0 {
-			s.Counts[topic] = strconv.Itoa(n)
-		}
-	}
-	for topic, lists := range dead {
-		for _, entry := range f.entries(lists) {
-			s.Dead[topic] = append(s.Dead[topic], entry.id)
-		}
-	}
 	f.contents(buckets, "job_bucket:", s.Buckets)
 	f.contents(letters, "dead_letter:", s.Letters)
-	for _, lists := range []map[string][]string{deadTopics, indexed} {
-		for _, topics := range lists {
-			slices.Sort(topics)
-		}
-	}
-	if !reflect.DeepEqual(indexed, deadTopics) {
+	slices.Sort(deadTopics)
+	if indexed := slices.Sorted(maps.Keys(s.Dead)); !slices.Equal(indexed, deadTopics) {
 		f.TB.Errorf("topics with dead letters: %q, but dead_topics has %q", indexed, deadTopics)
 	}
 	return s
-}
-
-// divide is which of several partitions a key is of, and its name there, if it is one of ours.
-func (f *Fixture) divide(key string) (partition, name string, ours bool) {
-	name, ours = strings.CutPrefix(key, f.Prefix)
-	if braces, tagged := strings.CutPrefix(name, "{"); ours && tagged && f.Partitions > 1 {
-		partition, name, ours = strings.Cut(braces, "}:")
-		return partition, name, ours
-	}
-	return "", name, ours && f.Partitions <= 1
 }
 
 func (f *Fixture) contents(keys []string, prefix string, into map[string]string) {
@@ -124,43 +82,25 @@ func (f *Fixture) contents(keys []string, prefix string, into map[string]string)
 	for i, reply := range f.each(keys, "HMGET", "topic", "body") {
 		fields, err := redis.Strings(reply, nil)
 		Check(f.TB, err)
-		_, name, _ := f.divide(keys[i])
-		into[strings.TrimPrefix(name, prefix)] = fields[0] + " " + fields[1]
+		into[strings.TrimPrefix(keys[i], f.Prefix+prefix)] = fields[0] + " " + fields[1]
 	}
 }
 
 // waitingAndReserved tells leases, which end at no whole millisecond, from due times.
-func (f *Fixture) waitingAndReserved(pools []string) (waiting, reserved []string) {
+func (f *Fixture) waitingAndReserved(pool string) (waiting, reserved []string) {
 	f.TB.Helper()
-	for _, entry := range f.entries(pools) {
-		micros := math.Round(entry.score * 1e6)
-		if math.Mod(micros, 1000) != 0 && entry.score < 1<<32 {
-			reserved = append(reserved, entry.id)
+	entries := f.Strings("ZRANGE", pool, 0, -1, "WITHSCORES")
+	for ; len(entries) > 0; entries = entries[2:] {
+		score, err := strconv.ParseFloat(entries[1], 64)
+		Check(f.TB, err)
+		micros := math.Round(score * 1e6)
+		if math.Mod(micros, 1000) != 0 && score < 1<<32 {
+			reserved = append(reserved, entries[0])
 		} else {
-			waiting = append(waiting, entry.id)
+			waiting = append(waiting, entries[0])
 		}
 	}
 	return waiting, reserved
-}
-
-type scored struct {
-	id    string
-	score float64
-}
-
-// entries are those of zsets, in order.
-func (f *Fixture) entries(zsets []string) (all []scored) {
-	f.TB.Helper()
-	for _, zset := range zsets {
-		entries := f.Strings("ZRANGE", zset, 0, -1, "WITHSCORES")
-		for ; len(entries) > 0; entries = entries[2:] {
-			score, err := strconv.ParseFloat(entries[1], 64)
-			Check(f.TB, err)
-			all = append(all, scored{entries[0], score})
-		}
-	}
-	slices.SortFunc(all, func(a, b scored) int { return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.id, b.id)) })
-	return all
 }
 
 // Expect fails the test unless the whole database is as wanted, where a nil map
@@ -200,19 +140,14 @@ func (f *Fixture) Lifetimes() map[string]time.Duration {
 	f.TB.Helper()
 	const longest = int64(1<<63-1) / int64(time.Millisecond)
 	lifetimes := map[string]time.Duration{}
-	var ids, keys []string
-	for _, key := range f.Strings("KEYS", f.Prefix+"*") {
-		_, name, _ := f.divide(key)
-		if id, isBucket := strings.CutPrefix(name, "job_bucket:"); isBucket {
-			ids, keys = append(ids, id), append(keys, key)
-		}
-	}
+	keys := f.Strings("KEYS", f.Prefix+"job_bucket:*")
 	for i, reply := range f.each(keys, "PTTL") {
 		ms := reply.(int64)
 		if ms == -2 {
 			continue // it expired just now
 		}
-		lifetimes[ids[i]] = max(time.Duration(min(ms, longest))*time.Millisecond, -1)
+		lifetime := time.Duration(min(ms, longest)) * time.Millisecond
+		lifetimes[strings.TrimPrefix(keys[i], f.Prefix+"job_bucket:")] = max(lifetime, -1)
 	}
 	return lifetimes
 }

@@ -10,12 +10,12 @@ import (
 // and Wait waits for the answer; On does both. A Call is made once.
 type Call[T any] struct {
 	run
-	store *Store
-	read  func(reply any) (T, error)
+	read func(reply any) (T, error)
 }
 
 // run is what a Pipeline knows of a Call.
 type run struct {
+	store    *Store
 	script   *script
 	args     []any // the first is what names the script
 	pipeline *Pipeline
@@ -28,7 +28,7 @@ type run struct {
 // newCall makes a call of the script. args are as arguments begins them. An error of read is that of an
 // answer which can't be one of this script.
 func newCall[T any](s *Store, script *script, args []any, read func(reply any) (T, error)) *Call[T] {
-	return &Call[T]{run{script: script, args: args}, s, read}
+	return &Call[T]{run{store: s, script: script, args: args}, read}
 }
 
 // arguments begins those of a script: the keys, behind a free place for what names the script. There is
@@ -76,7 +76,7 @@ func (c *Call[T]) On(ctx context.Context, p *Pipeline) (T, error) {
 
 // Send puts the call into the pipeline, and returns it.
 func (c *Call[T]) Send(p *Pipeline) *Call[T] {
-	c.pipeline = p
+	c.pipeline, c.script = p, c.script.on(c.store)
 	p.write(&c.run, "EVALSHA", c.script.hash)
 	return c
 }

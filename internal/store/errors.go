@@ -56,7 +56,7 @@ func KindOf(err error) Kind {
 		return Denied
 	case !errors.As(err, new(redis.Error)):
 		return NoAnswer
-	case takesNoWrites(err) || begins(err, "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF", "ERR max number of clients"):
+	case takesNoWrites(err) || isNotHere(err) || begins(err, "BUSY", "MISCONF", "ERR max number of clients"):
 		return NotNow
 	case begins(err, "OOM"):
 		return OutOfMemory

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,9 @@ import (
 //
 // A call that Redis has not done is made once more, which nobody notices: with
 // the script's text, or behind a call that has it, if Redis did not know the
-// script; on a new connection, if the server is none that takes writes any more.
+// script; on a new connection, if the server is none that takes writes any more; by
+// another node, if it is not there any more that a cluster has the store's keys. What a cluster can't do now,
+// as a slot is on its way or a master has died, is tried for a while.
 //
 // Once the ctx of one who waits for an answer is done the connection is given up: whether Redis has done the
 // calls that were under way is unknown then. A ctx that can't end leaves it to the connection's timeouts.
@@ -32,6 +35,8 @@ type Pipeline struct {
 	sent       []*run // not yet answered, in the order in which answers come
 	flushed    bool   // nothing of it is in our own buffer
 	refused    []*run // by a server that takes no writes
+	elsewhere  []*run // refused by a node of a cluster
+	isDetour   bool   // whoever made it sees to those
 	outOfOrder bool   // a call was done after one that was sent behind it
 	// loading are the last calls with which scripts' texts were sent.
 	loading map[*script]*run
@@ -75,7 +80,7 @@ func (p *Pipeline) receive(ctx context.Context, c *run) (any, error) {
 	for !c.done {
 		p.Flush()
 		if p.err != nil {
-			return nil, causeOf(ctx, p.err)
+			return nil, cmp.Or(c.err, causeOf(ctx, p.err)) // what was refused was not done
 		}
 		p.readOne(ctx)
 	}
@@ -133,6 +138,9 @@ func (p *Pipeline) answer(ctx context.Context, reply any, err error) {
 	case begins(err, "NOSCRIPT"):
 		p.outOfOrder = p.outOfOrder || behind
 		p.load(c)
+	case c.isElsewhere(err):
+		p.outOfOrder = p.outOfOrder || behind
+		p.elsewhere = append(p.elsewhere, c)
 	case takesNoWrites(err) && !p.Replaced:
 		p.outOfOrder = p.outOfOrder || behind
 		c.err = err
@@ -142,6 +150,9 @@ func (p *Pipeline) answer(ctx context.Context, reply any, err error) {
 	}
 	if p.err == nil && len(p.refused) > 0 && len(p.sent) == 0 {
 		p.replace(ctx)
+	}
+	if len(p.elsewhere) > 0 && len(p.sent) == 0 && !p.isDetour {
+		p.detour(ctx)
 	}
 }
 
@@ -165,7 +176,7 @@ func (p *Pipeline) load(c *run) {
 func (p *Pipeline) replace(ctx context.Context) {
 	again := p.refused
 	p.refused, p.Replaced, p.loading = nil, true, nil
-	conn, err := p.pool.Replace(ctx, p.conn)
+	conn, err := p.pool.(redispool.Pool).Replace(ctx, p.conn) // what a Slot's node refuses is elsewhere
 	if err != nil {
 		p.err = err
 		for _, c := range again {
@@ -194,12 +205,25 @@ func causeOf(ctx context.Context, err error) error {
 }
 
 // command makes a command that is none of a script.
-func (s *Store) command(ctx context.Context, name string, args ...any) (any, error) {
-	conn, err := s.connection(ctx)
-	if err != nil {
-		return nil, err
+func (s *Store) command(ctx context.Context, name string, args ...any) (reply any, err error) {
+	err = s.onNode(ctx, func(conn redis.Conn) error {
+		reply, err = redis.DoContext(conn, ctx, name, args...)
+		return err
+	})
+	return reply, err
+}
+
+// onNode calls do with a connection, and again with another one after a refusal of a node of a cluster.
+func (s *Store) onNode(ctx context.Context, do func(redis.Conn) error) error {
+	for tries := redispool.NewTries(redispool.RideOut); ; {
+		conn, err := s.connection(ctx)
+		if err != nil {
+			return err
+		}
+		err = do(conn)
+		conn.Close()
+		if !s.isElsewhere(err) || !tries.Wait(ctx) {
+			return causeOf(ctx, err)
+		}
 	}
-	defer conn.Close()
-	reply, err := redis.DoContext(conn, ctx, name, args...)
-	return reply, causeOf(ctx, err)
 }

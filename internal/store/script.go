@@ -12,7 +12,18 @@ import (
 var lua embed.FS
 
 // script is a Lua script and the hash that Redis knows it by.
-type script struct{ name, text, hash string }
+type script struct {
+	name, text, hash string
+	sharded          *script // with SPUBLISH instead of PUBLISH, which would go to all nodes of a cluster
+}
+
+// on is the script as it runs in that store.
+func (s *script) on(of *Store) *script {
+	if of.sharded() {
+		return s.sharded
+	}
+	return s
+}
 
 // newScript makes a script of lua/name.lua. If that begins with "-- require: a b", it stands behind
 // lua/parts/a.lua and b.lua, and these behind what they require themselves.
@@ -34,8 +45,19 @@ func newScript(name string) *script {
 			}
 		}
 	}
+	s := withHash(name, text)
+	s.sharded = s
+	if strings.Contains(text, publish) {
+		s.sharded = withHash(name, strings.ReplaceAll(text, publish, "'SPUBLISH'"))
+	}
+	return s
+}
+
+const publish = "'PUBLISH'"
+
+func withHash(name, text string) *script {
 	hash := sha1.Sum([]byte(text))
-	return &script{name, text, hex.EncodeToString(hash[:])}
+	return &script{name: name, text: text, hash: hex.EncodeToString(hash[:])}
 }
 
 // definitions are those of the parts, behind those of the parts that these require, each once.

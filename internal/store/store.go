@@ -24,7 +24,7 @@ type Store struct {
 
 // New makes a Store of the jobs on the pool's Redis whose keys begin with prefix.
 func New(pool *redis.Pool, prefix string) *Store {
-	return &Store{pool: redispool.Pool{Pool: pool}, keys: Keys{prefix}, recent: newRecentTopics()}
+	return &Store{pool: redispool.On(pool, prefix), keys: Keys{prefix}, recent: newRecentTopics()}
 }
 
 // Node is the same for Stores whose connections come from one pool now: their calls may share a pipeline. It

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -21,13 +22,26 @@ const (
 // Receive is for one goroutine. Add, Remove and Close may be called by others
 // meanwhile.
 type Subscription struct {
+	store  *Store
 	conn   redis.Conn
+	words  vocabulary
 	ping   *time.Timer
 	silent time.Duration // before we ask whether the connection is alive
 
 	sending    sync.Mutex // guards what follows, and the connection's writing side
 	unanswered []request  // in the order in which the answers come
 }
+
+// vocabulary are the words of Redis's commands and answers.
+type vocabulary struct{ subscribe, unsubscribe, subscribed, unsubscribed, message string }
+
+var (
+	plainWords = vocabulary{"SUBSCRIBE", "UNSUBSCRIBE", "subscribe", "unsubscribe", "message"}
+	slotWords  = vocabulary{"SSUBSCRIBE", "SUNSUBSCRIBE", "ssubscribe", "sunsubscribe", "smessage"} // of channels of slots
+)
+
+// errMoved is why a Subscription ends of whose channels a node says, unasked, that they are not heard any more.
+var errMoved = errors.New("the slot of a channel is on another node now")
 
 // request is a command with one answer.
 type request struct{ command, channel string }
@@ -52,7 +66,10 @@ func (s *Store) Subscribe(ctx context.Context, silent time.Duration, channels ..
 	if err != nil {
 		return nil, causeOf(ctx, err)
 	}
-	sub := &Subscription{conn: conn, silent: silent}
+	sub := &Subscription{store: s, conn: conn, silent: silent, words: plainWords}
+	if s.sharded() {
+		sub.words = slotWords
+	}
 	sub.ping = time.AfterFunc(silent, func() { sub.send("PING", "") })
 	if err := sub.Add(channels...); err != nil {
 		sub.Close()
@@ -63,12 +80,12 @@ func (s *Store) Subscribe(ctx context.Context, silent time.Duration, channels ..
 
 // Add asks for further channels. Receive tells when they are heard.
 func (sub *Subscription) Add(channels ...string) error {
-	return sub.send("SUBSCRIBE", channels...)
+	return sub.send(sub.words.subscribe, channels...)
 }
 
 // Remove ends the hearing of channels. What is under way may still come.
 func (sub *Subscription) Remove(channels ...string) error {
-	return sub.send("UNSUBSCRIBE", channels...)
+	return sub.send(sub.words.unsubscribe, channels...)
 }
 
 // Close ends the subscription, and a Receive that waits.
@@ -106,7 +123,11 @@ func (sub *Subscription) Receive() (Event, error) {
 			return Event{}, sub.conn.Err()
 		}
 		if err != nil { // Redis's no to what was asked first
-			if asked := sub.answered(); asked.command == "SUBSCRIBE" {
+			asked := sub.answered()
+			switch {
+			case sub.store.isElsewhere(err):
+				return Event{}, err
+			case asked.command == sub.words.subscribe:
 				return Event{Channel: asked.channel, Refused: err}, nil
 			}
 			continue
@@ -115,11 +136,15 @@ func (sub *Subscription) Receive() (Event, error) {
 		if err != nil {
 			return Event{}, err
 		}
-		if kind == "message" {
+		switch kind {
+		case sub.words.message:
 			return Event{Channel: channel, Data: data}, nil
-		}
-		if sub.answered(); kind == "subscribe" {
+		case sub.words.subscribed:
+			sub.answered()
 			return Event{Channel: channel, Subscribed: true}, nil
+		}
+		if asked := sub.answered(); kind == sub.words.unsubscribed && (asked != request{sub.words.unsubscribe, channel}) {
+			return Event{}, errMoved
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package store
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/mix-basic/delayer/internal/redispool"
+)
 
 // The checksum, and so the partitions, are those of Redis Cluster: CLUSTER KEYSLOT is the checksum mod 16384.
 func TestPartitionOf(t *testing.T) {
@@ -19,13 +23,13 @@ func TestPartitionOf(t *testing.T) {
 		{"a}{order}", "order", 0x3e99, 9},
 		{"{{order}}", "{order", 0xb8a7, 7},
 	} {
-		if got := tagOf(c.id); got != c.tag {
+		if got := redispool.TagOf(c.id); got != c.tag {
 			t.Errorf("%q: the tag is %q, want %q", c.id, got, c.tag)
 		}
-		if got := crc16(c.tag); got != c.crc {
+		if got := redispool.CRC16(c.tag); got != c.crc {
 			t.Errorf("%q: the checksum is %#x, want %#x", c.id, got, c.crc)
 		}
-		if got := PartitionOf(c.id, 16); got != c.of16 {
+		if got := partitionOf(c.id, 16); got != c.of16 {
 			t.Errorf("%q: it belongs to partition %d, want %d", c.id, got, c.of16)
 		}
 	}

@@ -194,41 +194,45 @@ func (s *Store) Waiters(ctx context.Context, topics []string) ([]int, error) {
 	if len(topics) == 0 {
 		return counts, nil
 	}
-	conn, err := s.connection(ctx)
-	if err != nil {
-		return nil, err
+	err := s.onNode(ctx, func(conn redis.Conn) error { return s.countWaiters(ctx, conn, topics, counts) })
+	return counts, err
+}
+
+func (s *Store) countWaiters(ctx context.Context, conn redis.Conn, topics []string, counts []int) error {
+	numbers := "NUMSUB"
+	if s.sharded() {
+		numbers = "SHARDNUMSUB"
 	}
-	defer conn.Close()
-	channels, of := redis.Args{"NUMSUB"}, []int{}
+	channels, of := redis.Args{numbers}, []int{}
 	for _, topic := range topics {
 		conn.Send("ZRANGE", s.keys.Waiting(topic), 0, maxWaiters-1)
 	}
 	entered, err := redis.Values(redis.DoContext(conn, ctx, ""))
 	if err != nil {
-		return nil, causeOf(ctx, err)
+		return err
 	}
 	for i, reply := range entered {
-		waiters, err := redis.Strings(reply, nil)
+		waiters, err := redis.Strings(reply, nil) // an error of Redis, too
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, waiter := range waiters {
 			channels, of = append(channels, s.keys.Wake(waiter)), append(of, i)
 		}
 	}
 	if len(of) == 0 {
-		return counts, nil
+		return nil
 	}
 	reply, err := redis.Values(redis.DoContext(conn, ctx, "PUBSUB", channels...)) // who has died does not count
 	if err != nil {
-		return nil, causeOf(ctx, err)
+		return err
 	}
 	for k, i := range of {
 		if 2*k+1 >= len(reply) {
-			return nil, errReply("PUBSUB NUMSUB", reply)
+			return errReply("PUBSUB "+numbers, reply)
 		}
 		n, _ := reply[2*k+1].(int64)
 		counts[i] += min(int(n), 1)
 	}
-	return counts, nil
+	return nil
 }

@@ -1,0 +1,360 @@
+package redispool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+	"weak"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+const (
+	// RideOut is for how long a call waits that a cluster can't do now: a slot is on its way, or a replica
+	// is about to become the master.
+	RideOut = 3 * time.Second
+	// askEvery is how often the nodes are asked who owns which slot, at most.
+	askEvery = 100 * time.Millisecond
+)
+
+// Cluster is a Redis Cluster: it knows which node owns which slot, and has a pool for each node that it
+// needs. It asks the nodes who owns what when an answer says, or a connection that breaks may mean, that this
+// has changed, not before.
+type Cluster struct {
+	dialer  Dialer // opens connections to nodes; its Locator is not used
+	newPool func(Dialer) *redis.Pool
+	seeds   []string
+	whole   *redis.Pool   // see NewCluster
+	asking  chan struct{} // holds one while somebody asks the nodes
+
+	mu       sync.Mutex
+	nodes    map[string]*node // by their addresses
+	owned    []slotRange      // in their order
+	moved    map[int]move     // what was said since
+	first    string           // who is asked first, as it was named last; "" for none
+	asked    time.Time        // when they were asked last who answered
+	sharded  bool             // see Slot.Sharded
+	soon     bool             // somebody is about to ask
+	watching bool
+	closed   bool
+}
+
+// slotRange are slots of one node.
+type slotRange struct {
+	first, last int
+	owner       string
+}
+
+// move is what MOVED says of a slot.
+type move struct {
+	owner string
+	at    time.Time
+}
+
+// clusters are those that pools stand for which NewCluster made. They don't keep each other from being forgotten.
+var clusters sync.Map // of weak.Pointer[Cluster], by weak.Pointer[redis.Pool]
+
+// NewCluster returns a pool that stands for the cluster whose nodes are found at those addresses: On makes Sources of
+// it. Who takes a connection of it directly gets one to some node. newPool makes it, and those of the nodes,
+// whose connections are closed soon after it.
+func NewCluster(seeds []string, d Dialer, newPool func(Dialer) *redis.Pool) *redis.Pool {
+	c := &Cluster{dialer: d, newPool: newPool, seeds: seeds, asking: make(chan struct{}, 1), nodes: map[string]*node{}, moved: map[int]move{}}
+	d.Locator = anyNode{c}
+	c.whole = newPool(d)
+	key := weak.Make(c.whole)
+	clusters.Store(key, weak.Make(c))
+	runtime.AddCleanup(c.whole, func(key weak.Pointer[redis.Pool]) { clusters.Delete(key) }, key)
+	return c.whole
+}
+
+// clusterOf is the cluster that the pool stands for, nil if it is the pool of one server.
+func clusterOf(pool *redis.Pool) *Cluster {
+	found, ok := clusters.Load(weak.Make(pool))
+	if !ok {
+		return nil
+	}
+	return found.(weak.Pointer[Cluster]).Value()
+}
+
+// Close closes the pool and, if it stands for a cluster, those of its nodes.
+func Close(pool *redis.Pool) error {
+	err := pool.Close()
+	if c := clusterOf(pool); c != nil {
+		c.close()
+	}
+	return err
+}
+
+var errClosed = errors.New("the pool of the cluster is closed")
+
+func (c *Cluster) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+func (c *Cluster) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, n := range c.nodes {
+		c.leave(n)
+	}
+}
+
+// anyNode is the Locator of whichever node answers.
+type anyNode struct{ *Cluster }
+
+// Locate is that of a Locator.
+func (a anyNode) Locate(ctx context.Context, dial Dial) (conn redis.Conn, err error) {
+	if _, ok := ctx.(probe); ok {
+		return nil, errProbe
+	}
+	err = a.eachNode(ctx, func(addr string) error {
+		conn, err = dial(ctx, addr)
+		return err
+	})
+	return conn, err
+}
+
+// Guard is that of a Locator.
+func (a anyNode) Guard(_ string, conn net.Conn) net.Conn { return conn }
+
+// eachNode calls do with one address after the other, until that has no error.
+func (c *Cluster) eachNode(ctx context.Context, do func(addr string) error) error {
+	failed, separator := errors.New("no node of the cluster answers"), ":"
+	for _, addr := range c.addrs() {
+		err := do(addr)
+		if err == nil {
+			return nil
+		}
+		failed = fmt.Errorf("%w%s %s: %w", failed, separator, addr, err) // one line
+		separator = ";"
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return failed
+}
+
+// addrs are those of all nodes that are known, first of the one that was named last, and then those that were given
+// to begin with.
+func (c *Cluster) addrs() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var addrs []string
+	if c.first != "" {
+		addrs = append(addrs, c.first)
+	}
+	for _, i := range rand.Perm(len(c.owned)) {
+		addrs = append(addrs, c.owned[i].owner)
+	}
+	addrs = append(addrs, c.seeds...)
+	seen := map[string]bool{}
+	return slices.DeleteFunc(addrs, func(addr string) bool {
+		again := seen[addr]
+		seen[addr] = true
+		return again
+	})
+}
+
+// learn asks the nodes who owns which slot, unless that was done since.
+func (c *Cluster) learn(ctx context.Context, since time.Time) error {
+	select {
+	case c.asking <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-c.asking }()
+	c.mu.Lock()
+	asked := c.asked
+	c.mu.Unlock()
+	if asked.After(since) {
+		return nil
+	}
+	select {
+	case <-time.After(time.Until(asked.Add(askEvery))):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	began := time.Now()
+	return c.eachNode(ctx, func(addr string) error {
+		owned, sharded, err := c.ask(ctx, addr)
+		if err == nil {
+			c.learned(owned, sharded, began)
+		}
+		return err
+	})
+}
+
+// learnSoon has the nodes asked, and does not wait for it. mu must be held.
+func (c *Cluster) learnSoon() {
+	if c.soon || c.closed {
+		return
+	}
+	c.soon = true
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), RideOut)
+		defer cancel()
+		since := time.Now()
+		c.mu.Lock()
+		c.soon = false
+		c.mu.Unlock()
+		c.learn(ctx, since)
+	}()
+}
+
+// ask asks the node at that address.
+func (c *Cluster) ask(ctx context.Context, addr string) (owned []slotRange, sharded bool, err error) {
+	d := c.dialer
+	d.Locator = Fixed(addr)
+	d.ConnectTimeout, d.ReadTimeout = min(d.ConnectTimeout, askWithin), min(d.ReadTimeout, askWithin)
+	conn, err := d.Dial(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer conn.Close()
+	list, err := redis.Values(redis.DoContext(conn, ctx, "CLUSTER", "SLOTS"))
+	if err != nil {
+		return nil, false, err
+	}
+	for _, item := range list {
+		r, named, err := readRange(item, addr)
+		if err != nil {
+			return nil, false, fmt.Errorf("it answers CLUSTER SLOTS with %.200s", fmt.Sprint(item))
+		}
+		owned = append(owned, r)
+		sharded = named > 3
+	}
+	if len(owned) == 0 {
+		return nil, false, errors.New("it knows no owners of slots")
+	}
+	slices.SortFunc(owned, func(a, b slotRange) int { return cmp.Compare(a.first, b.first) })
+	return owned, sharded, nil
+}
+
+// readRange reads {first, last, {host, port, …}, replicas …}. named is how much is said of the owner: 4 things from
+// Redis 7.0 on. Where its host is not named it is that of the node that was asked.
+func readRange(item any, asked string) (r slotRange, named int, err error) {
+	var master []any
+	parts, err := redis.Values(item, nil)
+	if err == nil {
+		_, err = redis.Scan(parts, &r.first, &r.last, &master)
+	}
+	var host string
+	var port int
+	if err == nil {
+		_, err = redis.Scan(master, &host, &port)
+	}
+	r.owner = atHost(net.JoinHostPort(host, strconv.Itoa(port)), asked)
+	return r, len(master), err
+}
+
+// atHost is addr, with the host of the other one if it has none itself.
+func atHost(addr, other string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err == nil && host == "" {
+		host, _, _ = net.SplitHostPort(other)
+		addr = net.JoinHostPort(host, port)
+	}
+	return addr
+}
+
+// learned enters what a node has said that was asked at that moment.
+func (c *Cluster) learned(owned []slotRange, sharded bool, asked time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.owned, c.sharded, c.asked, c.first = owned, sharded, asked, ""
+	maps.DeleteFunc(c.moved, func(_ int, m move) bool { return m.at.Before(asked) })
+	for addr, n := range c.nodes {
+		if c.owns(addr) {
+			n.drop(func(conn *nodeConn) bool { return conn.slot != nil && c.ownerOf(*conn.slot) != addr })
+		} else {
+			c.leave(n)
+		}
+	}
+}
+
+// owns reports whether the node at that address owns any slot.
+func (c *Cluster) owns(addr string) bool {
+	for _, m := range c.moved {
+		if m.owner == addr {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.owned, func(r slotRange) bool { return r.owner == addr })
+}
+
+// ownerOf is the address of the node that owns the slot, "" if that is not known.
+func (c *Cluster) ownerOf(slot int) string {
+	if m, ok := c.moved[slot]; ok {
+		return m.owner
+	}
+	i, _ := slices.BinarySearchFunc(c.owned, slot, func(r slotRange, slot int) int { return cmp.Compare(r.last, slot) })
+	if i < len(c.owned) && c.owned[i].first <= slot {
+		return c.owned[i].owner
+	}
+	return ""
+}
+
+// owner is the node that owns the slot, nil if that is not known.
+func (c *Cluster) owner(slot int) *node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	addr := c.ownerOf(slot)
+	if addr == "" || c.closed {
+		return nil
+	}
+	n := c.nodes[addr]
+	if n == nil {
+		n = &node{cluster: c, addr: addr, conns: map[*nodeConn]bool{}}
+		d := c.dialer
+		d.Locator = toNode{n, nil}
+		n.pool = Pool{c.newPool(d)}
+		c.nodes[addr] = n
+	}
+	return n
+}
+
+// watch closes the nodes' connections when the cluster's own pool is closed.
+func (c *Cluster) watch() {
+	for c.isUsed() {
+		time.Sleep(watchEvery)
+		if isClosed(c.whole) {
+			c.close()
+		}
+	}
+}
+
+func (c *Cluster) isUsed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watching = false
+	for _, n := range c.nodes {
+		c.watching = c.watching || len(n.conns) > 0
+	}
+	return c.watching
+}
+
+// probe is the context of one who asks whether a cluster's pool is closed, and wants no connection.
+type probe struct{ context.Context }
+
+var errProbe = errors.New("not closed")
+
+func isClosed(pool *redis.Pool) bool {
+	if pool.MaxActive > 0 && pool.ActiveCount() >= pool.MaxActive {
+		return false
+	}
+	conn, err := pool.GetContext(probe{context.Background()})
+	conn.Close()
+	return err != nil && err != errProbe
+}

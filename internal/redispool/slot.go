@@ -1,0 +1,155 @@
+package redispool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// On is the Source of what has keys with that prefix: the pool itself or, if that stands for a cluster, the
+// slot of the tag in the prefix.
+func On(pool *redis.Pool, prefix string) Source {
+	c := clusterOf(pool)
+	if c == nil {
+		return Pool{pool}
+	}
+	tag, found := tagIn(prefix)
+	if !found {
+		return scattered(prefix)
+	}
+	return &Slot{c, SlotOf(tag)}
+}
+
+// scattered is the Source of a prefix whose keys would be in many slots.
+type scattered string
+
+func (s scattered) refusal() error {
+	return redis.Error(fmt.Sprintf("CROSSSLOT keys that begin with %.200q are in many slots of a cluster; want partitions, such as 16, "+
+		"or a prefix with a tag, such as {delayer}:, here and in all clients", string(s)))
+}
+
+// Get is that of a Source.
+func (s scattered) Get(context.Context) (redis.Conn, error) { return nil, s.refusal() }
+
+// GetUntried is that of a Source.
+func (s scattered) GetUntried(context.Context) (redis.Conn, bool, error) {
+	return nil, false, s.refusal()
+}
+
+// Dial is that of a Source.
+func (s scattered) Dial(context.Context) (redis.Conn, error) { return nil, s.refusal() }
+
+// Node is that of a Source.
+func (s scattered) Node() any { return s }
+
+// Slot is the Source of what is in one slot of a cluster: the node that owns it.
+type Slot struct {
+	cluster *Cluster
+	slot    int
+}
+
+// Get is that of a Source. While the owner can't be reached it is tried again, for RideOut at most, as long as
+// others answer: one of them is about to take its place.
+func (s *Slot) Get(ctx context.Context) (conn redis.Conn, err error) {
+	err = s.ride(ctx, func(n *node) error {
+		conn, err = n.pool.Get(ctx)
+		return err
+	})
+	return conn, err
+}
+
+// GetUntried is that of a Source.
+func (s *Slot) GetUntried(ctx context.Context) (conn redis.Conn, rested bool, err error) {
+	err = s.ride(ctx, func(n *node) error {
+		conn, rested, err = n.pool.GetUntried(ctx)
+		return err
+	})
+	return conn, rested, err
+}
+
+func (s *Slot) ride(ctx context.Context, get func(*node) error) error {
+	for tries := NewTries(RideOut); ; {
+		n, err := s.owner(ctx)
+		if err != nil {
+			return err
+		}
+		asked := time.Now()
+		err = get(n)
+		if err == nil || ctx.Err() != nil || errors.As(err, new(redis.Error)) {
+			return err
+		}
+		if s.cluster.learn(ctx, asked) != nil || !tries.Wait(ctx) {
+			return err
+		}
+	}
+}
+
+// Dial is that of a Source. The connection is closed once another node owns the slot.
+func (s *Slot) Dial(ctx context.Context) (redis.Conn, error) {
+	n, err := s.owner(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := s.cluster.dialer
+	d.Locator = toNode{n, &s.slot}
+	conn, err := d.Dial(ctx)
+	if err != nil && ctx.Err() == nil {
+		s.learnSoon()
+	}
+	return conn, err
+}
+
+// Node is that of a Source.
+func (s *Slot) Node() any {
+	if n := s.cluster.owner(s.slot); n != nil {
+		return n
+	}
+	return s.cluster
+}
+
+// owner asks the nodes if it is not known.
+func (s *Slot) owner(ctx context.Context) (*node, error) {
+	if s.cluster.isClosed() {
+		return nil, errClosed
+	}
+	for _, since := range []time.Time{{}, time.Now()} {
+		if n := s.cluster.owner(s.slot); n != nil {
+			return n, nil
+		}
+		if err := s.cluster.learn(ctx, since); err != nil {
+			return nil, err
+		}
+	}
+	if n := s.cluster.owner(s.slot); n != nil {
+		return n, nil
+	}
+	return nil, redis.Error(fmt.Sprintf("CLUSTERDOWN no node owns slot %d", s.slot))
+}
+
+// Moved enters that the owner of this slot has said who owns another slot, or this one: host:port, or :port on its own host.
+func (s *Slot) Moved(slot int, addr string) {
+	c := s.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	addr = atHost(addr, c.ownerOf(s.slot))
+	c.moved[slot] = move{addr, time.Now()}
+	c.first = addr
+	c.learnSoon()
+}
+
+func (s *Slot) learnSoon() {
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	s.cluster.learnSoon()
+}
+
+// Sharded reports whether the nodes know the channels of slots, SPUBLISH and SSUBSCRIBE, as they do from Redis 7.0 on. It is
+// known once there was a connection.
+func (s *Slot) Sharded() bool {
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	return s.cluster.sharded
+}

@@ -1,0 +1,209 @@
+package redistest
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Cluster is a Redis Cluster.
+type Cluster struct {
+	TB      testing.TB
+	Servers []*Server // the first three are the masters to begin with, the others their replicas
+}
+
+// slots is how many there are.
+const slots = 16384
+
+// StartCluster starts three masters, with a replica each, and waits until they serve all slots. A master that does not answer
+// for half a second is taken for dead.
+func StartCluster(tb testing.TB) *Cluster {
+	tb.Helper()
+	c := &Cluster{TB: tb}
+	for i := range 6 {
+		s := c.start()
+		s.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
+		if i < 3 {
+			s.Do("CLUSTER", "ADDSLOTSRANGE", slots*i/3, slots*(i+1)/3-1)
+		}
+		c.meet(s)
+	}
+	c.await("all know each other", func(s *Server) bool { return strings.Count(c.nodes(s), "\n") == 6 })
+	for i, master := range c.Servers[:3] {
+		c.Servers[3+i].Do("CLUSTER", "REPLICATE", id(master))
+	}
+	c.AwaitHealth()
+	return c
+}
+
+func (c *Cluster) start() *Server {
+	c.TB.Helper()
+	s := Start(c.TB, "--cluster-enabled", "yes", "--cluster-node-timeout", "500", "--cluster-port", fmt.Sprint(freePort(c.TB)),
+		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--cluster-replica-validity-factor", "0")
+	c.Servers = append(c.Servers, s)
+	return s
+}
+
+// meet makes the server known to the first one.
+func (c *Cluster) meet(s *Server) {
+	c.TB.Helper()
+	if first := c.Servers[0]; s != first {
+		host, port, _ := net.SplitHostPort(first.Addr)
+		bus := first.Strings("CONFIG", "GET", "cluster-port")[1]
+		s.Do("CLUSTER", "MEET", host, port, bus)
+	}
+}
+
+// Addrs are those of the servers, with commas in between.
+func (c *Cluster) Addrs() string {
+	var addrs []string
+	for _, s := range c.Servers {
+		addrs = append(addrs, s.Addr)
+	}
+	return strings.Join(addrs, ",")
+}
+
+func (c *Cluster) nodes(s *Server) string {
+	c.TB.Helper()
+	return string(s.Do("CLUSTER", "NODES").([]byte))
+}
+
+func id(s *Server) string { s.TB.Helper(); return string(s.Do("CLUSTER", "MYID").([]byte)) }
+
+// alive are the servers that run.
+func (c *Cluster) alive() (alive []*Server) {
+	for _, s := range c.Servers {
+		if s.cmd != nil {
+			alive = append(alive, s)
+		}
+	}
+	return alive
+}
+
+// await waits until all that run fulfil a condition.
+func (c *Cluster) await(what string, is func(s *Server) bool) {
+	c.TB.Helper()
+	Until(c.TB, what, func() bool { return !slices.ContainsFunc(c.alive(), func(s *Server) bool { return !is(s) }) })
+}
+
+// AwaitHealth waits until all slots are served, all servers that run agree, and all replicas are in step.
+func (c *Cluster) AwaitHealth() {
+	c.TB.Helper()
+	c.await("the cluster is well", func(s *Server) bool {
+		if !strings.Contains(string(s.Do("CLUSTER", "INFO").([]byte)), "cluster_state:ok") {
+			return false
+		}
+		replication := string(s.Do("INFO", "replication").([]byte))
+		return strings.Contains(replication, "role:master") || strings.Contains(replication, "master_link_status:up")
+	})
+	c.await("all agree who owns what", func(s *Server) bool { return c.owners(s) == c.owners(c.alive()[0]) })
+}
+
+// owners is who owns what as that server sees it.
+func (c *Cluster) owners(s *Server) string {
+	c.TB.Helper()
+	var owners []string
+	ranges, err := redis.Values(s.Do("CLUSTER", "SLOTS"), nil)
+	Check(c.TB, err)
+	for _, r := range ranges {
+		parts := r.([]any)
+		master := parts[2].([]any)
+		owners = append(owners, fmt.Sprintf("%d-%d %s:%d", parts[0], parts[1], master[0], master[1]))
+	}
+	slices.Sort(owners)
+	return strings.Join(owners, "\n")
+}
+
+// Slot is that of a key.
+func (c *Cluster) Slot(key string) int {
+	c.TB.Helper()
+	return int(c.alive()[0].Do("CLUSTER", "KEYSLOT", key).(int64))
+}
+
+// Owner is the server that owns the slot, as the others see it.
+func (c *Cluster) Owner(slot int) *Server {
+	c.TB.Helper()
+	for _, s := range c.alive() {
+		owners := c.owners(s)
+		for line := range strings.Lines(owners) {
+			var first, last int
+			var addr string
+			fmt.Sscanf(line, "%d-%d %s", &first, &last, &addr)
+			if i := slices.IndexFunc(c.Servers, func(s *Server) bool { return s.Addr == addr }); first <= slot && slot <= last && i >= 0 {
+				return c.Servers[i]
+			}
+		}
+	}
+	c.TB.Fatalf("nobody owns slot %d", slot)
+	return nil
+}
+
+// Move is a slot on its way.
+type Move struct {
+	c        *Cluster
+	Slot     int
+	From, To *Server
+}
+
+// BeginMove begins to move a slot.
+func (c *Cluster) BeginMove(slot int, to *Server) *Move {
+	c.TB.Helper()
+	m := &Move{c, slot, c.Owner(slot), to}
+	to.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", id(m.From))
+	m.From.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", id(to))
+	return m
+}
+
+// Keys moves up to n keys, and reports whether there may be more.
+func (m *Move) Keys(n int) bool {
+	m.c.TB.Helper()
+	keys := m.From.Strings("CLUSTER", "GETKEYSINSLOT", m.Slot, n)
+	if len(keys) > 0 {
+		m.Key(keys...)
+	}
+	return len(keys) == n
+}
+
+// Key moves those keys.
+func (m *Move) Key(keys ...string) {
+	m.c.TB.Helper()
+	host, port, _ := net.SplitHostPort(m.To.Addr)
+	m.From.Do("MIGRATE", redis.Args{host, port, "", 0, 5000, "KEYS"}.AddFlat(keys)...)
+}
+
+// End moves what is left, and gives the slot to its new owner.
+func (m *Move) End() {
+	m.c.TB.Helper()
+	for m.Keys(100) {
+	}
+	for _, s := range []*Server{m.To, m.From} {
+		s.Do("CLUSTER", "SETSLOT", m.Slot, "NODE", id(m.To))
+	}
+}
+
+// MoveSlot moves a slot.
+func (c *Cluster) MoveSlot(slot int, to *Server) { c.TB.Helper(); c.BeginMove(slot, to).End() }
+
+// AwaitOwner waits until another server than that owns the slot, and returns it.
+func (c *Cluster) AwaitOwner(slot int, not *Server) (owner *Server) {
+	c.TB.Helper()
+	Until(c.TB, "another server owns the slot", func() bool {
+		owner = c.Owner(slot)
+		return owner != not
+	})
+	return owner
+}
+
+// AddNode adds a master that owns nothing.
+func (c *Cluster) AddNode() *Server {
+	c.TB.Helper()
+	s := c.start()
+	c.meet(s)
+	c.await("all know the new node", func(of *Server) bool { return strings.Contains(c.nodes(of), id(s)) })
+	c.AwaitHealth()
+	return s
+}

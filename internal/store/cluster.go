@@ -1,0 +1,120 @@
+package store
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/mix-basic/delayer/internal/redispool"
+)
+
+// notHere are the answers of a node of a cluster that has done nothing: another one owns the slot (MOVED),
+// or the slot is on its way to another one (all others but CLUSTERDOWN), or nobody owns it.
+//
+// While a slot is on its way its keys are, one by one. A node refuses what concerns a key that it doesn't have, and a script at
+// the latest where it comes to that. We do not follow ASK to the other node: a script would take the keys that are not yet
+// there for missing.
+var notHere = []string{"MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN", "ERR Script attempted to access a non local key"}
+
+// isNotHere reports whether err is such an answer.
+func isNotHere(err error) bool { return begins(err, notHere...) }
+
+// isElsewhere reports whether err says that the store's cluster has done nothing, but may at another node, or later.
+func (s *Store) isElsewhere(err error) bool {
+	slot, ok := s.pool.(*redispool.Slot)
+	if !ok || err == nil || !isNotHere(err) && !takesNoWrites(err) {
+		return false
+	}
+	if words := strings.Fields(err.Error()); words[0] == "MOVED" && len(words) == 3 { // MOVED slot host:port
+		if number, err := strconv.Atoi(words[1]); err == nil {
+			slot.Moved(number, words[2])
+		}
+	}
+	return true
+}
+
+// isElsewhere is Store.isElsewhere for a call. It keeps err as the call's error.
+func (c *run) isElsewhere(err error) bool {
+	if !c.store.isElsewhere(err) {
+		return false
+	}
+	c.err = err
+	return true
+}
+
+// detour makes calls that were refused where their slots are by now, again and again until they are done or RideOut is over.
+func (p *Pipeline) detour(ctx context.Context) {
+	calls := p.elsewhere
+	p.elsewhere = nil
+	tries := redispool.NewTries(redispool.RideOut)
+	within, cancel := tries.Within(ctx)
+	defer cancel()
+	for wait := !haveMoved(calls); len(calls) > 0; wait = true {
+		if wait && !tries.Wait(ctx) {
+			break
+		}
+		calls = again(ctx, within, calls)
+	}
+	for _, c := range calls {
+		c.done = true
+	}
+}
+
+// haveMoved reports whether it is known of all where they have to be made.
+func haveMoved(calls []*run) bool {
+	for _, c := range calls {
+		if !begins(c.err, "MOVED") {
+			return false
+		}
+	}
+	return true
+}
+
+// again makes each of the calls once more, and returns those that were refused once more. within bounds the wait for a
+// connection.
+func again(ctx, within context.Context, calls []*run) (refused []*run) {
+	for len(calls) > 0 {
+		s := calls[0].store
+		node := s.Node()
+		var here, rest []*run
+		for _, c := range calls {
+			if c.store.Node() == node {
+				here = append(here, c)
+			} else {
+				rest = append(rest, c)
+			}
+		}
+		calls = rest
+		conn, err := s.pool.Get(within)
+		if err != nil {
+			refused = append(refused, here...)
+			continue
+		}
+		refused = append(refused, onDetour(ctx, s.newPipeline(conn), here)...)
+	}
+	return refused
+}
+
+// onDetour makes the calls in the pipeline, closes it, and returns those that were refused.
+func onDetour(ctx context.Context, p *Pipeline, calls []*run) []*run {
+	defer p.Close()
+	p.isDetour = true
+	for _, c := range calls {
+		c.behind, c.err = false, nil
+		p.write(c, "EVALSHA", c.script.hash)
+	}
+	for len(p.sent) > 0 && p.err == nil {
+		p.Flush()
+		p.readOne(ctx)
+	}
+	for _, c := range p.sent { // the answers are lost
+		c.err, c.done = causeOf(ctx, p.err), true
+	}
+	return p.elsewhere
+}
+
+// sharded reports whether the store's channels are those of a slot.
+func (s *Store) sharded() bool {
+	slot, ok := s.pool.(*redispool.Slot)
+	return ok && slot.Sharded()
+}
