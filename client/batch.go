@@ -39,6 +39,8 @@ var ErrChunk = errors.New("another job of the same chunk can't be stored")
 // What is wrong with any of the jobs (ErrInvalid) is found before anything is sent. An ID that
 // is there twice is wrong, too. Up to two chunks are under way at a time. After an error of
 // Redis or the network no further chunk is sent.
+//
+// With several partitions (WithPartitions) a chunk's jobs are of one, and two chunks a node are under way.
 func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOption) ([]Result, error) {
 	all, err := checkBatch(jobs, defaultPush.with(opts))
 	if err == nil {
@@ -56,11 +58,13 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 }
 
 func (c *Client) pushChunks(ctx context.Context, jobs []store.Delayed) []Result {
-	chunks := pushKind.Chunks(jobs)
-	errs, err := c.partitions[0].store.PushBatches(ctx, chunks)
-	results := make([]Result, 0, len(jobs))
+	chunks := chunksOf(c, pushKind, jobs)
+	errs, err := store.PushBatches(ctx, storesOf(chunks), each(chunks, func(c chunk[store.Delayed]) []store.Delayed { return c.items }))
+	results := make([]Result, len(jobs))
 	for i, chunk := range chunks {
-		results = append(results, chunkResults(chunk, errs[i], err)...)
+		for k, result := range chunkResults(chunk.items, errs[i], err) {
+			results[chunk.places[k]] = result
+		}
 	}
 	return results
 }
@@ -141,6 +145,9 @@ const maxPopBatch = 1000
 // time, one after the other: so much is lost at most when a connection breaks
 // (ErrLost, Counters). When that happens, or ctx ends, after the first of these, the jobs
 // that have come are returned, without an error.
+//
+// Of several partitions (WithPartitions) each call begins with another one, and asks the next ones, one after the
+// other, for what is left of n; also where one can't be asked.
 func (c *Client) PopBatch(ctx context.Context, topic string, n int) ([]Message, error) {
 	got, err := c.takeBatch(ctx, take.Kind{}, topic, n)
 	messages := make([]Message, len(got.Jobs))
@@ -162,9 +169,9 @@ func (c *Client) takeBatch(ctx context.Context, k take.Kind, topic string, n int
 		return take.Jobs{}, err
 	}
 	defer c.running.Done()
-	for _, partition := range c.partitions {
-		if len(got.Jobs) < n && err == nil {
-			err = c.takeMore(ctx, partition, k, topic, n, &got)
+	for _, partition := range c.inTurn() {
+		if len(got.Jobs) < n {
+			err = cmp.Or(err, c.takeMore(ctx, partition, k, topic, n, &got))
 		}
 	}
 	switch {
@@ -174,6 +181,15 @@ func (c *Client) takeBatch(ctx context.Context, k take.Kind, topic string, n int
 		err = ErrEmpty
 	}
 	return got, err
+}
+
+// inTurn are all partitions. Each call begins with another one, so that all are served alike.
+func (c *Client) inTurn() []*partition {
+	if len(c.partitions) == 1 {
+		return c.partitions
+	}
+	first := int(c.turn.Add(1) % uint64(len(c.partitions)))
+	return append(c.partitions[first:len(c.partitions):len(c.partitions)], c.partitions[:first]...)
 }
 
 // takeMore takes jobs until there are n, or no more, or the leases of the first ones grow old.

@@ -19,8 +19,8 @@ import (
 // Client pushes and takes jobs. Make one with Open or New, and share it: it is
 // safe for concurrent use.
 type Client struct {
-	stores       store.Partitions
-	partitions   []*partition // one for each store
+	partitions   []*partition
+	turn         atomic.Uint64 // which of them a batch begins with
 	taker        *take.Taker
 	ownPool      *redis.Pool // closed with the Client; nil if the caller's
 	logger       *slog.Logger
@@ -112,11 +112,11 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 		c.setupErr, set.partitions = cmp.Or(wrong, fmt.Errorf("%w %w", ErrInvalid, err)), 1
 	}
 	o := &coalesce.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed, Replaced: func() { c.taker.Renew() }}
-	c.stores = store.NewPartitions(pool, prefix, set.partitions)
-	for _, s := range c.stores {
+	stores := store.NewPartitions(pool, prefix, set.partitions)
+	for _, s := range stores {
 		c.partitions = append(c.partitions, newPartition(o, s))
 	}
-	c.taker = take.New(c.closing, o, take.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, c.stores...)
+	c.taker = take.New(c.closing, o, take.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, stores...)
 	return c
 }
 
@@ -206,14 +206,14 @@ func (c *Client) check() error {
 	return nil
 }
 
-// Ping asks Redis for a sign of life, on a connection of the pool.
+// Ping asks Redis for a sign of life, on a connection of the pool; of several nodes, each.
 func (c *Client) Ping(ctx context.Context) error {
 	if err := c.begin(ctx); err != nil {
 		return failed("ping", "", err)
 	}
 	defer c.running.Done()
-	for _, p := range c.partitions {
-		if err := p.store.Ping(ctx); err != nil {
+	for _, s := range c.stores().Nodes() {
+		if err := s.Ping(ctx); err != nil {
 			return failed("ping", "", err)
 		}
 	}

@@ -160,7 +160,7 @@ func (c *Client) eachOldDead(ctx context.Context, topic string, do func(*store.S
 		return err
 	}
 	defer c.running.Done()
-	return c.stores.EachDead(ctx, store.DeadRange{Topic: topic, Oldest: true, Stale: true}, func(s *store.Store, letters []store.Summary) error {
+	return c.stores().EachDead(ctx, store.DeadRange{Topic: topic, Oldest: true, Stale: true}, func(s *store.Store, letters []store.Summary) error {
 		return do(s, each(letters, func(l store.Summary) string { return l.ID }))
 	})
 }

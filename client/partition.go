@@ -18,7 +18,14 @@ type partition struct {
 }
 
 // of is the partition that the job of that ID belongs to.
-func (c *Client) of(id string) *partition { return c.partitions[c.stores.Place(id)] }
+func (c *Client) of(id string) *partition {
+	return c.partitions[store.PartitionOf(id, len(c.partitions))]
+}
+
+// stores are those of all partitions.
+func (c *Client) stores() store.Partitions {
+	return each(c.partitions, func(p *partition) *store.Store { return p.store })
+}
 
 func newPartition(o *coalesce.Owner, s *store.Store) *partition {
 	return &partition{
@@ -60,11 +67,3 @@ var (
 		Apart:   true, // to take a job out of a long ready queue is slow
 	}
 )
-
-func each[T, U any](items []T, f func(T) U) []U {
-	list := make([]U, len(items))
-	for i, item := range items {
-		list[i] = f(item)
-	}
-	return list
-}

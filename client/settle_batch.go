@@ -13,10 +13,10 @@ import (
 // AckBatch is Ack for many deliveries. They go to Redis 250 at a time, one atomic step each. The
 // results are in the order of the deliveries; the error is nil if all are done.
 func (c *Client) AckBatch(ctx context.Context, deliveries []*Delivery) ([]Result, error) {
-	return c.settleBatch(ctx, "ack batch", deliveries, func(p *partition, list []*Delivery) []error {
-		errs := slices.Repeat([]error{ErrLeaseLost}, len(list))
-		places, begun := pick(list, (*Delivery).beginToSettle)
-		for i, err := range p.acks.DoAll(ctx, each(begun, (*Delivery).held)) {
+	return c.settleBatch(ctx, "ack batch", deliveries, func() []error {
+		errs := slices.Repeat([]error{ErrLeaseLost}, len(deliveries))
+		places, begun := pick(deliveries, (*Delivery).beginToSettle)
+		for i, err := range doAll(ctx, c, ackKind, each(begun, (*Delivery).held)) {
 			errs[places[i]] = begun[i].settled(begun[i].acked(err))
 		}
 		return errs
@@ -39,19 +39,19 @@ func (c *Client) ExtendBatch(ctx context.Context, deliveries []*Delivery, lease 
 			return nil, failed("extend batch", d.ID, invalid("lease", "0 is as long as before, which is not known"))
 		}
 	}
-	return c.settleBatch(ctx, "extend batch", deliveries, func(p *partition, list []*Delivery) []error {
+	return c.settleBatch(ctx, "extend batch", deliveries, func() []error {
 		asked := time.Now()
-		extensions := each(list, func(d *Delivery) *store.Extension { return d.extension(cmp.Or(lease, d.Lease())) })
-		errs := p.extensions.DoAll(ctx, extensions)
-		for i, d := range list {
+		extensions := each(deliveries, func(d *Delivery) *store.Extension { return d.extension(cmp.Or(lease, d.Lease())) })
+		errs := doAll(ctx, c, extendKind, extensions)
+		for i, d := range deliveries {
 			errs[i] = d.extended(extensions[i], asked, errs[i])
 		}
 		return errs
 	})
 }
 
-// settleBatch has do settle the deliveries of each partition, and return an error for each.
-func (c *Client) settleBatch(ctx context.Context, name string, deliveries []*Delivery, do func(*partition, []*Delivery) []error) ([]Result, error) {
+// settleBatch has do settle the deliveries, and return an error for each.
+func (c *Client) settleBatch(ctx context.Context, name string, deliveries []*Delivery, do func() []error) ([]Result, error) {
 	err := checkAll(deliveries)
 	if err == nil {
 		err = c.begin(ctx)
@@ -60,12 +60,9 @@ func (c *Client) settleBatch(ctx context.Context, name string, deliveries []*Del
 		return nil, failed(name, "", err)
 	}
 	defer c.running.Done()
-	results := each(deliveries, func(d *Delivery) Result { return Result{ID: d.ID} })
-	for _, p := range c.partitions {
-		places, theirs := pick(deliveries, func(d *Delivery) bool { return c.of(d.ID) == p })
-		for i, err := range do(p, theirs) {
-			results[places[i]].Err = err
-		}
+	results := make([]Result, len(deliveries))
+	for i, err := range do() {
+		results[i] = Result{deliveries[i].ID, err}
 	}
 	return results, failed(name, "", batchError("jobs", results))
 }

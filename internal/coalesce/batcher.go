@@ -125,24 +125,6 @@ func (b *Batcher[T]) leave(answer chan error) {
 	}
 }
 
-// DoAll has many items done on one connection, a chunk at a time, and returns an error for each.
-// An error of Redis is that of one chunk, any other is that of all that follow.
-func (b *Batcher[T]) DoAll(ctx context.Context, items []T) []error {
-	if len(items) == 0 {
-		return nil
-	}
-	p, err := b.trips.store.Pipeline(ctx)
-	if err != nil {
-		return slices.Repeat([]error{err}, len(items))
-	}
-	defer p.Close()
-	errs := make([]error, 0, len(items))
-	for _, chunk := range b.kind.Chunks(items) {
-		errs = append(errs, b.doTogether(ctx, p, chunk)...)
-	}
-	return errs
-}
-
 // doTogether has the items done, and returns an error for each.
 func (b *Batcher[T]) doTogether(ctx context.Context, p *store.Pipeline, items []T) []error {
 	if b.kind.Apart {

@@ -2,6 +2,7 @@ package redispool
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -29,7 +30,7 @@ type Sentinel struct {
 	every time.Duration // watchEvery, but for tests
 
 	mu        sync.Mutex
-	addrs     []string // the one that answered last is first
+	addrs     []string // the one that answered last is first, the one that failed last is last
 	dial      Dial     // the last one
 	conns     map[*masterConn]bool
 	stopWatch context.CancelFunc // nil if there are no connections
@@ -47,27 +48,52 @@ func (s *Sentinel) Locate(ctx context.Context, dial Dial) (redis.Conn, error) {
 	s.mu.Lock()
 	s.dial = dial
 	s.mu.Unlock()
-	failed := fmt.Errorf("no master %q is found", s.Name)
-	separator := ":"
+	var failures []error
 	for _, sentinel := range s.inTurn() {
 		conn, err := s.ask(ctx, sentinel, dial)
 		if err == nil {
 			s.answered(sentinel)
 			return conn, nil
 		}
-		failed = fmt.Errorf("%w%s sentinel %s: %w", failed, separator, sentinel, err) // one line
-		separator = ";"
+		s.failed(sentinel)
+		failures = append(failures, fmt.Errorf("sentinel %s: %w", sentinel, err))
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, failed
+	return nil, s.notFound(failures)
+}
+
+// refusal is a sentinel's no to whoever we are.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+func isRefusal(err error) bool { return errors.As(err, new(refusal)) }
+
+// notFound joins the errors in one line. That a sentinel refuses us is its text only, unless all do: trying again may help
+// while another one is away.
+func (s *Sentinel) notFound(failures []error) error {
+	joined := fmt.Errorf("no master %q is found", s.Name)
+	separator := ":"
+	hopeless := !slices.ContainsFunc(failures, func(err error) bool { return !isRefusal(err) })
+	for _, err := range failures {
+		if isRefusal(err) && !hopeless {
+			err = errors.New(err.Error())
+		}
+		joined = fmt.Errorf("%w%s %w", joined, separator, err)
+		separator = ";"
+	}
+	return joined
 }
 
 // ask dials the master that a sentinel names.
 func (s *Sentinel) ask(ctx context.Context, sentinel string, dial Dial) (redis.Conn, error) {
 	addr, err := s.master(ctx, sentinel)
-	if err != nil {
+	switch {
+	case errors.As(err, new(redis.Error)) || errors.As(err, new(*tls.CertificateVerificationError)) || Alert(err) != nil:
+		return nil, refusal{err}
+	case err != nil:
 		return nil, err
 	}
 	conn, err := dial(ctx, addr)
@@ -132,8 +158,19 @@ func (s *Sentinel) inTurn() []string {
 func (s *Sentinel) answered(sentinel string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.Index(s.addrs, sentinel)
-	s.addrs = slices.Insert(slices.Delete(s.addrs, i, i+1), 0, sentinel)
+	s.addrs = append([]string{sentinel}, s.without(sentinel)...)
+}
+
+// failed has that sentinel asked last the next time.
+func (s *Sentinel) failed(sentinel string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.addrs = append(s.without(sentinel), sentinel)
+}
+
+// without are the other sentinels. mu must be held.
+func (s *Sentinel) without(sentinel string) []string {
+	return slices.DeleteFunc(s.addrs, func(addr string) bool { return addr == sentinel })
 }
 
 // masterConn is a connection to what was the master when it was dialled.
@@ -196,15 +233,18 @@ func (s *Sentinel) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 3*askWithin)
 	defer cancel()
 	for _, sentinel := range s.inTurn() {
-		if master, err := s.master(ctx, sentinel); err == nil {
-			s.answered(sentinel)
-			if others := s.others(master); len(others) > 0 && s.isMaster(ctx, master) {
-				for _, c := range others {
-					c.Close()
-				}
-			}
-			return
+		master, err := s.master(ctx, sentinel)
+		if err != nil {
+			s.failed(sentinel)
+			continue
 		}
+		s.answered(sentinel)
+		if others := s.others(master); len(others) > 0 && s.isMaster(ctx, master) {
+			for _, c := range others {
+				c.Close()
+			}
+		}
+		return
 	}
 }
 

@@ -2,7 +2,9 @@ package redispool
 
 import (
 	"context"
+	"errors"
 	"net"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -207,4 +209,54 @@ func awaitListener(t *testing.T, sentinel *redistest.Server) {
 func expectNoListener(t *testing.T, sentinel *redistest.Server) {
 	t.Helper()
 	redistest.Until(t, "nobody listens", func() bool { return listeners(sentinel) == "" })
+}
+
+// That one sentinel refuses us is no reason to give up: another one may be back soon. That all of them do so is, as is what
+// a master says.
+func TestSomeSentinelsRefuseUs(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	locked, open := "user default on >secret ~* &* +@all", "user default on nopass ~* &* +@all"
+	strict, stricter, right := redistest.StartSentinel(t, master, 1, locked), redistest.StartSentinel(t, master, 1, locked), redistest.StartSentinel(t, master, 1, open)
+	const nobody = "127.0.0.1:1"
+	for _, c := range []struct {
+		sentinels []string
+		password  string
+		refusal   string // as an error of Redis
+		network   bool   // an error of the network
+	}{
+		{sentinels: []string{strict.Addr, nobody}, network: true},
+		{sentinels: []string{nobody, strict.Addr}, network: true},
+		{sentinels: []string{strict.Addr, stricter.Addr}, refusal: "NOAUTH"},
+		{sentinels: []string{strict.Addr, right.Addr, nobody}, password: "wrong", refusal: "WRONGPASS", network: true},
+	} {
+		d, _ := by("m", c.sentinels...)
+		d.Username, d.Password = "u", c.password
+		_, err := d.Dial(t.Context())
+		var refusal redis.Error
+		if errors.As(err, &refusal) != (c.refusal != "") || !strings.HasPrefix(string(refusal), c.refusal) {
+			t.Errorf("%+v: refusal %q in %v", c, refusal, err)
+		}
+		if network := errors.As(err, new(*net.OpError)); network != c.network {
+			t.Errorf("%+v: an error of the network: %v, in %v", c, network, err)
+		}
+		expectError(t, err, "sentinel "+strict.Addr+": NOAUTH")
+	}
+}
+
+// A sentinel that hangs holds up the first of those who are in a hurry only.
+func TestHungSentinelIsAskedLast(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	hung, right := redistest.StartSentinel(t, master, 1), redistest.StartSentinel(t, master, 1)
+	hung.Hang()
+	d, s := by("m", hung.Addr, right.Addr)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := d.Dial(ctx); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("error %v, want that of the deadline", err)
+	}
+	if first := s.inTurn()[0]; first != right.Addr {
+		t.Errorf("%s is asked first, want %s", first, right.Addr)
+	}
 }

@@ -20,6 +20,8 @@ type Fixture struct {
 	TB testing.TB
 	// Prefix is what the names of our keys begin with.
 	Prefix string
+	// Partitions is how many parts the jobs are divided into, if they are more than one.
+	Partitions int
 	// Mini is set on miniredis.
 	Mini bool
 

@@ -1,7 +1,7 @@
 package redistest
 
 import (
-	"maps"
+	"cmp"
 	"math"
 	"reflect"
 	"slices"
@@ -13,7 +13,9 @@ import (
 )
 
 // State is all that lies in a Redis database, in a form that tests can compare, but for the
-// known topics, the servers that run, their last hour, and the number of jobs that were acknowledged.
+// known topics, the servers that run, their last hour, and the numbers of jobs that were acknowledged and of partitions.
+// Several partitions are together in it; only the topics of Ready have the partition's number behind them, as
+// in "topic of 3".
 type State struct {
 	Pool     []string            // waiting IDs, in due order
 	Reserved []string            // reserved IDs, in the order in which their leases end
@@ -34,10 +36,14 @@ func (f *Fixture) State() State {
 	}
 	keys := f.Strings("KEYS", "*")
 	kinds := f.each(keys, "TYPE")
-	var buckets, letters, deadTopics []string
+	var buckets, letters, pools []string
+	dead := map[string][]string{}       // topic → the lists of its dead letters
+	indexed := map[string][]string{}    // partition → the topics that have such a list
+	deadTopics := map[string][]string{} // partition → the topics that it says have
+	counts := map[string]int{}
 	for i, key := range keys {
 		kind := kinds[i].(string)
-		name, ours := strings.CutPrefix(key, f.Prefix)
+		partition, name, ours := f.divide(key)
 		name, topic, named := strings.Cut(name, ":")
 		switch {
 		case !ours:
@@ -47,34 +53,70 @@ func (f *Fixture) State() State {
 		}
 		switch name + " " + kind {
 		case "job_pool zset":
-			s.Pool, s.Reserved = f.waitingAndReserved(key)
+			pools = append(pools, key)
 		case "topics zset", "topics_due zset", "waiting: zset", "servers hash", "history hash", "acked string":
 		case "dead_topics zset":
-			deadTopics = f.Strings("ZRANGE", key, 0, -1)
+			deadTopics[partition] = f.Strings("ZRANGE", key, 0, -1)
 		case "reserved hash":
-			s.Counts = f.stringMap("HGETALL", key)
-			maps.DeleteFunc(s.Counts, func(_, count string) bool { return count == "0" })
+			for topic, count := range f.stringMap("HGETALL", key) {
+				n, err := strconv.Atoi(count)
+				if err != nil {
+					s.Counts[topic] = count
+				}
+				counts[topic] += n
+			}
 		case "dead_letters: zset":
-			s.Dead[topic] = f.Strings("ZRANGE", key, 0, -1)
+			dead[topic] = append(dead[topic], key)
+			indexed[partition] = append(indexed[partition], topic)
 		case "dead_letter: hash":
 			letters = append(letters, key)
 		case "ready_queue: list":
-			s.Ready[topic] = f.Queue(topic)
+			if partition != "" {
+				topic += " of " + partition
+			}
+			ids := f.Strings("LRANGE", key, 0, -1)
+			slices.Reverse(ids)
+			s.Ready[topic] = ids
 		case "job_bucket: hash":
 			buckets = append(buckets, key)
 		default:
-			if kind != "none" { // it expired just now
+			if kind != "none" && !(partition == "0" && name == "partitions") { // none: it expired just now
 				s.Other[key] = kind
 			}
 		}
 	}
+	s.Pool, s.Reserved = f.waitingAndReserved(pools)
+	for topic, n := range counts {
+		if n != 0 {
+			s.Counts[topic] = strconv.Itoa(n)
+		}
+	}
+	for topic, lists := range dead {
+		for _, entry := range f.entries(lists) {
+			s.Dead[topic] = append(s.Dead[topic], entry.id)
+		}
+	}
 	f.contents(buckets, "job_bucket:", s.Buckets)
 	f.contents(letters, "dead_letter:", s.Letters)
-	slices.Sort(deadTopics)
-	if indexed := slices.Sorted(maps.Keys(s.Dead)); !slices.Equal(indexed, deadTopics) {
+	for _, lists := range []map[string][]string{deadTopics, indexed} {
+		for _, topics := range lists {
+			slices.Sort(topics)
+		}
+	}
+	if !reflect.DeepEqual(indexed, deadTopics) {
 		f.TB.Errorf("topics with dead letters: %q, but dead_topics has %q", indexed, deadTopics)
 	}
 	return s
+}
+
+// divide is which of several partitions a key is of, and its name there, if it is one of ours.
+func (f *Fixture) divide(key string) (partition, name string, ours bool) {
+	name, ours = strings.CutPrefix(key, f.Prefix)
+	if braces, tagged := strings.CutPrefix(name, "{"); ours && tagged && f.Partitions > 1 {
+		partition, name, ours = strings.Cut(braces, "}:")
+		return partition, name, ours
+	}
+	return "", name, ours && f.Partitions <= 1
 }
 
 func (f *Fixture) contents(keys []string, prefix string, into map[string]string) {
@@ -82,25 +124,43 @@ func (f *Fixture) contents(keys []string, prefix string, into map[string]string)
 	for i, reply := range f.each(keys, "HMGET", "topic", "body") {
 		fields, err := redis.Strings(reply, nil)
 		Check(f.TB, err)
-		into[strings.TrimPrefix(keys[i], f.Prefix+prefix)] = fields[0] + " " + fields[1]
+		_, name, _ := f.divide(keys[i])
+		into[strings.TrimPrefix(name, prefix)] = fields[0] + " " + fields[1]
 	}
 }
 
 // waitingAndReserved tells leases, which end at no whole millisecond, from due times.
-func (f *Fixture) waitingAndReserved(pool string) (waiting, reserved []string) {
+func (f *Fixture) waitingAndReserved(pools []string) (waiting, reserved []string) {
 	f.TB.Helper()
-	entries := f.Strings("ZRANGE", pool, 0, -1, "WITHSCORES")
-	for ; len(entries) > 0; entries = entries[2:] {
-		score, err := strconv.ParseFloat(entries[1], 64)
-		Check(f.TB, err)
-		micros := math.Round(score * 1e6)
-		if math.Mod(micros, 1000) != 0 && score < 1<<32 {
-			reserved = append(reserved, entries[0])
+	for _, entry := range f.entries(pools) {
+		micros := math.Round(entry.score * 1e6)
+		if math.Mod(micros, 1000) != 0 && entry.score < 1<<32 {
+			reserved = append(reserved, entry.id)
 		} else {
-			waiting = append(waiting, entries[0])
+			waiting = append(waiting, entry.id)
 		}
 	}
 	return waiting, reserved
+}
+
+type scored struct {
+	id    string
+	score float64
+}
+
+// entries are those of zsets, in order.
+func (f *Fixture) entries(zsets []string) (all []scored) {
+	f.TB.Helper()
+	for _, zset := range zsets {
+		entries := f.Strings("ZRANGE", zset, 0, -1, "WITHSCORES")
+		for ; len(entries) > 0; entries = entries[2:] {
+			score, err := strconv.ParseFloat(entries[1], 64)
+			Check(f.TB, err)
+			all = append(all, scored{entries[0], score})
+		}
+	}
+	slices.SortFunc(all, func(a, b scored) int { return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.id, b.id)) })
+	return all
 }
 
 // Expect fails the test unless the whole database is as wanted, where a nil map
@@ -140,14 +200,19 @@ func (f *Fixture) Lifetimes() map[string]time.Duration {
 	f.TB.Helper()
 	const longest = int64(1<<63-1) / int64(time.Millisecond)
 	lifetimes := map[string]time.Duration{}
-	keys := f.Strings("KEYS", f.Prefix+"job_bucket:*")
+	var ids, keys []string
+	for _, key := range f.Strings("KEYS", f.Prefix+"*") {
+		_, name, _ := f.divide(key)
+		if id, isBucket := strings.CutPrefix(name, "job_bucket:"); isBucket {
+			ids, keys = append(ids, id), append(keys, key)
+		}
+	}
 	for i, reply := range f.each(keys, "PTTL") {
 		ms := reply.(int64)
 		if ms == -2 {
 			continue // it expired just now
 		}
-		lifetime := time.Duration(min(ms, longest)) * time.Millisecond
-		lifetimes[strings.TrimPrefix(keys[i], f.Prefix+"job_bucket:")] = max(lifetime, -1)
+		lifetimes[ids[i]] = max(time.Duration(min(ms, longest))*time.Millisecond, -1)
 	}
 	return lifetimes
 }

@@ -48,14 +48,19 @@ func NewPartitions(pool *redis.Pool, prefix string, n int) Partitions {
 }
 
 // Of is the partition that the job of that ID belongs to.
-func (p Partitions) Of(id string) *Store { return p[p.Place(id)] }
+func (p Partitions) Of(id string) *Store { return p[PartitionOf(id, len(p))] }
 
-// Place is which of the partitions that is.
-func (p Partitions) Place(id string) int {
-	if len(p) == 1 {
-		return 0
+// Nodes are the first partitions of each node.
+func (p Partitions) Nodes() []*Store {
+	var first []*Store
+	seen := map[any]bool{}
+	for _, s := range p {
+		if node := s.Node(); !seen[node] {
+			seen[node] = true
+			first = append(first, s)
+		}
 	}
-	return partitionOf(id, len(p))
+	return first
 }
 
 // KnownTopics is Store.KnownTopics of all partitions.

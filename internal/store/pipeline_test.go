@@ -31,7 +31,7 @@ func TestPipelineWithoutScript(t *testing.T) {
 		p, err := b.Pipeline(t.Context())
 		check(t, err)
 		defer p.Close()
-		errs, err := b.PushBatches(t.Context(), batches)
+		errs, err := PushBatches(t.Context(), slices.Repeat([]*Store{b.Store}, len(batches)), batches)
 		if err != nil || len(errs) != len(batches) {
 			t.Fatal(errs, err)
 		}
@@ -96,7 +96,7 @@ func TestPipelineEndsWithAnError(t *testing.T) {
 	p, err := b.Pipeline(t.Context())
 	check(t, err)
 	defer p.Close()
-	errs, err := b.PushBatches(t.Context(), [][]Delayed{good("a"), good("forbidden"), good("b"), good("c"), good("d")})
+	errs, err := PushBatches(t.Context(), slices.Repeat([]*Store{b.Store}, len([][]Delayed{good("a"), good("forbidden"), good("b"), good("c"), good("d")})), [][]Delayed{good("a"), good("forbidden"), good("b"), good("c"), good("d")})
 	if !Refused(err) {
 		t.Errorf("error %v, want NOPERM", err)
 	}
@@ -129,7 +129,7 @@ func TestPipelineLeavesADemotedServer(t *testing.T) {
 		for _, id := range ids {
 			batches = append(batches, []Delayed{job(id)})
 		}
-		_, err := moving.PushBatches(ctx, batches)
+		_, err := PushBatches(ctx, slices.Repeat([]*Store{moving.Store}, len(batches)), batches)
 		return err
 	}
 	check(t, push("before"))

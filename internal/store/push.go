@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -106,34 +107,17 @@ func runLength(jobs []Delayed) int {
 // it (pool.lua): one that looks at the pool as often hears of all in time.
 const AnnouncedWithin = time.Minute
 
-// window is how many of several calls are under way at a time: when Redis is
-// done with one it finds the next, while the client writes and reads.
-const window = 2
+// pushesAtATime is how many calls of PushBatches are under way to a node: when Redis is done with one it finds the
+// next, while the client writes and reads.
+const pushesAtATime = 2
 
-// PushBatches is PushAll for several batches. After an error of a whole call no further one is
-// sent; a batch whose call failed, or was not sent, has nil for its list of errors.
-func (s *Store) PushBatches(ctx context.Context, batches [][]Delayed) (results [][]error, err error) {
+// PushBatches is PushAll for several batches, each of which goes to a store. After an error of a whole call no
+// further one is sent; a batch whose call failed, or was not sent, has nil for its list of errors.
+func PushBatches(ctx context.Context, stores []*Store, batches [][]Delayed) (results [][]error, err error) {
 	results = make([][]error, len(batches))
-	p, err := s.Pipeline(ctx)
-	if err != nil {
-		return results, err
-	}
-	defer p.Close()
-	var calls []*Call[[]error]
-	for i := range batches {
-		for len(calls) < min(i+window, len(batches)) && err == nil {
-			if err = ctx.Err(); err == nil {
-				calls = append(calls, s.PushAll(batches[len(calls)]).Send(p))
-				p.Flush()
-			}
-		}
-		if i == len(calls) {
-			break
-		}
-		var failed error
-		if results[i], failed = calls[i].Wait(ctx); err == nil {
-			err = failed
-		}
-	}
+	InTurn(ctx, stores, pushesAtATime, func(i int) *Call[[]error] { return stores[i].PushAll(batches[i]) }, func(i int, errs []error, failed error) bool {
+		results[i], err = errs, cmp.Or(err, failed)
+		return err == nil
+	})
 	return results, err
 }

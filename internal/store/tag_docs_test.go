@@ -19,7 +19,7 @@ func TestTagsInDocs(t *testing.T) {
 	}
 	for _, row := range rows {
 		id := row[1]
-		want := fmt.Sprintf("| `%s` | `%s` | 0x%04x | %d | %d | %d |", id, redispool.TagOf(id), redispool.CRC16(redispool.TagOf(id)), partitionOf(id, 16), partitionOf(id, 5), partitionOf(id, 1024))
+		want := fmt.Sprintf("| `%s` | `%s` | 0x%04x | %d | %d | %d |", id, redispool.TagOf(id), redispool.CRC16(redispool.TagOf(id)), PartitionOf(id, 16), PartitionOf(id, 5), PartitionOf(id, 1024))
 		if got := strings.TrimSpace(row[0]); got != want {
 			t.Errorf("the row of %s:\n got %s\nwant %s", id, got, want)
 		}

@@ -29,7 +29,7 @@ func TestPartitionOf(t *testing.T) {
 		if got := redispool.CRC16(c.tag); got != c.crc {
 			t.Errorf("%q: the checksum is %#x, want %#x", c.id, got, c.crc)
 		}
-		if got := partitionOf(c.id, 16); got != c.of16 {
+		if got := PartitionOf(c.id, 16); got != c.of16 {
 			t.Errorf("%q: it belongs to partition %d, want %d", c.id, got, c.of16)
 		}
 	}
