@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redispool"
@@ -161,10 +162,18 @@ func (o PoolOptions) checkCluster() error {
 
 // checkAddrs refuses what are not host:port with commas in between.
 func checkAddrs(option, addrs string) error {
-	for addr := range strings.SplitSeq(addrs, ",") {
-		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
-			return invalid(option, strconv.Quote(addr)+" is not host:port")
+	for i, addr := range strings.Split(addrs, ",") {
+		if !isHostPort(addr) { // it may be a piece of a URL, with a password
+			return invalid(option, fmt.Sprintf("number %d is not host:port", i+1))
 		}
 	}
 	return nil
 }
+
+func isHostPort(addr string) bool {
+	host, port, err := net.SplitHostPort(addr)
+	number, wrong := strconv.ParseUint(port, 10, 16)
+	return err == nil && wrong == nil && number > 0 && host != "" && !strings.ContainsFunc(host, noneOfHosts)
+}
+
+func noneOfHosts(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(`@/\`, r) }

@@ -37,7 +37,8 @@ func TestParseURL(t *testing.T) {
 		"redis-cluster://a/0?partitions=4":                  {Cluster: "a:6379", Partitions: 4},
 		"redis-sentinel://[::1],[::2]:7?master=m":           {Sentinels: "[::1]:26379,[::2]:7", SentinelMaster: "m"},
 		"redis-sentinel://secret@a?master=m&sentinel_username=u&sentinel_password=s%26t": {Sentinels: "a:26379", SentinelMaster: "m", Password: "secret", SentinelUsername: "u", SentinelPassword: "s&t"},
-		"unix:///run/my%20redis.sock": {Addr: "/run/my redis.sock"},
+		"redis-sentinel://a?master=m&sentinel_password=a+b%20c%2Bd%26":                   {Sentinels: "a:26379", SentinelMaster: "m", SentinelPassword: "a+b c+d&"},
+		"unix:///run/my%20redis.sock":                                                    {Addr: "/run/my redis.sock"},
 	} {
 		got, err := client.ParseURL(url)
 		if err != nil || got != want {
@@ -92,6 +93,13 @@ func TestParseURLErrors(t *testing.T) {
 		"redis-sentinel://:s3cret@a:x:y?master=m":        "?master=",
 		"redis-cluster://:s3cret@,b?partitions=4":        "?partitions=16",
 		"redis-cluster://:s3cret@a/1?partitions=4":       "database 0",
+		"redis-sentinel://user:s3cret?master=m":          "?master=",
+		"redis-sentinel://a,user:s3cret?master=m":        "?master=",
+		"redis-sentinel://:s3cret@a:0?master=m":          "?master=",
+		"redis-sentinel://:s3cret@a:65536?master=m":      "?master=",
+		"redis-sentinel://:s3cret@a:+1?master=m":         "?master=",
+		"redis-sentinel://:s3cret@a, b?master=m":         "?master=",
+		"redis-cluster://user:s3cret?partitions=4":       "?partitions=16",
 		"redis-sentinels://:s3cret@a?master=m":           "redis-sentinel://",
 	} {
 		o, err := client.ParseURL(url)

@@ -2,6 +2,8 @@ package client_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,5 +63,33 @@ func TestSentinel(t *testing.T) {
 			redistest.Until(t, "the job has come", func() bool { return push("waited", "waited") == nil && len(waiting) > 0 })
 			expectJob(t, waiting, "waited")
 		})
+	}
+}
+
+// Sentinels are host:port. What is none is not quoted, for there may be a password in it.
+func TestInvalidSentinels(t *testing.T) {
+	t.Parallel()
+	for sentinels, part := range map[string]string{
+		"a:1,user:s3cret":   "number 2",
+		"user:s3cret@a:1":   "number 1",
+		"a:1, b:1":          "number 2",
+		"a:1,b:0":           "number 2",
+		"a:65536":           "number 1",
+		"a:1,,b:1":          "number 2",
+		"a":                 "number 1",
+		"a b:1":             "number 1",
+		"a:1,b:1:2":         "number 2",
+		"s3cret,a:1":        "number 1",
+		"a:1\n":             "number 1",
+		"[::1]:1,[::1]:-1":  "number 2",
+		"[::1]:1,[::1]:1.0": "number 2",
+	} {
+		c := client.OpenPool(client.PoolOptions{Sentinels: sentinels, SentinelMaster: "m"})
+		err := c.Ping(t.Context())
+		expectText(t, sentinels, err, "sentinels: ", part, "host:port")
+		if !errors.Is(err, client.ErrInvalid) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", sentinels, err)
+		}
+		c.Close()
 	}
 }

@@ -29,8 +29,8 @@ import (
 // &partitions=16 divides the jobs as WithPartitions does.
 //
 // A user part without a colon is a password, as in redis-cli. Special
-// characters are escaped as in any URL ("@" is %40). No error quotes the URL,
-// for there may be a password in it.
+// characters are escaped as in any URL: "@" is %40, "&" is %26, "%" is %25, a blank is %20; "+" is itself.
+// No error quotes the URL, for there may be a password in it.
 func ParseURL(rawURL string) (PoolOptions, error) {
 	o, err := parseURL(rawURL)
 	if err != nil {
@@ -70,7 +70,7 @@ func parseURL(rawURL string) (o PoolOptions, err error) {
 		}
 	}
 	database := strings.TrimPrefix(u.Path, "/")
-	query, err := url.ParseQuery(u.RawQuery)
+	query, err := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B")) // it is no form
 	if n := query.Get("partitions"); n != "" {
 		var wrong error
 		if o.Partitions, wrong = strconv.Atoi(n); wrong != nil || o.Partitions < 1 || o.Partitions > store.MaxPartitions {
