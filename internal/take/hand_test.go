@@ -28,18 +28,28 @@ type hand struct {
 	lost int // jobs, as the owner is told
 }
 
-func inHand(t *testing.T) *hand {
-	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errCut }}
-	st := store.New(pool, store.DefaultPrefix)
+func inHand(t *testing.T) *hand { return inHands(t, 1) }
+
+// inHands is one of several nodes, each with so many sources.
+func inHands(t *testing.T, sources ...int) *hand {
+	var stores []*store.Store
+	for _, n := range sources {
+		pool := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errCut }}
+		for range n {
+			stores = append(stores, store.New(pool, store.DefaultPrefix))
+		}
+	}
 	closing, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	owner := &coalesce.Owner{Running: new(sync.WaitGroup), Abandoned: closing, Closed: errClosed, Replaced: func() {}}
 	h := &hand{t: t}
 	hooks := Hooks{slog.New(slog.DiscardHandler), func(store.Popped) {}, func(n int) { h.lost += n }}
-	h.Taker = New(closing, owner, hooks, st)
+	h.Taker = New(closing, owner, hooks, stores...)
 	h.s = h.sources[0]
-	h.s.trips = coalesce.New(owner, st, &h.mu, h.s.node, 0)
-	h.s.listener.running, h.s.listener.state = true, subscribed
+	for _, n := range h.nodes {
+		n.trips = coalesce.New(owner, n.sources[0].store, &h.mu, n, 0)
+		n.listener.running, n.listener.state = true, subscribed
+	}
 	return h
 }
 
@@ -67,15 +77,41 @@ func (h *hand) waiter(topics ...string) *guest {
 }
 
 // asks makes the next take; nil if nothing is to be asked.
-func (h *hand) asks() *take {
+func (h *hand) asks() *take { return h.asksOf(h.s.node) }
+
+func (h *hand) asksOf(n *node) *take {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.s.Waiting() || len(h.s.queue) == 0 {
+	if !n.Waiting() || len(n.queue) == 0 {
 		return nil
 	}
-	one := h.s.pop().newTake()
-	one.enter = h.s.listener.enter(one)
+	one := n.pop().newTake()
+	one.enter = n.listener.enter(one)
 	return one
+}
+
+// surveysOf begins the surveys of a node.
+func (h *hand) surveysOf(n *node) (begun []*survey) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	begun, n.surveys = n.surveys, nil
+	for _, s := range begun {
+		s.begin()
+	}
+	return begun
+}
+
+// finds is the answer to a survey: the lengths of the topics' queues in its source.
+func (h *hand) finds(s *survey, entered bool, lengths map[string]int, err error) {
+	found := store.Looked{Entered: entered}
+	if s.look != nil && err == nil {
+		for _, l := range s.look.lines {
+			found.Lengths, found.Added = append(found.Lengths, lengths[l.topic]), append(found.Added, false)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.done(found, err)
 }
 
 // answer answers a take.

@@ -113,24 +113,31 @@ type redisModel struct {
 	*hand
 	r       *rand.Rand
 	topics  []string
-	queues  map[string]int
-	entered map[string]bool
-	others  bool            // another Client stands behind us, always
-	told    map[string]bool // it was told of the jobs that are there
-	heard   []string        // topics that we are woken for, not yet received
-	takes   []*take         // sent
-	answers []func()        // on their way
+	queues  map[queue]int
+	entered map[queue]bool
+	others  bool           // another Client stands behind us, always
+	told    map[queue]bool // it was told of the jobs that are there
+	heard   []queue        // that we are woken for, not yet received
+	takes   []*take        // sent
+	surveys []*survey      // sent
+	answers []func()       // on their way
 	guests  []*guest
 }
 
-func (m *redisModel) wake(topic string) {
+// queue is a topic's in a source.
+type queue struct {
+	source *source
+	topic  string
+}
+
+func (m *redisModel) wake(q queue) {
 	switch {
-	case m.queues[topic] == 0:
-	case m.entered[topic]:
-		m.entered[topic] = false
-		m.heard = append(m.heard, topic)
+	case m.queues[q] == 0:
+	case m.entered[q]:
+		m.entered[q] = false
+		m.heard = append(m.heard, q)
 	default:
-		m.told[topic] = true
+		m.told[q] = true
 	}
 }
 
@@ -138,23 +145,24 @@ func (m *redisModel) wake(topic string) {
 func (m *redisModel) do(one *take) {
 	p, room := store.Popped{Entered: one.enter.Waiter != "", Remaining: make([]int, len(one.lines))}, one.n
 	for i, l := range one.lines {
+		q := queue{one.source, l.topic}
 		want := min(room, l.limit)
-		got := min(want, m.queues[l.topic])
+		got := min(want, m.queues[q])
 		p.Jobs = append(p.Jobs, jobs(l.topic, got)...)
-		m.queues[l.topic], room = m.queues[l.topic]-got, room-got
+		m.queues[q], room = m.queues[q]-got, room-got
 		if want == 0 {
 			continue
 		}
 		left := 0
 		if got == want {
 			left = -1
-			if one.enter.Always || m.entered[l.topic] || m.others {
-				left = m.queues[l.topic]
+			if one.enter.Always || m.entered[q] || m.others {
+				left = m.queues[q]
 			}
-			m.wake(l.topic)
+			m.wake(q)
 		}
 		if left == 0 && p.Entered && (got < want || one.enter.Always) {
-			m.entered[l.topic] = true
+			m.entered[q] = true
 		}
 		if got > 0 {
 			p.Remaining[i] = left
@@ -163,23 +171,49 @@ func (m *redisModel) do(one *take) {
 	m.answers = append(m.answers, func() { m.answer(one, p, nil) })
 }
 
+// lookAt is what look.lua does.
+func (m *redisModel) lookAt(s *survey) {
+	lengths := map[string]int{}
+	if s.look != nil {
+		for i, l := range s.look.lines {
+			q := queue{s.source, l.topic}
+			if lengths[l.topic] = m.queues[q]; m.queues[q] == 0 && s.look.Since[i] >= 0 {
+				m.entered[q] = true
+			}
+		}
+	}
+	m.answers = append(m.answers, func() { m.finds(s, true, lengths, nil) })
+}
+
 // step does one of what is under way, at random. It reports whether anything was.
 func (m *redisModel) step() bool {
-	for _, topic := range m.passed() {
-		m.wake(topic)
+	m.mu.Lock()
+	var passed []wakeUp
+	for _, n := range m.nodes {
+		passed, n.woken = append(passed, n.woken...), nil
+	}
+	m.mu.Unlock()
+	for _, w := range passed {
+		m.wake(queue{w.source, w.topic})
 	}
 	var can []func()
-	if one := m.asks(); one != nil {
-		m.takes = append(m.takes, one)
+	for _, n := range m.nodes {
+		if one := m.asksOf(n); one != nil {
+			m.takes = append(m.takes, one)
+		}
+		m.surveys = append(m.surveys, m.surveysOf(n)...)
 	}
 	if len(m.takes) > 0 {
 		can = append(can, func() { m.do(pull(&m.takes, m.r)) })
+	}
+	if len(m.surveys) > 0 {
+		can = append(can, func() { m.lookAt(pull(&m.surveys, m.r)) })
 	}
 	if len(m.answers) > 0 {
 		can = append(can, func() { pull(&m.answers, m.r)() })
 	}
 	if len(m.heard) > 0 {
-		can = append(can, func() { m.s.wake(pull(&m.heard, m.r), 1) })
+		can = append(can, func() { q := pull(&m.heard, m.r); q.source.wake(q.topic, 1) })
 	}
 	if len(can) > 0 {
 		can[m.r.IntN(len(can))]()
@@ -200,9 +234,10 @@ func (m *redisModel) act() {
 	m.r.Shuffle(len(topics), func(i, k int) { topics[i], topics[k] = topics[k], topics[i] })
 	switch m.r.IntN(4) {
 	case 0, 1:
-		m.queues[topics[0]]++
-		m.told[topics[0]] = false
-		m.wake(topics[0])
+		q := queue{m.sources[m.r.IntN(len(m.sources))], topics[0]}
+		m.queues[q]++
+		m.told[q] = false
+		m.wake(q)
 	case 2:
 		q := Request{Topics: topics[:1+m.r.IntN(len(topics))], N: 1 + m.r.IntN(3), Waits: m.r.IntN(4) > 0}
 		q.Reserves = m.r.IntN(3) == 0
@@ -217,30 +252,47 @@ func (m *redisModel) act() {
 	}
 }
 
-// In whatever order things happen, once nothing is under way any more no caller waits for a job that is there,
-// who is believed to be entered is, and of jobs that we have no use for another Client was told.
+// In whatever order things happen, with however many sources, once nothing is under way any more no caller waits for a
+// job that is there, who does not wait has an answer, who is believed to be entered is, and of jobs that we have no use
+// for another Client was told.
 func TestRandomOrders(t *testing.T) {
-	for range 1500 {
-		seed := rand.Uint64()
-		m := &redisModel{hand: inHand(t), r: rand.New(rand.NewPCG(seed, 0)), topics: []string{"x", "y", "z"}, queues: map[string]int{}, entered: map[string]bool{}, told: map[string]bool{}}
-		m.others = m.r.IntN(2) == 0
-		for range 60 {
-			if m.r.IntN(3) == 0 {
-				m.act()
-			} else {
-				m.step()
-			}
+	for _, sources := range [][]int{{1}, {3}, {1, 1}, {2, 3}} {
+		for range 1000 {
+			randomOrder(t, sources, rand.Uint64())
 		}
-		for m.step() {
+	}
+}
+
+func randomOrder(t *testing.T, sources []int, seed uint64) {
+	t.Helper()
+	m := &redisModel{hand: inHands(t, sources...), r: rand.New(rand.NewPCG(seed, 0)), topics: []string{"x", "y", "z"}, queues: map[queue]int{}, entered: map[queue]bool{}, told: map[queue]bool{}}
+	m.others = m.r.IntN(2) == 0
+	var all []*guest
+	for range 60 {
+		if m.r.IntN(3) == 0 {
+			m.act()
+		} else {
+			m.step()
 		}
-		for topic, n := range m.queues {
-			if n > 0 && !m.told[topic] {
-				t.Fatalf("seed %d: nobody was told of %d jobs of %s", seed, n, topic)
-			}
+		all = append(all, m.guests...)
+	}
+	for m.step() {
+	}
+	for _, g := range all {
+		if !g.Waits && len(g.answers) == 0 {
+			t.Fatalf("%v, seed %d: who does not wait for %q has no answer", sources, seed, g.Topics)
 		}
-		for topic, l := range m.s.lines {
-			if l.callers > 0 && (m.queues[topic] > 0 || !m.entered[topic]) || l.entered && !m.entered[topic] {
-				t.Fatalf("seed %d: %s: %d jobs, %d callers; entered: %v, believed: %v", seed, topic, m.queues[topic], l.callers, m.entered[topic], l.entered)
+	}
+	for q, n := range m.queues {
+		if n > 0 && !m.told[q] {
+			t.Fatalf("%v, seed %d: nobody was told of %d jobs of %s", sources, seed, n, q.topic)
+		}
+	}
+	for _, s := range m.sources {
+		for topic, l := range s.lines {
+			q := queue{s, topic}
+			if l.callers > 0 && (m.queues[q] > 0 || !m.entered[q]) || l.entered && !m.entered[q] {
+				t.Fatalf("%v, seed %d: %s: %d jobs, %d callers; entered: %v, believed: %v", sources, seed, topic, m.queues[q], l.callers, m.entered[q], l.entered)
 			}
 		}
 	}

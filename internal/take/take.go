@@ -82,6 +82,7 @@ func (t *take) done(popped store.Popped, err error) {
 		for _, p := range t.multi.toAsk[:len(t.lines)] {
 			p.found(nil)
 		}
+		t.multi.toAsk = t.multi.toAsk[len(t.lines):]
 	}
 	jobs := Jobs{popped.Jobs, popped.Leases, t.askedAt}
 	for i, c := range t.callers {

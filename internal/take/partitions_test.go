@@ -1,0 +1,305 @@
+package take
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// run answers all takes and surveys of all nodes out of the queues, one after the other.
+func (h *hand) run(queues map[queue]int) {
+	for busy := true; busy; {
+		busy = false
+		for _, n := range h.nodes {
+			for _, s := range h.surveysOf(n) {
+				busy = true
+				lengths := map[string]int{}
+				for _, l := range s.lines {
+					lengths[l.topic] = queues[queue{s.source, l.topic}]
+				}
+				h.finds(s, true, lengths, nil)
+			}
+			if one := h.asksOf(n); one != nil {
+				busy = true
+				var p store.Popped
+				for _, l := range one.lines {
+					q := queue{one.source, l.topic}
+					got := min(queues[q], one.n-len(p.Jobs), l.limit)
+					p.Jobs, queues[q] = append(p.Jobs, jobs(l.topic, got)...), queues[q]-got
+				}
+				p.Entered = one.enter.Waiter != ""
+				h.answer(one, p, nil)
+			}
+		}
+	}
+}
+
+// One partition is asked first, in turn. If that has no job the others are looked at, and then asked where there is one.
+func TestOnePartitionFirst(t *testing.T) {
+	h := inHands(t, 3)
+	for turn := range 6 {
+		g := h.joins(Request{Topics: []string{"t"}, N: 1})
+		one := h.asks()
+		if want := h.sources[(turn+1)%3]; one.source != want || len(h.surveysOf(h.s.node)) > 0 {
+			t.Fatalf("turn %d: another partition is asked, or several", turn)
+		}
+		h.answer(one, store.Popped{}, nil)
+		surveys := h.surveysOf(h.s.node)
+		if len(surveys) != 2 || h.asks() != nil {
+			t.Fatalf("turn %d: %d partitions are looked at", turn, len(surveys))
+		}
+		h.finds(surveys[0], true, nil, nil)
+		g.expectWaits(t)
+		if turn%2 == 0 {
+			h.finds(surveys[1], true, nil, nil)
+			g.expectErr(t, store.ErrEmpty)
+			continue
+		}
+		h.finds(surveys[1], true, map[string]int{"t": 1}, nil)
+		one = h.asks()
+		if one == nil || one.source != surveys[1].source {
+			t.Fatalf("turn %d: the partition with a job is not asked", turn)
+		}
+		if turn == 1 { // somebody was faster
+			h.answer(one, store.Popped{}, nil)
+			g.expectErr(t, store.ErrEmpty)
+			continue
+		}
+		h.answer(one, store.Popped{Jobs: jobs("t", 1)}, nil)
+		g.expectJob(t, "t1")
+	}
+}
+
+// Those who ask for a topic at the same time share a look at a partition.
+func TestSurveysAreShared(t *testing.T) {
+	h := inHands(t, 4)
+	var guests []*guest
+	for range 10 {
+		guests = append(guests, h.joins(Request{Topics: []string{"t"}, N: 1}), h.waiter("t"))
+	}
+	takes := 0
+	for one := h.asks(); one != nil; one = h.asks() {
+		h.answer(one, store.Popped{}, nil)
+		takes++
+	}
+	surveys := h.surveysOf(h.s.node)
+	if len(surveys) > 4 || takes > 4 {
+		t.Errorf("%d takes, and %d looks", takes, len(surveys))
+	}
+	for _, s := range surveys {
+		if !slices.Equal(s.look.Topics, []string{"t"}) || s.look.Since[0] < 0 {
+			t.Errorf("%+v", s.look.LookAt)
+		}
+		h.finds(s, true, nil, nil)
+	}
+	h.settle()
+	for _, g := range guests {
+		if g.Waits {
+			g.expectWaits(t)
+		} else {
+			g.expectErr(t, store.ErrEmpty)
+		}
+	}
+	for _, s := range h.sources {
+		if l := s.lines["t"]; l == nil || !l.entered {
+			t.Error("who waits is not entered in a partition")
+		}
+	}
+}
+
+// A job of an earlier topic goes first, whichever partition and node has it, and in whichever order these answer.
+func TestTopicsInOrderOverPartitions(t *testing.T) {
+	for _, sources := range [][]int{{4}, {2, 2}, {1, 3}} {
+		for first := range 4 {
+			for second := range 4 {
+				h := inHands(t, sources...)
+				queues := map[queue]int{{h.sources[first], "a"}: 1, {h.sources[second], "b"}: 1}
+				slices.Reverse(h.nodes)
+				g := h.waiter("a", "b")
+				h.run(queues)
+				g.expectJob(t, "a1")
+				g = h.joins(Request{Topics: []string{"a", "b"}, N: 1})
+				h.run(queues)
+				g.expectJob(t, "b1")
+				g = h.joins(Request{Topics: []string{"a", "b"}, N: 1})
+				h.run(queues)
+				g.expectErr(t, store.ErrEmpty)
+			}
+		}
+	}
+}
+
+// Nothing is taken for one of several topics before all partitions have been looked at, be it woken meanwhile.
+func TestNothingIsTakenDuringASurvey(t *testing.T) {
+	h := inHands(t, 1, 1)
+	g := h.waiter("a", "b")
+	near, far := h.surveysOf(h.nodes[0]), h.surveysOf(h.nodes[1])
+	if len(near) != 1 || len(far) != 1 {
+		t.Fatalf("%d and %d looks", len(near), len(far))
+	}
+	h.finds(near[0], true, map[string]int{"b": 1}, nil)
+	h.s.wake("b", 1)
+	if h.asks() != nil {
+		t.Fatal("a job of the second topic is taken before it is known whether there is one of the first")
+	}
+	h.finds(far[0], true, map[string]int{"a": 1}, nil)
+	one := h.asksOf(h.nodes[1])
+	if one == nil || !slices.Equal(one.topics(), []string{"a"}) {
+		t.Fatalf("%+v", one)
+	}
+	h.answer(one, store.Popped{}, nil) // somebody was faster
+	if one = h.asks(); one == nil || !slices.Equal(one.topics(), []string{"b"}) {
+		t.Fatalf("the other one is not asked then: %+v", one)
+	}
+	h.answer(one, store.Popped{Jobs: jobs("b", 1)}, nil)
+	g.expectJob(t, "b1")
+}
+
+// Who has left is not looked for.
+func TestSurveyOfNobody(t *testing.T) {
+	h := inHands(t, 3)
+	g := h.waiter("a", "b")
+	h.leave(g.caller, context.Canceled)
+	g.expectErr(t, context.Canceled)
+	for _, s := range h.surveysOf(h.s.node) {
+		if s.look != nil {
+			t.Errorf("%+v", s.look)
+		}
+		h.finds(s, true, nil, nil)
+	}
+	g = h.waiter("a", "b")
+	surveys := h.surveysOf(h.s.node)
+	h.leave(g.caller, context.Canceled)
+	g.expectErr(t, context.Canceled)
+	for _, s := range surveys {
+		h.finds(s, true, map[string]int{"a": 1}, nil)
+	}
+	if one := h.asks(); one != nil {
+		t.Errorf("%+v", one)
+	}
+}
+
+// That one node is away does not keep jobs of the others from coming. Whoever finds none there is told.
+func TestOneNodeAway(t *testing.T) {
+	for _, topics := range [][]string{{"t"}, {"t", "u"}} {
+		for _, has := range []bool{true, false} {
+			h := inHands(t, 1, 1)
+			g := h.joins(Request{Topics: topics, N: 1})
+			queues := map[queue]int{}
+			if has {
+				queues[queue{h.s, "t"}] = 1
+			}
+			for range 3 {
+				if one := h.asksOf(h.nodes[1]); one != nil {
+					h.answer(one, store.Popped{}, errCut)
+				}
+				for _, s := range h.surveysOf(h.nodes[1]) {
+					h.finds(s, false, nil, errCut)
+				}
+				away := h.nodes[1]
+				h.nodes = h.nodes[:1]
+				h.run(queues)
+				h.nodes = append(h.nodes, away)
+			}
+			if has {
+				g.expectJob(t, "t1")
+			} else {
+				g.expectErr(t, errCut)
+			}
+		}
+	}
+}
+
+// One who waits bears it that one node is away, however long. It is told when all are, or when its time is over.
+func TestWaitingWhileANodeIsAway(t *testing.T) {
+	h := inHands(t, 1, 1)
+	g := h.waiter("t")
+	h.run(map[queue]int{})
+	away := func(n *node) {
+		n.listener.report(errCut)
+		g.failing = time.Now().Add(-2 * rideOut)
+		n.listener.report(errCut)
+	}
+	away(h.nodes[0])
+	g.expectWaits(t)
+	h.look(true, nil)
+	if g.lastErr != nil {
+		t.Error("it knows of an outage that is over")
+	}
+	away(h.nodes[1])
+	g.expectWaits(t)
+	h.look(true, nil) // at the other one
+	if g.lastErr == nil {
+		t.Error("it does not know of the node that is away")
+	}
+	away(h.nodes[0])
+	g.expectErr(t, errCut)
+}
+
+// partitionsOf are so many partitions of a Redis.
+func partitionsOf(t *testing.T, f *redistest.Server, n int) store.Partitions {
+	t.Helper()
+	return store.NewPartitions(f.Pool(), store.DefaultPrefix, n)
+}
+
+func push(t *testing.T, s *store.Store, id, topic string) {
+	t.Helper()
+	job := store.Delayed{Job: store.Job{ID: id, Topic: topic, Body: "b"}, Terms: store.Terms{Lifetime: time.Hour, Policy: store.Replace}}
+	errs, err := s.Push([]store.Delayed{job}).Do(t.Context())
+	redistest.Check(t, errors.Join(append(errs, err)...))
+}
+
+// All partitions of a Redis share one subscription, and each wakes those who wait.
+func TestPartitionsOfOneRedis(t *testing.T) {
+	t.Parallel()
+	f := redistest.Start(t)
+	var log redistest.Log
+	partitions := partitionsOf(t, f, 16)
+	taker, _ := onRedis(t, &log, partitions...)
+	for _, p := range partitions {
+		result := waits(t, t.Context(), taker, "t")
+		taker.Calm()
+		push(t, p, "id", "t")
+		if got := redistest.Receive(t, result); got.err != nil || got.Jobs.Jobs[0].ID != "id" {
+			t.Fatalf("%+v", got)
+		}
+	}
+	list, _ := redis.String(f.Do("CLIENT", "LIST", "TYPE", "pubsub"), nil)
+	if n := strings.Count(list, "\n"); n != 1 {
+		t.Errorf("%d subscriptions", n)
+	}
+}
+
+// While all partitions have jobs none of them starves.
+func TestPartitionsAreServedInTurn(t *testing.T) {
+	t.Parallel()
+	f := redistest.Start(t)
+	var log redistest.Log
+	partitions := partitionsOf(t, f, 4)
+	taker, _ := onRedis(t, &log, partitions...)
+	for i, p := range partitions {
+		for n := range 20 {
+			push(t, p, string(rune('a'+i))+string(rune('a'+n)), "t")
+		}
+	}
+	for _, topics := range [][]string{{"t"}, {"u", "t"}} {
+		for _, waits := range []bool{false, true} {
+			served := map[byte]int{}
+			for range 16 {
+				got, err := taker.Take(t.Context(), Request{Topics: topics, N: 1, Waits: waits})
+				redistest.Check(t, err)
+				served[got.Jobs[0].ID[0]]++
+			}
+			if len(served) != 4 {
+				t.Errorf("%q: %v jobs of each partition", topics, served)
+			}
+		}
+	}
+}
