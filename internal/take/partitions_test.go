@@ -303,3 +303,24 @@ func TestPartitionsAreServedInTurn(t *testing.T) {
 		}
 	}
 }
+
+// Who asks several partitions is told why there is no connection, and who left before does not have Redis asked.
+func TestSurveyWithoutConnection(t *testing.T) {
+	h := inHands(t, 3)
+	g, gone := h.joins(Request{Topics: []string{"a", "b"}, N: 1}), h.waiter("c", "d")
+	h.leave(gone.caller, context.Canceled)
+	if n, call := h.s.Next(); n == 0 {
+		t.Fatal("there is nothing to send")
+	} else {
+		call(nil, errBroken)
+	}
+	g.expectErr(t, errBroken)
+	h.waiter("e", "f")
+	for _, s := range h.surveysOf(h.s.node) {
+		for i := range s.look.Topics {
+			if s.look.Since[i] < 0 {
+				t.Errorf("who waits is not entered for %s", s.look.Topics[i])
+			}
+		}
+	}
+}
