@@ -37,6 +37,7 @@ func TestDocumentedRights(t *testing.T) {
 		check(t, errOf(producer.Push(ctx, message("a"), time.Hour, client.IfExists(policy))))
 	}
 	check(t, errOf(producer.PushBatch(ctx, jobs(0, 3, "u", 0))))
+	expectReplicas(t, errOf(producer.Push(ctx, message("a"), time.Hour, client.Replicas(1, time.Millisecond))), 1, 0, "")
 	check(t, errOf(producer.PushBatch(ctx, jobs(0, 1, "u", time.Hour)))) // of a job that is ready
 	check(t, errOf(producer.Get(ctx, "a")))
 	check(t, producer.Reschedule(ctx, "a", time.Minute))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -21,7 +22,7 @@ type Delayed struct {
 }
 
 // Result is what became of a job of PushBatch: its ID, and why it is not
-// stored, nil if it is.
+// stored, nil if it is; or, with [Replicas], a [ReplicasError] if it is, but fewer replicas have it.
 type Result struct {
 	ID  string
 	Err error
@@ -35,6 +36,8 @@ var ErrChunk = errors.New("another job of the same chunk can't be stored")
 // none, but for those that exist and are to be refused (ErrExists is their own
 // result and no harm to others). The results, in the order of the jobs, say which
 // are stored; the error is nil if all are.
+//
+// With [Replicas] it waits once, behind all chunks, for the most replicas and the longest timeout of all jobs.
 //
 // What is wrong with any of the jobs (ErrInvalid) is found before anything is sent. An ID that
 // is there twice is wrong, too. Up to two chunks are under way at a time. After an error of
@@ -54,7 +57,11 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 		c.note("delay", job.Delay)
 	}
 	results := c.pushChunks(ctx, all)
-	return results, failed("push batch", "", batchError("jobs are not stored", results))
+	what := "jobs are not stored"
+	if slices.ContainsFunc(results, func(r Result) bool { return r.Err != nil && isStored(r.Err) }) {
+		what = "jobs are not stored, or by too few replicas"
+	}
+	return results, failed("push batch", "", batchError(what, results))
 }
 
 func (c *Client) pushChunks(ctx context.Context, jobs []store.Delayed) []Result {
@@ -107,7 +114,7 @@ func chunkResults(jobs []store.Delayed, errs []error, err error) []Result {
 		failed = err
 	}
 	for _, e := range errs {
-		if e != nil && !errors.Is(e, ErrExists) {
+		if !isStored(e) && !errors.Is(e, ErrExists) {
 			failed = ErrChunk
 		}
 	}

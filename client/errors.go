@@ -34,6 +34,14 @@ var (
 	ErrClosed = errors.New("client is closed")
 )
 
+// ReplicasError is the error of a push with [Replicas], tested for with errors.As: the job is stored, but fewer
+// replicas are known to have it. Want is how many are to have it; Have is how many had it in time, or -1 if that
+// is not known because of Err.
+type ReplicasError = store.ReplicasError
+
+// isStored reports whether a push has stored its job.
+func isStored(err error) bool { return err == nil || errors.As(err, new(*ReplicasError)) }
+
 // MaxDelay is the longest delay and lifetime, 100 years.
 const MaxDelay = 100 * 365 * 24 * time.Hour
 

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"context"
+
 	"github.com/mix-basic/delayer/internal/coalesce"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -10,6 +12,7 @@ import (
 type partition struct {
 	store      *store.Store
 	pushes     *coalesce.Batcher[store.Delayed]
+	replicated *coalesce.Batcher[store.Delayed] // pushes that wait for replicas, so that no others wait for these
 	acks       *coalesce.Batcher[store.Held]
 	retries    *coalesce.Batcher[store.GivenBack]
 	burials    *coalesce.Batcher[store.Burial]
@@ -31,6 +34,7 @@ func newPartition(o *coalesce.Owner, s *store.Store) *partition {
 	return &partition{
 		store:      s,
 		pushes:     coalesce.NewBatcher(o, s, pushKind),
+		replicated: coalesce.NewBatcher(o, s, replicatedKind),
 		acks:       coalesce.NewBatcher(o, s, ackKind),
 		retries:    coalesce.NewBatcher(o, s, retryKind),
 		burials:    coalesce.NewBatcher(o, s, buryKind),
@@ -44,6 +48,14 @@ var (
 	pushKind = coalesce.Kind[store.Delayed]{
 		Measure: func(job store.Delayed) (id string, bytes int) { return job.ID, len(job.Body) },
 		Call:    (*store.Store).Push,
+	}
+	replicatedKind = coalesce.Kind[store.Delayed]{
+		Measure: pushKind.Measure,
+		Call:    (*store.Store).Push,
+		Alike:   func(a, b store.Delayed) bool { return a.Replicas == b.Replicas },
+		Behind: func(ctx context.Context, p *store.Pipeline, jobs []store.Delayed, errs []error) {
+			p.AwaitReplicas(ctx, store.Pushed{Jobs: jobs, Errs: errs})
+		},
 	}
 	ackKind = coalesce.Kind[store.Held]{
 		Measure: func(h store.Held) (id string, bytes int) { return h.ID, 0 },

@@ -35,9 +35,9 @@ type PushOption func(*pushOptions)
 
 type pushOptions struct {
 	store.Terms
-	limited, timed bool // MaxAttempts and TTR were set
-	wrong          error
-	mayBeEmpty     bool // the body
+	limited, timed, replicated bool // MaxAttempts, TTR and Replicas were set
+	wrong                      error
+	mayBeEmpty                 bool // the body
 }
 
 // ReadyMaxLifetime sets how long the job is kept, for want of a consumer, once it is ready.
@@ -65,6 +65,23 @@ func TTR(d time.Duration) PushOption {
 func EmptyBody() PushOption {
 	return func(o *pushOptions) { o.mayBeEmpty = true }
 }
+
+// Replicas has the push wait until n of the Redis master's replicas have the job, 1 to 100, for the timeout at
+// most, 1 ms to 10 s. If fewer have it by then the push fails with a [ReplicasError], which says how many do; the job is
+// stored all the same. It narrows what a failover can lose, and is no guarantee: a replica that does not have the job may be
+// the one that is promoted, and the master may die before it tells. Redis's min-replicas-to-write adds that a master
+// without replicas takes no jobs, once it has noticed.
+//
+// Such pushes share round trips with their like, not with others, and may wait for each other. The end of
+// ctx is as for others. The Redis user needs +wait.
+func Replicas(n int, timeout time.Duration) PushOption {
+	return func(o *pushOptions) { o.Replicas = store.Replicas{N: n, Within: timeout}; o.replicated = true }
+}
+
+const (
+	maxReplicas     = 100
+	maxReplicasWait = 10 * time.Second
+)
 
 // IfExists says what becomes of a push whose ID exists, waiting, ready or reserved.
 func IfExists(choice Existing) PushOption {
@@ -96,6 +113,8 @@ var (
 // The delay has a unit: 30*time.Second. A bare 30 is 30 ns in Go. As the rest of a computed delay
 // may be as short, it is taken, but the Client's logger says so once (WithLogger).
 //
+// An error after which the job is stored all the same is a [ReplicasError] (see [Replicas]); the ID comes with it.
+//
 // It is one atomic step: with an error from Redis (ErrExists, maxmemory reached) nothing has
 // changed. A ctx with a deadline ends the push then, be Redis silent. One that can only be
 // cancelled ends it as long as it waits for its turn; a push that is under way gets its
@@ -123,10 +142,17 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	}
 	defer c.running.Done()
 	c.note("delay", due.After)
-	if err := c.of(job.ID).pushes.Do(ctx, job); err != nil {
+	partition := c.of(job.ID)
+	pushes := partition.pushes
+	if job.Replicas.N > 0 {
+		pushes = partition.replicated
+	}
+	switch err := pushes.Do(ctx, job); {
+	case isStored(err):
+		return job.ID, failed("push", job.ID, err)
+	default:
 		return "", failed("push", m.ID, err)
 	}
-	return job.ID, nil
 }
 
 // newJob is the message as the store takes it, with an ID in any case.
@@ -171,12 +197,22 @@ func checkPush(m Message, o pushOptions) error {
 	case o.Policy == "":
 		return invalid("IfExists", "want Replace, Refuse, KeepEarlier or KeepLater")
 	}
-	var ttr error
+	var ttr, replicas error
 	if o.timed {
 		ttr = checkLength("ttr", o.TTR, MaxLease)
 	}
-	return cmp.Or(o.wrong, checkLength("ready max lifetime", o.Lifetime, MaxDelay), ttr,
+	if o.replicated {
+		replicas = checkReplicas(o.Replicas)
+	}
+	return cmp.Or(o.wrong, checkLength("ready max lifetime", o.Lifetime, MaxDelay), ttr, replicas,
 		checkSize("id", m.ID, maxID), checkSize("topic", m.Topic, maxTopic), checkSize("body", m.Body, maxBody))
+}
+
+func checkReplicas(r store.Replicas) error {
+	if r.N < 1 || r.N > maxReplicas {
+		return invalid("replicas", fmt.Sprintf("%d is not from 1 to %d", r.N, maxReplicas))
+	}
+	return checkLength("replicas timeout", r.Within, maxReplicasWait)
 }
 
 // newID is a random ID of the original's form: 32 hexadecimal digits.

@@ -24,6 +24,10 @@ type Kind[T any] struct {
 	Call func(s *store.Store, items []T) *store.Call[[]error]
 	// Apart has each item done by a call of its own. Redis runs a whole call without serving anyone else.
 	Apart bool
+	// Alike reports whether two items may go together; nil: all may.
+	Alike func(a, b T) bool
+	// Behind is done on the same connection behind a call, and may add to the items' errors; nil: nothing is.
+	Behind func(ctx context.Context, p *store.Pipeline, items []T, errs []error)
 }
 
 // Chunks divides the items, in their order, into what goes to Redis together.
@@ -50,7 +54,7 @@ func (k Kind[T]) fit(items []T, ids map[string]bool) int {
 	for n, item := range items {
 		id, bytes := k.Measure(item)
 		sum += bytes
-		if n > 0 && (n == most || sum > maxBytes || ids[id]) {
+		if n > 0 && (n == most || sum > maxBytes || ids[id] || k.Alike != nil && !k.Alike(items[0], item)) {
 			return n
 		}
 		ids[id] = true
@@ -133,6 +137,9 @@ func (b *Batcher[T]) doTogether(ctx context.Context, p *store.Pipeline, items []
 	errs, err := b.kind.Call(b.trips.store, items).On(ctx, p)
 	if err != nil {
 		return slices.Repeat([]error{err}, len(items))
+	}
+	if b.kind.Behind != nil {
+		b.kind.Behind(ctx, p, items, errs)
 	}
 	return errs
 }

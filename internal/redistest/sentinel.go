@@ -22,18 +22,10 @@ type Sentinels struct {
 func StartSentinels(tb testing.TB) *Sentinels {
 	tb.Helper()
 	s := &Sentinels{}
+	master := Start(tb, quickly...)
+	s.Servers = []*Server{master, StartReplica(tb, master), StartReplica(tb, master)}
 	for range 3 {
-		s.Servers = append(s.Servers, Start(tb, "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"))
-	}
-	host, port, _ := net.SplitHostPort(s.Servers[0].Addr)
-	for _, replica := range s.Servers[1:] {
-		replica.Do("REPLICAOF", host, port)
-		Until(tb, "a replica is in step", func() bool {
-			return strings.Contains(string(replica.Do("INFO", "replication").([]byte)), "master_link_status:up")
-		})
-	}
-	for range 3 {
-		s.Sentinels = append(s.Sentinels, StartSentinel(tb, s.Servers[0], 2))
+		s.Sentinels = append(s.Sentinels, StartSentinel(tb, master, 2))
 	}
 	for _, sentinel := range s.Sentinels {
 		Until(tb, "a sentinel knows the others", func() bool {

@@ -45,7 +45,7 @@ func (c *run) isElsewhere(err error) bool {
 // detour makes calls that were refused where their slots are by now, again and again until they are done or RideOut is over.
 func (p *Pipeline) detour(ctx context.Context) {
 	calls := p.elsewhere
-	p.elsewhere = nil
+	p.elsewhere, p.detoured = nil, true
 	tries := redispool.NewTries(redispool.RideOut)
 	within, cancel := tries.Within(ctx)
 	defer cancel()

@@ -8,6 +8,11 @@ import "context"
 func InTurn[T any](ctx context.Context, stores []*Store, atATime int, call func(i int) *Call[T], answered func(i int, answer T, err error) (goOn bool)) {
 	lines := pipelines{}
 	defer lines.close()
+	inTurn(ctx, lines, stores, atATime, call, answered)
+}
+
+// inTurn is InTurn on the caller's connections, to which it adds.
+func inTurn[T any](ctx context.Context, lines pipelines, stores []*Store, atATime int, call func(i int) *Call[T], answered func(i int, answer T, err error) (goOn bool)) {
 	type made struct {
 		*Call[T]
 		err error // why it could not be made

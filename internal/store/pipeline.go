@@ -37,6 +37,7 @@ type Pipeline struct {
 	refused    []*run // by a server that takes no writes
 	elsewhere  []*run // refused by a node of a cluster
 	isDetour   bool   // whoever made it sees to those
+	detoured   bool   // another one has made calls instead
 	outOfOrder bool   // a call was done after one that was sent behind it
 	// loading are the last calls with which scripts' texts were sent.
 	loading map[*script]*run

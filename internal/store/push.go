@@ -59,6 +59,7 @@ type Terms struct {
 	Policy      Policy
 	MaxAttempts int           // 0: as the consumer says
 	TTR         time.Duration // how long it is to be reserved; 0: as the consumer says
+	Replicas    Replicas      // who is to have it before the push is done
 }
 
 // Push stores jobs in one step: at most 1,000, and no ID twice. For each job the answer is
@@ -115,9 +116,19 @@ const pushesAtATime = 2
 // further one is sent; a batch whose call failed, or was not sent, has nil for its list of errors.
 func PushBatches(ctx context.Context, stores []*Store, batches [][]Delayed) (results [][]error, err error) {
 	results = make([][]error, len(batches))
-	InTurn(ctx, stores, pushesAtATime, func(i int) *Call[[]error] { return stores[i].PushAll(batches[i]) }, func(i int, errs []error, failed error) bool {
+	lines, calls, by := pipelines{}, make([]*Call[[]error], len(batches)), make([]*Pipeline, len(batches))
+	defer lines.close()
+	call := func(i int) *Call[[]error] {
+		calls[i] = stores[i].PushAll(batches[i])
+		return calls[i]
+	}
+	inTurn(ctx, lines, stores, pushesAtATime, call, func(i int, errs []error, failed error) bool {
+		if calls[i] != nil {
+			by[i], calls[i] = calls[i].pipeline, nil
+		}
 		results[i], err = errs, cmp.Or(err, failed)
 		return err == nil
 	})
+	awaitReplicas(ctx, by, batches, results)
 	return results, err
 }

@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Replicas is how many replicas are to have a job, and how long that is waited for; the zero value is none.
+type Replicas struct {
+	N      int
+	Within time.Duration
+}
+
+// ReplicasError is the error of a push with Replicas whose job is stored, but fewer replicas are known to have it.
+type ReplicasError struct {
+	Want int   // how many are to have it
+	Have int   // how many had it in time; -1: Err is why that is not known
+	Err  error // nil if it is known
+}
+
+func (e *ReplicasError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("the job is stored, but it is not known whether %d replicas have it: %v", e.Want, e.Err)
+	}
+	return fmt.Sprintf("the job is stored, but %d of %d replicas have it", e.Have, e.Want)
+}
+
+func (e *ReplicasError) Unwrap() error { return e.Err }
+
+// waitFor bounds one WAIT, so that the end of a context and a Redis that hangs are noticed meanwhile.
+const waitFor = 250 * time.Millisecond
+
+// Pushed are jobs of a push, and for each what kept it from being stored.
+type Pushed struct {
+	Jobs []Delayed
+	Errs []error
+}
+
+// AwaitReplicas waits until as many replicas as these jobs want have those that are stored. A job of which fewer have
+// it in time gets a ReplicasError.
+func (p *Pipeline) AwaitReplicas(ctx context.Context, all ...Pushed) {
+	var most Replicas
+	eachStored(all, func(job Delayed, _ *error) {
+		most.N, most.Within = max(most.N, job.Replicas.N), max(most.Within, job.Replicas.Within)
+	})
+	if most.N == 0 {
+		return
+	}
+	have, err := p.awaitReplicas(ctx, most)
+	eachStored(all, func(job Delayed, failed *error) {
+		if have < job.Replicas.N {
+			*failed = &ReplicasError{job.Replicas.N, have, err}
+		}
+	})
+}
+
+func eachStored(all []Pushed, do func(job Delayed, err *error)) {
+	for _, pushed := range all {
+		for i, job := range pushed.Jobs {
+			if pushed.Errs[i] == nil {
+				do(job, &pushed.Errs[i])
+			}
+		}
+	}
+}
+
+// awaitReplicas is AwaitReplicas for batches, each of which went over a connection, and all of which Redis refuses together.
+func awaitReplicas(ctx context.Context, by []*Pipeline, batches [][]Delayed, errs [][]error) {
+	stored := map[*Pipeline][]Pushed{}
+	for i, batch := range batches {
+		refused := slices.ContainsFunc(errs[i], func(err error) bool { return errors.As(err, new(redis.Error)) })
+		wanted := slices.ContainsFunc(batch, func(job Delayed) bool { return job.Replicas.N > 0 })
+		if wanted && errs[i] != nil && !refused {
+			stored[by[i]] = append(stored[by[i]], Pushed{batch, errs[i]})
+		}
+	}
+	var nodes sync.WaitGroup
+	for p, pushed := range stored {
+		nodes.Go(func() { p.AwaitReplicas(ctx, pushed...) })
+	}
+	nodes.Wait()
+}
+
+var errDetour = errors.New("another node of the cluster has made the push")
+
+// awaitReplicas returns how many replicas have what was written on this connection; -1 with an error.
+func (p *Pipeline) awaitReplicas(ctx context.Context, r Replicas) (have int, err error) {
+	if p.detoured {
+		return -1, errDetour // whose replicas are not ours
+	}
+	for end := time.Now().Add(r.Within); ; {
+		if err := errors.Join(ctx.Err(), p.err); err != nil {
+			return -1, err
+		}
+		left := min(time.Until(end), waitFor)
+		if have, err = p.wait(r.N, max(left, time.Millisecond)); err != nil {
+			return -1, err
+		}
+		if have >= r.N || left < waitFor {
+			return have, nil
+		}
+	}
+}
+
+// wait is one WAIT. Redis answers when it is over, so the connection's own timeout may be too short.
+func (p *Pipeline) wait(replicas int, within time.Duration) (have int, err error) {
+	have, err = redis.Int(redis.DoWithTimeout(p.conn, within+pongWithin, "WAIT", replicas, milliseconds(within)))
+	p.err = p.conn.Err()
+	return have, err
+}
