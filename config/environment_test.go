@@ -60,6 +60,20 @@ func TestEnvironmentIsRefused(t *testing.T) {
 	}
 }
 
+// A variable that comes to nothing, since the file says the same in another way, is no choice that anybody made.
+func TestEnvironmentContradictsTheSentinels(t *testing.T) {
+	const file, sentinels = "[redis]\nhost = f\nsentinels = a, b\nsentinel_master = m", "goes without redis.sentinels (f:3), which say where Redis is: keep one of the two"
+	for variables, want := range map[string][]string{
+		"DELAYER_REDIS_HOST=h":                                                         {"DELAYER_REDIS_HOST: " + sentinels},
+		"DELAYER_REDIS_PORT=7 DELAYER_REDIS_HOST=h":                                    {"DELAYER_REDIS_HOST: " + sentinels, "DELAYER_REDIS_PORT: " + sentinels},
+		"DELAYER_REDIS_DATABASE=1":                                                     nil,
+		"DELAYER_REDIS_HOST=h DELAYER_REDIS_SENTINELS=c":                               nil, // who sets both there knows of both
+		"DELAYER_REDIS_HOST=h DELAYER_REDIS_SENTINELS= DELAYER_REDIS_SENTINEL_MASTER=": nil,
+	} {
+		wantMessages(t, problems(file, strings.Fields(variables)...), want...)
+	}
+}
+
 // A variable that only looks like one of ours sets nothing. That harms less than one of [redis] or
 // [http], and is a warning.
 func TestUnknownVariableIsAWarning(t *testing.T) {

@@ -158,6 +158,13 @@ func (l *loader) checkTogether() {
 			l.fail(l.set[check.key], "%s", check.message)
 		}
 	}
+	if sentinels := l.set["redis.sentinels"]; len(r.Sentinels) > 0 && sentinels.file != "" {
+		for _, key := range []string{"redis.host", "redis.port"} {
+			if at, is := l.set[key]; is && at.file == "" {
+				l.fail(at, "goes without redis.sentinels (%s), which say where Redis is: keep one of the two", strings.TrimSuffix(sentinels.file, ": "))
+			}
+		}
+	}
 	if hasSecret && isOpen && h.TLSCert == "" {
 		l.warn(l.set["http.listen"], "token and passwords travel unencrypted: set tls_cert and tls_key, unless a proxy encrypts")
 	}

@@ -100,6 +100,7 @@ database = 3
 username = queue
 password = s3cret
 prefix = shop:
+partitions = 4
 max_idle = 5
 max_active = 0
 idle_timeout = 60
@@ -143,6 +144,7 @@ ready_max_late = 0
 			Username:       "queue",
 			Password:       "s3cret",
 			Prefix:         "shop:",
+			Partitions:     4,
 			MaxIdle:        5,
 			IdleTimeout:    time.Minute,
 			ConnectTimeout: 100 * time.Millisecond,
