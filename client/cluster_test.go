@@ -9,25 +9,55 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// A Client finds the partitions wherever they are.
+const clusterPartitions = 16
+
+func inCluster(t *testing.T, c *redistest.Cluster) *client.Client {
+	t.Helper()
+	cl := client.OpenPool(client.PoolOptions{Cluster: c.Addrs(), Partitions: clusterPartitions})
+	t.Cleanup(func() { cl.Close() })
+	return cl
+}
+
+// A Client finds the partitions wherever they are, and is woken by each of them.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t)
-	c := client.OpenPool(client.PoolOptions{Cluster: cluster.Addrs(), Partitions: 16})
-	defer c.Close()
-	ctx := t.Context()
+	c := inCluster(t, redistest.StartCluster(t))
+	ctx, topic := t.Context(), "{t}:{u"
 	check(t, c.Ping(ctx))
+	push := func(id string) {
+		t.Helper()
+		_, err := c.Push(ctx, client.Message{ID: id, Topic: topic, Body: "b"}, 0)
+		check(t, err)
+	}
+	ids := map[string]bool{}
 	for i := range 100 {
-		_, err := c.Push(ctx, client.Message{ID: fmt.Sprintf("{a%d}b{", i), Topic: "t{1}", Body: "b"}, 0)
-		check(t, err)
+		id := []string{"{a%d}b{", "%d", "}{%d{}", "{}%d"}[i%4]
+		ids[fmt.Sprintf(id, i)] = true
+		push(fmt.Sprintf(id, i))
 	}
-	for range 50 {
-		_, err := c.Pop(ctx, "t{1}")
-		check(t, err)
+	stats, err := c.Stats(ctx)
+	if err != nil || len(stats.Topics) != 1 || stats.Topics[0].Ready != 100 {
+		t.Errorf("stats %+v, %v", stats, err)
 	}
-	for range 50 {
-		d, err := c.Reserve(ctx, time.Second, 0, "t{1}")
+	for i := range 100 {
+		if i%2 == 0 {
+			m, err := c.Pop(ctx, topic)
+			check(t, err)
+			delete(ids, m.ID)
+			continue
+		}
+		d, err := c.Reserve(ctx, time.Second, 0, topic)
 		check(t, err)
+		delete(ids, d.ID)
 		check(t, d.Ack(ctx))
+	}
+	if len(ids) > 0 {
+		t.Errorf("%d jobs are missing", len(ids))
+	}
+	for i := range 20 {
+		waiting := background(func() (client.Message, error) { return c.BPop(ctx, 0, topic) })
+		push(fmt.Sprintf("late%d", i))
+		got := redistest.Receive(t, waiting)
+		check(t, got.err)
 	}
 }

@@ -126,6 +126,8 @@ func (c *caller) ask() {
 
 func (c *caller) isDue() bool { return c.isFree() && len(c.toAsk) > 0 }
 
+func (c *caller) at() *source { return c.toAsk[0].line.source }
+
 func (c *caller) dequeued() { c.queued = false }
 
 // newTake claims the caller for a take of its next topics that are of one store and taken in one way.
@@ -169,7 +171,9 @@ func (c *caller) wait(otherwise error) {
 		c.end(Jobs{}, otherwise)
 		return
 	}
-	for _, n := range c.taker().nodes {
+	t := c.taker()
+	t.regroup()
+	for _, n := range t.nodes {
 		n.listener.start()
 	}
 }

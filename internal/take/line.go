@@ -99,6 +99,8 @@ func (l *line) isDue() bool {
 	return false
 }
 
+func (l *line) at() *source { return l.source }
+
 func (l *line) dequeued() {
 	if l.queued = false; l.callers == 0 {
 		l.retire()

@@ -66,7 +66,14 @@ const (
 func newListener(n *node) *listener {
 	var id [8]byte
 	rand.Read(id[:]) // never fails (crypto/rand)
-	return &listener{node: n, id: hex.EncodeToString(id[:]), changed: make(chan struct{}, 1)}
+	e := &listener{node: n, id: hex.EncodeToString(id[:]), changed: make(chan struct{}, 1)}
+	e.newEpoch()
+	return e
+}
+
+func (e *listener) newEpoch() {
+	e.taker().epochs++
+	e.epoch = e.taker().epochs
 }
 
 // start has the listener run.
@@ -144,6 +151,7 @@ func (e *listener) isWanted() bool {
 	t := e.taker()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.regroup()
 	e.running = !t.closed && e.isWaitedFor()
 	if !e.running {
 		e.left = time.Time{}
@@ -154,6 +162,9 @@ func (e *listener) isWanted() bool {
 
 // isWaitedFor reports whether anybody waits, or did within lingerFor. Who waits has a place in a line of each source.
 func (e *listener) isWaitedFor() bool {
+	if e.node.dissolved {
+		return false
+	}
 	for _, l := range e.node.sources[0].lines {
 		for p := l.first; p != nil; p = p.next {
 			if p.caller.Waits {
@@ -173,7 +184,7 @@ func (e *listener) close() (entered map[*source][]string) {
 	e.taker().mu.Lock()
 	defer e.taker().mu.Unlock()
 	e.state = unsubscribed
-	e.epoch++
+	e.newEpoch()
 	entered = map[*source][]string{}
 	for _, s := range e.node.sources {
 		for _, l := range s.lines {
@@ -200,6 +211,9 @@ func (e *listener) takeOut(entered map[*source][]string) {
 func (e *listener) report(err error) {
 	e.taker().mu.Lock()
 	defer e.taker().mu.Unlock()
+	if e.node.dissolved { // the error is of where they don't wait any more
+		return
+	}
 	e.node.isAway = true
 	for _, c := range e.node.sources[0].callers() {
 		if c.waits() {

@@ -32,6 +32,7 @@ func (k *looks) due() []*line {
 	e := k.listener
 	e.taker().mu.Lock()
 	defer e.taker().mu.Unlock()
+	e.taker().regroup()
 	e.node.forget(lingerFor)
 	if e.state != refused {
 		return e.node.waited()

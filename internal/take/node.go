@@ -19,14 +19,16 @@ const (
 
 // node are the sources that the same connections lead to: they share round trips, and one subscription.
 type node struct {
-	taker    *Taker
-	sources  []*source
-	trips    *coalesce.Coalescer
-	listener *listener
-	queue    []asker   // whose turn comes, in their order
-	surveys  []*survey // to be sent
-	woken    []wakeUp  // that we have no caller for
-	isAway   bool      // it did not answer when it was last asked
+	taker     *Taker
+	id        any // that of the stores
+	sources   []*source
+	trips     *coalesce.Coalescer
+	listener  *listener
+	queue     []asker   // whose turn comes, in their order
+	surveys   []*survey // to be sent
+	woken     []wakeUp  // that we have no caller for
+	isAway    bool      // it did not answer when it was last asked
+	dissolved bool      // there are others in its place
 }
 
 // wakeUp is that of a topic.
@@ -39,16 +41,17 @@ type wakeUp struct {
 type asker interface {
 	// isDue reports whether it can be now.
 	isDue() bool
+	// at is the source that is to be asked.
+	at() *source
 	// dequeued ends its turn.
 	dequeued()
 	// newTake claims the callers.
 	newTake() *take
 }
 
-// newNode makes one that has a source already: of that store.
+// newNode makes one without sources, whose connections are those of the store.
 func newNode(t *Taker, s *store.Store) *node {
-	n := &node{taker: t}
-	n.add(s)
+	n := &node{taker: t, id: s.Node()}
 	n.trips = coalesce.New(t.owner, s, &t.mu, n, MaxTrips)
 	n.listener = newListener(n)
 	return n
@@ -56,7 +59,7 @@ func newNode(t *Taker, s *store.Store) *node {
 
 // add makes a source of another store.
 func (n *node) add(s *store.Store) *source {
-	src := &source{node: n, store: s, lines: map[string]*line{}}
+	src := &source{node: n, taker: n.taker, store: s, lines: map[string]*line{}}
 	n.sources = append(n.sources, src)
 	n.taker.sources = append(n.taker.sources, src)
 	return src
@@ -160,6 +163,11 @@ func (t *trip) make(p *store.Pipeline, err error) {
 	}
 	for _, pass := range passing {
 		pass.Wait(context.Background()) // whether that went well is nobody's concern: a look finds the jobs
+	}
+	taker.mu.Lock()
+	defer taker.mu.Unlock()
+	if t.node.dissolved {
+		taker.wakeAll()
 	}
 }
 

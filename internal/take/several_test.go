@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/coalesce"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
@@ -50,7 +51,9 @@ func TestSeveralStores(t *testing.T) {
 // A store that has got a job while its callers were all asked for at another one is asked once these are free.
 func TestBlockedByAnotherStore(t *testing.T) {
 	h := inHand(t)
-	node := newNode(h.Taker, h.s.store)
+	elsewhere := store.New(&redis.Pool{Dial: func() (redis.Conn, error) { return nil, errCut }}, store.DefaultPrefix)
+	node := newNode(h.Taker, elsewhere)
+	node.add(elsewhere)
 	node.listener.running, node.listener.state = true, subscribed
 	h.nodes = append(h.nodes, node)
 	other := node.sources[0]

@@ -8,7 +8,8 @@ import (
 
 // source are the lines of the jobs of one store: one partition.
 type source struct {
-	*node
+	*node  // as regroup has it
+	taker  *Taker
 	store  *store.Store
 	lines  map[string]*line
 	survey *survey // that is to be sent; nil if there is none

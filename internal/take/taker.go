@@ -102,6 +102,7 @@ type Taker struct {
 	sources []*source // of all nodes
 	turn    int       // which source is asked first next
 	blocked []*line   // to be asked once callers are not claimed any more
+	epochs  int       // of all listeners
 	closed  bool
 }
 
@@ -117,12 +118,12 @@ func New(closing context.Context, owner *coalesce.Owner, hooks Hooks, stores ...
 	t := &Taker{owner: owner, closing: closing, hooks: hooks}
 	of := map[any]*node{}
 	for _, s := range stores {
-		if n := of[s.Node()]; n != nil {
-			n.add(s)
-			continue
+		n := of[s.Node()]
+		if n == nil {
+			n = newNode(t, s)
+			t.nodes, of[s.Node()] = append(t.nodes, n), n
 		}
-		n := newNode(t, s)
-		t.nodes, of[s.Node()] = append(t.nodes, n), n
+		n.add(s)
 	}
 	return t
 }
@@ -199,6 +200,7 @@ func (t *Taker) join(c *caller) (lead func(context.Context), err error) {
 	if t.closed {
 		return nil, t.owner.Closed
 	}
+	t.regroup()
 	c.joined = time.Now()
 	c.places = make([]place, 0, len(t.sources)*len(c.Topics)) // lines point into it
 	t.turn++
