@@ -144,9 +144,18 @@ func TestStartThatTLSForbids(t *testing.T) {
 	redisServer, tlsAddr, _ := redistest.StartTLS(t)
 	_, choosyAddr, _ := redistest.StartTLS(t, "--tls-auth-clients", "yes")
 	_, olderAddr, _ := redistest.StartTLS(t, "--tls-auth-clients", "yes", "--tls-protocols", "TLSv1.2")
+	plainSentinel := redistest.StartSentinel(t, redisServer, 1)
+	forTLS := redistest.StartSentinel(t, &redistest.Server{Fixture: redistest.On(t, tlsAddr)}, 1)
+	by := func(sentinels ...string) string {
+		return "sentinel_master = m\nsentinels = " + strings.Join(sentinels, ", ") + "\nconnect_timeout = 1000\n"
+	}
 	for _, test := range []struct {
 		name, addr, line, why string
 	}{
+		{"sentinels that speak TLS", "", by(tlsAddr, choosyAddr), `redis refuses: sentinel ` + tlsAddr + ` wants TLS: set redis.tls = true, or take its other port`},
+		{"sentinels that do not", "", by(plainSentinel.Addr) + "tls = true", `redis refuses: sentinel ` + plainSentinel.Addr + ` does not speak TLS on this port: set redis.tls = false, or take its other port`},
+		{"sentinels that ask for a certificate", "", by(choosyAddr) + "tls = true\ntls_skip_verify = true", `[^\n]*remote error: tls: certificate required`},
+		{"a master that speaks TLS", "", by(nobody(t), forTLS.Addr), `redis refuses: master ` + tlsAddr + ` wants TLS: set redis.tls = true, or take its other port`},
 		{"unknown authority", tlsAddr, "tls = true", `tls: [^\n]*certificate signed by unknown authority[^\n]* \(redis.tls_ca names the authorities to trust\)`},
 		{"plain where TLS is spoken", tlsAddr, "", `redis refuses: it wants TLS: set redis.tls = true, or take its other port`},
 		{"plain where a certificate is asked for", choosyAddr, "", `redis refuses: it wants TLS: set redis.tls = true, or take its other port`},
@@ -157,9 +166,13 @@ func TestStartThatTLSForbids(t *testing.T) {
 		for _, mode := range modes {
 			t.Run(test.name+strings.Join(mode, ""), func(t *testing.T) {
 				t.Parallel()
-				s := newSite(t, test.addr, test.line)
+				addr, place := test.addr, regexp.QuoteMeta(test.addr)
+				if addr == "" {
+					addr, place = nobody(t), `m, as sentinels [\d., :]* say`
+				}
+				s := newSite(t, addr, test.line)
 				r := failingStart(t, s, append(mode, "-c", s.conf)...)
-				matches(t, "stderr", r.stderr, `ERROR: redis on `+regexp.QuoteMeta(test.addr)+`: `+test.why+`\n`)
+				matches(t, "stderr", r.stderr, `ERROR: redis on `+place+`: `+test.why+`\n`)
 				if r.code != exitRedis || r.stdout != "" || exists(s.pid) {
 					t.Errorf("exit code %d, stdout %q, pid file %v", r.code, r.stdout, exists(s.pid))
 				}

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -26,16 +28,54 @@ func checkRedis(ctx context.Context, work *server.Server, o client.PoolOptions) 
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		err = fmt.Errorf("%w (redis.tls_ca names the authorities to trust)", err)
 	case errors.Is(err, server.ErrRefused):
-	case o.TLS == nil && speaksTLS(ctx, o.Addr):
-		err = fmt.Errorf("%w: it wants TLS: set redis.tls = true, or take its other port", server.ErrRefused)
-	case o.TLS != nil && speaksPlainly(ctx, o.Addr):
-		err = fmt.Errorf("%w: it does not speak TLS on this port: set redis.tls = false, or take its other port", server.ErrRefused)
-	case o.TLS != nil:
-		if why := alert(ctx, o); why != nil {
-			err = fmt.Errorf("%w: %w", server.ErrRefused, why)
-		}
+	default:
+		return cmp.Or(misfit(ctx, o), err)
 	}
 	return err
+}
+
+// misfit is ErrRefused if TLS does not fit where Redis is: at its address, or at all sentinels, or at the master that
+// these name.
+func misfit(ctx context.Context, o client.PoolOptions) error {
+	if o.Sentinels == "" {
+		return misfitAt(ctx, o.TLS, "it", o.Addr)
+	}
+	sentinels := strings.Split(o.Sentinels, ",")
+	var first error
+	for _, sentinel := range sentinels {
+		err := misfitAt(ctx, o.TLS, "sentinel "+sentinel, sentinel)
+		if err == nil {
+			return misfitOfMaster(ctx, o, sentinels)
+		}
+		first = cmp.Or(first, err)
+	}
+	return first
+}
+
+func misfitOfMaster(ctx context.Context, o client.PoolOptions, sentinels []string) error {
+	dialer := redispool.Dialer{
+		Username: o.SentinelUsername, Password: o.SentinelPassword, TLS: o.TLS,
+		ConnectTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second,
+	}
+	master, err := redispool.NewSentinel(o.SentinelMaster, sentinels, dialer).Master(ctx)
+	if err != nil {
+		return nil
+	}
+	return misfitAt(ctx, o.TLS, "master "+master, master)
+}
+
+func misfitAt(ctx context.Context, config *tls.Config, name, addr string) error {
+	switch {
+	case config == nil && speaksTLS(ctx, addr):
+		return fmt.Errorf("%w: %s wants TLS: set redis.tls = true, or take its other port", server.ErrRefused, name)
+	case config != nil && speaksPlainly(ctx, addr):
+		return fmt.Errorf("%w: %s does not speak TLS on this port: set redis.tls = false, or take its other port", server.ErrRefused, name)
+	case config != nil:
+		if why := alert(ctx, config, addr); why != nil {
+			return fmt.Errorf("%w: %w", server.ErrRefused, why)
+		}
+	}
+	return nil
 }
 
 // waitsForRedis is what the start's line adds if Redis does not serve us yet.
@@ -51,9 +91,9 @@ func waitsForRedis(err error) string {
 
 // alert is what a Redis says in the words of TLS that does not accept us. It comes after the
 // handshake; whoever sends a command meanwhile may get no more than a reset connection.
-func alert(ctx context.Context, o client.PoolOptions) error {
-	return redispool.Alert(probe(ctx, o.Addr, func(conn net.Conn) error {
-		_, err := tls.Client(conn, redispool.TLSConfig(o.TLS, o.Addr)).Read(make([]byte, 1))
+func alert(ctx context.Context, config *tls.Config, addr string) error {
+	return redispool.Alert(probe(ctx, addr, func(conn net.Conn) error {
+		_, err := tls.Client(conn, redispool.TLSConfig(config, addr)).Read(make([]byte, 1))
 		return err
 	}))
 }

@@ -228,24 +228,32 @@ func (s *Sentinel) watch(ctx context.Context) {
 	}
 }
 
-// look asks the sentinels, in turn, until one answers, and leaves all other servers than the one that it names.
+// look leaves all other servers than the one that the sentinels name.
 func (s *Sentinel) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 3*askWithin)
 	defer cancel()
-	for _, sentinel := range s.inTurn() {
-		master, err := s.master(ctx, sentinel)
-		if err != nil {
-			s.failed(sentinel)
-			continue
-		}
-		s.answered(sentinel)
-		if others := s.others(master); len(others) > 0 && s.isMaster(ctx, master) {
-			for _, c := range others {
-				c.Close()
-			}
-		}
+	master, err := s.Master(ctx)
+	if err != nil {
 		return
 	}
+	if others := s.others(master); len(others) > 0 && s.isMaster(ctx, master) {
+		for _, c := range others {
+			c.Close()
+		}
+	}
+}
+
+// Master asks the sentinels, in turn, until one names a server, which may be none that is there. Its error is that of
+// the last one.
+func (s *Sentinel) Master(ctx context.Context) (addr string, err error) {
+	for _, sentinel := range s.inTurn() {
+		if addr, err = s.master(ctx, sentinel); err == nil {
+			s.answered(sentinel)
+			return addr, nil
+		}
+		s.failed(sentinel)
+	}
+	return "", err
 }
 
 // isMaster reports whether the server says so: a sentinel may be behind.
