@@ -111,7 +111,7 @@ const (
 func (c *caller) ask() {
 	several := len(c.taker().sources) > 1
 	switch {
-	case len(c.toAsk) == 0 || c.queued || !c.isFree() || c.surveys > 0:
+	case len(c.toAsk) == 0 || c.queued || c.surveys > 0 || c.claimed && c.asksAlone():
 	case c.asksAlone() && (!several || c.asked == all):
 		c.queued = true
 		c.toAsk[0].line.source.enqueue(c)

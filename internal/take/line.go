@@ -22,7 +22,6 @@ type line struct {
 	busy        bool      // a take is under way: one at a time keeps the callers' order
 	blocked     bool      // all its callers are claimed by takes of other lines
 	byLook      bool      // ready since a look, and not since a message
-	lookedAt    int       // wakes when a look was sent
 	left        time.Time // when the last caller left
 }
 

@@ -126,7 +126,8 @@ func (e *listener) lookAt(lines []*line) error {
 type look struct {
 	store.LookAt
 	lines []*line
-	epoch int // of the listener, when it was sent
+	wakes []int // of each, when it was sent
+	epoch int   // of the listener, when it was sent
 }
 
 // newLook is one at these lines. Nobody is entered for them yet.
@@ -137,7 +138,7 @@ func (e *listener) newLook(lines []*line) *look {
 	}
 	for _, l := range lines {
 		k.Topics, k.Since = append(k.Topics, l.topic), append(k.Since, -1)
-		l.lookedAt = l.wakes
+		k.wakes = append(k.wakes, l.wakes)
 	}
 	return k
 }
@@ -201,7 +202,7 @@ func (e *listener) learn(looks []*look, found []store.Looked) {
 // told since it was sent is newer.
 func (k *look) enters(line int, found store.Looked) (added, ok bool) {
 	l := k.lines[line]
-	return found.Added[line], k.Since[line] >= 0 && found.Entered && k.epoch == l.source.listener.epoch && l.wakes == l.lookedAt
+	return found.Added[line], k.Since[line] >= 0 && found.Entered && k.epoch == l.source.listener.epoch && l.wakes == k.wakes[line]
 }
 
 // lose has us enter everywhere anew: an entry of ours was gone, so others may be.
