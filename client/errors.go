@@ -35,7 +35,7 @@ var (
 )
 
 // ReplicasError is the error of a push with [Replicas], tested for with errors.As: the job is stored, but fewer
-// replicas are known to have it. Want is how many are to have it; Have is how many had it in time, or -1 if that
+// replicas are known to have it. ID is the job's. Want is how many are to have it; Have is how many had it in time, or -1 if that
 // is not known because of Err.
 type ReplicasError = store.ReplicasError
 

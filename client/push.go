@@ -78,9 +78,10 @@ func Replicas(n int, timeout time.Duration) PushOption {
 	return func(o *pushOptions) { o.Replicas = store.Replicas{N: n, Within: timeout}; o.replicated = true }
 }
 
+// The most that Replicas takes.
 const (
-	maxReplicas     = 100
-	maxReplicasWait = 10 * time.Second
+	MaxReplicas        = 100
+	MaxReplicasTimeout = 10 * time.Second
 )
 
 // IfExists says what becomes of a push whose ID exists, waiting, ready or reserved.
@@ -209,10 +210,10 @@ func checkPush(m Message, o pushOptions) error {
 }
 
 func checkReplicas(r store.Replicas) error {
-	if r.N < 1 || r.N > maxReplicas {
-		return invalid("replicas", fmt.Sprintf("%d is not from 1 to %d", r.N, maxReplicas))
+	if r.N < 1 || r.N > MaxReplicas {
+		return invalid("replicas", fmt.Sprintf("%d is not from 1 to %d", r.N, MaxReplicas))
 	}
-	return checkLength("replicas timeout", r.Within, maxReplicasWait)
+	return checkLength("replicas timeout", r.Within, MaxReplicasTimeout)
 }
 
 // newID is a random ID of the original's form: 32 hexadecimal digits.

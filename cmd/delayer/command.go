@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -44,10 +45,20 @@ func commands() []command {
 				f.Func("id", "", setOnce(&o.id, "a job's ID"))
 				f.Func("ttr", "", setDuration(&o.ttr, maxLease))
 				f.Func("max-attempts", "", setNumber(&o.maxAttempts, math.MaxInt32))
+				f.Func("replicas", "", setNumber(&o.replicas, client.MaxReplicas))
+				f.Func("replicas-timeout", "", setDuration(&o.replicasTimeout, maxReplicasTimeout))
+			},
+			check: func(o *options) error {
+				if o.replicasTimeout != 0 && o.replicas == 0 {
+					return errors.New("--replicas-timeout means nothing without --replicas")
+				}
+				return nil
 			},
 			options: "--id ID -- the job's ID; a random one if not given\n" +
 				"--ttr D -- the lease of a consumer who reserves the job and names none, up to 24h; 30s if not given\n" +
-				"--max-attempts N -- how often the job is tried before it becomes a dead letter\n"},
+				"--max-attempts N -- how often the job is tried before it becomes a dead letter\n" +
+				"--replicas N -- wait until N replicas of Redis have the job; if they are too few in time, fail: it is stored all the same\n" +
+				"--replicas-timeout D -- for how long to wait for them, up to 10s; 1s if not given\n"},
 		{name: "pop", arguments: "TOPIC", least: 1, most: 1, run: runPop,
 			help: "take the topic's first job that is ready", note: popNote},
 		{name: "bpop", arguments: "TOPIC [TIMEOUT]", least: 1, most: 2, run: runBPop,

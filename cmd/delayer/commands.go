@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -28,6 +29,9 @@ func runPush(ctx context.Context, c *call) (reply, error) {
 	}
 	if c.maxAttempts > 0 {
 		terms = append(terms, client.MaxAttempts(c.maxAttempts))
+	}
+	if c.replicas > 0 {
+		terms = append(terms, client.Replicas(c.replicas, cmp.Or(c.replicasTimeout, time.Second)))
 	}
 	id, err := c.client.Push(ctx, client.Message{ID: c.id, Topic: topic, Body: body}, delay, terms...)
 	return reply{text: id, json: idJSON(id)}, err

@@ -57,6 +57,16 @@ func TestCommands(t *testing.T) {
 	db.Expect(redistest.State{})
 }
 
+// The error names the job, which is stored all the same.
+func TestPushToReplicas(t *testing.T) {
+	t.Parallel()
+	s, db := newShell(t)
+	s.expect(6, "", `ERROR: push "a": the job is stored, but 0 of 1 replicas have it`+"\n", "push", "t", "0", "b", "--id", "a", "--replicas", "1", "--replicas-timeout", "1ms")
+	redistest.StartReplica(t, db)
+	s.expect(0, "b\n", "", "push", "t", "0", "b", "--id", "b", "--replicas", "1", "--replicas-timeout", "10s")
+	s.expect(0, "b\n", "", "pop", "t")
+}
+
 func TestGetCommand(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)

@@ -67,7 +67,7 @@ func withExitCode(ctx context.Context, err error) error {
 		return fail(exitNothing, err)
 	case errors.Is(err, client.ErrInvalid):
 		return fail(exitUsage, err)
-	case errors.Is(err, client.ErrExists):
+	case errors.Is(err, client.ErrExists), errors.As(err, new(*client.ReplicasError)):
 		return fail(exitFailed, err)
 	}
 	return fail(exitRedis, err)

@@ -21,6 +21,8 @@ type span struct {
 var (
 	maxLease = span{client.MaxLease, "24h"}
 	maxTime  = span{client.MaxDelay, "100 years"}
+
+	maxReplicasTimeout = span{client.MaxReplicasTimeout, "10s"}
 )
 
 // setDuration sets the value of a flag that is a time above 0, and may be given once.

@@ -28,7 +28,9 @@ type options struct {
 	// The flags of some commands; zero: not given.
 	id                  string
 	ttr, lease, timeout time.Duration
+	replicasTimeout     time.Duration
 	maxAttempts         int
+	replicas            int
 	concurrency         int
 	topics              []string
 	shell               string // --exec

@@ -19,9 +19,10 @@ type Replicas struct {
 
 // ReplicasError is the error of a push with Replicas whose job is stored, but fewer replicas are known to have it.
 type ReplicasError struct {
-	Want int   // how many are to have it
-	Have int   // how many had it in time; -1: Err is why that is not known
-	Err  error // nil if it is known
+	ID   string // the job's
+	Want int    // how many are to have it
+	Have int    // how many had it in time; -1: Err is why that is not known
+	Err  error  // nil if it is known
 }
 
 func (e *ReplicasError) Error() string {
@@ -55,7 +56,7 @@ func (p *Pipeline) AwaitReplicas(ctx context.Context, all ...Pushed) {
 	have, err := p.awaitReplicas(ctx, most)
 	eachStored(all, func(job Delayed, failed *error) {
 		if have < job.Replicas.N {
-			*failed = &ReplicasError{job.Replicas.N, have, err}
+			*failed = &ReplicasError{job.ID, job.Replicas.N, have, err}
 		}
 	})
 }

@@ -39,7 +39,7 @@ func (a *api) pushBatch(c *call) (response, error) {
 	results, err := a.client.PushBatch(c.context(), list)
 	stored := map[string]int{}
 	for i, result := range results {
-		if result.Err == nil {
+		if isStored(result.Err) {
 			stored[list[i].Topic]++
 		}
 	}
@@ -102,7 +102,7 @@ func (a *api) results(results []client.Result, err error, more func(i int, o *ob
 		}
 	}
 	if trouble != nil {
-		if count == 0 {
+		if count == 0 && !isStored(trouble) {
 			return response{}, trouble
 		}
 		a.Failed(trouble)

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"cmp"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,6 +25,9 @@ func checkJob(job values, at pointer) error {
 	if err == nil && job.has("due") && job.has("delay") {
 		err = at.member("due").problem("delay is given, too: want one of the two")
 	}
+	if err == nil && job.has("replicas_timeout") && !job.has("replicas") {
+		err = at.member("replicas_timeout").problem("it means nothing without replicas")
+	}
 	return err
 }
 
@@ -41,6 +46,7 @@ func delayed(job values) client.Delayed {
 	option("max_attempts", client.MaxAttempts(int(get[int64](job, "max_attempts"))))
 	option("ttr", client.TTR(get[time.Duration](job, "ttr")))
 	option("ready_max_lifetime", client.ReadyMaxLifetime(get[time.Duration](job, "ready_max_lifetime")))
+	option("replicas", client.Replicas(int(get[int64](job, "replicas")), cmp.Or(get[time.Duration](job, "replicas_timeout"), time.Second)))
 	option("if_exists", client.IfExists(policies[get[string](job, "if_exists")]))
 	return d
 }
@@ -56,10 +62,12 @@ func (a *api) push(c *call) (response, error) {
 	} else {
 		id, err = a.client.PushAt(c.context(), job.Message, job.At, job.Options...)
 	}
+	if isStored(err) {
+		a.Pushed(job.Topic, 1)
+	}
 	if err != nil {
 		return response{}, err
 	}
-	a.Pushed(job.Topic, 1)
 	var o object
 	o.text("id", id)
 	made := ok(o)
@@ -67,6 +75,9 @@ func (a *api) push(c *call) (response, error) {
 	made.header = map[string]string{"Location": "/v1/jobs/" + escape(id)}
 	return made, nil
 }
+
+// isStored reports whether a push has stored its job.
+func isStored(err error) bool { return err == nil || errors.As(err, new(*client.ReplicasError)) }
 
 // escape writes a value for a path. Dots would be taken for steps in it.
 func escape(value string) string {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -167,4 +168,21 @@ func TestPushBatchWithABrokenKey(t *testing.T) {
 		t.Errorf("%d %.600s", r.status, r.body)
 	}
 	f.expectFailures(2)
+}
+
+// A job that too few replicas have is stored, and counted; the answer says its ID, and how many have it.
+func TestReplicas(t *testing.T) {
+	f := start(t, web.Options{})
+	f.do("POST", "/v1/jobs", `{"topic":"t","body":"b","replicas":1,"replicas_timeout":"1ms"}`).expect(504,
+		`{"type":"urn:delayer:problem:too-few-replicas","title":"The job is stored, but too few replicas have it","status":504,"detail":"0 of 1 had it in time","id":"*","replicas":0}`)
+	r := f.do("POST", "/v1/jobs/batch", `{"jobs":[{"id":"a","topic":"t","body":"b","replicas":2,"replicas_timeout":"1ms"},{"id":"b","topic":"t","body":"b"}]}`)
+	if r.status != http.StatusOK || !strings.HasPrefix(r.body, `{"count":1,"complete":false,`) || !strings.Contains(r.body, `"detail":"0 of 2 had it in time"`) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	redistest.StartReplica(t, f.redis)
+	f.do("POST", "/v1/jobs", `{"id":"c","topic":"t","body":"b","replicas":1,"replicas_timeout":10}`).expect(201, `{"id":"c"}`)
+	if n := len(f.redis.Queue("t")); n != 4 || f.pushed["t"] != n {
+		t.Errorf("%d are stored, %d counted", n, f.pushed["t"])
+	}
+	f.expectFailures(0)
 }

@@ -42,6 +42,7 @@ var (
 	waiting      = newKind("too-many-waiting", http.StatusServiceUnavailable, "Too many requests wait").after(2)
 	stopping     = newKind("stopping", http.StatusServiceUnavailable, "The daemon stops").after(2)
 	notStored    = newKind("not-stored", http.StatusServiceUnavailable, "The job was not stored, because of another one")
+	tooFew       = newKind("too-few-replicas", http.StatusGatewayTimeout, "The job is stored, but too few replicas have it")
 )
 
 // kinds are all that there are.
@@ -75,6 +76,8 @@ type problem struct {
 	Field     string // the JSON pointer of the value that is wrong; empty: none is, or it is in no body
 	Parameter string // the name of the parameter, of path or query, that is wrong
 	allow     string // the methods that the path knows
+	replicas  *int   // how many have the job, if that is known
+	id        string // the job's, if it is stored
 }
 
 func (k *kind) problem(detail string, args ...any) *problem {
@@ -98,7 +101,7 @@ func (k *kind) parameter(name, detail string, args ...any) *problem {
 // isTrouble reports whether it is through no fault of the client's, none of another job's, and not since the
 // daemon stops.
 func (p *problem) isTrouble() bool {
-	return p.status >= http.StatusInternalServerError && p.kind != notStored && p.kind != stopping
+	return p.status >= http.StatusInternalServerError && p.kind != notStored && p.kind != stopping && (p.kind != tooFew || p.replicas == nil)
 }
 
 func (p *problem) Error() string { return p.title + ": " + p.Detail }
@@ -113,6 +116,10 @@ func (p *problem) json() object {
 	}
 	o.textIfAny("field", p.Field)
 	o.textIfAny("parameter", p.Parameter)
+	o.textIfAny("id", p.id)
+	if p.replicas != nil {
+		o.put("replicas", *p.replicas)
+	}
 	return o
 }
 
@@ -150,6 +157,9 @@ func problemOf(err error) *problem {
 	if errors.As(err, &p) {
 		return p
 	}
+	if few := (*client.ReplicasError)(nil); errors.As(err, &few) {
+		return fewReplicas(few)
+	}
 	if errors.Is(err, client.ErrInvalid) {
 		return invalid.problem("%s", err)
 	}
@@ -167,4 +177,13 @@ func problemOf(err error) *problem {
 		return refused.problem("a key has a wrong type, or something else is wrong in Redis; the daemon's log says what")
 	}
 	return unavailable.problem("it can't be reached, does not answer, or takes no writes for now; if this was to change something, it is unknown whether it did")
+}
+
+func fewReplicas(few *client.ReplicasError) *problem {
+	p := tooFew.problem("%d of %d had it in time", few.Have, few.Want)
+	p.id, p.replicas = few.ID, &few.Have
+	if few.Err != nil {
+		p.Detail, p.replicas = "it is not known how many: Redis did not say so", nil
+	}
+	return p
 }

@@ -74,6 +74,9 @@ func TestBadBodies(t *testing.T) {
 		job(`,"ttr":0`):                                {invalid, "/ttr", "1ms"},
 		job(`,"ttr":"25h"`):                            {invalid, "/ttr", "24h"},
 		job(`,"ready_max_lifetime":0`):                 {invalid, "/ready_max_lifetime", "1ms"},
+		job(`,"replicas":0`):                           {invalid, "/replicas", "1 to 100"},
+		job(`,"replicas":1,"replicas_timeout":0`):      {invalid, "/replicas_timeout", "from 1ms to 10s"},
+		job(`,"replicas_timeout":1`):                   {invalid, "/replicas_timeout", "nothing without replicas"},
 		job(`,"if_exists":"Refuse"`):                   {invalid, "/if_exists", "replace, refuse, keep_earlier, keep_later"},
 	} {
 		f.do("POST", "/v1/jobs", body).problem(want.kind, want.field, "", want.detail)
