@@ -50,12 +50,18 @@ func startAs(tb testing.TB, args ...string) *Server {
 		}
 		tb.Skip("redis-server is not installed; make test installs it")
 	}
-	port := freePort(tb)
-	s := &Server{Fixture: On(tb, fmt.Sprintf("127.0.0.1:%d", port)), Dir: tb.TempDir()}
-	s.args = append(append([]string{path}, args...), "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", s.Dir, "--daemonize", "no")
-	tb.Cleanup(s.Kill)
-	s.start()
-	return s
+	for tries := 1; ; tries++ {
+		port := freePort(tb)
+		s := &Server{Fixture: On(tb, fmt.Sprintf("127.0.0.1:%d", port)), Dir: tb.TempDir()}
+		s.args = append(append([]string{path}, args...), "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", s.Dir, "--daemonize", "no")
+		err := s.run()
+		if err != nil && strings.Contains(err.Error(), "Address already in use") && tries < 5 { // by another test, since we looked
+			continue
+		}
+		Check(tb, err)
+		tb.Cleanup(s.Kill)
+		return s
+	}
 }
 
 // freePort is below the ports that systems hand out to outgoing connections, so
@@ -73,8 +79,13 @@ func freePort(tb testing.TB) int {
 	return 0
 }
 
-// start runs the server and waits for its own word that it takes connections.
 func (s *Server) start() {
+	s.TB.Helper()
+	Check(s.TB, s.run())
+}
+
+// run runs the server and waits for its own word that it takes connections.
+func (s *Server) run() error {
 	s.TB.Helper()
 	s.cmd = exec.Command(s.args[0], s.args[1:]...)
 	out, err := s.cmd.StdoutPipe()
@@ -102,10 +113,12 @@ func (s *Server) start() {
 	select {
 	case <-ready:
 	case <-s.exit:
-		s.TB.Fatalf("redis-server ended at once:\n%s", log.String())
+		return fmt.Errorf("redis-server ended at once:\n%s", log.String())
 	case <-time.After(startWait):
-		s.TB.Fatalf("redis-server is not ready after %v", startWait)
+		s.Kill()
+		return fmt.Errorf("redis-server is not ready after %v", startWait)
 	}
+	return nil
 }
 
 // Kill ends the server as a power cut would (SIGKILL) and waits for its end.
