@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -85,6 +86,33 @@ func TestStuck(t *testing.T) {
 			log.Expect(t, 1, "level=")
 		})
 	}
+}
+
+// A handler that returns while its job is being given back does not end that.
+func TestStuckHandlerReturns(t *testing.T) {
+	f := start(t)
+	g, e := newGate(), new(events)
+	hooks := e.hooks()
+	returned := make(chan struct{})
+	hooks.Stuck = func(job *worker.Job) {
+		e.add("stuck %s", job.ID)
+		g.leave <- nil
+		select {
+		case <-returned: // too early
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	f.push("a", "t")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer close(returned)
+		worker.New(f.Client, one(g.handle), worker.Options{Grace: -1, Hooks: hooks, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+	}()
+	next(t, g.entered)
+	cancel()
+	next(t, returned)
+	e.await(t, "started a", "stuck a", "released a")
+	f.expectJob("a", client.Ready, 0)
 }
 
 // Jobs that were reserved ahead are given back at a stop, or as they don't wait for handlers that have

@@ -49,22 +49,22 @@ func newTask(r *run, s *served, d *client.Delivery) *task {
 // errExited is what came of a handler that has ended its goroutine.
 var errExited = errors.New("the handler has called runtime.Goexit")
 
-// do handles the job and reports the result. It returns the handler's error.
+// do handles the job and reports the result, unless it was given up. It returns the handler's error.
 func (t *task) do() (err error) {
-	defer t.finish(t)
 	began := time.Now()
-	if hook := t.options.Hooks.Started; hook != nil {
-		hook(t.job)
-	}
 	err = errExited
 	defer func() { // even if the handler does not return
 		why := context.Cause(t.ctx)
 		t.cancel(nil)
 		t.handled(t)
 		if t.beginToSettle() {
+			defer t.finish(t)
 			t.settle(err, why, time.Since(began))
 		}
 	}()
+	if hook := t.options.Hooks.Started; hook != nil {
+		hook(t.job)
+	}
 	err = t.handle()
 	return err
 }
@@ -80,7 +80,8 @@ func (t *task) handle() error {
 	return t.served.handler.Handle(ctx, t.job)
 }
 
-// beginToSettle reports whether what becomes of the job was not decided before.
+// beginToSettle reports whether what becomes of the job was not decided before. Who is told so settles and finishes the
+// task.
 func (t *task) beginToSettle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -312,15 +312,13 @@ func (r *run) handled(t *task) {
 	r.mayWant()
 }
 
-// finish takes a task off, unless it was given up before.
+// finish takes a task off, once.
 func (r *run) finish(t *task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.tasks[t] {
-		delete(r.tasks, t)
-		r.underWay.Done()
-		r.mayWant()
-	}
+	delete(r.tasks, t)
+	r.underWay.Done()
+	r.mayWant()
 }
 
 // mayWant has fetchAll look whether jobs are wanted, if so. mu must be held.
