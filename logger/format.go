@@ -84,6 +84,8 @@ func title(key string) string {
 		return "Topic"
 	case "ids":
 		return "IDs"
+	case "partition":
+		return "Partition"
 	}
 	return key
 }

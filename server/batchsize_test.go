@@ -50,7 +50,7 @@ func TestBatchSize(t *testing.T) {
 			t.Fatalf("grows to %d only", b.size())
 		}
 	}
-	if b := New(nil, Options{}).batch; b.size() != firstBatch {
+	if b := New(nil, Options{}).movers[0].batch; b.size() != firstBatch {
 		t.Errorf("begins with %d", b.size())
 	}
 }
@@ -86,7 +86,7 @@ func TestStallBudget(t *testing.T) {
 		w.many(jobs, 1)
 		w.server = New(w.pool(), Options{StallBudget: c.budget})
 		sizes := 0
-		w.onLook(func(int) { sizes = max(sizes, w.server.batch.size()) })
+		w.onLook(func(int) { sizes = max(sizes, w.mover().batch.size()) })
 		w.expectPass(jobs, 0)
 		if sizes < c.least || sizes > c.most {
 			t.Errorf("stall budget %v: largest batch %d, want %d to %d", c.budget, sizes, c.least, c.most)

@@ -19,7 +19,7 @@ func TestOrphans(t *testing.T) {
 	t.Parallel()
 	for _, batch := range []float64{minBatch, maxBatch} {
 		w := newWorld(t)
-		w.server.batch = batchSize{budget: 1, current: batch}
+		w.mover().batch = batchSize{budget: 1, current: batch}
 		var orphans, live []string
 		for n := range 110 {
 			if n%11 == 10 {
@@ -74,7 +74,7 @@ const (
 func (w *world) hours() {
 	w.TB.Helper()
 	w.Do("EVAL", `for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZINCRBY', KEYS[1], -7200, id) end`, 1, prefix+"job_pool")
-	w.server.stuck.free = w.server.stuck.free.Add(-2 * time.Hour)
+	w.mover().stuck.free = w.mover().stuck.free.Add(-2 * time.Hour)
 }
 
 // expectRetries checks that the jobs that wait, which were put back since then,
@@ -104,8 +104,8 @@ func TestBrokenQueue(t *testing.T) {
 		t.Run(fmt.Sprint(stuck), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.server.stuck.every = time.Hour
-			w.server.batch = batchSize{budget: 1, current: minBatch} // and stays so small
+			w.mover().stuck.every = time.Hour
+			w.mover().batch = batchSize{budget: 1, current: minBatch} // and stays so small
 			// Jobs of u and t in turn, then those of v: some are due between those
 			// of u, some behind all of them.
 			w.many(2*stuck, 2)
@@ -161,7 +161,7 @@ func TestBrokenQueueHeals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
-	w.server.stuck.every = 20 * time.Millisecond
+	w.mover().stuck.every = 20 * time.Millisecond
 	const jobs = 1000
 	w.many(jobs, 1)
 	w.Do("SET", prefix+"ready_queue:topic0", "no list")
@@ -183,11 +183,11 @@ func TestBrokenQueueHeals(t *testing.T) {
 func TestBrokenQueueMetByAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.server.stuck.every = time.Millisecond
+	w.mover().stuck.every = time.Millisecond
 	w.push("a", "u", 1)
 	w.Do("SET", prefix+"ready_queue:u", "no list")
 	w.expectPass(0, 0)
-	before := w.server.stuck.last[topicTrouble("u")]
+	before := w.mover().stuck.last[topicTrouble("u")]
 	w.push("a", "u", 1)
 	w.onLook(func(int) {
 		w.Do("ZADD", prefix+"job_pool", "5000000000", "a")
@@ -195,7 +195,7 @@ func TestBrokenQueueMetByAnother(t *testing.T) {
 	})
 	time.Sleep(2 * time.Millisecond)
 	w.expectPass(0, 0)
-	if last := w.server.stuck.last[topicTrouble("u")]; !last.After(before) {
+	if last := w.mover().stuck.last[topicTrouble("u")]; !last.After(before) {
 		t.Errorf("last met at %v, before at %v", last, before)
 	}
 }
@@ -204,7 +204,7 @@ func TestBrokenQueueMetByAnother(t *testing.T) {
 func TestBrokenQueuePurged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.server.stuck.every = 20 * time.Millisecond
+	w.mover().stuck.every = 20 * time.Millisecond
 	w.push("a", "u", 1)
 	w.Do("SET", prefix+"ready_queue:u", "no list")
 	w.run()
@@ -224,7 +224,7 @@ func TestBrokenQueueDelaysNoPush(t *testing.T) {
 		w.push("far", "t", "5000000000")
 		w.Do("SET", prefix+"ready_queue:u", "no list")
 		w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
-		w.server.stuck.every = every
+		w.mover().stuck.every = every
 		w.run()
 		awaitListeners(t, w.Server, 1)
 		jobs := store.New(w.pool(), prefix)
@@ -245,7 +245,7 @@ func TestBrokenQueueDelaysNoPush(t *testing.T) {
 func TestBrokenQueues(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.server.stuck.every = time.Hour
+	w.mover().stuck.every = time.Hour
 	for n, topic := range []string{"t", "u", "a\nb", "v"} {
 		w.push(fmt.Sprint("a", n), topic, n)
 		w.push(fmt.Sprint("b", n), topic, 100+n)

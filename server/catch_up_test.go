@@ -14,7 +14,7 @@ func TestFreshJobsDoNotWaitForTheBacklog(t *testing.T) {
 	w := newWorld(t)
 	const jobs, fresh = 3000, 20
 	w.many(jobs, 1)
-	w.server.batch = batchSize{budget: 1, current: minBatch} // and stays so small
+	w.mover().batch = batchSize{budget: 1, current: minBatch} // and stays so small
 	want := manyIDs(jobs)
 	w.onLook(func(n int) {
 		if n <= fresh {
@@ -44,7 +44,7 @@ func TestBacklogDoesNotWaitForFreshJobs(t *testing.T) {
 	w := newWorld(t)
 	const jobs = 1000
 	w.many(jobs, 1)
-	w.server.batch = batchSize{budget: 1, current: minBatch}
+	w.mover().batch = batchSize{budget: 1, current: minBatch}
 	pushed, looks := 0, 0
 	w.onLook(func(n int) {
 		looks = n
@@ -73,8 +73,8 @@ func TestFreshJobsOfABrokenTopic(t *testing.T) {
 	const jobs, fresh = 1000, 150
 	w.many(jobs, 1)
 	w.Do("SET", prefix+"ready_queue:broken", "x")
-	w.server.batch = batchSize{budget: 1, current: minBatch}
-	w.server.stuck.every = time.Hour
+	w.mover().batch = batchSize{budget: 1, current: minBatch}
+	w.mover().stuck.every = time.Hour
 	var stuck []string
 	w.onLook(func(n int) {
 		if n == 1 {

@@ -63,56 +63,115 @@ func distrust(err error) bool {
 }
 
 func (s *Server) check(ctx context.Context) error {
-	topic := rand.Text()
-	if err := s.rehearse(ctx, topic); err != nil {
-		return err
-	}
-	if s.options.Partitions <= 1 {
-		if err := (store.Partitions{s.store}).CheckLayout(ctx); err != nil {
+	if len(s.movers) > 1 { // with the first answer it is known on which nodes they are
+		if err := s.movers[0].store.Ping(ctx); err != nil {
 			return err
 		}
 	}
-	cantPublish, err := s.store.Rehearse(ctx, topic)
-	if store.InTwoSlots(err) {
-		return fmt.Errorf("it is a node of a cluster, where all keys have to be in one slot; want a prefix with a hash tag, such as {%s}:, here and in all clients: %w", strings.TrimRight(s.options.Prefix, ":"), err)
+	byNode := map[any][]*mover{}
+	for _, m := range s.movers {
+		byNode[m.store.Node()] = append(byNode[m.store.Node()], m)
 	}
-	if err != nil {
-		return err
-	}
-	cantSubscribe, err := s.subscribeOnce(ctx)
-	if err != nil {
-		return err
+	var cantSubscribe, cantPublish error
+	for _, movers := range byNode {
+		noSubscribing, noPublishing, err := s.checkNode(ctx, movers)
+		if err != nil {
+			return err
+		}
+		cantSubscribe, cantPublish = cmp.Or(cantSubscribe, noSubscribing), cmp.Or(cantPublish, noPublishing)
 	}
 	return s.noChannel(cantSubscribe, cantPublish)
 }
 
-// rehearse does on a job that does not exist what a pass does.
-func (s *Server) rehearse(ctx context.Context, topic string) error {
-	calls, err := s.store.Pipeline(ctx)
+// checkNode checks the partitions of those movers, which are on one node, in a few round trips.
+func (s *Server) checkNode(ctx context.Context, movers []*mover) (cantSubscribe, cantPublish, err error) {
+	topic := rand.Text()
+	if err := rehearsePass(ctx, movers, topic); err != nil {
+		return nil, nil, err
+	}
+	if s.options.Partitions <= 1 {
+		if err := (store.Partitions{movers[0].store}).CheckLayout(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	cantPublish, err = rehearseWaking(ctx, movers, topic)
+	if store.InTwoSlots(err) {
+		return nil, nil, fmt.Errorf("it is a node of a cluster, where all keys have to be in one slot; want a prefix with a hash tag, such as {%s}:, here and in all clients: %w", strings.TrimRight(s.options.Prefix, ":"), err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	cantSubscribe, err = subscribeOnce(ctx, movers)
+	return cantSubscribe, cantPublish, err
+}
+
+// rehearsePass does on a job that does not exist what passes do.
+func rehearsePass(ctx context.Context, movers []*mover, topic string) error {
+	calls, err := movers[0].store.Pipeline(ctx)
 	if err != nil {
 		return err
 	}
 	defer calls.Close()
 	nobody := store.IDs{[]byte(rand.Text())}
-	_, cantFind := s.store.Due(store.Query{}).On(ctx, calls)
-	_, cantMove := s.store.Move(store.Batch{Topic: topic, IDs: nobody}, time.Now(), time.Now(), time.Now()).On(ctx, calls)
-	_, cantDrop := s.store.Drop(nobody, time.Now(), time.Now()).On(ctx, calls)
-	return cmp.Or(cantFind, cantMove, cantDrop)
+	var wait []func() error
+	for _, m := range movers {
+		find := m.store.Due(store.Query{}).Send(calls)
+		move := m.store.Move(store.Batch{Topic: topic, IDs: nobody}, time.Now(), time.Now(), time.Now()).Send(calls)
+		drop := m.store.Drop(nobody, time.Now(), time.Now()).Send(calls)
+		wait = append(wait, func() error {
+			_, cantFind := find.Wait(ctx)
+			_, cantMove := move.Wait(ctx)
+			_, cantDrop := drop.Wait(ctx)
+			return m.named(cmp.Or(cantFind, cantMove, cantDrop))
+		})
+	}
+	for _, wrong := range wait {
+		err = cmp.Or(err, wrong())
+	}
+	return err
+}
+
+// rehearseWaking sees whether jobs could be moved as far as a call that moves none can't tell, and waiters be woken.
+func rehearseWaking(ctx context.Context, movers []*mover, topic string) (cantPublish, err error) {
+	calls, err := movers[0].store.Pipeline(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer calls.Close()
+	var rehearsing []*store.Call[error]
+	for _, m := range movers {
+		rehearsing = append(rehearsing, m.store.Rehearse(topic).Send(calls))
+	}
+	for i, m := range movers {
+		refused, wrong := rehearsing[i].Wait(ctx)
+		cantPublish, err = cmp.Or(cantPublish, m.named(refused)), cmp.Or(err, m.named(wrong))
+	}
+	return cantPublish, err
 }
 
 // subscribeOnce tries to subscribe. refused is why Redis does not let us.
-func (s *Server) subscribeOnce(ctx context.Context) (refused, err error) {
-	sub, err := s.store.Subscribe(ctx, silence, s.store.Keys().FirstDue())
+func subscribeOnce(ctx context.Context, movers []*mover) (refused, err error) {
+	var channels []string
+	for _, m := range movers {
+		channels = append(channels, m.store.Keys().FirstDue())
+	}
+	sub, err := movers[0].store.Subscribe(ctx, silence, channels...)
 	if err != nil {
 		return nil, err
 	}
 	defer sub.Close()
 	defer context.AfterFunc(ctx, func() { sub.Close() })()
-	event, err := sub.Receive()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+	for _, m := range movers {
+		event, err := sub.Receive()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+		refused = cmp.Or(refused, m.named(event.Refused))
 	}
-	return event.Refused, err
+	return refused, nil
 }
 
 // noChannel is ErrNoChannel if Redis has refused us to subscribe or to publish.
@@ -123,8 +182,8 @@ func (s *Server) noChannel(cantSubscribe, cantPublish error) error {
 		refused                error
 		verb, channel, command string
 	}{
-		{cantSubscribe, "subscribe", s.store.Keys().FirstDue(), "+subscribe"},
-		{cantPublish, "publish", s.store.Keys().Wake("*"), "+zpopmin +publish"},
+		{cantSubscribe, "subscribe", s.channel(store.Keys.FirstDue), "+subscribe"},
+		{cantPublish, "publish", s.channel(func(k store.Keys) string { return k.Wake("*") }), "+zpopmin +publish"},
 	} {
 		if c.refused != nil {
 			what = append(what, c.verb+" to "+c.channel)

@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -23,41 +26,76 @@ const (
 // heart is what a server that runs says of itself in Redis, and when it did. It observes
 // its own Server.
 type heart struct {
+	began   time.Time
+	tried   time.Time // when it was last told, or could not be
+	refused bool      // it could not be
+	swept   time.Time
+
+	mu          sync.Mutex
 	state, told store.ServerState
-	began       time.Time
-	tried       time.Time // when it was last told, or could not be
-	refused     bool      // it could not be
-	swept       time.Time
+	failing     map[int]error // why the last pass failed, of the movers of which it did
 }
 
-// newHeart is that of a server that begins to run.
-func newHeart(version string, interval time.Duration, began time.Time) heart {
+// begin makes it that of a server that begins to run.
+func (h *heart) begin(version string, interval time.Duration, began time.Time) {
 	host, _ := os.Hostname()
 	random := make([]byte, 4)
 	rand.Read(random)
-	return heart{began: began, state: store.ServerState{
+	h.end()
+	h.began = began
+	h.state = store.ServerState{
 		ID:   fmt.Sprintf("%.255s:%d:%x", host, os.Getpid(), random),
 		Host: host, PID: os.Getpid(), Version: version, Interval: interval,
-	}}
+	}
+}
+
+// end makes it that of a server that doesn't run.
+func (h *heart) end() {
+	h.began, h.tried, h.refused, h.swept = time.Time{}, time.Time{}, false, time.Time{}
+	h.state, h.told, h.failing = store.ServerState{}, store.ServerState{}, nil
 }
 
 func (h *heart) Moved(_ string, m Moved) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.state.Moved += int64(m.Jobs)
 	h.state.Returned += int64(m.Returned)
 	h.state.Lateness = h.state.Lateness.Plus(store.Lateness(m.Late))
 }
 
-func (h *heart) Dropped(jobs int) { h.state.Dropped += int64(jobs) }
+func (h *heart) Dropped(jobs int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state.Dropped += int64(jobs)
+}
 
-func (h *heart) Passed(_ time.Duration, err error) {
+func (h *heart) Passed(time.Duration, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.state.Passes++
-	h.state.Error = ""
-	if err != nil {
-		h.state.Error = err.Error()
-	}
 }
 
 func (*heart) Called(string, time.Duration) {}
+
+// failed enters what became of a mover's pass. Of several that fail, one has its error in the state.
+func (h *heart) failed(mover int, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil && len(h.failing) == 0 {
+		return
+	}
+	if h.failing == nil {
+		h.failing = map[int]error{}
+	}
+	if h.failing[mover] = err; err == nil {
+		delete(h.failing, mover)
+	}
+	h.state.Error = ""
+	for _, first := range slices.Sorted(maps.Keys(h.failing)) {
+		h.state.Error = h.failing[first].Error()
+		break
+	}
+}
 
 // isDue reports whether the state is to be told now. A server that doesn't run has no ID.
 func (h *heart) isDue(now time.Time) bool {
@@ -72,30 +110,47 @@ func (h *heart) hasNews() bool {
 	return state != h.told
 }
 
+// next is the state if it is to be told now.
+func (h *heart) next(now time.Time) (state store.ServerState, isDue bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.isDue(now) {
+		return state, false
+	}
+	h.tried, state = now, h.state
+	state.Age = time.Since(h.began)
+	return state, true
+}
+
+// tell enters that the state was told, or could not be.
+func (h *heart) tell(state store.ServerState, started time.Time, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refused = err != nil; !h.refused {
+		state.Age, state.Started, h.state.Started = 0, started, started
+		h.told = state
+	}
+}
+
 // beat tells how the server fares, if that is due. It wakes nobody: it is called where the server
 // is awake anyway. Nothing depends on it.
 func (s *Server) beat(work context.Context, now time.Time) {
-	h := &s.heart
-	if !h.isDue(now) {
+	h, first := &s.heart, s.movers[0]
+	state, isDue := h.next(now)
+	if !isDue {
 		return
 	}
-	h.tried, h.state.Age = now, time.Since(h.began)
 	sweep := now.Sub(h.swept) >= sweepEvery
-	err := s.pipelined(work, func(ctx context.Context, p *store.Pipeline) error {
-		started, err := s.store.Heartbeat(h.state, sweep).On(ctx, p)
-		if err == nil {
-			h.state.Started = started
-		}
+	var started time.Time
+	err := first.pipelined(work, func(ctx context.Context, p *store.Pipeline) (err error) {
+		started, err = first.store.Heartbeat(state, sweep).On(ctx, p)
 		return err
 	})
-	h.state.Age = 0
-	if h.refused = err != nil; !h.refused {
-		h.told = h.state
-	}
+	h.tell(state, started, err)
 	if sweep {
 		h.swept = now
 	}
-	s.outages.aside(fmt.Sprintf("This server can't say in %s how it fares, it moves jobs all the same", s.store.Keys().Servers()), err, false)
+	s.outages.aside(fmt.Sprintf("This server can't say in %s how it fares, it moves jobs all the same", first.store.Keys().Servers()), err, false)
 }
 
 // signOff takes back what the server has said of itself.
@@ -103,7 +158,7 @@ func (s *Server) signOff(work context.Context) {
 	if s.heart.told.ID != "" {
 		ctx, cancel := context.WithTimeout(work, signOffWait)
 		defer cancel()
-		s.store.SignOff(ctx, s.heart.state.ID)
+		s.movers[0].store.SignOff(ctx, s.heart.state.ID)
 	}
-	s.heart = heart{}
+	s.heart.end()
 }

@@ -17,7 +17,7 @@ import (
 // servers are those that say that they run.
 func (w *world) servers() []store.ServerState {
 	w.TB.Helper()
-	servers, err := store.New(w.Pool(), prefix).Servers(context.Background())
+	servers, err := store.NewPartitions(w.Pool(), prefix, len(w.server.movers))[0].Servers(context.Background())
 	check(w.TB, err)
 	return servers
 }
@@ -115,7 +115,7 @@ func TestHeartbeatThatIsRefused(t *testing.T) {
 			m := w.server
 			now := time.Now()
 			m.outages.now = func() time.Time { return now }
-			m.heart = newHeart("", time.Second, now)
+			m.heart.begin("", time.Second, now)
 			beat := func(after time.Duration) {
 				t.Helper()
 				w.push("a", "t", 1)
@@ -162,23 +162,24 @@ func TestHeartbeatIsDue(t *testing.T) {
 		"a lease":    {func(h *heart) { h.Moved("t", Moved{Returned: 1}) }, beatEvery},
 		"lateness":   {func(h *heart) { h.Moved("t", Moved{Late: Lateness{Sum: 1}}) }, beatEvery},
 		"an orphan":  {func(h *heart) { h.Dropped(1) }, beatEvery},
-		"a failure":  {func(h *heart) { h.Passed(0, errors.New("no")) }, beatEvery},
+		"a failure":  {func(h *heart) { h.failed(0, errors.New("no")) }, beatEvery},
 		"a refusal":  {func(h *heart) { moved(h); h.refused = true }, renewEvery},
 		"no refusal": {func(h *heart) { moved(h); passed(h) }, beatEvery},
 	} {
 		now := time.Now()
-		h := newHeart("", time.Second, now)
+		h := new(heart)
+		h.begin("", time.Second, now)
 		if !h.isDue(now) {
 			t.Errorf("%s: not due at first", name)
 		}
 		h.told, h.tried = h.state, now
-		c.does(&h)
+		c.does(h)
 		if h.isDue(now.Add(c.want-1)) || !h.isDue(now.Add(c.want)) {
 			t.Errorf("%s: not due after exactly %v", name, c.want)
 		}
 	}
-	idle := New(nil, Options{}).heart
-	moved(&idle)
+	idle := &New(nil, Options{}).heart
+	moved(idle)
 	if idle.isDue(time.Now()) {
 		t.Error("due although it doesn't run")
 	}
@@ -190,15 +191,15 @@ func TestHeartbeatDuringAPass(t *testing.T) {
 	w := newWorld(t)
 	const jobs = 5000
 	w.many(jobs, 1)
-	m := w.server
-	m.heart = newHeart("", time.Second, time.Now())
 	seen := false
 	w.onLook(func(int) {
 		for _, s := range w.servers() {
 			seen = seen || s.Moved > 0 && s.Moved < jobs
 		}
 	})
-	w.expectPass(jobs, 0)
+	stop := w.run()
+	w.log.awaitMoved(t, jobs)
+	stop()
 	if !seen {
 		t.Error("nothing was said during the pass")
 	}
@@ -242,7 +243,7 @@ func TestHeartbeatSweepsNowAndThen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	began := time.Now()
-	w.server.heart = newHeart("", time.Second, began)
+	w.server.heart.begin("", time.Second, began)
 	for _, c := range []struct {
 		after time.Duration
 		swept bool
@@ -259,14 +260,14 @@ func TestHeartbeatSweepsNowAndThen(t *testing.T) {
 func TestSlowHeartbeatLeavesBatchesAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.server.heart = newHeart("", time.Second, time.Now())
+	w.server.heart.begin("", time.Second, time.Now())
 	late, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
 	w.server.beat(late, time.Now())
-	if size := w.server.batch.size(); !w.server.heart.refused || size != firstBatch {
+	if size := w.mover().batch.size(); !w.server.heart.refused || size != firstBatch {
 		t.Errorf("after a heartbeat that was late: %v, batches are of %d jobs, want %d", w.server.heart.refused, size, firstBatch)
 	}
-	if _, err := w.server.pass(t.Context(), late); err == nil || w.server.batch.size() != firstBatch/2 {
-		t.Errorf("after a pass that was late: %v, batches are of %d jobs, want %d", err, w.server.batch.size(), firstBatch/2)
+	if _, err := w.mover().passOnce(t.Context(), late); err == nil || w.mover().batch.size() != firstBatch/2 {
+		t.Errorf("after a pass that was late: %v, batches are of %d jobs, want %d", err, w.mover().batch.size(), firstBatch/2)
 	}
 }

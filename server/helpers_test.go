@@ -87,7 +87,8 @@ func idsOf(line string) []string {
 	if !ok {
 		return nil
 	}
-	return strings.Split(strings.TrimSuffix(list, "]"), ",")
+	list, _, _ = strings.Cut(list, "]")
+	return strings.Split(list, ",")
 }
 
 // mention counts the lines with the part.
@@ -199,7 +200,7 @@ type result struct {
 func passOf(s *Server) (r result, err error) {
 	c := newCounter()
 	s.observers = append(s.observers, c)
-	r.Next, err = s.pass(context.Background(), context.Background())
+	r.Next, err = s.movers[0].passOnce(context.Background(), context.Background())
 	s.observers = s.observers[:len(s.observers)-1]
 	for _, m := range c.moved {
 		r.Moved += m.Jobs
@@ -343,3 +344,6 @@ func pushTo(ctx context.Context, s *store.Store, job store.Job, due store.Due) e
 	}
 	return errs[0]
 }
+
+// mover is that of the only partition.
+func (w *world) mover() *mover { return w.server.movers[0] }

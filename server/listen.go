@@ -3,7 +3,10 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 const (
@@ -16,16 +19,14 @@ const (
 	askAgain = 10 * time.Second
 )
 
-// listen sets the alarm, until ctx is done, to when a job was pushed that falls due
-// before all others. What was published while there was no connection is lost: each
-// new one asks for a pass at once, and as long as there is none, passes are more frequent.
-func (s *Server) listen(ctx context.Context, alarm *alarm) {
-	s.missPushes(alarm)
-	defer s.missesPushes.Store(false)
-	refusal := newOutages(s.log)
+// listen tells the movers, until ctx is done, when a job was pushed that falls due
+// before all others of its partition. What was published while there was no connection is lost: each
+// new one asks for a look at once, and as long as there is none, these are more frequent.
+func (n *node) listen(ctx context.Context) {
+	refusal := newOutages(n.log)
 	for pause := time.Duration(0); ctx.Err() == nil; {
 		began := time.Now()
-		s.subscribe(ctx, alarm, refusal)
+		n.subscribe(ctx, refusal)
 		if time.Since(began) > lastPause {
 			pause = 0
 			continue
@@ -39,56 +40,115 @@ func (s *Server) listen(ctx context.Context, alarm *alarm) {
 }
 
 // subscribe listens on one connection until it breaks or ctx is done.
-func (s *Server) subscribe(ctx context.Context, alarm *alarm, refusal *outages) {
-	channel := s.store.Keys().FirstDue()
-	deaf := fmt.Sprintf("Nothing can be heard on %s, jobs may come late by up to %v", channel, s.polledInterval())
-	sub, err := s.store.Subscribe(ctx, silence, channel)
+func (n *node) subscribe(ctx context.Context, refusal *outages) {
+	deaf := fmt.Sprintf("Nothing can be heard on %s, jobs may come late by up to %v", n.channel(store.Keys.FirstDue), n.polledInterval())
+	movers := n.here()
+	if len(movers) == 0 {
+		return // they have gone to other nodes
+	}
+	sub, err := movers[0].store.Subscribe(ctx, silence)
 	if err != nil {
 		return // the passes will say so
 	}
 	defer sub.Close()
 	defer context.AfterFunc(ctx, func() { sub.Close() })()
-	defer s.missPushes(alarm)
-	s.listener.Store(sub)
+	defer n.missAll()
+	if n.listenOn(sub) != nil {
+		return
+	}
 	for {
 		event, err := sub.Receive()
 		if err != nil {
 			return
 		}
+		m := n.moverOf(event.Channel)
 		switch {
+		case m == nil: // it has gone to another node
 		case event.Refused != nil:
-			s.missPushes(alarm)
-			refusal.report(deaf, s.advise(event.Refused, "+subscribe"))
-			time.AfterFunc(s.askAgain, func() { sub.Add(channel) })
+			n.missPushes(m)
+			refusal.report(deaf, n.advise(event.Refused, "+subscribe"))
+			time.AfterFunc(n.askAgain, func() { sub.Add(event.Channel) })
 		case event.Subscribed:
-			refusal.report(deaf, nil)
-			s.missesPushes.Store(false)
-			alarm.wakeBy(time.Now())
+			m.missesPushes.Store(false)
+			if !n.missesAny() {
+				refusal.report(deaf, nil)
+			}
+			m.tickBy(time.Now())
 		default:
-			alarm.wakeBy(time.Now().Add(dueIn(event.Data)))
+			m.lookBy(time.Now().Add(dueIn(event.Data)))
 		}
 	}
 }
 
+// listenOn asks for the channels of the movers, and of those that come.
+func (n *node) listenOn(sub *store.Subscription) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.listener = sub
+	var channels []string
+	for _, m := range n.movers {
+		channels = append(channels, m.store.Keys().FirstDue())
+	}
+	return sub.Add(channels...)
+}
+
+// moverOf is the one with that channel.
+func (n *node) moverOf(channel string) *mover {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, m := range n.movers {
+		if m.store.Keys().FirstDue() == channel {
+			return m
+		}
+	}
+	return nil
+}
+
 // missPushes has the pool looked at more often, which begins with the sleep under way.
-func (s *Server) missPushes(alarm *alarm) {
-	if !s.missesPushes.Swap(true) {
-		alarm.wakeBy(time.Now().Add(s.polledInterval()))
+func (n *node) missPushes(m *mover) {
+	if !m.missesPushes.Swap(true) {
+		m.tickBy(time.Now().Add(n.polledInterval()))
 	}
 }
 
-// reportPublish tells the log whether waiters could be woken.
-func (s *Server) reportPublish(why error) {
-	if why != nil {
-		why = s.advise(why, "+zpopmin +publish")
+func (n *node) missAll() {
+	for _, m := range n.here() {
+		n.missPushes(m)
 	}
-	s.outages.report(fmt.Sprintf("Nothing can be said on %s, waiting consumers may get jobs late", s.store.Keys().Wake("*")), why)
+}
+
+func (n *node) missesAny() bool {
+	return slices.ContainsFunc(n.here(), func(m *mover) bool { return m.missesPushes.Load() })
+}
+
+// channel names a channel that each partition has.
+func (s *Server) channel(of func(store.Keys) string) string {
+	if len(s.movers) > 1 {
+		return of(store.New(nil, s.options.Prefix+"{*}:").Keys())
+	}
+	return of(s.movers[0].store.Keys())
+}
+
+// reportPublish tells the log whether waiters could be woken.
+func (m *mover) reportPublish(why error) {
+	if why != nil {
+		why = m.advise(why, "+zpopmin +publish")
+	}
+	wake := m.channel(func(k store.Keys) string { return k.Wake("*") })
+	m.outages.report(fmt.Sprintf("Nothing can be said on %s, waiting consumers may get jobs late", wake), why)
 }
 
 // listenAnew makes the listener open another connection: the one that it has
 // may lead to a server to which nothing is published any more.
-func (s *Server) listenAnew() {
-	if sub := s.listener.Load(); sub != nil {
+func (m *mover) listenAnew() {
+	n := m.node.Load()
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	sub := n.listener
+	n.mu.Unlock()
+	if sub != nil {
 		sub.Close()
 	}
 }

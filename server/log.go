@@ -42,10 +42,14 @@ func (l lines) Enabled(_ context.Context, level slog.Level) bool { return level 
 func (l lines) Handle(_ context.Context, r slog.Record) error {
 	line := r.Message
 	r.Attrs(func(a slog.Attr) bool {
-		if ids, ok := a.Value.Any().(jobIDs); ok {
+		switch a.Key {
+		case "ids":
+			ids, _ := a.Value.Any().(jobIDs)
 			line += ", IDs: [" + string(bytes.Join(ids.Bytes(), []byte{','})) + "]"
-		} else {
+		case "topic":
 			line += ", Topic: " + a.Value.String()
+		case "partition":
+			line += ", Partition: " + a.Value.String()
 		}
 		return true
 	})
@@ -59,6 +63,17 @@ func (l lines) Handle(_ context.Context, r slog.Record) error {
 
 func (l lines) WithAttrs([]slog.Attr) slog.Handler { return l } // which a Server does not do
 func (l lines) WithGroup(string) slog.Handler      { return l }
+
+// inPartition is a handler whose records say of which partition they are.
+type inPartition struct {
+	slog.Handler
+	number int
+}
+
+func (h inPartition) Handle(ctx context.Context, r slog.Record) error {
+	r.AddAttrs(slog.Int("partition", h.number))
+	return h.Handler.Handle(ctx, r)
+}
 
 // logJobs says something of jobs. It leaves out what slog.Logger adds to a record at
 // some cost: a batch may be a line for each of its jobs.

@@ -62,7 +62,7 @@ func TestManyServers(t *testing.T) {
 			results := make([]result, servers)
 			for n := range servers {
 				s := New(w.pool(), Options{})
-				s.batch = batchSize{budget: 1, current: 1000} // look-ups that overlap wholly; then smaller ones
+				s.movers[0].batch = batchSize{budget: 1, current: 1000} // look-ups that overlap wholly; then smaller ones
 				s.beforeMove = together.wait
 				done.Go(func() {
 					defer together.leave()

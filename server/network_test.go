@@ -141,7 +141,7 @@ func TestPassPagesOverlap(t *testing.T) {
 		}
 	})
 	w.server = New(pool, w.options())
-	w.server.batch = batchSize{budget: 1, current: minBatch}
+	w.mover().batch = batchSize{budget: 1, current: minBatch}
 	r := w.pass()
 	if pushed == 0 {
 		t.Fatal("there was one page only")
@@ -202,7 +202,7 @@ func TestPassNext(t *testing.T) {
 	w.Do("SET", prefix+"ready_queue:u", "no list")
 	for _, every := range []time.Duration{time.Hour, 10 * time.Second} {
 		w.push("stuck", "u", 1)
-		w.server.stuck.every = every
+		w.mover().stuck.every = every
 		want := due
 		if try := time.Now().Add(every); try.Before(due) {
 			want = try

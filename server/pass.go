@@ -21,9 +21,16 @@ const (
 	maxPages = 16
 )
 
-// pass moves all that is due, and returns when the next job falls due, by our clock; zero if none
-// is known. It returns early, without an error, when ctx is
-// done; work is the context of what it asks of Redis. It begins again if a connection was
+// passOnce makes a pass. It returns when the next job falls due, by our clock; zero if none is known.
+func (m *mover) passOnce(ctx, work context.Context) (next time.Time, err error) {
+	p := m.newPass(work)
+	for p.step(ctx) {
+	}
+	return p.next, p.err
+}
+
+// pass moves all that is due in a partition, in steps. It ends early, without an error, when the steps'
+// ctx is done; work is the context of what it asks of Redis. It begins again if a connection was
 // closed on us: one that Redis or the network closed while it rested is no outage.
 //
 // It asks for a batch of due jobs. A few of them are moved by the same script. Else it has
@@ -33,57 +40,71 @@ const (
 //
 // What was due when the pass began is moved oldest first. What falls due
 // meanwhile does not wait for all of that: see store.Query.
-func (s *Server) pass(ctx, work context.Context) (next time.Time, err error) {
-	started := time.Now()
-	p := &pass{Server: s, work: work}
-	err = p.run(ctx)
-	if isCut(err) {
-		err = p.run(ctx)
-	}
-	p.logReady()
-	s.observe(func(o Observer) { o.Passed(time.Since(started), err) })
-	if err == nil && ctx.Err() == nil {
-		s.stuck.forget(p.now)
-	}
-	if p.cantPublish != nil || p.woken {
-		s.reportPublish(p.cantPublish)
-	}
-	return p.next, err
-}
-
-// pass is a pass under way.
 type pass struct {
-	*Server
+	*mover
 	work        context.Context
+	started     time.Time
+	begun       bool          // it knows what to move
+	again       bool          // it has begun again
+	found       store.DueJobs // to be moved next
+	err         error         // what stopped it
 	since       time.Time     // when it began, by Redis's clock
-	next        time.Time     // when the next job falls due
+	next        time.Time     // when the next job falls due, by ours; zero if none is known
 	ready       []store.Batch // moved, but not yet in the log
 	cantPublish error         // why no waiter could be woken
 	woken       bool          // one was
 }
 
-func (p *pass) run(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return nil
+func (m *mover) newPass(work context.Context) *pass {
+	return &pass{mover: m, work: work, started: time.Now()}
+}
+
+// step makes one exchange: it moves a batch. It reports whether there is more to do.
+func (p *pass) step(ctx context.Context) bool {
+	more, err := p.goOn(ctx)
+	if more && err == nil {
+		return true
 	}
-	found, err := p.find(store.Counts{})
-	p.since = found.Now
-	for err == nil {
-		if p.beforeMove != nil {
-			p.beforeMove()
+	if isCut(err) && !p.again {
+		p.again, p.begun = true, false
+		return true
+	}
+	p.end(ctx, err)
+	return false
+}
+
+func (p *pass) goOn(ctx context.Context) (more bool, err error) {
+	if !p.begun {
+		if ctx.Err() != nil {
+			return false, nil
 		}
-		more := found.More
-		if found, err = p.gather(found); err != nil || found.Count.Total() == 0 {
-			return err
-		}
-		if found, err = p.move(found, more); !more || ctx.Err() != nil {
-			return err
-		}
-		if err == nil {
-			p.beat(p.work, time.Now())
+		p.found, err = p.find(store.Counts{})
+		if p.since, p.begun = p.found.Now, true; err != nil {
+			return false, err
 		}
 	}
-	return err
+	if p.beforeMove != nil {
+		p.beforeMove()
+	}
+	more = p.found.More
+	if p.found, err = p.gather(p.found); err != nil || p.found.Count.Total() == 0 {
+		return false, err
+	}
+	p.found, err = p.move(p.found, more)
+	return more && ctx.Err() == nil, err
+}
+
+func (p *pass) end(ctx context.Context, err error) {
+	p.err = err
+	p.logReady()
+	p.heart.failed(p.number, p.named(err))
+	p.observe(func(o Observer) { o.Passed(time.Since(p.started), p.named(err)) })
+	if err == nil && ctx.Err() == nil {
+		p.stuck.forget(p.now)
+	}
+	if p.cantPublish != nil || p.woken {
+		p.reportPublish(p.cantPublish)
+	}
 }
 
 // find asks for due jobs, less the first ones.
@@ -229,14 +250,14 @@ func (p *pass) timely(do func(ctx context.Context, calls *store.Pipeline) error)
 }
 
 // pipelined makes calls on one connection.
-func (s *Server) pipelined(work context.Context, do func(ctx context.Context, calls *store.Pipeline) error) error {
+func (m *mover) pipelined(work context.Context, do func(ctx context.Context, calls *store.Pipeline) error) error {
 	ctx, cancel := context.WithTimeout(work, batchWait)
 	defer cancel()
-	calls, err := s.store.Pipeline(ctx)
+	calls, err := m.store.Pipeline(ctx)
 	if err == nil {
 		defer calls.Close()
 		if err = do(ctx, calls); calls.Replaced {
-			s.listenAnew()
+			m.listenAnew()
 		}
 	}
 	return err

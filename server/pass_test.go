@@ -53,9 +53,9 @@ func TestPass(t *testing.T) {
 			w.server = New(w.pool(), Options{})
 			largest := 0
 			if c.batch > 0 {
-				w.server.batch = batchSize{budget: time.Hour, current: c.batch}
+				w.mover().batch = batchSize{budget: time.Hour, current: c.batch}
 			}
-			w.server.log = slog.New(lines{&recorder{hears: func(line string) { largest = max(largest, len(idsOf(line))) }}})
+			w.mover().log = slog.New(lines{&recorder{hears: func(line string) { largest = max(largest, len(idsOf(line))) }}})
 			w.expectPass(c.jobs, 0)
 			w.expectManyMoved(c.jobs, c.topics)
 			if want := min(c.jobs, int(c.batch)) / c.topics; largest < want {
@@ -72,7 +72,7 @@ func TestPassLooksUntilShort(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct{ jobs, looks int }{{0, 1}, {1, 1}, {99, 1}, {100, 1}, {101, 2}, {200, 2}, {201, 3}} {
 		w.many(c.jobs, 1)
-		w.server.batch = batchSize{budget: 1, current: minBatch} // and stays so small
+		w.mover().batch = batchSize{budget: 1, current: minBatch} // and stays so small
 		looks := 0
 		w.onLook(func(n int) { looks = n })
 		w.expectPass(c.jobs, 0)

@@ -18,7 +18,7 @@ func (w *world) user(rights string) {
 	w.SetUser(rights)
 	w.log = new(recorder)
 	w.server = New(w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p")), w.options())
-	w.server.stuck.every = time.Hour
+	w.mover().stuck.every = time.Hour
 }
 
 const (
@@ -208,7 +208,7 @@ func TestNextTryOfUnreadableBuckets(t *testing.T) {
 	w := newWorld(t)
 	w.user(daemonRights + " resetkeys ~delayer:job_pool ~delayer:ready_queue:*")
 	w.push("a", "t", 1)
-	if next := w.pass().Next; next.IsZero() || time.Until(next) > w.server.stuck.every {
+	if next := w.pass().Next; next.IsZero() || time.Until(next) > w.mover().stuck.every {
 		t.Errorf("next at %v, in %v", next, time.Until(next))
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"slices"
 	"syscall"
 	"time"
 
@@ -37,62 +36,30 @@ func (s *Server) run(ctx context.Context) {
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopWait, cancel) })()
 
-	alarm := &alarm{timer: newTimer()}
-	defer alarm.timer.close()
-	defer context.AfterFunc(ctx, func() { alarm.wakeBy(time.Now()) })()
+	s.heart.begin(s.options.Version, s.options.Interval, time.Now())
+	r := &running{Server: s, ctx: ctx, work: work, nodes: map[any]*node{}}
+	for _, m := range s.movers {
+		m.spreadSweeps(time.Now())
+		r.place(m)
+	}
+	r.loops.Wait()
+	if work.Err() != nil {
+		return
+	}
+	s.signOff(work)
 	listening := make(chan struct{})
 	go func() {
 		defer close(listening)
-		s.listen(ctx, alarm)
+		r.listening.Wait()
 	}()
-
-	s.heart = newHeart(s.options.Version, s.options.Interval, time.Now())
-	for ctx.Err() == nil {
-		started := time.Now()
-		next, err := s.pass(ctx, work)
-		if work.Err() != nil {
-			return
-		}
-		s.outages.report("Redis does not work for us", err)
-		if err == nil {
-			for _, w := range s.sweeps {
-				w.goOn(work)
-			}
-		}
-		if err == nil || !store.Temporary(err) { // else it would wait for the same
-			s.beat(work, started)
-		}
-		alarm.sleepUntil(s.nextPass(started, next, err))
-	}
-	s.signOff(work)
 	select {
 	case <-listening:
-	case <-work.Done(): // it dials, and can't be told to stop
+	case <-work.Done(): // one dials, and can't be told to stop
 	}
-}
-
-// nextPass is when the pass is due that follows one. After a pass that failed
-// it is not earlier because of a job: that would fail as well.
-func (s *Server) nextPass(started, job time.Time, err error) time.Time {
-	next := started.Add(s.options.Interval)
-	if s.missesPushes.Load() {
-		next = started.Add(s.polledInterval())
-	}
-	if err == nil && !job.IsZero() && job.Before(next) {
-		next = job
-	}
-	underWay := func(w *sweep) bool { return w.underWay }
-	if soon := time.Now().Add(goOnSoon); err == nil && slices.ContainsFunc(s.sweeps, underWay) && soon.Before(next) {
-		next = soon
-	}
-	return later(next, time.Now().Add(minWait))
 }
 
 // polledInterval is the interval as long as there is no subscription.
 func (s *Server) polledInterval() time.Duration { return min(s.options.Interval, polledSleep) }
-
-// redisTime is about what Redis's clock says now.
-func (s *Server) redisTime() time.Time { return s.now.Add(time.Since(s.asked)) }
 
 // isCut reports whether err is a connection that was closed on us.
 func isCut(err error) bool {

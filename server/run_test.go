@@ -80,7 +80,7 @@ func TestNextPass(t *testing.T) {
 		if c.job == none {
 			job = time.Time{}
 		}
-		got := m.nextPass(now.Add(-c.took), job, c.err).Sub(now)
+		got := m.movers[0].nextPass(now.Add(-c.took), job, c.err).Sub(now)
 		// Only minWait counts from the moment of the question, which is later.
 		if got < c.want || c.want > minWait && got != c.want {
 			t.Errorf("pass of %v, next job in %v, error %v: next pass in %v, want %v", c.took, c.job, c.err, got, c.want)
@@ -263,8 +263,8 @@ func TestPassesDoNotOverlap(t *testing.T) {
 
 // TestDefaults is what Options promises of its zero value.
 func TestDefaults(t *testing.T) {
-	m := New(nil, Options{})
-	share := New(nil, Options{StallBudget: 2 * time.Millisecond}).batch.budget
+	m := New(nil, Options{}).movers[0]
+	share := New(nil, Options{StallBudget: 2 * time.Millisecond}).movers[0].batch.budget
 	if m.options.Interval != time.Second || m.batch.budget != share || share != 750*time.Microsecond || m.store.Keys().JobPool() != "delayer:job_pool" {
 		t.Errorf("interval %v, budget of a batch %v, pool %s", m.options.Interval, m.batch.budget, m.store.Keys().JobPool())
 	}
@@ -290,7 +290,7 @@ func TestPrefix(t *testing.T) {
 // Whatever the interval, the pool is looked at before a job falls due that a push
 // does not tell of.
 func TestLongestSleep(t *testing.T) {
-	m := New(nil, Options{Interval: 24 * time.Hour})
+	m := New(nil, Options{Interval: 24 * time.Hour}).movers[0]
 	started := time.Now()
 	for _, job := range []time.Time{{}, started.Add(time.Hour)} {
 		if sleep := m.nextPass(started, job, nil).Sub(started); sleep >= store.AnnouncedWithin {

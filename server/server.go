@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -29,7 +28,8 @@ type Options struct {
 	Interval time.Duration
 	// Prefix begins the name of every key. Empty means "delayer:".
 	Prefix string
-	// Partitions is how many parts the jobs are divided into, as by client.WithPartitions. 0 means 1.
+	// Partitions is how many parts the jobs are divided into, as by client.WithPartitions. 0 means 1. With
+	// several, what the log says of one has the attribute "partition", its number.
 	Partitions int
 	// StallBudget is how long one batch may keep Redis from its other users;
 	// the size of the batches adapts to it. 0 means 2 ms.
@@ -55,7 +55,10 @@ func (o Options) check(pool *redis.Pool) error {
 	if pool == nil {
 		return errors.New("server: pool is nil; client.NewPool makes one")
 	}
-	return cmp.Or(checkUnit("Interval", o.Interval), checkUnit("DeadMaxAge", o.DeadMaxAge))
+	return cmp.Or(
+		store.CheckPartitions(o.Partitions, cmp.Or(o.Prefix, store.DefaultPrefix)),
+		checkUnit("Interval", o.Interval), checkUnit("DeadMaxAge", o.DeadMaxAge),
+	)
 }
 
 // checkUnit refuses what must have been meant to be longer.
@@ -79,21 +82,12 @@ func (o Options) withDefaults() Options {
 type Server struct {
 	options Options
 	wrong   error // what it was made of
-	store   *store.Store
+	movers  []*mover
 	log     *slog.Logger
 	outages *outages
-	batch   batchSize
-	stuck   stuckJobs
-	sweeps  []*sweep
-
-	listener     atomic.Pointer[store.Subscription] // nil before there was one
-	missesPushes atomic.Bool                        // it runs, and has no subscription
 
 	observers []Observer // heart is one of them
 	heart     heart      // without an ID while it doesn't run
-
-	now   time.Time // when jobs were found last, by Redis's clock
-	asked time.Time // the same by ours, or a little before
 
 	// Tests set these. The first two are the constants otherwise; beforeMove is called when due jobs
 	// were found and are about to be moved.
@@ -108,25 +102,20 @@ func New(pool *redis.Pool, o Options) *Server {
 	wrong := o.check(pool)
 	o = o.withDefaults()
 	log := newLog(o)
-	outages := newOutages(log)
 	s := &Server{
-		options: o,
-		wrong:   wrong,
-		store:   store.New(pool, o.Prefix),
-		log:     log,
-		outages: outages,
-		// Redis does two things of that size one after the other: it moves a
-		// batch and finds the next. The last quarter is for what a script
-		// can't see: the reading of the call, the writing of the answer.
-		batch:    batchSize{budget: o.StallBudget * 3 / 8, current: firstBatch},
-		stuck:    newStuckJobs(outages),
+		options:  o,
+		wrong:    wrong,
+		log:      log,
+		outages:  newOutages(log),
 		askAgain: askAgain,
 		atOnce:   atOnce,
 	}
-	if o.DeadMaxAge > 0 || o.DeadMax > 0 {
-		s.sweeps = append(s.sweeps, s.sweepDead())
+	for i, partition := range store.NewPartitions(pool, o.Prefix, min(o.Partitions, store.MaxPartitions)) {
+		s.movers = append(s.movers, newMover(s, i, partition))
 	}
-	s.sweeps = append(s.sweeps, s.sweepTopics())
+	if len(s.movers) == 1 {
+		s.movers[0].nameless()
+	}
 	s.observers = []Observer{&s.heart}
 	if o.Observer != nil {
 		s.observers = append(s.observers, o.Observer)
@@ -137,7 +126,7 @@ func New(pool *redis.Pool, o Options) *Server {
 // usable fails if the server, or ctx, is nothing to work with.
 func (s *Server) usable(ctx context.Context) error {
 	switch {
-	case s == nil || s.store == nil:
+	case s == nil || s.movers == nil:
 		return errors.New("server: it was not made with New")
 	case ctx == nil:
 		return errors.New("server: ctx is nil")
@@ -149,18 +138,25 @@ func (s *Server) usable(ctx context.Context) error {
 // now, drops the dead letters that are not kept, and returns. When ctx is done it finishes the
 // batch in hand and fails with ctx's error. What does not work for some jobs only is said in the
 // log, as by Run; an error is what stopped the pass. It must not overlap with Run or another Pass.
+// Of several partitions each has its turn, whatever becomes of the others, and an error names its partition.
 func (s *Server) Pass(ctx context.Context) error {
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
 	work := context.WithoutCancel(ctx)
-	if _, err := s.pass(ctx, work); err != nil {
-		return err
+	var errs []error
+	for _, m := range s.movers {
+		if err := m.once(ctx, work); err != nil {
+			errs = append(errs, m.named(err))
+		}
+		if ctx.Err() != nil {
+			break
+		}
 	}
-	for _, w := range s.sweeps {
-		w.all(work)
+	if len(errs) == 1 {
+		return errs[0]
 	}
-	return ctx.Err()
+	return cmp.Or(errors.Join(errs...), ctx.Err())
 }
 
 // Run moves jobs until ctx is done and returns nil: a cancelled context is how

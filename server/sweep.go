@@ -70,21 +70,21 @@ func (w *sweep) next(ctx context.Context) {
 }
 
 // sweepDead drops dead letters that are too old or too many.
-func (s *Server) sweepDead() *sweep {
-	age := s.options.DeadMaxAge
+func (m *mover) sweepDead() *sweep {
+	age := m.options.DeadMaxAge
 	if age < 0 {
 		age = never
 	}
 	var at store.DeadPlace
 	return &sweep{
-		turn: deadTurn, outages: s.outages, failing: "Old dead letters can't be dropped", remind: true,
+		turn: deadTurn, outages: m.outages, failing: "Old dead letters can't be dropped", remind: true,
 		page: func(ctx context.Context, first bool) (bool, error) {
 			if first {
 				at = store.DeadPlace{}
 			}
-			dropped, next, err := s.store.ExpireDead(ctx, age, max(s.options.DeadMax, 0), at)
+			dropped, next, err := m.store.ExpireDead(ctx, age, max(m.options.DeadMax, 0), at)
 			for _, d := range dropped {
-				logJobs(s.log, slog.LevelInfo, fmt.Sprintf("Dead letters dropped, %d too old or too many", len(d.IDs)), d.Topic, d.IDs)
+				logJobs(m.log, slog.LevelInfo, fmt.Sprintf("Dead letters dropped, %d too old or too many", len(d.IDs)), d.Topic, d.IDs)
 			}
 			at = next
 			return next != store.DeadPlace{}, err
@@ -93,18 +93,18 @@ func (s *Server) sweepDead() *sweep {
 }
 
 // sweepTopics looks after the known topics, and drops ready entries that stand for no job.
-func (s *Server) sweepTopics() *sweep {
+func (m *mover) sweepTopics() *sweep {
 	var at store.Place
 	return &sweep{
-		turn: topicsTurn, outages: s.outages, failing: "Ready queues and known topics can't be swept; jobs are moved all the same",
+		turn: topicsTurn, outages: m.outages, failing: "Ready queues and known topics can't be swept; jobs are moved all the same",
 		page: func(ctx context.Context, first bool) (bool, error) {
 			if first {
 				at = store.Place{}
 			}
-			swept, err := s.store.Sweep(ctx, at)
+			swept, err := m.store.Sweep(ctx, at)
 			for _, stale := range swept.Gone {
-				s.observe(func(o Observer) { o.Dropped(len(stale.IDs)) })
-				logJobs(s.log, slog.LevelError, "Ready job has expired or was removed, entry dropped", stale.Topic, stale.IDs)
+				m.observe(func(o Observer) { o.Dropped(len(stale.IDs)) })
+				logJobs(m.log, slog.LevelError, "Ready job has expired or was removed, entry dropped", stale.Topic, stale.IDs)
 			}
 			at = swept.Last
 			return swept.More, err

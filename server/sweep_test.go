@@ -81,7 +81,7 @@ func TestSweepsAreSeldom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.enterTopics(2*time.Hour, "t")
-	known := w.server.sweepTopics()
+	known := w.mover().sweepTopics()
 	sweep := func(what string, topics ...string) {
 		t.Helper()
 		if known.goOn(t.Context()); !slices.Equal(w.topics(), topics) {
@@ -150,7 +150,7 @@ func TestSweepWithoutPermission(t *testing.T) {
 	w.user(daemonRights + " -rpop")
 	w.push("a", "t", 1)
 	for range 3 {
-		w.server.sweepTopics().goOn(t.Context())
+		w.mover().sweepTopics().goOn(t.Context())
 	}
 	w.log.expectErrorsWith(t, "Ready queues and known topics can't be swept; jobs are moved all the same: ")
 	w.expectPass(1, 0)
@@ -162,7 +162,7 @@ func TestSweepsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Server.Kill()
-	for _, sweep := range w.server.sweeps {
+	for _, sweep := range w.mover().sweeps {
 		if sweep.goOn(t.Context()); sweep.underWay || sweep.err == nil || errors.Is(sweep.err, context.Canceled) {
 			t.Errorf("sweep %+v", sweep)
 		}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"strconv"
 	"strings"
 	"time"
@@ -121,13 +120,15 @@ func (s *Store) Drop(orphans IDs, found, retry time.Time) *Call[Dropped] {
 }
 
 // Rehearse asks whether a job of that name and topic, which should not exist,
-// could be moved, and a waiter woken for it. It changes nothing. cantPublish is why none could be
-// woken; err why it could not be moved, as far as this Redis can tell.
-func (s *Store) Rehearse(ctx context.Context, name string) (cantPublish, err error) {
+// could be moved, and a waiter woken for it. It changes nothing. The answer is why none could be
+// woken; the error why it could not be moved, as far as this Redis can tell.
+func (s *Store) Rehearse(name string) *Call[error] {
 	k := s.keys
 	args := append(arguments(1, k.JobPool(), k.ReadyQueue(name), k.JobBucket(name)), name)
-	why, err := newCall(s, rehearseScript, args, func(reply any) (string, error) { return redis.String(reply, nil) }).Do(ctx)
-	return reason(why), err
+	return newCall(s, rehearseScript, args, func(reply any) (error, error) {
+		why, err := redis.String(reply, nil)
+		return reason(why), err
+	})
 }
 
 // unixSeconds is a time as a score, exact to the microsecond as Redis's clock is.

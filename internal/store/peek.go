@@ -1,0 +1,82 @@
+package store
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Peeked is what came of a Peek.
+type Peeked struct {
+	Now   time.Time // by Redis's clock, if that was asked for
+	First []First   // of each partition
+}
+
+// First is the job of a partition that falls due first. Due is zero if there is none.
+type First struct {
+	ID  string
+	Due time.Time // by Redis's clock
+	Err error     // Redis's reason for not telling
+}
+
+// Peek asks what falls due first in each of the partitions, whose Node is the same: a command for each, in one
+// round trip. With surely it asks for the time, too, and fails if the server takes no writes, as what that one
+// knows may be old. Any other error is the connection's.
+func Peek(ctx context.Context, on []*Store, surely bool) (p Peeked, err error) {
+	conn, err := on[0].connection(ctx)
+	if err != nil {
+		return p, err
+	}
+	defer conn.Close()
+	for _, s := range on {
+		conn.Send("ZRANGE", s.keys.JobPool(), 0, 0, "WITHSCORES")
+	}
+	if surely {
+		conn.Send("TIME")
+		conn.Send("ZADD", on[0].keys.JobPool(), "XX", "GT", "-inf", "") // see not_writable
+	}
+	replies, err := redis.Values(redis.DoContext(conn, ctx, ""))
+	if err != nil {
+		return p, causeOf(ctx, err)
+	}
+	if len(replies) < len(on) {
+		return p, errReply("a peek", replies)
+	}
+	for _, reply := range replies[:len(on)] {
+		p.First = append(p.First, firstOf(reply))
+	}
+	if surely {
+		p.Now, err = sure(replies[len(on):])
+	}
+	return p, err
+}
+
+// sure reads the answers to TIME, and to a write that changes nothing.
+func sure(replies []any) (now time.Time, err error) {
+	if len(replies) != 2 {
+		return now, errReply("a peek", replies)
+	}
+	if refused, _ := replies[1].(redis.Error); takesNoWrites(refused) {
+		return now, refused
+	}
+	var sec, micro int64
+	_, err = scan(replies[0], &sec, &micro)
+	return time.Unix(sec, micro*1000), err
+}
+
+// farOff is later than all that is waited for, in Unix seconds.
+const farOff = 1e11
+
+func firstOf(reply any) (f First) {
+	pair, err := redis.Values(reply, nil)
+	if err != nil || len(pair) == 0 {
+		return First{Err: err}
+	}
+	var score float64
+	if _, f.Err = redis.Scan(pair, &f.ID, &score); f.Err == nil {
+		f.Due = time.UnixMicro(int64(math.Ceil(min(max(score, 0), farOff) * 1e6)))
+	}
+	return f
+}

@@ -1,0 +1,58 @@
+package store
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// What falls due first in each partition is told at once, whatever is in its pool, and what is wrong with one
+// is its own.
+func TestPeek(t *testing.T) {
+	f := redistest.Start(t)
+	p := NewPartitions(f.Pool(), DefaultPrefix, 6)
+	for i, pool := range [][]any{
+		{"5.25", "b", "1234567890.123457", "a"},
+		{},
+		{"-inf", "ever"},
+		{"+inf", "never"},
+		{"7", ""},
+	} {
+		if len(pool) > 0 {
+			f.Do("ZADD", append([]any{p[i].Keys().JobPool()}, pool...)...)
+		}
+	}
+	f.Do("SET", p[5].Keys().JobPool(), "text")
+	before := f.Clock()
+	got, err := Peek(t.Context(), p, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now := float64(got.Now.UnixMicro()) / 1e6; now < before || now > f.Clock() {
+		t.Errorf("now %v, want Redis's time", got.Now)
+	}
+	if err := got.First[5].Err; KindOf(err) != WrongType {
+		t.Errorf("of a text: %v", err)
+	}
+	want := []First{{ID: "b", Due: time.UnixMicro(5250000)}, {}, {ID: "ever", Due: time.UnixMicro(0)}, {ID: "never", Due: time.Unix(1e11, 0)}, {Due: time.Unix(7, 0)}}
+	if !reflect.DeepEqual(got.First[:5], want) {
+		t.Errorf("got %v, want %v", got.First[:5], want)
+	}
+	f.Do("ZADD", p[1].Keys().JobPool(), "1234567890.123457", "a")
+	if got, err = Peek(t.Context(), p[1:2], false); err != nil || !got.Now.IsZero() || got.First[0].Due != time.UnixMicro(1234567890123457) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// A server that takes no writes knows nothing that counts.
+func TestPeekAtAReplica(t *testing.T) {
+	f := redistest.Start(t)
+	f.Do("REPLICAOF", "127.0.0.1", "1")
+	if _, err := Peek(t.Context(), []*Store{New(f.Pool(), DefaultPrefix)}, true); !Temporary(err) || err == nil {
+		t.Error(fmt.Sprint("error ", err, ", want READONLY"))
+	}
+	f.Do("REPLICAOF", "NO", "ONE")
+}

@@ -1,0 +1,209 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// mover moves the due jobs of one partition. It is its node's: see there.
+type mover struct {
+	*Server
+	number  int
+	store   *store.Store
+	log     *slog.Logger // names the partition if there are several
+	outages *outages
+	batch   batchSize
+	stuck   stuckJobs
+	sweeps  []*sweep
+	pass    *pass // that is under way
+
+	now   time.Time // when jobs were found last, by Redis's clock
+	asked time.Time // the same by ours, or a little before
+
+	missesPushes atomic.Bool // it runs, and has no subscription
+
+	node atomic.Pointer[node] // that it is on while it runs
+	mu   sync.Mutex
+	wake wake
+}
+
+// wake is when a mover has something to do. Zero is never.
+type wake struct {
+	look time.Time // a pass
+	// peek is when it is to be asked what falls due next, which is cheaper; mayPeek is from when on that
+	// may be done together with others.
+	peek, mayPeek time.Time
+}
+
+func newMover(s *Server, number int, partition *store.Store) *mover {
+	log := slog.New(inPartition{s.log.Handler(), number})
+	m := &mover{Server: s, number: number, store: partition, log: log, outages: newOutages(log)}
+	// Redis does two things of that size one after the other: it moves a
+	// batch and finds the next. The last quarter is for what a script
+	// can't see: the reading of the call, the writing of the answer.
+	m.batch = batchSize{budget: s.options.StallBudget * 3 / 8, current: firstBatch}
+	m.stuck = newStuckJobs(m.outages)
+	if s.options.DeadMaxAge > 0 || s.options.DeadMax > 0 {
+		m.sweeps = append(m.sweeps, m.sweepDead())
+	}
+	m.sweeps = append(m.sweeps, m.sweepTopics())
+	return m
+}
+
+// nameless makes it the only one: what is said of it is said of the server.
+func (m *mover) nameless() {
+	m.log, m.outages = m.Server.log, m.Server.outages
+	m.stuck.outages = m.outages
+	for _, w := range m.sweeps {
+		w.outages = m.outages
+	}
+}
+
+// isOnly reports whether there is one partition.
+func (m *mover) isOnly() bool { return len(m.movers) == 1 }
+
+// named is an error that says in which partition it is, if there are several.
+func (m *mover) named(err error) error {
+	if err == nil || m.isOnly() {
+		return err
+	}
+	return fmt.Errorf("partition %d: %w", m.number, err)
+}
+
+// once is a pass and all sweeps.
+func (m *mover) once(ctx, work context.Context) error {
+	if _, err := m.passOnce(ctx, work); err != nil {
+		return err
+	}
+	for _, w := range m.sweeps {
+		w.all(work)
+	}
+	return nil
+}
+
+// peeked enters what a peek has found that was asked for at asked: when the first job is due. now is Redis's time,
+// zero if that was not asked for.
+func (m *mover) peeked(now, asked, due time.Time) {
+	if !now.IsZero() {
+		m.now, m.asked = now, asked
+	}
+	m.stuck.forget(m.redisTime())
+	if !due.IsZero() {
+		m.lookBy(time.Now().Add(due.Sub(m.redisTime())))
+	}
+}
+
+// spreadSweeps has the movers sweep one after the other, so that they do not so all at once. The first one begins at once.
+func (m *mover) spreadSweeps(now time.Time) {
+	for _, w := range m.sweeps {
+		w.ended = now.Add(time.Duration(m.number)*sweepAfter/time.Duration(len(m.movers)) - sweepAfter)
+	}
+}
+
+// goOnSweeping takes turns of the sweeps that are due.
+func (m *mover) goOnSweeping(work context.Context) {
+	for _, w := range m.sweeps {
+		w.goOn(work)
+	}
+}
+
+// plan sets when it has to do something again. The last time began when started is, and said when the next job
+// falls due; or it failed.
+func (m *mover) plan(started, job time.Time, err error) {
+	if m.isOnly() || err != nil {
+		m.lookBy(m.nextPass(started, job, err))
+		return
+	}
+	m.tickBy(m.nextPass(started, time.Time{}, nil))
+	if !job.IsZero() {
+		m.lookBy(later(job, time.Now().Add(minWait)))
+	}
+}
+
+// nextPass is when the pass is due that follows one. After a pass that failed
+// it is not earlier because of a job: that would fail as well.
+func (m *mover) nextPass(started, job time.Time, err error) time.Time {
+	next := started.Add(m.options.Interval)
+	if m.missesPushes.Load() {
+		next = started.Add(m.polledInterval())
+	}
+	if err == nil && !job.IsZero() && job.Before(next) {
+		next = job
+	}
+	underWay := func(w *sweep) bool { return w.underWay }
+	if soon := time.Now().Add(goOnSoon); err == nil && slices.ContainsFunc(m.sweeps, underWay) && soon.Before(next) {
+		next = soon
+	}
+	return later(next, time.Now().Add(minWait))
+}
+
+// tickBy has it see by t whether anything is due. Where there are several partitions that is a peek, which waits
+// for those of others.
+func (m *mover) tickBy(t time.Time) {
+	if m.isOnly() {
+		m.lookBy(t)
+		return
+	}
+	m.peekBy(t, m.polledInterval()/2)
+}
+
+// lookBy has it make a pass at t or before.
+func (m *mover) lookBy(t time.Time) {
+	m.mu.Lock()
+	m.wake.look = earlier(m.wake.look, t)
+	m.mu.Unlock()
+	m.ring(t)
+}
+
+// peekBy has it peek at t or before, by up to early.
+func (m *mover) peekBy(t time.Time, early time.Duration) {
+	m.mu.Lock()
+	m.wake.peek, m.wake.mayPeek = earlier(m.wake.peek, t), earlier(m.wake.mayPeek, t.Add(-early))
+	m.mu.Unlock()
+	m.ring(t)
+}
+
+func (m *mover) ring(t time.Time) {
+	if n := m.node.Load(); n != nil {
+		n.alarm.wakeBy(t)
+	}
+}
+
+// wakes is when it has something to do.
+func (m *mover) wakes() wake {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.wake
+}
+
+// awake forgets when it had something to do.
+func (m *mover) awake() {
+	m.mu.Lock()
+	m.wake = wake{}
+	m.mu.Unlock()
+}
+
+// peeking forgets that it was to peek.
+func (m *mover) peeking() {
+	m.mu.Lock()
+	m.wake.peek, m.wake.mayPeek = time.Time{}, time.Time{}
+	m.mu.Unlock()
+}
+
+// redisTime is about what Redis's clock says now.
+func (m *mover) redisTime() time.Time { return m.now.Add(time.Since(m.asked)) }
+
+// earlier is the earlier of both that are not zero.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,229 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// sureEvery is how often a peek asks whether the node takes writes, and what time it is.
+const sureEvery = 5 * time.Second
+
+// node has the movers whose partitions are on one Redis, or on one node of a cluster. It makes one exchange after the
+// other, so that the stall budget is that of the node: the movers whose passes are under way take turns.
+type node struct {
+	*running
+	key     any // what its movers' stores say
+	alarm   *alarm
+	outages *outages
+
+	sure time.Time // when it was last asked what time it is, and whether it takes writes
+
+	mu       sync.Mutex
+	movers   []*mover
+	listener *store.Subscription // nil before there was one
+}
+
+// running is what a Server has while it runs.
+type running struct {
+	*Server
+	ctx, work context.Context // until the stop; until what is under way has to end, too
+	loops     sync.WaitGroup
+	listening sync.WaitGroup
+
+	mu    sync.Mutex
+	nodes map[any]*node
+}
+
+// place gives a mover to the node on which its partition is now.
+func (r *running) place(m *mover) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := m.store.Node()
+	if n := r.nodes[key]; n != nil {
+		n.take(m)
+		return
+	}
+	n := r.newNode(key)
+	n.take(m)
+	n.start()
+}
+
+func (r *running) newNode(key any) *node {
+	n := &node{running: r, key: key, alarm: &alarm{timer: newTimer()}, outages: r.outages}
+	if len(r.movers) > 1 {
+		n.outages = newOutages(r.log)
+	}
+	r.nodes[key] = n
+	return n
+}
+
+// start has the node work until the stop, or until it has no movers.
+func (n *node) start() {
+	ctx, stop := context.WithCancel(n.ctx)
+	n.listening.Go(func() { n.listen(ctx) })
+	n.loops.Go(func() {
+		defer stop()
+		defer n.alarm.timer.close()
+		defer context.AfterFunc(n.ctx, func() { n.alarm.wakeBy(time.Now()) })()
+		n.loop()
+	})
+}
+
+// take adds a mover, which has a look at once.
+func (n *node) take(m *mover) {
+	n.mu.Lock()
+	n.movers = append(n.movers, m)
+	if n.listener != nil {
+		n.listener.Add(m.store.Keys().FirstDue())
+	}
+	n.mu.Unlock()
+	m.node.Store(n)
+	m.lookBy(time.Now())
+	n.missPushes(m)
+}
+
+// here are the movers that are on the node.
+func (n *node) here() []*mover {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.movers)
+}
+
+func (n *node) loop() {
+	for n.ctx.Err() == nil {
+		movers := n.here()
+		n.round(movers)
+		if n.work.Err() != nil || n.isOver(movers) {
+			return
+		}
+		if next, now := nextOf(movers); !now {
+			n.alarm.sleepUntil(next)
+		}
+	}
+}
+
+// round has each mover that is due for it, or whose pass is under way, make an exchange.
+func (n *node) round(movers []*mover) {
+	started := time.Now()
+	n.peek(movers, started)
+	var failed error
+	for _, m := range movers {
+		if m.pass == nil && !isBy(m.wakes().look, started) {
+			continue
+		}
+		if m.pass == nil {
+			m.awake()
+			m.pass = m.newPass(n.work)
+		}
+		if m.pass.step(n.ctx) {
+			continue
+		}
+		p := m.pass
+		m.pass = nil
+		if failed = p.err; n.work.Err() != nil {
+			return
+		}
+		n.report(m, p.err)
+		if p.err == nil {
+			m.goOnSweeping(n.work)
+		}
+		m.plan(p.started, p.next, p.err)
+	}
+	isFirst := n.Server.movers[0].node.Load() == n
+	if isFirst && (failed == nil || !store.Temporary(failed)) { // else it would wait for the same
+		n.beat(n.work, started)
+	}
+}
+
+// peek asks what falls due next in the partitions of movers that wait for that. Where it can't be told a
+// pass says why.
+func (n *node) peek(movers []*mover, now time.Time) {
+	var asking []*mover
+	var stores []*store.Store
+	isDue := false
+	for _, m := range movers {
+		if w := m.wakes(); m.pass == nil && isBy(w.mayPeek, now) && !isBy(w.look, now) {
+			asking, stores = append(asking, m), append(stores, m.store)
+			isDue = isDue || isBy(w.peek, now)
+		}
+	}
+	if !isDue {
+		return
+	}
+	ctx, cancel := context.WithTimeout(n.work, batchWait)
+	defer cancel()
+	surely := now.Sub(n.sure) >= sureEvery
+	found, err := store.Peek(ctx, stores, surely)
+	if err == nil {
+		n.observe(func(o Observer) { o.Passed(time.Since(now), nil) })
+	}
+	if err == nil && surely {
+		n.sure = now
+	}
+	for i, m := range asking {
+		m.peeking()
+		if err != nil || found.First[i].Err != nil {
+			m.lookBy(now)
+			continue
+		}
+		m.peeked(found.Now, now, found.First[i].Due)
+		m.goOnSweeping(n.work)
+		m.tickBy(m.nextPass(now, time.Time{}, nil))
+	}
+}
+
+// report tells the log what became of a pass. That the node does not answer is said once for all of its movers.
+func (n *node) report(m *mover, err error) {
+	const what = "Redis does not work for us"
+	if err != nil && !store.Temporary(err) {
+		m.outages.report(what, err)
+		return
+	}
+	n.outages.report(what, err)
+	if m.outages != n.outages && err == nil {
+		m.outages.report(what, nil)
+	}
+}
+
+// isOver hands over the movers whose partitions have gone to other nodes, and reports whether none is left.
+func (n *node) isOver(movers []*mover) bool {
+	for _, m := range movers {
+		if m.pass == nil && m.store.Node() != n.key {
+			n.drop(m)
+			n.place(m)
+		}
+	}
+	n.running.mu.Lock()
+	defer n.running.mu.Unlock()
+	if len(n.here()) > 0 {
+		return false
+	}
+	delete(n.nodes, n.key)
+	return true
+}
+
+func (n *node) drop(m *mover) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.movers = slices.DeleteFunc(n.movers, func(other *mover) bool { return other == m })
+	if n.listener != nil {
+		n.listener.Remove(m.store.Keys().FirstDue())
+	}
+}
+
+// nextOf is when the first of the movers has something to do; now if a pass is under way.
+func nextOf(movers []*mover) (next time.Time, now bool) {
+	for _, m := range movers {
+		w := m.wakes()
+		next = earlier(next, earlier(w.look, w.peek))
+		now = now || m.pass != nil
+	}
+	return next, now
+}
+
+// isBy reports whether t is set, and not after now.
+func isBy(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }

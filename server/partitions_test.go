@@ -1,0 +1,268 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// partitioned makes the world's jobs those of n partitions, and its server one for them.
+func (w *world) partitioned(n int) store.Partitions {
+	w.TB.Helper()
+	w.server = New(w.pool(), Options{Interval: 10 * time.Millisecond, Logger: w.log, Partitions: n})
+	return store.NewPartitions(w.pool(), prefix, n)
+}
+
+// pushIn stores a job as our client does.
+func (w *world) pushIn(p store.Partitions, id, topic string, delay time.Duration) {
+	w.TB.Helper()
+	check(w.TB, pushTo(w.TB.Context(), p.Of(id), store.Job{ID: id, Topic: topic, Body: "b"}, store.Due{After: delay}))
+}
+
+// manyIn stores as many due jobs in each partition as many does in one.
+func (w *world) manyIn(p store.Partitions, jobs, topics int) {
+	w.TB.Helper()
+	for _, s := range p {
+		for first := 0; first < jobs; first += 5000 {
+			_, err := manyInScript.Do(w.Conn(), s.Keys().JobPool(), min(first+5000, jobs), topics, 1000, first)
+			check(w.TB, err)
+		}
+	}
+}
+
+var manyInScript = redis.NewScript(1, `
+local prefix = string.match(KEYS[1], '^(.*)job_pool$')
+for n = ARGV[4], ARGV[1] - 1 do
+  local id = string.format('job%06d', n)
+  redis.call('HMSET', prefix .. 'job_bucket:' .. id, 'topic', 'topic' .. (n % ARGV[2]), 'body', 'body')
+  redis.call('ZADD', KEYS[1], ARGV[3] + n / 1000, id)
+end`)
+
+// expectManyMovedIn checks that all of manyIn's jobs are in their topics' queues, in due order, once.
+func (w *world) expectManyMovedIn(p store.Partitions, jobs, topics int) {
+	w.TB.Helper()
+	for _, s := range p {
+		want := make([][]string, topics)
+		for n, id := range manyIDs(jobs) {
+			want[n%topics] = append(want[n%topics], id)
+		}
+		for topic, ids := range want {
+			got := w.Strings("LRANGE", s.Keys().ReadyQueue(fmt.Sprint("topic", topic)), 0, -1)
+			slices.Reverse(got)
+			w.expectIDs(s.Keys().ReadyQueue(fmt.Sprint("topic", topic)), got, ids)
+		}
+		if n := w.Do("ZCARD", s.Keys().JobPool()); n != int64(0) {
+			w.TB.Errorf("%v jobs wait in %s", n, s.Keys().JobPool())
+		}
+	}
+}
+
+// TestPartitions has all partitions' jobs moved: by Pass, and by Run, which is told of new ones in any of them over one
+// connection, while one of the partitions has a backlog.
+func TestPartitions(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{2, 5, 16} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			p := w.partitioned(n)
+			const jobs, topics = 2000, 3
+			w.manyIn(p, jobs, topics)
+			check(t, w.server.Pass(t.Context()))
+			w.expectManyMovedIn(p, jobs, topics)
+
+			w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log, Partitions: n})
+			stop := w.run()
+			for _, s := range p {
+				until(t, "it listens", func() bool { return w.Do("PUBSUB", "NUMSUB", s.Keys().FirstDue()).([]any)[1] == int64(1) })
+			}
+			if list := listeners(t, w.Server); strings.Count(list, " ") != 1 {
+				t.Errorf("connections that listen: %s", list)
+			}
+			const more = 50
+			for i := range more {
+				w.pushIn(p, fmt.Sprint("more", i), "more", time.Duration(i+1)*time.Millisecond)
+			}
+			w.log.awaitMoved(t, n*jobs+more)
+			w.awaitServer(t, "one entry", anything)
+			stop()
+			w.log.expectErrors(t)
+		})
+	}
+}
+
+// TestPartitionsTakeTurns has a long backlog in one partition, in small batches: the jobs of another do not wait for its end.
+func TestPartitionsTakeTurns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.partitioned(2)
+	const jobs = 20000
+	w.manyIn(p[:1], jobs, 1)
+	w.manyIn(p[1:], 1, 1)
+	w.server.movers[0].batch = batchSize{budget: 1, current: minBatch}
+	behind := int64(-1)
+	conn := w.Pool().Get()
+	defer conn.Close()
+	w.log.hears = func(line string) {
+		if strings.HasSuffix(line, "Partition: 1") {
+			behind, _ = redis.Int64(conn.Do("ZCARD", p[0].Keys().JobPool()))
+		}
+	}
+	stop := w.run()
+	w.log.awaitMoved(t, jobs+1)
+	stop()
+	if behind < jobs/2 {
+		t.Errorf("the other partition's job was moved when only %d were left", behind)
+	}
+}
+
+// TestBrokenPartition has a partition of another type, and one that this user may not use: the others' jobs are moved,
+// the log and the server's entry name the partition, and Pass and Check do, too.
+func TestBrokenPartition(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		breaks, heals func(w *world)
+		want          string
+	}{
+		"another type": {
+			func(w *world) { w.Do("SET", "delayer:{1}:job_pool", "text") },
+			func(w *world) { w.Do("DEL", "delayer:{1}:job_pool") },
+			"WRONGTYPE",
+		},
+		"no rights": {
+			func(w *world) { w.Do("ACL", "SETUSER", "u", "resetkeys", "~delayer:{0}:*", "~delayer:{2}:*") },
+			func(w *world) { w.Do("ACL", "SETUSER", "u", "~delayer:*") },
+			"NOPERM",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.user(daemonRights)
+			p := store.NewPartitions(w.pool(), prefix, 3)
+			as := w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p"))
+			w.server = New(as, Options{Interval: 10 * time.Millisecond, Logger: w.log, Partitions: 3})
+			c.breaks(w)
+			for _, err := range []error{w.server.Pass(t.Context()), w.server.Check(t.Context())} {
+				if err == nil || !strings.Contains(err.Error(), "partition 1: ") || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("error %v, want that of partition 1, %s", err, c.want)
+				}
+			}
+			stop := w.run()
+			w.log.awaitError(t, outageLine)
+			w.awaitServer(t, "its error", func(s store.ServerState) bool { return strings.Contains(s.Error, "partition 1: ") })
+			for _, i := range []int{0, 2} {
+				check(t, pushTo(t.Context(), p[i], store.Job{ID: "a", Topic: "t", Body: "b"}, store.Due{After: 20 * time.Millisecond}))
+			}
+			w.log.awaitMoved(t, 2)
+			c.heals(w)
+			w.log.awaitInfo(t, "over after")
+			check(t, pushTo(t.Context(), p[1], store.Job{ID: "a", Topic: "t", Body: "b"}, store.Due{After: 20 * time.Millisecond}))
+			w.log.awaitMoved(t, 3)
+			w.awaitServer(t, "its recovery", func(s store.ServerState) bool { return s.Error == "" && s.Moved == 3 })
+			stop()
+			_, lines := w.log.lines()
+			for _, line := range lines {
+				if !strings.HasSuffix(line, ", Partition: 1") {
+					t.Errorf("logged %q", line)
+				}
+			}
+		})
+	}
+}
+
+// That all partitions are away is said once.
+func TestPartitionsAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.partitioned(5)
+	stop := w.run()
+	w.awaitServer(t, "server", anything)
+	w.Kill()
+	w.log.awaitError(t, outageLine)
+	w.awaitDials(20)
+	w.Restart()
+	w.log.awaitInfo(t, "over after")
+	for i := range 20 {
+		w.pushIn(p, fmt.Sprint(i), "t", 0)
+		w.pushIn(p, fmt.Sprint("later", i), "t", 30*time.Millisecond)
+	}
+	until(t, "all are moved", func() bool {
+		info, _ := w.log.lines()
+		moved := 0
+		for _, line := range info {
+			moved += strings.Count(line, "later")
+		}
+		return moved == 20
+	})
+	stop()
+	w.log.expectErrorsWith(t, outageLine)
+}
+
+func TestWrongPartitions(t *testing.T) {
+	for name, o := range map[string]Options{
+		"too many": {Partitions: store.MaxPartitions + 1}, "negative": {Partitions: -1}, "braces": {Partitions: 2, Prefix: "{a}:"},
+	} {
+		s := New(new(redis.Pool), o)
+		for _, err := range []error{s.Run(t.Context()), s.Pass(t.Context()), s.Check(t.Context())} {
+			if err == nil || errors.Is(err, ErrRefused) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+// While nothing happens a look at 16 partitions on one Redis is 2.5 times the commands of a look at one, at most.
+func TestIdlePartitionsCostLittle(t *testing.T) {
+	t.Parallel()
+	perLook := func(partitions int) float64 {
+		w := newWorld(t)
+		looks := new(passCounter)
+		w.server = New(w.pool(), Options{Interval: 20 * time.Millisecond, Partitions: partitions, Observer: looks})
+		w.run()
+		awaitLooks := func(n int64) int64 {
+			until(t, "looks", func() bool { return looks.Load() >= n })
+			return looks.Load()
+		}
+		first := awaitLooks(int64(2*partitions + 10)) // as it begins
+		w.Do("CONFIG", "RESETSTAT")
+		last := awaitLooks(first + 100)
+		commands := 0
+		for _, stat := range strings.Fields(string(w.Do("INFO", "commandstats").([]byte))) {
+			if _, calls, ok := strings.Cut(stat, ":calls="); ok && !strings.HasPrefix(stat, "cmdstat_config") {
+				calls, _, _ = strings.Cut(calls, ",")
+				n, err := strconv.Atoi(calls)
+				check(t, err)
+				commands += n
+			}
+		}
+		return float64(commands) / float64(last-first)
+	}
+	if one, many := perLook(1), perLook(16); many > 2.5*one {
+		t.Errorf("%.1f commands for each look at 16 partitions, %.1f at one", many, one)
+	}
+}
+
+// passCounter counts passes.
+type passCounter struct {
+	nobody
+	atomic.Int64
+}
+
+func (p *passCounter) Passed(time.Duration, error) { p.Add(1) }
+
+// nobody is an Observer that looks away.
+type nobody struct{}
+
+func (nobody) Moved(string, Moved)          {}
+func (nobody) Dropped(int)                  {}
+func (nobody) Passed(time.Duration, error)  {}
+func (nobody) Called(string, time.Duration) {}
