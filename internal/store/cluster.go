@@ -8,6 +8,9 @@ import (
 	"github.com/mix-basic/delayer/internal/redispool"
 )
 
+// rideOut is redispool.RideOut, but for tests.
+var rideOut = redispool.RideOut
+
 // notHere are the answers of a node of a cluster that has done nothing: another one owns the slot (MOVED),
 // or the slot is on its way to another one (all others but CLUSTERDOWN), or nobody owns it.
 //
@@ -42,15 +45,15 @@ func (c *run) isElsewhere(err error) bool {
 	return true
 }
 
-// detour makes calls that were refused where their slots are by now, again and again until they are done or RideOut is over.
+// detour makes calls that were refused where their slots are by now, again and again until they are done or rideOut is over.
 func (p *Pipeline) detour(ctx context.Context) {
 	calls := p.elsewhere
 	p.elsewhere, p.detoured = nil, true
-	tries := redispool.NewTries(redispool.RideOut)
+	tries := redispool.NewTries(rideOut)
 	within, cancel := tries.Within(ctx)
 	defer cancel()
 	for wait := !haveMoved(calls); len(calls) > 0; wait = true {
-		if wait && !tries.Wait(ctx) {
+		if wait && (p.Hasty || !tries.Wait(ctx)) {
 			break
 		}
 		calls = again(ctx, within, calls)

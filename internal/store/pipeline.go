@@ -29,6 +29,9 @@ import (
 type Pipeline struct {
 	Replaced bool // the first connection's server took no writes, and was left, even if there is no other one
 
+	// Hasty has nothing tried again that a cluster can't do now: several stores' calls would wait for one's.
+	Hasty bool
+
 	pool       redispool.Source
 	conn       redis.Conn
 	err        error  // why the connection can't be used any more
@@ -216,7 +219,7 @@ func (s *Store) command(ctx context.Context, name string, args ...any) (reply an
 
 // onNode calls do with a connection, and again with another one after a refusal of a node of a cluster.
 func (s *Store) onNode(ctx context.Context, do func(redis.Conn) error) error {
-	for tries := redispool.NewTries(redispool.RideOut); ; {
+	for tries := redispool.NewTries(rideOut); ; {
 		conn, err := s.connection(ctx)
 		if err != nil {
 			return err

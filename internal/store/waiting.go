@@ -63,12 +63,16 @@ func Look(ctx context.Context, looks ...LookAt) (found []Looked, replaced bool, 
 // lookBy looks by way of the pipeline, and closes it.
 func lookBy(ctx context.Context, p *Pipeline, looks []LookAt) (found []Looked, replaced bool, err error) {
 	defer p.Close()
+	p.Hasty = true
 	sent := make([]*Looking, len(looks))
 	for i := range looks {
 		sent[i] = looks[i].Send(p)
 	}
 	for _, l := range sent {
 		one, err := l.Wait(ctx)
+		if isNotHere(err) {
+			one, err = l.nothing(), nil // of the others more may be known
+		}
 		if err != nil {
 			return nil, p.Replaced, err
 		}
@@ -110,6 +114,14 @@ func (l *Looking) Wait(ctx context.Context) (Looked, error) {
 		all.Entered = all.Entered && page.Entered
 	}
 	return all, nil
+}
+
+// nothing is what is found where nothing can be seen now.
+func (l *Looking) nothing() (all Looked) {
+	for _, p := range l.pages {
+		all.Lengths, all.Added = append(all.Lengths, make([]int, p.topics)...), append(all.Added, make([]bool, p.topics)...)
+	}
+	return all
 }
 
 // page looks at some of the queues.

@@ -132,6 +132,7 @@ type trip struct {
 func (t *trip) make(p *store.Pipeline, err error) {
 	var passing []*store.Call[struct{}]
 	if err == nil {
+		p.Hasty = len(t.node.sources) > 1
 		for _, t := range t.takes {
 			t.send(p)
 		}

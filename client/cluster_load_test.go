@@ -1,0 +1,248 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// load are pushes, pops, reserves and acks, and what became of them.
+type load struct {
+	t *testing.T
+	c *client.Client
+
+	mu        sync.Mutex
+	pushed    map[string]bool // by a push that was answered
+	delivered map[string]int
+	acked     map[string]int
+	failing   map[string]time.Time     // since when an operation has failed
+	longest   map[string]time.Duration // for how long it did
+	failures  map[string]int
+	unsure    int // pushes and pops whose answers were lost
+}
+
+// startLoad runs until stop is called, which takes what is left.
+func startLoad(t *testing.T, c *client.Client) (l *load, stop func()) {
+	l = &load{t: t, c: c, pushed: map[string]bool{}, delivered: map[string]int{}, acked: map[string]int{},
+		failing: map[string]time.Time{}, longest: map[string]time.Duration{}, failures: map[string]int{}}
+	pushing, endPushes := context.WithCancel(t.Context())
+	taking, endTakes := context.WithCancel(t.Context())
+	var pushers, takers sync.WaitGroup
+	for k := range 32 { // each mostly of another partition
+		pushers.Go(func() {
+			for n := 0; pushing.Err() == nil; n++ {
+				l.push(fmt.Sprintf("{%s-%d}%d", t.Name(), k, n))
+				time.Sleep(50 * time.Millisecond)
+			}
+		})
+	}
+	for k := range 4 {
+		takers.Go(func() {
+			for taking.Err() == nil {
+				if k%2 == 0 {
+					l.pop(taking)
+				} else {
+					l.reserve(taking)
+				}
+			}
+		})
+	}
+	return l, func() {
+		t.Helper()
+		endPushes()
+		pushers.Wait()
+		redistest.Until(t, "nothing is left", func() bool {
+			stats, err := c.Stats(t.Context())
+			return err == nil && (len(stats.Topics) == 0 || stats.Topics[0].Ready == 0)
+		})
+		endTakes()
+		takers.Wait()
+	}
+}
+
+func (l *load) push(id string) {
+	_, err := l.c.Push(l.t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note("push", err)
+	switch {
+	case err == nil:
+		l.pushed[id] = true
+	case store.KindOf(err) == store.NoAnswer:
+		l.unsure++
+	}
+}
+
+func (l *load) pop(ctx context.Context) {
+	m, err := l.c.BPop(ctx, time.Second, "t")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err == nil:
+		l.delivered[m.ID]++
+		l.acked[m.ID]++
+	case errors.Is(err, client.ErrLost):
+		l.unsure++
+	case errors.Is(err, client.ErrEmpty) || ctx.Err() != nil:
+		err = nil
+	}
+	l.note("pop", err)
+}
+
+func (l *load) reserve(ctx context.Context) {
+	d, err := l.c.Reserve(ctx, time.Second, time.Minute, "t")
+	l.mu.Lock()
+	if errors.Is(err, client.ErrEmpty) || ctx.Err() != nil {
+		err = nil
+	}
+	l.note("reserve", err)
+	if d != nil {
+		l.delivered[d.ID]++
+	}
+	l.mu.Unlock()
+	for d != nil {
+		err := d.Ack(l.t.Context())
+		l.mu.Lock()
+		l.note("ack", err)
+		l.mu.Unlock()
+		if err == nil || !store.Temporary(err) {
+			l.mu.Lock()
+			l.acked[d.ID]++
+			l.mu.Unlock()
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// note enters how an operation went.
+func (l *load) note(what string, err error) {
+	since, failing := l.failing[what]
+	switch {
+	case err != nil && !failing:
+		l.failing[what] = time.Now()
+		l.failures[what+": "+err.Error()]++
+	case err != nil:
+		l.failures[what+": "+err.Error()]++
+	case failing:
+		l.longest[what] = max(l.longest[what], time.Since(since))
+		delete(l.failing, what)
+	}
+}
+
+// sum returns how many jobs were lost, and how many came twice.
+func (l *load) sum() (lost, twice int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range l.pushed {
+		if l.delivered[id] == 0 {
+			lost++
+		}
+	}
+	for _, n := range l.delivered {
+		if n > 1 {
+			twice++
+		}
+	}
+	l.t.Logf("%d pushed, %d lost, %d twice, %d unsure; failing for %v", len(l.pushed), lost, twice, l.unsure, l.longest)
+	n := 0
+	for what, times := range l.failures {
+		if n++; n < 12 {
+			l.t.Logf("%d times %.200s", times, what)
+		}
+	}
+	return lost, twice
+}
+
+func (l *load) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.delivered)
+}
+
+// goOn waits until so many more jobs are delivered.
+func (l *load) goOn(more int) {
+	l.t.Helper()
+	more += l.count()
+	redistest.Until(l.t, "jobs are delivered", func() bool { return l.count() >= more })
+}
+
+// While slots move, a master dies and a node joins, a Client goes on: it loses nothing but what a master had not told its
+// replica.
+func TestClusterUnderLoad(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	c := inCluster(t, cluster)
+	slot := func(partition int) int { return cluster.Slot(fmt.Sprintf("{%d}", partition)) }
+	for _, event := range []struct {
+		name string
+		lag  bool
+		do   func(l *load)
+	}{
+		{"a slot moves there and back", false, func(l *load) {
+			from := cluster.Owner(slot(5))
+			for _, to := range cluster.Servers[:3] {
+				if to != from {
+					cluster.MoveSlot(slot(5), to)
+					l.goOn(200)
+				}
+			}
+			cluster.MoveSlot(slot(5), from)
+		}},
+		{"a slot takes its time", false, func(l *load) {
+			from := cluster.Owner(slot(7))
+			to := cluster.Servers[0]
+			if from == to {
+				to = cluster.Servers[1]
+			}
+			m := cluster.BeginMove(slot(7), to)
+			l.goOn(300)
+			m.Keys(3)
+			l.goOn(300)
+			m.End()
+			l.goOn(300)
+			cluster.MoveSlot(slot(7), from)
+		}},
+		{"a node joins", false, func(l *load) {
+			to := cluster.AddNode()
+			for i := range 4 {
+				cluster.MoveSlot(slot(i), to)
+			}
+		}},
+		{"a replica is told to take over", true, func(l *load) {
+			cluster.AwaitHealth()
+			cluster.Servers[3].Do("CLUSTER", "FAILOVER")
+			cluster.AwaitOwner(0, cluster.Servers[0])
+		}},
+		{"a master is killed", true, func(l *load) {
+			cluster.AwaitHealth()
+			old := cluster.Owner(slot(9))
+			old.Kill()
+			began := time.Now()
+			cluster.AwaitOwner(slot(9), old)
+			t.Logf("the replica took over within %v", time.Since(began))
+		}},
+	} {
+		t.Run(event.name, func(t *testing.T) {
+			l, stop := startLoad(t, c)
+			l.goOn(300)
+			event.do(l)
+			l.goOn(300)
+			stop()
+			lost, twice := l.sum()
+			if event.lag {
+				lost, twice = max(lost-l.unsure-20, 0), max(twice-20, 0)
+			}
+			if lost > 0 || twice > 0 {
+				t.Errorf("%d jobs are lost, %d came twice", lost, twice)
+			}
+		})
+	}
+}

@@ -1,0 +1,322 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// inCluster are 16 partitions in it.
+func inCluster(t *testing.T, c *redistest.Cluster) Partitions {
+	t.Helper()
+	second := redispool.Dialer{ConnectTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second}
+	pool := redispool.NewCluster(strings.Split(c.Addrs(), ","), second, func(d redispool.Dialer) *redis.Pool {
+		return &redis.Pool{MaxIdle: 4, DialContext: d.Dial, TestOnBorrowContext: redispool.CheckRested}
+	})
+	t.Cleanup(func() { redispool.Close(pool) })
+	return NewPartitions(pool, DefaultPrefix, 16)
+}
+
+// halfMoved is a slot of which some keys are at another node already.
+type halfMoved struct {
+	*redistest.Move
+	prefix string
+}
+
+// places are where each job is, on both nodes.
+func (h halfMoved) places() map[string][]string {
+	all := map[string][]string{}
+	for _, s := range []*redistest.Server{h.From, h.To} {
+		for _, key := range s.Strings("KEYS", "*") {
+			name, of, _ := strings.Cut(strings.TrimPrefix(key, h.prefix), ":")
+			var ids []string
+			s.Do("ASKING")
+			switch name {
+			case "job_pool", "dead_letters":
+				ids = s.Strings("ZRANGE", key, 0, -1)
+			case "ready_queue":
+				ids = s.Strings("LRANGE", key, 0, -1)
+			case "job_bucket", "dead_letter":
+				ids, of = []string{of}, ""
+			}
+			for _, id := range ids {
+				all[id] = append(all[id], strings.TrimSuffix(name+" "+of, " "))
+			}
+		}
+	}
+	for id, places := range all {
+		slices.Sort(places)
+		if slices.Contains(places, "job_pool") { // who comes to another entry drops it
+			all[id] = slices.DeleteFunc(places, func(p string) bool { return strings.HasPrefix(p, "ready_queue") })
+		}
+	}
+	return all
+}
+
+// While a slot is on its way a script does all that it should, or nothing, whichever keys are at the other node
+// already. So whoever is refused may come again. What a queue should get that is not there waits a little longer.
+func TestScriptsWhileASlotMoves(t *testing.T) {
+	defer func(d time.Duration) { rideOut = d }(rideOut)
+	rideOut = 0
+	c := redistest.StartCluster(t)
+	p := inCluster(t, c)
+	s := p[3]
+	check(t, s.Ping(t.Context()))
+	slot := c.Slot(s.Keys().JobPool())
+	from := c.Owner(slot)
+	to := c.Servers[slices.IndexFunc(c.Servers[:3], func(s *redistest.Server) bool { return s != from })]
+	ctx := t.Context()
+	job := func(id, topic string, after time.Duration) Delayed {
+		return Delayed{Job: Job{id, topic, "b"}, Due: Due{After: after}, Terms: Terms{Lifetime: time.Hour}}
+	}
+	var held []Held
+	seed := func() {
+		t.Helper()
+		for _, server := range []*redistest.Server{from, to} {
+			server.Do("FLUSHALL")
+		}
+		push := func(jobs ...Delayed) {
+			_, err := s.Push(jobs).Do(ctx)
+			check(t, err)
+		}
+		push(job("r", "t", 0), job("r2", "t", 0), job("d", "t", 0))
+		got, err := s.Reserve(Wanted{Topics: []string{"t"}, N: 3}, Reservation{Lease: time.Hour}).Do(ctx)
+		check(t, err)
+		held = nil
+		for i, j := range got.Jobs {
+			held = append(held, Held{j.Topic, j.ID, got.Leases[i].Token})
+		}
+		_, err = s.Bury([]Burial{{Held: held[2], Reason: "w"}}).Do(ctx)
+		check(t, err)
+		push(job("a", "t", 0), job("b", "t", 0), job("w", "t", time.Hour), job("w2", "u", time.Hour))
+	}
+	each := func(errs []error, err error) error {
+		for _, e := range errs {
+			if err == nil {
+				err = e
+			}
+		}
+		return err
+	}
+	calls := map[string]func(ctx context.Context) error{
+		"push new":      func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", time.Hour)}).Do(ctx)) },
+		"push ready":    func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", 0)}).Do(ctx)) },
+		"push to empty": func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "v", 0)}).Do(ctx)) },
+		"push again":    func(ctx context.Context) error { return each(s.Push([]Delayed{job("a", "t", time.Hour)}).Do(ctx)) },
+		"push reserved": func(ctx context.Context) error { return each(s.Push([]Delayed{job("r", "t", 0)}).Do(ctx)) },
+		"push several": func(ctx context.Context) error {
+			return each(s.Push([]Delayed{job("n", "t", time.Hour), job("a", "u", 0), job("w", "t", 0)}).Do(ctx))
+		},
+		"pop": func(ctx context.Context) error {
+			_, err := s.Pop(Wanted{Topics: []string{"t"}, N: 1}).Do(ctx)
+			return err
+		},
+		"pop all": func(ctx context.Context) error {
+			_, err := s.Pop(Wanted{Topics: []string{"u", "t"}, N: 9}).Do(ctx)
+			return err
+		},
+		"reserve": func(ctx context.Context) error {
+			_, err := s.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{}).Do(ctx)
+			return err
+		},
+		"reserve all": func(ctx context.Context) error {
+			_, err := s.Reserve(Wanted{Topics: []string{"u", "t"}, N: 9}, Reservation{}).Do(ctx)
+			return err
+		},
+		"ack":     func(ctx context.Context) error { return each(s.Ack(held[:1]).Do(ctx)) },
+		"ack two": func(ctx context.Context) error { return each(s.Ack(held[:2]).Do(ctx)) },
+		"retry":   func(ctx context.Context) error { return each(s.Retry([]GivenBack{{Held: held[0]}}).Do(ctx)) },
+		"retry later": func(ctx context.Context) error {
+			return each(s.Retry([]GivenBack{{Held: held[0], Delay: time.Hour, Error: "e"}}).Do(ctx))
+		},
+		"retry two": func(ctx context.Context) error {
+			return each(s.Retry([]GivenBack{{Held: held[0]}, {Held: held[1], Delay: time.Hour}}).Do(ctx))
+		},
+		"bury": func(ctx context.Context) error {
+			return each(s.Bury([]Burial{{Held: held[0], Reason: "w", Error: "e"}}).Do(ctx))
+		},
+		"extend": func(ctx context.Context) error {
+			return each(s.Extend([]*Extension{{Held: held[0], Lease: 2 * time.Hour}}).Do(ctx))
+		},
+		"remove ready":     func(ctx context.Context) error { return each(s.Remove("a").Do(ctx)) },
+		"remove waiting":   func(ctx context.Context) error { return each(s.Remove("w").Do(ctx)) },
+		"remove reserved":  func(ctx context.Context) error { return each(s.Remove("r").Do(ctx)) },
+		"remove dead":      func(ctx context.Context) error { return each(s.Remove("d").Do(ctx)) },
+		"reschedule":       func(ctx context.Context) error { return s.Reschedule(ctx, "w", time.Minute) },
+		"reschedule now":   func(ctx context.Context) error { return s.Reschedule(ctx, "w", 0) },
+		"reschedule ready": func(ctx context.Context) error { return s.Reschedule(ctx, "a", time.Minute) },
+		"requeue":          func(ctx context.Context) error { return each(s.Requeue(ctx, []string{"d"}, time.Hour)) },
+		"drop dead": func(ctx context.Context) error {
+			_, err := s.DropDead(ctx, "t", []string{"d"}, time.Now().Add(time.Hour))
+			return err
+		},
+		"expire dead": func(ctx context.Context) error { _, _, err := s.ExpireDead(ctx, 0, 0, DeadPlace{}); return err },
+		"move": func(ctx context.Context) error {
+			far := time.Now().Add(2 * time.Hour)
+			_, err := s.Move(Batch{Topic: "t", IDs: IDs{[]byte("w")}}, far, far, far.Add(5*time.Second)).Do(ctx)
+			return err
+		},
+		"move to empty": func(ctx context.Context) error {
+			far := time.Now().Add(2 * time.Hour)
+			_, err := s.Move(Batch{Topic: "u", IDs: IDs{[]byte("w2")}}, far, far, far.Add(5*time.Second)).Do(ctx)
+			return err
+		},
+		"purge": func(ctx context.Context) error { _, _, err := s.Purge(ctx, "t", 100); return err },
+		"sweep": func(ctx context.Context) error { _, err := s.Sweep(ctx, Place{}); return err },
+	}
+	later := map[string]bool{"move": true, "move to empty": true, "retry": true, "retry two": true}
+	partly := map[string]bool{"retry two": true, "purge": true} // each job has an error of its own; the second try finds nothing
+	for _, name := range slices.Sorted(maps.Keys(calls)) {
+		seed()
+		check(t, calls[name](ctx))
+		m := halfMoved{&redistest.Move{Slot: slot, From: from, To: to}, s.Keys().prefix}
+		want := m.places()
+		seed()
+		var keys []string
+		for _, key := range from.Strings("CLUSTER", "GETKEYSINSLOT", slot, 100) {
+			keys = append(keys, key)
+		}
+		for _, moved := range append(keys, "") {
+			for _, most := range []bool{false, true} {
+				seed()
+				m.Move = c.BeginMove(slot, to)
+				for _, key := range keys {
+					if (key == moved) != most {
+						m.Key(key)
+					}
+				}
+				before := m.places()
+				err := calls[name](ctx)
+				after := m.places()
+				where := fmt.Sprintf("%s with %s moved", name, moved)
+				if most {
+					where = fmt.Sprintf("%s with all moved but %s", name, moved)
+				}
+				if err != nil && !isNotHere(err) {
+					t.Errorf("%s: %v", where, err)
+				}
+				for _, id := range []string{"r", "r2", "d", "a", "b", "w", "w2", "n"} {
+					got := after[id]
+					done, undone := slices.Equal(got, want[id]), slices.Equal(got, before[id])
+					if !done && (err == nil && !later[name] || !undone) || err != nil && !undone && !partly[name] {
+						t.Errorf("%s (%v): %s is in %q, and was in %q; done is %q", where, err, id, got, before[id], want[id])
+					}
+				}
+				for _, server := range []*redistest.Server{from, to} {
+					server.Do("CLUSTER", "SETSLOT", slot, "STABLE")
+				}
+			}
+		}
+	}
+}
+
+// A subscription hears the channels of one node, whichever slots they are of, and ends when one of them is not there any more.
+func TestSubscriptionInCluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t)
+	p := inCluster(t, c)
+	ctx := t.Context()
+	check(t, p[0].Ping(ctx))
+	channel := func(s *Store) string { return s.Keys().Wake("me") }
+	var here, there []*Store // those on the node of p[0], and others
+	for _, s := range p {
+		if s.Node() == p[0].Node() {
+			here = append(here, s)
+		} else {
+			there = append(there, s)
+		}
+	}
+	slot := func(s *Store) int { return c.Slot(s.Keys().JobPool()) }
+	owner := c.Owner(slot(here[0]))
+
+	subscribe := func(s *Store, more ...*Store) *Subscription {
+		t.Helper()
+		var sub *Subscription
+		redistest.Until(t, "it hears its channels", func() bool {
+			var err error
+			if sub, err = s.Subscribe(ctx, time.Minute); err != nil {
+				return false
+			}
+			for _, s := range append(more, s) {
+				check(t, sub.Add(channel(s)))
+				if event, err := sub.Receive(); err != nil {
+					sub.Close()
+					return false
+				} else if !event.Subscribed || event.Channel != channel(s) {
+					t.Fatalf("got %+v", event)
+				}
+			}
+			return true
+		})
+		t.Cleanup(func() { sub.Close() })
+		return sub
+	}
+	sub := subscribe(here[0], here[1], here[2])
+	for _, s := range here[:3] {
+		owner.Do("SPUBLISH", channel(s), "x")
+		expectEvents(t, sub, told(channel(s), "x"))
+	}
+	counts, err := here[1].Waiters(ctx, []string{"t"})
+	if err != nil || counts[0] != 0 {
+		t.Errorf("waiters %d, %v", counts, err)
+	}
+	owner.Do("ZADD", here[1].Keys().Waiting("t"), 1, "me")
+	if counts, err = here[1].Waiters(ctx, []string{"t"}); err != nil || counts[0] != 1 {
+		t.Errorf("waiters %d, %v, want 1", counts, err)
+	}
+	check(t, sub.Remove(channel(here[2])))
+	check(t, sub.Add(channel(there[0])))
+	if event, err := sub.Receive(); !isNotHere(err) {
+		t.Errorf("a channel of another node: %+v, %v", event, err)
+	}
+
+	ended := func(sub *Subscription, what string) {
+		t.Helper()
+		over := make(chan error, 1)
+		go func() {
+			for {
+				if _, err := sub.Receive(); err != nil {
+					over <- err
+					return
+				}
+			}
+		}()
+		redistest.Until(t, what, func() bool {
+			here[0].Ping(ctx) // who has nothing to say learns nothing
+			select {
+			case <-over:
+				return true
+			default:
+				return false
+			}
+		})
+	}
+	sub = subscribe(here[0], here[1])
+	c.MoveSlot(slot(here[1]), c.Owner(slot(there[0])))
+	ended(sub, "a slot has moved")
+	subscribe(here[1])
+	if here[1].Node() == here[0].Node() {
+		t.Error("the partition is where it was")
+	}
+
+	sub = subscribe(here[0])
+	i := slices.Index(c.Servers, owner)
+	c.AwaitHealth()
+	c.Servers[3+i].Do("CLUSTER", "FAILOVER")
+	c.AwaitOwner(slot(here[0]), owner)
+	owner.Do("CLIENT", "KILL", "TYPE", "normal") // the pool's
+	ended(sub, "its node was demoted")
+	sub = subscribe(here[0])
+	c.AwaitHealth()
+	c.Owner(slot(here[0])).Kill()
+	ended(sub, "its node was killed")
+	subscribe(here[0])
+}
