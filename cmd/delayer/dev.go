@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/devredis"
@@ -24,19 +25,22 @@ func startDev(o options, c *config.Config) (redis *devredis.Server, notes []stri
 	if c.Redis.Password != "" {
 		users = append(users, devredis.User{Name: c.Redis.Username, Password: c.Redis.Password})
 	}
+	configured := c.Redis
+	if len(c.Redis.Sentinels) > 0 {
+		notes = append(notes, "Note: --dev asks no sentinels.")
+		c.Redis.Sentinels, c.Redis.SentinelMaster, c.Redis.SentinelUsername, c.Redis.SentinelPassword = nil, "", "", ""
+	}
 	redis, err = listenDev(c.Redis, users)
 	if err != nil {
 		return nil, nil, fail(exitFailed, fmt.Errorf("--dev: %w", err))
 	}
-	configured := c.Redis
 	host, port, _ := net.SplitHostPort(redis.Addr)
 	c.Redis.Host = host
 	c.Redis.Port, _ = strconv.Atoi(port)
-	notes = []string{
+	return redis, append(notes,
 		fmt.Sprintf("In-memory Redis on %s: nothing is kept.", redis.Addr),
-		"Try: " + tryLine(o, configured, c.Redis),
-	}
-	return redis, notes, nil
+		"Try: "+tryLine(o, configured, c.Redis),
+	), nil
 }
 
 // devHTTP is where the HTTP front of --dev listens if the configuration does not say: at the first of
@@ -56,6 +60,15 @@ func tryLine(o options, configured, actual config.Redis) string {
 	}
 	if actual.Host != usual.Host || actual.Host != configured.Host {
 		line = fmt.Sprintf("DELAYER_REDIS_HOST=%s %s", actual.Host, line)
+	}
+	for _, of := range []struct{ key, value string }{ // else the line would lead to their master
+		{"SENTINEL_PASSWORD_FILE", configured.SentinelPasswordFile}, {"SENTINEL_PASSWORD", configured.SentinelPassword},
+		{"SENTINEL_USERNAME", configured.SentinelUsername}, {"SENTINEL_MASTER", configured.SentinelMaster},
+		{"SENTINELS", strings.Join(configured.Sentinels, ",")},
+	} {
+		if of.value != "" {
+			line = fmt.Sprintf("DELAYER_REDIS_%s= %s", of.key, line)
+		}
 	}
 	return line
 }

@@ -92,6 +92,27 @@ func TestDevLogin(t *testing.T) {
 	}
 }
 
+// --dev leaves a master alone that sentinels would name, and so does the line to try.
+func TestDevWithSentinels(t *testing.T) {
+	t.Parallel()
+	all := redistest.StartSentinels(t)
+	s := newSite(t, nobody(t), "sentinels = "+all.Addrs(), "sentinel_master = m", "sentinel_username = u", "sentinel_password = p")
+	p := s.start(t, "--dev")
+	p.expect(p.stdout, started)
+	found := regexp.MustCompile(`(?m)^Note: --dev asks no sentinels\.\nIn-memory Redis on (.*): nothing is kept\.\nTry: (.*) delayer -c '.*' push greetings 5 hello$`).FindStringSubmatch(p.stdout.String())
+	if found == nil {
+		t.Fatalf("%v", p.stdout)
+	}
+	r := runBinary(t, s.dir, append(environment(t), strings.Fields(found[2])...), "-c", s.conf, "push", "greetings", "0", "hello", "--id", "a")
+	if r != (result{stdout: "a\n"}) {
+		t.Errorf("%+v", r)
+	}
+	p.delivers(redistest.On(t, found[1]))
+	if keys := all.Servers[0].Strings("KEYS", "*"); len(keys) > 0 {
+		t.Errorf("the master has %q", keys)
+	}
+}
+
 func TestDevWithTLS(t *testing.T) {
 	s := newSite(t, nobody(t), "tls = true")
 	r := runBinary(t, s.dir, environment(t), "--dev", "-c", s.conf)
