@@ -2,12 +2,15 @@ package client_test
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // model is what is to be in Redis: what each operation does, in the fewest words. Times are
@@ -15,12 +18,14 @@ import (
 type model struct {
 	now     float64
 	pool    map[string]modelEntry
-	queues  queues // the next one first
+	queues  queues // the next one first; of several partitions, as redistest.State names them
 	jobs    map[string]modelJob
 	letters map[string]modelJob
 	died    map[string]float64 // of letters
 	counts  map[string]int
 	leases  int // how many there were
+
+	partitions int
 }
 
 // soon is for how long from its beginning a run lasts at most, in s. What is due by then
@@ -47,9 +52,9 @@ func (j *modelJob) beginAnew() {
 	}
 }
 
-func newModel(now float64) *model {
+func newModel(now float64, partitions int) *model {
 	return &model{
-		now: now, pool: map[string]modelEntry{}, queues: queues{}, jobs: map[string]modelJob{},
+		partitions: partitions, now: now, pool: map[string]modelEntry{}, queues: queues{}, jobs: map[string]modelJob{},
 		letters: map[string]modelJob{}, died: map[string]float64{}, counts: map[string]int{},
 	}
 }
@@ -109,12 +114,37 @@ func (m *model) leastLifetime(id string) time.Duration {
 
 func (m *model) isDue(e modelEntry) bool { return e.score <= m.now+soon }
 
+// queue is the name of the topic's queue that has the job.
+func (m *model) queue(topic, id string) string {
+	if m.partitions == 1 {
+		return topic
+	}
+	return fmt.Sprintf("%s of %d", topic, store.PartitionOf(id, m.partitions))
+}
+
+// queuesOf are the names of the topics' queues: of each partition those of all topics.
+func (m *model) queuesOf(topics []string) (names []string) {
+	if m.partitions == 1 {
+		return topics
+	}
+	for i := range m.partitions {
+		for _, topic := range topics {
+			names = append(names, fmt.Sprintf("%s of %d", topic, i))
+		}
+	}
+	return names
+}
+
 // enqueue makes a job the last of its queue.
-func (m *model) enqueue(topic, id string) { m.queues[topic] = append(m.queues[topic], id) }
+func (m *model) enqueue(topic, id string) {
+	queue := m.queue(topic, id)
+	m.queues[queue] = append(m.queues[queue], id)
+}
 
 // withdraw takes all of an ID's entries out of a queue.
 func (m *model) withdraw(topic, id string) {
-	m.queues[topic] = slices.DeleteFunc(slices.Clone(m.queues[topic]), func(other string) bool { return other == id })
+	queue := m.queue(topic, id)
+	m.queues[queue] = slices.DeleteFunc(slices.Clone(m.queues[queue]), func(other string) bool { return other == id })
 }
 
 // leave takes an ID that somebody means out of the pool or its queue.
@@ -161,37 +191,78 @@ func (m *model) push(id string, job modelJob, due float64, policy client.Existin
 	return nil
 }
 
-// take takes up to n jobs off the queues, in the topics' order. claim is what becomes of each,
-// and reports whether it was taken.
-func (m *model) take(topics []string, n int, claim func(topic, id string) bool) (ids []string) {
-	for _, topic := range topics {
-		for len(m.queues[topic]) > 0 && len(ids) < n {
-			id := m.queues[topic][0]
-			m.queues[topic] = m.queues[topic][1:]
-			job, exists := m.jobs[id]
-			_, waits := m.pool[id]
-			switch {
-			case !exists || waits: // a stale entry
-			case job.topic != topic:
-				m.enqueue(job.topic, id)
-			case claim(topic, id):
-				ids = append(ids, id)
-			}
+// taking is a call that takes up to n jobs of the topics.
+type taking struct {
+	topics []string
+	n      int
+	// got are the jobs that came. Only what order there is among several partitions is learnt from it.
+	got    []string
+	isDead func(id string) bool // whether that has become a dead letter in Redis
+	some   bool                 // of several partitions a part may do
+}
+
+// take takes jobs off the queues, in the topics' order. claim is what becomes of each, and reports
+// whether it was taken.
+func (m *model) take(t taking, claim func(topic, id string) bool) (ids []string) {
+	next := func(queue string) {
+		id := m.queues[queue][0]
+		m.queues[queue] = m.queues[queue][1:]
+		topic, _, _ := strings.Cut(queue, " of ")
+		job, exists := m.jobs[id]
+		_, waits := m.pool[id]
+		switch {
+		case !exists || waits: // a stale entry
+		case job.topic != topic:
+			m.enqueue(job.topic, id)
+		case claim(topic, id):
+			ids = append(ids, id)
+		}
+	}
+	if m.partitions > 1 {
+		m.takeThese(t, next)
+		if t.some && len(ids) > 0 {
+			return ids
+		}
+	}
+	for _, queue := range m.queuesOf(t.topics) {
+		for len(m.queues[queue]) > 0 && len(ids) < t.n {
+			next(queue)
 		}
 	}
 	return ids
 }
 
-func (m *model) pop(topics []string, n int) []string {
-	return m.take(topics, n, func(_, id string) bool {
+// takeThese takes the jobs that came, in their order, each of which has to be the next in its queue; before
+// it, and behind the last ones, may be jobs that were buried instead. There are no other entries: whoever leaves
+// such knows of one partition only.
+func (m *model) takeThese(t taking, next func(queue string)) {
+	buryFirst := func(queue string) {
+		for len(m.queues[queue]) > 0 && t.isDead(m.queues[queue][0]) {
+			next(queue)
+		}
+	}
+	for _, id := range t.got {
+		queue := m.queue(m.jobs[id].topic, id)
+		buryFirst(queue)
+		if len(m.queues[queue]) > 0 && m.queues[queue][0] == id {
+			next(queue)
+		}
+	}
+	for _, queue := range m.queuesOf(t.topics) {
+		buryFirst(queue)
+	}
+}
+
+func (m *model) pop(t taking) []string {
+	return m.take(t, func(_, id string) bool {
 		delete(m.jobs, id)
 		return true
 	})
 }
 
 // reserve enters leases without an end: the test learns it from Redis.
-func (m *model) reserve(topics []string, n, maxAttempts int) []string {
-	return m.take(topics, n, func(topic, id string) bool {
+func (m *model) reserve(t taking, maxAttempts int) []string {
+	return m.take(t, func(topic, id string) bool {
 		job := m.jobs[id]
 		job.beginAnew()
 		if limit := cmp.Or(job.maxAttempts, maxAttempts); limit > 0 && job.attempts >= limit {
@@ -258,7 +329,8 @@ func (m *model) release(topic, id string, lease int, later bool) error {
 		if later {
 			m.pool[id] = modelEntry{}
 		} else {
-			m.queues[topic] = append([]string{id}, m.queues[topic]...)
+			queue := m.queue(topic, id)
+			m.queues[queue] = append([]string{id}, m.queues[queue]...)
 		}
 		return nil
 	})

@@ -5,16 +5,17 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -26,29 +27,36 @@ var (
 
 // Random operations of new and old clients and servers leave in Redis exactly what a small model
 // says, and answer what it says. In runs without old ones each job is in exactly one state at
-// any time. (Old ones leave entries behind that mean nothing, and don't count reserved jobs.)
+// any time. (Old ones leave entries behind that mean nothing, and don't count reserved jobs.) Every second
+// run has five partitions, of which old ones know nothing.
 func TestModel(t *testing.T) {
 	if *modelSeed != 0 {
-		f := start(t)
-		f.runAgainstModel(*modelSeed, f.store())
+		startPartitions(t, partitionsOf(*modelSeed)).runAgainstModel(*modelSeed)
 		return
 	}
-	base := rand.Uint64() >> 1
-	var run atomic.Int64
-	for part := range 2 {
-		t.Run(fmt.Sprint(part), func(t *testing.T) {
+	base := rand.Uint64() >> 2 << 1
+	for part := range uint64(2) {
+		n := partitionsOf(part)
+		t.Run(fmt.Sprintf("partitions=%d", n), func(t *testing.T) {
 			t.Parallel()
-			f := start(t)
-			s := f.store()
-			for !t.Failed() {
-				n := run.Add(1)
-				if n > int64(*modelRuns) {
-					return
-				}
-				f.runAgainstModel(base+uint64(n), s)
+			f := startPartitions(t, n)
+			for run := part; run < uint64(*modelRuns) && !t.Failed(); run += 2 {
+				f.runAgainstModel(base + run)
 			}
 		})
 	}
+}
+
+// partitionsOf is how many the run has.
+func partitionsOf(seed uint64) int { return []int{1, 5}[seed%2] }
+
+// startPartitions is start for a Client with so many partitions.
+func startPartitions(t testing.TB, n int) *fixture {
+	t.Helper()
+	f := &fixture{Server: redistest.Start(t)}
+	f.Partitions = n
+	f.Client = f.open(client.WithPartitions(n))
+	return f
 }
 
 // modelHold is a job in the hands of one who has reserved it.
@@ -64,24 +72,22 @@ type modelRun struct {
 	*fixture
 	*rand.Rand
 	model *model
-	store *store.Store
+	jobs  store.Partitions // for a server's passes
 	old   *oldClient
 	holds []*modelHold
 	ticks int // for times that differ
 	log   []string
 }
 
-// store is for a server's passes.
-func (f *fixture) store() *store.Store {
-	return store.New(f.Pool(), store.DefaultPrefix)
-}
-
-func (f *fixture) runAgainstModel(seed uint64, s *store.Store) {
+func (f *fixture) runAgainstModel(seed uint64) {
 	f.TB.Helper()
 	f.Do("FLUSHALL")
-	r := &modelRun{fixture: f, Rand: rand.New(rand.NewPCG(seed, 0)), model: newModel(f.Clock()), store: s}
+	pool := f.Pool()
+	defer pool.Close()
+	r := &modelRun{fixture: f, Rand: rand.New(rand.NewPCG(seed, 0)), model: newModel(f.Clock(), f.Partitions)}
+	r.jobs = store.NewPartitions(pool, store.DefaultPrefix, f.Partitions)
 	r.old = &oldClient{f.TB, f.Conn()}
-	oldOnes := r.IntN(2) == 0
+	oldOnes := f.Partitions == 1 && r.IntN(2) == 0
 	for step := 0; step < *modelSteps && !f.TB.Failed(); step++ {
 		if oldOnes && r.IntN(4) == 0 {
 			pick(r.Rand, oldSteps)(r)
@@ -124,7 +130,7 @@ func (r *modelRun) compare(strict bool) {
 func (r *modelRun) inOneState(s state) {
 	r.TB.Helper()
 	places := map[string]int{}
-	for _, ids := range append([][]string{s.Pool, s.Reserved}, s.Ready["t"], s.Ready["u"]) {
+	for _, ids := range slices.AppendSeq([][]string{s.Pool, s.Reserved}, maps.Values(s.Ready)) {
 		for _, id := range ids {
 			places[id]++
 		}
@@ -158,7 +164,10 @@ func (r *modelRun) same(what string, got, want any) {
 	}
 }
 
-func (r *modelRun) id() string    { return pick(r.Rand, []string{"a", "b", "c", "d", "e"}) }
+// modelIDs are of partitions 1, 4, 1, 3 and 0 of five.
+var modelIDs = []string{"a", "b", "{a}c", "}d{}", "{e"}
+
+func (r *modelRun) id() string    { return pick(r.Rand, modelIDs) }
 func (r *modelRun) topic() string { return pick(r.Rand, []string{"t", "t", "u"}) }
 func (r *modelRun) later() bool   { return r.IntN(2) == 0 }
 
@@ -167,6 +176,22 @@ func (r *modelRun) topics() []string {
 		return []string{r.topic()}
 	}
 	return pick(r.Rand, [][]string{{"t", "u"}, {"u", "t"}})
+}
+
+// keys are those of the ID's partition.
+func (r *modelRun) keys(id string) store.Keys { return r.jobs.Of(id).Keys() }
+
+// taking is that call, by which these jobs came.
+func (r *modelRun) taking(topics []string, n int, got []string) taking {
+	isDead := func(id string) bool {
+		dead, err := redis.Bool(r.Do("EXISTS", r.keys(id).DeadLetter(id)), nil)
+		check(r.TB, err)
+		_, exists := r.model.jobs[id]
+		left, err := redis.Bool(r.Do("EXISTS", r.keys(id).JobBucket(id)), nil)
+		check(r.TB, err)
+		return dead && exists && !left
+	}
+	return taking{topics: topics, n: n, got: got, isDead: isDead}
 }
 
 func (r *modelRun) tick() int { r.ticks++; return r.ticks }
@@ -178,7 +203,7 @@ func (r *modelRun) learn(id string, in time.Duration) {
 	if !waits {
 		return
 	}
-	score, err := redis.Float64(r.Do("ZSCORE", "delayer:job_pool", id), nil)
+	score, err := redis.Float64(r.Do("ZSCORE", r.keys(id).JobPool(), id), nil)
 	check(r.TB, err)
 	if off := score - r.model.now - in.Seconds(); off < 0 || off > 300 {
 		r.TB.Errorf("job %s is due %v s too late", id, off)
@@ -192,7 +217,7 @@ func (r *modelRun) learnDead() {
 	r.TB.Helper()
 	for id, at := range r.model.died {
 		if at == 0 {
-			score, err := redis.Float64(r.Do("ZSCORE", "delayer:dead_letters:"+r.model.letters[id].topic, id), nil)
+			score, err := redis.Float64(r.Do("ZSCORE", r.keys(id).DeadLetters(r.model.letters[id].topic), id), nil)
 			if err != nil {
 				r.TB.Errorf("dead letter %s: %v", id, err)
 			}
@@ -257,7 +282,7 @@ func pushStep(r *modelRun) {
 }
 
 func pushBatchStep(r *modelRun) {
-	ids := []string{"a", "b", "c", "d", "e"}
+	ids := slices.Clone(modelIDs)
 	r.Shuffle(len(ids), func(i, k int) { ids[i], ids[k] = ids[k], ids[i] })
 	opts, policy, terms := r.pushOptions()
 	var batch []client.Delayed
@@ -273,7 +298,6 @@ func pushBatchStep(r *modelRun) {
 
 func popStep(r *modelRun) {
 	topic, n := r.topic(), 1+r.IntN(3)
-	want := r.model.pop([]string{topic}, n)
 	var messages []client.Message
 	var err error
 	if n == 1 {
@@ -284,6 +308,7 @@ func popStep(r *modelRun) {
 	} else {
 		messages, err = r.PopBatch(r.TB.Context(), topic, n)
 	}
+	want := r.model.pop(r.taking([]string{topic}, n, messageIDs(messages)))
 	r.note(fmt.Sprintf("pop %d of %s", n, topic), err, errEmptyIf(len(want) == 0))
 	r.same("  got", messageIDs(messages), want)
 }
@@ -297,9 +322,9 @@ func errEmptyIf(none bool) error {
 
 func reserveStep(r *modelRun) {
 	topic, n := r.topic(), 1+r.IntN(3)
-	want := r.model.reserve([]string{topic}, n, 0)
 	lease := pick(r.Rand, []time.Duration{0, time.Hour})
 	list, err := r.ReserveBatch(r.TB.Context(), topic, n, lease)
+	want := r.model.reserve(r.taking([]string{topic}, n, deliveryIDs(list)), 0)
 	r.note(fmt.Sprintf("reserve %d of %s for %v", n, topic, lease), err, errEmptyIf(len(want) == 0))
 	r.hold(list, want, 0)
 }
@@ -307,8 +332,9 @@ func reserveStep(r *modelRun) {
 // fetch waits, and so is called only if it gets something.
 func fetchStep(r *modelRun) {
 	topics, n, most := r.topics(), 1+r.IntN(3), r.IntN(3)
-	if !slices.ContainsFunc(topics, func(topic string) bool {
-		return slices.ContainsFunc(r.model.queues[topic], func(id string) bool { return r.isSimple(topic, id) })
+	if !slices.ContainsFunc(r.model.queuesOf(topics), func(queue string) bool {
+		topic, _, _ := strings.Cut(queue, " of ")
+		return slices.ContainsFunc(r.model.queues[queue], func(id string) bool { return r.isSimple(topic, id) })
 	}) {
 		return
 	}
@@ -316,8 +342,11 @@ func fetchStep(r *modelRun) {
 	for _, topic := range topics {
 		o.Topics = append(o.Topics, client.FetchTopic{Topic: topic})
 	}
-	want := r.model.reserve(topics, n, most)
+	o.Timeout = hangBound // a job that nobody finds is a failure with a log
 	list, err := r.Fetch(r.TB.Context(), o)
+	call := r.taking(topics, n, deliveryIDs(list))
+	call.some = true
+	want := r.model.reserve(call, most)
 	r.note(fmt.Sprintf("fetch %d of %v, %d attempts", n, topics, most), err, nil)
 	r.hold(list, want, most)
 }
@@ -517,7 +546,7 @@ func timePassesStep(r *modelRun) {
 		entry.score += 0.000123
 	}
 	r.model.pool[id] = entry
-	r.Do("ZADD", "delayer:job_pool", fmt.Sprintf("%.6f", entry.score), id)
+	r.Do("ZADD", r.keys(id).JobPool(), fmt.Sprintf("%.6f", entry.score), id)
 	r.note("time passes for "+id, nil, nil)
 }
 
@@ -529,17 +558,26 @@ func passStep(r *modelRun) {
 }
 
 func (r *modelRun) serverPass() error {
-	found, err := r.store.Due(store.Query{Limit: 100}).Do(r.TB.Context())
+	for _, s := range r.jobs {
+		if err := r.serverPassOf(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *modelRun) serverPassOf(s *store.Store) error {
+	found, err := s.Due(store.Query{Limit: 100}).Do(r.TB.Context())
 	if err != nil {
 		return err
 	}
 	for _, batch := range found.Batches {
-		if moved, err := r.store.Move(batch, found.Now, found.Now, found.Now.Add(time.Hour)).Do(r.TB.Context()); err != nil || moved.PutBack > 0 {
+		if moved, err := s.Move(batch, found.Now, found.Now, found.Now.Add(time.Hour)).Do(r.TB.Context()); err != nil || moved.PutBack > 0 {
 			return fmt.Errorf("move: %v, %v", moved, err)
 		}
 	}
 	if len(found.Orphans) > 0 {
-		_, err = r.store.Drop(found.Orphans, found.Now, found.Now.Add(time.Hour)).Do(r.TB.Context())
+		_, err = s.Drop(found.Orphans, found.Now, found.Now.Add(time.Hour)).Do(r.TB.Context())
 	}
 	return err
 }
