@@ -55,7 +55,6 @@ func startPartitions(t testing.TB, n int) *fixture {
 	t.Helper()
 	f := &fixture{Server: redistest.Start(t)}
 	f.Partitions = n
-	f.Client = f.open(client.WithPartitions(n))
 	return f
 }
 
@@ -84,7 +83,9 @@ func (f *fixture) runAgainstModel(seed uint64) {
 	f.Do("FLUSHALL")
 	pool := f.Pool()
 	defer pool.Close()
-	r := &modelRun{fixture: f, Rand: rand.New(rand.NewPCG(seed, 0)), model: newModel(f.Clock(), f.Partitions)}
+	c := client.New(pool, client.WithPartitions(f.Partitions)) // no other one knows that Redis was emptied
+	defer c.Close()
+	r := &modelRun{fixture: &fixture{c, f.Server}, Rand: rand.New(rand.NewPCG(seed, 0)), model: newModel(f.Clock(), f.Partitions)}
 	r.jobs = store.NewPartitions(pool, store.DefaultPrefix, f.Partitions)
 	r.old = &oldClient{f.TB, f.Conn()}
 	oldOnes := f.Partitions == 1 && r.IntN(2) == 0

@@ -202,7 +202,7 @@ func (e *listener) learn(looks []*look, found []store.Looked) {
 // told since it was sent is newer.
 func (k *look) enters(line int, found store.Looked) (added, ok bool) {
 	l := k.lines[line]
-	return found.Added[line], k.Since[line] >= 0 && found.Entered && k.epoch == l.source.listener.epoch && l.wakes == k.wakes[line]
+	return found.Added[line], k.Waiter != "" && k.Since[line] >= 0 && found.Entered && k.epoch == l.source.listener.epoch && l.wakes == k.wakes[line]
 }
 
 // lose has us enter everywhere anew: an entry of ours was gone, so others may be.
