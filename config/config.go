@@ -47,6 +47,8 @@ type Redis struct {
 	Sentinels                                                []string
 	SentinelMaster                                           string
 	SentinelUsername, SentinelPassword, SentinelPasswordFile string
+	// Cluster are some nodes, host:port each, of a Redis Cluster: with them Host and Port mean nothing.
+	Cluster []string
 
 	Prefix          string        // begins the name of every key; never empty
 	Partitions      int           // parts that the jobs are divided into, 1 to 1,024; 1 has the original's keys
@@ -98,17 +100,20 @@ func Default() Config {
 	return c
 }
 
-// Place is where Redis is, in words: its Addr, or whom the sentinels are asked for.
+// Place is where Redis is, in words: its Addr, or whom the sentinels are asked for, or some nodes of the cluster.
 func (r Redis) Place() string {
+	if len(r.Cluster) > 0 {
+		return "cluster " + strings.Join(r.Cluster, ", ")
+	}
 	if len(r.Sentinels) > 0 {
 		return fmt.Sprintf("%s, as sentinels %s say", r.SentinelMaster, strings.Join(r.Sentinels, ", "))
 	}
 	return r.Addr()
 }
 
-// Addr is where Redis listens: "host:port", or the path of its unix socket. With Sentinels it is empty.
+// Addr is where Redis listens: "host:port", or the path of its unix socket. With Sentinels, or a Cluster, it is empty.
 func (r Redis) Addr() string {
-	if len(r.Sentinels) > 0 {
+	if len(r.Sentinels) > 0 || len(r.Cluster) > 0 {
 		return ""
 	}
 	if isSocket(r.Host) {

@@ -64,10 +64,11 @@ func TestEnvironmentIsRefused(t *testing.T) {
 func TestEnvironmentContradictsTheSentinels(t *testing.T) {
 	const file, sentinels = "[redis]\nhost = f\nsentinels = a, b\nsentinel_master = m", "goes without redis.sentinels (f:3), which say where Redis is: keep one of the two"
 	for variables, want := range map[string][]string{
-		"DELAYER_REDIS_HOST=h":                                                         {"DELAYER_REDIS_HOST: " + sentinels},
-		"DELAYER_REDIS_PORT=7 DELAYER_REDIS_HOST=h":                                    {"DELAYER_REDIS_HOST: " + sentinels, "DELAYER_REDIS_PORT: " + sentinels},
-		"DELAYER_REDIS_DATABASE=1":                                                     nil,
-		"DELAYER_REDIS_HOST=h DELAYER_REDIS_SENTINELS=c":                               nil, // who sets both there knows of both
+		"DELAYER_REDIS_HOST=h":                           {"DELAYER_REDIS_HOST: " + sentinels},
+		"DELAYER_REDIS_CLUSTER=c":                        {"DELAYER_REDIS_CLUSTER: goes without sentinels: keep one of the two", "DELAYER_REDIS_CLUSTER: needs partitions, such as 16, the same in all programs: the keys of each are in one slot; or a prefix with a tag, such as {delayer}:"},
+		"DELAYER_REDIS_PORT=7 DELAYER_REDIS_HOST=h":      {"DELAYER_REDIS_HOST: " + sentinels, "DELAYER_REDIS_PORT: " + sentinels},
+		"DELAYER_REDIS_DATABASE=1":                       nil,
+		"DELAYER_REDIS_HOST=h DELAYER_REDIS_SENTINELS=c": nil, // who sets both there knows of both
 		"DELAYER_REDIS_HOST=h DELAYER_REDIS_SENTINELS= DELAYER_REDIS_SENTINEL_MASTER=": nil,
 	} {
 		wantMessages(t, problems(file, strings.Fields(variables)...), want...)

@@ -149,6 +149,11 @@ func (l *loader) checkTogether() {
 		{r.SentinelPassword == "" || len(r.Sentinels) > 0, "redis.sentinel_password", "needs sentinels as well"},
 		{r.SentinelUsername == "" || r.SentinelPassword != "", "redis.sentinel_username", "needs a sentinel_password as well"},
 		{len(r.Sentinels) == 0 || !isSocket(r.Host), "redis.host", "is a unix socket, and sentinels say where Redis is: keep one of the two"},
+		{len(r.Cluster) == 0 || len(r.Sentinels) == 0, "redis.cluster", "goes without sentinels: keep one of the two"},
+		{len(r.Cluster) == 0 || !isSocket(r.Host), "redis.host", "is a unix socket, and cluster says where Redis is: keep one of the two"},
+		{len(r.Cluster) == 0 || r.Database == 0, "redis.database", "is 0 in a cluster"},
+		{len(r.Cluster) == 0 || r.Partitions > 1 || tagged.MatchString(r.Prefix), "redis.cluster",
+			"needs partitions, such as 16, the same in all programs: the keys of each are in one slot; or a prefix with a tag, such as {delayer}:"},
 		{h.TLSCert == "" || h.TLSKey != "", "http.tls_cert", "needs tls_key as well"},
 		{h.TLSKey == "" || h.TLSCert != "", "http.tls_key", "needs tls_cert as well"},
 		{hasSecret || h.Insecure || !isOpen, "http.listen", "lets others than this machine read, push and purge jobs: " +
@@ -158,13 +163,8 @@ func (l *loader) checkTogether() {
 			l.fail(l.set[check.key], "%s", check.message)
 		}
 	}
-	if sentinels := l.set["redis.sentinels"]; len(r.Sentinels) > 0 && sentinels.file != "" {
-		for _, key := range []string{"redis.host", "redis.port"} {
-			if at, is := l.set[key]; is && at.file == "" {
-				l.fail(at, "goes without redis.sentinels (%s), which say where Redis is: keep one of the two", strings.TrimSuffix(sentinels.file, ": "))
-			}
-		}
-	}
+	l.checkPlace("redis.sentinels", r.Sentinels, "which say")
+	l.checkPlace("redis.cluster", r.Cluster, "which says")
 	if hasSecret && isOpen && h.TLSCert == "" {
 		l.warn(l.set["http.listen"], "token and passwords travel unencrypted: set tls_cert and tls_key, unless a proxy encrypts")
 	}
@@ -173,6 +173,19 @@ func (l *loader) checkTogether() {
 			l.warn(at, "max_idle is %d and max_active is %d: no more than %[2]d are kept", r.MaxIdle, r.MaxActive)
 		}
 		r.MaxIdle = r.MaxActive
+	}
+}
+
+// checkPlace refuses that the environment says where Redis is, and a file says it in another way.
+func (l *loader) checkPlace(place string, addrs []string, who string) {
+	other := l.set[place]
+	if len(addrs) == 0 || other.file == "" {
+		return
+	}
+	for _, key := range []string{"redis.host", "redis.port"} {
+		if at, is := l.set[key]; is && at.file == "" {
+			l.fail(at, "goes without %s (%s), %s where Redis is: keep one of the two", place, strings.TrimSuffix(other.file, ": "), who)
+		}
 	}
 }
 

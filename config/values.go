@@ -88,15 +88,19 @@ func hostOf(value string) (host string, ok bool) {
 	return host, err == nil || hostName.MatchString(host)
 }
 
-// sentinelOf reads a sentinel's address, whose port is 26379 unless it says another.
-func sentinelOf(item string) (addr string, ok bool) {
-	host, port, err := net.SplitHostPort(item)
-	if err != nil {
-		host, port = item, "26379"
+// addrOf reads an address, whose port is the usual one unless it says another.
+func addrOf(usual string) func(item string) (addr string, ok bool) {
+	return func(item string) (string, bool) {
+		host, port, err := net.SplitHostPort(item)
+		if err != nil {
+			host, port = item, usual
+		}
+		host, ok := hostOf(host)
+		return net.JoinHostPort(host, port), ok && number(new(int), 1, 1, 65535)(port) == nil
 	}
-	host, ok = hostOf(host)
-	return net.JoinHostPort(host, port), ok && number(new(int), 1, 1, 65535)(port) == nil
 }
+
+var tagged = regexp.MustCompile(`^[^{]*\{[^}]+\}`)
 
 // listen needs no host: none is every address of the machine.
 func listen(field *string) func(string) error {

@@ -72,6 +72,7 @@ func poolOptions(r config.Redis) (client.PoolOptions, error) {
 		SentinelMaster:   r.SentinelMaster,
 		SentinelUsername: r.SentinelUsername,
 		SentinelPassword: r.SentinelPassword,
+		Cluster:          strings.Join(r.Cluster, ","),
 
 		Username:        r.Username,
 		Password:        r.Password,

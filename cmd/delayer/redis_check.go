@@ -35,8 +35,12 @@ func checkRedis(ctx context.Context, work *server.Server, o client.PoolOptions) 
 }
 
 // misfit is ErrRefused if TLS does not fit where Redis is: at its address, or at all sentinels, or at the master that
-// these name.
+// these name, or at the first node of a cluster.
 func misfit(ctx context.Context, o client.PoolOptions) error {
+	if o.Cluster != "" {
+		node, _, _ := strings.Cut(o.Cluster, ",")
+		return misfitAt(ctx, o.TLS, "node "+node, node)
+	}
 	if o.Sentinels == "" {
 		return misfitAt(ctx, o.TLS, "it", o.Addr)
 	}
