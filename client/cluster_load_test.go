@@ -11,6 +11,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/server"
 )
 
 // load are pushes, pops, reserves and acks, and what became of them.
@@ -38,7 +39,7 @@ func startLoad(t *testing.T, c *client.Client) (l *load, stop func()) {
 	for k := range 32 { // each mostly of another partition
 		pushers.Go(func() {
 			for n := 0; pushing.Err() == nil; n++ {
-				l.push(fmt.Sprintf("{%s-%d}%d", t.Name(), k, n))
+				l.push(fmt.Sprintf("{%s-%d}%d", t.Name(), k, n), time.Duration(n%3)*50*time.Millisecond)
 				time.Sleep(50 * time.Millisecond)
 			}
 		})
@@ -60,15 +61,15 @@ func startLoad(t *testing.T, c *client.Client) (l *load, stop func()) {
 		pushers.Wait()
 		redistest.Until(t, "nothing is left", func() bool {
 			stats, err := c.Stats(t.Context())
-			return err == nil && (len(stats.Topics) == 0 || stats.Topics[0].Ready == 0)
+			return err == nil && stats.Waiting == 0 && (len(stats.Topics) == 0 || stats.Topics[0].Ready == 0)
 		})
 		endTakes()
 		takers.Wait()
 	}
 }
 
-func (l *load) push(id string) {
-	_, err := l.c.Push(l.t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0)
+func (l *load) push(id string, delay time.Duration) {
+	_, err := l.c.Push(l.t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, delay)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.note("push", err)
@@ -180,6 +181,12 @@ func TestClusterUnderLoad(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	c := inCluster(t, cluster)
+	pool := client.NewPool(client.PoolOptions{Cluster: cluster.Addrs()})
+	defer pool.Close()
+	work := server.New(pool, server.Options{Partitions: clusterPartitions})
+	check(t, work.Check(t.Context()))
+	stopServer := redistest.Background(t, work.Run)
+	defer stopServer()
 	slot := func(partition int) int { return cluster.Slot(fmt.Sprintf("{%d}", partition)) }
 	for _, event := range []struct {
 		name string

@@ -100,7 +100,7 @@ func (n *node) loop() {
 		if n.work.Err() != nil || n.isOver(movers) {
 			return
 		}
-		if next, now := nextOf(movers); !now {
+		if next, now := nextOf(n.here()); !now { // those that were handed over are others' now
 			n.alarm.sleepUntil(next)
 		}
 	}

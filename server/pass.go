@@ -256,6 +256,7 @@ func (m *mover) pipelined(work context.Context, do func(ctx context.Context, cal
 	calls, err := m.store.Pipeline(ctx)
 	if err == nil {
 		defer calls.Close()
+		calls.Hasty = true // the others on the node wait for their turns
 		if err = do(ctx, calls); calls.Replaced {
 			m.listenAnew()
 		}

@@ -20,7 +20,7 @@ type Cluster struct {
 const slots = 16384
 
 // StartCluster starts three masters, with a replica each, and waits until they serve all slots. A master that does not answer
-// for half a second is taken for dead.
+// for 2 s is taken for dead.
 func StartCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	c := &Cluster{TB: tb}
@@ -42,7 +42,7 @@ func StartCluster(tb testing.TB) *Cluster {
 
 func (c *Cluster) start() *Server {
 	c.TB.Helper()
-	s := Start(c.TB, "--cluster-enabled", "yes", "--cluster-node-timeout", "500", "--cluster-port", fmt.Sprint(freePort(c.TB)),
+	s := Start(c.TB, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", fmt.Sprint(freePort(c.TB)),
 		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--cluster-replica-validity-factor", "0")
 	c.Servers = append(c.Servers, s)
 	return s
