@@ -17,7 +17,7 @@ const (
 	// beatEvery is how often a server says how it fares if something has changed,
 	// renewEvery how often it says so if nothing has.
 	beatEvery, renewEvery = time.Second, 10 * time.Second
-	// sweepEvery is how often it deletes the entries of servers that are gone.
+	// sweepEvery is how often it deletes the entries of servers that are gone, unless it is more often.
 	sweepEvery = time.Minute
 	// signOffWait is how long a stop waits for the deletion of the entry.
 	signOffWait = time.Second
@@ -30,6 +30,7 @@ type heart struct {
 	tried   time.Time // when it was last told, or could not be
 	refused bool      // it could not be
 	swept   time.Time
+	others  []store.ServerState // that were alive then
 
 	mu          sync.Mutex
 	state, told store.ServerState
@@ -51,7 +52,7 @@ func (h *heart) begin(version string, interval time.Duration, began time.Time) {
 
 // end makes it that of a server that doesn't run.
 func (h *heart) end() {
-	h.began, h.tried, h.refused, h.swept = time.Time{}, time.Time{}, false, time.Time{}
+	h.began, h.tried, h.refused, h.swept, h.others = time.Time{}, time.Time{}, false, time.Time{}, nil
 	h.state, h.told, h.failing = store.ServerState{}, store.ServerState{}, nil
 }
 
@@ -122,6 +123,15 @@ func (h *heart) next(now time.Time) (state store.ServerState, isDue bool) {
 	return state, true
 }
 
+// sweepEvery is how often it looks who else is there. Who is alone does so seldom: that another one has come means only
+// that both do the work until then.
+func (h *heart) sweepEvery() time.Duration {
+	if len(h.others) > 0 {
+		return renewEvery
+	}
+	return sweepEvery
+}
+
 // tell enters that the state was told, or could not be.
 func (h *heart) tell(state store.ServerState, started time.Time, err error) {
 	h.mu.Lock()
@@ -140,15 +150,19 @@ func (s *Server) beat(work context.Context, now time.Time) {
 	if !isDue {
 		return
 	}
-	sweep := now.Sub(h.swept) >= sweepEvery
-	var started time.Time
+	sweep := now.Sub(h.swept) >= h.sweepEvery()
+	var beat store.Beat
 	err := first.pipelined(work, func(ctx context.Context, p *store.Pipeline) (err error) {
-		started, err = first.store.Heartbeat(state, sweep).On(ctx, p)
+		beat, err = first.store.Heartbeat(state, sweep).On(ctx, p)
 		return err
 	})
-	h.tell(state, started, err)
+	h.tell(state, beat.Started, err)
 	if sweep {
 		h.swept = now
+	}
+	if sweep && err == nil {
+		h.others = alive(beat.Others)
+		s.prefer(h.others)
 	}
 	s.outages.aside(fmt.Sprintf("This server can't say in %s how it fares, it moves jobs all the same", first.store.Keys().Servers()), err, false)
 }

@@ -75,7 +75,7 @@ func (n *node) subscribe(ctx context.Context, refusal *outages) {
 			}
 			m.tickBy(time.Now())
 		default:
-			m.lookBy(time.Now().Add(dueIn(event.Data)))
+			m.dueBy(time.Now().Add(dueIn(event.Data)))
 		}
 	}
 }

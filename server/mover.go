@@ -28,6 +28,7 @@ type mover struct {
 	asked time.Time // the same by ours, or a little before
 
 	missesPushes atomic.Bool // it runs, and has no subscription
+	standBy      standBy
 
 	node atomic.Pointer[node] // that it is on while it runs
 	mu   sync.Mutex
@@ -88,15 +89,23 @@ func (m *mover) once(ctx, work context.Context) error {
 	return nil
 }
 
-// peeked enters what a peek has found that was asked for at asked: when the first job is due. now is Redis's time,
-// zero if that was not asked for.
-func (m *mover) peeked(now, asked, due time.Time) {
+// peeked enters what a peek has found, which was asked for at asked. now is Redis's time, zero if that was not asked for.
+func (m *mover) peeked(now, asked time.Time, first store.First) {
 	if !now.IsZero() {
 		m.now, m.asked = now, asked
 	}
 	m.stuck.forget(m.redisTime())
-	if !due.IsZero() {
-		m.lookBy(time.Now().Add(due.Sub(m.redisTime())))
+	if first.Due.IsZero() {
+		return
+	}
+	due := time.Now().Add(first.Due.Sub(m.redisTime()))
+	switch m.standBy.judge(first.ID, time.Since(due)) {
+	case itIsTime:
+		m.lookBy(due)
+	case somebodyWorks:
+		m.peekBy(time.Now().Add(standInAfter/2), 0)
+	case itIsEarly:
+		m.dueBy(due)
 	}
 }
 
@@ -109,6 +118,9 @@ func (m *mover) spreadSweeps(now time.Time) {
 
 // goOnSweeping takes turns of the sweeps that are due.
 func (m *mover) goOnSweeping(work context.Context) {
+	if m.standBy.idle() {
+		return
+	}
 	for _, w := range m.sweeps {
 		w.goOn(work)
 	}
@@ -117,14 +129,31 @@ func (m *mover) goOnSweeping(work context.Context) {
 // plan sets when it has to do something again. The last time began when started is, and said when the next job
 // falls due; or it failed.
 func (m *mover) plan(started, job time.Time, err error) {
-	if m.isOnly() || err != nil {
+	if !m.peeks() || err != nil {
 		m.lookBy(m.nextPass(started, job, err))
 		return
 	}
 	m.tickBy(m.nextPass(started, time.Time{}, nil))
 	if !job.IsZero() {
-		m.lookBy(later(job, time.Now().Add(minWait)))
+		m.dueBy(later(job, time.Now().Add(minWait)))
 	}
+}
+
+// dueBy enters that a job falls due at t.
+func (m *mover) dueBy(t time.Time) {
+	if m.standBy.idle() {
+		m.peekBy(t.Add(standInAfter), standInAfter/2)
+	} else {
+		m.lookBy(t)
+	}
+}
+
+// peeks reports whether it peeks before it makes a pass where no job is known to be due.
+func (m *mover) peeks() bool { return !m.isOnly() || m.standBy.idle() }
+
+// sweeping reports whether it is in the midst of a sweep.
+func (m *mover) sweeping() bool {
+	return !m.standBy.idle() && slices.ContainsFunc(m.sweeps, func(w *sweep) bool { return w.underWay })
 }
 
 // nextPass is when the pass is due that follows one. After a pass that failed
@@ -137,21 +166,19 @@ func (m *mover) nextPass(started, job time.Time, err error) time.Time {
 	if err == nil && !job.IsZero() && job.Before(next) {
 		next = job
 	}
-	underWay := func(w *sweep) bool { return w.underWay }
-	if soon := time.Now().Add(goOnSoon); err == nil && slices.ContainsFunc(m.sweeps, underWay) && soon.Before(next) {
+	if soon := time.Now().Add(goOnSoon); err == nil && m.sweeping() && soon.Before(next) {
 		next = soon
 	}
 	return later(next, time.Now().Add(minWait))
 }
 
-// tickBy has it see by t whether anything is due. Where there are several partitions that is a peek, which waits
-// for those of others.
+// tickBy has it see by t whether anything is due. A peek waits for those of others.
 func (m *mover) tickBy(t time.Time) {
-	if m.isOnly() {
+	if m.peeks() {
+		m.peekBy(t, m.polledInterval()/2)
+	} else {
 		m.lookBy(t)
-		return
 	}
-	m.peekBy(t, m.polledInterval()/2)
 }
 
 // lookBy has it make a pass at t or before.

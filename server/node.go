@@ -94,6 +94,7 @@ func (n *node) here() []*mover {
 }
 
 func (n *node) loop() {
+	defer n.endPasses()
 	for n.ctx.Err() == nil {
 		movers := n.here()
 		n.round(movers)
@@ -102,6 +103,16 @@ func (n *node) loop() {
 		}
 		if next, now := nextOf(n.here()); !now { // those that were handed over are others' now
 			n.alarm.sleepUntil(next)
+		}
+	}
+}
+
+// endPasses has passes under way say what they have done: they come to no next step.
+func (n *node) endPasses() {
+	for _, m := range n.here() {
+		if m.pass != nil {
+			m.pass.end(n.ctx, nil)
+			m.pass = nil
 		}
 	}
 }
@@ -129,6 +140,7 @@ func (n *node) round(movers []*mover) {
 		}
 		n.report(m, p.err)
 		if p.err == nil {
+			m.standBy.passed(p.moved)
 			m.goOnSweeping(n.work)
 		}
 		m.plan(p.started, p.next, p.err)
@@ -170,7 +182,7 @@ func (n *node) peek(movers []*mover, now time.Time) {
 			m.lookBy(now)
 			continue
 		}
-		m.peeked(found.Now, now, found.First[i].Due)
+		m.peeked(found.Now, now, found.First[i])
 		m.goOnSweeping(n.work)
 		m.tickBy(m.nextPass(now, time.Time{}, nil))
 	}

@@ -53,6 +53,7 @@ type pass struct {
 	ready       []store.Batch // moved, but not yet in the log
 	cantPublish error         // why no waiter could be woken
 	woken       bool          // one was
+	moved       bool          // a job was
 }
 
 func (m *mover) newPass(work context.Context) *pass {
@@ -195,6 +196,7 @@ func (p *pass) enter(moved store.Moved, found time.Time) {
 		p.stuck.putBack(topicTrouble(moved.Topic), moved.PutBack, moved.Refused, found)
 		p.nextBy(p.stuck.every)
 	case len(moved.IDs) > 0:
+		p.moved = true
 		p.stuck.over(topicTrouble(moved.Topic))
 		made := Moved{len(moved.IDs), moved.Lapsed, Lateness(moved.Late)}
 		p.observe(func(o Observer) { o.Moved(moved.Topic, made) })

@@ -81,11 +81,17 @@ func (s ServerState) rest() (string, error) {
 	return rest, err
 }
 
+// Beat is what came of a Heartbeat.
+type Beat struct {
+	Started time.Time     // when the server started, by Redis's clock
+	Others  []ServerState // the other servers that run, if the sweep was asked for
+}
+
 // Heartbeat writes the state of a server that runs. Redis's clock says when that was. Without
-// Started the server started as long ago as Age says. The answer is when it started. With sweep the
+// Started the server started as long ago as Age says. With sweep the
 // entries of servers that are Stale are deleted, and whatever else is in that hash. What the server has
 // done since its last entry is added to the History.
-func (s *Store) Heartbeat(state ServerState, sweep bool) *Call[time.Time] {
+func (s *Store) Heartbeat(state ServerState, sweep bool) *Call[Beat] {
 	rest, err := state.rest()
 	if err != nil { // for a sum that is no number, which move.lua never gives
 		rest = `"error":""}`
@@ -95,9 +101,13 @@ func (s *Store) Heartbeat(state ServerState, sweep bool) *Call[time.Time] {
 		started = state.Started.UnixMilli()
 	}
 	args := append(arguments(5, s.keys.Servers()), state.ID, started, state.Interval.Milliseconds(), rest, sweep)
-	return newCall(s, heartbeatScript, args, func(reply any) (time.Time, error) {
-		ms, err := redis.Int64(reply, nil)
-		return time.UnixMilli(ms), err
+	return newCall(s, heartbeatScript, args, func(reply any) (b Beat, err error) {
+		var ms int64
+		others, err := scan(reply, &ms)
+		if b.Started = time.UnixMilli(ms); err == nil {
+			b.Others, err = serversOf(others)
+		}
+		return b, err
 	})
 }
 

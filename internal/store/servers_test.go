@@ -15,7 +15,8 @@ import (
 )
 
 func (s *Store) heartbeat(state ServerState, sweep bool) (time.Time, error) {
-	return s.Heartbeat(state, sweep).Do(context.Background())
+	b, err := s.Heartbeat(state, sweep).Do(context.Background())
+	return b.Started, err
 }
 
 // listed are the servers, which must be readable, by ID.
@@ -320,4 +321,22 @@ func TestAckedWithoutPermission(t *testing.T) {
 			t.Errorf("with %q it was counted: %v", rights, err)
 		}
 	}
+}
+
+// A sweep tells of the other servers that run: not of itself, nor of those that it has just deleted.
+func TestHeartbeatTellsOfOthers(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.entered(t, "other", 5*time.Second, ServerState{ID: "other", Interval: time.Second, Host: "h"})
+		b.entered(t, "gone", 2*time.Minute, ServerState{ID: "gone", Interval: time.Second})
+		b.do(t, "HSET", "delayer:servers", "junk", "text")
+		own := ServerState{ID: "own", Interval: time.Second}
+		for _, sweep := range []bool{false, true, true} {
+			beat, err := b.Heartbeat(own, sweep).Do(t.Context())
+			check(t, err)
+			if !sweep && beat.Others != nil || sweep && (len(beat.Others) != 1 || beat.Others[0].ID != "other" || beat.Others[0].Age < 5*time.Second || beat.Others[0].Host != "h") {
+				t.Errorf("with sweep %v it told of %+v", sweep, beat.Others)
+			}
+			own.Started = beat.Started
+		}
+	})
 }

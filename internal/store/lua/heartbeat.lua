@@ -10,7 +10,8 @@
 -- The last hour of all servers and the number of acknowledged jobs are no keys of the call: the user
 -- may have no right to them, and then it is left out what happened.
 --
--- Returns since when it runs (Unix ms).
+-- Returns {since when it runs (Unix ms)}; if entries are deleted {that, now, ID, entry, ID, entry, …}, as servers
+-- does, of the other servers that run.
 -- Errors: WRONGTYPE, a permission that is missing, before anything is written.
 --
 -- Atomic so that no entry is deleted that was renewed meanwhile, and so that what the server has done
@@ -63,11 +64,15 @@ local function record(before, after, is_new)
   redis.pcall('PEXPIRE', past_hour, SLOT * SLOTS)
 end
 
-local gone = {}
+local gone, others = {}, {}
 if ARGV[5] == '1' then
   local entries = server_entries(server_states)
   for k = 1, #entries, 2 do
-    if is_gone(entries[k + 1]) then gone[#gone + 1] = entries[k] end
+    if is_gone(entries[k + 1]) then
+      gone[#gone + 1] = entries[k]
+    elseif entries[k] ~= ARGV[1] then
+      others[#others + 1], others[#others + 2] = entries[k], entries[k + 1]
+    end
   end
 end
 
@@ -80,4 +85,4 @@ local before = redis.pcall('HGET', server_states, ARGV[1])
 redis.call('HDEL', server_states, ARGV[1], unpack(gone))
 redis.call('HSET', server_states, ARGV[1], string.format('{"now":%d,"started":%d,"interval":%d,', now, started, ARGV[3] + 0) .. ARGV[4])
 record(before, ARGV[4], tonumber(ARGV[2]) < 0)
-return started
+return {started, now, unpack(others)}

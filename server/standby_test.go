@@ -1,0 +1,257 @@
+package server
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// serversNamed are entries of servers with these IDs.
+func serversNamed(ids ...string) (all []store.ServerState) {
+	for _, id := range ids {
+		all = append(all, store.ServerState{ID: id})
+	}
+	return all
+}
+
+// preferring are the partitions that a server of that ID would move beside the others.
+func preferring(id string, partitions int, others ...string) map[int]bool {
+	s := New(new(redis.Pool), Options{Partitions: partitions})
+	s.heart.begin("", time.Second, time.Now())
+	s.heart.state.ID = id
+	s.prefer(serversNamed(others...))
+	own := map[int]bool{}
+	for _, m := range s.movers {
+		own[m.number] = !m.standBy.idle()
+	}
+	return own
+}
+
+// Each partition is preferred by one server, and one that goes leaves the others what they have.
+func TestPrefer(t *testing.T) {
+	t.Parallel()
+	const partitions = 64
+	ids := []string{"a:1:0000aaaa", "a:1:0000aaab", "b:7:12345678"}
+	before := map[string]map[int]bool{
+		ids[0]: preferring(ids[0], partitions, ids[1], ids[2]),
+		ids[1]: preferring(ids[1], partitions, ids[0], ids[2]),
+		ids[2]: preferring(ids[2], partitions, ids[0], ids[1]),
+	}
+	after := map[string]map[int]bool{
+		ids[0]: preferring(ids[0], partitions, ids[1]),
+		ids[1]: preferring(ids[1], partitions, ids[0]),
+	}
+	share := map[string]int{}
+	for p := range partitions {
+		owners := 0
+		for id, own := range before {
+			if own[p] {
+				owners++
+				share[id]++
+			}
+			if id != ids[2] && own[p] && !after[id][p] {
+				t.Errorf("%s lost partition %d when another server went", id, p)
+			}
+		}
+		if owners != 1 || after[ids[0]][p] == after[ids[1]][p] {
+			t.Errorf("partition %d is preferred by %d servers of three, and by %v and %v of two", p, owners, after[ids[0]][p], after[ids[1]][p])
+		}
+	}
+	for id, n := range share {
+		if n < partitions/6 {
+			t.Errorf("%s prefers %d of %d partitions", id, n, partitions)
+		}
+	}
+	for p, own := range preferring(ids[0], partitions) {
+		if !own {
+			t.Errorf("nobody prefers partition %d, of one server", p)
+		}
+	}
+}
+
+func TestAlive(t *testing.T) {
+	for age, want := range map[time.Duration]int{0: 1, renewEvery + time.Second: 1, renewEvery + time.Second + aliveSlack: 1, time.Minute: 0} {
+		if got := alive([]store.ServerState{{Interval: time.Second, Age: age}}); len(got) != want {
+			t.Errorf("%d alive that said so %v ago, want %d", len(got), age, want)
+		}
+	}
+}
+
+// What somebody who leaves jobs to another server makes of what falls due first.
+func TestJudge(t *testing.T) {
+	type peek struct {
+		first   string
+		overdue time.Duration
+		want    judgement
+	}
+	const late = standInAfter
+	for name, peeks := range map[string][]peek{
+		"in time":             {{"a", -time.Second, itIsEarly}, {"b", 0, itIsEarly}, {"c", late - 1, itIsEarly}},
+		"another hangs":       {{"a", -time.Second, itIsEarly}, {"a", late, itIsTime}},
+		"not seen before":     {{"a", late, somebodyWorks}, {"a", late + late/2, itIsTime}},
+		"a backlog shrinks":   {{"a", late, somebodyWorks}, {"b", time.Hour, somebodyWorks}, {"c", time.Hour, somebodyWorks}},
+		"and then no more":    {{"a", time.Hour, somebodyWorks}, {"b", time.Hour, somebodyWorks}, {"b", time.Hour, itIsTime}},
+		"it was rescheduled":  {{"a", late - 1, itIsEarly}, {"a", -time.Hour, itIsEarly}, {"b", 0, itIsEarly}},
+		"an ID without bytes": {{"x", 0, itIsEarly}, {"", late, somebodyWorks}, {"", late, itIsTime}},
+	} {
+		var b standBy
+		if b.set(true) {
+			t.Errorf("%s: another has gone", name)
+		}
+		for i, p := range peeks {
+			if got := b.judge(p.first, p.overdue); got != p.want {
+				t.Errorf("%s: the peek after %d said %d, want %d", name, i, got, p.want)
+			}
+		}
+		b.passed(true)
+		if b.idle() || b.judge("z", -time.Hour) != itIsTime {
+			t.Errorf("%s: it does not go on after it stood in", name)
+		}
+		if b.passed(false); !b.idle() {
+			t.Errorf("%s: it goes on where there is nothing to move", name)
+		}
+		b.passed(true)
+		if b.set(true); !b.idle() {
+			t.Errorf("%s: it goes on although the other may be back", name)
+		}
+		if gone := b.set(false); !gone || b.idle() {
+			t.Errorf("%s: the other has gone, it did not notice", name)
+		}
+	}
+}
+
+// A server leaves jobs to another one that is said to be there but does nothing, for 50 ms and no longer. Then it does that
+// one's work, until it learns of it anew. So it is with jobs that were there, that are announced, that have been
+// due for long, and with one partition and with several.
+func TestStandIn(t *testing.T) {
+	t.Parallel()
+	for _, partitions := range []int{1, 5} {
+		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			p := store.NewPartitions(w.pool(), prefix, partitions)
+			conn := w.Pool().Get()
+			defer conn.Close()
+			var late atomic.Int64 // how late the last job was, in µs, when the log had it
+			var mu sync.Mutex
+			due := map[string]float64{}
+			w.log.hears = func(line string) {
+				now, _ := redis.Float64s(conn.Do("TIME"))
+				mu.Lock()
+				defer mu.Unlock()
+				for _, id := range idsOf(line) {
+					late.Store(int64((now[0] + now[1]/1e6 - due[id]) * 1e6))
+				}
+			}
+			w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log, Partitions: partitions})
+			w.run()
+			w.awaitServer(t, "server", anything)
+			for _, s := range p {
+				until(t, "it listens", func() bool { return w.Do("PUBSUB", "NUMSUB", s.Keys().FirstDue()).([]any)[1] == int64(1) })
+			}
+			var phantoms []store.ServerState // that want all partitions
+			for n := 0; len(phantoms) < partitions; n++ {
+				own := weight(w.server.heart.state.ID, len(phantoms))
+				if id := fmt.Sprint("phantom", n); weight(id, len(phantoms)) > own {
+					phantoms = append(phantoms, store.ServerState{ID: id})
+				}
+			}
+			moved := 0
+			for n, delay := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 10 * time.Millisecond} {
+				w.server.prefer(phantoms)
+				id := fmt.Sprint("job", n)
+				mu.Lock()
+				due[id] = w.Clock() + delay.Seconds() // or a little later
+				mu.Unlock()
+				w.pushIn(p, id, "t", delay)
+				moved++
+				w.log.awaitMoved(t, moved)
+				if d := time.Duration(late.Load()) * time.Microsecond; d < standInAfter {
+					t.Errorf("job %d was moved %v after it was due", n, d)
+				}
+			}
+		})
+	}
+}
+
+// TestSecondServerIdles has two servers share the work: whichever has a partition moves what falls due in it, as the other
+// one looks at first entries only. Each learns of the other by its entry.
+func TestSecondServerIdles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := store.NewPartitions(w.pool(), prefix, 5)
+	both := []*Server{}
+	for range 2 {
+		w.server = New(w.pool(), Options{Interval: time.Second, Logger: w.log, Partitions: 5})
+		both = append(both, w.server)
+		w.run()
+	}
+	until(t, "two entries", func() bool { return len(w.servers()) == 2 })
+	for i, s := range both { // what each would learn within a minute
+		until(t, "an ID", func() bool { s.heart.mu.Lock(); defer s.heart.mu.Unlock(); return s.heart.told.ID != "" })
+		s.prefer(serversNamed(both[1-i].heart.state.ID))
+	}
+	owners := map[int]int{}
+	for _, s := range both {
+		for _, m := range s.movers {
+			if !m.standBy.other.Load() {
+				owners[m.number]++
+			}
+		}
+	}
+	for n := range p {
+		if owners[n] != 1 {
+			t.Errorf("partition %d is that of %d servers", n, owners[n])
+		}
+	}
+	const jobs = 500
+	for i := range jobs {
+		w.pushIn(p, strconv.Itoa(i), "t", time.Duration(1+i%50)*time.Millisecond)
+	}
+	w.log.awaitMoved(t, jobs)
+	ready := map[string]int{}
+	for _, s := range p {
+		for _, id := range w.Strings("LRANGE", s.Keys().ReadyQueue("t"), 0, -1) {
+			ready[id]++
+		}
+	}
+	for i := range jobs {
+		if ready[strconv.Itoa(i)] != 1 {
+			t.Errorf("job %d is ready %d times", i, ready[strconv.Itoa(i)])
+		}
+	}
+	w.log.expectErrors(t)
+}
+
+// TestManyServersOfPartitions has servers come and go while they work off a backlog of five partitions together, one of
+// them an early riser that knows of no other, as servers were before there were preferences.
+func TestManyServersOfPartitions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.partitioned(5)
+	const jobs, topics = 8000, 3
+	w.manyIn(p, jobs, topics)
+	start := func() (stop func()) {
+		w.server = New(w.pool(), Options{Interval: 10 * time.Millisecond, Logger: w.log, Partitions: 5})
+		for _, m := range w.server.movers {
+			m.batch = batchSize{budget: 1, current: minBatch}
+		}
+		return w.run()
+	}
+	start()
+	for n := range 5 {
+		stop := start()
+		w.log.awaitMoved(t, (n+1)*jobs/2)
+		stop()
+	}
+	start()
+	w.log.awaitMoved(t, 5*jobs)
+	w.expectManyMovedIn(p, jobs, topics)
+	w.log.expectErrors(t)
+}
