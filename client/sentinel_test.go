@@ -66,6 +66,24 @@ func TestSentinel(t *testing.T) {
 	}
 }
 
+// Sentinels and master speak TLS, and have names instead of addresses; so has a waiter's subscription.
+func TestSentinelTLS(t *testing.T) {
+	t.Parallel()
+	master, addr, roots := redistest.StartTLSSentinel(t)
+	o, err := client.ParseURL("rediss-sentinel://" + addr + "?master=m")
+	check(t, err)
+	distrustful := client.OpenPool(o)
+	defer distrustful.Close()
+	expectText(t, "Ping", distrustful.Ping(t.Context()), "sentinel "+addr, "certificate signed by unknown authority")
+	o.TLS.RootCAs = roots
+	c := client.OpenPool(o)
+	defer c.Close()
+	waiting := bpop(t.Context(), c, 0, "t")
+	master.AwaitWaiter("t")
+	check(t, errOf(c.Push(t.Context(), message("a"), 0)))
+	expectJob(t, waiting, "a")
+}
+
 // Sentinels are host:port. What is none is not quoted, for there may be a password in it.
 func TestInvalidSentinels(t *testing.T) {
 	t.Parallel()

@@ -39,8 +39,14 @@ func StartSentinels(tb testing.TB) *Sentinels {
 // down. more is for its file.
 func StartSentinel(tb testing.TB, master *Server, quorum int, more ...string) *Server {
 	tb.Helper()
-	host, port, _ := net.SplitHostPort(master.Addr)
+	return startSentinel(tb, master.Addr, quorum, more...)
+}
+
+func startSentinel(tb testing.TB, master string, quorum int, more ...string) *Server {
+	tb.Helper()
+	host, port, _ := net.SplitHostPort(master)
 	lines := append([]string{
+		"sentinel resolve-hostnames yes",
 		fmt.Sprintf("sentinel monitor m %s %s %d", host, port, quorum),
 		"sentinel down-after-milliseconds m 500",
 		"sentinel failover-timeout m 3000",

@@ -20,14 +20,37 @@ import (
 // under a certificate for localhost and 127.0.0.1 whose authority is in roots.
 func StartTLS(tb testing.TB, args ...string) (s *Server, tlsAddr string, roots *x509.CertPool) {
 	tb.Helper()
-	dir, port := tb.TempDir(), freePort(tb)
-	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	roots = WriteCertificate(tb, cert, key)
+	port, c := freePort(tb), newCertificate(tb)
 	args = append([]string{
-		"--tls-port", fmt.Sprint(port), "--tls-cert-file", cert, "--tls-key-file", key,
-		"--tls-ca-cert-file", cert, "--tls-auth-clients", "no",
+		"--tls-port", fmt.Sprint(port), "--tls-cert-file", c.file, "--tls-key-file", c.key,
+		"--tls-ca-cert-file", c.file, "--tls-auth-clients", "no",
 	}, args...)
-	return Start(tb, args...), fmt.Sprintf("127.0.0.1:%d", port), roots
+	return Start(tb, args...), fmt.Sprintf("127.0.0.1:%d", port), c.roots
+}
+
+// StartTLSSentinel starts a redis-server as StartTLS does, and a sentinel that names it by its host's name, localhost, and
+// asks it by TLS. tlsAddr is the sentinel's.
+func StartTLSSentinel(tb testing.TB) (master *Server, tlsAddr string, roots *x509.CertPool) {
+	tb.Helper()
+	port, masterPort, c := freePort(tb), freePort(tb), newCertificate(tb)
+	master = Start(tb, "--tls-port", fmt.Sprint(masterPort), "--tls-cert-file", c.file, "--tls-key-file", c.key,
+		"--tls-ca-cert-file", c.file, "--tls-auth-clients", "no")
+	startSentinel(tb, fmt.Sprint("localhost:", masterPort), 1,
+		fmt.Sprint("tls-port ", port), "tls-cert-file "+c.file, "tls-key-file "+c.key, "tls-ca-cert-file "+c.file,
+		"tls-auth-clients no", "tls-replication yes", "sentinel announce-hostnames yes")
+	return master, fmt.Sprint("localhost:", port), c.roots
+}
+
+type certificate struct {
+	file, key string
+	roots     *x509.CertPool
+}
+
+func newCertificate(tb testing.TB) certificate {
+	tb.Helper()
+	dir := tb.TempDir()
+	file, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	return certificate{file, key, WriteCertificate(tb, file, key)}
 }
 
 // WriteCertificate makes a certificate for localhost and 127.0.0.1 that is its own authority.

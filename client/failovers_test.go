@@ -1,0 +1,276 @@
+package client_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/server"
+)
+
+// failover is what happens to the master, under load. It returns when the old one may come back.
+type failover struct {
+	name string
+	fail func(s *redistest.Sentinels)
+	back func(s *redistest.Sentinels) // what has it come back; nil: it was never away
+}
+
+var failovers = []failover{
+	{"killed", func(s *redistest.Sentinels) { s.Servers[0].Kill() }, func(s *redistest.Sentinels) { s.Servers[0].Restart() }},
+	{"hung", func(s *redistest.Sentinels) { s.Servers[0].Hang() }, func(s *redistest.Sentinels) { s.Servers[0].Resume() }},
+	{"SENTINEL FAILOVER", func(s *redistest.Sentinels) { s.Sentinels[2].Do("SENTINEL", "FAILOVER", "m") }, nil},
+	{"killed, a sentinel hangs", func(s *redistest.Sentinels) {
+		s.Sentinels[0].Hang()
+		s.Servers[0].Kill()
+	}, func(s *redistest.Sentinels) { s.Servers[0].Restart() }},
+	{"killed, two sentinels gone for 5 s", func(s *redistest.Sentinels) {
+		s.Sentinels[0].Kill()
+		s.Sentinels[1].Kill()
+		s.Servers[0].Kill()
+		time.Sleep(5 * time.Second)
+		s.Sentinels[1].Restart()
+	}, func(s *redistest.Sentinels) { s.Servers[0].Restart() }},
+}
+
+// care is what is done for the jobs.
+type care struct {
+	name        string
+	minReplicas int
+	options     []client.PushOption
+}
+
+var cares = []care{
+	{name: "nothing"},
+	{name: "min-replicas-to-write 1", minReplicas: 1},
+	{name: "Replicas(1)", options: []client.PushOption{client.Replicas(1, time.Second)}},
+	{name: "Replicas(2)", options: []client.PushOption{client.Replicas(2, time.Second)}},
+	{name: "Replicas(1), min-replicas-to-write 1", minReplicas: 1, options: []client.PushOption{client.Replicas(1, time.Second)}},
+}
+
+// TestFailovers measures what a failover costs under 500 pushes, reserves and acks a second. It runs for a quarter of an hour:
+//
+//	FAILOVERS=1 go test -run TestFailovers -v -timeout 1h ./client
+func TestFailovers(t *testing.T) {
+	if os.Getenv("FAILOVERS") == "" {
+		t.Skip("FAILOVERS is not set")
+	}
+	var rows []string
+	for _, f := range failovers {
+		for _, c := range cares {
+			t.Run(f.name+"/"+c.name, func(t *testing.T) {
+				l := startTraffic(t, c)
+				row := l.measure(f)
+				rows = append(rows, fmt.Sprintf("| %s | %s | %s |", f.name, c.name, row))
+				t.Log(row)
+			})
+		}
+	}
+	t.Log("\n| master | with | calls succeed after | last error after | failed pushes | unknown pushes | lost before | lost after | twice | early |\n" + strings.Join(rows, "\n"))
+}
+
+// traffic is 500 pushes, reserves and acks a second.
+type traffic struct {
+	*redistest.Sentinels
+	t       *testing.T
+	client  *client.Client
+	options []client.PushOption
+	failing atomic.Int64 // Unix ns of the last call that has failed
+
+	mu   sync.Mutex
+	jobs map[string]*fate
+}
+
+// fate is what became of a job.
+type fate struct {
+	pushed, answered time.Time // the push
+	err              error     // of the push
+	delivered        []time.Time
+	uncertain        bool // whether it was acknowledged
+}
+
+const jobDelay = 200 * time.Millisecond
+
+func startTraffic(t *testing.T, c care) *traffic {
+	l := &traffic{Sentinels: redistest.StartSentinels(t), t: t, options: c.options, jobs: map[string]*fate{}}
+	for _, s := range l.Servers {
+		s.Do("CONFIG", "SET", "min-replicas-to-write", c.minReplicas, "min-replicas-max-lag", 2)
+	}
+	for _, s := range l.Sentinels.Sentinels {
+		s.Do("SENTINEL", "SET", "m", "down-after-milliseconds", 2000) // a busy machine is no reason for a second failover
+	}
+	o := client.PoolOptions{Sentinels: l.Addrs(), SentinelMaster: "m"}
+	l.client = client.OpenPool(o)
+	t.Cleanup(func() { l.client.Close() })
+	pool := client.NewPool(o)
+	t.Cleanup(func() { pool.Close() })
+	redistest.Background(t, server.New(pool, server.Options{}).Run)
+	redistest.Background(t, l.push)
+	for range 16 {
+		redistest.Background(t, l.work)
+	}
+	time.Sleep(3 * time.Second)
+	return l
+}
+
+// push pushes 500 jobs a second, each by a goroutine of its own.
+func (l *traffic) push(ctx context.Context) error {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-tick.C:
+			go l.pushOne(fmt.Sprint(n))
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (l *traffic) pushOne(id string) {
+	f := &fate{pushed: time.Now()}
+	l.mu.Lock()
+	l.jobs[id] = f
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_, err := l.client.Push(ctx, client.Message{ID: id, Topic: "t", Body: "b"}, jobDelay, l.options...)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f.answered, f.err = time.Now(), err
+	l.note(err)
+}
+
+// work reserves jobs and acknowledges them.
+func (l *traffic) work(ctx context.Context) error {
+	for ctx.Err() == nil {
+		d, err := l.client.Reserve(ctx, time.Second, 2*time.Second, "t")
+		switch {
+		case ctx.Err() != nil || errors.Is(err, client.ErrEmpty):
+			continue
+		case err != nil:
+			l.note(err)
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		l.mu.Lock()
+		f := l.jobs[d.ID]
+		f.delivered = append(f.delivered, time.Now())
+		l.mu.Unlock()
+		if err := d.Ack(context.Background()); err != nil {
+			l.note(err)
+			l.mu.Lock()
+			f.uncertain = true
+			l.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+func (l *traffic) note(err error) {
+	if err != nil {
+		l.failing.Store(time.Now().UnixNano())
+	}
+}
+
+// measure has the master fail, and says what that has cost.
+func (l *traffic) measure(f failover) string {
+	named, promoted := make(chan time.Time, 1), make(chan time.Time, 2)
+	for _, s := range l.Servers[1:] {
+		go func() { promoted <- l.watch(s, isMaster) }()
+	}
+	go func() { named <- l.watch(l.Sentinels.Sentinels[2], l.namesAnother) }()
+	began := time.Now()
+	f.fail(l.Sentinels)
+	at, role := redistest.Receive(l.t, named), redistest.Receive(l.t, promoted)
+	next := l.Master(l.Sentinels.Sentinels[2])
+	if f.back != nil {
+		time.Sleep(2 * time.Second)
+		f.back(l.Sentinels)
+	}
+	l.watch(l.Servers[0], isReplica)
+	time.Sleep(8 * time.Second) // longer than leases and calls
+	if last := l.Master(l.Sentinels.Sentinels[2]); last != next {
+		return "measured nothing: there was another failover"
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var failedPushes, unknown, before, after, twice, early int
+	first := time.Time{}
+	for _, f := range l.jobs {
+		stored := f.err == nil || errors.As(f.err, new(*client.ReplicasError))
+		switch {
+		case f.answered.IsZero() || time.Since(f.pushed) < 5*time.Second:
+			continue // under way, or not yet delivered
+		case f.err != nil && len(f.delivered) > 0 || errors.As(f.err, new(*client.ReplicasError)):
+			unknown++ // an error, and stored
+		case f.err != nil:
+			failedPushes++
+		case len(f.delivered) == 0 && f.pushed.Before(role):
+			before++
+		case len(f.delivered) == 0:
+			after++
+		}
+		if stored && f.err == nil && len(f.delivered) > 0 && f.pushed.After(at) && (first.IsZero() || f.answered.Before(first)) {
+			first = f.answered
+		}
+		if len(f.delivered) > 1 {
+			twice++
+		}
+		if len(f.delivered) > 0 && f.delivered[0].Before(f.pushed.Add(jobDelay)) {
+			early++
+		}
+	}
+	last := "none"
+	if failed := time.Unix(0, l.failing.Load()); failed.After(began) {
+		last = ms(failed.Sub(at))
+	}
+	l.t.Logf("promoted %s, named %s after the fault", ms(role.Sub(began)), ms(at.Sub(began)))
+	return fmt.Sprintf("%s | %s | %d | %d | %d | %d | %d | %d", ms(first.Sub(at)), last, failedPushes, unknown, before, after, twice, early)
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
+
+// watch asks a server each millisecond, until it is so, and returns when that was.
+func (l *traffic) watch(s *redistest.Server, is func(do func(string, ...any) any) bool) time.Time {
+	var conn redis.Conn
+	do := func(command string, args ...any) any {
+		if conn == nil || conn.Err() != nil {
+			var err error
+			if conn, err = redis.Dial("tcp", s.Addr); err != nil {
+				conn = nil
+				return nil
+			}
+		}
+		reply, _ := conn.Do(command, args...)
+		return reply
+	}
+	for l.t.Context().Err() == nil && !is(do) {
+		time.Sleep(time.Millisecond)
+	}
+	return time.Now()
+}
+
+func isMaster(do func(string, ...any) any) bool { return role(do) == "master" }
+
+func isReplica(do func(string, ...any) any) bool { return role(do) == "slave" }
+
+func role(do func(string, ...any) any) (role string) {
+	reply, _ := redis.Values(do("ROLE"), nil)
+	redis.Scan(reply, &role)
+	return role
+}
+
+func (l *traffic) namesAnother(do func(string, ...any) any) bool {
+	addr, _ := redis.Strings(do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m"), nil)
+	return len(addr) == 2 && !strings.HasSuffix(l.Servers[0].Addr, cmp.Or(addr[1], "?"))
+}
