@@ -57,11 +57,17 @@ func (s *Sentinel) Locate(ctx context.Context, dial Dial) (redis.Conn, error) {
 		}
 		s.failed(sentinel)
 		failures = append(failures, fmt.Errorf("sentinel %s: %w", sentinel, err))
-		if ctx.Err() != nil {
+		if isOver(ctx) {
 			break
 		}
 	}
 	return nil, s.notFound(failures)
+}
+
+// isOver reports whether ctx is done, or its deadline has passed: a connection notices that a little sooner.
+func isOver(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 // refusal is a sentinel's no to whoever we are.
