@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/shirou/gopsutil/v4/cpu"
@@ -75,6 +76,7 @@ func versions() []string {
 	if words := strings.Fields(lines[1]); len(words) > 2 {
 		lines[1] = "Redis " + strings.TrimPrefix(words[2], "v=") + " (no persistence, no limit of memory)"
 	}
+	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" }) // a program that is not there
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return lines

@@ -278,3 +278,26 @@ func TestHungSentinelIsAskedLast(t *testing.T) {
 		t.Errorf("%s is asked first, want %s", first, right.Addr)
 	}
 }
+
+// The documented rights are enough to find the master, and to hear of its successor: Redis and the sentinels refuse nothing.
+func TestRightsWithSentinels(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	sentinel := redistest.StartSentinel(t, master, 1, "user asker on >secret"+redistest.Rights(t, "sentinel"))
+	d, s := by("m", sentinel.Addr)
+	s.Sentinels.Username, s.Sentinels.Password = "asker", "secret"
+	d.Username, d.Password = "u", "p"
+	for _, user := range []string{"daemon", "producer", "consumer", "worker", "operator"} {
+		master.SetUser(redistest.Rights(t, user) + " +role")
+		conn, err := d.Dial(t.Context())
+		redistest.Check(t, err)
+		awaitListener(t, sentinel)
+		conn.Close()
+		expectNoListener(t, sentinel)
+	}
+	for _, server := range []*redistest.Server{master, sentinel} {
+		if denied := server.Do("ACL", "LOG").([]any); len(denied) > 0 {
+			t.Errorf("refused: %q", denied)
+		}
+	}
+}

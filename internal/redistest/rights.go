@@ -9,7 +9,7 @@ import (
 )
 
 // Rights are those of some of the lines in docs/guarantees.md together, for SetUser: of the
-// "daemon", the "producer", the "consumer", the "worker" or the "operator".
+// "daemon", the "producer", the "consumer", the "worker", the "operator" or the "sentinel".
 func Rights(tb testing.TB, users ...string) (rights string) {
 	tb.Helper()
 	_, here, _, _ := runtime.Caller(0)
