@@ -30,6 +30,10 @@ func startDev(o options, c *config.Config) (redis *devredis.Server, notes []stri
 		notes = append(notes, "Note: --dev asks no sentinels.")
 		c.Redis.Sentinels, c.Redis.SentinelMaster, c.Redis.SentinelUsername, c.Redis.SentinelPassword = nil, "", "", ""
 	}
+	if len(c.Redis.Cluster) > 0 {
+		notes = append(notes, "Note: --dev asks no cluster.")
+		c.Redis.Cluster = nil
+	}
 	redis, err = listenDev(c.Redis, users)
 	if err != nil {
 		return nil, nil, fail(exitFailed, fmt.Errorf("--dev: %w", err))
@@ -61,10 +65,10 @@ func tryLine(o options, configured, actual config.Redis) string {
 	if actual.Host != usual.Host || actual.Host != configured.Host {
 		line = fmt.Sprintf("DELAYER_REDIS_HOST=%s %s", actual.Host, line)
 	}
-	for _, of := range []struct{ key, value string }{ // else the line would lead to their master
+	for _, of := range []struct{ key, value string }{ // else the line would lead to their master, or to the cluster
 		{"SENTINEL_PASSWORD_FILE", configured.SentinelPasswordFile}, {"SENTINEL_PASSWORD", configured.SentinelPassword},
 		{"SENTINEL_USERNAME", configured.SentinelUsername}, {"SENTINEL_MASTER", configured.SentinelMaster},
-		{"SENTINELS", strings.Join(configured.Sentinels, ",")},
+		{"SENTINELS", strings.Join(configured.Sentinels, ",")}, {"CLUSTER", strings.Join(configured.Cluster, ",")},
 	} {
 		if of.value != "" {
 			line = fmt.Sprintf("DELAYER_REDIS_%s= %s", of.key, line)

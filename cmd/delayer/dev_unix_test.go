@@ -113,6 +113,29 @@ func TestDevWithSentinels(t *testing.T) {
 	}
 }
 
+// So it does a cluster.
+func TestDevWithACluster(t *testing.T) {
+	t.Parallel()
+	elsewhere := redistest.Start(t)
+	s := newSite(t, nobody(t), "cluster = "+elsewhere.Addr, "partitions = 4")
+	p := s.start(t, "--dev")
+	p.expect(p.stdout, started)
+	found := regexp.MustCompile(`(?m)^Note: --dev asks no cluster\.\nIn-memory Redis on (.*): nothing is kept\.\nTry: (.*) delayer -c '.*' push greetings 5 hello$`).FindStringSubmatch(p.stdout.String())
+	if found == nil {
+		t.Fatalf("%v", p.stdout)
+	}
+	r := runBinary(t, s.dir, append(environment(t), strings.Fields(found[2])...), "-c", s.conf, "push", "greetings", "60", "hello", "--id", "a")
+	if r != (result{stdout: "a\n"}) {
+		t.Errorf("%+v", r)
+	}
+	if n := redistest.On(t, found[1]).Do("EXISTS", "delayer:{3}:job_bucket:a"); n != int64(1) {
+		t.Errorf("the in-memory Redis has it: %v", n)
+	}
+	if keys := elsewhere.Strings("KEYS", "*"); len(keys) > 0 {
+		t.Errorf("the cluster has %q", keys)
+	}
+}
+
 func TestDevWithTLS(t *testing.T) {
 	s := newSite(t, nobody(t), "tls = true")
 	r := runBinary(t, s.dir, environment(t), "--dev", "-c", s.conf)
