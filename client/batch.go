@@ -191,7 +191,7 @@ func (c *Client) takeBatch(ctx context.Context, k take.Kind, topic string, n int
 }
 
 // inTurn are all partitions. Each call begins with another one, so that all are served alike.
-func (c *Client) inTurn() []*partition {
+func (c *Client) inTurn() store.Partitions {
 	if len(c.partitions) == 1 {
 		return c.partitions
 	}
@@ -200,8 +200,8 @@ func (c *Client) inTurn() []*partition {
 }
 
 // takeMore takes jobs until there are n, or no more, or the leases of the first ones grow old.
-func (c *Client) takeMore(ctx context.Context, partition *partition, k take.Kind, topic string, n int, got *take.Jobs) error {
-	p, err := partition.store.Pipeline(ctx)
+func (c *Client) takeMore(ctx context.Context, partition *store.Store, k take.Kind, topic string, n int, got *take.Jobs) error {
+	p, err := partition.Pipeline(ctx)
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (c *Client) takeMore(ctx context.Context, partition *partition, k take.Kind
 			return err
 		}
 		wanted := min(n-len(got.Jobs), store.MaxPop)
-		next, more, err := c.taker.Pull(partition.store, p, k, topic, wanted)
+		next, more, err := c.taker.Pull(partition, p, k, topic, wanted)
 		got.Add(next)
 		if err != nil || len(next.Jobs) < wanted && !more {
 			return err

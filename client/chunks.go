@@ -35,7 +35,7 @@ func chunksOf[T any](c *Client, kind coalesce.Kind[T], items []T) []chunk[T] {
 func divide[T any](c *Client, kind coalesce.Kind[T], items []T) []chunk[T] {
 	chunks := make([]chunk[T], len(c.partitions))
 	for i, p := range c.partitions {
-		chunks[i].store = p.store
+		chunks[i].store = p
 	}
 	if len(chunks) == 1 {
 		chunks[0].items = items

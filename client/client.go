@@ -19,7 +19,8 @@ import (
 // Client pushes and takes jobs. Make one with Open or New, and share it: it is
 // safe for concurrent use.
 type Client struct {
-	partitions   []*partition
+	partitions   store.Partitions
+	calls        calls
 	turn         atomic.Uint64 // which of them a batch begins with
 	taker        *take.Taker
 	ownPool      *redis.Pool // closed with the Client; nil if the caller's
@@ -112,11 +113,8 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 		c.setupErr, set.partitions = cmp.Or(wrong, fmt.Errorf("%w %w", ErrInvalid, err)), 1
 	}
 	o := &coalesce.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed, Replaced: func() { c.taker.Renew() }}
-	stores := store.NewPartitions(pool, prefix, set.partitions)
-	for _, s := range stores {
-		c.partitions = append(c.partitions, newPartition(o, s))
-	}
-	c.taker = take.New(c.closing, o, take.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, stores...)
+	c.partitions, c.calls = store.NewPartitions(pool, prefix, set.partitions), newCalls(o)
+	c.taker = take.New(c.closing, o, take.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, c.partitions...)
 	return c
 }
 
@@ -212,7 +210,7 @@ func (c *Client) Ping(ctx context.Context) error {
 		return failed("ping", "", err)
 	}
 	defer c.running.Done()
-	for _, s := range c.stores().Nodes() {
+	for _, s := range c.partitions.Nodes() {
 		if err := s.Ping(ctx); err != nil {
 			return failed("ping", "", err)
 		}

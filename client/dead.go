@@ -44,7 +44,7 @@ func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[DeadLetter, e
 }
 
 // deadOf reports whether to go on.
-func (c *Client) deadOf(ctx context.Context, partition *partition, topic string, yield func(DeadLetter, error) bool) bool {
+func (c *Client) deadOf(ctx context.Context, partition *store.Store, topic string, yield func(DeadLetter, error) bool) bool {
 	b := store.Browse{Topic: topic, State: "dead", Jobs: deadPage, Entries: 4 * deadPage, Whole: true}
 	for begins := true; begins || b.After != (store.Place{}); begins = false {
 		page, err := c.browse(ctx, partition, b)
@@ -62,12 +62,12 @@ func (c *Client) deadOf(ctx context.Context, partition *partition, topic string,
 	return true
 }
 
-func (c *Client) browse(ctx context.Context, partition *partition, b store.Browse) (store.Page, error) {
+func (c *Client) browse(ctx context.Context, partition *store.Store, b store.Browse) (store.Page, error) {
 	if err := c.begin(ctx); err != nil {
 		return store.Page{}, err
 	}
 	defer c.running.Done()
-	return partition.store.Browse(ctx, b)
+	return partition.Browse(ctx, b)
 }
 
 // Requeue makes a ready job of a dead letter again, with all its attempts. It is kept then as one that
@@ -78,7 +78,7 @@ func (c *Client) Requeue(ctx context.Context, id string) error {
 		return failed("requeue", id, err)
 	}
 	defer c.running.Done()
-	errs, err := c.of(id).store.Requeue(ctx, []string{id}, DefaultReadyMaxLifetime)
+	errs, err := c.of(id).Requeue(ctx, []string{id}, DefaultReadyMaxLifetime)
 	if err == nil {
 		err = errs[0]
 	}
@@ -129,7 +129,7 @@ func (c *Client) dropDead(ctx context.Context, topic string, ids []string) (drop
 	for _, partition := range c.partitions {
 		theirs := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return c.of(id) != partition })
 		for page := range slices.Chunk(theirs, deadPage) {
-			n, err := partition.store.DropDead(ctx, topic, page, time.Time{})
+			n, err := partition.DropDead(ctx, topic, page, time.Time{})
 			if dropped += n; err != nil {
 				return dropped, err
 			}
@@ -160,7 +160,7 @@ func (c *Client) eachOldDead(ctx context.Context, topic string, do func(*store.S
 		return err
 	}
 	defer c.running.Done()
-	return c.stores().EachDead(ctx, store.DeadRange{Topic: topic, Oldest: true, Stale: true}, func(s *store.Store, letters []store.Summary) error {
+	return c.partitions.EachDead(ctx, store.DeadRange{Topic: topic, Oldest: true, Stale: true}, func(s *store.Store, letters []store.Summary) error {
 		return do(s, each(letters, func(l store.Summary) string { return l.ID }))
 	})
 }

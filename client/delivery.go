@@ -98,8 +98,8 @@ func (d *Delivery) Lease() time.Duration {
 
 // Ack says that the job is done. It is gone from Redis then.
 func (d *Delivery) Ack(ctx context.Context) error {
-	return d.settle(ctx, "ack", nil, func(p *partition) error {
-		return d.acked(p.acks.Do(ctx, d.held()))
+	return d.settle(ctx, "ack", nil, func(c *calls, s *store.Store) error {
+		return d.acked(c.acks.Do(ctx, s, d.held()))
 	})
 }
 
@@ -137,9 +137,9 @@ func (d *Delivery) Postpone(ctx context.Context, delay time.Duration) error {
 
 func (d *Delivery) giveBack(ctx context.Context, operation string, delay time.Duration, refund bool, opts []RetryOption) error {
 	o, err := newRetryOptions(opts)
-	return d.settle(ctx, operation, cmp.Or(checkDelay("delay", delay), err), func(p *partition) error {
+	return d.settle(ctx, operation, cmp.Or(checkDelay("delay", delay), err), func(c *calls, s *store.Store) error {
 		d.client.note("delay", delay)
-		return p.retries.Do(ctx, store.GivenBack{Held: d.held(), Delay: delay, Refund: refund, MaxAttempts: d.limit, Error: o.cause})
+		return c.retries.Do(ctx, s, store.GivenBack{Held: d.held(), Delay: delay, Refund: refund, MaxAttempts: d.limit, Error: o.cause})
 	})
 }
 
@@ -147,8 +147,8 @@ func (d *Delivery) giveBack(ctx context.Context, operation string, delay time.Du
 // where Dead shows it, and delivered to nobody until it is requeued.
 func (d *Delivery) Bury(ctx context.Context, reason string, opts ...RetryOption) error {
 	o, err := newRetryOptions(opts)
-	return d.settle(ctx, "bury", err, func(p *partition) error {
-		return p.burials.Do(ctx, store.Burial{Held: d.held(), Reason: cutText(reason), Error: o.cause})
+	return d.settle(ctx, "bury", err, func(c *calls, s *store.Store) error {
+		return c.burials.Do(ctx, s, store.Burial{Held: d.held(), Reason: cutText(reason), Error: o.cause})
 	})
 }
 
@@ -170,7 +170,7 @@ func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
 	if err == nil {
 		defer d.client.running.Done()
 		e, asked := d.extension(lease), time.Now()
-		err = d.extended(e, asked, d.client.of(d.ID).extensions.Do(ctx, e))
+		err = d.extended(e, asked, d.client.calls.extensions.Do(ctx, d.client.of(d.ID), e))
 	}
 	return d.failed("extend", err)
 }
@@ -220,12 +220,12 @@ func (d *Delivery) held() store.Held {
 }
 
 // settle ends the delivery by the call, unless the arguments are wrong.
-func (d *Delivery) settle(ctx context.Context, operation string, wrong error, call func(*partition) error) error {
+func (d *Delivery) settle(ctx context.Context, operation string, wrong error, call func(*calls, *store.Store) error) error {
 	err := d.begin(ctx, wrong)
 	if err == nil {
 		defer d.client.running.Done()
 		if err = ErrLeaseLost; d.beginToSettle() {
-			err = d.settled(call(d.client.of(d.ID)))
+			err = d.settled(call(&d.client.calls, d.client.of(d.ID)))
 		}
 	}
 	return d.failed(operation, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/coalesce"
 	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/take"
 )
 
@@ -38,7 +39,7 @@ func (c *Client) Connections() int { return c.ownPool.ActiveCount() }
 // Pushes is how many push calls are under way to Redis, and how many pushes
 // wait for the next.
 func (c *Client) Pushes() (underWay, gathered int) {
-	return c.partitions[0].pushes.Counts()
+	return c.calls.pushes.Counts(c.partitions[0])
 }
 
 // WarmUp opens as many connections as settlements of all kinds need.
@@ -66,9 +67,9 @@ func Through(d *Delivery, c *Client) *Delivery {
 // Settlements is how many calls that settle jobs are under way to Redis, and how many
 // settlements wait for the next.
 func (c *Client) Settlements() (underWay, gathered int) {
-	p := c.partitions[0]
-	for _, counts := range []func() (int, int){p.acks.Counts, p.retries.Counts, p.burials.Counts, p.extensions.Counts} {
-		u, g := counts()
+	k := &c.calls
+	for _, counts := range []func(*store.Store) (int, int){k.acks.Counts, k.retries.Counts, k.burials.Counts, k.extensions.Counts} {
+		u, g := counts(c.partitions[0])
 		underWay, gathered = underWay+u, gathered+g
 	}
 	return underWay, gathered

@@ -46,7 +46,7 @@ func (c *Client) Get(ctx context.Context, id string) (Job, error) {
 		return Job{}, failed("get", id, err)
 	}
 	defer c.running.Done()
-	found, err := c.of(id).store.Get(ctx, id)
+	found, err := c.of(id).Get(ctx, id)
 	if err != nil {
 		return Job{}, failed("get", id, err)
 	}
@@ -63,7 +63,7 @@ func (c *Client) Remove(ctx context.Context, id string) (bool, error) {
 		return false, failed("remove", id, err)
 	}
 	defer c.running.Done()
-	err := c.of(id).removals.Do(ctx, id)
+	err := c.calls.removals.Do(ctx, c.of(id), id)
 	if err == store.ErrNotFound {
 		return false, nil
 	}
@@ -82,7 +82,7 @@ func (c *Client) Reschedule(ctx context.Context, id string, delay time.Duration)
 	}
 	defer c.running.Done()
 	c.note("delay", delay)
-	return failed("reschedule", id, c.of(id).store.Reschedule(ctx, id, delay))
+	return failed("reschedule", id, c.of(id).Reschedule(ctx, id, delay))
 }
 
 // beginOn is begin for a call on the job of that ID.

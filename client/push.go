@@ -143,12 +143,11 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	}
 	defer c.running.Done()
 	c.note("delay", due.After)
-	partition := c.of(job.ID)
-	pushes := partition.pushes
+	pushes := c.calls.pushes
 	if job.Replicas.N > 0 {
-		pushes = partition.replicated
+		pushes = c.calls.replicated
 	}
-	switch err := pushes.Do(ctx, job); {
+	switch err := pushes.Do(ctx, c.of(job.ID), job); {
 	case isStored(err):
 		return job.ID, failed("push", job.ID, err)
 	default:

@@ -2,6 +2,7 @@ package coalesce
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -62,46 +63,76 @@ func (k Kind[T]) fit(items []T, ids map[string]bool) int {
 	return len(items)
 }
 
-// Batcher has items done, each for a caller of its own, in round trips that they share. Each caller gets
-// exactly its own error.
+// Batcher has items done, each for a caller of its own, in round trips that they share: those of stores that the
+// same connections lead to go together. Each caller gets exactly its own error.
 type Batcher[T any] struct {
+	owner *Owner
+	kind  Kind[T]
+	mu    sync.Mutex
+	nodes map[any]*batch[T] // by the stores' Node
+}
+
+// batch are the callers that wait for the next round trip to a node.
+type batch[T any] struct {
 	kind    Kind[T]
 	trips   *Coalescer
-	mu      sync.Mutex
-	items   []T          // of the callers that wait for the next round trip
-	answers []chan error // theirs; each holds one error
+	mu      *sync.Mutex
+	latest  *store.Store // that an item came for
+	stores  []*store.Store
+	items   []T          // each for one of the stores
+	answers []chan error // the callers'; each holds one error
 	ids     map[string]bool
 }
 
-// RoundTrips is how many of a kind are under way at a time. With more, few callers would share
+// RoundTrips is how many of a kind are under way to a node at a time. With more, few callers would share
 // less; with one, a caller just behind a round trip would wait for two.
 const RoundTrips = 2
 
 // NewBatcher makes a Batcher of calls of that kind.
-func NewBatcher[T any](o *Owner, s *store.Store, k Kind[T]) *Batcher[T] {
-	b := &Batcher[T]{kind: k, ids: map[string]bool{}}
-	b.trips = New(o, s, &b.mu, b, RoundTrips)
-	return b
+func NewBatcher[T any](o *Owner, k Kind[T]) *Batcher[T] {
+	return &Batcher[T]{owner: o, kind: k, nodes: map[any]*batch[T]{}}
 }
 
-// Do returns once the item is done, or with ctx's error when that ends before: an item not yet
+// of is the batch of the store's node. Those of nodes that nobody asks any more are forgotten.
+func (b *Batcher[T]) of(s *store.Store) *batch[T] {
+	node := s.Node()
+	n := b.nodes[node]
+	if n == nil {
+		maps.DeleteFunc(b.nodes, func(_ any, n *batch[T]) bool { return n.trips.underWay == 0 && !n.Waiting() })
+		n = &batch[T]{kind: b.kind, mu: &b.mu, ids: map[string]bool{}}
+		n.trips = New(b.owner, n.connect, &b.mu, n, RoundTrips)
+		b.nodes[node] = n
+	}
+	n.latest = s
+	return n
+}
+
+func (n *batch[T]) connect(ctx context.Context) (*store.Pipeline, error) {
+	n.mu.Lock()
+	s := n.latest
+	n.mu.Unlock()
+	return s.Pipeline(ctx)
+}
+
+// Do returns once the item is done at the store, or with ctx's error when that ends before: an item not yet
 // sent is not done then. A caller whose ctx has no deadline may make the round trip itself, and
 // then waits for the answer whatever becomes of ctx.
-func (b *Batcher[T]) Do(ctx context.Context, item T) error {
+func (b *Batcher[T]) Do(ctx context.Context, s *store.Store, item T) error {
 	answer := make(chan error, 1)
 	_, hurries := ctx.Deadline()
 	b.mu.Lock()
-	b.items, b.answers = append(b.items, item), append(b.answers, answer)
-	leads := !hurries && b.trips.TryLead()
+	n := b.of(s)
+	n.stores, n.items, n.answers = append(n.stores, s), append(n.items, item), append(n.answers, answer)
+	leads := !hurries && n.trips.TryLead()
 	if !leads {
-		b.trips.Wake()
+		n.trips.Wake()
 	}
 	b.mu.Unlock()
 	if leads {
 		if ctx.Done() == nil {
-			ctx = b.trips.owner.Abandoned
+			ctx = b.owner.Abandoned
 		}
-		b.trips.Lead(ctx)
+		n.trips.Lead(ctx)
 		select {
 		case err := <-answer: // even if ctx is done, too
 			return err
@@ -112,74 +143,108 @@ func (b *Batcher[T]) Do(ctx context.Context, item T) error {
 	case err := <-answer:
 		return err
 	case <-ctx.Done():
-		b.leave(answer)
-		if ctx == b.trips.owner.Abandoned {
-			return b.trips.owner.Closed
+		n.leave(answer)
+		if ctx == b.owner.Abandoned {
+			return b.owner.Closed
 		}
 		return ctx.Err()
 	}
 }
 
 // leave takes the caller out of the queue, if its item is not yet on its way.
-func (b *Batcher[T]) leave(answer chan error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if i := slices.Index(b.answers, answer); i >= 0 {
-		b.items, b.answers = slices.Delete(b.items, i, i+1), slices.Delete(b.answers, i, i+1)
+func (n *batch[T]) leave(answer chan error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if i := slices.Index(n.answers, answer); i >= 0 {
+		n.cut(i, i+1)
 	}
 }
 
-// doTogether has the items done, and returns an error for each.
-func (b *Batcher[T]) doTogether(ctx context.Context, p *store.Pipeline, items []T) []error {
-	if b.kind.Apart {
-		return b.doApart(ctx, p, items)
+// cut takes callers out of the queue.
+func (n *batch[T]) cut(from, to int) {
+	n.stores, n.items, n.answers = slices.Delete(n.stores, from, to), slices.Delete(n.items, from, to), slices.Delete(n.answers, from, to)
+}
+
+// doTogether has the items done, each at its store, and returns an error for each. All calls are under way at a time.
+func (k Kind[T]) doTogether(ctx context.Context, p *store.Pipeline, stores []*store.Store, items []T) []error {
+	if !k.Apart && !slices.ContainsFunc(stores, func(s *store.Store) bool { return s != stores[0] }) {
+		return k.doAtOne(ctx, p, stores[0], items)
 	}
-	errs, err := b.kind.Call(b.trips.store, items).On(ctx, p)
+	type call struct {
+		*store.Call[[]error]
+		places []int
+	}
+	var calls []call
+	for _, places := range k.callsOf(stores) {
+		theirs := make([]T, len(places))
+		for i, place := range places {
+			theirs[i] = items[place]
+		}
+		calls = append(calls, call{k.Call(stores[places[0]], theirs).Send(p), places})
+	}
+	errs := make([]error, len(items))
+	for _, c := range calls {
+		each, err := c.Wait(ctx)
+		for i, place := range c.places {
+			if errs[place] = err; err == nil {
+				errs[place] = each[i]
+			}
+		}
+	}
+	if k.Behind != nil && p.Works() {
+		k.Behind(ctx, p, items, errs)
+	}
+	return errs
+}
+
+// doAtOne is doTogether for the items of one store.
+func (k Kind[T]) doAtOne(ctx context.Context, p *store.Pipeline, s *store.Store, items []T) []error {
+	errs, err := k.Call(s, items).On(ctx, p)
 	if err != nil {
 		return slices.Repeat([]error{err}, len(items))
 	}
-	if b.kind.Behind != nil {
-		b.kind.Behind(ctx, p, items, errs)
+	if k.Behind != nil {
+		k.Behind(ctx, p, items, errs)
 	}
 	return errs
 }
 
-// doApart has each item done by a call of its own; all of them are under way at a time.
-func (b *Batcher[T]) doApart(ctx context.Context, p *store.Pipeline, items []T) []error {
-	calls, errs := make([]*store.Call[[]error], len(items)), make([]error, len(items))
-	for i := range items {
-		calls[i] = b.kind.Call(b.trips.store, items[i:i+1]).Send(p)
-	}
-	for i, call := range calls {
-		results, err := call.Wait(ctx)
-		if errs[i] = err; err == nil {
-			errs[i] = results[0]
+// callsOf divides items into those that one call does: those of each store or, if it does one at a time, each.
+func (k Kind[T]) callsOf(stores []*store.Store) (calls [][]int) {
+	at := map[*store.Store]int{}
+	for place, s := range stores {
+		i, known := at[s]
+		if !known || k.Apart {
+			i = len(calls)
+			calls, at[s] = append(calls, nil), i
 		}
+		calls[i] = append(calls[i], place)
 	}
-	return errs
+	return calls
 }
 
-// Counts returns how many round trips are under way, and how many calls wait for the next.
-func (b *Batcher[T]) Counts() (underWay, waiting int) {
+// Counts returns how many round trips are under way to the store's node, and how many calls wait for the next.
+func (b *Batcher[T]) Counts(s *store.Store) (underWay, waiting int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.trips.underWay, len(b.items)
+	n := b.of(s)
+	return n.trips.underWay, len(n.items)
 }
 
 // Waiting is that of a Queue, as is Next.
-func (b *Batcher[T]) Waiting() bool { return len(b.items) > 0 }
+func (n *batch[T]) Waiting() bool { return len(n.items) > 0 }
 
 // Next dequeues the next items that may go together.
-func (b *Batcher[T]) Next() (int, func(*store.Pipeline, error)) {
-	n := b.kind.fit(b.items, b.ids)
-	items, answers := slices.Clone(b.items[:n]), slices.Clone(b.answers[:n])
-	b.items, b.answers = slices.Delete(b.items, 0, n), slices.Delete(b.answers, 0, n)
-	return n, func(p *store.Pipeline, err error) {
+func (n *batch[T]) Next() (int, func(*store.Pipeline, error)) {
+	many := n.kind.fit(n.items, n.ids)
+	stores, items, answers := slices.Clone(n.stores[:many]), slices.Clone(n.items[:many]), slices.Clone(n.answers[:many])
+	n.cut(0, many)
+	return many, func(p *store.Pipeline, err error) {
 		var errs []error
 		if err == nil {
-			errs = b.doTogether(context.Background(), p, items)
+			errs = n.kind.doTogether(context.Background(), p, stores, items)
 		} else {
-			errs = slices.Repeat([]error{err}, n)
+			errs = slices.Repeat([]error{err}, many)
 		}
 		for i, answer := range answers {
 			answer <- errs[i]

@@ -23,7 +23,7 @@ type Owner struct {
 // and in which order.
 type Coalescer struct {
 	owner    *Owner
-	store    *store.Store
+	connect  func(context.Context) (*store.Pipeline, error)
 	mu       *sync.Mutex // guards the queue and underWay
 	queue    Queue
 	most     int // round trips under way at a time
@@ -40,9 +40,9 @@ type Queue interface {
 	Next() (callers int, call func(p *store.Pipeline, err error))
 }
 
-// New makes a Coalescer of at most so many round trips at a time. mu guards the queue.
-func New(o *Owner, s *store.Store, mu *sync.Mutex, queue Queue, most int) *Coalescer {
-	return &Coalescer{owner: o, store: s, mu: mu, queue: queue, most: most}
+// New makes a Coalescer of at most so many round trips at a time, each by a pipeline of connect's. mu guards the queue.
+func New(o *Owner, connect func(context.Context) (*store.Pipeline, error), mu *sync.Mutex, queue Queue, most int) *Coalescer {
+	return &Coalescer{owner: o, connect: connect, mu: mu, queue: queue, most: most}
 }
 
 // Wake starts a round trip for those who wait. The mutex must be held.
@@ -58,7 +58,7 @@ func (c *Coalescer) Wake() {
 func (c *Coalescer) work() {
 	defer c.owner.Running.Done()
 	for c.isWanted() {
-		p, err := c.store.Pipeline(c.owner.Abandoned)
+		p, err := c.connect(c.owner.Abandoned)
 		if err != nil && c.owner.Abandoned.Err() != nil {
 			err = c.owner.Closed
 		}
@@ -94,7 +94,7 @@ func (c *Coalescer) TryLead() bool {
 // Lead makes a round trip in the caller's own goroutine, which is a fifth faster for one who calls
 // alone, and leaves those who came meanwhile to work. The end of ctx ends the wait for a connection.
 func (c *Coalescer) Lead(ctx context.Context) {
-	p, err := c.store.Pipeline(ctx)
+	p, err := c.connect(ctx)
 	if err == nil || !isOver(ctx) { // else it is an error of this caller's only
 		c.roundTrip(p, err)
 	}

@@ -231,3 +231,6 @@ func (s *Store) onNode(ctx context.Context, do func(redis.Conn) error) error {
 		}
 	}
 }
+
+// Works reports whether the connection can be used on.
+func (p *Pipeline) Works() bool { return p.err == nil }

@@ -141,6 +141,7 @@ func (c *caller) newTake() *take {
 		t.add(p.line, p.limit())
 	}
 	t.claim(c, c.N)
+	c.taker().turn++
 	return t
 }
 

@@ -47,7 +47,7 @@ func inHands(t *testing.T, sources ...int) *hand {
 	h.Taker = New(closing, owner, hooks, stores...)
 	h.s = h.sources[0]
 	for _, n := range h.nodes {
-		n.trips = coalesce.New(owner, n.sources[0].store, &h.mu, n, 0)
+		n.trips = coalesce.New(owner, n.sources[0].store.Pipeline, &h.mu, n, 0)
 		n.listener.running, n.listener.state = true, subscribed
 	}
 	return h

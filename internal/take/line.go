@@ -83,12 +83,13 @@ func (l *line) isAsked() bool {
 	return len(l.asking) > 0
 }
 
-// isDue reports whether the line can be asked now. If all its callers are claimed, it can be later.
+// isDue reports whether the line can be asked now. If all its callers are claimed, it can be later; and so it can if
+// the topic's line of another partition is asked now: those who come meanwhile go together.
 func (l *line) isDue() bool {
 	if l.callers == 0 || l.ready == 0 && !l.isAsked() {
 		return false
 	}
-	if l.firstFree() != nil {
+	if l.firstFree() != nil && (l.ready > 0 || l.source.taker.asking[l.topic] == 0) {
 		return true
 	}
 	if !l.blocked {
@@ -131,6 +132,10 @@ func (l *line) newTake() *take {
 	}
 	t.n = min(t.n, store.MaxPop)
 	t.add(l, t.n)
+	if len(l.asking) > 0 {
+		l.source.taker.asking[l.topic]++
+		l.source.taker.turn++
+	}
 	l.asking, l.busy = nil, true
 	return t
 }

@@ -52,7 +52,7 @@ type asker interface {
 // newNode makes one without sources, whose connections are those of the store.
 func newNode(t *Taker, s *store.Store) *node {
 	n := &node{taker: t, id: s.Node()}
-	n.trips = coalesce.New(t.owner, s, &t.mu, n, MaxTrips)
+	n.trips = coalesce.New(t.owner, s.Pipeline, &t.mu, n, MaxTrips)
 	n.listener = newListener(n)
 	return n
 }

@@ -45,10 +45,11 @@ func (h *hand) run(queues map[queue]int) {
 func TestOnePartitionFirst(t *testing.T) {
 	h := inHands(t, 3)
 	for turn := range 6 {
+		want := h.sources[h.turn%3]
 		g := h.joins(Request{Topics: []string{"t"}, N: 1})
 		one := h.asks()
-		if want := h.sources[(turn+1)%3]; one.source != want || len(h.surveysOf(h.s.node)) > 0 {
-			t.Fatalf("turn %d: another partition is asked, or several", turn)
+		if one.source != want || h.sources[h.turn%3] == want || len(h.surveysOf(h.s.node)) > 0 {
+			t.Fatalf("turn %d: another partition is asked, or several, or the same the next time", turn)
 		}
 		h.answer(one, store.Popped{}, nil)
 		surveys := h.surveysOf(h.s.node)
@@ -77,7 +78,7 @@ func TestOnePartitionFirst(t *testing.T) {
 	}
 }
 
-// Those who ask for a topic at the same time share a look at a partition.
+// Those who ask for a topic at the same time share a take, and then a look at each other partition.
 func TestSurveysAreShared(t *testing.T) {
 	h := inHands(t, 4)
 	var guests []*guest
@@ -86,11 +87,11 @@ func TestSurveysAreShared(t *testing.T) {
 	}
 	takes := 0
 	for one := h.asks(); one != nil; one = h.asks() {
-		h.answer(one, store.Popped{}, nil)
+		h.answer(one, store.Popped{Entered: true}, nil)
 		takes++
 	}
 	surveys := h.surveysOf(h.s.node)
-	if len(surveys) > 4 || takes > 4 {
+	if len(surveys) != 3 || takes != 1 {
 		t.Errorf("%d takes, and %d looks", takes, len(surveys))
 	}
 	for _, s := range surveys {
@@ -133,6 +134,35 @@ func TestTopicsInOrderOverPartitions(t *testing.T) {
 				g.expectErr(t, store.ErrEmpty)
 			}
 		}
+	}
+}
+
+// Who comes while the topic's queue of one partition is asked waits for the end of that, and goes on to the next one together
+// with the others who came.
+func TestAskersGather(t *testing.T) {
+	h := inHands(t, 3)
+	first := h.joins(Request{Topics: []string{"t"}, N: 1})
+	one := h.asks()
+	var guests []*guest
+	for range 5 {
+		guests = append(guests, h.joins(Request{Topics: []string{"t"}, N: 1}))
+	}
+	if h.asks() != nil {
+		t.Fatal("another partition is asked meanwhile")
+	}
+	h.answer(one, store.Popped{Jobs: jobs("t", 1)}, nil)
+	first.expectJob(t, "t1")
+	if one = h.asks(); one == nil || len(one.callers) != 5 || one.source == h.s {
+		t.Fatalf("%+v", one)
+	}
+	h.answer(one, store.Popped{Jobs: jobs("t", 5)}, nil)
+	for _, g := range guests {
+		if len(g.answers) == 0 {
+			t.Fatal("it has no answer")
+		}
+	}
+	if len(h.asking) > 0 {
+		t.Errorf("%v", h.asking)
 	}
 }
 

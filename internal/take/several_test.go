@@ -57,14 +57,13 @@ func TestBlockedByAnotherStore(t *testing.T) {
 	node.listener.running, node.listener.state = true, subscribed
 	h.nodes = append(h.nodes, node)
 	other := node.sources[0]
-	h.turn = 1 // so that h.s is asked first
 	answered := make(chan error, 1)
 	g := &caller{Request: Request{Topics: []string{"t"}, N: 1, Waits: true}, answer: func(a answer) { answered <- a.err }}
 	_, err := h.join(g)
 	redistest.Check(t, err)
 	one := h.asks()
 	h.mu.Lock()
-	other.trips = coalesce.New(h.owner, other.store, &h.mu, node, 1)
+	other.trips = coalesce.New(h.owner, other.store.Pipeline, &h.mu, node, 1)
 	other.line("t").wake(1, true)
 	other.trips.Wake() // in vain: its caller is claimed
 	h.mu.Unlock()

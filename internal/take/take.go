@@ -127,6 +127,11 @@ func (t *take) learn(popped store.Popped, err error) (allEmpty bool) {
 // for others, who are ahead of them. The line keeps its turn.
 func (l *line) end(asking []*place, isEmpty bool, err error) {
 	l.busy = false
+	if len(asking) > 0 {
+		if l.source.taker.asking[l.topic]--; l.source.taker.asking[l.topic] == 0 {
+			delete(l.source.taker.asking, l.topic)
+		}
+	}
 	l.requeue()
 	var still []*place
 	for _, p := range asking {

@@ -99,10 +99,11 @@ type Taker struct {
 	hooks   Hooks
 	mu      sync.Mutex // guards all lines, callers and listeners
 	nodes   []*node
-	sources []*source // of all nodes
-	turn    int       // which source is asked first next
-	blocked []*line   // to be asked once callers are not claimed any more
-	epochs  int       // of all listeners
+	sources []*source      // of all nodes
+	turn    int            // which source is asked first next
+	asking  map[string]int // how many takes of lines that were asked are under way for a topic
+	blocked []*line        // to be asked once callers are not claimed any more
+	epochs  int            // of all listeners
 	closed  bool
 }
 
@@ -115,7 +116,7 @@ type Hooks struct {
 
 // New makes a Taker of the jobs of all the stores. closing ends when Close is about to be called.
 func New(closing context.Context, owner *coalesce.Owner, hooks Hooks, stores ...*store.Store) *Taker {
-	t := &Taker{owner: owner, closing: closing, hooks: hooks}
+	t := &Taker{owner: owner, closing: closing, hooks: hooks, asking: map[string]int{}}
 	of := map[any]*node{}
 	for _, s := range stores {
 		n := of[s.Node()]
@@ -203,7 +204,6 @@ func (t *Taker) join(c *caller) (lead func(context.Context), err error) {
 	t.regroup()
 	c.joined = time.Now()
 	c.places = make([]place, 0, len(t.sources)*len(c.Topics)) // lines point into it
-	t.turn++
 	for i, topic := range c.Topics {
 		for k := range t.sources {
 			t.sources[(t.turn+k)%len(t.sources)].line(topic).push(c, i)

@@ -7,10 +7,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// partition is a part of the jobs, often of all of them. Calls of each kind share
-// round trips.
-type partition struct {
-	store      *store.Store
+// calls are those on a job that share round trips, kind by kind.
+type calls struct {
 	pushes     *coalesce.Batcher[store.Delayed]
 	replicated *coalesce.Batcher[store.Delayed] // pushes that wait for replicas, so that no others wait for these
 	acks       *coalesce.Batcher[store.Held]
@@ -20,28 +18,20 @@ type partition struct {
 	removals   *coalesce.Batcher[string]
 }
 
-// of is the partition that the job of that ID belongs to.
-func (c *Client) of(id string) *partition {
-	return c.partitions[store.PartitionOf(id, len(c.partitions))]
-}
-
-// stores are those of all partitions.
-func (c *Client) stores() store.Partitions {
-	return each(c.partitions, func(p *partition) *store.Store { return p.store })
-}
-
-func newPartition(o *coalesce.Owner, s *store.Store) *partition {
-	return &partition{
-		store:      s,
-		pushes:     coalesce.NewBatcher(o, s, pushKind),
-		replicated: coalesce.NewBatcher(o, s, replicatedKind),
-		acks:       coalesce.NewBatcher(o, s, ackKind),
-		retries:    coalesce.NewBatcher(o, s, retryKind),
-		burials:    coalesce.NewBatcher(o, s, buryKind),
-		extensions: coalesce.NewBatcher(o, s, extendKind),
-		removals:   coalesce.NewBatcher(o, s, removeKind),
+func newCalls(o *coalesce.Owner) calls {
+	return calls{
+		pushes:     coalesce.NewBatcher(o, pushKind),
+		replicated: coalesce.NewBatcher(o, replicatedKind),
+		acks:       coalesce.NewBatcher(o, ackKind),
+		retries:    coalesce.NewBatcher(o, retryKind),
+		burials:    coalesce.NewBatcher(o, buryKind),
+		extensions: coalesce.NewBatcher(o, extendKind),
+		removals:   coalesce.NewBatcher(o, removeKind),
 	}
 }
+
+// of is the partition that the job of that ID belongs to.
+func (c *Client) of(id string) *store.Store { return c.partitions.Of(id) }
 
 // The kinds of calls on a job. An ID may be as long as maxID, but 250 of these are no more than 1 MiB.
 var (
