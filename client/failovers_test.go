@@ -29,6 +29,13 @@ var failovers = []failover{
 	{"killed", func(s *redistest.Sentinels) { s.Servers[0].Kill() }, func(s *redistest.Sentinels) { s.Servers[0].Restart() }},
 	{"hung", func(s *redistest.Sentinels) { s.Servers[0].Hang() }, func(s *redistest.Sentinels) { s.Servers[0].Resume() }},
 	{"SENTINEL FAILOVER", func(s *redistest.Sentinels) { s.Sentinels[2].Do("SENTINEL", "FAILOVER", "m") }, nil},
+	{"SENTINEL FAILOVER, unheard", func(s *redistest.Sentinels) {
+		for _, sentinel := range s.Sentinels {
+			sentinel.Do("ACL", "SETUSER", "default", "resetchannels") // which ends subscriptions
+		}
+		time.Sleep(100 * time.Millisecond)
+		s.Sentinels[2].Do("SENTINEL", "FAILOVER", "m")
+	}, nil},
 	{"killed, a sentinel hangs", func(s *redistest.Sentinels) {
 		s.Sentinels[0].Hang()
 		s.Servers[0].Kill()
@@ -93,12 +100,18 @@ type traffic struct {
 // fate is what became of a job.
 type fate struct {
 	pushed, answered time.Time // the push
-	err              error     // of the push
+	delay            time.Duration
+	err              error // of the push
 	delivered        []time.Time
-	uncertain        bool // whether it was acknowledged
 }
 
-const jobDelay = 200 * time.Millisecond
+// delayOf is a short delay, or one that is over when the old master is left: what is due there earlier is not lost.
+func delayOf(n int) time.Duration {
+	if n%2 == 0 {
+		return 200 * time.Millisecond
+	}
+	return 3 * time.Second
+}
 
 func startTraffic(t *testing.T, c care) *traffic {
 	l := &traffic{Sentinels: redistest.StartSentinels(t), t: t, options: c.options, jobs: map[string]*fate{}}
@@ -129,21 +142,21 @@ func (l *traffic) push(ctx context.Context) error {
 	for n := 0; ; n++ {
 		select {
 		case <-tick.C:
-			go l.pushOne(fmt.Sprint(n))
+			go l.pushOne(fmt.Sprint(n), delayOf(n))
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-func (l *traffic) pushOne(id string) {
-	f := &fate{pushed: time.Now()}
+func (l *traffic) pushOne(id string, delay time.Duration) {
+	f := &fate{pushed: time.Now(), delay: delay}
 	l.mu.Lock()
 	l.jobs[id] = f
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_, err := l.client.Push(ctx, client.Message{ID: id, Topic: "t", Body: "b"}, jobDelay, l.options...)
+	_, err := l.client.Push(ctx, client.Message{ID: id, Topic: "t", Body: "b"}, delay, l.options...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f.answered, f.err = time.Now(), err
@@ -166,12 +179,7 @@ func (l *traffic) work(ctx context.Context) error {
 		f := l.jobs[d.ID]
 		f.delivered = append(f.delivered, time.Now())
 		l.mu.Unlock()
-		if err := d.Ack(context.Background()); err != nil {
-			l.note(err)
-			l.mu.Lock()
-			f.uncertain = true
-			l.mu.Unlock()
-		}
+		l.note(d.Ack(context.Background()))
 	}
 	return nil
 }
@@ -209,7 +217,7 @@ func (l *traffic) measure(f failover) string {
 	for _, f := range l.jobs {
 		stored := f.err == nil || errors.As(f.err, new(*client.ReplicasError))
 		switch {
-		case f.answered.IsZero() || time.Since(f.pushed) < 5*time.Second:
+		case f.answered.IsZero() || time.Since(f.pushed) < 6*time.Second:
 			continue // under way, or not yet delivered
 		case f.err != nil && len(f.delivered) > 0 || errors.As(f.err, new(*client.ReplicasError)):
 			unknown++ // an error, and stored
@@ -226,7 +234,7 @@ func (l *traffic) measure(f failover) string {
 		if len(f.delivered) > 1 {
 			twice++
 		}
-		if len(f.delivered) > 0 && f.delivered[0].Before(f.pushed.Add(jobDelay)) {
+		if len(f.delivered) > 0 && f.delivered[0].Before(f.pushed.Add(f.delay)) {
 			early++
 		}
 	}
