@@ -35,39 +35,34 @@ func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[DeadLetter, e
 			yield(DeadLetter{}, failed("dead", topic, err))
 			return
 		}
-		for _, partition := range c.partitions {
-			if !c.deadOf(ctx, partition, topic, yield) {
+		reader := c.partitions.ReadDead(store.DeadRange{Topic: topic, Whole: true})
+		for {
+			letters, err := c.nextDead(ctx, reader)
+			if err != nil {
+				yield(DeadLetter{}, failed("dead", topic, err))
+			}
+			if len(letters) == 0 {
 				return
 			}
-		}
-	}
-}
-
-// deadOf reports whether to go on.
-func (c *Client) deadOf(ctx context.Context, partition *store.Store, topic string, yield func(DeadLetter, error) bool) bool {
-	b := store.Browse{Topic: topic, State: "dead", Jobs: deadPage, Entries: 4 * deadPage, Whole: true}
-	for begins := true; begins || b.After != (store.Place{}); begins = false {
-		page, err := c.browse(ctx, partition, b)
-		if err != nil {
-			yield(DeadLetter{}, failed("dead", topic, err))
-			return false
-		}
-		for _, l := range page.Jobs {
-			if !yield(DeadLetter{Message{l.ID, l.Topic, l.Body}, l.Attempts, l.Reason, l.Error, l.At, l.MaxAttempts, l.TTR}, nil) {
-				return false
+			for _, l := range letters {
+				if !yield(DeadLetter{Message{l.ID, l.Topic, l.Body}, l.Attempts, l.Reason, l.Error, l.At, l.MaxAttempts, l.TTR}, nil) {
+					return
+				}
 			}
 		}
-		b.After = page.Last
 	}
-	return true
 }
 
-func (c *Client) browse(ctx context.Context, partition *store.Store, b store.Browse) (store.Page, error) {
+func (c *Client) nextDead(ctx context.Context, reader *store.DeadReader) ([]store.Summary, error) {
 	if err := c.begin(ctx); err != nil {
-		return store.Page{}, err
+		return nil, err
 	}
 	defer c.running.Done()
-	return partition.Browse(ctx, b)
+	step, err := reader.Next(ctx)
+	if len(step) == 0 {
+		return nil, err
+	}
+	return reader.InOrder(step), nil
 }
 
 // Requeue makes a ready job of a dead letter again, with all its attempts. It is kept then as one that
@@ -126,10 +121,9 @@ func (c *Client) dropDead(ctx context.Context, topic string, ids []string) (drop
 		return 0, err
 	}
 	defer c.running.Done()
-	for _, partition := range c.partitions {
-		theirs := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return c.of(id) != partition })
-		for page := range slices.Chunk(theirs, deadPage) {
-			n, err := partition.DropDead(ctx, topic, page, time.Time{})
+	for _, theirs := range divide(c, removeKind, ids) {
+		for page := range slices.Chunk(theirs.items, deadPage) {
+			n, err := theirs.store.DropDead(ctx, topic, page, time.Time{})
 			if dropped += n; err != nil {
 				return dropped, err
 			}

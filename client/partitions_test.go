@@ -1,17 +1,158 @@
 package client_test
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
+
+// inPartitions starts a Client with so many partitions.
+func inPartitions(t *testing.T, n int) *fixture {
+	f := startPartitions(t, n)
+	f.Client = f.open(client.WithPartitions(n))
+	return f
+}
+
+// delayedOf are n jobs of the topic t, with and without braces in their IDs.
+func delayedOf(n int) []client.Delayed {
+	jobs := make([]client.Delayed, n)
+	for i := range jobs {
+		jobs[i].Message = client.Message{ID: fmt.Sprintf([]string{"%d", "{%d}", "a{}%d", "}%d{"}[i%4], i), Topic: "t", Body: "b"}
+	}
+	return jobs
+}
+
+// An error is that of its chunk, and of no other partition's; results are in the jobs' order.
+func TestPushBatchOverPartitions(t *testing.T) {
+	t.Parallel()
+	f := inPartitions(t, 5)
+	bad := store.PartitionOf("bad", 5)
+	for _, c := range []struct {
+		name   string
+		harm   func()
+		result func(id string) error // of a job in that partition
+	}{
+		{"none", func() {}, func(string) error { return nil }},
+		{"a job that exists", func() { f.push("bad", "t") }, func(id string) error {
+			if id == "bad" {
+				return client.ErrExists
+			}
+			return nil
+		}},
+		{"a bucket that is none", func() { f.Do("SET", fmt.Sprintf("delayer:{%d}:job_bucket:bad", bad), "text") }, func(id string) error {
+			if id == "bad" {
+				return errWrongType
+			}
+			return client.ErrChunk
+		}},
+		{"a pool that is none", func() { f.Do("SET", fmt.Sprintf("delayer:{%d}:job_pool", bad), "text") }, func(string) error { return errWrongType }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := f.with(t)
+			f.Do("FLUSHALL")
+			c.harm()
+			jobs := slices.Insert(delayedOf(100), 50, client.Delayed{Message: client.Message{ID: "bad", Topic: "t", Body: "b"}})
+			results, _ := f.PushBatch(t.Context(), jobs, client.IfExists(client.Refuse))
+			for i, r := range results {
+				var want error
+				if store.PartitionOf(jobs[i].ID, 5) == bad {
+					want = c.result(jobs[i].ID)
+				}
+				if r.ID != jobs[i].ID || (want == nil) != (r.Err == nil) || want != errWrongType && !errors.Is(r.Err, want) {
+					t.Errorf("job %d, %s: %+v, want %v", i, jobs[i].ID, r, want)
+				}
+				_, err := f.Get(t.Context(), r.ID)
+				if exists := err == nil; exists != (r.Err == nil || errors.Is(r.Err, client.ErrExists)) {
+					t.Errorf("job %s exists: %v (%v)", r.ID, exists, r.Err)
+				}
+			}
+		})
+	}
+}
+
+// errWrongType stands for an error of Redis.
+var errWrongType = errors.New("WRONGTYPE")
+
+// Batches take what there is, of whichever partition, and each begins with another one.
+func TestBatchesOfPartitions(t *testing.T) {
+	t.Parallel()
+	f := inPartitions(t, 5)
+	_, err := f.PushBatch(t.Context(), delayedOf(200))
+	check(t, err)
+	list, err := f.ReserveBatch(t.Context(), "t", 200, time.Hour)
+	check(t, err)
+	results, err := f.AckBatch(t.Context(), list[:100])
+	check(t, err)
+	for i, r := range results {
+		if r.ID != list[i].ID {
+			t.Errorf("result %d is of %s, want %s", i, r.ID, list[i].ID)
+		}
+	}
+	_, err = f.ExtendBatch(t.Context(), list[100:], time.Minute)
+	check(t, err)
+	if left := f.State(); len(list) != 200 || len(left.Reserved) != 100 {
+		t.Errorf("%d jobs were reserved, and %d still are", len(list), len(left.Reserved))
+	}
+
+	_, err = f.PushBatch(t.Context(), delayedOf(100)) // anew, and so ready
+	check(t, err)
+	served := map[int]bool{}
+	for range 5 {
+		got, err := f.PopBatch(t.Context(), "t", 2)
+		check(t, err)
+		served[store.PartitionOf(got[0].ID, 5)] = true
+	}
+	if len(served) != 5 {
+		t.Errorf("five batches were served from partitions %v", served)
+	}
+}
+
+// The newest dead letter of all partitions comes first, and what is done to all is done in each.
+func TestDeadOfPartitions(t *testing.T) {
+	t.Parallel()
+	f := inPartitions(t, 5)
+	_, err := f.PushBatch(t.Context(), delayedOf(500))
+	check(t, err)
+	list, err := f.ReserveBatch(t.Context(), "t", 500, time.Hour)
+	check(t, err)
+	for _, d := range list {
+		check(t, d.Bury(t.Context(), "why"))
+	}
+	var letters []client.DeadLetter
+	for l, err := range f.Dead(t.Context(), "t") {
+		check(t, err)
+		letters = append(letters, l)
+	}
+	newestFirst := func(a, b client.DeadLetter) int { return b.Died.Compare(a.Died) }
+	if len(letters) != len(list) || !slices.IsSortedFunc(letters, newestFirst) {
+		t.Errorf("%d dead letters, in order: %v", len(letters), slices.IsSortedFunc(letters, newestFirst))
+	}
+	stats, err := f.Stats(t.Context())
+	if want := (client.TopicStats{Topic: "t", Dead: 500}); err != nil || !slices.Equal(stats.Topics, []client.TopicStats{want}) {
+		t.Errorf("stats: %+v, %v", stats, err)
+	}
+	n, err := f.DropDead(t.Context(), "t", append(idsOf(delayedOf(100)), "another")...)
+	if n != 100 || err != nil {
+		t.Errorf("%d were dropped, %v, want 100", n, err)
+	}
+	if n, err = f.RequeueAll(t.Context(), "t"); n != 400 || err != nil {
+		t.Errorf("%d were requeued, %v, want 400", n, err)
+	}
+	if left := f.State(); len(left.Letters) != 0 || len(left.Buckets) != 400 {
+		t.Errorf("%d dead letters and %d jobs", len(left.Letters), len(left.Buckets))
+	}
+}
 
 // Who has asked several partitions, and got a job before it had to wait, is not entered as waiting anywhere: the next
 // call asks them.
 func TestFetchAfterFetchThatDidNotWait(t *testing.T) {
 	t.Parallel()
-	f := startPartitions(t, 5)
-	f.Client = f.open(client.WithPartitions(5))
+	f := inPartitions(t, 5)
 	for _, topics := range [][]string{{"t", "u"}, {"u"}, {"u"}} {
 		f.push("id of "+topics[0], topics[0])
 		o := client.FetchOptions{Max: 1, Topics: fetchTopics(topics...), Timeout: hangBound}

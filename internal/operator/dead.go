@@ -82,11 +82,13 @@ func (o *Operator) DropDead(ctx context.Context, f DeadFilter) (int, error) {
 	return dropped, dead("drop", f, err)
 }
 
+var errNoTopic = errors.New("topic is empty")
+
 // eachDead calls do with the dead letters that are meant, some at a time: the oldest or the newest
 // first.
 func (o *Operator) eachDead(ctx context.Context, f DeadFilter, oldest bool, do func(*store.Store, []store.Summary) error) error {
 	if f.Topic == "" {
-		return errors.New("topic is empty")
+		return errNoTopic
 	}
 	r := store.DeadRange{Topic: f.Topic, After: f.After, Before: f.Before, Oldest: oldest}
 	return o.partitions.EachDead(ctx, r, func(partition *store.Store, letters []store.Summary) error {

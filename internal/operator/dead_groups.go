@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -23,19 +22,27 @@ type DeadGroup struct {
 	Example        string    // the ID of the newest
 }
 
-var errEnough = errors.New("enough")
-
 // DeadGroups groups the topic's newest dead letters, most of them at most.
 func (o *Operator) DeadGroups(ctx context.Context, topic string, most int) (DeadGroups, error) {
+	f := DeadFilter{Topic: topic}
+	if topic == "" {
+		return DeadGroups{}, dead("group", f, errNoTopic)
+	}
 	var found DeadGroups
 	type cause struct{ reason, err string }
 	places := map[cause]int{} // among the Groups
-	f := DeadFilter{Topic: topic}
-	err := o.eachDead(ctx, f, false, func(_ *store.Store, letters []store.Summary) error {
-		for _, l := range letters {
+	for reader := o.partitions.ReadDead(store.DeadRange{Topic: topic}); ; {
+		step, err := reader.Next(ctx)
+		if err != nil {
+			return DeadGroups{}, dead("group", f, err)
+		}
+		if len(step) == 0 {
+			return found, nil
+		}
+		for _, l := range reader.InOrder(step) {
 			if found.Looked == most {
 				found.More = true
-				return errEnough
+				return found, nil
 			}
 			found.Looked++
 			place, known := places[cause{l.Reason, l.Error}]
@@ -48,10 +55,5 @@ func (o *Operator) DeadGroups(ctx context.Context, topic string, most int) (Dead
 			group.Letters++
 			group.Oldest = l.At
 		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errEnough) {
-		return DeadGroups{}, dead("group", f, err)
 	}
-	return found, nil
 }

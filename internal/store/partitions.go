@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -73,26 +75,33 @@ func (p Partitions) DeadTopics(ctx context.Context, most int) (names []string, a
 	return p.names(most, func(s *Store) ([]string, int, error) { return s.DeadTopics(ctx, most) })
 }
 
-// names joins names of topics, each once. Of several partitions they are sorted, and their number is
-// a lower bound.
+// names joins names of topics, each once. Of several partitions the last ones are those that are among the last of any, and
+// their number is a lower bound.
 func (p Partitions) names(most int, of func(*Store) ([]string, int, error)) (names []string, all int, err error) {
+	behind := map[string]int{} // how many names of a partition are behind it
 	for _, s := range p {
 		part, known, err := of(s)
 		if err != nil {
 			return nil, 0, err
 		}
-		names, all = append(names, part...), max(all, known)
+		if len(p) == 1 {
+			return part, known, nil
+		}
+		for i, name := range part {
+			if n, met := behind[name]; !met || len(part)-i < n {
+				behind[name] = len(part) - i
+			}
+		}
+		all = max(all, known)
 	}
-	if len(p) > 1 {
-		slices.Sort(names)
-		names = slices.Compact(names)
-		names = names[max(len(names)-most, 0):]
-		all = max(all, len(names))
-	}
-	return names, all, nil
+	names = slices.SortedFunc(maps.Keys(behind), func(a, b string) int {
+		return cmp.Or(cmp.Compare(behind[b], behind[a]), strings.Compare(a, b))
+	})
+	return names[max(len(names)-most, 0):], max(all, len(names)), nil
 }
 
-// Stats is Store.Stats of all partitions.
+// Stats is Store.Stats of all partitions. Its Time is that of the first one: the numbers of the others are a
+// little younger.
 func (p Partitions) Stats(ctx context.Context, topics []string, late bool) (Stats, error) {
 	all, err := p[0].Stats(ctx, topics, late)
 	for _, s := range p[1:] {
@@ -108,7 +117,6 @@ func (p Partitions) Stats(ctx context.Context, topics []string, late bool) (Stat
 
 // add adds another partition's numbers of the same topics.
 func (s *Stats) add(part Stats) {
-	s.Time = part.Time
 	s.Pool += part.Pool
 	s.Waiting += part.Waiting
 	s.Overdue = larger(s.Overdue, part.Overdue)
@@ -140,16 +148,6 @@ func (p Partitions) IsKnown(ctx context.Context, topic string) (known bool, err 
 		}
 	}
 	return known, err
-}
-
-// EachDead is Store.EachDead of one partition after the other.
-func (p Partitions) EachDead(ctx context.Context, r DeadRange, do func(*Store, []Summary) error) error {
-	for _, s := range p {
-		if err := s.EachDead(ctx, r, func(letters []Summary) error { return do(s, letters) }); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Plus adds numbers. -1 is one that is not known; then neither is the sum.

@@ -64,7 +64,7 @@ func TestReserveWithoutPermission(t *testing.T) {
 			return err
 		}},
 		{"each dead letter", "zrange zrevrange hmget", letter, func(Held) error {
-			return user.EachDead(ctx, DeadRange{Topic: "t", Oldest: true, Stale: true}, func([]Summary) error { return nil })
+			return Partitions{user.Store}.EachDead(ctx, DeadRange{Topic: "t", Oldest: true, Stale: true}, func(*Store, []Summary) error { return nil })
 		}},
 		{"expiry of dead letters", "time zrange zcount zrangebyscore del zrem", letter, func(Held) error { _, _, err := user.ExpireDead(ctx, time.Hour, 0, DeadPlace{}); return err }},
 		{"stats", "zcard", letter, func(Held) error { _, err := user.Stats(ctx, []string{"t"}, true); return err }},
