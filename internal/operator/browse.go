@@ -33,8 +33,8 @@ type Query struct {
 	Cursor string
 }
 
-// Page is some jobs, in order: ready ones the next to be delivered first; waiting ones the
-// next due first; reserved ones the lease that ends next first; dead ones the newest first.
+// Page is some jobs, in order: ready ones the next to be delivered first, one partition's behind the other's; waiting
+// ones the next due first; reserved ones the lease that ends next first; dead ones the newest first.
 type Page struct {
 	Jobs []Job
 	// Looked is how many entries were looked at for them. A page may have few jobs, or none,
@@ -85,6 +85,9 @@ func (o *Operator) browse(ctx context.Context, q Query) (Page, error) {
 	at, err := parseCursor(q.Cursor, q.State, len(o.partitions))
 	if err != nil {
 		return Page{}, err
+	}
+	if len(o.partitions) > 1 && q.State != Ready {
+		return o.browseMerged(ctx, q, limit, at.Place)
 	}
 	var page Page
 	for range browseSteps {

@@ -45,8 +45,9 @@ type Summary struct {
 // Page is what Browse has looked at.
 type Page struct {
 	Jobs   []Summary
-	Looked int   // entries
-	Last   Place // of them; zero if there are no more
+	Places []Place // of the jobs
+	Looked int     // entries
+	Last   Place   // of them; zero if there are no more
 }
 
 // Browse looks at some jobs, in order: the next to fall due or to be delivered first, and of the
@@ -97,7 +98,7 @@ func pageOf(state string, reply any) (page Page, err error) {
 		if err != nil {
 			return Page{}, err
 		}
-		page.Jobs = append(page.Jobs, j)
+		page.Jobs, page.Places = append(page.Jobs, j), append(page.Places, Place{at, j.ID})
 	}
 	return page, nil
 }
