@@ -180,10 +180,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		m := halfMoved{&redistest.Move{Slot: slot, From: from, To: to}, s.Keys().prefix}
 		want := m.places()
 		seed()
-		var keys []string
-		for _, key := range from.Strings("CLUSTER", "GETKEYSINSLOT", slot, 100) {
-			keys = append(keys, key)
-		}
+		keys := from.Strings("CLUSTER", "GETKEYSINSLOT", slot, 100)
 		for _, moved := range append(keys, "") {
 			for _, most := range []bool{false, true} {
 				seed()

@@ -194,7 +194,7 @@ func (m *redisModel) step() bool {
 	}
 	m.mu.Unlock()
 	for _, w := range passed {
-		m.wake(queue{w.source, w.topic})
+		m.wake(queue(w))
 	}
 	var can []func()
 	for _, n := range m.nodes {
