@@ -2,11 +2,13 @@ package store
 
 import (
 	"fmt"
-	"github.com/mix-basic/delayer/internal/redispool"
+	"math"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/mix-basic/delayer/internal/redispool"
 )
 
 // The table of docs/wire-format.md, by which others write clients, is right.
@@ -24,4 +26,35 @@ func TestTagsInDocs(t *testing.T) {
 			t.Errorf("the row of %s:\n got %s\nwant %s", id, got, want)
 		}
 	}
+}
+
+// How many partitions fall to each node, with even ranges of slots, is what docs/scaling.md says in both languages.
+func TestPartitionsOnNodes(t *testing.T) {
+	for _, name := range []string{"scaling.md", "scaling.zh-CN.md"} {
+		text, err := os.ReadFile("../../docs/" + name)
+		check(t, err)
+		for _, n := range []int{16, 64} {
+			row := fmt.Sprintf("| %d |", n)
+			for _, nodes := range []int{2, 3, 4, 6} {
+				row += " " + partitionsOnNodes(n, nodes) + " |"
+			}
+			if !strings.Contains(string(text), row+"\n") {
+				t.Errorf("%s: want the row %s", name, row)
+			}
+		}
+	}
+}
+
+func partitionsOnNodes(n, nodes int) string {
+	const slots = 16384
+	counts := make([]int, nodes)
+	for i := range n {
+		slot := redispool.SlotOf(Keys{DefaultPrefix}.partition(i).JobPool())
+		node := 0
+		for float64(slot) > math.Round(float64(slots)/float64(nodes)*float64(node+1)-1) { // the last slot of a node
+			node++
+		}
+		counts[node]++
+	}
+	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(counts)), ", "), "[]")
 }
