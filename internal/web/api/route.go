@@ -67,6 +67,7 @@ var Routes = []Route{
 	{"DELETE", "/v1/topics/{topic}/ready", []string{dryRun}, nil, (*api).purge},
 	{"GET", "/v1/forecast", []string{"spans"}, nil, (*api).forecast},
 	{"GET", "/v1/stats", nil, nil, (*api).stats},
+	{"GET", "/v1/partitions", nil, nil, (*api).partitions},
 
 	{"GET", "/v1/dead/{topic}", []string{"limit", "cursor"}, nil, (*api).dead},
 	{"GET", "/v1/dead/{topic}/groups", []string{"limit"}, nil, (*api).deadGroups},

@@ -91,7 +91,7 @@ func (p *prober) done(h http.Handler) {
 	p.push("u", "\xff")
 	for _, path := range []string{
 		"/v1/topics", "/v1/topics?contains=t&limit=1", "/v1/topics?cursor=YQ", "/v1/topics/t", "/v1/topics/%FF", "/v1/topics/t/jobs?state=ready", "/v1/topics/t/jobs?state=ready&limit=1&cursor=", "/v1/topics/t/jobs?state=reserved",
-		"/v1/topics/t/jobs?state=waiting", "/v1/forecast", "/v1/forecast?spans=1m,7d", "/v1/stats", "/v1/dead/t", "/v1/dead/t?limit=1", "/v1/dead/t/groups", "/v1/dead/t/groups?limit=1", "/v1/openapi.yaml",
+		"/v1/topics/t/jobs?state=waiting", "/v1/forecast", "/v1/forecast?spans=1m,7d", "/v1/stats", "/v1/partitions", "/v1/dead/t", "/v1/dead/t?limit=1", "/v1/dead/t/groups", "/v1/dead/t/groups?limit=1", "/v1/openapi.yaml",
 	} {
 		ask(200, "GET", path, "")
 	}
