@@ -13,7 +13,12 @@
 // first of these out and wakes it, alone. So a caller that joins a line that is entered need not
 // ask. A look, now and then, finds what nobody has told of: see listener.
 //
-// What is known of a topic, and what changes it:
+// Jobs may be in several partitions. Each is a source with lines of its own, and a caller has a place in those of all.
+// Sources that the same connections lead to are a node: they share round trips and a subscription. A
+// caller of one topic asks one partition, in turn, and then looks at the others; one of several topics looks at all of them
+// before anything is taken for it: see caller.ask and survey.
+//
+// What is known of a topic in a partition, and what changes it:
 //
 //	state    | known of the ready queue      | goes on
 //	unknown  | nothing                       | a caller asks → asked
