@@ -43,6 +43,8 @@ func (h *heart) begin(version string, interval time.Duration, began time.Time) {
 	random := make([]byte, 4)
 	rand.Read(random)
 	h.end()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.began = began
 	h.state = store.ServerState{
 		ID:   fmt.Sprintf("%.255s:%d:%x", host, os.Getpid(), random),
@@ -52,6 +54,8 @@ func (h *heart) begin(version string, interval time.Duration, began time.Time) {
 
 // end makes it that of a server that doesn't run.
 func (h *heart) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.began, h.tried, h.refused, h.swept, h.others = time.Time{}, time.Time{}, false, time.Time{}, nil
 	h.state, h.told, h.failing = store.ServerState{}, store.ServerState{}, nil
 }
@@ -153,10 +157,9 @@ func (s *Server) beat(work context.Context, now time.Time) {
 	sweep := now.Sub(h.swept) >= h.sweepEvery()
 	var beat store.Beat
 	err := first.pipelined(work, func(ctx context.Context, p *store.Pipeline) (err error) {
-		beat, err = first.store.Heartbeat(state, sweep).On(ctx, p)
+		beat, err = first.store.Heartbeat(state, sweep, s.ackedElsewhere()).On(ctx, p)
 		return err
 	})
-	h.tell(state, beat.Started, err)
 	if sweep {
 		h.swept = now
 	}
@@ -164,7 +167,21 @@ func (s *Server) beat(work context.Context, now time.Time) {
 		h.others = alive(beat.Others)
 		s.prefer(h.others)
 	}
+	h.tell(state, beat.Started, err)
 	s.outages.aside(fmt.Sprintf("This server can't say in %s how it fares, it moves jobs all the same", first.store.Keys().Servers()), err, false)
+}
+
+// ackedElsewhere is how many jobs of the partitions but the first were acknowledged, when it was last asked; -1 if that is not
+// known.
+func (s *Server) ackedElsewhere() (all int64) {
+	for _, m := range s.movers[1:] {
+		acked := m.acked.Load()
+		if acked < 0 {
+			return -1
+		}
+		all += acked
+	}
+	return all
 }
 
 // signOff takes back what the server has said of itself.

@@ -29,6 +29,7 @@ type mover struct {
 
 	missesPushes atomic.Bool // it runs, and has no subscription
 	standBy      standBy
+	acked        atomic.Int64 // jobs, see ackedElsewhere
 
 	node atomic.Pointer[node] // that it is on while it runs
 	mu   sync.Mutex
@@ -89,10 +90,10 @@ func (m *mover) once(ctx, work context.Context) error {
 	return nil
 }
 
-// peeked enters what a peek has found, which was asked for at asked. now is Redis's time, zero if that was not asked for.
-func (m *mover) peeked(now, asked time.Time, first store.First) {
+// peeked enters what a peek has found. now is what Redis's clock said at about that time of ours, zero if it was not asked.
+func (m *mover) peeked(now, ours time.Time, first store.First) {
 	if !now.IsZero() {
-		m.now, m.asked = now, asked
+		m.now, m.asked = now, ours
 	}
 	m.stuck.forget(m.redisTime())
 	if first.Due.IsZero() {
@@ -215,6 +216,14 @@ func (m *mover) awake() {
 	m.mu.Lock()
 	m.wake = wake{}
 	m.mu.Unlock()
+}
+
+// leave has it make no pass that it was to make, but see whether another server does.
+func (m *mover) leave() {
+	m.mu.Lock()
+	m.wake.look = time.Time{}
+	m.mu.Unlock()
+	m.peekBy(time.Now().Add(standInAfter/2), 0)
 }
 
 // peeking forgets that it was to peek.

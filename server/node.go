@@ -22,6 +22,9 @@ type node struct {
 
 	sure time.Time // when it was last asked what time it is, and whether it takes writes
 
+	counted time.Time // when countAcked was last done
+	worked  bool      // since then, or it found news then
+
 	mu       sync.Mutex
 	movers   []*mover
 	listener *store.Subscription // nil before there was one
@@ -38,22 +41,27 @@ type running struct {
 	nodes map[any]*node
 }
 
-// place gives a mover to the node on which its partition is now.
-func (r *running) place(m *mover) {
+// place gives movers to the nodes on which their partitions are now.
+func (r *running) place(movers ...*mover) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := m.store.Node()
-	if n := r.nodes[key]; n != nil {
+	var begin []*node
+	for _, m := range movers {
+		key := m.store.Node() // which may be another one a moment later
+		n := r.nodes[key]
+		if n == nil {
+			n = r.newNode(key)
+			begin = append(begin, n)
+		}
 		n.take(m)
-		return
 	}
-	n := r.newNode(key)
-	n.take(m)
-	n.start()
+	for _, n := range begin {
+		n.start()
+	}
 }
 
 func (r *running) newNode(key any) *node {
-	n := &node{running: r, key: key, alarm: &alarm{timer: newTimer()}, outages: r.outages}
+	n := &node{running: r, key: key, worked: true, alarm: &alarm{timer: newTimer()}, outages: r.outages}
 	if len(r.movers) > 1 {
 		n.outages = newOutages(r.log)
 	}
@@ -139,12 +147,14 @@ func (n *node) round(movers []*mover) {
 			return
 		}
 		n.report(m, p.err)
+		n.worked = n.worked || p.moved
 		if p.err == nil {
 			m.standBy.passed(p.moved)
 			m.goOnSweeping(n.work)
 		}
 		m.plan(p.started, p.next, p.err)
 	}
+	n.countAcked(movers, started)
 	isFirst := n.Server.movers[0].node.Load() == n
 	if isFirst && (failed == nil || !store.Temporary(failed)) { // else it would wait for the same
 		n.beat(n.work, started)
@@ -176,15 +186,41 @@ func (n *node) peek(movers []*mover, now time.Time) {
 	if err == nil && surely {
 		n.sure = now
 	}
+	answered := time.Now() // so that nothing seems to be overdue that is not
 	for i, m := range asking {
 		m.peeking()
 		if err != nil || found.First[i].Err != nil {
 			m.lookBy(now)
 			continue
 		}
-		m.peeked(found.Now, now, found.First[i])
+		m.peeked(found.Now, answered, found.First[i])
 		m.goOnSweeping(n.work)
 		m.tickBy(m.nextPass(now, time.Time{}, nil))
+	}
+}
+
+// countAcked has the last hour, which is partition 0's, know how many jobs of the others are acknowledged. It asks no more often
+// than that is kept, and not while nothing happens.
+func (n *node) countAcked(movers []*mover, now time.Time) {
+	if n.Server.movers[0].isOnly() || !n.worked || now.Sub(n.counted) < renewEvery {
+		return
+	}
+	n.counted, n.worked = now, false
+	ctx, cancel := context.WithTimeout(n.work, batchWait)
+	defer cancel()
+	var stores []*store.Store
+	for _, m := range movers {
+		stores = append(stores, m.store)
+	}
+	acked, err := store.AckedOf(ctx, stores)
+	for i, m := range movers {
+		count := int64(-1)
+		if err == nil {
+			count = acked[i]
+		}
+		if m.acked.Swap(count) != count {
+			n.worked = true
+		}
 	}
 }
 

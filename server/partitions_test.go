@@ -266,3 +266,28 @@ func (nobody) Moved(string, Moved)          {}
 func (nobody) Dropped(int)                  {}
 func (nobody) Passed(time.Duration, error)  {}
 func (nobody) Called(string, time.Duration) {}
+
+// What there is once is in partition 0: the server's entry, with the jobs and passes of all partitions, and the last hour, with
+// what was acknowledged in any of them.
+func TestWhatCountsOnceIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.partitioned(3)
+	for i, s := range p {
+		w.Do("SET", s.Keys().Acked(), 1<<i)
+		check(t, pushTo(t.Context(), s, store.Job{ID: "a", Topic: "t", Body: "b"}, store.Due{After: time.Millisecond}))
+	}
+	w.run()
+	s := w.awaitServer(t, "all jobs", func(s store.ServerState) bool { return s.Moved == 3 })
+	if s.Lateness.Jobs() != 3 || s.Passes < 3 {
+		t.Errorf("entry %+v", s)
+	}
+	if hour := w.Strings("HVALS", p[0].Keys().History()); len(hour) == 0 || strings.Fields(hour[0])[1] != "7" {
+		t.Errorf("the last hour is %q, want that 7 were acknowledged", hour)
+	}
+	for _, other := range p[1:] {
+		if n := w.Do("EXISTS", other.Keys().Servers(), other.Keys().History()); n != int64(0) {
+			t.Errorf("%s or %s is there, too", other.Keys().Servers(), other.Keys().History())
+		}
+	}
+}

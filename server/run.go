@@ -40,8 +40,9 @@ func (s *Server) run(ctx context.Context) {
 	r := &running{Server: s, ctx: ctx, work: work, nodes: map[any]*node{}}
 	for _, m := range s.movers {
 		m.spreadSweeps(time.Now())
-		r.place(m)
+		m.acked.Store(-1)
 	}
+	r.place(s.movers...)
 	r.loops.Wait()
 	if work.Err() != nil {
 		return

@@ -38,6 +38,8 @@ func (s *Server) prefer(others []store.ServerState) {
 		}
 		if m.standBy.set(!best) {
 			m.lookBy(time.Now())
+		} else if !best {
+			m.leave()
 		}
 	}
 }

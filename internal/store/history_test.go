@@ -164,3 +164,35 @@ func TestHistoryWithoutPermission(t *testing.T) {
 		}
 	}
 }
+
+// What was acknowledged in other partitions counts, too; if that is not known, nothing is.
+func TestHistoryOfSeveralPartitions(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, c := range []struct {
+			own       any
+			elsewhere int64
+			want      string
+		}{{nil, 0, "0"}, {nil, 5, "5"}, {8, 0, "8"}, {8, 5, "13"}, {"4503599627370496", 1, "4503599627370497"}, {8, -1, "-"}, {"text", 5, "-"}} {
+			b.seed(t)
+			if c.own != nil {
+				b.do(t, "SET", "delayer:acked", c.own)
+			}
+			_, err := b.Heartbeat(ServerState{ID: "a", Interval: time.Second}, false, c.elsewhere).Do(t.Context())
+			check(t, err)
+			if entry := fmt.Sprintf("%s", b.do(t, "HVALS", "delayer:history")); strings.Fields(entry)[1] != c.want {
+				t.Errorf("of %v here and %d elsewhere there is %s, want %s", c.own, c.elsewhere, entry, c.want)
+			}
+		}
+	})
+}
+
+func TestAckedOf(t *testing.T) {
+	t.Parallel()
+	_, f := onRedis(t)
+	p := NewPartitions(f.Pool(), DefaultPrefix, 3)
+	f.Do("SET", p[0].Keys().Acked(), 7)
+	f.Do("SADD", p[2].Keys().Acked(), "x")
+	if got, err := AckedOf(t.Context(), p); err != nil || !reflect.DeepEqual(got, []int64{7, 0, -1}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}

@@ -25,24 +25,16 @@ type First struct {
 // round trip. With surely it asks for the time, too, and fails if the server takes no writes, as what that one
 // knows may be old. Any other error is the connection's.
 func Peek(ctx context.Context, on []*Store, surely bool) (p Peeked, err error) {
-	conn, err := on[0].connection(ctx)
-	if err != nil {
-		return p, err
-	}
-	defer conn.Close()
+	var commands [][]any
 	for _, s := range on {
-		conn.Send("ZRANGE", s.keys.JobPool(), 0, 0, "WITHSCORES")
+		commands = append(commands, []any{"ZRANGE", s.keys.JobPool(), 0, 0, "WITHSCORES"})
 	}
 	if surely {
-		conn.Send("TIME")
-		conn.Send("ZADD", on[0].keys.JobPool(), "XX", "GT", "-inf", "") // see not_writable
+		commands = append(commands, []any{"TIME"}, []any{"ZADD", on[0].keys.JobPool(), "XX", "GT", "-inf", ""}) // see not_writable
 	}
-	replies, err := redis.Values(redis.DoContext(conn, ctx, ""))
+	replies, err := on[0].together(ctx, commands)
 	if err != nil {
-		return p, causeOf(ctx, err)
-	}
-	if len(replies) < len(on) {
-		return p, errReply("a peek", replies)
+		return p, err
 	}
 	for _, reply := range replies[:len(on)] {
 		p.First = append(p.First, firstOf(reply))
@@ -53,11 +45,27 @@ func Peek(ctx context.Context, on []*Store, surely bool) (p Peeked, err error) {
 	return p, err
 }
 
+// together makes commands in one round trip. An answer may be a redis.Error.
+func (s *Store) together(ctx context.Context, commands [][]any) ([]any, error) {
+	conn, err := s.connection(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	for _, c := range commands {
+		if err := conn.Send(c[0].(string), c[1:]...); err != nil {
+			return nil, causeOf(ctx, err)
+		}
+	}
+	replies, err := redis.Values(redis.DoContext(conn, ctx, ""))
+	if err == nil && len(replies) != len(commands) {
+		err = errReply("a pipeline", replies)
+	}
+	return replies, causeOf(ctx, err)
+}
+
 // sure reads the answers to TIME, and to a write that changes nothing.
 func sure(replies []any) (now time.Time, err error) {
-	if len(replies) != 2 {
-		return now, errReply("a peek", replies)
-	}
 	if refused, _ := replies[1].(redis.Error); takesNoWrites(refused) {
 		return now, refused
 	}

@@ -91,7 +91,9 @@ type Beat struct {
 // Started the server started as long ago as Age says. With sweep the
 // entries of servers that are Stale are deleted, and whatever else is in that hash. What the server has
 // done since its last entry is added to the History.
-func (s *Store) Heartbeat(state ServerState, sweep bool) *Call[Beat] {
+//
+// acked is how many jobs of other partitions were ever acknowledged, -1 if that is not known.
+func (s *Store) Heartbeat(state ServerState, sweep bool, acked int64) *Call[Beat] {
 	rest, err := state.rest()
 	if err != nil { // for a sum that is no number, which move.lua never gives
 		rest = `"error":""}`
@@ -100,7 +102,7 @@ func (s *Store) Heartbeat(state ServerState, sweep bool) *Call[Beat] {
 	if !state.Started.IsZero() {
 		started = state.Started.UnixMilli()
 	}
-	args := append(arguments(5, s.keys.Servers()), state.ID, started, state.Interval.Milliseconds(), rest, sweep)
+	args := append(arguments(6, s.keys.Servers()), state.ID, started, state.Interval.Milliseconds(), rest, sweep, acked)
 	return newCall(s, heartbeatScript, args, func(reply any) (b Beat, err error) {
 		var ms int64
 		others, err := scan(reply, &ms)
@@ -169,6 +171,27 @@ func (e serverEntry) plausible() bool {
 	return len(e.Lateness) == len(Lateness{}.Counts) && e.Late >= 0 &&
 		min(e.Now, e.Started) > 0 && max(e.Now, e.Started) <= maxMs && e.Interval > 0 && e.Interval <= AnnouncedWithin.Milliseconds() &&
 		slices.Min(counts) >= 0 && slices.Max(counts) <= most
+}
+
+// AckedOf is Acked of each of the partitions, whose Node is the same, in one round trip; -1 where it can't be told.
+func AckedOf(ctx context.Context, on []*Store) ([]int64, error) {
+	var commands [][]any
+	for _, s := range on {
+		commands = append(commands, []any{"GET", s.keys.Acked()})
+	}
+	replies, err := on[0].together(ctx, commands)
+	if err != nil {
+		return nil, err
+	}
+	acked := make([]int64, len(on))
+	for i, reply := range replies {
+		if n, err := redis.Int64(reply, nil); err == nil {
+			acked[i] = n
+		} else if !errors.Is(err, redis.ErrNil) {
+			acked[i] = -1
+		}
+	}
+	return acked, nil
 }
 
 // Acked is how many jobs were ever acknowledged, by all clients that may count them.

@@ -15,7 +15,7 @@ import (
 )
 
 func (s *Store) heartbeat(state ServerState, sweep bool) (time.Time, error) {
-	b, err := s.Heartbeat(state, sweep).Do(context.Background())
+	b, err := s.Heartbeat(state, sweep, 0).Do(context.Background())
 	return b.Started, err
 }
 
@@ -331,7 +331,7 @@ func TestHeartbeatTellsOfOthers(t *testing.T) {
 		b.do(t, "HSET", "delayer:servers", "junk", "text")
 		own := ServerState{ID: "own", Interval: time.Second}
 		for _, sweep := range []bool{false, true, true} {
-			beat, err := b.Heartbeat(own, sweep).Do(t.Context())
+			beat, err := b.Heartbeat(own, sweep, 0).Do(t.Context())
 			check(t, err)
 			if !sweep && beat.Others != nil || sweep && (len(beat.Others) != 1 || beat.Others[0].ID != "other" || beat.Others[0].Age < 5*time.Second || beat.Others[0].Host != "h") {
 				t.Errorf("with sweep %v it told of %+v", sweep, beat.Others)

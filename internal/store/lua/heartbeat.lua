@@ -6,6 +6,7 @@
 -- ARGV[2] since when it runs (Unix ms), or, if negative, since how long (ms)
 -- ARGV[3] the time between its passes (ms)   ARGV[4] the rest of its entry, JSON without the first {
 -- ARGV[5] 1 if the entries of servers that are gone are to be deleted, and what is no entry
+-- ARGV[6] how many jobs of other partitions were ever acknowledged; negative if that is not known
 --
 -- The last hour of all servers and the number of acknowledged jobs are no keys of the call: the user
 -- may have no right to them, and then it is left out what happened.
@@ -59,7 +60,12 @@ local function record(before, after, is_new)
   local parts = {}
   for place, count in pairs(counts) do parts[#parts + 1] = string.format('%d:%d', place, count) end
   table.sort(parts)
-  if type(total) == 'table' or not string.match(total or '0', '^%d+$') then total = '-' end
+  local elsewhere = tonumber(ARGV[6])
+  if type(total) == 'table' or not string.match(total or '0', '^%d+$') or elsewhere < 0 then
+    total = '-'
+  elseif elsewhere > 0 then
+    total = string.format('%d', (total or 0) + elsewhere)
+  end
   redis.pcall('HSET', past_hour, field, string.format('%d %s %s', slot, total or '0', table.concat(parts, ',')))
   redis.pcall('PEXPIRE', past_hour, SLOT * SLOTS)
 end

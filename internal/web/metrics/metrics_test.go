@@ -244,7 +244,7 @@ func TestServers(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.expect(w.scrape(), map[string]string{"delayer_servers": "0"})
 	for _, id := range []string{"one", "two"} {
-		_, err := store.New(w.pool, "delayer:").Heartbeat(store.ServerState{ID: id, Interval: time.Second}, false).Do(t.Context())
+		_, err := store.New(w.pool, "delayer:").Heartbeat(store.ServerState{ID: id, Interval: time.Second}, false, 0).Do(t.Context())
 		check(t, err)
 	}
 	w.expect(w.scrape(), map[string]string{"delayer_servers": "2"})
