@@ -55,6 +55,7 @@ var workloads = []workload{
 	{"idle", benchIdle},
 	{"waiting", benchWaiting},
 	{"growth", benchGrowth},
+	{"partitions", benchPartitions},
 }
 
 func names() []string {

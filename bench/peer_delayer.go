@@ -21,11 +21,15 @@ type delayer struct {
 	client *client.Client
 	served *redis.Pool
 	batch  int // of PopBatch; 0: BPop
+	parts  int // partitions; 0: one
 }
 
 func newDelayer(r *Redis, batch int) *delayer {
-	o := client.PoolOptions{Addr: r.addr}
-	return &delayer{client.OpenPool(o), client.NewPool(o), batch}
+	return newDelayerOn(client.PoolOptions{Addr: r.addr}, batch)
+}
+
+func newDelayerOn(o client.PoolOptions, batch int) *delayer {
+	return &delayer{client.OpenPool(o), client.NewPool(o), batch, o.Partitions}
 }
 
 func (p *delayer) Round(_, due time.Time) time.Time { return due }
@@ -39,7 +43,7 @@ func (p *delayer) Push(ctx context.Context, n int64, body string, due time.Time)
 
 // serve moves jobs until ctx is done.
 func (p *delayer) serve(ctx context.Context) {
-	server.New(p.served, server.Options{Interval: time.Second}).Run(ctx)
+	server.New(p.served, server.Options{Interval: time.Second, Partitions: p.parts}).Run(ctx)
 }
 
 func (p *delayer) Consume(ctx context.Context, workers int, got func(body string)) error {

@@ -19,7 +19,8 @@ type Redis struct {
 	Pool *redis.Pool
 }
 
-func startRedis() (*Redis, error) {
+// startRedis starts one with these settings beside ours.
+func startRedis(settings ...string) (*Redis, error) {
 	dir, err := newFolder()
 	if err != nil {
 		return nil, err
@@ -29,8 +30,10 @@ func startRedis() (*Redis, error) {
 		return nil, err
 	}
 	_, port, _ := net.SplitHostPort(addr)
-	d, err := startDaemon(addr, "redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", dir,
-		"--save", "", "--rdbcompression", "no", "--enable-debug-command", "local", "--loglevel", "warning")
+	d, err := startDaemon(addr, "redis-server", append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--dir", dir,
+		"--save", "", "--rdbcompression", "no", "--enable-debug-command", "local", "--loglevel", "warning",
+	}, settings...)...)
 	if err != nil {
 		return nil, err
 	}

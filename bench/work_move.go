@@ -28,6 +28,7 @@ func newCounter(jobs int) *counter { return &counter{jobs: int64(jobs), done: ma
 
 func (c *counter) Info(line string) {
 	_, ids, ok := strings.Cut(line, "IDs: [")
+	ids, _, _ = strings.Cut(ids, "]") // of several partitions its number follows
 	if !ok || strings.Contains(line, "Topic: "+freshTopic+",") {
 		return
 	}
@@ -42,7 +43,11 @@ func (c *counter) Error(line string) { c.failed.Store(&line) }
 // oursMoves starts our server on what is due and returns how long it takes
 // to move so many jobs.
 func (r *Run) oursMoves(ctx context.Context, jobs int, budget time.Duration) (time.Duration, error) {
-	pool := client.NewPool(client.PoolOptions{Addr: r.Redis.addr})
+	return oursMovesOn(ctx, client.PoolOptions{Addr: r.Redis.addr}, jobs, budget)
+}
+
+func oursMovesOn(ctx context.Context, o client.PoolOptions, jobs int, budget time.Duration) (time.Duration, error) {
+	pool := client.NewPool(o)
 	defer pool.Close()
 	if _, err := pool.Get().Do("PING"); err != nil {
 		return 0, err
@@ -53,7 +58,7 @@ func (r *Run) oursMoves(ctx context.Context, jobs int, budget time.Duration) (ti
 	started := time.Now()
 	go func() {
 		defer close(ended)
-		server.New(pool, server.Options{StallBudget: budget, Logger: moved}).Run(ctx)
+		server.New(pool, server.Options{StallBudget: budget, Logger: moved, Partitions: o.Partitions}).Run(ctx)
 	}()
 	var err error
 	select {

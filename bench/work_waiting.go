@@ -40,16 +40,22 @@ func benchWaiting(ctx context.Context, r *Run) (Section, error) {
 	}, nil
 }
 
-// waitingOnce is the usage, the commands sent a second and the connections of
-// callers that wait in vain.
-func (r *Run) waitingOnce(ctx context.Context, p *delayer, callers, topics int) ([]float64, error) {
-	var gone atomic.Int64 // callers that wait no more
+// waitInVain has so many callers wait, and counts those that wait no more.
+func waitInVain(ctx context.Context, c *client.Client, callers, topics int) *atomic.Int64 {
+	var gone atomic.Int64
 	for i := range callers {
 		go func() {
-			p.client.BPop(ctx, time.Hour, fmt.Sprint(topic, i%topics))
+			c.BPop(ctx, time.Hour, fmt.Sprint(topic, i%topics))
 			gone.Add(1)
 		}()
 	}
+	return &gone
+}
+
+// waitingOnce is the usage, the commands sent a second and the connections of
+// callers that wait in vain.
+func (r *Run) waitingOnce(ctx context.Context, p *delayer, callers, topics int) ([]float64, error) {
+	gone := waitInVain(ctx, p.client, callers, topics)
 	time.Sleep(r.settle) // until all wait
 	used, err := r.usage(p, func() error {
 		time.Sleep(r.idleFor)
