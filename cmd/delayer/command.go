@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/config"
 )
 
 // command is one of the client's commands.
@@ -33,6 +34,8 @@ type command struct {
 type call struct {
 	options                       // with as many arguments as the table allows
 	client         *client.Client // closed by the caller
+	pool           client.PoolOptions
+	redis          config.Redis
 	stdout, stderr *os.File
 }
 
@@ -74,6 +77,8 @@ func commands() []command {
 			help: "make a dead letter, or all of the topic, the oldest first, ready jobs again, with all their attempts"},
 		{name: "dead drop", arguments: "TOPIC [ID]", least: 1, most: 2, run: runDeadDrop,
 			help: "delete a dead letter, or all of the topic"},
+		{name: "partitions", run: runPartitions,
+			help: "count the jobs of each partition, and tell by how much its next one is overdue"},
 	}
 }
 
@@ -116,7 +121,8 @@ func execute(o options, stdout, stderr *os.File) error {
 	c := &call{
 		options: o,
 		client:  client.OpenPool(pool, client.WithPrefix(found.config.Redis.Prefix), client.WithPartitions(found.config.Redis.Partitions)),
-		stdout:  stdout, stderr: stderr,
+		pool:    pool, redis: found.config.Redis,
+		stdout: stdout, stderr: stderr,
 	}
 	defer c.client.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -50,12 +50,13 @@ func TestUsageIsComplete(t *testing.T) {
 		t.Errorf("it begins otherwise: %s", usage())
 	}
 	for _, c := range commands() {
-		line := "\ndelayer " + c.name + " " + c.arguments + " -- " + c.help + "\n"
+		synopsis := strings.TrimSpace(c.name + " " + c.arguments)
+		line := "\ndelayer " + synopsis + " -- " + c.help + "\n"
 		pages[usage()] = append(pages[usage()], line)
 		if topic, _, two := strings.Cut(c.name, " "); two {
 			pages[groupUsage(topic)] = append(pages[groupUsage(topic)], line)
 		}
-		pages[c.usage()] = []string{"Usage: delayer " + c.name + " " + c.arguments, c.help, c.options, commandOptions, c.note}
+		pages[c.usage()] = []string{"Usage: delayer " + synopsis, c.help, c.options, commandOptions, c.note}
 		for option := range strings.Lines(c.options) {
 			pages[usage()] = append(pages[usage()], "\n  "+option)
 		}

@@ -1,0 +1,20 @@
+package main
+
+import "testing"
+
+func TestPartitionsCommand(t *testing.T) {
+	t.Parallel()
+	s, _ := newShell(t)
+	s.expect(0, "  partition  waiting  ready  reserved  dead  overdue\n          0        0      0         0     0       0s\n", "", "partitions")
+
+	s.env = append(s.env, "DELAYER_REDIS_PREFIX=shop:", "DELAYER_REDIS_PARTITIONS=2")
+	s.expect(0, "{order}-1\n", "", "push", "t", "0", "b", "--id", "{order}-1") // CRC16 of order is 0x3e99
+	s.expect(0, "later\n", "", "push", "t", "1h", "b", "--id", "later")        // and of later 0x1353
+	s.expect(0, `{"partitions":[{"dead":0,"overdue":0,"partition":0,"ready":0,"reserved":0,"waiting":0},`+
+		`{"dead":0,"overdue":0,"partition":1,"ready":1,"reserved":0,"waiting":1}]}`+"\n", "", "partitions", "--json")
+	s.expect(0, "b\n", "", "pop", "t")
+	s.expect(0, "removed later\n", "", "remove", "later")
+
+	s.env = append(s.env, "DELAYER_REDIS_PARTITIONS=4")
+	s.expect(3, "", `ERROR: push: partitions is 4 here, but 2 in Redis (shop:{0}:partitions): want the same number in all programs`+"\n", "push", "t", "0", "b")
+}
