@@ -7,6 +7,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/server"
 )
 
 const clusterPartitions = 16
@@ -59,5 +60,40 @@ func TestCluster(t *testing.T) {
 		push(fmt.Sprintf("late%d", i))
 		got := redistest.Receive(t, waiting)
 		check(t, got.err)
+	}
+}
+
+// The rights that docs/guarantees.md names suffice in a cluster, too, for what is pushed, moved, awaited, reserved and acknowledged.
+func TestRightsInCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	for _, s := range cluster.Servers {
+		s.SetUser(redistest.Rights(t, "daemon", "producer", "worker", "cluster"))
+	}
+	user := client.PoolOptions{Cluster: cluster.Addrs(), Partitions: clusterPartitions, Username: "u", Password: "p"}
+	pool := client.NewPool(user)
+	defer pool.Close()
+	work := server.New(pool, server.Options{Partitions: clusterPartitions})
+	check(t, work.Check(t.Context()))
+	redistest.Background(t, work.Run)
+	c := client.OpenPool(user)
+	defer c.Close()
+	for i := range 20 {
+		waiting := background(func() (client.Message, error) {
+			d, err := c.Reserve(t.Context(), 0, 0, "t")
+			if err != nil {
+				return client.Message{}, err
+			}
+			return d.Message, d.Ack(t.Context())
+		})
+		id := fmt.Sprint(i)
+		_, err := c.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 10*time.Millisecond)
+		check(t, err)
+		expectJob(t, waiting, id)
+	}
+	for _, s := range cluster.Servers {
+		if log := s.Do("ACL", "LOG").([]any); len(log) > 0 {
+			t.Errorf("refused: %s", fmt.Sprint(log[0]))
+		}
 	}
 }
