@@ -35,6 +35,8 @@ func (s *Server) Check(ctx context.Context) error {
 		return err
 	}
 	switch err := s.check(ctx); {
+	case s.movers[0].store.IsElsewhere(err):
+		return fmt.Errorf("%w: it is a node of a Redis Cluster, and other nodes have keys of ours; want redis-cluster://… with partitions, or [redis] cluster: %w", ErrRefused, err)
 	case store.Refused(err):
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	case distrust(err):
@@ -96,7 +98,7 @@ func (s *Server) checkNode(ctx context.Context, movers []*mover) (cantSubscribe,
 	}
 	cantPublish, err = rehearseWaking(ctx, movers, topic)
 	if store.InTwoSlots(err) {
-		return nil, nil, fmt.Errorf("it is a node of a cluster, where all keys have to be in one slot; want a prefix with a hash tag, such as {%s}:, here and in all clients: %w", strings.TrimRight(s.options.Prefix, ":"), err)
+		return nil, nil, fmt.Errorf("it is a node of a cluster, where all keys have to be in one slot; want partitions and [redis] cluster, or a prefix with a hash tag, such as {%s}:, here and in all clients: %w", strings.TrimRight(s.options.Prefix, ":"), err)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -188,7 +190,7 @@ func (s *Server) noChannel(cantSubscribe, cantPublish error) error {
 		if c.refused != nil {
 			what = append(what, c.verb+" to "+c.channel)
 			why = append(why, c.refused.Error())
-			commands += commandOf(c.refused, c.command)
+			commands += s.commandOf(c.refused, c.command)
 		}
 	}
 	if what == nil {
@@ -199,14 +201,17 @@ func (s *Server) noChannel(cantSubscribe, cantPublish error) error {
 }
 
 // commandOf is what an ACL needs beside the channels to permit a command, unless it was refused for these.
-func commandOf(refused error, command string) string {
+func (s *Server) commandOf(refused error, command string) string {
 	if strings.Contains(refused.Error(), "channel") {
 		return ""
+	}
+	if s.movers[0].store.Sharded() {
+		command = strings.NewReplacer("+subscribe", "+ssubscribe", "+publish", "+spublish").Replace(command)
 	}
 	return " " + command
 }
 
 // advise adds to an error what rights are missing.
 func (s *Server) advise(refused error, command string) error {
-	return fmt.Errorf("%w; the ACL needs &%s*%s", refused, s.options.Prefix, commandOf(refused, command))
+	return fmt.Errorf("%w; the ACL needs &%s*%s", refused, s.options.Prefix, s.commandOf(refused, command))
 }

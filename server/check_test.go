@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -98,7 +99,15 @@ func TestCheckInACluster(t *testing.T) {
 	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "such as {delayer}:") || !strings.Contains(err.Error(), "CROSSSLOT") {
 		t.Errorf("error %v, want ErrRefused, and what prefix would be right", err)
 	}
+	cluster := client.NewPool(client.PoolOptions{Cluster: w.Addr})
+	defer cluster.Close()
+	err = New(cluster, Options{}).Check(t.Context())
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "want partitions, such as 16, or a prefix with a tag, such as {delayer}:") {
+		t.Errorf("error %v, want ErrRefused, and how many partitions would be right", err)
+	}
+	check(t, New(cluster, Options{Partitions: 16}).Check(t.Context()))
 	const tagged = "{delayer}:"
+	check(t, New(cluster, Options{Prefix: tagged}).Check(t.Context()))
 	w.server = New(w.pool(), Options{Prefix: tagged, Logger: w.log})
 	if err := w.server.Check(t.Context()); err != nil {
 		t.Errorf("prefix %s: %v", tagged, err)
@@ -157,4 +166,28 @@ func TestCheckMayPass(t *testing.T) {
 	if err := newWorld(t).server.Check(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
+}
+
+// Who takes a node of a cluster for a Redis of its own is told so.
+func TestCheckOneNodeOfSeveral(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "--cluster-enabled", "yes")
+	other := redistest.Start(t, "--cluster-enabled", "yes")
+	w.Do("CLUSTER", "ADDSLOTSRANGE", 0, 8191)
+	other.Do("CLUSTER", "SET-CONFIG-EPOCH", 9)
+	other.Do("CLUSTER", "ADDSLOTSRANGE", 8192, 16383)
+	host, port, _ := net.SplitHostPort(other.Addr)
+	w.Do("CLUSTER", "MEET", host, port)
+	for _, f := range []*redistest.Fixture{w.Fixture, other.Fixture} {
+		redistest.Until(t, "the cluster is ready", func() bool {
+			return strings.Contains(string(f.Do("CLUSTER", "INFO").([]byte)), "cluster_state:ok")
+		})
+	}
+	err := New(w.pool(), Options{Partitions: 16}).Check(t.Context())
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "MOVED") || !strings.Contains(err.Error(), "redis-cluster://") {
+		t.Errorf("error %v, want ErrRefused, and how to name a cluster", err)
+	}
+	cluster := client.NewPool(client.PoolOptions{Cluster: w.Addr})
+	defer cluster.Close()
+	check(t, New(cluster, Options{Partitions: 16}).Check(t.Context()))
 }

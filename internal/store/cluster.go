@@ -116,8 +116,15 @@ func onDetour(ctx context.Context, p *Pipeline, calls []*run) []*run {
 	return p.elsewhere
 }
 
-// sharded reports whether the store's channels are those of a slot.
-func (s *Store) sharded() bool {
+// IsElsewhere reports whether err is a node of a cluster saying that another one has the key, and nobody has told us that it is
+// a cluster.
+func (s *Store) IsElsewhere(err error) bool {
+	_, ok := s.pool.(redispool.Pool)
+	return ok && begins(err, "MOVED ")
+}
+
+// Sharded reports whether the store's channels are those of a slot, which have commands of their own.
+func (s *Store) Sharded() bool {
 	slot, ok := s.pool.(*redispool.Slot)
 	return ok && slot.Sharded()
 }

@@ -19,7 +19,7 @@ type script struct {
 
 // on is the script as it runs in that store.
 func (s *script) on(of *Store) *script {
-	if of.sharded() {
+	if of.Sharded() {
 		return s.sharded
 	}
 	return s

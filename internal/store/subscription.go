@@ -67,7 +67,7 @@ func (s *Store) Subscribe(ctx context.Context, silent time.Duration, channels ..
 		return nil, causeOf(ctx, err)
 	}
 	sub := &Subscription{store: s, conn: conn, silent: silent, words: plainWords}
-	if s.sharded() {
+	if s.Sharded() {
 		sub.words = slotWords
 	}
 	sub.ping = time.AfterFunc(silent, func() { sub.send("PING", "") })

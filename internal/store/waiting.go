@@ -212,7 +212,7 @@ func (s *Store) Waiters(ctx context.Context, topics []string) ([]int, error) {
 
 func (s *Store) countWaiters(ctx context.Context, conn redis.Conn, topics []string, counts []int) error {
 	numbers := "NUMSUB"
-	if s.sharded() {
+	if s.Sharded() {
 		numbers = "SHARDNUMSUB"
 	}
 	channels, of := redis.Args{numbers}, []int{}
