@@ -116,6 +116,11 @@ func onDetour(ctx context.Context, p *Pipeline, calls []*run) []*run {
 	return p.elsewhere
 }
 
+func (s *Store) isInCluster() bool {
+	_, ok := s.pool.(*redispool.Slot)
+	return ok
+}
+
 // IsElsewhere reports whether err is a node of a cluster saying that another one has the key, and nobody has told us that it is
 // a cluster.
 func (s *Store) IsElsewhere(err error) bool {

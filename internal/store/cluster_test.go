@@ -77,27 +77,6 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 	job := func(id, topic string, after time.Duration) Delayed {
 		return Delayed{Job: Job{id, topic, "b"}, Due: Due{After: after}, Terms: Terms{Lifetime: time.Hour}}
 	}
-	var held []Held
-	seed := func() {
-		t.Helper()
-		for _, server := range []*redistest.Server{from, to} {
-			server.Do("FLUSHALL")
-		}
-		push := func(jobs ...Delayed) {
-			_, err := s.Push(jobs).Do(ctx)
-			check(t, err)
-		}
-		push(job("r", "t", 0), job("r2", "t", 0), job("d", "t", 0))
-		got, err := s.Reserve(Wanted{Topics: []string{"t"}, N: 3}, Reservation{Lease: time.Hour}).Do(ctx)
-		check(t, err)
-		held = nil
-		for i, j := range got.Jobs {
-			held = append(held, Held{j.Topic, j.ID, got.Leases[i].Token})
-		}
-		_, err = s.Bury([]Burial{{Held: held[2], Reason: "w"}}).Do(ctx)
-		check(t, err)
-		push(job("a", "t", 0), job("b", "t", 0), job("w", "t", time.Hour), job("w2", "u", time.Hour))
-	}
 	each := func(errs []error, err error) error {
 		for _, e := range errs {
 			if err == nil {
@@ -106,6 +85,41 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		}
 		return err
 	}
+	// seeds put jobs where the calls need them: r and r2 are reserved, d is dead, a and b are ready, w and w2 wait, o is due.
+	var held []Held
+	seeds := func(ids ...string) {
+		t.Helper()
+		for _, server := range []*redistest.Server{from, to} {
+			server.Do("FLUSHALL")
+		}
+		held = nil
+		push := func(id, topic string, after time.Duration) {
+			if slices.Contains(ids, id) {
+				check(t, each(s.Push([]Delayed{job(id, topic, after)}).Do(ctx)))
+			}
+		}
+		push("r", "t", 0)
+		push("r2", "t", 0)
+		push("d", "t", 0)
+		got, err := s.Reserve(Wanted{Topics: []string{"t"}, N: 3}, Reservation{Lease: time.Hour}).Do(ctx)
+		check(t, err)
+		for i, j := range got.Jobs {
+			h := Held{j.Topic, j.ID, got.Leases[i].Token}
+			if held = append(held, h); j.ID == "d" {
+				check(t, each(s.Bury([]Burial{{Held: h, Reason: "w"}}).Do(ctx)))
+			}
+		}
+		push("a", "t", 0)
+		push("b", "t", 0)
+		push("w", "t", time.Hour)
+		push("w2", "u", time.Hour)
+		push("o", "t", time.Millisecond)
+		redistest.Until(t, "o is due", func() bool {
+			due, err := redis.Int(from.Do("ZCOUNT", s.Keys().JobPool(), "-inf", fmt.Sprintf("%.6f", from.Clock())), nil)
+			return err == nil && due == strings.Count(strings.Join(ids, " "), "o")
+		})
+	}
+	everybody := []string{"r", "r2", "d", "a", "b", "w", "w2", "o"}
 	calls := map[string]func(ctx context.Context) error{
 		"push new":      func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", time.Hour)}).Do(ctx)) },
 		"push ready":    func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", 0)}).Do(ctx)) },
@@ -169,21 +183,46 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 			_, err := s.Move(Batch{Topic: "u", IDs: IDs{[]byte("w2")}}, far, far, far.Add(5*time.Second)).Do(ctx)
 			return err
 		},
+		"due":         func(ctx context.Context) error { _, err := s.Due(Query{Limit: 100}).Do(ctx); return err },
+		"due at once": func(ctx context.Context) error { _, err := s.Due(Query{Limit: 100, AtOnce: 10}).Do(ctx); return err },
+		"drop": func(ctx context.Context) error {
+			_, err := s.Drop(IDs{[]byte("o")}, time.Now(), time.Now().Add(5*time.Second)).Do(ctx)
+			return err
+		},
 		"purge": func(ctx context.Context) error { _, _, err := s.Purge(ctx, "t", 100); return err },
 		"sweep": func(ctx context.Context) error { _, err := s.Sweep(ctx, Place{}); return err },
 	}
-	later := map[string]bool{"move": true, "move to empty": true, "retry": true, "retry two": true}
+	later := map[string]bool{"move": true, "move to empty": true, "retry": true, "retry two": true, "due at once": true}
 	partly := map[string]bool{"retry two": true, "purge": true} // each job has an error of its own; the second try finds nothing
-	for _, name := range slices.Sorted(maps.Keys(calls)) {
-		seed()
-		check(t, calls[name](ctx))
+	// alone are the jobs that a call is about.
+	alone := func(name string) []string {
+		switch word := strings.Fields(name); {
+		case strings.HasSuffix(name, "two"):
+			return []string{"r", "r2"}
+		case slices.Contains(word, "dead") || name == "requeue":
+			return []string{"d"}
+		case slices.Contains(word, "reserved") || slices.Contains([]string{"ack", "retry", "bury", "extend"}, word[0]):
+			return []string{"r"}
+		case slices.Contains([]string{"pop", "reserve", "purge"}, word[0]) || name == "push again" || strings.HasSuffix(name, "ready") && word[0] != "push":
+			return []string{"a"}
+		case name == "move to empty":
+			return []string{"w2"}
+		case word[0] == "due" || word[0] == "drop":
+			return []string{"o"}
+		case word[0] == "push":
+			return nil
+		}
+		return []string{"w"}
+	}
+	try := func(name string, seed []string) {
+		seeds(seed...)
 		m := halfMoved{&redistest.Move{Slot: slot, From: from, To: to}, s.Keys().prefix}
-		want := m.places()
-		seed()
 		keys := from.Strings("CLUSTER", "GETKEYSINSLOT", slot, 100)
+		check(t, calls[name](ctx))
+		want := m.places()
 		for _, moved := range append(keys, "") {
 			for _, most := range []bool{false, true} {
-				seed()
+				seeds(seed...)
 				m.Move = c.BeginMove(slot, to)
 				for _, key := range keys {
 					if (key == moved) != most {
@@ -193,14 +232,14 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 				before := m.places()
 				err := calls[name](ctx)
 				after := m.places()
-				where := fmt.Sprintf("%s with %s moved", name, moved)
+				where := fmt.Sprintf("%s of %v with %s moved", name, seed, moved)
 				if most {
-					where = fmt.Sprintf("%s with all moved but %s", name, moved)
+					where = fmt.Sprintf("%s of %v with all moved but %s", name, seed, moved)
 				}
 				if err != nil && !isNotHere(err) {
 					t.Errorf("%s: %v", where, err)
 				}
-				for _, id := range []string{"r", "r2", "d", "a", "b", "w", "w2", "n"} {
+				for _, id := range append(everybody, "n") {
 					got := after[id]
 					done, undone := slices.Equal(got, want[id]), slices.Equal(got, before[id])
 					if !done && (err == nil && !later[name] || !undone) || err != nil && !undone && !partly[name] {
@@ -211,6 +250,12 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 					server.Do("CLUSTER", "SETSLOT", slot, "STABLE")
 				}
 			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(calls)) {
+		try(name, everybody)
+		if name != "push several" {
+			try(name, alone(name))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -14,15 +15,19 @@ var lua embed.FS
 // script is a Lua script and the hash that Redis knows it by.
 type script struct {
 	name, text, hash string
-	sharded          *script // with SPUBLISH instead of PUBLISH, which would go to all nodes of a cluster
+	inCluster        *script // as it runs in a cluster, nil of that one itself
+	sharded          *script // the same with SPUBLISH instead of PUBLISH, which goes to all nodes
 }
 
 // on is the script as it runs in that store.
 func (s *script) on(of *Store) *script {
-	if of.Sharded() {
+	switch {
+	case s.inCluster == nil || !of.isInCluster():
+		return s
+	case of.Sharded():
 		return s.sharded
 	}
-	return s
+	return s.inCluster
 }
 
 // newScript makes a script of lua/name.lua. If that begins with "-- require: a b", it stands behind
@@ -30,14 +35,30 @@ func (s *script) on(of *Store) *script {
 //
 // A part has nothing but definitions, each of which begins with "local" at the left margin. Redis
 // would make them anew in every call, so those that the script has no use for are left out.
+//
+// Lines that begin with "-- cluster: " are code in a cluster only.
 func newScript(name string) *script {
-	text := source(name)
+	s := withHash(name, textOf(name, false))
+	text := textOf(name, true)
+	s.inCluster = withHash(name, text)
+	s.sharded = withHash(name, strings.ReplaceAll(text, "'PUBLISH'", "'SPUBLISH'"))
+	return s
+}
+
+func withHash(name, text string) *script {
+	hash := sha1.Sum([]byte(text))
+	return &script{name: name, text: text, hash: hex.EncodeToString(hash[:])}
+}
+
+// textOf is a script's text.
+func textOf(name string, inCluster bool) string {
+	text := source(name, inCluster)
 	code, required := parse(text)
 	used := map[string]bool{}
 	for _, word := range words(code) {
 		used[word] = true
 	}
-	for _, d := range slices.Backward(definitions(required, map[string]bool{})) {
+	for _, d := range slices.Backward(definitions(required, inCluster, map[string]bool{})) {
 		if slices.ContainsFunc(d.names, func(name string) bool { return used[name] }) {
 			text = d.code + text
 			for _, word := range d.words {
@@ -45,28 +66,16 @@ func newScript(name string) *script {
 			}
 		}
 	}
-	s := withHash(name, text)
-	s.sharded = s
-	if strings.Contains(text, publish) {
-		s.sharded = withHash(name, strings.ReplaceAll(text, publish, "'SPUBLISH'"))
-	}
-	return s
-}
-
-const publish = "'PUBLISH'"
-
-func withHash(name, text string) *script {
-	hash := sha1.Sum([]byte(text))
-	return &script{name: name, text: text, hash: hex.EncodeToString(hash[:])}
+	return text
 }
 
 // definitions are those of the parts, behind those of the parts that these require, each once.
-func definitions(parts []string, seen map[string]bool) (all []definition) {
+func definitions(parts []string, inCluster bool, seen map[string]bool) (all []definition) {
 	for _, name := range parts {
 		if !seen[name] {
 			seen[name] = true
-			p := readPart(name)
-			all = append(append(all, definitions(p.required, seen)...), p.definitions...)
+			p := readPart(name, inCluster)
+			all = append(append(all, definitions(p.required, inCluster, seen)...), p.definitions...)
 		}
 	}
 	return all
@@ -82,20 +91,20 @@ type definition struct {
 	code         string
 }
 
-var partsRead = map[string]part{} // while the package's variables are made
+var partsRead = map[bool]map[string]part{false: {}, true: {}} // while the package's variables are made
 
-func readPart(name string) part {
-	p, ok := partsRead[name]
+func readPart(name string, inCluster bool) part {
+	p, ok := partsRead[inCluster][name]
 	if ok {
 		return p
 	}
-	code, required := parse(source("parts/" + name))
+	code, required := parse(source("parts/"+name, inCluster))
 	p.required = required
 	for _, code := range strings.SplitAfter(code, "\nlocal ") {
 		code = "local " + strings.TrimSuffix(strings.TrimPrefix(code, "local "), "local ")
 		p.definitions = append(p.definitions, definition{defined(code), words(code), code})
 	}
-	partsRead[name] = p
+	partsRead[inCluster][name] = p
 	return p
 }
 
@@ -108,13 +117,18 @@ func defined(code string) []string {
 	return words(names)[1:]
 }
 
+var clusterLine = regexp.MustCompile(`(?m)^ *-- cluster: .*\n`)
+
 // source is a file of lua/.
-func source(name string) string {
+func source(name string, inCluster bool) string {
 	text, err := lua.ReadFile("lua/" + name + ".lua")
 	if err != nil {
 		panic(err) // the name is a constant of this package
 	}
-	return string(text)
+	if inCluster {
+		return strings.ReplaceAll(string(text), "-- cluster: ", "")
+	}
+	return clusterLine.ReplaceAllLiteralString(string(text), "")
 }
 
 // parse divides a file into its code, without comments, and the parts that it requires.

@@ -21,3 +21,20 @@ func TestScriptHasWhatItUses(t *testing.T) {
 		}
 	}
 }
+
+// What is for clusters is not in the scripts that others run.
+func TestScriptInACluster(t *testing.T) {
+	for _, c := range []struct {
+		script                        *script
+		elsewhere, publishes, sharded int
+	}{
+		{moveScript, 0, 1, 0}, {moveScript.inCluster, 2, 1, 0}, {moveScript.sharded, 2, 0, 1},
+		{popScript, 0, 1, 0}, {popScript.sharded, 0, 0, 1}, {getScript.sharded, 0, 0, 0},
+	} {
+		for code, want := range map[string]int{"elsewhere(": c.elsewhere, "cluster: ": 0, "'PUBLISH'": c.publishes, "'SPUBLISH'": c.sharded} {
+			if got := strings.Count(c.script.text, code); got != want {
+				t.Errorf("%s has %q %d times, want %d", c.script.name, code, got, want)
+			}
+		}
+	}
+}

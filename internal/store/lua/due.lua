@@ -93,6 +93,10 @@ if err then return err end
 
 local moved = {}
 if due <= tonumber(ARGV[5] or 0) and backlog_jobs[1] == due and #orphans == 0 then
+  -- cluster: for i = 2, #backlog_jobs, 2 do
+  -- cluster:   err = elsewhere(queues .. backlog_jobs[i])
+  -- cluster:   if err then return err end
+  -- cluster: end
   for i = 2, #backlog_jobs, 2 do
     moved[#moved + 1] = move({backlog_jobs[i], at, 0, ARGV[6], unpack(backlog_jobs[i + 1])})
   end

@@ -20,6 +20,10 @@ local first_bucket = buckets .. ARGV[2]
 local err = not_writable() or not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
   or not_permitted('HSET', first_bucket, 'error', '')
 if err then return err end
+-- cluster: for i = 1, #ARGV, FIELDS do
+-- cluster:   err = tonumber(ARGV[i + 3]) <= 0 and elsewhere(queues .. ARGV[i])
+-- cluster:   if err then return err end
+-- cluster: end
 -- Takes nothing. What comes behind a write is not refused at maxmemory.
 redis.call('ZREM', pool, '')
 

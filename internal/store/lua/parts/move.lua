@@ -11,6 +11,8 @@ local function move(args)
   local stop = #args >= FIRST + TIMED - 1 and stopwatch()
   local topic, found_at = args[1], tonumber(args[2])
   local queue = queues .. topic
+  -- cluster: local err = elsewhere(queue)
+  -- cluster: if err then return err end
   local put_back, why = 0, ''
   local left = {}
   local length -- of the queue
