@@ -225,13 +225,13 @@ func TestClusterUnderLoad(t *testing.T) {
 		}},
 		{"a replica is told to take over", true, func(l *load) {
 			cluster.AwaitHealth()
-			cluster.Servers[3].Do("CLUSTER", "FAILOVER")
+			cluster.Failover(cluster.Servers[3])
 			cluster.AwaitOwner(0, cluster.Servers[0])
 		}},
 		{"a master is killed", true, func(l *load) {
 			cluster.AwaitHealth()
 			old := cluster.Owner(slot(9))
-			old.Kill()
+			cluster.Kill(old)
 			began := time.Now()
 			cluster.AwaitOwner(slot(9), old)
 			t.Logf("the replica took over within %v", time.Since(began))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -19,8 +20,8 @@ type Cluster struct {
 // slots is how many there are.
 const slots = 16384
 
-// StartCluster starts three masters, with a replica each, and waits until they serve all slots. A master that does not answer
-// for 2 s is taken for dead.
+// StartCluster starts three masters, with a replica each, and waits until they serve all slots. They take nobody for dead,
+// however slow the machine is, before Kill.
 func StartCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	c := &Cluster{TB: tb}
@@ -42,7 +43,7 @@ func StartCluster(tb testing.TB) *Cluster {
 
 func (c *Cluster) start() *Server {
 	c.TB.Helper()
-	s := Start(c.TB, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", fmt.Sprint(freePort(c.TB)),
+	s := Start(c.TB, "--cluster-enabled", "yes", "--cluster-node-timeout", "15000", "--cluster-port", fmt.Sprint(freePort(c.TB)),
 		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--cluster-replica-validity-factor", "0")
 	c.Servers = append(c.Servers, s)
 	return s
@@ -187,6 +188,28 @@ func (m *Move) End() {
 
 // MoveSlot moves a slot.
 func (c *Cluster) MoveSlot(slot int, to *Server) { c.TB.Helper(); c.BeginMove(slot, to).End() }
+
+// Failover has the replica take its master's place, and waits for that.
+func (c *Cluster) Failover(replica *Server) {
+	c.TB.Helper()
+	var asked time.Time
+	Until(c.TB, "the replica is the master", func() bool {
+		if time.Since(asked) > 6*time.Second { // an attempt may fail, within 5 s
+			asked = time.Now()
+			replica.Do("CLUSTER", "FAILOVER")
+		}
+		return strings.Contains(string(replica.Do("INFO", "replication").([]byte)), "role:master")
+	})
+}
+
+// Kill kills a server, and has the others take who does not answer for a second for dead.
+func (c *Cluster) Kill(s *Server) {
+	c.TB.Helper()
+	for _, other := range c.alive() {
+		other.Do("CONFIG", "SET", "cluster-node-timeout", 1000)
+	}
+	s.Kill()
+}
 
 // AwaitOwner waits until another server than that owns the slot, and returns it.
 func (c *Cluster) AwaitOwner(slot int, not *Server) (owner *Server) {

@@ -352,13 +352,13 @@ func TestSubscriptionInCluster(t *testing.T) {
 	sub = subscribe(here[0])
 	i := slices.Index(c.Servers, owner)
 	c.AwaitHealth()
-	c.Servers[3+i].Do("CLUSTER", "FAILOVER")
+	c.Failover(c.Servers[3+i])
 	c.AwaitOwner(slot(here[0]), owner)
 	owner.Do("CLIENT", "KILL", "TYPE", "normal") // the pool's
 	ended(sub, "its node was demoted")
 	sub = subscribe(here[0])
 	c.AwaitHealth()
-	c.Owner(slot(here[0])).Kill()
+	c.Kill(c.Owner(slot(here[0])))
 	ended(sub, "its node was killed")
 	subscribe(here[0])
 }
