@@ -37,7 +37,7 @@ func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, failed("stats", "", err)
 	}
-	all, err := c.partitions.Stats(ctx, slices.Sorted(slices.Values(topics)), false)
+	all, _, err := c.partitions.Stats(ctx, slices.Sorted(slices.Values(topics)), false)
 	if err != nil {
 		return Stats{}, failed("stats", "", err)
 	}

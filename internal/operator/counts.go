@@ -30,6 +30,8 @@ type Counts struct {
 	Known int
 	// Topics are those that were asked for, by name.
 	Topics []TopicCounts
+	// Partitions are the numbers of each partition, in their order.
+	Partitions []PartitionCounts
 	// Used are their names in the order in which they were used, the latest last, if that was asked for.
 	Used []string
 }
@@ -57,23 +59,32 @@ func (o *Operator) CountsOfLast(ctx context.Context, most int) (Counts, error) {
 	return counts, err
 }
 
-// Overdue is that of Counts. It costs Redis next to nothing.
-func (o *Operator) Overdue(ctx context.Context) (time.Duration, error) {
-	overdue, err := o.partitions.Overdue(ctx)
+// Overdue is that of Counts, and of which partition; Partition is Unknown where there is one only.
+type Overdue struct {
+	For       time.Duration
+	Partition int
+}
+
+// Overdue reads it. It costs Redis next to nothing.
+func (o *Operator) Overdue(ctx context.Context) (Overdue, error) {
+	longest, partition, err := o.partitions.Overdue(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("overdue: %w", err)
+		return Overdue{}, fmt.Errorf("overdue: %w", err)
 	}
-	return overdue, nil
+	if len(o.partitions) == 1 {
+		partition = Unknown
+	}
+	return Overdue{longest, partition}, nil
 }
 
 // CountsOf reads those of some topics.
 func (o *Operator) CountsOf(ctx context.Context, topics ...string) (Counts, error) {
-	all, err := o.partitions.Stats(ctx, topics, true)
+	all, each, err := o.partitions.Stats(ctx, topics, true)
 	if err != nil {
 		return Counts{}, fmt.Errorf("counts: %w", err)
 	}
 	slices.SortFunc(all.Topics, func(a, b TopicCounts) int { return strings.Compare(a.Topic, b.Topic) })
-	return Counts{Time: all.Time, Pool: all.Pool, Waiting: all.Waiting, Overdue: all.Overdue, Topics: all.Topics}, nil
+	return Counts{Time: all.Time, Pool: all.Pool, Waiting: all.Waiting, Overdue: all.Overdue, Topics: all.Topics, Partitions: each}, nil
 }
 
 // Plus adds numbers; if one is Unknown, so is the sum.

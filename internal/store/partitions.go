@@ -100,19 +100,49 @@ func (p Partitions) names(most int, of func(*Store) ([]string, int, error)) (nam
 	return names[max(len(names)-most, 0):], max(all, len(names)), nil
 }
 
-// Stats is Store.Stats of all partitions. Its Time is that of the first one: the numbers of the others are a
-// little younger.
-func (p Partitions) Stats(ctx context.Context, topics []string, late bool) (Stats, error) {
-	all, err := p[0].Stats(ctx, topics, late)
-	for _, s := range p[1:] {
+// PartitionCounts are the numbers of one partition. What can't be read is -1.
+type PartitionCounts struct {
+	Number                         int // from 0 on
+	Waiting, Ready, Reserved, Dead int // all but Waiting are of the topics that were asked for
+	// Overdue is for how long its first job has been due, or its first lease has been over, without being moved; 0 if there
+	// is none.
+	Overdue time.Duration
+}
+
+// Stats is Store.Stats of all partitions, and what each has of it. Its Time is that of the first one: the numbers of the
+// others are a little younger.
+func (p Partitions) Stats(ctx context.Context, topics []string, late bool) (all Stats, each []PartitionCounts, err error) {
+	each = make([]PartitionCounts, len(p))
+	for i, s := range p {
+		part, err := s.Stats(ctx, topics, late)
 		if err != nil {
-			break
+			return Stats{}, nil, p.named(i, err)
 		}
-		var part Stats
-		part, err = s.Stats(ctx, topics, late)
-		all.add(part)
+		each[i] = part.ofPartition(i)
+		if i == 0 {
+			all = part
+		} else {
+			all.add(part)
+		}
 	}
-	return all, err
+	return all, each, nil
+}
+
+// named says which partition an error is of, where there are several.
+func (p Partitions) named(i int, err error) error {
+	if len(p) > 1 {
+		return fmt.Errorf("partition %d: %w", i, err)
+	}
+	return err
+}
+
+// ofPartition adds up the topics' numbers.
+func (s *Stats) ofPartition(number int) PartitionCounts {
+	all := PartitionCounts{Number: number, Waiting: s.Waiting, Overdue: s.Overdue}
+	for _, t := range s.Topics {
+		all.Ready, all.Reserved, all.Dead = Plus(all.Ready, t.Ready), Plus(all.Reserved, t.Reserved), Plus(all.Dead, t.Dead)
+	}
+	return all
 }
 
 // add adds another partition's numbers of the same topics.
@@ -127,17 +157,28 @@ func (s *Stats) add(part Stats) {
 	}
 }
 
-// Overdue is Store.Overdue of the partition where that is longest.
-func (p Partitions) Overdue(ctx context.Context) (time.Duration, error) {
-	var all time.Duration
-	for _, s := range p {
-		part, err := s.Overdue(ctx)
-		if err != nil {
-			return 0, err
-		}
-		all = larger(all, part)
+// overdueAtATime is how many partitions of a node are asked together for how long their jobs have been due.
+const overdueAtATime = 64
+
+// Overdue is Store.Overdue of the partition where that is longest, and its number: of the first one that it can't be read of,
+// if there is such a one.
+func (p Partitions) Overdue(ctx context.Context) (longest time.Duration, partition int, err error) {
+	if len(p) == 1 {
+		longest, err = p[0].Overdue(ctx)
+		return longest, 0, err
 	}
-	return all, nil
+	call := func(i int) *Call[Stats] { return p[i].statsPage(nil, true, false) }
+	InTurn(ctx, p, overdueAtATime, call, func(i int, part Stats, failed error) bool {
+		if failed != nil {
+			err = p.named(i, failed)
+			return false
+		}
+		if larger(longest, part.Overdue) != longest {
+			longest, partition = part.Overdue, i
+		}
+		return true
+	})
+	return longest, partition, err
 }
 
 // IsKnown reports whether any of the partitions knows the topic.

@@ -27,16 +27,16 @@ func readDoc(tb testing.TB, name string) string {
 
 // fullScrape has a series of each metric.
 func fullScrape(tb testing.TB) scrape {
-	w := newWorld(tb, Options{Version: "1.2.3"})
+	w := newWorldOf(tb, 2, Options{Version: "1.2.3"})
 	w.push("mail", "a", 0)
-	w.Do("HMSET", "delayer:job_bucket:b", "topic", "mail", "body", "x")
-	w.Do("ZADD", "delayer:job_pool", 1, "b")
+	w.Do("HMSET", "delayer:{0}:job_bucket:b", "topic", "mail", "body", "x")
+	w.Do("ZADD", "delayer:{0}:job_pool", 1, "b")
 	w.metrics.Pushed("mail", 1)
 	w.metrics.Moved("mail", server.Moved{Jobs: 1, Returned: 1})
 	w.metrics.Called("move", time.Millisecond)
 	w.pass()
 	w.ask("GET", "/healthz")
-	w.Do("EVAL", `for i = 1, 60 do redis.call('RPUSH', 'delayer:ready_queue:mail', 'ghost' .. i) end`, 0)
+	w.Do("EVAL", `for i = 1, 60 do redis.call('RPUSH', 'delayer:{0}:ready_queue:mail', 'ghost' .. i) end`, 0)
 	return w.scrape()
 }
 

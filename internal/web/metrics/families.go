@@ -1,6 +1,9 @@
 package metrics
 
 import (
+	"slices"
+	"strconv"
+
 	"github.com/mix-basic/delayer/internal/operator"
 	dto "github.com/prometheus/client_model/go"
 )
@@ -43,13 +46,40 @@ func redisUp(up float64) family {
 // families are those of the numbers.
 func (n numbers) families(t *topics) []family {
 	t.live(n.Used)
-	return append([]family{
+	return slices.Concat([]family{
 		gauge("jobs_waiting", "Jobs that wait to fall due."+wholeRedis).with(float64(n.Waiting)),
 		gauge("oldest_overdue_seconds", "For how long the first job, or end of a lease, has been due that no server has moved yet; 0 if there is none."+wholeRedis).with(n.Overdue.Seconds()),
 		gauge("topics", "Topics that are known: they have jobs or dead letters, or had some within about the last hour."+wholeRedis).with(float64(n.Known)),
 		gauge("servers", "Servers that run."+wholeRedis).with(float64(n.servers)),
 		counter("jobs_acked_total", "Jobs that were acknowledged by anybody."+wholeRedis).with(float64(n.acked)),
-	}, t.gauges(n.Topics)...)
+	}, ofPartitions(n.Partitions), t.gauges(n.Topics))
+}
+
+// ofPartitions are what each partition has, where there are several.
+func ofPartitions(counts []operator.PartitionCounts) []family {
+	if len(counts) <= 1 {
+		return nil
+	}
+	each := func(name, help string, value func(operator.PartitionCounts) float64) family {
+		f := gauge("partition_"+name, help+wholeRedis)
+		for _, c := range counts {
+			label, number := "partition", strconv.Itoa(c.Number)
+			f.with(value(c), &dto.LabelPair{Name: &label, Value: &number})
+		}
+		return f
+	}
+	return []family{
+		each("waiting", "Jobs of the partition that wait to fall due.",
+			func(c operator.PartitionCounts) float64 { return float64(c.Waiting) }),
+		each("ready", "Jobs of the partition that nobody has taken yet.",
+			func(c operator.PartitionCounts) float64 { return float64(c.Ready) }),
+		each("reserved", "Jobs of the partition in the hands of consumers, about.",
+			func(c operator.PartitionCounts) float64 { return float64(c.Reserved) }),
+		each("dead", "Dead letters of the partition.",
+			func(c operator.PartitionCounts) float64 { return float64(c.Dead) }),
+		each("overdue_seconds", "For how long the partition's first job, or end of a lease, has been due that no server has moved yet; 0 if there is none.",
+			func(c operator.PartitionCounts) float64 { return c.Overdue.Seconds() }),
+	}
 }
 
 // gauges are those that each topic has.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -73,15 +74,23 @@ func (m *Metrics) notReady(ctx context.Context) []reason {
 	case err != nil:
 		not("redis", "%v", err)
 	case m.readyMaxLate <= 0:
-	case late < 0:
-		not("overdue", "it can't be read for how long jobs have been due")
-	case late > m.readyMaxLate:
-		not("overdue", "a job has been due for %v, more than ready_max_late, %v", late.Round(time.Millisecond), m.readyMaxLate)
+	case late.For < 0:
+		not("overdue", "it can't be read for how long jobs%s have been due", ofPartition(late.Partition))
+	case late.For > m.readyMaxLate:
+		not("overdue", "a job%s has been due for %v, more than ready_max_late, %v", ofPartition(late.Partition), late.For.Round(time.Millisecond), m.readyMaxLate)
 	}
 	if allowed := m.interval + passSlack; m.now().Sub(time.UnixMilli(m.worked.Load())) > allowed {
 		not("pass", "the server has had no success for more than %v", allowed)
 	}
 	return reasons
+}
+
+// ofPartition says which one, where there are several.
+func ofPartition(number int) string {
+	if number == operator.Unknown {
+		return ""
+	}
+	return fmt.Sprint(" of partition ", number)
 }
 
 // works tells that this process's server has success.

@@ -80,6 +80,28 @@ func TestReady(t *testing.T) {
 	w.expectReady("with Redis again")
 }
 
+// Of several partitions the worst one counts, and is named.
+func TestReadyOfPartitions(t *testing.T) {
+	w := newWorldOf(t, 3, Options{ReadyMaxLate: 10 * time.Second})
+	w.pass()
+	w.Do("ZADD", "delayer:{0}:job_pool", w.Clock()-5, "job")
+	w.expectReady("a little overdue")
+	w.Do("ZADD", "delayer:{1}:job_pool", w.Clock()-1000, "job")
+	w.Do("ZADD", "delayer:{2}:job_pool", w.Clock()-500, "job")
+	if _, reasons, body := w.ready(); !slices.Equal(reasons, []string{"overdue"}) || !strings.Contains(body, "a job of partition 1 has been due for 16m") {
+		t.Errorf("where partition 1 is worst: %s", body)
+	}
+	w.Do("SET", "delayer:{2}:job_pool", "broken")
+	if _, reasons, body := w.ready(); !slices.Equal(reasons, []string{"redis"}) || !strings.Contains(body, "partition 2: WRONGTYPE") {
+		t.Errorf("where partition 2 is broken: %s", body)
+	}
+	w.Do("DEL", "delayer:{2}:job_pool")
+	w.Do("ACL", "SETUSER", "default", "-zrange")
+	if _, reasons, body := w.ready(); !slices.Equal(reasons, []string{"overdue"}) || !strings.Contains(body, "jobs of partition 0 have been due") {
+		t.Errorf("where no partition can be read: %s", body)
+	}
+}
+
 // A Redis that hangs is said to be away, soon enough for a probe, and anew only when it has answered.
 func TestReadyWhileRedisHangs(t *testing.T) {
 	w := newWorld(t, Options{})

@@ -32,12 +32,18 @@ type world struct {
 
 func newWorld(tb testing.TB, o Options) *world {
 	tb.Helper()
+	return newWorldOf(tb, 1, o)
+}
+
+// newWorldOf is newWorld, of so many partitions.
+func newWorldOf(tb testing.TB, partitions int, o Options) *world {
+	tb.Helper()
 	w := &world{Server: redistest.Start(tb)}
 	w.pool = w.Pool()
-	w.client = client.New(w.pool)
+	w.client = client.New(w.pool, client.WithPartitions(partitions))
 	tb.Cleanup(func() { w.client.Close() })
-	w.metrics = New(operator.New(w.pool, "", 1), o)
-	w.server = server.New(w.pool, server.Options{Observer: w.metrics})
+	w.metrics = New(operator.New(w.pool, "", partitions), o)
+	w.server = server.New(w.pool, server.Options{Observer: w.metrics, Partitions: partitions})
 	w.front = web.New(web.Options{Token: token}, w.metrics.Area(), w.metrics.Health())
 	w.metrics.Watch(w.front)
 	return w

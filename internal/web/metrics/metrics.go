@@ -42,7 +42,7 @@ type Metrics struct {
 	*counted
 	registry *prometheus.Registry
 	look     *look[numbers]
-	overdue  *look[time.Duration]
+	overdue  *look[operator.Overdue]
 
 	interval     time.Duration
 	readyMaxLate time.Duration

@@ -128,6 +128,48 @@ func TestScrape(t *testing.T) {
 	}
 }
 
+// Of several partitions each has its own numbers; what can't be read of one is left out, and of all.
+func TestScrapeOfPartitions(t *testing.T) {
+	w := newWorldOf(t, 3, Options{})
+	for _, id := range []string{"0", "1", "2", "3", "4"} { // of partitions 2, 2, 0, 0 and 0
+		w.push("mail", id, time.Hour)
+	}
+	w.Do("ZADD", "delayer:{1}:job_pool", math.Floor(w.Clock())-30, "lease")
+	w.Do("LPUSH", "delayer:{0}:ready_queue:mail", "a", "b")
+	w.Do("HSET", "delayer:{1}:reserved", "mail", 1)
+	w.Do("ZADD", "delayer:{2}:dead_letters:mail", 1, "d")
+	s := w.scrape()
+	w.expect(s, map[string]string{
+		`delayer_partition_waiting{partition="0"}`:         "3",
+		`delayer_partition_waiting{partition="1"}`:         "0",
+		`delayer_partition_waiting{partition="2"}`:         "2",
+		`delayer_partition_ready{partition="0"}`:           "2",
+		`delayer_partition_ready{partition="1"}`:           "0",
+		`delayer_partition_reserved{partition="0"}`:        "0",
+		`delayer_partition_reserved{partition="1"}`:        "1",
+		`delayer_partition_dead{partition="1"}`:            "0",
+		`delayer_partition_dead{partition="2"}`:            "1",
+		`delayer_partition_overdue_seconds{partition="0"}`: "0",
+		`delayer_partition_overdue_seconds{partition="2"}`: "0",
+		`delayer_jobs_waiting`:                             "5",
+		`delayer_jobs_dead{topic="mail"}`:                  "1",
+	})
+	worst := s.number(t, `delayer_partition_overdue_seconds{partition="1"}`)
+	if all := s.number(t, "delayer_oldest_overdue_seconds"); worst < 30 || worst > 60 || all != worst {
+		t.Errorf("partition 1 is overdue by %v s, all by %v", worst, all)
+	}
+
+	w.Do("SET", "delayer:{2}:dead_letters:mail", "broken")
+	w.expect(w.scrape(), map[string]string{
+		`delayer_partition_dead{partition="1"}`: "0",
+		`delayer_partition_dead{partition="2"}`: "",
+		`delayer_jobs_dead{topic="mail"}`:       "",
+	})
+	if one := newWorld(t, Options{}).scrape().series("delayer_partition"); len(one) > 0 {
+		t.Errorf("a single partition has %q", one)
+	}
+}
+
 // How long a job has been ready counts from its due time: one that has waited for its hour is not late.
 func TestOverdue(t *testing.T) {
 	w := newWorld(t, Options{})
