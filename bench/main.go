@@ -89,6 +89,7 @@ func command() error {
 	full := flag.Bool("full", false, "everything, with bursts and pools of 1,000,000 jobs and more")
 	only := flag.String("only", "", "run these workloads only, and keep the others' results: "+strings.Join(names(), ","))
 	render := flag.Bool("render", false, "run nothing: write document and charts from the kept numbers")
+	carries := flag.Bool("simulate", false, "measure nothing: print what N nodes of a cluster carry, by the kept numbers of memory and partitions")
 	out := flag.String("out", "", "folder to write to (default ../docs, with -quick a temporary one)")
 	against := flag.String("against", "", "measure Delayer in turns with another revision, or with the tree in this folder, and print both; nothing is written")
 	pairs := flag.Int("pairs", 8, "with -against: how often each of the two is measured")
@@ -112,6 +113,9 @@ func command() error {
 		if *quick {
 			folder = filepath.Join(os.TempDir(), "delayer-bench")
 		}
+	}
+	if *carries {
+		return printSimulation(folder)
 	}
 	chosen := workloads
 	switch {

@@ -19,7 +19,7 @@ func TestClusterSharesTheSlots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := 2*len(lifeStages) + 2; len(values) != want {
+	if want := 2*len(lifeStages) + 3; len(values) != want {
 		t.Errorf("got %d numbers, want %d", len(values), want)
 	}
 	if share := values[shareColumn]; share < 50 || share >= 100 {

@@ -13,7 +13,7 @@ import (
 
 const partitionsAbout = `What does it cost to divide the jobs into partitions, and to spread these over nodes? Each job is pushed, moved when due, and taken; then as many are made ready, reserved
 and acknowledged: by one goroutine and by 32, one job a call, and by one that has 1,000 a call. Redis's processor time is that of all nodes together, by their own account. "Busiest node"
-is its part of that time: what one node has to bear of a job decides what the nodes can carry. Clients, server and nodes share this machine's cores, so the jobs a second of several
+is its part of that time: what one node has to bear of a job decides what the nodes can carry. "Server" is the processor time of the server that moves it. Clients, server and nodes share this machine's cores, so the jobs a second of several
 nodes are not what nodes on machines of their own would do; of that these figures tell the processor time only.
 Lateness is into 8 waiting BPops of one Client, at 500 jobs a second with delays of 0.05 s to 0.25 s, moved by one server. At last, 1,000 callers wait on 200 topics, and nothing
 happens; no server runs then.`
@@ -58,7 +58,7 @@ func benchPartitions(ctx context.Context, r *Run) (Section, error) {
 	nodes := clusters[2]
 	spread := r.lives(ctx, clusters[:])
 	steady := []contender{r.steadyIn(ctx, one), r.steadyIn(ctx, many)}
-	late := r.turns(r.slowRepeats, steady)
+	late := r.turns(r.pairRepeats, steady)
 	waiting := []contender{r.waitingIn(ctx, one), r.waitingIn(ctx, many), r.waitingIn(ctx, nodes)}
 	idle := r.turns(min(2, r.slowRepeats), waiting)
 
@@ -92,11 +92,13 @@ func atMost(name string, limit float64, unit string, got Sample) Target {
 	return Target{Name: name, AtMost: true, Limit: limit, Unit: unit, Got: got}
 }
 
-// The columns of a life: µs of Redis's processor a job, of each stage and in all; the busiest node's part of that in percent; jobs a second.
+// The columns of a life: µs of Redis's processor a job, of each stage and in all; the busiest node's part of that in percent;
+// µs of the server's processor for a job that it moves; jobs a second.
 var (
-	sumColumn   = len(lifeStages)
-	shareColumn = len(lifeStages) + 1
-	rateColumns = len(lifeStages) + 2
+	sumColumn    = len(lifeStages)
+	shareColumn  = len(lifeStages) + 1
+	serverColumn = len(lifeStages) + 2
+	rateColumns  = len(lifeStages) + 3
 )
 
 // lives are the lives of jobs in some places, each in all ways.
@@ -126,7 +128,7 @@ func (l lives) tables(id, where string) []Table {
 	for _, stage := range lifeStages {
 		cost, pace = append(cost, Column{Name: stage, Digits: 1}), append(pace, Column{Name: stage})
 	}
-	cost = append(cost, Column{Name: "sum", Digits: 1}, Column{Name: "busiest node, %"})
+	cost = append(cost, Column{Name: "sum", Digits: 1}, Column{Name: "busiest node, %"}, Column{Name: "server", Digits: 1})
 	all := rows(l.contenders, l.results)
 	rates := slices.Clone(all)
 	for i, row := range all {
@@ -146,6 +148,7 @@ type life struct {
 	jobs     int
 	due      time.Time
 	reserved []*client.Delivery
+	server   time.Duration // what the server has used
 }
 
 // lifeOnce measures the lives of jobs, after those of some more, for connections and scripts.
@@ -200,7 +203,7 @@ func (l *life) measure(ctx context.Context) ([]float64, error) {
 	for _, u := range used {
 		all += u
 	}
-	return append(append(costs, l.perJob(all), 100*float64(slices.Max(used))/float64(all)), rates...), nil
+	return append(append(costs, l.perJob(all), 100*float64(slices.Max(used))/float64(all), l.perJob(l.server)), rates...), nil
 }
 
 // perJob is in µs.
@@ -233,7 +236,9 @@ func (l *life) push(ctx context.Context) error {
 func (l *life) makeDue(context.Context) error { return l.at.makeDue() }
 
 func (l *life) move(ctx context.Context) error {
+	before := ownCPU()
 	_, err := oursMovesOn(ctx, l.at.options, l.jobs, 0)
+	l.server = ownCPU() - before
 	return err
 }
 

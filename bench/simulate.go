@@ -1,0 +1,202 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+const simulateAbout = `What N nodes of a Redis Cluster carry, by the numbers that were measured. Assumed:
+
+- A job costs on N nodes what it costs on one, plus the most that it has cost more on 2 and 3 nodes here: the first table has by how much the model without
+  that was wrong. Callers of one Client share round trips to a partition, and share less the more nodes there are; beyond 3 nodes it is as on 3.
+- Partitions fall on the nodes by even ranges of slots, and jobs on partitions evenly. The busiest node decides.
+- Each node has a core of its own for Redis that is as fast as the one here, and is used to 70 %; the rest is for AOF, replicas, the dashboard and peaks.
+- A job costs the sum of all that was measured: it is pushed, moved, taken, reserved and acknowledged, though none is both taken and reserved.
+- A waiting job takes what the benchmark "memory" says of one with a body of 56 bytes; a node has 16 GB for jobs, beside what Redis needs to fork.
+- Clients and servers have machines of their own. A Client with 1,000 callers that wait on 200 topics has as many connections to each node as were measured, and sends
+  as many commands, to all nodes together; each costs what a take by one goroutine costs. A node has 10,000 connections (maxclients), and 10 % of its core for them.
+
+Not in it: the network, AOF and replicas, hot IDs (all with one tag are on one node), large bodies.
+`
+
+// The machines of simulateAbout.
+const (
+	busy        = 0.7
+	idleShare   = 0.1
+	nodeMemory  = 16e9
+	maxClients  = 10000
+	coreMicros  = 1e6 // µs of processor time that a core has a second
+	clusterSize = 3   // of the nodes on which those who wait were measured
+)
+
+// costs are what was measured, of one way of pushing and taking.
+type costs struct {
+	onNodes [3]float64 // µs of Redis's processor a job, on 1, 2, 3 nodes
+	share   [3]float64 // of the busiest node in that, 0 to 1
+	server  float64    // µs of a server's processor a job
+}
+
+// excess is by how much a job costs more on several nodes than on one, as a factor of 1 or more.
+func (c costs) excess() float64 { return max(slices.Max(c.onNodes[:])/c.onNodes[0], 1) }
+
+// predicted is what the busiest of 1, 2 or 3 nodes bears of a job, in µs, by the model without the excess.
+func (c costs) predicted(nodes, partitions int) float64 {
+	return c.onNodes[0] * busiestShare(nodes, partitions)
+}
+
+// measured is what it has borne.
+func (c costs) measured(nodes int) float64 { return c.onNodes[nodes-1] * c.share[nodes-1] }
+
+// waiters are what a Client costs that waits in vain.
+type waiters struct {
+	connections float64 // to each node
+	micros      float64 // of processor time a second of all nodes together
+}
+
+// capacity is what nodes carry.
+type capacity struct {
+	nodes, partitions int
+	share             float64 // of the busiest node, 0 to 1
+	jobs              float64 // a second
+	waiting           float64 // jobs
+	clients           float64 // that wait
+	servers           float64 // cores that the servers need
+	next              string  // the bottleneck that more nodes don't widen
+}
+
+// carry is what so many nodes carry.
+func carry(nodes, partitions int, c costs, w waiters, jobBytes float64) capacity {
+	l := capacity{nodes: nodes, partitions: partitions, share: busiestShare(nodes, partitions)}
+	l.jobs = busy * coreMicros / (c.onNodes[0] * c.excess() * l.share)
+	l.waiting = nodeMemory / jobBytes / l.share
+	byConnections, byCommands := maxClients/w.connections, idleShare*coreMicros/w.micros/l.share
+	l.clients = min(byConnections, byCommands)
+	l.servers = l.jobs * c.server / coreMicros
+	switch {
+	case l.share > 1.4/float64(nodes):
+		l.next = "partitions: too few to fall evenly"
+	case byConnections < byCommands:
+		l.next = "connections: each Client has some to every node"
+	default:
+		l.next = "the nodes' cores"
+	}
+	return l
+}
+
+// busiestShare is the part of the jobs that the node has which has most partitions, 0 to 1.
+func busiestShare(nodes, partitions int) float64 {
+	const slots = 16384
+	of := make([]int, nodes)
+	for i := range partitions {
+		slot := store.PartitionOf(fmt.Sprint(i), slots)
+		for node := range of {
+			if slot < slots*(node+1)/nodes {
+				of[node]++
+				break
+			}
+		}
+	}
+	return float64(slices.Max(of)) / float64(partitions)
+}
+
+// simulate says what N nodes carry by the kept numbers.
+func simulate(r *Report) (string, error) {
+	cost, err := r.cell("partitions-nodes")
+	if err != nil {
+		return "", err
+	}
+	idle, err := r.cell("partitions-waiting")
+	if err != nil {
+		return "", err
+	}
+	memory, err := r.cell("memory")
+	if err != nil {
+		return "", err
+	}
+	measured := func(w way) (c costs) {
+		for i := range c.onNodes {
+			row := lifeName(clusterPlace(i+1), w)
+			c.onNodes[i], c.share[i] = cost(row, sumColumn), cost(row, shareColumn)/100
+		}
+		c.server = cost(lifeName(clusterPlace(1), w), serverColumn)
+		return c
+	}
+	waits := clusterPlace(clusterSize).name
+	w := waiters{
+		connections: idle(waits, 1) / clusterSize,
+		micros:      idle(waits, 0) * cost(lifeName(clusterPlace(1), 1), 2),
+	}
+	jobBytes := memory("Delayer", 0)
+
+	single, many := measured(32), measured(batches)
+	var b strings.Builder
+	b.WriteString(simulateAbout)
+	b.WriteString("\n| busiest node, µs of processor a job | nodes | model | measured | measured / model |\n|---|--:|--:|--:|--:|\n")
+	for _, of := range []struct {
+		way way
+		costs
+	}{{32, single}, {batches, many}} {
+		for i := range of.onNodes {
+			model, got := of.predicted(i+1, 16), of.measured(i+1)
+			fmt.Fprintf(&b, "| %v | %d | %s | %s | %s |\n", of.way, i+1, number(model, 1), number(got, 1), number(got/model, 2))
+		}
+	}
+	b.WriteString("\n| nodes | partitions | on the busiest node | jobs a second, 32 goroutines a Client | jobs a second, batches | their servers' cores | waiting jobs, million | waiting callers | next bottleneck |\n" +
+		"|--:|--:|--:|--:|--:|--:|--:|--:|---|\n")
+	for _, n := range []struct{ nodes, partitions int }{{1, 16}, {2, 16}, {3, 16}, {6, 16}, {6, 64}, {12, 64}, {12, 256}, {24, 1024}, {48, 1024}} {
+		alone, l := carry(n.nodes, n.partitions, single, w, jobBytes), carry(n.nodes, n.partitions, many, w, jobBytes)
+		fmt.Fprintf(&b, "| %d | %d | %s %% | %s | %s | %s | %s | %s | %s |\n", l.nodes, l.partitions, number(100*l.share, 0), rounded(alone.jobs), rounded(l.jobs),
+			number(l.servers, 1), number(l.waiting/1e6, 0), rounded(1000*l.clients), l.next)
+	}
+	if text := b.String(); !strings.Contains(text, "NaN") {
+		return text, nil
+	}
+	return "", errors.New("the kept numbers are not complete: go run -C bench . -only memory,partitions")
+}
+
+// rounded has two digits that count.
+func rounded(v float64) string {
+	if v <= 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return number(v, 0)
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
+	return number(math.Round(v/unit)*unit, 0)
+}
+
+// clusterPlace has the name of a cluster, and no nodes.
+func clusterPlace(nodes int) place { return place{name: fmt.Sprintf("cluster of %d", nodes)} }
+
+// cell makes a function that tells the median in a row and column of a table.
+func (r *Report) cell(table string) (func(row string, column int) float64, error) {
+	for _, s := range r.Sections {
+		for _, t := range s.Tables {
+			if t.ID != table {
+				continue
+			}
+			return func(name string, column int) float64 {
+				i := slices.IndexFunc(t.Rows, func(row Row) bool { return row.Name == name })
+				if i < 0 {
+					return math.NaN()
+				}
+				return outcome(t.Rows[i].Cells).column(column).Median()
+			}, nil
+		}
+	}
+	return nil, fmt.Errorf("there are no numbers of %s: go run -C bench . -only memory,partitions", table)
+}
+
+// printSimulation is simulate by the numbers kept in a folder.
+func printSimulation(folder string) error {
+	report, err := readReport(folder)
+	if err != nil {
+		return err
+	}
+	text, err := simulate(report)
+	fmt.Print(text)
+	return err
+}
