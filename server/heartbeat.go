@@ -16,7 +16,7 @@ import (
 const (
 	// beatEvery is how often a server says how it fares if something has changed,
 	// renewEvery how often it says so if nothing has.
-	beatEvery, renewEvery = time.Second, 10 * time.Second
+	beatEvery, renewEvery = time.Second, store.RenewEvery
 	// sweepEvery is how often it deletes the entries of servers that are gone, unless it is more often.
 	sweepEvery = time.Minute
 	// signOffWait is how long a stop waits for the deletion of the entry.
@@ -164,7 +164,7 @@ func (s *Server) beat(work context.Context, now time.Time) {
 		h.swept = now
 	}
 	if sweep && err == nil {
-		h.others = alive(beat.Others)
+		h.others = store.Alive(beat.Others)
 		s.prefer(h.others)
 	}
 	h.tell(state, beat.Started, err)

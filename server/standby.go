@@ -1,54 +1,28 @@
 package server
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-const (
-	// standInAfter is how much later than the server that should have moved it another one moves a job.
-	standInAfter = 50 * time.Millisecond
-	// aliveSlack is how much later than they are due a server's words may come.
-	aliveSlack = 5 * time.Second
-)
-
-// alive are those of the servers that seem to be at work. An idle one says so every renewEvery, with a look.
-func alive(servers []store.ServerState) (alive []store.ServerState) {
-	for _, s := range servers {
-		if s.Age <= renewEvery+s.Interval+aliveSlack {
-			alive = append(alive, s)
-		}
-	}
-	return alive
-}
+// standInAfter is how much later than the server that should have moved it another one moves a job.
+const standInAfter = 50 * time.Millisecond
 
 // prefer divides the partitions among this server and others, so that each is moved by one. Nothing is agreed upon: all
 // servers come to the same by themselves, those that are not of the same mind do some work twice, and what
 // nobody does is done 50 ms later by all.
 func (s *Server) prefer(others []store.ServerState) {
+	all := append([]store.ServerState{{ID: s.heart.state.ID}}, others...)
 	for _, m := range s.movers {
-		mine, best := weight(s.heart.state.ID, m.number), true
-		for _, other := range others {
-			best = best && mine >= weight(other.ID, m.number)
-		}
+		best := store.Mover(m.number, all).ID == s.heart.state.ID
 		if m.standBy.set(!best) {
 			m.lookBy(time.Now())
 		} else if !best {
 			m.leave()
 		}
 	}
-}
-
-// weight is how much a server wants a partition: who wants it most has it (rendezvous hashing). So those of one that goes
-// are divided among the others, and nothing else changes.
-func weight(server string, partition int) uint64 {
-	hash := sha256.Sum256(fmt.Append(nil, partition, " ", server))
-	return binary.BigEndian.Uint64(hash[:])
 }
 
 // standBy is what a mover knows of the server that should move its partition's jobs.

@@ -85,14 +85,6 @@ func TestPrefer(t *testing.T) {
 	}
 }
 
-func TestAlive(t *testing.T) {
-	for age, want := range map[time.Duration]int{0: 1, renewEvery + time.Second: 1, renewEvery + time.Second + aliveSlack: 1, time.Minute: 0} {
-		if got := alive([]store.ServerState{{Interval: time.Second, Age: age}}); len(got) != want {
-			t.Errorf("%d alive that said so %v ago, want %d", len(got), age, want)
-		}
-	}
-}
-
 // What somebody who leaves jobs to another server makes of what falls due first.
 func TestJudge(t *testing.T) {
 	type peek struct {
@@ -167,9 +159,9 @@ func TestStandIn(t *testing.T) {
 			}
 			var phantoms []store.ServerState // that want all partitions
 			for n := 0; len(phantoms) < partitions; n++ {
-				own := weight(w.server.heart.state.ID, len(phantoms))
-				if id := fmt.Sprint("phantom", n); weight(id, len(phantoms)) > own {
-					phantoms = append(phantoms, store.ServerState{ID: id})
+				phantom := store.ServerState{ID: fmt.Sprint("phantom", n)}
+				if store.Mover(len(phantoms), []store.ServerState{phantom, {ID: w.server.heart.state.ID}}).ID == phantom.ID {
+					phantoms = append(phantoms, phantom)
 				}
 			}
 			moved := 0

@@ -78,7 +78,7 @@ func commands() []command {
 		{name: "dead drop", arguments: "TOPIC [ID]", least: 1, most: 2, run: runDeadDrop,
 			help: "delete a dead letter, or all of the topic"},
 		{name: "partitions", run: runPartitions,
-			help: "count the jobs of each partition, and tell by how much its next one is overdue"},
+			help: "count the jobs of each partition, and tell by how much its next one is overdue and which server moves it"},
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 func runPartitions(ctx context.Context, c *call) (reply, error) {
@@ -21,13 +23,19 @@ func runPartitions(ctx context.Context, c *call) (reply, error) {
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(cells ...string) { w.Write([]byte(strings.Join(cells, "\t") + "\t\n")) }
-	row("partition", "waiting", "ready", "reserved", "dead", "overdue")
+	row("partition", "node", "waiting", "ready", "reserved", "dead", "overdue", "mover")
 	list := make([]map[string]any, len(partitions))
 	for i, p := range partitions {
-		row(strconv.Itoa(p.Number), number(p.Waiting), number(p.Ready), number(p.Reserved), number(p.Dead), overdue(p.Overdue))
+		row(strconv.Itoa(p.Number), cmp.Or(p.Node, "-"), number(p.Waiting), number(p.Ready), number(p.Reserved), number(p.Dead), overdue(p.Overdue), mover(p.Mover))
 		list[i] = map[string]any{
 			"partition": p.Number, "waiting": known(p.Waiting), "ready": known(p.Ready), "reserved": known(p.Reserved),
-			"dead": known(p.Dead), "overdue": known(p.Overdue.Seconds()),
+			"dead": known(p.Dead), "overdue": known(p.Overdue.Seconds()), "mover": nil,
+		}
+		if p.Node != "" {
+			list[i]["node"] = p.Node
+		}
+		if p.Mover.ID != "" {
+			list[i]["mover"] = map[string]any{"host": p.Mover.Host, "pid": p.Mover.PID}
 		}
 	}
 	w.Flush()
@@ -40,6 +48,14 @@ func number(n int) string {
 		return "-"
 	}
 	return strconv.Itoa(n)
+}
+
+// mover is a server in words, on one line whatever it calls itself.
+func mover(s store.ServerState) string {
+	if s.ID == "" {
+		return "-"
+	}
+	return printable(s.Host, "") + ":" + strconv.Itoa(s.PID)
 }
 
 func overdue(d time.Duration) string {

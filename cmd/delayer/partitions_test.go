@@ -1,17 +1,32 @@
 package main
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
 
 func TestPartitionsCommand(t *testing.T) {
 	t.Parallel()
-	s, _ := newShell(t)
-	s.expect(0, "  partition  waiting  ready  reserved  dead  overdue\n          0        0      0         0     0       0s\n", "", "partitions")
+	s, r := newShell(t)
+	s.expect(0, "  partition  node  waiting  ready  reserved  dead  overdue  mover\n          0     -        0      0         0     0       0s      -\n", "", "partitions")
 
 	s.env = append(s.env, "DELAYER_REDIS_PREFIX=shop:", "DELAYER_REDIS_PARTITIONS=2")
 	s.expect(0, "{order}-1\n", "", "push", "t", "0", "b", "--id", "{order}-1") // CRC16 of order is 0x3e99
 	s.expect(0, "later\n", "", "push", "t", "1h", "b", "--id", "later")        // and of later 0x1353
-	s.expect(0, `{"partitions":[{"dead":0,"overdue":0,"partition":0,"ready":0,"reserved":0,"waiting":0},`+
-		`{"dead":0,"overdue":0,"partition":1,"ready":1,"reserved":0,"waiting":1}]}`+"\n", "", "partitions", "--json")
+	s.expect(0, `{"partitions":[{"dead":0,"mover":null,"overdue":0,"partition":0,"ready":0,"reserved":0,"waiting":0},`+
+		`{"dead":0,"mover":null,"overdue":0,"partition":1,"ready":1,"reserved":0,"waiting":1}]}`+"\n", "", "partitions", "--json")
+	redis := r.Pool()
+	for _, server := range []store.ServerState{{ID: "one", Host: "one", PID: 1}, {ID: "2", Host: "t\nwo", PID: 2}} { // which prefer 0 and 1
+		server.Interval = time.Second
+		_, err := store.New(redis, "shop:{0}:").Heartbeat(server, false, 0).Do(t.Context())
+		redistest.Check(t, err)
+	}
+	s.expect(0, "  partition  node  waiting  ready  reserved  dead  overdue        mover\n"+
+		"          0     -        0      0         0     0       0s        one:1\n"+
+		"          1     -        1      1         0     0       0s  t\\u000awo:2\n", "", "partitions")
 	s.expect(0, "b\n", "", "pop", "t")
 	s.expect(0, "removed later\n", "", "remove", "later")
 

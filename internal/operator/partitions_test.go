@@ -86,7 +86,7 @@ func TestBrowsePartitions(t *testing.T) {
 	var sum PartitionCounts
 	partitions, err := f.Operator.Partitions(f.ctx)
 	for i, p := range partitions {
-		if p.Number != i || p.Waiting == 0 || p.Dead == 0 {
+		if p.Number != i || p.Mover.ID != "" || p.Waiting == 0 || p.Dead == 0 {
 			t.Errorf("partition %d: %+v", i, p)
 		}
 		sum.Waiting, sum.Dead, sum.Reserved = sum.Waiting+p.Waiting, sum.Dead+p.Dead, sum.Reserved+p.Reserved

@@ -17,6 +17,9 @@ type node struct {
 	left    bool
 }
 
+// String is the node's address.
+func (n *node) String() string { return n.addr }
+
 // nodeConn is a connection to a node.
 type nodeConn struct {
 	net.Conn

@@ -102,8 +102,9 @@ func (p Partitions) names(most int, of func(*Store) ([]string, int, error)) (nam
 
 // PartitionCounts are the numbers of one partition. What can't be read is -1.
 type PartitionCounts struct {
-	Number                         int // from 0 on
-	Waiting, Ready, Reserved, Dead int // all but Waiting are of the topics that were asked for
+	Number                         int    // from 0 on
+	Node                           string // the address of the cluster's node that has it; empty if there is none
+	Waiting, Ready, Reserved, Dead int    // all but Waiting are of the topics that were asked for
 	// Overdue is for how long its first job has been due, or its first lease has been over, without being moved; 0 if there
 	// is none.
 	Overdue time.Duration
@@ -118,7 +119,8 @@ func (p Partitions) Stats(ctx context.Context, topics []string, late bool) (all 
 		if err != nil {
 			return Stats{}, nil, p.named(i, err)
 		}
-		each[i] = part.ofPartition(i)
+		each[i] = part.ofPartition()
+		each[i].Number, each[i].Node = i, s.NodeAddr()
 		if i == 0 {
 			all = part
 		} else {
@@ -137,8 +139,8 @@ func (p Partitions) named(i int, err error) error {
 }
 
 // ofPartition adds up the topics' numbers.
-func (s *Stats) ofPartition(number int) PartitionCounts {
-	all := PartitionCounts{Number: number, Waiting: s.Waiting, Overdue: s.Overdue}
+func (s *Stats) ofPartition() PartitionCounts {
+	all := PartitionCounts{Waiting: s.Waiting, Overdue: s.Overdue}
 	for _, t := range s.Topics {
 		all.Ready, all.Reserved, all.Dead = Plus(all.Ready, t.Ready), Plus(all.Reserved, t.Reserved), Plus(all.Dead, t.Dead)
 	}

@@ -3,8 +3,11 @@ package store
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +50,38 @@ const staleAfter = time.Minute
 // Stale reports whether the server has been silent for so long that it seems to be gone, or
 // that it can't reach Redis.
 func (s ServerState) Stale() bool { return s.Age > max(staleAfter, 2*s.Interval) }
+
+const (
+	// RenewEvery is how often a server says how it fares if nothing has changed.
+	RenewEvery = 10 * time.Second
+	// aliveSlack is how much later than they are due a server's words may come.
+	aliveSlack = 5 * time.Second
+)
+
+// Alive are those of the servers that seem to be at work. An idle one says so every RenewEvery, with a look.
+func Alive(servers []ServerState) (alive []ServerState) {
+	for _, s := range servers {
+		if s.Age <= RenewEvery+s.Interval+aliveSlack {
+			alive = append(alive, s)
+		}
+	}
+	return alive
+}
+
+// Mover is the server that should move the partition's jobs: of those alive the one that wants it most (rendezvous
+// hashing). So the partitions of one that goes are divided among the others, and nothing else changes. Without any it is the zero
+// ServerState.
+func Mover(partition int, alive []ServerState) (mover ServerState) {
+	var most uint64
+	for i, s := range alive {
+		hash := sha256.Sum256(fmt.Append(nil, partition, " ", s.ID))
+		wants := binary.BigEndian.Uint64(hash[:])
+		if i == 0 || wants > most {
+			mover, most = s, wants
+		}
+	}
+	return mover
+}
 
 // serverEntry is a ServerState as it lies in Redis. Times are in ms.
 type serverEntry struct {

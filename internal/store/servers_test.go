@@ -340,3 +340,29 @@ func TestHeartbeatTellsOfOthers(t *testing.T) {
 		}
 	})
 }
+
+func TestAlive(t *testing.T) {
+	for age, want := range map[time.Duration]int{0: 1, RenewEvery + time.Second: 1, RenewEvery + time.Second + aliveSlack: 1, time.Minute: 0} {
+		if got := Alive([]ServerState{{Interval: time.Second, Age: age}}); len(got) != want {
+			t.Errorf("%d alive that said so %v ago, want %d", len(got), age, want)
+		}
+	}
+}
+
+// Programs of all versions are to name the same mover, whatever the order in which they have the servers.
+func TestMover(t *testing.T) {
+	servers := []ServerState{{ID: "a:1:0"}, {ID: "b:2:0"}, {ID: "c:3:0"}}
+	want := "acacacba"
+	for _, of := range [][]ServerState{servers, {servers[2], servers[0], servers[1]}} {
+		got := ""
+		for partition := range 8 {
+			got += Mover(partition, of).ID[:1]
+		}
+		if got != want {
+			t.Errorf("8 partitions are moved by %s, want %s", got, want)
+		}
+	}
+	if got := Mover(0, nil); got != (ServerState{}) {
+		t.Errorf("without a server %+v moves", got)
+	}
+}

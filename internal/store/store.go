@@ -31,6 +31,15 @@ func New(pool *redis.Pool, prefix string) *Store {
 // can be compared.
 func (s *Store) Node() any { return s.pool.Node() }
 
+// NodeAddr is the address of the cluster's node that has the store's keys now; empty where there is no cluster, or while it is
+// not known.
+func (s *Store) NodeAddr() string {
+	if node, ok := s.Node().(fmt.Stringer); ok {
+		return node.String()
+	}
+	return ""
+}
+
 // Keys names the store's keys.
 func (s *Store) Keys() Keys { return s.keys }
 

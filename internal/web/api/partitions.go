@@ -1,5 +1,7 @@
 package api
 
+import "github.com/mix-basic/delayer/internal/operator"
+
 // partitions answers with the numbers of each partition.
 func (a *api) partitions(c *call) (response, error) {
 	partitions, err := a.operator.Partitions(c.context())
@@ -7,11 +9,24 @@ func (a *api) partitions(c *call) (response, error) {
 	for i, p := range partitions {
 		o := &list[i]
 		o.put("partition", p.Number)
+		o.textIfAny("node", p.Node)
 		o.put("waiting", p.Waiting)
 		o.put("ready", p.Ready)
 		o.put("reserved", p.Reserved)
 		o.put("dead", p.Dead)
 		o.put("overdue", p.Overdue)
+		o.put("mover", moverOf(p))
 	}
 	return ok(object{{"partitions", list}}), err
+}
+
+// moverOf is null if none says that it runs, or this Redis user may not know.
+func moverOf(p operator.Partition) any {
+	if p.Mover.ID == "" {
+		return nil
+	}
+	var o object
+	o.text("host", p.Mover.Host)
+	o.put("pid", p.Mover.PID)
+	return o
 }
