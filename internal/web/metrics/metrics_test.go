@@ -219,8 +219,8 @@ func TestScrapeWithoutRedis(t *testing.T) {
 // A Redis that hangs holds a scrape for no longer than a look may take.
 func TestScrapeWhileRedisHangs(t *testing.T) {
 	w := newWorld(t, Options{})
-	w.metrics.look.timeout = 50 * time.Millisecond
 	w.expect(w.scrape(), map[string]string{"delayer_redis_up": "1"})
+	w.metrics.look.timeout = 50 * time.Millisecond
 	w.Hang()
 	w.expect(w.scrape(), map[string]string{"delayer_redis_up": "0"})
 	w.Resume()
