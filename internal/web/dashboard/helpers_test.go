@@ -44,9 +44,15 @@ func start(t testing.TB, o web.Options) *fixture {
 // startOn starts one that reaches Redis at that address.
 func startOn(t testing.TB, o web.Options, r *redistest.Server, addr string) *fixture {
 	t.Helper()
+	return startWith(t, o, r, addr, 1)
+}
+
+// startWith starts one of so many partitions.
+func startWith(t testing.TB, o web.Options, r *redistest.Server, addr string, partitions int) *fixture {
+	t.Helper()
 	pool := client.NewPool(client.PoolOptions{Addr: addr})
-	c := client.New(pool)
-	d := New(c, operator.New(pool, "", 1), Options{ReadOnly: o.ReadOnly, Version: "1.2.3"})
+	c := client.New(pool, client.WithPartitions(partitions))
+	d := New(c, operator.New(pool, "", partitions), Options{ReadOnly: o.ReadOnly, Version: "1.2.3"})
 	site := httptest.NewServer(web.New(o, d.Area()))
 	t.Cleanup(func() {
 		site.Close()

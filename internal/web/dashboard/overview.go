@@ -10,14 +10,15 @@ import (
 // overviewData is what the overview shows.
 type overviewData struct {
 	view
-	Status status
-	Busy   string // how busy the busiest second will be, if that is a warning
+	Status  status
+	Divided *partitionTable // nil if there is one partition
+	Busy    string          // how busy the busiest second will be, if that is a warning
 }
 
 // overviewOf makes it of what the sampler saw.
 func (p *page) overviewOf(v view) overviewData {
 	p.setClock(v.Time)
-	o := overviewData{view: v, Status: p.statusOf(v.sample)}
+	o := overviewData{view: v, Status: p.statusOf(v.sample), Divided: partitionsOf(v.sample)}
 	if peak := v.Peak; peak.Found && float64(peak.Jobs) > v.Taken && peak.At.After(v.Time) {
 		jobs := number(peak.Jobs)
 		if peak.Estimated {
@@ -44,8 +45,9 @@ func (d *Dashboard) overview(p *page) error {
 	return p.show("overview", p.overviewOf(v))
 }
 
-// liveParts are the parts of the overview that follow what happens: those templates.
-var liveParts = []string{"status", "numbers", "coming", "servers", "redis"}
+// liveParts are the parts of the overview that follow what happens: those templates. One that is empty
+// is not on the page.
+var liveParts = []string{"status", "numbers", "coming", "partitions", "servers", "redis"}
 
 // live is the overview's parts, and the points of its charts after those that the browser has, as JSON.
 func (d *Dashboard) live(p *page) error {
@@ -63,7 +65,9 @@ func (d *Dashboard) live(p *page) error {
 		if err := templates["overview"].ExecuteTemplate(&html, name, p); err != nil {
 			return err
 		}
-		parts[name] = template.HTML(html.String())
+		if html.Len() > 0 {
+			parts[name] = template.HTML(html.String())
+		}
 	}
 	return json.NewEncoder(p.w).Encode(struct {
 		Parts  map[string]template.HTML `json:"parts"`

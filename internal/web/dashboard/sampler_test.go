@@ -280,7 +280,11 @@ func TestLive(t *testing.T) {
 	stop()
 	stopSampling()
 	for _, name := range liveParts {
-		if live.Parts[name] == "" || !strings.Contains(f.get("/").body, `data-part="`+name+`"`) {
+		if name == "partitions" { // there is one only
+			if _, there := live.Parts[name]; there || strings.Contains(f.get("/").body, `data-part="partitions"`) {
+				t.Errorf("a single partition is shown: %s", live.Parts[name])
+			}
+		} else if live.Parts[name] == "" || !strings.Contains(f.get("/").body, `data-part="`+name+`"`) {
 			t.Errorf("no part %s", name)
 		}
 	}
@@ -304,6 +308,8 @@ func TestStatus(t *testing.T) {
 		{"a bit late", sample{Beats: alive, Counts: operator.Counts{Pool: 5, Overdue: 3 * time.Second}}, "warn", "3 s late"},
 		{"late", sample{Beats: alive, Counts: operator.Counts{Pool: 5, Overdue: time.Minute}}, "bad", "due for 1 min"},
 		{"nobody moves", sample{Counts: operator.Counts{Pool: 5, Overdue: time.Minute}}, "bad", "no server reports"},
+		{"late in one", sample{Beats: alive, Counts: operator.Counts{Pool: 5, Overdue: time.Minute, Partitions: []operator.PartitionCounts{{Overdue: time.Second}, {Number: 1, Overdue: time.Minute}, {Number: 2}}}}, "bad", "worst in partition 1."},
+		{"late in one, and nobody knows of another", sample{Beats: alive, Counts: operator.Counts{Overdue: operator.Unknown, Partitions: []operator.PartitionCounts{{Overdue: time.Minute}, {Number: 1, Overdue: operator.Unknown}}}}, "bad", "worst in partition 1."},
 		{"unreadable", sample{Beats: alive, Counts: operator.Counts{Overdue: operator.Unknown}}, "bad", "can't be read"},
 		{"failing", sample{Beats: failing}, "warn", "<host>"},
 		{"neglected", sample{Beats: alive, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "a", AtLeast: time.Second}, {Topic: "b\x00", AtLeast: time.Hour}}}}, "warn", `\x00`},

@@ -52,6 +52,9 @@ func (l language) statusOf(s *sample) status {
 	case nobody && s.Pool > 0:
 		st.Level, st.Line = "warn", l.T("status.no_server")
 	}
+	if len(s.Partitions) > 1 && (s.Overdue < 0 || s.Overdue >= slightlyLate) {
+		st.More = append(st.More, remark{Line: l.T("status.partition", number(worstOf(s.Partitions).Number))})
+	}
 	behind, unknown := neglectedOf(s.Topics)
 	st.names(l.T("status.neglected"), behind)
 	st.names(l.T("status.unknown"), unknown)

@@ -1,0 +1,58 @@
+package dashboard
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// Several partitions have a table, with what a server says of itself, in both languages.
+func TestPartitions(t *testing.T) {
+	r := redistest.Start(t)
+	f := startWith(t, web.Options{}, r, r.Addr, 3)
+	for _, id := range []string{"0", "1", "2", "3", "4"} { // of partitions 2, 2, 0, 0 and 0
+		f.push("topic", id, "body", time.Hour)
+	}
+	f.Do("LPUSH", "delayer:{0}:ready_queue:topic", "a", "b")
+	f.Do("ZADD", "delayer:{1}:dead_letters:topic", 1, "d")
+	f.Do("ZADD", "delayer:{2}:job_pool", f.Clock()-3600, "late")
+	_, err := store.New(f.Pool(), "delayer:{0}:").Heartbeat(store.ServerState{ID: "server", Host: hostile[0], PID: 77, Interval: time.Second}, false, 0).Do(t.Context())
+	check(t, err)
+	for _, lang := range languages {
+		page := f.get("/", "Accept-Language", lang)
+		checkPage(t, lang, "/", page)
+		table := regexp.MustCompile(`(?s)<table id="partitions">.*?</table>`).FindString(page.body)
+		var rows []string
+		for _, row := range strings.SplitAfter(table, "</tr>")[1:] {
+			rows = append(rows, strings.Join(strings.Fields(tags.ReplaceAllString(row, " ")), " "))
+		}
+		for i, want := range []string{`0 3 2 0 0 – .* 77`, `1 0 0 0 1 – .* 77`, `2 3 0 0 0 1 (h|小时).* 77`, ``} {
+			if len(rows) != 4 || !regexp.MustCompile("^"+want+"$").MatchString(rows[i]) {
+				t.Errorf("%s: row %d of %q, want %s", lang, i, rows, want)
+			}
+		}
+		page.has(t, lang, http.StatusOK, map[string]string{"en": "It is worst in partition 2.", "zh": "最差的是分区 2。"}[lang])
+	}
+	f.get("/ui/live.json").has(t, "live", http.StatusOK, `data-partition=\"2\"`)
+	f.crawl("en")
+}
+
+// Of very many partitions the latest are shown, in their order.
+func TestManyPartitions(t *testing.T) {
+	s := &sample{}
+	for n := range 1024 {
+		s.Partitions = append(s.Partitions, operator.PartitionCounts{Number: n})
+	}
+	s.Partitions[1000].Overdue, s.Partitions[900].Overdue = time.Second, operator.Unknown
+	table := partitionsOf(s)
+	if n := len(table.Shown); n != maxPartitions || table.Others != 1024-maxPartitions || table.Shown[0].Number != 0 || table.Shown[n-2].Number != 900 || table.Shown[n-1].Number != 1000 {
+		t.Errorf("%d are shown, %d not: %+v", n, table.Others, table.Shown)
+	}
+}
