@@ -10,8 +10,9 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Info is what Redis says of itself. A text that it doesn't say is empty, a number Unknown.
+// Info is what a Redis says of itself. A text that it doesn't say is empty, a number Unknown.
 type Info struct {
+	Node       string // its address in a cluster; empty if there is none
 	Version    string
 	Role       string // master or slave
 	Uptime     time.Duration
@@ -30,15 +31,24 @@ type Info struct {
 	Missing string
 }
 
-// Info reads it.
-func (o *Operator) Info(ctx context.Context) (Info, error) {
-	says, err := o.partitions[0].Info(ctx)
-	switch {
-	case store.Refused(err):
-		says = map[string]string{}
-	case err != nil:
-		return Info{}, fmt.Errorf("info: %w", err)
+// Info reads it of each node that has partitions: of several only in a cluster.
+func (o *Operator) Info(ctx context.Context) (all []Info, err error) {
+	for _, node := range o.partitions.Nodes() {
+		addr := node.NodeAddr()
+		says, err := node.Info(ctx)
+		if err != nil && !store.Refused(err) {
+			return nil, fmt.Errorf("info: %w", err)
+		}
+		info := infoOf(says)
+		if info.Node = addr; err != nil {
+			info.Missing = err.Error()
+		}
+		all = append(all, info)
 	}
+	return all, nil
+}
+
+func infoOf(says map[string]string) Info {
 	number := func(field string) int64 {
 		n, failed := strconv.ParseInt(says[field], 10, 64)
 		if failed != nil {
@@ -69,10 +79,7 @@ func (o *Operator) Info(ctx context.Context) (Info, error) {
 	if seconds := number("uptime_in_seconds"); seconds >= 0 {
 		info.Uptime = time.Duration(seconds) * time.Second
 	}
-	if err != nil {
-		info.Missing = err.Error()
-	}
-	return info, nil
+	return info
 }
 
 // status is ok, or failed if any of Redis's is not; empty if it says none.

@@ -6,14 +6,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redispool"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 func (f *fixture) info() Info {
 	f.TB.Helper()
-	info, err := f.Info(f.ctx)
+	all, err := f.Info(f.ctx)
 	f.check(err)
-	return info
+	if len(all) != 1 || all[0].Node != "" {
+		f.TB.Errorf("%+v, want that of one Redis", all)
+	}
+	return all[0]
 }
 
 func TestInfo(t *testing.T) {
@@ -32,6 +37,31 @@ func TestInfo(t *testing.T) {
 	f.Do("ACL", "SETUSER", "default", "-info")
 	if info := f.info(); !strings.Contains(info.Missing, "NOPERM") || info.Version != "" || info.UsedMemory != Unknown || info.Uptime != Unknown || !info.SnapshotAt.IsZero() {
 		t.Errorf("without INFO: %+v", info)
+	}
+}
+
+// Of a cluster each node is asked, and partitions are told to be on those.
+func TestInfoOfCluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t)
+	pool := client.NewPool(client.PoolOptions{Cluster: c.Addrs()})
+	t.Cleanup(func() { redispool.Close(pool) })
+	o := New(pool, "", 16)
+	partitions, err := o.Partitions(t.Context())
+	redistest.Check(t, err)
+	on := map[string]bool{}
+	for _, p := range partitions {
+		on[p.Node] = true
+	}
+	all, err := o.Info(t.Context())
+	redistest.Check(t, err)
+	for _, info := range all {
+		if !on[info.Node] || !strings.Contains(c.Addrs(), info.Node) || info.Role != "master" {
+			t.Errorf("%+v, with partitions on %v", info, on)
+		}
+	}
+	if len(all) != 3 || len(on) != 3 {
+		t.Errorf("%d nodes, and partitions on %v", len(all), on)
 	}
 }
 

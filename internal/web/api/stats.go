@@ -13,7 +13,7 @@ func (a *api) stats(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	info, err := a.operator.Info(c.context())
+	nodes, err := a.operator.Info(c.context())
 	if err != nil {
 		return response{}, err
 	}
@@ -35,7 +35,10 @@ func (a *api) stats(c *call) (response, error) {
 	o.put("topics_counted", len(counts.Topics))
 	o.put("overdue", counts.Overdue)
 	o.put("servers", serverList(servers, err))
-	o.put("redis", redisInfo(info))
+	o.put("redis", redisInfo(nodes[0]))
+	if nodes[0].Node != "" {
+		o.put("nodes", nodeList(nodes))
+	}
 	return ok(o), nil
 }
 
@@ -67,6 +70,16 @@ func reserved(c operator.Counts) int {
 		return operator.Unknown
 	}
 	return c.Pool - c.Waiting
+}
+
+// nodeList is what each node of a cluster says.
+func nodeList(nodes []operator.Info) []object {
+	list := make([]object, len(nodes))
+	for i, n := range nodes {
+		list[i].put("node", n.Node)
+		list[i].put("redis", redisInfo(n))
+	}
+	return list
 }
 
 // redisInfo is null if this Redis user may not know. Why, in Redis's words, is not for everybody.

@@ -5,6 +5,8 @@ import (
 	"html/template"
 	"strings"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/operator"
 )
 
 // overviewData is what the overview shows.
@@ -29,11 +31,11 @@ func (p *page) overviewOf(v view) overviewData {
 	return o
 }
 
-// Snapshots reports whether Redis has made any since it runs: before, it names its start as the time
+// Snapshots reports whether that Redis has made any since it runs: before, it names its start as the time
 // of the last one.
-func (o overviewData) Snapshots() bool {
-	started := o.Time.Add(-o.Info.Uptime)
-	return o.Info.SnapshotAt.Sub(started) > 2*time.Second
+func (o overviewData) Snapshots(of operator.Info) bool {
+	started := o.Time.Add(-of.Uptime)
+	return of.SnapshotAt.Sub(started) > 2*time.Second
 }
 
 // overview is the first page.

@@ -143,7 +143,7 @@ type sample struct {
 type seldom struct {
 	Forecast forecast
 	Peak     operator.Peak
-	Info     operator.Info
+	Nodes    []operator.Info
 
 	forecastAt, peakAt, infoAt time.Time
 }
@@ -191,8 +191,8 @@ func (s *sampler) sample(ctx context.Context) {
 	}
 	if next.since(&next.infoAt, 10*time.Second) {
 		var err error
-		if next.Info, err = s.operator.Info(ctx); err != nil {
-			next.Info.Missing = err.Error()
+		if next.Nodes, err = s.operator.Info(ctx); err != nil {
+			next.Nodes = []operator.Info{{Missing: err.Error()}}
 		}
 	}
 	if most := s.view().Taken; most > 0 && next.since(&next.peakAt, 30*time.Second) {
