@@ -47,6 +47,8 @@ func main() {
 	spans := "1m,1h,24h"
 	forecast := must(c.ForecastWithResponse(ctx, &ForecastParams{Spans: &spans}))
 	expect(forecast, forecast.JSON200 != nil && len(forecast.JSON200.Spans) == 3)
+	partitions := must(c.PartitionsWithResponse(ctx))
+	expect(partitions, partitions.JSON200 != nil && len(partitions.JSON200.Partitions) == 1 && partitions.JSON200.Partitions[0].Partition == 0)
 	purged := must(c.PurgeWithResponse(ctx, topic, nil))
 	expect(purged, purged.JSON200 != nil && purged.JSON200.Complete)
 	dead := must(c.DeadWithResponse(ctx, topic, nil))

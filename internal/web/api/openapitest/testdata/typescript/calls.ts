@@ -44,6 +44,8 @@ const browsed = await client.GET("/v1/topics/{topic}/jobs", { params: { path: to
 check("browse", browsed.data?.jobs.length === 0, browsed);
 const forecast = await client.GET("/v1/forecast", { params: { query: { spans: "1m,1h,24h" } } });
 check("forecast", forecast.data?.spans.length === 3, forecast);
+const partitions = await client.GET("/v1/partitions");
+check("partitions", partitions.data?.partitions.length === 1 && partitions.data.partitions[0]?.partition === 0, partitions);
 const purged = await client.DELETE("/v1/topics/{topic}/ready", { params: { path: topic } });
 check("purge", purged.data?.complete === true, purged);
 const dead = await client.GET("/v1/dead/{topic}", { params: { path: topic } });
