@@ -250,6 +250,7 @@ func TestStatsOfServers(t *testing.T) {
 	until(t, "the server has said something", one)
 	f.do("GET", "/v1/stats", "").expect(200, `{"time":"*","waiting":0,"ready":0,"reserved":0,"dead":0,"topics":0,"topics_counted":0,"overdue":0,"redis":"*",
 		"servers":[{"host":"*","pid":"*","version":"*","started":"*","silent":"*","stale":false,"failing":false,"moved":0,"returned":0,"dropped":0}]}`)
+	f.do("GET", "/v1/partitions", "").expect(200, `{"partitions":[{"partition":0,"waiting":0,"ready":0,"reserved":0,"dead":0,"overdue":0,"mover":{"host":"*","pid":"*"}}]}`)
 	stop()
 	if one() {
 		t.Error("a server that has stopped is there")
