@@ -27,7 +27,7 @@ const (
 func OpenThinned(o PoolOptions, every time.Duration) *Client {
 	o.MaxIdle = cmp.Or(o.MaxActive, defaultMaxActive)
 	pool := NewPool(o)
-	redispool.Thin(pool, every)
+	redispool.Thin(pool, redispool.KeptIdle, every)
 	c := New(pool)
 	c.ownPool = pool
 	return c

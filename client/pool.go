@@ -55,7 +55,7 @@ type PoolOptions struct {
 	MaxActive int
 	// MaxIdle is how many unused connections are kept. A negative number keeps none. 0 means
 	// MaxActive, or 32 where that has no limit, but only 4 of those that nobody has
-	// needed for 10 s: what was opened for a crowd is closed soon after it.
+	// needed for 10 s, 1 to each node of a cluster: what was opened for a crowd is closed soon after it.
 	MaxIdle int
 	// IdleTimeout closes a connection unused for so long. 0 means 5 minutes, a
 	// negative duration never.
@@ -87,7 +87,7 @@ func NewPool(o PoolOptions) *redis.Pool {
 	switch {
 	case wrong != nil:
 	case o.Cluster != "":
-		return redispool.NewCluster(strings.Split(o.Cluster, ","), dialer, o.pool)
+		return redispool.NewCluster(strings.Split(o.Cluster, ","), dialer, func(d redispool.Dialer) *redis.Pool { return o.pool(d, redispool.KeptByNode) })
 	case o.Sentinels != "":
 		sentinels := dialer
 		sentinels.Username, sentinels.Password, sentinels.Database = o.SentinelUsername, o.SentinelPassword, 0
@@ -95,15 +95,15 @@ func NewPool(o PoolOptions) *redis.Pool {
 	default:
 		dialer.Locator = redispool.Fixed(cmp.Or(o.Addr, defaultAddr))
 	}
-	pool := o.pool(dialer)
+	pool := o.pool(dialer, redispool.KeptIdle)
 	if wrong != nil {
 		pool.DialContext = func(context.Context) (redis.Conn, error) { return nil, wrong }
 	}
 	return pool
 }
 
-// pool makes one of what the dialer dials.
-func (o PoolOptions) pool(dialer redispool.Dialer) *redis.Pool {
+// pool makes one of what the dialer dials, which keeps so many connections that nobody needs.
+func (o PoolOptions) pool(dialer redispool.Dialer, keep int) *redis.Pool {
 	maxActive := max(cmp.Or(o.MaxActive, defaultMaxActive), 0)
 	pool := &redis.Pool{
 		DialContext:         dialer.Dial,
@@ -115,7 +115,7 @@ func (o PoolOptions) pool(dialer redispool.Dialer) *redis.Pool {
 		Wait:                true,
 	}
 	if o.MaxIdle == 0 {
-		redispool.Thin(pool, thinEvery)
+		redispool.Thin(pool, keep, thinEvery)
 	}
 	return pool
 }

@@ -8,12 +8,14 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// KeptIdle is how many connections a pool keeps that nobody has needed for a while.
-const KeptIdle = 4
+// KeptIdle is how many connections a pool keeps that nobody has needed for a while, KeptByNode how many the pool of a
+// node of a cluster keeps, as there are several.
+const KeptIdle, KeptByNode = 4, 1
 
 // thinner closes what a pool has opened for a crowd that is gone.
 type thinner struct {
 	pool  *redis.Pool
+	keep  int
 	every time.Duration
 
 	mu       sync.Mutex
@@ -21,10 +23,10 @@ type thinner struct {
 	idle     int  // the fewest idle connections there were since it was set
 }
 
-// Thin has the pool, while it has more connections than KeptIdle, close those regularly that
+// Thin has the pool, while it has more connections than it is to keep, close those regularly that
 // were not needed since the last time.
-func Thin(pool *redis.Pool, every time.Duration) *thinner {
-	t := &thinner{pool: pool, every: every}
+func Thin(pool *redis.Pool, keep int, every time.Duration) *thinner {
+	t := &thinner{pool: pool, keep: keep, every: every}
 	dial, test := pool.DialContext, pool.TestOnBorrowContext
 	pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
 		conn, err := dial(ctx)
@@ -59,7 +61,7 @@ func (t *thinner) borrowed() {
 // watch sets the timer if there are more connections than are kept. mu must be held.
 func (t *thinner) watch(idle int) {
 	t.idle = idle
-	if t.watching = t.pool.ActiveCount() > KeptIdle; t.watching {
+	if t.watching = t.pool.ActiveCount() > t.keep; t.watching {
 		time.AfterFunc(t.every, t.thin)
 	}
 }
@@ -72,7 +74,7 @@ func (t *thinner) thin() {
 	t.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	for range unneeded - KeptIdle {
+	for range unneeded - t.keep {
 		if conn, err := t.pool.GetContext(&borrow{Context: ctx}); err == nil {
 			spoil(conn)
 			conn.Close()

@@ -8,12 +8,34 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
+// The pool of a cluster's node keeps fewer.
+func TestThinnerOfANode(t *testing.T) {
+	server := redistest.Start(t)
+	pool := server.Pool()
+	pool.TestOnBorrowContext = CheckRested
+	thinner := Thin(pool, KeptByNode, time.Hour)
+	var conns []redis.Conn
+	for range 3 {
+		conn, err := pool.GetContext(t.Context())
+		redistest.Check(t, err)
+		conns = append(conns, conn)
+	}
+	for _, conn := range conns {
+		conn.Close()
+	}
+	thinner.thin() // they were opened since the last look
+	thinner.thin()
+	if n := pool.ActiveCount(); n != 1 || thinner.watching {
+		t.Errorf("%d connections are kept, watched: %v", n, thinner.watching)
+	}
+}
+
 // What was needed since the last look is kept, be it idle now. What was not is closed, but for a
 // few; then nobody looks any more, before there are more connections.
 func TestThinnerKeepsWhatIsNeeded(t *testing.T) {
 	pool := redistest.Start(t).Pool()
 	pool.TestOnBorrowContext = CheckRested
-	thinner := Thin(pool, time.Hour) // the test looks
+	thinner := Thin(pool, KeptIdle, time.Hour) // the test looks
 	borrow := func(n int) {
 		t.Helper()
 		var conns []redis.Conn
