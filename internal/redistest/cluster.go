@@ -192,9 +192,13 @@ func (c *Cluster) MoveSlot(slot int, to *Server) { c.TB.Helper(); c.BeginMove(sl
 // Failover has the replica take its master's place, and waits for that.
 func (c *Cluster) Failover(replica *Server) {
 	c.TB.Helper()
+	// An attempt may fail, within 5 s. The next election is held after four times the node timeout.
+	timeout, _ := redis.Strings(replica.Do("CONFIG", "GET", "cluster-node-timeout"), nil)
+	defer c.setNodeTimeout(timeout[1])
+	c.setNodeTimeout("1500")
 	var asked time.Time
 	Until(c.TB, "the replica is the master", func() bool {
-		if time.Since(asked) > 6*time.Second { // an attempt may fail, within 5 s
+		if time.Since(asked) > 6*time.Second {
 			asked = time.Now()
 			replica.Do("CLUSTER", "FAILOVER")
 		}
@@ -205,10 +209,15 @@ func (c *Cluster) Failover(replica *Server) {
 // Kill kills a server, and has the others take who does not answer for a second for dead.
 func (c *Cluster) Kill(s *Server) {
 	c.TB.Helper()
-	for _, other := range c.alive() {
-		other.Do("CONFIG", "SET", "cluster-node-timeout", 1000)
-	}
+	c.setNodeTimeout("1000")
 	s.Kill()
+}
+
+func (c *Cluster) setNodeTimeout(ms string) {
+	c.TB.Helper()
+	for _, s := range c.alive() {
+		s.Do("CONFIG", "SET", "cluster-node-timeout", ms)
+	}
 }
 
 // AwaitOwner waits until another server than that owns the slot, and returns it.
