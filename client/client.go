@@ -88,7 +88,7 @@ func WithLogger(l *slog.Logger) Option {
 // New makes a Client on a pool of the caller's, who closes it after the Client.
 //
 // The pool should have Wait set and read and write timeouts (NewPool's has). While
-// BPop waits, the Client has one more connection, dialled with the pool's Dial but not
+// BPop waits, the Client has one more connection (to each node of a cluster), dialled with the pool's Dial but not
 // counted among its MaxActive.
 //
 // A pool or an option that is nil is ErrInvalid of each call.

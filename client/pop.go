@@ -27,7 +27,7 @@ func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 // several topics, the first that has a job is served.
 //
 // Waiting takes nothing out of Redis: a cancelled BPop loses no job. All calls of
-// a Client that wait share one connection, whatever their topics, on which Redis
+// a Client that wait share one connection (to each node of a cluster), whatever their topics, on which Redis
 // wakes the Client that has waited longest for a job, and no other. A server of the original's wakes nobody, and a
 // Redis user may lack the right to subscribe; then jobs are found by asking, once a second and
 // every 50 ms.
