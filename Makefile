@@ -6,7 +6,7 @@ PREFIX  ?= /usr/local
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build install install-systemd run demo test e2e lint bench release clean
+.PHONY: help build install install-systemd run demo test conformance e2e lint bench release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' Makefile
@@ -42,6 +42,10 @@ test: ## all tests with the race detector, on private redis-servers (installed i
 	CI=true $(GO) test -race -p 4 ./...
 	CI=true $(GO) test -C internal/web/api/openapitest ./...
 	$(GO) test -C tools ./...
+
+conformance: ## what of Delayer works on a Redis: make conformance REDIS=redis://…, or of another scheme; without REDIS on private ones
+	@test -n "$$REDIS" || tools/prepare.sh
+	@DELAYER_CONFORMANCE="$$REDIS" $(GO) test -C internal/conformance -count=1 -timeout 1h -run '^TestConformance$$'
 
 e2e: ## tests of the dashboard in Chromium, of what is for Prometheus by promtool, of a client in TypeScript by npm, of the service by systemd-analyze and logrotate (all installed if missing)
 	tools/prepare.sh browser

@@ -36,6 +36,9 @@ func TestDocumentedRights(t *testing.T) {
 	for _, policy := range []client.Existing{client.Replace, client.KeepEarlier, client.KeepLater} {
 		check(t, errOf(producer.Push(ctx, message("a"), time.Hour, client.IfExists(policy))))
 	}
+	check(t, errOf(producer.Push(ctx, message("once"), time.Hour, client.Once(time.Hour))))
+	check(t, errOf(producer.Push(ctx, message("once"), time.Hour, client.IfExists(client.Debounce(time.Hour)))))
+	check(t, errOf(producer.Remove(ctx, "once")))
 	check(t, errOf(producer.PushBatch(ctx, jobs(0, 3, "u", 0))))
 	expectReplicas(t, errOf(producer.Push(ctx, message("a"), time.Hour, client.Replicas(1, time.Millisecond))), 1, 0, "")
 	check(t, errOf(producer.PushBatch(ctx, jobs(0, 1, "u", time.Hour)))) // of a job that is ready

@@ -26,6 +26,8 @@ type Delayed struct {
 type Result struct {
 	ID  string
 	Err error
+	// Outcome is what a push did; it is empty after an error but ErrExists, and of anything else than a push.
+	Outcome Outcome
 }
 
 // ErrChunk: a job was not stored because of an error of another one of its chunk.
@@ -56,7 +58,7 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 	for _, job := range jobs {
 		c.note("delay", job.Delay)
 	}
-	results := c.pushChunks(ctx, all)
+	results := c.pushAll(ctx, jobs, all)
 	what := "jobs are not stored"
 	if slices.ContainsFunc(results, func(r Result) bool { return r.Err != nil && isStored(r.Err) }) {
 		what = "jobs are not stored, or by too few replicas"
@@ -64,13 +66,44 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 	return results, failed("push batch", "", batchError(what, results))
 }
 
+// pushAll is pushChunks, but for jobs that exist where they were before and are not to be replaced. given are the jobs as
+// they came, some of which had no ID.
+func (c *Client) pushAll(ctx context.Context, given []Delayed, jobs []store.Delayed) []Result {
+	if !c.partitions.Growing() {
+		return c.pushChunks(ctx, jobs)
+	}
+	var known []store.Delayed
+	for i, job := range jobs {
+		if given[i].ID != "" {
+			known = append(known, job)
+		}
+	}
+	exist, err := c.bringForPush(ctx, known)
+	switch {
+	case err != nil:
+		return each(jobs, func(job store.Delayed) Result { return Result{ID: job.ID, Err: err} })
+	case len(exist) == 0:
+		return c.pushChunks(ctx, jobs)
+	}
+	pushed := c.pushChunks(ctx, slices.DeleteFunc(slices.Clone(jobs), func(job store.Delayed) bool { return exist[job.ID] }))
+	results := make([]Result, len(jobs))
+	for i, job := range jobs {
+		if exist[job.ID] {
+			results[i] = Result{ID: job.ID, Err: ErrExists, Outcome: Refused}
+		} else {
+			results[i], pushed = pushed[0], pushed[1:]
+		}
+	}
+	return results
+}
+
 func (c *Client) pushChunks(ctx context.Context, jobs []store.Delayed) []Result {
-	chunks := chunksOf(c, pushKind, jobs)
+	chunks := chunksOf(c, pushKind, jobs, func(i int) int { return c.partitions.Place(jobs[i].ID) })
 	errs, err := store.PushBatches(ctx, storesOf(chunks), each(chunks, func(c chunk[store.Delayed]) []store.Delayed { return c.items }))
 	results := make([]Result, len(jobs))
 	for i, chunk := range chunks {
 		for k, result := range chunkResults(chunk.items, errs[i], err) {
-			results[chunk.places[k]] = result
+			results[chunk.place(k)] = result
 		}
 	}
 	return results
@@ -78,11 +111,16 @@ func (c *Client) pushChunks(ctx context.Context, jobs []store.Delayed) []Result 
 
 // checkBatch is what the store is given.
 func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {
-	all := make([]store.Delayed, len(jobs))
+	all, did := make([]store.Delayed, len(jobs)), make([]store.Outcome, len(jobs))
 	ids := make(map[string]int, len(jobs))
 	for i, job := range jobs {
 		due, wrong := dueOf(job)
-		stored, err := newJob(job.Message, due, o.with(job.Options))
+		own := o.with(job.Options)
+		stored, err := newJob(job.Message, due, own)
+		if own.report != nil {
+			wrong = cmp.Or(wrong, invalid("report", "it is for single pushes; the results of a batch have the outcomes"))
+		}
+		stored.Did = &did[i]
 		err = cmp.Or(wrong, err)
 		if first, twice := ids[job.ID]; err == nil && twice && job.ID != "" {
 			err = invalid("id", fmt.Sprintf("%s is that of job %d, too", store.Quote(job.ID), first))
@@ -119,10 +157,14 @@ func chunkResults(jobs []store.Delayed, errs []error, err error) []Result {
 		}
 	}
 	for i, job := range jobs {
-		results[i] = Result{job.ID, failed}
+		r := Result{ID: job.ID, Err: failed}
 		if errs != nil && errs[i] != nil {
-			results[i].Err = errs[i]
+			r.Err = errs[i]
 		}
+		if isStored(r.Err) || errors.Is(r.Err, ErrExists) {
+			r.Outcome = outcomes[*job.Did]
+		}
+		results[i] = r
 	}
 	return results
 }

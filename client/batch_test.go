@@ -179,7 +179,7 @@ func TestPushBatchSizes(t *testing.T) {
 		}
 		for i, job := range append(readies, waits...) {
 			want.Buckets[job.ID] = job.Topic + " b"
-			if results[i] != (client.Result{ID: job.ID}) {
+			if results[i] != (client.Result{ID: job.ID, Outcome: client.Created}) {
 				t.Errorf("%d jobs: result %d: %+v", n, i, results[i])
 			}
 		}

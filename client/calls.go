@@ -16,6 +16,7 @@ type calls struct {
 	burials    *coalesce.Batcher[store.Burial]
 	extensions *coalesce.Batcher[*store.Extension]
 	removals   *coalesce.Batcher[string]
+	left       *coalesce.Batcher[string] // for what is left in partitions of before
 }
 
 func newCalls(o *coalesce.Owner) calls {
@@ -27,6 +28,7 @@ func newCalls(o *coalesce.Owner) calls {
 		burials:    coalesce.NewBatcher(o, buryKind),
 		extensions: coalesce.NewBatcher(o, extendKind),
 		removals:   coalesce.NewBatcher(o, removeKind),
+		left:       coalesce.NewBatcher(o, leftKind),
 	}
 }
 
@@ -63,6 +65,7 @@ var (
 		Measure: func(e *store.Extension) (id string, bytes int) { return e.ID, 0 },
 		Call:    (*store.Store).Extend,
 	}
+	leftKind   = coalesce.Kind[string]{Measure: removeKind.Measure, Call: (*store.Store).IsLeft}
 	removeKind = coalesce.Kind[string]{
 		Measure: func(id string) (string, int) { return id, 0 },
 		Call:    func(s *store.Store, ids []string) *store.Call[[]error] { return s.Remove(ids[0]) },

@@ -45,10 +45,10 @@ type Client struct {
 type Option func(*options)
 
 type options struct {
-	prefix     string
-	partitions int
-	onStale    func(ids []string)
-	logger     *slog.Logger
+	prefix  string
+	layout  store.Layout
+	onStale func(ids []string)
+	logger  *slog.Logger
 }
 
 // WithPrefix sets what the name of every key begins with. Without it, or with
@@ -64,7 +64,15 @@ func WithPrefix(prefix string) Option {
 // IDs have a tag in common are kept together. A topic is served from all partitions, and its order is that of each
 // of them. n must be the same as the server's.
 func WithPartitions(n int) Option {
-	return func(o *options) { o.partitions = n }
+	return func(o *options) { o.layout.Partitions = n }
+}
+
+// WithPartitionsBefore says how many partitions there were before there were as many as WithPartitions says, 1 to 1,024.
+// Jobs that are left there are found as well: they are popped, reserved, got and removed as all others are, while jobs are pushed
+// to the new partitions only. So one program can be restarted after the other, and "delayer migrate" moves what is
+// left. 0 means that there never was another number.
+func WithPartitionsBefore(n int) Option {
+	return func(o *options) { o.layout.Before = n }
 }
 
 // WithStale sets a function that is told the IDs met in a ready queue whose jobs
@@ -109,11 +117,11 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
 	prefix := cmp.Or(set.prefix, store.DefaultPrefix)
-	if err := store.CheckPartitions(set.partitions, prefix); err != nil {
-		c.setupErr, set.partitions = cmp.Or(wrong, fmt.Errorf("%w %w", ErrInvalid, err)), 1
+	if err := set.layout.Check(prefix); err != nil {
+		c.setupErr, set.layout = cmp.Or(wrong, fmt.Errorf("%w %w", ErrInvalid, err)), store.Layout{}
 	}
 	o := &coalesce.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed, Replaced: func() { c.taker.Renew() }}
-	c.partitions, c.calls = store.NewPartitions(pool, prefix, set.partitions), newCalls(o)
+	c.partitions, c.calls = set.layout.Open(pool, prefix), newCalls(o)
 	c.taker = take.New(c.closing, o, take.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, c.partitions...)
 	return c
 }
@@ -131,7 +139,7 @@ func Open(url string, opts ...Option) (*Client, error) {
 // OpenPool makes a Client on a pool of its own, which Close closes.
 func OpenPool(p PoolOptions, opts ...Option) *Client {
 	pool := NewPool(p)
-	c := New(pool, append([]Option{WithPartitions(p.Partitions)}, opts...)...)
+	c := New(pool, append([]Option{WithPartitions(p.Partitions), WithPartitionsBefore(p.PartitionsBefore)}, opts...)...)
 	c.ownPool = pool
 	return c
 }

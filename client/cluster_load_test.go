@@ -3,7 +3,9 @@ package client_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +15,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
 )
+
+var loadRate = flag.Int("load.rate", 640, "how many jobs a second TestClusterUnderLoad pushes")
 
 // load are pushes, pops, reserves and acks, and what became of them.
 type load struct {
@@ -35,12 +39,13 @@ func startLoad(t *testing.T, c *client.Client) (l *load, stop func()) {
 		failing: map[string]time.Time{}, longest: map[string]time.Duration{}, failures: map[string]int{}}
 	pushing, endPushes := context.WithCancel(t.Context())
 	taking, endTakes := context.WithCancel(t.Context())
-	var pushers, takers sync.WaitGroup
-	for k := range 32 { // each mostly of another partition
-		pushers.Go(func() {
+	var pushes, takers sync.WaitGroup
+	const pushers = 32 // each mostly of another partition
+	for k := range pushers {
+		pushes.Go(func() {
 			for n := 0; pushing.Err() == nil; n++ {
 				l.push(fmt.Sprintf("{%s-%d}%d", t.Name(), k, n), time.Duration(n%3)*50*time.Millisecond)
-				time.Sleep(50 * time.Millisecond)
+				time.Sleep(pushers * time.Second / time.Duration(*loadRate))
 			}
 		})
 	}
@@ -58,14 +63,28 @@ func startLoad(t *testing.T, c *client.Client) (l *load, stop func()) {
 	return l, func() {
 		t.Helper()
 		endPushes()
-		pushers.Wait()
-		redistest.Until(t, "nothing is left", func() bool {
-			stats, err := c.Stats(t.Context())
-			return err == nil && stats.Waiting == 0 && (len(stats.Topics) == 0 || stats.Topics[0].Ready == 0)
-		})
+		pushes.Wait()
+		redistest.Until(t, "nothing is left", func() bool { return !l.isLeft() })
 		endTakes()
 		takers.Wait()
 	}
+}
+
+// isLeft reports whether any job is still to come. (Of a slot on its way the number of reserved jobs, and so of those
+// that wait, may be wrong.)
+func (l *load) isLeft() bool {
+	l.mu.Lock()
+	var missing []string
+	for id := range l.pushed {
+		if l.delivered[id] == 0 {
+			missing = append(missing, id)
+		}
+	}
+	l.mu.Unlock()
+	return slices.ContainsFunc(missing, func(id string) bool {
+		job, err := l.c.Get(l.t.Context(), id)
+		return err == nil && job.State != client.Reserved || err != nil && !errors.Is(err, client.ErrNotFound)
+	})
 }
 
 func (l *load) push(id string, delay time.Duration) {
@@ -145,6 +164,8 @@ func (l *load) sum() (lost, twice int) {
 	for id := range l.pushed {
 		if l.delivered[id] == 0 {
 			lost++
+			job, err := l.c.Get(l.t.Context(), id)
+			l.t.Logf("%s is lost: %s, %v", id, job.State, err)
 		}
 	}
 	for _, n := range l.delivered {
@@ -152,7 +173,7 @@ func (l *load) sum() (lost, twice int) {
 			twice++
 		}
 	}
-	l.t.Logf("%d pushed, %d lost, %d twice, %d unsure; failing for %v", len(l.pushed), lost, twice, l.unsure, l.longest)
+	l.t.Logf("%d pushed, %d lost, %d twice, %d unsure, %+v; failing for %v", len(l.pushed), lost, twice, l.unsure, l.c.Counters(), l.longest)
 	n := 0
 	for what, times := range l.failures {
 		if n++; n < 12 {

@@ -73,11 +73,26 @@ func (c *Client) Requeue(ctx context.Context, id string) error {
 		return failed("requeue", id, err)
 	}
 	defer c.running.Done()
-	errs, err := c.of(id).Requeue(ctx, []string{id}, DefaultReadyMaxLifetime)
-	if err == nil {
-		err = errs[0]
+	reserved, err := c.bringAll(ctx, []string{id}, false)
+	switch {
+	case err != nil:
+	case reserved[id]:
+		if err = ErrExists; !c.isDead(ctx, id) {
+			err = ErrNotFound
+		}
+	default:
+		var errs []error
+		if errs, err = c.of(id).Requeue(ctx, []string{id}, DefaultReadyMaxLifetime); err == nil {
+			err = errs[0]
+		}
 	}
 	return failed("requeue", id, err)
+}
+
+// isDead reports whether there is a dead letter, and no job, of that ID.
+func (c *Client) isDead(ctx context.Context, id string) bool {
+	found, err := c.of(id).Get(ctx, id)
+	return err == nil && State(found.State) == Dead
 }
 
 // RequeueAll is Requeue for all dead letters of the topic, the oldest first, some at a time. It
@@ -121,7 +136,10 @@ func (c *Client) dropDead(ctx context.Context, topic string, ids []string) (drop
 		return 0, err
 	}
 	defer c.running.Done()
-	for _, theirs := range divide(c, removeKind, ids) {
+	if _, err := c.bringAll(ctx, ids, false); err != nil {
+		return 0, err
+	}
+	for _, theirs := range divide(c, ids, func(i int) int { return c.partitions.Place(ids[i]) }) {
 		for page := range slices.Chunk(theirs.items, deadPage) {
 			n, err := theirs.store.DropDead(ctx, topic, page, time.Time{})
 			if dropped += n; err != nil {

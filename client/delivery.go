@@ -40,7 +40,8 @@ type Delivery struct {
 	LateBy time.Duration
 
 	client *Client
-	limit  int // the consumer's own
+	at     *store.Store // where it is held; nil if that is not known
+	limit  int          // the consumer's own
 
 	mu       sync.Mutex
 	began    int64 // of the lease, or its extension, by Redis's clock, in µs
@@ -55,7 +56,7 @@ func (c *Client) deliveries(got take.Jobs, o FetchOptions) []*Delivery {
 	list := make([]*Delivery, len(got.Jobs))
 	for i, job := range got.Jobs {
 		l, limit := got.Leases[i], o.attempts(job.Topic)
-		d := &Delivery{Message: Message(job), Attempt: l.Attempt, MaxAttempts: l.MaxAttempts, Token: l.Token, LateBy: l.Late, client: c, limit: limit}
+		d := &Delivery{Message: Message(job), Attempt: l.Attempt, MaxAttempts: l.MaxAttempts, Token: l.Token, LateBy: l.Late, client: c, at: l.Store, limit: limit}
 		if d.MaxAttempts == 0 {
 			d.MaxAttempts = limit
 		}
@@ -98,8 +99,8 @@ func (d *Delivery) Lease() time.Duration {
 
 // Ack says that the job is done. It is gone from Redis then.
 func (d *Delivery) Ack(ctx context.Context) error {
-	return d.settle(ctx, "ack", nil, func(c *calls, s *store.Store) error {
-		return d.acked(c.acks.Do(ctx, s, d.held()))
+	return d.settle(ctx, "ack", nil, func(c *calls) error {
+		return d.acked(d.settleAt(func(s *store.Store) error { return c.acks.Do(ctx, s, d.held()) }))
 	})
 }
 
@@ -137,9 +138,10 @@ func (d *Delivery) Postpone(ctx context.Context, delay time.Duration) error {
 
 func (d *Delivery) giveBack(ctx context.Context, operation string, delay time.Duration, refund bool, opts []RetryOption) error {
 	o, err := newRetryOptions(opts)
-	return d.settle(ctx, operation, cmp.Or(checkDelay("delay", delay), err), func(c *calls, s *store.Store) error {
+	return d.settle(ctx, operation, cmp.Or(checkDelay("delay", delay), err), func(c *calls) error {
 		d.client.note("delay", delay)
-		return c.retries.Do(ctx, s, store.GivenBack{Held: d.held(), Delay: delay, Refund: refund, MaxAttempts: d.limit, Error: o.cause})
+		job := store.GivenBack{Held: d.held(), Delay: delay, Refund: refund, MaxAttempts: d.limit, Error: o.cause}
+		return d.settleAt(func(s *store.Store) error { return c.retries.Do(ctx, s, job) })
 	})
 }
 
@@ -147,8 +149,9 @@ func (d *Delivery) giveBack(ctx context.Context, operation string, delay time.Du
 // where Dead shows it, and delivered to nobody until it is requeued.
 func (d *Delivery) Bury(ctx context.Context, reason string, opts ...RetryOption) error {
 	o, err := newRetryOptions(opts)
-	return d.settle(ctx, "bury", err, func(c *calls, s *store.Store) error {
-		return c.burials.Do(ctx, s, store.Burial{Held: d.held(), Reason: cutText(reason), Error: o.cause})
+	return d.settle(ctx, "bury", err, func(c *calls) error {
+		job := store.Burial{Held: d.held(), Reason: cutText(reason), Error: o.cause}
+		return d.settleAt(func(s *store.Store) error { return c.burials.Do(ctx, s, job) })
 	})
 }
 
@@ -170,7 +173,7 @@ func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
 	if err == nil {
 		defer d.client.running.Done()
 		e, asked := d.extension(lease), time.Now()
-		err = d.extended(e, asked, d.client.calls.extensions.Do(ctx, d.client.of(d.ID), e))
+		err = d.extended(e, asked, d.settleAt(func(s *store.Store) error { return d.client.calls.extensions.Do(ctx, s, e) }))
 	}
 	return d.failed("extend", err)
 }
@@ -220,12 +223,12 @@ func (d *Delivery) held() store.Held {
 }
 
 // settle ends the delivery by the call, unless the arguments are wrong.
-func (d *Delivery) settle(ctx context.Context, operation string, wrong error, call func(*calls, *store.Store) error) error {
+func (d *Delivery) settle(ctx context.Context, operation string, wrong error, call func(*calls) error) error {
 	err := d.begin(ctx, wrong)
 	if err == nil {
 		defer d.client.running.Done()
 		if err = ErrLeaseLost; d.beginToSettle() {
-			err = d.settled(call(&d.client.calls, d.client.of(d.ID)))
+			err = d.settled(call(&d.client.calls))
 		}
 	}
 	return d.failed(operation, err)

@@ -344,6 +344,45 @@ func ExampleIfExists() {
 	// <nil>
 }
 
+func ExampleOnce() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	mail := client.Message{ID: "welcome-42", Topic: "mail", Body: "42"}
+	for range 2 { // as if the first answer had been lost
+		id, err := c.Push(ctx, mail, 0, client.Once(24*time.Hour))
+		fmt.Println(id, err)
+		c.Pop(ctx, "mail")
+	}
+	// Output:
+	// welcome-42 <nil>
+	// welcome-42 delayer: push "welcome-42": job exists
+}
+
+func ExampleDebounce() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	// A document is indexed when nobody has changed it for 10 s, but at least once a minute.
+	for _, body := range []string{"first draft", "second draft"} {
+		var did client.Outcome
+		_, err := c.Push(ctx, client.Message{ID: "index-7", Topic: "index", Body: body}, 10*time.Second,
+			client.IfExists(client.Debounce(time.Minute)), client.Report(&did))
+		fmt.Println(did, err)
+	}
+	// Output:
+	// created <nil>
+	// replaced <nil>
+}
+
 func ExampleReadyMaxLifetime() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)

@@ -46,7 +46,7 @@ func (c *Client) Get(ctx context.Context, id string) (Job, error) {
 		return Job{}, failed("get", id, err)
 	}
 	defer c.running.Done()
-	found, err := c.of(id).Get(ctx, id)
+	found, err := c.find(ctx, id)
 	if err != nil {
 		return Job{}, failed("get", id, err)
 	}
@@ -63,7 +63,10 @@ func (c *Client) Remove(ctx context.Context, id string) (bool, error) {
 		return false, failed("remove", id, err)
 	}
 	defer c.running.Done()
-	err := c.calls.removals.Do(ctx, c.of(id), id)
+	err := c.bring(ctx, id)
+	if err == nil {
+		err = c.calls.removals.Do(ctx, c.of(id), id)
+	}
 	if err == store.ErrNotFound {
 		return false, nil
 	}
@@ -82,7 +85,11 @@ func (c *Client) Reschedule(ctx context.Context, id string, delay time.Duration)
 	}
 	defer c.running.Done()
 	c.note("delay", delay)
-	return failed("reschedule", id, c.of(id).Reschedule(ctx, id, delay))
+	err := c.bring(ctx, id)
+	if err == nil {
+		err = c.of(id).Reschedule(ctx, id, delay)
+	}
+	return failed("reschedule", id, err)
 }
 
 // beginOn is begin for a call on the job of that ID.

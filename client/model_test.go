@@ -21,11 +21,14 @@ type model struct {
 	queues  queues // the next one first; of several partitions, as redistest.State names them
 	jobs    map[string]modelJob
 	letters map[string]modelJob
+	once    map[string]bool    // IDs of which no further push counts
 	died    map[string]float64 // of letters
 	counts  map[string]int
 	leases  int // how many there were
 
 	partitions int
+	before     int            // how many they were, once there are more or less; else 0
+	at         map[string]int // the partition of before that has a job still
 }
 
 // soon is for how long from its beginning a run lasts at most, in s. What is due by then
@@ -42,6 +45,8 @@ type modelJob struct {
 	topic, body           string
 	attempts, maxAttempts int
 	lifetime              time.Duration // once it is ready
+	leased                bool          // since it was pushed
+	burst                 int           // of pushes that are debounced: 0 none, 1 it has begun, 2 it is over
 	anew                  bool          // an old client has pushed it anew, which the next reserve or reschedule will notice
 }
 
@@ -56,6 +61,73 @@ func newModel(now float64, partitions int) *model {
 	return &model{
 		partitions: partitions, now: now, pool: map[string]modelEntry{}, queues: queues{}, jobs: map[string]modelJob{},
 		letters: map[string]modelJob{}, died: map[string]float64{}, counts: map[string]int{},
+		at: map[string]int{}, once: map[string]bool{},
+	}
+}
+
+// grow gives the jobs another number of partitions. They stay where they are.
+func (m *model) grow(partitions int) {
+	for id := range m.jobs {
+		m.at[id] = store.PartitionOf(id, m.partitions)
+	}
+	m.before, m.partitions = m.partitions, partitions
+}
+
+// place is the partition that has the job.
+func (m *model) place(id string) int {
+	if at, before := m.at[id]; before {
+		return at
+	}
+	return store.PartitionOf(id, m.partitions)
+}
+
+// bring has the job of that ID be where it belongs, unless it is reserved and not all are meant.
+func (m *model) bring(id string, all bool) {
+	if m.place(id) == store.PartitionOf(id, m.partitions) {
+		delete(m.at, id)
+		return
+	}
+	job, exists := m.jobs[id]
+	entry, waits := m.pool[id]
+	switch {
+	case exists && entry.lease > 0 && !all:
+		return
+	case exists && !waits:
+		m.leave(id)
+		delete(m.at, id)
+		m.enqueue(job.topic, id)
+	}
+	delete(m.at, id)
+}
+
+// bringAll brings the jobs of these IDs, those of a partition together.
+func (m *model) bringAll(ids []string, all bool) {
+	var froms []int
+	for _, id := range ids {
+		if from := m.before; from > 0 && !slices.Contains(froms, store.PartitionOf(id, from)) {
+			froms = append(froms, store.PartitionOf(id, from))
+		}
+	}
+	for _, from := range froms {
+		for _, id := range ids {
+			if store.PartitionOf(id, m.before) == from {
+				m.bring(id, all)
+			}
+		}
+	}
+}
+
+// migrate is a pass of a migration.
+func (m *model) migrate() {
+	for from := range m.before {
+		for _, topic := range []string{"t", "u"} {
+			for _, id := range slices.Clone(m.queues[fmt.Sprintf("%s of %d", topic, from)]) {
+				m.bring(id, false)
+			}
+		}
+	}
+	for id := range m.jobs {
+		m.bring(id, false)
 	}
 }
 
@@ -74,6 +146,7 @@ func (m *model) state() state {
 			s.Ready[topic] = ids
 		}
 	}
+	s.Once = slices.Sorted(maps.Keys(m.once))
 	for id, job := range m.jobs {
 		s.Buckets[id] = job.topic + " " + job.body
 	}
@@ -119,7 +192,7 @@ func (m *model) queue(topic, id string) string {
 	if m.partitions == 1 {
 		return topic
 	}
-	return fmt.Sprintf("%s of %d", topic, store.PartitionOf(id, m.partitions))
+	return fmt.Sprintf("%s of %d", topic, m.place(id))
 }
 
 // queuesOf are the names of the topics' queues: of each partition those of all topics.
@@ -127,7 +200,7 @@ func (m *model) queuesOf(topics []string) (names []string) {
 	if m.partitions == 1 {
 		return topics
 	}
-	for i := range m.partitions {
+	for i := range max(m.partitions, m.before) {
 		for _, topic := range topics {
 			names = append(names, fmt.Sprintf("%s of %d", topic, i))
 		}
@@ -169,27 +242,49 @@ func (m *model) schedule(id string, due float64) {
 	}
 }
 
-func (m *model) push(id string, job modelJob, due float64, policy client.Existing) error {
+func (m *model) push(id string, job modelJob, due float64, p modelPolicy) (client.Outcome, error) {
+	policy := p.existing
+	m.bring(id, !p.refuses())
 	entry, waits := m.pool[id]
-	if _, exists := m.jobs[id]; exists {
+	if m.once[id] && p.once {
+		return client.Refused, client.ErrExists
+	}
+	did := client.Created
+	if p.debounced {
+		job.burst = 1
+	}
+	if was, exists := m.jobs[id]; exists {
+		did = client.Replaced
+		if p.debounced && was.burst == 2 && !was.leased {
+			due, job.burst = m.now, 2
+		}
 		old := m.now
 		if waits && entry.lease == 0 {
 			old = entry.score
 		}
-		switch policy {
-		case client.Refuse:
-			return client.ErrExists
-		case client.KeepEarlier:
-			due = min(due, old)
-		case client.KeepLater:
-			due = max(due, old)
+		switch {
+		case p.refuses():
+			return client.Refused, client.ErrExists
+		case policy == client.KeepEarlier && old < due, policy == client.KeepLater && old > due:
+			due, did = old, client.Kept
 		}
 	}
 	m.leave(id)
 	m.jobs[id] = job
 	m.schedule(id, due)
-	return nil
+	if p.once {
+		m.once[id] = true
+	}
+	return did, nil
 }
+
+// modelPolicy is what becomes of a job that exists.
+type modelPolicy struct {
+	existing        client.Existing
+	once, debounced bool
+}
+
+func (p modelPolicy) refuses() bool { return p.once || p.existing == client.Refuse }
 
 // taking is a call that takes up to n jobs of the topics.
 type taking struct {
@@ -270,6 +365,7 @@ func (m *model) reserve(t taking, maxAttempts int) []string {
 			return false
 		}
 		job.attempts++
+		job.leased = true
 		m.jobs[id] = job
 		m.leases++
 		m.pool[id] = modelEntry{lease: m.leases}
@@ -337,6 +433,7 @@ func (m *model) release(topic, id string, lease int, later bool) error {
 }
 
 func (m *model) requeue(id string) error {
+	m.bring(id, false)
 	letter, dead := m.letters[id]
 	if !dead {
 		return client.ErrNotFound
@@ -346,7 +443,7 @@ func (m *model) requeue(id string) error {
 	}
 	m.dropDead(id)
 	delete(m.pool, id)
-	letter.attempts, letter.lifetime = 0, client.DefaultReadyMaxLifetime
+	letter.attempts, letter.lifetime, letter.leased, letter.burst = 0, client.DefaultReadyMaxLifetime, false, 0
 	m.jobs[id] = letter
 	m.enqueue(letter.topic, id)
 	return nil
@@ -358,10 +455,12 @@ func (m *model) dropDead(id string) {
 }
 
 func (m *model) remove(id string) bool {
+	m.bring(id, true)
 	_, exists := m.jobs[id]
 	_, dead := m.letters[id]
 	m.leave(id)
 	delete(m.jobs, id)
+	delete(m.once, id)
 	if !exists {
 		m.dropDead(id)
 	}
@@ -370,6 +469,7 @@ func (m *model) remove(id string) bool {
 
 // reschedule makes a job ready, or, later, wait until a time that the test learns from Redis.
 func (m *model) reschedule(id string, later bool) error {
+	m.bring(id, true)
 	job, exists := m.jobs[id]
 	_, waits := m.pool[id]
 	if later || waits {

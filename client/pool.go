@@ -40,6 +40,8 @@ type PoolOptions struct {
 	Database int
 	// Partitions is as in WithPartitions, for Open and OpenPool.
 	Partitions int
+	// PartitionsBefore is as in WithPartitionsBefore, for Open and OpenPool.
+	PartitionsBefore int
 	// TLS turns encryption on. An empty ServerName becomes the host in Addr; with
 	// sentinels, each server's own.
 	TLS *tls.Config

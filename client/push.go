@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -38,6 +39,8 @@ type pushOptions struct {
 	limited, timed, replicated bool // MaxAttempts, TTR and Replicas were set
 	wrong                      error
 	mayBeEmpty                 bool // the body
+	chosen, once               bool // IfExists, and Once
+	report                     *Outcome
 }
 
 // ReadyMaxLifetime sets how long the job is kept, for want of a consumer, once it is ready.
@@ -86,11 +89,47 @@ const (
 
 // IfExists says what becomes of a push whose ID exists, waiting, ready or reserved.
 func IfExists(choice Existing) PushOption {
-	return func(o *pushOptions) { o.Policy = choice.policy }
+	return func(o *pushOptions) { o.Policy, o.chosen, o.wrong = choice.policy, true, cmp.Or(o.wrong, choice.wrong) }
 }
 
+// Once has a push of the ID count once within the window, up to MaxDelay, whatever becomes of the job: waiting, reserved, done,
+// dead or popped. A further push of it changes nothing and returns the ID and ErrExists, as does one of an ID that exists. So a
+// push can be made again after a lost answer, and a trigger can be throttled. The window begins with the push that counts, by Redis's clock.
+// Remove frees the ID. Other pushes don't look at it, and have no window. The message needs an ID, and IfExists has no meaning beside it.
+func Once(window time.Duration) PushOption {
+	return func(o *pushOptions) {
+		o.Policy, o.once, o.wrong = store.Once(window), true, cmp.Or(o.wrong, checkLength("once", window, MaxDelay))
+	}
+}
+
+// Report has a push that returns say what it did, also with ErrExists. After any other error that is empty.
+func Report(to *Outcome) PushOption {
+	return func(o *pushOptions) {
+		if to == nil {
+			o.wrong = cmp.Or(o.wrong, invalid("report", "it is nil"))
+		}
+		o.report = to
+	}
+}
+
+// Outcome is what a push did.
+type Outcome string
+
+// The outcomes of pushes.
+const (
+	Created  Outcome = "created"  // there was no job of that ID
+	Replaced Outcome = "replaced" // there was one: it has the new content and due time
+	Kept     Outcome = "kept"     // there was one: it has the new content, but keeps its due time
+	Refused  Outcome = "refused"  // ErrExists: nothing has changed
+)
+
+var outcomes = map[store.Outcome]Outcome{store.DidCreate: Created, store.DidReplace: Replaced, store.DidKeep: Kept, store.DidRefuse: Refused}
+
 // Existing is a choice for IfExists.
-type Existing struct{ policy store.Policy }
+type Existing struct {
+	policy store.Policy
+	wrong  error
+}
 
 // The choices for IfExists. A job that is ready or reserved counts as due now. All but
 // Refuse replace topic, body, lifetime and what else the push says; the job begins anew, with
@@ -98,14 +137,21 @@ type Existing struct{ policy store.Policy }
 var (
 	// Replace lets the new due time count. A ready job is thereby postponed. This
 	// is what Push does anyway.
-	Replace = Existing{store.Replace}
+	Replace = Existing{policy: store.Replace}
 	// Refuse changes nothing: Push returns ErrExists.
-	Refuse = Existing{store.Refuse}
+	Refuse = Existing{policy: store.Refuse}
 	// KeepEarlier lets the earlier of both due times count.
-	KeepEarlier = Existing{store.KeepEarlier}
+	KeepEarlier = Existing{policy: store.KeepEarlier}
 	// KeepLater lets the later of both due times count.
-	KeepLater = Existing{store.KeepLater}
+	KeepLater = Existing{policy: store.KeepLater}
 )
+
+// Debounce is Replace, but the job falls due so long, up to MaxDelay, after the first of these pushes at the latest, however many
+// follow. So a burst of triggers is one job, which comes when nothing was pushed for its delay, or after longest. Once the job was
+// reserved, or is gone, the next push is the first of a new burst.
+func Debounce(longest time.Duration) Existing {
+	return Existing{store.Debounce(longest), checkLength("debounce", longest, MaxDelay)}
+}
 
 // Push stores a job that falls due after the delay, and returns its ID. The
 // delay counts from now by Redis's clock and is rounded up to milliseconds; with
@@ -134,7 +180,11 @@ func (c *Client) PushAt(ctx context.Context, m Message, due time.Time, opts ...P
 }
 
 func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error, opts []PushOption) (string, error) {
-	job, err := newJob(m, due, defaultPush.with(opts))
+	o := defaultPush.with(opts)
+	if o.report != nil {
+		*o.report = ""
+	}
+	job, err := newJob(m, due, o)
 	if err = cmp.Or(wrong, err); err == nil {
 		err = c.begin(ctx)
 	}
@@ -143,16 +193,44 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	}
 	defer c.running.Done()
 	c.note("delay", due.After)
+	if m.ID != "" && c.partitions.Growing() { // else there is none of that ID elsewhere
+		exists, err := c.bringForPush(ctx, []store.Delayed{job})
+		if err == nil && exists[job.ID] {
+			return o.pushed(job.ID, store.DidRefuse, ErrExists)
+		}
+		if err != nil {
+			return "", failed("push", m.ID, err)
+		}
+	}
+	var did store.Outcome
+	if o.report != nil {
+		job.Did = new(store.Outcome) // which may be set when nobody waits any more
+	}
 	pushes := c.calls.pushes
 	if job.Replicas.N > 0 {
 		pushes = c.calls.replicated
 	}
-	switch err := pushes.Do(ctx, c.of(job.ID), job); {
-	case isStored(err):
-		return job.ID, failed("push", job.ID, err)
+	err = pushes.Do(ctx, c.of(job.ID), job)
+	switch {
+	case isStored(err) || errors.Is(err, ErrExists):
+		if job.Did != nil {
+			did = *job.Did
+		}
+		return o.pushed(job.ID, did, err)
 	default:
 		return "", failed("push", m.ID, err)
 	}
+}
+
+// pushed is what Push returns once it is known what it did.
+func (o *pushOptions) pushed(id string, did store.Outcome, err error) (string, error) {
+	if o.report != nil {
+		*o.report = outcomes[did]
+	}
+	if !isStored(err) && !o.once {
+		return "", failed("push", id, err)
+	}
+	return id, failed("push", id, err)
 }
 
 // newJob is the message as the store takes it, with an ID in any case.
@@ -169,14 +247,18 @@ func newJob(m Message, due store.Due, o pushOptions) (store.Delayed, error) {
 var defaultPush = pushOptions{Terms: store.Terms{Lifetime: DefaultReadyMaxLifetime, Policy: store.Replace}}
 
 func (o pushOptions) with(opts []PushOption) pushOptions {
+	if len(opts) == 0 {
+		return o
+	}
+	with := o // which is allocated, as options get its address
 	for _, opt := range opts {
 		if opt == nil {
-			o.wrong = invalid("option", "it is nil")
+			with.wrong = invalid("option", "it is nil")
 		} else {
-			opt(&o)
+			opt(&with)
 		}
 	}
-	return o
+	return with
 }
 
 func checkDue(due time.Time) error {
@@ -194,8 +276,12 @@ func checkPush(m Message, o pushOptions) error {
 		return invalid("body", "it is empty")
 	case o.limited && (o.MaxAttempts < 1 || o.MaxAttempts > math.MaxInt32):
 		return invalid("max attempts", fmt.Sprintf("%d is not from 1 to %d", o.MaxAttempts, math.MaxInt32))
-	case o.Policy == "":
-		return invalid("IfExists", "want Replace, Refuse, KeepEarlier or KeepLater")
+	case o.Policy == "" && o.wrong == nil:
+		return invalid("IfExists", "want Replace, Refuse, KeepEarlier, KeepLater or Debounce")
+	case o.once && o.chosen:
+		return invalid("IfExists", "it has no meaning beside Once")
+	case o.once && m.ID == "":
+		return invalid("id", "it is empty, and Once counts the pushes of an ID")
 	}
 	var ttr, replicas error
 	if o.timed {

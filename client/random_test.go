@@ -27,28 +27,35 @@ var (
 
 // Random operations of new and old clients and servers leave in Redis exactly what a small model
 // says, and answer what it says. In runs without old ones each job is in exactly one state at
-// any time. (Old ones leave entries behind that mean nothing, and don't count reserved jobs.) Every second
-// run has five partitions, of which old ones know nothing.
+// any time. (Old ones leave entries behind that mean nothing, and don't count reserved jobs.) Others
+// have five partitions, of which old ones know nothing, or get another number of them on the way.
 func TestModel(t *testing.T) {
 	if *modelSeed != 0 {
-		startPartitions(t, partitionsOf(*modelSeed)).runAgainstModel(*modelSeed)
+		startPartitions(t, formOf(*modelSeed).partitions).runAgainstModel(*modelSeed)
 		return
 	}
-	base := rand.Uint64() >> 2 << 1
-	for part := range uint64(2) {
-		n := partitionsOf(part)
-		t.Run(fmt.Sprintf("partitions=%d", n), func(t *testing.T) {
+	base := rand.Uint64() >> 3 << 2
+	for part := range uint64(len(modelForms)) {
+		form := formOf(part)
+		t.Run(form.name, func(t *testing.T) {
 			t.Parallel()
-			f := startPartitions(t, n)
-			for run := part; run < uint64(*modelRuns) && !t.Failed(); run += 2 {
+			f := startPartitions(t, form.partitions)
+			for run := part; run < uint64(*modelRuns) && !t.Failed(); run += uint64(len(modelForms)) {
 				f.runAgainstModel(base + run)
 			}
 		})
 	}
 }
 
-// partitionsOf is how many the run has.
-func partitionsOf(seed uint64) int { return []int{1, 5}[seed%2] }
+// modelForm is how many partitions a run has, and how many later, 0 for as many.
+type modelForm struct {
+	name             string
+	partitions, then int
+}
+
+var modelForms = []modelForm{{"one", 1, 0}, {"five", 5, 0}, {"from three to five", 3, 5}, {"from five to three", 5, 3}}
+
+func formOf(seed uint64) modelForm { return modelForms[seed%uint64(len(modelForms))] }
 
 // startPartitions is start for a Client with so many partitions.
 func startPartitions(t testing.TB, n int) *fixture {
@@ -88,8 +95,13 @@ func (f *fixture) runAgainstModel(seed uint64) {
 	r := &modelRun{fixture: &fixture{c, f.Server}, Rand: rand.New(rand.NewPCG(seed, 0)), model: newModel(f.Clock(), f.Partitions)}
 	r.jobs = store.NewPartitions(pool, store.DefaultPrefix, f.Partitions)
 	r.old = &oldClient{f.TB, f.Conn()}
-	oldOnes := f.Partitions == 1 && r.IntN(2) == 0
+	oldOnes, form := f.Partitions == 1 && r.IntN(2) == 0, formOf(seed)
+	growAt := r.IntN(*modelSteps)
 	for step := 0; step < *modelSteps && !f.TB.Failed(); step++ {
+		if form.then > 0 && step == growAt {
+			grown := r.grow(pool, form)
+			defer grown.Close()
+		}
 		if oldOnes && r.IntN(4) == 0 {
 			pick(r.Rand, oldSteps)(r)
 		} else {
@@ -117,6 +129,7 @@ func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 // compare compares Redis with the model.
 func (r *modelRun) compare(strict bool) {
 	r.TB.Helper()
+	r.bringLetters()
 	want := r.model.state()
 	r.Expect(want)
 	if strict { // Redis has the same, or the test has failed
@@ -180,17 +193,60 @@ func (r *modelRun) topics() []string {
 }
 
 // keys are those of the ID's partition.
-func (r *modelRun) keys(id string) store.Keys { return r.jobs.Of(id).Keys() }
+// keys are those of the partition that has the job.
+func (r *modelRun) keys(id string) store.Keys {
+	if _, before := r.model.at[id]; before && r.jobs.Before(id) != nil {
+		return r.jobs.Before(id).Keys()
+	}
+	return r.jobs.Of(id).Keys()
+}
+
+// grow has the number of partitions be another one from now on, and returns a Client that knows it. What the other one has
+// reserved is settled by that.
+func (r *modelRun) grow(pool *redis.Pool, form modelForm) *client.Client {
+	c := client.New(pool, client.WithPartitions(form.then), client.WithPartitionsBefore(form.partitions))
+	r.fixture.Client = c
+	r.jobs = store.Layout{Partitions: form.then, Before: form.partitions}.Open(pool, store.DefaultPrefix)
+	r.model.grow(form.then)
+	r.note(form.name, nil, nil)
+	return c
+}
+
+// migrateStep is a pass of a migration, if there is one.
+func migrateStep(r *modelRun) {
+	if r.model.before == 0 {
+		return
+	}
+	_, err := r.jobs.Migrate(r.TB.Context(), func(store.Migrated) {})
+	r.note("migrate", err, nil)
+	r.model.migrate()
+}
+
+// bringLetters brings what was buried in a partition of before to where it belongs, if there is another letter of that ID: the
+// later one stays.
+func (r *modelRun) bringLetters() {
+	for id := range r.model.died {
+		if r.model.before == 0 || r.jobs.Before(id) == nil || !r.exists(r.jobs.Before(id).Keys().DeadLetter(id)) || !r.exists(r.jobs.Of(id).Keys().DeadLetter(id)) {
+			continue
+		}
+		_, err := r.jobs.Bring(r.TB.Context(), []string{id}, false)
+		r.note("bring "+id, err, nil)
+		r.model.bring(id, false)
+	}
+}
+
+func (r *modelRun) exists(key string) bool {
+	r.TB.Helper()
+	found, err := redis.Bool(r.Do("EXISTS", key), nil)
+	check(r.TB, err)
+	return found
+}
 
 // taking is that call, by which these jobs came.
 func (r *modelRun) taking(topics []string, n int, got []string) taking {
 	isDead := func(id string) bool {
-		dead, err := redis.Bool(r.Do("EXISTS", r.keys(id).DeadLetter(id)), nil)
-		check(r.TB, err)
 		_, exists := r.model.jobs[id]
-		left, err := redis.Bool(r.Do("EXISTS", r.keys(id).JobBucket(id)), nil)
-		check(r.TB, err)
-		return dead && exists && !left
+		return exists && r.exists(r.keys(id).DeadLetter(id)) && !r.exists(r.keys(id).JobBucket(id))
 	}
 	return taking{topics: topics, n: n, got: got, isDead: isDead}
 }
@@ -218,11 +274,15 @@ func (r *modelRun) learnDead() {
 	r.TB.Helper()
 	for id, at := range r.model.died {
 		if at == 0 {
-			score, err := redis.Float64(r.Do("ZSCORE", r.keys(id).DeadLetters(r.model.letters[id].topic), id), nil)
-			if err != nil {
-				r.TB.Errorf("dead letter %s: %v", id, err)
+			for _, s := range r.jobs {
+				score, err := redis.Float64(r.Do("ZSCORE", s.Keys().DeadLetters(r.model.letters[id].topic), id), nil)
+				if err == nil {
+					r.model.died[id] = max(r.model.died[id], score)
+				}
 			}
-			r.model.died[id] = score
+			if r.model.died[id] == 0 {
+				r.TB.Errorf("there is no dead letter %s", id)
+			}
 		}
 	}
 }
@@ -244,10 +304,19 @@ func (r *modelRun) job(id string, terms modelJob) (client.Delayed, modelJob, flo
 	return d, terms, due
 }
 
+var modelPolicies = []modelPolicy{
+	{existing: client.Replace}, {existing: client.Replace}, {existing: client.Refuse}, {existing: client.KeepEarlier}, {existing: client.KeepLater},
+	{once: true}, {existing: client.Debounce(100 * 24 * time.Hour), debounced: true},
+}
+
 // pushOptions are some, their policy, and what they make of a job.
-func (r *modelRun) pushOptions() (opts []client.PushOption, policy client.Existing, terms modelJob) {
-	policy = pick(r.Rand, []client.Existing{client.Replace, client.Replace, client.Refuse, client.KeepEarlier, client.KeepLater})
-	opts = append(opts, client.IfExists(policy))
+func (r *modelRun) pushOptions() (opts []client.PushOption, policy modelPolicy, terms modelJob) {
+	policy = pick(r.Rand, modelPolicies)
+	if policy.once {
+		opts = append(opts, client.Once(time.Hour))
+	} else {
+		opts = append(opts, client.IfExists(policy.existing))
+	}
 	if r.IntN(2) == 0 {
 		terms.maxAttempts = 1 + r.IntN(3)
 		opts = append(opts, client.MaxAttempts(terms.maxAttempts))
@@ -265,7 +334,8 @@ func (r *modelRun) pushOptions() (opts []client.PushOption, policy client.Existi
 
 var newSteps = []func(*modelRun){
 	pushStep, pushStep, pushBatchStep, popStep, reserveStep, reserveStep, fetchStep, timePassesStep, timePassesStep, passStep, passStep, passStep,
-	ackStep, retryStep, retryStep, releaseStep, extendStep, buryStep, ackBatchStep, requeueStep, removeStep, rescheduleStep, dropDeadStep, getStep,
+	ackStep, retryStep, retryStep, releaseStep, extendStep, buryStep, ackBatchStep, requeueStep, removeStep, rescheduleStep, dropDeadStep, getStep, migrateStep,
+	burstIsOverStep, onceIsOverStep,
 }
 
 var oldSteps = []func(*modelRun){oldPushStep, oldPushStep, oldPopStep, oldRemoveStep, oldPassStep}
@@ -274,12 +344,16 @@ func pushStep(r *modelRun) {
 	opts, policy, terms := r.pushOptions()
 	d, job, due := r.job(r.id(), terms)
 	var err error
+	var did client.Outcome
+	opts = append(opts, client.Report(&did))
 	if d.At.IsZero() {
 		_, err = r.Push(r.TB.Context(), d.Message, 0, opts...)
 	} else {
 		_, err = r.PushAt(r.TB.Context(), d.Message, d.At, opts...)
 	}
-	r.note(fmt.Sprintf("push %v at %.0f, %v, %d attempts, for %v", d.Message, due, policy, terms.maxAttempts, terms.lifetime), err, r.model.push(d.ID, job, due, policy))
+	should, want := r.model.push(d.ID, job, due, policy)
+	r.note(fmt.Sprintf("push %v at %.0f, %v, %d attempts, for %v", d.Message, due, policy, terms.maxAttempts, terms.lifetime), err, want)
+	r.same("  did", did, should)
 }
 
 func pushBatchStep(r *modelRun) {
@@ -288,10 +362,13 @@ func pushBatchStep(r *modelRun) {
 	opts, policy, terms := r.pushOptions()
 	var batch []client.Delayed
 	var want []client.Result
-	for _, id := range ids[:1+r.IntN(3)] {
+	ids = ids[:1+r.IntN(3)]
+	r.model.bringAll(ids, !policy.refuses())
+	for _, id := range ids {
 		d, job, due := r.job(id, terms)
 		batch = append(batch, d)
-		want = append(want, client.Result{ID: id, Err: r.model.push(id, job, due, policy)})
+		did, err := r.model.push(id, job, due, policy)
+		want = append(want, client.Result{ID: id, Err: err, Outcome: did})
 	}
 	results, _ := r.PushBatch(r.TB.Context(), batch, opts...)
 	r.same(fmt.Sprintf("push batch %v, %v, %d attempts, for %v", batch, policy, terms.maxAttempts, terms.lifetime), results, want)
@@ -485,6 +562,7 @@ func dropDeadStep(r *modelRun) {
 	}
 	id, topic := r.id(), r.topic()
 	want := 0
+	r.model.bring(id, false)
 	if letter, dead := r.model.letters[id]; dead && letter.topic == topic {
 		want = 1
 		r.model.dropDead(id)
@@ -549,6 +627,30 @@ func timePassesStep(r *modelRun) {
 	r.model.pool[id] = entry
 	r.Do("ZADD", r.keys(id).JobPool(), fmt.Sprintf("%.6f", entry.score), id)
 	r.note("time passes for "+id, nil, nil)
+}
+
+// burstIsOverStep has a burst of pushes that are debounced last longer than it may.
+func burstIsOverStep(r *modelRun) {
+	id := r.id()
+	if job := r.model.jobs[id]; job.burst > 0 {
+		job.burst = 2
+		r.model.jobs[id] = job
+		r.Do("HSET", r.keys(id).JobBucket(id), "first", int64(r.model.now-200*24*3600)*1000)
+		r.note("the burst of "+id+" is over", nil, nil)
+	}
+}
+
+// onceIsOverStep has the window be over in which a push counts alone.
+func onceIsOverStep(r *modelRun) {
+	id := r.id()
+	if !r.model.once[id] {
+		return
+	}
+	delete(r.model.once, id)
+	for _, s := range r.jobs {
+		r.Do("ZREM", s.Keys().Once(), id)
+	}
+	r.note("a push of "+id+" counts again", nil, nil)
 }
 
 // pass is one of our server's.

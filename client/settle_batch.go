@@ -16,7 +16,7 @@ func (c *Client) AckBatch(ctx context.Context, deliveries []*Delivery) ([]Result
 	return c.settleBatch(ctx, "ack batch", deliveries, func() []error {
 		errs := slices.Repeat([]error{ErrLeaseLost}, len(deliveries))
 		places, begun := pick(deliveries, (*Delivery).beginToSettle)
-		for i, err := range doAll(ctx, c, ackKind, each(begun, (*Delivery).held)) {
+		for i, err := range settleAll(ctx, c, ackKind, begun, each(begun, (*Delivery).held)) {
 			errs[places[i]] = begun[i].settled(begun[i].acked(err))
 		}
 		return errs
@@ -42,7 +42,7 @@ func (c *Client) ExtendBatch(ctx context.Context, deliveries []*Delivery, lease 
 	return c.settleBatch(ctx, "extend batch", deliveries, func() []error {
 		asked := time.Now()
 		extensions := each(deliveries, func(d *Delivery) *store.Extension { return d.extension(cmp.Or(lease, d.Lease())) })
-		errs := doAll(ctx, c, extendKind, extensions)
+		errs := settleAll(ctx, c, extendKind, deliveries, extensions)
 		for i, d := range deliveries {
 			errs[i] = d.extended(extensions[i], asked, errs[i])
 		}
@@ -62,7 +62,7 @@ func (c *Client) settleBatch(ctx context.Context, name string, deliveries []*Del
 	defer c.running.Done()
 	results := make([]Result, len(deliveries))
 	for i, err := range do() {
-		results[i] = Result{deliveries[i].ID, err}
+		results[i] = Result{ID: deliveries[i].ID, Err: err}
 	}
 	return results, failed(name, "", batchError("jobs", results))
 }

@@ -33,11 +33,11 @@ func (c *Client) Stats(ctx context.Context) (Stats, error) {
 		return Stats{}, failed("stats", "", err)
 	}
 	defer c.running.Done()
-	topics, _, err := c.partitions.KnownTopics(ctx, store.AllTopics, "")
+	topics, err := c.partitions.KnownTopics(ctx)
 	if err != nil {
 		return Stats{}, failed("stats", "", err)
 	}
-	all, _, err := c.partitions.Stats(ctx, slices.Sorted(slices.Values(topics)), false)
+	all, err := c.partitions.Stats(ctx, slices.Sorted(slices.Values(topics)))
 	if err != nil {
 		return Stats{}, failed("stats", "", err)
 	}

@@ -26,7 +26,7 @@ import (
 //
 // Sentinels may have a user of their own: &sentinel_username=… and &sentinel_password=…; their port is 26379.
 //
-// &partitions=16 divides the jobs as WithPartitions does.
+// &partitions=16 divides the jobs as WithPartitions does, and &partitions_before=1 is that of WithPartitionsBefore.
 //
 // A user part without a colon is a password, as in redis-cli. Special
 // characters are escaped as in any URL: "@" is %40, "&" is %26, "%" is %25, a blank is %20; "+" is itself.
@@ -71,12 +71,14 @@ func parseURL(rawURL string) (o PoolOptions, err error) {
 	}
 	database := strings.TrimPrefix(u.Path, "/")
 	query, err := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B")) // it is no form
-	if n := query.Get("partitions"); n != "" {
-		var wrong error
-		if o.Partitions, wrong = strconv.Atoi(n); wrong != nil || o.Partitions < 1 || o.Partitions > store.MaxPartitions {
-			return PoolOptions{}, fmt.Errorf("the number of partitions is not from 1 to %d", store.MaxPartitions)
+	for name, to := range map[string]*int{"partitions": &o.Partitions, "partitions_before": &o.PartitionsBefore} {
+		if n := query.Get(name); n != "" {
+			var wrong error
+			if *to, wrong = strconv.Atoi(n); wrong != nil || *to < 1 || *to > store.MaxPartitions {
+				return PoolOptions{}, fmt.Errorf("the number of %s is not from 1 to %d", name, store.MaxPartitions)
+			}
+			query.Del(name)
 		}
-		query.Del("partitions")
 	}
 	if strings.HasPrefix(scheme, "rediss") {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}

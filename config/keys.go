@@ -43,6 +43,7 @@ func (c *Config) keys() []key {
 		{"redis", "cluster", "", list(&r.Cluster, addrOf("6379"), "host:port of some nodes, separated by commas")},
 		{"redis", "prefix", "delayer:", text(&r.Prefix, `[^\s\pZ]+`, `the beginning of every key's name, such as "delayer:", without spaces`)},
 		{"redis", "partitions", "1", number(&r.Partitions, 1, 1, 1024)},
+		{"redis", "partitions_before", "0", number(&r.PartitionsBefore, 1, 0, 1024)},
 		{"redis", "max_idle", "2", number(&r.MaxIdle, 1, -1, largest)},
 		{"redis", "max_active", "20", number(&r.MaxActive, 1, -1, largest)},
 		{"redis", "idle_timeout", "3600", number(&r.IdleTimeout, time.Second, -1, largest)},

@@ -91,10 +91,8 @@ func (s *Server) checkNode(ctx context.Context, movers []*mover) (cantSubscribe,
 	if err := rehearsePass(ctx, movers, topic); err != nil {
 		return nil, nil, err
 	}
-	if s.options.Partitions <= 1 {
-		if err := (store.Partitions{movers[0].store}).CheckLayout(ctx); err != nil {
-			return nil, nil, err
-		}
+	if err := (store.Partitions{movers[0].store}).CheckLayout(ctx); err != nil {
+		return nil, nil, err
 	}
 	cantPublish, err = rehearseWaking(ctx, movers, topic)
 	if store.InTwoSlots(err) {

@@ -30,6 +30,7 @@ type heart struct {
 	tried   time.Time // when it was last told, or could not be
 	refused bool      // it could not be
 	swept   time.Time
+	entries int                 // how many there were then
 	others  []store.ServerState // that were alive then
 
 	mu          sync.Mutex
@@ -127,8 +128,8 @@ func (h *heart) next(now time.Time) (state store.ServerState, isDue bool) {
 	return state, true
 }
 
-// sweepEvery is how often it looks who else is there. Who is alone does so seldom: that another one has come means only
-// that both do the work until then.
+// sweepEvery is how often it looks who else is there. Who is alone does so seldom: there is another entry when another one
+// comes.
 func (h *heart) sweepEvery() time.Duration {
 	if len(h.others) > 0 {
 		return renewEvery
@@ -154,16 +155,19 @@ func (s *Server) beat(work context.Context, now time.Time) {
 	if !isDue {
 		return
 	}
-	sweep := now.Sub(h.swept) >= h.sweepEvery()
+	entries := h.entries
+	if now.Sub(h.swept) >= h.sweepEvery() {
+		entries = -1
+	}
 	var beat store.Beat
 	err := first.pipelined(work, func(ctx context.Context, p *store.Pipeline) (err error) {
-		beat, err = first.store.Heartbeat(state, sweep, s.ackedElsewhere()).On(ctx, p)
+		beat, err = first.store.Heartbeat(state, entries, s.ackedElsewhere()).On(ctx, p)
 		return err
 	})
-	if sweep {
-		h.swept = now
+	if entries < 0 || beat.Swept {
+		h.swept, h.entries = now, max(beat.Entries, 0)
 	}
-	if sweep && err == nil {
+	if beat.Swept {
 		h.others = store.Alive(beat.Others)
 		s.prefer(h.others)
 	}

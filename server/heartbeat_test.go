@@ -238,7 +238,7 @@ func TestRightsOfTheHeartbeat(t *testing.T) {
 	w.Expect(redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
 }
 
-// The entries of servers that are gone are looked for once a minute.
+// The entries of servers that are gone are looked for once a minute, and when there is another entry.
 func TestHeartbeatSweepsNowAndThen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -249,6 +249,7 @@ func TestHeartbeatSweepsNowAndThen(t *testing.T) {
 		swept bool
 	}{{0, true}, {renewEvery, false}, {sweepEvery - time.Second, false}, {sweepEvery + renewEvery, true}, {sweepEvery + 2*renewEvery, false}} {
 		w.Do("HSET", prefix+"servers", "gone", "no entry")
+		w.server.heart.entries = 2 // there is no other than this
 		w.server.beat(t.Context(), began.Add(c.after))
 		if there := w.Do("HEXISTS", prefix+"servers", "gone").(int64); there == 1 == c.swept {
 			t.Errorf("after %v: swept: %v", c.after, !c.swept)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -289,5 +290,25 @@ func TestWhatCountsOnceIsCountedOnce(t *testing.T) {
 		if n := w.Do("EXISTS", other.Keys().Servers(), other.Keys().History()); n != int64(0) {
 			t.Errorf("%s or %s is there, too", other.Keys().Servers(), other.Keys().History())
 		}
+	}
+}
+
+// Whoever sets a job aside, on its way from a partition of before, may die: servers send it on.
+func TestAside(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	layout := store.Layout{Partitions: 3, Before: 1}
+	p := layout.Open(w.pool(), prefix)
+	before := p.Before("a")
+	check(t, pushTo(t.Context(), before, store.Job{ID: "a", Topic: "t", Body: "b"}, store.Due{After: time.Hour}))
+	batch, err := before.SetAside([]string{"a"}, false).Do(t.Context())
+	if err != nil || len(batch.Jobs) != 1 {
+		t.Fatalf("set aside: %+v, %v", batch, err)
+	}
+	w.server = New(w.pool(), Options{Logger: w.log, Partitions: layout.Partitions, PartitionsBefore: layout.Before})
+	defer w.run()()
+	redistest.Until(t, "nothing is set aside", func() bool { return w.Do("EXISTS", before.Keys().SetAside()) == int64(0) })
+	if waiting := w.Do("ZCARD", p.Of("a").Keys().JobPool()); waiting != int64(1) {
+		t.Errorf("%v jobs wait where it belongs", waiting)
 	}
 }

@@ -43,6 +43,9 @@ func (s *Server) run(ctx context.Context) {
 		m.acked.Store(-1)
 	}
 	r.place(s.movers...)
+	if s.options.PartitionsBefore > 0 {
+		r.loops.Go(func() { s.finishAside(ctx, work) })
+	}
 	r.loops.Wait()
 	if work.Err() != nil {
 		return

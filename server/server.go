@@ -31,6 +31,8 @@ type Options struct {
 	// Partitions is how many parts the jobs are divided into, as by client.WithPartitions. 0 means 1. With
 	// several, what the log says of one has the attribute "partition", its number.
 	Partitions int
+	// PartitionsBefore is how many they were, as by client.WithPartitionsBefore. 0 means that they were never another number.
+	PartitionsBefore int
 	// StallBudget is how long one batch may keep Redis from its other users;
 	// the size of the batches adapts to it. 0 means 2 ms.
 	StallBudget time.Duration
@@ -56,9 +58,13 @@ func (o Options) check(pool *redis.Pool) error {
 		return errors.New("server: pool is nil; client.NewPool makes one")
 	}
 	return cmp.Or(
-		store.CheckPartitions(o.Partitions, cmp.Or(o.Prefix, store.DefaultPrefix)),
+		o.layout().Check(cmp.Or(o.Prefix, store.DefaultPrefix)),
 		checkUnit("Interval", o.Interval), checkUnit("DeadMaxAge", o.DeadMaxAge),
 	)
+}
+
+func (o Options) layout() store.Layout {
+	return store.Layout{Partitions: o.Partitions, Before: o.PartitionsBefore}
 }
 
 // checkUnit refuses what must have been meant to be longer.
@@ -80,11 +86,12 @@ func (o Options) withDefaults() Options {
 
 // Server moves due jobs. Make one with New.
 type Server struct {
-	options Options
-	wrong   error // what it was made of
-	movers  []*mover
-	log     *slog.Logger
-	outages *outages
+	options    Options
+	wrong      error // what it was made of
+	partitions store.Partitions
+	movers     []*mover // one of each
+	log        *slog.Logger
+	outages    *outages
 
 	observers []Observer // heart is one of them
 	heart     heart      // without an ID while it doesn't run
@@ -110,7 +117,12 @@ func New(pool *redis.Pool, o Options) *Server {
 		askAgain: askAgain,
 		atOnce:   atOnce,
 	}
-	for i, partition := range store.NewPartitions(pool, o.Prefix, min(o.Partitions, store.MaxPartitions)) {
+	layout := o.layout()
+	if wrong != nil {
+		layout = store.Layout{} // it may be what is wrong
+	}
+	s.partitions = layout.Open(pool, o.Prefix)
+	for i, partition := range s.partitions {
 		s.movers = append(s.movers, newMover(s, i, partition))
 	}
 	if len(s.movers) == 1 {

@@ -209,7 +209,7 @@ func TestSecondServerIdles(t *testing.T) {
 		w.run()
 	}
 	until(t, "two entries", func() bool { return len(w.servers()) == 2 })
-	for i, s := range both { // what each would learn within a minute
+	for i, s := range both { // what each would learn within 10 s
 		s.awaitBeat(t)
 		s.prefer(serversNamed(both[1-i].heart.state.ID))
 	}
@@ -243,6 +243,36 @@ func TestSecondServerIdles(t *testing.T) {
 		}
 	}
 	w.log.expectErrors(t)
+}
+
+// A server that was alone learns of another one with its next heartbeat, and leaves it its share from then on.
+func TestNewcomerIsNoticed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	began := time.Now()
+	w.server.heart.begin("", time.Second, began)
+	w.server.beat(t.Context(), began)
+	w.server.beat(t.Context(), began.Add(renewEvery))
+	if len(w.server.heart.others) > 0 {
+		t.Fatalf("it is not alone: %+v", w.server.heart.others)
+	}
+	w.Do("CONFIG", "RESETSTAT")
+	w.server.beat(t.Context(), began.Add(2*renewEvery))
+	if n, most := w.Calls()-w.Calls("config|resetstat"), 10; n > most || w.Calls("hrandfield") > 0 {
+		t.Errorf("a heartbeat of one that is alone takes %d commands, want %d", n, most)
+	}
+	second := New(w.pool(), Options{})
+	second.heart.begin("", time.Second, began)
+	second.beat(t.Context(), began)
+	w.server.beat(t.Context(), began.Add(3*renewEvery))
+	for _, s := range []*Server{w.server, second} {
+		if len(s.heart.others) != 1 {
+			t.Errorf("a server knows of %d others", len(s.heart.others))
+		}
+	}
+	if a, b := w.server.movers[0].standBy.idle(), second.movers[0].standBy.idle(); a == b {
+		t.Errorf("both leave the jobs to the other one, or neither: %v", a)
+	}
 }
 
 // TestManyServersOfPartitions has servers come and go while they work off a backlog of five partitions together, one of

@@ -22,7 +22,8 @@
 // # What it is not
 //
 // The Redis is an imitation (miniredis). It is right for what a program does with its jobs, and
-// says nothing about speed, or about a Redis that is full, away or in a cluster.
+// says nothing about speed, or about a Redis that is full, away or in a cluster. It has one partition, however many
+// there are in production: a Client of the test's own is opened at URL as it is.
 package delayertest
 
 import (

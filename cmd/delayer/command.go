@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -46,18 +45,17 @@ func commands() []command {
 			help: "push a job that is due after DELAY, and print its ID; a BODY of - reads standard input",
 			flags: func(f *flag.FlagSet, o *options) {
 				f.Func("id", "", setOnce(&o.id, "a job's ID"))
+				f.Func("once", "", setDuration(&o.once, maxTime))
+				f.Func("debounce", "", setDuration(&o.debounce, maxTime))
 				f.Func("ttr", "", setDuration(&o.ttr, maxLease))
 				f.Func("max-attempts", "", setNumber(&o.maxAttempts, math.MaxInt32))
 				f.Func("replicas", "", setNumber(&o.replicas, client.MaxReplicas))
 				f.Func("replicas-timeout", "", setDuration(&o.replicasTimeout, maxReplicasTimeout))
 			},
-			check: func(o *options) error {
-				if o.replicasTimeout != 0 && o.replicas == 0 {
-					return errors.New("--replicas-timeout means nothing without --replicas")
-				}
-				return nil
-			},
+			check: checkPush,
 			options: "--id ID -- the job's ID; a random one if not given\n" +
+				"--once D -- have pushes of the ID count once within D, whatever becomes of the job; another one with --once fails, and changes nothing\n" +
+				"--debounce D -- make one job of all such pushes of the ID, due D after the first of them at the latest\n" +
 				"--ttr D -- the lease of a consumer who reserves the job and names none, up to 24h; 30s if not given\n" +
 				"--max-attempts N -- how often the job is tried before it becomes a dead letter\n" +
 				"--replicas N -- wait until N replicas of Redis have the job; if they are too few in time, fail: it is stored all the same\n" +
@@ -79,6 +77,13 @@ func commands() []command {
 			help: "delete a dead letter, or all of the topic"},
 		{name: "partitions", run: runPartitions,
 			help: "count the jobs of each partition, and tell by how much its next one is overdue and which server moves it"},
+		{name: "migrate", run: runMigrate,
+			help: "move what is left in the partitions of before (partitions_before) to those of now, while all goes on",
+			flags: func(f *flag.FlagSet, o *options) {
+				f.BoolVar(&o.noWait, "no-wait", false, "")
+			},
+			options: "--no-wait -- end when only jobs that are reserved are left, instead of waiting for them\n",
+			note:    "It can be stopped at any time, and begun again."},
 	}
 }
 
@@ -120,7 +125,7 @@ func execute(o options, stdout, stderr *os.File) error {
 	}
 	c := &call{
 		options: o,
-		client:  client.OpenPool(pool, client.WithPrefix(found.config.Redis.Prefix), client.WithPartitions(found.config.Redis.Partitions)),
+		client:  client.OpenPool(pool, client.WithPrefix(found.config.Redis.Prefix), client.WithPartitions(found.config.Redis.Partitions), client.WithPartitionsBefore(found.config.Redis.PartitionsBefore)),
 		pool:    pool, redis: found.config.Redis,
 		stdout: stdout, stderr: stderr,
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,8 +34,32 @@ func runPush(ctx context.Context, c *call) (reply, error) {
 	if c.replicas > 0 {
 		terms = append(terms, client.Replicas(c.replicas, cmp.Or(c.replicasTimeout, time.Second)))
 	}
-	id, err := c.client.Push(ctx, client.Message{ID: c.id, Topic: topic, Body: body}, delay, terms...)
-	return reply{text: id, json: idJSON(id)}, err
+	if c.once > 0 {
+		terms = append(terms, client.Once(c.once))
+	}
+	if c.debounce > 0 {
+		terms = append(terms, client.IfExists(client.Debounce(c.debounce)))
+	}
+	var did client.Outcome
+	id, err := c.client.Push(ctx, client.Message{ID: c.id, Topic: topic, Body: body}, delay, append(terms, client.Report(&did))...)
+	v := idJSON(id)
+	v["outcome"] = did
+	return reply{text: id, json: v}, err
+}
+
+// checkPush finds flags of push that do not go together, or not without another.
+func checkPush(o *options) error {
+	switch {
+	case o.once != 0 && o.debounce != 0:
+		return errors.New("--once and --debounce do not go together: want one of the two")
+	case o.once != 0 && o.id == "":
+		return errors.New("--once means nothing without --id")
+	case o.debounce != 0 && o.id == "":
+		return errors.New("--debounce means nothing without --id")
+	case o.replicasTimeout != 0 && o.replicas == 0:
+		return errors.New("--replicas-timeout means nothing without --replicas")
+	}
+	return nil
 }
 
 // readInput reads a body from the standard input.

@@ -37,10 +37,10 @@ func TestCommands(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
 	s.expect(0, "order-1\n", "", "push", "close_order", "0", `{"order":1}`, "--id", "order-1")
-	s.expect(0, `{"id":"order-2"}`+"\n", "", "push", "--json", "--id=order-2", "close_order", "0", "<b>\n")
-	s.expect(0, `{"id":"order-3"}`+"\n", "", "push", "close_order", "30m", "later", "--id", "order-3", "--json")
+	s.expect(0, `{"id":"order-2","outcome":"created"}`+"\n", "", "push", "--json", "--id=order-2", "close_order", "0", "<b>\n")
+	s.expect(0, `{"id":"order-3","outcome":"created"}`+"\n", "", "push", "close_order", "30m", "later", "--id", "order-3", "--json")
 	s.expect(0, "order-4\n", "", "push", "close_order", "0", "\xff", "--id", "order-4")
-	s.expect(0, `{"id_base64":"/wE="}`+"\n", "", "push", "close_order\xfe", "0", "b", "--id", "\xff\x01", "--json")
+	s.expect(0, `{"id_base64":"/wE=","outcome":"created"}`+"\n", "", "push", "close_order\xfe", "0", "b", "--id", "\xff\x01", "--json")
 	s.expect(0, `{"body":"b","id_base64":"/wE=","topic_base64":"Y2xvc2Vfb3JkZXL+"}`+"\n", "", "--json", "pop", "close_order\xfe")
 	s.expect(0, "order-5\n", "", "push", "--id", "order-5", "--", "close_order", "0", "-5")
 
@@ -55,6 +55,37 @@ func TestCommands(t *testing.T) {
 	s.expect(1, "", `remove "order-3": no such job`+"\n", "remove", "order-3")
 	s.expect(1, "", `get "order-3": no such job`+"\n", "get", "order-3")
 	db.Expect(redistest.State{})
+}
+
+// A push with --once can be made again, also when the job is gone: it changes nothing, and its exit code says so. Remove frees the ID.
+func TestPushOnce(t *testing.T) {
+	t.Parallel()
+	s, db := newShell(t)
+	refused := `ERROR: push "a": job exists` + "\n"
+	s.expect(0, "a\n", "", "push", "t", "0", "first", "--id", "a", "--once", "10m")
+	s.expect(6, "", refused, "push", "t", "0", "second", "--id", "a", "--once", "10m", "--json")
+	s.expect(0, "first\n", "", "pop", "t")
+	s.expect(6, "", refused, "push", "t", "0", "second", "--id", "a", "--once", "10m")
+	db.Expect(redistest.State{Once: []string{"a"}})
+	s.expect(0, `{"id":"a","outcome":"created"}`+"\n", "", "push", "t", "1h", "third", "--id", "a", "--json")
+	s.expect(0, "removed a\n", "", "remove", "a")
+	s.expect(0, "a\n", "", "push", "t", "0", "fourth", "--id", "a", "--once", "10m")
+	s.expect(0, "fourth\n", "", "pop", "t")
+}
+
+// Pushes with --debounce are one job, of the last body, due at the latest so long after the first one.
+func TestPushDebounced(t *testing.T) {
+	t.Parallel()
+	s, _ := newShell(t)
+	push := func(outcome, delay, body string) {
+		t.Helper()
+		s.expect(0, `{"id":"a","outcome":"`+outcome+`"}`+"\n", "", "push", "t", delay, body, "--id", "a", "--debounce", "1ms", "--json")
+	}
+	push("created", "1h", "first") // it is due 1 ms later all the same
+	push("replaced", "2h", "second")
+	s.expect(0, "second\n", "", "pop", "t")
+	push("created", "0", "third")
+	s.expect(0, "third\n", "", "pop", "t")
 }
 
 // The error names the job, which is stored all the same.

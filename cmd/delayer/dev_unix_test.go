@@ -92,47 +92,56 @@ func TestDevLogin(t *testing.T) {
 	}
 }
 
-// --dev leaves a master alone that sentinels would name, and so does the line to try.
-func TestDevWithSentinels(t *testing.T) {
-	t.Parallel()
-	all := redistest.StartSentinels(t)
-	s := newSite(t, nobody(t), "sentinels = "+all.Addrs(), "sentinel_master = m", "sentinel_username = u", "sentinel_password = p")
-	p := s.start(t, "--dev")
-	p.expect(p.stdout, started)
-	found := regexp.MustCompile(`(?m)^Note: --dev asks no sentinels\.\nIn-memory Redis on (.*): nothing is kept\.\nTry: (.*) delayer -c '.*' push greetings 5 hello$`).FindStringSubmatch(p.stdout.String())
-	if found == nil {
-		t.Fatalf("%v", p.stdout)
-	}
-	r := runBinary(t, s.dir, append(environment(t), strings.Fields(found[2])...), "-c", s.conf, "push", "greetings", "0", "hello", "--id", "a")
-	if r != (result{stdout: "a\n"}) {
-		t.Errorf("%+v", r)
-	}
-	p.delivers(redistest.On(t, found[1]))
-	if keys := all.Servers[0].Strings("KEYS", "*"); len(keys) > 0 {
-		t.Errorf("the master has %q", keys)
-	}
-}
-
-// So it does a cluster.
-func TestDevWithACluster(t *testing.T) {
+// --dev leaves alone what it would reach by sentinels or a cluster, and so does the line to try. Several partitions are in its own Redis.
+func TestDevLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
 	elsewhere := redistest.Start(t)
-	s := newSite(t, nobody(t), "cluster = "+elsewhere.Addr, "partitions = 4")
-	p := s.start(t, "--dev")
-	p.expect(p.stdout, started)
-	found := regexp.MustCompile(`(?m)^Note: --dev asks no cluster\.\nIn-memory Redis on (.*): nothing is kept\.\nTry: (.*) delayer -c '.*' push greetings 5 hello$`).FindStringSubmatch(p.stdout.String())
-	if found == nil {
-		t.Fatalf("%v", p.stdout)
-	}
-	r := runBinary(t, s.dir, append(environment(t), strings.Fields(found[2])...), "-c", s.conf, "push", "greetings", "60", "hello", "--id", "a")
-	if r != (result{stdout: "a\n"}) {
-		t.Errorf("%+v", r)
-	}
-	if n := redistest.On(t, found[1]).Do("EXISTS", "delayer:{3}:job_bucket:a"); n != int64(1) {
-		t.Errorf("the in-memory Redis has it: %v", n)
-	}
-	if keys := elsewhere.Strings("KEYS", "*"); len(keys) > 0 {
-		t.Errorf("the cluster has %q", keys)
+	for name, c := range map[string]struct {
+		lines  []string
+		note   string // a regular expression
+		bucket string // of the job a
+	}{
+		"sentinels": {
+			[]string{"sentinel_master = m", "sentinel_username = u", "sentinel_password = p", "sentinels = " + redistest.StartSentinel(t, elsewhere, 1).Addr},
+			`Note: --dev asks no sentinels\.\n`, "delayer:job_bucket:a",
+		},
+		"a cluster":       {[]string{"partitions = 4", "cluster = " + elsewhere.Addr}, `Note: --dev asks no cluster\.\n`, "delayer:{3}:job_bucket:a"},
+		"five partitions": {[]string{"partitions = 5"}, "", "delayer:{4}:job_bucket:a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, nobody(t), c.lines...)
+			p := s.start(t, "--dev")
+			p.expect(p.stdout, started)
+			found := regexp.MustCompile(`(?m)^` + c.note + `In-memory Redis on (.*): nothing is kept\.\nTry: (.*) ?delayer -c '.*' push greetings 5 hello$`).FindStringSubmatch(p.stdout.String())
+			if found == nil {
+				t.Fatalf("%v", p.stdout)
+			}
+			env := append(environment(t), strings.Fields(found[2])...)
+			push := func(id, delay string) {
+				t.Helper()
+				if r := runBinary(t, s.dir, env, "-c", s.conf, "push", "greetings", delay, "hello", "--id", id); r != (result{stdout: id + "\n"}) {
+					t.Errorf("push of %s: %+v", id, r)
+				}
+			}
+			push("a", "60")
+			if n := redistest.On(t, found[1]).Do("EXISTS", c.bucket); n != int64(1) {
+				t.Errorf("the in-memory Redis has it: %v", n)
+			}
+			ids := []string{"b", "c", "d", "e", "f"} // of several partitions
+			for _, id := range ids {
+				push(id, "50ms")
+			}
+			for _, id := range ids {
+				p.expect(p.stdout, "Job is ready, Topic: greetings, IDs: ["+id+"]")
+				if r := runBinary(t, s.dir, env, "-c", s.conf, "bpop", "greetings", "20s"); r != (result{stdout: "hello\n"}) {
+					t.Errorf("%+v", r)
+				}
+			}
+			if keys := elsewhere.Strings("KEYS", "*"); len(keys) > 0 {
+				t.Errorf("the Redis elsewhere has %q", keys)
+			}
+		})
 	}
 }
 

@@ -55,13 +55,13 @@ func openFront(c config.Config, dev bool, pool client.PoolOptions, log *logger.L
 	h := c.HTTP
 	pool.MaxIdle, pool.IdleTimeout = max(pool.MaxIdle, frontIdle), frontIdleTimeout
 	own := client.NewPool(pool)
-	jobClient := client.New(own, client.WithPrefix(c.Redis.Prefix), client.WithPartitions(c.Redis.Partitions), client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
-	jobs := operator.New(own, c.Redis.Prefix, c.Redis.Partitions)
+	jobClient := client.New(own, client.WithPrefix(c.Redis.Prefix), client.WithPartitions(c.Redis.Partitions), client.WithPartitionsBefore(c.Redis.PartitionsBefore), client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
+	jobs := operator.New(own, c.Redis.Prefix, layoutOf(c.Redis))
 	f.metrics = metrics.New(jobs, metrics.Options{
 		Topics: cmp.Or(h.TopicLabels, -1), Version: version,
 		Interval: c.Delayer.TimerInterval, ReadyMaxLate: h.ReadyMaxLate,
 	})
-	f.pages = dashboard.New(jobClient, jobs, dashboard.Options{ReadOnly: h.ReadOnly, Version: version})
+	f.pages = dashboard.New(jobClient, jobs, dashboard.Options{ReadOnly: h.ReadOnly, Version: version, Place: placeOf(c.Redis, pool)})
 	o := webOptions(h, log)
 	o.TLS, o.Limit, o.Spare = h.TLSCert != "", f.limit, f.spare
 	f.web = web.New(o,
@@ -76,6 +76,15 @@ func openFront(c config.Config, dev bool, pool client.PoolOptions, log *logger.L
 		own.Close()
 	})
 	return f, nil
+}
+
+// placeOf is where the dashboard says that Redis is.
+func placeOf(r config.Redis, o client.PoolOptions) dashboard.Place {
+	p := dashboard.Place{Master: r.SentinelMaster, Sentinels: r.Sentinels, Cluster: r.Cluster}
+	if len(r.Sentinels) > 0 {
+		p.Now = sentinelsOf(o).Master
+	}
+	return p
 }
 
 func listenHTTP(h config.HTTP, dev bool, log *logger.Logger) (*front, error) {

@@ -24,10 +24,12 @@ type options struct {
 	command   *command // nil: the daemon
 	arguments []string
 	json      bool
+	noWait    bool
 
 	// The flags of some commands; zero: not given.
 	id                  string
 	ttr, lease, timeout time.Duration
+	once, debounce      time.Duration
 	replicasTimeout     time.Duration
 	maxAttempts         int
 	replicas            int

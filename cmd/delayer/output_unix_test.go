@@ -34,7 +34,7 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%q: exit code %d, %s, want %s", args, code, p.stderr, want)
 		}
 	}
-	expect(`; not printed: {"id_base64":"Mf8="}`, "push", "t\xfe", "0", "a body\xfd", "--id", "1\xff")
+	expect(`; not printed: {"id_base64":"Mf8=","outcome":"created"}`, "push", "t\xfe", "0", "a body\xfd", "--id", "1\xff")
 	before := readAll(t, db)
 	expect("", "pop", "t\xfe")
 	expect("", "bpop", "--json", "t\xfe")

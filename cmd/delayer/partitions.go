@@ -3,12 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -16,7 +18,7 @@ import (
 func runPartitions(ctx context.Context, c *call) (reply, error) {
 	pool := client.NewPool(c.pool)
 	defer pool.Close()
-	partitions, err := operator.New(pool, c.redis.Prefix, c.redis.Partitions).Partitions(ctx)
+	partitions, err := operator.New(pool, c.redis.Prefix, layoutOf(c.redis)).Partitions(ctx)
 	if err != nil {
 		return reply{}, err
 	}
@@ -24,9 +26,10 @@ func runPartitions(ctx context.Context, c *call) (reply, error) {
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(cells ...string) { w.Write([]byte(strings.Join(cells, "\t") + "\t\n")) }
 	row("partition", "node", "waiting", "ready", "reserved", "dead", "overdue", "mover")
+	broken := ""
 	list := make([]map[string]any, len(partitions))
 	for i, p := range partitions {
-		row(strconv.Itoa(p.Number), cmp.Or(p.Node, "-"), number(p.Waiting), number(p.Ready), number(p.Reserved), number(p.Dead), overdue(p.Overdue), mover(p.Mover))
+		row(partitionName(p), cmp.Or(p.Node, "-"), number(p.Waiting), number(p.Ready), number(p.Reserved), number(p.Dead), overdue(p.Overdue), mover(p.Mover))
 		list[i] = map[string]any{
 			"partition": p.Number, "waiting": known(p.Waiting), "ready": known(p.Ready), "reserved": known(p.Reserved),
 			"dead": known(p.Dead), "overdue": known(p.Overdue.Seconds()), "mover": nil,
@@ -34,12 +37,30 @@ func runPartitions(ctx context.Context, c *call) (reply, error) {
 		if p.Node != "" {
 			list[i]["node"] = p.Node
 		}
+		if p.Before {
+			list[i]["before"] = true
+		}
+		if p.Err != nil {
+			list[i]["error"] = p.Err.Error()
+			broken += fmt.Sprintf("\npartition %d: %s", p.Number, printable(p.Err.Error(), ""))
+		}
 		if p.Mover.ID != "" {
 			list[i]["mover"] = map[string]any{"host": p.Mover.Host, "pid": p.Mover.PID}
 		}
 	}
 	w.Flush()
-	return reply{text: strings.TrimRight(table.String(), "\n"), json: map[string]any{"partitions": list}, safe: true}, nil
+	return reply{text: strings.TrimRight(table.String(), "\n") + broken, json: map[string]any{"partitions": list}, safe: true}, nil
+}
+
+func layoutOf(r config.Redis) store.Layout {
+	return store.Layout{Partitions: r.Partitions, Before: r.PartitionsBefore}
+}
+
+func partitionName(p operator.Partition) string {
+	if p.Before {
+		return fmt.Sprintf("%d (before)", p.Number)
+	}
+	return strconv.Itoa(p.Number)
 }
 
 // number is a count in words: that of one that can't be read is a dash.

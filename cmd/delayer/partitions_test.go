@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"testing"
 	"time"
 
@@ -21,12 +22,21 @@ func TestPartitionsCommand(t *testing.T) {
 	redis := r.Pool()
 	for _, server := range []store.ServerState{{ID: "one", Host: "one", PID: 1}, {ID: "2", Host: "t\nwo", PID: 2}} { // which prefer 0 and 1
 		server.Interval = time.Second
-		_, err := store.New(redis, "shop:{0}:").Heartbeat(server, false, 0).Do(t.Context())
+		_, err := store.New(redis, "shop:{0}:").Heartbeat(server, 1, 0).Do(t.Context())
 		redistest.Check(t, err)
 	}
 	s.expect(0, "  partition  node  waiting  ready  reserved  dead  overdue        mover\n"+
 		"          0     -        0      0         0     0       0s        one:1\n"+
 		"          1     -        1      1         0     0       0s  t\\u000awo:2\n", "", "partitions")
+	r.Do("SET", "shop:{0}:job_pool", "broken")
+	says := regexp.MustCompile(` script: [0-9a-f]+, on @user_script:\d+\.`).ReplaceAllString(runBinary(t, s.dir, s.env, "partitions").stdout, "")
+	if want := "  partition  node  waiting  ready  reserved  dead  overdue        mover\n" +
+		"          0     -        -      -         -     -        -        one:1\n" +
+		"          1     -        1      1         0     0       0s  t\\u000awo:2\n" +
+		"partition 0: WRONGTYPE Operation against a key holding the wrong kind of value\n"; says != want {
+		t.Errorf("of a broken one: %q, want %q", says, want)
+	}
+	r.Do("DEL", "shop:{0}:job_pool")
 	s.expect(0, "b\n", "", "pop", "t")
 	s.expect(0, "removed later\n", "", "remove", "later")
 

@@ -44,24 +44,28 @@ func misfit(ctx context.Context, o client.PoolOptions) error {
 	if o.Sentinels == "" {
 		return misfitAt(ctx, o.TLS, "it", o.Addr)
 	}
-	sentinels := strings.Split(o.Sentinels, ",")
 	var first error
-	for _, sentinel := range sentinels {
+	for _, sentinel := range strings.Split(o.Sentinels, ",") {
 		err := misfitAt(ctx, o.TLS, "sentinel "+sentinel, sentinel)
 		if err == nil {
-			return misfitOfMaster(ctx, o, sentinels)
+			return misfitOfMaster(ctx, o)
 		}
 		first = cmp.Or(first, err)
 	}
 	return first
 }
 
-func misfitOfMaster(ctx context.Context, o client.PoolOptions, sentinels []string) error {
+// sentinelsOf asks the sentinels where the master is.
+func sentinelsOf(o client.PoolOptions) *redispool.Sentinel {
 	dialer := redispool.Dialer{
 		Username: o.SentinelUsername, Password: o.SentinelPassword, TLS: o.TLS,
 		ConnectTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second,
 	}
-	master, err := redispool.NewSentinel(o.SentinelMaster, sentinels, dialer).Master(ctx)
+	return redispool.NewSentinel(o.SentinelMaster, strings.Split(o.Sentinels, ","), dialer)
+}
+
+func misfitOfMaster(ctx context.Context, o client.PoolOptions) error {
+	master, err := sentinelsOf(o).Master(ctx)
 	if err != nil {
 		return nil
 	}

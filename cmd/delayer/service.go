@@ -85,7 +85,7 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 		return err
 	}
 	workOptions := server.Options{
-		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Partitions: c.Redis.Partitions, Log: slog.New(log.Handler()),
+		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Partitions: c.Redis.Partitions, PartitionsBefore: c.Redis.PartitionsBefore, Log: slog.New(log.Handler()),
 		DeadMaxAge: cmp.Or(c.Delayer.DeadMaxAge, -1), DeadMax: c.Delayer.DeadMax,
 		Version: version,
 	}
@@ -115,7 +115,7 @@ func (s *service) run(work *server.Server, banner string, warnings config.Proble
 		return err
 	}
 	if s.config.Delayer.LogFormat != "json" { // whose readers would stumble over it
-		s.log.Print(banner)
+		s.log.Print(banner + s.whereRedisIs(waits == ""))
 	}
 	s.log.Info(fmt.Sprintf("Service started successfully, PID: %d%s", os.Getpid(), waits))
 	for _, w := range warnings {
@@ -129,6 +129,23 @@ func (s *service) run(work *server.Server, banner string, warnings config.Proble
 	}
 	s.log.Info(fmt.Sprintf("Service stopped successfully, PID: %d", os.Getpid()))
 	return nil
+}
+
+// whereRedisIs is a line of the banner where no address says it: whom we ask and, if Redis answers, where the master is now.
+func (s *service) whereRedisIs(answers bool) string {
+	r := s.config.Redis
+	if len(r.Sentinels) == 0 && len(r.Cluster) == 0 {
+		return ""
+	}
+	line := "Redis:\t\t" + r.Place()
+	if len(r.Sentinels) > 0 && answers {
+		ctx, cancel := context.WithTimeout(context.Background(), checkWait)
+		defer cancel()
+		if master, err := sentinelsOf(s.pool).Master(ctx); err == nil {
+			line += ": now at " + master
+		}
+	}
+	return line + "\n"
 }
 
 // work runs server and front side by side.

@@ -2,10 +2,15 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/store"
 	"golang.org/x/sys/unix"
 )
 
@@ -68,4 +73,39 @@ func TestTerminal(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", test.args, got, test.want)
 		}
 	}
+}
+
+// A migration shows a bar on a terminal, and leaves nothing of it; elsewhere it says something now and then.
+func TestMigrationProgress(t *testing.T) {
+	screen, terminal := openTerminal(t)
+	bar := &progress{to: terminal, redraws: isScreen(terminal)}
+	bar.show(operator.Migration{Adopted: store.Adopted{Stored: 50}, Left: 100})
+	bar.show(operator.Migration{Adopted: store.Adopted{Stored: 51}, Left: 99}) // too soon to be shown
+	bar.shown = time.Time{}
+	bar.show(operator.Migration{Adopted: store.Adopted{Stored: 140}, Left: 7, Reserved: 3})
+	bar.end()
+	want := "\r[##########....................] moved 50, about 100 are left" +
+		"\r[############################..] moved 140, about 7 are left, 3 of them reserved"
+	want += "\r" + strings.Repeat(" ", len(want[strings.LastIndex(want, "\r")+1:])) + "\r"
+	if got := readN(t, screen, len(want)); got != want {
+		t.Errorf("on the terminal stands %q, want %q", got, want)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	check(t, err)
+	lines := &progress{to: file, redraws: isScreen(file)}
+	lines.show(operator.Migration{Left: 100})
+	lines.shown = lines.shown.Add(-lineEvery)
+	lines.show(operator.Migration{Adopted: store.Adopted{Stored: 50}, Left: 50})
+	lines.end()
+	if got, err := os.ReadFile(file.Name()); string(got) != "moved 50, about 50 are left\n" || err != nil {
+		t.Errorf("in the file stands %q, %v", got, err)
+	}
+}
+
+func readN(t *testing.T, f *os.File, n int) string {
+	t.Helper()
+	text := make([]byte, n)
+	_, err := io.ReadFull(f, text)
+	check(t, err)
+	return string(text)
 }

@@ -57,10 +57,20 @@ func (s shell) push(id, body string, args ...string) {
 	s.expect(0, id+"\n", "", append([]string{"push", "--id", id, "t", "0", body}, args...)...)
 }
 
-// The exit code of the program says what becomes of the job, and its last words are kept.
+// The exit code of the program says what becomes of the job, and its last words are kept; with several partitions, too.
 func TestWorkerExitCodes(t *testing.T) {
 	t.Parallel()
+	for _, partitions := range []string{"1", "5"} {
+		t.Run(partitions, func(t *testing.T) {
+			t.Parallel()
+			testWorkerExitCodes(t, "DELAYER_REDIS_PARTITIONS="+partitions)
+		})
+	}
+}
+
+func testWorkerExitCodes(t *testing.T, env string) {
 	s, _ := newShell(t)
+	s.env = append(s.env, env)
 	const script = `set -- $(cat); echo "$DELAYER_JOB_ID is read"; test $1 = 0 || { echo why; echo "since $1"; } >&2; test $1 = signal && kill -9 $$; exit $1`
 	p := s.startWorker("--exec", script, "--max-attempts", "5")
 	const said = ": why\nsince %[1]s"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // seedMany is a Redis with 1,000,000 waiting jobs of 1,000 topics, each of which has ready jobs, and
@@ -60,7 +61,7 @@ func BenchmarkOperator(b *testing.B) {
 		_, err := conn.Do("EVAL", seedMany, 0, i, i+999)
 		redistest.Check(b, err)
 	}
-	o, ctx := New(pool, "", 1), context.Background()
+	o, ctx := New(pool, "", store.Layout{}), context.Background()
 	bars := func(step time.Duration, n int) (bounds []time.Duration) {
 		for i := range n {
 			bounds = append(bounds, time.Duration(i+1)*step)

@@ -1,10 +1,12 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -14,7 +16,8 @@ import (
 // is broken.
 const Unknown = -1
 
-// Counts are how many jobs there are, and how late. A number that can't be read is Unknown.
+// Counts are how many jobs there are, and how late. A number that can't be read is Unknown. Of several partitions of which some can't
+// be read at all they are those of the others.
 type Counts struct {
 	// Time is Redis's; zero if it can't be read.
 	Time time.Time
@@ -50,13 +53,71 @@ func (o *Operator) Counts(ctx context.Context) (Counts, error) {
 
 // CountsOfLast is Counts of another number of topics at most.
 func (o *Operator) CountsOfLast(ctx context.Context, most int) (Counts, error) {
-	topics, all, err := o.partitions.KnownTopics(ctx, most, "")
+	failed := make(failures, len(o.partitions))
+	topics, all, err := o.names(ctx, failed, most, func(ctx context.Context, s *store.Store) ([]string, int, error) {
+		return s.KnownTopics(ctx, most, "")
+	})
 	if err != nil {
 		return Counts{}, fmt.Errorf("counts: %w", err)
 	}
-	counts, err := o.CountsOf(ctx, topics...)
+	counts, err := o.countsOf(ctx, failed, topics)
 	counts.Known, counts.Used = all, topics
 	return counts, err
+}
+
+// CountsOf reads those of some topics.
+func (o *Operator) CountsOf(ctx context.Context, topics ...string) (Counts, error) {
+	return o.countsOf(ctx, make(failures, len(o.partitions)), topics)
+}
+
+// countsOf is CountsOf of the partitions that have not failed yet.
+func (o *Operator) countsOf(ctx context.Context, failed failures, topics []string) (Counts, error) {
+	parts := make([]store.Stats, len(o.partitions))
+	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
+		parts[i], err = s.Stats(ctx, topics, true)
+		return err
+	})
+	if err := failed.all(); err != nil {
+		return Counts{}, fmt.Errorf("counts: %w", err)
+	}
+	all := Counts{Topics: make([]TopicCounts, len(topics)), Partitions: make([]PartitionCounts, len(parts))}
+	for i, topic := range topics {
+		all.Topics[i] = TopicCounts{Topic: topic, AtLeast: Unknown}
+	}
+	for i, part := range parts {
+		each := &all.Partitions[i]
+		if each.Err = failed[i]; each.Err == nil {
+			*each = partitionCounts(part)
+			all.add(part)
+		} else {
+			each.unknown()
+		}
+		each.Number, each.Before, each.Node = i, o.partitions.IsBefore(i), o.partitions[i].NodeAddr()
+	}
+	slices.SortFunc(all.Topics, func(a, b TopicCounts) int { return strings.Compare(a.Topic, b.Topic) })
+	return all, nil
+}
+
+// add adds a partition's numbers of the same topics.
+func (c *Counts) add(part store.Stats) {
+	c.Time = cmp.Or(c.Time, part.Time)
+	c.Pool += part.Pool
+	c.Waiting += part.Waiting
+	c.Overdue = larger(c.Overdue, part.Overdue)
+	for i, t := range part.Topics {
+		sum := &c.Topics[i]
+		sum.Ready, sum.Reserved, sum.Dead = Plus(sum.Ready, t.Ready), Plus(sum.Reserved, t.Reserved), Plus(sum.Dead, t.Dead)
+		sum.Overdue, sum.AtLeast = larger(sum.Overdue, t.Overdue), max(sum.AtLeast, t.AtLeast)
+	}
+}
+
+// Broken is why some of several partitions can't be read, in a line that names them; nil if all can.
+func (c Counts) Broken() error {
+	failed := make(failures, len(c.Partitions))
+	for i, p := range c.Partitions {
+		failed[i] = p.Err
+	}
+	return failed.any()
 }
 
 // Overdue is that of Counts, and of which partition; Partition is Unknown where there is one only.
@@ -65,27 +126,46 @@ type Overdue struct {
 	Partition int
 }
 
-// Overdue reads it. It costs Redis next to nothing.
+// Overdue reads it. It costs Redis next to nothing. With an error, which names the partitions that can't be read, it is
+// that of the others.
 func (o *Operator) Overdue(ctx context.Context) (Overdue, error) {
-	longest, partition, err := o.partitions.Overdue(ctx)
-	if err != nil {
-		return Overdue{}, fmt.Errorf("overdue: %w", err)
+	failed := make(failures, len(o.partitions))
+	overdue := make([]time.Duration, len(failed))
+	var nodes sync.WaitGroup
+	for _, numbers := range o.byNode(failed) {
+		nodes.Go(func() {
+			stores := make([]*store.Store, len(numbers))
+			for k, i := range numbers {
+				stores[k] = o.partitions[i]
+			}
+			for k, found := range store.OverdueOf(ctx, stores) {
+				overdue[numbers[k]], failed[numbers[k]] = found.For, inTime(ctx, found.Err)
+			}
+		})
+	}
+	nodes.Wait()
+	worst := Overdue{Partition: Unknown}
+	for i, late := range overdue {
+		if failed[i] == nil && (worst.Partition == Unknown || larger(worst.For, late) != worst.For) {
+			worst = Overdue{late, i}
+		}
 	}
 	if len(o.partitions) == 1 {
-		partition = Unknown
+		worst.Partition = Unknown
 	}
-	return Overdue{longest, partition}, nil
-}
-
-// CountsOf reads those of some topics.
-func (o *Operator) CountsOf(ctx context.Context, topics ...string) (Counts, error) {
-	all, each, err := o.partitions.Stats(ctx, topics, true)
-	if err != nil {
-		return Counts{}, fmt.Errorf("counts: %w", err)
+	if err := failed.any(); err != nil {
+		return worst, fmt.Errorf("overdue: %w", err)
 	}
-	slices.SortFunc(all.Topics, func(a, b TopicCounts) int { return strings.Compare(a.Topic, b.Topic) })
-	return Counts{Time: all.Time, Pool: all.Pool, Waiting: all.Waiting, Overdue: all.Overdue, Topics: all.Topics, Partitions: each}, nil
+	return worst, nil
 }
 
 // Plus adds numbers; if one is Unknown, so is the sum.
 func Plus(a, b int) int { return store.Plus(a, b) }
+
+// larger is the larger of both, Unknown if one is.
+func larger(a, b time.Duration) time.Duration {
+	if a < 0 || b < 0 {
+		return Unknown
+	}
+	return max(a, b)
+}

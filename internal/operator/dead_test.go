@@ -150,7 +150,7 @@ func (f *fixture) before(script string, call func()) *Operator {
 		return &hookedConn{conn, "\n-- " + script + ": ", call}, err
 	}}
 	f.TB.Cleanup(func() { pool.Close() })
-	return New(pool, "", 1)
+	return New(pool, "", store.Layout{})
 }
 
 type hookedConn struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/devredis"
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // fixture is an Operator on an empty Redis, and a Client on the same.
@@ -26,7 +27,7 @@ func newFixture(on *redistest.Fixture) *fixture {
 		c.Close()
 		pool.Close()
 	})
-	return &fixture{Operator: New(pool, "", 1), Fixture: on, client: c, ctx: on.TB.Context()}
+	return &fixture{Operator: New(pool, "", store.Layout{}), Fixture: on, client: c, ctx: on.TB.Context()}
 }
 
 // onRedis starts a redis-server.

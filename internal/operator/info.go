@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -27,23 +28,35 @@ type Info struct {
 	Snapshot   string
 	SnapshotAt time.Time
 	Unsaved    int64
-	// Missing is why nothing can be read, in Redis's words: this user may not INFO.
+	// Missing is why nothing can be read: this user may not INFO, in Redis's words, or the node is away.
 	Missing string
 }
 
-// Info reads it of each node that has partitions: of several only in a cluster.
-func (o *Operator) Info(ctx context.Context) (all []Info, err error) {
-	for _, node := range o.partitions.Nodes() {
-		addr := node.NodeAddr()
-		says, err := node.Info(ctx)
-		if err != nil && !store.Refused(err) {
-			return nil, fmt.Errorf("info: %w", err)
-		}
-		info := infoOf(says)
-		if info.Node = addr; err != nil {
-			info.Missing = err.Error()
-		}
-		all = append(all, info)
+// Info reads it of each node that has partitions: of several only in a cluster. One that does not answer says why it is Missing,
+// unless none does.
+func (o *Operator) Info(ctx context.Context) ([]Info, error) {
+	nodes := o.partitions.Nodes()
+	all, failed := make([]Info, len(nodes)), make(failures, len(nodes))
+	var asking sync.WaitGroup
+	for i, node := range nodes {
+		asking.Go(func() {
+			var says map[string]string
+			err := o.patiently(ctx, func(ctx context.Context) (err error) {
+				says, err = node.Info(ctx)
+				return err
+			})
+			all[i] = infoOf(says)
+			if all[i].Node = node.NodeAddr(); err != nil {
+				all[i].Missing = err.Error()
+			}
+			if !store.Refused(err) {
+				failed[i] = err
+			}
+		})
+	}
+	asking.Wait()
+	if !slices.Contains(failed, nil) {
+		return nil, fmt.Errorf("info: %w", failed[0])
 	}
 	return all, nil
 }

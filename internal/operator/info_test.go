@@ -9,6 +9,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/redispool"
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 func (f *fixture) info() Info {
@@ -46,7 +47,7 @@ func TestInfoOfCluster(t *testing.T) {
 	c := redistest.StartCluster(t)
 	pool := client.NewPool(client.PoolOptions{Cluster: c.Addrs()})
 	t.Cleanup(func() { redispool.Close(pool) })
-	o := New(pool, "", 16)
+	o := New(pool, "", store.Layout{Partitions: 16})
 	partitions, err := o.Partitions(t.Context())
 	redistest.Check(t, err)
 	on := map[string]bool{}

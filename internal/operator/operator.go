@@ -19,7 +19,7 @@ type Operator struct {
 }
 
 // New makes an Operator on a pool of the caller's. prefix is what the name of every key
-// begins with; empty, it is "delayer:". There are so many partitions; 0 is 1.
-func New(pool *redis.Pool, prefix string, partitions int) *Operator {
-	return &Operator{store.NewPartitions(pool, cmp.Or(prefix, store.DefaultPrefix), partitions)}
+// begins with; empty, it is "delayer:".
+func New(pool *redis.Pool, prefix string, l store.Layout) *Operator {
+	return &Operator{l.Open(pool, cmp.Or(prefix, store.DefaultPrefix))}
 }

@@ -2,12 +2,35 @@ package operator
 
 import (
 	"context"
+	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
 
 // PartitionCounts are the numbers of one partition. One that can't be read is Unknown.
-type PartitionCounts = store.PartitionCounts
+type PartitionCounts struct {
+	Number                         int    // from 0 on
+	Before                         bool   // it is one of the layout before only: what it has is to be moved
+	Node                           string // the address of the cluster's node that has it; empty if there is none
+	Waiting, Ready, Reserved, Dead int    // all but Waiting are of the topics that were asked for
+	// Overdue is for how long its first job has been due, or its first lease has been over, without being moved; 0 if there
+	// is none.
+	Overdue time.Duration
+	Err     error // why nothing of it can be read; nil if something can
+}
+
+// partitionCounts adds up the topics' numbers.
+func partitionCounts(s store.Stats) PartitionCounts {
+	all := PartitionCounts{Waiting: s.Waiting, Overdue: s.Overdue}
+	for _, t := range s.Topics {
+		all.Ready, all.Reserved, all.Dead = Plus(all.Ready, t.Ready), Plus(all.Reserved, t.Reserved), Plus(all.Dead, t.Dead)
+	}
+	return all
+}
+
+func (c *PartitionCounts) unknown() {
+	c.Waiting, c.Ready, c.Reserved, c.Dead, c.Overdue = Unknown, Unknown, Unknown, Unknown, Unknown
+}
 
 // Partition is one with its mover.
 type Partition struct {
@@ -23,7 +46,7 @@ func (o *Operator) Partitions(ctx context.Context) ([]Partition, error) {
 		return nil, err
 	}
 	servers, err := o.Servers(ctx)
-	if err != nil && !store.Refused(err) {
+	if err != nil && !store.Refused(err) && counts.Partitions[0].Err == nil { // where the servers' entries are
 		return nil, err
 	}
 	return WithMovers(counts.Partitions, servers), nil

@@ -1,14 +1,17 @@
 package operator
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // inPartitions is an Operator, and a Client, of five partitions.
@@ -22,7 +25,7 @@ func inPartitions(t *testing.T) *fixture {
 		c.Close()
 		pool.Close()
 	})
-	return &fixture{Operator: New(pool, "", 5), Fixture: f, client: c, ctx: t.Context()}
+	return &fixture{Operator: New(pool, "", store.Layout{Partitions: 5}), Fixture: f, client: c, ctx: t.Context()}
 }
 
 // Pages of several partitions are in one order, and each job is on one of them.
@@ -93,5 +96,107 @@ func TestBrowsePartitions(t *testing.T) {
 	}
 	if want := (PartitionCounts{Waiting: 300, Dead: 300}); err != nil || len(partitions) != 5 || sum != want {
 		t.Errorf("%d partitions have %+v, %v, want %+v", len(partitions), sum, err, want)
+	}
+}
+
+// A partition that can't be read is said to be so, and keeps none of the others' numbers back: one whose keys are of another type.
+func TestBrokenPartition(t *testing.T) {
+	t.Parallel()
+	f := inPartitions(t)
+	for i := range 50 {
+		f.push("topic", fmt.Sprint("job", i), time.Hour)
+	}
+	whole := f.counts()
+	f.Do("DEL", "delayer:{2}:job_pool")
+	f.Do("SET", "delayer:{2}:job_pool", "text")
+	f.Do("SET", "delayer:{4}:topics", "text")
+	f.expectBroken(whole, "partition 2: WRONGTYPE", 2, 4)
+	if late, err := f.Overdue(f.ctx); late != (Overdue{0, 0}) || err == nil || !strings.Contains(err.Error(), "partition 2: WRONGTYPE") {
+		t.Errorf("overdue: %+v, %v", late, err)
+	}
+	f.Do("DEL", "delayer:{4}:topics")
+	f.Do("ZADD", "delayer:{4}:job_pool", f.Clock()-100, "late")
+	if late, err := f.Overdue(f.ctx); late.Partition != 4 || late.For < 100*time.Second || err == nil {
+		t.Errorf("with a late job in partition 4: %+v, %v", late, err)
+	}
+	for i := range 5 {
+		f.text(fmt.Sprintf("{%d}:job_pool", i))
+	}
+	if _, err := f.Counts(f.ctx); err == nil || !strings.HasPrefix(err.Error(), "counts: partitions 0, 1, 2, 3, 4: WRONGTYPE") {
+		t.Errorf("where all are broken: %v", err)
+	}
+}
+
+// So is one whose node hangs, or is gone: then all that are there are named together, and each look takes a time that is bounded.
+func TestPartitionsOfABrokenNode(t *testing.T) {
+	t.Parallel()
+	for name, breaks := range map[string]func(*redistest.Server){"hangs": (*redistest.Server).Hang, "gone": (*redistest.Server).Kill} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, other := onRedis(t)
+			away := redistest.Start(t)
+			f.Operator = &Operator{}
+			pools := []*redis.Pool{other.Pool(), away.Pool()}
+			for i := range 4 {
+				s := store.New(pools[i%2], fmt.Sprintf("delayer:{%d}:", i))
+				f.partitions = append(f.partitions, s)
+				_, err := s.Push([]store.Delayed{{Job: store.Job{ID: fmt.Sprint(i), Topic: "topic", Body: "b"}, Due: store.Due{After: time.Hour}}}).Do(f.ctx)
+				f.check(err)
+			}
+			whole := f.counts()
+			breaks(away)
+			f.expectBroken(whole, "partitions 1, 3: ", 1, 3)
+			ctx, cancel := context.WithTimeout(f.ctx, time.Second)
+			defer cancel()
+			if _, err := f.Overdue(ctx); err == nil || !strings.HasPrefix(err.Error(), "overdue: partitions 1, 3: ") || ctx.Err() != nil && name == "gone" {
+				t.Errorf("overdue: %v", err)
+			}
+			nodes, err := f.Info(f.ctx)
+			if err != nil || len(nodes) != 2 || nodes[0].Missing != "" || nodes[1].Missing == "" {
+				t.Errorf("nodes: %+v, %v", nodes, err)
+			}
+			if known := whole.of("topic"); known.Ready != 0 {
+				t.Errorf("%+v", known)
+			}
+		})
+	}
+}
+
+// expectBroken expects the numbers of the partitions but for those, and why they are not there.
+func (f *fixture) expectBroken(whole Counts, why string, broken ...int) {
+	f.TB.Helper()
+	got := f.counts()
+	waiting := 0
+	for i, p := range got.Partitions {
+		want := whole.Partitions[i]
+		if slices.Contains(broken, i) {
+			want = PartitionCounts{Number: i, Waiting: Unknown, Ready: Unknown, Reserved: Unknown, Dead: Unknown, Overdue: Unknown, Err: p.Err}
+		} else {
+			waiting += p.Waiting
+		}
+		if p != want || (p.Err != nil) != slices.Contains(broken, i) {
+			f.TB.Errorf("partition %d: %+v, want %+v", i, p, want)
+		}
+	}
+	if got.Waiting != waiting || got.Pool != waiting || got.Known != 1 || len(got.Topics) != 1 || got.Time.IsZero() {
+		f.TB.Errorf("%+v, want %d that wait", got, waiting)
+	}
+	if err := got.Broken(); err == nil || !strings.Contains(err.Error(), why) || strings.Contains(err.Error(), "\n") {
+		f.TB.Errorf("broken: %v, want %s", err, why)
+	}
+	if counts, known, err := f.Topic(f.ctx, "topic"); !known || err != nil || counts.Broken() == nil {
+		f.TB.Errorf("the topic: %v, %v", known, err)
+	}
+	if _, _, err := f.Topic(f.ctx, "another"); err == nil {
+		f.TB.Error("a topic is not known of which only some partitions know nothing")
+	}
+	if page, err := f.Topics(f.ctx, TopicQuery{}); err != nil || len(page.Topics) != 1 {
+		f.TB.Errorf("topics: %+v, %v", page, err)
+	}
+	if _, err := f.DeadTopics(f.ctx); err != nil {
+		f.TB.Errorf("dead topics: %v", err)
+	}
+	if partitions, err := f.Operator.Partitions(f.ctx); err != nil || len(partitions) != len(got.Partitions) {
+		f.TB.Errorf("partitions: %v", err)
 	}
 }

@@ -148,7 +148,7 @@ func TestPurgeFailsInTheMidst(t *testing.T) {
 		return redis.Dial("tcp", server.Addr)
 	}}
 	t.Cleanup(func() { pool.Close() })
-	if n, err := New(pool, "", 1).Purge(context.Background(), "t", math.MaxInt); n != 250 || !errors.Is(err, io.ErrUnexpectedEOF) {
+	if n, err := New(pool, "", store.Layout{}).Purge(context.Background(), "t", math.MaxInt); n != 250 || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%d jobs, %v, want 250 and the error", n, err)
 	}
 	if left := f.Do("LLEN", "delayer:ready_queue:t"); left != int64(350) {

@@ -3,13 +3,17 @@ package operator
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Servers are those that run, and those that have ended lately without saying so.
-func (o *Operator) Servers(ctx context.Context) ([]store.ServerState, error) {
-	servers, err := o.partitions[0].Servers(ctx) // where those of all partitions are
+func (o *Operator) Servers(ctx context.Context) (servers []store.ServerState, err error) {
+	err = o.patiently(ctx, func(ctx context.Context) (err error) {
+		servers, err = o.partitions[0].Servers(ctx) // where those of all partitions are
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("servers: %w", err)
 	}
@@ -18,13 +22,15 @@ func (o *Operator) Servers(ctx context.Context) ([]store.ServerState, error) {
 
 // Acked is how many jobs were ever acknowledged.
 func (o *Operator) Acked(ctx context.Context) (int64, error) {
-	all := int64(0)
-	for _, partition := range o.partitions {
-		acked, err := partition.Acked(ctx)
-		if err != nil {
-			return 0, fmt.Errorf("acked: %w", err)
-		}
-		all += acked
+	failed := make(failures, len(o.partitions))
+	var all atomic.Int64
+	o.each(ctx, failed, func(ctx context.Context, _ int, s *store.Store) error {
+		acked, err := s.Acked(ctx)
+		all.Add(acked)
+		return err
+	})
+	if err := failed.any(); err != nil { // what the others have would look like a fall
+		return 0, fmt.Errorf("acked: %w", err)
 	}
-	return all, nil
+	return all.Load(), nil
 }

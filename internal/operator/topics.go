@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -49,7 +50,10 @@ func (o *Operator) topics(ctx context.Context, q TopicQuery) (TopicPage, error) 
 	case q.First < 0:
 		return TopicPage{}, fmt.Errorf("first %d is below 0", q.First)
 	}
-	names, known, err := o.partitions.KnownTopics(ctx, maxNames, q.Contains)
+	failed := make(failures, len(o.partitions))
+	names, known, err := o.names(ctx, failed, maxNames, func(ctx context.Context, s *store.Store) ([]string, int, error) {
+		return s.KnownTopics(ctx, maxNames, q.Contains)
+	})
 	if err != nil {
 		return TopicPage{}, err
 	}
@@ -64,7 +68,7 @@ func (o *Operator) topics(ctx context.Context, q TopicQuery) (TopicPage, error) 
 	}
 	names = names[min(q.First, len(names)):]
 	names = names[:min(cmp.Or(q.Limit, 50), len(names))]
-	counts, err := o.CountsOf(ctx, names...)
+	counts, err := o.countsOf(ctx, failed, names)
 	counts.Known = known
 	return TopicPage{counts, matched, min(known, maxNames)}, err
 }
@@ -78,20 +82,50 @@ func (o *Operator) Topic(ctx context.Context, topic string) (counts Counts, know
 	if counts.Topics[0] != (TopicCounts{Topic: topic}) {
 		return counts, true, nil
 	}
-	if known, err = o.partitions.IsKnown(ctx, topic); err != nil {
+	failed := make(failures, len(o.partitions))
+	for i, p := range counts.Partitions {
+		failed[i] = p.Err
+	}
+	var knows atomic.Bool
+	o.each(ctx, failed, func(ctx context.Context, _ int, s *store.Store) error {
+		known, err := s.IsKnown(ctx, topic)
+		if err == nil && known {
+			knows.Store(true)
+		}
+		return err
+	})
+	if err := failed.any(); err != nil && !knows.Load() {
 		return Counts{}, false, fmt.Errorf("topic %s: %w", store.Quote(topic), err)
 	}
-	return counts, known, nil
+	return counts, knows.Load(), nil
 }
 
 // DeadTopics reads the topics that have dead letters, MostTopics of them at most, those whose oldest
 // died last. Known is how many there are.
 func (o *Operator) DeadTopics(ctx context.Context) (Counts, error) {
-	topics, all, err := o.partitions.DeadTopics(ctx, MostTopics)
+	failed := make(failures, len(o.partitions))
+	topics, all, err := o.names(ctx, failed, MostTopics, func(ctx context.Context, s *store.Store) ([]string, int, error) {
+		return s.DeadTopics(ctx, MostTopics)
+	})
 	if err != nil {
 		return Counts{}, fmt.Errorf("dead topics: %w", err)
 	}
-	counts, err := o.CountsOf(ctx, topics...)
+	counts, err := o.countsOf(ctx, failed, topics)
 	counts.Known = all
 	return counts, err
+}
+
+// names joins names of topics of the partitions that have not failed yet, so many at most: the last ones are those that are among the
+// last of any, and their number, of several partitions, is a lower bound.
+func (o *Operator) names(ctx context.Context, failed failures, most int, of func(context.Context, *store.Store) ([]string, int, error)) (names []string, all int, err error) {
+	parts, known := make([][]string, len(failed)), make([]int, len(failed))
+	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
+		parts[i], known[i], err = of(ctx, s)
+		return err
+	})
+	if err := failed.all(); err != nil {
+		return nil, 0, err
+	}
+	names = store.JoinNames(parts, most)
+	return names, max(slices.Max(known), len(names)), nil
 }

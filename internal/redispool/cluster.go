@@ -243,7 +243,8 @@ func (c *Cluster) ask(ctx context.Context, addr string) (owned []slotRange, shar
 }
 
 // readRange reads {first, last, {host, port, …}, replicas …}. named is how much is said of the owner: 4 things from
-// Redis 7.0 on. Where its host is not named it is that of the node that was asked.
+// Redis 7.0 on, of which the last may have its IP address where its host has no name. Where its host is not said it is that of the
+// node that was asked.
 func readRange(item any, asked string) (r slotRange, named int, err error) {
 	var master []any
 	parts, err := redis.Values(item, nil)
@@ -255,18 +256,23 @@ func readRange(item any, asked string) (r slotRange, named int, err error) {
 	if err == nil {
 		_, err = redis.Scan(master, &host, &port)
 	}
-	r.owner = atHost(net.JoinHostPort(host, strconv.Itoa(port)), asked)
+	if host == unnamed && len(master) > 3 {
+		more, _ := redis.StringMap(master[3], nil)
+		host = more["ip"]
+	}
+	r.owner = address(host, strconv.Itoa(port), asked)
 	return r, len(master), err
 }
 
-// atHost is addr, with the host of the other one if it has none itself.
-func atHost(addr, other string) string {
-	host, port, err := net.SplitHostPort(addr)
-	if err == nil && host == "" {
+// unnamed is the host of a node that is to be known by its name and has none.
+const unnamed = "?"
+
+// address is host:port, with the host of the other address if it is not said.
+func address(host, port, other string) string {
+	if host == "" || host == unnamed {
 		host, _, _ = net.SplitHostPort(other)
-		addr = net.JoinHostPort(host, port)
 	}
-	return addr
+	return net.JoinHostPort(host, port)
 }
 
 // learned enters what a node has said that was asked at that moment.

@@ -135,3 +135,115 @@ func TestForgottenCluster(t *testing.T) {
 		return !known
 	})
 }
+
+// Nodes that don't know their names, or are to keep them to themselves, are found all the same, also when they say that a slot has moved.
+func TestUnnamedNodes(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	name := func(kind string) {
+		for _, s := range cluster.Servers {
+			s.Do("CONFIG", "SET", "cluster-preferred-endpoint-type", kind)
+		}
+	}
+	for _, kind := range []string{"hostname", "unknown-endpoint", "ip"} {
+		name(kind)
+		pool := clusterPool(strings.Split(cluster.Addrs(), ",")[0])
+		defer Close(pool)
+		set := func(prefix string) {
+			t.Helper()
+			slot := On(pool, prefix).(*Slot)
+			redistest.Until(t, "its owner takes it", func() bool {
+				conn, err := slot.Get(t.Context())
+				redistest.Check(t, err)
+				defer conn.Close()
+				_, err = conn.Do("SET", prefix+"key", kind)
+				if err != nil {
+					words := strings.Fields(err.Error()) // MOVED slot address
+					slot.Moved(slot.slot, words[2])
+				}
+				return err == nil
+			})
+		}
+		prefixes := []string{"{0}:", "{1}:", "{2}:", "{3}:"}
+		for _, prefix := range prefixes {
+			set(prefix)
+		}
+		for _, prefix := range prefixes {
+			n := SlotOf(prefix)
+			name("ip") // as those who move slots want it
+			owner := cluster.Owner(n)
+			for _, s := range cluster.Servers[:3] {
+				if s != owner {
+					cluster.MoveSlot(n, s)
+					break
+				}
+			}
+			name(kind)
+			set(prefix)
+		}
+	}
+}
+
+// What nodes say of owners, in all ways in which they name them.
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	owner := func(host any, more ...any) []any {
+		return []any{int64(0), int64(1), append([]any{host, int64(7000)}, more...)}
+	}
+	for _, c := range []struct {
+		says []any
+		want string
+	}{
+		{owner([]byte("10.0.0.1")), "10.0.0.1:7000"},
+		{owner([]byte("::1")), "[::1]:7000"},
+		{owner([]byte("node.example")), "node.example:7000"},
+		{owner([]byte("")), "asked.example:7000"},
+		{owner(nil), "asked.example:7000"},
+		{owner([]byte("?"), []byte("id"), []any{[]byte("ip"), []byte("10.0.0.1")}), "10.0.0.1:7000"},
+		{owner([]byte("?"), []byte("id"), []any{[]byte("ip"), []byte("")}), "asked.example:7000"},
+		{owner([]byte("?"), []byte("id"), []any{}), "asked.example:7000"},
+		{owner([]byte("?")), "asked.example:7000"},
+	} {
+		if r, _, err := readRange(c.says, "asked.example:6379"); err != nil || r.owner != c.want {
+			t.Errorf("%q: %s, %v, want %s", c.says, r.owner, err, c.want)
+		}
+	}
+	for addr, want := range map[string]string{
+		"10.0.0.1:7000": "10.0.0.1:7000", "::1:7000": "[::1]:7000", "[::1]:7000": "[::1]:7000", "fe80::1%eth0:7000": "[fe80::1%eth0]:7000",
+		":7000": "10.0.0.9:7000", "?:7000": "10.0.0.9:6379", "nonsense": "10.0.0.9:6379",
+	} {
+		pool := clusterPool("127.0.0.1:1")
+		c := clusterOf(pool)
+		c.learned([]slotRange{{0, 16383, "10.0.0.9:6379"}}, true, time.Now())
+		slot := On(pool, "{d}:").(*Slot)
+		slot.Moved(slot.slot, addr)
+		c.mu.Lock()
+		got := c.ownerOf(slot.slot)
+		c.mu.Unlock()
+		if got != want {
+			t.Errorf("MOVED to %s: the owner is %s, want %s", addr, got, want)
+		}
+		Close(pool)
+	}
+}
+
+// A connection to a server that is loading its data is one: what is asked on it can be asked again.
+func TestDialWhileLoading(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--enable-debug-command", "local", "--loading-process-events-interval-bytes", "1024")
+	s.Do("EVAL", `for i = 1, 2000 do redis.call('SET', 'key' .. i, string.rep('x', 1024)) end`, 0)
+	s.Do("CONFIG", "SET", "key-load-delay", 5000)
+	other := redistest.On(t, s.Addr)
+	reloads := other.Conn()
+	reloads.Send("DEBUG", "RELOAD")
+	reloads.Flush()
+	redistest.Until(t, "it loads", func() bool { return s.InfoNumber("persistence", "loading") == 1 })
+	d := timeouts
+	d.Locator = Fixed(s.Addr)
+	conn, err := d.Dial(t.Context())
+	redistest.Check(t, err)
+	defer conn.Close()
+	if _, err := conn.Do("GET", "key1"); err == nil || !strings.HasPrefix(err.Error(), "LOADING") {
+		t.Errorf("it loads, and answers %v", err)
+	}
+}

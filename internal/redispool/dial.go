@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,12 +74,18 @@ func (d Dialer) dial(ctx context.Context, addr string) (redis.Conn, error) {
 		return conn, err
 	}
 	// A Redis that wants a password says so to a short command; a long one it
-	// calls a protocol error. Not to be permitted to PING is no reason.
-	if _, err := redis.DoContext(conn, ctx, "PING"); err != nil && !strings.HasPrefix(err.Error(), "NOPERM") {
+	// calls a protocol error.
+	if _, err := redis.DoContext(conn, ctx, "PING"); err != nil && !isAccepted(err) {
 		conn.Close()
 		return nil, err
 	}
 	return conn, nil
+}
+
+// isAccepted reports whether err says no to a PING only: we are not permitted to, or the server does no work yet, as it says of whatever
+// else is asked.
+func isAccepted(err error) bool {
+	return slices.ContainsFunc([]string{"NOPERM", "LOADING", "MASTERDOWN"}, func(reason string) bool { return strings.HasPrefix(err.Error(), reason) })
 }
 
 // TLSConfig is config for the server at an address: unless config has another ServerName, that is the

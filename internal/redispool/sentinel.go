@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,8 @@ const (
 	// watchEvery is how often the sentinels are asked whether another server is the master now, and how long a
 	// sentinel that is to tell us so may be silent.
 	watchEvery = time.Second
+	// restSilent is for how long a sentinel that did not answer is asked behind all others.
+	restSilent = 10 * time.Second
 )
 
 // Sentinel finds the master of a name, as Redis Sentinel has it.
@@ -30,8 +33,9 @@ type Sentinel struct {
 	every time.Duration // watchEvery, but for tests
 
 	mu        sync.Mutex
-	addrs     []string // the one that answered last is first, the one that failed last is last
-	dial      Dial     // the last one
+	addrs     []string             // the one that answered last is first, the one that failed last is last
+	silent    map[string]time.Time // when one last did not answer
+	dial      Dial                 // the last one
 	conns     map[*masterConn]bool
 	stopWatch context.CancelFunc // nil if there are no connections
 }
@@ -40,7 +44,7 @@ type Sentinel struct {
 func NewSentinel(name string, addrs []string, sentinels Dialer) *Sentinel {
 	sentinels.ConnectTimeout = min(sentinels.ConnectTimeout, askWithin)
 	sentinels.ReadTimeout = min(sentinels.ReadTimeout, askWithin)
-	return &Sentinel{Name: name, Sentinels: sentinels, every: watchEvery, addrs: slices.Clone(addrs), conns: map[*masterConn]bool{}}
+	return &Sentinel{Name: name, Sentinels: sentinels, every: watchEvery, addrs: slices.Clone(addrs), silent: map[string]time.Time{}, conns: map[*masterConn]bool{}}
 }
 
 // Locate asks one sentinel after the other, until one names a server that dial finds to be a master.
@@ -114,7 +118,14 @@ func (s *Sentinel) ask(ctx context.Context, sentinel string, dial Dial) (redis.C
 }
 
 // master is the address that a sentinel names.
-func (s *Sentinel) master(ctx context.Context, sentinel string) (string, error) {
+func (s *Sentinel) master(ctx context.Context, sentinel string) (addr string, err error) {
+	defer func() {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.silent[sentinel] = time.Now()
+		}
+	}()
 	conn, err := s.connect(ctx, sentinel)
 	if err != nil {
 		return "", err
@@ -154,16 +165,26 @@ func checkRole(ctx context.Context, conn redis.Conn) error {
 	return err
 }
 
+// inTurn are the sentinels in the order in which they are asked: those last that were silent a while ago, as each costs askWithin.
 func (s *Sentinel) inTurn() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.addrs)
+	rests := func(sentinel string) bool { return time.Since(s.silent[sentinel]) < restSilent }
+	var resting []string
+	addrs := slices.DeleteFunc(slices.Clone(s.addrs), func(sentinel string) bool {
+		if rests(sentinel) {
+			resting = append(resting, sentinel)
+		}
+		return rests(sentinel)
+	})
+	return append(addrs, resting...)
 }
 
 // answered has that sentinel asked first the next time.
 func (s *Sentinel) answered(sentinel string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.silent, sentinel)
 	s.addrs = append([]string{sentinel}, s.without(sentinel)...)
 }
 

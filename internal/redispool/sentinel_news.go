@@ -2,6 +2,7 @@ package redispool
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,13 +13,18 @@ import (
 // other replicas follow it, which may take long. The other sentinels name it from +switch-master on.
 var failedOver = []any{"+promoted-slave", "+switch-master"}
 
-// listen has one sentinel after the other tell of failovers. Where we may not listen, regular looks have to do.
+// listen has one sentinel after the other tell of failovers. Where none lets us listen, regular looks have to do.
 func (s *Sentinel) listen(ctx context.Context, news chan<- struct{}) {
+	deaf := map[string]bool{}
 	for ctx.Err() == nil {
-		for _, sentinel := range s.inTurn() {
-			if err := s.listenAt(ctx, sentinel, news); strings.HasPrefix(err.Error(), "NOPERM") {
-				return
+		sentinels := s.inTurn()
+		for _, sentinel := range sentinels {
+			if !deaf[sentinel] {
+				deaf[sentinel] = strings.HasPrefix(s.listenAt(ctx, sentinel, news).Error(), "NOPERM")
 			}
+		}
+		if !slices.ContainsFunc(sentinels, func(sentinel string) bool { return !deaf[sentinel] }) {
+			return
 		}
 		select {
 		case <-time.After(s.every):

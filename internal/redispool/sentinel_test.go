@@ -301,3 +301,44 @@ func TestRightsWithSentinels(t *testing.T) {
 		}
 	}
 }
+
+// Where one sentinel lets us hear nothing, another one tells of failovers. (None here is asked regularly.)
+func TestNextSentinelTellsWhereOneMayNot(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	first := redistest.StartSentinel(t, master, 1, "user default on nopass ~* &* +@all -subscribe")
+	second := redistest.StartSentinel(t, master, 1)
+	d, s := by("m", first.Addr, second.Addr)
+	s.every = time.Hour
+	conn, err := d.Dial(t.Context())
+	redistest.Check(t, err)
+	awaitListener(t, second)
+	conn.Close()
+	expectNoListener(t, second)
+}
+
+// A sentinel that hangs is asked behind those that answer something, be it no master.
+func TestHungSentinelIsAskedBehindThoseThatFail(t *testing.T) {
+	t.Parallel()
+	master, replica := redistest.Start(t), redistest.Start(t)
+	host, port, _ := net.SplitHostPort(master.Addr)
+	replica.Do("REPLICAOF", host, port)
+	behind, hung := redistest.StartSentinel(t, replica, 9), redistest.StartSentinel(t, master, 1)
+	hung.Hang()
+	d, s := by("m", hung.Addr, behind.Addr)
+	for range 2 {
+		_, err := d.Dial(t.Context())
+		expectError(t, err, "its role is slave", "sentinel "+hung.Addr)
+		if first := s.inTurn()[0]; first != behind.Addr {
+			t.Errorf("%s is asked first, want %s", first, behind.Addr)
+		}
+	}
+	hung.Resume()
+	redistest.Until(t, "the one that has answered is asked first", func() bool { // who listens asks them as well
+		conn, err := d.Dial(t.Context())
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil && s.inTurn()[0] == hung.Addr
+	})
+}

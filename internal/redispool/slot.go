@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -129,15 +130,20 @@ func (s *Slot) owner(ctx context.Context) (*node, error) {
 	return nil, redis.Error(fmt.Sprintf("CLUSTERDOWN no node owns slot %d", s.slot))
 }
 
-// Moved enters that the owner of this slot has said who owns another slot, or this one: host:port, or :port on its own host.
+// Moved enters that the owner of this slot has said who owns another slot, or this one: host:port, where the host may be an IPv6
+// address without brackets, or :port on its own host. One that has no name is not told; then another node has to be asked.
 func (s *Slot) Moved(slot int, addr string) {
 	c := s.cluster
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	addr = atHost(addr, c.ownerOf(s.slot))
+	c.learnSoon()
+	colon := strings.LastIndexByte(addr, ':')
+	if colon < 0 || addr[:colon] == unnamed {
+		return
+	}
+	addr = address(strings.Trim(addr[:colon], "[]"), addr[colon+1:], c.ownerOf(s.slot))
 	c.moved[slot] = move{addr, time.Now()}
 	c.first = addr
-	c.learnSoon()
 }
 
 func (s *Slot) learnSoon() {

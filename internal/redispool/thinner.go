@@ -8,7 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// KeptIdle is how many connections a pool keeps that nobody has needed for a while, KeptByNode how many the pool of a
+// KeptIdle is how many connections a pool keeps though nobody has needed as many for a while, KeptByNode how many the pool of a
 // node of a cluster keeps, as there are several.
 const KeptIdle, KeptByNode = 4, 1
 
@@ -66,15 +66,15 @@ func (t *thinner) watch(idle int) {
 	}
 }
 
-// thin closes as many connections as were idle all the time since it was last called, but for
-// those that are kept.
+// thin closes as many connections as were idle all the time since it was last called, while there are
+// more than are kept.
 func (t *thinner) thin() {
 	t.mu.Lock()
 	unneeded := min(t.idle, t.pool.IdleCount())
 	t.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	for range unneeded - t.keep {
+	for range min(unneeded, t.pool.ActiveCount()-t.keep) {
 		if conn, err := t.pool.GetContext(&borrow{Context: ctx}); err == nil {
 			spoil(conn)
 			conn.Close()

@@ -31,7 +31,7 @@ func TestThinnerOfANode(t *testing.T) {
 }
 
 // What was needed since the last look is kept, be it idle now. What was not is closed, but for a
-// few; then nobody looks any more, before there are more connections.
+// few in all; then nobody looks any more, before there are more connections.
 func TestThinnerKeepsWhatIsNeeded(t *testing.T) {
 	pool := redistest.Start(t).Pool()
 	pool.TestOnBorrowContext = CheckRested
@@ -58,9 +58,9 @@ func TestThinnerKeepsWhatIsNeeded(t *testing.T) {
 		{KeptIdle, KeptIdle, false},
 		{crowd, crowd, true},
 		{0, crowd, true}, // they were opened since the last look
-		{crowd - 1, crowd, true},
-		{crowd - KeptIdle - 2, crowd - 2, true},
-		{0, KeptIdle, false},
+		{crowd - 1, crowd - 1, true},
+		{KeptIdle + 2, KeptIdle + 2, true},
+		{1, KeptIdle, false}, // what is needed is among those that are kept
 		{KeptIdle + 1, KeptIdle + 1, true},
 	} {
 		if borrow(c.needed); step != 1 && thinner.watching {

@@ -13,7 +13,8 @@ import (
 )
 
 // State is all that lies in a Redis database, in a form that tests can compare, but for the
-// known topics, the servers that run, their last hour, and the numbers of jobs that were acknowledged and of partitions.
+// known topics, the servers that run, their last hour, the numbers of jobs that were acknowledged and of partitions, and
+// those of the batches in which jobs moved from one partition to another.
 // Several partitions are together in it; only the topics of Ready have the partition's number behind them, as
 // in "topic of 3".
 type State struct {
@@ -24,6 +25,7 @@ type State struct {
 	Buckets  map[string]string   // ID → "topic body"
 	Dead     map[string][]string // topic → IDs of its dead letters, the oldest first
 	Letters  map[string]string   // ID of a dead letter → "topic body"
+	Once     []string            // IDs of which no further push counts, or none did until lately
 	Other    map[string]string   // any other key, or one of the wrong type → its type
 }
 
@@ -54,7 +56,9 @@ func (f *Fixture) State() State {
 		switch name + " " + kind {
 		case "job_pool zset":
 			pools = append(pools, key)
-		case "topics zset", "topics_due zset", "waiting: zset", "servers hash", "history hash", "acked string":
+		case "topics zset", "topics_due zset", "waiting: zset", "servers hash", "history hash", "acked string", "migration hash":
+		case "once zset":
+			s.Once = append(s.Once, f.Strings("ZRANGE", key, 0, -1)...)
 		case "dead_topics zset":
 			deadTopics[partition] = f.Strings("ZRANGE", key, 0, -1)
 		case "reserved hash":
@@ -85,6 +89,7 @@ func (f *Fixture) State() State {
 			}
 		}
 	}
+	slices.Sort(s.Once)
 	s.Pool, s.Reserved = f.waitingAndReserved(pools)
 	for topic, n := range counts {
 		if n != 0 {

@@ -17,12 +17,14 @@ type Call[T any] struct {
 type run struct {
 	store    *Store
 	script   *script
+	form     *form // of the script, as it was sent
 	args     []any // the first is what names the script
 	pipeline *Pipeline
 	reply    any
 	err      error
 	done     bool
 	behind   bool // it was made once more, behind the one with the script's text
+	refused  bool // by a node of a cluster: it was not done
 }
 
 // newCall makes a call of the script. args are as arguments begins them. An error of read is that of an
@@ -76,10 +78,14 @@ func (c *Call[T]) On(ctx context.Context, p *Pipeline) (T, error) {
 
 // Send puts the call into the pipeline, and returns it.
 func (c *Call[T]) Send(p *Pipeline) *Call[T] {
-	c.pipeline, c.script = p, c.script.on(c.store)
-	p.write(&c.run, "EVALSHA", c.script.hash)
+	c.pipeline, c.form = p, c.script.on(c.store)
+	p.write(&c.run, "EVALSHA", c.form.hash)
 	return c
 }
+
+// IsElsewhere reports whether a node of a cluster has refused the call, as it does not have the store's keys, or not all of
+// them now: another one has, or soon this one again. Nothing was done; err is the refusal.
+func (c *Call[T]) IsElsewhere() bool { return c != nil && c.refused }
 
 // Wait waits for the answer; that to no call, nil, is zero. A redis.Error is Redis's no to this call, before
 // it changed anything. Any other error is the connection's: what Redis did is unknown.

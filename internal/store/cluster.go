@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,7 +42,7 @@ func (c *run) isElsewhere(err error) bool {
 	if !c.store.isElsewhere(err) {
 		return false
 	}
-	c.err = err
+	c.err, c.refused = err, true
 	return true
 }
 
@@ -101,10 +102,10 @@ func again(ctx, within context.Context, calls []*run) (refused []*run) {
 // onDetour makes the calls in the pipeline, closes it, and returns those that were refused.
 func onDetour(ctx context.Context, p *Pipeline, calls []*run) []*run {
 	defer p.Close()
-	p.isDetour = true
+	p.Direct = true
 	for _, c := range calls {
-		c.behind, c.err = false, nil
-		p.write(c, "EVALSHA", c.script.hash)
+		c.behind, c.err, c.done, c.refused = false, nil, false, false
+		p.write(c, "EVALSHA", c.form.hash)
 	}
 	for len(p.sent) > 0 && p.err == nil {
 		p.Flush()
@@ -113,7 +114,7 @@ func onDetour(ctx context.Context, p *Pipeline, calls []*run) []*run {
 	for _, c := range p.sent { // the answers are lost
 		c.err, c.done = causeOf(ctx, p.err), true
 	}
-	return p.elsewhere
+	return slices.DeleteFunc(calls, func(c *run) bool { return !c.refused })
 }
 
 func (s *Store) isInCluster() bool {

@@ -17,12 +17,17 @@ import (
 // inCluster are 16 partitions in it.
 func inCluster(t *testing.T, c *redistest.Cluster) Partitions {
 	t.Helper()
+	return NewPartitions(poolOf(t, c), DefaultPrefix, 16)
+}
+
+func poolOf(t *testing.T, c *redistest.Cluster) *redis.Pool {
+	t.Helper()
 	second := redispool.Dialer{ConnectTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second}
 	pool := redispool.NewCluster(strings.Split(c.Addrs(), ","), second, func(d redispool.Dialer) *redis.Pool {
 		return &redis.Pool{MaxIdle: 4, DialContext: d.Dial, TestOnBorrowContext: redispool.CheckRested}
 	})
 	t.Cleanup(func() { redispool.Close(pool) })
-	return NewPartitions(pool, DefaultPrefix, 16)
+	return pool
 }
 
 // halfMoved is a slot of which some keys are at another node already.
@@ -288,7 +293,10 @@ func TestSubscriptionInCluster(t *testing.T) {
 				return false
 			}
 			for _, s := range append(more, s) {
-				check(t, sub.Add(channel(s)))
+				if err := sub.Add(channel(s)); err != nil {
+					sub.Close()
+					return false
+				}
 				if event, err := sub.Receive(); err != nil {
 					sub.Close()
 					return false

@@ -24,6 +24,9 @@ var inScript = regexp.MustCompile(`^(ERR Error running script .*?: )?(@user_scri
 
 // begins reports whether err is Redis's answer and begins with one of the reasons.
 func begins(err error, reasons ...string) bool {
+	if err == nil { // as of most answers
+		return false
+	}
 	var e redis.Error
 	if !errors.As(err, &e) {
 		return false

@@ -29,9 +29,9 @@ func newBackend(f *redistest.Fixture, pool *redis.Pool) *backend {
 }
 
 // onRedis starts a redis-server.
-func onRedis(tb testing.TB) (*backend, *redistest.Server) {
+func onRedis(tb testing.TB, args ...string) (*backend, *redistest.Server) {
 	tb.Helper()
-	server := redistest.Start(tb)
+	server := redistest.Start(tb, args...)
 	return newBackend(server.Fixture, server.Pool()), server
 }
 
@@ -50,7 +50,7 @@ func (b *backend) user() *backend { return newBackend(b.Fixture, b.UserPool()) }
 
 // push stores one job.
 func (b *backend) push(ctx context.Context, job Job, due Due, lifetime time.Duration, policy Policy) error {
-	errs, err := b.Push([]Delayed{{job, due, Terms{Lifetime: lifetime, Policy: policy}}}).Do(ctx)
+	errs, err := b.Push([]Delayed{{job, due, Terms{Lifetime: lifetime, Policy: policy}, nil}}).Do(ctx)
 	if err != nil {
 		return err
 	}

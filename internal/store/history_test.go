@@ -177,7 +177,7 @@ func TestHistoryOfSeveralPartitions(t *testing.T) {
 			if c.own != nil {
 				b.do(t, "SET", "delayer:acked", c.own)
 			}
-			_, err := b.Heartbeat(ServerState{ID: "a", Interval: time.Second}, false, c.elsewhere).Do(t.Context())
+			_, err := b.Heartbeat(ServerState{ID: "a", Interval: time.Second}, 1, c.elsewhere).Do(t.Context())
 			check(t, err)
 			if entry := fmt.Sprintf("%s", b.do(t, "HVALS", "delayer:history")); strings.Fields(entry)[1] != c.want {
 				t.Errorf("of %v here and %d elsewhere there is %s, want %s", c.own, c.elsewhere, entry, c.want)

@@ -1,10 +1,14 @@
 package store
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
 // InTurn makes many calls, one to each of the stores, in their order: on one connection to each node, and so many
-// at a time there. answered is told of each, in that order, and says whether to go on; if not, those that are not
-// under way are not made, nor told of.
+// at a time there. Those to a store whose slot of a cluster is on its way come last, so that no others wait with them. answered is
+// told of each in the order in which they are made, and says whether to go on; if not, those that are not under way are not
+// made, nor told of.
 func InTurn[T any](ctx context.Context, stores []*Store, atATime int, call func(i int) *Call[T], answered func(i int, answer T, err error) (goOn bool)) {
 	lines := pipelines{}
 	defer lines.close()
@@ -13,32 +17,71 @@ func InTurn[T any](ctx context.Context, stores []*Store, atATime int, call func(
 
 // inTurn is InTurn on the caller's connections, to which it adds.
 func inTurn[T any](ctx context.Context, lines pipelines, stores []*Store, atATime int, call func(i int) *Call[T], answered func(i int, answer T, err error) (goOn bool)) {
-	type made struct {
-		*Call[T]
-		err error // why it could not be made
+	t := turns[T]{lines, stores, atATime * len(Partitions(stores).Nodes()), call, answered}
+	all := make([]int, len(stores))
+	for i := range all {
+		all[i] = i
 	}
-	var calls []made
-	underWay, goOn := atATime*len(Partitions(stores).Nodes()), true
-	for i := 0; ; i++ {
-		for goOn && len(calls) < min(i+underWay, len(stores)) {
-			p, err := lines.to(ctx, stores[len(calls)])
-			if err != nil {
-				calls = append(calls, made{nil, err})
-				continue
+	if later, goOn := t.take(ctx, all, true); goOn {
+		t.take(ctx, later, false)
+	}
+}
+
+// turns are the calls of an InTurn.
+type turns[T any] struct {
+	lines    pipelines
+	stores   []*Store
+	atATime  int // at all nodes together
+	call     func(i int) *Call[T]
+	answered func(i int, answer T, err error) (goOn bool)
+}
+
+// turn is a call, or why there is none.
+type turn[T any] struct {
+	*Call[T]
+	err   error // there is no connection
+	later bool  // it is to be made later
+}
+
+// take makes those calls. If direct is set, those of stores whose calls the node does not do now are not made, and returned.
+func (t *turns[T]) take(ctx context.Context, list []int, direct bool) (later []int, goOn bool) {
+	var calls []turn[T]
+	away := map[*Store]bool{}
+	goOn = true
+	for k, i := range list {
+		for goOn && len(calls) < min(k+t.atATime, len(list)) {
+			next := list[len(calls)]
+			if away[t.stores[next]] {
+				calls = append(calls, turn[T]{later: true})
+			} else {
+				calls = append(calls, t.send(ctx, next, direct))
 			}
-			calls = append(calls, made{call(len(calls)).Send(p), nil})
-			p.Flush()
 		}
-		if i == len(calls) {
-			return
+		if k == len(calls) {
+			break
 		}
-		answer, err := calls[i].Wait(ctx)
-		if calls[i].err != nil {
-			err = calls[i].err
+		c := calls[k]
+		calls[k] = turn[T]{}
+		answer, err := c.Wait(ctx)
+		if c.later || direct && c.IsElsewhere() {
+			away[t.stores[i]] = true
+			later = append(later, i)
+			continue
 		}
-		calls[i] = made{}
-		goOn = answered(i, answer, err) && goOn
+		goOn = t.answered(i, answer, cmp.Or(c.err, err)) && goOn
 	}
+	return later, goOn
+}
+
+func (t *turns[T]) send(ctx context.Context, i int, direct bool) turn[T] {
+	p, err := t.lines.to(ctx, t.stores[i])
+	if err != nil {
+		return turn[T]{err: err}
+	}
+	p.Direct = direct
+	c := t.call(i).Send(p)
+	p.Flush()
+	return turn[T]{Call: c}
 }
 
 // pipelines are one to each node.

@@ -57,9 +57,24 @@ func (k Keys) Servers() string { return k.prefix + "servers" }
 // History is the hash of what all servers have done in the last hour, see History of a Store.
 func (k Keys) History() string { return k.prefix + "history" }
 
+// Migration is the hash of what is known of jobs that move from one partition to another: in the one that they leave the
+// serial number of the last batch that was set aside, in the one that they go to that of the last that came from there.
+func (k Keys) Migration() string { return k.prefix + "migration" }
+
+// SetAside is the hash of the jobs that are on their way to another partition: w, r or d, as they were waiting, ready or dead, and
+// their ID; and when they were due, their order, or when they were buried. And o and an ID, and its score in Once.
+func (k Keys) SetAside() string { return k.prefix + "set_aside" }
+
+// SetAsideJob is what the bucket, or dead letter, becomes of a job that is set aside. With an empty entry of SetAside it is what the
+// names of all these begin with.
+func (k Keys) SetAsideJob(entry string) string { return k.SetAside() + ":" + entry }
+
 // FirstDue is the channel on which it is said that another job has become the pool's first.
 // The message is in how many ms that falls due.
 func (k Keys) FirstDue() string { return k.prefix + "first_due" }
+
+// Once is the zset of the IDs of which no push counts, scored by the Unix time in ms until when.
+func (k Keys) Once() string { return k.prefix + "once" }
 
 // Waiting is the zset of the clients that wait for jobs of the topic, each scored by the Unix time in µs
 // since when.

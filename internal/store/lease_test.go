@@ -179,6 +179,23 @@ func TestReservePutsOff(t *testing.T) {
 	}
 }
 
+// Who is put off is told also where nothing else is to be told, and another topic's queue is broken; that is told by the next call.
+func TestReserveTellsOfPutOffBehindABrokenQueue(t *testing.T) {
+	t.Parallel()
+	b, user := onRedisAs(t)
+	b.do(t, "ACL", "SETUSER", "u", "-rename")
+	for _, topics := range [][]string{{"t", "broken"}, {"broken", "t"}} {
+		b.seed(t, ready("a", "t"), field("a", "options", "1 0 604800000", "lease", "1 5 0"), text("ready_queue:broken"))
+		got := user.reserve(t, 9, Reservation{}, topics...)
+		if len(got.Jobs) > 0 || len(got.PutOff) != 1 || got.PutOff[0].ID != "a" || !got.More {
+			t.Errorf("%q: %+v", topics, got)
+		}
+		if _, err := user.Reserve(Wanted{Topics: topics, N: 9}, Reservation{}).Do(t.Context()); !begins(err, "WRONGTYPE") {
+			t.Errorf("%q: the next call: %v", topics, err)
+		}
+	}
+}
+
 // pushAsOld pushes a job as the original's clients do.
 func (b *backend) pushAsOld(t *testing.T, id, topic string, delay int) {
 	t.Helper()
@@ -267,7 +284,7 @@ func TestOldPushOfALastAttempt(t *testing.T) {
 		for _, old := range []bool{true, false} {
 			b.seed(t)
 			terms := Terms{Lifetime: 7 * 24 * time.Hour, Policy: Replace, MaxAttempts: 1}
-			expectErrors(t, made(t, b.Push([]Delayed{{Job{"a", "t", "body"}, Due{}, terms}})), nil)
+			expectErrors(t, made(t, b.Push([]Delayed{{Job{"a", "t", "body"}, Due{}, terms, nil}})), nil)
 			_, lease := b.hold(t, "t", 30*time.Millisecond)
 			if old {
 				b.pushAsOld(t, "a", "t", 1)

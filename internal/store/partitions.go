@@ -1,60 +1,77 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
 
-// Partitions are Stores that have all the jobs together.
+// Partitions are Stores that have all the jobs together: those of the layout, and behind them those of the layout
+// before that are none of it.
 type Partitions []*Store
 
 // MaxPartitions is how many there are at most.
 const MaxPartitions = 1024
 
-// CheckPartitions says why there can't be n partitions of that prefix.
-func CheckPartitions(n int, prefix string) error {
-	switch {
-	case n < 0 || n > MaxPartitions:
-		return fmt.Errorf("partitions: %d is not from 1 to %d", n, MaxPartitions)
-	case n > 1 && strings.ContainsAny(prefix, "{}"):
-		return fmt.Errorf("prefix: %s has braces, which the keys of %d partitions have themselves", Quote(prefix), n)
-	}
-	return nil
+// NewPartitions makes n of them, where there never was another number.
+func NewPartitions(pool *redis.Pool, prefix string, n int) Partitions {
+	return Layout{Partitions: n}.Open(pool, prefix)
 }
 
-// NewPartitions makes n of them, of the jobs on the pool's Redis. A single one has the prefix, as the original
+// Open makes Partitions of the jobs on the pool's Redis. A single one has the prefix, as the original
 // does. Of several, each has its number in braces behind it, "delayer:{3}:", so that all of its keys
-// are in one slot of a Redis Cluster. Before their first call they ask Redis whether n is what others have, too,
+// are in one slot of a Redis Cluster. Before their first call they ask Redis whether the layout is what others have, too,
 // and refuse to work with a LayoutError if it isn't.
-func NewPartitions(pool *redis.Pool, prefix string, n int) Partitions {
-	if n <= 1 {
-		return Partitions{New(pool, prefix)}
+func (l Layout) Open(pool *redis.Pool, prefix string) Partitions {
+	var p Partitions
+	for _, keys := range l.keys(Keys{prefix}) {
+		p = append(p, New(pool, keys.prefix))
 	}
-	p := make(Partitions, n)
-	for i := range p {
-		p[i] = New(pool, Keys{prefix}.partition(i).prefix)
-	}
-	keeper := *p[0]
-	check := newLayoutCheck(&keeper, n)
-	for _, s := range p {
-		s.layoutCheck = check
+	if len(p) > 1 {
+		check := newLayoutCheck(pool, Keys{prefix}, l)
+		for _, s := range p {
+			s.layoutCheck = check
+		}
 	}
 	return p
 }
 
+// layout is that of the partitions.
+func (p Partitions) layout() Layout {
+	if c := p[0].layoutCheck; c != nil {
+		return c.own
+	}
+	return Layout{Partitions: len(p)}
+}
+
 // Of is the partition that the job of that ID belongs to.
-func (p Partitions) Of(id string) *Store { return p[PartitionOf(id, len(p))] }
+func (p Partitions) Of(id string) *Store { return p[p.Place(id)] }
+
+// Place is where among the partitions that one is.
+func (p Partitions) Place(id string) int { return PartitionOf(id, p.layout().Partitions) }
+
+// Growing reports whether jobs may be left in the partitions of a layout before.
+func (p Partitions) Growing() bool { return p.layout().Before > 0 }
+
+// IsBefore reports whether the partition at that place is one of the layout before only.
+func (p Partitions) IsBefore(place int) bool { return place >= p.layout().Partitions }
+
+// Before is the partition that the job of that ID belonged to in the layout before, nil if that is the same.
+func (p Partitions) Before(id string) *Store {
+	l := p.layout()
+	if l.Before == 0 {
+		return nil
+	}
+	if s := p[l.beforeAt(PartitionOf(id, l.Before))]; s != p.Of(id) {
+		return s
+	}
+	return nil
+}
 
 // Nodes are the first partitions of each node.
-func (p Partitions) Nodes() []*Store {
-	var first []*Store
+func (p Partitions) Nodes() Partitions {
+	var first Partitions
 	seen := map[any]bool{}
 	for _, s := range p {
 		if node := s.Node(); !seen[node] {
@@ -65,69 +82,32 @@ func (p Partitions) Nodes() []*Store {
 	return first
 }
 
-// KnownTopics is Store.KnownTopics of all partitions.
-func (p Partitions) KnownTopics(ctx context.Context, most int, containing string) (names []string, all int, err error) {
-	return p.names(most, func(s *Store) ([]string, int, error) { return s.KnownTopics(ctx, most, containing) })
-}
-
-// DeadTopics is Store.DeadTopics of all partitions.
-func (p Partitions) DeadTopics(ctx context.Context, most int) (names []string, all int, err error) {
-	return p.names(most, func(s *Store) ([]string, int, error) { return s.DeadTopics(ctx, most) })
-}
-
-// names joins names of topics, each once. Of several partitions the last ones are those that are among the last of any, and
-// their number is a lower bound.
-func (p Partitions) names(most int, of func(*Store) ([]string, int, error)) (names []string, all int, err error) {
-	behind := map[string]int{} // how many names of a partition are behind it
-	for _, s := range p {
-		part, known, err := of(s)
-		if err != nil {
-			return nil, 0, err
-		}
-		if len(p) == 1 {
-			return part, known, nil
-		}
-		for i, name := range part {
-			if n, met := behind[name]; !met || len(part)-i < n {
-				behind[name] = len(part) - i
-			}
-		}
-		all = max(all, known)
-	}
-	names = slices.SortedFunc(maps.Keys(behind), func(a, b string) int {
-		return cmp.Or(cmp.Compare(behind[b], behind[a]), strings.Compare(a, b))
-	})
-	return names[max(len(names)-most, 0):], max(all, len(names)), nil
-}
-
-// PartitionCounts are the numbers of one partition. What can't be read is -1.
-type PartitionCounts struct {
-	Number                         int    // from 0 on
-	Node                           string // the address of the cluster's node that has it; empty if there is none
-	Waiting, Ready, Reserved, Dead int    // all but Waiting are of the topics that were asked for
-	// Overdue is for how long its first job has been due, or its first lease has been over, without being moved; 0 if there
-	// is none.
-	Overdue time.Duration
-}
-
-// Stats is Store.Stats of all partitions, and what each has of it. Its Time is that of the first one: the numbers of the
-// others are a little younger.
-func (p Partitions) Stats(ctx context.Context, topics []string, late bool) (all Stats, each []PartitionCounts, err error) {
-	each = make([]PartitionCounts, len(p))
+// KnownTopics are all that one of the partitions knows.
+func (p Partitions) KnownTopics(ctx context.Context) ([]string, error) {
+	parts := make([][]string, len(p))
 	for i, s := range p {
-		part, err := s.Stats(ctx, topics, late)
-		if err != nil {
-			return Stats{}, nil, p.named(i, err)
+		var err error
+		if parts[i], _, err = s.KnownTopics(ctx, AllTopics, ""); err != nil {
+			return nil, p.named(i, err)
 		}
-		each[i] = part.ofPartition()
-		each[i].Number, each[i].Node = i, s.NodeAddr()
-		if i == 0 {
+	}
+	return JoinNames(parts, AllTopics), nil
+}
+
+// Stats is Store.Stats of all partitions. Its Time is that of the first one: the numbers of the others are a little younger.
+func (p Partitions) Stats(ctx context.Context, topics []string) (all Stats, err error) {
+	for i, s := range p {
+		part, err := s.Stats(ctx, topics, false)
+		switch {
+		case err != nil:
+			return Stats{}, p.named(i, err)
+		case i == 0:
 			all = part
-		} else {
+		default:
 			all.add(part)
 		}
 	}
-	return all, each, nil
+	return all, nil
 }
 
 // named says which partition an error is of, where there are several.
@@ -138,59 +118,14 @@ func (p Partitions) named(i int, err error) error {
 	return err
 }
 
-// ofPartition adds up the topics' numbers.
-func (s *Stats) ofPartition() PartitionCounts {
-	all := PartitionCounts{Waiting: s.Waiting, Overdue: s.Overdue}
-	for _, t := range s.Topics {
-		all.Ready, all.Reserved, all.Dead = Plus(all.Ready, t.Ready), Plus(all.Reserved, t.Reserved), Plus(all.Dead, t.Dead)
-	}
-	return all
-}
-
 // add adds another partition's numbers of the same topics.
 func (s *Stats) add(part Stats) {
 	s.Pool += part.Pool
 	s.Waiting += part.Waiting
-	s.Overdue = larger(s.Overdue, part.Overdue)
 	for i, t := range part.Topics {
 		sum := &s.Topics[i]
 		sum.Ready, sum.Reserved, sum.Dead = Plus(sum.Ready, t.Ready), Plus(sum.Reserved, t.Reserved), Plus(sum.Dead, t.Dead)
-		sum.Overdue, sum.AtLeast = larger(sum.Overdue, t.Overdue), max(sum.AtLeast, t.AtLeast)
 	}
-}
-
-// overdueAtATime is how many partitions of a node are asked together for how long their jobs have been due.
-const overdueAtATime = 64
-
-// Overdue is Store.Overdue of the partition where that is longest, and its number: of the first one that it can't be read of,
-// if there is such a one.
-func (p Partitions) Overdue(ctx context.Context) (longest time.Duration, partition int, err error) {
-	if len(p) == 1 {
-		longest, err = p[0].Overdue(ctx)
-		return longest, 0, err
-	}
-	call := func(i int) *Call[Stats] { return p[i].statsPage(nil, true, false) }
-	InTurn(ctx, p, overdueAtATime, call, func(i int, part Stats, failed error) bool {
-		if failed != nil {
-			err = p.named(i, failed)
-			return false
-		}
-		if larger(longest, part.Overdue) != longest {
-			longest, partition = part.Overdue, i
-		}
-		return true
-	})
-	return longest, partition, err
-}
-
-// IsKnown reports whether any of the partitions knows the topic.
-func (p Partitions) IsKnown(ctx context.Context, topic string) (known bool, err error) {
-	for _, s := range p {
-		if known, err = s.IsKnown(ctx, topic); known || err != nil {
-			break
-		}
-	}
-	return known, err
 }
 
 // Plus adds numbers. -1 is one that is not known; then neither is the sum.
@@ -199,12 +134,4 @@ func Plus(a, b int) int {
 		return -1
 	}
 	return a + b
-}
-
-// larger is the larger of both, or -1 if one is not known.
-func larger(a, b time.Duration) time.Duration {
-	if a < 0 || b < 0 {
-		return -1
-	}
-	return max(a, b)
 }

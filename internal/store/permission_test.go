@@ -100,8 +100,8 @@ func TestKeysWithoutPermission(t *testing.T) {
 		},
 		"several pushes, one into a bucket that is denied": func() error {
 			_, err := user.Push([]Delayed{
-				{Job{"mine new", "t", "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}},
-				{Job{"theirs", "t", "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}},
+				{Job{"mine new", "t", "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}, nil},
+				{Job{"theirs", "t", "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}, nil},
 			}).Do(ctx)
 			return err
 		},

@@ -29,6 +29,9 @@ import (
 type Pipeline struct {
 	Replaced bool // the first connection's server took no writes, and was left, even if there is no other one
 
+	// Direct leaves what a node of a cluster has refused to whoever made the call, who asks the call about it.
+	Direct bool
+
 	// Hasty has nothing tried again that a cluster can't do now: several stores' calls would wait for one's.
 	Hasty bool
 
@@ -39,11 +42,10 @@ type Pipeline struct {
 	flushed    bool   // nothing of it is in our own buffer
 	refused    []*run // by a server that takes no writes
 	elsewhere  []*run // refused by a node of a cluster
-	isDetour   bool   // whoever made it sees to those
 	detoured   bool   // another one has made calls instead
 	outOfOrder bool   // a call was done after one that was sent behind it
 	// loading are the last calls with which scripts' texts were sent.
-	loading map[*script]*run
+	loading map[*form]*run
 }
 
 // Pipeline takes a connection.
@@ -144,7 +146,9 @@ func (p *Pipeline) answer(ctx context.Context, reply any, err error) {
 		p.load(c)
 	case c.isElsewhere(err):
 		p.outOfOrder = p.outOfOrder || behind
-		p.elsewhere = append(p.elsewhere, c)
+		if c.done = p.Direct; !p.Direct {
+			p.elsewhere = append(p.elsewhere, c)
+		}
 	case takesNoWrites(err) && !p.Replaced:
 		p.outOfOrder = p.outOfOrder || behind
 		c.err = err
@@ -155,7 +159,7 @@ func (p *Pipeline) answer(ctx context.Context, reply any, err error) {
 	if p.err == nil && len(p.refused) > 0 && len(p.sent) == 0 {
 		p.replace(ctx)
 	}
-	if len(p.elsewhere) > 0 && len(p.sent) == 0 && !p.isDetour {
+	if len(p.elsewhere) > 0 && len(p.sent) == 0 {
 		p.detour(ctx)
 	}
 }
@@ -163,16 +167,16 @@ func (p *Pipeline) answer(ctx context.Context, reply any, err error) {
 // load makes a call once more whose script Redis did not know. The text goes with the first of
 // many such calls only; Redis knows it when it comes to the others.
 func (p *Pipeline) load(c *run) {
-	if first := p.loading[c.script]; first != nil && !first.done && !c.behind {
+	if first := p.loading[c.form]; first != nil && !first.done && !c.behind {
 		c.behind = true
-		p.write(c, "EVALSHA", c.script.hash)
+		p.write(c, "EVALSHA", c.form.hash)
 		return
 	}
 	if p.loading == nil {
-		p.loading = map[*script]*run{}
+		p.loading = map[*form]*run{}
 	}
-	p.loading[c.script] = c
-	p.write(c, "EVAL", c.script.text)
+	p.loading[c.form] = c
+	p.write(c, "EVAL", c.form.text)
 }
 
 // replace goes on with a new connection, and has it do what the old one's
@@ -190,7 +194,7 @@ func (p *Pipeline) replace(ctx context.Context) {
 	}
 	p.conn = conn
 	for _, c := range again {
-		p.write(c, "EVALSHA", c.script.hash)
+		p.write(c, "EVALSHA", c.form.hash)
 	}
 }
 
@@ -231,6 +235,3 @@ func (s *Store) onNode(ctx context.Context, do func(redis.Conn) error) error {
 		}
 	}
 }
-
-// Works reports whether the connection can be used on.
-func (p *Pipeline) Works() bool { return p.err == nil }

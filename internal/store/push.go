@@ -3,13 +3,19 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 )
 
 var pushScript = newScript("push")
 
 // IsPush reports whether that is how an EVALSHA names the script of Push, or an EVAL.
-func IsPush(script string) bool { return script == pushScript.hash || script == pushScript.text }
+func IsPush(script string) bool {
+	push := pushScript.plain()
+	return script == push.hash || script == push.text
+}
 
 // Job is a job's content.
 type Job struct {
@@ -19,12 +25,36 @@ type Job struct {
 // Policy is what becomes of an ID that exists when it is pushed again.
 type Policy string
 
-// The policies that push.lua knows. The content is replaced under all but Refuse.
+// The policies that push.lua knows. The content is replaced under all but Refuse and Once.
 const (
 	Replace     Policy = "replace" // the new due time
 	Refuse      Policy = "refuse"  // nothing changes: ErrExists
 	KeepEarlier Policy = "earlier" // the earlier of both due times
 	KeepLater   Policy = "later"   // the later of both due times
+)
+
+// Once refuses an ID that exists, and any push of it under this policy for so long, whatever becomes of the job.
+func Once(window time.Duration) Policy { return Policy(fmt.Sprint("once ", milliseconds(window))) }
+
+// Refuses reports whether a job of that ID keeps the push from being done.
+func (p Policy) Refuses() bool { return p == Refuse || strings.HasPrefix(string(p), "once ") }
+
+// Debounce is Replace, but the job falls due so long after the first of these pushes at the latest. When it has been reserved the
+// next one is the first.
+func Debounce(longest time.Duration) Policy {
+	return Policy(fmt.Sprint("debounce ", milliseconds(longest)))
+}
+
+// Outcome is what a push did.
+type Outcome uint8
+
+// The outcomes of pushes.
+const (
+	DidNothing Outcome = iota // it failed, or nobody knows
+	DidCreate                 // there was no job of that ID
+	DidReplace                // there was one, which has the new content and due time
+	DidKeep                   // there was one, which has the new content, but its due time counts
+	DidRefuse                 // there was one, or there had been: nothing has changed
 )
 
 // Due says when a job falls due: at a time, or, where that is zero, after a
@@ -51,6 +81,7 @@ type Delayed struct {
 	Job
 	Due Due
 	Terms
+	Did *Outcome // is set by a push that is done, unless it is nil
 }
 
 // Terms are what jobs of one call often have in common.
@@ -86,12 +117,37 @@ func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
 		rest = rest[alike:]
 	}
 	return newCall(s, pushScript, args, func(reply any) ([]error, error) {
-		errs, err := errorsAt(reply, len(jobs), ErrExists)
+		errs, err := errorsAt(reply, len(jobs), ErrExists, errReplaced, errKept)
 		if err == nil {
+			for i, job := range jobs {
+				errs[i] = job.done(errs[i])
+			}
 			s.recent.enter(jobs, errs)
 		}
 		return errs, err
 	})
+}
+
+// What push.lua says of jobs that are stored all the same.
+var errReplaced, errKept = errors.New("it has replaced another"), errors.New("it has replaced another, whose due time counts")
+
+// done enters what a push did, and returns its error.
+func (d Delayed) done(told error) error {
+	did, err := DidNothing, told
+	switch told {
+	case nil:
+		did = DidCreate
+	case errReplaced:
+		did, err = DidReplace, nil
+	case errKept:
+		did, err = DidKeep, nil
+	case ErrExists:
+		did = DidRefuse
+	}
+	if d.Did != nil {
+		*d.Did = did
+	}
+	return err
 }
 
 // runLength is how many of the first jobs have their terms in common.

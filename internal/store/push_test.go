@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -313,7 +314,7 @@ func TestPushWalksLittle(t *testing.T) {
 	for n := range again {
 		id := fmt.Sprint("x", n)
 		seeds = append(seeds, ready(id, "t"))
-		batch = append(batch, Delayed{Job{id, "t", "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}})
+		batch = append(batch, Delayed{Job{id, "t", "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}, nil})
 	}
 	b.seed(t, seeds...)
 	p, err := b.Pipeline(t.Context())
@@ -345,10 +346,10 @@ func TestPushOfDifferentTerms(t *testing.T) {
 		in := func(d time.Duration) Due { return Due{After: d} }
 		const short, long = 10 * time.Minute, 1000 * time.Hour
 		errs, err := b.Push([]Delayed{
-			{Job{"a", "t", "new"}, in(time.Hour), Terms{Lifetime: short, Policy: Replace}},
-			{Job{"b", "t", "new"}, in(time.Hour), Terms{Lifetime: long, Policy: Replace}},
-			{Job{"exists", "t", "new"}, in(time.Hour), Terms{Lifetime: long, Policy: Refuse}},
-			{Job{"later", "t", "new"}, in(time.Hour), Terms{Lifetime: short, Policy: KeepEarlier}},
+			{Job{"a", "t", "new"}, in(time.Hour), Terms{Lifetime: short, Policy: Replace}, nil},
+			{Job{"b", "t", "new"}, in(time.Hour), Terms{Lifetime: long, Policy: Replace}, nil},
+			{Job{"exists", "t", "new"}, in(time.Hour), Terms{Lifetime: long, Policy: Refuse}, nil},
+			{Job{"later", "t", "new"}, in(time.Hour), Terms{Lifetime: short, Policy: KeepEarlier}, nil},
 		}).Do(t.Context())
 		if err != nil || !slices.Equal(errs, []error{nil, nil, ErrExists, nil}) {
 			t.Fatal(errs, err)
@@ -371,7 +372,7 @@ func TestReadyIsAnnounced(t *testing.T) {
 		return func() error {
 			var jobs []Delayed
 			for _, id := range ids {
-				jobs = append(jobs, Delayed{Job{id, id[:1], "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}})
+				jobs = append(jobs, Delayed{Job{id, id[:1], "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}, nil})
 			}
 			_, err := b.PushAll(jobs).Do(t.Context())
 			return err
@@ -439,7 +440,7 @@ func TestFirstDueOfACallIsAnnounced(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	due := func(id string, after time.Duration) Delayed {
-		return Delayed{Job{id, "t", "b"}, Due{After: after}, Terms{Lifetime: kept, Policy: Replace}}
+		return Delayed{Job{id, "t", "b"}, Due{After: after}, Terms{Lifetime: kept, Policy: Replace}, nil}
 	}
 	for _, c := range []struct {
 		name string
@@ -474,4 +475,137 @@ func TestFirstDueOfACallIsAnnounced(t *testing.T) {
 func (b *backend) pushAll(t *testing.T, jobs ...Delayed) error {
 	errs, err := b.PushAll(jobs).Do(t.Context())
 	return errors.Join(append(errs, err)...)
+}
+
+// pushed pushes a job, and says what that did.
+func (b *backend) pushed(t *testing.T, id string, delay time.Duration, policy Policy) (Outcome, error) {
+	t.Helper()
+	did := new(Outcome)
+	errs, err := b.Push([]Delayed{{Job{id, "t", "b"}, Due{After: delay}, Terms{Lifetime: time.Hour, Policy: policy}, did}}).Do(t.Context())
+	check(t, err)
+	return *did, errs[0]
+}
+
+// Of all pushes with a window one counts, whatever became of its job; others don't care for it.
+func TestOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		once := Once(time.Hour)
+		expect := func(what string, id string, policy Policy, want Outcome) {
+			t.Helper()
+			did, err := b.pushed(t, id, 0, policy)
+			var wantErr error
+			if want == DidRefuse {
+				wantErr = ErrExists
+			}
+			if did != want || !errors.Is(err, wantErr) {
+				t.Errorf("%s: %v, %v, want %v, %v", what, did, err, want, wantErr)
+			}
+		}
+		for what, end := range map[string]func(id string){
+			"ready":    func(string) {},
+			"popped":   func(string) { _, _, err := b.pop(t.Context(), []string{"t"}); check(t, err) },
+			"reserved": func(string) { b.hold(t, "t", time.Hour) },
+			"acked":    func(string) { held, _ := b.hold(t, "t", time.Hour); made(t, b.Ack([]Held{held})) },
+			"dead":     func(string) { held, _ := b.hold(t, "t", time.Hour); made(t, b.Bury([]Burial{{held, "why", ""}})) },
+			"expired":  func(id string) { b.do(t, "DEL", b.keys.JobBucket(id)) },
+		} {
+			b.do(t, "FLUSHALL")
+			expect("first", "x", once, DidCreate)
+			end("x")
+			expect(what, "x", once, DidRefuse)
+			was := b.state(t)
+			expect(what+", again", "x", once, DidRefuse)
+			b.expect(t, was)
+			_, err := b.remove(t.Context(), "x")
+			check(t, err)
+			expect("removed when "+what, "x", once, DidCreate)
+		}
+		expect("without a window", "x", Replace, DidReplace)
+		expect("refused without a window", "y", Refuse, DidCreate)
+		expect("of one that exists without a window", "y", once, DidRefuse)
+		b.do(t, "DEL", b.keys.JobBucket("y"))
+		expect("of one that had none", "y", once, DidCreate)
+
+		// In a batch each is told, and none keeps another back.
+		did := make([]Outcome, 3)
+		batch := []Delayed{
+			{Job{"x", "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: once}, &did[0]},
+			{Job{"z", "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: once}, &did[1]},
+			{Job{"y", "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, &did[2]},
+		}
+		errs := made(t, b.PushAll(batch))
+		if want := []Outcome{DidRefuse, DidCreate, DidReplace}; !slices.Equal(did, want) || errs[0] != ErrExists || errs[1] != nil || errs[2] != nil {
+			t.Errorf("a batch: %v, %v, want %v", did, errs, want)
+		}
+		if got, want := b.state(t).Once, []string{"x", "y", "z"}; !slices.Equal(got, want) {
+			t.Errorf("counted are %q, want %q", got, want)
+		}
+	})
+}
+
+// What is over is forgotten, and the set itself expires behind the last window.
+func TestOnceIsForgotten(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		key := b.keys.Once()
+		for i := range 25 {
+			b.do(t, "ZADD", key, 1000+i, fmt.Sprint("old ", i))
+		}
+		if did, err := b.pushed(t, "old 3", 0, Once(time.Hour)); did != DidCreate || err != nil {
+			t.Errorf("a window that is over: %v, %v", did, err)
+		}
+		if n := len(b.state(t).Once); n != 15 { // 25, less 10
+			t.Errorf("there are %d, want 15", n)
+		}
+		for i, window := range []time.Duration{time.Minute, 2 * time.Hour} {
+			_, err := b.pushed(t, fmt.Sprint("x", i), 0, Once(window))
+			check(t, err)
+			kept := time.Duration(b.do(t, "PTTL", key).(int64)) * time.Millisecond
+			if want := max(window, time.Hour); kept > want || kept < want-time.Minute {
+				t.Errorf("after a window of %v the set is kept for %v, want %v", window, kept, want)
+			}
+		}
+		if got, want := b.state(t).Once, []string{"old 3", "x0", "x1"}; !slices.Equal(got, want) {
+			t.Errorf("counted are %q, want %q", got, want)
+		}
+	})
+}
+
+// A burst of pushes is one job, which falls due so long after the first at the latest.
+func TestDebounce(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		debounce := Debounce(100 * time.Second)
+		from := 0.0
+		ago := func(d time.Duration) { // the burst began
+			from = b.clock(t)
+			b.do(t, "HSET", b.keys.JobBucket("x"), "first", int64(from*1000)-d.Milliseconds())
+		}
+		expect := func(what string, policy Policy, want Outcome, due time.Duration) {
+			t.Helper()
+			var did Outcome
+			span := b.timed(t, func() {
+				var err error
+				did, err = b.pushed(t, "x", 30*time.Second, policy)
+				check(t, err)
+			})
+			at, waits := b.due(t, "x")
+			if did != want || waits != (due > 0) || waits && (at < cmp.Or(from, span.from)+due.Seconds()-rounding || at > span.to+due.Seconds()+rounding) {
+				t.Errorf("%s: %v, due at %v (%v), want %v, %v after %v", what, did, at, waits, want, due, span)
+			}
+			from = 0
+		}
+		expect("the first", debounce, DidCreate, 30*time.Second)
+		expect("the next", debounce, DidReplace, 30*time.Second)
+		ago(80 * time.Second)
+		expect("a late one", debounce, DidReplace, 20*time.Second)
+		ago(200 * time.Second)
+		expect("one that is too late", debounce, DidReplace, 0)
+		expect("when it is ready", debounce, DidReplace, 0)
+		b.hold(t, "t", time.Hour)
+		expect("when it is reserved", debounce, DidReplace, 30*time.Second)
+		ago(200 * time.Second)
+		expect("a push of another kind", Replace, DidReplace, 30*time.Second)
+		expect("the first again", debounce, DidReplace, 30*time.Second)
+		ago(0)
+		expect("with a delay that is too long", Debounce(10*time.Second), DidReplace, 10*time.Second)
+	})
 }

@@ -38,7 +38,7 @@ func TestPushAtTheMicrosecond(t *testing.T) {
 				// The due times that a policy has to choose from are at, and that of the seed.
 				for _, together := range []int{1, 2} {
 					b.seed(t, seed)
-					jobs := []Delayed{{Job{"a", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: policy}}, {Job{"b", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: policy}}}
+					jobs := []Delayed{{Job{"a", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: policy}, nil}, {Job{"b", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: policy}, nil}}
 					check(t, b.pushAll(t, jobs[:together]...))
 					want := tt.ready
 					switch {
@@ -65,7 +65,7 @@ func TestPushAtNeedsNoQueueYet(t *testing.T) {
 	for n := 1; n <= 2; n++ {
 		b, _ := stopped(t, at.Add(-time.Microsecond))
 		b.seed(t, text("ready_queue:t"))
-		jobs := []Delayed{{Job{"a", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: Replace}}, {Job{"b", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: Replace}}}
+		jobs := []Delayed{{Job{"a", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: Replace}, nil}, {Job{"b", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: Replace}, nil}}
 		if err := b.pushAll(t, jobs[:n]...); err != nil {
 			t.Errorf("%d jobs: %v", n, err)
 		}

@@ -91,7 +91,7 @@ func TestBatchEntersTopics(t *testing.T) {
 		check(t, b.push(t.Context(), Job{"there", "t", "b"}, Due{}, kept, Replace))
 		at := time.Now().Add(5 * time.Hour)
 		job := func(id, topic string, due Due, policy Policy) Delayed {
-			return Delayed{Job{id, topic, "b"}, due, Terms{Lifetime: kept, Policy: policy}}
+			return Delayed{Job{id, topic, "b"}, due, Terms{Lifetime: kept, Policy: policy}, nil}
 		}
 		jobs := []Delayed{
 			job("a", "t", Due{After: time.Hour}, Replace),

@@ -75,9 +75,8 @@ func eachStored(all []Pushed, do func(job Delayed, err *error)) {
 func awaitReplicas(ctx context.Context, by []*Pipeline, batches [][]Delayed, errs [][]error) {
 	stored := map[*Pipeline][]Pushed{}
 	for i, batch := range batches {
-		refused := slices.ContainsFunc(errs[i], func(err error) bool { return errors.As(err, new(redis.Error)) })
 		wanted := slices.ContainsFunc(batch, func(job Delayed) bool { return job.Replicas.N > 0 })
-		if wanted && errs[i] != nil && !refused {
+		if wanted && errs[i] != nil && !slices.ContainsFunc(errs[i], isRefusal) {
 			stored[by[i]] = append(stored[by[i]], Pushed{batch, errs[i]})
 		}
 	}
@@ -87,6 +86,9 @@ func awaitReplicas(ctx context.Context, by []*Pipeline, batches [][]Delayed, err
 	}
 	nodes.Wait()
 }
+
+// isRefusal reports whether err is an error of Redis.
+func isRefusal(err error) bool { return errors.As(err, new(redis.Error)) }
 
 var errDetour = errors.New("another node of the cluster has made the push")
 

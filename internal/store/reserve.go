@@ -12,6 +12,7 @@ type Lease struct {
 	End         int64         // in Unix µs by Redis's clock
 	Token       int64         // names the lease; it grows from reserve to reserve
 	Late        time.Duration // for how long the job was ready; -1 if that is not known
+	Store       *Store        // where it is held, if whoever asked has entered that
 }
 
 // Reservation is what a reserve asks for.

@@ -4,70 +4,104 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
-	"regexp"
+	"iter"
 	"slices"
 	"strings"
+	"sync"
 )
 
 //go:embed lua
 var lua embed.FS
 
-// script is a Lua script and the hash that Redis knows it by.
+// script is a Lua script. A form of it is made when it is first run: a program has the texts of the few that it runs, and
+// makes none when it starts.
 type script struct {
-	name, text, hash string
-	inCluster        *script // as it runs in a cluster, nil of that one itself
-	sharded          *script // the same with SPUBLISH instead of PUBLISH, which goes to all nodes
+	name                      string
+	plain, inCluster, sharded func() *form
 }
 
+// form is a script's text and the hash that Redis knows it by.
+type form struct{ text, hash string }
+
 // on is the script as it runs in that store.
-func (s *script) on(of *Store) *script {
+func (s *script) on(of *Store) *form {
 	switch {
-	case s.inCluster == nil || !of.isInCluster():
-		return s
+	case !of.isInCluster():
+		return s.plain()
 	case of.Sharded():
-		return s.sharded
+		return s.sharded()
 	}
-	return s.inCluster
+	return s.inCluster()
 }
 
 // newScript makes a script of lua/name.lua. If that begins with "-- require: a b", it stands behind
-// lua/parts/a.lua and b.lua, and these behind what they require themselves.
+// lua/parts/a.lua and b.lua, and these behind what they require themselves. A second such line has what stands behind
+// it do so: what returns before spares Redis the definitions that only the rest has a use for.
 //
 // A part has nothing but definitions, each of which begins with "local" at the left margin. Redis
 // would make them anew in every call, so those that the script has no use for are left out.
 //
 // Lines that begin with "-- cluster: " are code in a cluster only.
 func newScript(name string) *script {
-	s := withHash(name, textOf(name, false))
-	text := textOf(name, true)
-	s.inCluster = withHash(name, text)
-	s.sharded = withHash(name, strings.ReplaceAll(text, "'PUBLISH'", "'SPUBLISH'"))
-	return s
+	return &script{
+		name:      name,
+		plain:     sync.OnceValue(func() *form { return formOf(textOf(name, false)) }),
+		inCluster: sync.OnceValue(func() *form { return formOf(textOf(name, true)) }),
+		sharded: sync.OnceValue(func() *form { // PUBLISH would go to all nodes
+			return formOf(strings.ReplaceAll(textOf(name, true), "'PUBLISH'", "'SPUBLISH'"))
+		}),
+	}
 }
 
-func withHash(name, text string) *script {
+func formOf(text string) *form {
 	hash := sha1.Sum([]byte(text))
-	return &script{name: name, text: text, hash: hex.EncodeToString(hash[:])}
+	return &form{text, hex.EncodeToString(hash[:])}
 }
 
 // textOf is a script's text.
 func textOf(name string, inCluster bool) string {
-	text := source(name, inCluster)
-	code, required := parse(text)
-	used := map[string]bool{}
-	for _, word := range words(code) {
-		used[word] = true
-	}
-	for _, d := range slices.Backward(definitions(required, inCluster, map[string]bool{})) {
-		if slices.ContainsFunc(d.names, func(name string) bool { return used[name] }) {
-			text = d.code + text
-			for _, word := range d.words {
-				used[word] = true
+	var text strings.Builder
+	defined := map[string]bool{}
+	for section := range sections(source(name, inCluster)) {
+		code, required := parse(section)
+		used := map[string]bool{}
+		for _, word := range words(code) {
+			used[word] = true
+		}
+		var needed []string
+		for _, d := range slices.Backward(definitions(required, inCluster, map[string]bool{})) {
+			if !defined[d.names[0]] && slices.ContainsFunc(d.names, func(name string) bool { return used[name] }) {
+				needed = append(needed, d.code)
+				defined[d.names[0]] = true
+				for _, word := range d.words {
+					used[word] = true
+				}
 			}
 		}
+		slices.Reverse(needed)
+		text.WriteString(strings.Join(needed, "") + section)
 	}
-	return text
+	return text.String()
 }
+
+// sections are the parts of a script of which each begins with what it requires.
+func sections(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for {
+			end := strings.Index(text[1:], "\n"+require) + 2
+			if end < 2 {
+				yield(text)
+				return
+			}
+			if !yield(text[:end]) {
+				return
+			}
+			text = text[end:]
+		}
+	}
+}
+
+const require = "-- require: "
 
 // definitions are those of the parts, behind those of the parts that these require, each once.
 func definitions(parts []string, inCluster bool, seen map[string]bool) (all []definition) {
@@ -91,20 +125,13 @@ type definition struct {
 	code         string
 }
 
-var partsRead = map[bool]map[string]part{false: {}, true: {}} // while the package's variables are made
-
-func readPart(name string, inCluster bool) part {
-	p, ok := partsRead[inCluster][name]
-	if ok {
-		return p
-	}
+func readPart(name string, inCluster bool) (p part) {
 	code, required := parse(source("parts/"+name, inCluster))
 	p.required = required
 	for _, code := range strings.SplitAfter(code, "\nlocal ") {
 		code = "local " + strings.TrimSuffix(strings.TrimPrefix(code, "local "), "local ")
 		p.definitions = append(p.definitions, definition{defined(code), words(code), code})
 	}
-	partsRead[inCluster][name] = p
 	return p
 }
 
@@ -117,18 +144,24 @@ func defined(code string) []string {
 	return words(names)[1:]
 }
 
-var clusterLine = regexp.MustCompile(`(?m)^ *-- cluster: .*\n`)
+const clusterOnly = "-- cluster: "
 
 // source is a file of lua/.
 func source(name string, inCluster bool) string {
-	text, err := lua.ReadFile("lua/" + name + ".lua")
+	file, err := lua.ReadFile("lua/" + name + ".lua")
 	if err != nil {
 		panic(err) // the name is a constant of this package
 	}
 	if inCluster {
-		return strings.ReplaceAll(string(text), "-- cluster: ", "")
+		return strings.ReplaceAll(string(file), clusterOnly, "")
 	}
-	return clusterLine.ReplaceAllLiteralString(string(text), "")
+	var text strings.Builder
+	for line := range strings.Lines(string(file)) {
+		if !strings.HasPrefix(strings.TrimLeft(line, " "), clusterOnly) {
+			text.WriteString(line)
+		}
+	}
+	return text.String()
 }
 
 // parse divides a file into its code, without comments, and the parts that it requires.
@@ -136,7 +169,7 @@ func parse(text string) (string, []string) {
 	var code strings.Builder
 	var required []string
 	for line := range strings.Lines(text) {
-		if parts, ok := strings.CutPrefix(line, "-- require: "); ok {
+		if parts, ok := strings.CutPrefix(line, require); ok {
 			required = strings.Fields(parts)
 		}
 		line, _, _ = strings.Cut(line, "-- ")

@@ -118,17 +118,20 @@ func (s ServerState) rest() (string, error) {
 
 // Beat is what came of a Heartbeat.
 type Beat struct {
-	Started time.Time     // when the server started, by Redis's clock
-	Others  []ServerState // the other servers that run, if the sweep was asked for
+	Started time.Time // when the server started, by Redis's clock
+	Entries int       // how many servers have one; -1 if this user may not know
+	Swept   bool
+	Others  []ServerState // the other servers that run, if Swept
 }
 
 // Heartbeat writes the state of a server that runs. Redis's clock says when that was. Without
-// Started the server started as long ago as Age says. With sweep the
+// Started the server started as long ago as Age says. If there are not as many entries as at the last sweep, or that number is
+// below 0, there is a sweep: the
 // entries of servers that are Stale are deleted, and whatever else is in that hash. What the server has
 // done since its last entry is added to the History.
 //
 // acked is how many jobs of other partitions were ever acknowledged, -1 if that is not known.
-func (s *Store) Heartbeat(state ServerState, sweep bool, acked int64) *Call[Beat] {
+func (s *Store) Heartbeat(state ServerState, entries int, acked int64) *Call[Beat] {
 	rest, err := state.rest()
 	if err != nil { // for a sum that is no number, which move.lua never gives
 		rest = `"error":""}`
@@ -137,11 +140,12 @@ func (s *Store) Heartbeat(state ServerState, sweep bool, acked int64) *Call[Beat
 	if !state.Started.IsZero() {
 		started = state.Started.UnixMilli()
 	}
-	args := append(arguments(6, s.keys.Servers()), state.ID, started, state.Interval.Milliseconds(), rest, sweep, acked)
+	args := append(arguments(6, s.keys.Servers()), state.ID, started, state.Interval.Milliseconds(), rest, entries, acked)
 	return newCall(s, heartbeatScript, args, func(reply any) (b Beat, err error) {
 		var ms int64
-		others, err := scan(reply, &ms)
-		if b.Started = time.UnixMilli(ms); err == nil {
+		others, err := scan(reply, &ms, &b.Entries)
+		b.Started, b.Swept = time.UnixMilli(ms), len(others) > 0
+		if err == nil && b.Swept {
 			b.Others, err = serversOf(others)
 		}
 		return b, err

@@ -15,8 +15,20 @@ import (
 )
 
 func (s *Store) heartbeat(state ServerState, sweep bool) (time.Time, error) {
-	b, err := s.Heartbeat(state, sweep, 0).Do(context.Background())
+	b, err := s.beat(state, sweep)
 	return b.Started, err
+}
+
+// beat sweeps, or knows of all entries.
+func (s *Store) beat(state ServerState, sweep bool) (Beat, error) {
+	entries := -1
+	if !sweep {
+		ctx := context.Background()
+		there, _ := redis.Int(s.command(ctx, "HLEN", s.keys.Servers()))
+		own, _ := redis.Int(s.command(ctx, "HEXISTS", s.keys.Servers(), state.ID))
+		entries = there + 1 - own
+	}
+	return s.Heartbeat(state, entries, 0).Do(context.Background())
 }
 
 // listed are the servers, which must be readable, by ID.
@@ -331,14 +343,51 @@ func TestHeartbeatTellsOfOthers(t *testing.T) {
 		b.do(t, "HSET", "delayer:servers", "junk", "text")
 		own := ServerState{ID: "own", Interval: time.Second}
 		for _, sweep := range []bool{false, true, true} {
-			beat, err := b.Heartbeat(own, sweep, 0).Do(t.Context())
+			beat, err := b.beat(own, sweep)
 			check(t, err)
+			if beat.Swept != sweep || beat.Entries != map[bool]int{false: 4, true: 2}[sweep] {
+				t.Errorf("with sweep %v: %+v", sweep, beat)
+			}
 			if !sweep && beat.Others != nil || sweep && (len(beat.Others) != 1 || beat.Others[0].ID != "other" || beat.Others[0].Age < 5*time.Second || beat.Others[0].Host != "h") {
 				t.Errorf("with sweep %v it told of %+v", sweep, beat.Others)
 			}
 			own.Started = beat.Started
 		}
 	})
+}
+
+// Whoever knows how many entries there were learns that there are others, at the next heartbeat.
+func TestHeartbeatFindsNewcomers(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		own := ServerState{ID: "own", Interval: time.Second}
+		first, err := b.Heartbeat(own, -1, 0).Do(t.Context())
+		check(t, err)
+		again, err := b.Heartbeat(own, first.Entries, 0).Do(t.Context())
+		check(t, err)
+		if !first.Swept || first.Entries != 1 || again.Swept || again.Entries != 1 {
+			t.Errorf("alone: %+v, and then %+v", first, again)
+		}
+		b.entered(t, "other", time.Second, ServerState{ID: "other", Interval: time.Second})
+		found, err := b.Heartbeat(own, first.Entries, 0).Do(t.Context())
+		check(t, err)
+		if !found.Swept || found.Entries != 2 || len(found.Others) != 1 || found.Others[0].ID != "other" {
+			t.Errorf("when another one has come: %+v", found)
+		}
+	})
+}
+
+// Who may not count them is told nothing new.
+func TestHeartbeatWithoutRightToCount(t *testing.T) {
+	t.Parallel()
+	b, user := onRedisAs(t)
+	b.do(t, "ACL", "SETUSER", "u", "allkeys", "+@all", "-hlen")
+	b.entered(t, "other", time.Second, ServerState{ID: "other", Interval: time.Second})
+	if beat, err := user.Heartbeat(ServerState{ID: "own", Interval: time.Second}, 0, 0).Do(t.Context()); err != nil || beat.Swept || beat.Entries != -1 {
+		t.Errorf("%+v, %v", beat, err)
+	}
+	if beat, err := user.Heartbeat(ServerState{ID: "own", Interval: time.Second}, -1, 0).Do(t.Context()); err != nil || len(beat.Others) != 1 {
+		t.Errorf("in any case: %+v, %v", beat, err)
+	}
 }
 
 func TestAlive(t *testing.T) {

@@ -65,13 +65,6 @@ func (s *Store) Stats(ctx context.Context, topics []string, late bool) (Stats, e
 	return all, nil
 }
 
-// Overdue is for how long the first entry of the pool has been due, 0 if it is not; -1 if that can't
-// be read. Nothing else is looked at.
-func (s *Store) Overdue(ctx context.Context) (time.Duration, error) {
-	pool, err := s.statsPage(nil, true, false).Do(ctx)
-	return pool.Overdue, err
-}
-
 // statsPage counts the jobs of some topics; if reserved is set, also the reserved ones of all.
 func (s *Store) statsPage(topics []string, late, reserved bool) *Call[Stats] {
 	args := append(arguments(2+len(topics), s.keys.JobPool(), s.keys.Reserved()), "", "")
@@ -107,4 +100,24 @@ func statsOf(reply any, topics []string) (s Stats, err error) {
 		s.Topics = append(s.Topics, t)
 	}
 	return s, nil
+}
+
+// Late is for how long a partition's jobs have been due, 0 if they are not, -1 if that can't be read; or why it can't be told.
+type Late struct {
+	For time.Duration
+	Err error
+}
+
+// overdueAtOnce is how many partitions are asked together for how long their jobs have been due.
+const overdueAtOnce = 64
+
+// OverdueOf is Overdue of each of the partitions, those on one node in a round trip for many.
+func OverdueOf(ctx context.Context, of []*Store) []Late {
+	all := make([]Late, len(of))
+	call := func(i int) *Call[Stats] { return of[i].statsPage(nil, true, false) }
+	InTurn(ctx, of, overdueAtOnce, call, func(i int, part Stats, err error) bool {
+		all[i] = Late{part.Overdue, err}
+		return true
+	})
+	return all
 }

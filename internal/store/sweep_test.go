@@ -104,7 +104,7 @@ func TestSweepOfPushedAnew(t *testing.T) {
 			for i := range 300 {
 				id := fmt.Sprintf("%03d", i)
 				want = append(want, id)
-				jobs = append(jobs, Delayed{Job{id, topic, "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}})
+				jobs = append(jobs, Delayed{Job{id, topic, "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}, nil})
 			}
 			_, err := b.Push(jobs).Do(t.Context())
 			check(t, err)
@@ -300,7 +300,7 @@ func TestLooksGiveConnectionsBack(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for name, look := range map[string]func() error{
-		"overdue":      func() error { _, err := s.Overdue(ctx); return err },
+		"overdue":      func() error { return OverdueOf(ctx, []*Store{s})[0].Err },
 		"stats":        func() error { _, err := s.Stats(ctx, []string{"t"}, true); return err },
 		"known topics": func() error { _, _, err := s.KnownTopics(ctx, 10, ""); return err },
 		"is known":     func() error { _, err := s.IsKnown(ctx, "t"); return err },

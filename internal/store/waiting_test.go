@@ -262,7 +262,7 @@ func TestOneWaiterIsWoken(t *testing.T) {
 		}
 	}
 	job := func(id string, delay time.Duration) Delayed {
-		return Delayed{Job{id, "t", "b"}, Due{After: delay}, Terms{Lifetime: kept, Policy: Replace}}
+		return Delayed{Job{id, "t", "b"}, Due{After: delay}, Terms{Lifetime: kept, Policy: Replace}, nil}
 	}
 	push := func(jobs ...Delayed) func() {
 		return func() {

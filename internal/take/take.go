@@ -22,6 +22,7 @@ type take struct {
 	enter   store.Enter
 	epoch   int // of the listener, when it was sent
 
+	asked   *store.Store
 	askedAt time.Time
 	call    *store.Call[store.Popped]
 }
@@ -55,6 +56,7 @@ func (t *take) send(p *store.Pipeline) {
 }
 
 func (t *take) sendWanted(s *store.Store, p *store.Pipeline, w store.Wanted) {
+	t.asked = s
 	if t.Reserves {
 		t.askedAt = time.Now()
 		t.call = s.Reserve(w, t.Reservation).Send(p)
@@ -67,6 +69,9 @@ func (t *take) sendWanted(s *store.Store, p *store.Pipeline, w store.Wanted) {
 func (t *take) receive(taker *Taker) (store.Popped, error) {
 	popped, err := t.call.Wait(context.Background())
 	taker.hooks.Popped(popped)
+	for i := range popped.Leases {
+		popped.Leases[i].Store = t.asked
+	}
 	if !t.Reserves && store.KindOf(err) == store.NoAnswer {
 		taker.hooks.Lost(min(t.n, store.MaxPop))
 		err = fmt.Errorf("%w: %w", ErrLost, err)

@@ -5,14 +5,15 @@
 -- ARGV[1] the server's ID
 -- ARGV[2] since when it runs (Unix ms), or, if negative, since how long (ms)
 -- ARGV[3] the time between its passes (ms)   ARGV[4] the rest of its entry, JSON without the first {
--- ARGV[5] 1 if the entries of servers that are gone are to be deleted, and what is no entry
+-- ARGV[5] how many entries there were when those were last deleted of servers that are gone, and what is no entry; if
+--         there are others than so many now, that is done again. Negative if it is to be done in any case
 -- ARGV[6] how many jobs of other partitions were ever acknowledged; negative if that is not known
 --
 -- The last hour of all servers and the number of acknowledged jobs are no keys of the call: the user
 -- may have no right to them, and then it is left out what happened.
 --
--- Returns {since when it runs (Unix ms)}; if entries are deleted {that, now, ID, entry, ID, entry, …}, as servers
--- does, of the other servers that run.
+-- Returns {since when it runs (Unix ms), how many entries there are}; if entries are deleted {that, those, now, ID, entry,
+-- ID, entry, …}, as servers does, of the other servers that run. -1 if this user may not know how many there are.
 -- Errors: WRONGTYPE, a permission that is missing, before anything is written.
 --
 -- Atomic so that no entry is deleted that was renewed meanwhile, and so that what the server has done
@@ -70,13 +71,24 @@ local function record(before, after, is_new)
   redis.pcall('PEXPIRE', past_hour, SLOT * SLOTS)
 end
 
+local before = redis.pcall('HGET', server_states, ARGV[1])
+local known, there = tonumber(ARGV[5]), redis.pcall('HLEN', server_states)
+if type(there) == 'table' then
+  there = -1
+elseif not before then
+  there = there + 1
+end
+local sweep = known < 0 or there >= 0 and there ~= known
+
 local gone, others = {}, {}
-if ARGV[5] == '1' then
+if sweep then
   local entries = server_entries(server_states)
   for k = 1, #entries, 2 do
-    if is_gone(entries[k + 1]) then
+    if entries[k] == ARGV[1] then
+      -- which is about to be renewed
+    elseif is_gone(entries[k + 1]) then
       gone[#gone + 1] = entries[k]
-    elseif entries[k] ~= ARGV[1] then
+    else
       others[#others + 1], others[#others + 2] = entries[k], entries[k + 1]
     end
   end
@@ -86,9 +98,10 @@ local started = tonumber(ARGV[2])
 if started < 0 then started = now + started end
 local err = not_permitted('HSET', server_states, ARGV[1], '')
 if err then return err end
-local before = redis.pcall('HGET', server_states, ARGV[1])
 -- What has written is not refused at maxmemory, and this frees about as much as it takes.
 redis.call('HDEL', server_states, ARGV[1], unpack(gone))
 redis.call('HSET', server_states, ARGV[1], string.format('{"now":%d,"started":%d,"interval":%d,', now, started, ARGV[3] + 0) .. ARGV[4])
 record(before, ARGV[4], tonumber(ARGV[2]) < 0)
-return {started, now, unpack(others)}
+there = math.max(there - #gone, -1)
+if sweep then return {started, there, now, unpack(others)} end
+return {started, there}

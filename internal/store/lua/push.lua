@@ -1,18 +1,20 @@
--- require: keys time guard pool queue lease topics
+-- require: keys time guard pool lease
 -- push: stores jobs and schedules them; an ID that exists is replaced, or as the policy says.
 --
 -- KEYS[1] job pool
 -- ARGV[1] 'enter' if some of the topics may not be known, else ''
 -- ARGV[2] 'each': every job for itself; 'all': all of them or none
 -- ARGV[3…] runs of jobs that are alike: their number, how long such a job is kept once it is
--- ready (ms), what becomes of an ID that exists ('replace', 'refuse', 'earlier' or 'later'), how
+-- ready (ms), what becomes of an ID that exists ('replace', 'refuse', 'earlier' or 'later'; 'once' and a time, ms: it is
+-- refused, and so is any for so long from now on, whatever becomes of the job; 'debounce' and a time, ms: it is replaced, but falls
+-- due so long after the first push of that policy at the latest, unless that one's job was reserved meanwhile), how
 -- many attempts it has and for how long it is reserved (ms), 0 if that is the consumer's affair;
 -- then of each job: ID, topic, body, and when it is due: a Unix time in ms, or, if it is not
 -- above 0, a delay in ms, negated. No ID stands there twice, and there are 1,000 jobs at most.
 --
--- Returns {place, why, place, why, …}: the 1-based places of the jobs that are not stored, and
--- for each 0, it exists and the policy is 'refuse', or a text, the error. With 'all', if there
--- is an error among them, no job is stored.
+-- Returns {place, what, place, what, …}: the 1-based places of the jobs that are not stored, and
+-- for each 0, it exists and the policy is 'refuse' or 'once', or a text, the error; and of those that have replaced
+-- one, for each 1, or 2 if that one's due time counts. With 'all', if there is an error among them, no job is stored.
 -- Errors: WRONGTYPE of the pool, OOM, a permission that is missing; nothing has changed then.
 --
 -- Atomic because a bucket without its pool entry would never fall due, and a
@@ -24,7 +26,55 @@ local FIRST = 3 -- place of the first run
 -- The millisecond that has begun: what is due by then is due. (A delay is over in the one after
 -- it, now, at the earliest.)
 local begun = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- Writes the bucket of the job that begins at ARGV[i], in the run that begins at ARGV[run].
+local function write(name, i, run, expiry)
+  local lifetime, most, ttr = ARGV[run + 1], ARGV[run + 3], ARGV[run + 4]
+  local usual = most == '0' and ttr == '0' and lifetime - DEFAULT_LIFETIME == 0
+  if usual then
+    call('HSET', name, 'topic', ARGV[i + 1], 'body', ARGV[i + 2])
+  else
+    call('HSET', name, 'topic', ARGV[i + 1], 'body', ARGV[i + 2], 'options', options_text(most, ttr, lifetime))
+  end
+  call('PEXPIRE', name, expiry)
+  return usual
+end
+
+local function not_writable_bucket(name)
+  return not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
+end
+
+-- Most calls are for one job, which is new and to wait, of a topic that is known. They are done with before all that
+-- others need is defined, which would cost as much as the commands.
+local counts = ARGV[FIRST + 2]
+local is_plain = counts == 'replace' or counts == 'refuse' or counts == 'earlier' or counts == 'later'
+if #ARGV == FIRST + 8 and ARGV[1] == '' and is_plain then
+  local name, due = buckets .. ARGV[8], now - ARGV[11]
+  if tonumber(ARGV[11]) > 0 then due = tonumber(ARGV[11]) end
+  if ARGV[11] ~= '0' and due > begun and call('EXISTS', name) == 0 then
+    local err = not_writable_bucket(name)
+    if err then return err end
+    call('ZADD', pool, score_of(due), ARGV[8])
+    write(name, 8, FIRST, string.format('%d', math.max(due - now, 0) + ARGV[4]))
+    announce(score_of(due), due - now)
+    return {}
+  end
+end
+
+-- require: keys time guard pool queue lease topics once
 local lengths -- of the queues that get jobs, by topic
+
+-- How long after the first push of that policy a job falls due at the latest (ms), nil if there is no such limit.
+local function debounce_limit(policy)
+  local ms = policy ~= 'replace' and string.match(policy, '^debounce (%d+)$')
+  return ms and tonumber(ms)
+end
+
+-- When a job of that policy falls due that would at that time, and was pushed like that first at another, if it was.
+local function debounced(policy, due, first)
+  local limit = debounce_limit(policy)
+  return limit and due and math.max(math.min(due, (first or begun) + limit), begun) or due
+end
 
 -- Returns what keeps a job from being stored, as its ID may exist: 0, an error's text, or nil if
 -- nothing does. Then, when the job is due. Then the job that it replaces, if there is one: its
@@ -33,15 +83,21 @@ local function replace(name, id, due, policy)
   local was = redis.pcall('HGET', name, 'topic')
   if type(was) == 'table' then return was.err .. ' (job bucket ' .. name .. ')' end
   if not was then return nil, due end
-  if policy == 'refuse' then return 0 end
-  local err = not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
+  if policy == 'refuse' or once_window(policy) then return 0 end
+  local err = not_writable_bucket(name)
   if err then return err.err end
   local waits = call('ZSCORE', pool, id)
   local reserved = waits and is_lease(waits)
   local old = waits and not reserved and math.min(math.ceil(tonumber(waits) * 1000), LAST_MS) or begun -- never early
-  if policy == 'earlier' then due = math.min(due, old) end
-  if policy == 'later' then due = math.max(due, old) end
-  return nil, due, {ready = not waits and was, reserved = reserved and was}
+  local kept = policy == 'earlier' and old < due or policy == 'later' and old > due
+  local burst = debounce_limit(policy) and call('HMGET', name, 'first', 'lease')
+  local first = burst and not burst[2] and burst[1] and tonumber(burst[1])
+  return nil, kept and old or due, {ready = not waits and was, reserved = reserved and was, what = kept and 2 or 1, first = first}
+end
+
+-- What keeps it from being entered that a push counts alone, as an error reply, or nil.
+local function not_once()
+  return not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
 end
 
 -- What keeps a job that is due from being put into its queue, or nil.
@@ -64,17 +120,13 @@ local function store(name, i, run, due, replaced)
     last_due, last_lifetime = due, lifetime
     last_expiry = string.format('%d', math.max(due - now, 0) + lifetime)
   end
-  local most, ttr = ARGV[run + 3], ARGV[run + 4]
-  local usual = most == '0' and ttr == '0' and lifetime - DEFAULT_LIFETIME == 0
-  if usual then
-    call('HSET', name, 'topic', topic, 'body', ARGV[i + 2])
-  else
-    call('HSET', name, 'topic', topic, 'body', ARGV[i + 2], 'options', options_text(most, ttr, lifetime))
+  local usual = write(name, i, run, last_expiry)
+  if debounce_limit(ARGV[run + 2]) and not (replaced and replaced.first) then
+    call('HSET', name, 'first', string.format('%d', begun))
   end
-  call('PEXPIRE', name, last_expiry)
   if used then used[topic] = math.max(used[topic] or 0, due) end
   if replaced then
-    redis.pcall('HDEL', name, 'lease', 'error', usual and 'options' or 'error')
+    redis.pcall('HDEL', name, 'lease', 'error', usual and 'options' or 'error', debounce_limit(ARGV[run + 2]) and 'error' or 'first')
     if replaced.ready then withdraw(replaced.ready, id) end
     if replaced.reserved then
       ended = ended or {}
@@ -90,22 +142,28 @@ end
 
 -- The first write is always one that Redis refuses at maxmemory, so that a push is refused
 -- whole. ZADD comes first also because it is refused if the pool is none.
-local not_stored, first_due = {}, math.huge -- of the jobs that are to wait
+local told, first_due = {}, math.huge -- what is returned; of the jobs that are to wait
+local function tell(place, what) told[#told + 1], told[#told + 2] = place, what end
 if #ARGV == FIRST + 8 then
   -- Most calls are for one job. It does without tables, which cost as much as the commands.
   local name, due = buckets .. ARGV[8], tonumber(ARGV[11])
   if due <= 0 then due = due == 0 and begun or now - due end
   local why_not, replaced
   if call('EXISTS', name) == 1 then why_not, due, replaced = replace(name, ARGV[8], due, ARGV[5]) end
+  local window = once_window(ARGV[5])
+  due = debounced(ARGV[5], due, replaced and replaced.first)
+  if not why_not and window and has_counted(ARGV[8]) then why_not = 0 end
   if not why_not and due <= begun then why_not = not_queueable(ARGV[9]) end
   if why_not then return {1, why_not} end
-  local err = not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
+  local err = not_writable_bucket(name) or window and not_once()
   if err then return err end
   if due > begun then
     first_due = due
     call('ZADD', pool, score_of(due), ARGV[8])
   end
   store(name, 8, FIRST, due, replaced)
+  if window then enter_once(ARGV[8], window) end
+  if replaced then tell(1, replaced.what) end
 else
   local names, n, run = {}, 0, FIRST -- of the buckets
   while run < #ARGV do
@@ -118,21 +176,25 @@ else
   end
   -- One question for all, as most IDs are new.
   local some_exist = call('EXISTS', unpack(names)) > 0
-  local dues, replaced, an_error = {}, some_exist and {}, false
+  local dues, replaced, an_error, some_once = {}, some_exist and {}, false, false
   local entries, last_scored, last_score = {} -- of the pool: score, ID, score, ID, …
   local k, e = 0, 0
   run = FIRST
   while run < #ARGV do
     local policy, next_run = ARGV[run + 2], run + 5 + 4 * ARGV[run]
+    local window = once_window(policy)
+    some_once = some_once or window
     for i = run + 5, next_run - 1, 4 do
       k = k + 1
       local due, why_not = tonumber(ARGV[i + 3]), nil
       if due <= 0 then due = due == 0 and begun or now - due end
       if some_exist then why_not, due, replaced[k] = replace(names[k], ARGV[i], due, policy) end
+      due = debounced(policy, due, some_exist and replaced[k] and replaced[k].first)
+      if not why_not and window and has_counted(ARGV[i]) then why_not = 0 end
       if not why_not and due <= begun then why_not = not_queueable(ARGV[i + 1]) end
       dues[k] = not why_not and due
       if why_not then
-        not_stored[#not_stored + 1], not_stored[#not_stored + 2] = k, why_not
+        tell(k, why_not)
         an_error = an_error or why_not ~= 0
       elseif due > begun then
         if due ~= last_scored then last_scored, last_score = due, score_of(due) end
@@ -144,16 +206,20 @@ else
     end
     run = next_run
   end
-  if an_error and ARGV[2] == 'all' then return not_stored end
-  local err = not_permitted('HSET', names[1], 'topic', '') or not_permitted('PEXPIRE', names[1], '1')
+  if an_error and ARGV[2] == 'all' then return told end
+  local err = not_writable_bucket(names[1]) or some_once and not_once()
   if err then return err end
   if e > 0 then call('ZADD', pool, unpack(entries)) end
   k, run = 0, FIRST
   while run < #ARGV do
-    local next_run = run + 5 + 4 * ARGV[run]
+    local window, next_run = once_window(ARGV[run + 2]), run + 5 + 4 * ARGV[run]
     for i = run + 5, next_run - 1, 4 do
       k = k + 1
-      if dues[k] then store(names[k], i, run, dues[k], some_exist and replaced[k]) end
+      if dues[k] then
+        store(names[k], i, run, dues[k], some_exist and replaced[k])
+        if window then enter_once(ARGV[i], window) end
+        if some_exist and replaced[k] then tell(k, replaced[k].what) end
+      end
     end
     run = next_run
   end
@@ -166,4 +232,4 @@ if first_due < math.huge then announce(score_of(first_due), first_due - now) end
 if lengths then
   for topic, length in pairs(lengths) do wake(topic, length) end
 end
-return not_stored
+return told

@@ -1,6 +1,6 @@
 -- require: keys guard queue lease dead
 -- remove: takes a job out, wherever it is; one that is reserved, too. If there is only a dead
--- letter of that ID, that is deleted.
+-- letter of that ID, that is deleted. A push of that ID counts again.
 --
 -- KEYS[1] job pool   KEYS[2] the job's bucket   KEYS[3] the dead letter's
 -- ARGV[1] job ID
@@ -16,6 +16,7 @@ local err = not_permitted('ZREM', pool, '')
 if err then return err end
 -- The bucket first: an entry that is left behind means nothing without it.
 local removed = redis.call('DEL', KEYS[2])
+redis.pcall('ZREM', once, ARGV[1])
 if waits then
   redis.call('ZREM', pool, ARGV[1])
   if topic and is_lease(waits) then count_reserved({[topic] = -1}) end

@@ -37,7 +37,7 @@ local function requeue(id)
   lengths[topic] = length
   redis.call('ZREM', pool, id) -- an entry that was without a job
   unlist(topic, id)
-  redis.call('HDEL', name, 'lease', 'reason', 'died', 'error')
+  redis.call('HDEL', name, 'lease', 'reason', 'died', 'error', 'first')
   local options = redis.call('HGET', name, 'options')
   if options then
     local most, ttr = read_options(options)

@@ -77,6 +77,7 @@ local function bury_exhausted(topic)
     if err then
       local n = #put_off
       redis.call('ZADD', pool, retry_score(now + TRIED_AGAIN, n / 3), job[1])
+      claim_tells = true
       put_off[n + 1], put_off[n + 2], put_off[n + 3] = topic, job[1], err.err
     end
   end

@@ -28,6 +28,9 @@ func (c *call) batch(name, noun string, check func(job values, at pointer) error
 }
 
 func (a *api) pushBatch(c *call) (response, error) {
+	if len(c.r.Header.Values(IdempotencyKey)) > 0 {
+		return response{}, invalid.parameter(IdempotencyKey, "a batch has none: give each job an id, and once")
+	}
 	jobs, err := c.batch("jobs", "job", checkJob)
 	if err != nil {
 		return response{}, err
@@ -90,7 +93,7 @@ func (a *api) results(results []client.Result, err error, more func(i int, o *ob
 	list := make([]object, len(results))
 	var trouble error
 	for i, r := range results {
-		list[i] = result(r.ID, r.Err)
+		list[i] = result(r)
 		switch {
 		case r.Err == nil:
 			count++
@@ -111,11 +114,12 @@ func (a *api) results(results []client.Result, err error, more func(i int, o *ob
 }
 
 // result is what became of one job.
-func result(id string, err error) object {
+func result(r client.Result) object {
 	var o object
-	o.text("id", id)
-	if err != nil {
-		o.put("problem", problemOf(err).json())
+	o.text("id", r.ID)
+	o.textIfAny("outcome", string(r.Outcome))
+	if r.Err != nil {
+		o.put("problem", problemOf(r.Err).json())
 	}
 	return o
 }

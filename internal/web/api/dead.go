@@ -84,7 +84,7 @@ func (a *api) requeueIDs(b *bulk, topic string, ids []string) (count int, err er
 			return count, err
 		}
 		if !b.dryRun {
-			b.results = append(b.results, result(id, err))
+			b.results = append(b.results, result(client.Result{ID: id, Err: err}))
 		}
 	}
 	return count, nil

@@ -41,7 +41,7 @@ func TestRedisIsAway(t *testing.T) {
 		f.expectSecret(got)
 	})
 	f.redis.Restart()
-	f.do("POST", "/v1/jobs", `{"id":"b","topic":"t","body":"b"}`).expect(201, `{"id":"b"}`)
+	f.do("POST", "/v1/jobs", `{"id":"b","topic":"t","body":"b"}`).expect(201, `{"id":"b","outcome":"created"}`)
 }
 
 // A poll that could not ask Redis does not say that there is no job.

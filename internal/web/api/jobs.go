@@ -21,14 +21,26 @@ var policies = map[string]client.Existing{
 
 // checkJob finds what a new job lacks, or does not go together.
 func checkJob(job values, at pointer) error {
-	err := job.require(at, "topic", "body")
-	if err == nil && job.has("due") && job.has("delay") {
-		err = at.member("due").problem("delay is given, too: want one of the two")
+	if err := job.require(at, "topic", "body"); err != nil {
+		return err
 	}
-	if err == nil && job.has("replicas_timeout") && !job.has("replicas") {
-		err = at.member("replicas_timeout").problem("it means nothing without replicas")
+	for _, rule := range []struct {
+		broken     bool
+		field, why string
+	}{
+		{job.has("due") && job.has("delay"), "due", "delay is given, too: want one of the two"},
+		{job.has("replicas_timeout") && !job.has("replicas"), "replicas_timeout", "it means nothing without replicas"},
+		{job.has("once") && !job.has("id"), "once", "it means nothing without id"},
+		{job.has("once") && job.has("if_exists"), "if_exists", "it means nothing where a push counts once"},
+		{job.has("once") && job.has("debounce"), "debounce", "it means nothing where a push counts once"},
+		{job.has("debounce") && !job.has("id"), "debounce", "it means nothing without id"},
+		{job.has("debounce") && job.has("if_exists"), "debounce", "if_exists is given, too: want one of the two"},
+	} {
+		if rule.broken {
+			return at.member(rule.field).problem("%s", rule.why)
+		}
 	}
-	return err
+	return nil
 }
 
 // delayed is the new job as the client takes it.
@@ -48,15 +60,22 @@ func delayed(job values) client.Delayed {
 	option("ready_max_lifetime", client.ReadyMaxLifetime(get[time.Duration](job, "ready_max_lifetime")))
 	option("replicas", client.Replicas(int(get[int64](job, "replicas")), cmp.Or(get[time.Duration](job, "replicas_timeout"), time.Second)))
 	option("if_exists", client.IfExists(policies[get[string](job, "if_exists")]))
+	option("once", client.Once(get[time.Duration](job, "once")))
+	option("debounce", client.IfExists(client.Debounce(get[time.Duration](job, "debounce"))))
 	return d
 }
 
 func (a *api) push(c *call) (response, error) {
-	err := checkJob(c.body, "")
+	keyed, err := c.withKey()
+	if err == nil {
+		err = checkJob(c.body, "")
+	}
 	if err != nil {
 		return response{}, err
 	}
 	job, id := delayed(c.body), ""
+	var did client.Outcome
+	job.Options = append(job.Options, client.Report(&did))
 	if job.At.IsZero() {
 		id, err = a.client.Push(c.context(), job.Message, job.Delay, job.Options...)
 	} else {
@@ -65,13 +84,23 @@ func (a *api) push(c *call) (response, error) {
 	if isStored(err) {
 		a.Pushed(job.Topic, 1)
 	}
-	if err != nil {
+	status := http.StatusCreated
+	switch {
+	case err == nil:
+	case did != client.Refused:
 		return response{}, err
+	case keyed: // it is a repetition, which is to be told what the first one was, or would have been
+		status = http.StatusOK
+	default:
+		refused := problemOf(err)
+		refused.id = job.ID
+		return response{}, refused
 	}
 	var o object
 	o.text("id", id)
+	o.put("outcome", did)
 	made := ok(o)
-	made.status = http.StatusCreated
+	made.status = status
 	made.header = map[string]string{"Location": "/v1/jobs/" + escape(id)}
 	return made, nil
 }

@@ -17,7 +17,7 @@ import (
 func TestJob(t *testing.T) {
 	f := start(t, web.Options{})
 	r := f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"<b> & ä","delay":"1h30m","max_attempts":3,"ttr":60,"ready_max_lifetime":"2d"}`)
-	r.expect(201, `{"id":"a"}`)
+	r.expect(201, `{"id":"a","outcome":"created"}`)
 	if at := r.header.Get("Location"); at != "/v1/jobs/a" {
 		t.Errorf("Location %q", at)
 	}
@@ -26,7 +26,8 @@ func TestJob(t *testing.T) {
 	if wait := time.Until(job.Due); err != nil || wait < 89*time.Minute || wait > 91*time.Minute || job.TTL < 49*time.Hour || job.TTL > 50*time.Hour {
 		t.Errorf("%+v, %v", job, err)
 	}
-	f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b","if_exists":"refuse"}`).problem(exists, "", "", "")
+	f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b","if_exists":"refuse"}`).expect(409,
+		`{"type":"urn:delayer:problem:exists","title":"This ID is taken","status":409,"detail":"nothing was changed","id":"a"}`)
 	f.do("PATCH", "/v1/jobs/a", `{"delay":0}`).expect(204, "")
 	f.do("GET", "/v1/jobs/a", "").expect(200, `{"id":"a","topic":"t","state":"ready","ttl":"*","attempts":0,"max_attempts":3,"body":"<b> & ä"}`)
 	f.do("DELETE", "/v1/jobs/a", "").expect(204, "")
@@ -59,7 +60,7 @@ func TestWhenAJobIsDue(t *testing.T) {
 		"time":             {`,"due":"` + in(time.Hour) + `"`, time.Hour},
 		"time in the past": {`,"due":"2001-01-01T00:00:00+02:00"`, 0},
 	} {
-		f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b"`+c.fields+`}`).expect(201, `{"id":"a"}`)
+		f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b"`+c.fields+`}`).expect(201, `{"id":"a","outcome":"*"}`)
 		job, err := f.Get(t.Context(), "a")
 		if err != nil || (job.State == client.Ready) != (c.want == 0) {
 			t.Errorf("%s: %+v, %v", name, job, err)
@@ -84,7 +85,7 @@ func TestAnyBytes(t *testing.T) {
 		}
 		fields := fmt.Sprintf(`"id%s":%s,"topic%[1]s":%[2]s,"body%[1]s":%[2]s`, name, text)
 		made := f.do("POST", "/v1/jobs", "{"+fields+"}")
-		made.expect(201, fmt.Sprintf(`{"id%s":%s}`, name, text))
+		made.expect(201, fmt.Sprintf(`{"id%s":%s,"outcome":"created"}`, name, text))
 		if at := made.header.Get("Location"); at != path {
 			t.Errorf("%q: Location %q, want %q", value, at, path)
 		}
@@ -116,14 +117,14 @@ func TestLongest(t *testing.T) {
 // Each job of a batch has its own terms, and its own result.
 func TestPushBatch(t *testing.T) {
 	f := start(t, web.Options{})
-	f.do("POST", "/v1/jobs", `{"id":"b","topic":"t","body":"old"}`).expect(201, `{"id":"b"}`)
+	f.do("POST", "/v1/jobs", `{"id":"b","topic":"t","body":"old"}`).expect(201, `{"id":"b","outcome":"created"}`)
 	f.do("POST", "/v1/jobs/batch", `{"jobs":[
 		{"id":"a","topic":"t","body":"1","delay":60,"max_attempts":3},
 		{"id":"b","topic":"t","body":"2","if_exists":"refuse"},
 		{"topic_base64":"/w==","body":"3"}]}`).expect(200, `{"count":2,"complete":false,"results":[
-		{"id":"a"},
-		{"id":"b","problem":{"type":"urn:delayer:problem:exists","title":"*","status":409,"detail":"*"}},
-		{"id":"*"}]}`)
+		{"id":"a","outcome":"created"},
+		{"id":"b","outcome":"refused","problem":{"type":"urn:delayer:problem:exists","title":"*","status":409,"detail":"*"}},
+		{"id":"*","outcome":"created"}]}`)
 	if job, err := f.Get(t.Context(), "a"); err != nil || job.MaxAttempts != 3 || job.State != client.Waiting {
 		t.Errorf("%+v, %v", job, err)
 	}
@@ -180,7 +181,7 @@ func TestReplicas(t *testing.T) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 	redistest.StartReplica(t, f.redis)
-	f.do("POST", "/v1/jobs", `{"id":"c","topic":"t","body":"b","replicas":1,"replicas_timeout":10}`).expect(201, `{"id":"c"}`)
+	f.do("POST", "/v1/jobs", `{"id":"c","topic":"t","body":"b","replicas":1,"replicas_timeout":10}`).expect(201, `{"id":"c","outcome":"created"}`)
 	if n := len(f.redis.Queue("t")); n != 4 || f.pushed["t"] != n {
 		t.Errorf("%d are stored, %d counted", n, f.pushed["t"])
 	}

@@ -9,12 +9,18 @@ func (a *api) partitions(c *call) (response, error) {
 	for i, p := range partitions {
 		o := &list[i]
 		o.put("partition", p.Number)
+		if p.Before {
+			o.put("before", true)
+		}
 		o.textIfAny("node", p.Node)
 		o.put("waiting", p.Waiting)
 		o.put("ready", p.Ready)
 		o.put("reserved", p.Reserved)
 		o.put("dead", p.Dead)
 		o.put("overdue", p.Overdue)
+		if p.Err != nil {
+			o.put("broken", true)
+		}
 		o.put("mover", moverOf(p))
 	}
 	return ok(object{{"partitions", list}}), err

@@ -28,7 +28,7 @@ var (
 	notFound     = newKind("not-found", http.StatusNotFound, "Not found")
 	badMethod    = newKind("method-not-allowed", http.StatusMethodNotAllowed, "This path knows other methods")
 	slow         = newKind("timeout", http.StatusRequestTimeout, "The request took too long").closing()
-	exists       = newKind("exists", http.StatusConflict, "A job of this ID exists")
+	exists       = newKind("exists", http.StatusConflict, "This ID is taken")
 	leaseLost    = newKind("lease-lost", http.StatusConflict, "The job is not reserved under this topic and token")
 	gone         = newKind("gone", http.StatusGone, "The job is gone")
 	tooLarge     = newKind("too-large", http.StatusRequestEntityTooLarge, "The body is too large").closing()
@@ -74,10 +74,10 @@ type problem struct {
 	*kind
 	Detail    string
 	Field     string // the JSON pointer of the value that is wrong; empty: none is, or it is in no body
-	Parameter string // the name of the parameter, of path or query, that is wrong
+	Parameter string // the name of the parameter, of path, query or header, that is wrong
 	allow     string // the methods that the path knows
 	replicas  *int   // how many have the job, if that is known
-	id        string // the job's, if it is stored
+	id        string // the job's, if it is stored, or its ID is taken
 }
 
 func (k *kind) problem(detail string, args ...any) *problem {

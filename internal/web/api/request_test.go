@@ -77,6 +77,13 @@ func TestBadBodies(t *testing.T) {
 		job(`,"replicas":0`):                           {invalid, "/replicas", "1 to 100"},
 		job(`,"replicas":1,"replicas_timeout":0`):      {invalid, "/replicas_timeout", "from 1ms to 10s"},
 		job(`,"replicas_timeout":1`):                   {invalid, "/replicas_timeout", "nothing without replicas"},
+		job(`,"once":0`):                               {invalid, "/once", "from 1ms to 100 years"},
+		job(`,"debounce":"soon"`):                      {invalid, "/debounce", "from 1ms to 100 years"},
+		job(`,"once":1,"if_exists":"refuse"`):          {invalid, "/if_exists", "counts once"},
+		job(`,"once":1,"debounce":1`):                  {invalid, "/debounce", "counts once"},
+		job(`,"debounce":1,"if_exists":"replace"`):     {invalid, "/debounce", "one of the two"},
+		`{"topic":"t","body":"b","once":1}`:            {invalid, "/once", "nothing without id"},
+		`{"topic":"t","body":"b","debounce":1}`:        {invalid, "/debounce", "nothing without id"},
 		job(`,"if_exists":"Refuse"`):                   {invalid, "/if_exists", "replace, refuse, keep_earlier, keep_later"},
 	} {
 		f.do("POST", "/v1/jobs", body).problem(want.kind, want.field, "", want.detail)
@@ -85,7 +92,7 @@ func TestBadBodies(t *testing.T) {
 		f.do("POST", path, `{"all":1}`).problem(invalid, "/all", "", "true or false")
 	}
 	f.is("a", "")
-	f.do("POST", "/v1/jobs", `{"topic":"t","body":"😀\ud83d\ude00 \\ud800 \" \ufffd"}`).expect(201, `{"id":"*"}`)
+	f.do("POST", "/v1/jobs", `{"topic":"t","body":"😀\ud83d\ude00 \\ud800 \" \ufffd"}`).expect(201, `{"id":"*","outcome":"created"}`)
 	if m, err := f.Pop(t.Context(), "t"); err != nil || m.Body != "😀😀 \\ud800 \" \ufffd" {
 		t.Errorf("%q, %v", m.Body, err)
 	}

@@ -18,7 +18,7 @@ func (a *api) stats(c *call) (response, error) {
 		return response{}, err
 	}
 	servers, err := a.operator.Servers(c.context())
-	if err != nil && !store.Refused(err) {
+	if err != nil && !store.Refused(err) && counts.Broken() == nil {
 		return response{}, err
 	}
 	var ready, dead int
@@ -34,12 +34,25 @@ func (a *api) stats(c *call) (response, error) {
 	o.put("topics", counts.Known)
 	o.put("topics_counted", len(counts.Topics))
 	o.put("overdue", counts.Overdue)
+	if broken := brokenOf(counts); len(broken) > 0 {
+		o.put("broken_partitions", broken)
+	}
 	o.put("servers", serverList(servers, err))
 	o.put("redis", redisInfo(nodes[0]))
 	if nodes[0].Node != "" {
 		o.put("nodes", nodeList(nodes))
 	}
 	return ok(o), nil
+}
+
+// brokenOf are the numbers of the partitions that can't be read. Why is not for everybody.
+func brokenOf(counts operator.Counts) (broken []int) {
+	for _, p := range counts.Partitions {
+		if p.Err != nil {
+			broken = append(broken, p.Number)
+		}
+	}
+	return broken
 }
 
 // serverList is null if this Redis user may not know. Why a server fails is not for everybody, either.

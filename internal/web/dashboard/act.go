@@ -115,9 +115,15 @@ func (a *act) requeueSelected() (done int, err error) {
 	return done, err
 }
 
+// counts are those of the topic, in all partitions.
+func (a *act) counts() (operator.Counts, error) {
+	counts, err := a.operator.CountsOf(a.ctx, a.Topic)
+	return counts, cmp.Or(err, counts.Broken())
+}
+
 // ready is how many ready jobs the topic has.
 func (a *act) ready() (int, error) {
-	counts, err := a.operator.CountsOf(a.ctx, a.Topic)
+	counts, err := a.counts()
 	if err != nil {
 		return 0, err
 	}
@@ -126,7 +132,7 @@ func (a *act) ready() (int, error) {
 
 // letters is how many dead letters are meant. Those of a group have to be looked for, all are counted.
 func (a *act) letters() (int, error) {
-	counts, err := a.operator.CountsOf(a.ctx, a.Topic)
+	counts, err := a.counts()
 	if err != nil {
 		return 0, err
 	}

@@ -23,6 +23,8 @@ type Options struct {
 	ReadOnly bool
 	// Version is this program's.
 	Version string
+	// Place is where Redis is.
+	Place Place
 }
 
 // Dashboard serves the pages. Make one with New.
@@ -45,7 +47,7 @@ const (
 
 // New makes a Dashboard on the client and the operator, which stay the caller's.
 func New(c *client.Client, op *operator.Operator, o Options) *Dashboard {
-	d := &Dashboard{client: c, operator: op, sampler: newSampler(op), Options: o, patience: patience}
+	d := &Dashboard{client: c, operator: op, sampler: newSampler(op, o.Place.Now), Options: o, patience: patience}
 	mux := http.NewServeMux()
 	read := func(pattern string, serve func(*page) error) {
 		mux.HandleFunc(pattern, d.page(readTimeout, unpacked(serve)))

@@ -20,7 +20,8 @@ func (d *Dashboard) dead(p *page) error {
 		return err
 	}
 	p.setClock(counts.Time)
-	return p.show("dead", slices.DeleteFunc(counts.Topics, func(t operator.TopicCounts) bool { return t.Dead == 0 }))
+	counts.Topics = slices.DeleteFunc(counts.Topics, func(t operator.TopicCounts) bool { return t.Dead == 0 })
+	return p.show("dead", counts)
 }
 
 // deadData is what the page of a topic's dead letters shows.

@@ -14,13 +14,14 @@ type overviewData struct {
 	view
 	Status  status
 	Divided *partitionTable // nil if there is one partition
+	Where   string          // where Redis is, if no fixed address says that
 	Busy    string          // how busy the busiest second will be, if that is a warning
 }
 
 // overviewOf makes it of what the sampler saw.
 func (p *page) overviewOf(v view) overviewData {
 	p.setClock(v.Time)
-	o := overviewData{view: v, Status: p.statusOf(v.sample), Divided: partitionsOf(v.sample)}
+	o := overviewData{view: v, Status: p.statusOf(v.sample), Divided: partitionsOf(v.sample), Where: p.where(v.Master)}
 	if peak := v.Peak; peak.Found && float64(peak.Jobs) > v.Taken && peak.At.After(v.Time) {
 		jobs := number(peak.Jobs)
 		if peak.Estimated {

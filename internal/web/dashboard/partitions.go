@@ -36,7 +36,21 @@ func latestFirst(a, b operator.PartitionCounts) int {
 	return cmp.Or(cmp.Compare(unknown(a), unknown(b)), cmp.Compare(b.Overdue, a.Overdue))
 }
 
-// worstOf is the partition that is latest.
-func worstOf(counts []operator.PartitionCounts) operator.PartitionCounts {
-	return slices.MinFunc(counts, latestFirst)
+// worstOf is the partition that is latest, of those that can be read; the zero one if there is none.
+func worstOf(counts []operator.PartitionCounts) (worst operator.PartitionCounts) {
+	counts = slices.DeleteFunc(slices.Clone(counts), func(p operator.PartitionCounts) bool { return p.Err != nil })
+	if len(counts) > 0 {
+		worst = slices.MinFunc(counts, latestFirst)
+	}
+	return worst
+}
+
+// brokenOf are the numbers of the partitions that can't be read.
+func brokenOf(counts []operator.PartitionCounts) (numbers []string) {
+	for _, p := range counts {
+		if p.Err != nil {
+			numbers = append(numbers, number(p.Number))
+		}
+	}
+	return numbers
 }

@@ -23,7 +23,7 @@ func TestPartitions(t *testing.T) {
 	f.Do("LPUSH", "delayer:{0}:ready_queue:topic", "a", "b")
 	f.Do("ZADD", "delayer:{1}:dead_letters:topic", 1, "d")
 	f.Do("ZADD", "delayer:{2}:job_pool", f.Clock()-3600, "late")
-	_, err := store.New(f.Pool(), "delayer:{0}:").Heartbeat(store.ServerState{ID: "server", Host: hostile[0], PID: 77, Interval: time.Second}, false, 0).Do(t.Context())
+	_, err := store.New(f.Pool(), "delayer:{0}:").Heartbeat(store.ServerState{ID: "server", Host: hostile[0], PID: 77, Interval: time.Second}, 1, 0).Do(t.Context())
 	check(t, err)
 	for _, lang := range languages {
 		page := f.get("/", "Accept-Language", lang)
@@ -42,6 +42,31 @@ func TestPartitions(t *testing.T) {
 	}
 	f.get("/ui/live.json").has(t, "live", http.StatusOK, `data-partition=\"2\"`)
 	f.crawl("en")
+}
+
+// A partition that can't be read is named, with the reason, and the others' numbers are shown.
+func TestBrokenPartition(t *testing.T) {
+	r := redistest.Start(t)
+	f := startWith(t, web.Options{}, r, r.Addr, 3)
+	for _, id := range []string{"0", "1", "2", "3", "4"} { // of partitions 2, 2, 0, 0 and 0
+		f.push("topic", id, "body", time.Hour)
+	}
+	f.Do("LPUSH", "delayer:{2}:ready_queue:topic", "a")
+	f.Do("DEL", "delayer:{0}:job_pool")
+	f.Do("SET", "delayer:{0}:job_pool", "broken")
+	f.get("/").has(t, "overview", http.StatusOK, `data-level="bad"`, "Some partitions can&#39;t be read: 0.", "partition 0: WRONGTYPE",
+		`<dd id="n-waiting"><a href="/ui/topics?sort=waiting">2</a>`, `<dd id="n-ready"><a href="/ui/topics?sort=ready">1</a>`, "It can&#39;t be told now")
+	for _, path := range []string{"/ui/topics", "/ui/consumers", link("/ui/topic", "topic", "topic"), "/ui/dead"} {
+		f.get(path).has(t, path, http.StatusOK, `class="notice bad broken"`, "partition 0: WRONGTYPE")
+	}
+	if page := f.get(link("/ui/act/purge", "topic", "topic")); page.status != http.StatusOK || !strings.Contains(page.body, "partition 0: WRONGTYPE") {
+		t.Errorf("who wants to purge is told %d %s", page.status, page.body)
+	}
+	f.Do("DEL", "delayer:{0}:job_pool")
+	f.dashboard.sampler.changed.Store(true)
+	if page := f.get("/"); strings.Contains(page.body, "can&#39;t be") {
+		t.Errorf("when it is mended: %s", page.body)
+	}
 }
 
 // Of very many partitions the latest are shown, in their order.

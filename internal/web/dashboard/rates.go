@@ -4,20 +4,22 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
 // beats are the heartbeats of the servers.
 type beats struct {
 	List  []store.ServerState
-	Acked int64 // how many jobs were ever acknowledged
+	Acked int64 // how many jobs were ever acknowledged; operator.Unknown if that is not known
 	Err   error
 }
 
 // rates are what happens a second.
 type rates struct {
 	Known         bool // there are two samples to compare
-	Moved, Acked  float64
+	Moved         float64
+	Acked         float64        // operator.Unknown if some partition can't be read
 	Late          store.Lateness // of the jobs that were moved lately
 	LateSinceEver bool           // Late is of all jobs that the servers have moved, as none was moved lately
 }
@@ -35,7 +37,9 @@ func (s *sampler) follow(next *sample) {
 		first := s.recent[0]
 		next.Rates, next.Changes = next.rates(first), next.changes(first)
 		if r := next.Rates; r.Known {
-			p.Moved, p.Acked = r.Moved, r.Acked
+			if p.Moved = r.Moved; r.Acked >= 0 {
+				p.Acked = r.Acked
+			}
 			p.late(r.Late)
 			// What came into the queues without waiting is not known: it can be more than this.
 			p.Taken = max(r.Acked, r.Moved-float64(next.Ready-first.Ready)/next.seconds(first))
@@ -93,7 +97,9 @@ func (s *sample) rates(before *sample) rates {
 		}
 	}
 	r.Moved = max(float64(moved)/s.seconds(before), 0)
-	r.Acked = max(float64(s.Beats.Acked-before.Beats.Acked)/s.seconds(before), 0)
+	if r.Acked = operator.Unknown; before.Beats.Acked >= 0 && s.Beats.Acked >= 0 {
+		r.Acked = max(float64(s.Beats.Acked-before.Beats.Acked)/s.seconds(before), 0)
+	}
 	return r
 }
 

@@ -34,7 +34,8 @@ var forecastBounds = []time.Duration{time.Minute, time.Hour, 24 * time.Hour, 7 *
 // does. It keeps what the charts show.
 type sampler struct {
 	operator *operator.Operator
-	turn     chan struct{} // who holds it may touch what is below
+	master   func(context.Context) (string, error) // asks where it is; nil without sentinels
+	turn     chan struct{}                         // who holds it may touch what is below
 	last     *sample
 	asked    time.Time     // when last was asked for
 	rest     time.Duration // for how long then not to ask again
@@ -48,8 +49,8 @@ type sampler struct {
 	changed atomic.Bool  // what was sampled is known to be old
 }
 
-func newSampler(op *operator.Operator) *sampler {
-	return &sampler{operator: op, turn: make(chan struct{}, 1)}
+func newSampler(op *operator.Operator, master func(context.Context) (string, error)) *sampler {
+	return &sampler{operator: op, master: master, turn: make(chan struct{}, 1)}
 }
 
 // run keeps sampling as long as somebody looks.
@@ -144,6 +145,7 @@ type seldom struct {
 	Forecast forecast
 	Peak     operator.Peak
 	Nodes    []operator.Info
+	Master   string // its address, as the sentinels say; empty if none does
 
 	forecastAt, peakAt, infoAt time.Time
 }
@@ -177,15 +179,19 @@ func (s *sampler) sample(ctx context.Context) {
 		next.Reserved += max(t.Reserved, 0)
 		next.Dead += max(t.Dead, 0)
 	}
-	if next.Beats.List, next.Beats.Err = s.operator.Servers(ctx); next.Beats.Err == nil {
+	next.Beats.List, next.Beats.Err = s.operator.Servers(ctx)
+	broken := next.Broken() // what needs all of the partitions would only wait for those
+	if next.Beats.Acked = operator.Unknown; next.Beats.Err == nil && broken == nil {
 		next.Beats.Acked, next.Beats.Err = s.operator.Acked(ctx)
 	}
 	s.follow(next)
-	if next.since(&s.pastAt, pastStep) {
+	if next.Partitions[0].Err == nil && next.since(&s.pastAt, pastStep) {
 		// Without it the charts begin when somebody looks.
 		s.past, _ = s.operator.History(ctx)
 	}
-	if next.since(&next.forecastAt, 5*time.Second) {
+	if broken != nil {
+		next.Forecast, next.forecastAt = forecast{Err: broken}, time.Time{}
+	} else if next.since(&next.forecastAt, 5*time.Second) {
 		spans, err := s.operator.Forecast(ctx, forecastBounds)
 		next.Forecast = forecast{barsOf(spans), err}
 	}
@@ -194,8 +200,11 @@ func (s *sampler) sample(ctx context.Context) {
 		if next.Nodes, err = s.operator.Info(ctx); err != nil {
 			next.Nodes = []operator.Info{{Missing: err.Error()}}
 		}
+		if s.master != nil {
+			next.Master, _ = s.master(ctx)
+		}
 	}
-	if most := s.view().Taken; most > 0 && next.since(&next.peakAt, 30*time.Second) {
+	if most := s.view().Taken; broken == nil && most > 0 && next.since(&next.peakAt, 30*time.Second) {
 		// A failure is no warning; the forecast, which fails likewise, tells of it.
 		next.Peak, _ = s.operator.Peak(ctx, forecastBounds[len(forecastBounds)-1], max(int(most), smallPeak))
 	}

@@ -37,7 +37,7 @@ func (s *sampler) read(at time.Time, run string, moved, acked int64, ready int) 
 // TestRates takes rates of totals, also where a server was started anew, and learns how much
 // consumers can take.
 func TestRates(t *testing.T) {
-	s := newSampler(nil)
+	s := newSampler(nil, nil)
 	at := time.Unix(1700000000, 0)
 	first := s.read(at, "run1", 1000, 50, 10)
 	if first.Rates.Known || s.view().Taken != 0 || !first.Rates.LateSinceEver || first.Rates.Late.Jobs() != 1000 {
@@ -99,7 +99,7 @@ func TestPeak(t *testing.T) {
 		t.Error("there is a warning although nothing is known")
 	}
 	for most, warns := range map[float64]bool{5: true, 250: true, 400: false} {
-		s := newSampler(f.dashboard.operator)
+		s := newSampler(f.dashboard.operator, nil)
 		s.points = []point{{At: time.Now(), Taken: most}}
 		f.dashboard.sampler = s
 		if got := f.get("/"); strings.Contains(got.body, `id="peak"`) != warns {
@@ -122,7 +122,7 @@ func TestLook(t *testing.T) {
 	if now := time.Now(); !s.watched(now) || s.watched(now.Add(watchWait+time.Second)) {
 		t.Error("watched in another time")
 	}
-	if newSampler(nil).watched(time.Now()) {
+	if newSampler(nil, nil).watched(time.Now()) {
 		t.Error("watched before anybody has looked")
 	}
 	gone, cancel := context.WithCancel(t.Context())

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/operator"
@@ -52,8 +53,15 @@ func (l language) statusOf(s *sample) status {
 	case nobody && s.Pool > 0:
 		st.Level, st.Line = "warn", l.T("status.no_server")
 	}
-	if len(s.Partitions) > 1 && (s.Overdue < 0 || s.Overdue >= slightlyLate) {
-		st.More = append(st.More, remark{Line: l.T("status.partition", number(worstOf(s.Partitions).Number))})
+	if worst := worstOf(s.Partitions); len(s.Partitions) > 1 && (s.Overdue < 0 || s.Overdue >= slightlyLate) {
+		st.More = append(st.More, remark{Line: l.T("status.partition", number(worst.Number))})
+	}
+	if numbers := brokenOf(s.Partitions); len(numbers) > 0 {
+		if st.Level == "ok" {
+			st.Line = l.T("status.but")
+		}
+		st.Level = "bad"
+		st.More = append(st.More, remark{Line: l.T("status.broken", strings.Join(numbers, ", "))})
 	}
 	behind, unknown := neglectedOf(s.Topics)
 	st.names(l.T("status.neglected"), behind)

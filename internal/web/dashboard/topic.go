@@ -16,6 +16,7 @@ type topicData struct {
 	States      []string
 	Query       operator.Query
 	All         int // how many entries there are to look at; Unknown if it can't be told
+	Broken      error
 	LookedInAll int // how many were looked at, also on the pages before
 }
 
@@ -34,7 +35,7 @@ func (d *Dashboard) topic(p *page) error {
 		return err
 	}
 	p.setClock(counts.Time)
-	data.All = counts.Pool
+	data.All, data.Broken = counts.Pool, counts.Broken()
 	if known {
 		data.Counts = &counts.Topics[0]
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
 )
 
@@ -193,7 +194,7 @@ func TestDocumentedRights(t *testing.T) {
 	w.push("mail", "a", 0)
 	w.SetUser(redistest.Rights(t, "daemon", "operator"))
 	all := w.scrape()
-	w.metrics.look = New(operator.New(w.UserPool(), "", 1), Options{}).look
+	w.metrics.look = New(operator.New(w.UserPool(), "", store.Layout{}), Options{}).look
 	limited := w.scrape()
 	for _, series := range all.series("delayer_") {
 		if limited.value(series) == "" {

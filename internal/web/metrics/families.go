@@ -69,6 +69,13 @@ func ofPartitions(counts []operator.PartitionCounts) []family {
 		return f
 	}
 	return []family{
+		each("up", "1 if the partition could be read, else 0, and then what all partitions have together is without it.",
+			func(c operator.PartitionCounts) float64 {
+				if c.Err != nil {
+					return 0
+				}
+				return 1
+			}),
 		each("waiting", "Jobs of the partition that wait to fall due.",
 			func(c operator.PartitionCounts) float64 { return float64(c.Waiting) }),
 		each("ready", "Jobs of the partition that nobody has taken yet.",

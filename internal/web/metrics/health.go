@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// readyTimeout bounds the answer of /readyz; a probe's own time is often 1 s.
-	readyTimeout = 900 * time.Millisecond
+	// readyTimeout bounds the answer of /readyz; a probe's own time is often 1 s. overdueTimeout is the time of the look
+	// that it waits for, which says which partitions have not answered.
+	readyTimeout, overdueTimeout = 900 * time.Millisecond, 700 * time.Millisecond
 	// readyFresh is for how long a look at Redis serves those who ask whether we are ready:
 	// anybody may, so asking must cost Redis nothing.
 	readyFresh = time.Second
@@ -21,8 +22,6 @@ const (
 	// that long.
 	passSlack = 10 * time.Second
 )
-
-var errNoAnswer = fmt.Errorf("no answer within %v", readyTimeout)
 
 // reason is why we are not ready.
 type reason struct {
@@ -64,7 +63,7 @@ func (m *Metrics) serveReady(w http.ResponseWriter, r *http.Request) {
 // notReady are the reasons why we are not.
 func (m *Metrics) notReady(ctx context.Context) []reason {
 	reasons := []reason{}
-	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errNoAnswer{readyTimeout})
 	defer cancel()
 	late, err := m.overdue.current(readyFresh).wait(ctx)
 	not := func(why, format string, args ...any) {

@@ -11,6 +11,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/server"
 )
@@ -42,7 +43,7 @@ func newWorldOf(tb testing.TB, partitions int, o Options) *world {
 	w.pool = w.Pool()
 	w.client = client.New(w.pool, client.WithPartitions(partitions))
 	tb.Cleanup(func() { w.client.Close() })
-	w.metrics = New(operator.New(w.pool, "", partitions), o)
+	w.metrics = New(operator.New(w.pool, "", store.Layout{Partitions: partitions}), o)
 	w.server = server.New(w.pool, server.Options{Observer: w.metrics, Partitions: partitions})
 	w.front = web.New(web.Options{Token: token}, w.metrics.Area(), w.metrics.Health())
 	w.metrics.Watch(w.front)

@@ -2,12 +2,18 @@ package metrics
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 )
 
 // lookTimeout bounds one look at Redis.
 const lookTimeout = 3 * time.Second
+
+// errNoAnswer is why a look is over without an answer.
+type errNoAnswer struct{ within time.Duration }
+
+func (e errNoAnswer) Error() string { return fmt.Sprintf("no answer within %v", e.within) }
 
 // look shares one look at Redis among all who want it at the same time.
 type look[T any] struct {
@@ -58,7 +64,7 @@ func (l *look[T]) current(maxAge time.Duration) *looked[T] {
 	l.last = r
 	go func() {
 		defer close(r.done)
-		ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
+		ctx, cancel := context.WithTimeoutCause(context.Background(), l.timeout, errNoAnswer{l.timeout})
 		defer cancel()
 		r.found, r.err = l.look(ctx)
 	}()

@@ -59,11 +59,13 @@ func New(op *operator.Operator, o Options) *Metrics {
 		Help:        "Always 1; the labels say which program this is.",
 		ConstLabels: prometheus.Labels{"version": o.Version, "goversion": runtime.Version()},
 	}).Set(1)
+	overdue := newLook(op.Overdue)
+	overdue.timeout = overdueTimeout
 	return &Metrics{
 		counted:      newCounted(registry, max(cmp.Or(o.Topics, defaultTopics), 0)),
 		registry:     registry,
 		look:         newLook(readNumbers(op, max(o.Topics, operator.MostTopics))),
-		overdue:      newLook(op.Overdue),
+		overdue:      overdue,
 		interval:     cmp.Or(max(o.Interval, 0), time.Second),
 		readyMaxLate: o.ReadyMaxLate,
 		now:          time.Now,

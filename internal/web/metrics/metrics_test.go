@@ -165,6 +165,18 @@ func TestScrapeOfPartitions(t *testing.T) {
 		`delayer_partition_dead{partition="2"}`: "",
 		`delayer_jobs_dead{topic="mail"}`:       "",
 	})
+	w.Do("DEL", "delayer:{0}:job_pool")
+	w.Do("SET", "delayer:{0}:job_pool", "broken")
+	w.expect(w.scrape(), map[string]string{
+		`delayer_redis_up`:                         "1",
+		`delayer_partition_up{partition="0"}`:      "0",
+		`delayer_partition_up{partition="1"}`:      "1",
+		`delayer_partition_up{partition="2"}`:      "1",
+		`delayer_partition_waiting{partition="0"}`: "",
+		`delayer_partition_waiting{partition="2"}`: "2",
+		`delayer_jobs_waiting`:                     "2",
+		`delayer_jobs_ready{topic="mail"}`:         "0",
+	})
 	if one := newWorld(t, Options{}).scrape().series("delayer_partition"); len(one) > 0 {
 		t.Errorf("a single partition has %q", one)
 	}
@@ -286,7 +298,7 @@ func TestServers(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.expect(w.scrape(), map[string]string{"delayer_servers": "0"})
 	for _, id := range []string{"one", "two"} {
-		_, err := store.New(w.pool, "delayer:").Heartbeat(store.ServerState{ID: id, Interval: time.Second}, false, 0).Do(t.Context())
+		_, err := store.New(w.pool, "delayer:").Heartbeat(store.ServerState{ID: id, Interval: time.Second}, 1, 0).Do(t.Context())
 		check(t, err)
 	}
 	w.expect(w.scrape(), map[string]string{"delayer_servers": "2"})

@@ -19,6 +19,7 @@ local STEP = 50
 
 local pcall = redis.pcall
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
+local claim_tells = false -- claim has done something that the reply says, though there are no jobs
 
 -- Takes the last entries of a queue, which are next, count at most, and so many jobs of them.
 -- Returns how many entries were dropped or taken, and what claim has made of the jobs, or why there is none; or an
@@ -109,7 +110,7 @@ local function take_all(read, wants, claim, limit_at)
       local count = math.min(math.max(room, step), entries_left)
       local used, jobs, more_leases = take(KEYS[i], topic, count, room, read, wants, claim)
       if type(used) == 'table' then
-        if #taken == 0 and #reply == 3 and #stale == 0 then return used end
+        if #taken == 0 and #reply == 3 and #stale == 0 and not claim_tells then return used end
         -- What came before it must be told; the next call meets the error again.
         wanted, room, reply[1] = 0, 0, 1
         asked = false
@@ -145,13 +146,13 @@ local function take_all(read, wants, claim, limit_at)
   end
   if wanted > 0 and (entries_left <= 0 or bytes_left <= 0) then reply[1] = 1 end
   if waiter ~= '' then reply[3] = entered end
-  if #reply == 3 and #stale == 0 and reply[3] == 0 then
+  if #reply == 3 and #stale == 0 and reply[3] == 0 and not claim_tells then
     local denied = takes_no_writes(KEYS[2])
     if denied then return denied end
   end
   if queue_error and #reply == 3 and reply[1] == 0 then
-    if #stale == 0 then return queue_error end
-    reply[1] = 1 -- what was dropped must be told; the next call meets the error
+    if #stale == 0 and not claim_tells then return queue_error end
+    reply[1] = 1 -- what was dropped, or claim tells, must be told; the next call meets the error
   end
   return reply
 end

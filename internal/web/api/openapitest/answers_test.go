@@ -51,11 +51,20 @@ func (p *prober) buried(id, reason string) {
 func (p *prober) done(h http.Handler) {
 	ask := func(want int, method, path, body string) {
 		p.t.Helper()
-		p.ask(h, request{method, path, body, nil}, want)
+		p.ask(h, request{method: method, path: path, body: body}, want)
 	}
 	ask(201, "POST", "/v1/jobs", `{"topic":"t","body":"b"}`)
 	ask(201, "POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b","delay":"1h30m","max_attempts":3,"ttr":1.5,"ready_max_lifetime":"7d","if_exists":"keep_later"}`)
 	ask(201, "POST", "/v1/jobs", `{"id_base64":"/w==","topic_base64":"/w==","body_base64":"/w==","due":"`+time.Now().Add(time.Hour).Format(time.RFC3339)+`"}`)
+	ask(201, "POST", "/v1/jobs", `{"id":"d","topic":"u","body":"b","debounce":"1h"}`)
+	for range 2 {
+		ask(200, "POST", "/v1/jobs/batch", `{"jobs":[{"id":"o","topic":"u","body":"b","once":60}]}`)
+	}
+	for _, key := range []string{"a key", `"in quotes"`} {
+		for _, want := range []int{201, 200} {
+			p.ask(h, request{"POST", "/v1/jobs", `{"topic":"u","body":"b"}`, map[string]string{api.IdempotencyKey: key}, nil}, want)
+		}
+	}
 	ask(504, "POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b","delay":"1h30m","replicas":1,"replicas_timeout":0.001}`)
 	ask(504, "POST", "/v1/jobs", `{"id_base64":"/w==","topic":"t","body":"b","delay":"1h","replicas":1,"replicas_timeout":"1ms"}`)
 	ask(200, "POST", "/v1/jobs/batch", `{"jobs":[{"topic":"t","body":"b","delay":"1h","replicas":1,"replicas_timeout":"1ms"}]}`)
@@ -149,7 +158,7 @@ func (p *prober) refusedByAll(h http.Handler) {
 			query = "&"
 		}
 		ask := func(h http.Handler, r request, want int) { p.t.Helper(); p.ask(h, r, want) }
-		ask(h, request{r.method, r.path + query + "nonsense=1", r.body, nil}, 400)
+		ask(h, request{r.method, r.path + query + "nonsense=1", r.body, nil, nil}, 400)
 		ask(guarded, r, 401)
 		ask(h, r.with(func(r *http.Request) *http.Request { r.Host = "evil.example"; return r }), 421)
 		if r.method != "GET" {
@@ -157,7 +166,7 @@ func (p *prober) refusedByAll(h http.Handler) {
 		}
 		for name, size := range map[string]int{"an-id": 4097, "a-topic": 1025} {
 			if strings.Contains(r.path, name) {
-				ask(h, request{r.method, strings.Replace(r.path, name, strings.Repeat("x", size), 1), r.body, nil}, 422)
+				ask(h, request{r.method, strings.Replace(r.path, name, strings.Repeat("x", size), 1), r.body, nil, nil}, 422)
 			}
 		}
 		if r.path != "/v1/openapi.yaml" {
@@ -166,9 +175,9 @@ func (p *prober) refusedByAll(h http.Handler) {
 		if r.body == "" {
 			continue
 		}
-		ask(h, request{r.method, r.path, "{}", nil}, 422)
-		ask(h, request{r.method, r.path, r.body + "x", nil}, 400)
-		ask(h, request{r.method, r.path, `{"x":"` + strings.Repeat("x", maxBody) + `"}`, nil}, 413)
+		ask(h, request{r.method, r.path, "{}", nil, nil}, 422)
+		ask(h, request{r.method, r.path, r.body + "x", nil, nil}, 400)
+		ask(h, request{r.method, r.path, `{"x":"` + strings.Repeat("x", maxBody) + `"}`, nil, nil}, 413)
 		ask(h, r.with(func(r *http.Request) *http.Request { r.Header.Del("Content-Type"); return r }), 415)
 		ask(h, r.with(func(r *http.Request) *http.Request {
 			r.Body = io.NopCloser(iotest.ErrReader(os.ErrDeadlineExceeded))
@@ -190,6 +199,7 @@ func TestAnswersAreDescribed(t *testing.T) {
 
 	p.push("here", "t")
 	p.ask(h, post("/v1/jobs", `{"id":"here","topic":"t","body":"b","if_exists":"refuse"}`), 409)
+	p.ask(h, post("/v1/jobs", `{"id":"o","topic":"u","body":"b","once":"1h"}`), 409)
 	p.ask(h, get("/v1/jobs/no"), 404)
 	p.ask(h, request{method: "DELETE", path: "/v1/jobs/no"}, 404)
 	p.ask(h, request{method: "PATCH", path: "/v1/jobs/no", body: `{"delay":1}`}, 404)

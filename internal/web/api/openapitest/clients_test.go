@@ -17,6 +17,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/mix-basic/delayer/internal/web/api"
 	_ "github.com/oapi-codegen/runtime" // which the generated client needs
 )
 
@@ -78,7 +79,7 @@ func makesCalls(t *testing.T, name string, args ...string) {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		mu.Lock()
-		made = append(made, call(t, r.Method, r.URL.String(), string(body)))
+		made = append(made, call(t, r.Method, r.URL.String(), r.Header.Get(api.IdempotencyKey), string(body)))
 		mu.Unlock()
 		front.ServeHTTP(w, r)
 	}))
@@ -98,11 +99,11 @@ func makesCalls(t *testing.T, name string, args ...string) {
 }
 
 // call is a call in words that are the same however it is written.
-func call(t *testing.T, method, at, body string) string {
+func call(t *testing.T, method, at, key, body string) string {
 	t.Helper()
 	where, err := url.Parse(at)
 	check(t, err)
-	text := method + " " + where.Path + "?" + where.Query().Encode()
+	text := method + " " + where.Path + "?" + where.Query().Encode() + " " + key
 	if body == "" {
 		return text
 	}
@@ -122,14 +123,17 @@ func documentedCalls(t *testing.T, page string) (calls []string) {
 	text, err := os.ReadFile("../../../../docs/" + page)
 	check(t, err)
 	word := regexp.MustCompile(`'[^']*'|[^\s']+`)
-	for _, line := range regexp.MustCompile(`(?m)^ {4}\$ curl (.*/v1/.*)$`).FindAllStringSubmatch(string(text), -1) {
-		method, body := "", ""
+	for _, line := range regexp.MustCompile(`(?m)^ {4,6}\$ curl (.*/v1/.*)$`).FindAllStringSubmatch(string(text), -1) {
+		method, key, body := "", "", ""
 		words := word.FindAllString(line[1], -1)
 		for i := 0; i < len(words); i++ {
 			switch w := strings.Trim(words[i], "'"); {
 			case w == "-X":
 				i++
 				method = words[i]
+			case w == "-H":
+				i++
+				key = strings.TrimPrefix(strings.Trim(words[i], "'"), api.IdempotencyKey+": ")
 			case w == "--json":
 				i++
 				body = strings.Trim(words[i], "'")
@@ -139,7 +143,7 @@ func documentedCalls(t *testing.T, page string) (calls []string) {
 				} else if method == "" {
 					method = "GET"
 				}
-				calls = append(calls, call(t, method, "http://"+w, body))
+				calls = append(calls, call(t, method, "http://"+w, key, body))
 				i = len(words) // a comment may follow
 			default:
 				t.Errorf("%s: what does %q mean in %s?", page, w, line[1])

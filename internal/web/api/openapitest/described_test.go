@@ -43,9 +43,18 @@ func TestRequestsAreDescribed(t *testing.T) {
 		delete(described, name)
 		item := doc.Paths.Value(route.Path)
 		operation := item.GetOperation(route.Method)
-		var parameters []string
+		var parameters, headers []string
 		for _, p := range slices.Concat(item.Parameters, operation.Parameters) {
-			parameters = append(parameters, p.Value.Name)
+			if p.Value.In == openapi3.ParameterInHeader {
+				headers = append(headers, p.Value.Name)
+			} else {
+				parameters = append(parameters, p.Value.Name)
+			}
+		}
+		if name == "POST /v1/jobs" {
+			expectSame(t, name+": headers", headers, []string{api.IdempotencyKey})
+		} else {
+			expectSame(t, name+": headers", headers, nil)
 		}
 		known := slices.Clone(route.Query)
 		for _, value := range regexp.MustCompile(`{(\w+)}`).FindAllStringSubmatch(route.Path, -1) {

@@ -19,6 +19,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/internal/web/api"
 	"github.com/mix-basic/delayer/server"
@@ -65,7 +66,7 @@ func (p *prober) front(o web.Options, pool client.PoolOptions) http.Handler {
 func (p *prober) area(o client.PoolOptions, c *client.Client) web.Area {
 	pool := client.NewPool(o)
 	p.t.Cleanup(func() { pool.Close() })
-	return api.New(c, operator.New(pool, "", 1), api.Options{MaxBody: maxBody, MaxWait: time.Minute, MaxWork: p.maxWork})
+	return api.New(c, operator.New(pool, "", store.Layout{}), api.Options{MaxBody: maxBody, MaxWait: time.Minute, MaxWork: p.maxWork})
 }
 
 // usual is the front that the pool's Redis works for.
@@ -79,7 +80,20 @@ const maxBody = 10 << 10
 // request is one to be made.
 type request struct {
 	method, path, body string
+	header             map[string]string
 	change             func(*http.Request) *http.Request // may be nil
+}
+
+// make makes it, but for what change does.
+func (r request) make() *http.Request {
+	made := httptest.NewRequest(r.method, r.path, strings.NewReader(r.body))
+	if r.body != "" {
+		made.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range r.header {
+		made.Header.Set(name, value)
+	}
+	return made
 }
 
 func (r request) with(change func(*http.Request) *http.Request) request {
@@ -90,11 +104,8 @@ func (r request) with(change func(*http.Request) *http.Request) request {
 // ask makes a request, and checks the answer.
 func (p *prober) ask(h http.Handler, r request, want int) string {
 	p.t.Helper()
-	made := httptest.NewRequest(r.method, r.path, strings.NewReader(r.body))
+	made := r.make()
 	made.Host = "localhost"
-	if r.body != "" {
-		made.Header.Set("Content-Type", "application/json")
-	}
 	if r.change != nil {
 		made = r.change(made)
 	}
@@ -114,10 +125,7 @@ func (p *prober) ask(h http.Handler, r request, want int) string {
 // check holds an answer against the description; and the request, if it was good enough to be done.
 func (p *prober) check(r request, w *httptest.ResponseRecorder) error {
 	ctx := context.Background()
-	made := httptest.NewRequest(r.method, r.path, strings.NewReader(r.body))
-	if r.body != "" {
-		made.Header.Set("Content-Type", "application/json")
-	}
+	made := r.make()
 	route, parameters, err := p.router.FindRoute(made)
 	if err != nil {
 		return err

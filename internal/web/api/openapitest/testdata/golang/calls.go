@@ -13,8 +13,15 @@ func main() {
 	c := must(NewClientWithResponses(os.Args[1]))
 	id, topic, body := "order-1001", "close_order", `{"order":"1001"}`
 	job := NewJob{Id: &id, Topic: &topic, Body: &body, Delay: text("30m")}
-	pushed := must(c.PushWithResponse(ctx, job))
-	expect(pushed, pushed.JSON201 != nil && *pushed.JSON201.Id == id)
+	pushed := must(c.PushWithResponse(ctx, nil, job))
+	expect(pushed, pushed.JSON201 != nil && *pushed.JSON201.Id == id && pushed.JSON201.Outcome == Created)
+	key, mail, content := "welcome-42", "mail", "welcome"
+	keyed := must(c.PushWithResponse(ctx, &PushParams{IdempotencyKey: &key}, NewJob{Topic: &mail, Body: &content}))
+	expect(keyed, keyed.JSON201 != nil && *keyed.JSON201.Id == "key:"+key)
+	repeated := must(c.PushWithResponse(ctx, &PushParams{IdempotencyKey: &key}, NewJob{Topic: &mail, Body: &content}))
+	expect(repeated, repeated.JSON200 != nil && *repeated.JSON200.Id == "key:"+key && repeated.JSON200.Outcome == Refused)
+	forgotten := must(c.RemoveWithResponse(ctx, "key:"+key))
+	expect(forgotten, forgotten.StatusCode() == http.StatusNoContent)
 	got := must(c.GetWithResponse(ctx, id))
 	expect(got, got.JSON200 != nil && got.JSON200.State == StateWaiting && got.JSON200.Due != nil && *got.JSON200.Ttl >= 1e5)
 	rescheduled := must(c.RescheduleWithResponse(ctx, id, Rescheduling{Delay: *text("1h")}))

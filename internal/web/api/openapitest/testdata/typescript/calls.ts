@@ -10,7 +10,13 @@ function check(what: string, right: boolean, answer: { error?: { type: string; d
 
 const order = { id: "order-1001", topic: "close_order", body: '{"order":"1001"}' };
 const pushed = await client.POST("/v1/jobs", { body: { ...order, delay: "30m" } });
-check("push", pushed.data?.id === order.id, pushed);
+check("push", pushed.data?.id === order.id && pushed.data.outcome === "created", pushed);
+for (const outcome of ["created", "refused"]) {
+  const keyed = await client.POST("/v1/jobs", { params: { header: { "Idempotency-Key": "welcome-42" } }, body: { topic: "mail", body: "welcome" } });
+  check("push with a key", keyed.data?.id === "key:welcome-42" && keyed.data.outcome === outcome, keyed);
+}
+const forgotten = await client.DELETE("/v1/jobs/{id}", { params: { path: { id: "key:welcome-42" } } });
+check("remove the key", forgotten.response.status === 204, forgotten);
 const path = { path: { id: order.id } };
 const got = await client.GET("/v1/jobs/{id}", { params: path });
 check("get", got.data?.state === "waiting" && got.data.body === order.body, got);

@@ -1,0 +1,320 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/server"
+)
+
+// growing is a Redis whose number of partitions changes under load: jobs that wait all the while, and others that are pushed
+// and delivered.
+type growing struct {
+	*fixture
+	waiting map[string]float64 // when they are due
+
+	mu       sync.Mutex
+	pushed   map[string]time.Time // and when they are due at the earliest
+	got      map[string]int       // how often, less the retries
+	unsure   map[string]bool      // the answer to a push, a retry or an ack of it was lost
+	failures map[string]int
+	early    int
+	late     []time.Duration
+}
+
+// While the number of partitions grows from 1 to 16, and shrinks to 4, with programs of the old and the new configuration
+// side by side and migrations that are killed, cut off or paused at any command, no job is lost, none is
+// delivered twice, and none early. GROW_LOAD is how many jobs wait.
+func TestGrowingUnderLoad(t *testing.T) {
+	t.Parallel()
+	jobs, _ := strconv.Atoi(os.Getenv("GROW_LOAD"))
+	g := &growing{fixture: start(t), waiting: map[string]float64{}, pushed: map[string]time.Time{}, got: map[string]int{}, unsure: map[string]bool{}, failures: map[string]int{}}
+	g.fill(max(jobs, 3000))
+	for _, l := range []store.Layout{{Partitions: 16, Before: 1}, {Partitions: 4, Before: 16}} {
+		g.grow(l)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	lost, twice := 0, 0
+	for id := range g.pushed {
+		switch {
+		case g.got[id] == 0 && !g.unsure[id]:
+			lost++
+		case g.got[id] > 1 && !g.unsure[id]:
+			twice++
+		}
+	}
+	slices.Sort(g.late)
+	at := func(part float64) time.Duration {
+		return g.late[int(part*float64(len(g.late)-1))].Round(100 * time.Microsecond)
+	}
+	t.Logf("%d pushed: %d lost, %d twice, %d early, %d answers lost; late p50 %v, p99 %v, p99.9 %v, at most %v; %v",
+		len(g.pushed), lost, twice, g.early, len(g.unsure), at(0.5), at(0.99), at(0.999), at(1), g.failures)
+	if lost > 0 || twice > 0 || g.early > 0 || len(g.failures) > 0 {
+		t.Error("jobs are lost, or delivered twice or early, or calls failed")
+	}
+}
+
+// fill pushes jobs that wait for hours, and some that are ready, to one partition.
+func (g *growing) fill(n int) {
+	batch := make([]client.Delayed, n)
+	for i := range batch {
+		batch[i] = client.Delayed{Message: client.Message{ID: fmt.Sprint("waits ", i), Topic: "waits", Body: "b"}, At: time.Unix(4e9+int64(i), 0)}
+		if i%10 == 0 {
+			batch[i].At = time.Time{}
+		}
+		g.waiting[batch[i].ID] = max(float64(batch[i].At.Unix()), 0)
+	}
+	check(g.TB, errOf(g.PushBatch(g.TB.Context(), batch)))
+}
+
+// expectWaiting checks that each of these is in one partition of so many, once, and as it was.
+func (g *growing) expectWaiting(partitions int) {
+	g.TB.Helper()
+	found := map[string]int{}
+	for i := range partitions {
+		prefix := fmt.Sprintf("delayer:{%d}:", i)
+		for _, id := range g.Strings("LRANGE", prefix+"ready_queue:waits", 0, -1) {
+			if found[id]++; g.waiting[id] > 0 {
+				g.TB.Errorf("%s is ready", id)
+			}
+		}
+		pool := g.Strings("ZRANGE", prefix+"job_pool", 0, -1, "WITHSCORES")
+		for k := 0; k < len(pool); k += 2 {
+			id := pool[k]
+			due, ours := g.waiting[id]
+			if score, _ := strconv.ParseFloat(pool[k+1], 64); ours && score != due {
+				g.TB.Errorf("%s is due at %v, want %v", id, score, due)
+			}
+			if ours {
+				found[id]++
+			}
+		}
+	}
+	wrong := 0
+	for id := range g.waiting {
+		if found[id] != 1 {
+			wrong++
+		}
+	}
+	if wrong > 0 || len(found) != len(g.waiting) {
+		g.TB.Errorf("%d of %d jobs that wait are not there once", wrong, len(g.waiting))
+	}
+}
+
+// grow goes from one layout to the next.
+func (g *growing) grow(l store.Layout) {
+	t := g.TB
+	t.Helper()
+	pool := g.Pool()
+	open := func(l store.Layout) *client.Client {
+		return g.open(client.WithPartitions(l.Partitions), client.WithPartitionsBefore(l.Before))
+	}
+	serve := func(l store.Layout) (stop func()) {
+		return redistest.Background(t, server.New(pool, server.Options{Partitions: l.Partitions, PartitionsBefore: l.Before}).Run)
+	}
+	before := store.Layout{Partitions: l.Before}
+	stopOldServer := serve(before)
+	stopServer := serve(l)
+	endOldPushes, stopOld := g.load(open(before), "old")
+	endPushes, stopNew := g.load(open(l), "new")
+	began := time.Now()
+	kills := g.migrateKilled(l)
+	endOldPushes()
+	stopOld()
+	stopOldServer()
+	var moved store.Migrated
+	redistest.Until(t, "nothing is left", func() bool {
+		done, err := l.Open(pool, store.DefaultPrefix).Migrate(t.Context(), func(m store.Migrated) { moved = m })
+		check(t, err)
+		return done
+	})
+	check(t, l.Open(pool, store.DefaultPrefix).MigrationDone(t.Context()))
+	t.Logf("%v: %d kills, %v; last %+v", l, kills, time.Since(began).Round(time.Millisecond), moved)
+	endPushes()
+	redistest.Until(t, "all are delivered", func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		left := 0
+		for id := range g.pushed {
+			if g.got[id] == 0 && !g.unsure[id] {
+				left++
+			}
+		}
+		return left == 0
+	})
+	stopNew()
+	stopServer()
+	g.expectWaiting(l.Partitions)
+}
+
+// migrateKilled begins migrations each of which is ended at some command, by the end of its context, or of its connection,
+// or by nothing coming from it for a while, in which others go on.
+func (g *growing) migrateKilled(l store.Layout) (kills int) {
+	var paused sync.WaitGroup
+	defer paused.Wait()
+	for {
+		ctx, cancel := context.WithCancel(g.TB.Context())
+		at, kind := 1+rand.IntN(400+len(g.waiting)/20), kills%3
+		var writes atomic.Int64
+		abandoned := make(chan bool)
+		through := g.Pool(redis.DialNetDial(func(network, addr string) (net.Conn, error) {
+			conn, err := net.Dial(network, addr)
+			return &ending{conn, func() {
+				if writes.Add(1) != int64(at) {
+					return
+				}
+				switch kind {
+				case 0:
+					cancel()
+				case 1:
+					conn.Close()
+				default:
+					close(abandoned)
+					time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
+				}
+			}}, err
+		}))
+		ended := make(chan bool, 1)
+		paused.Go(func() {
+			defer cancel()
+			done, _ := l.Open(through, store.DefaultPrefix).Migrate(ctx, func(store.Migrated) {})
+			ended <- done
+		})
+		select {
+		case done := <-ended:
+			if writes.Load() < int64(at) || done {
+				return kills
+			}
+		case <-abandoned:
+		}
+		kills++
+	}
+}
+
+// ending calls before each write.
+type ending struct {
+	net.Conn
+	before func()
+}
+
+func (e *ending) Write(b []byte) (int, error) {
+	e.before()
+	return e.Conn.Write(b)
+}
+
+// load pushes 250 jobs a second until endPushes is called, and pops some and reserves others until stop is.
+func (g *growing) load(c *client.Client, name string) (endPushes, stop func()) {
+	pushing, cancel := context.WithCancel(g.TB.Context())
+	taking, endTakes := context.WithCancel(g.TB.Context())
+	var pushers, takers sync.WaitGroup
+	for k := range 5 {
+		pushers.Go(func() {
+			for tick := time.NewTicker(20 * time.Millisecond); pushing.Err() == nil; <-tick.C {
+				g.pushOne(c, fmt.Sprintf("%s-%d-%d", name, k, rand.Int64()))
+			}
+		})
+		takers.Go(func() {
+			for taking.Err() == nil {
+				if k%2 == 0 {
+					g.popOne(taking, c)
+				} else {
+					g.reserveOne(taking, c)
+				}
+			}
+		})
+	}
+	return func() { cancel(); pushers.Wait() }, func() { endTakes(); takers.Wait() }
+}
+
+func (g *growing) pushOne(c *client.Client, id string) {
+	delay := []time.Duration{0, 50 * time.Millisecond, time.Second}[rand.IntN(3)]
+	due := time.Now().Add(delay)
+	_, err := c.Push(g.TB.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, delay)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pushed[id] = due
+	g.note("push", id, err)
+}
+
+// note enters a failure. It is called with the lock.
+func (g *growing) note(what, id string, err error) {
+	switch {
+	case err == nil:
+	case store.KindOf(err) == store.NoAnswer && !errors.Is(err, client.ErrLeaseLost):
+		g.unsure[id] = true
+	default:
+		g.failures[what+": "+err.Error()]++
+	}
+}
+
+// delivered enters that the job came. The push that it is from may not have been answered yet.
+func (g *growing) delivered(id string, at time.Time, first bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.got[id]++
+	due, pushed := g.pushed[id]
+	if !pushed || !first {
+		return
+	}
+	if at.Before(due) {
+		g.early++
+	}
+	g.late = append(g.late, at.Sub(due))
+}
+
+func (g *growing) popOne(ctx context.Context, c *client.Client) {
+	m, err := c.BPop(ctx, time.Second, "t")
+	switch {
+	case err == nil:
+		g.delivered(m.ID, time.Now(), true)
+	case !errors.Is(err, client.ErrEmpty) && ctx.Err() == nil:
+		g.mu.Lock()
+		g.note("pop", "", err)
+		g.mu.Unlock()
+	}
+}
+
+// reserveOne acknowledges most jobs soon, and some late, or has them tried again.
+func (g *growing) reserveOne(ctx context.Context, c *client.Client) {
+	d, err := c.Reserve(ctx, time.Second, time.Minute, "t")
+	if err != nil {
+		if !errors.Is(err, client.ErrEmpty) && ctx.Err() == nil {
+			g.mu.Lock()
+			g.note("reserve", "", err)
+			g.mu.Unlock()
+		}
+		return
+	}
+	g.delivered(d.ID, time.Now(), d.Attempt == 1)
+	end := d.Ack
+	switch rand.IntN(20) {
+	case 0:
+		time.Sleep(300 * time.Millisecond)
+	case 1:
+		end = func(ctx context.Context) error {
+			g.mu.Lock()
+			g.got[d.ID]--
+			g.mu.Unlock()
+			return d.Retry(ctx, 50*time.Millisecond)
+		}
+	}
+	err = end(g.TB.Context())
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.note("settle", d.ID, err)
+}

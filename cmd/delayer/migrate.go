@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/operator"
+)
+
+func runMigrate(ctx context.Context, c *call) (reply, error) {
+	if c.redis.PartitionsBefore == 0 {
+		return reply{}, fail(exitUsage, errors.New("migrate: redis.partitions_before is not set: want how many partitions there were before"))
+	}
+	pool := client.NewPool(c.pool)
+	defer pool.Close()
+	bar := &progress{to: c.stderr, redraws: isScreen(c.stderr)}
+	sum, err := operator.New(pool, c.redis.Prefix, layoutOf(c.redis)).Migrate(ctx, !c.noWait, bar.show)
+	bar.end()
+	if err != nil {
+		return reply{}, unfinished(sum, err)
+	}
+	text := fmt.Sprintf("moved %d\nnothing is left of the %s of before: partitions_before can go", sum.Stored, partitionsInWords(c.redis.PartitionsBefore))
+	if sum.Superseded > 0 {
+		text = fmt.Sprintf("dropped %d, of which there are later ones of the same ID\n", sum.Superseded) + text
+	}
+	return reply{text: text, json: map[string]any{"moved": sum.Stored, "superseded": sum.Superseded}}, nil
+}
+
+// unfinished says how far it was, and that it can be gone on with.
+func unfinished(sum operator.Migration, err error) error {
+	switch {
+	case errors.Is(err, operator.ErrReserved):
+		return fail(exitFailed, fmt.Errorf("migrate: moved %d; of those that are left %d are reserved: begin again when they are ready, or done", sum.Stored, sum.Reserved))
+	case errors.Is(err, context.Canceled):
+		return fail(exitInterrupted, fmt.Errorf("migrate: stopped; moved %d, about %d are left: begin again to go on", sum.Stored, sum.Left))
+	case sum.Stored > 0:
+		return fmt.Errorf("%w\nmoved %d, about %d are left: begin again to go on", err, sum.Stored, sum.Left)
+	}
+	return err
+}
+
+func partitionsInWords(n int) string {
+	if n == 1 {
+		return "partition"
+	}
+	return fmt.Sprintf("%d partitions", n)
+}
+
+// progress shows how far a migration is: on a screen a bar, elsewhere a line now and then.
+type progress struct {
+	to      *os.File
+	redraws bool
+	shown   time.Time
+	width   int // of what is on the screen
+}
+
+const (
+	barWidth  = 30
+	redrawn   = 100 * time.Millisecond
+	lineEvery = 10 * time.Second
+)
+
+func (p *progress) show(m operator.Migration) {
+	every := lineEvery
+	if p.redraws {
+		every = redrawn
+	}
+	if p.shown.IsZero() && !p.redraws {
+		p.shown = time.Now()
+	}
+	if time.Since(p.shown) < every {
+		return
+	}
+	p.shown = time.Now()
+	text := fmt.Sprintf("moved %d, about %d are left", m.Stored, m.Left)
+	if m.Reserved > 0 {
+		text += fmt.Sprintf(", %d of them reserved", m.Reserved)
+	}
+	if !p.redraws {
+		briefly(func() { fmt.Fprintln(p.to, text) })
+		return
+	}
+	done := barWidth * m.Stored / max(m.Stored+m.Left+m.Reserved, 1)
+	text = "[" + strings.Repeat("#", done) + strings.Repeat(".", barWidth-done) + "] " + text
+	briefly(func() { fmt.Fprintf(p.to, "\r%-*s", p.width, text) })
+	p.width = len(text)
+}
+
+// end leaves the screen as it was.
+func (p *progress) end() {
+	if p.width > 0 {
+		briefly(func() { fmt.Fprintf(p.to, "\r%*s\r", p.width, "") })
+	}
+}
+
+// isScreen reports whether a file is a terminal.
+func isScreen(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

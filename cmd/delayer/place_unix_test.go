@@ -1,0 +1,47 @@
+//go:build !windows
+
+package main
+
+import (
+	"html"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// Where Redis is follows from no address when sentinels or a cluster are asked: the banner and the dashboard say whom the daemon asks,
+// and where the master is now.
+func TestWhereRedisIs(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	sentinel, away := redistest.StartSentinel(t, master, 1), nobody(t)
+	asked := "m, as sentinels " + away + ", " + sentinel.Addr + " say"
+	cluster := redistest.StartCluster(t)
+	nodes := strings.Join(strings.Split(cluster.Addrs(), ","), ", ")
+	for name, test := range map[string]struct {
+		lines        []string
+		banner, page string
+	}{
+		"sentinels": {
+			[]string{"sentinel_master = m", "sentinels = " + away + ", " + sentinel.Addr},
+			"Redis:\t\t" + asked + ": now at " + master.Addr + "\n",
+			"Master m by sentinels " + away + ", " + sentinel.Addr + ": now at \u2068" + master.Addr + "\u2069",
+		},
+		"a cluster": {[]string{"partitions = 4", "cluster = " + nodes}, "Redis:\t\tcluster " + nodes + "\n", "Cluster, found by " + nodes},
+		"no sentinel answers": {
+			[]string{"sentinel_master = m", "sentinels = " + away}, "Redis:\t\tm, as sentinels " + away + " say\n", "",
+		},
+	} {
+		s := newSite(t, nobody(t), append(test.lines, "[http]", "listen = 127.0.0.1:0")...)
+		p := s.start(t)
+		front := frontOf(p)
+		if banner := p.stdout.String(); !strings.Contains(banner, "\n"+test.banner) {
+			t.Errorf("%s: %s, want %s", name, banner, test.banner)
+		}
+		if status, page := get(t, http.DefaultClient, front+"/"); !strings.Contains(html.UnescapeString(page), `<p id="where">`+test.page+`</p>`) && test.page != "" {
+			t.Errorf("%s: the dashboard says %d, %s", name, status, page)
+		}
+	}
+}

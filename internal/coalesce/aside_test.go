@@ -1,0 +1,228 @@
+package coalesce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// inCluster are partitions in a cluster, and pushes to them that share round trips.
+type inCluster struct {
+	*testing.T
+	*redistest.Cluster
+	partitions store.Partitions
+	pushes     *Batcher[store.Delayed]
+	wanted     map[string][]string // the IDs that each partition's pool is to have
+}
+
+func start(t *testing.T) *inCluster {
+	t.Helper()
+	c := redistest.StartCluster(t)
+	second := redispool.Dialer{ConnectTimeout: time.Second, ReadTimeout: redistest.HangBound, WriteTimeout: 3 * time.Second}
+	pool := redispool.NewCluster(strings.Split(c.Addrs(), ","), second, func(d redispool.Dialer) *redis.Pool {
+		return &redis.Pool{MaxActive: 8, Wait: true, MaxIdle: 8, DialContext: d.Dial, TestOnBorrowContext: redispool.CheckRested}
+	})
+	ctx, abandon := context.WithCancel(context.Background())
+	owner := &Owner{Running: new(sync.WaitGroup), Abandoned: ctx, Closed: errors.New("closed"), Replaced: func() {}}
+	t.Cleanup(func() {
+		abandon()
+		owner.Running.Wait()
+		redispool.Close(pool)
+	})
+	f := &inCluster{t, c, store.NewPartitions(pool, store.DefaultPrefix, 16), NewBatcher(owner, Kind[store.Delayed]{
+		Measure: func(job store.Delayed) (string, int) { return job.ID, len(job.Body) },
+		Call:    (*store.Store).Push,
+	}), map[string][]string{}}
+	for _, s := range f.partitions {
+		f.expect(f.push(f.Context(), s, "before"), nil)
+	}
+	return f
+}
+
+// push begins one.
+func (f *inCluster) push(ctx context.Context, s *store.Store, id string) <-chan error {
+	end := make(chan error, 1)
+	job := store.Delayed{Job: store.Job{ID: id, Topic: "t", Body: "b"}, Due: store.Due{After: time.Hour}}
+	job.Terms = store.Terms{Lifetime: time.Hour, Policy: store.Replace}
+	go func() { end <- f.pushes.Do(ctx, s, job) }()
+	if ctx == f.Context() { // it does not leave
+		f.wanted[s.Keys().JobPool()] = append(f.wanted[s.Keys().JobPool()], id)
+	}
+	return end
+}
+
+// waiting is how many callers wait for a round trip to a store that is set aside.
+func (f *inCluster) waiting(s *store.Store) (n int) {
+	f.pushes.mu.Lock()
+	defer f.pushes.mu.Unlock()
+	if b := f.pushes.aside[s]; b != nil {
+		n = len(b.queue)
+	}
+	return n
+}
+
+func (f *inCluster) expect(end <-chan error, want error) {
+	f.Helper()
+	if err := redistest.Receive(f.T, end); !errors.Is(err, want) {
+		f.Errorf("the push ends with %v, want %v", err, want)
+	}
+}
+
+func (f *inCluster) slot(s *store.Store) int { return f.Slot(s.Keys().JobPool()) }
+
+// onOneNode are the partitions of that node.
+func (f *inCluster) onOneNode() (s []*store.Store, node *redistest.Server) {
+	node = f.Owner(f.slot(f.partitions[0]))
+	for _, p := range f.partitions {
+		if f.Owner(f.slot(p)) == node {
+			s = append(s, p)
+		}
+	}
+	return s, node
+}
+
+// another is a master that does not own the slot.
+func (f *inCluster) another(node *redistest.Server) *redistest.Server {
+	return f.Servers[(slices.Index(f.Servers[:3], node)+1)%3]
+}
+
+// refusals is how often the node has refused a call because of a slot that is on its way.
+func refusals(node *redistest.Server) (n int) {
+	for line := range strings.Lines(string(node.Do("INFO", "errorstats").([]byte))) {
+		var count int
+		for _, name := range []string{"ASK", "TRYAGAIN"} {
+			if _, err := fmt.Sscanf(line, "errorstat_"+name+":count=%d", &count); err == nil {
+				n += count
+			}
+		}
+	}
+	return n
+}
+
+// expectPools expects that each partition has what was pushed, and nothing else.
+func (f *inCluster) expectPools() {
+	f.Helper()
+	for _, s := range f.partitions {
+		key := s.Keys().JobPool()
+		got := f.Owner(f.slot(s)).Strings("ZRANGE", key, 0, -1)
+		slices.Sort(got)
+		if want := slices.Sorted(slices.Values(f.wanted[key])); !slices.Equal(got, want) {
+			f.Errorf("%s has %q, want %q", key, got, want)
+		}
+	}
+}
+
+// While a partition's slot is on its way, nobody waits for it who calls another partition of its node: neither those of the same
+// round trips nor those behind.
+func TestNobodyWaitsForASlotOnItsWay(t *testing.T) {
+	f := start(t)
+	some, node := f.onOneNode()
+	moving, others := some[0], some[1:]
+	m := f.BeginMove(f.slot(moving), f.another(node))
+	m.Key(moving.Keys().JobPool())
+	var held, free []<-chan error
+	node.Hang()
+	for i := range 4 * RoundTrips {
+		held = append(held, f.push(t.Context(), moving, fmt.Sprint("held", i)))
+		free = append(free, f.push(t.Context(), others[i%len(others)], fmt.Sprint("free", i)))
+	}
+	node.Resume()
+	for _, end := range free {
+		f.expect(end, nil)
+	}
+	redistest.Until(t, "it is refused", func() bool { return refusals(node) > 0 })
+	for i := range 4 * RoundTrips {
+		held = append(held, f.push(t.Context(), moving, fmt.Sprint("behind", i)))
+		f.expect(f.push(t.Context(), others[i%len(others)], fmt.Sprint("also free", i)), nil)
+	}
+	for i, end := range held {
+		select {
+		case err := <-end:
+			t.Errorf("the push %d to the slot on its way ends with %v", i, err)
+		default:
+		}
+	}
+	m.End()
+	if !t.Failed() {
+		for _, end := range held {
+			f.expect(end, nil)
+		}
+	}
+	f.expectPools()
+}
+
+// Whoever leaves while the slot is on its way is not served behind his back, and costs nobody else anything; nor does a time that
+// is over. What comes back after that goes with the others of its node again.
+func TestLeavingWhileAside(t *testing.T) {
+	defer func(d time.Duration) { rideOut = d }(rideOut)
+	f := start(t)
+	some, node := f.onOneNode()
+	moving := some[0]
+	m := f.BeginMove(f.slot(moving), f.another(node))
+	m.Key(moving.Keys().JobPool())
+
+	rideOut = time.Millisecond
+	leaves := context.WithoutCancel(t.Context())
+	redistest.Until(t, "the time is over", func() bool {
+		err := redistest.Receive(t, f.push(leaves, moving, "refused"))
+		if err == nil || !strings.HasPrefix(err.Error(), "ASK ") {
+			t.Fatalf("the push ends with %v, want ASK", err)
+		}
+		return true
+	})
+	rideOut = redistest.HangBound
+	ctx, leave := context.WithCancel(t.Context())
+	left, stays := f.push(ctx, moving, "left"), f.push(t.Context(), moving, "stays")
+	redistest.Until(t, "both wait", func() bool { return f.waiting(moving) == 2 })
+	leave()
+	f.expect(left, context.Canceled)
+	m.End()
+	f.expect(stays, nil)
+	f.expectPools()
+	f.expect(f.push(t.Context(), moving, "after"), nil)
+	if len(f.pushes.aside) > 0 {
+		t.Error("the partition is still set aside")
+	}
+}
+
+// As many partitions may be on their way as there are: those who wait for them have no connections meanwhile.
+func TestAllSlotsOnTheirWay(t *testing.T) {
+	defer func(d time.Duration) { rideOut = d }(rideOut)
+	rideOut = redistest.HangBound
+	f := start(t)
+	some, node := f.onOneNode()
+	unused := f.slot(some[0]) - 1
+	node.Do("CLUSTER", "DELSLOTS", unused)
+	redistest.Until(t, "the node serves nobody", func() bool {
+		_, err := node.Conn().Do("EXISTS", some[0].Keys().JobPool())
+		return err != nil && strings.HasPrefix(err.Error(), "CLUSTERDOWN")
+	})
+	var ends []<-chan error
+	for i := range 20 {
+		for _, s := range some {
+			ends = append(ends, f.push(t.Context(), s, fmt.Sprint(i)))
+		}
+	}
+	redistest.Until(t, "all wait", func() bool {
+		n := 0
+		for _, s := range some {
+			n += f.waiting(s)
+		}
+		return n == len(ends)
+	})
+	node.Do("CLUSTER", "ADDSLOTS", unused)
+	for _, end := range ends {
+		f.expect(end, nil)
+	}
+	f.expectPools()
+}

@@ -1,0 +1,135 @@
+package conformance
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/devredis"
+	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// named is the URL of the Redis to try, for make conformance.
+const named = "DELAYER_CONFORMANCE"
+
+// TestConformance tries the Redis that is named, or else private ones of each kind. What others have there stays, and
+// nothing else is left.
+func TestConformance(t *testing.T) {
+	if url := os.Getenv(named); url != "" {
+		newRun(t, url).try(t, url)
+		return
+	}
+	for _, kind := range []struct {
+		name  string
+		start func(t *testing.T) (url string)
+	}{
+		{"alone", func(t *testing.T) string { return "redis://" + redistest.Start(t).Addr }},
+		{"as a user with few rights", func(t *testing.T) string {
+			f := redistest.Start(t)
+			f.SetUser(redistest.Rights(t, "daemon", "producer", "consumer", "worker", "operator", "migrator") +
+				" ~delayer-conformance-* &delayer-conformance-* +scan +set +info") // docs/conformance.md
+			return "redis://u:p@" + f.Addr
+		}},
+		{"partitioned", func(t *testing.T) string { return "redis://" + redistest.Start(t).Addr + "?partitions=3" }},
+		{"replicated", func(t *testing.T) string {
+			master := redistest.Start(t)
+			redistest.StartReplica(t, master)
+			return "redis://" + master.Addr
+		}},
+		{"sentinels", func(t *testing.T) string {
+			return "redis-sentinel://" + redistest.StartSentinels(t).Addrs() + "?master=m"
+		}},
+		{"cluster", func(t *testing.T) string {
+			return "redis-cluster://" + redistest.StartCluster(t).Addrs() + "?partitions=8"
+		}},
+		{"miniredis", func(t *testing.T) string {
+			m, err := devredis.Start("127.0.0.1:0")
+			check(t, err)
+			t.Cleanup(m.Close)
+			return "redis://" + m.Addr
+		}},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			url := kind.start(t)
+			r := newRun(t, url)
+			r.do(t, "ZADD", store.DefaultPrefix+"job_pool", 1, "another's job")
+			r.do(t, "SET", "delayer-conformance-", "another's")
+			others := r.all(t)
+			r.try(t, url)
+			expect(t, "the keys that are left", r.all(t), nil, others)
+		})
+	}
+}
+
+// try tries all on the Redis, which that URL names, and prints the table.
+func (r *run) try(t *testing.T, url string) {
+	var stop func()
+	r.interrupted, stop = signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	table := fmt.Sprintf("\n%s: %s\n", withoutPassword(url), r.server(t))
+	defer r.forget(t)
+	table += r.table("script", scripts) + r.table("promise", promises)
+	fmt.Print(table)
+}
+
+// withoutPassword is the URL, which may have several hosts, without what is in front of them.
+func withoutPassword(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return "a Redis"
+	}
+	query := u.Query()
+	query.Del("sentinel_password")
+	u.User, u.RawQuery = nil, query.Encode()
+	return u.String()
+}
+
+// run is one trial of a Redis. All keys that it makes begin with its prefix.
+type run struct {
+	t           *testing.T
+	redis       client.PoolOptions
+	pool        *redis.Pool
+	prefix      string
+	stages      int
+	interrupted context.Context
+}
+
+func newRun(t *testing.T, rawURL string) *run {
+	o, err := client.ParseURL(rawURL)
+	check(t, err)
+	return newRunOn(t, o, client.NewPool(o))
+}
+
+func newRunOn(t *testing.T, o client.PoolOptions, pool *redis.Pool) *run {
+	t.Cleanup(func() { redispool.Close(pool) })
+	return &run{t: t, redis: o, pool: pool, prefix: fmt.Sprintf("delayer-conformance-%016x:", rand.Uint64()), interrupted: t.Context()}
+}
+
+// server is what the Redis says it is. It fails the test if there is none.
+func (r *run) server(t *testing.T) string {
+	t.Helper()
+	says, err := store.New(r.pool, r.prefix+"{info}:").Info(t.Context())
+	if err != nil && store.KindOf(err) == store.NoAnswer {
+		t.Fatal(err)
+	}
+	text := cmp.Or(says["redis_version"], "of unknown version")
+	for _, other := range []string{"valkey", "dragonfly", "kvrocks", "garnet"} {
+		if version := says[other+"_version"]; version != "" {
+			text += ", " + other + " " + version
+		}
+	}
+	return fmt.Sprintf("Redis %s, %s", text, cmp.Or(says["redis_mode"], says["server_mode"], "of unknown mode"))
+}
+
+var check = redistest.Check

@@ -1,0 +1,491 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// topic is that of the jobs with which scripts are tried.
+const topic = "topic"
+
+// scripts try each script of the store once, and look at what it has done.
+var scripts = []line{
+	{"ack", func(s *stage) {
+		s.allDone(s.store.Ack([]store.Held{s.held("a")}))
+		s.expectStored("a", "")
+	}},
+	{"adopt", func(s *stage) {
+		s.stored("a", time.Hour)
+		aside := s.setAside("a")
+		other := store.New(s.pool, s.prefix+"{other}:")
+		adopted, err := other.Adopt(s.store, aside.Serial, aside.Jobs).Do(s.Context())
+		expect(s, "what is adopted", adopted.Stored, err, 1)
+		job, err := other.Get(s.Context(), "a")
+		expect(s, "its body", job.Body, err, "body of a")
+	}},
+	{"browse_dead", func(s *stage) {
+		s.letter("a")
+		s.expectPage("dead", "a")
+	}},
+	{"browse_pool", func(s *stage) {
+		s.stored("a", time.Hour)
+		s.expectPage("waiting", "a")
+	}},
+	{"browse_ready", func(s *stage) {
+		s.stored("a", 0)
+		s.expectPage("ready", "a")
+	}},
+	{"bury", func(s *stage) {
+		s.letter("a")
+		s.expectStored("a", "dead")
+	}},
+	{"count_due", func(s *stage) {
+		s.stored("a", time.Hour)
+		now, _, err := s.store.CountDue(s.Context(), nil)
+		check(s, err)
+		_, counts, err := s.store.CountDue(s.Context(), []store.Seconds{{From: now, Until: now + 60}, {From: now + 60, Until: now + 7200}})
+		expect(s, "what falls due", counts, err, []int{0, 1})
+	}},
+	{"drop", func(s *stage) {
+		s.allDone(s.store.Push([]store.Delayed{{Job: store.Job{ID: "a", Topic: topic, Body: "b"}, Due: store.Due{After: time.Millisecond}, Terms: store.Terms{Lifetime: time.Millisecond}}}))
+		due := s.awaitDue(func(d store.DueJobs) bool { return len(d.Orphans) > 0 })
+		dropped, err := s.store.Drop(due.Orphans, due.Now, due.Now.Add(time.Minute)).Do(s.Context())
+		expect(s, "what is dropped", len(dropped.IDs), err, 1)
+	}},
+	{"drop_dead", func(s *stage) {
+		s.letter("a")
+		n, err := s.store.DropDead(s.Context(), topic, []string{"a", "b"}, time.Time{})
+		expect(s, "the dead letters", n, err, 1)
+		s.expectStored("a", "")
+	}},
+	{"due", func(s *stage) {
+		s.stored("a", time.Millisecond)
+		s.awaitDue(func(d store.DueJobs) bool { return d.Count.Total() == 1 && len(d.Batches) == 1 })
+		d, err := s.store.Due(store.Query{Limit: 10, AtOnce: 10, Retry: time.Now()}).Do(s.Context())
+		expect(s, "what is moved at once", len(d.Moved), err, 1)
+		s.expectStored("a", "ready")
+	}},
+	{"expire_dead", func(s *stage) {
+		s.letter("a")
+		redistest.Until(s, "the dead letter is too old", func() bool {
+			expired, _, err := s.store.ExpireDead(s.Context(), time.Millisecond, 0, store.DeadPlace{})
+			check(s, err)
+			return len(expired) == 1
+		})
+		s.expectStored("a", "")
+	}},
+	{"extend", func(s *stage) {
+		longer := &store.Extension{Held: s.held("a"), Lease: 2 * time.Hour}
+		before := s.expectStored("a", "reserved").Due
+		s.allDone(s.store.Extend([]*store.Extension{longer}))
+		if end := s.expectStored("a", "reserved").Due; end.Sub(before) < 30*time.Minute || end.UnixMicro() != longer.End {
+			s.Errorf("the lease ends at %v, as Extend says at %d, and ended at %v", end, longer.End, before)
+		}
+	}},
+	{"forecast", func(s *stage) {
+		s.held("reserved")
+		s.stored("a", time.Hour)
+		_, counts, err := s.store.Forecast(s.Context(), time.Time{}, []int64{0, 60_000, 7_200_000})
+		expect(s, "what falls due", counts, err, []store.DueCount{{}, {Entries: 2, Looked: 2, Leases: 1}})
+	}},
+	{"get", func(s *stage) {
+		s.stored("a", time.Hour)
+		if job := s.expectStored("a", "waiting"); job.Topic != topic || job.Body != "body of a" || job.TTL < time.Hour {
+			s.Errorf("got %+v", job)
+		}
+	}},
+	{"heartbeat", func(s *stage) {
+		beat, err := s.beat("one")
+		check(s, err)
+		if beat.Started.IsZero() {
+			s.Error("it doesn't say since when the server runs")
+		}
+		beat, err = s.beat("two")
+		expect(s, "the other servers", len(beat.Others), err, 1)
+	}},
+	{"history", func(s *stage) {
+		_, err := s.beat("one")
+		check(s, err)
+		past, err := s.store.History(s.Context())
+		expect(s, "the history before now", len(past), err, 0)
+	}},
+	{"layout", func(s *stage) {
+		divided := func(partitions int) error {
+			c := client.New(s.pool, client.WithPrefix(s.prefix+"layout:"), client.WithPartitions(partitions))
+			defer c.Close()
+			_, err := c.Stats(s.Context())
+			return err
+		}
+		check(s, divided(2))
+		if err := divided(3); !errors.As(err, new(*store.LayoutError)) {
+			s.Errorf("another number of partitions: %v", err)
+		}
+	}},
+	{"let_go", func(s *stage) {
+		s.stored("a", time.Hour)
+		_, err := s.store.LetGo(s.setAside("a").Serial, 0).Do(s.Context())
+		check(s, err)
+		aside, err := s.store.SetAside(nil, false).Do(s.Context())
+		expect(s, "what is set aside", len(aside.Jobs), err, 0)
+	}},
+	{"look", func(s *stage) {
+		s.expectLook("waiter", 0, true)
+		s.stored("a", 0)
+		s.expectLook("", 1, false)
+	}},
+	{"members", func(s *stage) { // of a migration
+		jobs := func(l store.Layout) store.Partitions { return l.Open(s.pool, s.prefix+"members:") }
+		before := jobs(store.Layout{Partitions: 2}) // of which some jobs belong to others of three
+		for n := range 10 {
+			id := fmt.Sprint(n)
+			s.allDone(before.Of(id).Push([]store.Delayed{{Job: store.Job{ID: id, Topic: topic, Body: "b"}, Due: store.Due{After: time.Hour}, Terms: store.Terms{Lifetime: time.Hour}}}))
+		}
+		now := jobs(store.Layout{Partitions: 3, Before: 2})
+		_, err := now.Migrate(s.Context(), func(store.Migrated) {})
+		check(s, err)
+		for n := range 10 {
+			job, err := now.Of(fmt.Sprint(n)).Get(s.Context(), fmt.Sprint(n))
+			expect(s, "the state", job.State, err, "waiting")
+		}
+	}},
+	{"move", func(s *stage) {
+		s.stored("a", time.Millisecond)
+		due := s.awaitDue(func(d store.DueJobs) bool { return len(d.Batches) == 1 })
+		moved, err := s.store.Move(due.Batches[0], due.Now, due.Now, due.Now.Add(time.Minute)).Do(s.Context())
+		expect(s, "what is moved", len(moved.IDs), err, 1)
+		s.expectStored("a", "ready")
+	}},
+	{"pop", func(s *stage) {
+		s.stored("a", 0)
+		popped, err := s.store.Pop(store.Wanted{Topics: []string{topic}, N: 1}).Do(s.Context())
+		expect(s, "what is popped", popped.Jobs, err, []store.Job{{ID: "a", Topic: topic, Body: "body of a"}})
+		s.expectStored("a", "")
+	}},
+	{"purge", func(s *stage) {
+		s.stored("a", 0)
+		deleted, _, err := s.store.Purge(s.Context(), topic, 10)
+		expect(s, "what is deleted", deleted, err, 1)
+		s.expectStored("a", "")
+	}},
+	{"push", func(s *stage) {
+		s.stored("a", time.Hour)
+		s.stored("b", 0)
+		s.expectStored("a", "waiting")
+		s.expectStored("b", "ready")
+	}},
+	{"rehearse", func(s *stage) {
+		why, err := s.store.Rehearse("no job").Do(s.Context())
+		check(s, err)
+		check(s, why)
+	}},
+	{"remove", func(s *stage) {
+		for _, delay := range []time.Duration{0, time.Hour} {
+			s.stored("a", delay)
+			s.allDone(s.store.Remove("a"))
+			s.expectStored("a", "")
+		}
+	}},
+	{"requeue", func(s *stage) {
+		s.letter("a")
+		errs, err := s.store.Requeue(s.Context(), []string{"a"}, time.Hour)
+		expect(s, "the errors", errs, err, []error{nil})
+		s.expectStored("a", "ready")
+	}},
+	{"reschedule", func(s *stage) {
+		s.stored("a", time.Hour)
+		check(s, s.store.Reschedule(s.Context(), "a", 0))
+		s.expectStored("a", "ready")
+		check(s, s.store.Reschedule(s.Context(), "a", time.Hour))
+		s.expectStored("a", "waiting")
+	}},
+	{"reserve", func(s *stage) {
+		s.held("a")
+		if job := s.expectStored("a", "reserved"); job.Attempts != 1 || job.Token == 0 {
+			s.Errorf("it has %d attempts and the token %d", job.Attempts, job.Token)
+		}
+	}},
+	{"retry", func(s *stage) {
+		s.allDone(s.store.Retry([]store.GivenBack{{Held: s.held("a"), Delay: time.Hour, Error: "why"}}))
+		if job := s.expectStored("a", "waiting"); job.Error != "why" {
+			s.Errorf("its error is %q", job.Error)
+		}
+	}},
+	{"sample", func(s *stage) {
+		s.stored("a", time.Hour)
+		sample, err := s.store.Sample(s.Context(), 10, 0, 10)
+		expect(s, "the sample", sample.Jobs, err, map[string]int{topic: 1})
+	}},
+	{"servers", func(s *stage) {
+		_, err := s.beat("one")
+		check(s, err)
+		s.expectServers("one")
+	}},
+	{"set_aside", func(s *stage) {
+		s.stored("a", time.Hour)
+		expect(s, "what is set aside", len(s.setAside("a").Jobs), nil, 1)
+		s.expectStored("a", "")
+	}},
+	{"set_aside_ready", func(s *stage) {
+		s.stored("a", 0)
+		s.stored("b", 0)
+		aside, err := s.store.SetAsideReady(topic, []string{"a"}, []string{"b"}).Do(s.Context())
+		expect(s, "what is set aside", len(aside.Jobs), err, 1)
+		s.expectStored("a", "")
+		s.expectStored("b", "ready")
+	}},
+	{"sign_off", func(s *stage) {
+		_, err := s.beat("one")
+		check(s, err)
+		check(s, s.store.SignOff(s.Context(), "one"))
+		s.expectServers()
+	}},
+	{"stats", func(s *stage) {
+		s.held("reserved")
+		s.letter("dead")
+		s.stored("a", 0)
+		s.stored("b", time.Hour)
+		stats, err := s.store.Stats(s.Context(), []string{topic}, true)
+		check(s, err)
+		t := stats.Topics[0]
+		expect(s, "waiting, ready, reserved and dead", []int{stats.Waiting, t.Ready, t.Reserved, t.Dead}, nil, []int{1, 1, 1, 1})
+	}},
+	{"sweep", func(s *stage) {
+		s.allDone(s.store.Push([]store.Delayed{{Job: store.Job{ID: "a", Topic: topic, Body: "b"}, Terms: store.Terms{Lifetime: time.Millisecond}}}))
+		redistest.Until(s, "a job is gone whose lifetime is over", func() bool {
+			_, err := s.store.Get(s.Context(), "a")
+			return errors.Is(err, store.ErrNotFound)
+		})
+		swept, err := s.store.Sweep(s.Context(), store.Place{})
+		expect(s, "the queues with entries of no job", len(swept.Gone), err, 1)
+	}},
+	{"topics", func(s *stage) {
+		s.stored("a", time.Hour)
+		names, _, err := s.store.KnownTopics(s.Context(), 10, "opi")
+		expect(s, "the topics", names, err, []string{topic})
+	}},
+	{"wake", func(s *stage) {
+		awaitMessage := s.subscribe(s.store.Keys().Wake("first"), s.store.Keys().Wake("second"))
+		s.expectLook("first", 0, true)
+		s.expectLook("second", 0, true)
+		s.stored("a", 0)
+		expect(s, "the channel", awaitMessage().Channel, nil, s.store.Keys().Wake("first"))
+		_, err := s.store.Wake([]string{topic}).Do(s.Context())
+		check(s, err)
+		expect(s, "the next channel", awaitMessage().Channel, nil, s.store.Keys().Wake("second"))
+	}},
+}
+
+// stored is a job in the stage's store.
+func (s *stage) stored(id string, delay time.Duration) {
+	s.Helper()
+	job := store.Job{ID: id, Topic: topic, Body: "body of " + id}
+	s.allDone(s.store.Push([]store.Delayed{{Job: job, Due: store.Due{After: delay}, Terms: store.Terms{Lifetime: time.Hour, Policy: store.Replace}}}))
+}
+
+// held is a job in the stage's store that is reserved for an hour.
+func (s *stage) held(id string) store.Held {
+	s.Helper()
+	s.stored(id, 0)
+	popped, err := s.store.Reserve(store.Wanted{Topics: []string{topic}, N: 1}, store.Reservation{Lease: time.Hour}).Do(s.Context())
+	check(s, err)
+	if len(popped.Jobs) != 1 || popped.Jobs[0].ID != id {
+		s.Fatalf("reserved %+v, want %s", popped.Jobs, id)
+	}
+	return store.Held{Topic: topic, ID: id, Token: popped.Leases[0].Token}
+}
+
+func (s *stage) setAside(id string) store.Aside {
+	s.Helper()
+	aside, err := s.store.SetAside([]string{id}, false).Do(s.Context())
+	check(s, err)
+	return aside
+}
+
+// letter is a dead letter in the stage's store.
+func (s *stage) letter(id string) {
+	s.Helper()
+	s.allDone(s.store.Bury([]store.Burial{{Held: s.held(id), Reason: "reason"}}))
+}
+
+// allDone makes a call of one job that must succeed.
+func (s *stage) allDone(call *store.Call[[]error]) {
+	s.Helper()
+	errs, err := call.Do(s.Context())
+	check(s, err)
+	check(s, errors.Join(errs...))
+}
+
+func (s *stage) expectStored(id, state string) store.JobInfo {
+	s.Helper()
+	job, err := s.store.Get(s.Context(), id)
+	if state == "" {
+		expectError(s, err, store.ErrNotFound)
+	} else {
+		expect(s, "the state of "+id, job.State, err, state)
+	}
+	return job
+}
+
+func (s *stage) expectPage(state, id string) {
+	s.Helper()
+	page, err := s.store.Browse(s.Context(), store.Browse{Topic: topic, State: state, Jobs: 10, Entries: 10, Preview: 100})
+	check(s, err)
+	if len(page.Jobs) != 1 || page.Jobs[0].ID != id {
+		s.Errorf("the page is %+v", page)
+	}
+}
+
+func (s *stage) expectLook(waiter string, length int, entered bool) {
+	s.Helper()
+	found, _, err := store.Look(s.Context(), store.LookAt{Store: s.store, Topics: []string{topic}, Waiter: waiter, Since: []time.Duration{0}})
+	check(s, err)
+	expect(s, "the length of the queue", found[0].Lengths, nil, []int{length})
+	if entered {
+		expect(s, "who was entered", found[0].Added, nil, []bool{true})
+	}
+}
+
+// awaitDue asks for due jobs until they are as wanted.
+func (s *stage) awaitDue(wanted func(store.DueJobs) bool) (due store.DueJobs) {
+	s.Helper()
+	redistest.Until(s, "the job is due", func() (is bool) {
+		var err error
+		due, err = s.store.Due(store.Query{Limit: 10}).Do(s.Context())
+		check(s, err)
+		return wanted(due)
+	})
+	return due
+}
+
+func (s *stage) beat(id string) (store.Beat, error) {
+	return s.store.Heartbeat(store.ServerState{ID: id, Interval: time.Minute}, -1, 0).Do(s.Context())
+}
+
+func (s *stage) expectServers(want ...string) {
+	s.Helper()
+	servers, err := s.store.Servers(s.Context())
+	var ids []string
+	for _, server := range servers {
+		ids = append(ids, server.ID)
+	}
+	expect(s, "the servers", ids, err, want)
+}
+
+// subscribe listens to channels of the store, and returns what waits for the next message.
+func (s *stage) subscribe(channels ...string) (await func() store.Event) {
+	s.Helper()
+	sub, err := s.store.Subscribe(s.Context(), patience, channels...)
+	check(s, err)
+	messages := make(chan store.Event, 10)
+	done := make(chan struct{})
+	s.Cleanup(func() { sub.Close(); <-done })
+	heard := make(chan error, len(channels))
+	go func() {
+		defer close(done)
+		for {
+			event, err := sub.Receive()
+			switch {
+			case err != nil:
+				return
+			case event.Subscribed || event.Refused != nil:
+				heard <- event.Refused
+			default:
+				messages <- event
+			}
+		}
+	}()
+	for range channels {
+		check(s, redistest.Receive(s, heard))
+	}
+	return func() store.Event { s.Helper(); return redistest.Receive(s, messages) }
+}
+
+// TestEachScriptIsTried fails when there is a script that no line of the table tries.
+func TestEachScriptIsTried(t *testing.T) {
+	files, err := filepath.Glob("../store/lua/*.lua")
+	check(t, err)
+	want := map[string]bool{}
+	for _, file := range files {
+		want[strings.TrimSuffix(filepath.Base(file), ".lua")] = true
+	}
+	f := redistest.Start(t)
+	o := client.PoolOptions{Addr: f.Addr}
+	pool, ran := watched(client.NewPool(o))
+	r := newRunOn(t, o, pool)
+	tried := map[string]bool{}
+	for _, l := range scripts {
+		f.Do("SCRIPT", "FLUSH") // so that the text goes with the next call
+		ran()
+		if works, why := r.verdict(l); works != yes || !ran()[l.name] {
+			t.Errorf("the line %s does not run that script%s", l.name, why)
+		}
+		tried[l.name] = true
+	}
+	if !maps.Equal(tried, want) {
+		t.Errorf("the table has the lines\n%q\nand the store the scripts\n%q", slices.Sorted(maps.Keys(tried)), slices.Sorted(maps.Keys(want)))
+	}
+}
+
+// watched has a pool tell which scripts' texts were sent to Redis since it was asked last.
+func watched(pool *redis.Pool) (_ *redis.Pool, ran func() map[string]bool) {
+	w := &watcher{}
+	dial := pool.DialContext
+	pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
+		conn, err := dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return watchedConn{conn.(timedConn), w}, nil
+	}
+	return pool, w.take
+}
+
+type timedConn interface {
+	redis.ConnWithContext
+	redis.ConnWithTimeout
+}
+
+type watcher struct {
+	mu  sync.Mutex
+	ran map[string]bool
+}
+
+func (w *watcher) take() map[string]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ran := w.ran
+	w.ran = map[string]bool{}
+	return ran
+}
+
+type watchedConn struct {
+	timedConn
+	*watcher
+}
+
+// Send notes the name, with which the comment begins that is in the text of each script.
+func (c watchedConn) Send(command string, args ...any) error {
+	if command == "EVAL" {
+		c.mu.Lock()
+		for _, l := range scripts {
+			if strings.Contains(args[0].(string), "\n-- "+l.name+": ") || strings.HasPrefix(args[0].(string), "-- "+l.name+": ") {
+				c.ran[l.name] = true
+			}
+		}
+		c.mu.Unlock()
+	}
+	return c.timedConn.Send(command, args...)
+}

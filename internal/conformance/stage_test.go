@@ -1,0 +1,148 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/server"
+)
+
+// stage is where one script or promise is tried: a part of the Redis with a prefix of its own.
+type stage struct {
+	*witness
+	*client.Client
+	*run
+	prefix string
+	// store is a partition beside those of the Client.
+	store *store.Store
+}
+
+// patience bounds the trial of one script or promise.
+const patience = redistest.HangBound / 2
+
+func (r *run) newStage(w *witness) *stage {
+	r.stages++
+	prefix := fmt.Sprintf("%s%d:", r.prefix, r.stages)
+	s := &stage{witness: w, run: r, prefix: prefix, store: store.New(r.pool, prefix+"{store}:")}
+	s.Client = s.another()
+	return s
+}
+
+// another is another Client on the same jobs.
+func (s *stage) another() *client.Client { return s.divided(s.layout()) }
+
+// layout is that of the URL.
+func (s *stage) layout() store.Layout {
+	return store.Layout{Partitions: s.redis.Partitions, Before: s.redis.PartitionsBefore}
+}
+
+// divided is a Client to which the jobs have that layout.
+func (s *stage) divided(l store.Layout) *client.Client {
+	c := client.New(s.pool, client.WithPrefix(s.prefix), client.WithPartitions(l.Partitions), client.WithPartitionsBefore(l.Before))
+	s.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			s.Error(err)
+		}
+	})
+	return c
+}
+
+// serve has a server at work until the stage ends.
+func (s *stage) serve(o server.Options) {
+	s.Helper()
+	redistest.Background(s.witness, s.newServer(s.layout(), o).Run)
+}
+
+func (s *stage) newServer(l store.Layout, o server.Options) *server.Server {
+	o.Prefix, o.Partitions, o.PartitionsBefore, o.Logger = s.prefix, l.Partitions, l.Before, serverLog{s.witness}
+	return server.New(s.pool, o)
+}
+
+// serverLog is a server's log, in which only failures are of interest.
+type serverLog struct{ *witness }
+
+func (serverLog) Info(string)            {}
+func (l serverLog) Error(message string) { l.Log(l.keep(&l.server, message)) }
+
+func (s *stage) operator() *operator.Operator {
+	return operator.New(s.pool, s.prefix, s.layout())
+}
+
+// push stores a job of that ID with some body.
+func (s *stage) push(id, topic string, delay time.Duration, opts ...client.PushOption) {
+	s.Helper()
+	_, err := s.Push(s.Context(), client.Message{ID: id, Topic: topic, Body: "body of " + id}, delay, opts...)
+	check(s, err)
+}
+
+// expectState fails the test unless the job is in that state; "" is none.
+func (s *stage) expectState(id string, want client.State) client.Job {
+	s.Helper()
+	job, err := s.Get(s.Context(), id)
+	if want == "" {
+		expectError(s, err, client.ErrNotFound)
+	} else if check(s, err); job.State != want {
+		s.Fatalf("%s is %s, want %s", id, job.State, want)
+	}
+	return job
+}
+
+// reserve reserves the topic's next job, which must be of that ID, in that attempt.
+func (s *stage) reserve(topic, id string, attempt int, lease time.Duration) *client.Delivery {
+	s.Helper()
+	d, err := s.Reserve(s.Context(), patience, lease, topic)
+	check(s, err)
+	if d.ID != id || d.Attempt != attempt {
+		s.Fatalf("reserved %s in attempt %d, want %s in attempt %d", d.ID, d.Attempt, id, attempt)
+	}
+	return d
+}
+
+// witness is a test that keeps what it said first of a failure, or why it was skipped.
+type witness struct {
+	testing.TB
+	ctx context.Context
+
+	mu           sync.Mutex
+	said, server string // the latter by a server's log
+}
+
+// Context is done when the trial takes too long or is interrupted.
+func (w *witness) Context() context.Context { return w.ctx }
+
+func (w *witness) keep(first *string, text string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if *first == "" {
+		*first = strings.Join(strings.Fields(text), " ")
+	}
+	return text
+}
+
+// why is what it kept.
+func (w *witness) why() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.server != "" {
+		return w.said + " (the server: " + w.server + ")"
+	}
+	return w.said
+}
+
+func (w *witness) say(args ...any) string { return w.keep(&w.said, fmt.Sprint(args...)) }
+func (w *witness) sayf(text string, args ...any) string {
+	return w.keep(&w.said, fmt.Sprintf(text, args...))
+}
+func (w *witness) Error(args ...any)               { w.Helper(); w.TB.Error(w.say(args...)) }
+func (w *witness) Fatal(args ...any)               { w.Helper(); w.TB.Fatal(w.say(args...)) }
+func (w *witness) Skip(args ...any)                { w.Helper(); w.TB.Skip(w.say(args...)) }
+func (w *witness) Errorf(text string, args ...any) { w.Helper(); w.TB.Error(w.sayf(text, args...)) }
+func (w *witness) Fatalf(text string, args ...any) { w.Helper(); w.TB.Fatal(w.sayf(text, args...)) }

@@ -1,0 +1,107 @@
+-- require: keys guard pool queue lease topics dead once
+-- adopt: stores a batch of jobs that another partition has set aside, as they were there. Of the same batch nothing is done
+-- again, nor of any before it.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the other partition's prefix   ARGV[2] the batch's serial number, 0 with no jobs: to see whether some can be stored
+-- ARGV[3…] the jobs: w, r or d; ID; when it is due (Unix s), its order, or when it was buried (Unix ms); for how long it is
+-- kept (ms), negative for ever; how many values follow; and its fields and their values. Or o, an ID, and until when a push of it
+-- counts alone (Unix ms); -1 and 0
+--
+-- Returns {adopted, superseded, last}: how many are stored, and how many are not, since there is one of the same ID: a job that
+-- was pushed later, by somebody who didn't know of the other one; or a letter that was buried later; and the number of the last
+-- batch that was adopted from there.
+-- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes, and with no jobs OOM; nothing has
+-- changed then. At maxmemory jobs are stored all the same: they are nowhere else.
+--
+-- Atomic because a second try must find all of it done, or nothing.
+-- Cost: O(log n) of the pool for each.
+local from, serial = 'from ' .. ARGV[1], tonumber(ARGV[2])
+local last = redis.call('HGET', migration, from) or '0'
+if serial > 0 and last - serial >= 0 then return {0, 0, last} end
+-- cluster: local missing = elsewhere(buckets)
+-- cluster: if missing then return missing end
+local err = not_writable() or not_permitted('HSET', buckets, 'topic', '') or not_permitted('PEXPIRE', buckets, '1') or not_permitted('HSET', migration, 'a', '')
+  or not_permitted('ZREM', pool, '') or not_permitted('HSET', dead_letters, 'topic', '') or not_permitted('ZADD', dead_lists, '0', '')
+  or not_permitted('EXISTS', buckets) or not_permitted('DEL', dead_letters)
+if err then return err end
+if serial == 0 then
+  redis.call('HSET', migration, 'room', 1)
+  return {redis.call('HDEL', migration, 'room') - 1, 0, last}
+end
+-- Takes nothing. What comes behind a write is not refused at maxmemory.
+redis.call('ZREM', pool, '')
+
+local CHUNK = 1000 -- unpack fails near 8,000
+local adopted, superseded = 0, 0
+local lengths, first_due = {}, math.huge
+
+local function store(name, ttl, first, last)
+  for some = first, last, CHUNK do redis.call('HSET', name, unpack(ARGV, some, math.min(some + CHUNK - 1, last))) end
+  if ttl >= 0 then redis.call('PEXPIRE', name, string.format('%d', math.max(ttl, 1))) end
+end
+
+-- What the bucket says of its last lease, by this partition's clock.
+local function adjust_lease(name, ttl)
+  local text = redis.call('HGET', name, 'lease')
+  if not text then return end
+  local attempts, token, lent = read_lease(text)
+  redis.call('HSET', name, 'lease', lease_text(attempts, token, lent, ttl))
+end
+
+local function enter(kind, id, topic, at)
+  local length = kind == 'r' and redis.pcall('LPUSH', queues .. topic, id)
+  if type(length) == 'number' then
+    redis.call('ZREM', pool, id) -- an entry that was without a job
+    lengths[topic] = length
+    enter_use(topic, now / 1000, now / 1000)
+    return
+  end
+  if kind == 'r' then at = score_of(now) end -- what keeps it from being ready is the server's affair
+  redis.call('ZADD', pool, at, id)
+  if is_lease(at) then count_reserved({[topic] = 1}) end
+  enter_use(topic, now / 1000, tonumber(at))
+  if tonumber(at) > now_s then first_due = math.min(first_due, tonumber(at)) end
+end
+
+-- Whether there is no job of the ID, or letter; an older letter gives way.
+local function makes_room(kind, name, id, at)
+  if redis.call('EXISTS', name) == 0 then return true end
+  local died = kind == 'd' and redis.pcall('HMGET', name, 'died', 'topic')
+  if not died or not died[2] or tonumber(died[1] or 0) - at >= 0 then return false end
+  redis.call('DEL', name)
+  unlist(died[2], id)
+  return true
+end
+
+local i = 3
+while i <= #ARGV do
+  local kind, id, at, ttl, first, n = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), i + 5, tonumber(ARGV[i + 4])
+  local name = (kind == 'd' and dead_letters or buckets) .. id
+  i = first + n
+  if kind == 'o' then
+    redis.call('ZADD', once, 'GT', at, id)
+    keep_once(math.max(tonumber(at) - now, 1))
+  elseif not makes_room(kind, name, id, at) then
+    superseded = superseded + 1
+  else
+    adopted = adopted + 1
+    store(name, ttl, first, i - 1)
+    local topic = redis.call('HGET', name, 'topic')
+    if kind == 'd' then
+      redis.pcall('ZADD', dead_lists .. topic, at, id)
+      redis.pcall('ZADD', dead_topics, 'LT', at, topic)
+    else
+      adjust_lease(name, ttl)
+      enter(kind, id, topic, at)
+    end
+  end
+end
+-- Last, so that a second try stores what Redis before 7.0 may have refused half-way.
+redis.call('HSET', migration, from, ARGV[2])
+for topic, length in pairs(lengths) do wake(topic, length) end
+if first_due < math.huge then
+  local ms = math.ceil(first_due * 1000)
+  announce(score_of(ms), ms - now)
+end
+return {adopted, superseded, ARGV[2]}

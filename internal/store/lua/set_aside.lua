@@ -1,0 +1,76 @@
+-- require: aside
+-- set_aside: takes jobs and dead letters out of all that they are in, for another partition, and what is known of pushes that count once. Nobody gets them until
+-- that has adopted them. If some are set aside already these are told first.
+--
+-- KEYS[1] job pool   KEYS[2] a topic's dead letters, if it was there that the IDs were found
+-- ARGV[1] 'all', those that are reserved with their leases; or 'free': these stay; or 'look': nothing changes
+-- ARGV[2…] IDs, 1,000 at most
+--
+-- Returns {serial, was there, looked at, reserved, job, job, …}: see tell_batch; how many of the IDs were looked at, as a batch
+-- has about 256 KiB at most; and the 1-based places of those that stay because they are reserved. If another batch was there, and one of
+-- the IDs exists, or none is asked for, it is told instead. If no job is set aside the serial number is 0. Whoever only looks is told the
+-- places of the IDs that exist, or are set aside, instead of the reserved ones, and that all were looked at.
+-- Errors: a permission that is missing, a server that takes no writes; nothing has changed then.
+--
+-- Atomic because a job must be set aside or what it was, never both or neither.
+-- Cost: O(log n) of the pool for each; of IDs that are ready, also their queues' lengths (at most 10,000 in all).
+local FIRST = 2
+local reply = {0, 0, 0, {}}
+local waits = redis.call('HLEN', aside) > 0
+local some_exist, looks = waits and #ARGV < FIRST, ARGV[1] == 'look'
+for i = FIRST, #ARGV do
+  local id = ARGV[i]
+  local exists = some_exist and not looks or KEYS[2] or redis.call('EXISTS', buckets .. id, dead_letters .. id) > 0 or redis.call('ZSCORE', pool, id)
+    or redis.call('ZSCORE', once, id) or waits and (redis.call('HEXISTS', aside, 'w' .. id) + redis.call('HEXISTS', aside, 'r' .. id) + redis.call('HEXISTS', aside, 'd' .. id)
+      + redis.call('HEXISTS', aside, 'o' .. id) > 0)
+  if exists and looks then reply[4][#reply[4] + 1] = i - FIRST + 1 end
+  some_exist = some_exist or exists
+end
+if looks or not some_exist then
+  reply[3] = #ARGV - FIRST + 1
+  return reply
+end
+if waits then return tell_batch(reply, true) end
+
+-- cluster: local missing = elsewhere(aside_jobs)
+-- cluster: if missing then return missing end
+local err = not_settable_aside() or not_permitted('ZREM', pool, '')
+if err then return err end
+-- Takes nothing. What comes behind a write is not refused at maxmemory.
+redis.call('ZREM', pool, '')
+
+local ended = {} -- leases, by topic
+local function set_job_aside(id, place)
+  local bucket = buckets .. id
+  local topic = redis.pcall('HGET', bucket, 'topic')
+  local score = redis.call('ZSCORE', pool, id)
+  if type(topic) ~= 'string' then
+    if score then redis.call('ZREM', pool, id) end -- an orphan
+    return
+  end
+  local reserved = score and is_lease(score)
+  if reserved and ARGV[1] == 'free' then
+    reply[4][#reply[4] + 1] = place
+    return
+  end
+  if score then redis.call('ZREM', pool, id) else withdraw(topic, id) end
+  local entry = (score and 'w' or 'r') .. id
+  put_aside(bucket, entry, score or batched)
+  if reserved then
+    ended[topic] = (ended[topic] or 0) - 1
+  else
+    drop_old_lease(aside_jobs .. entry)
+  end
+end
+
+for i = FIRST, #ARGV do
+  if batch_bytes > BATCH_BYTES then break end
+  set_job_aside(ARGV[i], i - FIRST + 1)
+  set_letter_aside(ARGV[i])
+  set_once_aside(ARGV[i])
+  if KEYS[2] then unlist(string.sub(KEYS[2], #dead_lists + 1), ARGV[i]) end -- a letter that is gone
+  reply[3] = reply[3] + 1
+end
+count_reserved(ended)
+if batched == 0 then return reply end
+return tell_batch(reply, false)

@@ -1,0 +1,63 @@
+-- require: aside
+-- set_aside_ready: sets the next jobs of a ready queue aside, for another partition; those that stay go to the queue's end.
+-- If some are set aside already these are told instead.
+--
+-- KEYS[1] job pool   KEYS[2] the ready queue
+-- ARGV[1] how many IDs leave   ARGV[2…] these, and then those that stay: the queue's next entries, when they were read;
+-- 1,000 at most. What has come to be among as many next entries since is not touched.
+--
+-- Returns {serial, was there, looked at, {}, job, job, …} as set_aside does; looked at are entries of the queue.
+-- Errors: WRONGTYPE of the queue, a permission that is missing, a server that takes no writes; nothing has changed then.
+--
+-- Atomic because a job must be set aside or ready, never both or neither.
+-- Cost: O(entries looked at).
+local FIRST = 2
+local queue = KEYS[2]
+local reply = {0, 0, 0, {}}
+if redis.call('HLEN', aside) > 0 then return tell_batch(reply, true) end
+
+-- cluster: local missing = elsewhere(aside_jobs)
+-- cluster: if missing then return missing end
+local err = not_a_list(queue) or not_settable_aside() or not_permitted('LTRIM', queue, '0', '0') or not_permitted('RPUSH', queue, '')
+  or not_permitted('LPUSH', queue, '')
+if err then return err end
+-- Takes nothing. What comes behind a write is not refused at maxmemory.
+redis.call('ZREM', pool, '')
+
+local leave_until, known = FIRST + ARGV[1] - 1, {}
+for i = FIRST, #ARGV do known[ARGV[i]] = i <= leave_until and 'leaves' or 'stays' end
+
+-- Whether that was an entry of no ready job, or it is one no more.
+local function leaves(id)
+  local bucket = buckets .. id
+  local topic = redis.pcall('HGET', bucket, 'topic')
+  if type(topic) ~= 'string' or redis.call('ZSCORE', pool, id) then return true end
+  if queues .. topic ~= queue then
+    pass_on(id, topic)
+    return true
+  end
+  if batch_bytes > BATCH_BYTES then return false end
+  put_aside(bucket, 'r' .. id, batched)
+  drop_old_lease(aside_jobs .. 'r' .. id)
+  return true
+end
+
+local count = #ARGV - FIRST + 1
+local window = redis.call('LRANGE', queue, -count, -1)
+local first, to_end = {}, {} -- what stays where it is, and what goes to the end, the next first
+for i = #window, 1, -1 do
+  local id = window[i]
+  if known[id] == 'stays' then
+    to_end[#to_end + 1] = id
+  elseif not known[id] or not leaves(id) then
+    first[#first + 1] = id
+  end
+end
+if #first < #window then
+  redis.call('LTRIM', queue, 0, -#window - 1)
+  for i = #first, 1, -1 do redis.call('RPUSH', queue, first[i]) end
+  for i = 1, #to_end do redis.call('LPUSH', queue, to_end[i]) end
+end
+reply[3] = #window - #first
+if batched == 0 then return reply end
+return tell_batch(reply, false)

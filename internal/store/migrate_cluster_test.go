@@ -1,0 +1,74 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// In a cluster jobs move from 3 partitions to 5, by two migrations at once, while the slots of one that they leave and of one that they
+// go to are on their way from node to node. Each is there once, as it was.
+func TestMigrateInCluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t)
+	pool := poolOf(t, c)
+	old, now := NewPartitions(pool, DefaultPrefix, 3), Layout{Partitions: 5, Before: 3}.Open(pool, DefaultPrefix)
+	ctx := t.Context()
+	was := map[string]JobInfo{}
+	for i := range 600 {
+		id := fmt.Sprintf("job {tag %d}", i)
+		job := Delayed{Job: Job{id, "t", "body of " + id}, Due: Due{After: time.Duration(i%2) * time.Hour}, Terms: Terms{Lifetime: time.Hour, Policy: Replace}}
+		errs, err := old.Of(id).Push([]Delayed{job}).Do(ctx)
+		check(t, errors.Join(append(errs, err)...))
+		was[id] = made2(t)(old.Of(id).Get(ctx, id))
+	}
+	check(t, now[0].Ping(ctx))
+	begin := func(number int) *redistest.Move {
+		slot := c.Slot(now[number].Keys().JobPool())
+		from := c.Owner(slot)
+		m := c.BeginMove(slot, c.Servers[slices.IndexFunc(c.Servers[:3], func(s *redistest.Server) bool { return s != from })])
+		m.Keys(3)
+		return m
+	}
+	second := begin(4)
+	migrated := make(chan error, 2)
+	for range 2 {
+		go func() {
+			for {
+				done, err := now.Migrate(ctx, func(Migrated) {})
+				if done || err != nil && !Temporary(err) {
+					migrated <- err
+					return
+				}
+			}
+		}()
+	}
+	redistest.Until(t, "jobs are on their way to the second slot, and wait", func() bool {
+		aside, err := now[0].SetAside(nil, false).Do(ctx)
+		return err == nil && aside.Serial > 0
+	})
+	first := begin(1)
+	second.End()
+	first.End()
+	for range 2 {
+		check(t, redistest.Receive(t, migrated))
+	}
+	check(t, now.FinishAside(ctx))
+	for id, was := range was {
+		is, err := now.Of(id).Get(ctx, id)
+		is.TTL, was.TTL = 0, 0
+		if err != nil || is != was {
+			t.Errorf("%s is %+v, %v; it was %+v", id, is, err, was)
+		}
+	}
+	stats, err := now.Stats(ctx, []string{"t"})
+	check(t, err)
+	if stats.Waiting != 300 || stats.Topics[0].Ready != 300 {
+		t.Errorf("%d wait and %d are ready, want 300 each", stats.Waiting, stats.Topics[0].Ready)
+	}
+	check(t, now.MigrationDone(ctx))
+}

@@ -1,0 +1,179 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Whoever may not run one of the commands has every job stay where all see it, and loses none that somebody else has set
+// aside. The next one moves it.
+func TestMigrateWithoutPermission(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.SetUser("~* &* +@all")
+	const commands = "evalsha time exists type zscan zscore zadd zrem zcard zcount zmscore hlen hexists hget hmget hgetall hkeys hstrlen hset hdel pttl pexpire rename del lpush llen lrange ltrim rpush"
+	for command := range strings.FieldsSeq(commands) {
+		t.Run("without "+command, func(t *testing.T) {
+			m := newMigrating(t, b, Layout{3, 2}, 48)
+			m.T = t
+			m.olderLetters()
+			b.do(t, "ACL", "SETUSER", "u", "+@all", "-"+command)
+			_, err := Layout{3, 2}.Open(b.UserPool(), DefaultPrefix).Migrate(m.ctx, func(Migrated) {})
+			if seen := m.seen(); len(seen) != len(m.jobs) {
+				t.Errorf("after %v all see %d jobs, want %d", err, len(seen), len(m.jobs))
+			}
+			for id, was := range m.jobs {
+				if was.State == "dead" && m.now.Before(id) != nil {
+					made(t, m.old.Of(id).SetAside([]string{id}, false)) // one in each partition
+				}
+			}
+			Layout{3, 2}.Open(b.UserPool(), DefaultPrefix).FinishAside(m.ctx)
+			m.migrate(m.elsewhere(slices.Collect(maps.Keys(m.jobs))) == 0)
+			m.expectMoved(m.held)
+		})
+	}
+}
+
+// olderLetters has each partition of now have older letters of the same IDs as those that come.
+func (m *migrating) olderLetters() {
+	for id, was := range m.jobs {
+		if s := m.now.Of(id); was.State == "dead" && m.now.Before(id) != nil {
+			m.Do("HSET", s.keys.DeadLetter(id), "topic", "older", "body", "b", "died", 1)
+			m.Do("ZADD", s.keys.DeadLetters("older"), 1, id)
+			m.Do("ZADD", s.keys.DeadTopics(), 1, "older")
+		}
+	}
+}
+
+// seen are the IDs of all jobs and dead letters, wherever they are, but for those that are set aside.
+func (m *migrating) seen() map[string]bool {
+	ids := map[string]bool{}
+	for _, key := range m.buckets() {
+		_, id, _ := strings.Cut(strings.Replace(key, "dead_letter:", "job_bucket:", 1), "job_bucket:")
+		ids[id] = true
+	}
+	return ids
+}
+
+// Whoever migrates is sure that nothing is left: a job that is reserved when its queue is read, and was ready
+// when the pool was, is.
+func TestMigrateIsSure(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t)
+	for n := 1; ; n++ {
+		m := newMigrating(t, b, Layout{3, 1}, 0)
+		m.store("a", "t", 0)
+		m.Do("HSET", "delayer:{0}:partitions", "partitions", 3, "before", 1)
+		writes := 0
+		var held []Lease
+		through := server.Pool(redis.DialNetDial(func(network, addr string) (net.Conn, error) {
+			conn, err := net.Dial(network, addr)
+			return &hooked{conn, func() {
+				if writes++; writes == n {
+					held = made(t, m.old[0].Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{Lease: time.Hour})).Leases
+				}
+			}}, err
+		}))
+		done, err := Layout{3, 1}.Open(through, DefaultPrefix).Migrate(m.ctx, func(Migrated) {})
+		check(t, err)
+		if writes < n {
+			break
+		}
+		if done && len(held) > 0 {
+			t.Errorf("done, but the job is reserved, since before command %d", n)
+		}
+	}
+}
+
+// hooked calls before each write.
+type hooked struct {
+	net.Conn
+	before func()
+}
+
+func (h *hooked) Write(b []byte) (int, error) {
+	h.before()
+	return h.Conn.Write(b)
+}
+
+// A partition whose serial numbers were set back, as it failed over and lost the last ones, and the new master's clock is
+// behind, loses nothing: the others have numbers that are above its own.
+func TestMigrateSerialSetBack(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, b *backend) {
+		m := newMigrating(t, b, Layout{3, 2}, 60)
+		for i, from := range m.old {
+			for k, to := range m.now[:3] {
+				m.Do("HSET", to.keys.Migration(), "from "+from.keys.prefix, fmt.Sprintf("%d", (4+i+k)*1e15))
+			}
+		}
+		m.migrate(false)
+		m.expectMoved(m.held)
+		m.migrate(false) // with the new numbers
+		m.expectMoved(m.held)
+	})
+}
+
+// Redis is full, or is killed and started anew with its AOF, at each command: none is lost, and whatever was set aside before
+// Redis was full is stored.
+func TestMigrateFullAndRestarted(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+	for _, what := range []struct {
+		name     string
+		do, undo func()
+		step     int
+		seen     bool // all jobs, meanwhile
+	}{
+		{"full", func() { b.do(t, "CONFIG", "SET", "maxmemory", 1) }, func() { b.do(t, "CONFIG", "SET", "maxmemory", 0) }, 1, true},
+		{"restarted", server.Kill, server.Restart, 5, false},
+	} {
+		for n := 1; ; n += what.step {
+			m := newMigrating(t, b, Layout{3, 2}, 24)
+			writes := 0
+			through := server.Pool(redis.DialNetDial(func(network, addr string) (net.Conn, error) {
+				conn, err := net.Dial(network, addr)
+				return &hooked{conn, func() {
+					if writes++; writes == n {
+						what.do()
+					}
+				}}, err
+			}))
+			_, err := Layout{3, 2}.Open(through, DefaultPrefix).Migrate(m.ctx, func(Migrated) {})
+			if writes < n {
+				break
+			}
+			what.undo()
+			if seen := m.seen(); what.seen && len(seen) != len(m.jobs) {
+				t.Errorf("%s at command %d: %v; all see %d jobs, want %d", what.name, n, err, len(seen), len(m.jobs))
+			}
+			m.migrate(m.elsewhere(slices.Collect(maps.Keys(m.jobs))) == 0)
+			m.expectMoved(m.held)
+			if t.Failed() {
+				t.Fatal(what.name, n)
+			}
+		}
+	}
+}
+
+// A partition whose pool is none keeps the migration from beginning: nothing is set aside that could not be stored.
+func TestMigrateToBrokenPool(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	m := newMigrating(t, b, Layout{3, 2}, 24)
+	pool := m.now[2].keys.JobPool()
+	m.Do("SET", pool, "text")
+	if _, err := m.now.Migrate(m.ctx, func(Migrated) {}); KindOf(err) != WrongType || len(m.seen()) != len(m.jobs) {
+		t.Errorf("%v; all see %d jobs, want %d", err, len(m.seen()), len(m.jobs))
+	}
+	m.Do("DEL", pool)
+	m.migrate(false)
+	m.expectMoved(m.held)
+}

@@ -1,0 +1,275 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// migrating are jobs in all states, in the layout before.
+type migrating struct {
+	*backend
+	*testing.T
+	ctx      context.Context
+	old, now Partitions
+	jobs     map[string]JobInfo  // by their IDs, as they were in the layout before
+	held     map[string]Held     // those that are reserved
+	ready    map[string][]string // by the partitions before, in the order in which they are delivered
+	read     time.Time           // when they were read
+}
+
+func newMigrating(t *testing.T, b *backend, l Layout, jobs int) *migrating {
+	t.Helper()
+	b.do(t, "FLUSHALL")
+	m := &migrating{backend: b, T: t, ctx: t.Context(), jobs: map[string]JobInfo{}, held: map[string]Held{}, ready: map[string][]string{}}
+	m.old, m.now = NewPartitions(b.Pool(), DefaultPrefix, l.Before), l.Open(b.Pool(), DefaultPrefix)
+	for i := range jobs {
+		make := []func(string){m.wait, m.beReady, m.beReady, m.retry, m.reserveOne, m.die}[i%6]
+		make(fmt.Sprintf("job %d {tag %d}", i, i/3))
+	}
+	m.read = time.Now()
+	for id := range m.jobs {
+		m.jobs[id] = made2(t)(m.old.Of(id).Get(m.ctx, id))
+	}
+	return m
+}
+
+func made2(t *testing.T) func(JobInfo, error) JobInfo {
+	return func(found JobInfo, err error) JobInfo {
+		t.Helper()
+		check(t, err)
+		return found
+	}
+}
+
+func (m *migrating) store(id, topic string, delay time.Duration) *Store {
+	m.Helper()
+	job := Delayed{Job{id, topic, "body of " + id}, Due{After: delay}, Terms{Lifetime: 48 * time.Hour, Policy: Replace, MaxAttempts: 5, TTR: 7 * time.Second}, nil}
+	s := m.old.Of(id)
+	errs, err := s.Push([]Delayed{job}).Do(m.ctx)
+	check(m, errors.Join(append(errs, err)...))
+	m.jobs[id] = JobInfo{}
+	return s
+}
+
+func (m *migrating) wait(id string) {
+	m.store(id, "waits", time.Hour+time.Duration(len(m.jobs))*time.Second)
+}
+
+func (m *migrating) beReady(id string) {
+	s := m.store(id, "ready", 0)
+	m.ready[s.keys.prefix] = append(m.ready[s.keys.prefix], id)
+}
+
+func (m *migrating) reserved(id, topic string) (*Store, Held) {
+	m.Helper()
+	s := m.store(id, topic, 0)
+	got := made(m.T, s.Reserve(Wanted{Topics: []string{topic}, N: 1}, Reservation{Lease: time.Hour}))
+	if len(got.Jobs) != 1 || got.Jobs[0].ID != id {
+		m.Fatalf("reserved %+v, want %s", got, id)
+	}
+	return s, Held{topic, id, got.Leases[0].Token}
+}
+
+func (m *migrating) reserveOne(id string) { _, m.held[id] = m.reserved(id, "reserved") }
+
+func (m *migrating) retry(id string) {
+	s, held := m.reserved(id, "retried")
+	made(m.T, s.Retry([]GivenBack{{Held: held, Delay: 2 * time.Hour, Error: "the error of " + id}}))
+}
+
+func (m *migrating) die(id string) {
+	s, held := m.reserved(id, "dead")
+	made(m.T, s.Bury([]Burial{{held, "the reason of " + id, "its error"}}))
+}
+
+// expectMoved checks that all jobs but those are where they belong now, and as they were.
+func (m *migrating) expectMoved(but map[string]Held) {
+	m.Helper()
+	for id, was := range m.jobs {
+		is, err := m.now.Of(id).Get(m.ctx, id)
+		if _, stays := but[id]; stays && m.now.Before(id) != nil {
+			if is, err = m.now.Before(id).Get(m.ctx, id); err == nil && is.State != "reserved" {
+				m.Errorf("%s is %s in the partition before", id, is.State)
+			}
+			continue
+		}
+		if gone := was.TTL - is.TTL; gone < -time.Second || gone > time.Since(m.read)+time.Second {
+			m.Errorf("%s is kept for %v, and was for %v", id, is.TTL, was.TTL)
+		}
+		is.TTL, was.TTL = 0, 0
+		if err != nil || is != was {
+			m.Errorf("%s is\n%+v, %v; it was\n%+v", id, is, err, was)
+		}
+	}
+	m.expectOrder()
+}
+
+// expectOrder checks that what was ready in one partition, and is in one, has kept its order.
+func (m *migrating) expectOrder() {
+	m.Helper()
+	for _, s := range m.now[:m.now.layout().Partitions] {
+		is := m.Strings("LRANGE", s.keys.ReadyQueue("ready"), 0, -1)
+		slices.Reverse(is)
+		for from, were := range m.ready {
+			mine := func(id string) bool { return slices.Contains(were, id) && m.now.Of(id) == s }
+			want := filter(were, mine)
+			if got := filter(is, mine); !slices.Equal(got, want) {
+				m.Errorf("of what was ready in %s, %s has %q, want %q", from, s.keys.prefix, got, want)
+			}
+		}
+	}
+}
+
+func filter(ids []string, which func(string) bool) []string {
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !which(id) })
+}
+
+// expectNothingLeft checks that the partitions which are none any more have nothing but what is known of topics and
+// of the migration, and that nothing is set aside.
+func (m *migrating) expectNothingLeft() {
+	m.Helper()
+	gone := map[string]bool{}
+	for _, s := range m.now[m.now.layout().Partitions:] {
+		for _, name := range []string{"topics", "topics_due", "migration"} {
+			gone[s.keys.prefix+name] = true
+		}
+	}
+	of := func(key string) bool {
+		for _, s := range m.now[:m.now.layout().Partitions] {
+			rest, ours := strings.CutPrefix(key, s.keys.prefix)
+			if ours && (s.keys.prefix != DefaultPrefix || !strings.HasPrefix(rest, "{")) {
+				return !strings.HasPrefix(rest, "set_aside")
+			}
+		}
+		return gone[key] || key == layoutKey
+	}
+	for _, key := range m.Strings("KEYS", "*") {
+		if !of(key) {
+			m.Errorf("%s is left", key)
+		}
+	}
+}
+
+func (m *migrating) migrate(wantDone bool) (last Migrated) {
+	m.Helper()
+	done, err := m.now.Migrate(m.ctx, func(to Migrated) { last = to })
+	if err != nil || done != wantDone {
+		m.Errorf("done: %v, %v, want %v", done, err, wantDone)
+	}
+	return last
+}
+
+// elsewhere are so many of these IDs' jobs that do not belong where they were.
+func (m *migrating) elsewhere(ids []string) (n int) {
+	for _, id := range ids {
+		if m.now.Before(id) != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Whatever there is moves to where it belongs, as it was, from any number of partitions to any other; what is reserved stays
+// until it is not.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, l := range []Layout{{5, 1}, {1, 5}, {4, 2}, {2, 4}, {5, 3}, {3, 5}} {
+			t.Run(l.String(), func(t *testing.T) {
+				m := newMigrating(t, b, l, 60)
+				m.T = t
+				ids, held := slices.Collect(maps.Keys(m.jobs)), slices.Collect(maps.Keys(m.held))
+				for _, id := range m.ready[m.old[0].keys.prefix] {
+					if m.now.Before(id) != nil { // an entry without a job, where it goes to
+						m.do(t, "ZADD", m.now.Of(id).keys.JobPool(), time.Now().Add(time.Hour).Unix(), id)
+					}
+				}
+				moved := m.migrate(m.elsewhere(ids) == 0)
+				want := Migrated{Adopted: Adopted{Stored: m.elsewhere(ids) - m.elsewhere(held)}, Reserved: m.elsewhere(held)}
+				if moved.Left = 0; moved != want {
+					t.Errorf("migrated %+v, want %+v", moved, want)
+				}
+				m.expectMoved(m.held)
+
+				for id, held := range m.held {
+					where := m.old.Of(id)
+					errs, err := where.Retry([]GivenBack{{Held: held, Delay: time.Hour}}).Do(m.ctx)
+					check(t, errors.Join(append(errs, err)...))
+					m.jobs[id] = made2(t)(where.Get(m.ctx, id))
+				}
+				m.migrate(m.elsewhere(held) == 0)
+				m.expectMoved(nil)
+				if more := m.migrate(true); more.Stored != 0 {
+					t.Errorf("migrated again: %+v", more)
+				}
+				m.expectNothingLeft()
+				check(t, m.now.MigrationDone(m.ctx))
+				if kept, want := b.layoutKept(), fmt.Sprintf("partitions %d", l.Partitions); kept != want {
+					t.Errorf("Redis has kept %q, want %q", kept, want)
+				}
+			})
+		}
+	})
+}
+
+// The connection is cut at each command, before Redis gets it or before its answer is told. What could be taken
+// meanwhile is. Whoever goes on finds each job once.
+func TestMigrateCuts(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t)
+	cutter := redistest.StartCutter(t, server.Addr)
+	cuts := 0
+	for n, was := 1, -1; was != cuts; n++ {
+		was = cuts
+		for _, answered := range []bool{false, true} {
+			m := newMigrating(t, b, Layout{3, 2}, 24)
+			through := (&redistest.Fixture{TB: t, Addr: cutter.Addr}).Pool()
+			cutter.Arm(n, answered)
+			_, err := Layout{3, 2}.Open(through, DefaultPrefix).Migrate(m.ctx, func(Migrated) {})
+			if len(cutter.Commands()) < n {
+				continue
+			}
+			cuts++
+			name := fmt.Sprintf("cut at command %d, answered: %v: %v", n, answered, err)
+			for _, s := range m.now[:3] { // what has arrived may be gone before the rest
+				for _, job := range made(t, s.Pop(Wanted{Topics: []string{"ready"}, N: 3})).Jobs {
+					if _, there := m.jobs[job.ID]; !there {
+						t.Errorf("%s: %s is delivered twice", name, job.ID)
+					}
+					delete(m.jobs, job.ID)
+					for from := range m.ready {
+						m.ready[from] = filter(m.ready[from], func(id string) bool { return id != job.ID })
+					}
+				}
+			}
+			m.migrate(m.elsewhere(slices.Collect(maps.Keys(m.jobs))) == 0)
+			m.expectMoved(m.held)
+			left := map[string]string{}
+			for _, s := range m.now {
+				for _, id := range m.Strings("KEYS", s.keys.SetAside()+"*") {
+					left[id] = s.keys.prefix
+				}
+			}
+			if len(left) > 0 || len(m.buckets()) != len(m.jobs) {
+				t.Errorf("%s: set aside are %v, and there are %d jobs, want %d", name, left, len(m.buckets()), len(m.jobs))
+			}
+			if t.Failed() {
+				t.Fatal(name)
+			}
+		}
+	}
+	t.Logf("%d cuts", cuts)
+}
+
+// buckets are those of all jobs, and dead letters.
+func (m *migrating) buckets() []string {
+	return append(m.Strings("KEYS", "*job_bucket:*"), m.Strings("KEYS", "*dead_letter:*")...)
+}

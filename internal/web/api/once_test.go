@@ -1,0 +1,156 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// A push with once counts once within that time, whatever became of the job. Who makes it again is told the ID.
+func TestOnce(t *testing.T) {
+	f := start(t, web.Options{})
+	const again = `{"id":"a","topic":"t","body":"b","once":"1h"}`
+	const taken = `{"type":"urn:delayer:problem:exists","title":"This ID is taken","status":409,"detail":"nothing was changed","id":"a"}`
+	f.do("POST", "/v1/jobs", again).expect(201, `{"id":"a","outcome":"created"}`)
+	f.do("POST", "/v1/jobs", again).expect(409, taken)
+	f.pop("t", "a")
+	f.do("POST", "/v1/jobs", again).expect(409, taken)
+	f.do("POST", "/v1/jobs/batch", `{"jobs":[`+again+`,{"id":"b","topic":"t","body":"b","once":60}]}`).expect(200, `{"count":1,"complete":false,"results":[
+		{"id":"a","outcome":"refused","problem":{"type":"urn:delayer:problem:exists","title":"*","status":409,"detail":"*"}},
+		{"id":"b","outcome":"created"}]}`)
+	f.redis.Expect(redistest.State{Ready: map[string][]string{"t": {"b"}}, Buckets: map[string]string{"b": "t b"}, Once: []string{"a", "b"}})
+	f.do("DELETE", "/v1/jobs/b", "").expect(204, "")
+	f.do("POST", "/v1/jobs", `{"id":"b","topic":"t","body":"b","once":60}`).expect(201, `{"id":"b","outcome":"created"}`)
+	if f.pushed["t"] != 3 {
+		t.Errorf("pushed %v", f.pushed)
+	}
+}
+
+// Pushes with debounce are one job, which is due so long after the first of them at the latest.
+func TestDebounce(t *testing.T) {
+	f := start(t, web.Options{})
+	job := func(body string) string {
+		return `{"id":"a","topic":"t","body":"` + body + `","delay":"2h","debounce":"1h"}`
+	}
+	f.do("POST", "/v1/jobs", job("first")).expect(201, `{"id":"a","outcome":"created"}`)
+	first, err := f.Get(t.Context(), "a")
+	if err != nil || time.Until(first.Due) > time.Hour+time.Second {
+		t.Errorf("%+v, %v", first, err)
+	}
+	f.do("POST", "/v1/jobs/batch", `{"jobs":[`+job("second")+`]}`).expect(200, `{"count":1,"complete":true,"results":[{"id":"a","outcome":"replaced"}]}`)
+	if second, err := f.Get(t.Context(), "a"); err != nil || second.Body != "second" || !second.Due.Equal(first.Due) {
+		t.Errorf("%+v, %v; the first was due %v", second, err, first.Due)
+	}
+}
+
+// An answer says what the push did.
+func TestOutcome(t *testing.T) {
+	f := start(t, web.Options{})
+	for _, push := range []struct{ fields, outcome string }{
+		{`"delay":60`, "created"}, {`"delay":60`, "replaced"}, {`"delay":3600,"if_exists":"keep_earlier"`, "kept"}, {`"delay":3600,"if_exists":"keep_later"`, "replaced"},
+	} {
+		f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b",`+push.fields+`}`).expect(201, `{"id":"a","outcome":"`+push.outcome+`"}`)
+	}
+}
+
+// keyed makes a push with these keys.
+func (f *fixture) keyed(body string, keys ...string) reply {
+	f.t.Helper()
+	r := f.request("POST", "/v1/jobs", body)
+	r.Header[IdempotencyKey] = keys
+	return f.send(r)
+}
+
+// A push with an Idempotency-Key can be repeated, also when the job is gone: the answer is a success with the same ID, and nothing is
+// changed.
+func TestIdempotencyKey(t *testing.T) {
+	f := start(t, web.Options{})
+	const job = `{"topic":"t","body":"b"}`
+	expect := func(r reply, status int, outcome string) {
+		t.Helper()
+		r.expect(status, `{"id":"key:k 1/2","outcome":"`+outcome+`"}`)
+		if at := r.header.Get("Location"); at != "/v1/jobs/key:k%201%2F2" {
+			t.Errorf("Location %q", at)
+		}
+	}
+	expect(f.keyed(job, "k 1/2"), 201, "created")
+	expect(f.keyed(job, "k 1/2"), 200, "refused")
+	f.pop("t", "key:k 1/2")
+	expect(f.keyed(job, `"k 1/2"`), 200, "refused") // the same in the form of the draft
+	f.redis.Expect(redistest.State{Once: []string{"key:k 1/2"}})
+	if f.pushed["t"] != 1 {
+		t.Errorf("pushed %v", f.pushed)
+	}
+	f.keyed(job, "K 1/2").expect(201, `{"id":"key:K 1/2","outcome":"created"}`)
+}
+
+// Requests that come together are one push.
+func TestIdempotencyKeyAtOnce(t *testing.T) {
+	f := start(t, web.Options{})
+	const requests = 10
+	status := make(chan int, requests)
+	for range requests {
+		go func() { status <- f.keyed(`{"topic":"t","body":"b"}`, "k").status }()
+	}
+	count := map[int]int{}
+	for range requests {
+		count[redistest.Receive(t, status)]++
+	}
+	if count[http.StatusCreated] != 1 || count[http.StatusOK] != requests-1 {
+		t.Errorf("statuses %v", count)
+	}
+	if ready := f.redis.Queue("t"); len(ready) != 1 {
+		t.Errorf("ready are %q", ready)
+	}
+}
+
+// A key is one for 24 h, or as long as once says.
+func TestIdempotencyKeysWindow(t *testing.T) {
+	f := start(t, web.Options{})
+	window := func() time.Duration {
+		return time.Duration(f.redis.Do("PTTL", "delayer:once").(int64)) * time.Millisecond
+	}
+	f.keyed(`{"topic":"t","body":"b","once":"1h"}`, "short").expect(201, `{"id":"key:short","outcome":"created"}`)
+	if w := window(); w > time.Hour || w < 59*time.Minute {
+		t.Errorf("once 1h: %v", w)
+	}
+	f.keyed(`{"topic":"t","body":"b"}`, "usual").expect(201, `{"id":"key:usual","outcome":"created"}`)
+	if w := window(); w > 24*time.Hour || w < 24*time.Hour-time.Minute {
+		t.Errorf("without once: %v", w)
+	}
+}
+
+// What is no key, or goes with no key, is refused, and changes nothing.
+func TestBadIdempotencyKeys(t *testing.T) {
+	f := start(t, web.Options{})
+	const job = `{"topic":"t","body":"b"}`
+	f.keyed(job, strings.Repeat("k", 255)).expect(201, `{"id":"*","outcome":"created"}`)
+	f.pop("t", "key:"+strings.Repeat("k", 255))
+	for _, key := range []string{"", `""`, `"`, `"k`, `k"`, `k"k`, `"k"k"`, `k\k`, "kä", "k\tk", strings.Repeat("k", 256), `"` + strings.Repeat("k", 256) + `"`} {
+		f.keyed(job, key).problem(invalid, "", IdempotencyKey, "255 characters")
+	}
+	f.keyed(job, "k", "k").problem(badRequest, "", IdempotencyKey, "2 times")
+	f.keyed(`{"id":"a","topic":"t","body":"b"}`, "k").problem(invalid, "", IdempotencyKey, "one of the two")
+	f.keyed(`{"id_base64":"/w==","topic":"t","body":"b"}`, "k").problem(invalid, "", IdempotencyKey, "one of the two")
+	f.keyed(`{"topic":"t","body":"b","if_exists":"replace"}`, "k").problem(invalid, "/if_exists", "", "counts once")
+	f.keyed(`{"topic":"t","body":"b","debounce":1}`, "k").problem(invalid, "/debounce", "", "counts once")
+	batch := f.request("POST", "/v1/jobs/batch", `{"jobs":[`+job+`]}`)
+	batch.Header.Set(IdempotencyKey, "k")
+	f.send(batch).problem(invalid, "", IdempotencyKey, "once")
+	if ready := f.redis.Queue("t"); len(ready) > 0 {
+		t.Errorf("stored are %q", ready)
+	}
+}
+
+// pop takes the topic's next job, which must be that one.
+func (f *fixture) pop(topic, id string) {
+	f.t.Helper()
+	if m, err := f.Pop(f.t.Context(), topic); err != nil || m != (client.Message{ID: id, Topic: topic, Body: "b"}) {
+		f.t.Fatalf("%+v, %v, want %s", m, err, id)
+	}
+}
