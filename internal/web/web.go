@@ -166,6 +166,9 @@ func (f *Front) Serve(ctx context.Context, l net.Listener) error {
 		return err
 	case <-ctx.Done():
 	}
+	// What is answered from now on says that its connection ends; Shutdown alone says so too late
+	// for the answers that f.stop brings about.
+	f.server.SetKeepAlivesEnabled(false)
 	f.stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
