@@ -20,6 +20,9 @@ func (c *Client) bring(ctx context.Context, id string) error {
 
 // bringAll is Bring, but looks first, as most IDs are new, or were brought: that is one round trip for many.
 func (c *Client) bringAll(ctx context.Context, ids []string, all bool) (reserved map[string]bool, err error) {
+	if !c.partitions.Growing() {
+		return nil, nil
+	}
 	elsewhere := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return c.partitions.Before(id) == nil })
 	var errs []error
 	switch len(elsewhere) {

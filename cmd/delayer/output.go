@@ -71,7 +71,7 @@ func (c *call) format(r reply) string {
 
 // shown is the text as the standard output gets it.
 func (c *call) shown(text string) string {
-	if info, err := c.stdout.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+	if isScreen(c.stdout) {
 		text = printable(text, "\n\t")
 	}
 	return text

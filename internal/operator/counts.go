@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -80,35 +79,23 @@ func (o *Operator) countsOf(ctx context.Context, failed failures, topics []strin
 	if err := failed.all(); err != nil {
 		return Counts{}, fmt.Errorf("counts: %w", err)
 	}
-	all := Counts{Topics: make([]TopicCounts, len(topics)), Partitions: make([]PartitionCounts, len(parts))}
+	sum := store.Stats{Topics: make([]TopicCounts, len(topics))}
 	for i, topic := range topics {
-		all.Topics[i] = TopicCounts{Topic: topic, AtLeast: Unknown}
+		sum.Topics[i] = TopicCounts{Topic: topic, AtLeast: Unknown}
 	}
+	partitions := make([]PartitionCounts, len(parts))
 	for i, part := range parts {
-		each := &all.Partitions[i]
+		each := &partitions[i]
 		if each.Err = failed[i]; each.Err == nil {
 			*each = partitionCounts(part)
-			all.add(part)
+			sum.Add(part)
 		} else {
 			each.unknown()
 		}
 		each.Number, each.Before, each.Node = i, o.partitions.IsBefore(i), o.partitions[i].NodeAddr()
 	}
-	slices.SortFunc(all.Topics, func(a, b TopicCounts) int { return strings.Compare(a.Topic, b.Topic) })
-	return all, nil
-}
-
-// add adds a partition's numbers of the same topics.
-func (c *Counts) add(part store.Stats) {
-	c.Time = cmp.Or(c.Time, part.Time)
-	c.Pool += part.Pool
-	c.Waiting += part.Waiting
-	c.Overdue = larger(c.Overdue, part.Overdue)
-	for i, t := range part.Topics {
-		sum := &c.Topics[i]
-		sum.Ready, sum.Reserved, sum.Dead = Plus(sum.Ready, t.Ready), Plus(sum.Reserved, t.Reserved), Plus(sum.Dead, t.Dead)
-		sum.Overdue, sum.AtLeast = larger(sum.Overdue, t.Overdue), max(sum.AtLeast, t.AtLeast)
-	}
+	slices.SortFunc(sum.Topics, func(a, b TopicCounts) int { return strings.Compare(a.Topic, b.Topic) })
+	return Counts{Time: sum.Time, Pool: sum.Pool, Waiting: sum.Waiting, Overdue: sum.Overdue, Topics: sum.Topics, Partitions: partitions}, nil
 }
 
 // Broken is why some of several partitions can't be read, in a line that names them; nil if all can.
@@ -146,7 +133,7 @@ func (o *Operator) Overdue(ctx context.Context) (Overdue, error) {
 	nodes.Wait()
 	worst := Overdue{Partition: Unknown}
 	for i, late := range overdue {
-		if failed[i] == nil && (worst.Partition == Unknown || larger(worst.For, late) != worst.For) {
+		if failed[i] == nil && (worst.Partition == Unknown || store.Longer(worst.For, late) != worst.For) {
 			worst = Overdue{late, i}
 		}
 	}
@@ -161,11 +148,3 @@ func (o *Operator) Overdue(ctx context.Context) (Overdue, error) {
 
 // Plus adds numbers; if one is Unknown, so is the sum.
 func Plus(a, b int) int { return store.Plus(a, b) }
-
-// larger is the larger of both, Unknown if one is.
-func larger(a, b time.Duration) time.Duration {
-	if a < 0 || b < 0 {
-		return Unknown
-	}
-	return max(a, b)
-}

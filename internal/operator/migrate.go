@@ -17,8 +17,8 @@ var ErrReserved = errors.New("jobs are reserved")
 // A migration goes on after an outage, if that lasts for less than rideOut. It looks for jobs that were reserved soon, and ever
 // less often.
 const (
-	rideOut               = time.Minute
-	firstWait, longestOne = 100 * time.Millisecond, 10 * time.Second
+	rideOut                = time.Minute
+	firstWait, longestWait = 100 * time.Millisecond, 10 * time.Second
 )
 
 // Migrate moves all jobs and dead letters from the partitions of before to those where they belong, a batch at a time, and tells how far
@@ -54,6 +54,6 @@ func (o *Operator) Migrate(ctx context.Context, wait bool, tell func(Migration))
 			return sum, ctx.Err()
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, longestOne)
+		pause = min(2*pause, longestWait)
 	}
 }

@@ -37,9 +37,6 @@ type AsideJob struct {
 	fields       []any
 }
 
-// ID is the job's.
-func (j AsideJob) ID() string { return j.id }
-
 // SetAside sets the jobs and dead letters of these IDs aside, 1,000 at most; with none it only tells what is set aside. Those that are
 // reserved stay, unless all are meant: then their leases go with them, and whoever knows only this partition has lost them.
 func (s *Store) SetAside(ids []string, all bool) *Call[Aside] {

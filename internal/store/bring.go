@@ -8,7 +8,7 @@ import (
 // Bring moves what there is of these IDs, in the partitions of the layout before, to those that they belong to now, so that
 // whatever is done with them next can be done there. Reserved jobs stay, unless all are meant (see SetAside), and are told.
 func (p Partitions) Bring(ctx context.Context, ids []string, all bool) (reserved map[string]bool, err error) {
-	if p.layout().Before == 0 {
+	if !p.Growing() {
 		return nil, nil
 	}
 	var stores []*Store

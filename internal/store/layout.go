@@ -152,8 +152,8 @@ func (c *layoutCheck) enter(ctx context.Context) error {
 // refuseJobsOfOne fails if there are jobs of a single partition: whoever has several would not see them. A user who may not
 // know has to know himself.
 func (c *layoutCheck) refuseJobsOfOne(ctx context.Context) error {
-	some, err := c.single.hasJobs(ctx)
-	if some {
+	size, err := c.single.size(ctx)
+	if size > 0 {
 		return &LayoutError{c.own, Layout{Partitions: 1}, c.single.keys.JobPool()}
 	}
 	if Refused(err) {
@@ -192,20 +192,4 @@ func (p Partitions) CheckLayout(ctx context.Context) error {
 		return err
 	}
 	return keeper.keys.admit(Layout{Partitions: 1}, kept)
-}
-
-// hasJobs reports whether there are any jobs or dead letters.
-func (s *Store) hasJobs(ctx context.Context) (bool, error) {
-	if _, dead, err := s.DeadTopics(ctx, 1); dead > 0 || err != nil {
-		return dead > 0, err
-	}
-	topics, _, err := s.KnownTopics(ctx, AllTopics, "")
-	if err != nil {
-		return false, err
-	}
-	counts, err := s.Stats(ctx, topics, false)
-	for _, t := range counts.Topics {
-		counts.Pool += max(t.Ready, 0)
-	}
-	return counts.Pool > 0, err
 }

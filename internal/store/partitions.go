@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -104,7 +106,7 @@ func (p Partitions) Stats(ctx context.Context, topics []string) (all Stats, err 
 		case i == 0:
 			all = part
 		default:
-			all.add(part)
+			all.Add(part)
 		}
 	}
 	return all, nil
@@ -118,13 +120,16 @@ func (p Partitions) named(i int, err error) error {
 	return err
 }
 
-// add adds another partition's numbers of the same topics.
-func (s *Stats) add(part Stats) {
+// Add adds another partition's numbers of the same topics.
+func (s *Stats) Add(part Stats) {
+	s.Time = cmp.Or(s.Time, part.Time)
 	s.Pool += part.Pool
 	s.Waiting += part.Waiting
+	s.Overdue = Longer(s.Overdue, part.Overdue)
 	for i, t := range part.Topics {
 		sum := &s.Topics[i]
 		sum.Ready, sum.Reserved, sum.Dead = Plus(sum.Ready, t.Ready), Plus(sum.Reserved, t.Reserved), Plus(sum.Dead, t.Dead)
+		sum.Overdue, sum.AtLeast = Longer(sum.Overdue, t.Overdue), max(sum.AtLeast, t.AtLeast)
 	}
 }
 
@@ -134,4 +139,12 @@ func Plus(a, b int) int {
 		return -1
 	}
 	return a + b
+}
+
+// Longer is the longer of both. -1 is one that is not known; then neither is the result.
+func Longer(a, b time.Duration) time.Duration {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return max(a, b)
 }
