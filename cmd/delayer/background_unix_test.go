@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // detached checks where the system shows it that the daemon keeps nothing of what
@@ -30,7 +32,7 @@ func detached(tb testing.TB, pid string) {
 // even for logs that are opened again much later.
 func TestBackgroundWithRelativePaths(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nobody(t))
+	s := newSite(t, redistest.Nobody(t))
 	s.change(t, s.dir, ".")
 	s.change(t, s.dir, ".")
 	s.change(t, s.dir, ".")
@@ -91,7 +93,7 @@ func TestBackgroundKilledDuringStart(t *testing.T) {
 // after a rotation.
 func TestCrashTrace(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nobody(t))
+	s := newSite(t, redistest.Nobody(t))
 	if r := runBinary(t, s.dir, environment(t), "-d", "-c", s.conf); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}

@@ -83,7 +83,7 @@ func TestCheckConfigTriesThePaths(t *testing.T) {
 		}, "", "ERROR: http.listen = 203.0.113.1:80: bind: cannot assign requested address\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := newSite(t, nobody(t))
+			s := newSite(t, redistest.Nobody(t))
 			test.change(s)
 			before := files(t, s.dir)
 			r := runBinary(t, s.dir, environment(t), "--check-config", "-c", s.conf)
@@ -108,7 +108,7 @@ func TestCheckConfigTriesThePaths(t *testing.T) {
 func TestCheckConfigBesideARunningService(t *testing.T) {
 	t.Parallel()
 	redisServer := redistest.Start(t)
-	s := newSite(t, redisServer.Addr, "[http]", "listen = "+nobody(t))
+	s := newSite(t, redisServer.Addr, "[http]", "listen = "+redistest.Nobody(t))
 	p := s.started(t)
 	r := runBinary(t, s.dir, environment(t), "--check-config", "-c", s.conf)
 	if want := (result{fmt.Sprintf("Note: the service is running, PID: %d\n%s: the configuration is good\n", p.pid(), s.conf), "", 0}); r != want {
@@ -125,7 +125,7 @@ func TestCheckRedis(t *testing.T) {
 	redisServer.Do("AUTH", "right")
 	redisServer.Do("ACL", "SETUSER", "deaf", "on", ">deafpass", "~*", "+@all", "resetchannels")
 	redisServer.Do("ACL", "SETUSER", "weak", "on", ">weakpass", "~*", "+ping")
-	away := nobody(t)
+	away := redistest.Nobody(t)
 	for _, test := range []struct {
 		name, addr, lines string
 		stdout, stderr    string // patterns, behind "redis on ADDR: "
@@ -166,9 +166,9 @@ func TestCheckRedisBySentinels(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
 	sentinel := redistest.StartSentinel(t, master, 1)
-	away := nobody(t)
+	away := redistest.Nobody(t)
 	check := func(name string) result {
-		s := newSite(t, nobody(t), "sentinels = "+away+", "+sentinel.Addr, "sentinel_master = "+name)
+		s := newSite(t, redistest.Nobody(t), "sentinels = "+away+", "+sentinel.Addr, "sentinel_master = "+name)
 		return runBinary(t, s.dir, environment(t), "--check-redis", "-c", s.conf)
 	}
 	place := ", as sentinels " + away + ", " + sentinel.Addr + " say: "

@@ -102,7 +102,7 @@ func TestStartAndStop(t *testing.T) {
 
 // A Redis that is away or does not answer at the start is waited for, and the start says so.
 func TestStartWithoutRedis(t *testing.T) {
-	away, mute := nobody(t), newMute(t).addr
+	away, mute := redistest.Nobody(t), newMute(t).addr
 	for _, test := range []struct{ name, addr, why string }{
 		{"away", away, `dial tcp ` + away + `: connect: connection refused`},
 		{"mute", mute, `[^\n]*timeout`},
@@ -155,7 +155,7 @@ func TestStartThatTLSForbids(t *testing.T) {
 		{"sentinels that speak TLS", "", by(tlsAddr, choosyAddr), `redis refuses: sentinel ` + tlsAddr + ` wants TLS: set redis.tls = true, or take its other port`},
 		{"sentinels that do not", "", by(plainSentinel.Addr) + "tls = true", `redis refuses: sentinel ` + plainSentinel.Addr + ` does not speak TLS on this port: set redis.tls = false, or take its other port`},
 		{"sentinels that ask for a certificate", "", by(choosyAddr) + "tls = true\ntls_skip_verify = true", `[^\n]*remote error: tls: certificate required`},
-		{"a master that speaks TLS", "", by(nobody(t), forTLS.Addr), `redis refuses: master ` + tlsAddr + ` wants TLS: set redis.tls = true, or take its other port`},
+		{"a master that speaks TLS", "", by(redistest.Nobody(t), forTLS.Addr), `redis refuses: master ` + tlsAddr + ` wants TLS: set redis.tls = true, or take its other port`},
 		{"unknown authority", tlsAddr, "tls = true", `tls: [^\n]*certificate signed by unknown authority[^\n]* \(redis.tls_ca names the authorities to trust\)`},
 		{"plain where TLS is spoken", tlsAddr, "", `redis refuses: it wants TLS: set redis.tls = true, or take its other port`},
 		{"plain where a certificate is asked for", choosyAddr, "", `redis refuses: it wants TLS: set redis.tls = true, or take its other port`},
@@ -168,7 +168,7 @@ func TestStartThatTLSForbids(t *testing.T) {
 				t.Parallel()
 				addr, place := test.addr, regexp.QuoteMeta(test.addr)
 				if addr == "" {
-					addr, place = nobody(t), `m, as sentinels [\d., :]* say`
+					addr, place = redistest.Nobody(t), `m, as sentinels [\d., :]* say`
 				}
 				s := newSite(t, addr, test.line)
 				r := failingStart(t, s, append(mode, "-c", s.conf)...)
@@ -201,7 +201,7 @@ func failingStart(tb testing.TB, s site, args ...string) result {
 // A file that was searched for is named; one that -c names is not.
 func TestSearchedConfiguration(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nobody(t))
+	s := newSite(t, redistest.Nobody(t))
 	for _, mode := range modes {
 		p := startBinary(t, s.dir, environment(t), mode...)
 		p.expect(p.stdout, started)
@@ -262,7 +262,7 @@ func TestEnvironmentIsNamed(t *testing.T) {
 // JSON on stdout is not spoilt by a banner.
 func TestJSONLog(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nobody(t))
+	s := newSite(t, redistest.Nobody(t))
 	s.change(t, "[redis]", "log_format = json\n[redis]")
 	p := s.started(t)
 	if !strings.HasPrefix(p.stdout.String(), `{"time":`) {
@@ -334,7 +334,7 @@ func TestFailingStart(t *testing.T) {
 
 func TestSecondInstance(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nobody(t))
+	s := newSite(t, redistest.Nobody(t))
 	first := s.started(t)
 	want := result{stderr: fmt.Sprintf("ERROR: Service is being executed, PID: %d\n", first.pid()), code: exitRunning}
 	for range 2 {
@@ -351,7 +351,7 @@ func TestSecondInstance(t *testing.T) {
 
 func TestSeveralInstancesWithoutPIDFile(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nobody(t))
+	s := newSite(t, redistest.Nobody(t))
 	s.change(t, "pid = "+s.pid, "pid =")
 	for range 2 {
 		s.started(t)
@@ -364,7 +364,7 @@ func TestRacingStarts(t *testing.T) {
 	for _, mode := range modes {
 		t.Run("mode"+strings.Join(mode, ""), func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, nobody(t))
+			s := newSite(t, redistest.Nobody(t))
 			for range 4 {
 				write(t, s.pid, "99999999")
 				racers := []*process{s.start(t, mode...), s.start(t, mode...), s.start(t, mode...)}
@@ -401,7 +401,7 @@ func rotate(tb testing.TB, s site, pid int) {
 // A rotation that fails is said, and stops nothing.
 func TestFailingRotation(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nobody(t))
+	s := newSite(t, redistest.Nobody(t))
 	p := s.started(t)
 	old := filepath.Dir(s.access) + ".1"
 	check(t, os.Rename(filepath.Dir(s.access), old))
@@ -417,7 +417,7 @@ func TestFailingRotation(t *testing.T) {
 // nohup is heeded: SIGHUP is passed over if the program was started so.
 func TestNohup(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nobody(t))
+	s := newSite(t, redistest.Nobody(t))
 	p := startCommand(t, s.dir, environment(t), exec.Command("/bin/sh", "-c", `trap "" HUP; exec "$0" "$@"`, binary, "-c", s.conf))
 	p.expect(p.stdout, started)
 	p.signal(syscall.SIGHUP)
@@ -481,7 +481,7 @@ func TestStopDuringStart(t *testing.T) {
 // A console that has gone does not take the daemon with it.
 func TestConsoleGone(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nobody(t))
+	s := newSite(t, redistest.Nobody(t))
 	p := startCommand(t, s.dir, environment(t), exec.Command("/bin/sh", "-c", `"$0" "$@" | head -n 1`, binary, "-c", s.conf))
 	p.expect(p.stdout, "____")
 	eventually(t, "the daemon has started", func() bool { return exists(s.access) && strings.Contains(read(t, s.access), started) })
@@ -507,7 +507,7 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	redistest.WriteCertificate(t, cert, key)
-	addr := nobody(t)
+	addr := redistest.Nobody(t)
 	_, port, _ := net.SplitHostPort(addr)
 	redisServer := redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
 	s := newSite(t, "localhost:"+port, "tls = true", "tls_ca = "+cert, "tls_cert = "+cert, "tls_key = "+key)

@@ -19,7 +19,7 @@ import (
 // --dev is a daemon with a Redis of its own at the configured address.
 func TestDev(t *testing.T) {
 	t.Parallel()
-	s, home := newSite(t, nobody(t)), t.TempDir()
+	s, home := newSite(t, redistest.Nobody(t)), t.TempDir()
 	p := startBinary(t, s.dir, append(environment(t), "HOME="+home), "--dev", "-c", s.conf)
 	p.expect(p.stdout, started)
 	_, rest, _ := strings.Cut(read(t, s.conf), "\nport = ")
@@ -73,7 +73,7 @@ func TestDevLogin(t *testing.T) {
 	for _, lines := range [][]string{{"password = secret"}, {"username = delayer", "password = secret"}} {
 		t.Run(lines[0], func(t *testing.T) {
 			t.Parallel()
-			addr := nobody(t)
+			addr := redistest.Nobody(t)
 			s := newSite(t, addr, append(lines, "database = 3")...)
 			p := s.start(t, "--dev")
 			p.expect(p.stdout, started)
@@ -110,7 +110,7 @@ func TestDevLeavesOthersAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, nobody(t), c.lines...)
+			s := newSite(t, redistest.Nobody(t), c.lines...)
 			p := s.start(t, "--dev")
 			p.expect(p.stdout, started)
 			found := regexp.MustCompile(`(?m)^` + c.note + `In-memory Redis on (.*): nothing is kept\.\nTry: (.*) ?delayer -c '.*' push greetings 5 hello$`).FindStringSubmatch(p.stdout.String())
@@ -146,7 +146,7 @@ func TestDevLeavesOthersAlone(t *testing.T) {
 }
 
 func TestDevWithTLS(t *testing.T) {
-	s := newSite(t, nobody(t), "tls = true")
+	s := newSite(t, redistest.Nobody(t), "tls = true")
 	r := runBinary(t, s.dir, environment(t), "--dev", "-c", s.conf)
 	if r != (result{stderr: "ERROR: --dev: the in-memory Redis has no TLS: set redis.tls = false\n", code: 2}) {
 		t.Errorf("%+v", r)

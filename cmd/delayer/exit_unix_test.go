@@ -106,7 +106,7 @@ func startReading(tb testing.TB, dir string, env []string, args ...string) (p *p
 // keeps no other start out.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nobody(t))
+	s := newSite(t, redistest.Nobody(t))
 	p := s.started(t)
 	p.signal(syscall.SIGABRT)
 	p.wait()

@@ -139,7 +139,7 @@ func TestFrontCannotListen(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	defer taken.Close()
-	s := newSite(t, nobody(t), "[http]", "listen = "+taken.Addr().String())
+	s := newSite(t, redistest.Nobody(t), "[http]", "listen = "+taken.Addr().String())
 	for _, args := range [][]string{{"-c", s.conf}, {"-d", "-c", s.conf}, {"--dev", "-c", s.conf}} {
 		r := runBinary(t, s.dir, environment(t), args...)
 		want := "ERROR: http.listen = " + taken.Addr().String() + ": bind: address already in use\n"
@@ -151,7 +151,7 @@ func TestFrontCannotListen(t *testing.T) {
 
 func TestFrontWithoutCertificate(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nobody(t), "[http]", "listen = 127.0.0.1:0", "tls_cert = gone.pem", "tls_key = gone.pem")
+	s := newSite(t, redistest.Nobody(t), "[http]", "listen = 127.0.0.1:0", "tls_cert = gone.pem", "tls_key = gone.pem")
 	for _, args := range [][]string{{"-c", s.conf}, {"--check-config", "-c", s.conf}} {
 		r := runBinary(t, s.dir, environment(t), args...)
 		if r.code != exitUsage || !strings.HasPrefix(r.stderr, "ERROR: http.tls_cert: open ") {
@@ -210,7 +210,7 @@ func TestFrontCertificateIsReplaced(t *testing.T) {
 // While Redis is away the front lives, and says so.
 func TestFrontWithoutRedis(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, nobody(t), "[http]", "listen = 127.0.0.1:0")
+	s := newSite(t, redistest.Nobody(t), "[http]", "listen = 127.0.0.1:0")
 	p := s.start(t)
 	front := frontOf(p)
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/": http.StatusServiceUnavailable, "/metrics": http.StatusOK} {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -193,13 +192,4 @@ func write(tb testing.TB, path, content string) {
 	tb.Helper()
 	check(tb, os.MkdirAll(filepath.Dir(path), 0o755))
 	check(tb, os.WriteFile(path, []byte(content), 0o644))
-}
-
-// nobody is an address of loopback where nothing listens.
-func nobody(tb testing.TB) string {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(tb, err)
-	defer l.Close()
-	return l.Addr().String()
 }

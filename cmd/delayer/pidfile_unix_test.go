@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/sevlyar/go-daemon"
+
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 func TestPIDFile(t *testing.T) {
@@ -91,7 +93,7 @@ func TestLockedByUnknown(t *testing.T) {
 // it runs. A dead process does not, though nobody took note of its end yet, nor one
 // that was given the ID of an instance that crashed.
 func TestPIDFileWithoutLock(t *testing.T) {
-	s := newSite(t, nobody(t))
+	s := newSite(t, redistest.Nobody(t))
 	s.change(t, "pid = "+s.pid, "pid =")
 	original := s.started(t)
 	other := exec.Command("sleep", "600")

@@ -16,7 +16,7 @@ import (
 func TestWhereRedisIs(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
-	sentinel, away := redistest.StartSentinel(t, master, 1), nobody(t)
+	sentinel, away := redistest.StartSentinel(t, master, 1), redistest.Nobody(t)
 	asked := "m, as sentinels " + away + ", " + sentinel.Addr + " say"
 	cluster := redistest.StartCluster(t)
 	nodes := strings.Join(strings.Split(cluster.Addrs(), ","), ", ")
@@ -34,7 +34,7 @@ func TestWhereRedisIs(t *testing.T) {
 			[]string{"sentinel_master = m", "sentinels = " + away}, "Redis:\t\tm, as sentinels " + away + " say\n", "",
 		},
 	} {
-		s := newSite(t, nobody(t), append(test.lines, "[http]", "listen = 127.0.0.1:0")...)
+		s := newSite(t, redistest.Nobody(t), append(test.lines, "[http]", "listen = 127.0.0.1:0")...)
 		p := s.start(t)
 		front := frontOf(p)
 		if banner := p.stdout.String(); !strings.Contains(banner, "\n"+test.banner) {

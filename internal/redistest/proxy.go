@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"sync/atomic"
@@ -32,7 +33,7 @@ func StartProxy(tb testing.TB, target string) *Proxy {
 
 func (p *Proxy) start(tb testing.TB, target string) {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", freePort(tb)))
 	Check(tb, err)
 	p.Addr = l.Addr().String()
 	p.Lead(target)

@@ -8,8 +8,6 @@ package redistest
 import (
 	"bufio"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -62,21 +60,6 @@ func startAs(tb testing.TB, args ...string) *Server {
 		tb.Cleanup(s.Kill)
 		return s
 	}
-}
-
-// freePort is below the ports that systems hand out to outgoing connections, so
-// that none of those takes it while a server is down between Kill and Restart.
-func freePort(tb testing.TB) int {
-	tb.Helper()
-	for range 100 {
-		port := 10000 + rand.IntN(20000)
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			l.Close()
-			return port
-		}
-	}
-	tb.Fatal("no free port")
-	return 0
 }
 
 func (s *Server) start() {
