@@ -15,16 +15,24 @@ import (
 type Cluster struct {
 	TB      testing.TB
 	Servers []*Server // the first three are the masters to begin with, the others their replicas
+
+	args []string // of each
+	cert *certificate
+	hung *Server
 }
 
 // slots is how many there are.
 const slots = 16384
 
 // StartCluster starts three masters, with a replica each, and waits until they serve all slots. They take nobody for dead,
-// however slow the machine is, before Kill.
-func StartCluster(tb testing.TB) *Cluster {
+// however slow the machine is, before Kill or Hang. args are further settings.
+func StartCluster(tb testing.TB, args ...string) *Cluster {
 	tb.Helper()
-	c := &Cluster{TB: tb}
+	return start(&Cluster{TB: tb, args: args})
+}
+
+func start(c *Cluster) *Cluster {
+	c.TB.Helper()
 	for i := range 6 {
 		s := c.start()
 		s.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
@@ -43,8 +51,12 @@ func StartCluster(tb testing.TB) *Cluster {
 
 func (c *Cluster) start() *Server {
 	c.TB.Helper()
-	s := Start(c.TB, "--cluster-enabled", "yes", "--cluster-node-timeout", "15000", "--cluster-port", fmt.Sprint(freePort(c.TB)),
-		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--cluster-replica-validity-factor", "0")
+	args := c.args
+	if c.cert != nil {
+		args = append(args, c.cert.args(freePort(c.TB))...)
+	}
+	s := Start(c.TB, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "15000", "--cluster-port", fmt.Sprint(freePort(c.TB)),
+		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--cluster-replica-validity-factor", "0"}, args...)...)
 	c.Servers = append(c.Servers, s)
 	return s
 }
@@ -75,10 +87,10 @@ func (c *Cluster) nodes(s *Server) string {
 
 func id(s *Server) string { s.TB.Helper(); return string(s.Do("CLUSTER", "MYID").([]byte)) }
 
-// alive are the servers that run.
+// alive are the servers that answer.
 func (c *Cluster) alive() (alive []*Server) {
 	for _, s := range c.Servers {
-		if s.cmd != nil {
+		if s.cmd != nil && s != c.hung {
 			alive = append(alive, s)
 		}
 	}
@@ -134,7 +146,8 @@ func (c *Cluster) Owner(slot int) *Server {
 			var first, last int
 			var addr string
 			fmt.Sscanf(line, "%d-%d %s", &first, &last, &addr)
-			if i := slices.IndexFunc(c.Servers, func(s *Server) bool { return s.Addr == addr }); first <= slot && slot <= last && i >= 0 {
+			_, port, _ := net.SplitHostPort(addr)
+			if i := slices.IndexFunc(c.Servers, func(s *Server) bool { return strings.HasSuffix(s.Addr, ":"+port) }); first <= slot && slot <= last && i >= 0 {
 				return c.Servers[i]
 			}
 		}
@@ -173,6 +186,9 @@ func (m *Move) Keys(n int) bool {
 func (m *Move) Key(keys ...string) {
 	m.c.TB.Helper()
 	host, port, _ := net.SplitHostPort(m.To.Addr)
+	if m.c.cert != nil {
+		port = m.To.Strings("CONFIG", "GET", "tls-port")[1]
+	}
 	m.From.Do("MIGRATE", redis.Args{host, port, "", 0, 5000, "KEYS"}.AddFlat(keys)...)
 }
 
@@ -211,6 +227,21 @@ func (c *Cluster) Kill(s *Server) {
 	c.TB.Helper()
 	c.setNodeTimeout("1000")
 	s.Kill()
+}
+
+// Hang is Kill of one that answers again after Resume.
+func (c *Cluster) Hang(s *Server) {
+	c.TB.Helper()
+	c.setNodeTimeout("1000")
+	c.hung = s
+	s.Hang()
+}
+
+// Resume lets the server go on that was made to hang.
+func (c *Cluster) Resume() {
+	c.TB.Helper()
+	c.hung.Resume()
+	c.hung = nil
 }
 
 func (c *Cluster) setNodeTimeout(ms string) {

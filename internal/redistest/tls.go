@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -21,11 +22,7 @@ import (
 func StartTLS(tb testing.TB, args ...string) (s *Server, tlsAddr string, roots *x509.CertPool) {
 	tb.Helper()
 	port, c := freePort(tb), newCertificate(tb)
-	args = append([]string{
-		"--tls-port", fmt.Sprint(port), "--tls-cert-file", c.file, "--tls-key-file", c.key,
-		"--tls-ca-cert-file", c.file, "--tls-auth-clients", "no",
-	}, args...)
-	return Start(tb, args...), fmt.Sprintf("127.0.0.1:%d", port), c.roots
+	return Start(tb, append(c.args(port), args...)...), fmt.Sprintf("127.0.0.1:%d", port), c.roots
 }
 
 // StartTLSSentinel starts a redis-server as StartTLS does, and a sentinel that names it by its host's name, localhost, and
@@ -33,17 +30,36 @@ func StartTLS(tb testing.TB, args ...string) (s *Server, tlsAddr string, roots *
 func StartTLSSentinel(tb testing.TB) (master *Server, tlsAddr string, roots *x509.CertPool) {
 	tb.Helper()
 	port, masterPort, c := freePort(tb), freePort(tb), newCertificate(tb)
-	master = Start(tb, "--tls-port", fmt.Sprint(masterPort), "--tls-cert-file", c.file, "--tls-key-file", c.key,
-		"--tls-ca-cert-file", c.file, "--tls-auth-clients", "no")
+	master = Start(tb, c.args(masterPort)...)
 	startSentinel(tb, fmt.Sprint("localhost:", masterPort), 1,
 		fmt.Sprint("tls-port ", port), "tls-cert-file "+c.file, "tls-key-file "+c.key, "tls-ca-cert-file "+c.file,
 		"tls-auth-clients no", "tls-replication yes", "sentinel announce-hostnames yes")
 	return master, fmt.Sprint("localhost:", port), c.roots
 }
 
+// StartTLSCluster starts a cluster as StartCluster does whose nodes also speak TLS, to each other as well, and name themselves by their host's
+// name, localhost. addrs are where they do.
+func StartTLSCluster(tb testing.TB) (c *Cluster, addrs string, roots *x509.CertPool) {
+	tb.Helper()
+	cert := newCertificate(tb)
+	c = start(&Cluster{TB: tb, cert: &cert, args: []string{"--tls-cluster", "yes", "--tls-replication", "yes",
+		"--cluster-announce-hostname", "localhost", "--cluster-preferred-endpoint-type", "hostname"}})
+	var all []string
+	for _, s := range c.Servers {
+		all = append(all, fmt.Sprint("127.0.0.1:", s.Strings("CONFIG", "GET", "tls-port")[1]))
+	}
+	return c, strings.Join(all, ","), cert.roots
+}
+
 type certificate struct {
 	file, key string
 	roots     *x509.CertPool
+}
+
+// args are the settings of a server that speaks TLS at that port.
+func (c certificate) args(port int) []string {
+	return []string{"--tls-port", fmt.Sprint(port), "--tls-cert-file", c.file, "--tls-key-file", c.key,
+		"--tls-ca-cert-file", c.file, "--tls-auth-clients", "no"}
 }
 
 func newCertificate(tb testing.TB) certificate {

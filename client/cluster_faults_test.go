@@ -1,0 +1,130 @@
+package client_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// idOf is an ID of that partition.
+func idOf(partition, n int) string {
+	for k := 0; ; k++ {
+		tag := fmt.Sprintf("{%d}", k)
+		if store.PartitionOf(tag, clusterPartitions) == partition {
+			return fmt.Sprint(tag, n)
+		}
+	}
+}
+
+// The nodes of a cluster may be known by names, and speak TLS: to us, to each other, and where a slot has moved.
+func TestTLSCluster(t *testing.T) {
+	t.Parallel()
+	cluster, addrs, roots := redistest.StartTLSCluster(t)
+	c := client.OpenPool(client.PoolOptions{Cluster: addrs, Partitions: clusterPartitions, TLS: &tls.Config{RootCAs: roots}})
+	defer c.Close()
+	all := func() {
+		t.Helper()
+		for p := range clusterPartitions {
+			waiting := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
+			_, err := c.Push(t.Context(), client.Message{ID: idOf(p, 0), Topic: "t", Body: "b"}, 0)
+			check(t, err)
+			expectJob(t, waiting, idOf(p, 0))
+		}
+	}
+	all()
+	slot := cluster.Slot("{3}")
+	for _, to := range cluster.Servers[:3] {
+		if to != cluster.Owner(slot) {
+			cluster.MoveSlot(slot, to)
+			break
+		}
+	}
+	all()
+}
+
+// While a master hangs, its partitions are out of reach, and those of the others are not. Once its replica
+// took over, so are its own; and when it goes on, as a replica, nobody takes it for the master.
+func TestHungNode(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	c := inCluster(t, cluster)
+	push := func(partition, n int) error {
+		_, err := c.Push(t.Context(), client.Message{ID: idOf(partition, n), Topic: "t", Body: "b"}, 0)
+		return err
+	}
+	for p := range clusterPartitions { // it has connections to all
+		check(t, push(p, 0))
+		check(t, errOf(c.Pop(t.Context(), "t")))
+	}
+	const hung = 5
+	slot := func(p int) int { return cluster.Slot(fmt.Sprintf("{%d}", p)) }
+	master, elsewhere := cluster.Owner(slot(hung)), 0
+	for cluster.Owner(slot(elsewhere)) == master {
+		elsewhere++
+	}
+	cluster.Hang(master)
+	waiting := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
+	check(t, push(elsewhere, 1))
+	expectJob(t, waiting, idOf(elsewhere, 1))
+
+	cluster.AwaitOwner(slot(hung), master)
+	redistest.Until(t, "its partitions are pushed to at the replica", func() bool { return push(hung, 1) == nil })
+	redistest.Until(t, "and popped from", func() bool {
+		m, err := c.Pop(t.Context(), "t")
+		return err == nil && m.ID == idOf(hung, 1)
+	})
+	cluster.Resume()
+	for n := range 20 {
+		check(t, push(hung, 2+n))
+		m, err := c.Pop(t.Context(), "t")
+		if err != nil || m.ID != idOf(hung, 2+n) {
+			t.Errorf("popped %+v, %v", m, err)
+		}
+	}
+}
+
+// A cluster that goes on with the slots that it has (cluster-require-full-coverage no) delivers the jobs of those, and
+// those of the others once their master is back.
+func TestUncoveredSlots(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no", "--cluster-replica-no-failover", "yes", "--appendonly", "yes")
+	c := inCluster(t, cluster)
+	const gone = 5
+	slot := func(p int) int { return cluster.Slot(fmt.Sprintf("{%d}", p)) }
+	master := cluster.Owner(slot(gone))
+	want := map[string]bool{}
+	for p := range clusterPartitions {
+		check(t, errOf(c.Push(t.Context(), client.Message{ID: idOf(p, 0), Topic: "t", Body: "b"}, 0)))
+		if cluster.Owner(slot(p)) != master {
+			want[idOf(p, 0)] = true
+		}
+	}
+	left := clusterPartitions - len(want)
+	cluster.Kill(master)
+	for len(want) > 0 {
+		m, err := c.BPop(t.Context(), 10*time.Second, "t")
+		check(t, err)
+		if !want[m.ID] {
+			t.Fatalf("popped %s", m.ID)
+		}
+		delete(want, m.ID)
+	}
+	if _, err := c.Push(t.Context(), client.Message{ID: idOf(gone, 1), Topic: "t", Body: "b"}, 0); err == nil || !store.Temporary(err) {
+		t.Errorf("a push to a partition that nobody serves: %v", err)
+	}
+	if m, err := c.Pop(t.Context(), "t"); err == nil || errors.Is(err, client.ErrEmpty) {
+		t.Errorf("that no job is there can't be known: %v, %v", m, err)
+	}
+	waiting := background(func() (client.Message, error) { return c.BPop(t.Context(), 0, "t") })
+	master.Restart()
+	check(t, redistest.Receive(t, waiting).err)
+	for range left - 1 {
+		check(t, errOf(c.BPop(t.Context(), 10*time.Second, "t")))
+	}
+}
