@@ -142,6 +142,22 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 			_, err := s.Pop(Wanted{Topics: []string{"u", "t"}, N: 9}).Do(ctx)
 			return err
 		},
+		"pop more": func(ctx context.Context) error {
+			_, err := s.Pop(Wanted{Topics: []string{"t"}, N: 9}).Do(ctx)
+			return err
+		},
+		"pop more of several": func(ctx context.Context) error {
+			_, err := s.Pop(Wanted{Topics: []string{"t", "u"}, N: 9, Enter: Enter{Waiter: "me", Always: true}}).Do(ctx)
+			return err
+		},
+		"reserve more": func(ctx context.Context) error {
+			_, err := s.Reserve(Wanted{Topics: []string{"t"}, N: 9}, Reservation{}).Do(ctx)
+			return err
+		},
+		"reserve more of several": func(ctx context.Context) error {
+			_, err := s.Reserve(Wanted{Topics: []string{"t", "u"}, N: 9, Enter: Enter{Waiter: "me", Always: true}}, Reservation{}).Do(ctx)
+			return err
+		},
 		"reserve": func(ctx context.Context) error {
 			_, err := s.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{}).Do(ctx)
 			return err
@@ -161,6 +177,12 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		},
 		"bury": func(ctx context.Context) error {
 			return each(s.Bury([]Burial{{Held: held[0], Reason: "w", Error: "e"}}).Do(ctx))
+		},
+		"bury two": func(ctx context.Context) error {
+			return each(s.Bury([]Burial{{Held: held[0], Reason: "w"}, {Held: held[1], Reason: "w"}}).Do(ctx))
+		},
+		"extend two": func(ctx context.Context) error {
+			return each(s.Extend([]*Extension{{Held: held[0], Lease: 2 * time.Hour}, {Held: held[1], Lease: 2 * time.Hour}}).Do(ctx))
 		},
 		"extend": func(ctx context.Context) error {
 			return each(s.Extend([]*Extension{{Held: held[0], Lease: 2 * time.Hour}}).Do(ctx))

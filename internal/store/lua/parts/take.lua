@@ -27,7 +27,8 @@ local claim_tells = false -- claim has done something that the reply says, thoug
 local function take(queue, topic, count, most, read, wants, claim)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
-    queue_error = not_a_list(queue) or ids
+    -- An error that is raised behind a take would lose its jobs: what TYPE is asked for has to be there.
+    queue_error = not unreadable(ids) and not_a_list(queue) or ids
     return 0, queue_error
   end
   if #ids == 0 then return 0 end
