@@ -1,0 +1,261 @@
+package cron
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The bounds of @every.
+const (
+	MinEvery = 10 * time.Millisecond
+	MaxEvery = 10 * 365 * 24 * time.Hour
+)
+
+// Error is what is wrong with a spec, and where.
+type Error struct {
+	Text  string // of the whole spec
+	At    int    // the byte of it at which the wrong part begins, from 0 on
+	Field string // of which that is part; empty if it is of none
+	Wrong string // that part
+	Want  string
+}
+
+// Error names the field, the part, and the character at which it begins.
+func (e *Error) Error() string {
+	if e.Field == "" {
+		return fmt.Sprintf("%q: %s", e.Text, e.Want)
+	}
+	return fmt.Sprintf("%q, %s, %q at character %d: %s", e.Text, e.Field, e.Wrong, e.At+1, e.Want)
+}
+
+var short = map[string]string{
+	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+}
+
+// field is what one of the five may hold.
+type field struct {
+	name     string
+	from, to int
+	names    []string // of from and what follows
+}
+
+var fields = [5]field{
+	{"minute", 0, 59, nil},
+	{"hour", 0, 23, nil},
+	{"day of the month", 1, 31, nil},
+	{"month", 1, 12, strings.Fields("jan feb mar apr may jun jul aug sep oct nov dec")},
+	{"day of the week", 0, 7, strings.Fields("sun mon tue wed thu fri sat")},
+}
+
+// Parse reads a spec:
+//
+//	minute hour day-of-month month day-of-week
+//	@every 1h30m
+//	@yearly (@annually), @monthly, @weekly, @daily (@midnight), @hourly
+//
+// A field is a list of numbers, ranges (1-5), and steps (*/10, 8-18/2, 5/15), or * (for days ? as well); months and weekdays have names
+// (jan, mon), and 0 and 7 are both Sunday. A day of the month may be L, the last, 15W, the working day next to the 15th, or LW; a day of
+// the week 5#2, the second Friday, or 5L, the last. An error is an [*Error].
+func Parse(text string) (*Spec, error) {
+	if rest, ok := strings.CutPrefix(text, "@every "); ok {
+		return parseEvery(text, strings.TrimSpace(rest))
+	}
+	if strings.HasPrefix(text, "@") {
+		long, ok := short[text]
+		if !ok {
+			return nil, &Error{Text: text, Want: "want @every and a duration, @hourly, @daily, @weekly, @monthly or @yearly"}
+		}
+		return Parse(long)
+	}
+	s := &Spec{fixed: true}
+	parts := divide(text)
+	if len(parts) != len(fields) {
+		return nil, &Error{Text: text, Want: fmt.Sprintf("it has %d fields, want 5: minute, hour, day of the month, month, day of the week", len(parts))}
+	}
+	for i, p := range parts {
+		p := parser{&fields[i], text, p}
+		if err := p.parse(s, i); err != nil {
+			return nil, err
+		}
+	}
+	if s.match(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return nil, &Error{Text: text, Want: "there is no such day"}
+	}
+	return s, nil
+}
+
+func parseEvery(text, duration string) (*Spec, error) {
+	d, err := time.ParseDuration(duration)
+	at := strings.LastIndex(text, duration)
+	switch {
+	case err != nil:
+		return nil, &Error{text, at, "the duration", duration, "want one such as 90s or 1h30m"}
+	case d < MinEvery || d > MaxEvery:
+		return nil, &Error{text, at, "the duration", duration, fmt.Sprintf("want %v at least, and %v at most", MinEvery, MaxEvery)}
+	case d%time.Millisecond != 0:
+		return nil, &Error{text, at, "the duration", duration, "want whole milliseconds"}
+	}
+	return &Spec{every: d}, nil
+}
+
+// part is some of a text, and where it begins.
+type part struct {
+	text string
+	at   int
+}
+
+// divide is strings.Fields that knows where each begins.
+func divide(text string) (parts []part) {
+	for at := 0; at < len(text); {
+		rest := strings.TrimLeft(text[at:], " \t")
+		at = len(text) - len(rest)
+		end := strings.IndexAny(rest, " \t")
+		if end < 0 {
+			end = len(rest)
+		}
+		if end > 0 {
+			parts = append(parts, part{rest[:end], at})
+		}
+		at += end
+	}
+	return parts
+}
+
+// parser reads one field.
+type parser struct {
+	*field
+	spec string
+	part
+}
+
+func (p parser) parse(s *Spec, place int) error {
+	star := p.text[0] == '*' || p.text[0] == '?'
+	at := p.at
+	for item := range strings.SplitSeq(p.text, ",") {
+		item := part{item, at}
+		at += len(item.text) + 1
+		special, err := false, error(nil)
+		if place == 2 || place == 4 {
+			special, err = p.parseSpecial(&s.days, place, item)
+		}
+		var some bits
+		if !special && err == nil {
+			some, err = p.parseItem(item, place == 2 || place == 4)
+		}
+		if err != nil {
+			return err
+		}
+		switch place {
+		case 0:
+			s.minutes |= some
+		case 1:
+			s.hours |= some
+		case 2:
+			s.days.inMonth |= some
+		case 3:
+			s.months |= some
+		case 4:
+			s.days.inWeek |= some | some>>7 // 7 is Sunday, too
+		}
+	}
+	switch place {
+	case 0, 1:
+		s.fixed = s.fixed && !star
+	case 2:
+		s.days.anyDay = star
+	case 4:
+		s.days.anyWeekday = star
+	}
+	return nil
+}
+
+// parseSpecial reads what only a day can be: L, LW, 15W, 5L, 5#2.
+func (p parser) parseSpecial(d *days, place int, item part) (special bool, err error) {
+	ofMonth, upper := place == 2, strings.ToUpper(item.text)
+	number, nth, hasNth := strings.Cut(item.text, "#")
+	switch {
+	case ofMonth && upper == "L":
+		d.last = true
+	case ofMonth && upper == "LW":
+		d.lastWork = true
+	case ofMonth && strings.HasSuffix(upper, "W"):
+		n, err := p.number(part{item.text[:len(item.text)-1], item.at})
+		d.nearest |= 1 << n
+		return true, err
+	case !ofMonth && hasNth:
+		n, err := p.number(part{number, item.at})
+		if err == nil && (len(nth) != 1 || nth < "1" || nth > "5") {
+			err = p.wrong(part{nth, item.at + len(number) + 1}, "want 1 to 5 behind #")
+		}
+		if err != nil {
+			return true, err
+		}
+		d.nth[nth[0]-'0'] |= 1 << (n % 7)
+	case !ofMonth && strings.HasSuffix(upper, "L"):
+		n, err := p.number(part{item.text[:len(item.text)-1], item.at})
+		d.lasts |= 1 << (n % 7)
+		return true, err
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+// parseItem reads a number, a range, or all; with a step.
+func (p parser) parseItem(item part, isDay bool) (some bits, err error) {
+	text, stepText, hasStep := strings.Cut(item.text, "/")
+	from, to, isRange := strings.Cut(text, "-")
+	first, last, step := p.from, p.to, 1
+	switch {
+	case text == "*" || text == "?" && isDay:
+	case isRange:
+		if first, err = p.number(part{from, item.at}); err == nil {
+			last, err = p.number(part{to, item.at + len(from) + 1})
+		}
+		if err == nil && first > last {
+			err = p.wrong(part{text, item.at}, "the range ends before it begins")
+		}
+	default:
+		first, err = p.number(part{text, item.at})
+		if !hasStep {
+			last = first
+		}
+	}
+	if err == nil && hasStep {
+		step, err = strconv.Atoi(stepText)
+		if err != nil || step < 1 || step > p.to {
+			err = p.wrong(part{stepText, item.at + len(text) + 1}, fmt.Sprintf("want a step from 1 to %d", p.to))
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	for n := first; n <= last; n += step {
+		some |= 1 << n
+	}
+	return some, nil
+}
+
+func (p parser) number(item part) (int, error) {
+	for i, name := range p.names {
+		if strings.EqualFold(item.text, name) {
+			return p.from + i, nil
+		}
+	}
+	n, err := strconv.Atoi(item.text)
+	if err != nil || n < p.from || n > p.to || len(item.text) > 2 || item.text[0] == '+' {
+		want := fmt.Sprintf("want %d to %d", p.from, p.to)
+		if p.names != nil {
+			want += fmt.Sprintf(", or %s to %s", p.names[0], p.names[len(p.names)-1])
+		}
+		return 0, p.wrong(item, want)
+	}
+	return n, nil
+}
+
+func (p parser) wrong(item part, want string) error {
+	return &Error{p.spec, item.at, p.name, item.text, want}
+}
