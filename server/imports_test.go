@@ -10,6 +10,7 @@ import (
 func TestImports(t *testing.T) {
 	importtest.Only(t,
 		"github.com/mix-basic/delayer/server",
+		"github.com/mix-basic/delayer/internal/cron",
 		"github.com/mix-basic/delayer/internal/redispool",
 		"github.com/mix-basic/delayer/internal/store",
 		"github.com/gomodule/redigo/redis")

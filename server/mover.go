@@ -21,6 +21,7 @@ type mover struct {
 	outages *outages
 	batch   batchSize
 	stuck   stuckJobs
+	notRun  notRun
 	sweeps  []*sweep
 	pass    *pass // that is under way
 
@@ -52,10 +53,11 @@ func newMover(s *Server, number int, partition *store.Store) *mover {
 	// can't see: the reading of the call, the writing of the answer.
 	m.batch = batchSize{budget: s.options.StallBudget * 3 / 8, current: firstBatch}
 	m.stuck = newStuckJobs(m.outages)
+	m.notRun = notRun{}
 	if s.options.DeadMaxAge > 0 || s.options.DeadMax > 0 {
 		m.sweeps = append(m.sweeps, m.sweepDead())
 	}
-	m.sweeps = append(m.sweeps, m.sweepTopics())
+	m.sweeps = append(m.sweeps, m.sweepTopics(), m.mendSchedules())
 	return m
 }
 

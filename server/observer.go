@@ -20,6 +20,20 @@ type Observer interface {
 	Called(script string, took time.Duration)
 }
 
+// ScheduleObserver is told of schedules, too. An Observer may be one.
+type ScheduleObserver interface {
+	// Fired is called after each schedule that was due.
+	Fired(f Fired)
+}
+
+// Fired is what came of a schedule that was due.
+type Fired struct {
+	Schedule, Topic          string
+	Jobs                     int           // that were pushed
+	Late, Overlapped, Paused int           // moments without a job: it was too late, the job before is not done, it is paused
+	After                    time.Duration // from the last moment that had a job until that was pushed
+}
+
 // Moved is what one script call made ready.
 type Moved struct {
 	Jobs     int

@@ -128,9 +128,12 @@ func (p *pass) query(skip store.Counts) store.Query {
 	return q
 }
 
-// move moves what was found, drops the orphans, and, if there is more, finds
+// move fires the schedules that were found, moves the jobs, drops the orphans, and, if there is more, finds
 // the next batch. Meanwhile it writes into the log what was moved before.
 func (p *pass) move(found store.DueJobs, more bool) (next store.DueJobs, err error) {
+	if found, err = p.fireSchedules(found); err != nil {
+		return next, err
+	}
 	stale := false // the next batch was found before all of this one was moved
 	err = p.timely(func(ctx context.Context, calls *store.Pipeline) error {
 		sent := time.Now()

@@ -27,8 +27,9 @@ type sweep struct {
 	// page looks at the first page or the one after the last.
 	page    func(ctx context.Context, first bool) (more bool, err error)
 	turn    time.Duration
-	failing string // what the log says when it fails
-	remind  bool   // and says again while it does
+	after   time.Duration // sweepAfter, but shorter; 0 is that
+	failing string        // what the log says when it fails
+	remind  bool          // and says again while it does
 	outages *outages
 
 	ended    time.Time // the last time
@@ -38,7 +39,7 @@ type sweep struct {
 
 // goOn takes a turn, unless the last sweep has ended lately.
 func (w *sweep) goOn(ctx context.Context) {
-	if !w.underWay && time.Since(w.ended) < sweepAfter {
+	if !w.underWay && time.Since(w.ended) < cmp.Or(w.after, sweepAfter) {
 		return
 	}
 	started := time.Now()

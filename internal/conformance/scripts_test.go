@@ -95,6 +95,15 @@ var scripts = []line{
 			s.Errorf("the lease ends at %v, as Extend says at %d, and ended at %v", end, longer.End, before)
 		}
 	}},
+	{"fire", func(s *stage) {
+		scheduled := s.scheduled("a", -time.Second)
+		moment := store.FiredMoment{At: scheduled.Next, What: store.MomentRan, Due: scheduled.Next}
+		next := scheduled.Next.Add(time.Hour)
+		fired, err := s.store.Fire(store.Firing{Scheduled: scheduled, Upcoming: next, Moments: []store.FiredMoment{moment}}, next).Do(s.Context())
+		expect(s, "what is fired", fired.Ran, err, 1)
+		s.expectStored(store.MomentID("a", scheduled.Next), "ready")
+		s.expectStored(scheduled.ID, "waiting")
+	}},
 	{"forecast", func(s *stage) {
 		s.held("reserved")
 		s.stored("a", time.Hour)
@@ -161,12 +170,24 @@ var scripts = []line{
 			expect(s, "the state", job.State, err, "waiting")
 		}
 	}},
+	{"mend_schedules", func(s *stage) {
+		scheduled := s.scheduled("a", time.Hour)
+		check(s, s.store.Reschedule(s.Context(), scheduled.ID, 0)) // into a queue, as an old server does
+		mended, err := s.store.MendSchedules(s.Context(), "")
+		expect(s, "what is put back", mended.Names, err, []string{"a"})
+		s.expectStored(scheduled.ID, "waiting")
+	}},
 	{"move", func(s *stage) {
 		s.stored("a", time.Millisecond)
 		due := s.awaitDue(func(d store.DueJobs) bool { return len(d.Batches) == 1 })
 		moved, err := s.store.Move(due.Batches[0], due.Now, due.Now, due.Now.Add(time.Minute)).Do(s.Context())
 		expect(s, "what is moved", len(moved.IDs), err, 1)
 		s.expectStored("a", "ready")
+	}},
+	{"pause_schedule", func(s *stage) {
+		s.scheduled("a", time.Hour)
+		check(s, s.store.PauseSchedule(s.Context(), "a", true))
+		expect(s, "whether it is paused", !s.readSchedule("a").Paused.IsZero(), nil, true)
 	}},
 	{"pop", func(s *stage) {
 		s.stored("a", 0)
@@ -223,10 +244,26 @@ var scripts = []line{
 			s.Errorf("its error is %q", job.Error)
 		}
 	}},
+	{"run_schedule", func(s *stage) {
+		s.scheduled("a", time.Hour)
+		id, err := s.store.RunSchedule(s.Context(), "a")
+		check(s, err)
+		s.expectStored(id, "ready")
+	}},
 	{"sample", func(s *stage) {
 		s.stored("a", time.Hour)
 		sample, err := s.store.Sample(s.Context(), 10, 0, 10)
 		expect(s, "the sample", sample.Jobs, err, map[string]int{topic: 1})
+	}},
+	{"schedule", func(s *stage) {
+		first := s.scheduled("a", time.Hour)
+		expect(s, "its due time", first.Due, nil, first.Next)
+	}},
+	{"schedules", func(s *stage) {
+		s.scheduled("a", time.Hour)
+		s.scheduled("b", time.Hour)
+		all, err := s.store.Schedules(s.Context())
+		expect(s, "the schedules", len(all.List), err, 2)
 	}},
 	{"servers", func(s *stage) {
 		_, err := s.beat("one")
@@ -276,6 +313,11 @@ var scripts = []line{
 		names, _, err := s.store.KnownTopics(s.Context(), 10, "opi")
 		expect(s, "the topics", names, err, []string{topic})
 	}},
+	{"unschedule", func(s *stage) {
+		scheduled := s.scheduled("a", time.Hour)
+		check(s, s.store.RemoveSchedule(s.Context(), "a", ""))
+		s.expectStored(scheduled.ID, "")
+	}},
 	{"wake", func(s *stage) {
 		awaitMessage := s.subscribe(s.store.Keys().Wake("first"), s.store.Keys().Wake("second"))
 		s.expectLook("first", 0, true)
@@ -293,6 +335,27 @@ func (s *stage) stored(id string, delay time.Duration) {
 	s.Helper()
 	job := store.Job{ID: id, Topic: topic, Body: "body of " + id}
 	s.allDone(s.store.Push([]store.Delayed{{Job: job, Due: store.Due{After: delay}, Terms: store.Terms{Lifetime: time.Hour, Policy: store.Replace}}}))
+}
+
+// scheduled is a schedule in the stage's store whose next moment is so long after now.
+func (s *stage) scheduled(name string, in time.Duration) store.Scheduled {
+	s.Helper()
+	now, err := s.store.Time(s.Context())
+	check(s, err)
+	schedule := store.Schedule{Name: name, Spec: "@every 1h", Zone: "UTC", Topic: topic, Body: "body", Missed: store.MissedOnce, Overlap: store.OverlapAllow, Terms: store.Terms{Lifetime: time.Hour}}
+	_, _, err = s.store.PutSchedule(s.Context(), schedule, now.Add(in))
+	check(s, err)
+	return s.readSchedule(name)
+}
+
+func (s *stage) readSchedule(name string) store.Scheduled {
+	s.Helper()
+	all, err := s.store.SchedulesOf(store.IDs{store.ScheduleID(name)}).Do(s.Context())
+	check(s, err)
+	if len(all.List) != 1 {
+		s.Fatalf("there are %d schedules of that name", len(all.List))
+	}
+	return all.List[0]
 }
 
 // held is a job in the stage's store that is reserved for an hour.

@@ -18,15 +18,16 @@ import (
 // Several partitions are together in it; only the topics of Ready have the partition's number behind them, as
 // in "topic of 3".
 type State struct {
-	Pool     []string            // waiting IDs, in due order
-	Reserved []string            // reserved IDs, in the order in which their leases end
-	Counts   map[string]string   // topic → the number of its reserved jobs that is kept, if it is not 0
-	Ready    map[string][]string // topic → IDs, the next one first
-	Buckets  map[string]string   // ID → "topic body"
-	Dead     map[string][]string // topic → IDs of its dead letters, the oldest first
-	Letters  map[string]string   // ID of a dead letter → "topic body"
-	Once     []string            // IDs of which no further push counts, or none did until lately
-	Other    map[string]string   // any other key, or one of the wrong type → its type
+	Pool      []string            // waiting IDs, in due order
+	Reserved  []string            // reserved IDs, in the order in which their leases end
+	Counts    map[string]string   // topic → the number of its reserved jobs that is kept, if it is not 0
+	Ready     map[string][]string // topic → IDs, the next one first
+	Buckets   map[string]string   // ID → "topic body"
+	Dead      map[string][]string // topic → IDs of its dead letters, the oldest first
+	Letters   map[string]string   // ID of a dead letter → "topic body"
+	Schedules []string            // names
+	Once      []string            // IDs of which no further push counts, or none did until lately
+	Other     map[string]string   // any other key, or one of the wrong type → its type
 }
 
 // State reads the whole database.
@@ -57,6 +58,8 @@ func (f *Fixture) State() State {
 		case "job_pool zset":
 			pools = append(pools, key)
 		case "topics zset", "topics_due zset", "waiting: zset", "servers hash", "history hash", "acked string", "migration hash":
+		case "schedules zset":
+			s.Schedules = append(s.Schedules, f.Strings("ZRANGE", key, 0, -1)...)
 		case "once zset":
 			s.Once = append(s.Once, f.Strings("ZRANGE", key, 0, -1)...)
 		case "dead_topics zset":
@@ -90,6 +93,7 @@ func (f *Fixture) State() State {
 		}
 	}
 	slices.Sort(s.Once)
+	slices.Sort(s.Schedules)
 	s.Pool, s.Reserved = f.waitingAndReserved(pools)
 	for topic, n := range counts {
 		if n != 0 {

@@ -76,6 +76,9 @@ func (k Keys) FirstDue() string { return k.prefix + "first_due" }
 // Once is the zset of the IDs of which no push counts, scored by the Unix time in ms until when.
 func (k Keys) Once() string { return k.prefix + "once" }
 
+// Schedules is the zset of the names of all schedules, scored 0. Each is a job.
+func (k Keys) Schedules() string { return k.prefix + "schedules" }
+
 // Waiting is the zset of the clients that wait for jobs of the topic, each scored by the Unix time in µs
 // since when.
 func (k Keys) Waiting(topic string) string { return k.prefix + "waiting:" + topic }

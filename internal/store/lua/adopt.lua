@@ -1,4 +1,4 @@
--- require: keys guard pool queue lease topics dead once
+-- require: keys guard pool queue lease topics dead once schedule
 -- adopt: stores a batch of jobs that another partition has set aside, as they were there. Of the same batch nothing is done
 -- again, nor of any before it.
 --
@@ -50,6 +50,8 @@ local function adjust_lease(name, ttl)
 end
 
 local function enter(kind, id, topic, at)
+  local name = topic == SCHEDULES and schedule_name(id)
+  if name then redis.call('ZADD', schedules, 0, name) end
   local length = kind == 'r' and redis.pcall('LPUSH', queues .. topic, id)
   if type(length) == 'number' then
     redis.call('ZREM', pool, id) -- an entry that was without a job
@@ -60,7 +62,7 @@ local function enter(kind, id, topic, at)
   if kind == 'r' then at = score_of(now) end -- what keeps it from being ready is the server's affair
   redis.call('ZADD', pool, at, id)
   if is_lease(at) then count_reserved({[topic] = 1}) end
-  enter_use(topic, now / 1000, tonumber(at))
+  if not name then enter_use(topic, now / 1000, tonumber(at)) end
   if tonumber(at) > now_s then first_due = math.min(first_due, tonumber(at)) end
 end
 

@@ -1,4 +1,4 @@
--- require: keys time guard move
+-- require: keys time guard move schedule
 -- due: the next jobs to move, by topic. If they are few it moves them itself, else it changes nothing.
 --
 -- KEYS[1] job pool
@@ -6,7 +6,7 @@
 -- ARGV[2] until when a job must have been due to count as backlog (Unix seconds), '' if all do;
 --         those that have fallen due since are fresh
 -- ARGV[3] how many of the first jobs of the backlog to leave out   ARGV[4] and of the fresh ones
--- ARGV[5] up to how many due jobs are moved, if there are no orphans among them; none if absent
+-- ARGV[5] up to how many due jobs are moved, if there are no orphans and no schedules among them; none if absent
 -- ARGV[6] from when on they are to be tried again if the queue can't take them (Unix ms)
 --
 -- Returns {took, now, due, wait, orphans, fresh, backlog, moved}: took is the script's own time in µs
@@ -42,7 +42,7 @@ if next[2] then
   wait = math.min(math.ceil((tonumber(next[2]) - tonumber(at)) * 1000000), 3600000000)
 end
 
-local orphans = {}
+local orphans, some_schedules = {}, false
 
 -- What lies at up to count ranks of the pool, from first on.
 local function jobs_at(first, count)
@@ -63,6 +63,7 @@ local function jobs_at(first, count)
         of_same = {id}
         of_topic[topic] = of_same
         found[#found + 1], found[#found + 2] = topic, of_same
+        some_schedules = some_schedules or topic == SCHEDULES
       else
         if unreadable(topic) then err = err or all_unreadable() end
         orphans[#orphans + 1] = id
@@ -92,7 +93,7 @@ local backlog_jobs = jobs_at(skip_backlog, of_backlog)
 if err then return err end
 
 local moved = {}
-if due <= tonumber(ARGV[5] or 0) and backlog_jobs[1] == due and #orphans == 0 then
+if due <= tonumber(ARGV[5] or 0) and backlog_jobs[1] == due and #orphans == 0 and not some_schedules then
   -- cluster: for i = 2, #backlog_jobs, 2 do
   -- cluster:   err = elsewhere(queues .. backlog_jobs[i])
   -- cluster:   if err then return err end

@@ -1,4 +1,4 @@
--- require: aside
+-- require: aside schedule
 -- set_aside: takes jobs and dead letters out of all that they are in, for another partition, and what is known of pushes that count once. Nobody gets them until
 -- that has adopted them. If some are set aside already these are told first.
 --
@@ -54,6 +54,7 @@ local function set_job_aside(id, place)
     return
   end
   if score then redis.call('ZREM', pool, id) else withdraw(topic, id) end
+  if topic == SCHEDULES then redis.call('ZREM', schedules, schedule_name(id) or '') end
   local entry = (score and 'w' or 'r') .. id
   put_aside(bucket, entry, score or batched)
   if reserved then

@@ -1,0 +1,72 @@
+-- require: keys time guard pool queue schedule
+-- fire: stores the jobs of a schedule that is due, and gives it its next moment.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the schedule's ID   ARGV[2] its revision, and   ARGV[3] the moment that it was due for (Unix ms), as they were read
+-- ARGV[4] its next moment (Unix ms), '' if there is none, 'later' if that can't be told   ARGV[5] when it is to be tried again if it can't be fired (Unix ms)
+-- ARGV[6] how many moments have no job because they are too late   ARGV[7] and because it is paused
+-- ARGV[8…] the last moments, each: when (Unix ms), what (r: it has a job; l, p: it has none), the job's ID, and when that is due (Unix ms)
+--
+-- Returns {0}: somebody else has fired, changed or removed it, or it is not due; {1, ran, overlapped, why}: it is done, how many moments have a
+-- job, and how many have none because the one before is not done; why no waiter could be woken, 'woken' if one was; or {2, why}: it
+-- can't be fired, it is due later now.
+-- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes; nothing has changed then.
+--
+-- Atomic because a moment must have its job exactly if the next one has come.
+-- Cost: O(log n) of the pool for each job.
+local FIRST, EACH = 8, 4
+local id = ARGV[1]
+local bucket = buckets .. id
+local score = redis.call('ZMSCORE', pool, id)[1]
+if not score or tonumber(score) > now_s then return {0} end
+local err = not_writable()
+if err then return err end
+
+local function put_off(why)
+  redis.call('ZREM', pool, id) -- first: a script that has written is not refused at maxmemory
+  redis.call('ZADD', pool, score_of(tonumber(ARGV[5])), id)
+  return {2, why}
+end
+
+local s = redis.pcall('HMGET', bucket, 'topic', 'revision', 'next', 'to', 'content', 'overlap', 'options', 'last', 'past')
+-- cluster: local missing = elsewhere(bucket)
+-- cluster: if missing then return missing end
+if s.err then return put_off(s.err) end
+if s[1] ~= SCHEDULES or s[2] ~= ARGV[2] or s[3] ~= ARGV[3] then return {0} end
+if ARGV[4] == 'later' then return put_off('') end
+local topic, content, overlap, options, last = s[4], s[5], s[6], s[7], s[8]
+-- cluster: for i = FIRST, #ARGV, EACH do
+-- cluster:   missing = missing or elsewhere(buckets .. ARGV[i + 2])
+-- cluster: end
+-- cluster: missing = missing or elsewhere(queues .. topic) or last and elsewhere(buckets .. last)
+-- cluster: if missing then return missing end
+local why_not = not_fireable(topic, id, bucket)
+if why_not then return put_off(why_not.err) end
+
+if ARGV[4] ~= '' then
+  redis.call('ZADD', pool, score_of(tonumber(ARGV[4])), id)
+else
+  redis.call('ZREM', pool, id)
+end
+local ran, overlapped, length, moments = 0, 0, nil, {}
+for i = FIRST, #ARGV, EACH do
+  local at, what, job, due = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
+  if what == 'r' then
+    if overlap == 'skip' and last and redis.call('EXISTS', buckets .. last) == 1 then
+      what, overlapped = 'o', overlapped + 1
+    else
+      local queued, stored = store_job(job, topic, content, options, due)
+      length, last = queued or length, job
+      if stored then ran = ran + 1 end
+    end
+  end
+  moments[#moments + 1] = string.format('%d%s%d', at, what, math.max(now - at, 0))
+end
+redis.call('HSET', bucket, 'next', ARGV[4], 'past', remember(s[9], moments), 'last', last or '')
+for field, count in pairs({ran = ran, overlapped = overlapped, late = tonumber(ARGV[6]), paused_out = tonumber(ARGV[7])}) do
+  if count > 0 then redis.call('HINCRBY', bucket, field, string.format('%d', count)) end
+end
+if ARGV[4] ~= '' then announce(score_of(tonumber(ARGV[4])), ARGV[4] - now) end
+local woken, cant_publish
+if length then woken, cant_publish = wake(topic, length) end
+return {1, ran, overlapped, cant_publish or woken and 'woken' or ''}

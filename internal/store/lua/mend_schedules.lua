@@ -1,0 +1,45 @@
+-- require: keys time guard place schedule
+-- mend_schedules: puts schedules back into the pool that a server has moved which doesn't know what they are, as the original's does, and
+-- forgets those whose buckets are gone.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the name behind which to look, '' for the beginning   ARGV[2] how many schedules at most, and entries of the queue
+--
+-- Returns {all, last, name, name, …}: how many schedules there are; the name with which to go on, '' if there are no more; those that
+-- were put back.
+-- Errors: WRONGTYPE, a permission that is missing; nothing has changed then.
+--
+-- Atomic because one may be removed meanwhile.
+-- Cost: O(log n) of the pool for each.
+local queue, most = queues .. SCHEDULES, tonumber(ARGV[2])
+local all = redis.call('ZCOUNT', schedules, '-inf', '+inf')
+local waiting = redis.call('LLEN', queue)
+if all == 0 and waiting == 0 then return {0, ''} end
+local err = not_writable() or not_permitted('ZREM', schedules, '') or not_permitted('RPOP', queue) or not_permitted('LPUSH', queue, '')
+if err then return err end
+local reply = {all, ''}
+
+-- Puts the schedule back if it is one, and not there. Returns whether it is one; of what is none, the topic.
+local function mend(id, name)
+  local s = redis.call('HMGET', buckets .. id, 'topic', 'revision', 'next')
+  if s[1] ~= SCHEDULES or not s[2] then return false, s[1] end
+  if s[3] ~= '' and not redis.call('ZMSCORE', pool, id)[1] then
+    redis.call('ZADD', pool, score_of(tonumber(s[3])), id)
+    reply[#reply + 1] = name
+  end
+  return true
+end
+
+-- What is none stays in the queue: a job that was pushed to that topic.
+for _ = 1, math.min(waiting, most) do
+  local id = redis.call('RPOP', queue)
+  local is, topic = mend(id, schedule_name(id) or id)
+  if not is and topic then redis.call('LPUSH', queue, id) end
+end
+local first = ARGV[1] ~= '' and entries_before(schedules, '0', ARGV[1] .. '\0') or 0
+local names = redis.call('ZRANGE', schedules, first, first + most - 1)
+for _, name in ipairs(names) do
+  if not mend(schedule_id(name), name) then redis.call('ZREM', schedules, name) end
+end
+if #names == most then reply[2] = names[most] end
+return reply

@@ -1,0 +1,53 @@
+-- require: keys time guard pool queue lease topics
+-- Schedules. One is a job that a server does not move when it falls due, but fires: it stores the job of that moment, and gives
+-- the schedule its next due time.
+
+local SCHEDULES = 'delayer:schedules' -- their topic; see ScheduleTopic in Go
+
+-- Beside topic and body, which is the spec, the bucket of a schedule has
+--   zone to content missed overlap jitter options source   what it was made with: options as those of its jobs, jitter in ms
+--   revision   when that was changed last (Unix µs): whoever fires it must have read this one
+--   next       the moment that it is due for (Unix ms), whatever its score is
+--   paused     since when it has been (Unix ms)
+--   last       the ID of its last job
+--   ran late overlapped paused_out   how many moments had a job, and how many had none, by reason
+--   past       the last ten moments, see remember
+-- Only a bucket with a revision is one.
+
+local function schedule_id(name) return '{' .. name .. '}@schedule' end
+
+local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
+
+-- What keeps a schedule's job from being stored and put into its queue, as an error reply, or nil.
+local function not_fireable(topic, id, bucket)
+  local full = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothing
+  if type(full) == 'table' then return full end
+  return not_a_list(queues .. topic) or not_permitted('LPUSH', queues .. topic, '') or not_permitted('PEXPIRE', buckets .. id, '1')
+    or not_permitted('HSET', buckets .. id, 'topic', '') or not_permitted('HINCRBY', bucket, 'ran', '1')
+end
+
+-- Stores a job, due at a time (Unix ms), unless there is one of that ID. Returns the length of the queue that it is in then, and whether
+-- it is stored.
+local function store_job(id, topic, content, options, due)
+  local name = buckets .. id
+  if redis.call('EXISTS', name) == 1 then return nil, false end
+  local most, ttr, lifetime = read_options(options)
+  redis.call('HSET', name, 'topic', topic, 'body', content)
+  if options ~= options_text(0, 0, DEFAULT_LIFETIME) then redis.call('HSET', name, 'options', options_text(most, ttr, lifetime)) end
+  redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
+  enter_use(topic, now / 1000, due / 1000)
+  if due <= now then return redis.call('LPUSH', queues .. topic, id), true end
+  redis.call('ZADD', pool, score_of(due), id)
+  announce(score_of(due), due - now)
+  return nil, true
+end
+
+-- Adds moments to the text of the last ten, each "<Unix ms><what><by how much it was late, ms>": what is r, it had a job; n, somebody
+-- wanted one then; l, it was too late; o, the job before was not done; p, the schedule was paused.
+local REMEMBERED = 10
+local function remember(past, moments)
+  local all = {}
+  for moment in string.gmatch(past or '', '%S+') do all[#all + 1] = moment end
+  for _, moment in ipairs(moments) do all[#all + 1] = moment end
+  return table.concat(all, ' ', math.max(#all - REMEMBERED + 1, 1))
+end

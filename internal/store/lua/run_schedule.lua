@@ -1,0 +1,24 @@
+-- require: keys time guard pool queue schedule
+-- run_schedule: stores a job of a schedule now. The moments to come stay what they are.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the schedule's ID   ARGV[2] what the ID of the job begins with
+--
+-- Returns the job's ID, '' if there is no such schedule.
+-- Errors: OOM, WRONGTYPE of the queue, a permission that is missing; nothing has changed then.
+--
+-- Atomic because it may be changed meanwhile.
+-- Cost: O(1).
+local id = ARGV[1]
+local bucket = buckets .. id
+local s = redis.call('HMGET', bucket, 'topic', 'revision', 'to', 'content', 'options', 'past')
+if s[1] ~= SCHEDULES or not s[2] then return '' end
+local job = ARGV[2] .. string.format('%.0f', now_us)
+local why_not = not_fireable(s[3], id, bucket)
+-- cluster: why_not = why_not or elsewhere(queues .. s[3]) or elsewhere(buckets .. job)
+if why_not then return why_not end
+local length, stored = store_job(job, s[3], s[4], s[5], now)
+redis.call('HSET', bucket, 'last', job, 'past', remember(s[6], {string.format('%dn0', now)}))
+if stored then redis.call('HINCRBY', bucket, 'ran', 1) end
+if length then wake(s[3], length) end
+return job

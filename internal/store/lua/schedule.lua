@@ -1,0 +1,32 @@
+-- require: keys time guard pool schedule
+-- schedule: stores a schedule, or changes it.
+--
+-- KEYS[1] job pool
+-- ARGV[1] its name   ARGV[2] its next moment (Unix ms), if its spec and its zone are not what they were
+-- ARGV[3…] of its bucket: body (the spec), zone, to, content, missed, overlap, jitter, options, source
+--
+-- Returns {what, next}: what is 0, it was as it is to be; 1, it is new; 2, it has changed; 3, a job has its ID, and nothing has changed;
+-- next is its next moment (Unix ms).
+-- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
+--
+-- Atomic because a server may fire it meanwhile.
+-- Cost: O(log n) of the pool.
+local FIELDS = {'body', 'zone', 'to', 'content', 'missed', 'overlap', 'jitter', 'options', 'source'}
+local name, next = ARGV[1], ARGV[2]
+local id = schedule_id(name)
+local bucket = buckets .. id
+local was = redis.call('HMGET', bucket, 'topic', 'revision', 'next', unpack(FIELDS))
+if was[1] and not was[2] then return {3, 0} end
+local changed = not was[1]
+for i = 1, #FIELDS do changed = changed or was[3 + i] ~= ARGV[2 + i] end
+if was[1] and was[4] == ARGV[3] and was[5] == ARGV[4] and was[3] ~= '' then next = was[3] end
+if not changed and redis.call('ZSCORE', pool, id) then return {0, tonumber(next)} end
+local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('ZADD', schedules, '0', '')
+if err then return err end
+redis.call('ZADD', pool, score_of(tonumber(next)), id)
+redis.call('ZADD', schedules, 0, name)
+local fields = {'topic', SCHEDULES, 'next', next, 'revision', string.format('%.0f', math.max(now_us, (was[2] or 0) + 1))}
+for i = 1, #FIELDS do fields[#fields + 1], fields[#fields + 2] = FIELDS[i], ARGV[2 + i] end
+redis.call('HSET', bucket, unpack(fields))
+announce(score_of(tonumber(next)), next - now)
+return {was[1] and 2 or 1, tonumber(next)}

@@ -1,0 +1,18 @@
+-- require: keys schedule
+-- unschedule: deletes a schedule. Its jobs stay.
+--
+-- KEYS[1] job pool
+-- ARGV[1] its name   ARGV[2] 'file' to delete it only if it comes from a file, else ''
+--
+-- Returns 1 when there was one, else 0.
+-- Errors: WRONGTYPE of the bucket, a permission that is missing, before anything is written.
+--
+-- Atomic because a server may fire it meanwhile.
+-- Cost: O(log n) of the pool.
+local id = schedule_id(ARGV[1])
+local s = redis.call('HMGET', buckets .. id, 'topic', 'revision', 'source')
+if s[1] and (s[1] ~= SCHEDULES or not s[2]) or ARGV[2] ~= '' and s[3] ~= ARGV[2] then return 0 end
+local deleted = redis.call('DEL', buckets .. id)
+redis.call('ZREM', pool, id)
+redis.call('ZREM', schedules, ARGV[1])
+return deleted

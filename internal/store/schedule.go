@@ -1,0 +1,328 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	scheduleScript       = newScript("schedule")
+	unscheduleScript     = newScript("unschedule")
+	pauseScheduleScript  = newScript("pause_schedule")
+	runScheduleScript    = newScript("run_schedule")
+	schedulesScript      = newScript("schedules")
+	fireScript           = newScript("fire")
+	mendSchedulesScript  = newScript("mend_schedules")
+	scheduleIDForm       = regexp.MustCompile(`(?s)^\{(.*)\}@schedule$`)
+	rememberedMomentForm = regexp.MustCompile(`^(\d+)([a-z])(\d+)$`)
+)
+
+// ScheduleTopic is the topic of schedules. They are jobs, which a server fires when they fall due, and does not move.
+const ScheduleTopic = "delayer:schedules"
+
+// ScheduleID is the ID of the job that a schedule is. The IDs of its jobs begin alike, up to the @, so that all are in one partition.
+func ScheduleID(name string) string { return "{" + name + "}@schedule" }
+
+// MomentID is the ID of a schedule's job of that moment.
+func MomentID(name string, at time.Time) string {
+	return "{" + name + "}@" + at.UTC().Format("2006-01-02T15:04:05.999Z07:00")
+}
+
+// Schedule is what a schedule is made with.
+type Schedule struct {
+	Name            string
+	Spec, Zone      string // as package cron and time.LoadLocation read them
+	Topic, Body     string // of its jobs
+	Missed, Overlap string
+	Jitter          time.Duration
+	Terms                  // of its jobs: Lifetime, MaxAttempts and TTR
+	Source          string // FromFile or ""
+}
+
+// FromFile is the Source of schedules of a configuration file.
+const FromFile = "file"
+
+// What becomes of moments that nobody saw in time, and of those whose last job is not done.
+const (
+	MissedOnce   = "once"
+	MissedSkip   = "skip"
+	MissedAll    = "all"
+	OverlapAllow = "allow"
+	OverlapSkip  = "skip"
+)
+
+// Scheduled is a schedule as it is in Redis.
+type Scheduled struct {
+	Schedule
+	ID       string
+	Revision string
+	Next     time.Time // its next moment; zero if there is none
+	Due      time.Time // when it is looked at; zero if it is not in the pool
+	Paused   time.Time // since when; zero if it is not
+	LastID   string    // of its last job
+	Ran      int64     // how many moments have had a job
+	NotRun   NotRun    // and how many have not
+	Past     []Moment  // the last ten, the oldest first
+}
+
+// NotRun is how many moments of a schedule have no job, by reason.
+type NotRun struct {
+	Late       int64 // it was too late for them
+	Overlapped int64 // the job before was not done
+	Paused     int64 // the schedule was paused
+}
+
+// What became of a Moment.
+const (
+	MomentRan        = "r" // it has a job
+	MomentNow        = "n" // somebody wanted a job then
+	MomentLate       = "l" // it has none, as it is too late for it
+	MomentOverlapped = "o" // it has none, as the job before is not done
+	MomentPaused     = "p" // it has none, as the schedule is paused
+)
+
+// Moment is one of a schedule.
+type Moment struct {
+	At   time.Time
+	What string
+	Late time.Duration // when it was fired, less At
+}
+
+// PutSchedule stores a schedule, or changes it. first is its first moment, unless it has the same spec and zone already. It returns
+// the next one, and whether anything has changed.
+func (s *Store) PutSchedule(ctx context.Context, of Schedule, first time.Time) (next time.Time, changed bool, err error) {
+	options := fmt.Sprintf("%d %d %d", of.MaxAttempts, milliseconds(of.TTR), milliseconds(of.Lifetime))
+	args := append(arguments(11, s.keys.JobPool()), of.Name, first.UnixMilli(), of.Spec, of.Zone, of.Topic, of.Body,
+		of.Missed, of.Overlap, milliseconds(of.Jitter), options, of.Source)
+	var what int
+	ms, err := newCall(s, scheduleScript, args, func(reply any) (ms int64, err error) {
+		_, err = scan(reply, &what, &ms)
+		return ms, err
+	}).Do(ctx)
+	if err == nil && what == 3 {
+		err = ErrExists
+	}
+	return time.UnixMilli(ms), what != 0, err
+}
+
+// RemoveSchedule deletes a schedule, if it has that source, or any if that is empty. It fails with ErrNotFound if there is none.
+func (s *Store) RemoveSchedule(ctx context.Context, name, source string) error {
+	return s.findSchedule(ctx, unscheduleScript, name, source)
+}
+
+// PauseSchedule has the moments of a schedule pass without jobs, or no more. It fails with ErrNotFound if there is none.
+func (s *Store) PauseSchedule(ctx context.Context, name string, paused bool) error {
+	what := "resume"
+	if paused {
+		what = "pause"
+	}
+	return s.findSchedule(ctx, pauseScheduleScript, ScheduleID(name), what)
+}
+
+func (s *Store) findSchedule(ctx context.Context, script *script, args ...any) error {
+	errs, err := newCall(s, script, append(arguments(len(args), s.keys.JobPool()), args...), isFound).Do(ctx)
+	if err != nil {
+		return err
+	}
+	return errs[0]
+}
+
+// RunSchedule stores a job of the schedule now, and returns its ID. It fails with ErrNotFound if there is no such schedule.
+func (s *Store) RunSchedule(ctx context.Context, name string) (id string, err error) {
+	args := append(arguments(2, s.keys.JobPool()), ScheduleID(name), "{"+name+"}@now-")
+	id, err = newCall(s, runScheduleScript, args, func(reply any) (string, error) { return redis.String(reply, nil) }).Do(ctx)
+	if err == nil && id == "" {
+		err = ErrNotFound
+	}
+	return id, err
+}
+
+// Schedules are some schedules.
+type Schedules struct {
+	Now  time.Time // by Redis's clock
+	List []Scheduled
+	Last string // the name behind which there are more; empty if there are none
+}
+
+// SchedulesOf reads those of these IDs that are schedules, 1,000 at most.
+func (s *Store) SchedulesOf(ids IDs) *Call[Schedules] {
+	args := append(arguments(1+len(ids), s.keys.JobPool()), "of")
+	return newCall(s, schedulesScript, append(args, ids...), schedulesOf)
+}
+
+// SchedulesBehind reads the next schedules behind that name, in their order; the first ones behind "".
+func (s *Store) SchedulesBehind(name string, most int) *Call[Schedules] {
+	return newCall(s, schedulesScript, append(arguments(3, s.keys.JobPool()), "behind", name, most), schedulesOf)
+}
+
+// schedulesPage is how many schedules are read at a time.
+const schedulesPage = 250
+
+// Schedules are all of them, by name.
+func (s *Store) Schedules(ctx context.Context) (all Schedules, err error) {
+	for again := true; again; again = err == nil && all.Last != "" {
+		var page Schedules
+		page, err = s.SchedulesBehind(all.Last, schedulesPage).Do(ctx)
+		all.Now, all.Last, all.List = page.Now, page.Last, append(all.List, page.List...)
+	}
+	return all, err
+}
+
+func schedulesOf(reply any) (all Schedules, err error) {
+	var now int64
+	rest, err := scan(reply, &now, &all.Last)
+	if err != nil {
+		return Schedules{}, err
+	}
+	all.Now = time.UnixMicro(now)
+	for _, told := range rest {
+		one, err := scheduledOf(told)
+		if err != nil {
+			return Schedules{}, err
+		}
+		all.List = append(all.List, one)
+	}
+	return all, nil
+}
+
+func scheduledOf(reply any) (s Scheduled, err error) {
+	var score, topic, options, next, paused, past string
+	var jitter int64
+	var fields []any
+	if _, err = scan(reply, &s.ID, &score, &fields); err != nil {
+		return s, err
+	}
+	if _, err = redis.Scan(fields, &s.Revision, &topic, &s.Spec, &s.Zone, &s.Topic, &s.Body, &s.Missed, &s.Overlap, &jitter, &options, &s.Source,
+		&next, &paused, &s.LastID, &past, &s.Ran, &s.NotRun.Late, &s.NotRun.Overlapped, &s.NotRun.Paused); err != nil {
+		return s, err
+	}
+	if match := scheduleIDForm.FindStringSubmatch(s.ID); match != nil {
+		s.Name = match[1]
+	}
+	s.Jitter = time.Duration(jitter) * time.Millisecond
+	var ttr, lifetime int64
+	fmt.Sscan(options, &s.MaxAttempts, &ttr, &lifetime)
+	s.TTR, s.Lifetime = time.Duration(ttr)*time.Millisecond, time.Duration(lifetime)*time.Millisecond
+	s.Next, s.Paused = timeOfMillis(next), timeOfMillis(paused)
+	if score != "" {
+		s.Due, err = scoreTime(score)
+	}
+	for moment := range strings.FieldsSeq(past) {
+		if m := rememberedMomentForm.FindStringSubmatch(moment); m != nil {
+			late, _ := strconv.ParseInt(m[3], 10, 64)
+			s.Past = append(s.Past, Moment{timeOfMillis(m[1]), m[2], time.Duration(late) * time.Millisecond})
+		}
+	}
+	return s, err
+}
+
+// timeOfMillis is the time of a text, Unix ms; zero of none.
+func timeOfMillis(text string) time.Time {
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
+func millisOf(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(t.UnixMilli(), 10)
+}
+
+// Firing is what a schedule that is due leads to.
+type Firing struct {
+	Scheduled              // as it was read
+	Unknown      bool      // nobody knows its moments: it is put off
+	Upcoming     time.Time // its next moment; zero if there is none
+	Late, Paused int       // how many moments have no job
+	Moments      []FiredMoment
+}
+
+// FiredMoment is one that has passed, and its job, if it is to have one.
+type FiredMoment struct {
+	At   time.Time
+	What string    // MomentRan, MomentLate or MomentPaused
+	Due  time.Time // when its job is
+}
+
+// Fired is what became of a Firing.
+type Fired struct {
+	Done            bool // else somebody else has fired, changed or removed the schedule
+	Ran, Overlapped int
+	CantPublish     error // why no waiter could be woken
+	Woken           bool  // one was
+	Refused         error // why it could not be fired: it is due later now
+}
+
+// Fire fires a schedule that is due. If it can't be fired it is due at retry.
+func (s *Store) Fire(f Firing, retry time.Time) *Call[Fired] {
+	upcoming := millisOf(f.Upcoming)
+	if f.Unknown {
+		upcoming = "later"
+	}
+	args := append(arguments(7+4*len(f.Moments), s.keys.JobPool()), f.ID, f.Revision, millisOf(f.Next), upcoming, retry.UnixMilli(), f.Late, f.Paused)
+	for _, m := range f.Moments {
+		args = append(args, m.At.UnixMilli(), m.What, MomentID(f.Name, m.At), m.Due.UnixMilli())
+	}
+	return newCall(s, fireScript, args, firedOf)
+}
+
+func firedOf(reply any) (f Fired, err error) {
+	var what int
+	rest, err := scan(reply, &what)
+	if err != nil {
+		return f, err
+	}
+	var why string
+	switch what {
+	case 1:
+		f.Done = true
+		_, err = redis.Scan(rest, &f.Ran, &f.Overlapped, &why)
+		if f.Woken = why == "woken"; !f.Woken {
+			f.CantPublish = reason(why)
+		}
+	case 2:
+		_, err = redis.Scan(rest, &why)
+		f.Refused = reason(why)
+	}
+	return f, err
+}
+
+// Mended is what came of a MendSchedules.
+type Mended struct {
+	All   int // how many schedules there are
+	Last  string
+	Names []string // of those that were put back into the pool
+}
+
+// MendSchedules puts schedules back into the pool that a server has moved which doesn't know what they are. It looks at the next ones
+// behind that name.
+func (s *Store) MendSchedules(ctx context.Context, behind string) (Mended, error) {
+	args := append(arguments(2, s.keys.JobPool()), behind, schedulesPage)
+	return newCall(s, mendSchedulesScript, args, func(reply any) (m Mended, err error) {
+		rest, err := scan(reply, &m.All, &m.Last)
+		if err == nil {
+			m.Names, err = redis.Strings(rest, nil)
+		}
+		return m, err
+	}).Do(ctx)
+}
+
+// Time is Redis's.
+func (s *Store) Time(ctx context.Context) (time.Time, error) {
+	var sec, micro int64
+	reply, err := s.command(ctx, "TIME")
+	if err == nil {
+		_, err = scan(reply, &sec, &micro)
+	}
+	return time.Unix(sec, micro*1000), err
+}

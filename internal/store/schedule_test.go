@@ -1,0 +1,383 @@
+package store
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// aSchedule is one of topic t.
+func aSchedule(name string) Schedule {
+	return Schedule{Name: name, Spec: "@every 1m", Zone: "UTC", Topic: "t", Body: "body", Missed: MissedOnce, Overlap: OverlapAllow,
+		Terms: Terms{Lifetime: 7 * 24 * time.Hour}}
+}
+
+// put stores a schedule whose next moment is at.
+func (b *backend) put(t *testing.T, s Schedule, at time.Time) Scheduled {
+	t.Helper()
+	_, _, err := b.PutSchedule(t.Context(), s, at)
+	check(t, err)
+	return b.scheduled(t, s.Name)
+}
+
+// scheduled reads a schedule.
+func (b *backend) scheduled(t *testing.T, name string) Scheduled {
+	t.Helper()
+	all, err := b.SchedulesOf(IDs{ScheduleID(name)}).Do(t.Context())
+	check(t, err)
+	if len(all.List) != 1 {
+		t.Fatalf("there are %d schedules of name %s", len(all.List), name)
+	}
+	return all.List[0]
+}
+
+func (b *backend) fire(t *testing.T, f Firing) Fired {
+	t.Helper()
+	fired, err := b.Fire(f, b.time(10*second)).Do(t.Context())
+	check(t, err)
+	return fired
+}
+
+// ran is a moment that has a job, due then.
+func ran(at time.Time) FiredMoment { return FiredMoment{at, MomentRan, at} }
+
+func TestPutSchedule(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		at := b.time(60 * second)
+		s := aSchedule("a b")
+		s.Jitter, s.MaxAttempts, s.TTR, s.Source = 1500*time.Millisecond, 3, time.Minute, FromFile
+		got := b.put(t, s, at)
+		revision := got.Revision
+		want := Scheduled{Schedule: s, ID: "{a b}@schedule", Revision: revision, Next: at, Due: at}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+		b.expect(t, redistest.State{Pool: []string{"{a b}@schedule"}, Buckets: map[string]string{"{a b}@schedule": "delayer:schedules @every 1m"}, Schedules: []string{"a b"}})
+
+		later := b.time(90 * second)
+		for _, c := range []struct {
+			what    string
+			change  func(*Schedule)
+			changed bool
+			next    time.Time
+		}{
+			{"nothing", func(*Schedule) {}, false, at},
+			{"its body", func(s *Schedule) { s.Body = "other" }, true, at},
+			{"its jitter", func(s *Schedule) { s.Jitter = 0 }, true, at},
+			{"its spec", func(s *Schedule) { s.Spec = "@daily" }, true, later},
+			{"its zone", func(s *Schedule) { s.Zone = "Asia/Shanghai" }, true, later.Add(time.Second)},
+		} {
+			c.change(&s)
+			first := later
+			if c.what == "its zone" {
+				first = first.Add(time.Second)
+			}
+			next, changed, err := b.PutSchedule(t.Context(), s, first)
+			if err != nil || changed != c.changed || !next.Equal(c.next) {
+				t.Errorf("%s changes: %v, %v, %v, want %v, %v", c.what, next, changed, err, c.next, c.changed)
+			}
+			if got := b.scheduled(t, "a b"); !reflect.DeepEqual(got.Schedule, s) || !got.Due.Equal(c.next) || got.Revision > revision != c.changed {
+				t.Errorf("%s changes: %+v", c.what, got)
+			}
+			revision = b.scheduled(t, "a b").Revision
+		}
+		b.do(t, "ZREM", "delayer:job_pool", "{a b}@schedule")
+		if got := b.put(t, s, b.time(0)); !got.Due.Equal(later.Add(time.Second)) {
+			t.Errorf("one that was moved by an old server is due at %v", got.Due)
+		}
+	})
+}
+
+// What has a schedule's ID, and is none, is left alone.
+func TestNoSchedule(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, topic := range []string{"t", ScheduleTopic} {
+			b.seed(t, waits("{a}@schedule", topic, -second))
+			was := b.state(t)
+			_, _, err := b.PutSchedule(t.Context(), aSchedule("a"), b.time(0))
+			_, ran := b.RunSchedule(t.Context(), "a")
+			for what, err := range map[string]error{"pause": b.PauseSchedule(t.Context(), "a", true), "remove": b.RemoveSchedule(t.Context(), "a", ""), "run": ran} {
+				if err != ErrNotFound {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			all, e := b.SchedulesOf(IDs{"{a}@schedule", "other"}).Do(t.Context())
+			if err != ErrExists || e != nil || len(all.List) > 0 {
+				t.Errorf("put: %v; read: %+v, %v", err, all.List, e)
+			}
+			if fired := b.fire(t, Firing{Scheduled: Scheduled{ID: "{a}@schedule"}}); fired != (Fired{}) {
+				t.Errorf("fired: %+v", fired)
+			}
+			b.expect(t, was)
+		}
+	})
+}
+
+func TestFire(t *testing.T) {
+	type buckets = map[string]string
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		due, next := b.time(-2*second), b.time(60*second)
+		s := b.put(t, aSchedule("a"), due)
+		job := MomentID("a", due)
+		f := Firing{Scheduled: s, Upcoming: next, Moments: []FiredMoment{ran(due)}}
+		if fired := b.fire(t, f); fired != (Fired{Done: true, Ran: 1}) {
+			t.Errorf("fired: %+v", fired)
+		}
+		want := redistest.State{Pool: []string{s.ID}, Ready: map[string][]string{"t": {job}}, Schedules: []string{"a"},
+			Buckets: buckets{s.ID: "delayer:schedules @every 1m", job: "t body"}}
+		b.expect(t, want)
+		if life := b.With(t).Lifetimes(); life[job] < 6*24*time.Hour || life[job] > 7*24*time.Hour || life[s.ID] != -1 {
+			t.Errorf("they live for %v", life)
+		}
+		s = b.scheduled(t, "a")
+		if !s.Next.Equal(next) || !s.Due.Equal(next) || s.Ran != 1 || s.LastID != job || len(s.Past) != 1 || s.Past[0].What != MomentRan || s.Past[0].Late < 2*time.Second {
+			t.Errorf("then it is %+v", s)
+		}
+		for what, again := range map[string]Firing{"the same again": f, "one that is not due": {Scheduled: s, Upcoming: next, Moments: []FiredMoment{ran(next)}}} {
+			if fired := b.fire(t, again); fired != (Fired{}) {
+				t.Errorf("%s: %+v", what, fired)
+			}
+		}
+		b.expect(t, want)
+		b.do(t, "ZADD", "delayer:job_pool", b.score(-second), s.ID)
+		stale := s
+		check(t, b.PauseSchedule(t.Context(), "a", true))
+		if fired := b.fire(t, Firing{Scheduled: stale, Upcoming: next, Moments: []FiredMoment{ran(next)}}); fired != (Fired{}) {
+			t.Errorf("one that was paused meanwhile: %+v", fired)
+		}
+		s = b.scheduled(t, "a")
+		if s.Paused.IsZero() {
+			t.Error("it is not paused")
+		}
+		fired := b.fire(t, Firing{Scheduled: s, Upcoming: next, Paused: 12, Moments: []FiredMoment{{At: due, What: MomentPaused, Due: due}}})
+		check(t, b.PauseSchedule(t.Context(), "a", false))
+		if s = b.scheduled(t, "a"); fired != (Fired{Done: true}) || s.NotRun != (NotRun{Paused: 12}) || s.Past[1].What != MomentPaused || !s.Paused.IsZero() {
+			t.Errorf("of one that is paused: %+v, %+v", fired, s)
+		}
+	})
+}
+
+// Several moments, of which some have jobs, and one waits for its jitter. The last one ends the schedule.
+func TestFireSeveral(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		at := func(n int) time.Time { return b.time(after(n-20) * second) }
+		s := aSchedule("a")
+		s.MaxAttempts, s.TTR = 3, time.Minute
+		put := b.put(t, s, at(0))
+		var moments []FiredMoment
+		for n := range 10 {
+			moments = append(moments, FiredMoment{at(n), MomentLate, at(n)})
+		}
+		moments = append(moments, ran(at(10)), FiredMoment{at(11), MomentRan, at(81)})
+		fired := b.fire(t, Firing{Scheduled: put, Late: 25, Moments: moments})
+		got := b.scheduled(t, "a")
+		if fired != (Fired{Done: true, Ran: 2}) || got.Ran != 2 || got.NotRun != (NotRun{Late: 25}) || len(got.Past) != 10 || !got.Next.IsZero() || !got.Due.IsZero() {
+			t.Errorf("%+v, then %+v", fired, got)
+		}
+		if !got.Past[0].At.Equal(at(2)) || !got.Past[9].At.Equal(at(11)) || got.Past[8].What != MomentRan || got.Past[7].What != MomentLate {
+			t.Errorf("the last ten: %v", got.Past)
+		}
+		if due, waits := b.due(t, MomentID("a", at(11))); !waits || b.time(0).Add(61*time.Second).Unix() != int64(due) {
+			t.Errorf("the job with jitter is due at %v", due)
+		}
+		job, err := b.Get(t.Context(), MomentID("a", at(10)))
+		if err != nil || job.MaxAttempts != 3 || job.TTR != time.Minute || job.State != "ready" {
+			t.Errorf("the job: %+v, %v", job, err)
+		}
+		check(t, b.RemoveSchedule(t.Context(), "a", ""))
+		if state := b.state(t); len(state.Buckets) != 2 || len(state.Schedules) != 0 || len(state.Pool) != 1 {
+			t.Errorf("without the schedule its jobs stay: %+v", state)
+		}
+	})
+}
+
+func TestFireOverlap(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		s := aSchedule("a")
+		s.Overlap = OverlapSkip
+		put := b.put(t, s, b.time(-5*second))
+		fire := func(offsets ...after) Fired {
+			t.Helper()
+			put = b.scheduled(t, "a")
+			f := Firing{Scheduled: put, Upcoming: b.time(-second)}
+			for _, offset := range offsets {
+				f.Moments = append(f.Moments, ran(b.time(offset*second)))
+			}
+			return b.fire(t, f)
+		}
+		if fired := fire(-5, -4); fired.Ran != 1 || fired.Overlapped != 1 {
+			t.Errorf("two at a time: %+v", fired)
+		}
+		if fired := fire(-3); fired.Ran != 0 || fired.Overlapped != 1 {
+			t.Errorf("while its last job is ready: %+v", fired)
+		}
+		reserved := b.reserve(t, 1, Reservation{Lease: time.Minute}, "t")
+		if fired := fire(-2); fired.Ran != 0 || fired.Overlapped != 1 {
+			t.Errorf("while its last job is reserved: %+v", fired)
+		}
+		_, err := b.Ack([]Held{{"t", reserved.Jobs[0].ID, reserved.Leases[0].Token}}).Do(t.Context())
+		check(t, err)
+		if fired := fire(-1); fired.Ran != 1 || fired.Overlapped != 0 {
+			t.Errorf("after its last job is done: %+v", fired)
+		}
+		if got := b.scheduled(t, "a"); got.Ran != 2 || got.NotRun != (NotRun{Overlapped: 3}) {
+			t.Errorf("then it is %+v", got)
+		}
+	})
+}
+
+func TestRunSchedule(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		was := b.put(t, aSchedule("a"), b.time(60*second))
+		first, err := b.RunSchedule(t.Context(), "a")
+		check(t, err)
+		second, err := b.RunSchedule(t.Context(), "a")
+		check(t, err)
+		got := b.scheduled(t, "a")
+		if first == second || !strings.HasPrefix(first, "{a}@now-") || got.LastID != second || got.Ran != 2 || !got.Next.Equal(was.Next) || !got.Due.Equal(was.Due) || got.Past[1].What != MomentNow {
+			t.Errorf("%s, %s, then it is %+v", first, second, got)
+		}
+		if state := b.state(t); !slices.Equal(state.Ready["t"], []string{first, second}) {
+			t.Errorf("the jobs: %v", state.Ready)
+		}
+	})
+}
+
+// A schedule that can't be fired is due later, and stands in nobody's way.
+func TestFireRefused(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	for _, c := range []struct {
+		what, why string
+		prepare   func()
+	}{
+		{"a broken queue", "WRONGTYPE", func() { b.do(t, "SET", "delayer:ready_queue:t", "text") }},
+		{"a full Redis", "OOM", func() { b.do(t, "CONFIG", "SET", "maxmemory", 1) }},
+		{"nobody knows its moments", "", func() {}},
+	} {
+		b.seed(t)
+		s := b.put(t, aSchedule("a"), b.time(-second))
+		c.prepare()
+		fired, err := b.Fire(Firing{Scheduled: s, Unknown: c.why == "", Upcoming: b.time(60 * second), Moments: []FiredMoment{ran(b.time(-second))}}, b.time(10*second)).Do(t.Context())
+		b.do(t, "CONFIG", "SET", "maxmemory", 0)
+		got := b.scheduled(t, "a")
+		if err != nil || fired.Done || !got.Next.Equal(s.Next) || !got.Due.Equal(b.time(10*second)) || got.Revision != s.Revision || len(got.Past) > 0 {
+			t.Errorf("%s: %+v, %v, then it is %+v", c.what, fired, err, got)
+		}
+		if c.why != "" {
+			b.expectError(t, fired.Refused, c.why)
+		}
+	}
+}
+
+// A server that doesn't know schedules moves one as it does any job; here it comes back.
+func TestMendSchedules(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, ready("job", ScheduleTopic), entry("ghost", ScheduleTopic))
+		for _, name := range []string{"a", "b", "c", "d"} {
+			b.put(t, aSchedule(name), b.time(-second))
+		}
+		b.do(t, "ZREM", "delayer:job_pool", ScheduleID("a"), ScheduleID("b"))
+		b.do(t, "LPUSH", "delayer:ready_queue:"+ScheduleTopic, ScheduleID("a"))
+		b.do(t, "DEL", "delayer:job_bucket:"+ScheduleID("d"))
+		mended, err := b.MendSchedules(t.Context(), "")
+		if err != nil || mended.All != 4 || mended.Last != "" || !slices.Equal(mended.Names, []string{"a", "b"}) {
+			t.Errorf("%+v, %v", mended, err)
+		}
+		state := b.state(t)
+		if len(state.Ready[ScheduleTopic]) != 1 || state.Ready[ScheduleTopic][0] != "job" || !slices.Equal(state.Schedules, []string{"a", "b", "c"}) {
+			t.Errorf("then there are %v, %v", state.Ready, state.Schedules)
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			if got := b.scheduled(t, name); !got.Due.Equal(b.time(-second)) {
+				t.Errorf("%s is due at %v", name, got.Due)
+			}
+		}
+	})
+}
+
+func TestSchedulesPages(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		var want, got []string
+		for n := range 7 {
+			name := fmt.Sprint("s", n)
+			want = append(want, name)
+			b.put(t, aSchedule(name), b.time(60*second))
+		}
+		page := Schedules{}
+		for again := true; again; again = page.Last != "" {
+			var err error
+			page, err = b.SchedulesBehind(page.Last, 3).Do(t.Context())
+			check(t, err)
+			for _, s := range page.List {
+				got = append(got, s.Name)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		all, err := b.Schedules(t.Context())
+		if err != nil || len(all.List) != 7 || all.Now.Before(b.time(0)) {
+			t.Errorf("all: %+v, %v", all, err)
+		}
+	})
+}
+
+// The look-up moves no schedule.
+func TestDueLeavesSchedules(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, waits("j", "t", -second))
+		b.put(t, aSchedule("a"), b.time(-2*second))
+		was := b.state(t)
+		jobs, err := b.dueJobs(Query{Limit: 10, AtOnce: 10, Retry: time.Now()})
+		if err != nil || len(jobs.Moved) > 0 || !reflect.DeepEqual(jobs.Batches, []Batch{batch(ScheduleTopic, ScheduleID("a")), batch("t", "j")}) {
+			t.Errorf("%+v, %v", jobs, err)
+		}
+		b.expect(t, was)
+	})
+}
+
+// Schedules go with their partitions.
+func TestSchedulesMigrate(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		at := b.time(3600 * second)
+		b.put(t, aSchedule("a"), at)
+		b.put(t, aSchedule("b"), at)
+		moved := b.scheduled(t, "b")
+		now := Layout{Partitions: 3, Before: 1}.Open(b.Pool(), DefaultPrefix)
+		done := false
+		for !done {
+			var err error
+			done, err = now.Migrate(t.Context(), func(Migrated) {})
+			check(t, err)
+		}
+		for _, name := range []string{"a", "b"} {
+			all, err := now.Of(ScheduleID(name)).Schedules(t.Context())
+			if err != nil || !slices.ContainsFunc(all.List, func(s Scheduled) bool { return s.Name == name && s.Due.Equal(at) && s.Topic == "t" }) {
+				t.Errorf("%s: %+v, %v", name, all.List, err)
+			}
+		}
+		if got := func() Scheduled {
+			all, err := now.Of(moved.ID).SchedulesOf(IDs{moved.ID}).Do(t.Context())
+			check(t, err)
+			return all.List[0]
+		}(); !reflect.DeepEqual(got, moved) {
+			t.Errorf("got  %+v\nwant %+v", got, moved)
+		}
+		if old, err := b.Schedules(t.Context()); err != nil || len(old.List) > 0 || b.do(t, "EXISTS", "delayer:schedules") != int64(0) {
+			t.Errorf("left behind: %+v, %v", old.List, err)
+		}
+	})
+}

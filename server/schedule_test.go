@@ -1,0 +1,375 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// aSchedule is one of topic t, as the client makes it.
+func aSchedule(name, spec string) store.Schedule {
+	return store.Schedule{Name: name, Spec: spec, Zone: "UTC", Topic: "t", Body: "body", Missed: store.MissedOnce, Overlap: store.OverlapAllow,
+		Terms: store.Terms{Lifetime: time.Hour}}
+}
+
+// schedule stores one whose first moment is so long after now, by Redis's clock, in whole milliseconds.
+func (w *world) schedule(s store.Schedule, in time.Duration) (first time.Time) {
+	w.TB.Helper()
+	at := w.store()
+	now, err := at.Time(context.Background())
+	check(w.TB, err)
+	first = now.Add(in).Truncate(time.Millisecond)
+	_, _, err = at.PutSchedule(context.Background(), s, first)
+	check(w.TB, err)
+	return first
+}
+
+func (w *world) store() *store.Store { return w.server.movers[0].store }
+
+func (w *world) schedules() []store.Scheduled {
+	w.TB.Helper()
+	all, err := w.store().Schedules(context.Background())
+	check(w.TB, err)
+	return all.List
+}
+
+func (w *world) scheduled(name string) store.Scheduled {
+	w.TB.Helper()
+	for _, s := range w.schedules() {
+		if s.Name == name {
+			return s
+		}
+	}
+	w.TB.Fatalf("there is no schedule %s", name)
+	return store.Scheduled{}
+}
+
+func TestFiringOf(t *testing.T) {
+	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(minutes float64) time.Time { return day.Add(time.Duration(minutes * float64(time.Minute))) }
+	for _, c := range []struct {
+		name     string
+		change   func(*store.Scheduled)
+		now      time.Time
+		late     int
+		paused   int
+		moments  string // what became of the last ones
+		upcoming time.Time
+	}{
+		{"in time", nil, at(0.001), 0, 0, "r", at(1)},
+		{"three later: once", nil, at(3.5), 3, 0, "lllr", at(4)},
+		{"many later: once", nil, at(5000.5), 5000, 0, "lllllllllr", at(5001)},
+		{"skip, in time", func(s *store.Scheduled) { s.Missed = store.MissedSkip }, at(2.9), 2, 0, "llr", at(3)},
+		{"skip, too late", func(s *store.Scheduled) { s.Missed, s.Spec = store.MissedSkip, "@hourly" }, at(62), 2, 0, "ll", at(120)},
+		{"all", func(s *store.Scheduled) { s.Missed = store.MissedAll }, at(3.5), 0, 0, "rrrr", at(4)},
+		{"all, too many", func(s *store.Scheduled) { s.Missed = store.MissedAll }, at(300.5), 201, 0, strings.Repeat("r", 100), at(301)},
+		{"paused", func(s *store.Scheduled) { s.Paused = at(-1) }, at(3.5), 0, 4, "pppp", at(4)},
+		{"paused, all", func(s *store.Scheduled) { s.Paused, s.Missed = at(-1), store.MissedAll }, at(20.5), 0, 21, "pppppppppp", at(21)},
+		{"looked at too early", nil, at(-0.5), 0, 0, "", at(0)},
+		{"it has ended", func(s *store.Scheduled) { s.Next = time.Time{} }, at(3.5), 0, 0, "", time.Time{}},
+	} {
+		s := store.Scheduled{Schedule: aSchedule("a", "* * * * *"), Next: day}
+		if c.change != nil {
+			c.change(&s)
+		}
+		f, err := firingOf(s, c.now)
+		moments := ""
+		for _, m := range f.Moments {
+			moments += m.What
+			if !m.Due.Equal(m.At) || m.At.After(c.now) {
+				t.Errorf("%s: a job of %v is due at %v", c.name, m.At, m.Due)
+			}
+		}
+		if err != nil || f.Late != c.late || f.Paused != c.paused || moments != c.moments || !f.Upcoming.Equal(c.upcoming) || f.Unknown {
+			t.Errorf("%s: %d late, %d paused, %s, then %v, %v; want %d, %d, %s, %v", c.name, f.Late, f.Paused, moments, f.Upcoming, err, c.late, c.paused, c.moments, c.upcoming)
+		}
+	}
+	s := store.Scheduled{Schedule: aSchedule("a", "* * * * *"), Next: day}
+	s.Jitter = time.Minute
+	dues := map[time.Time]bool{}
+	for range 100 {
+		f, _ := firingOf(s, day)
+		if d := f.Moments[0].Due.Sub(day); d < 0 || d >= time.Minute {
+			t.Errorf("the jitter is %v", d)
+		}
+		dues[f.Moments[0].Due] = true
+	}
+	if len(dues) < 90 {
+		t.Errorf("of 100 only %d jitters differ", len(dues))
+	}
+	for what, s := range map[string]store.Schedule{"a bad spec": aSchedule("a", "* * * *"), "a bad zone": {Name: "a", Spec: "* * * * *", Zone: "Nowhere"}} {
+		if f, err := firingOf(store.Scheduled{Schedule: s, Next: day}, day); err == nil || !f.Unknown {
+			t.Errorf("%s: %+v, %v", what, f, err)
+		}
+	}
+}
+
+// A moment has its job, beside others that fall due with it; and the next one comes.
+func TestPassFires(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.push("j1", "t", 1)
+	w.push("j2", "u", 2)
+	w.push("no schedule", store.ScheduleTopic, 3)
+	first := w.schedule(aSchedule("a", "@every 1h"), -time.Second)
+	w.pass()
+	job := store.MomentID("a", first)
+	w.expectReady("t", job, "j1")
+	w.expectReady("u", "j2")
+	w.expectReady(store.ScheduleTopic, "no schedule")
+	got := w.scheduled("a")
+	if !got.Next.Equal(first.Add(time.Hour)) || got.Ran != 1 || got.NotRun != (store.NotRun{}) {
+		t.Errorf("then it is %+v", got)
+	}
+	w.expectWaiting(got.ID)
+	w.expectPass(0, 0)
+	if info, _ := w.log.lines(); mention(info, fmt.Sprintf("Schedule has fired, Topic: t, IDs: [%s]", job)) != 1 {
+		t.Errorf("the log: %q", info)
+	}
+	w.log.expectErrors(t)
+}
+
+// Many schedules of one moment, more than a batch.
+func TestPassFiresMany(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const schedules = 1500
+	names := map[string]bool{}
+	for n := range schedules {
+		s := aSchedule(fmt.Sprint("s", n), "@daily")
+		w.schedule(s, -time.Second)
+		names[s.Name] = true
+	}
+	w.pass()
+	for _, id := range w.Queue("t") {
+		name, _, _ := strings.Cut(strings.TrimPrefix(id, "{"), "}")
+		if !names[name] {
+			t.Errorf("%s is not the job of one that was due", id)
+		}
+		delete(names, name)
+	}
+	if len(names) > 0 {
+		t.Errorf("%d schedules have no job", len(names))
+	}
+	w.expectPass(0, 0)
+}
+
+// Run fires each moment of a schedule in time, and knows when the next one is.
+func TestRunFires(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := w.options()
+	o.Interval = 50 * time.Second // what is not known is not seen
+	w.server = New(w.pool(), o)
+	w.run()
+	first := w.schedule(aSchedule("a", "@every 70ms"), 100*time.Millisecond)
+	until(t, "ten moments have passed", func() bool { return len(w.Queue("t")) >= 10 })
+	s := w.scheduled("a")
+	for i, id := range w.Queue("t")[:10] {
+		if want := store.MomentID("a", first.Add(time.Duration(i)*70*time.Millisecond)); id != want && s.NotRun.Late == 0 {
+			t.Errorf("moment %d is %s, want %s", i, id, want)
+		}
+	}
+}
+
+// Moments that a paused schedule, an overlap or nobody lets have jobs are counted, and the log says why; once a minute at most.
+func TestMomentsWithoutJobs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	overlaps := aSchedule("overlaps", "@every 1h")
+	overlaps.Overlap = store.OverlapSkip
+	w.schedule(aSchedule("late", "@every 1h"), -5*time.Hour-time.Second)
+	w.schedule(aSchedule("paused", "@every 1h"), -time.Second)
+	check(t, w.store().PauseSchedule(t.Context(), "paused", true))
+	w.schedule(overlaps, -time.Second)
+	again := func(name string) {
+		t.Helper()
+		s := w.scheduled(name)
+		w.Do("HSET", prefix+"job_bucket:"+s.ID, "next", s.Next.Add(-time.Hour).UnixMilli())
+		w.Do("ZADD", prefix+"job_pool", 1, s.ID)
+	}
+	w.pass()
+	for range 3 {
+		again("overlaps")
+		again("paused")
+		w.pass()
+	}
+	for name, want := range map[string]store.NotRun{"late": {Late: 5}, "overlaps": {Overlapped: 3}, "paused": {Paused: 4}} {
+		if got := w.scheduled(name); got.NotRun != want {
+			t.Errorf("%s: %+v, want %+v", name, got.NotRun, want)
+		}
+	}
+	_, errors := w.log.lines()
+	slices.Sort(errors)
+	if want := []string{"Schedule \"late\", moments without a job: 5, as no server was there in time", "Schedule \"overlaps\", moments without a job: 1, as the job before is not done"}; !slices.Equal(errors, want) {
+		t.Errorf("the log has %q, want %q", errors, want)
+	}
+	if info, _ := w.log.lines(); mention(info, "Schedule \"paused\", moments without a job: 1, as the schedule is paused") != 1 {
+		t.Errorf("the log has %q", info)
+	}
+	for _, m := range w.mover().notRun {
+		m.told = m.told.Add(-notRunEvery)
+	}
+	w.mover().notRun.tell(w.mover().log)
+	w.log.awaitError(t, "Schedule \"overlaps\", moments without a job: 2, as the job before is not done")
+}
+
+// firedBy is an Observer that counts what schedules lead to.
+type firedBy struct {
+	*counter
+	fired []Fired
+}
+
+func (f *firedBy) Fired(one Fired) { f.fired = append(f.fired, one) }
+
+func TestObserverOfSchedules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := &firedBy{counter: newCounter()}
+	w.server.observers = append(w.server.observers, o)
+	w.schedule(aSchedule("a", "@every 1h"), -2*time.Hour-time.Second)
+	w.pass()
+	if len(o.fired) != 1 || o.fired[0].After < time.Second || o.fired[0].After > hangs {
+		t.Fatalf("told of %+v", o.fired)
+	}
+	if o.fired[0].After = 0; o.fired[0] != (Fired{Schedule: "a", Topic: "t", Jobs: 1, Late: 2}) {
+		t.Errorf("told of %+v", o.fired)
+	}
+}
+
+// A schedule that can't be fired is tried again, and keeps nobody from anything.
+func TestScheduleOfABrokenQueue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mover().stuck.every = 20 * time.Millisecond
+	w.Do("SET", prefix+"ready_queue:t", "text")
+	bad := aSchedule("bad", "* * * *") // as nothing of ours writes it
+	bad.Topic = "u"
+	w.schedule(bad, -time.Second)
+	first := w.schedule(aSchedule("a", "@every 1h"), -time.Second)
+	w.push("j", "u", 1)
+	w.pass()
+	w.expectReady("u", "j")
+	w.log.expectErrorsWith(t, "Schedule \"bad\" can't be read, its jobs are not pushed: \"* * * *\": it has 4 fields", "Schedules can't be fired: WRONGTYPE")
+	w.Do("DEL", prefix+"ready_queue:t")
+	until(t, "it is fired", func() bool { w.pass(); return len(w.Queue("t")) == 1 })
+	w.expectReady("t", store.MomentID("a", first))
+	w.log.awaitInfo(t, "Schedules can't be fired: over after")
+}
+
+// An old server beside this one moves a schedule as it does any job. This one puts it back.
+func TestScheduleMovedByAnOldServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.run()
+	s := aSchedule("a", "@every 40ms")
+	s.Missed = store.MissedAll
+	first := w.schedule(s, 100*time.Millisecond)
+	id := store.ScheduleID("a")
+	stolen := 0
+	until(t, "it was moved three times, and has all moments nevertheless", func() bool {
+		if stolen < 3 && w.Do("ZREM", prefix+"job_pool", id) == int64(1) {
+			w.Do("LPUSH", prefix+"ready_queue:"+store.ScheduleTopic, id)
+			stolen++
+			until(t, "it is back", func() bool { return w.Do("ZSCORE", prefix+"job_pool", id) != nil })
+		}
+		return stolen == 3 && len(w.Queue("t")) > 150
+	})
+	for i, got := range w.Queue("t")[:150] {
+		if want := store.MomentID("a", first.Add(time.Duration(i)*40*time.Millisecond)); got != want {
+			t.Fatalf("job %d is %s, want %s", i, got, want)
+		}
+	}
+	_, errors := w.log.lines()
+	if mention(errors, "Schedule \"a\" was moved by a server that does not know schedules, it is put back") == 0 {
+		t.Errorf("the log has %q", errors)
+	}
+}
+
+// Redis is away over many moments: one of them has a job then, the others are counted.
+func TestRedisAwayOverMoments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.run()
+	first := w.schedule(aSchedule("a", "@every 50ms"), 50*time.Millisecond)
+	until(t, "it runs", func() bool { return len(w.Queue("t")) >= 3 })
+	w.Hang()
+	time.Sleep(600 * time.Millisecond) // over ten moments
+	w.Resume()
+	until(t, "it runs again", func() bool { return w.scheduled("a").NotRun.Late >= 9 })
+	jobs := len(w.Queue("t"))
+	until(t, "it goes on", func() bool { return len(w.Queue("t")) >= jobs+3 })
+	expectMoments(t, w, "a", first, 50*time.Millisecond)
+}
+
+// expectMoments checks that each moment of a schedule has had one job, or none and was counted. Its servers may be at work.
+func expectMoments(t *testing.T, w *world, name string, first time.Time, every time.Duration) (jobs, late int) {
+	t.Helper()
+	queue := w.Queue("t")
+	s := w.scheduled(name) // later, so that what is in the queue has been counted
+	seen := map[string]int{}
+	for _, id := range queue {
+		seen[id]++
+	}
+	moments := int(s.Next.Sub(first) / every)
+	for i := range moments {
+		switch seen[store.MomentID(name, first.Add(time.Duration(i)*every))] {
+		case 0:
+		case 1:
+			jobs++
+		default:
+			t.Errorf("%s has several jobs of moment %d", name, i)
+		}
+	}
+	if int(s.Ran+s.NotRun.Late) != moments || jobs > int(s.Ran) || s.NotRun.Overlapped+s.NotRun.Paused > 0 || !s.Next.Equal(first.Add(time.Duration(moments)*every)) {
+		t.Errorf("%s has had %d moments, %d jobs in the queue, and says %+v", name, moments, jobs, s)
+	}
+	return jobs, int(s.NotRun.Late)
+}
+
+// All goes by Redis's clock, be that of the host an hour off: here it is years.
+func TestSchedulesGoByRedisClock(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", m.Addr()) }}
+	defer pool.Close()
+	zone, err := time.LoadLocation("Europe/Berlin")
+	check(t, err)
+	s := New(pool, Options{})
+	at := time.Date(2031, 3, 29, 2, 30, 0, 0, zone) // the night before clocks change
+	daily, often := aSchedule("daily", "30 2 * * *"), aSchedule("often", "*/30 * * * *")
+	daily.Zone, often.Zone, often.Topic = "Europe/Berlin", "Europe/Berlin", "u"
+	m.SetTime(at.Add(-time.Minute))
+	for _, of := range []store.Schedule{daily, often} {
+		_, _, err := s.movers[0].store.PutSchedule(t.Context(), of, at)
+		check(t, err)
+	}
+	for now := at; now.Before(at.Add(48 * time.Hour)); now = now.Add(10 * time.Minute) {
+		m.SetTime(now)
+		check(t, s.Pass(t.Context()))
+	}
+	f := redistest.On(t, m.Addr())
+	want := []string{"{daily}@2031-03-29T01:30:00Z", "{daily}@2031-03-30T01:00:00Z", "{daily}@2031-03-31T00:30:00Z"} // the second is in the gap, so right after it
+	if got := f.Queue("t"); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	var half []string
+	for now := at; now.Before(at.Add(48 * time.Hour)); now = now.Add(30 * time.Minute) {
+		half = append(half, store.MomentID("often", now))
+	}
+	if got := f.Queue("u"); !slices.Equal(got, half) {
+		t.Errorf("got %v, want %v", got, half)
+	}
+	if all, err := s.movers[0].store.Schedules(t.Context()); err != nil || !reflect.DeepEqual(all.List[0].NotRun, store.NotRun{}) || all.List[0].Ran != 3 {
+		t.Errorf("got %+v, %v", all, err)
+	}
+}
