@@ -106,10 +106,14 @@ func (d *Delayer) jobs(ctx context.Context, topic string) ([]client.Job, error) 
 func (d *Delayer) ids(topic string) (ready, pool []string, err error) {
 	conn := d.pool.Get()
 	defer conn.Close()
-	if ready, err = redis.Strings(conn.Do("LRANGE", d.keys.ReadyQueue(topic), 0, -1)); err != nil {
-		return nil, nil, err
+	for _, queue := range []string{d.keys.PausedQueue(topic), d.keys.ReadyQueue(topic)} {
+		ids, err := redis.Strings(conn.Do("LRANGE", queue, 0, -1))
+		if err != nil {
+			return nil, nil, err
+		}
+		slices.Reverse(ids)
+		ready = append(ready, ids...)
 	}
-	slices.Reverse(ready)
 	pool, err = redis.Strings(conn.Do("ZRANGE", d.keys.JobPool(), 0, -1))
 	return ready, pool, err
 }

@@ -143,6 +143,15 @@ var scripts = []line{
 			s.Errorf("another number of partitions: %v", err)
 		}
 	}},
+	{"keep_paused", func(s *stage) {
+		_, err := s.store.Pause(topic, time.Millisecond, "").Do(s.Context())
+		check(s, err)
+		redistest.Until(s, "the pause is over", func() bool {
+			kept, err := s.store.KeepPaused().Do(s.Context())
+			check(s, err)
+			return len(kept.Ended) == 1 && kept.Ended[0] == topic
+		})
+	}},
 	{"let_go", func(s *stage) {
 		s.stored("a", time.Hour)
 		_, err := s.store.LetGo(s.setAside("a").Serial, 0).Do(s.Context())
@@ -183,6 +192,23 @@ var scripts = []line{
 		moved, err := s.store.Move(due.Batches[0], due.Now, due.Now, due.Now.Add(time.Minute)).Do(s.Context())
 		expect(s, "what is moved", len(moved.IDs), err, 1)
 		s.expectStored("a", "ready")
+	}},
+	{"pause", func(s *stage) {
+		s.stored("a", 0)
+		_, err := s.store.Pause(topic, 0, "").Do(s.Context())
+		check(s, err)
+		s.stored("b", 0)
+		popped, err := s.store.Pop(store.Wanted{Topics: []string{topic}, N: 2}).Do(s.Context())
+		expect(s, "how many are popped", len(popped.Jobs), err, 0)
+	}},
+	{"paused", func(s *stage) {
+		_, err := s.store.Pause(topic, time.Hour, "note").Do(s.Context())
+		check(s, err)
+		paused, err := s.store.Paused().Do(s.Context())
+		check(s, err)
+		if len(paused) != 1 || paused[0].Topic != topic || paused[0].Note != "note" || paused[0].Until.Sub(paused[0].Since) != time.Hour {
+			s.Errorf("got %+v", paused)
+		}
 	}},
 	{"pause_schedule", func(s *stage) {
 		s.scheduled("a", time.Hour)
@@ -238,6 +264,15 @@ var scripts = []line{
 			s.Errorf("it has %d attempts and the token %d", job.Attempts, job.Token)
 		}
 	}},
+	{"resume", func(s *stage) {
+		_, err := s.store.Pause(topic, 0, "").Do(s.Context())
+		check(s, err)
+		s.stored("a", 0)
+		was, err := s.store.Resume(topic).Do(s.Context())
+		expect(s, "whether it was paused", was, err, true)
+		popped, err := s.store.Pop(store.Wanted{Topics: []string{topic}, N: 2}).Do(s.Context())
+		expect(s, "how many are popped", len(popped.Jobs), err, 1)
+	}},
 	{"retry", func(s *stage) {
 		s.allDone(s.store.Retry([]store.GivenBack{{Held: s.held("a"), Delay: time.Hour, Error: "why"}}))
 		if job := s.expectStored("a", "waiting"); job.Error != "why" {
@@ -278,7 +313,7 @@ var scripts = []line{
 	{"set_aside_ready", func(s *stage) {
 		s.stored("a", 0)
 		s.stored("b", 0)
-		aside, err := s.store.SetAsideReady(topic, []string{"a"}, []string{"b"}).Do(s.Context())
+		aside, err := s.store.SetAsideReady(s.store.Keys().ReadyQueue(topic), []string{"a"}, []string{"b"}).Do(s.Context())
 		expect(s, "what is set aside", len(aside.Jobs), err, 1)
 		s.expectStored("a", "")
 		s.expectStored("b", "ready")

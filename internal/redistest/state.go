@@ -22,6 +22,7 @@ type State struct {
 	Reserved  []string            // reserved IDs, in the order in which their leases end
 	Counts    map[string]string   // topic → the number of its reserved jobs that is kept, if it is not 0
 	Ready     map[string][]string // topic → IDs, the next one first
+	Paused    map[string][]string // of a paused topic, what would be in Ready
 	Buckets   map[string]string   // ID → "topic body"
 	Dead      map[string][]string // topic → IDs of its dead letters, the oldest first
 	Letters   map[string]string   // ID of a dead letter → "topic body"
@@ -34,7 +35,7 @@ type State struct {
 func (f *Fixture) State() State {
 	f.TB.Helper()
 	s := State{
-		Counts: map[string]string{}, Ready: map[string][]string{}, Buckets: map[string]string{},
+		Counts: map[string]string{}, Ready: map[string][]string{}, Paused: map[string][]string{}, Buckets: map[string]string{},
 		Dead: map[string][]string{}, Letters: map[string]string{}, Other: map[string]string{},
 	}
 	keys := f.Strings("KEYS", "*")
@@ -57,7 +58,8 @@ func (f *Fixture) State() State {
 		switch name + " " + kind {
 		case "job_pool zset":
 			pools = append(pools, key)
-		case "topics zset", "topics_due zset", "waiting: zset", "servers hash", "history hash", "acked string", "migration hash":
+		case "topics zset", "topics_due zset", "waiting: zset", "servers hash", "history hash", "acked string", "migration hash",
+			"waiting: hash", "paused_waiting: zset", "paused hash":
 		case "schedules zset":
 			s.Schedules = append(s.Schedules, f.Strings("ZRANGE", key, 0, -1)...)
 		case "once zset":
@@ -77,13 +79,17 @@ func (f *Fixture) State() State {
 			indexed[partition] = append(indexed[partition], topic)
 		case "dead_letter: hash":
 			letters = append(letters, key)
-		case "ready_queue: list":
+		case "ready_queue: list", "paused_queue: list":
 			if partition != "" {
 				topic += " of " + partition
 			}
 			ids := f.Strings("LRANGE", key, 0, -1)
 			slices.Reverse(ids)
-			s.Ready[topic] = ids
+			if name == "paused_queue:" {
+				s.Paused[topic] = ids
+			} else {
+				s.Ready[topic] = ids
+			}
 		case "job_bucket: hash":
 			buckets = append(buckets, key)
 		default:

@@ -73,10 +73,10 @@ func (s *Store) setAside(ids []string, which string, letters ...string) *Call[As
 	return newCall(s, setAsideScript, appendAll(append(args, which), ids), readAside)
 }
 
-// SetAsideReady sets jobs aside that are among the next ones of the topic's ready queue, some of which stay, 1,000 in all. Those go to the
+// SetAsideReady sets jobs aside that are among the next ones of a ready queue, or a PausedQueue, some of which stay, 1,000 in all. Those go to the
 // end of the queue.
-func (s *Store) SetAsideReady(topic string, leave, stay []string) *Call[Aside] {
-	args := append(arguments(1+len(leave)+len(stay), s.keys.JobPool(), s.keys.ReadyQueue(topic)), len(leave))
+func (s *Store) SetAsideReady(queue string, leave, stay []string) *Call[Aside] {
+	args := append(arguments(1+len(leave)+len(stay), s.keys.JobPool(), queue), len(leave))
 	return newCall(s, setAsideReadyScript, appendAll(appendAll(args, leave), stay), readAside)
 }
 

@@ -79,6 +79,17 @@ func (k Keys) Once() string { return k.prefix + "once" }
 // Schedules is the zset of the names of all schedules, scored 0. Each is a job.
 func (k Keys) Schedules() string { return k.prefix + "schedules" }
 
+// Paused is the hash of the paused topics: since when and until when an operator has paused one, the same of its backing
+// off (Unix ms, 0 if there is none), and the operator's note, divided by blanks.
+func (k Keys) Paused() string { return k.prefix + "paused" }
+
+// PausedQueue is what the topic's ready queue is while it is paused. With an empty topic it is what the names of all these begin
+// with.
+func (k Keys) PausedQueue(topic string) string { return k.prefix + "paused_queue:" + topic }
+
+// PausedWaiting is where the clients stand that wait for a paused topic; Waiting is a hash then.
+func (k Keys) PausedWaiting(topic string) string { return k.prefix + "paused_waiting:" + topic }
+
 // Waiting is the zset of the clients that wait for jobs of the topic, each scored by the Unix time in µs
 // since when.
 func (k Keys) Waiting(topic string) string { return k.prefix + "waiting:" + topic }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 // Migrated is how far a migration is.
@@ -33,6 +35,9 @@ func (p Partitions) Migrate(ctx context.Context, tell func(Migrated)) (done bool
 		if err := p[i : i+1].checkAdopt(ctx); err != nil && !Temporary(err) {
 			return false, err
 		}
+	}
+	if err := p.CopyPauses(ctx); err != nil && !Temporary(err) { // before jobs come to be ready there
+		return false, err
 	}
 	for i, from := range p.leaving() {
 		if err := m.move(ctx, from); err != nil {
@@ -204,22 +209,37 @@ func (m *migration) moveSet(ctx context.Context, from *Store, key string) error 
 	}
 }
 
-// moveReady moves the jobs of a ready queue. Those that stay go to its end, one after the other, so that they are in the same
-// order again in the end.
+// moveReady moves the jobs of a topic that are ready, also while it is paused.
 func (m *migration) moveReady(ctx context.Context, from *Store, topic string) error {
-	n, err := from.ReadyCount(ctx, topic)
+	for _, queue := range []string{from.keys.ReadyQueue(topic), from.keys.PausedQueue(topic)} {
+		if err := m.moveQueue(ctx, from, queue); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moveQueue moves the jobs of a queue. Those that stay go to its end, one after the other, so that they are in the same
+// order again in the end.
+func (m *migration) moveQueue(ctx context.Context, from *Store, queue string) error {
+	n, err := from.length(ctx, queue)
 	for n > 0 && err == nil {
 		var ids []string
-		if ids, _, err = from.members(ctx, from.keys.ReadyQueue(topic), "0", min(n, migrateStep)); err != nil || len(ids) == 0 {
+		if ids, _, err = from.members(ctx, queue, "0", min(n, migrateStep)); err != nil || len(ids) == 0 {
 			return err
 		}
 		var lookedAt int
 		leave, stay := m.divide(from, ids)
-		lookedAt, err = m.setAside(ctx, from, func() *Call[Aside] { return from.SetAsideReady(topic, leave, stay) })
+		lookedAt, err = m.setAside(ctx, from, func() *Call[Aside] { return from.SetAsideReady(queue, leave, stay) })
 		n -= max(lookedAt, 1)
 		m.Left = max(m.Left-lookedAt, 0)
 	}
 	return err
+}
+
+// length is how many entries a list has.
+func (s *Store) length(ctx context.Context, list string) (int, error) {
+	return redis.Int(s.command(ctx, "LLEN", list))
 }
 
 // divide divides IDs into those that belong elsewhere and those that don't.

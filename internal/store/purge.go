@@ -4,13 +4,17 @@ import "context"
 
 var purgeScript = newScript("purge")
 
-// ReadyCount is how many entries the topic's ready queue has.
+// ReadyCount is how many entries the topic's ready queue has, also while it is paused. Of one that can't be read it is 1, so that a
+// purge is tried, which tells why.
 func (s *Store) ReadyCount(ctx context.Context, topic string) (int, error) {
-	looked, _, err := Look(ctx, LookAt{Store: s, Topics: []string{topic}})
+	stats, err := s.Stats(ctx, []string{topic}, false)
 	if err != nil {
 		return 0, err
 	}
-	return looked[0].Lengths[0], nil
+	if n := stats.Topics[0].Ready; n >= 0 {
+		return n, nil
+	}
+	return 1, nil
 }
 
 // Purge deletes up to MaxPop of the topic's next ready jobs, of so many entries of its queue at

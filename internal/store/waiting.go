@@ -176,10 +176,30 @@ func (s *Store) TakeOut(ctx context.Context, waiter string, topics []string) {
 		return
 	}
 	defer conn.Close()
+	s.eachWaiting(ctx, conn, topics, "ZREM", waiter)
+}
+
+// eachWaiting does something with the waiters of each topic. An answer may be a redis.Error.
+func (s *Store) eachWaiting(ctx context.Context, conn redis.Conn, topics []string, command string, args ...any) ([]any, error) {
 	for _, topic := range topics {
-		conn.Send("ZREM", s.keys.Waiting(topic), waiter)
+		conn.Send(command, append([]any{s.keys.Waiting(topic)}, args...)...)
 	}
-	redis.DoContext(conn, ctx, "")
+	replies, err := redis.Values(redis.DoContext(conn, ctx, ""))
+	var paused []int
+	for i, reply := range replies {
+		if refused, _ := reply.(redis.Error); KindOf(refused) == WrongType {
+			paused = append(paused, i)
+			conn.Send(command, append([]any{s.keys.PausedWaiting(topics[i])}, args...)...)
+		}
+	}
+	if err != nil || len(paused) == 0 {
+		return replies, err
+	}
+	again, err := redis.Values(redis.DoContext(conn, ctx, ""))
+	for k, reply := range again {
+		replies[paused[k]] = reply
+	}
+	return replies, err
 }
 
 // ReadWake is what a message on a waiter's channel says: of which topic there are jobs, and how many.
@@ -216,10 +236,7 @@ func (s *Store) countWaiters(ctx context.Context, conn redis.Conn, topics []stri
 		numbers = "SHARDNUMSUB"
 	}
 	channels, of := redis.Args{numbers}, []int{}
-	for _, topic := range topics {
-		conn.Send("ZRANGE", s.keys.Waiting(topic), 0, maxWaiters-1)
-	}
-	entered, err := redis.Values(redis.DoContext(conn, ctx, ""))
+	entered, err := s.eachWaiting(ctx, conn, topics, "ZRANGE", 0, maxWaiters-1)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@
 -- KEYS[1] job pool   KEYS[2] the topic's ready queue
 -- ARGV[1…6] see browse; the place is a number, how many entries are to be delivered before, and an ID
 --
--- Returns what browse does; where an entry is, is that number.
+-- Returns what browse does; where an entry is, is that number. Of a paused topic it is what is set aside.
 -- Errors: WRONGTYPE, a permission that is missing.
 --
 -- A queue moves on while it is looked at. So the entry of the place is looked for among the
@@ -12,7 +12,7 @@
 -- Deeper in the queue the place is taken as it is.
 -- Atomic so that entries and content belong together.
 -- Cost: O(entries before the page), and O(entries looked at).
-local queue = KEYS[2]
+local queue = redis.call('EXISTS', paused_queues .. ARGV[1]) == 1 and paused_queues .. ARGV[1] or KEYS[2]
 local MAX_WALK, SLACK = 10000, 1000 -- released jobs come back to the front
 
 local function first_entry()

@@ -2,7 +2,7 @@
 -- set_aside_ready: sets the next jobs of a ready queue aside, for another partition; those that stay go to the queue's end.
 -- If some are set aside already these are told instead.
 --
--- KEYS[1] job pool   KEYS[2] the ready queue
+-- KEYS[1] job pool   KEYS[2] the ready queue, or what is set aside of it while the topic is paused
 -- ARGV[1] how many IDs leave   ARGV[2…] these, and then those that stay: the queue's next entries, when they were read;
 -- 1,000 at most. What has come to be among as many next entries since is not touched.
 --
@@ -32,7 +32,7 @@ local function leaves(id)
   local bucket = buckets .. id
   local topic = redis.pcall('HGET', bucket, 'topic')
   if type(topic) ~= 'string' or redis.call('ZSCORE', pool, id) then return true end
-  if queues .. topic ~= queue then
+  if queues .. topic ~= queue and paused_queues .. topic ~= queue then
     pass_on(id, topic)
     return true
   end

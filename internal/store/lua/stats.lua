@@ -62,8 +62,8 @@ end
 
 -- Looks at an entry of the topic's queue. Returns for how long its job has been ready, nil if it is
 -- stale; and whether that can be read.
-local function look(topic, place)
-  local id = redis.pcall('LINDEX', queues .. topic, -place)
+local function look(topic, queue, place)
+  local id = redis.pcall('LINDEX', queue, -place)
   if type(id) ~= 'string' then return nil, false end
   local name = buckets .. id
   local job = redis.pcall('HMGET', name, 'topic', 'lease', 'options')
@@ -77,12 +77,12 @@ end
 
 -- For how long the topic's next job has been ready, and whether that is sure. Behind many stale entries it
 -- looks further and further away: what is found there came later, so the next job is no younger.
-local function queue_overdue(topic, length)
+local function queue_overdue(topic, queue, length)
   if not now_ms then return -1, 0 end
   if length <= 0 then return length, 1 end
   local place, step = 1, 1
   while true do
-    local late, readable = look(topic, place)
+    local late, readable = look(topic, queue, place)
     if not readable then return -1, 0 end
     if late then return math.max(late, 0), late >= 0 and step == 1 and 1 or 0 end
     if place == length then return 0, step == 1 and 1 or 0 end
@@ -92,13 +92,16 @@ local function queue_overdue(topic, length)
   end
 end
 
+local some_paused = redis.pcall('EXISTS', pauses) == 1
 local reply = {now_ms and string.format('%s%06d', clock[1], clock[2]) or -1, redis.call('ZCARD', pool), pool_overdue(), all_reserved()}
 for k = FIRST, #ARGV do
   local topic, n = ARGV[k], #reply
-  local length = number(redis.pcall('LLEN', queues .. topic))
-  reply[n + 1] = length
+  local queue = queues .. topic
+  local length, set_aside = number(redis.pcall('LLEN', queue)), 0
+  if some_paused then set_aside = math.max(number(redis.pcall('LLEN', paused_queues .. topic)), 0) end
+  reply[n + 1] = length < 0 and length or length + set_aside
   reply[n + 2] = reserved.err and -1 or math.max(tonumber(reserved[k - FIRST + 1] or 0), 0)
   reply[n + 3] = number(redis.pcall('ZCARD', dead_lists .. topic))
-  reply[n + 4], reply[n + 5] = queue_overdue(topic, length)
+  reply[n + 4], reply[n + 5] = queue_overdue(topic, length == 0 and paused_queues .. topic or queue, length == 0 and set_aside or length)
 end
 return reply

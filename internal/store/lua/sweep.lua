@@ -27,17 +27,20 @@ local pcall = redis.pcall
 
 -- Whether the ID stands in the topic's queue, as far as that is looked through.
 local function is_queued(topic, id)
-  local length = pcall('LLEN', queues .. topic)
-  if type(length) ~= 'number' then return false end
-  entries_left = entries_left - math.floor(math.min(length, MAX_WALK) / WALKED)
-  return type(pcall('LPOS', queues .. topic, id, 'MAXLEN', MAX_WALK)) == 'number'
+  for _, queue in ipairs({queues .. topic, paused_queues .. topic}) do
+    local length = pcall('LLEN', queue)
+    if type(length) == 'number' and length > 0 then
+      entries_left = entries_left - math.floor(math.min(length, MAX_WALK) / WALKED)
+      if type(pcall('LPOS', queue, id, 'MAXLEN', MAX_WALK)) == 'number' then return true end
+    end
+  end
+  return false
 end
 
 -- Drops up to count entries without a job off the end of the topic's queue. IDs of which there is no
 -- job are added to gone. Returns how many there were, and whether there may be more of them; or an
 -- error reply.
-local function drop_stale(topic, count, gone)
-  local queue = queues .. topic
+local function drop_stale(topic, queue, count, gone)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then return unreadable(ids) and ids or 0 end
   if #ids == 0 then return 0 end
@@ -67,11 +70,15 @@ local function drop_stale(topic, count, gone)
   return used, more
 end
 
--- Sweeps the topic's queue. Returns whether that is done; or an error reply.
+local some_paused = pcall('EXISTS', pauses) == 1
+
+-- Sweeps the topic's queue, or, if it is paused, what is set aside. Returns whether that is done; or an error reply.
 local function sweep(topic, gone)
+  local queue = queues .. topic
+  if some_paused and pcall('EXISTS', queue) == 0 then queue = paused_queues .. topic end
   local count = 1
   while entries_left > 0 do
-    local used, more = drop_stale(topic, count, gone)
+    local used, more = drop_stale(topic, queue, count, gone)
     if type(used) == 'table' then return used end
     if not more then return true end
     count = STEP
@@ -82,7 +89,7 @@ end
 -- Whether the topic has anything. What can't be read may be something.
 local function has_something(topic, count, due)
   if count > 0 or due and due - now_s > 0 then return true end
-  return pcall('EXISTS', queues .. topic, dead_lists .. topic) ~= 0
+  return pcall('EXISTS', queues .. topic, paused_queues .. topic, dead_lists .. topic) ~= 0 or some_paused and pcall('HGET', pauses, topic) ~= false
 end
 
 -- The numbers of reserved jobs, none below 0, and none above what the pool can have: leases end

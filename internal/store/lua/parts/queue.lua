@@ -9,6 +9,10 @@
 local WAITING_FOR = 3600000 -- ms; store.WaitingFor: entries of clients that have died go then
 local MOST_DEAD = 100       -- waiters that one call finds dead
 
+-- While a topic is paused a hash stands where its waiters would, and they wait under another name; see hold. So those
+-- who enter and wake clients meet the pause where there is one, and nobody else has to ask. What they do then has no function and no
+-- names of its own, which every call would have to make.
+
 local entering -- when (Unix µs)
 
 -- Enters the waiter, which has waited for so long (µs). Returns whether it stands there now, and whether it
@@ -19,18 +23,32 @@ local function add_waiter(topic, waiter, waited)
     if time.err then return false, false end
     entering = time[1] * 1000000 + time[2]
   end
-  local added = redis.pcall('ZADD', waiters .. topic, 'NX', string.format('%.0f', entering - waited), waiter)
-  if type(added) == 'number' then redis.pcall('PEXPIRE', waiters .. topic, WAITING_FOR) end
+  local since, set = string.format('%.0f', entering - waited), waiters .. topic
+  local added = redis.pcall('ZADD', set, 'NX', since, waiter)
+  if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1] then
+    set = prefix .. 'paused_waiting:' .. topic
+    added = redis.pcall('ZADD', set, 'NX', since, waiter)
+  end
+  if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
   return type(added) == 'number', added == 1
 end
 
 -- Wakes the client that has waited longest for the topic's jobs, of which there are so many now. PUBLISH says
 -- how many received it: nobody if that client has died, and then it is the next one's turn. Returns whether one was
--- woken, and Redis's reason if none could be.
+-- woken, and Redis's reason if none could be. If the topic is paused its jobs are set aside instead: everything that makes
+-- a job ready comes here, in the same script.
 local function wake(topic, jobs)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then return false, first.err end
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      for _ = 1, jobs do
+        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then return false, id and id.err end
+      end
+      return false
+    end
     local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
     if type(receivers) == 'table' then return false, receivers.err end
     if receivers > 0 then return true end
@@ -53,10 +71,14 @@ end
 -- drops it when it comes to it: the bucket, not the list, says what is ready.
 local entries_to_walk = 10000
 
--- Takes id out of a topic's ready queue, unless that is too long or no list.
+-- Takes id out of a topic's ready queue, unless that is too long or no list. Where it is empty the topic may be paused.
 local function withdraw(topic, id)
   local queue = queues .. topic
   local length = redis.pcall('LLEN', queue)
+  if length == 0 then
+    queue = prefix .. 'paused_queue:' .. topic
+    length = redis.pcall('LLEN', queue)
+  end
   if type(length) == 'number' and length > 0 and length <= entries_to_walk then
     entries_to_walk = entries_to_walk - length
     redis.pcall('LREM', queue, 0, id)

@@ -1,0 +1,45 @@
+-- require: keys guard pause topics
+-- pause: has nothing of a topic be delivered for a while. Whatever is or becomes ready is set aside meanwhile.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the topic
+-- ARGV[2] 'pause', as an operator does: for how long, and the note, count anew; 'back off', as a consumer does, who may not
+-- shorten anything; 'copy': what another partition has, if nothing is here
+-- ARGV[3] for how long (ms), 0 without end   ARGV[4] the note; of 'copy', the entry
+--
+-- Returns 1.
+-- Errors: WRONGTYPE of the queue or the pool, OOM, a permission that is missing, too many paused topics; nothing has changed then.
+--
+-- Atomic because no job may be taken between the entry and the move of the queue.
+-- Cost: O(1); where there are entries both in the queue and aside, O(those of the queue), at most 10,000.
+local MOST, AT_ONCE = 1000, 10000 -- topics; entries
+local TOLD = '1000'               -- ms; servers look by then when it ends
+local topic, how, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
+-- cluster: local missing = pause_elsewhere(topic)
+-- cluster: if missing then return missing end
+local err = not_pausable(topic) or not_a_list(queues .. topic)
+if err then return err end
+local text = redis.call('HGET', pauses, topic)
+local p = text and read_pause(text)
+if how == 'copy' then
+  if p then return 1 end
+  p = read_pause(ARGV[4])
+  if not p or paused_until(p) <= now then return 1 end
+end
+p = p or {since = 0, ends = 0, backed_off = 0, backs_on = 0, note = ''}
+if not text and redis.call('HLEN', pauses) >= MOST then
+  return redis.error_reply(string.format('ERR %d topics are paused, there can be no more', MOST))
+end
+if how == 'pause' then
+  local is_over = p.since == 0 or p.ends > 0 and p.ends <= now
+  if is_over then p.since = now end
+  p.ends, p.note = ms > 0 and now + ms or 0, ARGV[4]
+elseif how == 'back off' then
+  if p.backs_on <= now then p.backed_off = now end
+  p.backs_on = math.max(p.backs_on, now + ms)
+end
+redis.call('HSET', pauses, topic, pause_text(p))
+hold(topic, AT_ONCE)
+enter_use(topic, now / 1000, now / 1000)
+redis.pcall('PUBLISH', first_due_channel, TOLD)
+return 1

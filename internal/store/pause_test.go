@@ -1,0 +1,454 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// pause pauses a topic until it is resumed.
+func (b *backend) pause(t *testing.T, topic string) {
+	t.Helper()
+	_, err := b.Pause(topic, 0, "").Do(t.Context())
+	check(t, err)
+}
+
+func (b *backend) resume(t *testing.T, topic string, want bool) {
+	t.Helper()
+	was, err := b.Resume(topic).Do(t.Context())
+	check(t, err)
+	if was != want {
+		t.Errorf("the topic was paused: %v, want %v", was, want)
+	}
+}
+
+func (b *backend) reserveOne(t *testing.T, topic, id string) Held {
+	t.Helper()
+	popped, err := b.Reserve(Wanted{Topics: []string{topic}, N: 1}, Reservation{Lease: time.Hour}).Do(t.Context())
+	check(t, err)
+	if len(popped.Jobs) != 1 || popped.Jobs[0].ID != id {
+		t.Fatalf("reserved %+v, want %s", popped.Jobs, id)
+	}
+	return Held{Topic: topic, ID: id, Token: popped.Leases[0].Token}
+}
+
+// Whatever makes a job of a paused topic ready, nobody gets it, those who know nothing of pauses neither; and everybody does, in order,
+// once it is resumed.
+func TestPauseHoldsWhatBecomesReady(t *testing.T) {
+	one := func(t *testing.T, errs []error, err error) {
+		t.Helper()
+		check(t, errors.Join(append(errs, err)...))
+	}
+	for _, c := range []struct {
+		name   string
+		before func(t *testing.T, b *backend) func(t *testing.T) // the topic is paused; what is returned makes a ready
+	}{
+		{"move", func(t *testing.T, b *backend) func(t *testing.T) {
+			return func(t *testing.T) {
+				b.add(t, waits("a", "t", 9))
+				moved, err := b.Move(Batch{Topic: "t", IDs: IDs{"a"}}, time.Unix(10, 0), time.Unix(10, 0), time.Now()).Do(t.Context())
+				check(t, err)
+				if len(moved.IDs) != 1 || moved.CantPublish != nil {
+					t.Errorf("%+v", moved)
+				}
+			}
+		}},
+		{"push", func(t *testing.T, b *backend) func(t *testing.T) {
+			return func(t *testing.T) { check(t, b.push(t.Context(), Job{"a", "t", "body of a"}, Due{}, kept, Replace)) }
+		}},
+		{"push of several", func(t *testing.T, b *backend) func(t *testing.T) {
+			return func(t *testing.T) {
+				terms := Terms{Lifetime: kept}
+				errs, err := b.Push([]Delayed{{Job{"a", "t", "body of a"}, Due{}, terms, nil}, {Job{"b", "t", "body of b"}, Due{After: time.Hour}, terms, nil}}).Do(t.Context())
+				one(t, errs, err)
+				_, err = b.remove(t.Context(), "b")
+				check(t, err)
+			}
+		}},
+		{"reschedule", func(t *testing.T, b *backend) func(t *testing.T) {
+			b.seed(t, waits("a", "t", 3600*second))
+			return func(t *testing.T) { check(t, b.Reschedule(t.Context(), "a", 0)) }
+		}},
+		{"retry", func(t *testing.T, b *backend) func(t *testing.T) {
+			b.add(t, ready("a", "t"))
+			held := b.reserveOne(t, "t", "a")
+			return func(t *testing.T) {
+				errs, err := b.Retry([]GivenBack{{Held: held}}).Do(t.Context())
+				one(t, errs, err)
+			}
+		}},
+		{"release", func(t *testing.T, b *backend) func(t *testing.T) {
+			b.add(t, ready("a", "t"))
+			held := b.reserveOne(t, "t", "a")
+			return func(t *testing.T) {
+				errs, err := b.Retry([]GivenBack{{Held: held, Refund: true}}).Do(t.Context())
+				one(t, errs, err)
+			}
+		}},
+		{"requeue", func(t *testing.T, b *backend) func(t *testing.T) {
+			b.add(t, ready("a", "t"))
+			errs, err := b.Bury([]Burial{{Held: b.reserveOne(t, "t", "a"), Reason: "why"}}).Do(t.Context())
+			one(t, errs, err)
+			return func(t *testing.T) {
+				errs, err := b.Requeue(t.Context(), []string{"a"}, time.Hour)
+				one(t, errs, err)
+			}
+		}},
+		{"an entry in another topic's queue", func(t *testing.T, b *backend) func(t *testing.T) {
+			b.add(t, content("a", "t"), entry("a", "u"))
+			return func(t *testing.T) {
+				if job, _, err := b.pop(t.Context(), []string{"u"}); err != ErrEmpty {
+					t.Errorf("popped %+v, %v", job, err)
+				}
+			}
+		}},
+		{"it was ready", func(t *testing.T, b *backend) func(t *testing.T) {
+			b.add(t, ready("a", "t"))
+			return func(t *testing.T) {}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, b *backend) {
+				becomesReady := c.before(t, b)
+				b.add(t, ready("first", "t"))
+				if c.name == "it was ready" {
+					check(t, errOf(b.remove(t.Context(), "first")))
+					b.add(t, ready("first", "t"))
+				}
+				b.pause(t, "t")
+				becomesReady(t)
+				want := []string{"first", "a"}
+				if c.name == "it was ready" {
+					want = []string{"a", "first"}
+				}
+				content := map[string]string{"a": "t body of a", "first": "t body of first"}
+				b.expect(t, redistest.State{Paused: map[string][]string{"t": want}, Buckets: content})
+				if entry := b.do(t, "RPOP", "delayer:ready_queue:t"); entry != nil {
+					t.Errorf("who knows nothing of pauses gets %s", entry)
+				}
+				for _, take := range []func(Wanted) *Call[Popped]{b.Pop, func(w Wanted) *Call[Popped] { return b.Reserve(w, Reservation{Lease: time.Hour}) }} {
+					popped, err := take(Wanted{Topics: []string{"t"}, N: 10}).Do(t.Context())
+					check(t, err)
+					if len(popped.Jobs) > 0 {
+						t.Errorf("taken: %+v", popped.Jobs)
+					}
+				}
+				b.resume(t, "t", true)
+				b.resume(t, "t", false)
+				b.expect(t, redistest.State{Ready: map[string][]string{"t": want}, Buckets: content})
+				if left := b.With(t).Strings("KEYS", "delayer:*paused*"); len(left) > 0 {
+					t.Errorf("%q are left", left)
+				}
+			})
+		})
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+// add adds to what is in Redis.
+func (b *backend) add(t *testing.T, seeds ...[]command) {
+	t.Helper()
+	for _, commands := range seeds {
+		for _, c := range commands {
+			b.do(t, c[0].(string), c[1:]...)
+		}
+	}
+}
+
+// What is to be found out of jobs is the same while their topic is paused, and they can be changed.
+func TestPausedJobsAreReady(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		ctx := t.Context()
+		b.seed(t, ready("a", "t"), ready("b", "t"), ready("c", "t"), ready("d", "t"), ready("e", "t"))
+		b.pause(t, "t")
+		job, err := b.Get(ctx, "a")
+		if check(t, err); job.State != "ready" {
+			t.Errorf("its state is %s", job.State)
+		}
+		stats, err := b.Stats(ctx, []string{"t"}, true)
+		if check(t, err); stats.Topics[0].Ready != 5 || stats.Topics[0].Overdue < 0 {
+			t.Errorf("%+v", stats.Topics[0])
+		}
+		page, err := b.Browse(ctx, Browse{Topic: "t", State: "ready", Jobs: 2, Entries: 10})
+		if check(t, err); len(page.Jobs) != 2 || page.Jobs[0].ID != "a" || page.Jobs[1].ID != "b" {
+			t.Errorf("%+v", page)
+		}
+		if removed, err := b.remove(ctx, "b"); !removed || err != nil {
+			t.Errorf("removed: %v, %v", removed, err)
+		}
+		check(t, b.Reschedule(ctx, "c", time.Hour))
+		check(t, b.push(ctx, Job{"d", "u", "new"}, Due{}, kept, Replace))
+		b.do(t, "DEL", "delayer:job_bucket:a") // it has expired
+		b.enterTopic(t, "t", 0)
+		if gone, _, _ := b.sweepAll(t); !slices.Equal(gone["t"], []string{"a"}) {
+			t.Errorf("gone are %q", gone)
+		}
+		b.expect(t, redistest.State{
+			Pool: []string{"c"}, Paused: map[string][]string{"t": {"e"}}, Ready: map[string][]string{"u": {"d"}},
+			Buckets: map[string]string{"c": "t body of c", "d": "u new", "e": "t body of e"},
+		})
+		n, err := b.ReadyCount(ctx, "t")
+		if check(t, err); n != 1 {
+			t.Errorf("%d are counted", n)
+		}
+		deleted, _, err := b.Purge(ctx, "t", 10)
+		if check(t, err); deleted != 1 {
+			t.Errorf("%d are purged", deleted)
+		}
+		b.resume(t, "t", true)
+	})
+}
+
+// Who pauses and who backs off keep out of each other's way; and what is over is not told, nor in force once a server has looked.
+func TestPausesTogether(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		ctx := t.Context()
+		only := func() Pause {
+			t.Helper()
+			all, err := Partitions{b.Store}.Paused(ctx)
+			check(t, err)
+			if len(all) != 1 {
+				t.Fatalf("paused are %+v", all)
+			}
+			return all[0]
+		}
+		around := func(what string, at time.Time, d time.Duration) {
+			t.Helper()
+			if left := at.Sub(time.UnixMilli(int64(b.clock(t) * 1000))); left > d+time.Second || left < d-time.Minute {
+				t.Errorf("%s is in %v, want %v", what, left, d)
+			}
+		}
+		p := Partitions{b.Store}
+		check(t, p.BackOff(ctx, "t", time.Hour))
+		check(t, p.BackOff(ctx, "t", time.Minute)) // shortens nothing
+		first := only()
+		around("the end", first.End(), time.Hour)
+		if !first.Since.IsZero() || first.BackedOffSince.IsZero() {
+			t.Errorf("%+v", first)
+		}
+		check(t, p.Pause(ctx, "t", 2*time.Hour, "first  note\n"))
+		around("the end", only().End(), 2*time.Hour)
+		check(t, p.Pause(ctx, "t", 10*time.Minute, "second")) // back off still is longer
+		second := only()
+		around("its end", second.Until, 10*time.Minute)
+		around("the end", second.End(), time.Hour)
+		if second.Note != "second" || second.BackedOffUntil != first.BackedOffUntil {
+			t.Errorf("%+v", second)
+		}
+		check(t, p.Pause(ctx, "t", 0, "first  note\n"))
+		check(t, p.BackOff(ctx, "t", 3*time.Hour))
+		third := only()
+		around("backing off", third.BackedOffUntil, 3*time.Hour)
+		if !third.End().IsZero() || third.Since != second.Since || third.Note != "first  note\n" {
+			t.Errorf("%+v", third)
+		}
+		kept, err := b.KeepPaused().Do(ctx)
+		if check(t, err); kept.Paused != 1 || kept.Wait >= 0 || len(kept.Ended) > 0 {
+			t.Errorf("%+v", kept)
+		}
+		b.resume(t, "t", true)
+		check(t, p.BackOff(ctx, "t", time.Millisecond))
+		redistest.Until(t, "it is over", func() bool {
+			all, err := p.Paused(ctx)
+			check(t, err)
+			return len(all) == 0
+		})
+		b.resume(t, "t", false)
+	})
+}
+
+// A server ends what is over, and sets aside what a server or client has made ready that doesn't know of pauses.
+func TestKeepPaused(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		ctx := t.Context()
+		keep := func(want KeptPaused) {
+			t.Helper()
+			kept, err := b.KeepPaused().Do(ctx)
+			check(t, err)
+			if want.Wait > 0 && kept.Wait <= want.Wait && kept.Wait > 0 {
+				kept.Wait = want.Wait
+			}
+			if fmt.Sprint(kept) != fmt.Sprint(want) {
+				t.Errorf("%+v, want %+v", kept, want)
+			}
+		}
+		keep(KeptPaused{Wait: -time.Millisecond})
+		b.seed(t, ready("a", "t"), ready("x", "u"))
+		b.pause(t, "t")
+		_, err := b.Pause("u", 300*time.Millisecond, "").Do(ctx)
+		check(t, err)
+		b.add(t, ready("b", "t"), ready("c", "t"), [][]command{{{"DEL", "delayer:waiting:t"}}}[0])
+		keep(KeptPaused{Paused: 2, Wait: 300 * time.Millisecond})
+		if state := b.state(t); fmt.Sprint(state.Paused) != "map[t:[a b c] u:[x]]" || len(state.Ready) > 0 {
+			t.Errorf("%+v", state)
+		}
+		check(t, b.push(ctx, Job{"d", "t", ""}, Due{}, kept, Replace)) // it is paused again for those who know
+		var ended []string
+		redistest.Until(t, "it is over", func() bool {
+			kept, err := b.KeepPaused().Do(ctx)
+			check(t, err)
+			ended = kept.Ended
+			return len(ended) > 0
+		})
+		if !slices.Equal(ended, []string{"u"}) {
+			t.Errorf("ended are %q", ended)
+		}
+		keep(KeptPaused{Paused: 1, Wait: -time.Millisecond})
+		if state := b.state(t); fmt.Sprint(state.Paused, state.Ready) != "map[t:[a b c d]] map[u:[x]]" {
+			t.Errorf("%+v", state)
+		}
+		b.add(t, ready("e", "t"))
+		b.resume(t, "t", true)
+		if state := b.state(t); fmt.Sprint(state.Paused, state.Ready) != "map[] map[t:[a b c d e] u:[x]]" {
+			t.Errorf("%+v", state)
+		}
+		b.pause(t, "t")
+		b.add(t, ready("f", "t"), ready("g", "t"), ready("h", "t"), ready("i", "t"), ready("j", "t"), ready("k", "t"))
+		b.resume(t, "t", true) // more than what was set aside
+		if state := b.state(t); fmt.Sprint(state.Ready) != "map[t:[a b c d e f g h i j k] u:[x]]" {
+			t.Errorf("%+v", state)
+		}
+	})
+}
+
+// Who waits for a paused topic is woken when it is resumed: clients of ours, whether they waited before or came since, and those who BRPOP.
+func TestResumeWakes(t *testing.T) {
+	b, server := onRedis(t)
+	ctx := t.Context()
+	pool := server.Pool()
+	defer pool.Close()
+	subscriber := redis.PubSubConn{Conn: pool.Get()}
+	defer subscriber.Close()
+	check(t, subscriber.Subscribe("delayer:wake:first", "delayer:wake:second"))
+	for range 2 {
+		subscriber.Receive()
+	}
+	look := func(waiter string) Looked {
+		t.Helper()
+		found, _, err := Look(ctx, LookAt{b.Store, []string{"t"}, waiter, []time.Duration{0}})
+		check(t, err)
+		return found[0]
+	}
+	look("first")
+	b.pause(t, "t")
+	if found := look("second"); !found.Entered || !found.Added[0] {
+		t.Errorf("who comes is told %+v", found)
+	}
+	b.add(t, ready("a", "t"))
+	kept, err := b.KeepPaused().Do(ctx) // what an original server has made ready
+	check(t, err)
+	if kept.Paused != 1 {
+		t.Errorf("%+v", kept)
+	}
+	check(t, b.push(ctx, Job{"b", "t", "b"}, Due{}, time.Hour, Replace))
+	if n, err := b.Store.Waiters(ctx, []string{"t"}); err != nil || n[0] != 2 {
+		t.Errorf("%v wait, %v", n, err)
+	}
+	popped := make(chan string, 1)
+	go func() {
+		conn := pool.Get()
+		defer conn.Close()
+		reply, _ := redis.Strings(redis.DoWithTimeout(conn, time.Minute, "BRPOP", "delayer:ready_queue:t", 30))
+		popped <- strings.Join(reply, " ")
+	}()
+	redistest.Until(t, "it waits", func() bool {
+		info, err := redis.String(b.do(t, "INFO", "clients"), nil)
+		check(t, err)
+		return strings.Contains(info, "blocked_clients:1")
+	})
+	b.TakeOut(ctx, "nobody", []string{"t"})
+	b.resume(t, "t", true)
+	if got := <-popped; got != "delayer:ready_queue:t a" {
+		t.Errorf("the old client has popped %q", got)
+	}
+	message, _ := subscriber.Receive().(redis.Message)
+	if message.Channel != "delayer:wake:first" || string(message.Data) != "2 t" {
+		t.Errorf("woken: %s %s", message.Channel, message.Data)
+	}
+	if waits := b.With(t).Strings("ZRANGE", "delayer:waiting:t", 0, -1); !slices.Equal(waits, []string{"second"}) {
+		t.Errorf("%q wait still", waits)
+	}
+	b.pause(t, "t")
+	b.TakeOut(ctx, "second", []string{"t"})
+	if waits := b.With(t).Strings("ZRANGE", "delayer:paused_waiting:t", 0, -1); len(waits) > 0 {
+		t.Errorf("%q wait still", waits)
+	}
+}
+
+// A pause is refused whole, and the reason is told.
+func TestPauseRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		ctx := t.Context()
+		b.seed(t, text("ready_queue:t"))
+		b.expectError(t, errOf(b.Pause("t", 0, "").Do(ctx)), "WRONGTYPE")
+		b.seed(t, text("paused"))
+		b.expectError(t, errOf(b.Pause("t", 0, "").Do(ctx)), "WRONGTYPE")
+		b.seed(t)
+		b.do(t, "EVAL", "for i = 1, 1000 do redis.call('HSET', KEYS[1], 't' .. i, '1 0 0 0 ') end", 1, "delayer:paused")
+		if err := errOf(b.Pause("t", 0, "").Do(ctx)); err == nil || !strings.Contains(err.Error(), "1000 topics are paused, there can be no more") {
+			t.Errorf("error %v", err)
+		}
+		check(t, errOf(b.Pause("t7", 0, "again").Do(ctx)))
+		b.seed(t, [][]command{{{"HSET", "delayer:paused", "t", "no entry"}}}...)
+		all, err := b.Paused().Do(ctx)
+		if check(t, err); len(all) > 0 {
+			t.Errorf("%+v", all)
+		}
+		b.add(t, ready("a", "t"))
+		b.pause(t, "t")
+		b.resume(t, "t", true)
+	})
+}
+
+// A key of another type where waiters stand is no pause.
+func TestNoPause(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, text("waiting:t"))
+		check(t, b.push(t.Context(), Job{"a", "t", "b"}, Due{}, kept, Replace))
+		b.expect(t, redistest.State{Ready: map[string][]string{"t": {"a"}}, Buckets: map[string]string{"a": "t b"}, Other: map[string]string{"delayer:waiting:t": "string"}})
+	})
+}
+
+// A topic that is paused in one of the partitions is seen as paused, and to pause it again does the rest; new partitions have what others have.
+func TestPauseOfPartitions(t *testing.T) {
+	b, server := onRedis(t)
+	pool := server.Pool()
+	defer pool.Close()
+	ctx := t.Context()
+	p := Layout{Partitions: 5}.Open(pool, DefaultPrefix)
+	_, err := p[3].Pause("t", 0, "why").Do(ctx)
+	check(t, err)
+	all, err := p.Paused(ctx)
+	if check(t, err); len(all) != 1 || all[0].Note != "why" {
+		t.Fatalf("%+v", all)
+	}
+	b.do(t, "SET", "delayer:{2}:ready_queue:t", "text")
+	if err := p.Pause(ctx, "t", 0, "why"); err == nil || !strings.Contains(err.Error(), "paused in 4 of 5 partitions; to do it again does the rest: partition 2: WRONGTYPE") {
+		t.Errorf("error %v", err)
+	}
+	b.do(t, "DEL", "delayer:{2}:ready_queue:t")
+	check(t, p.Pause(ctx, "t", time.Hour, "why"))
+	grown := Layout{Partitions: 7, Before: 5}.Open(pool, DefaultPrefix)
+	check(t, grown.CopyPauses(ctx))
+	for i, s := range grown {
+		all, err := s.Paused().Do(ctx)
+		if check(t, err); len(all) != 1 || all[0].Note != "why" || all[0].Until.IsZero() {
+			t.Errorf("partition %d: %+v", i, all)
+		}
+	}
+	was, err := grown.Resume(ctx, "t")
+	if check(t, err); !was {
+		t.Error("it was not paused")
+	}
+	all, err = grown.Paused(ctx)
+	if check(t, err); len(all) > 0 {
+		t.Errorf("%+v", all)
+	}
+}
