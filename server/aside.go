@@ -12,7 +12,9 @@ const asideEvery = 5 * time.Second
 // finishAside sends such jobs on, as long as there are partitions of before.
 func (s *Server) finishAside(ctx, work context.Context) {
 	outages := newOutages(s.log)
+	copied := false
 	for tick := time.NewTicker(asideEvery); ; {
+		copied = copied || s.copyPauses(work, outages)
 		err := s.partitions.FinishAside(work)
 		outages.aside("Jobs that are on their way from a partition of before can't be sent on", err, false)
 		select {

@@ -81,11 +81,13 @@ func (m *mover) named(err error) error {
 	return fmt.Errorf("partition %d: %w", m.number, err)
 }
 
-// once is a pass and all sweeps.
+// once is a pass, and all that is done beside it.
 func (m *mover) once(ctx, work context.Context) error {
 	if _, err := m.passOnce(ctx, work); err != nil {
 		return err
 	}
+	_, err := keepPaused(work, []*mover{m})
+	m.outages.aside(pausesFail, err, false)
 	for _, w := range m.sweeps {
 		w.all(work)
 	}

@@ -25,6 +25,8 @@ type node struct {
 	counted time.Time // when countAcked was last done
 	worked  bool      // since then, or it found news then
 
+	pauses pauses
+
 	mu       sync.Mutex
 	movers   []*mover
 	listener *store.Subscription // nil before there was one
@@ -110,7 +112,7 @@ func (n *node) loop() {
 			return
 		}
 		if next, now := nextOf(n.here()); !now { // those that were handed over are others' now
-			n.alarm.sleepUntil(next)
+			n.alarm.sleepUntil(earlier(next, n.pauses.next))
 		}
 	}
 }
@@ -155,6 +157,9 @@ func (n *node) round(movers []*mover) {
 		m.plan(p.started, p.next, p.err)
 	}
 	n.countAcked(movers, started)
+	if failed == nil || !store.Temporary(failed) { // else it would wait for the same
+		n.keepPaused(movers, started)
+	}
 	isFirst := n.Server.movers[0].node.Load() == n
 	if isFirst && (failed == nil || !store.Temporary(failed)) { // else it would wait for the same
 		n.beat(n.work, started)

@@ -141,18 +141,26 @@ func (s *Store) KeepPaused() *Call[KeptPaused] {
 	})
 }
 
+// KeepPaused makes a KeepPaused in each of the partitions; answered is told of each.
+func KeepPaused(ctx context.Context, of []*Store, answered func(i int, kept KeptPaused, err error)) {
+	InTurn(ctx, of, pausesAtOnce, func(i int) *Call[KeptPaused] { return of[i].KeepPaused() }, func(i int, kept KeptPaused, err error) bool {
+		answered(i, kept, err)
+		return true
+	})
+}
+
 // SomePaused tells which of the partitions, whose Node is the same, have paused topics: a cheap question, in one round trip.
-// Where that can't be told some may be.
+// Where that can't be told nothing could be done about them.
 func SomePaused(ctx context.Context, on []*Store) ([]bool, error) {
 	var commands [][]any
 	for _, s := range on {
 		commands = append(commands, []any{"EXISTS", s.keys.Paused()})
 	}
 	replies, err := on[0].together(ctx, commands)
-	some := make([]bool, len(replies))
+	some := make([]bool, len(on))
 	for i, reply := range replies {
-		n, isNumber := reply.(int64)
-		some[i] = !isNumber || n > 0
+		n, _ := reply.(int64)
+		some[i] = n > 0
 	}
 	return some, err
 }

@@ -45,7 +45,7 @@ local function wake(topic, jobs)
       if not is_paused then return false, first.err end
       for _ = 1, jobs do
         local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then return false, id and id.err end
+        if type(id) ~= 'string' then break end -- the server tries it, too, and says why
       end
       return false
     end

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+func (w *world) pause(topic string, d time.Duration) {
+	w.TB.Helper()
+	_, err := w.mover().store.Pause(topic, d, "").Do(w.TB.Context())
+	check(w.TB, err)
+}
+
+// A pause ends by itself, without a client, also where the server looks at the pool seldom: it hears of the pause.
+func TestPauseEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := w.options()
+	o.Interval = longestSleep
+	w.server = New(w.pool(), o)
+	w.push("a", "t", 1)
+	redistest.Background(w.TB, w.server.Run)
+	w.log.awaitMoved(t, 1)
+	until(t, "the subscription", func() bool {
+		return !w.mover().missesPushes.Load() && len(w.Strings("PUBSUB", "CHANNELS", prefix+"first_due")) > 0
+	})
+	began := time.Now()
+	w.pause("t", 1500*time.Millisecond)
+	w.Expect(redistest.State{Paused: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
+	w.log.awaitInfo(t, "Pause is over, Topic: t")
+	if took := time.Since(began); took < 1500*time.Millisecond {
+		t.Errorf("it is over after %v", took)
+	}
+	w.Expect(redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
+	w.log.expectErrors(t)
+}
+
+// Of several servers, and by a pass alone, a pause is ended once. What comes to be ready meanwhile is moved, but to nobody.
+func TestPausedTopicsAreMoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.pause("t", time.Hour)
+	w.push("a", "t", 1)
+	w.push("b", "u", 1)
+	check(t, w.server.Pass(t.Context()))
+	w.Expect(redistest.State{Paused: queues{"t": {"a"}}, Ready: queues{"u": {"b"}}, Buckets: buckets{"a": "t body", "b": "u body"}})
+	w.Do("LPUSH", prefix+"ready_queue:t", "b") // by an original server, say
+	check(t, w.server.Pass(t.Context()))
+	w.Expect(redistest.State{Paused: queues{"t": {"a", "b"}}, Ready: queues{"u": {"b"}}, Buckets: buckets{"a": "t body", "b": "u body"}})
+	w.pause("t", time.Millisecond)
+	until(t, "the end", func() bool {
+		check(t, w.server.Pass(t.Context()))
+		info, _ := w.log.lines()
+		return mention(info, "Pause is over, Topic: t") == 1
+	})
+	check(t, w.server.Pass(t.Context()))
+	info, _ := w.log.lines()
+	if mention(info, "Pause is over") != 1 {
+		t.Errorf("%q", info)
+	}
+	w.log.expectErrors(t)
+}
+
+// A server that may not move queues says so, and moves jobs.
+func TestPausesWithoutRights(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.pause("t", 0)
+	w.push("a", "u", 1)
+	w.user(daemonRights + " -lmove")
+	for range 2 {
+		check(t, w.server.Pass(t.Context()))
+	}
+	w.log.expectErrors(t, pausesFail+": NOPERM this user has no permissions to run LMOVE on "+prefix+"ready_queue:")
+	w.Expect(redistest.State{Ready: queues{"u": {"a"}}, Buckets: buckets{"a": "u body"}})
+}
+
+// Where partitions come to be, a topic is paused in them before jobs are ready there.
+func TestPausesWhileGrowing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := store.Layout{Partitions: 2}.Open(w.pool(), prefix)[1].Pause("t", 0, "why").Do(t.Context())
+	check(t, err)
+	o := w.options()
+	o.Partitions, o.PartitionsBefore = 3, 2
+	redistest.Background(w.TB, New(w.pool(), o).Run)
+	all := store.Layout{Partitions: 3, Before: 2}.Open(w.pool(), prefix)
+	until(t, "it is paused everywhere", func() bool {
+		for _, s := range all {
+			if paused, err := s.Paused().Do(t.Context()); err != nil || len(paused) != 1 || paused[0].Note != "why" {
+				return false
+			}
+		}
+		return true
+	})
+}
