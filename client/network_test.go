@@ -20,11 +20,13 @@ import (
 // Over a slow link nothing is lost that takes longer than the read timeout: it
 // bounds silence, not size.
 func TestSlowLink(t *testing.T) {
+	t.Parallel()
 	const jobs, size = 12, 1 << 20
 	f := start(t)
 	proxy := redistest.StartProxy(t, f.Addr)
-	proxy.Limit(6 << 20)
-	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: time.Second})
+	proxy.Limit(4 << 20)
+	// The system takes some 3 MB for sent before they are: so long there is no answer to a push, though nothing is silent.
+	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: 2 * time.Second})
 	var batch []client.Delayed
 	var want []client.Message
 	for n := range jobs + 1 {
@@ -51,10 +53,11 @@ func TestSlowLink(t *testing.T) {
 // Over a slow link a ReserveBatch does not take jobs for so long that the leases of the first
 // of them end meanwhile.
 func TestReserveBatchOverASlowLink(t *testing.T) {
-	const jobs, size, lease = 5, 1 << 20, 3 * time.Second
+	t.Parallel()
+	const jobs, size, lease = 12, 1 << 20, 5 * time.Second
 	f := start(t)
 	proxy := redistest.StartProxy(t, f.Addr)
-	proxy.Limit(size)
+	proxy.Limit(2 * size)
 	c := f.openPool(client.PoolOptions{Addr: proxy.Addr})
 	for n := range jobs {
 		f.put(client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat("x", size)}, 0)

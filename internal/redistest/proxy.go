@@ -106,13 +106,28 @@ func either(a, b func()) {
 
 func (p *Proxy) carry(to io.Writer, from io.Reader) {
 	buffer := make([]byte, 32<<10)
+	var pace pace
 	for {
+		began := time.Now()
 		n, err := from.Read(buffer)
 		if rate := p.rate.Load(); rate > 0 {
-			time.Sleep(time.Duration(n) * time.Second / time.Duration(rate))
+			pace.keep(began, time.Duration(n)*time.Second/time.Duration(rate))
 		}
 		if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
 			return
 		}
 	}
+}
+
+// pace is when the next piece may go. A busy machine that wakes us late makes the link no slower.
+type pace struct{ next time.Time }
+
+// keep waits for so long as a piece takes that was asked for then.
+func (p *pace) keep(asked time.Time, takes time.Duration) {
+	const idle, most = 20 * time.Millisecond, time.Second // from how long a wait for the piece on; what is made up for
+	if now := time.Now(); now.Sub(asked) > idle || now.Sub(p.next) > most {
+		p.next = now
+	}
+	p.next = p.next.Add(takes)
+	time.Sleep(time.Until(p.next))
 }
