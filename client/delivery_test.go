@@ -376,7 +376,7 @@ func TestSettleOnHungRedis(t *testing.T) {
 	impatient := map[string]*client.Client{} // each has a connection that works
 	withDeadline, without := map[string]*client.Delivery{}, map[string]*client.Delivery{}
 	for name := range verbs {
-		impatient[name] = f.openPool(client.PoolOptions{ReadTimeout: 100 * time.Millisecond})
+		impatient[name] = f.openPool(client.PoolOptions{ReadTimeout: time.Second})
 		for c, list := range map[*client.Client]map[string]*client.Delivery{impatient[name]: without, patient: withDeadline} {
 			f.push(name, name)
 			list[name] = f.reserveBy(c, name, name, time.Hour)
@@ -384,13 +384,22 @@ func TestSettleOnHungRedis(t *testing.T) {
 	}
 	f.Hang()
 	defer f.Resume()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cancelled := map[string]<-chan error{}
 	for name, call := range verbs {
 		ended := later(func() error { return call(deadline(t, 10*time.Millisecond), withDeadline[name]) })
 		expectErr(t, name+" with a deadline", arrival(t, ended), context.DeadlineExceeded)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended = later(func() error { return call(ctx, without[name]) })
-		await(t, 1, 1, impatient[name].Settlements)
-		cancel()
+		cancelled[name] = later(func() error { return call(ctx, without[name]) })
+	}
+	for name, ended := range cancelled {
+		until(t, name+" is under way", func() bool {
+			underWay, _ := impatient[name].Settlements()
+			return underWay == 1 || len(ended) > 0
+		})
+	}
+	cancel()
+	for name, ended := range cancelled {
 		var timeout net.Error
 		if err := arrival(t, ended); !errors.As(err, &timeout) || !timeout.Timeout() || errors.Is(err, client.ErrLeaseLost) {
 			t.Errorf("%s, cancelled: %v, want the connection's timeout", name, err)

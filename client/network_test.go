@@ -72,12 +72,13 @@ func TestReserveBatchOverASlowLink(t *testing.T) {
 // A Redis that falls silent in the midst of an answer is found out, and what may
 // be lost with it is said and counted.
 func TestSilenceWithinAnAnswer(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.push("small", "u")
 	f.put(client.Message{ID: "large", Topic: "t", Body: strings.Repeat("x", 1<<20)}, 0)
 	proxy := redistest.StartProxy(t, f.Addr)
 	proxy.FallSilent(100 << 10)
-	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: 100 * time.Millisecond})
+	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: time.Second})
 	if m, err := c.Pop(t.Context(), "u"); err != nil || m.ID != "small" {
 		t.Fatalf("Pop = %v, %v", m, err)
 	}

@@ -148,12 +148,13 @@ func (f *fixture) killConnections() {
 // Trouble that is over is not what a timeout says afterwards, unless a job may have
 // been lost by it.
 func TestBPopForgetsTrouble(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.Pop(t.Context(), "t")
 	f.killConnections() // the next pop finds its connection cut
-	expectError(t, bpop(t.Context(), f.Client, 300*time.Millisecond, "t"), client.ErrLost)
+	expectError(t, bpop(t.Context(), f.Client, time.Second, "t"), client.ErrLost)
 
-	popped := bpop(t.Context(), f.Client, 1500*time.Millisecond, "u")
+	popped := bpop(t.Context(), f.Client, 5*time.Second, "u")
 	f.waits(f.Client, "u", 1)
 	f.killConnections()
 	f.Do("CLIENT", "KILL", "TYPE", "pubsub")
@@ -166,7 +167,7 @@ func TestHungRedis(t *testing.T) {
 	f := start(t)
 	c := f.openPool(client.PoolOptions{ReadTimeout: 100 * time.Millisecond})
 	f.Pop(t.Context(), "t") // dials
-	c.Pop(t.Context(), "t")
+	until(t, "a hasty one has dialled", func() bool { return errors.Is(errOf(c.Pop(t.Context(), "t")), client.ErrEmpty) })
 	f.Hang()
 	defer f.Resume()
 	expectErr(t, "Pop", errOf(c.Pop(t.Context(), "t")), client.ErrLost)
@@ -226,11 +227,19 @@ func TestCancelledCallGetsItsJob(t *testing.T) {
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
 					call := inBackground(ctx, take, c, timeout, topics...)
-					<-sent // Redis will take the job when it goes on
+					for asked := false; !asked; {
+						select {
+						case <-sent: // Redis will take the job when it goes on
+							asked = true
+						case <-call: // it had no time left for that
+							timeout *= 2
+							call = inBackground(ctx, take, c, timeout, topics...)
+						}
+					}
 					if timeout == 0 {
 						cancel()
 					}
-					time.Sleep(20 * time.Millisecond) // what ends would have ended by now
+					time.Sleep(timeout + 20*time.Millisecond) // what ends would have ended by now
 					if len(call) > 0 {
 						t.Errorf("returned before the answer: %+v", <-call)
 					}

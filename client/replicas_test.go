@@ -42,7 +42,7 @@ func TestReplicas(t *testing.T) {
 	f, replica := replicated(t)
 	ctx := t.Context()
 	check(t, errOf(f.Push(ctx, message("a"), 0, client.Replicas(1, 10*time.Second))))
-	if id, err := f.PushAt(ctx, message("b"), time.Now().Add(-time.Second), client.Replicas(2, 300*time.Millisecond)); id != "b" {
+	if id, err := f.PushAt(ctx, message("b"), time.Now().Add(-time.Second), client.Replicas(2, 2*time.Second)); id != "b" {
 		t.Errorf("the ID is %q", id)
 	} else {
 		expectReplicas(t, err, 2, 1, "")
@@ -68,7 +68,7 @@ func TestReplicasOfABatch(t *testing.T) {
 	t.Parallel()
 	f, _ := replicated(t)
 	list := jobs(1, 300, "t", time.Hour)
-	list[0].Options = []client.PushOption{client.Replicas(2, 300*time.Millisecond)}
+	list[0].Options = []client.PushOption{client.Replicas(2, 2*time.Second)}
 	list[299].Options = []client.PushOption{client.Replicas(1, time.Millisecond)}
 	results, err := f.PushBatch(t.Context(), list)
 	expectReplicas(t, err, 2, 1, "")
@@ -78,7 +78,7 @@ func TestReplicasOfABatch(t *testing.T) {
 			t.Errorf("job %d: %v", i, r.Err)
 		}
 	}
-	if n := f.Calls("wait"); n < 1 || n > 2 {
+	if n := f.Calls("wait"); n < 1 || n > 9 {
 		t.Errorf("%d WAITs", n) // each of 250 ms
 	}
 	f.Do("SET", "delayer:job_bucket:0001", "x")
@@ -120,7 +120,7 @@ func TestUnlikeReplicasGoApart(t *testing.T) {
 	var pushes []<-chan error
 	for i := range 20 {
 		pushes = append(pushes, later(func() error {
-			return errOf(f.Push(t.Context(), message(""), time.Hour, client.Replicas(1+i%2, 100*time.Millisecond)))
+			return errOf(f.Push(t.Context(), message(""), time.Hour, client.Replicas(1+i%2, time.Second)))
 		}))
 	}
 	for i, push := range pushes {
@@ -137,8 +137,8 @@ func TestReplicasTimeouts(t *testing.T) {
 	t.Parallel()
 	f, replica := replicated(t)
 	replica.Hang()
-	c := f.openPool(client.PoolOptions{ReadTimeout: 100 * time.Millisecond})
-	expectReplicas(t, errOf(c.Push(t.Context(), message("a"), 0, client.Replicas(1, 600*time.Millisecond))), 1, 0, "")
+	c := f.openPool(client.PoolOptions{ReadTimeout: time.Second})
+	expectReplicas(t, errOf(c.Push(t.Context(), message("a"), 0, client.Replicas(1, 2*time.Second))), 1, 0, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	batch := later(func() error { return errOf(f.PushBatch(ctx, jobs(1, 2, "t", 0), client.Replicas(1, 10*time.Second))) })
 	redistest.Until(t, "it waits", func() bool { return f.InfoNumber("clients", "blocked_clients") == 1 })

@@ -130,7 +130,7 @@ func TestExtendEndedByItsDeadline(t *testing.T) {
 	end := d.Deadline()
 	extend := func(lease time.Duration) time.Time {
 		t.Helper()
-		ended := later(func() error { return d.Extend(deadline(t, 20*time.Millisecond), lease) })
+		ended := later(func() error { return d.Extend(deadline(t, 500*time.Millisecond), lease) })
 		expectErr(t, "Extend", arrival(t, ended), context.DeadlineExceeded)
 		return d.Deadline()
 	}

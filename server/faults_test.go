@@ -148,7 +148,7 @@ func TestRedisHangs(t *testing.T) {
 	w := newWorld(t)
 	const jobs, topics = 5000, 10
 	w.many(jobs, topics)
-	w.server = New(w.poolWith(200*time.Millisecond), w.options())
+	w.server = New(w.poolWith(time.Second), w.options())
 	w.onLook(func(n int) {
 		if n == 2 {
 			w.Hang()
