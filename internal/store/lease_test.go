@@ -277,6 +277,21 @@ func TestOldPushBeginsAnew(t *testing.T) {
 	})
 }
 
+// A script that a busy machine stops between its readings of the clock may say of a bucket that it expires earlier than it
+// does. That is no push.
+func TestBucketOfASlowScriptIsNotPushedAnew(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, ready("a", "t"), field("a", "options", "5 7000 3600000"), []command{{"PEXPIRE", "delayer:job_bucket:a", 3600_000}})
+		held, _ := b.hold(t, "t", time.Minute)
+		check(t, b.settleAs(t, "release", held))
+		left := b.do(t, "PTTL", "delayer:job_bucket:a").(int64)
+		b.do(t, "PEXPIRE", "delayer:job_bucket:a", left+400)
+		if _, got := b.hold(t, "t", 0); got.Attempt != 1 || got.MaxAttempts != 5 || got.Length != 7*time.Second {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
 // A reserved job of one attempt that an old client pushes anew is delivered, and no dead letter; one
 // whose lease has ended by itself is.
 func TestOldPushOfALastAttempt(t *testing.T) {

@@ -52,8 +52,8 @@ end
 
 -- Whether the job was pushed anew by somebody who doesn't know of these fields, as the original's
 -- clients don't: then its bucket, which expires in ttl ms, expires later than it said. Two readings of
--- Redis's clock may be that far apart in one script.
-local CLOCK_SLACK = 100
+-- Redis's clock may be that far apart in one script, on a busy machine.
+local CLOCK_SLACK = 500
 local function pushed_anew(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
