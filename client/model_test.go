@@ -22,6 +22,8 @@ type model struct {
 	jobs    map[string]modelJob
 	letters map[string]modelJob
 	once    map[string]bool    // IDs of which no further push counts
+	paused  map[string]bool    // IDs of schedules
+	moments map[string]float64 // of schedules, the next one
 	died    map[string]float64 // of letters
 	counts  map[string]int
 	leases  int // how many there were
@@ -43,6 +45,7 @@ type modelEntry struct {
 
 type modelJob struct {
 	topic, body           string
+	to                    string // of a schedule, the topic of its jobs
 	attempts, maxAttempts int
 	lifetime              time.Duration // once it is ready
 	leased                bool          // since it was pushed
@@ -61,7 +64,7 @@ func newModel(now float64, partitions int) *model {
 	return &model{
 		partitions: partitions, now: now, pool: map[string]modelEntry{}, queues: queues{}, jobs: map[string]modelJob{},
 		letters: map[string]modelJob{}, died: map[string]float64{}, counts: map[string]int{},
-		at: map[string]int{}, once: map[string]bool{},
+		at: map[string]int{}, once: map[string]bool{}, paused: map[string]bool{}, moments: map[string]float64{},
 	}
 }
 
@@ -147,6 +150,10 @@ func (m *model) state() state {
 		}
 	}
 	s.Once = slices.Sorted(maps.Keys(m.once))
+	for id := range m.moments {
+		s.Schedules = append(s.Schedules, id[1:strings.Index(id, "}")])
+	}
+	slices.Sort(s.Schedules)
 	for id, job := range m.jobs {
 		s.Buckets[id] = job.topic + " " + job.body
 	}
@@ -177,6 +184,8 @@ func (m *model) leastLifetime(id string) time.Duration {
 	entry := m.pool[id]
 	left := time.Duration((entry.score - m.now) * float64(time.Second))
 	switch {
+	case m.jobs[id].topic == store.ScheduleTopic: // for ever
+		return -1
 	case entry.score <= m.now:
 		return lifetime
 	case entry.lease > 0:
@@ -489,7 +498,45 @@ func (m *model) reschedule(id string, later bool) error {
 	return nil
 }
 
-// pass is one of a server: ours drops entries without a job, and counts leases that end.
+// put stores a schedule, or changes it. Its next moment is learnt from Redis, unless it has one.
+func (m *model) put(id, body, to string) {
+	m.bring(id, true)
+	m.jobs[id] = modelJob{topic: store.ScheduleTopic, body: body, to: to}
+	m.pool[id] = modelEntry{score: m.moments[id]}
+}
+
+// unschedule leaves an entry in a queue into which an old server has put the schedule.
+func (m *model) unschedule(id string) bool {
+	m.bring(id, true)
+	_, exists := m.moments[id]
+	delete(m.moments, id)
+	delete(m.paused, id)
+	delete(m.pool, id)
+	delete(m.jobs, id)
+	return exists
+}
+
+// due are the IDs of schedules that are due, in their order.
+func (m *model) due() (ids []string) {
+	for _, id := range inOrder(m.pool, func(e modelEntry) float64 { return e.score }) {
+		if _, is := m.moments[id]; is && m.isDue(m.pool[id]) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// mend puts schedules back that an old server has moved.
+func (m *model) mend() {
+	delete(m.queues, store.ScheduleTopic)
+	for id, next := range m.moments {
+		if _, waits := m.pool[id]; !waits {
+			m.pool[id] = modelEntry{score: next}
+		}
+	}
+}
+
+// pass is one of a server: ours drops entries without a job, counts leases that end, and has fired schedules before.
 func (m *model) pass(ours bool) {
 	for _, id := range inOrder(m.pool, func(e modelEntry) float64 { return e.score }) {
 		entry := m.pool[id]

@@ -335,7 +335,7 @@ func (r *modelRun) pushOptions() (opts []client.PushOption, policy modelPolicy, 
 var newSteps = []func(*modelRun){
 	pushStep, pushStep, pushBatchStep, popStep, reserveStep, reserveStep, fetchStep, timePassesStep, timePassesStep, passStep, passStep, passStep,
 	ackStep, retryStep, retryStep, releaseStep, extendStep, buryStep, ackBatchStep, requeueStep, removeStep, rescheduleStep, dropDeadStep, getStep, migrateStep,
-	burstIsOverStep, onceIsOverStep,
+	burstIsOverStep, onceIsOverStep, scheduleStep, scheduleStep, unscheduleStep, pauseScheduleStep, runNowStep, scheduleIsDueStep, scheduleIsDueStep,
 }
 
 var oldSteps = []func(*modelRun){oldPushStep, oldPushStep, oldPopStep, oldRemoveStep, oldPassStep}
@@ -655,6 +655,7 @@ func onceIsOverStep(r *modelRun) {
 
 // pass is one of our server's.
 func passStep(r *modelRun) {
+	r.fireStep()
 	r.model.pass(true)
 	err := r.serverPass()
 	r.note("server", err, nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,11 +43,8 @@ type Schedule struct {
 	Missed, Overlap string
 	Jitter          time.Duration
 	Terms                  // of its jobs: Lifetime, MaxAttempts and TTR
-	Source          string // FromFile or ""
+	Source          string // who keeps it, see SetSchedules of a Client; empty if nobody does
 }
-
-// FromFile is the Source of schedules of a configuration file.
-const FromFile = "file"
 
 // What becomes of moments that nobody saw in time, and of those whose last job is not done.
 const (
@@ -325,4 +323,23 @@ func (s *Store) Time(ctx context.Context) (time.Time, error) {
 		_, err = scan(reply, &sec, &micro)
 	}
 	return time.Unix(sec, micro*1000), err
+}
+
+// Schedules are those of all partitions, by name. One that is on its way from a partition of before may be missing.
+func (p Partitions) Schedules(ctx context.Context) (list []Scheduled, err error) {
+	seen := map[string]bool{}
+	for i, s := range p {
+		all, err := s.Schedules(ctx)
+		if err != nil {
+			return nil, p.named(i, err)
+		}
+		for _, one := range all.List {
+			if !seen[one.Name] {
+				seen[one.Name] = true
+				list = append(list, one)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b Scheduled) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
 }

@@ -51,7 +51,7 @@ func TestPutSchedule(t *testing.T) {
 		b.seed(t)
 		at := b.time(60 * second)
 		s := aSchedule("a b")
-		s.Jitter, s.MaxAttempts, s.TTR, s.Source = 1500*time.Millisecond, 3, time.Minute, FromFile
+		s.Jitter, s.MaxAttempts, s.TTR, s.Source = 1500*time.Millisecond, 3, time.Minute, "file"
 		got := b.put(t, s, at)
 		revision := got.Revision
 		want := Scheduled{Schedule: s, ID: "{a b}@schedule", Revision: revision, Next: at, Due: at}

@@ -2,7 +2,7 @@
 -- unschedule: deletes a schedule. Its jobs stay.
 --
 -- KEYS[1] job pool
--- ARGV[1] its name   ARGV[2] 'file' to delete it only if it comes from a file, else ''
+-- ARGV[1] its name   ARGV[2] the source that it must have, '' for any
 --
 -- Returns 1 when there was one, else 0.
 -- Errors: WRONGTYPE of the bucket, a permission that is missing, before anything is written.

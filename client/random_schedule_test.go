@@ -1,0 +1,133 @@
+package client_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// What TestModel does with schedules.
+
+// scheduleName is one; an ID of jobs has the same tag.
+func (r *modelRun) scheduleName() string { return pick(r.Rand, []string{"a", "s"}) }
+
+// scheduleStep stores a schedule, or one with the same moments and another topic; the body of the job that it is says when it is due.
+func scheduleStep(r *modelRun) {
+	name := r.scheduleName()
+	id := store.ScheduleID(name)
+	s := client.Schedule{Name: name, Every: pick(r.Rand, []time.Duration{time.Hour, 2 * time.Hour}), Topic: r.topic(), Body: "b"}
+	body := "@every " + s.Every.String()
+	if r.model.jobs[id].body != body {
+		r.model.moments[id] = 0
+	}
+	_, err := r.Schedule(r.TB.Context(), s)
+	r.model.put(id, body, s.Topic)
+	r.note(fmt.Sprintf("schedule %s %s", name, body), err, nil)
+	if r.model.moments[id] == 0 {
+		r.learn(id, s.Every)
+		r.model.moments[id] = r.model.pool[id].score
+		return
+	}
+	score, err := redis.Float64(r.Do("ZSCORE", r.keys(id).JobPool(), id), nil)
+	r.note("  its score", err, nil)
+	if entry := r.model.pool[id]; score != entry.score {
+		entry.score = score // it was as it is to be, and had been made due earlier
+		r.model.pool[id] = entry
+	}
+}
+
+func unscheduleStep(r *modelRun) {
+	name := r.scheduleName()
+	was, err := r.Unschedule(r.TB.Context(), name)
+	r.note("unschedule "+name, err, nil)
+	r.same("  was", was, r.model.unschedule(store.ScheduleID(name)))
+}
+
+func pauseScheduleStep(r *modelRun) {
+	name, pause := r.scheduleName(), r.IntN(2) == 0
+	id := store.ScheduleID(name)
+	do := r.ResumeSchedule
+	if pause {
+		do = r.PauseSchedule
+	}
+	r.model.bring(id, true)
+	_, exists := r.model.moments[id]
+	var want error
+	if !exists {
+		want = client.ErrNotFound
+	}
+	r.note(fmt.Sprintf("pause %s: %v", name, pause), do(r.TB.Context(), name), want)
+	if delete(r.model.paused, id); exists && pause {
+		r.model.paused[id] = true
+	}
+}
+
+func runNowStep(r *modelRun) {
+	name := r.scheduleName()
+	id := store.ScheduleID(name)
+	r.model.bring(id, true)
+	topic := r.model.jobs[id].to
+	_, exists := r.model.moments[id]
+	job, err := r.RunNow(r.TB.Context(), name)
+	if !exists {
+		r.note("run "+name, err, client.ErrNotFound)
+		return
+	}
+	r.note("run "+name, err, nil)
+	r.model.jobs[job] = modelJob{topic: topic, body: "b", lifetime: client.DefaultReadyMaxLifetime}
+	r.model.enqueue(topic, job)
+}
+
+// scheduleIsDueStep has a schedule fall due some time ago.
+func scheduleIsDueStep(r *modelRun) {
+	id := store.ScheduleID(r.scheduleName())
+	if entry, waits := r.model.pool[id]; waits && !r.model.isDue(entry) {
+		entry.score = float64(1_000_000_000 + r.tick())
+		r.model.pool[id] = entry
+		r.Do("ZADD", r.keys(id).JobPool(), fmt.Sprintf("%.3f", entry.score), id)
+		r.note(id+" is due", nil, nil)
+	}
+}
+
+// fireStep puts schedules back that an old server has moved, and fires those that are due, as a server does.
+func (r *modelRun) fireStep() {
+	ctx := r.TB.Context()
+	for _, s := range r.jobs {
+		_, err := s.MendSchedules(ctx, "")
+		r.note("mend", err, nil)
+	}
+	r.model.mend()
+	for _, id := range r.model.due() {
+		s := r.jobs.Of(id)
+		if _, before := r.model.at[id]; before && r.jobs.Before(id) != nil {
+			s = r.jobs.Before(id)
+		}
+		read, err := s.SchedulesOf(store.IDs{id}).Do(ctx)
+		if err != nil || len(read.List) != 1 {
+			r.TB.Fatalf("read %s: %+v, %v", id, read, err)
+		}
+		at := read.List[0]
+		moment := store.FiredMoment{At: at.Next, What: store.MomentRan, Due: read.Now.Add(-time.Second)}
+		if r.model.paused[id] {
+			moment.What = store.MomentPaused
+		}
+		next := read.Now.Add(r.far()).Truncate(time.Millisecond)
+		fired, err := s.Fire(store.Firing{Scheduled: at, Upcoming: next, Moments: []store.FiredMoment{moment}}, next).Do(ctx)
+		r.note("fire "+id, err, nil)
+		r.same("  done", fired.Done, true)
+		score := float64(next.UnixMilli()) / 1000
+		r.model.pool[id], r.model.moments[id] = modelEntry{score: score}, score
+		job := store.MomentID(at.Name, at.Next)
+		if _, exists := r.model.jobs[job]; !exists && !r.model.paused[id] {
+			topic := r.model.jobs[id].to
+			r.model.jobs[job] = modelJob{topic: topic, body: "b", lifetime: client.DefaultReadyMaxLifetime}
+			if place, before := r.model.at[id]; before {
+				r.model.at[job] = place
+			}
+			r.model.enqueue(topic, job)
+		}
+	}
+}

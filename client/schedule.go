@@ -1,0 +1,352 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/cron"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Schedule is a periodic job: at each of its moments a server pushes a job to Topic, with Body. Any number of servers push one.
+// The job of a moment has the ID "{name}@2026-11-23T07:00:00Z", the moment in UTC.
+type Schedule struct {
+	// Name is that of one schedule among all topics, up to 200 bytes without braces and control characters.
+	Name string
+	// Cron says when, by five fields (minute, hour, day of the month, month, day of the week) as in crontab(5), "@daily" and the
+	// like, or "@every 90s". A day of the month may be L, LW or 15W, a day of the week 5#2 or 5L. Where clocks change, a spec
+	// whose minutes and hours both are numbers has each moment once, and any other goes on.
+	Cron string
+	// Every is the time from each moment to the next, in place of Cron: 10 ms to 10 years, in whole milliseconds. The first one is so
+	// long after now.
+	Every time.Duration
+	// Zone is that of Cron, by its name: "Europe/Berlin". Empty means UTC. A program without the zones' rules imports time/tzdata.
+	Zone string
+	// Topic and Body are those of its jobs.
+	Topic, Body string
+	// Missed says what becomes of moments that passed while no server ran, or Redis was away. Empty means MissedOnce.
+	Missed Missed
+	// Overlap says what becomes of a moment while the job of the one before is not done. Empty means OverlapAllow.
+	Overlap Overlap
+	// Jitter is by how much a job is delayed at most, at random. 0 is not at all.
+	Jitter time.Duration
+	// Options are those of its jobs: ReadyMaxLifetime, MaxAttempts, TTR and EmptyBody.
+	Options []PushOption
+}
+
+// Missed is what becomes of moments that nobody saw in time. Those without a job are counted, and in the server's log.
+type Missed string
+
+// The choices for Missed.
+const (
+	MissedOnce Missed = store.MissedOnce // the last one has a job, at once
+	MissedSkip Missed = store.MissedSkip // none has that is more than a minute late, or followed by another one
+	MissedAll  Missed = store.MissedAll  // the last 100 have jobs, at once
+)
+
+// Overlap is what becomes of a moment while the last job is waiting, ready or reserved.
+type Overlap string
+
+// The choices for Overlap.
+const (
+	OverlapAllow Overlap = store.OverlapAllow // it has its job all the same
+	OverlapSkip  Overlap = store.OverlapSkip  // it has none, and is counted
+)
+
+// Scheduled is what is known of a schedule.
+type Scheduled struct {
+	// Schedule is what it was made with, and can make it again. Of Cron and Every it has one.
+	Schedule
+	// ReadyMaxLifetime, MaxAttempts and TTR are what its Options say; of the last two 0 if they don't.
+	ReadyMaxLifetime time.Duration
+	MaxAttempts      int
+	TTR              time.Duration
+	// Owner is who keeps it, see SetSchedules; empty if nobody does.
+	Owner string
+	// Next is its next moment, zero if there is none.
+	Next time.Time
+	// Paused is since when it has been; zero if it is not.
+	Paused time.Time
+	// LastID is that of its last job; empty if there was none.
+	LastID string
+	// Jobs is how many it has had.
+	Jobs int64
+	// Late, Overlapped and WhilePaused are how many moments had no job: it was too late, the last one was not done, it was paused.
+	Late, Overlapped, WhilePaused int64
+	// Past are its last ten moments, the oldest first; of many that were too late at a time, the last of them.
+	Past []Moment
+}
+
+// Moment is one of a schedule that has passed.
+type Moment struct {
+	At   time.Time
+	What MomentOutcome
+	Late time.Duration // by how much it was when a server saw it
+}
+
+// MomentOutcome is what became of a moment.
+type MomentOutcome string
+
+// The outcomes of moments.
+const (
+	MomentRan        MomentOutcome = "ran"        // it had a job
+	MomentNow        MomentOutcome = "run now"    // RunNow pushed one
+	MomentLate       MomentOutcome = "late"       // it had none, as it was too late
+	MomentOverlapped MomentOutcome = "overlapped" // it had none, as the last job was not done
+	MomentPaused     MomentOutcome = "paused"     // it had none, as the schedule was paused
+)
+
+var momentOutcomes = map[string]MomentOutcome{
+	store.MomentRan: MomentRan, store.MomentNow: MomentNow, store.MomentLate: MomentLate,
+	store.MomentOverlapped: MomentOverlapped, store.MomentPaused: MomentPaused,
+}
+
+const (
+	maxScheduleName  = 200
+	maxScheduleOwner = 200
+)
+
+// Schedule stores a schedule, or changes the one of that name, and returns its next moment. It is in force once it returns, with no
+// server running, too. One that is as it is to be stays untouched. If only when it is due has changed, or its zone, its next moment is a new
+// one; else that stays. A paused one stays paused.
+//
+// What is wrong is ErrInvalid, which says where in Cron. It fails with ErrExists if there is a job of the ID "{name}@schedule", as
+// which it would be kept.
+func (c *Client) Schedule(ctx context.Context, s Schedule) (next time.Time, err error) {
+	next, _, err = c.schedule(ctx, s, "")
+	return next, failed("schedule", s.Name, err)
+}
+
+func (c *Client) schedule(ctx context.Context, s Schedule, owner string) (next time.Time, changed bool, err error) {
+	stored, spec, zone, err := s.check()
+	if err == nil {
+		err = c.begin(ctx)
+	}
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	defer c.running.Done()
+	stored.Source = owner
+	of, err := c.scheduleAt(ctx, s.Name)
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	now, err := of.Time(ctx)
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	now = now.Add(time.Millisecond - 1).Truncate(time.Millisecond) // as delays count
+	next, changed, err = of.PutSchedule(ctx, stored, spec.Next(now.In(zone)))
+	return next.In(zone), changed, err
+}
+
+// scheduleAt is the partition that the schedule belongs to, which it is brought to.
+func (c *Client) scheduleAt(ctx context.Context, name string) (*store.Store, error) {
+	id := store.ScheduleID(name)
+	return c.of(id), c.bring(ctx, id)
+}
+
+// check refuses what can't be a schedule, and returns what can as the store takes it.
+func (s Schedule) check() (stored store.Schedule, spec *cron.Spec, zone *time.Location, err error) {
+	text := s.Cron
+	if s.Every != 0 {
+		text = "@every " + s.Every.String()
+	}
+	o := pushOptions{Terms: store.Terms{Lifetime: DefaultReadyMaxLifetime}}.with(s.Options)
+	switch {
+	case s.Cron != "" && s.Every != 0:
+		err = invalid("every", "it has no meaning beside cron")
+	case text == "":
+		err = invalid("cron", "it is empty, and so is every")
+	case s.Topic == store.ScheduleTopic:
+		err = invalid("topic", "it is that of schedules")
+	case o.Policy != "" || o.replicated || o.report != nil:
+		err = cmp.Or(o.wrong, invalid("option", "want ReadyMaxLifetime, MaxAttempts, TTR or EmptyBody"))
+	case s.Jitter < 0 || s.Jitter > MaxDelay:
+		err = invalid("jitter", fmt.Sprintf("%v is not from 0 to %v", s.Jitter, MaxDelay))
+	default:
+		o.Policy = store.Replace // which is none of a schedule
+		err = cmp.Or(checkScheduleName(s.Name), checkPush(Message{Topic: s.Topic, Body: s.Body}, o), checkUnit("jitter", s.Jitter),
+			checkChoice("missed", s.Missed, MissedOnce, MissedSkip, MissedAll), checkChoice("overlap", s.Overlap, OverlapAllow, OverlapSkip))
+	}
+	if err == nil {
+		if spec, err = cron.Parse(text); err != nil {
+			err = invalid("cron", err.Error())
+		}
+	}
+	if err == nil {
+		zone, err = loadZone(s.Zone)
+	}
+	o.Policy = ""
+	return store.Schedule{
+		Name: s.Name, Spec: text, Zone: cmp.Or(s.Zone, "UTC"), Topic: s.Topic, Body: s.Body, Jitter: s.Jitter, Terms: o.Terms,
+		Missed: string(cmp.Or(s.Missed, MissedOnce)), Overlap: string(cmp.Or(s.Overlap, OverlapAllow)),
+	}, spec, zone, err
+}
+
+func checkScheduleName(name string) error {
+	switch {
+	case name == "":
+		return invalid("name", "it is empty")
+	case strings.ContainsFunc(name, func(r rune) bool { return r == '{' || r == '}' || r < ' ' || r == 0x7f }):
+		return invalid("name", "want no braces and no control characters")
+	}
+	return checkSize("name", name, maxScheduleName)
+}
+
+func checkChoice[T ~string](field string, choice T, choices ...T) error {
+	if choice != "" && !slices.Contains(choices, choice) {
+		return invalid(field, fmt.Sprintf("%q is not one of %q", string(choice), choices))
+	}
+	return nil
+}
+
+func loadZone(name string) (*time.Location, error) {
+	zone, err := time.LoadLocation(name)
+	if err == nil && name != "Local" {
+		return zone, nil
+	}
+	return nil, invalid("zone", fmt.Sprintf("%q is not known here: want a name as Europe/Berlin; a program that runs where there are no zones imports time/tzdata", name))
+}
+
+// SetSchedules makes these the schedules that owner keeps: new ones, and those that have changed, are stored as by Schedule, and what else is
+// kept by that owner is deleted. Those of others stay. So a program can have its schedules in its code, and set them when it starts.
+// It returns the names of those that were stored or deleted. An owner is a text up to 200 bytes, not empty; that of the daemon's configuration
+// file is "file". If one is wrong, nothing is changed.
+func (c *Client) SetSchedules(ctx context.Context, owner string, schedules []Schedule) (changed []string, err error) {
+	changed, err = c.setSchedules(ctx, owner, schedules)
+	return changed, failed("set schedules", owner, err)
+}
+
+func (c *Client) setSchedules(ctx context.Context, owner string, schedules []Schedule) (changed []string, err error) {
+	if owner == "" {
+		return nil, invalid("owner", "it is empty")
+	}
+	if err := checkSize("owner", owner, maxScheduleOwner); err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, s := range schedules {
+		_, _, _, err := s.check()
+		if err == nil && names[s.Name] {
+			err = invalid("name", "there are two of it")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", store.Quote(s.Name), err)
+		}
+		names[s.Name] = true
+	}
+	for _, s := range schedules {
+		_, did, err := c.schedule(ctx, s, owner)
+		if err != nil {
+			return changed, fmt.Errorf("%s: %w", store.Quote(s.Name), err)
+		}
+		if did {
+			changed = append(changed, s.Name)
+		}
+	}
+	all, err := c.Schedules(ctx)
+	for _, s := range all {
+		if s.Owner == owner && !names[s.Name] && err == nil {
+			if _, err = c.unschedule(ctx, s.Name, owner); err == nil {
+				changed = append(changed, s.Name)
+			}
+		}
+	}
+	return changed, err
+}
+
+// Unschedule deletes a schedule; its jobs stay. False means that there is none (any more).
+func (c *Client) Unschedule(ctx context.Context, name string) (bool, error) {
+	was, err := c.unschedule(ctx, name, "")
+	return was, failed("unschedule", name, err)
+}
+
+func (c *Client) unschedule(ctx context.Context, name, owner string) (was bool, err error) {
+	err = c.onSchedule(ctx, name, func(s *store.Store) error { return s.RemoveSchedule(ctx, name, owner) })
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// PauseSchedule has the moments of a schedule pass without jobs, until ResumeSchedule. They are counted. It fails with ErrNotFound if there is
+// no such schedule.
+func (c *Client) PauseSchedule(ctx context.Context, name string) error {
+	err := c.onSchedule(ctx, name, func(s *store.Store) error { return s.PauseSchedule(ctx, name, true) })
+	return failed("pause schedule", name, err)
+}
+
+// ResumeSchedule ends a pause: the next moment has its job again. It fails with ErrNotFound if there is no such schedule.
+func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
+	err := c.onSchedule(ctx, name, func(s *store.Store) error { return s.PauseSchedule(ctx, name, false) })
+	return failed("resume schedule", name, err)
+}
+
+// RunNow pushes a job of the schedule now, and returns its ID, also if the schedule is paused or the last job is not done. The moments to come
+// stay what they are. It fails with ErrNotFound if there is no such schedule. When its answer is lost, calling it again may
+// push a second job.
+func (c *Client) RunNow(ctx context.Context, name string) (id string, err error) {
+	err = c.onSchedule(ctx, name, func(s *store.Store) error {
+		id, err = s.RunSchedule(ctx, name)
+		return err
+	})
+	return id, failed("run now", name, err)
+}
+
+// onSchedule does something with a schedule where it belongs.
+func (c *Client) onSchedule(ctx context.Context, name string, do func(*store.Store) error) error {
+	if err := cmp.Or(checkScheduleName(name), c.check()); err != nil {
+		return err
+	}
+	if err := c.begin(ctx); err != nil {
+		return err
+	}
+	defer c.running.Done()
+	of, err := c.scheduleAt(ctx, name)
+	if err != nil {
+		return err
+	}
+	return do(of)
+}
+
+// Schedules are all schedules, by name.
+func (c *Client) Schedules(ctx context.Context) ([]Scheduled, error) {
+	if err := c.begin(ctx); err != nil {
+		return nil, failed("schedules", "", err)
+	}
+	defer c.running.Done()
+	all, err := c.partitions.Schedules(ctx)
+	if err != nil {
+		return nil, failed("schedules", "", err)
+	}
+	return each(all, scheduledOf), nil
+}
+
+func scheduledOf(s store.Scheduled) Scheduled {
+	of := Scheduled{
+		Schedule: Schedule{Name: s.Name, Cron: s.Spec, Zone: s.Zone, Topic: s.Topic, Body: s.Body, Missed: Missed(s.Missed), Overlap: Overlap(s.Overlap), Jitter: s.Jitter,
+			Options: []PushOption{ReadyMaxLifetime(s.Lifetime)}},
+		ReadyMaxLifetime: s.Lifetime, MaxAttempts: s.MaxAttempts, TTR: s.TTR, Owner: s.Source, Next: s.Next, Paused: s.Paused, LastID: s.LastID, Jobs: s.Ran,
+		Late: s.NotRun.Late, Overlapped: s.NotRun.Overlapped, WhilePaused: s.NotRun.Paused,
+		Past: each(s.Past, func(m store.Moment) Moment { return Moment{m.At, momentOutcomes[m.What], m.Late} }),
+	}
+	if spec, err := cron.Parse(s.Spec); err == nil && spec.Every() > 0 {
+		of.Cron, of.Every = "", spec.Every()
+	}
+	if s.MaxAttempts > 0 {
+		of.Options = append(of.Options, MaxAttempts(s.MaxAttempts))
+	}
+	if s.TTR > 0 {
+		of.Options = append(of.Options, TTR(s.TTR))
+	}
+	if s.Body == "" {
+		of.Options = append(of.Options, EmptyBody())
+	}
+	return of
+}

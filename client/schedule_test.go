@@ -1,0 +1,370 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// hourly is a schedule of topic t.
+func hourly(name string) client.Schedule {
+	return client.Schedule{Name: name, Every: time.Hour, Topic: "t", Body: "b"}
+}
+
+// scheduled is the schedule of that name.
+func (f *fixture) scheduled(name string) client.Scheduled {
+	f.TB.Helper()
+	all, err := f.Schedules(f.TB.Context())
+	check(f.TB, err)
+	for _, s := range all {
+		if s.Name == name {
+			return s
+		}
+	}
+	f.TB.Fatalf("there is no schedule %s", name)
+	return client.Scheduled{}
+}
+
+// The life of a schedule, from its first job to its end.
+func TestSchedule(t *testing.T) {
+	f := start(t)
+	ctx := t.Context()
+	s := client.Schedule{Name: "tick", Every: 30 * time.Millisecond, Topic: "t", Body: "b", Options: []client.PushOption{client.MaxAttempts(3), client.TTR(time.Minute)}}
+	next, err := f.Schedule(ctx, s)
+	check(t, err)
+	f.serve()
+	for n := range 3 {
+		d, err := f.Reserve(ctx, hangBound, 0, "t")
+		check(t, err)
+		if want := "{tick}@" + next.UTC().Format("2006-01-02T15:04:05.999Z07:00"); n == 0 && d.ID != want && f.scheduled("tick").Late == 0 {
+			t.Errorf("the first job is %s, want %s", d.ID, want)
+		}
+		if d.Body != "b" || d.MaxAttempts != 3 || d.Lease() != time.Minute {
+			t.Errorf("the job is %+v", d)
+		}
+		check(t, d.Ack(ctx))
+	}
+	check(t, f.PauseSchedule(ctx, "tick"))
+	until(t, "moments pass without jobs", func() bool { return f.scheduled("tick").WhilePaused >= 2 })
+	got := f.scheduled("tick")
+	if got.Paused.IsZero() || got.Past[len(got.Past)-1].What != client.MomentPaused || got.Past[0].What == client.MomentPaused && got.WhilePaused < 10 {
+		t.Errorf("a paused one is %+v", got)
+	}
+	jobs := got.Jobs
+	id, err := f.RunNow(ctx, "tick")
+	check(t, err)
+	if job, err := f.Get(ctx, id); err != nil || job.State != client.Ready || f.scheduled("tick").Jobs != jobs+1 {
+		t.Errorf("a job at once: %+v, %v", job, err)
+	}
+	check(t, f.ResumeSchedule(ctx, "tick"))
+	until(t, "it goes on", func() bool { return f.scheduled("tick").Jobs > jobs+1 })
+	for _, want := range []bool{true, false} {
+		if was, err := f.Unschedule(ctx, "tick"); err != nil || was != want {
+			t.Errorf("unschedule: %v, %v, want %v", was, err, want)
+		}
+	}
+	for what, err := range map[string]error{"pause": f.PauseSchedule(ctx, "tick"), "resume": f.ResumeSchedule(ctx, "tick"), "run": errOf(f.RunNow(ctx, "tick"))} {
+		if !errors.Is(err, client.ErrNotFound) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if all, err := f.Schedules(ctx); err != nil || len(all) > 0 {
+		t.Errorf("then there are %+v, %v", all, err)
+	}
+}
+
+// What a schedule is made with can be read, and makes it again.
+func TestSchedulesAreRead(t *testing.T) {
+	f := start(t)
+	ctx := t.Context()
+	full := client.Schedule{
+		Name: "full", Cron: "30 2 * * *", Zone: "Europe/Berlin", Topic: "t", Missed: client.MissedAll, Overlap: client.OverlapSkip, Jitter: 2 * time.Second,
+		Options: []client.PushOption{client.EmptyBody(), client.ReadyMaxLifetime(time.Hour), client.MaxAttempts(2), client.TTR(time.Minute)},
+	}
+	next, err := f.Schedule(ctx, full)
+	check(t, err)
+	_, err = f.Schedule(ctx, hourly("every"))
+	check(t, err)
+	all, err := f.Schedules(ctx)
+	check(t, err)
+	if len(all) != 2 || all[0].Name != "every" || all[0].Every != time.Hour || all[0].Cron != "" || all[0].Zone != "UTC" || all[0].Missed != client.MissedOnce || all[0].Overlap != client.OverlapAllow || all[0].ReadyMaxLifetime != client.DefaultReadyMaxLifetime {
+		t.Errorf("got %+v", all)
+	}
+	got := all[1]
+	if !got.Next.Equal(next) || got.ReadyMaxLifetime != time.Hour || got.MaxAttempts != 2 || got.TTR != time.Minute || len(got.Options) != 4 {
+		t.Errorf("got %+v", got)
+	}
+	before := f.State()
+	for _, s := range all {
+		_, err := f.Schedule(ctx, s.Schedule)
+		check(t, err)
+	}
+	f.Expect(before)
+	got.Options, full.Options = nil, nil
+	if !reflect.DeepEqual(got.Schedule, full) {
+		t.Errorf("got  %+v\nwant %+v", got.Schedule, full)
+	}
+}
+
+// The next moment is by Redis's clock, whatever the host's says, and needs no server.
+func TestNextMoment(t *testing.T) {
+	m := miniredis.RunT(t)
+	c := client.New(&redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", m.Addr()) }})
+	defer c.Close()
+	for _, c2 := range []struct {
+		now      string
+		schedule client.Schedule
+		want     string
+	}{
+		{"2031-03-29T01:30:00Z", client.Schedule{Cron: "30 2 * * *", Zone: "Europe/Berlin"}, "2031-03-30T03:00:00+02:00"}, // at a moment: not that one
+		{"2031-03-29T01:29:59.9999Z", client.Schedule{Cron: "30 2 * * *", Zone: "Europe/Berlin"}, "2031-03-30T03:00:00+02:00"},
+		{"2031-03-29T01:29:59Z", client.Schedule{Cron: "30 2 * * *"}, "2031-03-29T02:30:00Z"},
+		{"2031-03-29T01:29:59.1234Z", client.Schedule{Every: 90 * time.Second}, "2031-03-29T01:31:29.124Z"},
+		{"1999-12-31T23:59:59Z", client.Schedule{Cron: "@hourly"}, "2000-01-01T00:00:00Z"},
+	} {
+		now, err := time.Parse(time.RFC3339, c2.now)
+		check(t, err)
+		m.FlushAll()
+		m.SetTime(now)
+		s := c2.schedule
+		s.Name, s.Topic, s.Body = "a", "t", "b"
+		next, err := c.Schedule(t.Context(), s)
+		if got := next.Format("2006-01-02T15:04:05.999Z07:00"); err != nil || got != c2.want {
+			t.Errorf("at %s %q: %s, %v, want %s", c2.now, s.Cron, got, err, c2.want)
+		}
+	}
+}
+
+func TestScheduleInvalid(t *testing.T) {
+	c := client.New(&redis.Pool{DialContext: func(context.Context) (redis.Conn, error) {
+		t.Error("Redis was asked")
+		return nil, errors.New("no Redis")
+	}})
+	defer c.Close()
+	ctx := t.Context()
+	with := func(change func(*client.Schedule)) error {
+		s := hourly("a")
+		change(&s)
+		_, err := c.Schedule(ctx, s)
+		_, set := c.SetSchedules(ctx, "me", []client.Schedule{hourly("good"), s})
+		if !errors.Is(set, client.ErrInvalid) {
+			t.Errorf("set: %v", set)
+		}
+		return err
+	}
+	cron := func(spec string) error { return with(func(s *client.Schedule) { s.Cron, s.Every = spec, 0 }) }
+	for want, err := range map[string]error{
+		`invalid cron: "0 25 * * *", hour, "25" at character 3: want 0`: cron("0 25 * * *"),
+		"invalid cron: it is empty, and so is every":                    cron(""),
+		"invalid every: it has no meaning beside cron":                  with(func(s *client.Schedule) { s.Cron = "@daily" }),
+		`invalid cron: "@every 1ms"`:                                    with(func(s *client.Schedule) { s.Every = time.Millisecond }),
+		`invalid cron: "@every -1h0m0s"`:                                with(func(s *client.Schedule) { s.Every = -time.Hour }),
+		"invalid name: it is empty":                                     with(func(s *client.Schedule) { s.Name = "" }),
+		"invalid name: want no braces":                                  with(func(s *client.Schedule) { s.Name = "a}b" }),
+		"invalid name: want no braces and no control":                   with(func(s *client.Schedule) { s.Name = "a\nb" }),
+		"invalid name: it has 201 bytes: want 200":                      with(func(s *client.Schedule) { s.Name = strings.Repeat("a", 201) }),
+		`invalid zone: "Mars/Olympus" is not known here: want a name`:   with(func(s *client.Schedule) { s.Zone = "Mars/Olympus" }),
+		`invalid zone: "Local" is not known here`:                       with(func(s *client.Schedule) { s.Zone = "Local" }),
+		"invalid topic: it is empty":                                    with(func(s *client.Schedule) { s.Topic = "" }),
+		"invalid topic: it is that of schedules":                        with(func(s *client.Schedule) { s.Topic = "delayer:schedules" }),
+		"invalid body: it is empty":                                     with(func(s *client.Schedule) { s.Body = "" }),
+		"invalid jitter: -1s is not from 0":                             with(func(s *client.Schedule) { s.Jitter = -time.Second }),
+		"invalid jitter: 30ns is less than a millisecond":               with(func(s *client.Schedule) { s.Jitter = 30 }),
+		`invalid missed: "twice" is not one of ["once" "skip" "all"]`:   with(func(s *client.Schedule) { s.Missed = "twice" }),
+		`invalid overlap: "never" is not one of ["allow" "skip"]`:       with(func(s *client.Schedule) { s.Overlap = "never" }),
+		"invalid option: want ReadyMaxLifetime, MaxAttempts, TTR":       with(func(s *client.Schedule) { s.Options = []client.PushOption{client.IfExists(client.Refuse)} }),
+		"invalid option: want ReadyMaxLifetime":                         with(func(s *client.Schedule) { s.Options = []client.PushOption{client.Once(time.Hour)} }),
+		"invalid max attempts: 0":                                       with(func(s *client.Schedule) { s.Options = []client.PushOption{client.MaxAttempts(0)} }),
+		"invalid option: it is nil":                                     with(func(s *client.Schedule) { s.Options = []client.PushOption{nil} }),
+		"invalid owner: it is empty":                                    errOf(c.SetSchedules(ctx, "", nil)),
+		`set schedules "me": "a": invalid name: there are two of it`:      errOf(c.SetSchedules(ctx, "me", []client.Schedule{hourly("a"), hourly("a")})),
+		"run now: invalid name: it is empty":                            errOf(c.RunNow(ctx, "")),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+}
+
+// An owner's schedules are those that it has said last; others' stay.
+func TestSetSchedules(t *testing.T) {
+	f := start(t)
+	ctx := t.Context()
+	set := func(owner string, schedules []client.Schedule, want ...string) {
+		t.Helper()
+		changed, err := f.SetSchedules(ctx, owner, schedules)
+		if err != nil || !slices.Equal(changed, want) {
+			t.Errorf("%s: changed %v, %v, want %v", owner, changed, err, want)
+		}
+	}
+	owners := func(want map[string]string) {
+		t.Helper()
+		all, err := f.Schedules(ctx)
+		check(t, err)
+		got := map[string]string{}
+		for _, s := range all {
+			got[s.Name] = s.Owner
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	_, err := f.Schedule(ctx, hourly("free"))
+	check(t, err)
+	set("other", []client.Schedule{hourly("theirs")}, "theirs")
+	set("me", []client.Schedule{hourly("a"), hourly("b"), hourly("c")}, "a", "b", "c")
+	next := f.scheduled("b").Next
+	check(t, f.PauseSchedule(ctx, "b"))
+	changed := hourly("b")
+	changed.Body = "other"
+	set("me", []client.Schedule{hourly("a"), changed, hourly("d")}, "b", "d", "c")
+	if b := f.scheduled("b"); !b.Next.Equal(next) || b.Paused.IsZero() || b.Body != "other" {
+		t.Errorf("one whose body has changed is %+v", b)
+	}
+	owners(map[string]string{"a": "me", "b": "me", "d": "me", "free": "", "theirs": "other"})
+	set("me", []client.Schedule{hourly("a"), changed, hourly("d")})
+	_, err = f.Schedule(ctx, hourly("a")) // is nobody's from now on
+	check(t, err)
+	set("me", nil, "b", "d")
+	owners(map[string]string{"a": "", "free": "", "theirs": "other"})
+	if changed, err := f.SetSchedules(ctx, "me", []client.Schedule{hourly("new"), {Name: "bad"}}); !errors.Is(err, client.ErrInvalid) || changed != nil {
+		t.Errorf("with one that is wrong: %v, %v", changed, err)
+	}
+	owners(map[string]string{"a": "", "free": "", "theirs": "other"})
+}
+
+// Schedules are found, and changed, while they are in partitions of before.
+func TestSchedulesOfMorePartitions(t *testing.T) {
+	f := start(t)
+	ctx := t.Context()
+	names := []string{"a", "b", "c", "d", "e", "f"}
+	for _, name := range names {
+		_, err := f.Schedule(ctx, hourly(name))
+		check(t, err)
+	}
+	grown := f.openPool(client.PoolOptions{Partitions: 3, PartitionsBefore: 1})
+	expect := func(want ...string) {
+		t.Helper()
+		all, err := grown.Schedules(ctx)
+		check(t, err)
+		var got []string
+		for _, s := range all {
+			got = append(got, s.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	expect(names...)
+	_, err := grown.Schedule(ctx, hourly("a"))
+	check(t, err)
+	check(t, grown.PauseSchedule(ctx, "b"))
+	_, err = grown.RunNow(ctx, "c")
+	check(t, err)
+	if was, err := grown.Unschedule(ctx, "d"); err != nil || !was {
+		t.Errorf("unschedule: %v, %v", was, err)
+	}
+	expect("a", "b", "c", "e", "f")
+	if left, err := f.Schedules(ctx); err == nil { // the old Client is refused, or sees those that are left
+		for _, s := range left {
+			if slices.Contains(names[:4], s.Name) {
+				t.Errorf("%s is left behind", s.Name)
+			}
+		}
+	}
+}
+
+// scheduleCuts are what a caller gets to know, and what is there, when the connection is cut at one command of an operation, and when the
+// call is made once more.
+var scheduleCuts = []cutRow{
+	{"schedule", early, "no schedule", "done", "one, 0 jobs", ""},
+	{"schedule", late, "one, 0 jobs", "done", "one, 0 jobs", ""},
+	{"pause a schedule", early, "one, 0 jobs", "done", "paused, 0 jobs", ""},
+	{"pause a schedule", late, "paused, 0 jobs", "done", "paused, 0 jobs", ""},
+	{"run a schedule now", early, "one, 0 jobs", "done", "one, 1 jobs", ""},
+	{"run a schedule now", late, "one, 1 jobs", "done", "one, 2 jobs", ""},
+	{"unschedule", early, "one, 0 jobs", "true", "no schedule", ""},
+	{"unschedule", late, "no schedule", "false", "no schedule", ""},
+}
+
+func TestScheduleCuts(t *testing.T) {
+	f := start(t)
+	cutter := redistest.StartCutter(t, f.Addr)
+	operations := []struct {
+		name    string
+		prepare bool
+		call    func(*client.Client) (string, error)
+	}{
+		{"schedule", false, func(c *client.Client) (string, error) { return "done", errOf(c.Schedule(t.Context(), hourly("a"))) }},
+		{"pause a schedule", true, func(c *client.Client) (string, error) { return "done", c.PauseSchedule(t.Context(), "a") }},
+		{"run a schedule now", true, func(c *client.Client) (string, error) { return "done", errOf(c.RunNow(t.Context(), "a")) }},
+		{"unschedule", true, func(c *client.Client) (string, error) {
+			was, err := c.Unschedule(t.Context(), "a")
+			return fmt.Sprint(was), err
+		}},
+	}
+	where := func() string {
+		all, err := f.Schedules(t.Context())
+		check(t, err)
+		state := f.State()
+		switch {
+		case len(all) == 0 && len(state.Pool)+len(state.Buckets)+len(state.Schedules) == 0:
+			return "no schedule"
+		case len(all) != 1 || len(state.Pool) != 1 || len(state.Schedules) != 1 || len(state.Ready["t"]) != int(all[0].Jobs):
+			return fmt.Sprintf("%+v", state)
+		case !all[0].Paused.IsZero():
+			return fmt.Sprintf("paused, %d jobs", all[0].Jobs)
+		}
+		return fmt.Sprintf("one, %d jobs", all[0].Jobs)
+	}
+	var got []cutRow
+	for _, op := range operations {
+		var rows []cutRow
+		for n, cut := 1, true; cut; n++ {
+			for _, after := range []bool{false, true} {
+				f.Do("FLUSHALL")
+				if op.prepare {
+					check(t, errOf(f.Schedule(t.Context(), hourly("a"))))
+				}
+				f.Do("SCRIPT", "FLUSH")
+				cutter.Arm(n, after)
+				c := client.OpenPool(client.PoolOptions{Addr: cutter.Addr})
+				_, err := op.call(c)
+				if cut = len(cutter.Commands()) >= n; cut {
+					if err == nil {
+						t.Errorf("%s: the call has an answer that nobody sent", op.name)
+					}
+					row := cutRow{operation: op.name, then: where()}
+					answer, err := op.call(c)
+					row.again, row.end = answerOf(t, answer, err), where()
+					rows = append(rows, row)
+				}
+				c.Close()
+			}
+		}
+		last := len(rows) - 1
+		for _, row := range rows[:last] {
+			if row != rows[0] {
+				t.Errorf("%v, but before that %v", row, rows[0])
+			}
+		}
+		first, end := rows[0], rows[last]
+		first.cut, end.cut = early, late
+		got = append(got, first, end)
+	}
+	if !slices.Equal(got, scheduleCuts) {
+		t.Errorf("got  %v\nwant %v", got, scheduleCuts)
+	}
+}
+
