@@ -69,6 +69,24 @@ func (f *fixture) expectNothingDenied() {
 	}
 }
 
+// The same of schedules.
+func TestDocumentedRightsOnSchedules(t *testing.T) {
+	f := start(t)
+	ctx := t.Context()
+	producer, operator := f.as("producer", redistest.Rights(t, "producer")), f.as("operator", redistest.Rights(t, "operator"))
+	check(t, errOf(producer.Schedule(ctx, hourly("a"))))
+	check(t, producer.PauseSchedule(ctx, "a"))
+	check(t, producer.ResumeSchedule(ctx, "a"))
+	check(t, errOf(producer.RunNow(ctx, "a")))
+	check(t, errOf(operator.Schedules(ctx)))
+	check(t, errOf(producer.Unschedule(ctx, "a")))
+	both := f.as("both", redistest.Rights(t, "producer")+" "+redistest.Rights(t, "operator"))
+	for _, schedules := range [][]client.Schedule{{hourly("a"), hourly("b")}, {hourly("a")}} {
+		check(t, errOf(both.SetSchedules(ctx, "me", schedules)))
+	}
+	f.expectNothingDenied()
+}
+
 // The same of those who reserve, and of operators.
 func TestDocumentedRightsOfWorkers(t *testing.T) {
 	f := start(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -1061,4 +1062,59 @@ func ExampleTTR() {
 	fmt.Println(d.Lease(), d.Ack(ctx))
 	// Output:
 	// 2h0m0s <nil>
+}
+
+// A report each working day at seven in Berlin, however many servers run and whatever clocks do; the schedule is in force when the call
+// returns.
+func ExampleClient_Schedule() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	next, err := c.Schedule(ctx, client.Schedule{
+		Name:    "report",
+		Cron:    "0 7 * * mon-fri",
+		Zone:    "Europe/Berlin",
+		Topic:   "report",
+		Body:    `{"of":"yesterday"}`,
+		Overlap: client.OverlapSkip, // if yesterday's is still at it
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(next.Format("15:04"), time.Until(next) <= 73*time.Hour)
+
+	id, err := c.RunNow(ctx, "report") // and one more at once
+	fmt.Println(strings.HasPrefix(id, "{report}@now-"), err)
+
+	_, err = c.Schedule(ctx, client.Schedule{Name: "report", Cron: "0 7 * * mon-fry", Topic: "report", Body: "b"})
+	fmt.Println(err)
+	// Output:
+	// 07:00 true
+	// true <nil>
+	// delayer: schedule "report": invalid cron: "0 7 * * mon-fry", day of the week, "fry" at character 13: want 0 to 7, or sun to sat
+}
+
+// A program has its schedules in its code, and sets them when it starts: what is no more in the list is deleted.
+func ExampleClient_SetSchedules() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	for _, schedules := range [][]client.Schedule{
+		{{Name: "clean", Cron: "@daily", Topic: "clean", Body: "all"}, {Name: "poll", Every: time.Minute, Topic: "poll", Body: "all"}},
+		{{Name: "clean", Cron: "@daily", Topic: "clean", Body: "all"}}, // its next release
+	} {
+		changed, err := c.SetSchedules(ctx, "shop", schedules)
+		fmt.Println(changed, err)
+	}
+	// Output:
+	// [clean poll] <nil>
+	// [poll] <nil>
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -188,7 +189,7 @@ func TestScheduleInvalid(t *testing.T) {
 		"invalid max attempts: 0":                                       with(func(s *client.Schedule) { s.Options = []client.PushOption{client.MaxAttempts(0)} }),
 		"invalid option: it is nil":                                     with(func(s *client.Schedule) { s.Options = []client.PushOption{nil} }),
 		"invalid owner: it is empty":                                    errOf(c.SetSchedules(ctx, "", nil)),
-		`set schedules "me": "a": invalid name: there are two of it`:      errOf(c.SetSchedules(ctx, "me", []client.Schedule{hourly("a"), hourly("a")})),
+		`set schedules "me": "a": invalid name: there are two of it`:    errOf(c.SetSchedules(ctx, "me", []client.Schedule{hourly("a"), hourly("a")})),
 		"run now: invalid name: it is empty":                            errOf(c.RunNow(ctx, "")),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -363,8 +364,14 @@ func TestScheduleCuts(t *testing.T) {
 		first.cut, end.cut = early, late
 		got = append(got, first, end)
 	}
+	text, err := os.ReadFile("../docs/guarantees.md")
+	check(t, err)
+	for _, row := range scheduleCuts {
+		if line := fmt.Sprintf("| %s | %s | %s | %s | %s |\n", row.operation, row.cut, row.then, row.again, row.end); !strings.Contains(string(text), line) {
+			t.Errorf("docs/guarantees.md does not have the line %s", line)
+		}
+	}
 	if !slices.Equal(got, scheduleCuts) {
 		t.Errorf("got  %v\nwant %v", got, scheduleCuts)
 	}
 }
-

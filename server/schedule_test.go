@@ -373,3 +373,25 @@ func TestSchedulesGoByRedisClock(t *testing.T) {
 		t.Errorf("got %+v, %v", all, err)
 	}
 }
+
+// A server with the documented rights fires, and mends.
+func TestRightsOfSchedules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.schedule(aSchedule("a", "@every 1h"), -time.Second)
+	moved := w.schedule(aSchedule("b", "@every 1h"), time.Hour)
+	w.Do("ZREM", prefix+"job_pool", store.ScheduleID("b"))
+	w.Do("LPUSH", prefix+"ready_queue:"+store.ScheduleTopic, store.ScheduleID("b"), "job")
+	w.push("job", store.ScheduleTopic, 1e12)
+	w.SetUser(redistest.Rights(t, "daemon"))
+	w.server = New(w.UserPool(), w.options())
+	check(t, w.server.Pass(t.Context()))
+	w.expectReady("t", store.MomentID("a", first))
+	w.server = New(w.pool(), w.options())
+	if b := w.scheduled("b"); !b.Due.Equal(moved) {
+		t.Errorf("the other is %+v", b)
+	}
+	if denied := w.Do("ACL", "LOG").([]any); len(denied) > 0 {
+		t.Errorf("Redis has refused %q", denied)
+	}
+}

@@ -15,7 +15,7 @@
 // time at which New was called; Now tells it. Where the code under test computes due times itself,
 // for client.PushAt, give it Now in place of time.Now.
 //
-// With Forward go due times, leases, retries, lifetimes and dead letters. What goes by
+// With Forward go due times, leases, retries, lifetimes, dead letters, and the moments of schedules, each at its time. What goes by
 // the clock of the host stays as it is: the timeouts of calls such as client.BPop,
 // worker.Options.Timeout, and client.Delivery.Deadline.
 //

@@ -188,3 +188,19 @@ func (e *exampleTest) end() {
 		e.cleanups[n]()
 	}
 }
+
+// A year of a schedule, clocks that change included, in the time of some hundred calls.
+func ExampleDelayer_Forward_schedule() {
+	t := exampleT()
+	defer t.end()
+
+	d := delayertest.New(t)
+	invoice := client.Schedule{Name: "invoice", Cron: "30 2 1 * *", Zone: "Europe/Berlin", Topic: "invoice", Body: "all"}
+	invoice.Options = []client.PushOption{client.ReadyMaxLifetime(400 * 24 * time.Hour)} // as nobody takes them
+	if _, err := d.Client().Schedule(t.Context(), invoice); err != nil {
+		t.Fatal(err)
+	}
+	d.Forward(t, 365*24*time.Hour)
+	fmt.Println(len(d.Jobs(t, "invoice")))
+	// Output: 12
+}

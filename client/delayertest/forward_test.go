@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -273,5 +274,45 @@ func TestPushAtNow(t *testing.T) {
 		d.Due(t, "t", 0)
 		_, err := d.Client().Reserve(t.Context(), 0, time.Hour, "t")
 		check(t, err)
+	}
+}
+
+// A year goes by: each moment of each schedule has its job, at its time.
+func TestForwardThroughAYearOfSchedules(t *testing.T) {
+	d := delayertest.New(t)
+	c, ctx := d.Client(), t.Context()
+	zone, err := time.LoadLocation("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, cron := range map[string]string{"daily": "30 2 * * *", "monthly": "0 0 1 * *"} {
+		if _, err := c.Schedule(ctx, client.Schedule{Name: name, Cron: cron, Zone: zone.String(), Topic: name, Body: "b", Options: []client.PushOption{client.ReadyMaxLifetime(1000 * 24 * time.Hour)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := d.Now()
+	d.Forward(t, 365*24*time.Hour)
+	all, err := c.Schedules(ctx)
+	if err != nil || len(all) != 2 || all[0].Late+all[1].Late > 0 || all[0].Past[9].Late != 0 {
+		t.Errorf("then there are %+v, %v", all, err)
+	}
+	var want, got []string
+	for day := range 366 {
+		at := time.Date(from.In(zone).Year(), from.In(zone).Month(), from.In(zone).Day()+day, 2, 30, 0, 0, zone)
+		if at.Hour() != 2 { // there is no such time, so right after the gap
+			at = time.Date(at.Year(), at.Month(), at.Day(), 3, 0, 0, 0, zone)
+		}
+		if at.After(from) && !at.After(d.Now()) {
+			want = append(want, "{daily}@"+at.UTC().Format(time.RFC3339))
+		}
+	}
+	for _, job := range d.Jobs(t, "daily") {
+		got = append(got, job.ID)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %.500v\nwant %.500v", got, want)
+	}
+	if n := len(d.Jobs(t, "monthly")); n != 12 {
+		t.Errorf("%d jobs of months, want 12", n)
 	}
 }
