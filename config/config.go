@@ -21,6 +21,8 @@ type Config struct {
 	Delayer Delayer
 	Redis   Redis
 	HTTP    HTTP
+	// Schedules are the [schedule.NAME] sections, in their order.
+	Schedules []Schedule
 }
 
 // Delayer is the [delayer] section.

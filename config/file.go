@@ -11,7 +11,7 @@ import (
 
 const (
 	neither    = "is neither [section] nor key = value: begin a comment with ;"
-	anySection = "[delayer], [redis] or [http]"
+	anySection = "[delayer], [redis], [http] or [schedule.NAME]"
 	noSection  = "]" // an unknown one, whose keys are passed over; no header has this name
 )
 
@@ -44,6 +44,9 @@ func (l *loader) header(at place, line string) (section string) {
 	if m == nil {
 		l.fail(at, neither)
 		return noSection
+	}
+	if strings.HasPrefix(m[1], schedulePrefix) {
+		return l.schedule(at, m[1])
 	}
 	meant := nearest(strings.TrimSpace(m[1]), sections)
 	if meant == "" {
@@ -94,7 +97,7 @@ func (l *loader) pair(at place, section, line string) {
 	}
 	l.checkCut(at, k, written, pair)
 	value := pair.Value()
-	if value == "" && k.set("") != nil {
+	if value == "" && k.standard != "" && k.set("") != nil {
 		l.warn(at, "is empty: the default %q is taken", k.standard)
 		value = k.standard
 	}
@@ -110,6 +113,9 @@ var (
 // does harm to a secret only.
 func (l *loader) checkCut(at place, k key, written string, pair *ini.Key) {
 	isCut, report := commentAtText.MatchString(written), l.warn
+	if strings.HasPrefix(k.section, schedulePrefix) {
+		report = l.fail // 5#2 cut is another day
+	}
 	if k.secret() {
 		isCut = isCut || textAtComment.MatchString(written) || strings.ContainsAny(pair.Value(), "'\"`")
 		report = l.fail

@@ -171,7 +171,7 @@ func TestLoadAcceptsSectionsInAnyShape(t *testing.T) {
 // A file that the original runs is of use here as well: what is ignored or replaced
 // in it gets a warning with its line, and the rest holds.
 func TestLoadWarns(t *testing.T) {
-	const other = "unknown section: want [delayer], [redis] or [http]"
+	const other = "unknown section: want [delayer], [redis], [http] or [schedule.NAME]"
 	const unknownKey = "unknown key: [redis] has " + redisKeys
 	const semicolon = "the ; begins a comment: put the value in double quotes, or a space on both sides of the ;"
 	for _, test := range []struct {
@@ -195,7 +195,7 @@ func TestLoadWarns(t *testing.T) {
 		{"[redis]\npid = /run/d.pid", none, []string{"2: redis.pid: belongs to [delayer]"}},
 		{"[delayer]\nport = 1", none, []string{"2: delayer.port: belongs to [redis]"}},
 		{"port = 1\nname = d\n[delayer]", none, []string{"1: port: belongs to [redis]",
-			"2: stands before the first section: put it below [delayer], [redis] or [http]"}},
+			"2: stands before the first section: put it below [delayer], [redis], [http] or [schedule.NAME]"}},
 
 		// sections
 		{"[mysql]\nhost = h\nhost = i\nnonsense\n[redis]\nport = 7", func(c *Config) { c.Redis.Port = 7 }, []string{"1: " + other}},
@@ -275,7 +275,7 @@ func TestLoadRefusesAMisspeltSection(t *testing.T) {
 func TestLoadReportsKeysOutsideASection(t *testing.T) {
 	wantMessages(t, problems("host = a\nfoo = b\npid = c\nbar\n[redis]\n"),
 		"f:1: warning: host: belongs to [redis]",
-		"f:2: warning: stands before the first section: put it below [delayer], [redis] or [http]",
+		"f:2: warning: stands before the first section: put it below [delayer], [redis], [http] or [schedule.NAME]",
 		"f:3: warning: pid: belongs to [delayer]",
 		"f:4: is neither [section] nor key = value: begin a comment with ;")
 }

@@ -70,14 +70,15 @@ func (p Problems) Error() string { return strings.Join(p, "\n") }
 
 // loader gathers a Config and what is wrong with it.
 type loader struct {
-	config   Config
-	path     place               // of the file; empty without one
-	keys     map[string]key      // of config, by section.name
-	names    map[string][]string // of each section's keys
-	set      map[string]place    // where keys were set, by section.name
-	values   map[string]string   // what they were set to
-	problems Problems
-	failed   bool // one of the problems is an error
+	config    Config
+	path      place               // of the file; empty without one
+	keys      map[string]key      // of config, by section.name
+	names     map[string][]string // of each section's keys
+	set       map[string]place    // where keys were set, by section.name
+	values    map[string]string   // what they were set to
+	schedules []*Schedule
+	problems  Problems
+	failed    bool // one of the problems is an error
 }
 
 // place is what a problem is about: "FILE:LINE: " and "section.key: ", either of which
@@ -115,6 +116,7 @@ func (l *loader) put(at place, k key, value string) {
 // result checks the keys that depend on each other, unless an error may be the cause.
 func (l *loader) result(environ []string) (Config, Problems, error) {
 	l.environment(environ)
+	l.endSchedules()
 	if l.path.file != "" && len(l.set)+len(l.problems) == 0 {
 		l.warn(l.path, "sets nothing: every key has its default")
 	}

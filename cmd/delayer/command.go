@@ -24,6 +24,7 @@ type command struct {
 	flags       func(*flag.FlagSet, *options) // defines flags of its own; nil: none
 	options     string                        // the lines on them in the usage
 	check       func(*options) error          // of the flags and the arguments together; nil: none
+	local       bool                          // it asks Redis nothing
 	program     bool                          // the arguments are a program and its own arguments and flags
 	note        string                        // what else the usage says of it
 	run         func(context.Context, *call) (reply, error)
@@ -75,6 +76,39 @@ func commands() []command {
 			help: "make a dead letter, or all of the topic, the oldest first, ready jobs again, with all their attempts"},
 		{name: "dead drop", arguments: "TOPIC [ID]", least: 1, most: 2, run: runDeadDrop,
 			help: "delete a dead letter, or all of the topic"},
+		{name: "schedule add", arguments: "NAME SPEC TOPIC BODY", least: 4, most: 4, run: runScheduleAdd,
+			help: "have a job pushed at each moment of SPEC, or change the schedule of that name, and print its next moment; a BODY of - reads standard input",
+			flags: func(f *flag.FlagSet, o *options) {
+				f.Func("zone", "", setOnce(&o.zone, "a time zone's name"))
+				f.Func("missed", "", setOneOf(&o.missed, client.MissedOnce, client.MissedSkip, client.MissedAll))
+				f.Func("overlap", "", setOneOf(&o.overlap, client.OverlapAllow, client.OverlapSkip))
+				f.Func("jitter", "", setDuration(&o.jitter, maxTime))
+				f.Func("ttr", "", setDuration(&o.ttr, maxLease))
+				f.Func("max-attempts", "", setNumber(&o.maxAttempts, math.MaxInt32))
+			},
+			options: zoneOption +
+				"--missed CHOICE -- what becomes of moments that no server saw in time: once, one job at once, if not given; skip, none; all, the last 100\n" +
+				"--overlap CHOICE -- what becomes of a moment while the job before is not done: allow, it has its job, if not given; skip, none\n" +
+				"--jitter D -- delay each job by D at most\n" +
+				"--ttr D -- the lease of a consumer who reserves a job and names none, up to 24h; 30s if not given\n" +
+				"--max-attempts N -- how often a job is tried before it becomes a dead letter\n",
+			note: specNote},
+		{name: "schedule list", run: runScheduleList,
+			help: "list all schedules: name, when they are due, zone, topic, next moment, last moment and what became of it, jobs, moments without a job"},
+		{name: "schedule remove", arguments: "NAME", least: 1, most: 1, run: runScheduleRemove,
+			help: "delete a schedule; its jobs stay"},
+		{name: "schedule pause", arguments: "NAME", least: 1, most: 1, run: runSchedulePause,
+			help: "have a schedule's moments pass without jobs, until it is resumed"},
+		{name: "schedule resume", arguments: "NAME", least: 1, most: 1, run: runScheduleResume,
+			help: "have a schedule go on that was paused"},
+		{name: "schedule run", arguments: "NAME", least: 1, most: 1, run: runScheduleRun,
+			help: "push a job of a schedule now, and print its ID; its moments stay what they are"},
+		{name: "schedule next", arguments: "SPEC", least: 1, most: 1, run: runScheduleNext, local: true,
+			help: "print the next ten moments of SPEC, by this machine's clock; no Redis is asked",
+			flags: func(f *flag.FlagSet, o *options) {
+				f.Func("zone", "", setOnce(&o.zone, "a time zone's name"))
+			},
+			options: zoneOption, note: specNote},
 		{name: "partitions", run: runPartitions,
 			help: "count the jobs of each partition, and tell by how much its next one is overdue and which server moves it"},
 		{name: "migrate", run: runMigrate,
@@ -114,27 +148,33 @@ func (c *command) checkArguments(o *options) error {
 
 // execute runs a command against the configured Redis.
 func execute(o options, stdout, stderr *os.File) error {
-	found, err := findConfiguration(o)
-	if err != nil {
-		return err
-	}
-	printWarnings(stderr, found)
-	pool, err := poolOptions(found.config.Redis)
-	if err != nil {
-		return fail(exitUsage, err)
-	}
-	c := &call{
-		options: o,
-		client:  client.OpenPool(pool, client.WithPrefix(found.config.Redis.Prefix), client.WithPartitions(found.config.Redis.Partitions), client.WithPartitionsBefore(found.config.Redis.PartitionsBefore)),
-		pool:    pool, redis: found.config.Redis,
-		stdout: stdout, stderr: stderr,
-	}
-	defer c.client.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(endLater(ctx, sameSignal), stop) // from then on a signal ends the program at once
+	c := &call{options: o, stdout: stdout, stderr: stderr}
+	if !o.command.local {
+		if err := c.open(); err != nil {
+			return err
+		}
+		defer c.client.Close()
+	}
 	r, err := o.command.run(ctx, c)
 	if err == nil && (r.text != "" || r.json != nil) {
 		err = c.print(ctx, r)
 	}
 	return withExitCode(ctx, err)
+}
+
+// open gives the call what it needs to ask Redis.
+func (c *call) open() error {
+	found, err := findConfiguration(c.options)
+	if err != nil {
+		return err
+	}
+	printWarnings(c.stderr, found)
+	c.redis = found.config.Redis
+	if c.pool, err = poolOptions(c.redis); err != nil {
+		return fail(exitUsage, err)
+	}
+	c.client = client.OpenPool(c.pool, client.WithPrefix(c.redis.Prefix), client.WithPartitions(c.redis.Partitions), client.WithPartitionsBefore(c.redis.PartitionsBefore))
+	return nil
 }

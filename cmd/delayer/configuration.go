@@ -16,6 +16,7 @@ import (
 // configuration is what was loaded, and where it came from.
 type configuration struct {
 	config   config.Config
+	isFile   bool            // it is in a file
 	searched string          // where it was found, if -c did not name it; empty: nowhere
 	warnings config.Problems // what in it is ignored or replaced; and which Redis a command uses that was told nothing
 }
@@ -33,6 +34,7 @@ func findConfiguration(o options) (found configuration, err error) {
 	missing := fmt.Errorf("no configuration file found (looked for %s)", strings.Join(tried, ", "))
 	switch {
 	case path != "":
+		found.isFile = true
 		found.config, found.warnings, err = config.Load(path)
 	case o.command == nil && !o.dev && len(variables) == 0:
 		err = fmt.Errorf("%w: name one with -c FILENAME, set DELAYER_REDIS_HOST and the like, or try Delayer out with --dev", missing)

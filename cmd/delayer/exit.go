@@ -73,9 +73,9 @@ func withExitCode(ctx context.Context, err error) error {
 	return fail(exitRedis, err)
 }
 
-// isNothing reports whether a command found no job, or no dead letter.
+// isNothing reports whether a command found no job, no dead letter or no schedule.
 func isNothing(err error) bool {
-	return errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrNotFound) || errors.Is(err, errNoLetter)
+	return errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrNotFound) || errors.Is(err, errNoLetter) || errors.Is(err, errNoSchedule)
 }
 
 // report prints the error and returns the exit code.

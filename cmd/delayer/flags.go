@@ -55,6 +55,20 @@ func setNumber(value *int, most int) func(string) error {
 	}
 }
 
+// setOneOf sets the value of a flag that is one of some words, and may be given once.
+func setOneOf[T ~string](value *T, choices ...T) func(string) error {
+	return func(given string) error {
+		if *value != "" {
+			return fmt.Errorf("%q was given before", string(*value))
+		}
+		if !slices.Contains(choices, T(given)) {
+			return fmt.Errorf("want one of %q", choices)
+		}
+		*value = T(given)
+		return nil
+	}
+}
+
 // addTopics adds the topics of a flag that may be given several times.
 func addTopics(topics *[]string) func(string) error {
 	return func(given string) error {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mix-basic/delayer/client"
 )
 
 // options are what the command line says.
@@ -36,6 +38,10 @@ type options struct {
 	concurrency         int
 	topics              []string
 	shell               string // --exec
+	zone                string
+	missed              client.Missed
+	overlap             client.Overlap
+	jitter              time.Duration
 }
 
 // parse reads the command line. Its error is a failure with the usage of what was meant.

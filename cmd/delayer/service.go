@@ -95,7 +95,7 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 		workOptions.Observer = f.metrics
 	}
 	work := server.New(pool, workOptions)
-	s := &service{mode: m, config: c, signals: signals, log: log, front: f, pool: poolOptions}
+	s := &service{mode: m, config: c, signals: signals, log: log, front: f, pool: poolOptions, hasFile: found.isFile}
 	return s.run(work, banner(found.searched, notes), found.warnings)
 }
 
@@ -107,6 +107,7 @@ type service struct {
 	log     *logger.Logger
 	front   *front // nil if there is none
 	pool    client.PoolOptions
+	hasFile bool // whose schedules are put in force
 }
 
 func (s *service) run(work *server.Server, banner string, warnings config.Problems) error {
@@ -153,6 +154,9 @@ func (s *service) work(ctx context.Context, work *server.Server) error {
 	var serving sync.WaitGroup
 	if s.front != nil {
 		serving.Go(func() { s.front.serve(ctx, s.log) })
+	}
+	if s.hasFile {
+		serving.Go(func() { s.setSchedules(ctx) })
 	}
 	err := work.Run(ctx)
 	serving.Wait()

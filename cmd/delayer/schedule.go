@@ -1,0 +1,153 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/cron"
+)
+
+const (
+	zoneOption = "--zone ZONE -- the time zone of SPEC, such as Europe/Berlin; UTC if not given\n"
+	specNote   = "SPEC is five fields as in crontab(5) in one argument, '0 7 * * mon-fri', or '@every 90s', @hourly, @daily, @weekly, @monthly, @yearly.\n" +
+		"A day of the month may be L, LW or 15W, a day of the week 5#2 (the second Friday) or 5L (the last).\n"
+	momentFormat = "2006-01-02T15:04:05.999Z07:00"
+)
+
+func runScheduleAdd(ctx context.Context, c *call) (reply, error) {
+	s := client.Schedule{Name: c.arguments[0], Cron: c.arguments[1], Zone: c.zone, Topic: c.arguments[2], Body: c.arguments[3],
+		Missed: c.missed, Overlap: c.overlap, Jitter: c.jitter}
+	if s.Body == "-" {
+		body, err := readInput(ctx)
+		if err != nil {
+			return reply{}, err
+		}
+		s.Body = body
+	}
+	if c.ttr > 0 {
+		s.Options = append(s.Options, client.TTR(c.ttr))
+	}
+	if c.maxAttempts > 0 {
+		s.Options = append(s.Options, client.MaxAttempts(c.maxAttempts))
+	}
+	next, err := c.client.Schedule(ctx, s)
+	return reply{text: next.Format(momentFormat), json: map[string]any{"name": s.Name, "next": next}, safe: true}, err
+}
+
+func runScheduleRemove(ctx context.Context, c *call) (reply, error) {
+	removed, err := c.client.Unschedule(ctx, c.arguments[0])
+	if err == nil && !removed {
+		err = client.ErrNotFound
+	}
+	return c.onSchedule("removed", err)
+}
+
+func runSchedulePause(ctx context.Context, c *call) (reply, error) {
+	return c.onSchedule("paused", c.client.PauseSchedule(ctx, c.arguments[0]))
+}
+
+func runScheduleResume(ctx context.Context, c *call) (reply, error) {
+	return c.onSchedule("resumed", c.client.ResumeSchedule(ctx, c.arguments[0]))
+}
+
+func runScheduleRun(ctx context.Context, c *call) (reply, error) {
+	id, err := c.client.RunNow(ctx, c.arguments[0])
+	return reply{text: id, json: idJSON(id)}, c.noSchedule(err)
+}
+
+var errNoSchedule = errors.New("no such schedule")
+
+// noSchedule says that it is a schedule that there is none of, and not a job.
+func (c *call) noSchedule(err error) error {
+	if errors.Is(err, client.ErrNotFound) {
+		return fmt.Errorf("%s %q: %w", c.command.name, c.arguments[0], errNoSchedule)
+	}
+	return err
+}
+
+func (c *call) onSchedule(what string, err error) (reply, error) {
+	name := c.arguments[0]
+	return reply{text: what + " " + printable(name, ""), json: map[string]any{"name": name, what: true}, safe: true}, c.noSchedule(err)
+}
+
+func runScheduleNext(_ context.Context, c *call) (reply, error) {
+	const moments = 10
+	spec, err := cron.Parse(c.arguments[0])
+	if err != nil {
+		return reply{}, fail(exitUsage, err)
+	}
+	zone, err := time.LoadLocation(c.zone)
+	if err != nil {
+		return reply{}, fail(exitUsage, fmt.Errorf("--zone %q: want the name of a time zone, such as Europe/Berlin", c.zone))
+	}
+	var lines []string
+	var list []time.Time
+	at := time.Now().Truncate(time.Millisecond).In(zone)
+	for range moments {
+		if at = spec.Next(at); at.IsZero() {
+			break
+		}
+		lines, list = append(lines, at.Format(momentFormat)), append(list, at)
+	}
+	return reply{text: strings.Join(lines, "\n"), json: map[string]any{"next": list}, safe: true}, nil
+}
+
+func runScheduleList(ctx context.Context, c *call) (reply, error) {
+	all, err := c.client.Schedules(ctx)
+	if err != nil {
+		return reply{}, err
+	}
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	row := func(cells ...string) { w.Write([]byte(strings.Join(cells, "\t") + "\n")) }
+	row("name", "when", "zone", "topic", "next", "last", "jobs", "without")
+	list := make([]map[string]any, len(all))
+	for i, s := range all {
+		next, last := "-", "-"
+		if zone, err := time.LoadLocation(s.Zone); err == nil && !s.Next.IsZero() {
+			next = s.Next.In(zone).Format(momentFormat)
+		}
+		if !s.Paused.IsZero() {
+			next = "paused"
+		}
+		if n := len(s.Past); n > 0 {
+			last = fmt.Sprintf("%s %s", s.Past[n-1].At.UTC().Format(momentFormat), s.Past[n-1].What)
+		}
+		row(printable(s.Name, ""), cmp.Or(s.Cron, "@every "+s.Every.String()), s.Zone, printable(s.Topic, ""), next, last,
+			strconv.FormatInt(s.Jobs, 10), strconv.FormatInt(s.Late+s.Overlapped+s.WhilePaused, 10))
+		list[i] = scheduleJSON(s)
+	}
+	w.Flush()
+	return reply{text: strings.TrimRight(table.String(), "\n"), json: map[string]any{"schedules": list}, safe: true}, nil
+}
+
+func scheduleJSON(s client.Scheduled) map[string]any {
+	past := make([]map[string]any, len(s.Past))
+	for i, m := range s.Past {
+		past[i] = map[string]any{"at": m.At.UTC(), "what": m.What, "late": m.Late.Seconds()}
+	}
+	v := map[string]any{
+		"cron": cmp.Or(s.Cron, "@every "+s.Every.String()), "zone": s.Zone,
+		"missed": s.Missed, "overlap": s.Overlap, "jitter": s.Jitter.Seconds(), "jobs": s.Jobs,
+		"late": s.Late, "overlapped": s.Overlapped, "while_paused": s.WhilePaused, "past": past,
+	}
+	put(v, "name", s.Name)
+	put(v, "topic", s.Topic)
+	put(v, "body", s.Body)
+	putIfAny(v, "owner", s.Owner)
+	putIfAny(v, "last_id", s.LastID)
+	if !s.Next.IsZero() {
+		v["next"] = s.Next.UTC()
+	}
+	if !s.Paused.IsZero() {
+		v["paused"] = s.Paused.UTC()
+	}
+	return v
+}

@@ -1,0 +1,139 @@
+//go:build !windows
+
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+func TestScheduleCommands(t *testing.T) {
+	t.Parallel()
+	s, db := newShell(t)
+	s.expect(0, "name  when  zone  topic  next  last  jobs  without\n", "", "schedule", "list")
+	s.expect(0, `{"schedules":[]}`+"\n", "", "schedule", "list", "--json")
+	r := runBinary(t, s.dir, s.env, "schedule", "add", "report", "0 7 * * mon-fri", "reports", "all", "--zone", "Europe/Berlin", "--missed", "all", "--overlap", "skip",
+		"--jitter", "30s", "--ttr", "1m", "--max-attempts", "3")
+	if r.code != 0 || !regexp.MustCompile(`^\d{4}-\d\d-\d\dT07:00:00\+0[12]:00\n$`).MatchString(r.stdout) || r.stderr != "" {
+		t.Errorf("add: %+v", r)
+	}
+	next := strings.TrimSpace(r.stdout)
+	at, err := time.Parse(time.RFC3339, next)
+	check(t, err)
+	s.expect(0, `{"name":"report","next":"`+next+`"}`+"\n", "", "schedule", "add", "report", "0 7 * * mon-fri", "reports", "all", "--zone", "Europe/Berlin", "--json")
+	s.expect(0, "name    when             zone           topic    next                       last  jobs  without\n"+
+		"report  0 7 * * mon-fri  Europe/Berlin  reports  "+next+"  -     0     0\n", "", "schedule", "list")
+	s.expect(0, `{"schedules":[{"body":"all","cron":"0 7 * * mon-fri","jitter":0,"jobs":0,"late":0,"missed":"once","name":"report","next":"`+at.UTC().Format(time.RFC3339)+
+		`","overlap":"allow","overlapped":0,"past":[],"topic":"reports","while_paused":0,"zone":"Europe/Berlin"}]}`+"\n", "", "schedule", "list", "--json")
+
+	r = runBinary(t, s.dir, s.env, "schedule", "run", "report")
+	if r.code != 0 || !strings.HasPrefix(r.stdout, "{report}@now-") || !slices.Equal(db.Queue("reports"), []string{strings.TrimSpace(r.stdout)}) {
+		t.Errorf("run: %+v, %v", r, db.Queue("reports"))
+	}
+	s.expect(0, "paused report\n", "", "schedule", "pause", "report")
+	if r = runBinary(t, s.dir, s.env, "schedule", "list"); !strings.Contains(r.stdout, "paused") || !strings.Contains(r.stdout, "run now") {
+		t.Errorf("list: %+v", r)
+	}
+	s.expect(0, `{"name":"report","resumed":true}`+"\n", "", "schedule", "resume", "report", "--json")
+	s.expect(0, "removed report\n", "", "schedule", "remove", "report")
+	for _, command := range []string{"remove", "pause", "resume", "run"} {
+		s.expect(1, "", "schedule "+command+` "report": no such schedule`+"\n", "schedule", command, "report")
+	}
+	s.expect(2, "", `ERROR: schedule "report": invalid cron: "0 25 * * *", hour, "25" at character 3: want 0 to 23`+"\n", "schedule", "add", "report", "0 25 * * *", "t", "b")
+}
+
+// The next moments need no Redis, and no configuration.
+func TestScheduleNext(t *testing.T) {
+	t.Parallel()
+	s := shell{t, t.TempDir(), environment(t)}
+	r := runBinary(t, s.dir, s.env, "schedule", "next", "30 2 29 2 *", "--zone", "Asia/Shanghai")
+	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
+	if r.code != 0 || r.stderr != "" || len(lines) != 10 {
+		t.Fatalf("%+v", r)
+	}
+	for _, line := range lines {
+		if !strings.HasSuffix(line, "-02-29T02:30:00+08:00") {
+			t.Errorf("%s is no such moment", line)
+		}
+	}
+	var list struct{ Next []time.Time }
+	r = runBinary(t, s.dir, s.env, "schedule", "next", "@every 90s", "--json")
+	if err := json.Unmarshal([]byte(r.stdout), &list); err != nil || len(list.Next) != 10 || list.Next[9].Sub(list.Next[0]) != 9*90*time.Second {
+		t.Errorf("%+v, %v", r, err)
+	}
+	s.expect(2, "", `ERROR: "* * * *": it has 4 fields, want 5: minute, hour, day of the month, month, day of the week`+"\n", "schedule", "next", "* * * *")
+	s.expect(2, "", `ERROR: --zone "Mars": want the name of a time zone, such as Europe/Berlin`+"\n", "schedule", "next", "@daily", "--zone", "Mars")
+}
+
+// The file's schedules are in force once the daemon has started, and those that are no more in it are deleted by its next start.
+func TestSchedulesOfTheFile(t *testing.T) {
+	t.Parallel()
+	db := redistest.Start(t)
+	s := newSite(t, db.Addr, "[schedule.tick]\ncron = @every 50ms\ntopic = t\nbody = tock", "[schedule.report]\ncron = 0 7 * * *\ntopic = reports")
+	names := func() []string { return slices.Sorted(slices.Values(db.State().Schedules)) }
+	p := s.started(t)
+	redistest.Until(t, "its jobs come", func() bool { return len(db.Queue("t")) > 2 })
+	if got := names(); !slices.Equal(got, []string{"report", "tick"}) {
+		t.Errorf("there are %v", got)
+	}
+	p.expect(p.stdout, "Schedules of the configuration file have changed: report, tick")
+	own := shell{t, s.dir, environment(t, "DELAYER_REDIS_PORT="+db.Addr[strings.LastIndex(db.Addr, ":")+1:])}
+	if r := runBinary(t, own.dir, own.env, "schedule", "add", "own", "@daily", "t", "b"); r.code != 0 {
+		t.Errorf("%+v", r)
+	}
+	stopDaemon(t, s, 15)
+	p.ends(0)
+	s.change(t, "[schedule.tick]\ncron = @every 50ms\ntopic = t\nbody = tock\n", "")
+	p = s.started(t)
+	p.expect(p.stdout, "Schedules of the configuration file have changed: tick")
+	if got := names(); !slices.Equal(got, []string{"own", "report"}) {
+		t.Errorf("then there are %v", got)
+	}
+	stopDaemon(t, s, 15)
+	p.ends(0)
+	before := db.State()
+	p = s.started(t)
+	stopDaemon(t, s, 15)
+	p.ends(0)
+	if after := db.State(); !maps.Equal(after.Buckets, before.Buckets) || !slices.Equal(after.Pool, before.Pool) {
+		t.Errorf("a start that changes nothing has left %+v, want %+v", after, before)
+	}
+}
+
+// A Redis that is away at the start has the file's schedules when it comes.
+func TestSchedulesOfTheFileWait(t *testing.T) {
+	t.Parallel()
+	db := redistest.Start(t)
+	s := newSite(t, db.Addr, "[schedule.report]\ncron = 0 7 * * *\ntopic = reports")
+	db.Kill()
+	p := s.started(t)
+	db.Restart()
+	redistest.Until(t, "it is there", func() bool { return len(db.State().Schedules) == 1 })
+	stopDaemon(t, s, 15)
+	p.ends(0)
+}
+
+// The daemon's own rights are enough.
+func TestRightsOfTheFilesSchedules(t *testing.T) {
+	t.Parallel()
+	db := redistest.Start(t)
+	db.Do("ACL", "SETUSER", "daemon", "reset", "on", ">secret")
+	for right := range strings.FieldsSeq(redistest.Rights(t, "daemon")) {
+		db.Do("ACL", "SETUSER", "daemon", right)
+	}
+	s := newSite(t, db.Addr, "username = daemon\npassword = secret", "[schedule.tick]\ncron = @every 50ms\ntopic = t")
+	p := s.started(t)
+	redistest.Until(t, "its jobs come", func() bool { return len(db.Queue("t")) > 2 })
+	stopDaemon(t, s, 15)
+	p.ends(0)
+	if denied := db.Do("ACL", "LOG").([]any); len(denied) > 0 {
+		t.Errorf("Redis has refused %q", denied)
+	}
+}

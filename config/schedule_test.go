@@ -1,0 +1,63 @@
+package config
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestSchedules(t *testing.T) {
+	got, warnings, err := load(`[schedule.report]
+cron = 0 7 * * mon-fri ; each working day
+zone = Europe/Berlin
+topic = reports
+body = "{\"of\":\"yesterday\"}"
+missed = all
+overlap = skip
+jitter = 30
+max_attempts = 3
+ttr = 60
+ready_max_lifetime = 3600
+[redis]
+port = 6380
+[schedule.second friday]
+cron = "30 2 * * 5#2"
+topic = t
+`)
+	want := []Schedule{
+		{"report", "0 7 * * mon-fri", "Europe/Berlin", "reports", `{"of":"yesterday"}`, "all", "skip", 30 * time.Second, 3, time.Minute, time.Hour},
+		{"second friday", "30 2 * * 5#2", "UTC", "t", "second friday", "once", "allow", 0, 0, 0, 7 * 24 * time.Hour},
+	}
+	if err != nil || len(warnings) > 0 || !reflect.DeepEqual(got.Schedules, want) || got.Redis.Port != 6380 {
+		t.Errorf("got  %+v, %v, %v\nwant %+v", got.Schedules, warnings, err, want)
+	}
+}
+
+func TestWrongSchedules(t *testing.T) {
+	for text, want := range map[string][]string{
+		"[schedule.a]\ncron = 0 25 * * *\ntopic = t": {`f:2: schedule.a.cron: "0 25 * * *", hour, "25" at character 3: want 0 to 23`},
+		"[schedule.a]\ncron = 0 0 * * 5#2\ntopic = t": {
+			"f:2: schedule.a.cron: the # begins a comment: put the value in double quotes, or a space on both sides of the #"},
+		"\n[schedule.a]\ncron =":                              {"f:3: schedule.a.cron: want when it is due, such as 0 7 * * mon-fri, @daily or @every 90s", "f:2: topic is missing: want the topic of its jobs"},
+		"[schedule.a]\ntopic = t":                             {"f:1: cron is missing: want when it is due, such as 0 7 * * mon-fri, @daily or @every 90s"},
+		"[schedule.]\ncron = x":                               {"f:1: want a name of 200 bytes at most behind schedule. without braces: [schedule.report]"},
+		"[schedule.{a}]\ncron = x":                            {"f:1: want a name of 200 bytes at most behind schedule. without braces: [schedule.report]"},
+		"[schedule.a]\ncron = @daily\ntopic = t\nzone = Mars": {"f:4: schedule.a.zone: want the name of a time zone, such as Europe/Berlin, or UTC"},
+		"[schedule.a]\ncron = @daily\ntopic = t\nmissed = no": {"f:4: schedule.a.missed: want once, skip or all"},
+		"[schedule.a]\ncron = @daily\ntopic = t\njitter = 1m": {"f:4: schedule.a.jitter: want a whole number of seconds from 0 to 2147483647, in decimal digits without leading zeros"},
+	} {
+		_, _, err := load(text)
+		var got Problems
+		if errors.As(err, &got); !slices.Equal(got, want) {
+			t.Errorf("%q:\n got %q\nwant %q", text, got, want)
+		}
+	}
+	const doubtful = "[schedule.a]\ncron = @daily\ntopic = t\ntopics = u\n[schedule.a]\nbody = b\n"
+	got, warnings, err := load(doubtful)
+	want := Problems{"f:4: warning: schedule.a.topics: unknown key, did you mean topic?", "f:5: warning: there is a section of this name already: they are taken together"}
+	if err != nil || !slices.Equal(warnings, want) || len(got.Schedules) != 1 || got.Schedules[0].Body != "b" {
+		t.Errorf("got %+v, %q, %v", got.Schedules, warnings, err)
+	}
+}
