@@ -70,7 +70,7 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 // they came, some of which had no ID.
 func (c *Client) pushAll(ctx context.Context, given []Delayed, jobs []store.Delayed) []Result {
 	if !c.partitions.Growing() {
-		return c.pushChunks(ctx, jobs)
+		return c.pushChunks(ctx, jobs, nil)
 	}
 	var known []store.Delayed
 	for i, job := range jobs {
@@ -78,27 +78,32 @@ func (c *Client) pushAll(ctx context.Context, given []Delayed, jobs []store.Dela
 			known = append(known, job)
 		}
 	}
-	exist, err := c.bringForPush(ctx, known)
+	stay, err := c.bringForPush(ctx, known)
 	switch {
 	case err != nil:
 		return each(jobs, func(job store.Delayed) Result { return Result{ID: job.ID, Err: err} })
-	case len(exist) == 0:
-		return c.pushChunks(ctx, jobs)
+	case len(stay) == 0:
+		return c.pushChunks(ctx, jobs, nil)
 	}
-	pushed := c.pushChunks(ctx, slices.DeleteFunc(slices.Clone(jobs), func(job store.Delayed) bool { return exist[job.ID] }))
+	exists := func(job store.Delayed) bool { return stay[job.ID] && job.Policy.Refuses() }
+	pushed := c.pushChunks(ctx, slices.DeleteFunc(slices.Clone(jobs), exists), stay)
 	results := make([]Result, len(jobs))
 	for i, job := range jobs {
-		if exist[job.ID] {
+		if exists(job) {
 			results[i] = Result{ID: job.ID, Err: ErrExists, Outcome: Refused}
-		} else {
-			results[i], pushed = pushed[0], pushed[1:]
+			continue
+		}
+		results[i], pushed = pushed[0], pushed[1:]
+		if r := &results[i]; r.Err == nil {
+			r.Err = c.bringUnlessFollowing(ctx, job.ID, *job.Did, stay)
 		}
 	}
 	return results
 }
 
-func (c *Client) pushChunks(ctx context.Context, jobs []store.Delayed) []Result {
-	chunks := chunksOf(c, pushKind, jobs, func(i int) int { return c.partitions.Place(jobs[i].ID) })
+// pushChunks pushes the jobs to where they belong, and those of whose ID one stays where it is to there.
+func (c *Client) pushChunks(ctx context.Context, jobs []store.Delayed, stay map[string]bool) []Result {
+	chunks := chunksOf(c, pushKind, jobs, func(i int) int { return c.pushesAt(jobs[i].ID, stay) })
 	errs, err := store.PushBatches(ctx, storesOf(chunks), each(chunks, func(c chunk[store.Delayed]) []store.Delayed { return c.items }))
 	results := make([]Result, len(jobs))
 	for i, chunk := range chunks {

@@ -47,20 +47,36 @@ func (c *Client) bringAll(ctx context.Context, ids []string, all bool) (reserved
 }
 
 // bringForPush is that for jobs which are to be pushed, but for those that a push leaves alone: it returns the IDs of jobs that
-// exist, are reserved, and are not to be replaced.
-func (c *Client) bringForPush(ctx context.Context, jobs []store.Delayed) (exist map[string]bool, err error) {
-	var refused, replaced []string
+// stay where they are, reserved.
+func (c *Client) bringForPush(ctx context.Context, jobs []store.Delayed) (stay map[string]bool, err error) {
+	var spared, replaced []string
 	for _, job := range jobs {
-		if job.Policy.Refuses() {
-			refused = append(refused, job.ID)
+		if job.Policy.Spares() {
+			spared = append(spared, job.ID)
 		} else {
 			replaced = append(replaced, job.ID)
 		}
 	}
 	if _, err = c.bringAll(ctx, replaced, true); err == nil {
-		exist, err = c.bringAll(ctx, refused, false)
+		stay, err = c.bringAll(ctx, spared, false)
 	}
-	return exist, err
+	return stay, err
+}
+
+// pushesAt is the place of the partition that a job is pushed to, as one of its ID stays where it is: it follows that.
+func (c *Client) pushesAt(id string, stay map[string]bool) int {
+	if stay[id] {
+		return slices.Index(c.partitions, c.partitions.Before(id))
+	}
+	return c.partitions.Place(id)
+}
+
+// bringUnlessFollowing has a job be where it belongs that was pushed where one of its ID was, and found that gone.
+func (c *Client) bringUnlessFollowing(ctx context.Context, id string, did store.Outcome, stay map[string]bool) error {
+	if !stay[id] || did == store.DidFollow {
+		return nil
+	}
+	return c.bring(ctx, id)
 }
 
 // find reads a job where it belongs or, as long as it is not there, where it belonged before.

@@ -37,6 +37,8 @@ const (
 var cutTable = []cutRow{
 	{"push", early, "none", "done", "acked, 1", "never was"},
 	{"push", late, "waiting", "done", "acked, 1", "acked, 1"},
+	{"push that follows", early, "reserved", "done", "acked, 3", "acked, 2"},
+	{"push that follows", late, "reserved", "done", "acked, 3", "acked, 3"},
 	{"move", "at any command", "ready", "", "acked, 1", ""},
 	{"pop", early, "ready", "the job", "popped, 1", "acked, 1"},
 	{"pop", late, "none", "ErrEmpty", "lost, 0", "lost, 0"},
@@ -44,6 +46,8 @@ var cutTable = []cutRow{
 	{"reserve", late, "reserved", "ErrEmpty", "acked, 1", "acked, 1"},
 	{"ack", early, "reserved", "done", "acked, 1", "acked, 2"},
 	{"ack", late, "none", "done", "acked, 1", "acked, 1"},
+	{"ack of a job with a follower", early, "reserved", "done", "acked, 2", "acked, 3"},
+	{"ack of a job with a follower", late, "ready", "ErrLeaseLost", "acked, 2", "acked, 2"},
 	{"retry", early, "reserved", "done", "acked, 2", "acked, 2"},
 	{"retry", late, "waiting", "ErrLeaseLost", "acked, 2", "acked, 2"},
 	{"retry of the last attempt", early, "reserved", "ErrExhausted", "dead, 1", "dead, 1"},
@@ -105,6 +109,9 @@ var cutOperations = []cutOperation{
 		_, err := c.PushBatch(ctx, []client.Delayed{{Message: client.Message{ID: cutID, Topic: "t", Body: "b"}, Delay: time.Millisecond}})
 		return "done", err
 	}, "never was"},
+	{"push that follows", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		return "done", j.follow(ctx, c)
+	}, ""},
 	{"pop", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
 		_, err := c.Pop(ctx, "t")
 		if err == nil {
@@ -132,6 +139,9 @@ var cutOperations = []cutOperation{
 		_, err := c.AckBatch(ctx, []*client.Delivery{j.delivery})
 		return "done", err
 	}, "acked"},
+	{"ack of a job with a follower", (*cutJob).isFollowed, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		return "done", j.delivery.Ack(ctx)
+	}, ""},
 	{"retry", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
 		return "done", j.delivery.Retry(ctx, time.Millisecond)
 	}, ""},
@@ -179,6 +189,17 @@ func (j *cutJob) isReady() { j.push(cutID, "t") }
 
 // isReserved has a job delivered; nobody else has had it before.
 func (j *cutJob) isReserved() { j.isReady(); j.reserve(j.Client) }
+
+// follow pushes a follower.
+func (j *cutJob) follow(ctx context.Context, c *client.Client) error {
+	return errOf(c.Push(ctx, client.Message{ID: cutID, Topic: "t", Body: "b"}, 0, client.IfExists(client.Follow)))
+}
+
+func (j *cutJob) isFollowed() {
+	j.TB.Helper()
+	j.isReserved()
+	check(j.TB, j.follow(j.TB.Context(), j.Client))
+}
 
 func (j *cutJob) isReservedLast() {
 	j.TB.Helper()
@@ -291,7 +312,7 @@ func TestCuts(t *testing.T) {
 				got = append(got, row)
 			}
 		}
-		if i == 1 {
+		if i == 2 {
 			got = append(got, f.cutMoves(t, cutter))
 		}
 	}

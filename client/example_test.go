@@ -384,6 +384,36 @@ func ExampleDebounce() {
 	// replaced <nil>
 }
 
+func ExampleFollow() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	// A site is built whenever something has changed, and never twice at the same time.
+	changed := func(what string) {
+		var did client.Outcome
+		_, err := c.Push(ctx, client.Message{ID: "build-7", Topic: "build", Body: what}, 0, client.IfExists(client.Follow), client.Report(&did))
+		fmt.Println(did, err)
+	}
+	changed("title")
+	build, err := c.Reserve(ctx, time.Second, time.Minute, "build")
+	if err != nil {
+		log.Fatal(err)
+	}
+	changed("logo") // while it is being built
+	fmt.Println(build.Body, build.Ack(ctx))
+	next, err := c.Pop(ctx, "build")
+	fmt.Println(next.Body, err)
+	// Output:
+	// created <nil>
+	// followed <nil>
+	// title <nil>
+	// logo <nil>
+}
+
 func ExampleReadyMaxLifetime() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)

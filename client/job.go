@@ -35,6 +35,8 @@ type Job struct {
 	TTR time.Duration
 	// Error is that of the last attempt, if one is known, and Reason why it is a dead letter.
 	Error, Reason string
+	// Followed reports whether a push with [Follow] takes its place when it is done.
+	Followed bool
 }
 
 // Get reads a job without changing it, or, if there is none of that ID, a dead letter. It
@@ -50,7 +52,7 @@ func (c *Client) Get(ctx context.Context, id string) (Job, error) {
 	if err != nil {
 		return Job{}, failed("get", id, err)
 	}
-	return Job{Message(found.Job), State(found.State), found.Due, found.TTL, found.Attempts, found.MaxAttempts, found.TTR, found.Error, found.Reason}, nil
+	return Job{Message(found.Job), State(found.State), found.Due, found.TTL, found.Attempts, found.MaxAttempts, found.TTR, found.Error, found.Reason, found.Followed}, nil
 }
 
 // Remove takes a job out, waiting, ready or reserved; if there is none of that ID, a dead

@@ -28,6 +28,8 @@ type model struct {
 	counts  map[string]int
 	leases  int // how many there were
 
+	followers []modelFollowing // whose jobs have just ended
+
 	partitions int
 	before     int            // how many they were, once there are more or less; else 0
 	at         map[string]int // the partition of before that has a job still
@@ -51,12 +53,19 @@ type modelJob struct {
 	leased                bool          // since it was pushed
 	burst                 int           // of pushes that are debounced: 0 none, 1 it has begun, 2 it is over
 	anew                  bool          // an old client has pushed it anew, which the next reserve or reschedule will notice
+	follower              *modelFollower
+}
+
+// modelFollower takes a job's place when that is done.
+type modelFollower struct {
+	modelJob
+	due float64
 }
 
 // beginAnew forgets what was known of the job before an old client has pushed it anew.
 func (j *modelJob) beginAnew() {
 	if j.anew {
-		j.attempts, j.maxAttempts, j.anew = 0, 0, false
+		j.attempts, j.maxAttempts, j.anew, j.follower = 0, 0, false, nil
 	}
 }
 
@@ -253,8 +262,10 @@ func (m *model) schedule(id string, due float64) {
 
 func (m *model) push(id string, job modelJob, due float64, p modelPolicy) (client.Outcome, error) {
 	policy := p.existing
-	m.bring(id, !p.refuses())
 	entry, waits := m.pool[id]
+	follows := p.follows && waits && entry.lease > 0 && !m.isDue(entry)
+	m.bring(id, !follows && !p.refuses())
+	entry, waits = m.pool[id]
 	if m.once[id] && p.once {
 		return client.Refused, client.ErrExists
 	}
@@ -264,6 +275,11 @@ func (m *model) push(id string, job modelJob, due float64, p modelPolicy) (clien
 	}
 	if was, exists := m.jobs[id]; exists {
 		did = client.Replaced
+		if follows {
+			was.follower = &modelFollower{job, due}
+			m.jobs[id] = was
+			return client.Followed, nil
+		}
 		if p.debounced && was.burst == 2 && !was.leased {
 			due, job.burst = m.now, 2
 		}
@@ -289,11 +305,12 @@ func (m *model) push(id string, job modelJob, due float64, p modelPolicy) (clien
 
 // modelPolicy is what becomes of a job that exists.
 type modelPolicy struct {
-	existing        client.Existing
-	once, debounced bool
+	existing                 client.Existing
+	once, debounced, follows bool
 }
 
 func (p modelPolicy) refuses() bool { return p.once || p.existing == client.Refuse }
+func (p modelPolicy) spares() bool  { return p.follows || p.refuses() }
 
 // taking is a call that takes up to n jobs of the topics.
 type taking struct {
@@ -322,6 +339,7 @@ func (m *model) take(t taking, claim func(topic, id string) bool) (ids []string)
 			ids = append(ids, id)
 		}
 	}
+	defer m.followUp() // what a take has brought about it does not take
 	if m.partitions > 1 {
 		m.takeThese(t, next)
 		if t.some && len(ids) > 0 {
@@ -359,7 +377,7 @@ func (m *model) takeThese(t taking, next func(queue string)) {
 
 func (m *model) pop(t taking) []string {
 	return m.take(t, func(_, id string) bool {
-		delete(m.jobs, id)
+		m.end(id)
 		return true
 	})
 }
@@ -385,8 +403,32 @@ func (m *model) reserve(t taking, maxAttempts int) []string {
 
 // bury makes a dead letter of a job that is in no queue. The test learns from Redis when that was.
 func (m *model) bury(id string) {
-	m.letters[id], m.died[id] = m.jobs[id], 0
+	letter := m.jobs[id]
+	letter.follower = nil
+	m.letters[id], m.died[id] = letter, 0
+	m.end(id)
+}
+
+// end has a job be no job any more. Its follower takes its place with the next followUp.
+func (m *model) end(id string) {
+	if job := m.jobs[id]; job.follower != nil && !job.anew {
+		m.followers = append(m.followers, modelFollowing{id, *job.follower})
+	}
 	delete(m.jobs, id)
+}
+
+// modelFollowing is a follower of the job of that ID, which is no more.
+type modelFollowing struct {
+	id string
+	modelFollower
+}
+
+func (m *model) followUp() {
+	for _, f := range m.followers {
+		m.jobs[f.id] = f.modelJob
+		m.schedule(f.id, f.due)
+	}
+	m.followers = nil
 }
 
 // isHeld reports whether the lease is held.
@@ -402,11 +444,12 @@ func (m *model) settle(topic, id string, lease int, then func() error) error {
 	}
 	delete(m.pool, id)
 	m.counts[topic]--
+	defer m.followUp()
 	return then()
 }
 
 func (m *model) ack(topic, id string, lease int) error {
-	return m.settle(topic, id, lease, func() error { delete(m.jobs, id); return nil })
+	return m.settle(topic, id, lease, func() error { m.end(id); return nil })
 }
 
 // retry gives a job back; a due time that is not 0 is learnt from Redis.

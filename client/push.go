@@ -121,9 +121,10 @@ const (
 	Replaced Outcome = "replaced" // there was one: it has the new content and due time
 	Kept     Outcome = "kept"     // there was one: it has the new content, but keeps its due time
 	Refused  Outcome = "refused"  // ErrExists: nothing has changed
+	Followed Outcome = "followed" // there was one, reserved: the new job takes its place when it is done
 )
 
-var outcomes = map[store.Outcome]Outcome{store.DidCreate: Created, store.DidReplace: Replaced, store.DidKeep: Kept, store.DidRefuse: Refused}
+var outcomes = map[store.Outcome]Outcome{store.DidCreate: Created, store.DidReplace: Replaced, store.DidKeep: Kept, store.DidRefuse: Refused, store.DidFollow: Followed}
 
 // Existing is a choice for IfExists.
 type Existing struct {
@@ -132,7 +133,7 @@ type Existing struct {
 }
 
 // The choices for IfExists. A job that is ready or reserved counts as due now. All but
-// Refuse replace topic, body, lifetime and what else the push says; the job begins anew, with
+// Refuse, and Follow where it says so, replace topic, body, lifetime and what else the push says; the job begins anew, with
 // all its attempts, and a consumer who has reserved it loses the lease.
 var (
 	// Replace lets the new due time count. A ready job is thereby postponed. This
@@ -144,6 +145,11 @@ var (
 	KeepEarlier = Existing{policy: store.KeepEarlier}
 	// KeepLater lets the later of both due times count.
 	KeepLater = Existing{policy: store.KeepLater}
+	// Follow is Replace, but leaves a job alone that is reserved, with its lease. The new job takes its place when it is
+	// acknowledged, has become a dead letter, or was popped, not before its own due time. The newest of several such pushes counts. So no trigger is lost,
+	// and none is handled beside the one before. The new job is handled once the old one's consumer is done, or has died, and its attempts are used
+	// up: until then that one is tried again.
+	Follow = Existing{policy: store.Follow}
 )
 
 // Debounce is Replace, but the job falls due so long, up to MaxDelay, after the first of these pushes at the latest, however many
@@ -193,28 +199,32 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	}
 	defer c.running.Done()
 	c.note("delay", due.After)
+	var stay map[string]bool
 	if m.ID != "" && c.partitions.Growing() { // else there is none of that ID elsewhere
-		exists, err := c.bringForPush(ctx, []store.Delayed{job})
-		if err == nil && exists[job.ID] {
-			return o.pushed(job.ID, store.DidRefuse, ErrExists)
-		}
-		if err != nil {
+		stay, err = c.bringForPush(ctx, []store.Delayed{job})
+		switch {
+		case err != nil:
 			return "", failed("push", m.ID, err)
+		case stay[job.ID] && job.Policy.Refuses():
+			return o.pushed(job.ID, store.DidRefuse, ErrExists)
 		}
 	}
 	var did store.Outcome
-	if o.report != nil {
+	if o.report != nil || len(stay) > 0 {
 		job.Did = new(store.Outcome) // which may be set when nobody waits any more
 	}
 	pushes := c.calls.pushes
 	if job.Replicas.N > 0 {
 		pushes = c.calls.replicated
 	}
-	err = pushes.Do(ctx, c.of(job.ID), job)
+	err = pushes.Do(ctx, c.partitions[c.pushesAt(job.ID, stay)], job)
 	switch {
 	case isStored(err) || errors.Is(err, ErrExists):
 		if job.Did != nil {
 			did = *job.Did
+		}
+		if err == nil {
+			err = c.bringUnlessFollowing(ctx, job.ID, did, stay)
 		}
 		return o.pushed(job.ID, did, err)
 	default:
@@ -277,7 +287,7 @@ func checkPush(m Message, o pushOptions) error {
 	case o.limited && (o.MaxAttempts < 1 || o.MaxAttempts > math.MaxInt32):
 		return invalid("max attempts", fmt.Sprintf("%d is not from 1 to %d", o.MaxAttempts, math.MaxInt32))
 	case o.Policy == "" && o.wrong == nil:
-		return invalid("IfExists", "want Replace, Refuse, KeepEarlier, KeepLater or Debounce")
+		return invalid("IfExists", "want Replace, Refuse, KeepEarlier, KeepLater, Follow or Debounce")
 	case o.once && o.chosen:
 		return invalid("IfExists", "it has no meaning beside Once")
 	case o.once && m.ID == "":

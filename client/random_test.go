@@ -245,8 +245,9 @@ func (r *modelRun) exists(key string) bool {
 // taking is that call, by which these jobs came.
 func (r *modelRun) taking(topics []string, n int, got []string) taking {
 	isDead := func(id string) bool {
-		_, exists := r.model.jobs[id]
-		return exists && r.exists(r.keys(id).DeadLetter(id)) && !r.exists(r.keys(id).JobBucket(id))
+		job, exists := r.model.jobs[id] // whose body is no other one's
+		body, _ := redis.String(r.Do("HGET", r.keys(id).DeadLetter(id), "body"), nil)
+		return exists && body == job.body
 	}
 	return taking{topics: topics, n: n, got: got, isDead: isDead}
 }
@@ -306,7 +307,7 @@ func (r *modelRun) job(id string, terms modelJob) (client.Delayed, modelJob, flo
 
 var modelPolicies = []modelPolicy{
 	{existing: client.Replace}, {existing: client.Replace}, {existing: client.Refuse}, {existing: client.KeepEarlier}, {existing: client.KeepLater},
-	{once: true}, {existing: client.Debounce(100 * 24 * time.Hour), debounced: true},
+	{once: true}, {existing: client.Debounce(100 * 24 * time.Hour), debounced: true}, {existing: client.Follow, follows: true}, {existing: client.Follow, follows: true},
 }
 
 // pushOptions are some, their policy, and what they make of a job.
@@ -363,7 +364,7 @@ func pushBatchStep(r *modelRun) {
 	var batch []client.Delayed
 	var want []client.Result
 	ids = ids[:1+r.IntN(3)]
-	r.model.bringAll(ids, !policy.refuses())
+	r.model.bringAll(ids, !policy.spares())
 	for _, id := range ids {
 		d, job, due := r.job(id, terms)
 		batch = append(batch, d)
@@ -609,8 +610,8 @@ func getStep(r *modelRun) {
 		state = client.Dead
 	}
 	r.note("get "+id, err, nil)
-	r.same("  got", []any{job.State, job.Topic, job.Body, job.Attempts, job.MaxAttempts},
-		[]any{state, want.topic, want.body, want.attempts, want.maxAttempts})
+	r.same("  got", []any{job.State, job.Topic, job.Body, job.Attempts, job.MaxAttempts, job.Followed},
+		[]any{state, want.topic, want.body, want.attempts, want.maxAttempts, want.follower != nil})
 }
 
 // timePasses has a job fall due, or a lease end, some time ago.

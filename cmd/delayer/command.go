@@ -48,6 +48,7 @@ func commands() []command {
 				f.Func("id", "", setOnce(&o.id, "a job's ID"))
 				f.Func("once", "", setDuration(&o.once, maxTime))
 				f.Func("debounce", "", setDuration(&o.debounce, maxTime))
+				boolean(f, &o.follow, "follow")
 				f.Func("ttr", "", setDuration(&o.ttr, maxLease))
 				f.Func("max-attempts", "", setNumber(&o.maxAttempts, math.MaxInt32))
 				f.Func("replicas", "", setNumber(&o.replicas, client.MaxReplicas))
@@ -57,6 +58,7 @@ func commands() []command {
 			options: "--id ID -- the job's ID; a random one if not given\n" +
 				"--once D -- have pushes of the ID count once within D, whatever becomes of the job; another one with --once fails, and changes nothing\n" +
 				"--debounce D -- make one job of all such pushes of the ID, due D after the first of them at the latest\n" +
+				"--follow -- leave a job of the ID alone that is reserved: this one takes its place when it is done\n" +
 				"--ttr D -- the lease of a consumer who reserves the job and names none, up to 24h; 30s if not given\n" +
 				"--max-attempts N -- how often the job is tried before it becomes a dead letter\n" +
 				"--replicas N -- wait until N replicas of Redis have the job; if they are too few in time, fail: it is stored all the same\n" +

@@ -40,6 +40,9 @@ func runPush(ctx context.Context, c *call) (reply, error) {
 	if c.debounce > 0 {
 		terms = append(terms, client.IfExists(client.Debounce(c.debounce)))
 	}
+	if c.follow {
+		terms = append(terms, client.IfExists(client.Follow))
+	}
 	var did client.Outcome
 	id, err := c.client.Push(ctx, client.Message{ID: c.id, Topic: topic, Body: body}, delay, append(terms, client.Report(&did))...)
 	v := idJSON(id)
@@ -52,6 +55,10 @@ func checkPush(o *options) error {
 	switch {
 	case o.once != 0 && o.debounce != 0:
 		return errors.New("--once and --debounce do not go together: want one of the two")
+	case o.follow && (o.once != 0 || o.debounce != 0):
+		return errors.New("--follow does not go together with --once or --debounce: want one of them")
+	case o.follow && o.id == "":
+		return errors.New("--follow means nothing without --id")
 	case o.once != 0 && o.id == "":
 		return errors.New("--once means nothing without --id")
 	case o.debounce != 0 && o.id == "":

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -86,6 +87,31 @@ func TestPushDebounced(t *testing.T) {
 	s.expect(0, "second\n", "", "pop", "t")
 	push("created", "0", "third")
 	s.expect(0, "third\n", "", "pop", "t")
+}
+
+// A push with --follow takes the place of a reserved job when that is done.
+func TestPushFollows(t *testing.T) {
+	t.Parallel()
+	s, db := newShell(t)
+	push := func(outcome, body string) {
+		t.Helper()
+		s.expect(0, `{"id":"a","outcome":"`+outcome+`"}`+"\n", "", "push", "t", "0", body, "--id", "a", "--follow", "--json")
+	}
+	push("created", "first")
+	c := client.New(db.Pool())
+	defer c.Close()
+	held, err := c.Reserve(t.Context(), time.Second, time.Hour, "t")
+	check(t, err)
+	push("followed", "second")
+	for _, c := range []struct{ flag, want string }{
+		{"--json=false", "\nfollowed by another one, which takes its place when it is done\n"}, {"--json", `"followed":true`},
+	} {
+		if r := runBinary(t, s.dir, s.env, "get", "a", c.flag); r.code != 0 || !strings.Contains(r.stdout, c.want) {
+			t.Errorf("get %s: %+v, want %q", c.flag, r, c.want)
+		}
+	}
+	check(t, held.Ack(t.Context()))
+	s.expect(0, "second\n", "", "pop", "t")
 }
 
 // The error names the job, which is stored all the same.

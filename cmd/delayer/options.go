@@ -32,6 +32,7 @@ type options struct {
 	id                  string
 	ttr, lease, timeout time.Duration
 	once, debounce      time.Duration
+	follow              bool
 	replicasTimeout     time.Duration
 	maxAttempts         int
 	replicas            int

@@ -171,6 +171,9 @@ func jobJSON(job client.Job) map[string]any {
 	if job.MaxAttempts > 0 {
 		v["max_attempts"] = job.MaxAttempts
 	}
+	if job.Followed {
+		v["followed"] = true
+	}
 	putIfAny(v, "reason", job.Reason)
 	putIfAny(v, "error", job.Error)
 	return v
@@ -209,6 +212,9 @@ func jobText(job client.Job) string {
 		text += fmt.Sprintf("attempts: %d of %d\n", job.Attempts, job.MaxAttempts)
 	case job.Attempts > 0:
 		text += fmt.Sprintf("attempts: %d\n", job.Attempts)
+	}
+	if job.Followed {
+		text += "followed by another one, which takes its place when it is done\n"
 	}
 	if job.Reason != "" {
 		text += "reason: " + indented(job.Reason) + "\n"

@@ -120,6 +120,16 @@ var pushing = []line{
 		push(time.Hour, time.Hour, client.Replaced)
 		push(9*time.Hour, 2*time.Hour, client.Replaced)
 	}},
+	{"Follow: a push leaves a reserved job alone, and takes its place when that is done", func(s *stage) {
+		s.push("a", "t", 0)
+		d := s.reserve("t", "a", 1, time.Hour)
+		var did client.Outcome
+		s.push("a", "t", 0, client.IfExists(client.Follow), client.Report(&did))
+		expect(s, "what the push did", did, nil, client.Followed)
+		s.expectState("a", client.Reserved)
+		check(s, d.Ack(s.Context()))
+		s.expectPop("t", "a")
+	}},
 	{"a job that nobody takes is gone when its lifetime is over", func(s *stage) {
 		s.push("a", "t", 0, client.ReadyMaxLifetime(time.Millisecond))
 		s.awaitGone("a")

@@ -82,6 +82,11 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 	job := func(id, topic string, after time.Duration) Delayed {
 		return Delayed{Job: Job{id, topic, "b"}, Due: Due{After: after}, Terms: Terms{Lifetime: time.Hour}}
 	}
+	follower := func(id string) Delayed {
+		f := job(id, "t", 0)
+		f.Policy = Follow
+		return f
+	}
 	each := func(errs []error, err error) error {
 		for _, e := range errs {
 			if err == nil {
@@ -90,7 +95,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		}
 		return err
 	}
-	// seeds put jobs where the calls need them: r and r2 are reserved, d is dead, a and b are ready, w and w2 wait, o is due.
+	// seeds put jobs where the calls need them: r and r2 are reserved, f too and has a follower, d is dead, a and b are ready, w and w2 wait, o is due.
 	var held []Held
 	seeds := func(ids ...string) {
 		t.Helper()
@@ -106,12 +111,15 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		push("r", "t", 0)
 		push("r2", "t", 0)
 		push("d", "t", 0)
-		got, err := s.Reserve(Wanted{Topics: []string{"t"}, N: 3}, Reservation{Lease: time.Hour}).Do(ctx)
+		push("f", "t", 0)
+		got, err := s.Reserve(Wanted{Topics: []string{"t"}, N: 4}, Reservation{Lease: time.Hour}).Do(ctx)
 		check(t, err)
 		for i, j := range got.Jobs {
 			h := Held{j.Topic, j.ID, got.Leases[i].Token}
 			if held = append(held, h); j.ID == "d" {
 				check(t, each(s.Bury([]Burial{{Held: h, Reason: "w"}}).Do(ctx)))
+			} else if j.ID == "f" {
+				check(t, each(s.Push([]Delayed{follower("f")}).Do(ctx)))
 			}
 		}
 		push("a", "t", 0)
@@ -124,13 +132,15 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 			return err == nil && due == strings.Count(strings.Join(ids, " "), "o")
 		})
 	}
-	everybody := []string{"r", "r2", "d", "a", "b", "w", "w2", "o"}
+	last := func() Held { return held[len(held)-1] } // f, if that is there
+	everybody := []string{"r", "r2", "d", "f", "a", "b", "w", "w2", "o"}
 	calls := map[string]func(ctx context.Context) error{
-		"push new":      func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", time.Hour)}).Do(ctx)) },
-		"push ready":    func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", 0)}).Do(ctx)) },
-		"push to empty": func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "v", 0)}).Do(ctx)) },
-		"push again":    func(ctx context.Context) error { return each(s.Push([]Delayed{job("a", "t", time.Hour)}).Do(ctx)) },
-		"push reserved": func(ctx context.Context) error { return each(s.Push([]Delayed{job("r", "t", 0)}).Do(ctx)) },
+		"push new":       func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", time.Hour)}).Do(ctx)) },
+		"push ready":     func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", 0)}).Do(ctx)) },
+		"push to empty":  func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "v", 0)}).Do(ctx)) },
+		"push again":     func(ctx context.Context) error { return each(s.Push([]Delayed{job("a", "t", time.Hour)}).Do(ctx)) },
+		"push reserved":  func(ctx context.Context) error { return each(s.Push([]Delayed{job("r", "t", 0)}).Do(ctx)) },
+		"push to follow": func(ctx context.Context) error { return each(s.Push([]Delayed{follower("r")}).Do(ctx)) },
 		"push several": func(ctx context.Context) error {
 			return each(s.Push([]Delayed{job("n", "t", time.Hour), job("a", "u", 0), job("w", "t", 0)}).Do(ctx))
 		},
@@ -166,9 +176,11 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 			_, err := s.Reserve(Wanted{Topics: []string{"u", "t"}, N: 9}, Reservation{}).Do(ctx)
 			return err
 		},
-		"ack":     func(ctx context.Context) error { return each(s.Ack(held[:1]).Do(ctx)) },
-		"ack two": func(ctx context.Context) error { return each(s.Ack(held[:2]).Do(ctx)) },
-		"retry":   func(ctx context.Context) error { return each(s.Retry([]GivenBack{{Held: held[0]}}).Do(ctx)) },
+		"ack":           func(ctx context.Context) error { return each(s.Ack(held[:1]).Do(ctx)) },
+		"ack followed":  func(ctx context.Context) error { return each(s.Ack([]Held{last()}).Do(ctx)) },
+		"bury followed": func(ctx context.Context) error { return each(s.Bury([]Burial{{Held: last(), Reason: "w"}}).Do(ctx)) },
+		"ack two":       func(ctx context.Context) error { return each(s.Ack(held[:2]).Do(ctx)) },
+		"retry":         func(ctx context.Context) error { return each(s.Retry([]GivenBack{{Held: held[0]}}).Do(ctx)) },
 		"retry later": func(ctx context.Context) error {
 			return each(s.Retry([]GivenBack{{Held: held[0], Delay: time.Hour, Error: "e"}}).Do(ctx))
 		},
@@ -219,16 +231,18 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		"purge": func(ctx context.Context) error { _, _, err := s.Purge(ctx, "t", 100); return err },
 		"sweep": func(ctx context.Context) error { _, err := s.Sweep(ctx, Place{}); return err },
 	}
-	later := map[string]bool{"move": true, "move to empty": true, "retry": true, "retry two": true, "due at once": true}
+	later := map[string]bool{"move": true, "move to empty": true, "retry": true, "retry two": true, "due at once": true, "ack followed": true, "bury followed": true}
 	partly := map[string]bool{"retry two": true, "purge": true} // each job has an error of its own; the second try finds nothing
 	// alone are the jobs that a call is about.
 	alone := func(name string) []string {
 		switch word := strings.Fields(name); {
+		case strings.HasSuffix(name, "followed"):
+			return []string{"f"}
 		case strings.HasSuffix(name, "two"):
 			return []string{"r", "r2"}
 		case slices.Contains(word, "dead") || name == "requeue":
 			return []string{"d"}
-		case slices.Contains(word, "reserved") || slices.Contains([]string{"ack", "retry", "bury", "extend"}, word[0]):
+		case slices.Contains(word, "reserved") || slices.Contains([]string{"ack", "retry", "bury", "extend"}, word[0]) || name == "push to follow":
 			return []string{"r"}
 		case slices.Contains([]string{"pop", "reserve", "purge"}, word[0]) || name == "push again" || strings.HasSuffix(name, "ready") && word[0] != "push":
 			return []string{"a"}

@@ -52,6 +52,7 @@ type JobInfo struct {
 	Reason      string        // why it is dead
 	Token       int64         // of the last reserve
 	TTR         time.Duration // for how long it is reserved; 0 if the job doesn't say
+	Followed    bool          // another one takes its place when it is done
 }
 
 // Get reads the job.
@@ -74,7 +75,7 @@ func foundOf(reply any) (found JobInfo, err error) {
 	}
 	var ttl, ttr int64
 	var due string
-	if _, err := redis.Scan(fields, &found.State, &found.Topic, &found.Body, &ttl, &due, &found.Attempts, &found.MaxAttempts, &found.Error, &found.Reason, &found.Token, &ttr); err != nil {
+	if _, err := redis.Scan(fields, &found.State, &found.Topic, &found.Body, &ttl, &due, &found.Attempts, &found.MaxAttempts, &found.Error, &found.Reason, &found.Token, &ttr, &found.Followed); err != nil {
 		return JobInfo{}, err
 	}
 	found.TTL, found.TTR = optional(ttl), time.Duration(ttr)*time.Millisecond

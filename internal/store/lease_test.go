@@ -13,9 +13,7 @@ import (
 func (b *backend) told(t *testing.T, channel string, call func()) (messages []string) {
 	t.Helper()
 	for _, line := range b.monitor(t, call) {
-		if _, message, ok := strings.Cut(line, fmt.Sprintf(`"PUBLISH" %q `, channel)); ok {
-			messages = append(messages, strings.Trim(message, `"`))
-		}
+		messages = append(messages, published(line, channel)...)
 	}
 	return messages
 }
@@ -69,6 +67,14 @@ func TestEndsOfLeasesAreAnnounced(t *testing.T) {
 			t.Errorf("%s: told %s, want %s", c.name, s, want)
 		}
 	}
+}
+
+// published is the message to the channel that a line of MONITOR shows, if it shows one.
+func published(line, channel string) []string {
+	if _, message, ok := strings.Cut(line, fmt.Sprintf(`"PUBLISH" %q `, channel)); ok {
+		return []string{strings.Trim(message, `"`)}
+	}
+	return nil
 }
 
 // Consumers are told of a job that is given back, to be delivered at once.

@@ -31,6 +31,7 @@ const (
 	Refuse      Policy = "refuse"  // nothing changes: ErrExists
 	KeepEarlier Policy = "earlier" // the earlier of both due times
 	KeepLater   Policy = "later"   // the later of both due times
+	Follow      Policy = "follow"  // replaced, but one that is reserved stays, and is followed by the new one when it is done
 )
 
 // Once refuses an ID that exists, and any push of it under this policy for so long, whatever becomes of the job.
@@ -38,6 +39,9 @@ func Once(window time.Duration) Policy { return Policy(fmt.Sprint("once ", milli
 
 // Refuses reports whether a job of that ID keeps the push from being done.
 func (p Policy) Refuses() bool { return p == Refuse || strings.HasPrefix(string(p), "once ") }
+
+// Spares reports whether the push leaves a job alone that is reserved.
+func (p Policy) Spares() bool { return p == Follow || p.Refuses() }
 
 // Debounce is Replace, but the job falls due so long after the first of these pushes at the latest. When it has been reserved the
 // next one is the first.
@@ -55,6 +59,7 @@ const (
 	DidReplace                // there was one, which has the new content and due time
 	DidKeep                   // there was one, which has the new content, but its due time counts
 	DidRefuse                 // there was one, or there had been: nothing has changed
+	DidFollow                 // there was one, reserved, which the new one follows
 )
 
 // Due says when a job falls due: at a time, or, where that is zero, after a
@@ -117,7 +122,7 @@ func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
 		rest = rest[alike:]
 	}
 	return newCall(s, pushScript, args, func(reply any) ([]error, error) {
-		errs, err := errorsAt(reply, len(jobs), ErrExists, errReplaced, errKept)
+		errs, err := errorsAt(reply, len(jobs), ErrExists, errReplaced, errKept, errFollows)
 		if err == nil {
 			for i, job := range jobs {
 				errs[i] = job.done(errs[i])
@@ -129,7 +134,11 @@ func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
 }
 
 // What push.lua says of jobs that are stored all the same.
-var errReplaced, errKept = errors.New("it has replaced another"), errors.New("it has replaced another, whose due time counts")
+var (
+	errReplaced = errors.New("it has replaced another")
+	errKept     = errors.New("it has replaced another, whose due time counts")
+	errFollows  = errors.New("it follows another, which is reserved")
+)
 
 // done enters what a push did, and returns its error.
 func (d Delayed) done(told error) error {
@@ -141,6 +150,8 @@ func (d Delayed) done(told error) error {
 		did, err = DidReplace, nil
 	case errKept:
 		did, err = DidKeep, nil
+	case errFollows:
+		did, err = DidFollow, nil
 	case ErrExists:
 		did = DidRefuse
 	}

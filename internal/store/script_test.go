@@ -43,7 +43,7 @@ func TestScriptInACluster(t *testing.T) {
 		elsewhere, publishes, sharded int
 	}{
 		{"move", moveScript.plain(), 0, 1, 0}, {"move", moveScript.inCluster(), 2, 1, 0}, {"move", moveScript.sharded(), 2, 0, 1},
-		{"pop", popScript.plain(), 0, 1, 0}, {"pop", popScript.sharded(), 0, 0, 1}, {"get", getScript.sharded(), 0, 0, 0},
+		{"pop", popScript.plain(), 0, 2, 0}, {"pop", popScript.sharded(), 0, 0, 2}, {"get", getScript.sharded(), 0, 0, 0},
 	} {
 		for code, want := range map[string]int{"elsewhere(": c.elsewhere, "cluster: ": 0, "'PUBLISH'": c.publishes, "'SPUBLISH'": c.sharded} {
 			if got := strings.Count(c.form.text, code); got != want {

@@ -1,5 +1,5 @@
 -- require: keys guard lease
--- ack: ends reserved jobs, which are done.
+-- ack: ends reserved jobs, which are done. Their followers take their places.
 --
 -- KEYS[1] job pool
 -- ARGV[1…] of each job: topic, ID, token. No ID stands there twice, and there are 1,000 jobs at
@@ -17,29 +17,41 @@ local ids = {}
 for i = 2, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
 local scores = redis.call('ZMSCORE', pool, unpack(ids))
 
-local lost, done, names, ended = {}, {}, {}, {}
+local lost, done, names, ended, followers = {}, {}, {}, {}, nil
 for k = 1, #ids do
   local i = 3 * k - 2
   local name = buckets .. ids[k]
   local job, unread = leased_job(scores[k], name, ARGV[i], ARGV[i + 2])
   if unread then return unread end
-  if job then
+  if job and is_followed(job[1]) then
+    followers = followers or {}
+    followers[#followers + 1] = ids[k]
+    ended[ARGV[i]] = (ended[ARGV[i]] or 0) - 1
+  elseif job then
     done[#done + 1], names[#names + 1] = ids[k], name
     ended[ARGV[i]] = (ended[ARGV[i]] or 0) - 1
   else
     lost[#lost + 1] = not scores[k] and redis.call('EXISTS', name) == 0 and -k or k
   end
 end
-if #done == 0 then -- a server that takes no writes may not know of the leases
-  err = not_writable()
-  if err then return err end
-else
+if #done > 0 then
   -- The buckets first: an entry of the pool without one is dropped, but a job must not
   -- stay behind in neither state.
   redis.call('DEL', unpack(names))
   redis.call('ZREM', pool, unpack(done))
-  count_reserved(ended)
-  -- For those who look; to be refused is no failure. (Redis takes long to format a number.)
-  redis.pcall('INCRBY', acked_count, #done == 1 and '1' or #done)
+elseif not followers then -- a server that takes no writes may not know of the leases
+  err = not_writable()
+  if err then return err end
+  return lost
+else
+  redis.call('ZREM', pool, '') -- takes nothing; what comes behind a write is not refused at maxmemory
 end
+count_reserved(ended)
+-- For those who look; to be refused is no failure. (Redis takes long to format a number.)
+local acked = #done + (followers and #followers or 0)
+redis.pcall('INCRBY', acked_count, acked == 1 and '1' or acked)
+if not followers then return lost end
+
+-- require: follow
+for _, id in ipairs(followers) do follow_up(id, buckets .. id) end
 return lost

@@ -46,7 +46,7 @@ local function adjust_lease(name, ttl)
   local text = redis.call('HGET', name, 'lease')
   if not text then return end
   local attempts, token, lent = read_lease(text)
-  redis.call('HSET', name, 'lease', lease_text(attempts, token, lent, ttl))
+  redis.call('HSET', name, 'lease', followed_as(text, lease_text(attempts, token, lent, ttl)))
 end
 
 local function enter(kind, id, topic, at)

@@ -1,5 +1,5 @@
 -- require: keys lease dead
--- bury: makes dead letters of reserved jobs.
+-- bury: makes dead letters of reserved jobs. Their followers take their places.
 --
 -- KEYS[1] job pool
 -- ARGV[1…] of each job: topic, ID, token, the reason, and the last error or ''. No ID stands there
@@ -14,19 +14,28 @@
 local FIELDS = 5
 -- Takes nothing. What comes behind a write is not refused at maxmemory.
 redis.call('ZREM', pool, '')
-local reply, ended = {}, {}
+local reply, ended, followers = {}, {}, nil
 for i = 1, #ARGV, FIELDS do
   local topic, id = ARGV[i], ARGV[i + 1]
   local name = buckets .. id
   local job, failed = leased_job(redis.call('ZSCORE', pool, id), name, topic, ARGV[i + 2])
-  if job then failed = bury(id, name, topic, ARGV[i + 3], ARGV[i + 4]) end
+  local has_follower = job and is_followed(job[1])
+  if job then failed = bury(id, name, topic, ARGV[i + 3], ARGV[i + 4], has_follower) end
   local why = failed and failed.err or not job and 0
   if why then
     reply[#reply + 1], reply[#reply + 2] = (i - 1) / FIELDS + 1, why
   else
     redis.call('ZREM', pool, id)
+    if has_follower then
+      followers = followers or {}
+      followers[#followers + 1] = id
+    end
     ended[topic] = (ended[topic] or 0) - 1
   end
 end
 count_reserved(ended)
+if not followers then return reply end
+
+-- require: follow
+for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end
 return reply

@@ -4,10 +4,11 @@
 -- KEYS[1] job pool   KEYS[2] the job's bucket   KEYS[3] the dead letter's
 -- ARGV[1] job ID
 --
--- Returns {state, topic, body, ttl, due, attempts, attempts in all, error, reason, token, ttr}: state
+-- Returns {state, topic, body, ttl, due, attempts, attempts in all, error, reason, token, ttr, followed}: state
 -- is 'waiting', 'ready', 'reserved' or 'dead'; ttl is the lifetime left in ms, -1 if endless; due is,
 -- in Unix seconds, the due time, the end of the lease or when it was buried, '' when it is ready; ttr
--- is for how long it is reserved as its producer says (ms), 0 if he doesn't.
+-- is for how long it is reserved as its producer says (ms), 0 if he doesn't; followed is 1 if another one takes its place when it is
+-- done, else 0.
 -- The reply is empty when there is no such job.
 --
 -- Atomic so that state and content belong together.
@@ -30,4 +31,5 @@ else
 end
 local attempts, token = read_lease(job[3])
 local most, ttr = read_options(job[4])
-return {state, job[1], job[2] or '', redis.call('PTTL', key), due, attempts, most, job[5] or '', job[6] or '', token, ttr}
+return {state, job[1], job[2] or '', redis.call('PTTL', key), due, attempts, most, job[5] or '', job[6] or '', token, ttr,
+  state ~= 'dead' and is_followed(job[3]) and 1 or 0}

@@ -1,5 +1,5 @@
--- require: take
--- pop: takes the next ready jobs of some topics; they are gone from Redis then.
+-- require: take lease
+-- pop: takes the next ready jobs of some topics; they are gone from Redis then, and their followers take their places.
 --
 -- KEYS, ARGV[1…4] and the topics at the end: see take.
 -- ARGV[5…] how many jobs of each of KEYS[2…] at most; then the topics
@@ -14,7 +14,17 @@
 --
 -- Atomic because a cut between the entry and the bucket would lose the job.
 -- Cost: O(entries read), at most 50 more than are dropped or taken.
-local function read(name) return pcall('HMGET', name, 'topic', 'body') end
+local followed, followers -- buckets of jobs that have a follower; the IDs of those that were taken
+
+local function read(name)
+  if followed and followed[name] == false then return {} end -- this call has taken it
+  local job = pcall('HMGET', name, 'topic', 'body', 'lease')
+  if is_followed(job[3]) then
+    followed = followed or {}
+    followed[name] = true
+  end
+  return job
+end
 
 -- The jobs without those whose ID was there before.
 local function without_duplicates(jobs)
@@ -28,13 +38,38 @@ local function without_duplicates(jobs)
   return once
 end
 
+-- The buckets that nobody follows. The IDs of the others are among followers then.
+local function set_followers_apart(jobs, names, n)
+  local others = {}
+  followers = followers or {}
+  for k = 1, n do
+    if followed[names[k]] == nil then
+      others[#others + 1] = names[k]
+    elseif followed[names[k]] then
+      followed[names[k]] = false
+      followers[#followers + 1] = jobs[2 * k - 1]
+    end
+  end
+  return others
+end
+
 -- Buckets first: if they may not be deleted, the entries are still there.
 local function delete(jobs, names, n)
   if n == 0 then return nil, jobs end
-  local deleted = pcall('DEL', unpack(names))
+  if followed then
+    local err = not_permitted('HSET', names[1], 'topic', '') or not_permitted('HDEL', names[1], 'next') or not_permitted('PTTL', names[1])
+    if err then return err end
+    names = set_followers_apart(jobs, names, n)
+  end
+  local deleted = #names > 0 and pcall('DEL', unpack(names)) or 0
   if type(deleted) == 'table' then return deleted end
   if deleted < n then jobs = without_duplicates(jobs) end
   return nil, jobs
 end
 
-return take_all(read, nil, delete, 5)
+local reply = take_all(read, nil, delete, 5)
+if not followers then return reply end
+
+-- require: follow
+for _, id in ipairs(followers) do follow_up(id, buckets .. id) end
+return reply

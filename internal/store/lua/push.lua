@@ -6,7 +6,8 @@
 -- ARGV[2] 'each': every job for itself; 'all': all of them or none
 -- ARGV[3…] runs of jobs that are alike: their number, how long such a job is kept once it is
 -- ready (ms), what becomes of an ID that exists ('replace', 'refuse', 'earlier' or 'later'; 'once' and a time, ms: it is
--- refused, and so is any for so long from now on, whatever becomes of the job; 'debounce' and a time, ms: it is replaced, but falls
+-- refused, and so is any for so long from now on, whatever becomes of the job; 'follow': while it is reserved it
+-- stays as it is, and this job takes its place when it is done, see follow; 'debounce' and a time, ms: it is replaced, but falls
 -- due so long after the first push of that policy at the latest, unless that one's job was reserved meanwhile), how
 -- many attempts it has and for how long it is reserved (ms), 0 if that is the consumer's affair;
 -- then of each job: ID, topic, body, and when it is due: a Unix time in ms, or, if it is not
@@ -14,7 +15,7 @@
 --
 -- Returns {place, what, place, what, …}: the 1-based places of the jobs that are not stored, and
 -- for each 0, it exists and the policy is 'refuse' or 'once', or a text, the error; and of those that have replaced
--- one, for each 1, or 2 if that one's due time counts. With 'all', if there is an error among them, no job is stored.
+-- one, for each 1, or 2 if that one's due time counts; and of those that follow one, for each 3. With 'all', if there is an error among them, no job is stored.
 -- Errors: WRONGTYPE of the pool, OOM, a permission that is missing; nothing has changed then.
 --
 -- Atomic because a bucket without its pool entry would never fall due, and a
@@ -47,7 +48,7 @@ end
 -- Most calls are for one job, which is new and to wait, of a topic that is known. They are done with before all that
 -- others need is defined, which would cost as much as the commands.
 local counts = ARGV[FIRST + 2]
-local is_plain = counts == 'replace' or counts == 'refuse' or counts == 'earlier' or counts == 'later'
+local is_plain = counts == 'replace' or counts == 'refuse' or counts == 'earlier' or counts == 'later' or counts == 'follow'
 if #ARGV == FIRST + 8 and ARGV[1] == '' and is_plain then
   local name, due = buckets .. ARGV[8], now - ARGV[11]
   if tonumber(ARGV[11]) > 0 then due = tonumber(ARGV[11]) end
@@ -61,7 +62,7 @@ if #ARGV == FIRST + 8 and ARGV[1] == '' and is_plain then
   end
 end
 
--- require: keys time guard pool queue lease topics once
+-- require: keys time guard pool queue lease topics once follow
 local lengths -- of the queues that get jobs, by topic
 
 -- How long after the first push of that policy a job falls due at the latest (ms), nil if there is no such limit.
@@ -78,7 +79,7 @@ end
 
 -- Returns what keeps a job from being stored, as its ID may exist: 0, an error's text, or nil if
 -- nothing does. Then, when the job is due. Then the job that it replaces, if there is one: its
--- topic is in the field ready, or reserved, if it is that.
+-- topic is in the field ready, or reserved, if it is that. If it follows that one, the text of its lease is in the field followed.
 local function replace(name, id, due, policy)
   local was = redis.pcall('HGET', name, 'topic')
   if type(was) == 'table' then return was.err .. ' (job bucket ' .. name .. ')' end
@@ -88,6 +89,8 @@ local function replace(name, id, due, policy)
   if err then return err.err end
   local waits = call('ZSCORE', pool, id)
   local reserved = waits and is_lease(waits)
+  local followed = policy == 'follow' and reserved and tonumber(waits) > now_s and call('HGET', name, 'lease')
+  if followed then return nil, due, {followed = followed, what = 3} end
   local old = waits and not reserved and math.min(math.ceil(tonumber(waits) * 1000), LAST_MS) or begun -- never early
   local kept = policy == 'earlier' and old < due or policy == 'later' and old > due
   local burst = debounce_limit(policy) and call('HMGET', name, 'first', 'lease')
@@ -109,6 +112,11 @@ local function not_queueable(topic)
   if type(cardinality) == 'table' then return cardinality.err .. ' (job pool ' .. pool .. ')' end
 end
 
+-- Has the job that begins at ARGV[i] follow the one whose lease has that text.
+local function follow(name, text, i, run, due)
+  enter_follower(name, text, ARGV[i + 1], ARGV[i + 2], due, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4])
+end
+
 -- Stores the job that begins at ARGV[i], in the run that begins at ARGV[run]. A job that is to
 -- wait is in the pool already.
 local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
@@ -126,7 +134,7 @@ local function store(name, i, run, due, replaced)
   end
   if used then used[topic] = math.max(used[topic] or 0, due) end
   if replaced then
-    redis.pcall('HDEL', name, 'lease', 'error', usual and 'options' or 'error', debounce_limit(ARGV[run + 2]) and 'error' or 'first')
+    redis.pcall('HDEL', name, 'lease', 'error', usual and 'options' or 'error', debounce_limit(ARGV[run + 2]) and 'error' or 'first', 'next', 'next_body')
     if replaced.ready then withdraw(replaced.ready, id) end
     if replaced.reserved then
       ended = ended or {}
@@ -153,8 +161,13 @@ if #ARGV == FIRST + 8 then
   local window = once_window(ARGV[5])
   due = debounced(ARGV[5], due, replaced and replaced.first)
   if not why_not and window and has_counted(ARGV[8]) then why_not = 0 end
-  if not why_not and due <= begun then why_not = not_queueable(ARGV[9]) end
+  local followed = replaced and replaced.followed
+  if not why_not and due <= begun and not followed then why_not = not_queueable(ARGV[9]) end
   if why_not then return {1, why_not} end
+  if followed then
+    follow(name, followed, 8, FIRST, due)
+    return {1, replaced.what}
+  end
   local err = not_writable_bucket(name) or window and not_once()
   if err then return err end
   if due > begun then
@@ -191,12 +204,13 @@ else
       if some_exist then why_not, due, replaced[k] = replace(names[k], ARGV[i], due, policy) end
       due = debounced(policy, due, some_exist and replaced[k] and replaced[k].first)
       if not why_not and window and has_counted(ARGV[i]) then why_not = 0 end
-      if not why_not and due <= begun then why_not = not_queueable(ARGV[i + 1]) end
+      local followed = some_exist and replaced[k] and replaced[k].followed
+      if not why_not and due <= begun and not followed then why_not = not_queueable(ARGV[i + 1]) end
       dues[k] = not why_not and due
       if why_not then
         tell(k, why_not)
         an_error = an_error or why_not ~= 0
-      elseif due > begun then
+      elseif due > begun and not followed then
         if due ~= last_scored then last_scored, last_score = due, score_of(due) end
         entries[e + 1] = last_score
         entries[e + 2] = ARGV[i]
@@ -216,7 +230,12 @@ else
     for i = run + 5, next_run - 1, 4 do
       k = k + 1
       if dues[k] then
-        store(names[k], i, run, dues[k], some_exist and replaced[k])
+        local followed = some_exist and replaced[k] and replaced[k].followed
+        if followed then
+          follow(names[k], followed, i, run, dues[k])
+        else
+          store(names[k], i, run, dues[k], some_exist and replaced[k])
+        end
         if window then enter_once(ARGV[i], window) end
         if some_exist and replaced[k] then tell(k, replaced[k].what) end
       end

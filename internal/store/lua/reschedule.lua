@@ -51,9 +51,9 @@ if ttl >= 0 then
   redis.call('PEXPIRE', bucket, string.format('%.0f', ttl))
 end
 if anew then
-  redis.pcall('HDEL', bucket, 'lease', 'options', 'error') -- what its push would have deleted
+  redis.pcall('HDEL', bucket, 'lease', 'options', 'error', 'next', 'next_body') -- what its push would have deleted
 elseif lease then
-  redis.pcall('HSET', bucket, 'lease', lease_text(attempts, token, lent, ttl))
+  redis.pcall('HSET', bucket, 'lease', followed_as(lease, lease_text(attempts, token, lent, ttl)))
 end
 if reserved then count_reserved({[topic] = -1}) end
 enter_wait(topic, now / 1000, due / 1000)

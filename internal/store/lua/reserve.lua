@@ -40,6 +40,7 @@ local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease', 
 -- What is known of the jobs that are taken next, nil if that is nothing; and of those whose
 -- attempts are used up.
 local known, seen, exhausted, taken = {}, {}, {}, 0
+local followers -- of those, which take their places
 local put_off = {} -- topic, ID, why, …
 
 local function wants(id, name, job)
@@ -51,15 +52,16 @@ local function wants(id, name, job)
     local lent
     k.attempts, k.token, lent, k.expires = read_lease(job[3])
     k.most, k.ttr, k.lifetime = read_options(job[4])
+    k.followed = is_followed(job[3])
     if k.expires > 0 then
       k.ttl = redis.call('PTTL', name)
       if pushed_anew(k.ttl, k.expires) then
-        k.anew, k.attempts, k.most, k.ttr, k.lifetime = true, 0, 0, 0, DEFAULT_LIFETIME
+        k.anew, k.attempts, k.most, k.ttr, k.lifetime, k.followed = true, 0, 0, 0, DEFAULT_LIFETIME, false
       end
     end
     local limit = k.most > 0 and k.most or default_most
     if limit > 0 and k.attempts >= limit then
-      exhausted[#exhausted + 1] = {id, name, k.attempts}
+      exhausted[#exhausted + 1] = {id, name, k.attempts, k.followed}
       entries_left = entries_left - 10 -- to bury one costs as much
       return false
     end
@@ -73,8 +75,11 @@ end
 -- Makes dead letters of the jobs whose attempts are used up, or puts them off.
 local function bury_exhausted(topic)
   for _, job in ipairs(exhausted) do
-    local err = bury(job[1], job[2], topic, string.format('all %d attempts used up', job[3]), '')
-    if err then
+    local err = bury(job[1], job[2], topic, string.format('all %d attempts used up', job[3]), '', job[4])
+    if not err and job[4] then
+      followers = followers or {}
+      followers[#followers + 1] = job[1]
+    elseif err then
       local n = #put_off
       redis.call('ZADD', pool, retry_score(now + TRIED_AGAIN, n / 3), job[1])
       claim_tells = true
@@ -97,6 +102,7 @@ local function write_lease(name, length, text, attempt, token, k)
   elseif not text or ttl > DEFAULT_LIFETIME then
     text = lease_text(attempt, token, 0, ttl)
   end
+  if k and k.followed then text = as_followed(text) end
   changed = pcall('HSET', name, 'lease', text)
   if type(changed) == 'table' then return changed end
   -- What is over of its lifetime, it was ready. In later attempts that adds up.
@@ -114,7 +120,7 @@ local function reserve(name, k, leases)
     first_end = math.min(first_end, usual_end)
     return usual_score, late
   end
-  if k.anew then pcall('HDEL', name, 'options', 'error') end
+  if k.anew then pcall('HDEL', name, 'options', 'error', 'next', 'next_body') end
   local length, at, score = usual_length, usual_end, usual_score
   if as_the_job_says and k.ttr > 0 then
     length = math.max(math.min(k.ttr, MAX_LEASE), SHORTEST_TTR)
@@ -161,4 +167,8 @@ end
 local reply = take_all(read, wants, claim, 7)
 announce_end(first_end)
 if not reply.err then table.insert(reply, 4, put_off) end
+if not followers then return reply end
+
+-- require: follow
+for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end
 return reply

@@ -1,6 +1,6 @@
 -- require: keys time guard pool queue lease dead topics
 -- retry: gives reserved jobs back, to be delivered again, now or later. One whose attempts are
--- used up becomes a dead letter instead.
+-- used up becomes a dead letter instead, and its follower takes its place.
 --
 -- KEYS[1] job pool
 -- ARGV[1…] of each job: topic, ID, token, after how long it is due (ms; 0: it is ready at once),
@@ -28,7 +28,7 @@ if err then return err end
 redis.call('ZREM', pool, '')
 
 local ended, lengths = {}, {} -- of leases, and of queues, by topic
-local first_due = math.huge
+local first_due, followers = math.huge, nil
 
 -- Puts a job that is out of the pool into its queue, and a released one in front. If
 -- the queue can't take it, the server will name that: it goes back into the pool, due now.
@@ -53,15 +53,20 @@ local function give_back(i)
     local limit = read_options(job[3])
     if limit == 0 then limit = tonumber(most) end
     if limit > 0 and attempts >= limit then
-      local failed = bury(id, name, topic, string.format('all %d attempts used up', attempts), text)
+      local failed = bury(id, name, topic, string.format('all %d attempts used up', attempts), text, is_followed(job[1]))
       if failed then return failed.err end
       redis.call('ZREM', pool, id)
+      if is_followed(job[1]) then
+        followers = followers or {}
+        followers[#followers + 1] = id
+      end
       ended[topic] = (ended[topic] or 0) - 1
       return 1
     end
   end
   local left = lifetime_left(redis.call('PTTL', name), token, lent)
-  redis.call('HSET', name, 'lease', lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left >= 0 and left + delay or left))
+  local given_back = lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left >= 0 and left + delay or left)
+  redis.call('HSET', name, 'lease', followed_as(job[1], given_back))
   if text ~= '' then redis.call('HSET', name, 'error', text) end
   if left >= 0 then
     redis.call('PEXPIRE', name, string.format('%d', left + delay))
@@ -87,4 +92,8 @@ end
 count_reserved(ended)
 if first_due < math.huge then announce(score_of(first_due), first_due - now) end
 for topic, length in pairs(lengths) do wake(topic, length) end
+if not followers then return reply end
+
+-- require: follow
+for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end
 return reply

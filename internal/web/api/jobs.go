@@ -17,6 +17,7 @@ var policies = map[string]client.Existing{
 	"refuse":       client.Refuse,
 	"keep_earlier": client.KeepEarlier,
 	"keep_later":   client.KeepLater,
+	"follow":       client.Follow,
 }
 
 // checkJob finds what a new job lacks, or does not go together.
@@ -131,6 +132,9 @@ func (a *api) get(c *call) (response, error) {
 	o.put("attempts", job.Attempts)
 	if job.MaxAttempts > 0 {
 		o.put("max_attempts", job.MaxAttempts)
+	}
+	if job.Followed {
+		o.put("followed", true)
 	}
 	o.textIfAny("reason", job.Reason)
 	o.textIfAny("error", job.Error)

@@ -48,6 +48,24 @@ func TestDebounce(t *testing.T) {
 	}
 }
 
+// A push that follows leaves a reserved job alone, and is delivered when that is done.
+func TestFollow(t *testing.T) {
+	f := start(t, web.Options{})
+	push := func(body, outcome string) {
+		t.Helper()
+		f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"`+body+`","if_exists":"follow"}`).expect(201, `{"id":"a","outcome":"`+outcome+`"}`)
+	}
+	push("first", "created")
+	push("second", "replaced")
+	held, err := f.Reserve(t.Context(), time.Second, 0, "t")
+	check(t, err)
+	push("third", "followed")
+	push("fourth", "followed")
+	f.do("GET", "/v1/jobs/a", "").expect(200, `{"id":"a","topic":"t","state":"reserved","lease_ends":"*","ttl":"*","attempts":1,"followed":true,"body":"second"}`)
+	check(t, held.Ack(t.Context()))
+	f.do("GET", "/v1/jobs/a", "").expect(200, `{"id":"a","topic":"t","state":"ready","ttl":"*","attempts":0,"body":"fourth"}`)
+}
+
 // An answer says what the push did.
 func TestOutcome(t *testing.T) {
 	f := start(t, web.Options{})

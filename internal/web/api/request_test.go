@@ -84,7 +84,7 @@ func TestBadBodies(t *testing.T) {
 		job(`,"debounce":1,"if_exists":"replace"`):     {invalid, "/debounce", "one of the two"},
 		`{"topic":"t","body":"b","once":1}`:            {invalid, "/once", "nothing without id"},
 		`{"topic":"t","body":"b","debounce":1}`:        {invalid, "/debounce", "nothing without id"},
-		job(`,"if_exists":"Refuse"`):                   {invalid, "/if_exists", "replace, refuse, keep_earlier, keep_later"},
+		job(`,"if_exists":"Refuse"`):                   {invalid, "/if_exists", "replace, refuse, keep_earlier, keep_later, follow"},
 	} {
 		f.do("POST", "/v1/jobs", body).problem(want.kind, want.field, "", want.detail)
 	}

@@ -30,7 +30,7 @@ var (
 
 	newJob = join(text("id", maxID), text("topic", maxTopic), text("body", 0), delay, moment("due"), maxAttempts,
 		period("ttr", time.Millisecond, client.MaxLease), period("ready_max_lifetime", time.Millisecond, client.MaxDelay),
-		choice("if_exists", "replace", "refuse", "keep_earlier", "keep_later"),
+		choice("if_exists", "replace", "refuse", "keep_earlier", "keep_later", "follow"),
 		period("once", time.Millisecond, client.MaxDelay), period("debounce", time.Millisecond, client.MaxDelay),
 		integer("replicas", 1, client.MaxReplicas), period("replicas_timeout", time.Millisecond, client.MaxReplicasTimeout))
 

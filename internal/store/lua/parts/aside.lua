@@ -67,5 +67,5 @@ local function drop_old_lease(name)
   local text = redis.call('HGET', name, 'lease')
   if not text then return end
   local _, _, _, expires = read_lease(text)
-  if pushed_anew(redis.call('PTTL', name), expires) then redis.call('HDEL', name, 'lease', 'options', 'error') end
+  if pushed_anew(redis.call('PTTL', name), expires) then redis.call('HDEL', name, 'lease', 'options', 'error', 'next', 'next_body') end
 end

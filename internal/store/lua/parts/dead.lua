@@ -1,4 +1,4 @@
--- require: keys time
+-- require: keys time guard
 -- Dead letters.
 
 -- Takes an ID off a topic's dead letters.
@@ -11,9 +11,11 @@ end
 -- Makes a dead letter of a job: of its bucket, and an entry of its topic's dead letters. One
 -- of the same ID that was there before is replaced.
 -- Returns an error reply if that can't be, and has changed nothing then. Behind a write, since
--- at maxmemory a first one would be refused.
-local function bury(id, bucket, topic, reason, text)
+-- at maxmemory a first one would be refused. If the job has a follower (see follow), that has to take its place then.
+local function bury(id, bucket, topic, reason, text, has_follower)
   local letter, list = dead_letters .. id, dead_lists .. topic
+  -- cluster: local missing = has_follower and elsewhere(buckets)
+  -- cluster: if missing then return missing end
   local was = redis.pcall('HGET', letter, 'topic')
   local listed = redis.pcall('ZADD', list, string.format('%d', now), id)
   if type(listed) == 'table' then

@@ -33,7 +33,7 @@ end
 -- Two fields of a bucket, each one text, since what is not there costs as much to read as what is:
 --   lease    how often the job was reserved (less what was released), the token of the last
 --            reserve, what was lent for it (ms), and when the bucket expires, or a later time (Unix
---            ms), 0 if that is not known; absent if it never was
+--            ms), 0 if that is not known; absent if it never was. A + stands before it if the job has a follower
 --   options  what its producer says: how many attempts it has and for how long it is reserved
 --            (ms), 0 if that is the consumer's affair; and how long it is kept once it is
 --            ready (ms). Absent if all is as usual
@@ -41,7 +41,7 @@ local DEFAULT_LIFETIME = 604800000
 
 local function read_lease(text)
   if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
   return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
 end
 
@@ -49,6 +49,12 @@ end
 local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
+
+-- Whether the job with a lease of that text has a follower (see follow). The text with that said; another
+-- one, which says the same of it.
+local function is_followed(text) return text and string.byte(text) == 43 end
+local function as_followed(text) return is_followed(text) and text or '+' .. text end
+local function followed_as(before, text) return is_followed(before) and '+' .. text or text end
 
 -- Whether the job was pushed anew by somebody who doesn't know of these fields, as the original's
 -- clients don't: then its bucket, which expires in ttl ms, expires later than it said. Two readings of
@@ -110,5 +116,5 @@ local function leased_job(score, bucket, topic, token, ...)
   if not score or score <= now_s or not is_lease(score) then return nil end
   local job = redis.pcall('HMGET', bucket, 'lease', 'topic', ...)
   if unreadable(job) then return nil, job end
-  if job[2] == topic and job[1] and string.match(job[1], '^%d+ (%d+)') == token then return job end
+  if job[2] == topic and job[1] and string.match(job[1], '^%+?%d+ (%d+)') == token then return job end
 end

@@ -1,0 +1,49 @@
+-- require: time pool queue lease topics
+-- Followers. A push of the policy 'follow' that comes while its job is reserved leaves that alone, and is delivered when it is
+-- done: acknowledged, a dead letter, or popped. The newest one counts. It stands in two fields of the job's bucket:
+--   next       when it is due (Unix ms), for how long it is kept then (ms), how many attempts it has, for how long it is reserved (ms; both
+--              0 if that is the consumer's affair), and its topic
+--   next_body  its body
+-- and the text of the job's lease bears a mark (see lease), so that nobody has to look for it.
+
+-- Enters the follower of a job that has a lease of that text.
+local function enter_follower(name, text, topic, body, due, lifetime, most, ttr)
+  local left, needed = redis.call('PTTL', name), math.max(due - now, 0) + lifetime
+  redis.call('HSET', name, 'next', string.format('%d %s %s %s %s', due, lifetime, most, ttr, topic), 'next_body', body)
+  if left >= 0 and left < needed then -- the job is kept for longer, too
+    redis.call('PEXPIRE', name, string.format('%d', needed))
+    local attempts, token = read_lease(text)
+    redis.call('HSET', name, 'lease', as_followed(lease_text(attempts, token, 0, needed)))
+  elseif not is_followed(text) then
+    redis.call('HSET', name, 'lease', as_followed(text))
+  end
+end
+
+-- Has the follower take the place of its job, which is done. It is in that hash: the job's bucket, or the dead letter that was
+-- made of it.
+local function follow_up(id, from)
+  local name = buckets .. id
+  local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')
+  local due, lifetime, most, ttr, topic = string.match(follower[1] or '', '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  local _, _, _, expires = read_lease(follower[3])
+  if not due or pushed_anew(redis.call('PTTL', from), expires) then -- somebody has who knows nothing of it
+    redis.call('DEL', name)
+    redis.call('ZREM', pool, id)
+    return
+  end
+  due = tonumber(due)
+  local usual = most == '0' and ttr == '0' and lifetime - DEFAULT_LIFETIME == 0
+  redis.call('HSET', name, 'topic', topic, 'body', follower[2] or '', 'options', options_text(most, ttr, lifetime))
+  redis.call('HDEL', name, 'lease', 'error', 'first', 'next', 'next_body', usual and 'options' or 'error')
+  if from ~= name then redis.call('HDEL', from, 'next', 'next_body') end
+  redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
+  local length = due < now and redis.pcall('LPUSH', queues .. topic, id)
+  if type(length) == 'number' then
+    redis.call('ZREM', pool, id)
+    wake(topic, length)
+  else -- what its queue can't take the server will name
+    redis.call('ZADD', pool, score_of(math.max(due, now)), id)
+    announce(score_of(math.max(due, now)), math.max(due - now, 0))
+  end
+  enter_use(topic, now / 1000, due / 1000)
+end
