@@ -150,7 +150,7 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	f.Do("HSET", "delayer:servers", "id", "{}")
 	s := store.New(pool, store.DefaultPrefix)
 	check(t, errOf(s.Servers(ctx)))
-	if n, err := s.Acked(ctx); n != 1 || err != nil {
+	if n, err := s.Acked(ctx); n != 2 || err != nil {
 		t.Errorf("Acked = %d, %v", n, err)
 	}
 	f.Expect(state{})
