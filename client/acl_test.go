@@ -55,16 +55,6 @@ func TestDocumentedRights(t *testing.T) {
 	f.Do("HSET", "delayer:job_bucket:stray", "topic", "v", "body", "b")
 	f.Do("LPUSH", "delayer:ready_queue:t", "stray")
 	expectJob(t, bpop(ctx, consumer, hangBound, "t", "v"), "stray")
-	// A job with a follower, whose lease is over.
-	check(t, errOf(producer.Push(ctx, message("f"), 0)))
-	check(t, errOf(f.Reserve(ctx, 0, time.Hour, "t")))
-	check(t, errOf(producer.Push(ctx, message("f"), 0, client.IfExists(client.Follow))))
-	f.Do("ZREM", "delayer:job_pool", "f")
-	f.Do("LPUSH", "delayer:ready_queue:t", "f")
-	f.Do("HDEL", "delayer:reserved", "t")
-	for range 2 {
-		expectJob(t, background(func() (client.Message, error) { return consumer.Pop(ctx, "t") }), "f")
-	}
 	check(t, consumer.Ping(ctx))
 	f.Expect(state{Pool: []string{"0000"}, Buckets: buckets{"0000": "u b"}})
 	f.expectNothingDenied()
@@ -143,6 +133,16 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	check(t, errOf(operator.Stats(ctx)))
 	if n, err := operator.DropAllDead(ctx, "t"); n != 1 || err != nil {
 		t.Errorf("DropAllDead = %d, %v", n, err)
+	}
+	// A job with a follower, whose lease is over.
+	check(t, errOf(producer.Push(ctx, message("f"), 0)))
+	check(t, errOf(f.Reserve(ctx, 0, time.Hour, "t")))
+	check(t, errOf(producer.Push(ctx, message("f"), 0, client.IfExists(client.Follow))))
+	f.Do("ZREM", "delayer:job_pool", "f")
+	f.Do("LPUSH", "delayer:ready_queue:t", "f")
+	f.Do("HDEL", "delayer:reserved", "t")
+	for range 2 {
+		expectJob(t, background(func() (client.Message, error) { return worker.Pop(ctx, "t") }), "f")
 	}
 	check(t, worker.Ping(ctx))
 	pool := client.NewPool(client.PoolOptions{Addr: f.Addr, Username: "operator", Password: "p"})
