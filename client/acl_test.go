@@ -144,6 +144,16 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	for range 2 {
 		expectJob(t, background(func() (client.Message, error) { return worker.Pop(ctx, "t") }), "f")
 	}
+	check(t, operator.Pause(ctx, "t", client.PauseOptions{For: time.Hour, Note: "note"}))
+	check(t, worker.BackOff(ctx, "t", time.Hour))
+	push("paused")
+	check(t, errOf(operator.Paused(ctx)))
+	check(t, errOf(operator.Resume(ctx, "t")))
+	d = reserve("paused")
+	check(t, worker.BackOff(ctx, "t", time.Hour))
+	check(t, d.Release(ctx))
+	check(t, errOf(operator.Resume(ctx, "t")))
+	check(t, errOf(producer.Remove(ctx, "paused")))
 	check(t, worker.Ping(ctx))
 	pool := client.NewPool(client.PoolOptions{Addr: f.Addr, Username: "operator", Password: "p"})
 	defer pool.Close()

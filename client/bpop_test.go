@@ -91,7 +91,7 @@ func TestWaitersEndWithoutAJob(t *testing.T) {
 		waits := f.waiting(f.Client, func() <-chan result { return wait(ctx, 0) }, "t", "u")
 		hasty := f.openPool(client.PoolOptions{ReadTimeout: 100 * time.Millisecond})
 		f.Hang()
-		defer f.Resume()
+		defer f.Continue()
 		cancel()
 		if r := arrival(t, waits); !errors.Is(r.err, context.Canceled) || errors.Is(r.err, client.ErrLost) {
 			t.Errorf("cancelled while Redis hangs: %v", r.err)

@@ -162,7 +162,7 @@ func TestCloseOfHungRedis(t *testing.T) {
 	if expectText(t, "Close", r.err, "unknown"); r.took < client.CloseWait {
 		t.Errorf("Close after %v", r.took)
 	}
-	f.Resume()
+	f.Continue()
 	expectJob(t, popped, "a")
 }
 
@@ -195,7 +195,7 @@ func TestCloseGivesUpWaitingCalls(t *testing.T) {
 			t.Errorf("%v, want ErrClosed", r.err)
 		}
 	}
-	f.Resume()
+	f.Continue()
 	arrival(t, popped)
 	f.Expect(state{})
 }

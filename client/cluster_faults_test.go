@@ -79,7 +79,7 @@ func TestHungNode(t *testing.T) {
 		m, err := c.Pop(t.Context(), "t")
 		return err == nil && m.ID == idOf(hung, 1)
 	})
-	cluster.Resume()
+	cluster.Continue()
 	for n := range 20 {
 		check(t, push(hung, 2+n))
 		m, err := c.Pop(t.Context(), "t")

@@ -55,7 +55,7 @@ func (f *fixture) gather(most int, count func() (underWay, gathered int), calls 
 // release has Redis go on, and returns what came of the calls, and how many scripts were run for them.
 func (g *gathering) release() (errs []error, scripts int) {
 	g.TB.Helper()
-	g.Resume()
+	g.Continue()
 	for _, end := range g.ends {
 		errs = append(errs, arrival(g.TB, end))
 	}
@@ -142,7 +142,7 @@ func TestPopsShareRoundTrips(t *testing.T) {
 	await(t, pops+1, 1, underWay)
 	cancel()
 	expectError(t, left, context.Canceled)
-	f.Resume()
+	f.Continue()
 	expectJob(t, first, "0000")
 	got := append(expectOnce(t, results, pops-1), "0000")
 	if calls := f.Calls("evalsha") - before; calls > 6 {

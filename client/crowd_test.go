@@ -74,7 +74,7 @@ func TestConnectionsOfACrowdAreClosed(t *testing.T) {
 		})
 	}
 	until(t, "all of them are connected", func() bool { return c.Connections() == crowd })
-	f.Resume()
+	f.Continue()
 	calls.Wait()
 	until(t, "the connections are closed", func() bool { return f.connections() <= before+client.KeptIdle })
 	if n := f.connections() - before; n != client.KeptIdle {

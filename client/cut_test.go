@@ -66,6 +66,10 @@ var cutTable = []cutRow{
 	{"reschedule", late, "waiting", "done", "acked, 2", "acked, 2"},
 	{"drop a dead letter", early, "dead", "1", "removed, 0", "dead, 0"},
 	{"drop a dead letter", late, "none", "0", "removed, 0", "removed, 0"},
+	{"pause", early, "ready", "done", "held, 0", "acked, 1"},
+	{"pause", late, "ready, held", "done", "held, 0", "held, 0"},
+	{"resume", early, "ready, held", "true", "acked, 1", "held, 0"},
+	{"resume", late, "ready", "false", "acked, 1", "acked, 1"},
 }
 
 // The page has the same table.
@@ -181,6 +185,13 @@ var cutOperations = []cutOperation{
 		dropped, err := c.DropAllDead(ctx, "t")
 		return fmt.Sprint(dropped), err
 	}, "removed"},
+	{"pause", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		return "done", c.Pause(ctx, "t", client.PauseOptions{})
+	}, ""},
+	{"resume", (*cutJob).isHeld, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		was, err := c.Resume(ctx, "t")
+		return fmt.Sprint(was), err
+	}, ""},
 }
 
 func nothing(*cutJob) {}
@@ -233,6 +244,20 @@ func (j *cutJob) where() string {
 	return string(job.State)
 }
 
+// isHeld has the job be ready, but its topic paused.
+func (j *cutJob) isHeld() {
+	j.TB.Helper()
+	check(j.TB, j.Pause(j.TB.Context(), "t", client.PauseOptions{}))
+	j.isReady()
+}
+
+func (j *cutJob) held() bool {
+	j.TB.Helper()
+	paused, err := j.Paused(j.TB.Context())
+	check(j.TB, err)
+	return len(paused) > 0
+}
+
 // endLease has the job's lease end, if it is reserved, as the lease of a consumer who
 // does not say any more what becomes of it.
 func (j *cutJob) endLease() {
@@ -249,6 +274,10 @@ func (j *cutJob) drain(gone string) string {
 	ctx := j.TB.Context()
 	if j.toAck && j.delivery.Ack(ctx) == nil {
 		gone = "acked"
+	}
+	if j.held() {
+		j.Expect(state{Paused: queues{"t": {cutID}}, Buckets: buckets{cutID: "t body"}})
+		return fmt.Sprintf("held, %d", j.delivered)
 	}
 	j.endLease()
 	stop := j.move(j.Addr)
@@ -396,6 +425,9 @@ func (f *fixture) cutOnce(cutter *redistest.Cutter, op cutOperation, n int, afte
 		f.TB.Error("the call has an answer that nobody sent")
 	}
 	o.command, o.after, o.row.then = commands[n-1], after, j.where()
+	if j.held() {
+		o.row.then += ", held"
+	}
 	if again {
 		answer, err := op.call(f.TB.Context(), j, c)
 		o.row.again = answerOf(f.TB, answer, err)

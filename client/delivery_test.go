@@ -383,7 +383,7 @@ func TestSettleOnHungRedis(t *testing.T) {
 		}
 	}
 	f.Hang()
-	defer f.Resume()
+	defer f.Continue()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	cancelled := map[string]<-chan error{}

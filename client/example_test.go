@@ -1005,6 +1005,41 @@ func ExampleClient_DropDead() {
 	// 1 <nil>
 }
 
+// The mail server is being moved: nothing is sent meanwhile, by nobody.
+func ExampleClient_Pause() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL, client.WithPrefix("pause:"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	if err := c.Pause(ctx, "mail", client.PauseOptions{For: 2 * time.Hour, Note: "the server is moved, ask Eve"}); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := c.Push(ctx, client.Message{ID: "welcome-7", Topic: "mail", Body: "7"}, 0); err != nil {
+		log.Fatal(err)
+	}
+	_, err = c.Pop(ctx, "mail")
+	fmt.Println(err)
+	paused, err := c.Paused(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, p := range paused {
+		fmt.Println(p.Topic, "for", p.End().Sub(p.Since), "as", p.Note)
+	}
+	was, err := c.Resume(ctx, "mail")
+	fmt.Println("was paused:", was, err)
+	m, err := c.Pop(ctx, "mail")
+	fmt.Println(m.ID, err)
+	// Output:
+	// delayer: pop "mail": no job is ready
+	// mail for 2h0m0s as the server is moved, ask Eve
+	// was paused: true <nil>
+	// welcome-7 <nil>
+}
+
 func ExampleClient_Stats() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL, client.WithPrefix("stats:"))

@@ -27,7 +27,7 @@ type failover struct {
 
 var failovers = []failover{
 	{"killed", func(s *redistest.Sentinels) { s.Servers[0].Kill() }, func(s *redistest.Sentinels) { s.Servers[0].Restart() }},
-	{"hung", func(s *redistest.Sentinels) { s.Servers[0].Hang() }, func(s *redistest.Sentinels) { s.Servers[0].Resume() }},
+	{"hung", func(s *redistest.Sentinels) { s.Servers[0].Hang() }, func(s *redistest.Sentinels) { s.Servers[0].Continue() }},
 	{"SENTINEL FAILOVER", func(s *redistest.Sentinels) { s.Sentinels[2].Do("SENTINEL", "FAILOVER", "m") }, nil},
 	{"SENTINEL FAILOVER, unheard", func(s *redistest.Sentinels) {
 		for _, sentinel := range s.Sentinels {

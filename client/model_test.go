@@ -26,7 +26,8 @@ type model struct {
 	moments map[string]float64 // of schedules, the next one
 	died    map[string]float64 // of letters
 	counts  map[string]int
-	leases  int // how many there were
+	held    map[string]bool // topics that are paused
+	leases  int             // how many there were
 
 	followers []modelFollowing // whose jobs have just ended
 
@@ -73,7 +74,7 @@ func newModel(now float64, partitions int) *model {
 	return &model{
 		partitions: partitions, now: now, pool: map[string]modelEntry{}, queues: queues{}, jobs: map[string]modelJob{},
 		letters: map[string]modelJob{}, died: map[string]float64{}, counts: map[string]int{},
-		at: map[string]int{}, once: map[string]bool{}, paused: map[string]bool{}, moments: map[string]float64{},
+		at: map[string]int{}, once: map[string]bool{}, paused: map[string]bool{}, moments: map[string]float64{}, held: map[string]bool{},
 	}
 }
 
@@ -145,7 +146,7 @@ func (m *model) migrate() {
 
 // state is the model in the form in which Redis is read.
 func (m *model) state() state {
-	s := state{Ready: queues{}, Buckets: buckets{}, Dead: queues{}, Letters: buckets{}, Counts: map[string]string{}}
+	s := state{Ready: queues{}, Paused: queues{}, Buckets: buckets{}, Dead: queues{}, Letters: buckets{}, Counts: map[string]string{}}
 	for _, id := range inOrder(m.pool, func(e modelEntry) float64 { return e.score }) {
 		if m.pool[id].lease > 0 {
 			s.Reserved = append(s.Reserved, id)
@@ -153,9 +154,14 @@ func (m *model) state() state {
 			s.Pool = append(s.Pool, id)
 		}
 	}
-	for topic, ids := range m.queues {
-		if len(ids) > 0 {
-			s.Ready[topic] = ids
+	for queue, ids := range m.queues {
+		topic, _, _ := strings.Cut(queue, " of ")
+		switch {
+		case len(ids) == 0:
+		case m.held[topic]:
+			s.Paused[queue] = ids
+		default:
+			s.Ready[queue] = ids
 		}
 	}
 	s.Once = slices.Sorted(maps.Keys(m.once))
@@ -325,6 +331,7 @@ type taking struct {
 // take takes jobs off the queues, in the topics' order. claim is what becomes of each, and reports
 // whether it was taken.
 func (m *model) take(t taking, claim func(topic, id string) bool) (ids []string) {
+	t.topics = m.delivered(t.topics)
 	next := func(queue string) {
 		id := m.queues[queue][0]
 		m.queues[queue] = m.queues[queue][1:]
@@ -352,6 +359,11 @@ func (m *model) take(t taking, claim func(topic, id string) bool) (ids []string)
 		}
 	}
 	return ids
+}
+
+// delivered are those of the topics that are not paused.
+func (m *model) delivered(topics []string) []string {
+	return slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return m.held[topic] })
 }
 
 // takeThese takes the jobs that came, in their order, each of which has to be the next in its queue; before
@@ -478,7 +490,10 @@ func (m *model) release(topic, id string, lease int, later bool) error {
 			m.pool[id] = modelEntry{}
 		} else {
 			queue := m.queue(topic, id)
-			m.queues[queue] = append([]string{id}, m.queues[queue]...)
+			if m.queues[queue] = append([]string{id}, m.queues[queue]...); m.held[topic] {
+				m.withdraw(topic, id)
+				m.enqueue(topic, id) // behind those that wait for the end of the pause
+			}
 		}
 		return nil
 	})
@@ -607,7 +622,7 @@ func (m *model) oldPush(id string, topic, body string, due float64, anew bool) {
 }
 
 func (m *model) oldPop(topic string) (id string, got bool) {
-	if len(m.queues[topic]) == 0 {
+	if len(m.queues[topic]) == 0 || m.held[topic] {
 		return "", false
 	}
 	id = m.queues[topic][0]

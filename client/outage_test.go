@@ -169,7 +169,7 @@ func TestHungRedis(t *testing.T) {
 	f.Pop(t.Context(), "t") // dials
 	until(t, "a hasty one has dialled", func() bool { return errors.Is(errOf(c.Pop(t.Context(), "t")), client.ErrEmpty) })
 	f.Hang()
-	defer f.Resume()
+	defer f.Continue()
 	expectErr(t, "Pop", errOf(c.Pop(t.Context(), "t")), client.ErrLost)
 	for name := range calls(f.Client, nil) {
 		takes := slices.Contains([]string{"Pop", "BPop", "Reserve", "ReserveBatch", "Fetch"}, name)
@@ -243,7 +243,7 @@ func TestCancelledCallGetsItsJob(t *testing.T) {
 					if len(call) > 0 {
 						t.Errorf("returned before the answer: %+v", <-call)
 					}
-					f.Resume()
+					f.Continue()
 					expectJob(t, call, "a")
 					want := takenBy(name, "a", "old")
 					want.Ready, want.Buckets["b"] = queues{"t": {"b"}}, "t old"

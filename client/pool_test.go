@@ -324,7 +324,7 @@ func TestTimeouts(t *testing.T) {
 	c := f.openPool(client.PoolOptions{ReadTimeout: 50 * time.Millisecond})
 	f.Hang()
 	err := errOf(c.Push(context.Background(), message("a"), 0))
-	f.Resume()
+	f.Continue()
 	expectTimeout(t, "Push", err)
 	until(t, "a push is in time", func() bool { return errOf(c.Push(context.Background(), message("a"), 0)) == nil })
 }
@@ -356,7 +356,7 @@ func TestDefaultTimeouts(t *testing.T) {
 	f := start(t)
 	f.put(message("a"), 0)
 	f.Hang()
-	defer f.Resume()
+	defer f.Continue()
 	for name, call := range map[string]func() error{
 		"on a connection that there was": func() error { return errOf(f.Push(context.Background(), message("a"), 0)) },
 		"on a new connection":            func() error { return f.open().Reschedule(context.Background(), "a", 0) },

@@ -144,7 +144,7 @@ func (r *modelRun) compare(strict bool) {
 func (r *modelRun) inOneState(s state) {
 	r.TB.Helper()
 	places := map[string]int{}
-	for _, ids := range slices.AppendSeq([][]string{s.Pool, s.Reserved}, maps.Values(s.Ready)) {
+	for _, ids := range slices.AppendSeq(slices.AppendSeq([][]string{s.Pool, s.Reserved}, maps.Values(s.Ready)), maps.Values(s.Paused)) {
 		for _, id := range ids {
 			places[id]++
 		}
@@ -208,6 +208,7 @@ func (r *modelRun) grow(pool *redis.Pool, form modelForm) *client.Client {
 	r.fixture.Client = c
 	r.jobs = store.Layout{Partitions: form.then, Before: form.partitions}.Open(pool, store.DefaultPrefix)
 	r.model.grow(form.then)
+	check(r.TB, r.jobs.CopyPauses(r.TB.Context())) // as a server does
 	r.note(form.name, nil, nil)
 	return c
 }
@@ -337,6 +338,40 @@ var newSteps = []func(*modelRun){
 	pushStep, pushStep, pushBatchStep, popStep, reserveStep, reserveStep, fetchStep, timePassesStep, timePassesStep, passStep, passStep, passStep,
 	ackStep, retryStep, retryStep, releaseStep, extendStep, buryStep, ackBatchStep, requeueStep, removeStep, rescheduleStep, dropDeadStep, getStep, migrateStep,
 	burstIsOverStep, onceIsOverStep, scheduleStep, scheduleStep, unscheduleStep, pauseScheduleStep, runNowStep, scheduleIsDueStep, scheduleIsDueStep,
+	pauseStep, resumeStep, resumeStep,
+}
+
+func pauseStep(r *modelRun) {
+	topic := r.topic()
+	var err error
+	if r.later() {
+		err = r.Pause(r.TB.Context(), topic, client.PauseOptions{For: pick(r.Rand, []time.Duration{0, time.Hour})})
+	} else {
+		err = r.BackOff(r.TB.Context(), topic, time.Hour)
+	}
+	r.note("pause "+topic, err, nil)
+	r.model.held[topic] = true
+	r.samePaused()
+}
+
+func resumeStep(r *modelRun) {
+	topic := r.topic()
+	was, err := r.Resume(r.TB.Context(), topic)
+	r.note("resume "+topic, err, nil)
+	r.same("  was", was, r.model.held[topic])
+	delete(r.model.held, topic)
+	r.samePaused()
+}
+
+func (r *modelRun) samePaused() {
+	r.TB.Helper()
+	all, err := r.Paused(r.TB.Context())
+	check(r.TB, err)
+	var topics []string
+	for _, p := range all {
+		topics = append(topics, p.Topic)
+	}
+	r.same("  paused", topics, slices.Sorted(maps.Keys(r.model.held)))
 }
 
 var oldSteps = []func(*modelRun){oldPushStep, oldPushStep, oldPopStep, oldRemoveStep, oldPassStep}
@@ -411,7 +446,7 @@ func reserveStep(r *modelRun) {
 // fetch waits, and so is called only if it gets something.
 func fetchStep(r *modelRun) {
 	topics, n, most := r.topics(), 1+r.IntN(3), r.IntN(3)
-	if !slices.ContainsFunc(r.model.queuesOf(topics), func(queue string) bool {
+	if !slices.ContainsFunc(r.model.queuesOf(r.model.delivered(topics)), func(queue string) bool {
 		topic, _, _ := strings.Cut(queue, " of ")
 		return slices.ContainsFunc(r.model.queues[queue], func(id string) bool { return r.isSimple(topic, id) })
 	}) {
@@ -733,5 +768,6 @@ func oldRemoveStep(r *modelRun) {
 func oldPassStep(r *modelRun) {
 	r.old.oldServer(int64(r.model.now))
 	r.model.pass(false)
+	check(r.TB, errOf(r.jobs[0].KeepPaused().Do(r.TB.Context()))) // before anybody gets what it has made ready
 	r.note("old server", nil, nil)
 }

@@ -107,7 +107,7 @@ func TestReplicasHoldNobodyUp(t *testing.T) {
 	if n := f.InfoNumber("clients", "blocked_clients"); n != client.RoundTrips {
 		t.Errorf("%d wait", n)
 	}
-	replica.Resume()
+	replica.Continue()
 	for _, push := range pushes {
 		check(t, redistest.Receive(t, push))
 	}

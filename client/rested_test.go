@@ -70,7 +70,7 @@ func TestShortDeadlinesLeaveThePool(t *testing.T) {
 		}
 	}
 	callers.Wait()
-	f.Resume()
+	f.Continue()
 	until(t, "all connections are back", func() bool { return pool.IdleCount() == rested })
 	now := f.connectionIDs()
 	for _, id := range ids {

@@ -142,7 +142,7 @@ func TestExtendEndedByItsDeadline(t *testing.T) {
 	if still := extend(2 * time.Hour); !still.Equal(earlier) {
 		t.Errorf("deadline %v after a longer one that may not have been done, want %v", still, earlier)
 	}
-	f.Resume()
+	f.Continue()
 	await(t, 0, 0, c.Settlements)
 	if due := f.Due("a"); due == float64(end.UnixMicro())/1e6 {
 		t.Errorf("the lease ends at %f, want what an Extend has made of it", due)

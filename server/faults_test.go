@@ -157,7 +157,7 @@ func TestRedisHangs(t *testing.T) {
 	w.run()
 	w.log.awaitError(t, outageLine)
 	w.awaitDials(3)
-	w.Resume()
+	w.Continue()
 	w.log.awaitInfo(t, "over after")
 	w.awaitEmptyPool()
 	w.expectManyMoved(jobs, topics)

@@ -216,7 +216,7 @@ func TestHeartbeatOfAStopWhileRedisHangs(t *testing.T) {
 		t.Fatalf("servers %+v", servers)
 	}
 	w.Hang()
-	defer w.Resume()
+	defer w.Continue()
 	signedOff := make(chan struct{})
 	go func() {
 		defer close(signedOff)

@@ -153,7 +153,7 @@ func TestRunStopsWhileRedisHangs(t *testing.T) {
 	stop := w.run()
 	<-hung
 	expectWithin(t, stopWait+4*time.Second, stop) // batchWait is longer
-	w.Resume()
+	w.Continue()
 	w.log.expectErrors(t)
 
 	// What Redis had in hand is done or not; another server does the rest.

@@ -304,7 +304,7 @@ func TestRedisAwayOverMoments(t *testing.T) {
 	until(t, "it runs", func() bool { return len(w.Queue("t")) >= 3 })
 	w.Hang()
 	time.Sleep(600 * time.Millisecond) // over ten moments
-	w.Resume()
+	w.Continue()
 	until(t, "it runs again", func() bool { return w.scheduled("a").NotRun.Late >= 9 })
 	jobs := len(w.Queue("t"))
 	until(t, "it goes on", func() bool { return len(w.Queue("t")) >= jobs+3 })

@@ -157,6 +157,23 @@ func ExampleSnooze() {
 	// Output: shipped at attempt 1
 }
 
+// The other side has had enough for now: nobody sends it anything meanwhile.
+func ExampleBackoff() {
+	asked, handled := 0, make(chan bool)
+	mux := worker.NewMux()
+	mux.HandleFunc("sms", func(_ context.Context, job *worker.Job) error {
+		if asked++; asked == 1 {
+			return worker.Backoff(job.Topic, 10*time.Millisecond) // Retry-After, of an answer with the status 429
+		}
+		fmt.Println("sent at attempt", job.Attempt)
+		handled <- true
+		return nil
+	})
+
+	run(mux, client.Message{Topic: "sms", Body: "hello"}, handled)
+	// Output: sent at attempt 1
+}
+
 // Trying again can't help: the job is kept aside, as a dead letter.
 func ExampleBury() {
 	buried := make(chan bool)

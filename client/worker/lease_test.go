@@ -119,7 +119,7 @@ func TestLeaseEndsWhileRedisHangs(t *testing.T) {
 	f := start(t)
 	h := f.hold(f.open(client.PoolOptions{ReadTimeout: time.Hour}), worker.Options{Lease: time.Second, Grace: -1})
 	f.Hang()
-	defer f.Resume()
+	defer f.Continue()
 	h.expectLost()
 	h.leave <- errors.New("ended")
 	h.events.await(t, "started a", "lease lost a")

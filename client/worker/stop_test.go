@@ -193,14 +193,14 @@ func TestStopWhileRedisHangs(t *testing.T) {
 	next(t, g.entered)
 	next(t, g.entered)
 	f.Hang()
-	defer f.Resume()
+	defer f.Continue()
 	r.cancel()
 	g.leave <- nil // its end can't be told
 	r.await()
 	if e.count("stuck a")+e.count("stuck b") != 1 {
 		t.Errorf("events %q, want one stuck", e.all())
 	}
-	f.Resume()
+	f.Continue()
 	g.leave <- nil
 }
 

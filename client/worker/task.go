@@ -136,6 +136,7 @@ func (t *task) failed(err error, took time.Duration) {
 	}
 	delay := min(max(v.delay, 0), client.MaxDelay)
 	if v.kind == snooze {
+		t.backOff(v)
 		ok := t.report(snooze, func(ctx context.Context) error { return t.delivery.Postpone(ctx, delay) })
 		if t.settled(ok) && hooks.Snoozed != nil {
 			hooks.Snoozed(t.job, delay)
@@ -168,6 +169,16 @@ func (t *task) failed(err error, took time.Duration) {
 		if hooks.Retried != nil {
 			hooks.Retried(t.job, delay, err)
 		}
+	}
+}
+
+// backOff has the topic rest that the error says. The job is not settled yet, and is delivered again in any case.
+func (t *task) backOff(v *verdict) {
+	if v.topic == "" || v.delay <= 0 {
+		return
+	}
+	if err := t.client.BackOff(t.reporting, v.topic, v.delay); err != nil {
+		t.log().Error("can't back off", "from", v.topic, "error", err)
 	}
 }
 

@@ -11,6 +11,7 @@ type verdict struct {
 	err   error
 	kind  string
 	delay time.Duration
+	topic string // that is backed off from, or empty
 }
 
 // What is done with the job.
@@ -29,13 +30,19 @@ func RetryAfter(err error, delay time.Duration) error {
 	if err == nil {
 		err = errors.New("retry")
 	}
-	return &verdict{err, retryAfter, delay}
+	return &verdict{err: err, kind: retryAfter, delay: delay}
 }
 
 // Snooze has the job delivered again after that time, without counting this attempt: it is
 // not its time yet, nothing has failed.
 func Snooze(delay time.Duration) error {
-	return &verdict{fmt.Errorf("snoozed for %v", delay), snooze, delay}
+	return &verdict{err: fmt.Errorf("snoozed for %v", delay), kind: snooze, delay: delay}
+}
+
+// Backoff has nothing of the topic delivered for that long, to any consumer, and this job again after it, without counting this attempt: for a
+// handler that was told to come more slowly, as by the status 429. A longer pause of the topic stays. See client.BackOff.
+func Backoff(topic string, d time.Duration) error {
+	return &verdict{err: fmt.Errorf("backed off from %s for %v", topic, d), kind: snooze, delay: d, topic: topic}
 }
 
 // Bury is err, but the job becomes a dead letter at once: trying again can't help.
@@ -43,7 +50,7 @@ func Bury(err error) error {
 	if err == nil {
 		err = errors.New("buried")
 	}
-	return &verdict{err, bury, 0}
+	return &verdict{err: err, kind: bury}
 }
 
 // PanicError is a panic of a handler as an error. Its text has the stack.

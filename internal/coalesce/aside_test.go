@@ -136,7 +136,7 @@ func TestNobodyWaitsForASlotOnItsWay(t *testing.T) {
 		held = append(held, f.push(t.Context(), moving, fmt.Sprint("held", i)))
 		free = append(free, f.push(t.Context(), others[i%len(others)], fmt.Sprint("free", i)))
 	}
-	node.Resume()
+	node.Continue()
 	for _, end := range free {
 		f.expect(end, nil)
 	}

@@ -333,7 +333,7 @@ func TestHungSentinelIsAskedBehindThoseThatFail(t *testing.T) {
 			t.Errorf("%s is asked first, want %s", first, behind.Addr)
 		}
 	}
-	hung.Resume()
+	hung.Continue()
 	redistest.Until(t, "the one that has answered is asked first", func() bool { // who listens asks them as well
 		conn, err := d.Dial(t.Context())
 		if err == nil {

@@ -229,7 +229,7 @@ func (c *Cluster) Kill(s *Server) {
 	s.Kill()
 }
 
-// Hang is Kill of one that answers again after Resume.
+// Hang is Kill of one that answers again after Continue.
 func (c *Cluster) Hang(s *Server) {
 	c.TB.Helper()
 	c.setNodeTimeout("1000")
@@ -237,10 +237,10 @@ func (c *Cluster) Hang(s *Server) {
 	s.Hang()
 }
 
-// Resume lets the server go on that was made to hang.
-func (c *Cluster) Resume() {
+// Continue lets the server go on that was made to hang.
+func (c *Cluster) Continue() {
 	c.TB.Helper()
-	c.hung.Resume()
+	c.hung.Continue()
 	c.hung = nil
 }
 

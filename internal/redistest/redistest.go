@@ -122,11 +122,11 @@ func (s *Server) Restart() {
 }
 
 // Hang stops the server's process: it takes connections and commands, and
-// answers nothing before Resume.
+// answers nothing before Continue.
 func (s *Server) Hang() { s.TB.Helper(); s.signal("-STOP") }
 
-// Resume lets a server go on that was made to hang.
-func (s *Server) Resume() { s.TB.Helper(); s.signal("-CONT") }
+// Continue lets a server go on that was made to hang.
+func (s *Server) Continue() { s.TB.Helper(); s.signal("-CONT") }
 
 func (s *Server) signal(signal string) {
 	s.TB.Helper()

@@ -52,7 +52,7 @@ func TestSettleEnds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.Hang()
-	defer server.Resume()
+	defer server.Continue()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	b := newBackend(server.Fixture, server.Pool())

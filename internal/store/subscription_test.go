@@ -99,7 +99,7 @@ func TestSubscriptionEndsWithADeadConnection(t *testing.T) {
 	sub := b.subscribed(t, time.Millisecond, "a")
 	expectEvents(t, sub, heard("a"))
 	server.Hang()
-	defer server.Resume()
+	defer server.Continue()
 	if event, err := sub.Receive(); err == nil {
 		t.Errorf("heard %+v from a Redis that hangs", event)
 	}

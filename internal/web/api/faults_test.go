@@ -49,7 +49,7 @@ func TestRedisHangs(t *testing.T) {
 	f := &fixture{redis: start(t, web.Options{}).redis, t: t, pushed: map[string]int{}}
 	f.serve(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: 50 * time.Millisecond}, web.Options{})
 	f.redis.Hang()
-	defer f.redis.Resume()
+	defer f.redis.Continue()
 	f.do("POST", "/v1/reserve?wait=10ms", `{"topics":["t"]}`).problem(unavailable, "", "", "")
 	f.do("POST", "/v1/jobs", `{"topic":"t","body":"b"}`).problem(unavailable, "", "", "")
 	f.expectFailures(2)

@@ -237,9 +237,9 @@ func TestRedisHangs(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("topic", "id", "body", time.Hour)
 	f.Hang()
-	defer f.Resume()
+	defer f.Continue()
 	f.get(link("/ui/job", "id", "id")).has(t, "a job", http.StatusServiceUnavailable)
-	f.Resume()
+	f.Continue()
 	eventually(t, "the job is there again", func() bool { return f.get(link("/ui/job", "id", "id")).status == http.StatusOK })
 }
 

@@ -142,7 +142,7 @@ func TestFirstViewerLeaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Hang()
-	defer f.Resume()
+	defer f.Continue()
 	s := f.dashboard.sampler
 	leaving, leave := context.WithCancel(t.Context())
 	errs := make(chan error, 2)
@@ -151,7 +151,7 @@ func TestFirstViewerLeaves(t *testing.T) {
 	eventually(t, "the first one asks", func() bool { return len(s.turn) == 1 })
 	go ask(t.Context())
 	leave()
-	f.Resume()
+	f.Continue()
 	for range 2 {
 		if err := <-errs; err != nil {
 			t.Errorf("one of them gets %v", err)

@@ -26,7 +26,7 @@ func TestRedisAway(t *testing.T) {
 			f.call("/get", `{"id":"a"}`).expect(t, done, "null") // there are connections
 			away(f.redis)
 			if name == "silent" {
-				t.Cleanup(f.redis.Resume)
+				t.Cleanup(f.redis.Continue)
 			}
 			answers := map[string]<-chan reply{}
 			for path, r := range requests {

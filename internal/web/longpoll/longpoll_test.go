@@ -131,7 +131,7 @@ func TestRedisHangs(t *testing.T) {
 			t.Parallel()
 			f := start(t, client.PoolOptions{MaxActive: 1})
 			f.redis.Hang()
-			defer f.redis.Resume()
+			defer f.redis.Continue()
 			var all []<-chan string
 			for n := range 25 {
 				all = append(all, f.ask(fmt.Sprint(wait, "?topic=", n)))
@@ -153,7 +153,7 @@ func TestStopWhileAnotherAsks(t *testing.T) {
 			f := start(t, client.PoolOptions{ReadTimeout: hangBound})
 			check(t, f.client.Ping(t.Context()))
 			f.redis.Hang()
-			defer f.redis.Resume()
+			defer f.redis.Continue()
 			f.ask(wait)
 			until(t, "the first asks", func() bool { return f.asks.Load() == 1 })
 			second := f.ask(wait)
@@ -220,7 +220,7 @@ func TestSlowFirstLook(t *testing.T) {
 	answers := f.ask(wait.String())
 	until(t, "it asks", func() bool { return f.asks.Load() == 1 })
 	time.Sleep(2 * wait) // so that the time is over in any case
-	f.redis.Resume()
+	f.redis.Continue()
 	expect(t, answers, "<nil>")
 	stats := fmt.Sprintf("%s", f.redis.Do("INFO", "commandstats"))
 	if calls := regexp.MustCompile(`cmdstat_(?:evalsha|eval):calls=(\d+),\S*failed_calls=0`).FindAllStringSubmatch(stats, -1); len(calls) != 1 || calls[0][1] != "1" {

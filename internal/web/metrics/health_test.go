@@ -111,7 +111,7 @@ func TestReadyWhileRedisHangs(t *testing.T) {
 	if code, _, body := w.ready(); code != 503 || !strings.Contains(body, "no answer within") {
 		t.Errorf("while it hangs: %d %s", code, body)
 	}
-	w.Resume()
+	w.Continue()
 	w.expectReady("later")
 }
 

@@ -235,7 +235,7 @@ func TestScrapeWhileRedisHangs(t *testing.T) {
 	w.metrics.look.timeout = 50 * time.Millisecond
 	w.Hang()
 	w.expect(w.scrape(), map[string]string{"delayer_redis_up": "0"})
-	w.Resume()
+	w.Continue()
 	w.metrics.look.timeout = lookTimeout
 	w.expect(w.scrape(), map[string]string{"delayer_redis_up": "1"})
 }

@@ -71,16 +71,15 @@ end
 -- drops it when it comes to it: the bucket, not the list, says what is ready.
 local entries_to_walk = 10000
 
--- Takes id out of a topic's ready queue, unless that is too long or no list. Where it is empty the topic may be paused.
+-- Takes id out of a topic's ready queue, or, where it is not there, out of what is set aside while the topic is paused. From a queue that
+-- is too long or no list it is not taken.
 local function withdraw(topic, id)
   local queue = queues .. topic
-  local length = redis.pcall('LLEN', queue)
-  if length == 0 then
-    queue = prefix .. 'paused_queue:' .. topic
-    length = redis.pcall('LLEN', queue)
-  end
-  if type(length) == 'number' and length > 0 and length <= entries_to_walk then
+  for _ = 1, 2 do
+    local length = redis.pcall('LLEN', queue)
+    if type(length) ~= 'number' or length > entries_to_walk then return end
     entries_to_walk = entries_to_walk - length
-    redis.pcall('LREM', queue, 0, id)
+    if length > 0 and redis.pcall('LREM', queue, 0, id) ~= 0 then return end
+    queue = prefix .. 'paused_queue:' .. topic
   end
 end

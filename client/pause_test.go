@@ -1,0 +1,191 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Who waits for a paused topic is served when it is resumed, with one partition or several.
+func TestPause(t *testing.T) {
+	for _, partitions := range []int{1, 5} {
+		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
+			t.Parallel()
+			f := startPartitions(t, partitions)
+			f.Client = f.open(client.WithPartitions(partitions))
+			ctx := t.Context()
+			early := f.waiter(ctx, f.open(client.WithPartitions(partitions)), "t")
+			check(t, f.Pause(ctx, "t", client.PauseOptions{For: time.Hour, Note: "why"}))
+			late := f.open(client.WithPartitions(partitions))
+			other := background(func() (client.Message, error) { return late.BPop(ctx, hangBound, "t") })
+			for _, id := range []string{"a", "b"} {
+				check(t, errOf(f.Push(ctx, client.Message{ID: id, Topic: "t", Body: "b"}, 0)))
+				job, err := f.Get(ctx, id)
+				if check(t, err); job.State != client.Ready {
+					t.Errorf("%s is %s", id, job.State)
+				}
+			}
+			_, err := f.ReserveBatch(ctx, "t", 10, time.Minute)
+			expectErr(t, "reserve", err, client.ErrEmpty)
+			all, err := f.Paused(ctx)
+			check(t, err)
+			if len(all) != 1 || all[0].Topic != "t" || all[0].Note != "why" || all[0].End().Sub(all[0].Since) < time.Hour || !all[0].BackedOffUntil.IsZero() {
+				t.Errorf("paused are %+v", all)
+			}
+			if len(early) > 0 || len(other) > 0 {
+				t.Error("one was served")
+			}
+			was, err := f.Resume(ctx, "t")
+			if check(t, err); !was {
+				t.Error("it was not paused")
+			}
+			ids := []string{(<-early).m.ID, (<-other).m.ID}
+			if slices.Sort(ids); !slices.Equal(ids, []string{"a", "b"}) {
+				t.Errorf("got %q", ids)
+			}
+			was, err = f.Resume(ctx, "t")
+			if check(t, err); was {
+				t.Error("it was paused still")
+			}
+		})
+	}
+}
+
+// While a server moves jobs, and new and old consumers wait for them, none is taken between the answer of Pause and Resume, and each
+// comes once in the end.
+func TestPauseWhileJobsFlow(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.serve()
+	ctx, stop := context.WithCancel(t.Context())
+	census := map[string]int{}
+	var mu sync.Mutex
+	got := func(id string) {
+		mu.Lock()
+		defer mu.Unlock()
+		census[id]++
+	}
+	var consumers sync.WaitGroup
+	for range 3 {
+		consumers.Go(func() {
+			for c := f.open(); ctx.Err() == nil; {
+				if m, err := c.BPop(ctx, time.Second, "t"); err == nil {
+					got(m.ID)
+				}
+			}
+		})
+		consumers.Go(func() {
+			for c := f.open(); ctx.Err() == nil; {
+				if d, err := c.Reserve(ctx, time.Second, time.Minute, "t"); err == nil {
+					got(d.ID)
+					check(t, d.Ack(t.Context()))
+				}
+			}
+		})
+		consumers.Go(func() {
+			pool := f.Pool()
+			defer pool.Close()
+			conn := pool.Get()
+			defer conn.Close()
+			for ctx.Err() == nil {
+				if reply, err := redis.Strings(conn.Do("BRPOP", "delayer:ready_queue:t", 1)); err == nil {
+					conn.Do("DEL", "delayer:job_bucket:"+reply[1])
+					got(reply[1])
+				}
+			}
+		})
+	}
+	pushed := 0
+	push := func(n int) {
+		t.Helper()
+		for range n {
+			pushed++
+			check(t, errOf(f.Push(t.Context(), client.Message{ID: fmt.Sprint(pushed), Topic: "t", Body: "b"}, time.Duration(pushed%5)*time.Millisecond)))
+		}
+	}
+	keys := store.New(nil, store.DefaultPrefix).Keys()
+	stored := func() (n int64) { // entries that nobody has taken
+		for _, c := range [][2]string{{"ZCARD", keys.JobPool()}, {"LLEN", keys.ReadyQueue("t")}, {"LLEN", keys.PausedQueue("t")}} {
+			f.Conn().Send("MULTI")
+			f.Conn().Send(c[0], c[1])
+			replies, err := redis.Int64s(f.Conn().Do("EXEC"))
+			check(t, err)
+			n += replies[0]
+		}
+		return n
+	}
+	quiet := func() int64 { // once what was to be moved is, and reserved jobs are acked
+		t.Helper()
+		until(t, "nothing is in the pool", func() bool { return f.Do("ZCARD", keys.JobPool()).(int64) == 0 })
+		return stored()
+	}
+	for range 10 {
+		push(20)
+		check(t, f.Pause(t.Context(), "t", client.PauseOptions{}))
+		before := quiet()
+		push(20)
+		if after := quiet(); after != before+20 {
+			t.Errorf("of %d jobs, and 20 more, there are %d", before, after)
+		}
+		check(t, errOf(f.Resume(t.Context(), "t")))
+	}
+	until(t, "all have come", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(census) == pushed
+	})
+	stop()
+	consumers.Wait()
+	for id, n := range census {
+		if n != 1 {
+			t.Errorf("job %s came %d times", id, n)
+		}
+	}
+}
+
+func TestPauseInvalid(t *testing.T) {
+	f := start(t)
+	ctx := t.Context()
+	for want, err := range map[string]error{
+		`pause: invalid topic: it is empty`:                                                  f.Pause(ctx, "", client.PauseOptions{}),
+		`invalid topic: it has 1025 bytes: want 1024 at most`:                                f.Pause(ctx, strings.Repeat("t", 1025), client.PauseOptions{}),
+		`pause "t": invalid note: it has 1001 bytes: want 1000 at most`:                      f.Pause(ctx, "t", client.PauseOptions{Note: strings.Repeat("n", 1001)}),
+		`pause "t": invalid time: -1s is not from 0 to`:                                      f.Pause(ctx, "t", client.PauseOptions{For: -time.Second}),
+		`invalid time: 30ns is less than a millisecond; in Go a number without a unit is in`: f.Pause(ctx, "t", client.PauseOptions{For: 30}),
+		`back off "t": invalid time: -1s is not from`:                                        f.BackOff(ctx, "t", -time.Second),
+		`resume: invalid topic: it is empty`:                                                 errOf(f.Resume(ctx, "")),
+	} {
+		if !errors.Is(err, client.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+	check(t, f.BackOff(ctx, "t", 0))
+	check(t, f.Pause(ctx, "u", client.PauseOptions{Note: strings.Repeat("n", 1000)}))
+	all, err := f.Paused(ctx)
+	if check(t, err); len(all) != 1 || len(all[0].Note) != 1000 {
+		t.Errorf("paused are %+v", all)
+	}
+}
+
+// Who may not pause is told so, and nothing has changed.
+func TestPauseWithoutRights(t *testing.T) {
+	f := start(t)
+	c := f.as("u", "~* &* +@all -lmove")
+	for _, err := range []error{c.Pause(t.Context(), "t", client.PauseOptions{}), c.BackOff(t.Context(), "t", time.Hour), errOf(c.Resume(t.Context(), "t"))} {
+		if err == nil || !strings.Contains(err.Error(), "no permissions to run LMOVE") {
+			t.Errorf("error %v", err)
+		}
+	}
+	if keys := f.Strings("KEYS", "*"); len(keys) > 0 {
+		t.Errorf("there are %q", keys)
+	}
+}

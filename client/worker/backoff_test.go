@@ -1,0 +1,46 @@
+package worker_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client/worker"
+)
+
+// A handler that backs off has nothing of the topic delivered to anybody meanwhile; its job comes again, and its attempt does not count.
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.serve()
+	ctx := t.Context()
+	mux := worker.NewMux()
+	done := make(chan *worker.Job, 2)
+	mux.HandleFunc("t", func(_ context.Context, job *worker.Job) error {
+		paused, err := f.Paused(ctx)
+		check(t, err)
+		if len(paused) == 0 && len(done) == 0 && job.ID == "a" && job.Token != 0 && f.get("b").State == "" {
+			f.push("b", "t") // which nobody may get before
+			return worker.Backoff("t", 300*time.Millisecond)
+		}
+		done <- job
+		return nil
+	})
+	began := time.Now()
+	f.push("a", "t")
+	w := worker.New(f.Client, mux, worker.Options{Logger: quiet})
+	run, end := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(run) }()
+	for range 2 {
+		job := <-done
+		if job.Attempt != 1 {
+			t.Errorf("job %s has its attempt %d", job.ID, job.Attempt)
+		}
+		if job.ID == "a" && time.Since(began) < 300*time.Millisecond {
+			t.Error("it came too early")
+		}
+	}
+	end()
+	check(t, <-ended)
+}
