@@ -13,7 +13,7 @@ import (
 const rights = "~delayer:* &delayer:* +evalsha +eval +time +exists +type +info" +
 	" +llen +lindex +lrange +lpos +lpush +rpop" +
 	" +zcard +zcount +zrange +zrevrange +zscore +zmscore +zadd +zrem" +
-	" +hget +hmget +hstrlen +hlen +hvals +hset +hdel +pttl +pexpire +rename +del +zpopmin +publish +pubsub"
+	" +hget +hmget +hstrlen +hlen +hrandfield +hvals +hset +hdel +pttl +pexpire +rename +del +zpopmin +publish +pubsub"
 
 func TestRights(t *testing.T) {
 	t.Parallel()
@@ -28,6 +28,7 @@ func TestRights(t *testing.T) {
 	f.letter("dead", "d", "r", "e", 1000)
 	f.letter("dead", "d2", "r", "e", 1001)
 	f.Do("HSET", "delayer:dead_letter:d", "options", "1 1 1")
+	f.Do("HSET", "delayer:paused", "other", "1 0 0 0 note")
 	f.Do("ACL", redis.Args{"SETUSER", "default", "resetkeys", "resetchannels", "-@all", "+acl", "+ping"}.AddFlat(strings.Fields(rights))...)
 	for name, call := range map[string]func() error{
 		"counts":      func() error { _, err := f.Counts(f.ctx); return err },
@@ -41,6 +42,7 @@ func TestRights(t *testing.T) {
 		"dead groups": func() error { _, err := f.DeadGroups(f.ctx, "dead", 10); return err },
 		"history":     func() error { _, err := f.History(f.ctx); return err },
 		"listeners":   func() error { _, err := f.Operator.Waiters(f.ctx, []string{"t"}); return err },
+		"paused":      func() error { _, err := f.Paused(f.ctx); return err },
 		"info":        func() error { _, err := f.Info(f.ctx); return err },
 	} {
 		if err := call(); err != nil {

@@ -187,21 +187,22 @@ func (p Partitions) Resume(ctx context.Context, topic string) (wasPaused bool, e
 
 // Paused are the topics that are paused in any partition, by name.
 func (p Partitions) Paused(ctx context.Context) ([]Pause, error) {
-	byTopic := map[string]*Pause{}
-	err := everywhere(ctx, p, "asked", (*Store).Paused, func(some []Pause) {
-		for _, one := range some {
-			if byTopic[one.Topic] == nil {
-				byTopic[one.Topic] = &Pause{Topic: one.Topic}
-			}
-			byTopic[one.Topic].add(one)
-		}
-	})
 	var all []Pause
-	for _, one := range byTopic {
-		all = append(all, *one)
+	err := everywhere(ctx, p, "asked", (*Store).Paused, func(some []Pause) { all = append(all, some...) })
+	return JoinPauses(all), err
+}
+
+// JoinPauses are the partitions' pauses, each topic's as one, by name.
+func JoinPauses(parts []Pause) (all []Pause) {
+	slices.SortStableFunc(parts, func(a, b Pause) int { return strings.Compare(a.Topic, b.Topic) })
+	for _, p := range parts {
+		if last := len(all) - 1; last >= 0 && all[last].Topic == p.Topic {
+			all[last].add(p)
+		} else {
+			all = append(all, p)
+		}
 	}
-	slices.SortFunc(all, func(a, b Pause) int { return strings.Compare(a.Topic, b.Topic) })
-	return all, err
+	return all
 }
 
 // CopyPauses pauses topics, which are paused in some partitions, in those that have come to be since. All of that is done again at no harm.

@@ -30,9 +30,13 @@ func (a *api) topics(c *call) (response, error) {
 	page, err := a.operator.Topics(c.context(), operator.TopicQuery{
 		Contains: c.query.Get("contains"), After: string(after), Limit: limit,
 	})
+	if err != nil {
+		return response{}, err
+	}
+	pauses, err := a.operator.Paused(c.context())
 	list := make([]object, len(page.Topics))
 	for i, t := range page.Topics {
-		list[i] = topicCounts(t)
+		list[i] = topicCounts(t, pauses)
 	}
 	o := object{{"topics", list}}
 	if len(list) == limit {
@@ -43,7 +47,11 @@ func (a *api) topics(c *call) (response, error) {
 
 func (a *api) topic(c *call) (response, error) {
 	t, err := a.countsOf(c)
-	return ok(topicCounts(t)), err
+	if err != nil {
+		return response{}, err
+	}
+	pauses, err := a.operator.Paused(c.context())
+	return ok(topicCounts(t, pauses)), err
 }
 
 // countsOf are those of the call's topic.
@@ -58,7 +66,7 @@ func (a *api) countsOf(c *call) (operator.TopicCounts, error) {
 	return counts.Topics[0], nil
 }
 
-func topicCounts(t operator.TopicCounts) object {
+func topicCounts(t operator.TopicCounts, pauses operator.Pauses) object {
 	var o object
 	o.text("topic", t.Topic)
 	o.put("ready", t.Ready)
@@ -66,6 +74,9 @@ func topicCounts(t operator.TopicCounts) object {
 	o.put("dead", t.Dead)
 	o.put("overdue", t.Overdue)
 	o.put("overdue_at_least", t.AtLeast)
+	if p := pauses.Of(t.Topic); p != nil {
+		o.put("paused", pauseOf(*p))
+	}
 	return o
 }
 

@@ -104,6 +104,14 @@ func (p *prober) done(h http.Handler) {
 	} {
 		ask(200, "GET", path, "")
 	}
+	ask(204, "POST", "/v1/topics/t/pause", `{"for":"1h","note":"why"}`)
+	ask(204, "POST", "/v1/topics/t/back-off", `{"for":0.5}`)
+	ask(204, "POST", "/v1/topics/%FF/pause", `{}`)
+	for _, path := range []string{"/v1/paused", "/v1/topics", "/v1/topics/t", "/v1/topics/%FF"} {
+		ask(200, "GET", path, "")
+	}
+	ask(200, "POST", "/v1/topics/t/resume", "")
+	ask(200, "POST", "/v1/topics/t/resume", "")
 	ask(200, "DELETE", "/v1/topics/t/ready?dry_run=true", "")
 	ask(200, "DELETE", "/v1/topics/t/ready", "")
 
@@ -175,7 +183,11 @@ func (p *prober) refusedByAll(h http.Handler) {
 		if r.body == "" {
 			continue
 		}
-		ask(h, request{r.method, r.path, "{}", nil, nil}, 422)
+		if strings.HasSuffix(r.path, "/pause") {
+			ask(h, request{r.method, r.path, `{"for":0}`, nil, nil}, 422) // without it, it has no end
+		} else {
+			ask(h, request{r.method, r.path, "{}", nil, nil}, 422)
+		}
 		ask(h, request{r.method, r.path, r.body + "x", nil, nil}, 400)
 		ask(h, request{r.method, r.path, `{"x":"` + strings.Repeat("x", maxBody) + `"}`, nil, nil}, 413)
 		ask(h, r.with(func(r *http.Request) *http.Request { r.Header.Del("Content-Type"); return r }), 415)

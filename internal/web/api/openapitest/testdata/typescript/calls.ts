@@ -52,6 +52,14 @@ const forecast = await client.GET("/v1/forecast", { params: { query: { spans: "1
 check("forecast", forecast.data?.spans.length === 3, forecast);
 const partitions = await client.GET("/v1/partitions");
 check("partitions", partitions.data?.partitions.length === 1 && partitions.data.partitions[0]?.partition === 0, partitions);
+const paused = await client.POST("/v1/topics/{topic}/pause", { params: { path: topic }, body: { for: "1h", note: "why" } });
+check("pause", paused.response.status === 204, paused);
+const backedOff = await client.POST("/v1/topics/{topic}/back-off", { params: { path: topic }, body: { for: 30 } });
+check("back off", backedOff.response.status === 204, backedOff);
+const all = await client.GET("/v1/paused");
+check("paused", all.data?.paused[0]?.note === "why", all);
+const resumed = await client.POST("/v1/topics/{topic}/resume", { params: { path: topic } });
+check("resume", resumed.data?.was_paused === true, resumed);
 const purged = await client.DELETE("/v1/topics/{topic}/ready", { params: { path: topic } });
 check("purge", purged.data?.complete === true, purged);
 const dead = await client.GET("/v1/dead/{topic}", { params: { path: topic } });
