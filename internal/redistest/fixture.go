@@ -24,19 +24,27 @@ type Fixture struct {
 	Partitions int
 	// Mini is set on miniredis.
 	Mini bool
+	// Clustered is set on a Redis Cluster, of which Addr is one node: the one that has all keys, where they are in one slot.
+	Clustered bool
 
-	own *connection
+	joined bool    // State tells nothing of partitions
+	shared bool    // with other tests
+	binary *binary // where it is a cluster that they share
+	own    *connections
 }
 
-// connection is dialled at first use, and again after a failure.
-type connection struct {
+// connections are those of a test to the nodes that it needs. One is dialled at first use, and again after a failure.
+type connections struct {
 	mu sync.Mutex
-	redis.Conn
+	to map[string]redis.Conn
 }
+
+// standardPrefix is the Prefix unless there is a reason for another. In commands of a test it stands for the Prefix.
+const standardPrefix = "delayer:"
 
 // On is the Redis at that address.
 func On(tb testing.TB, addr string) *Fixture {
-	f := &Fixture{Addr: addr, TB: tb, Prefix: "delayer:", own: new(connection)}
+	f := &Fixture{Addr: addr, TB: tb, Prefix: standardPrefix, own: &connections{to: map[string]redis.Conn{}}}
 	tb.Cleanup(f.HangUp)
 	return f
 }
@@ -67,17 +75,39 @@ func (f *Fixture) Conn() redis.Conn {
 	f.TB.Helper()
 	f.own.mu.Lock()
 	defer f.own.mu.Unlock()
-	return f.dial()
+	return f.dial(f.Addr)
 }
 
-func (f *Fixture) dial() redis.Conn {
+func (f *Fixture) dial(addr string) redis.Conn {
 	f.TB.Helper()
-	if f.own.Conn == nil || f.own.Err() != nil {
-		conn, err := redis.Dial("tcp", f.Addr)
+	if conn := f.own.to[addr]; conn == nil || conn.Err() != nil {
+		conn, err := redis.Dial("tcp", addr)
 		Check(f.TB, err)
-		f.own.Conn = conn
+		f.own.to[addr] = conn
 	}
-	return f.own.Conn
+	return f.own.to[addr]
+}
+
+// addrOf is the address of the node that has the first of our keys among the arguments.
+func (f *Fixture) addrOf(args ...any) string {
+	for _, arg := range args {
+		if key, ok := arg.(string); ok && f.binary != nil && strings.HasPrefix(key, f.Prefix) {
+			return f.binary.ownerOf(key)
+		}
+	}
+	return f.Addr
+}
+
+// Prefixes are what the names of keys begin with: that of each partition.
+func (f *Fixture) Prefixes() []string {
+	if f.Partitions <= 1 {
+		return []string{f.Prefix}
+	}
+	var list []string
+	for i := range f.Partitions {
+		list = append(list, fmt.Sprintf("%s{%d}:", f.Prefix, i))
+	}
+	return list
 }
 
 // Pool is a pool of connections with these options, closed when the test ends.
@@ -106,26 +136,83 @@ func (f *Fixture) UserPool() *redis.Pool {
 	return f.Pool(redis.DialUsername("u"), redis.DialPassword("p"))
 }
 
-// HangUp closes the test's own connection; the next command dials again.
+// HangUp closes the test's own connections; the next command dials again.
 func (f *Fixture) HangUp() {
 	f.own.mu.Lock()
 	defer f.own.mu.Unlock()
-	if f.own.Conn != nil {
-		f.own.Close()
-		f.own.Conn = nil
+	for _, conn := range f.own.to {
+		conn.Close()
 	}
+	clear(f.own.to)
 }
 
-// Do runs one command and fails the test on an error.
+// Do runs one command and fails the test on an error. In a cluster it goes to the node that has the keys.
 func (f *Fixture) Do(command string, args ...any) any {
 	f.TB.Helper()
+	f.checkAlone(command)
+	args = f.ownNames(command, args)
 	f.own.mu.Lock()
 	defer f.own.mu.Unlock()
-	reply, err := f.dial().Do(command, args...)
+	reply, err := f.dial(f.addrOf(args...)).Do(command, args...)
 	if err != nil {
 		f.TB.Fatalf("%s %.200q: %v", command, args, err)
 	}
 	return reply
+}
+
+// checkAlone fails a test that would do to others what it does to a Redis that it shares.
+func (f *Fixture) checkAlone(command string) {
+	f.TB.Helper()
+	if f.shared && slices.Contains([]string{"ACL", "CLIENT", "CONFIG", "FLUSHALL", "INFO", "SCRIPT", "kill", "hang", "restart"}, command) {
+		f.TB.Fatalf("%s is for tests that have their Redis to themselves: see Alone", command)
+	}
+}
+
+// ownNames puts the test's prefix where the arguments have the standard one.
+func (f *Fixture) ownNames(command string, args []any) []any {
+	f.TB.Helper()
+	if f.Prefix == standardPrefix {
+		return args
+	}
+	own := slices.Clone(args)
+	for i, arg := range args {
+		if text, ok := arg.(string); ok && strings.Contains(text, standardPrefix) {
+			if f.Partitions > 1 && command != "ACL" {
+				f.TB.Fatalf("%.200q is of no partition: see Undivided", text)
+			}
+			own[i] = strings.ReplaceAll(text, standardPrefix, f.Prefix)
+		}
+	}
+	return own
+}
+
+// Flush removes all that is in Redis, and is not of other tests.
+func (f *Fixture) Flush() {
+	f.TB.Helper()
+	if f.binary == nil {
+		f.own.mu.Lock()
+		defer f.own.mu.Unlock()
+		_, err := f.dial(f.Addr).Do("FLUSHALL")
+		Check(f.TB, err)
+		return
+	}
+	f.each(f.keys(), "UNLINK")
+}
+
+// keys are all that there are, and are not of other tests.
+func (f *Fixture) keys() (keys []string) {
+	f.TB.Helper()
+	if f.binary == nil {
+		return f.Strings("KEYS", "*")
+	}
+	f.own.mu.Lock()
+	defer f.own.mu.Unlock()
+	for _, addr := range f.binary.addrs() {
+		more, err := redis.Strings(f.dial(addr).Do("KEYS", f.Prefix+"*"))
+		Check(f.TB, err)
+		keys = append(keys, more...)
+	}
+	return keys
 }
 
 // Strings is Do of a command whose reply is a list.
@@ -136,12 +223,15 @@ func (f *Fixture) Strings(command string, args ...any) []string {
 	return list
 }
 
-// Queue is a topic's ready queue, the next ID first.
-func (f *Fixture) Queue(topic string) []string {
+// Queue is a topic's ready queue, the next ID first; those of several partitions behind each other.
+func (f *Fixture) Queue(topic string) (queue []string) {
 	f.TB.Helper()
-	ids := f.Strings("LRANGE", f.Prefix+"ready_queue:"+topic, 0, -1)
-	slices.Reverse(ids)
-	return ids
+	for _, prefix := range f.Prefixes() {
+		ids := f.Strings("LRANGE", prefix+"ready_queue:"+topic, 0, -1)
+		slices.Reverse(ids)
+		queue = append(queue, ids...)
+	}
+	return queue
 }
 
 // Clock is Redis's, in Unix seconds.
@@ -199,14 +289,33 @@ func leadingNumber(text string) (n int) {
 	return n
 }
 
-// Waiters is how many clients are to be woken for the topic's jobs. One that has gone does not count.
-func (f *Fixture) Waiters(topic string) int {
+// Waiters is how many clients are to be woken for the topic's jobs, -1 if that is not the same in each partition. One that has
+// gone does not count.
+func (f *Fixture) Waiters(topic string) (n int) {
 	f.TB.Helper()
-	return int(f.Do("EVAL", `local alive = 0
-		for _, waiter in ipairs(redis.call('ZRANGE', ARGV[1] .. 'waiting:' .. ARGV[2], 0, -1)) do
-			alive = alive + redis.call('PUBSUB', 'NUMSUB', ARGV[1] .. 'wake:' .. waiter)[2]
-		end
-		return alive`, 0, f.Prefix, topic).(int64))
+	for i, prefix := range f.Prefixes() {
+		script := `local alive = 0
+			for _, waiter in ipairs(redis.call('ZRANGE', ARGV[1] .. 'waiting:' .. ARGV[2], 0, -1)) do
+				for i = 3, #ARGV do
+					alive = alive + redis.call('PUBSUB', ARGV[i], ARGV[1] .. 'wake:' .. waiter)[2]
+				end
+			end
+			return alive`
+		waiters := int(f.Do("EVAL", redis.Args{script, 0, prefix, topic}.AddFlat(f.numsubs())...).(int64))
+		if i > 0 && waiters != n {
+			return -1
+		}
+		n = waiters
+	}
+	return n
+}
+
+// numsubs are what tells how many are subscribed to a channel.
+func (f *Fixture) numsubs() []string {
+	if f.Clustered {
+		return []string{"NUMSUB", "SHARDNUMSUB"}
+	}
+	return []string{"NUMSUB"}
 }
 
 // AwaitWaiter waits until somebody is to be woken for the topic's jobs.

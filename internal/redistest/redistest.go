@@ -41,13 +41,7 @@ func Start(tb testing.TB, args ...string) *Server {
 // startAs starts a redis-server with those settings, of which the first may be a file.
 func startAs(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			tb.Fatal("redis-server is not installed; make test installs it")
-		}
-		tb.Skip("redis-server is not installed; make test installs it")
-	}
+	path := executable(tb)
 	for tries := 1; ; tries++ {
 		port := freePort(tb)
 		s := &Server{Fixture: On(tb, fmt.Sprintf("127.0.0.1:%d", port)), Dir: tb.TempDir()}
@@ -57,9 +51,22 @@ func startAs(tb testing.TB, args ...string) *Server {
 			continue
 		}
 		Check(tb, err)
-		tb.Cleanup(s.Kill)
+		tb.Cleanup(s.kill)
 		return s
 	}
+}
+
+// executable is redis-server.
+func executable(tb testing.TB) string {
+	tb.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			tb.Fatal("redis-server is not installed; make test installs it")
+		}
+		tb.Skip("redis-server is not installed; make test installs it")
+	}
+	return path
 }
 
 func (s *Server) start() {
@@ -98,7 +105,7 @@ func (s *Server) run() error {
 	case <-s.exit:
 		return fmt.Errorf("redis-server ended at once:\n%s", log.String())
 	case <-time.After(startWait):
-		s.Kill()
+		s.kill()
 		return fmt.Errorf("redis-server is not ready after %v", startWait)
 	}
 	return nil
@@ -106,6 +113,12 @@ func (s *Server) run() error {
 
 // Kill ends the server as a power cut would (SIGKILL) and waits for its end.
 func (s *Server) Kill() {
+	s.TB.Helper()
+	s.checkAlone("kill")
+	s.kill()
+}
+
+func (s *Server) kill() {
 	if s.cmd == nil {
 		return
 	}
@@ -119,6 +132,9 @@ func (s *Server) Kill() {
 func (s *Server) Restart() {
 	s.TB.Helper()
 	s.start()
+	if s.Clustered {
+		s.awaitCluster()
+	}
 }
 
 // Hang stops the server's process: it takes connections and commands, and
@@ -130,5 +146,6 @@ func (s *Server) Continue() { s.TB.Helper(); s.signal("-CONT") }
 
 func (s *Server) signal(signal string) {
 	s.TB.Helper()
+	s.checkAlone("hang")
 	Check(s.TB, exec.Command("kill", signal, fmt.Sprint(s.cmd.Process.Pid)).Run())
 }

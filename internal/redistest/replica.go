@@ -3,6 +3,7 @@ package redistest
 import (
 	"net"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -13,14 +14,31 @@ var quickly = []string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-p
 func StartReplica(tb testing.TB, master *Server) *Server {
 	tb.Helper()
 	master.Do("CONFIG", "SET", "repl-diskless-sync-delay", 0)
-	host, port, _ := net.SplitHostPort(master.Addr)
-	replica := Start(tb, quickly...)
-	replica.Do("REPLICAOF", host, port)
-	_, port, _ = net.SplitHostPort(replica.Addr)
+	replica := startReplica(tb, master)
+	_, port, _ := net.SplitHostPort(replica.Addr)
 	inStep := regexp.MustCompile("port=" + port + ",state=online,offset=[1-9]")
 	Until(tb, "a replica is in step", func() bool {
-		master.Do("PUBLISH", "some", "offset") // to hear of; the master sends nothing before it has heard from the replica
+		master.Do("SET", "some", "offset") // to hear of; the master sends nothing before it has heard from the replica
+		master.Do("DEL", "some")
 		return inStep.Match(master.Do("INFO", "replication").([]byte))
 	})
+	return replica
+}
+
+func startReplica(tb testing.TB, master *Server) *Server {
+	tb.Helper()
+	if master.Clustered {
+		c := &Cluster{TB: tb, Servers: []*Server{master}}
+		replica := c.start()
+		c.meet(replica)
+		c.await("both know each other", func(s *Server) bool { return strings.Count(c.nodes(s), "\n") == 2 })
+		replica.Do("CLUSTER", "REPLICATE", id(master))
+		replica.Do("READONLY") // it would send the test to the master
+		replica.Prefix, replica.Partitions = master.Prefix, master.Partitions
+		return replica
+	}
+	replica := Start(tb, quickly...)
+	host, port, _ := net.SplitHostPort(master.Addr)
+	replica.Do("REPLICAOF", host, port)
 	return replica
 }

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -16,7 +17,7 @@ import (
 // known topics, the servers that run, their last hour, the numbers of jobs that were acknowledged and of partitions, and
 // those of the batches in which jobs moved from one partition to another.
 // Several partitions are together in it; only the topics of Ready have the partition's number behind them, as
-// in "topic of 3".
+// in "topic of 3". Where it was Open that divided the jobs, they have not, and no order.
 type State struct {
 	Pool      []string            // waiting IDs, in due order
 	Reserved  []string            // reserved IDs, in the order in which their leases end
@@ -38,7 +39,7 @@ func (f *Fixture) State() State {
 		Counts: map[string]string{}, Ready: map[string][]string{}, Paused: map[string][]string{}, Buckets: map[string]string{},
 		Dead: map[string][]string{}, Letters: map[string]string{}, Other: map[string]string{},
 	}
-	keys := f.Strings("KEYS", "*")
+	keys := f.keys()
 	kinds := f.each(keys, "TYPE")
 	var buckets, letters, pools []string
 	dead := map[string][]string{}       // topic → the lists of its dead letters
@@ -80,21 +81,21 @@ func (f *Fixture) State() State {
 		case "dead_letter: hash":
 			letters = append(letters, key)
 		case "ready_queue: list", "paused_queue: list":
-			if partition != "" {
+			if partition != "" && !f.joined {
 				topic += " of " + partition
 			}
 			ids := f.Strings("LRANGE", key, 0, -1)
 			slices.Reverse(ids)
 			if name == "paused_queue:" {
-				s.Paused[topic] = ids
+				s.Paused[topic] = append(s.Paused[topic], ids...)
 			} else {
-				s.Ready[topic] = ids
+				s.Ready[topic] = append(s.Ready[topic], ids...)
 			}
 		case "job_bucket: hash":
 			buckets = append(buckets, key)
 		default:
 			if kind != "none" && !(partition == "0" && name == "partitions") { // none: it expired just now
-				s.Other[key] = kind
+				s.Other[f.standardName(key)] = kind
 			}
 		}
 	}
@@ -132,6 +133,14 @@ func (f *Fixture) divide(key string) (partition, name string, ours bool) {
 		return partition, name, ours
 	}
 	return "", name, ours && f.Partitions <= 1
+}
+
+// standardName is that of a key where the prefix is the standard one.
+func (f *Fixture) standardName(key string) string {
+	if name, ours := strings.CutPrefix(key, f.Prefix); ours {
+		return standardPrefix + name
+	}
+	return key
 }
 
 func (f *Fixture) contents(keys []string, prefix string, into map[string]string) {
@@ -182,7 +191,16 @@ func (f *Fixture) entries(zsets []string) (all []scored) {
 // or list is an empty one.
 func (f *Fixture) Expect(want State) {
 	f.TB.Helper()
-	all, wanted := reflect.ValueOf(f.State()), reflect.ValueOf(want)
+	got := f.State()
+	if f.joined {
+		want.Ready, want.Paused = maps.Clone(want.Ready), maps.Clone(want.Paused)
+		for _, queues := range []map[string][]string{got.Ready, got.Paused, want.Ready, want.Paused} {
+			for topic, ids := range queues {
+				queues[topic] = slices.Sorted(slices.Values(ids))
+			}
+		}
+	}
+	all, wanted := reflect.ValueOf(got), reflect.ValueOf(want)
 	for i := range all.NumField() {
 		got, want := all.Field(i), wanted.Field(i)
 		if got.Len()+want.Len() > 0 && !reflect.DeepEqual(got.Interface(), want.Interface()) {
@@ -194,7 +212,11 @@ func (f *Fixture) Expect(want State) {
 // Scores reads when the waiting jobs fall due, by ID, as Redis words it.
 func (f *Fixture) Scores() map[string]string {
 	f.TB.Helper()
-	return f.stringMap("ZRANGE", f.Prefix+"job_pool", 0, -1, "WITHSCORES")
+	scores := map[string]string{}
+	for _, prefix := range f.Prefixes() {
+		maps.Copy(scores, f.stringMap("ZRANGE", prefix+"job_pool", 0, -1, "WITHSCORES"))
+	}
+	return scores
 }
 
 // Due is when a waiting job falls due, in Unix seconds; NaN if it does not wait.
@@ -216,9 +238,9 @@ func (f *Fixture) Lifetimes() map[string]time.Duration {
 	const longest = int64(1<<63-1) / int64(time.Millisecond)
 	lifetimes := map[string]time.Duration{}
 	var ids, keys []string
-	for _, key := range f.Strings("KEYS", f.Prefix+"*") {
-		_, name, _ := f.divide(key)
-		if id, isBucket := strings.CutPrefix(name, "job_bucket:"); isBucket {
+	for _, key := range f.keys() {
+		_, name, ours := f.divide(key)
+		if id, isBucket := strings.CutPrefix(name, "job_bucket:"); ours && isBucket {
 			ids, keys = append(ids, id), append(keys, key)
 		}
 	}
@@ -247,11 +269,16 @@ func (f *Fixture) each(keys []string, command string, args ...any) []any {
 	}
 	f.own.mu.Lock()
 	defer f.own.mu.Unlock()
-	conn := f.dial()
 	for _, key := range keys {
-		Check(f.TB, conn.Send(command, append([]any{key}, args...)...))
+		Check(f.TB, f.dial(f.addrOf(key)).Send(command, append([]any{key}, args...)...))
 	}
-	replies, err := redis.Values(conn.Do(""))
-	Check(f.TB, err)
+	var replies []any
+	for _, key := range keys {
+		conn := f.own.to[f.addrOf(key)]
+		Check(f.TB, conn.Flush())
+		reply, err := conn.Receive()
+		Check(f.TB, err)
+		replies = append(replies, reply)
+	}
 	return replies
 }

@@ -1,0 +1,123 @@
+package redistest
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// binary is the test binary, as what the tests' clusters belong to that they don't start themselves.
+type binary struct {
+	testing.TB
+	mu      sync.Mutex
+	cluster *Cluster          // that tests share
+	owners  map[string]string // the addresses of its keys' owners, by what the keys begin with
+	nodes   chan *Server      // clusters of one node that nobody uses yet
+
+	cleaning sync.Mutex
+	cleanups []func()
+	over     chan struct{} // closed when no more nodes are needed
+	starting sync.WaitGroup
+}
+
+var theBinary = &binary{owners: map[string]string{}, over: make(chan struct{})}
+
+// Helper is that of a TB.
+func (b *binary) Helper() {}
+
+// Fatal is that of a TB.
+func (b *binary) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
+
+// Fatalf is that of a TB.
+func (b *binary) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+// Cleanup is that of a TB.
+func (b *binary) Cleanup(f func()) {
+	b.cleaning.Lock()
+	defer b.cleaning.Unlock()
+	b.cleanups = append(b.cleanups, f)
+}
+
+// TempDir is that of a TB.
+func (b *binary) TempDir() string {
+	dir, err := os.MkdirTemp("", "redistest")
+	Check(b, err)
+	b.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// end ends all that was started.
+func (b *binary) end() {
+	close(b.over)
+	b.starting.Wait()
+	for _, f := range slices.Backward(b.cleanups) {
+		f()
+	}
+}
+
+// open opens the cluster that tests share.
+func (b *binary) open(tb testing.TB) *Server {
+	tb.Helper()
+	executable(tb)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cluster == nil {
+		b.cluster = StartCluster(b)
+	}
+	f := On(tb, b.cluster.Servers[0].Addr)
+	f.shared, f.binary = true, b
+	return &Server{Fixture: f}
+}
+
+// ownerOf is the address of the node that has the key. Slots stay where they are.
+func (b *binary) ownerOf(key string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	prefix, _, _ := strings.Cut(key, "}")
+	if b.owners[prefix] == "" {
+		b.owners[prefix] = b.cluster.Owner(b.cluster.Slot(key)).Addr
+	}
+	return b.owners[prefix]
+}
+
+// addrs are those of the masters.
+func (b *binary) addrs() (addrs []string) {
+	for _, s := range b.cluster.Servers[:3] {
+		addrs = append(addrs, s.Addr)
+	}
+	return addrs
+}
+
+// nodesAhead is how many nodes are started before a test needs them, as it takes each two seconds to serve its slots.
+const nodesAhead = 6
+
+// node gives the test a cluster of one node.
+func (b *binary) node(tb testing.TB) *Server {
+	tb.Helper()
+	executable(tb)
+	b.mu.Lock()
+	if b.nodes == nil {
+		b.nodes = make(chan *Server)
+		for range nodesAhead {
+			b.starting.Go(b.startNodes)
+		}
+	}
+	b.mu.Unlock()
+	s := <-b.nodes
+	s.TB = tb
+	tb.Cleanup(s.kill)
+	return s
+}
+
+func (b *binary) startNodes() {
+	for {
+		select {
+		case b.nodes <- StartNode(b):
+		case <-b.over:
+			return
+		}
+	}
+}

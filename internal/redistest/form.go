@@ -1,0 +1,141 @@
+package redistest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Clustered reports whether the tests run in the cluster form, as REDIS_FORM=cluster says: what Open opens is a Redis
+// Cluster then, not a single redis-server.
+var Clustered = os.Getenv("REDIS_FORM") == "cluster"
+
+// partitions is how many a test has in the cluster form. They are spread over the masters.
+const partitions = 5
+
+// Need is something that a test needs of its Redis.
+type Need func(*needs)
+
+type needs struct {
+	alone, undivided bool
+	partitions       int
+	settings         []string
+	standalone       string
+}
+
+// Alone is for a test that kills, hangs, fills or configures its Redis, names its users, or counts what it does. In the
+// cluster form the test has a cluster of one node to itself.
+func Alone(n *needs) { n.alone = true }
+
+// Settings are of a Redis that is Alone, as on its command line.
+func Settings(args ...string) Need {
+	return func(n *needs) { n.alone, n.settings = true, append(n.settings, args...) }
+}
+
+// Undivided is for a test that tells the order of a topic's jobs, names keys, or counts a Client's calls. In the cluster form
+// there is one partition, in one slot.
+func Undivided(n *needs) { n.undivided = true }
+
+// InPartitions is for a test that has so many partitions itself, in both forms.
+func InPartitions(n int) Need { return func(needs *needs) { needs.partitions = n } }
+
+// Standalone is for a test that means nothing on a cluster, and says why. It has a single redis-server in the cluster form, too.
+func Standalone(why string) Need { return func(n *needs) { n.standalone = why } }
+
+// Open opens a Redis for a test: a redis-server, as by Start, or in the cluster form a Redis Cluster. Unless it is to be Alone,
+// that one has three masters and three replicas, which all tests of a binary share; each has a Prefix of its own.
+func Open(tb testing.TB, of ...Need) *Server {
+	tb.Helper()
+	var n needs
+	for _, need := range of {
+		need(&n)
+	}
+	if n.standalone != "" {
+		noteStandalone(tb, n.standalone)
+	}
+	switch {
+	case !Clustered || n.standalone != "":
+		s := Start(tb, n.settings...)
+		s.shared, s.Partitions = !n.alone && n.standalone == "", n.partitions
+		return s
+	case n.alone:
+		return node(tb, n.settings).of(n)
+	default:
+		return theBinary.open(tb).of(n)
+	}
+}
+
+// of gives the test its part of a cluster.
+func (s *Server) of(n needs) *Server {
+	s.Clustered, s.Prefix, s.Partitions, s.joined = true, fmt.Sprintf("%016x:", rand.Uint64()), partitions, true
+	if n.partitions > 0 {
+		s.Partitions, s.joined = n.partitions, false
+	}
+	if n.undivided || s.Partitions == 1 {
+		s.Prefix, s.Partitions = fmt.Sprintf("{%016x}:", rand.Uint64()), 1
+		s.Addr = s.addrOf(s.Prefix)
+	}
+	return s
+}
+
+func node(tb testing.TB, settings []string) *Server {
+	tb.Helper()
+	if len(settings) > 0 {
+		return StartNode(tb, settings...)
+	}
+	return theBinary.node(tb)
+}
+
+// StartNode starts a Redis Cluster of one node, with these settings.
+func StartNode(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	s := Start(tb, append([]string{"--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(freePort(tb))}, args...)...)
+	s.Do("CLUSTER", "ADDSLOTSRANGE", 0, slots-1)
+	s.awaitCluster()
+	return s
+}
+
+// awaitCluster waits until a node serves all slots. A new master does not for two seconds.
+func (s *Server) awaitCluster() {
+	s.TB.Helper()
+	Until(s.TB, "the node serves its slots", func() bool {
+		time.Sleep(20 * time.Millisecond)
+		return strings.Contains(string(s.Do("CLUSTER", "INFO").([]byte)), "cluster_state:ok")
+	})
+}
+
+var standalone struct {
+	sync.Mutex
+	tests []string
+}
+
+func noteStandalone(tb testing.TB, why string) {
+	standalone.Lock()
+	defer standalone.Unlock()
+	name, _, _ := strings.Cut(tb.Name(), "/")
+	if line := name + ": " + why; !slices.Contains(standalone.tests, line) {
+		standalone.tests = append(standalone.tests, line)
+	}
+}
+
+// Run runs the tests of a binary, and ends what they shared. In the cluster form it tells which were Standalone, and fails if
+// they are more than that.
+func Run(m *testing.M, mostStandalone int) (code int) {
+	code = m.Run()
+	theBinary.end()
+	if !Clustered {
+		return code
+	}
+	slices.Sort(standalone.tests)
+	fmt.Printf("%d tests ran on a single redis-server:\n  %s\n", len(standalone.tests), strings.Join(standalone.tests, "\n  "))
+	if len(standalone.tests) > mostStandalone && code == 0 {
+		fmt.Printf("want %d at most\n", mostStandalone)
+		code = 1
+	}
+	return code
+}
