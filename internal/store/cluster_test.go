@@ -406,3 +406,17 @@ func TestSubscriptionInCluster(t *testing.T) {
 	ended(sub, "its node was killed")
 	subscribe(here[0])
 }
+
+// Calls to a node have one connection, and so their order, from the first one on, with which it is found out where the node is.
+func TestOrderBeforeTheNodeIsKnown(t *testing.T) {
+	t.Parallel()
+	f := redistest.StartNode(t)
+	s := New(poolOf(t, &redistest.Cluster{TB: t, Servers: []*redistest.Server{f}}), "{t}:")
+	lines := pipelines{}
+	defer lines.close()
+	first, err := lines.to(t.Context(), s)
+	check(t, err)
+	if second, err := lines.to(t.Context(), s); second != first || err != nil {
+		t.Errorf("%p, then %p, %v", first, second, err)
+	}
+}

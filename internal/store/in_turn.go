@@ -91,15 +91,20 @@ func (l pipelines) to(ctx context.Context, s *Store) (*Pipeline, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	node := s.Node()
-	if l[node] == nil {
-		p, err := s.Pipeline(ctx)
-		if err != nil {
-			return nil, err
-		}
-		l[node] = p
+	if p := l[s.Node()]; p != nil {
+		return p, nil
 	}
-	return l[node], nil
+	p, err := s.Pipeline(ctx)
+	if err != nil {
+		return nil, err
+	}
+	node := s.Node() // a cluster's is known now
+	if l[node] != nil {
+		p.Close()
+		return l[node], nil
+	}
+	l[node] = p
+	return p, nil
 }
 
 func (l pipelines) close() {
