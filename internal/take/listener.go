@@ -354,5 +354,9 @@ func (e *listener) refuse(err error) {
 		return
 	}
 	e.warned = true
-	e.taker().hooks.Logger.Warn(fmt.Sprintf("delayer: BPop can't be woken and asks for jobs every %v instead: this Redis user may not subscribe; ACL: &%s* +subscribe", pollEvery, e.node.sources[0].store.Keys().Wake("")), "error", err)
+	s, command := e.node.sources[0].store, "+subscribe"
+	if s.Sharded() {
+		command = "+ssubscribe"
+	}
+	e.taker().hooks.Logger.Warn(fmt.Sprintf("delayer: BPop can't be woken and asks for jobs every %v instead: this Redis user may not subscribe; ACL: &%s* %s", pollEvery, s.Keys().Wake(""), command), "error", err)
 }
