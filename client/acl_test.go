@@ -27,7 +27,7 @@ func TestChineseRights(t *testing.T) {
 // The rights that docs/guarantees.md names suffice for all that producer and
 // consumer do.
 func TestDocumentedRights(t *testing.T) {
-	f := start(t)
+	f := start(t, alone, undivided)
 	ctx := t.Context()
 	producer := f.as("producer", redistest.Rights(t, "producer"))
 	consumer := f.as("consumer", redistest.Rights(t, "consumer"))
@@ -89,7 +89,7 @@ func TestDocumentedRightsOnSchedules(t *testing.T) {
 
 // The same of those who reserve, and of operators.
 func TestDocumentedRightsOfWorkers(t *testing.T) {
-	f := start(t)
+	f := start(t, alone, undivided)
 	ctx := t.Context()
 	producer := f.as("producer", redistest.Rights(t, "producer"))
 	worker := f.as("worker", redistest.Rights(t, "worker"))
@@ -155,10 +155,9 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	check(t, errOf(operator.Resume(ctx, "t")))
 	check(t, errOf(producer.Remove(ctx, "paused")))
 	check(t, worker.Ping(ctx))
-	pool := client.NewPool(client.PoolOptions{Addr: f.Addr, Username: "operator", Password: "p"})
-	defer pool.Close()
+	pool := f.newPool(client.PoolOptions{Username: "operator", Password: "p"})
 	f.Do("HSET", "delayer:servers", "id", "{}")
-	s := store.New(pool, store.DefaultPrefix)
+	s := store.New(pool, f.Prefix)
 	check(t, errOf(s.Servers(ctx)))
 	if n, err := s.Acked(ctx); n != 2 || err != nil {
 		t.Errorf("Acked = %d, %v", n, err)

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/pooltest"
 )
 
 // holder is a pool that keeps back the answers to pops of a topic.
@@ -25,13 +27,16 @@ type holder struct {
 }
 
 func (f *fixture) hold(topic string) *holder {
-	h := &holder{queue: []byte("delayer:ready_queue:" + topic + "\r"), sent: make(chan struct{}, 100), pass: make(chan error)}
-	h.Pool = &redis.Pool{MaxIdle: 8, DialContext: func(ctx context.Context) (redis.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", f.Addr)
-		return redis.NewConn(&held{Conn: conn, holder: h}, 0, 0), err
-	}}
+	h := newHolder(topic)
+	h.Pool = pooltest.Through(f.Addr, f.Clustered, 8, h.held)
 	return h
 }
+
+func newHolder(topic string) *holder {
+	return &holder{queue: []byte(":ready_queue:" + topic + "\r"), sent: make(chan struct{}, 100), pass: make(chan error)}
+}
+
+func (h *holder) held(_ context.Context, conn net.Conn) net.Conn { return &held{Conn: conn, holder: h} }
 
 // held is one of its connections.
 type held struct {
@@ -94,7 +99,7 @@ func (f *fixture) withoutLook(c *client.Client, what func(round int)) {
 
 // What is heard while a pop is under way is newer than its answer.
 func TestHeardDuringAPop(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	h := f.hold("t")
 	c := f.on(h.Pool)
 	f.Pop(t.Context(), "t") // loads the script
@@ -117,7 +122,7 @@ func TestHeardDuringAPop(t *testing.T) {
 // lost is not forgotten when the wait is ended later.
 func TestLeavingDuringALostPop(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, undivided)
 	f.Pop(t.Context(), "t")
 	for _, when := range []string{"timeout during it", "cancelled during it", "cancelled later"} {
 		t.Run(when, func(t *testing.T) {
@@ -155,40 +160,37 @@ func TestLeavingDuringALostPop(t *testing.T) {
 // lateKey marks the context of a call that gets its connection late.
 type lateKey struct{}
 
-// late has the pool connect calls that are marked so only when goOn is closed; then
+// holdLate is hold with a pool that connects calls that are marked so only when goOn is closed; then
 // closed is closed with the connection.
-func (h *holder) late() (goOn, closed chan struct{}) {
-	goOn, closed = make(chan struct{}), make(chan struct{})
-	dial := h.DialContext
-	h.MaxIdle = 0
-	h.DialContext = func(ctx context.Context) (redis.Conn, error) {
-		conn, err := dial(ctx)
+func (f *fixture) holdLate(topic string) (h *holder, goOn, closed chan struct{}) {
+	h, goOn, closed = newHolder(topic), make(chan struct{}), make(chan struct{})
+	h.Pool = pooltest.Through(f.Addr, f.Clustered, 0, func(ctx context.Context, conn net.Conn) net.Conn {
+		conn = h.held(ctx, conn)
 		if ctx.Value(lateKey{}) != nil {
 			<-goOn
-			conn = lateConn{conn, closed}
+			conn = lateConn{conn, sync.OnceFunc(func() { close(closed) })}
 		}
-		return conn, err
-	}
-	return goOn, closed
+		return conn
+	})
+	return h, goOn, closed
 }
 
 type lateConn struct {
-	redis.Conn
-	closed chan struct{}
+	net.Conn
+	closes func()
 }
 
 func (l lateConn) Close() error {
-	close(l.closed)
+	l.closes()
 	return l.Conn.Close()
 }
 
 // For a caller of several topics who is still without a connection when one of them is
 // heard of others ask, at all of them.
 func TestHeardBeforeTheFirstLook(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	f.Pop(t.Context(), "t")
-	h := f.hold("t")
-	goOn, closed := h.late()
+	h, goOn, closed := f.holdLate("t")
 	c := f.on(h.Pool)
 	ctx, cancel := context.WithCancel(t.Context())
 	before := f.heldWaiter(ctx, c, h, 0) // has the topic listened to
@@ -212,9 +214,8 @@ func TestHeardBeforeTheFirstLook(t *testing.T) {
 
 // A topic is not forgotten for a Pop that is done with it while others need it.
 func TestTopicInUseIsKept(t *testing.T) {
-	f := start(t)
-	h := f.hold("none")
-	goOn, _ := h.late()
+	f := start(t, undivided)
+	h, goOn, _ := f.holdLate("none")
 	c := f.on(h.Pool)
 	popped := bpop(context.WithValue(t.Context(), lateKey{}, true), c, 0, "t", "u")
 	f.called(c, "u")
@@ -229,7 +230,7 @@ func TestTopicInUseIsKept(t *testing.T) {
 
 // A waiting BPop gets a job behind more stale entries than one call passes over.
 func TestBPopWakesBehindManyGhosts(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	f.withoutLook(f.Client, func(round int) {
 		popped := f.waiter(t.Context(), f.Client, "t")
 		f.Do("EVAL", `for i = 1, 2500 do redis.call('LPUSH', KEYS[1], 'ghost') end
@@ -243,7 +244,7 @@ func TestBPopWakesBehindManyGhosts(t *testing.T) {
 // A message of one job has one of those who wait asked for; the others can leave at
 // once.
 func TestOneJobClaimsOneCaller(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	f.Pop(t.Context(), "t")
 	h := f.hold("t")
 	c := f.on(h.Pool)
@@ -264,7 +265,7 @@ func TestTroubleIsOver(t *testing.T) {
 	for _, other := range []bool{false, true} {
 		t.Run(fmt.Sprint("another topic first ", other), func(t *testing.T) {
 			t.Parallel()
-			f := start(t)
+			f := start(t, alone, undivided)
 			f.push("a", "t")
 			f.takesNoWrites(true)
 			popped := bpop(t.Context(), f.Client, 5*time.Second, "t")
@@ -294,7 +295,7 @@ func (f *fixture) takesNoWrites(refuses bool) {
 // Troubles that are each short are borne, however long there have been some.
 func TestShortTroublesAreBorne(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, alone)
 	popped := f.waiter(t.Context(), f.Client, "t")
 	began := time.Now()
 	for range 2 {
@@ -311,7 +312,7 @@ func TestShortTroublesAreBorne(t *testing.T) {
 // A right to one topic that is taken away ends the waits for this one only.
 func TestRightToOneTopicIsTakenAway(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, alone, undivided)
 	c := f.as("u", "~* &* +@all")
 	may := f.waiter(t.Context(), c, "may")
 	mayNot := f.waiter(t.Context(), c, "may not")

@@ -62,7 +62,7 @@ func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := start(t)
+			f := start(t, undivided)
 			f.seed(tt.seed...)
 			want := f.State()
 			want.Other = tt.other
@@ -86,7 +86,7 @@ func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {
 }
 
 func TestPushBatchOfFullRedis(t *testing.T) {
-	f := start(t, "--maxmemory", "1")
+	f := start(t, settings("--maxmemory", "1"))
 	results, err := f.PushBatch(t.Context(), jobs(0, 600, "t", time.Hour))
 	if expectText(t, "PushBatch", err, "OOM"); len(results) != 600 {
 		t.Fatalf("%d results", len(results))
@@ -117,7 +117,7 @@ func TestPushBatchRefusesBadJobs(t *testing.T) {
 }
 
 func TestPopBatch(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	all := jobs(0, 700, "t", 0)
 	check(t, errOf(f.PushBatch(t.Context(), all)))
 	var got []string
@@ -141,13 +141,13 @@ func TestPopBatch(t *testing.T) {
 // A PopBatch that is cancelled between two steps returns what has come, and leaves
 // the rest.
 func TestPopBatchStopsBetweenSteps(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	all := jobs(0, 600, "t", 0)
 	check(t, errOf(f.PushBatch(t.Context(), all)))
 	f.Pop(t.Context(), "u") // the script is known now
 	ctx, cancel := context.WithCancel(t.Context())
 	sent := 0
-	c := f.on(onWrite(f.Addr, func() { sent++; cancel() }))
+	c := f.on(f.onWrite(func() { sent++; cancel() }))
 	batch, err := c.PopBatch(ctx, "t", 600)
 	if err != nil || !slices.Equal(messageIDs(batch), idsOf(all[:250])) || sent != 1 {
 		t.Errorf("%d jobs, error %v, %d calls, want 250 with the first", len(batch), err, sent)
@@ -167,9 +167,9 @@ func messageIDs(messages []client.Message) []string {
 
 // However many jobs there are, all are stored, the last chunk's single one too, and each has its result.
 func TestPushBatchSizes(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	for _, n := range []int{0, 1, 2, 249, 250, 251, 499, 500, 501, 751} {
-		f.Do("FLUSHALL")
+		f.Flush()
 		readies, waits := jobs(0, n/2, "u", 0), jobs(n/2, n-n/2, "t", time.Hour)
 		results, err := f.PushBatch(t.Context(), append(readies, waits...))
 		check(t, err)
@@ -194,7 +194,7 @@ func TestPushBatchSizes(t *testing.T) {
 // others, and a larger body a chunk of its own.
 func TestPushBatchIsBoundedInBytes(t *testing.T) {
 	const k = 1 << 10
-	f := start(t)
+	f := start(t, alone, undivided)
 	for _, c := range []struct {
 		bodies []int
 		calls  int

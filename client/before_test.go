@@ -35,7 +35,7 @@ func TestSettleInSharedPartition(t *testing.T) {
 			return errOf(old.ExtendBatch(t.Context(), []*client.Delivery{d}, 0))
 		},
 	} {
-		f.Do("FLUSHALL")
+		f.Flush()
 		old := f.open(client.WithPartitions(16))
 		check(t, errOf(old.Stats(t.Context())))
 		now := f.open(client.WithPartitions(4), client.WithPartitionsBefore(16))
@@ -51,7 +51,7 @@ func TestSettleInSharedPartition(t *testing.T) {
 // A push of many IDs asks the partition of before about 250 at a time.
 func TestPushAsksBeforeTogether(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, alone, oldLayout)
 	c := f.open(client.WithPartitions(2), client.WithPartitionsBefore(1))
 	batch := make([]client.Delayed, 1000)
 	for i := range batch {
@@ -68,12 +68,12 @@ func TestPushAsksBeforeTogether(t *testing.T) {
 // A Get ends no lease, whenever the job is pushed and reserved by somebody who knows the partition of before only.
 func TestGetLeavesLeases(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, oldLayout)
 	for n := 1; ; n++ {
-		f.Do("FLUSHALL")
+		f.Flush()
 		writes, counts := 0, false
 		var held *client.Delivery
-		pool := f.Pool(redis.DialNetDial(func(network, addr string) (net.Conn, error) {
+		pool := f.Fixture.Pool(redis.DialNetDial(func(network, addr string) (net.Conn, error) {
 			conn, err := net.Dial(network, addr)
 			return &ending{conn, func() {
 				if counts {

@@ -68,7 +68,7 @@ func TestWaitersForSeveralTopics(t *testing.T) {
 // is over before Redis could be asked says why.
 func TestWaitersEndWithoutAJob(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
-		f := start(t)
+		f := start(t, alone)
 		wait := func(ctx context.Context, timeout time.Duration) <-chan result {
 			return inBackground(ctx, take, f.Client, timeout, "t", "u")
 		}
@@ -199,7 +199,7 @@ func (f *fixture) raceCancelWithPush(take taker, id string, after time.Duration)
 // However many topics are waited for, waiting asks Redis next to nothing.
 func TestBPopOfManyTopics(t *testing.T) {
 	const topics, callers = 200, 5
-	f := start(t)
+	f := start(t, alone, undivided)
 	topic := func(n int) string { return fmt.Sprint("t", n%topics) }
 	results := many(topics*callers, func(n int) (client.Message, error) { return f.BPop(t.Context(), 0, topic(n)) })
 	for n := range topics {

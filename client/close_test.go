@@ -15,7 +15,7 @@ import (
 
 // Close ends those who wait, and leaves neither a goroutine nor a connection.
 func TestCloseEndsWaits(t *testing.T) {
-	f := start(t)
+	f := start(t, alone)
 	connections, goroutines := f.connections(), runtime.NumGoroutine()
 	c := f.open()
 	var waits []<-chan result
@@ -37,7 +37,7 @@ func TestCloseEndsWaits(t *testing.T) {
 func TestCallsLeaveNothing(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		t.Parallel()
-		f := start(t)
+		f := start(t, alone)
 		f.Pop(t.Context(), "t")
 		connections := f.connections()
 		for n := range 20 {
@@ -82,7 +82,7 @@ func TestClosedClient(t *testing.T) {
 func TestCloseLeavesTheCallersPool(t *testing.T) {
 	f := start(t)
 	pool := f.Pool()
-	c := client.New(pool)
+	c := f.on(pool)
 	popped := f.waiter(t.Context(), c, "t")
 	check(t, c.Close())
 	expectError(t, popped, client.ErrClosed)
@@ -94,7 +94,7 @@ func TestCloseLeavesTheCallersPool(t *testing.T) {
 // Close waits for the calls under way: each ends as if there were no Close, or
 // was not begun.
 func TestCloseWithCallsUnderWay(t *testing.T) {
-	f := start(t)
+	f := start(t, alone)
 	connections := f.connections()
 	var pushed, popped atomic.Int64
 	for range 20 {
@@ -154,7 +154,7 @@ func (f *fixture) closeUnderLoad(pushed, popped *atomic.Int64) {
 // call under way gets its answer all the same.
 func TestCloseOfHungRedis(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, alone, undivided)
 	f.push("a", "t")
 	c, _, sent := f.tapped() // without timeouts
 	popped := f.popFromHungRedis(c, sent)
@@ -178,7 +178,7 @@ func (f *fixture) popFromHungRedis(c *client.Client, sent <-chan struct{}) <-cha
 // not the caller's own ctx that has ended.
 func TestCloseGivesUpWaitingCalls(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, alone, undivided, onePool)
 	c, pool, sent := f.tapped()
 	pool.MaxActive, pool.Wait = 1, true
 	popped := f.popFromHungRedis(c, sent)
@@ -204,12 +204,11 @@ func TestCloseGivesUpWaitingCalls(t *testing.T) {
 func TestCloseWhileFetchFuncHasNoConnection(t *testing.T) {
 	f := start(t)
 	for _, timeout := range []time.Duration{0, time.Hour} {
-		pool := client.NewPool(client.PoolOptions{Addr: f.Addr, MaxActive: 1})
-		defer pool.Close()
-		conn := pool.Get()
+		pool := f.newPool(client.PoolOptions{MaxActive: 1})
+		conn := f.connect(pool)
 		defer conn.Close()
 		check(t, errOf(conn.Do("PING")))
-		c := client.New(pool)
+		c := f.on(pool)
 		called := inBackground(t.Context(), waiters["FetchFunc"], c, timeout, "t")
 		f.called(c, "t")
 		check(t, c.Close())

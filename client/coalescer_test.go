@@ -81,7 +81,7 @@ func (f *fixture) gatherPushes(c *client.Client, pushes []func() error) (errs []
 // those whose context ends while they are under way.
 func TestPushesShareRoundTrips(t *testing.T) {
 	const pushes = 100
-	f := start(t)
+	f := start(t, alone, undivided)
 	f.seed(all(waiting("exists", "t"), []string{"SET delayer:job_bucket:broken x"})...)
 	c := f.patient()
 	ended, cancel := context.WithCancel(t.Context())
@@ -127,7 +127,7 @@ func TestPushesShareRoundTrips(t *testing.T) {
 // each with a job of its own, and those who left cost no job.
 func TestPopsShareRoundTrips(t *testing.T) {
 	const pops = 300
-	f := start(t)
+	f := start(t, alone, undivided)
 	check(t, errOf(f.PushBatch(t.Context(), jobs(0, pops+1, "t", 0))))
 	c := f.patient()
 	before := f.Calls("evalsha")
@@ -155,7 +155,7 @@ func TestPopsShareRoundTrips(t *testing.T) {
 
 // Pushes that go together keep what each of them asked for.
 func TestGatheredPushesKeepTheirTerms(t *testing.T) {
-	f := start(t)
+	f := start(t, alone, undivided)
 	f.seed(all(waiting("refused", "t"), waiting("earlier", "t"), waiting("replaced", "t"))...)
 	c := f.patient()
 	const week, long = client.DefaultReadyMaxLifetime, 1000 * time.Hour
@@ -194,7 +194,7 @@ func TestGatheredPushesKeepTheirTerms(t *testing.T) {
 
 // Two pushes of one ID do not go together: each is done by itself, in either order.
 func TestGatheredPushesOfOneID(t *testing.T) {
-	f := start(t)
+	f := start(t, alone, undivided)
 	c := f.patient()
 	var pushes []func() error
 	for _, m := range []client.Message{{ID: "a", Body: "1"}, {ID: "b", Body: "1"}, {ID: "b", Body: "refused"}, {ID: "c", Body: "1"}} {
@@ -224,7 +224,7 @@ func TestGatheredPushesOfOneID(t *testing.T) {
 
 // Pushes go together up to 250 jobs or about 1 MiB.
 func TestGatheredPushesAreBounded(t *testing.T) {
-	f := start(t)
+	f := start(t, alone, undivided)
 	c := f.patient()
 	for _, tt := range []struct{ pushes, size, calls int }{{251, 1, 2}, {250, 1, 1}, {11, 100 << 10, 2}, {10, 100 << 10, 1}} {
 		push := func() error {
@@ -239,7 +239,7 @@ func TestGatheredPushesAreBounded(t *testing.T) {
 
 // The deadline of a caller who dials for others, too, is no error of theirs.
 func TestDeadlineIsTheCallersOwn(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	dials := make(chan bool, 1)
 	c := f.on(&redis.Pool{MaxActive: 1, Wait: true, DialContext: func(ctx context.Context) (redis.Conn, error) {
 		if deadline, ok := ctx.Deadline(); ok {

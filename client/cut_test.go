@@ -312,8 +312,12 @@ func (j *cutJob) drain(gone string) string {
 
 // move runs a server, which reaches Redis at addr, until the returned function is called.
 func (j *cutJob) move(addr string) (stop func()) {
-	pool := client.NewPool(client.PoolOptions{Addr: addr})
-	end := redistest.Background(j.TB, server.New(pool, server.Options{Interval: 5 * time.Millisecond}).Run)
+	o := client.PoolOptions{Addr: addr}
+	if addr != j.Addr {
+		o = j.reach(o)
+	}
+	pool := client.NewPool(o)
+	end := redistest.Background(j.TB, server.New(pool, j.serverOptions(5*time.Millisecond)).Run)
 	return func() {
 		j.TB.Helper()
 		end()
@@ -332,7 +336,7 @@ type cutOutcome struct {
 // answer of a pop, and none is delivered twice unless its lease has ended or it was
 // given back. All that comes of it is as the table says.
 func TestCuts(t *testing.T) {
-	f := start(t)
+	f := start(t, onePool)
 	cutter := redistest.StartCutter(t, f.Addr)
 	var got []cutRow
 	for i, op := range cutOperations {
@@ -403,9 +407,9 @@ func (f *fixture) cut(t *testing.T, cutter *redistest.Cutter, op cutOperation, n
 
 func (f *fixture) cutOnce(cutter *redistest.Cutter, op cutOperation, n int, after, again bool, o *cutOutcome) (cut bool, failure error) {
 	f.TB.Helper()
-	f.Do("FLUSHALL")
+	f.Flush()
 	cutter.Arm(0, false)
-	c := client.OpenPool(client.PoolOptions{Addr: cutter.Addr})
+	c := client.OpenPool(f.reach(client.PoolOptions{Addr: cutter.Addr}), f.options()...)
 	defer c.Close()
 	j := &cutJob{fixture: f}
 	op.prepare(j)
@@ -488,7 +492,7 @@ func (f *fixture) cutMoves(t *testing.T, cutter *redistest.Cutter) cutRow {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("move, command %d, answered %v", n, after), func(t *testing.T) {
 				j := &cutJob{fixture: f.with(t)}
-				j.Do("FLUSHALL")
+				j.Flush()
 				_, err := j.Push(t.Context(), client.Message{ID: cutID, Topic: "t", Body: "b"}, time.Millisecond)
 				check(t, err)
 				j.Do("SCRIPT", "FLUSH")
@@ -512,8 +516,9 @@ func (f *fixture) cutMoves(t *testing.T, cutter *redistest.Cutter) cutRow {
 
 // A Reserve that waits gets the job, at whatever command it, or its subscription, is cut.
 func TestCutsOfAWaitingReserve(t *testing.T) {
-	f := start(t)
+	f := start(t, alone, undivided)
 	cutter := redistest.StartCutter(t, f.Addr)
+	f.behind(cutter.Addr)
 	commands := 0
 	for n := 0; n <= commands; n++ { // the first time without a cut
 		for _, after := range []bool{false, true} {
@@ -538,10 +543,10 @@ func TestCutsOfAWaitingReserve(t *testing.T) {
 func (j *cutJob) waitThroughCut(cutter *redistest.Cutter, n int, after bool) (sent []string, lost bool) {
 	j.TB.Helper()
 	ctx := j.TB.Context()
-	j.Do("FLUSHALL")
+	j.Flush()
 	j.Do("SCRIPT", "FLUSH")
 	cutter.Arm(n, after)
-	c := client.OpenPool(client.PoolOptions{Addr: cutter.Addr})
+	c := client.OpenPool(j.reach(client.PoolOptions{Addr: cutter.Addr}), j.options()...)
 	defer c.Close()
 	defer j.move(j.Addr)()
 	delivered := make(chan *client.Delivery, 1)

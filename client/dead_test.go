@@ -52,7 +52,7 @@ func (f *fixture) dead(topic string) (ids []string) {
 // Dead tells all there is to know, the newest first, and of this topic alone. A newer dead letter of an
 // ID replaces the older one, of whatever topic that was.
 func TestDead(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	if ids := f.dead("t"); ids != nil {
 		t.Errorf("dead letters out of nothing: %q", ids)
 	}
@@ -89,9 +89,9 @@ func TestDead(t *testing.T) {
 
 // Each dead letter comes once, whatever the pages, and however many died at one moment.
 func TestDeadPages(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	for _, c := range []struct{ letters, perMillisecond int }{{99, 1}, {100, 1}, {101, 1}, {350, 1}, {350, 350}, {350, 7}} {
-		f.Do("FLUSHALL")
+		f.Flush()
 		f.seedDead("t", c.letters, c.perMillisecond)
 		want := make([]string, c.letters)
 		for n := range want {
@@ -143,7 +143,7 @@ func TestDeadWhileTheyGo(t *testing.T) {
 	} {
 		for _, perMillisecond := range []int{1, letters} {
 			t.Run(fmt.Sprint(name, ", ", perMillisecond, " a millisecond"), func(t *testing.T) {
-				f := start(t)
+				f := start(t, undivided)
 				f.seedDead("t", letters, perMillisecond)
 				seen := map[string]bool{}
 				for d, err := range f.Dead(t.Context(), "t") {
@@ -164,7 +164,7 @@ func TestDeadWhileTheyGo(t *testing.T) {
 
 // An error ends the loop, and a loop that is left asks Redis no more.
 func TestDeadEnds(t *testing.T) {
-	f := start(t)
+	f := start(t, alone, undivided)
 	f.seedDead("t", 150, 1)
 	f.dead("t")
 	before := f.Calls("evalsha")
@@ -237,7 +237,7 @@ func TestRequeue(t *testing.T) {
 // RequeueAll sends all, the oldest first, but for those of which there is a job: it names
 // these, and they stay.
 func TestRequeueAll(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	const letters = 250
 	f.seedDead("t", letters, 3)
 	if n, err := f.RequeueAll(t.Context(), "other"); n != 0 || err != nil {
@@ -266,7 +266,7 @@ func TestRequeueAll(t *testing.T) {
 
 // An error that is not a job's own ends RequeueAll.
 func TestRequeueAllOfABrokenQueue(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	f.seedDead("t", 250, 1)
 	f.Do("SET", "delayer:ready_queue:t", "broken")
 	n, err := f.RequeueAll(t.Context(), "t")
@@ -280,7 +280,7 @@ func TestRequeueAllOfABrokenQueue(t *testing.T) {
 }
 
 func TestDropDead(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	f.seedDead("t", 250, 5)
 	f.bury("kept", "u", "bad")
 	if n, err := f.DropDead(t.Context(), "t", "0000", "unknown", "kept", "0249", "0000"); n != 2 || err != nil {

@@ -128,7 +128,7 @@ func (f *fixture) expectUnchanged(calls func()) {
 
 // A delivery is settled once: what comes later fails, whoever was first, and asks Redis nothing.
 func TestSettledOnce(t *testing.T) {
-	f := start(t)
+	f := start(t, alone)
 	for first, settle := range verbs {
 		if first == "Extend" {
 			continue
@@ -302,7 +302,7 @@ func (f *fixture) reserveAll(c *client.Client, n int) []*client.Delivery {
 
 // Acks that come while others are under way go together, and each caller gets its own error.
 func TestAcksShareRoundTrips(t *testing.T) {
-	f := start(t)
+	f := start(t, alone, undivided)
 	c := f.patient()
 	const acks = 100
 	list := f.reserveAll(c, acks+2)
@@ -330,7 +330,7 @@ func TestAcksShareRoundTrips(t *testing.T) {
 
 // Calls of each kind that gather go together, and nobody gets another's error.
 func TestGatheredSettlements(t *testing.T) {
-	f := start(t)
+	f := start(t, alone, undivided)
 	c := f.patient()
 	kinds := []string{"Ack", "Retry", "Extend", "Bury"} // Release and Postpone go with Retry
 	blockers := client.RoundTrips * len(kinds)
@@ -371,7 +371,7 @@ func TestGatheredSettlements(t *testing.T) {
 // On a Redis that hangs a call with a deadline returns then; one without waits for the answer,
 // as long as the connection's timeout allows, whatever becomes of its context.
 func TestSettleOnHungRedis(t *testing.T) {
-	f := start(t)
+	f := start(t, alone, undivided)
 	patient := f.patient()
 	impatient := map[string]*client.Client{} // each has a connection that works
 	withDeadline, without := map[string]*client.Delivery{}, map[string]*client.Delivery{}
@@ -413,7 +413,7 @@ func TestSettleOnHungRedis(t *testing.T) {
 
 // A pool without a free connection is an error in time, and not a lost lease.
 func TestSettleWithoutAConnection(t *testing.T) {
-	f := start(t)
+	f := start(t, onePool)
 	for wait, want := range map[bool]error{true: context.DeadlineExceeded, false: redis.ErrPoolExhausted} {
 		pool := f.Pool()
 		pool.MaxActive, pool.Wait = 1, wait
@@ -437,7 +437,7 @@ func TestSettleWithoutAConnection(t *testing.T) {
 
 // Results come in the deliveries' order, each with its own.
 func TestAckBatchAndExtendBatch(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	const n = 600
 	list := f.reserveAll(f.Client, n)
 	lost := map[int]bool{0: true, 249: true, 250: true, 599: true}
@@ -513,7 +513,7 @@ func expectErrs(t testing.TB, results []client.Result, want ...error) {
 // was not done, or may have been, can be repeated.
 func TestAckBatchCutInTheSecondChunk(t *testing.T) {
 	const n = 600
-	f := start(t)
+	f := start(t, undivided)
 	f.reservedOnce("t")
 	f.warm(verbs["Ack"])
 	h := f.holdJob("0250") // the first one of the second chunk

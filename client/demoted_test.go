@@ -66,7 +66,7 @@ func TestWaitersLeaveADemotedServer(t *testing.T) {
 	for state, follows := range map[string]bool{"follows": true, "cut off": false} {
 		t.Run(state, func(t *testing.T) {
 			t.Parallel()
-			oldMaster, newMaster := start(t), start(t)
+			oldMaster, newMaster := start(t, replaced), start(t, replaced)
 			proxy := redistest.StartProxy(t, oldMaster.Addr)
 			c := oldMaster.openPool(client.PoolOptions{Addr: proxy.Addr})
 			check(t, c.WarmUp(t.Context())) // with connections that rest
@@ -96,7 +96,7 @@ func TestWaitersLeaveADemotedServer(t *testing.T) {
 // he bears an outage, and ends with its error when it lasts.
 func TestWaitingAtAServerThatTakesNoWrites(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, alone)
 	popped := f.waiter(t.Context(), f.Client, "t")
 	f.takesNoWrites(true)
 	f.takesNoWrites(false)

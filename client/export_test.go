@@ -46,7 +46,7 @@ func (c *Client) Pushes() (underWay, gathered int) {
 func (c *Client) WarmUp(ctx context.Context) error {
 	var conns []redis.Conn
 	for range 4 * coalesce.RoundTrips {
-		conn, err := c.ownPool.GetContext(ctx)
+		conn, err := redispool.On(c.ownPool, c.partitions[0].Keys().JobPool()).Get(ctx)
 		if err != nil {
 			return err
 		}

@@ -42,7 +42,7 @@ type growing struct {
 func TestGrowingUnderLoad(t *testing.T) {
 	t.Parallel()
 	jobs, _ := strconv.Atoi(os.Getenv("GROW_LOAD"))
-	g := &growing{fixture: start(t), waiting: map[string]float64{}, pushed: map[string]time.Time{}, got: map[string]int{}, unsure: map[string]bool{}, failures: map[string]int{}}
+	g := &growing{fixture: start(t, oldLayout), waiting: map[string]float64{}, pushed: map[string]time.Time{}, got: map[string]int{}, unsure: map[string]bool{}, failures: map[string]int{}}
 	g.fill(max(jobs, 3000))
 	for _, l := range []store.Layout{{Partitions: 16, Before: 1}, {Partitions: 4, Before: 16}} {
 		g.grow(l)
@@ -172,7 +172,7 @@ func (g *growing) migrateKilled(l store.Layout) (kills int) {
 		at, kind := 1+rand.IntN(400+len(g.waiting)/20), kills%3
 		var writes atomic.Int64
 		abandoned := make(chan bool)
-		through := g.Pool(redis.DialNetDial(func(network, addr string) (net.Conn, error) {
+		through := g.Fixture.Pool(redis.DialNetDial(func(network, addr string) (net.Conn, error) {
 			conn, err := net.Dial(network, addr)
 			return &ending{conn, func() {
 				if writes.Add(1) != int64(at) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,20 +16,33 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redispool"
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
 )
 
-// fixture is a Client on a private Redis.
+// fixture is a Client on the test's Redis.
 type fixture struct {
 	*client.Client
 	*redistest.Server
 }
 
-// start starts a private Redis with a Client on it. args are settings of Redis.
-func start(t testing.TB, args ...string) *fixture {
+// What tests need of their Redis; see redistest.Open.
+var (
+	alone     redistest.Need = redistest.Alone
+	undivided redistest.Need = redistest.Undivided
+	settings                 = redistest.Settings
+
+	oldLayout = redistest.Standalone("the original's keys")
+	replaced  = redistest.Standalone("another server takes its place at an address")
+	onePool   = redistest.Standalone("a pool of one server")
+)
+
+// start opens a Redis with a Client on it.
+func start(t testing.TB, needs ...redistest.Need) *fixture {
 	t.Helper()
-	f := &fixture{Server: redistest.Start(t, args...)}
+	f := &fixture{Server: redistest.Open(t, needs...)}
 	f.Client = f.open()
 	return f
 }
@@ -47,22 +61,71 @@ func (f *fixture) open(opts ...client.Option) *client.Client {
 
 // openPool makes one with these options of its pool.
 func (f *fixture) openPool(o client.PoolOptions, opts ...client.Option) *client.Client {
-	o.Addr = cmp.Or(o.Addr, f.Addr)
-	c := client.OpenPool(o, opts...)
+	c := client.OpenPool(f.reach(o), append([]client.Option{client.WithPrefix(f.Prefix)}, opts...)...)
 	f.TB.Cleanup(func() { c.Close() })
 	return c
+}
+
+// reach adds to the options of a pool where Redis is.
+func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
+	o.Addr, o.Partitions = cmp.Or(o.Addr, f.Addr), cmp.Or(o.Partitions, f.Partitions)
+	if f.Clustered {
+		o.Addr, o.Cluster = "", o.Addr
+	}
+	return o
+}
+
+// behind has all who come to the Redis from now on pass through a proxy, of that address. The fixture's own Client is there already.
+func (f *fixture) behind(proxy string) {
+	f.TB.Helper()
+	if f.Clustered {
+		check(f.TB, f.Ping(f.TB.Context()))
+		_, port, _ := net.SplitHostPort(proxy)
+		f.Do("CONFIG", "SET", "cluster-announce-port", port)
+	}
+}
+
+// connect takes a connection for the test's jobs out of a pool.
+func (f *fixture) connect(pool *redis.Pool) redis.Conn {
+	f.TB.Helper()
+	conn, err := redispool.On(pool, f.Prefixes()[0]).Get(f.TB.Context())
+	check(f.TB, err)
+	return conn
+}
+
+// Pool is that of a Fixture, or one of a cluster.
+func (f *fixture) Pool() *redis.Pool {
+	if !f.Clustered {
+		return f.Fixture.Pool()
+	}
+	return f.newPool(client.PoolOptions{ReadTimeout: hangBound})
+}
+
+// newPool makes a pool with these options.
+func (f *fixture) newPool(o client.PoolOptions) *redis.Pool {
+	pool := client.NewPool(f.reach(o))
+	f.TB.Cleanup(func() { pool.Close() })
+	return pool
+}
+
+// options are what a Client needs for the test's jobs.
+func (f *fixture) options() []client.Option {
+	return []client.Option{client.WithPrefix(f.Prefix), client.WithPartitions(f.Partitions)}
 }
 
 // as makes one whose user has these rights and no other.
 func (f *fixture) as(user, rights string, opts ...client.Option) *client.Client {
 	f.TB.Helper()
+	if f.Clustered {
+		rights += redistest.Rights(f.TB, "cluster")
+	}
 	f.Do("ACL", redis.Args{"SETUSER", user, "reset", "on", ">p"}.AddFlat(strings.Fields(rights))...)
 	return f.openPool(client.PoolOptions{Username: user, Password: "p"}, opts...)
 }
 
 // on makes one on the pool.
 func (f *fixture) on(pool *redis.Pool) *client.Client {
-	c := client.New(pool)
+	c := client.New(pool, f.options()...)
 	f.TB.Cleanup(func() { c.Close() })
 	return c
 }
@@ -70,7 +133,12 @@ func (f *fixture) on(pool *redis.Pool) *client.Client {
 // serve runs a server until the test ends, or stop.
 func (f *fixture) serve() (stop func()) {
 	f.TB.Helper()
-	return redistest.Background(f.TB, server.New(f.Pool(), server.Options{Interval: 20 * time.Millisecond}).Run)
+	return redistest.Background(f.TB, server.New(f.Pool(), f.serverOptions(20*time.Millisecond)).Run)
+}
+
+// serverOptions are those of a server for the test's jobs.
+func (f *fixture) serverOptions(interval time.Duration) server.Options {
+	return server.Options{Interval: interval, Prefix: f.Prefix, Partitions: f.Partitions}
 }
 
 // connections is how many Redis has, the test's own included. (Client has a method of that name, too.)
@@ -80,7 +148,7 @@ func (f *fixture) connections() int { f.TB.Helper(); return f.Fixture.Connection
 // in+3600 stands for the Unix time in an hour by Redis's clock.
 func (f *fixture) seed(commands ...string) {
 	f.TB.Helper()
-	f.Do("FLUSHALL")
+	f.Flush()
 	f.seedMore(commands...)
 }
 
@@ -98,7 +166,19 @@ func (f *fixture) seedMore(commands ...string) {
 			}
 			args = append(args, word)
 		}
+		f.place(args)
 		f.Do(words[0], args...)
+	}
+}
+
+// place puts the key of such a command where its job is: the one that the bucket is of, or the last word.
+func (f *fixture) place(args []any) {
+	key := args[0].(string)
+	name, ours := strings.CutPrefix(key, "delayer:")
+	if id, ok := strings.CutPrefix(name, "job_bucket:"); ok {
+		args[0] = f.keyOf(id, name)
+	} else if ours {
+		args[0] = f.keyOf(args[len(args)-1].(string), name)
 	}
 }
 
@@ -137,18 +217,40 @@ type (
 	buckets = map[string]string
 )
 
+// keyOf is a key of what keeps that job.
+func (f *fixture) keyOf(id, name string) string {
+	if f.Partitions > 1 {
+		return fmt.Sprintf("%s{%d}:%s", f.Prefix, store.PartitionOf(id, f.Partitions), name)
+	}
+	return f.Prefix + name
+}
+
+// bucketOf is that of its bucket.
+func (f *fixture) bucketOf(id string) string { return f.keyOf(id, "job_bucket:"+id) }
+
 // expires is when a job's bucket expires, in Unix seconds.
 func (f *fixture) expires(id string) float64 {
 	f.TB.Helper()
-	return float64(f.Do("PEXPIRETIME", "delayer:job_bucket:"+id).(int64)) / 1000
+	return float64(f.Do("PEXPIRETIME", f.bucketOf(id)).(int64)) / 1000
 }
 
 // wake wakes the Client that has waited longest for the topic, as a push does.
 func (f *fixture) wake(topic string) {
 	f.TB.Helper()
-	f.Do("EVAL", `repeat
-			local first = redis.call('ZPOPMIN', 'delayer:waiting:' .. ARGV[1])
-		until redis.call('PUBLISH', 'delayer:wake:' .. first[1], '1 ' .. ARGV[1]) > 0`, 0, topic)
+	publish := "PUBLISH"
+	if f.Clustered {
+		publish = "SPUBLISH"
+	}
+	for _, prefix := range f.Prefixes() {
+		if f.Do("EVAL", `local first
+			repeat
+				first = redis.call('ZPOPMIN', ARGV[1] .. 'waiting:' .. ARGV[2])
+			until not first[1] or redis.call(ARGV[3], ARGV[1] .. 'wake:' .. first[1], '1 ' .. ARGV[2]) > 0
+			return first[1]`, 0, prefix, topic, publish) != nil {
+			return
+		}
+	}
+	f.TB.Error("nobody waits for", topic)
 }
 
 // waits waits until the Client has so many callers that wait for the topic, and

@@ -125,7 +125,7 @@ func message(id string) client.Message {
 
 // Every method of an old client with our server.
 func TestOldClientOurServer(t *testing.T) {
-	f := start(t)
+	f := start(t, oldLayout)
 	old := f.oldClient()
 	if !old.push(message("a"), 1, 604800) || !old.push(message("b"), 3600, 604800) || !old.push(message("c"), 0, 604800) {
 		t.Error("a push was not confirmed")
@@ -169,7 +169,7 @@ func TestOldClientOurServer(t *testing.T) {
 
 // Our client's jobs in the hands of the original server and consumers.
 func TestOurClientOldServer(t *testing.T) {
-	f := start(t)
+	f := start(t, alone, oldLayout)
 	old, ctx := f.oldClient(), t.Context()
 	base := time.Now().Unix() + 1000
 	for id, due := range map[string]time.Time{
@@ -235,7 +235,7 @@ func TestOldAndNewOnOneTopic(t *testing.T) {
 	for _, serverKind := range []string{"our server", "old server"} {
 		t.Run(serverKind, func(t *testing.T) {
 			t.Parallel()
-			f := start(t)
+			f := start(t, oldLayout)
 			if serverKind == "our server" {
 				f.serve()
 			} else {

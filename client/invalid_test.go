@@ -139,7 +139,7 @@ func TestInvalid(t *testing.T) {
 
 // A context that is nil, or done before the call, lets nothing be sent.
 func TestContextThatIsNilOrDone(t *testing.T) {
-	f := start(t)
+	f := start(t, alone)
 	f.push("a", "t")
 	d := f.reserve("t")
 	scripts := f.Calls("evalsha")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/devredis"
+	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/server"
 )
 
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 	ended := make(chan error)
 	go func() { ended <- server.New(pool, server.Options{}).Run(ctx) }()
 
-	code := m.Run()
+	code := redistest.Run(m, 19)
 	cancel()
 	<-ended
 	pool.Close()

@@ -22,8 +22,9 @@ import (
 func TestSlowLink(t *testing.T) {
 	t.Parallel()
 	const jobs, size = 12, 1 << 20
-	f := start(t)
+	f := start(t, undivided, alone)
 	proxy := redistest.StartProxy(t, f.Addr)
+	f.behind(proxy.Addr)
 	proxy.Limit(4 << 20)
 	// The system takes some 3 MB for sent before they are: so long there is no answer to a push, though nothing is silent.
 	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: 2 * time.Second})
@@ -55,8 +56,9 @@ func TestSlowLink(t *testing.T) {
 func TestReserveBatchOverASlowLink(t *testing.T) {
 	t.Parallel()
 	const jobs, size, lease = 12, 1 << 20, 5 * time.Second
-	f := start(t)
+	f := start(t, alone)
 	proxy := redistest.StartProxy(t, f.Addr)
+	f.behind(proxy.Addr)
 	proxy.Limit(2 * size)
 	c := f.openPool(client.PoolOptions{Addr: proxy.Addr})
 	for n := range jobs {
@@ -73,10 +75,11 @@ func TestReserveBatchOverASlowLink(t *testing.T) {
 // be lost with it is said and counted.
 func TestSilenceWithinAnAnswer(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, undivided, alone)
 	f.push("small", "u")
 	f.put(client.Message{ID: "large", Topic: "t", Body: strings.Repeat("x", 1<<20)}, 0)
 	proxy := redistest.StartProxy(t, f.Addr)
+	f.behind(proxy.Addr)
 	proxy.FallSilent(100 << 10)
 	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: time.Second})
 	if m, err := c.Pop(t.Context(), "u"); err != nil || m.ID != "small" {
@@ -103,7 +106,7 @@ func expectTimeout(t testing.TB, call string, err error) {
 // An address that moves to another master, while the old one lives on as its
 // replica: pooled connections to the old one answer every PING, and no write.
 func TestAddressMoves(t *testing.T) {
-	oldMaster, newMaster := start(t), start(t)
+	oldMaster, newMaster := start(t, replaced), start(t, replaced)
 	proxy := redistest.StartProxy(t, oldMaster.Addr)
 	c := oldMaster.openPool(client.PoolOptions{Addr: proxy.Addr})
 	check(t, c.WarmUp(t.Context()))
@@ -133,7 +136,7 @@ func TestAddressMoves(t *testing.T) {
 func TestBPopOfAnOldServer(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		t.Parallel()
-		f := start(t)
+		f := start(t, alone)
 		for n, missing := range []string{"", "-exists", "-llen", "-exists -llen"} {
 			id := fmt.Sprint(n)
 			c := f.as(id, "~* &* +@all "+missing)
@@ -159,7 +162,7 @@ func TestCallersAreServedInTheirOrder(t *testing.T) {
 	}
 	for name, later := range later {
 		t.Run(name, func(t *testing.T) {
-			f := start(t)
+			f := start(t, undivided)
 			results := make([]<-chan result, callers)
 			for n := range results {
 				results[n] = f.waiter(t.Context(), f.Client, "t")
@@ -187,7 +190,7 @@ func TestCallersAreServedInTheirOrder(t *testing.T) {
 // Pops that ask all the time do not starve those who wait.
 func TestPopsDoNotStarveBPop(t *testing.T) {
 	const waiters, pollers = 50, 4
-	f := start(t)
+	f := start(t, undivided)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	results := many(waiters, func(int) (client.Message, error) { return f.BPop(ctx, 0, "t") })
@@ -209,7 +212,7 @@ func TestPopsDoNotStarveBPop(t *testing.T) {
 
 // A logger that keeps us waiting holds nobody else up.
 func TestStuckLogger(t *testing.T) {
-	f := start(t)
+	f := start(t, alone)
 	stuck, resume := make(chan struct{}), make(chan struct{})
 	logger := slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) {
 		close(stuck)

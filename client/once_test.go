@@ -15,7 +15,7 @@ import (
 // Many push the same IDs again and again, though their connections are cut, and others take the jobs: each counts once.
 func TestOnceRace(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, alone)
 	c := f.as("producer", "~* &* +@all")
 	const ids, pushers = 100, 8
 	var calls sync.WaitGroup

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/pooltest"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -22,7 +23,7 @@ import (
 func TestWaitersSurviveRestartAndCutConnections(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		t.Parallel()
-		f := start(t)
+		f := start(t, alone)
 		taken := f.waiting(f.Client, func() <-chan result {
 			return inBackground(t.Context(), take, f.Client, 0, "t")
 		}, "t")
@@ -48,7 +49,7 @@ func (f *fixture) pushAnew(id, topic string) {
 
 // A BPop that finds Redis gone bears it as well as one that was waiting.
 func TestBPopStartedDuringRestart(t *testing.T) {
-	f := start(t)
+	f := start(t, alone)
 	f.Kill()
 	popped := bpop(t.Context(), f.Client, 0, "t")
 	f.called(f.Client, "t")
@@ -63,7 +64,7 @@ func TestWaitersGiveUpOnOutage(t *testing.T) {
 	for name, take := range waiters {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := start(t)
+			f := start(t, alone)
 			var results []<-chan result
 			call := func() {
 				for _, topics := range [][]string{{"t"}, {"t", "u"}, {"t", "u", fmt.Sprint("own", len(results))}} {
@@ -111,7 +112,7 @@ func TestRetriesAreSpaced(t *testing.T) {
 func TestOutageWithManyCallers(t *testing.T) {
 	const waiters, pops = 300, 10
 	t.Parallel()
-	f := start(t)
+	f := start(t, alone)
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := many(waiters, func(int) (client.Message, error) { return f.BPop(ctx, 0, "t") })
 	f.waits(f.Client, "t", waiters)
@@ -132,7 +133,7 @@ func TestOutageWithManyCallers(t *testing.T) {
 
 // A timeout during an outage is told from one during which no job came.
 func TestBPopTimeoutDuringOutage(t *testing.T) {
-	f := start(t)
+	f := start(t, alone)
 	f.Kill()
 	r := arrival(t, bpop(t.Context(), f.Client, 100*time.Millisecond, "t"))
 	if r.err == nil || errors.Is(r.err, client.ErrEmpty) {
@@ -149,7 +150,7 @@ func (f *fixture) killConnections() {
 // been lost by it.
 func TestBPopForgetsTrouble(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, alone)
 	f.Pop(t.Context(), "t")
 	f.killConnections() // the next pop finds its connection cut
 	expectError(t, bpop(t.Context(), f.Client, time.Second, "t"), client.ErrLost)
@@ -164,7 +165,7 @@ func TestBPopForgetsTrouble(t *testing.T) {
 // A Redis that hangs can't make a call hang: a context that ends, ends all calls but those that
 // take jobs; these wait for their answer as long as the connection does.
 func TestHungRedis(t *testing.T) {
-	f := start(t)
+	f := start(t, alone)
 	c := f.openPool(client.PoolOptions{ReadTimeout: 100 * time.Millisecond})
 	f.Pop(t.Context(), "t") // dials
 	until(t, "a hasty one has dialled", func() bool { return errors.Is(errOf(c.Pop(t.Context(), "t")), client.ErrEmpty) })
@@ -203,7 +204,7 @@ func deadline(t *testing.T, d time.Duration) context.Context {
 // A call whose context or timeout ends while Redis is asked for it gets the job
 // that Redis took: nothing is lost, and nothing is put back.
 func TestCancelledCallGetsItsJob(t *testing.T) {
-	f := start(t)
+	f := start(t, alone, undivided)
 	takers := maps.Clone(waiters)
 	takers["Pop"] = func(ctx context.Context, c *client.Client, _ time.Duration, _ ...string) (client.Message, error) {
 		return c.Pop(ctx, "t")
@@ -258,7 +259,7 @@ func TestCancelledCallGetsItsJob(t *testing.T) {
 // popped once, is in the queue, or is counted as lost.
 func TestNothingTwiceWhileConnectionsAreCut(t *testing.T) {
 	const jobs, workers = 1000, 8
-	f := start(t)
+	f := start(t, undivided, alone)
 	f.Do("EVAL", seedReady, 0, jobs)
 	killer := f.dial()
 	stop := redistest.Background(t, func(ctx context.Context) error {
@@ -319,7 +320,7 @@ end`
 func (f *fixture) tapped() (c *client.Client, pool *redis.Pool, sent chan struct{}) {
 	f.TB.Helper()
 	sent = make(chan struct{}, 100)
-	pool = onWrite(f.Addr, func() { sent <- struct{}{} })
+	pool = f.onWrite(func() { sent <- struct{}{} })
 	c = f.on(pool)
 	c.Pop(f.TB.Context(), "other")
 	c.ReserveBatch(f.TB.Context(), "other", 1, 0)
@@ -330,13 +331,8 @@ func (f *fixture) tapped() (c *client.Client, pool *redis.Pool, sent chan struct
 }
 
 // onWrite is a pool that calls a function when something was sent.
-func onWrite(addr string, sent func()) *redis.Pool {
-	return &redis.Pool{MaxIdle: 1, DialContext: func(ctx context.Context) (redis.Conn, error) {
-		return redis.DialContext(ctx, "tcp", addr, redis.DialContextFunc(func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-			return tap{conn, sent}, err
-		}))
-	}}
+func (f *fixture) onWrite(sent func()) *redis.Pool {
+	return pooltest.Through(f.Addr, f.Clustered, 1, func(_ context.Context, conn net.Conn) net.Conn { return tap{conn, sent} })
 }
 
 type tap struct {
@@ -352,7 +348,7 @@ func (t tap) Write(b []byte) (int, error) {
 
 // With its memory full Redis refuses a push, whole; moving, waiting and popping go on.
 func TestMaxmemory(t *testing.T) {
-	f := start(t)
+	f := start(t, alone)
 	f.push("ready", "t")
 	f.put(client.Message{ID: "waiting", Topic: "t", Body: "body"}, 500*time.Millisecond)
 	f.Do("CONFIG", "SET", "maxmemory", 1)
@@ -382,7 +378,7 @@ func TestMaxmemory(t *testing.T) {
 
 // A power cut with the append-only file on: what was confirmed before it holds after it.
 func TestPowerCut(t *testing.T) {
-	f := start(t, "--appendonly", "yes", "--appendfsync", "always")
+	f := start(t, settings("--appendonly", "yes", "--appendfsync", "always"))
 	f.waiter(t.Context(), f.Client, "never")
 	var pushed, removed, unknown, popped tally
 	var wg sync.WaitGroup
@@ -437,7 +433,7 @@ func TestPowerCut(t *testing.T) {
 // wait for ever for a job that is there, be another topic empty.
 func TestBPopGivesUpOnRedisThatTakesNoWrites(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, alone)
 	f.push("a", "t")
 	f.takesNoWrites(true)
 	for _, popped := range []<-chan result{bpop(t.Context(), f.Client, 0, "t"), bpop(t.Context(), f.open(), 0, "t", "u")} {

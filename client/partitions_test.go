@@ -44,17 +44,17 @@ func TestPushBatchOverPartitions(t *testing.T) {
 			}
 			return nil
 		}},
-		{"a bucket that is none", func() { f.Do("SET", fmt.Sprintf("delayer:{%d}:job_bucket:bad", bad), "text") }, func(id string) error {
+		{"a bucket that is none", func() { f.Do("SET", f.bucketOf("bad"), "text") }, func(id string) error {
 			if id == "bad" {
 				return errWrongType
 			}
 			return client.ErrChunk
 		}},
-		{"a pool that is none", func() { f.Do("SET", fmt.Sprintf("delayer:{%d}:job_pool", bad), "text") }, func(string) error { return errWrongType }},
+		{"a pool that is none", func() { f.Do("SET", f.keyOf("bad", "job_pool"), "text") }, func(string) error { return errWrongType }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := f.with(t)
-			f.Do("FLUSHALL")
+			f.Flush()
 			c.harm()
 			jobs := slices.Insert(delayedOf(100), 50, client.Delayed{Message: client.Message{ID: "bad", Topic: "t", Body: "b"}})
 			results, _ := f.PushBatch(t.Context(), jobs, client.IfExists(client.Refuse))

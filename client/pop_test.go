@@ -13,7 +13,7 @@ import (
 
 // However many ghosts stand before a job, it comes, and they are counted, and told of.
 func TestPopBehindManyGhosts(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	var mu sync.Mutex
 	told := map[string]bool{}
 	c := f.open(client.WithStale(func(ids []string) {
@@ -58,7 +58,7 @@ func TestWithStaleThatFails(t *testing.T) {
 		"ends its goroutine": func([]string) { runtime.Goexit() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := start(t)
+			f := start(t, undivided)
 			var log redistest.Log
 			c := f.open(client.WithStale(fail), client.WithLogger(log.Logger()))
 			all := pops(c)
@@ -80,10 +80,10 @@ func TestWithStaleThatFails(t *testing.T) {
 
 // A queue of the wrong type is an error at once that names it, but does not keep the other topics' jobs back.
 func TestPopWrongType(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	f.seed("SET delayer:ready_queue:broken text")
 	f.push("a", "t")
-	wrong := []string{"WRONGTYPE", "delayer:ready_queue:broken"}
+	wrong := []string{"WRONGTYPE", "ready_queue:broken"}
 	expectText(t, "Pop", arrival(t, failing(func() error { return errOf(f.Pop(t.Context(), "broken")) })).err, wrong...)
 	expectText(t, "BPop", arrival(t, bpop(t.Context(), f.Client, 0, "broken")).err, wrong...)
 	expectText(t, "BPop of two", arrival(t, bpop(t.Context(), f.Client, 0, "broken", "empty")).err, wrong...)
@@ -94,7 +94,7 @@ func TestPopWrongType(t *testing.T) {
 
 // A consumer whose permissions do not suffice gets an error and loses nothing.
 func TestPopWithoutPermission(t *testing.T) {
-	f := start(t)
+	f := start(t, alone)
 	f.push("a", "t")
 	f.push("b", "t")
 	f.expectUnchanged(func() {

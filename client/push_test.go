@@ -146,7 +146,7 @@ func TestPushPostponesReadyJob(t *testing.T) {
 // The same, where the queue is too long for the ID to be taken out of it: its entry counts as none
 // that is stale.
 func TestPushPostponesReadyJobInLongQueue(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	f.push("a", "t")
 	f.Do("EVAL", `for i = 1, 10000 do redis.call('LPUSH', 'delayer:ready_queue:t', 'last') end
 		redis.call('HSET', 'delayer:job_bucket:last', 'topic', 't', 'body', 'body')`, 0)

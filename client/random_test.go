@@ -60,9 +60,7 @@ func formOf(seed uint64) modelForm { return modelForms[seed%uint64(len(modelForm
 // startPartitions is start for a Client with so many partitions.
 func startPartitions(t testing.TB, n int) *fixture {
 	t.Helper()
-	f := &fixture{Server: redistest.Start(t)}
-	f.Partitions = n
-	return f
+	return &fixture{Server: redistest.Open(t, redistest.InPartitions(n))}
 }
 
 // modelHold is a job in the hands of one who has reserved it.
@@ -87,15 +85,15 @@ type modelRun struct {
 
 func (f *fixture) runAgainstModel(seed uint64) {
 	f.TB.Helper()
-	f.Do("FLUSHALL")
+	f.Flush()
 	pool := f.Pool()
 	defer pool.Close()
-	c := client.New(pool, client.WithPartitions(f.Partitions)) // no other one knows that Redis was emptied
+	c := client.New(pool, f.options()...) // no other one knows that Redis was emptied
 	defer c.Close()
 	r := &modelRun{fixture: &fixture{c, f.Server}, Rand: rand.New(rand.NewPCG(seed, 0)), model: newModel(f.Clock(), f.Partitions)}
-	r.jobs = store.NewPartitions(pool, store.DefaultPrefix, f.Partitions)
+	r.jobs = store.NewPartitions(pool, f.Prefix, f.Partitions)
 	r.old = &oldClient{f.TB, f.Conn()}
-	oldOnes, form := f.Partitions == 1 && r.IntN(2) == 0, formOf(seed)
+	oldOnes, form := f.Partitions == 1 && !f.Clustered && r.IntN(2) == 0, formOf(seed)
 	growAt := r.IntN(*modelSteps)
 	for step := 0; step < *modelSteps && !f.TB.Failed(); step++ {
 		if form.then > 0 && step == growAt {
@@ -204,9 +202,9 @@ func (r *modelRun) keys(id string) store.Keys {
 // grow has the number of partitions be another one from now on, and returns a Client that knows it. What the other one has
 // reserved is settled by that.
 func (r *modelRun) grow(pool *redis.Pool, form modelForm) *client.Client {
-	c := client.New(pool, client.WithPartitions(form.then), client.WithPartitionsBefore(form.partitions))
+	c := client.New(pool, client.WithPrefix(r.Prefix), client.WithPartitions(form.then), client.WithPartitionsBefore(form.partitions))
 	r.fixture.Client = c
-	r.jobs = store.Layout{Partitions: form.then, Before: form.partitions}.Open(pool, store.DefaultPrefix)
+	r.jobs = store.Layout{Partitions: form.then, Before: form.partitions}.Open(pool, r.Prefix)
 	r.model.grow(form.then)
 	check(r.TB, r.jobs.CopyPauses(r.TB.Context())) // as a server does
 	r.note(form.name, nil, nil)

@@ -14,7 +14,7 @@ import (
 func TestRefusedChannel(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		t.Parallel()
-		f := start(t)
+		f := start(t, alone, undivided)
 		var log redistest.Log
 		c := f.as("u", "~delayer:* +@all -@dangerous", client.WithLogger(log.Logger()))
 		wait := func() <-chan result { return inBackground(t.Context(), take, c, 0, "t") }
@@ -40,7 +40,7 @@ func TestRefusedChannel(t *testing.T) {
 		f.push("last", "t")
 		expectJob(t, taken, "last")
 		log.Expect(t, 1)
-		log.Expect(t, 1, "&delayer:wake:* +subscribe")
+		log.Expect(t, 1, fmt.Sprintf("&%swake:* +%s", f.Prefix, map[bool]string{false: "subscribe", true: "ssubscribe"}[f.Clustered]))
 	})
 }
 
@@ -48,7 +48,7 @@ func TestRefusedChannel(t *testing.T) {
 // for all.
 func TestManyRefusedChannels(t *testing.T) {
 	const topics = 4 * client.PollAtOnce
-	f := start(t)
+	f := start(t, alone, undivided)
 	var log redistest.Log
 	c := f.as("u", "~* +@all", client.WithLogger(log.Logger()))
 	results := many(topics, func(n int) (client.Message, error) { return c.BPop(t.Context(), 0, fmt.Sprint("t", n)) })

@@ -14,7 +14,7 @@ import (
 // replicated starts a Redis with a replica, that has been told the scripts' texts by a push, and no WAIT.
 func replicated(t *testing.T) (f *fixture, replica *redistest.Server) {
 	t.Helper()
-	f = start(t)
+	f = start(t, alone, undivided)
 	replica = redistest.StartReplica(t, f.Server)
 	check(t, errOf(f.Push(t.Context(), message("before"), time.Hour)))
 	check(t, errOf(f.PushBatch(t.Context(), jobs(0, 1, "t", time.Hour))))

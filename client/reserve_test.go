@@ -58,7 +58,7 @@ func TestPopAndReserveShareATopic(t *testing.T) {
 // An answer that is lost is no lost job: the Reserve goes on, and the job comes back when the
 // lease ends that nobody knows of. That was an attempt.
 func TestLostAnswerOfReserve(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	f.ReserveBatch(t.Context(), "t", 1, 0) // loads the script
 	h := f.hold("t")
 	c := f.on(h.Pool)
@@ -91,7 +91,7 @@ func TestLostAnswerOfReserve(t *testing.T) {
 
 // The error of one that does not wait is the network's, and not ErrLost.
 func TestLostAnswerOfReserveBatch(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	f.ReserveBatch(t.Context(), "t", 1, 0)
 	f.push("a", "t")
 	h := f.hold("t")
@@ -197,7 +197,7 @@ func TestDeadline(t *testing.T) {
 }
 
 func TestReserveBatch(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	list, err := f.ReserveBatch(t.Context(), "t", 10, 0)
 	if expectErr(t, "an empty topic", err, client.ErrEmpty); len(list) != 0 {
 		t.Errorf("reserved %v", list)
@@ -238,7 +238,7 @@ func TestReserveBatchOfLargeBodies(t *testing.T) {
 // and in all.
 func TestFetch(t *testing.T) {
 	eachFetch(t, func(t *testing.T, fetch fetch) {
-		f := start(t)
+		f := start(t, undivided)
 		type topics = []client.FetchTopic
 		for _, c := range []struct {
 			name   string
@@ -254,7 +254,7 @@ func TestFetch(t *testing.T) {
 			{"with limits", topics{{Topic: "none"}, {Topic: "t", Max: 1}, {Topic: "u", Max: 2}}, 250, []string{"t0", "u0", "u1"}},
 			{"with limits, and fewer in all", topics{{Topic: "t", Max: 2}, {Topic: "u", Max: 2}}, 3, []string{"t0", "t1", "u0"}},
 		} {
-			f.Do("FLUSHALL")
+			f.Flush()
 			for n := range 3 {
 				f.push(fmt.Sprint("t", n), "t")
 				f.push(fmt.Sprint("u", n), "u")
@@ -273,7 +273,7 @@ func TestFetch(t *testing.T) {
 // A Fetch that waits is served what comes, and several that wait share it.
 func TestFetchWaits(t *testing.T) {
 	eachFetch(t, func(t *testing.T, fetch fetch) {
-		f := start(t)
+		f := start(t, undivided)
 		const fetchers = 3
 		results := make(chan []*client.Delivery, fetchers)
 		for range fetchers {
@@ -306,7 +306,7 @@ func TestFetchWaits(t *testing.T) {
 // Topics may have leases and attempts of their own, and are served in their order all the same.
 func TestFetchOfTopicsWithTheirOwnTerms(t *testing.T) {
 	eachFetch(t, func(t *testing.T, fetch fetch) {
-		f := start(t)
+		f := start(t, undivided)
 		for n := range 2 {
 			f.push(fmt.Sprint("t", n), "t")
 			f.push(fmt.Sprint("u", n), "u")
@@ -439,7 +439,7 @@ func TestFetchWaitsOnItsOwnTerms(t *testing.T) {
 
 // One connection suffices for all, also for a loop over dead letters that sends them again.
 func TestOneConnectionSuffices(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	c := f.openPool(client.PoolOptions{MaxActive: 1})
 	const n = 150
 	f.seedDead("t", n, 1)

@@ -52,7 +52,7 @@ func (f *fixture) connectionIDs() []string {
 // rested, nor do those that only wait for one.
 func TestShortDeadlinesLeaveThePool(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, alone, onePool)
 	f.ReserveBatch(t.Context(), "t", 1, 0)
 	const rested = 30
 	pool, ids := f.restedPool(rested)
@@ -94,7 +94,7 @@ func TestRestedConnectionsThatAreDead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := start(t)
+			f := start(t, alone, onePool)
 			pool, _ := f.restedPool(8)
 			f.killConnections()
 			if err := call(pool); err != nil {
@@ -119,7 +119,7 @@ func get(ctx context.Context, pool *redis.Pool) error {
 // A Redis that says no to everything is alive: its connections are kept.
 func TestRestedConnectionsOfABusyRedis(t *testing.T) {
 	t.Parallel()
-	f := start(t, "--lua-time-limit", "1")
+	f := start(t, settings("--lua-time-limit", "1"), onePool)
 	pool, _ := f.restedPool(3)
 	busy := make(chan error, 1)
 	script := f.Pool().Get()

@@ -247,7 +247,7 @@ func TestSetSchedules(t *testing.T) {
 
 // Schedules are found, and changed, while they are in partitions of before.
 func TestSchedulesOfMorePartitions(t *testing.T) {
-	f := start(t)
+	f := start(t, oldLayout)
 	ctx := t.Context()
 	names := []string{"a", "b", "c", "d", "e", "f"}
 	for _, name := range names {
@@ -300,7 +300,7 @@ var scheduleCuts = []cutRow{
 }
 
 func TestScheduleCuts(t *testing.T) {
-	f := start(t)
+	f := start(t, onePool)
 	cutter := redistest.StartCutter(t, f.Addr)
 	operations := []struct {
 		name    string

@@ -15,7 +15,7 @@ import (
 // Two calls for one job that are made at once are done one after the other, however they travel: one
 // of them gets what it would have got a moment later, and the job counts once.
 func TestTwoSettlementsOfOneJob(t *testing.T) {
-	f := start(t)
+	f := start(t, alone, undivided)
 	c := f.patient()
 	for name, settle := range verbs {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestTwoSettlementsOfOneJob(t *testing.T) {
 // Calls of two kinds for one job that are made at once do not wait for each other: one of them
 // settles it, and the job counts once.
 func TestTwoKindsOfSettlementsOfOneJob(t *testing.T) {
-	f := start(t)
+	f := start(t, alone, undivided)
 	c := f.patient()
 	kinds := []string{"Extend", "Ack", "Retry", "Bury"}
 	for i, one := range kinds {
@@ -91,7 +91,7 @@ func (f *fixture) reservedCount(topic string) string {
 
 // A batch in which a job stands twice, under another Delivery each, is the same as two calls.
 func TestBatchWithAJobTwice(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	const n = 300 // more than one call's
 	var twice, far []*client.Delivery
 	for i, d := range f.reserveAll(f.Client, n) {
@@ -122,7 +122,7 @@ func TestBatchWithAJobTwice(t *testing.T) {
 
 // An Extend that its deadline ends, and the round trip that goes on, do not touch the same.
 func TestExtendEndedByItsDeadline(t *testing.T) {
-	f := start(t)
+	f := start(t, alone)
 	f.push("a", "t")
 	c := f.patient()
 	d := f.reserveBy(c, "t", "a", time.Hour)
@@ -151,7 +151,7 @@ func TestExtendEndedByItsDeadline(t *testing.T) {
 
 // Settlements that go together are about 1 MiB at most, and none is left behind.
 func TestSettlementsAreBoundedInBytes(t *testing.T) {
-	f := start(t)
+	f := start(t, alone, undivided)
 	c := f.patient()
 	const blockers, retries = client.RoundTrips, 200
 	text := client.Cause(errors.New(strings.Repeat("x", 8<<10))) // 1.6 MiB in all

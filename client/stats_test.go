@@ -27,7 +27,7 @@ func (f *fixture) stats(topic string) (s client.Stats, of client.TopicStats) {
 
 // The numbers follow a job through its life.
 func TestStats(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	expect := func(after string, waiting int, want client.TopicStats) {
 		t.Helper()
 		want.Topic = "t"
@@ -53,9 +53,10 @@ func TestStats(t *testing.T) {
 	expect("Retry", 3, ts{Ready: 1})
 	check(t, f.reserve("t").Release(t.Context()))
 	expect("Release", 3, ts{Ready: 1})
-	check(t, f.reserve("t").Bury(t.Context(), "bad"))
+	last := f.reserve("t")
+	check(t, last.Bury(t.Context(), "bad"))
 	expect("Bury", 3, ts{Dead: 1})
-	check(t, f.Requeue(t.Context(), "0002"))
+	check(t, f.Requeue(t.Context(), last.ID))
 	expect("Requeue", 3, ts{Ready: 1})
 	f.reserve("t")
 	check(t, f.Reschedule(t.Context(), "0002", time.Hour))
@@ -101,9 +102,9 @@ func TestStatsKnowsTopics(t *testing.T) {
 
 // Each of many topics is told once, in order, whatever becomes known meanwhile.
 func TestStatsOfManyTopics(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	for _, topics := range []int{499, 500, 501, 1700} {
-		f.Do("FLUSHALL")
+		f.Flush()
 		f.Do("EVAL", `for i = 0, ARGV[1] - 1 do
 			local topic = string.format('t%05d', i)
 			redis.call('ZADD', 'delayer:topics', 0, topic)
@@ -146,7 +147,7 @@ func TestStatsOfManyTopics(t *testing.T) {
 
 // What is broken, or drifts, harms no other number.
 func TestStatsOfBrokenKeys(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	f.push("a", "good")
 	f.push("b", "broken")
 	f.Do("DEL", "delayer:ready_queue:broken")
@@ -169,7 +170,7 @@ func TestStatsOfBrokenKeys(t *testing.T) {
 
 // Counters count what was stale for a reserve, too.
 func TestCountersOfReserves(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	f.Do("LPUSH", "delayer:ready_queue:t", "gone", "gone too")
 	f.push("a", "t")
 	var stale []string

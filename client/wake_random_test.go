@@ -40,9 +40,9 @@ func TestRandomWaiting(t *testing.T) {
 	for _, cuts := range []bool{false, true} {
 		t.Run(fmt.Sprint("cuts ", cuts), func(t *testing.T) {
 			t.Parallel()
-			f := start(t)
+			f := start(t, alone)
 			for range *wakeRuns {
-				f.Do("FLUSHALL")
+				f.Flush()
 				f.runCrowd(rand.Uint64(), cuts)
 			}
 		})
@@ -54,7 +54,7 @@ func (f *fixture) runCrowd(seed uint64, cuts bool) {
 	done, end := context.WithCancel(f.TB.Context())
 	c := &crowd{fixture: f, cuts: cuts, done: done, topics: []string{"a", "b", "c", "d"}[:1+r.IntN(4)]}
 	for range 1 + r.IntN(4) {
-		c.clients = append(c.clients, client.OpenPool(client.PoolOptions{Addr: f.Addr}))
+		c.clients = append(c.clients, client.OpenPool(f.reach(client.PoolOptions{}), f.options()...))
 	}
 	var consumers sync.WaitGroup
 	for range 1 + r.IntN(30) {

@@ -59,7 +59,7 @@ func (f *fixture) asked() int { f.TB.Helper(); return f.Calls("lrange") }
 func TestClientsInOrder(t *testing.T) {
 	t.Parallel()
 	const n = 10
-	f := start(t)
+	f := start(t, alone, undivided)
 	clients, results := f.waitersOf(n, "t")
 	looked := f.calm(clients...)
 	for round := range 2 { // who was served waits behind the others then, and so the order is the same
@@ -83,7 +83,7 @@ func TestClientsInOrder(t *testing.T) {
 // A Client that is woken and has no caller left passes the job on to the next.
 func TestWokenInVain(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, alone, undivided)
 	clients := []*client.Client{f.open(), f.open(), f.open()}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -114,7 +114,7 @@ func TestClosedClientsAreNotWoken(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	for range 120 {
-		c := client.New(f.Pool())
+		c := f.on(f.Pool())
 		ctx, cancel := context.WithCancel(t.Context())
 		f.waiter(ctx, c, "t", "u")
 		until(t, "it is entered", func() bool { return f.Waiters("t") == 1 && f.Waiters("u") == 1 })
@@ -130,7 +130,7 @@ func TestClosedClientsAreNotWoken(t *testing.T) {
 // job behind that comes meanwhile.
 func TestWokenWhileLeaving(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, undivided)
 	f.Pop(t.Context(), "t") // loads the script
 	h := f.hold("t")
 	c := f.on(h.Pool)
@@ -157,7 +157,7 @@ func TestWokenWhileLeaving(t *testing.T) {
 // Clients that were killed are left out.
 func TestDeadClientsAreLeftOut(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, undivided)
 	f.Do("ZADD", "delayer:waiting:t", 1, "killed", 2, "killed, too", 3, "killed as well")
 	clients, results := f.waitersOf(1, "t")
 	looked := f.calm(clients...)
@@ -173,7 +173,7 @@ func TestDeadClientsAreLeftOut(t *testing.T) {
 func TestManyTopicsOneChannel(t *testing.T) {
 	t.Parallel()
 	const n = 1000
-	f := start(t)
+	f := start(t, alone, undivided)
 	topics := make([]string, n)
 	for i := range topics {
 		topics[i] = fmt.Sprint("t", i)
@@ -181,7 +181,8 @@ func TestManyTopicsOneChannel(t *testing.T) {
 	c := f.open()
 	popped := f.waiter(t.Context(), c, topics...)
 	looked := f.calm(c)
-	if channels := f.Strings("PUBSUB", "CHANNELS", "*"); len(channels) != 1 || !strings.HasPrefix(channels[0], "delayer:wake:") {
+	list := map[bool]string{false: "CHANNELS", true: "SHARDCHANNELS"}[f.Clustered]
+	if channels := f.Strings("PUBSUB", list, "*"); len(channels) != 1 || !strings.HasPrefix(channels[0], f.Prefix+"wake:") {
 		t.Errorf("the channels are %q", channels)
 	}
 	for _, i := range []int{0, n / 2, n - 1} {
@@ -203,10 +204,10 @@ func TestManyTopicsOneChannel(t *testing.T) {
 func TestManyJobsAtOnce(t *testing.T) {
 	t.Parallel()
 	const waiters, n = 5, 20
-	f := start(t)
+	f := start(t, alone, undivided)
 	clients, results := f.waitersOf(waiters, "t")
 	looked := f.calm(clients...)
-	before := f.Calls("publish")
+	before := f.Calls("publish", "spublish")
 	check(t, errOf(f.PushBatch(t.Context(), jobs(0, n, "t", 0))))
 	got := map[string]bool{}
 	for _, popped := range results {
@@ -216,7 +217,7 @@ func TestManyJobsAtOnce(t *testing.T) {
 		t.Errorf("they have got %v", got)
 	}
 	expectNoLooks(t, looked)
-	if woken := f.Calls("publish") - before; woken != waiters {
+	if woken := f.Calls("publish", "spublish") - before; woken != waiters {
 		t.Errorf("%d were woken, want each of %d once", woken, waiters)
 	}
 }
@@ -228,7 +229,7 @@ func TestEntriesAreMadeAnew(t *testing.T) {
 	topics := []string{"t", "u", "v"}
 	popped := f.waiter(t.Context(), f.Client, topics...)
 	until(t, "it has looked since it can be woken", func() bool { return f.Looks() > 0 })
-	f.Do("FLUSHALL")
+	f.Flush()
 	for _, topic := range topics {
 		f.AwaitWaiter(topic)
 	}
@@ -239,8 +240,8 @@ func TestEntriesAreMadeAnew(t *testing.T) {
 // Looks become seldom where a server runs that wakes, and not where there may be others alone.
 func TestSeldomLooks(t *testing.T) {
 	t.Parallel()
-	f := start(t)
-	served, alone := f.open(), f.open(client.WithPrefix("alone:"))
+	f := start(t, undivided)
+	served, alone := f.open(), f.open(client.WithPrefix("alone:"+f.Prefix))
 	f.waiter(t.Context(), served, "t")
 	f.waiter(t.Context(), alone, "t")
 	until(t, "it has looked", func() bool { return alone.Looks() > 0 })

@@ -23,7 +23,7 @@ func deliver(to chan<- string) func(context.Context, *worker.Job) error {
 func TestBrokenTopicHarmsNoOther(t *testing.T) {
 	for name, broken := range map[string][]string{"one": {"broken"}, "all": {"broken", "well", "fine"}} {
 		t.Run(name, func(t *testing.T) {
-			f := start(t)
+			f := start(t, undivided)
 			var log redistest.Log
 			handled := make(chan string, 10)
 			for _, topic := range broken {
@@ -57,12 +57,12 @@ func TestJobThatCantBeBuried(t *testing.T) {
 		"no right to rename":           func(f *fixture) { f.Do("ACL", "SETUSER", "u", "-rename") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := start(t)
+			f := start(t, alone, undivided)
 			f.Do("ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
 			break_(f)
 			var log redistest.Log
-			pool := client.NewPool(client.PoolOptions{Addr: f.Addr, Username: "u", Password: "p"})
-			c := client.New(pool, client.WithLogger(log.Logger()))
+			pool := client.NewPool(f.reach(client.PoolOptions{Username: "u", Password: "p"}))
+			c := f.on(pool, client.WithLogger(log.Logger()))
 			t.Cleanup(func() {
 				c.Close()
 				pool.Close()

@@ -26,16 +26,26 @@ import (
 var crashTime = flag.Duration("crash.time", 8*time.Second, "for how long TestCrash kills")
 
 const (
-	crashLease   = time.Second
 	crashWorkers = 4
 	crashRedis   = 3 // how often Redis is killed
 	crashServers = 3 // how often the server is killed
 )
 
+// crashLease is longer than Redis is away. An Ack whose answer was lost takes it for done if the job is gone by then, and
+// a job may be whose lease has ended.
+var crashLease = time.Second
+
+func init() {
+	if redistest.Clustered { // a node that begins anew does not serve its slots for two seconds
+		crashLease = 5 * time.Second
+	}
+}
+
 // What a process of TestCrash gets in its environment.
 const (
 	crashRole = "DELAYER_CRASH_ROLE" // worker or server
-	crashAddr = "DELAYER_CRASH_ADDR" // of Redis
+	crashURL  = "DELAYER_CRASH_URL"  // of Redis
+	crashKeys = "DELAYER_CRASH_KEYS" // what their names begin with
 	crashFile = "DELAYER_CRASH_FILE" // for what it does
 )
 
@@ -50,12 +60,14 @@ func TestCrashProcess(t *testing.T) {
 		io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	pool := client.PoolOptions{Addr: os.Getenv(crashAddr)}
-	var err error
+	pool, err := client.ParseURL(os.Getenv(crashURL))
+	check(t, err)
+	prefix := os.Getenv(crashKeys)
 	if role == "server" {
-		err = server.New(client.NewPool(pool), server.Options{Interval: 50 * time.Millisecond}).Run(ctx)
+		o := server.Options{Interval: 50 * time.Millisecond, Prefix: prefix, Partitions: pool.Partitions}
+		err = server.New(client.NewPool(pool), o).Run(ctx)
 	} else {
-		err = crashWorker(ctx, client.OpenPool(pool), os.Getenv(crashFile))
+		err = crashWorker(ctx, client.OpenPool(pool, client.WithPrefix(prefix)), os.Getenv(crashFile))
 	}
 	check(t, err)
 }
@@ -94,7 +106,7 @@ func crashWorker(ctx context.Context, c *client.Client, file string) error {
 // crash is what TestCrash kills.
 type crash struct {
 	t     *testing.T
-	redis *redistest.Server
+	redis *fixture
 	file  string
 	kills map[string]int
 }
@@ -108,7 +120,7 @@ type process struct {
 func (c *crash) start(role string) *process {
 	c.t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCrashProcess$")
-	cmd.Env = append(os.Environ(), crashRole+"="+role, crashAddr+"="+c.redis.Addr, crashFile+"="+c.file)
+	cmd.Env = append(os.Environ(), crashRole+"="+role, crashURL+"="+c.redis.url(), crashKeys+"="+c.redis.Prefix, crashFile+"="+c.file)
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
 	stdin, err := cmd.StdinPipe()
@@ -141,7 +153,7 @@ func (c *crash) kill(p **process, role string) {
 func TestCrash(t *testing.T) {
 	c := &crash{t: t, kills: map[string]int{}, file: filepath.Join(t.TempDir(), "log")}
 	check(t, os.WriteFile(c.file, nil, 0o600))
-	c.redis = redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	c.redis = start(t, settings("--appendonly", "yes", "--appendfsync", "always"))
 	mover := c.start("server")
 	workers := make([]*process, crashWorkers)
 	for i := range workers {
@@ -152,6 +164,9 @@ func TestCrash(t *testing.T) {
 	go func() { pushed <- c.push(ctx) }()
 
 	began, period := time.Now(), *crashTime
+	if c.redis.Clustered {
+		period += crashRedis * 2 * time.Second // a node that begins anew does not serve its slots for so long
+	}
 	redisAt, serverAt := period/(crashRedis+1), period/(crashServers+1)
 	for elapsed := time.Duration(0); elapsed < period; elapsed = time.Since(began) {
 		time.Sleep(rand.N(400 * time.Millisecond)) // the moments are the test's input
@@ -186,8 +201,7 @@ type pushes struct {
 
 // push pushes jobs, some at a time, until ctx is done.
 func (c *crash) push(ctx context.Context) pushes {
-	producer := client.OpenPool(client.PoolOptions{Addr: c.redis.Addr})
-	defer producer.Close()
+	producer := c.redis.Client
 	p := pushes{unknown: map[string]bool{}}
 	for n := 0; ctx.Err() == nil; n++ {
 		var batch []client.Delayed
@@ -211,9 +225,7 @@ func (c *crash) push(ctx context.Context) pushes {
 // drain waits until no job is left.
 func (c *crash) drain() {
 	c.t.Helper()
-	left := func() int64 {
-		return c.redis.Do("ZCARD", "delayer:job_pool").(int64) + c.redis.Do("LLEN", "delayer:ready_queue:t").(int64)
-	}
+	left := func() int { return len(c.redis.Scores()) + len(c.redis.Queue("t")) }
 	for bound := time.Now().Add(time.Minute); left() > 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(bound) {
 			c.t.Fatalf("%d jobs are left", left())

@@ -18,35 +18,66 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/pooltest"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/server"
 )
 
-// fixture is a Client on a private Redis.
+// fixture is a Client on the test's Redis.
 type fixture struct {
 	*client.Client
 	*redistest.Server
 }
 
-func start(t testing.TB, args ...string) *fixture {
+// What tests need of their Redis; see redistest.Open.
+var (
+	alone     redistest.Need = redistest.Alone
+	undivided redistest.Need = redistest.Undivided
+	settings                 = redistest.Settings
+)
+
+func start(t testing.TB, needs ...redistest.Need) *fixture {
 	t.Helper()
-	f := &fixture{Server: redistest.Start(t, args...)}
+	f := &fixture{Server: redistest.Open(t, needs...)}
 	f.Client = f.open(client.PoolOptions{})
 	return f
 }
 
 // open makes one more Client.
 func (f *fixture) open(o client.PoolOptions) *client.Client {
-	o.Addr = f.Addr
-	c := client.OpenPool(o)
+	c := client.OpenPool(f.reach(o), client.WithPrefix(f.Prefix))
 	f.TB.Cleanup(func() { c.Close() })
 	return c
+}
+
+// on makes one on the pool.
+func (f *fixture) on(pool *redis.Pool, opts ...client.Option) *client.Client {
+	return client.New(pool, append(opts, client.WithPrefix(f.Prefix), client.WithPartitions(f.Partitions))...)
+}
+
+// reach adds to the options of a pool where Redis is.
+func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
+	o.Addr, o.Partitions = f.Addr, f.Partitions
+	if f.Clustered {
+		o.Addr, o.Cluster = "", o.Addr
+	}
+	return o
+}
+
+// url is that of Redis.
+func (f *fixture) url() string {
+	if f.Clustered {
+		return fmt.Sprintf("redis-cluster://%s?partitions=%d", f.Addr, f.Partitions)
+	}
+	return "redis://" + f.Addr
 }
 
 // serve runs a server until the test ends.
 func (f *fixture) serve() {
 	f.TB.Helper()
-	redistest.Background(f.TB, server.New(f.Pool(), server.Options{}).Run)
+	pool := client.NewPool(f.reach(client.PoolOptions{ReadTimeout: hangBound}))
+	f.TB.Cleanup(func() { pool.Close() })
+	redistest.Background(f.TB, server.New(pool, server.Options{Prefix: f.Prefix, Partitions: f.Partitions}).Run)
 }
 
 // push pushes a job that is ready at once.
@@ -293,11 +324,8 @@ type holder struct {
 
 func (f *fixture) holder() *holder {
 	h := &holder{sent: make(chan struct{}, 100), pass: make(chan struct{})}
-	h.Pool = &redis.Pool{MaxIdle: 8, DialContext: func(ctx context.Context) (redis.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", f.Addr)
-		return redis.NewConn(&heldConn{Conn: conn, holder: h}, 0, 0), err
-	}}
-	h.client = client.New(h.Pool)
+	h.Pool = pooltest.Through(f.Addr, f.Clustered, 8, func(_ context.Context, conn net.Conn) net.Conn { return &heldConn{Conn: conn, holder: h} })
+	h.client = f.on(h.Pool)
 	f.TB.Cleanup(func() {
 		h.client.Close()
 		h.Close()

@@ -96,7 +96,8 @@ func TestInvalid(t *testing.T) {
 
 // Run returns the error when waiting can't help.
 func TestRunFails(t *testing.T) {
-	f := start(t, "--requirepass", "right")
+	f := start(t, alone)
+	f.Do("CONFIG", "SET", "requirepass", "right")
 	mux := one(succeed)
 	wrong := f.open(client.PoolOptions{Password: "wrong"})
 	if err := worker.New(wrong, mux, worker.Options{}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {

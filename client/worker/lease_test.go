@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
 	"github.com/mix-basic/delayer/internal/redistest"
@@ -16,8 +16,12 @@ import (
 // ends are when the leases of all reserved jobs end, in Unix seconds, by job.
 func (f *fixture) ends() map[string]float64 {
 	f.TB.Helper()
-	ends, err := redis.Float64Map(f.Do("ZRANGE", "delayer:job_pool", 0, -1, "WITHSCORES"), nil)
-	check(f.TB, err)
+	ends := map[string]float64{}
+	for id, score := range f.Scores() {
+		end, err := strconv.ParseFloat(score, 64)
+		check(f.TB, err)
+		ends[id] = end
+	}
 	return ends
 }
 
@@ -25,7 +29,7 @@ func (f *fixture) ends() map[string]float64 {
 func TestLeasesAreRenewed(t *testing.T) {
 	t.Parallel()
 	const jobs, renewals = 20, 3
-	f := start(t)
+	f := start(t, alone, undivided)
 	g := newGate()
 	var e events
 	f.pushMany(jobs, "", "t")
@@ -116,7 +120,7 @@ func TestLeaseLost(t *testing.T) {
 // The context ends at the end of the lease although Redis does not say so.
 func TestLeaseEndsWhileRedisHangs(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, alone)
 	h := f.hold(f.open(client.PoolOptions{ReadTimeout: time.Hour}), worker.Options{Lease: time.Second, Grace: -1})
 	f.Hang()
 	defer f.Continue()
@@ -150,7 +154,7 @@ func TestRedisAwayWhileReporting(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			f := start(t, "--appendonly", "yes", "--appendfsync", "always")
+			f := start(t, settings("--appendonly", "yes", "--appendfsync", "always"))
 			h := f.hold(f.Client, worker.Options{})
 			f.Kill()
 			h.leave <- c.result
@@ -168,7 +172,7 @@ func TestRedisAwayWhileReporting(t *testing.T) {
 
 // What Redis refuses for a while is tried again.
 func TestRefusedForAWhile(t *testing.T) {
-	f := start(t)
+	f := start(t, alone)
 	h := f.hold(f.Client, worker.Options{})
 	f.AwaitWaiter("t")
 	f.Do("CONFIG", "SET", "min-replicas-to-write", 1)
@@ -182,7 +186,7 @@ func TestRefusedForAWhile(t *testing.T) {
 
 // What Redis refuses for good is logged, and the job comes back.
 func TestRefusedForGood(t *testing.T) {
-	f := start(t)
+	f := start(t, alone)
 	f.Do("ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
 	var log redistest.Log
 	h := f.hold(f.open(client.PoolOptions{Username: "u", Password: "p"}), worker.Options{Logger: log.Logger()})
@@ -197,7 +201,7 @@ func TestRefusedForGood(t *testing.T) {
 // A worker whose Redis goes away and comes back fetches again, and says both once.
 func TestRedisAwayWhileFetching(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, alone)
 	var e events
 	var log redistest.Log
 	f.run(one(succeed), worker.Options{Hooks: e.hooks(), Logger: log.Logger()})
@@ -227,7 +231,7 @@ func TestRedisAwayWhileFetching(t *testing.T) {
 func TestRedisAwayWhileExtending(t *testing.T) {
 	t.Parallel()
 	const lease = 9 * time.Second
-	f := start(t, "--appendonly", "yes", "--appendfsync", "always")
+	f := start(t, settings("--appendonly", "yes", "--appendfsync", "always"))
 	h := f.hold(f.Client, worker.Options{Lease: lease})
 	before, began := f.ends()["a"], time.Now()
 	f.Kill()

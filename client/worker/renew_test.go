@@ -16,7 +16,12 @@ import (
 // testClient is a Client on a private Redis with ready jobs of topic t.
 func testClient(t *testing.T, ids ...string) *client.Client {
 	t.Helper()
-	c := client.OpenPool(client.PoolOptions{Addr: redistest.Start(t).Addr})
+	r := redistest.Open(t, redistest.Undivided)
+	o := client.PoolOptions{Addr: r.Addr}
+	if r.Clustered {
+		o = client.PoolOptions{Cluster: r.Addr}
+	}
+	c := client.OpenPool(o, client.WithPrefix(r.Prefix))
 	t.Cleanup(func() { c.Close() })
 	for _, id := range ids {
 		if _, err := c.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0); err != nil {

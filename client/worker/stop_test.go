@@ -66,7 +66,7 @@ func TestStuck(t *testing.T) {
 		late error
 	}{{"late success", nil}, {"late failure", errors.New("late")}, {"late bury", worker.Bury(errors.New("late"))}} {
 		t.Run(c.name, func(t *testing.T) {
-			f := start(t)
+			f := start(t, alone)
 			var log redistest.Log
 			h := f.hold(f.Client, worker.Options{Grace: -1, Logger: log.Logger()})
 			h.stop()
@@ -119,7 +119,7 @@ func TestStuckHandlerReturns(t *testing.T) {
 // become slow, and have lost no attempt.
 func TestStopGivesBackWhatIsNotBegun(t *testing.T) {
 	for _, stopFirst := range []bool{true, false} {
-		f := start(t)
+		f := start(t, undivided)
 		g := newGate()
 		var e events
 		r := f.quickThenSlow(g, &e)
@@ -163,14 +163,14 @@ func (f *fixture) quickThenSlow(g *gate, e *events) *running {
 
 // A job whose reserve is under way as the worker is told to stop is not begun, but given back.
 func TestStopDuringFetch(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	h := f.holder()
 	var e events
 	r := f.runOf(h.client, one(succeed), worker.Options{Hooks: e.hooks()})
 	f.AwaitWaiter("t")
 	f.push("a", "t")
 	until(t, "the scripts are known", func() bool { return e.count("done a") == 1 })
-	h.hold("delayer:ready_queue:t\r")
+	h.hold("ready_queue:t\r")
 	f.push("b", "t")
 	next(t, h.sent)
 	f.expectJob("b", client.Reserved, 1)
@@ -184,7 +184,7 @@ func TestStopDuringFetch(t *testing.T) {
 // Run returns although Redis does not answer.
 func TestStopWhileRedisHangs(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, alone)
 	var e events
 	g := newGate()
 	f.push("a", "t")

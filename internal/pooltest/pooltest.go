@@ -1,0 +1,34 @@
+// Package pooltest makes pools for tests that look into what their connections carry.
+package pooltest
+
+import (
+	"context"
+	"net"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redispool"
+)
+
+// Wrap wraps a connection that was opened with that context.
+type Wrap func(ctx context.Context, conn net.Conn) net.Conn
+
+// Through is a pool of the server at that address, or of the cluster it is a node of, whose connections are wrapped, have no
+// timeouts, and are kept, up to so many, while nobody needs them.
+func Through(addr string, clustered bool, maxIdle int, wrap Wrap) *redis.Pool {
+	if clustered {
+		newPool := func(d redispool.Dialer) *redis.Pool { return pool(d.Locator, maxIdle, wrap) }
+		return redispool.NewCluster([]string{addr}, redispool.Dialer{}, newPool)
+	}
+	return pool(redispool.Fixed(addr), maxIdle, wrap)
+}
+
+func pool(l redispool.Locator, maxIdle int, wrap Wrap) *redis.Pool {
+	dial := func(ctx context.Context, addr string) (redis.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return nil, err
+		}
+		return redis.NewConn(wrap(ctx, l.Guard(addr, conn)), 0, 0), nil
+	}
+	return &redis.Pool{MaxIdle: maxIdle, DialContext: func(ctx context.Context) (redis.Conn, error) { return l.Locate(ctx, dial) }}
+}
