@@ -6,7 +6,7 @@ PREFIX  ?= /usr/local
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build install install-systemd run demo test conformance e2e lint bench release clean
+.PHONY: help build install install-systemd run demo test test-cluster conformance e2e lint bench release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' Makefile
@@ -42,6 +42,13 @@ test: ## all tests with the race detector, on private redis-servers (installed i
 	CI=true $(GO) test -race -p 4 ./...
 	CI=true $(GO) test -C internal/web/api/openapitest ./...
 	$(GO) test -C tools ./...
+
+# What SHORT leaves out: what has servers of its own in any case, is about a single redis-server, or takes long.
+LONG := Example|Sentinel|Failovers|Load|Rested|Cuts$$|Crash|SlowLink|OverASlowLink|Old
+
+test-cluster: ## the tests of the client and the worker on Redis Clusters, of six servers and of one; SHORT=1 leaves some out
+	tools/prepare.sh
+	REDIS_FORM=cluster CI=true $(GO) test -count=1 -parallel 16 -timeout 10m $(if $(SHORT),-skip '$(LONG)') ./client ./client/worker
 
 conformance: ## what of Delayer works on a Redis: make conformance REDIS=redis://…, or of another scheme; without REDIS on private ones
 	@test -n "$$REDIS" || tools/prepare.sh

@@ -71,7 +71,7 @@ func (f *fixture) expectNothingDenied() {
 
 // The same of schedules.
 func TestDocumentedRightsOnSchedules(t *testing.T) {
-	f := start(t)
+	f := start(t, alone, undivided)
 	ctx := t.Context()
 	producer, operator := f.as("producer", redistest.Rights(t, "producer")), f.as("operator", redistest.Rights(t, "operator"))
 	check(t, errOf(producer.Schedule(ctx, hourly("a"))))
