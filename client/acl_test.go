@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -39,6 +40,14 @@ func TestDocumentedRights(t *testing.T) {
 	check(t, errOf(producer.Push(ctx, message("once"), time.Hour, client.Once(time.Hour))))
 	check(t, errOf(producer.Push(ctx, message("once"), time.Hour, client.IfExists(client.Debounce(time.Hour)))))
 	check(t, errOf(producer.Remove(ctx, "once")))
+	for n := range 2 { // of which the second one is ready
+		id, err := producer.Push(ctx, client.Message{ID: fmt.Sprint(n), Topic: "grouped", Body: "1"}, 0, client.Group("k", client.GroupOptions{Max: 2, Quiet: time.Hour}), client.Once(time.Millisecond))
+		check(t, err)
+		if n == 1 {
+			check(t, errOf(producer.Remove(ctx, id)))
+		}
+	}
+	f.Do("DEL", "delayer:once")
 	check(t, errOf(producer.PushBatch(ctx, jobs(0, 3, "u", 0))))
 	expectReplicas(t, errOf(producer.Push(ctx, message("a"), time.Hour, client.Replicas(1, time.Millisecond))), 1, 0, "")
 	check(t, errOf(producer.PushBatch(ctx, jobs(0, 1, "u", time.Hour)))) // of a job that is ready

@@ -74,14 +74,14 @@ func (c *Client) pushAll(ctx context.Context, given []Delayed, jobs []store.Dela
 	}
 	var known []store.Delayed
 	for i, job := range jobs {
-		if given[i].ID != "" {
+		if given[i].ID != "" || job.IsGrouped() {
 			known = append(known, job)
 		}
 	}
 	stay, err := c.bringForPush(ctx, known)
 	switch {
 	case err != nil:
-		return each(jobs, func(job store.Delayed) Result { return Result{ID: job.ID, Err: err} })
+		return each(jobs, func(job store.Delayed) Result { return Result{ID: job.StoredID(), Err: err} })
 	case len(stay) == 0:
 		return c.pushChunks(ctx, jobs, nil)
 	}
@@ -90,12 +90,12 @@ func (c *Client) pushAll(ctx context.Context, given []Delayed, jobs []store.Dela
 	results := make([]Result, len(jobs))
 	for i, job := range jobs {
 		if exists(job) {
-			results[i] = Result{ID: job.ID, Err: ErrExists, Outcome: Refused}
+			results[i] = Result{ID: job.StoredID(), Err: ErrExists, Outcome: Refused}
 			continue
 		}
 		results[i], pushed = pushed[0], pushed[1:]
 		if r := &results[i]; r.Err == nil {
-			r.Err = c.bringUnlessFollowing(ctx, job.ID, *job.Did, stay)
+			r.Err = c.bringUnlessFollowing(ctx, job.ID, job.Told.Did, stay)
 		}
 	}
 	return results
@@ -103,7 +103,7 @@ func (c *Client) pushAll(ctx context.Context, given []Delayed, jobs []store.Dela
 
 // pushChunks pushes the jobs to where they belong, and those of whose ID one stays where it is to there.
 func (c *Client) pushChunks(ctx context.Context, jobs []store.Delayed, stay map[string]bool) []Result {
-	chunks := chunksOf(c, pushKind, jobs, func(i int) int { return c.pushesAt(jobs[i].ID, stay) })
+	chunks := chunksOf(c, pushBatchKind, jobs, func(i int) int { return c.pushesAt(jobs[i].ID, stay) })
 	errs, err := store.PushBatches(ctx, storesOf(chunks), each(chunks, func(c chunk[store.Delayed]) []store.Delayed { return c.items }))
 	results := make([]Result, len(jobs))
 	for i, chunk := range chunks {
@@ -116,7 +116,7 @@ func (c *Client) pushChunks(ctx context.Context, jobs []store.Delayed, stay map[
 
 // checkBatch is what the store is given.
 func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {
-	all, did := make([]store.Delayed, len(jobs)), make([]store.Outcome, len(jobs))
+	all, told := make([]store.Delayed, len(jobs)), make([]store.Told, len(jobs))
 	ids := make(map[string]int, len(jobs))
 	for i, job := range jobs {
 		due, wrong := dueOf(job)
@@ -125,7 +125,7 @@ func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {
 		if own.report != nil {
 			wrong = cmp.Or(wrong, invalid("report", "it is for single pushes; the results of a batch have the outcomes"))
 		}
-		stored.Did = &did[i]
+		stored.Told = &told[i]
 		err = cmp.Or(wrong, err)
 		if first, twice := ids[job.ID]; err == nil && twice && job.ID != "" {
 			err = invalid("id", fmt.Sprintf("%s is that of job %d, too", store.Quote(job.ID), first))
@@ -162,12 +162,12 @@ func chunkResults(jobs []store.Delayed, errs []error, err error) []Result {
 		}
 	}
 	for i, job := range jobs {
-		r := Result{ID: job.ID, Err: failed}
+		r := Result{ID: job.StoredID(), Err: failed}
 		if errs != nil && errs[i] != nil {
 			r.Err = errs[i]
 		}
 		if isStored(r.Err) || errors.Is(r.Err, ErrExists) {
-			r.Outcome = outcomes[*job.Did]
+			r.Outcome = outcomes[job.Told.Did]
 		}
 		results[i] = r
 	}

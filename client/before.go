@@ -51,9 +51,12 @@ func (c *Client) bringAll(ctx context.Context, ids []string, all bool) (reserved
 func (c *Client) bringForPush(ctx context.Context, jobs []store.Delayed) (stay map[string]bool, err error) {
 	var spared, replaced []string
 	for _, job := range jobs {
+		if job.IsGrouped() {
+			spared = append(spared, job.Tag()) // whose job stays if it is reserved
+		}
 		if job.Policy.Spares() {
 			spared = append(spared, job.ID)
-		} else {
+		} else if !job.IsGrouped() {
 			replaced = append(replaced, job.ID)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 type calls struct {
 	pushes     *coalesce.Batcher[store.Delayed]
 	replicated *coalesce.Batcher[store.Delayed] // pushes that wait for replicas, so that no others wait for these
+	grouped    *coalesce.Batcher[store.Delayed] // pushes to groups
 	acks       *coalesce.Batcher[store.Held]
 	retries    *coalesce.Batcher[store.GivenBack]
 	burials    *coalesce.Batcher[store.Burial]
@@ -23,6 +24,7 @@ func newCalls(o *coalesce.Owner) calls {
 	return calls{
 		pushes:     coalesce.NewBatcher(o, pushKind),
 		replicated: coalesce.NewBatcher(o, replicatedKind),
+		grouped:    coalesce.NewBatcher(o, pushBatchKind),
 		acks:       coalesce.NewBatcher(o, ackKind),
 		retries:    coalesce.NewBatcher(o, retryKind),
 		burials:    coalesce.NewBatcher(o, buryKind),
@@ -41,10 +43,21 @@ var (
 		Measure: func(job store.Delayed) (id string, bytes int) { return job.ID, len(job.Body) },
 		Call:    (*store.Store).Push,
 	}
+	// pushBatchKind is that of pushes some of which may be to groups. Many may be to one.
+	pushBatchKind = coalesce.Kind[store.Delayed]{
+		Measure: func(job store.Delayed) (id string, bytes int) {
+			if job.IsGrouped() {
+				return "", len(job.Body)
+			}
+			return pushKind.Measure(job)
+		},
+		Call:  (*store.Store).Push,
+		Alike: func(a, b store.Delayed) bool { return a.IsGrouped() == b.IsGrouped() },
+	}
 	replicatedKind = coalesce.Kind[store.Delayed]{
-		Measure: pushKind.Measure,
+		Measure: pushBatchKind.Measure,
 		Call:    (*store.Store).Push,
-		Alike:   func(a, b store.Delayed) bool { return a.Replicas == b.Replicas },
+		Alike:   func(a, b store.Delayed) bool { return a.Replicas == b.Replicas && pushBatchKind.Alike(a, b) },
 		Behind: func(ctx context.Context, p *store.Pipeline, jobs []store.Delayed, errs []error) {
 			p.AwaitReplicas(ctx, store.Pushed{Jobs: jobs, Errs: errs})
 		},

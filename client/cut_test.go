@@ -40,6 +40,10 @@ var cutTable = []cutRow{
 	{"push that follows", early, "reserved", "done", "acked, 3", "acked, 2"},
 	{"push that follows", late, "reserved", "done", "acked, 3", "acked, 3"},
 	{"move", "at any command", "ready", "", "acked, 1", ""},
+	{"push to a group", early, "none", "done", "acked, 1", "never was"},
+	{"push to a group", late, "waiting", "done", "acked, 2", "acked, 1"},
+	{"push to a group, with Once", early, "none", "done", "acked, 1", "never was"},
+	{"push to a group, with Once", late, "waiting", "ErrExists", "acked, 1", "acked, 1"},
 	{"pop", early, "ready", "the job", "popped, 1", "acked, 1"},
 	{"pop", late, "none", "ErrEmpty", "lost, 0", "lost, 0"},
 	{"reserve", early, "ready", "the job", "acked, 1", "acked, 1"},
@@ -116,6 +120,18 @@ var cutOperations = []cutOperation{
 	{"push that follows", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
 		return "done", j.follow(ctx, c)
 	}, ""},
+	{"push to a group", nothing, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		_, err := c.Push(ctx, client.Message{Topic: "t", Body: "1"}, 0, client.Group("k", longGroup))
+		return "done", err
+	}, "never was"},
+	{"push to a group", nothing, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		_, err := c.PushBatch(ctx, []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}}, client.Group("k", longGroup))
+		return "done", err
+	}, "never was"},
+	{"push to a group, with Once", nothing, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		_, err := c.Push(ctx, client.Message{ID: "push", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.Once(time.Hour))
+		return "done", err
+	}, "never was"},
 	{"pop", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
 		_, err := c.Pop(ctx, "t")
 		if err == nil {
@@ -234,9 +250,29 @@ func (j *cutJob) reserve(c *client.Client) {
 	j.delivery = list[0]
 }
 
+// id is the job's, which a group has made.
+func (j *cutJob) id() string {
+	j.TB.Helper()
+	for id := range j.State().Buckets {
+		return id
+	}
+	return cutID
+}
+
+// fallDue has the job be due, if it is a group that waits for more.
+func (j *cutJob) fallDue() {
+	j.TB.Helper()
+	if id := j.id(); id != cutID {
+		check(j.TB, j.Reschedule(j.TB.Context(), id, time.Millisecond))
+	}
+}
+
+// bodies are how many the job has. Of each it counts how often it was delivered.
+func bodies(body string) int { return 1 + strings.Count(body, ",") }
+
 func (j *cutJob) where() string {
 	j.TB.Helper()
-	job, err := j.Get(j.TB.Context(), cutID)
+	job, err := j.Get(j.TB.Context(), j.id())
 	if errors.Is(err, client.ErrNotFound) {
 		return "none"
 	}
@@ -280,6 +316,7 @@ func (j *cutJob) drain(gone string) string {
 		return fmt.Sprintf("held, %d", j.delivered)
 	}
 	j.endLease()
+	j.fallDue()
 	stop := j.move(j.Addr)
 	defer stop()
 	until(j.TB, "nothing is left", func() bool {
@@ -288,7 +325,7 @@ func (j *cutJob) drain(gone string) string {
 			j.TB.Fatal(err)
 		}
 		for _, d := range list {
-			j.delivered++
+			j.delivered += bodies(d.Body)
 			check(j.TB, d.Ack(ctx))
 			gone = "acked"
 		}
@@ -303,6 +340,7 @@ func (j *cutJob) drain(gone string) string {
 	if gone == "dead" {
 		left = state{Letters: letters, Dead: queues{"t": {cutID}}}
 	}
+	left.Once = j.State().Once
 	j.Expect(left)
 	if gone == "never was" {
 		return gone
@@ -454,7 +492,7 @@ func answerOf(t testing.TB, answer string, err error) string {
 	t.Helper()
 	for name, known := range map[string]error{
 		"ErrEmpty": client.ErrEmpty, "ErrLeaseLost": client.ErrLeaseLost,
-		"ErrExhausted": client.ErrExhausted, "ErrNotFound": client.ErrNotFound,
+		"ErrExhausted": client.ErrExhausted, "ErrNotFound": client.ErrNotFound, "ErrExists": client.ErrExists,
 	} {
 		if errors.Is(err, known) {
 			return name

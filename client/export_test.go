@@ -112,3 +112,8 @@ func Leaving(c *Client, topic string) int { return c.taker.State(topic).Leaving 
 
 // Calm has it that the Client's looks have found nothing for long.
 func (c *Client) Calm() { c.taker.Calm() }
+
+// What the tests of groups need.
+const MaxGroupKey = maxGroupKey
+
+var IsElement = isElement

@@ -24,6 +24,7 @@ type model struct {
 	once    map[string]bool    // IDs of which no further push counts
 	paused  map[string]bool    // IDs of schedules
 	moments map[string]float64 // of schedules, the next one
+	groups  map[string]string  // tag → the job that was pushed to last
 	died    map[string]float64 // of letters
 	counts  map[string]int
 	held    map[string]bool // topics that are paused
@@ -53,6 +54,7 @@ type modelJob struct {
 	lifetime              time.Duration // once it is ready
 	leased                bool          // since it was pushed
 	burst                 int           // of pushes that are debounced: 0 none, 1 it has begun, 2 it is over
+	grouped               int           // how many bodies it has, if it is a group
 	anew                  bool          // an old client has pushed it anew, which the next reserve or reschedule will notice
 	follower              *modelFollower
 }
@@ -75,6 +77,7 @@ func newModel(now float64, partitions int) *model {
 		partitions: partitions, now: now, pool: map[string]modelEntry{}, queues: queues{}, jobs: map[string]modelJob{},
 		letters: map[string]modelJob{}, died: map[string]float64{}, counts: map[string]int{},
 		at: map[string]int{}, once: map[string]bool{}, paused: map[string]bool{}, moments: map[string]float64{}, held: map[string]bool{},
+		groups: map[string]string{},
 	}
 }
 
@@ -309,6 +312,46 @@ func (m *model) push(id string, job modelJob, due float64, p modelPolicy) (clien
 	return did, nil
 }
 
+// group adds a body to a group of that tag, or begins the one of that ID. own is the push's ID, if it counts once. The
+// group's due time is learnt from Redis.
+func (m *model) group(tag, own, id string, job modelJob, most int) (client.Outcome, error) {
+	if m.once[tag+own] && own != "" {
+		return client.Refused, client.ErrExists
+	}
+	did := client.Created
+	was, exists := m.jobs[m.groups[tag]]
+	entry, waits := m.pool[m.groups[tag]]
+	job.body, job.grouped = "["+job.body+"]", 1
+	if exists && waits && entry.lease == 0 && !m.isDue(entry) && was.grouped > 0 && !was.leased && was.topic == job.topic && strings.HasSuffix(was.body, "]") {
+		did, id = client.Added, m.groups[tag]
+		job.body, job.grouped = strings.TrimSuffix(was.body, "]")+","+job.body[1:], was.grouped+1
+	}
+	m.jobs[id], m.pool[id], m.groups[tag] = job, m.unlearnt(), id
+	if most > 0 && job.grouped >= most {
+		delete(m.pool, id)
+		delete(m.groups, tag)
+		m.enqueue(job.topic, id)
+	}
+	if own != "" {
+		m.once[tag+own] = true
+	}
+	return did, nil
+}
+
+// unlearnt is the entry of a job of which nothing is known but that it is not due.
+func (m *model) unlearnt() modelEntry { return modelEntry{score: m.now + 1e12} }
+
+// bringGroups brings what was pushed to last of these tags.
+func (m *model) bringGroups(tags []string) {
+	var ids []string
+	for _, tag := range tags {
+		if id := m.groups[tag]; id != "" {
+			ids = append(ids, id)
+		}
+	}
+	m.bringAll(ids, false)
+}
+
 // modelPolicy is what becomes of a job that exists.
 type modelPolicy struct {
 	existing                 client.Existing
@@ -510,7 +553,7 @@ func (m *model) requeue(id string) error {
 	}
 	m.dropDead(id)
 	delete(m.pool, id)
-	letter.attempts, letter.lifetime, letter.leased, letter.burst = 0, client.DefaultReadyMaxLifetime, false, 0
+	letter.attempts, letter.lifetime, letter.leased, letter.burst, letter.grouped = 0, client.DefaultReadyMaxLifetime, false, 0, 0
 	m.jobs[id] = letter
 	m.enqueue(letter.topic, id)
 	return nil

@@ -41,6 +41,7 @@ type pushOptions struct {
 	mayBeEmpty                 bool // the body
 	chosen, once               bool // IfExists, and Once
 	report                     *Outcome
+	group                      *group
 }
 
 // ReadyMaxLifetime sets how long the job is kept, for want of a consumer, once it is ready.
@@ -120,11 +121,12 @@ const (
 	Created  Outcome = "created"  // there was no job of that ID
 	Replaced Outcome = "replaced" // there was one: it has the new content and due time
 	Kept     Outcome = "kept"     // there was one: it has the new content, but keeps its due time
+	Added    Outcome = "added"    // there was a group (see Group), which has got one more
 	Refused  Outcome = "refused"  // ErrExists: nothing has changed
 	Followed Outcome = "followed" // there was one, reserved: the new job takes its place when it is done
 )
 
-var outcomes = map[store.Outcome]Outcome{store.DidCreate: Created, store.DidReplace: Replaced, store.DidKeep: Kept, store.DidRefuse: Refused, store.DidFollow: Followed}
+var outcomes = map[store.Outcome]Outcome{store.DidCreate: Created, store.DidReplace: Replaced, store.DidKeep: Kept, store.DidRefuse: Refused, store.DidFollow: Followed, store.DidAdd: Added}
 
 // Existing is a choice for IfExists.
 type Existing struct {
@@ -200,33 +202,36 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	defer c.running.Done()
 	c.note("delay", due.After)
 	var stay map[string]bool
-	if m.ID != "" && c.partitions.Growing() { // else there is none of that ID elsewhere
+	if (m.ID != "" || o.group != nil) && c.partitions.Growing() { // else there is none of that ID elsewhere
 		stay, err = c.bringForPush(ctx, []store.Delayed{job})
 		switch {
 		case err != nil:
 			return "", failed("push", m.ID, err)
 		case stay[job.ID] && job.Policy.Refuses():
-			return o.pushed(job.ID, store.DidRefuse, ErrExists)
+			return o.pushed(m.ID, store.DidRefuse, ErrExists)
 		}
 	}
 	var did store.Outcome
-	if o.report != nil || len(stay) > 0 {
-		job.Did = new(store.Outcome) // which may be set when nobody waits any more
+	if (o.report != nil || len(stay) > 0) && job.Told == nil {
+		job.Told = new(store.Told) // which may be set when nobody waits any more
 	}
 	pushes := c.calls.pushes
-	if job.Replicas.N > 0 {
+	switch {
+	case job.Replicas.N > 0:
 		pushes = c.calls.replicated
+	case o.group != nil:
+		pushes = c.calls.grouped
 	}
 	err = pushes.Do(ctx, c.partitions[c.pushesAt(job.ID, stay)], job)
 	switch {
 	case isStored(err) || errors.Is(err, ErrExists):
-		if job.Did != nil {
-			did = *job.Did
+		if job.Told != nil {
+			did = job.Told.Did
 		}
 		if err == nil {
 			err = c.bringUnlessFollowing(ctx, job.ID, did, stay)
 		}
-		return o.pushed(job.ID, did, err)
+		return o.pushed(job.StoredID(), did, err)
 	default:
 		return "", failed("push", m.ID, err)
 	}
@@ -245,8 +250,11 @@ func (o *pushOptions) pushed(id string, did store.Outcome, err error) (string, e
 
 // newJob is the message as the store takes it, with an ID in any case.
 func newJob(m Message, due store.Due, o pushOptions) (store.Delayed, error) {
-	if err := checkPush(m, o); err != nil {
+	if err := cmp.Or(checkPush(m, o), o.group.check(m, due, o)); err != nil {
 		return store.Delayed{}, err
+	}
+	if o.group != nil {
+		return o.group.job(m, o.Terms), nil
 	}
 	if m.ID == "" {
 		m.ID = newID()

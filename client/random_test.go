@@ -80,7 +80,9 @@ type modelRun struct {
 	old   *oldClient
 	holds []*modelHold
 	ticks int // for times that differ
-	log   []string
+	// groups are the IDs of some.
+	groups []string
+	log    []string
 }
 
 func (f *fixture) runAgainstModel(seed uint64) {
@@ -179,7 +181,14 @@ func (r *modelRun) same(what string, got, want any) {
 // modelIDs are of partitions 1, 4, 1, 3 and 0 of five.
 var modelIDs = []string{"a", "b", "{a}c", "}d{}", "{e"}
 
-func (r *modelRun) id() string    { return pick(r.Rand, modelIDs) }
+// id is one of them, or of a group.
+func (r *modelRun) id() string {
+	if len(r.groups) > 0 && r.IntN(4) == 0 {
+		return pick(r.Rand, r.groups[max(len(r.groups)-3, 0):])
+	}
+	return pick(r.Rand, modelIDs)
+}
+
 func (r *modelRun) topic() string { return pick(r.Rand, []string{"t", "t", "u"}) }
 func (r *modelRun) later() bool   { return r.IntN(2) == 0 }
 
@@ -336,7 +345,7 @@ var newSteps = []func(*modelRun){
 	pushStep, pushStep, pushBatchStep, popStep, reserveStep, reserveStep, fetchStep, timePassesStep, timePassesStep, passStep, passStep, passStep,
 	ackStep, retryStep, retryStep, releaseStep, extendStep, buryStep, ackBatchStep, requeueStep, removeStep, rescheduleStep, dropDeadStep, getStep, migrateStep,
 	burstIsOverStep, onceIsOverStep, scheduleStep, scheduleStep, unscheduleStep, pauseScheduleStep, runNowStep, scheduleIsDueStep, scheduleIsDueStep,
-	pauseStep, resumeStep, resumeStep,
+	pauseStep, resumeStep, resumeStep, groupStep, groupStep, groupStep,
 }
 
 func pauseStep(r *modelRun) {
@@ -406,6 +415,68 @@ func pushBatchStep(r *modelRun) {
 	}
 	results, _ := r.PushBatch(r.TB.Context(), batch, opts...)
 	r.same(fmt.Sprintf("push batch %v, %v, %d attempts, for %v", batch, policy, terms.maxAttempts, terms.lifetime), results, want)
+}
+
+// groupStep pushes to groups, in a batch or not.
+func groupStep(r *modelRun) {
+	batch := make([]client.Delayed, 1+r.IntN(4))
+	var tags []string
+	var jobs []modelJob
+	most, quiet := r.IntN(4), r.far()
+	for i := range batch {
+		d, job, _ := r.job("", modelJob{lifetime: client.DefaultReadyMaxLifetime})
+		key := pick(r.Rand, []string{"k", "l"})
+		d.At = time.Time{}
+		d.Options = append(d.Options, client.Group(key, client.GroupOptions{Max: most, Quiet: quiet, Longest: 100 * 24 * time.Hour}))
+		if r.IntN(2) == 0 {
+			d.ID = []string{"x", "y", "z", "{x}"}[i]
+			d.Options = append(d.Options, client.Once(time.Hour))
+		}
+		if r.IntN(2) == 0 {
+			job.maxAttempts = 1 + r.IntN(3)
+			d.Options = append(d.Options, client.MaxAttempts(job.maxAttempts))
+		}
+		batch[i], jobs, tags = d, append(jobs, job), append(tags, store.GroupTag(d.Topic, key))
+	}
+	var results []client.Result
+	if len(batch) == 1 {
+		result := client.Result{}
+		result.ID, result.Err = r.Push(r.TB.Context(), batch[0].Message, 0, append(batch[0].Options, client.Report(&result.Outcome))...)
+		if errors.Is(result.Err, client.ErrExists) {
+			result.Err = client.ErrExists
+		}
+		results = append(results, result)
+	} else {
+		results, _ = r.PushBatch(r.TB.Context(), batch)
+	}
+	r.model.bringGroups(tags)
+	var want []client.Result
+	for i, d := range batch {
+		if i == len(results) {
+			break // it has failed, as is told below
+		}
+		id := results[i].ID
+		did, err := r.model.group(tags[i], d.ID, id, jobs[i], most)
+		switch did {
+		case client.Created:
+			if slices.Contains(r.groups, id) {
+				r.TB.Errorf("a group has the ID of another one, %s", id)
+			}
+			r.groups = append(r.groups, id)
+		case client.Added:
+			id = r.model.groups[tags[i]]
+			if most > 0 && id == "" {
+				id = results[i].ID // it is full now
+			}
+		}
+		want = append(want, client.Result{ID: id, Err: err, Outcome: did})
+	}
+	r.same(fmt.Sprintf("push to groups %q: %v, %d at most", tags, batch, most), results, want)
+	for _, tag := range tags {
+		if entry, waits := r.model.pool[r.model.groups[tag]]; waits && entry == r.model.unlearnt() {
+			r.learn(r.model.groups[tag], quiet)
+		}
+	}
 }
 
 func popStep(r *modelRun) {
@@ -676,10 +747,10 @@ func burstIsOverStep(r *modelRun) {
 
 // onceIsOverStep has the window be over in which a push counts alone.
 func onceIsOverStep(r *modelRun) {
-	id := r.id()
-	if !r.model.once[id] {
+	if len(r.model.once) == 0 {
 		return
 	}
+	id := pick(r.Rand, slices.Sorted(maps.Keys(r.model.once)))
 	delete(r.model.once, id)
 	for _, s := range r.jobs {
 		r.Do("ZREM", s.Keys().Once(), id)

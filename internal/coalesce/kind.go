@@ -17,7 +17,7 @@ const (
 // Kind says what calls of a kind do with their items. Some go to Redis together, of about
 // 1 MiB, and no ID twice, as the later of two comes after the earlier.
 type Kind[T any] struct {
-	Measure func(item T) (id string, bytes int)
+	Measure func(item T) (id string, bytes int) // an empty ID is none
 	// Call makes the call that does items. Its answer is an error for each.
 	Call func(s *store.Store, items []T) *store.Call[[]error]
 	// Apart has each item done by a call of its own. Redis runs a whole call without serving anyone else.
@@ -52,7 +52,7 @@ func (k Kind[T]) fit(items []T, ids map[string]bool) int {
 	for n, item := range items {
 		id, bytes := k.Measure(item)
 		sum += bytes
-		if n > 0 && (n == most || sum > maxBytes || ids[id] || k.Alike != nil && !k.Alike(items[0], item)) {
+		if n > 0 && (n == most || sum > maxBytes || id != "" && ids[id] || k.Alike != nil && !k.Alike(items[0], item)) {
 			return n
 		}
 		ids[id] = true

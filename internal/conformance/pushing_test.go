@@ -130,6 +130,24 @@ var pushing = []line{
 		check(s, d.Ack(s.Context()))
 		s.expectPop("t", "a")
 	}},
+	{"Group: pushes of a topic and key are one job, which is ready when it is full or due", func(s *stage) {
+		s.serve(server.Options{})
+		push := func(body string, o client.GroupOptions, want client.Outcome) (id string) {
+			s.Helper()
+			var did client.Outcome
+			id, err := s.Push(s.Context(), client.Message{Topic: "t", Body: body}, 0, client.Group("k", o), client.Report(&did))
+			expect(s, "what the push did", did, err, want)
+			return id
+		}
+		hour := client.GroupOptions{Max: 2, Longest: time.Hour}
+		first := push(`{"n":1}`, hour, client.Created)
+		push(`{"n":2}`, hour, client.Added)
+		m, err := s.Pop(s.Context(), "t")
+		expect(s, "the full group", m, err, client.Message{ID: first, Topic: "t", Body: `[{"n":1},{"n":2}]`})
+		second := push("3", client.GroupOptions{Quiet: time.Millisecond}, client.Created)
+		m, err = s.BPop(s.Context(), patience, "t")
+		expect(s, "the group that was left alone", m, err, client.Message{ID: second, Topic: "t", Body: "[3]"})
+	}},
 	{"a job that nobody takes is gone when its lifetime is over", func(s *stage) {
 		s.push("a", "t", 0, client.ReadyMaxLifetime(time.Millisecond))
 		s.awaitGone("a")

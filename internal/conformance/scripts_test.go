@@ -110,6 +110,18 @@ var scripts = []line{
 		_, counts, err := s.store.Forecast(s.Context(), time.Time{}, []int64{0, 60_000, 7_200_000})
 		expect(s, "what falls due", counts, err, []store.DueCount{{}, {Entries: 2, Looked: 2, Leases: 1}})
 	}},
+	{"group", func(s *stage) {
+		for i, want := range []store.Told{{Did: store.DidCreate}, {Did: store.DidAdd}} {
+			push := store.Delayed{Job: store.Job{ID: store.GroupTag(topic, "k"), Topic: topic, Body: fmt.Sprint(i)}, Due: store.Due{After: time.Hour}, Told: new(store.Told)}
+			push.Terms = store.Terms{Lifetime: time.Hour, Policy: store.Replace, Group: store.Group{Longest: time.Hour}}
+			s.allDone(s.store.Push([]store.Delayed{push}))
+			want.Into = push.Told.Into
+			expect(s, "what a push did", *push.Told, nil, want)
+			if job := s.expectStored(want.Into, "waiting"); job.Body != []string{"[0]", "[0,1]"}[i] {
+				s.Errorf("got %+v", job)
+			}
+		}
+	}},
 	{"get", func(s *stage) {
 		s.stored("a", time.Hour)
 		if job := s.expectStored("a", "waiting"); job.Topic != topic || job.Body != "body of a" || job.TTL < time.Hour {

@@ -36,7 +36,7 @@ type halfMoved struct {
 	prefix string
 }
 
-// places are where each job is, on both nodes.
+// places are where each job is, on both nodes. A group is called by its key, and its bucket by its body, too.
 func (h halfMoved) places() map[string][]string {
 	all := map[string][]string{}
 	for _, s := range []*redistest.Server{h.From, h.To} {
@@ -53,7 +53,15 @@ func (h halfMoved) places() map[string][]string {
 				ids, of = []string{of}, ""
 			}
 			for _, id := range ids {
-				all[id] = append(all[id], strings.TrimSuffix(name+" "+of, " "))
+				place := strings.TrimSuffix(name+" "+of, " ")
+				if group, isGroup := strings.CutPrefix(id, "{t:"); isGroup {
+					if name == "job_bucket" {
+						s.Do("ASKING")
+						place += fmt.Sprintf(" %s", s.Do("HGET", key, "body"))
+					}
+					id, _, _ = strings.Cut(group, "}")
+				}
+				all[id] = append(all[id], place)
 			}
 		}
 	}
@@ -86,6 +94,9 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		f := job(id, "t", 0)
 		f.Policy = Follow
 		return f
+	}
+	toGroup := func(key string, most int) Delayed {
+		return toGroup("t", key, "1", Group{Max: most, Longest: time.Hour})
 	}
 	each := func(errs []error, err error) error {
 		for _, e := range errs {
@@ -127,13 +138,18 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		push("w", "t", time.Hour)
 		push("w2", "u", time.Hour)
 		push("o", "t", time.Millisecond)
+		for _, key := range []string{"g", "full"} {
+			if slices.Contains(ids, key) {
+				check(t, each(s.Push([]Delayed{toGroup(key, 0)}).Do(ctx)))
+			}
+		}
 		redistest.Until(t, "o is due", func() bool {
 			due, err := redis.Int(from.Do("ZCOUNT", s.Keys().JobPool(), "-inf", fmt.Sprintf("%.6f", from.Clock())), nil)
 			return err == nil && due == strings.Count(strings.Join(ids, " "), "o")
 		})
 	}
 	last := func() Held { return held[len(held)-1] } // f, if that is there
-	everybody := []string{"r", "r2", "d", "f", "a", "b", "w", "w2", "o"}
+	everybody := []string{"r", "r2", "d", "f", "a", "b", "w", "w2", "o", "g", "full"}
 	calls := map[string]func(ctx context.Context) error{
 		"push new":       func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", time.Hour)}).Do(ctx)) },
 		"push ready":     func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", 0)}).Do(ctx)) },
@@ -228,8 +244,12 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 			_, err := s.Drop(IDs{[]byte("o")}, time.Now(), time.Now().Add(5*time.Second)).Do(ctx)
 			return err
 		},
-		"purge": func(ctx context.Context) error { _, _, err := s.Purge(ctx, "t", 100); return err },
-		"sweep": func(ctx context.Context) error { _, err := s.Sweep(ctx, Place{}); return err },
+		"group new":   func(ctx context.Context) error { return each(s.Push([]Delayed{toGroup("n", 0)}).Do(ctx)) },
+		"group full":  func(ctx context.Context) error { return each(s.Push([]Delayed{toGroup("n", 1)}).Do(ctx)) },
+		"group again": func(ctx context.Context) error { return each(s.Push([]Delayed{toGroup("g", 0)}).Do(ctx)) },
+		"group ready": func(ctx context.Context) error { return each(s.Push([]Delayed{toGroup("full", 2)}).Do(ctx)) },
+		"purge":       func(ctx context.Context) error { _, _, err := s.Purge(ctx, "t", 100); return err },
+		"sweep":       func(ctx context.Context) error { _, err := s.Sweep(ctx, Place{}); return err },
 	}
 	later := map[string]bool{"move": true, "move to empty": true, "retry": true, "retry two": true, "due at once": true, "ack followed": true, "bury followed": true}
 	partly := map[string]bool{"retry two": true, "purge": true} // each job has an error of its own; the second try finds nothing
@@ -238,6 +258,10 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		switch word := strings.Fields(name); {
 		case strings.HasSuffix(name, "followed"):
 			return []string{"f"}
+		case name == "group again":
+			return []string{"g"}
+		case name == "group ready":
+			return []string{"full"}
 		case strings.HasSuffix(name, "two"):
 			return []string{"r", "r2"}
 		case slices.Contains(word, "dead") || name == "requeue":
@@ -250,7 +274,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 			return []string{"w2"}
 		case word[0] == "due" || word[0] == "drop":
 			return []string{"o"}
-		case word[0] == "push":
+		case word[0] == "push" || word[0] == "group":
 			return nil
 		}
 		return []string{"w"}

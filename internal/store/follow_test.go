@@ -14,11 +14,11 @@ import (
 // follow pushes the follower of x, and says what that did.
 func (b *backend) follow(t *testing.T, delay time.Duration) Outcome {
 	t.Helper()
-	var did Outcome
+	var told Told
 	terms := Terms{Lifetime: 3 * time.Hour, Policy: Follow, MaxAttempts: 7, TTR: 9 * time.Second}
-	errs := made(t, b.Push([]Delayed{{Job{"x", "new topic", "new"}, Due{After: delay}, terms, &did}}))
+	errs := made(t, b.Push([]Delayed{{Job{"x", "new topic", "new"}, Due{After: delay}, terms, &told}}))
 	check(t, errs[0])
-	return did
+	return told.Did
 }
 
 // heldX is x, reserved in the last attempt that it has.
@@ -214,14 +214,14 @@ func TestFollowInABatch(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("x", "t"), ready("y", "t"), ready("z", "t"))
 		held := b.reserve(t, 2, Reservation{Lease: time.Hour}, "t")
-		did := make([]Outcome, 4)
+		told := make([]Told, 4)
 		var batch []Delayed
 		for i, id := range []string{"x", "z", "y", "w"} {
-			batch = append(batch, Delayed{Job{id, "u", "new " + id}, Due{After: time.Duration(i%2) * time.Hour}, Terms{Lifetime: kept, Policy: Follow}, &did[i]})
+			batch = append(batch, Delayed{Job{id, "u", "new " + id}, Due{After: time.Duration(i%2) * time.Hour}, Terms{Lifetime: kept, Policy: Follow}, &told[i]})
 		}
 		made(t, b.PushAll(batch))
-		if want := []Outcome{DidFollow, DidReplace, DidFollow, DidCreate}; !slices.Equal(did, want) {
-			t.Errorf("did %v, want %v", did, want)
+		if want := []Told{{Did: DidFollow}, {Did: DidReplace}, {Did: DidFollow}, {Did: DidCreate}}; !slices.Equal(told, want) {
+			t.Errorf("did %v, want %v", told, want)
 		}
 		var list []Held
 		for i, job := range held.Jobs {

@@ -57,6 +57,10 @@ func (k Keys) Servers() string { return k.prefix + "servers" }
 // History is the hash of what all servers have done in the last hour, see History of a Store.
 func (k Keys) History() string { return k.prefix + "history" }
 
+// Group is the hash with the ID of the job that is a tag's group, as long as pushes are added to it. With an empty tag it is what
+// the names of all these begin with.
+func (k Keys) Group(tag string) string { return k.prefix + "group:" + tag }
+
 // Migration is the hash of what is known of jobs that move from one partition to another: in the one that they leave the
 // serial number of the last batch that was set aside, in the one that they go to that of the last that came from there.
 func (k Keys) Migration() string { return k.prefix + "migration" }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -19,6 +20,12 @@ func TestWithoutPermission(t *testing.T) {
 	user := b.user()
 	ctx := t.Context()
 	seed := [][]command{waits("w", "t", 60*second), waits("d", "t", -second), ready("r", "t"), ready("s", "t"), {{"ZADD", "delayer:job_pool", -second, "orphan"}}, content("s2", "t"), entry("s2", "stray")}
+	group := func(key string, most int) error {
+		d := toGroup("t", key, "2", Group{Max: most, Longest: time.Hour})
+		d.ID, d.Policy = d.ID+"id", Once(time.Hour)
+		errs, err := user.Push([]Delayed{d}).Do(ctx)
+		return cmp.Or(err, errors.Join(errs...))
+	}
 	for _, c := range []struct {
 		name     string
 		commands string // all that the script uses
@@ -29,6 +36,9 @@ func TestWithoutPermission(t *testing.T) {
 		{"push of what waits", "hget zscore hset pexpire zadd", func() error { return user.push(ctx, Job{"w", "t", "b"}, Due{After: time.Hour}, kept, Replace) }},
 		{"push without a delay", "type lpush zrem zcard hset pexpire", func() error { return user.push(ctx, Job{"new", "t", "b"}, Due{}, kept, Replace) }},
 		{"push without a delay of what waits", "type lpush zrem hset pexpire", func() error { return user.push(ctx, Job{"w", "t", "b"}, Due{}, kept, Replace) }},
+		{"push to a group", "time hget zscore hmget hset pexpire zadd", func() error { return group("k", 0) }},
+		{"push to a new group", "time hget exists hset pexpire zadd", func() error { return group("new", 0) }},
+		{"push to a group that is full then", "hget zscore hmget zrem hset pexpire del zadd", func() error { return group("k", 2) }},
 		{"reschedule", "time hget zscore pttl type zadd pexpire", func() error { return user.Reschedule(ctx, "w", time.Hour) }},
 		{"reschedule of what is ready", "time hget zscore pttl type zadd pexpire", func() error { return user.Reschedule(ctx, "r", time.Hour) }},
 		{"reschedule to now", "time hget zscore pttl type zadd zrem lpush pexpire", func() error { return user.Reschedule(ctx, "w", 0) }},
@@ -51,6 +61,7 @@ func TestWithoutPermission(t *testing.T) {
 		for command := range strings.FieldsSeq("evalsha " + c.commands) {
 			t.Run(c.name+" without "+command, func(t *testing.T) {
 				b.seed(t, seed...)
+				b.grouped(t, toGroup("t", "k", "1", Group{Longest: time.Hour}))
 				was := b.state(t)
 				b.do(t, "ACL", "SETUSER", "u", "+@all", "-"+command)
 				if err := c.call(); !Refused(err) {

@@ -60,6 +60,7 @@ const (
 	DidKeep                   // there was one, which has the new content, but its due time counts
 	DidRefuse                 // there was one, or there had been: nothing has changed
 	DidFollow                 // there was one, reserved, which the new one follows
+	DidAdd                    // it was added to a group
 )
 
 // Due says when a job falls due: at a time, or, where that is zero, after a
@@ -86,7 +87,13 @@ type Delayed struct {
 	Job
 	Due Due
 	Terms
-	Did *Outcome // is set by a push that is done, unless it is nil
+	Told *Told // is set by a push that is done, unless it is nil, which it must not be of one to a group
+}
+
+// Told is what a push tells that is done.
+type Told struct {
+	Did  Outcome
+	Into string // the ID of the job that is the group, if it was pushed to one
 }
 
 // Terms are what jobs of one call often have in common.
@@ -96,9 +103,10 @@ type Terms struct {
 	MaxAttempts int           // 0: as the consumer says
 	TTR         time.Duration // how long it is to be reserved; 0: as the consumer says
 	Replicas    Replicas      // who is to have it before the push is done
+	Group       Group
 }
 
-// Push stores jobs in one step: at most 1,000, and no ID twice. For each job the answer is
+// Push stores jobs in one step: at most 1,000, and no ID twice; or adds them to groups, if one of them is to be added to one all are. For each job the answer is
 // what kept it from being stored, nil if nothing did: ErrExists, or an error of Redis. After an
 // error of the call nothing is stored, unless the answer was lost.
 func (s *Store) Push(jobs []Delayed) *Call[[]error] { return s.push(jobs, "each") }
@@ -107,18 +115,15 @@ func (s *Store) Push(jobs []Delayed) *Call[[]error] { return s.push(jobs, "each"
 func (s *Store) PushAll(jobs []Delayed) *Call[[]error] { return s.push(jobs, "all") }
 
 func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
-	topics := ""
-	if !s.recent.cover(jobs) {
-		topics = "enter"
+	if len(jobs) > 0 && jobs[0].IsGrouped() {
+		return s.addToGroups(jobs, mode)
 	}
-	args := append(arguments(7+4*len(jobs), s.keys.JobPool()), topics, mode)
+	args := append(arguments(7+4*len(jobs), s.keys.JobPool()), s.newTopics(jobs), mode)
 	for rest := jobs; len(rest) > 0; {
 		alike := runLength(rest)
 		t := rest[0].Terms
 		args = append(args, alike, milliseconds(t.Lifetime), string(t.Policy), t.MaxAttempts, milliseconds(t.TTR))
-		for _, job := range rest[:alike] {
-			args = append(args, job.ID, job.Topic, job.Body, job.Due.arg())
-		}
+		args = appendJobs(args, rest[:alike])
 		rest = rest[alike:]
 	}
 	return newCall(s, pushScript, args, func(reply any) ([]error, error) {
@@ -131,6 +136,21 @@ func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
 		}
 		return errs, err
 	})
+}
+
+// newTopics is 'enter' if Redis may not know the jobs' topics.
+func (s *Store) newTopics(jobs []Delayed) string {
+	if s.recent.cover(jobs) {
+		return ""
+	}
+	return "enter"
+}
+
+func appendJobs(args []any, jobs []Delayed) []any {
+	for _, job := range jobs {
+		args = append(args, job.ID, job.Topic, job.Body, job.Due.arg())
+	}
+	return args
 }
 
 // What push.lua says of jobs that are stored all the same.
@@ -155,8 +175,8 @@ func (d Delayed) done(told error) error {
 	case ErrExists:
 		did = DidRefuse
 	}
-	if d.Did != nil {
-		*d.Did = did
+	if d.Told != nil {
+		d.Told.Did = did
 	}
 	return err
 }

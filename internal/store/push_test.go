@@ -480,10 +480,10 @@ func (b *backend) pushAll(t *testing.T, jobs ...Delayed) error {
 // pushed pushes a job, and says what that did.
 func (b *backend) pushed(t *testing.T, id string, delay time.Duration, policy Policy) (Outcome, error) {
 	t.Helper()
-	did := new(Outcome)
+	did := new(Told)
 	errs, err := b.Push([]Delayed{{Job{id, "t", "b"}, Due{After: delay}, Terms{Lifetime: time.Hour, Policy: policy}, did}}).Do(t.Context())
 	check(t, err)
-	return *did, errs[0]
+	return did.Did, errs[0]
 }
 
 // Of all pushes with a window one counts, whatever became of its job; others don't care for it.
@@ -527,15 +527,15 @@ func TestOnce(t *testing.T) {
 		expect("of one that had none", "y", once, DidCreate)
 
 		// In a batch each is told, and none keeps another back.
-		did := make([]Outcome, 3)
+		told := make([]Told, 3)
 		batch := []Delayed{
-			{Job{"x", "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: once}, &did[0]},
-			{Job{"z", "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: once}, &did[1]},
-			{Job{"y", "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, &did[2]},
+			{Job{"x", "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: once}, &told[0]},
+			{Job{"z", "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: once}, &told[1]},
+			{Job{"y", "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, &told[2]},
 		}
 		errs := made(t, b.PushAll(batch))
-		if want := []Outcome{DidRefuse, DidCreate, DidReplace}; !slices.Equal(did, want) || errs[0] != ErrExists || errs[1] != nil || errs[2] != nil {
-			t.Errorf("a batch: %v, %v, want %v", did, errs, want)
+		if want := []Told{{Did: DidRefuse}, {Did: DidCreate}, {Did: DidReplace}}; !slices.Equal(told, want) || errs[0] != ErrExists || errs[1] != nil || errs[2] != nil {
+			t.Errorf("a batch: %v, %v, want %v", told, errs, want)
 		}
 		if got, want := b.state(t).Once, []string{"x", "y", "z"}; !slices.Equal(got, want) {
 			t.Errorf("counted are %q, want %q", got, want)

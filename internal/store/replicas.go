@@ -56,7 +56,7 @@ func (p *Pipeline) AwaitReplicas(ctx context.Context, all ...Pushed) {
 	have, err := p.awaitReplicas(ctx, most)
 	eachStored(all, func(job Delayed, failed *error) {
 		if have < job.Replicas.N {
-			*failed = &ReplicasError{job.ID, job.Replicas.N, have, err}
+			*failed = &ReplicasError{job.StoredID(), job.Replicas.N, have, err}
 		}
 	})
 }

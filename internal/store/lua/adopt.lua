@@ -6,7 +6,7 @@
 -- ARGV[1] the other partition's prefix   ARGV[2] the batch's serial number, 0 with no jobs: to see whether some can be stored
 -- ARGV[3…] the jobs: w, r or d; ID; when it is due (Unix s), its order, or when it was buried (Unix ms); for how long it is
 -- kept (ms), negative for ever; how many values follow; and its fields and their values. Or o, an ID, and until when a push of it
--- counts alone (Unix ms); -1 and 0
+-- counts alone (Unix ms); -1 and 0. Or g, a tag, 0, and the group that takes further pushes, as a job
 --
 -- Returns {adopted, superseded, last}: how many are stored, and how many are not, since there is one of the same ID: a job that
 -- was pushed later, by somebody who didn't know of the other one; or a letter that was buried later; and the number of the last
@@ -84,6 +84,8 @@ while i <= #ARGV do
   if kind == 'o' then
     redis.call('ZADD', once, 'GT', at, id)
     keep_once(math.max(tonumber(at) - now, 1))
+  elseif kind == 'g' then -- unless there is another one
+    if redis.call('EXISTS', groups .. id) == 0 then store(groups .. id, ttl, first, i - 1) end
   elseif not makes_room(kind, name, id, at) then
     superseded = superseded + 1
   else

@@ -24,9 +24,6 @@
 -- (at most 10,000 in all).
 local call = redis.call
 local FIRST = 3 -- place of the first run
--- The millisecond that has begun: what is due by then is due. (A delay is over in the one after
--- it, now, at the earliest.)
-local begun = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Writes the bucket of the job that begins at ARGV[i], in the run that begins at ARGV[run].
 local function write(name, i, run, expiry)
@@ -62,20 +59,8 @@ if #ARGV == FIRST + 8 and ARGV[1] == '' and is_plain then
   end
 end
 
--- require: keys time guard pool queue lease topics once follow
+-- require: keys time guard pool queue lease topics once follow debounce
 local lengths -- of the queues that get jobs, by topic
-
--- How long after the first push of that policy a job falls due at the latest (ms), nil if there is no such limit.
-local function debounce_limit(policy)
-  local ms = policy ~= 'replace' and string.match(policy, '^debounce (%d+)$')
-  return ms and tonumber(ms)
-end
-
--- When a job of that policy falls due that would at that time, and was pushed like that first at another, if it was.
-local function debounced(policy, due, first)
-  local limit = debounce_limit(policy)
-  return limit and due and math.max(math.min(due, (first or begun) + limit), begun) or due
-end
 
 -- Returns what keeps a job from being stored, as its ID may exist: 0, an error's text, or nil if
 -- nothing does. Then, when the job is due. Then the job that it replaces, if there is one: its

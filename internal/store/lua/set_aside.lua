@@ -1,10 +1,10 @@
 -- require: aside schedule
--- set_aside: takes jobs and dead letters out of all that they are in, for another partition, and what is known of pushes that count once. Nobody gets them until
+-- set_aside: takes jobs and dead letters out of all that they are in, for another partition, and what is known of pushes that count once and of groups. Nobody gets them until
 -- that has adopted them. If some are set aside already these are told first.
 --
 -- KEYS[1] job pool   KEYS[2] a topic's dead letters, if it was there that the IDs were found
 -- ARGV[1] 'all', those that are reserved with their leases; or 'free': these stay; or 'look': nothing changes
--- ARGV[2…] IDs, 1,000 at most
+-- ARGV[2…] IDs, 1,000 at most; a tag of groups is that of the one which takes pushes
 --
 -- Returns {serial, was there, looked at, reserved, job, job, …}: see tell_batch; how many of the IDs were looked at, as a batch
 -- has about 256 KiB at most; and the 1-based places of those that stay because they are reserved. If another batch was there, and one of
@@ -20,9 +20,9 @@ local waits = redis.call('HLEN', aside) > 0
 local some_exist, looks = waits and #ARGV < FIRST, ARGV[1] == 'look'
 for i = FIRST, #ARGV do
   local id = ARGV[i]
-  local exists = some_exist and not looks or KEYS[2] or redis.call('EXISTS', buckets .. id, dead_letters .. id) > 0 or redis.call('ZSCORE', pool, id)
+  local exists = some_exist and not looks or KEYS[2] or redis.call('EXISTS', buckets .. id, dead_letters .. id, groups .. id) > 0 or redis.call('ZSCORE', pool, id)
     or redis.call('ZSCORE', once, id) or waits and (redis.call('HEXISTS', aside, 'w' .. id) + redis.call('HEXISTS', aside, 'r' .. id) + redis.call('HEXISTS', aside, 'd' .. id)
-      + redis.call('HEXISTS', aside, 'o' .. id) > 0)
+      + redis.call('HEXISTS', aside, 'o' .. id) + redis.call('HEXISTS', aside, 'g' .. id) > 0)
   if exists and looks then reply[4][#reply[4] + 1] = i - FIRST + 1 end
   some_exist = some_exist or exists
 end
@@ -64,11 +64,21 @@ local function set_job_aside(id, place)
   end
 end
 
+-- Sets aside which group takes further pushes, if that is its ID, or its tag. (If it is reserved it takes none, and may stay.)
+local function set_group_aside(id)
+  local tag = string.match(id, '^{[^}]*}')
+  local taking = tag and redis.pcall('HGET', groups .. tag, 'id')
+  if type(taking) ~= 'string' or id ~= tag and id ~= taking then return end
+  put_aside(groups .. tag, 'g' .. tag, 0)
+  if id == tag then set_job_aside(taking) end
+end
+
 for i = FIRST, #ARGV do
   if batch_bytes > BATCH_BYTES then break end
   set_job_aside(ARGV[i], i - FIRST + 1)
   set_letter_aside(ARGV[i])
   set_once_aside(ARGV[i])
+  set_group_aside(ARGV[i])
   if KEYS[2] then unlist(string.sub(KEYS[2], #dead_lists + 1), ARGV[i]) end -- a letter that is gone
   reply[3] = reply[3] + 1
 end

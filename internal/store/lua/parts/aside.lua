@@ -6,7 +6,7 @@ local batch_bytes, batched = 0, 0
 
 -- The batch: its serial number, 1 if it was there before this call, and of each job w, r or d, as it was waiting, ready
 -- or dead; its ID; when it is due, its order, or when it was buried; for how long it is kept (ms), negative for ever; and its fields.
--- o is none: a push of that ID counts alone until then (Unix ms). A job that has expired is not told any more.
+-- o is none: a push of that ID counts alone until then (Unix ms). Nor is g: the group of that tag takes further pushes. A job that has expired is not told any more.
 local function tell_batch(reply, was_there)
   local entries = redis.call('HGETALL', aside)
   reply[1], reply[2] = redis.call('HGET', migration, 'serial') or '0', was_there and 1 or 0

@@ -1,0 +1,428 @@
+package client_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// group pushes a body to a group of topic t.
+func (f *fixture) group(key, body string, o client.GroupOptions, opts ...client.PushOption) (id string, did client.Outcome) {
+	f.TB.Helper()
+	opts = append(opts, client.Group(key, o), client.Report(&did))
+	id, err := f.Push(f.TB.Context(), client.Message{Topic: "t", Body: body}, 0, opts...)
+	check(f.TB, err)
+	return id, did
+}
+
+var longGroup = client.GroupOptions{Longest: time.Hour}
+
+// Pushes of a topic and key are one job. It is ready when there are Max of them, and the next push begins another one.
+func TestGroupMax(t *testing.T) {
+	for _, partitions := range []int{1, 5} {
+		f := startPartitions(t, partitions)
+		f.Client = f.open(client.WithPartitions(partitions))
+		three := client.GroupOptions{Max: 3, Longest: time.Hour}
+		var ids []string
+		for i, want := range []client.Outcome{client.Created, client.Added, client.Added, client.Created} {
+			id, did := f.group("k", fmt.Sprintf(`{"n":%d}`, i), three)
+			if did != want {
+				t.Errorf("push %d: %s, want %s", i, did, want)
+			}
+			ids = append(ids, id)
+		}
+		if ids = slices.Compact(ids); len(ids) != 2 {
+			t.Fatalf("the jobs %q", ids)
+		}
+		other, _ := f.group("other", "1", three)
+		m, err := f.Pop(t.Context(), "t")
+		check(t, err)
+		if want := (client.Message{ID: ids[0], Topic: "t", Body: `[{"n":0},{"n":1},{"n":2}]`}); m != want {
+			t.Errorf("got %v, want %v", m, want)
+		}
+		f.Expect(state{Pool: []string{ids[1], other}, Buckets: buckets{ids[1]: `t [{"n":3}]`, other: "t [1]"}})
+	}
+}
+
+// A group is due when nothing was pushed to it for Quiet, and Longest after its first push at the latest.
+func TestGroupDue(t *testing.T) {
+	f := start(t)
+	for _, c := range []struct {
+		options         client.GroupOptions
+		due             time.Duration // after the first push
+		isMoved, isFull bool          // by the second one
+	}{
+		{options: client.GroupOptions{Longest: time.Hour}, due: time.Hour},
+		{options: client.GroupOptions{Quiet: time.Hour}, due: time.Hour, isMoved: true},
+		{options: client.GroupOptions{Quiet: time.Hour, Longest: 2 * time.Hour}, due: time.Hour, isMoved: true},
+		{options: client.GroupOptions{Quiet: 2 * time.Hour, Longest: time.Hour}, due: time.Hour},
+		{options: client.GroupOptions{Quiet: time.Hour, Longest: 3 * time.Hour, Max: 2}, due: time.Hour, isFull: true},
+		{options: client.GroupOptions{Quiet: client.MaxDelay, Longest: client.MaxDelay}, due: client.MaxDelay},
+	} {
+		f.Do("FLUSHALL")
+		began := f.Clock()
+		id, _ := f.group("k", "1", c.options)
+		due := f.Due(id)
+		if after := due - began; after < c.due.Seconds()-0.001 || after > c.due.Seconds()+20 {
+			t.Errorf("%+v: due after %v s, want %v", c.options, after, c.due)
+		}
+		until(t, "a millisecond is over", func() bool { return f.Clock() > due-c.due.Seconds()+0.002 })
+		again, _ := f.group("k", "2", c.options)
+		state := state{Pool: []string{id}, Buckets: buckets{id: "t [1,2]"}}
+		if c.isFull {
+			state.Pool, state.Ready = nil, queues{"t": {id}}
+		}
+		f.Expect(state)
+		if moved := f.Due(id) > due; moved != c.isMoved || again != id {
+			t.Errorf("%+v: moved %v, want %v; job %s, want %s", c.options, moved, c.isMoved, again, id)
+		}
+	}
+}
+
+// What is not waiting any more, or is another job, gets no further push; the next one begins another group.
+func TestGroupThatIsOver(t *testing.T) {
+	f := start(t)
+	for name, end := range map[string]func(id string){
+		"ready":    func(id string) { check(t, f.Reschedule(t.Context(), id, 0)) },
+		"removed":  func(id string) { check(t, errOf(f.Remove(t.Context(), id))) },
+		"replaced": func(id string) { f.put(client.Message{ID: id, Topic: "t", Body: "[other]"}, time.Hour) },
+		"debounced": func(id string) {
+			f.put(client.Message{ID: id, Topic: "t", Body: "[other]"}, time.Hour, client.IfExists(client.Debounce(time.Hour)))
+		},
+		"replaced by an old client": func(id string) {
+			f.Do("HMSET", "delayer:job_bucket:"+id, "topic", "u", "body", "[other]")
+		},
+		"of no JSON any more": func(id string) { f.Do("HMSET", "delayer:job_bucket:"+id, "topic", "t", "body", "other") },
+		"of another type":     func(id string) { f.Do("DEL", "delayer:job_bucket:"+id); f.Do("SET", "delayer:job_bucket:"+id, "x") },
+		"due, and not moved":  func(id string) { f.Do("ZADD", "delayer:job_pool", 1, id) },
+		"acked": func(id string) {
+			check(t, f.Reschedule(t.Context(), id, 0))
+			check(t, f.reserve("t").Ack(t.Context()))
+		},
+		"reserved": func(id string) { check(t, f.Reschedule(t.Context(), id, 0)); f.reserve("t") },
+		"to be tried again": func(id string) {
+			check(t, f.Reschedule(t.Context(), id, 0))
+			check(t, f.reserve("t").Retry(t.Context(), time.Hour))
+		},
+		"dead": func(id string) {
+			check(t, f.Reschedule(t.Context(), id, 0))
+			check(t, f.reserve("t").Bury(t.Context(), "why"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := f.with(t)
+			f.Do("FLUSHALL")
+			first, _ := f.group("k", "1", longGroup)
+			end(first)
+			before := f.State().Buckets[first]
+			second, did := f.group("k", "2", longGroup)
+			third, _ := f.group("k", "3", longGroup)
+			if second == first || did != client.Created || third != second {
+				t.Errorf("pushed to %s, then to %s (%s) and %s", first, second, did, third)
+			}
+			if after := f.State().Buckets[first]; after != before {
+				t.Errorf("the first one's body is %s, and was %s", after, before)
+			}
+			job, err := f.Get(t.Context(), second)
+			check(t, err)
+			if job.Body != "[2,3]" || job.State != client.Waiting {
+				t.Errorf("got %+v", job)
+			}
+		})
+	}
+}
+
+// A body has 1 MiB at most. A group without room for the next one is ready.
+func TestGroupSize(t *testing.T) {
+	f := start(t)
+	body := `"` + strings.Repeat("x", 300<<10) + `"`
+	var ids []string
+	for range 7 {
+		id, _ := f.group("k", body, longGroup)
+		ids = append(ids, id)
+	}
+	ids = slices.Compact(ids)
+	list := func(n int) string { return "[" + strings.Join(slices.Repeat([]string{body}, n), ",") + "]" }
+	f.Expect(state{Pool: ids[2:], Ready: queues{"t": ids[:2]}, Buckets: buckets{ids[0]: "t " + list(3), ids[1]: "t " + list(3), ids[2]: "t " + list(1)}})
+
+	// To the byte.
+	f.Do("FLUSHALL")
+	all := strings.Repeat("1", client.MaxGroup-len("[,2]"))
+	first, _ := f.group("k", all, longGroup)
+	if _, did := f.group("k", "2", longGroup); did != client.Added {
+		t.Errorf("the last byte is not used: %s", did)
+	}
+	second, did := f.group("k", "3", longGroup)
+	if did != client.Created {
+		t.Errorf("beyond the last byte: %s", did)
+	}
+	third, _ := f.group("k", all+"11", client.GroupOptions{Max: 9, Longest: time.Hour})
+	f.Expect(state{Pool: []string{third}, Ready: queues{"t": {first, second}}, Buckets: buckets{
+		first: "t [" + all + ",2]", second: "t [3]", third: "t [" + all + "11]",
+	}})
+	_, err := f.Push(t.Context(), client.Message{Topic: "t", Body: all + "111"}, 0, client.Group("k", longGroup))
+	expectText(t, "a body that is too long", err, "invalid body: 1048575 bytes do not fit into a group, which has 1048576 at most")
+}
+
+// What the latest push says counts for the job.
+func TestGroupTerms(t *testing.T) {
+	f := start(t)
+	id, _ := f.group("k", "1", client.GroupOptions{Max: 2, Longest: time.Hour}, client.MaxAttempts(3), client.TTR(time.Minute), client.ReadyMaxLifetime(time.Hour))
+	expect := func(most int, ttr, ttl time.Duration) {
+		t.Helper()
+		job, err := f.Get(t.Context(), id)
+		check(t, err)
+		if job.MaxAttempts != most || job.TTR != ttr || job.TTL > ttl || job.TTL < ttl-time.Minute {
+			t.Errorf("got %+v, want %d attempts, %v, and %v", job, most, ttr, ttl)
+		}
+	}
+	expect(3, time.Minute, 2*time.Hour)
+	f.group("k", "2", longGroup)
+	expect(0, 0, time.Hour+client.DefaultReadyMaxLifetime)
+	f.group("k", "3", client.GroupOptions{Quiet: time.Hour, Longest: 9 * time.Hour}, client.MaxAttempts(7))
+	expect(7, 0, time.Hour+client.DefaultReadyMaxLifetime)
+	f.group("k", "4", client.GroupOptions{Max: 4, Longest: time.Hour})
+	f.Expect(state{Ready: queues{"t": {id}}, Buckets: buckets{id: "t [1,2,3,4]"}})
+}
+
+// A batch may have pushes to groups among others, and any number to one.
+func TestGroupBatch(t *testing.T) {
+	for _, partitions := range []int{1, 5} {
+		f := startPartitions(t, partitions)
+		f.Client = f.open(client.WithPartitions(partitions))
+		batch := jobs(0, 3, "u", time.Hour)
+		to := func(key string) []client.PushOption {
+			return []client.PushOption{client.Group(key, client.GroupOptions{Max: 200, Longest: time.Hour})}
+		}
+		for n := range 500 {
+			batch = append(batch, client.Delayed{Message: client.Message{Topic: "t", Body: fmt.Sprint(n)}, Options: to("k")})
+		}
+		once := client.Delayed{Message: client.Message{ID: "a", Topic: "t", Body: `"a"`}, Options: append(to("other"), client.Once(time.Hour))}
+		batch = append(batch, once)
+		results, err := f.PushBatch(t.Context(), batch)
+		check(t, err)
+		bodies := map[string][]string{}
+		for i, r := range results[3:503] {
+			bodies[r.ID] = append(bodies[r.ID], fmt.Sprint(i))
+			if want := map[bool]client.Outcome{true: client.Created, false: client.Added}[i%200 == 0]; r.Outcome != want {
+				t.Fatalf("push %d: %+v, want %s", i, r, want)
+			}
+		}
+		want := state{Ready: queues{}, Buckets: buckets{"0000": "u b", "0001": "u b", "0002": "u b", results[503].ID: `t ["a"]`}}
+		for id, elements := range bodies {
+			want.Buckets[id] = "t [" + strings.Join(elements, ",") + "]"
+		}
+		got := f.State()
+		if !maps.Equal(got.Buckets, want.Buckets) || len(bodies) != 3 {
+			t.Errorf("got %v, want %v", got.Buckets, want.Buckets)
+		}
+		again, err := f.PushBatch(t.Context(), []client.Delayed{once})
+		if r := again[0]; r.ID != "a" || r.Outcome != client.Refused || !errors.Is(r.Err, client.ErrExists) || !errors.Is(err, client.ErrExists) {
+			t.Errorf("pushed once more: %+v, %v", again, err)
+		}
+	}
+}
+
+// The topic and the key may be any bytes; two of them that look alike are two groups, all of whose jobs are in one partition.
+func TestGroupNames(t *testing.T) {
+	f := startPartitions(t, 5)
+	f.Client = f.open(client.WithPartitions(5))
+	long := client.MaxGroupKey
+	seen := map[string]bool{}
+	for _, name := range [][2]string{
+		{"t", "k"}, {"t:k", "k"}, {"t", "k:k"}, {"{}t", "}{"}, {"}", "}"}, {"%7D", "%7D"}, {"\x00\xff", "\r\n"},
+		{strings.Repeat("}", 1024), strings.Repeat("%", long)},
+	} {
+		m := client.Message{Topic: name[0], Body: "1"}
+		one := client.Group(name[1], client.GroupOptions{Max: 2, Longest: time.Hour})
+		var ids []string
+		for range 3 {
+			id, err := f.Push(t.Context(), m, 0, one)
+			check(t, err)
+			ids = append(ids, id)
+		}
+		if ids[0] != ids[1] || ids[1] == ids[2] || seen[ids[0]] || len(ids[0]) > 4096 {
+			t.Errorf("%q: %q", name, ids)
+		}
+		seen[ids[0]] = true
+		got, err := f.Pop(t.Context(), name[0])
+		if want := (client.Message{ID: ids[0], Topic: name[0], Body: "[1,1]"}); err != nil || got != want {
+			t.Errorf("got %v, %v, want %v", got, err, want)
+		}
+		removed, err := f.Remove(t.Context(), ids[2])
+		if !removed || err != nil {
+			t.Errorf("removed %s: %v, %v", ids[2], removed, err)
+		}
+	}
+	f.Expect(state{})
+}
+
+// Many push to few groups at the same time, though their connections are cut, and others take what is ready: each push that is made
+// again until it has an answer, with Once, is delivered once, and those of one pusher in their order.
+func TestGroupRace(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	c := f.as("producer", "~* &* +@all")
+	const each, pushers = 150, 8
+	options := client.GroupOptions{Max: 7, Longest: 100 * time.Millisecond}
+	var calls sync.WaitGroup
+	for pusher := range pushers {
+		calls.Go(func() {
+			for n := range each {
+				m := client.Message{ID: fmt.Sprint(pusher, n), Topic: "t", Body: fmt.Sprintf("[%d,%d]", pusher, n)}
+				for {
+					_, err := c.Push(t.Context(), m, 0, client.Group(fmt.Sprint(pusher%3), options), client.Once(time.Hour))
+					if err == nil || errors.Is(err, client.ErrExists) {
+						break
+					}
+				}
+			}
+		})
+	}
+	pushed := make(chan struct{})
+	go func() { calls.Wait(); close(pushed) }()
+	stop := f.serve()
+	defer stop()
+	next := [pushers]int{}
+	for got, killing := 0, true; got < each*pushers; {
+		select {
+		case <-pushed:
+			killing = false
+		default:
+		}
+		if killing {
+			f.Do("CLIENT", "KILL", "USER", "producer")
+		}
+		m, err := f.Pop(t.Context(), "t")
+		if errors.Is(err, client.ErrEmpty) {
+			continue
+		}
+		check(t, err)
+		var list [][2]int
+		check(t, json.Unmarshal([]byte(m.Body), &list))
+		if len(list) > options.Max {
+			t.Errorf("%d bodies, want %d at most", len(list), options.Max)
+		}
+		for _, e := range list {
+			if e[1] != next[e[0]] {
+				t.Fatalf("push %d of %d was delivered, want %d", e[1], e[0], next[e[0]])
+			}
+			next[e[0]]++
+		}
+		got += len(list)
+	}
+	until(t, "nothing is left", func() bool { s := f.State(); return len(s.Buckets)+len(s.Pool)+len(s.Ready) == 0 })
+}
+
+// What can't be pushed changes nothing: at maxmemory, and where what is kept of the group is broken.
+func TestGroupRefused(t *testing.T) {
+	f := start(t)
+	push := func(key string) error {
+		return errOf(f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "1"}, 0, client.Group(key, client.GroupOptions{Max: 2, Longest: time.Hour}), client.Once(time.Hour)))
+	}
+	f.group("k", "0", longGroup)
+	f.Do("SET", "delayer:group:{t:broken}", "x")
+	f.expectUnchanged(func() {
+		expectText(t, "broken", push("broken"), "WRONGTYPE")
+		f.Do("CONFIG", "SET", "maxmemory", 1)
+		expectText(t, "full Redis", push("k"), "OOM")
+		expectText(t, "full Redis", push("new"), "OOM")
+		f.Do("CONFIG", "SET", "maxmemory", 0)
+	})
+	check(t, push("k"))
+	// A broken group keeps none of the others.
+	batch := []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "t", Body: "1"}}}
+	for i, key := range []string{"broken", "whole"} {
+		batch[i].Options = []client.PushOption{client.Group(key, longGroup)}
+	}
+	results, err := f.PushBatch(t.Context(), batch)
+	if err == nil || !strings.Contains(fmt.Sprint(results[0].Err), "WRONGTYPE") || !errors.Is(results[1].Err, client.ErrChunk) {
+		t.Errorf("got %v, %v", results, err)
+	}
+	// A queue that is broken does not refuse the push that fills the group. The server will name it.
+	f.Do("FLUSHALL")
+	f.Do("SET", "delayer:ready_queue:t", "x")
+	id, _ := f.group("k", "1", client.GroupOptions{Max: 1, Longest: time.Hour})
+	if due := f.Due(id); !(due <= f.Clock()) {
+		t.Errorf("it is due at %v", due)
+	}
+}
+
+// A group that waits in a partition of before gets further pushes where it belongs now.
+func TestGroupGrows(t *testing.T) {
+	t.Parallel()
+	for _, migrates := range []bool{false, true} {
+		f := startPartitions(t, 5)
+		old := f.open(client.WithPartitions(3))
+		push := func(c *client.Client, key, id, body string) (string, client.Outcome, error) {
+			var did client.Outcome
+			m := client.Message{ID: id, Topic: "t", Body: body}
+			group, err := c.Push(t.Context(), m, 0, client.Group(key, client.GroupOptions{Max: 3, Longest: time.Hour}), client.Once(time.Hour), client.Report(&did))
+			return group, did, err
+		}
+		const keys = 20
+		want := state{Buckets: buckets{}, Ready: queues{}}
+		groups := map[string]string{}
+		for key := range keys {
+			id, _, err := push(old, fmt.Sprint(key), "a", "1")
+			check(t, err)
+			groups[fmt.Sprint(key)] = id
+		}
+		now := f.open(client.WithPartitions(5), client.WithPartitionsBefore(3))
+		if migrates {
+			_, err := store.Layout{Partitions: 5, Before: 3}.Open(f.Pool(), store.DefaultPrefix).Migrate(t.Context(), func(store.Migrated) {})
+			check(t, err)
+		}
+		for key, first := range groups {
+			_, did, err := push(now, key, "a", "1")
+			if !errors.Is(err, client.ErrExists) || did != client.Refused {
+				t.Errorf("pushed once more: %s, %v", did, err)
+			}
+			results, err := now.PushBatch(t.Context(), []client.Delayed{{Message: client.Message{Topic: "t", Body: "2"}}}, client.Group(key, longGroup))
+			if err != nil || results[0].ID != first || results[0].Outcome != client.Added {
+				t.Errorf("got %+v, %v, want %s", results, err, first)
+			}
+			id, did, err := push(now, key, "b", "3")
+			if err != nil || did != client.Added || id != first {
+				t.Errorf("pushed %s to %s, %v, want to %s", did, id, err, first)
+			}
+			want.Buckets[id] = "t [1,2,3]"
+			ready := fmt.Sprintf("t of %d", store.PartitionOf(id, 5))
+			want.Ready[ready] = append(want.Ready[ready], id)
+		}
+		got := f.State()
+		if !maps.Equal(got.Buckets, want.Buckets) || len(got.Pool) > 0 {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		for ready, ids := range want.Ready {
+			if slices.Sort(ids); !slices.Equal(slices.Sorted(slices.Values(got.Ready[ready])), ids) {
+				t.Errorf("%s: %q, want %q", ready, got.Ready[ready], ids)
+			}
+		}
+	}
+}
+
+// FuzzGroup checks that whatever bodies are taken, the group's is the array of them.
+func FuzzGroup(f *testing.F) {
+	for _, body := range []string{"", "1", "1,2", "1],[2", "]", "[", `"\ud800"`, "\"\xff\"", " {} ", "nul", "null", "\"\x00\"", "1e999", strings.Repeat("[", 9999) + strings.Repeat("]", 9999), strings.Repeat("[", 10000) + strings.Repeat("]", 10000)} {
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		if !client.IsElement(body) {
+			return
+		}
+		var list []json.RawMessage
+		if err := json.Unmarshal([]byte("["+body+",7]"), &list); err != nil || len(list) != 2 || string(list[0]) != strings.Trim(body, " \t\r\n") {
+			t.Errorf("%q: %q, %v", body, list, err)
+		}
+	})
+}

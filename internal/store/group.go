@@ -1,0 +1,91 @@
+package store
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var groupScript = newScript("group")
+
+// Group says when the jobs that are pushed to a group are delivered, together. It is none without Longest.
+type Group struct {
+	Max     int           // how many there are at most; 0: any number
+	Longest time.Duration // how long after the first
+}
+
+// inTag keeps the parts of a group's tag apart, and it from ending early.
+var inTag = strings.NewReplacer("%", "%25", ":", "%3A", "}", "%7D")
+
+// GroupTag is what the ID of a group of the topic with that key begins with. It is the tag that makes all of them lie in one partition.
+func GroupTag(topic, key string) string {
+	return "{" + inTag.Replace(topic) + ":" + inTag.Replace(key) + "}"
+}
+
+// IsGrouped reports whether the job is to be added to a group. Its ID is then the group's tag, and, if it counts once, its own behind it.
+func (d Delayed) IsGrouped() bool { return d.Group.Longest > 0 }
+
+// Tag is that of the job's group.
+func (d Delayed) Tag() string { return d.ID[:strings.IndexByte(d.ID, '}')+1] }
+
+// StoredID is the ID of the job that has been stored, or its own.
+func (d Delayed) StoredID() string {
+	switch {
+	case !d.IsGrouped():
+		return d.ID
+	case d.Told.Into != "":
+		return d.Told.Into
+	}
+	return d.ID[len(d.Tag()):]
+}
+
+// addToGroups is Push for jobs each of which is to be added to a group. An ID may stand there twice.
+func (s *Store) addToGroups(jobs []Delayed, mode string) *Call[[]error] {
+	args := append(arguments(9+4*len(jobs), s.keys.JobPool()), s.newTopics(jobs), mode)
+	for rest := jobs; len(rest) > 0; {
+		alike := runLength(rest)
+		t := rest[0].Terms
+		args = append(args, alike, milliseconds(t.Lifetime), string(Debounce(t.Group.Longest)), t.MaxAttempts, milliseconds(t.TTR), string(t.Policy), t.Group.Max)
+		args = appendJobs(args, rest[:alike])
+		rest = rest[alike:]
+	}
+	return newCall(s, groupScript, args, func(reply any) ([]error, error) {
+		told, err := redis.Values(reply, nil)
+		if err != nil || len(told) != 2*len(jobs) {
+			return nil, errors.Join(err, errUnreadable)
+		}
+		errs := make([]error, len(jobs))
+		for i, job := range jobs {
+			if errs[i], err = job.joined(told[2*i], told[2*i+1]); err != nil {
+				return nil, err
+			}
+		}
+		s.recent.enter(jobs, errs)
+		return errs, nil
+	})
+}
+
+// joined enters what group.lua tells of a job, and returns its error.
+func (d Delayed) joined(what, into any) (failed, err error) {
+	if d.Told.Into, err = redis.String(into, nil); err != nil {
+		return nil, err
+	}
+	switch what := what.(type) {
+	case []byte:
+		return redis.Error(what), nil
+	case int64:
+		if did, known := groupOutcomes[what]; known {
+			d.Told.Did = did
+			if did == DidRefuse {
+				return ErrExists, nil
+			}
+			return nil, nil
+		}
+	}
+	return nil, errUnreadable
+}
+
+// What group.lua has done.
+var groupOutcomes = map[int64]Outcome{0: DidRefuse, 1: DidCreate, 2: DidAdd}

@@ -1,0 +1,155 @@
+-- require: keys time guard pool queue lease topics once debounce
+-- group: adds bodies to groups. A group is a waiting job whose body is a JSON array, of the bodies that were pushed to it. It is
+-- full with so many of them, or when another one would make it too long; then it is ready, and the next push begins another one.
+--
+-- KEYS[1] job pool
+-- ARGV[1], ARGV[2] as in push
+-- ARGV[3…] runs of pushes that are alike: their number, how long the job is kept once it is ready (ms), 'debounce' and how long
+-- after the first of its pushes a group is due at the latest (ms), how many attempts it has and for how long it is reserved (ms), as
+-- in push; 'once' and a time as there, or 'replace'; and how many bodies a group has at most, 0 for any number. The latest push decides on
+-- all of that. Then of each push: the group's tag, which ends with the first }, and behind it the ID that counts once, if one does;
+-- topic, body, and a delay (ms), negated, after which the group is due unless another push comes. There are 1,000 pushes at most.
+--
+-- Returns {what, ID, what, ID, …}, of each push: 1, it began a group, 2, it was added to one, 0, one of its ID has counted before; or a
+-- text, the error. The ID is that of the group's job, '' if there is none. With 'all', if there is an error among them, nothing is stored.
+-- Errors: WRONGTYPE of the pool, OOM, a permission that is missing; nothing has changed then.
+--
+-- Atomic because two pushes that read a body and write it would lose one, and a group that is taken must not grow.
+-- Cost: O(log n) of the pool for each group, and its body is copied, once a call.
+local call = redis.call
+local FIRST, TERMS, PUSH = 3, 7, 4 -- the place of the first run, and how many values terms and a push have
+local MAX_BYTES = 1024 * 1024      -- of a body; client.MaxGroup
+
+-- The group that waits for further pushes of a tag, nil if there is none. Then an error's text, or error reply. What its bucket
+-- and the pool say decides: it may have been removed, replaced or reserved since.
+local function waiting_group(tag, topic)
+  local id = redis.pcall('HGET', groups .. tag, 'id')
+  if unreadable(id) then return nil, id end
+  if type(id) == 'table' then return nil, id.err .. ' (group ' .. groups .. tag .. ')' end
+  local score = id and call('ZSCORE', pool, id)
+  if not score or is_lease(score) or math.floor(score * 1000 + 0.5) <= begun then return nil end
+  local job = redis.pcall('HMGET', buckets .. id, 'topic', 'first', 'lease', 'body')
+  if unreadable(job) then return nil, job end
+  local first, count = string.match(job[2] or '', '^(%d+) (%d+)$')
+  local body = job[4]
+  if job[1] ~= topic or not first or job[3] or not body or string.byte(body, -1) ~= 93 then return nil end -- ]
+  return {id = id, tag = tag, topic = topic, first = tonumber(first), count = tonumber(count), size = #body, bodies = {string.sub(body, 1, -2)}, stored = true}
+end
+
+-- A group without a body yet. No job has its ID.
+local serial = now_us
+local function new_group(tag, topic)
+  local id
+  repeat
+    id = tag .. string.format('%.0f', serial)
+    serial = serial + 1
+  until call('EXISTS', buckets .. id) == 0
+  return {id = id, tag = tag, topic = topic, first = begun, count = 0, size = 1, bodies = {}}
+end
+
+local function add(group, body)
+  group.bodies[#group.bodies + 1] = group.count == 0 and '[' .. body or body
+  group.size, group.count = group.size + #body + 1, group.count + 1
+end
+
+local told, an_error = {}, false
+local changed, full = {}, {} -- groups, the latter in the order in which they are ready
+local open = {}    -- the groups that take further pushes, by tag; false: none that is stored does
+local counted = {} -- IDs, and for how long (ms)
+
+-- Adds the push at ARGV[i], in the run at ARGV[run], to its group. Returns what it did, and the group; or an error reply.
+local function push(i, run)
+  local id, topic, body = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local tag, window = string.match(id, '^[^}]*}'), once_window(ARGV[run + 5])
+  if window and (counted[id] or has_counted(id)) then return 0 end
+  local group, failed = open[tag], nil
+  if group == nil then group, failed = waiting_group(tag, topic) end
+  if failed then return failed end
+  local before = group
+  if group and group.size + #body + 1 > MAX_BYTES then
+    group.due = begun
+    full[#full + 1] = group
+    if not group.run then changed[#changed + 1] = group end
+    group = nil
+  end
+  group = group or new_group(tag, topic)
+  if not group.run then changed[#changed + 1] = group end
+  group.run = run -- the last one that has added to it
+  add(group, body)
+  local most = tonumber(ARGV[run + 6])
+  local is_full = most > 0 and group.count >= most
+  group.due = is_full and begun or debounced(ARGV[run + 2], now - ARGV[i + 3], group.first)
+  open[tag] = group.due > begun and group
+  if not open[tag] then full[#full + 1] = group end
+  if window then counted[id] = window end
+  return group == before and 2 or 1, group
+end
+
+local run = FIRST
+while run < #ARGV do
+  local next_run = run + TERMS + PUSH * ARGV[run]
+  for i = run + TERMS, next_run - 1, PUSH do
+    local what, group = push(i, run)
+    if type(what) == 'table' then return what end
+    an_error = an_error or type(what) == 'string'
+    told[#told + 1] = what
+    told[#told + 1] = group and group.id or ''
+  end
+  run = next_run
+end
+if #changed == 0 or an_error and ARGV[2] == 'all' then return told end
+
+local entries, first_due = {}, math.huge -- of the pool: score, ID, score, ID, …
+for k, group in ipairs(changed) do
+  entries[2 * k - 1], entries[2 * k] = score_of(group.due), group.id
+  if group.due > begun then first_due = math.min(first_due, group.due) end
+  -- cluster: local missing = group.due <= begun and elsewhere(queues .. group.topic)
+  -- cluster: if missing then return missing end
+end
+local bucket, waits = buckets .. changed[1].id, groups .. changed[1].tag
+local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('PEXPIRE', bucket, '1') or not_permitted('ZREM', pool, '')
+  or not_permitted('HSET', waits, 'id', '') or not_permitted('PEXPIRE', waits, '1') or not_permitted('DEL', waits)
+  or next(counted) and (not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1'))
+if err then return err end
+-- The first write is one that Redis refuses at maxmemory, or if the pool is none.
+call('ZADD', pool, unpack(entries))
+
+local lengths = {} -- of the queues that get jobs, by topic
+
+-- What is full is ready. If the queue can't take it the server will name that: it is in the pool, due now.
+local function make_ready(group)
+  local length = redis.pcall('LPUSH', queues .. group.topic, group.id)
+  if type(length) == 'number' then
+    call('ZREM', pool, group.id)
+    lengths[group.topic] = length
+  end
+  call('DEL', groups .. group.tag)
+end
+
+local function store(group, name, lifetime, most, ttr)
+  group.bodies[#group.bodies] = group.bodies[#group.bodies] .. ']'
+  call('HSET', name, 'topic', group.topic, 'first', string.format('%d %d', group.first, group.count), 'body', table.concat(group.bodies, ','))
+  if most ~= '0' or ttr ~= '0' or lifetime - DEFAULT_LIFETIME ~= 0 then
+    call('HSET', name, 'options', options_text(most, ttr, lifetime))
+  elseif group.stored then
+    redis.pcall('HDEL', name, 'options')
+  end
+  call('PEXPIRE', name, string.format('%d', math.max(group.due - now, 0) + lifetime))
+end
+
+for _, group in ipairs(changed) do
+  local run = group.run
+  if run then store(group, buckets .. group.id, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4]) end
+  if ARGV[1] == 'enter' then enter_use(group.topic, now / 1000, group.due / 1000) end
+end
+for _, group in ipairs(full) do make_ready(group) end
+for tag, group in pairs(open) do
+  if group then
+    call('HSET', groups .. tag, 'id', group.id)
+    call('PEXPIRE', groups .. tag, string.format('%d', group.due - now + 1))
+  end
+end
+for id, window in pairs(counted) do enter_once(id, window) end
+if first_due < math.huge then announce(score_of(first_due), first_due - now) end
+for topic, length in pairs(lengths) do wake(topic, length) end
+return told
