@@ -113,7 +113,5 @@ func Leaving(c *Client, topic string) int { return c.taker.State(topic).Leaving 
 // Calm has it that the Client's looks have found nothing for long.
 func (c *Client) Calm() { c.taker.Calm() }
 
-// What the tests of groups need.
-const MaxGroupKey = maxGroupKey
-
+// IsElement reports whether a body may be added to a group.
 var IsElement = isElement

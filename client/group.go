@@ -25,8 +25,8 @@ type GroupOptions struct {
 // begins the next one.
 const MaxGroup = 1 << 20
 
-// maxGroupKey leaves room for a topic in the ID.
-const maxGroupKey = 256
+// MaxGroupKey is how long a group's key is at most, in bytes.
+const MaxGroupKey = 256 // which leaves room for a topic in the ID
 
 // Group has pushes of one topic and key delivered together, as one job. Its body is the JSON array of their bodies, in the order of the
 // pushes; each must be JSON, in UTF-8. A push that finds no group waiting, as it was delivered, or removed, begins the next one. What
@@ -69,7 +69,7 @@ func (g *group) check(m Message, due store.Due, o pushOptions) error {
 	case !isElement(m.Body):
 		return invalid("body", "it is not JSON, of which a group's must be")
 	}
-	return cmp.Or(checkSize("group key", g.key, maxGroupKey), checkIfSet("group quiet", g.Quiet), checkIfSet("group longest", g.Longest))
+	return cmp.Or(checkSize("group key", g.key, MaxGroupKey), checkIfSet("group quiet", g.Quiet), checkIfSet("group longest", g.Longest))
 }
 
 func checkIfSet(field string, d time.Duration) error {

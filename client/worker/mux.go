@@ -110,6 +110,12 @@ func Handle[T any](m *Mux, topic client.Topic[T], f func(ctx context.Context, va
 	HandleWith(m, string(topic), json.Unmarshal, f, options...)
 }
 
+// HandleGroup has f handle the topic's groups (see client.Group), each of which has what was pushed to it, in that order: one T at
+// least. What f returns is of the group as a whole. One that can't be decoded becomes a dead letter at once, as does a job that is no group.
+func HandleGroup[T any](m *Mux, topic client.Topic[T], f func(ctx context.Context, values []T) error, options ...TopicOption) {
+	Handle(m, client.Topic[[]T](topic), f, options...)
+}
+
 // HandleWith is Handle for bodies of another form than JSON. decode gets a *T, as
 // json.Unmarshal does.
 func HandleWith[T any](m *Mux, name string, decode func(body []byte, value any) error, f func(ctx context.Context, value T) error, options ...TopicOption) {

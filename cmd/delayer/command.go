@@ -49,6 +49,10 @@ func commands() []command {
 				f.Func("once", "", setDuration(&o.once, maxTime))
 				f.Func("debounce", "", setDuration(&o.debounce, maxTime))
 				boolean(f, &o.follow, "follow")
+				f.Func("group", "", setOnce(&o.group, "a group's key"))
+				f.Func("max", "", setNumber(&o.max, math.MaxInt32))
+				f.Func("quiet", "", setDuration(&o.quiet, maxTime))
+				f.Func("longest", "", setDuration(&o.longest, maxTime))
 				f.Func("ttr", "", setDuration(&o.ttr, maxLease))
 				f.Func("max-attempts", "", setNumber(&o.maxAttempts, math.MaxInt32))
 				f.Func("replicas", "", setNumber(&o.replicas, client.MaxReplicas))
@@ -59,6 +63,10 @@ func commands() []command {
 				"--once D -- have pushes of the ID count once within D, whatever becomes of the job; another one with --once fails, and changes nothing\n" +
 				"--debounce D -- make one job of all such pushes of the ID, due D after the first of them at the latest\n" +
 				"--follow -- leave a job of the ID alone that is reserved: this one takes its place when it is done\n" +
+				"--group KEY -- make one job of all such pushes of the topic and KEY, a JSON array of their bodies, which must be JSON; DELAY is 0, and --id only with --once\n" +
+				"--max N -- deliver the group when there are N of them\n" +
+				"--quiet D -- deliver it when none came for D\n" +
+				"--longest D -- deliver it D after the first; this or --quiet goes with --group\n" +
 				"--ttr D -- the lease of a consumer who reserves the job and names none, up to 24h; 30s if not given\n" +
 				"--max-attempts N -- how often the job is tried before it becomes a dead letter\n" +
 				"--replicas N -- wait until N replicas of Redis have the job; if they are too few in time, fail: it is stored all the same\n" +

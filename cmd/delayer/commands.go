@@ -43,6 +43,9 @@ func runPush(ctx context.Context, c *call) (reply, error) {
 	if c.follow {
 		terms = append(terms, client.IfExists(client.Follow))
 	}
+	if c.group != "" {
+		terms = append(terms, client.Group(c.group, client.GroupOptions{Max: c.max, Quiet: c.quiet, Longest: c.longest}))
+	}
 	var did client.Outcome
 	id, err := c.client.Push(ctx, client.Message{ID: c.id, Topic: topic, Body: body}, delay, append(terms, client.Report(&did))...)
 	v := idJSON(id)
@@ -57,12 +60,20 @@ func checkPush(o *options) error {
 		return errors.New("--once and --debounce do not go together: want one of the two")
 	case o.follow && (o.once != 0 || o.debounce != 0):
 		return errors.New("--follow does not go together with --once or --debounce: want one of them")
+	case o.group != "" && (o.follow || o.debounce != 0):
+		return errors.New("--group does not go together with --debounce or --follow: want one of them")
 	case o.follow && o.id == "":
 		return errors.New("--follow means nothing without --id")
 	case o.once != 0 && o.id == "":
 		return errors.New("--once means nothing without --id")
 	case o.debounce != 0 && o.id == "":
 		return errors.New("--debounce means nothing without --id")
+	case o.group != "" && o.id != "" && o.once == 0:
+		return errors.New("--id means nothing with --group, but with --once")
+	case o.group != "" && o.quiet == 0 && o.longest == 0:
+		return errors.New("--group needs --quiet or --longest: it might never be delivered")
+	case o.group == "" && (o.max != 0 || o.quiet != 0 || o.longest != 0):
+		return errors.New("--max, --quiet and --longest mean nothing without --group")
 	case o.replicasTimeout != 0 && o.replicas == 0:
 		return errors.New("--replicas-timeout means nothing without --replicas")
 	}

@@ -114,6 +114,27 @@ func TestPushFollows(t *testing.T) {
 	s.expect(0, "second\n", "", "pop", "t")
 }
 
+// Pushes with --group are one job, whose ID they print.
+func TestPushToGroup(t *testing.T) {
+	t.Parallel()
+	s, db := newShell(t)
+	push := func(body string, more ...string) {
+		t.Helper()
+		args := append([]string{"push", "t", "0", body, "--group", "k", "--max", "3", "--longest", "1h"}, more...)
+		if r := runBinary(t, s.dir, s.env, args...); r.code != 0 || !strings.HasPrefix(r.stdout, "{t:k}") || r.stderr != "" {
+			t.Errorf("delayer %q: %+v", args, r)
+		}
+	}
+	push(`{"n":1}`)
+	push("2", "--id", "a", "--once", "1h")
+	s.expect(6, "", `ERROR: push "a": job exists`+"\n", "push", "t", "0", "2", "--group", "k", "--quiet", "1h", "--id", "a", "--once", "1h")
+	s.expect(2, "", "ERROR: push: invalid body: it is not JSON, of which a group's must be\n", "push", "t", "0", "no JSON", "--group", "k", "--longest", "1h")
+	s.expect(2, "", "ERROR: push: invalid delay: a push to a group has none: Quiet and Longest say when it is due\n", "push", "t", "5", "2", "--group", "k", "--longest", "1h")
+	push("[3]")
+	s.expect(0, `[{"n":1},2,[3]]`+"\n", "", "pop", "t")
+	db.Expect(redistest.State{Once: []string{"{t:k}a"}})
+}
+
 // The error names the job, which is stored all the same.
 func TestPushToReplicas(t *testing.T) {
 	t.Parallel()

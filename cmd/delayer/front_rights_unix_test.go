@@ -82,6 +82,7 @@ func TestFrontsDocumentedRights(t *testing.T) {
 	push(`{"id":"w","topic":"t","body":"b","delay":3600}`)
 	push(`{"id":"w","topic":"t","body":"b","delay":3600,"if_exists":"keep_later"}`)
 	push(`{"id":"o","topic":"o","body":"b","once":3600}`)
+	push(`{"id":"o","topic":"o","body":"1","once":3600,"group":"k","group_longest":3600}`)
 	ask("DELETE", "/v1/jobs/o", "")
 	push(`{"id":"w","topic":"t","body":"b","delay":3600,"debounce":3600}`)
 	ask("POST", "/v1/jobs/batch", `{"jobs":[{"id":"r","topic":"t","body":"b","ttr":20,"max_attempts":5},{"id":"x","topic":"t","body":"b"}]}`)

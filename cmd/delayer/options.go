@@ -33,6 +33,9 @@ type options struct {
 	ttr, lease, timeout time.Duration
 	once, debounce      time.Duration
 	follow              bool
+	group               string
+	max                 int
+	quiet, longest      time.Duration
 	replicasTimeout     time.Duration
 	maxAttempts         int
 	replicas            int

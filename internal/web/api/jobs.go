@@ -36,6 +36,15 @@ func checkJob(job values, at pointer) error {
 		{job.has("once") && job.has("debounce"), "debounce", "it means nothing where a push counts once"},
 		{job.has("debounce") && !job.has("id"), "debounce", "it means nothing without id"},
 		{job.has("debounce") && job.has("if_exists"), "debounce", "if_exists is given, too: want one of the two"},
+		{!job.has("group") && job.has("group_max"), "group_max", "it means nothing without group"},
+		{!job.has("group") && job.has("group_quiet"), "group_quiet", "it means nothing without group"},
+		{!job.has("group") && job.has("group_longest"), "group_longest", "it means nothing without group"},
+		{job.has("group") && !job.has("group_quiet", "group_longest"), "group", "group_quiet and group_longest are missing: want one of the two, or both"},
+		{job.has("group") && job.has("delay"), "delay", "it means nothing with group"},
+		{job.has("group") && job.has("due"), "due", "it means nothing with group"},
+		{job.has("group") && job.has("if_exists"), "if_exists", "it means nothing with group"},
+		{job.has("group") && job.has("debounce"), "debounce", "it means nothing with group"},
+		{job.has("group") && job.has("id") && !job.has("once"), "id", "it means nothing with group, but with once"},
 	} {
 		if rule.broken {
 			return at.member(rule.field).problem("%s", rule.why)
@@ -62,6 +71,9 @@ func delayed(job values) client.Delayed {
 	option("replicas", client.Replicas(int(get[int64](job, "replicas")), cmp.Or(get[time.Duration](job, "replicas_timeout"), time.Second)))
 	option("if_exists", client.IfExists(policies[get[string](job, "if_exists")]))
 	option("once", client.Once(get[time.Duration](job, "once")))
+	option("group", client.Group(get[string](job, "group"), client.GroupOptions{
+		Max: int(get[int64](job, "group_max")), Quiet: get[time.Duration](job, "group_quiet"), Longest: get[time.Duration](job, "group_longest"),
+	}))
 	option("debounce", client.IfExists(client.Debounce(get[time.Duration](job, "debounce"))))
 	return d
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -64,6 +65,31 @@ func TestFollow(t *testing.T) {
 	f.do("GET", "/v1/jobs/a", "").expect(200, `{"id":"a","topic":"t","state":"reserved","lease_ends":"*","ttl":"*","attempts":1,"followed":true,"body":"second"}`)
 	check(t, held.Ack(t.Context()))
 	f.do("GET", "/v1/jobs/a", "").expect(200, `{"id":"a","topic":"t","state":"ready","ttl":"*","attempts":0,"body":"fourth"}`)
+}
+
+// Pushes with group are one job, whose ID each is told. One that counts once, or has an Idempotency-Key, can be repeated.
+func TestGroup(t *testing.T) {
+	f := start(t, web.Options{})
+	push := func(body, more string) string {
+		return `{"topic":"t","body":"` + body + `","group":"k","group_max":4,"group_longest":"1h"` + more + `}`
+	}
+	for i, outcome := range []string{"created", "added"} {
+		r := f.do("POST", "/v1/jobs", push(fmt.Sprint(i), ""))
+		r.expect(201, `{"id":"*","outcome":"`+outcome+`"}`)
+		if at := r.header.Get("Location"); !strings.HasPrefix(at, "/v1/jobs/%7Bt:k%7D") {
+			t.Errorf("Location %q", at)
+		}
+	}
+	f.keyed(push("2", ""), "key").expect(201, `{"id":"*","outcome":"added"}`)
+	f.keyed(push("2", ""), "key").expect(200, `{"id":"key:key","outcome":"refused"}`)
+	f.do("POST", "/v1/jobs/batch", `{"jobs":[`+push(`{}`, `,"id":"a","once":60`)+`,{"id":"b","topic":"u","body":"b"}]}`).expect(200, `{"count":2,"complete":true,"results":[
+		{"id":"*","outcome":"added"},
+		{"id":"b","outcome":"created"}]}`)
+	f.do("POST", "/v1/jobs", push(`{}`, `,"id":"a","once":60`)).problem(exists, "", "", "")
+	m, err := f.Pop(t.Context(), "t")
+	if err != nil || m.Body != "[0,1,2,{}]" {
+		t.Errorf("got %v, %v", m, err)
+	}
 }
 
 // An answer says what the push did.

@@ -60,6 +60,8 @@ func (p *prober) done(h http.Handler) {
 	for range 2 {
 		ask(200, "POST", "/v1/jobs/batch", `{"jobs":[{"id":"o","topic":"u","body":"b","once":60}]}`)
 	}
+	ask(201, "POST", "/v1/jobs", `{"topic":"u","body":"1","group":"k","group_max":9,"group_quiet":"1h","group_longest":"2h"}`)
+	ask(201, "POST", "/v1/jobs", `{"topic":"u","body":"2","group_base64":"aw==","group_quiet":60,"id":"g","once":60}`)
 	for _, key := range []string{"a key", `"in quotes"`} {
 		for _, want := range []int{201, 200} {
 			p.ask(h, request{"POST", "/v1/jobs", `{"topic":"u","body":"b"}`, map[string]string{api.IdempotencyKey: key}, nil}, want)
