@@ -414,6 +414,31 @@ func ExampleFollow() {
 	// logo <nil>
 }
 
+func ExampleGroup() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	// What happens to a customer is told in one mail: when nothing more has happened for a minute, at least every quarter of an hour, or
+	// when there are 2 news.
+	mail := client.GroupOptions{Max: 2, Quiet: time.Minute, Longest: 15 * time.Minute}
+	for _, body := range []string{`{"order":7,"is":"paid"}`, `{"order":7,"is":"sent"}`, `{"order":8,"is":"paid"}`} {
+		var did client.Outcome
+		_, err := c.Push(ctx, client.Message{Topic: "digest", Body: body}, 0, client.Group("customer-42", mail), client.Report(&did))
+		fmt.Println(did, err)
+	}
+	m, err := c.Pop(ctx, "digest")
+	fmt.Println(m.Body, err)
+	// Output:
+	// created <nil>
+	// added <nil>
+	// created <nil>
+	// [{"order":7,"is":"paid"},{"order":7,"is":"sent"}] <nil>
+}
+
 func ExampleReadyMaxLifetime() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)

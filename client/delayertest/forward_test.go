@@ -66,6 +66,32 @@ func TestForwardDueOrder(t *testing.T) {
 	expect(t, d, want...)
 }
 
+// TestForwardGroup has a group be due when nothing more came for a while, and then takes no more.
+func TestForwardGroup(t *testing.T) {
+	d := delayertest.New(t)
+	push := func(body string) (did client.Outcome) {
+		_, err := d.Client().Push(t.Context(), client.Message{Topic: "t", Body: body}, 0, client.Group("k", client.GroupOptions{Quiet: time.Minute, Longest: 150 * time.Second}), client.Report(&did))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return did
+	}
+	var did []client.Outcome
+	for n := range 4 {
+		did = append(did, push(fmt.Sprint(n)))
+		d.Forward(t, 50*time.Second)
+	}
+	if want := []client.Outcome{client.Created, client.Added, client.Added, client.Created}; !slices.Equal(did, want) {
+		t.Errorf("the pushes did %v, want %v", did, want)
+	}
+	if job := d.Due(t, "t", 0); job.Body != "[0,1,2]" {
+		t.Errorf("got %+v", job)
+	}
+	if job := d.Due(t, "t", 10*time.Second); job.Body != "[3]" {
+		t.Errorf("got %+v", job)
+	}
+}
+
 // TestForwardLease has a lease end, at its time, and the job come back.
 func TestForwardLease(t *testing.T) {
 	t.Parallel()

@@ -80,6 +80,35 @@ func ExampleHandle_topic() {
 	// Output: Ann ordered order-1
 }
 
+// What is pushed to a group is handled together.
+func ExampleHandleGroup() {
+	const comments client.Topic[string] = "comments"
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	// Elsewhere: whoever is mentioned gets one mail, a minute after the last comment, or with the third.
+	ctx, stop := context.WithCancel(context.Background())
+	options := client.GroupOptions{Max: 3, Quiet: time.Minute, Longest: time.Hour}
+	for _, text := range []string{"first", "second", "third"} {
+		if _, err := comments.Push(ctx, c, text, 0, client.Group("ann", options)); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	mux := worker.NewMux()
+	worker.HandleGroup(mux, comments, func(_ context.Context, texts []string) error {
+		fmt.Println(len(texts), "comments:", strings.Join(texts, ", "))
+		stop()
+		return nil
+	})
+	if err := worker.New(c, mux, worker.Options{}).Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: 3 comments: first, second, third
+}
+
 // Bodies of another form need a function that decodes them.
 func ExampleHandleWith() {
 	decode := func(body []byte, value any) error {

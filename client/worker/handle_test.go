@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -181,6 +182,26 @@ func TestTyped(t *testing.T) {
 	f.push("worse", "xml")
 	f.expectDead("bad", 1, "the body can't be decoded: invalid character 'b'", "")
 	f.expectDead("worse", 1, "the body can't be decoded: EOF", "")
+}
+
+// A handler of groups gets the values that were pushed, in their order; what is no group is a dead letter at once.
+func TestGroup(t *testing.T) {
+	f := start(t)
+	got := make(chan []order, 2)
+	const orders client.Topic[order] = "orders"
+	mux := worker.NewMux()
+	worker.HandleGroup(mux, orders, func(_ context.Context, list []order) error { got <- list; return nil })
+	f.run(mux, worker.Options{})
+	for n := range 3 {
+		_, err := orders.Push(t.Context(), f.Client, order{n}, 0, client.Group("k", client.GroupOptions{Max: 3, Longest: time.Hour}))
+		check(t, err)
+	}
+	if list := next(t, got); !slices.Equal(list, []order{{0}, {1}, {2}}) {
+		t.Errorf("got %v", list)
+	}
+	_, err := f.Push(t.Context(), client.Message{ID: "bad", Topic: "orders", Body: `{"Number": 1}`}, 0)
+	check(t, err)
+	f.expectDead("bad", 1, "the body can't be decoded: json: cannot unmarshal object", "")
 }
 
 // The context of a handler ends when its time is over; what it returns then counts as ever.

@@ -44,6 +44,7 @@ func TestInvalid(t *testing.T) {
 		{"nil HandlerFunc", c, mux(func(m *worker.Mux) { m.Handle("u", worker.HandlerFunc(nil)) }), worker.Options{}, []string{`handler: that of topic "u" is nil`}},
 		{"nil func", c, mux(func(m *worker.Mux) { m.HandleFunc("u", nil) }), worker.Options{}, []string{`handler: that of topic "u" is nil`}},
 		{"nil typed func", c, mux(func(m *worker.Mux) { worker.Handle[int](m, "u", nil) }), worker.Options{}, []string{`handler: that of topic "u" is nil`}},
+		{"nil func of groups", c, mux(func(m *worker.Mux) { worker.HandleGroup[int](m, "u", nil) }), worker.Options{}, []string{`handler: that of topic "u" is nil`}},
 		{"nil decode", c, mux(func(m *worker.Mux) {
 			worker.HandleWith(m, "u", nil, func(context.Context, int) error { return nil })
 		}), worker.Options{}, []string{`handler: that of topic "u" is nil`}},

@@ -33,7 +33,7 @@ local function waiting_group(tag, topic)
   local first, count = string.match(job[2] or '', '^(%d+) (%d+)$')
   local body = job[4]
   if job[1] ~= topic or not first or job[3] or not body or string.byte(body, -1) ~= 93 then return nil end -- ]
-  return {id = id, tag = tag, topic = topic, first = tonumber(first), count = tonumber(count), size = #body, bodies = {string.sub(body, 1, -2)}, stored = true}
+  return {id = id, tag = tag, topic = topic, first = tonumber(first), count = tonumber(count), size = #body, stored = string.sub(body, 1, -2), bodies = {}}
 end
 
 -- A group without a body yet. No job has its ID.
@@ -48,7 +48,7 @@ local function new_group(tag, topic)
 end
 
 local function add(group, body)
-  group.bodies[#group.bodies + 1] = group.count == 0 and '[' .. body or body
+  group.bodies[#group.bodies + 1] = body
   group.size, group.count = group.size + #body + 1, group.count + 1
 end
 
@@ -127,8 +127,9 @@ local function make_ready(group)
 end
 
 local function store(group, name, lifetime, most, ttr)
-  group.bodies[#group.bodies] = group.bodies[#group.bodies] .. ']'
-  call('HSET', name, 'topic', group.topic, 'first', string.format('%d %d', group.first, group.count), 'body', table.concat(group.bodies, ','))
+  -- Redis looks at each byte of each string that Lua makes: there are no more of that size than these three.
+  local body = (group.stored or '') .. (group.stored and ',' or '[') .. table.concat(group.bodies, ',') .. ']'
+  call('HSET', name, 'topic', group.topic, 'first', string.format('%d %d', group.first, group.count), 'body', body)
   if most ~= '0' or ttr ~= '0' or lifetime - DEFAULT_LIFETIME ~= 0 then
     call('HSET', name, 'options', options_text(most, ttr, lifetime))
   elseif group.stored then

@@ -1,0 +1,57 @@
+package client_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+)
+
+// BenchmarkGroup fills a group of 1,000 bodies of 1 KiB, one push after the other, and in batches of 250. Each write has the whole
+// body: it reports for how long Redis worked, and what it wrote into its AOF.
+func BenchmarkGroup(b *testing.B) {
+	const bodies = 1000
+	body := `"` + strings.Repeat("x", 1021) + `"`
+	for _, batch := range []int{1, 250} {
+		b.Run(fmt.Sprintf("%d at a time", batch), func(b *testing.B) {
+			f := start(b, "--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0")
+			cpu, aof := f.usedCPU(), f.info("persistence", "aof_current_size")
+			var slowest time.Duration
+			for b.Loop() {
+				for n := 0; n < bodies; n += batch {
+					jobs := make([]client.Delayed, batch)
+					for i := range jobs {
+						jobs[i].Message = client.Message{Topic: "t", Body: body}
+					}
+					began := time.Now()
+					_, err := f.PushBatch(b.Context(), jobs, client.Group("k", client.GroupOptions{Max: bodies, Longest: time.Hour}))
+					slowest = max(slowest, time.Since(began))
+					check(b, err)
+				}
+				m, err := f.Pop(b.Context(), "t")
+				check(b, err)
+				if want := bodies * (len(body) + 1); len(m.Body) != want+1 {
+					b.Fatalf("%d bytes, want %d", len(m.Body), want+1)
+				}
+			}
+			b.ReportMetric((f.usedCPU()-cpu)*1000/float64(b.N), "ms-of-Redis/op")
+			b.ReportMetric((f.info("persistence", "aof_current_size")-aof)/float64(b.N)/1e6, "MB-of-AOF/op")
+			b.ReportMetric(slowest.Seconds()*1000, "ms-slowest")
+		})
+	}
+}
+
+func (f *fixture) usedCPU() float64 { return f.info("cpu", "used_cpu_user") + f.info("cpu", "used_cpu_sys") }
+
+// info is a number of INFO.
+func (f *fixture) info(section, field string) (value float64) {
+	f.TB.Helper()
+	text, err := redis.String(f.Do("INFO", section), nil)
+	check(f.TB, err)
+	_, rest, _ := strings.Cut(text, "\n"+field+":")
+	fmt.Sscan(rest, &value)
+	return value
+}
