@@ -10,13 +10,13 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// BenchmarkGroup fills a group of 1,000 bodies of 1 KiB, one push after the other, and in batches of 250. Each write has the whole
-// body: it reports for how long Redis worked, and what it wrote into its AOF.
+// BenchmarkGroup fills a group of bodies of 1 KiB, one push after the other, or in batches. Each call writes the whole
+// body anew: it reports for how long Redis worked, and what it wrote into its AOF.
 func BenchmarkGroup(b *testing.B) {
-	const bodies = 1000
 	body := `"` + strings.Repeat("x", 1021) + `"`
-	for _, batch := range []int{1, 250} {
-		b.Run(fmt.Sprintf("%d at a time", batch), func(b *testing.B) {
+	for _, c := range [][2]int{{10, 1}, {100, 1}, {1000, 1}, {1000, 250}} {
+		bodies, batch := c[0], c[1]
+		b.Run(fmt.Sprintf("%d of 1 KiB, %d at a time", bodies, batch), func(b *testing.B) {
 			f := start(b, "--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0")
 			cpu, aof := f.usedCPU(), f.info("persistence", "aof_current_size")
 			var slowest time.Duration
@@ -44,7 +44,9 @@ func BenchmarkGroup(b *testing.B) {
 	}
 }
 
-func (f *fixture) usedCPU() float64 { return f.info("cpu", "used_cpu_user") + f.info("cpu", "used_cpu_sys") }
+func (f *fixture) usedCPU() float64 {
+	return f.info("cpu", "used_cpu_user") + f.info("cpu", "used_cpu_sys")
+}
 
 // info is a number of INFO.
 func (f *fixture) info(section, field string) (value float64) {
