@@ -22,6 +22,11 @@ func main() {
 	expect(repeated, repeated.JSON200 != nil && *repeated.JSON200.Id == "key:"+key && repeated.JSON200.Outcome == Refused)
 	forgotten := must(c.RemoveWithResponse(ctx, "key:"+key))
 	expect(forgotten, forgotten.StatusCode() == http.StatusNoContent)
+	digest, comment, customer := "digest", `{"comment":7}`, "customer-42"
+	for _, outcome := range []Outcome{Created, Added} {
+		grouped := must(c.PushWithResponse(ctx, nil, NewJob{Topic: &digest, Body: &comment, Group: &customer, GroupQuiet: text("1m"), GroupLongest: text("15m")}))
+		expect(grouped, grouped.JSON201 != nil && grouped.JSON201.Outcome == outcome)
+	}
 	got := must(c.GetWithResponse(ctx, id))
 	expect(got, got.JSON200 != nil && got.JSON200.State == StateWaiting && got.JSON200.Due != nil && *got.JSON200.Ttl >= 1e5)
 	rescheduled := must(c.RescheduleWithResponse(ctx, id, Rescheduling{Delay: *text("1h")}))

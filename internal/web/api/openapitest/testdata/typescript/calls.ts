@@ -17,6 +17,11 @@ for (const outcome of ["created", "refused"]) {
 }
 const forgotten = await client.DELETE("/v1/jobs/{id}", { params: { path: { id: "key:welcome-42" } } });
 check("remove the key", forgotten.response.status === 204, forgotten);
+for (const outcome of ["created", "added"]) {
+  const news = { topic: "digest", body: '{"comment":7}', group: "customer-42", group_quiet: "1m", group_longest: "15m" };
+  const grouped = await client.POST("/v1/jobs", { body: news });
+  check("push to a group", grouped.data?.outcome === outcome, grouped);
+}
 const path = { path: { id: order.id } };
 const got = await client.GET("/v1/jobs/{id}", { params: path });
 check("get", got.data?.state === "waiting" && got.data.body === order.body, got);
