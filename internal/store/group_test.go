@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -131,4 +132,18 @@ func TestGroupAtMaxmemory(t *testing.T) {
 	}
 	b.do(t, "CONFIG", "SET", "maxmemory", 0)
 	b.expect(t, was)
+}
+
+// A group that is full while its topic is paused is set aside, as all that is ready then.
+func TestGroupOfAPausedTopic(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		made(t, b.Pause("t", time.Hour, ""))
+		id := b.grouped(t, toGroup("t", "k", "1", Group{Max: 1, Longest: time.Hour}))[0].Into
+		if _, _, err := b.pop(t.Context(), []string{"t"}); err != ErrEmpty {
+			t.Errorf("a pop: %v", err)
+		}
+		if list, err := redis.Strings(b.do(t, "LRANGE", "delayer:paused_queue:t", 0, -1), nil); err != nil || !slices.Equal(list, []string{id}) {
+			t.Errorf("set aside are %q, %v, want %s", list, err, id)
+		}
+	})
 }
