@@ -166,7 +166,12 @@ func (p *pass) sendMoves(calls *store.Pipeline, found store.DueJobs) (moving []*
 		for first := 0; first < len(b.IDs); first += found.Limit {
 			part := b // more than were asked for at a time: gathered ones
 			part.IDs = b.IDs[first:min(first+found.Limit, len(b.IDs))]
-			moving = append(moving, p.store.Move(part, found.Now, p.redisTime(), p.stuck.retryAt(found.Now, first)).Send(calls))
+			move := p.store.Move(part, found.Now, p.redisTime(), p.stuck.retryAt(found.Now, first))
+			if first == 0 && len(part.IDs) < len(b.IDs) {
+				moving = append(moving, move.SendText(calls))
+			} else {
+				moving = append(moving, move.Send(calls))
+			}
 		}
 	}
 	if len(found.Orphans) > 0 {

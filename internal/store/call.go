@@ -83,6 +83,14 @@ func (c *Call[T]) Send(p *Pipeline) *Call[T] {
 	return c
 }
 
+// SendText is Send with the script's text, for a call that those behind it must not overtake: they would, if somebody else had
+// the script loaded in between.
+func (c *Call[T]) SendText(p *Pipeline) *Call[T] {
+	c.pipeline, c.form = p, c.script.on(c.store)
+	p.write(&c.run, "EVAL", c.form.text)
+	return c
+}
+
 // IsElsewhere reports whether a node of a cluster has refused the call, as it does not have the store's keys, or not all of
 // them now: another one has, or soon this one again. Nothing was done; err is the refusal.
 func (c *Call[T]) IsElsewhere() bool { return c != nil && c.refused }
