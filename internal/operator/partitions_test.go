@@ -146,7 +146,7 @@ func TestPartitionsOfABrokenNode(t *testing.T) {
 			whole := f.counts()
 			breaks(away)
 			f.expectBroken(whole, "partitions 1, 3: ", 1, 3)
-			ctx, cancel := context.WithTimeout(f.ctx, time.Second)
+			ctx, cancel := context.WithTimeout(f.ctx, 3*time.Second)
 			defer cancel()
 			if _, err := f.Overdue(ctx); err == nil || !strings.HasPrefix(err.Error(), "overdue: partitions 1, 3: ") || ctx.Err() != nil && name == "gone" {
 				t.Errorf("overdue: %v", err)

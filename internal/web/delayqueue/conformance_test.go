@@ -61,20 +61,20 @@ func (f *fixture) expectJob(id string, want job, from, to time.Time) {
 // A job's life: it waits, is ready, popped, comes again when its ttr is over, is finished.
 func TestLife(t *testing.T) {
 	f := start(t, setup{})
-	const pushJob, popT, jobA, want = `{"topic":"t","id":"a","delay":2,"ttr":1,"body":"{\"uid\":1}"}`, `{"topic":"t"}`, `{"id":"a"}`, `{"id":"a","body":"{\"uid\":1}"}`
+	const pushJob, popT, jobA, want = `{"topic":"t","id":"a","delay":2,"ttr":2,"body":"{\"uid\":1}"}`, `{"topic":"t"}`, `{"id":"a"}`, `{"id":"a","body":"{\"uid\":1}"}`
 	pushing := time.Now()
 	f.call("/push", pushJob).expect(t, pushed, "null")
-	told := job{Topic: "t", ID: "a", Delay: 2, TTR: 1, Body: `{"uid":1}`}
+	told := job{Topic: "t", ID: "a", Delay: 2, TTR: 2, Body: `{"uid":1}`}
 	f.expectJob("a", told, pushing, time.Now())
 	until(t, "the job is ready", func() bool { return f.is("a", client.Ready) })
 	f.expectJob("a", told, pushing.Add(-time.Second), time.Now().Add(-time.Second)) // about when it fell due
 
 	popping := time.Now()
 	f.arrives(f.later("/pop", popT)).expect(t, done, want)
-	told.Delay = 1 // the end of its ttr
+	told.Delay = 2 // the end of its ttr
 	f.expectJob("a", told, popping, time.Now())
 	f.arrives(f.later("/pop", popT)).expect(t, done, want)
-	if took := time.Since(popping); took < time.Second {
+	if took := time.Since(popping); took < 2*time.Second {
 		t.Errorf("it came again after %v", took)
 	}
 	f.arrives(f.later("/pop", popT)).expect(t, done, want)

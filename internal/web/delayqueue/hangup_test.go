@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // A client that hangs up while it waits takes no job with it, however it hangs up.
@@ -49,7 +50,7 @@ func TestHangUpWhileWaiting(t *testing.T) {
 // A client that has closed its own side of the connection only gets its answer, with and without a job,
 // at once and later.
 func TestHalfClosedWhileWaiting(t *testing.T) {
-	f := start(t, setup{Options: Options{PollTimeout: time.Second}})
+	f := start(t, setup{Options: Options{PollTimeout: 3 * time.Second}})
 	for n := range 50 {
 		conn := f.request("/pop", fmt.Sprintf(`{"topic":"t%d"}`, n))
 		if n%2 == 0 {
@@ -64,15 +65,22 @@ func TestHalfClosedWhileWaiting(t *testing.T) {
 	f.answer(conn).expect(t, done, "null")
 }
 
-// hasty are connections whose writes may take some ms only, instead of the time they are given.
-type hasty struct{ net.Listener }
+// hasty are connections whose writes may take some ms only, instead of the time they are given; failed gets something where
+// that was not enough.
+type hasty struct {
+	net.Listener
+	failed chan error
+}
 
 func (l hasty) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
-	return hastyConn{c}, err
+	return hastyConn{c, l.failed}, err
 }
 
-type hastyConn struct{ net.Conn }
+type hastyConn struct {
+	net.Conn
+	failed chan error
+}
 
 func (c hastyConn) SetWriteDeadline(t time.Time) error {
 	if t.IsZero() {
@@ -83,16 +91,21 @@ func (c hastyConn) SetWriteDeadline(t time.Time) error {
 
 func (c hastyConn) Write(p []byte) (int, error) {
 	c.Conn.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	if err != nil {
+		c.failed <- err
+	}
+	return n, err
 }
 
 // A client that does not read a large job's answer loses it when the time for that is over.
 func TestSlowReader(t *testing.T) {
-	f := start(t, setup{listen: func(l net.Listener) net.Listener { return hasty{l} }})
+	failed := make(chan error, 100)
+	f := start(t, setup{listen: func(l net.Listener) net.Listener { return hasty{l, failed} }})
 	large := strings.Repeat("x", 16<<20) // more than what lies between the two takes
 	f.push("a", "t", large, client.TTR(time.Hour))
 	f.request("/pop", `{"topic":"t"}`)
-	until(t, "the job is popped", func() bool { return f.is("a", client.Reserved) })
+	redistest.Receive(t, failed)
 	until(t, "the job is given back", func() bool { return f.is("a", client.Ready) })
 	f.request("/pop", `{"topic":"t"}`).Close()
 	m, err := f.client.BPop(t.Context(), hangBound, "t")
