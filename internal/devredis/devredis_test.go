@@ -71,7 +71,7 @@ func TestClock(t *testing.T) {
 	first := f.Clock()
 	inScript := redistest.Seconds(t, f.Do("EVAL", "return redis.call('TIME')", 0))
 	now := float64(time.Now().UnixMicro()+1) / 1e6
-	if first < before || inScript < first || now < inScript {
+	if first < before-1 || inScript < first || now < inScript { // it may stand still for a while
 		t.Errorf("%f, TIME %f, in a script %f, %f", before, first, inScript, now)
 	}
 }
