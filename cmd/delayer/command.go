@@ -80,6 +80,19 @@ func commands() []command {
 		{name: "get", arguments: "ID", least: 1, most: 1, run: runGet,
 			help: "show a job, or a dead letter, and leave it where it is"},
 		workerCommand,
+		{name: "pause", arguments: "TOPIC", least: 1, most: 1, run: runPause,
+			help: "have nothing of a topic delivered to anybody, until it is resumed; all else goes on",
+			flags: func(f *flag.FlagSet, o *options) {
+				f.Func("for", "", setDuration(&o.pauseFor, maxTime))
+				f.Func("note", "", setOnce(&o.note, "a note"))
+			},
+			options: "--for D -- have it end by itself after D\n" +
+				"--note TEXT -- what those see who look: who has paused it, and why\n",
+			note: "To pause a topic again gives it the new D and TEXT."},
+		{name: "resume", arguments: "TOPIC", least: 1, most: 1, run: runResume,
+			help: "have a paused topic delivered again, whatever has paused it"},
+		{name: "paused", run: runPaused,
+			help: "list the topics that are paused: topic, since when, until when, note; a topic that consumers back off from is marked so"},
 		{name: "dead list", arguments: "TOPIC", least: 1, most: 1, run: runDeadList,
 			help: "list the topic's dead letters, the newest first: ID, time, attempts, reason, error"},
 		{name: "dead requeue", arguments: "TOPIC [ID]", least: 1, most: 2, run: runDeadRequeue,

@@ -32,6 +32,8 @@ type options struct {
 	id                  string
 	ttr, lease, timeout time.Duration
 	once, debounce      time.Duration
+	pauseFor            time.Duration // 0 has no end
+	note                string
 	follow              bool
 	group               string
 	max                 int

@@ -92,7 +92,7 @@ local function queue_overdue(topic, queue, length)
   end
 end
 
-local some_paused = redis.pcall('EXISTS', pauses) == 1
+local some_paused = #ARGV >= FIRST and redis.pcall('EXISTS', pauses) == 1
 local reply = {now_ms and string.format('%s%06d', clock[1], clock[2]) or -1, redis.call('ZCARD', pool), pool_overdue(), all_reserved()}
 for k = FIRST, #ARGV do
   local topic, n = ARGV[k], #reply

@@ -37,6 +37,7 @@ func fullScrape(tb testing.TB) scrape {
 	w.metrics.Called("move", time.Millisecond)
 	w.pass()
 	w.ask("GET", "/healthz")
+	w.Do("HSET", "delayer:{0}:paused", "mail", "1 0 0 0 why")
 	w.Do("EVAL", `for i = 1, 60 do redis.call('RPUSH', 'delayer:{0}:ready_queue:mail', 'ghost' .. i) end`, 0)
 	return w.scrape()
 }

@@ -50,9 +50,21 @@ func (n numbers) families(t *topics) []family {
 		gauge("jobs_waiting", "Jobs that wait to fall due."+wholeRedis).with(float64(n.Waiting)),
 		gauge("oldest_overdue_seconds", "For how long the first job, or end of a lease, has been due that no server has moved yet; 0 if there is none."+wholeRedis).with(n.Overdue.Seconds()),
 		gauge("topics", "Topics that are known: they have jobs or dead letters, or had some within about the last hour."+wholeRedis).with(float64(n.Known)),
+		gauge("topics_paused", "Topics of which nothing is delivered, as they are paused."+wholeRedis).with(float64(n.paused)),
 		gauge("servers", "Servers that run."+wholeRedis).with(float64(n.servers)),
 		counter("jobs_acked_total", "Jobs that were acknowledged by anybody."+wholeRedis).with(float64(n.acked)),
-	}, ofPartitions(n.Partitions), t.gauges(n.Topics))
+	}, ofPartitions(n.Partitions), t.gauges(n.Topics), []family{t.ofPauses(n.pauses)})
+}
+
+// ofPauses is which of the topics with labels are paused.
+func (t *topics) ofPauses(pauses operator.Pauses) family {
+	f := gauge("topic_paused", "1 for a topic of which nothing is delivered, as it is paused; the others have no series."+wholeRedis)
+	for _, p := range pauses {
+		if topic := t.of(p.Topic); topic != t.others {
+			f.with(1, topic.label...)
+		}
+	}
+	return f
 }
 
 // ofPartitions are what each partition has, where there are several.

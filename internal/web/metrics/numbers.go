@@ -12,6 +12,8 @@ import (
 // numbers are what one look at Redis finds. One that can't be read is operator.Unknown.
 type numbers struct {
 	operator.Counts
+	pauses  operator.Pauses
+	paused  int   // topics; operator.Unknown if they can't be read
 	servers int   // that run
 	acked   int64 // since the first look and before
 }
@@ -20,11 +22,14 @@ type numbers struct {
 func readNumbers(op *operator.Operator, topics int) func(context.Context) (numbers, error) {
 	var all steady
 	return func(ctx context.Context) (n numbers, err error) {
-		n.servers, n.acked = operator.Unknown, operator.Unknown
+		n.servers, n.acked, n.paused = operator.Unknown, operator.Unknown, operator.Unknown
 		var others sync.WaitGroup
 		others.Go(func() {
 			if servers, err := op.Servers(ctx); err == nil {
 				n.servers = len(slices.DeleteFunc(servers, store.ServerState.Stale))
+			}
+			if pauses, err := op.Paused(ctx); err == nil {
+				n.pauses, n.paused = pauses, len(pauses)
 			}
 			if acked, err := op.Acked(ctx); err == nil {
 				n.acked = all.follow(acked)
