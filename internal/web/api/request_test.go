@@ -189,13 +189,18 @@ func (f *fixture) eachRoute(call func(r Route, request *http.Request)) {
 			"/v1/jobs/{id}/extend": `{"topic":"t","token":1,"lease":1}`, "/v1/dead/{topic}/requeue": `{"all":true}`, "/v1/dead/{topic}/drop": `{"all":true}`,
 			"/v1/topics/{topic}/pause": `{"for":60}`, "/v1/topics/{topic}/back-off": `{"for":60}`,
 		}[r.Path]
-		if body == "" {
+		switch {
+		case r.Method == "PUT":
+			body = `{"cron":"@daily","topic":"t","body":"b"}`
+		case r.Path == "/v1/schedules/{name}":
+			body = `{"paused":true}`
+		case body == "":
 			body = `{"topic":"t","token":1}`
 		}
 		if r.Body == nil {
 			body = ""
 		}
-		path := strings.NewReplacer("{id}", "a", "{topic}", "t").Replace(r.Path)
+		path := strings.NewReplacer("{id}", "a", "{topic}", "t", "{name}", "s").Replace(r.Path)
 		if slices.Contains(r.Query, "state") {
 			path += "?state=ready"
 		}

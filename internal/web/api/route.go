@@ -14,7 +14,7 @@ import (
 // Route is what the API does for one method and path.
 type Route struct {
 	Method string
-	Path   string   // with {id} or {topic} in the place of a value
+	Path   string   // with {id}, {topic} or {name} in the place of a value
 	Query  []string // the parameters that it knows
 	Body   Fields   // nil: the body is not looked at
 	serve  func(*api, *call) (response, error)
@@ -75,6 +75,12 @@ var Routes = []Route{
 	{"GET", "/v1/forecast", []string{"spans"}, nil, (*api).forecast},
 	{"GET", "/v1/stats", nil, nil, (*api).stats},
 	{"GET", "/v1/partitions", nil, nil, (*api).partitions},
+
+	{"GET", "/v1/schedules", nil, nil, (*api).schedules},
+	{"PUT", "/v1/schedules/{name}", nil, newSchedule, (*api).schedule},
+	{"PATCH", "/v1/schedules/{name}", nil, boolean("paused"), (*api).pauseSchedule},
+	{"DELETE", "/v1/schedules/{name}", nil, nil, (*api).unschedule},
+	{"POST", "/v1/schedules/{name}/run", nil, nil, (*api).runSchedule},
 
 	{"GET", "/v1/dead/{topic}", []string{"limit", "cursor"}, nil, (*api).dead},
 	{"GET", "/v1/dead/{topic}/groups", []string{"limit"}, nil, (*api).deadGroups},
@@ -142,7 +148,7 @@ func (r *Route) match(path []string) (map[string]string, error) {
 }
 
 // limits are those of what stands in a path, in bytes.
-var limits = map[string]int{"id": maxID, "topic": maxTopic}
+var limits = map[string]int{"id": maxID, "topic": maxTopic, "name": maxName}
 
 // isDryRun reports whether the request asks only what it would do otherwise.
 func isDryRun(r *http.Request) bool {

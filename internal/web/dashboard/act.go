@@ -25,6 +25,7 @@ type subject struct {
 var (
 	oneJob      = &subject{page: "/ui/job", needs: []string{"id"}}
 	readyJobs   = &subject{page: "/ui/topic", needs: []string{"topic"}, count: (*act).ready}
+	oneSchedule = &subject{page: "/ui/schedules", needs: []string{"schedule"}}
 	oneLetter   = &subject{page: "/ui/dead/topic", needs: []string{"id", "topic"}}
 	deadLetters = &subject{page: "/ui/dead/topic", needs: []string{"topic"}, count: (*act).letters}
 	ticked      = &subject{page: "/ui/dead/topic", needs: []string{"topic"}, count: func(a *act) (int, error) { return len(a.IDs), nil }}
@@ -50,6 +51,10 @@ var actions = map[string]action{
 	"requeue_dead":     {deadLetters, true, func(a *act) (int, error) { return a.operator.RequeueDead(a.ctx, a.Dead) }},
 	"drop_dead":        {deadLetters, true, func(a *act) (int, error) { return a.operator.DropDead(a.ctx, a.Dead) }},
 	"requeue_selected": {ticked, true, (*act).requeueSelected},
+	"run_now":          {oneSchedule, false, (*act).runNow},
+	"pause_schedule":   {oneSchedule, false, func(a *act) (int, error) { return a.onSchedule(a.client.PauseSchedule(a.ctx, a.Schedule)) }},
+	"resume_schedule":  {oneSchedule, false, func(a *act) (int, error) { return a.onSchedule(a.client.ResumeSchedule(a.ctx, a.Schedule)) }},
+	"unschedule":       {oneSchedule, true, func(a *act) (int, error) { return one(a.client.Unschedule(a.ctx, a.Schedule)) }},
 	"drop_selected":    {ticked, true, func(a *act) (int, error) { return a.client.DropDead(a.ctx, a.Topic, a.IDs...) }},
 }
 
@@ -60,14 +65,15 @@ const maxSelected = 1000
 type act struct {
 	*page
 	action
-	Action string   // its name
-	ID     string   // of a job, or of a dead letter
-	IDs    []string // of dead letters that were selected
-	Topic  string
-	Dead   operator.DeadFilter // of the topic's dead letters
-	Most   int                 // how many of the topic's ready jobs
-	Count  int                 // how many there are; operator.Unknown if it can't be told
-	delay  time.Duration
+	Action   string   // its name
+	ID       string   // of a job, or of a dead letter
+	IDs      []string // of dead letters that were selected
+	Topic    string
+	Schedule string              // its name
+	Dead     operator.DeadFilter // of the topic's dead letters
+	Most     int                 // how many of the topic's ready jobs
+	Count    int                 // how many there are; operator.Unknown if it can't be told
+	delay    time.Duration
 }
 
 // Counted reports whether there is a Count.
@@ -156,7 +162,7 @@ func (p *page) asked() (*act, error) {
 		return nil, errReadOnly
 	}
 	get := p.form.Get
-	a := &act{page: p, action: found, Action: name, ID: get("id"), Topic: get("topic"), Most: math.MaxInt, Count: operator.Unknown}
+	a := &act{page: p, action: found, Action: name, ID: get("id"), Topic: get("topic"), Schedule: get("schedule"), Most: math.MaxInt, Count: operator.Unknown}
 	a.Dead.Topic = a.Topic
 	if p.form.Has("most") {
 		a.Most = countOf(get("most"))
@@ -176,7 +182,7 @@ func (p *page) asked() (*act, error) {
 	if err == nil && name == "reschedule" {
 		a.delay, err = durationOf("delay", get("delay"))
 	}
-	if a.ID == "" && a.Topic == "" {
+	if a.ID == "" && a.Topic == "" && a.Schedule == "" {
 		return nil, err
 	}
 	return a, err
@@ -246,7 +252,10 @@ func (a *act) failed(done int, err error) error {
 	}
 	a.sampler.changed.Store(true)
 	a.meet(err, partly)
-	if !a.asks {
+	switch {
+	case !a.asks && a.of == oneSchedule:
+		return a.schedules(a.page)
+	case !a.asks:
 		return a.job(a.page)
 	}
 	if a.Counted() {

@@ -57,6 +57,7 @@ func New(c *client.Client, op *operator.Operator, o Options) *Dashboard {
 	read("GET /ui/topics", d.topics)
 	read("GET /ui/topic", d.topic)
 	read("GET /ui/consumers", d.consumers)
+	read("GET /ui/schedules", d.schedules)
 	read("GET /ui/find", d.find)
 	read("GET /ui/job", d.job)
 	read("GET /ui/body", d.body)

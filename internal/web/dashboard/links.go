@@ -6,7 +6,7 @@ import (
 )
 
 // packed are the names whose values hold any bytes. In links and forms they are base64.
-var packed = map[string]bool{"id": true, "topic": true, "reason": true, "error": true, "selected": true}
+var packed = map[string]bool{"id": true, "topic": true, "reason": true, "error": true, "selected": true, "schedule": true}
 
 // pack makes a text of any bytes fit for a link or a form.
 func pack(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }

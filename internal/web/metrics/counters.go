@@ -19,6 +19,9 @@ type counted struct {
 	dropped prometheus.Counter
 	errors  *prometheus.CounterVec // by kind
 	late    lateness
+	fired   prometheus.Counter
+	notRun  *prometheus.CounterVec // by reason
+	firedBy prometheus.Histogram
 	passes  prometheus.Histogram
 	scripts *prometheus.HistogramVec // by script
 }
@@ -39,6 +42,18 @@ func newCounted(registry *prometheus.Registry, maxTopics int) *counted {
 			Name: "delayer_errors_total",
 			Help: "Passes that failed: kind is unreachable (Redis or the network), refused (Redis won't have us) or redis (any other answer of Redis)." + thisProcess,
 		}, []string{"kind"}),
+		fired: make.NewCounter(prometheus.CounterOpts{
+			Name: "delayer_schedule_jobs_total",
+			Help: "Jobs that were pushed for moments of schedules." + thisProcess,
+		}),
+		notRun: make.NewCounterVec(prometheus.CounterOpts{
+			Name: "delayer_schedule_moments_without_job_total",
+			Help: "Moments of schedules without a job: reason is late (no server was there in time), overlapped (the job before was not done) or paused." + thisProcess,
+		}, []string{"reason"}),
+		firedBy: make.NewHistogram(prometheus.HistogramOpts{
+			Name: "delayer_schedule_lateness_seconds", Buckets: lateBounds(),
+			Help: "By how much schedules were late when the job of a moment was pushed." + thisProcess,
+		}),
 		passes: make.NewHistogram(prometheus.HistogramOpts{
 			Name: "delayer_pass_duration_seconds", Buckets: durations,
 			Help: "How long passes take, in which the server looks for due jobs and moves all there are." + thisProcess,
@@ -51,6 +66,9 @@ func newCounted(registry *prometheus.Registry, maxTopics int) *counted {
 	registry.MustRegister(prometheus.CollectorFunc(c.late.collect))
 	for _, kind := range []string{unreachable, refused, otherAnswer} {
 		c.errors.WithLabelValues(kind)
+	}
+	for _, reason := range []string{tooLate, overlapped, paused} {
+		c.notRun.WithLabelValues(reason)
 	}
 	for _, script := range []string{"due", "move"} {
 		c.scripts.WithLabelValues(script)
@@ -70,6 +88,32 @@ func (m *Metrics) Moved(name string, moved server.Moved) {
 		t.returned += int64(moved.Returned)
 	})
 	m.late.add(moved.Late)
+}
+
+// Why a moment of a schedule has no job.
+const (
+	tooLate    = "late"
+	overlapped = "overlapped"
+	paused     = "paused"
+)
+
+// Fired is for server.ScheduleObserver.
+func (m *Metrics) Fired(f server.Fired) {
+	m.fired.Add(float64(f.Jobs))
+	for reason, moments := range map[string]int{tooLate: f.Late, overlapped: f.Overlapped, paused: f.Paused} {
+		m.notRun.WithLabelValues(reason).Add(float64(moments))
+	}
+	if f.Jobs > 0 {
+		m.firedBy.Observe(f.After.Seconds())
+	}
+}
+
+// lateBounds are those of the lateness of jobs, in seconds.
+func lateBounds() (bounds []float64) {
+	for _, bound := range server.LatenessBounds {
+		bounds = append(bounds, bound.Seconds())
+	}
+	return bounds
 }
 
 func (m *Metrics) Dropped(jobs int) { m.dropped.Add(float64(jobs)) }

@@ -114,6 +114,19 @@ func (p *prober) done(h http.Handler) {
 	}
 	ask(200, "POST", "/v1/topics/t/resume", "")
 	ask(200, "POST", "/v1/topics/t/resume", "")
+	for _, schedule := range []string{
+		`{"cron":"0 7 * * mon-fri","zone":"Europe/Berlin","topic":"t","body":"b","missed":"all","overlap":"skip","jitter":"1m","max_attempts":3,"ttr":60,"ready_max_lifetime":"1d"}`,
+		`{"cron":"@every 90s","topic_base64":"/w==","body_base64":"/w=="}`,
+	} {
+		ask(200, "PUT", "/v1/schedules/a%20b", schedule)
+		ask(200, "PUT", "/v1/schedules/%FF", schedule)
+		ask(200, "POST", "/v1/schedules/a%20b/run", "")
+		ask(200, "POST", "/v1/schedules/%FF/run", "")
+		ask(204, "PATCH", "/v1/schedules/%FF", `{"paused":true}`)
+		ask(200, "GET", "/v1/schedules", "")
+		ask(204, "PATCH", "/v1/schedules/%FF", `{"paused":false}`)
+	}
+	ask(204, "DELETE", "/v1/schedules/a%20b", "")
 	ask(200, "DELETE", "/v1/topics/t/ready?dry_run=true", "")
 	ask(200, "DELETE", "/v1/topics/t/ready", "")
 
@@ -140,7 +153,7 @@ func (p *prober) done(h http.Handler) {
 // has an example of each body.
 func (p *prober) each() (list []request) {
 	for _, r := range api.Routes {
-		q := request{method: r.Method, path: strings.NewReplacer("{id}", "an-id", "{topic}", "a-topic").Replace(r.Path)}
+		q := request{method: r.Method, path: strings.NewReplacer("{id}", "an-id", "{topic}", "a-topic", "{name}", "a-name").Replace(r.Path)}
 		if slices.Contains(r.Query, "state") {
 			q.path += "?state=ready"
 		}
@@ -174,7 +187,7 @@ func (p *prober) refusedByAll(h http.Handler) {
 		if r.method != "GET" {
 			ask(readOnly, r, 403)
 		}
-		for name, size := range map[string]int{"an-id": 4097, "a-topic": 1025} {
+		for name, size := range map[string]int{"an-id": 4097, "a-topic": 1025, "a-name": 201} {
 			if strings.Contains(r.path, name) {
 				ask(h, request{r.method, strings.Replace(r.path, name, strings.Repeat("x", size), 1), r.body, nil, nil}, 422)
 			}
@@ -218,6 +231,12 @@ func TestAnswersAreDescribed(t *testing.T) {
 	p.ask(h, request{method: "DELETE", path: "/v1/jobs/no"}, 404)
 	p.ask(h, request{method: "PATCH", path: "/v1/jobs/no", body: `{"delay":1}`}, 404)
 	p.ask(h, get("/v1/topics/no"), 404)
+	p.push("{taken}@schedule", "t")
+	p.ask(h, request{method: "PUT", path: "/v1/schedules/taken", body: `{"cron":"@daily","topic":"t","body":"b"}`}, 409)
+	p.ask(h, request{method: "PUT", path: "/v1/schedules/a", body: `{"cron":"@daily","zone":"Mars","topic":"t","body":"b"}`}, 422)
+	p.ask(h, request{method: "PATCH", path: "/v1/schedules/no", body: `{"paused":true}`}, 404)
+	p.ask(h, request{method: "DELETE", path: "/v1/schedules/no"}, 404)
+	p.ask(h, post("/v1/schedules/no/run", ""), 404)
 	p.ask(h, get("/v1/forecast?spans=x"), 422)
 	p.ask(h, get("/v1/topics?limit=0"), 422)
 	p.ask(h, post("/v1/jobs/no/ack", `{"topic":"t","token":1}`), 410)

@@ -1,0 +1,68 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+func (f *fixture) schedule(name string, paused bool) {
+	f.TB.Helper()
+	_, err := f.Schedule(f.TB.Context(), client.Schedule{Name: name, Cron: "0 7 * * mon-fri", Zone: "Europe/Berlin", Topic: "t<", Body: "b"})
+	check(f.TB, err)
+	if paused {
+		check(f.TB, f.PauseSchedule(f.TB.Context(), name))
+	}
+}
+
+// The page shows each schedule, its next moment, and what became of the last ones.
+func TestSchedulesPage(t *testing.T) {
+	f := start(t, web.Options{})
+	f.get("/ui/schedules").has(t, "none", http.StatusOK, "There are no schedules.")
+	f.schedule("<b>report", false)
+	f.schedule("paused", true)
+	_, err := f.RunNow(t.Context(), "<b>report")
+	check(t, err)
+	key := "delayer:job_bucket:{<b>report}@schedule"
+	f.Do("HSET", key, "past", "1795322061250r3 1795322061350l70000 1795322061450o1 1795322061550p2", "late", 5, "overlapped", 1)
+	f.get("/ui/schedules").has(t, "english", http.StatusOK, "&lt;b&gt;report", "0 7 * * mon-fri", "Europe/Berlin", "had a job", "no job: too late", "late by 1 min 10 s",
+		"the one before was not done", "no job: paused", "too late: 5, the one before was not done: 1, paused: 0", "data-paused", `data-do="resume_schedule"`)
+	f.get("/ui/schedules?lang=zh").has(t, "chinese", http.StatusOK, "没有任务：太迟", "已暂停", "恢复")
+	if got := f.get("/ui/schedules"); strings.Contains(got.body, "data-late") {
+		t.Error("one is late that is not")
+	}
+	f.Do("HSET", key, "next", time.Now().Add(-time.Minute).UnixMilli())
+	f.get("/ui/schedules").has(t, "late", http.StatusOK, "data-late", "does a server run?")
+}
+
+// What can be done with a schedule is done, and said.
+func TestScheduleActions(t *testing.T) {
+	f := start(t, web.Options{})
+	for _, c := range []struct{ action, says string }{
+		{"run_now", "A job of the schedule is pushed."}, {"pause_schedule", "The schedule is paused."}, {"resume_schedule", "The schedule goes on."}, {"unschedule", "The schedule is deleted."},
+	} {
+		f.Do("FLUSHALL")
+		f.schedule("a b", c.action == "resume_schedule")
+		for _, says := range []string{c.says, "There was nothing to do any more."} {
+			got := f.send("POST", "/ui/act/"+c.action, url.Values{"schedule": {pack("a b")}}.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", f.site.URL)
+			if got.status != http.StatusSeeOther || !strings.HasPrefix(got.header.Get("Location"), "/ui/schedules") {
+				t.Fatalf("%s: %d %s", c.action, got.status, got.body)
+			}
+			cookie, _, _ := strings.Cut(got.header.Get("Set-Cookie"), ";")
+			f.get(got.header.Get("Location"), "Cookie", cookie).has(t, c.action, http.StatusOK, says)
+			check(t, errOf(f.Unschedule(t.Context(), "a b")))
+		}
+	}
+	f.schedule("a b", false)
+	f.get(link("/ui/act/unschedule", "schedule", "a b")).has(t, "confirm", http.StatusOK, "The schedule is deleted. Its jobs stay.", "a b")
+	if all, err := f.Schedules(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("then there are %v, %v", all, err)
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
