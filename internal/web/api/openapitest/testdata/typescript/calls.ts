@@ -65,6 +65,20 @@ const all = await client.GET("/v1/paused");
 check("paused", all.data?.paused[0]?.note === "why", all);
 const resumed = await client.POST("/v1/topics/{topic}/resume", { params: { path: topic } });
 check("resume", resumed.data?.was_paused === true, resumed);
+const report = { name: "report" };
+const scheduled = await client.PUT("/v1/schedules/{name}", {
+  params: { path: report },
+  body: { cron: "0 7 * * mon-fri", zone: "Europe/Berlin", topic: "report", body: "yesterday" },
+});
+check("schedule", scheduled.data?.next !== undefined, scheduled);
+const ran = await client.POST("/v1/schedules/{name}/run", { params: { path: report } });
+check("run", ran.data?.id !== undefined, ran);
+const pausing = await client.PATCH("/v1/schedules/{name}", { params: { path: report }, body: { paused: true } });
+check("pause", pausing.response.status === 204, pausing);
+const schedules = await client.GET("/v1/schedules");
+check("schedules", schedules.data?.schedules[0]?.paused !== undefined, schedules);
+const unscheduled = await client.DELETE("/v1/schedules/{name}", { params: { path: report } });
+check("unschedule", unscheduled.response.status === 204, unscheduled);
 const purged = await client.DELETE("/v1/topics/{topic}/ready", { params: { path: topic } });
 check("purge", purged.data?.complete === true, purged);
 const dead = await client.GET("/v1/dead/{topic}", { params: { path: topic } });
