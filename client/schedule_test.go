@@ -375,3 +375,24 @@ func TestScheduleCuts(t *testing.T) {
 		t.Errorf("got  %v\nwant %v", got, scheduleCuts)
 	}
 }
+
+// A paused topic is no reason to miss a moment: its jobs are there when the topic is resumed.
+func TestScheduleOfAPausedTopic(t *testing.T) {
+	f := start(t)
+	ctx := t.Context()
+	f.serve()
+	check(t, f.Pause(ctx, "t", client.PauseOptions{}))
+	check(t, errOf(f.Schedule(ctx, client.Schedule{Name: "tick", Every: 30 * time.Millisecond, Topic: "t", Body: "b"})))
+	_, err := f.RunNow(ctx, "tick")
+	check(t, err)
+	until(t, "moments pass", func() bool { return f.scheduled("tick").Jobs >= 4 })
+	if _, err := f.Pop(ctx, "t"); !errors.Is(err, client.ErrEmpty) || f.scheduled("tick").WhilePaused > 0 {
+		t.Errorf("while the topic is paused: %v, %+v", err, f.scheduled("tick"))
+	}
+	check(t, errOf(f.Unschedule(ctx, "tick")))
+	check(t, errOf(f.Resume(ctx, "t")))
+	jobs, err := f.PopBatch(ctx, "t", 250)
+	if err != nil || len(jobs) < 4 {
+		t.Errorf("then there are %d jobs, %v", len(jobs), err)
+	}
+}

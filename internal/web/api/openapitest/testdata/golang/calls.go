@@ -71,12 +71,12 @@ func main() {
 	expect(paused, paused.JSON200 != nil && len(paused.JSON200.Paused) == 1 && *paused.JSON200.Paused[0].Note == note)
 	resumed := must(c.ResumeWithResponse(ctx, topic))
 	expect(resumed, resumed.JSON200 != nil && resumed.JSON200.WasPaused)
-	zone, of, yesterday, paused := "Europe/Berlin", "report", "yesterday", PauseScheduleJSONRequestBody{Paused: true}
+	zone, of, yesterday, still := "Europe/Berlin", "report", "yesterday", PauseScheduleJSONRequestBody{Paused: true}
 	scheduled := must(c.ScheduleWithResponse(ctx, "report", NewSchedule{Cron: "0 7 * * mon-fri", Zone: &zone, Topic: &of, Body: &yesterday}))
 	expect(scheduled, scheduled.JSON200 != nil && scheduled.JSON200.Next.After(time.Now()))
 	ran := must(c.RunScheduleWithResponse(ctx, "report"))
 	expect(ran, ran.JSON200 != nil && *ran.JSON200.Id != "")
-	pausing := must(c.PauseScheduleWithResponse(ctx, "report", paused))
+	pausing := must(c.PauseScheduleWithResponse(ctx, "report", still))
 	expect(pausing, pausing.StatusCode() == http.StatusNoContent)
 	schedules := must(c.SchedulesWithResponse(ctx))
 	expect(schedules, schedules.JSON200 != nil && len(schedules.JSON200.Schedules) == 1 && schedules.JSON200.Schedules[0].Paused != nil)
