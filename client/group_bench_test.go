@@ -17,7 +17,7 @@ func BenchmarkGroup(b *testing.B) {
 	for _, c := range [][2]int{{10, 1}, {100, 1}, {1000, 1}, {1000, 250}} {
 		bodies, batch := c[0], c[1]
 		b.Run(fmt.Sprintf("%d of 1 KiB, %d at a time", bodies, batch), func(b *testing.B) {
-			f := start(b, "--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0")
+			f := start(b, settings("--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0"))
 			cpu, aof := f.usedCPU(), f.info("persistence", "aof_current_size")
 			var slowest time.Duration
 			for b.Loop() {

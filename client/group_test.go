@@ -68,7 +68,7 @@ func TestGroupDue(t *testing.T) {
 		{options: client.GroupOptions{Quiet: time.Hour, Longest: 3 * time.Hour, Max: 2}, due: time.Hour, isFull: true},
 		{options: client.GroupOptions{Quiet: client.MaxDelay, Longest: client.MaxDelay}, due: client.MaxDelay},
 	} {
-		f.Do("FLUSHALL")
+		f.Flush()
 		began := f.Clock()
 		id, _ := f.group("k", "1", c.options)
 		due := f.Due(id)
@@ -90,7 +90,7 @@ func TestGroupDue(t *testing.T) {
 
 // What is not waiting any more, or is another job, gets no further push; the next one begins another group.
 func TestGroupThatIsOver(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	for name, end := range map[string]func(id string){
 		"ready":    func(id string) { check(t, f.Reschedule(t.Context(), id, 0)) },
 		"removed":  func(id string) { check(t, errOf(f.Remove(t.Context(), id))) },
@@ -120,7 +120,7 @@ func TestGroupThatIsOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := f.with(t)
-			f.Do("FLUSHALL")
+			f.Flush()
 			first, _ := f.group("k", "1", longGroup)
 			end(first)
 			before := f.State().Buckets[first]
@@ -155,7 +155,7 @@ func TestGroupSize(t *testing.T) {
 	f.Expect(state{Pool: ids[2:], Ready: queues{"t": ids[:2]}, Buckets: buckets{ids[0]: "t " + list(3), ids[1]: "t " + list(3), ids[2]: "t " + list(1)}})
 
 	// To the byte.
-	f.Do("FLUSHALL")
+	f.Flush()
 	all := strings.Repeat("1", client.MaxGroup-len("[,2]"))
 	first, _ := f.group("k", all, longGroup)
 	if _, did := f.group("k", "2", longGroup); did != client.Added {
@@ -270,7 +270,7 @@ func TestGroupNames(t *testing.T) {
 // again until it has an answer, with Once, is delivered once, and those of one pusher in their order.
 func TestGroupRace(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, alone)
 	c := f.as("producer", "~* &* +@all")
 	const each, pushers = 150, 8
 	options := client.GroupOptions{Max: 7, Longest: 100 * time.Millisecond}
@@ -325,7 +325,7 @@ func TestGroupRace(t *testing.T) {
 
 // What can't be pushed changes nothing: at maxmemory, and where what is kept of the group is broken.
 func TestGroupRefused(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided, alone)
 	push := func(key string) error {
 		return errOf(f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "1"}, 0, client.Group(key, client.GroupOptions{Max: 2, Longest: time.Hour}), client.Once(time.Hour)))
 	}
@@ -349,7 +349,7 @@ func TestGroupRefused(t *testing.T) {
 		t.Errorf("got %v, %v", results, err)
 	}
 	// A queue that is broken does not refuse the push that fills the group. The server will name it.
-	f.Do("FLUSHALL")
+	f.Flush()
 	f.Do("SET", "delayer:ready_queue:t", "x")
 	id, _ := f.group("k", "1", client.GroupOptions{Max: 1, Longest: time.Hour})
 	if due := f.Due(id); !(due <= f.Clock()) {

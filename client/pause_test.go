@@ -64,7 +64,7 @@ func TestPause(t *testing.T) {
 // comes once in the end.
 func TestPauseWhileJobsFlow(t *testing.T) {
 	t.Parallel()
-	f := start(t)
+	f := start(t, undivided)
 	f.serve()
 	ctx, stop := context.WithCancel(t.Context())
 	census := map[string]int{}
@@ -94,11 +94,11 @@ func TestPauseWhileJobsFlow(t *testing.T) {
 		consumers.Go(func() {
 			pool := f.Pool()
 			defer pool.Close()
-			conn := pool.Get()
+			conn := f.connect(pool)
 			defer conn.Close()
 			for ctx.Err() == nil {
-				if reply, err := redis.Strings(conn.Do("BRPOP", "delayer:ready_queue:t", 1)); err == nil {
-					conn.Do("DEL", "delayer:job_bucket:"+reply[1])
+				if reply, err := redis.Strings(conn.Do("BRPOP", f.Prefix+"ready_queue:t", 1)); err == nil {
+					conn.Do("DEL", f.Prefix+"job_bucket:"+reply[1])
 					got(reply[1])
 				}
 			}
@@ -112,7 +112,7 @@ func TestPauseWhileJobsFlow(t *testing.T) {
 			check(t, errOf(f.Push(t.Context(), client.Message{ID: fmt.Sprint(pushed), Topic: "t", Body: "b"}, time.Duration(pushed%5)*time.Millisecond)))
 		}
 	}
-	keys := store.New(nil, store.DefaultPrefix).Keys()
+	keys := store.New(nil, f.Prefix).Keys()
 	stored := func() (n int64) { // entries that nobody has taken
 		for _, c := range [][2]string{{"ZCARD", keys.JobPool()}, {"LLEN", keys.ReadyQueue("t")}, {"LLEN", keys.PausedQueue("t")}} {
 			f.Conn().Send("MULTI")
@@ -178,7 +178,7 @@ func TestPauseInvalid(t *testing.T) {
 
 // Who may not pause is told so, and nothing has changed.
 func TestPauseWithoutRights(t *testing.T) {
-	f := start(t)
+	f := start(t, alone, undivided)
 	c := f.as("u", "~* &* +@all -lmove")
 	for _, err := range []error{c.Pause(t.Context(), "t", client.PauseOptions{}), c.BackOff(t.Context(), "t", time.Hour), errOf(c.Resume(t.Context(), "t"))} {
 		if err == nil || !strings.Contains(err.Error(), "no permissions to run LMOVE") {

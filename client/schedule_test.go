@@ -334,7 +334,7 @@ func TestScheduleCuts(t *testing.T) {
 		var rows []cutRow
 		for n, cut := 1, true; cut; n++ {
 			for _, after := range []bool{false, true} {
-				f.Do("FLUSHALL")
+				f.Flush()
 				if op.prepare {
 					check(t, errOf(f.Schedule(t.Context(), hourly("a"))))
 				}

@@ -164,7 +164,7 @@ func (f *Fixture) Do(command string, args ...any) any {
 func (f *Fixture) checkAlone(command string) {
 	f.TB.Helper()
 	if f.shared && slices.Contains([]string{"ACL", "CLIENT", "CONFIG", "FLUSHALL", "INFO", "SCRIPT", "kill", "hang", "restart"}, command) {
-		f.TB.Fatalf("%s is for tests that have their Redis to themselves: see Alone", command)
+		f.TB.Fatalf("%s is for tests that have their Redis to themselves: see Alone, and Flush", command)
 	}
 }
 
