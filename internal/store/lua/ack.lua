@@ -23,7 +23,7 @@ for k = 1, #ids do
   local name = buckets .. ids[k]
   local job, unread = leased_job(scores[k], name, ARGV[i], ARGV[i + 2])
   if unread then return unread end
-  if job and is_followed(job[1]) then
+  if job and string.byte(job[1]) == FOLLOWED then
     followers = followers or {}
     followers[#followers + 1] = ids[k]
     ended[ARGV[i]] = (ended[ARGV[i]] or 0) - 1

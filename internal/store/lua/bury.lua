@@ -19,7 +19,7 @@ for i = 1, #ARGV, FIELDS do
   local topic, id = ARGV[i], ARGV[i + 1]
   local name = buckets .. id
   local job, failed = leased_job(redis.call('ZSCORE', pool, id), name, topic, ARGV[i + 2])
-  local has_follower = job and is_followed(job[1])
+  local has_follower = job and string.byte(job[1]) == FOLLOWED
   if job then failed = bury(id, name, topic, ARGV[i + 3], ARGV[i + 4], has_follower) end
   local why = failed and failed.err or not job and 0
   if why then

@@ -30,7 +30,7 @@ for i = 1, #ARGV, 4 do
     local left = lifetime_left(ttl, token, lent)
     local more = loan(left, length)
     if more then
-      redis.call('HSET', name, 'lease', followed_as(job[1], lease_text(attempts, token, lent + left + more - ttl, left + more)))
+      redis.call('HSET', name, 'lease', (string.byte(job[1]) == FOLLOWED and '+' or '') .. lease_text(attempts, token, lent + left + more - ttl, left + more))
       redis.call('PEXPIRE', name, string.format('%d', left + more))
     end
     redis.call('ZADD', pool, score, id)

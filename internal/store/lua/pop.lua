@@ -1,4 +1,4 @@
--- require: take lease
+-- require: take
 -- pop: takes the next ready jobs of some topics; they are gone from Redis then, and their followers take their places.
 --
 -- KEYS, ARGV[1…4] and the topics at the end: see take.
@@ -14,57 +14,41 @@
 --
 -- Atomic because a cut between the entry and the bucket would lose the job.
 -- Cost: O(entries read), at most 50 more than are dropped or taken.
-local followed, followers -- buckets of jobs that have a follower; the IDs of those that were taken
+local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease') end
 
-local function read(name)
-  if followed and followed[name] == false then return {} end -- this call has taken it
-  local job = pcall('HMGET', name, 'topic', 'body', 'lease')
-  if is_followed(job[3]) then
-    followed = followed or {}
-    followed[name] = true
+local followers -- the IDs of jobs that have one, and were taken
+
+-- Buckets first: if they may not be deleted, the entries are still there. Those of jobs that have a follower lose the topic only, so that
+-- nobody takes them again.
+local function delete(jobs, names, n, _, followed)
+  if n == 0 then return nil, jobs end
+  if followed then
+    local may = redis.acl_check_cmd
+    if may and not (may('HSET', names[1], 'topic', '') and may('HDEL', names[1], 'topic') and may('PTTL', names[1])) then
+      return redis.error_reply('NOPERM this user has no permissions to run HSET, HDEL and PTTL, as the follower of a job needs them')
+    end
+    local others = {}
+    followers = followers or {}
+    for k = 1, n do
+      if not followed[k] then
+        others[#others + 1] = names[k]
+      elseif redis.call('HDEL', names[k], 'topic') == 1 then
+        followers[#followers + 1] = jobs[2 * k - 1]
+      end
+    end
+    names = others
   end
-  return job
-end
-
--- The jobs without those whose ID was there before.
-local function without_duplicates(jobs)
-  local seen, once = {}, {}
+  local deleted = #names > 0 and pcall('DEL', unpack(names)) or 0
+  if type(deleted) == 'table' then return deleted end
+  if deleted == n then return nil, jobs end
+  local seen, once = {}, {} -- an ID stood there twice, or has a follower
   for k = 1, #jobs, 2 do
     if not seen[jobs[k]] then
       seen[jobs[k]] = true
       once[#once + 1], once[#once + 2] = jobs[k], jobs[k + 1]
     end
   end
-  return once
-end
-
--- The buckets that nobody follows. The IDs of the others are among followers then.
-local function set_followers_apart(jobs, names, n)
-  local others = {}
-  followers = followers or {}
-  for k = 1, n do
-    if followed[names[k]] == nil then
-      others[#others + 1] = names[k]
-    elseif followed[names[k]] then
-      followed[names[k]] = false
-      followers[#followers + 1] = jobs[2 * k - 1]
-    end
-  end
-  return others
-end
-
--- Buckets first: if they may not be deleted, the entries are still there.
-local function delete(jobs, names, n)
-  if n == 0 then return nil, jobs end
-  if followed then
-    local err = not_permitted('HSET', names[1], 'topic', '') or not_permitted('HDEL', names[1], 'next') or not_permitted('PTTL', names[1])
-    if err then return err end
-    names = set_followers_apart(jobs, names, n)
-  end
-  local deleted = #names > 0 and pcall('DEL', unpack(names)) or 0
-  if type(deleted) == 'table' then return deleted end
-  if deleted < n then jobs = without_duplicates(jobs) end
-  return nil, jobs
+  return nil, once
 end
 
 local reply = take_all(read, nil, delete, 5)

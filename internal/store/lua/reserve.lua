@@ -52,7 +52,7 @@ local function wants(id, name, job)
     local lent
     k.attempts, k.token, lent, k.expires = read_lease(job[3])
     k.most, k.ttr, k.lifetime = read_options(job[4])
-    k.followed = is_followed(job[3])
+    k.followed = job[3] and string.byte(job[3]) == FOLLOWED
     if k.expires > 0 then
       k.ttl = redis.call('PTTL', name)
       if pushed_anew(k.ttl, k.expires) then
@@ -102,7 +102,7 @@ local function write_lease(name, length, text, attempt, token, k)
   elseif not text or ttl > DEFAULT_LIFETIME then
     text = lease_text(attempt, token, 0, ttl)
   end
-  if k and k.followed then text = as_followed(text) end
+  if k and k.followed then text = '+' .. text end
   changed = pcall('HSET', name, 'lease', text)
   if type(changed) == 'table' then return changed end
   -- What is over of its lifetime, it was ready. In later attempts that adds up.

@@ -53,10 +53,10 @@ local function give_back(i)
     local limit = read_options(job[3])
     if limit == 0 then limit = tonumber(most) end
     if limit > 0 and attempts >= limit then
-      local failed = bury(id, name, topic, string.format('all %d attempts used up', attempts), text, is_followed(job[1]))
+      local failed = bury(id, name, topic, string.format('all %d attempts used up', attempts), text, string.byte(job[1]) == FOLLOWED)
       if failed then return failed.err end
       redis.call('ZREM', pool, id)
-      if is_followed(job[1]) then
+      if string.byte(job[1]) == FOLLOWED then
         followers = followers or {}
         followers[#followers + 1] = id
       end
@@ -66,7 +66,7 @@ local function give_back(i)
   end
   local left = lifetime_left(redis.call('PTTL', name), token, lent)
   local given_back = lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left >= 0 and left + delay or left)
-  redis.call('HSET', name, 'lease', followed_as(job[1], given_back))
+  redis.call('HSET', name, 'lease', string.byte(job[1]) == FOLLOWED and '+' .. given_back or given_back)
   if text ~= '' then redis.call('HSET', name, 'error', text) end
   if left >= 0 then
     redis.call('PEXPIRE', name, string.format('%d', left + delay))

@@ -37,7 +37,7 @@ local function take(queue, topic, count, most, read, wants, claim)
   -- lose entries.
   local waits = pcall('ZMSCORE', pool, unpack(ids))
   if unreadable(waits) then return waits end
-  local jobs, names, misrouted = {}, {}, nil
+  local jobs, names, misrouted, followed = {}, {}, nil, nil
   local n, first = 0, #ids + 1 -- of the entries that are dropped or taken
   for i = #ids, 1, -1 do
     if n == most or bytes_left <= 0 then break end
@@ -60,6 +60,10 @@ local function take(queue, topic, count, most, read, wants, claim)
         jobs[2 * n + 2] = body
         n = n + 1
         names[n] = name
+        if job[3] and string.byte(job[3]) == 43 then -- the mark of a lease whose job has a follower
+          followed = followed or {}
+          followed[n] = true
+        end
       end
     elseif not owner then
       if job.err and unreadable(job) then return job end
@@ -78,7 +82,7 @@ local function take(queue, topic, count, most, read, wants, claim)
   denied = misrouted and not_writable()
   if denied then return denied end
   local refused, leases
-  refused, jobs, leases = claim(jobs, names, n, topic)
+  refused, jobs, leases = claim(jobs, names, n, topic, followed)
   if refused then return refused end
   redis.call('RPOP', queue, used)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
@@ -88,14 +92,11 @@ local function take(queue, topic, count, most, read, wants, claim)
   return used, jobs, leases
 end
 
-local function append(list, more, first)
-  for i = first or 1, #more do list[#list + 1] = more[i] end
-end
-
 -- Takes jobs of all the queues, and returns the script's reply.
---   read(name)           HMGET's reply for a bucket, topic and body first
+--   read(name)           HMGET's reply for a bucket, topic, body and lease first
 --   wants(id, name, job) whether the job is taken; if not, its entry is dropped. nil: all are
---   claim(jobs, names, n, topic)  makes them the caller's, {id, body, …}: returns an error reply,
+--   claim(jobs, names, n, topic, followed)  makes them the caller's, {id, body, …}; followed has the places of those
+--                        that have a follower, if read reads the lease, too. It returns an error reply,
 --                        if it has changed nothing, and the jobs, and, if need be, their leases
 --   limit_at             the place in ARGV of how many jobs of the first queue are wanted at most; those of
 --                        the others follow
@@ -124,8 +125,8 @@ local function take_all(read, wants, claim, limit_at)
         if #taken == 0 then
           taken, leases = jobs, more_leases
         else
-          append(taken, jobs)
-          if leases then append(leases, more_leases, 4) end -- behind what is common
+          for k = 1, #jobs do taken[#taken + 1] = jobs[k] end
+          for k = 4, leases and #more_leases or 0 do leases[#leases + 1] = more_leases[k] end -- behind what is common
         end
       end
     end
