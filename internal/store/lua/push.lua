@@ -42,14 +42,15 @@ local function not_writable_bucket(name)
   return not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
 end
 
--- Most calls are for one job, which is new and to wait, of a topic that is known. They are done with before all that
--- others need is defined, which would cost as much as the commands.
+-- Most calls are for one job, which is new, of a topic that is known. They are done with before all that others need is defined,
+-- which would cost as much as the commands.
 local counts = ARGV[FIRST + 2]
 local is_plain = counts == 'replace' or counts == 'refuse' or counts == 'earlier' or counts == 'later' or counts == 'follow'
-if #ARGV == FIRST + 8 and ARGV[1] == '' and is_plain then
+local is_usual = #ARGV == FIRST + 8 and ARGV[1] == '' and is_plain and call('EXISTS', buckets .. ARGV[8]) == 0
+if is_usual then
   local name, due = buckets .. ARGV[8], now - ARGV[11]
   if tonumber(ARGV[11]) > 0 then due = tonumber(ARGV[11]) end
-  if ARGV[11] ~= '0' and due > begun and call('EXISTS', name) == 0 then
+  if ARGV[11] ~= '0' and due > begun then
     local err = not_writable_bucket(name)
     if err then return err end
     call('ZADD', pool, score_of(due), ARGV[8])
@@ -57,6 +58,28 @@ if #ARGV == FIRST + 8 and ARGV[1] == '' and is_plain then
     announce(score_of(due), due - now)
     return {}
   end
+end
+
+-- require: guard queue
+-- What keeps a job that is due from being put into its queue, or nil.
+local function not_queueable(topic)
+  local queue = queues .. topic
+  local err = not_permitted('LPUSH', queue, '') or not_permitted('ZREM', pool, '') or not_a_list(queue)
+  if err then return err.err end
+  local cardinality = redis.pcall('ZCARD', pool)
+  if type(cardinality) == 'table' then return cardinality.err .. ' (job pool ' .. pool .. ')' end
+end
+
+if is_usual then -- it is ready at once
+  local name = buckets .. ARGV[8]
+  local why_not = not_queueable(ARGV[9])
+  if why_not then return {1, why_not} end
+  local err = not_writable_bucket(name)
+  if err then return err end
+  write(name, 8, FIRST, ARGV[4])
+  call('ZREM', pool, ARGV[8])
+  wake(ARGV[9], call('LPUSH', queues .. ARGV[9], ARGV[8]))
+  return {}
 end
 
 -- require: keys time guard pool queue lease topics once follow debounce
@@ -86,15 +109,6 @@ end
 -- What keeps it from being entered that a push counts alone, as an error reply, or nil.
 local function not_once()
   return not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
-end
-
--- What keeps a job that is due from being put into its queue, or nil.
-local function not_queueable(topic)
-  local queue = queues .. topic
-  local err = not_permitted('LPUSH', queue, '') or not_permitted('ZREM', pool, '') or not_a_list(queue)
-  if err then return err.err end
-  local cardinality = redis.pcall('ZCARD', pool)
-  if type(cardinality) == 'table' then return cardinality.err .. ' (job pool ' .. pool .. ')' end
 end
 
 -- Has the job that begins at ARGV[i] follow the one whose lease has that text.
