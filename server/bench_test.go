@@ -191,3 +191,26 @@ func BenchmarkLateness(b *testing.B) {
 	b.ReportMetric(milliseconds(quantile(late, 0.99)), "late-p99-ms")
 	b.ReportMetric(milliseconds(late[len(late)-1]), "late-max-ms")
 }
+
+// BenchmarkFire is a pass in which so many schedules are due; ns/op is of one of them.
+func BenchmarkFire(b *testing.B) {
+	const schedules = 10_000
+	w := newWorld(b)
+	for n := range schedules {
+		w.schedule(aSchedule(fmt.Sprint("s", n), "@daily"), time.Hour)
+	}
+	late, took := 0.0, time.Duration(0)
+	for range b.N {
+		at := w.Clock()
+		w.Do("EVAL", `for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+			redis.call('ZADD', KEYS[1], ARGV[1], id)
+			redis.call('HSET', 'delayer:job_bucket:' .. id, 'next', ARGV[2])
+		end`, 1, prefix+"job_pool", at-1, int64(at*1000)-1000)
+		began := time.Now()
+		w.pass()
+		took += time.Since(began)
+		late = max(late, w.Clock()-at)
+		w.Do("DEL", prefix+"ready_queue:t")
+	}
+	b.ReportMetric(float64(took.Nanoseconds())/float64(b.N)/schedules, "ns/schedule")
+}
