@@ -26,6 +26,7 @@ var (
 	oneJob      = &subject{page: "/ui/job", needs: []string{"id"}}
 	readyJobs   = &subject{page: "/ui/topic", needs: []string{"topic"}, count: (*act).ready}
 	oneSchedule = &subject{page: "/ui/schedules", needs: []string{"schedule"}}
+	wholeTopic  = &subject{page: "/ui/topic", needs: []string{"topic"}}
 	oneLetter   = &subject{page: "/ui/dead/topic", needs: []string{"id", "topic"}}
 	deadLetters = &subject{page: "/ui/dead/topic", needs: []string{"topic"}, count: (*act).letters}
 	ticked      = &subject{page: "/ui/dead/topic", needs: []string{"topic"}, count: func(a *act) (int, error) { return len(a.IDs), nil }}
@@ -48,6 +49,8 @@ var actions = map[string]action{
 	"requeue":          {oneJob, false, func(a *act) (int, error) { return oneUnless(a.client.Requeue(a.ctx, a.ID)) }},
 	"drop":             {oneLetter, true, func(a *act) (int, error) { return a.client.DropDead(a.ctx, a.Topic, a.ID) }},
 	"purge":            {readyJobs, true, func(a *act) (int, error) { return a.operator.Purge(a.ctx, a.Topic, a.Most) }},
+	"pause":            {wholeTopic, false, (*act).pause},
+	"resume":           {wholeTopic, false, func(a *act) (int, error) { return one(a.client.Resume(a.ctx, a.Topic)) }},
 	"requeue_dead":     {deadLetters, true, func(a *act) (int, error) { return a.operator.RequeueDead(a.ctx, a.Dead) }},
 	"drop_dead":        {deadLetters, true, func(a *act) (int, error) { return a.operator.DropDead(a.ctx, a.Dead) }},
 	"requeue_selected": {ticked, true, (*act).requeueSelected},
@@ -99,6 +102,10 @@ func oneUnless(err error) (int, error) { return one(err == nil, err) }
 
 func (a *act) reschedule() (int, error) {
 	return oneUnless(a.client.Reschedule(a.ctx, a.ID, a.delay))
+}
+
+func (a *act) pause() (int, error) {
+	return oneUnless(a.client.Pause(a.ctx, a.Topic, client.PauseOptions{For: a.delay, Note: strings.TrimSpace(a.form.Get("note"))}))
 }
 
 // requeueSelected goes on where a dead letter can't be requeued, as a job of its ID exists.
@@ -182,6 +189,9 @@ func (p *page) asked() (*act, error) {
 	if err == nil && name == "reschedule" {
 		a.delay, err = durationOf("delay", get("delay"))
 	}
+	if err == nil && name == "pause" && strings.TrimSpace(get("for")) != "" { // else it has no end
+		a.delay, err = durationOf("for", get("for"))
+	}
 	if a.ID == "" && a.Topic == "" && a.Schedule == "" {
 		return nil, err
 	}
@@ -255,6 +265,8 @@ func (a *act) failed(done int, err error) error {
 	switch {
 	case !a.asks && a.of == oneSchedule:
 		return a.schedules(a.page)
+	case a.of == wholeTopic:
+		return a.topic(a.page)
 	case !a.asks:
 		return a.job(a.page)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // topicData is what a topic's page shows.
@@ -13,6 +14,8 @@ type topicData struct {
 	listing
 	Topic       string
 	Counts      *operator.TopicCounts // nil if the topic is not known
+	Pause       *store.Pause          // nil if it is not paused
+	For, Note   string                // what was typed in
 	States      []string
 	Query       operator.Query
 	All         int // how many entries there are to look at; Unknown if it can't be told
@@ -39,6 +42,10 @@ func (d *Dashboard) topic(p *page) error {
 	if known {
 		data.Counts = &counts.Topics[0]
 	}
+	if data.Pause, err = d.pauseOf(p.ctx, data.Topic); err != nil {
+		return err
+	}
+	data.For, data.Note = p.form.Get("for"), p.form.Get("note")
 	if data.Query.State == operator.Ready {
 		data.All = operator.Unknown
 		if data.Counts != nil {
@@ -50,6 +57,15 @@ func (d *Dashboard) topic(p *page) error {
 	}
 	data.LookedInAll = countOf(p.form.Get("looked")) + data.Page.Looked
 	return p.show("topic", data)
+}
+
+// pauseOf is why nothing of the topic is delivered, nil if it is not paused, or this Redis user may not know.
+func (d *Dashboard) pauseOf(ctx context.Context, topic string) (*store.Pause, error) {
+	pauses, err := d.operator.Paused(ctx)
+	if err != nil && !store.Refused(err) {
+		return nil, err
+	}
+	return pauses.Of(topic), nil
 }
 
 const (

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // shareSample is how many waiting jobs are looked at to tell how they divide among the topics.
@@ -16,6 +17,7 @@ const shareSample = 2000
 type topicRow struct {
 	operator.TopicCounts
 	Waiting int // about; Unknown if it can't be told
+	Paused  bool
 }
 
 // jobs are how many it has, of which nobody knows all.
@@ -108,8 +110,12 @@ func (d *Dashboard) topics(p *page) error {
 	} else {
 		counts = withShares(v.Topics, data.Shares.Topics)
 	}
+	pauses, err := d.operator.Paused(p.ctx)
+	if err != nil && !store.Refused(err) {
+		return err
+	}
 	for _, t := range counts {
-		row := topicRow{t, waiting[t.Topic]}
+		row := topicRow{t, waiting[t.Topic], pauses.Of(t.Topic) != nil}
 		if data.Unreadable != nil {
 			row.Waiting = operator.Unknown
 		}
