@@ -20,7 +20,7 @@ import (
 )
 
 // hangBound is when a test gives up.
-const hangBound = 20 * time.Second
+const hangBound = redistest.HangBound
 
 // fixture is a front with the area, on a private Redis that a server works on.
 type fixture struct {
@@ -44,7 +44,7 @@ func start(t testing.TB, s setup) *fixture {
 	t.Helper()
 	f := &fixture{t: t, redis: redistest.Start(t)}
 	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
-	f.client = client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: cmp.Or(s.patience, hangBound), MaxActive: 20, MaxIdle: 2})
+	f.client = client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: cmp.Or(s.patience, hangBound), WriteTimeout: hangBound, MaxActive: 20, MaxIdle: 2})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	f.addr = l.Addr().String()
