@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -90,6 +91,19 @@ func TestRightsInCluster(t *testing.T) {
 		_, err := c.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 10*time.Millisecond)
 		check(t, err)
 		expectJob(t, waiting, id)
+	}
+	check(t, c.BackOff(t.Context(), "t", time.Hour))
+	_, err := c.PushBatch(t.Context(), jobs(0, 50, "t", 0))
+	check(t, err)
+	if n, err := c.PopBatch(t.Context(), "t", 50); len(n) > 0 || !errors.Is(err, client.ErrEmpty) {
+		t.Errorf("popped %d of a topic that is backed off from, %v", len(n), err)
+	}
+	if paused, err := c.Paused(t.Context()); len(paused) != 1 || err != nil {
+		t.Errorf("paused are %+v, %v", paused, err)
+	}
+	check(t, errOf(c.Resume(t.Context(), "t")))
+	if n, err := c.PopBatch(t.Context(), "t", 50); len(n) != 50 || err != nil {
+		t.Errorf("popped %d once it is resumed, %v", len(n), err)
 	}
 	for _, s := range cluster.Servers {
 		if log := s.Do("ACL", "LOG").([]any); len(log) > 0 {

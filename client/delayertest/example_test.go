@@ -153,6 +153,29 @@ func ExampleDelayer_Forward() {
 	// attempt 2
 }
 
+// A topic is paused over the night.
+func ExampleDelayer_Forward_paused() {
+	t := exampleT()
+	defer t.end()
+
+	d := delayertest.New(t)
+	c := d.Client()
+	if err := c.Pause(t.Context(), "mail", client.PauseOptions{For: 8 * time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Push(t.Context(), client.Message{Topic: "mail", Body: "7"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		d.Forward(t, 4*time.Hour)
+		m, err := c.Pop(t.Context(), "mail")
+		fmt.Println(m.Body, err)
+	}
+	// Output:
+	//  delayer: pop "mail": no job is ready
+	// 7 <nil>
+}
+
 // Code that computes due times itself takes Now in place of time.Now.
 func ExampleDelayer_Now() {
 	t := exampleT()
