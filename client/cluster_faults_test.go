@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/redistest"
@@ -108,7 +107,7 @@ func TestUncoveredSlots(t *testing.T) {
 	left := clusterPartitions - len(want)
 	cluster.Kill(master)
 	for len(want) > 0 {
-		m, err := c.BPop(t.Context(), 10*time.Second, "t")
+		m, err := c.BPop(t.Context(), hangBound, "t")
 		check(t, err)
 		if !want[m.ID] {
 			t.Fatalf("popped %s", m.ID)
@@ -125,6 +124,6 @@ func TestUncoveredSlots(t *testing.T) {
 	master.Restart()
 	check(t, redistest.Receive(t, waiting).err)
 	for range left - 1 {
-		check(t, errOf(c.BPop(t.Context(), 10*time.Second, "t")))
+		check(t, errOf(c.BPop(t.Context(), hangBound, "t")))
 	}
 }
