@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/devredis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -38,9 +38,10 @@ func onRedis(tb testing.TB, args ...string) (*backend, *redistest.Server) {
 // onEach runs the test on a redis-server and on what serves --dev.
 func onEach(t *testing.T, test func(t *testing.T, b *backend)) {
 	startMini := func(t *testing.T) string {
-		m := miniredis.RunT(t)
-		m.ClockTTL(true) // exact
-		return m.Addr()
+		m, err := devredis.Start("127.0.0.1:0")
+		check(t, err)
+		t.Cleanup(m.Close)
+		return m.Addr
 	}
 	redistest.OnEach(t, startMini, func(t *testing.T, f *redistest.Fixture) { test(t, newBackend(f, f.Pool())) })
 }
