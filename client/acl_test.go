@@ -108,6 +108,7 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 		t.Helper()
 		check(t, errOf(producer.Push(ctx, message(id), 0, opts...)))
 	}
+	check(t, operator.SetLimit(ctx, "t", client.Limit{Concurrency: 2, Rate: 1000, Burst: 100}))
 	push("a", client.MaxAttempts(2), client.TTR(time.Minute), client.ReadyMaxLifetime(time.Minute))
 	d := reserve("a")
 	check(t, d.Extend(ctx, time.Hour))
@@ -163,12 +164,26 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	check(t, d.Release(ctx))
 	check(t, errOf(operator.Resume(ctx, "t")))
 	check(t, errOf(producer.Remove(ctx, "paused")))
+	check(t, operator.SetLimit(ctx, "t", client.Limit{}))
+	check(t, operator.SetLimit(ctx, "t", client.Limit{Concurrency: 2, Rate: 1000, Burst: 100}))
+	push("d")
+	extended := reserve("d")
+	f.Do("ZADD", "delayer:slots:t", 1, "d") // as if its lease would have ended
+	push("e")
+	reserve("e")
+	push("f")
+	_, err := worker.ReserveBatch(ctx, "t", 1, time.Minute)
+	expectErr(t, "ReserveBatch beyond the limit", err, client.ErrEmpty)
+	check(t, errOf(producer.Remove(ctx, "f")))
+	check(t, errOf(producer.Remove(ctx, "e")))
+	check(t, extended.Ack(ctx))
+	check(t, operator.SetLimit(ctx, "t", client.Limit{}))
 	check(t, worker.Ping(ctx))
 	pool := f.newPool(client.PoolOptions{Username: "operator", Password: "p"})
 	f.Do("HSET", "delayer:servers", "id", "{}")
 	s := store.New(pool, f.Prefix)
 	check(t, errOf(s.Servers(ctx)))
-	if n, err := s.Acked(ctx); n != 2 || err != nil {
+	if n, err := s.Acked(ctx); n != 3 || err != nil {
 		t.Errorf("Acked = %d, %v", n, err)
 	}
 	f.Expect(state{})

@@ -1065,6 +1065,37 @@ func ExampleClient_Pause() {
 	// welcome-7 <nil>
 }
 
+func ExampleClient_SetLimit() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL, client.WithPrefix("limit:"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	if err := c.SetLimit(ctx, "invoice", client.Limit{Concurrency: 2}); err != nil {
+		log.Fatal(err)
+	}
+	for range 5 {
+		if _, err := c.Push(ctx, client.Message{Topic: "invoice", Body: "b"}, 0); err != nil {
+			log.Fatal(err)
+		}
+	}
+	first, err := c.ReserveBatch(ctx, "invoice", 10, time.Minute)
+	fmt.Println(len(first), err)
+	_, err = c.ReserveBatch(ctx, "invoice", 10, time.Minute)
+	fmt.Println(errors.Is(err, client.ErrEmpty))
+	if err := first[0].Ack(ctx); err != nil {
+		log.Fatal(err)
+	}
+	next, err := c.ReserveBatch(ctx, "invoice", 10, time.Minute)
+	fmt.Println(len(next), err)
+	// Output:
+	// 2 <nil>
+	// true
+	// 1 <nil>
+}
+
 func ExampleClient_Stats() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL, client.WithPrefix("stats:"))

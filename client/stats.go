@@ -25,6 +25,9 @@ type TopicStats struct {
 	// keep this number when they push or remove reserved jobs, or move them when their leases end.
 	Reserved int
 	Dead     int
+	// Limit is what limits the topic's jobs, and HeldBack is how many of the ready ones it keeps from being reserved now.
+	Limit    Limit
+	HeldBack int
 }
 
 // Stats counts the jobs. It costs Redis some microseconds a topic, whatever the number of jobs.
@@ -41,6 +44,8 @@ func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, failed("stats", "", err)
 	}
-	of := each(all.Topics, func(t store.TopicCounts) TopicStats { return TopicStats{t.Topic, t.Ready, t.Reserved, t.Dead} })
+	of := each(all.Topics, func(t store.TopicCounts) TopicStats {
+		return TopicStats{t.Topic, t.Ready, t.Reserved, t.Dead, Limit(t.Limit), t.Held}
+	})
 	return Stats{all.Waiting, of}, nil
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -75,9 +76,9 @@ func keepPaused(ctx context.Context, movers []*mover) (next time.Duration, faile
 	return next, failed
 }
 
-// copyPauses has topics paused in new partitions that are in those of before.
+// copyPauses has topics paused, and limited, in new partitions that are in those of before.
 func (s *Server) copyPauses(ctx context.Context, outages *outages) (done bool) {
-	err := s.partitions.CopyPauses(ctx)
-	outages.aside("Paused topics can't be paused in new partitions", err, false)
+	err := errors.Join(s.partitions.CopyPauses(ctx), s.partitions.CopyLimits(ctx))
+	outages.aside("Pauses and limits can't be copied to new partitions", err, false)
 	return err == nil
 }

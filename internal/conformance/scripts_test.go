@@ -171,6 +171,17 @@ var scripts = []line{
 		aside, err := s.store.SetAside(nil, false).Do(s.Context())
 		expect(s, "what is set aside", len(aside.Jobs), err, 0)
 	}},
+	{"limit", func(s *stage) {
+		s.stored("a", 0)
+		s.stored("b", 0)
+		check(s, store.Partitions{s.store}.SetLimit(s.Context(), topic, store.Limit{Concurrency: 1}))
+		reserve := store.Wanted{Topics: []string{topic}, N: 2}
+		got, err := s.store.Reserve(reserve, store.Reservation{Lease: time.Hour}).Do(s.Context())
+		expect(s, "how many are reserved", len(got.Jobs), err, 1)
+		check(s, store.Partitions{s.store}.SetLimit(s.Context(), topic, store.Limit{}))
+		got, err = s.store.Reserve(reserve, store.Reservation{Lease: time.Hour}).Do(s.Context())
+		expect(s, "how many are reserved without a limit", len(got.Jobs), err, 1)
+	}},
 	{"look", func(s *stage) {
 		s.expectLook("waiter", 0, true)
 		s.stored("a", 0)
@@ -354,6 +365,13 @@ var scripts = []line{
 		})
 		swept, err := s.store.Sweep(s.Context(), store.Place{})
 		expect(s, "the queues with entries of no job", len(swept.Gone), err, 1)
+	}},
+	{"take_slots", func(s *stage) {
+		s.held("a")
+		s.stored("b", 0)
+		check(s, store.Partitions{s.store}.SetLimit(s.Context(), topic, store.Limit{Concurrency: 1}))
+		got, err := s.store.Reserve(store.Wanted{Topics: []string{topic}, N: 1}, store.Reservation{}).Do(s.Context())
+		expect(s, "how many are reserved", len(got.Jobs), err, 0)
 	}},
 	{"topics", func(s *stage) {
 		s.stored("a", time.Hour)

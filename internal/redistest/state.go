@@ -27,10 +27,15 @@ type State struct {
 	Buckets   map[string]string   // ID → "topic body"
 	Dead      map[string][]string // topic → IDs of its dead letters, the oldest first
 	Letters   map[string]string   // ID of a dead letter → "topic body"
+	Limits    map[string]string   // topic → its limit
+	Slots     map[string][]string // topic → IDs that have one of its slots
 	Schedules []string            // names
 	Once      []string            // IDs of which no further push counts, or none did until lately
 	Other     map[string]string   // any other key, or one of the wrong type → its type
 }
+
+// raisedBy is added to the number of reserved jobs of a topic with a limit.
+const raisedBy = 1 << 40
 
 // State reads the whole database.
 func (f *Fixture) State() State {
@@ -38,6 +43,7 @@ func (f *Fixture) State() State {
 	s := State{
 		Counts: map[string]string{}, Ready: map[string][]string{}, Paused: map[string][]string{}, Buckets: map[string]string{},
 		Dead: map[string][]string{}, Letters: map[string]string{}, Other: map[string]string{},
+		Limits: map[string]string{}, Slots: map[string][]string{},
 	}
 	keys := f.keys()
 	kinds := f.each(keys, "TYPE")
@@ -60,7 +66,7 @@ func (f *Fixture) State() State {
 		case "job_pool zset":
 			pools = append(pools, key)
 		case "topics zset", "topics_due zset", "waiting: zset", "servers hash", "history hash", "acked string", "migration hash",
-			"waiting: hash", "paused_waiting: zset", "paused hash", "group: hash":
+			"waiting: hash", "held_back: zset", "paused_waiting: zset", "paused hash", "group: hash":
 		case "schedules zset":
 			s.Schedules = append(s.Schedules, f.Strings("ZRANGE", key, 0, -1)...)
 		case "once zset":
@@ -73,8 +79,15 @@ func (f *Fixture) State() State {
 				if err != nil {
 					s.Counts[topic] = count
 				}
-				counts[topic] += n
+				counts[topic] += n % raisedBy
 			}
+		case "limits hash":
+			for topic, limit := range f.stringMap("HGETALL", key) {
+				fields := strings.SplitN(limit, " ", 6) // the partition's share, what has begun, and the limit
+				s.Limits[topic] = fields[len(fields)-1]
+			}
+		case "slots: zset":
+			s.Slots[topic] = append(s.Slots[topic], f.Strings("ZRANGE", key, 0, -1)...)
 		case "dead_letters: zset":
 			dead[topic] = append(dead[topic], key)
 			indexed[partition] = append(indexed[partition], topic)
@@ -101,6 +114,9 @@ func (f *Fixture) State() State {
 	}
 	slices.Sort(s.Once)
 	slices.Sort(s.Schedules)
+	for _, ids := range s.Slots {
+		slices.Sort(ids)
+	}
 	s.Pool, s.Reserved = f.waitingAndReserved(pools)
 	for topic, n := range counts {
 		if n != 0 {

@@ -39,6 +39,9 @@ func (p Partitions) Migrate(ctx context.Context, tell func(Migrated)) (done bool
 	if err := p.CopyPauses(ctx); err != nil && !Temporary(err) { // before jobs come to be ready there
 		return false, err
 	}
+	if err := p.CopyLimits(ctx); err != nil && !Temporary(err) {
+		return false, err
+	}
 	for i, from := range p.leaving() {
 		if err := m.move(ctx, from); err != nil {
 			return false, err

@@ -47,6 +47,9 @@ func (p Partitions) layout() Layout {
 	return Layout{Partitions: len(p)}
 }
 
+// Count is how many partitions jobs are pushed to.
+func (p Partitions) Count() int { return p.layout().Partitions }
+
 // Of is the partition that the job of that ID belongs to.
 func (p Partitions) Of(id string) *Store { return p[p.Place(id)] }
 
@@ -130,6 +133,10 @@ func (s *Stats) Add(part Stats) {
 		sum := &s.Topics[i]
 		sum.Ready, sum.Reserved, sum.Dead = Plus(sum.Ready, t.Ready), Plus(sum.Reserved, t.Reserved), Plus(sum.Dead, t.Dead)
 		sum.Overdue, sum.AtLeast = Longer(sum.Overdue, t.Overdue), max(sum.AtLeast, t.AtLeast)
+		sum.Held += t.Held
+		if sum.Limit == (Limit{}) {
+			sum.Limit = t.Limit
+		}
 	}
 }
 

@@ -21,10 +21,16 @@ type Popped struct {
 	PutOff    []PutOff // jobs whose attempts are used up, and that can't be made dead letters
 	Remaining []int    // of each topic: how many entries its queue still has if it had as many jobs as were wanted; -1 is not known
 	Entered   bool     // whether the waiter stands wherever it was to be entered
+	// Held is, of each topic whose limit lets no more of its jobs be reserved now, in how long to come back; Woken: the waiter, if it was
+	// entered, is woken then. 0 of the others; nil if there are none.
+	Held []time.Duration
 	// More is whether the script stopped early: there may be jobs although
 	// fewer came than were asked for.
 	More bool
 }
+
+// Woken says that a waiter is woken, and that it is not known when.
+const Woken time.Duration = -1
 
 // PutOff is a job that is to be tried again some seconds later, and why.
 type PutOff struct {
@@ -86,8 +92,16 @@ func poppedOf(reply any, topics []string, leased bool) (Popped, error) {
 	if leased && len(queues) > 0 {
 		popped.PutOff, queues = putOffOf(queues[0]), queues[1:]
 	}
-	for len(queues) >= 3 {
+	for len(queues) >= 2 {
 		place, _ := queues[0].(int64)
+		if held, ok := queues[1].(int64); ok && place < 0 && int(-place) <= len(topics) {
+			popped.hold(int(-place)-1, held, len(topics))
+			queues = queues[2:]
+			continue
+		}
+		if len(queues) < 3 {
+			return Popped{}, errUnreadable
+		}
 		jobs, ok := queues[1].([]any)
 		if !ok || len(jobs)%2 != 0 || place < 1 || int(place) > len(topics) {
 			return Popped{}, errUnreadable
@@ -111,6 +125,16 @@ func poppedOf(reply any, topics []string, leased bool) (Popped, error) {
 		}
 	}
 	return popped, nil
+}
+
+// hold enters that the jobs of the topic at that place are held back for so long (ms).
+func (p *Popped) hold(place int, ms int64, topics int) {
+	if p.Held == nil {
+		p.Held = make([]time.Duration, topics)
+	}
+	if p.Held[place] = time.Duration(ms) * time.Millisecond; ms < 0 {
+		p.Held[place] = Woken
+	}
 }
 
 // putOffOf reads those in reserve.lua's answer.

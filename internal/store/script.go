@@ -41,6 +41,9 @@ func (s *script) on(of *Store) *form {
 // A part has nothing but definitions, each of which begins with "local" at the left margin. Redis
 // would make them anew in every call, so those that the script has no use for are left out.
 //
+// In the midst of a function a line "-- define: a" is replaced by what is used of a.lua, and by what that requires, though it may be
+// defined outside as well: so what few calls need costs the others nothing, not even that it refers to anything of theirs.
+//
 // Lines that begin with "-- cluster: " are code in a cluster only.
 func newScript(name string) *script {
 	return &script{
@@ -64,22 +67,48 @@ func textOf(name string, inCluster bool) string {
 	defined := map[string]bool{}
 	for section := range sections(source(name, inCluster)) {
 		code, required := parse(section)
-		used := map[string]bool{}
-		for _, word := range words(code) {
-			used[word] = true
+		for _, d := range needed(code, required, inCluster, defined) {
+			text.WriteString(defineWithin(d.code, inCluster))
 		}
-		var needed []string
-		for _, d := range slices.Backward(definitions(required, inCluster, map[string]bool{})) {
-			if !defined[d.names[0]] && slices.ContainsFunc(d.names, func(name string) bool { return used[name] }) {
-				needed = append(needed, d.code)
-				defined[d.names[0]] = true
-				for _, word := range d.words {
-					used[word] = true
-				}
+		text.WriteString(defineWithin(section, inCluster))
+	}
+	return text.String()
+}
+
+// needed are the definitions of the parts that the code uses, itself or by others of them, and that are not defined. They are then.
+func needed(code string, parts []string, inCluster bool, defined map[string]bool) (list []definition) {
+	used := map[string]bool{}
+	for _, word := range words(code) {
+		used[word] = true
+	}
+	for _, d := range slices.Backward(definitions(parts, inCluster, map[string]bool{})) {
+		if !defined[d.names[0]] && slices.ContainsFunc(d.names, func(name string) bool { return used[name] }) {
+			list = append(list, d)
+			defined[d.names[0]] = true
+			for _, word := range d.words {
+				used[word] = true
 			}
 		}
-		slices.Reverse(needed)
-		text.WriteString(strings.Join(needed, "") + section)
+	}
+	slices.Reverse(list)
+	return list
+}
+
+const define = "-- define: "
+
+// defineWithin replaces the lines of some code that say what is to be defined there.
+func defineWithin(code string, inCluster bool) string {
+	var text strings.Builder
+	plain, _ := parse(code)
+	for line := range strings.Lines(code) {
+		indent, parts, ok := strings.Cut(line, define)
+		if !ok || strings.TrimLeft(indent, " ") != "" {
+			text.WriteString(line)
+			continue
+		}
+		for _, d := range needed(plain, strings.Fields(parts), inCluster, map[string]bool{}) {
+			text.WriteString(d.code)
+		}
 	}
 	return text.String()
 }
@@ -172,7 +201,9 @@ func parse(text string) (string, []string) {
 		if parts, ok := strings.CutPrefix(line, require); ok {
 			required = strings.Fields(parts)
 		}
-		line, _, _ = strings.Cut(line, "-- ")
+		if !strings.HasPrefix(strings.TrimLeft(line, " "), define) {
+			line, _, _ = strings.Cut(line, "-- ")
+		}
 		if line = strings.TrimRight(line, " \n"); line != "" && line != "--" {
 			code.WriteString(line + "\n")
 		}

@@ -30,6 +30,8 @@ type TopicCounts struct {
 	Overdue time.Duration
 	// AtLeast is Overdue, or, where that is not known, the least that it can be.
 	AtLeast time.Duration
+	Limit   Limit
+	Held    int // ready jobs that the limit keeps from being taken now
 }
 
 // statsPage is how many topics one script tells of.
@@ -80,7 +82,7 @@ func (s *Store) statsPage(topics []string, late, reserved bool) *Call[Stats] {
 func statsOf(reply any, topics []string) (s Stats, err error) {
 	var now, overdue int64
 	rest, err := scan(reply, &now, &s.Pool, &overdue, &s.reserved)
-	if err != nil || len(rest) != 5*len(topics) {
+	if err != nil || len(rest) != 6*len(topics) {
 		return Stats{}, errUnreadable
 	}
 	if now >= 0 {
@@ -90,7 +92,11 @@ func statsOf(reply any, topics []string) (s Stats, err error) {
 	for _, topic := range topics {
 		t := TopicCounts{Topic: topic}
 		var sure int
-		if rest, err = redis.Scan(rest, &t.Ready, &t.Reserved, &t.Dead, &overdue, &sure); err != nil {
+		if rest, err = redis.Scan(rest, &t.Ready, &t.Reserved, &t.Dead, &overdue, &sure); err == nil {
+			err = t.readLimit(rest[0])
+			rest = rest[1:]
+		}
+		if err != nil {
 			return Stats{}, err
 		}
 		t.Overdue, t.AtLeast = optional(overdue), optional(overdue)
@@ -120,4 +126,18 @@ func OverdueOf(ctx context.Context, of []*Store) []Late {
 		return true
 	})
 	return all
+}
+
+// readLimit reads what stats.lua tells of the topic's limit.
+func (t *TopicCounts) readLimit(reply any) error {
+	list, limited := reply.([]any)
+	if !limited {
+		return nil
+	}
+	var text string
+	_, err := redis.Scan(list, &text, &t.Held)
+	if err == nil {
+		t.Limit, err = readLimit(text)
+	}
+	return err
 }

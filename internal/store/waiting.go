@@ -166,7 +166,7 @@ func (s *Store) Wake(topics []string) *Call[struct{}] {
 	return newCall(s, wakeScript, appendAll(arguments(len(topics), s.keys.JobPool()), topics), unread)
 }
 
-// TakeOut takes the waiter out from among those of the topics. Nothing depends on it.
+// TakeOut takes the waiter out from among those of the topics, and those that their limits hold back. Nothing depends on it.
 func (s *Store) TakeOut(ctx context.Context, waiter string, topics []string) {
 	if len(topics) == 0 {
 		return
@@ -176,7 +176,13 @@ func (s *Store) TakeOut(ctx context.Context, waiter string, topics []string) {
 		return
 	}
 	defer conn.Close()
-	s.eachWaiting(ctx, conn, topics, "ZREM", waiter)
+	if _, err := s.eachWaiting(ctx, conn, topics, "ZREM", waiter); err != nil {
+		return
+	}
+	for _, topic := range topics {
+		conn.Send("ZREM", s.keys.HeldBack(topic), waiter)
+	}
+	redis.DoContext(conn, ctx, "")
 }
 
 // eachWaiting does something with the waiters of each topic. An answer may be a redis.Error.

@@ -21,6 +21,7 @@ type line struct {
 	queued      bool      // to be asked
 	busy        bool      // a take is under way: one at a time keeps the callers' order
 	blocked     bool      // all its callers are claimed by takes of other lines
+	held        *hold     // the topic's limit holds it back; nil if not
 	byLook      bool      // ready since a look, and not since a message
 	left        time.Time // when the last caller left
 }
@@ -143,6 +144,7 @@ func (l *line) newTake() *take {
 // wake enters that the queue has about so many jobs. told says that we alone were woken for them.
 func (l *line) wake(jobs int, told bool) {
 	l.entered = false
+	l.unhold()
 	l.wakes++
 	l.ready = max(l.ready, jobs)
 	l.woken = l.woken || told
@@ -165,7 +167,7 @@ func (l *line) retire() {
 		l.source.passOn(l.topic)
 	}
 	l.left = time.Now()
-	if !l.entered && !l.queued && l.source.lines[l.topic] == l { // else it was forgotten before, and there is a new one
+	if !l.entered && l.held == nil && !l.queued && l.source.lines[l.topic] == l { // else it was forgotten before, and there is a new one
 		delete(l.source.lines, l.topic)
 	}
 }

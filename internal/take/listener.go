@@ -188,10 +188,11 @@ func (e *listener) close() (entered map[*source][]string) {
 	entered = map[*source][]string{}
 	for _, s := range e.node.sources {
 		for _, l := range s.lines {
-			if l.entered {
+			if l.entered || l.held != nil {
 				entered[s] = append(entered[s], l.topic)
 			}
 			l.entered = false
+			l.unhold()
 		}
 	}
 	return entered

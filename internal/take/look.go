@@ -92,7 +92,7 @@ func (e *listener) isCalm() bool {
 		return false
 	}
 	for _, l := range e.node.waited() {
-		if !l.entered && !l.busy {
+		if !l.entered && l.held == nil && !l.busy {
 			return false
 		}
 	}
@@ -177,8 +177,10 @@ func (e *listener) learn(looks []*look, found []store.Looked) {
 			for p := l.first; p != nil; p = p.next {
 				full[p.caller] = true
 			}
-			l.wake(found[i].Lengths[j], false)
-			l.byLook = true
+			if l.held == nil {
+				l.wake(found[i].Lengths[j], false)
+				l.byLook = true
+			}
 		}
 	}
 	for i, k := range looks {
@@ -192,6 +194,7 @@ func (e *listener) learn(looks []*look, found []store.Looked) {
 					e.lose()
 				}
 				l.entered, l.enteredAt = true, time.Now()
+				l.unhold()
 			}
 		}
 	}
@@ -210,6 +213,7 @@ func (e *listener) lose() {
 	for _, s := range e.node.sources {
 		for _, l := range s.lines {
 			l.entered = false
+			l.unhold()
 		}
 	}
 	e.look = true

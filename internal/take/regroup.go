@@ -50,6 +50,7 @@ func (t *Taker) nodeOf(id any, sources []*source) *node {
 		s.node = n
 		for _, l := range s.lines {
 			l.entered = false
+			l.unhold()
 		}
 	}
 	return n

@@ -61,6 +61,7 @@ func (s *source) passOn(topic string) {
 func (s *source) forget(after time.Duration) {
 	for topic, l := range s.lines {
 		if l.callers == 0 && !l.busy && !l.queued && time.Since(l.left) >= after {
+			l.unhold()
 			delete(s.lines, topic)
 		}
 	}

@@ -122,7 +122,11 @@ func (t *take) learn(popped store.Popped, err error) (allEmpty bool) {
 		if got > 0 {
 			left = popped.Remaining[i]
 		}
-		isEmpty := l.learn(asked, got, left, entered && (t.enter.Always || got < asked), popped.More, err, l.wakes)
+		held := popped.Held != nil && popped.Held[i] != 0
+		isEmpty := l.learn(asked, got, left, entered && !held && (t.enter.Always || got < asked), popped.More, err, l.wakes)
+		if held && l.line.wakes == l.wakes {
+			l.hold(popped.Held[i], entered)
+		}
 		allEmpty = allEmpty && isEmpty
 	}
 	return allEmpty
@@ -159,7 +163,7 @@ func (l *line) goOn() {
 		return
 	}
 	l.enqueue()
-	if e := l.source.listener; e.state == subscribed && !l.entered && !l.busy && l.ready == 0 && !l.isAsked() {
+	if e := l.source.listener; e.state == subscribed && !l.entered && l.held == nil && !l.busy && l.ready == 0 && !l.isAsked() {
 		e.signal()
 	}
 }

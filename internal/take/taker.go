@@ -25,10 +25,13 @@
 //	ready    | it has jobs                   | a caller is free → asked; no callers → passed on → unknown
 //	asked    | a take is under way           | brought all it wanted: ready, or unknown if none are left
 //	         |                               | brought less, and we were entered → entered; else unknown
+//	         |                               | brought less because of a limit → held
 //	         |                               | failed → unknown
 //	         |                               | woken meanwhile → ready
 //	entered  | it is empty, and Redis wakes  | woken, or a look finds jobs → ready
 //	         | us when it gets a job         | the subscription ends → unknown
+//	held     | the topic's limit lets no     | woken, or its time is over → ready; a look finds it empty → entered
+//	         | more be reserved now          | the subscription ends → unknown
 package take
 
 import (

@@ -46,9 +46,12 @@ elseif not followers then -- a server that takes no writes may not know of the l
 else
   redis.call('ZREM', pool, '') -- takes nothing; what comes behind a write is not refused at maxmemory
 end
-count_reserved(ended)
--- For those who look; to be refused is no failure. (Redis takes long to format a number.)
 local acked = #done + (followers and #followers or 0)
+if followers then
+  for _, id in ipairs(followers) do done[#done + 1] = id end
+end
+count_reserved(ended, done)
+-- For those who look; to be refused is no failure. (Redis takes long to format a number.)
 redis.pcall('INCRBY', acked_count, acked == 1 and '1' or acked)
 if not followers then return lost end
 

@@ -61,7 +61,10 @@ local function enter(kind, id, topic, at)
   end
   if kind == 'r' then at = score_of(now) end -- what keeps it from being ready is the server's affair
   redis.call('ZADD', pool, at, id)
-  if is_lease(at) then count_reserved({[topic] = 1}) end
+  if is_lease(at) then
+    count_reserved({[topic] = 1})
+    if redis.pcall('HEXISTS', limits, topic) == 1 then redis.pcall('ZADD', slots .. topic, at, id) end
+  end
   if not name then enter_use(topic, now / 1000, tonumber(at)) end
   if tonumber(at) > now_s then first_due = math.min(first_due, tonumber(at)) end
 end

@@ -14,7 +14,7 @@
 local FIELDS = 5
 -- Takes nothing. What comes behind a write is not refused at maxmemory.
 redis.call('ZREM', pool, '')
-local reply, ended, followers = {}, {}, nil
+local reply, ended, ids, followers = {}, {}, {}, nil
 for i = 1, #ARGV, FIELDS do
   local topic, id = ARGV[i], ARGV[i + 1]
   local name = buckets .. id
@@ -30,10 +30,10 @@ for i = 1, #ARGV, FIELDS do
       followers = followers or {}
       followers[#followers + 1] = id
     end
-    ended[topic] = (ended[topic] or 0) - 1
+    ended[topic], ids[#ids + 1] = (ended[topic] or 0) - 1, id
   end
 end
-count_reserved(ended)
+count_reserved(ended, ids)
 if not followers then return reply end
 
 -- require: follow

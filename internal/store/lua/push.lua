@@ -119,7 +119,7 @@ end
 -- Stores the job that begins at ARGV[i], in the run that begins at ARGV[run]. A job that is to
 -- wait is in the pool already.
 local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
-local ended -- leases, by topic
+local ended -- leases: how many, by topic, and their jobs
 local used = ARGV[1] == 'enter' and {} -- topics, and when the last of their jobs is due
 local function store(name, i, run, due, replaced)
   local id, topic, lifetime = ARGV[i], ARGV[i + 1], ARGV[run + 1]
@@ -136,8 +136,8 @@ local function store(name, i, run, due, replaced)
     redis.pcall('HDEL', name, 'lease', 'error', usual and 'options' or 'error', debounce_limit(ARGV[run + 2]) and 'error' or 'first', 'next', 'next_body')
     if replaced.ready then withdraw(replaced.ready, id) end
     if replaced.reserved then
-      ended = ended or {}
-      ended[replaced.reserved] = (ended[replaced.reserved] or 0) - 1
+      ended = ended or {{}, {}}
+      ended[1][replaced.reserved], ended[2][#ended[2] + 1] = (ended[1][replaced.reserved] or 0) - 1, id
     end
   end
   if due <= begun then
@@ -242,7 +242,7 @@ else
     run = next_run
   end
 end
-if ended then count_reserved(ended) end
+if ended then count_reserved(ended[1], ended[2]) end
 if used then
   for topic, last in pairs(used) do enter_use(topic, now / 1000, last / 1000) end
 end

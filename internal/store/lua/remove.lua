@@ -19,7 +19,7 @@ local removed = redis.call('DEL', KEYS[2])
 redis.pcall('ZREM', once, ARGV[1])
 if waits then
   redis.call('ZREM', pool, ARGV[1])
-  if topic and is_lease(waits) then count_reserved({[topic] = -1}) end
+  if topic and is_lease(waits) then count_reserved({[topic] = -1}, {ARGV[1]}) end
 elseif topic then
   withdraw(topic, ARGV[1])
 end

@@ -55,7 +55,7 @@ if anew then
 elseif lease then
   redis.pcall('HSET', bucket, 'lease', followed_as(lease, lease_text(attempts, token, lent, ttl)))
 end
-if reserved then count_reserved({[topic] = -1}) end
+if reserved then count_reserved({[topic] = -1}, {id}) end
 enter_wait(topic, now / 1000, due / 1000)
 if length then wake(topic, length) else announce(score_of(due), due - now) end
 return 1

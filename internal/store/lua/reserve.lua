@@ -15,7 +15,9 @@
 -- long it has been ready (ms, -1 if that is not known). If a job's lease is another one, or if it says
 -- how many attempts it has, then attempt is negated, and behind late come {attempts in all (0: it
 -- doesn't say), length, end, token}.
--- Errors: as pop.
+-- Of a queue whose topic's limit lets no more be taken now there is {-queue, in how long (ms) to come back}: -1 says that the waiter,
+-- if there is one, was entered among those who wait for that, and will be woken.
+-- Errors: as pop; a limit that can't be told.
 --
 -- Atomic because a job must be in the queue or leased, never in both or in neither.
 -- Cost: as pop, and O(log n) of the pool for each job.
@@ -138,6 +140,29 @@ local function reserve(name, k, leases)
   return score, late
 end
 
+-- The jobs are counted as reserved before they are read: so it is known without another command whether the topic has a limit.
+local counted = 0
+local limit -- of the topic, nil if it has none
+
+local function gate(topic, n, taken)
+  if taken then
+    if taken ~= counted and pcall('HINCRBY', reserved_counts, topic, taken - counted) == 0 then pcall('HDEL', reserved_counts, topic) end
+    local l = limit
+    counted, limit = 0, nil
+    if l then return l.close(topic, l, taken, ARGV[2] ~= '') end
+    return nil
+  end
+  local count = pcall('HINCRBY', reserved_counts, topic, n)
+  counted = n
+  if type(count) ~= 'number' or count < 2 ^ 39 then return n end -- see LIMITED
+  -- define: limit
+  local err
+  limit, err = open_limit(topic, n)
+  if not limit then return err and 0 or n, err end
+  limit.close = close_limit
+  return limit.most
+end
+
 local function claim(jobs, names, n, topic)
   local err = not_writable()
   if not err and n > 0 then
@@ -158,13 +183,13 @@ local function claim(jobs, names, n, topic)
   end
   if n > 0 then
     redis.call('ZADD', pool, unpack(entries))
-    count_reserved({[topic] = n})
+    if limit and limit.slots then redis.pcall('ZADD', limit.slots, unpack(entries)) end
   end
   known, exhausted, taken = {}, {}, 0
   return nil, jobs, leases
 end
 
-local reply = take_all(read, wants, claim, 7)
+local reply = take_all(read, wants, claim, 7, gate)
 announce_end(first_end)
 if not reply.err then table.insert(reply, 4, put_off) end
 if not followers then return reply end

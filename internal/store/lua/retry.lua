@@ -27,7 +27,7 @@ if err then return err end
 -- Takes nothing. What comes behind a write is not refused at maxmemory.
 redis.call('ZREM', pool, '')
 
-local ended, lengths = {}, {} -- of leases, and of queues, by topic
+local ended, ids, lengths = {}, {}, {} -- leases, by topic, and their jobs; of queues, by topic
 local first_due, followers = math.huge, nil
 
 -- Puts a job that is out of the pool into its queue, and a released one in front. If
@@ -60,7 +60,7 @@ local function give_back(i)
         followers = followers or {}
         followers[#followers + 1] = id
       end
-      ended[topic] = (ended[topic] or 0) - 1
+      ended[topic], ids[#ids + 1] = (ended[topic] or 0) - 1, id
       return 1
     end
   end
@@ -71,7 +71,7 @@ local function give_back(i)
   if left >= 0 then
     redis.call('PEXPIRE', name, string.format('%d', left + delay))
   end
-  ended[topic] = (ended[topic] or 0) - 1
+  ended[topic], ids[#ids + 1] = (ended[topic] or 0) - 1, id
   if delay > 0 then
     redis.call('ZADD', pool, score_of(now + delay), id)
     enter_wait(topic, now / 1000, (now + delay) / 1000)
@@ -89,7 +89,7 @@ for i = 1, #ARGV, FIELDS do
     reply[#reply + 1], reply[#reply + 2] = (i - 1) / FIELDS + 1, what
   end
 end
-count_reserved(ended)
+count_reserved(ended, ids)
 if first_due < math.huge then announce(score_of(first_due), first_due - now) end
 for topic, length in pairs(lengths) do wake(topic, length) end
 if not followers then return reply end

@@ -39,7 +39,7 @@ if err then return err end
 -- Takes nothing. What comes behind a write is not refused at maxmemory.
 redis.call('ZREM', pool, '')
 
-local ended = {} -- leases, by topic
+local ended, ended_ids = {}, {} -- leases, by topic, and their jobs
 local function set_job_aside(id, place)
   local bucket = buckets .. id
   local topic = redis.pcall('HGET', bucket, 'topic')
@@ -58,7 +58,7 @@ local function set_job_aside(id, place)
   local entry = (score and 'w' or 'r') .. id
   put_aside(bucket, entry, score or batched)
   if reserved then
-    ended[topic] = (ended[topic] or 0) - 1
+    ended[topic], ended_ids[#ended_ids + 1] = (ended[topic] or 0) - 1, id
   else
     drop_old_lease(aside_jobs .. entry)
   end
@@ -82,6 +82,6 @@ for i = FIRST, #ARGV do
   if KEYS[2] then unlist(string.sub(KEYS[2], #dead_lists + 1), ARGV[i]) end -- a letter that is gone
   reply[3] = reply[3] + 1
 end
-count_reserved(ended)
+count_reserved(ended, ended_ids)
 if batched == 0 then return reply end
 return tell_batch(reply, false)

@@ -1,15 +1,16 @@
--- require: keys guard lease
+-- require: keys guard lease limit
 -- stats: how many jobs some topics have, and how late they are; it changes nothing.
 --
 -- KEYS[1] job pool   KEYS[2] the hash of the numbers of reserved jobs
 -- ARGV[1] 'late' if it is to be told how late they are
 -- ARGV[2] 'reserved' if it is to be told how many jobs of all topics are   ARGV[3…] topics
 --
--- Returns {time, pool, overdue, reserved, then of each topic: ready, reserved, dead, overdue, sure}:
+-- Returns {time, pool, overdue, reserved, then of each topic: ready, reserved, dead, overdue, sure, limit}:
 -- time is Redis's (Unix µs); pool is how many jobs are in the pool, waiting and reserved; reserved is
 -- how many are reserved, of all topics; overdue is, in ms, for how long the pool's first entry has been
 -- due, or the topic's next job has been ready, 0 if there is none. If sure is 0, the topic's
--- overdue is the least that it can be. A number that can't be read, would take too long, or is not
+-- overdue is the least that it can be. limit is '' if the topic has none, else {the limit as it was set, how many of the ready jobs it
+-- keeps from being taken now}. A number that can't be read, would take too long, or is not
 -- asked for, is -1.
 -- Errors: WRONGTYPE of the pool, a permission that is missing.
 --
@@ -24,6 +25,25 @@ local reserved = #ARGV >= FIRST and redis.pcall('HMGET', KEYS[2], unpack(ARGV, F
 local clock = ARGV[1] == 'late' and redis.pcall('TIME')
 local now_ms = clock and not clock.err and clock[1] * 1000 + clock[2] / 1000
 local stale_left = MAX_STALE
+
+-- How many are reserved by what is kept of it.
+local function reserved_number(kept)
+  local count = tonumber(kept) or 0
+  return math.max(count >= LIMITED / 2 and count - LIMITED or count, 0)
+end
+
+-- What is to be told of the topic's limit, '' if it has none.
+local HELD_LATELY = 1000000 -- µs
+local function limit_of(topic, kept, ready)
+  if (tonumber(kept) or 0) < LIMITED / 2 then return '' end
+  local l, seconds = read_limit(topic), redis.pcall('TIME')
+  if not l or seconds.err then return '' end
+  local at = seconds[1] + seconds[2] / 1000000
+  local taken = l.concurrency >= 0 and count_slots(topic, at) or 0
+  if type(taken) == 'table' then return '' end
+  local holds = l.concurrency >= 0 and taken >= l.concurrency or l.appointed > at * 1000000 - HELD_LATELY
+  return {l.whole, holds and math.max(ready, 0) or 0}
+end
 
 local function number(reply) return type(reply) == 'number' and reply or -1 end
 
@@ -43,7 +63,7 @@ local function all_reserved()
   if type(topics) == 'table' or topics > MAX_TOPICS then return -1 end
   local counts, sum = redis.pcall('HVALS', KEYS[2]), 0
   if counts.err then return -1 end
-  for _, count in ipairs(counts) do sum = sum + math.max(tonumber(count) or 0, 0) end
+  for _, count in ipairs(counts) do sum = sum + reserved_number(count) end
   return sum
 end
 
@@ -100,8 +120,9 @@ for k = FIRST, #ARGV do
   local length, set_aside = number(redis.pcall('LLEN', queue)), 0
   if some_paused then set_aside = math.max(number(redis.pcall('LLEN', paused_queues .. topic)), 0) end
   reply[n + 1] = length < 0 and length or length + set_aside
-  reply[n + 2] = reserved.err and -1 or math.max(tonumber(reserved[k - FIRST + 1] or 0), 0)
+  reply[n + 2] = reserved.err and -1 or reserved_number(reserved[k - FIRST + 1])
   reply[n + 3] = number(redis.pcall('ZCARD', dead_lists .. topic))
   reply[n + 4], reply[n + 5] = queue_overdue(topic, length == 0 and paused_queues .. topic or queue, length == 0 and set_aside or length)
+  reply[n + 6] = reserved.err and '' or limit_of(topic, reserved[k - FIRST + 1], length)
 end
 return reply

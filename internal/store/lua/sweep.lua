@@ -1,4 +1,4 @@
--- require: keys time guard queue topics place
+-- require: keys time guard queue topics place limit
 -- sweep: looks after some of the known topics. Entries without a job are taken off the end of their
 -- ready queues from which jobs are delivered; a topic that has nothing any more is forgotten; and
 -- numbers of reserved jobs are put right that can't be true.
@@ -87,14 +87,14 @@ local function sweep(topic, gone)
 end
 
 -- Whether the topic has anything. What can't be read may be something.
-local function has_something(topic, count, due)
-  if count > 0 or due and due - now_s > 0 then return true end
+local function has_something(topic, count, limit, due)
+  if count > 0 or limit or due and due - now_s > 0 then return true end
   return pcall('EXISTS', queues .. topic, paused_queues .. topic, dead_lists .. topic) ~= 0 or some_paused and pcall('HGET', pauses, topic) ~= false
 end
 
 -- The numbers of reserved jobs, none below 0, and none above what the pool can have: leases end
--- within MAX_LEASE.
-local function reserved_of(names)
+-- within MAX_LEASE. Those of topics with a limit are raised, as servers before this one don't leave them so.
+local function reserved_of(names, has_limit)
   local counts = pcall('HMGET', reserved_counts, unpack(names))
   if counts.err then
     for k = 1, #names do counts[k] = 1 end
@@ -102,12 +102,14 @@ local function reserved_of(names)
   end
   local leases = redis.call('ZCOUNT', pool, '-inf', string.format('%d', now_s + MAX_LEASE + 1))
   for k, name in ipairs(names) do
-    local count = tonumber(counts[k] or 0) or 0
+    local kept = tonumber(counts[k] or 0) or 0
+    local count = kept >= LIMITED / 2 and kept - LIMITED or kept
     local right = math.min(math.max(count, 0), leases)
-    if counts[k] and right == 0 then
+    local keep = has_limit[k] and LIMITED + right or right
+    if counts[k] and keep == 0 then
       pcall('HDEL', reserved_counts, name)
-    elseif right ~= count then
-      pcall('HSET', reserved_counts, name, string.format('%d', right))
+    elseif keep ~= kept then
+      pcall('HSET', reserved_counts, name, string.format('%.0f', keep))
     end
     counts[k] = right
   end
@@ -124,7 +126,8 @@ if #past > 0 then redis.call('ZREM', topics_due, unpack(past)) end
 local reply = {#page == 2 * most and 1 or 0, ARGV[3], ARGV[4], 0}
 local names = {}
 for i = 1, #page, 2 do names[#names + 1] = page[i] end
-local counts = #names > 0 and reserved_of(names)
+local has_limit = #names > 0 and pcall('HMGET', limits, unpack(names))
+local counts = #names > 0 and reserved_of(names, has_limit)
 local dues = #names > 0 and redis.call('ZMSCORE', topics_due, unpack(names))
 for k, topic in ipairs(names) do
   local score, gone = page[2 * k], {}
@@ -140,7 +143,7 @@ for k, topic in ipairs(names) do
   end
   reply[2], reply[3] = score, topic
   if now_s - score > IDLE then
-    if has_something(topic, counts[k], dues[k]) then
+    if has_something(topic, counts[k], has_limit[k], dues[k]) then
       pcall('ZADD', known_topics, 'XX', used_at(now_s), topic)
     else
       redis.call('ZREM', known_topics, topic)

@@ -1,4 +1,4 @@
--- require: keys queue
+-- require: keys queue held
 -- wake: has the next waiters woken for the jobs of some topics, as the one that was woken has no use for them.
 --
 -- KEYS[1] job pool   ARGV[…] the topics
@@ -8,5 +8,5 @@
 -- Cost: O(topics).
 for _, topic in ipairs(ARGV) do
   local length = redis.pcall('LLEN', queues .. topic)
-  if type(length) == 'number' and length > 0 then wake(topic, length) end
+  if type(length) == 'number' and length > 0 and not wake(topic, length) then let_go_on(topic) end
 end

@@ -15,15 +15,15 @@ local MOST_DEAD = 100       -- waiters that one call finds dead
 
 local entering -- when (Unix µs)
 
--- Enters the waiter, which has waited for so long (µs). Returns whether it stands there now, and whether it
--- did not before.
-local function add_waiter(topic, waiter, waited)
+-- Enters the waiter, which has waited for so long (µs), among those that wait, or among others. Returns whether it stands there now,
+-- and whether it did not before.
+local function add_waiter(topic, waiter, waited, among)
   if not entering then
     local time = redis.pcall('TIME')
     if time.err then return false, false end
     entering = time[1] * 1000000 + time[2]
   end
-  local since, set = string.format('%.0f', entering - waited), waiters .. topic
+  local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
   local added = redis.pcall('ZADD', set, 'NX', since, waiter)
   if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1] then
     set = prefix .. 'paused_waiting:' .. topic

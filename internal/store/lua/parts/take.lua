@@ -24,7 +24,7 @@ local claim_tells = false -- claim has done something that the reply says, thoug
 -- Takes the last entries of a queue, which are next, count at most, and so many jobs of them.
 -- Returns how many entries were dropped or taken, and what claim has made of the jobs, or why there is none; or an
 -- error reply. See take_all.
-local function take(queue, topic, count, most, read, wants, claim)
+local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
     -- An error that is raised behind a take would lose its jobs: what TYPE is asked for has to be there.
@@ -32,6 +32,14 @@ local function take(queue, topic, count, most, read, wants, claim)
     return 0, queue_error
   end
   if #ids == 0 then return 0 end
+  local denied = pcall('RPOP', queue, 0) -- takes nothing
+  if type(denied) == 'table' and denied.err then return denied end
+  if gate then
+    local err
+    most, err = gate(topic, math.min(most, #ids))
+    if err then return err end
+    if most == 0 then return 0 end
+  end
 
   -- Everything is read, and asked for, before the first write: an error after that would
   -- lose entries.
@@ -77,8 +85,6 @@ local function take(queue, topic, count, most, read, wants, claim)
   end
   local used = #ids + 1 - first
   if used == 0 then return 0 end
-  local denied = pcall('RPOP', queue, 0) -- takes nothing
-  if type(denied) == 'table' and denied.err then return denied end
   denied = misrouted and not_writable()
   if denied then return denied end
   local refused, leases
@@ -100,17 +106,27 @@ end
 --                        if it has changed nothing, and the jobs, and, if need be, their leases
 --   limit_at             the place in ARGV of how many jobs of the first queue are wanted at most; those of
 --                        the others follow
+--   gate(topic, n)       how many of so many jobs may be taken now, or 0 and an error reply. nil: all may
+--   gate(topic, nil, n)  is told, after that, how many were taken. If no more may be now, returns in how long (ms) to come back. Else
+--                        returns nil, and whether nobody else is to be woken. Third, where the waiter is to be entered who is woken then
 -- The reply is {more, stale, entered, queue, jobs, left, queue, jobs, left, …}, with the leases behind what
--- is left of the queue if there are any. Whoever leaves jobs behind wakes the next waiter.
-local function take_all(read, wants, claim, limit_at)
+-- is left of the queue if there are any; and of a queue from which no more may be taken now {-queue, in how long}. Whoever leaves
+-- jobs behind wakes the next waiter.
+local function take_all(read, wants, claim, limit_at, gate)
   local reply, waiter, entered = {0, stale, 0}, ARGV[2], 1
   for i = 2, #KEYS do
     local taken, leases = {}, nil
     local room = math.min(wanted, limit_at and tonumber(ARGV[limit_at + i - 2]) or wanted)
     local topic, asked, step, left = ARGV[#ARGV - #KEYS + i], room > 0, 1, 0
-    while room > 0 and entries_left > 0 and bytes_left > 0 do
+    local held, others_served, among
+    while room > 0 and not held and entries_left > 0 and bytes_left > 0 do
       local count = math.min(math.max(room, step), entries_left)
-      local used, jobs, more_leases = take(KEYS[i], topic, count, room, read, wants, claim)
+      local used, jobs, more_leases = take(KEYS[i], topic, count, room, read, wants, claim, gate)
+      if gate then
+        local served
+        held, served, among = gate(topic, nil, jobs and #jobs / 2 or 0)
+        others_served = others_served or served
+      end
       if type(used) == 'table' then
         if #taken == 0 and #reply == 3 and #stale == 0 and not claim_tells then return used end
         -- What came before it must be told; the next call meets the error again.
@@ -130,21 +146,22 @@ local function take_all(read, wants, claim, limit_at)
         end
       end
     end
-    if asked and limit_at and (room == 0 or entries_left <= 0 or bytes_left <= 0) then
+    if asked and limit_at and not held and (room == 0 or entries_left <= 0 or bytes_left <= 0) then
       -- What is left is of interest to those only who wait.
       local others = waiter ~= '' and ARGV[4] == '1'
       left = (others or pcall('EXISTS', waiters .. topic) == 1) and pcall('LLEN', KEYS[i]) or -1
       if type(left) ~= 'number' then left = -1 end
-      if left > 0 then wake(topic, left) end
+      if left > 0 and not others_served then wake(topic, left) end
     end
-    if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') then
+    if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') and (not held or among) then
       -- A client that got a job queues behind the others.
-      if not add_waiter(topic, waiter, #taken > 0 and 0 or ARGV[3]) then entered = 0 end
+      if not add_waiter(topic, waiter, #taken > 0 and 0 or ARGV[3], among) then entered = 0 end
     end
     if #taken > 0 then
       reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = i - 1, taken, left
       if leases then reply[#reply + 1] = leases end
     end
+    if held then reply[#reply + 1], reply[#reply + 2] = 1 - i, held end
   end
   if wanted > 0 and (entries_left <= 0 or bytes_left <= 0) then reply[1] = 1 end
   if waiter ~= '' then reply[3] = entered end

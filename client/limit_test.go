@@ -1,0 +1,230 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+var limitFor = flag.Duration("limit.for", 3*time.Second, "how long the tests of limits run that measure one; 60s is what docs/guarantees.md tells of")
+
+func TestLimit(t *testing.T) {
+	f := start(t)
+	ctx := t.Context()
+	for _, wrong := range []client.Limit{
+		{Concurrency: -1}, {Concurrency: 1_000_001}, {Rate: -1}, {Rate: 2e6}, {Rate: 1e-9}, {Burst: 1}, {Concurrency: 1, Burst: 1}, {Rate: 1, Burst: -1},
+		{Tag: "a"}, {Concurrency: 1, Tag: "a}"},
+	} {
+		expectErr(t, fmt.Sprintf("SetLimit of %+v", wrong), f.SetLimit(ctx, "t", wrong), client.ErrInvalid)
+	}
+	expectErr(t, "SetLimit of no topic", f.SetLimit(ctx, "", client.Limit{Concurrency: 1}), client.ErrInvalid)
+	check(t, f.SetLimit(ctx, "t", client.Limit{Concurrency: 1, Rate: 1000}))
+	want := client.Limit{Concurrency: 1, Rate: 1000, Burst: 1}
+	if l, err := f.Limit(ctx, "t"); l != want || err != nil {
+		t.Errorf("Limit = %+v, %v, want %+v", l, err, want)
+	}
+	for _, id := range []string{"a", "b", "c"} {
+		check(t, errOf(f.Push(ctx, message(id), 0)))
+	}
+	d := f.reserve("t")
+	if _, err := f.ReserveBatch(ctx, "t", 10, time.Hour); !errors.Is(err, client.ErrEmpty) {
+		t.Errorf("a batch beyond the limit: %v", err)
+	}
+	s, err := f.Stats(ctx)
+	check(t, err)
+	if got := s.Topics[0]; got != (client.TopicStats{Topic: "t", Ready: 2, Reserved: 1, Limit: want, HeldBack: 2}) {
+		t.Errorf("Stats = %+v", got)
+	}
+	next := background(func() (client.Message, error) {
+		d, err := f.Reserve(ctx, 0, time.Hour, "t")
+		if err != nil {
+			return client.Message{}, err
+		}
+		return d.Message, nil
+	})
+	check(t, d.Ack(ctx))
+	expectJob(t, next, "b")
+	check(t, f.SetLimit(ctx, "t", client.Limit{}))
+	f.reserve("t")
+	if l, err := f.Limit(ctx, "t"); l != (client.Limit{}) || err != nil {
+		t.Errorf("without one: %+v, %v", l, err)
+	}
+}
+
+// atOnce counts who holds a lease at a time.
+type atOnce struct {
+	mu        sync.Mutex
+	until     map[string]time.Time // of the holders, by whom and what
+	most, all int
+}
+
+// begins enters a holder until its lease ends, by Redis's clock or before.
+func (a *atOnce) begins(key string, ends time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	for k, end := range a.until {
+		if !end.After(now) {
+			delete(a.until, k)
+		}
+	}
+	a.until[key] = ends
+	a.most, a.all = max(a.most, len(a.until)), a.all+1
+}
+
+func (a *atOnce) ends(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.until, key)
+}
+
+// 16 consumers, of which some die with their jobs, and whose connections are cut, are never two at a time.
+func TestLimitOfOneAtATime(t *testing.T) {
+	t.Parallel()
+	f := start(t, alone)
+	ctx, cancel := context.WithTimeout(t.Context(), *limitFor)
+	defer cancel()
+	f.serve()
+	check(t, f.SetLimit(ctx, "t", client.Limit{Concurrency: 1}))
+	const lease = 200 * time.Millisecond
+	held := atOnce{until: map[string]time.Time{}}
+	var wait sync.WaitGroup
+	consume := func(c *client.Client) {
+		for ctx.Err() == nil {
+			d, err := c.Reserve(ctx, 0, lease, "t")
+			if err != nil {
+				continue
+			}
+			key := fmt.Sprint(d.ID, d.Token)
+			held.begins(key, d.Deadline())
+			if rand.N(20) == 0 {
+				continue // it dies
+			}
+			time.Sleep(rand.N(3 * time.Millisecond))
+			held.ends(key) // before anybody else can begin
+			switch rand.N(4) {
+			case 0:
+				d.Retry(ctx, 0)
+			case 1:
+				d.Release(ctx)
+			default:
+				d.Ack(ctx)
+			}
+		}
+	}
+	for range 4 {
+		c := f.as("consumer", "~* &* +@all")
+		for range 4 {
+			wait.Go(func() { consume(c) })
+		}
+	}
+	wait.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			f.Push(ctx, client.Message{Topic: "t", Body: "b"}, rand.N(5*time.Millisecond))
+			time.Sleep(time.Millisecond)
+			if i%200 == 199 {
+				f.Do("CLIENT", "KILL", "USER", "consumer")
+			}
+		}
+	})
+	wait.Wait()
+	if held.most > 1 {
+		t.Errorf("%d at a time", held.most)
+	}
+	if held.all < 20 {
+		t.Errorf("only %d jobs were begun", held.all)
+	}
+	t.Logf("%d jobs were begun", held.all)
+}
+
+// A rate is kept to a hundredth, by any number of processes (each has a Client).
+func TestLimitOfTheRate(t *testing.T) {
+	t.Parallel()
+	f := start(t, alone)
+	const rate, processes = 100, 8
+	jobs := make([]client.Delayed, 1000)
+	for i := range jobs {
+		jobs[i] = client.Delayed{Message: client.Message{Topic: "t", Body: "b"}}
+	}
+	for pushed := 0; pushed < int(limitFor.Seconds()*rate*12/10)+1000; pushed += len(jobs) {
+		check(t, errOf(f.PushBatch(t.Context(), jobs)))
+	}
+	check(t, f.SetLimit(t.Context(), "t", client.Limit{Rate: rate}))
+	ctx, cancel := context.WithTimeout(t.Context(), *limitFor)
+	defer cancel()
+	var begun atomic.Int64
+	var wait sync.WaitGroup
+	began := time.Now()
+	for range processes {
+		c := f.as("consumer", "~* &* +@all")
+		for range 4 {
+			wait.Go(func() {
+				for {
+					d, err := c.Reserve(ctx, 0, time.Minute, "t")
+					if err != nil {
+						return
+					}
+					begun.Add(1)
+					d.Ack(ctx)
+				}
+			})
+		}
+	}
+	wait.Wait()
+	seconds, n := time.Since(began).Seconds(), float64(begun.Load())
+	if most := rate*(seconds+0.25) + 1; n > most {
+		t.Errorf("%v began in %.2f s, want %.0f at most", n, seconds, most)
+	}
+	if least := rate * limitFor.Seconds() * 0.99; *limitFor >= time.Minute && n < least {
+		t.Errorf("%v began in %.2f s, want %.0f at least", n, seconds, least)
+	}
+	t.Logf("%v began in %.2f s", n, seconds)
+}
+
+// Of several partitions each has its share, and of all there are never more than the limit says; with a tag it is exact.
+func TestLimitOfPartitions(t *testing.T) {
+	const partitions = 4
+	f := inPartitions(t, partitions)
+	ctx := t.Context()
+	expectErr(t, "fewer than there are partitions", f.SetLimit(ctx, "t", client.Limit{Concurrency: 3}), client.ErrInvalid)
+	check(t, f.SetLimit(ctx, "t", client.Limit{Concurrency: 6}))
+	check(t, f.SetLimit(ctx, "tagged", client.Limit{Concurrency: 3, Tag: "x"}))
+	for i := range 40 {
+		check(t, errOf(f.Push(ctx, client.Message{ID: fmt.Sprint(i), Topic: "t", Body: "b"}, 0)))
+		check(t, errOf(f.Push(ctx, client.Message{ID: fmt.Sprintf("{x}%d", i), Topic: "tagged", Body: "b"}, 0)))
+	}
+	check(t, errOf(f.Push(ctx, client.Message{ID: "stray", Topic: "tagged", Body: "b"}, 0)))
+	for topic, want := range map[string]int{"t": 6, "tagged": 3} {
+		list, err := f.ReserveBatch(ctx, topic, 40, time.Hour)
+		if len(list) != want || err != nil {
+			t.Errorf("of %s %d jobs are reserved, %v; want %d", topic, len(list), err, want)
+		}
+		of := map[int]int{}
+		for _, d := range list {
+			of[store.PartitionOf(d.ID, partitions)]++
+		}
+		if topic == "t" && len(of) != partitions {
+			t.Errorf("the partitions' jobs are %v", of)
+		}
+		check(t, errOf(f.AckBatch(ctx, list)))
+		if list, err = f.ReserveBatch(ctx, topic, 40, time.Hour); len(list) != want || err != nil {
+			t.Errorf("of %s again %d, %v", topic, len(list), err)
+		}
+	}
+	s, err := f.Stats(ctx)
+	check(t, err)
+	for _, topic := range s.Topics {
+		if topic.Limit.Concurrency != map[string]int{"t": 6, "tagged": 3}[topic.Topic] || topic.HeldBack != topic.Ready || topic.Ready == 0 {
+			t.Errorf("%+v", topic)
+		}
+	}
+}

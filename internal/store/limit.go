@@ -1,0 +1,183 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	limitScript     = newScript("limit")
+	takeSlotsScript = newScript("take_slots")
+)
+
+// Limit is what limits a topic's jobs. The zero value is none.
+type Limit struct {
+	Concurrency int     // how many are reserved at a time; 0: any number
+	Rate        float64 // how many a second begin to be; 0: any number
+	Burst       int     // how many of these may begin at once
+	Tag         string  // that all IDs bear; then the partition of that has the whole limit. "": each has its share
+}
+
+// String is how Redis keeps it.
+func (l Limit) String() string {
+	return fmt.Sprintf("%d %s %d %s", l.Concurrency, strconv.FormatFloat(l.Rate, 'g', -1, 64), l.Burst, l.Tag)
+}
+
+// readLimit reads what String writes.
+func readLimit(text string) (l Limit, err error) {
+	fields := strings.SplitN(text, " ", 4)
+	if len(fields) != 4 {
+		return Limit{}, errUnreadable
+	}
+	var errs [3]error
+	l.Concurrency, errs[0] = strconv.Atoi(fields[0])
+	l.Rate, errs[1] = strconv.ParseFloat(fields[1], 64)
+	l.Burst, errs[2] = strconv.Atoi(fields[2])
+	l.Tag = fields[3]
+	return l, errors.Join(errs[:]...)
+}
+
+// share is a partition's part of a Limit.
+type share struct {
+	concurrency int     // -1: any number
+	interval    float64 // between two that begin, in µs; 0: none
+	burst       int
+}
+
+// share is that of the partition at that place, of so many. The shares add up to the limit, unless it has fewer jobs reserved at a
+// time than there are partitions: each has one at least.
+func (l Limit) share(place, of int) share {
+	switch {
+	case place >= of: // of the layout before: jobs move away from there
+		return share{}
+	case l.Tag != "" && place != PartitionOf("{"+l.Tag+"}", of):
+		return share{}
+	case l.Tag != "":
+		of = 1
+	}
+	s := share{concurrency: -1, burst: max((l.Burst+of-1)/of, 1)}
+	if l.Concurrency > 0 {
+		s.concurrency = l.Concurrency / of
+		if place < l.Concurrency%of {
+			s.concurrency++
+		}
+		s.concurrency = max(s.concurrency, 1)
+	}
+	if l.Rate > 0 {
+		s.interval = 1e6 * float64(of) / l.Rate
+	}
+	return s
+}
+
+// SetLimit limits the topic's jobs, or ends that. Those that are reserved already are counted once it has returned.
+func (p Partitions) SetLimit(ctx context.Context, topic string, l Limit) error {
+	n := p.layout().Partitions
+	for i, s := range p {
+		if err := s.setLimit(ctx, topic, l, l.share(i, n)); err != nil {
+			return p.named(i, err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) setLimit(ctx context.Context, topic string, l Limit, part share) error {
+	args := append(arguments(5, s.keys.JobPool()), topic, part.concurrency, strconv.FormatFloat(part.interval, 'g', -1, 64), part.burst, l.String())
+	if l == (Limit{}) {
+		args[len(args)-4] = ""
+	}
+	before, err := newCall(s, limitScript, args, func(reply any) (int, error) { return redis.Int(reply, nil) }).Do(ctx)
+	if err != nil || before == 0 {
+		return err
+	}
+	return s.takeSlots(ctx, topic)
+}
+
+// takeSlots has the topic's jobs have slots that were reserved before it had a limit.
+func (s *Store) takeSlots(ctx context.Context, topic string) error {
+	p, err := s.Pipeline(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	var at Place
+	for {
+		args := append(arguments(3, s.keys.JobPool()), topic, at.At, at.ID)
+		at, err = newCall(s, takeSlotsScript, args, func(reply any) (next Place, err error) {
+			_, err = scan(reply, &next.At, &next.ID)
+			return next, err
+		}).On(ctx, p)
+		if err != nil || at == (Place{}) {
+			return err
+		}
+	}
+}
+
+// Limit is what limits the topic's jobs.
+func (p Partitions) Limit(ctx context.Context, topic string) (Limit, error) {
+	text, err := redis.String(p[0].command(ctx, "HGET", p[0].keys.Limits(), topic))
+	if errors.Is(err, redis.ErrNil) {
+		return Limit{}, nil
+	}
+	if err != nil {
+		return Limit{}, err
+	}
+	return limitOf(text)
+}
+
+// limitOf reads a field of Keys.Limits: the partition's share, what has begun, and the whole limit.
+func limitOf(text string) (Limit, error) {
+	fields := strings.SplitN(text, " ", 6)
+	return readLimit(fields[len(fields)-1])
+}
+
+// CopyLimits gives partitions that have come to be since their shares of the limits there are, and those of before none: their jobs
+// are about to move. All of that is done again at no harm.
+func (p Partitions) CopyLimits(ctx context.Context) error {
+	for place, from := range p {
+		if !p.IsBefore(place) && place != 0 {
+			continue
+		}
+		limits, err := redis.StringMap(from.command(ctx, "HGETALL", from.keys.Limits()))
+		if err != nil {
+			return p.named(place, err)
+		}
+		for topic, text := range limits {
+			if err := p.copyLimit(ctx, topic, text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// copyLimit has all partitions have the limit that one of them has.
+func (p Partitions) copyLimit(ctx context.Context, topic, text string) error {
+	l, err := limitOf(text)
+	if err != nil {
+		return fmt.Errorf("topic %s: %w", Quote(topic), err)
+	}
+	for i, s := range p {
+		kept, err := redis.String(s.command(ctx, "HGET", s.keys.Limits(), topic))
+		if err != nil && !errors.Is(err, redis.ErrNil) {
+			return p.named(i, err)
+		}
+		part := l.share(i, p.layout().Partitions)
+		if kept != "" && strings.HasPrefix(kept, part.String()+" ") {
+			continue
+		}
+		if err := s.setLimit(ctx, topic, l, part); err != nil {
+			return p.named(i, err)
+		}
+	}
+	return nil
+}
+
+// String is what the field of Keys.Limits begins with that has it.
+func (s share) String() string {
+	return fmt.Sprintf("%d %s %d", s.concurrency, strconv.FormatFloat(s.interval, 'g', 17, 64), s.burst)
+}

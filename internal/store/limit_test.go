@@ -1,0 +1,307 @@
+package store
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// limitTo limits topic t.
+func (b *backend) limitTo(t *testing.T, l Limit) {
+	t.Helper()
+	check(t, Partitions{b.Store}.SetLimit(t.Context(), "t", l))
+}
+
+// expectReserved reserves up to n jobs of t, and fails unless it gets so many, and is told to come back as wanted.
+func (b *backend) expectReserved(t *testing.T, n, want int, held time.Duration) []Held {
+	t.Helper()
+	got := b.reserve(t, n, Reservation{Lease: time.Hour}, "t")
+	var is time.Duration
+	if got.Held != nil {
+		is = got.Held[0]
+	}
+	if len(got.Jobs) != want || is != held {
+		t.Fatalf("%d of %d jobs are reserved, held %v; want %d, held %v", len(got.Jobs), n, is, want, held)
+	}
+	var list []Held
+	for i, job := range got.Jobs {
+		list = append(list, Held{job.Topic, job.ID, got.Leases[i].Token})
+	}
+	return list
+}
+
+func readyOf(n int) (seeds [][]command) {
+	for i := range n {
+		seeds = append(seeds, ready(fmt.Sprintf("%03d", i), "t"))
+	}
+	return seeds
+}
+
+// However a lease ends, its slot is free then, and no other.
+func TestSlotsOfEndedLeases(t *testing.T) {
+	one := func(call *Call[[]error]) func(*testing.T) {
+		return func(t *testing.T) {
+			t.Helper()
+			if errs := made(t, call); errs[0] != nil {
+				t.Error(errs[0])
+			}
+		}
+	}
+	for name, end := range map[string]func(b *backend, h Held) func(*testing.T){
+		"ack":  func(b *backend, h Held) func(*testing.T) { return one(b.Ack([]Held{h})) },
+		"bury": func(b *backend, h Held) func(*testing.T) { return one(b.Bury([]Burial{{Held: h, Reason: "why"}})) },
+		"retry": func(b *backend, h Held) func(*testing.T) {
+			return one(b.Retry([]GivenBack{{Held: h, Delay: time.Hour}}))
+		},
+		"release": func(b *backend, h Held) func(*testing.T) { return one(b.Retry([]GivenBack{{Held: h, Refund: true}})) },
+		"remove":  func(b *backend, h Held) func(*testing.T) { return one(b.Remove(h.ID)) },
+		"reschedule": func(b *backend, h Held) func(*testing.T) {
+			return func(t *testing.T) { check(t, b.Reschedule(t.Context(), h.ID, time.Hour)) }
+		},
+		"push": func(b *backend, h Held) func(*testing.T) {
+			return func(t *testing.T) {
+				check(t, b.push(t.Context(), Job{h.ID, "t", "anew"}, Due{After: time.Hour}, time.Hour, Replace))
+			}
+		},
+		"set aside": func(b *backend, h Held) func(*testing.T) {
+			return func(t *testing.T) { made(t, b.SetAside([]string{h.ID}, true)) }
+		},
+		"its end, and a move": func(b *backend, h Held) func(*testing.T) {
+			return func(t *testing.T) {
+				b.do(t, "ZADD", "delayer:job_pool", "1000000.123457", h.ID)
+				b.do(t, "ZADD", "delayer:slots:t", "1000000.123457", h.ID)
+				due := made(t, b.Store.Due(Query{Limit: 10, Retry: time.Now()}))
+				made(t, b.Move(due.Batches[0], due.Now, due.Now, due.Now.Add(time.Minute)))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, b *backend) {
+				b.seed(t, readyOf(5)...)
+				b.limitTo(t, Limit{Concurrency: 2})
+				held := b.expectReserved(t, 5, 2, Woken)
+				b.expectReserved(t, 1, 0, Woken)
+				end(b, held[0])(t)
+				again := b.expectReserved(t, 5, 1, Woken)
+				slots := b.With(t).State().Slots["t"]
+				want := []string{held[1].ID, again[0].ID}
+				if slices.Sort(want); !slices.Equal(slots, want) {
+					t.Errorf("the slots are %q, want %q", slots, want)
+				}
+			})
+		})
+	}
+}
+
+// A slot is its job's for as long as its lease lasts, also if it was extended, or if it is over and nobody has told.
+func TestSlotsGoByTheirLeases(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, readyOf(5)...)
+		b.limitTo(t, Limit{Concurrency: 1})
+		held := b.expectReserved(t, 1, 1, 0)
+		b.do(t, "ZADD", "delayer:slots:t", "1000000.123457", held[0].ID) // its lease would have ended, but was extended
+		b.expectReserved(t, 1, 0, Woken)
+		b.do(t, "ZADD", "delayer:slots:t", "1000000.123457", held[0].ID)
+		b.do(t, "ZREM", "delayer:job_pool", held[0].ID) // an old client has removed it
+		b.expectReserved(t, 1, 1, 0)
+	})
+}
+
+// Jobs that were reserved before there was a limit count, however many others wait.
+func TestLimitCountsWhatIsReserved(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, append(readyOf(5), ready("other", "u"))...)
+		held := b.expectReserved(t, 2, 2, 0)
+		b.reserve(t, 1, Reservation{}, "u")
+		for i := range 450 {
+			b.do(t, "ZADD", "delayer:job_pool", fmt.Sprint(int(b.clock(t))+1000), fmt.Sprint("waits", i))
+		}
+		b.limitTo(t, Limit{Concurrency: 3})
+		next := b.expectReserved(t, 5, 1, Woken)
+		want := []string{held[0].ID, held[1].ID, next[0].ID}
+		if slots := b.With(t).State().Slots["t"]; !slices.Equal(slots, want) {
+			t.Errorf("the slots are %q, want %q", slots, want)
+		}
+	})
+}
+
+// What is late is made up for, and no more; and whoever has to wait comes back after the others.
+func TestLimitOfTheRate(t *testing.T) {
+	b, _ := onRedis(t)
+	b.seed(t, readyOf(250)...)
+	b.limitTo(t, Limit{Rate: 100, Burst: 5})
+	if got := b.reserve(t, 250, Reservation{}, "t"); len(got.Jobs) != 5+100/4 || got.Held == nil {
+		t.Fatalf("%d begin at once, held %v", len(got.Jobs), got.Held)
+	}
+	began := b.clock(t)
+	var last time.Duration
+	for i := range 10 {
+		got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Enter: Enter{Waiter: fmt.Sprint(i)}}, Reservation{}))
+		passed := time.Duration((b.clock(t) - began) * float64(time.Second))
+		if len(got.Jobs) > int(passed/(10*time.Millisecond))+1 {
+			t.Fatalf("%d begin within %v", len(got.Jobs), passed)
+		}
+		if len(got.Jobs) == 0 {
+			if got.Held[0] <= 0 || got.Held[0] <= last-passed {
+				t.Errorf("waiter %d is to come back in %v, and the one before in %v", i, got.Held, last)
+			}
+			last = got.Held[0] + passed
+		}
+	}
+	b.limitTo(t, Limit{Rate: 1000})
+	redistest.Until(t, "all have begun", func() bool {
+		b.reserve(t, 250, Reservation{}, "t")
+		return len(b.State().Ready["t"]) == 0
+	})
+}
+
+// A limit is taken away with all that was kept for it, and whoever waits is told.
+func TestLimitIsTakenAway(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, readyOf(3)...)
+		b.limitTo(t, Limit{Concurrency: 1, Rate: 1000, Burst: 3})
+		b.expectReserved(t, 2, 1, Woken)
+		if l, err := (Partitions{b.Store}).Limit(t.Context(), "t"); l != (Limit{Concurrency: 1, Rate: 1000, Burst: 3}) || err != nil {
+			t.Errorf("the limit is %v, %v", l, err)
+		}
+		b.limitTo(t, Limit{})
+		if l, err := (Partitions{b.Store}).Limit(t.Context(), "t"); l != (Limit{}) || err != nil {
+			t.Errorf("the limit is %v, %v", l, err)
+		}
+		b.expectReserved(t, 3, 2, 0)
+		if s := b.With(t).State(); len(s.Slots)+len(s.Limits) > 0 || s.Counts["t"] != "3" || b.do(t, "HGET", "delayer:reserved", "t") == nil {
+			t.Errorf("there is %+v", s)
+		}
+	})
+}
+
+// Of those whom a limit holds back one is woken when a slot is free, and all wait like others when there are no jobs.
+func TestHeldBack(t *testing.T) {
+	b, _ := onRedis(t)
+	b.seed(t, readyOf(3)...)
+	b.limitTo(t, Limit{Concurrency: 1})
+	channels := []string{b.keys.Wake("first"), b.keys.Wake("second")}
+	sub := b.subscribed(t, time.Minute, channels...)
+	expectEvents(t, sub, heard(channels[0]), heard(channels[1]))
+	held := b.expectReserved(t, 1, 1, 0)
+	ask := func(waiter string) Popped {
+		return made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Enter: Enter{Waiter: waiter}}, Reservation{}))
+	}
+	for _, waiter := range []string{"first", "second"} {
+		if got := ask(waiter); len(got.Jobs) > 0 || !got.Entered {
+			t.Fatalf("%+v", got)
+		}
+	}
+	check(t, b.push(t.Context(), Job{"more", "t", "b"}, Due{}, time.Hour, Replace)) // wakes nobody
+	made(t, b.Ack(held))
+	expectEvents(t, sub, told(channels[0], "3 t"))
+	if waits := b.With(t).Strings("ZRANGE", b.Keys().HeldBack("t"), 0, -1); !slices.Equal(waits, []string{"second"}) {
+		t.Errorf("held back are %q", waits)
+	}
+	got := ask("first")
+	b.do(t, "DEL", b.Keys().ReadyQueue("t"))
+	made(t, b.Ack([]Held{{"t", got.Jobs[0].ID, got.Leases[0].Token}}))
+	if waits := b.standing(t, "t"); !slices.Equal(waits, []string{"second"}) {
+		t.Errorf("waiting are %q", waits)
+	}
+}
+
+// A limit that can't be told is named, changes nothing, and keeps no other topic back.
+func TestBrokenLimit(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, ready("a", "t"), ready("b", "u"))
+		b.limitTo(t, Limit{Concurrency: 1})
+		b.do(t, "HSET", "delayer:limits", "t", "broken")
+		if _, err := b.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{}).Do(t.Context()); err == nil || Temporary(err) {
+			t.Errorf("with a limit that is none: %v", err)
+		}
+		if s := b.With(t).State(); s.Counts["t"] != "" || len(s.Ready["t"]) != 1 {
+			t.Errorf("there is %+v", s)
+		}
+		if got := b.reserve(t, 1, Reservation{}, "u"); len(got.Jobs) != 1 {
+			t.Errorf("of another topic: %+v", got)
+		}
+	})
+}
+
+// A server of before has put right the number that tells of a limit: the next sweep tells of it again.
+func TestSweepKeepsLimits(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, readyOf(3)...)
+		b.limitTo(t, Limit{Concurrency: 1})
+		b.expectReserved(t, 1, 1, 0)
+		b.do(t, "HSET", "delayer:reserved", "t", 1)
+		_, err := b.Sweep(t.Context(), Place{})
+		check(t, err)
+		b.expectReserved(t, 1, 0, Woken)
+		b.do(t, "ZADD", "delayer:topics", 1000, "t")
+		b.do(t, "DEL", "delayer:job_pool", "delayer:ready_queue:t", "delayer:reserved")
+		_, err = b.Sweep(t.Context(), Place{})
+		check(t, err)
+		if known, err := b.IsKnown(t.Context(), "t"); !known || err != nil {
+			t.Errorf("a topic with a limit is forgotten: %v", err)
+		}
+	})
+}
+
+// The partitions' shares add up to the limit; where all IDs bear one tag it is that partition's.
+func TestShares(t *testing.T) {
+	for _, c := range []struct {
+		limit Limit
+		of    int
+	}{
+		{Limit{Concurrency: 1}, 1}, {Limit{Concurrency: 10, Rate: 5, Burst: 3}, 4}, {Limit{Concurrency: 16}, 16}, {Limit{Rate: 0.5, Burst: 1}, 3},
+		{Limit{Concurrency: 1, Rate: 7, Burst: 2, Tag: "one"}, 5},
+	} {
+		concurrency, rate, served := 0, 0.0, 0
+		for i := range c.of {
+			s := c.limit.share(i, c.of)
+			if s.concurrency != 0 {
+				served++
+			}
+			concurrency += max(s.concurrency, 0)
+			if s.interval > 0 {
+				rate += 1e6 / s.interval
+			}
+			if s.concurrency != 0 && s.burst < 1 {
+				t.Errorf("%+v: the burst of partition %d is %d", c.limit, i, s.burst)
+			}
+		}
+		if concurrency != c.limit.Concurrency || math.Abs(rate-c.limit.Rate) > 1e-9 {
+			t.Errorf("%+v of %d partitions: %d at a time, %v a second", c.limit, c.of, concurrency, rate)
+		}
+		if want := c.of; c.limit.Tag == "" && served != want || c.limit.Tag != "" && (served != 1 || c.limit.share(PartitionOf("{one}x", c.of), c.of).concurrency != 1) {
+			t.Errorf("%+v: %d of %d partitions are served", c.limit, served, c.of)
+		}
+		if s := c.limit.share(c.of, c.of); s.concurrency != 0 {
+			t.Errorf("a partition of before has %+v", s)
+		}
+	}
+}
+
+// Limits go with the jobs to other partitions: these have their shares, and those of before none.
+func TestLimitsOfGrowingPartitions(t *testing.T) {
+	b, server := onRedis(t)
+	ctx := t.Context()
+	one := NewPartitions(server.Pool(), DefaultPrefix, 1)
+	check(t, one.SetLimit(ctx, "t", Limit{Concurrency: 5, Rate: 30, Burst: 1}))
+	check(t, one.SetLimit(ctx, "tagged", Limit{Concurrency: 1, Tag: "x"}))
+	all := Layout{Partitions: 2, Before: 1}.Open(server.Pool(), DefaultPrefix)
+	for range 2 { // again, at no harm
+		check(t, all.CopyLimits(ctx))
+	}
+	home := PartitionOf("{x}", 2)
+	for i, want := range []string{"3 66666.666666666672 1 0 0 5 30 1 ", "2 66666.666666666672 1 0 0 5 30 1 ", "0 0 0 0 0 5 30 1 "} {
+		if got := b.do(t, "HGET", all[i].keys.Limits(), "t"); string(got.([]byte)) != want {
+			t.Errorf("partition %d has %q, want %q", i, got, want)
+		}
+		want := map[bool]string{true: "1 0 1 0 0 1 0 0 x", false: "0 0 0 0 0 1 0 0 x"}[i == home]
+		if got := b.do(t, "HGET", all[i].keys.Limits(), "tagged"); string(got.([]byte)) != want {
+			t.Errorf("of the tagged topic partition %d has %q, want %q", i, got, want)
+		}
+	}
+}

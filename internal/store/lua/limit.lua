@@ -1,0 +1,45 @@
+-- require: keys time guard queue topics limit held
+-- limit: sets what limits a topic's jobs, or takes that away.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the topic   ARGV[2] how many of its jobs are reserved at a time, -1 for any number, '' to take the limit away
+-- ARGV[3] the time between two that begin (µs), 0 for none   ARGV[4] how many may begin at once
+-- ARGV[5] the limit as it was set, of all partitions
+--
+-- Returns how many of its jobs are reserved, about, that may have no slots: see take_slots.
+-- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
+--
+-- Atomic because whoever takes a job must find a topic with a limit, or without.
+-- Cost: O(1), and of those who were held back, 1,000 at most.
+local topic = ARGV[1]
+local err = not_permitted('HSET', limits, topic, '') or not_permitted('HDEL', limits, topic) or not_permitted('HSET', reserved_counts, topic, '0')
+  or not_permitted('HDEL', reserved_counts, topic) or not_permitted('DEL', slots .. topic)
+if err then return err end
+local count = tonumber(redis.call('HGET', reserved_counts, topic) or 0) or 0
+if count >= LIMITED / 2 then count = math.max(count - LIMITED, 0) end
+local before = read_limit(topic)
+
+if ARGV[2] == '' then
+  redis.call('HDEL', limits, topic)
+  if count > 0 then
+    redis.call('HSET', reserved_counts, topic, string.format('%.0f', count))
+  else
+    redis.call('HDEL', reserved_counts, topic)
+  end
+  redis.call('DEL', slots .. topic)
+  let_wait(topic)
+  local length = redis.pcall('LLEN', queues .. topic)
+  if type(length) == 'number' and length > 0 then wake(topic, length) end
+  return 0
+end
+
+local l = {concurrency = tonumber(ARGV[2]), interval = tonumber(ARGV[3]), burst = tonumber(ARGV[4]), next = 0, appointed = 0, whole = ARGV[5]}
+if before then l.next = math.min(before.next, now_us + l.interval) end
+local written = write_limit(topic, l)
+if type(written) == 'table' then return written end
+redis.call('HSET', reserved_counts, topic, string.format('%.0f', LIMITED + count))
+enter_use(topic, now_s, now_s)
+if l.concurrency < 0 then redis.call('DEL', slots .. topic) end
+let_go_on(topic)
+if l.concurrency < 0 or before and before.concurrency >= 0 then return 0 end
+return count

@@ -1,0 +1,29 @@
+-- require: keys time guard lease place
+-- take_slots: has the jobs of a topic have slots that were reserved before there was a limit of how many these are.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the topic   ARGV[2…3] the place of the last entry of the pool that was looked at, its score and its ID, '' to begin
+--
+-- Returns the place of the last entry that was looked at now: {score, ID}, '' if there are no more.
+-- Errors: WRONGTYPE, a permission that is missing.
+--
+-- Atomic because a lease may end between the look at it and the entry.
+-- Cost: O(log² n) of the pool, and of PAGE entries.
+local PAGE, MAX_LEASE = 200, 86400 -- s
+local topic, set = ARGV[1], slots .. ARGV[1]
+local err = not_permitted('ZADD', set, '0', '')
+if err then return err end
+local first
+if ARGV[2] == '' then
+  first = redis.call('ZCOUNT', pool, '-inf', exact_score(now_us))
+else
+  first = entries_before(pool, ARGV[2], ARGV[3] .. '\0')
+end
+local page = redis.call('ZRANGE', pool, first, first + PAGE - 1, 'WITHSCORES')
+for i = 1, #page, 2 do
+  local id, score = page[i], page[i + 1]
+  if tonumber(score) > now_s + MAX_LEASE + 1 then return {'', ''} end
+  if is_lease(score) and redis.pcall('HGET', buckets .. id, 'topic') == topic then redis.call('ZADD', set, score, id) end
+end
+if #page < 2 * PAGE then return {'', ''} end
+return {page[#page], page[#page - 1]}

@@ -1,0 +1,54 @@
+package take
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// heldFor is for how long, about, a line is held back that Redis wakes when its topic's limit lets it go on: a message may be lost.
+const heldFor = 10 * time.Second
+
+// hold is that of a line whose topic's limit lets no more jobs be reserved now. Nobody asks until Redis wakes us, or the time is over.
+type hold struct{ timer *time.Timer }
+
+// hold holds the line back: for so long, or until it is woken, if we are entered for that.
+func (l *line) hold(d time.Duration, entered bool) {
+	switch {
+	case d != store.Woken:
+	case entered:
+		d = heldFor/2 + rand.N(heldFor)
+	default: // who looks finds the jobs, and asks again
+		return
+	}
+	l.unhold()
+	h := &hold{}
+	h.timer = time.AfterFunc(d, func() { l.resume(h) })
+	l.held = h
+}
+
+// unhold has whoever wants jobs of the line ask again.
+func (l *line) unhold() {
+	if l.held != nil {
+		l.held.timer.Stop()
+		l.held = nil
+	}
+}
+
+// resume has the line asked once its time is over.
+func (l *line) resume(h *hold) {
+	t := l.source.taker
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.held != h {
+		return
+	}
+	l.held, l.ready = nil, store.MaxPop
+	if l.callers == 0 {
+		l.retire()
+	} else {
+		l.enqueue()
+	}
+	l.source.trips.Wake()
+}
