@@ -10,9 +10,11 @@ import (
 
 const (
 	// clockShare keeps the work on the clock to 1/clockShare of the time: it stands still for so much longer than it
-	// took to set it, but for no longer than longestStill.
+	// took to set it, but for no longer than longestStill. Where that takes less than shortWork it is set each time: a job that is pushed
+	// while it stands still is early by as much.
 	clockShare   = 20
 	longestStill = time.Second
+	shortWork    = time.Millisecond
 )
 
 // clock is the time of which TIME tells, and by which TTLs run down. It is set before a command, and stands still within
@@ -49,7 +51,7 @@ func (k *clock) set() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
-	if now.Sub(k.at) < min(clockShare*k.took, longestStill) {
+	if k.took > shortWork && now.Sub(k.at) < min(clockShare*k.took, longestStill) {
 		return
 	}
 	k.at = now
