@@ -93,6 +93,21 @@ func commands() []command {
 			help: "have a paused topic delivered again, whatever has paused it"},
 		{name: "paused", run: runPaused,
 			help: "list the topics that are paused: topic, since when, until when, note; a topic that consumers back off from is marked so"},
+		{name: "limit", arguments: "TOPIC", least: 1, most: 1, run: runLimit, check: checkLimit,
+			help: "show how many jobs of a topic are reserved at a time, and how many begin in a second, at most, of all consumers that reserve; or change that",
+			flags: func(f *flag.FlagSet, o *options) {
+				f.Func("concurrency", "", setNumber(&o.limit.Concurrency, 1_000_000))
+				f.Func("rate", "", setRate(&o.limit.Rate))
+				f.Func("burst", "", setNumber(&o.limit.Burst, 1_000_000))
+				f.Func("tag", "", setOnce(&o.limit.Tag, "a tag"))
+				f.BoolVar(&o.noLimit, "none", false, "")
+			},
+			options: "--concurrency N -- so many are reserved at a time\n" +
+				"--rate N/s -- so many begin in a second; or /m, /h, /d\n" +
+				"--burst N -- so many of these may begin at once; 1 if not given\n" +
+				"--tag T -- all IDs of the topic bear {T}: then the limit is that of one partition, and exact\n" +
+				"--none -- there is no limit any more\n",
+			note: "What is not given is not limited."},
 		{name: "dead list", arguments: "TOPIC", least: 1, most: 1, run: runDeadList,
 			help: "list the topic's dead letters, the newest first: ID, time, attempts, reason, error"},
 		{name: "dead requeue", arguments: "TOPIC [ID]", least: 1, most: 2, run: runDeadRequeue,

@@ -34,6 +34,8 @@ type options struct {
 	once, debounce      time.Duration
 	pauseFor            time.Duration // 0 has no end
 	note                string
+	limit               client.Limit
+	noLimit             bool
 	follow              bool
 	group               string
 	max                 int

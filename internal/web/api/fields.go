@@ -94,6 +94,14 @@ func integer(name string, least, most int64) Fields {
 	}, "a whole number from %d to %d", least, most)
 }
 
+// number is a field for a float64, from least to most.
+func number(name string, least, most float64, wanted string) Fields {
+	return want(name, func(raw json.RawMessage) (any, bool) {
+		n, err := strconv.ParseFloat(string(raw), 64)
+		return n, err == nil && n >= least && n <= most
+	}, "%s", wanted)
+}
+
 // wholeNumber reads a JSON number that is whole. 10, 10.0 and 1e1 are the same, and some languages
 // write large numbers so; these have 53 bits, as elsewhere in JSON.
 func wholeNumber(text string) (int64, bool) {

@@ -188,9 +188,10 @@ func (f *fixture) eachRoute(call func(r Route, request *http.Request)) {
 			"/v1/reserve": `{"topics":["t"]}`, "/v1/ack": `{"deliveries":[{"id":"a","topic":"t","token":1}]}`, "/v1/extend": `{"deliveries":[{"id":"a","topic":"t","token":1}],"lease":1}`,
 			"/v1/jobs/{id}/extend": `{"topic":"t","token":1,"lease":1}`, "/v1/dead/{topic}/requeue": `{"all":true}`, "/v1/dead/{topic}/drop": `{"all":true}`,
 			"/v1/topics/{topic}/pause": `{"for":60}`, "/v1/topics/{topic}/back-off": `{"for":60}`,
+			"/v1/topics/{topic}/limit": `{"concurrency":1000}`,
 		}[r.Path]
 		switch {
-		case r.Method == "PUT":
+		case r.Method == "PUT" && body == "":
 			body = `{"cron":"@daily","topic":"t","body":"b"}`
 		case r.Path == "/v1/schedules/{name}":
 			body = `{"paused":true}`

@@ -71,6 +71,8 @@ var Routes = []Route{
 	{"POST", "/v1/topics/{topic}/back-off", nil, period("for", time.Millisecond, client.MaxDelay), (*api).backOff},
 	{"POST", "/v1/topics/{topic}/resume", nil, nil, (*api).resume},
 	{"GET", "/v1/paused", nil, nil, (*api).paused},
+	{"PUT", "/v1/topics/{topic}/limit", nil, limitFields, (*api).setLimit},
+	{"DELETE", "/v1/topics/{topic}/limit", nil, nil, (*api).removeLimit},
 	{"DELETE", "/v1/topics/{topic}/ready", []string{dryRun}, nil, (*api).purge},
 	{"GET", "/v1/forecast", []string{"spans"}, nil, (*api).forecast},
 	{"GET", "/v1/stats", nil, nil, (*api).stats},

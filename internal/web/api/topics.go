@@ -74,6 +74,10 @@ func topicCounts(t operator.TopicCounts, pauses operator.Pauses) object {
 	o.put("dead", t.Dead)
 	o.put("overdue", t.Overdue)
 	o.put("overdue_at_least", t.AtLeast)
+	if l := client.Limit(t.Limit); l != (client.Limit{}) {
+		o.put("limit", limitOf(l))
+		o.put("held_back", t.Held)
+	}
 	if p := pauses.Of(t.Topic); p != nil {
 		o.put("paused", pauseOf(*p))
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/store"
 	dto "github.com/prometheus/client_model/go"
 )
 
@@ -53,7 +54,7 @@ func (n numbers) families(t *topics) []family {
 		gauge("topics_paused", "Topics of which nothing is delivered, as they are paused."+wholeRedis).with(float64(n.paused)),
 		gauge("servers", "Servers that run."+wholeRedis).with(float64(n.servers)),
 		counter("jobs_acked_total", "Jobs that were acknowledged by anybody."+wholeRedis).with(float64(n.acked)),
-	}, ofPartitions(n.Partitions), t.gauges(n.Topics), []family{t.ofPauses(n.pauses)})
+	}, ofPartitions(n.Partitions), t.gauges(n.Topics), []family{t.ofPauses(n.pauses)}, t.ofLimits(n.Topics))
 }
 
 // ofPauses is which of the topics with labels are paused.
@@ -65,6 +66,23 @@ func (t *topics) ofPauses(pauses operator.Pauses) family {
 		}
 	}
 	return f
+}
+
+// ofLimits are what the topics with labels have that have limits.
+func (t *topics) ofLimits(counts []operator.TopicCounts) []family {
+	held := gauge("topic_held_back", "Ready jobs that the topic's limit keeps from being taken now; topics without a limit have no series."+wholeRedis)
+	concurrency := gauge("topic_limit_concurrency", "How many of the topic's jobs are reserved at a time, at most; 0 is any number; topics without a limit have no series."+wholeRedis)
+	rate := gauge("topic_limit_rate", "How many of the topic's jobs begin to be reserved in a second, at most; 0 is any number; topics without a limit have no series."+wholeRedis)
+	for _, c := range counts {
+		topic := t.of(c.Topic)
+		if topic == t.others || c.Limit == (store.Limit{}) {
+			continue
+		}
+		held = held.with(float64(c.Held), topic.label...)
+		concurrency = concurrency.with(float64(c.Limit.Concurrency), topic.label...)
+		rate = rate.with(c.Limit.Rate, topic.label...)
+	}
+	return []family{held, concurrency, rate}
 }
 
 // ofPartitions are what each partition has, where there are several.

@@ -106,6 +106,11 @@ func (p *prober) done(h http.Handler) {
 	} {
 		ask(200, "GET", path, "")
 	}
+	ask(204, "PUT", "/v1/topics/t/limit", `{"concurrency":4,"rate":10.5,"burst":3,"tag":"x"}`)
+	for _, path := range []string{"/v1/topics", "/v1/topics/t"} {
+		ask(200, "GET", path, "")
+	}
+	ask(204, "DELETE", "/v1/topics/t/limit", "")
 	ask(204, "POST", "/v1/topics/t/pause", `{"for":"1h","note":"why"}`)
 	ask(204, "POST", "/v1/topics/t/back-off", `{"for":0.5}`)
 	ask(204, "POST", "/v1/topics/%FF/pause", `{}`)

@@ -62,6 +62,11 @@ func main() {
 	expect(forecast, forecast.JSON200 != nil && len(forecast.JSON200.Spans) == 3)
 	partitions := must(c.PartitionsWithResponse(ctx))
 	expect(partitions, partitions.JSON200 != nil && len(partitions.JSON200.Partitions) == 1 && partitions.JSON200.Partitions[0].Partition == 0)
+	four, ten := 4, 10.0
+	limited := must(c.SetLimitWithResponse(ctx, topic, NewLimit{Concurrency: &four, Rate: &ten}))
+	expect(limited, limited.StatusCode() == http.StatusNoContent)
+	unlimited := must(c.RemoveLimitWithResponse(ctx, topic))
+	expect(unlimited, unlimited.StatusCode() == http.StatusNoContent)
 	note := "why"
 	pause := must(c.PauseWithResponse(ctx, topic, NewPause{For: text("1h"), Note: &note}))
 	expect(pause, pause.StatusCode() == http.StatusNoContent)

@@ -57,6 +57,10 @@ const forecast = await client.GET("/v1/forecast", { params: { query: { spans: "1
 check("forecast", forecast.data?.spans.length === 3, forecast);
 const partitions = await client.GET("/v1/partitions");
 check("partitions", partitions.data?.partitions.length === 1 && partitions.data.partitions[0]?.partition === 0, partitions);
+const limited = await client.PUT("/v1/topics/{topic}/limit", { params: { path: topic }, body: { concurrency: 4, rate: 10 } });
+check("limit", limited.response.status === 204, limited);
+const unlimited = await client.DELETE("/v1/topics/{topic}/limit", { params: { path: topic } });
+check("end of the limit", unlimited.response.status === 204, unlimited);
 const paused = await client.POST("/v1/topics/{topic}/pause", { params: { path: topic }, body: { for: "1h", note: "why" } });
 check("pause", paused.response.status === 204, paused);
 const backedOff = await client.POST("/v1/topics/{topic}/back-off", { params: { path: topic }, body: { for: 30 } });

@@ -1,0 +1,46 @@
+package api
+
+import (
+	"strings"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+// limitFields are those of a limit.
+var limitFields = join(
+	integer("concurrency", 1, 1_000_000), number("rate", 1.0/86400, 1_000_000, "a number of jobs a second, from one a day to 1,000,000"),
+	integer("burst", 1, 1_000_000), line("tag"),
+)
+
+func (a *api) setLimit(c *call) (response, error) {
+	l := client.Limit{
+		Concurrency: int(get[int64](c.body, "concurrency")), Rate: get[float64](c.body, "rate"),
+		Burst: int(get[int64](c.body, "burst")), Tag: get[string](c.body, "tag"),
+	}
+	switch {
+	case l.Concurrency == 0 && l.Rate == 0:
+		return response{}, invalid.field("", "want concurrency, rate or both; DELETE ends a limit")
+	case l.Burst > 0 && l.Rate == 0:
+		return response{}, invalid.field("/burst", "it is of use only with rate")
+	case strings.ContainsAny(l.Tag, "{}") || len(l.Tag) > 250:
+		return response{}, invalid.field("/tag", "it has braces, or more than 250 bytes")
+	}
+	return done, a.client.SetLimit(c.context(), c.topic(), l)
+}
+
+func (a *api) removeLimit(c *call) (response, error) {
+	return done, a.client.SetLimit(c.context(), c.topic(), client.Limit{})
+}
+
+// limitOf is what is told of a topic's limit.
+func limitOf(l client.Limit) (o object) {
+	if l.Concurrency > 0 {
+		o.put("concurrency", l.Concurrency)
+	}
+	if l.Rate > 0 {
+		o.put("rate", l.Rate)
+		o.put("burst", l.Burst)
+	}
+	o.textIfAny("tag", l.Tag)
+	return o
+}
