@@ -67,8 +67,8 @@ func main() {
 	expect(limited, limited.StatusCode() == http.StatusNoContent)
 	unlimited := must(c.RemoveLimitWithResponse(ctx, topic))
 	expect(unlimited, unlimited.StatusCode() == http.StatusNoContent)
-	note := "why"
-	pause := must(c.PauseWithResponse(ctx, topic, NewPause{For: text("1h"), Note: &note}))
+	note := "ask Eve"
+	pause := must(c.PauseWithResponse(ctx, topic, NewPause{For: text("2h"), Note: &note}))
 	expect(pause, pause.StatusCode() == http.StatusNoContent)
 	backedOff := must(c.BackOffWithResponse(ctx, topic, BackOff{For: *seconds(30)}))
 	expect(backedOff, backedOff.StatusCode() == http.StatusNoContent)

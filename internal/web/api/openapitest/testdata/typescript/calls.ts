@@ -61,12 +61,12 @@ const limited = await client.PUT("/v1/topics/{topic}/limit", { params: { path: t
 check("limit", limited.response.status === 204, limited);
 const unlimited = await client.DELETE("/v1/topics/{topic}/limit", { params: { path: topic } });
 check("end of the limit", unlimited.response.status === 204, unlimited);
-const paused = await client.POST("/v1/topics/{topic}/pause", { params: { path: topic }, body: { for: "1h", note: "why" } });
+const paused = await client.POST("/v1/topics/{topic}/pause", { params: { path: topic }, body: { for: "2h", note: "ask Eve" } });
 check("pause", paused.response.status === 204, paused);
 const backedOff = await client.POST("/v1/topics/{topic}/back-off", { params: { path: topic }, body: { for: 30 } });
 check("back off", backedOff.response.status === 204, backedOff);
 const all = await client.GET("/v1/paused");
-check("paused", all.data?.paused[0]?.note === "why", all);
+check("paused", all.data?.paused[0]?.note === "ask Eve", all);
 const resumed = await client.POST("/v1/topics/{topic}/resume", { params: { path: topic } });
 check("resume", resumed.data?.was_paused === true, resumed);
 const report = { name: "report" };
