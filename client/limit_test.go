@@ -18,7 +18,7 @@ import (
 var limitFor = flag.Duration("limit.for", 3*time.Second, "how long the tests of limits run that measure one; 60s is what docs/guarantees.md tells of")
 
 func TestLimit(t *testing.T) {
-	f := start(t)
+	f := start(t, undivided)
 	ctx := t.Context()
 	for _, wrong := range []client.Limit{
 		{Concurrency: -1}, {Concurrency: 1_000_001}, {Rate: -1}, {Rate: 2e6}, {Rate: 1e-9}, {Burst: 1}, {Concurrency: 1, Burst: 1}, {Rate: 1, Burst: -1},
@@ -90,7 +90,7 @@ func (a *atOnce) ends(key string) {
 // 16 consumers, of which some die with their jobs, and whose connections are cut, are never two at a time.
 func TestLimitOfOneAtATime(t *testing.T) {
 	t.Parallel()
-	f := start(t, alone)
+	f := start(t, alone, undivided)
 	ctx, cancel := context.WithTimeout(t.Context(), *limitFor)
 	defer cancel()
 	f.serve()
