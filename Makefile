@@ -61,7 +61,7 @@ e2e: ## tests of the dashboard in Chromium, of what is for Prometheus by promtoo
 	PROMTOOL=needed $(GO) test ./internal/web/metrics -run Promtool
 	PACKAGING=needed $(GO) test ./cmd/delayer -run 'Unit|Logrotate|InstallSystemd'
 
-lint: ## gofmt, go vet, staticcheck, and the tests that docs/guarantees.md names
+lint: ## gofmt, go vet, staticcheck, and what the documents link to and name
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -C tools ./...
@@ -71,7 +71,7 @@ lint: ## gofmt, go vet, staticcheck, and the tests that docs/guarantees.md names
 	GOOS=windows $(GO) vet ./...
 	GOOS=darwin $(GO) vet ./...
 	$(TOOL) staticcheck ./...
-	tools/check-guarantees.sh
+	$(GO) test ./internal/docs
 
 bench: ## docs/benchmarks.md, measured anew here, in about 50 minutes (needs beanstalkd for its part)
 	tools/prepare.sh

@@ -65,10 +65,12 @@ func (r *Redis) seed(from, n, topics int, due, step float64) error {
 	return r.seedWith(from, n, topics, fmt.Sprintf("%.3f", due), step)
 }
 
+// others is the number of the first job that is none of seed's.
+const others = 1e9
+
 // seedWaiting makes the jobs from..from+n-1 of those that wait, due from a day from now
 // on, a millisecond apart. They have other numbers than those of seed.
 func (r *Redis) seedWaiting(from, n int) error {
-	const others = 1e9
 	return r.seed(others+from, n, 1, float64(time.Now().Unix())+86400-others/1000, 0.001)
 }
 

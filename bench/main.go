@@ -56,6 +56,7 @@ var workloads = []workload{
 	{"waiting", benchWaiting},
 	{"growth", benchGrowth},
 	{"partitions", benchPartitions},
+	{"features", benchFeatures},
 }
 
 func names() []string {

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -39,9 +40,14 @@ func TestDocumentedRights(t *testing.T) {
 	}
 	check(t, errOf(producer.Push(ctx, message("once"), time.Hour, client.Once(time.Hour))))
 	check(t, errOf(producer.Push(ctx, message("once"), time.Hour, client.IfExists(client.Debounce(time.Hour)))))
+	for _, want := range []error{nil, client.ErrExists} {
+		expectErr(t, "OnceAs", errOf(producer.Push(ctx, message("as"), time.Hour, client.OnceAs(time.Millisecond, "a"))), want)
+	}
+	check(t, errOf(producer.Remove(ctx, "as")))
 	check(t, errOf(producer.Remove(ctx, "once")))
+	large := `"` + strings.Repeat("x", 20_000) + `"`
 	for n := range 2 { // of which the second one is ready
-		id, err := producer.Push(ctx, client.Message{ID: fmt.Sprint(n), Topic: "grouped", Body: "1"}, 0, client.Group("k", client.GroupOptions{Max: 2, Quiet: time.Hour}), client.Once(time.Millisecond))
+		id, err := producer.Push(ctx, client.Message{ID: fmt.Sprint(n), Topic: "grouped", Body: large}, 0, client.Group("k", client.GroupOptions{Max: 2, Quiet: time.Hour}), client.Once(time.Millisecond))
 		check(t, err)
 		if n == 1 {
 			check(t, errOf(producer.Remove(ctx, id)))
@@ -87,13 +93,131 @@ func TestDocumentedRightsOnSchedules(t *testing.T) {
 	check(t, producer.PauseSchedule(ctx, "a"))
 	check(t, producer.ResumeSchedule(ctx, "a"))
 	check(t, errOf(producer.RunNow(ctx, "a")))
-	check(t, errOf(operator.Schedules(ctx)))
 	check(t, errOf(producer.Unschedule(ctx, "a")))
-	both := f.as("both", redistest.Rights(t, "producer")+" "+redistest.Rights(t, "operator"))
 	for _, schedules := range [][]client.Schedule{{hourly("a"), hourly("b")}, {hourly("a")}} {
-		check(t, errOf(both.SetSchedules(ctx, "me", schedules)))
+		check(t, errOf(operator.SetSchedules(ctx, "me", schedules)))
 	}
+	check(t, errOf(operator.Schedule(ctx, hourly("a"))))
+	check(t, operator.PauseSchedule(ctx, "a"))
+	check(t, errOf(operator.Schedules(ctx)))
+	check(t, operator.ResumeSchedule(ctx, "a"))
+	check(t, errOf(operator.Unschedule(ctx, "a")))
 	f.expectNothingDenied()
+}
+
+// What the notes name of the producer's line is needed for the calls that they name, and for no others.
+func TestDocumentedRightsOfEachPush(t *testing.T) {
+	f := start(t, alone, undivided)
+	ctx := t.Context()
+	push := func(delay time.Duration, opts ...client.PushOption) func(*client.Client) error {
+		return func(c *client.Client) error {
+			_, err := c.Push(ctx, message("a"), delay, opts...)
+			return err
+		}
+	}
+	group := func(ids []string, opts ...client.PushOption) func(*client.Client) error {
+		opts = append(opts, client.Group("k", client.GroupOptions{Max: 2, Quiet: time.Hour}))
+		return func(c *client.Client) error {
+			for _, id := range ids {
+				if _, err := c.Push(ctx, client.Message{ID: id, Topic: "t", Body: "1"}, 0, opts...); err != nil && !errors.Is(err, client.ErrExists) {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	reserve := func(c *client.Client) error { return errOf(c.Reserve(ctx, 0, time.Hour, "t")) }
+	pause := func(c *client.Client) error { return c.Pause(ctx, "t", client.PauseOptions{}) }
+	schedule := func(c *client.Client) error { return errOf(c.Schedule(ctx, hourly("s"))) }
+	states := map[string][]func(*client.Client) error{
+		"none":                {},
+		"waits":               {push(time.Minute)},
+		"ready":               {push(0)},
+		"reserved":            {push(0), reserve},
+		"reserved, a limit":   {func(c *client.Client) error { return c.SetLimit(ctx, "t", client.Limit{Concurrency: 1}) }, push(0), reserve},
+		"has a follower":      {push(0), reserve, push(0, client.IfExists(client.Follow))},
+		"ready, and paused":   {push(0), pause},
+		"none, and paused":    {pause},
+		"waits, pushed once":  {push(time.Minute, client.Once(time.Hour))},
+		"ready, with waiters": {push(0), func(*client.Client) error { f.Do("ZADD", "delayer:waiting:t", 1, "w", 2, "x"); return nil }},
+		"scheduled":           {schedule},
+		"scheduled, paused":   {schedule, pause},
+	}
+	// denied are the states in which the user is refused something.
+	denied := func(t *testing.T, rights string, call func(*client.Client) error) (in []string) {
+		c := f.as("u", rights)
+		for name, steps := range states {
+			f.Do("FLUSHALL")
+			f.Do("ACL", "LOG", "RESET")
+			for _, step := range steps {
+				check(t, step(f.Client))
+			}
+			if err := call(c); store.Refused(err) || len(f.Do("ACL", "LOG").([]any)) > 0 {
+				in = append(in, name)
+			}
+		}
+		return in
+	}
+	unnamed := redistest.Rights(t, "producer") + " -pttl -del -zrangebyscore -wait"
+	unpaused := unnamed + " -hmget -lmove"
+	for _, c := range []struct {
+		name   string
+		rights string // all others that it may need
+		needs  string
+		call   func(*client.Client) error
+	}{
+		{"Push", unnamed, "hmget lmove", push(0)},
+		{"Push with a delay", unpaused, "", push(time.Hour)},
+		{"Refuse", unnamed, "hmget lmove", push(0, client.IfExists(client.Refuse))},
+		{"KeepEarlier", unnamed, "hmget lmove", push(time.Hour, client.IfExists(client.KeepEarlier))},
+		{"KeepLater", unpaused, "", push(time.Hour, client.IfExists(client.KeepLater))},
+		{"PushBatch", unnamed, "hmget lmove", func(c *client.Client) error { return errOf(c.PushBatch(ctx, jobs(0, 3, "t", 0))) }},
+		{"Once", unpaused, "pttl zrangebyscore", push(time.Hour, client.Once(time.Hour))},
+		{"Debounce", unpaused, "hmget", push(time.Hour, client.IfExists(client.Debounce(2*time.Hour)))},
+		{"Follow", unpaused, "pttl", push(time.Hour, client.IfExists(client.Follow))},
+		{"Group", unnamed, "del hmget lmove", group([]string{"", "", ""})},
+		{"Group with Once", unnamed, "del pttl zrangebyscore hmget lmove", group([]string{"1", "1", "2"}, client.Once(time.Hour))},
+		{"Replicas", unpaused, "wait", push(time.Hour, client.Replicas(1, time.Millisecond))},
+		{"Remove", unpaused, "del", func(c *client.Client) error { return errOf(c.Remove(ctx, "a")) }},
+		{"Get", unpaused, "hmget pttl", func(c *client.Client) error { return errOf(c.Get(ctx, "a")) }},
+		{"Reschedule", unpaused, "pttl", func(c *client.Client) error { return c.Reschedule(ctx, "a", time.Minute) }},
+		{"Schedule", unpaused, "hmget", schedule},
+		{"Unschedule", unpaused, "del hmget", func(c *client.Client) error { return errOf(c.Unschedule(ctx, "s")) }},
+		{"PauseSchedule", unpaused, "hmget", func(c *client.Client) error { return c.PauseSchedule(ctx, "s") }},
+		{"ResumeSchedule", unpaused, "hmget", func(c *client.Client) error { return c.ResumeSchedule(ctx, "s") }},
+		{"RunNow", unnamed, "hmget lmove", func(c *client.Client) error { return errOf(c.RunNow(ctx, "s")) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rights := c.rights
+			for command := range strings.FieldsSeq(c.needs) {
+				rights += " +" + command
+			}
+			if in := denied(t, rights, c.call); in != nil {
+				t.Errorf("it needs more than %s, where the job is %s", c.needs, strings.Join(in, "; "))
+			}
+			for command := range strings.FieldsSeq(c.needs) {
+				if denied(t, rights+" -"+command, c.call) == nil {
+					t.Errorf("it does not need +%s", command)
+				}
+			}
+		})
+	}
+}
+
+// Only who reserves jobs of a topic with a limit needs what the notes name for that.
+func TestDocumentedRightsOfLimits(t *testing.T) {
+	f := start(t, alone, undivided)
+	ctx := t.Context()
+	worker := f.as("worker", redistest.Rights(t, "worker")+" -zrange")
+	check(t, f.SetLimit(ctx, "limited", client.Limit{Concurrency: 1}))
+	for _, topic := range []string{"limited", "t"} {
+		check(t, errOf(f.Push(ctx, client.Message{ID: topic, Topic: topic, Body: "b"}, 0)))
+	}
+	if _, err := worker.Reserve(ctx, 0, time.Minute, "limited"); !store.Refused(err) {
+		t.Errorf("Reserve of a topic with a limit: %v, want that it is refused", err)
+	}
+	check(t, f.reserveBy(worker, "t", "t", time.Minute).Ack(ctx))
+	f.reserveBy(f.Client, "limited", "limited", time.Minute)
 }
 
 // The same of those who reserve, and of operators.
@@ -166,6 +290,9 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	check(t, errOf(producer.Remove(ctx, "paused")))
 	check(t, operator.SetLimit(ctx, "t", client.Limit{}))
 	check(t, operator.SetLimit(ctx, "t", client.Limit{Concurrency: 2, Rate: 1000, Burst: 100}))
+	if l, err := operator.Limit(ctx, "t"); l.Concurrency != 2 || err != nil {
+		t.Errorf("Limit = %+v, %v", l, err)
+	}
 	push("d")
 	extended := reserve("d")
 	f.Do("ZADD", "delayer:slots:t", 1, "d") // as if its lease would have ended

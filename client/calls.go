@@ -37,7 +37,7 @@ func newCalls(o *coalesce.Owner) calls {
 // of is the partition that the job of that ID belongs to.
 func (c *Client) of(id string) *store.Store { return c.partitions.Of(id) }
 
-// The kinds of calls on a job. An ID may be as long as maxID, but 250 of these are no more than 1 MiB.
+// The kinds of calls on a job. An ID may be as long as store.MaxID, but 250 of these are no more than 1 MiB.
 var (
 	pushKind = coalesce.Kind[store.Delayed]{
 		Measure: func(job store.Delayed) (id string, bytes int) { return job.ID, len(job.Body) },

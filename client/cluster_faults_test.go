@@ -92,7 +92,7 @@ func TestHungNode(t *testing.T) {
 // those of the others once their master is back.
 func TestUncoveredSlots(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no", "--cluster-replica-no-failover", "yes", "--appendonly", "yes")
+	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no", "--cluster-replica-no-failover", "yes", "--appendonly", "yes", "--appendfsync", "always")
 	c := inCluster(t, cluster)
 	const gone = 5
 	slot := func(p int) int { return cluster.Slot(fmt.Sprintf("{%d}", p)) }

@@ -74,6 +74,16 @@ var cutTable = []cutRow{
 	{"pause", late, "ready, held", "done", "held, 0", "held, 0"},
 	{"resume", early, "ready, held", "true", "acked, 1", "held, 0"},
 	{"resume", late, "ready", "false", "acked, 1", "acked, 1"},
+	{"back off", early, "ready", "done", "held, 0", "acked, 1"},
+	{"back off", late, "ready, held", "done", "held, 0", "held, 0"},
+	{"set limit", early, "ready", "done", "acked, 1, limited", "acked, 1"},
+	{"set limit", late, "ready, limited", "done", "acked, 1, limited", "acked, 1, limited"},
+	{"end limit", early, "ready, limited", "done", "acked, 1", "acked, 1, limited"},
+	{"end limit", late, "ready", "done", "acked, 1", "acked, 1"},
+	{"reserve the one that may be", early, "ready, limited", "the job", "acked, 1, limited", "acked, 1, limited"},
+	{"reserve the one that may be", late, "reserved, limited", "ErrEmpty", "acked, 1, limited", "acked, 1, limited"},
+	{"ack of the one that may be", early, "reserved, limited", "done", "acked, 1, limited", "acked, 2, limited"},
+	{"ack of the one that may be", late, "none, limited", "done", "acked, 1, limited", "acked, 1, limited"},
 }
 
 // The page has the same table.
@@ -208,6 +218,29 @@ var cutOperations = []cutOperation{
 		was, err := c.Resume(ctx, "t")
 		return fmt.Sprint(was), err
 	}, ""},
+	{"back off", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		return "done", c.BackOff(ctx, "t", time.Hour)
+	}, ""},
+	{"set limit", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		return "done", c.SetLimit(ctx, "t", client.Limit{Concurrency: 1})
+	}, ""},
+	{"set limit", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		return "done", c.SetLimit(ctx, "t", client.Limit{Rate: 1000})
+	}, ""},
+	{"end limit", (*cutJob).isLimited, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		return "done", c.SetLimit(ctx, "t", client.Limit{})
+	}, ""},
+	{"reserve the one that may be", (*cutJob).isLimited, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		list, err := c.ReserveBatch(ctx, "t", 1, time.Hour)
+		if err == nil {
+			j.delivered++
+			j.delivery, j.toAck = list[0], true
+		}
+		return "the job", err
+	}, ""},
+	{"ack of the one that may be", (*cutJob).isTheOne, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+		return "done", j.delivery.Ack(ctx)
+	}, "acked"},
 }
 
 func nothing(*cutJob) {}
@@ -287,6 +320,27 @@ func (j *cutJob) isHeld() {
 	j.isReady()
 }
 
+// isLimited has the job be ready, and its topic limited to one at a time.
+func (j *cutJob) isLimited() {
+	j.TB.Helper()
+	check(j.TB, j.SetLimit(j.TB.Context(), "t", client.Limit{Concurrency: 1}))
+	j.isReady()
+}
+
+// isTheOne has the job be reserved, as the only one that may be.
+func (j *cutJob) isTheOne() { j.isLimited(); j.reserve(j.Client) }
+
+// limited is what the table says of a topic with a limit.
+func (j *cutJob) limited() string {
+	j.TB.Helper()
+	l, err := j.Limit(j.TB.Context(), "t")
+	check(j.TB, err)
+	if l != (client.Limit{}) {
+		return ", limited"
+	}
+	return ""
+}
+
 func (j *cutJob) held() bool {
 	j.TB.Helper()
 	paused, err := j.Paused(j.TB.Context())
@@ -300,6 +354,7 @@ func (j *cutJob) endLease() {
 	j.TB.Helper()
 	if j.where() == "reserved" {
 		j.Do("ZADD", "delayer:job_pool", "XX", "1700000000.000123", cutID)
+		j.Do("ZADD", "delayer:slots:t", "XX", "1700000000.000123", cutID)
 	}
 }
 
@@ -340,12 +395,12 @@ func (j *cutJob) drain(gone string) string {
 	if gone == "dead" {
 		left = state{Letters: letters, Dead: queues{"t": {cutID}}}
 	}
-	left.Once = j.State().Once
+	left.Once, left.Limits = j.State().Once, j.State().Limits
 	j.Expect(left)
 	if gone == "never was" {
 		return gone
 	}
-	return fmt.Sprintf("%s, %d", gone, j.delivered)
+	return fmt.Sprintf("%s, %d%s", gone, j.delivered, j.limited())
 }
 
 // move runs a server, which reaches Redis at addr, until the returned function is called.
@@ -470,6 +525,7 @@ func (f *fixture) cutOnce(cutter *redistest.Cutter, op cutOperation, n int, afte
 	if j.held() {
 		o.row.then += ", held"
 	}
+	o.row.then += j.limited()
 	if again {
 		answer, err := op.call(f.TB.Context(), j, c)
 		o.row.again = answerOf(f.TB, answer, err)

@@ -61,7 +61,7 @@
 //
 // # Errors
 //
-// [ErrEmpty], [ErrExists], [ErrNotFound], [ErrLeaseLost], [ErrExhausted], [ErrInvalid],
+// [ErrEmpty], [ErrExists], [ErrReused], [ErrNotFound], [ErrLeaseLost], [ErrExhausted], [ErrInvalid],
 // [ErrLost] and [ErrClosed] are to be tested for with errors.Is; so are context.Canceled and
 // context.DeadlineExceeded. Other errors are Redis's or the network's. The
 // operation and the job or topic are always in front:

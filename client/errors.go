@@ -16,6 +16,8 @@ var (
 	ErrEmpty = store.ErrEmpty
 	// ErrExists: the ID exists, and the push was to be refused then.
 	ErrExists = store.ErrExists
+	// ErrReused: ErrExists, and the push of that ID which counts said something else; see OnceAs.
+	ErrReused = store.ErrReused
 	// ErrNotFound: there is no job of that ID, be it that there never was or
 	// that it was popped, removed, or outlived its time.
 	ErrNotFound = store.ErrNotFound
@@ -85,20 +87,17 @@ func (c *Client) note(what string, d time.Duration) {
 	}
 }
 
-// What a push may be at most. Redis has no such limits for IDs and topics, but what is longer
-// makes all jobs slow that are moved together with it. A body beyond maxBody breaks the connection.
-const (
-	maxID    = 4 << 10
-	maxTopic = 1 << 10
-	maxBody  = 512 << 20
-)
-
-// checkSize refuses what is too long for a push.
+// checkSize refuses a text that is too long.
 func checkSize(field, value string, most int) error {
-	if len(value) > most {
-		return invalid(field, fmt.Sprintf("it has %d bytes: want %d at most", len(value), most))
+	return refusal(field, store.CheckSize(value, most))
+}
+
+// refusal is an error of the store's checks, as a Client tells it.
+func refusal(field string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return invalid(field, err.Error())
 }
 
 func checkTimeout(d time.Duration) error {

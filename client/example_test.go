@@ -364,6 +364,25 @@ func ExampleOnce() {
 	// welcome-42 delayer: push "welcome-42": job exists
 }
 
+func ExampleOnceAs() {
+	ctx := context.Background()
+	c, err := client.Open(redisURL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	for _, amount := range []string{"10", "10", "20"} {
+		order := client.Message{ID: "order-42", Topic: "pay", Body: amount}
+		_, err := c.Push(ctx, order, 0, client.OnceAs(24*time.Hour, amount))
+		fmt.Println(errors.Is(err, client.ErrExists), errors.Is(err, client.ErrReused))
+	}
+	// Output:
+	// false false
+	// true false
+	// true true
+}
+
 func ExampleDebounce() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -169,7 +170,14 @@ func TestGroupSize(t *testing.T) {
 	f.Expect(state{Pool: []string{third}, Ready: queues{"t": {first, second}}, Buckets: buckets{
 		first: "t [" + all + ",2]", second: "t [3]", third: "t [" + all + "11]",
 	}})
-	_, err := f.Push(t.Context(), client.Message{Topic: "t", Body: all + "111"}, 0, client.Group("k", longGroup))
+	f.Flush()
+	results, err := f.PushBatch(t.Context(), []client.Delayed{
+		{Message: client.Message{Topic: "t", Body: all}}, {Message: client.Message{Topic: "t", Body: "2"}}, {Message: client.Message{Topic: "t", Body: "3"}},
+	}, client.Group("k", longGroup))
+	check(t, err)
+	f.Expect(state{Pool: []string{results[2].ID}, Ready: queues{"t": {results[1].ID}}, Buckets: buckets{results[0].ID: "t [" + all + ",2]", results[2].ID: "t [3]"}})
+	f.group("k", "1", client.GroupOptions{Max: math.MaxInt32, Longest: time.Hour})
+	_, err = f.Push(t.Context(), client.Message{Topic: "t", Body: all + "111"}, 0, client.Group("k", longGroup))
 	expectText(t, "a body that is too long", err, "invalid body: 1048575 bytes do not fit into a group, which has 1048576 at most")
 }
 

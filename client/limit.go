@@ -13,7 +13,8 @@ import (
 // leases, and take no notice of it. The zero Limit is none.
 //
 // With several partitions each has its share, and the shares add up to the limit. So a topic reaches it only if its jobs are spread
-// evenly, as IDs that a Client makes are. Where all IDs of a topic bear one tag, say so: then it is exact.
+// evenly, as IDs that a Client makes are. Each has a Burst of one at least: where Burst is less than there
+// are partitions, as many as these begin at once. Where all IDs of a topic bear one tag, say so: then it is exact.
 type Limit struct {
 	// Concurrency is how many of the topic's jobs are reserved at a time; 0 is any number. It must not be less than there are
 	// partitions, unless Tag is given.
@@ -28,21 +29,19 @@ type Limit struct {
 	Tag string
 }
 
-const (
-	maxConcurrency = 1_000_000
-	minRate        = 1.0 / 86400
-	maxRate        = 1_000_000
-)
-
 // SetLimit limits the topic's jobs from now on, in place of what limited them before; the zero Limit ends that. Jobs that
 // are reserved already go on, and count. Those who wait are woken if there is more room. All programs that reserve must know of limits, and so must the
 // servers: those of versions before don't keep to them.
+//
+// With several partitions one after the other is given its share. After an error some may have theirs, and others what was before; to call
+// SetLimit again does the rest. While partitions grow those of before keep their shares until their jobs are migrated, so together
+// a topic has up to twice its limit; one with a Tag stays exact, and its jobs in partitions of before wait until they are migrated.
 func (c *Client) SetLimit(ctx context.Context, topic string, l Limit) error {
 	return c.onTopic(ctx, "set limit", topic, func() error {
 		if err := c.checkLimit(l); err != nil {
 			return err
 		}
-		if l != (Limit{}) {
+		if l.Rate > 0 {
 			l.Burst = max(l.Burst, 1)
 		}
 		return c.partitions.SetLimit(ctx, topic, store.Limit(l))
@@ -73,23 +72,21 @@ func (c *Client) onTopic(ctx context.Context, operation, topic string, call func
 
 func (c *Client) checkLimit(l Limit) error {
 	switch {
-	case l.Concurrency < 0 || l.Concurrency > maxConcurrency:
-		return invalid("concurrency", fmt.Sprintf("%d is not from 1 to %d; 0 is any number", l.Concurrency, maxConcurrency))
-	case math.IsNaN(l.Rate) || l.Rate != 0 && (l.Rate < minRate || l.Rate > maxRate):
-		return invalid("rate", fmt.Sprintf("%v a second is not from one a day to %d; 0 is any number", l.Rate, maxRate))
-	case l.Burst < 0 || l.Burst > maxConcurrency:
-		return invalid("burst", fmt.Sprintf("%d is not from 1 to %d; 0 is 1", l.Burst, maxConcurrency))
+	case l.Concurrency < 0 || l.Concurrency > store.MaxConcurrency:
+		return invalid("concurrency", fmt.Sprintf("%d is not from 1 to %d; 0 is any number", l.Concurrency, store.MaxConcurrency))
+	case math.IsNaN(l.Rate) || l.Rate != 0 && (l.Rate < store.MinRate || l.Rate > store.MaxRate):
+		return invalid("rate", fmt.Sprintf("%v a second is not from one a day to %d; 0 is any number", l.Rate, store.MaxRate))
+	case l.Burst < 0 || l.Burst > store.MaxConcurrency:
+		return invalid("burst", fmt.Sprintf("%d is not from 1 to %d; 0 is 1", l.Burst, store.MaxConcurrency))
 	case l.Burst > 0 && l.Rate == 0:
 		return invalid("burst", "it is of use only with a rate")
 	case l.Tag != "" && l.Concurrency == 0 && l.Rate == 0:
 		return invalid("tag", "it is of use only with a concurrency or a rate")
-	case strings.ContainsAny(l.Tag, "{}\n") || len(l.Tag) > maxTag:
-		return invalid("tag", fmt.Sprintf("%s has braces or is longer than %d bytes", store.Quote(l.Tag), maxTag))
+	case strings.ContainsAny(l.Tag, "{}\n") || len(l.Tag) > store.MaxTag:
+		return invalid("tag", fmt.Sprintf("%s has braces or is longer than %d bytes", store.Quote(l.Tag), store.MaxTag))
 	}
 	if n := c.partitions.Count(); l.Tag == "" && l.Concurrency > 0 && l.Concurrency < n {
 		return invalid("concurrency", fmt.Sprintf("%d is less than the %d partitions, each of which has its share: want %d or more, or a tag that all IDs of the topic bear", l.Concurrency, n, n))
 	}
 	return nil
 }
-
-const maxTag = 250 // bytes

@@ -58,6 +58,54 @@ func TestLimit(t *testing.T) {
 	if l, err := f.Limit(ctx, "t"); l != (client.Limit{}) || err != nil {
 		t.Errorf("without one: %+v, %v", l, err)
 	}
+	for _, set := range []client.Limit{{Concurrency: 2}, {Concurrency: 2, Tag: "a"}, {Rate: 1, Burst: 2}} {
+		check(t, f.SetLimit(ctx, "t", set))
+		l, err := f.Limit(ctx, "t")
+		if l != set || err != nil || f.SetLimit(ctx, "t", l) != nil {
+			t.Errorf("%+v is told as %+v, %v, or can't be set as it is told", set, l, err)
+		}
+	}
+}
+
+// Whoever waits until the limit lets him go on does not sleep on when there is another one, or none.
+func TestLimitIsChangedWhileTheyWait(t *testing.T) {
+	slow := client.Limit{Rate: 1. / 3600}
+	for name, change := range map[string][2]client.Limit{
+		"a rate ends":                    {slow, {}},
+		"a rate is raised":               {slow, {Rate: 1000}},
+		"a rate becomes a number":        {slow, {Concurrency: 50}},
+		"a number ends":                  {{Concurrency: 1}, {}},
+		"a number is raised":             {{Concurrency: 1}, {Concurrency: 50}},
+		"a number becomes a rate":        {{Concurrency: 1}, {Rate: 1000}},
+		"the slow one of both is raised": {{Concurrency: 50, Rate: 1. / 3600}, {Concurrency: 50, Rate: 1000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, undivided)
+			ctx := t.Context()
+			check(t, f.SetLimit(ctx, "t", change[0]))
+			const consumers = 6
+			for i := range 1 + 3*consumers {
+				check(t, errOf(f.Push(ctx, message(fmt.Sprint(i)), 0)))
+			}
+			f.reserve("t")
+			var wait sync.WaitGroup
+			for i := range consumers {
+				c := f.openPool(client.PoolOptions{})
+				wait.Go(func() {
+					for range 3 {
+						if d, err := c.Reserve(ctx, hangBound, time.Hour, "t"); err != nil {
+							t.Errorf("consumer %d: %v", i, err)
+						} else if err := d.Ack(ctx); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			until(t, "they are held back", func() bool { return f.Do("ZCARD", f.Prefix+"held_back:t") == int64(consumers) })
+			check(t, f.SetLimit(ctx, "t", change[1]))
+			wait.Wait()
+		})
+	}
 }
 
 // atOnce counts who holds a lease at a time.

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	ended := make(chan error)
 	go func() { ended <- server.New(pool, server.Options{}).Run(ctx) }()
 
-	code := redistest.Run(m, 19)
+	code := redistest.Run(m, 20)
 	cancel()
 	<-ended
 	pool.Close()

@@ -29,6 +29,9 @@ type model struct {
 	counts  map[string]int
 	held    map[string]bool // topics that are paused
 	leases  int             // how many there were
+	limits  map[string]client.Limit
+	shares  map[string]*modelShare // of the queues of topics with a limit
+	slots   map[string][]string    // of the queues, the jobs that have one, or had
 
 	followers []modelFollowing // whose jobs have just ended
 
@@ -49,7 +52,8 @@ type modelEntry struct {
 
 type modelJob struct {
 	topic, body           string
-	to                    string // of a schedule, the topic of its jobs
+	to, last              string // of a schedule, the topic of its jobs, and the last one
+	overlap               client.Overlap
 	attempts, maxAttempts int
 	lifetime              time.Duration // once it is ready
 	leased                bool          // since it was pushed
@@ -77,7 +81,7 @@ func newModel(now float64, partitions int) *model {
 		partitions: partitions, now: now, pool: map[string]modelEntry{}, queues: queues{}, jobs: map[string]modelJob{},
 		letters: map[string]modelJob{}, died: map[string]float64{}, counts: map[string]int{},
 		at: map[string]int{}, once: map[string]bool{}, paused: map[string]bool{}, moments: map[string]float64{}, held: map[string]bool{},
-		groups: map[string]string{},
+		groups: map[string]string{}, limits: map[string]client.Limit{}, shares: map[string]*modelShare{}, slots: map[string][]string{},
 	}
 }
 
@@ -112,6 +116,10 @@ func (m *model) bring(id string, all bool) {
 		m.leave(id)
 		delete(m.at, id)
 		m.enqueue(job.topic, id)
+	case exists && entry.lease > 0:
+		m.free(m.queue(job.topic, id), id)
+		delete(m.at, id)
+		m.enter(m.queue(job.topic, id), id)
 	}
 	delete(m.at, id)
 }
@@ -131,6 +139,18 @@ func (m *model) bringAll(ids []string, all bool) {
 			}
 		}
 	}
+}
+
+// inTurn are the places of these IDs as a batch pushes them: first those whose jobs are where they belong.
+func (m *model) inTurn(ids []string) (places []int) {
+	for _, where := range []bool{true, false} {
+		for i, id := range ids {
+			if (m.place(id) == store.PartitionOf(id, m.partitions)) == where {
+				places = append(places, i)
+			}
+		}
+	}
+	return places
 }
 
 // migrate is a pass of a migration.
@@ -172,6 +192,7 @@ func (m *model) state() state {
 		s.Schedules = append(s.Schedules, id[1:strings.Index(id, "}")])
 	}
 	slices.Sort(s.Schedules)
+	m.limitState(&s)
 	for id, job := range m.jobs {
 		s.Buckets[id] = job.topic + " " + job.body
 	}
@@ -215,11 +236,13 @@ func (m *model) leastLifetime(id string) time.Duration {
 func (m *model) isDue(e modelEntry) bool { return e.score <= m.now+soon }
 
 // queue is the name of the topic's queue that has the job.
-func (m *model) queue(topic, id string) string {
+func (m *model) queue(topic, id string) string { return m.queueAt(topic, m.place(id)) }
+
+func (m *model) queueAt(topic string, place int) string {
 	if m.partitions == 1 {
 		return topic
 	}
-	return fmt.Sprintf("%s of %d", topic, m.place(id))
+	return fmt.Sprintf("%s of %d", topic, place)
 }
 
 // queuesOf are the names of the topics' queues: of each partition those of all topics.
@@ -257,6 +280,7 @@ func (m *model) leave(id string) {
 		m.withdraw(job.topic, id)
 	case exists && entry.lease > 0:
 		m.counts[job.topic]--
+		m.free(m.queue(job.topic, id), id)
 	}
 }
 
@@ -322,7 +346,12 @@ func (m *model) group(tag, own, id string, job modelJob, most int) (client.Outco
 	was, exists := m.jobs[m.groups[tag]]
 	entry, waits := m.pool[m.groups[tag]]
 	job.body, job.grouped = "["+job.body+"]", 1
-	if exists && waits && entry.lease == 0 && !m.isDue(entry) && was.grouped > 0 && !was.leased && was.topic == job.topic && strings.HasSuffix(was.body, "]") {
+	isGroup := exists && waits && entry.lease == 0 && was.grouped > 0 && !was.leased && was.topic == job.topic && strings.HasSuffix(was.body, "]")
+	switch {
+	case isGroup && m.isDue(entry): // it is ready before the next one can be
+		delete(m.pool, m.groups[tag])
+		m.enqueue(was.topic, m.groups[tag])
+	case isGroup:
 		did, id = client.Added, m.groups[tag]
 		job.body, job.grouped = strings.TrimSuffix(was.body, "]")+","+job.body[1:], was.grouped+1
 	}
@@ -369,6 +398,8 @@ type taking struct {
 	got    []string
 	isDead func(id string) bool // whether that has become a dead letter in Redis
 	some   bool                 // of several partitions a part may do
+
+	reserves bool
 }
 
 // take takes jobs off the queues, in the topics' order. claim is what becomes of each, and reports
@@ -397,12 +428,15 @@ func (m *model) take(t taking, claim func(topic, id string) bool) (ids []string)
 		}
 	}
 	for _, queue := range m.queuesOf(t.topics) {
-		for len(m.queues[queue]) > 0 && len(ids) < t.n {
+		for len(m.queues[queue]) > 0 && len(ids) < t.n && t.mayTake(m, queue) {
 			next(queue)
 		}
 	}
 	return ids
 }
+
+// mayTake reports whether a job of that queue may be taken now.
+func (t taking) mayTake(m *model, queue string) bool { return !t.reserves || m.isOpen(queue) }
 
 // delivered are those of the topics that are not paused.
 func (m *model) delivered(topics []string) []string {
@@ -421,7 +455,7 @@ func (m *model) takeThese(t taking, next func(queue string)) {
 	for _, id := range t.got {
 		queue := m.queue(m.jobs[id].topic, id)
 		buryFirst(queue)
-		if len(m.queues[queue]) > 0 && m.queues[queue][0] == id {
+		if len(m.queues[queue]) > 0 && m.queues[queue][0] == id && t.mayTake(m, queue) {
 			next(queue)
 		}
 	}
@@ -439,6 +473,7 @@ func (m *model) pop(t taking) []string {
 
 // reserve enters leases without an end: the test learns it from Redis.
 func (m *model) reserve(t taking, maxAttempts int) []string {
+	t.reserves = true
 	return m.take(t, func(topic, id string) bool {
 		job := m.jobs[id]
 		job.beginAnew()
@@ -452,6 +487,7 @@ func (m *model) reserve(t taking, maxAttempts int) []string {
 		m.leases++
 		m.pool[id] = modelEntry{lease: m.leases}
 		m.counts[topic]++
+		m.begin(m.queue(topic, id), id)
 		return true
 	})
 }
@@ -499,6 +535,7 @@ func (m *model) settle(topic, id string, lease int, then func() error) error {
 	}
 	delete(m.pool, id)
 	m.counts[topic]--
+	m.free(m.queue(topic, id), id)
 	defer m.followUp()
 	return then()
 }
@@ -600,10 +637,40 @@ func (m *model) reschedule(id string, later bool) error {
 }
 
 // put stores a schedule, or changes it. Its next moment is learnt from Redis, unless it has one.
-func (m *model) put(id, body, to string) {
+func (m *model) put(id, body, to string, overlap client.Overlap) {
 	m.bring(id, true)
-	m.jobs[id] = modelJob{topic: store.ScheduleTopic, body: body, to: to}
+	m.jobs[id] = modelJob{topic: store.ScheduleTopic, body: body, to: to, overlap: overlap, last: m.jobs[id].last}
 	m.pool[id] = modelEntry{score: m.moments[id]}
+}
+
+// run pushes a job of the schedule, and returns its ID; if that is to follow the last one, its ID. If others are to be skipped, none is
+// pushed while the last one is not done.
+func (m *model) run(id, job string, skips bool) string {
+	s := m.jobs[id]
+	pushed := modelJob{topic: s.to, body: "b", lifetime: client.DefaultReadyMaxLifetime}
+	last, busy := m.jobs[s.last]
+	busy = busy && m.place(s.last) == m.place(id) // else nobody sees it
+	if busy && s.overlap == client.OverlapFollow {
+		if last.leased && !last.anew {
+			last.follower = &modelFollower{pushed, m.now}
+			m.jobs[s.last] = last
+		}
+		return s.last
+	}
+	if busy && skips && s.overlap == client.OverlapSkip {
+		return job
+	}
+	s.last = job
+	m.jobs[id] = s
+	if _, exists := m.jobs[job]; exists {
+		return job
+	}
+	m.jobs[job] = pushed
+	if place, before := m.at[id]; before {
+		m.at[job] = place
+	}
+	m.enqueue(s.to, job)
+	return job
 }
 
 // unschedule leaves an entry in a queue into which an old server has put the schedule.

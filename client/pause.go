@@ -15,9 +15,6 @@ type PauseOptions struct {
 	Note string
 }
 
-// maxNote is how long a note is at most, in bytes.
-const maxNote = 1000
-
 // Pause is a topic that is paused. Times are by Redis's clock.
 type Pause struct {
 	Topic string
@@ -72,10 +69,10 @@ func checkPause(topic, note string, d time.Duration) error {
 	if err := checkTopics([]string{topic}); err != nil {
 		return err
 	}
-	if err := checkSize("topic", topic, maxTopic); err != nil {
+	if err := checkSize("topic", topic, store.MaxTopic); err != nil {
 		return err
 	}
-	if err := checkSize("note", note, maxNote); err != nil {
+	if err := checkSize("note", note, store.MaxNote); err != nil {
 		return err
 	}
 	if err := checkDelay("time", d); err != nil {

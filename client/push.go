@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -100,6 +102,17 @@ func IfExists(choice Existing) PushOption {
 func Once(window time.Duration) PushOption {
 	return func(o *pushOptions) {
 		o.Policy, o.once, o.wrong = store.Once(window), true, cmp.Or(o.wrong, checkLength("once", window, MaxDelay))
+	}
+}
+
+// OnceAs is Once for pushes that are to say the same: one that does not count, and says something else than the one that does,
+// returns ErrReused, which is ErrExists, too. What they say is content, of any length, such as the message and its options as one text; Redis
+// keeps a hash of it. That is not compared with a push of the ID by another option, nor while partitions grow.
+func OnceAs(window time.Duration, content string) PushOption {
+	sum := sha256.Sum256([]byte(content))
+	return func(o *pushOptions) {
+		Once(window)(o)
+		o.Policy = store.OnceAs(window, base64.RawStdEncoding.EncodeToString(sum[:16]))
 	}
 }
 
@@ -309,7 +322,7 @@ func checkPush(m Message, o pushOptions) error {
 		replicas = checkReplicas(o.Replicas)
 	}
 	return cmp.Or(o.wrong, checkLength("ready max lifetime", o.Lifetime, MaxDelay), ttr, replicas,
-		checkSize("id", m.ID, maxID), checkSize("topic", m.Topic, maxTopic), checkSize("body", m.Body, maxBody))
+		checkSize("id", m.ID, store.MaxID), checkSize("topic", m.Topic, store.MaxTopic), checkSize("body", m.Body, store.MaxBody))
 }
 
 func checkReplicas(r store.Replicas) error {

@@ -18,14 +18,15 @@ func (r *modelRun) scheduleName() string { return pick(r.Rand, []string{"a", "s"
 func scheduleStep(r *modelRun) {
 	name := r.scheduleName()
 	id := store.ScheduleID(name)
-	s := client.Schedule{Name: name, Every: pick(r.Rand, []time.Duration{time.Hour, 2 * time.Hour}), Topic: r.topic(), Body: "b"}
+	s := client.Schedule{Name: name, Every: pick(r.Rand, []time.Duration{time.Hour, 2 * time.Hour}), Topic: r.topic(), Body: "b",
+		Overlap: pick(r.Rand, []client.Overlap{client.OverlapAllow, client.OverlapSkip, client.OverlapFollow, client.OverlapFollow})}
 	body := "@every " + s.Every.String()
 	if r.model.jobs[id].body != body {
 		r.model.moments[id] = 0
 	}
 	_, err := r.Schedule(r.TB.Context(), s)
-	r.model.put(id, body, s.Topic)
-	r.note(fmt.Sprintf("schedule %s %s", name, body), err, nil)
+	r.model.put(id, body, s.Topic, s.Overlap)
+	r.note(fmt.Sprintf("schedule %s %s, %s", name, body, s.Overlap), err, nil)
 	if r.model.moments[id] == 0 {
 		r.learn(id, s.Every)
 		r.model.moments[id] = r.model.pool[id].score
@@ -69,7 +70,6 @@ func runNowStep(r *modelRun) {
 	name := r.scheduleName()
 	id := store.ScheduleID(name)
 	r.model.bring(id, true)
-	topic := r.model.jobs[id].to
 	_, exists := r.model.moments[id]
 	job, err := r.RunNow(r.TB.Context(), name)
 	if !exists {
@@ -77,8 +77,7 @@ func runNowStep(r *modelRun) {
 		return
 	}
 	r.note("run "+name, err, nil)
-	r.model.jobs[job] = modelJob{topic: topic, body: "b", lifetime: client.DefaultReadyMaxLifetime}
-	r.model.enqueue(topic, job)
+	r.same("  its job", job, r.model.run(id, job, false))
 }
 
 // scheduleIsDueStep has a schedule fall due some time ago.
@@ -121,13 +120,8 @@ func (r *modelRun) fireStep() {
 		score := float64(next.UnixMilli()) / 1000
 		r.model.pool[id], r.model.moments[id] = modelEntry{score: score}, score
 		job := store.MomentID(at.Name, at.Next)
-		if _, exists := r.model.jobs[job]; !exists && !r.model.paused[id] {
-			topic := r.model.jobs[id].to
-			r.model.jobs[job] = modelJob{topic: topic, body: "b", lifetime: client.DefaultReadyMaxLifetime}
-			if place, before := r.model.at[id]; before {
-				r.model.at[job] = place
-			}
-			r.model.enqueue(topic, job)
+		if !r.model.paused[id] {
+			r.model.run(id, job, true)
 		}
 	}
 }

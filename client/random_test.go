@@ -130,6 +130,7 @@ func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 func (r *modelRun) compare(strict bool) {
 	r.TB.Helper()
 	r.bringLetters()
+	r.forgetSlots()
 	want := r.model.state()
 	r.Expect(want)
 	if strict { // Redis has the same, or the test has failed
@@ -216,6 +217,8 @@ func (r *modelRun) grow(pool *redis.Pool, form modelForm) *client.Client {
 	r.jobs = store.Layout{Partitions: form.then, Before: form.partitions}.Open(pool, r.Prefix)
 	r.model.grow(form.then)
 	check(r.TB, r.jobs.CopyPauses(r.TB.Context())) // as a server does
+	check(r.TB, r.jobs.CopyLimits(r.TB.Context()))
+	r.model.copyLimits()
 	r.note(form.name, nil, nil)
 	return c
 }
@@ -253,9 +256,15 @@ func (r *modelRun) exists(key string) bool {
 // taking is that call, by which these jobs came.
 func (r *modelRun) taking(topics []string, n int, got []string) taking {
 	isDead := func(id string) bool {
-		job, exists := r.model.jobs[id] // whose body is no other one's
+		job, exists := r.model.jobs[id]
 		body, _ := redis.String(r.Do("HGET", r.keys(id).DeadLetter(id), "body"), nil)
-		return exists && body == job.body
+		if !exists || body != job.body {
+			return false
+		}
+		// Jobs of a schedule have the same body: the letter may be the one before.
+		died, err := redis.Float64(r.Do("ZSCORE", r.keys(id).DeadLetters(job.topic), id), nil)
+		was, known := r.model.died[id]
+		return err == nil && (!known || died != was)
 	}
 	return taking{topics: topics, n: n, got: got, isDead: isDead}
 }
@@ -345,7 +354,7 @@ var newSteps = []func(*modelRun){
 	pushStep, pushStep, pushBatchStep, popStep, reserveStep, reserveStep, fetchStep, timePassesStep, timePassesStep, passStep, passStep, passStep,
 	ackStep, retryStep, retryStep, releaseStep, extendStep, buryStep, ackBatchStep, requeueStep, removeStep, rescheduleStep, dropDeadStep, getStep, migrateStep,
 	burstIsOverStep, onceIsOverStep, scheduleStep, scheduleStep, unscheduleStep, pauseScheduleStep, runNowStep, scheduleIsDueStep, scheduleIsDueStep,
-	pauseStep, resumeStep, resumeStep, groupStep, groupStep, groupStep,
+	pauseStep, resumeStep, resumeStep, groupStep, groupStep, groupStep, limitStep, limitStep, limitStep, extendedStep,
 }
 
 func pauseStep(r *modelRun) {
@@ -381,6 +390,41 @@ func (r *modelRun) samePaused() {
 	r.same("  paused", topics, slices.Sorted(maps.Keys(r.model.held)))
 }
 
+// limitStep limits a topic, or ends that. A rate is one that lets none begin any more once its burst is over: one a day and partition.
+func limitStep(r *modelRun) {
+	topic, l := r.topic(), client.Limit{}
+	if r.IntN(4) > 0 {
+		n := r.model.partitions
+		if r.IntN(4) == 0 {
+			l.Tag, n = "a", 1
+		}
+		what := 1 + r.IntN(3)
+		if what&1 != 0 {
+			l.Concurrency = n + r.IntN(n+1)
+		}
+		if what&2 != 0 {
+			l.Rate, l.Burst = float64(n)/(24*3600), r.IntN(3*n+1)
+		}
+	}
+	r.note(fmt.Sprintf("limit %s to %+v", topic, l), r.SetLimit(r.TB.Context(), topic, l), nil)
+	if l.Rate > 0 {
+		l.Burst = max(l.Burst, 1)
+	}
+	r.model.limit(topic, l)
+	kept, err := r.Limit(r.TB.Context(), topic)
+	check(r.TB, err)
+	r.same("  limit", kept, l)
+}
+
+// extendedStep has a job's slot look as if its lease was over, as if that had been extended since.
+func extendedStep(r *modelRun) {
+	id := r.id()
+	if entry := r.model.pool[id]; entry.lease > 0 && !r.model.isDue(entry) {
+		r.Do("ZADD", r.keys(id).Slots(r.model.jobs[id].topic), "XX", "1000000000.000123", id)
+		r.note("extended long ago: "+id, nil, nil)
+	}
+}
+
 var oldSteps = []func(*modelRun){oldPushStep, oldPushStep, oldPopStep, oldRemoveStep, oldPassStep}
 
 func pushStep(r *modelRun) {
@@ -404,14 +448,17 @@ func pushBatchStep(r *modelRun) {
 	r.Shuffle(len(ids), func(i, k int) { ids[i], ids[k] = ids[k], ids[i] })
 	opts, policy, terms := r.pushOptions()
 	var batch []client.Delayed
-	var want []client.Result
 	ids = ids[:1+r.IntN(3)]
+	want, jobs, dues := make([]client.Result, len(ids)), make([]modelJob, len(ids)), make([]float64, len(ids))
 	r.model.bringAll(ids, !policy.spares())
-	for _, id := range ids {
-		d, job, due := r.job(id, terms)
+	for i, id := range ids {
+		var d client.Delayed
+		d, jobs[i], dues[i] = r.job(id, terms)
 		batch = append(batch, d)
-		did, err := r.model.push(id, job, due, policy)
-		want = append(want, client.Result{ID: id, Err: err, Outcome: did})
+	}
+	for _, i := range r.model.inTurn(ids) {
+		did, err := r.model.push(ids[i], jobs[i], dues[i], policy)
+		want[i] = client.Result{ID: ids[i], Err: err, Outcome: did}
 	}
 	results, _ := r.PushBatch(r.TB.Context(), batch, opts...)
 	r.same(fmt.Sprintf("push batch %v, %v, %d attempts, for %v", batch, policy, terms.maxAttempts, terms.lifetime), results, want)
@@ -426,6 +473,10 @@ func groupStep(r *modelRun) {
 	for i := range batch {
 		d, job, _ := r.job("", modelJob{lifetime: client.DefaultReadyMaxLifetime})
 		key := pick(r.Rand, []string{"k", "l"})
+		if r.IntN(4) == 0 { // it is a large one then
+			job.body = `"` + d.Body + strings.Repeat("x", 16<<10) + `"`
+			d.Body = job.body
+		}
 		d.At = time.Time{}
 		d.Options = append(d.Options, client.Group(key, client.GroupOptions{Max: most, Quiet: quiet, Longest: 100 * 24 * time.Hour}))
 		if r.IntN(2) == 0 {
@@ -517,7 +568,7 @@ func fetchStep(r *modelRun) {
 	topics, n, most := r.topics(), 1+r.IntN(3), r.IntN(3)
 	if !slices.ContainsFunc(r.model.queuesOf(r.model.delivered(topics)), func(queue string) bool {
 		topic, _, _ := strings.Cut(queue, " of ")
-		return slices.ContainsFunc(r.model.queues[queue], func(id string) bool { return r.isSimple(topic, id) })
+		return r.model.isOpen(queue) && slices.ContainsFunc(r.model.queues[queue], func(id string) bool { return r.isSimple(topic, id) })
 	}) {
 		return
 	}
@@ -731,6 +782,9 @@ func timePassesStep(r *modelRun) {
 	}
 	r.model.pool[id] = entry
 	r.Do("ZADD", r.keys(id).JobPool(), fmt.Sprintf("%.6f", entry.score), id)
+	if entry.lease > 0 {
+		r.Do("ZADD", r.keys(id).Slots(r.model.jobs[id].topic), "XX", fmt.Sprintf("%.6f", entry.score), id)
+	}
 	r.note("time passes for "+id, nil, nil)
 }
 

@@ -101,8 +101,8 @@ type FetchTopic struct {
 }
 
 // Fetch waits, unless NoWait is set, until there is a job of any of the topics, and reserves as
-// many as are there and wanted, with one call. It is what a pool of workers is built on: see
-// package worker.
+// many as are there and wanted, with one call. Of several partitions one serves that call, so there may be more
+// jobs in others, whose turn is next. It is what a pool of workers is built on: see package worker.
 func (c *Client) Fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error) {
 	list, err := c.fetch(ctx, o)
 	return list, failed("fetch", "", err)

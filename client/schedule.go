@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/cron"
@@ -14,7 +13,7 @@ import (
 )
 
 // Schedule is a periodic job: at each of its moments a server pushes a job to Topic, with Body. Any number of servers push one.
-// The job of a moment has the ID "{name}@2026-11-23T07:00:00Z", the moment in UTC.
+// The job of a moment has the ID "{name}@2026-11-23T07:00:00Z", the moment in UTC, but for what OverlapFollow says.
 type Schedule struct {
 	// Name is that of one schedule among all topics, up to 200 bytes without braces and control characters.
 	Name string
@@ -49,13 +48,19 @@ const (
 	MissedAll  Missed = store.MissedAll  // the last 100 have jobs, at once
 )
 
-// Overlap is what becomes of a moment while the last job is waiting, ready or reserved.
+// Overlap is what becomes of a moment while the last job is waiting, ready or reserved. Where the number of partitions grows, one that is
+// reserved in a partition of before is not seen once the schedule has moved.
 type Overlap string
 
 // The choices for Overlap.
 const (
 	OverlapAllow Overlap = store.OverlapAllow // it has its job all the same
 	OverlapSkip  Overlap = store.OverlapSkip  // it has none, and is counted
+
+	// OverlapFollow has no two jobs run at a time, and one begin after each moment. If a consumer has begun the last job, the
+	// moment's is delivered when that is done, under its ID, as one that was pushed with Follow; of several such moments the newest one
+	// counts. If nobody has begun it yet, it stands for the moment, too. Moments that so have no job of their own are counted as overlapped.
+	OverlapFollow Overlap = store.OverlapFollow
 )
 
 // Scheduled is what is known of a schedule.
@@ -97,18 +102,8 @@ const (
 	MomentRan        MomentOutcome = "ran"        // it had a job
 	MomentNow        MomentOutcome = "run now"    // RunNow pushed one
 	MomentLate       MomentOutcome = "late"       // it had none, as it was too late
-	MomentOverlapped MomentOutcome = "overlapped" // it had none, as the last job was not done
+	MomentOverlapped MomentOutcome = "overlapped" // it had none of its own, as the last job was not done
 	MomentPaused     MomentOutcome = "paused"     // it had none, as the schedule was paused
-)
-
-var momentOutcomes = map[string]MomentOutcome{
-	store.MomentRan: MomentRan, store.MomentNow: MomentNow, store.MomentLate: MomentLate,
-	store.MomentOverlapped: MomentOverlapped, store.MomentPaused: MomentPaused,
-}
-
-const (
-	maxScheduleName  = 200
-	maxScheduleOwner = 200
 )
 
 // Schedule stores a schedule, or changes the one of that name, and returns its next moment. It is in force once it returns, with no
@@ -153,26 +148,21 @@ func (c *Client) scheduleAt(ctx context.Context, name string) (*store.Store, err
 
 // check refuses what can't be a schedule, and returns what can as the store takes it.
 func (s Schedule) check() (stored store.Schedule, spec *cron.Spec, zone *time.Location, err error) {
-	text := s.Cron
-	if s.Every != 0 {
-		text = "@every " + s.Every.String()
-	}
+	text := cron.Text(s.Cron, s.Every)
 	o := pushOptions{Terms: store.Terms{Lifetime: DefaultReadyMaxLifetime}}.with(s.Options)
 	switch {
 	case s.Cron != "" && s.Every != 0:
 		err = invalid("every", "it has no meaning beside cron")
 	case text == "":
 		err = invalid("cron", "it is empty, and so is every")
-	case s.Topic == store.ScheduleTopic:
-		err = invalid("topic", "it is that of schedules")
 	case o.Policy != "" || o.replicated || o.report != nil:
 		err = cmp.Or(o.wrong, invalid("option", "want ReadyMaxLifetime, MaxAttempts, TTR or EmptyBody"))
 	case s.Jitter < 0 || s.Jitter > MaxDelay:
 		err = invalid("jitter", fmt.Sprintf("%v is not from 0 to %v", s.Jitter, MaxDelay))
 	default:
 		o.Policy = store.Replace // which is none of a schedule
-		err = cmp.Or(checkScheduleName(s.Name), checkPush(Message{Topic: s.Topic, Body: s.Body}, o), checkUnit("jitter", s.Jitter),
-			checkChoice("missed", s.Missed, MissedOnce, MissedSkip, MissedAll), checkChoice("overlap", s.Overlap, OverlapAllow, OverlapSkip))
+		err = cmp.Or(checkScheduleName(s.Name), refusal("topic", store.CheckScheduleTopic(s.Topic)), checkPush(Message{Topic: s.Topic, Body: s.Body}, o), checkUnit("jitter", s.Jitter),
+			checkChoice("missed", s.Missed, MissedOnce, MissedSkip, MissedAll), checkChoice("overlap", s.Overlap, OverlapAllow, OverlapSkip, OverlapFollow))
 	}
 	if err == nil {
 		if spec, err = cron.Parse(text); err != nil {
@@ -189,15 +179,7 @@ func (s Schedule) check() (stored store.Schedule, spec *cron.Spec, zone *time.Lo
 	}, spec, zone, err
 }
 
-func checkScheduleName(name string) error {
-	switch {
-	case name == "":
-		return invalid("name", "it is empty")
-	case strings.ContainsFunc(name, func(r rune) bool { return r == '{' || r == '}' || r < ' ' || r == 0x7f }):
-		return invalid("name", "want no braces and no control characters")
-	}
-	return checkSize("name", name, maxScheduleName)
-}
+func checkScheduleName(name string) error { return refusal("name", store.CheckScheduleName(name)) }
 
 func checkChoice[T ~string](field string, choice T, choices ...T) error {
 	if choice != "" && !slices.Contains(choices, choice) {
@@ -207,8 +189,8 @@ func checkChoice[T ~string](field string, choice T, choices ...T) error {
 }
 
 func loadZone(name string) (*time.Location, error) {
-	zone, err := time.LoadLocation(name)
-	if err == nil && name != "Local" {
+	zone, err := cron.Zone(name)
+	if err == nil {
 		return zone, nil
 	}
 	return nil, invalid("zone", fmt.Sprintf("%q is not known here: want a name as Europe/Berlin; a program that runs where there are no zones imports time/tzdata", name))
@@ -227,7 +209,7 @@ func (c *Client) setSchedules(ctx context.Context, owner string, schedules []Sch
 	if owner == "" {
 		return nil, invalid("owner", "it is empty")
 	}
-	if err := checkSize("owner", owner, maxScheduleOwner); err != nil {
+	if err := checkSize("owner", owner, store.MaxScheduleOwner); err != nil {
 		return nil, err
 	}
 	names := map[string]bool{}
@@ -288,8 +270,8 @@ func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 	return failed("resume schedule", name, err)
 }
 
-// RunNow pushes a job of the schedule now, and returns its ID, also if the schedule is paused or the last job is not done. The moments to come
-// stay what they are. It fails with ErrNotFound if there is no such schedule. When its answer is lost, calling it again may
+// RunNow pushes a job of the schedule now, and returns its ID, also if the schedule is paused or the last job is not done; with OverlapFollow
+// that job follows the last one, or is that one, as with a moment. The moments to come stay what they are. It fails with ErrNotFound if there is no such schedule. When its answer is lost, calling it again may
 // push a second job.
 func (c *Client) RunNow(ctx context.Context, name string) (id string, err error) {
 	err = c.onSchedule(ctx, name, func(s *store.Store) error {
@@ -315,17 +297,14 @@ func (c *Client) onSchedule(ctx context.Context, name string, do func(*store.Sto
 	return do(of)
 }
 
-// Schedules are all schedules, by name.
+// Schedules are all schedules, by name. With an error they are those of the partitions that can be read.
 func (c *Client) Schedules(ctx context.Context) ([]Scheduled, error) {
 	if err := c.begin(ctx); err != nil {
 		return nil, failed("schedules", "", err)
 	}
 	defer c.running.Done()
 	all, err := c.partitions.Schedules(ctx)
-	if err != nil {
-		return nil, failed("schedules", "", err)
-	}
-	return each(all, scheduledOf), nil
+	return each(all, scheduledOf), failed("schedules", "", err)
 }
 
 func scheduledOf(s store.Scheduled) Scheduled {
@@ -334,7 +313,7 @@ func scheduledOf(s store.Scheduled) Scheduled {
 			Options: []PushOption{ReadyMaxLifetime(s.Lifetime)}},
 		ReadyMaxLifetime: s.Lifetime, MaxAttempts: s.MaxAttempts, TTR: s.TTR, Owner: s.Source, Next: s.Next, Paused: s.Paused, LastID: s.LastID, Jobs: s.Ran,
 		Late: s.NotRun.Late, Overlapped: s.NotRun.Overlapped, WhilePaused: s.NotRun.Paused,
-		Past: each(s.Past, func(m store.Moment) Moment { return Moment{m.At, momentOutcomes[m.What], m.Late} }),
+		Past: each(s.Past, func(m store.Moment) Moment { return Moment{m.At, MomentOutcome(m.Outcome()), m.Late} }),
 	}
 	if spec, err := cron.Parse(s.Spec); err == nil && spec.Every() > 0 {
 		of.Cron, of.Every = "", spec.Every()

@@ -45,8 +45,8 @@ func (l *loader) header(at place, line string) (section string) {
 		l.fail(at, neither)
 		return noSection
 	}
-	if strings.HasPrefix(m[1], schedulePrefix) {
-		return l.schedule(at, m[1])
+	if name, is := scheduleOf(m[1]); is {
+		return l.schedule(at, m[1], name)
 	}
 	meant := nearest(strings.TrimSpace(m[1]), sections)
 	if meant == "" {

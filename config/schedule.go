@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/cron"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Schedule is a [schedule.NAME] section: a periodic job.
@@ -17,7 +18,7 @@ type Schedule struct {
 	Topic            string
 	Body             string        // the name, if the section has none
 	Missed           string        // "once", "skip" or "all"
-	Overlap          string        // "allow" or "skip"
+	Overlap          string        // "allow", "skip" or "follow"
 	Jitter           time.Duration // by how much a job is delayed at most
 	MaxAttempts      int           // 0: as the consumer says
 	TTR              time.Duration // 0: as the consumer says
@@ -33,10 +34,10 @@ func (s *Schedule) keys() []key {
 	return []key{
 		{section, "cron", "", spec(&s.Cron)},
 		{section, "zone", "UTC", zone(&s.Zone)},
-		{section, "topic", "", text(&s.Topic, ".+", "the topic of its jobs")},
+		{section, "topic", "", topic(&s.Topic)},
 		{section, "body", "", text(&s.Body, ".*", "")},
 		{section, "missed", "once", text(&s.Missed, "once|skip|all", "once, skip or all")},
-		{section, "overlap", "allow", text(&s.Overlap, "allow|skip", "allow or skip")},
+		{section, "overlap", "allow", text(&s.Overlap, "allow|skip|follow", "allow, skip or follow")},
 		{section, "jitter", "0", number(&s.Jitter, time.Second, 0, largest)},
 		{section, "max_attempts", "0", number(&s.MaxAttempts, 1, 0, largest)},
 		{section, "ttr", "0", number(&s.TTR, time.Second, 0, 86_400)},
@@ -55,22 +56,38 @@ func spec(field *string) func(string) error {
 	}
 }
 
-func zone(field *string) func(string) error {
+func topic(field *string) func(string) error {
 	return func(value string) error {
 		*field = value
-		if _, err := time.LoadLocation(value); err != nil || value == "Local" || value == "" {
-			return errors.New("want the name of a time zone, such as Europe/Berlin, or UTC")
+		if value == "" {
+			return errors.New("want the topic of its jobs")
 		}
-		return nil
+		return store.CheckScheduleTopic(value)
 	}
 }
 
+func zone(field *string) func(string) error {
+	return func(value string) error {
+		*field = value
+		_, err := cron.Zone(cmp.Or(value, "none"))
+		return err
+	}
+}
+
+// scheduleOf is the name of the schedule that a section is of, or is meant to be of: a slip would leave the job undone.
+func scheduleOf(section string) (name string, is bool) {
+	kind, name, _ := strings.Cut(section, ".")
+	return strings.TrimSpace(name), nearest(strings.TrimSpace(kind), []string{"schedule"}) != ""
+}
+
 // schedule begins the section of a schedule, or goes on with it.
-func (l *loader) schedule(at place, section string) string {
-	name := strings.TrimPrefix(section, schedulePrefix)
-	if name == "" || len(name) > 200 || strings.ContainsAny(name, "{}") {
-		l.fail(at, "want a name of 200 bytes at most behind schedule. without braces: [schedule.report]")
+func (l *loader) schedule(at place, written, name string) (section string) {
+	if err := store.CheckScheduleName(name); err != nil {
+		l.fail(at, "the name of the schedule, as in [schedule.report]: %v", err)
 		return noSection
+	}
+	if section = schedulePrefix + name; section != written {
+		l.fail(at, "unknown section, did you mean [%s]?", section)
 	}
 	if _, again := l.names[section]; again {
 		l.warn(at, "there is a section of this name already: they are taken together")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -25,10 +26,11 @@ port = 6380
 [schedule.second friday]
 cron = "30 2 * * 5#2"
 topic = t
+overlap = follow
 `)
 	want := []Schedule{
 		{"report", "0 7 * * mon-fri", "Europe/Berlin", "reports", `{"of":"yesterday"}`, "all", "skip", 30 * time.Second, 3, time.Minute, time.Hour},
-		{"second friday", "30 2 * * 5#2", "UTC", "t", "second friday", "once", "allow", 0, 0, 0, 7 * 24 * time.Hour},
+		{"second friday", "30 2 * * 5#2", "UTC", "t", "second friday", "once", "follow", 0, 0, 0, 7 * 24 * time.Hour},
 	}
 	if err != nil || len(warnings) > 0 || !reflect.DeepEqual(got.Schedules, want) || got.Redis.Port != 6380 {
 		t.Errorf("got  %+v, %v, %v\nwant %+v", got.Schedules, warnings, err, want)
@@ -40,13 +42,25 @@ func TestWrongSchedules(t *testing.T) {
 		"[schedule.a]\ncron = 0 25 * * *\ntopic = t": {`f:2: schedule.a.cron: "0 25 * * *", hour, "25" at character 3: want 0 to 23`},
 		"[schedule.a]\ncron = 0 0 * * 5#2\ntopic = t": {
 			"f:2: schedule.a.cron: the # begins a comment: put the value in double quotes, or a space on both sides of the #"},
-		"\n[schedule.a]\ncron =":                              {"f:3: schedule.a.cron: want when it is due, such as 0 7 * * mon-fri, @daily or @every 90s", "f:2: topic is missing: want the topic of its jobs"},
-		"[schedule.a]\ntopic = t":                             {"f:1: cron is missing: want when it is due, such as 0 7 * * mon-fri, @daily or @every 90s"},
-		"[schedule.]\ncron = x":                               {"f:1: want a name of 200 bytes at most behind schedule. without braces: [schedule.report]"},
-		"[schedule.{a}]\ncron = x":                            {"f:1: want a name of 200 bytes at most behind schedule. without braces: [schedule.report]"},
-		"[schedule.a]\ncron = @daily\ntopic = t\nzone = Mars": {"f:4: schedule.a.zone: want the name of a time zone, such as Europe/Berlin, or UTC"},
-		"[schedule.a]\ncron = @daily\ntopic = t\nmissed = no": {"f:4: schedule.a.missed: want once, skip or all"},
-		"[schedule.a]\ncron = @daily\ntopic = t\njitter = 1m": {"f:4: schedule.a.jitter: want a whole number of seconds from 0 to 2147483647, in decimal digits without leading zeros"},
+		"\n[schedule.a]\ncron =":                                                {"f:3: schedule.a.cron: want when it is due, such as 0 7 * * mon-fri, @daily or @every 90s", "f:2: topic is missing: want the topic of its jobs"},
+		"[schedule.a]\ntopic = t":                                               {"f:1: cron is missing: want when it is due, such as 0 7 * * mon-fri, @daily or @every 90s"},
+		"[schedule.]\ncron = x":                                                 {"f:1: the name of the schedule, as in [schedule.report]: it is empty"},
+		"[schedule.{a}]\ncron = x":                                              {"f:1: the name of the schedule, as in [schedule.report]: want no braces and no control characters"},
+		"[schedule.a]\ncron = @daily\ntopic = t\nzone = Mars":                   {"f:4: schedule.a.zone: want the name of a time zone, such as Europe/Berlin, or UTC"},
+		"[schedule.a]\ncron = @daily\ntopic = t\nmissed = no":                   {"f:4: schedule.a.missed: want once, skip or all"},
+		"[schedule.a]\ncron = @daily\ntopic = t\noverlap = no":                  {"f:4: schedule.a.overlap: want allow, skip or follow"},
+		"[schedule.a]\ncron = @daily\ntopic = t\njitter = 1m":                   {"f:4: schedule.a.jitter: want a whole number of seconds from 0 to 2147483647, in decimal digits without leading zeros"},
+		"[schedules.report]\ncron = @daily\ntopic = t":                          {"f:1: unknown section, did you mean [schedule.report]?"},
+		"\n[Schedule.report]\ncron = @daily\ntopic = t":                         {"f:2: unknown section, did you mean [schedule.report]?"},
+		"[ schedule.report]\ncron = x\ntopic = t":                               {"f:1: unknown section, did you mean [schedule.report]?", `f:2: schedule.report.cron: "x": it has 1 fields, want 5: minute, hour, day of the month, month, day of the week`},
+		"[schedule.report ]\ncron = @daily\ntopic = t":                          {"f:1: unknown section, did you mean [schedule.report]?"},
+		"[schedule. report]\ncron = @daily\ntopic = t":                          {"f:1: unknown section, did you mean [schedule.report]?"},
+		"[schedul.a.b]\ncron = @daily\ntopic = t":                               {"f:1: unknown section, did you mean [schedule.a.b]?"},
+		"[schedule]\ncron = @daily\ntopic = t":                                  {"f:1: the name of the schedule, as in [schedule.report]: it is empty"},
+		"[schedule.a\tb]\ncron = @daily\ntopic = t":                             {"f:1: the name of the schedule, as in [schedule.report]: want no braces and no control characters"},
+		"[schedule." + strings.Repeat("a", 201) + "]\ncron = @daily\ntopic = t": {"f:1: the name of the schedule, as in [schedule.report]: it has 201 bytes: want 200 at most"},
+		"[schedule.a]\ncron = @daily\ntopic = " + strings.Repeat("t", 1025):     {"f:3: schedule.a.topic: it has 1025 bytes: want 1024 at most"},
+		"[schedule.a]\ncron = @daily\ntopic = delayer:schedules":                {"f:3: schedule.a.topic: it is that of schedules"},
 	} {
 		_, _, err := load(text)
 		var got Problems

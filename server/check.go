@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,11 +25,15 @@ var (
 	// may be late because Redis does not let this user use a channel. Users
 	// that are made on Redis 7 have none unless they are given some.
 	ErrNoChannel = errors.New("redis does not let this user")
+	// ErrNoFeature is in the error of Check when the server will work, but for some features, which it names:
+	// this user lacks commands that they need. Redis before 7.0 doesn't tell.
+	ErrNoFeature = errors.New("some features won't work")
 )
 
 // Check asks Redis once whether the server could work; it changes nothing. Its
-// error wraps ErrRefused when trying again can't help, and ErrNoChannel when all
-// works but jobs may be late. With any other error, such as an unreachable
+// error wraps ErrRefused when trying again can't help, ErrNoChannel when all
+// works but jobs may be late, and ErrNoFeature when all works that needs no more than
+// its user may do. With any other error, such as an unreachable
 // Redis, Run keeps trying.
 func (s *Server) Check(ctx context.Context) error {
 	if err := s.usable(ctx); err != nil {
@@ -75,34 +80,53 @@ func (s *Server) check(ctx context.Context) error {
 		byNode[m.store.Node()] = append(byNode[m.store.Node()], m)
 	}
 	var cantSubscribe, cantPublish error
+	var lacking []store.Lack
 	for _, movers := range byNode {
-		noSubscribing, noPublishing, err := s.checkNode(ctx, movers)
+		noSubscribing, rehearsed, err := s.checkNode(ctx, movers)
 		if err != nil {
 			return err
 		}
-		cantSubscribe, cantPublish = cmp.Or(cantSubscribe, noSubscribing), cmp.Or(cantPublish, noPublishing)
+		cantSubscribe, cantPublish = cmp.Or(cantSubscribe, noSubscribing), cmp.Or(cantPublish, rehearsed.CantPublish)
+		lacking = append(lacking, rehearsed.Lacking...)
 	}
-	return s.noChannel(cantSubscribe, cantPublish)
+	return errors.Join(s.noChannel(cantSubscribe, cantPublish), noFeatures(lacking))
+}
+
+// noFeatures is ErrNoFeature if there are any that lack commands.
+func noFeatures(lacking []store.Lack) error {
+	if len(lacking) == 0 {
+		return nil
+	}
+	var features, commands []string
+	for _, l := range lacking {
+		if command := "+" + strings.ToLower(l.Command); !slices.Contains(commands, command) {
+			commands = append(commands, command)
+		}
+		if !slices.Contains(features, l.Feature) {
+			features = append(features, l.Feature)
+		}
+	}
+	return fmt.Errorf("%w: %s; who uses them gives its ACL %s", ErrNoFeature, strings.Join(features, ", "), strings.Join(commands, " "))
 }
 
 // checkNode checks the partitions of those movers, which are on one node, in a few round trips.
-func (s *Server) checkNode(ctx context.Context, movers []*mover) (cantSubscribe, cantPublish, err error) {
+func (s *Server) checkNode(ctx context.Context, movers []*mover) (cantSubscribe error, rehearsed store.Rehearsal, err error) {
 	topic := rand.Text()
 	if err := rehearsePass(ctx, movers, topic); err != nil {
-		return nil, nil, err
+		return nil, rehearsed, err
 	}
 	if err := (store.Partitions{movers[0].store}).CheckLayout(ctx); err != nil {
-		return nil, nil, err
+		return nil, rehearsed, err
 	}
-	cantPublish, err = rehearseWaking(ctx, movers, topic)
+	rehearsed, err = rehearse(ctx, movers, topic)
 	if store.InTwoSlots(err) {
-		return nil, nil, fmt.Errorf("it is a node of a cluster, where all keys have to be in one slot; want partitions and [redis] cluster, or a prefix with a hash tag, such as {%s}:, here and in all clients: %w", strings.TrimRight(s.options.Prefix, ":"), err)
+		return nil, rehearsed, fmt.Errorf("it is a node of a cluster, where all keys have to be in one slot; want partitions and [redis] cluster, or a prefix with a hash tag, such as {%s}:, here and in all clients: %w", strings.TrimRight(s.options.Prefix, ":"), err)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, rehearsed, err
 	}
 	cantSubscribe, err = subscribeOnce(ctx, movers)
-	return cantSubscribe, cantPublish, err
+	return cantSubscribe, rehearsed, err
 }
 
 // rehearsePass does on a job that does not exist what passes do.
@@ -131,22 +155,23 @@ func rehearsePass(ctx context.Context, movers []*mover, topic string) error {
 	return err
 }
 
-// rehearseWaking sees whether jobs could be moved as far as a call that moves none can't tell, and waiters be woken.
-func rehearseWaking(ctx context.Context, movers []*mover, topic string) (cantPublish, err error) {
+// rehearse sees whether jobs could be moved as far as a call that moves none can't tell, and what else could be done.
+func rehearse(ctx context.Context, movers []*mover, topic string) (all store.Rehearsal, err error) {
 	calls, err := movers[0].store.Pipeline(ctx)
 	if err != nil {
-		return nil, err
+		return all, err
 	}
 	defer calls.Close()
-	var rehearsing []*store.Call[error]
+	var rehearsing []*store.Call[store.Rehearsal]
 	for _, m := range movers {
 		rehearsing = append(rehearsing, m.store.Rehearse(topic).Send(calls))
 	}
 	for i, m := range movers {
-		refused, wrong := rehearsing[i].Wait(ctx)
-		cantPublish, err = cmp.Or(cantPublish, m.named(refused)), cmp.Or(err, m.named(wrong))
+		one, wrong := rehearsing[i].Wait(ctx)
+		all.CantPublish, err = cmp.Or(all.CantPublish, m.named(one.CantPublish)), cmp.Or(err, m.named(wrong))
+		all.Lacking = append(all.Lacking, one.Lacking...)
 	}
-	return cantPublish, err
+	return all, err
 }
 
 // subscribeOnce tries to subscribe. refused is why Redis does not let us.

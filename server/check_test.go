@@ -81,6 +81,42 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// A user who lacks what only some features need is told which, and which commands; all else works.
+func TestCheckFeatures(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	checkWith := func(rights string) error {
+		t.Helper()
+		w.SetUser(redistest.Rights(t, "daemon") + rights)
+		return New(w.UserPool(), Options{}).Check(t.Context())
+	}
+	check(t, checkWith(""))
+	for rights, want := range map[string]string{
+		" -lmove":             "paused topics; who uses them gives its ACL +lmove",
+		" -rename -hlen":      "paused topics; who uses them gives its ACL +hlen +rename",
+		" -hrandfield":        "paused topics; who uses them gives its ACL +hrandfield",
+		" -hdel -del -type":   "paused topics, schedules; who uses them gives its ACL +hdel +del +type",
+		" -pttl":              "schedules with the overlap follow; who uses them gives its ACL +pttl",
+		" -pexpire":           "schedules; who uses them gives its ACL +pexpire",
+		" -hincrby":           "limits, schedules; who uses them gives its ACL +hincrby",
+		" -hset -lmove -pttl": "paused topics, schedules, schedules with the overlap follow; who uses them gives its ACL +hset +lmove +pttl",
+	} {
+		err := checkWith(rights)
+		if !errors.Is(err, ErrNoFeature) || errors.Is(err, ErrRefused) || errors.Is(err, ErrNoChannel) || err.Error() != ErrNoFeature.Error()+": "+want {
+			t.Errorf("%s: %v, want %s", rights, err, want)
+		}
+	}
+	err := checkWith(" -lmove -publish")
+	if !errors.Is(err, ErrNoFeature) || !errors.Is(err, ErrNoChannel) {
+		t.Errorf("without channels, too: %v", err)
+	}
+	w.SetUser(redistest.Rights(t, "daemon") + " -lmove -pttl")
+	err = New(w.UserPool(), Options{Partitions: 5}).Check(t.Context())
+	if err == nil || strings.Count(err.Error(), "paused topics") != 1 || strings.Count(err.Error(), "+lmove") != 1 {
+		t.Errorf("of five partitions: %v", err)
+	}
+}
+
 // A node of a cluster takes a prefix with a hash tag only, though it has all slots: without one, jobs
 // would be pushed and moved, and nobody could take them.
 func TestCheckInACluster(t *testing.T) {

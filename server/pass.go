@@ -168,10 +168,9 @@ func (p *pass) sendMoves(calls *store.Pipeline, found store.DueJobs) (moving []*
 			part.IDs = b.IDs[first:min(first+found.Limit, len(b.IDs))]
 			move := p.store.Move(part, found.Now, p.redisTime(), p.stuck.retryAt(found.Now, first))
 			if first == 0 && len(part.IDs) < len(b.IDs) {
-				moving = append(moving, move.SendText(calls))
-			} else {
-				moving = append(moving, move.Send(calls))
+				move.InText()
 			}
+			moving = append(moving, move.Send(calls))
 		}
 	}
 	if len(found.Orphans) > 0 {

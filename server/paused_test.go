@@ -64,18 +64,35 @@ func TestPausedTopicsAreMoved(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// A server that may not move queues says so, and moves jobs.
+// A server that lacks one of the rights for pauses says so, and moves jobs. A pause that is over does not end then.
 func TestPausesWithoutRights(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.pause("t", 0)
-	w.push("a", "u", 1)
-	w.user(daemonRights + " -lmove")
-	for range 2 {
-		check(t, w.server.Pass(t.Context()))
+	for command, says := range map[string]string{
+		"lmove": "LMOVE on " + prefix + "ready_queue:", "rename": "RENAME on " + prefix + "ready_queue:", "hset": "HSET on " + prefix + "paused",
+		"hdel": "HDEL on " + prefix + "paused", "hlen": "", "hrandfield": "",
+	} {
+		t.Run(command, func(t *testing.T) {
+			w := newWorld(t)
+			w.push("a", "t", 1)
+			check(t, w.server.Pass(t.Context()))
+			w.pause("t", time.Millisecond)
+			until(t, "its time is over", func() bool {
+				paused, err := w.mover().store.Paused().Do(t.Context())
+				check(t, err)
+				return len(paused) == 0
+			})
+			w.push("b", "u", 1)
+			w.user(daemonRights + " -" + command)
+			for range 2 {
+				check(t, w.server.Pass(t.Context()))
+			}
+			_, problems := w.log.lines()
+			if want := pausesFail + ": NOPERM this user has no permissions to run " + says; says != "" && mention(problems, want) != 1 || mention(problems, pausesFail) != 1 {
+				t.Errorf("the log has %q, want %q once", problems, want)
+			}
+			w.Expect(redistest.State{Paused: queues{"t": {"a"}}, Ready: queues{"u": {"b"}}, Buckets: buckets{"a": "t body", "b": "u body"}})
+		})
 	}
-	w.log.expectErrors(t, pausesFail+": NOPERM this user has no permissions to run LMOVE on "+prefix+"ready_queue:")
-	w.Expect(redistest.State{Ready: queues{"u": {"a"}}, Buckets: buckets{"a": "u body"}})
 }
 
 // Where partitions come to be, a topic is paused in them before jobs are ready there.

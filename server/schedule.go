@@ -59,17 +59,19 @@ func (p *pass) fireSchedules(found store.DueJobs) (rest store.DueJobs, err error
 
 // fire fires those of these IDs that are schedules, and returns the others.
 func (p *pass) fire(ids store.IDs, now time.Time) (others store.IDs, err error) {
-	err = p.timely(func(ctx context.Context, calls *store.Pipeline) error {
-		read, err := p.store.SchedulesOf(ids).On(ctx, calls)
-		if err != nil {
-			return err
-		}
-		var firings []store.Firing
-		var firing []*store.Call[store.Fired]
-		for i, s := range read.List {
-			f, err := firingOf(s, now)
-			p.outages.report(fmt.Sprintf("Schedule %s can't be read, its jobs are not pushed", store.Quote(s.Name)), err)
-			firings, firing = append(firings, f), append(firing, p.store.Fire(f, p.stuck.retryAt(now, i)).Send(calls))
+	var read store.Schedules
+	err = p.timely(func(ctx context.Context, calls *store.Pipeline) (err error) {
+		read, err = p.store.SchedulesOf(ids).On(ctx, calls)
+		return err
+	})
+	if err != nil || len(read.List) == 0 {
+		return ids, err
+	}
+	firings := p.firingsOf(read.List, now)
+	return notAmong(ids, read.List), p.timely(func(ctx context.Context, calls *store.Pipeline) (err error) {
+		firing := make([]*store.Call[store.Fired], len(firings))
+		for i, f := range firings {
+			firing[i] = p.store.Fire(f, p.stuck.retryAt(now, i)).Send(calls)
 		}
 		calls.ReceiveAll(ctx)
 		for i, call := range firing {
@@ -77,10 +79,19 @@ func (p *pass) fire(ids store.IDs, now time.Time) (others store.IDs, err error) 
 			err = cmp.Or(err, failed)
 			p.enterFired(firings[i], fired, now)
 		}
-		others = notAmong(ids, read.List)
 		return err
 	})
-	return others, err
+}
+
+// firingsOf are what the schedules lead to. After months without a server that takes a while, for which no exchange with Redis is to wait.
+func (p *pass) firingsOf(list []store.Scheduled, now time.Time) []store.Firing {
+	firings := make([]store.Firing, len(list))
+	for i, s := range list {
+		var err error
+		firings[i], err = firingOf(s, now)
+		p.outages.report(fmt.Sprintf("Schedule %s can't be read, its jobs are not pushed", store.Quote(s.Name)), err)
+	}
+	return firings
 }
 
 // notAmong are the IDs that are no schedules.
@@ -99,11 +110,15 @@ func notAmong(ids store.IDs, list []store.Scheduled) (others store.IDs) {
 // firingOf is what the schedule leads to now, by Redis's clock. With an error nobody knows: it is put off.
 func firingOf(s store.Scheduled, now time.Time) (store.Firing, error) {
 	f := store.Firing{Scheduled: s, Upcoming: s.Next}
+	if s.Broken != nil {
+		f.Unknown = true
+		return f, s.Broken
+	}
 	if s.Next.IsZero() || s.Next.After(now) { // somebody has had it look earlier
 		return f, nil
 	}
 	spec, err := cron.Parse(s.Spec)
-	zone, wrong := time.LoadLocation(s.Zone)
+	zone, wrong := cron.Zone(s.Zone)
 	if err = cmp.Or(err, wrong); err != nil {
 		f.Unknown = true
 		return f, err
@@ -182,6 +197,10 @@ func (p *pass) tellFired(f store.Firing, fired store.Fired, now time.Time) {
 			o.Fired(what)
 		}
 	})
+	ids = ids[:min(fired.Ran, len(ids))] // the others overlapped
+	if fired.Followed != "" {
+		ids = store.IDs{[]byte(fired.Followed)}
+	}
 	if fired.Ran > 0 {
 		logJobs(p.log, slog.LevelInfo, "Schedule has fired", f.Topic, ids)
 	}

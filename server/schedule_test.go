@@ -163,6 +163,30 @@ func TestPassFiresMany(t *testing.T) {
 	w.expectPass(0, 0)
 }
 
+// Those of which nobody saw a year of moments are fired as soon as a server runs, and all of the moments counted.
+func TestPassFiresAfterAYear(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const schedules = 30
+	for n := range schedules {
+		s := aSchedule(fmt.Sprint("s", n), "* * * * *")
+		s.Zone = "Europe/Berlin"
+		w.schedule(s, -time.Minute)
+	}
+	first := w.scheduled("s0").Next.Add(-365 * 24 * time.Hour).Truncate(time.Minute)
+	for n := range schedules {
+		w.Do("HSET", fmt.Sprintf("delayer:job_bucket:{s%d}@schedule", n), "next", first.UnixMilli())
+	}
+	w.pass()
+	for _, s := range w.schedules() {
+		moments := int64(s.Next.Sub(first) / time.Minute)
+		if s.Ran != 1 || s.NotRun != (store.NotRun{Late: moments - 1}) || moments < 365*24*60 {
+			t.Errorf("of %d moments it had %d, and %+v had no job", moments, s.Ran, s.NotRun)
+		}
+	}
+	w.expectPass(0, 0)
+}
+
 // Run fires each moment of a schedule in time, and knows when the next one is.
 func TestRunFires(t *testing.T) {
 	t.Parallel()
@@ -393,5 +417,73 @@ func TestRightsOfSchedules(t *testing.T) {
 	}
 	if denied := w.Do("ACL", "LOG").([]any); len(denied) > 0 {
 		t.Errorf("Redis has refused %q", denied)
+	}
+}
+
+// A moment whose last job is reserved follows that one: a worker is never at two of them at a time, and at one after each moment. The log
+// names the job as it will be delivered.
+func TestPassFiresBehind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := aSchedule("a", "@every 1h")
+	s.Overlap = store.OverlapFollow
+	first := w.schedule(s, -3*time.Hour-time.Second)
+	job := store.MomentID("a", first.Add(3*time.Hour))
+	again := func() {
+		t.Helper()
+		got := w.scheduled("a")
+		w.Do("HSET", prefix+"job_bucket:"+got.ID, "next", got.Next.Add(-time.Hour).UnixMilli())
+		w.Do("ZADD", prefix+"job_pool", 1, got.ID)
+		w.pass()
+	}
+	w.pass()
+	w.expectReady("t", job)
+	held := w.reserve("t", time.Hour)
+	again()
+	again()
+	w.expectReady("t")
+	if got := w.scheduled("a"); got.Ran != 2 || got.NotRun != (store.NotRun{Late: 3, Overlapped: 1}) || got.LastID != job {
+		t.Errorf("then it is %+v", got)
+	}
+	_, err := w.store().Ack([]store.Held{held}).Do(t.Context())
+	check(t, err)
+	w.expectReady("t", job)
+	if info, _ := w.log.lines(); mention(info, fmt.Sprintf("Schedule has fired, Topic: t, IDs: [%s]", job)) != 2 {
+		t.Errorf("the log: %q", info)
+	}
+}
+
+// Without the right that following needs such a schedule waits, and the log says so; the others go on.
+func TestFollowWithoutRights(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := aSchedule("a", "@every 1h")
+	s.Overlap = store.OverlapFollow
+	w.schedule(s, -time.Second)
+	w.pass()
+	w.reserve("t", time.Hour)
+	w.Do("HSET", prefix+"job_bucket:"+store.ScheduleID("a"), "next", time.Now().Add(-time.Second).UnixMilli())
+	w.Do("ZADD", prefix+"job_pool", 1, store.ScheduleID("a"))
+	other := w.schedule(aSchedule("b", "@every 1h"), -time.Second)
+	was := w.scheduled("a")
+	passWith := func(rights string) {
+		t.Helper()
+		w.SetUser(rights)
+		w.server = New(w.UserPool(), w.options())
+		check(t, w.server.Pass(t.Context()))
+		w.server = New(w.pool(), w.options())
+	}
+	passWith(redistest.Rights(t, "daemon") + " -pttl")
+	w.expectReady("t", store.MomentID("b", other))
+	if got := w.scheduled("a"); got.Ran != was.Ran || !got.Next.Equal(was.Next) || !got.Due.After(was.Due) {
+		t.Errorf("it is %+v", got)
+	}
+	if _, errors := w.log.lines(); mention(errors, "PTTL") == 0 {
+		t.Errorf("the log has %q", errors)
+	}
+	w.Do("ZADD", prefix+"job_pool", 1, store.ScheduleID("a"))
+	passWith(redistest.Rights(t, "daemon"))
+	if got := w.scheduled("a"); got.Ran != was.Ran+1 {
+		t.Errorf("with the documented rights it is %+v", got)
 	}
 }

@@ -199,9 +199,11 @@ func TestGroup(t *testing.T) {
 	if list := next(t, got); !slices.Equal(list, []order{{0}, {1}, {2}}) {
 		t.Errorf("got %v", list)
 	}
-	_, err := f.Push(t.Context(), client.Message{ID: "bad", Topic: "orders", Body: `{"Number": 1}`}, 0)
-	check(t, err)
-	f.expectDead("bad", 1, "the body can't be decoded: json: cannot unmarshal object", "")
+	for body, why := range map[string]string{`{"Number": 1}`: "json: cannot unmarshal object", "[]": "there is nothing in it", "null": "there is nothing in it"} {
+		_, err := f.Push(t.Context(), client.Message{ID: "bad", Topic: "orders", Body: body}, 0)
+		check(t, err)
+		f.expectDead("bad", 1, "the body can't be decoded: "+why, "")
+	}
 }
 
 // The context of a handler ends when its time is over; what it returns then counts as ever.

@@ -113,7 +113,15 @@ func Handle[T any](m *Mux, topic client.Topic[T], f func(ctx context.Context, va
 // HandleGroup has f handle the topic's groups (see client.Group), each of which has what was pushed to it, in that order: one T at
 // least. What f returns is of the group as a whole. One that can't be decoded becomes a dead letter at once, as does a job that is no group.
 func HandleGroup[T any](m *Mux, topic client.Topic[T], f func(ctx context.Context, values []T) error, options ...TopicOption) {
-	Handle(m, client.Topic[[]T](topic), f, options...)
+	HandleWith(m, string(topic), decodeGroup[T], f, options...)
+}
+
+func decodeGroup[T any](body []byte, values any) error {
+	err := json.Unmarshal(body, values)
+	if err == nil && len(*values.(*[]T)) == 0 {
+		return errors.New("there is nothing in it, so it is no group")
+	}
+	return err
 }
 
 // HandleWith is Handle for bodies of another form than JSON. decode gets a *T, as

@@ -85,8 +85,9 @@ func askRedis(r config.Redis, o client.PoolOptions) (note string, err error) {
 	switch {
 	case err == nil:
 		return fmt.Sprintf("redis on %s: it takes the server", r.Place()), nil
-	case errors.Is(err, server.ErrNoChannel):
-		return fmt.Sprintf("redis on %s: warning: %v", r.Place(), err), nil
+	case works(err):
+		place := fmt.Sprintf("redis on %s: warning: ", r.Place())
+		return place + strings.ReplaceAll(err.Error(), "\n", "\n"+place), nil
 	case errors.Is(err, context.Canceled):
 		return "", fail(exitInterrupted, nil)
 	}

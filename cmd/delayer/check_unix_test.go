@@ -124,6 +124,8 @@ func TestCheckRedis(t *testing.T) {
 	redisServer, tlsAddr, _ := redistest.StartTLS(t, "--requirepass", "right")
 	redisServer.Do("AUTH", "right")
 	redisServer.Do("ACL", "SETUSER", "deaf", "on", ">deafpass", "~*", "+@all", "resetchannels")
+	redisServer.Do("ACL", "SETUSER", "old", "on", ">oldpass", "~*", "&*", "+@all", "-lmove", "-rename")
+	redisServer.Do("ACL", "SETUSER", "old-deaf", "on", ">oldpass", "~*", "+@all", "-lmove", "resetchannels")
 	redisServer.Do("ACL", "SETUSER", "weak", "on", ">weakpass", "~*", "+ping")
 	away := redistest.Nobody(t)
 	for _, test := range []struct {
@@ -132,6 +134,8 @@ func TestCheckRedis(t *testing.T) {
 	}{
 		{"all is well", redisServer.Addr, "password = right", "it takes the server", ""},
 		{"no channels", redisServer.Addr, "username = deaf\npassword = deafpass", "warning: redis does not let this user subscribe to [^\n]*; its ACL needs &delayer:\\*[^\n]*", ""},
+		{"no pauses", redisServer.Addr, "username = old\npassword = oldpass", "warning: some features won't work: paused topics; who uses them gives its ACL \\+lmove \\+rename", ""},
+		{"neither", redisServer.Addr, "username = old-deaf\npassword = oldpass", "warning: redis does not let this user [^\n]*\nredis on [^\n]*: warning: some features won't work: [^\n]*", ""},
 		{"away", away, "", "", "dial tcp [^\n]*: connect: connection refused"},
 		{"wrong password", redisServer.Addr, "password = wrong", "", "redis refuses: [^\n]*WRONGPASS[^\n]*"},
 		{"no password", redisServer.Addr, "", "", "redis refuses: [^\n]*NOAUTH[^\n]*"},

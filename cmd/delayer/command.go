@@ -13,6 +13,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // command is one of the client's commands.
@@ -96,11 +97,11 @@ func commands() []command {
 		{name: "limit", arguments: "TOPIC", least: 1, most: 1, run: runLimit, check: checkLimit,
 			help: "show how many jobs of a topic are reserved at a time, and how many begin in a second, at most, of all consumers that reserve; or change that",
 			flags: func(f *flag.FlagSet, o *options) {
-				f.Func("concurrency", "", setNumber(&o.limit.Concurrency, 1_000_000))
+				f.Func("concurrency", "", setNumber(&o.limit.Concurrency, store.MaxConcurrency))
 				f.Func("rate", "", setRate(&o.limit.Rate))
-				f.Func("burst", "", setNumber(&o.limit.Burst, 1_000_000))
+				f.Func("burst", "", setNumber(&o.limit.Burst, store.MaxConcurrency))
 				f.Func("tag", "", setOnce(&o.limit.Tag, "a tag"))
-				f.BoolVar(&o.noLimit, "none", false, "")
+				boolean(f, &o.noLimit, "none")
 			},
 			options: "--concurrency N -- so many are reserved at a time\n" +
 				"--rate N/s -- so many begin in a second; or /m, /h, /d\n" +
@@ -119,14 +120,14 @@ func commands() []command {
 			flags: func(f *flag.FlagSet, o *options) {
 				f.Func("zone", "", setOnce(&o.zone, "a time zone's name"))
 				f.Func("missed", "", setOneOf(&o.missed, client.MissedOnce, client.MissedSkip, client.MissedAll))
-				f.Func("overlap", "", setOneOf(&o.overlap, client.OverlapAllow, client.OverlapSkip))
+				f.Func("overlap", "", setOneOf(&o.overlap, client.OverlapAllow, client.OverlapSkip, client.OverlapFollow))
 				f.Func("jitter", "", setDuration(&o.jitter, maxTime))
 				f.Func("ttr", "", setDuration(&o.ttr, maxLease))
 				f.Func("max-attempts", "", setNumber(&o.maxAttempts, math.MaxInt32))
 			},
 			options: zoneOption +
 				"--missed CHOICE -- what becomes of moments that no server saw in time: once, one job at once, if not given; skip, none; all, the last 100\n" +
-				"--overlap CHOICE -- what becomes of a moment while the job before is not done: allow, it has its job, if not given; skip, none\n" +
+				"--overlap CHOICE -- what becomes of a moment while the job before is not done: allow, it has its job, if not given; skip, none; follow, the newest is delivered when that is done\n" +
 				"--jitter D -- delay each job by D at most\n" +
 				"--ttr D -- the lease of a consumer who reserves a job and names none, up to 24h; 30s if not given\n" +
 				"--max-attempts N -- how often a job is tried before it becomes a dead letter\n",
@@ -152,7 +153,7 @@ func commands() []command {
 		{name: "migrate", run: runMigrate,
 			help: "move what is left in the partitions of before (partitions_before) to those of now, while all goes on",
 			flags: func(f *flag.FlagSet, o *options) {
-				f.BoolVar(&o.noWait, "no-wait", false, "")
+				boolean(f, &o.noWait, "no-wait")
 			},
 			options: "--no-wait -- end when only jobs that are reserved are left, instead of waiting for them\n",
 			note:    "It can be stopped at any time, and begun again."},

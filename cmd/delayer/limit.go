@@ -8,17 +8,18 @@ import (
 	"strings"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/duration"
 )
 
 // runLimit sets or ends a topic's limit if it is told to, and shows it.
 func runLimit(ctx context.Context, c *call) (reply, error) {
 	topic, limit := c.arguments[0], c.limit
+	shows := !c.noLimit && limit == (client.Limit{})
 	var err error
-	switch {
-	case c.noLimit || limit != (client.Limit{}):
-		err = c.client.SetLimit(ctx, topic, limit)
-	default:
+	if shows {
 		limit, err = c.client.Limit(ctx, topic)
+	} else {
+		err = c.client.SetLimit(ctx, topic, limit)
 	}
 	v := map[string]any{}
 	put(v, "topic", topic)
@@ -29,7 +30,7 @@ func runLimit(ctx context.Context, c *call) (reply, error) {
 		v["rate"], v["burst"] = limit.Rate, max(limit.Burst, 1)
 	}
 	putIfAny(v, "tag", limit.Tag)
-	return reply{text: printable(topic, "") + ": " + limitText(limit), json: v, safe: true}, err
+	return reply{text: printable(topic, "") + ": " + limitText(limit), json: v, safe: shows}, err
 }
 
 // checkLimit refuses a limit that is set and ended by one command.
@@ -57,16 +58,13 @@ func limitText(l client.Limit) string {
 	return strings.Join(parts, ", ")
 }
 
-// setRate reads how many a second, minute, hour or day: 10/s, 0.5/m.
+// setRate reads how many a second, minute, hour or day: 10/s, 0.5/m. It may be given once.
 func setRate(rate *float64) func(string) error {
-	return func(text string) error {
-		number, per, _ := strings.Cut(text, "/")
-		n, err := strconv.ParseFloat(number, 64)
-		seconds := map[string]float64{"s": 1, "m": 60, "h": 3600, "d": 86400}[per]
-		if err != nil || !(n > 0) || seconds == 0 {
-			return errors.New("want a number a second, minute, hour or day, such as 10/s or 600/h")
+	return func(text string) (err error) {
+		if *rate != 0 {
+			return fmt.Errorf("%v/s was given before", *rate)
 		}
-		*rate = n / seconds
-		return nil
+		*rate, err = duration.ParseRate(text)
+		return err
 	}
 }

@@ -17,7 +17,7 @@ func TestLimitCommand(t *testing.T) {
 	s.expect(0, "mail: rate 10/s, burst 1, tag x\n", "", "limit", "mail", "--rate", "10/s", "--tag", "x")
 	s.expect(0, "mail: no limit\n", "", "limit", "mail", "--none")
 	s.expect(0, "mail: no limit\n", "", "limit", "mail")
-	for _, wrong := range [][]string{{"--rate", "10"}, {"--rate", "0/s"}, {"--rate", "x/s"}, {"--none", "--concurrency", "1"}, {"--burst", "2"}} {
+	for _, wrong := range [][]string{{"--rate", "10"}, {"--rate", "0/s"}, {"--rate", "x/s"}, {"--none", "--concurrency", "1"}, {"--burst", "2"}, {"--rate", "1/s", "--rate", "2/s"}} {
 		if r := runBinary(t, s.dir, s.env, append([]string{"limit", "mail"}, wrong...)...); r.code == 0 || r.stderr == "" {
 			t.Errorf("%q: %+v", wrong, r)
 		}

@@ -33,13 +33,14 @@ func runMigrate(ctx context.Context, c *call) (reply, error) {
 
 // unfinished says how far it was, and that it can be gone on with.
 func unfinished(sum operator.Migration, err error) error {
+	left := sum.Left + sum.Reserved
 	switch {
 	case errors.Is(err, operator.ErrReserved):
-		return fail(exitFailed, fmt.Errorf("migrate: moved %d; of those that are left %d are reserved: begin again when they are ready, or done", sum.Stored, sum.Reserved))
+		return fail(exitFailed, fmt.Errorf("migrate: moved %d, and %d are reserved: begin again when they are ready, or done", sum.Stored, sum.Reserved))
 	case errors.Is(err, context.Canceled):
-		return fail(exitInterrupted, fmt.Errorf("migrate: stopped; moved %d, about %d are left: begin again to go on", sum.Stored, sum.Left))
+		return fail(exitInterrupted, fmt.Errorf("migrate: stopped; moved %d, about %d are left: begin again to go on", sum.Stored, left))
 	case sum.Stored > 0:
-		return fmt.Errorf("%w\nmoved %d, about %d are left: begin again to go on", err, sum.Stored, sum.Left)
+		return fmt.Errorf("%w\nmoved %d, about %d are left: begin again to go on", err, sum.Stored, left)
 	}
 	return err
 }
@@ -79,7 +80,7 @@ func (p *progress) show(m operator.Migration) {
 	p.shown = time.Now()
 	text := fmt.Sprintf("moved %d, about %d are left", m.Stored, m.Left)
 	if m.Reserved > 0 {
-		text += fmt.Sprintf(", %d of them reserved", m.Reserved)
+		text += fmt.Sprintf(", and %d are reserved", m.Reserved)
 	}
 	if !p.redraws {
 		briefly(func() { fmt.Fprintln(p.to, text) })

@@ -1,13 +1,38 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
 )
+
+// What is left in the end of a migration that did not finish is all that is: what is to be looked at, and what is reserved.
+func TestUnfinishedMigration(t *testing.T) {
+	t.Parallel()
+	sum := operator.Migration{Adopted: store.Adopted{Stored: 5}, Left: 7, Reserved: 3}
+	lost := errors.New("no Redis")
+	for _, test := range []struct {
+		sum  operator.Migration
+		err  error
+		want string
+	}{
+		{operator.Migration{Adopted: store.Adopted{Stored: 5}, Reserved: 3}, operator.ErrReserved, "migrate: moved 5, and 3 are reserved: begin again when they are ready, or done"},
+		{sum, context.Canceled, "migrate: stopped; moved 5, about 10 are left: begin again to go on"},
+		{sum, lost, "no Redis\nmoved 5, about 10 are left: begin again to go on"},
+		{operator.Migration{Left: 7}, lost, "no Redis"},
+	} {
+		if err := unfinished(test.sum, test.err); err.Error() != test.want {
+			t.Errorf("%+v, %v: %q, want %q", test.sum, test.err, err, test.want)
+		}
+	}
+}
 
 // Jobs of one partition move to four, though one is reserved at first; programs with the old configuration go on meanwhile, and are
 // refused afterwards.
@@ -34,7 +59,7 @@ func TestMigrateCommand(t *testing.T) {
 	s.expect(3, "", "ERROR: get \"1\": partitions is 4 here, but there are jobs of a single partition (delayer:job_pool): want partitions_before = 1 as well, so that they are found, and then delayer migrate\n", "get", "1")
 	grown := append(s.env, "DELAYER_REDIS_PARTITIONS_BEFORE=1")
 	s.env = grown
-	s.expect(6, "", "ERROR: migrate: moved 8; of those that are left 1 are reserved: begin again when they are ready, or done\n", "migrate", "--no-wait")
+	s.expect(6, "", "ERROR: migrate: moved 8, and 1 are reserved: begin again when they are ready, or done\n", "migrate", "--no-wait")
 	s.env = old
 	s.expect(0, "old\n", "", "push", "t", "1h", "body", "--id", "old")
 	s.env = grown

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -22,14 +21,11 @@ func runPartitions(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	var table strings.Builder
-	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
-	row := func(cells ...string) { w.Write([]byte(strings.Join(cells, "\t") + "\t\n")) }
-	row("partition", "node", "waiting", "ready", "reserved", "dead", "overdue", "mover")
+	t := newTable(tabwriter.AlignRight, "partition", "node", "waiting", "ready", "reserved", "dead", "overdue", "mover")
 	broken := ""
 	list := make([]map[string]any, len(partitions))
 	for i, p := range partitions {
-		row(partitionName(p), cmp.Or(p.Node, "-"), number(p.Waiting), number(p.Ready), number(p.Reserved), number(p.Dead), overdue(p.Overdue), mover(p.Mover))
+		t.row(partitionName(p), cmp.Or(p.Node, "-"), number(p.Waiting), number(p.Ready), number(p.Reserved), number(p.Dead), overdue(p.Overdue), mover(p.Mover))
 		list[i] = map[string]any{
 			"partition": p.Number, "waiting": known(p.Waiting), "ready": known(p.Ready), "reserved": known(p.Reserved),
 			"dead": known(p.Dead), "overdue": known(p.Overdue.Seconds()), "mover": nil,
@@ -48,8 +44,7 @@ func runPartitions(ctx context.Context, c *call) (reply, error) {
 			list[i]["mover"] = map[string]any{"host": p.Mover.Host, "pid": p.Mover.PID}
 		}
 	}
-	w.Flush()
-	return reply{text: strings.TrimRight(table.String(), "\n") + broken, json: map[string]any{"partitions": list}, safe: true}, nil
+	return reply{text: t.String() + broken, json: map[string]any{"partitions": list}, safe: true}, nil
 }
 
 func layoutOf(r config.Redis) store.Layout {

@@ -25,7 +25,7 @@ func runResume(ctx context.Context, c *call) (reply, error) {
 
 func (c *call) onTopic(what string, v map[string]any) reply {
 	put(v, "topic", c.arguments[0])
-	return reply{text: what + " " + printable(c.arguments[0], ""), json: v, safe: true}
+	return reply{text: what + " " + printable(c.arguments[0], ""), json: v}
 }
 
 func runPaused(ctx context.Context, c *call) (reply, error) {

@@ -24,7 +24,7 @@ func checkRedis(ctx context.Context, work *server.Server, o client.PoolOptions) 
 	defer cancel()
 	err := work.Check(ctx)
 	switch {
-	case store.KindOf(err) != store.NoAnswer:
+	case store.KindOf(err) != store.NoAnswer, works(err):
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		err = fmt.Errorf("%w (redis.tls_ca names the authorities to trust)", err)
 	case errors.Is(err, server.ErrRefused):
@@ -86,10 +86,15 @@ func misfitAt(ctx context.Context, config *tls.Config, name, addr string) error 
 	return nil
 }
 
+// works reports whether the server works all the same, but for something that the error says.
+func works(err error) bool {
+	return errors.Is(err, server.ErrNoChannel) || errors.Is(err, server.ErrNoFeature)
+}
+
 // waitsForRedis is what the start's line adds if Redis does not serve us yet.
 func waitsForRedis(err error) string {
 	switch {
-	case err == nil, errors.Is(err, server.ErrNoChannel):
+	case err == nil, works(err):
 		return ""
 	case store.KindOf(err) != store.NoAnswer:
 		return fmt.Sprintf("; Redis does not serve it yet: %v", err)

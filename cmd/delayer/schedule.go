@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -38,7 +36,9 @@ func runScheduleAdd(ctx context.Context, c *call) (reply, error) {
 		s.Options = append(s.Options, client.MaxAttempts(c.maxAttempts))
 	}
 	next, err := c.client.Schedule(ctx, s)
-	return reply{text: next.Format(momentFormat), json: map[string]any{"name": s.Name, "next": next}, safe: true}, err
+	v := map[string]any{"next": next}
+	put(v, "name", s.Name)
+	return reply{text: next.Format(momentFormat), json: v}, err
 }
 
 func runScheduleRemove(ctx context.Context, c *call) (reply, error) {
@@ -73,8 +73,9 @@ func (c *call) noSchedule(err error) error {
 }
 
 func (c *call) onSchedule(what string, err error) (reply, error) {
-	name := c.arguments[0]
-	return reply{text: what + " " + printable(name, ""), json: map[string]any{"name": name, what: true}, safe: true}, c.noSchedule(err)
+	name, v := c.arguments[0], map[string]any{what: true}
+	put(v, "name", name)
+	return reply{text: what + " " + printable(name, ""), json: v}, c.noSchedule(err)
 }
 
 func runScheduleNext(_ context.Context, c *call) (reply, error) {
@@ -83,9 +84,9 @@ func runScheduleNext(_ context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, fail(exitUsage, err)
 	}
-	zone, err := time.LoadLocation(c.zone)
+	zone, err := cron.Zone(c.zone)
 	if err != nil {
-		return reply{}, fail(exitUsage, fmt.Errorf("--zone %q: want the name of a time zone, such as Europe/Berlin", c.zone))
+		return reply{}, fail(exitUsage, fmt.Errorf("--zone %q: %w", c.zone, err))
 	}
 	var lines []string
 	var list []time.Time
@@ -104,28 +105,28 @@ func runScheduleList(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	var table strings.Builder
-	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	row := func(cells ...string) { w.Write([]byte(strings.Join(cells, "\t") + "\n")) }
-	row("name", "when", "zone", "topic", "next", "last", "jobs", "without")
+	t := newTable(0, "name", "when", "zone", "topic", "next", "last", "jobs", "without")
 	list := make([]map[string]any, len(all))
 	for i, s := range all {
 		next, last := "-", "-"
-		if zone, err := time.LoadLocation(s.Zone); err == nil && !s.Next.IsZero() {
+		zone, err := cron.Zone(s.Zone)
+		if err != nil {
+			zone = time.UTC
+		}
+		if !s.Next.IsZero() {
 			next = s.Next.In(zone).Format(momentFormat)
 		}
 		if !s.Paused.IsZero() {
 			next = "paused"
 		}
 		if n := len(s.Past); n > 0 {
-			last = fmt.Sprintf("%s %s", s.Past[n-1].At.UTC().Format(momentFormat), s.Past[n-1].What)
+			last = fmt.Sprintf("%s %s", s.Past[n-1].At.In(zone).Format(momentFormat), s.Past[n-1].What)
 		}
-		row(printable(s.Name, ""), cmp.Or(s.Cron, "@every "+s.Every.String()), s.Zone, printable(s.Topic, ""), next, last,
+		t.row(printable(s.Name, ""), cron.Text(s.Cron, s.Every), s.Zone, printable(s.Topic, ""), next, last,
 			strconv.FormatInt(s.Jobs, 10), strconv.FormatInt(s.Late+s.Overlapped+s.WhilePaused, 10))
 		list[i] = scheduleJSON(s)
 	}
-	w.Flush()
-	return reply{text: strings.TrimRight(table.String(), "\n"), json: map[string]any{"schedules": list}, safe: true}, nil
+	return reply{text: t.String(), json: map[string]any{"schedules": list}, safe: true}, nil
 }
 
 func scheduleJSON(s client.Scheduled) map[string]any {
@@ -134,13 +135,19 @@ func scheduleJSON(s client.Scheduled) map[string]any {
 		past[i] = map[string]any{"at": m.At.UTC(), "what": m.What, "late": m.Late.Seconds()}
 	}
 	v := map[string]any{
-		"cron": cmp.Or(s.Cron, "@every "+s.Every.String()), "zone": s.Zone,
-		"missed": s.Missed, "overlap": s.Overlap, "jitter": s.Jitter.Seconds(), "jobs": s.Jobs,
+		"cron": cron.Text(s.Cron, s.Every), "zone": s.Zone, "missed": s.Missed, "overlap": s.Overlap, "jitter": s.Jitter.Seconds(),
+		"ready_max_lifetime": s.ReadyMaxLifetime.Seconds(), "jobs": s.Jobs,
 		"late": s.Late, "overlapped": s.Overlapped, "while_paused": s.WhilePaused, "past": past,
 	}
 	put(v, "name", s.Name)
 	put(v, "topic", s.Topic)
 	put(v, "body", s.Body)
+	if s.MaxAttempts > 0 {
+		v["max_attempts"] = s.MaxAttempts
+	}
+	if s.TTR > 0 {
+		v["ttr"] = s.TTR.Seconds()
+	}
 	putIfAny(v, "owner", s.Owner)
 	putIfAny(v, "last_id", s.LastID)
 	if !s.Next.IsZero() {

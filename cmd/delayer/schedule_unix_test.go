@@ -27,11 +27,11 @@ func TestScheduleCommands(t *testing.T) {
 	next := strings.TrimSpace(r.stdout)
 	at, err := time.Parse(time.RFC3339, next)
 	check(t, err)
-	s.expect(0, `{"name":"report","next":"`+next+`"}`+"\n", "", "schedule", "add", "report", "0 7 * * mon-fri", "reports", "all", "--zone", "Europe/Berlin", "--json")
+	s.expect(0, `{"name":"report","next":"`+next+`"}`+"\n", "", "schedule", "add", "report", "0 7 * * mon-fri", "reports", "all", "--zone", "Europe/Berlin", "--overlap", "follow", "--json")
 	s.expect(0, "name    when             zone           topic    next                       last  jobs  without\n"+
 		"report  0 7 * * mon-fri  Europe/Berlin  reports  "+next+"  -     0     0\n", "", "schedule", "list")
 	s.expect(0, `{"schedules":[{"body":"all","cron":"0 7 * * mon-fri","jitter":0,"jobs":0,"late":0,"missed":"once","name":"report","next":"`+at.UTC().Format(time.RFC3339)+
-		`","overlap":"allow","overlapped":0,"past":[],"topic":"reports","while_paused":0,"zone":"Europe/Berlin"}]}`+"\n", "", "schedule", "list", "--json")
+		`","overlap":"follow","overlapped":0,"past":[],"ready_max_lifetime":604800,"topic":"reports","while_paused":0,"zone":"Europe/Berlin"}]}`+"\n", "", "schedule", "list", "--json")
 
 	r = runBinary(t, s.dir, s.env, "schedule", "run", "report")
 	if r.code != 0 || !strings.HasPrefix(r.stdout, "{report}@now-") || !slices.Equal(db.Queue("reports"), []string{strings.TrimSpace(r.stdout)}) {
@@ -45,6 +45,21 @@ func TestScheduleCommands(t *testing.T) {
 	s.expect(0, "removed report\n", "", "schedule", "remove", "report")
 	for _, command := range []string{"remove", "pause", "resume", "run"} {
 		s.expect(1, "", "schedule "+command+` "report": no such schedule`+"\n", "schedule", command, "report")
+	}
+
+	r = runBinary(t, s.dir, s.env, "schedule", "add", "a", "@hourly", "t", "b", "--zone", "Asia/Kolkata", "--ttr", "1m", "--max-attempts", "3")
+	if r.code != 0 || !strings.HasSuffix(r.stdout, ":00:00+05:30\n") {
+		t.Errorf("add: %+v", r)
+	}
+	db.Do("HSET", "delayer:job_bucket:{a}@schedule", "past", "1795322061250r3")
+	if r = runBinary(t, s.dir, s.env, "schedule", "list"); !regexp.MustCompile(`\+05:30  2026-11-22T10:04:21\.25\+05:30 ran  0 `).MatchString(r.stdout) {
+		t.Errorf("list: %+v", r)
+	}
+	r = runBinary(t, s.dir, s.env, "schedule", "list", "--json")
+	for _, want := range []string{`"max_attempts":3,`, `"ready_max_lifetime":604800,`, `"ttr":60,`} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("list: no %s in %+v", want, r)
+		}
 	}
 	s.expect(2, "", `ERROR: schedule "report": invalid cron: "0 25 * * *", hour, "25" at character 3: want 0 to 23`+"\n", "schedule", "add", "report", "0 25 * * *", "t", "b")
 }
@@ -69,7 +84,9 @@ func TestScheduleNext(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	s.expect(2, "", `ERROR: "* * * *": it has 4 fields, want 5: minute, hour, day of the month, month, day of the week`+"\n", "schedule", "next", "* * * *")
-	s.expect(2, "", `ERROR: --zone "Mars": want the name of a time zone, such as Europe/Berlin`+"\n", "schedule", "next", "@daily", "--zone", "Mars")
+	for _, zone := range []string{"Mars", "Local"} {
+		s.expect(2, "", `ERROR: --zone "`+zone+`": want the name of a time zone, such as Europe/Berlin, or UTC`+"\n", "schedule", "next", "@daily", "--zone", zone)
+	}
 }
 
 // The file's schedules are in force once the daemon has started, and those that are no more in it are deleted by its next start.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,15 +16,15 @@ import (
 // fileOwner is who keeps the schedules of the configuration file.
 const fileOwner = "file"
 
-// setSchedules puts the schedules of the file in force, and deletes those that are no more in it. While Redis is away it
-// tries again.
+// setSchedules puts the schedules of the file in force, and deletes those that are no more in it. While Redis is away, or refuses, it
+// tries again; but where the file has none, and the user may not even see whether some are left, there are none to keep.
 func (s *service) setSchedules(ctx context.Context) {
 	r := s.config.Redis
 	c := client.OpenPool(s.pool, client.WithPrefix(r.Prefix), client.WithPartitions(r.Partitions), client.WithPartitionsBefore(r.PartitionsBefore))
 	defer c.Close()
-	said := ""
+	schedules, said := schedulesOf(s.config.Schedules), ""
 	for {
-		changed, err := c.SetSchedules(ctx, fileOwner, schedulesOf(s.config.Schedules))
+		changed, err := c.SetSchedules(ctx, fileOwner, schedules)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -31,7 +32,10 @@ func (s *service) setSchedules(ctx context.Context) {
 			slices.Sort(changed)
 			s.log.Info("Schedules of the configuration file have changed: " + strings.Join(changed, ", "))
 			return
-		case err == nil:
+		case err == nil, len(schedules) == 0 && store.Refused(err) && !maySee(ctx, c):
+			return
+		case errors.Is(err, client.ErrInvalid):
+			s.log.Error(fmt.Sprintf("Schedules of the configuration file can't be put in force: %v", err))
 			return
 		case err.Error() != said && !store.Temporary(err):
 			said = err.Error()
@@ -43,6 +47,12 @@ func (s *service) setSchedules(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// maySee reports whether Redis lets the user read schedules.
+func maySee(ctx context.Context, c *client.Client) bool {
+	_, err := c.Schedules(ctx)
+	return !store.Refused(err)
 }
 
 // schedulesAgain is after how long it is tried again to put schedules in force.

@@ -85,7 +85,7 @@ func TestMigrationProgress(t *testing.T) {
 	bar.show(operator.Migration{Adopted: store.Adopted{Stored: 140}, Left: 7, Reserved: 3})
 	bar.end()
 	want := "\r[##########....................] moved 50, about 100 are left" +
-		"\r[############################..] moved 140, about 7 are left, 3 of them reserved"
+		"\r[############################..] moved 140, about 7 are left, and 3 are reserved"
 	want += "\r" + strings.Repeat(" ", len(want[strings.LastIndex(want, "\r")+1:])) + "\r"
 	if got := readN(t, screen, len(want)); got != want {
 		t.Errorf("on the terminal stands %q, want %q", got, want)

@@ -257,9 +257,10 @@ var scripts = []line{
 		s.expectStored("b", "ready")
 	}},
 	{"rehearse", func(s *stage) {
-		why, err := s.store.Rehearse("no job").Do(s.Context())
+		rehearsed, err := s.store.Rehearse("no job").Do(s.Context())
 		check(s, err)
-		check(s, why)
+		check(s, rehearsed.CantPublish)
+		expect(s, "what it lacks", len(rehearsed.Lacking), nil, 0)
 	}},
 	{"remove", func(s *stage) {
 		for _, delay := range []time.Duration{0, time.Hour} {
@@ -316,6 +317,12 @@ var scripts = []line{
 	{"schedule", func(s *stage) {
 		first := s.scheduled("a", time.Hour)
 		expect(s, "its due time", first.Due, nil, first.Next)
+	}},
+	{"schedule_states", func(s *stage) {
+		s.scheduled("a", time.Hour)
+		check(s, s.store.PauseSchedule(s.Context(), s.scheduled("b", time.Hour).Name, true))
+		states, err := s.store.ScheduleStates(s.Context())
+		expect(s, "the schedules", states, err, store.ScheduleStates{Active: 1, Paused: 1})
 	}},
 	{"schedules", func(s *stage) {
 		s.scheduled("a", time.Hour)

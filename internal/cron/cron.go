@@ -96,25 +96,6 @@ func (s *Spec) match(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// Moments are those from first, which is one, until now: how many there are, the last few of them, and the next one. There is one at
-// least, be now before it.
-func (s *Spec) Moments(first, now time.Time, few int) (count int, last []time.Time, next time.Time) {
-	next = first
-	if s.every > 0 {
-		count = max(int(now.Sub(first)/s.every)+1-few, 0)
-		next = first.Add(time.Duration(count) * s.every)
-	}
-	for again := true; again; again = !next.IsZero() && !next.After(now) {
-		count++
-		last = append(last, next)
-		if len(last) >= 2*few {
-			last = append(last[:0], last[len(last)-few:]...)
-		}
-		next = s.Next(next)
-	}
-	return count, last[max(len(last)-few, 0):], next
-}
-
 func later(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return b

@@ -1,4 +1,4 @@
-// Package duration reads durations as people write them.
+// Package duration reads durations, and rates, as people write them.
 package duration
 
 import (

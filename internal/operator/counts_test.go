@@ -276,3 +276,53 @@ func TestCountsWithoutPermission(t *testing.T) {
 		}
 	}
 }
+
+// Of a topic with a limit it is told how many slots are taken, how many jobs are held back, and until when, where its rate says that:
+// also if nobody waits for them.
+func TestCountsOfLimits(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		for i := range 3 {
+			f.push("slots", fmt.Sprint("a", i), 0)
+			f.push("rate", fmt.Sprint("b", i), 0)
+		}
+		slots, rate := client.Limit{Concurrency: 2}, client.Limit{Rate: 1.0 / 3600, Burst: 1}
+		f.check(f.client.SetLimit(f.ctx, "slots", slots))
+		f.check(f.client.SetLimit(f.ctx, "rate", rate))
+		f.reserve("slots", time.Minute)
+		want := TopicCounts{Topic: "slots", Ready: 2, Reserved: 1, Limit: store.Limit(slots), Slots: 1}
+		told := func(topic string) TopicCounts {
+			c := f.counts().of(topic)
+			c.Overdue, c.AtLeast = 0, 0
+			return c
+		}
+		if got := told("slots"); got != want {
+			t.Errorf("one slot is free: %+v, want %+v", got, want)
+		}
+		f.reserve("slots", time.Minute)
+		want.Ready, want.Reserved, want.Held, want.Slots = 1, 2, 1, 2
+		if got := told("slots"); got != want {
+			t.Errorf("no slot is free: %+v, want %+v", got, want)
+		}
+		if got := told("rate"); got.Held != 0 || !got.HeldUntil.IsZero() {
+			t.Errorf("the first may begin: %+v", got)
+		}
+		f.reserve("rate", time.Minute)
+		now, got := f.counts().Time, told("rate")
+		if in := got.HeldUntil.Sub(now); got.Held != 2 || got.Slots != 0 || in > time.Hour || in < time.Hour-time.Minute {
+			t.Errorf("the next may begin in %v: %+v", in, got)
+		}
+	})
+}
+
+// The next job of a limited topic may begin when it may in any partition that holds some back.
+func TestLimitsOfPartitionsAddUp(t *testing.T) {
+	soon, late := time.UnixMilli(1000), time.UnixMilli(2000)
+	limit := store.Limit{Concurrency: 9, Rate: 1}
+	sum := store.Stats{Topics: make([]TopicCounts, 1)}
+	for _, part := range []TopicCounts{{Limit: limit}, {Limit: limit, Held: 1, Slots: 2, HeldUntil: late}, {Limit: limit, Held: 3, Slots: 4, HeldUntil: soon}, {Limit: limit, Slots: 1}} {
+		sum.Add(store.Stats{Topics: []TopicCounts{part}})
+	}
+	if got := sum.Topics[0]; got != (TopicCounts{Limit: limit, Held: 4, Slots: 7, HeldUntil: soon}) {
+		t.Errorf("the sum is %+v", got)
+	}
+}

@@ -59,7 +59,7 @@ func (s *Sentinel) Locate(ctx context.Context, dial Dial) (redis.Conn, error) {
 			s.answered(sentinel)
 			return conn, nil
 		}
-		s.failed(sentinel)
+		s.failed(ctx, sentinel)
 		failures = append(failures, fmt.Errorf("sentinel %s: %w", sentinel, err))
 		if isOver(ctx) {
 			break
@@ -180,16 +180,26 @@ func (s *Sentinel) inTurn() []string {
 	return append(addrs, resting...)
 }
 
-// answered has that sentinel asked first the next time.
-func (s *Sentinel) answered(sentinel string) {
+// spoke has that sentinel asked in its turn the next time. Whether it is behind is not known.
+func (s *Sentinel) spoke(sentinel string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.silent, sentinel)
+}
+
+// answered has that sentinel asked first the next time: it has named the master.
+func (s *Sentinel) answered(sentinel string) {
+	s.spoke(sentinel)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.addrs = append([]string{sentinel}, s.without(sentinel)...)
 }
 
-// failed has that sentinel asked last the next time.
-func (s *Sentinel) failed(sentinel string) {
+// failed has that sentinel asked last the next time, unless it was given up.
+func (s *Sentinel) failed(ctx context.Context, sentinel string) {
+	if ctx.Err() == context.Canceled {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.addrs = append(s.without(sentinel), sentinel)
@@ -275,10 +285,10 @@ func (s *Sentinel) look(ctx context.Context) {
 func (s *Sentinel) Master(ctx context.Context) (addr string, err error) {
 	for _, sentinel := range s.inTurn() {
 		if addr, err = s.master(ctx, sentinel); err == nil {
-			s.answered(sentinel)
+			s.spoke(sentinel)
 			return addr, nil
 		}
-		s.failed(sentinel)
+		s.failed(ctx, sentinel)
 	}
 	return "", err
 }

@@ -342,3 +342,24 @@ func TestHungSentinelIsAskedBehindThoseThatFail(t *testing.T) {
 		return err == nil && s.inTurn()[0] == hung.Addr
 	})
 }
+
+// A sentinel that was given up, and not waited for, is asked first all the same.
+func TestGivenUpAtASentinel(t *testing.T) {
+	t.Parallel()
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	redistest.Check(t, err)
+	defer mute.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		if _, err := mute.Accept(); err == nil {
+			cancel()
+		}
+	}()
+	d, s := by("m", mute.Addr().String(), "127.0.0.1:1")
+	if _, err := d.Dial(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if got := s.inTurn()[0]; got != mute.Addr().String() {
+		t.Errorf("%s is asked first, want the one that was given up", got)
+	}
+}

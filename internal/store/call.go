@@ -25,6 +25,7 @@ type run struct {
 	done     bool
 	behind   bool // it was made once more, behind the one with the script's text
 	refused  bool // by a node of a cluster: it was not done
+	inText   bool // it goes with the script's text
 }
 
 // newCall makes a call of the script. args are as arguments begins them. An error of read is that of an
@@ -79,15 +80,18 @@ func (c *Call[T]) On(ctx context.Context, p *Pipeline) (T, error) {
 // Send puts the call into the pipeline, and returns it.
 func (c *Call[T]) Send(p *Pipeline) *Call[T] {
 	c.pipeline, c.form = p, c.script.on(c.store)
-	p.write(&c.run, "EVALSHA", c.form.hash)
+	if c.inText {
+		p.write(&c.run, "EVAL", c.form.text)
+	} else {
+		p.write(&c.run, "EVALSHA", c.form.hash)
+	}
 	return c
 }
 
-// SendText is Send with the script's text, for a call that those behind it must not overtake: they would, if somebody else had
-// the script loaded in between.
-func (c *Call[T]) SendText(p *Pipeline) *Call[T] {
-	c.pipeline, c.form = p, c.script.on(c.store)
-	p.write(&c.run, "EVAL", c.form.text)
+// InText has the call go with the script's text, where those behind it must not overtake it: they would, if Redis did not know the
+// script, and somebody else had it loaded in between.
+func (c *Call[T]) InText() *Call[T] {
+	c.inText = true
 	return c
 }
 

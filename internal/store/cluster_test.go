@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -30,13 +31,17 @@ func poolOf(t *testing.T, c *redistest.Cluster) *redis.Pool {
 	return pool
 }
 
+// momentForm is in the ID of a schedule's job.
+var momentForm = regexp.MustCompile(`@(now-|\d\d\d\d-).*`)
+
 // halfMoved is a slot of which some keys are at another node already.
 type halfMoved struct {
 	*redistest.Move
 	prefix string
 }
 
-// places are where each job is, on both nodes. A group is called by its key, and its bucket by its body, too.
+// places are where each job is, on both nodes. A group is called by its key, and its bucket by its body, too. What is kept of topics
+// and of schedules is there by the names of these.
 func (h halfMoved) places() map[string][]string {
 	all := map[string][]string{}
 	for _, s := range []*redistest.Server{h.From, h.To} {
@@ -45,10 +50,12 @@ func (h halfMoved) places() map[string][]string {
 			var ids []string
 			s.Do("ASKING")
 			switch name {
-			case "job_pool", "dead_letters":
+			case "job_pool", "dead_letters", "schedules":
 				ids = s.Strings("ZRANGE", key, 0, -1)
-			case "ready_queue":
+			case "ready_queue", "paused_queue":
 				ids = s.Strings("LRANGE", key, 0, -1)
+			case "limits", "paused", "set_aside":
+				ids = s.Strings("HKEYS", key)
 			case "job_bucket", "dead_letter":
 				ids, of = []string{of}, ""
 			}
@@ -61,7 +68,7 @@ func (h halfMoved) places() map[string][]string {
 					}
 					id, _, _ = strings.Cut(group, "}")
 				}
-				all[id] = append(all[id], place)
+				all[momentForm.ReplaceAllString(id, "@…")] = append(all[momentForm.ReplaceAllString(id, "@…")], place)
 			}
 		}
 	}
@@ -90,6 +97,10 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 	job := func(id, topic string, after time.Duration) Delayed {
 		return Delayed{Job: Job{id, topic, "b"}, Due: Due{After: after}, Terms: Terms{Lifetime: time.Hour}}
 	}
+	daily := Schedule{Name: "s", Spec: "@daily", Zone: "UTC", Topic: "t", Body: "b", Missed: MissedOnce, Overlap: OverlapSkip, Terms: Terms{Lifetime: time.Hour}}
+	never := time.Now().Add(24 * time.Hour)
+	put := func() error { _, _, err := s.PutSchedule(ctx, daily, never); return err }
+	var aside Aside
 	follower := func(id string) Delayed {
 		f := job(id, "t", 0)
 		f.Policy = Follow
@@ -143,14 +154,75 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 				check(t, each(s.Push([]Delayed{toGroup(key, 0)}).Do(ctx)))
 			}
 		}
+		if slices.Contains(ids, "s") {
+			check(t, put())
+		}
+		if slices.Contains(ids, "s is due") {
+			from.Do("ZADD", s.Keys().JobPool(), 1000, ScheduleID("s"))
+		}
+		if slices.Contains(ids, "s was moved") {
+			from.Do("ZREM", s.Keys().JobPool(), ScheduleID("s"))
+			from.Do("LPUSH", s.Keys().ReadyQueue(ScheduleTopic), ScheduleID("s"))
+		}
+		if slices.Contains(ids, "limit") { // as many as are reserved
+			check(t, Partitions{s}.SetLimit(ctx, "t", Limit{Concurrency: len(got.Jobs)}))
+		}
+		if slices.Contains(ids, "pause") {
+			check(t, errOf(s.Pause("t", time.Hour, "").Do(ctx)))
+		}
+		if slices.Contains(ids, "pause is over") {
+			from.Do("HSET", s.Keys().prefix+"paused", "t", "1000 2000 0 0 ")
+		}
+		if slices.Contains(ids, "aside") {
+			aside, err = s.SetAside([]string{"w"}, true).Do(ctx)
+			check(t, err)
+		}
 		redistest.Until(t, "o is due", func() bool {
 			due, err := redis.Int(from.Do("ZCOUNT", s.Keys().JobPool(), "-inf", fmt.Sprintf("%.6f", from.Clock())), nil)
-			return err == nil && due == strings.Count(strings.Join(ids, " "), "o")
+			return err == nil && due == len(slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id != "o" && id != "s is due" }))
 		})
 	}
 	last := func() Held { return held[len(held)-1] } // f, if that is there
 	everybody := []string{"r", "r2", "d", "f", "a", "b", "w", "w2", "o", "g", "full"}
+	fire := func(ctx context.Context) error {
+		read, err := s.SchedulesOf(IDs{[]byte(ScheduleID("s"))}).Do(ctx)
+		if err != nil || len(read.List) == 0 {
+			return err
+		}
+		f := Firing{Scheduled: read.List[0], Upcoming: never.Add(time.Hour), Moments: []FiredMoment{{never, MomentRan, time.Unix(1000, 0)}}}
+		_, err = s.Fire(f, time.Now().Add(time.Minute)).Do(ctx)
+		return err
+	}
+	limit := func(l Limit) func(context.Context) error {
+		return func(ctx context.Context) error { return Partitions{s}.SetLimit(ctx, "t", l) }
+	}
 	calls := map[string]func(ctx context.Context) error{
+		"reserve at the limit": func(ctx context.Context) error {
+			return errOf(s.Reserve(Wanted{Topics: []string{"t"}, N: 9}, Reservation{}).Do(ctx))
+		},
+		"ack at the limit": func(ctx context.Context) error { return each(s.Ack(held[:1]).Do(ctx)) },
+		"push paused":      func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", 0)}).Do(ctx)) },
+		"retry paused":     func(ctx context.Context) error { return each(s.Retry([]GivenBack{{Held: held[0]}}).Do(ctx)) },
+		"limit":            limit(Limit{Concurrency: 2}),
+		"limit, a rate":    limit(Limit{Rate: 2}),
+		"limit, another":   limit(Limit{Concurrency: 5}),
+		"limit, none":      limit(Limit{}),
+		"pause":            func(ctx context.Context) error { return errOf(s.Pause("t", time.Hour, "").Do(ctx)) },
+		"pause again":      func(ctx context.Context) error { return errOf(s.BackOff("t", time.Hour).Do(ctx)) },
+		"resume":           func(ctx context.Context) error { return errOf(s.Resume("t").Do(ctx)) },
+		"keep paused":      func(ctx context.Context) error { return errOf(s.KeepPaused().Do(ctx)) },
+		"end pauses":       func(ctx context.Context) error { return errOf(s.KeepPaused().Do(ctx)) },
+		"set aside":        func(ctx context.Context) error { return errOf(s.SetAside([]string{"w"}, true).Do(ctx)) },
+		"set ready aside": func(ctx context.Context) error {
+			return errOf(s.SetAsideReady(s.Keys().ReadyQueue("t"), []string{"a"}, nil).Do(ctx))
+		},
+		"let go":         func(ctx context.Context) error { return errOf(s.LetGo(aside.Serial, aside.Serial).Do(ctx)) },
+		"schedule":       func(context.Context) error { return put() },
+		"unschedule":     func(ctx context.Context) error { return s.RemoveSchedule(ctx, "s", "") },
+		"pause schedule": func(ctx context.Context) error { return s.PauseSchedule(ctx, "s", true) },
+		"run schedule":   func(ctx context.Context) error { return errOf(s.RunSchedule(ctx, "s")) },
+		"fire":           fire,
+		"mend schedules": func(ctx context.Context) error { return errOf(s.MendSchedules(ctx, "")) },
 		"push new":       func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", time.Hour)}).Do(ctx)) },
 		"push ready":     func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", 0)}).Do(ctx)) },
 		"push to empty":  func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "v", 0)}).Do(ctx)) },
@@ -251,11 +323,23 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		"purge":       func(ctx context.Context) error { _, _, err := s.Purge(ctx, "t", 100); return err },
 		"sweep":       func(ctx context.Context) error { _, err := s.Sweep(ctx, Place{}); return err },
 	}
-	later := map[string]bool{"move": true, "move to empty": true, "retry": true, "retry two": true, "due at once": true, "ack followed": true, "bury followed": true}
+	// with are what else is seeded.
+	with := map[string][]string{
+		"limit, another": {"limit"}, "limit, a rate": {"limit"}, "limit, none": {"limit"}, "reserve at the limit": {"limit"}, "ack at the limit": {"limit"},
+		"pause again": {"pause"}, "resume": {"pause"}, "keep paused": {"pause", "a"}, "end pauses": {"pause", "pause is over"}, "push paused": {"pause"}, "retry paused": {"pause"},
+		"let go": {"aside"}, "unschedule": {"s"}, "pause schedule": {"s"}, "run schedule": {"s"}, "fire": {"s", "s is due"}, "mend schedules": {"s", "s was moved"},
+	}
+	later := map[string]bool{"move": true, "move to empty": true, "retry": true, "retry two": true, "due at once": true, "ack followed": true, "bury followed": true, "end pauses": true, "keep paused": true, "fire": true}
 	partly := map[string]bool{"retry two": true, "purge": true} // each job has an error of its own; the second try finds nothing
 	// alone are the jobs that a call is about.
 	alone := func(name string) []string {
 		switch word := strings.Fields(name); {
+		case strings.HasSuffix(name, "at the limit"):
+			return []string{"r", "a"}
+		case word[0] == "limit," || name == "limit" || name == "set ready aside" || slices.Contains(word, "pauses"):
+			return []string{"a"}
+		case slices.Contains(word, "schedule") || slices.Contains(word, "schedules") || name == "fire":
+			return nil
 		case strings.HasSuffix(name, "followed"):
 			return []string{"f"}
 		case name == "group again":
@@ -304,7 +388,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 				if err != nil && !isNotHere(err) {
 					t.Errorf("%s: %v", where, err)
 				}
-				for _, id := range append(everybody, "n") {
+				for _, id := range append(everybody, "n", "t", "ww", "ra", ScheduleID("s"), "s", "{s}@…") {
 					got := after[id]
 					done, undone := slices.Equal(got, want[id]), slices.Equal(got, before[id])
 					if !done && (err == nil && !later[name] || !undone) || err != nil && !undone && !partly[name] {
@@ -318,9 +402,9 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(calls)) {
-		try(name, everybody)
+		try(name, append(with[name], everybody...))
 		if name != "push several" {
-			try(name, alone(name))
+			try(name, append(with[name], alone(name)...))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 var (
 	// ErrExists is returned when a push is to be refused because its ID exists.
 	ErrExists = errors.New("job exists")
+	// ErrReused is ErrExists of a push that says something else than the one of its ID which counts.
+	ErrReused = fmt.Errorf("%w, and was pushed with another content", ErrExists)
 	// ErrNotFound is returned when there is no job of that ID.
 	ErrNotFound = errors.New("no such job")
 	// ErrEmpty is returned when no queue has a job.

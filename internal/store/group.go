@@ -76,16 +76,16 @@ func (d Delayed) joined(what, into any) (failed, err error) {
 	case []byte:
 		return redis.Error(what), nil
 	case int64:
-		if did, known := groupOutcomes[what]; known {
-			d.Told.Did = did
-			if did == DidRefuse {
-				return ErrExists, nil
-			}
-			return nil, nil
+		if outcome, known := groupOutcomes[what]; known {
+			d.Told.Did = outcome.did
+			return outcome.err, nil
 		}
 	}
 	return nil, errUnreadable
 }
 
 // What group.lua has done.
-var groupOutcomes = map[int64]Outcome{0: DidRefuse, 1: DidCreate, 2: DidAdd}
+var groupOutcomes = map[int64]struct {
+	did Outcome
+	err error
+}{0: {DidRefuse, ErrExists}, 1: {DidCreate, nil}, 2: {DidAdd, nil}, 4: {DidRefuse, ErrReused}}

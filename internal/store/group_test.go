@@ -1,8 +1,12 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +18,26 @@ import (
 // toGroup is a body for a group.
 func toGroup(topic, key, body string, g Group) Delayed {
 	return Delayed{Job{GroupTag(topic, key), topic, body}, Due{After: g.Longest}, Terms{Lifetime: kept, Policy: Replace, Group: g}, new(Told)}
+}
+
+// A group that is due, and that no server has moved yet, is ready before the next one of its key is.
+func TestGroupThatIsOverIsFirst(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		first := b.grouped(t, toGroup("t", "k", "1", Group{Longest: time.Millisecond}))[0]
+		due := b.clock(t) + 0.002
+		redistest.Until(t, "it is due", func() bool { return b.clock(t) > due })
+		second := b.grouped(t, toGroup("t", "k", "2", Group{Max: 2, Longest: time.Hour}))[0]
+		if s := b.With(t).State(); !slices.Equal(s.Ready["t"], []string{first.Into}) || !slices.Equal(s.Pool, []string{second.Into}) {
+			t.Errorf("ready are %q, and waiting %q; want %q and %q", s.Ready["t"], s.Pool, first.Into, second.Into)
+		}
+		b.grouped(t, toGroup("t", "k", "3", Group{Max: 2, Longest: time.Hour}))
+		for _, want := range []string{"[1]", "[2,3]"} {
+			if job, _, err := b.pop(t.Context(), []string{"t"}); job.Body != want || err != nil {
+				t.Errorf("delivered is %+v, %v, want %s", job, err, want)
+			}
+		}
+	})
 }
 
 // grouped pushes bodies to groups, and returns what that did.
@@ -69,18 +93,30 @@ func TestGroups(t *testing.T) {
 	})
 }
 
-// What is kept of a group expires when it is due, and says which job it is. The job is kept as any other.
+// What is kept of a group expires a minute after it is due, and says which job it is. The job is kept as any other.
 func TestGroupIsForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		id := b.grouped(t, toGroup("t", "k", "1", Group{Longest: time.Hour}))[0].Into
+		push := toGroup("t", "k", "1", Group{Longest: time.Hour})
+		push.Lifetime = 7 * 24 * time.Hour // as usual: it has no options then
+		id := b.grouped(t, push)[0].Into
 		key := b.keys.Group("{t:k}")
 		if got := b.do(t, "HGET", key, "id"); fmt.Sprintf("%s", got) != id {
 			t.Errorf("kept is %s, want %s", got, id)
 		}
-		for key, want := range map[string]time.Duration{key: time.Hour, b.keys.JobBucket(id): time.Hour + kept} {
+		for key, want := range map[string]time.Duration{key: time.Hour + time.Minute, b.keys.JobBucket(id): time.Hour + push.Lifetime} {
 			if left := time.Duration(b.do(t, "PTTL", key).(int64)) * time.Millisecond; left > want+2*time.Millisecond || left < want-time.Minute {
 				t.Errorf("%s is kept for %v, want %v", key, left, want)
 			}
+		}
+		fields, err := redis.Strings(b.do(t, "HKEYS", b.keys.JobBucket(id)), nil)
+		if slices.Sort(fields); err != nil || !slices.Equal(fields, []string{"body", "first", "topic"}) {
+			t.Errorf("its bucket has %q, %v", fields, err)
+		}
+		if b.do(t, "ZSCORE", b.keys.Topics(), "t") == nil {
+			t.Error("its topic is not known")
+		}
+		if !b.recent.cover([]Delayed{push}) {
+			t.Error("that its topic is known is forgotten")
 		}
 		b.do(t, "DEL", key) // as if it were due
 		if again := b.grouped(t, toGroup("t", "k", "2", Group{Longest: time.Hour}))[0]; again.Did != DidCreate || again.Into == id {
@@ -146,4 +182,109 @@ func TestGroupOfAPausedTopic(t *testing.T) {
 			t.Errorf("set aside are %q, %v, want %s", list, err, id)
 		}
 	})
+}
+
+// The body of a large group is kept as a string as well, for a while. Whatever becomes of that, the group has what was pushed to it.
+func TestLargeGroup(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		element := `"` + strings.Repeat("x", 5000) + `"`
+		for name, spoil := range map[string]func(text string){
+			"kept":            func(string) {},
+			"gone":            func(text string) { b.do(t, "DEL", text) },
+			"longer":          func(text string) { b.do(t, "APPEND", text, ",0]") },
+			"shorter":         func(text string) { b.do(t, "SET", text, "[0]") },
+			"of another type": func(text string) { b.do(t, "DEL", text); b.do(t, "LPUSH", text, "x") },
+		} {
+			t.Run(name, func(t *testing.T) {
+				b.seed(t)
+				g := Group{Longest: time.Hour}
+				id := b.grouped(t, toGroup("t", "k", element, g))[0].Into
+				text := b.keys.GroupText(id)
+				for n := 2; n <= 8; n++ {
+					push := toGroup("t", "k", element, g)
+					push.Group.Max = n / 8 * 8
+					b.grouped(t, push)
+					body := "[" + strings.Join(slices.Repeat([]string{element}, n), ",") + "]"
+					if got := b.bodyOf(t, id); got != body {
+						t.Fatalf("with %d bodies: %d bytes, want %d", n, len(got), len(body))
+					}
+					kept := fmt.Sprintf("%s", b.do(t, "EVAL", "return redis.call('GET', KEYS[1]) or ''", 1, text))
+					switch isKept := n >= 4 && n < 8; {
+					case isKept && kept != body || !isKept && kept != "":
+						t.Errorf("with %d bodies kept are %d bytes", n, len(kept))
+					case isKept:
+						// It is kept for a minute; what Redis has added to keeps its time.
+						ttl := b.do(t, "PTTL", text).(int64)
+						if isAdded := n > 4 && name == "kept"; ttl < 1 || ttl > 60000 || isAdded != (ttl <= 30000) {
+							t.Errorf("with %d bodies the text is kept for %d ms", n, ttl)
+						}
+						b.do(t, "PEXPIRE", text, 30000)
+						spoil(text)
+					}
+				}
+				b.expect(t, redistest.State{Ready: map[string][]string{"t": {id}}, Buckets: map[string]string{id: "t " + b.bodyOf(t, id)}})
+			})
+		}
+	})
+}
+
+// Who may not use the string adds to a large group all the same.
+func TestLargeGroupWithoutPermission(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.SetUser("~* &* +@all")
+	user := b.user()
+	element := `"` + strings.Repeat("x", 9000) + `"`
+	for command := range strings.FieldsSeq("setrange get hstrlen") {
+		b.seed(t)
+		pushes := []*backend{user, user, user, b, user, b} // the third one finds no text, the fifth one does
+		b.do(t, "ACL", "SETUSER", "u", "+@all", "-"+command)
+		b.do(t, "ACL", "LOG", "RESET")
+		var id string
+		for i, by := range pushes {
+			if denied := b.do(t, "ACL", "LOG").([]any); i == 3 && len(denied) > 0 {
+				t.Errorf("without %s, and without a text, Redis refused %q", command, denied)
+			}
+			id = by.grouped(t, toGroup("t", "k", element, Group{Longest: time.Hour}))[0].Into
+		}
+		if want := "[" + strings.Join(slices.Repeat([]string{element}, len(pushes)), ",") + "]"; b.bodyOf(t, id) != want {
+			t.Errorf("without %s: %d bytes, want %d", command, len(b.bodyOf(t, id)), len(want))
+		}
+	}
+}
+
+// bodyOf is what the bucket of the job has as its body.
+func (b *backend) bodyOf(t *testing.T, id string) string {
+	t.Helper()
+	body, err := redis.String(b.do(t, "HGET", b.keys.JobBucket(id), "body"), nil)
+	check(t, err)
+	return body
+}
+
+// What one PushBatch pushes to a group is in its order, even if Redis gets to know the script between two of its batches.
+func TestBatchesToAGroupKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for others := range 2 { // batches of other pushes, before the first one to the group
+		sent := 0
+		b := newBackend(server.Fixture, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+			conn, err := redis.DialContext(ctx, "tcp", server.Addr)
+			if err != nil {
+				return nil, err
+			}
+			return forgetting{conn.(redis.ConnWithContext), []int{others + 1}, &sent}, nil
+		}})
+		b.seed(t)
+		b.grouped(t, toGroup("t", "other", "0", Group{Longest: time.Hour})) // Redis knows the script now
+		sent = 0
+		batches := slices.Repeat([][]Delayed{{{Job: Job{"j", "t", "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: kept, Policy: Replace}}}}, others)
+		for i := range 4 {
+			batches = append(batches, []Delayed{toGroup("t", "k", strconv.Itoa(i), Group{Longest: time.Hour})})
+		}
+		results, err := PushBatches(t.Context(), slices.Repeat([]*Store{b.Store}, len(batches)), batches)
+		check(t, errors.Join(append(slices.Concat(results...), err)...))
+		if got := slices.Collect(maps.Values(b.state(t).Buckets)); !slices.Contains(got, "t [0,1,2,3]") {
+			t.Errorf("behind %d others: %q", others, got)
+		}
+	}
 }

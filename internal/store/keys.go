@@ -71,6 +71,9 @@ func (k Keys) History() string { return k.prefix + "history" }
 // the names of all these begin with.
 func (k Keys) Group(tag string) string { return k.prefix + "group:" + tag }
 
+// GroupText is a string that for a while is the same as the body of a large group, see group.lua.
+func (k Keys) GroupText(id string) string { return k.prefix + "group_text:" + id }
+
 // Migration is the hash of what is known of jobs that move from one partition to another: in the one that they leave the
 // serial number of the last batch that was set aside, in the one that they go to that of the last that came from there.
 func (k Keys) Migration() string { return k.prefix + "migration" }
@@ -89,6 +92,10 @@ func (k Keys) FirstDue() string { return k.prefix + "first_due" }
 
 // Once is the zset of the IDs of which no push counts, scored by the Unix time in ms until when.
 func (k Keys) Once() string { return k.prefix + "once" }
+
+// OnceContent is the hash with what the push of the ID says that counts, in short, if that is to be told apart: of, until when it does
+// (Unix ms), a blank, and that.
+func (k Keys) OnceContent(id string) string { return k.prefix + "once_content:" + id }
 
 // Schedules is the zset of the names of all schedules, scored 0. Each is a job.
 func (k Keys) Schedules() string { return k.prefix + "schedules" }

@@ -61,6 +61,17 @@ func (l Layout) beforeAt(number int) int {
 	return number
 }
 
+// numberBefore is the number that a partition of the layout before only had in that.
+func (l Layout) numberBefore(place int) int {
+	if l.Before == 1 {
+		return 0
+	}
+	if l.Partitions <= 1 {
+		return place - 1
+	}
+	return place
+}
+
 // LayoutError is what a program is refused with that has another layout than Redis has kept.
 type LayoutError struct {
 	Own  Layout // the program's

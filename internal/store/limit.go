@@ -49,24 +49,24 @@ type share struct {
 	burst       int
 }
 
-// share is that of the partition at that place, of so many. The shares add up to the limit, unless it has fewer jobs reserved at a
-// time than there are partitions: each has one at least.
-func (l Limit) share(place, of int) share {
+// share is that of the partition at that place. The shares of a layout's partitions add up to the limit, unless it has fewer jobs reserved
+// at a time, or begin at once, than there are partitions: each has one at least. A partition of the layout before only has the share that it
+// would have in that, as its jobs may stay for as long as nobody migrates; but none of a limit that is exact.
+func (l Limit) share(place int, in Layout) share {
+	of := max(in.Partitions, 1)
 	switch {
-	case place >= of: // of the layout before: jobs move away from there
+	case place >= of && l.Tag != "":
 		return share{}
+	case place >= of:
+		place, of = in.numberBefore(place), in.Before
 	case l.Tag != "" && place != PartitionOf("{"+l.Tag+"}", of):
 		return share{}
 	case l.Tag != "":
 		of = 1
 	}
-	s := share{concurrency: -1, burst: max((l.Burst+of-1)/of, 1)}
+	s := share{concurrency: -1, burst: shareOf(l.Burst, place, of)}
 	if l.Concurrency > 0 {
-		s.concurrency = l.Concurrency / of
-		if place < l.Concurrency%of {
-			s.concurrency++
-		}
-		s.concurrency = max(s.concurrency, 1)
+		s.concurrency = shareOf(l.Concurrency, place, of)
 	}
 	if l.Rate > 0 {
 		s.interval = 1e6 * float64(of) / l.Rate
@@ -74,11 +74,19 @@ func (l Limit) share(place, of int) share {
 	return s
 }
 
+// shareOf is how many of all the partition at that place has, of so many: one at least.
+func shareOf(all, place, of int) int {
+	n := all / of
+	if place < all%of {
+		n++
+	}
+	return max(n, 1)
+}
+
 // SetLimit limits the topic's jobs, or ends that. Those that are reserved already are counted once it has returned.
 func (p Partitions) SetLimit(ctx context.Context, topic string, l Limit) error {
-	n := p.layout().Partitions
 	for i, s := range p {
-		if err := s.setLimit(ctx, topic, l, l.share(i, n)); err != nil {
+		if err := s.setLimit(ctx, topic, l, l.share(i, p.layout())); err != nil {
 			return p.named(i, err)
 		}
 	}
@@ -86,7 +94,7 @@ func (p Partitions) SetLimit(ctx context.Context, topic string, l Limit) error {
 }
 
 func (s *Store) setLimit(ctx context.Context, topic string, l Limit, part share) error {
-	args := append(arguments(5, s.keys.JobPool()), topic, part.concurrency, strconv.FormatFloat(part.interval, 'g', -1, 64), part.burst, l.String())
+	args := append(arguments(5, s.keys.JobPool()), topic, part.concurrency, part.intervalText(), part.burst, l.String())
 	if l == (Limit{}) {
 		args[len(args)-4] = ""
 	}
@@ -135,8 +143,7 @@ func limitOf(text string) (Limit, error) {
 	return readLimit(fields[len(fields)-1])
 }
 
-// CopyLimits gives partitions that have come to be since their shares of the limits there are, and those of before none: their jobs
-// are about to move. All of that is done again at no harm.
+// CopyLimits gives partitions that have come to be since their shares of the limits there are. It is done again at no harm.
 func (p Partitions) CopyLimits(ctx context.Context) error {
 	for place, from := range p {
 		if !p.IsBefore(place) && place != 0 {
@@ -166,7 +173,7 @@ func (p Partitions) copyLimit(ctx context.Context, topic, text string) error {
 		if err != nil && !errors.Is(err, redis.ErrNil) {
 			return p.named(i, err)
 		}
-		part := l.share(i, p.layout().Partitions)
+		part := l.share(i, p.layout())
 		if kept != "" && strings.HasPrefix(kept, part.String()+" ") {
 			continue
 		}
@@ -179,5 +186,8 @@ func (p Partitions) copyLimit(ctx context.Context, topic, text string) error {
 
 // String is what the field of Keys.Limits begins with that has it.
 func (s share) String() string {
-	return fmt.Sprintf("%d %s %d", s.concurrency, strconv.FormatFloat(s.interval, 'g', 17, 64), s.burst)
+	return fmt.Sprintf("%d %s %d", s.concurrency, s.intervalText(), s.burst)
 }
+
+// intervalText has no exponent, which the Lua of --dev does not read, and is what it comes back as.
+func (s share) intervalText() string { return strconv.FormatFloat(s.interval, 'g', 17, 64) }

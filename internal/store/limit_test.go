@@ -107,8 +107,63 @@ func TestSlotsGoByTheirLeases(t *testing.T) {
 		b.expectReserved(t, 1, 0, Woken)
 		b.do(t, "ZADD", "delayer:slots:t", "1000000.123457", held[0].ID)
 		b.do(t, "ZREM", "delayer:job_pool", held[0].ID) // an old client has removed it
+		held = b.expectReserved(t, 1, 1, 0)
+		b.do(t, "ZADD", "delayer:job_pool", 2000000000, held[0].ID) // and this one it has pushed anew
+		held = b.expectReserved(t, 1, 1, 0)
+		b.do(t, "ZREM", "delayer:job_pool", held[0].ID)
 		b.expectReserved(t, 1, 1, 0)
 	})
+}
+
+// A lease that was made shorter has its slot no longer than it lasts.
+func TestSlotOfAShorterLease(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, readyOf(2)...)
+		b.limitTo(t, Limit{Concurrency: 1})
+		held := b.expectReserved(t, 1, 1, 0)
+		made(t, b.Extend([]*Extension{{Held: held[0], Lease: time.Millisecond}}))
+		redistest.Until(t, "the lease is over", func() bool {
+			return len(b.reserve(t, 1, Reservation{}, "t").Jobs) == 1
+		})
+	})
+}
+
+// Entries of the queue without a job keep nobody from what a limit lets be taken.
+func TestLimitBehindStaleEntries(t *testing.T) {
+	for name, limit := range map[string]Limit{"concurrency": {Concurrency: 1}, "rate": {Rate: 1, Burst: 1}} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, b *backend) {
+				b.seed(t, readyOf(3)...)
+				for i := range 4 {
+					b.do(t, "RPUSH", "delayer:ready_queue:t", fmt.Sprint("stale", i))
+				}
+				b.limitTo(t, limit)
+				if got := b.reserve(t, 3, Reservation{Lease: time.Hour}, "t"); len(got.Jobs) != 1 || got.Held == nil {
+					t.Errorf("%d jobs are reserved, held %v", len(got.Jobs), got.Held)
+				}
+			})
+		})
+	}
+}
+
+// Whoever is to stay away for long is woken when the limit becomes another one.
+func TestHeldBackForLong(t *testing.T) {
+	for name, l := range map[string]Limit{"none": {}, "more a second": {Rate: 1000}, "any number at a time": {Concurrency: 2}} {
+		t.Run(name, func(t *testing.T) {
+			b, _ := onRedis(t)
+			b.seed(t, readyOf(3)...)
+			b.limitTo(t, Limit{Rate: 1. / 3600})
+			channel := b.keys.Wake("me")
+			sub := b.subscribed(t, time.Minute, channel)
+			expectEvents(t, sub, heard(channel))
+			got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 2, Enter: Enter{Waiter: "me"}}, Reservation{}))
+			if len(got.Jobs) != 1 || !got.Entered || got.Held[0] < 59*time.Minute {
+				t.Fatalf("%+v", got)
+			}
+			b.limitTo(t, l)
+			expectEvents(t, sub, told(channel, "2 t"))
+		})
+	}
 }
 
 // Jobs that were reserved before there was a limit count, however many others wait.
@@ -127,6 +182,20 @@ func TestLimitCountsWhatIsReserved(t *testing.T) {
 			t.Errorf("the slots are %q, want %q", slots, want)
 		}
 	})
+}
+
+// So it is when the call that set the limit first was cut short, and is made again.
+func TestLimitIsSetAgain(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t, readyOf(3)...)
+	b.expectReserved(t, 1, 1, 0)
+	b.SetUser("~* &* +@all -zrange")
+	if err := (Partitions{b.user().Store}).SetLimit(t.Context(), "t", Limit{Concurrency: 1}); !Refused(err) {
+		t.Fatalf("error %v, want one that Refused knows", err)
+	}
+	b.limitTo(t, Limit{Concurrency: 2})
+	b.expectReserved(t, 3, 1, Woken)
 }
 
 // What is late is made up for, and no more; and whoever has to wait comes back after the others.
@@ -255,35 +324,60 @@ func TestShares(t *testing.T) {
 		of    int
 	}{
 		{Limit{Concurrency: 1}, 1}, {Limit{Concurrency: 10, Rate: 5, Burst: 3}, 4}, {Limit{Concurrency: 16}, 16}, {Limit{Rate: 0.5, Burst: 1}, 3},
-		{Limit{Concurrency: 1, Rate: 7, Burst: 2, Tag: "one"}, 5},
+		{Limit{Concurrency: 1, Rate: 7, Burst: 2, Tag: "one"}, 5}, {Limit{Rate: 1, Burst: 7}, 5},
 	} {
-		concurrency, rate, served := 0, 0.0, 0
+		concurrency, rate, burst, served := 0, 0.0, 0, 0
 		for i := range c.of {
-			s := c.limit.share(i, c.of)
+			s := c.limit.share(i, Layout{Partitions: c.of})
 			if s.concurrency != 0 {
 				served++
 			}
 			concurrency += max(s.concurrency, 0)
 			if s.interval > 0 {
 				rate += 1e6 / s.interval
+				burst += s.burst
 			}
 			if s.concurrency != 0 && s.burst < 1 {
 				t.Errorf("%+v: the burst of partition %d is %d", c.limit, i, s.burst)
 			}
 		}
+		if want := max(c.limit.Burst, served); c.limit.Rate > 0 && burst != want {
+			t.Errorf("%+v of %d partitions: %d begin at once, want %d", c.limit, c.of, burst, want)
+		}
 		if concurrency != c.limit.Concurrency || math.Abs(rate-c.limit.Rate) > 1e-9 {
 			t.Errorf("%+v of %d partitions: %d at a time, %v a second", c.limit, c.of, concurrency, rate)
 		}
-		if want := c.of; c.limit.Tag == "" && served != want || c.limit.Tag != "" && (served != 1 || c.limit.share(PartitionOf("{one}x", c.of), c.of).concurrency != 1) {
+		if want := c.of; c.limit.Tag == "" && served != want || c.limit.Tag != "" && (served != 1 || c.limit.share(PartitionOf("{one}x", c.of), Layout{Partitions: c.of}).concurrency != 1) {
 			t.Errorf("%+v: %d of %d partitions are served", c.limit, served, c.of)
-		}
-		if s := c.limit.share(c.of, c.of); s.concurrency != 0 {
-			t.Errorf("a partition of before has %+v", s)
 		}
 	}
 }
 
-// Limits go with the jobs to other partitions: these have their shares, and those of before none.
+// A partition of before only has the share that it had, but none of a limit that is exact.
+func TestSharesOfPartitionsBefore(t *testing.T) {
+	l := Limit{Concurrency: 18, Rate: 4, Burst: 18}
+	tagged := l
+	tagged.Tag = "one"
+	for _, c := range []struct {
+		in    Layout
+		place int
+		want  share
+	}{
+		{Layout{16, 1}, 16, share{18, 250000, 18}},
+		{Layout{1, 4}, 1, share{5, 1e6, 5}},
+		{Layout{1, 4}, 4, share{4, 1e6, 4}},
+		{Layout{4, 16}, 4, share{1, 4e6, 1}},
+	} {
+		if got := l.share(c.place, c.in); got != c.want {
+			t.Errorf("place %d in %v has %+v, want %+v", c.place, c.in, got, c.want)
+		}
+		if got := tagged.share(c.place, c.in); got != (share{}) {
+			t.Errorf("place %d in %v has %+v of a limit that is exact", c.place, c.in, got)
+		}
+	}
+}
+
+// Limits go with the jobs to other partitions: these have their shares, and those of before go on unless the limit is exact.
 func TestLimitsOfGrowingPartitions(t *testing.T) {
 	b, server := onRedis(t)
 	ctx := t.Context()
@@ -295,7 +389,7 @@ func TestLimitsOfGrowingPartitions(t *testing.T) {
 		check(t, all.CopyLimits(ctx))
 	}
 	home := PartitionOf("{x}", 2)
-	for i, want := range []string{"3 66666.666666666672 1 0 0 5 30 1 ", "2 66666.666666666672 1 0 0 5 30 1 ", "0 0 0 0 0 5 30 1 "} {
+	for i, want := range []string{"3 66666.666666666672 1 0 0 5 30 1 ", "2 66666.666666666672 1 0 0 5 30 1 ", "5 33333.333333333336 1 0 0 5 30 1 "} {
 		if got := b.do(t, "HGET", all[i].keys.Limits(), "t"); string(got.([]byte)) != want {
 			t.Errorf("partition %d has %q, want %q", i, got, want)
 		}
@@ -304,4 +398,46 @@ func TestLimitsOfGrowingPartitions(t *testing.T) {
 			t.Errorf("of the tagged topic partition %d has %q, want %q", i, got, want)
 		}
 	}
+}
+
+// A Redis that is full keeps to limits as any does: what is reserved has a slot, and nothing goes beyond.
+func TestLimitAtMaxmemory(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t, readyOf(5)...)
+	b.limitTo(t, Limit{Concurrency: 2, Rate: 1. / 3600, Burst: 3})
+	b.do(t, "CONFIG", "SET", "maxmemory", "1")
+	held := b.expectReserved(t, 5, 2, Woken)
+	b.expectReserved(t, 1, 0, Woken)
+	made(t, b.Ack(held))
+	if got := b.reserve(t, 5, Reservation{}, "t"); len(got.Jobs) != 1 || got.Held == nil || got.Held[0] < 59*time.Minute {
+		t.Errorf("%d jobs are reserved, held %v", len(got.Jobs), got.Held)
+	}
+	b.do(t, "CONFIG", "SET", "maxmemory", "0")
+	if s := b.With(t).State(); len(s.Slots["t"]) != 1 || s.Counts["t"] != "1" {
+		t.Errorf("there is %+v", s)
+	}
+}
+
+// A replica that takes over without the last writes leaves nothing stuck, whichever of them it has not: slots without leases are free, and
+// the next sweep knows of the limit again.
+func TestLimitAfterRedisForgot(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, readyOf(5)...)
+		b.limitTo(t, Limit{Concurrency: 2})
+		held := b.expectReserved(t, 2, 2, 0)
+		// The replica that took over knows of neither lease, but of their slots; or of the leases, and not of their slots.
+		b.do(t, "ZREM", "delayer:job_pool", held[0].ID)
+		b.do(t, "RPUSH", "delayer:ready_queue:t", held[0].ID)
+		again := b.expectReserved(t, 2, 1, Woken)
+		if again[0].ID != held[0].ID {
+			t.Errorf("reserved %s", again[0].ID)
+		}
+		b.do(t, "DEL", "delayer:slots:t")
+		b.do(t, "DEL", "delayer:reserved")
+		_, err := b.Sweep(t.Context(), Place{})
+		check(t, err)
+		made(t, b.Ack(again))
+		b.expectReserved(t, 5, 2, Woken)
+	})
 }

@@ -51,7 +51,35 @@ func (p Partitions) Migrate(ctx context.Context, tell func(Migrated)) (done bool
 			m.Left += n
 		}
 	}
-	return m.found == 0 && m.broken == nil, m.broken
+	if m.found > 0 || m.broken != nil {
+		return false, m.broken
+	}
+	return true, p.endOfBefore(ctx)
+}
+
+// endOfBefore ends pauses and limits in partitions that are no more: should they come to be again, nobody would know of these.
+func (p Partitions) endOfBefore(ctx context.Context) error {
+	for _, s := range p[p.layout().Partitions:] {
+		paused, err := s.Paused().Do(ctx)
+		if err != nil {
+			return err
+		}
+		for _, one := range paused {
+			if _, err := s.Resume(one.Topic).Do(ctx); err != nil {
+				return err
+			}
+		}
+		limits, err := redis.StringMap(s.command(ctx, "HGETALL", s.keys.Limits()))
+		if err != nil {
+			return err
+		}
+		for topic := range limits {
+			if err := s.setLimit(ctx, topic, Limit{}, share{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // MigrationDone has Redis keep that nothing is left of the layout before.

@@ -120,16 +120,32 @@ func (s *Store) Drop(orphans IDs, found, retry time.Time) *Call[Dropped] {
 }
 
 // Rehearse asks whether a job of that name and topic, which should not exist,
-// could be moved, and a waiter woken for it. It changes nothing. The answer is why none could be
-// woken; the error why it could not be moved, as far as this Redis can tell.
-func (s *Store) Rehearse(name string) *Call[error] {
+// could be moved, and a waiter woken for it. It changes nothing. The error is why it could not be moved, as far as this Redis can tell.
+func (s *Store) Rehearse(name string) *Call[Rehearsal] {
 	k := s.keys
 	args := append(arguments(1, k.JobPool(), k.ReadyQueue(name), k.JobBucket(name)), name)
-	return newCall(s, rehearseScript, args, func(reply any) (error, error) {
-		why, err := redis.String(reply, nil)
-		return reason(why), err
+	return newCall(s, rehearseScript, args, func(reply any) (r Rehearsal, err error) {
+		var why string
+		lacking, err := scan(reply, &why)
+		r.CantPublish = reason(why)
+		for err == nil && len(lacking) > 0 {
+			var l Lack
+			if lacking, err = redis.Scan(lacking, &l.Feature, &l.Command); err == nil {
+				r.Lacking = append(r.Lacking, l)
+			}
+		}
+		return r, err
 	})
 }
+
+// Rehearsal is what this Redis user may do beside moving jobs.
+type Rehearsal struct {
+	CantPublish error  // why no waiter could be woken
+	Lacking     []Lack // what keeps further features from working, as far as this Redis can tell
+}
+
+// Lack is a command that this user may not run, and a feature that needs it.
+type Lack struct{ Feature, Command string }
 
 // unixSeconds is a time as a score, exact to the microsecond as Redis's clock is.
 func unixSeconds(t time.Time) string {

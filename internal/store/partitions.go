@@ -133,7 +133,10 @@ func (s *Stats) Add(part Stats) {
 		sum := &s.Topics[i]
 		sum.Ready, sum.Reserved, sum.Dead = Plus(sum.Ready, t.Ready), Plus(sum.Reserved, t.Reserved), Plus(sum.Dead, t.Dead)
 		sum.Overdue, sum.AtLeast = Longer(sum.Overdue, t.Overdue), max(sum.AtLeast, t.AtLeast)
-		sum.Held += t.Held
+		sum.Held, sum.Slots = sum.Held+t.Held, sum.Slots+t.Slots
+		if sum.HeldUntil.IsZero() || !t.HeldUntil.IsZero() && t.HeldUntil.Before(sum.HeldUntil) {
+			sum.HeldUntil = t.HeldUntil
+		}
 		if sum.Limit == (Limit{}) {
 			sum.Limit = t.Limit
 		}

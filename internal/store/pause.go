@@ -181,14 +181,14 @@ func (p Partitions) BackOff(ctx context.Context, topic string, d time.Duration) 
 
 // Resume resumes the topic in all partitions, and tells whether it was paused in any.
 func (p Partitions) Resume(ctx context.Context, topic string) (wasPaused bool, err error) {
-	err = everywhere(ctx, p, "resumed", func(s *Store) *Call[bool] { return s.Resume(topic) }, func(was bool) { wasPaused = wasPaused || was })
+	err = everywhere(ctx, p, "resumed", func(s *Store) *Call[bool] { return s.Resume(topic) }, func(_ int, was bool) { wasPaused = wasPaused || was })
 	return wasPaused, err
 }
 
 // Paused are the topics that are paused in any partition, by name.
 func (p Partitions) Paused(ctx context.Context) ([]Pause, error) {
 	var all []Pause
-	err := everywhere(ctx, p, "asked", (*Store).Paused, func(some []Pause) { all = append(all, some...) })
+	err := everywhere(ctx, p, "asked", (*Store).Paused, func(_ int, some []Pause) { all = append(all, some...) })
 	return JoinPauses(all), err
 }
 
@@ -217,13 +217,13 @@ func (p Partitions) CopyPauses(ctx context.Context) error {
 }
 
 // everywhere makes a call in each partition, whatever becomes of the others.
-func everywhere[T any](ctx context.Context, p Partitions, done string, call func(*Store) *Call[T], answered func(T)) error {
+func everywhere[T any](ctx context.Context, p Partitions, done string, call func(*Store) *Call[T], answered func(i int, answer T)) error {
 	var errs []error
 	InTurn(ctx, p, pausesAtOnce, func(i int) *Call[T] { return call(p[i]) }, func(i int, answer T, err error) bool {
 		if err != nil {
 			errs = append(errs, p.named(i, err))
 		} else if answered != nil {
-			answered(answer)
+			answered(i, answer)
 		}
 		return true
 	})

@@ -72,7 +72,7 @@ func TestPauseHoldsWhatBecomesReady(t *testing.T) {
 			}
 		}},
 		{"reschedule", func(t *testing.T, b *backend) func(t *testing.T) {
-			b.seed(t, waits("a", "t", 3600*second))
+			b.seed(t, waits("a", "t", 60*second))
 			return func(t *testing.T) { check(t, b.Reschedule(t.Context(), "a", 0)) }
 		}},
 		{"retry", func(t *testing.T, b *backend) func(t *testing.T) {

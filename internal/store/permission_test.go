@@ -36,9 +36,9 @@ func TestWithoutPermission(t *testing.T) {
 		{"push of what waits", "hget zscore hset pexpire zadd", func() error { return user.push(ctx, Job{"w", "t", "b"}, Due{After: time.Hour}, kept, Replace) }},
 		{"push without a delay", "type lpush zrem zcard hset pexpire", func() error { return user.push(ctx, Job{"new", "t", "b"}, Due{}, kept, Replace) }},
 		{"push without a delay of what waits", "type lpush zrem hset pexpire", func() error { return user.push(ctx, Job{"w", "t", "b"}, Due{}, kept, Replace) }},
-		{"push to a group", "time hget zscore hmget hset pexpire zadd", func() error { return group("k", 0) }},
-		{"push to a new group", "time hget exists hset pexpire zadd", func() error { return group("new", 0) }},
-		{"push to a group that is full then", "hget zscore hmget zrem hset pexpire del zadd", func() error { return group("k", 2) }},
+		{"push to a group", "time zscore hmget hset pexpire zadd", func() error { return group("k", 0) }},
+		{"push to a new group", "time hmget exists hset pexpire zadd", func() error { return group("new", 0) }},
+		{"push to a group that is full then", "zscore hmget zrem hset pexpire del zadd", func() error { return group("k", 2) }},
 		{"reschedule", "time hget zscore pttl type zadd pexpire", func() error { return user.Reschedule(ctx, "w", time.Hour) }},
 		{"reschedule of what is ready", "time hget zscore pttl type zadd pexpire", func() error { return user.Reschedule(ctx, "r", time.Hour) }},
 		{"reschedule to now", "time hget zscore pttl type zadd zrem lpush pexpire", func() error { return user.Reschedule(ctx, "w", 0) }},
@@ -56,12 +56,16 @@ func TestWithoutPermission(t *testing.T) {
 		}},
 		{"forecast", "time zcount", func() error { _, _, err := user.Forecast(ctx, time.Time{}, []int64{0, 1000}); return err }},
 		{"count of what is due", "time zcount", func() error { _, _, err := user.CountDue(ctx, []Seconds{{0, 1}}); return err }},
+		{"schedule", "time hmget hset zadd", func() error { _, _, err := user.PutSchedule(ctx, aSchedule("new"), time.Now()); return err }},
+		{"unschedule", "hmget del zrem", func() error { return user.RemoveSchedule(ctx, "s", "") }},
+		{"run of a schedule", "time hmget zadd type lpush pexpire hset hincrby", func() error { _, err := user.RunSchedule(ctx, "s"); return err }},
 		{"sample", "zcard zrange hget", func() error { _, err := user.Sample(ctx, 10, 0, 10); return err }},
 	} {
 		for command := range strings.FieldsSeq("evalsha " + c.commands) {
 			t.Run(c.name+" without "+command, func(t *testing.T) {
 				b.seed(t, seed...)
 				b.grouped(t, toGroup("t", "k", "1", Group{Longest: time.Hour}))
+				b.put(t, aSchedule("s"), time.Now().Add(time.Hour))
 				was := b.state(t)
 				b.do(t, "ACL", "SETUSER", "u", "+@all", "-"+command)
 				if err := c.call(); !Refused(err) {

@@ -37,6 +37,9 @@ const (
 // Once refuses an ID that exists, and any push of it under this policy for so long, whatever becomes of the job.
 func Once(window time.Duration) Policy { return Policy(fmt.Sprint("once ", milliseconds(window))) }
 
+// OnceAs is Once for a push that says what stands in content, in short. Another one that says something else is told so: ErrReused.
+func OnceAs(window time.Duration, content string) Policy { return Once(window) + Policy(" "+content) }
+
 // Refuses reports whether a job of that ID keeps the push from being done.
 func (p Policy) Refuses() bool { return p == Refuse || strings.HasPrefix(string(p), "once ") }
 
@@ -107,7 +110,7 @@ type Terms struct {
 }
 
 // Push stores jobs in one step: at most 1,000, and no ID twice; or adds them to groups, if one of them is to be added to one all are. For each job the answer is
-// what kept it from being stored, nil if nothing did: ErrExists, or an error of Redis. After an
+// what kept it from being stored, nil if nothing did: ErrExists, ErrReused, or an error of Redis. After an
 // error of the call nothing is stored, unless the answer was lost.
 func (s *Store) Push(jobs []Delayed) *Call[[]error] { return s.push(jobs, "each") }
 
@@ -127,7 +130,7 @@ func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
 		rest = rest[alike:]
 	}
 	return newCall(s, pushScript, args, func(reply any) ([]error, error) {
-		errs, err := errorsAt(reply, len(jobs), ErrExists, errReplaced, errKept, errFollows)
+		errs, err := errorsAt(reply, len(jobs), ErrExists, errReplaced, errKept, errFollows, ErrReused)
 		if err == nil {
 			for i, job := range jobs {
 				errs[i] = job.done(errs[i])
@@ -172,7 +175,7 @@ func (d Delayed) done(told error) error {
 		did, err = DidKeep, nil
 	case errFollows:
 		did, err = DidFollow, nil
-	case ErrExists:
+	case ErrExists, ErrReused:
 		did = DidRefuse
 	}
 	if d.Told != nil {
@@ -207,6 +210,9 @@ func PushBatches(ctx context.Context, stores []*Store, batches [][]Delayed) (res
 	defer lines.close()
 	call := func(i int) *Call[[]error] {
 		calls[i] = stores[i].PushAll(batches[i])
+		if isFirstToGroups(i, stores, batches) { // whose order stays for good
+			calls[i].InText()
+		}
 		return calls[i]
 	}
 	inTurn(ctx, lines, stores, pushesAtATime, call, func(i int, errs []error, failed error) bool {
@@ -218,4 +224,18 @@ func PushBatches(ctx context.Context, stores []*Store, batches [][]Delayed) (res
 	})
 	awaitReplicas(ctx, by, batches, results)
 	return results, err
+}
+
+// isFirstToGroups reports whether the batch is the first of several to groups of its store.
+func isFirstToGroups(i int, stores []*Store, batches [][]Delayed) bool {
+	isOne := func(k int) bool { return stores[k] == stores[i] && len(batches[k]) > 0 && batches[k][0].IsGrouped() }
+	if !isOne(i) {
+		return false
+	}
+	for k := range batches {
+		if k != i && isOne(k) {
+			return i < k
+		}
+	}
+	return false
 }

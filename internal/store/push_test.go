@@ -609,3 +609,59 @@ func TestDebounce(t *testing.T) {
 		expect("with a delay that is too long", Debounce(10*time.Second), DidReplace, 10*time.Second)
 	})
 }
+
+// A push that counts once can say what it says: then another one that says something else is told so.
+func TestOnceAs(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		one, other := OnceAs(time.Hour, "one thing"), OnceAs(time.Hour, "other")
+		group := func(id string, policy Policy) Delayed {
+			d := toGroup("t", "k", "1", Group{Longest: time.Hour})
+			d.ID, d.Policy = d.ID+id, policy
+			return d
+		}
+		job := func(id string, policy Policy) Delayed {
+			return Delayed{Job{id, "t", "b"}, Due{After: time.Hour}, Terms{Lifetime: time.Hour, Policy: policy}, new(Told)}
+		}
+		for name, push := range map[string]func(id string, policy Policy) error{
+			"one": func(id string, policy Policy) error { return made(t, b.Push([]Delayed{job(id, policy)}))[0] },
+			"many": func(id string, policy Policy) error {
+				return made(t, b.PushAll([]Delayed{job("z", Replace), job(id, policy)}))[1]
+			},
+			"group": func(id string, policy Policy) error { return made(t, b.Push([]Delayed{group(id, policy)}))[0] },
+		} {
+			t.Run(name, func(t *testing.T) {
+				b.seed(t)
+				tag := ""
+				if name == "group" {
+					tag = GroupTag("t", "k")
+				}
+				expect := func(what string, got, want error) {
+					t.Helper()
+					if got != want {
+						t.Errorf("%s: %v, want %v", what, got, want)
+					}
+				}
+				expect("first", push("x", one), nil)
+				was := b.state(t)
+				expect("the same", push("x", one), ErrExists)
+				expect("another", push("x", other), ErrReused)
+				expect("one that does not say", push("x", Once(time.Hour)), ErrExists)
+				b.expect(t, was)
+
+				expect("of another ID", push("y", other), nil)
+				b.do(t, "DEL", b.keys.OnceContent(tag+"y"))
+				expect("after what it said was lost", push("y", one), ErrExists)
+				b.do(t, "SET", b.keys.OnceContent(tag+"y"), "broken")
+				expect("after that was broken", push("y", one), ErrExists)
+
+				b.do(t, "ZREM", b.keys.Once(), tag+"x") // as Remove does
+				b.do(t, "DEL", b.keys.JobBucket("x"))
+				expect("once it is free, one that does not say", push("x", Once(2*time.Hour)), nil)
+				expect("which is compared with none before it", push("x", other), ErrExists)
+			})
+		}
+		if errs := made(t, b.PushAll([]Delayed{job("x", other), job("new", one)})); errs[1] != nil {
+			t.Errorf("one that is refused keeps back another: %v", errs)
+		}
+	})
+}

@@ -45,11 +45,11 @@ func TestReserveWithoutPermission(t *testing.T) {
 		{"reserve of a short-lived job behind another", "pexpire", append(ready("r", "t"), append(ready("s", "t"), command{"PEXPIRE", "delayer:job_bucket:s", 60000})...), func(Held) error { return reserves(ctx, user.Store) }},
 		{"reserve of an exhausted job", "zadd", append(ready("r", "t"), field("r", "options", "1 0 604800000", "lease", "1 5 0")...), func(Held) error { return reserves(ctx, user.Store) }},
 		{"ack", "zmscore hmget zrem del time", nil, verb("ack")},
-		{"retry", "zscore hmget zadd zrem pttl pexpire hset time", nil, verb("retry")},
-		{"release", "zscore hmget zrem pttl pexpire hset time", nil, verb("release")},
+		{"retry", "zmscore hmget zadd zrem pttl pexpire hset time", nil, verb("retry")},
+		{"release", "zmscore hmget zrem pttl pexpire hset time", nil, verb("release")},
 		{"retry of the last attempt", "zadd rename zrem hmget", field("h", "options", "1 0 604800000"), verb("retry")},
 		{"extend", "zscore hmget zadd zrem pttl pexpire hset time", nil, verb("extend")},
-		{"bury", "zscore hmget zadd zrem rename time", nil, verb("bury")},
+		{"bury", "zmscore hmget zadd zrem rename time", nil, verb("bury")},
 		{"requeue", "hget exists rename lpush zrem hdel hset pexpire", letter, func(Held) error {
 			errs, err := user.Requeue(ctx, []string{"d"}, time.Hour)
 			if err == nil {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -48,11 +49,12 @@ type Schedule struct {
 
 // What becomes of moments that nobody saw in time, and of those whose last job is not done.
 const (
-	MissedOnce   = "once"
-	MissedSkip   = "skip"
-	MissedAll    = "all"
-	OverlapAllow = "allow"
-	OverlapSkip  = "skip"
+	MissedOnce    = "once"
+	MissedSkip    = "skip"
+	MissedAll     = "all"
+	OverlapAllow  = "allow"
+	OverlapSkip   = "skip"
+	OverlapFollow = "follow"
 )
 
 // Scheduled is a schedule as it is in Redis.
@@ -67,6 +69,7 @@ type Scheduled struct {
 	Ran      int64     // how many moments have had a job
 	NotRun   NotRun    // and how many have not
 	Past     []Moment  // the last ten, the oldest first
+	Broken   error     // why its bucket can't be read; then only ID, Name and Revision are sure
 }
 
 // NotRun is how many moments of a schedule have no job, by reason.
@@ -81,7 +84,7 @@ const (
 	MomentRan        = "r" // it has a job
 	MomentNow        = "n" // somebody wanted a job then
 	MomentLate       = "l" // it has none, as it is too late for it
-	MomentOverlapped = "o" // it has none, as the job before is not done
+	MomentOverlapped = "o" // it has none of its own, as the job before is not done
 	MomentPaused     = "p" // it has none, as the schedule is paused
 )
 
@@ -90,6 +93,13 @@ type Moment struct {
 	At   time.Time
 	What string
 	Late time.Duration // when it was fired, less At
+}
+
+// Outcome is What in words.
+func (m Moment) Outcome() string { return outcomesOfMoments[m.What] }
+
+var outcomesOfMoments = map[string]string{
+	MomentRan: "ran", MomentNow: "run now", MomentLate: "late", MomentOverlapped: "overlapped", MomentPaused: "paused",
 }
 
 // PutSchedule stores a schedule, or changes it. first is its first moment, unless it has the same spec and zone already. It returns
@@ -164,12 +174,22 @@ const schedulesPage = 250
 
 // Schedules are all of them, by name.
 func (s *Store) Schedules(ctx context.Context) (all Schedules, err error) {
-	for again := true; again; again = err == nil && all.Last != "" {
-		var page Schedules
-		page, err = s.SchedulesBehind(all.Last, schedulesPage).Do(ctx)
-		all.Now, all.Last, all.List = page.Now, page.Last, append(all.List, page.List...)
+	if all, err = s.SchedulesBehind("", schedulesPage).Do(ctx); err == nil {
+		err = s.readOn(ctx, &all)
 	}
 	return all, err
+}
+
+// readOn reads what comes behind some schedules, page by page.
+func (s *Store) readOn(ctx context.Context, all *Schedules) error {
+	for all.Last != "" {
+		page, err := s.SchedulesBehind(all.Last, schedulesPage).Do(ctx)
+		if err != nil {
+			return err
+		}
+		all.Now, all.Last, all.List = page.Now, page.Last, append(all.List, page.List...)
+	}
+	return nil
 }
 
 func schedulesOf(reply any) (all Schedules, err error) {
@@ -181,9 +201,10 @@ func schedulesOf(reply any) (all Schedules, err error) {
 	all.Now = time.UnixMicro(now)
 	for _, told := range rest {
 		one, err := scheduledOf(told)
-		if err != nil {
+		if one.ID == "" {
 			return Schedules{}, err
 		}
+		one.Broken = err
 		all.List = append(all.List, one)
 	}
 	return all, nil
@@ -196,17 +217,20 @@ func scheduledOf(reply any) (s Scheduled, err error) {
 	if _, err = scan(reply, &s.ID, &score, &fields); err != nil {
 		return s, err
 	}
+	if match := scheduleIDForm.FindStringSubmatch(s.ID); match != nil {
+		s.Name = match[1]
+	}
 	if _, err = redis.Scan(fields, &s.Revision, &topic, &s.Spec, &s.Zone, &s.Topic, &s.Body, &s.Missed, &s.Overlap, &jitter, &options, &s.Source,
 		&next, &paused, &s.LastID, &past, &s.Ran, &s.NotRun.Late, &s.NotRun.Overlapped, &s.NotRun.Paused); err != nil {
 		return s, err
-	}
-	if match := scheduleIDForm.FindStringSubmatch(s.ID); match != nil {
-		s.Name = match[1]
 	}
 	s.Jitter = time.Duration(jitter) * time.Millisecond
 	var ttr, lifetime int64
 	fmt.Sscan(options, &s.MaxAttempts, &ttr, &lifetime)
 	s.TTR, s.Lifetime = time.Duration(ttr)*time.Millisecond, time.Duration(lifetime)*time.Millisecond
+	if next != "" && timeOfMillis(next).IsZero() {
+		return s, fmt.Errorf("its next moment is %s", Quote(next))
+	}
 	s.Next, s.Paused = timeOfMillis(next), timeOfMillis(paused)
 	if score != "" {
 		s.Due, err = scoreTime(score)
@@ -256,9 +280,10 @@ type FiredMoment struct {
 type Fired struct {
 	Done            bool // else somebody else has fired, changed or removed the schedule
 	Ran, Overlapped int
-	CantPublish     error // why no waiter could be woken
-	Woken           bool  // one was
-	Refused         error // why it could not be fired: it is due later now
+	CantPublish     error  // why no waiter could be woken
+	Woken           bool   // one was
+	Followed        string // the job whose ID the last moment's job has, as it follows it; empty if it follows none
+	Refused         error  // why it could not be fired: it is due later now
 }
 
 // Fire fires a schedule that is due. If it can't be fired it is due at retry.
@@ -284,7 +309,7 @@ func firedOf(reply any) (f Fired, err error) {
 	switch what {
 	case 1:
 		f.Done = true
-		_, err = redis.Scan(rest, &f.Ran, &f.Overlapped, &why)
+		_, err = redis.Scan(rest, &f.Ran, &f.Overlapped, &why, &f.Followed)
 		if f.Woken = why == "woken"; !f.Woken {
 			f.CantPublish = reason(why)
 		}
@@ -325,21 +350,25 @@ func (s *Store) Time(ctx context.Context) (time.Time, error) {
 	return time.Unix(sec, micro*1000), err
 }
 
-// Schedules are those of all partitions, by name. One that is on its way from a partition of before may be missing.
-func (p Partitions) Schedules(ctx context.Context) (list []Scheduled, err error) {
-	seen := map[string]bool{}
+// Schedules are those of all partitions, by name. One that is on its way from a partition of before may be missing. With an error they are
+// those of the partitions that can be read.
+func (p Partitions) Schedules(ctx context.Context) ([]Scheduled, error) {
+	parts := make([]Schedules, len(p))
+	err := everywhere(ctx, p, "asked", func(s *Store) *Call[Schedules] { return s.SchedulesBehind("", schedulesPage) },
+		func(i int, first Schedules) { parts[i] = first })
 	for i, s := range p {
-		all, err := s.Schedules(ctx)
-		if err != nil {
-			return nil, p.named(i, err)
-		}
-		for _, one := range all.List {
-			if !seen[one.Name] {
-				seen[one.Name] = true
-				list = append(list, one)
-			}
+		if more := s.readOn(ctx, &parts[i]); more != nil {
+			err = cmp.Or(err, p.named(i, more))
 		}
 	}
-	slices.SortFunc(list, func(a, b Scheduled) int { return strings.Compare(a.Name, b.Name) })
-	return list, nil
+	return JoinSchedules(parts), err
+}
+
+// JoinSchedules are the partitions' schedules, by name. Of one that two have, the first one's counts.
+func JoinSchedules(parts []Schedules) (all []Scheduled) {
+	for _, part := range parts {
+		all = append(all, part.List...)
+	}
+	slices.SortStableFunc(all, func(a, b Scheduled) int { return strings.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(all, func(a, b Scheduled) bool { return a.Name == b.Name })
 }

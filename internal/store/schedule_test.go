@@ -235,6 +235,111 @@ func TestFireOverlap(t *testing.T) {
 	})
 }
 
+// A moment whose last job has begun follows it, the newest one; one whose last job has not is that job's, too. So no two run at a time, and after
+// each moment one begins.
+func TestFireFollow(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		s := aSchedule("a")
+		s.Overlap, s.MaxAttempts, s.TTR = OverlapFollow, 3, time.Minute
+		b.put(t, s, b.time(-20*second))
+		first := MomentID("a", b.time(-20*second))
+		ran, overlapped := 0, 0
+		fire := func(what string, has int, followed string, offsets ...after) {
+			t.Helper()
+			f := Firing{Scheduled: b.scheduled(t, "a"), Upcoming: b.time(-second)}
+			for _, offset := range offsets {
+				f.Moments = append(f.Moments, FiredMoment{b.time(offset * second), MomentRan, b.time(offset * second)})
+			}
+			want := Fired{Done: true, Ran: has, Overlapped: len(offsets) - has, Followed: followed}
+			if fired := b.fire(t, f); fired != want {
+				t.Errorf("%s: %+v, want %+v", what, fired, want)
+			}
+			ran, overlapped = ran+want.Ran, overlapped+want.Overlapped
+			if got := b.scheduled(t, "a"); got.LastID != first || got.Ran != int64(ran) || got.NotRun != (NotRun{Overlapped: int64(overlapped)}) {
+				t.Errorf("%s: then it is %+v", what, got)
+			}
+		}
+		expectLast := func(what, state, body string, attempts int, followed bool) {
+			t.Helper()
+			job, err := b.Get(t.Context(), first)
+			if err != nil || job.State != state || job.Body != body || job.Attempts != attempts || job.MaxAttempts != 3 || job.TTR != time.Minute || job.Followed != followed {
+				t.Errorf("%s: it is %+v, %v", what, job, err)
+			}
+		}
+		fire("two at a time", 1, "", -20, -19)
+		fire("while it is ready", 0, "", -18)
+		expectLast("nobody has begun it", "ready", "body", 0, false)
+		held, _ := b.hold(t, "t", time.Minute)
+		fire("while it is reserved", 1, first, -17, -16)
+		expectLast("reserved", "reserved", "body", 1, true)
+		s.Body = "newest"
+		b.put(t, s, b.time(-second))
+		fire("while it is followed", 0, first, -15)
+		if errs := made(t, b.Retry([]GivenBack{{Held: held}})); errs[0] != nil {
+			t.Error(errs[0])
+		}
+		expectLast("tried again", "ready", "body", 1, true)
+		fire("while it waits for its next attempt", 0, first, -14)
+		held, _ = b.hold(t, "t", time.Minute)
+		made(t, b.Ack([]Held{held}))
+		expectLast("the follower", "ready", "newest", 0, false)
+		held, _ = b.hold(t, "t", time.Minute)
+		if errs := made(t, b.Retry([]GivenBack{{Held: held, Delay: time.Hour}})); errs[0] != nil {
+			t.Error(errs[0])
+		}
+		fire("while a failed one waits", 1, first, -13)
+		expectLast("it has failed", "waiting", "newest", 1, true)
+		check(t, b.Reschedule(t.Context(), first, 0))
+		held, _ = b.hold(t, "t", time.Minute)
+		made(t, b.Bury([]Burial{{held, "why", ""}}))
+		expectLast("behind a dead letter", "ready", "newest", 0, false)
+		held, _ = b.hold(t, "t", time.Minute)
+		made(t, b.Ack([]Held{held}))
+		first = MomentID("a", b.time(-12*second))
+		fire("when it is done", 1, "", -12)
+		expectLast("the next one", "ready", "newest", 0, false)
+	})
+}
+
+// RunNow does not have two jobs run at a time either, where moments follow.
+func TestRunScheduleFollows(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		s := aSchedule("a")
+		s.Overlap = OverlapFollow
+		b.put(t, s, b.time(60*second))
+		run := func() string {
+			t.Helper()
+			id, err := b.RunSchedule(t.Context(), "a")
+			check(t, err)
+			return id
+		}
+		first := run()
+		for _, c := range []struct {
+			what string
+			do   func()
+			ran  int64
+		}{
+			{"while it is ready", func() {}, 1},
+			{"while it is reserved", func() { b.hold(t, "t", time.Minute) }, 2},
+			{"while it is followed", func() {}, 2},
+		} {
+			c.do()
+			if again, got := run(), b.scheduled(t, "a"); again != first || got.LastID != first || got.Ran != c.ran || got.Past[len(got.Past)-1].What != MomentNow {
+				t.Errorf("%s: %s, then it is %+v", c.what, again, got)
+			}
+		}
+		if got := b.state(t); len(got.Ready) > 0 || len(got.Reserved) != 1 {
+			t.Errorf("there are %+v", got)
+		}
+		made(t, b.Remove(first))
+		if next := run(); next == first || b.scheduled(t, "a").LastID != next {
+			t.Errorf("when it is gone: %s", next)
+		}
+	})
+}
+
 func TestRunSchedule(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
@@ -378,6 +483,77 @@ func TestSchedulesMigrate(t *testing.T) {
 		}
 		if old, err := b.Schedules(t.Context()); err != nil || len(old.List) > 0 || b.do(t, "EXISTS", "delayer:schedules") != int64(0) {
 			t.Errorf("left behind: %+v, %v", old.List, err)
+		}
+	})
+}
+
+// Those of all partitions are read page by page, whatever becomes of one of them.
+func TestSchedulesOfPartitions(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		p := NewPartitions(b.Pool(), DefaultPrefix, 3)
+		var want, unbroken []string
+		for i := range 4 * schedulesPage {
+			name := fmt.Sprintf("s%04d", i)
+			_, _, err := p.Of(ScheduleID(name)).PutSchedule(t.Context(), aSchedule(name), b.time(3600*second))
+			check(t, err)
+			if want = append(want, name); p.Place(ScheduleID(name)) != 1 {
+				unbroken = append(unbroken, name)
+			}
+		}
+		names := func() (names []string, err error) {
+			all, err := p.Schedules(t.Context())
+			for _, s := range all {
+				names = append(names, s.Name)
+			}
+			return names, err
+		}
+		if got, err := names(); err != nil || !slices.Equal(got, want) {
+			t.Errorf("there are %d, %v, want %d", len(got), err, len(want))
+		}
+		if one, err := p[1].Schedules(t.Context()); err != nil || len(one.List) != len(want)-len(unbroken) || one.Last != "" {
+			t.Errorf("partition 1 has %d, %v, want %d", len(one.List), err, len(want)-len(unbroken))
+		}
+		b.do(t, "DEL", "delayer:{1}:schedules")
+		b.do(t, "SET", "delayer:{1}:schedules", "text")
+		if got, err := names(); err == nil || !strings.Contains(err.Error(), "partition 1: ") || !slices.Equal(got, unbroken) {
+			t.Errorf("with a broken partition there are %d, %v, want %d", len(got), err, len(unbroken))
+		}
+	})
+}
+
+// How schedules fare is told of all, page by page.
+func TestScheduleStates(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		var want ScheduleStates
+		expect := func() {
+			t.Helper()
+			got, err := b.ScheduleStates(t.Context())
+			check(t, err)
+			late := got.Overdue
+			if got.Overdue = 0; got != want || late != 0 {
+				t.Errorf("they are %+v, %v late, want %+v", got, late, want)
+			}
+		}
+		expect()
+		for n := range statesPage + 2 {
+			_, _, err := b.PutSchedule(t.Context(), aSchedule(fmt.Sprint("s", n)), b.time(60*second))
+			check(t, err)
+		}
+		want.Active = statesPage + 2
+		expect()
+		b.do(t, "ZADD", "delayer:schedules", 0, "gone", 0, "broken")
+		b.do(t, "SET", "delayer:job_bucket:{broken}@schedule", "no hash")
+		expect()
+		check(t, b.PauseSchedule(t.Context(), "s9", true))
+		b.do(t, "HSET", "delayer:job_bucket:"+ScheduleID("s9"), "next", 1)
+		b.do(t, "HSET", "delayer:job_bucket:"+ScheduleID("s8"), "next", "")
+		want = ScheduleStates{Active: statesPage, Paused: 1, Ended: 1}
+		expect()
+		b.do(t, "HSET", "delayer:job_bucket:"+ScheduleID("s99"), "next", b.time(-90*second).UnixMilli())
+		if got, err := b.ScheduleStates(t.Context()); err != nil || got.Overdue < 89*time.Second || got.Overdue > 5*time.Minute {
+			t.Errorf("one that is late: %+v, %v", got, err)
 		}
 	})
 }

@@ -98,6 +98,9 @@ const define = "-- define: "
 
 // defineWithin replaces the lines of some code that say what is to be defined there.
 func defineWithin(code string, inCluster bool) string {
+	if !strings.Contains(code, define) {
+		return code
+	}
 	var text strings.Builder
 	plain, _ := parse(code)
 	for line := range strings.Lines(code) {
@@ -154,7 +157,24 @@ type definition struct {
 	code         string
 }
 
-func readPart(name string, inCluster bool) (p part) {
+// partsRead are the parts that were read before, by partKey: most scripts require the same few.
+var partsRead sync.Map
+
+type partKey struct {
+	name      string
+	inCluster bool
+}
+
+func readPart(name string, inCluster bool) part {
+	key := partKey{name, inCluster}
+	p, ok := partsRead.Load(key)
+	if !ok {
+		p, _ = partsRead.LoadOrStore(key, parsePart(name, inCluster))
+	}
+	return p.(part)
+}
+
+func parsePart(name string, inCluster bool) (p part) {
 	code, required := parse(source("parts/"+name, inCluster))
 	p.required = required
 	for _, code := range strings.SplitAfter(code, "\nlocal ") {

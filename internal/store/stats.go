@@ -32,6 +32,9 @@ type TopicCounts struct {
 	AtLeast time.Duration
 	Limit   Limit
 	Held    int // ready jobs that the limit keeps from being taken now
+	Slots   int // of Limit.Concurrency that are taken
+	// HeldUntil is when Limit.Rate lets the next of those begin; zero if that is now, or they need a slot.
+	HeldUntil time.Time
 }
 
 // statsPage is how many topics one script tells of.
@@ -135,7 +138,9 @@ func (t *TopicCounts) readLimit(reply any) error {
 		return nil
 	}
 	var text string
-	_, err := redis.Scan(list, &text, &t.Held)
+	var next int64
+	_, err := redis.Scan(list, &text, &t.Held, &t.Slots, &next)
+	t.HeldUntil = milliTime(next)
 	if err == nil {
 		t.Limit, err = readLimit(text)
 	}

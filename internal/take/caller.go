@@ -77,10 +77,10 @@ func (c *caller) taker() *Taker { return c.places[0].line.source.taker }
 // asksAlone reports whether the caller is one of several topics: only if it asks for itself their order is kept.
 func (c *caller) asksAlone() bool { return len(c.places) > len(c.taker().sources) }
 
-// toAskAll has all places asked that are not known to be empty, or held back.
+// toAskAll has all places asked that are not known to be empty for the caller.
 func (c *caller) toAskAll() {
 	for i := range c.places {
-		if p := &c.places[i]; !c.Waits || !p.line.entered && p.line.held == nil {
+		if p := &c.places[i]; !c.Waits || !p.line.entered && (p.line.held == nil || !p.kind().Reserves) {
 			p.asks = true
 			c.toAsk = append(c.toAsk, p)
 		}

@@ -7,18 +7,25 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// heldFor is for how long, about, a line is held back that Redis wakes when its topic's limit lets it go on: a message may be lost.
+// heldFor is for how long, about, a line is held back at most: Redis wakes it when its topic's limit lets it go on, or is another
+// one, but a message may be lost.
 const heldFor = 10 * time.Second
 
 // hold is that of a line whose topic's limit lets no more jobs be reserved now. Nobody asks until Redis wakes us, or the time is over.
 type hold struct{ timer *time.Timer }
 
-// hold holds the line back: for so long, or until it is woken, if we are entered for that.
+// hold holds the line back: for so long, or until it is woken, if we are entered for that. If not, nobody tells us that the limit is
+// another one now.
 func (l *line) hold(d time.Duration, entered bool) {
+	longest := lookEvery
+	if entered {
+		longest = heldFor/2 + rand.N(heldFor)
+	}
 	switch {
 	case d != store.Woken:
+		d = min(d, longest)
 	case entered:
-		d = heldFor/2 + rand.N(heldFor)
+		d = longest
 	default: // who looks finds the jobs, and asks again
 		return
 	}
@@ -26,6 +33,9 @@ func (l *line) hold(d time.Duration, entered bool) {
 	h := &hold{}
 	h.timer = time.AfterFunc(d, func() { l.resume(h) })
 	l.held = h
+	if l.firstFree() != nil { // there are jobs for those who pop
+		l.ready = max(l.ready, 1)
+	}
 }
 
 // unhold has whoever wants jobs of the line ask again.

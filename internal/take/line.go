@@ -90,6 +90,9 @@ func (l *line) isDue() bool {
 	if l.callers == 0 || l.ready == 0 && !l.isAsked() {
 		return false
 	}
+	if l.held != nil && l.firstFree() == nil { // it goes on when the hold ends
+		return false
+	}
 	if l.firstFree() != nil && (l.ready > 0 || l.source.taker.asking[l.topic] == 0) {
 		return true
 	}
@@ -108,10 +111,15 @@ func (l *line) dequeued() {
 	}
 }
 
+// isFree reports whether a take of the line may claim the place's caller. Limits are for those who reserve: who pops is not held back.
+func (p *place) isFree() bool {
+	return p.caller.isFreeFor(p.line) && (p.line.held == nil || !p.kind().Reserves)
+}
+
 // firstFree is the first place whose caller no take is under way for, if there is one.
 func (l *line) firstFree() *place {
 	p := l.first
-	for p != nil && !p.caller.isFreeFor(l) {
+	for p != nil && !p.isFree() {
 		p = p.next
 	}
 	return p
@@ -127,7 +135,7 @@ func (l *line) newTake() *take {
 	first := l.firstFree()
 	t := &take{source: l.source, Kind: first.kind(), asking: l.asking}
 	for p := first; p != nil && t.n < wanted; p = p.next {
-		if p.caller.isFreeFor(l) && p.kind() == t.Kind {
+		if p.isFree() && p.kind() == t.Kind {
 			t.claim(p.caller, p.limit())
 		}
 	}

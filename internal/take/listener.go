@@ -215,7 +215,7 @@ func (e *listener) report(err error) {
 	if e.node.dissolved { // the error is of where they don't wait any more
 		return
 	}
-	e.node.isAway = true
+	e.node.setAway(true)
 	for _, c := range e.node.sources[0].callers() {
 		if c.waits() {
 			c.failed(err)

@@ -167,7 +167,7 @@ func (e *listener) question(lines []*line) (looks []*look) {
 // learn enters what looks have found. An entry of ours that is missing means that others may be, too.
 func (e *listener) learn(looks []*look, found []store.Looked) {
 	e.looks++
-	e.node.isAway = false
+	e.node.setAway(false)
 	full := map[*caller]bool{}
 	for i, k := range looks {
 		for j, l := range k.lines {

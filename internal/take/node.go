@@ -15,6 +15,9 @@ const (
 	maxTogether = 16
 	// maxLines is how many topics one take is of.
 	maxLines = 250
+	// shunFor is for how long others are asked before a node that did not answer: who asks it may wait for seconds. After that
+	// its turn comes again, as it may have come back, with jobs.
+	shunFor = 5 * time.Second
 )
 
 // node are the sources that the same connections lead to: they share round trips, and one subscription.
@@ -28,6 +31,7 @@ type node struct {
 	surveys   []*survey // to be sent
 	woken     []wakeUp  // that we have no caller for
 	isAway    bool      // it did not answer when it was last asked
+	shunned   time.Time // until when others are asked before it
 	dissolved bool      // there are others in its place
 }
 
@@ -55,6 +59,14 @@ func newNode(t *Taker, s *store.Store) *node {
 	n.trips = coalesce.New(t.owner, s.Pipeline, &t.mu, n, MaxTrips)
 	n.listener = newListener(n)
 	return n
+}
+
+// setAway enters whether the node did not answer.
+func (n *node) setAway(away bool) {
+	n.isAway, n.shunned = away, time.Time{}
+	if away {
+		n.shunned = time.Now().Add(shunFor)
+	}
 }
 
 // add makes a source of another store.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -245,6 +246,58 @@ func TestOneNodeAway(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A node that did not answer is asked last for a while, so that who wants a job that others have does not wait for it; then its turn
+// comes again. Once it answers it has its turn at once.
+func TestNodeThatIsAwayIsAskedLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := inHands(t, 1, 1, 2)
+		away := h.nodes[1]
+		firsts := func(calls int) (ofAway int) {
+			for range calls {
+				g := h.joins(Request{Topics: []string{"t"}, N: 1})
+				asked := g.toAsk[0].line.source.node
+				if asked == away {
+					ofAway++
+				}
+				h.answer(h.asksOf(asked), store.Popped{Jobs: jobs("t", 1)}, nil)
+				g.expectJob(t, "t1")
+			}
+			return ofAway
+		}
+		fails := func(asFirst bool) {
+			for (h.sources[h.turn%4].node == away) != asFirst {
+				firsts(1)
+			}
+			g := h.joins(Request{Topics: []string{"t"}, N: 1})
+			if asFirst {
+				h.answer(h.asksOf(away), store.Popped{}, errCut)
+			} else {
+				h.answer(h.asksOf(g.toAsk[0].line.source.node), store.Popped{}, nil)
+				h.finds(h.surveysOf(away)[0], false, nil, errCut)
+			}
+			h.run(map[queue]int{})
+			g.expectErr(t, errCut)
+		}
+		for _, asFirst := range []bool{true, false} {
+			fails(asFirst)
+			if n := firsts(40); n != 0 {
+				t.Errorf("it is asked first by %d of 40", n)
+			}
+			time.Sleep(shunFor)
+			if n := firsts(40); n != 10 {
+				t.Errorf("some time later it is asked first by %d of 40", n)
+			}
+			fails(asFirst)
+			g := h.joins(Request{Topics: []string{"t"}, N: 1})
+			h.run(map[queue]int{})
+			g.expectErr(t, store.ErrEmpty)
+			if n := firsts(40); n != 10 {
+				t.Errorf("once it has answered it is asked first by %d of 40", n)
+			}
+		}
+	})
 }
 
 // One who waits bears it that one node is away, however long. It is told when all are, or when its time is over.

@@ -68,7 +68,7 @@ func (s *survey) send(p *store.Pipeline) {
 // done enters what was found, and tells those who asked.
 func (s *survey) done(found store.Looked, err error) {
 	if s.look != nil {
-		s.source.isAway = err != nil
+		s.source.setAway(err != nil)
 		s.tell(found, err)
 	}
 	for _, places := range s.asking {

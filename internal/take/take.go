@@ -82,7 +82,7 @@ func (t *take) receive(taker *Taker) (store.Popped, error) {
 // done enters what is known of the lines now, gives the callers their jobs, and answers those who asked.
 func (t *take) done(popped store.Popped, err error) {
 	isEmpty := t.learn(popped, err)
-	t.source.isAway = err != nil && store.Temporary(err)
+	t.source.setAway(err != nil && store.Temporary(err))
 	if t.multi != nil && isEmpty && len(t.multi.toAsk) > 0 {
 		for _, p := range t.multi.toAsk[:len(t.lines)] {
 			p.found(nil)
@@ -95,7 +95,7 @@ func (t *take) done(popped store.Popped, err error) {
 	}
 	switch {
 	case t.multi == nil:
-		t.lines[0].end(t.asking, isEmpty, err)
+		t.lines[0].end(t.asking, t.Reserves, isEmpty, err)
 	case isEmpty:
 		t.multi.askNext()
 	}
@@ -124,8 +124,11 @@ func (t *take) learn(popped store.Popped, err error) (allEmpty bool) {
 		}
 		held := popped.Held != nil && popped.Held[i] != 0
 		isEmpty := l.learn(asked, got, left, entered && !held && (t.enter.Always || got < asked), popped.More, err, l.wakes)
-		if held && l.line.wakes == l.wakes {
+		switch {
+		case held && l.line.wakes == l.wakes:
 			l.hold(popped.Held[i], entered)
+		case l.line.entered:
+			l.unhold()
 		}
 		allEmpty = allEmpty && isEmpty
 	}
@@ -133,8 +136,8 @@ func (t *take) learn(popped store.Popped, err error) (allEmpty bool) {
 }
 
 // end ends a take of the line. Those who asked are told what is known from it, though it may have been
-// for others, who are ahead of them. The line keeps its turn.
-func (l *line) end(asking []*place, isEmpty bool, err error) {
+// for others, who are ahead of them; but one that was held back tells nothing of what can be popped. The line keeps its turn.
+func (l *line) end(asking []*place, reserved, isEmpty bool, err error) {
 	l.busy = false
 	if len(asking) > 0 {
 		if l.source.taker.asking[l.topic]--; l.source.taker.asking[l.topic] == 0 {
@@ -146,7 +149,7 @@ func (l *line) end(asking []*place, isEmpty bool, err error) {
 	for _, p := range asking {
 		switch {
 		case !p.asks: // its caller has its answer, or was told of the error
-		case isEmpty || err != nil && p.caller.isFree():
+		case isEmpty && (l.held == nil || reserved == p.kind().Reserves) || err != nil && p.caller.isFree():
 			p.found(err)
 			p.caller.askNext()
 		default:

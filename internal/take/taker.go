@@ -213,9 +213,7 @@ func (t *Taker) join(c *caller) (lead func(context.Context), err error) {
 	c.joined = time.Now()
 	c.places = make([]place, 0, len(t.sources)*len(c.Topics)) // lines point into it
 	for i, topic := range c.Topics {
-		for k := range t.sources {
-			t.sources[(t.turn+k)%len(t.sources)].line(topic).push(c, i)
-		}
+		t.inTurn(c.joined, func(s *source) { s.line(topic).push(c, i) })
 	}
 	if c.toAskAll(); len(c.toAsk) == 0 {
 		c.recovered()
@@ -234,6 +232,18 @@ func (t *Taker) join(c *caller) (lead func(context.Context), err error) {
 		}
 	}
 	return lead, nil
+}
+
+// inTurn calls do for each source, in the order in which they are to be asked now: that whose turn it is first, and last those of
+// nodes that are shunned.
+func (t *Taker) inTurn(now time.Time, do func(*source)) {
+	for _, shunned := range [...]bool{false, true} {
+		for k := range t.sources {
+			if s := t.sources[(t.turn+k)%len(t.sources)]; now.Before(s.shunned) == shunned {
+				do(s)
+			}
+		}
+	}
 }
 
 // leave ends the caller's wait: at once, or with the answer of the take that is under way for it.

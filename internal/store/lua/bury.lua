@@ -14,11 +14,14 @@
 local FIELDS = 5
 -- Takes nothing. What comes behind a write is not refused at maxmemory.
 redis.call('ZREM', pool, '')
+local asked = {}
+for i = 2, #ARGV, FIELDS do asked[#asked + 1] = ARGV[i] end
+local scores = redis.call('ZMSCORE', pool, unpack(asked)) -- all at once: the pool may end with the first of them
 local reply, ended, ids, followers = {}, {}, {}, nil
 for i = 1, #ARGV, FIELDS do
   local topic, id = ARGV[i], ARGV[i + 1]
   local name = buckets .. id
-  local job, failed = leased_job(redis.call('ZSCORE', pool, id), name, topic, ARGV[i + 2])
+  local job, failed = leased_job(scores[(i - 1) / FIELDS + 1], name, topic, ARGV[i + 2])
   local has_follower = job and string.byte(job[1]) == FOLLOWED
   if job then failed = bury(id, name, topic, ARGV[i + 3], ARGV[i + 4], has_follower) end
   local why = failed and failed.err or not job and 0

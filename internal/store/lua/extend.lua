@@ -20,7 +20,8 @@ for i = 1, #ARGV, 4 do
   local id, length = ARGV[i + 1], ARGV[i + 3]
   local name = buckets .. id
   local at = 0
-  local job, unread = leased_job(redis.call('ZSCORE', pool, id), name, ARGV[i], ARGV[i + 2])
+  local before = redis.call('ZSCORE', pool, id)
+  local job, unread = leased_job(before, name, ARGV[i], ARGV[i + 2])
   if unread then return unread end
   if job then
     local score
@@ -34,6 +35,7 @@ for i = 1, #ARGV, 4 do
       redis.call('PEXPIRE', name, string.format('%d', left + more))
     end
     redis.call('ZADD', pool, score, id)
+    if before - score > 0 then redis.pcall('ZADD', slots .. ARGV[i], 'XX', 'LT', score, id) end -- see count_slots
     first_end = math.min(first_end, at)
   end
   ends[#ends + 1] = at

@@ -7,9 +7,9 @@
 -- ARGV[6] how many moments have no job because they are too late   ARGV[7] and because it is paused
 -- ARGV[8…] the last moments, each: when (Unix ms), what (r: it has a job; l, p: it has none), the job's ID, and when that is due (Unix ms)
 --
--- Returns {0}: somebody else has fired, changed or removed it, or it is not due; {1, ran, overlapped, why}: it is done, how many moments have a
--- job, and how many have none because the one before is not done; why no waiter could be woken, 'woken' if one was; or {2, why}: it
--- can't be fired, it is due later now.
+-- Returns {0}: somebody else has fired, changed or removed it, or it is not due; {1, ran, overlapped, why, followed}: it is done, how many moments
+-- have a job, and how many have none because the one before is not done; why no waiter could be woken, 'woken' if one was; the ID of the job that
+-- the last moment's job follows, '' if it follows none; or {2, why}: it can't be fired, it is due later now.
 -- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes; nothing has changed then.
 --
 -- Atomic because a moment must have its job exactly if the next one has come.
@@ -32,15 +32,19 @@ local s = redis.pcall('HMGET', bucket, 'topic', 'revision', 'next', 'to', 'conte
 -- cluster: local missing = elsewhere(bucket)
 -- cluster: if missing then return missing end
 if s.err then return put_off(s.err) end
-if s[1] ~= SCHEDULES or s[2] ~= ARGV[2] or s[3] ~= ARGV[3] then return {0} end
+if s[1] ~= SCHEDULES or s[2] ~= ARGV[2] then return {0} end
 if ARGV[4] == 'later' then return put_off('') end
+if s[3] ~= ARGV[3] then return {0} end
+if not s[4] or not s[5] then return put_off('ERR the schedule says nothing of its jobs (job bucket ' .. bucket .. ')') end
 local topic, content, overlap, options, last = s[4], s[5], s[6], s[7], s[8]
 -- cluster: for i = FIRST, #ARGV, EACH do
 -- cluster:   missing = missing or elsewhere(buckets .. ARGV[i + 2])
 -- cluster: end
 -- cluster: missing = missing or elsewhere(queues .. topic) or last and elsewhere(buckets .. last)
 -- cluster: if missing then return missing end
-local why_not = not_fireable(topic, id, bucket)
+local lease
+if overlap == 'follow' then lease = lease_of_last(last) end
+local why_not = type(lease) == 'table' and lease or not_fireable(topic, id, bucket)
 if why_not then return put_off(why_not.err) end
 
 if ARGV[4] ~= '' then
@@ -48,17 +52,22 @@ if ARGV[4] ~= '' then
 else
   redis.call('ZREM', pool, id)
 end
-local ran, overlapped, length, moments = 0, 0, nil, {}
+local ran, overlapped, followed, length, moments = 0, 0, '', nil, {}
 for i = FIRST, #ARGV, EACH do
   local at, what, job, due = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
   if what == 'r' then
-    if overlap == 'skip' and last and redis.call('EXISTS', buckets .. last) == 1 then
-      what, overlapped = 'o', overlapped + 1
-    else
+    local is_busy = overlap ~= 'allow' and last and redis.call('EXISTS', buckets .. last) == 1
+    local has_job = not is_busy
+    if not is_busy then
       local queued, stored = store_job(job, topic, content, options, due)
-      length, last = queued or length, job
-      if stored then ran = ran + 1 end
+      length, last, has_job = queued or length, job, stored
+    elseif lease then
+      has_job = not is_followed(lease) -- else it takes another one's
+      follow_last(last, lease, topic, content, options, due)
+      lease, followed = as_followed(lease), last
     end
+    if has_job then ran = ran + 1 end
+    if is_busy and not has_job then what, overlapped = 'o', overlapped + 1 end
   end
   moments[#moments + 1] = string.format('%d%s%d', at, what, math.max(now - at, 0))
 end
@@ -69,4 +78,4 @@ end
 if ARGV[4] ~= '' then announce(score_of(tonumber(ARGV[4])), ARGV[4] - now) end
 local woken, cant_publish
 if length then woken, cant_publish = wake(topic, length) end
-return {1, ran, overlapped, cant_publish or woken and 'woken' or ''}
+return {1, ran, overlapped, cant_publish or woken and 'woken' or '', followed}

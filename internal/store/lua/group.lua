@@ -10,7 +10,7 @@
 -- all of that. Then of each push: the group's tag, which ends with the first }, and behind it the ID that counts once, if one does;
 -- topic, body, and a delay (ms), negated, after which the group is due unless another push comes. There are 1,000 pushes at most.
 --
--- Returns {what, ID, what, ID, …}, of each push: 1, it began a group, 2, it was added to one, 0, one of its ID has counted before; or a
+-- Returns {what, ID, what, ID, …}, of each push: 1, it began a group, 2, it was added to one, 0, one of its ID has counted before, 4, the same, and that one said something else; or a
 -- text, the error. The ID is that of the group's job, '' if there is none. With 'all', if there is an error among them, nothing is stored.
 -- Errors: WRONGTYPE of the pool, OOM, a permission that is missing; nothing has changed then.
 --
@@ -19,21 +19,29 @@
 local call = redis.call
 local FIRST, TERMS, PUSH = 3, 7, 4 -- the place of the first run, and how many values terms and a push have
 local MAX_BYTES = 1024 * 1024      -- of a body; client.MaxGroup
+local KNOWN_FOR = 60000            -- ms that a group is found by its tag when it is due, should servers be late
+local LARGE = 16 * 1024            -- bytes of a body, from which on it is kept as a text, too; see the part text
 
--- The group that waits for further pushes of a tag, nil if there is none. Then an error's text, or error reply. What its bucket
--- and the pool say decides: it may have been removed, replaced or reserved since.
+-- The group of a tag that waits, nil if there is none; it is over if it is due, and no server has moved it yet. Then an error's text, or
+-- error reply. What its bucket and the pool say decides: it may have been removed, replaced or reserved since.
 local function waiting_group(tag, topic)
-  local id = redis.pcall('HGET', groups .. tag, 'id')
-  if unreadable(id) then return nil, id end
-  if type(id) == 'table' then return nil, id.err .. ' (group ' .. groups .. tag .. ')' end
+  local group = redis.pcall('HMGET', groups .. tag, 'id', 'text')
+  if unreadable(group) then return nil, group end
+  if group.err then return nil, group.err .. ' (group ' .. groups .. tag .. ')' end
+  local id, text = group[1], nil
   local score = id and call('ZSCORE', pool, id)
-  if not score or is_lease(score) or math.floor(score * 1000 + 0.5) <= begun then return nil end
-  local job = redis.pcall('HMGET', buckets .. id, 'topic', 'first', 'lease', 'body')
+  if not score or is_lease(score) then return nil end
+  local is_over = math.floor(score * 1000 + 0.5) <= begun
+  if id and group[2] == id then
+    -- define: text
+    text = text_of(id)
+  end
+  local job = redis.pcall('HMGET', buckets .. id, 'topic', 'first', 'lease', not text and 'body' or 'topic')
   if unreadable(job) then return nil, job end
   local first, count = string.match(job[2] or '', '^(%d+) (%d+)$')
-  local body = job[4]
-  if job[1] ~= topic or not first or job[3] or not body or string.byte(body, -1) ~= 93 then return nil end -- ]
-  return {id = id, tag = tag, topic = topic, first = tonumber(first), count = tonumber(count), size = #body, stored = string.sub(body, 1, -2), bodies = {}}
+  local body = not text and job[4]
+  if job[1] ~= topic or not first or job[3] or not (text or body and string.byte(body, -1) == 93) then return nil end -- ]
+  return {id = id, tag = tag, topic = topic, is_over = is_over, first = tonumber(first), count = tonumber(count), size = text or #body, stored = text or #body, body = body, bodies = {}}
 end
 
 -- A group without a body yet. No job has its ID.
@@ -56,17 +64,24 @@ local told, an_error = {}, false
 local changed, full = {}, {} -- groups, the latter in the order in which they are ready
 local open = {}    -- the groups that take further pushes, by tag; false: none that is stored does
 local counted = {} -- IDs, and for how long (ms)
+local saying = {}  -- what the pushes of those say, where that is to be told apart
 
 -- Adds the push at ARGV[i], in the run at ARGV[run], to its group. Returns what it did, and the group; or an error reply.
 local function push(i, run)
   local id, topic, body = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local tag, window = string.match(id, '^[^}]*}'), once_window(ARGV[run + 5])
-  if window and (counted[id] or has_counted(id)) then return 0 end
+  local tag, window, said = string.match(id, '^[^}]*}'), once_window(ARGV[run + 5])
+  if window and (counted[id] or has_counted(id)) then
+    if said ~= '' then
+      -- define: said
+      if said_otherwise(id, said) then return 4 end
+    end
+    return 0
+  end
   local group, failed = open[tag], nil
   if group == nil then group, failed = waiting_group(tag, topic) end
   if failed then return failed end
   local before = group
-  if group and group.size + #body + 1 > MAX_BYTES then
+  if group and (group.is_over or group.size + #body + 1 > MAX_BYTES) then -- it is ready before the next one can be
     group.due = begun
     full[#full + 1] = group
     if not group.run then changed[#changed + 1] = group end
@@ -81,7 +96,10 @@ local function push(i, run)
   group.due = is_full and begun or debounced(ARGV[run + 2], now - ARGV[i + 3], group.first)
   open[tag] = group.due > begun and group
   if not open[tag] then full[#full + 1] = group end
-  if window then counted[id] = window end
+  if window then
+    counted[id] = window
+    if said ~= '' then saying[id] = said end
+  end
   return group == before and 2 or 1, group
 end
 
@@ -109,7 +127,8 @@ end
 local bucket, waits = buckets .. changed[1].id, groups .. changed[1].tag
 local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('PEXPIRE', bucket, '1') or not_permitted('ZREM', pool, '')
   or not_permitted('HSET', waits, 'id', '') or not_permitted('PEXPIRE', waits, '1') or not_permitted('DEL', waits)
-  or next(counted) and (not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1'))
+  or next(counted) and (not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
+    or not_permitted('ZRANGEBYSCORE', once, '0', '0'))
 if err then return err end
 -- The first write is one that Redis refuses at maxmemory, or if the pool is none.
 call('ZADD', pool, unpack(entries))
@@ -124,11 +143,27 @@ local function make_ready(group)
     lengths[group.topic] = length
   end
   call('DEL', groups .. group.tag)
+  if group.size >= LARGE then redis.pcall('DEL', prefix .. 'group_text:' .. group.id) end
+end
+
+-- The body of a group, with what was pushed to it, and whether it is kept as a text.
+local function body_of(group, name)
+  if not group.stored then return '[' .. table.concat(group.bodies, ',') .. ']' end
+  if not group.body then
+    -- define: text
+    local body = lengthened(group.id, group.stored, ',' .. table.concat(group.bodies, ',') .. ']')
+    if body then return body, true end
+  end
+  return string.sub(group.body or call('HGET', name, 'body'), 1, -2) .. ',' .. table.concat(group.bodies, ',') .. ']'
 end
 
 local function store(group, name, lifetime, most, ttr)
-  -- Redis looks at each byte of each string that Lua makes: there are no more of that size than these three.
-  local body = (group.stored or '') .. (group.stored and ',' or '[') .. table.concat(group.bodies, ',') .. ']'
+  local body
+  body, group.in_text = body_of(group, name)
+  if group.size >= LARGE and group.due > begun and not group.in_text then
+    -- define: text
+    group.in_text = keep_text(group.id, body)
+  end
   call('HSET', name, 'topic', group.topic, 'first', string.format('%d %d', group.first, group.count), 'body', body)
   if most ~= '0' or ttr ~= '0' or lifetime - DEFAULT_LIFETIME ~= 0 then
     call('HSET', name, 'options', options_text(most, ttr, lifetime))
@@ -146,11 +181,15 @@ end
 for _, group in ipairs(full) do make_ready(group) end
 for tag, group in pairs(open) do
   if group then
-    call('HSET', groups .. tag, 'id', group.id)
-    call('PEXPIRE', groups .. tag, string.format('%d', group.due - now + 1))
+    call('HSET', groups .. tag, 'id', group.id, group.in_text and 'text' or 'id', group.id)
+    call('PEXPIRE', groups .. tag, string.format('%d', group.due - now + KNOWN_FOR))
   end
 end
 for id, window in pairs(counted) do enter_once(id, window) end
+if next(saying) then
+  -- define: said
+  for id, said in pairs(saying) do keep_said(id, said, counted[id]) end
+end
 if first_due < math.huge then announce(score_of(first_due), first_due - now) end
 for topic, length in pairs(lengths) do wake(topic, length) end
 return told

@@ -6,12 +6,14 @@
 -- ARGV[3] the time between two that begin (µs), 0 for none   ARGV[4] how many may begin at once
 -- ARGV[5] the limit as it was set, of all partitions
 --
--- Returns how many of its jobs are reserved, about, that may have no slots: see take_slots.
+-- Returns how many of its jobs are reserved, about, if some of them may have no slots: see take_slots. Else 0.
 -- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
 --
 -- Atomic because whoever takes a job must find a topic with a limit, or without.
--- Cost: O(1), and of those who were held back, 1,000 at most.
+-- Cost: O(log(slots)), and of those who were held back, 1,000 at most.
 local topic = ARGV[1]
+-- cluster: local missing = elsewhere(slots)
+-- cluster: if missing then return missing end
 local err = not_permitted('HSET', limits, topic, '') or not_permitted('HDEL', limits, topic) or not_permitted('HSET', reserved_counts, topic, '0')
   or not_permitted('HDEL', reserved_counts, topic) or not_permitted('DEL', slots .. topic)
 if err then return err end
@@ -41,5 +43,6 @@ redis.call('HSET', reserved_counts, topic, string.format('%.0f', LIMITED + count
 enter_use(topic, now_s, now_s)
 if l.concurrency < 0 then redis.call('DEL', slots .. topic) end
 let_go_on(topic)
-if l.concurrency < 0 or before and before.concurrency >= 0 then return 0 end
+-- A limit of before may be one of which the call that set it did not come to the slots.
+if l.concurrency < 0 or before and redis.call('ZCOUNT', slots .. topic, '-inf', '+inf') >= count then return 0 end
 return count

@@ -15,13 +15,15 @@ local queue, most = queues .. SCHEDULES, tonumber(ARGV[2])
 local all = redis.call('ZCOUNT', schedules, '-inf', '+inf')
 local waiting = redis.call('LLEN', queue)
 if all == 0 and waiting == 0 then return {0, ''} end
+-- cluster: local missing = elsewhere(buckets)
+-- cluster: if missing then return missing end
 local err = not_writable() or not_permitted('ZREM', schedules, '') or not_permitted('RPOP', queue) or not_permitted('LPUSH', queue, '')
 if err then return err end
 local reply = {all, ''}
 
 -- Puts the schedule back if it is one, and not there. Returns whether it is one; of what is none, the topic.
 local function mend(id, name)
-  local s = redis.call('HMGET', buckets .. id, 'topic', 'revision', 'next')
+  local s = redis.pcall('HMGET', buckets .. id, 'topic', 'revision', 'next')
   if s[1] ~= SCHEDULES or not s[2] then return false, s[1] end
   if s[3] ~= '' and not redis.call('ZMSCORE', pool, id)[1] then
     redis.call('ZADD', pool, score_of(tonumber(s[3])), id)

@@ -17,12 +17,12 @@ local TOLD = '1000'               -- ms; servers look by then when it ends
 local topic, how, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 -- cluster: local missing = pause_elsewhere(topic)
 -- cluster: if missing then return missing end
-local err = not_pausable(topic) or not_a_list(queues .. topic)
+local err = not_pausable(topic) or not_a_list(queues .. topic) or not_a_list(paused_queues .. topic)
 if err then return err end
 local text = redis.call('HGET', pauses, topic)
 local p = text and read_pause(text)
 if how == 'copy' then
-  if p then return 1 end
+  if p and paused_until(p) > now then return 1 end
   p = read_pause(ARGV[4])
   if not p or paused_until(p) <= now then return 1 end
 end

@@ -6,7 +6,7 @@
 -- ARGV[2] 'each': every job for itself; 'all': all of them or none
 -- ARGV[3…] runs of jobs that are alike: their number, how long such a job is kept once it is
 -- ready (ms), what becomes of an ID that exists ('replace', 'refuse', 'earlier' or 'later'; 'once' and a time, ms: it is
--- refused, and so is any for so long from now on, whatever becomes of the job; 'follow': while it is reserved it
+-- refused, and so is any for so long from now on, whatever becomes of the job; behind that may stand what the push says, as one text; 'follow': while it is reserved it
 -- stays as it is, and this job takes its place when it is done, see follow; 'debounce' and a time, ms: it is replaced, but falls
 -- due so long after the first push of that policy at the latest, unless that one's job was reserved meanwhile), how
 -- many attempts it has and for how long it is reserved (ms), 0 if that is the consumer's affair;
@@ -14,7 +14,7 @@
 -- above 0, a delay in ms, negated. No ID stands there twice, and there are 1,000 jobs at most.
 --
 -- Returns {place, what, place, what, …}: the 1-based places of the jobs that are not stored, and
--- for each 0, it exists and the policy is 'refuse' or 'once', or a text, the error; and of those that have replaced
+-- for each 0, it exists and the policy is 'refuse' or 'once', 4, the same, and the push that counts said something else, or a text, the error; and of those that have replaced
 -- one, for each 1, or 2 if that one's due time counts; and of those that follow one, for each 3. With 'all', if there is an error among them, no job is stored.
 -- Errors: WRONGTYPE of the pool, OOM, a permission that is missing; nothing has changed then.
 --
@@ -42,12 +42,13 @@ local function not_writable_bucket(name)
   return not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
 end
 
--- Most calls are for one job, which is new, of a topic that is known. They are done with before all that others need is defined,
+-- Most calls are for one job of a topic that is known. They are done with before all that others need is defined,
 -- which would cost as much as the commands.
 local counts = ARGV[FIRST + 2]
 local is_plain = counts == 'replace' or counts == 'refuse' or counts == 'earlier' or counts == 'later' or counts == 'follow'
-local is_usual = #ARGV == FIRST + 8 and ARGV[1] == '' and is_plain and call('EXISTS', buckets .. ARGV[8]) == 0
-if is_usual then
+local is_usual = #ARGV == FIRST + 8 and ARGV[1] == '' and is_plain
+local is_new = is_usual and call('EXISTS', buckets .. ARGV[8]) == 0
+if is_new then
   local name, due = buckets .. ARGV[8], now - ARGV[11]
   if tonumber(ARGV[11]) > 0 then due = tonumber(ARGV[11]) end
   if ARGV[11] ~= '0' and due > begun then
@@ -70,7 +71,7 @@ local function not_queueable(topic)
   if type(cardinality) == 'table' then return cardinality.err .. ' (job pool ' .. pool .. ')' end
 end
 
-if is_usual then -- it is ready at once
+if is_new then -- it is ready at once
   local name = buckets .. ARGV[8]
   local why_not = not_queueable(ARGV[9])
   if why_not then return {1, why_not} end
@@ -80,6 +81,40 @@ if is_usual then -- it is ready at once
   call('ZREM', pool, ARGV[8])
   wake(ARGV[9], call('LPUSH', queues .. ARGV[9], ARGV[8]))
   return {}
+end
+
+-- require: keys time guard pool lease
+-- When a job with that policy falls due that replaces one that is due at another time, and what is told of it.
+local function replaced_due(policy, old, due)
+  if policy == 'earlier' and old < due or policy == 'later' and old > due then return old, 2 end
+  return due, 1
+end
+
+-- When the job with that score of the pool falls due.
+local function due_of(score)
+  return math.min(math.ceil(tonumber(score) * 1000), LAST_MS) -- never early
+end
+
+-- Deletes what the bucket of a replaced job has beside what was written, except when its first push was, if that is to be kept.
+local function forget(name, usual, keep_first)
+  redis.pcall('HDEL', name, 'lease', 'error', usual and 'options' or 'error', keep_first and 'error' or 'first', 'next', 'next_body')
+end
+
+if is_usual and counts ~= 'refuse' and ARGV[11] ~= '0' then -- a job that waits is replaced by one that waits
+  local name, waits = buckets .. ARGV[8], call('ZSCORE', pool, ARGV[8])
+  if waits and not is_lease(waits) and type(redis.pcall('HGET', name, 'topic')) == 'string' then
+    local due, what = now - ARGV[11], nil
+    if tonumber(ARGV[11]) > 0 then due = tonumber(ARGV[11]) end
+    due, what = replaced_due(counts, due_of(waits), due)
+    if due > begun then
+      local err = not_writable_bucket(name)
+      if err then return err end
+      call('ZADD', pool, score_of(due), ARGV[8])
+      forget(name, write(name, 8, FIRST, string.format('%d', math.max(due - now, 0) + ARGV[4])))
+      announce(score_of(due), due - now)
+      return {1, what}
+    end
+  end
 end
 
 -- require: keys time guard pool queue lease topics once follow debounce
@@ -99,16 +134,16 @@ local function replace(name, id, due, policy)
   local reserved = waits and is_lease(waits)
   local followed = policy == 'follow' and reserved and tonumber(waits) > now_s and call('HGET', name, 'lease')
   if followed then return nil, due, {followed = followed, what = 3} end
-  local old = waits and not reserved and math.min(math.ceil(tonumber(waits) * 1000), LAST_MS) or begun -- never early
-  local kept = policy == 'earlier' and old < due or policy == 'later' and old > due
+  local when, what = replaced_due(policy, waits and not reserved and due_of(waits) or begun, due)
   local burst = debounce_limit(policy) and call('HMGET', name, 'first', 'lease')
   local first = burst and not burst[2] and burst[1] and tonumber(burst[1])
-  return nil, kept and old or due, {ready = not waits and was, reserved = reserved and was, what = kept and 2 or 1, first = first}
+  return nil, when, {ready = not waits and was, reserved = reserved and was, what = what, first = first}
 end
 
 -- What keeps it from being entered that a push counts alone, as an error reply, or nil.
 local function not_once()
   return not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
+    or not_permitted('ZRANGEBYSCORE', once, '0', '0') or not_permitted('ZREM', once, '')
 end
 
 -- Has the job that begins at ARGV[i] follow the one whose lease has that text.
@@ -133,7 +168,7 @@ local function store(name, i, run, due, replaced)
   end
   if used then used[topic] = math.max(used[topic] or 0, due) end
   if replaced then
-    redis.pcall('HDEL', name, 'lease', 'error', usual and 'options' or 'error', debounce_limit(ARGV[run + 2]) and 'error' or 'first', 'next', 'next_body')
+    forget(name, usual, debounce_limit(ARGV[run + 2]))
     if replaced.ready then withdraw(replaced.ready, id) end
     if replaced.reserved then
       ended = ended or {{}, {}}
@@ -141,7 +176,7 @@ local function store(name, i, run, due, replaced)
     end
   end
   if due <= begun then
-    call('ZREM', pool, id)
+    redis.pcall('ZREM', pool, id) -- which may be gone, and then can't be written to while its slot moves
     lengths = lengths or {}
     lengths[topic] = call('LPUSH', queues .. topic, id)
   end
@@ -157,9 +192,13 @@ if #ARGV == FIRST + 8 then
   if due <= 0 then due = due == 0 and begun or now - due end
   local why_not, replaced
   if call('EXISTS', name) == 1 then why_not, due, replaced = replace(name, ARGV[8], due, ARGV[5]) end
-  local window = once_window(ARGV[5])
+  local window, said = once_window(ARGV[5])
   due = debounced(ARGV[5], due, replaced and replaced.first)
   if not why_not and window and has_counted(ARGV[8]) then why_not = 0 end
+  if why_not == 0 and said and said ~= '' then
+    -- define: said
+    if said_otherwise(ARGV[8], said) then why_not = 4 end
+  end
   local followed = replaced and replaced.followed
   if not why_not and due <= begun and not followed then why_not = not_queueable(ARGV[9]) end
   if why_not then return {1, why_not} end
@@ -174,7 +213,13 @@ if #ARGV == FIRST + 8 then
     call('ZADD', pool, score_of(due), ARGV[8])
   end
   store(name, 8, FIRST, due, replaced)
-  if window then enter_once(ARGV[8], window) end
+  if window then
+    enter_once(ARGV[8], window)
+    if said ~= '' then
+      -- define: said
+      keep_said(ARGV[8], said, window)
+    end
+  end
   if replaced then tell(1, replaced.what) end
 else
   local names, n, run = {}, 0, FIRST -- of the buckets
@@ -194,7 +239,7 @@ else
   run = FIRST
   while run < #ARGV do
     local policy, next_run = ARGV[run + 2], run + 5 + 4 * ARGV[run]
-    local window = once_window(policy)
+    local window, said = once_window(policy)
     some_once = some_once or window
     for i = run + 5, next_run - 1, 4 do
       k = k + 1
@@ -203,12 +248,16 @@ else
       if some_exist then why_not, due, replaced[k] = replace(names[k], ARGV[i], due, policy) end
       due = debounced(policy, due, some_exist and replaced[k] and replaced[k].first)
       if not why_not and window and has_counted(ARGV[i]) then why_not = 0 end
+      if why_not == 0 and said and said ~= '' then
+        -- define: said
+        if said_otherwise(ARGV[i], said) then why_not = 4 end
+      end
       local followed = some_exist and replaced[k] and replaced[k].followed
       if not why_not and due <= begun and not followed then why_not = not_queueable(ARGV[i + 1]) end
       dues[k] = not why_not and due
       if why_not then
         tell(k, why_not)
-        an_error = an_error or why_not ~= 0
+        an_error = an_error or type(why_not) == 'string'
       elseif due > begun and not followed then
         if due ~= last_scored then last_scored, last_score = due, score_of(due) end
         entries[e + 1] = last_score
@@ -225,7 +274,7 @@ else
   if e > 0 then call('ZADD', pool, unpack(entries)) end
   k, run = 0, FIRST
   while run < #ARGV do
-    local window, next_run = once_window(ARGV[run + 2]), run + 5 + 4 * ARGV[run]
+    local next_run, window, said = run + 5 + 4 * ARGV[run], once_window(ARGV[run + 2])
     for i = run + 5, next_run - 1, 4 do
       k = k + 1
       if dues[k] then
@@ -235,7 +284,13 @@ else
         else
           store(names[k], i, run, dues[k], some_exist and replaced[k])
         end
-        if window then enter_once(ARGV[i], window) end
+        if window then
+          enter_once(ARGV[i], window)
+          if said ~= '' then
+            -- define: said
+            keep_said(ARGV[i], said, window)
+          end
+        end
         if some_exist and replaced[k] then tell(k, replaced[k].what) end
       end
     end

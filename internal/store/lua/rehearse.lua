@@ -4,16 +4,36 @@
 -- KEYS[1] job pool   KEYS[2] a ready queue   KEYS[3] a job's bucket
 -- ARGV[1] the topic of that queue, and the ID of that job; neither is in use
 --
--- Returns why no client can be woken, '' if it can.
+-- Returns {why, feature, command, feature, command, …}: why no client can be woken, '' if it can; and which further features lack which
+-- commands, as far as Redis tells: before 7.0 it does not.
 -- Errors: a permission that is missing; Redis before 7.0 doesn't tell that of LPUSH. CROSSSLOT: it is
 -- a node of a cluster, and the prefix has no hash tag. (A move does not name its queue, and so would
 -- go well where one node has all slots; a pop names it.)
 --
 -- Cost: O(1).
-local err = not_permitted('LPUSH', KEYS[2], '')
+local queue, bucket = KEYS[2], KEYS[3]
+local err = not_permitted('LPUSH', queue, '')
 if err then return err end
 redis.call('ZREM', pool, ARGV[1])
 local published = redis.pcall('PUBLISH', wake_channels .. ARGV[1], '')
-if type(published) == 'table' then return published.err end
-local _, cant_publish = wake(ARGV[1], 0)
-return cant_publish or ''
+local why = type(published) == 'table' and published.err
+if not why then
+  local _, cant_publish = wake(ARGV[1], 0)
+  why = cant_publish or ''
+end
+
+local set_aside, waits = paused_queues .. ARGV[1], waiters .. ARGV[1]
+local FEATURES = {
+  {'paused topics', {'HLEN', pauses}, {'HRANDFIELD', pauses, '1'}, {'HSET', waits, 'a', ''}, {'HDEL', pauses, 'a'}, {'DEL', waits},
+    {'TYPE', waits}, {'LLEN', queue}, {'LMOVE', queue, set_aside, 'RIGHT', 'LEFT'}, {'RENAME', queue, set_aside}},
+  {'limits', {'HINCRBY', reserved_counts, 'a', '1'}, {'LLEN', queue}},
+  {'schedules', {'ZRANGE', schedules, '0', '0'}, {'HSET', bucket, 'a', ''}, {'HINCRBY', bucket, 'a', '1'}, {'PEXPIRE', bucket, '1'}, {'TYPE', queue}},
+  {'schedules with the overlap follow', {'PTTL', bucket}},
+}
+local reply = {why}
+for _, feature in ipairs(FEATURES) do
+  for i = 2, #feature do
+    if not_permitted(unpack(feature[i])) then reply[#reply + 1], reply[#reply + 2] = feature[1], feature[i][1] end
+  end
+end
+return reply

@@ -154,6 +154,8 @@ local function gate(topic, n, taken)
   end
   local count = pcall('HINCRBY', reserved_counts, topic, n)
   counted = n
+  -- cluster: local missing = type(count) ~= 'number' and elsewhere(reserved_counts)
+  -- cluster: if missing and pcall('HEXISTS', limits, topic) ~= 0 then return 0, missing end
   if type(count) ~= 'number' or count < 2 ^ 39 then return n end -- see LIMITED
   -- define: limit
   local err

@@ -27,6 +27,10 @@ if err then return err end
 -- Takes nothing. What comes behind a write is not refused at maxmemory.
 redis.call('ZREM', pool, '')
 
+local asked = {}
+for i = 2, #ARGV, FIELDS do asked[#asked + 1] = ARGV[i] end
+local scores = redis.call('ZMSCORE', pool, unpack(asked)) -- all at once: the pool may end with the first of them
+
 local ended, ids, lengths = {}, {}, {} -- leases, by topic, and their jobs; of queues, by topic
 local first_due, followers = math.huge, nil
 
@@ -45,7 +49,7 @@ end
 local function give_back(i)
   local topic, id, delay, most, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 3]), ARGV[i + 4], ARGV[i + 5]
   local name = buckets .. id
-  local job, unread = leased_job(redis.call('ZSCORE', pool, id), name, topic, ARGV[i + 2], 'options')
+  local job, unread = leased_job(scores[(i - 1) / FIELDS + 1], name, topic, ARGV[i + 2], 'options')
   if not job then return unread and unread.err or 0 end
   local refund = most == 'refund'
   local attempts, token, lent = read_lease(job[1])

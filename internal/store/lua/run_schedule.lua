@@ -4,20 +4,31 @@
 -- KEYS[1] job pool
 -- ARGV[1] the schedule's ID   ARGV[2] what the ID of the job begins with
 --
--- Returns the job's ID, '' if there is no such schedule.
+-- Returns the job's ID, '' if there is no such schedule. With the overlap 'follow' that is the last job's, if that is not done.
 -- Errors: OOM, WRONGTYPE of the queue, a permission that is missing; nothing has changed then.
 --
 -- Atomic because it may be changed meanwhile.
 -- Cost: O(1).
 local id = ARGV[1]
 local bucket = buckets .. id
-local s = redis.call('HMGET', bucket, 'topic', 'revision', 'to', 'content', 'options', 'past')
+local s = redis.call('HMGET', bucket, 'topic', 'revision', 'to', 'content', 'options', 'past', 'overlap', 'last')
 if s[1] ~= SCHEDULES or not s[2] then return '' end
 local job = ARGV[2] .. string.format('%.0f', now_us)
 local why_not = not_fireable(s[3], id, bucket)
 -- cluster: why_not = why_not or elsewhere(queues .. s[3]) or elsewhere(buckets .. job)
+local last = s[7] == 'follow' and s[8]
+-- cluster: why_not = why_not or last and elsewhere(buckets .. last)
+local lease = not why_not and last and lease_of_last(last)
+if type(lease) == 'table' then why_not = lease end
 if why_not then return why_not end
-local length, stored = store_job(job, s[3], s[4], s[5], now)
+local length, stored
+if last and redis.call('EXISTS', buckets .. last) == 1 then
+  job, stored = last, lease and not is_followed(lease)
+  redis.call('HSET', bucket, 'last', last) -- which is refused where Redis is full, before anything has changed
+  if lease then follow_last(last, lease, s[3], s[4], s[5], begun) end -- it is due at once then
+else
+  length, stored = store_job(job, s[3], s[4], s[5], now)
+end
 redis.call('HSET', bucket, 'last', job, 'past', remember(s[6], {string.format('%dn0', now)}))
 if stored then redis.call('HINCRBY', bucket, 'ran', 1) end
 if length then wake(s[3], length) end

@@ -21,6 +21,8 @@ local changed = not was[1]
 for i = 1, #FIELDS do changed = changed or was[3 + i] ~= ARGV[2 + i] end
 if was[1] and was[4] == ARGV[3] and was[5] == ARGV[4] and was[3] ~= '' then next = was[3] end
 if not changed and redis.call('ZSCORE', pool, id) then return {0, tonumber(next)} end
+-- cluster: local missing = elsewhere(buckets)
+-- cluster: if missing then return missing end
 local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('ZADD', schedules, '0', '')
 if err then return err end
 redis.call('ZADD', pool, score_of(tonumber(next)), id)

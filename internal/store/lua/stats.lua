@@ -10,7 +10,8 @@
 -- how many are reserved, of all topics; overdue is, in ms, for how long the pool's first entry has been
 -- due, or the topic's next job has been ready, 0 if there is none. If sure is 0, the topic's
 -- overdue is the least that it can be. limit is '' if the topic has none, else {the limit as it was set, how many of the ready jobs it
--- keeps from being taken now}. A number that can't be read, would take too long, or is not
+-- keeps from being taken now, how many of its slots are taken, when (Unix ms) its rate lets the next of these begin, 0 if that is
+-- now, or a slot is what they need}. A number that can't be read, would take too long, or is not
 -- asked for, is -1.
 -- Errors: WRONGTYPE of the pool, a permission that is missing.
 --
@@ -41,8 +42,11 @@ local function limit_of(topic, kept, ready)
   local at = seconds[1] + seconds[2] / 1000000
   local taken = l.concurrency >= 0 and count_slots(topic, at) or 0
   if type(taken) == 'table' then return '' end
-  local holds = l.concurrency >= 0 and taken >= l.concurrency or l.appointed > at * 1000000 - HELD_LATELY
-  return {l.whole, holds and math.max(ready, 0) or 0}
+  local full = l.concurrency >= 0 and taken >= l.concurrency
+  local too_early = l.interval > 0 and l.next > at * 1000000
+  local holds = full or too_early or l.appointed > at * 1000000 - HELD_LATELY
+  local next = too_early and not full and ready > 0 and math.ceil(l.next / 1000) or 0
+  return {l.whole, holds and math.max(ready, 0) or 0, taken, string.format('%.0f', next)}
 end
 
 local function number(reply) return type(reply) == 'number' and reply or -1 end

@@ -96,7 +96,7 @@ end
 -- within MAX_LEASE. Those of topics with a limit are raised, as servers before this one don't leave them so.
 local function reserved_of(names, has_limit)
   local counts = pcall('HMGET', reserved_counts, unpack(names))
-  if counts.err then
+  if counts.err or has_limit.err then
     for k = 1, #names do counts[k] = 1 end
     return counts
   end
@@ -105,7 +105,7 @@ local function reserved_of(names, has_limit)
     local kept = tonumber(counts[k] or 0) or 0
     local count = kept >= LIMITED / 2 and kept - LIMITED or kept
     local right = math.min(math.max(count, 0), leases)
-    local keep = has_limit[k] and LIMITED + right or right
+    local keep = (has_limit[k] or has_limit.err and kept >= LIMITED / 2) and LIMITED + right or right
     if counts[k] and keep == 0 then
       pcall('HDEL', reserved_counts, name)
     elseif keep ~= kept then

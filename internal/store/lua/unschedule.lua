@@ -1,17 +1,21 @@
--- require: keys schedule
+-- require: keys guard schedule
 -- unschedule: deletes a schedule. Its jobs stay.
 --
 -- KEYS[1] job pool
 -- ARGV[1] its name   ARGV[2] the source that it must have, '' for any
 --
 -- Returns 1 when there was one, else 0.
--- Errors: WRONGTYPE of the bucket, a permission that is missing, before anything is written.
+-- Errors: WRONGTYPE of the bucket, a permission that is missing; nothing has changed then.
 --
 -- Atomic because a server may fire it meanwhile.
 -- Cost: O(log n) of the pool.
 local id = schedule_id(ARGV[1])
 local s = redis.call('HMGET', buckets .. id, 'topic', 'revision', 'source')
 if s[1] and (s[1] ~= SCHEDULES or not s[2]) or ARGV[2] ~= '' and s[3] ~= ARGV[2] then return 0 end
+-- cluster: local missing = elsewhere(buckets)
+-- cluster: if missing then return missing end
+local err = not_permitted('ZREM', pool, id) or not_permitted('ZREM', schedules, ARGV[1])
+if err then return err end
 local deleted = redis.call('DEL', buckets .. id)
 redis.call('ZREM', pool, id)
 redis.call('ZREM', schedules, ARGV[1])

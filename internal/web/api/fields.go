@@ -11,12 +11,13 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // What IDs and topics may have, in bytes.
 const (
-	maxID    = 4 << 10
-	maxTopic = 1 << 10
+	maxID    = store.MaxID
+	maxTopic = store.MaxTopic
 )
 
 // durations says how durations are written.

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"encoding/json"
+	"maps"
 	"strings"
 	"time"
 )
@@ -45,4 +47,21 @@ func readKey(value string) (key string, ok bool) {
 	}
 	isOther := func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }
 	return value, value != "" && len(value) <= maxKey && !strings.ContainsFunc(value, isOther)
+}
+
+// contentOf is what a push says of its job, as one text. However that is written, the same is the same.
+func contentOf(job values) string {
+	said := maps.Clone(job)
+	delete(said, "replicas")
+	delete(said, "replicas_timeout")
+	for name, value := range said {
+		switch value := value.(type) {
+		case string:
+			said[name] = []byte(value) // as it may be no UTF-8
+		case time.Time:
+			said[name] = value.UTC()
+		}
+	}
+	text, _ := json.Marshal(said) // in the order of the names; it never fails with what fields are read as
+	return string(text)
 }

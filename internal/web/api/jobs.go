@@ -89,6 +89,9 @@ func (a *api) push(c *call) (response, error) {
 	job, id := delayed(c.body), ""
 	var did client.Outcome
 	job.Options = append(job.Options, client.Report(&did))
+	if keyed {
+		job.Options = append(job.Options, client.OnceAs(get[time.Duration](c.body, "once"), contentOf(c.body)))
+	}
 	if job.At.IsZero() {
 		id, err = a.client.Push(c.context(), job.Message, job.Delay, job.Options...)
 	} else {
@@ -102,11 +105,14 @@ func (a *api) push(c *call) (response, error) {
 	case err == nil:
 	case did != client.Refused:
 		return response{}, err
-	case keyed: // it is a repetition, which is to be told what the first one was, or would have been
+	case keyed && !errors.Is(err, client.ErrReused): // it is a repetition, which is to be told what the first one was, or would have been
 		status = http.StatusOK
 	default:
 		refused := problemOf(err)
 		refused.id = job.ID
+		if keyed {
+			refused.Parameter = IdempotencyKey
+		}
 		return response{}, refused
 	}
 	var o object

@@ -4,12 +4,13 @@ import (
 	"strings"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // limitFields are those of a limit.
 var limitFields = join(
-	integer("concurrency", 1, 1_000_000), number("rate", 1.0/86400, 1_000_000, "a number of jobs a second, from one a day to 1,000,000"),
-	integer("burst", 1, 1_000_000), line("tag"),
+	integer("concurrency", 1, store.MaxConcurrency), number("rate", store.MinRate, store.MaxRate, "a number of jobs a second, from one a day to 1,000,000"),
+	integer("burst", 1, store.MaxConcurrency), line("tag"),
 )
 
 func (a *api) setLimit(c *call) (response, error) {
@@ -22,8 +23,8 @@ func (a *api) setLimit(c *call) (response, error) {
 		return response{}, invalid.field("", "want concurrency, rate or both; DELETE ends a limit")
 	case l.Burst > 0 && l.Rate == 0:
 		return response{}, invalid.field("/burst", "it is of use only with rate")
-	case strings.ContainsAny(l.Tag, "{}") || len(l.Tag) > 250:
-		return response{}, invalid.field("/tag", "it has braces, or more than 250 bytes")
+	case strings.ContainsAny(l.Tag, "{}") || len(l.Tag) > store.MaxTag:
+		return response{}, invalid.field("/tag", "it has braces, or more than %d bytes", store.MaxTag)
 	}
 	return done, a.client.SetLimit(c.context(), c.topic(), l)
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/mix-basic/delayer/internal/web"
@@ -27,7 +28,18 @@ func TestLimit(t *testing.T) {
 		`{"concurrency":1,"burst":1}`:  "/burst",
 		`{"concurrency":1,"tag":"{x"}`: "/tag",
 		`{}`:                           "",
+
+		`{"concurrency":1000001}`:                             "/concurrency",
+		`{"rate":1000001}`:                                    "/rate",
+		`{"rate":0.00001}`:                                    "/rate",
+		`{"rate":1,"burst":1000001}`:                          "/burst",
+		`{"rate":1,"tag":"` + strings.Repeat("t", 251) + `"}`: "/tag",
 	} {
 		f.do("PUT", "/v1/topics/t/limit", body).problem(invalid, field, "", "")
+	}
+	for _, body := range []string{
+		`{"concurrency":1,"rate":0.00002,"burst":1,"tag":"` + strings.Repeat("t", 250) + `"}`, `{"concurrency":1000000,"rate":1000000,"burst":1000000}`,
+	} {
+		f.do("PUT", "/v1/topics/t/limit", body).expect(204, "")
 	}
 }

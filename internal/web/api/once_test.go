@@ -133,6 +133,51 @@ func TestIdempotencyKey(t *testing.T) {
 	f.keyed(job, "K 1/2").expect(201, `{"id":"key:K 1/2","outcome":"created"}`)
 }
 
+// A key is for one push: another one of it that says something else is refused, as long as the key counts. How the same is written makes
+// no difference, nor for what the answer is to wait.
+func TestIdempotencyKeyOfAnotherPush(t *testing.T) {
+	f := start(t, web.Options{})
+	job := func(fields string) string { return `{"topic":"t","body":"b",` + fields + `}` }
+	const due = `"due":"2099-01-31T08:30:00Z"`
+	for _, c := range []struct {
+		first       string
+		same, other []string
+	}{
+		{`{"topic":"t","body":"b"}`, []string{`{"body_base64":"Yg==","topic_base64":"dA=="}`, job(`"replicas":1,"replicas_timeout":"1ms"`)},
+			[]string{`{"topic":"t","body":"c"}`, `{"topic":"u","body":"b"}`, job(`"delay":1`), job(`"ttr":1`), job(`"once":"23h"`), job(due)}},
+		{job(`"delay":"1h30m"`), []string{job(`"delay":5400`), job(`"delay":"90m"`)}, []string{job(`"delay":5401`), `{"topic":"t","body":"b"}`}},
+		{job(due), []string{job(`"due":"2099-01-31T09:30:00+01:00"`)}, []string{job(`"due":"2099-01-31T08:30:01Z"`)}},
+		{`{"topic":"t","body_base64":"/w=="}`, nil, []string{`{"topic":"t","body_base64":"/g=="}`, `{"topic":"t","body":"\ufffd"}`}},
+		{`{"topic":"t","body":"1","group":"k","group_quiet":"1h"}`, nil, []string{`{"topic":"t","body":"2","group":"k","group_quiet":"1h"}`}},
+	} {
+		f.redis.Flush()
+		if r := f.keyed(c.first, "k"); r.status != 201 {
+			t.Fatalf("%s: %d", c.first, r.status)
+		}
+		stored := f.redis.State()
+		for _, same := range append(c.same, c.first) {
+			f.keyed(same, "k").expect(200, `{"id":"key:k","outcome":"refused"}`)
+		}
+		for _, other := range c.other {
+			f.keyed(other, "k").expect(422, `{"type":"urn:delayer:problem:key-reused","title":"The Idempotency-Key was used for another request","status":422,
+				"detail":"nothing was changed: a push of this key says something else, and counts","parameter":"Idempotency-Key","id":"key:k"}`)
+		}
+		f.redis.Expect(stored)
+	}
+
+	// Also when the job is gone; and not any more when the key is free.
+	f.redis.Flush()
+	f.keyed(`{"topic":"t","body":"b"}`, "k").expect(201, `{"id":"key:k","outcome":"created"}`)
+	f.pop("t", "key:k")
+	f.keyed(`{"topic":"t","body":"c"}`, "k").problem(reused, "", IdempotencyKey, "counts")
+	f.do("DELETE", "/v1/jobs/key:k", "").problem(notFound, "", "", "")
+	f.keyed(`{"topic":"t","body":"c"}`, "k").expect(201, `{"id":"key:k","outcome":"created"}`)
+	f.keyed(`{"topic":"t","body":"b"}`, "k").problem(reused, "", IdempotencyKey, "counts")
+	if ttl := f.redis.Do("PTTL", "delayer:once_content:key:k").(int64); ttl < 86_000_000 || ttl > 86_400_000 {
+		t.Errorf("what the push said is kept for %d ms", ttl)
+	}
+}
+
 // Requests that come together are one push.
 func TestIdempotencyKeyAtOnce(t *testing.T) {
 	f := start(t, web.Options{})

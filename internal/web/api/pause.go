@@ -7,13 +7,10 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// maxNote is how long the note of a pause is at most, in bytes.
-const maxNote = 1000
-
 func (a *api) pause(c *call) (response, error) {
 	note := get[string](c.body, "note")
-	if len(note) > maxNote {
-		return response{}, invalid.field("/note", "it has %d bytes: want %d at most", len(note), maxNote)
+	if err := store.CheckSize(note, store.MaxNote); err != nil {
+		return response{}, invalid.field("/note", "%v", err)
 	}
 	return done, a.client.Pause(c.context(), c.topic(), client.PauseOptions{For: get[time.Duration](c.body, "for"), Note: note})
 }

@@ -44,3 +44,16 @@ func TestPauseOfNewTopic(t *testing.T) {
 	f.do("GET", "/v1/paused", "").expect(200, `{"paused":[{"topic_base64":"/w==","since":"*"}]}`)
 	f.do("GET", "/v1/topics/%FF", "").expect(200, `{"topic_base64":"/w==","ready":0,"reserved":0,"dead":0,"overdue":0,"overdue_at_least":0,"paused":{"since":"*"}}`)
 }
+
+// Who may not read pauses is told the numbers all the same.
+func TestTopicsWithoutPauses(t *testing.T) {
+	f := start(t, web.Options{})
+	f.push("a", "t")
+	f.do("POST", "/v1/topics/t/pause", `{}`).expect(204, "")
+	f.redis.Do("ACL", "SETUSER", "default", "-hrandfield")
+	counts := `{"topic":"t","ready":1,"reserved":0,"dead":0,"overdue":"*","overdue_at_least":"*"}`
+	f.do("GET", "/v1/topics/t", "").expect(200, counts)
+	f.do("GET", "/v1/topics", "").expect(200, `{"topics":[`+counts+`]}`)
+	f.do("GET", "/v1/paused", "").problem(refused, "", "", "")
+	f.expectFailures(1)
+}

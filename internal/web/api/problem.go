@@ -35,6 +35,7 @@ var (
 	badType      = newKind("unsupported-media-type", http.StatusUnsupportedMediaType, "The body must be JSON").closing()
 	misdirected  = newKind("misdirected", http.StatusMisdirectedRequest, "This name is not served here")
 	invalid      = newKind("invalid", http.StatusUnprocessableEntity, "A value is wrong")
+	reused       = newKind("key-reused", http.StatusUnprocessableEntity, "The Idempotency-Key was used for another request")
 	refused      = newKind("redis-refused", http.StatusBadGateway, "Redis refuses this")
 	unavailable  = newKind("redis-unavailable", http.StatusServiceUnavailable, "Redis is not available").after(2)
 	full         = newKind("redis-full", http.StatusServiceUnavailable, "Redis is full").after(10)
@@ -141,6 +142,7 @@ var told = []struct {
 	kind   *kind
 	detail string
 }{
+	{client.ErrReused, reused, "nothing was changed: a push of this key says something else, and counts"}, // which is an ErrExists, too
 	{client.ErrExists, exists, "nothing was changed"},
 	{client.ErrNotFound, notFound, "there is no such job: it may have been acknowledged, popped or removed, or its time is over"},
 	{store.ErrGone, gone, "it was acknowledged before, popped or removed"}, // which is an ErrLeaseLost, too

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Route is what the API does for one method and path.
@@ -150,7 +151,7 @@ func (r *Route) match(path []string) (map[string]string, error) {
 }
 
 // limits are those of what stands in a path, in bytes.
-var limits = map[string]int{"id": maxID, "topic": maxTopic, "name": maxName}
+var limits = map[string]int{"id": maxID, "topic": maxTopic, "name": store.MaxScheduleName}
 
 // isDryRun reports whether the request asks only what it would do otherwise.
 func isDryRun(r *http.Request) bool {

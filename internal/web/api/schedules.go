@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"errors"
 	"time"
 
@@ -9,12 +8,9 @@ import (
 	"github.com/mix-basic/delayer/internal/cron"
 )
 
-// maxName is how long a schedule's name may be, in bytes.
-const maxName = 200
-
 // newSchedule is what a schedule is made with, but for its name.
 var newSchedule = join(line("cron"), line("zone"), text("topic", maxTopic), text("body", 0), maxAttempts,
-	choice("missed", "once", "skip", "all"), choice("overlap", "allow", "skip"), period("jitter", 0, client.MaxDelay),
+	choice("missed", "once", "skip", "all"), choice("overlap", "allow", "skip", "follow"), period("jitter", 0, client.MaxDelay),
 	period("ttr", time.Millisecond, client.MaxLease), period("ready_max_lifetime", time.Millisecond, client.MaxDelay))
 
 // schedules answers with all schedules.
@@ -30,7 +26,7 @@ func (a *api) schedules(c *call) (response, error) {
 func scheduled(s client.Scheduled) object {
 	var o object
 	o.text("name", s.Name)
-	o.put("cron", cmp.Or(s.Cron, "@every "+s.Every.String()))
+	o.put("cron", cron.Text(s.Cron, s.Every))
 	o.put("zone", s.Zone)
 	o.text("topic", s.Topic)
 	o.text("body", s.Body)
@@ -81,13 +77,10 @@ func (a *api) schedule(c *call) (response, error) {
 	if _, err := cron.Parse(s.Cron); err != nil {
 		return response{}, pointer("").member("cron").problem("%v", err)
 	}
-	if _, err := time.LoadLocation(s.Zone); err != nil || s.Zone == "Local" {
-		return response{}, pointer("").member("zone").problem("want the name of a time zone, such as Europe/Berlin")
+	if _, err := cron.Zone(s.Zone); err != nil {
+		return response{}, pointer("").member("zone").problem("%v", err)
 	}
 	next, err := a.client.Schedule(c.context(), s)
-	if errors.Is(err, client.ErrInvalid) {
-		err = invalid.problem("%v", err)
-	}
 	var o object
 	o.text("name", s.Name)
 	o.put("next", next)

@@ -33,7 +33,7 @@ func (a *api) topics(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	pauses, err := a.operator.Paused(c.context())
+	pauses, err := a.operator.PausedIfAllowed(c.context())
 	list := make([]object, len(page.Topics))
 	for i, t := range page.Topics {
 		list[i] = topicCounts(t, pauses)
@@ -50,7 +50,7 @@ func (a *api) topic(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	pauses, err := a.operator.Paused(c.context())
+	pauses, err := a.operator.PausedIfAllowed(c.context())
 	return ok(topicCounts(t, pauses)), err
 }
 

@@ -50,6 +50,8 @@ var actions = map[string]action{
 	"drop":             {oneLetter, true, func(a *act) (int, error) { return a.client.DropDead(a.ctx, a.Topic, a.ID) }},
 	"purge":            {readyJobs, true, func(a *act) (int, error) { return a.operator.Purge(a.ctx, a.Topic, a.Most) }},
 	"pause":            {wholeTopic, false, (*act).pause},
+	"limit":            {wholeTopic, false, (*act).limit},
+	"end_limit":        {wholeTopic, false, func(a *act) (int, error) { return oneUnless(a.client.SetLimit(a.ctx, a.Topic, client.Limit{})) }},
 	"resume":           {wholeTopic, false, func(a *act) (int, error) { return one(a.client.Resume(a.ctx, a.Topic)) }},
 	"requeue_dead":     {deadLetters, true, func(a *act) (int, error) { return a.operator.RequeueDead(a.ctx, a.Dead) }},
 	"drop_dead":        {deadLetters, true, func(a *act) (int, error) { return a.operator.DropDead(a.ctx, a.Dead) }},
@@ -190,7 +192,9 @@ func (p *page) asked() (*act, error) {
 		a.delay, err = durationOf("delay", get("delay"))
 	}
 	if err == nil && name == "pause" && strings.TrimSpace(get("for")) != "" { // else it has no end
-		a.delay, err = durationOf("for", get("for"))
+		if a.delay, err = durationOf("for", get("for")); err == nil && a.delay <= 0 { // which must not be taken for no end
+			err = &wrong{"wrong.for", get("for")}
+		}
 	}
 	if a.ID == "" && a.Topic == "" && a.Schedule == "" {
 		return nil, err

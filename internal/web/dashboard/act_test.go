@@ -225,6 +225,8 @@ func TestWrong(t *testing.T) {
 		{"an endless delay", "/ui/act/reschedule", []string{"id", "waiting", "delay", "1e300d"}, 400, "delay"},
 		{"a pause of no topic", "/ui/act/pause", nil, 400, "topic is missing"},
 		{"a time that is none", "/ui/act/pause", []string{"topic", "topic", "for", "<b>"}, 400, "&lt;b&gt;"},
+		{"a pause for no time", "/ui/act/pause", []string{"topic", "topic", "for", "0"}, 400, "above 0; leave it empty"},
+		{"a pause that is over", "/ui/act/pause", []string{"topic", "topic", "for", "-1h"}, 400, "above 0; leave it empty"},
 		{"a time without a unit", "/ui/act/pause", []string{"topic", "topic", "for", "1us"}, 400, "time"},
 		{"a note that is too long", "/ui/act/pause", []string{"topic", "topic", "note", strings.Repeat("n", 1001)}, 400, "1000 at most"},
 		{"no such job", "/ui/act/deliver", []string{"id", "nobody"}, 404, "no job of this ID"},

@@ -14,6 +14,7 @@ type overviewData struct {
 	view
 	Status  status
 	Divided *partitionTable // nil if there is one partition
+	Slowed  *slowedTable    // nil if no topic is paused or limited
 	Where   string          // where Redis is, if no fixed address says that
 	Busy    string          // how busy the busiest second will be, if that is a warning
 }
@@ -21,7 +22,7 @@ type overviewData struct {
 // overviewOf makes it of what the sampler saw.
 func (p *page) overviewOf(v view) overviewData {
 	p.setClock(v.Time)
-	o := overviewData{view: v, Status: p.statusOf(v.sample), Divided: partitionsOf(v.sample), Where: p.where(v.Master)}
+	o := overviewData{view: v, Status: p.statusOf(v.sample), Divided: partitionsOf(v.sample), Slowed: slowedOf(v.sample), Where: p.where(v.Master)}
 	if peak := v.Peak; peak.Found && float64(peak.Jobs) > v.Taken && peak.At.After(v.Time) {
 		jobs := number(peak.Jobs)
 		if peak.Estimated {
@@ -48,9 +49,8 @@ func (d *Dashboard) overview(p *page) error {
 	return p.show("overview", p.overviewOf(v))
 }
 
-// liveParts are the parts of the overview that follow what happens: those templates. One that is empty
-// is not on the page.
-var liveParts = []string{"status", "numbers", "coming", "partitions", "servers", "redis"}
+// liveParts are the parts of the overview that follow what happens: those templates.
+var liveParts = []string{"status", "numbers", "slowed", "coming", "partitions", "servers", "redis"}
 
 // live is the overview's parts, and the points of its charts after those that the browser has, as JSON.
 func (d *Dashboard) live(p *page) error {
@@ -61,16 +61,18 @@ func (d *Dashboard) live(p *page) error {
 		p.w.WriteHeader(found.Status)
 		return json.NewEncoder(p.w).Encode(map[string]string{"problem": found.Title})
 	}
-	p.Data = p.overviewOf(v)
+	data := p.overviewOf(v)
+	p.Data = data
 	parts := map[string]template.HTML{}
 	for _, name := range liveParts {
+		if name == "partitions" && data.Divided == nil { // which is not on the page then
+			continue
+		}
 		var html strings.Builder
 		if err := templates["overview"].ExecuteTemplate(&html, name, p); err != nil {
 			return err
 		}
-		if html.Len() > 0 {
-			parts[name] = template.HTML(html.String())
-		}
+		parts[name] = template.HTML(html.String())
 	}
 	return json.NewEncoder(p.w).Encode(struct {
 		Parts  map[string]template.HTML `json:"parts"`

@@ -132,6 +132,8 @@ type sample struct {
 	operator.Counts
 	Ready, Reserved, Dead int // of all topics; those that can't be read don't count
 
+	Pauses operator.Pauses // none where this Redis user may not know
+
 	Beats beats
 	Rates rates
 	// Changes are by how much the ready jobs of the topics became more in a second.
@@ -142,12 +144,13 @@ type sample struct {
 
 // seldom is what is dear or seldom changes: it is asked for less often.
 type seldom struct {
-	Forecast forecast
-	Peak     operator.Peak
-	Nodes    []operator.Info
-	Master   string // its address, as the sentinels say; empty if none does
+	Forecast  forecast
+	Schedules operator.ScheduleStates // none where they can't be read
+	Peak      operator.Peak
+	Nodes     []operator.Info
+	Master    string // its address, as the sentinels say; empty if none does
 
-	forecastAt, peakAt, infoAt time.Time
+	forecastAt, schedulesAt, peakAt, infoAt time.Time
 }
 
 // since reports whether so much time is over, and then counts it from now on.
@@ -179,6 +182,7 @@ func (s *sampler) sample(ctx context.Context) {
 		next.Reserved += max(t.Reserved, 0)
 		next.Dead += max(t.Dead, 0)
 	}
+	next.Pauses, _ = s.operator.Paused(ctx) // a failure shows by itself, in the counts
 	next.Beats.List, next.Beats.Err = s.operator.Servers(ctx)
 	broken := next.Broken() // what needs all of the partitions would only wait for those
 	if next.Beats.Acked = operator.Unknown; next.Beats.Err == nil && broken == nil {
@@ -195,20 +199,35 @@ func (s *sampler) sample(ctx context.Context) {
 		spans, err := s.operator.Forecast(ctx, forecastBounds)
 		next.Forecast = forecast{barsOf(spans), err}
 	}
+	if broken == nil && next.since(&next.schedulesAt, 5*time.Second) {
+		next.Schedules, _ = s.operator.ScheduleStates(ctx)
+	}
 	if next.since(&next.infoAt, 10*time.Second) {
 		var err error
 		if next.Nodes, err = s.operator.Info(ctx); err != nil {
 			next.Nodes = []operator.Info{{Missing: err.Error()}}
 		}
-		if s.master != nil {
-			next.Master, _ = s.master(ctx)
-		}
+		next.Master = s.askMaster(ctx)
 	}
 	if most := s.view().Taken; broken == nil && most > 0 && next.since(&next.peakAt, 30*time.Second) {
 		// A failure is no warning; the forecast, which fails likewise, tells of it.
 		next.Peak, _ = s.operator.Peak(ctx, forecastBounds[len(forecastBounds)-1], max(int(most), smallPeak))
 	}
 	s.last = next
+}
+
+// masterPatience is for how long a look waits for sentinels, one of which may hang: the page has all else.
+const masterPatience = 500 * time.Millisecond
+
+// askMaster asks the sentinels where the master is; empty if none says that in time.
+func (s *sampler) askMaster(ctx context.Context) string {
+	if s.master == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, masterPatience)
+	defer cancel()
+	master, _ := s.master(ctx)
+	return master
 }
 
 // bar is how many jobs fall due until so long from now.

@@ -267,6 +267,7 @@ func TestLive(t *testing.T) {
 	stopSampling := redistest.Background(t, func(ctx context.Context) error { f.dashboard.Run(ctx); return nil })
 	f.push("topic", "id", "body", 50*time.Millisecond)
 	f.reserve("topic").Ack(t.Context())
+	check(t, f.Pause(t.Context(), "paused", client.PauseOptions{}))
 	var live struct {
 		Parts  map[string]string
 		Charts [][]*float64
@@ -313,11 +314,33 @@ func TestStatus(t *testing.T) {
 		{"unreadable", sample{Beats: alive, Counts: operator.Counts{Overdue: operator.Unknown}}, "bad", "can't be read"},
 		{"failing", sample{Beats: failing}, "warn", "<host>"},
 		{"neglected", sample{Beats: alive, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "a", AtLeast: time.Second}, {Topic: "b\x00", AtLeast: time.Hour}}}}, "warn", `\x00`},
+		{"a schedule is late", sample{Beats: alive, seldom: seldom{Schedules: operator.ScheduleStates{Active: 1, Overdue: time.Minute}}}, "warn", "due for 1 min, and has no job"},
+		{"schedules are on time", sample{Beats: alive, seldom: seldom{Schedules: operator.ScheduleStates{Active: 1, Overdue: time.Second}}}, "ok", "No job is overdue"},
+		{"paused", sample{Beats: alive, Pauses: operator.Pauses{{Topic: "a"}}, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "a", AtLeast: time.Hour}}}}, "ok", "No job is overdue"},
+		{"held back", sample{Beats: alive, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "a", Ready: 1, Held: 1, Overdue: operator.Unknown}}}}, "ok", "No job is overdue"},
 		{"nobody knows", sample{Beats: alive, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "a"}, {Topic: "b", Ready: 1, Overdue: operator.Unknown, AtLeast: time.Second}}}}, "warn", "not known for how long"},
 		{"nobody is there to know of", sample{Beats: alive, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "b", Overdue: operator.Unknown}}}}, "ok", "No job is overdue"},
 	} {
 		if st := english.statusOf(&c.s); st.Level != c.level || !strings.Contains(st.Line+fmt.Sprintf("%q", st.More), c.says) {
 			t.Errorf("%s: %+v", c.name, st)
 		}
+	}
+}
+
+// Sentinels that hang do not keep the numbers of Redis back.
+func TestSentinelsThatHang(t *testing.T) {
+	f := start(t, web.Options{})
+	f.push("topic", "a", "body", time.Hour)
+	s := newSampler(f.dashboard.operator, func(ctx context.Context) (string, error) {
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 500*time.Millisecond {
+			t.Errorf("a look waits for them until %v", deadline)
+		}
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if v, err := s.look(ctx); err != nil || v.Waiting != 1 || v.Master != "" {
+		t.Errorf("%+v, %v", v.Counts, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // maxSchedules is how many schedules the page shows.
@@ -16,17 +17,15 @@ const maxSchedules = 500
 // schedulesData is what the page of schedules shows.
 type schedulesData struct {
 	Shown  []shownSchedule
-	Others int // how many more there are
+	Others int   // how many more there are
+	Broken error // why those of some partitions can't be read; nil if all can
 }
 
 // shownSchedule is one as the page shows it.
-type shownSchedule struct {
-	client.Scheduled
-	When string // it is due, in the words of a crontab
-}
+type shownSchedule struct{ store.Scheduled }
 
 // Without is how many moments had no job.
-func (s shownSchedule) Without() int64 { return s.Late + s.Overlapped + s.WhilePaused }
+func (s shownSchedule) Without() int64 { return s.NotRun.Late + s.NotRun.Overlapped + s.NotRun.Paused }
 
 // IsLate reports whether its next moment should have come by now.
 func (p *page) IsLate(s shownSchedule) bool {
@@ -36,21 +35,23 @@ func (p *page) IsLate(s shownSchedule) bool {
 
 // schedules are all schedules, the next to be due first.
 func (d *Dashboard) schedules(p *page) error {
-	all, err := d.client.Schedules(p.ctx)
+	found, err := d.operator.Schedules(p.ctx)
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(all, func(a, b client.Scheduled) int {
+	p.setClock(found.Time)
+	all := found.List
+	slices.SortStableFunc(all, func(a, b store.Scheduled) int {
 		if a.Next.IsZero() != b.Next.IsZero() { // which comes last
 			return cmp.Compare(b.Next.Unix(), a.Next.Unix())
 		}
 		return cmp.Or(a.Next.Compare(b.Next), strings.Compare(a.Name, b.Name))
 	})
 	shown := min(len(all), maxSchedules)
-	data := schedulesData{Others: len(all) - shown}
+	data := schedulesData{Others: len(all) - shown, Broken: found.Broken}
 	for _, s := range all[:shown] {
 		slices.Reverse(s.Past) // the newest first
-		data.Shown = append(data.Shown, shownSchedule{s, cmp.Or(s.Cron, "@every "+s.Every.String())})
+		data.Shown = append(data.Shown, shownSchedule{s})
 	}
 	return p.show("schedules", data)
 }

@@ -1,13 +1,17 @@
 package dashboard
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/delayertest"
+	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -26,18 +30,58 @@ func TestSchedulesPage(t *testing.T) {
 	f.get("/ui/schedules").has(t, "none", http.StatusOK, "There are no schedules.")
 	f.schedule("<b>report", false)
 	f.schedule("paused", true)
+	for _, overlap := range []client.Overlap{client.OverlapSkip, client.OverlapFollow} {
+		check(t, errOf(f.Schedule(t.Context(), client.Schedule{Name: string(overlap), Every: time.Hour, Topic: "t", Body: "b", Overlap: overlap})))
+	}
 	_, err := f.RunNow(t.Context(), "<b>report")
 	check(t, err)
 	key := "delayer:job_bucket:{<b>report}@schedule"
 	f.Do("HSET", key, "past", "1795322061250r3 1795322061350l70000 1795322061450o1 1795322061550p2", "late", 5, "overlapped", 1)
 	f.get("/ui/schedules").has(t, "english", http.StatusOK, "&lt;b&gt;report", "0 7 * * mon-fri", "Europe/Berlin", "had a job", "no job: too late", "late by 1 min 10 s",
-		"the one before was not done", "no job: paused", "too late: 5, the one before was not done: 1, paused: 0", "data-paused", `data-do="resume_schedule"`)
+		"the one before was not done", "no job: paused", "too late: 5, the one before was not done: 1, paused: 0", "data-paused", `data-do="resume_schedule"`,
+		`data-overlap="skip">none while`, `data-overlap="follow">behind the last one`)
 	f.get("/ui/schedules?lang=zh").has(t, "chinese", http.StatusOK, "没有任务：太迟", "已暂停", "恢复")
 	if got := f.get("/ui/schedules"); strings.Contains(got.body, "data-late") {
 		t.Error("one is late that is not")
 	}
 	f.Do("HSET", key, "next", time.Now().Add(-time.Minute).UnixMilli())
 	f.get("/ui/schedules").has(t, "late", http.StatusOK, "data-late", "does a server run?")
+	f.get("/").has(t, "late, overview", http.StatusOK, "The next moment of a schedule has been due for 1 min")
+}
+
+// What is late is so by Redis's clock, be this machine's another one.
+func TestLateSchedulesByTheClockOfRedis(t *testing.T) {
+	d := delayertest.New(t)
+	_, err := d.Client().Schedule(t.Context(), client.Schedule{Name: "a", Cron: "@daily", Topic: "t", Body: "b"})
+	check(t, err)
+	d.Forward(t, 72*time.Hour)
+	addr := strings.TrimPrefix(d.URL(), "redis://")
+	conn, err := redis.Dial("tcp", addr)
+	check(t, err)
+	defer conn.Close()
+	f := startOn(t, web.Options{}, redistest.Start(t), addr)
+	for ago, late := range map[time.Duration]bool{time.Minute: true, -time.Minute: false} {
+		_, err := conn.Do("HSET", "delayer:job_bucket:{a}@schedule", "next", d.Now().Add(-ago).UnixMilli())
+		check(t, err)
+		if page := f.get("/ui/schedules"); strings.Contains(page.body, "data-late") != late {
+			t.Errorf("a moment %v ago is late: %v", ago, !late)
+		}
+	}
+}
+
+// What can't be read of some partitions is said, beside what can.
+func TestSchedulesOfABrokenPartition(t *testing.T) {
+	r := redistest.Start(t)
+	f := startWith(t, web.Options{}, r, r.Addr, 3)
+	f.schedule("nightly", false)
+	f.schedule("early", false)
+	for i := range 3 {
+		if f.Do("EXISTS", fmt.Sprintf("delayer:{%d}:schedules", i)) == int64(0) {
+			f.Do("SET", fmt.Sprintf("delayer:{%d}:schedules", i), "text")
+			f.get("/ui/schedules").has(t, "page", http.StatusOK, `class="notice bad broken"`, fmt.Sprintf("partition %d: WRONGTYPE", i), "nightly", "early")
+			return
+		}
+	}
 }
 
 // What can be done with a schedule is done, and said.

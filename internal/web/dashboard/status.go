@@ -63,9 +63,12 @@ func (l language) statusOf(s *sample) status {
 		st.Level = "bad"
 		st.More = append(st.More, remark{Line: l.T("status.broken", strings.Join(numbers, ", "))})
 	}
-	behind, unknown := neglectedOf(s.Topics)
+	behind, unknown := neglectedOf(s.Topics, s.Pauses)
 	st.names(l.T("status.neglected"), behind)
 	st.names(l.T("status.unknown"), unknown)
+	if late := s.Schedules.Overdue; late >= tooLate {
+		st.More = append(st.More, remark{Line: l.T("status.schedule", l.Duration(late))})
+	}
 	for _, b := range s.Beats.List {
 		if b.Error != "" {
 			st.More = append(st.More, remark{Line: l.T("status.server_fails", visible(b.Host))})
@@ -85,10 +88,11 @@ func (st *status) names(line string, topics []operator.TopicCounts) {
 }
 
 // neglectedOf are the topics whose next job has been ready for long, that for longest first; and those
-// of which nobody knows.
-func neglectedOf(topics []operator.TopicCounts) (behind, unknown []operator.TopicCounts) {
+// of which nobody knows. Where a pause or a limit keeps jobs back that is not the consumers' fault.
+func neglectedOf(topics []operator.TopicCounts, pauses operator.Pauses) (behind, unknown []operator.TopicCounts) {
 	for _, t := range topics {
 		switch {
+		case t.Held > 0, pauses.Of(t.Topic) != nil:
 		case t.AtLeast >= neglected:
 			behind = append(behind, t)
 		case t.Ready > 0 && t.Overdue < 0:

@@ -16,12 +16,17 @@ type topicData struct {
 	Counts      *operator.TopicCounts // nil if the topic is not known
 	Pause       *store.Pause          // nil if it is not paused
 	For, Note   string                // what was typed in
+	Limits      limitForm
+	Typed       string // the name of the action into whose form it was typed; empty if none was
 	States      []string
 	Query       operator.Query
 	All         int // how many entries there are to look at; Unknown if it can't be told
 	Broken      error
 	LookedInAll int // how many were looked at, also on the pages before
 }
+
+// IsLimited reports whether its jobs are limited.
+func (t topicData) IsLimited() bool { return t.Counts != nil && t.Counts.Limit != (store.Limit{}) }
 
 // topic is a topic's page: its jobs in one state, some at a time.
 func (d *Dashboard) topic(p *page) error {
@@ -45,7 +50,9 @@ func (d *Dashboard) topic(p *page) error {
 	if data.Pause, err = d.pauseOf(p.ctx, data.Topic); err != nil {
 		return err
 	}
+	data.Typed = p.r.PathValue("action")
 	data.For, data.Note = p.form.Get("for"), p.form.Get("note")
+	data.Limits = p.limitForm(counts.Topics[0].Limit)
 	if data.Query.State == operator.Ready {
 		data.All = operator.Unknown
 		if data.Counts != nil {
@@ -61,11 +68,8 @@ func (d *Dashboard) topic(p *page) error {
 
 // pauseOf is why nothing of the topic is delivered, nil if it is not paused, or this Redis user may not know.
 func (d *Dashboard) pauseOf(ctx context.Context, topic string) (*store.Pause, error) {
-	pauses, err := d.operator.Paused(ctx)
-	if err != nil && !store.Refused(err) {
-		return nil, err
-	}
-	return pauses.Of(topic), nil
+	pauses, err := d.operator.PausedIfAllowed(ctx)
+	return pauses.Of(topic), err
 }
 
 const (

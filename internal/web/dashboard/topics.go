@@ -18,6 +18,7 @@ type topicRow struct {
 	operator.TopicCounts
 	Waiting int // about; Unknown if it can't be told
 	Paused  bool
+	Limited bool
 }
 
 // jobs are how many it has, of which nobody knows all.
@@ -110,12 +111,12 @@ func (d *Dashboard) topics(p *page) error {
 	} else {
 		counts = withShares(v.Topics, data.Shares.Topics)
 	}
-	pauses, err := d.operator.Paused(p.ctx)
-	if err != nil && !store.Refused(err) {
+	pauses, err := d.operator.PausedIfAllowed(p.ctx)
+	if err != nil {
 		return err
 	}
 	for _, t := range counts {
-		row := topicRow{t, waiting[t.Topic], pauses.Of(t.Topic) != nil}
+		row := topicRow{t, waiting[t.Topic], pauses.Of(t.Topic) != nil, t.Limit != (store.Limit{})}
 		if data.Unreadable != nil {
 			row.Waiting = operator.Unknown
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -21,7 +22,7 @@ const (
 // at for as long as the request waits.
 const (
 	maxTopics = 256
-	maxTopic  = 1 << 10 // bytes; none that is longer can be pushed
+	maxTopic  = store.MaxTopic // bytes; none that is longer can be pushed
 )
 
 // job is what is pushed, and, with its due time for its delay, what /get answers.

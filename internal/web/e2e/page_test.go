@@ -73,6 +73,12 @@ func (p page) click(selector string) {
 	}), chromedp.WaitReady("#main"))
 }
 
+// press clicks on what changes the page that is there.
+func (p page) press(selector string) {
+	p.Helper()
+	p.do(chromedp.Click(selector, chromedp.ByQuery, chromedp.NodeVisible))
+}
+
 // says fails the test if the reader sees something else of an element.
 func (p page) says(selector, want string) {
 	p.Helper()
@@ -139,8 +145,24 @@ func (p page) is(id, state string) {
 // call is a call of an HTTP API; it returns what is under data.
 func (p page) call(path string, request any) map[string]any {
 	p.Helper()
-	body, _ := json.Marshal(request)
-	response, err := http.Post(p.url+path, "application/json", strings.NewReader(string(body)))
+	return p.send(http.MethodPost, path, request)
+}
+
+func (p page) put(path string, request any) {
+	p.Helper()
+	p.send(http.MethodPut, path, request)
+}
+
+func (p page) send(method, path string, request any) map[string]any {
+	p.Helper()
+	var body []byte
+	if request != nil {
+		body, _ = json.Marshal(request)
+	}
+	r, err := http.NewRequest(method, p.url+path, strings.NewReader(string(body)))
+	check(p, err)
+	r.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(r)
 	check(p, err)
 	defer response.Body.Close()
 	text, _ := io.ReadAll(response.Body)

@@ -34,12 +34,19 @@ func TestScreens(t *testing.T) {
 		{"topics", "/ui/topics", `document.querySelector("#topics")`},
 		{"consumers", "/ui/consumers", `document.querySelector("#consumers")`},
 		{"topic", "/ui/topic?state=waiting&topic=" + topic("close_order"), `document.querySelector("#jobs")`},
+		{"topic-limited", "/ui/topic?topic=" + topic("rate_order"), `document.querySelector("#limited")`},
+		{"topic-paused", "/ui/topic?topic=" + topic("remind_member"), `document.querySelector("#paused")`},
+		{"topic-limit", "/ui/topic?topic=" + topic("rate_order"), `document.querySelector("#limit").open = true`},
+		{"schedules", "/ui/schedules", `document.querySelector("#schedules")`},
 		{"job", job("close-order-1007"), `document.querySelector("#job")`},
 		{"dead-letters", "/ui/dead", `document.querySelector("#dead-topics")`},
 		{"dead-letters-of-a-topic", "/ui/dead/topic?topic=" + topic("send_mail"), `document.querySelector("#groups")`},
 		{"confirmation", "/ui/act/purge?topic=" + topic("rate_order"), `document.querySelector("#confirm")`},
 		{"push", "/ui/push", `document.querySelector("#push")`},
 		{"overview-zh", "/?lang=zh", `document.querySelectorAll(".plot canvas").length === 3`},
+		{"topic-limited-zh", "/ui/topic?topic=" + topic("rate_order"), `document.querySelector("#limited")`},
+		{"topic-paused-zh", "/ui/topic?topic=" + topic("remind_member"), `document.querySelector("#paused")`},
+		{"schedules-zh", "/ui/schedules", `document.querySelector("#schedules")`},
 	}
 	for _, look := range []struct {
 		name          string
@@ -68,6 +75,25 @@ func TestScreens(t *testing.T) {
 			check(t, os.WriteFile(filepath.Join(screens, page.name+"-"+look.name+".png"), picture, 0o644))
 		}
 	}
+}
+
+// fillSchedules makes some schedules.
+func fillSchedules(t *testing.T, c *client.Client) {
+	t.Helper()
+	for _, s := range []client.Schedule{
+		{Name: "daily report", Cron: "0 7 * * mon-fri", Zone: "Asia/Shanghai", Topic: "report", Body: "{}"},
+		{Name: "clean up", Every: 10 * time.Minute, Topic: "clean_up", Body: "{}", Overlap: client.OverlapSkip},
+		{Name: "invoices", Cron: "30 9 L * *", Zone: "Europe/Berlin", Topic: "invoice", Body: "{}"},
+	} {
+		_, err := c.Schedule(t.Context(), s)
+		check(t, err)
+		_, err = c.RunNow(t.Context(), s.Name)
+		check(t, err)
+		d, err := c.Reserve(t.Context(), 0, time.Minute, s.Topic)
+		check(t, err)
+		check(t, d.Ack(t.Context()))
+	}
+	check(t, c.PauseSchedule(t.Context(), "invoices"))
 }
 
 // fillHour fills the last hour as the servers would have, but for ten minutes in which none was there.
@@ -129,6 +155,13 @@ func fillShop(t *testing.T, addr string) {
 		_, err := c.Reserve(ctx, 0, time.Hour, "close_order")
 		check(t, err)
 	}
+	check(t, c.Pause(ctx, "remind_member", client.PauseOptions{For: 2 * time.Hour, Note: "Eve: the new texts are not translated yet"}))
+	check(t, c.SetLimit(ctx, "rate_order", client.Limit{Concurrency: 2, Rate: 10, Burst: 5}))
+	for range 2 {
+		_, err := c.Reserve(ctx, 0, time.Hour, "rate_order")
+		check(t, err)
+	}
+	fillSchedules(t, c)
 	fillHour(t, addr)
 	working.Go(func() {
 		evening := time.NewTicker(150 * time.Millisecond)

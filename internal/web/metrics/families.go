@@ -54,7 +54,21 @@ func (n numbers) families(t *topics) []family {
 		gauge("topics_paused", "Topics of which nothing is delivered, as they are paused."+wholeRedis).with(float64(n.paused)),
 		gauge("servers", "Servers that run."+wholeRedis).with(float64(n.servers)),
 		counter("jobs_acked_total", "Jobs that were acknowledged by anybody."+wholeRedis).with(float64(n.acked)),
-	}, ofPartitions(n.Partitions), t.gauges(n.Topics), []family{t.ofPauses(n.pauses)}, t.ofLimits(n.Topics))
+	}, ofSchedules(n.schedules), ofPartitions(n.Partitions), t.gauges(n.Topics), []family{t.ofPauses(n.pauses)}, t.ofLimits(n.Topics))
+}
+
+// ofSchedules are how many there are, and how late.
+func ofSchedules(s operator.ScheduleStates) []family {
+	all := gauge("schedules", "Schedules: state is active, paused, or ended (they have no next moment)."+wholeRedis)
+	for _, one := range []struct {
+		state string
+		n     int
+	}{{"active", s.Active}, {"paused", s.Paused}, {"ended", s.Ended}} {
+		label := "state"
+		all = all.with(float64(one.n), &dto.LabelPair{Name: &label, Value: &one.state})
+	}
+	overdue := gauge("schedule_overdue_seconds", "For how long the next moment of the active schedule that is latest has been due, and no server has seen to it; 0 if none is."+wholeRedis)
+	return []family{all, overdue.with(s.Overdue.Seconds())}
 }
 
 // ofPauses is which of the topics with labels are paused.

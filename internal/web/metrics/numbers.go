@@ -12,10 +12,11 @@ import (
 // numbers are what one look at Redis finds. One that can't be read is operator.Unknown.
 type numbers struct {
 	operator.Counts
-	pauses  operator.Pauses
-	paused  int   // topics; operator.Unknown if they can't be read
-	servers int   // that run
-	acked   int64 // since the first look and before
+	pauses    operator.Pauses
+	schedules operator.ScheduleStates // with an Overdue below 0 if they can't be read
+	paused    int                     // topics; operator.Unknown if they can't be read
+	servers   int                     // that run
+	acked     int64                   // since the first look and before
 }
 
 // readNumbers makes what reads them, of so many topics at most, one look after the other.
@@ -23,6 +24,7 @@ func readNumbers(op *operator.Operator, topics int) func(context.Context) (numbe
 	var all steady
 	return func(ctx context.Context) (n numbers, err error) {
 		n.servers, n.acked, n.paused = operator.Unknown, operator.Unknown, operator.Unknown
+		n.schedules = operator.ScheduleStates{Active: operator.Unknown, Paused: operator.Unknown, Ended: operator.Unknown, Overdue: operator.Unknown}
 		var others sync.WaitGroup
 		others.Go(func() {
 			if servers, err := op.Servers(ctx); err == nil {
@@ -30,6 +32,9 @@ func readNumbers(op *operator.Operator, topics int) func(context.Context) (numbe
 			}
 			if pauses, err := op.Paused(ctx); err == nil {
 				n.pauses, n.paused = pauses, len(pauses)
+			}
+			if schedules, err := op.ScheduleStates(ctx); err == nil {
+				n.schedules = schedules
 			}
 			if acked, err := op.Acked(ctx); err == nil {
 				n.acked = all.follow(acked)

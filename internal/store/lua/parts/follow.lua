@@ -8,11 +8,11 @@
 
 -- Enters the follower of a job that has a lease of that text.
 local function enter_follower(name, text, topic, body, due, lifetime, most, ttr)
-  local left, needed = redis.call('PTTL', name), math.max(due - now, 0) + lifetime
+  local attempts, token, lent = read_lease(text)
+  local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
   redis.call('HSET', name, 'next', string.format('%d %s %s %s %s', due, lifetime, most, ttr, topic), 'next_body', body)
   if left >= 0 and left < needed then -- the job is kept for longer, too
     redis.call('PEXPIRE', name, string.format('%d', needed))
-    local attempts, token = read_lease(text)
     redis.call('HSET', name, 'lease', as_followed(lease_text(attempts, token, 0, needed)))
   elseif not is_followed(text) then
     redis.call('HSET', name, 'lease', as_followed(text))

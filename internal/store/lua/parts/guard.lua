@@ -28,7 +28,7 @@ end
 
 -- Whether the slot is on its way to another node of the cluster, and the key is not here, any more or yet: it can't be
 -- written to. To be asked before a job is taken from where it is to be put there. That may have been the last entry, and then
--- it can't be put back.
+-- it can't be put back. The name of a key that never is tells whether the slot is on its way at all.
 -- cluster: local function elsewhere(key)
 -- cluster:   local reply = redis.pcall('EXISTS', key)
 -- cluster:   if type(reply) == 'table' and string.find(reply.err, 'non local', 1, true) then return reply end

@@ -13,7 +13,8 @@
 local LIMITED = 2 ^ 40
 
 local MADE_UP_FOR = 250000 -- µs
-local PLACES = 1000        -- slots that one call looks at
+local PLACES = 1000        -- slots that one call looks at, of leases that seem to be over,
+local LOOKED_AT = 200      -- and of others
 
 -- The limit of a topic; nil if it has none, and an error reply if that can't be told:
 --   concurrency  how many are reserved at a time, -1 for any number
@@ -39,27 +40,42 @@ local function write_limit(topic, l)
   return redis.pcall('HSET', limits, topic, text)
 end
 
--- How many slots of the topic are taken at that time (Unix s), or an error reply. Those whose leases have ended are free; changes has
--- them be forgotten.
-local function count_slots(topic, at, changes)
-  local set = slots .. topic
-  local past = redis.pcall('ZRANGE', set, '-inf', string.format('%.6f', at), 'BYSCORE', 'LIMIT', 0, PLACES)
-  if past.err then return past end
+-- Those of some slots whose jobs have no lease at that time (Unix s), or an error reply; and with changes, those that were extended are
+-- scored anew.
+local function free_among(set, ids, at, changes)
   local free = {}
-  if #past > 0 then
-    local scores = redis.call('ZMSCORE', pool, unpack(past))
-    for i, id in ipairs(past) do
-      local score = scores[i] and tonumber(scores[i])
-      if not score or score <= at or not is_lease(score) then
-        free[#free + 1] = id
-      elseif changes then
-        redis.pcall('ZADD', set, scores[i], id) -- it was extended
-      end
+  if #ids == 0 then return free end
+  local scores = redis.pcall('ZMSCORE', pool, unpack(ids))
+  if scores.err then return scores end
+  for i, id in ipairs(ids) do
+    local score = scores[i] and tonumber(scores[i])
+    if not score or score <= at or not is_lease(score) then
+      free[#free + 1] = id
+    elseif changes then
+      redis.pcall('ZADD', set, scores[i], id)
     end
   end
+  return free
+end
+
+-- How many slots of the topic are taken at that time (Unix s), or an error reply. Those whose leases have ended are free. With most it need
+-- be right only above that: if there are no more, nobody looks which are free. Else, if there are more without those whose leases have ended,
+-- some of the others are looked at, too: who knows nothing of slots may have ended their leases. What is free is forgotten then.
+local function count_slots(topic, at, most)
+  local set = slots .. topic
   local all = redis.pcall('ZCOUNT', set, '-inf', '+inf')
-  if type(all) == 'table' then return all end
-  if #free > 0 and changes then redis.pcall('ZREM', set, unpack(free)) end
+  if type(all) == 'table' or most and all <= most then return all end
+  local past = redis.pcall('ZRANGE', set, '-inf', string.format('%.6f', at), 'BYSCORE', 'LIMIT', 0, PLACES)
+  if past.err then return past end
+  local free = free_among(set, past, at, most)
+  if free.err then return free end
+  if not most then return all - #free end
+  if all - #free > most then
+    local first = redis.pcall('ZRANGE', set, 0, LOOKED_AT - 1)
+    free = first.err and first or free_among(set, first, at)
+    if free.err then return free end
+  end
+  if #free > 0 then redis.pcall('ZREM', set, unpack(free)) end
   return all - #free
 end
 
@@ -74,11 +90,14 @@ local function open_limit(topic, n)
   local begin = math.huge
   l.free, l.since, l.wanted = math.huge, 0, n
   if l.interval > 0 then
+    l.next = math.min(l.next, now_us + l.interval) -- the clock may have been put back
     l.since = math.max(l.next, now_us - (l.burst - 1) * l.interval - MADE_UP_FOR)
     begin = math.max(math.floor((now_us - l.since) / l.interval) + 1, 0)
   end
   if l.concurrency >= 0 then
-    local taken = count_slots(topic, now_s, true)
+    err = not_permitted('ZRANGE', slots .. topic, '0', '0') -- who needs it only at the limit is told before
+    if err then return nil, err end
+    local taken = count_slots(topic, now_s, l.concurrency - n)
     if type(taken) == 'table' then return nil, taken end
     l.free, l.slots = math.max(l.concurrency - taken, 0), slots .. topic
   end
@@ -88,11 +107,13 @@ local function open_limit(topic, n)
 end
 
 -- Ends what open_limit has begun: so many jobs are reserved. waits says that there is a waiter. Returns what gate does, see take_all.
--- Those who have to wait as too many begin come back one after the other.
+-- Those who have to wait as too many begin come back one after the other. Who would be away for long is woken, too: the limit may be
+-- changed meanwhile. Entries without a job may have kept the reserve from taking all that it might; then it goes on.
 local APART, LONGEST = 5000, 5000000 -- µs; between two of them, and for how long one stays away if there are others
 local function close_limit(topic, l, taken, waits)
-  local held
-  if l.most < l.wanted then held = l.free <= l.most and -1 or 0 end
+  local held, among
+  if l.most < l.wanted and taken >= l.most then held = l.free <= l.most and -1 or 0 end
+  if held == -1 then among = held_back end
   if l.interval > 0 and (taken > 0 or held == 0) then
     if taken > 0 then l.next = l.since + taken * l.interval end
     local at = math.max(l.next, now_us)
@@ -100,9 +121,12 @@ local function close_limit(topic, l, taken, waits)
       at = math.max(at, math.min(l.appointed + math.max(l.interval, APART), now_us + LONGEST))
       l.appointed = at
     end
-    if held == 0 then held = math.max(math.ceil((at - now_us) / 1000), 1) end
+    if held == 0 then
+      held = math.max(math.ceil((at - now_us) / 1000), 1)
+      if l.next - now_us > LONGEST then among = held_back end
+    end
     write_limit(topic, l)
   end
-  if held then return held, nil, held < 0 and held_back end
+  if held then return held, nil, among end
   return nil, l.open <= taken or let_go_on(topic)
 end

@@ -1,10 +1,12 @@
 -- require: keys time
 -- IDs of which no further push counts for a while, whatever becomes of the job.
 
--- For how long a push of that policy counts alone (ms), nil if that is not its policy.
+-- For how long a push of that policy counts alone (ms), nil if that is not its policy; then what it says, in short, '' if that is not to be
+-- told apart.
 local function once_window(policy)
-  local ms = policy ~= 'replace' and string.match(policy, '^once (%d+)$')
-  return ms and tonumber(ms)
+  if policy == 'replace' then return nil end
+  local ms, said = string.match(policy, '^once (%d+) ?(.*)$')
+  return ms and tonumber(ms), said
 end
 
 -- Whether a push of the ID has counted, and no further one does.

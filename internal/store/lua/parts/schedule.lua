@@ -1,4 +1,4 @@
--- require: keys time guard pool queue lease topics
+-- require: keys time guard pool queue lease topics follow
 -- Schedules. One is a job that a server does not move when it falls due, but fires: it stores the job of that moment, and gives
 -- the schedule its next due time.
 
@@ -40,6 +40,27 @@ local function store_job(id, topic, content, options, due)
   redis.call('ZADD', pool, score_of(due), id)
   announce(score_of(due), due - now)
   return nil, true
+end
+
+-- With the overlap 'follow' a moment whose last job is not done has no job of its own: no two run at a time, and after each moment one
+-- begins. If somebody has begun the last job, the moment's follows it, under its ID (see follow); the newest one counts. If nobody has, that one
+-- stands for the moment, too, where it is: to replace it, as a push does, would put it to the end of its queue again and again.
+
+-- The text of the last job's lease, nil if nobody has begun it, or it is done. An error reply if it can't be followed.
+local function lease_of_last(last)
+  local job = last and redis.pcall('HMGET', buckets .. last, 'lease')
+  if unreadable(job) then return job end
+  if not job or not job[1] then return nil end
+  local _, _, _, expires = read_lease(job[1])
+  local err = not_permitted('PTTL', buckets .. last)
+  if not err and pushed_anew(redis.call('PTTL', buckets .. last), expires) then return nil end
+  return err or job[1]
+end
+
+-- Has a moment's job follow the last one, whose lease has that text.
+local function follow_last(last, lease, topic, content, options, due)
+  local most, ttr, lifetime = read_options(options)
+  enter_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)
 end
 
 -- Adds moments to the text of the last ten, each "<Unix ms><what><by how much it was late, ms>": what is r, it had a job; n, somebody

@@ -37,7 +37,10 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   if gate then
     local err
     most, err = gate(topic, math.min(most, #ids))
-    if err then return err end
+    if err then
+      queue_error = err
+      return 0, err
+    end
     if most == 0 then return 0 end
   end
 

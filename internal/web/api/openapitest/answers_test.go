@@ -67,6 +67,7 @@ func (p *prober) done(h http.Handler) {
 			p.ask(h, request{"POST", "/v1/jobs", `{"topic":"u","body":"b"}`, map[string]string{api.IdempotencyKey: key}, nil}, want)
 		}
 	}
+	p.ask(h, request{"POST", "/v1/jobs", `{"topic":"u","body":"another"}`, map[string]string{api.IdempotencyKey: "a key"}, nil}, 422)
 	ask(504, "POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b","delay":"1h30m","replicas":1,"replicas_timeout":0.001}`)
 	ask(504, "POST", "/v1/jobs", `{"id_base64":"/w==","topic":"t","body":"b","delay":"1h","replicas":1,"replicas_timeout":"1ms"}`)
 	ask(200, "POST", "/v1/jobs/batch", `{"jobs":[{"topic":"t","body":"b","delay":"1h","replicas":1,"replicas_timeout":"1ms"}]}`)
@@ -121,7 +122,7 @@ func (p *prober) done(h http.Handler) {
 	ask(200, "POST", "/v1/topics/t/resume", "")
 	for _, schedule := range []string{
 		`{"cron":"0 7 * * mon-fri","zone":"Europe/Berlin","topic":"t","body":"b","missed":"all","overlap":"skip","jitter":"1m","max_attempts":3,"ttr":60,"ready_max_lifetime":"1d"}`,
-		`{"cron":"@every 90s","topic_base64":"/w==","body_base64":"/w=="}`,
+		`{"cron":"@every 90s","topic_base64":"/w==","body_base64":"/w==","overlap":"follow"}`,
 	} {
 		ask(200, "PUT", "/v1/schedules/a%20b", schedule)
 		ask(200, "PUT", "/v1/schedules/%FF", schedule)

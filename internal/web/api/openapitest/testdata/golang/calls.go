@@ -65,6 +65,8 @@ func main() {
 	four, ten := 4, 10.0
 	limited := must(c.SetLimitWithResponse(ctx, topic, NewLimit{Concurrency: &four, Rate: &ten}))
 	expect(limited, limited.StatusCode() == http.StatusNoContent)
+	held := must(c.TopicWithResponse(ctx, topic))
+	expect(held, held.JSON200 != nil && *held.JSON200.Limit.Concurrency == four)
 	unlimited := must(c.RemoveLimitWithResponse(ctx, topic))
 	expect(unlimited, unlimited.StatusCode() == http.StatusNoContent)
 	note := "ask Eve"

@@ -1,0 +1,147 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/server"
+)
+
+// limited is a topic of a cluster that consumers work on, and how many of them do so at a time.
+type limited struct {
+	client.Limit
+	topic  string
+	held   atOnce
+	pushed int // jobs
+}
+
+// consume reserves jobs of the topic, and is done with them soon, or never.
+func (l *limited) consume(ctx context.Context, c *client.Client, lease time.Duration) {
+	for ctx.Err() == nil {
+		d, err := c.Reserve(ctx, time.Second, lease, l.topic)
+		if err != nil {
+			continue
+		}
+		key := fmt.Sprint(d.ID, d.Token)
+		l.held.begins(key, d.Deadline())
+		if rand.N(50) == 0 {
+			continue // it dies
+		}
+		time.Sleep(rand.N(2 * time.Millisecond))
+		l.held.ends(key)
+		d.Ack(ctx)
+	}
+}
+
+// push pushes jobs of the topic.
+func (l *limited) push(t *testing.T, c *client.Client, n int) {
+	t.Helper()
+	jobs := make([]client.Delayed, n)
+	for i := range jobs {
+		l.pushed++
+		id := fmt.Sprintf("%s %d", l.topic, l.pushed)
+		if l.Tag != "" {
+			id = fmt.Sprintf("{%s}%d", l.Tag, l.pushed)
+		}
+		jobs[i].Message = client.Message{ID: id, Topic: l.topic, Body: "b"}
+	}
+	check(t, errOf(c.PushBatch(t.Context(), jobs)))
+}
+
+// goesOn waits until so many more jobs are begun.
+func (l *limited) goesOn(t *testing.T, more int) {
+	t.Helper()
+	l.held.mu.Lock()
+	more += l.held.all
+	l.held.mu.Unlock()
+	redistest.Until(t, "jobs of "+l.topic+" are begun", func() bool {
+		l.held.mu.Lock()
+		defer l.held.mu.Unlock()
+		return l.held.all >= more
+	})
+}
+
+// Never do more consumers hold jobs than the limit says while slots move, be it one partition's or one of all of them. When a
+// master is killed its replica may not know of the last leases; once these would be over, the limit holds again, and nothing is stuck.
+func TestLimitInCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	c := inCluster(t, cluster)
+	pool := client.NewPool(client.PoolOptions{Cluster: cluster.Addrs()})
+	defer pool.Close()
+	work := server.New(pool, server.Options{Partitions: clusterPartitions})
+	check(t, work.Check(t.Context()))
+	defer redistest.Background(t, work.Run)()
+
+	const lease = 500 * time.Millisecond
+	topics := []*limited{
+		{topic: "tagged", Limit: client.Limit{Concurrency: 3, Tag: "x"}},
+		{topic: "shared", Limit: client.Limit{Concurrency: clusterPartitions}},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	defer cancel()
+	for _, l := range topics {
+		l.held.until = map[string]time.Time{}
+		check(t, c.SetLimit(ctx, l.topic, l.Limit))
+		for range 3 {
+			consumer := inCluster(t, cluster)
+			for range 12 {
+				wait.Go(func() { l.consume(ctx, consumer, lease) })
+			}
+		}
+	}
+	slot := cluster.Slot(fmt.Sprintf("{%d}", store.PartitionOf("{x}", clusterPartitions)))
+	expect := func(when string) {
+		t.Helper()
+		for _, l := range topics {
+			l.push(t, c, 1000)
+			l.goesOn(t, 500)
+			l.held.mu.Lock()
+			if l.held.most > l.Concurrency {
+				t.Errorf("%s: of %s there were %d at a time", when, l.topic, l.held.most)
+			}
+			t.Logf("%s: of %s %d were begun, %d at a time", when, l.topic, l.held.all, l.held.most)
+			l.held.most, l.held.all = 0, 0
+			l.held.mu.Unlock()
+		}
+	}
+	expect("in peace")
+	from := cluster.Owner(slot)
+	for _, to := range cluster.Servers[:3] {
+		if to != from {
+			cluster.MoveSlot(slot, to)
+			expect("when a slot has moved")
+		}
+	}
+	to := cluster.Servers[0]
+	if cluster.Owner(slot) == to {
+		to = cluster.Servers[1]
+	}
+	topics[1].push(t, c, 1000)
+	m := cluster.BeginMove(slot, to)
+	topics[1].goesOn(t, 100)
+	m.Keys(3)
+	topics[1].goesOn(t, 100)
+	m.End()
+	expect("when a slot took its time")
+	cluster.AwaitHealth()
+	old := cluster.Owner(slot)
+	cluster.Kill(old)
+	cluster.AwaitOwner(slot, old)
+	time.Sleep(2 * lease) // those that the replica does not know of
+	for _, l := range topics {
+		l.held.mu.Lock()
+		l.held.most = 0
+		l.held.mu.Unlock()
+	}
+	expect("when a master was killed")
+}

@@ -1,0 +1,188 @@
+package client_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// modelShare is a queue's part of its topic's limit. Times are in days since the run began: the rates that the test sets have all begin at once that
+// may, as a run is no part of a day.
+type modelShare struct {
+	concurrency int // -1: any number
+	interval    float64
+	burst       int
+	next        float64 // when the next one may begin
+}
+
+const (
+	aMoment  = 1e-9               // of the run
+	madeUp   = 0.25 / (24 * 3600) // what is late by no more is made up for
+	noNumber = -1
+)
+
+// limit limits a topic's jobs.
+func (m *model) limit(topic string, l client.Limit) {
+	m.limits[topic] = l
+	if l == (client.Limit{}) {
+		delete(m.limits, topic)
+	}
+	for place := range max(m.partitions, m.before) {
+		queue := m.queueAt(topic, place)
+		if l == (client.Limit{}) {
+			delete(m.shares, queue)
+			delete(m.slots, queue)
+			continue
+		}
+		m.setShare(topic, place, l)
+	}
+}
+
+// copyLimits has all partitions have their shares of the limits there are.
+func (m *model) copyLimits() {
+	for topic, l := range m.limits {
+		for place := range max(m.partitions, m.before) {
+			was, now := m.shares[m.queueAt(topic, place)], m.share(l, place)
+			if was == nil || was.concurrency != now.concurrency || was.interval != now.interval || was.burst != now.burst {
+				m.setShare(topic, place, l)
+			}
+		}
+	}
+}
+
+func (m *model) setShare(topic string, place int, l client.Limit) {
+	queue, s := m.queueAt(topic, place), m.share(l, place)
+	was := m.shares[queue]
+	if was != nil {
+		s.next = min(was.next, s.interval)
+	} else {
+		s.next = math.Inf(-1)
+	}
+	m.shares[queue] = &s
+	switch {
+	case s.concurrency == noNumber:
+		delete(m.slots, queue)
+	case was == nil || was.concurrency == noNumber:
+		for id, entry := range m.pool {
+			if entry.lease > 0 && !m.isDue(entry) && m.jobs[id].topic == topic && m.place(id) == place {
+				m.enter(queue, id)
+			}
+		}
+	}
+}
+
+// share is a place's.
+func (m *model) share(l client.Limit, place int) modelShare {
+	of := m.partitions
+	if l.Tag != "" {
+		if place != store.PartitionOf("{"+l.Tag+"}", of) {
+			return modelShare{}
+		}
+		of = 1
+	} else if place >= of {
+		of = m.before
+	}
+	shareOf := func(all int) int {
+		n := all / of
+		if of > 1 && place < all%of {
+			n++
+		}
+		return max(n, 1)
+	}
+	s := modelShare{concurrency: noNumber, burst: shareOf(l.Burst)}
+	if l.Concurrency > 0 {
+		s.concurrency = shareOf(l.Concurrency)
+	}
+	if l.Rate > 0 {
+		s.interval = float64(of) / (l.Rate * 24 * 3600)
+	}
+	return s
+}
+
+// since is since when jobs of that share may begin, as if they came evenly.
+func (s *modelShare) since() float64 { return max(s.next, -float64(s.burst-1)*s.interval-madeUp) }
+
+// isOpen reports whether a job of the queue may begin to be reserved.
+func (m *model) isOpen(queue string) bool {
+	s := m.shares[queue]
+	if s == nil {
+		return true
+	}
+	taken := 0
+	for _, id := range m.slots[queue] {
+		if !m.isFree(id) {
+			taken++
+		}
+	}
+	return (s.concurrency == noNumber || taken < s.concurrency) && (s.interval == 0 || s.since() <= aMoment)
+}
+
+// begin has the job of a queue be reserved.
+func (m *model) begin(queue, id string) {
+	s := m.shares[queue]
+	switch {
+	case s == nil:
+		return
+	case s.interval > 0:
+		s.next = s.since() + s.interval
+	}
+	if s.concurrency != noNumber {
+		m.enter(queue, id)
+	}
+}
+
+// enter has the job have a slot.
+func (m *model) enter(queue, id string) {
+	if s := m.shares[queue]; s != nil && s.concurrency != noNumber {
+		m.free(queue, id)
+		m.slots[queue] = append(m.slots[queue], id)
+	}
+}
+
+// free frees the job's slot.
+func (m *model) free(queue, id string) {
+	m.slots[queue] = slices.DeleteFunc(slices.Clone(m.slots[queue]), func(slot string) bool { return slot == id })
+}
+
+// isFree reports whether the slot of the job is: it has no lease. Whoever reserves forgets it then, at the latest when that matters.
+func (m *model) isFree(id string) bool {
+	entry := m.pool[id]
+	return entry.lease == 0 || entry.score > 0 && m.isDue(entry) // 0: its end is not learnt yet
+}
+
+// limitState enters limits and slots in what Redis has.
+func (m *model) limitState(s *state) {
+	s.Limits, s.Slots = map[string]string{}, map[string][]string{}
+	for topic, l := range m.limits {
+		s.Limits[topic] = fmt.Sprintf("%d %s %d %s", l.Concurrency, strconv.FormatFloat(l.Rate, 'g', -1, 64), l.Burst, l.Tag)
+	}
+	for queue, slots := range m.slots {
+		topic, _, _ := strings.Cut(queue, " of ")
+		if len(slots) > 0 {
+			s.Slots[topic] = append(s.Slots[topic], slots...)
+		}
+	}
+	for _, ids := range s.Slots {
+		slices.Sort(ids)
+	}
+}
+
+// forgetSlots forgets those that are free, here and in Redis.
+func (r *modelRun) forgetSlots() {
+	for queue, slots := range r.model.slots {
+		topic, _, _ := strings.Cut(queue, " of ")
+		for _, id := range slots {
+			if r.model.isFree(id) {
+				r.model.free(queue, id)
+				for _, s := range r.jobs {
+					r.Do("ZREM", s.Keys().Slots(topic), id)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package cron
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Moments finds what going from each to the next does, also where clocks change.
+func TestMomentsAgainstSteps(t *testing.T) {
+	specs := strings.FieldsFunc(strings.Join(oracleSpecs, "|"), func(r rune) bool { return r == '|' || r == '\n' })
+	for _, name := range append(oracleZones, "Pacific/Apia", "America/Sao_Paulo", "America/Scoresbysund") {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			zone, err := time.LoadLocation(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			random := rand.New(rand.NewPCG(1, uint64(len(name))))
+			for _, change := range changes(zone) {
+				for range 3 {
+					text := specs[random.IntN(len(specs))]
+					s, err := Parse(text)
+					if err != nil {
+						t.Fatal(err)
+					}
+					first := s.Next(change.Add(-time.Duration(random.Int64N(int64(12 * 24 * time.Hour)))))
+					now := change.Add(time.Duration(random.Int64N(int64(12 * 24 * time.Hour))))
+					few := []int{1, 3, 100}[random.IntN(3)]
+					count, last, next := s.Moments(first, now, few)
+					wantCount, wantLast, wantNext := stepped(s, first, now, few)
+					if count != wantCount || !slices.EqualFunc(last, wantLast, time.Time.Equal) || !next.Equal(wantNext) {
+						t.Errorf("%s from %v until %v, %d: %d, %v, then %v; want %d, %v, then %v", text, first, now, few, count, last, next, wantCount, wantLast, wantNext)
+					}
+				}
+			}
+		})
+	}
+}
+
+// changes are times around which to look: when clocks changed in some years, and one of each year.
+func changes(zone *time.Location) (all []time.Time) {
+	for year := 2009; year < 2024; year += 2 {
+		from := time.Date(year, 5, 1, 0, 0, 0, 0, zone)
+		all = append(all, from)
+		if start, end := from.ZoneBounds(); !start.IsZero() && !end.IsZero() {
+			all = append(all, start, end)
+		}
+	}
+	return append(all, time.Date(2011, 12, 31, 0, 0, 0, 0, zone)) // without a day before in Samoa
+}
+
+func stepped(s *Spec, first, now time.Time, few int) (count int, last []time.Time, next time.Time) {
+	for next = first; count == 0 || !next.After(now); next = s.Next(next) {
+		count, last = count+1, append(last, next)
+	}
+	return count, last[max(len(last)-few, 0):], next
+}
+
+func BenchmarkMomentsOfAYear(b *testing.B) {
+	zone, _ := time.LoadLocation("Europe/Berlin")
+	for _, text := range []string{"* * * * *", "30 2 * * *", "0 0 29 2 *", "@every 1s"} {
+		b.Run(text, func(b *testing.B) {
+			s, _ := Parse(text)
+			first := s.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, zone))
+			for b.Loop() {
+				s.Moments(first, first.AddDate(1, 0, 0), 100)
+			}
+		})
+	}
+}
+
+// So much is left to be gone through one by one, and no more: days next to a change of clocks may have fewer moments than others.
+func TestFewBefore(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		spec  string
+		now   time.Time
+		few   int
+		first time.Time
+		want  time.Time
+	}{
+		{"0 * * * *", time.Date(2026, 1, 20, 12, 0, 0, 0, time.UTC), 30, time.Date(2026, 1, 1, 5, 0, 0, 0, time.UTC), time.Date(2026, 1, 18, 0, 0, 0, 0, time.UTC)},
+		{"0 * * * *", time.Date(2026, 1, 20, 12, 0, 0, 0, time.UTC), 24, time.Date(2026, 1, 1, 5, 0, 0, 0, time.UTC), time.Date(2026, 1, 19, 0, 0, 0, 0, time.UTC)},
+		{"0 8,20 * * 1", time.Date(2026, 1, 20, 12, 0, 0, 0, time.UTC), 3, time.Date(2026, 1, 1, 5, 0, 0, 0, time.UTC), time.Date(2026, 1, 12, 0, 0, 0, 0, time.UTC)},
+		{"0 * * * *", time.Date(2026, 1, 3, 12, 0, 0, 0, time.UTC), 100, time.Date(2026, 1, 1, 5, 0, 0, 0, time.UTC), time.Date(2026, 1, 1, 5, 0, 0, 0, time.UTC)},
+		{"0 * * * *", time.Date(2026, 4, 1, 12, 0, 0, 0, berlin), 60, time.Date(2026, 3, 1, 5, 0, 0, 0, berlin), time.Date(2026, 3, 27, 0, 0, 0, 0, berlin)},
+	} {
+		s, err := Parse(c.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.fewBefore(c.now, c.first, c.few); !got.Equal(c.want) {
+			t.Errorf("%s, %d before %v: %v, want %v", c.spec, c.few, c.now, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+// Package docs checks what the documents refer to.
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// project is its folder.
+const project = "../.."
+
+// inProject is the path from there of a file.
+func inProject(file string) string {
+	return filepath.ToSlash(strings.TrimPrefix(file, filepath.FromSlash(project+"/")))
+}
+
+// pages are all documents, by their paths from the project's folder.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	files := slices.Concat(glob(t, "*.md"), glob(t, "docs/*.md"))
+	texts := make(map[string]string, len(files))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[inProject(file)] = string(text)
+	}
+	return texts
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(project, pattern))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: %v, %d files", pattern, err, len(files))
+	}
+	return files
+}
+
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// What a document links to is there: the file, and in a document the heading.
+func TestLinks(t *testing.T) {
+	all := pages(t)
+	for page, text := range all {
+		for _, found := range link.FindAllStringSubmatch(span.ReplaceAllString(withoutCode(text), ""), -1) {
+			if strings.Contains(found[1], "://") {
+				continue
+			}
+			file, anchor, _ := strings.Cut(found[1], "#")
+			name := page
+			if file != "" {
+				name = filepath.ToSlash(filepath.Join(filepath.Dir(page), file))
+			}
+			if _, err := os.Stat(filepath.Join(project, name)); err != nil {
+				t.Errorf("%s links to %s: %v", page, found[1], err)
+			} else if anchor != "" && !slices.Contains(anchors(all[name]), anchor) {
+				t.Errorf("%s links to %s, and %s has no such heading", page, found[1], name)
+			}
+		}
+	}
+}
+
+var (
+	heading    = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	ownAnchor  = regexp.MustCompile(`<a (?:id|name)="([^"]+)">`)
+	linkedText = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
+)
+
+// anchors are those that GitHub gives a document's headings, and its own.
+func anchors(text string) (list []string) {
+	for _, found := range ownAnchor.FindAllStringSubmatch(text, -1) {
+		list = append(list, found[1])
+	}
+	for _, found := range heading.FindAllStringSubmatch(withoutCode(text), -1) {
+		title := linkedText.ReplaceAllString(found[1], "$1")
+		list = append(list, strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, title))
+	}
+	return list
+}
+
+var (
+	fence = regexp.MustCompile("(?ms)^```.*?^```$")
+	span  = regexp.MustCompile("`[^`\n]*`")
+)
+
+// withoutCode is the text without samples.
+func withoutCode(text string) string {
+	text = fence.ReplaceAllString(text, "")
+	lines := strings.Split(text, "\n")
+	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "    ") }), "\n")
+}
+
+var (
+	namedTest = regexp.MustCompile(`((?:[a-z][a-z0-9]*/)+)?\b((?:Test|Example|Fuzz|Benchmark)[A-Z]\w*)\b`)
+	function  = regexp.MustCompile(`(?m)^func (Test\w+|Example\w*|Fuzz\w+|Benchmark\w+)\(`)
+)
+
+// The tests that documents name are there: client/TestModel is that one of the folder client.
+func TestNamedTests(t *testing.T) {
+	folders, anywhere := testFunctions(t)
+	count := 0
+	for page, text := range pages(t) {
+		for _, found := range namedTest.FindAllStringSubmatch(text, -1) {
+			folder, name := strings.TrimSuffix(found[1], "/"), found[2]
+			if folder == "" && !anywhere[name] || folder != "" && !folders[folder][name] {
+				t.Errorf("%s names %s: no such test", page, found[0])
+			}
+			count++
+		}
+	}
+	if count < 100 {
+		t.Errorf("%d are named", count)
+	}
+}
+
+// testFunctions are all tests, examples, fuzz tests and benchmarks, by their folders and in all.
+func testFunctions(t *testing.T) (folders map[string]map[string]bool, anywhere map[string]bool) {
+	t.Helper()
+	folders, anywhere = map[string]map[string]bool{}, map[string]bool{}
+	err := filepath.WalkDir(project, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		folder := filepath.ToSlash(filepath.Dir(inProject(path)))
+		if folders[folder] == nil {
+			folders[folder] = map[string]bool{}
+		}
+		for _, found := range function.FindAllSubmatch(text, -1) {
+			folders[folder][string(found[1])], anywhere[string(found[1])] = true, true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folders, anywhere
+}
+
+var namedFile = regexp.MustCompile(`\bdocs/[\w./-]+\.\w+`)
+
+// The documents that other documents, the sources and the samples of configuration name are there.
+func TestNamedDocuments(t *testing.T) {
+	err := filepath.WalkDir(project, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == ".git") {
+			return filepath.SkipDir
+		}
+		if !slices.Contains([]string{".md", ".go", ".lua", ".yaml", ".yml", ".conf", ".html", ".sh"}, filepath.Ext(path)) {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, name := range namedFile.FindAllString(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(project, name)); err != nil {
+				t.Errorf("%s names %s: %v", inProject(path), name, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Who reads Chinese reads the same: each page has as many headings of each level, rows and samples as the English one.
+func TestTranslations(t *testing.T) {
+	all := pages(t)
+	count := 0
+	for page, text := range all {
+		original, isChinese := strings.CutSuffix(page, ".zh-CN.md")
+		if !isChinese {
+			continue
+		}
+		count++
+		for what, pattern := range map[string]string{"headings": `(?m)^#+ `, "rows of tables": `(?m)^\|`, "samples": "(?m)^```"} {
+			re := regexp.MustCompile(pattern)
+			if got, want := len(re.FindAllString(text, -1)), len(re.FindAllString(all[original+".md"], -1)); got != want {
+				t.Errorf("%s has %d %s, the English page has %d", page, got, what, want)
+			}
+		}
+	}
+	if count == 0 {
+		t.Error("there are none")
+	}
+}

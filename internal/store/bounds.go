@@ -1,0 +1,56 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// What texts may have at most, in bytes. Redis has no such limits for IDs and topics, but what is longer makes all jobs slow that are
+// moved together with it. A body beyond MaxBody breaks the connection.
+const (
+	MaxID            = 4 << 10
+	MaxTopic         = 1 << 10
+	MaxBody          = 512 << 20
+	MaxNote          = 1000 // of a Pause
+	MaxTag           = 250  // of a Limit
+	MaxScheduleName  = 200
+	MaxScheduleOwner = 200
+)
+
+// The bounds of a Limit.
+const (
+	MaxConcurrency = 1_000_000
+	MinRate        = 1.0 / 86400 // one a day
+	MaxRate        = 1_000_000
+)
+
+// CheckSize refuses a text that is too long.
+func CheckSize(text string, most int) error {
+	if len(text) > most {
+		return fmt.Errorf("it has %d bytes: want %d at most", len(text), most)
+	}
+	return nil
+}
+
+// CheckScheduleName refuses what can't be the name of a schedule.
+func CheckScheduleName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("it is empty")
+	case strings.ContainsFunc(name, func(r rune) bool { return r == '{' || r == '}' || r < ' ' || r == 0x7f }):
+		return errors.New("want no braces and no control characters")
+	}
+	return CheckSize(name, MaxScheduleName)
+}
+
+// CheckScheduleTopic refuses what can't be the topic of a schedule's jobs.
+func CheckScheduleTopic(topic string) error {
+	switch topic {
+	case "":
+		return errors.New("it is empty")
+	case ScheduleTopic:
+		return errors.New("it is that of schedules")
+	}
+	return CheckSize(topic, MaxTopic)
+}

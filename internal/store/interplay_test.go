@@ -1,0 +1,374 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// A limit that was taken away between two migrations is none after the second.
+func TestLimitGoneBetweenMigrations(t *testing.T) {
+	_, server := onRedis(t)
+	ctx := t.Context()
+	open := func(l Layout) Partitions { return l.Open(server.Pool(), DefaultPrefix) }
+	four := open(Layout{Partitions: 4})
+	check(t, four.SetLimit(ctx, "t", Limit{Concurrency: 8}))
+	shrinking := open(Layout{Partitions: 2, Before: 4})
+	done, err := shrinking.Migrate(ctx, func(Migrated) {})
+	if !done || err != nil {
+		t.Fatal(done, err)
+	}
+	check(t, shrinking.MigrationDone(ctx))
+	two := open(Layout{Partitions: 2})
+	check(t, two.SetLimit(ctx, "t", Limit{})) // there is no limit any more
+	growing := open(Layout{Partitions: 4, Before: 2})
+	done, err = growing.Migrate(ctx, func(Migrated) {})
+	if !done || err != nil {
+		t.Fatal(done, err)
+	}
+	check(t, growing.MigrationDone(ctx))
+	four = open(Layout{Partitions: 4})
+	for i := range 40 {
+		id := fmt.Sprint(i)
+		errs, err := four.Of(id).Push([]Delayed{{Job{id, "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, nil}}).Do(ctx)
+		if err != nil || errs[0] != nil {
+			t.Fatal(err, errs)
+		}
+	}
+	n := 0
+	for _, s := range four {
+		got, err := s.Reserve(Wanted{Topics: []string{"t"}, N: 40}, Reservation{}).Do(ctx)
+		check(t, err)
+		n += len(got.Jobs)
+	}
+	if n != 40 {
+		t.Errorf("%d of 40 jobs can be reserved of a topic without a limit", n)
+	}
+}
+
+// A topic that was resumed between two migrations is not paused after the second.
+func TestPauseGoneBetweenMigrations(t *testing.T) {
+	_, server := onRedis(t)
+	ctx := t.Context()
+	open := func(l Layout) Partitions { return l.Open(server.Pool(), DefaultPrefix) }
+	four := open(Layout{Partitions: 4})
+	check(t, four.Pause(ctx, "t", 0, "note"))
+	shrinking := open(Layout{Partitions: 2, Before: 4})
+	done, err := shrinking.Migrate(ctx, func(Migrated) {})
+	if !done || err != nil {
+		t.Fatal(done, err)
+	}
+	check(t, shrinking.MigrationDone(ctx))
+	two := open(Layout{Partitions: 2})
+	was, err := two.Resume(ctx, "t")
+	if !was || err != nil {
+		t.Fatal(was, err)
+	}
+	growing := open(Layout{Partitions: 4, Before: 2})
+	done, err = growing.Migrate(ctx, func(Migrated) {})
+	if !done || err != nil {
+		t.Fatal(done, err)
+	}
+	paused, err := growing.Paused(ctx)
+	check(t, err)
+	if len(paused) > 0 {
+		t.Errorf("paused are %+v", paused)
+	}
+	if some, err := two.Paused(ctx); len(some) > 0 || err != nil {
+		t.Errorf("and where it had been resumed %+v", some)
+	}
+}
+
+// A pause that is over, left by layouts of before, does not keep that of now from being copied.
+func TestPauseCopiedOverOneThatIsOver(t *testing.T) {
+	b, server := onRedis(t)
+	ctx := t.Context()
+	two := Layout{Partitions: 2}.Open(server.Pool(), DefaultPrefix)
+	check(t, two.Pause(ctx, "t", 0, "note"))
+	growing := Layout{Partitions: 4, Before: 2}.Open(server.Pool(), DefaultPrefix)
+	b.do(t, "HSET", growing[3].keys.Paused(), "t", "1000 2000 0 0 old") // over since 1970; no server has looked there since
+	check(t, growing.CopyPauses(ctx))
+	made(t, growing[3].KeepPaused())
+	for i, s := range growing {
+		if b.do(t, "HGET", s.keys.Paused(), "t") == nil {
+			t.Errorf("partition %d is not paused", i)
+		}
+	}
+}
+
+// Whoever waits among the others is woken when a lease ends and there are jobs, too: he did not ask while the limit was reached.
+func TestSlotWakesWhoWaits(t *testing.T) {
+	b, _ := onRedis(t)
+	b.seed(t)
+	b.limitTo(t, Limit{Concurrency: 1})
+	channel := b.keys.Wake("second")
+	sub := b.subscribed(t, time.Minute, channel, b.keys.Wake("first"))
+	expectEvents(t, sub, heard(channel), heard(b.keys.Wake("first")))
+	ask := func(waiter string) Popped {
+		return made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Enter: Enter{Waiter: waiter}}, Reservation{}))
+	}
+	ask("first")
+	ask("second") // both wait for jobs
+	jobs := []Delayed{}
+	for i := range 2 {
+		jobs = append(jobs, Delayed{Job{fmt.Sprint(i), "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, nil})
+	}
+	made(t, b.Push(jobs))
+	expectEvents(t, sub, told(b.keys.Wake("first"), "2 t"))
+	got := ask("first")
+	if len(got.Jobs) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	made(t, b.Ack([]Held{{"t", got.Jobs[0].ID, got.Leases[0].Token}})) // and leaves
+	if waits := b.standing(t, "t"); len(waits) > 0 {                   // whoever is woken is taken out in the same script
+		t.Errorf("there are a job and a free slot, and nobody has woken %q", waits)
+	}
+}
+
+// Redis's clock was put back by an hour: a limited rate goes on.
+func TestRateAfterClockWasPutBack(t *testing.T) {
+	b, _ := onRedis(t)
+	b.seed(t, readyOf(3)...)
+	b.limitTo(t, Limit{Rate: 10, Burst: 1})
+	b.expectReservedAny(t)
+	at := fmt.Sprintf("%.0f", (b.clock(t)+3600)*1e6) // what the clock of before has left
+	b.do(t, "HSET", "delayer:limits", "t", "-1 100000 1 "+at+" 0 0 10 1 ")
+	got := b.reserve(t, 1, Reservation{Lease: time.Hour}, "t")
+	if len(got.Jobs) == 0 && got.Held[0] > time.Second {
+		t.Errorf("of a topic with 10 a second the next job is held back for %v", got.Held)
+	}
+}
+
+func (b *backend) expectReservedAny(t *testing.T) {
+	t.Helper()
+	if got := b.reserve(t, 1, Reservation{Lease: time.Hour}, "t"); len(got.Jobs) != 1 {
+		t.Fatal(got)
+	}
+}
+
+// A job is kept for as long as its follower is to be, also when it was lent some time for its lease.
+func TestFollowerIsKept(t *testing.T) {
+	b, _ := onRedis(t)
+	b.seed(t)
+	ctx := t.Context()
+	check(t, b.push(ctx, Job{"a", "t", "b"}, Due{}, 10*time.Minute, Replace))
+	got := b.reserve(t, 1, Reservation{Lease: 10 * time.Minute}, "t")
+	check(t, b.push(ctx, Job{"a", "t", "follower"}, Due{}, 15*time.Minute, Follow))
+	made(t, b.Retry([]GivenBack{{Held: Held{"t", "a", got.Leases[0].Token}}}))
+	ttl := time.Duration(b.do(t, "PTTL", "delayer:job_bucket:a").(int64)) * time.Millisecond
+	if ttl < 14*time.Minute {
+		t.Errorf("the follower was to be kept for 15m, and goes with its job in %v", ttl)
+	}
+}
+
+// A SetLimit whose answer was lost, or that was cut off before the slots were entered, is done by the next one.
+func TestLimitSetAgain(t *testing.T) {
+	b, _ := onRedis(t)
+	b.seed(t, readyOf(3)...)
+	b.expectReserved(t, 1, 1, 0)
+	l := Limit{Concurrency: 1}
+	part := l.share(0, Layout{Partitions: 1})
+	args := append(arguments(5, b.keys.JobPool()), "t", part.concurrency, "0", part.burst, l.String())
+	_, err := newCall(b.Store, limitScript, args, unread).Do(t.Context()) // and then the connection is cut
+	check(t, err)
+	b.limitTo(t, l)
+	b.expectReserved(t, 1, 0, Woken)
+}
+
+// A push to a group whose user lacks a command that entering Once needs changes nothing.
+func TestRightsOfOnce(t *testing.T) {
+	for _, command := range []string{"zrangebyscore", "zrem", "pttl", "pexpire", "zscore"} {
+		for name, call := range map[string]func(b *backend) error{
+			"group": func(b *backend) error {
+				d := toGroup("t", "k", "1", Group{Longest: time.Hour})
+				d.ID, d.Policy = d.ID+"own", Once(time.Minute)
+				errs, err := b.Push([]Delayed{d}).Do(t.Context())
+				if err == nil {
+					err = errs[0]
+				}
+				return err
+			},
+			"push": func(b *backend) error {
+				return b.push(t.Context(), Job{"a", "t", "b"}, Due{After: time.Hour}, time.Hour, Once(time.Minute))
+			},
+		} {
+			t.Run(command+" "+name, func(t *testing.T) {
+				b, _ := onRedis(t)
+				b.seed(t)
+				b.do(t, "ZADD", "delayer:once", 1, "over")
+				b.do(t, "ACL", "SETUSER", "u", "reset", "on", ">p", "~*", "&*", "+@all", "-"+command)
+				err := call(b.user())
+				if err != nil && (len(b.With(t).Strings("KEYS", "delayer:job_bucket:*")) > 0) {
+					t.Errorf("without %s: %v, and it is stored", command, err)
+				}
+			})
+		}
+	}
+}
+
+// What can't be paused is refused, and nothing has changed.
+func TestPauseIntoABrokenQueue(t *testing.T) {
+	b, _ := onRedis(t)
+	b.seed(t, ready("a", "t"), text("paused_queue:t"))
+	err := errOf(b.Pause("t", time.Hour, "").Do(t.Context()))
+	job, _, popErr := b.pop(t.Context(), []string{"t"})
+	if err == nil && popErr == nil {
+		t.Errorf("it is paused, and %s is popped", job.ID)
+	}
+}
+
+// A job that a reserve finds out of attempts leaves its place to its follower.
+func TestDeadLetterWithFollower(t *testing.T) {
+	b, _ := onRedis(t)
+	b.seed(t)
+	ctx := t.Context()
+	errs := made(t, b.Push([]Delayed{{Job{"a", "t", "first"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace, MaxAttempts: 1}, nil}}))
+	check(t, errs[0])
+	b.reserve(t, 1, Reservation{Lease: 30 * time.Millisecond}, "t")
+	check(t, b.push(ctx, Job{"a", "u", "second"}, Due{}, time.Hour, Follow))
+	time.Sleep(60 * time.Millisecond)
+	due := made(t, b.Store.Due(Query{Limit: 10, Retry: time.Now()}))
+	made(t, b.Move(due.Batches[0], due.Now, due.Now, due.Now.Add(time.Minute)))
+	b.reserve(t, 1, Reservation{Lease: time.Hour}, "t")
+	next := b.reserve(t, 1, Reservation{Lease: time.Hour}, "u")
+	if len(next.Jobs) != 1 || next.Jobs[0].Body != "second" {
+		t.Errorf("the follower is %+v", next)
+	}
+}
+
+// At maxmemory all that ends a reservation goes on, with limits, followers and pauses.
+func TestFeaturesAtMaxmemory(t *testing.T) {
+	b, _ := onRedis(t)
+	ctx := t.Context()
+	full := func() { b.do(t, "CONFIG", "SET", "maxmemory", 1) }
+	free := func() { b.do(t, "CONFIG", "SET", "maxmemory", 0) }
+	fresh := func(limit Limit) {
+		free()
+		b.seed(t)
+		if limit != (Limit{}) {
+			b.limitTo(t, limit)
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			check(t, b.push(ctx, Job{id, "t", "b"}, Due{}, time.Hour, Replace))
+		}
+	}
+	one := func(what string, errs []error, err error) {
+		t.Helper()
+		if err != nil || errs[0] != nil {
+			t.Errorf("%s: %v %v", what, err, errs)
+		}
+	}
+	for _, limit := range []Limit{{}, {Concurrency: 2, Rate: 1e6, Burst: 10}} {
+		for _, followed := range []bool{false, true} {
+			for what, end := range map[string]func(h Held) ([]error, error){
+				"ack":   func(h Held) ([]error, error) { return b.Ack([]Held{h}).Do(ctx) },
+				"retry": func(h Held) ([]error, error) { return b.Retry([]GivenBack{{Held: h, Error: "e"}}).Do(ctx) },
+				"later": func(h Held) ([]error, error) {
+					return b.Retry([]GivenBack{{Held: h, Error: "e", Delay: time.Hour}}).Do(ctx)
+				},
+				"release": func(h Held) ([]error, error) { return b.Retry([]GivenBack{{Held: h, Refund: true}}).Do(ctx) },
+				"extend": func(h Held) ([]error, error) {
+					return b.Extend([]*Extension{{Held: h, Lease: 2 * time.Hour}}).Do(ctx)
+				},
+				"bury": func(h Held) ([]error, error) { return b.Bury([]Burial{{Held: h, Reason: "r", Error: "e"}}).Do(ctx) },
+				"pop after release": func(h Held) ([]error, error) {
+					if errs, err := b.Retry([]GivenBack{{Held: h, Refund: true}}).Do(ctx); err != nil {
+						return errs, err
+					}
+					job, _, err := b.pop(ctx, []string{"t"})
+					if job.ID != h.ID {
+						t.Error(job)
+					}
+					return []error{nil}, err
+				},
+			} {
+				fresh(limit)
+				name := fmt.Sprint(what, " ", limit, " followed ", followed)
+				h := b.reserve(t, 1, Reservation{Lease: time.Hour}, "t")
+				if followed {
+					check(t, b.push(ctx, Job{h.Jobs[0].ID, "t", "follower"}, Due{}, time.Hour, Follow))
+				}
+				full()
+				if got := b.reserve(t, 1, Reservation{Lease: time.Hour}, "t"); len(got.Jobs) != 1 {
+					t.Errorf("%s: reserve %+v", name, got)
+				}
+				errs, err := end(Held{"t", h.Jobs[0].ID, h.Leases[0].Token})
+				one(name, errs, err)
+				free()
+				if followed && (what == "ack" || what == "bury" || what == "pop after release") {
+					if body := b.do(t, "HGET", "delayer:job_bucket:"+h.Jobs[0].ID, "body"); fmt.Sprintf("%s", body) != "follower" {
+						t.Errorf("%s: the job is %s", name, body)
+					}
+				}
+			}
+		}
+	}
+	fresh(Limit{})
+	check(t, errOf(b.Pause("t", time.Hour, "").Do(ctx)))
+	full()
+	made(t, b.KeepPaused())
+	if was, err := b.Resume("t").Do(ctx); !was || err != nil {
+		t.Error("resume", was, err)
+	}
+	if job, _, err := b.pop(ctx, []string{"t"}); err != nil {
+		t.Error(job, err)
+	}
+	free()
+}
+
+// A limit that can't be read stays one when a server has swept.
+func TestSweepOfAnUnreadableLimit(t *testing.T) {
+	b, _ := onRedis(t)
+	b.seed(t, readyOf(3)...)
+	b.limitTo(t, Limit{Concurrency: 1})
+	b.expectReserved(t, 1, 1, 0)
+	b.do(t, "RENAME", "delayer:limits", "kept")
+	b.do(t, "SET", "delayer:limits", "text")
+	if _, err := b.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{}).Do(t.Context()); err == nil {
+		t.Fatal("it is reserved")
+	}
+	_, err := b.Sweep(t.Context(), Place{})
+	check(t, err)
+	if got, err := b.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{}).Do(t.Context()); err == nil {
+		t.Errorf("what was refused is given now: %+v", got.Jobs)
+	}
+}
+
+// A client that waits for a rate, and leaves, has nobody else wait for its moment.
+func TestAppointmentsOfThoseWhoLeft(t *testing.T) {
+	b, _ := onRedis(t)
+	b.seed(t, readyOf(250)...)
+	b.limitTo(t, Limit{Rate: 100, Burst: 1})
+	b.reserve(t, 250, Reservation{}, "t")
+	var last time.Duration
+	for i := range 1000 {
+		got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Enter: Enter{Waiter: fmt.Sprint(i)}}, Reservation{}))
+		if got.Held != nil {
+			last = max(last, got.Held[0])
+		}
+	}
+	if last > 6*time.Second {
+		t.Error(last)
+	}
+}
+
+// A limit that can't be told keeps no other topic of the same call back.
+func TestBrokenLimitAmongTopics(t *testing.T) {
+	for name, breakIt := range map[string]func(b *backend){
+		"what limits say": func(b *backend) { b.do(t, "HSET", "delayer:limits", "t", "broken") },
+		"slots":           func(b *backend) { b.do(t, "DEL", "delayer:slots:t"); b.do(t, "SET", "delayer:slots:t", "text") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, _ := onRedis(t)
+			b.seed(t, ready("a", "t"), ready("b", "u"), ready("c", "u"))
+			b.limitTo(t, Limit{Concurrency: 1})
+			breakIt(b)
+			for _, topics := range [][]string{{"t", "u"}, {"u", "t"}} {
+				got, err := b.Reserve(Wanted{Topics: topics, N: 1}, Reservation{Lease: time.Millisecond}).Do(t.Context())
+				if err != nil || len(got.Jobs) != 1 {
+					t.Errorf("of %q: %+v, %v", topics, got.Jobs, err)
+				}
+			}
+		})
+	}
+}

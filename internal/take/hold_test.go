@@ -1,0 +1,194 @@
+package take
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// held is the answer to a take of lines that are told to come back then, 0 if they are not.
+func held(d ...time.Duration) store.Popped { return store.Popped{Entered: true, Held: d} }
+
+// notEntered is the same of one who could not be entered.
+func notEntered(p store.Popped) store.Popped {
+	p.Entered = false
+	return p
+}
+
+// reserver is a waiter who reserves: limits are for these.
+func (h *hand) reserver(topics ...string) *guest {
+	h.t.Helper()
+	return h.joins(Request{Topics: topics, N: 1, Waits: true, Kind: Kind{Reserves: true}})
+}
+
+// A line that a limit holds back is asked again when it was told to, or when Redis may have forgotten to wake it; and not before.
+func TestHeldLines(t *testing.T) {
+	for name, c := range map[string]struct {
+		told       store.Popped
+		soon, late time.Duration
+	}{
+		"a while":                 {held(300 * time.Millisecond), 299 * time.Millisecond, 301 * time.Millisecond},
+		"until it is woken":       {held(store.Woken), heldFor/2 - 1, heldFor * 3 / 2},
+		"for long":                {held(time.Hour), heldFor/2 - 1, heldFor * 3 / 2},
+		"a while, and no waiter":  {notEntered(held(300 * time.Millisecond)), 299 * time.Millisecond, 301 * time.Millisecond},
+		"for long, and no waiter": {notEntered(held(time.Hour)), lookEvery - 1, lookEvery + 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := inHand(t)
+				g := h.reserver("t")
+				h.answer(h.asks(), c.told, nil)
+				h.reserver("t") // who comes later asks nothing
+				time.Sleep(c.soon)
+				synctest.Wait()
+				if h.asks() != nil {
+					t.Error("it is asked too early")
+				}
+				time.Sleep(c.late - c.soon)
+				synctest.Wait()
+				h.answer(h.asks(), store.Popped{Entered: true, Jobs: jobs("t", 1)}, nil)
+				g.expectJob(t, "t1")
+			})
+		})
+	}
+}
+
+// Who pops is served beside those who are held back: if he comes later, and if he waited behind them.
+func TestHeldLineIsPopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := inHand(t)
+		first := h.reserver("t")
+		reserve := h.asks()
+		behind := h.waiter("t")
+		h.answer(reserve, held(store.Woken), nil)
+		pop := h.asks()
+		if pop == nil || pop.Reserves {
+			t.Fatalf("asked is %+v, want a pop", pop)
+		}
+		h.answer(pop, store.Popped{Entered: true, Jobs: jobs("t", 1), Remaining: []int{1}}, nil)
+		behind.expectJob(t, "t1")
+		if next := h.asks(); next != nil {
+			t.Errorf("asked is %+v, as if it were not held", next)
+		}
+		later := h.waiter("t")
+		h.answer(h.asks(), store.Popped{Entered: true, Remaining: []int{0}}, nil)
+		later.expectWaits(t)
+		first.expectWaits(t)
+		if got := h.stateOf("t"); got != "entered" {
+			t.Errorf("the line is %s, though its queue is empty", got)
+		}
+	})
+}
+
+// Who reserves and does not wait is told that he gets nothing, and who pops is not.
+func TestHeldBackIsNotEmpty(t *testing.T) {
+	h := inHand(t)
+	reserves := h.joins(Request{Topics: []string{"t"}, N: 1, Kind: Kind{Reserves: true}})
+	pops := h.joins(Request{Topics: []string{"t"}, N: 1})
+	h.answer(h.asks(), held(store.Woken), nil)
+	reserves.expectErr(t, store.ErrEmpty)
+	h.answer(h.asks(), store.Popped{Jobs: jobs("t", 1), Remaining: []int{0}}, nil)
+	pops.expectJob(t, "t1")
+}
+
+// Where nobody will wake it a line is not held: who looks finds the jobs, and asks.
+func TestHeldWithoutWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := inHand(t)
+		h.reserver("t")
+		h.answer(h.asks(), notEntered(held(store.Woken)), nil)
+		h.look(true, map[string]int{"t": 1})
+		if h.asks() == nil {
+			t.Error("it is not asked")
+		}
+	})
+}
+
+// What wakes a held line has it asked at once, and its time is over for good. A look does not.
+func TestHeldLineIsWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := inHand(t)
+		g := h.reserver("t")
+		h.answer(h.asks(), held(store.Woken), nil)
+		h.look(true, map[string]int{"t": 1})
+		if h.asks() != nil {
+			t.Fatal("a look has it asked")
+		}
+		h.s.wake("t", 1)
+		h.answer(h.asks(), store.Popped{Entered: true}, nil)
+		g.expectWaits(t)
+		time.Sleep(2 * heldFor)
+		synctest.Wait()
+		if h.asks() != nil {
+			t.Error("it is asked when its time would have been over")
+		}
+	})
+}
+
+// A message that came while the take was under way is newer than its answer.
+func TestWokenBeforeItIsHeld(t *testing.T) {
+	h := inHand(t)
+	h.reserver("t")
+	one := h.asks()
+	h.s.wake("t", 1)
+	h.answer(one, held(store.Woken), nil)
+	if h.asks() == nil {
+		t.Error("it is not asked")
+	}
+}
+
+// Of several topics those that are held are not asked, unless by one who does not wait; the others are.
+func TestHeldAmongSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := inHand(t)
+		h.reserver("t", "u")
+		h.answer(h.asks(), held(store.Woken, 0), nil)
+		if got := h.stateOf("t") + h.stateOf("u"); got != "unknownentered" {
+			t.Errorf("they are %s", got)
+		}
+		h.reserver("t", "new")
+		if one := h.asks(); one == nil || len(one.lines) != 1 || one.lines[0].topic != "new" {
+			t.Errorf("asked are %v", one)
+		}
+		h.joins(Request{Topics: []string{"t", "u"}, N: 1, Kind: Kind{Reserves: true}})
+		if one := h.asks(); one == nil || len(one.lines) != 2 {
+			t.Errorf("asked are %v by one who does not wait", one)
+		}
+	})
+}
+
+// A wake-up for a held line whose callers have left is passed on, as its slot is others'; and so is one behind its time.
+func TestHeldLineIsLeft(t *testing.T) {
+	for name, after := range map[string]time.Duration{"at once": 0, "when its time is over": 2 * heldFor} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := inHand(t)
+				g := h.reserver("t")
+				h.answer(h.asks(), held(store.Woken), nil)
+				h.leave(g.caller, store.ErrEmpty)
+				time.Sleep(after)
+				synctest.Wait()
+				if h.asks() != nil {
+					t.Error("nobody wants it, and it is asked")
+				}
+				if known := h.s.lines["t"] != nil; known != (after == 0) {
+					t.Errorf("something is known of the line: %v", known)
+				}
+				h.s.wake("t", 1)
+				h.expectPassed("the wake-up", "t")
+			})
+		})
+	}
+}
+
+// When a subscription ends nobody will be woken: all that was held is asked anew, and taken out.
+func TestHeldWhenTheSubscriptionEnds(t *testing.T) {
+	h := inHand(t)
+	h.reserver("t")
+	h.answer(h.asks(), held(store.Woken), nil)
+	if entered := h.s.listener.close(); len(entered[h.s]) != 1 || h.s.lines["t"].held != nil {
+		t.Errorf("taken out of %v, and held %v", entered[h.s], h.s.lines["t"].held)
+	}
+}

@@ -1,0 +1,130 @@
+package dashboard
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/duration"
+	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// limitForm is what the fields of a topic's limit hold: what was typed in, or else the limit that there is.
+type limitForm struct{ Concurrency, Rate, Burst, Tag string }
+
+func (p *page) limitForm(of store.Limit) limitForm {
+	if p.r.PathValue("action") == "limit" {
+		get := p.form.Get
+		return limitForm{get("concurrency"), get("rate"), get("burst"), get("tag")}
+	}
+	form := limitForm{Tag: of.Tag}
+	if of.Concurrency > 0 {
+		form.Concurrency = strconv.Itoa(of.Concurrency)
+	}
+	if of.Rate > 0 {
+		form.Rate, form.Burst = duration.Rate(of.Rate), strconv.Itoa(of.Burst)
+	}
+	return form
+}
+
+// limit sets what was typed in.
+func (a *act) limit() (int, error) {
+	field := func(name string) string { return strings.TrimSpace(a.form.Get(name)) }
+	l := client.Limit{Tag: a.form.Get("tag")}
+	var err error
+	if text := field("concurrency"); text != "" {
+		if l.Concurrency, err = strconv.Atoi(text); err != nil || l.Concurrency <= 0 {
+			return 0, &wrong{"wrong.concurrency", text}
+		}
+	}
+	if text := field("rate"); text != "" {
+		if l.Rate, err = duration.ParseRate(text); err != nil {
+			return 0, &wrong{"wrong.rate", text}
+		}
+	}
+	if text := field("burst"); text != "" {
+		if l.Burst, err = strconv.Atoi(text); err != nil || l.Burst <= 0 {
+			return 0, &wrong{"wrong.burst", text}
+		}
+	}
+	switch {
+	case l.Concurrency == 0 && l.Rate == 0:
+		return 0, &wrong{"wrong.limit", visible(a.Topic)}
+	case l.Burst > 0 && l.Rate == 0:
+		return 0, &wrong{"wrong.burst_alone", field("burst")}
+	}
+	return oneUnless(a.client.SetLimit(a.ctx, a.Topic, l))
+}
+
+// LimitText is the limit in short; – if it is none.
+func (l language) LimitText(of store.Limit) string {
+	var parts []string
+	if of.Concurrency > 0 {
+		parts = append(parts, l.T("limit.at_a_time", number(of.Concurrency)))
+	}
+	if of.Rate > 0 {
+		parts = append(parts, l.RateText(of))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "–")
+}
+
+// RateText is its rate.
+func (l language) RateText(of store.Limit) string {
+	text := duration.Rate(of.Rate)
+	if of.Burst > 1 {
+		text += ", " + l.T("limit.at_once", number(of.Burst))
+	}
+	return text
+}
+
+// maxSlowed is how many topics the overview shows that are paused or limited.
+const maxSlowed = 20
+
+// slowedTable is what the overview shows of topics that are paused or limited.
+type slowedTable struct {
+	Shown  []slowedTopic
+	Others int // how many more there are
+}
+
+// slowedTopic is a topic that is paused, or limited, or both.
+type slowedTopic struct {
+	operator.TopicCounts
+	Pause *store.Pause // nil if it is not paused
+}
+
+// IsLimited reports whether it is limited.
+func (t slowedTopic) IsLimited() bool { return t.Limit != (store.Limit{}) }
+
+// slowedOf makes it of a sample, the topics that are paused first, then those that have most held back; nil if there are none.
+func slowedOf(s *sample) *slowedTable {
+	var all []slowedTopic
+	seen := map[string]bool{}
+	for _, counts := range s.Topics {
+		if t := (slowedTopic{counts, s.Pauses.Of(counts.Topic)}); t.Pause != nil || t.IsLimited() {
+			seen[t.Topic] = true
+			all = append(all, t)
+		}
+	}
+	for i := range s.Pauses {
+		if topic := s.Pauses[i].Topic; !seen[topic] { // which has no jobs
+			all = append(all, slowedTopic{operator.TopicCounts{Topic: topic}, &s.Pauses[i]})
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	isPaused := func(t slowedTopic) int {
+		if t.Pause != nil {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(all, func(a, b slowedTopic) int {
+		return cmp.Or(cmp.Compare(isPaused(b), isPaused(a)), cmp.Compare(b.Held, a.Held), strings.Compare(a.Topic, b.Topic))
+	})
+	shown := all[:min(len(all), maxSlowed)]
+	return &slowedTable{shown, len(all) - len(shown)}
+}

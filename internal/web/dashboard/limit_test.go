@@ -1,0 +1,169 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// A topic's page shows its limit, what of that is used, and what is held back, and until when; so do the overview and the list of topics.
+func TestLimitedTopic(t *testing.T) {
+	f := start(t, web.Options{})
+	path := link("/ui/topic", "topic", "<mail>")
+	for i := range 5 {
+		f.push("<mail>", fmt.Sprint("job", i), "body", 0)
+	}
+	f.push("free", "other", "body", 0)
+	got := f.get(path)
+	got.has(t, "one without a limit", http.StatusOK, `action="/ui/act/limit"`, `data-do="limit">Limit<`)
+	got.lacks(t, "one without a limit", `id="limited"`, `data-do="end_limit"`)
+	f.get("/").lacks(t, "without limits", `id="slowed"`)
+
+	f.follow(f.post("/ui/act/limit", "topic", "<mail>", "concurrency", " 2 ", "rate", "90/m", "burst", "4", "tag", "<b>")).
+		has(t, "set", http.StatusOK, "The topic is limited.")
+	if l, err := f.Limit(t.Context(), "<mail>"); err != nil || l != (client.Limit{Concurrency: 2, Rate: 1.5, Burst: 4, Tag: "<b>"}) {
+		t.Fatalf("the limit is %+v, %v", l, err)
+	}
+	f.get(path).has(t, "limited", http.StatusOK, `id="limited"`, `at most 2; slots taken: 0`, `1.5/s, 4 at once`, `id="tag"><bdi>&lt;b&gt;`, `data-held="0"`,
+		`value="2"`, `value="1.5/s"`, `value="4"`, `value="&lt;b&gt;"`, "Change the limit")
+	f.reserve("<mail>")
+	f.reserve("<mail>")
+	f.get(path).has(t, "full", http.StatusOK, `data-taken="2"`, `data-held="3"`, "until a slot is free")
+	f.get("/").has(t, "overview", http.StatusOK, `id="slowed"`, `data-limited>2 at a time, 1.5/s, 4 at once`, `<strong>3</strong>`)
+	f.get("/ui/topics").has(t, "topics", http.StatusOK, `data-limited title="2 at a time, 1.5/s, 4 at once">held back: 3<`)
+	f.get("/?lang=zh").has(t, "chinese", http.StatusOK, "同时 2 个, 1.5/s, 突发 4 个")
+
+	f.follow(f.post("/ui/act/end_limit", "topic", "<mail>")).has(t, "ended", http.StatusOK, "no limit any more")
+	f.get(path).lacks(t, "ended", `id="limited"`)
+	f.get("/ui/topics").lacks(t, "ended", `data-limited`)
+}
+
+// Of a topic that its rate holds back it is told until when.
+func TestHeldBackByRate(t *testing.T) {
+	f := start(t, web.Options{})
+	for i := range 3 {
+		f.push("mail", fmt.Sprint("job", i), "body", 0)
+	}
+	check(t, f.SetLimit(t.Context(), "mail", client.Limit{Rate: 1.0 / 3600}))
+	f.reserve("mail")
+	defer redistest.Background(t, func(ctx context.Context) error {
+		if d, err := f.Reserve(ctx, time.Hour, time.Minute, "mail"); err == nil {
+			t.Errorf("beyond the rate %v is reserved", d)
+		}
+		return nil
+	})()
+	eventually(t, "the rate has held one back", func() bool {
+		return strings.Contains(f.get(link("/ui/topic", "topic", "mail")).body, `data-held="2"`)
+	})
+	f.dashboard.sampler.changed.Store(true)
+	f.get(link("/ui/topic", "topic", "mail")).has(t, "topic", http.StatusOK, `id="rate">1/h<`, `data-held="2"`, "until <time", "in 59 min")
+	f.get("/").has(t, "overview", http.StatusOK, `<strong>2</strong> until <time`)
+}
+
+// What can't be a limit is refused, says why, and stays in its fields.
+func TestWrongLimit(t *testing.T) {
+	r := redistest.Start(t)
+	f := startWith(t, web.Options{}, r, r.Addr, 4)
+	for _, c := range []struct{ concurrency, rate, burst, tag, says string }{
+		{"", "", "", "", "want how many at a time, or a rate"},
+		{"x1", "", "", "", "at a time &#34;x1&#34;"},
+		{"0", "", "", "", "at a time &#34;0&#34;"},
+		{"4", "fast", "", "", "rate &#34;fast&#34;"},
+		{"4", "10", "", "", "rate &#34;10&#34;"},
+		{"", "1/s", "-3", "", "at once &#34;-3&#34;"},
+		{"", "1/s", "0", "", "at once &#34;0&#34;"},
+		{"4", "", "3", "", "at once 3: it is of use only with a rate"},
+		{"3", "", "", "", "less than the 4 partitions"},
+		{"", "2000000/s", "", "", "is not from one a day"},
+		{"4", "", "", "{x}", "has braces"},
+	} {
+		got := f.post("/ui/act/limit", "topic", "mail", "concurrency", c.concurrency, "rate", c.rate, "burst", c.burst, "tag", c.tag)
+		got.has(t, fmt.Sprint(c), http.StatusBadRequest, `id="problem"`, c.says, `id="limit" open`)
+		got.lacks(t, fmt.Sprint(c), `id="partly"`, `id="pause" open`)
+		for _, typed := range []string{c.concurrency, c.rate, c.burst, c.tag} {
+			if !strings.Contains(got.body, ` value="`+typed+`"`) {
+				t.Errorf("%v: %q is not in its field", c, typed)
+			}
+		}
+	}
+	if l, err := f.Limit(t.Context(), "mail"); err != nil || l != (client.Limit{}) {
+		t.Errorf("there is a limit: %+v, %v", l, err)
+	}
+	for _, least := range []client.Limit{{Concurrency: 4}, {Rate: 1, Burst: 1}} {
+		typed := []string{"topic", "mail", "rate", "1/s", "burst", "1"}
+		if least.Rate == 0 {
+			typed = []string{"topic", "mail", "concurrency", "4"}
+		}
+		f.post("/ui/act/limit", typed...)
+		if l, err := f.Limit(t.Context(), "mail"); err != nil || l != least {
+			t.Errorf("%v: the limit is %+v, %v", typed, l, err)
+		}
+		got := f.get(link("/ui/topic", "topic", "mail"))
+		if field := map[bool]string{true: "concurrency", false: "burst"}[least.Concurrency == 0]; !regexp.MustCompile(`name="` + field + `"[^>]* value=""`).MatchString(got.body) {
+			t.Errorf("%v: the field of the %s is not empty", typed, field)
+		}
+	}
+	f.send("POST", "/ui/act/limit", "topic="+pack("mail")+"&concurrency=x", "Content-Type", "application/x-www-form-urlencoded", "Cookie", "delayer_lang=zh").
+		has(t, "chinese", http.StatusBadRequest, "应为大于 0 的整数")
+}
+
+// The overview shows paused topics, too, also those without jobs; and that nobody takes their jobs is not the consumers' fault.
+func TestSlowedTopics(t *testing.T) {
+	f := start(t, web.Options{})
+	for _, topic := range []string{"paused", "held", "neglected"} {
+		f.push(topic, "a "+topic, "b", 0)
+		f.push(topic, "b "+topic, "b", 0)
+		f.Do("PEXPIRE", "delayer:job_bucket:a "+topic, 604800000-3600000) // ready for an hour
+		f.Do("PEXPIRE", "delayer:job_bucket:b "+topic, 604800000-3600000)
+	}
+	f.get("/").has(t, "before", http.StatusOK, "Consumers are behind", `data-level="warn"`)
+	check(t, f.Pause(t.Context(), "paused", client.PauseOptions{Note: "<i>why"}))
+	check(t, f.Pause(t.Context(), "empty", client.PauseOptions{For: time.Hour}))
+	check(t, f.SetLimit(t.Context(), "held", client.Limit{Concurrency: 1}))
+	f.reserve("held")
+	f.dashboard.sampler.changed.Store(true)
+	got := f.get("/")
+	status, _, _ := strings.Cut(got.body, `data-part="numbers"`)
+	_, rest, _ := strings.Cut(got.body, `data-part="slowed"`)
+	if !strings.Contains(status, "neglected</bdi>") || strings.Contains(status, "held</bdi>") || strings.Contains(status, "paused</bdi>") {
+		t.Errorf("the status is %s", status)
+	}
+	table, _, _ := strings.Cut(rest, `data-part="coming"`)
+	if rows := (response{body: table}).named("data-row"); strings.Join(rows, " ") != "empty paused held" {
+		t.Errorf("shown are %q", rows)
+	}
+	response{got.status, nil, table}.has(t, "the table", http.StatusOK, "without end", "&lt;i&gt;why", "until <time", "1 at a time", "<strong>1</strong>")
+	f.get("/ui/live.json").has(t, "live", http.StatusOK, `"slowed":"\u003cdiv`)
+
+	for i := range 30 {
+		check(t, f.Pause(t.Context(), fmt.Sprint("more", i), client.PauseOptions{}))
+	}
+	f.dashboard.sampler.changed.Store(true)
+	f.get("/").has(t, "many", http.StatusOK, "and 13 more")
+}
+
+// The order: those that are paused, then those that have most held back.
+func TestSlowedOrder(t *testing.T) {
+	s := &sample{Pauses: []store.Pause{{Topic: "p"}, {Topic: "q"}}}
+	limit := store.Limit{Concurrency: 1}
+	s.Topics = []store.TopicCounts{{Topic: "a", Limit: limit}, {Topic: "b", Limit: limit, Held: 2}, {Topic: "free", Ready: 9}, {Topic: "q", Limit: limit, Held: 1}}
+	var order []string
+	for _, row := range slowedOf(s).Shown {
+		order = append(order, row.Topic)
+	}
+	if got := strings.Join(order, " "); got != "q p b a" {
+		t.Errorf("the order is %s", got)
+	}
+	if slowedOf(&sample{Counts: s.Counts}) == nil || slowedOf(&sample{}) != nil {
+		t.Error("there is no table, or an empty one")
+	}
+}
