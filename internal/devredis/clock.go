@@ -1,6 +1,7 @@
 package devredis
 
 import (
+	"reflect"
 	"sync"
 	"time"
 
@@ -38,13 +39,17 @@ func runClock(m *miniredis.Miniredis) {
 	m.Server().SetPreHook(k.beforeCommand)
 }
 
-// beforeCommand leaves the clock alone while a command is done, as all those of a script are within the script.
-func (k *clock) beforeCommand(*server.Peer, string, ...string) bool {
-	if k.redis.TryLock() {
-		k.redis.Unlock()
+// beforeCommand waits for the command that is under way, so that no command finds a time before it was sent: a job pushed then would come early.
+func (k *clock) beforeCommand(p *server.Peer, _ string, _ ...string) bool {
+	if !inScript(p) {
 		k.set()
 	}
 	return false
+}
+
+// inScript tells whether a command comes from a script, which miniredis notes in its context of a connection but doesn't say.
+func inScript(p *server.Peer) bool {
+	return p.Ctx != nil && reflect.ValueOf(p.Ctx).Elem().FieldByName("nested").Bool()
 }
 
 func (k *clock) set() {
@@ -56,7 +61,8 @@ func (k *clock) set() {
 	}
 	k.at = now
 	k.redis.SetTime(now.UTC())
+	start := time.Now()
 	k.redis.DB(0) // has the TTLs run down
-	// It may have had to wait for the processor: that it takes longer than before is believed by and by.
-	k.took = min(time.Since(now), k.took+k.took/4+10*time.Microsecond)
+	// It may have had to wait for the processor, or for a script: that it takes longer than before is believed by and by.
+	k.took = min(time.Since(start), k.took+k.took/4+10*time.Microsecond)
 }

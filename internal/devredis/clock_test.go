@@ -25,3 +25,26 @@ func TestClockInScripts(t *testing.T) {
 		}
 	}
 }
+
+// A command that had to wait for a script still finds a time that is not before it was sent.
+func TestClockBesideScripts(t *testing.T) {
+	f := start(t)
+	busy, done := dial(t, f), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			if _, err := busy.Do("EVAL", "for n = 1, 30000 do end", 0); err != nil {
+				return
+			}
+		}
+	}()
+	for range 100 {
+		sent := float64(time.Now().UnixMicro()-1) / 1e6
+		if found := f.Clock(); found < sent {
+			t.Errorf("TIME is %.1f ms before it was asked for", (sent-found)*1000)
+			break
+		}
+	}
+	busy.Close()
+	<-done
+}
