@@ -419,6 +419,47 @@ func TestGroupGrows(t *testing.T) {
 	}
 }
 
+// A group that is reserved in a partition of before stays there, whatever is said of its tag or its ID, and takes no more: the next push begins
+// another one where it belongs.
+func TestReservedGroupStaysWhileGrowing(t *testing.T) {
+	t.Parallel()
+	for name, meet := range map[string]func(c *client.Client, group string) error{
+		"pushed once more": func(c *client.Client, _ string) error {
+			return errOf(c.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.Once(time.Hour)))
+		},
+		"its ID is refused": func(c *client.Client, group string) error {
+			return errOf(c.Push(t.Context(), client.Message{ID: group, Topic: "t", Body: "1"}, 0, client.IfExists(client.Refuse)))
+		},
+	} {
+		f := startPartitions(t, 5)
+		old, now := f.open(client.WithPartitions(3)), f.open(client.WithPartitions(5), client.WithPartitionsBefore(3))
+		once := client.GroupOptions{Max: 1, Longest: time.Hour}
+		first, err := old.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.Once(time.Hour))
+		check(t, err)
+		if store.PartitionOf(first, 3) == store.PartitionOf(first, 5) {
+			t.Fatal("the group stays where it is in any case")
+		}
+		check(t, old.Reschedule(t.Context(), first, 0))
+		held, err := old.Reserve(t.Context(), 0, time.Hour, "t")
+		check(t, err)
+		if err := meet(now, first); !errors.Is(err, client.ErrExists) {
+			t.Errorf("%s: %v", name, err)
+		}
+		check(t, held.Retry(t.Context(), 0))
+		var did client.Outcome
+		second, err := now.Push(t.Context(), client.Message{Topic: "t", Body: "2"}, 0, client.Group("k", once), client.Report(&did))
+		check(t, err)
+		if second == first || did != client.Created {
+			t.Errorf("%s: pushed to %s (%s), behind %s", name, second, did, first)
+		}
+		f.Expect(state{
+			Ready:   queues{fmt.Sprint("t of ", store.PartitionOf(first, 3)): {first}, fmt.Sprint("t of ", store.PartitionOf(second, 5)): {second}},
+			Buckets: buckets{first: "t [1]", second: "t [2]"},
+			Once:    []string{store.GroupTag("t", "k") + "a"},
+		})
+	}
+}
+
 // FuzzGroup checks that whatever bodies are taken, the group's is the array of them.
 func FuzzGroup(f *testing.F) {
 	for _, body := range []string{"", "1", "1,2", "1],[2", "]", "[", `"\ud800"`, "\"\xff\"", " {} ", "nul", "null", "\"\x00\"", "1e999", strings.Repeat("[", 9999) + strings.Repeat("]", 9999), strings.Repeat("[", 10000) + strings.Repeat("]", 10000)} {

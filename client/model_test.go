@@ -111,6 +111,7 @@ func (m *model) bring(id string, all bool) {
 	entry, waits := m.pool[id]
 	switch {
 	case exists && entry.lease > 0 && !all:
+		m.endGroup(id)
 		return
 	case exists && !waits:
 		m.leave(id)
@@ -124,10 +125,17 @@ func (m *model) bring(id string, all bool) {
 	delete(m.at, id)
 }
 
-// bringAll brings the jobs of these IDs, those of a partition together.
-func (m *model) bringAll(ids []string, all bool) {
+// endGroup forgets that a job was the last to take pushes. Its tag has gone where it belongs without it, as the job is reserved and takes no
+// more; so no push looks for it where it is.
+func (m *model) endGroup(id string) {
+	maps.DeleteFunc(m.groups, func(_, last string) bool { return last == id })
+}
+
+// bringAll brings the jobs of these IDs, those of a partition together. left are those of which there was anything in a partition of before:
+// their partitions come in their order.
+func (m *model) bringAll(ids, left []string, all bool) {
 	var froms []int
-	for _, id := range ids {
+	for _, id := range slices.Concat(left, ids) {
 		if from := m.before; from > 0 && !slices.Contains(froms, store.PartitionOf(id, from)) {
 			froms = append(froms, store.PartitionOf(id, from))
 		}
@@ -153,11 +161,12 @@ func (m *model) inTurn(ids []string) (places []int) {
 	return places
 }
 
-// migrate is a pass of a migration.
-func (m *model) migrate() {
+// migrate is a pass of a migration. The letters of each topic that are there go behind its queue, and take the jobs of their IDs with them.
+func (m *model) migrate(letters queues) {
 	for from := range m.before {
 		for _, topic := range []string{"t", "u"} {
-			for _, id := range slices.Clone(m.queues[fmt.Sprintf("%s of %d", topic, from)]) {
+			queue := m.queueAt(topic, from)
+			for _, id := range slices.Concat(m.queues[queue], letters[queue]) {
 				m.bring(id, false)
 			}
 		}
@@ -370,15 +379,15 @@ func (m *model) group(tag, own, id string, job modelJob, most int) (client.Outco
 // unlearnt is the entry of a job of which nothing is known but that it is not due.
 func (m *model) unlearnt() modelEntry { return modelEntry{score: m.now + 1e12} }
 
-// bringGroups brings what was pushed to last of these tags.
-func (m *model) bringGroups(tags []string) {
+// bringGroups brings what was pushed to last of these tags; left is as in bringAll.
+func (m *model) bringGroups(tags, left []string) {
 	var ids []string
 	for _, tag := range tags {
 		if id := m.groups[tag]; id != "" {
 			ids = append(ids, id)
 		}
 	}
-	m.bringAll(ids, false)
+	m.bringAll(ids, left, false)
 }
 
 // modelPolicy is what becomes of a job that exists.

@@ -228,9 +228,17 @@ func migrateStep(r *modelRun) {
 	if r.model.before == 0 {
 		return
 	}
+	letters := queues{}
+	for from := range r.model.before {
+		for _, topic := range []string{"t", "u"} {
+			ids, err := redis.Strings(r.Do("ZRANGE", r.jobs[from].Keys().DeadLetters(topic), 0, -1), nil)
+			check(r.TB, err)
+			letters[r.model.queueAt(topic, from)] = ids
+		}
+	}
 	_, err := r.jobs.Migrate(r.TB.Context(), func(store.Migrated) {})
 	r.note("migrate", err, nil)
-	r.model.migrate()
+	r.model.migrate(letters)
 }
 
 // bringLetters brings what was buried in a partition of before to where it belongs, if there is another letter of that ID: the
@@ -267,6 +275,20 @@ func (r *modelRun) taking(topics []string, n int, got []string) taking {
 		return err == nil && (!known || died != was)
 	}
 	return taking{topics: topics, n: n, got: got, isDead: isDead}
+}
+
+// left are those of the IDs of which there is anything in a partition of before.
+func (r *modelRun) left(ids []string) (left []string) {
+	for _, id := range ids {
+		if before := r.jobs.Before(id); before != nil {
+			errs, err := before.IsLeft([]string{id}).Do(r.TB.Context())
+			check(r.TB, err)
+			if errs[0] != nil {
+				left = append(left, id)
+			}
+		}
+	}
+	return left
 }
 
 func (r *modelRun) tick() int { r.ticks++; return r.ticks }
@@ -450,7 +472,7 @@ func pushBatchStep(r *modelRun) {
 	var batch []client.Delayed
 	ids = ids[:1+r.IntN(3)]
 	want, jobs, dues := make([]client.Result, len(ids)), make([]modelJob, len(ids)), make([]float64, len(ids))
-	r.model.bringAll(ids, !policy.spares())
+	r.model.bringAll(ids, r.left(ids), !policy.spares())
 	for i, id := range ids {
 		var d client.Delayed
 		d, jobs[i], dues[i] = r.job(id, terms)
@@ -467,7 +489,7 @@ func pushBatchStep(r *modelRun) {
 // groupStep pushes to groups, in a batch or not.
 func groupStep(r *modelRun) {
 	batch := make([]client.Delayed, 1+r.IntN(4))
-	var tags []string
+	var tags, ids []string
 	var jobs []modelJob
 	most, quiet := r.IntN(4), r.far()
 	for i := range batch {
@@ -487,8 +509,10 @@ func groupStep(r *modelRun) {
 			job.maxAttempts = 1 + r.IntN(3)
 			d.Options = append(d.Options, client.MaxAttempts(job.maxAttempts))
 		}
-		batch[i], jobs, tags = d, append(jobs, job), append(tags, store.GroupTag(d.Topic, key))
+		tag := store.GroupTag(d.Topic, key)
+		batch[i], jobs, tags, ids = d, append(jobs, job), append(tags, tag), append(ids, tag, tag+d.ID)
 	}
+	left := r.left(ids)
 	var results []client.Result
 	if len(batch) == 1 {
 		result := client.Result{}
@@ -500,7 +524,7 @@ func groupStep(r *modelRun) {
 	} else {
 		results, _ = r.PushBatch(r.TB.Context(), batch)
 	}
-	r.model.bringGroups(tags)
+	r.model.bringGroups(tags, left)
 	var want []client.Result
 	for i, d := range batch {
 		if i == len(results) {
