@@ -1,0 +1,361 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+var crowdJobs = flag.Int("limit.jobs", 4500, "how many jobs TestCrowdOfLimits has")
+
+const (
+	crowdTopics = 200
+	crowdLease  = 500 * time.Millisecond
+	// crowdAhead is how many jobs are pushed at most that are not done.
+	crowdAhead = 2000
+	// crowdStands is how many jobs of others may begin while a topic stands still. Who is woken and whose connection is cut at that moment comes back when
+	// it is connected again, and what he was woken for waits so long. So that counts only later, when half of the jobs are pushed.
+	crowdStands = 1000
+)
+
+// limitedCrowd are many callers who wait for jobs of limited topics, and what becomes of the jobs.
+type limitedCrowd struct {
+	*fixture
+	topics []*limited
+	of     map[string]*limited
+
+	mu     sync.Mutex
+	left   map[string]bool      // jobs that are not done, by their IDs
+	unsure map[string]bool      // those that may be done: an answer was lost
+	held   map[string]time.Time // until when they are reserved
+	paused map[string]bool
+	most   map[string]int // how many of a topic may be reserved at a time, 0 for any number
+	begun  map[string]int // of a topic
+	all    int            // of all of them
+	late   int            // how many these were when half of the jobs were pushed
+}
+
+func newCrowd(f *fixture) *limitedCrowd {
+	w := &limitedCrowd{
+		fixture: f, of: map[string]*limited{}, left: map[string]bool{}, unsure: map[string]bool{}, held: map[string]time.Time{},
+		paused: map[string]bool{}, most: map[string]int{}, begun: map[string]int{}, late: math.MaxInt,
+	}
+	n := max(f.Partitions, 1)
+	limits := []client.Limit{{Concurrency: n}, {Rate: 50, Burst: 5}, {Concurrency: n, Rate: 50, Burst: 1}, {Concurrency: 1}, {Concurrency: n + 2}}
+	for i := range crowdTopics {
+		l := &limited{topic: fmt.Sprint("t", i), Limit: limits[i%len(limits)]}
+		if l.Concurrency == 1 {
+			l.Tag = l.topic
+		}
+		l.held.until = map[string]time.Time{}
+		w.topics, w.of[l.topic], w.most[l.topic] = append(w.topics, l), l, l.Concurrency
+		check(f.TB, f.SetLimit(f.TB.Context(), l.topic, l.Limit))
+	}
+	return w
+}
+
+// A thousand callers who wait for jobs of limited topics get them all, though some die, connections are cut, topics are paused, and limits changed and
+// ended: no topic stands still that has a job and room for it, none is beyond its limit, and no job is lost, or done twice.
+func TestCrowdOfLimits(t *testing.T) {
+	for name, needs := range map[string][]redistest.Need{"one or many": {alone}, "5 partitions": {alone, redistest.InPartitions(5)}} {
+		t.Run(name, func(t *testing.T) {
+			w := newCrowd(start(t, needs...))
+			defer w.serve()()
+			began := time.Now()
+			ctx, cancel := context.WithCancel(t.Context())
+			var callers sync.WaitGroup
+			defer callers.Wait()
+			defer cancel()
+			w.arrive(ctx, &callers)
+			stood := later(func() map[string]int { return w.watch(ctx) })
+			w.disturb()
+			until(t, "all jobs are done", w.isDone)
+			cancel()
+			callers.Wait()
+			w.expect(time.Since(began), arrival(t, stood))
+		})
+	}
+}
+
+// arrive has callers come for each topic: four, of which each waits in another way, and a worker.
+func (w *limitedCrowd) arrive(ctx context.Context, callers *sync.WaitGroup) {
+	for way, take := range []func(ctx context.Context, c *client.Client, topic, next string){w.reserve, w.giveUp, w.takeOfTwo, w.fetch} {
+		for half := range 2 {
+			c := w.as("consumer", "~* &* +@all")
+			for i := half; i < crowdTopics; i += 2 {
+				topic, next := w.topics[i].topic, w.topics[(i+way+1)%crowdTopics].topic
+				callers.Go(func() {
+					for ctx.Err() == nil {
+						take(ctx, c, topic, next)
+					}
+				})
+			}
+		}
+	}
+	for i := range 4 {
+		mux := worker.NewMux()
+		for _, l := range w.topics[i*crowdTopics/4 : (i+1)*crowdTopics/4] {
+			mux.HandleFunc(l.topic, w.handle)
+		}
+		o := worker.Options{
+			Concurrency: crowdTopics / 4, Lease: 10 * time.Second, MaxAttempts: 1000,
+			Backoff: func(int, error) time.Duration { return 0 }, Logger: slog.New(slog.DiscardHandler),
+		}
+		work := worker.New(w.open(), mux, o)
+		callers.Go(func() { work.Run(ctx) })
+	}
+}
+
+func (w *limitedCrowd) reserve(ctx context.Context, c *client.Client, topic, _ string) {
+	if d, err := c.Reserve(ctx, 0, crowdLease, topic); err == nil {
+		w.work(d)
+	}
+}
+
+// giveUp waits not for long.
+func (w *limitedCrowd) giveUp(ctx context.Context, c *client.Client, topic, next string) {
+	ctx, cancel := context.WithTimeout(ctx, rand.N(time.Second))
+	defer cancel()
+	w.reserve(ctx, c, topic, next)
+}
+
+func (w *limitedCrowd) takeOfTwo(ctx context.Context, c *client.Client, topic, next string) {
+	if d, err := c.Reserve(ctx, 0, crowdLease, topic, next); err == nil {
+		w.work(d)
+	}
+}
+
+// fetch takes more than may be reserved at a time.
+func (w *limitedCrowd) fetch(ctx context.Context, c *client.Client, topic, _ string) {
+	list, _ := fetchFunc(c, ctx, client.FetchOptions{Topics: fetchTopics(topic), Max: 10, Lease: crowdLease})
+	var wait sync.WaitGroup
+	for _, d := range list {
+		wait.Go(func() { w.work(d) })
+	}
+	wait.Wait()
+}
+
+// work is a consumer's, who may die.
+func (w *limitedCrowd) work(d *client.Delivery) {
+	ctx := w.TB.Context()
+	w.begin(d.Topic, d.ID, d.Token, d.Deadline())
+	if rand.N(50) == 0 {
+		return
+	}
+	time.Sleep(rand.N(2 * time.Millisecond))
+	w.end(d.Topic, d.ID, d.Token)
+	switch rand.N(20) {
+	case 0:
+		d.Retry(ctx, time.Duration(rand.N(10))*time.Millisecond)
+	case 1:
+		d.Release(ctx)
+	default:
+		w.done(d.ID, d.Ack(ctx))
+	}
+}
+
+// handle is a worker's, which extends its leases.
+func (w *limitedCrowd) handle(_ context.Context, job *worker.Job) error {
+	w.begin(job.Topic, job.ID, job.Token, time.Now().Add(5*time.Second))
+	time.Sleep(rand.N(2 * time.Millisecond))
+	w.end(job.Topic, job.ID, job.Token)
+	if rand.N(20) == 0 {
+		return errors.New("again")
+	}
+	w.done(job.ID, nil) // the worker says so when it has heard of that
+	return nil
+}
+
+func (w *limitedCrowd) begin(topic, id string, token int64, until time.Time) {
+	w.of[topic].held.begins(fmt.Sprint(id, token), until)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.begun[topic]++
+	w.all++
+	now := time.Now()
+	if !now.Before(until) {
+		return // it comes too late to be anybody's
+	}
+	if now.Before(w.held[id]) {
+		w.TB.Errorf("%s was begun twice", id)
+	}
+	if !w.left[id] && !w.unsure[id] {
+		w.TB.Errorf("%s was begun though it was done", id)
+	}
+	w.held[id] = until
+}
+
+func (w *limitedCrowd) end(topic, id string, token int64) {
+	w.of[topic].held.ends(fmt.Sprint(id, token))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.held, id)
+}
+
+// done says what came of the ack of a job.
+func (w *limitedCrowd) done(id string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case err == nil:
+		delete(w.left, id)
+	case !errors.Is(err, client.ErrLeaseLost):
+		w.unsure[id] = true
+	}
+}
+
+// isDone reports whether no job is left.
+func (w *limitedCrowd) isDone() bool {
+	w.mu.Lock()
+	sure := 0
+	for id := range w.left {
+		if !w.unsure[id] {
+			sure++
+		}
+	}
+	w.mu.Unlock()
+	if sure > 0 {
+		return false
+	}
+	s, err := w.Stats(w.TB.Context())
+	check(w.TB, err)
+	n := s.Waiting
+	for _, topic := range s.Topics {
+		n += topic.Ready + topic.Reserved
+	}
+	return n == 0
+}
+
+// disturb pushes the jobs, a few at a time, and does something to a topic between.
+func (w *limitedCrowd) disturb() {
+	for pushed, round := 0, 0; pushed < *crowdJobs; round++ {
+		jobs := make([]client.Delayed, 1+rand.N(40))
+		w.mu.Lock()
+		for i := range jobs {
+			l := w.topics[rand.N(crowdTopics)]
+			l.pushed++
+			id := fmt.Sprintf("%s %d", l.topic, l.pushed)
+			if l.Tag != "" {
+				id = fmt.Sprintf("{%s}%d", l.Tag, l.pushed)
+			}
+			jobs[i] = client.Delayed{Message: client.Message{ID: id, Topic: l.topic, Body: "b"}, Delay: time.Duration(rand.N(10)) * time.Millisecond}
+			w.left[id] = true
+		}
+		w.mu.Unlock()
+		check(w.TB, errOf(w.PushBatch(w.TB.Context(), jobs)))
+		pushed += len(jobs)
+		if round%25 == 24 && pushed < *crowdJobs/3 {
+			w.Do("CLIENT", "KILL", "USER", "consumer")
+		}
+		w.pauseOrResume(w.topics[3*rand.N(10)])
+		w.change(w.topics[30+3*rand.N(10)])
+		until(w.TB, "the callers keep up", func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if pushed >= *crowdJobs/2 {
+				w.late = min(w.late, w.all)
+			}
+			return len(w.left) < crowdAhead
+		})
+	}
+	for _, l := range w.topics {
+		if w.paused[l.topic] {
+			w.pauseOrResume(l)
+		}
+	}
+}
+
+func (w *limitedCrowd) pauseOrResume(l *limited) {
+	w.mu.Lock()
+	paused := w.paused[l.topic]
+	w.paused[l.topic] = true
+	w.mu.Unlock()
+	if !paused {
+		check(w.TB, w.Pause(w.TB.Context(), l.topic, client.PauseOptions{}))
+		return
+	}
+	check(w.TB, errOf(w.Resume(w.TB.Context(), l.topic)))
+	w.mu.Lock()
+	w.paused[l.topic] = false
+	w.mu.Unlock()
+}
+
+// change gives the topic another limit, that of before, or none.
+func (w *limitedCrowd) change(l *limited) {
+	more := l.Limit
+	if l.Concurrency > 0 {
+		more.Concurrency += 3
+	}
+	if l.Rate > 0 {
+		more.Rate *= 2
+	}
+	w.mu.Lock()
+	w.most[l.topic] = 0 // changes take their time
+	w.mu.Unlock()
+	set := []client.Limit{l.Limit, l.Limit, more, {}}[rand.N(4)]
+	check(w.TB, w.SetLimit(w.TB.Context(), l.topic, set))
+}
+
+// watch looks at the topics until ctx ends. It returns how many jobs of others were begun, at most, while each of them had a job and
+// room for it, and none was begun, since half of the jobs were pushed.
+func (w *limitedCrowd) watch(ctx context.Context) map[string]int {
+	stood, since, begun := map[string]int{}, map[string]int{}, map[string]int{}
+	for ctx.Err() == nil {
+		w.mu.Lock()
+		before := w.all
+		w.mu.Unlock()
+		s, err := w.Stats(ctx)
+		if err != nil {
+			continue
+		}
+		w.mu.Lock()
+		for _, topic := range s.Topics {
+			name := topic.Topic
+			_, stands := since[name]
+			switch {
+			case topic.Ready <= topic.HeldBack || w.paused[name]:
+				delete(since, name)
+			case !stands || begun[name] != w.begun[name]:
+				since[name] = before
+			default:
+				stood[name] = max(stood[name], before-max(since[name], w.late))
+			}
+			begun[name] = w.begun[name]
+		}
+		w.mu.Unlock()
+		time.Sleep(10 * time.Millisecond)
+	}
+	return stood
+}
+
+func (w *limitedCrowd) expect(took time.Duration, stood map[string]int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	longest, reached := 0, 0
+	for _, l := range w.topics {
+		most := w.most[l.topic]
+		if most > 0 && l.held.most > most {
+			w.TB.Errorf("of %s %d were reserved at a time, want %d at most", l.topic, l.held.most, most)
+		}
+		if most > 0 && l.held.most == most {
+			reached++
+		}
+		longest = max(longest, stood[l.topic])
+		if stood[l.topic] > crowdStands {
+			w.TB.Errorf("%d jobs of others were begun while %s stood still", stood[l.topic], l.topic)
+		}
+	}
+	w.TB.Logf("%d jobs were begun in %v; %d topics reached their limit; while one stood still %d of others were begun; %d acks are unsure",
+		w.all, took, reached, longest, len(w.unsure))
+}
