@@ -105,6 +105,28 @@ var pushing = []line{
 			return err == nil
 		})
 	}},
+	{"OnceAs: a push that does not count is told if it says something else than the one that does", func(s *stage) {
+		push := func(id, content string) error {
+			_, err := s.Push(s.Context(), client.Message{ID: id, Topic: "t", Body: "body of " + id}, 0, client.OnceAs(time.Hour, content))
+			return err
+		}
+		check(s, push("a", "ten"))
+		expectSame := func(state string) {
+			s.Helper()
+			if err := push("a", "ten"); !errors.Is(err, client.ErrExists) || errors.Is(err, client.ErrReused) {
+				s.Errorf("%s, the same again: %v", state, err)
+			}
+			expectError(s, push("a", "twelve"), client.ErrReused)
+		}
+		expectSame("ready")
+		s.expectPop("t", "a")
+		expectSame("popped")
+		s.expectEmpty("t")
+		_, err := s.Remove(s.Context(), "a")
+		check(s, err)
+		check(s, push("a", "twelve"))
+		expectError(s, push("a", "ten"), client.ErrReused)
+	}},
 	{"Debounce: a burst of pushes is one job, due so long after the first at the latest", func(s *stage) {
 		push := func(delay, due time.Duration, want client.Outcome) {
 			s.Helper()
