@@ -23,7 +23,8 @@ const (
 	remembered = 10
 	// schedulesAtATime is how many schedules one script reads: half a millisecond.
 	schedulesAtATime = 100
-	// mendAfter is how soon it is looked for schedules that other servers have moved, where there are schedules.
+	// mendAfter is how soon it is looked for schedules that other servers have moved, where there are schedules. At each of them
+	// it is looked once in a sweepAfter.
 	mendAfter = 2 * time.Second
 )
 
@@ -260,12 +261,17 @@ func (n notRun) tell(log *slog.Logger) {
 // mendSchedules puts schedules back that a server has moved which doesn't know what they are, as the original's does.
 func (m *mover) mendSchedules() *sweep {
 	var last string
+	var began time.Time // the last look at all
 	w := &sweep{turn: topicsTurn, outages: m.outages, failing: "It can't be looked for schedules that another server has moved; they are fired all the same"}
 	w.page = func(ctx context.Context, first bool) (bool, error) {
+		all := !first
 		if first {
 			last = ""
+			if all = time.Since(began) >= sweepAfter; all {
+				began = time.Now()
+			}
 		}
-		mended, err := m.store.MendSchedules(ctx, last)
+		mended, err := m.store.MendSchedules(ctx, last, all)
 		for _, name := range mended.Names {
 			m.log.Warn(fmt.Sprintf("Schedule %s was moved by a server that does not know schedules, it is put back", store.Quote(name)))
 		}

@@ -205,7 +205,7 @@ var scripts = []line{
 	{"mend_schedules", func(s *stage) {
 		scheduled := s.scheduled("a", time.Hour)
 		check(s, s.store.Reschedule(s.Context(), scheduled.ID, 0)) // into a queue, as an old server does
-		mended, err := s.store.MendSchedules(s.Context(), "")
+		mended, err := s.store.MendSchedules(s.Context(), "", true)
 		expect(s, "what is put back", mended.Names, err, []string{"a"})
 		s.expectStored(scheduled.ID, "waiting")
 	}},

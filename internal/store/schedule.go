@@ -328,9 +328,13 @@ type Mended struct {
 }
 
 // MendSchedules puts schedules back into the pool that a server has moved which doesn't know what they are. It looks at the next ones
-// behind that name.
-func (s *Store) MendSchedules(ctx context.Context, behind string) (Mended, error) {
-	args := append(arguments(2, s.keys.JobPool()), behind, schedulesPage)
+// behind that name, unless they are all still where they belong, for what is moved is in a queue; all has it look at them even so.
+func (s *Store) MendSchedules(ctx context.Context, behind string, all bool) (Mended, error) {
+	which := "moved"
+	if all {
+		which = "all"
+	}
+	args := append(arguments(3, s.keys.JobPool()), behind, schedulesPage, which)
 	return newCall(s, mendSchedulesScript, args, func(reply any) (m Mended, err error) {
 		rest, err := scan(reply, &m.All, &m.Last)
 		if err == nil {

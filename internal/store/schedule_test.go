@@ -395,7 +395,7 @@ func TestMendSchedules(t *testing.T) {
 		b.do(t, "ZREM", "delayer:job_pool", ScheduleID("a"), ScheduleID("b"))
 		b.do(t, "LPUSH", "delayer:ready_queue:"+ScheduleTopic, ScheduleID("a"))
 		b.do(t, "DEL", "delayer:job_bucket:"+ScheduleID("d"))
-		mended, err := b.MendSchedules(t.Context(), "")
+		mended, err := b.MendSchedules(t.Context(), "", true)
 		if err != nil || mended.All != 4 || mended.Last != "" || !slices.Equal(mended.Names, []string{"a", "b"}) {
 			t.Errorf("%+v, %v", mended, err)
 		}
@@ -409,6 +409,61 @@ func TestMendSchedules(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What is moved is in a queue: without that nothing is looked at, unless all is to be.
+func TestMendMovedSchedules(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t)
+		for _, name := range []string{"a", "b"} {
+			b.put(t, aSchedule(name), b.time(-second))
+		}
+		mend := func(all bool, want ...string) {
+			t.Helper()
+			mended, err := b.MendSchedules(t.Context(), "", all)
+			if err != nil || mended.All != 2 || mended.Last != "" || !slices.Equal(mended.Names, want) {
+				t.Errorf("%+v, %v, want %q", mended, err, want)
+			}
+		}
+		mend(false)
+		b.do(t, "ZREM", "delayer:job_pool", ScheduleID("b")) // and somebody has popped it
+		mend(false)
+		mend(true, "b")
+		b.do(t, "ZREM", "delayer:job_pool", ScheduleID("a"))
+		b.do(t, "LPUSH", "delayer:ready_queue:"+ScheduleTopic, ScheduleID("a"))
+		mend(false, "a")
+		if _, ready := b.state(t).Ready[ScheduleTopic]; ready {
+			t.Error("it is in the queue still")
+		}
+		check(t, errOf(b.Pause(ScheduleTopic, time.Hour, "").Do(t.Context())))
+		b.do(t, "ZREM", "delayer:job_pool", ScheduleID("b"))
+		b.do(t, "LPUSH", "delayer:paused_queue:"+ScheduleTopic, ScheduleID("b"))
+		mend(false, "b")
+	})
+}
+
+// Where nobody moves schedules it costs next to nothing to look for those that somebody has, and to look at each of them no more than to see
+// that it is there.
+func TestMendCost(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t)
+	for n := range schedulesPage {
+		b.put(t, aSchedule(fmt.Sprint("s", n)), b.time(60*second))
+	}
+	for _, c := range []struct {
+		all  bool
+		most int
+	}{{false, 6}, {true, 12}} {
+		for range 2 { // at first the script is loaded
+			b.do(t, "CONFIG", "RESETSTAT")
+			_, err := b.MendSchedules(t.Context(), "", c.all)
+			check(t, err)
+		}
+		if calls := b.Calls(); calls > c.most {
+			t.Errorf("all: %v: %d commands, want %d at most: %v", c.all, calls, c.most, b.AllCalls())
+		}
+	}
 }
 
 func TestSchedulesPages(t *testing.T) {

@@ -4,17 +4,18 @@
 --
 -- KEYS[1] job pool
 -- ARGV[1] the name behind which to look, '' for the beginning   ARGV[2] how many schedules at most, and entries of the queue
+-- ARGV[3] 'moved': only if something has moved any, whose queue is not empty then; 'all': also if that is not so
 --
 -- Returns {all, last, name, name, …}: how many schedules there are; the name with which to go on, '' if there are no more; those that
 -- were put back.
 -- Errors: WRONGTYPE, a permission that is missing; nothing has changed then.
 --
 -- Atomic because one may be removed meanwhile.
--- Cost: O(log n) of the pool for each.
+-- Cost: O(1) for each; O(log n) of the pool for what is put back. Nothing for those that nobody has moved.
 local queue, most = queues .. SCHEDULES, tonumber(ARGV[2])
 local all = redis.call('ZCOUNT', schedules, '-inf', '+inf')
 local waiting = redis.call('LLEN', queue)
-if all == 0 and waiting == 0 then return {0, ''} end
+if waiting == 0 and (all == 0 or ARGV[3] == 'moved' and redis.call('LLEN', paused_queues .. SCHEDULES) == 0) then return {all, ''} end
 -- cluster: local missing = elsewhere(buckets)
 -- cluster: if missing then return missing end
 local err = not_writable() or not_permitted('ZREM', schedules, '') or not_permitted('RPOP', queue) or not_permitted('LPUSH', queue, '')
@@ -40,8 +41,16 @@ for _ = 1, math.min(waiting, most) do
 end
 local first = ARGV[1] ~= '' and entries_before(schedules, '0', ARGV[1] .. '\0') or 0
 local names = redis.call('ZRANGE', schedules, first, first + most - 1)
-for _, name in ipairs(names) do
-  if not mend(schedule_id(name), name) then redis.call('ZREM', schedules, name) end
+if #names == 0 then return reply end
+local ids, bucket_keys = {}, {}
+for i, name in ipairs(names) do
+  ids[i] = schedule_id(name)
+  bucket_keys[i] = buckets .. ids[i]
+end
+-- One that is in the pool, and has a bucket, is where it belongs.
+local scores, are_whole = redis.call('ZMSCORE', pool, unpack(ids)), redis.call('EXISTS', unpack(bucket_keys)) == #ids
+for i, name in ipairs(names) do
+  if not (scores[i] and are_whole) and not mend(ids[i], name) then redis.call('ZREM', schedules, name) end
 end
 if #names == most then reply[2] = names[most] end
 return reply
