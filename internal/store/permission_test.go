@@ -19,7 +19,10 @@ func TestWithoutPermission(t *testing.T) {
 	b.SetUser("~* &* +@all")
 	user := b.user()
 	ctx := t.Context()
-	seed := [][]command{waits("w", "t", 60*second), waits("d", "t", -second), ready("r", "t"), ready("s", "t"), {{"ZADD", "delayer:job_pool", -second, "orphan"}}, content("s2", "t"), entry("s2", "stray")}
+	seed := [][]command{waits("w", "t", 60*second), waits("d", "t", -second), ready("r", "t"), ready("s", "t"), {{"ZADD", "delayer:job_pool", -second, "orphan"}}, content("s2", "t"), entry("s2", "stray"),
+		content("l", "t"), {{"HSET", "delayer:job_bucket:l", "lease", "1 1 0 0"}}}
+	follows := aSchedule("f")
+	follows.Overlap = OverlapFollow
 	group := func(key string, most int) error {
 		d := toGroup("t", key, "2", Group{Max: most, Longest: time.Hour})
 		d.ID, d.Policy = d.ID+"id", Once(time.Hour)
@@ -58,7 +61,8 @@ func TestWithoutPermission(t *testing.T) {
 		{"count of what is due", "time zcount", func() error { _, _, err := user.CountDue(ctx, []Seconds{{0, 1}}); return err }},
 		{"schedule", "time hmget hset zadd", func() error { _, _, err := user.PutSchedule(ctx, aSchedule("new"), time.Now()); return err }},
 		{"unschedule", "hmget del zrem", func() error { return user.RemoveSchedule(ctx, "s", "") }},
-		{"run of a schedule", "time hmget zadd type lpush pexpire hset hincrby", func() error { _, err := user.RunSchedule(ctx, "s"); return err }},
+		{"run of a schedule", "time hmget zadd type lpush pexpire hset exists", func() error { _, err := user.RunSchedule(ctx, "s"); return err }},
+		{"run of a schedule whose last job is reserved", "time hmget zadd type lpush pexpire hset exists pttl", func() error { _, err := user.RunSchedule(ctx, "f"); return err }},
 		{"sample", "zcard zrange hget", func() error { _, err := user.Sample(ctx, 10, 0, 10); return err }},
 	} {
 		for command := range strings.FieldsSeq("evalsha " + c.commands) {
@@ -66,12 +70,42 @@ func TestWithoutPermission(t *testing.T) {
 				b.seed(t, seed...)
 				b.grouped(t, toGroup("t", "k", "1", Group{Longest: time.Hour}))
 				b.put(t, aSchedule("s"), time.Now().Add(time.Hour))
+				b.put(t, follows, time.Now().Add(time.Hour))
+				b.do(t, "HSET", "delayer:job_bucket:"+ScheduleID("f"), "last", "l")
 				was := b.state(t)
 				b.do(t, "ACL", "SETUSER", "u", "+@all", "-"+command)
 				if err := c.call(); !Refused(err) {
 					t.Errorf("error %v, want one that Refused knows", err)
 				}
 				b.expect(t, was)
+			})
+		}
+	}
+}
+
+// TestFireWithoutPermission fires a schedule as such a user. It is refused, or due later, and its moment is still to come.
+func TestFireWithoutPermission(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.SetUser("~* &* +@all")
+	user := b.user()
+	for _, overlap := range []string{OverlapAllow, OverlapSkip, OverlapFollow} {
+		for command := range strings.FieldsSeq("evalsha time zmscore hmget zadd type lpush pexpire hset exists") {
+			t.Run(overlap+" without "+command, func(t *testing.T) {
+				b.seed(t)
+				s := aSchedule("s")
+				s.Overlap = overlap
+				put := b.put(t, s, b.time(-second))
+				was := b.state(t)
+				b.do(t, "ACL", "SETUSER", "u", "+@all", "-"+command)
+				fired, err := user.Fire(Firing{Scheduled: put, Upcoming: b.time(60 * second), Moments: []FiredMoment{ran(b.time(-second))}}, b.time(10*second)).Do(t.Context())
+				if fired.Done || !Refused(cmp.Or(err, fired.Refused)) {
+					t.Errorf("fired: %+v, %v, want a refusal", fired, err)
+				}
+				b.expect(t, was)
+				if now := b.scheduled(t, "s"); !now.Next.Equal(put.Next) || now.Ran != 0 || len(now.Past) > 0 || !now.Due.Equal(put.Due) && !now.Due.Equal(b.time(10*second)) {
+					t.Errorf("then it is %+v", now)
+				}
 			})
 		}
 	}

@@ -385,6 +385,24 @@ func TestFireRefused(t *testing.T) {
 	}
 }
 
+// The usual firing needs few commands, as thousands of them may come in a minute.
+func TestFireCost(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t)
+	at := func(n int) time.Time { return b.time(after(n-20) * second) }
+	b.put(t, aSchedule("a"), at(0))
+	for n := range 2 { // at first the script is loaded
+		s := b.scheduled(t, "a")
+		b.do(t, "CONFIG", "RESETSTAT")
+		b.fire(t, Firing{Scheduled: s, Upcoming: at(n + 1), Moments: []FiredMoment{ran(at(n))}})
+	}
+	const most = 17 // 13 of the script and PUBLISH, with the call and what is asked here
+	if calls := b.Calls(); calls > most {
+		t.Errorf("%d commands, want %d at most: %v", calls, most, b.AllCalls())
+	}
+}
+
 // A server that doesn't know schedules moves one as it does any job; here it comes back.
 func TestMendSchedules(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {

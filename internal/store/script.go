@@ -5,6 +5,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -42,7 +43,8 @@ func (s *script) on(of *Store) *form {
 // would make them anew in every call, so those that the script has no use for are left out.
 //
 // In the midst of a function a line "-- define: a" is replaced by what is used of a.lua, and by what that requires, though it may be
-// defined outside as well: so what few calls need costs the others nothing, not even that it refers to anything of theirs.
+// defined outside as well: so what few calls need costs the others nothing, not even that it refers to anything of theirs. Outside of
+// functions "-- define also: a" does so without what is defined there.
 //
 // Lines that begin with "-- cluster: " are code in a cluster only.
 func newScript(name string) *script {
@@ -68,9 +70,9 @@ func textOf(name string, inCluster bool) string {
 	for section := range sections(source(name, inCluster)) {
 		code, required := parse(section)
 		for _, d := range needed(code, required, inCluster, defined) {
-			text.WriteString(defineWithin(d.code, inCluster))
+			text.WriteString(defineWithin(d.code, inCluster, nil))
 		}
-		text.WriteString(defineWithin(section, inCluster))
+		text.WriteString(defineWithin(section, inCluster, defined))
 	}
 	return text.String()
 }
@@ -94,22 +96,27 @@ func needed(code string, parts []string, inCluster bool, defined map[string]bool
 	return list
 }
 
-const define = "-- define: "
+const define, defineAlso = "-- define: ", "-- define also: "
 
-// defineWithin replaces the lines of some code that say what is to be defined there.
-func defineWithin(code string, inCluster bool) string {
-	if !strings.Contains(code, define) {
+// defineWithin replaces the lines of some code that say what is to be defined there. outside is what is defined around it.
+func defineWithin(code string, inCluster bool, outside map[string]bool) string {
+	if !strings.Contains(code, define) && !strings.Contains(code, defineAlso) {
 		return code
 	}
 	var text strings.Builder
 	plain, _ := parse(code)
 	for line := range strings.Lines(code) {
+		defined := map[string]bool{}
 		indent, parts, ok := strings.Cut(line, define)
+		if !ok {
+			indent, parts, ok = strings.Cut(line, defineAlso)
+			defined = maps.Clone(outside)
+		}
 		if !ok || strings.TrimLeft(indent, " ") != "" {
 			text.WriteString(line)
 			continue
 		}
-		for _, d := range needed(plain, strings.Fields(parts), inCluster, map[string]bool{}) {
+		for _, d := range needed(plain, strings.Fields(parts), inCluster, defined) {
 			text.WriteString(d.code)
 		}
 	}

@@ -13,6 +13,7 @@ func TestScriptHasWhatItUses(t *testing.T) {
 		moveScript:    {"local time = ": 0, "local function wake": 2}, // one is for where a slot of a limit comes free
 		reserveScript: {"local time = ": 3, "local function bury(": 1, "local function unlist": 1, "local dead_topics =": 1, "local function open_limit": 1, "local function let_go_on": 1},
 		ackScript:     {"local function free_slots": 1, "local slots =": 1, "-- define": 0},
+		fireScript:    {"local time = ": 1, "local pool =": 1, "  -- define": 0, "local function follow_last": 1, "local function read_lease": 1, "local function enter_use": 1},
 		signOffScript: {"local ": 0},
 	} {
 		for code, want := range counts {

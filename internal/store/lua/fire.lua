@@ -18,17 +18,18 @@ local FIRST, EACH = 8, 4
 local id = ARGV[1]
 local bucket = buckets .. id
 local score = redis.call('ZMSCORE', pool, id)[1]
-if not score or tonumber(score) > now_s then return {0} end
-local err = not_writable()
-if err then return err end
+if not score or score - now_s > 0 then return {0} end
 
 local function put_off(why)
+  local err = not_writable()
+  if err then return err end
   redis.call('ZREM', pool, id) -- first: a script that has written is not refused at maxmemory
   redis.call('ZADD', pool, score_of(tonumber(ARGV[5])), id)
   return {2, why}
 end
 
-local s = redis.pcall('HMGET', bucket, 'topic', 'revision', 'next', 'to', 'content', 'overlap', 'options', 'last', 'past')
+local COUNTS, FIRST_COUNT = {'ran', 'overlapped', 'late', 'paused_out'}, 10
+local s = redis.pcall('HMGET', bucket, 'topic', 'revision', 'next', 'to', 'content', 'overlap', 'options', 'last', 'past', unpack(COUNTS))
 -- cluster: local missing = elsewhere(bucket)
 -- cluster: if missing then return missing end
 if s.err then return put_off(s.err) end
@@ -42,16 +43,26 @@ local topic, content, overlap, options, last = s[4], s[5], s[6], s[7], s[8]
 -- cluster: end
 -- cluster: missing = missing or elsewhere(queues .. topic) or last and elsewhere(buckets .. last)
 -- cluster: if missing then return missing end
-local lease
-if overlap == 'follow' then lease = lease_of_last(last) end
-local why_not = type(lease) == 'table' and lease or not_fireable(topic, id, bucket)
+local lease, follow
+if overlap == 'follow' then
+  -- define also: follow_last
+  lease, follow = lease_of_last(last), follow_last
+end
+local why_not = type(lease) == 'table' and lease or not_fireable(topic, bucket)
 if why_not then return put_off(why_not.err) end
 
-if ARGV[4] ~= '' then
-  redis.call('ZADD', pool, score_of(tonumber(ARGV[4])), id)
+-- The first write says whether Redis is full.
+local upcoming, written = ARGV[4] ~= '' and score_of(tonumber(ARGV[4])), nil
+if upcoming then
+  written = redis.pcall('ZADD', pool, upcoming, id)
 else
-  redis.call('ZREM', pool, id)
+  written = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothing
 end
+if type(written) == 'table' then
+  if string.find(written.err, 'OOM ', 1, true) then return put_off(written.err) end
+  return written
+end
+if not upcoming then redis.call('ZREM', pool, id) end
 local ran, overlapped, followed, length, moments = 0, 0, '', nil, {}
 for i = FIRST, #ARGV, EACH do
   local at, what, job, due = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
@@ -62,20 +73,23 @@ for i = FIRST, #ARGV, EACH do
       local queued, stored = store_job(job, topic, content, options, due)
       length, last, has_job = queued or length, job, stored
     elseif lease then
-      has_job = not is_followed(lease) -- else it takes another one's
-      follow_last(last, lease, topic, content, options, due)
-      lease, followed = as_followed(lease), last
+      lease, has_job = follow(last, lease, topic, content, options, due) -- if it has none it takes another one's
+      followed = last
     end
     if has_job then ran = ran + 1 end
     if is_busy and not has_job then what, overlapped = 'o', overlapped + 1 end
   end
-  moments[#moments + 1] = string.format('%d%s%d', at, what, math.max(now - at, 0))
+  moments[#moments + 1] = at .. what .. string.format('%d', math.max(now - at, 0))
 end
-redis.call('HSET', bucket, 'next', ARGV[4], 'past', remember(s[9], moments), 'last', last or '')
-for field, count in pairs({ran = ran, overlapped = overlapped, late = tonumber(ARGV[6]), paused_out = tonumber(ARGV[7])}) do
-  if count > 0 then redis.call('HINCRBY', bucket, field, string.format('%d', count)) end
+local fields = {'next', ARGV[4], 'past', remember(s[9], moments), 'last', last or ''}
+for i, more in ipairs({ran, overlapped, tonumber(ARGV[6]), tonumber(ARGV[7])}) do
+  if more > 0 then
+    local count = tonumber(s[FIRST_COUNT + i - 1]) or 0
+    fields[#fields + 1], fields[#fields + 2] = COUNTS[i], string.format('%d', count + more)
+  end
 end
-if ARGV[4] ~= '' then announce(score_of(tonumber(ARGV[4])), ARGV[4] - now) end
+redis.call('HSET', bucket, unpack(fields))
+if upcoming then announce(upcoming, ARGV[4] - now) end
 local woken, cant_publish
 if length then woken, cant_publish = wake(topic, length) end
 return {1, ran, overlapped, cant_publish or woken and 'woken' or '', followed}

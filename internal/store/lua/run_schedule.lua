@@ -1,4 +1,4 @@
--- require: keys time guard pool queue schedule
+-- require: keys time guard pool queue schedule follow_last
 -- run_schedule: stores a job of a schedule now. The moments to come stay what they are.
 --
 -- KEYS[1] job pool
@@ -11,10 +11,11 @@
 -- Cost: O(1).
 local id = ARGV[1]
 local bucket = buckets .. id
-local s = redis.call('HMGET', bucket, 'topic', 'revision', 'to', 'content', 'options', 'past', 'overlap', 'last')
+local s = redis.call('HMGET', bucket, 'topic', 'revision', 'to', 'content', 'options', 'past', 'overlap', 'last', 'ran')
 if s[1] ~= SCHEDULES or not s[2] then return '' end
 local job = ARGV[2] .. string.format('%.0f', now_us)
-local why_not = not_fireable(s[3], id, bucket)
+local full = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothing
+local why_not = type(full) == 'table' and full or not_fireable(s[3], bucket)
 -- cluster: why_not = why_not or elsewhere(queues .. s[3]) or elsewhere(buckets .. job)
 local last = s[7] == 'follow' and s[8]
 -- cluster: why_not = why_not or last and elsewhere(buckets .. last)
@@ -23,13 +24,12 @@ if type(lease) == 'table' then why_not = lease end
 if why_not then return why_not end
 local length, stored
 if last and redis.call('EXISTS', buckets .. last) == 1 then
-  job, stored = last, lease and not is_followed(lease)
-  redis.call('HSET', bucket, 'last', last) -- which is refused where Redis is full, before anything has changed
-  if lease then follow_last(last, lease, s[3], s[4], s[5], begun) end -- it is due at once then
+  job = last
+  if lease then lease, stored = follow_last(last, lease, s[3], s[4], s[5], begun) end -- it is due at once then
 else
   length, stored = store_job(job, s[3], s[4], s[5], now)
 end
-redis.call('HSET', bucket, 'last', job, 'past', remember(s[6], {string.format('%dn0', now)}))
-if stored then redis.call('HINCRBY', bucket, 'ran', 1) end
+local ran = (tonumber(s[9]) or 0) + (stored and 1 or 0)
+redis.call('HSET', bucket, 'last', job, 'past', remember(s[6], {string.format('%dn0', now)}), 'ran', string.format('%d', ran))
 if length then wake(s[3], length) end
 return job
