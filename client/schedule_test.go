@@ -295,6 +295,8 @@ var scheduleCuts = []cutRow{
 	{"pause a schedule", late, "paused, 0 jobs", "done", "paused, 0 jobs", ""},
 	{"run a schedule now", early, "one, 0 jobs", "done", "one, 1 jobs", ""},
 	{"run a schedule now", late, "one, 1 jobs", "done", "one, 2 jobs", ""},
+	{"run now one that follows", early, "one, 1 jobs", "done", "one, 2 jobs", ""},
+	{"run now one that follows", late, "one, 2 jobs", "done", "one, 2 jobs", ""}, // the newest follower counts
 	{"unschedule", early, "one, 0 jobs", "true", "no schedule", ""},
 	{"unschedule", late, "no schedule", "false", "no schedule", ""},
 }
@@ -302,15 +304,25 @@ var scheduleCuts = []cutRow{
 func TestScheduleCuts(t *testing.T) {
 	f := start(t, onePool)
 	cutter := redistest.StartCutter(t, f.Addr)
+	runNow := func(c *client.Client) (string, error) { return "done", errOf(c.RunNow(t.Context(), "a")) }
+	stored := func() { check(t, errOf(f.Schedule(t.Context(), hourly("a")))) }
+	begun := func() { // its last job is reserved
+		follows := hourly("a")
+		follows.Overlap = client.OverlapFollow
+		check(t, errOf(f.Schedule(t.Context(), follows)))
+		check(t, errOf(f.RunNow(t.Context(), "a")))
+		check(t, errOf(f.Reserve(t.Context(), 0, time.Minute, "t")))
+	}
 	operations := []struct {
 		name    string
-		prepare bool
+		prepare func()
 		call    func(*client.Client) (string, error)
 	}{
-		{"schedule", false, func(c *client.Client) (string, error) { return "done", errOf(c.Schedule(t.Context(), hourly("a"))) }},
-		{"pause a schedule", true, func(c *client.Client) (string, error) { return "done", c.PauseSchedule(t.Context(), "a") }},
-		{"run a schedule now", true, func(c *client.Client) (string, error) { return "done", errOf(c.RunNow(t.Context(), "a")) }},
-		{"unschedule", true, func(c *client.Client) (string, error) {
+		{"schedule", func() {}, func(c *client.Client) (string, error) { return "done", errOf(c.Schedule(t.Context(), hourly("a"))) }},
+		{"pause a schedule", stored, func(c *client.Client) (string, error) { return "done", c.PauseSchedule(t.Context(), "a") }},
+		{"run a schedule now", stored, runNow},
+		{"run now one that follows", begun, runNow},
+		{"unschedule", stored, func(c *client.Client) (string, error) {
 			was, err := c.Unschedule(t.Context(), "a")
 			return fmt.Sprint(was), err
 		}},
@@ -319,10 +331,16 @@ func TestScheduleCuts(t *testing.T) {
 		all, err := f.Schedules(t.Context())
 		check(t, err)
 		state := f.State()
+		jobs := len(state.Ready["t"]) + len(state.Reserved)
+		for _, id := range state.Reserved {
+			if job, err := f.Get(t.Context(), id); err != nil || job.Followed {
+				jobs++
+			}
+		}
 		switch {
 		case len(all) == 0 && len(state.Pool)+len(state.Buckets)+len(state.Schedules) == 0:
 			return "no schedule"
-		case len(all) != 1 || len(state.Pool) != 1 || len(state.Schedules) != 1 || len(state.Ready["t"]) != int(all[0].Jobs):
+		case len(all) != 1 || len(state.Pool) != 1 || len(state.Schedules) != 1 || jobs != int(all[0].Jobs):
 			return fmt.Sprintf("%+v", state)
 		case !all[0].Paused.IsZero():
 			return fmt.Sprintf("paused, %d jobs", all[0].Jobs)
@@ -335,9 +353,7 @@ func TestScheduleCuts(t *testing.T) {
 		for n, cut := 1, true; cut; n++ {
 			for _, after := range []bool{false, true} {
 				f.Flush()
-				if op.prepare {
-					check(t, errOf(f.Schedule(t.Context(), hourly("a"))))
-				}
+				op.prepare()
 				f.Do("SCRIPT", "FLUSH")
 				cutter.Arm(n, after)
 				c := client.OpenPool(client.PoolOptions{Addr: cutter.Addr})
