@@ -41,7 +41,7 @@ func TestLimit(t *testing.T) {
 	}
 	s, err := f.Stats(ctx)
 	check(t, err)
-	if got := s.Topics[0]; got != (client.TopicStats{Topic: "t", Ready: 2, Reserved: 1, Limit: want, HeldBack: 2}) {
+	if got := s.Topics[0]; got != (client.TopicStats{Topic: "t", Ready: 2, Reserved: 1, Limit: want, HeldBack: 2, Slots: 1}) {
 		t.Errorf("Stats = %+v", got)
 	}
 	next := background(func() (client.Message, error) {
@@ -57,6 +57,16 @@ func TestLimit(t *testing.T) {
 	f.reserve("t")
 	if l, err := f.Limit(ctx, "t"); l != (client.Limit{}) || err != nil {
 		t.Errorf("without one: %+v, %v", l, err)
+	}
+	check(t, f.SetLimit(ctx, "t", client.Limit{Rate: 1.0 / 3600}))
+	for _, id := range []string{"d", "e"} {
+		check(t, errOf(f.Push(ctx, message(id), 0)))
+	}
+	f.reserve("t")
+	s, err = f.Stats(ctx)
+	check(t, err)
+	if got := s.Topics[0]; got.HeldBack != 1 || got.Slots != 0 || got.HeldUntil.Before(time.Now().Add(time.Hour-time.Minute)) {
+		t.Errorf("Stats of a slow rate = %+v", got)
 	}
 	for _, set := range []client.Limit{{Concurrency: 2}, {Concurrency: 2, Tag: "a"}, {Rate: 1, Burst: 2}} {
 		check(t, f.SetLimit(ctx, "t", set))

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -28,6 +29,10 @@ type TopicStats struct {
 	// Limit is what limits the topic's jobs, and HeldBack is how many of the ready ones it keeps from being reserved now.
 	Limit    Limit
 	HeldBack int
+	// Slots is how many of Limit.Concurrency are taken now.
+	Slots int
+	// HeldUntil is when, by Redis's clock, Limit.Rate lets the next of HeldBack begin; zero if it does now, or a slot is what they need.
+	HeldUntil time.Time
 }
 
 // Stats counts the jobs. It costs Redis some microseconds a topic, whatever the number of jobs.
@@ -45,7 +50,7 @@ func (c *Client) Stats(ctx context.Context) (Stats, error) {
 		return Stats{}, failed("stats", "", err)
 	}
 	of := each(all.Topics, func(t store.TopicCounts) TopicStats {
-		return TopicStats{t.Topic, t.Ready, t.Reserved, t.Dead, Limit(t.Limit), t.Held}
+		return TopicStats{t.Topic, t.Ready, t.Reserved, t.Dead, Limit(t.Limit), t.Held, t.Slots, t.HeldUntil}
 	})
 	return Stats{all.Waiting, of}, nil
 }

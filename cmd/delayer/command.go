@@ -95,7 +95,7 @@ func commands() []command {
 		{name: "paused", run: runPaused,
 			help: "list the topics that are paused: topic, since when, until when, note; a topic that consumers back off from is marked so"},
 		{name: "limit", arguments: "TOPIC", least: 1, most: 1, run: runLimit, check: checkLimit,
-			help: "show how many jobs of a topic are reserved at a time, and how many begin in a second, at most, of all consumers that reserve; or change that",
+			help: "show how many jobs of a topic are reserved at a time, and how many begin in a second, at most, of all consumers that reserve, and how much of that is used; or change it",
 			flags: func(f *flag.FlagSet, o *options) {
 				f.Func("concurrency", "", setNumber(&o.limit.Concurrency, store.MaxConcurrency))
 				f.Func("rate", "", setRate(&o.limit.Rate))

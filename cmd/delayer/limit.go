@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
+	"github.com/mix-basic/delayer/internal/operator"
 )
 
 // runLimit sets or ends a topic's limit if it is told to, and shows it.
@@ -30,7 +32,48 @@ func runLimit(ctx context.Context, c *call) (reply, error) {
 		v["rate"], v["burst"] = limit.Rate, max(limit.Burst, 1)
 	}
 	putIfAny(v, "tag", limit.Tag)
-	return reply{text: printable(topic, "") + ": " + limitText(limit), json: v, safe: shows}, err
+	text := printable(topic, "") + ": " + limitText(limit)
+	if shows && err == nil && limit != (client.Limit{}) {
+		var use operator.TopicCounts
+		use, err = c.countsOf(ctx, topic)
+		text += "; " + useText(use)
+		putUse(v, use)
+	}
+	return reply{text: text, json: v, safe: shows}, err
+}
+
+// countsOf are the topic's.
+func (c *call) countsOf(ctx context.Context, topic string) (operator.TopicCounts, error) {
+	pool := client.NewPool(c.pool)
+	defer pool.Close()
+	counts, err := operator.New(pool, c.redis.Prefix, layoutOf(c.redis)).CountsOf(ctx, topic)
+	if err = cmp.Or(err, counts.Broken()); err != nil {
+		return operator.TopicCounts{}, err
+	}
+	return counts.Topics[0], nil
+}
+
+// useText says how much of a limit is used.
+func useText(t operator.TopicCounts) string {
+	var parts []string
+	if t.Limit.Concurrency > 0 {
+		parts = append(parts, fmt.Sprintf("slots taken: %d", t.Slots))
+	}
+	held := fmt.Sprintf("held back: %d", t.Held)
+	if !t.HeldUntil.IsZero() {
+		held += " until " + t.HeldUntil.Format(timeFormat)
+	}
+	return strings.Join(append(parts, held), ", ")
+}
+
+func putUse(v map[string]any, t operator.TopicCounts) {
+	if t.Limit.Concurrency > 0 {
+		v["slots_taken"] = t.Slots
+	}
+	v["held_back"] = t.Held
+	if !t.HeldUntil.IsZero() {
+		v["held_until"] = t.HeldUntil.UTC()
+	}
 }
 
 // checkLimit refuses a limit that is set and ended by one command.

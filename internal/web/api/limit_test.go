@@ -15,12 +15,18 @@ func TestLimit(t *testing.T) {
 	f.do("POST", "/v1/reserve", `{"topics":["t"],"max":10}`).expect(200, `{"deliveries":["*"]}`)
 	f.do("POST", "/v1/reserve", `{"topics":["t"]}`).expect(200, `{"deliveries":[]}`)
 	counts := `"topic":"t","ready":1,"reserved":1,"dead":0,"overdue":"*","overdue_at_least":"*"`
-	limit := `"limit":{"concurrency":1,"rate":1000,"burst":3},"held_back":1`
+	limit := `"limit":{"concurrency":1,"rate":1000,"burst":3},"slots_taken":1,"held_back":1`
 	f.do("GET", "/v1/topics/t", "").expect(200, `{`+counts+`,`+limit+`}`)
 	f.do("GET", "/v1/topics", "").expect(200, `{"topics":[{`+counts+`,`+limit+`}]}`)
 	f.do("DELETE", "/v1/topics/t/limit", "").expect(204, "")
 	f.do("GET", "/v1/topics/t", "").expect(200, `{`+counts+`}`)
 	f.do("POST", "/v1/reserve", `{"topics":["t"]}`).expect(200, `{"deliveries":["*"]}`)
+	f.push("c", "t")
+	f.push("d", "t")
+	f.do("PUT", "/v1/topics/t/limit", `{"rate":0.0003}`).expect(204, "")
+	f.do("POST", "/v1/reserve", `{"topics":["t"]}`).expect(200, `{"deliveries":["*"]}`)
+	f.do("GET", "/v1/topics/t", "").expect(200, `{"topic":"t","ready":1,"reserved":3,"dead":0,"overdue":"*","overdue_at_least":"*",`+
+		`"limit":{"rate":0.0003,"burst":1},"held_back":1,"held_until":"*"}`)
 	for body, field := range map[string]string{
 		`{"concurrency":0}`:            "/concurrency",
 		`{"rate":0}`:                   "/rate",

@@ -76,7 +76,11 @@ func topicCounts(t operator.TopicCounts, pauses operator.Pauses) object {
 	o.put("overdue_at_least", t.AtLeast)
 	if l := client.Limit(t.Limit); l != (client.Limit{}) {
 		o.put("limit", limitOf(l))
+		if l.Concurrency > 0 {
+			o.put("slots_taken", t.Slots)
+		}
 		o.put("held_back", t.Held)
+		o.put("held_until", t.HeldUntil)
 	}
 	if p := pauses.Of(t.Topic); p != nil {
 		o.put("paused", pauseOf(*p))

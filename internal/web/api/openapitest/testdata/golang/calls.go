@@ -66,7 +66,7 @@ func main() {
 	limited := must(c.SetLimitWithResponse(ctx, topic, NewLimit{Concurrency: &four, Rate: &ten}))
 	expect(limited, limited.StatusCode() == http.StatusNoContent)
 	held := must(c.TopicWithResponse(ctx, topic))
-	expect(held, held.JSON200 != nil && *held.JSON200.Limit.Concurrency == four)
+	expect(held, held.JSON200 != nil && *held.JSON200.Limit.Concurrency == four && *held.JSON200.SlotsTaken == 0)
 	unlimited := must(c.RemoveLimitWithResponse(ctx, topic))
 	expect(unlimited, unlimited.StatusCode() == http.StatusNoContent)
 	note := "ask Eve"
