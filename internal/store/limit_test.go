@@ -339,6 +339,36 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
+// A thousand of those who are held back wait as others do at once, for an hour at most, as all who wait; the others are left to the next call. So are
+// those behind a hundred who have gone.
+func TestManyAreHeldBack(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		hold := func(n int) {
+			for i := range n {
+				b.do(t, "ZADD", b.Keys().HeldBack("t"), i, fmt.Sprint("gone", i))
+			}
+		}
+		left := func(key string) int64 { return b.do(t, "ZCARD", key).(int64) }
+		b.seed(t, readyOf(2)...)
+		b.limitTo(t, Limit{Concurrency: 1})
+		held := b.expectReserved(t, 1, 1, 0)
+		hold(101)
+		made(t, b.Ack(held))
+		if n := left(b.Keys().HeldBack("t")); n != 1 {
+			t.Errorf("a slot is free: %d are held back, want 1", n)
+		}
+		b.do(t, "DEL", b.Keys().ReadyQueue("t"), b.Keys().HeldBack("t"))
+		hold(1001)
+		b.limitTo(t, Limit{})
+		if n, waiting := left(b.Keys().HeldBack("t")), left("delayer:waiting:t"); n != 1 || waiting != 1000 {
+			t.Errorf("the limit is ended: %d are held back, want 1, and %d wait, want 1000", n, waiting)
+		}
+		if ms := b.do(t, "PTTL", "delayer:waiting:t").(int64); ms <= 0 || ms > time.Hour.Milliseconds() {
+			t.Errorf("they are forgotten in %d ms, want an hour at most", ms)
+		}
+	})
+}
+
 // A limit that can't be told is named, changes nothing, and keeps no other topic back.
 func TestBrokenLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
