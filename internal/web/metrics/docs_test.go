@@ -175,6 +175,16 @@ func promtool(tb testing.TB, input string, args ...string) {
 	}
 }
 
+// Whoever has schedules sees on the dashboard how they fare.
+func TestDashboardOfSchedules(t *testing.T) {
+	asked := strings.Join(readDashboard(t).expressions(t), "\n")
+	for _, name := range []string{"delayer_schedules{", "delayer_schedule_overdue_seconds{"} {
+		if !strings.Contains(asked, name) {
+			t.Errorf("no panel asks for %s", name)
+		}
+	}
+}
+
 // Prometheus's own tool finds no fault with the metrics, the alerts and the dashboard's questions.
 func TestPromtool(t *testing.T) {
 	promtool(t, string(fullScrape(t)), "check", "metrics")
