@@ -122,7 +122,7 @@ func runScheduleList(ctx context.Context, c *call) (reply, error) {
 		if n := len(s.Past); n > 0 {
 			last = fmt.Sprintf("%s %s", s.Past[n-1].At.In(zone).Format(momentFormat), s.Past[n-1].What)
 		}
-		t.row(printable(s.Name, ""), cron.Text(s.Cron, s.Every), s.Zone, printable(s.Topic, ""), next, last,
+		t.row(printable(s.Name, ""), cron.Short(cron.Text(s.Cron, s.Every)), s.Zone, printable(s.Topic, ""), next, last,
 			strconv.FormatInt(s.Jobs, 10), strconv.FormatInt(s.Late+s.Overlapped+s.WhilePaused, 10))
 		list[i] = scheduleJSON(s)
 	}

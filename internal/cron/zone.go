@@ -2,6 +2,7 @@ package cron
 
 import (
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -22,4 +23,19 @@ func Text(spec string, every time.Duration) string {
 		return "@every " + every.String()
 	}
 	return spec
+}
+
+// Short is the text without what says nothing, for people to read: that of ten minutes is "@every 10m", not "@every 10m0s". What is kept
+// stays what it is, for another text is another spec.
+func Short(text string) string {
+	if !strings.HasPrefix(text, "@every ") {
+		return text
+	}
+	if whole, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = whole + "m"
+	}
+	if whole, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = whole + "h"
+	}
+	return text
 }

@@ -24,3 +24,20 @@ func TestText(t *testing.T) {
 		}
 	}
 }
+
+func TestShort(t *testing.T) {
+	for text, want := range map[string]string{
+		"@every 10m0s": "@every 10m", "@every 1h0m0s": "@every 1h", "@every 1h30m0s": "@every 1h30m", "@every 10h0m1s": "@every 10h0m1s", "@every 10s": "@every 10s",
+		"@every 500ms": "@every 500ms", "@every 10m": "@every 10m", "@daily": "@daily", "0 7 * * *": "0 7 * * *", "": "",
+	} {
+		got := Short(text)
+		if got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+		if before, err := Parse(text); err == nil {
+			if after, err := Parse(got); err != nil || after.Every() != before.Every() {
+				t.Errorf("%q is not %q: %v", got, text, err)
+			}
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/cron"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -26,6 +27,9 @@ type shownSchedule struct{ store.Scheduled }
 
 // Without is how many moments had no job.
 func (s shownSchedule) Without() int64 { return s.NotRun.Late + s.NotRun.Overlapped + s.NotRun.Paused }
+
+// When is its spec.
+func (s shownSchedule) When() string { return cron.Short(s.Spec) }
 
 // IsLate reports whether its next moment should have come by now.
 func (p *page) IsLate(s shownSchedule) bool {
