@@ -100,6 +100,17 @@ func TestStatsKnowsTopics(t *testing.T) {
 	expect("moved", "pushed", "waits")
 }
 
+// Schedules wait, but their topic is none of the user's.
+func TestStatsOfSchedules(t *testing.T) {
+	f := start(t)
+	f.serve()
+	check(t, errOf(f.Schedule(t.Context(), client.Schedule{Name: "tick", Every: 50 * time.Millisecond, Topic: "t", Body: "b"})))
+	until(t, "it has fired", func() bool { return f.scheduled("tick").Jobs > 1 })
+	if s, of := f.stats("t"); len(s.Topics) != 1 || of.Ready == 0 {
+		t.Errorf("%+v, want topic t alone", s)
+	}
+}
+
 // Each of many topics is told once, in order, whatever becomes known meanwhile.
 func TestStatsOfManyTopics(t *testing.T) {
 	f := start(t, undivided)

@@ -12,6 +12,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/delayertest"
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -39,7 +40,7 @@ func TestSchedulesPage(t *testing.T) {
 	f.Do("HSET", key, "past", "1795322061250r3 1795322061350l70000 1795322061450o1 1795322061550p2", "late", 5, "overlapped", 1)
 	f.get("/ui/schedules").has(t, "english", http.StatusOK, "&lt;b&gt;report", "0 7 * * mon-fri", "Europe/Berlin", "had a job", "no job: too late", "late by 1 min 10 s",
 		"the one before was not done", "no job: paused", "too late: 5, the one before was not done: 1, paused: 0", "data-paused", `data-do="resume_schedule"`,
-		`data-overlap="skip">none while`, `data-overlap="follow">behind the last one`)
+		`data-overlap="skip">none while`, `data-overlap="follow">behind the last one`, "<bdi>@every 1h</bdi>")
 	f.get("/ui/schedules?lang=zh").has(t, "chinese", http.StatusOK, "没有任务：太迟", "已暂停", "恢复")
 	if got := f.get("/ui/schedules"); strings.Contains(got.body, "data-late") {
 		t.Error("one is late that is not")
@@ -47,6 +48,25 @@ func TestSchedulesPage(t *testing.T) {
 	f.Do("HSET", key, "next", time.Now().Add(-time.Minute).UnixMilli())
 	f.get("/ui/schedules").has(t, "late", http.StatusOK, "data-late", "does a server run?")
 	f.get("/").has(t, "late, overview", http.StatusOK, "The next moment of a schedule has been due for 1 min")
+}
+
+// Schedules wait in the pool as jobs do, of a topic of their own, which is none of the user's topics. Where somebody has put something into its
+// queue it is shown, as any is.
+func TestSchedulesAreNoTopic(t *testing.T) {
+	f := start(t, web.Options{})
+	f.schedule("nightly", false)
+	_, err := f.Push(t.Context(), client.Message{Topic: "mail", Body: "b"}, time.Hour)
+	check(t, err)
+	const row = "<bdi>" + store.ScheduleTopic + "</bdi>"
+	for _, path := range []string{"/ui/topics", "/ui/topics?lang=zh", "/ui/topics?q=d"} {
+		if page := f.get(path); page.status != http.StatusOK || strings.Contains(page.body, row) {
+			t.Errorf("%s: %d, the topic of schedules is among the others", path, page.status)
+		}
+	}
+	f.get("/ui/topics").has(t, "topics", http.StatusOK, "<bdi>mail</bdi>")
+	f = start(t, web.Options{})
+	check(t, errOf(f.Push(t.Context(), client.Message{Topic: store.ScheduleTopic, Body: "b"}, 0)))
+	f.get("/ui/topics").has(t, "with a job", http.StatusOK, row)
 }
 
 // What is late is so by Redis's clock, be this machine's another one.

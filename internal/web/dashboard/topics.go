@@ -163,11 +163,12 @@ func (d *Dashboard) search(p *page, data *topicsData) ([]operator.TopicCounts, e
 	return found.Topics, nil
 }
 
-// withShares are these topics, which come by name, and those that are only known to have waiting jobs.
+// withShares are these topics, which come by name, and those that are only known to have waiting jobs. Schedules that wait are no jobs to
+// the user, and have a page of their own.
 func withShares(topics []operator.TopicCounts, shares []operator.Share) []operator.TopicCounts {
 	all := slices.Clone(topics)
 	for _, share := range shares {
-		if _, is := slices.BinarySearchFunc(topics, share.Topic, func(t operator.TopicCounts, name string) int { return strings.Compare(t.Topic, name) }); !is {
+		if _, is := slices.BinarySearchFunc(topics, share.Topic, func(t operator.TopicCounts, name string) int { return strings.Compare(t.Topic, name) }); !is && share.Topic != store.ScheduleTopic {
 			all = append(all, operator.TopicCounts{Topic: share.Topic})
 		}
 	}
