@@ -382,6 +382,37 @@ func TestResumeWakes(t *testing.T) {
 	}
 }
 
+// Who comes when a pause is over for which nobody waited is entered, and woken: nothing of the pause stands in his way.
+func TestResumeLeavesRoomForWaiters(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, b *backend){
+		"it is resumed": func(t *testing.T, b *backend) { b.resume(t, "t", true) },
+		"its time is over": func(t *testing.T, b *backend) {
+			b.do(t, "HSET", "delayer:paused", "t", "1 2 0 0 ")
+			made(t, b.KeepPaused())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, b *backend) {
+				b.seed(t)
+				b.pause(t, "t")
+				end(t, b)
+				got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Enter: Enter{Waiter: "me"}}, Reservation{}))
+				if waits := b.With(t).Strings("ZRANGE", "delayer:waiting:t", 0, -1); !got.Entered || !slices.Equal(waits, []string{"me"}) {
+					t.Errorf("entered %v; %q wait", got.Entered, waits)
+				}
+				b.resume(t, "t", false)
+				if waits := b.With(t).Strings("ZRANGE", "delayer:waiting:t", 0, -1); !slices.Equal(waits, []string{"me"}) {
+					t.Errorf("a topic that is not paused is resumed: %q wait", waits)
+				}
+				check(t, b.push(t.Context(), Job{"a", "t", "b"}, Due{}, time.Hour, Replace))
+				if n := b.do(t, "EXISTS", "delayer:waiting:t"); n != int64(0) {
+					t.Error("the waiter was not woken")
+				}
+			})
+		})
+	}
+}
+
 // A pause is refused whole, and the reason is told.
 func TestPauseRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
