@@ -369,6 +369,30 @@ func TestManyAreHeldBack(t *testing.T) {
 	})
 }
 
+// A user who may not write the numbers of reserved jobs gets jobs all the same, and meets no limit; others do, and topics without one cost no look at the limits.
+func TestLimitWithoutNumbers(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t, append(readyOf(4), ready("u", "u"))...)
+	b.limitTo(t, Limit{Concurrency: 1})
+	b.SetUser("~* &* +@all -hincrby")
+	user := b.user()
+	for _, topic := range []string{"t", "u"} {
+		if got := user.reserve(t, 1, Reservation{}, topic); len(got.Jobs) != 1 {
+			t.Errorf("of %s: %+v", topic, got)
+		}
+	}
+	if got := user.reserve(t, 2, Reservation{}, "t"); len(got.Jobs) != 2 {
+		t.Errorf("beyond the limit: %+v", got)
+	}
+	b.seed(t, readyOf(2)...)
+	b.do(t, "CONFIG", "RESETSTAT")
+	b.expectReserved(t, 1, 1, 0)
+	if n := b.With(t).Calls("hget", "hexists"); n > 0 {
+		t.Errorf("there is no limit, and %d times it was looked for", n)
+	}
+}
+
 // A limit that can't be told is named, changes nothing, and keeps no other topic back.
 func TestBrokenLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
