@@ -31,19 +31,20 @@ type Result struct {
 }
 
 // ErrChunk: a job was not stored because of an error of another one of its chunk.
-var ErrChunk = errors.New("another job of the same chunk can't be stored")
+var ErrChunk = store.ErrChunk
 
 // PushBatch is Push and PushAt for many jobs. They go to Redis in chunks of up
 // to 250 jobs or 1 MiB, one atomic step each: all jobs of a chunk are stored, or
 // none, but for those that exist and are to be refused (ErrExists is their own
 // result and no harm to others). The results, in the order of the jobs, say which
-// are stored; the error is nil if all are.
+// are stored; the error is nil if all are. A chunk of pushes to groups is to as many of them as Redis writes in
+// about 2 ms, or to one.
 //
 // With [Replicas] it waits once, behind all chunks, for the most replicas and the longest timeout of all jobs.
 //
 // What is wrong with any of the jobs (ErrInvalid) is found before anything is sent. An ID that
 // is there twice is wrong, too. Up to two chunks are under way at a time. After an error of
-// Redis or the network no further chunk is sent.
+// Redis or the network no further chunk is sent. Of chunks to groups one is under way at a time.
 //
 // With several partitions (WithPartitions) a chunk's jobs are of one, and two chunks a node are under way.
 func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOption) ([]Result, error) {
@@ -104,10 +105,10 @@ func (c *Client) pushAll(ctx context.Context, given []Delayed, jobs []store.Dela
 // pushChunks pushes the jobs to where they belong, and those of whose ID one stays where it is to there.
 func (c *Client) pushChunks(ctx context.Context, jobs []store.Delayed, stay map[string]bool) []Result {
 	chunks := chunksOf(c, pushBatchKind, jobs, func(i int) int { return c.pushesAt(jobs[i].ID, stay) })
-	errs, err := store.PushBatches(ctx, storesOf(chunks), each(chunks, func(c chunk[store.Delayed]) []store.Delayed { return c.items }))
+	errs, _ := store.PushBatches(ctx, storesOf(chunks), each(chunks, func(c chunk[store.Delayed]) []store.Delayed { return c.items }))
 	results := make([]Result, len(jobs))
 	for i, chunk := range chunks {
-		for k, result := range chunkResults(chunk.items, errs[i], err) {
+		for k, result := range chunkResults(chunk.items, errs[i]) {
 			results[chunk.place(k)] = result
 		}
 	}
@@ -149,23 +150,11 @@ func dueOf(job Delayed) (store.Due, error) {
 	return store.Due{At: job.At}, checkDue(job.At)
 }
 
-// chunkResults are those of one chunk: errs, unless it was not answered (nil) because of err.
-func chunkResults(jobs []store.Delayed, errs []error, err error) []Result {
+// chunkResults are those of one chunk.
+func chunkResults(jobs []store.Delayed, errs []error) []Result {
 	results := make([]Result, len(jobs))
-	var failed error
-	if errs == nil {
-		failed = err
-	}
-	for _, e := range errs {
-		if !isStored(e) && !errors.Is(e, ErrExists) {
-			failed = ErrChunk
-		}
-	}
 	for i, job := range jobs {
-		r := Result{ID: job.StoredID(), Err: failed}
-		if errs != nil && errs[i] != nil {
-			r.Err = errs[i]
-		}
+		r := Result{ID: job.StoredID(), Err: errs[i]}
 		if isStored(r.Err) || errors.Is(r.Err, ErrExists) {
 			r.Outcome = outcomes[job.Told.Did]
 		}

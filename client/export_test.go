@@ -42,6 +42,11 @@ func (c *Client) Pushes() (underWay, gathered int) {
 	return c.calls.pushes.Counts(c.partitions[0])
 }
 
+// PushesToGroups is Pushes for those to groups.
+func (c *Client) PushesToGroups() (underWay, gathered int) {
+	return c.calls.grouped.Counts(c.partitions[0])
+}
+
 // WarmUp opens as many connections as settlements of all kinds need.
 func (c *Client) WarmUp(ctx context.Context) error {
 	var conns []redis.Conn

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -237,6 +239,146 @@ func TestGroupBatch(t *testing.T) {
 		if r := again[0]; r.ID != "a" || r.Outcome != client.Refused || !errors.Is(r.Err, client.ErrExists) || !errors.Is(err, client.ErrExists) {
 			t.Errorf("pushed once more: %+v, %v", again, err)
 		}
+	}
+}
+
+// largeGroups begins groups of about 300 KiB, of keys 0, 1, ….
+func (f *fixture) largeGroups(n int) (body string) {
+	f.TB.Helper()
+	body = `"` + strings.Repeat("x", 300<<10) + `"`
+	for key := range n {
+		f.group(fmt.Sprint(key), body, longGroup)
+	}
+	return body
+}
+
+// A batch to large groups goes to Redis in calls that each write about 1 MiB, and has its order.
+func TestBatchToLargeGroups(t *testing.T) {
+	f := start(t, alone)
+	const keys, each = 20, 15 // more than go to Redis together
+	first := f.largeGroups(keys)
+	var batch []client.Delayed
+	for n := range keys * each {
+		d := client.Delayed{Message: client.Message{Topic: "t", Body: fmt.Sprint(n / keys)}}
+		d.Options = []client.PushOption{client.Group(fmt.Sprint(n%keys), longGroup)}
+		batch = append(batch, d)
+	}
+	before := f.Calls("evalsha")
+	results, err := f.PushBatch(t.Context(), batch)
+	check(t, err)
+	if calls := f.Calls("evalsha") - before; calls < keys*300/1024 {
+		t.Errorf("%d calls for %d groups of 300 KiB", calls, keys)
+	}
+	buckets, want := f.State().Buckets, "t ["+first
+	for n := range each {
+		want += fmt.Sprint(",", n)
+	}
+	for i, r := range results {
+		if got := buckets[r.ID]; got != want+"]" || r.Outcome != client.Added {
+			t.Fatalf("push %d: %s; its group ends with %s, want %s]", i, r.Outcome, got[max(len(got)-100, 0):], want[len(want)-40:])
+		}
+	}
+}
+
+// Pushes to large groups that come while others are under way go together, but not too many of them.
+func TestPushesToLargeGroupsShareRoundTrips(t *testing.T) {
+	f := start(t, alone, undivided)
+	const keys = 20
+	first := f.largeGroups(keys)
+	c := f.patient()
+	ended, cancel := context.WithCancel(t.Context())
+	var calls []func() error
+	for key := range keys {
+		ctx := t.Context()
+		if key == keys-1 {
+			ctx = ended
+		}
+		calls = append(calls, func() error {
+			return errOf(c.Push(ctx, client.Message{Topic: "t", Body: "1"}, 0, client.Group(fmt.Sprint(key), longGroup)))
+		})
+	}
+	g := f.gather(client.RoundTrips, c.PushesToGroups, calls)
+	cancel()
+	await(t, keys-1, client.RoundTrips, c.PushesToGroups)
+	errs, scripts := g.release()
+	check(t, errors.Join(errs[:keys-1]...))
+	expectErr(t, "left", errs[keys-1], context.Canceled)
+	if scripts < keys*300/1024 || scripts >= keys-1 {
+		t.Errorf("%d calls for %d groups of 300 KiB", scripts, keys)
+	}
+	for id, bucket := range f.State().Buckets {
+		want := "t [" + first + ",1]"
+		if strings.HasPrefix(id, fmt.Sprintf("{t:%d}", keys-1)) {
+			want = "t [" + first + "]"
+		}
+		if bucket != want {
+			t.Errorf("%s has %d bytes, want %d", id, len(bucket), len(want))
+		}
+	}
+}
+
+// One that can't be pushed keeps those back that go to Redis with it, and no others, be there one chunk or more.
+func TestBatchToManyGroupsIsAllOrNothing(t *testing.T) {
+	f := start(t, undivided)
+	const keys, together = 150, 64
+	for _, broken := range []int{10, 70, 140} {
+		f.Flush()
+		f.Do("SET", fmt.Sprint("delayer:group:{t:", broken, "}"), "x")
+		var batch []client.Delayed
+		for key := range keys {
+			batch = append(batch, client.Delayed{Message: client.Message{Topic: "t", Body: "1"}, Options: []client.PushOption{client.Group(fmt.Sprint(key), longGroup)}})
+		}
+		results, err := f.PushBatch(t.Context(), batch)
+		expectText(t, "the batch", err, "WRONGTYPE")
+		groups := 0
+		for i, r := range results {
+			chunk := i / together
+			if i > broken { // which costs nothing
+				chunk = (i - 1) / together
+			}
+			switch isIts := chunk == broken/together; {
+			case i == broken && r.Err != nil && strings.Contains(r.Err.Error(), "WRONGTYPE"):
+			case i != broken && isIts && errors.Is(r.Err, client.ErrChunk):
+			case !isIts && r.Err == nil:
+				groups++
+			default:
+				t.Errorf("push %d: %+v, with %d broken", i, r, broken)
+			}
+		}
+		if n := len(f.State().Buckets); n != groups {
+			t.Errorf("%d groups, want %d", n, groups)
+		}
+	}
+}
+
+// A connection that breaks between two calls of a batch: what the first one has pushed is told.
+func TestCutOfABatchToManyGroups(t *testing.T) {
+	f := start(t, undivided, onePool)
+	cutter := redistest.StartCutter(t, f.Addr)
+	c := f.openPool(client.PoolOptions{Addr: cutter.Addr})
+	const keys, together = 100, 64
+	var batch []client.Delayed
+	for key := range keys {
+		batch = append(batch, client.Delayed{Message: client.Message{Topic: "t", Body: "1"}, Options: []client.PushOption{client.Group(fmt.Sprint(key), longGroup)}})
+	}
+	for _, answered := range []bool{false, true} {
+		f.Flush()
+		check(t, errOf(c.PushBatch(t.Context(), batch))) // there is a connection, and the script is known
+		f.Flush()
+		cutter.Arm(2, answered)
+		results, err := c.PushBatch(t.Context(), batch)
+		if commands := cutter.Commands(); err == nil || len(commands) != 2 {
+			t.Fatalf("%v, after %q", err, commands)
+		}
+		for i, r := range results {
+			if isStored := i < together; (r.Err == nil) != isStored || (r.Outcome == client.Created) != isStored {
+				t.Errorf("push %d: %+v", i, r)
+			}
+		}
+		if n, want := len(f.State().Buckets), map[bool]int{false: together, true: keys}[answered]; n != want {
+			t.Errorf("%d groups, want %d", n, want)
+		}
+		cutter.Arm(0, false)
 	}
 }
 

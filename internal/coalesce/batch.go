@@ -48,6 +48,15 @@ func (n *batch[T]) leave(c *caller[T]) {
 	c.batch = nil
 }
 
+// putBack has callers be the next ones again, but for those that have left.
+func (n *batch[T]) putBack(callers []*caller[T]) {
+	n.batcher.mu.Lock()
+	defer n.batcher.mu.Unlock()
+	callers = slices.DeleteFunc(callers, func(c *caller[T]) bool { return c.batch == nil })
+	n.queue = slices.Insert(n.queue, 0, callers...)
+	n.trips.Wake()
+}
+
 func (n *batch[T]) isInUse() bool { return n.trips.underWay > 0 || n.Waiting() }
 
 // Waiting is that of a Queue, as is Next.

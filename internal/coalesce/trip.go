@@ -45,7 +45,7 @@ func (t *trip[T]) make(p *store.Pipeline, err error) {
 		}
 		t.batch.isServed()
 		if behind == nil {
-			c.tell()
+			t.batch.tell(c)
 		}
 	}
 	if behind == nil {
@@ -54,7 +54,7 @@ func (t *trip[T]) make(p *store.Pipeline, err error) {
 	behind(ctx, p, t.items, t.errs)
 	for _, c := range t.calls {
 		if !c.IsElsewhere() {
-			c.tell()
+			t.batch.tell(c)
 		}
 	}
 }
@@ -107,10 +107,18 @@ func (c *call[T]) receive(ctx context.Context) error {
 	return err
 }
 
-// tell gives the callers their answers.
-func (c *call[T]) tell() {
+// tell gives the call's callers their answers, but for those whose items are for another call: they are the next.
+func (n *batch[T]) tell(c call[T]) {
+	var later []*caller[T]
 	for i, caller := range c.callers {
-		caller.answer <- c.errs[i]
+		if c.errs[i] == store.ErrLater {
+			later = append(later, caller)
+		} else {
+			caller.answer <- c.errs[i]
+		}
+	}
+	if len(later) > 0 {
+		n.putBack(later)
 	}
 }
 

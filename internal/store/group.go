@@ -62,6 +62,9 @@ func (s *Store) addToGroups(jobs []Delayed, mode string) *Call[[]error] {
 				return nil, err
 			}
 		}
+		if mode == "all" {
+			ofAll(errs)
+		}
 		s.recent.enter(jobs, errs)
 		return errs, nil
 	})
@@ -88,4 +91,4 @@ func (d Delayed) joined(what, into any) (failed, err error) {
 var groupOutcomes = map[int64]struct {
 	did Outcome
 	err error
-}{0: {DidRefuse, ErrExists}, 1: {DidCreate, nil}, 2: {DidAdd, nil}, 4: {DidRefuse, ErrReused}}
+}{0: {DidRefuse, ErrExists}, 1: {DidCreate, nil}, 2: {DidAdd, nil}, 3: {DidNothing, ErrLater}, 4: {DidRefuse, ErrReused}}

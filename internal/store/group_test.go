@@ -228,6 +228,68 @@ func TestLargeGroup(t *testing.T) {
 	})
 }
 
+// A call has to do with so many groups, and so much of them, or with one. All pushes to others are for another call, and nothing of them is done.
+func TestManyGroups(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for name, c := range map[string]struct {
+			held, groups int  // bytes of each group; how many there are
+			hasNoText    bool // where there was one
+			perCall      int  // pushes of a call
+		}{
+			"new":                     {0, 150, false, 64},
+			"small":                   {100, 70, false, (1 << 20) / (16<<10 + 3*100)},
+			"large":                   {100 << 10, 12, false, (1 << 20) / (116 << 10)},
+			"large, and no text":      {100 << 10, 6, true, (1 << 20) / (316 << 10)},
+			"very large":              {700 << 10, 3, false, 1},
+			"very large, and no text": {700 << 10, 3, true, 1},
+		} {
+			t.Run(name, func(t *testing.T) {
+				b.seed(t)
+				var jobs []Delayed
+				first := ""
+				if c.held > 0 {
+					first = `"` + strings.Repeat("x", c.held-4) + `",`
+				}
+				for i := range c.groups {
+					key := fmt.Sprintf("%03d", i)
+					if c.held > 0 {
+						id := b.grouped(t, toGroup("t", key, strings.TrimSuffix(first, ","), Group{Longest: time.Hour}))[0].Into
+						if c.hasNoText {
+							b.do(t, "DEL", b.keys.GroupText(id))
+						}
+					}
+					jobs = append(jobs, toGroup("t", key, "1", Group{Longest: time.Hour}))
+				}
+				for first := 0; first < c.groups; first += c.perCall {
+					var push []Delayed // one of each group, and then one more
+					for _, body := range []string{"1", "2"} {
+						for _, job := range jobs[first:] {
+							job.Body, job.Told = body, new(Told)
+							push = append(push, job)
+						}
+					}
+					for i, err := range made(t, b.PushAll(push)) {
+						isDone := i%(c.groups-first) < c.perCall
+						if isDone && err != nil || !isDone && err != ErrLater || isDone != (push[i].Told.Did != DidNothing) || isDone != (push[i].Told.Into != "") {
+							t.Fatalf("push %d, of two each to %d groups: %v, %+v", i, c.groups-first, err, push[i].Told)
+						}
+					}
+				}
+				want := "t [" + first + "1,2]"
+				buckets := b.state(t).Buckets
+				if len(buckets) != c.groups {
+					t.Errorf("%d groups, want %d", len(buckets), c.groups)
+				}
+				for id, got := range buckets {
+					if got != want {
+						t.Fatalf("%s has %d bytes, want %d", id, len(got), len(want))
+					}
+				}
+			})
+		}
+	})
+}
+
 // Who may not use the string adds to a large group all the same.
 func TestLargeGroupWithoutPermission(t *testing.T) {
 	t.Parallel()

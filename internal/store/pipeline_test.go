@@ -101,7 +101,7 @@ func TestPipelineEndsWithAnError(t *testing.T) {
 		t.Errorf("error %v, want NOPERM", err)
 	}
 	for i, stored := range []bool{true, false, true, false, false} {
-		if (errs[i] != nil) != stored {
+		if (errs[i][0] == nil) != stored {
 			t.Errorf("batch %d: %v, stored: %v", i, errs[i], stored)
 		}
 	}

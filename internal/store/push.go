@@ -1,10 +1,9 @@
 package store
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -110,11 +109,11 @@ type Terms struct {
 }
 
 // Push stores jobs in one step: at most 1,000, and no ID twice; or adds them to groups, if one of them is to be added to one all are. For each job the answer is
-// what kept it from being stored, nil if nothing did: ErrExists, ErrReused, or an error of Redis. After an
-// error of the call nothing is stored, unless the answer was lost.
+// what kept it from being stored, nil if nothing did: ErrExists, ErrReused, or an error of Redis; or ErrLater, of all that go to some of
+// the groups, but never to the first one. After an error of the call nothing is stored, unless the answer was lost.
 func (s *Store) Push(jobs []Delayed) *Call[[]error] { return s.push(jobs, "each") }
 
-// PushAll is Push, but no job is stored if there is an error of Redis for one of them.
+// PushAll is Push, but no job is stored if there is an error of Redis for one of them: the others' is ErrChunk then.
 func (s *Store) PushAll(jobs []Delayed) *Call[[]error] { return s.push(jobs, "all") }
 
 func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
@@ -134,6 +133,9 @@ func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
 		if err == nil {
 			for i, job := range jobs {
 				errs[i] = job.done(errs[i])
+			}
+			if mode == "all" {
+				ofAll(errs)
 			}
 			s.recent.enter(jobs, errs)
 		}
@@ -162,6 +164,23 @@ var (
 	errKept     = errors.New("it has replaced another, whose due time counts")
 	errFollows  = errors.New("it follows another, which is reserved")
 )
+
+// ofAll makes of what became of each job alone what became of it as one of all: where one can't be stored none is.
+func ofAll(errs []error) {
+	if !slices.ContainsFunc(errs, keepsOthers) {
+		return
+	}
+	for i, err := range errs {
+		if err == nil {
+			errs[i] = ErrChunk
+		}
+	}
+}
+
+// keepsOthers reports whether a job's error keeps all others of a PushAll from being stored.
+func keepsOthers(err error) bool {
+	return err != nil && err != ErrLater && !errors.Is(err, ErrExists)
+}
 
 // done enters what a push did, and returns its error.
 func (d Delayed) done(told error) error {
@@ -197,45 +216,3 @@ func runLength(jobs []Delayed) int {
 // AnnouncedWithin is how soon a job must fall due for a push to tell servers of
 // it (pool.lua): one that looks at the pool as often hears of all in time.
 const AnnouncedWithin = time.Minute
-
-// pushesAtATime is how many calls of PushBatches are under way to a node: when Redis is done with one it finds the
-// next, while the client writes and reads.
-const pushesAtATime = 2
-
-// PushBatches is PushAll for several batches, each of which goes to a store. After an error of a whole call no
-// further one is sent; a batch whose call failed, or was not sent, has nil for its list of errors.
-func PushBatches(ctx context.Context, stores []*Store, batches [][]Delayed) (results [][]error, err error) {
-	results = make([][]error, len(batches))
-	lines, calls, by := pipelines{}, make([]*Call[[]error], len(batches)), make([]*Pipeline, len(batches))
-	defer lines.close()
-	call := func(i int) *Call[[]error] {
-		calls[i] = stores[i].PushAll(batches[i])
-		if isFirstToGroups(i, stores, batches) { // whose order stays for good
-			calls[i].InText()
-		}
-		return calls[i]
-	}
-	inTurn(ctx, lines, stores, pushesAtATime, call, func(i int, errs []error, failed error) bool {
-		if calls[i] != nil {
-			by[i], calls[i] = calls[i].pipeline, nil
-		}
-		results[i], err = errs, cmp.Or(err, failed)
-		return err == nil
-	})
-	awaitReplicas(ctx, by, batches, results)
-	return results, err
-}
-
-// isFirstToGroups reports whether the batch is the first of several to groups of its store.
-func isFirstToGroups(i int, stores []*Store, batches [][]Delayed) bool {
-	isOne := func(k int) bool { return stores[k] == stores[i] && len(batches[k]) > 0 && batches[k][0].IsGrouped() }
-	if !isOne(i) {
-		return false
-	}
-	for k := range batches {
-		if k != i && isOne(k) {
-			return i < k
-		}
-	}
-	return false
-}

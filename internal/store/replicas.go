@@ -71,13 +71,13 @@ func eachStored(all []Pushed, do func(job Delayed, err *error)) {
 	}
 }
 
-// awaitReplicas is AwaitReplicas for batches, each of which went over a connection, and all of which Redis refuses together.
-func awaitReplicas(ctx context.Context, by []*Pipeline, batches [][]Delayed, errs [][]error) {
+// awaitReplicas is AwaitReplicas for batches.
+func awaitReplicas(ctx context.Context, batches []*pushing) {
 	stored := map[*Pipeline][]Pushed{}
-	for i, batch := range batches {
-		wanted := slices.ContainsFunc(batch, func(job Delayed) bool { return job.Replicas.N > 0 })
-		if wanted && errs[i] != nil && !slices.ContainsFunc(errs[i], isRefusal) {
-			stored[by[i]] = append(stored[by[i]], Pushed{batch, errs[i]})
+	for _, batch := range batches {
+		wanted := slices.ContainsFunc(batch.jobs, func(job Delayed) bool { return job.Replicas.N > 0 })
+		if wanted && slices.Contains(batch.errs, nil) {
+			stored[batch.by] = append(stored[batch.by], Pushed{batch.jobs, batch.errs})
 		}
 	}
 	var nodes sync.WaitGroup
@@ -86,9 +86,6 @@ func awaitReplicas(ctx context.Context, by []*Pipeline, batches [][]Delayed, err
 	}
 	nodes.Wait()
 }
-
-// isRefusal reports whether err is an error of Redis.
-func isRefusal(err error) bool { return errors.As(err, new(redis.Error)) }
 
 var errDetour = errors.New("another node of the cluster has made the push")
 
