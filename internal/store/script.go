@@ -5,7 +5,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -42,9 +41,9 @@ func (s *script) on(of *Store) *form {
 // A part has nothing but definitions, each of which begins with "local" at the left margin. Redis
 // would make them anew in every call, so those that the script has no use for are left out.
 //
-// In the midst of a function a line "-- define: a" is replaced by what is used of a.lua, and by what that requires, though it may be
-// defined outside as well: so what few calls need costs the others nothing, not even that it refers to anything of theirs. Outside of
-// functions "-- define also: a" does so without what is defined there.
+// In the midst of a function a line "-- define: a" is replaced by what the rest of its block uses of a.lua, and by what that requires, though
+// it may be defined outside as well: so what few calls need costs the others nothing, not even that it refers to anything of theirs.
+// But for what "-- define: a with x y" names: that is defined outside, and takes longer to define than to refer to.
 //
 // Lines that begin with "-- cluster: " are code in a cluster only.
 func newScript(name string) *script {
@@ -70,9 +69,9 @@ func textOf(name string, inCluster bool) string {
 	for section := range sections(source(name, inCluster)) {
 		code, required := parse(section)
 		for _, d := range needed(code, required, inCluster, defined) {
-			text.WriteString(defineWithin(d.code, inCluster, nil))
+			text.WriteString(defineWithin(d.code, inCluster))
 		}
-		text.WriteString(defineWithin(section, inCluster, defined))
+		text.WriteString(defineWithin(section, inCluster))
 	}
 	return text.String()
 }
@@ -96,31 +95,43 @@ func needed(code string, parts []string, inCluster bool, defined map[string]bool
 	return list
 }
 
-const define, defineAlso = "-- define: ", "-- define also: "
+const define = "-- define: "
 
-// defineWithin replaces the lines of some code that say what is to be defined there. outside is what is defined around it.
-func defineWithin(code string, inCluster bool, outside map[string]bool) string {
-	if !strings.Contains(code, define) && !strings.Contains(code, defineAlso) {
+// defineWithin replaces the lines of some code that say what is to be defined there.
+func defineWithin(code string, inCluster bool) string {
+	if !strings.Contains(code, define) {
 		return code
 	}
 	var text strings.Builder
-	plain, _ := parse(code)
-	for line := range strings.Lines(code) {
-		defined := map[string]bool{}
+	lines := slices.Collect(strings.Lines(code))
+	for i, line := range lines {
 		indent, parts, ok := strings.Cut(line, define)
-		if !ok {
-			indent, parts, ok = strings.Cut(line, defineAlso)
-			defined = maps.Clone(outside)
-		}
 		if !ok || strings.TrimLeft(indent, " ") != "" {
 			text.WriteString(line)
 			continue
 		}
+		parts, given, _ := strings.Cut(parts, " with ")
+		defined := map[string]bool{}
+		for _, name := range words(given) {
+			defined[name] = true
+		}
+		plain, _ := parse(block(lines[i+1:], indent))
 		for _, d := range needed(plain, strings.Fields(parts), inCluster, defined) {
 			text.WriteString(d.code)
 		}
 	}
 	return text.String()
+}
+
+// block is the code of those lines up to the first that has less than that indentation.
+func block(lines []string, indent string) string {
+	end := slices.IndexFunc(lines, func(line string) bool {
+		return strings.TrimSpace(line) != "" && !strings.HasPrefix(line, indent)
+	})
+	if end < 0 {
+		end = len(lines)
+	}
+	return strings.Join(lines[:end], "")
 }
 
 // sections are the parts of a script of which each begins with what it requires.

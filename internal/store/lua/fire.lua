@@ -45,7 +45,7 @@ local topic, content, overlap, options, last = s[4], s[5], s[6], s[7], s[8]
 -- cluster: if missing then return missing end
 local lease, follow
 if overlap == 'follow' then
-  -- define also: follow_last
+  -- define: follow_last with time now pool prefix buckets not_permitted
   lease, follow = lease_of_last(last), follow_last
 end
 local why_not = type(lease) == 'table' and lease or not_fireable(topic, bucket)

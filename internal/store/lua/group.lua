@@ -105,7 +105,7 @@ local function push(i, run)
   add(group, body)
   local most = tonumber(ARGV[run + 6])
   local is_full = most > 0 and group.count >= most
-  group.due = is_full and begun or debounced(ARGV[run + 2], now - ARGV[i + 3], group.first)
+  group.due = is_full and begun or debounced(debounce_limit(ARGV[run + 2]), now - ARGV[i + 3], group.first)
   open[tag] = group.due > begun and group
   if not open[tag] then full[#full + 1] = group end
   if window then

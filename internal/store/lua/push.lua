@@ -22,7 +22,7 @@
 -- pool entry without its bucket could not be delivered.
 -- Cost: O(log n) of the pool for each job; of IDs that are ready, also their queues' lengths
 -- (at most 10,000 in all).
-local call = redis.call
+local call, ARGV = redis.call, ARGV -- globals are slower
 local FIRST = 3 -- place of the first run
 
 -- Writes the bucket of the job that begins at ARGV[i], in the run that begins at ARGV[run].
@@ -44,9 +44,11 @@ end
 
 -- Most calls are for one job of a topic that is known. They are done with before all that others need is defined,
 -- which would cost as much as the commands.
+local function is_plain(policy)
+  return policy == 'replace' or policy == 'refuse' or policy == 'earlier' or policy == 'later' or policy == 'follow'
+end
 local counts = ARGV[FIRST + 2]
-local is_plain = counts == 'replace' or counts == 'refuse' or counts == 'earlier' or counts == 'later' or counts == 'follow'
-local is_usual = #ARGV == FIRST + 8 and ARGV[1] == '' and is_plain
+local is_usual = #ARGV == FIRST + 8 and ARGV[1] == '' and is_plain(counts)
 local is_new = is_usual and call('EXISTS', buckets .. ARGV[8]) == 0
 if is_new then
   local name, due = buckets .. ARGV[8], now - ARGV[11]
@@ -117,58 +119,26 @@ if is_usual and counts ~= 'refuse' and ARGV[11] ~= '0' then -- a job that waits 
   end
 end
 
--- require: keys time guard pool queue lease topics once follow debounce
-local lengths -- of the queues that get jobs, by topic
-
--- Returns what keeps a job from being stored, as its ID may exist: 0, an error's text, or nil if
--- nothing does. Then, when the job is due. Then the job that it replaces, if there is one: its
--- topic is in the field ready, or reserved, if it is that. If it follows that one, the text of its lease is in the field followed.
-local function replace(name, id, due, policy)
-  local was = redis.pcall('HGET', name, 'topic')
-  if type(was) == 'table' then return was.err .. ' (job bucket ' .. name .. ')' end
-  if not was then return nil, due end
-  if policy == 'refuse' or once_window(policy) then return 0 end
-  local err = not_writable_bucket(name)
-  if err then return err.err end
-  local waits = call('ZSCORE', pool, id)
-  local reserved = waits and is_lease(waits)
-  local followed = policy == 'follow' and reserved and tonumber(waits) > now_s and call('HGET', name, 'lease')
-  if followed then return nil, due, {followed = followed, what = 3} end
-  local when, what = replaced_due(policy, waits and not reserved and due_of(waits) or begun, due)
-  local burst = debounce_limit(policy) and call('HMGET', name, 'first', 'lease')
-  local first = burst and not burst[2] and burst[1] and tonumber(burst[1])
-  return nil, when, {ready = not waits and was, reserved = reserved and was, what = what, first = first}
-end
-
--- What keeps it from being entered that a push counts alone, as an error reply, or nil.
-local function not_once()
-  return not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
-    or not_permitted('ZRANGEBYSCORE', once, '0', '0') or not_permitted('ZREM', once, '')
-end
-
--- Has the job that begins at ARGV[i] follow the one whose lease has that text.
-local function follow(name, text, i, run, due)
-  enter_follower(name, text, ARGV[i + 1], ARGV[i + 2], due, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4])
-end
-
+-- require: keys time guard pool queue lease topics
 -- Stores the job that begins at ARGV[i], in the run that begins at ARGV[run]. A job that is to
--- wait is in the pool already.
+-- wait is in the pool already. If it is one of a burst, latest is how long after its first push it falls due at the latest (ms).
 local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
 local ended -- leases: how many, by topic, and their jobs
+local lengths -- of the queues that get jobs, by topic
 local used = ARGV[1] == 'enter' and {} -- topics, and when the last of their jobs is due
-local function store(name, i, run, due, replaced)
+local function store(name, i, run, due, replaced, latest)
   local id, topic, lifetime = ARGV[i], ARGV[i + 1], ARGV[run + 1]
   if due ~= last_due or lifetime ~= last_lifetime then
     last_due, last_lifetime = due, lifetime
     last_expiry = string.format('%d', math.max(due - now, 0) + lifetime)
   end
   local usual = write(name, i, run, last_expiry)
-  if debounce_limit(ARGV[run + 2]) and not (replaced and replaced.first) then
+  if latest and not (replaced and replaced.first) then
     call('HSET', name, 'first', string.format('%d', begun))
   end
   if used then used[topic] = math.max(used[topic] or 0, due) end
   if replaced then
-    forget(name, usual, debounce_limit(ARGV[run + 2]))
+    forget(name, usual, latest)
     if replaced.ready then withdraw(replaced.ready, id) end
     if replaced.reserved then
       ended = ended or {{}, {}}
@@ -182,45 +152,96 @@ local function store(name, i, run, due, replaced)
   end
 end
 
+-- What is to be done otherwise with the jobs of the run that begins at ARGV[run], as their IDs may exist or their policy is not plain.
+-- Most calls have no such run, and are spared these definitions.
+local function special(run)
+  -- define: once debounce with time now pool prefix
+  local policy = ARGV[run + 2]
+  local window, said = once_window(policy)
+  local latest = debounce_limit(policy)
+
+  -- Returns what keeps a job from being stored, as its ID exists: 0, an error's text, or nil if
+  -- nothing does. Then, when the job is due. Then the job that it replaces, if there is one: its
+  -- topic is in the field ready, or reserved, if it is that. If it follows that one, the text of its lease is in the field followed.
+  local function replace(name, id, due)
+    local was = redis.pcall('HGET', name, 'topic')
+    if type(was) == 'table' then return was.err .. ' (job bucket ' .. name .. ')' end
+    if not was then return nil, due end
+    if policy == 'refuse' or window then return 0 end
+    local err = not_writable_bucket(name)
+    if err then return err.err end
+    local waits = call('ZSCORE', pool, id)
+    local reserved = waits and is_lease(waits)
+    local followed = policy == 'follow' and reserved and tonumber(waits) > now_s and call('HGET', name, 'lease')
+    if followed then return nil, due, {followed = followed, what = 3} end
+    local when, what = replaced_due(policy, waits and not reserved and due_of(waits) or begun, due)
+    local burst = latest and call('HMGET', name, 'first', 'lease')
+    local first = burst and not burst[2] and burst[1] and tonumber(burst[1])
+    return nil, when, {ready = not waits and was, reserved = reserved and was, what = what, first = first}
+  end
+
+  -- The same of the job that begins at ARGV[i], and whether its ID exists or not.
+  local function judge(name, i, due, exists)
+    local why_not, replaced
+    if exists then why_not, due, replaced = replace(name, ARGV[i], due) end
+    if latest and due then due = debounced(latest, due, replaced and replaced.first) end
+    if not why_not and window and has_counted(ARGV[i]) then why_not = 0 end
+    if why_not == 0 and said and said ~= '' then
+      -- define: said with prefix
+      if said_otherwise(ARGV[i], said) then why_not = 4 end
+    end
+    return why_not, due, replaced
+  end
+
+  -- Stores it, or has it follow the one that it replaces.
+  local function finish(name, i, due, replaced)
+    if replaced and replaced.followed then
+      -- define: follow with time now
+      enter_follower(name, replaced.followed, ARGV[i + 1], ARGV[i + 2], due, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4])
+    else
+      store(name, i, run, due, replaced, latest)
+    end
+    if window then
+      enter_once(ARGV[i], window)
+      if said ~= '' then
+        -- define: said with prefix
+        keep_said(ARGV[i], said, window)
+      end
+    end
+  end
+
+  -- What keeps it from being entered that a push counts alone, as an error reply, or nil.
+  local function not_once()
+    return not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
+      or not_permitted('ZRANGEBYSCORE', once, '0', '0') or not_permitted('ZREM', once, '')
+  end
+  return judge, finish, window and not_once
+end
+
 -- The first write is always one that Redis refuses at maxmemory, so that a push is refused
 -- whole. ZADD comes first also because it is refused if the pool is none.
 local told, first_due = {}, math.huge -- what is returned; of the jobs that are to wait
-local function tell(place, what) told[#told + 1], told[#told + 2] = place, what end
 if #ARGV == FIRST + 8 then
   -- Most calls are for one job. It does without tables, which cost as much as the commands.
   local name, due = buckets .. ARGV[8], tonumber(ARGV[11])
   if due <= 0 then due = due == 0 and begun or now - due end
-  local why_not, replaced
-  if call('EXISTS', name) == 1 then why_not, due, replaced = replace(name, ARGV[8], due, ARGV[5]) end
-  local window, said = once_window(ARGV[5])
-  due = debounced(ARGV[5], due, replaced and replaced.first)
-  if not why_not and window and has_counted(ARGV[8]) then why_not = 0 end
-  if why_not == 0 and said and said ~= '' then
-    -- define: said
-    if said_otherwise(ARGV[8], said) then why_not = 4 end
+  local exists = call('EXISTS', name) == 1
+  local why_not, replaced, judge, finish, not_once
+  if exists or not is_plain(counts) then
+    judge, finish, not_once = special(FIRST)
+    why_not, due, replaced = judge(name, 8, due, exists)
   end
   local followed = replaced and replaced.followed
   if not why_not and due <= begun and not followed then why_not = not_queueable(ARGV[9]) end
   if why_not then return {1, why_not} end
-  if followed then
-    follow(name, followed, 8, FIRST, due)
-    return {1, replaced.what}
-  end
-  local err = not_writable_bucket(name) or window and not_once()
+  local err = not followed and not_writable_bucket(name) or not_once and not_once()
   if err then return err end
-  if due > begun then
+  if due > begun and not followed then
     first_due = due
     call('ZADD', pool, score_of(due), ARGV[8])
   end
-  store(name, 8, FIRST, due, replaced)
-  if window then
-    enter_once(ARGV[8], window)
-    if said ~= '' then
-      -- define: said
-      keep_said(ARGV[8], said, window)
-    end
-  end
-  if replaced then tell(1, replaced.what) end
+  if finish then finish(name, 8, due, replaced) else store(name, 8, FIRST, due) end
+  if replaced then told = {1, replaced.what} end
 else
   local names, n, run = {}, 0, FIRST -- of the buckets
   while run < #ARGV do
@@ -233,30 +254,28 @@ else
   end
   -- One question for all, as most IDs are new.
   local some_exist = call('EXISTS', unpack(names)) > 0
-  local dues, replaced, an_error, some_once = {}, some_exist and {}, false, false
+  local dues, replaced, finishers, an_error, some_once = {}, {}, {}, false, nil
   local entries, last_scored, last_score = {} -- of the pool: score, ID, score, ID, …
   local k, e = 0, 0
   run = FIRST
   while run < #ARGV do
-    local policy, next_run = ARGV[run + 2], run + 5 + 4 * ARGV[run]
-    local window, said = once_window(policy)
-    some_once = some_once or window
+    local next_run = run + 5 + 4 * ARGV[run]
+    local judge, finish, not_once
+    if some_exist or not is_plain(ARGV[run + 2]) then judge, finish, not_once = special(run) end
+    finishers[run], some_once = finish, some_once or not_once
     for i = run + 5, next_run - 1, 4 do
       k = k + 1
-      local due, why_not = tonumber(ARGV[i + 3]), nil
+      local due, why_not, other = tonumber(ARGV[i + 3]), nil, nil
       if due <= 0 then due = due == 0 and begun or now - due end
-      if some_exist then why_not, due, replaced[k] = replace(names[k], ARGV[i], due, policy) end
-      due = debounced(policy, due, some_exist and replaced[k] and replaced[k].first)
-      if not why_not and window and has_counted(ARGV[i]) then why_not = 0 end
-      if why_not == 0 and said and said ~= '' then
-        -- define: said
-        if said_otherwise(ARGV[i], said) then why_not = 4 end
+      if judge then
+        why_not, due, other = judge(names[k], i, due, some_exist)
+        replaced[k] = other
       end
-      local followed = some_exist and replaced[k] and replaced[k].followed
+      local followed = other and other.followed
       if not why_not and due <= begun and not followed then why_not = not_queueable(ARGV[i + 1]) end
       dues[k] = not why_not and due
       if why_not then
-        tell(k, why_not)
+        told[#told + 1], told[#told + 2] = k, why_not
         an_error = an_error or type(why_not) == 'string'
       elseif due > begun and not followed then
         if due ~= last_scored then last_scored, last_score = due, score_of(due) end
@@ -269,29 +288,20 @@ else
     run = next_run
   end
   if an_error and ARGV[2] == 'all' then return told end
-  local err = not_writable_bucket(names[1]) or some_once and not_once()
+  local err = not_writable_bucket(names[1]) or some_once and some_once()
   if err then return err end
   if e > 0 then call('ZADD', pool, unpack(entries)) end
   k, run = 0, FIRST
   while run < #ARGV do
-    local next_run, window, said = run + 5 + 4 * ARGV[run], once_window(ARGV[run + 2])
+    local next_run, finish = run + 5 + 4 * ARGV[run], finishers[run]
     for i = run + 5, next_run - 1, 4 do
       k = k + 1
-      if dues[k] then
-        local followed = some_exist and replaced[k] and replaced[k].followed
-        if followed then
-          follow(names[k], followed, i, run, dues[k])
-        else
-          store(names[k], i, run, dues[k], some_exist and replaced[k])
-        end
-        if window then
-          enter_once(ARGV[i], window)
-          if said ~= '' then
-            -- define: said
-            keep_said(ARGV[i], said, window)
-          end
-        end
-        if some_exist and replaced[k] then tell(k, replaced[k].what) end
+      local due, other = dues[k], replaced[k]
+      if due and finish then
+        finish(names[k], i, due, other)
+        if other then told[#told + 1], told[#told + 2] = k, other.what end
+      elseif due then
+        store(names[k], i, run, due)
       end
     end
     run = next_run

@@ -7,8 +7,8 @@ local function debounce_limit(policy)
   return ms and tonumber(ms)
 end
 
--- When a job of that policy falls due that would at that time, and was pushed like that first at another, if it was.
-local function debounced(policy, due, first)
-  local limit = debounce_limit(policy)
-  return limit and due and math.max(math.min(due, (first or begun) + limit), begun) or due
+-- When a job falls due that would at that time, if it does so long (ms) after the first push at the latest. That was
+-- at the time first, or else is this one.
+local function debounced(limit, due, first)
+  return math.max(math.min(due, (first or begun) + limit), begun)
 end
