@@ -28,11 +28,12 @@ func (k Keys) ReadyQueue(topic string) string { return k.prefix + "ready_queue:"
 // Reserved is the hash with the number of reserved jobs of each topic.
 func (k Keys) Reserved() string { return k.prefix + "reserved" }
 
-// Limits is the hash of what limits the topics' jobs, as limit.lua writes it. The number of such a topic in Reserved is raised by 2^40.
+// Limits is the hash of what limits the topics' jobs, as limit.lua writes it. The number of such a topic in Reserved is raised by 2^40, and by 2^41 if
+// its jobs have slots.
 func (k Keys) Limits() string { return k.prefix + "limits" }
 
 // Slots is the zset of the topic's jobs that are reserved, if there is a limit of how many these are, each scored by the Unix time in
-// seconds at which its lease ends, or earlier, if it was extended.
+// µs at which its lease ends, or earlier, if it was extended.
 func (k Keys) Slots(topic string) string { return k.prefix + "slots:" + topic }
 
 // HeldBack is the zset of the clients that wait until one of the topic's slots is free, each scored by the Unix time in µs since when.

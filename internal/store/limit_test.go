@@ -193,7 +193,7 @@ func TestSlotsWithoutLeases(t *testing.T) {
 		const most = 300
 		b.limitTo(t, Limit{Concurrency: most})
 		for i := range most {
-			b.do(t, "ZADD", "delayer:slots:t", "2000000000.123457", fmt.Sprint("gone", i))
+			b.do(t, "ZADD", "delayer:slots:t", 2000000000123457, fmt.Sprint("gone", i))
 		}
 		b.expectReserved(t, 250, 200, Woken)
 	})

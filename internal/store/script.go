@@ -79,7 +79,7 @@ func textOf(name string, inCluster bool) string {
 // needed are the definitions of the parts that the code uses, itself or by others of them, and that are not defined. They are then.
 func needed(code string, parts []string, inCluster bool, defined map[string]bool) (list []definition) {
 	used := map[string]bool{}
-	for _, word := range words(code) {
+	for _, word := range mentioned(code, inCluster) {
 		used[word] = true
 	}
 	for _, d := range slices.Backward(definitions(parts, inCluster, map[string]bool{})) {
@@ -105,33 +105,64 @@ func defineWithin(code string, inCluster bool) string {
 	var text strings.Builder
 	lines := slices.Collect(strings.Lines(code))
 	for i, line := range lines {
-		indent, parts, ok := strings.Cut(line, define)
-		if !ok || strings.TrimLeft(indent, " ") != "" {
+		list, _, ok := definedAt(line, lines[i+1:], inCluster)
+		if !ok {
 			text.WriteString(line)
-			continue
 		}
-		parts, given, _ := strings.Cut(parts, " with ")
-		defined := map[string]bool{}
-		for _, name := range words(given) {
-			defined[name] = true
-		}
-		plain, _ := parse(block(lines[i+1:], indent))
-		for _, d := range needed(plain, strings.Fields(parts), inCluster, defined) {
-			text.WriteString(d.code)
+		for _, d := range list {
+			text.WriteString(defineWithin(d.code, inCluster))
 		}
 	}
 	return text.String()
 }
 
+// definedAt is what is to be defined where that line stands, if it says so, and the block behind it, which that is for.
+func definedAt(line string, behind []string, inCluster bool) (list []definition, of []string, ok bool) {
+	indent, parts, ok := strings.Cut(line, define)
+	if !ok || strings.TrimLeft(indent, " ") != "" {
+		return nil, nil, false
+	}
+	parts, given, _ := strings.Cut(parts, " with ")
+	defined := map[string]bool{}
+	for _, name := range words(given) {
+		defined[name] = true
+	}
+	of = block(behind, indent)
+	return needed(strings.Join(of, ""), strings.Fields(parts), inCluster, defined), of, true
+}
+
+// mentioned are the words of some code, but for those that are defined within it where they stand.
+func mentioned(code string, inCluster bool) (list []string) {
+	lines := slices.Collect(strings.Lines(code))
+	for i := 0; i < len(lines); i++ {
+		line, _, _ := strings.Cut(lines[i], "-- ")
+		within, of, ok := definedAt(lines[i], lines[i+1:], inCluster)
+		if !ok {
+			list = append(list, words(line)...)
+			continue
+		}
+		if _, given, ok := strings.Cut(lines[i], " with "); ok {
+			list = append(list, words(given)...)
+		}
+		for _, word := range mentioned(strings.Join(of, ""), inCluster) {
+			if !slices.ContainsFunc(within, func(d definition) bool { return slices.Contains(d.names, word) }) {
+				list = append(list, word)
+			}
+		}
+		i += len(of)
+	}
+	return list
+}
+
 // block is the code of those lines up to the first that has less than that indentation.
-func block(lines []string, indent string) string {
+func block(lines []string, indent string) []string {
 	end := slices.IndexFunc(lines, func(line string) bool {
 		return strings.TrimSpace(line) != "" && !strings.HasPrefix(line, indent)
 	})
 	if end < 0 {
 		end = len(lines)
 	}
-	return strings.Join(lines[:end], "")
+	return lines[:end]
 }
 
 // sections are the parts of a script of which each begins with what it requires.
@@ -197,7 +228,7 @@ func parsePart(name string, inCluster bool) (p part) {
 	p.required = required
 	for _, code := range strings.SplitAfter(code, "\nlocal ") {
 		code = "local " + strings.TrimSuffix(strings.TrimPrefix(code, "local "), "local ")
-		p.definitions = append(p.definitions, definition{defined(code), words(code), code})
+		p.definitions = append(p.definitions, definition{defined(code), mentioned(code, inCluster), code})
 	}
 	return p
 }

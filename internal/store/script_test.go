@@ -9,10 +9,10 @@ import (
 func TestScriptHasWhatItUses(t *testing.T) {
 	for script, counts := range map[*script]map[string]int{
 		pushScript:    {"redis.call('TIME')": 1, "local function score_of": 1, "local function exact_score": 0, "local topics_due =": 1},
-		popScript:     {"local now_us": 0, "local function take_all": 1, "local function withdraw": 0, "local pool =": 1},
-		moveScript:    {"local time = ": 0, "local function wake": 2}, // one is for where a slot of a limit comes free
-		reserveScript: {"local time = ": 3, "local function bury(": 1, "local function unlist": 1, "local dead_topics =": 1, "local function open_limit": 1, "local function let_go_on": 1},
-		ackScript:     {"local function free_slots": 1, "local slots =": 1, "-- define": 0},
+		popScript:     {"local now_us": 0, "local function take_all": 1, "local function withdraw": 0, "local function pass_on": 1},
+		moveScript:    {"local time = ": 0, "local function wake(": 2}, // one is for where a slot of a limit comes free
+		reserveScript: {"local time = ": 2, "local function bury(": 1, "local function unlist": 1, "local dead_topics =": 1, "local function open_limit": 1, "local function let_go_on": 1},
+		ackScript:     {"local function let_wait": 1, "local slots =": 1, "-- define": 0},
 		fireScript:    {"local time = ": 1, "local pool =": 1, "  -- define": 0, "local function follow_last": 1, "local function read_lease": 1, "local function enter_use": 1},
 		signOffScript: {"local ": 0},
 	} {
@@ -45,7 +45,7 @@ func TestScriptInACluster(t *testing.T) {
 		elsewhere, publishes, sharded int
 	}{
 		{"move", moveScript.plain(), 0, 3, 0}, {"move", moveScript.inCluster(), 2, 3, 0}, {"move", moveScript.sharded(), 2, 0, 3},
-		{"pop", popScript.plain(), 0, 2, 0}, {"pop", popScript.sharded(), 0, 0, 2}, {"get", getScript.sharded(), 0, 0, 0},
+		{"pop", popScript.plain(), 0, 4, 0}, {"pop", popScript.sharded(), 0, 0, 4}, {"get", getScript.sharded(), 0, 0, 0},
 	} {
 		for code, want := range map[string]int{"elsewhere(": c.elsewhere, "cluster: ": 0, "'PUBLISH'": c.publishes, "'SPUBLISH'": c.sharded} {
 			if got := strings.Count(c.form.text, code); got != want {

@@ -1,4 +1,4 @@
--- require: keys guard lease
+-- require: keys guard lease slots
 -- extend: gives leases that are held a new end.
 --
 -- KEYS[1] job pool
@@ -35,7 +35,7 @@ for i = 1, #ARGV, 4 do
       redis.call('PEXPIRE', name, string.format('%d', left + more))
     end
     redis.call('ZADD', pool, score, id)
-    if before - score > 0 then redis.pcall('ZADD', slots .. ARGV[i], 'XX', 'LT', score, id) end -- see count_slots
+    if before - score > 0 then redis.pcall('ZADD', slots .. ARGV[i], 'XX', 'LT', slot_score(at), id) end -- see count_slots
     first_end = math.min(first_end, at)
   end
   ends[#ends + 1] = at

@@ -26,7 +26,7 @@ local function some_reserved()
   if topics == 0 then return false end
   if type(topics) == 'table' or topics > 10000 then return true end
   for _, count in ipairs(redis.call('HVALS', KEYS[2])) do
-    if tonumber(count) ~= 0 and tonumber(count) ~= LIMITED then return true end
+    if lowered(tonumber(count) or 1) ~= 0 then return true end
   end
   return false
 end

@@ -1,4 +1,4 @@
--- require: keys time guard queue topics limit held
+-- require: keys time guard queue topics limit held go_on
 -- limit: sets what limits a topic's jobs, or takes that away.
 --
 -- KEYS[1] job pool
@@ -17,9 +17,8 @@ local topic = ARGV[1]
 local err = not_permitted('HSET', limits, topic, '') or not_permitted('HDEL', limits, topic) or not_permitted('HSET', reserved_counts, topic, '0')
   or not_permitted('HDEL', reserved_counts, topic) or not_permitted('DEL', slots .. topic)
 if err then return err end
-local count = tonumber(redis.call('HGET', reserved_counts, topic) or 0) or 0
-if count >= LIMITED / 2 then count = math.max(count - LIMITED, 0) end
-local before = read_limit(topic)
+local count = math.max(lowered(tonumber(redis.call('HGET', reserved_counts, topic) or 0) or 0), 0)
+local before, _, _, next = read_limit(topic)
 
 if ARGV[2] == '' then
   redis.call('HDEL', limits, topic)
@@ -35,14 +34,13 @@ if ARGV[2] == '' then
   return 0
 end
 
-local l = {concurrency = tonumber(ARGV[2]), interval = tonumber(ARGV[3]), burst = tonumber(ARGV[4]), next = 0, appointed = 0, whole = ARGV[5]}
-if before then l.next = math.min(before.next, now_us + l.interval) end
-local written = write_limit(topic, l)
+local concurrency, interval = tonumber(ARGV[2]), tonumber(ARGV[3])
+local written = write_limit(topic, concurrency, interval, ARGV[4], before and math.min(next, now_us + interval) or 0, 0, ARGV[5])
 if type(written) == 'table' then return written end
-redis.call('HSET', reserved_counts, topic, string.format('%.0f', LIMITED + count))
+redis.call('HSET', reserved_counts, topic, string.format('%.0f', raise_for(concurrency) + count))
 enter_use(topic, now_s, now_s)
-if l.concurrency < 0 then redis.call('DEL', slots .. topic) end
+if concurrency < 0 then redis.call('DEL', slots .. topic) end
 let_go_on(topic)
 -- A limit of before may be one of which the call that set it did not come to the slots.
-if l.concurrency < 0 or before and redis.call('ZCOUNT', slots .. topic, '-inf', '+inf') >= count then return 0 end
+if concurrency < 0 or before and redis.call('ZCOUNT', slots .. topic, '-inf', '+inf') >= count then return 0 end
 return count

@@ -1,4 +1,4 @@
--- require: take
+-- require: keys take
 -- pop: takes the next ready jobs of some topics; they are gone from Redis then, and their followers take their places.
 --
 -- KEYS, ARGV[1…4] and the topics at the end: see take.

@@ -1,4 +1,4 @@
--- require: keys time guard pool lease dead take
+-- require: keys time guard pool lease take
 -- reserve: takes the next ready jobs of some topics and leases them: each goes back into the
 -- pool, due when its lease ends. A job whose attempts are used up, as its last lease has ended by
 -- itself, becomes a dead letter only here; if it can't, it goes into the pool, to be tried again later, and stands in nobody's way.
@@ -45,29 +45,38 @@ local known, seen, exhausted, taken = {}, {}, {}, 0
 local followers -- of those, which take their places
 local put_off = {} -- topic, ID, why, …
 
+-- What a bucket says of a job that has been reserved before, or whose producer has said something; made when it is first needed.
+local known_of
+
 local function wants(id, name, job)
   if seen[id] then return false end -- its entry stood there twice
   seen[id] = true
   local job_knows
   if job[3] or job[4] then
-    local k = {}
-    local lent
-    k.attempts, k.token, lent, k.expires = read_lease(job[3])
-    k.most, k.ttr, k.lifetime = read_options(job[4])
-    k.followed = job[3] and string.byte(job[3]) == FOLLOWED
-    if k.expires > 0 then
-      k.ttl = redis.call('PTTL', name)
-      if pushed_anew(k.ttl, k.expires) then
-        k.anew, k.attempts, k.most, k.ttr, k.lifetime, k.followed = true, 0, 0, 0, DEFAULT_LIFETIME, false
+    if not known_of then
+      -- define: lease with now
+      known_of = function(name, job)
+        local k = {}
+        local lent
+        k.attempts, k.token, lent, k.expires = read_lease(job[3])
+        k.most, k.ttr, k.lifetime = read_options(job[4])
+        k.followed = job[3] and string.byte(job[3]) == FOLLOWED
+        if k.expires > 0 then
+          k.ttl = redis.call('PTTL', name)
+          if pushed_anew(k.ttl, k.expires) then
+            k.anew, k.attempts, k.most, k.ttr, k.lifetime, k.followed = true, 0, 0, 0, DEFAULT_LIFETIME, false
+          end
+        end
+        return k
       end
     end
-    local limit = k.most > 0 and k.most or default_most
-    if limit > 0 and k.attempts >= limit then
-      exhausted[#exhausted + 1] = {id, name, k.attempts, k.followed}
+    job_knows = known_of(name, job)
+    local limit = job_knows.most > 0 and job_knows.most or default_most
+    if limit > 0 and job_knows.attempts >= limit then
+      exhausted[#exhausted + 1] = {id, name, job_knows.attempts, job_knows.followed}
       entries_left = entries_left - 10 -- to bury one costs as much
       return false
     end
-    job_knows = k
   end
   taken = taken + 1
   known[taken] = job_knows
@@ -76,6 +85,7 @@ end
 
 -- Makes dead letters of the jobs whose attempts are used up, or puts them off.
 local function bury_exhausted(topic)
+  -- define: dead pool with now time
   for _, job in ipairs(exhausted) do
     local err = bury(job[1], job[2], topic, string.format('all %d attempts used up', job[3]), '', job[4])
     if not err and job[4] then
@@ -112,7 +122,7 @@ local function write_lease(name, length, text, attempt, token, k)
   return attempt == 1 and ttl >= 0 and late >= 0 and late or -1
 end
 
--- Leases the job. Returns its score, and what write_lease returns; what is to be told of it goes into leases.
+-- Leases the job. Returns its score, what write_lease returns, and when the lease ends (Unix µs); what is to be told of it goes into leases.
 local function reserve(name, k, leases)
   local n = #leases
   if not k then
@@ -120,7 +130,7 @@ local function reserve(name, k, leases)
     leases[n + 1] = 1
     leases[n + 2] = late
     first_end = math.min(first_end, usual_end)
-    return usual_score, late
+    return usual_score, late, usual_end
   end
   if k.anew then pcall('HDEL', name, 'options', 'error', 'next', 'next_body') end
   local length, at, score = usual_length, usual_end, usual_score
@@ -137,32 +147,31 @@ local function reserve(name, k, leases)
   leases[n + 5] = at
   leases[n + 6] = token
   first_end = math.min(first_end, at)
-  return score, late
+  return score, late, at
 end
 
 -- The jobs are counted as reserved before they are read: so it is known without another command whether the topic has a limit.
 local counted = 0
-local limit -- of the topic, nil if it has none
+local close, slots_entered -- of a topic with a limit, see open_limit
 
 local function gate(topic, n, taken)
   if taken then
     if taken ~= counted and pcall('HINCRBY', reserved_counts, topic, taken - counted) == 0 then pcall('HDEL', reserved_counts, topic) end
-    local l = limit
-    counted, limit = 0, nil
-    if l then return l.close(topic, l, taken, ARGV[2] ~= '') end
-    return nil
+    counted = 0
+    if not close then return nil end
+    local limit_closes = close
+    close, slots_entered = nil, nil
+    return limit_closes(taken)
   end
   local count = pcall('HINCRBY', reserved_counts, topic, n)
   counted = n
   -- cluster: local missing = type(count) ~= 'number' and elsewhere(reserved_counts)
   -- cluster: if missing and pcall('HEXISTS', limits, topic) ~= 0 then return 0, missing end
   if type(count) ~= 'number' or count < 2 ^ 39 then return n end -- see LIMITED
-  -- define: limit
-  local err
-  limit, err = open_limit(topic, n)
-  if not limit then return err and 0 or n, err end
-  limit.close = close_limit
-  return limit.most
+  -- define: limit with time now_us pool prefix
+  local most, err
+  most, close, slots_entered, err = open_limit(topic, n, ARGV[2] ~= '')
+  return most, err
 end
 
 local function claim(jobs, names, n, topic)
@@ -171,21 +180,25 @@ local function claim(jobs, names, n, topic)
     err = not_permitted('HSET', names[1], 'lease', '') or not_permitted('PEXPIRE', names[1], '1')
   end
   if err then return err end
-  bury_exhausted(topic)
+  if exhausted[1] then bury_exhausted(topic) end
   local leases = {usual_length, usual_end, now_us}
-  local entries = {} -- of the pool: score, ID, score, ID, …
+  local entries, slot_entries = {}, slots_entered and {} -- of the pool, and of the slots: score, ID, score, ID, …
   for k = 1, n do
-    local score, refused = reserve(names[k], known[k], leases)
+    local score, refused, at = reserve(names[k], known[k], leases)
     if type(refused) == 'table' then
       if k == 1 then return refused end
       leases[#leases] = -1 -- it is leased all the same, but the attempt is not counted
     end
     entries[2 * k - 1] = score
     entries[2 * k] = jobs[2 * k - 1]
+    if slot_entries then
+      slot_entries[2 * k - 1] = string.format('%.0f', at) -- as slot_score does
+      slot_entries[2 * k] = jobs[2 * k - 1]
+    end
   end
   if n > 0 then
     redis.call('ZADD', pool, unpack(entries))
-    if limit and limit.slots then redis.pcall('ZADD', limit.slots, unpack(entries)) end
+    if slots_entered then redis.pcall('ZADD', slots_entered, unpack(slot_entries)) end
   end
   known, exhausted, taken = {}, {}, 0
   return nil, jobs, leases

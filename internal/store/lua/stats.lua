@@ -1,4 +1,4 @@
--- require: keys guard lease limit
+-- require: keys guard lease limit slots
 -- stats: how many jobs some topics have, and how late they are; it changes nothing.
 --
 -- KEYS[1] job pool   KEYS[2] the hash of the numbers of reserved jobs
@@ -27,26 +27,28 @@ local clock = ARGV[1] == 'late' and redis.pcall('TIME')
 local now_ms = clock and not clock.err and clock[1] * 1000 + clock[2] / 1000
 local stale_left = MAX_STALE
 
--- How many are reserved by what is kept of it.
+-- How many are reserved by what is kept of it, and whether the topic has a limit.
 local function reserved_number(kept)
-  local count = tonumber(kept) or 0
-  return math.max(count >= LIMITED / 2 and count - LIMITED or count, 0)
+  local count, raised = lowered(tonumber(kept) or 0)
+  return math.max(count, 0), raised > 0
 end
 
 -- What is to be told of the topic's limit, '' if it has none.
 local HELD_LATELY = 1000000 -- µs
 local function limit_of(topic, kept, ready)
-  if (tonumber(kept) or 0) < LIMITED / 2 then return '' end
-  local l, seconds = read_limit(topic), redis.pcall('TIME')
-  if not l or seconds.err then return '' end
-  local at = seconds[1] + seconds[2] / 1000000
-  local taken = l.concurrency >= 0 and count_slots(topic, at) or 0
+  local _, has_limit = reserved_number(kept)
+  if not has_limit then return '' end
+  local concurrency, interval, _, next, appointed, whole = read_limit(topic)
+  local clock = redis.pcall('TIME')
+  if not concurrency or clock.err then return '' end
+  local at = clock[1] * 1000000 + clock[2]
+  local taken = concurrency >= 0 and count_slots(topic, at) or 0
   if type(taken) == 'table' then return '' end
-  local full = l.concurrency >= 0 and taken >= l.concurrency
-  local too_early = l.interval > 0 and l.next > at * 1000000
-  local holds = full or too_early or l.appointed > at * 1000000 - HELD_LATELY
-  local next = too_early and not full and ready > 0 and math.ceil(l.next / 1000) or 0
-  return {l.whole, holds and math.max(ready, 0) or 0, taken, string.format('%.0f', next)}
+  local full = concurrency >= 0 and taken >= concurrency
+  local too_early = interval > 0 and next > at
+  local holds = full or too_early or appointed > at - HELD_LATELY
+  local opens = too_early and not full and ready > 0 and math.ceil(next / 1000) or 0
+  return {whole, holds and math.max(ready, 0) or 0, taken, string.format('%.0f', opens)}
 end
 
 local function number(reply) return type(reply) == 'number' and reply or -1 end
@@ -124,7 +126,7 @@ for k = FIRST, #ARGV do
   local length, set_aside = number(redis.pcall('LLEN', queue)), 0
   if some_paused then set_aside = math.max(number(redis.pcall('LLEN', paused_queues .. topic)), 0) end
   reply[n + 1] = length < 0 and length or length + set_aside
-  reply[n + 2] = reserved.err and -1 or reserved_number(reserved[k - FIRST + 1])
+  reply[n + 2] = reserved.err and -1 or (reserved_number(reserved[k - FIRST + 1]))
   reply[n + 3] = number(redis.pcall('ZCARD', dead_lists .. topic))
   reply[n + 4], reply[n + 5] = queue_overdue(topic, length == 0 and paused_queues .. topic or queue, length == 0 and set_aside or length)
   reply[n + 6] = reserved.err and '' or limit_of(topic, reserved[k - FIRST + 1], length)

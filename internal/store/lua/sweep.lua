@@ -103,9 +103,10 @@ local function reserved_of(names, has_limit)
   local leases = redis.call('ZCOUNT', pool, '-inf', string.format('%d', now_s + MAX_LEASE + 1))
   for k, name in ipairs(names) do
     local kept = tonumber(counts[k] or 0) or 0
-    local count = kept >= LIMITED / 2 and kept - LIMITED or kept
+    local count, raised = lowered(kept)
     local right = math.min(math.max(count, 0), leases)
-    local keep = (has_limit[k] or has_limit.err and kept >= LIMITED / 2) and LIMITED + right or right
+    if not has_limit.err then raised = has_limit[k] and raise_for(parse_limit(name, has_limit[k]) or -1) or 0 end
+    local keep = raised + right
     if counts[k] and keep == 0 then
       pcall('HDEL', reserved_counts, name)
     elseif keep ~= kept then

@@ -1,4 +1,4 @@
--- require: keys time guard lease place
+-- require: keys time guard lease place slots
 -- take_slots: has the jobs of a topic have slots that were reserved before there was a limit of how many these are.
 --
 -- KEYS[1] job pool
@@ -23,7 +23,7 @@ local page = redis.call('ZRANGE', pool, first, first + PAGE - 1, 'WITHSCORES')
 for i = 1, #page, 2 do
   local id, score = page[i], page[i + 1]
   if tonumber(score) > now_s + MAX_LEASE + 1 then return {'', ''} end
-  if is_lease(score) and redis.pcall('HGET', buckets .. id, 'topic') == topic then redis.call('ZADD', set, score, id) end
+  if is_lease(score) and redis.pcall('HGET', buckets .. id, 'topic') == topic then redis.call('ZADD', set, slot_score(score * 1000000), id) end
 end
 if #page < 2 * PAGE then return {'', ''} end
 return {page[#page], page[#page - 1]}

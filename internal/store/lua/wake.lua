@@ -1,4 +1,4 @@
--- require: keys queue held
+-- require: keys queue held go_on
 -- wake: has the next waiters woken for the jobs of some topics, as the one that was woken has no use for them.
 --
 -- KEYS[1] job pool   ARGV[…] the topics

@@ -11,7 +11,7 @@ end
 -- Changes the numbers of reserved jobs by so much, by topic. A number may be wrong, since
 -- old clients and servers don't keep it, and users who may not. One that is not above 0 is deleted.
 -- ids are the jobs whose leases have been ended, nil if these have ended by themselves: of a topic with a limit, which its number
--- tells, they have slots no more. See the part limit.
+-- tells, they have slots no more. See LIMITED.
 local function count_reserved(by_topic, ids)
   for topic, change in pairs(by_topic) do
     local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
@@ -19,9 +19,9 @@ local function count_reserved(by_topic, ids)
       -- it is not kept
     elseif count <= 0 then
       redis.pcall('HDEL', reserved_counts, topic)
-    elseif count >= 2 ^ 39 and change < 0 then
+    elseif count >= 3 * 2 ^ 39 and change < 0 then
       -- define: held
-      if ids then free_slots(topic, ids) end
+      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
       let_go_on(topic)
     end
   end

@@ -1,4 +1,4 @@
--- require: keys guard queue
+-- require: keys
 -- Taking the next entries of ready queues.
 --
 -- KEYS[1] job pool   KEYS[2…] ready queues, in the order in which they are tried
@@ -18,6 +18,7 @@ local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
 local STEP = 50
 
 local pcall = redis.pcall
+local entering -- see add_waiter
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 local claim_tells = false -- claim has done something that the reply says, though there are no jobs
 
@@ -27,6 +28,7 @@ local claim_tells = false -- claim has done something that the reply says, thoug
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
+    -- define: guard
     -- An error that is raised behind a take would lose its jobs: what TYPE is asked for has to be there.
     queue_error = not unreadable(ids) and not_a_list(queue) or ids
     return 0, queue_error
@@ -47,7 +49,10 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   -- Everything is read, and asked for, before the first write: an error after that would
   -- lose entries.
   local waits = pcall('ZMSCORE', pool, unpack(ids))
-  if unreadable(waits) then return waits end
+  if waits.err then
+    -- define: guard
+    if unreadable(waits) then return waits end
+  end
   local jobs, names, misrouted, followed = {}, {}, nil, nil
   local n, first = 0, #ids + 1 -- of the entries that are dropped or taken
   for i = #ids, 1, -1 do
@@ -77,7 +82,10 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
         end
       end
     elseif not owner then
-      if job.err and unreadable(job) then return job end
+      if job.err then
+        -- define: guard
+        if unreadable(job) then return job end
+      end
       bytes_left, some_bytes = bytes_left - #id, true
       found_stale[#found_stale + 1] = id
     elseif not waits[i] then
@@ -88,14 +96,18 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   end
   local used = #ids + 1 - first
   if used == 0 then return 0 end
-  denied = misrouted and not_writable()
-  if denied then return denied end
+  if misrouted then
+    -- define: guard
+    denied = not_writable()
+    if denied then return denied end
+  end
   local refused, leases
   refused, jobs, leases = claim(jobs, names, n, topic, followed)
   if refused then return refused end
   redis.call('RPOP', queue, used)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
   if misrouted then
+    -- define: queue
     for _, entry in ipairs(misrouted) do pass_on(entry[1], entry[2]) end
   end
   return used, jobs, leases
@@ -152,11 +164,15 @@ local function take_all(read, wants, claim, limit_at, gate)
     if asked and limit_at and not held and (room == 0 or entries_left <= 0 or bytes_left <= 0) then
       -- What is left is of interest to those only who wait.
       local others = waiter ~= '' and ARGV[4] == '1'
-      left = (others or pcall('EXISTS', waiters .. topic) == 1) and pcall('LLEN', KEYS[i]) or -1
+      left = (others or not others_served and pcall('EXISTS', waiters .. topic) == 1) and pcall('LLEN', KEYS[i]) or -1
       if type(left) ~= 'number' then left = -1 end
-      if left > 0 and not others_served then wake(topic, left) end
+      if left > 0 and not others_served then
+        -- define: queue
+        wake(topic, left)
+      end
     end
     if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') and (not held or among) then
+      -- define: queue with entering
       -- A client that got a job queues behind the others.
       if not add_waiter(topic, waiter, #taken > 0 and 0 or ARGV[3], among) then entered = 0 end
     end
@@ -169,6 +185,7 @@ local function take_all(read, wants, claim, limit_at, gate)
   if wanted > 0 and (entries_left <= 0 or bytes_left <= 0) then reply[1] = 1 end
   if waiter ~= '' then reply[3] = entered end
   if #reply == 3 and #stale == 0 and reply[3] == 0 and not claim_tells then
+    -- define: guard
     local denied = takes_no_writes(KEYS[2])
     if denied then return denied end
   end
