@@ -56,7 +56,7 @@ type Query struct {
 // DueJobs is what came of a Query.
 type DueJobs struct {
 	Batches []Batch       // the fresh ones first
-	Moved   []Moved       // instead, if the look-up has moved them
+	Moved   []Moved       // instead, if the look-up has moved them; it moves no schedules
 	Orphans IDs           // due, but without a bucket that can be used
 	Count   Counts        // how many jobs that are
 	Limit   int           // how many were asked for
@@ -205,14 +205,19 @@ func (d *DueJobs) enterMoved(part any) error {
 	if len(replies) != len(d.Batches) {
 		return errUnreadable
 	}
+	batches := d.Batches
+	d.Batches, d.Count = nil, Counts{}
 	for i, reply := range replies {
-		moved, err := movedOf(d.Batches[i], reply)
+		if list, _ := reply.([]any); len(list) == 0 { // of schedules
+			d.Batches, d.Count.Backlog = append(d.Batches, batches[i]), d.Count.Backlog+len(batches[i].IDs)
+			continue
+		}
+		moved, err := movedOf(batches[i], reply)
 		if err != nil {
 			return err
 		}
 		d.Moved = append(d.Moved, moved)
 	}
-	d.Batches, d.Count = nil, Counts{}
 	return nil
 }
 

@@ -512,16 +512,23 @@ func TestSchedulesPages(t *testing.T) {
 	})
 }
 
-// The look-up moves no schedule.
+// The look-up moves no schedule, but what is due beside it: that does not wait until the schedule has been fired.
 func TestDueLeavesSchedules(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, waits("j", "t", -second))
 		b.put(t, aSchedule("a"), b.time(-2*second))
 		was := b.state(t)
-		jobs, err := b.dueJobs(Query{Limit: 10, AtOnce: 10, Retry: time.Now()})
-		if err != nil || len(jobs.Moved) > 0 || !reflect.DeepEqual(jobs.Batches, []Batch{batch(ScheduleTopic, ScheduleID("a")), batch("t", "j")}) {
+		schedules := []Batch{batch(ScheduleTopic, ScheduleID("a"))}
+		jobs, err := b.dueJobs(Query{Limit: 10})
+		if err != nil || len(jobs.Moved) > 0 || !reflect.DeepEqual(jobs.Batches, append(schedules, batch("t", "j"))) {
 			t.Errorf("%+v, %v", jobs, err)
 		}
+		b.expect(t, was)
+		jobs, err = b.dueJobs(Query{Limit: 10, AtOnce: 10, Retry: time.Now()})
+		if err != nil || len(jobs.Moved) != 1 || jobs.Moved[0].Topic != "t" || !reflect.DeepEqual(jobs.Batches, schedules) || jobs.Count != (Counts{Backlog: 1}) || jobs.More {
+			t.Errorf("at once: %+v, %v", jobs, err)
+		}
+		was.Pool, was.Ready = []string{ScheduleID("a")}, map[string][]string{"t": {"j"}}
 		b.expect(t, was)
 	})
 }

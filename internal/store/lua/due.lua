@@ -6,7 +6,7 @@
 -- ARGV[2] until when a job must have been due to count as backlog (Unix seconds), '' if all do;
 --         those that have fallen due since are fresh
 -- ARGV[3] how many of the first jobs of the backlog to leave out   ARGV[4] and of the fresh ones
--- ARGV[5] up to how many due jobs are moved, if there are no orphans and no schedules among them; none if absent
+-- ARGV[5] up to how many due jobs are moved, but for schedules, if there are no orphans among them; none if absent
 -- ARGV[6] from when on they are to be tried again if the queue can't take them (Unix ms)
 --
 -- Returns {took, now, due, wait, orphans, fresh, backlog, moved}: took is the script's own time in µs
@@ -15,7 +15,7 @@
 -- none is known; orphans are the due IDs whose bucket is gone, has no topic, is no hash or can't
 -- be read by this user; fresh and backlog are {count, topic, ids, topic, ids, …}: how many
 -- entries were read, and the ids of each topic in due order; moved is what move.lua returns, for each
--- topic of the backlog, if they were moved.
+-- topic of the backlog, if they were moved; of schedules it is {}.
 -- Errors: WRONGTYPE of the pool; a permission that is missing; a server that takes no writes, for
 -- what it knows may be old.
 --
@@ -42,7 +42,7 @@ if next[2] then
   wait = math.min(math.ceil((tonumber(next[2]) - tonumber(at)) * 1000000), 3600000000)
 end
 
-local orphans, some_schedules = {}, false
+local orphans = {}
 
 -- What lies at up to count ranks of the pool, from first on.
 local function jobs_at(first, count)
@@ -63,7 +63,6 @@ local function jobs_at(first, count)
         of_same = {id}
         of_topic[topic] = of_same
         found[#found + 1], found[#found + 2] = topic, of_same
-        some_schedules = some_schedules or topic == SCHEDULES
       else
         if unreadable(topic) then err = err or all_unreadable() end
         orphans[#orphans + 1] = id
@@ -93,13 +92,14 @@ local backlog_jobs = jobs_at(skip_backlog, of_backlog)
 if err then return err end
 
 local moved = {}
-if due <= tonumber(ARGV[5] or 0) and backlog_jobs[1] == due and #orphans == 0 and not some_schedules then
+if due <= tonumber(ARGV[5] or 0) and backlog_jobs[1] == due and #orphans == 0 then
   -- cluster: for i = 2, #backlog_jobs, 2 do
-  -- cluster:   err = elsewhere(queues .. backlog_jobs[i])
+  -- cluster:   err = backlog_jobs[i] ~= SCHEDULES and elsewhere(queues .. backlog_jobs[i])
   -- cluster:   if err then return err end
   -- cluster: end
   for i = 2, #backlog_jobs, 2 do
-    moved[#moved + 1] = move({backlog_jobs[i], at, 0, ARGV[6], unpack(backlog_jobs[i + 1])})
+    local topic = backlog_jobs[i]
+    moved[#moved + 1] = topic == SCHEDULES and {} or move({topic, at, 0, ARGV[6], unpack(backlog_jobs[i + 1])})
   end
 end
 return {stop(), at, due, wait, orphans, fresh_jobs, backlog_jobs, moved}
