@@ -62,7 +62,7 @@ func (p *pass) fireSchedules(found store.DueJobs) (rest store.DueJobs, err error
 func (p *pass) fire(ids store.IDs, now time.Time) (others store.IDs, err error) {
 	var read store.Schedules
 	err = p.timely(func(ctx context.Context, calls *store.Pipeline) (err error) {
-		read, err = p.store.SchedulesOf(ids).On(ctx, calls)
+		read, err = p.store.DueSchedules(ids).On(ctx, calls)
 		return err
 	})
 	if err != nil || len(read.List) == 0 {

@@ -164,6 +164,12 @@ func (s *Store) SchedulesOf(ids IDs) *Call[Schedules] {
 	return newCall(s, schedulesScript, append(args, ids...), schedulesOf)
 }
 
+// DueSchedules reads of those of these IDs that are schedules what it takes to fire them, 1,000 at most. The rest of a Scheduled is zero.
+func (s *Store) DueSchedules(ids IDs) *Call[Schedules] {
+	args := append(arguments(1+len(ids), s.keys.JobPool()), "due")
+	return newCall(s, schedulesScript, append(args, ids...), schedulesOf)
+}
+
 // SchedulesBehind reads the next schedules behind that name, in their order; the first ones behind "".
 func (s *Store) SchedulesBehind(name string, most int) *Call[Schedules] {
 	return newCall(s, schedulesScript, append(arguments(3, s.keys.JobPool()), "behind", name, most), schedulesOf)
@@ -220,8 +226,9 @@ func scheduledOf(reply any) (s Scheduled, err error) {
 	if match := scheduleIDForm.FindStringSubmatch(s.ID); match != nil {
 		s.Name = match[1]
 	}
-	if _, err = redis.Scan(fields, &s.Revision, &topic, &s.Spec, &s.Zone, &s.Topic, &s.Body, &s.Missed, &s.Overlap, &jitter, &options, &s.Source,
-		&next, &paused, &s.LastID, &past, &s.Ran, &s.NotRun.Late, &s.NotRun.Overlapped, &s.NotRun.Paused); err != nil {
+	into := []any{&s.Revision, &topic, &s.Spec, &s.Zone, &s.Topic, &s.Missed, &jitter, &next, &paused, &s.Body, &s.Overlap, &options, &s.Source,
+		&s.LastID, &past, &s.Ran, &s.NotRun.Late, &s.NotRun.Overlapped, &s.NotRun.Paused}
+	if _, err = redis.Scan(fields, into[:min(len(fields), len(into))]...); err != nil {
 		return s, err
 	}
 	s.Jitter = time.Duration(jitter) * time.Millisecond

@@ -94,6 +94,23 @@ func TestPutSchedule(t *testing.T) {
 	})
 }
 
+// Who fires schedules reads of them what that takes, and no more.
+func TestDueSchedules(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, waits("j", ScheduleTopic, -second))
+		s := aSchedule("a")
+		s.Missed, s.Jitter, s.Source, s.MaxAttempts = MissedAll, 1500*time.Millisecond, "file", 3
+		b.put(t, s, b.time(60*second))
+		check(t, b.PauseSchedule(t.Context(), "a", true))
+		want := b.scheduled(t, "a")
+		want.Due, want.Body, want.Overlap, want.Source, want.Terms = time.Time{}, "", "", "", Terms{}
+		read, err := b.DueSchedules(IDs{"j", ScheduleID("a"), ScheduleID("gone")}).Do(t.Context())
+		if err != nil || len(read.List) != 1 || !reflect.DeepEqual(read.List[0], want) || want.Paused.IsZero() {
+			t.Errorf("got  %+v, %v\nwant %+v", read.List, err, want)
+		}
+	})
+}
+
 // What has a schedule's ID, and is none, is left alone.
 func TestNoSchedule(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
