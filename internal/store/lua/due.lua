@@ -1,4 +1,4 @@
--- require: keys time guard move schedule
+-- require: keys time guard schedule
 -- due: the next jobs to move, by topic. If they are few it moves them itself, else it changes nothing.
 --
 -- KEYS[1] job pool
@@ -42,7 +42,7 @@ if next[2] then
   wait = math.min(math.ceil((tonumber(next[2]) - tonumber(at)) * 1000000), 3600000000)
 end
 
-local orphans = {}
+local orphans, some_jobs = {}, false
 
 -- What lies at up to count ranks of the pool, from first on.
 local function jobs_at(first, count)
@@ -63,6 +63,7 @@ local function jobs_at(first, count)
         of_same = {id}
         of_topic[topic] = of_same
         found[#found + 1], found[#found + 2] = topic, of_same
+        some_jobs = some_jobs or topic ~= SCHEDULES
       else
         if unreadable(topic) then err = err or all_unreadable() end
         orphans[#orphans + 1] = id
@@ -91,15 +92,17 @@ local fresh_jobs = jobs_at(backlog + skip_fresh, of_fresh)
 local backlog_jobs = jobs_at(skip_backlog, of_backlog)
 if err then return err end
 
+if due > tonumber(ARGV[5] or 0) or backlog_jobs[1] < due or #orphans > 0 or not some_jobs then
+  return {stop(), at, due, wait, orphans, fresh_jobs, backlog_jobs, {}}
+end
+-- require: move
+-- cluster: for i = 2, #backlog_jobs, 2 do
+-- cluster:   err = backlog_jobs[i] ~= SCHEDULES and elsewhere(queues .. backlog_jobs[i])
+-- cluster:   if err then return err end
+-- cluster: end
 local moved = {}
-if due <= tonumber(ARGV[5] or 0) and backlog_jobs[1] == due and #orphans == 0 then
-  -- cluster: for i = 2, #backlog_jobs, 2 do
-  -- cluster:   err = backlog_jobs[i] ~= SCHEDULES and elsewhere(queues .. backlog_jobs[i])
-  -- cluster:   if err then return err end
-  -- cluster: end
-  for i = 2, #backlog_jobs, 2 do
-    local topic = backlog_jobs[i]
-    moved[#moved + 1] = topic == SCHEDULES and {} or move({topic, at, 0, ARGV[6], unpack(backlog_jobs[i + 1])})
-  end
+for i = 2, #backlog_jobs, 2 do
+  local topic = backlog_jobs[i]
+  moved[#moved + 1] = topic == SCHEDULES and {} or move({topic, at, 0, ARGV[6], unpack(backlog_jobs[i + 1])})
 end
 return {stop(), at, due, wait, orphans, fresh_jobs, backlog_jobs, moved}
