@@ -151,7 +151,7 @@ func TestHeldBackForLong(t *testing.T) {
 	for name, l := range map[string]Limit{"none": {}, "more a second": {Rate: 1000}, "any number at a time": {Concurrency: 2}} {
 		t.Run(name, func(t *testing.T) {
 			b, _ := onRedis(t)
-			b.seed(t, readyOf(3)...)
+			b.seed(t, readyOf(2)...)
 			b.limitTo(t, Limit{Rate: 1. / 3600})
 			channel := b.keys.Wake("me")
 			sub := b.subscribed(t, time.Minute, channel)
@@ -165,7 +165,10 @@ func TestHeldBackForLong(t *testing.T) {
 				t.Errorf("the next begins in %v, want %v", got.Held[0], in)
 			}
 			b.limitTo(t, l)
-			expectEvents(t, sub, told(channel, "2 t"))
+			if n := b.do(t, "EXISTS", b.Keys().HeldBack("t"), "delayer:waiting:t"); n != int64(0) {
+				t.Fatal("nobody was woken")
+			}
+			expectEvents(t, sub, told(channel, "1 t"))
 		})
 	}
 }
@@ -366,6 +369,38 @@ func TestManyAreHeldBack(t *testing.T) {
 		if ms := b.do(t, "PTTL", "delayer:waiting:t").(int64); ms <= 0 || ms > time.Hour.Milliseconds() {
 			t.Errorf("they are forgotten in %d ms, want an hour at most", ms)
 		}
+	})
+}
+
+// The number of a topic's reserved jobs tells that it has a limit, once, however often that is set; and is what it was when there is none any more.
+func TestLimitIsInTheNumber(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		const limited = 1 << 40
+		b.seed(t, readyOf(2)...)
+		expect := func(want any) {
+			t.Helper()
+			got := b.do(t, "HGET", "delayer:reserved", "t")
+			if text, ok := got.([]byte); ok {
+				got = string(text)
+			}
+			if got != want {
+				t.Errorf("the number is %v, want %v", got, want)
+			}
+		}
+		held := b.expectReserved(t, 1, 1, 0)
+		expect("1")
+		for most := range 2 {
+			b.limitTo(t, Limit{Concurrency: 1 + most})
+			expect(fmt.Sprint(limited + 1))
+		}
+		b.limitTo(t, Limit{})
+		expect("1")
+		made(t, b.Ack(held))
+		expect(nil)
+		b.limitTo(t, Limit{Concurrency: 1})
+		expect(fmt.Sprint(limited))
+		b.limitTo(t, Limit{})
+		expect(nil)
 	})
 }
 
