@@ -372,10 +372,11 @@ func TestManyAreHeldBack(t *testing.T) {
 	})
 }
 
-// The number of a topic's reserved jobs tells that it has a limit, once, however often that is set; and is what it was when there is none any more.
+// The number of a topic's reserved jobs tells that it has a limit, and of which kind, once, however often that is set; and is what it was when there is
+// none any more.
 func TestLimitIsInTheNumber(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		const limited = 1 << 40
+		const byRate, byNumber = 1 << 40, 1 << 41
 		b.seed(t, readyOf(2)...)
 		expect := func(want any) {
 			t.Helper()
@@ -391,14 +392,16 @@ func TestLimitIsInTheNumber(t *testing.T) {
 		expect("1")
 		for most := range 2 {
 			b.limitTo(t, Limit{Concurrency: 1 + most})
-			expect(fmt.Sprint(limited + 1))
+			expect(fmt.Sprint(byNumber + 1))
 		}
+		b.limitTo(t, Limit{Rate: 1})
+		expect(fmt.Sprint(byRate + 1))
 		b.limitTo(t, Limit{})
 		expect("1")
 		made(t, b.Ack(held))
 		expect(nil)
 		b.limitTo(t, Limit{Concurrency: 1})
-		expect(fmt.Sprint(limited))
+		expect(fmt.Sprint(byNumber))
 		b.limitTo(t, Limit{})
 		expect(nil)
 	})
