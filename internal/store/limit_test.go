@@ -128,6 +128,21 @@ func TestSlotOfAShorterLease(t *testing.T) {
 	})
 }
 
+// A number of reserved jobs that is too low, as old clients may leave it, keeps no slot from coming free.
+func TestSlotsByANumberTooLow(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, readyOf(2)...)
+		b.limitTo(t, Limit{Concurrency: 1})
+		held := b.expectReserved(t, 1, 1, 0)
+		b.do(t, "HINCRBY", "delayer:reserved", "t", -5)
+		check(t, made(t, b.Ack(held))[0])
+		if slots := b.With(t).Strings("ZRANGE", "delayer:slots:t", 0, -1); len(slots) > 0 {
+			t.Errorf("%q still have slots", slots)
+		}
+		b.expectReserved(t, 1, 1, 0)
+	})
+}
+
 // Entries of the queue without a job keep nobody from what a limit lets be taken.
 func TestLimitBehindStaleEntries(t *testing.T) {
 	for name, limit := range map[string]Limit{"concurrency": {Concurrency: 1}, "rate": {Rate: 1, Burst: 1}} {

@@ -83,7 +83,7 @@ local function open_limit(topic, n, waits)
     if most < n and taken >= most then held = free <= most and -1 or 0 end
     if held == -1 then among = held_back end
     if interval > 0 and (taken > 0 or held == 0) then
-      if taken > 0 then next = since + taken * interval end
+      next = since + taken * interval
       local at = math.max(next, now_us)
       if held == 0 and waits then
         at = math.max(at, math.min(appointed + math.max(interval, APART), now_us + LONGEST))
