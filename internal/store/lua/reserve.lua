@@ -182,23 +182,31 @@ local function claim(jobs, names, n, topic)
   if err then return err end
   if exhausted[1] then bury_exhausted(topic) end
   local leases = {usual_length, usual_end, now_us}
-  local entries, slot_entries = {}, slots_entered and {} -- of the pool, and of the slots: score, ID, score, ID, …
+  local scores, ends = {}, {} -- of leases that are not the usual one
   for k = 1, n do
     local score, refused, at = reserve(names[k], known[k], leases)
     if type(refused) == 'table' then
       if k == 1 then return refused end
       leases[#leases] = -1 -- it is leased all the same, but the attempt is not counted
     end
-    entries[2 * k - 1] = score
-    entries[2 * k] = jobs[2 * k - 1]
-    if slot_entries then
-      slot_entries[2 * k - 1] = string.format('%.0f', at) -- as slot_score does
-      slot_entries[2 * k] = jobs[2 * k - 1]
-    end
+    if score ~= usual_score then scores[k], ends[k] = score, at end
   end
   if n > 0 then
+    -- The last one first: Redis looks for the place in a short zset from its beginning, where those of one score stand by their IDs, which often grow.
+    local entries, e = {}, 0 -- score, ID, score, ID, …
+    for k = n, 1, -1 do
+      entries[e + 1] = scores[k] or usual_score
+      entries[e + 2] = jobs[2 * k - 1]
+      e = e + 2
+    end
     redis.call('ZADD', pool, unpack(entries))
-    if slots_entered then redis.pcall('ZADD', slots_entered, unpack(slot_entries)) end
+    if slots_entered then
+      local usual = string.format('%.0f', usual_end) -- as slot_score does
+      for k = 1, n do
+        entries[2 * (n - k) + 1] = ends[k] and string.format('%.0f', ends[k]) or usual
+      end
+      redis.pcall('ZADD', slots_entered, unpack(entries))
+    end
   end
   known, exhausted, taken = {}, {}, 0
   return nil, jobs, leases
