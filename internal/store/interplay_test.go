@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -43,6 +44,31 @@ func TestLimitGoneBetweenMigrations(t *testing.T) {
 	}
 	if n != 40 {
 		t.Errorf("%d of 40 jobs can be reserved of a topic without a limit", n)
+	}
+}
+
+// A reserved job that is brought to the partition where it belongs has a slot there if the limit says how many are reserved at a
+// time, and none if it says how many begin.
+func TestSlotsOfBroughtLeases(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit Limit
+		slots []string
+	}{"at a time": {Limit{Concurrency: 4}, []string{"a"}}, "a second": {Limit{Rate: 1}, nil}, "none": {Limit{}, nil}} {
+		t.Run(name, func(t *testing.T) {
+			b, server := onRedis(t)
+			b.seed(t, ready("a", "t"))
+			one, both := NewPartitions(server.Pool(), DefaultPrefix, 1), Layout{Partitions: 2, Before: 1}.Open(server.Pool(), DefaultPrefix)
+			check(t, one.SetLimit(t.Context(), "t", c.limit))
+			check(t, both.CopyLimits(t.Context()))
+			b.reserve(t, 1, Reservation{Lease: time.Hour}, "t")
+			reserved, err := both.Bring(t.Context(), []string{"a"}, true)
+			if err != nil || len(reserved) > 0 {
+				t.Fatal(reserved, err)
+			}
+			if slots := b.With(t).Strings("ZRANGE", both.Of("a").keys.Slots("t"), 0, -1); !slices.Equal(slots, c.slots) {
+				t.Errorf("%q have slots, want %q", slots, c.slots)
+			}
+		})
 	}
 }
 

@@ -1,4 +1,4 @@
--- require: keys guard pool queue lease topics dead once schedule slots
+-- require: keys guard pool queue lease topics dead once schedule limit slots
 -- adopt: stores a batch of jobs that another partition has set aside, as they were there. Of the same batch nothing is done
 -- again, nor of any before it.
 --
@@ -63,7 +63,7 @@ local function enter(kind, id, topic, at)
   redis.call('ZADD', pool, at, id)
   if is_lease(at) then
     count_reserved({[topic] = 1})
-    if redis.pcall('HEXISTS', limits, topic) == 1 then redis.pcall('ZADD', slots .. topic, slot_score(at * 1000000), id) end
+    if (read_limit(topic) or -1) >= 0 then redis.pcall('ZADD', slots .. topic, slot_score(at * 1000000), id) end
   end
   if not name then enter_use(topic, now / 1000, tonumber(at)) end
   if tonumber(at) > now_s then first_due = math.min(first_due, tonumber(at)) end
