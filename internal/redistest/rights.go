@@ -16,7 +16,7 @@ func Rights(tb testing.TB, users ...string) (rights string) {
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(here), "../../docs/guarantees.md"))
 	Check(tb, err)
 	for _, user := range users {
-		line := regexp.MustCompile(`(?m)^ +ACL SETUSER delayer_` + user + ` +reset on >… (.*)$`).FindSubmatch(text)
+		line := regexp.MustCompile(`(?m)^ACL SETUSER delayer_` + user + ` +reset on >… (.*)$`).FindSubmatch(text)
 		if line == nil {
 			tb.Fatalf("docs/guarantees.md has no ACL line for the %s", user)
 		}

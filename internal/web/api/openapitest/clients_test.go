@@ -123,7 +123,7 @@ func documentedCalls(t *testing.T, page string) (calls []string) {
 	text, err := os.ReadFile("../../../../docs/" + page)
 	check(t, err)
 	word := regexp.MustCompile(`'[^']*'|[^\s']+`)
-	for _, line := range regexp.MustCompile(`(?m)^ {4,6}\$ curl (.*/v1/.*)$`).FindAllStringSubmatch(string(text), -1) {
+	for _, line := range regexp.MustCompile(`(?m)^ *\$ curl (.*/v1/.*)$`).FindAllStringSubmatch(string(text), -1) {
 		method, key, body := "", "", ""
 		words := word.FindAllString(line[1], -1)
 		for i := 0; i < len(words); i++ {

@@ -1,0 +1,26 @@
+// Package docs checks what the documents say: that their samples work, and that what they refer to is there.
+package docs
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Sample is a piece of code or configuration in a document.
+type Sample struct {
+	Language string // what follows the opening fence
+	Line     int    // of the opening fence
+	Text     string
+}
+
+var sample = regexp.MustCompile("(?ms)^( *)```([^\n]*)\n(.*?)^ *```$")
+
+// Samples are those of a document, in its order. One in a list is indented as the list's text.
+func Samples(document string) (samples []Sample) {
+	for _, at := range sample.FindAllStringSubmatchIndex(document, -1) {
+		indent, text := document[at[2]:at[3]], document[at[6]:at[7]]
+		text = strings.TrimPrefix(strings.ReplaceAll("\n"+text, "\n"+indent, "\n"), "\n")
+		samples = append(samples, Sample{document[at[4]:at[5]], 1 + strings.Count(document[:at[0]], "\n"), text})
+	}
+	return samples
+}
