@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	samples "github.com/mix-basic/delayer/internal/docs"
 	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
@@ -190,6 +191,17 @@ func TestPromtool(t *testing.T) {
 	promtool(t, string(fullScrape(t)), "check", "metrics")
 	promtool(t, "", "check", "rules", filepath.Join(docs, "prometheus/alerts.yml"))
 	promtool(t, "", "test", "rules", filepath.Join(docs, "prometheus/alerts_test.yml"))
+	for _, page := range []string{"metrics.md", "metrics.zh-CN.md"} {
+		var configuration strings.Builder
+		for _, sample := range samples.Samples(readDoc(t, page)) {
+			if sample.Language == "yaml" && !strings.Contains(sample.Text, "Probe:") { // which is for Kubernetes
+				configuration.WriteString(sample.Text)
+			}
+		}
+		file := filepath.Join(t.TempDir(), "prometheus.yml")
+		check(t, os.WriteFile(file, []byte(configuration.String()), 0o600))
+		promtool(t, "", "check", "config", "--syntax-only", file)
+	}
 
 	rules := "groups:\n  - name: dashboard\n    rules:\n"
 	for _, expression := range readDashboard(t).expressions(t) {

@@ -25,7 +25,9 @@ import (
 func TestGoClient(t *testing.T) {
 	folder := t.TempDir()
 	generated, overlay, calls := filepath.Join(folder, "client.go"), filepath.Join(folder, "overlay.json"), filepath.Join(folder, "calls")
-	command(t, ".", "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "main", "-o", generated, "../openapi.yaml")
+	version := pinned(t, "go.mod", `github\.com/oapi-codegen/oapi-codegen/v2 (v\S+)`)
+	args := documented(t, "go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@"+version, "-package delayer", "-package main", "delayer.go", generated)
+	command(t, ".", "go", append([]string{"tool", "oapi-codegen"}, args...)...)
 	at, err := filepath.Abs("testdata/golang/client.go")
 	check(t, err)
 	write(t, overlay, map[string]any{"Replace": map[string]string{at: generated}})
@@ -40,12 +42,46 @@ func TestTypeScriptClient(t *testing.T) {
 	}
 	folder := t.TempDir()
 	check(t, os.CopyFS(folder, os.DirFS("testdata/typescript")))
-	description, err := filepath.Abs("../openapi.yaml")
-	check(t, err)
+	version := pinned(t, "testdata/typescript/package.json", `"openapi-typescript": "(.*)"`)
+	args := documented(t, "npx openapi-typescript@"+version)
 	command(t, folder, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
-	command(t, folder, "node_modules/.bin/openapi-typescript", description, "-o", "delayer.d.ts")
+	command(t, folder, "node_modules/.bin/openapi-typescript", args...)
 	command(t, folder, "node_modules/.bin/tsc")
 	makesCalls(t, "node", filepath.Join(folder, "out", "calls.js"))
+}
+
+// pinned is the version that a file of this folder names.
+func pinned(t *testing.T, file, pattern string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	check(t, err)
+	found := regexp.MustCompile(pattern).FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("%s has no %s", file, pattern)
+	}
+	return string(found[1])
+}
+
+// documented are the arguments of the command of both pages that makes a client, with the description read from a front that
+// runs, and with these changes (old, new, …).
+func documented(t *testing.T, command string, changes ...string) (args []string) {
+	t.Helper()
+	p := newProber(t)
+	site := httptest.NewServer(p.usual())
+	t.Cleanup(site.Close)
+	changes = append(changes, "http://localhost:9277", site.URL)
+	for _, page := range []string{"http.md", "http.zh-CN.md"} {
+		text, err := os.ReadFile("../../../../docs/" + page)
+		check(t, err)
+		_, line, ok := strings.Cut(string(text), "\n$ "+command+" ")
+		if !ok {
+			t.Fatalf("docs/%s does not have the command %s", page, command)
+		}
+		line, _, _ = strings.Cut(line, "\n")
+		line, _, _ = strings.Cut(line, " #")
+		args = strings.Fields(strings.NewReplacer(changes...).Replace(line))
+	}
+	return args
 }
 
 // command runs one in that folder.

@@ -1,0 +1,279 @@
+//go:build !windows
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mix-basic/delayer/internal/docs"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// Every command that a document shows works as shown, and answers have the documented fields.
+func TestShellSamples(t *testing.T) {
+	count := 0
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		check(t, err)
+		for _, page := range pages {
+			var commands []sampleCommand
+			for _, sample := range docs.Samples(read(t, page)) {
+				switch sample.Language {
+				case "sh":
+					commands = append(commands, commandsOf(sample, "")...)
+				case "console":
+					commands = append(commands, commandsOf(sample, "$ ")...)
+				}
+			}
+			if count += len(commands); len(commands) > 0 {
+				t.Run(filepath.Base(page), func(t *testing.T) {
+					t.Parallel()
+					runSamples(t, commands)
+				})
+			}
+		}
+	}
+	if count < 120 {
+		t.Errorf("found %d commands", count)
+	}
+}
+
+// sampleCommand is a command that a document shows, with the answer that follows it.
+type sampleCommand struct {
+	line   int
+	text   string
+	answer string
+}
+
+// commandsOf are the commands of a sample; the prompt tells them from what they print. A line that is only a comment goes on with the
+// comment of the line above.
+func commandsOf(s docs.Sample, prompt string) (list []sampleCommand) {
+	for i, text := range strings.Split(strings.TrimSuffix(s.Text, "\n"), "\n") {
+		switch shown, isCommand := strings.CutPrefix(text, prompt); {
+		case strings.TrimSpace(text) == "" || strings.HasPrefix(strings.TrimSpace(text), "#"):
+		case isCommand:
+			list = append(list, sampleCommand{line: s.Line + 1 + i, text: shown})
+		case len(list) > 0:
+			list[len(list)-1].answer += text + "\n"
+		}
+	}
+	return list
+}
+
+// sampleShell runs what a page shows, from top to bottom.
+type sampleShell struct {
+	site
+	front string
+	env   []string
+	token string // of the lease that was shown last
+}
+
+func runSamples(t *testing.T, commands []sampleCommand) {
+	db := redistest.Start(t)
+	s := sampleShell{site: newSite(t, db.Addr, "partitions = 2", "partitions_before = 1", "[http]", "listen = 127.0.0.1:0")}
+	bin := t.TempDir()
+	program, err := filepath.Abs(binary)
+	check(t, err)
+	check(t, os.Symlink(program, filepath.Join(bin, "delayer")))
+	project, err := filepath.Abs("../..")
+	check(t, err)
+	check(t, os.Symlink(project, filepath.Join(filepath.Dir(s.dir), "delayer")))
+	check(t, os.WriteFile(filepath.Join(s.dir, "close-order.php"), []byte("#!/bin/sh\ncat\n"), 0o755))
+	mod := "module shop\n\ngo 1.25.0\n"
+	if !slices.ContainsFunc(commands, func(c sampleCommand) bool { return strings.Contains(c.text, "-replace") }) {
+		mod += "\nreplace github.com/mix-basic/delayer => ../delayer\n"
+	}
+	write(t, filepath.Join(s.dir, "go.mod"), mod)
+	write(t, filepath.Join(s.dir, "main.go"), "package main\n\nimport _ \"github.com/mix-basic/delayer/client\"\n\nfunc main() {}\n")
+	s.env = append(environment(t, "DELAYER_HTTP_LISTEN=127.0.0.1:0"), "PATH="+bin+":"+os.Getenv("PATH"))
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN"} {
+		value, err := exec.Command("go", "env", name).Output()
+		check(t, err)
+		s.env = append(s.env, name+"="+strings.TrimSpace(string(value)))
+	}
+	serving := newSite(t, db.Addr, "partitions = 2", "partitions_before = 1", "[http]", "listen = 127.0.0.1:0")
+	s.front = frontOf(serving.start(t))
+	for _, c := range commands {
+		s.run(t, c)
+	}
+}
+
+// elsewhere are commands that other tests run, or that are for another machine.
+var elsewhere = regexp.MustCompile(strings.Join([]string{
+	`^systemctl enable --now delayer`,                // TestInstallSystemd has the unit
+	`^go run github\.com/oapi-codegen|^npx openapi-`, // the tests of openapitest
+	`^go run -C bench `,                              // bench/TestDocumentedCommands
+}, "|"))
+
+var lease = regexp.MustCompile(`"token":\d+`)
+
+// push makes a job ready.
+func (s *sampleShell) push(t *testing.T, c sampleCommand, topic string) {
+	t.Helper()
+	s.output(t, c, "delayer -c delayer.conf push "+topic+" 0 '{}' --id order-1001")
+}
+
+// run runs a command, and compares its answer, if the document shows one.
+func (s *sampleShell) run(t *testing.T, c sampleCommand) {
+	t.Helper()
+	text := strings.NewReplacer("https://jobs.example.com:9277", s.front, "localhost:9277", strings.TrimPrefix(s.front, "http://")).Replace(c.text)
+	switch {
+	case elsewhere.MatchString(text):
+		return
+	case strings.HasPrefix(text, "make "):
+		s.output(t, c, strings.Replace(text, "make ", "make -n -C ../delayer ", 1))
+		return
+	case strings.HasPrefix(text, "delayer worker"):
+		s.stopped(t, text, "the worker has started")
+		return
+	case strings.HasPrefix(text, "delayer --dev"), regexp.MustCompile(`^delayer -c delayer.conf *(#|$)`).MatchString(text):
+		s.stopped(t, text, started)
+		return
+	case strings.Contains(text, "/v1/reserve"):
+		s.push(t, c, regexp.MustCompile(`"topics":\["(\w+)"`).FindStringSubmatch(text)[1])
+	case strings.HasPrefix(text, "delayer dead requeue"):
+		topic := strings.Fields(text)[3]
+		s.push(t, c, topic)
+		token := lease.FindString(s.output(t, c, fmt.Sprintf(`curl -sS --json '{"topics":["%s"]}' '%s/v1/reserve?wait=30s'`, topic, s.front)))
+		s.output(t, c, fmt.Sprintf(`curl -sS --fail-with-body --json '{"topic":"%s",%s}' %s/v1/jobs/order-1001/bury`, topic, token, s.front))
+	case strings.Contains(text, "/ack"):
+		text = lease.ReplaceAllString(text, s.token)
+	}
+	if strings.HasPrefix(text, "delayer ") && !strings.Contains(text, " -c ") {
+		text = strings.Replace(text, "delayer ", "delayer -c delayer.conf ", 1)
+	}
+	out := s.output(t, c, strings.Replace(text, "curl ", "curl -sS --fail-with-body --max-time 60 ", 1))
+	if token := lease.FindString(out); token != "" {
+		s.token = token
+	}
+	if strings.Contains(text, " -d") && strings.HasPrefix(text, "delayer ") {
+		s.kill(t)
+	}
+	if strings.HasPrefix(strings.TrimSpace(c.answer), "{") && !strings.Contains(c.answer, "…") {
+		s.compare(t, c, out)
+	}
+}
+
+// output runs a command, which must succeed, and returns what it writes to standard output.
+func (s *sampleShell) output(t *testing.T, c sampleCommand, text string) string {
+	t.Helper()
+	p := startCommand(t, s.dir, s.env, exec.Command("sh", "-c", text))
+	if code := p.wait(); code != 0 {
+		t.Errorf("line %d: %s: exit code %d\n%s%s", c.line, text, code, p.stdout, p.stderr)
+	}
+	return p.stdout.String()
+}
+
+// stopped runs a program that goes on until it is told to stop.
+func (s *sampleShell) stopped(t *testing.T, text, ready string) {
+	t.Helper()
+	if !strings.Contains(text, "delayer.conf") {
+		text = strings.Replace(text, "delayer ", "delayer -c delayer.conf ", 1)
+	}
+	cmd := exec.Command("sh", "-c", "exec "+text+" 2>&1")
+	p := startCommand(t, s.dir, s.env, cmd)
+	p.expect(p.stdout, ready)
+	p.stopped()
+}
+
+// compare tells whether a JSON answer has the fields of the documented one, of the same types.
+func (s *sampleShell) compare(t *testing.T, c sampleCommand, got string) {
+	t.Helper()
+	var want, have any
+	if err := json.Unmarshal([]byte(c.answer), &want); err != nil {
+		t.Errorf("line %d: %v", c.line+1, err)
+	}
+	if err := json.Unmarshal([]byte(got), &have); err != nil {
+		t.Errorf("line %d: %v: %s", c.line, err, got)
+	}
+	if path := differs("", want, have); path != "" {
+		t.Errorf("line %d: %s: the answer %s\nlacks %s of the documented\n%s", c.line, c.text, got, path, c.answer)
+	}
+}
+
+// Redis starts with every sample of its configuration, and a sentinel with those for it.
+func TestRedisSamples(t *testing.T) {
+	count := 0
+	for _, page := range []string{"scaling.md", "scaling.zh-CN.md"} {
+		for _, sample := range docs.Samples(read(t, "../../docs/"+page)) {
+			mode, ready := "", "Ready to accept connections"
+			switch sample.Language {
+			case "conf sentinel.conf":
+				mode, ready = "--sentinel", "Sentinel ID is"
+			case "conf redis.conf":
+			default:
+				continue
+			}
+			count++
+			t.Run(fmt.Sprintf("%s:%d", page, sample.Line), func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				conf := filepath.Join(dir, "sample.conf")
+				write(t, conf, sample.Text)
+				_, port, _ := strings.Cut(redistest.Nobody(t), ":")
+				args := []string{conf, "--bind", "127.0.0.1", "--port", port, "--dir", dir}
+				if mode != "" {
+					args = append(args, mode)
+				}
+				p := startCommand(t, dir, os.Environ(), exec.Command("redis-server", args...))
+				p.expect(p.stdout, ready)
+			})
+		}
+	}
+	if count != 8 {
+		t.Errorf("found %d samples", count)
+	}
+}
+
+// The probes of the Kubernetes sample answer.
+func TestProbeSamples(t *testing.T) {
+	t.Parallel()
+	front := frontOf(newSite(t, redistest.Start(t).Addr, "[http]", "listen = 127.0.0.1:0").start(t))
+	for _, page := range []string{"metrics.md", "metrics.zh-CN.md"} {
+		probes := regexp.MustCompile(`Probe: +\{httpGet: \{path: (/\w+), port: 9277\}\}`).FindAllStringSubmatch(read(t, "../../docs/"+page), -1)
+		if len(probes) != 2 {
+			t.Errorf("%s has %d probes", page, len(probes))
+		}
+		for _, probe := range probes {
+			eventually(t, page+": "+probe[1]+" answers 200", func() bool {
+				status, _ := get(t, http.DefaultClient, front+probe[1])
+				return status == http.StatusOK
+			})
+		}
+	}
+}
+
+// differs is where a value lacks what another one has; empty if nowhere. Values of the same type are alike.
+func differs(path string, want, have any) string {
+	if reflect.TypeOf(want) != reflect.TypeOf(have) {
+		return path
+	}
+	switch want := want.(type) {
+	case map[string]any:
+		for name, value := range want {
+			if found := differs(path+"/"+name, value, have.(map[string]any)[name]); found != "" {
+				return found
+			}
+		}
+	case []any:
+		for i, value := range want {
+			if i >= len(have.([]any)) {
+				return fmt.Sprintf("%s/%d", path, i)
+			}
+			if found := differs(fmt.Sprintf("%s/%d", path, i), value, have.([]any)[i]); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
+}
