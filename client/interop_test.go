@@ -229,6 +229,22 @@ func TestOurClientOldServer(t *testing.T) {
 	f.Expect(state{})
 }
 
+// An old consumer that pops a job deletes its follower: it knows nothing of it, and the follower stands in the job's bucket.
+func TestOldConsumerDeletesFollower(t *testing.T) {
+	t.Parallel()
+	f := start(t, oldLayout)
+	ctx := t.Context()
+	check(t, errOf(f.Push(ctx, message("a"), 0)))
+	d, err := f.Reserve(ctx, 0, time.Minute, "t")
+	check(t, err)
+	check(t, errOf(f.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "the next"}, 0, client.IfExists(client.Follow))))
+	check(t, d.Release(ctx))
+	if m, err := f.oldClient().pop("t"); err != nil || m != message("a") {
+		t.Errorf("%+v, %v", m, err)
+	}
+	f.Expect(state{})
+}
+
 // Old and new producers and consumers on one topic, with either server: each job comes once.
 func TestOldAndNewOnOneTopic(t *testing.T) {
 	const jobs, each = 1200, 2
