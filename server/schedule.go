@@ -186,9 +186,9 @@ func (p *pass) enterFired(f store.Firing, fired store.Fired, now time.Time) {
 // tellFired tells observers and the log.
 func (p *pass) tellFired(f store.Firing, fired store.Fired, now time.Time) {
 	what := Fired{Schedule: f.Name, Topic: f.Topic, Jobs: fired.Ran, Late: f.Late, Overlapped: fired.Overlapped, Paused: f.Paused}
-	var ids store.IDs
+	var ids store.IDs // the others overlapped
 	for _, m := range f.Moments {
-		if m.What == store.MomentRan {
+		if m.What == store.MomentRan && len(ids) < fired.Ran {
 			what.After = now.Sub(m.At)
 			ids = append(ids, []byte(store.MomentID(f.Name, m.At)))
 		}
@@ -198,7 +198,6 @@ func (p *pass) tellFired(f store.Firing, fired store.Fired, now time.Time) {
 			o.Fired(what)
 		}
 	})
-	ids = ids[:min(fired.Ran, len(ids))] // the others overlapped
 	if fired.Followed != "" {
 		ids = store.IDs{[]byte(fired.Followed)}
 	}

@@ -270,6 +270,21 @@ func TestObserverOfSchedules(t *testing.T) {
 	}
 }
 
+// Of several occurrences the lateness is that of the last one that had a job; those that overlapped had none.
+func TestLatenessOfSchedulesThatOverlap(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := &firedBy{counter: newCounter()}
+	w.server.observers = append(w.server.observers, o)
+	s := aSchedule("a", "@every 1h")
+	s.Missed, s.Overlap = store.MissedAll, store.OverlapSkip
+	w.schedule(s, -3*time.Hour-time.Second)
+	w.pass()
+	if len(o.fired) != 1 || o.fired[0].Jobs != 1 || o.fired[0].Overlapped != 3 || o.fired[0].After.Truncate(time.Hour) != 3*time.Hour {
+		t.Errorf("told of %+v, want one job that was three hours late", o.fired)
+	}
+}
+
 // A schedule that can't be fired is tried again, and keeps nobody from anything.
 func TestScheduleOfABrokenQueue(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -214,6 +215,26 @@ func TestFireSeveral(t *testing.T) {
 			t.Errorf("without the schedule its jobs stay: %+v", state)
 		}
 	})
+}
+
+// A job with jitter that is due in the next millisecond waits for it, though less than a millisecond is left.
+func TestJitterIsNeverEarly(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	b := newBackend(redistest.On(t, m.Addr()), redistest.On(t, m.Addr()).Pool())
+	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	m.SetTime(at.Add(500 * time.Microsecond))
+	put := b.put(t, aSchedule("a"), at)
+	due := at.Add(time.Millisecond)
+	b.fire(t, Firing{Scheduled: put, Upcoming: at.Add(time.Minute), Moments: []FiredMoment{{at, MomentRan, due}}})
+	if job, err := b.Get(t.Context(), MomentID("a", at)); err != nil || job.State != "waiting" || !job.Due.Equal(due) {
+		t.Errorf("half a millisecond before %v it is %+v, %v", due, job, err)
+	}
+	id, err := b.RunSchedule(t.Context(), "a")
+	check(t, err)
+	if job, err := b.Get(t.Context(), id); err != nil || job.State != "ready" {
+		t.Errorf("the job that was wanted at once is %+v, %v", job, err)
+	}
 }
 
 func TestFireOverlap(t *testing.T) {

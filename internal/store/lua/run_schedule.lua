@@ -27,7 +27,7 @@ if last and redis.call('EXISTS', buckets .. last) == 1 then
   job = last
   if lease then lease, stored = follow_last(last, lease, s[3], s[4], s[5], begun) end -- it is due at once then
 else
-  length, stored = store_job(job, s[3], s[4], s[5], now)
+  length, stored = store_job(job, s[3], s[4], s[5], begun)
 end
 local ran = (tonumber(s[9]) or 0) + (stored and 1 or 0)
 redis.call('HSET', bucket, 'last', job, 'past', remember(s[6], {string.format('%dn0', now)}), 'ran', string.format('%d', ran))

@@ -39,7 +39,7 @@ local function store_job(id, topic, content, options, due)
   end
   redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
   enter_use(topic, now / 1000, due / 1000)
-  if due <= now then return redis.call('LPUSH', queues .. topic, id), true end
+  if due <= begun then return redis.call('LPUSH', queues .. topic, id), true end
   redis.call('ZADD', pool, score_of(due), id)
   announce(score_of(due), due - now)
   return nil, true
