@@ -89,9 +89,9 @@ func (l *loader) schedule(at place, written, name string) (section string) {
 	if section = schedulePrefix + name; section != written {
 		l.fail(at, "unknown section, did you mean [%s]?", section)
 	}
-	if _, again := l.names[section]; again {
-		l.warn(at, "there is a section of this name already: they are taken together")
-		return section
+	if first, again := l.set[section]; again {
+		l.fail(at, "[%s] is at %s already: a schedule has one section, so give this one another name, or remove it", section, strings.TrimSuffix(first.file, ": "))
+		return noSection
 	}
 	s := &Schedule{Name: name}
 	l.schedules = append(l.schedules, s)

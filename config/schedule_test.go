@@ -61,6 +61,11 @@ func TestWrongSchedules(t *testing.T) {
 		"[schedule." + strings.Repeat("a", 201) + "]\ncron = @daily\ntopic = t": {"f:1: the name of the schedule, as in [schedule.report]: it has 201 bytes: want 200 at most"},
 		"[schedule.a]\ncron = @daily\ntopic = " + strings.Repeat("t", 1025):     {"f:3: schedule.a.topic: it has 1025 bytes: want 1024 at most"},
 		"[schedule.a]\ncron = @daily\ntopic = delayer:schedules":                {"f:3: schedule.a.topic: it is that of schedules"},
+		"[schedule.a]\ncron = @daily\ntopic = t\n[schedule.a]\ncron = @hourly\ntopic = u": {
+			"f:4: [schedule.a] is at f:1 already: a schedule has one section, so give this one another name, or remove it"},
+		"[schedule.a]\ntopic = t\n[schedule.a]\ncron = @hourly": {
+			"f:3: [schedule.a] is at f:1 already: a schedule has one section, so give this one another name, or remove it",
+			"f:1: cron is missing: want when it is due, such as 0 7 * * mon-fri, @daily or @every 90s"},
 	} {
 		_, _, err := load(text)
 		var got Problems
@@ -68,10 +73,10 @@ func TestWrongSchedules(t *testing.T) {
 			t.Errorf("%q:\n got %q\nwant %q", text, got, want)
 		}
 	}
-	const doubtful = "[schedule.a]\ncron = @daily\ntopic = t\ntopics = u\n[schedule.a]\nbody = b\n"
+	const doubtful = "[schedule.a]\ncron = @daily\ntopic = t\ntopics = u\n"
 	got, warnings, err := load(doubtful)
-	want := Problems{"f:4: warning: schedule.a.topics: unknown key, did you mean topic?", "f:5: warning: there is a section of this name already: they are taken together"}
-	if err != nil || !slices.Equal(warnings, want) || len(got.Schedules) != 1 || got.Schedules[0].Body != "b" {
+	want := Problems{"f:4: warning: schedule.a.topics: unknown key, did you mean topic?"}
+	if err != nil || !slices.Equal(warnings, want) || len(got.Schedules) != 1 || got.Schedules[0].Body != "a" {
 		t.Errorf("got %+v, %q, %v", got.Schedules, warnings, err)
 	}
 }

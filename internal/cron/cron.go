@@ -14,7 +14,7 @@ type Spec struct {
 
 	minutes, hours, months bits
 	days                   days
-	fixed                  bool // neither the minutes nor the hours begin with *
+	fixed                  bool // neither the minutes nor the hours have a *
 }
 
 // bits are numbers from 0 to 63.

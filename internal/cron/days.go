@@ -5,7 +5,7 @@ import "time"
 // days are those of the fields for the day of the month and the day of the week. If both are restricted it is enough that one of
 // them has a day.
 type days struct {
-	anyDay, anyWeekday bool // the field begins with * or ?
+	anyDay, anyWeekday bool // the field has a * or ?
 
 	inMonth  bits
 	nearest  bits // the working days next to these: 15W

@@ -18,7 +18,7 @@ var oracleZones = strings.Fields(`UTC Asia/Kolkata America/New_York Europe/Londo
 var oracleSpecs = strings.Split(`* * * * *|*/5 * * * *|*/7 * * * *|0 * * * *|30 * * * *|45 * * * *|0 0 * * *|30 0 * * *|0 1 * * *|30 1 * * *
 59 1 * * *|0 2 * * *|15 2 * * *|30 2 * * *|0 3 * * *|0,30 2 * * *|0 2,3 * * *|15,45 1-3 * * *|0 */2 * * *|0 */3 * * *|*/15 2 * * *
 * 1 * * *|*/10 0-3 * * *|30 2 * * 0|0 0 * * 0|0 0 1 * *|0 0 31 * *|30 1 28 2 *|0 12 * * 1-5|0 9-17 * * 1-5|0 0 1,15 * 1|0 0 */2 * 1
-30 2 8-14 3 *|5 4 * * sun|0 0 * jan,jul *|59 23 * * *|0 23 * * *|1-59/2 2 * * *|0 0 13 * 5|23 0-20/2 * * *|1 0 25-31 3,10 7|0 */1 * * 0`, "|")
+30 2 8-14 3 *|5 4 * * sun|0 0 * jan,jul *|59 23 * * *|0 23 * * *|1-59/2 2 * * *|0 0 13 * 5|23 0-20/2 * * *|1 0 25-31 3,10 7|0 */1 * * 0|0,*/30 1 * * *|*/30,0 1 * * *|30 2,*/12 * * *|0 0 13,*/10 * 5`, "|")
 
 // oracle knows a spec by its words, and tries each minute.
 type oracle struct {
@@ -31,8 +31,8 @@ func newOracle(spec string) (o oracle) {
 	o.minute, o.hour, o.day = numbers(f[0], 0, 59), numbers(f[1], 0, 23), numbers(f[2], 1, 31)
 	o.month, o.weekday = numbers(f[3], 1, 12), numbers(f[4], 0, 7)
 	o.weekday[0] = o.weekday[0] || o.weekday[7]
-	o.fixed = f[0][0] != '*' && f[1][0] != '*'
-	o.anyDay, o.anyWeekday = f[2][0] == '*', f[4][0] == '*'
+	o.fixed = !strings.Contains(f[0]+f[1], "*")
+	o.anyDay, o.anyWeekday = strings.Contains(f[2], "*"), strings.Contains(f[4], "*")
 	return o
 }
 

@@ -132,7 +132,7 @@ type parser struct {
 }
 
 func (p parser) parse(s *Spec, place int) error {
-	star := p.text[0] == '*' || p.text[0] == '?'
+	star := strings.ContainsAny(p.text, "*?") // anywhere, so that the order of the list changes nothing
 	at := p.at
 	for item := range strings.SplitSeq(p.text, ",") {
 		item := part{item, at}
@@ -182,7 +182,7 @@ func (p parser) parseSpecial(d *days, place int, item part) (special bool, err e
 	case ofMonth && upper == "LW":
 		d.lastWork = true
 	case ofMonth && strings.HasSuffix(upper, "W"):
-		n, err := p.number(part{item.text[:len(item.text)-1], item.at})
+		n, err := p.before(item)
 		d.nearest |= 1 << n
 		return true, err
 	case !ofMonth && hasNth:
@@ -195,13 +195,22 @@ func (p parser) parseSpecial(d *days, place int, item part) (special bool, err e
 		}
 		d.nth[nth[0]-'0'] |= 1 << (n % 7)
 	case !ofMonth && strings.HasSuffix(upper, "L"):
-		n, err := p.number(part{item.text[:len(item.text)-1], item.at})
+		n, err := p.before(item)
 		d.lasts |= 1 << (n % 7)
 		return true, err
 	default:
 		return false, nil
 	}
 	return true, nil
+}
+
+// before reads the number before the letter that ends an item: 15W, 5L.
+func (p parser) before(item part) (int, error) {
+	end := len(item.text) - 1
+	if end == 0 {
+		return 0, p.wrong(item, fmt.Sprintf("want a day before it, as in 5%s", item.text))
+	}
+	return p.number(part{item.text[:end], item.at})
 }
 
 // parseItem reads a number, a range, or all; with a step.
@@ -216,12 +225,13 @@ func (p parser) parseItem(item part, isDay bool) (some bits, err error) {
 			last, err = p.number(part{to, item.at + len(from) + 1})
 		}
 		if err == nil && first > last {
-			err = p.wrong(part{text, item.at}, "the range ends before it begins")
+			err = p.wrong(part{text, item.at}, "the range ends before it begins: want "+p.unwrapped(from, to, first, last))
 		}
 	default:
 		first, err = p.number(part{text, item.at})
 		if !hasStep {
 			last = first
+			err = p.hint(err)
 		}
 	}
 	if err == nil && hasStep {
@@ -237,6 +247,38 @@ func (p parser) parseItem(item part, isDay bool) (some bits, err error) {
 		some |= 1 << n
 	}
 	return some, nil
+}
+
+// unwrapped says what to write for a range that was meant to go on at the field's first number.
+func (p parser) unwrapped(from, to string, first, last int) string {
+	lowest, highest := strconv.Itoa(p.from), strconv.Itoa(p.to)
+	if _, err := strconv.Atoi(to); p.names != nil && err != nil {
+		lowest, highest = p.names[0], p.names[len(p.names)-1]
+	} else if p.names != nil {
+		highest = strconv.Itoa(p.from + len(p.names) - 1)
+	}
+	if p.field == &fields[4] && first == 7 { // Sunday, too
+		return lowest + "-" + to
+	}
+	if !strings.EqualFold(from, highest) {
+		highest = from + "-" + highest
+	}
+	if last != p.from {
+		to = lowest + "-" + to
+	}
+	return "two, such as " + highest + "," + to
+}
+
+// hint adds to an error about a number what else the field may hold in its place.
+func (p parser) hint(err error) error {
+	e, ok := err.(*Error)
+	switch {
+	case ok && p.field == &fields[2]:
+		e.Want += ", L, LW or a working day such as 15W"
+	case ok && p.field == &fields[4]:
+		e.Want += ", the last such as 5L, or the second such as 5#2"
+	}
+	return err
 }
 
 func (p parser) number(item part) (int, error) {
