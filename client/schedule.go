@@ -108,7 +108,7 @@ const (
 
 // Schedule stores a schedule, or changes the one of that name, and returns its next moment. It is in force once it returns, with no
 // server running, too. One that is as it is to be stays untouched. If only when it is due has changed, or its zone, its next moment is a new
-// one; else that stays. A paused one stays paused.
+// one; else that stays. Occurrences of the old spec that are overdue by then are treated as Missed says. A paused one stays paused.
 //
 // What is wrong is ErrInvalid, which says where in Cron. It fails with ErrExists if there is a job of the ID "{name}@schedule", as
 // which it would be kept.

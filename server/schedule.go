@@ -124,8 +124,16 @@ func firingOf(s store.Scheduled, now time.Time) (store.Firing, error) {
 		f.Unknown = true
 		return f, err
 	}
-	count, last, next := spec.Moments(s.Next.In(zone), now, mostMissed)
+	count, last, next := oldMoments(s)
+	if !next.After(now) {
+		newer, lastNewer, upcoming := spec.Moments(next.In(zone), now, mostMissed)
+		count, last, next = count+newer, append(last, lastNewer...), upcoming
+		last = last[max(len(last)-mostMissed, 0):]
+	}
 	f.Upcoming = next
+	if count == 0 {
+		return f, nil
+	}
 	run := runOf(s, last, now)
 	if f.Late = count - run; !s.Paused.IsZero() {
 		f.Late, f.Paused = 0, count
@@ -141,6 +149,22 @@ func firingOf(s store.Scheduled, now time.Time) (store.Firing, error) {
 		f.Moments = append(f.Moments, store.FiredMoment{At: at, What: what, Due: at.Add(jitter(s.Jitter))})
 	}
 	return f, nil
+}
+
+// oldMoments are the overdue moments of specs that a schedule had: how many there are, the last of them, and the first one of its spec of
+// today. A spec that can't be read has none.
+func oldMoments(s store.Scheduled) (count int, last []time.Time, next time.Time) {
+	next = s.Next
+	for _, old := range s.Old {
+		spec, err := cron.Parse(old.Spec)
+		zone, wrong := cron.Zone(old.Zone)
+		if err == nil && wrong == nil && !next.After(old.Until) {
+			more, some, _ := spec.Moments(next.In(zone), old.Until, mostMissed)
+			count, last = count+more, append(last, some...)
+		}
+		next = old.Then
+	}
+	return count, last, next
 }
 
 // runOf is how many of the last moments are to have a job.

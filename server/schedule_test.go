@@ -413,6 +413,78 @@ func TestSchedulesGoByRedisClock(t *testing.T) {
 	}
 }
 
+// What is overdue when the spec or the zone changes is treated as Missed says; from the change on the new spec counts. No server ran meanwhile.
+func TestChangedScheduleKeepsWhatIsOverdue(t *testing.T) {
+	t.Parallel()
+	type change struct{ at, spec, zone, first string }
+	for name, c := range map[string]struct {
+		change func(*store.Schedule)
+		spec   string
+		next   string // of the spec
+		more   []change
+		now    string
+		want   []string
+		notRun store.NotRun
+		then   string
+	}{
+		"the spec": {nil, "0 7 * * *", "07:00", []change{{"07:10", "0 7,19 * * *", "UTC", "19:00"}}, "07:11", []string{"07:00"}, store.NotRun{}, "19:00"},
+		"the zone": {nil, "0 7 * * *", "07:00", []change{{"07:10", "0 7 * * *", "America/New_York", "11:00"}}, "07:11", []string{"07:00"}, store.NotRun{}, "11:00"},
+		"both are overdue": {func(s *store.Schedule) { s.Missed = store.MissedAll }, "0 7 * * *", "07:00", []change{{"07:10", "30 * * * *", "UTC", "07:30"}}, "09:00",
+			[]string{"07:00", "07:30", "08:30"}, store.NotRun{}, "09:30"},
+		"of both the last one": {nil, "0 7 * * *", "07:00", []change{{"07:10", "30 * * * *", "UTC", "07:30"}}, "09:00", []string{"08:30"}, store.NotRun{Late: 2}, "09:30"},
+		"twice": {func(s *store.Schedule) { s.Missed = store.MissedAll }, "*/30 * * * *", "07:00",
+			[]change{{"07:40", "45 * * * *", "UTC", "07:45"}, {"08:40", "@every 7h", "UTC", "15:40"}}, "08:41", []string{"07:00", "07:30", "07:45"}, store.NotRun{}, "15:40"},
+		"twice, nothing is overdue by the second": {nil, "0 7 * * *", "07:00", []change{{"07:40", "0 20 * * *", "UTC", "20:00"}, {"08:40", "0 21 * * *", "UTC", "21:00"}}, "08:41",
+			[]string{"07:00"}, store.NotRun{}, "21:00"},
+		"they are skipped": {func(s *store.Schedule) { s.Missed = store.MissedSkip }, "0 7 * * *", "07:00", []change{{"07:10", "0 19 * * *", "UTC", "19:00"}}, "07:11",
+			nil, store.NotRun{Late: 1}, "19:00"},
+		"one that could not be read":  {nil, "* * * *", "07:00", []change{{"07:10", "0 19 * * *", "UTC", "19:00"}}, "07:11", nil, store.NotRun{}, "19:00"},
+		"nothing is overdue":          {nil, "0 7 * * *", "07:00", []change{{"06:50", "0 8 * * *", "UTC", "08:00"}}, "07:11", nil, store.NotRun{}, "08:00"},
+		"an occurrence at the change": {nil, "0 7 * * *", "07:00", []change{{"07:10", "10 * * * *", "UTC", "07:10"}}, "07:11", []string{"07:10"}, store.NotRun{Late: 1}, "08:10"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := miniredis.RunT(t)
+			pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", m.Addr()) }}
+			defer pool.Close()
+			at := func(clock string) time.Time {
+				at, err := time.Parse(time.RFC3339, "2031-06-02T"+clock+":00Z")
+				check(t, err)
+				return at
+			}
+			server := New(pool, Options{})
+			s := aSchedule("a", c.spec)
+			if c.change != nil {
+				c.change(&s)
+			}
+			m.SetTime(at("06:45"))
+			_, _, err := server.movers[0].store.PutSchedule(t.Context(), s, at(c.next))
+			check(t, err)
+			for _, change := range c.more {
+				m.SetTime(at(change.at))
+				s.Spec, s.Zone = change.spec, change.zone
+				next, _, err := server.movers[0].store.PutSchedule(t.Context(), s, at(change.first))
+				if err != nil || !next.Equal(at(change.first)) {
+					t.Errorf("changed to %s its next occurrence is %v, %v, want %s", s.Spec, next, err, change.first)
+				}
+			}
+			m.SetTime(at(c.now))
+			check(t, server.Pass(t.Context()))
+			var want []string
+			for _, of := range c.want {
+				want = append(want, store.MomentID("a", at(of)))
+			}
+			if got := redistest.On(t, m.Addr()).Queue("t"); !slices.Equal(got, want) {
+				t.Errorf("its jobs are %v, want %v", got, want)
+			}
+			all, err := server.movers[0].store.Schedules(t.Context())
+			check(t, err)
+			if got := all.List[0]; got.NotRun != c.notRun || !got.Next.Equal(at(c.then)) || !got.Due.Equal(got.Next) || got.Old != nil {
+				t.Errorf("then it is %+v, want %+v, next %s", got, c.notRun, c.then)
+			}
+		})
+	}
+}
+
 // A server with the documented rights fires, and mends.
 func TestRightsOfSchedules(t *testing.T) {
 	t.Parallel()

@@ -64,12 +64,20 @@ type Scheduled struct {
 	Revision string
 	Next     time.Time // its next moment; zero if there is none
 	Due      time.Time // when it is looked at; zero if it is not in the pool
+	Old      []OldSpec // that it had, with occurrences since Next that nobody has fired; the oldest first
 	Paused   time.Time // since when; zero if it is not
 	LastID   string    // of its last job
 	Ran      int64     // how many moments have had a job
 	NotRun   NotRun    // and how many have not
 	Past     []Moment  // the last ten, the oldest first
 	Broken   error     // why its bucket can't be read; then only ID, Name and Revision are sure
+}
+
+// OldSpec is one that was changed while its occurrences were overdue.
+type OldSpec struct {
+	Spec, Zone string
+	Until      time.Time // when it was changed
+	Then       time.Time // the first occurrence of the one that came after it
 }
 
 // NotRun is how many moments of a schedule have no job, by reason.
@@ -103,7 +111,7 @@ var outcomesOfMoments = map[string]string{
 }
 
 // PutSchedule stores a schedule, or changes it. first is its first moment, unless it has the same spec and zone already. It returns
-// the next one, and whether anything has changed.
+// the next one, and whether anything has changed. What is overdue by the spec that it had is still fired: see OldSpec.
 func (s *Store) PutSchedule(ctx context.Context, of Schedule, first time.Time) (next time.Time, changed bool, err error) {
 	options := fmt.Sprintf("%d %d %d", of.MaxAttempts, milliseconds(of.TTR), milliseconds(of.Lifetime))
 	args := append(arguments(11, s.keys.JobPool()), of.Name, first.UnixMilli(), of.Spec, of.Zone, of.Topic, of.Body,
@@ -217,7 +225,7 @@ func schedulesOf(reply any) (all Schedules, err error) {
 }
 
 func scheduledOf(reply any) (s Scheduled, err error) {
-	var score, topic, options, next, paused, past string
+	var score, topic, options, next, paused, old, past string
 	var jitter int64
 	var fields []any
 	if _, err = scan(reply, &s.ID, &score, &fields); err != nil {
@@ -226,7 +234,7 @@ func scheduledOf(reply any) (s Scheduled, err error) {
 	if match := scheduleIDForm.FindStringSubmatch(s.ID); match != nil {
 		s.Name = match[1]
 	}
-	into := []any{&s.Revision, &topic, &s.Spec, &s.Zone, &s.Topic, &s.Missed, &jitter, &next, &paused, &s.Body, &s.Overlap, &options, &s.Source,
+	into := []any{&s.Revision, &topic, &s.Spec, &s.Zone, &s.Topic, &s.Missed, &jitter, &next, &paused, &old, &s.Body, &s.Overlap, &options, &s.Source,
 		&s.LastID, &past, &s.Ran, &s.NotRun.Late, &s.NotRun.Overlapped, &s.NotRun.Paused}
 	if _, err = redis.Scan(fields, into[:min(len(fields), len(into))]...); err != nil {
 		return s, err
@@ -239,6 +247,11 @@ func scheduledOf(reply any) (s Scheduled, err error) {
 		return s, fmt.Errorf("its next moment is %s", Quote(next))
 	}
 	s.Next, s.Paused = timeOfMillis(next), timeOfMillis(paused)
+	for line := range strings.Lines(old) {
+		if part := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4); len(part) == 4 {
+			s.Old = append(s.Old, OldSpec{Spec: part[3], Zone: part[2], Until: timeOfMillis(part[0]), Then: timeOfMillis(part[1])})
+		}
+	}
 	if score != "" {
 		s.Due, err = scoreTime(score)
 	}

@@ -88,6 +88,12 @@ func TestPutSchedule(t *testing.T) {
 			}
 			revision = b.scheduled(t, "a b").Revision
 		}
+		b.do(t, "HSET", "delayer:job_bucket:{a b}@schedule", "next", "x")
+		b.do(t, "HDEL", "delayer:job_bucket:{a b}@schedule", "zone")
+		s.Spec = "@weekly"
+		if got := b.put(t, s, later.Add(time.Second)); !reflect.DeepEqual(got.Schedule, s) || !got.Next.Equal(later.Add(time.Second)) || got.Old != nil {
+			t.Errorf("one that could not be read: %+v", got)
+		}
 		b.do(t, "ZREM", "delayer:job_pool", "{a b}@schedule")
 		if got := b.put(t, s, b.time(0)); !got.Due.Equal(later.Add(time.Second)) {
 			t.Errorf("one that was moved by an old server is due at %v", got.Due)
@@ -178,6 +184,12 @@ func TestFire(t *testing.T) {
 		check(t, b.PauseSchedule(t.Context(), "a", false))
 		if s = b.scheduled(t, "a"); fired != (Fired{Done: true}) || s.NotRun != (NotRun{Paused: 12}) || s.Past[1].What != MomentPaused || !s.Paused.IsZero() {
 			t.Errorf("of one that is paused: %+v, %+v", fired, s)
+		}
+		b.do(t, "ZADD", "delayer:job_pool", b.score(-second), s.ID)
+		past := b.do(t, "HGET", "delayer:job_bucket:"+s.ID, "past")
+		b.fire(t, Firing{Scheduled: s, Upcoming: s.Next})
+		if got := b.do(t, "HGET", "delayer:job_bucket:"+s.ID, "past"); !reflect.DeepEqual(got, past) {
+			t.Errorf("one that was looked at too early remembers %q, want %q", got, past)
 		}
 	})
 }

@@ -28,8 +28,8 @@ local function put_off(why)
   return {2, why}
 end
 
-local COUNTS, FIRST_COUNT = {'ran', 'overlapped', 'late', 'paused_out'}, 10
-local s = redis.pcall('HMGET', bucket, 'topic', 'revision', 'next', 'to', 'content', 'overlap', 'options', 'last', 'past', unpack(COUNTS))
+local COUNTS, FIRST_COUNT = {'ran', 'overlapped', 'late', 'paused_out'}, 11
+local s = redis.pcall('HMGET', bucket, 'topic', 'revision', 'next', 'to', 'content', 'overlap', 'options', 'last', 'past', 'old', unpack(COUNTS))
 -- cluster: local missing = elsewhere(bucket)
 -- cluster: if missing then return missing end
 if s.err then return put_off(s.err) end
@@ -82,6 +82,7 @@ for i = FIRST, #ARGV, EACH do
   moments[#moments + 1] = at .. what .. string.format('%d', math.max(now - at, 0))
 end
 local fields = {'next', ARGV[4], 'past', remember(s[9], moments), 'last', last or ''}
+if s[10] and s[10] ~= '' then fields[#fields + 1], fields[#fields + 2] = 'old', '' end
 for i, more in ipairs({ran, overlapped, tonumber(ARGV[6]), tonumber(ARGV[7])}) do
   if more > 0 then
     local count = tonumber(s[FIRST_COUNT + i - 1]) or 0

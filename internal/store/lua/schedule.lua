@@ -5,6 +5,8 @@
 -- ARGV[1] its name   ARGV[2] its next moment (Unix ms), if its spec and its zone are not what they were
 -- ARGV[3…] of its bucket: body (the spec), zone, to, content, missed, overlap, jitter, options, source
 --
+-- If that has changed while occurrences of the old spec are overdue, a server still fires these; see old in parts/schedule.lua.
+--
 -- Returns {what, next}: what is 0, it was as it is to be; 1, it is new; 2, it has changed; 3, a job has its ID, and nothing has changed;
 -- next is its next moment (Unix ms).
 -- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
@@ -12,23 +14,32 @@
 -- Atomic because a server may fire it meanwhile.
 -- Cost: O(log n) of the pool.
 local FIELDS = {'body', 'zone', 'to', 'content', 'missed', 'overlap', 'jitter', 'options', 'source'}
+local MOST_OLD = 4000 -- bytes; beyond that nobody has fired it through many changes
 local name, next = ARGV[1], ARGV[2]
 local id = schedule_id(name)
 local bucket = buckets .. id
-local was = redis.call('HMGET', bucket, 'topic', 'revision', 'next', unpack(FIELDS))
+local was = redis.call('HMGET', bucket, 'topic', 'revision', 'next', 'old', unpack(FIELDS))
 if was[1] and not was[2] then return {3, 0} end
 local changed = not was[1]
-for i = 1, #FIELDS do changed = changed or was[3 + i] ~= ARGV[2 + i] end
-if was[1] and was[4] == ARGV[3] and was[5] == ARGV[4] and was[3] ~= '' then next = was[3] end
+for i = 1, #FIELDS do changed = changed or was[4 + i] ~= ARGV[2 + i] end
+local due, old = next, nil -- when a server looks at it
+if was[1] and was[3] ~= '' then
+  if was[5] == ARGV[3] and was[6] == ARGV[4] then
+    next, due = was[3], was[3]
+  elseif (tonumber(was[3]) or 1 / 0) <= begun and was[5] and was[6] and #(was[4] or '') < MOST_OLD then
+    due, old = was[3], (was[4] or '') .. string.format('%.0f %s %s %s\n', math.min(begun, next - 1), next, was[6], was[5])
+  end
+end
 if not changed and redis.call('ZSCORE', pool, id) then return {0, tonumber(next)} end
 -- cluster: local missing = elsewhere(buckets)
 -- cluster: if missing then return missing end
 local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('ZADD', schedules, '0', '')
 if err then return err end
-redis.call('ZADD', pool, score_of(tonumber(next)), id)
+redis.call('ZADD', pool, score_of(tonumber(due)), id)
 redis.call('ZADD', schedules, 0, name)
-local fields = {'topic', SCHEDULES, 'next', next, 'revision', string.format('%.0f', math.max(now_us, (was[2] or 0) + 1))}
+local fields = {'topic', SCHEDULES, 'next', due, 'revision', string.format('%.0f', math.max(now_us, (was[2] or 0) + 1))}
 for i = 1, #FIELDS do fields[#fields + 1], fields[#fields + 2] = FIELDS[i], ARGV[2 + i] end
+if old then fields[#fields + 1], fields[#fields + 2] = 'old', old end
 redis.call('HSET', bucket, unpack(fields))
-announce(score_of(tonumber(next)), next - now)
+announce(score_of(tonumber(due)), math.max(due - now, 0))
 return {was[1] and 2 or 1, tonumber(next)}

@@ -12,7 +12,7 @@
 --
 -- One script only to spare round trips.
 -- Cost: O(log n) of the pool for each.
-local FIELDS = {'revision', 'topic', 'body', 'zone', 'to', 'missed', 'jitter', 'next', 'paused'} -- what it takes to fire one
+local FIELDS = {'revision', 'topic', 'body', 'zone', 'to', 'missed', 'jitter', 'next', 'paused', 'old'} -- what it takes to fire one
 local ids, last, scores, now = {}, '', {}, 0
 if ARGV[1] == 'behind' then
   local first, count = 0, tonumber(ARGV[3])
@@ -29,7 +29,7 @@ if ARGV[1] ~= 'due' then
   now = time[1] * 1000000 + time[2]
   if #ids > 0 then scores = redis.call('ZMSCORE', pool, unpack(ids)) end
 end
-local COUNTS = 15 -- fields before those that are counts
+local COUNTS = 16 -- fields before those that are counts
 local reply = {now, last}
 for i, id in ipairs(ids) do
   local fields = redis.pcall('HMGET', buckets .. id, unpack(FIELDS))

@@ -8,6 +8,8 @@ local SCHEDULES = 'delayer:schedules' -- their topic; see ScheduleTopic in Go
 --   zone to content missed overlap jitter options source   what it was made with: options as those of its jobs, jitter in ms
 --   revision   when that was changed last (Unix µs): whoever fires it must have read this one
 --   next       the moment that it is due for (Unix ms), whatever its score is
+--   old        specs that it had until they were changed, with occurrences since next that nobody has fired, the oldest first; each a line
+--              "<until when (Unix ms)> <the first occurrence of the spec after it (Unix ms)> <zone> <spec>". Empty or absent if there are none
 --   paused     since when it has been (Unix ms)
 --   last       the ID of its last job
 --   ran late overlapped paused_out   how many moments had a job, and how many had none, by reason
@@ -49,6 +51,7 @@ end
 -- wanted one then; l, it was too late; o, the job before was not done; p, the schedule was paused.
 local REMEMBERED = 10
 local function remember(past, moments)
+  if #moments == 0 then return past or '' end
   local text = table.concat(moments, ' ')
   if past and past ~= '' then text = past .. ' ' .. text end
   local begins, at = {1}, string.find(text, ' ', 1, true)
