@@ -221,7 +221,7 @@ func TestWrongPartitions(t *testing.T) {
 	}
 }
 
-// While nothing happens a look at 16 partitions on one Redis is 2.5 times the commands of a look at one, at most.
+// While nothing happens a look at 16 partitions on one Redis is one command for each of them.
 func TestIdlePartitionsCostLittle(t *testing.T) {
 	t.Parallel()
 	perLook := func(partitions int) float64 {
@@ -247,8 +247,13 @@ func TestIdlePartitionsCostLittle(t *testing.T) {
 		}
 		return float64(commands) / float64(last-first)
 	}
-	if one, many := perLook(1), perLook(16); many > 2.5*one {
-		t.Errorf("%.1f commands for each look at 16 partitions, %.1f at one", many, one)
+	// One ZRANGE each, and a little beside. A poll of one partition is a script, which reads a clock of its own with two TIMEs more where
+	// scripts have no os.clock, before Redis 7.4: so one is no measure of the other.
+	if many := perLook(16); many > 1.1*16 {
+		t.Errorf("%.1f commands for each look at 16 partitions, want one for each partition", many)
+	}
+	if one := perLook(1); one > 8 {
+		t.Errorf("%.1f commands for each look at one partition", one)
 	}
 }
 

@@ -271,7 +271,7 @@ func TestCountsWithoutPermission(t *testing.T) {
 		f.Do("ACL", "SETUSER", "default", "-"+command)
 		_, err := f.Counts(f.ctx)
 		f.Do("ACL", "SETUSER", "default", "+@all")
-		if err == nil || !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "not permitted") && !strings.Contains(err.Error(), "can't run this command") {
+		if !store.Refused(err) {
 			t.Errorf("without %s: %v", command, err)
 		}
 	}

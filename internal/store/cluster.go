@@ -12,16 +12,16 @@ import (
 // rideOut is redispool.RideOut, but for tests.
 var rideOut = redispool.RideOut
 
-// notHere are the answers of a node of a cluster that has done nothing: another one owns the slot (MOVED),
+// isNotHere reports whether err is the answer of a node of a cluster that has done nothing: another one owns the slot (MOVED),
 // or the slot is on its way to another one (all others but CLUSTERDOWN), or nobody owns it.
 //
 // While a slot is on its way its keys are, one by one. A node refuses what concerns a key that it doesn't have, and a script at
 // the latest where it comes to that. We do not follow ASK to the other node: a script would take the keys that are not yet
 // there for missing.
-var notHere = []string{"MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN", "ERR Script attempted to access a non local key"}
+func isNotHere(err error) bool { return meaningOf(err) == elsewhere }
 
-// isNotHere reports whether err is such an answer.
-func isNotHere(err error) bool { return begins(err, notHere...) }
+// hasMoved reports whether err is a node's answer that says which other one owns the slot.
+func hasMoved(err error) bool { return strings.HasPrefix(wordsOf(err), "MOVED ") }
 
 // isElsewhere reports whether err says that the store's cluster has done nothing, but may at another node, or later.
 func (s *Store) isElsewhere(err error) bool {
@@ -67,7 +67,7 @@ func (p *Pipeline) detour(ctx context.Context) {
 // haveMoved reports whether it is known of all where they have to be made.
 func haveMoved(calls []*run) bool {
 	for _, c := range calls {
-		if !begins(c.err, "MOVED") {
+		if !hasMoved(c.err) {
 			return false
 		}
 	}
@@ -126,7 +126,7 @@ func (s *Store) isInCluster() bool {
 // a cluster.
 func (s *Store) IsElsewhere(err error) bool {
 	_, ok := s.pool.(redispool.Pool)
-	return ok && begins(err, "MOVED ")
+	return ok && hasMoved(err)
 }
 
 // Sharded reports whether the store's channels are those of a slot, which have commands of their own.

@@ -3,9 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"regexp"
-	"slices"
-	"strings"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -24,25 +21,6 @@ var (
 	// ErrEmpty is returned when no queue has a job.
 	ErrEmpty = errors.New("no job is ready")
 )
-
-// inScript is what Redis before 7.0 puts in front of the answer that a script got; the
-// second part alone, if the script has caught it and returns it.
-var inScript = regexp.MustCompile(`^(ERR Error running script .*?: )?(@user_script: ?\d+: )+-?`)
-
-// begins reports whether err is Redis's answer and begins with one of the reasons.
-func begins(err error, reasons ...string) bool {
-	if err == nil { // as of most answers
-		return false
-	}
-	var e redis.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	answer := inScript.ReplaceAllLiteralString(string(e), "")
-	return slices.ContainsFunc(reasons, func(reason string) bool {
-		return strings.HasPrefix(answer, reason)
-	})
-}
 
 // Kind is what an error says of Redis.
 type Kind int
@@ -66,14 +44,15 @@ func KindOf(err error) Kind {
 		return Denied
 	case !errors.As(err, new(redis.Error)):
 		return NoAnswer
-	case takesNoWrites(err) || isNotHere(err) || begins(err, "BUSY", "MISCONF", "ERR max number of clients"):
+	}
+	switch meaningOf(err) {
+	case noWrites, elsewhere, busy:
 		return NotNow
-	case begins(err, "OOM"):
+	case full:
 		return OutOfMemory
-	case InTwoSlots(err) || begins(err, "NOAUTH", "WRONGPASS", "NOPERM", "ERR AUTH", "ERR invalid password", "ERR Client sent AUTH",
-		"ERR The user executing the script", "ERR DB index", "ERR invalid DB", "ERR unknown command", "ERR Unknown Redis command"):
+	case denied, twoSlots:
 		return Denied
-	case begins(err, "WRONGTYPE"):
+	case wrongType:
 		return WrongType
 	}
 	return OtherAnswer
@@ -87,14 +66,12 @@ func Refused(err error) bool { return KindOf(err) == Denied }
 func Temporary(err error) bool { return KindOf(err) <= NotNow }
 
 // InTwoSlots reports whether err is a node of a cluster saying that our keys are not in one slot of it.
-func InTwoSlots(err error) bool { return begins(err, "CROSSSLOT") }
+func InTwoSlots(err error) bool { return meaningOf(err) == twoSlots }
 
 // takesNoWrites reports whether err is a server saying that it is no master, or
 // none that may take writes: it has done nothing, and the address may lead to
 // another by now.
-func takesNoWrites(err error) bool {
-	return begins(err, "READONLY", "MASTERDOWN", "LOADING", "NOREPLICAS")
-}
+func takesNoWrites(err error) bool { return meaningOf(err) == noWrites }
 
 // errUnreadable is any error of those who read an answer.
 var errUnreadable = errors.New("unreadable")

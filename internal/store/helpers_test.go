@@ -229,6 +229,12 @@ func (s span) expectAfter(tb testing.TB, what string, got float64, d time.Durati
 	}
 }
 
+// begins reports whether err is an answer of Redis that begins with the reason.
+func begins(err error, reason string) bool {
+	words := wordsOf(err)
+	return words != "" && strings.HasPrefix(words, strings.TrimPrefix(reason, "ERR "))
+}
+
 // expectError checks that Redis said no for that reason. miniredis says more in front of it.
 func (b *backend) expectError(tb testing.TB, err error, reason string) {
 	tb.Helper()

@@ -149,19 +149,20 @@ func TestReservePutsOff(t *testing.T) {
 	}
 	for _, limit := range []int{0, 1} {
 		for _, c := range []struct {
-			name, reason string
-			seed         []command
-			other        texts
+			name  string
+			kind  Kind
+			seed  []command
+			other texts
 		}{
-			{"dead letters of another type", "WRONGTYPE ", text("dead_letters:t"), texts{"delayer:dead_letters:t": "string"}},
-			{"no right to rename", "ERR The user executing the script", nil, nil},
+			{"dead letters of another type", WrongType, text("dead_letters:t"), texts{"delayer:dead_letters:t": "string"}},
+			{"no right to rename", Denied, nil, nil},
 		} {
 			b.do(t, "ACL", "SETUSER", "u", "-rename")
 			seed(limit, c.seed)
 			var got Popped
 			took := b.timed(t, func() { got = user.reserve(t, 9, Reservation{Lease: time.Minute}, "t", "u") })
 			b.do(t, "CONFIG", "SET", "maxmemory", 0)
-			if len(got.Jobs) != 2 || len(got.PutOff) != 1 || got.PutOff[0].Topic != "t" || got.PutOff[0].ID != "a" || !begins(got.PutOff[0].Why, c.reason) {
+			if len(got.Jobs) != 2 || len(got.PutOff) != 1 || got.PutOff[0].Topic != "t" || got.PutOff[0].ID != "a" || KindOf(got.PutOff[0].Why) != c.kind {
 				t.Errorf("%s, maxmemory %d: %+v", c.name, limit, got)
 			}
 			b.expect(t, redistest.State{

@@ -24,12 +24,12 @@ func TestMovePutsBack(t *testing.T) {
 	user := b.user()
 	for _, jobs := range []int{1, 10, 11, 3499, 3500, 3501, 20000} {
 		for name, c := range map[string]struct {
-			as     *backend
-			queue  []command
-			reason string
+			as    *backend
+			queue []command
+			kind  Kind
 		}{
-			"broken queue":  {b, text("ready_queue:t"), "WRONGTYPE "},
-			"without LPUSH": {user, ready("r", "t"), "ERR The user executing the script"},
+			"broken queue":  {b, text("ready_queue:t"), WrongType},
+			"without LPUSH": {user, ready("r", "t"), Denied},
 		} {
 			t.Run(fmt.Sprint(jobs, " jobs, ", name), func(t *testing.T) {
 				b.seed(t, c.queue)
@@ -46,7 +46,9 @@ func TestMovePutsBack(t *testing.T) {
 				if err != nil || got.PutBack != jobs || len(got.IDs) > 0 || got.Skipped > 0 || got.CantPublish != nil {
 					t.Fatalf("%d put back, %d moved, %d left, %v, %v", got.PutBack, len(got.IDs), got.Skipped, got.CantPublish, err)
 				}
-				b.expectError(t, got.Refused, c.reason)
+				if KindOf(got.Refused) != c.kind {
+					t.Errorf("reason %v, want one of kind %d", got.Refused, c.kind)
+				}
 				if !strings.HasSuffix(got.Refused.Error(), " (ready queue delayer:ready_queue:t)") {
 					t.Errorf("reason %q does not name the queue", got.Refused)
 				}
@@ -324,8 +326,14 @@ func TestDropUnreadable(t *testing.T) {
 	if want := []string{"b", "a"}; err != nil || !slices.Equal(got.PutBack.Strings(), want) || len(got.IDs) > 0 || !strings.HasSuffix(got.Refused.Error(), " (job bucket delayer:job_bucket:a)") {
 		t.Errorf("put back %q, dropped %q, %v, %v, want %q", got.PutBack.Strings(), got.IDs.Strings(), got.Refused, err, want)
 	}
-	was["a"], was["b"] = "1700000000.1229999", "1700000000.1229999" // as Redis words it
-	if scores := b.scores(t); !maps.Equal(scores, was) {
+	scores := b.scores(t)
+	for _, id := range []string{"a", "b"} { // Redis 7.0 says 1700000000.1229999
+		if due, err := strconv.ParseFloat(scores[id], 64); err != nil || due != 1700000000.123 {
+			t.Errorf("score of %s is %s", id, scores[id])
+		}
+		was[id] = scores[id]
+	}
+	if !maps.Equal(scores, was) {
 		t.Errorf("scores %q, want %q", scores, was)
 	}
 }

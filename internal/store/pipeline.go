@@ -141,7 +141,7 @@ func (p *Pipeline) answer(ctx context.Context, reply any, err error) {
 	p.sent = p.sent[1:]
 	behind := len(p.sent) > 0
 	switch {
-	case begins(err, "NOSCRIPT"):
+	case meaningOf(err) == unknownScript:
 		p.outOfOrder = p.outOfOrder || behind
 		p.load(c)
 	case c.isElsewhere(err):

@@ -31,7 +31,7 @@ end
 -- it can't be put back. The name of a key that never is tells whether the slot is on its way at all.
 -- cluster: local function elsewhere(key)
 -- cluster:   local reply = redis.pcall('EXISTS', key)
--- cluster:   if type(reply) == 'table' and string.find(reply.err, 'non local', 1, true) then return reply end
+-- cluster:   if type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) then return reply end
 -- cluster: end
 
 -- Whether a ready queue is neither absent nor a list.

@@ -1,0 +1,129 @@
+package store
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// meaning is what an error of Redis means to a caller, however this engine words it.
+type meaning int
+
+const (
+	otherMeaning  meaning = iota
+	unknownScript         // its text has to be sent
+	noWrites              // a replica, or loading: the address may lead to a master by now
+	elsewhere             // another node of the cluster has the key, or has it soon, or nobody does now
+	busy                  // asking again may help
+	full                  // at maxmemory
+	denied                // whoever we are, or for what this Redis is
+	twoSlots              // the keys are not in one slot
+	wrongType             // of a key
+)
+
+// answer is what an error begins with.
+type answer struct {
+	words  string
+	means  meaning
+	saidBy string // which versions say so, such as "Redis 7.2-, Valkey 8.0-8.1"
+}
+
+// answers are the words with which Redis and Valkey say what matters here. It is the only list of them: an engine that says
+// something in other words needs a line, and nothing else. A line counts where an error begins with its words, without ERR and
+// what Redis 6.2 puts in front of a script's error; * stands for the name of a command.
+//
+// Scripts have words of their own, as Redis leaves the codes out there. TestAnswers provokes the errors on the engine that runs.
+//
+// The scripts ask what a command of theirs met, too. TestAnswersInLua compares their words with these.
+var answers = []answer{
+	{"NOSCRIPT", unknownScript, all},
+
+	{"READONLY", noWrites, all},
+	{"MASTERDOWN", noWrites, all},
+	{"LOADING", noWrites, all},
+	{"NOREPLICAS", noWrites, all},
+
+	{"MOVED ", elsewhere, all},
+	{"ASK ", elsewhere, all},
+	{"TRYAGAIN", elsewhere, all},
+	{"CLUSTERDOWN", elsewhere, all},
+	{"Lua script attempted to access a non local key", elsewhere, "Redis 6.2"},
+	{"Script attempted to access a non local key", elsewhere, "Redis 7.0-, Valkey 7.2-8.1"},
+	{"Attempted to access a non local key", elsewhere, "Valkey 9.0-"},
+	{"Unable to execute command '*' in script because undeclared keys were accessed during rehashing", elsewhere, "Redis 7.4-, Valkey 8.0-8.1"},
+	{"Script attempted to access a slot not served", elsewhere, "Redis 7.4-, Valkey 8.0-8.1"},
+	{"Lua script attempted to execute a command while the cluster is down", elsewhere, "Redis 6.2"},
+	{"Lua script attempted to execute a write command while the cluster is down", elsewhere, "Redis 6.2"},
+	{"Script attempted to execute a command while the cluster is down", elsewhere, "Redis 7.0-, Valkey 7.2-8.1"},
+	{"Script attempted to execute a write command while the cluster is down", elsewhere, "Redis 7.0-, Valkey 7.2-8.1"},
+	{"Can not execute a command '*' while the cluster is down", elsewhere, "Valkey 9.0-"},
+	{"Can not execute a write command '*' while the cluster is down", elsewhere, "Valkey 9.0-"},
+
+	{"BUSY ", busy, all},
+	{"MISCONF", busy, all},
+	{"max number of clients", busy, all},
+
+	{"OOM", full, all},
+
+	{"NOAUTH", denied, all},
+	{"WRONGPASS", denied, all},
+	{"AUTH <password> called without any password", denied, all},
+	{"invalid password", denied, "Redis -5.0"},
+	{"Client sent AUTH", denied, "Redis -5.0"},
+	{"NOPERM", denied, all},
+	{"The user executing the script", denied, "Redis 6.2-7.0"},
+	{"ACL failure in script", denied, "Redis 7.2-, Valkey 7.2-"},
+	{"DB index", denied, all},
+	{"invalid DB", denied, all},
+	{"unknown command", denied, all},
+	{"Unknown Redis command", denied, "Redis 6.2-, Valkey 7.2"},
+	{"Unknown command called from script", denied, "Valkey 8.0-"},
+
+	{"CROSSSLOT", twoSlots, all},
+	{"Command '*' in script attempted to access keys that don't hash to the same slot", twoSlots, "Redis 7.4-, Valkey 8.0-8.1"},
+	{"Script attempted to access keys that do not hash to the same slot", twoSlots, "Redis 7.0-, Valkey 7.2-"},
+
+	{"WRONGTYPE", wrongType, all},
+}
+
+const all = "Redis, Valkey"
+
+// inScript is what Redis 6.2 puts in front of the error that a script ends with; the second part alone, if the script has caught
+// the error and returns it.
+var inScript = regexp.MustCompile(`^(ERR Error running script .*?: )?(@user_script: ?\d+: )*-?`)
+
+// wordsOf are the words of an answer of Redis, without what engines put in front of them, or "" if err is none.
+func wordsOf(err error) string {
+	var e redis.Error
+	if err == nil || !errors.As(err, &e) { // nil is the usual case
+		return ""
+	}
+	return strings.TrimPrefix(inScript.ReplaceAllLiteralString(string(e), ""), "ERR ")
+}
+
+// meaningOf is what an error means if it is an answer of Redis.
+func meaningOf(err error) meaning {
+	said := wordsOf(err)
+	if said == "" {
+		return otherMeaning
+	}
+	for _, a := range answers {
+		if beginsWith(said, a.words) {
+			return a.means
+		}
+	}
+	return otherMeaning
+}
+
+// beginsWith reports whether an answer begins with those words.
+func beginsWith(answer, words string) bool {
+	before, behind, _ := strings.Cut(words, "*")
+	rest, ok := strings.CutPrefix(answer, before)
+	if !ok || behind == "" {
+		return ok
+	}
+	name := strings.IndexByte(rest, behind[0])
+	return name >= 0 && strings.HasPrefix(rest[name:], behind)
+}

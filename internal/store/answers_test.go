@@ -1,0 +1,313 @@
+package store
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// engine is what a server is, and its version, such as 7.0 as 700.
+type engine struct {
+	name    string
+	version int
+}
+
+func (e engine) String() string { return fmt.Sprintf("%s %d.%d", e.name, e.version/100, e.version%100) }
+
+func engineOf(s *redistest.Server) engine {
+	info, _ := redis.String(s.Do("INFO", "server"), nil)
+	for _, name := range []string{"Valkey", "Redis"} { // a Valkey says which Redis it is like, too
+		if found := regexp.MustCompile(strings.ToLower(name) + `_version:(\d+\.\d+)`).FindStringSubmatch(info); found != nil {
+			return engine{name, versionOf(found[1])}
+		}
+	}
+	s.TB.Fatalf("it does not tell its version: %s", info)
+	return engine{}
+}
+
+func versionOf(text string) int {
+	major, minor, _ := strings.Cut(text, ".")
+	a, _ := strconv.Atoi(major)
+	b, _ := strconv.Atoi(minor)
+	return 100*a + b
+}
+
+// says reports whether the engine is among versions such as "Redis 7.4-, Valkey 8.0-8.1".
+func (e engine) says(versions string) bool {
+	for part := range strings.SplitSeq(versions, ", ") {
+		name, numbers, limited := strings.Cut(part, " ")
+		from, to, isRange := strings.Cut(numbers, "-")
+		switch {
+		case name != e.name:
+		case !limited:
+			return true
+		case !isRange:
+			return e.version == versionOf(from)
+		default:
+			return e.version >= versionOf(from) && (to == "" || e.version <= versionOf(to))
+		}
+	}
+	return false
+}
+
+func TestVersionsOfAnswers(t *testing.T) {
+	for _, c := range []struct {
+		versions string
+		engine   engine
+		want     bool
+	}{
+		{all, engine{"Redis", 602}, true},
+		{all, engine{"Valkey", 901}, true},
+		{"Redis 6.2", engine{"Redis", 602}, true},
+		{"Redis 6.2", engine{"Redis", 700}, false},
+		{"Redis 6.2-7.0", engine{"Redis", 700}, true},
+		{"Redis 6.2-7.0", engine{"Redis", 702}, false},
+		{"Redis -5.0", engine{"Redis", 602}, false},
+		{"Redis 7.4-, Valkey 8.0-8.1", engine{"Redis", 800}, true},
+		{"Redis 7.4-, Valkey 8.0-8.1", engine{"Valkey", 801}, true},
+		{"Redis 7.4-, Valkey 8.0-8.1", engine{"Valkey", 901}, false},
+		{"Redis 7.4-, Valkey 8.0-8.1", engine{"Valkey", 702}, false},
+	} {
+		if got := c.engine.says(c.versions); got != c.want {
+			t.Errorf("%v among %q: %v, want %v", c.engine, c.versions, got, c.want)
+		}
+	}
+}
+
+// notProvoked are words that no call of this test can provoke, as the state that they tell of can't begin while a script runs, or
+// would need a server of a cluster that is down: Redis's sources have them.
+var notProvoked = []string{
+	"invalid DB",
+	"Script attempted to access a slot not served",
+	"Script attempted to execute a command while the cluster is down",
+	"Script attempted to execute a write command while the cluster is down",
+	"Can not execute a command '*' while the cluster is down",
+	"Can not execute a write command '*' while the cluster is down",
+	"Script attempted to access keys that do not hash to the same slot",
+}
+
+// TestAnswersInLua compares the words by which scripts judge errors with the table: all that mean the same have them, and nothing
+// else has.
+func TestAnswersInLua(t *testing.T) {
+	means := map[string]meaning{
+		"OOM ": full, "WRONGTYPE": wrongType, "non local key": elsewhere, "READONLY": noWrites, "NOREPLICAS": noWrites, "MASTERDOWN": noWrites,
+	}
+	// others are what the call is refused with, not a command of a script, and what only commands on several keys are refused with.
+	others := append([]string{"LOADING", "MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN"}, notProvoked...)
+	found := map[string]bool{}
+	check(t, fs.WalkDir(lua, "lua", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".lua") {
+			return err
+		}
+		text, err := lua.ReadFile(path)
+		for _, m := range regexp.MustCompile(`string\.find\([\w.]+\.err, ('[^']*'|reason), 1, true\)`).FindAllSubmatch(text, -1) {
+			words := []string{strings.Trim(string(m[1]), "'")}
+			if words[0] == "reason" {
+				list := regexp.MustCompile(`for _, reason in ipairs\(\{(.*)\}\)`).FindSubmatch(text)
+				words = strings.Split(strings.ReplaceAll(string(list[1]), "'", ""), ", ")
+			}
+			for _, word := range words {
+				found[word] = true
+			}
+		}
+		return err
+	}))
+	for word := range found {
+		if means[word] == otherMeaning {
+			t.Errorf("a script looks for %q, which this test does not know", word)
+		}
+	}
+	for _, a := range answers {
+		known := slices.Contains(others, a.words) || strings.Contains(a.words, "*") || strings.HasPrefix(a.words, "Lua script attempted to execute")
+		for word, meaning := range means {
+			has := strings.Contains(a.words+" ", word)
+			if !found[word] || has && a.means != meaning {
+				t.Errorf("%q means %d in a script, where %q means %d", word, meaning, a.words, a.means)
+			}
+			known = known || has
+		}
+		if !known && slices.Contains([]meaning{full, wrongType, elsewhere, noWrites}, a.means) {
+			t.Errorf("no script knows %q", a.words)
+		}
+	}
+}
+
+// TestAnswers provokes what the table of answers says of this engine: each error means what it should, by a line that names the
+// engine's version, and no line names a version that does not say so.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--maxclients", "40", "--enable-protected-configs", "yes", "--enable-debug-command", "local")
+	c := redistest.StartCluster(t)
+	engine := engineOf(s)
+	met := map[string]bool{} // words
+	expect := func(t *testing.T, means meaning, _ any, err error) {
+		t.Helper()
+		words := wordsOf(err)
+		i := slices.IndexFunc(answers, func(a answer) bool { return beginsWith(words, a.words) })
+		switch {
+		case words == "":
+			t.Errorf("got %v, want an answer that is an error", err)
+		case i < 0 || answers[i].means != means:
+			t.Errorf("%q means %d, want %d", err, meaningOf(err), means)
+		case !engine.says(answers[i].saidBy):
+			t.Errorf("%s says %q, but the table has it that %s do", engine, err, answers[i].saidBy)
+		default:
+			met[answers[i].words] = true
+		}
+	}
+	in := func(conn redis.Conn, command string, args ...any) func(t *testing.T, means meaning) {
+		return func(t *testing.T, means meaning) {
+			t.Helper()
+			reply, err := conn.Do(command, args...)
+			expect(t, means, reply, err)
+		}
+	}
+	// both has a command refused alone and in a script, whose error may have other words.
+	both := func(t *testing.T, conn redis.Conn, means meaning, args ...any) {
+		t.Helper()
+		in(conn, args[0].(string), args[1:]...)(t, means)
+		for _, call := range []string{"call", "pcall"} {
+			script := fmt.Sprintf("return redis.%s(unpack(ARGV))", call)
+			in(conn, "EVAL", append([]any{script, 0}, args...)...)(t, means)
+		}
+	}
+	dial := func(s *redistest.Server, options ...redis.DialOption) redis.Conn {
+		conn, err := redis.Dial("tcp", s.Addr, options...)
+		check(t, err)
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+
+	t.Run("scripts", func(t *testing.T) {
+		in(s.Conn(), "EVALSHA", strings.Repeat("0", 40), 0)(t, unknownScript)
+		in(s.Conn(), "NOSUCH")(t, denied)
+		in(s.Conn(), "EVAL", "return redis.call('NOSUCH')", 0)(t, denied)
+		s.Do("SET", "text", "x")
+		both(t, s.Conn(), wrongType, "LPUSH", "text", "x")
+	})
+	t.Run("users", func(t *testing.T) {
+		s.SetUser("~mine &mine +@all -time -acl")
+		u := dial(s, redis.DialUsername("u"), redis.DialPassword("p"))
+		both(t, u, denied, "TIME")
+		both(t, u, denied, "SET", "theirs", "x")
+		both(t, u, denied, "RENAME", "mine", "theirs")
+		both(t, u, denied, "PUBLISH", "theirs", "x")
+		in(u, "ACL", "WHOAMI")(t, denied)
+		in(u, "SELECT", 99)(t, denied)
+		in(u, "AUTH", "nobody", "x")(t, denied)
+		in(u, "AUTH", "x")(t, denied)
+		s.Do("CONFIG", "SET", "requirepass", "x")
+		in(dial(s), "GET", "mine")(t, denied)
+		in(dial(s), "AUTH", "y")(t, denied)
+		s.Do("CONFIG", "SET", "requirepass", "")
+	})
+	t.Run("full", func(t *testing.T) {
+		s.Do("CONFIG", "SET", "maxmemory", 1)
+		both(t, s.Conn(), full, "SET", "k", "x")
+		s.Do("CONFIG", "SET", "maxmemory", 0)
+	})
+	t.Run("many clients", func(t *testing.T) {
+		s.Do("CONFIG", "SET", "maxclients", 1)
+		conn, err := redis.Dial("tcp", s.Addr)
+		if err == nil {
+			defer conn.Close()
+			in(conn, "PING")(t, busy)
+		}
+		s.Do("CONFIG", "SET", "maxclients", 40)
+	})
+	t.Run("busy", func(t *testing.T) {
+		s.Do("CONFIG", "SET", "lua-time-limit", 1)
+		endless, other := dial(s), dial(s)
+		check(t, endless.Send("EVAL", "while true do end", 0))
+		check(t, endless.Flush())
+		redistest.Until(t, "it is busy", func() bool { _, err := other.Do("PING"); return err != nil })
+		in(other, "PING")(t, busy)
+		other.Do("SCRIPT", "KILL")
+		endless.Receive()
+	})
+	t.Run("no disk", func(t *testing.T) {
+		s.Do("CONFIG", "SET", "save", "3600 1")
+		s.Do("CONFIG", "SET", "dbfilename", "dump.rdb")
+		check(t, os.RemoveAll(s.Dir))
+		s.Do("BGSAVE")
+		redistest.Until(t, "it could not save", func() bool {
+			text, _ := redis.String(s.Do("INFO", "persistence"), nil)
+			return strings.Contains(text, "rdb_last_bgsave_status:err")
+		})
+		both(t, s.Conn(), busy, "SET", "k", "x")
+		s.Do("CONFIG", "SET", "save", "")
+	})
+	t.Run("replicas", func(t *testing.T) {
+		s.Do("CONFIG", "SET", "min-replicas-to-write", 1)
+		both(t, s.Conn(), noWrites, "SET", "k", "x")
+		s.Do("CONFIG", "SET", "min-replicas-to-write", 0)
+		s.Do("REPLICAOF", "127.0.0.1", "1")
+		both(t, s.Conn(), noWrites, "SET", "k", "x")
+		s.Do("CONFIG", "SET", "replica-serve-stale-data", "no")
+		in(s.Conn(), "GET", "k")(t, noWrites)
+		s.Do("REPLICAOF", "NO", "ONE")
+	})
+	t.Run("loading", func(t *testing.T) {
+		l := redistest.Start(t, "--enable-debug-command", "local", "--key-load-delay", "100000", "--save", "", "--loading-process-events-interval-bytes", "1024")
+		other := dial(l)
+		l.Do("DEBUG", "POPULATE", 1000, "key", 100)
+		conn := dial(l)
+		check(t, conn.Send("DEBUG", "RELOAD"))
+		check(t, conn.Flush())
+		redistest.Until(t, "it loads", func() bool { _, err := other.Do("GET", "key:1"); return err != nil })
+		in(other, "GET", "key:1")(t, noWrites)
+		other.Do("CONFIG", "SET", "key-load-delay", 0)
+	})
+	t.Run("slots", func(t *testing.T) {
+		slot := c.Slot("{t}")
+		from := c.Owner(slot)
+		others := slices.DeleteFunc(slices.Clone(c.Servers[:3]), func(s *redistest.Server) bool { return s == from })
+		in(others[0].Conn(), "GET", "{t}a")(t, elsewhere)
+		elsewhereKey := "0"
+		for n := 1; c.Owner(c.Slot(elsewhereKey)) == from; n++ {
+			elsewhereKey = strconv.Itoa(n)
+		}
+		in(from.Conn(), "MGET", "{t}a", elsewhereKey)(t, twoSlots)
+		script := func(command string, args ...any) []any {
+			return append([]any{"return redis." + command + "(unpack(ARGV))", 1, "{t}here"}, args...)
+		}
+		from.Do("SET", "{t}here", "x")
+		from.Do("SET", "{t}gone", "x")
+		m := c.BeginMove(slot, others[0])
+		m.Key("{t}gone")
+		in(from.Conn(), "GET", "{t}gone")(t, elsewhere)               // ASK
+		in(from.Conn(), "RENAME", "{t}here", "{t}gone")(t, elsewhere) // TRYAGAIN
+		in(from.Conn(), "GET", elsewhereKey)(t, elsewhere)            // MOVED
+		for _, call := range []string{"call", "pcall"} {
+			in(from.Conn(), "EVAL", script(call, "EXISTS", "{t}gone")...)(t, elsewhere)
+			in(from.Conn(), "EVAL", script(call, "RENAME", "{t}here", "{t}gone")...)(t, elsewhere)
+			in(from.Conn(), "EVAL", script(call, "EXISTS", elsewhereKey)...)(t, elsewhere)
+			means := elsewhere // what other versions say of it
+			if engine.says("Redis 7.4-, Valkey 8.0-8.1") {
+				means = twoSlots
+			}
+			in(from.Conn(), "EVAL", script(call, "MGET", "{t}here", elsewhereKey)...)(t, means)
+		}
+		m.Keys(100)
+		m.End()
+		others[0].Do("CLUSTER", "DELSLOTS", slot)
+		others[0].Do("CONFIG", "SET", "cluster-require-full-coverage", "no")
+		in(others[0].Conn(), "GET", "{t}here")(t, elsewhere) // CLUSTERDOWN
+	})
+	if t.Failed() {
+		return
+	}
+	for _, a := range answers {
+		if engine.says(a.saidBy) && !met[a.words] && !slices.Contains(notProvoked, a.words) {
+			t.Errorf("nothing has provoked %q, which %s says as the table has it", a.words, engine)
+		}
+	}
+}
