@@ -17,9 +17,9 @@ import (
 //
 // All of these, and Extend, fail with ErrLeaseLost and change nothing if the lease has
 // ended, or the job was removed, rescheduled or pushed anew meanwhile, by whomever. After an
-// error of the network it is unknown whether the call was done; it may be repeated. An Ack
-// that is repeated succeeds if the first one was done; of the others the second one fails with
-// ErrLeaseLost then.
+// error of the network it is unknown whether the call was done, and it may be repeated. An Ack repeated
+// after a lost answer succeeds if the first one was done; the others fail with ErrLeaseLost then, as does
+// an Ack after one that returned nil.
 //
 // A ctx with a deadline ends a call then, be Redis silent. One that can only be cancelled ends
 // it as long as the call waits for its turn; a call that is under way gets its answer,
