@@ -23,7 +23,8 @@ type mover struct {
 	stuck   stuckJobs
 	notRun  notRun
 	sweeps  []*sweep
-	pass    *pass // that is under way
+	pass    *pass // that is under way, or is to begin at once
+	putBack bool  // schedules were repaired that may be due: a pass fires them before a server that does not know them moves them again
 
 	now   time.Time // when jobs were found last, by Redis's clock
 	asked time.Time // the same by ours, or a little before
@@ -91,7 +92,12 @@ func (m *mover) once(ctx, work context.Context) error {
 	for _, w := range m.sweeps {
 		w.all(work)
 	}
-	return nil
+	if !m.putBack {
+		return nil
+	}
+	m.putBack = false
+	_, err = m.passOnce(ctx, work)
+	return err
 }
 
 // peeked enters what a peek has found. now is what Redis's clock said at about that time of ours, zero if it was not asked.
@@ -121,13 +127,15 @@ func (m *mover) spreadSweeps(now time.Time) {
 	}
 }
 
-// goOnSweeping takes turns of the sweeps that are due.
+// goOnSweeping takes turns of the sweeps that are due. In standby it only repairs, because the other server may be dead.
 func (m *mover) goOnSweeping(work context.Context) {
-	if m.standBy.idle() {
-		return
-	}
 	for _, w := range m.sweeps {
-		w.goOn(work)
+		if w.repairs || !m.standBy.idle() {
+			w.goOn(work)
+		}
+	}
+	if m.putBack {
+		m.putBack, m.pass = false, m.newPass(work)
 	}
 }
 
@@ -158,7 +166,7 @@ func (m *mover) peeks() bool { return !m.isOnly() || m.standBy.idle() }
 
 // sweeping reports whether it is in the midst of a sweep.
 func (m *mover) sweeping() bool {
-	return !m.standBy.idle() && slices.ContainsFunc(m.sweeps, func(w *sweep) bool { return w.underWay })
+	return slices.ContainsFunc(m.sweeps, func(w *sweep) bool { return w.underWay && (w.repairs || !m.standBy.idle()) })
 }
 
 // nextPass is when the pass is due that follows one. After a pass that failed

@@ -285,7 +285,7 @@ func (n notRun) tell(log *slog.Logger) {
 func (m *mover) mendSchedules() *sweep {
 	var last string
 	var began time.Time // the last look at all
-	w := &sweep{turn: topicsTurn, outages: m.outages, failing: "It can't be looked for schedules that another server has moved; they are fired all the same"}
+	w := &sweep{turn: topicsTurn, outages: m.outages, repairs: true, failing: "It can't be looked for schedules that another server has moved; they are fired all the same"}
 	w.page = func(ctx context.Context, first bool) (bool, error) {
 		all := !first
 		if first {
@@ -299,7 +299,7 @@ func (m *mover) mendSchedules() *sweep {
 			m.log.Warn(fmt.Sprintf("Schedule %s was moved by a server that does not know schedules, it is put back", store.Quote(name)))
 		}
 		if len(mended.Names) > 0 {
-			m.lookBy(time.Now())
+			m.putBack = true
 		}
 		if w.after = 0; mended.All > 0 {
 			w.after = mendAfter

@@ -196,6 +196,47 @@ func TestStandIn(t *testing.T) {
 	}
 }
 
+// Another server that is said to be there was killed, and one of the original moves a schedule: who is in standby puts it back, and fires it.
+func TestStandbyRepairsSchedules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.schedule(aSchedule("a", "@every 1h"), time.Hour)
+	w.run()
+	w.server.awaitBeat(t)
+	var killed store.ServerState // that should move the partition
+	for n := 0; killed.ID == "" || store.Mover(0, []store.ServerState{killed, {ID: w.server.heart.state.ID}}).ID != killed.ID; n++ {
+		killed = store.ServerState{ID: fmt.Sprint("killed", n), Interval: time.Second}
+	}
+	says := func() {
+		_, err := w.store().Heartbeat(killed, 1000, -1).Do(t.Context())
+		check(t, err)
+	}
+	says()
+	w.server.prefer([]store.ServerState{killed})
+	id := store.ScheduleID("a")
+	first := time.Now().Add(-time.Minute).Truncate(time.Millisecond)
+	w.Do("HSET", prefix+"job_bucket:"+id, "next", first.UnixMilli())
+	w.Do("ZREM", prefix+"job_pool", id)
+	w.Do("LPUSH", prefix+"ready_queue:"+store.ScheduleTopic, id)
+	until(t, "it is fired", func() bool { says(); return len(w.Queue("t")) > 0 })
+	w.expectReady("t", store.MomentID("a", first))
+	if !w.mover().standBy.other.Load() {
+		t.Error("the other server was forgotten meanwhile, so this shows nothing")
+	}
+}
+
+// What a pass finds moved by a server of the original it puts back, and fires.
+func TestPassFiresWhatItRepairs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.schedule(aSchedule("a", "@every 1h"), -time.Second)
+	w.Do("ZREM", prefix+"job_pool", store.ScheduleID("a"))
+	w.Do("LPUSH", prefix+"ready_queue:"+store.ScheduleTopic, store.ScheduleID("a"))
+	check(t, w.server.Pass(t.Context()))
+	w.expectReady("t", store.MomentID("a", first))
+	w.expectReady(store.ScheduleTopic)
+}
+
 // TestSecondServerIdles has two servers share the work: whichever has a partition moves what falls due in it, as the other
 // one looks at first entries only. Each learns of the other by its entry.
 func TestSecondServerIdles(t *testing.T) {

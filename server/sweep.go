@@ -30,6 +30,7 @@ type sweep struct {
 	after   time.Duration // sweepAfter, but shorter; 0 is that
 	failing string        // what the log says when it fails
 	remind  bool          // and says again while it does
+	repairs bool          // it is not left to another server
 	outages *outages
 
 	ended    time.Time // the last time
