@@ -61,7 +61,7 @@ func commands() []command {
 			},
 			check: checkPush,
 			options: "--id ID -- the job's ID; a random one if not given\n" +
-				"--once D -- have pushes of the ID count once within D, whatever becomes of the job; another one with --once fails, and changes nothing\n" +
+				"--once D -- count pushes of the ID once within D, whatever becomes of the job; another one with --once changes nothing, says so, and exits with 0\n" +
 				"--debounce D -- make one job of all such pushes of the ID, due D after the first of them at the latest\n" +
 				"--follow -- leave a job of the ID alone that is reserved: this one takes its place when it is done\n" +
 				"--group KEY -- make one job of all such pushes of the topic and KEY, a JSON array of their bodies, which must be JSON; DELAY is 0, and --id only with --once\n" +
@@ -86,10 +86,11 @@ func commands() []command {
 			flags: func(f *flag.FlagSet, o *options) {
 				f.Func("for", "", setDuration(&o.pauseFor, maxTime))
 				f.Func("note", "", setOnce(&o.note, "a note"))
+				boolean(f, &o.replace, "replace")
 			},
 			options: "--for D -- have it end by itself after D\n" +
-				"--note TEXT -- what those see who look: who has paused it, and why\n",
-			note: "To pause a topic again gives it the new D and TEXT."},
+				"--note TEXT -- what those see who look: who has paused it, and why\n" +
+				"--replace -- if it is paused already, replace its end and note; without it that is refused\n"},
 		{name: "resume", arguments: "TOPIC", least: 1, most: 1, run: runResume,
 			help: "have a paused topic delivered again, whatever has paused it"},
 		{name: "paused", run: runPaused,

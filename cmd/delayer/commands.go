@@ -14,6 +14,9 @@ import (
 )
 
 func runPush(ctx context.Context, c *call) (reply, error) {
+	if err := writable(c.stdout); err != nil { // the ID would be lost
+		return reply{}, outputError(err)
+	}
 	topic, body := c.arguments[0], c.arguments[2]
 	delay, err := parseDuration("DELAY", c.arguments[1])
 	if err != nil {
@@ -48,6 +51,12 @@ func runPush(ctx context.Context, c *call) (reply, error) {
 	}
 	var did client.Outcome
 	id, err := c.client.Push(ctx, client.Message{ID: c.id, Topic: topic, Body: body}, delay, append(terms, client.Report(&did))...)
+	if c.once > 0 && did == client.Refused {
+		briefly(func() {
+			fmt.Fprintf(c.stderr, "Note: a push of %q counted before; this one changed nothing.\n", c.id)
+		})
+		id, err = c.id, nil
+	}
 	v := idJSON(id)
 	v["outcome"] = did
 	return reply{text: id, json: v}, err
@@ -106,7 +115,16 @@ func runRemove(ctx context.Context, c *call) (reply, error) {
 
 func runGet(ctx context.Context, c *call) (reply, error) {
 	job, err := c.client.Get(ctx, c.arguments[0])
-	return reply{text: jobText(job), json: jobJSON(job), safe: true}, err
+	if err != nil {
+		return reply{}, err
+	}
+	var keeps obstacle
+	if job.State == client.Ready || job.State == client.Waiting {
+		keeps = c.obstacle(ctx, job.Topic)
+	}
+	v := jobJSON(job)
+	keeps.put(v)
+	return reply{text: jobText(job, keeps), json: v, safe: true}, nil
 }
 
 // parseDuration reads a DELAY or a TIMEOUT.

@@ -58,15 +58,15 @@ func TestCommands(t *testing.T) {
 	db.Expect(redistest.State{})
 }
 
-// A push with --once can be made again, also when the job is gone: it changes nothing, and its exit code says so. Remove frees the ID.
+// A push with --once can be made again, also when the job is gone: it changes nothing, says so, and succeeds. Remove frees the ID.
 func TestPushOnce(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
-	refused := `ERROR: push "a": job exists` + "\n"
+	refused := `Note: a push of "a" counted before; this one changed nothing.` + "\n"
 	s.expect(0, "a\n", "", "push", "t", "0", "first", "--id", "a", "--once", "10m")
-	s.expect(6, "", refused, "push", "t", "0", "second", "--id", "a", "--once", "10m", "--json")
+	s.expect(0, `{"id":"a","outcome":"refused"}`+"\n", refused, "push", "t", "0", "second", "--id", "a", "--once", "10m", "--json")
 	s.expect(0, "first\n", "", "pop", "t")
-	s.expect(6, "", refused, "push", "t", "0", "second", "--id", "a", "--once", "10m")
+	s.expect(0, "a\n", refused, "push", "t", "0", "second", "--id", "a", "--once", "10m")
 	db.Expect(redistest.State{Once: []string{"a"}})
 	s.expect(0, `{"id":"a","outcome":"created"}`+"\n", "", "push", "t", "1h", "third", "--id", "a", "--json")
 	s.expect(0, "removed a\n", "", "remove", "a")
@@ -127,7 +127,7 @@ func TestPushToGroup(t *testing.T) {
 	}
 	push(`{"n":1}`)
 	push("2", "--id", "a", "--once", "1h")
-	s.expect(6, "", `ERROR: push "a": job exists`+"\n", "push", "t", "0", "2", "--group", "k", "--quiet", "1h", "--id", "a", "--once", "1h")
+	s.expect(0, "a\n", `Note: a push of "a" counted before; this one changed nothing.`+"\n", "push", "t", "0", "2", "--group", "k", "--quiet", "1h", "--id", "a", "--once", "1h")
 	s.expect(2, "", "ERROR: push: invalid body: it is not JSON, of which a group's must be\n", "push", "t", "0", "no JSON", "--group", "k", "--longest", "1h")
 	s.expect(2, "", "ERROR: push: invalid delay: a push to a group has none: Quiet and Longest say when it is due\n", "push", "t", "5", "2", "--group", "k", "--longest", "1h")
 	push("[3]")

@@ -34,6 +34,7 @@ type options struct {
 	once, debounce      time.Duration
 	pauseFor            time.Duration // 0 has no end
 	note                string
+	replace             bool // a pause that is in force
 	limit               client.Limit
 	noLimit             bool
 	follow              bool

@@ -194,7 +194,7 @@ func putIfAny(v map[string]any, key, value string) {
 
 const timeFormat = "2006/01/02 15:04:05.000"
 
-func jobText(job client.Job) string {
+func jobText(job client.Job, keeps obstacle) string {
 	state := string(job.State)
 	if !job.Due.IsZero() {
 		state += ", " + dueNames[job.State].text + " " + job.Due.Format(timeFormat)
@@ -207,6 +207,9 @@ func jobText(job client.Job) string {
 		kept = "as long as the daemon's dead_max_age says"
 	}
 	text := fmt.Sprintf("id:    %s\ntopic: %s\nstate: %s\nkept:  %s\n", printable(job.ID, ""), printable(job.Topic, ""), state, kept)
+	if why := keeps.text(); why != "" {
+		text += "note:  " + why + "\n"
+	}
 	switch {
 	case job.MaxAttempts > 0:
 		text += fmt.Sprintf("attempts: %d of %d\n", job.Attempts, job.MaxAttempts)

@@ -85,6 +85,7 @@ func TestClosedOutput(t *testing.T) {
 	const closed = "ERROR: output: it is closed, or /dev/null for reading, too: want it open for writing\n"
 	redirected(">&-", exitOutput, closed, "pop", "t")
 	redirected(">&-", exitOutput, closed, "bpop", "empty")
+	redirected(">&-", exitOutput, closed, "push", "t", "0", "body") // whose ID would be lost
 	redirected("</dev/null >&0", exitOutput, "ERROR: output: write /dev/stdout: bad file descriptor\n", "pop", "t")
 	expectAll(t, db, before)
 	redirected(">/dev/null", exitDone, "", "pop", "t")

@@ -10,8 +10,22 @@ import (
 )
 
 func runPause(ctx context.Context, c *call) (reply, error) {
+	if !c.replace {
+		if err := c.checkPaused(ctx); err != nil {
+			return reply{}, err
+		}
+	}
 	err := c.client.Pause(ctx, c.arguments[0], client.PauseOptions{For: c.pauseFor, Note: c.note})
 	return c.onTopic("paused", map[string]any{"paused": true}), err
+}
+
+// checkPaused refuses to replace the end or the note of somebody else's pause.
+func (c *call) checkPaused(ctx context.Context) error {
+	p, err := c.paused(ctx, c.arguments[0])
+	if err != nil || p == nil || p.Since.IsZero() || c.pauseFor == 0 && p.Until.IsZero() && p.Note == c.note {
+		return err
+	}
+	return fail(exitUsage, fmt.Errorf("pause %q: it is paused already%s; add --replace to give it another end and note", c.arguments[0], pauseText(*p)))
 }
 
 func runResume(ctx context.Context, c *call) (reply, error) {

@@ -13,7 +13,16 @@ func TestPauseCommands(t *testing.T) {
 	s.expect(0, "", "", "paused")
 	s.expect(0, "paused mail\n", "", "pause", "mail", "--for", "1h", "--note", "the server is moved,\nask Eve")
 	s.expect(0, "a\n", "", "push", "mail", "0", "b", "--id", "a")
-	s.expect(1, "", "pop \"mail\": no job is ready\n", "pop", "mail")
+	const at = `\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}`
+	paused := "the topic is paused since " + at + ", until " + at + ": the server is moved, … ask Eve\n"
+	matches(t, "pop", s.fails(1, "pop", "mail"), `pop "mail": no job is ready; `+paused)
+	matches(t, "get", runBinary(t, s.dir, s.env, "get", "a").stdout, `id:    a\ntopic: mail\nstate: ready\nkept:  .*\nnote:  `+paused+`body:  b\n`)
+	matches(t, "get --json", runBinary(t, s.dir, s.env, "get", "a", "--json").stdout, `\{.*"topic_paused":\{"note":"the server is moved,\\nask Eve","since":"[^"]*Z","until":"[^"]*Z"\},.*\}\n`)
+	matches(t, "pause again", s.fails(2, "pause", "mail"),
+		`ERROR: pause "mail": it is paused already since `+at+", until "+at+": the server is moved, … ask Eve; add --replace to give it another end and note\n")
+	if n := len(db.Strings("HVALS", "delayer:paused")); n != 1 {
+		t.Errorf("%d topics are paused", n)
+	}
 	for _, c := range []struct{ flag, want string }{
 		{"", `^mail\t\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}\t\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}\tthe server is moved, … ask Eve\n$`},
 		{"--json", `^\{"note":"the server is moved,\\nask Eve","since":"[^"]*Z","topic":"mail","until":"[^"]*Z"\}\n$`},
@@ -26,7 +35,8 @@ func TestPauseCommands(t *testing.T) {
 			t.Errorf("%q: %+v", args, r)
 		}
 	}
-	s.expect(0, `{"paused":true,"topic":"mail"}`+"\n", "", "pause", "mail", "--json") // without end, and a note
+	s.expect(0, `{"paused":true,"topic":"mail"}`+"\n", "", "pause", "mail", "--replace", "--json") // without end, and a note
+	s.expect(0, "paused mail\n", "", "pause", "mail")                                              // as it is already
 	if r := runBinary(t, s.dir, s.env, "paused"); !regexp.MustCompile(`^mail\t[^\t]*\t\t\n$`).MatchString(r.stdout) {
 		t.Errorf("%+v", r)
 	}
@@ -35,4 +45,29 @@ func TestPauseCommands(t *testing.T) {
 	if len(db.Queue("mail")) != 1 {
 		t.Errorf("ready are %q", db.Queue("mail"))
 	}
+}
+
+// fails runs a command that prints nothing and ends with that code, and returns what it says.
+func (s shell) fails(code int, args ...string) string {
+	s.t.Helper()
+	r := runBinary(s.t, s.dir, s.env, args...)
+	if r.code != code || r.stdout != "" {
+		s.t.Errorf("delayer %q: %+v, want code %d", args, r, code)
+	}
+	return r.stderr
+}
+
+// A pop, and a get, of a topic whose limit is reached say so.
+func TestThrottledTopicIsSaid(t *testing.T) {
+	t.Parallel()
+	s, _ := newShell(t)
+	for _, id := range []string{"a", "b"} {
+		s.expect(0, id+"\n", "", "push", "mail", "0", "body", "--id", id)
+	}
+	s.expect(0, "mail: concurrency 2, rate 0.001/s, burst 1\n", "", "limit", "mail", "--concurrency", "2", "--rate", "0.001/s")
+	s.expect(0, "body\n", "", "pop", "mail")
+	const reached = `its limit has been reached \(slots taken: 0, held back: 1 until [^)]*\)`
+	matches(t, "pop", s.fails(1, "pop", "mail"), `pop "mail": no job is ready; `+reached+"\n")
+	matches(t, "get", runBinary(t, s.dir, s.env, "get", "b").stdout, `id:    b\n.*\nnote:  `+reached+`\nbody:  body\n`)
+	matches(t, "get --json", runBinary(t, s.dir, s.env, "get", "b", "--json").stdout, `\{.*"topic_limited":\{"held_back":1,"held_until":"[^"]*Z","slots_taken":0\},.*\}\n`)
 }

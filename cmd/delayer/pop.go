@@ -60,13 +60,13 @@ func (c *call) take(ctx context.Context, o client.FetchOptions) (reply, error) {
 		m = list[0].Message
 		return reply{text: m.Body, json: messageJSON(m), job: list[0]}, nil
 	case !store.Refused(err):
-		return reply{}, fmt.Errorf("%s %q: %w", c.command.name, topic, errors.Unwrap(err))
+		return reply{}, c.explained(ctx, topic, fmt.Errorf("%s %q: %w", c.command.name, topic, errors.Unwrap(err)))
 	case o.NoWait:
 		m, err = c.client.Pop(ctx, topic)
 	default:
 		m, err = c.client.BPop(ctx, o.Timeout, topic)
 	}
-	return reply{text: m.Body, json: messageJSON(m)}, err
+	return reply{text: m.Body, json: messageJSON(m)}, c.explained(ctx, topic, err)
 }
 
 // writable finds out whether an output takes anything, as far as that can be known. One that is
