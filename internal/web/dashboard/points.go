@@ -17,7 +17,8 @@ type point struct {
 	Moved, Acked    any       // a second
 	Median, Worst   any       // by how many ms jobs were late, if there were any
 	Ready, Reserved any
-	Taken           float64 // a second, by consumers, as far as can be seen
+	Taken           float64       // a second, by consumers, as far as can be seen
+	Span            time.Duration // how long before At it begins; 0 if it was watched
 }
 
 // late enters by how much jobs were late.
@@ -42,7 +43,7 @@ const least = 15 * time.Second
 func pointsOf(past []store.Past, gap time.Duration) []point {
 	points := make([]point, len(past))
 	for i, p := range past {
-		at := point{At: p.Until, Moved: float64(p.Lateness.Jobs()) / p.Until.Sub(p.From).Seconds()}
+		at := point{At: p.Until, Span: p.Until.Sub(p.From), Moved: float64(p.Lateness.Jobs()) / p.Until.Sub(p.From).Seconds()}
 		at.late(p.Lateness)
 		if i > 0 {
 			before := past[i-1]
@@ -71,7 +72,11 @@ func join(past, watched []point, step, gap time.Duration) (joined []point) {
 		if p.At.Before(all[len(all)-1].At.Add(-hour)) {
 			continue
 		}
-		if len(joined) > 0 && p.At.Sub(all[i-1].At) > gap {
+		away := gap
+		if i > 0 && all[i-1].Span == 0 { // a step of history that began while somebody watched is left out
+			away += p.Span
+		}
+		if len(joined) > 0 && p.At.Sub(all[i-1].At) > away {
 			joined = append(joined, point{At: all[i-1].At.Add(time.Millisecond)})
 		}
 		joined = append(joined, p)

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/mix-basic/delayer/internal/operator"
 	"github.com/mix-basic/delayer/internal/store"
@@ -17,7 +18,7 @@ type beats struct {
 
 // rates are what happens a second.
 type rates struct {
-	Known         bool // there are two samples to compare
+	Known         bool // there are two samples to compare, or the servers' history tells
 	Moved         float64
 	Acked         float64        // operator.Unknown if some partition can't be read
 	Late          store.Lateness // of the jobs that were moved lately
@@ -32,18 +33,23 @@ func (s *sampler) follow(next *sample) {
 	if n := len(s.recent); n > 0 && next.At.Sub(s.recent[n-1].At) > least {
 		s.recent = nil // nobody has looked for long: a mean of that time tells nothing of now
 	}
+	if len(s.recent) == 0 {
+		next.Rates = s.fromHistory(cmp.Or(next.Time, next.At)) // there is nothing else to compare with
+	}
 	p := point{At: cmp.Or(next.Time, next.At), Ready: next.Ready, Reserved: next.Reserved}
 	if len(s.recent) > 0 && next.At.After(s.recent[0].At) {
 		first := s.recent[0]
 		next.Rates, next.Changes = next.rates(first), next.changes(first)
 		if r := next.Rates; r.Known {
-			if p.Moved = r.Moved; r.Acked >= 0 {
-				p.Acked = r.Acked
-			}
-			p.late(r.Late)
 			// What came into the queues without waiting is not known: it can be more than this.
 			p.Taken = max(r.Acked, r.Moved-float64(next.Ready-first.Ready)/next.seconds(first))
 		}
+	}
+	if r := next.Rates; r.Known {
+		if p.Moved = r.Moved; r.Acked >= 0 {
+			p.Acked = r.Acked
+		}
+		p.late(r.Late)
 	}
 	s.recent = append(s.recent, next)
 	if next.Rates.Late.Jobs() == 0 {
@@ -56,6 +62,21 @@ func (s *sampler) follow(next *sample) {
 	if s.points = append(s.points, p); len(s.points) > kept {
 		s.points = slices.Clone(s.points[len(s.points)-kept:])
 	}
+}
+
+// fromHistory returns the rates of the last ten seconds in the servers' history, if these ended just before now.
+func (s *sampler) fromHistory(now time.Time) (r rates) {
+	n := len(s.past)
+	if n == 0 || now.Sub(s.past[n-1].Until) > least {
+		return r
+	}
+	last := s.past[n-1]
+	seconds := last.Until.Sub(last.From).Seconds()
+	r = rates{Known: true, Moved: float64(last.Lateness.Jobs()) / seconds, Acked: operator.Unknown, Late: last.Lateness}
+	if n > 1 && s.past[n-2].Until.Equal(last.From) && min(last.Acked, s.past[n-2].Acked) >= 0 {
+		r.Acked = max(float64(last.Acked-s.past[n-2].Acked)/seconds, 0)
+	}
+	return r
 }
 
 // seconds is how much later it is than the other one.

@@ -188,11 +188,11 @@ func (s *sampler) sample(ctx context.Context) {
 	if next.Beats.Acked = operator.Unknown; next.Beats.Err == nil && broken == nil {
 		next.Beats.Acked, next.Beats.Err = s.operator.Acked(ctx)
 	}
-	s.follow(next)
 	if next.Partitions[0].Err == nil && next.since(&s.pastAt, pastStep) {
 		// Without it the charts begin when somebody looks.
 		s.past, _ = s.operator.History(ctx)
 	}
+	s.follow(next)
 	if broken != nil {
 		next.Forecast, next.forecastAt = forecast{Err: broken}, time.Time{}
 	} else if next.since(&next.forecastAt, 5*time.Second) {

@@ -206,6 +206,12 @@ func TestJoinedPoints(t *testing.T) {
 	if join(nil, nil, time.Second, least) != nil {
 		t.Error("there is something of nothing")
 	}
+	// Viewers who leave just after a step of history began make no hole, as its next step follows.
+	for _, p := range join(pointsOf([]store.Past{kept(0, 0, 5), kept(10, 0, 5), kept(20, 0, 5)}, least), seen(5, 8, 11), 10*time.Second, least) {
+		if p.Ready == nil && p.Moved == nil {
+			t.Errorf("a hole at %v", p.At)
+		}
+	}
 	all := seen(1, 2, 3)
 	for since, want := range map[string]int{"": 3, "x": 3, "NaN": 3, "1700000000": 3, "1700000002": 1, "1700000003": 0, "1700000001.5": 2, "inf": 0} {
 		if got := after(all, since); len(got) != want {
@@ -257,6 +263,33 @@ func TestHistoryIsShown(t *testing.T) {
 	var more struct{ Charts [][]*float64 }
 	if err := json.Unmarshal([]byte(f.get(fmt.Sprintf("/ui/live.json?since=%d", clock-5)).body), &more); err != nil || len(more.Charts[0]) == 0 || len(more.Charts[0]) >= len(want) {
 		t.Errorf("what is new: %v, %v", more.Charts, err)
+	}
+}
+
+// The first page after a while has the rates of the servers' history, so that it neither says that no job fell due, nor makes
+// a hole in the charts; without a history it says nothing of the last seconds.
+func TestFirstLook(t *testing.T) {
+	f := start(t, web.Options{})
+	f.Do("HSET", "delayer:servers", "old", fmt.Sprintf(`{"now":%d,"started":1,"interval":1000,"host":"h","pid":1,"version":"1","moved":10,"returned":0,"dropped":0,"passes":1,"lateness":[10%s],"late":0,"error":""}`,
+		int64(f.Clock()*1000), strings.Repeat(",0", len(store.Lateness{}.Counts)-1)))
+	if got := f.get("/").body; strings.Contains(got, "No job fell due") || !strings.Contains(got, "since the servers started") {
+		t.Errorf("without a history: %s", got)
+	}
+	slot := int64(f.Clock()) / 10
+	for n, entry := range map[int64]string{2: "400 1:10", 1: "410 1:50"} {
+		f.Do("HSET", "delayer:history", (slot-n)%360, fmt.Sprintf("%d %s", slot-n, entry))
+	}
+	f.dashboard.sampler = newSampler(f.dashboard.operator, nil)
+	v, err := f.dashboard.sampler.look(t.Context())
+	check(t, err)
+	if r := v.Rates; !r.Known || r.Moved != 5 || r.Acked != 1 || r.Late.Jobs() != 50 || r.LateSinceEver {
+		t.Errorf("the first look: %+v", r)
+	}
+	if last := v.Points[len(v.Points)-1]; last.Ready == nil || last.Moved != 5.0 || last.Acked != 1.0 || last.Worst == nil {
+		t.Errorf("the first point: %+v", last)
+	}
+	if got := f.get("/").body; strings.Contains(got, "since the servers started") {
+		t.Errorf("with a history: %s", got)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestSchedulesPage(t *testing.T) {
 	key := "delayer:job_bucket:{<b>report}@schedule"
 	f.Do("HSET", key, "past", "1795322061250r3 1795322061350l70000 1795322061450o1 1795322061550p2", "late", 5, "overlapped", 1)
 	f.get("/ui/schedules").has(t, "english", http.StatusOK, "&lt;b&gt;report", "0 7 * * mon-fri", "Europe/Berlin", "had a job", "no job: too late", "late by 1 min 10 s",
-		"the one before was not done", "no job: paused", "too late: 5, the one before was not done: 1, paused: 0", "data-paused", `data-do="resume_schedule"`,
+		"the one before was not done", "no job: paused", "too late: 5, the one before was not done: 1, paused: 0", `data-paused>Paused</strong> <span class="note">since <time`, `data-do="resume_schedule"`,
 		`data-overlap="skip">none while`, `data-overlap="follow">behind the last one`, "<bdi>@every 1h</bdi>")
 	f.get("/ui/schedules?lang=zh").has(t, "chinese", http.StatusOK, "没有任务：太迟", "已暂停", "恢复")
 	if got := f.get("/ui/schedules"); strings.Contains(got.body, "data-late") {
