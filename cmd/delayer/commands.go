@@ -14,7 +14,7 @@ import (
 )
 
 func runPush(ctx context.Context, c *call) (reply, error) {
-	if err := writable(c.stdout); err != nil { // the ID would be lost
+	if err := notClosed(c.stdout); err != nil { // the ID would be lost
 		return reply{}, outputError(err)
 	}
 	topic, body := c.arguments[0], c.arguments[2]

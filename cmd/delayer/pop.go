@@ -69,12 +69,17 @@ func (c *call) take(ctx context.Context, o client.FetchOptions) (reply, error) {
 	return reply{text: m.Body, json: messageJSON(m)}, c.explained(ctx, topic, err)
 }
 
-// writable finds out whether an output takes anything, as far as that can be known. One that is
-// closed has become /dev/null, open for reading, too, before main: the Go runtime does that.
+// writable finds out whether an output takes anything, as far as that can be known.
 func writable(output *os.File) error {
 	if _, err := output.Write(nil); err != nil {
 		return err
 	}
+	return notClosed(output)
+}
+
+// notClosed finds out whether an output was closed when the program started. It has become /dev/null
+// then, open for reading, too: the Go runtime does that before main.
+func notClosed(output *os.File) error {
 	null, err := os.Stat(os.DevNull)
 	if err != nil {
 		return nil
