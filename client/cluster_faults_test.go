@@ -4,7 +4,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
+	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/redistest"
@@ -45,6 +47,61 @@ func TestTLSCluster(t *testing.T) {
 		}
 	}
 	all()
+}
+
+// While a slot is on its way no job of it can become a dead letter, or be requeued, as a key that is not there yet can't be
+// written to. Who wants that waits until the slot has arrived.
+func TestDeadLettersWhileASlotMoves(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	c := inCluster(t, cluster)
+	ctx, slot := t.Context(), cluster.Slot("{3}")
+	reserve := func(n int) *client.Delivery {
+		t.Helper()
+		_, err := c.Push(ctx, client.Message{ID: idOf(3, n), Topic: "t", Body: "b"}, 0, client.MaxAttempts(1))
+		check(t, err)
+		d, err := c.Reserve(ctx, 0, time.Minute, "t")
+		check(t, err)
+		return d
+	}
+	check(t, reserve(0).Bury(ctx, "why"))
+	bury, retry := reserve(1), reserve(2)
+	for name, call := range map[string]func() error{
+		"bury":           func() error { return bury.Bury(ctx, "why") },
+		"the last retry": func() error { return retry.Retry(ctx, 0) },
+		"requeue":        func() error { return c.Requeue(ctx, idOf(3, 0)) },
+	} {
+		from := cluster.Owner(slot)
+		to := cluster.Servers[0]
+		if to == from {
+			to = cluster.Servers[1]
+		}
+		m := cluster.BeginMove(slot, to)
+		before := from.Calls("evalsha", "eval")
+		done := failing(call)
+		redistest.Until(t, name+" is refused, and tried again", func() bool { return from.Calls("evalsha", "eval") >= before+3 })
+		m.End()
+		err := redistest.Receive(t, done).err
+		if name == "the last retry" && errors.Is(err, client.ErrExhausted) {
+			err = nil
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	dead := map[string]bool{}
+	for letter, err := range c.Dead(ctx, "t") {
+		check(t, err)
+		dead[letter.ID] = true
+	}
+	if want := map[string]bool{idOf(3, 1): true, idOf(3, 2): true}; !maps.Equal(dead, want) {
+		t.Errorf("dead are %v, want %v", dead, want)
+	}
+	job, err := c.Reserve(ctx, 0, time.Minute, "t")
+	check(t, err)
+	if job.ID != idOf(3, 0) {
+		t.Errorf("ready is %s", job.ID)
+	}
 }
 
 // While a master hangs, its partitions are out of reach, and those of the others are not. Once its replica

@@ -1,4 +1,4 @@
--- require: keys lease dead
+-- require: keys guard lease dead
 -- bury: makes dead letters of reserved jobs. Their followers take their places.
 --
 -- KEYS[1] job pool
@@ -12,6 +12,9 @@
 -- Atomic because the lease must not end between the look at it and the change.
 -- Cost: O(log n) of the pool and of the topic's dead letters for each job.
 local FIELDS = 5
+-- A dead letter has a name that is not there yet. One job's answer would not be tried again, the call is.
+-- cluster: local missing = elsewhere(dead_letters)
+-- cluster: if missing then return missing end
 -- Takes nothing. What comes behind a write is not refused at maxmemory.
 redis.call('ZREM', pool, '')
 local asked = {}

@@ -24,12 +24,27 @@ if err then return err end
 -- cluster:   err = tonumber(ARGV[i + 3]) <= 0 and elsewhere(queues .. ARGV[i])
 -- cluster:   if err then return err end
 -- cluster: end
--- Takes nothing. What comes behind a write is not refused at maxmemory.
-redis.call('ZREM', pool, '')
-
 local asked = {}
 for i = 2, #ARGV, FIELDS do asked[#asked + 1] = ARGV[i] end
 local scores = redis.call('ZMSCORE', pool, unpack(asked)) -- all at once: the pool may end with the first of them
+
+-- Of the jobs at ARGV[i]: what the bucket says, and what the reply says if that does not hold the lease; and whether the attempts are used up.
+-- All are read before the first write, for the call to be refused, and tried again, if a slot is on its way.
+local jobs, whys, used_up = {}, {}, {}
+for i = 1, #ARGV, FIELDS do
+  local most = ARGV[i + 4]
+  local job, unread = leased_job(scores[(i - 1) / FIELDS + 1], buckets .. ARGV[i + 1], ARGV[i], ARGV[i + 2], 'options')
+  jobs[i], whys[i] = job, unread and unread.err or 0
+  if job and most ~= 'refund' then
+    local limit = read_options(job[3])
+    if limit == 0 then limit = tonumber(most) end
+    used_up[i] = limit > 0 and read_lease(job[1]) >= limit
+  end
+  -- cluster: local missing = not_here(unread) or used_up[i] and elsewhere(dead_letters)
+  -- cluster: if missing then return missing end
+end
+-- Takes nothing. What comes behind a write is not refused at maxmemory.
+redis.call('ZREM', pool, '')
 
 local ended, ids, lengths = {}, {}, {} -- leases, by topic, and their jobs; of queues, by topic
 local first_due, followers = math.huge, nil
@@ -47,26 +62,20 @@ end
 
 -- Returns what the reply says of the job at ARGV[i], nil if it was given back.
 local function give_back(i)
-  local topic, id, delay, most, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 3]), ARGV[i + 4], ARGV[i + 5]
-  local name = buckets .. id
-  local job, unread = leased_job(scores[(i - 1) / FIELDS + 1], name, topic, ARGV[i + 2], 'options')
-  if not job then return unread and unread.err or 0 end
-  local refund = most == 'refund'
+  local topic, id, delay, refund, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 3]), ARGV[i + 4] == 'refund', ARGV[i + 5]
+  local name, job = buckets .. id, jobs[i]
+  if not job then return whys[i] end
   local attempts, token, lent = read_lease(job[1])
-  if not refund then
-    local limit = read_options(job[3])
-    if limit == 0 then limit = tonumber(most) end
-    if limit > 0 and attempts >= limit then
-      local failed = bury(id, name, topic, string.format('all %d attempts used up', attempts), text, string.byte(job[1]) == FOLLOWED)
-      if failed then return failed.err end
-      redis.call('ZREM', pool, id)
-      if string.byte(job[1]) == FOLLOWED then
-        followers = followers or {}
-        followers[#followers + 1] = id
-      end
-      ended[topic], ids[#ids + 1] = (ended[topic] or 0) - 1, id
-      return 1
+  if used_up[i] then
+    local failed = bury(id, name, topic, string.format('all %d attempts used up', attempts), text, string.byte(job[1]) == FOLLOWED)
+    if failed then return failed.err end
+    redis.call('ZREM', pool, id)
+    if string.byte(job[1]) == FOLLOWED then
+      followers = followers or {}
+      followers[#followers + 1] = id
     end
+    ended[topic], ids[#ids + 1] = (ended[topic] or 0) - 1, id
+    return 1
   end
   local left = lifetime_left(redis.call('PTTL', name), token, lent)
   local given_back = lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left >= 0 and left + delay or left)

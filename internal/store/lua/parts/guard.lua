@@ -26,12 +26,16 @@ local function takes_no_writes(queue)
   end
 end
 
+-- Whether a pcall's reply says that a node of a cluster does not have the key; then that reply.
+-- cluster: local function not_here(reply)
+-- cluster:   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+-- cluster: end
+
 -- Whether the slot is on its way to another node of the cluster, and the key is not here, any more or yet: it can't be
 -- written to. To be asked before a job is taken from where it is to be put there. That may have been the last entry, and then
 -- it can't be put back. The name of a key that never is tells whether the slot is on its way at all.
 -- cluster: local function elsewhere(key)
--- cluster:   local reply = redis.pcall('EXISTS', key)
--- cluster:   if type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) then return reply end
+-- cluster:   return not_here(redis.pcall('EXISTS', key))
 -- cluster: end
 
 -- Whether a ready queue is neither absent nor a list.
