@@ -28,12 +28,15 @@ var (
 	// ErrNoFeature is in the error of Check when the server will work, but for some features, which it names:
 	// this user lacks commands that they need. Redis before 7.0 doesn't tell.
 	ErrNoFeature = errors.New("some features won't work")
+	// ErrEvicts is in the error of Check when the server will work, but a Redis that is full throws jobs away instead of
+	// refusing new ones. A user who may not INFO is not told.
+	ErrEvicts = errors.New("redis throws jobs away when it is full")
 )
 
 // Check asks Redis once whether the server could work; it changes nothing. Its
 // error wraps ErrRefused when trying again can't help, ErrNoChannel when all
-// works but jobs may be late, and ErrNoFeature when all works that needs no more than
-// its user may do. With any other error, such as an unreachable
+// works but jobs may be late, ErrNoFeature when all works that needs no more than
+// its user may do, and ErrEvicts when all works until Redis is full. With any other error, such as an unreachable
 // Redis, Run keeps trying.
 func (s *Server) Check(ctx context.Context) error {
 	if err := s.usable(ctx); err != nil {
@@ -81,6 +84,7 @@ func (s *Server) check(ctx context.Context) error {
 	}
 	var cantSubscribe, cantPublish error
 	var lacking []store.Lack
+	var evicting []string
 	for _, movers := range byNode {
 		noSubscribing, rehearsed, err := s.checkNode(ctx, movers)
 		if err != nil {
@@ -88,8 +92,20 @@ func (s *Server) check(ctx context.Context) error {
 		}
 		cantSubscribe, cantPublish = cmp.Or(cantSubscribe, noSubscribing), cmp.Or(cantPublish, rehearsed.CantPublish)
 		lacking = append(lacking, rehearsed.Lacking...)
+		if policy := movers[0].store.EvictionPolicy(ctx); policy != "" {
+			evicting = append(evicting, strings.TrimSuffix(policy+" of node "+movers[0].store.NodeAddr(), " of node "))
+		}
 	}
-	return errors.Join(s.noChannel(cantSubscribe, cantPublish), noFeatures(lacking))
+	return errors.Join(s.noChannel(cantSubscribe, cantPublish), noFeatures(lacking), evicts(evicting))
+}
+
+// evicts is ErrEvicts if there are any such policies.
+func evicts(policies []string) error {
+	if len(policies) == 0 {
+		return nil
+	}
+	slices.Sort(policies)
+	return fmt.Errorf("%w: its maxmemory-policy is %s, want noeviction", ErrEvicts, strings.Join(policies, ", "))
 }
 
 // noFeatures is ErrNoFeature if there are any that lack commands.
@@ -210,7 +226,7 @@ func (s *Server) noChannel(cantSubscribe, cantPublish error) error {
 		{cantSubscribe, "subscribe", s.channel(store.Keys.FirstDue), "+subscribe"},
 		{cantPublish, "publish", s.channel(func(k store.Keys) string { return k.Wake("*") }), "+zpopmin +publish"},
 	} {
-		if c.refused != nil {
+		if store.Refused(c.refused) { // what else keeps it from that passes, as a slot that is on its way
 			what = append(what, c.verb+" to "+c.channel)
 			why = append(why, c.refused.Error())
 			commands += s.commandOf(c.refused, c.command)
@@ -234,7 +250,10 @@ func (s *Server) commandOf(refused error, command string) string {
 	return " " + command
 }
 
-// advise adds to an error what rights are missing.
+// advise adds to an error what rights are missing, if it is for these that Redis refuses.
 func (s *Server) advise(refused error, command string) error {
+	if !store.Refused(refused) {
+		return refused
+	}
 	return fmt.Errorf("%w; the ACL needs &%s*%s", refused, s.options.Prefix, s.commandOf(refused, command))
 }

@@ -174,6 +174,31 @@ func TestCheckChannels(t *testing.T) {
 	}
 }
 
+// Only where a permission is missing is there advice on the ACL: while a slot is on its way the log has the reason alone, and the start takes
+// the user.
+func TestAdviceIsForPermissions(t *testing.T) {
+	t.Parallel()
+	s := New(newWorld(t).pool(), Options{})
+	for _, c := range []struct {
+		why     redis.Error
+		advised bool
+	}{
+		{"NOPERM this user has no permissions to access one of the channels used as arguments", true},
+		{"ERR The user executing the script can't run this command or subcommand script: f, on @user_script:5.", true},
+		{"ERR ACL failure in script: User u has no permissions to run the 'publish' command", true},
+		{"ERR Script attempted to access a non local key in a cluster node", false},
+		{"ERR Attempted to access a non local key in a cluster node", false},
+		{"WRONGTYPE Operation against a key holding the wrong kind of value", false},
+	} {
+		if got := strings.Contains(s.advise(c.why, "+publish").Error(), "the ACL needs"); got != c.advised {
+			t.Errorf("%q: advised %v, want %v", c.why, got, c.advised)
+		}
+		if got := s.noChannel(nil, c.why) != nil; got != c.advised {
+			t.Errorf("%q: at the start %v, want %v", c.why, got, c.advised)
+		}
+	}
+}
+
 // An ordinary user of Redis 7 has no channels: Run works, by its interval, and
 // says once what is missing, and once that it is there.
 func TestRunWithoutChannels(t *testing.T) {

@@ -128,6 +128,8 @@ func TestCheckRedis(t *testing.T) {
 	redisServer.Do("ACL", "SETUSER", "old-deaf", "on", ">oldpass", "~*", "+@all", "-lmove", "resetchannels")
 	redisServer.Do("ACL", "SETUSER", "weak", "on", ">weakpass", "~*", "+ping")
 	away := redistest.Nobody(t)
+	evicts := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	evicts.Do("ACL", "SETUSER", "discreet", "on", ">pass", "~*", "&*", "+@all", "-info")
 	for _, test := range []struct {
 		name, addr, lines string
 		stdout, stderr    string // patterns, behind "redis on ADDR: "
@@ -136,6 +138,8 @@ func TestCheckRedis(t *testing.T) {
 		{"no channels", redisServer.Addr, "username = deaf\npassword = deafpass", "warning: redis does not let this user subscribe to [^\n]*; its ACL needs &delayer:\\*[^\n]*", ""},
 		{"no pauses", redisServer.Addr, "username = old\npassword = oldpass", "warning: some features won't work: paused topics; who uses them gives its ACL \\+lmove \\+rename", ""},
 		{"neither", redisServer.Addr, "username = old-deaf\npassword = oldpass", "warning: redis does not let this user [^\n]*\nredis on [^\n]*: warning: some features won't work: [^\n]*", ""},
+		{"evicts", evicts.Addr, "", "warning: redis throws jobs away when it is full: its maxmemory-policy is allkeys-lru, want noeviction", ""},
+		{"evicts, and may not tell", evicts.Addr, "username = discreet\npassword = pass", "it takes the server", ""},
 		{"away", away, "", "", "dial tcp [^\n]*: connect: connection refused"},
 		{"wrong password", redisServer.Addr, "password = wrong", "", "redis refuses: [^\n]*WRONGPASS[^\n]*"},
 		{"no password", redisServer.Addr, "", "", "redis refuses: [^\n]*NOAUTH[^\n]*"},

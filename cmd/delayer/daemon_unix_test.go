@@ -100,6 +100,18 @@ func TestStartAndStop(t *testing.T) {
 	}
 }
 
+// The start says in the error log that Redis throws jobs away when it is full, and works all the same.
+func TestStartWithEviction(t *testing.T) {
+	t.Parallel()
+	redisServer := redistest.Start(t, "--maxmemory-policy", "volatile-lru")
+	s := newSite(t, redisServer.Addr)
+	p := s.started(t)
+	p.delivers(redisServer.Fixture)
+	if want := "redis on " + redisServer.Addr + ": redis throws jobs away when it is full: its maxmemory-policy is volatile-lru, want noeviction\n"; strings.Count(read(t, s.errors), want) != 1 {
+		t.Errorf("error log %q, want one line with %q", read(t, s.errors), want)
+	}
+}
+
 // A Redis that is away or does not answer at the start is waited for, and the start says so.
 func TestStartWithoutRedis(t *testing.T) {
 	away, mute := redistest.Nobody(t), newMute(t).addr

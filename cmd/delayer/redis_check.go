@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,7 +89,17 @@ func misfitAt(ctx context.Context, config *tls.Config, name, addr string) error 
 
 // works reports whether the server works all the same, but for something that the error says.
 func works(err error) bool {
-	return errors.Is(err, server.ErrNoChannel) || errors.Is(err, server.ErrNoFeature)
+	return errors.Is(err, server.ErrNoChannel) || errors.Is(err, server.ErrNoFeature) || errors.Is(err, server.ErrEvicts)
+}
+
+// evicts is what a check says of a Redis that throws jobs away, nil if it says nothing of that.
+func evicts(checked error) error {
+	parts, _ := checked.(interface{ Unwrap() []error })
+	if parts == nil || !errors.Is(checked, server.ErrEvicts) {
+		return nil
+	}
+	all := parts.Unwrap()
+	return all[slices.IndexFunc(all, func(err error) bool { return errors.Is(err, server.ErrEvicts) })]
 }
 
 // waitsForRedis is what the start's line adds if Redis does not serve us yet.

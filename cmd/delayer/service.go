@@ -111,16 +111,20 @@ type service struct {
 }
 
 func (s *service) run(work *server.Server, banner string, warnings config.Problems) error {
-	waits, err := s.check(work)
+	checked, err := s.check(work)
 	if err != nil || !s.signals.stopped.IsZero() {
 		return err
 	}
+	waits := waitsForRedis(checked)
 	if s.config.Delayer.LogFormat != "json" { // whose readers would stumble over it
 		s.log.Print(banner + s.whereRedisIs(waits == ""))
 	}
 	s.log.Info(fmt.Sprintf("Service started successfully, PID: %d%s", os.Getpid(), waits))
 	for _, w := range warnings {
 		s.log.Error(w)
+	}
+	if why := evicts(checked); why != nil {
+		s.log.Error(fmt.Sprintf("redis on %s: %v", s.config.Redis.Place(), why))
 	}
 	if err := s.mode.ready(s); err != nil {
 		return s.fail(exitFailed, err)
@@ -164,16 +168,16 @@ func (s *service) work(ctx context.Context, work *server.Server) error {
 }
 
 // check fails when Redis will never have the server. A Redis that is away is
-// left to the server, which waits for it and says so in the log; waits says it in the start's line.
-func (s *service) check(work *server.Server) (waits string, err error) {
-	err = s.during(func(ctx context.Context) error { return checkRedis(ctx, work, s.pool) })
+// left to the server, which waits for it and says so in the log; checked is what the start has to say of it.
+func (s *service) check(work *server.Server) (checked, err error) {
+	checked = s.during(func(ctx context.Context) error { return checkRedis(ctx, work, s.pool) })
 	switch {
-	case errors.Is(err, server.ErrRefused):
-		return "", s.fail(exitRedis, fmt.Errorf("redis on %s: %w", s.config.Redis.Place(), err))
-	case errors.Is(err, errCutOff):
-		return "", s.fail(exitFailed, err)
+	case errors.Is(checked, server.ErrRefused):
+		return nil, s.fail(exitRedis, fmt.Errorf("redis on %s: %w", s.config.Redis.Place(), checked))
+	case errors.Is(checked, errCutOff):
+		return nil, s.fail(exitFailed, checked)
 	}
-	return waitsForRedis(err), nil
+	return checked, nil
 }
 
 // during does the work until it ends, or the signals have it end.

@@ -77,7 +77,7 @@ func (r *run) try(t *testing.T, url string) {
 	var stop func()
 	r.interrupted, stop = signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	table := fmt.Sprintf("\n%s: %s\n", withoutPassword(url), r.server(t))
+	table := fmt.Sprintf("\n%s: %s\n%s", withoutPassword(url), r.server(t), r.warning(t))
 	defer r.forget(t)
 	table += r.table("script", scripts) + r.table("promise", promises)
 	fmt.Print(table)
@@ -130,6 +130,40 @@ func (r *run) server(t *testing.T) string {
 		}
 	}
 	return fmt.Sprintf("Redis %s, %s", text, cmp.Or(says["redis_mode"], says["server_mode"], "of unknown mode"))
+}
+
+// warning is a line on what no trial shows: a Redis that is full and throws jobs away.
+func (r *run) warning(t *testing.T) string {
+	nodes := store.NewPartitions(r.pool, r.prefix, max(r.redis.Partitions, 1)).Nodes()
+	for _, node := range nodes {
+		if policy := node.EvictionPolicy(t.Context()); policy != "" {
+			return fmt.Sprintf("\nwarning: it throws jobs away when it is full: its maxmemory-policy is %s, want noeviction\n", policy)
+		}
+	}
+	return ""
+}
+
+// A Redis that throws keys away, be it one node of a cluster, is worth a warning, and no other one is.
+func TestWarning(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	alone := redistest.Start(t)
+	discreet := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	discreet.SetUser("~* &* +@all -info")
+	urls := []string{"redis://" + alone.Addr, "redis-cluster://" + cluster.Addrs() + "?partitions=16", "redis://u:p@" + discreet.Addr}
+	expectAll := func(want ...string) {
+		t.Helper()
+		for i, url := range urls {
+			r := newRun(t, url)
+			r.server(t)
+			expect(t, "the warning", r.warning(t), nil, want[i])
+		}
+	}
+	expectAll("", "", "")
+	alone.Do("CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
+	cluster.Servers[2].Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	line := "\nwarning: it throws jobs away when it is full: its maxmemory-policy is %s, want noeviction\n"
+	expectAll(fmt.Sprintf(line, "volatile-ttl"), fmt.Sprintf(line, "allkeys-lru"), "")
 }
 
 var check = redistest.Check

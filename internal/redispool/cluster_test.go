@@ -1,6 +1,7 @@
 package redispool
 
 import (
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -96,6 +97,30 @@ func TestNoNodeAnswers(t *testing.T) {
 	defer Close(pool)
 	_, err := On(pool, "{d}:").Get(t.Context())
 	expectError(t, err, "no node of the cluster answers: 127.0.0.1:1: dial", "; 127.0.0.1:2: dial")
+}
+
+// A node that does not take our password is named: the others' addresses, with which the pool was opened, would mislead.
+func TestNodeWithAnotherPassword(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	other := cluster.Servers[1]
+	other.Do("CONFIG", "SET", "requirepass", "other")
+	pool := clusterPool(cluster.Servers[0].Addr)
+	defer Close(pool)
+	for prefix := 0; ; prefix++ {
+		slot := On(pool, fmt.Sprintf("d:{%d}:", prefix)).(*Slot)
+		conn, err := slot.Get(t.Context())
+		if slot.cluster.owner(slot.slot).addr == other.Addr {
+			expectError(t, err, "node "+other.Addr+": NOAUTH")
+			_, err = slot.Dial(t.Context())
+			expectError(t, err, "node "+other.Addr+": NOAUTH")
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+	}
 }
 
 // However many are told that a slot has moved, the nodes are asked a few times a second at most.

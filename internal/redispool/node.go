@@ -3,6 +3,7 @@ package redispool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 
 	"github.com/gomodule/redigo/redis"
@@ -34,7 +35,13 @@ type toNode struct {
 }
 
 // Locate is that of a Locator.
-func (t toNode) Locate(ctx context.Context, dial Dial) (redis.Conn, error) { return dial(ctx, t.addr) }
+func (t toNode) Locate(ctx context.Context, dial Dial) (redis.Conn, error) {
+	conn, err := dial(ctx, t.addr)
+	if errors.As(err, new(redis.Error)) { // as that of a node with another password; the network's errors have the address
+		err = fmt.Errorf("node %s: %w", t.addr, err)
+	}
+	return conn, err
+}
 
 // Guard has the connection closed once it is of no use any more, whoever waits on it: a node that hangs says nothing.
 func (t toNode) Guard(_ string, conn net.Conn) net.Conn {

@@ -7,6 +7,15 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
+// EvictionPolicy is the maxmemory-policy of a Redis that throws keys away when it is full, "" of one that does not, or does not tell.
+func (s *Store) EvictionPolicy(ctx context.Context) string {
+	says, _ := s.Info(ctx)
+	if policy := says["maxmemory_policy"]; policy != "noeviction" {
+		return policy
+	}
+	return ""
+}
+
 // Info is what Redis says of itself, field by field.
 func (s *Store) Info(ctx context.Context) (map[string]string, error) {
 	text, err := redis.String(s.command(ctx, "INFO"))
