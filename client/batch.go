@@ -43,7 +43,7 @@ var ErrChunk = store.ErrChunk
 // With [Replicas] it waits once, behind all chunks, for the most replicas and the longest timeout of all jobs.
 //
 // What is wrong with any of the jobs (ErrInvalid) is found before anything is sent. An ID that
-// is there twice is wrong, too. Up to two chunks are under way at a time. After an error of
+// is there twice is wrong, too, unless it is Once's in different groups. Up to two chunks are under way at a time. After an error of
 // Redis or the network no further chunk is sent. Of chunks to groups one is under way at a time.
 //
 // With several partitions (WithPartitions) a chunk's jobs are of one, and two chunks a node are under way.
@@ -128,13 +128,13 @@ func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {
 		}
 		stored.Told = &told[i]
 		err = cmp.Or(wrong, err)
-		if first, twice := ids[job.ID]; err == nil && twice && job.ID != "" {
+		if first, twice := ids[stored.ID]; err == nil && twice && job.ID != "" {
 			err = invalid("id", fmt.Sprintf("%s is that of job %d, too", store.Quote(job.ID), first))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("job %d: %w", i, err)
 		}
-		ids[job.ID] = i
+		ids[stored.ID] = i // with the group, for Once counts per group
 		all[i] = stored
 	}
 	return all, nil

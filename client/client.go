@@ -120,9 +120,10 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 	if err := set.layout.Check(prefix); err != nil {
 		c.setupErr, set.layout = cmp.Or(wrong, fmt.Errorf("%w %w", ErrInvalid, err)), store.Layout{}
 	}
-	o := &coalesce.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed, Replaced: func() { c.taker.Renew() }}
+	o := &coalesce.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed}
 	c.partitions, c.calls = set.layout.Open(pool, prefix), newCalls(o)
 	c.taker = take.New(c.closing, o, take.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, c.partitions...)
+	c.partitions.OnReplaced(c.taker.Renew)
 	return c
 }
 

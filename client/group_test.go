@@ -242,6 +242,24 @@ func TestGroupBatch(t *testing.T) {
 	}
 }
 
+// An ID of Once counts once per group, so a batch may have it for several groups; two of one group are wrong.
+func TestBatchOfOneIDInGroups(t *testing.T) {
+	f := start(t)
+	in := func(key string) client.Delayed {
+		return client.Delayed{Message: client.Message{ID: "a", Topic: "t", Body: "1"}, Options: []client.PushOption{client.Group(key, longGroup), client.Once(time.Hour)}}
+	}
+	results, err := f.PushBatch(t.Context(), []client.Delayed{in("j"), in("k")})
+	check(t, err)
+	for i, r := range results {
+		if r.Outcome != client.Created || r.ID == results[1-i].ID {
+			t.Errorf("job %d: %+v", i, r)
+		}
+	}
+	f.Expect(state{Pool: []string{results[0].ID, results[1].ID}, Once: []string{"{t:j}a", "{t:k}a"}, Buckets: buckets{results[0].ID: "t [1]", results[1].ID: "t [1]"}})
+	_, err = f.PushBatch(t.Context(), []client.Delayed{in("j"), in("k"), in("j")})
+	expectText(t, "twice in one group", err, `job 2: invalid id: "a" is that of job 0, too`)
+}
+
 // largeGroups begins groups of about 300 KiB, of keys 0, 1, ….
 func (f *fixture) largeGroups(n int) (body string) {
 	f.TB.Helper()

@@ -131,7 +131,7 @@ func (n *node) endPasses() {
 func (n *node) round(movers []*mover) {
 	started := time.Now()
 	n.peek(movers, started)
-	var failed error
+	var met trouble
 	for _, m := range movers {
 		if m.pass == nil && !isBy(m.wakes().look, started) {
 			continue
@@ -145,9 +145,10 @@ func (n *node) round(movers []*mover) {
 		}
 		p := m.pass
 		m.pass = nil
-		if failed = p.err; n.work.Err() != nil {
+		if n.work.Err() != nil {
 			return
 		}
+		met.add(p.err)
 		n.report(m, p.err)
 		n.worked = n.worked || p.moved
 		if p.err == nil {
@@ -157,12 +158,21 @@ func (n *node) round(movers []*mover) {
 		m.plan(p.started, p.next, p.err)
 	}
 	n.countAcked(movers, started)
-	if failed == nil || !store.Temporary(failed) { // else it would wait for the same
+	if !met.inPartition { // else it would wait for the same
 		n.keepPaused(movers, started)
 	}
-	isFirst := n.Server.movers[0].node.Load() == n
-	if isFirst && (failed == nil || !store.Temporary(failed)) { // else it would wait for the same
+	if isFirst := n.Server.movers[0].node.Load() == n; isFirst && !met.inNode {
 		n.beat(n.work, started)
+	}
+}
+
+// trouble is what passes of a round have met that may be over soon: what asks the same partitions, or the same node, would wait for it, too.
+type trouble struct{ inPartition, inNode bool }
+
+// add adds a pass's error.
+func (t *trouble) add(err error) {
+	if err != nil && store.Temporary(err) {
+		t.inPartition, t.inNode = true, t.inNode || !store.OfOneSlot(err)
 	}
 }
 

@@ -33,7 +33,7 @@ func start(t *testing.T) *inCluster {
 		return &redis.Pool{MaxActive: 8, Wait: true, MaxIdle: 8, DialContext: d.Dial, TestOnBorrowContext: redispool.CheckRested}
 	})
 	ctx, abandon := context.WithCancel(context.Background())
-	owner := &Owner{Running: new(sync.WaitGroup), Abandoned: ctx, Closed: errors.New("closed"), Replaced: func() {}}
+	owner := &Owner{Running: new(sync.WaitGroup), Abandoned: ctx, Closed: errors.New("closed")}
 	t.Cleanup(func() {
 		abandon()
 		owner.Running.Wait()

@@ -15,7 +15,6 @@ type Owner struct {
 	Running   *sync.WaitGroup // counts the goroutines that make round trips
 	Abandoned context.Context // ends their wait for a connection
 	Closed    error           // why calls fail then
-	Replaced  func()          // called after a connection led to a server that takes no writes
 }
 
 // Coalescer lets callers share round trips. While few are under way a caller goes at once;
@@ -121,9 +120,6 @@ func (c *Coalescer) roundTrip(p *store.Pipeline, err error) int {
 		call(p, err)
 	}
 	if err == nil {
-		if p.Replaced {
-			c.owner.Replaced()
-		}
 		p.Close()
 	}
 	return callers

@@ -485,7 +485,7 @@ func (s *stage) expectPage(state, id string) {
 
 func (s *stage) expectLook(waiter string, length int, entered bool) {
 	s.Helper()
-	found, _, err := store.Look(s.Context(), store.LookAt{Store: s.store, Topics: []string{topic}, Waiter: waiter, Since: []time.Duration{0}})
+	found, err := store.Look(s.Context(), store.LookAt{Store: s.store, Topics: []string{topic}, Waiter: waiter, Since: []time.Duration{0}})
 	check(s, err)
 	expect(s, "the length of the queue", found[0].Lengths, nil, []int{length})
 	if entered {

@@ -42,6 +42,8 @@ func KindOf(err error) Kind {
 		return NoError
 	case errors.As(err, new(*LayoutError)):
 		return Denied
+	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrExists):
+		return OtherAnswer
 	case !errors.As(err, new(redis.Error)):
 		return NoAnswer
 	}
@@ -67,6 +69,9 @@ func Temporary(err error) bool { return KindOf(err) <= NotNow }
 
 // InTwoSlots reports whether err is a node of a cluster saying that our keys are not in one slot of it.
 func InTwoSlots(err error) bool { return meaningOf(err) == twoSlots }
+
+// OfOneSlot reports whether err is about one slot of a cluster: the node answers for others.
+func OfOneSlot(err error) bool { return isNotHere(err) }
 
 // takesNoWrites reports whether err is a server saying that it is no master, or
 // none that may take writes: it has done nothing, and the address may lead to

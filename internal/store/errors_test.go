@@ -21,6 +21,9 @@ func TestErrorKinds(t *testing.T) {
 		want int
 	}{
 		{io.EOF, temporary},
+		{ErrNotFound, 0},
+		{ErrExists, 0},
+		{ErrReused, 0},
 		{errors.New("dial tcp 127.0.0.1:6379: connect: connection refused"), temporary},
 		{redis.Error("NOAUTH Authentication required."), refused},
 		{redis.Error("WRONGPASS invalid username-password pair or user is disabled."), refused},

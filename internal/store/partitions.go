@@ -39,6 +39,14 @@ func (l Layout) Open(pool *redis.Pool, prefix string) Partitions {
 	return p
 }
 
+// OnReplaced has f called whenever a connection led to a server that takes no writes, and was left. It is for who has just made the
+// partitions.
+func (p Partitions) OnReplaced(f func()) {
+	for _, s := range p {
+		s.onReplaced = f
+	}
+}
+
 // layout is that of the partitions.
 func (p Partitions) layout() Layout {
 	if c := p[0].layoutCheck; c != nil {

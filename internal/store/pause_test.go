@@ -332,7 +332,7 @@ func TestResumeWakes(t *testing.T) {
 	}
 	look := func(waiter string) Looked {
 		t.Helper()
-		found, _, err := Look(ctx, LookAt{b.Store, []string{"t"}, waiter, []time.Duration{0}})
+		found, err := Look(ctx, LookAt{b.Store, []string{"t"}, waiter, []time.Duration{0}})
 		check(t, err)
 		return found[0]
 	}

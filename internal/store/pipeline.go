@@ -35,6 +35,7 @@ type Pipeline struct {
 	// Hasty has nothing tried again that a cluster can't do now: several stores' calls would wait for one's.
 	Hasty bool
 
+	onReplaced func()
 	pool       redispool.Source
 	conn       redis.Conn
 	err        error  // why the connection can't be used any more
@@ -58,7 +59,7 @@ func (s *Store) Pipeline(ctx context.Context) (*Pipeline, error) {
 }
 
 func (s *Store) newPipeline(conn redis.Conn) *Pipeline {
-	return &Pipeline{pool: s.pool, conn: conn, flushed: true}
+	return &Pipeline{onReplaced: s.onReplaced, pool: s.pool, conn: conn, flushed: true}
 }
 
 // Close gives the connection back.
@@ -184,6 +185,9 @@ func (p *Pipeline) load(c *run) {
 func (p *Pipeline) replace(ctx context.Context) {
 	again := p.refused
 	p.refused, p.Replaced, p.loading = nil, true, nil
+	if p.onReplaced != nil {
+		defer p.onReplaced()
+	}
 	conn, err := p.pool.(redispool.Pool).Replace(ctx, p.conn) // what a Slot's node refuses is elsewhere
 	if err != nil {
 		p.err = err

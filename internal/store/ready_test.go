@@ -13,7 +13,7 @@ import (
 // lengths are those of the topics' queues, as a Look finds them.
 func (b *backend) lengths(t *testing.T, topics []string) ([]int, error) {
 	t.Helper()
-	looked, _, err := b.look(t, LookAt{Topics: topics})
+	looked, err := b.look(t, LookAt{Topics: topics})
 	return looked.Lengths, err
 }
 
@@ -67,6 +67,13 @@ func TestReadyOfABrokenQueue(t *testing.T) {
 	})
 }
 
+// tellsReplaced reports whether the store's owner is told that another server was tried.
+func tellsReplaced(s *Store, call func() error) (told bool, err error) {
+	Partitions{s}.OnReplaced(func() { told = true })
+	err = call()
+	return told, err
+}
+
 // isReplaced makes a call, and reports whether another server was tried. Without an error all leases are lost.
 func isReplaced[T any](t *testing.T, c *Call[T]) (bool, error) {
 	p, err := c.store.Pipeline(t.Context())
@@ -91,8 +98,14 @@ func TestEmptyQueueOfAReplica(t *testing.T) {
 			return isReplaced(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{}))
 		},
 		"Look": func() (bool, error) {
-			_, replaced, err := b.look(t, LookAt{Topics: []string{"t"}})
-			return replaced, err
+			return tellsReplaced(b.Store, func() error { _, err := b.look(t, LookAt{Topics: []string{"t"}}); return err })
+		},
+		"Ack of many": func() (bool, error) {
+			return tellsReplaced(b.Store, func() (failed error) {
+				InTurn(t.Context(), []*Store{b.Store}, 1, func(int) *Call[[]error] { return b.Ack([]Held{gone}) },
+					func(_ int, _ []error, err error) bool { failed = err; return true })
+				return failed
+			})
 		},
 		// Nor does it know whether a lease is lost.
 		"Ack":    func() (bool, error) { return isReplaced(t, b.Ack([]Held{gone})) },

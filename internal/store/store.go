@@ -20,6 +20,7 @@ type Store struct {
 	recent *recentTopics
 
 	layoutCheck *layoutCheck // nil of a single partition
+	onReplaced  func()       // see Partitions.OnReplaced
 }
 
 // New makes a Store of the jobs on the pool's Redis whose keys begin with prefix.

@@ -37,31 +37,30 @@ type Looked struct {
 }
 
 // Look looks at ready queues, of stores that one connection leads to. It asks a server that takes writes, where it can
-// find one, as no other knows that a queue is empty; replaced says that it had to be found. A connection that has
+// find one, as no other knows that a queue is empty. A connection that has
 // rested is not tried before, as it changes nothing to look twice: thousands of clients do so now and then, and nothing else.
-func Look(ctx context.Context, looks ...LookAt) (found []Looked, replaced bool, err error) {
+func Look(ctx context.Context, looks ...LookAt) (found []Looked, err error) {
 	s := looks[0].Store
 	if err := s.layoutCheck.pass(ctx); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	conn, rested, err := s.pool.GetUntried(ctx)
 	if err != nil {
-		return nil, false, causeOf(ctx, err)
+		return nil, causeOf(ctx, err)
 	}
-	found, replaced, err = lookBy(ctx, s.newPipeline(conn), looks)
+	found, err = lookBy(ctx, s.newPipeline(conn), looks)
 	if !rested || KindOf(err) != NoAnswer || ctx.Err() != nil {
-		return found, replaced, err
+		return found, err
 	}
 	p, err := s.Pipeline(ctx)
 	if err != nil {
-		return nil, replaced, err
+		return nil, err
 	}
-	found, again, err := lookBy(ctx, p, looks)
-	return found, replaced || again, err
+	return lookBy(ctx, p, looks)
 }
 
 // lookBy looks by way of the pipeline, and closes it.
-func lookBy(ctx context.Context, p *Pipeline, looks []LookAt) (found []Looked, replaced bool, err error) {
+func lookBy(ctx context.Context, p *Pipeline, looks []LookAt) (found []Looked, err error) {
 	defer p.Close()
 	p.Hasty = true
 	sent := make([]*Looking, len(looks))
@@ -74,11 +73,11 @@ func lookBy(ctx context.Context, p *Pipeline, looks []LookAt) (found []Looked, r
 			one, err = l.nothing(), nil // of the others more may be known
 		}
 		if err != nil {
-			return nil, p.Replaced, err
+			return nil, err
 		}
 		found = append(found, one)
 	}
-	return found, p.Replaced, nil
+	return found, nil
 }
 
 // Looking is a look that is under way.

@@ -67,19 +67,19 @@ var takes = map[string]func(s *Store, w Wanted) *Call[Popped]{
 // looked is what a look finds.
 func (b *backend) looked(t *testing.T, l LookAt) Looked {
 	t.Helper()
-	found, _, err := b.look(t, l)
+	found, err := b.look(t, l)
 	check(t, err)
 	return found
 }
 
 // look is a Look at one store.
-func (s *Store) look(t *testing.T, l LookAt) (found Looked, replaced bool, err error) {
+func (s *Store) look(t *testing.T, l LookAt) (found Looked, err error) {
 	l.Store = s
-	all, replaced, err := Look(t.Context(), l)
+	all, err := Look(t.Context(), l)
 	if err == nil {
 		found = all[0]
 	}
-	return found, replaced, err
+	return found, err
 }
 
 // take takes jobs as the Store's user.
@@ -502,7 +502,7 @@ func TestLookAtAReplica(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.do(t, "REPLICAOF", "127.0.0.1", 1)
-	if got, _, err := b.look(t, LookAt{Waiter: "me", Topics: []string{"t"}, Since: []time.Duration{0}}); !begins(err, "READONLY") || got.Entered {
+	if got, err := b.look(t, LookAt{Waiter: "me", Topics: []string{"t"}, Since: []time.Duration{0}}); !begins(err, "READONLY") || got.Entered {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for how, take := range takes {
@@ -513,7 +513,7 @@ func TestLookAtAReplica(t *testing.T) {
 	// It is told also by a call that may not look.
 	b.do(t, "REPLICAOF", "NO", "ONE")
 	b.SetUser("~* &* +@all -evalsha")
-	got, _, err := b.user().look(t, LookAt{Waiter: "me", Topics: []string{"t", "u"}, Since: []time.Duration{0, 0}})
+	got, err := b.user().look(t, LookAt{Waiter: "me", Topics: []string{"t", "u"}, Since: []time.Duration{0, 0}})
 	if want := []int{1, 1}; err != nil || !slices.Equal(got.Lengths, want) {
 		t.Errorf("who may not look: %+v, %v; want lengths %v, so that a pop tells why", got, err, want)
 	}
@@ -525,7 +525,7 @@ func TestLookOfALostConnection(t *testing.T) {
 	b, server := onRedis(t)
 	b.looked(t, LookAt{Topics: []string{"t"}})
 	server.Kill()
-	if got, _, err := b.look(t, LookAt{Topics: []string{"t"}}); err == nil || !reflect.DeepEqual(got, Looked{}) {
+	if got, err := b.look(t, LookAt{Topics: []string{"t"}}); err == nil || !reflect.DeepEqual(got, Looked{}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -41,7 +41,7 @@ func inHands(t *testing.T, sources ...int) *hand {
 	}
 	closing, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	owner := &coalesce.Owner{Running: new(sync.WaitGroup), Abandoned: closing, Closed: errClosed, Replaced: func() {}}
+	owner := &coalesce.Owner{Running: new(sync.WaitGroup), Abandoned: closing, Closed: errClosed}
 	h := &hand{t: t}
 	hooks := Hooks{slog.New(slog.DiscardHandler), func(store.Popped) {}, func(n int) { h.lost += n }}
 	h.Taker = New(closing, owner, hooks, stores...)

@@ -15,7 +15,7 @@ import (
 func onRedis(t *testing.T, log *redistest.Log, stores ...*store.Store) (taker *Taker, end func()) {
 	closing, cancel := context.WithCancel(context.Background())
 	running := new(sync.WaitGroup)
-	owner := &coalesce.Owner{Running: running, Abandoned: closing, Closed: errClosed, Replaced: func() {}}
+	owner := &coalesce.Owner{Running: running, Abandoned: closing, Closed: errClosed}
 	taker = New(closing, owner, Hooks{log.Logger(), func(store.Popped) {}, func(int) {}}, stores...)
 	end = sync.OnceFunc(func() {
 		cancel()

@@ -109,10 +109,7 @@ func (e *listener) lookAt(lines []*line) error {
 	for i := range looks {
 		asked[i] = looks[i].LookAt
 	}
-	found, replaced, err := store.Look(e.closing(), asked...)
-	if replaced {
-		e.taker().Renew()
-	}
+	found, err := store.Look(e.closing(), asked...)
 	if err != nil {
 		return err
 	}
