@@ -96,20 +96,26 @@ func (m *mover) sweepDead() *sweep {
 
 // sweepTopics looks after the known topics, and drops ready entries that stand for no job.
 func (m *mover) sweepTopics() *sweep {
-	var at store.Place
+	var at, dead store.Place
+	var known bool // all known topics are swept, and those with dead letters are next
 	return &sweep{
 		turn: topicsTurn, outages: m.outages, failing: "Ready queues and known topics can't be swept; jobs are moved all the same",
 		page: func(ctx context.Context, first bool) (bool, error) {
 			if first {
-				at = store.Place{}
+				at, dead, known = store.Place{}, store.Place{}, false
+			}
+			if known {
+				var err error
+				dead, err = m.store.RegisterDead(ctx, dead)
+				return dead != store.Place{} && err == nil, err
 			}
 			swept, err := m.store.Sweep(ctx, at)
 			for _, stale := range swept.Gone {
 				m.observe(func(o Observer) { o.Dropped(len(stale.IDs)) })
 				logJobs(m.log, slog.LevelError, "Ready job has expired or was removed, entry dropped", stale.Topic, stale.IDs)
 			}
-			at = swept.Last
-			return swept.More, err
+			at, known = swept.Last, !swept.More
+			return err == nil, err
 		},
 	}
 }

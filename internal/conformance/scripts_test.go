@@ -256,6 +256,11 @@ var scripts = []line{
 		s.expectStored("a", "waiting")
 		s.expectStored("b", "ready")
 	}},
+	{"register_dead", func(s *stage) {
+		s.letter("a")
+		next, err := s.store.RegisterDead(s.Context(), store.Place{})
+		expect(s, "where to go on", next, err, store.Place{})
+	}},
 	{"rehearse", func(s *stage) {
 		rehearsed, err := s.store.Rehearse("no job").Do(s.Context())
 		check(s, err)

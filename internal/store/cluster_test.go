@@ -324,6 +324,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		"group ready": func(ctx context.Context) error { return each(s.Push([]Delayed{toGroup("full", 2)}).Do(ctx)) },
 		"purge":       func(ctx context.Context) error { _, _, err := s.Purge(ctx, "t", 100); return err },
 		"sweep":       func(ctx context.Context) error { _, err := s.Sweep(ctx, Place{}); return err },
+		"dead topics": func(ctx context.Context) error { _, err := s.RegisterDead(ctx, Place{}); return err },
 	}
 	// with are what else is seeded.
 	with := map[string][]string{

@@ -104,6 +104,9 @@ func (m *migrating) expectMoved(but map[string]Held) {
 		if gone := was.TTL - is.TTL; gone < -time.Second || gone > time.Since(m.read)+time.Second {
 			m.Errorf("%s is kept for %v, and was for %v", id, is.TTL, was.TTL)
 		}
+		if known, err := m.now.Of(id).IsKnown(m.ctx, was.Topic); !known || err != nil {
+			m.Errorf("%s is %s, and its topic is not known: %v", id, was.State, err)
+		}
 		is.TTL, was.TTL = 0, 0
 		if err != nil || is != was {
 			m.Errorf("%s is\n%+v, %v; it was\n%+v", id, is, err, was)

@@ -2,7 +2,10 @@ package store
 
 import "context"
 
-var sweepScript = newScript("sweep")
+var (
+	sweepScript        = newScript("sweep")
+	registerDeadScript = newScript("register_dead")
+)
 
 const (
 	// sweepTopics and sweepEntries are how many topics, and entries of their queues, one Sweep looks
@@ -28,5 +31,15 @@ func (s *Store) Sweep(ctx context.Context, after Place) (Swept, error) {
 		rest, err := scan(reply, &swept.More, &swept.Last.At, &swept.Last.ID, &swept.Forgotten)
 		swept.Gone = topicIDsOf(rest)
 		return swept, err
+	}).Do(ctx)
+}
+
+// RegisterDead registers some of the topics that have dead letters and are not known, as what an earlier migration has moved. The next call
+// goes on at next; a zero one is the beginning, and the end.
+func (s *Store) RegisterDead(ctx context.Context, after Place) (next Place, err error) {
+	args := append(arguments(3, s.keys.DeadTopics()), sweepTopics, after.At, after.ID)
+	return newCall(s, registerDeadScript, args, func(reply any) (next Place, err error) {
+		_, err = scan(reply, &next.At, &next.ID)
+		return next, err
 	}).Do(ctx)
 }

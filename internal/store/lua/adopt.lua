@@ -98,6 +98,7 @@ while i <= #ARGV do
     if kind == 'd' then
       redis.pcall('ZADD', dead_lists .. topic, at, id)
       redis.pcall('ZADD', dead_topics, 'LT', at, topic)
+      enter_use(topic, now / 1000, now / 1000)
     else
       adjust_lease(name, ttl)
       enter(kind, id, topic, at)
