@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net/http"
@@ -155,5 +156,60 @@ func TestRefusalInPlainText(t *testing.T) {
 	New(Options{Token: "0123456789abcdef"}, a).ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/", nil))
 	if w.Code != http.StatusUnauthorized || !strings.HasPrefix(w.Body.String(), "not authorized: ") {
 		t.Errorf("got %d %q", w.Code, w.Body.String())
+	}
+}
+
+// A path or method that no area serves passes the guard like any other, and nothing is redirected.
+func TestGuardOfWhatHasNoRoute(t *testing.T) {
+	const token = "0123456789abcdef"
+	for _, test := range []struct {
+		method, target, host string
+		token                bool
+		want                 string // status and Allow
+	}{
+		{"GET", "/nothing", "localhost", true, "404 "},
+		{"GET", "/nothing", "localhost", false, "401 "},
+		{"GET", "/nothing", "evil.example", true, "421 "},
+		{"POST", "/get", "localhost", true, "405 GET, HEAD"},
+		{"POST", "/get", "localhost", false, "401 "},
+		{"HEAD", "/get", "localhost", true, "200 "},
+		{"DELETE", "/pages/x", "localhost", true, "405 GET, HEAD, POST"},
+		{"GET", "/pages/../get", "localhost", true, "200 "},
+		{"GET", "/pages/.", "localhost", true, "200 "},
+		{"GET", "/./get", "localhost", true, "404 "},
+		{"GET", "/pages", "localhost", true, "404 "},
+		{"GET", "//get", "localhost", true, "404 "},
+		{"GET", "/", "localhost", true, "200 "},
+		{"OPTIONS", "*", "localhost", true, "404 "},
+		{"OPTIONS", "*", "localhost", false, "401 "},
+		{"OPTIONS", "*", "evil.example", true, "421 "},
+		{"GET", "*", "localhost", false, "401 "},
+		{"CONNECT", "localhost:80", "localhost", false, "401 "},
+	} {
+		t.Run(fmt.Sprintf("%s %s of %s, token %v", test.method, test.target, test.host, test.token), func(t *testing.T) {
+			pages := area("GET /pages/", "POST /pages/", "GET /{$}")
+			pages.Pages = true
+			l := newLimited(t, 2)
+			background(t, New(Options{Token: token, Limit: l.Limited}, area("GET /get"), pages), l)
+			conn := l.connect("127.0.0.1")
+			secret := ""
+			if test.token {
+				secret = bearer
+			}
+			fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", test.method, test.target, test.host, secret)
+			response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: test.method})
+			check(t, err)
+			if got := fmt.Sprint(response.StatusCode, " ", response.Header.Get("Allow")); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+			if refused := test.want[0] == '4' && (test.want[:3] == "401" || test.want[:3] == "421"); response.Close != refused {
+				t.Errorf("the connection closes: %v", response.Close)
+			}
+			for _, name := range []string{"Content-Security-Policy", "X-Content-Type-Options", "Cache-Control"} {
+				if response.Header.Get(name) == "" {
+					t.Errorf("no %s", name)
+				}
+			}
+		})
 	}
 }

@@ -46,7 +46,7 @@ type User struct{ Name, Password string }
 type Area struct {
 	// Handler serves it. What it gets was let in.
 	Handler http.Handler
-	// Patterns are those of http.ServeMux that are its own.
+	// Patterns are the methods and paths that are its own (see route).
 	Patterns []string
 	// Refuse answers a request that is not let in, in the area's own way; nil: in plain text.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, why string)
@@ -95,15 +95,16 @@ func New(o Options, areas ...Area) *Front {
 	f.base = context.WithValue(context.Background(), frontKey{}, f)
 	f.stopping, f.stop = context.WithCancel(context.Background())
 	g := newGuard(f)
-	mux := http.NewServeMux()
+	all := &routes{}
+	all.other = g.protect(Area{Handler: http.HandlerFunc(all.noRoute)})
 	for _, a := range areas {
 		handler := g.protect(a)
 		for _, pattern := range a.Patterns {
-			mux.Handle(pattern, handler)
+			all.add(pattern, handler)
 		}
 	}
 	f.server = &http.Server{
-		Handler:           f.counter.count(mux),
+		Handler:           f.counter.count(all),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       exchangeTimeout,
 		WriteTimeout:      2 * exchangeTimeout,
@@ -112,7 +113,9 @@ func New(o Options, areas ...Area) *Front {
 		BaseContext:       func(net.Listener) context.Context { return f.base },
 		ConnContext:       withConn,
 		ConnState:         rest,
-		ErrorLog:          log.New(complaints{f}, "", 0),
+		// Else net/http answers OPTIONS * itself, without the guard.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     log.New(complaints{f}, "", 0),
 	}
 	return f
 }

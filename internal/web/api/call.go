@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,8 +47,10 @@ func newCall(w http.ResponseWriter, r *http.Request, route *Route, path map[stri
 		return nil, tooLarge.problem("the body has more than %d bytes; max_body in [http] says how many it may have", maxBody)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, badRequest.problem("the body is shorter than Content-Length says")
-	case err != nil:
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, slow.problem("the body did not arrive")
+	case err != nil:
+		return nil, badRequest.problem("the body can't be read: want chunks as HTTP/1.1 has them, or Content-Length")
 	}
 	c.body, err = decode(body, route.Body)
 	return c, err

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net/http"
@@ -102,6 +103,23 @@ func TestHalfABody(t *testing.T) {
 	conn.CloseWrite()
 	f.answer(conn).problem(badRequest, "", "", "shorter")
 	f.is("a", "")
+}
+
+// A body whose chunks can't be read is a broken request, not a slow one; and what follows on its
+// connection means nothing.
+func TestMalformedChunks(t *testing.T) {
+	f := start(t, web.Options{})
+	for _, chunks := range []string{"zz\r\n{}\r\n0\r\n\r\n", "2\r\n{}x\r\n0\r\n\r\n", "11111111111111111\r\n{}\r\n", strings.Repeat("1", 9000)} {
+		conn := f.connect()
+		fmt.Fprintf(conn, "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n%s", chunks)
+		answers := bufio.NewReader(conn)
+		response, err := http.ReadResponse(answers, nil)
+		check(t, err)
+		f.read(response).problem(badRequest, "", "", "chunks")
+		if !response.Close {
+			t.Errorf("%.20q: the connection stays open", chunks)
+		}
+	}
 }
 
 // A client that is too slow is told so, and its connection is closed.

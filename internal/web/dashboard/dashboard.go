@@ -10,6 +10,8 @@ package dashboard
 import (
 	"context"
 	"net/http"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -67,9 +69,16 @@ func New(c *client.Client, op *operator.Operator, o Options) *Dashboard {
 	mux.HandleFunc("POST /ui/push", d.page(readTimeout, d.push))                    // as it was typed in
 	mux.HandleFunc("GET /ui/act/{action}", d.page(actTimeout, unpacked(d.confirm))) // it may have to count as many
 	mux.HandleFunc("POST /ui/act/{action}", d.page(actTimeout, unpacked(d.act)))
-	read("/ui/", func(*page) error { return errNoPage })
+	none := d.page(readTimeout, unpacked(func(*page) error { return errNoPage }))
+	mux.HandleFunc("/ui/", none)
 	mux.Handle("GET /ui/static/", static)
-	d.routes = mux
+	d.routes = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p := r.URL.EscapedPath(); p != "/" && path.Clean(p) != strings.TrimSuffix(p, "/") {
+			none(w, r) // mux would redirect
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 	return d
 }
 

@@ -442,3 +442,13 @@ func TestTooManyClientsIsTemporary(t *testing.T) {
 		t.Errorf("it is %d %s", status, key)
 	}
 }
+
+// A path that is unknown, or contains steps, is a page that is not there. It is not redirected.
+func TestNoPage(t *testing.T) {
+	f := start(t, web.Options{})
+	for _, path := range []string{"/ui/nothing", "/ui/./topics", "/ui/x/../topics", "/ui//topics", "/ui/topics/"} {
+		if got := f.get(path); got.status != 404 {
+			t.Errorf("%s: %d", path, got.status)
+		}
+	}
+}

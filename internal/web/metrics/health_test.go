@@ -132,7 +132,7 @@ func TestReadyForStrangers(t *testing.T) {
 		{"HEAD", "/healthz", 200, ""},
 		{"HEAD", "/readyz", 503, ""},
 		{"GET", "/metrics", 401, ""},
-		{"POST", "/readyz", 405, ""},
+		{"POST", "/readyz", 401, ""},
 	} {
 		r, answer := httptest.NewRequest(c.method, c.path, nil), httptest.NewRecorder()
 		r.Host = "10.1.2.3:9277" // a probe's
