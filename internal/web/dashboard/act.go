@@ -186,14 +186,14 @@ func (p *page) asked() (*act, error) {
 	if ids := p.form["selected"]; len(ids) <= maxSelected {
 		a.IDs = ids
 	} else {
-		err = &wrong{"wrong.many", number(maxSelected)}
+		err = &wrong{"wrong.many", number(maxSelected), ""}
 	}
 	if err == nil && name == "reschedule" {
 		a.delay, err = durationOf("delay", get("delay"))
 	}
 	if err == nil && name == "pause" && strings.TrimSpace(get("for")) != "" { // else it has no end
 		if a.delay, err = durationOf("for", get("for")); err == nil && a.delay <= 0 { // which must not be taken for no end
-			err = &wrong{"wrong.for", get("for")}
+			err = &wrong{"wrong.for", get("for"), "for"}
 		}
 	}
 	if a.ID == "" && a.Topic == "" && a.Schedule == "" {
@@ -206,7 +206,7 @@ func (p *page) asked() (*act, error) {
 func durationOf(name, text string) (time.Duration, error) {
 	d, err := duration.Parse(strings.TrimSpace(text))
 	if err != nil {
-		return 0, &wrong{"wrong." + name, text}
+		return 0, &wrong{"wrong." + name, text, name}
 	}
 	return d, nil
 }
@@ -240,7 +240,7 @@ func (d *Dashboard) act(p *page) error {
 	switch {
 	case err != nil:
 	case a.of == ticked && len(a.IDs) == 0: // the page on which to tick is shown again
-		p.meet(&wrong{"wrong.selected", visible(a.Topic)}, "")
+		p.meet(&wrong{"wrong.selected", visible(a.Topic), ""}, "")
 		return d.deadTopic(p)
 	case a.of == ticked && p.form.Get("sure") == "":
 		a.Count = len(a.IDs)

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"html/template"
 	"net"
 	"net/http"
 	"os"
@@ -19,10 +20,49 @@ var (
 	errReadOnly = errors.New("read_only is set")
 )
 
-// wrong is a mistake in what was asked: a text, and what it is about.
-type wrong struct{ key, about string }
+// wrong is a mistake in what was asked: a text, what it is about, and the form's field that has to be corrected, if it is one.
+type wrong struct{ key, about, field string }
 
-func (w *wrong) Error() string { return english.T(w.key, w.about) }
+func (w *wrong) Error() string { return w.in(english) }
+
+// in is its text.
+func (w *wrong) in(l language) string {
+	if text, ok := texts[w.key]; ok && !strings.Contains(text[l], "%") {
+		return l.T(w.key)
+	}
+	return l.T(w.key, w.about)
+}
+
+// fieldsOfClient are the form's fields by the names that the client's errors have for them.
+var fieldsOfClient = map[string]string{
+	"topic": "topic", "id": "id", "body": "body", "delay": "delay", "ttr": "ttr", "max attempts": "max_attempts",
+	"concurrency": "concurrency", "rate": "rate", "burst": "burst", "tag": "tag", "time": "for", "note": "note",
+}
+
+// mistake finds the field of the form that an error of the client is about; nil if it is about none.
+func (p *page) mistake(err error) *wrong {
+	var found *wrong
+	if errors.As(err, &found) || !errors.Is(err, client.ErrInvalid) {
+		return found
+	}
+	for ; err != nil; err = errors.Unwrap(err) {
+		rest, is := strings.CutPrefix(err.Error(), client.ErrInvalid.Error()+" ")
+		name, _, _ := strings.Cut(rest, ":")
+		if field := fieldsOfClient[name]; is && field != "" {
+			return &wrong{"wrong." + field, cut(p.form.Get(field), short), field}
+		}
+	}
+	return nil
+}
+
+// Invalid are the attributes of the form's field of that name, if what it holds has to be corrected: it gets the focus, and the
+// message beside the form describes it.
+func (p *page) Invalid(field string) template.HTMLAttr {
+	if field != p.Field {
+		return ""
+	}
+	return `aria-invalid="true" aria-describedby="problem" autofocus`
+}
 
 // Is has it be an invalid request among others.
 func (w *wrong) Is(target error) bool { return target == client.ErrInvalid }
@@ -46,7 +86,7 @@ func (l language) problemOf(err error) problem {
 	detail := cut(strings.ToValidUTF8(err.Error(), "\ufffd"), 2000)
 	var mistake *wrong
 	if errors.As(err, &mistake) {
-		detail = l.T(mistake.key, mistake.about)
+		detail = mistake.in(l)
 	}
 	switch status {
 	case http.StatusForbidden, http.StatusNotFound, http.StatusRequestEntityTooLarge: // which say it all
@@ -110,6 +150,9 @@ func (p *page) Again() bool { return p.status >= 500 && p.r.Method == http.Metho
 
 // meet has the next page show the error of an action, and what that had done before.
 func (p *page) meet(err error, partly string) {
+	if mistake := p.mistake(err); mistake != nil {
+		err, p.Field = mistake, mistake.field
+	}
 	found := p.problemOf(err)
 	switch _, key := kindOf(err); {
 	case unknown(err):

@@ -177,3 +177,15 @@ func (a response) has(t testing.TB, what string, status int, parts ...string) {
 		}
 	}
 }
+
+// marks checks that of all fields that one has the focus and is marked as wrong, and that the message describes it.
+func (a response) marks(t testing.TB, what, field string) {
+	t.Helper()
+	var marked []string
+	for _, found := range regexp.MustCompile(`<(?:input|textarea) name="([a-z_]+)"[^>]* aria-invalid="true" aria-describedby="problem" autofocus`).FindAllStringSubmatch(a.body, -1) {
+		marked = append(marked, found[1])
+	}
+	if len(marked) != 1 || marked[0] != field || strings.Count(a.body, "aria-invalid") != 1 || strings.Count(a.body, "autofocus") != 1 || strings.Count(a.body, `id="problem"`) != 1 {
+		t.Errorf("%s: %q are marked, want %q", what, marked, field)
+	}
+}

@@ -52,7 +52,7 @@ func (d *Dashboard) find(p *page) error {
 	if encoded, is := strings.CutPrefix(typed, inBase64); is {
 		raw, err := base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/", "=", "", " ", "").Replace(encoded))
 		if err != nil {
-			p.meet(&wrong{"wrong.base64", "ID"}, "")
+			p.meet(&wrong{"wrong.base64", "ID", "q"}, "")
 		}
 		id = string(raw)
 	}

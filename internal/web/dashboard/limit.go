@@ -37,24 +37,24 @@ func (a *act) limit() (int, error) {
 	var err error
 	if text := field("concurrency"); text != "" {
 		if l.Concurrency, err = strconv.Atoi(text); err != nil || l.Concurrency <= 0 {
-			return 0, &wrong{"wrong.concurrency", text}
+			return 0, &wrong{"wrong.concurrency", text, "concurrency"}
 		}
 	}
 	if text := field("rate"); text != "" {
 		if l.Rate, err = duration.ParseRate(text); err != nil {
-			return 0, &wrong{"wrong.rate", text}
+			return 0, &wrong{"wrong.rate", text, "rate"}
 		}
 	}
 	if text := field("burst"); text != "" {
 		if l.Burst, err = strconv.Atoi(text); err != nil || l.Burst <= 0 {
-			return 0, &wrong{"wrong.burst", text}
+			return 0, &wrong{"wrong.burst", text, "burst"}
 		}
 	}
 	switch {
 	case l.Concurrency == 0 && l.Rate == 0:
-		return 0, &wrong{"wrong.limit", visible(a.Topic)}
+		return 0, &wrong{"wrong.limit", visible(a.Topic), "concurrency"}
 	case l.Burst > 0 && l.Rate == 0:
-		return 0, &wrong{"wrong.burst_alone", field("burst")}
+		return 0, &wrong{"wrong.burst_alone", field("burst"), "burst"}
 	}
 	return oneUnless(a.client.SetLimit(a.ctx, a.Topic, l))
 }

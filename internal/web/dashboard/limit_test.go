@@ -73,22 +73,24 @@ func TestHeldBackByRate(t *testing.T) {
 func TestWrongLimit(t *testing.T) {
 	r := redistest.Start(t)
 	f := startWith(t, web.Options{}, r, r.Addr, 4)
-	for _, c := range []struct{ concurrency, rate, burst, tag, says string }{
-		{"", "", "", "", "want how many at a time, or a rate"},
-		{"x1", "", "", "", "at a time &#34;x1&#34;"},
-		{"0", "", "", "", "at a time &#34;0&#34;"},
-		{"4", "fast", "", "", "rate &#34;fast&#34;"},
-		{"4", "10", "", "", "rate &#34;10&#34;"},
-		{"", "1/s", "-3", "", "at once &#34;-3&#34;"},
-		{"", "1/s", "0", "", "at once &#34;0&#34;"},
-		{"4", "", "3", "", "at once 3: it is of use only with a rate"},
-		{"3", "", "", "", "less than the 4 partitions"},
-		{"", "2000000/s", "", "", "is not from one a day"},
-		{"4", "", "", "{x}", "has braces"},
+	for _, c := range []struct{ concurrency, rate, burst, tag, says, field string }{
+		{"", "", "", "", "want how many at a time, or a rate", "concurrency"},
+		{"x1", "", "", "", "at a time &#34;x1&#34;", "concurrency"},
+		{"0", "", "", "", "at a time &#34;0&#34;", "concurrency"},
+		{"4", "fast", "", "", "rate &#34;fast&#34;", "rate"},
+		{"4", "10", "", "", "rate &#34;10&#34;", "rate"},
+		{"", "1/s", "-3", "", "at once &#34;-3&#34;", "burst"},
+		{"", "1/s", "0", "", "at once &#34;0&#34;", "burst"},
+		{"", "1/s", "2000000", "", "at once &#34;2000000&#34;: want a whole number from 1 to 1,000,000", "burst"},
+		{"4", "", "3", "", "at once 3: it is of use only with a rate", "burst"},
+		{"3", "", "", "", "with several partitions one for each at least", "concurrency"},
+		{"", "2000000/s", "", "", "from 1/d to 1000000/s", "rate"},
+		{"4", "", "", "{x}", "tag &#34;{x}&#34;: want a text without braces", "tag"},
 	} {
 		got := f.post("/ui/act/limit", "topic", "mail", "concurrency", c.concurrency, "rate", c.rate, "burst", c.burst, "tag", c.tag)
 		got.has(t, fmt.Sprint(c), http.StatusBadRequest, `id="problem"`, c.says, `id="limit" open`)
-		got.lacks(t, fmt.Sprint(c), `id="partly"`, `id="pause" open`)
+		got.lacks(t, fmt.Sprint(c), `id="partly"`, `id="pause" open`, "set limit")
+		got.marks(t, fmt.Sprint(c), c.field)
 		for _, typed := range []string{c.concurrency, c.rate, c.burst, c.tag} {
 			if !strings.Contains(got.body, ` value="`+typed+`"`) {
 				t.Errorf("%v: %q is not in its field", c, typed)

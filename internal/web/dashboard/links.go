@@ -36,7 +36,7 @@ func unpacked(serve func(*page) error) func(*page) error {
 			for i, text := range p.form[name] {
 				value, err := base64.RawURLEncoding.DecodeString(text)
 				if err != nil {
-					return &wrong{"wrong.base64", name}
+					return &wrong{"wrong.base64", name, ""}
 				}
 				p.form[name][i] = string(value)
 			}

@@ -32,6 +32,7 @@ type page struct {
 	Data    any
 	Done    string   // what an action has done that led here; empty if none did
 	Trouble *problem // what an action has met that was to be done here; nil if none did
+	Field   string   // the form's field that has to be corrected; empty if none has
 }
 
 // themes are the choices; auto leaves it to the browser.
@@ -96,16 +97,19 @@ func (p *page) readForm() error {
 		return err
 	}
 	if p.form, err = url.ParseQuery(string(body)); err != nil {
-		return &wrong{"wrong.form", err.Error()}
+		return &wrong{key: "wrong.form"}
 	}
 	return nil
 }
+
+// labels are the texts beside the fields that must be filled in.
+var labels = map[string]string{"topic": "topic", "id": "job.id", "body": "job.body", "schedule": "schedules.name"}
 
 // needs returns an error if the form has no value of one of these names.
 func (p *page) needs(names ...string) error {
 	for _, name := range names {
 		if p.form.Get(name) == "" {
-			return &wrong{"wrong.missing", name}
+			return &wrong{"wrong.missing", p.T(cmp.Or(labels[name], name)), name}
 		}
 	}
 	return nil

@@ -49,11 +49,14 @@ func (d *Dashboard) push(p *page) error {
 	if err == nil || errors.Is(err, client.ErrExists) && form.Get("id") == made { // then by the first try
 		return p.see(link("/ui/job", "id", form.Get("id")), "push", 1)
 	}
+	if mistake := p.mistake(err); mistake != nil {
+		err, p.Field = mistake, mistake.field
+	}
 	found := p.problemOf(err)
 	p.status = found.Status
 	data := pushData{Values: form, Problem: found.Detail, Unknown: unknown(err), Exists: found.Status == http.StatusConflict}
 	if data.Exists {
-		data.Problem = pieces(p.T("push.exists"))
+		data.Problem, p.Field = pieces(p.T("push.exists")), "id"
 	}
 	if !data.Unknown {
 		form.Del("made")
@@ -96,7 +99,7 @@ func (d *Dashboard) pushed(p *page) error {
 	if text := get("max_attempts"); text != "" {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil {
-			return &wrong{"wrong.max_attempts", text}
+			return &wrong{"wrong.max_attempts", text, "max_attempts"}
 		}
 		opts = append(opts, client.MaxAttempts(n))
 	}

@@ -86,19 +86,23 @@ func TestUnknownPush(t *testing.T) {
 func TestWrongPush(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, c := range []struct{ field, value, says string }{
-		{"topic", "", "topic is missing"},
-		{"body", "", "body is missing"},
-		{"delay", "soon", "delay"},
-		{"delay", "-1", "delay"},
-		{"ttr", "25h", "ttr"},
-		{"ttr", "x", "time to run"},
-		{"max_attempts", "0", "max attempts"},
-		{"max_attempts", "many", "attempts"},
+		{"topic", "", "Topic is missing"},
+		{"topic", strings.Repeat("t", 1025), "want 1 to 1,024 bytes"},
+		{"id", strings.Repeat("i", 4097), "4,096 bytes at most"},
+		{"body", "", "Body is missing"},
+		{"delay", "soon", "delay &#34;soon&#34;: want seconds"},
+		{"delay", "-1", "delay &#34;-1&#34;: want seconds"},
+		{"ttr", "25h", "time to run &#34;25h&#34;: want seconds, or a number with a unit (ms, s, m, h or d), from 1 ms to 24 h"},
+		{"ttr", "x", "time to run &#34;x&#34;: want seconds"},
+		{"max_attempts", "0", "attempts &#34;0&#34;: want a whole number above 0"},
+		{"max_attempts", "many", "attempts &#34;many&#34;: want a whole number above 0"},
 	} {
 		form := url.Values{"topic": {"topic"}, "id": {"kept-id"}, "body": {"kept-body"}, "delay": {"1h"}}
 		form.Set(c.field, c.value)
 		got := f.form("/ui/push", form)
-		got.has(t, c.field+" "+c.value, http.StatusBadRequest, `id="problem"`, c.says, "kept-id", c.value)
+		got.has(t, c.field+" "+c.value, http.StatusBadRequest, `id="problem"`, c.says, map[bool]string{true: c.value, false: "kept-id"}[c.field == "id"], c.value)
+		got.marks(t, c.field+" "+c.value, c.field)
+		got.lacks(t, c.field+" "+c.value, "invalid ")
 	}
 	if s := f.State(); len(s.Buckets) > 0 {
 		t.Errorf("pushed: %v", s)

@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// barriers is a script that lists what a reader who can't see the page would miss: headers, landmarks, fields and controls
+// without a name, landmarks that can't be told apart, and references that lead nowhere.
+const barriers = `(() => {
+  const found = [], seen = new Set();
+  const name = e => (e.getAttribute("aria-label") || e.innerText || e.getAttribute("title") || (e.querySelector("img") || {alt: ""}).alt || "").trim();
+  for (const th of document.querySelectorAll("th")) if (!th.closest(".uplot") && !th.textContent.trim()) found.push("an empty header in " + th.closest("table").id);
+  for (const e of document.querySelectorAll("nav, main, [role=search], section[aria-label], [role=region]")) {
+    const mark = (e.getAttribute("role") || e.localName) + " " + (e.getAttribute("aria-label") || "");
+    if (e.localName !== "main" && !e.getAttribute("aria-label")) found.push("no label: " + e.outerHTML.slice(0, 80));
+    if (seen.has(mark)) found.push("twice: " + mark);
+    seen.add(mark);
+  }
+  for (const e of document.querySelectorAll("input:not([type=hidden]), textarea, select")) if (!e.labels.length && !e.getAttribute("aria-label")) found.push("no label: " + e.outerHTML.slice(0, 80));
+  for (const e of document.querySelectorAll("a, button, summary")) if (e.checkVisibility() && !name(e)) found.push("no name: " + e.outerHTML.slice(0, 80));
+  const ids = [...document.querySelectorAll("[id]")].map(e => e.id);
+  ids.filter((id, i) => ids.indexOf(id) !== i).forEach(id => found.push("the id twice: " + id));
+  for (const e of document.querySelectorAll("[aria-describedby]")) if (!document.getElementById(e.getAttribute("aria-describedby"))) found.push("described by nothing: " + e.outerHTML.slice(0, 80));
+  for (const e of document.querySelectorAll("[aria-hidden=true]")) if (e.querySelector("a, button, input")) found.push("hidden, but has controls: " + e.outerHTML.slice(0, 80));
+  if (document.querySelectorAll("h1").length !== 1) found.push("not one h1");
+  return found.join("\n");
+})()`
+
+// Each page can be used by those who can't see it.
+func TestAccessible(t *testing.T) {
+	p := openPage(t, "")
+	fillShop(t, p.redis.Addr)
+	topic := func(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
+	for _, path := range []string{
+		"/", "/ui/topics", "/ui/consumers", "/ui/schedules", "/ui/dead", "/ui/push", "/ui/find", "/ui/nowhere",
+		"/ui/topic?state=waiting&topic=" + topic("close_order"), "/ui/topic?topic=" + topic("remind_member"), "/ui/topic?topic=" + topic("rate_order"),
+		"/ui/dead/topic?topic=" + topic("send_mail"), job("close-order-1007"), "/ui/act/purge?topic=" + topic("rate_order"),
+	} {
+		p.open(path)
+		if got := p.eval(barriers); got != "" {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}
+
+// Of a form that is refused the wrong field has the focus, is marked, and is described by the message; the others are not.
+func TestWrongField(t *testing.T) {
+	p := openPage(t, "")
+	wrong := func(field string) {
+		t.Helper()
+		p.until(field, `document.activeElement.name === `+quoted(field), func() {})
+		got := p.eval(`[...document.querySelectorAll("[aria-invalid=true]")].map(e => e.name + ": " + document.getElementById(e.getAttribute("aria-describedby")).getAttribute("role")).join()`)
+		if got != field+": alert" {
+			t.Errorf("%s: marked are %q", field, got)
+		}
+		if got := p.eval(barriers); got != "" {
+			t.Errorf("%s: %s", field, got)
+		}
+	}
+	p.open("/ui/push")
+	p.fill("[name=topic]", "mail")
+	p.fill("[name=body]", "body")
+	p.fill("[name=ttr]", "25h")
+	p.click("[data-do=push]")
+	wrong("ttr")
+	p.shows("#problem", `time to run "25h": want seconds`)
+	p.fill("[name=ttr]", "30s")
+	p.fill("[name=max_attempts]", "many")
+	p.click("[data-do=push]")
+	wrong("max_attempts")
+	p.fill("[name=max_attempts]", "3")
+	p.click("[data-do=push]")
+	p.says("#state", "Ready")
+
+	p.open("/ui/topic?topic=" + base64.RawURLEncoding.EncodeToString([]byte("mail")))
+	p.do(chromedp.Click("#limit > summary", chromedp.ByQuery))
+	p.fill("#limit [name=rate]", "fast")
+	p.click("[data-do=limit]")
+	wrong("rate")
+}
