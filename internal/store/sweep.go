@@ -16,14 +16,14 @@ const (
 // Swept is what came of a Sweep.
 type Swept struct {
 	Last      Place      // where the next Sweep goes on
-	More      bool       // there are more topics
+	More      bool       // there are more topics, or IDs whose time of counting once is over
 	Forgotten int        // topics that have nothing any more
 	Gone      []TopicIDs // stale entries, of each topic that had some
 }
 
 // Sweep looks after some of the known topics: it takes entries without a job off the end of their ready
-// queues from which jobs are delivered, forgets those that have nothing any more, and puts right
-// what is kept of how many jobs are reserved.
+// queues from which jobs are delivered, forgets those that have nothing any more, puts right
+// what is kept of how many jobs are reserved, and removes IDs whose time of counting once is over.
 func (s *Store) Sweep(ctx context.Context, after Place) (Swept, error) {
 	k := s.keys
 	args := append(arguments(4, k.JobPool(), k.Topics(), k.TopicsDue(), k.Reserved()), sweepTopics, sweepEntries, after.At, after.ID)

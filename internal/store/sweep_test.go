@@ -345,3 +345,39 @@ func TestRegisterDead(t *testing.T) {
 		}
 	})
 }
+
+// IDs whose time of counting once is over are removed, however many there are, with or without topics; the others stay.
+func TestSweepOfOnce(t *testing.T) {
+	for _, topics := range []int{0, 1, 250} {
+		onEach(t, func(t *testing.T, b *backend) {
+			for i := range topics {
+				b.enterTopic(t, fmt.Sprint("t", i), 0)
+			}
+			for i := range 1700 {
+				b.do(t, "ZADD", b.keys.Once(), 1000+i, fmt.Sprint("old ", i))
+			}
+			for _, window := range []time.Duration{time.Minute, 24 * time.Hour} {
+				_, err := b.pushed(t, window.String(), time.Hour, Once(window))
+				check(t, err)
+			}
+			b.sweepAll(t)
+			if got, want := b.state(t).Once, []string{"1m0s", "24h0m0s"}; !slices.Equal(got, want) {
+				t.Errorf("%d topics: %d IDs are kept, want %q", topics, len(got), want)
+			}
+			if n := len(b.topicsKnown(t)); n < topics {
+				t.Errorf("%d topics are known, want %d", n, topics)
+			}
+		})
+	}
+}
+
+// A key of another type in the place of those IDs keeps no topic from being swept.
+func TestSweepWithBrokenOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.do(t, "SET", b.keys.Once(), "x")
+		b.enterTopic(t, "t", 2*time.Hour)
+		if _, forgotten, _ := b.sweepAll(t); forgotten != 1 {
+			t.Errorf("%d topics are forgotten, want 1", forgotten)
+		}
+	})
+}

@@ -1,7 +1,7 @@
 -- require: keys time guard queue topics place limit
 -- sweep: looks after some of the known topics. Entries without a job are taken off the end of their
--- ready queues from which jobs are delivered; a topic that has nothing any more is forgotten; and
--- numbers of reserved jobs are put right that can't be true.
+-- ready queues from which jobs are delivered; a topic that has nothing any more is forgotten;
+-- numbers of reserved jobs are put right that can't be true; and IDs whose time of counting once is over are removed.
 --
 -- KEYS[1] job pool   KEYS[2] the zset of known topics, see topics   KEYS[3] that of those with jobs to
 -- come   KEYS[4] the hash of the numbers of reserved jobs
@@ -9,7 +9,7 @@
 -- ARGV[3…4] the place of the last topic of the call before, its score and its name, '' for none
 --
 -- Returns {more, score, name, forgotten, topic, ids, topic, ids, …}: more is 1 if there are further
--- topics, and where to go on; how many topics were forgotten; and of each queue the IDs of which there
+-- topics, or further IDs whose time is over, and where to go on; how many topics were forgotten; and of each queue the IDs of which there
 -- is no job: it has expired, was removed, or has no topic.
 -- Errors: WRONGTYPE of the pool or the topics, a permission that is missing, before anything is written.
 --
@@ -21,6 +21,7 @@
 local IDLE = 3600         -- s; for how long a topic with nothing must not have been used
 local MAX_LEASE = 86400   -- s
 local STEP = 50           -- entries read at a time behind one without a job
+local OVER = 500          -- IDs whose time is over, removed at a time
 local MAX_WALK, WALKED = 10000, 50 -- so many entries that are walked over cost as much as one that is read
 local most, entries_left = tonumber(ARGV[1]), tonumber(ARGV[2])
 local pcall = redis.pcall
@@ -123,8 +124,10 @@ local err = not_permitted('RPOP', queues, '1') or not_permitted('ZREM', known_to
 if err then return err end
 local past = redis.call('ZRANGEBYSCORE', topics_due, '-inf', string.format('%d', now_s), 'LIMIT', 0, most)
 if #past > 0 then redis.call('ZREM', topics_due, unpack(past)) end
+local over = pcall('ZRANGEBYSCORE', once, '-inf', string.format('%d', now), 'LIMIT', 0, OVER)
+if #over > 0 then pcall('ZREM', once, unpack(over)) end
 
-local reply = {#page == 2 * most and 1 or 0, ARGV[3], ARGV[4], 0}
+local reply = {(#page == 2 * most or #over == OVER) and 1 or 0, ARGV[3], ARGV[4], 0}
 local names = {}
 for i = 1, #page, 2 do names[#names + 1] = page[i] end
 local has_limit = #names > 0 and pcall('HMGET', limits, unpack(names))
