@@ -14,6 +14,7 @@ func TestScriptHasWhatItUses(t *testing.T) {
 		reserveScript: {"local time = ": 2, "local function bury(": 1, "local function unlist": 1, "local dead_topics =": 1, "local function open_limit": 1, "local function let_go_on": 1},
 		ackScript:     {"local function let_wait": 1, "local slots =": 1, "-- define": 0},
 		fireScript:    {"local time = ": 1, "local pool =": 1, "  -- define": 0, "local function follow_last": 1, "local function read_lease": 1, "local function enter_use": 1},
+		removeScript:  {"local time = ": 0, "local function withdraw": 1, "local function let_go_on": 1, "local function count_reserved": 0},
 		signOffScript: {"local ": 0},
 	} {
 		for code, want := range counts {
@@ -21,6 +22,14 @@ func TestScriptHasWhatItUses(t *testing.T) {
 				t.Errorf("%s has %q %d times, want %d", script.name, code, got, want)
 			}
 		}
+	}
+}
+
+// A remove of a waiting or reserved job returns before what others need is defined.
+func TestPlainRemoveIsTheHead(t *testing.T) {
+	head, rest, found := strings.Cut(removeScript.plain().text, "then return 1 end\n")
+	if !found || strings.Count(head, "function") != 2 || !strings.Contains(rest, "local function withdraw") {
+		t.Errorf("it begins with\n%s", head)
 	}
 }
 
