@@ -15,6 +15,7 @@ import (
 type patientConn struct {
 	net.Conn
 	read, write timeout
+	came        atomic.Bool // a piece, since the deadline was set
 }
 
 // writePiece is how much is written under one deadline.
@@ -30,6 +31,7 @@ func (d Dialer) dialPatient(ctx context.Context, network, addr string) (net.Conn
 }
 
 func (c *patientConn) SetReadDeadline(t time.Time) error {
+	c.came.Store(false)
 	c.read.set(t)
 	return c.Conn.SetReadDeadline(t)
 }
@@ -40,9 +42,12 @@ func (c *patientConn) SetWriteDeadline(t time.Time) error {
 }
 
 func (c *patientConn) Read(b []byte) (int, error) {
+	if c.came.Load() { // most answers come in one piece: only a further one needs a deadline of its own
+		c.read.again(c.Conn.SetReadDeadline)
+	}
 	n, err := c.Conn.Read(b)
 	if n > 0 {
-		c.read.again(c.Conn.SetReadDeadline)
+		c.came.Store(true)
 	}
 	return n, err
 }
