@@ -64,6 +64,7 @@ func openFront(c config.Config, dev bool, pool client.PoolOptions, log *logger.L
 	f.pages = dashboard.New(jobClient, jobs, dashboard.Options{ReadOnly: h.ReadOnly, Version: version, Place: placeOf(c.Redis, pool)})
 	o := webOptions(h, log)
 	o.TLS, o.Limit, o.Spare = h.TLSCert != "", f.limit, f.spare
+	o.RedisTimeout = pool.ConnectTimeout + pool.ReadTimeout + pool.WriteTimeout
 	f.web = web.New(o,
 		delayqueue.New(jobClient, delayqueue.Options{MaxBody: int64(h.MaxBody), PollTimeout: h.PollTimeout, Pushed: f.metrics.Pushed}),
 		api.New(jobClient, jobs, api.Options{MaxBody: int64(h.MaxBody), MaxWait: h.PollTimeout, Pushed: f.metrics.Pushed, Failed: f.failed}),

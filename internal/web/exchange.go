@@ -39,18 +39,46 @@ func Write(w http.ResponseWriter, status int, contentType string, body []byte) e
 	return err
 }
 
-// toTheEnd is the context that a request is served with. It has a time limit of its own, and does
-// not end with the connection: who closes that without waiting for the answer has asked all the same,
-// and who closes his side of it waits for the answer. The two can't be told apart.
-func toTheEnd(r *http.Request, admitted bool) (context.Context, context.CancelFunc) {
-	ctx := context.WithValue(context.WithoutCancel(r.Context()), clientKey{}, client{r.Context(), admitted})
-	return context.WithTimeout(ctx, exchangeTimeout)
+// exchangeContext is the context that a request is served with. It has a time limit of its own, and does
+// not end with the connection: a client that closes it without waiting for the answer has sent its request all
+// the same, and one that closes its own side waits for the answer. The two can't be told apart.
+type exchangeContext struct {
+	context.Context // ends when the time is over
+	client          client
+	undated         bool
 }
 
-// client is what such a context knows of whoever asks.
+// client is what an exchangeContext knows of its client.
 type client struct {
 	connected context.Context // ends with the connection
 	admitted  bool
+}
+
+// newExchange makes the context of a request.
+func (f *Front) newExchange(r *http.Request, admitted bool) (exchangeContext, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), exchangeTimeout)
+	t := f.options.RedisTimeout
+	return exchangeContext{ctx, client{r.Context(), admitted}, t > 0 && t <= maxRedisTimeout}, cancel
+}
+
+// maxRedisTimeout leaves time for a call on a Redis that is silent several times.
+const maxRedisTimeout = exchangeTimeout / 3
+
+// Deadline returns none where Redis's own timeouts end a call in time. A caller without a deadline sends its call
+// itself; for one with a deadline a goroutine does, so that the caller can leave.
+func (e exchangeContext) Deadline() (time.Time, bool) {
+	if e.undated {
+		return time.Time{}, false
+	}
+	return e.Context.Deadline()
+}
+
+// Value returns the client under clientKey.
+func (e exchangeContext) Value(key any) any {
+	if key == (clientKey{}) {
+		return e.client
+	}
+	return e.Context.Value(key)
 }
 
 type clientKey struct{}

@@ -67,7 +67,7 @@ func (g *guard) protect(a Area) http.Handler {
 			g.turnAway(a, w, r, reason)
 			return
 		}
-		ctx, cancel := toTheEnd(r, admitted)
+		ctx, cancel := g.newExchange(r, admitted)
 		defer cancel()
 		if !admitted {
 			leave(w)
@@ -179,11 +179,12 @@ func Safe(r *http.Request) bool {
 // isForeign reports whether the request is one of another site's page that changes something, by whatever
 // method.
 func (g *guard) isForeign(r *http.Request, reads bool) bool {
-	judged := *r
 	if !reads && Safe(r) {
+		judged := *r
 		judged.Method = http.MethodPost
+		r = &judged
 	}
-	return g.origins.Check(&judged) != nil
+	return g.origins.Check(r) != nil
 }
 
 // knows reports whether the front goes by that name. A page of another site can have its own name

@@ -3,8 +3,10 @@ package web
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -66,9 +68,56 @@ func isRead(conn net.Conn) bool {
 const beginning = "HTTP/1."
 
 // plainConn is a connection without TLS, on which an answer can be begun before it is known.
+//
+// net/http sets the deadline of its reads several times a request, most of them while all of that is in its buffer: so the
+// system's is set only for a Read.
 type plainConn struct {
 	net.Conn
 	begun int // how much of the beginning is written
+
+	mu          sync.Mutex
+	reading     bool
+	wanted, set time.Time // the deadline of a Read
+}
+
+// SetReadDeadline sets the deadline of the Read under way, or of the next one.
+func (c *plainConn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wanted = t
+	if !c.reading {
+		return nil
+	}
+	return c.applyDeadline()
+}
+
+// SetDeadline is SetReadDeadline and SetWriteDeadline.
+func (c *plainConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// applyDeadline sets the system's deadline; mu must be held.
+func (c *plainConn) applyDeadline() error {
+	if c.wanted == c.set {
+		return nil
+	}
+	c.set = c.wanted
+	return c.Conn.SetReadDeadline(c.set)
+}
+
+func (c *plainConn) Read(p []byte) (int, error) {
+	c.mu.Lock()
+	c.reading = true
+	err := c.applyDeadline()
+	c.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Read(p)
+	c.mu.Lock()
+	c.reading = false
+	c.mu.Unlock()
+	return n, err
 }
 
 // begin writes the next byte of the beginning.

@@ -11,8 +11,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/redistest"
@@ -116,6 +119,65 @@ func TestServedToTheEnd(t *testing.T) {
 			t.Errorf("got %+v, %v", answer, err)
 		}
 	}
+}
+
+// A request's context ends in time. It has a deadline unless Redis's own timeouts end a call well before.
+func TestDeadlineOfAnExchange(t *testing.T) {
+	for timeout, want := range map[time.Duration]bool{0: true, maxRedisTimeout: false, maxRedisTimeout + 1: true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := New(Options{RedisTimeout: timeout})
+			ctx, cancel := f.newExchange(httptest.NewRequest("GET", "/", nil), true)
+			defer cancel()
+			below, cancelBelow := context.WithCancel(ctx)
+			defer cancelBelow()
+			if _, got := below.Deadline(); got != want {
+				t.Errorf("Redis may be silent for %v: there is a deadline: %v, want %v", timeout, got, want)
+			}
+			if c, _ := below.Value(clientKey{}).(client); !c.admitted {
+				t.Errorf("%+v is not admitted", c)
+			}
+			began := time.Now()
+			<-below.Done()
+			if took := time.Since(began); took != exchangeTimeout || below.Err() != context.DeadlineExceeded {
+				t.Errorf("it ended after %v with %v", took, below.Err())
+			}
+		})
+	}
+}
+
+// The deadline of a connection without TLS counts for the read under way, and for the next.
+func TestReadDeadline(t *testing.T) {
+	client, server := net.Pipe()
+	defer client.Close()
+	c := &plainConn{Conn: server}
+	defer c.Close()
+	read := func() error {
+		_, err := c.Read(make([]byte, 1))
+		return err
+	}
+	timedOut := func(err error) {
+		t.Helper()
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("got %v, want a timeout", err)
+		}
+	}
+	check(t, c.SetReadDeadline(time.Unix(1, 0)))
+	timedOut(read())
+	timedOut(read())
+	check(t, c.SetReadDeadline(time.Time{}))
+	go client.Write([]byte("ab"))
+	check(t, read())
+	check(t, c.SetReadDeadline(time.Now().Add(time.Hour)))
+	check(t, read())
+	ended := make(chan error)
+	go func() { ended <- read() }()
+	for under := false; !under; runtime.Gosched() {
+		c.mu.Lock()
+		under = c.reading
+		c.mu.Unlock()
+	}
+	check(t, c.SetDeadline(time.Unix(1, 0)))
+	timedOut(<-ended)
 }
 
 // Who changes something is not stopped half-way, and gets its answer.

@@ -33,6 +33,8 @@ type Options struct {
 	TLS bool
 	// Limit is the listener's, or that of the one below; nil: there is none.
 	Limit *Limited
+	// RedisTimeout is how long a call on a silent Redis takes until it fails; 0: it is not known.
+	RedisTimeout time.Duration
 	// Log is told of handlers that panic, and the like; nil: nobody is.
 	Log *log.Logger
 	// Spare is told of what strangers cause, which may be much; nil: nobody is.

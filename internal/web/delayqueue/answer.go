@@ -29,10 +29,21 @@ func success(message string, data any) envelope { return envelope{Message: messa
 
 func failure(message string) envelope { return envelope{Code: 1, Message: message} }
 
-func (e envelope) write(w http.ResponseWriter, status int) error {
+// usual are the texts of the successes without data, by their messages.
+var usual = map[string][]byte{pushed: success(pushed, nil).text(), done: success(done, nil).text()}
+
+func (e envelope) text() []byte {
 	text, err := json.Marshal(e)
 	if err != nil {
 		panic(err) // there are strings and integers in it only
+	}
+	return text
+}
+
+func (e envelope) write(w http.ResponseWriter, status int) error {
+	text := usual[e.Message]
+	if text == nil || e.Data != nil {
+		text = e.text()
 	}
 	return web.Write(w, status, "text/plain; charset=utf-8", text) // as delay-queue's, whatever one may think of it
 }
