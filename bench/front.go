@@ -4,16 +4,17 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/internal/web/delayqueue"
@@ -26,6 +27,8 @@ const (
 	frontOfDelayer    = "delayer"
 	frontOfDelayQueue = "delay-queue"
 	frontOfNothing    = "nothing"
+	frontOfDelete     = "delete"
+	frontOfScript     = "script"
 )
 
 // frontIdleTimeout is when connections to Redis are closed that are used no more.
@@ -37,6 +40,40 @@ func answerAtOnce(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, `{"code":0,"message":"","data":{"id":"x"}}`)
 }
 
+// answerBehind is answerAtOnce, but asks Redis first.
+func answerBehind(redisAddr string, ask func(conn redis.Conn, id string) error) http.Handler {
+	pool := newPool(redisAddr, 100)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked delayQueueJob
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = json.Unmarshal(body, &asked)
+		}
+		if err == nil {
+			conn := pool.Get()
+			err = ask(conn, asked.ID)
+			conn.Close()
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		io.WriteString(w, `{"code":0,"message":"","data":null}`)
+	})
+}
+
+var emptyScript = redis.NewScript(1, "return 1")
+
+func askDelete(conn redis.Conn, id string) error {
+	_, err := conn.Do("DEL", id)
+	return err
+}
+
+func askScript(conn redis.Conn, id string) error {
+	_, err := emptyScript.Do(conn, id)
+	return err
+}
+
 // serveFront is such a server, until it is ended.
 func serveFront(name, addr, redisAddr string) error {
 	switch name {
@@ -44,6 +81,10 @@ func serveFront(name, addr, redisAddr string) error {
 		return http.ListenAndServe(addr, newDelayQueue(redisAddr))
 	case frontOfNothing:
 		return http.ListenAndServe(addr, http.HandlerFunc(answerAtOnce))
+	case frontOfDelete:
+		return http.ListenAndServe(addr, answerBehind(redisAddr, askDelete))
+	case frontOfScript:
+		return http.ListenAndServe(addr, answerBehind(redisAddr, askScript))
 	}
 	o := client.PoolOptions{Addr: redisAddr, MaxActive: 20, MaxIdle: 8, IdleTimeout: frontIdleTimeout} // as a daemon's front
 	go server.New(client.NewPool(o), server.Options{}).Run(context.Background())
@@ -51,16 +92,16 @@ func serveFront(name, addr, redisAddr string) error {
 	if err != nil {
 		return err
 	}
-	return web.New(web.Options{}, delayqueue.New(client.OpenPool(o), delayqueue.Options{})).Serve(context.Background(), l)
+	return web.New(web.Options{RedisTimeout: 9 * time.Second}, delayqueue.New(client.OpenPool(o), delayqueue.Options{})).Serve(context.Background(), l)
 }
 
-// startFront starts one, on our Redis.
-func (r *Run) startFront(name string) (*daemon, error) {
+// startFront starts one, on our Redis. It is this program or, with another path, that of another revision.
+func (r *Run) startFront(program, name string) (*daemon, error) {
 	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
 	}
-	return startDaemon(addr, os.Args[0], "-serve", name, addr, r.Redis.addr)
+	return startDaemon(addr, program, "-serve", name, addr, r.Redis.addr)
 }
 
 // caller is a client of that API, on one connection. It does little beside, so that on a machine
@@ -148,21 +189,33 @@ func (c *caller) call(path, body string) (string, error) {
 }
 
 func (c *caller) push(n int64, delay time.Duration) error {
-	_, err := c.call("/push", `{"topic":"`+topic+`","id":"`+id(n)+`","delay":`+strconv.Itoa(int(delay/time.Second))+`,"ttr":120,"body":`+strconv.Quote(body(n))+`}`)
+	_, err := c.call("/push", `{"topic":"`+topic+`","id":"`+id(n)+`","delay":`+strconv.Itoa(int(delay/time.Second))+`,"ttr":3600,"body":`+strconv.Quote(body(n))+`}`)
 	return err
 }
 
-// popAndFinish takes a job, waiting for it if need be, and has it done.
-func (c *caller) popAndFinish() error {
+// pop takes a job, waiting for it if need be, and returns its ID.
+func (c *caller) pop() (string, error) {
 	answer, err := c.call("/pop", `{"topic":"`+topic+`"}`)
 	if err != nil {
-		return err
+		return "", err
 	}
 	_, rest, found := strings.Cut(answer, `"id":"`)
 	if !found {
-		return fmt.Errorf("no job: %s", answer)
+		return "", fmt.Errorf("no job: %s", answer)
 	}
 	id, _, _ := strings.Cut(rest, `"`)
-	_, err = c.call("/finish", `{"id":"`+id+`"}`)
+	return id, nil
+}
+
+func (c *caller) finish(id string) error {
+	_, err := c.call("/finish", `{"id":"`+id+`"}`)
 	return err
+}
+
+func (c *caller) popAndFinish() error {
+	id, err := c.pop()
+	if err != nil {
+		return err
+	}
+	return c.finish(id)
 }

@@ -47,6 +47,7 @@ var workloads = []workload{
 	{"fanout", benchFanout},
 	{"worker", benchWorker},
 	{"http", benchHTTP},
+	{"delayqueue", benchDelayQueue},
 	{"move", benchMove},
 	{"bystander", benchBystander},
 	{"catchup", benchCatchUp},
@@ -95,6 +96,8 @@ func command() error {
 	against := flag.String("against", "", "measure Delayer in turns with another revision, or with the tree in this folder, and print both; nothing is written")
 	pairs := flag.Int("pairs", 8, "with -against: how often each of the two is measured")
 	turn := flag.String("turn", "", "for -against: run this workload's turn and print it as JSON")
+	flag.StringVar(&delayQueuePath, "delay-queue", "", "for -only delayqueue, which is left out without it: the program of the real delay-queue server")
+	flag.StringVar(&beforePath, "before", "", "with -delay-queue: this program of an earlier revision, which is measured beside it")
 	serve := flag.String("serve", "", "for -only http: be this server of delay-queue's API, on the address and the Redis that follow")
 	flag.Parse()
 	if *serve != "" {
@@ -119,6 +122,9 @@ func command() error {
 		return printSimulation(folder)
 	}
 	chosen := workloads
+	if delayQueuePath == "" {
+		chosen = slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool { return w.name == "delayqueue" })
+	}
 	switch {
 	case *render:
 		chosen = nil

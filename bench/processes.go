@@ -126,11 +126,20 @@ func startDaemon(addr, name string, args ...string) (*daemon, error) {
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Stderr = os.Stderr
+	return startListening(addr, cmd)
+}
+
+// startSilent is startDaemon for one that logs each request to its standard error.
+func startSilent(addr, path string, args ...string) (*daemon, error) {
+	return startListening(addr, exec.Command(path, args...))
+}
+
+func startListening(addr string, cmd *exec.Cmd) (*daemon, error) {
 	p, err := start(cmd)
 	if err != nil {
 		return nil, err
 	}
-	name = filepath.Base(name)
+	name := filepath.Base(cmd.Path)
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 		select {
 		case <-p.exit:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -71,7 +72,7 @@ func (r *Run) onFront(row frontRow, f func(front *daemon) error) error {
 	if err := r.Redis.clear(); err != nil {
 		return err
 	}
-	front, err := r.startFront(row.front)
+	front, err := r.startFront(os.Args[0], row.front)
 	if err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func (r *Run) frontRates(row frontRow) (rates []float64, err error) {
 			}
 			defer callers.hangUp()
 			measure := func(f func(c *caller, n int64) error) error {
-				cost, err := r.frontCost(front, func() error {
+				cost, err := r.frontCost(front, r.httpJobs, func() error {
 					perSecond, err := rate(r.httpJobs, func() error { return callers.each(r.httpJobs, f) })
 					rates = append(rates, perSecond)
 					return err
@@ -118,8 +119,8 @@ func (r *Run) frontRates(row frontRow) (rates []float64, err error) {
 	return append(rates, used...), nil
 }
 
-// frontCost is the processor time of each job during f, of the front and of Redis, in µs.
-func (r *Run) frontCost(front *daemon, f func() error) ([]float64, error) {
+// frontCost is the processor time of each of so many jobs during f, of the front and of Redis, in µs.
+func (r *Run) frontCost(front *daemon, jobs int, f func() error) ([]float64, error) {
 	var spent [2]time.Duration
 	for _, sign := range []time.Duration{-1, 1} {
 		own, err := front.cpu()
@@ -138,7 +139,7 @@ func (r *Run) frontCost(front *daemon, f func() error) ([]float64, error) {
 			}
 		}
 	}
-	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(r.httpJobs) }
+	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(jobs) }
 	return []float64{each(spent[0]), each(spent[1])}, nil
 }
 
