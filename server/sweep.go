@@ -98,11 +98,19 @@ func (m *mover) sweepDead() *sweep {
 func (m *mover) sweepTopics() *sweep {
 	var at, dead store.Place
 	var known bool // all known topics are swept, and those with dead letters are next
+	var uncounted []store.Uncounted
 	return &sweep{
 		turn: topicsTurn, outages: m.outages, failing: "Ready queues and known topics can't be swept; jobs are moved all the same",
 		page: func(ctx context.Context, first bool) (bool, error) {
 			if first {
-				at, dead, known = store.Place{}, store.Place{}, false
+				at, dead, known, uncounted = store.Place{}, store.Place{}, false, nil
+			}
+			if len(uncounted) > 0 { // a page of the pool at a time
+				more, err := m.store.Count(&uncounted[0]).Do(ctx)
+				if !more || err != nil {
+					uncounted = uncounted[1:]
+				}
+				return true, err
 			}
 			if known {
 				var err error
@@ -114,7 +122,7 @@ func (m *mover) sweepTopics() *sweep {
 				m.observe(func(o Observer) { o.Dropped(len(stale.IDs)) })
 				logJobs(m.log, slog.LevelError, "Ready job has expired or was removed, entry dropped", stale.Topic, stale.IDs)
 			}
-			at, known = swept.Last, !swept.More
+			at, known, uncounted = swept.Last, !swept.More, swept.Uncounted
 			return err == nil, err
 		},
 	}

@@ -188,3 +188,32 @@ func TestSweepsWithoutRedis(t *testing.T) {
 	}
 	w.log.expectErrors(t)
 }
+
+// A server counts the jobs that were reserved before their topic got a limit, if whoever set it died before that. A pool of several pages
+// takes as many turns.
+func TestSweepCountsReservedJobs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var want []string
+	for n := range 500 {
+		id := fmt.Sprintf("j%03d", n)
+		w.push(id, "t", n)
+		want = append(want, id)
+	}
+	check(t, w.server.Pass(t.Context()))
+	s := w.mover().store
+	for range 2 {
+		_, err := s.Reserve(store.Wanted{Topics: []string{"t"}, N: 250}, store.Reservation{Lease: time.Hour}).Do(t.Context())
+		check(t, err)
+	}
+	check(t, store.Partitions{s}.SetLimit(t.Context(), "t", store.Limit{Concurrency: 100}))
+	w.Do("DEL", prefix+"slots:t")
+	w.Do("HSET", prefix+"uncounted", "t", "1")
+	w.user(daemonRights)
+	redistest.Background(t, w.server.Run)
+	until(t, "the count", func() bool { return w.Do("EXISTS", prefix+"uncounted").(int64) == 0 })
+	if slots := w.State().Slots["t"]; !slices.Equal(slots, want) {
+		t.Errorf("%d slots, want %d: %q", len(slots), len(want), slots)
+	}
+	w.log.expectErrors(t)
+}

@@ -36,6 +36,9 @@ func (k Keys) Limits() string { return k.prefix + "limits" }
 // µs at which its lease ends, or earlier, if it was extended.
 func (k Keys) Slots(topic string) string { return k.prefix + "slots:" + topic }
 
+// Uncounted is the hash of the topics with reserved jobs that may have no slots, see limit.lua: topic, and when its limit was set (Unix µs).
+func (k Keys) Uncounted() string { return k.prefix + "uncounted" }
+
 // HeldBack is the zset of the clients that wait until one of the topic's slots is free, each scored by the Unix time in µs since when.
 func (k Keys) HeldBack(topic string) string { return k.prefix + "held_back:" + topic }
 

@@ -98,31 +98,40 @@ func (s *Store) setLimit(ctx context.Context, topic string, l Limit, part share)
 	if l == (Limit{}) {
 		args[len(args)-4] = ""
 	}
-	before, err := newCall(s, limitScript, args, func(reply any) (int, error) { return redis.Int(reply, nil) }).Do(ctx)
-	if err != nil || before == 0 {
+	mark, err := newCall(s, limitScript, args, func(reply any) (string, error) { return redis.String(reply, nil) }).Do(ctx)
+	if err != nil || mark == "" {
 		return err
 	}
-	return s.takeSlots(ctx, topic)
+	return s.takeSlots(ctx, Uncounted{Topic: topic, Mark: mark})
 }
 
-// takeSlots has the topic's jobs have slots that were reserved before it had a limit.
-func (s *Store) takeSlots(ctx context.Context, topic string) error {
+// Uncounted is a topic with reserved jobs that may have no slots, because its Concurrency was set after they were reserved. Redis keeps
+// the Mark until all of them have been counted.
+type Uncounted struct {
+	Topic, Mark string
+	At          Place // how far Count has come
+}
+
+// takeSlots gives slots to all of the topic's reserved jobs.
+func (s *Store) takeSlots(ctx context.Context, u Uncounted) error {
 	p, err := s.Pipeline(ctx)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	var at Place
-	for {
-		args := append(arguments(3, s.keys.JobPool()), topic, at.At, at.ID)
-		at, err = newCall(s, takeSlotsScript, args, func(reply any) (next Place, err error) {
-			_, err = scan(reply, &next.At, &next.ID)
-			return next, err
-		}).On(ctx, p)
-		if err != nil || at == (Place{}) {
-			return err
-		}
+	for more := true; more && err == nil; {
+		more, err = s.Count(&u).On(ctx, p)
 	}
+	return err
+}
+
+// Count gives slots to some of the topic's reserved jobs, and reports whether there may be more of them.
+func (s *Store) Count(u *Uncounted) *Call[bool] {
+	args := append(arguments(4, s.keys.JobPool()), u.Topic, u.At.At, u.At.ID, u.Mark)
+	return newCall(s, takeSlotsScript, args, func(reply any) (bool, error) {
+		_, err := scan(reply, &u.At.At, &u.At.ID)
+		return u.At != Place{}, err
+	})
 }
 
 // Limit is what limits the topic's jobs.

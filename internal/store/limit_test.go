@@ -608,3 +608,54 @@ func TestLimitAfterRedisForgot(t *testing.T) {
 		b.expectReserved(t, 5, 2, Woken)
 	})
 }
+
+// A call that set a limit and died before it had counted the jobs that were reserved before leaves that to the sweep: of those jobs none is
+// forgotten, and more are not reserved than the limit says.
+func TestSweepCountsWhatIsReserved(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t, readyOf(6)...)
+	b.expectReserved(t, 3, 3, 0)
+	for i := range 450 {
+		b.do(t, "ZADD", "delayer:job_pool", fmt.Sprint(int(b.clock(t))+1000), fmt.Sprint("waits", i))
+	}
+	b.enterTopic(t, "t", 0)
+	b.SetUser("~* &* +@all -zrange")
+	if err := (Partitions{b.user().Store}).SetLimit(t.Context(), "t", Limit{Concurrency: 3}); !Refused(err) {
+		t.Fatalf("error %v, want one that Refused knows", err)
+	}
+	swept, err := b.Sweep(t.Context(), Place{})
+	check(t, err)
+	for i := range swept.Uncounted {
+		for more := true; more; {
+			more = made(t, b.Count(&swept.Uncounted[i]))
+		}
+	}
+	b.expectReserved(t, 3, 0, Woken)
+	if again, err := b.Sweep(t.Context(), Place{}); err != nil || len(again.Uncounted) > 0 {
+		t.Errorf("the next sweep: %+v, %v", again, err)
+	}
+	if keys := b.With(t).Strings("KEYS", "delayer:uncounted"); len(keys) > 0 {
+		t.Errorf("%q is left", keys)
+	}
+}
+
+// A count that began under a limit that was ended since does not delete the mark of the next limit.
+func TestCountOfAnEndedLimit(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, readyOf(3)...)
+		b.expectReserved(t, 2, 2, 0)
+		b.limitTo(t, Limit{Concurrency: 2})
+		b.do(t, "HSET", "delayer:uncounted", "t", "2")
+		if more := made(t, b.Count(&Uncounted{Topic: "t", Mark: "1"})); more {
+			t.Error("it goes on")
+		}
+		if swept, err := b.Sweep(t.Context(), Place{}); err != nil || !slices.Equal(swept.Uncounted, []Uncounted{{Topic: "t", Mark: "2"}}) {
+			t.Errorf("the sweep finds %+v, %v", swept.Uncounted, err)
+		}
+		b.limitTo(t, Limit{})
+		if n := b.do(t, "EXISTS", "delayer:uncounted"); n != int64(0) {
+			t.Error("a mark is left of a limit that was ended")
+		}
+	})
+}

@@ -1,6 +1,9 @@
 package store
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 var (
 	sweepScript        = newScript("sweep")
@@ -19,16 +22,22 @@ type Swept struct {
 	More      bool       // there are more topics, or IDs whose time of counting once is over
 	Forgotten int        // topics that have nothing any more
 	Gone      []TopicIDs // stale entries, of each topic that had some
+	Uncounted []Uncounted
 }
 
 // Sweep looks after some of the known topics: it takes entries without a job off the end of their ready
 // queues from which jobs are delivered, forgets those that have nothing any more, puts right
-// what is kept of how many jobs are reserved, and removes IDs whose time of counting once is over.
+// what is kept of how many jobs are reserved, and removes IDs whose time of counting once is over. It lists the topics with uncounted jobs,
+// which the caller counts, see Count.
 func (s *Store) Sweep(ctx context.Context, after Place) (Swept, error) {
 	k := s.keys
 	args := append(arguments(4, k.JobPool(), k.Topics(), k.TopicsDue(), k.Reserved()), sweepTopics, sweepEntries, after.At, after.ID)
 	return newCall(s, sweepScript, args, func(reply any) (swept Swept, err error) {
-		rest, err := scan(reply, &swept.More, &swept.Last.At, &swept.Last.ID, &swept.Forgotten)
+		var uncounted []string
+		rest, err := scan(reply, &swept.More, &swept.Last.At, &swept.Last.ID, &swept.Forgotten, &uncounted)
+		for pair := range slices.Chunk(uncounted, 2) {
+			swept.Uncounted = append(swept.Uncounted, Uncounted{Topic: pair[0], Mark: pair[1]})
+		}
 		swept.Gone = topicIDsOf(rest)
 		return swept, err
 	}).Do(ctx)

@@ -6,7 +6,7 @@
 -- ARGV[3] the time between two that begin (µs), 0 for none   ARGV[4] how many may begin at once
 -- ARGV[5] the limit as it was set, of all partitions
 --
--- Returns how many of its jobs are reserved, about, if some of them may have no slots: see take_slots. Else 0.
+-- Returns the mark in the hash of topics with uncounted jobs if some reserved jobs may have no slots: see take_slots. Else ''.
 -- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
 --
 -- Atomic because whoever takes a job must find a topic with a limit, or without.
@@ -15,13 +15,14 @@ local topic = ARGV[1]
 -- cluster: local missing = elsewhere(slots)
 -- cluster: if missing then return missing end
 local err = not_permitted('HSET', limits, topic, '') or not_permitted('HDEL', limits, topic) or not_permitted('HSET', reserved_counts, topic, '0')
-  or not_permitted('HDEL', reserved_counts, topic) or not_permitted('DEL', slots .. topic)
+  or not_permitted('HSET', uncounted, topic, '') or not_permitted('HDEL', uncounted, topic) or not_permitted('HDEL', reserved_counts, topic) or not_permitted('DEL', slots .. topic)
 if err then return err end
 local count = math.max(lowered(tonumber(redis.call('HGET', reserved_counts, topic) or 0) or 0), 0)
 local before, _, _, next = read_limit(topic)
 
 if ARGV[2] == '' then
   redis.call('HDEL', limits, topic)
+  redis.call('HDEL', uncounted, topic)
   if count > 0 then
     redis.call('HSET', reserved_counts, topic, string.format('%.0f', count))
   else
@@ -31,7 +32,7 @@ if ARGV[2] == '' then
   let_wait(topic)
   local length = redis.pcall('LLEN', queues .. topic)
   if type(length) == 'number' and length > 0 then wake(topic, length) end
-  return 0
+  return ''
 end
 
 local concurrency, interval = tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -39,8 +40,13 @@ local written = write_limit(topic, concurrency, interval, ARGV[4], before and ma
 if type(written) == 'table' then return written end
 redis.call('HSET', reserved_counts, topic, string.format('%.0f', raise_for(concurrency) + count))
 enter_use(topic, now_s, now_s)
-if concurrency < 0 then redis.call('DEL', slots .. topic) end
+if concurrency < 0 then
+  redis.call('DEL', slots .. topic)
+  redis.call('HDEL', uncounted, topic)
+end
 let_go_on(topic)
--- A limit of before may be one of which the call that set it did not come to the slots.
-if concurrency < 0 or before and redis.call('ZCOUNT', slots .. topic, '-inf', '+inf') >= count then return 0 end
-return count
+if concurrency < 0 or count == 0 or before and redis.call('ZCOUNT', slots .. topic, '-inf', '+inf') >= count then return '' end
+-- The caller counts these jobs next. If it dies before it has done so, the sweep finds the mark.
+local mark = string.format('%.0f', now_us)
+redis.call('HSET', uncounted, topic, mark)
+return mark

@@ -1,18 +1,27 @@
 -- require: keys time guard lease place slots
--- take_slots: has the jobs of a topic have slots that were reserved before there was a limit of how many these are.
+-- take_slots: gives slots to the topic's jobs that were reserved before its concurrency was limited, one page of the pool per call.
 --
 -- KEYS[1] job pool
 -- ARGV[1] the topic   ARGV[2…3] the place of the last entry of the pool that was looked at, its score and its ID, '' to begin
+-- ARGV[4] the topic's mark, as limit.lua has set it
 --
--- Returns the place of the last entry that was looked at now: {score, ID}, '' if there are no more.
+-- Returns the place of the last entry that was looked at now: {score, ID}, '' if there are no more, or if the topic has no
+-- mark: another caller has counted all of them, or the limit was ended. The mark is deleted with the last page, unless it is a later one.
 -- Errors: WRONGTYPE, a permission that is missing.
 --
 -- Atomic because a lease may end between the look at it and the entry.
 -- Cost: O(log² n) of the pool, and of PAGE entries.
 local PAGE, MAX_LEASE = 200, 86400 -- s
 local topic, set = ARGV[1], slots .. ARGV[1]
-local err = not_permitted('ZADD', set, '0', '')
+local err = not_permitted('ZADD', set, '0', '') or not_permitted('HDEL', uncounted, topic)
 if err then return err end
+local mark = redis.call('HGET', uncounted, topic)
+if not mark then return {'', ''} end
+-- Every lease has been looked at.
+local function finish()
+  if mark == ARGV[4] then redis.call('HDEL', uncounted, topic) end
+  return {'', ''}
+end
 local first
 if ARGV[2] == '' then
   first = redis.call('ZCOUNT', pool, '-inf', exact_score(now_us))
@@ -22,8 +31,8 @@ end
 local page = redis.call('ZRANGE', pool, first, first + PAGE - 1, 'WITHSCORES')
 for i = 1, #page, 2 do
   local id, score = page[i], page[i + 1]
-  if tonumber(score) > now_s + MAX_LEASE + 1 then return {'', ''} end
+  if tonumber(score) > now_s + MAX_LEASE + 1 then return finish() end
   if is_lease(score) and redis.pcall('HGET', buckets .. id, 'topic') == topic then redis.call('ZADD', set, slot_score(score * 1000000), id) end
 end
-if #page < 2 * PAGE then return {'', ''} end
+if #page < 2 * PAGE then return finish() end
 return {page[#page], page[#page - 1]}
