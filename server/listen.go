@@ -15,6 +15,8 @@ const (
 	firstPause, lastPause = 10 * time.Millisecond, time.Second
 	// silence is after how long without a message we ask whether the connection is alive.
 	silence = 5 * time.Second
+	// shortSilence is the same where several movers rely on it: they poll seldom as long as it is alive.
+	shortSilence = time.Second
 	// askAgain is how long to wait after Redis has refused the channel.
 	askAgain = 10 * time.Second
 )
@@ -46,7 +48,11 @@ func (n *node) subscribe(ctx context.Context, refusal *outages) {
 	if len(movers) == 0 {
 		return // they have gone to other nodes
 	}
-	sub, err := movers[0].store.Subscribe(ctx, silence)
+	silent := silence
+	if len(movers) > 1 {
+		silent = shortSilence
+	}
+	sub, err := movers[0].store.Subscribe(ctx, silent)
 	if err != nil {
 		return // the passes will say so
 	}

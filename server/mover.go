@@ -146,7 +146,7 @@ func (m *mover) plan(started, job time.Time, err error) {
 		m.lookBy(m.nextPass(started, job, err))
 		return
 	}
-	m.tickBy(m.nextPass(started, time.Time{}, nil))
+	m.tickBy(m.nextTick(started))
 	if !job.IsZero() {
 		m.dueBy(later(job, time.Now().Add(minWait)))
 	}
@@ -183,6 +183,16 @@ func (m *mover) nextPass(started, job time.Time, err error) time.Time {
 		next = soon
 	}
 	return later(next, time.Now().Add(minWait))
+}
+
+// nextTick is when it has to see again whether anything is due, though nothing is known to be. Of several movers on a node that hear of
+// pushes some do so each time, and each does so every lastTurn-th time at the latest.
+func (m *mover) nextTick(started time.Time) time.Time {
+	next := m.nextPass(started, time.Time{}, nil)
+	if n := m.node.Load(); n != nil && !m.missesPushes.Load() && !m.sweeping() {
+		return later(next, n.turnOf(m, started))
+	}
+	return next
 }
 
 // tickBy has it see by t whether anything is due. A peek waits for those of others.

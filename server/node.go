@@ -12,6 +12,9 @@ import (
 // sureEvery is how often a peek asks whether the node takes writes, and what time it is.
 const sureEvery = 5 * time.Second
 
+// lastTurn is in how many turns of polledInterval each mover of a node is asked what falls due, while it hears of pushes.
+const lastTurn = 10
+
 // node has the movers whose partitions are on one Redis, or on one node of a cluster. It makes one exchange after the
 // other, so that the stall budget is that of the node: the movers whose passes are under way take turns.
 type node struct {
@@ -36,6 +39,7 @@ type node struct {
 type running struct {
 	*Server
 	ctx, work context.Context // until the stop; until what is under way has to end, too
+	began     time.Time
 	loops     sync.WaitGroup
 	listening sync.WaitGroup
 
@@ -210,7 +214,7 @@ func (n *node) peek(movers []*mover, now time.Time) {
 		}
 		m.peeked(found.Now, answered, found.First[i])
 		m.goOnSweeping(n.work)
-		m.tickBy(m.nextPass(now, time.Time{}, nil))
+		m.tickBy(m.nextTick(now))
 	}
 }
 
@@ -250,6 +254,17 @@ func (n *node) report(m *mover, err error) {
 	if m.outages != n.outages && err == nil {
 		m.outages.report(what, nil)
 	}
+}
+
+// turnOf is the mover's first turn after t. Turns are spread over lastTurn intervals, or as many as there are movers.
+func (n *node) turnOf(m *mover, t time.Time) time.Time {
+	movers := n.here()
+	turns := max(min(len(movers), lastTurn), 1)
+	every := n.polledInterval()
+	cycle := time.Duration(turns) * every
+	at := time.Duration(slices.Index(movers, m)%turns) * every
+	since := t.Sub(n.began)
+	return n.began.Add((since-at+cycle)/cycle*cycle + at)
 }
 
 // isOver hands over the movers whose partitions have gone to other nodes, and reports whether none is left.

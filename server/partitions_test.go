@@ -221,7 +221,8 @@ func TestWrongPartitions(t *testing.T) {
 	}
 }
 
-// While nothing happens a look at 16 partitions on one Redis is one command for each of them.
+// While nothing happens a server that hears of pushes asks a tenth of its partitions at a time, and all of them together whether
+// topics are paused.
 func TestIdlePartitionsCostLittle(t *testing.T) {
 	t.Parallel()
 	perLook := func(partitions int) float64 {
@@ -247,14 +248,70 @@ func TestIdlePartitionsCostLittle(t *testing.T) {
 		}
 		return float64(commands) / float64(last-first)
 	}
-	// One ZRANGE each, and a little beside. A poll of one partition is a script, which reads a clock of its own with two TIMEs more where
+	// A ZRANGE for each that is asked, an EXISTS for all, and a little beside. A poll of one partition is a script, which reads a clock of its own with two TIMEs more where
 	// scripts have no os.clock, before Redis 7.4: so one is no measure of the other.
-	if many := perLook(16); many > 1.1*16 {
-		t.Errorf("%.1f commands for each look at 16 partitions, want one for each partition", many)
+	for partitions, most := range map[int]float64{16: 4, 64: 9} {
+		if many := perLook(partitions); many > most {
+			t.Errorf("%.1f commands for each look at %d partitions, want %v at most", many, partitions, most)
+		}
 	}
 	if one := perLook(1); one > 8 {
 		t.Errorf("%.1f commands for each look at one partition", one)
 	}
+}
+
+// Each partition is asked within lastTurn intervals, about as many in each; and in each interval while it hears of no pushes.
+func TestTurns(t *testing.T) {
+	for _, partitions := range []int{1, 2, 5, 10, 16, 64} {
+		s := New(&redis.Pool{}, Options{Interval: time.Hour, Partitions: partitions})
+		began := time.Now()
+		n := &node{running: &running{Server: s, began: began}, movers: s.movers}
+		turns := min(partitions, lastTurn)
+		asked := map[time.Duration]int{}
+		for _, m := range s.movers {
+			m.node.Store(n)
+			if partitions > 1 {
+				m.missesPushes.Store(true)
+				if at := m.nextTick(began); at != began.Add(polledSleep) {
+					t.Errorf("%d partitions, without pushes: the next turn is %v later", partitions, at.Sub(began))
+				}
+				m.missesPushes.Store(false)
+			}
+			first := n.turnOf(m, began)
+			for _, since := range []time.Duration{0, time.Millisecond, 3 * polledSleep, time.Hour} {
+				at := n.turnOf(m, began.Add(since)).Sub(began)
+				if at <= since || at > since+time.Duration(turns)*polledSleep || (at-first.Sub(began))%(time.Duration(turns)*polledSleep) != 0 {
+					t.Errorf("%d partitions: the turn after %v is at %v, the first at %v", partitions, since, at, first.Sub(began))
+				}
+			}
+			asked[first.Sub(began)]++
+		}
+		for at, movers := range asked {
+			if most := (partitions + turns - 1) / turns; movers > most || len(asked) != turns {
+				t.Errorf("%d partitions: %d in the turn at %v, of %d turns", partitions, movers, at, len(asked))
+			}
+		}
+	}
+}
+
+// What nobody announces is found all the same, in each partition; what is announced is moved, too.
+func TestTurnsMissNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.partitioned(16)
+	w.run()
+	until(t, "it listens", func() bool { return len(w.Strings("PUBSUB", "CHANNELS")) == 16 })
+	for i, s := range p { // as an old client would
+		id := fmt.Sprint("unheard", i)
+		w.Do("HSET", s.Keys().JobBucket(id), "topic", "t", "body", "b")
+		w.Do("ZADD", s.Keys().JobPool(), 1, id)
+	}
+	w.log.awaitMoved(t, len(p))
+	for i := range 50 {
+		w.pushIn(p, fmt.Sprint("heard", i), "t", time.Millisecond)
+	}
+	w.log.awaitMoved(t, len(p)+50)
+	w.log.expectErrors(t)
 }
 
 // passCounter counts passes.

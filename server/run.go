@@ -37,7 +37,7 @@ func (s *Server) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopWait, cancel) })()
 
 	s.heart.begin(s.options.Version, s.options.Interval, time.Now())
-	r := &running{Server: s, ctx: ctx, work: work, nodes: map[any]*node{}}
+	r := &running{Server: s, ctx: ctx, work: work, began: time.Now(), nodes: map[any]*node{}}
 	for _, m := range s.movers {
 		m.spreadSweeps(time.Now())
 		m.acked.Store(-1)

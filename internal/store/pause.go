@@ -149,15 +149,22 @@ func KeepPaused(ctx context.Context, of []*Store, answered func(i int, kept Kept
 	})
 }
 
-// SomePaused tells which of the partitions, whose Node is the same, have paused topics: a cheap question, in one round trip.
-// Where that can't be told nothing could be done about them.
+// SomePaused tells which of the partitions, whose Node is the same, have paused topics: one command, unless some have or they are
+// in several slots. Where that can't be told nothing could be done about them.
 func SomePaused(ctx context.Context, on []*Store) ([]bool, error) {
+	some := make([]bool, len(on))
 	var commands [][]any
+	all := []any{"EXISTS"}
 	for _, s := range on {
-		commands = append(commands, []any{"EXISTS", s.keys.Paused()})
+		commands, all = append(commands, []any{"EXISTS", s.keys.Paused()}), append(all, s.keys.Paused())
+	}
+	if len(on) > 1 && !on[0].isInCluster() {
+		replies, err := on[0].together(ctx, [][]any{all})
+		if err != nil || replies[0] == int64(0) {
+			return some, err
+		}
 	}
 	replies, err := on[0].together(ctx, commands)
-	some := make([]bool, len(on))
 	for i, reply := range replies {
 		n, _ := reply.(int64)
 		some[i] = n > 0

@@ -483,3 +483,28 @@ func TestPauseOfPartitions(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 }
+
+// Whether any of several partitions on a server has paused topics is one command, and which of them some more.
+func TestSomePaused(t *testing.T) {
+	r := redistest.Start(t)
+	p := NewPartitions(r.Pool(), DefaultPrefix, 16)
+	for _, c := range []struct {
+		paused []int
+		exists int64
+	}{{nil, 1}, {[]int{3, 15}, 17}} {
+		want := make([]bool, len(p))
+		for _, i := range c.paused {
+			_, err := p[i].Pause("t", time.Hour, "").Do(t.Context())
+			check(t, err)
+			want[i] = true
+		}
+		r.Do("CONFIG", "RESETSTAT")
+		got, err := SomePaused(t.Context(), p)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v, %v; want %v", got, err, want)
+		}
+		if stats := string(r.Do("INFO", "commandstats").([]byte)); !strings.Contains(stats, fmt.Sprintf("cmdstat_exists:calls=%d,", c.exists)) {
+			t.Errorf("want %d EXISTS:\n%s", c.exists, stats)
+		}
+	}
+}
