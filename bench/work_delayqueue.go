@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-const delayQueueAbout = `The requests of delay-queue's clients on few connections, beside the real server of ouqiang's delay-queue 0.4: ` + "`go run -C bench . -only delayqueue -delay-queue PATH -before PATH`" + `, where
-the first PATH is its program, and the second, which may be left out, this program of an earlier revision, whose Delayer has a row. Each server has a Redis of its own, and all take turns of a fraction of a second: one
-pushes so many jobs, then the next one, which begins the next turn. Once the jobs are ready each pops its own, and then finishes them. delay-queue's log goes to /dev/null. Its finish leaves the job's
-entry in a sorted set, which its timer removes when the ttr is over: an hour here, so that this work is not in the figures.
+const delayQueueAbout = `The requests of delay-queue's clients on few connections, compared with the real server of ouqiang's delay-queue 0.4: ` + "`go run -C bench . -only delayqueue -delay-queue PATH -before PATH`" + `.
+The first PATH is its program. The second is this program built from an earlier revision, whose Delayer gets a row; without it that row is missing. Each server has its own Redis, and they take turns of a fraction of a second:
+one pushes its jobs, then the next; the first one changes from turn to turn. When the jobs are ready each server's are popped, then finished. delay-queue's log goes to /dev/null. Its finish leaves the job's
+entry in a sorted set, which its timer removes when the ttr is over. The ttr is an hour here, so that work is not in the figures.
 
-The floors do the least that a finish can: a handler on the same net/http that answers at once, one that sends Redis a DEL, and one that has Redis run a script that does nothing, both with a connection for each request
-and without a check.`
+The floors for a finish are handlers on the same net/http: one answers at once, one sends Redis a DEL, and one makes Redis run an empty script. The last two use a connection for each request
+and check nothing.`
 
 // The programs of the real server, and of an earlier revision of ours.
 var delayQueuePath, beforePath string
