@@ -65,11 +65,16 @@ func TestDeadLettersWhileASlotMoves(t *testing.T) {
 		return d
 	}
 	check(t, reserve(0).Bury(ctx, "why"))
+	_, err := c.Push(ctx, client.Message{ID: idOf(3, 3), Topic: "t", Body: "b"}, time.Hour) // or the pool would end, which scripts name
+	check(t, err)
 	bury, retry := reserve(1), reserve(2)
-	for name, call := range map[string]func() error{
-		"bury":           func() error { return bury.Bury(ctx, "why") },
-		"the last retry": func() error { return retry.Retry(ctx, 0) },
-		"requeue":        func() error { return c.Requeue(ctx, idOf(3, 0)) },
+	for _, job := range []struct {
+		name string
+		call func() error
+	}{
+		{"bury", func() error { return bury.Bury(ctx, "why") }},
+		{"the last retry", func() error { return retry.Retry(ctx, 0) }},
+		{"requeue", func() error { return c.Requeue(ctx, idOf(3, 0)) }},
 	} {
 		from := cluster.Owner(slot)
 		to := cluster.Servers[0]
@@ -78,15 +83,15 @@ func TestDeadLettersWhileASlotMoves(t *testing.T) {
 		}
 		m := cluster.BeginMove(slot, to)
 		before := from.Calls("evalsha", "eval")
-		done := failing(call)
-		redistest.Until(t, name+" is refused, and tried again", func() bool { return from.Calls("evalsha", "eval") >= before+3 })
+		done := failing(job.call)
+		redistest.Until(t, job.name+" is refused, and tried again", func() bool { return from.Calls("evalsha", "eval") >= before+3 })
 		m.End()
 		err := redistest.Receive(t, done).err
-		if name == "the last retry" && errors.Is(err, client.ErrExhausted) {
+		if job.name == "the last retry" && errors.Is(err, client.ErrExhausted) {
 			err = nil
 		}
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v", job.name, err)
 		}
 	}
 	dead := map[string]bool{}

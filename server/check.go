@@ -92,7 +92,7 @@ func (s *Server) check(ctx context.Context) error {
 		}
 		cantSubscribe, cantPublish = cmp.Or(cantSubscribe, noSubscribing), cmp.Or(cantPublish, rehearsed.CantPublish)
 		lacking = append(lacking, rehearsed.Lacking...)
-		if policy := movers[0].store.EvictionPolicy(ctx); policy != "" {
+		if policy := rehearsed.Policy; policy != "" && policy != "noeviction" {
 			evicting = append(evicting, strings.TrimSuffix(policy+" of node "+movers[0].store.NodeAddr(), " of node "))
 		}
 	}
@@ -186,6 +186,7 @@ func rehearse(ctx context.Context, movers []*mover, topic string) (all store.Reh
 		one, wrong := rehearsing[i].Wait(ctx)
 		all.CantPublish, err = cmp.Or(all.CantPublish, m.named(one.CantPublish)), cmp.Or(err, m.named(wrong))
 		all.Lacking = append(all.Lacking, one.Lacking...)
+		all.Policy = cmp.Or(all.Policy, one.Policy)
 	}
 	return all, err
 }

@@ -126,7 +126,7 @@ func (s *Store) Rehearse(name string) *Call[Rehearsal] {
 	args := append(arguments(1, k.JobPool(), k.ReadyQueue(name), k.JobBucket(name)), name)
 	return newCall(s, rehearseScript, args, func(reply any) (r Rehearsal, err error) {
 		var why string
-		lacking, err := scan(reply, &why)
+		lacking, err := scan(reply, &why, &r.Policy)
 		r.CantPublish = reason(why)
 		for err == nil && len(lacking) > 0 {
 			var l Lack
@@ -141,6 +141,7 @@ func (s *Store) Rehearse(name string) *Call[Rehearsal] {
 // Rehearsal is what this Redis user may do beside moving jobs.
 type Rehearsal struct {
 	CantPublish error  // why no waiter could be woken
+	Policy      string // Redis's maxmemory-policy; empty if this user may not know
 	Lacking     []Lack // what keeps further features from working, as far as this Redis can tell
 }
 

@@ -4,8 +4,8 @@
 -- KEYS[1] job pool   KEYS[2] a ready queue   KEYS[3] a job's bucket
 -- ARGV[1] the topic of that queue, and the ID of that job; neither is in use
 --
--- Returns {why, feature, command, feature, command, …}: why no client can be woken, '' if it can; and which further features lack which
--- commands, as far as Redis tells: before 7.0 it does not.
+-- Returns {why, policy, feature, command, feature, command, …}: why no client can be woken, '' if it can; the maxmemory-policy, '' if this
+-- user may not know; and which further features lack which commands, as far as Redis tells: before 7.0 it does not.
 -- Errors: a permission that is missing; Redis before 7.0 doesn't tell that of LPUSH. CROSSSLOT: it is
 -- a node of a cluster, and the prefix has no hash tag. (A move does not name its queue, and so would
 -- go well where one node has all slots; a pop names it.)
@@ -30,7 +30,8 @@ local FEATURES = {
   {'schedules', {'ZRANGE', schedules, '0', '0'}, {'HSET', bucket, 'a', ''}, {'HINCRBY', bucket, 'a', '1'}, {'PEXPIRE', bucket, '1'}, {'TYPE', queue}},
   {'schedules with the overlap follow', {'PTTL', bucket}},
 }
-local reply = {why}
+local info = not not_permitted('INFO', 'memory') and redis.pcall('INFO', 'memory')
+local reply = {why, type(info) == 'string' and string.match(info, 'maxmemory_policy:([%w-]+)') or ''}
 for _, feature in ipairs(FEATURES) do
   for i = 2, #feature do
     if not_permitted(unpack(feature[i])) then reply[#reply + 1], reply[#reply + 2] = feature[1], feature[i][1] end

@@ -115,7 +115,7 @@ func TestWrongLimit(t *testing.T) {
 		}
 	}
 	f.send("POST", "/ui/act/limit", "topic="+pack("mail")+"&concurrency=x", "Content-Type", "application/x-www-form-urlencoded", "Cookie", "delayer_lang=zh").
-		has(t, "chinese", http.StatusBadRequest, "应为大于 0 的整数")
+		has(t, "chinese", http.StatusBadRequest, "应为 1 至 1,000,000 的整数")
 }
 
 // The overview shows paused topics, too, also those without jobs; and that nobody takes their jobs is not the consumers' fault.
