@@ -249,7 +249,7 @@ func TestLeavingBeforeAsking(t *testing.T) {
 	for _, topics := range [][]string{{"t"}, {"t", "u"}} {
 		g := h.waiter(topics...)
 		h.leave(g.caller, store.ErrEmpty)
-		g.expectErr(t, errNoAnswer)
+		g.expectErr(t, ErrNoAnswer)
 		if one := h.asks(); one != nil || len(h.s.lines) > 0 {
 			t.Errorf("%+v; %d lines", one, len(h.s.lines))
 		}
@@ -262,11 +262,11 @@ func TestNoAnswer(t *testing.T) {
 	g := h.joins(Request{Topics: []string{"a", "b"}, N: 1, Waits: true, Kinds: []Kind{{}, {Reserves: true}}})
 	h.answer(h.asks(), store.Popped{}, nil) // of a
 	h.leave(g.caller, store.ErrEmpty)
-	g.expectErr(t, errNoAnswer)
+	g.expectErr(t, ErrNoAnswer)
 	for _, asked := range []bool{false, true} {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		defer cancel()
-		want := errNoAnswer
+		want := ErrNoAnswer
 		if asked {
 			h.waiter("t")
 			h.settle()
@@ -308,7 +308,7 @@ func TestErrors(t *testing.T) {
 		not    error
 	}{
 		{name: "timeout", known: true, leaves: timeout, want: []error{timeout}},
-		{name: "timeout of the first look", leaves: timeout, want: []error{errNoAnswer}, not: timeout},
+		{name: "timeout of the first look", leaves: timeout, want: []error{ErrNoAnswer}, not: timeout},
 		{name: "cancelled", leaves: cancelled, want: []error{cancelled}},
 		{name: "timeout, failed", leaves: timeout, err: errCut, want: []error{errCut}, not: timeout},
 		{name: "cancelled, failed", leaves: cancelled, err: errCut, want: []error{cancelled}, not: errCut},

@@ -63,7 +63,7 @@ type guest struct {
 func (h *hand) joins(r Request) *guest {
 	h.t.Helper()
 	g := &guest{answers: make(chan answer, 1)}
-	g.caller = &caller{Request: r, lastErr: errNoAnswer, answer: func(a answer) { g.answers <- a }}
+	g.caller = &caller{Request: r, lastErr: ErrNoAnswer, answer: func(a answer) { g.answers <- a }}
 	if lead, err := h.join(g.caller); lead != nil || err != nil {
 		h.t.Fatal(lead != nil, err)
 	}

@@ -366,7 +366,7 @@ func TestAskingAndLeaving(t *testing.T) {
 	h.settle()
 	asks := h.joins(Request{Topics: []string{"t"}, N: 1})
 	h.leave(asks.caller, store.ErrEmpty)
-	asks.expectErr(t, errNoAnswer)
+	asks.expectErr(t, ErrNoAnswer)
 	if one := h.asks(); one != nil && len(one.callers) > 1 {
 		t.Errorf("%+v", one)
 	}

@@ -96,8 +96,8 @@ func (j *Jobs) cut(n int) Jobs {
 var (
 	// ErrLost: the answer to a pop did not arrive, and the job it may have brought is lost.
 	ErrLost = errors.New("the answer was lost, and with it the job if there was one")
-	// errNoAnswer is a timeout that ran out before Redis said whether there is a job.
-	errNoAnswer = errors.New("redis did not answer within the timeout")
+	// ErrNoAnswer is a timeout that ran out before Redis said whether there is a job.
+	ErrNoAnswer = errors.New("redis did not answer within the timeout")
 )
 
 // Taker serves the callers of a Client.
@@ -147,7 +147,7 @@ func (t *Taker) Take(ctx context.Context, r Request) (Jobs, error) {
 		defer cancel()
 	}
 	answers := make(chan answer, 1)
-	c := &caller{Request: r, lastErr: errNoAnswer, answer: func(a answer) { answers <- a }}
+	c := &caller{Request: r, lastErr: ErrNoAnswer, answer: func(a answer) { answers <- a }}
 	lead, err := t.join(c)
 	if err != nil {
 		return Jobs{}, err
@@ -176,7 +176,7 @@ func (t *Taker) TakeFunc(ctx context.Context, r Request, f func(Jobs, error)) {
 		ctx, cancel = context.WithCancel(ctx)
 	}
 	stop, joined := func() bool { return true }, make(chan struct{})
-	c := &caller{Request: r, lastErr: errNoAnswer}
+	c := &caller{Request: r, lastErr: ErrNoAnswer}
 	c.answer = func(a answer) {
 		go func() {
 			<-joined

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/take"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -38,6 +39,7 @@ func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, topics []string
 	}
 	end := time.Now().Add(wait)
 	jobs, err = p.look(r, o)
+	empty := errors.Is(err, client.ErrEmpty)
 	if err != nil && time.Now().Before(end) {
 		waited := web.Wait(w, r, wait+answerWait, func(ctx context.Context) (err error) {
 			o.Timeout = max(time.Until(end), time.Nanosecond) // none is for ever
@@ -47,6 +49,9 @@ func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, topics []string
 		if waited != web.ErrCrowded || errors.Is(err, client.ErrEmpty) { // else nobody knows whether there is a job
 			err = waited
 		}
+	}
+	if empty && errors.Is(err, take.ErrNoAnswer) { // the time ran out during a further poll: the first one counts
+		err = nil
 	}
 	// There is no job, or nobody to get one: the front stops, and the client of Redis with it, or who has asked
 	// is gone.
