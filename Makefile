@@ -73,7 +73,7 @@ lint: ## gofmt, go vet, staticcheck, and what the documents link to and name
 	$(TOOL) staticcheck ./...
 	$(GO) test ./internal/docs
 
-bench: ## docs/benchmarks.md, measured anew here, in about 50 minutes (needs beanstalkd for its part)
+bench: ## docs/benchmarks.md, measured anew here, in more than an hour (needs beanstalkd for its part)
 	tools/prepare.sh
 	$(GO) test ./server -run '^$$' -bench . -benchtime 3x -timeout 30m
 	$(GO) run -C bench . -full

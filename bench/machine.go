@@ -26,10 +26,16 @@ func machine() []string {
 	if memory, err := mem.VirtualMemory(); err == nil {
 		about += fmt.Sprintf(", %d GB of memory", (memory.Total+1<<29)>>30)
 	}
-	if average, err := load.Avg(); err == nil {
-		return []string{about, fmt.Sprintf("load when this run began: %.2f (others may have used the machine too)", average.Load1)}
-	}
 	return []string{about}
+}
+
+// loadNow is how many processes want a core, as the system says; empty if it does not say it.
+func loadNow() string {
+	average, err := load.Avg()
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%.1f", average.Load1)
 }
 
 // bytesPerJob is what a seeded job takes at most.
@@ -89,4 +95,15 @@ func versions() []string {
 		}
 	}
 	return lines
+}
+
+// withKept adds the versions of before of programs that are not here now: what was measured with them is still told of.
+func withKept(now, before []string) []string {
+	for _, line := range before {
+		name, _, _ := strings.Cut(line, " ")
+		if !slices.ContainsFunc(now, func(other string) bool { return strings.HasPrefix(other, name+" ") }) {
+			now = append(now, line)
+		}
+	}
+	return now
 }

@@ -163,7 +163,7 @@ func bench(mode string, s sizes, folder string, chosen []workload) error {
 		return err
 	}
 	if len(chosen) > 0 {
-		report.Machine, report.Versions = machine(), versions()
+		report.Machine, report.Versions = machine(), withKept(versions(), report.Versions)
 	}
 	var failures []error
 	for _, w := range chosen {
@@ -202,13 +202,13 @@ func measure(w workload, mode string, s sizes) (Section, error) {
 	defer redis.stop()
 
 	progress("%s", w.name)
-	started := time.Now()
+	started, load := time.Now(), loadNow()
 	run := &Run{Redis: redis, sizes: s}
 	section, err := w.run(context.Background(), run)
 	if err != nil {
 		section.Tables = nil
 	}
-	section.Revision = revision()
+	section.Revision, section.Load = revision(), load
 	section.Name, section.Mode, section.Measured, section.Took = w.name, mode, started, time.Since(started)
 	section.Notes = append(section.Notes, run.notes...)
 	return section, errors.Join(append(run.failures, err)...)

@@ -28,6 +28,7 @@ type Section struct {
 	About    string // what is measured, and how
 	Mode     string // quick, normal or full
 	Revision string // of the sources, by git; empty if unknown
+	Load     string `json:",omitempty"` // of the machine when it began; empty if unknown
 	Measured time.Time
 	Took     time.Duration
 	Tables   []Table
@@ -151,7 +152,7 @@ func handPart(document string) string {
 
 const intro = `# Benchmarks
 
-Written by ` + "`make bench`" + `, which measures everything anew, in about 50 minutes, on a
+Written by ` + "`make bench`" + `, which measures everything anew, in more than an hour, on a
 redis-server (and a beanstalkd and a Faktory) of its own on loopback, and writes this file, the charts beside it and
 [the numbers](bench/results.json). Parts of it: ` + "`go run -C bench . -full -only push,move`" + `; a smoke run of a minute
 and a half, which writes to a temporary folder: ` + "`go run -C bench . -quick`" + `; this tree and another revision in turns,
@@ -180,11 +181,16 @@ Not compared: **rmq** v5.2.0 has no delays. **lmstfy** has, but its server could
 measured, and a client without a server tells nothing.
 `
 
+const machineIntro = `Of the last run. The line below each section says by which command, when and at which revision of this repository it was measured;
+"before it landed" is on the branch that became that revision. Where the machine's load was noted, the line has it, too.
+
+`
+
 // Markdown is the document; hand is the part that was written by hand.
 func (r *Report) Markdown(hand string) string {
 	var b strings.Builder
 	b.WriteString(intro)
-	b.WriteString("\n## Machine and versions\n\n")
+	b.WriteString("\n## Machine and versions\n\n" + machineIntro)
 	for _, line := range append(slices.Clone(r.Machine), r.Versions...) {
 		fmt.Fprintf(&b, "- %s\n", line)
 	}
@@ -221,7 +227,11 @@ func (s Section) write(b *strings.Builder) {
 	if s.Revision != "" {
 		revision = ", revision " + s.Revision
 	}
-	fmt.Fprintf(b, "\n<sub>`-only %s`, %s sizes%s, %s, took %v.</sub>\n", s.Name, s.Mode, revision, s.Measured.UTC().Format("2006-01-02 15:04 MST"), s.Took.Round(time.Second))
+	load := ""
+	if s.Load != "" {
+		load = ", the machine's load was " + s.Load
+	}
+	fmt.Fprintf(b, "\n<sub>`-only %s`, %s sizes%s, %s%s, took %v.</sub>\n", s.Name, s.Mode, revision, s.Measured.UTC().Format("2006-01-02 15:04 MST"), load, s.Took.Round(time.Second))
 }
 
 func (t Table) write(b *strings.Builder) {

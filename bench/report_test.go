@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ func sampleReport() *Report {
 		Machine:  []string{"a machine"},
 		Versions: []string{"Redis 7"},
 		Sections: []Section{{
-			Name: "push", Title: "Push", About: "How fast.", Mode: "full", Revision: "abc1234", Measured: time.Unix(0, 0),
+			Name: "push", Title: "Push", About: "How fast.", Mode: "full", Revision: "abc1234", Load: "1.5", Measured: time.Unix(0, 0),
 			Tables: []Table{
 				{
 					ID: "push", Title: "Push, one job a call", Unit: "jobs/s", Chart: bars,
@@ -48,7 +49,7 @@ func TestMarkdown(t *testing.T) {
 		"| never early | ≤ 0.00 | 1.00 | 0.00–1.00 | **missed** |\n",
 		"| unknown | ≥ 1.00× | – | – | not measured |\n",
 		"- something was left out\n",
-		"full sizes, revision abc1234, 1970-01-01",
+		"full sizes, revision abc1234, 1970-01-01 00:00 UTC, the machine's load was 1.5, took",
 		handBegin + "\nby hand\n" + handEnd,
 	} {
 		if !strings.Contains(text, want) {
@@ -119,5 +120,13 @@ func TestReportOfNothing(t *testing.T) {
 	report, err := readReport(t.TempDir())
 	if err != nil || len(report.Sections) != 0 {
 		t.Errorf("got %v, %v", report, err)
+	}
+}
+
+// What a run can't tell of a program that is not there stays told.
+func TestVersionsAreKept(t *testing.T) {
+	got := withKept([]string{"Go 1.26", "Redis 8"}, []string{"Go 1.25", "Redis 7", "beanstalkd 1.12"})
+	if want := []string{"Go 1.26", "Redis 8", "beanstalkd 1.12"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

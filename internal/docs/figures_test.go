@@ -1,0 +1,105 @@
+package docs
+
+import (
+	"math"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var namedRevision = regexp.MustCompile(`\b[Rr]evision (?:\| )?([0-9a-f]{7,40})\b`)
+
+// Whoever doubts a figure can measure again what was measured: the revisions that documents name are in the repository.
+func TestNamedRevisions(t *testing.T) {
+	if out, err := exec.Command("git", "-C", project, "rev-parse", "--is-shallow-repository").Output(); err != nil || strings.TrimSpace(string(out)) != "false" {
+		t.Skip("this is no clone with all of the history")
+	}
+	checked := map[string]bool{}
+	for page, text := range pages(t) {
+		for _, found := range namedRevision.FindAllStringSubmatch(text, -1) {
+			revision := found[1]
+			if !checked[revision] && exec.Command("git", "-C", project, "merge-base", "--is-ancestor", revision, "HEAD").Run() != nil {
+				t.Errorf("%s names revision %s: it is not in the history", page, revision)
+			}
+			checked[revision] = true
+		}
+	}
+	if len(checked) < 5 {
+		t.Errorf("%d revisions are named", len(checked))
+	}
+}
+
+// The README's comparison has the medians of the benchmarks, rounded.
+func TestComparedFigures(t *testing.T) {
+	all := pages(t)
+	for _, readme := range []string{"README.md", "README.zh-CN.md"} {
+		_, table, _ := strings.Cut(all[readme], "`make bench`")
+		rows := regexp.MustCompile(`(?m)^\| .* \|$`).FindAllString(table, 5)
+		for i, from := range []struct {
+			table, column string
+			rows          [5]string // of Delayer, beanstalkd, asynq, gocraft/work and Faktory
+		}{
+			{"20,000 jobs due at once, handled and acknowledged", "jobs/s", [5]string{"Delayer, worker"}},
+			{"Push, one job a call", "32 goroutines", [5]string{"Delayer"}},
+			{"Push, one job a call", "1 goroutine", [5]string{"Delayer"}},
+			{"Lateness at 500 jobs a second", "p99, ms", [5]string{"Delayer"}},
+			{"Processor time a job", "sum", [5]string{"Delayer, 32 goroutines"}},
+		} {
+			copy(from.rows[1:], []string{"beanstalkd", "asynq", "gocraft/work", "Faktory"})
+			cells := strings.Split(strings.Trim(rows[i], "|"), "|")
+			for k, row := range from.rows {
+				told := number(cells[1+k])
+				if median := number(cellOf(all["docs/benchmarks.md"], from.table, row, from.column)); !isRounded(told, median) {
+					t.Errorf("%s has%s, and docs/benchmarks.md %v for %s, %s, %s", readme, cells[1+k], median, from.table, row, from.column)
+				}
+			}
+		}
+	}
+}
+
+// cellOf is a cell of the table below that heading.
+func cellOf(text, heading, row, column string) string {
+	_, text, _ = strings.Cut(text, "\n### "+heading+"\n")
+	at := -1
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		for i := range cells {
+			cells[i] = strings.Trim(cells[i], "| ")
+		}
+		for i, cell := range cells {
+			if at < 0 && i > 0 && cell == column {
+				at = i
+			}
+		}
+		if at >= 0 && cells[0] == row {
+			return cells[at]
+		}
+		if strings.HasPrefix(line, "#") {
+			break
+		}
+	}
+	return ""
+}
+
+var numeral = regexp.MustCompile(`\d[\d,]*(\.\d+)?`)
+
+// number is the first one of a text.
+func number(text string) float64 {
+	n, err := strconv.ParseFloat(strings.ReplaceAll(numeral.FindString(text), ",", ""), 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return n
+}
+
+// isRounded reports whether one number is the other, rounded to one of its digits beyond the first.
+func isRounded(told, exact float64) bool {
+	for unit := 1.0; unit <= max(told/10, 1); unit *= 10 {
+		if math.Round(exact/unit)*unit == told {
+			return true
+		}
+	}
+	return false
+}
