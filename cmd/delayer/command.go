@@ -109,7 +109,7 @@ func commands() []command {
 				"--burst N -- so many of these may begin at once; 1 if not given\n" +
 				"--tag T -- all IDs of the topic bear {T}: then the limit is that of one partition, and exact\n" +
 				"--none -- there is no limit any more\n",
-			note: "What is not given is not limited."},
+			note: "What is not given is not limited.\n"},
 		{name: "dead list", arguments: "TOPIC", least: 1, most: 1, run: runDeadList,
 			help: "list the topic's dead letters, the newest first: ID, time, attempts, reason, error"},
 		{name: "dead requeue", arguments: "TOPIC [ID]", least: 1, most: 2, run: runDeadRequeue,
@@ -157,7 +157,7 @@ func commands() []command {
 				boolean(f, &o.noWait, "no-wait")
 			},
 			options: "--no-wait -- end when only jobs that are reserved are left, instead of waiting for them\n",
-			note:    "It can be stopped at any time, and begun again."},
+			note:    "It can be stopped at any time, and begun again.\n"},
 	}
 }
 

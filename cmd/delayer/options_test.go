@@ -72,6 +72,9 @@ func TestUsageIsComplete(t *testing.T) {
 		}
 	}
 	for page, texts := range pages {
+		if !strings.HasSuffix(page, "\n") {
+			t.Errorf("its last line does not end: %s", page)
+		}
 		for _, text := range texts {
 			if !strings.Contains(page, text) {
 				t.Errorf("no %q in %s", text, page)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var namedRevision = regexp.MustCompile(`\b[Rr]evision (?:\| )?([0-9a-f]{7,40})\b`)
+var namedRevision = regexp.MustCompile(`\brevision ([0-9a-f]{7,40})\b`)
 
 // Whoever doubts a figure can measure again what was measured: the revisions that documents name are in the repository.
 func TestNamedRevisions(t *testing.T) {

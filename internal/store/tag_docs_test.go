@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mix-basic/delayer/internal/redispool"
 )
@@ -57,4 +60,58 @@ func partitionsOnNodes(n, nodes int) string {
 		counts[node]++
 	}
 	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(counts)), ", "), "[]")
+}
+
+// The tables of docs/wire-format.md name each key and channel that there is, and no other.
+func TestKeysInDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/wire-format.md")
+	check(t, err)
+	var documented, known []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `delayer:([a-z_:{}0-9]*?)(?:<[^>]*>)*` \\|").FindAllStringSubmatch(string(text), -1) {
+		documented = append(documented, strings.TrimPrefix(row[1], "{0}:"))
+	}
+	keys := reflect.ValueOf(Keys{})
+	for i := range keys.NumMethod() {
+		method := keys.Method(i)
+		var of []reflect.Value // the beginning of all such names
+		if method.Type().NumIn() == 1 {
+			of = []reflect.Value{reflect.ValueOf("")}
+		}
+		known = append(known, method.Call(of)[0].String())
+	}
+	slices.Sort(documented)
+	slices.Sort(known)
+	if !slices.Equal(documented, known) {
+		t.Errorf("documented are %q, there are %q", documented, known)
+	}
+}
+
+// The description of a server's entry has each field, and the bounds of what is counted by lateness.
+func TestServersInDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/wire-format.md")
+	check(t, err)
+	_, section, _ := strings.Cut(string(text), "\n## Servers\n")
+	section, _, _ = strings.Cut(section, "\n### ")
+	entry := reflect.TypeFor[serverEntry]()
+	for i := range entry.NumField() {
+		if name := entry.Field(i).Tag.Get("json"); !strings.Contains(section, `"`+name+`":`) {
+			t.Errorf("it lacks the field %s", name)
+		}
+	}
+	bounds := ""
+	for i, unit := range []struct {
+		name string
+		time.Duration
+	}{{"ms", time.Millisecond}, {"s", time.Second}, {"min", time.Minute}, {"h", time.Hour}} {
+		next := []time.Duration{time.Second, time.Minute, time.Hour, math.MaxInt64}[i]
+		for _, bound := range LatenessBounds {
+			if unit.Duration <= bound && bound < next {
+				bounds += fmt.Sprintf("%d, ", bound/unit.Duration)
+			}
+		}
+		bounds = strings.TrimSuffix(bounds, ", ") + " " + unit.name + ", "
+	}
+	if want := strings.TrimSuffix(bounds, ", ") + " ("; !strings.Contains(section, want) {
+		t.Errorf("it lacks the bounds %q", want)
+	}
 }
