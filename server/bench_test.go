@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"testing"
@@ -190,6 +191,64 @@ func BenchmarkLateness(b *testing.B) {
 	b.ReportMetric(milliseconds(quantile(late, 0.5)), "late-p50-ms")
 	b.ReportMetric(milliseconds(quantile(late, 0.99)), "late-p99-ms")
 	b.ReportMetric(milliseconds(late[len(late)-1]), "late-max-ms")
+}
+
+// BenchmarkServers has 500 jobs a second pushed, moved and popped with so many servers, and measures Redis's processor time.
+func BenchmarkServers(b *testing.B) {
+	for _, partitions := range []int{1, 16} {
+		for servers := 1; servers <= 3; servers++ {
+			b.Run(fmt.Sprintf("partitions=%d/servers=%d", partitions, servers), func(b *testing.B) { benchServers(b, partitions, servers) })
+		}
+	}
+}
+
+func benchServers(b *testing.B, partitions, servers int) {
+	const perSecond, seconds = 500, 20
+	redisServer := redistest.Start(b)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for range servers {
+		go New(redisServer.Pool(), Options{Partitions: partitions}).Run(ctx)
+	}
+	c := client.OpenPool(client.PoolOptions{Addr: redisServer.Addr, Partitions: partitions})
+	defer c.Close()
+	work := func(jobs int) {
+		go func() {
+			next := time.NewTicker(time.Second / perSecond)
+			defer next.Stop()
+			for n := range jobs {
+				<-next.C
+				if _, err := c.Push(ctx, client.Message{Topic: "t", Body: "b"}, 50*time.Millisecond+time.Duration(n*7919%200)*time.Millisecond); err != nil {
+					b.Error(err)
+				}
+			}
+		}()
+		for range jobs {
+			_, err := c.BPop(ctx, time.Minute, "t")
+			check(b, err)
+		}
+	}
+	for b.Loop() {
+		work(12 * perSecond) // until the servers know of each other
+		before, began := processorTime(b, redisServer), time.Now()
+		work(seconds * perSecond)
+		b.ReportMetric(milliseconds(processorTime(b, redisServer)-before)/time.Since(began).Seconds(), "redis-ms/s")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+var usedProcessor = regexp.MustCompile(`(?m)^used_cpu_(?:sys|user):([\d.]+)`)
+
+// processorTime is what Redis has used until now.
+func processorTime(b *testing.B, s *redistest.Server) (used time.Duration) {
+	info, err := redis.String(s.Do("INFO", "cpu"), nil)
+	check(b, err)
+	for _, found := range usedProcessor.FindAllStringSubmatch(info, -1) {
+		seconds, err := strconv.ParseFloat(found[1], 64)
+		check(b, err)
+		used += time.Duration(seconds * float64(time.Second))
+	}
+	return used
 }
 
 // BenchmarkFire is a pass in which so many schedules are due; ns/op is of one of them.

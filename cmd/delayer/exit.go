@@ -29,7 +29,7 @@ var exitCodes = []struct {
 	meaning string
 }{
 	{exitDone, "done"},
-	{exitNothing, "nothing there: no job is ready, no such job, or no such dead letter"},
+	{exitNothing, "nothing there: no job is ready, or no such job, dead letter or schedule"},
 	{exitUsage, "wrong usage or configuration, or a file that it names can't be used"},
 	{exitRedis, "Redis refuses (password, permission, version, TLS), or a command can't reach it"},
 	{exitRunning, "already running"},
