@@ -76,7 +76,6 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/web/dashboard.maxForm", "4194304", []string{http, "A form of the dashboard: 4\n  MiB", httpZh, "管理页面的表单为 4 MiB"}},
 		{"internal/web/dashboard.pageSize", "50", []string{http, "50 at a time, those with something first", httpZh, "每页 50 个"}},
 		{"internal/web/dashboard.patience", "2s", []string{http, "for two seconds a page at\n  most", httpZh, "每页最多两秒"}},
-		{"internal/operator.MostTopics", "10000", []string{http, "the 10,000 that were used last are counted", httpZh, "只统计最近使用的 10,000 个", guarantees, "what an operator sees by the 10,000 that were used\n  last"}},
 		{"internal/operator.maxNames", "100000", []string{http, "among 100,000", httpZh, "在 100,000 个之内"}},
 		{"internal/operator.partitionPatience", "1.5s", []string{guarantees, "those of the partitions that answer within 1.5 s"}},
 		{"internal/web/metrics.lookTimeout", "3s", []string{metrics, "When Redis does\n  not answer within 3 s they are not there", metricsZh, "3 秒"}},
@@ -159,7 +158,6 @@ func TestDocumentedConstants(t *testing.T) {
 		{"server.beatEvery", "1s", []string{wire, "An entry is written once a second at most"}},
 		{"server.signOffWait", "1s", []string{guarantees, "A stop waits for the deletion for a second at most"}},
 		{"server.pausesEvery", "1s", []string{guarantees, "each looks once a second whether anything is paused"}},
-		{"pause.lua.MOST", "1000", []string{guarantees, "1,000 topics are paused at a time, at most"}},
 	} {
 		if got, ok := all[c.name]; !ok || got != c.value {
 			t.Errorf("%s is %q here, and %q in the code: change this, and what is said of it in %q", c.name, c.value, got, c.said)
