@@ -83,9 +83,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/web/dashboard.patience", "2s", []string{http, "for two seconds a page at\n  most", httpZh, "每页最多两秒"}},
 		{"internal/operator.maxNames", "100000", []string{http, "among 100,000", httpZh, "在 100,000 个之内"}},
 		{"internal/operator.partitionPatience", "1.5s", []string{guarantees, "those of the partitions that answer within 1.5 s"}},
-		{"internal/web/metrics.lookTimeout", "3s", []string{metrics, "When Redis does\n  not answer within 3 s they are not there", metricsZh, "3 秒"}},
 		{"internal/web/metrics.overdueTimeout", "700ms", []string{metrics, "Redis has not answered within 0.7 s", metricsZh, "Redis 在 0.7 秒内没有回答"}},
-		{"internal/web/metrics.readyFresh", "1s", []string{metrics, "Redis is looked at\nonce a second at most", metricsZh, "每秒最多查看 Redis 一次"}},
 		{"internal/web/metrics.passSlack", "10s", []string{metrics, "for timer_interval and 10 s", metricsZh, "timer_interval 加 10 秒"}},
 		{"internal/web/metrics.maxLabel", "256", []string{metrics, "One of more than 256 bytes is among the others", metricsZh, "超过 256 字节的主题归入其余"}},
 		{"internal/store.MaxPop", "250", []string{guarantees, "so is a pop of up to 250 jobs", guarantees, "it is up to\n  250 jobs and about 1 MiB"}},
@@ -162,7 +160,6 @@ func TestDocumentedConstants(t *testing.T) {
 		{"server.remindAfter", "1m0s", []string{guarantees, "one a minute while it lasts", "docs/migrating.md", "after each further minute"}},
 		{"server.beatEvery", "1s", []string{wire, "An entry is written once a second at most"}},
 		{"server.signOffWait", "1s", []string{guarantees, "A stop waits for the deletion for a second at most"}},
-		{"server.pausesEvery", "1s", []string{guarantees, "each looks once a second whether anything is paused"}},
 	} {
 		if got, ok := all[c.name]; !ok || got != c.value {
 			t.Errorf("%s is %q here, and %q in the code: change this, and what is said of it in %q", c.name, c.value, got, c.said)
