@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -35,17 +34,14 @@ type TopicStats struct {
 	HeldUntil time.Time
 }
 
-// Stats counts the jobs. It costs Redis some microseconds a topic, whatever the number of jobs.
+// Stats counts the jobs. It costs Redis about a microsecond a topic, some for one that has anything, whatever the number of jobs. Each of several
+// partitions is asked for those topics only that it knows.
 func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	if err := c.begin(ctx); err != nil {
 		return Stats{}, failed("stats", "", err)
 	}
 	defer c.running.Done()
-	topics, err := c.partitions.KnownTopics(ctx)
-	if err != nil {
-		return Stats{}, failed("stats", "", err)
-	}
-	all, err := c.partitions.Stats(ctx, slices.Sorted(slices.Values(topics)))
+	all, err := c.partitions.Stats(ctx)
 	if err != nil {
 		return Stats{}, failed("stats", "", err)
 	}

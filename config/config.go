@@ -84,7 +84,7 @@ type HTTP struct {
 	MaxBody      int           // bytes of a request's body
 	PollTimeout  time.Duration // for how long /pop waits for a job, 1 s to an hour
 	TopicLabels  int           // topics with labels of their own in /metrics
-	ReadyMaxLate time.Duration // above which lateness /readyz says no; 0: it is not looked at
+	ReadyMaxLate time.Duration // above which lateness /readyz says degraded; 0: it is not looked at
 }
 
 // User is a name and the password that goes with it.

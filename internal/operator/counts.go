@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,7 +27,7 @@ type Counts struct {
 	// over, without being moved; 0 if there is none.
 	Overdue time.Duration
 	// Known is how many topics are known: they have jobs or dead letters, or had some within about
-	// the last hour. Topics may be fewer, see MostTopics.
+	// the last hour. Topics may be fewer, see MostTopics and AtLeast.
 	Known int
 	// Topics are those that were asked for, by name.
 	Topics []TopicCounts
@@ -41,48 +40,52 @@ type Counts struct {
 // TopicCounts are how many jobs a topic has. A number that can't be read is Unknown.
 type TopicCounts = store.TopicCounts
 
-// MostTopics is how many topics Counts has at most, so that it costs a bounded time.
+// MostTopics is how many topics of each partition Counts has at most, so that it costs a bounded time.
 const MostTopics = 10000
 
-// Counts reads those of the topics that were used last, MostTopics at most. It costs Redis some
-// microseconds a topic, whatever the number of jobs.
+// AtLeast reports whether more topics are known than were counted: then there are at least as many jobs of Topics in all and, of several
+// partitions, at least as many topics as are Known.
+func (c Counts) AtLeast() bool { return c.Known > len(c.Topics) }
+
+// Counts reads those of all topics or, where a partition knows more than MostTopics, of as many that were used last. It costs Redis about a
+// microsecond for each topic of each partition that knows it, and some for one that has anything, whatever the number of jobs.
 func (o *Operator) Counts(ctx context.Context) (Counts, error) {
-	return o.CountsOfLast(ctx, MostTopics)
+	return o.countsOfLast(ctx, make(failures, len(o.partitions)), MostTopics)
 }
 
-// CountsOfLast is Counts of another number of topics at most.
-func (o *Operator) CountsOfLast(ctx context.Context, most int) (Counts, error) {
-	failed := make(failures, len(o.partitions))
-	topics, all, err := o.names(ctx, failed, most, func(ctx context.Context, s *store.Store) ([]string, int, error) {
+// countsOfLast is Counts of the partitions that have not failed yet, of another number of topics.
+func (o *Operator) countsOfLast(ctx context.Context, failed failures, most int) (Counts, error) {
+	known, err := o.known(ctx, failed, most, func(ctx context.Context, s *store.Store) ([]string, int, error) {
 		return s.KnownTopics(ctx, most, "")
 	})
 	if err != nil {
 		return Counts{}, fmt.Errorf("counts: %w", err)
 	}
-	counts, err := o.countsOf(ctx, failed, topics)
-	counts.Known, counts.Used = all, topics
+	used := known.names
+	if known.isCut() {
+		used = used[max(len(used)-most, 0):]
+	}
+	counts, err := o.countsOf(ctx, failed, used, known)
+	counts.Known, counts.Used = known.all, used
 	return counts, err
 }
 
 // CountsOf reads those of some topics.
 func (o *Operator) CountsOf(ctx context.Context, topics ...string) (Counts, error) {
-	return o.countsOf(ctx, make(failures, len(o.partitions)), topics)
+	return o.countsOf(ctx, make(failures, len(o.partitions)), topics, known{})
 }
 
-// countsOf is CountsOf of the partitions that have not failed yet.
-func (o *Operator) countsOf(ctx context.Context, failed failures, topics []string) (Counts, error) {
-	parts := make([]store.Stats, len(o.partitions))
+// countsOf is CountsOf of the partitions that have not failed yet. Each is asked for those topics only that it may have.
+func (o *Operator) countsOf(ctx context.Context, failed failures, topics []string, known known) (Counts, error) {
+	parts, asked := make([]store.Stats, len(o.partitions)), known.of(topics, len(o.partitions))
 	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
-		parts[i], err = s.Stats(ctx, topics, true)
+		parts[i], err = s.Stats(ctx, asked[i], true)
 		return err
 	})
 	if err := failed.all(); err != nil {
 		return Counts{}, fmt.Errorf("counts: %w", err)
 	}
-	sum := store.Stats{Topics: make([]TopicCounts, len(topics))}
-	for i, topic := range topics {
-		sum.Topics[i] = TopicCounts{Topic: topic, AtLeast: Unknown}
-	}
+	sum := store.NewSum(slices.Sorted(slices.Values(topics)))
 	partitions := make([]PartitionCounts, len(parts))
 	for i, part := range parts {
 		each := &partitions[i]
@@ -94,7 +97,6 @@ func (o *Operator) countsOf(ctx context.Context, failed failures, topics []strin
 		}
 		each.Number, each.Before, each.Node = i, o.partitions.IsBefore(i), o.partitions[i].NodeAddr()
 	}
-	slices.SortFunc(sum.Topics, func(a, b TopicCounts) int { return strings.Compare(a.Topic, b.Topic) })
 	return Counts{Time: sum.Time, Pool: sum.Pool, Waiting: sum.Waiting, Overdue: sum.Overdue, Topics: sum.Topics, Partitions: partitions}, nil
 }
 
@@ -111,10 +113,10 @@ func (c Counts) Broken() error {
 type Overdue struct {
 	For       time.Duration
 	Partition int
+	Broken    error // names the partitions that can't be read, of which it is not; nil if all can
 }
 
-// Overdue reads it. It costs Redis next to nothing. With an error, which names the partitions that can't be read, it is
-// that of the others.
+// Overdue reads it of the partitions that can be read. It costs Redis next to nothing.
 func (o *Operator) Overdue(ctx context.Context) (Overdue, error) {
 	failed := make(failures, len(o.partitions))
 	overdue := make([]time.Duration, len(failed))
@@ -131,18 +133,19 @@ func (o *Operator) Overdue(ctx context.Context) (Overdue, error) {
 		})
 	}
 	nodes.Wait()
+	if err := failed.all(); err != nil {
+		return Overdue{}, fmt.Errorf("overdue: %w", err)
+	}
 	worst := Overdue{Partition: Unknown}
 	for i, late := range overdue {
 		if failed[i] == nil && (worst.Partition == Unknown || store.Longer(worst.For, late) != worst.For) {
-			worst = Overdue{late, i}
+			worst.For, worst.Partition = late, i
 		}
 	}
 	if len(o.partitions) == 1 {
 		worst.Partition = Unknown
 	}
-	if err := failed.any(); err != nil {
-		return worst, fmt.Errorf("overdue: %w", err)
-	}
+	worst.Broken = failed.any()
 	return worst, nil
 }
 

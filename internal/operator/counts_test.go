@@ -318,11 +318,140 @@ func TestCountsOfLimits(t *testing.T) {
 func TestLimitsOfPartitionsAddUp(t *testing.T) {
 	soon, late := time.UnixMilli(1000), time.UnixMilli(2000)
 	limit := store.Limit{Concurrency: 9, Rate: 1}
-	sum := store.Stats{Topics: make([]TopicCounts, 1)}
+	sum := store.NewSum([]string{"t"})
 	for _, part := range []TopicCounts{{Limit: limit}, {Limit: limit, Held: 1, Slots: 2, HeldUntil: late}, {Limit: limit, Held: 3, Slots: 4, HeldUntil: soon}, {Limit: limit, Slots: 1}} {
+		part.Topic = "t"
 		sum.Add(store.Stats{Topics: []TopicCounts{part}})
 	}
-	if got := sum.Topics[0]; got != (TopicCounts{Limit: limit, Held: 4, Slots: 7, HeldUntil: soon}) {
+	if got := sum.Topics[0]; got != (TopicCounts{Topic: "t", Limit: limit, Held: 4, Slots: 7, HeldUntil: soon}) {
 		t.Errorf("the sum is %+v", got)
+	}
+}
+
+// onPartitions is an Operator on so many partitions of one Redis that have these keys.
+func onPartitions(t *testing.T, n int) *fixture {
+	f, server := onRedis(t)
+	f.Operator = New(server.Pool(), "", store.Layout{Partitions: n})
+	return f
+}
+
+// A partition is asked only for the topics that it knows, and one script tells of many that have nothing.
+func TestCountsAskPartitionsForTheirTopics(t *testing.T) {
+	const topics, partitions = 1000, 16
+	f := onPartitions(t, partitions)
+	for i := range topics {
+		f.Do("ZADD", fmt.Sprintf("delayer:{%d}:topics", i%partitions), i, fmt.Sprint("t", i))
+	}
+	f.Do("LPUSH", "delayer:{3}:ready_queue:t3", "ghost")
+	f.counts() // Redis knows the scripts then
+	f.Do("CONFIG", "RESETSTAT")
+	c := f.counts()
+	if c.Known != topics || len(c.Topics) != topics || c.AtLeast() || c.of("t3").Ready != 1 || c.Partitions[3].Ready != 1 {
+		t.Errorf("%d of %d topics; t3: %+v", len(c.Topics), c.Known, c.of("t3"))
+	}
+	calls := f.AllCalls()
+	delete(calls, "config|resetstat")
+	total := 0
+	for _, n := range calls {
+		total += n
+	}
+	if total > topics/2 {
+		t.Errorf("%d commands: %v", total, calls)
+	}
+}
+
+// Which topics have anything is found out by halves, whichever these are; and no script tells of more than it should.
+func TestCountsFindWhatIsThere(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		var topics []string
+		var want []TopicCounts
+		for i := range 700 {
+			topic := fmt.Sprintf("t%03d", i)
+			topics, want = append(topics, topic), append(want, TopicCounts{Topic: topic})
+			w := &want[i]
+			if i%7 == 0 || i < 150 {
+				f.Do("LPUSH", "delayer:ready_queue:"+topic, "ghost")
+				w.Ready = 1
+			}
+			if i%11 == 0 || i/64 == 5 {
+				f.Do("ZADD", "delayer:dead_letters:"+topic, 1, "d")
+				w.Dead = 1
+			}
+			if i%100 == 99 {
+				f.Do("HSET", "delayer:reserved", topic, 3)
+				w.Reserved = 3
+			}
+			if i == 680 {
+				f.Do("HSET", "delayer:paused", topic, "1 0 0 0 note")
+				f.Do("LPUSH", "delayer:paused_queue:"+topic, "ghost", "ghost")
+				w.Ready += 2
+			}
+		}
+		c, err := f.CountsOf(f.ctx, topics...)
+		f.check(err)
+		if !slices.Equal(c.Topics, want) {
+			for i, got := range c.Topics {
+				if got != want[i] {
+					t.Errorf("%+v, want %+v", got, want[i])
+				}
+			}
+		}
+	})
+}
+
+// Of several partitions all topics are counted as long as none of these knows too many. If one does, that is said.
+func TestCountsOfTooManyTopics(t *testing.T) {
+	f := onPartitions(t, 3)
+	const each = MostTopics - 1
+	for i := range 3 {
+		f.Do("EVAL", `for i = 1, ARGV[1] do
+			redis.call('ZADD', KEYS[1] .. 'topics', 1e9 + i, ARGV[2] .. i)
+			if i % 3 == 0 then redis.call('LPUSH', KEYS[1] .. 'ready_queue:' .. ARGV[2] .. i, 'ghost') end
+		end`, 1, fmt.Sprintf("delayer:{%d}:", i), each, fmt.Sprintf("%c", 'a'+i))
+	}
+	f.Do("ZADD", "delayer:{0}:topics", 5, "shared")
+	f.Do("ZADD", "delayer:{1}:topics", 5, "shared")
+	ready := func(c Counts) (sum int) {
+		for _, topic := range c.Topics {
+			sum += topic.Ready
+		}
+		return sum
+	}
+	if c := f.counts(); c.Known != 3*each+1 || len(c.Topics) != c.Known || ready(c) != each || c.AtLeast() {
+		t.Errorf("%d of %d topics, %d ready, at least: %v", len(c.Topics), c.Known, ready(c), c.AtLeast())
+	}
+	// Now partition 0 knows too many. The topic that was used last is there beyond those that are looked at, and is counted all the same.
+	f.Do("ZADD", "delayer:{0}:topics", 6, "more", 4, "last")
+	f.Do("ZADD", "delayer:{2}:topics", 2e9, "last")
+	for i := range 3 {
+		f.Do("LPUSH", fmt.Sprintf("delayer:{%d}:ready_queue:last", i), "ghost")
+	}
+	c := f.counts()
+	if !c.AtLeast() || len(c.Topics) != MostTopics || c.Known < 3*each+2 || c.of("last").Ready != 2 || c.Used[len(c.Used)-1] != "last" {
+		t.Errorf("%d of %d topics, at least: %v; the last one: %+v", len(c.Topics), c.Known, c.AtLeast(), c.of("last"))
+	}
+	if shown, err := f.Topics(f.ctx, TopicQuery{Contains: "la"}); err != nil || len(shown.Topics) != 1 || shown.Topics[0].Ready != 2 {
+		t.Errorf("%+v, %v", shown.Topics, err)
+	}
+}
+
+// Who asks for a Snapshot within its age gets the one that others have read.
+func TestSnapshotIsShared(t *testing.T) {
+	f := onPartitions(t, 4)
+	scripts := func() int { calls := f.AllCalls(); return calls["evalsha"] + calls["eval"] }
+	first := f.Snapshot(time.Hour)
+	_, err := first.Wait(f.ctx)
+	f.check(err)
+	before := scripts()
+	for range 50 {
+		if f.Snapshot(time.Hour) != first {
+			t.Fatal("another one is read")
+		}
+	}
+	if n := scripts() - before; n > 0 {
+		t.Errorf("%d scripts for nothing", n)
+	}
+	if f.Snapshot(0) == first {
+		t.Error("an old one for who wants a new one")
 	}
 }

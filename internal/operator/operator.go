@@ -16,10 +16,15 @@ import (
 // Operator sees and does it for all jobs of one prefix. It is safe for concurrent use.
 type Operator struct {
 	partitions store.Partitions
+	most       int // topics of each partition that a Snapshot counts
+	snapshots  *Shared[Snapshot]
+	schedules  *Shared[ScheduleStates]
 }
 
 // New makes an Operator on a pool of the caller's. prefix is what the name of every key
 // begins with; empty, it is "delayer:".
 func New(pool *redis.Pool, prefix string, l store.Layout) *Operator {
-	return &Operator{l.Open(pool, cmp.Or(prefix, store.DefaultPrefix))}
+	o := &Operator{partitions: l.Open(pool, cmp.Or(prefix, store.DefaultPrefix)), most: MostTopics}
+	o.snapshots, o.schedules = NewShared(snapshotTimeout, o.snapshot), NewShared(snapshotTimeout, o.ScheduleStates)
+	return o
 }

@@ -111,12 +111,12 @@ func TestBrokenPartition(t *testing.T) {
 	f.Do("SET", "delayer:{2}:job_pool", "text")
 	f.Do("SET", "delayer:{4}:topics", "text")
 	f.expectBroken(whole, "partition 2: WRONGTYPE", 2, 4)
-	if late, err := f.Overdue(f.ctx); late != (Overdue{0, 0}) || err == nil || !strings.Contains(err.Error(), "partition 2: WRONGTYPE") {
+	if late, err := f.Overdue(f.ctx); late.For != 0 || late.Partition != 0 || err != nil || late.Broken == nil || !strings.Contains(late.Broken.Error(), "partition 2: WRONGTYPE") {
 		t.Errorf("overdue: %+v, %v", late, err)
 	}
 	f.Do("DEL", "delayer:{4}:topics")
 	f.Do("ZADD", "delayer:{4}:job_pool", f.Clock()-100, "late")
-	if late, err := f.Overdue(f.ctx); late.Partition != 4 || late.For < 100*time.Second || err == nil {
+	if late, err := f.Overdue(f.ctx); late.Partition != 4 || late.For < 100*time.Second || err != nil || late.Broken == nil {
 		t.Errorf("with a late job in partition 4: %+v, %v", late, err)
 	}
 	for i := range 5 {
@@ -148,8 +148,8 @@ func TestPartitionsOfABrokenNode(t *testing.T) {
 			f.expectBroken(whole, "partitions 1, 3: ", 1, 3)
 			ctx, cancel := context.WithTimeout(f.ctx, 3*time.Second)
 			defer cancel()
-			if _, err := f.Overdue(ctx); err == nil || !strings.HasPrefix(err.Error(), "overdue: partitions 1, 3: ") || ctx.Err() != nil && name == "gone" {
-				t.Errorf("overdue: %v", err)
+			if late, err := f.Overdue(ctx); err != nil || late.Broken == nil || !strings.HasPrefix(late.Broken.Error(), "partitions 1, 3: ") || ctx.Err() != nil && name == "gone" {
+				t.Errorf("overdue: %+v, %v", late, err)
 			}
 			nodes, err := f.Info(f.ctx)
 			if err != nil || len(nodes) != 2 || nodes[0].Missing != "" || nodes[1].Missing == "" {

@@ -23,7 +23,12 @@ func (p Pauses) Of(topic string) *store.Pause {
 
 // Paused reads the topics that are paused in any of the partitions that can be read. It costs Redis next to nothing.
 func (o *Operator) Paused(ctx context.Context) (Pauses, error) {
-	failed := make(failures, len(o.partitions))
+	return o.paused(ctx, make(failures, len(o.partitions)))
+}
+
+// paused is Paused of the partitions that have not failed yet.
+func (o *Operator) paused(ctx context.Context, failed failures) (Pauses, error) {
+	failed = slices.Clone(failed)
 	parts := make([][]store.Pause, len(failed))
 	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
 		parts[i], err = s.Paused().Do(ctx)

@@ -3,17 +3,25 @@ package operator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Servers are those that run, and those that have ended lately without saying so.
-func (o *Operator) Servers(ctx context.Context) (servers []store.ServerState, err error) {
-	err = o.patiently(ctx, func(ctx context.Context) (err error) {
-		servers, err = o.partitions[0].Servers(ctx) // where those of all partitions are
-		return err
-	})
+func (o *Operator) Servers(ctx context.Context) ([]store.ServerState, error) {
+	return o.servers(ctx, make(failures, len(o.partitions)))
+}
+
+// servers is Servers, unless the partition that has them has failed.
+func (o *Operator) servers(ctx context.Context, failed failures) (servers []store.ServerState, err error) {
+	if err = failed[0]; err == nil {
+		err = o.patiently(ctx, func(ctx context.Context) (err error) {
+			servers, err = o.partitions[0].Servers(ctx) // where those of all partitions are
+			return err
+		})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("servers: %w", err)
 	}
@@ -22,7 +30,15 @@ func (o *Operator) Servers(ctx context.Context) (servers []store.ServerState, er
 
 // Acked is how many jobs were ever acknowledged.
 func (o *Operator) Acked(ctx context.Context) (int64, error) {
-	failed := make(failures, len(o.partitions))
+	return o.acked(ctx, make(failures, len(o.partitions)))
+}
+
+// acked is Acked, unless some partition has failed.
+func (o *Operator) acked(ctx context.Context, failed failures) (int64, error) {
+	if err := failed.any(); err != nil {
+		return 0, fmt.Errorf("acked: %w", err)
+	}
+	failed = slices.Clone(failed)
 	var all atomic.Int64
 	o.each(ctx, failed, func(ctx context.Context, _ int, s *store.Store) error {
 		acked, err := s.Acked(ctx)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Shares are how the waiting jobs divide among topics.
@@ -36,11 +38,23 @@ func (o *Operator) Shares(ctx context.Context, sample int) (Shares, error) {
 	if sample < 1 || sample > maxSample {
 		return Shares{}, fmt.Errorf("shares: sample %d is not from 1 to %d", sample, maxSample)
 	}
+	failed, parts := make(failures, len(o.partitions)), make([]shares, len(o.partitions))
+	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
+		parts[i], err = sampleOf(ctx, s, sample)
+		return err
+	})
+	if err := failed.any(); err != nil {
+		return Shares{}, fmt.Errorf("shares: %w", err)
+	}
 	all := Shares{Exact: true}
 	weights, sampled := map[string]float64{}, map[string]int{} // by topic
-	for i := range o.partitions {
-		if err := o.sample(ctx, i, sample, &all, weights, sampled); err != nil {
-			return Shares{}, fmt.Errorf("shares: %w", err)
+	for _, part := range parts {
+		all.Exact = all.Exact && part.weight == 1
+		all.Sampled += part.looked
+		all.Waiting += int(math.Round(part.weight * float64(part.waiting)))
+		for topic, n := range part.jobs {
+			weights[topic] += part.weight * float64(n)
+			sampled[topic] += n
 		}
 	}
 	for topic, weight := range weights {
@@ -52,36 +66,33 @@ func (o *Operator) Shares(ctx context.Context, sample int) (Shares, error) {
 	return all, nil
 }
 
-// sample adds a sample of one partition.
-func (o *Operator) sample(ctx context.Context, partition, sample int, all *Shares, weights map[string]float64, sampled map[string]int) error {
-	entries, looked, waiting := 0, 0, 0
-	jobs := map[string]int{}
-	for looked < sample {
-		part, err := o.partitions[partition].Sample(ctx, sample, looked, min(sample-looked, sampleStep))
+// shares are a sample of one partition.
+type shares struct {
+	looked, waiting int            // entries that were looked at, and those that wait
+	weight          float64        // how many jobs each of these stands for
+	jobs            map[string]int // those that wait, by topic
+}
+
+func sampleOf(ctx context.Context, s *store.Store, sample int) (shares, error) {
+	all, entries := shares{weight: 1, jobs: map[string]int{}}, 0
+	for all.looked < sample {
+		part, err := s.Sample(ctx, sample, all.looked, min(sample-all.looked, sampleStep))
 		if err != nil {
-			return err
+			return shares{}, err
 		}
 		if part.Looked == 0 {
 			break
 		}
 		entries = part.Entries
-		looked += part.Looked
-		waiting += part.Looked - part.Leases
+		all.looked += part.Looked
+		all.waiting += part.Looked - part.Leases
 		for topic, n := range part.Jobs {
-			jobs[topic] += n
+			all.jobs[topic] += n
 		}
 	}
-	all.Exact = all.Exact && entries <= sample
-	all.Sampled += looked
-	weight := 1.0
 	if entries > sample {
-		weight = float64(entries) / float64(looked)
+		all.weight = float64(entries) / float64(all.looked)
 	}
-	all.Waiting += int(math.Round(weight * float64(waiting)))
-	delete(jobs, "") // entries without a job
-	for topic, n := range jobs {
-		weights[topic] += weight * float64(n)
-		sampled[topic] += n
-	}
-	return nil
+	delete(all.jobs, "") // entries without a job
+	return all, nil
 }

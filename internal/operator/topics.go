@@ -51,14 +51,14 @@ func (o *Operator) topics(ctx context.Context, q TopicQuery) (TopicPage, error) 
 		return TopicPage{}, fmt.Errorf("first %d is below 0", q.First)
 	}
 	failed := make(failures, len(o.partitions))
-	names, known, err := o.names(ctx, failed, maxNames, func(ctx context.Context, s *store.Store) ([]string, int, error) {
+	known, err := o.known(ctx, failed, maxNames, func(ctx context.Context, s *store.Store) ([]string, int, error) {
 		return s.KnownTopics(ctx, maxNames, q.Contains)
 	})
 	if err != nil {
 		return TopicPage{}, err
 	}
+	names := slices.Sorted(slices.Values(known.names))
 	matched := len(names)
-	slices.Sort(names)
 	if q.After != "" {
 		at, found := slices.BinarySearch(names, q.After)
 		if found {
@@ -68,9 +68,12 @@ func (o *Operator) topics(ctx context.Context, q TopicQuery) (TopicPage, error) 
 	}
 	names = names[min(q.First, len(names)):]
 	names = names[:min(cmp.Or(q.Limit, 50), len(names))]
-	counts, err := o.countsOf(ctx, failed, names)
-	counts.Known = known
-	return TopicPage{counts, matched, min(known, maxNames)}, err
+	counts, err := o.countsOf(ctx, failed, names, known)
+	looked := known.all
+	if counts.Known = known.all; known.isCut() {
+		looked = min(looked, maxNames)
+	}
+	return TopicPage{counts, matched, looked}, err
 }
 
 // Topic reads the numbers of one topic, and whether it is known; one that is not has neither jobs
@@ -100,32 +103,71 @@ func (o *Operator) Topic(ctx context.Context, topic string) (counts Counts, know
 	return counts, knows.Load(), nil
 }
 
-// DeadTopics reads the topics that have dead letters, MostTopics of them at most, those whose oldest
-// died last. Known is how many there are.
+// DeadTopics reads the topics that have dead letters, MostTopics of each partition at most, those whose oldest
+// died last. Known is how many there are. Only the partitions that have dead letters of a topic are asked for it, so that its other numbers are
+// those of these.
 func (o *Operator) DeadTopics(ctx context.Context) (Counts, error) {
 	failed := make(failures, len(o.partitions))
-	topics, all, err := o.names(ctx, failed, MostTopics, func(ctx context.Context, s *store.Store) ([]string, int, error) {
+	known, err := o.known(ctx, failed, MostTopics, func(ctx context.Context, s *store.Store) ([]string, int, error) {
 		return s.DeadTopics(ctx, MostTopics)
 	})
 	if err != nil {
 		return Counts{}, fmt.Errorf("dead topics: %w", err)
 	}
-	counts, err := o.countsOf(ctx, failed, topics)
-	counts.Known = all
+	counts, err := o.countsOf(ctx, failed, known.names, known)
+	counts.Known = known.all
 	return counts, err
 }
 
-// names joins names of topics of the partitions that have not failed yet, so many at most: the last ones are those that are among the
-// last of any, and their number, of several partitions, is a lower bound.
-func (o *Operator) names(ctx context.Context, failed failures, most int, of func(context.Context, *store.Store) ([]string, int, error)) (names []string, all int, err error) {
-	parts, known := make([][]string, len(failed)), make([]int, len(failed))
+// known are the topics that the partitions know.
+type known struct {
+	names []string   // each once; those that were used last come last
+	all   int        // how many are known in all; at least, where several partitions' names were not all read
+	parts [][]string // those of each partition; nil if they were not read
+	cut   []bool     // the partition knows others
+}
+
+// known reads the names of the partitions that have not failed yet, of each so many at most.
+func (o *Operator) known(ctx context.Context, failed failures, most int, read func(context.Context, *store.Store) (names []string, all int, err error)) (known, error) {
+	k := known{parts: make([][]string, len(failed)), cut: make([]bool, len(failed))}
+	all := make([]int, len(failed))
 	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
-		parts[i], known[i], err = of(ctx, s)
+		k.parts[i], all[i], err = read(ctx, s)
+		k.cut[i] = all[i] > most
 		return err
 	})
 	if err := failed.all(); err != nil {
-		return nil, 0, err
+		return known{}, err
 	}
-	names = store.JoinNames(parts, most)
-	return names, max(slices.Max(known), len(names)), nil
+	k.names = store.JoinNames(k.parts)
+	k.all = max(slices.Max(all), len(k.names))
+	return k, nil
+}
+
+func (k known) isCut() bool { return slices.Contains(k.cut, true) }
+
+// of are those of the topics that each of so many partitions may have.
+func (k known) of(topics []string, partitions int) [][]string {
+	lists := make([][]string, partitions)
+	meant := map[string]bool{}
+	for i := range lists {
+		switch {
+		case k.parts == nil || k.cut[i]:
+			lists[i] = topics
+		case len(topics) == len(k.names):
+			lists[i] = k.parts[i]
+		default:
+			if len(meant) == 0 {
+				for _, topic := range topics {
+					meant[topic] = true
+				}
+			}
+			for _, name := range k.parts[i] {
+				if meant[name] {
+					lists[i] = append(lists[i], name)
+				}
+			}
+		}
+	}
+	return lists
 }

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// JoinNames joins the partitions' names of topics, each once and most of them at most: those are the last that are among the last
-// of any.
-func JoinNames(parts [][]string, most int) []string {
+// JoinNames joins the partitions' names of topics, each once. Those come last that are among the last of any.
+func JoinNames(parts [][]string) []string {
 	if len(parts) == 1 {
 		return parts[0]
 	}
@@ -21,8 +20,7 @@ func JoinNames(parts [][]string, most int) []string {
 			}
 		}
 	}
-	names := slices.SortedFunc(maps.Keys(behind), func(a, b string) int {
+	return slices.SortedFunc(maps.Keys(behind), func(a, b string) int {
 		return cmp.Or(cmp.Compare(behind[b], behind[a]), strings.Compare(a, b))
 	})
-	return names[max(len(names)-most, 0):]
 }

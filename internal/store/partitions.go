@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -95,32 +96,24 @@ func (p Partitions) Nodes() Partitions {
 	return first
 }
 
-// KnownTopics are all that one of the partitions knows.
-func (p Partitions) KnownTopics(ctx context.Context) ([]string, error) {
-	parts := make([][]string, len(p))
+// Stats is Store.Stats of all partitions and of all topics that any of them knows, by name. Each is asked only for those that it knows. Its
+// Time is that of the first one: the numbers of the others are a little younger.
+func (p Partitions) Stats(ctx context.Context) (Stats, error) {
+	names, parts := make([][]string, len(p)), make([]Stats, len(p))
 	for i, s := range p {
 		var err error
-		if parts[i], _, err = s.KnownTopics(ctx, AllTopics, ""); err != nil {
-			return nil, p.named(i, err)
+		if names[i], _, err = s.KnownTopics(ctx, AllTopics, ""); err == nil {
+			parts[i], err = s.Stats(ctx, names[i], false)
 		}
-	}
-	return JoinNames(parts, AllTopics), nil
-}
-
-// Stats is Store.Stats of all partitions. Its Time is that of the first one: the numbers of the others are a little younger.
-func (p Partitions) Stats(ctx context.Context, topics []string) (all Stats, err error) {
-	for i, s := range p {
-		part, err := s.Stats(ctx, topics, false)
-		switch {
-		case err != nil:
+		if err != nil {
 			return Stats{}, p.named(i, err)
-		case i == 0:
-			all = part
-		default:
-			all.Add(part)
 		}
 	}
-	return all, nil
+	sum := NewSum(slices.Sorted(slices.Values(JoinNames(names))))
+	for _, part := range parts {
+		sum.Add(part)
+	}
+	return sum.Stats, nil
 }
 
 // named says which partition an error is of, where there are several.
@@ -131,23 +124,44 @@ func (p Partitions) named(i int, err error) error {
 	return err
 }
 
-// Add adds another partition's numbers of the same topics.
-func (s *Stats) Add(part Stats) {
+// Sum are the Stats of partitions together.
+type Sum struct {
+	Stats
+	places map[string]int
+}
+
+// NewSum begins one of these topics.
+func NewSum(topics []string) *Sum {
+	s := &Sum{Stats{Topics: make([]TopicCounts, len(topics))}, make(map[string]int, len(topics))}
+	for i, topic := range topics {
+		s.Topics[i], s.places[topic] = TopicCounts{Topic: topic, AtLeast: -1}, i
+	}
+	return s
+}
+
+// Add adds what a partition has of the topics, in any order. Other topics don't count.
+func (s *Sum) Add(part Stats) {
 	s.Time = cmp.Or(s.Time, part.Time)
 	s.Pool += part.Pool
 	s.Waiting += part.Waiting
 	s.Overdue = Longer(s.Overdue, part.Overdue)
-	for i, t := range part.Topics {
-		sum := &s.Topics[i]
-		sum.Ready, sum.Reserved, sum.Dead = Plus(sum.Ready, t.Ready), Plus(sum.Reserved, t.Reserved), Plus(sum.Dead, t.Dead)
-		sum.Overdue, sum.AtLeast = Longer(sum.Overdue, t.Overdue), max(sum.AtLeast, t.AtLeast)
-		sum.Held, sum.Slots = sum.Held+t.Held, sum.Slots+t.Slots
-		if sum.HeldUntil.IsZero() || !t.HeldUntil.IsZero() && t.HeldUntil.Before(sum.HeldUntil) {
-			sum.HeldUntil = t.HeldUntil
+	for _, t := range part.Topics {
+		if i, counts := s.places[t.Topic]; counts {
+			s.Topics[i].add(t)
 		}
-		if sum.Limit == (Limit{}) {
-			sum.Limit = t.Limit
-		}
+	}
+}
+
+// add adds another partition's numbers of the topic.
+func (t *TopicCounts) add(part TopicCounts) {
+	t.Ready, t.Reserved, t.Dead = Plus(t.Ready, part.Ready), Plus(t.Reserved, part.Reserved), Plus(t.Dead, part.Dead)
+	t.Overdue, t.AtLeast = Longer(t.Overdue, part.Overdue), max(t.AtLeast, part.AtLeast)
+	t.Held, t.Slots = t.Held+part.Held, t.Slots+part.Slots
+	if t.HeldUntil.IsZero() || !part.HeldUntil.IsZero() && part.HeldUntil.Before(t.HeldUntil) {
+		t.HeldUntil = part.HeldUntil
+	}
+	if t.Limit == (Limit{}) {
+		t.Limit = part.Limit
 	}
 }
 

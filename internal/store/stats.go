@@ -37,8 +37,8 @@ type TopicCounts struct {
 	HeldUntil time.Time
 }
 
-// statsPage is how many topics one script tells of.
-const statsPage = 100
+// One script counts up to statsPage topics, unless their names are longer than statsBytes, or too many of them have anything.
+const statsPage, statsBytes = 500, 64 << 10
 
 // Stats counts the jobs, and those of the topics; if late is set, it also tells how late they are.
 func (s *Store) Stats(ctx context.Context, topics []string, late bool) (Stats, error) {
@@ -50,12 +50,11 @@ func (s *Store) Stats(ctx context.Context, topics []string, late bool) (Stats, e
 	all := Stats{Topics: make([]TopicCounts, 0, len(topics))}
 	reserved := -1
 	for begins, rest := true, topics; begins || len(rest) > 0; begins = false {
-		some := rest[:min(len(rest), statsPage)]
-		rest = rest[len(some):]
-		page, err := s.statsPage(some, late, begins).On(ctx, p)
+		page, err := s.statsPage(forOneScript(rest), late, begins).On(ctx, p)
 		if err != nil {
 			return Stats{}, err
 		}
+		rest = rest[len(page.Topics):]
 		reserved = max(reserved, page.reserved)
 		page.Topics = append(all.Topics, page.Topics...)
 		all = page
@@ -70,7 +69,17 @@ func (s *Store) Stats(ctx context.Context, topics []string, late bool) (Stats, e
 	return all, nil
 }
 
-// statsPage counts the jobs of some topics; if reserved is set, also the reserved ones of all.
+// forOneScript are the topics of the next script, one at least if there is one.
+func forOneScript(topics []string) []string {
+	n, bytes := 0, 0
+	for n < min(len(topics), statsPage) && (n == 0 || bytes+len(topics[n]) <= statsBytes) {
+		bytes += len(topics[n])
+		n++
+	}
+	return topics[:n]
+}
+
+// statsPage counts the jobs of some topics, the first ones at least; if reserved is set, also the reserved ones of all.
 func (s *Store) statsPage(topics []string, late, reserved bool) *Call[Stats] {
 	args := append(arguments(2+len(topics), s.keys.JobPool(), s.keys.Reserved()), "", "")
 	if late {
@@ -84,29 +93,37 @@ func (s *Store) statsPage(topics []string, late, reserved bool) *Call[Stats] {
 
 func statsOf(reply any, topics []string) (s Stats, err error) {
 	var now, overdue int64
-	rest, err := scan(reply, &now, &s.Pool, &overdue, &s.reserved)
-	if err != nil || len(rest) != 6*len(topics) {
+	var counted int
+	rest, err := scan(reply, &now, &s.Pool, &overdue, &s.reserved, &counted)
+	if err != nil || counted > len(topics) || counted == 0 && len(topics) > 0 {
 		return Stats{}, errUnreadable
 	}
 	if now >= 0 {
 		s.Time = time.UnixMicro(now)
 	}
 	s.Overdue = optional(overdue)
-	for _, topic := range topics {
-		t := TopicCounts{Topic: topic}
-		var sure int
-		if rest, err = redis.Scan(rest, &t.Ready, &t.Reserved, &t.Dead, &overdue, &sure); err == nil {
-			err = t.readLimit(rest[0])
-			rest = rest[1:]
+	s.Topics = make([]TopicCounts, counted)
+	for i := range s.Topics {
+		t := &s.Topics[i]
+		if t.Topic = topics[i]; now < 0 {
+			t.Overdue, t.AtLeast = -1, -1
 		}
-		if err != nil {
+	}
+	for len(rest) > 0 {
+		var place, sure int
+		var found TopicCounts
+		if rest, err = redis.Scan(rest, &place, &found.Ready, &found.Reserved, &found.Dead, &overdue, &sure); err != nil || place < 1 || place > counted || len(rest) == 0 {
+			return Stats{}, errUnreadable
+		}
+		if err = found.readLimit(rest[0]); err != nil {
 			return Stats{}, err
 		}
-		t.Overdue, t.AtLeast = optional(overdue), optional(overdue)
+		rest = rest[1:]
+		found.Topic, found.Overdue, found.AtLeast = topics[place-1], optional(overdue), optional(overdue)
 		if sure == 0 {
-			t.Overdue = -1
+			found.Overdue = -1
 		}
-		s.Topics = append(s.Topics, t)
+		s.Topics[place-1] = found
 	}
 	return s, nil
 }

@@ -33,6 +33,9 @@ func (a *api) stats(c *call) (response, error) {
 	o.put("dead", dead)
 	o.put("topics", counts.Known)
 	o.put("topics_counted", len(counts.Topics))
+	if counts.AtLeast() {
+		o.put("at_least", true)
+	}
 	o.put("overdue", counts.Overdue)
 	if broken := brokenOf(counts); len(broken) > 0 {
 		o.put("broken_partitions", broken)

@@ -22,6 +22,7 @@ func TestPartitions(t *testing.T) {
 	}
 	f.Do("LPUSH", "delayer:{0}:ready_queue:topic", "a", "b")
 	f.Do("ZADD", "delayer:{1}:dead_letters:topic", 1, "d")
+	f.Do("ZADD", "delayer:{1}:topics", 0, "topic")
 	f.Do("ZADD", "delayer:{2}:job_pool", f.Clock()-3600, "late")
 	_, err := store.New(f.Pool(), "delayer:{0}:").Heartbeat(store.ServerState{ID: "server", Host: hostile[0], PID: 77, Interval: time.Second}, 1, 0).Do(t.Context())
 	check(t, err)

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -97,11 +98,11 @@ func (s *sampler) take(ctx context.Context, young time.Duration) (view, error) {
 		return view{}, ctx.Err()
 	}
 	defer func() { <-s.turn }()
-	if s.changed.Swap(false) || time.Since(s.asked) >= max(young, s.rest) {
+	if changed := s.changed.Swap(false); changed || time.Since(s.asked) >= max(young, s.rest) {
 		// Others wait for the same; it goes on without the one who asks.
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 		began := time.Now()
-		s.sample(limited)
+		s.sample(limited, s.snapshot(limited, changed, young))
 		cancel()
 		s.asked, s.rest = time.Now(), 0
 		if s.failed == nil {
@@ -109,6 +110,20 @@ func (s *sampler) take(ctx context.Context, young time.Duration) (view, error) {
 		}
 	}
 	return s.view(), s.failed
+}
+
+// snapshot is one that others may have read just before, unless something was changed since.
+func (s *sampler) snapshot(ctx context.Context, changed bool, young time.Duration) *operator.Reading[operator.Snapshot] {
+	if !changed {
+		return s.operator.Snapshot(young)
+	}
+	now := time.Now()
+	r := s.operator.Snapshot(0)
+	if r.Began.Before(now) { // it was under way
+		r.Wait(ctx)
+		r = s.operator.Snapshot(0)
+	}
+	return r
 }
 
 // view joins what was watched with what the servers have kept.
@@ -168,25 +183,27 @@ type forecast struct {
 	Err  error
 }
 
-// sample asks for all of it.
-func (s *sampler) sample(ctx context.Context) {
-	next := &sample{At: time.Now()}
+// sample takes what was read, and asks for the rest.
+func (s *sampler) sample(ctx context.Context, reading *operator.Reading[operator.Snapshot]) {
+	next := &sample{At: reading.Began}
 	if s.last != nil {
 		next.seldom = s.last.seldom
 	}
-	if next.Counts, s.failed = s.operator.Counts(ctx); s.failed != nil {
+	read, err := reading.Wait(ctx)
+	if s.failed = err; err != nil {
 		return
 	}
+	next.Counts = read.Counts
 	for _, t := range next.Topics {
 		next.Ready += max(t.Ready, 0)
 		next.Reserved += max(t.Reserved, 0)
 		next.Dead += max(t.Dead, 0)
 	}
-	next.Pauses, _ = s.operator.Paused(ctx) // a failure shows by itself, in the counts
-	next.Beats.List, next.Beats.Err = s.operator.Servers(ctx)
+	next.Pauses = read.Pauses // a failure shows by itself, in the counts
+	next.Beats = beats{List: read.Servers, Acked: read.Acked, Err: read.ServersErr}
 	broken := next.Broken() // what needs all of the partitions would only wait for those
-	if next.Beats.Acked = operator.Unknown; next.Beats.Err == nil && broken == nil {
-		next.Beats.Acked, next.Beats.Err = s.operator.Acked(ctx)
+	if broken == nil {
+		next.Beats.Err = cmp.Or(read.ServersErr, read.AckedErr)
 	}
 	if next.Partitions[0].Err == nil && next.since(&s.pastAt, pastStep) {
 		// Without it the charts begin when somebody looks.
@@ -200,7 +217,7 @@ func (s *sampler) sample(ctx context.Context) {
 		next.Forecast = forecast{barsOf(spans), err}
 	}
 	if broken == nil && next.since(&next.schedulesAt, 5*time.Second) {
-		next.Schedules, _ = s.operator.ScheduleStates(ctx)
+		next.Schedules, _ = s.operator.RecentScheduleStates(samplePause).Wait(ctx)
 	}
 	if next.since(&next.infoAt, 10*time.Second) {
 		var err error

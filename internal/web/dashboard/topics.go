@@ -70,6 +70,14 @@ func (topicsData) Columns() []column {
 // Pages are how many there are.
 func (t topicsData) Pages() int { return max((t.Matched+pageSize-1)/pageSize, 1) }
 
+// KnownText is how many topics there are; of several partitions more may be known than were counted.
+func (t topicsData) KnownText() string {
+	if len(t.Partitions) > 1 {
+		return "≥ " + number(t.Known)
+	}
+	return number(t.Known)
+}
+
 // Last is which one of those that match is the last on the page.
 func (t topicsData) Last() int { return t.First + len(t.Topics) - 1 }
 
@@ -147,7 +155,7 @@ func (d *Dashboard) search(p *page, data *topicsData) ([]operator.TopicCounts, e
 	if err != nil {
 		return nil, err
 	}
-	data.First, data.Matched, data.Known, data.Looked = q.First+1, found.Matched, found.Known, found.Looked
+	data.First, data.Matched, data.Known, data.Looked = q.First+1, found.Matched, max(data.Known, found.Known), found.Looked
 	isNamed := func(t operator.TopicCounts) bool { return t.Topic == data.Contains }
 	if found.Looked < found.Known && data.Page == 1 && !slices.ContainsFunc(found.Topics, isNamed) {
 		// That of exactly this name is found wherever it is.

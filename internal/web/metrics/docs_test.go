@@ -219,7 +219,7 @@ func TestDocumentedRights(t *testing.T) {
 	w.push("mail", "a", 0)
 	w.SetUser(redistest.Rights(t, "daemon", "operator"))
 	all := w.scrape()
-	w.metrics.look = New(operator.New(w.UserPool(), "", store.Layout{}), Options{}).look
+	w.metrics.operator = operator.New(w.UserPool(), "", store.Layout{})
 	limited := w.scrape()
 	for _, series := range all.series("delayer_") {
 		if limited.value(series) == "" {

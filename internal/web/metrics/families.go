@@ -51,6 +51,7 @@ func (n numbers) families(t *topics) []family {
 		gauge("jobs_waiting", "Jobs that wait to fall due."+wholeRedis).with(float64(n.Waiting)),
 		gauge("oldest_overdue_seconds", "For how long the first job, or end of a lease, has been due that no server has moved yet; 0 if there is none."+wholeRedis).with(n.Overdue.Seconds()),
 		gauge("topics", "Topics that are known: they have jobs or dead letters, or had some within about the last hour."+wholeRedis).with(float64(n.Known)),
+		gauge("topics_counted", "Topics whose jobs were counted: of more than 10,000 those that were used last. If these are fewer than delayer_topics, both are the least that there can be, as are the jobs of all topics together."+wholeRedis).with(float64(len(n.Topics))),
 		gauge("topics_paused", "Topics of which nothing is delivered, as they are paused."+wholeRedis).with(float64(n.paused)),
 		gauge("servers", "Servers that run."+wholeRedis).with(float64(n.servers)),
 		counter("jobs_acked_total", "Jobs that were acknowledged by anybody."+wholeRedis).with(float64(n.acked)),

@@ -15,15 +15,12 @@ const (
 	// readyTimeout bounds the answer of /readyz; a probe's own time is often 1 s. overdueTimeout is the time of the look
 	// that it waits for, which says which partitions have not answered.
 	readyTimeout, overdueTimeout = 900 * time.Millisecond, 700 * time.Millisecond
-	// readyFresh is for how long a look at Redis serves those who ask whether we are ready:
-	// anybody may, so asking must cost Redis nothing.
-	readyFresh = time.Second
 	// passSlack is by how much a pass may come later than the interval says: a batch may take
 	// that long.
 	passSlack = 10 * time.Second
 )
 
-// reason is why we are not ready.
+// reason is why we are not ready, or what is not as it should be.
 type reason struct {
 	Reason string `json:"reason"`
 	// Detail is only for those who are admitted.
@@ -33,6 +30,9 @@ type reason struct {
 type readiness struct {
 	Ready   bool     `json:"ready"`
 	Reasons []reason `json:"reasons"`
+	// Degraded is what is not as it should be although we are ready: all servers would say the same, and that none of them is ready would make it
+	// worse.
+	Degraded []reason `json:"degraded,omitempty"`
 }
 
 // Health is the area of /healthz and /readyz, for probes.
@@ -47,41 +47,48 @@ func (m *Metrics) Health() web.Area {
 }
 
 func (m *Metrics) serveReady(w http.ResponseWriter, r *http.Request) {
-	reasons := m.notReady(r.Context())
+	ready := m.readiness(r.Context())
 	if !web.Admitted(r) {
-		for i := range reasons {
-			reasons[i].Detail = ""
+		for _, reasons := range [][]reason{ready.Reasons, ready.Degraded} {
+			for i := range reasons {
+				reasons[i].Detail = ""
+			}
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if len(reasons) > 0 {
+	if !ready.Ready {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	json.NewEncoder(w).Encode(readiness{len(reasons) == 0, reasons})
+	json.NewEncoder(w).Encode(ready)
 }
 
-// notReady are the reasons why we are not.
-func (m *Metrics) notReady(ctx context.Context) []reason {
-	reasons := []reason{}
-	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errNoAnswer{readyTimeout})
+// readiness says whether we are ready: Redis answers, of several partitions any, and this process's own server works.
+func (m *Metrics) readiness(ctx context.Context) readiness {
+	ready := readiness{Reasons: []reason{}}
+	say := func(list *[]reason, why, format string, args ...any) {
+		*list = append(*list, reason{why, fmt.Sprintf(format, args...)})
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("no answer within %v", readyTimeout))
 	defer cancel()
-	late, err := m.overdue.current(readyFresh).wait(ctx)
-	not := func(why, format string, args ...any) {
-		reasons = append(reasons, reason{why, fmt.Sprintf(format, args...)})
+	late, err := m.overdue.Current(m.fresh).Wait(ctx)
+	if err != nil {
+		say(&ready.Reasons, "redis", "%v", err)
+	}
+	if late.Broken != nil {
+		say(&ready.Degraded, "redis", "%v", late.Broken)
 	}
 	switch {
-	case err != nil:
-		not("redis", "%v", err)
-	case m.readyMaxLate <= 0:
+	case err != nil, m.readyMaxLate <= 0:
 	case late.For < 0:
-		not("overdue", "it can't be read for how long jobs%s have been due", ofPartition(late.Partition))
+		say(&ready.Degraded, "overdue", "it can't be read for how long jobs%s have been due", ofPartition(late.Partition))
 	case late.For > m.readyMaxLate:
-		not("overdue", "a job%s has been due for %v, more than ready_max_late, %v", ofPartition(late.Partition), late.For.Round(time.Millisecond), m.readyMaxLate)
+		say(&ready.Degraded, "overdue", "a job%s has been due for %v, more than ready_max_late, %v", ofPartition(late.Partition), late.For.Round(time.Millisecond), m.readyMaxLate)
 	}
 	if allowed := m.interval + passSlack; m.now().Sub(time.UnixMilli(m.worked.Load())) > allowed {
-		not("pass", "the server has had no success for more than %v", allowed)
+		say(&ready.Reasons, "pass", "the server has had no success for more than %v", allowed)
 	}
-	return reasons
+	ready.Ready = len(ready.Reasons) == 0
+	return ready
 }
 
 // ofPartition says which one, where there are several.

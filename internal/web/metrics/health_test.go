@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http/httptest"
 	"slices"
@@ -13,7 +14,6 @@ import (
 // ready asks /readyz as somebody who may know all, after all looks are over.
 func (w *world) ready() (code int, reasons []string, body string) {
 	w.TB.Helper()
-	w.metrics.overdue.forget()
 	answer := w.ask("GET", "/readyz")
 	var got readiness
 	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil {
@@ -25,18 +25,20 @@ func (w *world) ready() (code int, reasons []string, body string) {
 	if got.Ready != (answer.Code == 200) || got.Ready != (len(reasons) == 0) || got.Reasons == nil {
 		w.TB.Errorf("%d with %s", answer.Code, answer.Body)
 	}
+	for _, r := range got.Degraded {
+		reasons = append(reasons, "degraded: "+r.Reason)
+	}
 	return answer.Code, reasons, answer.Body.String()
 }
 
 func (w *world) expectReady(what string, want ...string) {
 	w.TB.Helper()
 	if _, reasons, body := w.ready(); strings.Join(reasons, " ") != strings.Join(want, " ") {
-		w.TB.Errorf("%s: not ready because of %q, want %q: %s", what, reasons, want, body)
+		w.TB.Errorf("%s: not as it should be is %q, want %q: %s", what, reasons, want, body)
 	}
 }
 
-// It is ready when the server's passes succeed, Redis answers, and nothing is overdue; and says
-// which of it does not hold.
+// It is ready when the server's passes succeed and Redis answers, and says which of it does not hold, and what else is not as it should be.
 func TestReady(t *testing.T) {
 	w := newWorld(t, Options{Interval: 20 * time.Second, ReadyMaxLate: 10 * time.Second})
 	now := time.Now().Truncate(time.Millisecond)
@@ -59,12 +61,12 @@ func TestReady(t *testing.T) {
 	w.Do("ZADD", "delayer:job_pool", w.Clock()-9, "job")
 	w.expectReady("a little overdue")
 	w.Do("ZADD", "delayer:job_pool", w.Clock()-11, "job")
-	w.expectReady("overdue", "overdue")
+	w.expectReady("overdue", "degraded: overdue")
 	w.metrics.readyMaxLate = 0
 	w.expectReady("overdue, which is not asked for")
 	w.metrics.readyMaxLate = time.Second
 	w.Do("ACL", "SETUSER", "default", "-zrange")
-	if code, reasons, body := w.ready(); code != 503 || !slices.Equal(reasons, []string{"overdue"}) || !strings.Contains(body, "can't be read") {
+	if code, reasons, body := w.ready(); code != 200 || !slices.Equal(reasons, []string{"degraded: overdue"}) || !strings.Contains(body, "can't be read") {
 		t.Errorf("where the pool can't be read: %d %s", code, body)
 	}
 	w.Do("ACL", "SETUSER", "default", "+zrange")
@@ -88,18 +90,22 @@ func TestReadyOfPartitions(t *testing.T) {
 	w.expectReady("a little overdue")
 	w.Do("ZADD", "delayer:{1}:job_pool", w.Clock()-1000, "job")
 	w.Do("ZADD", "delayer:{2}:job_pool", w.Clock()-500, "job")
-	if _, reasons, body := w.ready(); !slices.Equal(reasons, []string{"overdue"}) || !strings.Contains(body, "a job of partition 1 has been due for 16m") {
+	if _, reasons, body := w.ready(); !slices.Equal(reasons, []string{"degraded: overdue"}) || !strings.Contains(body, "a job of partition 1 has been due for 16m") {
 		t.Errorf("where partition 1 is worst: %s", body)
 	}
 	w.Do("SET", "delayer:{2}:job_pool", "broken")
-	if _, reasons, body := w.ready(); !slices.Equal(reasons, []string{"redis"}) || !strings.Contains(body, "partition 2: WRONGTYPE") {
+	if code, reasons, body := w.ready(); code != 200 || !slices.Equal(reasons, []string{"degraded: redis", "degraded: overdue"}) || !strings.Contains(body, "partition 2: WRONGTYPE") {
 		t.Errorf("where partition 2 is broken: %s", body)
 	}
 	w.Do("DEL", "delayer:{2}:job_pool")
 	w.Do("ACL", "SETUSER", "default", "-zrange")
-	if _, reasons, body := w.ready(); !slices.Equal(reasons, []string{"overdue"}) || !strings.Contains(body, "jobs of partition 0 have been due") {
+	if _, reasons, body := w.ready(); !slices.Equal(reasons, []string{"degraded: overdue"}) || !strings.Contains(body, "jobs of partition 0 have been due") {
 		t.Errorf("where no partition can be read: %s", body)
 	}
+	for i := range 3 {
+		w.Do("SET", fmt.Sprintf("delayer:{%d}:job_pool", i), "broken")
+	}
+	w.expectReady("where all are broken", "redis")
 }
 
 // A Redis that hangs is said to be away, soon enough for a probe, and anew only when it has answered.
@@ -143,19 +149,19 @@ func TestReadyForStrangers(t *testing.T) {
 	}
 }
 
-// However often it is asked, Redis is looked at once a second at most.
+// However often it is asked, Redis is asked once a second at most.
 func TestReadyCostsRedisLittle(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.pass()
 	w.ask("GET", "/readyz")
-	began := w.metrics.overdue.last.began
+	w.metrics.fresh = time.Hour
 	calls := w.AllCalls()
 	for range 100 {
 		if answer := w.ask("GET", "/readyz"); answer.Code != 200 {
 			t.Fatal(answer.Body)
 		}
 	}
-	if now := w.AllCalls(); time.Since(began) < readyFresh && now["evalsha"]+now["eval"] != calls["evalsha"]+calls["eval"] {
+	if now := w.AllCalls(); now["evalsha"]+now["eval"] != calls["evalsha"]+calls["eval"] {
 		t.Errorf("100 times cost %v, after %v", now, calls)
 	}
 }

@@ -44,6 +44,7 @@ func newWorldOf(tb testing.TB, partitions int, o Options) *world {
 	w.client = client.New(w.pool, client.WithPartitions(partitions))
 	tb.Cleanup(func() { w.client.Close() })
 	w.metrics = New(operator.New(w.pool, "", store.Layout{Partitions: partitions}), o)
+	w.metrics.fresh = 0
 	w.server = server.New(w.pool, server.Options{Observer: w.metrics, Partitions: partitions})
 	w.front = web.New(web.Options{Token: token}, w.metrics.Area(), w.metrics.Health())
 	w.metrics.Watch(w.front)

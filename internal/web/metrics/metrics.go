@@ -37,16 +37,21 @@ type Options struct {
 	ReadyMaxLate time.Duration
 }
 
+// fresh is for how long what was read of Redis serves others who ask: however many do, and however often, they cost Redis one read a second.
+const fresh = time.Second
+
 // Metrics are a server.Observer, and what it has observed. Make them with New.
 type Metrics struct {
 	*counted
 	registry *prometheus.Registry
-	look     *look[numbers]
-	overdue  *look[operator.Overdue]
+	operator *operator.Operator
+	overdue  *operator.Shared[operator.Overdue]
+	acked    steady
 
 	interval     time.Duration
 	readyMaxLate time.Duration
 	now          func() time.Time // time.Now, but for tests
+	fresh        time.Duration    // but for tests
 	worked       atomic.Int64     // when this process's server last had success, in Unix ms; see works
 }
 
@@ -59,16 +64,16 @@ func New(op *operator.Operator, o Options) *Metrics {
 		Help:        "Always 1; the labels say which program this is.",
 		ConstLabels: prometheus.Labels{"version": o.Version, "goversion": runtime.Version()},
 	}).Set(1)
-	overdue := newLook(op.Overdue)
-	overdue.timeout = overdueTimeout
+	op.CountTopics(o.Topics)
 	return &Metrics{
 		counted:      newCounted(registry, max(cmp.Or(o.Topics, defaultTopics), 0)),
 		registry:     registry,
-		look:         newLook(readNumbers(op, max(o.Topics, operator.MostTopics))),
-		overdue:      overdue,
+		operator:     op,
+		overdue:      operator.NewShared(overdueTimeout, op.Overdue),
 		interval:     cmp.Or(max(o.Interval, 0), time.Second),
 		readyMaxLate: o.ReadyMaxLate,
 		now:          time.Now,
+		fresh:        fresh,
 	}
 }
 
@@ -84,7 +89,7 @@ func (m *Metrics) Area() web.Area {
 // serve tells all there is. While Redis is asked, what this process has counted is written: with
 // promhttp, which has all at once, a scrape of 1,000 topics would take 2 ms longer.
 func (m *Metrics) serve(w http.ResponseWriter, r *http.Request) {
-	look := m.look.current(0)
+	snapshot, schedules := m.operator.Snapshot(m.fresh), m.operator.RecentScheduleStates(m.fresh)
 	format := expfmt.Negotiate(r.Header)
 	w.Header().Set("Content-Type", string(format))
 	encoder := expfmt.NewEncoder(w, format)
@@ -100,7 +105,7 @@ func (m *Metrics) serve(w http.ResponseWriter, r *http.Request) {
 		encode(family{f})
 	}
 	encode(m.topics.counters()...)
-	if numbers, err := look.wait(r.Context()); err != nil {
+	if numbers, err := m.numbers(r.Context(), snapshot, schedules); err != nil {
 		encode(redisUp(0))
 	} else {
 		encode(redisUp(1))

@@ -137,6 +137,7 @@ func TestScrapeOfPartitions(t *testing.T) {
 	w.Do("ZADD", "delayer:{1}:job_pool", math.Floor(w.Clock())-30, "lease")
 	w.Do("LPUSH", "delayer:{0}:ready_queue:mail", "a", "b")
 	w.Do("HSET", "delayer:{1}:reserved", "mail", 1)
+	w.Do("ZADD", "delayer:{1}:topics", 0, "mail")
 	w.Do("ZADD", "delayer:{2}:dead_letters:mail", 1, "d")
 	s := w.scrape()
 	w.expect(s, map[string]string{
@@ -228,15 +229,13 @@ func TestScrapeWithoutRedis(t *testing.T) {
 	w.expect(w.scrape(), map[string]string{"delayer_redis_up": "1", "delayer_jobs_waiting": "0"})
 }
 
-// A Redis that hangs holds a scrape for no longer than a look may take.
+// A Redis that hangs holds a scrape for no longer than it is waited for.
 func TestScrapeWhileRedisHangs(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.expect(w.scrape(), map[string]string{"delayer_redis_up": "1"})
-	w.metrics.look.timeout = 50 * time.Millisecond
 	w.Hang()
 	w.expect(w.scrape(), map[string]string{"delayer_redis_up": "0"})
 	w.Continue()
-	w.metrics.look.timeout = lookTimeout
 	w.expect(w.scrape(), map[string]string{"delayer_redis_up": "1"})
 }
 
