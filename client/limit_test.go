@@ -287,8 +287,47 @@ func TestLimitOfPartitions(t *testing.T) {
 	s, err := f.Stats(ctx)
 	check(t, err)
 	for _, topic := range s.Topics {
-		if topic.Limit.Concurrency != map[string]int{"t": 6, "tagged": 3}[topic.Topic] || topic.HeldBack != topic.Ready || topic.Ready == 0 {
+		if topic.Limit.Concurrency != map[string]int{"t": 6, "tagged": 3}[topic.Topic] || topic.HeldBack+topic.Untagged != topic.Ready || topic.Ready == 0 {
 			t.Errorf("%+v", topic)
 		}
 	}
+}
+
+// Of a topic whose limit has a tag the jobs without it that nobody can reserve are counted, apart from those that the limit keeps; and a limit
+// without a tag brings them.
+func TestUntagged(t *testing.T) {
+	const partitions, jobs = 16, 60
+	f := inPartitions(t, partitions)
+	ctx := t.Context()
+	check(t, f.SetLimit(ctx, "t", client.Limit{Concurrency: 16, Tag: "vip"}))
+	elsewhere := 0
+	for i := range jobs {
+		id, err := f.Push(ctx, client.Message{ID: fmt.Sprint(i), Topic: "t", Body: "b"}, 0)
+		check(t, err)
+		if store.PartitionOf(id, partitions) != store.PartitionOf("{vip}", partitions) {
+			elsewhere++
+		}
+	}
+	expect := func(after string, untagged int) {
+		t.Helper()
+		if _, got := f.stats("t"); got.Ready != untagged || got.Untagged != untagged || got.HeldBack != 0 || got.Slots != 0 {
+			t.Errorf("%s: %+v, want %d untagged, none held back", after, got, untagged)
+		}
+	}
+	list, err := f.ReserveBatch(ctx, "t", jobs, time.Hour)
+	if check(t, err); len(list) != jobs-elsewhere || elsewhere < jobs/2 {
+		t.Errorf("%d jobs are reserved, and %d of %d are elsewhere", len(list), elsewhere, jobs)
+	}
+	check(t, errOf(f.AckBatch(ctx, list)))
+	expect("what the limit lets through is", elsewhere)
+	check(t, f.Pause(ctx, "t", client.PauseOptions{}))
+	expect("paused", elsewhere)
+	check(t, errOf(f.Resume(ctx, "t")))
+	check(t, f.SetLimit(ctx, "t", client.Limit{Concurrency: jobs * partitions}))
+	list, err = f.ReserveBatch(ctx, "t", jobs, time.Hour)
+	if check(t, err); len(list) != elsewhere {
+		t.Errorf("%d jobs are reserved without a tag, want %d", len(list), elsewhere)
+	}
+	check(t, errOf(f.AckBatch(ctx, list)))
+	expect("without a tag", 0)
 }

@@ -32,6 +32,9 @@ type TopicStats struct {
 	Slots int
 	// HeldUntil is when, by Redis's clock, Limit.Rate lets the next of HeldBack begin; zero if it does now, or a slot is what they need.
 	HeldUntil time.Time
+	// Untagged is how many of the ready jobs don't have Limit.Tag and are in other partitions than those that do: nobody can reserve them.
+	// HeldBack leaves them out. Set a Limit without a Tag, or push them again with IDs that have it.
+	Untagged int
 }
 
 // Stats counts the jobs. It costs Redis about a microsecond a topic, some for one that has anything, whatever the number of jobs. Each of several
@@ -46,7 +49,7 @@ func (c *Client) Stats(ctx context.Context) (Stats, error) {
 		return Stats{}, failed("stats", "", err)
 	}
 	of := each(all.Topics, func(t store.TopicCounts) TopicStats {
-		return TopicStats{t.Topic, t.Ready, t.Reserved, t.Dead, Limit(t.Limit), t.Held, t.Slots, t.HeldUntil}
+		return TopicStats{t.Topic, t.Ready, t.Reserved, t.Dead, Limit(t.Limit), t.Held, t.Slots, t.HeldUntil, t.Untagged}
 	})
 	return Stats{all.Waiting, of}, nil
 }

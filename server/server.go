@@ -93,6 +93,7 @@ type Server struct {
 	log        *slog.Logger
 	outages    *outages
 
+	untagged  untagged
 	observers []Observer // heart is one of them
 	heart     heart      // without an ID while it doesn't run
 

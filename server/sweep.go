@@ -123,6 +123,9 @@ func (m *mover) sweepTopics() *sweep {
 				logJobs(m.log, slog.LevelError, "Ready job has expired or was removed, entry dropped", stale.Topic, stale.IDs)
 			}
 			at, known, uncounted = swept.Last, !swept.More, swept.Uncounted
+			if !m.partitions.IsBefore(m.number) {
+				m.reportUntagged(ctx, swept.Excluded)
+			}
 			return err == nil, err
 		},
 	}

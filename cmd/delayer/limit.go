@@ -33,11 +33,15 @@ func runLimit(ctx context.Context, c *call) (reply, error) {
 	}
 	putIfAny(v, "tag", limit.Tag)
 	text := printable(topic, "") + ": " + limitText(limit)
-	if shows && err == nil && limit != (client.Limit{}) {
+	if err == nil && (shows && limit != (client.Limit{}) || limit.Tag != "") {
 		var use operator.TopicCounts
-		use, err = c.countsOf(ctx, topic)
-		text += "; " + useText(use)
-		putUse(v, use)
+		if use, err = c.countsOf(ctx, topic); !shows {
+			err = nil // the limit is in force
+		}
+		if shows || use.Untagged > 0 {
+			text += "; " + useText(use)
+			putUse(v, use)
+		}
 	}
 	return reply{text: text, json: v, safe: shows}, err
 }
@@ -63,7 +67,17 @@ func useText(t operator.TopicCounts) string {
 	if !t.HeldUntil.IsZero() {
 		held += " until " + t.HeldUntil.Format(timeFormat)
 	}
-	return strings.Join(append(parts, held), ", ")
+	text := strings.Join(append(parts, held), ", ")
+	if t.Untagged > 0 {
+		text += "; " + untaggedText(t)
+	}
+	return text
+}
+
+// untaggedText says that nobody can reserve some jobs, and what to do.
+func untaggedText(t operator.TopicCounts) string {
+	return fmt.Sprintf("%d ready jobs lack the tag %s, nobody will get them: set a limit without a tag, or push them again with that tag in their IDs",
+		t.Untagged, printable(t.Limit.Tag, ""))
 }
 
 func putUse(v map[string]any, t operator.TopicCounts) {
@@ -73,6 +87,9 @@ func putUse(v map[string]any, t operator.TopicCounts) {
 	v["held_back"] = t.Held
 	if !t.HeldUntil.IsZero() {
 		v["held_until"] = t.HeldUntil.UTC()
+	}
+	if t.Limit.Tag != "" {
+		v["untagged"] = t.Untagged
 	}
 }
 

@@ -5,10 +5,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 func TestLimitCommand(t *testing.T) {
@@ -67,4 +69,39 @@ func TestUseOfALimit(t *testing.T) {
 	if r := runBinary(t, s.dir, s.env, "limit", "mail", "--json"); json.Unmarshal([]byte(r.stdout), &told) != nil || told.Held != 1 || !told.Until.Equal(until) {
 		t.Errorf("%+v, want one held back until %v", r, until)
 	}
+}
+
+// Who limits a topic by a tag that its ready jobs lack is told how many nobody will get, and what to do; so is who looks for them.
+func TestLimitWithATagThatJobsLack(t *testing.T) {
+	t.Parallel()
+	s, db := newShell(t)
+	s.env = append(s.env, "DELAYER_REDIS_PARTITIONS=4")
+	c := client.OpenPool(client.PoolOptions{Addr: db.Addr, Partitions: 4})
+	defer c.Close()
+	elsewhere := 0
+	for i := range 20 {
+		id, err := c.Push(t.Context(), client.Message{ID: fmt.Sprint(i), Topic: "mail", Body: "b"}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if store.PartitionOf(id, 4) != store.PartitionOf("{vip}", 4) {
+			elsewhere++
+		}
+	}
+	told := fmt.Sprintf("%d ready jobs lack the tag vip, nobody will get them: set a limit without a tag, or push them again with that tag in their IDs", elsewhere)
+	use := fmt.Sprintf("slots taken: 0, held back: 0; %s\n", told)
+	s.expect(0, "mail: concurrency 4, tag vip; "+use, "", "limit", "mail", "--concurrency", "4", "--tag", "vip")
+	s.expect(0, fmt.Sprintf(`{"concurrency":4,"held_back":0,"slots_taken":0,"tag":"vip","topic":"mail","untagged":%d}`+"\n", elsewhere), "",
+		"limit", "mail", "--concurrency", "4", "--tag", "vip", "--json")
+	s.expect(0, "mail: concurrency 4, tag vip; "+use, "", "limit", "mail")
+	for i := range 20 {
+		if store.PartitionOf(fmt.Sprint(i), 4) != store.PartitionOf("{vip}", 4) {
+			if r := runBinary(t, s.dir, s.env, "get", fmt.Sprint(i)); r.code != 0 || !strings.Contains(r.stdout+r.stderr, told) {
+				t.Errorf("get: %+v", r)
+			}
+			break
+		}
+	}
+	s.expect(0, "mail: concurrency 4\n", "", "limit", "mail", "--concurrency", "4")
+	s.expect(0, "news: concurrency 4, tag vip\n", "", "limit", "news", "--concurrency", "4", "--tag", "vip")
 }

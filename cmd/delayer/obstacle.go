@@ -13,7 +13,7 @@ import (
 // obstacle is what keeps the ready jobs of a topic from being delivered.
 type obstacle struct {
 	pause *client.Pause        // nil: it is not paused
-	use   operator.TopicCounts // of its limit; Held is 0 if that lets jobs through
+	use   operator.TopicCounts // of its limit; Held and Untagged are 0 if that lets jobs through
 }
 
 // obstacle finds out what keeps the topic's jobs. A Redis user who may not ask finds nothing.
@@ -44,6 +44,11 @@ func (o obstacle) text() (text string) {
 			text += ", and "
 		}
 		text += "its limit has been reached (" + useText(o.use) + ")"
+	} else if o.use.Untagged > 0 {
+		if text != "" {
+			text += ", and "
+		}
+		text += untaggedText(o.use)
 	}
 	return text
 }
@@ -56,7 +61,7 @@ func (o obstacle) put(v map[string]any) {
 		delete(pause, "topic_base64")
 		v["topic_paused"] = pause
 	}
-	if o.use.Held > 0 {
+	if o.use.Held > 0 || o.use.Untagged > 0 {
 		limited := map[string]any{}
 		putUse(limited, o.use)
 		v["topic_limited"] = limited

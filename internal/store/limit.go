@@ -74,6 +74,19 @@ func (l Limit) share(place int, in Layout) share {
 	return s
 }
 
+// excludes reports whether no job of a topic with that limit can be reserved in this partition, nor can migrating it help: it has a tag, and
+// all jobs with that belong elsewhere. While partitions grow those may still be where they belonged before.
+func (s *Store) excludes(l Limit) bool {
+	if l.Tag == "" || s.layoutCheck == nil {
+		return false
+	}
+	of, tag := s.layoutCheck.own, "{"+l.Tag+"}"
+	if s.place >= of.Partitions || of.Before > 0 && s.place == of.beforeAt(PartitionOf(tag, of.Before)) {
+		return false
+	}
+	return s.place != PartitionOf(tag, of.Partitions)
+}
+
 // shareOf is how many of all the partition at that place has, of so many: one at least.
 func shareOf(all, place, of int) int {
 	n := all / of
@@ -150,6 +163,24 @@ func (p Partitions) Limit(ctx context.Context, topic string) (Limit, error) {
 func limitOf(text string) (Limit, error) {
 	fields := strings.SplitN(text, " ", 6)
 	return readLimit(fields[len(fields)-1])
+}
+
+// Untagged is what limits the topic's jobs, and how many ready jobs it keeps from everybody: see TopicCounts.
+func (p Partitions) Untagged(ctx context.Context, topic string) (l Limit, jobs int, err error) {
+	l, err = p.Limit(ctx, topic)
+	for i, s := range p {
+		if !s.excludes(l) {
+			continue
+		}
+		for _, queue := range []string{s.keys.ReadyQueue(topic), s.keys.PausedQueue(topic)} {
+			n, err := redis.Int(s.command(ctx, "LLEN", queue))
+			if err != nil {
+				return l, 0, p.named(i, err)
+			}
+			jobs += n
+		}
+	}
+	return l, jobs, err
 }
 
 // CopyLimits gives partitions that have come to be since their shares of the limits there are. It is done again at no harm.

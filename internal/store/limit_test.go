@@ -544,6 +544,37 @@ func TestSharesOfPartitionsBefore(t *testing.T) {
 	}
 }
 
+// In which partitions of a layout a limit with a tag lets nothing be reserved for good: all but the tag's, and while they grow but the one
+// that its jobs may still be in, and those that are to be emptied.
+func TestExcluded(t *testing.T) {
+	pool := redistest.Start(t).Pool()
+	for _, c := range []struct {
+		in   Layout
+		want []int
+	}{
+		{Layout{Partitions: 1}, nil},
+		{Layout{Partitions: 4}, []int{0, 1, 2}},    // {x} belongs to 3
+		{Layout{4, 1}, []int{0, 1, 2}},             // and the fifth is to be emptied
+		{Layout{4, 5}, []int{0, 1, 2}},             // to 4 before
+		{Layout{5, 4}, []int{0, 1, 2}},             // to 4, and to 3 before
+		{Layout{Partitions: 5}, []int{0, 1, 2, 3}}, // to 4
+		{Layout{1, 4}, nil},
+	} {
+		var got []int
+		for i, s := range c.in.Open(pool, DefaultPrefix) {
+			if s.excludes(Limit{Concurrency: 1}) {
+				t.Errorf("partition %d of %v is excluded without a tag", i, c.in)
+			}
+			if s.excludes(Limit{Concurrency: 1, Tag: "x"}) {
+				got = append(got, i)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("of %v %d are excluded, want %d", c.in, got, c.want)
+		}
+	}
+}
+
 // Limits go with the jobs to other partitions: these have their shares, and those of before go on unless the limit is exact.
 func TestLimitsOfGrowingPartitions(t *testing.T) {
 	b, server := onRedis(t)

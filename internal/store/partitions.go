@@ -33,8 +33,8 @@ func (l Layout) Open(pool *redis.Pool, prefix string) Partitions {
 	}
 	if len(p) > 1 {
 		check := newLayoutCheck(pool, Keys{prefix}, l)
-		for _, s := range p {
-			s.layoutCheck = check
+		for i, s := range p {
+			s.layoutCheck, s.place = check, i
 		}
 	}
 	return p
@@ -156,7 +156,7 @@ func (s *Sum) Add(part Stats) {
 func (t *TopicCounts) add(part TopicCounts) {
 	t.Ready, t.Reserved, t.Dead = Plus(t.Ready, part.Ready), Plus(t.Reserved, part.Reserved), Plus(t.Dead, part.Dead)
 	t.Overdue, t.AtLeast = Longer(t.Overdue, part.Overdue), max(t.AtLeast, part.AtLeast)
-	t.Held, t.Slots = t.Held+part.Held, t.Slots+part.Slots
+	t.Held, t.Slots, t.Untagged = t.Held+part.Held, t.Slots+part.Slots, t.Untagged+part.Untagged
 	if t.HeldUntil.IsZero() || !part.HeldUntil.IsZero() && part.HeldUntil.Before(t.HeldUntil) {
 		t.HeldUntil = part.HeldUntil
 	}

@@ -35,6 +35,8 @@ type TopicCounts struct {
 	Slots   int // of Limit.Concurrency that are taken
 	// HeldUntil is when Limit.Rate lets the next of those begin; zero if that is now, or they need a slot.
 	HeldUntil time.Time
+	// Untagged are ready jobs without Limit.Tag that nobody can reserve, as they are in other partitions than its jobs. Held leaves them out.
+	Untagged int
 }
 
 // One script counts up to statsPage topics, unless their names are longer than statsBytes, or too many of them have anything.
@@ -88,7 +90,15 @@ func (s *Store) statsPage(topics []string, late, reserved bool) *Call[Stats] {
 	if reserved {
 		args[len(args)-1] = "reserved"
 	}
-	return newCall(s, statsScript, appendAll(args, topics), func(reply any) (Stats, error) { return statsOf(reply, topics) })
+	return newCall(s, statsScript, appendAll(args, topics), func(reply any) (Stats, error) {
+		all, err := statsOf(reply, topics)
+		for i := range all.Topics {
+			if t := &all.Topics[i]; s.excludes(t.Limit) {
+				t.Untagged, t.Held = max(t.Ready, 0), 0
+			}
+		}
+		return all, err
+	})
 }
 
 func statsOf(reply any, topics []string) (s Stats, err error) {

@@ -20,6 +20,7 @@ type Store struct {
 	recent *recentTopics
 
 	layoutCheck *layoutCheck // nil of a single partition
+	place       int          // among its Partitions
 	onReplaced  func()       // see Partitions.OnReplaced
 }
 

@@ -23,6 +23,7 @@ type Swept struct {
 	Forgotten int        // topics that have nothing any more
 	Gone      []TopicIDs // stale entries, of each topic that had some
 	Uncounted []Uncounted
+	Excluded  []string // topics with ready jobs, none of which their limits let be reserved in this partition
 }
 
 // Sweep looks after some of the known topics: it takes entries without a job off the end of their ready
@@ -34,7 +35,7 @@ func (s *Store) Sweep(ctx context.Context, after Place) (Swept, error) {
 	args := append(arguments(4, k.JobPool(), k.Topics(), k.TopicsDue(), k.Reserved()), sweepTopics, sweepEntries, after.At, after.ID)
 	return newCall(s, sweepScript, args, func(reply any) (swept Swept, err error) {
 		var uncounted []string
-		rest, err := scan(reply, &swept.More, &swept.Last.At, &swept.Last.ID, &swept.Forgotten, &uncounted)
+		rest, err := scan(reply, &swept.More, &swept.Last.At, &swept.Last.ID, &swept.Forgotten, &uncounted, &swept.Excluded)
 		for pair := range slices.Chunk(uncounted, 2) {
 			swept.Uncounted = append(swept.Uncounted, Uncounted{Topic: pair[0], Mark: pair[1]})
 		}

@@ -34,8 +34,14 @@ type fixture struct {
 
 func start(t testing.TB, o web.Options) *fixture {
 	t.Helper()
+	return startOf(t, o, 1)
+}
+
+// startOf is start with so many partitions.
+func startOf(t testing.TB, o web.Options, partitions int) *fixture {
+	t.Helper()
 	f := &fixture{redis: redistest.Start(t), t: t, pushed: map[string]int{}}
-	f.serve(client.PoolOptions{Addr: f.redis.Addr}, o)
+	f.serve(client.PoolOptions{Addr: f.redis.Addr, Partitions: partitions}, o)
 	return f
 }
 
@@ -43,11 +49,11 @@ func start(t testing.TB, o web.Options) *fixture {
 func (f *fixture) serve(p client.PoolOptions, o web.Options) {
 	f.t.Helper()
 	pool := client.NewPool(p)
-	f.Client = client.New(pool)
+	f.Client = client.New(pool, client.WithPartitions(max(p.Partitions, 1)))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(f.t, err)
 	f.url = "http://" + l.Addr().String()
-	area := New(f.Client, operator.New(pool, "", store.Layout{}), Options{MaxBody: 64 << 10, MaxWait: time.Minute, Pushed: f.count, Failed: f.fail})
+	area := New(f.Client, operator.New(pool, "", store.Layout{Partitions: p.Partitions}), Options{MaxBody: 64 << 10, MaxWait: time.Minute, Pushed: f.count, Failed: f.fail})
 	f.t.Cleanup(func() {
 		f.Client.Close()
 		pool.Close()

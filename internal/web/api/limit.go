@@ -26,8 +26,17 @@ func (a *api) setLimit(c *call) (response, error) {
 	case strings.ContainsAny(l.Tag, "{}") || len(l.Tag) > store.MaxTag:
 		return response{}, invalid.field("/tag", "it has braces, or more than %d bytes", store.MaxTag)
 	}
-	return done, a.client.SetLimit(c.context(), c.topic(), l)
+	if err := a.client.SetLimit(c.context(), c.topic(), l); err != nil || l.Tag == "" {
+		return done, err
+	}
+	// The limit is in force, also where this can't be told.
+	if counts, err := a.operator.CountsOf(c.context(), c.topic()); err == nil && counts.Topics[0].Untagged > 0 {
+		return ok(object{{"untagged", counts.Topics[0].Untagged}, {"message", untaggedMessage}}), nil
+	}
+	return done, nil
 }
+
+const untaggedMessage = "these ready jobs lack the tag, nobody will get them: set a limit without a tag, or push them again with the tag in their IDs"
 
 func (a *api) removeLimit(c *call) (response, error) {
 	return done, a.client.SetLimit(c.context(), c.topic(), client.Limit{})

@@ -1,9 +1,11 @@
 package api
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -48,4 +50,21 @@ func TestLimit(t *testing.T) {
 	} {
 		f.do("PUT", "/v1/topics/t/limit", body).expect(204, "")
 	}
+}
+
+// A limit whose tag the ready jobs of other partitions lack is set, and the answer says how many nobody will get; so does the topic.
+func TestLimitWithATagThatJobsLack(t *testing.T) {
+	f := startOf(t, web.Options{}, 4)
+	f.do("PUT", "/v1/topics/t/limit", `{"concurrency":4,"tag":"vip"}`).expect(204, "")
+	elsewhere := 0
+	for i := range 20 {
+		f.push(fmt.Sprint(i), "t")
+		if store.PartitionOf(fmt.Sprint(i), 4) != store.PartitionOf("{vip}", 4) {
+			elsewhere++
+		}
+	}
+	f.do("PUT", "/v1/topics/t/limit", `{"concurrency":5,"tag":"vip"}`).expect(200, fmt.Sprintf(`{"untagged":%d,"message":"*"}`, elsewhere))
+	f.do("GET", "/v1/topics/t", "").expect(200, fmt.Sprintf(`{"topic":"t","ready":20,"reserved":0,"dead":0,"overdue":"*","overdue_at_least":"*",`+
+		`"limit":{"concurrency":5,"tag":"vip"},"slots_taken":0,"held_back":0,"untagged":%d}`, elsewhere))
+	f.do("PUT", "/v1/topics/t/limit", `{"concurrency":4}`).expect(204, "")
 }

@@ -81,6 +81,9 @@ func topicCounts(t operator.TopicCounts, pauses operator.Pauses) object {
 		}
 		o.put("held_back", t.Held)
 		o.put("held_until", t.HeldUntil)
+		if l.Tag != "" {
+			o.put("untagged", t.Untagged)
+		}
 	}
 	if p := pauses.Of(t.Topic); p != nil {
 		o.put("paused", pauseOf(*p))

@@ -153,6 +153,25 @@ func TestSlowedTopics(t *testing.T) {
 	f.get("/").has(t, "many", http.StatusOK, "and 13 more")
 }
 
+// Jobs that nobody will get, as they lack the tag of their topic's limit, are in the status line and on the topic's page.
+func TestUntaggedTopic(t *testing.T) {
+	r := redistest.Start(t)
+	f := startWith(t, web.Options{}, r, r.Addr, 16)
+	check(t, f.SetLimit(t.Context(), "mail", client.Limit{Concurrency: 16, Tag: "vip"}))
+	elsewhere := 0
+	for i := range 20 {
+		f.push("mail", fmt.Sprint(i), "body", 0)
+		if store.PartitionOf(fmt.Sprint(i), 16) != store.PartitionOf("{vip}", 16) {
+			elsewhere++
+		}
+	}
+	f.get("/").has(t, "overview", http.StatusOK, `data-level="warn"`, "Nobody will get some jobs", fmt.Sprintf("mail</bdi></a> (%d)", elsewhere))
+	path := link("/ui/topic", "topic", "mail")
+	f.get(path).has(t, "topic", http.StatusOK, fmt.Sprintf(`data-untagged="%d"`, elsewhere), "nobody will get them", `data-held="0"`)
+	check(t, f.SetLimit(t.Context(), "mail", client.Limit{Concurrency: 16}))
+	f.get(path).lacks(t, "topic without a tag", `id="untagged"`)
+}
+
 // The order: those that are paused, then those that have most held back.
 func TestSlowedOrder(t *testing.T) {
 	s := &sample{Pauses: []store.Pause{{Topic: "p"}, {Topic: "q"}}}

@@ -63,6 +63,7 @@ func (l language) statusOf(s *sample) status {
 		st.Level = "bad"
 		st.More = append(st.More, remark{Line: l.T("status.broken", strings.Join(numbers, ", "))})
 	}
+	st.names(l.T("status.untagged"), untaggedOf(s.Topics))
 	behind, unknown := neglectedOf(s.Topics, s.Pauses)
 	st.names(l.T("status.neglected"), behind)
 	st.names(l.T("status.unknown"), unknown)
@@ -88,11 +89,11 @@ func (st *status) names(line string, topics []operator.TopicCounts) {
 }
 
 // neglectedOf are the topics whose next job has been ready for long, that for longest first; and those
-// of which nobody knows. Where a pause or a limit keeps jobs back that is not the consumers' fault.
+// of which nobody knows. Where a pause or a limit keeps jobs back that is not the consumers' fault; of jobs that lack a tag untaggedOf tells.
 func neglectedOf(topics []operator.TopicCounts, pauses operator.Pauses) (behind, unknown []operator.TopicCounts) {
 	for _, t := range topics {
 		switch {
-		case t.Held > 0, pauses.Of(t.Topic) != nil:
+		case t.Held > 0, t.Untagged > 0, pauses.Of(t.Topic) != nil:
 		case t.AtLeast >= neglected:
 			behind = append(behind, t)
 		case t.Ready > 0 && t.Overdue < 0:
@@ -104,6 +105,19 @@ func neglectedOf(topics []operator.TopicCounts, pauses operator.Pauses) (behind,
 		return cmp.Or(cmp.Compare(b.AtLeast, a.AtLeast), cmp.Compare(a.Topic, b.Topic))
 	})
 	return behind, unknown
+}
+
+// untaggedOf are the topics with jobs that nobody will get, those with most first.
+func untaggedOf(topics []operator.TopicCounts) (all []operator.TopicCounts) {
+	for _, t := range topics {
+		if t.Untagged > 0 {
+			all = append(all, t)
+		}
+	}
+	slices.SortFunc(all, func(a, b operator.TopicCounts) int {
+		return cmp.Or(cmp.Compare(b.Untagged, a.Untagged), cmp.Compare(a.Topic, b.Topic))
+	})
+	return all
 }
 
 // visible is a name within a sentence: short, with all that can't be seen in it spelled out, and

@@ -39,7 +39,7 @@ func fullScrape(tb testing.TB) scrape {
 	w.pass()
 	w.ask("GET", "/healthz")
 	w.Do("HSET", "delayer:{0}:paused", "mail", "1 0 0 0 why")
-	w.Do("HSET", "delayer:{0}:limits", "mail", "1 1000 1 0 0 1 1000 1 ")
+	w.Do("HSET", "delayer:{0}:limits", "mail", "1 1000 1 0 0 1 1000 1 vip")
 	w.Do("HSET", "delayer:{0}:reserved", "mail", 1<<40)
 	w.Do("EVAL", `for i = 1, 60 do redis.call('RPUSH', 'delayer:{0}:ready_queue:mail', 'ghost' .. i) end`, 0)
 	return w.scrape()

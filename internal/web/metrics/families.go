@@ -86,6 +86,7 @@ func (t *topics) ofPauses(pauses operator.Pauses) family {
 // ofLimits are what the topics with labels have that have limits.
 func (t *topics) ofLimits(counts []operator.TopicCounts) []family {
 	held := gauge("topic_held_back", "Ready jobs that the topic's limit keeps from being taken now; topics without a limit have no series."+wholeRedis)
+	untagged := gauge("topic_untagged", "Ready jobs that nobody will get, as they lack the tag of their topic's limit; topics without such a limit have no series."+wholeRedis)
 	concurrency := gauge("topic_limit_concurrency", "How many of the topic's jobs are reserved at a time, at most; 0 is any number; topics without a limit have no series."+wholeRedis)
 	rate := gauge("topic_limit_rate", "How many of the topic's jobs begin to be reserved in a second, at most; 0 is any number; topics without a limit have no series."+wholeRedis)
 	for _, c := range counts {
@@ -94,10 +95,13 @@ func (t *topics) ofLimits(counts []operator.TopicCounts) []family {
 			continue
 		}
 		held = held.with(float64(c.Held), topic.label...)
+		if c.Limit.Tag != "" {
+			untagged = untagged.with(float64(c.Untagged), topic.label...)
+		}
 		concurrency = concurrency.with(float64(c.Limit.Concurrency), topic.label...)
 		rate = rate.with(c.Limit.Rate, topic.label...)
 	}
-	return []family{held, concurrency, rate}
+	return []family{held, untagged, concurrency, rate}
 }
 
 // ofPartitions are what each partition has, where there are several.

@@ -1,0 +1,42 @@
+package server
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// The log says once how many ready jobs of all partitions nobody will get, as they lack the tag of their limit; also with no more than the
+// daemon's rights. Topics that have none of these, and limits without a tag, are not mentioned.
+func TestUntaggedIsLogged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.partitioned(4)
+	check(t, p.SetLimit(t.Context(), "t", store.Limit{Concurrency: 4, Tag: "vip"}))
+	check(t, p.SetLimit(t.Context(), "other", store.Limit{Concurrency: 4, Tag: "vip"}))
+	check(t, p.SetLimit(t.Context(), "untagged", store.Limit{Concurrency: 4}))
+	elsewhere := 0
+	for i := range 30 {
+		id := fmt.Sprint(i)
+		w.pushIn(p, id, "t", 0)
+		w.pushIn(p, "u"+id, "untagged", 0)
+		w.pushIn(p, fmt.Sprintf("{vip}%d", i), "other", 0)
+		if p.Place(id) != store.PartitionOf("{vip}", 4) {
+			elsewhere++
+		}
+	}
+	o := w.server.options
+	w.SetUser(redistest.Rights(t, "daemon"))
+	w.server = New(w.UserPool(), o)
+	want := fmt.Sprintf("%d ready jobs lack \"vip\", the tag of their topic's limit, nobody will get them; set a limit without a tag, or push them again with that tag in their IDs, Topic: t", elsewhere)
+	for range 3 {
+		check(t, w.server.Pass(t.Context()))
+		w.log.expectErrors(t, want)
+	}
+	w.server.untagged.said["t"] = time.Now().Add(-untaggedAgain)
+	check(t, w.server.Pass(t.Context()))
+	w.log.expectErrors(t, want, want)
+}
