@@ -36,7 +36,7 @@ func (p Pause) End() time.Time { return store.Pause(p).End() }
 // it is paused stays.
 //
 // With several partitions the topic is paused in one after the other. An error says in how many it is paused; to call Pause again
-// does the rest. A topic is paused for those who look, if it is in any of them. 1,000 topics at most are paused at a time.
+// does the rest. A topic is paused for those who look, if it is in any of them.
 func (c *Client) Pause(ctx context.Context, topic string, o PauseOptions) error {
 	return failed("pause", topic, c.pause(ctx, topic, o.Note, o.For, func() error {
 		return c.partitions.Pause(ctx, topic, o.For, o.Note)
@@ -82,7 +82,8 @@ func checkPause(topic, note string, d time.Duration) error {
 }
 
 // Resume has a paused topic be delivered again, whatever has paused it, and wakes those who wait for its jobs. It reports whether the
-// topic was paused.
+// topic was paused. Where somebody who doesn't know of pauses has made many jobs ready meanwhile it takes several steps, and the topic stays paused
+// until the last one. After an error it may be paused still; to call Resume again does the rest.
 func (c *Client) Resume(ctx context.Context, topic string) (bool, error) {
 	var wasPaused bool
 	err := c.pause(ctx, topic, "", 0, func() (err error) {

@@ -915,6 +915,6 @@ func oldRemoveStep(r *modelRun) {
 func oldPassStep(r *modelRun) {
 	r.old.oldServer(int64(r.model.now))
 	r.model.pass(false)
-	check(r.TB, errOf(r.jobs[0].KeepPaused().Do(r.TB.Context()))) // before anybody gets what it has made ready
+	check(r.TB, errOf(r.jobs[0].KeepPaused("0", 1).Do(r.TB.Context()))) // before anybody gets what it has made ready
 	r.note("old server", nil, nil)
 }

@@ -95,7 +95,7 @@ func TestCheckFeatures(t *testing.T) {
 	for rights, want := range map[string]string{
 		" -lmove":             "paused topics; who uses them gives its ACL +lmove",
 		" -rename -hlen":      "paused topics; who uses them gives its ACL +hlen +rename",
-		" -hrandfield":        "paused topics; who uses them gives its ACL +hrandfield",
+		" -hscan":             "paused topics; who uses them gives its ACL +hscan",
 		" -hdel -del -type":   "paused topics, schedules; who uses them gives its ACL +hdel +del +type",
 		" -pttl":              "schedules with the overlap follow; who uses them gives its ACL +pttl",
 		" -pexpire":           "schedules; who uses them gives its ACL +pexpire",

@@ -87,8 +87,7 @@ func (m *mover) once(ctx, work context.Context) error {
 	if _, err := m.passOnce(ctx, work); err != nil {
 		return err
 	}
-	_, err := keepPaused(work, []*mover{m})
-	m.outages.aside(pausesFail, err, false)
+	m.outages.aside(pausesFail, m.keepAllPaused(work), false)
 	for _, w := range m.sweeps {
 		w.all(work)
 	}
@@ -96,7 +95,7 @@ func (m *mover) once(ctx, work context.Context) error {
 		return nil
 	}
 	m.putBack = false
-	_, err = m.passOnce(ctx, work)
+	_, err := m.passOnce(ctx, work)
 	return err
 }
 

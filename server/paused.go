@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -12,68 +13,126 @@ import (
 const (
 	// pausesEvery is how often a server looks after paused topics.
 	pausesEvery = time.Second
-	pausesFail  = "Paused topics can't be looked after, their pauses don't end by themselves"
+	// pausesRest is how long it leaves them alone for each page of them: a page takes up to a millisecond of Redis's time.
+	pausesRest = 20 * time.Millisecond
+	pausesFail = "Paused topics can't be looked after, their pauses don't end by themselves"
 )
 
 // pauses is what a node knows of the paused topics of its movers' partitions.
 type pauses struct {
-	looked time.Time
-	next   time.Time // when it has to look again; zero: when it is awake
+	*pausesWalk           // that is under way, nil if none is
+	looked      time.Time // when the last one began
+	rested      time.Time // when the next one may begin
+	next        time.Time // when it has to go on or look again; zero: when it is awake
+}
+
+// pausesWalk looks after all paused topics of partitions on one node once, page by page.
+type pausesWalk struct {
+	movers []*mover      // that have not come to their last pages
+	at     []string      // where each goes on
+	pages  int           // looked after
+	next   time.Duration // after how long to look again; 0: no topic is paused
+	err    error         // the last one
 }
 
 // keepPaused ends pauses that are over, and sets aside what somebody who doesn't know of pauses has made ready. All servers do it,
-// whoever moves the jobs: the second one finds nothing to do.
+// whoever moves the jobs: the second one finds nothing to do. It makes one exchange, so that passes come between.
 func (n *node) keepPaused(movers []*mover, now time.Time) {
 	p := &n.pauses
-	// A look that is a little early spares one for itself.
-	if recent := p.looked.Add(pausesEvery * 9 / 10); len(movers) == 0 || now.Before(recent) && !isBy(p.next, now) {
-		p.next = earlier(p.next, p.looked.Add(pausesEvery)) // it may be a pause that woke the server
-		return
-	}
 	ctx, cancel := context.WithTimeout(n.work, batchWait)
 	defer cancel()
-	next, err := keepPaused(ctx, movers)
-	p.looked, p.next = now, time.Time{}
-	if next > 0 {
-		p.next = now.Add(next)
+	if p.pausesWalk == nil {
+		// A look that is a little early spares one for itself.
+		recent := p.looked.Add(pausesEvery * 9 / 10)
+		if len(movers) == 0 || now.Before(p.rested) || now.Before(recent) && !isBy(p.next, now) {
+			p.next = later(earlier(p.next, p.looked.Add(pausesEvery)), p.rested) // it may be a pause that woke the server
+			return
+		}
+		p.pausesWalk, p.looked = startPausesWalk(ctx, movers), now
 	}
-	n.outages.aside(pausesFail, err, false)
+	p.drop(func(i int) bool { return !slices.Contains(movers, p.movers[i]) }) // which have gone to other nodes
+	if p.step(ctx) {
+		p.next = now
+		return
+	}
+	walk := p.pausesWalk
+	p.pausesWalk, p.next, p.rested = nil, time.Time{}, now.Add(time.Duration(walk.pages)*pausesRest)
+	if walk.next > 0 {
+		p.next = later(p.looked.Add(walk.next), p.rested)
+	}
+	n.outages.aside(pausesFail, walk.err, false)
 }
 
-// keepPaused does that in partitions on one node. It returns after how long to look again, 0 if no topic is paused.
-func keepPaused(ctx context.Context, movers []*mover) (next time.Duration, failed error) {
+// keepAllPaused does that in one partition, whatever it takes.
+func (m *mover) keepAllPaused(ctx context.Context) error {
+	walk := startPausesWalk(ctx, []*mover{m})
+	for walk.step(ctx) {
+	}
+	return walk.err
+}
+
+// startPausesWalk begins one in those of the partitions that have paused topics.
+func startPausesWalk(ctx context.Context, movers []*mover) *pausesWalk {
 	var all []*store.Store
 	for _, m := range movers {
 		all = append(all, m.store)
 	}
 	some, err := store.SomePaused(ctx, all)
 	if err != nil {
-		return 0, err
+		return &pausesWalk{err: err}
 	}
-	var having []*mover
+	w := &pausesWalk{movers: movers, at: slices.Repeat([]string{"0"}, len(movers))}
+	w.drop(func(i int) bool { return !some[i] })
+	return w
+}
+
+// step takes a step in each partition that has more to do, and reports whether any still has.
+func (w *pausesWalk) step(ctx context.Context) (more bool) {
+	if len(w.movers) == 0 {
+		return false
+	}
 	var stores []*store.Store
-	for i, m := range movers {
-		if some[i] {
-			having, stores = append(having, m), append(stores, m.store)
-		}
+	for _, m := range w.movers {
+		stores = append(stores, m.store)
 	}
-	store.KeepPaused(ctx, stores, func(i int, kept store.KeptPaused, err error) {
+	newPage := false
+	store.KeepPaused(ctx, stores, w.at, func(i int, kept store.KeptPaused, err error) {
+		m := w.movers[i]
 		for _, topic := range kept.Ended {
-			having[i].log.Info("Pause is over", slog.String("topic", topic))
+			m.log.Info("Pause is over", slog.String("topic", topic))
 		}
 		wait := pausesEvery
-		if err != nil {
-			failed = having[i].named(err)
-		} else if kept.Paused == 0 {
-			return
-		} else if kept.Wait >= 0 {
+		switch {
+		case err != nil:
+			w.err = m.named(err)
+		case kept.Paused == 0:
+			wait = w.next
+		case kept.Wait >= 0:
 			wait = min(wait, max(kept.Wait, time.Millisecond))
 		}
-		if next == 0 || wait < next {
-			next = wait
+		if w.next == 0 || wait < w.next {
+			w.next = wait
 		}
+		newPage = newPage || !kept.Again
+		w.at[i] = kept.Next // "" after an error
 	})
-	return next, failed
+	if newPage {
+		w.pages++
+	}
+	w.drop(func(i int) bool { return w.at[i] == "" })
+	return len(w.movers) > 0
+}
+
+// drop leaves out those of the movers.
+func (w *pausesWalk) drop(is func(i int) bool) {
+	var movers []*mover
+	var at []string
+	for i, m := range w.movers {
+		if !is(i) {
+			movers, at = append(movers, m), append(at, w.at[i])
+		}
+	}
+	w.movers, w.at = movers, at
 }
 
 // copyPauses has topics paused, and limited, in new partitions that are in those of before.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -38,6 +39,49 @@ func TestPauseEnds(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
+// A server goes on with paused topics at once while there is more to do, a step at a time, between which passes have their turn; and then leaves
+// them alone for the longer the more there are.
+func TestPausesGoOnAtOnce(t *testing.T) {
+	t.Parallel()
+	const entries, topics = 5500, 1000
+	w := newWorld(t)
+	w.Do("RPUSH", prefix+"ready_queue:t", "first")
+	w.pause("t", time.Hour)
+	w.Do("EVAL", "for i = 1, ARGV[1] do redis.call('LPUSH', KEYS[1], i) end", 1, prefix+"ready_queue:t", entries)
+	n := &node{running: &running{Server: w.server, work: t.Context()}, outages: w.server.outages}
+	movers := []*mover{w.mover()}
+	steps := func(now time.Time) (steps int) {
+		for n.pauses.next = now; n.pauses.next == now; steps++ {
+			n.keepPaused(movers, now)
+		}
+		return steps
+	}
+	now := time.Now()
+	if got := steps(now); got != 6 || w.Do("LLEN", prefix+"paused_queue:t") != int64(entries+1) {
+		t.Errorf("in %d steps %v entries are set aside", got, w.Do("LLEN", prefix+"paused_queue:t"))
+	}
+	if !n.pauses.next.Equal(now.Add(pausesEvery)) || !n.pauses.rested.Equal(now.Add(pausesRest)) {
+		t.Errorf("next in %v, at the earliest in %v", n.pauses.next.Sub(now), n.pauses.rested.Sub(now))
+	}
+	for i := range topics {
+		w.pause(fmt.Sprint("t", i), time.Millisecond*time.Duration(500*(1+i%2)+3_600_000*(i%2)))
+	}
+	now = now.Add(2 * pausesEvery)
+	got := steps(now)
+	pages := n.pauses.rested.Sub(now) / pausesRest
+	if got < 3 || int(pages) != got {
+		t.Errorf("%d steps and %d pages of %d topics", got, pages, topics)
+	}
+	if next := n.pauses.next; next.Before(n.pauses.rested) || next.After(now.Add(pausesEvery)) {
+		t.Errorf("next in %v, with %d pages", next.Sub(now), pages)
+	}
+	was := n.pauses.rested
+	n.keepPaused(movers, was.Add(-time.Millisecond)) // woken by something else, or by the end of a pause
+	if n.pauses.pausesWalk != nil || n.pauses.next.Before(was) {
+		t.Error("it does not rest")
+	}
+}
+
 // Of several servers, and by a pass alone, a pause is ended once. What comes to be ready meanwhile is moved, but to nobody.
 func TestPausedTopicsAreMoved(t *testing.T) {
 	t.Parallel()
@@ -69,7 +113,7 @@ func TestPausesWithoutRights(t *testing.T) {
 	t.Parallel()
 	for command, says := range map[string]string{
 		"lmove": "LMOVE on " + prefix + "ready_queue:", "rename": "RENAME on " + prefix + "ready_queue:", "hset": "HSET on " + prefix + "paused",
-		"hdel": "HDEL on " + prefix + "paused", "hlen": "", "hrandfield": "",
+		"hdel": "HDEL on " + prefix + "paused", "hlen": "", "hscan": "",
 	} {
 		t.Run(command, func(t *testing.T) {
 			w := newWorld(t)
@@ -77,7 +121,7 @@ func TestPausesWithoutRights(t *testing.T) {
 			check(t, w.server.Pass(t.Context()))
 			w.pause("t", time.Millisecond)
 			until(t, "its time is over", func() bool {
-				paused, err := w.mover().store.Paused().Do(t.Context())
+				paused, err := w.mover().store.Paused(t.Context())
 				check(t, err)
 				return len(paused) == 0
 			})
@@ -107,7 +151,7 @@ func TestPausesWhileGrowing(t *testing.T) {
 	all := store.Layout{Partitions: 3, Before: 2}.Open(w.pool(), prefix)
 	until(t, "it is paused everywhere", func() bool {
 		for _, s := range all {
-			if paused, err := s.Paused().Do(t.Context()); err != nil || len(paused) != 1 || paused[0].Note != "why" {
+			if paused, err := s.Paused(t.Context()); err != nil || len(paused) != 1 || paused[0].Note != "why" {
 				return false
 			}
 		}

@@ -24,7 +24,7 @@ func (w *world) user(rights string) {
 
 const (
 	// daemonRights are all that a server needs; the documentation has them, too.
-	daemonRights = "~delayer:* &delayer:* +evalsha +eval +time +exists +zcount +zrange +hget +hmget +zmscore +zadd +zrem +llen +lpos +lrange +lpush +lmove +rpop +rename +hincrby +zrangebyscore +type +del +hset +hdel +hlen +hrandfield +hstrlen +get +pexpire +pttl +zscore +zpopmin +publish +subscribe +ping +select"
+	daemonRights = "~delayer:* &delayer:* +evalsha +eval +time +exists +zcount +zrange +hget +hmget +zmscore +zadd +zrem +llen +lpos +lrange +lpush +lmove +rpop +rename +hincrby +zrangebyscore +type +del +hset +hdel +hlen +hrandfield +hscan +hstrlen +get +pexpire +pttl +zscore +zpopmin +publish +subscribe +ping +select"
 	ordinary     = "~delayer:* +@all -@dangerous"
 )
 

@@ -159,7 +159,7 @@ var scripts = []line{
 		_, err := s.store.Pause(topic, time.Millisecond, "").Do(s.Context())
 		check(s, err)
 		redistest.Until(s, "the pause is over", func() bool {
-			kept, err := s.store.KeepPaused().Do(s.Context())
+			kept, err := s.store.KeepPaused("0", 1).Do(s.Context())
 			check(s, err)
 			return len(kept.Ended) == 1 && kept.Ended[0] == topic
 		})
@@ -227,7 +227,7 @@ var scripts = []line{
 	{"paused", func(s *stage) {
 		_, err := s.store.Pause(topic, time.Hour, "note").Do(s.Context())
 		check(s, err)
-		paused, err := s.store.Paused().Do(s.Context())
+		paused, err := s.store.Paused(s.Context())
 		check(s, err)
 		if len(paused) != 1 || paused[0].Topic != topic || paused[0].Note != "note" || paused[0].Until.Sub(paused[0].Since) != time.Hour {
 			s.Errorf("got %+v", paused)
@@ -297,7 +297,7 @@ var scripts = []line{
 		_, err := s.store.Pause(topic, 0, "").Do(s.Context())
 		check(s, err)
 		s.stored("a", 0)
-		was, err := s.store.Resume(topic).Do(s.Context())
+		was, err := store.Partitions{s.store}.Resume(s.Context(), topic)
 		expect(s, "whether it was paused", was, err, true)
 		popped, err := s.store.Pop(store.Wanted{Topics: []string{topic}, N: 2}).Do(s.Context())
 		expect(s, "how many are popped", len(popped.Jobs), err, 1)

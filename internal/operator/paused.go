@@ -31,7 +31,7 @@ func (o *Operator) paused(ctx context.Context, failed failures) (Pauses, error) 
 	failed = slices.Clone(failed)
 	parts := make([][]store.Pause, len(failed))
 	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
-		parts[i], err = s.Paused().Do(ctx)
+		parts[i], err = s.Paused(ctx)
 		return err
 	})
 	if err := failed.all(); err != nil {

@@ -13,7 +13,7 @@ import (
 const rights = "~delayer:* &delayer:* +evalsha +eval +time +exists +type +info" +
 	" +llen +lindex +lrange +lpos +lpush +rpop" +
 	" +zcard +zcount +zrange +zrevrange +zscore +zmscore +zadd +zrem" +
-	" +hget +hmget +hstrlen +hlen +hrandfield +hvals +hset +hdel +pttl +pexpire +rename +del +zpopmin +publish +pubsub"
+	" +hget +hmget +hstrlen +hlen +hrandfield +hscan +hvals +hset +hdel +pttl +pexpire +rename +del +zpopmin +publish +pubsub"
 
 func TestRights(t *testing.T) {
 	t.Parallel()

@@ -211,9 +211,9 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		"limit, none":      limit(Limit{}),
 		"pause":            func(ctx context.Context) error { return errOf(s.Pause("t", time.Hour, "").Do(ctx)) },
 		"pause again":      func(ctx context.Context) error { return errOf(s.BackOff("t", time.Hour).Do(ctx)) },
-		"resume":           func(ctx context.Context) error { return errOf(s.Resume("t").Do(ctx)) },
-		"keep paused":      func(ctx context.Context) error { return errOf(s.KeepPaused().Do(ctx)) },
-		"end pauses":       func(ctx context.Context) error { return errOf(s.KeepPaused().Do(ctx)) },
+		"resume":           func(ctx context.Context) error { return errOf(s.Resume("t", 1).Do(ctx)) },
+		"keep paused":      func(ctx context.Context) error { return errOf(s.KeepPaused("0", 1).Do(ctx)) },
+		"end pauses":       func(ctx context.Context) error { return errOf(s.KeepPaused("0", 1).Do(ctx)) },
 		"set aside":        func(ctx context.Context) error { return errOf(s.SetAside([]string{"w"}, true).Do(ctx)) },
 		"set ready aside": func(ctx context.Context) error {
 			return errOf(s.SetAsideReady(s.Keys().ReadyQueue("t"), []string{"a"}, nil).Do(ctx))

@@ -114,7 +114,7 @@ func TestPauseCopiedOverOneThatIsOver(t *testing.T) {
 	growing := Layout{Partitions: 4, Before: 2}.Open(server.Pool(), DefaultPrefix)
 	b.do(t, "HSET", growing[3].keys.Paused(), "t", "1000 2000 0 0 old") // over since 1970; no server has looked there since
 	check(t, growing.CopyPauses(ctx))
-	made(t, growing[3].KeepPaused())
+	made(t, growing[3].KeepPaused("0", 1))
 	for i, s := range growing {
 		if b.do(t, "HGET", s.keys.Paused(), "t") == nil {
 			t.Errorf("partition %d is not paused", i)
@@ -332,8 +332,8 @@ func TestFeaturesAtMaxmemory(t *testing.T) {
 	fresh(Limit{})
 	check(t, errOf(b.Pause("t", time.Hour, "").Do(ctx)))
 	full()
-	made(t, b.KeepPaused())
-	if was, err := b.Resume("t").Do(ctx); !was || err != nil {
+	made(t, b.KeepPaused("0", 1))
+	if was, err := (Partitions{b.Store}).Resume(ctx, "t"); !was || err != nil {
 		t.Error("resume", was, err)
 	}
 	if job, _, err := b.pop(ctx, []string{"t"}); err != nil {

@@ -88,7 +88,7 @@ func TestRandomLimit(t *testing.T) {
 					check(t, errOf(b.Pause("t", time.Hour, "").Do(ctx)))
 				} else {
 					what = "resume"
-					check(t, errOf(b.Resume("t").Do(ctx)))
+					check(t, errOf(b.Resume("t", 1).Do(ctx)))
 				}
 			case 14:
 				what = "due"
@@ -229,7 +229,7 @@ func TestRandomWaiters(t *testing.T) {
 				b.pop(ctx, []string{"t"})
 			case op == 6 && paused:
 				did = append(did, "resume")
-				check(t, errOf(b.Resume("t").Do(ctx)))
+				check(t, errOf(b.Resume("t", 1).Do(ctx)))
 				paused = false
 			case op == 6 && r.IntN(3) == 0:
 				did = append(did, "pause")

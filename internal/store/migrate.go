@@ -60,12 +60,12 @@ func (p Partitions) Migrate(ctx context.Context, tell func(Migrated)) (done bool
 // endOfBefore ends pauses and limits in partitions that are no more: should they come to be again, nobody would know of these.
 func (p Partitions) endOfBefore(ctx context.Context) error {
 	for _, s := range p[p.layout().Partitions:] {
-		paused, err := s.Paused().Do(ctx)
+		paused, err := s.Paused(ctx)
 		if err != nil {
 			return err
 		}
 		for _, one := range paused {
-			if _, err := s.Resume(one.Topic).Do(ctx); err != nil {
+			if _, err := (Partitions{s}).Resume(ctx, one.Topic); err != nil {
 				return err
 			}
 		}

@@ -81,19 +81,42 @@ func (s *Store) pause(topic, how string, ms int64, note string) *Call[struct{}] 
 	return newCall(s, pauseScript, append(arguments(4, s.keys.JobPool()), topic, how, ms, note), unread)
 }
 
-// Resume has the topic be delivered again, whatever paused it, and tells whether it was.
-func (s *Store) Resume(topic string) *Call[bool] {
-	args := append(arguments(1, s.keys.JobPool()), topic)
-	return newCall(s, resumeScript, args, func(reply any) (bool, error) { return redis.Bool(reply, nil) })
+// Resumed is what came of a step of Resume.
+type Resumed struct {
+	More      bool // the topic stays paused until another step has been made
+	WasPaused bool
+}
+
+// Resume takes a step towards the topic being delivered again, whatever paused it; share is how many partitions do so together.
+func (s *Store) Resume(topic string, share int) *Call[Resumed] {
+	args := append(arguments(2, s.keys.JobPool()), topic, max(pauseEntries/share, 1))
+	return newCall(s, resumeScript, args, func(reply any) (r Resumed, err error) {
+		_, err = scan(reply, &r.More, &r.WasPaused)
+		return r, err
+	})
+}
+
+// pausedPage is some topics that are paused.
+type pausedPage struct {
+	next   string // page; "0" if this was the last
+	pauses []Pause
 }
 
 // Paused are the topics that are paused.
-func (s *Store) Paused() *Call[[]Pause] {
-	return newCall(s, pausedScript, arguments(0, s.keys.JobPool()), pausedOf)
+func (s *Store) Paused(ctx context.Context) ([]Pause, error) { return Partitions{s}.Paused(ctx) }
+
+// pausedFrom is a page of them: that at "0", or at the next of another page.
+func (s *Store) pausedFrom(at string) *Call[pausedPage] {
+	return newCall(s, pausedScript, append(arguments(1, s.keys.JobPool()), at), func(reply any) (page pausedPage, err error) {
+		rest, err := scan(reply, &page.next)
+		if err == nil {
+			page.pauses, err = pausedOf(rest)
+		}
+		return page, err
+	})
 }
 
-func pausedOf(reply any) (all []Pause, err error) {
-	list, err := redis.Values(reply, nil)
+func pausedOf(list []any) (all []Pause, err error) {
 	for err == nil && len(list) > 0 {
 		var p Pause
 		var since, until, backedOff, backsOn int64
@@ -120,20 +143,31 @@ func unixMilli(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// KeptPaused is what came of a KeepPaused.
+const (
+	// pauseTopics and pauseEntries are how many paused topics one script looks after, about, and how many entries of their queues it moves at
+	// most: about a millisecond of Redis's time each.
+	pauseTopics, pauseEntries = 200, 1000
+	// pausesAtOnce is how many partitions are asked together about pauses. What one script may do is divided among them.
+	pausesAtOnce = 8
+)
+
+// KeptPaused is what came of a step of KeepPaused.
 type KeptPaused struct {
-	Paused int           // topics that are
-	Wait   time.Duration // until the first pause ends; below 0 if none does by itself
+	Next   string        // where the next step goes on; "" if there is none
+	Again  bool          // that is where this one was: it had more to move
+	Paused int           // topics that are, of all
+	Wait   time.Duration // until the first of these pauses ends; below 0 if none does by itself
 	Ended  []string      // topics whose pause is over, and was ended
 }
 
-// KeepPaused ends the pauses that are over, and sets aside what somebody who doesn't know of the others has made ready. Any number of
-// servers may do that.
-func (s *Store) KeepPaused() *Call[KeptPaused] {
-	return newCall(s, keepPausedScript, arguments(0, s.keys.JobPool()), func(reply any) (k KeptPaused, err error) {
+// KeepPaused takes a step: it ends pauses that are over, and sets aside what somebody who doesn't know of the others has made ready. The first
+// step is at "0". Any number of servers may do that.
+func (s *Store) KeepPaused(at string, share int) *Call[KeptPaused] {
+	args := append(arguments(3, s.keys.JobPool()), at, max(pauseTopics/share, 1), max(pauseEntries/share, 1))
+	return newCall(s, keepPausedScript, args, func(reply any) (k KeptPaused, err error) {
 		var wait int64
-		rest, err := scan(reply, &k.Paused, &wait)
-		k.Wait = time.Duration(wait) * time.Millisecond
+		rest, err := scan(reply, &k.Next, &k.Paused, &wait)
+		k.Wait, k.Again = time.Duration(wait)*time.Millisecond, k.Next == at
 		if err == nil {
 			k.Ended, err = redis.Strings(rest, nil)
 		}
@@ -141,9 +175,11 @@ func (s *Store) KeepPaused() *Call[KeptPaused] {
 	})
 }
 
-// KeepPaused makes a KeepPaused in each of the partitions; answered is told of each.
-func KeepPaused(ctx context.Context, of []*Store, answered func(i int, kept KeptPaused, err error)) {
-	InTurn(ctx, of, pausesAtOnce, func(i int) *Call[KeptPaused] { return of[i].KeepPaused() }, func(i int, kept KeptPaused, err error) bool {
+// KeepPaused takes a step in each of the partitions, from where the last one has ended; answered is told of each.
+func KeepPaused(ctx context.Context, of []*Store, at []string, answered func(i int, kept KeptPaused, err error)) {
+	share := min(len(of), pausesAtOnce)
+	call := func(i int) *Call[KeptPaused] { return of[i].KeepPaused(at[i], share) }
+	InTurn(ctx, of, pausesAtOnce, call, func(i int, kept KeptPaused, err error) bool {
 		answered(i, kept, err)
 		return true
 	})
@@ -172,30 +208,35 @@ func SomePaused(ctx context.Context, on []*Store) ([]bool, error) {
 	return some, err
 }
 
-// pausesAtOnce is how many partitions are asked together about pauses.
-const pausesAtOnce = 64
-
 // Pause pauses the topic in all partitions, see Store.Pause. An error is of those in which it is not paused; in the others it is. To do it
 // again finishes that.
 func (p Partitions) Pause(ctx context.Context, topic string, d time.Duration, note string) error {
-	return everywhere(ctx, p, "paused", func(s *Store) *Call[struct{}] { return s.Pause(topic, d, note) }, nil)
+	return everywhere(ctx, p, "paused", func(i int) *Call[struct{}] { return p[i].Pause(topic, d, note) }, once[struct{}])
 }
 
 // BackOff backs off in all partitions, see Store.BackOff.
 func (p Partitions) BackOff(ctx context.Context, topic string, d time.Duration) error {
-	return everywhere(ctx, p, "backed off", func(s *Store) *Call[struct{}] { return s.BackOff(topic, d) }, nil)
+	return everywhere(ctx, p, "backed off", func(i int) *Call[struct{}] { return p[i].BackOff(topic, d) }, once[struct{}])
 }
 
 // Resume resumes the topic in all partitions, and tells whether it was paused in any.
 func (p Partitions) Resume(ctx context.Context, topic string) (wasPaused bool, err error) {
-	err = everywhere(ctx, p, "resumed", func(s *Store) *Call[bool] { return s.Resume(topic) }, func(_ int, was bool) { wasPaused = wasPaused || was })
+	step := func(i int) *Call[Resumed] { return p[i].Resume(topic, min(len(p), pausesAtOnce)) }
+	err = everywhere(ctx, p, "resumed", step, func(_ int, r Resumed) (more bool) {
+		wasPaused = wasPaused || r.WasPaused
+		return r.More
+	})
 	return wasPaused, err
 }
 
 // Paused are the topics that are paused in any partition, by name.
 func (p Partitions) Paused(ctx context.Context) ([]Pause, error) {
 	var all []Pause
-	err := everywhere(ctx, p, "asked", (*Store).Paused, func(_ int, some []Pause) { all = append(all, some...) })
+	at := slices.Repeat([]string{"0"}, len(p))
+	err := everywhere(ctx, p, "asked", func(i int) *Call[pausedPage] { return p[i].pausedFrom(at[i]) }, func(i int, page pausedPage) (more bool) {
+		all, at[i] = append(all, page.pauses...), page.next
+		return page.next != "0"
+	})
 	return JoinPauses(all), err
 }
 
@@ -217,23 +258,38 @@ func (p Partitions) CopyPauses(ctx context.Context) error {
 	paused, err := p.Paused(ctx)
 	for _, one := range paused {
 		if err == nil {
-			err = everywhere(ctx, p, "paused", func(s *Store) *Call[struct{}] { return s.copyPause(one) }, nil)
+			err = everywhere(ctx, p, "paused", func(i int) *Call[struct{}] { return p[i].copyPause(one) }, once[struct{}])
 		}
 	}
 	return err
 }
 
-// everywhere makes a call in each partition, whatever becomes of the others.
-func everywhere[T any](ctx context.Context, p Partitions, done string, call func(*Store) *Call[T], answered func(i int, answer T)) error {
+// once is what everywhere makes a single call with.
+func once[T any](int, T) (more bool) { return false }
+
+// everywhere makes calls in each partition until answered says that there is no more, whatever becomes of the others.
+func everywhere[T any](ctx context.Context, p Partitions, done string, call func(i int) *Call[T], answered func(i int, answer T) (more bool)) error {
 	var errs []error
-	InTurn(ctx, p, pausesAtOnce, func(i int) *Call[T] { return call(p[i]) }, func(i int, answer T, err error) bool {
-		if err != nil {
-			errs = append(errs, p.named(i, err))
-		} else if answered != nil {
-			answered(i, answer)
+	var list []int
+	for i := range p {
+		list = append(list, i)
+	}
+	for len(list) > 0 {
+		var again []int
+		stores := make([]*Store, len(list))
+		for k, i := range list {
+			stores[k] = p[i]
 		}
-		return true
-	})
+		InTurn(ctx, stores, pausesAtOnce, func(k int) *Call[T] { return call(list[k]) }, func(k int, answer T, err error) bool {
+			if i := list[k]; err != nil {
+				errs = append(errs, p.named(i, err))
+			} else if answered(i, answer) {
+				again = append(again, i)
+			}
+			return true
+		})
+		list = again
+	}
 	if len(errs) == 0 {
 		return nil
 	}

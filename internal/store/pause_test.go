@@ -21,7 +21,7 @@ func (b *backend) pause(t *testing.T, topic string) {
 
 func (b *backend) resume(t *testing.T, topic string, want bool) {
 	t.Helper()
-	was, err := b.Resume(topic).Do(t.Context())
+	was, err := Partitions{b.Store}.Resume(t.Context(), topic)
 	check(t, err)
 	if was != want {
 		t.Errorf("the topic was paused: %v, want %v", was, want)
@@ -249,7 +249,7 @@ func TestPausesTogether(t *testing.T) {
 		if !third.End().IsZero() || third.Since != second.Since || third.Note != "first  note\n" {
 			t.Errorf("%+v", third)
 		}
-		kept, err := b.KeepPaused().Do(ctx)
+		kept, err := b.KeepPaused("0", 1).Do(ctx)
 		if check(t, err); kept.Paused != 1 || kept.Wait >= 0 || len(kept.Ended) > 0 {
 			t.Errorf("%+v", kept)
 		}
@@ -270,7 +270,7 @@ func TestKeepPaused(t *testing.T) {
 		ctx := t.Context()
 		keep := func(want KeptPaused) {
 			t.Helper()
-			kept, err := b.KeepPaused().Do(ctx)
+			kept, err := b.KeepPaused("0", 1).Do(ctx)
 			check(t, err)
 			if want.Wait > 0 && kept.Wait <= want.Wait && kept.Wait > 0 {
 				kept.Wait = want.Wait
@@ -292,7 +292,7 @@ func TestKeepPaused(t *testing.T) {
 		check(t, b.push(ctx, Job{"d", "t", ""}, Due{}, kept, Replace)) // it is paused again for those who know
 		var ended []string
 		redistest.Until(t, "it is over", func() bool {
-			kept, err := b.KeepPaused().Do(ctx)
+			kept, err := b.KeepPaused("0", 1).Do(ctx)
 			check(t, err)
 			ended = kept.Ended
 			return len(ended) > 0
@@ -342,7 +342,7 @@ func TestResumeWakes(t *testing.T) {
 		t.Errorf("who comes is told %+v", found)
 	}
 	b.add(t, ready("a", "t"))
-	kept, err := b.KeepPaused().Do(ctx) // what an original server has made ready
+	kept, err := b.KeepPaused("0", 1).Do(ctx) // what an original server has made ready
 	check(t, err)
 	if kept.Paused != 1 {
 		t.Errorf("%+v", kept)
@@ -388,7 +388,7 @@ func TestResumeLeavesRoomForWaiters(t *testing.T) {
 		"it is resumed": func(t *testing.T, b *backend) { b.resume(t, "t", true) },
 		"its time is over": func(t *testing.T, b *backend) {
 			b.do(t, "HSET", "delayer:paused", "t", "1 2 0 0 ")
-			made(t, b.KeepPaused())
+			made(t, b.KeepPaused("0", 1))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -421,14 +421,8 @@ func TestPauseRefused(t *testing.T) {
 		b.expectError(t, errOf(b.Pause("t", 0, "").Do(ctx)), "WRONGTYPE")
 		b.seed(t, text("paused"))
 		b.expectError(t, errOf(b.Pause("t", 0, "").Do(ctx)), "WRONGTYPE")
-		b.seed(t)
-		b.do(t, "EVAL", "for i = 1, 1000 do redis.call('HSET', KEYS[1], 't' .. i, '1 0 0 0 ') end", 1, "delayer:paused")
-		if err := errOf(b.Pause("t", 0, "").Do(ctx)); err == nil || !strings.Contains(err.Error(), "1000 topics are paused, there can be no more") {
-			t.Errorf("error %v", err)
-		}
-		check(t, errOf(b.Pause("t7", 0, "again").Do(ctx)))
 		b.seed(t, [][]command{{{"HSET", "delayer:paused", "t", "no entry"}}}...)
-		all, err := b.Paused().Do(ctx)
+		all, err := b.Paused(ctx)
 		if check(t, err); len(all) > 0 {
 			t.Errorf("%+v", all)
 		}
@@ -469,7 +463,7 @@ func TestPauseOfPartitions(t *testing.T) {
 	grown := Layout{Partitions: 7, Before: 5}.Open(pool, DefaultPrefix)
 	check(t, grown.CopyPauses(ctx))
 	for i, s := range grown {
-		all, err := s.Paused().Do(ctx)
+		all, err := s.Paused(ctx)
 		if check(t, err); len(all) != 1 || all[0].Note != "why" || all[0].Until.IsZero() {
 			t.Errorf("partition %d: %+v", i, all)
 		}
@@ -507,4 +501,215 @@ func TestSomePaused(t *testing.T) {
 			t.Errorf("want %d EXISTS:\n%s", c.exists, stats)
 		}
 	}
+}
+
+// calls are how often a command was called since CONFIG RESETSTAT.
+func calls(t *testing.T, r *redistest.Server, command string) (n int) {
+	t.Helper()
+	for line := range strings.Lines(string(r.Do("INFO", "commandstats").([]byte))) {
+		if _, err := fmt.Sscanf(line, "cmdstat_"+command+":calls=%d,", &n); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+// fill puts entries into a list as an original server does, the first one to be delivered first.
+func fill(r *redistest.Server, list, name string, entries int) {
+	r.Do("EVAL", "for i = 1, ARGV[2] do redis.call('LPUSH', KEYS[1], string.format('%s%06d', ARGV[1], i)) end", 1, list, name, entries)
+}
+
+// expectFilled compares a list with what was filled in: so many entries of each name, one after the other.
+func expectFilled(t *testing.T, r *redistest.Server, list string, names string, entries ...int) {
+	t.Helper()
+	got := r.Strings("LRANGE", list, 0, -1)
+	slices.Reverse(got)
+	for i, name := range names {
+		for n := range entries[i] {
+			want := fmt.Sprintf("%c%06d", name, n+1)
+			if len(got) == 0 || got[0] != want {
+				t.Fatalf("%s goes on with %.1q, want %s", list, got[:min(len(got), 1)], want)
+			}
+			got = got[1:]
+		}
+	}
+	if len(got) > 0 {
+		t.Errorf("%s has %d entries more", list, len(got))
+	}
+}
+
+// However many topics are paused they are looked after page by page, and all are told. What was put into their queues is set aside, and those whose
+// time is over end.
+func TestManyPausedTopics(t *testing.T) {
+	const topics, over = 2500, 300
+	b, r := onRedis(t)
+	ctx := t.Context()
+	for i := range topics {
+		topic := fmt.Sprint("t", i)
+		_, err := b.BackOff(topic, time.Hour).Do(ctx)
+		check(t, err)
+		fill(r, "delayer:ready_queue:"+topic, "a", 1)
+		if i < over {
+			r.Do("HSET", "delayer:paused", topic, "1 2 0 0 ")
+		}
+	}
+	all, err := b.Paused(ctx)
+	if check(t, err); len(all) != topics-over || !slices.IsSortedFunc(all, func(a, b Pause) int { return strings.Compare(a.Topic, b.Topic) }) {
+		t.Errorf("%d are told", len(all))
+	}
+	var ended []string
+	at, steps := "0", 0
+	for ; at != ""; steps++ {
+		r.Do("CONFIG", "RESETSTAT")
+		kept, err := b.KeepPaused(at, 1).Do(ctx)
+		check(t, err)
+		for _, command := range []string{"type", "lmove"} {
+			if n := calls(t, r, command); n > 2*pauseTopics {
+				t.Errorf("step %d makes %d calls of %s", steps, n, command)
+			}
+		}
+		ended, at = append(ended, kept.Ended...), kept.Next
+	}
+	if steps < topics/pauseTopics/2 || len(ended) != over {
+		t.Errorf("in %d steps %d have ended, want %d", steps, len(ended), over)
+	}
+	for i := range topics {
+		queue, other := "delayer:paused_queue:", "delayer:ready_queue:"
+		if i < over {
+			queue, other = other, queue
+		}
+		if topic := fmt.Sprint("t", i); r.Do("LLEN", queue+topic) != int64(1) || r.Do("EXISTS", other+topic) != int64(0) {
+			t.Fatalf("the entry of %s is not where it belongs", topic)
+		}
+	}
+}
+
+// What others put into a paused topic's queue is set aside in bounded steps, in order, whoever does so: a server, step by step, or, a part of it, who
+// pushes.
+func TestPausesMoveBoundedSteps(t *testing.T) {
+	const aside, ready = 50_000, 200_000
+	b, r := onRedis(t)
+	ctx := t.Context()
+	queue, queueAside := "delayer:ready_queue:t", "delayer:paused_queue:t"
+	fill(r, queue, "a", aside)
+	b.pause(t, "t")
+	fill(r, queue, "b", ready)
+	r.Do("CONFIG", "RESETSTAT")
+	check(t, b.push(ctx, Job{"c000001", "t", "body"}, Due{}, kept, Replace))
+	b.pause(t, "t")
+	if n := calls(t, r, "lmove"); n != 2*pauseEntries {
+		t.Errorf("a push and a pause set %d entries aside", n)
+	}
+	steps := 0
+	for at := "0"; at != ""; steps++ {
+		r.Do("CONFIG", "RESETSTAT")
+		kept, err := b.KeepPaused(at, 1).Do(ctx)
+		check(t, err)
+		if n := calls(t, r, "lmove"); n > pauseEntries || kept.Again != (kept.Next == "0") || kept.Paused != 1 {
+			t.Fatalf("step %d moves %d entries: %+v", steps, n, kept)
+		}
+		at = kept.Next
+	}
+	if want := ready/pauseEntries - 1; steps != want {
+		t.Errorf("%d steps, want %d", steps, want)
+	}
+	expectFilled(t, r, queueAside, "abc", aside, ready, 1)
+	expectFilled(t, r, queue, "")
+}
+
+// A resume with many entries on both sides goes in bounded steps, and the topic stays paused until the last: so their order is kept. Where somebody
+// dies between them it is paused, and whoever resumes it next, or a server once its time is over, does the rest.
+func TestResumeInSteps(t *testing.T) {
+	queue, queueAside := "delayer:ready_queue:t", "delayer:paused_queue:t"
+	step := func(t *testing.T, b *backend, r *redistest.Server) Resumed {
+		r.Do("CONFIG", "RESETSTAT")
+		got, err := b.Resume("t", 1).Do(t.Context())
+		check(t, err)
+		if n := calls(t, r, "lmove"); n > pauseEntries {
+			t.Errorf("a step moves %d entries", n)
+		}
+		return got
+	}
+	for _, c := range []struct{ aside, ready, steps int }{
+		{200_000, 0, 1}, {0, 200_000, 1}, {200_000, pauseEntries, 1}, {pauseEntries, 200_000, 1}, {200_000, 5*pauseEntries + 1, 6}, {5000, 200_000, 200},
+	} {
+		t.Run(fmt.Sprintf("%d aside, %d ready", c.aside, c.ready), func(t *testing.T) {
+			b, r := onRedis(t)
+			fill(r, queue, "a", c.aside)
+			b.pause(t, "t")
+			fill(r, queue, "b", c.ready)
+			for n := 1; ; n++ {
+				got := step(t, b, r)
+				if !got.WasPaused || got.More != (n < c.steps) {
+					t.Fatalf("step %d of %d: %+v", n, c.steps, got)
+				}
+				if all, err := b.Paused(t.Context()); err != nil || len(all) > 0 != got.More {
+					t.Fatalf("after step %d of %d paused are %v, %v", n, c.steps, all, err)
+				}
+				if !got.More {
+					break
+				}
+			}
+			expectFilled(t, r, queue, "ab", c.aside, c.ready)
+			expectFilled(t, r, queueAside, "")
+			if left := r.Strings("KEYS", "delayer:*paused*"); len(left) > 0 {
+				t.Errorf("%q are left", left)
+			}
+		})
+	}
+	for name, goOn := range map[string]func(t *testing.T, b *backend){
+		"somebody resumes it": func(t *testing.T, b *backend) { b.resume(t, "t", true) },
+		"its time is over": func(t *testing.T, b *backend) {
+			b.do(t, "HSET", "delayer:paused", "t", "1 2 0 0 ")
+			for at := "0"; at != ""; {
+				at = made(t, b.KeepPaused(at, 1)).Next
+			}
+		},
+	} {
+		t.Run("it is left, and then "+name, func(t *testing.T) {
+			b, r := onRedis(t)
+			fill(r, queue, "a", 3*pauseEntries)
+			b.pause(t, "t")
+			fill(r, queue, "b", 3*pauseEntries)
+			if got := step(t, b, r); !got.More {
+				t.Fatalf("%+v", got)
+			}
+			check(t, b.push(t.Context(), Job{"c000001", "t", "body"}, Due{}, kept, Replace))
+			if found, err := Look(t.Context(), LookAt{b.Store, []string{"t"}, "me", []time.Duration{0}}); err != nil || r.Do("TYPE", "delayer:waiting:t") != "hash" {
+				t.Errorf("it is not paused: %+v, %v", found, err)
+			}
+			goOn(t, b)
+			expectFilled(t, r, queue, "abc", 3*pauseEntries, 3*pauseEntries, 1)
+			b.resume(t, "t", false)
+		})
+	}
+}
+
+// At maxmemory a server sets aside and ends pauses as ever, and so does who resumes.
+func TestPausesEndAtMaxmemory(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, b *backend){
+		"it is resumed":    func(t *testing.T, b *backend) { b.resume(t, "t", true) },
+		"its time is over": func(t *testing.T, b *backend) { made(t, b.KeepPaused("0", 1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, r := onRedis(t)
+			fill(r, "delayer:ready_queue:t", "a", 20)
+			b.pause(t, "t")
+			fill(r, "delayer:ready_queue:t", "b", 10)
+			if name == "its time is over" {
+				r.Do("HSET", "delayer:paused", "t", "1 2 0 0 ")
+			}
+			r.Do("CONFIG", "SET", "maxmemory", "1")
+			end(t, b)
+			expectFilled(t, r, "delayer:ready_queue:t", "ab", 20, 10)
+			expectFilled(t, r, "delayer:paused_queue:t", "")
+		})
+	}
+	b, r := onRedis(t)
+	fill(r, "delayer:ready_queue:t", "a", 20)
+	b.pause(t, "t")
+	fill(r, "delayer:ready_queue:t", "b", 10)
+	r.Do("CONFIG", "SET", "maxmemory", "1")
+	made(t, b.KeepPaused("0", 1))
+	expectFilled(t, r, "delayer:paused_queue:t", "ab", 20, 10)
 }

@@ -378,8 +378,8 @@ func (s *Store) Time(ctx context.Context) (time.Time, error) {
 // those of the partitions that can be read.
 func (p Partitions) Schedules(ctx context.Context) ([]Scheduled, error) {
 	parts := make([]Schedules, len(p))
-	err := everywhere(ctx, p, "asked", func(s *Store) *Call[Schedules] { return s.SchedulesBehind("", schedulesPage) },
-		func(i int, first Schedules) { parts[i] = first })
+	err := everywhere(ctx, p, "asked", func(i int) *Call[Schedules] { return p[i].SchedulesBehind("", schedulesPage) },
+		func(i int, first Schedules) (more bool) { parts[i] = first; return false })
 	for i, s := range p {
 		if more := s.readOn(ctx, &parts[i]); more != nil {
 			err = cmp.Or(err, p.named(i, more))

@@ -1,38 +1,47 @@
 -- require: keys time guard pause
--- keep_paused: ends the pauses that are over, and sets aside what somebody who doesn't know of the others has made ready.
+-- keep_paused: of some of the paused topics, ends the pauses that are over, and sets aside what somebody who doesn't know of the others has
+-- made ready. It takes as many calls as there are pages and entries for.
 --
 -- KEYS[1] job pool
+-- ARGV[1] where to go on: 0, or what the call before has returned
+-- ARGV[2] how many topics are a page, about   ARGV[3] how many entries are moved at most
 --
--- Returns {paused, wait, topic, topic, …}: how many topics are paused still; after how long the first pause ends (ms), -1 if none
--- does; and the topics whose pause has ended.
+-- Returns {next, paused, wait, topic, topic, …}: where to go on, ARGV[1] if this page has more to move, '' if all pages are done; how many topics
+-- are paused still, of all; after how long the first pause of this page ends (ms), -1 if none does; and the topics whose pause has ended.
 -- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
 --
 -- Any number of servers may do that: the second one finds nothing to do.
 -- Atomic because an entry may be in one of both queues only.
--- Cost: O(paused topics), and O(entries that are set aside), at most 1,000; see resume.
-local AT_ONCE = 1000
-local some = redis.call('HLEN', pauses) > 0
-if not some then return {0, -1} end
+-- Cost: O(topics of the page), and O(entries that are moved).
+if redis.call('HLEN', pauses) == 0 then return {'', 0, -1} end
 -- cluster: local missing = elsewhere(pauses)
 -- cluster: if missing then return missing end
 local err = not_pausable('')
 if err then return err end
-local entries = redis.call('HRANDFIELD', pauses, 2000, 'WITHVALUES')
-local left, wait, ended = 0, math.huge, {}
+redis.call('HDEL', pauses, '') -- takes nothing; what comes behind a write is not refused at maxmemory
+local page = redis.call('HSCAN', pauses, ARGV[1], 'COUNT', ARGV[2])
+local next, entries, entries_left = page[1], page[2], tonumber(ARGV[3])
+local wait, ended, has_more = math.huge, {}, false
 for i = 1, #entries, 2 do
   local topic, p = entries[i], read_pause(entries[i + 1])
   -- cluster: local is_elsewhere = pause_elsewhere(topic)
   local ends = p and paused_until(p) or 0
   -- cluster: if is_elsewhere then ends = now + 1000 end
-  if ends > now then
-    left, wait = left + 1, math.min(wait, ends - now)
-    -- cluster: if not is_elsewhere then
-    hold(topic, AT_ONCE)
-    -- cluster: end
+  local moved, more = 0, false
+  if ends <= now then
+    moved, more = release(topic, entries_left)
+    if moved and not more then ended[#ended + 1] = topic end
   else
-    redis.call('HDEL', pauses, topic)
-    release(topic)
-    ended[#ended + 1] = topic
+    wait = math.min(wait, ends - now)
+    -- cluster: if not is_elsewhere then
+    moved, more = hold(topic, entries_left)
+    -- cluster: end
+  end
+  if moved then entries_left, has_more = entries_left - moved, has_more or more end
+  if entries_left <= 0 and i < #entries - 1 then
+    has_more = true
+    break
   end
 end
-return {left, wait < math.huge and wait or -1, unpack(ended)}
+if has_more then next = ARGV[1] elseif next == '0' then next = '' end
+return {next, redis.call('HLEN', pauses), wait < math.huge and wait or -1, unpack(ended)}

@@ -8,12 +8,12 @@
 -- ARGV[3] for how long (ms), 0 without end   ARGV[4] the note; of 'copy', the entry
 --
 -- Returns 1.
--- Errors: WRONGTYPE of the queue or the pool, OOM, a permission that is missing, too many paused topics; nothing has changed then.
+-- Errors: WRONGTYPE of the queue or the pool, OOM, a permission that is missing; nothing has changed then.
 --
 -- Atomic because no job may be taken between the entry and the move of the queue.
--- Cost: O(1); where there are entries both in the queue and aside, O(those of the queue), at most 10,000.
-local MOST, AT_ONCE = 1000, 10000 -- topics; entries
-local TOLD = '1000'               -- ms; servers look by then when it ends
+-- Cost: O(1); where there are entries both in the queue and aside, O(those of the queue), at most AT_ONCE. Servers set the rest aside.
+local AT_ONCE = 1000 -- entries
+local TOLD = '1000'  -- ms; servers look by then when it ends
 local topic, how, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 -- cluster: local missing = pause_elsewhere(topic)
 -- cluster: if missing then return missing end
@@ -27,9 +27,6 @@ if how == 'copy' then
   if not p or paused_until(p) <= now then return 1 end
 end
 p = p or {since = 0, ends = 0, backed_off = 0, backs_on = 0, note = ''}
-if not text and redis.call('HLEN', pauses) >= MOST then
-  return redis.error_reply(string.format('ERR %d topics are paused, there can be no more', MOST))
-end
 if how == 'pause' then
   local is_over = p.since == 0 or p.ends > 0 and p.ends <= now
   if is_over then p.since = now end

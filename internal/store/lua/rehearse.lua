@@ -24,7 +24,7 @@ end
 
 local set_aside, waits = paused_queues .. ARGV[1], waiters .. ARGV[1]
 local FEATURES = {
-  {'paused topics', {'HLEN', pauses}, {'HRANDFIELD', pauses, '1'}, {'HSET', waits, 'a', ''}, {'HDEL', pauses, 'a'}, {'DEL', waits},
+  {'paused topics', {'HLEN', pauses}, {'HSCAN', pauses, '0'}, {'HSET', waits, 'a', ''}, {'HDEL', pauses, 'a'}, {'DEL', waits},
     {'TYPE', waits}, {'LLEN', queue}, {'LMOVE', queue, set_aside, 'RIGHT', 'LEFT'}, {'RENAME', queue, set_aside}},
   {'limits', {'HINCRBY', reserved_counts, 'a', '1'}, {'LLEN', queue}},
   {'schedules', {'ZRANGE', schedules, '0', '0'}, {'HSET', bucket, 'a', ''}, {'HINCRBY', bucket, 'a', '1'}, {'PEXPIRE', bucket, '1'}, {'TYPE', queue}},

@@ -50,7 +50,7 @@ func TestTopicsWithoutPauses(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("a", "t")
 	f.do("POST", "/v1/topics/t/pause", `{}`).expect(204, "")
-	f.redis.Do("ACL", "SETUSER", "default", "-hrandfield")
+	f.redis.Do("ACL", "SETUSER", "default", "-hscan")
 	counts := `{"topic":"t","ready":1,"reserved":0,"dead":0,"overdue":"*","overdue_at_least":"*"}`
 	f.do("GET", "/v1/topics/t", "").expect(200, counts)
 	f.do("GET", "/v1/topics", "").expect(200, `{"topics":[`+counts+`]}`)

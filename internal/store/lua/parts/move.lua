@@ -108,7 +108,7 @@ local function move(args)
   if ended > 0 then count_reserved({[topic] = -ended}) end
   if length then
     enter_use(topic, moved_at, moved_at)
-    local woken, cant_publish = wake(topic, length)
+    local woken, cant_publish = wake(topic, length, #args - FIRST + 1)
     if put_back == 0 then why = cant_publish or woken and 'woken' or '' end
   end
   if late > MOST_LATE then late = MOST_LATE end

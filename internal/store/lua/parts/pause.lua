@@ -21,43 +21,60 @@ local function paused_until(p)
   return math.max(p.ends, p.backs_on)
 end
 
--- Moves all entries of a list to another one, one by one, most of them at most.
-local function empty_into(from, into, most, side, other)
-  for _ = 1, most do
-    if type(redis.pcall('LMOVE', from, into, side, other)) ~= 'string' then return end
-  end
-end
-
--- Has nothing of the topic be delivered. What somebody who doesn't know of the pause has put into the ready queue since is set aside,
--- most entries of it at most.
-local function hold(topic, most)
-  local queue, queue_aside, set = queues .. topic, paused_queues .. topic, waiters .. topic
-  if redis.call('TYPE', set).ok == 'zset' then redis.pcall('RENAME', set, paused_waiters .. topic) end
-  redis.pcall('HSET', set, 'paused', '1')
-  if redis.pcall('EXISTS', queue) ~= 1 then return end
+-- Sets aside what is in the ready queue of a paused topic, the next to be delivered first, most entries at most. Returns how many it moved,
+-- and whether there are more; or nil and an error reply.
+local function set_ready_aside(topic, most)
+  local queue, queue_aside = queues .. topic, paused_queues .. topic
+  local ready = redis.pcall('LLEN', queue)
+  if type(ready) ~= 'number' or ready == 0 then return 0, false end -- a broken queue: the server names it
   if redis.call('EXISTS', queue_aside) == 0 then
     redis.pcall('RENAME', queue, queue_aside)
-  else
-    empty_into(queue, queue_aside, most, 'RIGHT', 'LEFT')
+    return 1, false
   end
+  local count = math.min(ready, most)
+  for _ = 1, count do
+    local moved = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+    if type(moved) ~= 'string' then return nil, moved or nil end
+  end
+  return count, ready > count
 end
 
--- Has the topic be delivered again, and wakes who waits longest.
-local function release(topic)
+-- Keeps everything of the topic from being delivered. What somebody who doesn't know of the pause has put into the ready queue since is set
+-- aside, most entries of it at most. Returns what set_ready_aside does.
+local function hold(topic, most)
+  local set = waiters .. topic
+  local kind = redis.call('TYPE', set).ok
+  if kind == 'zset' then redis.pcall('RENAME', set, paused_waiters .. topic) end
+  if kind ~= 'hash' then redis.pcall('HSET', set, 'paused', '1') end
+  return set_ready_aside(topic, most)
+end
+
+-- Ends the topic's pause, and wakes who waits longest, once all of its ready jobs stand in one queue. If there are more than most both in the
+-- ready queue and aside, that many are set aside, and the topic stays paused: so the order is kept. Returns how many were moved, and
+-- whether there are more; or nil and an error reply.
+local function release(topic, most)
   local queue, queue_aside, set = queues .. topic, paused_queues .. topic, waiters .. topic
+  local ready, held, moved = redis.pcall('LLEN', queue), redis.pcall('LLEN', queue_aside), 0
+  local is_broken = type(ready) ~= 'number' or type(held) ~= 'number' -- the server names it
+  if not is_broken and held > 0 then
+    if held <= most and held < ready then
+      for _ = 1, held do
+        local entry = redis.pcall('LMOVE', queue_aside, queue, 'LEFT', 'RIGHT')
+        if type(entry) ~= 'string' then return nil, entry or nil end
+      end
+      moved = held
+    else
+      local more
+      moved, more = set_ready_aside(topic, most)
+      if not moved or more then return moved, more end
+      redis.pcall('RENAME', queue_aside, queue)
+    end
+  end
+  redis.call('HDEL', pauses, topic)
   if redis.call('TYPE', set).ok == 'hash' then redis.pcall('DEL', set) end
   if redis.call('EXISTS', paused_waiters .. topic) == 1 then redis.pcall('RENAME', paused_waiters .. topic, set) end
-  local ready, held = redis.pcall('LLEN', queue), redis.pcall('LLEN', queue_aside)
-  if type(ready) ~= 'number' or type(held) ~= 'number' then return end -- a broken queue: the server names it
-  if ready > 0 and ready <= held then
-    empty_into(queue, queue_aside, ready, 'RIGHT', 'LEFT')
-    redis.pcall('RENAME', queue_aside, queue)
-  elseif ready > 0 then
-    empty_into(queue_aside, queue, held, 'LEFT', 'RIGHT')
-  elseif held > 0 then
-    redis.pcall('RENAME', queue_aside, queue)
-  end
-  if ready + held > 0 then wake(topic, ready + held) end
+  if not is_broken and ready + held > 0 then wake(topic, ready + held) end
+  return moved, false
 end
 
 -- What keeps this user from pausing topics, or from ending that.

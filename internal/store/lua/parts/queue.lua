@@ -36,15 +36,17 @@ end
 -- Wakes the client that has waited longest for the topic's jobs, of which there are so many now. PUBLISH says
 -- how many received it: nobody if that client has died, and then it is the next one's turn. Returns whether one was
 -- woken, and Redis's reason if none could be. If the topic is paused its jobs are set aside instead: everything that makes
--- a job ready comes here, in the same script.
-local function wake(topic, jobs)
+-- a job ready comes here, in the same script, and says how many it has made ready if these may be more than 1,000. What others have put there
+-- beyond that, who don't know of the pause, is left to the server.
+local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
       if not is_paused then return false, first.err end
-      for _ = 1, jobs do
-        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end -- the server tries it, too, and says why
       end
       return false
