@@ -6,7 +6,7 @@ PREFIX  ?= /usr/local
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build install install-systemd run demo test test-cluster conformance e2e lint bench release clean
+.PHONY: help build install install-systemd run demo test test-cluster test-engines conformance e2e lint bench release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' Makefile
@@ -49,6 +49,18 @@ LONG := Example|Sentinel|Failovers|Load|Rested|Cuts$$|Crash|SlowLink|OverASlowLi
 test-cluster: ## the tests of the client and the worker on Redis Clusters, of six servers and of one; SHORT=1 leaves some out
 	tools/prepare.sh
 	REDIS_FORM=cluster CI=true $(GO) test -count=1 -parallel 16 -timeout 10m $(if $(SHORT),-skip '$(LONG)') ./client ./client/worker
+
+# The servers that make test-engines runs on, and where they are kept. With SHORT it runs what goes by an engine's words.
+ENGINES     ?= redis8 valkey8 valkey9
+ENGINES_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/delayer/engines
+WORDS       := Answers|Permission|Rights|Refuse|WhileASlotMoves|OldEngines
+
+test-engines: ## conformance and the tests of all that speaks to Redis on Redis 8, Valkey 8 and 9, which come from Debian's packages; ENGINES=valkey9 for one, SHORT=1 leaves some out
+	tools/prepare.sh
+	tools/engines.sh "$(ENGINES_DIR)" $(ENGINES)
+	set -e; for engine in $(ENGINES); do (echo "== $$engine"; export CI=true PATH="$(ENGINES_DIR)/$$engine:$$PATH"; \
+		$(GO) test -count=1 -timeout 1h ./internal/conformance -run '^TestConformance$$'; \
+		$(GO) test -count=1 -timeout 1h $(if $(SHORT),-run '$(WORDS)' ./cmd/delayer,./internal/take ./internal/operator ./client/worker) ./internal/store ./server ./client); done
 
 conformance: ## what of Delayer works on a Redis: make conformance REDIS=redis://…, or of another scheme; without REDIS on private ones
 	@test -n "$$REDIS" || tools/prepare.sh

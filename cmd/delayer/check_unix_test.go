@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -187,5 +188,24 @@ func TestCheckRedisBySentinels(t *testing.T) {
 		": dial tcp [^\n]*: connection refused; "+regexp.QuoteMeta("sentinel "+sentinel.Addr+`: it knows no master "other"`)+"\n")
 	if r.code != exitRedis {
 		t.Errorf("exit code %d", r.code)
+	}
+}
+
+// Who lacks what every server and every worker needs is told so, and nothing is tried again, in whatever words this Redis refuses a script.
+func TestScriptsRefused(t *testing.T) {
+	t.Parallel()
+	redisServer := redistest.Start(t)
+	redisServer.Do("LPUSH", "delayer:ready_queue:t", "an ID")
+	for user, rights := range map[string]string{"clockless": "~* &* +@all -time", "poolless": "~* &* +@all -zadd", "keyless": "~delayer:none &* +@all"} {
+		redisServer.Do("ACL", redis.Args{"SETUSER", user, "on", ">pass"}.AddFlat(strings.Fields(rights))...)
+		s := newSite(t, redisServer.Addr, "username = "+user+"\npassword = pass")
+		for name, args := range map[string][]string{"daemon": nil, "--check-redis": {"--check-redis"}, "worker": {"worker", "--topic", "t", "cat"}, "push": {"push", "t", "1h", "b"}} {
+			t.Run(user+" "+name, func(t *testing.T) {
+				t.Parallel()
+				if r := runBinary(t, s.dir, environment(t), append([]string{"-c", s.conf}, args...)...); r.code != exitRedis || !strings.Contains(r.stderr, "ERROR: ") {
+					t.Errorf("%+v, want exit code %d", r, exitRedis)
+				}
+			})
+		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +43,11 @@ func Start(tb testing.TB, args ...string) *Server {
 // startAs starts a redis-server with those settings, of which the first may be a file.
 func startAs(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	path := executable(tb)
+	return startProgram(tb, executable(tb), args...)
+}
+
+func startProgram(tb testing.TB, path string, args ...string) *Server {
+	tb.Helper()
 	for tries := 1; ; tries++ {
 		port := freePort(tb)
 		s := &Server{Fixture: On(tb, fmt.Sprintf("127.0.0.1:%d", port)), Dir: tb.TempDir()}
@@ -68,6 +74,23 @@ func executable(tb testing.TB) string {
 	}
 	return path
 }
+
+// StartOld starts a Redis of 7.2 or older, whose data all engines can read: the first such redis-server in PATH, as Start does, which may be
+// the one that all tests run on. The test is skipped where there is none.
+func StartOld(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		path := filepath.Join(dir, "redis-server")
+		version, err := exec.Command(path, "--version").Output()
+		if err == nil && oldVersion.Match(version) {
+			return startProgram(tb, path, append([]string{"--save", ""}, args...)...)
+		}
+	}
+	tb.Skip("no redis-server of 7.2 or older is installed")
+	return nil
+}
+
+var oldVersion = regexp.MustCompile(`^Redis server v=(6|7\.[0-2])\.`)
 
 func (s *Server) start() {
 	s.TB.Helper()
