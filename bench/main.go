@@ -58,6 +58,7 @@ var workloads = []workload{
 	{"growth", benchGrowth},
 	{"partitions", benchPartitions},
 	{"features", benchFeatures},
+	{"engines", benchEngines},
 }
 
 func names() []string {
@@ -98,6 +99,7 @@ func command() error {
 	turn := flag.String("turn", "", "for -against: run this workload's turn and print it as JSON")
 	flag.StringVar(&delayQueuePath, "delay-queue", "", "for -only delayqueue, which is left out without it: the program of the real delay-queue server")
 	flag.StringVar(&beforePath, "before", "", "with -delay-queue: this program of an earlier revision, which is measured beside it")
+	flag.StringVar(&enginesPath, "engines", "", "for -only engines, which is left out without it: the folder that tools/engines.sh has filled")
 	serve := flag.String("serve", "", "for -only http: be this server of delay-queue's API, on the address and the Redis that follow")
 	flag.Parse()
 	if *serve != "" {
@@ -121,10 +123,9 @@ func command() error {
 	if *carries {
 		return printSimulation(folder)
 	}
-	chosen := workloads
-	if delayQueuePath == "" {
-		chosen = slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool { return w.name == "delayqueue" })
-	}
+	chosen := slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool {
+		return w.name == "delayqueue" && delayQueuePath == "" || w.name == "engines" && enginesPath == ""
+	})
 	switch {
 	case *render:
 		chosen = nil

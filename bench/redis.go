@@ -20,7 +20,10 @@ type Redis struct {
 }
 
 // startRedis starts one with these settings beside ours.
-func startRedis(settings ...string) (*Redis, error) {
+func startRedis(settings ...string) (*Redis, error) { return startEngine("redis-server", settings...) }
+
+// startEngine does so with that program.
+func startEngine(program string, settings ...string) (*Redis, error) {
 	dir, err := newFolder()
 	if err != nil {
 		return nil, err
@@ -30,7 +33,7 @@ func startRedis(settings ...string) (*Redis, error) {
 		return nil, err
 	}
 	_, port, _ := net.SplitHostPort(addr)
-	d, err := startDaemon(addr, "redis-server", append([]string{
+	d, err := startDaemon(addr, program, append([]string{
 		"--port", port, "--bind", "127.0.0.1", "--dir", dir,
 		"--save", "", "--rdbcompression", "no", "--enable-debug-command", "local", "--loglevel", "warning",
 	}, settings...)...)

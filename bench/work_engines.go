@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+)
+
+const enginesAbout = `The same work on other engines than the redis-server of all other tables, which is the first row: ` + "`go run -C bench . -only engines -engines DIR`" + `,
+where tools/engines.sh DIR has unpacked them. Each engine has a server of its own, and they take turns, workload by workload. Jobs are pushed with a delay of an hour by 1 and
+32 goroutines, taken from a backlog by 8 goroutines with BPop, handled and acknowledged by a worker with 8 goroutines, and moved, of 8 topics, from an overdue pool. In the
+second table is the processor time of the engine, by its own account; for the worker with what its server costs. The third has the rates over those of the first row, turn by turn.`
+
+// enginesPath is the folder that tools/engines.sh has filled.
+var enginesPath string
+
+// engineStage is something that is measured on each engine: jobs/s, and µs of the engine's processor time a job.
+type engineStage struct {
+	name string
+	run  func(context.Context, *Run) ([]float64, error)
+}
+
+var engineStages = []engineStage{
+	{"push, 1 goroutine", pushOnEngine(1)},
+	{"push, 32 goroutines", pushOnEngine(32)},
+	{"take, 8 goroutines", takeOnEngine},
+	{"worker, 8 goroutines", func(ctx context.Context, r *Run) ([]float64, error) {
+		values, err := r.workerBurst(ctx, r.workerPeers()[0], map[string]time.Duration{})
+		if err != nil {
+			return nil, err
+		}
+		return []float64{values[0], values[len(values)-1]}, nil
+	}},
+	{"move, 8 topics", moveOnEngine},
+}
+
+func benchEngines(ctx context.Context, r *Run) (Section, error) {
+	if enginesPath == "" {
+		return Section{}, errors.New("-engines must name the folder that tools/engines.sh has filled")
+	}
+	programs, err := filepath.Glob(filepath.Join(enginesPath, "*", "redis-server"))
+	if err != nil || len(programs) == 0 {
+		return Section{}, fmt.Errorf("there are no engines in %s: %w", enginesPath, err)
+	}
+	var contenders []contender
+	runs := map[string]*Run{}
+	for _, program := range append([]string{"redis-server"}, programs...) {
+		server, err := startEngine(program)
+		if err != nil {
+			return Section{}, err
+		}
+		defer server.stop()
+		name, err := server.engine()
+		if err != nil {
+			return Section{}, err
+		}
+		runs[name] = &Run{Redis: server, sizes: r.sizes}
+		contenders = append(contenders, contender{name: name})
+	}
+	rates, costs, ratios := Table{ID: "engines", Title: "Jobs a second, by engine", Unit: "jobs/s", Chart: bars},
+		Table{ID: "engines-cpu", Title: "Processor time a job, by engine", Unit: "µs", Chart: bars},
+		Table{Title: "Jobs a second against " + contenders[0].name, Unit: "×"}
+	for _, c := range contenders {
+		for _, t := range []*Table{&rates, &costs, &ratios} {
+			t.Rows = append(t.Rows, Row{Name: c.name})
+		}
+	}
+	for _, stage := range engineStages {
+		progress("  %s", stage.name)
+		for i := range contenders {
+			name := contenders[i].name
+			contenders[i].run = func() ([]float64, error) { return stage.run(ctx, runs[name]) }
+		}
+		results := r.turns(r.pairRepeats, contenders)
+		first := results[contenders[0].name].column(0)
+		rates.Columns = append(rates.Columns, Column{Name: stage.name})
+		costs.Columns = append(costs.Columns, Column{Name: stage.name, Digits: 1})
+		ratios.Columns = append(ratios.Columns, Column{Name: stage.name, Digits: 2})
+		for i, c := range contenders {
+			rate := results[c.name].column(0)
+			rates.Rows[i].Cells = append(rates.Rows[i].Cells, rate)
+			costs.Rows[i].Cells = append(costs.Rows[i].Cells, results[c.name].column(1))
+			ratios.Rows[i].Cells = append(ratios.Rows[i].Cells, rate.Over(first))
+		}
+	}
+	return Section{Title: "Engines", About: enginesAbout, Tables: []Table{rates, costs, ratios}}, nil
+}
+
+// onEngine measures f, which does so many jobs.
+func onEngine(r *Run, jobs int, f func() error) ([]float64, error) {
+	var perSecond float64
+	cost, err := cpuOf(jobs, r.Redis.cpu, func() (err error) {
+		perSecond, err = rate(jobs, f)
+		return err
+	})
+	return []float64{perSecond, cost}, err
+}
+
+func pushOnEngine(goroutines int) func(context.Context, *Run) ([]float64, error) {
+	return func(ctx context.Context, r *Run) ([]float64, error) {
+		return r.onEmpty(ctx, oursAnew(r), func(ctx context.Context, p Peer) ([]float64, error) {
+			push := func(i int) error { return p.Push(ctx, int64(i), body(int64(i)), inAnHour(i)) }
+			if err := crowd(goroutines, 100, push); err != nil { // connections, scripts
+				return nil, err
+			}
+			jobs := share(r.pushJobs, goroutines)
+			return onEngine(r, jobs, func() error { return crowd(goroutines, jobs, func(i int) error { return push(i + 100) }) })
+		})
+	}
+}
+
+func takeOnEngine(ctx context.Context, r *Run) ([]float64, error) {
+	c := client.OpenPool(client.PoolOptions{Addr: r.Redis.addr})
+	defer c.Close()
+	if err := errors.Join(r.Redis.clear(), r.Redis.seedReady(r.takeJobs+100)); err != nil {
+		return nil, err
+	}
+	take := func(n int) error {
+		return crowd(8, n, func(int) error {
+			_, err := c.BPop(ctx, 5*time.Second, topic)
+			return err
+		})
+	}
+	if err := take(100); err != nil { // connections, scripts
+		return nil, err
+	}
+	return onEngine(r, r.takeJobs, func() error { return take(r.takeJobs) })
+}
+
+func moveOnEngine(ctx context.Context, r *Run) ([]float64, error) {
+	if err := errors.Join(r.Redis.clear(), r.Redis.seed(0, r.moveJobs, 8, past(), 0)); err != nil {
+		return nil, err
+	}
+	return onEngine(r, r.moveJobs, func() error {
+		_, err := r.oursMoves(ctx, r.moveJobs, 0)
+		return err
+	})
+}
+
+// engine is what the server is, and its version.
+func (r *Redis) engine() (string, error) {
+	text, err := redis.String(r.do("INFO", "server"))
+	for _, name := range []string{"Valkey", "Redis"} { // a Valkey also tells which Redis it is like
+		if _, version, ok := strings.Cut(text, "\n"+strings.ToLower(name)+"_version:"); ok {
+			version, _, _ = strings.Cut(version, "\r")
+			return name + " " + version, err
+		}
+	}
+	return "", errors.Join(errors.New("it does not tell its version"), err)
+}
