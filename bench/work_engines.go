@@ -10,12 +10,13 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/shirou/gopsutil/v4/load"
 )
 
 const enginesAbout = `The same work on other engines than the redis-server of all other tables, which is the first row: ` + "`go run -C bench . -only engines -engines DIR`" + `,
 where tools/engines.sh DIR has unpacked them. Each engine has a server of its own, and they take turns, workload by workload. Jobs are pushed with a delay of an hour by 1 and
 32 goroutines, taken from a backlog by 8 goroutines with BPop, handled and acknowledged by a worker with 8 goroutines, and moved, of 8 topics, from an overdue pool. In the
-second table is the processor time of the engine, by its own account; for the worker with what its server costs. The third has the rates over those of the first row, turn by turn.`
+second table is the processor time of the engine, by its own account; for the worker with what its server costs. The other two have both over those of the first row, turn by turn.`
 
 // enginesPath is the folder that tools/engines.sh has filled.
 var enginesPath string
@@ -63,13 +64,20 @@ func benchEngines(ctx context.Context, r *Run) (Section, error) {
 		runs[name] = &Run{Redis: server, sizes: r.sizes}
 		contenders = append(contenders, contender{name: name})
 	}
-	rates, costs, ratios := Table{ID: "engines", Title: "Jobs a second, by engine", Unit: "jobs/s", Chart: bars},
-		Table{ID: "engines-cpu", Title: "Processor time a job, by engine", Unit: "µs", Chart: bars},
-		Table{Title: "Jobs a second against " + contenders[0].name, Unit: "×"}
-	for _, c := range contenders {
-		for _, t := range []*Table{&rates, &costs, &ratios} {
-			t.Rows = append(t.Rows, Row{Name: c.name})
+	tables := []Table{ // the rates, the costs, and both against the first row
+		{ID: "engines", Title: "Jobs a second, by engine", Unit: "jobs/s", Chart: bars},
+		{ID: "engines-cpu", Title: "Processor time a job, by engine", Unit: "µs", Chart: bars},
+		{Title: "Jobs a second against " + contenders[0].name, Unit: "×"},
+		{Title: "Processor time a job against " + contenders[0].name, Unit: "×"},
+	}
+	digits := []int{0, 1, 2, 2}
+	for i := range tables {
+		for _, c := range contenders {
+			tables[i].Rows = append(tables[i].Rows, Row{Name: c.name})
 		}
+	}
+	if average, err := load.Avg(); err == nil {
+		r.note("The machine's load was %.1f when these turns began.", average.Load1)
 	}
 	for _, stage := range engineStages {
 		progress("  %s", stage.name)
@@ -78,18 +86,18 @@ func benchEngines(ctx context.Context, r *Run) (Section, error) {
 			contenders[i].run = func() ([]float64, error) { return stage.run(ctx, runs[name]) }
 		}
 		results := r.turns(r.pairRepeats, contenders)
-		first := results[contenders[0].name].column(0)
-		rates.Columns = append(rates.Columns, Column{Name: stage.name})
-		costs.Columns = append(costs.Columns, Column{Name: stage.name, Digits: 1})
-		ratios.Columns = append(ratios.Columns, Column{Name: stage.name, Digits: 2})
+		first := results[contenders[0].name]
+		for i := range tables {
+			tables[i].Columns = append(tables[i].Columns, Column{Name: stage.name, Digits: digits[i]})
+		}
 		for i, c := range contenders {
-			rate := results[c.name].column(0)
-			rates.Rows[i].Cells = append(rates.Rows[i].Cells, rate)
-			costs.Rows[i].Cells = append(costs.Rows[i].Cells, results[c.name].column(1))
-			ratios.Rows[i].Cells = append(ratios.Rows[i].Cells, rate.Over(first))
+			rate, cost := results[c.name].column(0), results[c.name].column(1)
+			for t, cell := range []Sample{rate, cost, rate.Over(first.column(0)), cost.Over(first.column(1))} {
+				tables[t].Rows[i].Cells = append(tables[t].Rows[i].Cells, cell)
+			}
 		}
 	}
-	return Section{Title: "Engines", About: enginesAbout, Tables: []Table{rates, costs, ratios}}, nil
+	return Section{Title: "Engines", About: enginesAbout, Tables: tables}, nil
 }
 
 // onEngine measures f, which does so many jobs.
