@@ -174,12 +174,15 @@ local function gate(topic, n, taken)
   return most, err
 end
 
+local writable -- that of one queue's jobs is that of all
+
 local function claim(jobs, names, n, topic)
-  local err = not_writable()
+  local err = not writable and not_writable()
   if not err and n > 0 then
     err = not_permitted('HSET', names[1], 'lease', '') or not_permitted('PEXPIRE', names[1], '1')
   end
   if err then return err end
+  writable = true
   if exhausted[1] then bury_exhausted(topic) end
   local leases = {usual_length, usual_end, now_us}
   local scores, ends = {}, {} -- of leases that are not the usual one

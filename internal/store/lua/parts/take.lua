@@ -23,8 +23,8 @@ local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 local claim_tells = false -- claim has done something that the reply says, though there are no jobs
 
 -- Takes the last entries of a queue, which are next, count at most, and so many jobs of them.
--- Returns how many entries were dropped or taken, and what claim has made of the jobs, or why there is none; or an
--- error reply. See take_all.
+-- Returns how many entries were dropped or taken, and what claim has made of the jobs, or why there is none, and last whether
+-- the queue is empty now; or an error reply. See take_all.
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
@@ -110,7 +110,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
     -- define: queue
     for _, entry in ipairs(misrouted) do pass_on(entry[1], entry[2]) end
   end
-  return used, jobs, leases
+  return used, jobs, leases, used < count and used == #ids
 end
 
 -- Takes jobs of all the queues, and returns the script's reply.
@@ -136,7 +136,7 @@ local function take_all(read, wants, claim, limit_at, gate)
     local held, others_served, among
     while room > 0 and not held and entries_left > 0 and bytes_left > 0 do
       local count = math.min(math.max(room, step), entries_left)
-      local used, jobs, more_leases = take(KEYS[i], topic, count, room, read, wants, claim, gate)
+      local used, jobs, more_leases, is_empty = take(KEYS[i], topic, count, room, read, wants, claim, gate)
       if gate then
         local served
         held, served, among = gate(topic, nil, jobs and #jobs / 2 or 0)
@@ -159,6 +159,7 @@ local function take_all(read, wants, claim, limit_at, gate)
           for k = 1, #jobs do taken[#taken + 1] = jobs[k] end
           for k = 4, leases and #more_leases or 0 do leases[#leases + 1] = more_leases[k] end -- behind what is common
         end
+        if is_empty then break end
       end
     end
     if asked and limit_at and not held and (room == 0 or entries_left <= 0 or bytes_left <= 0) then
