@@ -57,6 +57,7 @@ var workloads = []workload{
 	{"waiting", benchWaiting},
 	{"growth", benchGrowth},
 	{"partitions", benchPartitions},
+	{"topics", benchTopics},
 	{"features", benchFeatures},
 	{"engines", benchEngines},
 }
