@@ -73,7 +73,7 @@ func (c *Client) ReserveBatch(ctx context.Context, topic string, n int, lease ti
 
 // FetchOptions say what Fetch reserves.
 type FetchOptions struct {
-	// Topics are served in this order: what comes first goes first.
+	// Topics are served in this order: what comes first goes first. With several partitions that is so as of the last probe: see Fetch.
 	Topics []FetchTopic
 	// Max is how many jobs are reserved at most, 1 to 250.
 	Max int
@@ -103,6 +103,12 @@ type FetchTopic struct {
 // Fetch waits, unless NoWait is set, until there is a job of any of the topics, and reserves as
 // many as are there and wanted, with one call. Of several partitions one serves that call, so there may be more
 // jobs in others, whose turn is next. It is what a pool of workers is built on: see package worker.
+//
+// With several topics and several partitions the order of the topics holds for the first topic of a call, as of the last probe: the
+// partition that serves the call is one that had jobs of the earliest topic that had any; the jobs of other topics come from the same partition. The
+// Client remembers what each partition has ready, and probes all of them again when nothing is left, and after every four jobs for each of its
+// topics × partitions queues, at 500 queues a second if jobs take longer. While other topics keep the caller busy, a job in a queue that was empty
+// waits for that at most: 1.6 s with 50 topics and 16 partitions. With one topic or one partition nothing is remembered.
 func (c *Client) Fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error) {
 	list, err := c.fetch(ctx, o)
 	return list, failed("fetch", "", err)

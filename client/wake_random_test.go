@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 var (
@@ -34,18 +35,24 @@ type crowd struct {
 	done    context.Context
 }
 
-// Whatever way jobs are waited for, and whoever leaves: each is delivered, once, and none rests while
+// Whatever way jobs are waited for, in one partition or several, and whoever leaves: each is delivered, once, and none rests while
 // somebody waits for it.
 func TestRandomWaiting(t *testing.T) {
-	for _, cuts := range []bool{false, true} {
-		t.Run(fmt.Sprint("cuts ", cuts), func(t *testing.T) {
-			t.Parallel()
-			f := start(t, alone)
-			for range *wakeRuns {
-				f.Flush()
-				f.runCrowd(rand.Uint64(), cuts)
-			}
-		})
+	for _, partitions := range []int{1, 4} {
+		for _, cuts := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d partitions, cuts %v", partitions, cuts), func(t *testing.T) {
+				t.Parallel()
+				needs := []redistest.Need{alone}
+				if partitions > 1 {
+					needs = append(needs, redistest.InPartitions(partitions))
+				}
+				f := start(t, needs...)
+				for range *wakeRuns {
+					f.Flush()
+					f.runCrowd(rand.Uint64(), cuts)
+				}
+			})
+		}
 	}
 }
 

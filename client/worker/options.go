@@ -68,10 +68,11 @@ type TopicOptions struct {
 	// Concurrency is how many of its jobs are handled at a time. 0 means as many as in all.
 	Concurrency int
 	// Priority: as long as a topic of a higher one has jobs, those of lower ones wait. Those that were
-	// reserved before these came, as few as handlers get done within 10 ms, don't.
+	// reserved before these came, as few as handlers get done within 10 ms, don't. With several partitions new ones may be
+	// seen later: see client.Fetch.
 	Priority int
 	// Weight is how often the topic is served first among those of the same priority. 0
-	// means 1.
+	// means 1. With several partitions it counts less, as a call takes further topics of one partition.
 	Weight int
 	// Rate is how many of its jobs are begun a second at most by this worker. 0 means no limit.
 	Rate float64

@@ -16,19 +16,21 @@ const rideOut = 3 * time.Second
 // caller is somebody who wants a job, or several.
 type caller struct {
 	Request
-	places  []place  // in the lines of its topics; nil once it has its answer
-	toAsk   []*place // in their order, whose lines are to be asked whether there is a job
-	asked   asked    // how far that has come, where there are several sources
-	surveys int      // of its lines, under way
-	askErr  error    // why one of the lines could not be asked
-	joined  time.Time
-	queued  bool         // to ask several lines
-	claimed bool         // a take is under way for it
-	leaving error        // why it wanted to leave while it was claimed
-	lastErr error        // why it is not known whether there is a job
-	failing time.Time    // since when there have been errors; zero if there are none
-	lost    error        // of a pop that may have taken a job, which did not arrive
-	answer  func(answer) // gives the caller its answer, once, and does not wait
+	places    []place  // in the lines of its topics; nil once it has its answer
+	toAsk     []*place // in their order, whose lines are to be asked whether there is a job
+	asked     asked    // how far that has come, where there are several sources
+	aimed     bool     // it asks one source, and has places only there: see Taker.aim
+	comesBack bool     // more jobs remain than it wants, so it does not register as a waiter: see Taker.aim
+	surveys   int      // of its lines, under way
+	askErr    error    // why one of the lines could not be asked
+	joined    time.Time
+	queued    bool         // to ask several lines
+	claimed   bool         // a take is under way for it
+	leaving   error        // why it wanted to leave while it was claimed
+	lastErr   error        // why it is not known whether there is a job
+	failing   time.Time    // since when there have been errors; zero if there are none
+	lost      error        // of a pop that may have taken a job, which did not arrive
+	answer    func(answer) // gives the caller its answer, once, and does not wait
 }
 
 type answer struct {
@@ -45,18 +47,27 @@ func (c *caller) end(got Jobs, err error) {
 		c.leaving = cmp.Or(c.leaving, err)
 		return
 	}
-	places := c.places
-	c.places = nil
-	c.askNoMore()
-	for i := range places {
-		places[i].leave()
-	}
+	c.leaveLines()
 	if err == store.ErrEmpty {
 		err = cmp.Or(c.lost, c.lastErr, err)
 	} else if err != nil && c.lost != nil && err != c.lost {
 		err = fmt.Errorf("%w; before that: %w", err, c.lost)
 	}
 	c.answer(answer{got, err})
+}
+
+// leaveLines takes the caller out of all lines.
+func (c *caller) leaveLines() {
+	if c.aimed {
+		delete(c.taker().aimed, c)
+	}
+	c.aimed, c.asked = false, nothing
+	places := c.places
+	c.places = nil
+	c.askNoMore()
+	for i := range places {
+		places[i].leave()
+	}
 }
 
 // isFree reports whether no take is under way for a caller who has no answer yet.
@@ -75,7 +86,7 @@ func (c *caller) waits() bool { return c.isFree() && len(c.toAsk) == 0 }
 func (c *caller) taker() *Taker { return c.places[0].line.source.taker }
 
 // asksAlone reports whether the caller is one of several topics: only if it asks for itself their order is kept.
-func (c *caller) asksAlone() bool { return len(c.places) > len(c.taker().sources) }
+func (c *caller) asksAlone() bool { return c.aimed || len(c.places) > len(c.taker().sources) }
 
 // toAskAll has all places asked that are not known to be empty for the caller.
 func (c *caller) toAskAll() {
@@ -106,7 +117,7 @@ const (
 // ask has Redis asked for jobs. A caller of one topic asks together with the others in its line. Of several sources
 // it asks one, as there is often a job, and then looks at the others at a time.
 //
-// One of several topics asks for itself. Of several sources it looks at all first, lest it get a job of a later topic
+// One of several topics asks for itself. Of several sources it looks at all first, unless it is aimed, lest it get a job of a later topic
 // although another source has one of an earlier topic.
 func (c *caller) ask() {
 	several := len(c.taker().sources) > 1
@@ -158,6 +169,8 @@ func (c *caller) askNext() {
 	case c.places == nil:
 	case len(c.toAsk) > 0:
 		c.ask()
+	case c.aimed || c.comesBack:
+		c.taker().missed(c, nil)
 	case c.askErr != nil:
 		c.failed(c.askErr)
 	default:
@@ -220,6 +233,9 @@ func (c *caller) release(got Jobs, err error) {
 		c.end(Jobs{}, c.leaving)
 	case err != nil && len(c.toAsk) > 0 && !c.asksAlone():
 		c.note(err) // the others may have a job
+	case err != nil && c.aimed:
+		c.note(err)
+		c.taker().missed(c, err)
 	case err != nil:
 		c.failed(err)
 	case c.asksAlone():
@@ -251,9 +267,11 @@ func (p *place) kind() Kind {
 }
 
 // limit is how many jobs of the line the caller wants at most.
-func (p *place) limit() int {
-	if p.caller.Limits == nil {
-		return p.caller.N
+func (p *place) limit() int { return p.caller.limit(p.topic) }
+
+func (c *caller) limit(topic int) int {
+	if c.Limits == nil {
+		return c.N
 	}
-	return min(p.caller.Limits[p.topic], p.caller.N)
+	return min(c.Limits[topic], c.N)
 }

@@ -45,7 +45,7 @@ func inHands(t *testing.T, sources ...int) *hand {
 	h := &hand{t: t}
 	hooks := Hooks{slog.New(slog.DiscardHandler), func(store.Popped) {}, func(n int) { h.lost += n }}
 	h.Taker = New(closing, owner, hooks, stores...)
-	h.s = h.sources[0]
+	h.s, h.turn = h.sources[0], 0
 	for _, n := range h.nodes {
 		n.trips = coalesce.New(owner, n.sources[0].store.Pipeline, &h.mu, n, 0)
 		n.listener.running, n.listener.state = true, subscribed

@@ -55,6 +55,7 @@ func (l *line) resume(h *hold) {
 		return
 	}
 	l.held, l.ready = nil, store.MaxPop
+	t.stock.raise(l.source, l.topic, 1)
 	if l.callers == 0 {
 		l.retire()
 	} else {

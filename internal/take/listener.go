@@ -90,7 +90,7 @@ func (e *listener) start() {
 func (e *listener) enter(t *take) store.Enter {
 	waits, others := false, false
 	for _, c := range t.callers {
-		waits = waits || c.Waits
+		waits = waits || c.Waits && !c.comesBack
 	}
 	for _, l := range t.lines {
 		others = others || l.callers > len(t.callers)

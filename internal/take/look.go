@@ -168,6 +168,9 @@ func (e *listener) learn(looks []*look, found []store.Looked) {
 	full := map[*caller]bool{}
 	for i, k := range looks {
 		for j, l := range k.lines {
+			if l.wakes == k.wakes[j] && l.held == nil {
+				e.taker().stock.set(l, found[i].Lengths[j])
+			}
 			if found[i].Lengths[j] == 0 {
 				continue
 			}

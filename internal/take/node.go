@@ -71,7 +71,7 @@ func (n *node) setAway(away bool) {
 
 // add makes a source of another store.
 func (n *node) add(s *store.Store) *source {
-	src := &source{node: n, taker: n.taker, store: s, lines: map[string]*line{}}
+	src := &source{node: n, taker: n.taker, store: s, index: len(n.taker.sources), lines: map[string]*line{}}
 	n.sources = append(n.sources, src)
 	n.taker.sources = append(n.taker.sources, src)
 	return src

@@ -11,6 +11,7 @@ type source struct {
 	*node  // as regroup has it
 	taker  *Taker
 	store  *store.Store
+	index  int // in Taker.sources
 	lines  map[string]*line
 	survey *survey // that is to be sent; nil if there is none
 }
@@ -42,6 +43,7 @@ func (s *source) callers() (all []*caller) {
 func (s *source) wake(topic string, jobs int) {
 	s.taker.mu.Lock()
 	defer s.taker.mu.Unlock()
+	s.taker.stock.raise(s, topic, jobs)
 	if l := s.lines[topic]; l != nil {
 		l.wake(jobs, true)
 	} else {
@@ -57,20 +59,23 @@ func (s *source) passOn(topic string) {
 }
 
 // forget drops the lines that have had no callers for so long. If we are woken for one of these, we
-// pass the wake-up on.
+// pass the wake-up on. Where we stand for a topic of the stock we go on standing, or each probe would have to register us anew.
 func (s *source) forget(after time.Duration) {
 	for topic, l := range s.lines {
-		if l.callers == 0 && !l.busy && !l.queued && time.Since(l.left) >= after {
+		if l.callers > 0 || l.busy || l.queued || time.Since(l.left) < after {
+			continue
+		}
+		if known := s.taker.stock.of(topic) != nil && time.Since(l.enteredAt) < enterAgain; after == 0 || !known {
 			l.unhold()
 			delete(s.lines, topic)
 		}
 	}
 }
 
-// waited are the lines that have callers.
+// waited are the lines that have callers, without those that the first caller is about to probe.
 func (s *source) waited() (lines []*line) {
 	for _, l := range s.lines {
-		if l.callers > 0 {
+		if l.callers > 0 && !l.first.caller.isProbing() {
 			lines = append(lines, l)
 		}
 	}

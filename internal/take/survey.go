@@ -1,6 +1,8 @@
 package take
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -26,13 +28,38 @@ func (c *caller) survey() {
 		s.survey.add(p)
 	}
 	c.surveys = len(c.toAsk)
+	if t := c.taker(); t.stock != nil && c.asksAlone() {
+		t.stock.add(c.Topics, len(t.sources))
+		if c.Waits { // a caller that finds jobs each time never comes to wait, but has to be woken, too
+			for _, n := range t.nodes {
+				n.listener.start()
+			}
+		}
+	}
 }
+
+// isProbing reports whether the caller is about to learn by itself where there are jobs.
+func (c *caller) isProbing() bool { return c.comesBack || c.surveys > 0 && c.asksAlone() }
 
 func (s *survey) add(p *place) {
 	if s.asking[p.line] == nil {
 		s.lines = append(s.lines, p.line)
 	}
 	s.asking[p.line] = append(s.asking[p.line], p)
+}
+
+// groupBySource orders what a survey has found, so that one take asks a source for all its topics. The source with the earliest topic comes first.
+func (c *caller) groupBySource() {
+	order := map[*source]int{}
+	c.toAsk = slices.DeleteFunc(c.toAsk, func(p *place) bool { return !p.asks })
+	for _, p := range c.toAsk {
+		if _, ok := order[p.line.source]; !ok {
+			order[p.line.source] = len(order)
+		}
+	}
+	if len(order) > 1 {
+		slices.SortStableFunc(c.toAsk, func(a, b *place) int { return cmp.Compare(order[a.line.source], order[b.line.source]) })
+	}
 }
 
 // begin makes the look, once there is a connection for it. Who waits is entered where it finds no job.
@@ -44,7 +71,7 @@ func (s *survey) begin() {
 		waited, asks := time.Duration(-1), false
 		for _, p := range s.asking[l] {
 			asks = asks || p.asks
-			if p.asks && p.caller.Waits {
+			if p.asks && p.caller.Waits && !p.caller.comesBack {
 				waited = max(waited, time.Since(p.caller.joined))
 			}
 		}
@@ -73,9 +100,15 @@ func (s *survey) done(found store.Looked, err error) {
 	}
 	for _, places := range s.asking {
 		for _, p := range places {
-			if p.caller.surveys--; p.caller.surveys == 0 && len(p.caller.toAsk) > 0 {
-				p.caller.askNext()
+			c := p.caller
+			if c.surveys--; c.surveys > 0 || len(c.toAsk) == 0 {
+				continue
 			}
+			if t := s.source.taker; t.stock != nil && c.asksAlone() && c.askErr == nil {
+				t.stock.probed(c.Topics)
+			}
+			c.groupBySource()
+			c.askNext()
 		}
 	}
 	s.source.taker.unblock(s.source.node)

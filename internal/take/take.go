@@ -123,6 +123,9 @@ func (t *take) learn(popped store.Popped, err error) (allEmpty bool) {
 			left = popped.Remaining[i]
 		}
 		held := popped.Held != nil && popped.Held[i] != 0
+		if err == nil {
+			t.source.taker.stock.learn(&t.lines[i], asked, got, left, held, popped.More, t.multi != nil && t.multi.aimed)
+		}
 		isEmpty := l.learn(asked, got, left, entered && !held && (t.enter.Always || got < asked), popped.More, err, l.wakes)
 		switch {
 		case held && l.line.wakes == l.wakes:

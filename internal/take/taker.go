@@ -16,7 +16,7 @@
 // Jobs may be in several partitions. Each is a source with lines of its own, and a caller has a place in those of all.
 // Sources that the same connections lead to are a node: they share round trips and a subscription. A
 // caller of one topic asks one partition, in turn, and then looks at the others; one of several topics looks at all of them
-// before anything is taken for it: see caller.ask and survey.
+// before anything is taken for it, unless it is known where there are jobs: see caller.ask, survey and stock.
 //
 // What is known of a topic in a partition, and what changes it:
 //
@@ -39,6 +39,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -107,11 +108,13 @@ type Taker struct {
 	hooks   Hooks
 	mu      sync.Mutex // guards all lines, callers and listeners
 	nodes   []*node
-	sources []*source      // of all nodes
-	turn    int            // which source is asked first next
-	asking  map[string]int // how many takes of lines that were asked are under way for a topic
-	blocked []*line        // to be asked once callers are not claimed any more
-	epochs  int            // of all listeners
+	sources []*source // of all nodes
+	turn    int       // which source is asked first next
+	stock   *stock
+	aimed   map[*caller]bool // callers that have places in the lines of one source only
+	asking  map[string]int   // how many takes of lines that were asked are under way for a topic
+	blocked []*line          // to be asked once callers are not claimed any more
+	epochs  int              // of all listeners
 	closed  bool
 }
 
@@ -124,7 +127,8 @@ type Hooks struct {
 
 // New makes a Taker of the jobs of all the stores. closing ends when Close is about to be called.
 func New(closing context.Context, owner *coalesce.Owner, hooks Hooks, stores ...*store.Store) *Taker {
-	t := &Taker{owner: owner, closing: closing, hooks: hooks, asking: map[string]int{}}
+	t := &Taker{owner: owner, closing: closing, hooks: hooks, asking: map[string]int{}, aimed: map[*caller]bool{}, stock: newStock(len(stores))}
+	t.turn = rand.IntN(len(stores)) // or all Clients would begin with the same one
 	of := map[any]*node{}
 	for _, s := range stores {
 		n := of[s.Node()]
@@ -201,8 +205,8 @@ func (t *Taker) TakeFunc(ctx context.Context, r Request, f func(Jobs, error)) {
 	close(joined)
 }
 
-// join puts the caller into the lines of its topics, of each source. Those of which it is not known that they are
-// empty are asked. If it returns a func, the caller has to call that, which asks Redis; else others do.
+// join puts the caller into the lines of its topics: of a source that is believed to have jobs, or of each. Those of which it is not known
+// that they are empty are asked. If it returns a func, the caller has to call that, which asks Redis; else others do.
 func (t *Taker) join(c *caller) (lead func(context.Context), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -211,11 +215,10 @@ func (t *Taker) join(c *caller) (lead func(context.Context), err error) {
 	}
 	t.regroup()
 	c.joined = time.Now()
-	c.places = make([]place, 0, len(t.sources)*len(c.Topics)) // lines point into it
-	for i, topic := range c.Topics {
-		t.inTurn(c.joined, func(s *source) { s.line(topic).push(c, i) })
+	if !t.aim(c) {
+		t.joinAll(c)
 	}
-	if c.toAskAll(); len(c.toAsk) == 0 {
+	if len(c.toAsk) == 0 {
 		c.recovered()
 		return nil, nil
 	}
@@ -232,6 +235,16 @@ func (t *Taker) join(c *caller) (lead func(context.Context), err error) {
 		}
 	}
 	return lead, nil
+}
+
+// joinAll puts the caller into the lines of its topics, of each source.
+func (t *Taker) joinAll(c *caller) {
+	now := time.Now()
+	c.places = make([]place, 0, len(t.sources)*len(c.Topics)) // lines point into it
+	for i, topic := range c.Topics {
+		t.inTurn(now, func(s *source) { s.line(topic).push(c, i) })
+	}
+	c.toAskAll()
 }
 
 // inTurn calls do for each source, in the order in which they are to be asked now: that whose turn it is first, and last those of
@@ -259,6 +272,9 @@ func (t *Taker) Close() {
 	defer t.mu.Unlock()
 	t.closed = true
 	for _, c := range t.sources[0].callers() { // who is in a line of each
+		c.end(Jobs{}, t.owner.Closed)
+	}
+	for c := range t.aimed {
 		c.end(Jobs{}, t.owner.Closed)
 	}
 }

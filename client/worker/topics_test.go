@@ -1,0 +1,65 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// Jobs of many topics in many partitions cost Redis about as many commands as in one: a take brings those of many topics, and what
+// a partition is known to have is not probed again for each.
+func TestCommandsOfTopicsInPartitions(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		topics, jobs int
+		most         float64 // times the commands of one partition
+	}{
+		{topics: 1, jobs: 2000, most: 1.5},
+		{topics: 50, jobs: 8000, most: 2.5},
+		{topics: 200, jobs: 8000, most: 3},
+	} {
+		one := commandsAJob(t, 1, c.topics, c.jobs)
+		for _, partitions := range []int{4, 16} {
+			if n := commandsAJob(t, partitions, c.topics, c.jobs); n > c.most*one {
+				t.Errorf("%d topics: %.1f commands a job with %d partitions, %.1f with one", c.topics, n, partitions, one)
+			} else {
+				t.Logf("%d topics: %.1f commands a job with %d partitions, %.1f with one", c.topics, n, partitions, one)
+			}
+		}
+	}
+}
+
+// commandsAJob is what a worker's handling of ready jobs costs Redis.
+func commandsAJob(t *testing.T, partitions, topics, jobs int) float64 {
+	t.Helper()
+	f := &fixture{Server: redistest.Start(t)}
+	f.Client = client.OpenPool(client.PoolOptions{Addr: f.Addr, Partitions: partitions})
+	t.Cleanup(func() { f.Client.Close() })
+	var names []string
+	batch := make([]client.Delayed, jobs)
+	for i := range topics {
+		names = append(names, fmt.Sprint("t", i))
+	}
+	for i := range batch {
+		batch[i].Message = client.Message{ID: fmt.Sprint("j", i), Topic: names[i%topics], Body: "body"}
+	}
+	_, err := f.PushBatch(t.Context(), batch)
+	check(t, err)
+	f.Do("CONFIG", "RESETSTAT")
+	var handled atomic.Int64
+	all := make(chan struct{})
+	r := f.run(muxOf(func(context.Context, *worker.Job) error {
+		if handled.Add(1) == int64(jobs) {
+			close(all)
+		}
+		return nil
+	}, names...), worker.Options{Concurrency: 50})
+	redistest.Receive(t, all)
+	r.stop() // what was handled is acknowledged then
+	return float64(f.Calls()) / float64(jobs)
+}
