@@ -259,11 +259,13 @@ func (p *place) askLine() {
 }
 
 // kind is how the caller takes jobs of the line.
-func (p *place) kind() Kind {
-	if p.caller.Kinds == nil {
-		return p.caller.Kind
+func (p *place) kind() Kind { return p.caller.kind(p.topic) }
+
+func (c *caller) kind(topic int) Kind {
+	if c.Kinds == nil {
+		return c.Kind
 	}
-	return p.caller.Kinds[p.topic]
+	return c.Kinds[topic]
 }
 
 // limit is how many jobs of the line the caller wants at most.

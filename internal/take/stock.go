@@ -136,7 +136,7 @@ type claim struct {
 }
 
 // claim picks the source that has the earliest of the caller's topics; if several sources have it, they take turns. The caller asks it for
-// topics with about twice as many jobs as it wants. What it wants is deducted, so that callers who come now go elsewhere.
+// topics with about twice as many jobs as it wants, all taken in one way. What it wants is deducted, so that callers who come now go elsewhere.
 func (k *stock) claim(c *caller, sources []*source, turn int) (found claim) {
 	now, first, due := time.Now(), 0, false
 	for i, name := range c.Topics {
@@ -158,7 +158,7 @@ func (k *stock) claim(c *caller, sources []*source, turn int) (found claim) {
 	source, limited := found.from.index, false
 	for i, believed := first, 0; i < len(c.Topics) && believed < 2*c.N && len(found.topics) < maxLines; i++ {
 		topic := k.topics[c.Topics[i]]
-		if jobs := topic.jobs[source]; jobs > 0 {
+		if jobs := topic.jobs[source]; jobs > 0 && c.kind(i) == c.kind(first) {
 			n := min(jobs, c.limit(i))
 			k.put(topic, source, jobs-max(min(n, c.N-believed), 0))
 			found.topics, believed, limited = append(found.topics, i), believed+n, limited || topic.limited

@@ -93,6 +93,18 @@ func TestAim(t *testing.T) {
 	}
 }
 
+// A take is of topics that are taken in one way. Those between them are left to the next caller.
+func TestAimOfOneKind(t *testing.T) {
+	h := inHands(t, 2)
+	h.knows(abc, map[queue]int{{h.s, "a"}: 1, {h.s, "b"}: 1, {h.s, "c"}: 1})
+	long := Kind{Reserves: true, Reservation: store.Reservation{Lease: time.Hour}}
+	r := Request{Topics: abc, N: 3, Kinds: []Kind{{Reserves: true}, long, {Reserves: true}}}
+	h.joins(r)
+	h.expectAsks("of one kind", h.s, "a", "c")
+	h.joins(r)
+	h.expectAsks("of the other kind", h.s, "b")
+}
+
 // Who finds nothing where jobs were believed to be asks the next partition, and at last surveys all of them, and registers: nobody
 // rests while there is a job.
 func TestAimMissed(t *testing.T) {
