@@ -81,6 +81,8 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/web/dashboard.maxForm", "4194304", []string{http, "A form of the dashboard: 4\n  MiB", httpZh, "管理页面的表单为 4 MiB"}},
 		{"internal/web/dashboard.pageSize", "50", []string{http, "50 at a time, those with something first", httpZh, "每页 50 个"}},
 		{"internal/web/dashboard.patience", "2s", []string{http, "for two seconds a page at\n  most", httpZh, "每页最多两秒"}},
+		{"internal/operator.MostTopics", "10000", []string{http, "the 10,000 of each partition that were used last are counted", guarantees, "by the 10,000 of each partition that were used"}},
+		{"internal/operator.snapshotTimeout", "3s", []string{metrics, "When Redis does\n  not answer within 3 s they are not there"}},
 		{"internal/operator.maxNames", "100000", []string{http, "among 100,000", httpZh, "在 100,000 个之内"}},
 		{"internal/operator.partitionPatience", "1.5s", []string{guarantees, "those of the partitions that answer within 1.5 s"}},
 		{"internal/web/metrics.overdueTimeout", "700ms", []string{metrics, "Redis has not answered within 0.7 s", metricsZh, "Redis 在 0.7 秒内没有回答"}},
@@ -158,6 +160,8 @@ func TestDocumentedConstants(t *testing.T) {
 		{"parts/schedule.lua.REMEMBERED", "10", nil},
 		{"server.mendAfter", "2s", []string{guarantees, "put it back within 2 s (within a minute", wire, "every 2 s if there\nare schedules, else once a minute"}},
 		{"server.remindAfter", "1m0s", []string{guarantees, "one a minute while it lasts", "docs/migrating.md", "after each further minute"}},
+		{"server.pausesEvery", "1s", []string{guarantees, "Each server looks once a second whether anything is paused"}},
+		{"pause.lua.AT_ONCE", "1000", []string{guarantees, "No script moves more than 1,000 entries that others have put there"}},
 		{"server.beatEvery", "1s", []string{wire, "An entry is written once a second at most"}},
 		{"server.signOffWait", "1s", []string{guarantees, "A stop waits for the deletion for a second at most"}},
 	} {
