@@ -39,7 +39,8 @@ func (m *mover) passOnce(ctx, work context.Context) (next time.Time, err error) 
 // stuckJobs.
 //
 // What was due when the pass began is moved oldest first. What falls due
-// meanwhile does not wait for all of that: see store.Query.
+// meanwhile does not wait for all of that: see store.Query. Schedules that were found are fired some at a time, in turn
+// with the moves.
 type pass struct {
 	*mover
 	work        context.Context
@@ -47,6 +48,8 @@ type pass struct {
 	begun       bool          // it knows what to move
 	again       bool          // it has begun again
 	found       store.DueJobs // to be moved next
+	schedules   dueSchedules  // to be fired next, in turn with the moves
+	skipped     bool          // the last look-up left out as many jobs as there were schedules, which may have been others
 	err         error         // what stopped it
 	since       time.Time     // when it began, by Redis's clock
 	next        time.Time     // when the next job falls due, by ours; zero if none is known
@@ -80,6 +83,7 @@ func (p *pass) goOn(ctx context.Context) (more bool, err error) {
 			return false, nil
 		}
 		p.found, err = p.find(store.Counts{})
+		p.schedules = dueSchedules{}
 		if p.since, p.begun = p.found.Now, true; err != nil {
 			return false, err
 		}
@@ -88,9 +92,17 @@ func (p *pass) goOn(ctx context.Context) (more bool, err error) {
 		p.beforeMove()
 	}
 	more = p.found.More
-	if p.found, err = p.gather(p.found); err != nil || p.found.Count.Total() == 0 {
+	if p.found, err = p.gather(p.found); err != nil {
 		return false, err
 	}
+	p.found.Batches = p.schedules.take(p.found.Batches)
+	if p.found.Count.Total() == 0 && !p.schedules.areLeft() {
+		return false, nil
+	}
+	if err = p.fire(); err != nil {
+		return false, err
+	}
+	more = more || p.schedules.areLeft() || p.skipped
 	p.found, err = p.move(p.found, more)
 	return more && ctx.Err() == nil, err
 }
@@ -121,19 +133,17 @@ func (p *pass) find(skip store.Counts) (found store.DueJobs, err error) {
 // query asks for a batch. The first one of a pass has a few jobs moved at once, if we know
 // Redis's clock.
 func (p *pass) query(skip store.Counts) store.Query {
-	q := store.Query{Limit: p.batch.size(), Since: p.since, Skip: skip}
+	p.skipped = p.schedules.areLeft()
+	q := store.Query{Limit: p.batch.size(), Since: p.since, Skip: skip.Plus(p.schedules.count())}
 	if p.since.IsZero() && !p.now.IsZero() {
 		q.AtOnce, q.Retry = min(p.atOnce, q.Limit), p.stuck.retryAt(p.redisTime(), 0)
 	}
 	return q
 }
 
-// move fires the schedules that were found, moves the jobs, drops the orphans, and, if there is more, finds
-// the next batch. Meanwhile it writes into the log what was moved before.
+// move moves the jobs, drops the orphans, and, if there is more, finds the next batch. Meanwhile it writes into the log what
+// was moved before.
 func (p *pass) move(found store.DueJobs, more bool) (next store.DueJobs, err error) {
-	if found, err = p.fireSchedules(found); err != nil {
-		return next, err
-	}
 	stale := false // the next batch was found before all of this one was moved
 	err = p.timely(func(ctx context.Context, calls *store.Pipeline) error {
 		sent := time.Now()

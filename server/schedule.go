@@ -23,89 +23,137 @@ const (
 	remembered = 10
 	// schedulesAtATime is how many schedules one script reads: half a millisecond.
 	schedulesAtATime = 100
+	// firstFirings is how many are fired by the first call of a pass, at most. The next one has twice as many as were done in time.
+	firstFirings = 25
 	// mendAfter is how soon it is looked for schedules that other servers have moved, where there are schedules. At each of them
 	// it is looked once in a sweepAfter.
 	mendAfter = 2 * time.Second
 )
 
-// fireSchedules fires the schedules among the due jobs, and returns the others.
-func (p *pass) fireSchedules(found store.DueJobs) (rest store.DueJobs, err error) {
-	rest = found
-	rest.Batches = nil
-	for i, b := range found.Batches {
-		switch {
-		case b.Topic != store.ScheduleTopic:
-			if rest.Batches != nil {
-				rest.Batches = append(rest.Batches, b)
-			}
-			continue
-		case rest.Batches == nil:
-			rest.Batches = slices.Clone(found.Batches[:i])
-		}
-		for ids := range slices.Chunk(b.IDs, schedulesAtATime) {
-			others, err := p.fire(ids, found.Now)
-			if err != nil {
-				return rest, err
-			}
-			if len(others) > 0 {
-				rest.Batches = append(rest.Batches, store.Batch{Topic: b.Topic, IDs: others, Fresh: b.Fresh})
-			}
-		}
-	}
-	if rest.Batches == nil {
-		return found, nil
-	}
-	return rest, nil
+// dueSchedules are schedules that a pass has found and not fired yet.
+type dueSchedules struct {
+	unread []foundSchedule
+	read   []firing // these come first
+	most   int      // of these are fired in one call
 }
 
-// fire fires those of these IDs that are schedules, and returns the others.
-func (p *pass) fire(ids store.IDs, now time.Time) (others store.IDs, err error) {
-	var read store.Schedules
-	err = p.timely(func(ctx context.Context, calls *store.Pipeline) (err error) {
-		read, err = p.store.DueSchedules(ids).On(ctx, calls)
-		return err
-	})
-	if err != nil || len(read.List) == 0 {
-		return ids, err
-	}
-	firings := p.firingsOf(read.List, now)
-	return notAmong(ids, read.List), p.timely(func(ctx context.Context, calls *store.Pipeline) (err error) {
-		firing := make([]*store.Call[store.Fired], len(firings))
-		for i, f := range firings {
-			firing[i] = p.store.Fire(f, p.stuck.retryAt(now, i)).Send(calls)
-		}
-		calls.ReceiveAll(ctx)
-		for i, call := range firing {
-			fired, failed := call.Wait(ctx)
-			err = cmp.Or(err, failed)
-			p.enterFired(firings[i], fired, now)
-		}
-		return err
-	})
+type foundSchedule struct {
+	id    any // as one of store.IDs
+	fresh bool
 }
 
-// firingsOf are what the schedules lead to. After months without a server that takes a while, for which no exchange with Redis is to wait.
-func (p *pass) firingsOf(list []store.Scheduled, now time.Time) []store.Firing {
-	firings := make([]store.Firing, len(list))
-	for i, s := range list {
-		var err error
-		firings[i], err = firingOf(s, now)
-		p.outages.report(fmt.Sprintf("Schedule %s can't be read, its jobs are not pushed", store.Quote(s.Name)), err)
-	}
-	return firings
+type firing struct {
+	store.Firing
+	fresh bool
 }
 
-// notAmong are the IDs that are no schedules.
-func notAmong(ids store.IDs, list []store.Scheduled) (others store.IDs) {
-	if len(list) == len(ids) {
+func (d *dueSchedules) areLeft() bool { return len(d.unread)+len(d.read) > 0 }
+
+// count counts them by kind: the look-ups leave out what was found.
+func (d *dueSchedules) count() (all store.Counts) {
+	fresh := 0
+	for _, s := range d.unread {
+		if s.fresh {
+			fresh++
+		}
+	}
+	for _, s := range d.read {
+		if s.fresh {
+			fresh++
+		}
+	}
+	return store.Counts{Backlog: len(d.unread) + len(d.read) - fresh, Fresh: fresh}
+}
+
+// take takes the schedules out of some batches, and returns the rest.
+func (d *dueSchedules) take(batches []store.Batch) []store.Batch {
+	isOne := func(b store.Batch) bool { return b.Topic == store.ScheduleTopic }
+	if !slices.ContainsFunc(batches, isOne) {
+		return batches
+	}
+	for _, b := range batches {
+		if isOne(b) {
+			for _, id := range b.IDs {
+				d.unread = append(d.unread, foundSchedule{id, b.Fresh})
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(batches), isOne)
+}
+
+// fire fires some of the schedules that were found, in half of the stall budget, and reads what it takes to fire the next ones. Then it
+// is the turn of the jobs that are due.
+func (p *pass) fire() error {
+	if !p.schedules.areLeft() {
 		return nil
 	}
-	for _, id := range ids {
-		if !slices.ContainsFunc(list, func(s store.Scheduled) bool { return s.ID == string(id.([]byte)) }) {
-			others = append(others, id)
+	if len(p.schedules.read) == 0 {
+		if err := p.fireAndRead(); err != nil || len(p.schedules.read) == 0 {
+			return err
 		}
 	}
-	return others
+	return p.fireAndRead()
+}
+
+func (p *pass) fireAndRead() error {
+	d := &p.schedules
+	var firings []store.Firing
+	for _, f := range d.read[:min(len(d.read), cmp.Or(d.most, firstFirings))] {
+		firings = append(firings, f.Firing)
+	}
+	var next store.IDs
+	for _, s := range d.unread[:max(min(len(d.unread), schedulesAtATime-len(d.read)), 0)] {
+		next = append(next, s.id)
+	}
+	var fired store.FiredAll
+	var read store.Schedules
+	err := p.timely(func(ctx context.Context, calls *store.Pipeline) (err error) {
+		var firing *store.Call[store.FiredAll]
+		var reading *store.Call[store.Schedules]
+		if len(firings) > 0 {
+			firing = p.store.Fire(firings, p.stuck.retryAt(p.now, 0), p.options.StallBudget/2).Send(calls)
+		}
+		if len(next) > 0 {
+			reading = p.store.DueSchedules(next).Send(calls)
+		}
+		fired, err = firing.Wait(ctx)
+		if err == nil {
+			read, err = reading.Wait(ctx)
+		}
+		return err
+	})
+	p.cantPublish, p.woken = cmp.Or(p.cantPublish, fired.CantPublish), p.woken || fired.Woken
+	for i, one := range fired.Fired {
+		p.registerFired(firings[i], one)
+	}
+	p.notRun.tell(p.log)
+	if n := len(fired.Fired); n > 0 {
+		d.read, d.most = d.read[n:], min(2*n, schedulesAtATime)
+	}
+	if err == nil && len(next) > 0 {
+		p.registerRead(d.unread[:len(next)], read.List)
+		d.unread = d.unread[len(next):]
+	}
+	return err
+}
+
+// registerRead registers those of some due ones that are schedules. Jobs that somebody has pushed to their topic are moved as others are. To tell
+// what a schedule leads to takes a while after months without a server, for which no exchange with Redis is to wait.
+func (p *pass) registerRead(due []foundSchedule, schedules []store.Scheduled) {
+	byID := make(map[string]store.Scheduled, len(schedules))
+	for _, s := range schedules {
+		byID[s.ID] = s
+	}
+	for _, s := range due {
+		scheduled, is := byID[string(s.id.([]byte))]
+		if !is {
+			p.found.Batches = append(p.found.Batches, store.Batch{Topic: store.ScheduleTopic, IDs: store.IDs{s.id}, Fresh: s.fresh})
+			continue
+		}
+		f, err := firingOf(scheduled, p.now)
+		p.outages.report(fmt.Sprintf("Schedule %s can't be read, its jobs are not pushed", store.Quote(scheduled.Name)), err)
+		p.schedules.read = append(p.schedules.read, firing{f, s.fresh})
+	}
 }
 
 // firingOf is what the schedule leads to now, by Redis's clock. With an error nobody knows: it is put off.
@@ -187,33 +235,32 @@ func jitter(most time.Duration) time.Duration {
 	return rand.N(most)
 }
 
-// enterFired enters what came of a schedule that was due.
-func (p *pass) enterFired(f store.Firing, fired store.Fired, now time.Time) {
+// registerFired registers what came of a schedule that was due.
+func (p *pass) registerFired(f store.Firing, fired store.Fired) {
 	const trouble = "Schedules can't be fired"
 	switch {
 	case f.Unknown:
 		p.nextBy(p.stuck.every)
 	case fired.Refused != nil:
-		p.stuck.putBack(trouble, 1, fired.Refused, now)
+		p.stuck.putBack(trouble, 1, fired.Refused, p.now)
 		p.nextBy(p.stuck.every)
 	case fired.Done:
 		p.moved = true
 		p.stuck.over(trouble)
-		p.cantPublish, p.woken = cmp.Or(p.cantPublish, fired.CantPublish), p.woken || fired.Woken
 		if !f.Upcoming.IsZero() {
 			p.nextBy(max(f.Upcoming.Sub(p.redisTime()), 0))
 		}
-		p.tellFired(f, fired, now)
+		p.tellFired(f, fired)
 	}
 }
 
 // tellFired tells observers and the log.
-func (p *pass) tellFired(f store.Firing, fired store.Fired, now time.Time) {
+func (p *pass) tellFired(f store.Firing, fired store.Fired) {
 	what := Fired{Schedule: f.Name, Topic: f.Topic, Jobs: fired.Ran, Late: f.Late, Overlapped: fired.Overlapped, Paused: f.Paused}
 	var ids store.IDs // the others overlapped
 	for _, m := range f.Moments {
 		if m.What == store.MomentRan && len(ids) < fired.Ran {
-			what.After = now.Sub(m.At)
+			what.After = p.now.Sub(m.At)
 			ids = append(ids, []byte(store.MomentID(f.Name, m.At)))
 		}
 	}
@@ -231,7 +278,6 @@ func (p *pass) tellFired(f store.Firing, fired store.Fired, now time.Time) {
 	p.notRun.count(f.Name, tooLate, f.Late)
 	p.notRun.count(f.Name, overlaps, fired.Overlapped)
 	p.notRun.count(f.Name, isPaused, f.Paused)
-	p.notRun.tell(p.log)
 }
 
 // Why a moment has no job.

@@ -163,6 +163,33 @@ func TestPassFiresMany(t *testing.T) {
 	w.expectPass(0, 0)
 }
 
+// A job that falls due while many schedules are fired does not wait for all of them.
+func TestJobsBesideManySchedules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const schedules = 300
+	for n := range schedules {
+		w.schedule(aSchedule(fmt.Sprint("s", n), "@daily"), -time.Second)
+	}
+	looks, fired := 0, -1
+	w.server.beforeMove = func() {
+		if looks++; looks == 1 {
+			w.push("old", "v", 1)
+			w.push("j", "u", float64(time.Now().UnixMilli())/1000)
+		} else if fired < 0 && len(w.Queue("u")) == 1 {
+			fired = len(w.Queue("t"))
+		}
+	}
+	w.pass()
+	if w.expectReady("u", "j"); fired < 0 || fired > schedules/2 {
+		t.Errorf("it was ready when %d of %d schedules had been fired", fired, schedules)
+	}
+	w.expectReady("v", "old")
+	if got := len(w.Queue("t")); got != schedules {
+		t.Errorf("%d of %d schedules have a job", got, schedules)
+	}
+}
+
 // Those of which nobody saw a year of moments are fired as soon as a server runs, and all of the moments counted.
 func TestPassFiresAfterAYear(t *testing.T) {
 	t.Parallel()

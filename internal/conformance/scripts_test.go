@@ -99,8 +99,8 @@ var scripts = []line{
 		scheduled := s.scheduled("a", -time.Second)
 		moment := store.FiredMoment{At: scheduled.Next, What: store.MomentRan, Due: scheduled.Next}
 		next := scheduled.Next.Add(time.Hour)
-		fired, err := s.store.Fire(store.Firing{Scheduled: scheduled, Upcoming: next, Moments: []store.FiredMoment{moment}}, next).Do(s.Context())
-		expect(s, "what is fired", fired.Ran, err, 1)
+		fired, err := s.store.Fire([]store.Firing{{Scheduled: scheduled, Upcoming: next, Moments: []store.FiredMoment{moment}}}, next, time.Second).Do(s.Context())
+		expect(s, "what is fired", fired.Fired, err, []store.Fired{{Done: true, Ran: 1}})
 		s.expectStored(store.MomentID("a", scheduled.Next), "ready")
 		s.expectStored(scheduled.ID, "waiting")
 	}},

@@ -192,7 +192,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 			return err
 		}
 		f := Firing{Scheduled: read.List[0], Upcoming: never.Add(time.Hour), Moments: []FiredMoment{{never, MomentRan, time.Unix(1000, 0)}}}
-		_, err = s.Fire(f, time.Now().Add(time.Minute)).Do(ctx)
+		_, err = s.Fire([]Firing{f}, time.Now().Add(time.Minute), time.Second).Do(ctx)
 		return err
 	}
 	limit := func(l Limit) func(context.Context) error {

@@ -296,27 +296,50 @@ type FiredMoment struct {
 	Due  time.Time // when its job is
 }
 
+// FiredAll is what came of a Fire.
+type FiredAll struct {
+	Fired       []Fired // of the first firings: a call leaves the rest to another one when its time is up, but for one firing
+	CantPublish error   // why no waiter could be woken
+	Woken       bool    // one was
+}
+
 // Fired is what became of a Firing.
 type Fired struct {
 	Done            bool // else somebody else has fired, changed or removed the schedule
 	Ran, Overlapped int
-	CantPublish     error  // why no waiter could be woken
-	Woken           bool   // one was
 	Followed        string // the job whose ID the last moment's job has, as it follows it; empty if it follows none
 	Refused         error  // why it could not be fired: it is due later now
 }
 
-// Fire fires a schedule that is due. If it can't be fired it is due at retry.
-func (s *Store) Fire(f Firing, retry time.Time) *Call[Fired] {
-	upcoming := millisOf(f.Upcoming)
-	if f.Unknown {
-		upcoming = "later"
+// Fire fires schedules that are due, as many as it can within that time of Redis. Those that can't be fired are due from retry on, ten in
+// each millisecond.
+func (s *Store) Fire(firings []Firing, retry time.Time, within time.Duration) *Call[FiredAll] {
+	args := append(arguments(2+12*len(firings), s.keys.JobPool()), retry.UnixMilli(), within.Microseconds())
+	for _, f := range firings {
+		upcoming := millisOf(f.Upcoming)
+		if f.Unknown {
+			upcoming = "later"
+		}
+		args = append(args, f.ID, f.Revision, millisOf(f.Next), upcoming, f.Late, f.Paused, len(f.Old) > 0, len(f.Moments))
+		for _, m := range f.Moments {
+			args = append(args, m.At.UnixMilli(), m.What, MomentID(f.Name, m.At), m.Due.UnixMilli())
+		}
 	}
-	args := append(arguments(7+4*len(f.Moments), s.keys.JobPool()), f.ID, f.Revision, millisOf(f.Next), upcoming, retry.UnixMilli(), f.Late, f.Paused)
-	for _, m := range f.Moments {
-		args = append(args, m.At.UnixMilli(), m.What, MomentID(f.Name, m.At), m.Due.UnixMilli())
-	}
-	return newCall(s, fireScript, args, firedOf)
+	return newCall(s, fireScript, args, func(reply any) (all FiredAll, err error) {
+		var why string
+		rest, err := scan(reply, &why)
+		if all.Woken = why == "woken"; !all.Woken {
+			all.CantPublish = reason(why)
+		}
+		for _, one := range rest {
+			fired, failed := firedOf(one)
+			all.Fired, err = append(all.Fired, fired), cmp.Or(err, failed)
+		}
+		if len(all.Fired) > len(firings) {
+			err = errUnreadable
+		}
+		return all, err
+	})
 }
 
 func firedOf(reply any) (f Fired, err error) {
@@ -325,15 +348,12 @@ func firedOf(reply any) (f Fired, err error) {
 	if err != nil {
 		return f, err
 	}
-	var why string
 	switch what {
 	case 1:
 		f.Done = true
-		_, err = redis.Scan(rest, &f.Ran, &f.Overlapped, &why, &f.Followed)
-		if f.Woken = why == "woken"; !f.Woken {
-			f.CantPublish = reason(why)
-		}
+		_, err = redis.Scan(rest, &f.Ran, &f.Overlapped, &f.Followed)
 	case 2:
+		var why string
 		_, err = redis.Scan(rest, &why)
 		f.Refused = reason(why)
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -39,9 +41,19 @@ func (b *backend) scheduled(t *testing.T, name string) Scheduled {
 
 func (b *backend) fire(t *testing.T, f Firing) Fired {
 	t.Helper()
-	fired, err := b.Fire(f, b.time(10*second)).Do(t.Context())
+	fired, err := b.fireOne(t, b.Store, f)
 	check(t, err)
 	return fired
+}
+
+// fireOne fires a schedule, as that user.
+func (b *backend) fireOne(t *testing.T, as *Store, f Firing) (Fired, error) {
+	t.Helper()
+	all, err := as.Fire([]Firing{f}, b.time(10*second), time.Second).Do(t.Context())
+	if err != nil || len(all.Fired) != 1 {
+		return Fired{}, cmp.Or(err, fmt.Errorf("it has fired %+v", all))
+	}
+	return all.Fired[0], nil
 }
 
 // ran is a moment that has a job, due then.
@@ -423,7 +435,7 @@ func TestFireRefused(t *testing.T) {
 		b.seed(t)
 		s := b.put(t, aSchedule("a"), b.time(-second))
 		c.prepare()
-		fired, err := b.Fire(Firing{Scheduled: s, Unknown: c.why == "", Upcoming: b.time(60 * second), Moments: []FiredMoment{ran(b.time(-second))}}, b.time(10*second)).Do(t.Context())
+		fired, err := b.fireOne(t, b.Store, Firing{Scheduled: s, Unknown: c.why == "", Upcoming: b.time(60 * second), Moments: []FiredMoment{ran(b.time(-second))}})
 		b.do(t, "CONFIG", "SET", "maxmemory", 0)
 		got := b.scheduled(t, "a")
 		if err != nil || fired.Done || !got.Next.Equal(s.Next) || !got.Due.Equal(b.time(10*second)) || got.Revision != s.Revision || len(got.Past) > 0 {
@@ -451,6 +463,60 @@ func TestFireCost(t *testing.T) {
 	if calls := b.Calls(); calls > most {
 		t.Errorf("%d commands, want %d at most: %v", calls, most, b.AllCalls())
 	}
+}
+
+// Many schedules are fired by one call, which costs less for each. What is wrong with one of them harms no other one, one that is named twice is
+// fired once, and what the time of the call does not suffice for is left to another one.
+func TestFireMany(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t)
+	const count = 60
+	at, next := b.time(-second), b.time(60*second)
+	b.do(t, "SET", "delayer:ready_queue:broken", "text")
+	var firings []Firing
+	var want []Fired
+	state := redistest.State{Ready: map[string][]string{}, Buckets: map[string]string{}, Other: map[string]string{"delayer:ready_queue:broken": "string"}}
+	for n := range count {
+		s := aSchedule(fmt.Sprintf("s%02d", n))
+		s.Topic = fmt.Sprint("t", n%2)
+		fired := Fired{Done: true, Ran: 1}
+		switch n {
+		case 20:
+			s.Topic = "broken"
+		case 30:
+			s.Overlap = OverlapFollow
+		}
+		put := b.put(t, s, at)
+		firings = append(firings, Firing{Scheduled: put, Upcoming: next, Moments: []FiredMoment{ran(at)}})
+		state.Schedules, state.Buckets[put.ID] = append(state.Schedules, s.Name), ScheduleTopic+" @every 1m"
+		if n == 20 {
+			fired = Fired{Refused: redis.Error("WRONGTYPE ready queue delayer:ready_queue:broken is a string, not a list")}
+			state.Pool = append([]string{put.ID}, state.Pool...)
+		} else {
+			job := MomentID(s.Name, at)
+			state.Pool, state.Ready[s.Topic] = append(state.Pool, put.ID), append(state.Ready[s.Topic], job)
+			state.Buckets[job] = s.Topic + " body"
+		}
+		want = append(want, fired)
+	}
+	firings, want = append(firings, firings[0]), append(want, Fired{})
+
+	fired, err := b.Fire(firings, b.time(10*second), 0).Do(t.Context())
+	if err != nil || len(fired.Fired) == 0 || len(fired.Fired) > 4 {
+		t.Errorf("without any time: %+v, %v", fired, err)
+	}
+	done := len(fired.Fired)
+	b.do(t, "CONFIG", "RESETSTAT")
+	rest, err := b.Fire(firings[done:], b.time(10*second), time.Minute).Do(t.Context())
+	const most = 6 // a schedule; alone it takes some 13
+	if calls := b.Calls(); calls > most*count {
+		t.Errorf("%d commands, want %d at most: %v", calls, most*count, b.AllCalls())
+	}
+	if got := append(fired.Fired, rest.Fired...); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("fired: %+v, %v, want %+v", got, err, want)
+	}
+	b.expect(t, state)
 }
 
 // A server that doesn't know schedules moves one as it does any job; here it comes back.

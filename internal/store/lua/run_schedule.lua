@@ -15,7 +15,7 @@ local s = redis.call('HMGET', bucket, 'topic', 'revision', 'to', 'content', 'opt
 if s[1] ~= SCHEDULES or not s[2] then return '' end
 local job = ARGV[2] .. string.format('%.0f', now_us)
 local full = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothing
-local why_not = type(full) == 'table' and full or not_fireable(s[3], bucket)
+local why_not = type(full) == 'table' and full or no_queue(s[3]) or no_bucket(bucket)
 -- cluster: why_not = why_not or elsewhere(queues .. s[3]) or elsewhere(buckets .. job)
 local last = s[7] == 'follow' and s[8]
 -- cluster: why_not = why_not or last and elsewhere(buckets .. last)
@@ -27,7 +27,11 @@ if last and redis.call('EXISTS', buckets .. last) == 1 then
   job = last
   if lease then lease, stored = follow_last(last, lease, s[3], s[4], s[5], begun) end -- it is due at once then
 else
-  length, stored = store_job(job, s[3], s[4], s[5], begun)
+  stored = store_bucket(job, s[3], s[4], s[5], begun)
+  if stored then
+    enter_use(s[3], now / 1000, now / 1000)
+    length = redis.call('LPUSH', queues .. s[3], job)
+  end
 end
 local ran = (tonumber(s[9]) or 0) + (stored and 1 or 0)
 redis.call('HSET', bucket, 'last', job, 'past', remember(s[6], {string.format('%dn0', now)}), 'ran', string.format('%d', ran))

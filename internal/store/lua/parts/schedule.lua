@@ -20,18 +20,26 @@ local function schedule_id(name) return '{' .. name .. '}@schedule' end
 
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
 
--- What keeps a schedule's job from being put into its queue and stored, as an error reply, or nil. That Redis is full the first write tells.
-local function not_fireable(topic, bucket)
-  return not_a_list(queues .. topic) or not_permitted('LPUSH', queues .. topic, '') or not_permitted('PEXPIRE', bucket, '1')
-    or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
+-- Why a schedule's jobs can't be put into their queue, and why they can't be stored beside the schedule, as an error reply; nil if they can.
+-- That Redis is full the first write tells.
+local function no_queue(topic)
+  local kind = redis.pcall('TYPE', queues .. topic)
+  if kind.err then return kind end
+  if kind.ok ~= 'none' and kind.ok ~= 'list' then
+    return redis.error_reply('WRONGTYPE ready queue ' .. queues .. topic .. ' is a ' .. kind.ok .. ', not a list')
+  end
+  return not_permitted('LPUSH', queues .. topic, '')
+end
+local function no_bucket(bucket)
+  return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
 end
 
--- Stores a job, due at a time (Unix ms), unless there is one of that ID. Returns the length of the queue that it is in then, and whether
--- it is stored.
+-- Stores the bucket of a job that is due at a time (Unix ms), unless there is one of that ID. Returns whether it has; then it is the
+-- caller's affair where the job stands, and that its topic is used.
 local USUAL = '0 0 604800000' -- options that a job's bucket does without, see options_text
-local function store_job(id, topic, content, options, due)
+local function store_bucket(id, topic, content, options, due)
   local name = buckets .. id
-  if redis.call('EXISTS', name) == 1 then return nil, false end
+  if redis.call('EXISTS', name) == 1 then return false end
   local lifetime = DEFAULT_LIFETIME
   if not options or options == USUAL then
     redis.call('HSET', name, 'topic', topic, 'body', content)
@@ -40,11 +48,7 @@ local function store_job(id, topic, content, options, due)
     lifetime = tonumber(string.match(options, '^%d+ %d+ (%d+)$')) or lifetime
   end
   redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
-  enter_use(topic, now / 1000, due / 1000)
-  if due <= begun then return redis.call('LPUSH', queues .. topic, id), true end
-  redis.call('ZADD', pool, score_of(due), id)
-  announce(score_of(due), due - now)
-  return nil, true
+  return true
 end
 
 -- Adds moments to the text of the last ten, each "<Unix ms><what><by how much it was late, ms>": what is r, it had a job; n, somebody
