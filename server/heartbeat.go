@@ -29,6 +29,7 @@ type heart struct {
 	began   time.Time
 	tried   time.Time // when it was last told, or could not be
 	refused bool      // it could not be
+	written time.Time // when it was last told
 	swept   time.Time
 	entries int                 // how many there were then
 	others  []store.ServerState // that were alive then
@@ -49,7 +50,7 @@ func (h *heart) begin(version string, interval time.Duration, began time.Time) {
 	h.began = began
 	h.state = store.ServerState{
 		ID:   fmt.Sprintf("%.255s:%d:%x", host, os.Getpid(), random),
-		Host: host, PID: os.Getpid(), Version: version, Interval: interval,
+		Host: host, PID: os.Getpid(), Version: version, Lists: true, Interval: interval,
 	}
 }
 
@@ -57,7 +58,7 @@ func (h *heart) begin(version string, interval time.Duration, began time.Time) {
 func (h *heart) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.began, h.tried, h.refused, h.swept, h.others = time.Time{}, time.Time{}, false, time.Time{}, nil
+	h.began, h.tried, h.refused, h.written, h.swept, h.others = time.Time{}, time.Time{}, false, time.Time{}, time.Time{}, nil
 	h.state, h.told, h.failing = store.ServerState{}, store.ServerState{}, nil
 }
 
@@ -142,9 +143,22 @@ func (h *heart) tell(state store.ServerState, started time.Time, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.refused = err != nil; !h.refused {
+		h.written = h.tried
 		state.Age, state.Started, h.state.Started = 0, started, started
 		h.told = state
 	}
+}
+
+// isForgotten reports whether Redis no longer knows what the server told it. Other servers delete the entry of one that was silent for long,
+// but go on with the last hour.
+func (h *heart) isForgotten(was store.Entry, now time.Time) bool {
+	switch {
+	case h.written.IsZero() || was == store.HadEntry:
+		return false
+	case was == store.NoEntryNorHistory:
+		return true
+	}
+	return !store.ServerState{Age: now.Sub(h.written), Interval: h.state.Interval}.Stale()
 }
 
 // beat tells how the server fares, if that is due. It wakes nobody: it is called where the server
@@ -170,6 +184,10 @@ func (s *Server) beat(work context.Context, now time.Time) {
 	if beat.Swept {
 		h.others = store.Alive(beat.Others)
 		s.prefer(h.others)
+	}
+	if err == nil && h.isForgotten(beat.Entry, now) {
+		s.log.Error(fmt.Sprintf("Redis has forgotten what this server wrote in %s %v ago, and with that probably jobs, schedules and dead letters: it was flushed, or started without its data, for which there is appendonly",
+			first.store.Keys().Servers(), now.Sub(h.written).Round(time.Second)))
 	}
 	h.tell(state, beat.Started, err)
 	s.outages.aside(fmt.Sprintf("This server can't say in %s how it fares, it moves jobs all the same", first.store.Keys().Servers()), err, false)

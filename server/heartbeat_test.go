@@ -280,3 +280,35 @@ func TestSlowHeartbeatLeavesBatchesAlone(t *testing.T) {
 		t.Errorf("after a pass that was late: %v, batches are of %d jobs, want %d", err, w.mover().batch.size(), firstBatch/2)
 	}
 }
+
+// A Redis that comes back empty is told of. That others have deleted the entry of a server that was silent is nothing of the kind.
+func TestForgottenByRedis(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		was     store.Entry
+		written time.Duration // ago; 0 if never
+		want    bool
+	}{
+		{store.HadEntry, time.Second, false},
+		{store.NoEntry, 0, false},
+		{store.NoEntryNorHistory, 0, false},
+		{store.NoEntry, time.Second, true},
+		{store.NoEntry, 2 * time.Minute, false},
+		{store.NoEntryNorHistory, 2 * time.Minute, true},
+	} {
+		now, h := time.Now(), heart{}
+		if c.written > 0 {
+			h.written = now.Add(-c.written)
+		}
+		if got := h.isForgotten(c.was, now); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	w := newWorld(t)
+	w.run()
+	w.push("a", "t", 1)
+	until(t, "it says how it fares", func() bool { return w.Do("HLEN", prefix+"servers") == int64(1) })
+	w.Do("FLUSHALL")
+	w.push("b", "t", 1)
+	w.log.awaitError(t, "Redis has forgotten what this server wrote in "+prefix+"servers")
+}

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +11,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/logger"
 )
 
@@ -21,21 +25,23 @@ func TestSchedulesThatAreGivenUp(t *testing.T) {
 	db := redistest.Start(t)
 	for name, test := range map[string]struct {
 		rights string
-		kept   []client.Schedule // by an earlier start
+		kept   []config.Schedule // by an earlier start
 		file   []config.Schedule
 		log    []string // once it has told one, the user may do all
+		goesOn bool     // until it is stopped
 	}{
-		"invalid":                {"+@all", nil, []config.Schedule{daily, wrong}, []string{"invalid name: want no braces and no control characters"}},
-		"refused, and none":      {"+time", nil, nil, nil},
-		"refused":                {"+time", nil, []config.Schedule{daily}, []string{"it is tried again", "have changed: daily"}},
-		"one is left, unremoved": {"+@all -zrem", schedulesOf([]config.Schedule{daily}), nil, []string{"it is tried again", "have changed: daily"}},
+		"invalid":                {"+@all", nil, []config.Schedule{daily, wrong}, []string{"invalid name: want no braces and no control characters"}, false},
+		"refused, and none":      {"+time", nil, nil, nil, false},
+		"refused":                {"+time", nil, []config.Schedule{daily}, []string{"it is tried again", "have changed: daily"}, true},
+		"one is left, unremoved": {"+@all -zrem", []config.Schedule{daily}, nil, []string{"it is tried again", "have changed: daily"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db.Do("FLUSHALL")
-			owner := client.New(db.Pool())
-			defer owner.Close()
-			_, err := owner.SetSchedules(t.Context(), fileOwner, test.kept)
-			check(t, err)
+			before := &fileSchedules{jobs: store.NewPartitions(db.Pool(), "delayer:", 1)}
+			for _, s := range test.kept {
+				_, _, err := before.put(t.Context(), scheduleOfFile(s), (*store.Store).PutSchedule)
+				check(t, err)
+			}
 			db.Do("ACL", "SETUSER", "daemon", "reset", "on", ">secret", "~*", "&*", "+eval", "+evalsha", "+script|load")
 			for right := range strings.FieldsSeq(test.rights) {
 				db.Do("ACL", "SETUSER", "daemon", right)
@@ -43,12 +49,13 @@ func TestSchedulesThatAreGivenUp(t *testing.T) {
 			told := make(console, 10)
 			log, err := logger.Open(logger.Options{Console: told})
 			check(t, err)
-			s := &service{log: log, pool: client.PoolOptions{Addr: db.Addr, Username: "daemon", Password: "secret"},
+			s := &service{log: log, recovered: newRecovery(nil), pool: client.PoolOptions{Addr: db.Addr, Username: "daemon", Password: "secret"},
 				config: config.Config{Redis: config.Redis{Prefix: "delayer:", Partitions: 1}, Schedules: test.file}}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan struct{})
 			go func() {
-				s.setSchedules(t.Context())
-				log.Close()
-				close(told)
+				defer close(ended)
+				s.keepSchedules(ctx)
 			}()
 			for _, want := range test.log {
 				line := <-told
@@ -57,7 +64,14 @@ func TestSchedulesThatAreGivenUp(t *testing.T) {
 				}
 				db.Do("ACL", "SETUSER", "daemon", "+@all")
 			}
-			if line, more := <-told; more {
+			if !test.goesOn {
+				<-ended
+			}
+			stop()
+			<-ended
+			log.Close()
+			close(told)
+			for line := range told {
 				t.Errorf("then told %q", line)
 			}
 		})
@@ -70,4 +84,158 @@ type console chan string
 func (c console) Write(line []byte) (int, error) {
 	c <- string(line)
 	return len(line), nil
+}
+
+// keeper is a daemon's part that keeps the schedules of its file, and looks whenever it is told.
+type keeper struct {
+	*service
+	stop func()
+	told console
+}
+
+// keep has a daemon begin that has schedules of these names in its file. Its server runs as long.
+func keep(t *testing.T, db *redistest.Server, names ...string) *keeper {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(console, 100)
+	log, err := logger.Open(logger.Options{Console: told})
+	check(t, err)
+	k := &keeper{told: told, service: &service{log: log, recovered: newRecovery(nil), pool: client.PoolOptions{Addr: db.Addr},
+		config: config.Config{Redis: config.Redis{Prefix: "delayer:", Partitions: 1}}}}
+	for _, name := range names {
+		k.config.Schedules = append(k.config.Schedules,
+			config.Schedule{Name: name, Cron: "@daily", Zone: "UTC", Topic: "t", Body: "b", Missed: "once", Overlap: "allow", ReadyMaxLifetime: time.Hour})
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		k.keepSchedules(ctx)
+	}()
+	k.stop = func() {
+		cancel()
+		<-ended
+	}
+	t.Cleanup(func() {
+		k.stop()
+		log.Close()
+	})
+	return k
+}
+
+// expect waits for a line of its log.
+func (k *keeper) expect(t *testing.T, want string) {
+	t.Helper()
+	select {
+	case line := <-k.told:
+		if !strings.Contains(line, want) {
+			t.Errorf("told %q, want %q", line, want)
+		}
+	case <-time.After(time.Minute):
+		t.Fatalf("it does not say %q", want)
+	}
+}
+
+// outage has it look again, as after an outage.
+func (k *keeper) outage() {
+	k.recovered.Passed(0, context.DeadlineExceeded)
+	k.recovered.Passed(0, nil)
+}
+
+func expectSchedules(t *testing.T, db *redistest.Server, want ...string) {
+	t.Helper()
+	if got := db.State().Schedules; !slices.Equal(got, want) {
+		t.Errorf("there are %q, want %q", got, want)
+	}
+}
+
+// What Redis has forgotten is stored again after an outage. What somebody has removed, as a schedule or as a job, stays away until a daemon
+// starts.
+func TestForgottenSchedules(t *testing.T) {
+	t.Parallel()
+	db := redistest.Start(t)
+	c := client.New(db.Pool())
+	defer c.Close()
+	k := keep(t, db, "a", "b", "c", "d")
+	k.expect(t, "Schedules of the configuration file have changed: a, b, c, d")
+	_, err := c.Unschedule(t.Context(), "a")
+	check(t, err)
+	_, err = c.Remove(t.Context(), store.ScheduleID("b"))
+	check(t, err)
+	db.Do("DEL", "delayer:job_bucket:{d}@schedule")
+	db.Do("ZREM", "delayer:schedules", "d") // as if Redis had forgotten it
+	db.Do("ZREM", "delayer:job_pool", store.ScheduleID("d"))
+	for _, mended := range []bool{false, true} {
+		if mended { // which forgets what is not there
+			_, err := store.New(db.Pool(), "delayer:").MendSchedules(t.Context(), "", true)
+			check(t, err)
+			db.Do("DEL", "delayer:job_bucket:{d}@schedule")
+			db.Do("ZREM", "delayer:schedules", "d")
+		}
+		k.outage()
+		k.expect(t, "are stored again: d")
+		if there := db.Do("EXISTS", "delayer:job_bucket:{a}@schedule", "delayer:job_bucket:{b}@schedule"); there != int64(0) {
+			t.Errorf("%d of those that were removed are there", there)
+		}
+	}
+	expectSchedules(t, db, "c", "d")
+
+	db.Do("FLUSHALL")
+	k.outage()
+	k.expect(t, "Schedules of the configuration file were not in Redis any more, though nobody has removed them, and are stored again: a, b, c, d")
+	_, err = c.Unschedule(t.Context(), "a")
+	check(t, err)
+	k.stop()
+	keep(t, db, "a", "b", "c", "d").expect(t, "have changed: a")
+	expectSchedules(t, db, "a", "b", "c", "d")
+}
+
+// It looks by itself, too.
+func TestForgottenSchedulesAreSeen(t *testing.T) {
+	t.Parallel()
+	db := redistest.Start(t)
+	k := keep(t, db)
+	k.stop()
+	k.schedulesEvery = 20 * time.Millisecond
+	k.config.Schedules = []config.Schedule{{Name: "a", Cron: "@daily", Zone: "UTC", Topic: "t", Missed: "once", Overlap: "allow", ReadyMaxLifetime: time.Hour}}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		k.keepSchedules(ctx)
+	}()
+	k.expect(t, "have changed: a")
+	db.Do("FLUSHALL")
+	k.expect(t, "are stored again: a")
+	stop()
+	<-ended
+}
+
+// A section is deleted when no daemon that runs has it in its file. An older server that runs may have all.
+func TestDaemonsWithDifferentFiles(t *testing.T) {
+	t.Parallel()
+	db := redistest.Start(t)
+	old := keep(t, db, "a", "b")
+	old.expect(t, "have changed: a, b")
+	other := keep(t, db, "b", "c")
+	other.expect(t, "Schedules are kept that this configuration file does not have, as another daemon that runs has them, or is too old to tell: a")
+	other.expect(t, "have changed: c")
+	old.stop()
+	keep(t, db, "a", "b").stop()
+	expectSchedules(t, db, "a", "b", "c")
+
+	now := db.Clock() * 1000
+	db.Do("HSET", "delayer:servers", "older", fmt.Sprintf(`{"now":%.0f,"started":%.0f,"interval":1000,"host":"h","pid":1,"version":"1","moved":0,"returned":0,"dropped":0,"passes":0,"lateness":[%s0],"late":0,"error":""}`,
+		now, now, strings.Repeat("0,", len(store.Lateness{}.Counts)-1)))
+	other.outage()
+	last := keep(t, db, "b")
+	last.expect(t, "Schedules are kept that this configuration file does not have, as another daemon that runs has them, or is too old to tell: a, c")
+	last.stop()
+	expectSchedules(t, db, "a", "b", "c")
+	db.Do("HDEL", "delayer:servers", "older")
+	other.outage()
+	other.expect(t, "Schedules that no daemon's configuration file has any more are deleted: a")
+	expectSchedules(t, db, "b", "c")
+	other.stop()
+	keep(t, db, "b").expect(t, "have changed: c")
+	expectSchedules(t, db, "b")
 }

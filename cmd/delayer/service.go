@@ -89,13 +89,15 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 		DeadMaxAge: cmp.Or(c.Delayer.DeadMaxAge, -1), DeadMax: c.Delayer.DeadMax,
 		Version: version,
 	}
+	recovered := newRecovery(nil)
 	if f != nil {
 		defer f.close()
 		notes = append(notes, "HTTP front:\t"+f.url)
-		workOptions.Observer = f.metrics
+		recovered.next = f.metrics
 	}
+	workOptions.Observer = recovered
 	work := server.New(pool, workOptions)
-	s := &service{mode: m, config: c, signals: signals, log: log, front: f, pool: poolOptions, hasFile: found.isFile}
+	s := &service{mode: m, config: c, signals: signals, log: log, front: f, pool: poolOptions, hasFile: found.isFile, recovered: recovered}
 	return s.run(work, banner(found.searched, notes), found.warnings)
 }
 
@@ -108,6 +110,9 @@ type service struct {
 	front   *front // nil if there is none
 	pool    client.PoolOptions
 	hasFile bool // whose schedules are put in force
+
+	recovered      *recovery
+	schedulesEvery time.Duration // schedulesEvery and schedulesAgain, but for tests
 }
 
 func (s *service) run(work *server.Server, banner string, warnings config.Problems) error {
@@ -160,7 +165,7 @@ func (s *service) work(ctx context.Context, work *server.Server) error {
 		serving.Go(func() { s.front.serve(ctx, s.log) })
 	}
 	if s.hasFile {
-		serving.Go(func() { s.setSchedules(ctx) })
+		serving.Go(func() { s.keepSchedules(ctx) })
 	}
 	err := work.Run(ctx)
 	serving.Wait()

@@ -202,6 +202,12 @@ var scripts = []line{
 			expect(s, "the state", job.State, err, "waiting")
 		}
 	}},
+	{"list_schedules", func(s *stage) {
+		none, err := s.store.ListSchedules(s.Context(), "one", []string{"a", "b"})
+		expect(s, "what other files have", len(none), err, 0)
+		others, err := s.store.ListSchedules(s.Context(), "two", []string{"b", "c"})
+		expect(s, "what other files have", others["a"] && others["b"] && !others["c"], err, true)
+	}},
 	{"mend_schedules", func(s *stage) {
 		scheduled := s.scheduled("a", time.Hour)
 		check(s, s.store.Reschedule(s.Context(), scheduled.ID, 0)) // into a queue, as an old server does
@@ -334,6 +340,11 @@ var scripts = []line{
 		s.scheduled("b", time.Hour)
 		all, err := s.store.Schedules(s.Context())
 		expect(s, "the schedules", len(all.List), err, 2)
+	}},
+	{"schedules_from", func(s *stage) {
+		s.scheduled("a", time.Hour)
+		names, err := s.store.SchedulesFrom(s.Context(), "")
+		expect(s, "the schedules that nobody keeps", names, err, []string{"a"})
 	}},
 	{"servers", func(s *stage) {
 		_, err := s.beat("one")

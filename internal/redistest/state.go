@@ -15,8 +15,8 @@ import (
 
 // State is all that lies in a Redis database, in a form that tests can compare, but for the
 // known topics, the servers that run, their last hour, the numbers of jobs that were acknowledged and of partitions, and
-// those of the batches in which jobs moved from one partition to another; and of groups which one takes
-// further pushes, and their text.
+// those of the batches in which jobs moved from one partition to another; of groups which one takes
+// further pushes, and their text; and of schedules which ones files have, and which ones of these were removed by hand.
 // Several partitions are together in it; only the topics of Ready have the partition's number behind them, as
 // in "topic of 3". Where it was Open that divided the jobs, they have not, and no order.
 type State struct {
@@ -67,7 +67,7 @@ func (f *Fixture) State() State {
 		case "job_pool zset":
 			pools = append(pools, key)
 		case "topics zset", "topics_due zset", "waiting: zset", "servers hash", "history hash", "acked string", "migration hash",
-			"waiting: hash", "held_back: zset", "uncounted hash", "paused_waiting: zset", "paused hash", "group: hash", "group_text: string", "once_content: hash":
+			"waiting: hash", "held_back: zset", "uncounted hash", "paused_waiting: zset", "paused hash", "removed_schedules zset", "schedule_lists hash", "group: hash", "group_text: string", "once_content: hash":
 		case "schedules zset":
 			s.Schedules = append(s.Schedules, f.Strings("ZRANGE", key, 0, -1)...)
 		case "once zset":

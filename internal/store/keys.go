@@ -104,6 +104,14 @@ func (k Keys) OnceContent(id string) string { return k.prefix + "once_content:" 
 // Schedules is the zset of the names of all schedules, scored 0. Each is a job.
 func (k Keys) Schedules() string { return k.prefix + "schedules" }
 
+// RemovedSchedules is the zset of the names of schedules that somebody has removed by hand though a file has them, scored 0: until a daemon
+// starts they stay away.
+func (k Keys) RemovedSchedules() string { return k.prefix + "removed_schedules" }
+
+// ScheduleLists is the hash of what schedules the files of the servers that run have, by an ID of the list: when that was written (Unix
+// ms), and the names, each with a line break before it.
+func (k Keys) ScheduleLists() string { return k.prefix + "schedule_lists" }
+
 // Paused is the hash of the paused topics: since when and until when an operator has paused one, the same of its backing
 // off (Unix ms, 0 if there is none), and the operator's note, divided by blanks.
 func (k Keys) Paused() string { return k.prefix + "paused" }

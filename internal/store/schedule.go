@@ -21,6 +21,8 @@ var (
 	schedulesScript      = newScript("schedules")
 	fireScript           = newScript("fire")
 	mendSchedulesScript  = newScript("mend_schedules")
+	schedulesFromScript  = newScript("schedules_from")
+	listSchedulesScript  = newScript("list_schedules")
 	scheduleIDForm       = regexp.MustCompile(`(?s)^\{(.*)\}@schedule$`)
 	rememberedMomentForm = regexp.MustCompile(`^(\d+)([a-z])(\d+)$`)
 )
@@ -113,9 +115,18 @@ var outcomesOfMoments = map[string]string{
 // PutSchedule stores a schedule, or changes it. first is its first moment, unless it has the same spec and zone already. It returns
 // the next one, and whether anything has changed. What is overdue by the spec that it had is still fired: see OldSpec.
 func (s *Store) PutSchedule(ctx context.Context, of Schedule, first time.Time) (next time.Time, changed bool, err error) {
+	return s.putSchedule(ctx, of, first, "")
+}
+
+// PutMissingSchedule stores a schedule that Redis has forgotten: there is none of that name, and nobody has removed it by hand.
+func (s *Store) PutMissingSchedule(ctx context.Context, of Schedule, first time.Time) (next time.Time, stored bool, err error) {
+	return s.putSchedule(ctx, of, first, "missing")
+}
+
+func (s *Store) putSchedule(ctx context.Context, of Schedule, first time.Time, mode string) (next time.Time, changed bool, err error) {
 	options := fmt.Sprintf("%d %d %d", of.MaxAttempts, milliseconds(of.TTR), milliseconds(of.Lifetime))
-	args := append(arguments(11, s.keys.JobPool()), of.Name, first.UnixMilli(), of.Spec, of.Zone, of.Topic, of.Body,
-		of.Missed, of.Overlap, milliseconds(of.Jitter), options, of.Source)
+	args := append(arguments(12, s.keys.JobPool()), of.Name, first.UnixMilli(), of.Spec, of.Zone, of.Topic, of.Body,
+		of.Missed, of.Overlap, milliseconds(of.Jitter), options, of.Source, mode)
 	var what int
 	ms, err := newCall(s, scheduleScript, args, func(reply any) (ms int64, err error) {
 		_, err = scan(reply, &what, &ms)
@@ -127,7 +138,65 @@ func (s *Store) PutSchedule(ctx context.Context, of Schedule, first time.Time) (
 	return time.UnixMilli(ms), what != 0, err
 }
 
-// RemoveSchedule deletes a schedule, if it has that source, or any if that is empty. It fails with ErrNotFound if there is none.
+// HasSchedules reports whether there are all of these schedules.
+func (s *Store) HasSchedules(ctx context.Context, names []string) (bool, error) {
+	for names := range slices.Chunk(names, schedulesPage) {
+		args := make([]any, len(names))
+		for i, name := range names {
+			args[i] = s.keys.JobBucket(ScheduleID(name))
+		}
+		if n, err := redis.Int(s.command(ctx, "EXISTS", args...)); err != nil || n < len(names) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// SchedulesFrom are the names of the schedules of that source.
+func (s *Store) SchedulesFrom(ctx context.Context, source string) (names []string, err error) {
+	last := ""
+	for again := true; again; again = err == nil && last != "" {
+		args := append(arguments(3, s.keys.JobPool()), source, last, schedulesPage)
+		var page []string
+		page, err = newCall(s, schedulesFromScript, args, func(reply any) (page []string, err error) {
+			rest, err := scan(reply, &last)
+			if err == nil {
+				page, err = redis.Strings(rest, nil)
+			}
+			return page, err
+		}).Do(ctx)
+		names = append(names, page...)
+	}
+	return names, err
+}
+
+// ListSchedules says for 150 s which schedules the file of a server has, unless it has none, and returns what the files of others have. It is for
+// partition 0.
+func (s *Store) ListSchedules(ctx context.Context, id string, names []string) (others map[string]bool, err error) {
+	list := ""
+	if len(names) > 0 {
+		list = "\n" + strings.Join(names, "\n")
+	}
+	return newCall(s, listSchedulesScript, append(arguments(2, s.keys.Servers()), id, list), func(reply any) (map[string]bool, error) {
+		lists, err := redis.Strings(reply, nil)
+		others := map[string]bool{}
+		for _, list := range lists {
+			for name := range strings.SplitSeq(list, "\n") {
+				others[name] = true
+			}
+		}
+		return others, err
+	}).Do(ctx)
+}
+
+// UnlistSchedules takes back what ListSchedules has said.
+func (s *Store) UnlistSchedules(ctx context.Context, id string) error {
+	_, err := s.command(ctx, "HDEL", s.keys.ScheduleLists(), id)
+	return err
+}
+
+// RemoveSchedule deletes a schedule, if it has that source, or any if that is empty: so it is removed by hand, and PutMissingSchedule does not
+// store it. It fails with ErrNotFound if there is none.
 func (s *Store) RemoveSchedule(ctx context.Context, name, source string) error {
 	return s.findSchedule(ctx, unscheduleScript, name, source)
 }

@@ -31,6 +31,7 @@ type ServerState struct {
 	Host     string
 	PID      int
 	Version  string
+	Lists    bool // it is known what schedules its file has, see ListSchedules; older servers don't say
 	Totals
 	Error string // why the last pass failed; empty if it didn't
 }
@@ -91,6 +92,7 @@ type serverEntry struct {
 	Host     string  `json:"host"`
 	PID      int     `json:"pid"`
 	Version  string  `json:"version"`
+	Lists    bool    `json:"lists"`
 	Moved    int64   `json:"moved"`
 	Returned int64   `json:"returned"`
 	Dropped  int64   `json:"dropped"`
@@ -108,7 +110,7 @@ const maxText = 300
 func (s ServerState) rest() (string, error) {
 	text := func(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "?") }
 	all, err := json.Marshal(serverEntry{
-		Host: text(s.Host), PID: s.PID, Version: text(s.Version),
+		Host: text(s.Host), PID: s.PID, Version: text(s.Version), Lists: s.Lists,
 		Moved: s.Moved, Returned: s.Returned, Dropped: s.Dropped, Passes: s.Passes,
 		Lateness: s.Lateness.Counts[:], Late: s.Lateness.Sum, Error: text(s.Error),
 	})
@@ -120,9 +122,21 @@ func (s ServerState) rest() (string, error) {
 type Beat struct {
 	Started time.Time // when the server started, by Redis's clock
 	Entries int       // how many servers have one; -1 if this user may not know
+	Entry   Entry     // what the server had before
 	Swept   bool
 	Others  []ServerState // the other servers that run, if Swept
 }
+
+// Entry is what there was of a server's entry when it was written again.
+type Entry int
+
+// What a server's entry was. Without the last hour of all servers Redis has forgotten more than the entry, which others delete when a server
+// was silent.
+const (
+	NoEntryNorHistory Entry = iota - 1
+	NoEntry
+	HadEntry
+)
 
 // Heartbeat writes the state of a server that runs. Redis's clock says when that was. Without
 // Started the server started as long ago as Age says. If there are not as many entries as at the last sweep, or that number is
@@ -143,7 +157,7 @@ func (s *Store) Heartbeat(state ServerState, entries int, acked int64) *Call[Bea
 	args := append(arguments(6, s.keys.Servers()), state.ID, started, state.Interval.Milliseconds(), rest, entries, acked)
 	return newCall(s, heartbeatScript, args, func(reply any) (b Beat, err error) {
 		var ms int64
-		others, err := scan(reply, &ms, &b.Entries)
+		others, err := scan(reply, &ms, &b.Entries, &b.Entry)
 		b.Started, b.Swept = time.UnixMilli(ms), len(others) > 0
 		if err == nil && b.Swept {
 			b.Others, err = serversOf(others)
@@ -190,7 +204,7 @@ func serverStateOf(id string, text []byte, now int64) (ServerState, bool) {
 		return ServerState{}, false
 	}
 	s := ServerState{
-		ID: id, Host: e.Host, PID: e.PID, Version: e.Version, Error: e.Error,
+		ID: id, Host: e.Host, PID: e.PID, Version: e.Version, Lists: e.Lists, Error: e.Error,
 		Started: time.UnixMilli(e.Started), Written: time.UnixMilli(e.Now),
 		Age:      time.Duration(max(now-e.Now, 0)) * time.Millisecond,
 		Interval: time.Duration(e.Interval) * time.Millisecond,

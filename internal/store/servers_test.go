@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -413,5 +414,24 @@ func TestMover(t *testing.T) {
 	}
 	if got := Mover(0, nil); got != (ServerState{}) {
 		t.Errorf("without a server %+v moves", got)
+	}
+}
+
+// What a server's entry was when it was written again tells what Redis has forgotten.
+func TestEntryOfBefore(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.seed(t)
+	beat := func() Entry {
+		got, err := b.Heartbeat(ServerState{ID: "a", Interval: time.Second}, 1, 0).Do(t.Context())
+		check(t, err)
+		return got.Entry
+	}
+	first, again := beat(), beat()
+	b.do(t, "HDEL", "delayer:servers", "a")
+	deleted := beat()
+	b.do(t, "FLUSHALL")
+	if got, want := []Entry{first, again, deleted, beat()}, []Entry{NoEntryNorHistory, HadEntry, NoEntry, NoEntryNorHistory}; !slices.Equal(got, want) {
+		t.Errorf("it was %v, want %v", got, want)
 	}
 }
