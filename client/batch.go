@@ -56,8 +56,11 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 		return nil, failed("push batch", "", err)
 	}
 	defer c.running.Done()
-	for _, job := range jobs {
+	for i, job := range jobs {
 		c.note("delay", job.Delay)
+		if job.ID == "" && !all[i].IsGrouped() {
+			c.chooseID(&all[i])
+		}
 	}
 	results := c.pushAll(ctx, jobs, all)
 	what := "jobs are not stored"

@@ -30,6 +30,7 @@ type Client struct {
 	buryFailures buryFailures
 	lost         atomic.Int64
 	unitWarned   atomic.Bool // that a unit may be missing
+	shunned      shunned     // nodes that no IDs are made for
 	setupErr     error       // what it was made with
 
 	closing   context.Context // done when Close is called

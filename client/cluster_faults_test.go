@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -187,5 +188,64 @@ func TestUncoveredSlots(t *testing.T) {
 	check(t, redistest.Receive(t, waiting).err)
 	for range left - 1 {
 		check(t, errOf(c.BPop(t.Context(), hangBound, "t")))
+	}
+}
+
+// While a node is away pushes without IDs go to partitions of the others. Those after a lost answer fail, lest the job be there twice.
+func TestPushWithoutIDWhileANodeIsAway(t *testing.T) {
+	t.Parallel()
+	for name, breaks := range map[string]func(*redistest.Cluster, *redistest.Server){"gone": (*redistest.Cluster).Kill, "hangs": (*redistest.Cluster).Hang} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no", "--cluster-replica-no-failover", "yes")
+			first := inCluster(t, cluster)
+			check(t, errOf(first.Push(t.Context(), client.Message{ID: idOf(0, 0), Topic: "layout", Body: "b"}, 0)))
+			check(t, first.Close())
+			away := cluster.Servers[0]
+			if away == cluster.Owner(cluster.Slot("{0}")) { // of the partition that has the layout
+				away = cluster.Servers[1]
+			}
+			breaks(cluster, away)
+			c := inCluster(t, cluster)
+			stored, lost := map[string]bool{}, 0
+			push := func(body string) {
+				if _, err := c.Push(t.Context(), client.Message{Topic: "t", Body: body}, 0); err == nil {
+					stored[body] = true
+				} else if lost++; name == "gone" {
+					t.Errorf("push %s: %v", body, err)
+				}
+			}
+			const pushes = 60
+			for n := range pushes {
+				push(fmt.Sprint(n))
+			}
+			if lost > 1 { // whose answer was lost: it tells that the node is away
+				t.Errorf("%d of %d pushes failed", lost, pushes)
+			}
+			results, err := c.PushBatch(t.Context(), slices.Repeat([]client.Delayed{{Message: client.Message{Topic: "batch", Body: "b"}}}, 30))
+			if err != nil || len(results) != 30 {
+				t.Errorf("a batch of jobs without IDs: %v", err)
+			}
+			if name == "hangs" {
+				cluster.Continue()
+			} else {
+				away.Restart()
+			}
+			cluster.AwaitHealth()
+			for found := 0; ; found++ {
+				m, err := c.Pop(t.Context(), "t")
+				if errors.Is(err, client.ErrEmpty) {
+					if found != pushes && found != pushes-lost {
+						t.Errorf("%d jobs of %d pushes, %d of which failed", found, pushes, lost)
+					}
+					break
+				}
+				check(t, err)
+				delete(stored, m.Body)
+			}
+			if len(stored) > 0 {
+				t.Errorf("%d jobs are lost", len(stored))
+			}
+		})
 	}
 }

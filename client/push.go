@@ -189,6 +189,9 @@ func Debounce(longest time.Duration) Existing {
 // answer, as long as the connection's timeouts allow. When the connection breaks, or the
 // deadline passes, while the answer is due, it is unknown whether the job was stored; pushing
 // it again under the same ID is safe unless it may have been consumed by then.
+//
+// While a node of a Redis Cluster is away a push without an ID gets one of a partition that is well, unless it may be stored already. One
+// with an ID belongs to its partition, and fails after 3 s if that is away.
 func (c *Client) Push(ctx context.Context, m Message, delay time.Duration, opts ...PushOption) (id string, err error) {
 	return c.push(ctx, m, store.Due{After: delay}, checkDelay("delay", delay), opts)
 }
@@ -235,7 +238,13 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	case o.group != nil:
 		pushes = c.calls.grouped
 	}
-	err = pushes.Do(ctx, c.partitions[c.pushesAt(job.ID, stay)], job)
+	made := m.ID == "" && o.group == nil
+	if made {
+		c.chooseID(&job)
+	}
+	if err = pushes.Do(ctx, c.partitions[c.pushesAt(job.ID, stay)], job); made && err != nil && !isStored(err) {
+		err = c.pushElsewhere(ctx, pushes, &job, err)
+	}
 	switch {
 	case isStored(err) || errors.Is(err, ErrExists):
 		if job.Told != nil {

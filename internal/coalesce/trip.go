@@ -3,6 +3,7 @@ package coalesce
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -30,7 +31,7 @@ func (t *trip[T]) make(p *store.Pipeline, err error) {
 	defer t.end()
 	if err != nil {
 		for _, c := range t.callers {
-			c.answer <- err
+			c.answer <- notSent{err}
 		}
 		return
 	}
@@ -57,6 +58,16 @@ func (t *trip[T]) make(p *store.Pipeline, err error) {
 			t.batch.tell(c)
 		}
 	}
+}
+
+// notSent is why there is no connection.
+type notSent struct{ error }
+
+func (e notSent) Unwrap() error { return e.error }
+
+// IsNotDone reports whether a call that failed has certainly done nothing: it was not sent, or Redis has refused it.
+func IsNotDone(err error) bool {
+	return errors.As(err, new(notSent)) || store.KindOf(err) == store.NotNow
 }
 
 // send sends the calls: one for the items of each store or, if it does one at a time, for each item.

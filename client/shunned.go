@@ -1,0 +1,89 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/coalesce"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// A push without an ID goes to whichever partition its ID belongs to, and the Client makes the ID. While a node of a cluster is away it makes
+// IDs of the other nodes' partitions.
+
+// shunFor is for how long no IDs are made for a node that did not answer. It costs nobody anything if the node is back before.
+const shunFor = 30 * time.Second
+
+// maxElsewhere is how many other nodes a push is made to, each of which may take redispool.RideOut.
+const maxElsewhere = 2
+
+// shunned are the nodes that did not answer lately, and until when they are shunned.
+type shunned struct {
+	mu    sync.Mutex
+	nodes map[any]time.Time
+}
+
+func (s *shunned) add(node any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nodes == nil {
+		s.nodes = map[any]time.Time{}
+	}
+	s.nodes[node] = time.Now().Add(shunFor)
+}
+
+// now are the nodes that are shunned; nil if there are none.
+func (s *shunned) now() map[any]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.nodes) == 0 {
+		return nil
+	}
+	maps.DeleteFunc(s.nodes, func(_ any, until time.Time) bool { return !time.Now().Before(until) })
+	return maps.Clone(s.nodes)
+}
+
+// wellID is a new ID of a partition whose node is not shunned. It reports false if all are.
+func (c *Client) wellID() (id string, found bool) {
+	away := c.shunned.now()
+	well := make([]bool, c.partitions.Count())
+	for i := range well {
+		_, is := away[c.partitions[i].Node()]
+		well[i], found = !is, found || !is
+	}
+	if !found {
+		return "", false
+	}
+	for id = newID(); !well[c.partitions.Place(id)]; {
+		id = newID()
+	}
+	return id, true
+}
+
+// chooseID replaces the ID that was made for a job if its node is shunned, and others are not.
+func (c *Client) chooseID(job *store.Delayed) {
+	if len(c.partitions) == 1 || len(c.shunned.now()) == 0 {
+		return
+	}
+	if id, found := c.wellID(); found {
+		job.ID = id
+	}
+}
+
+// pushElsewhere goes on after a failed push of a job whose ID was made for it. As long as it is certain that nothing was stored, the job is pushed with
+// an ID of another node. After a lost answer it may be stored: with another ID it would be there twice.
+func (c *Client) pushElsewhere(ctx context.Context, pushes *coalesce.Batcher[store.Delayed], job *store.Delayed, err error) error {
+	for tries := 0; err != nil && len(c.partitions) > 1 && ctx.Err() != context.Canceled && store.Temporary(err) && !errors.Is(err, ErrClosed); tries++ {
+		c.shunned.add(c.of(job.ID).Node())
+		id, found := c.wellID()
+		if !found || tries == maxElsewhere || !coalesce.IsNotDone(err) || ctx.Err() != nil {
+			return err
+		}
+		job.ID = id
+		err = pushes.Do(ctx, c.of(id), *job)
+	}
+	return err
+}
