@@ -130,3 +130,20 @@ func TestVersionsAreKept(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// What docs/benchmarks.md says is what was measured, but for the part that is written by hand.
+func TestDocumentIsOfTheNumbers(t *testing.T) {
+	report, err := readReport("../docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../docs/benchmarks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, hand, _ := strings.Cut(string(text), handBegin)
+	hand, _, _ = strings.Cut(hand, handEnd)
+	if report.Markdown(hand) != string(text) {
+		t.Error("docs/benchmarks.md was changed, and not docs/bench/results.json or what writes it")
+	}
+}
