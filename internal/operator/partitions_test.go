@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -198,5 +199,23 @@ func (f *fixture) expectBroken(whole Counts, why string, broken ...int) {
 	}
 	if partitions, err := f.Operator.Partitions(f.ctx); err != nil || len(partitions) != len(got.Partitions) {
 		f.TB.Errorf("partitions: %v", err)
+	}
+}
+
+// A Snapshot asks a node that is away once, not once for each of its parts.
+func TestSnapshotOfABrokenNode(t *testing.T) {
+	t.Parallel()
+	f, other := onRedis(t)
+	away := redistest.Start(t)
+	f.Operator = &Operator{most: MostTopics}
+	for i, pool := range []*redis.Pool{away.Pool(), other.Pool()} {
+		f.partitions = append(f.partitions, store.New(pool, fmt.Sprintf("delayer:{%d}:", i)))
+	}
+	away.Kill()
+	s, err := f.snapshot(f.ctx)
+	f.check(err)
+	why := s.Partitions[0].Err
+	if why == nil || s.Partitions[1].Err != nil || !errors.Is(s.ServersErr, why) || !errors.Is(s.AckedErr, why) || s.PausesErr != nil || s.Acked != Unknown {
+		t.Errorf("servers: %v; acked: %v; pauses: %v; the partition: %v", s.ServersErr, s.AckedErr, s.PausesErr, why)
 	}
 }
