@@ -1,0 +1,301 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local queues = prefix .. 'ready_queue:'
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local first_due_channel = prefix .. 'first_due'
+local reserved_counts = prefix .. 'reserved'
+local limits = prefix .. 'limits'
+local slots = prefix .. 'slots:'
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
+local dead_letters = prefix .. 'dead_letter:'
+local dead_lists = prefix .. 'dead_letters:'
+local dead_topics = prefix .. 'dead_topics'
+local once = prefix .. 'once'
+local schedules = prefix .. 'schedules'
+local groups = prefix .. 'group:'
+local migration = prefix .. 'migration'
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local now_s = time[1] + time[2] / 1000000
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local ANNOUNCED = 60000
+local function announce(score, wait)
+  if wait > ANNOUNCED then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
+end
+local MOST_DEAD = 100
+local function wake(topic, jobs)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      for _ = 1, jobs do
+        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local function count_reserved(by_topic, ids)
+  for topic, change in pairs(by_topic) do
+    local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
+    if type(count) ~= 'number' then
+    elseif count <= 0 then
+      redis.pcall('HDEL', reserved_counts, topic)
+    elseif count >= 3 * 2 ^ 39 and change < 0 then
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local waiters = prefix .. 'waiting:'
+local slots = prefix .. 'slots:'
+local held_back = prefix .. 'held_back:'
+local function let_go_on(topic)
+  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+local queues = prefix .. 'ready_queue:'
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local held_back = prefix .. 'held_back:'
+local MOST_DEAD = 100
+local function wake(topic, jobs)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      for _ = 1, jobs do
+        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+local function let_wait(topic)
+  local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+  if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+end
+local function wake_next(topic)
+  local jobs = redis.pcall('LLEN', queues .. topic)
+  if type(jobs) ~= 'number' then return false end
+  if jobs == 0 then
+    let_wait(topic)
+    return false
+  end
+  for _ = 1, 100 do
+    local first = redis.pcall('ZPOPMIN', held_back .. topic)
+    if not first[1] then return wake(topic, jobs) end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if receivers ~= 0 then return type(receivers) == 'number' end
+  end
+  return false
+end
+  return wake_next(topic)
+end
+      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
+      let_go_on(topic)
+    end
+  end
+end
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local function lease_text(attempts, token, lent, left)
+  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
+end
+local FOLLOWED = 43
+local function is_followed(text) return text and string.byte(text) == FOLLOWED end
+local function followed_as(before, text) return is_followed(before) and '+' .. text or text end
+local USED_EACH = 60
+local SOON = 1800
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local function enter_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end
+local function enter_use(topic, seconds, due)
+  if due - seconds > SOON then
+    enter_wait(topic, seconds, due)
+  else
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  end
+end
+local function unlist(topic, id)
+  local list = dead_lists .. topic
+  redis.pcall('ZREM', list, id)
+  if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
+end
+local function keep_once(ms)
+  if redis.call('PTTL', once) < ms then redis.call('PEXPIRE', once, string.format('%d', ms)) end
+end
+local SCHEDULES = 'delayer:schedules'
+local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
+local function parse_limit(topic, text)
+  if not text then return nil end
+  if type(text) == 'table' then return nil, text end
+  local concurrency, interval, burst, next, appointed, whole = string.match(text, '^(%-?%d+) (%S+) (%d+) (%d+) (%d+) (.*)$')
+  interval = tonumber(interval)
+  if not interval then return nil, redis.error_reply('ERR what ' .. limits .. ' says of the topic ' .. topic .. ' is no limit') end
+  return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
+end
+local function read_limit(topic) return parse_limit(topic, redis.pcall('HGET', limits, topic)) end
+local function slot_score(at) return string.format('%.0f', at) end
+-- require: keys guard pool queue lease topics dead once schedule limit slots
+-- adopt: stores a batch of jobs that another partition has set aside, as they were there. Of the same batch nothing is done
+-- again, nor of any before it.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the other partition's prefix   ARGV[2] the batch's serial number, 0 with no jobs: to see whether some can be stored
+-- ARGV[3…] the jobs: w, r or d; ID; when it is due (Unix s), its order, or when it was buried (Unix ms); for how long it is
+-- kept (ms), negative for ever; how many values follow; and its fields and their values. Or o, an ID, and until when a push of it
+-- counts alone (Unix ms); -1 and 0. Or g, a tag, 0, and the group that takes further pushes, as a job
+--
+-- Returns {adopted, superseded, last}: how many are stored, and how many are not, since there is one of the same ID: a job that
+-- was pushed later, by somebody who didn't know of the other one; or a letter that was buried later; and the number of the last
+-- batch that was adopted from there.
+-- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes, and with no jobs OOM; nothing has
+-- changed then. At maxmemory jobs are stored all the same: they are nowhere else.
+--
+-- Atomic because a second try must find all of it done, or nothing.
+-- Cost: O(log n) of the pool for each.
+local from, serial = 'from ' .. ARGV[1], tonumber(ARGV[2])
+local last = redis.call('HGET', migration, from) or '0'
+if serial > 0 and last - serial >= 0 then return {0, 0, last} end
+local missing = elsewhere(buckets)
+if missing then return missing end
+local err = not_writable() or not_permitted('HSET', buckets, 'topic', '') or not_permitted('PEXPIRE', buckets, '1') or not_permitted('HSET', migration, 'a', '')
+  or not_permitted('ZREM', pool, '') or not_permitted('HSET', dead_letters, 'topic', '') or not_permitted('ZADD', dead_lists, '0', '')
+  or not_permitted('EXISTS', buckets) or not_permitted('DEL', dead_letters)
+if err then return err end
+if serial == 0 then
+  redis.call('HSET', migration, 'room', 1)
+  return {redis.call('HDEL', migration, 'room') - 1, 0, last}
+end
+-- Takes nothing. What comes behind a write is not refused at maxmemory.
+redis.call('ZREM', pool, '')
+
+local CHUNK = 1000 -- unpack fails near 8,000
+local adopted, superseded = 0, 0
+local lengths, first_due = {}, math.huge
+
+local function store(name, ttl, first, last)
+  for some = first, last, CHUNK do redis.call('HSET', name, unpack(ARGV, some, math.min(some + CHUNK - 1, last))) end
+  if ttl >= 0 then redis.call('PEXPIRE', name, string.format('%d', math.max(ttl, 1))) end
+end
+
+-- What the bucket says of its last lease, by this partition's clock.
+local function adjust_lease(name, ttl)
+  local text = redis.call('HGET', name, 'lease')
+  if not text then return end
+  local attempts, token, lent = read_lease(text)
+  redis.call('HSET', name, 'lease', followed_as(text, lease_text(attempts, token, lent, ttl)))
+end
+
+local function enter(kind, id, topic, at)
+  local name = topic == SCHEDULES and schedule_name(id)
+  if name then redis.call('ZADD', schedules, 0, name) end
+  local length = kind == 'r' and redis.pcall('LPUSH', queues .. topic, id)
+  if type(length) == 'number' then
+    redis.call('ZREM', pool, id) -- an entry that was without a job
+    lengths[topic] = length
+    enter_use(topic, now / 1000, now / 1000)
+    return
+  end
+  if kind == 'r' then at = score_of(now) end -- what keeps it from being ready is the server's affair
+  redis.call('ZADD', pool, at, id)
+  if is_lease(at) then
+    count_reserved({[topic] = 1})
+    if (read_limit(topic) or -1) >= 0 then redis.pcall('ZADD', slots .. topic, slot_score(at * 1000000), id) end
+  end
+  if not name then enter_use(topic, now / 1000, tonumber(at)) end
+  if tonumber(at) > now_s then first_due = math.min(first_due, tonumber(at)) end
+end
+
+-- Whether there is no job of the ID, or letter; an older letter gives way.
+local function makes_room(kind, name, id, at)
+  if redis.call('EXISTS', name) == 0 then return true end
+  local died = kind == 'd' and redis.pcall('HMGET', name, 'died', 'topic')
+  if not died or not died[2] or tonumber(died[1] or 0) - at >= 0 then return false end
+  redis.call('DEL', name)
+  unlist(died[2], id)
+  return true
+end
+
+local i = 3
+while i <= #ARGV do
+  local kind, id, at, ttl, first, n = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), i + 5, tonumber(ARGV[i + 4])
+  local name = (kind == 'd' and dead_letters or buckets) .. id
+  i = first + n
+  if kind == 'o' then
+    redis.call('ZADD', once, 'GT', at, id)
+    keep_once(math.max(tonumber(at) - now, 1))
+  elseif kind == 'g' then -- unless there is another one
+    if redis.call('EXISTS', groups .. id) == 0 then store(groups .. id, ttl, first, i - 1) end
+  elseif not makes_room(kind, name, id, at) then
+    superseded = superseded + 1
+  else
+    adopted = adopted + 1
+    store(name, ttl, first, i - 1)
+    local topic = redis.call('HGET', name, 'topic')
+    if kind == 'd' then
+      redis.pcall('ZADD', dead_lists .. topic, at, id)
+      redis.pcall('ZADD', dead_topics, 'LT', at, topic)
+      enter_use(topic, now / 1000, now / 1000)
+    else
+      adjust_lease(name, ttl)
+      enter(kind, id, topic, at)
+    end
+  end
+end
+-- Last, so that a second try stores what Redis before 7.0 may have refused half-way.
+redis.call('HSET', migration, from, ARGV[2])
+for topic, length in pairs(lengths) do wake(topic, length) end
+if first_due < math.huge then
+  local ms = math.ceil(first_due * 1000)
+  announce(score_of(ms), ms - now)
+end
+return {adopted, superseded, ARGV[2]}

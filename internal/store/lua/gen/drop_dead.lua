@@ -1,0 +1,37 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local dead_letters = prefix .. 'dead_letter:'
+local dead_topics = prefix .. 'dead_topics'
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+-- require: keys guard
+-- drop_dead: deletes dead letters.
+--
+-- KEYS[1] the zset of the topics that have any   KEYS[2] the topic's dead letters
+-- ARGV[1] the topic
+-- ARGV[2] those that were buried later than that stay (Unix ms)
+-- ARGV[3…] IDs, 1,000 at most
+--
+-- Returns how many there were.
+-- Errors: WRONGTYPE, a permission that is missing; nothing has changed then.
+--
+-- Atomic because an entry and its bucket belong together.
+-- Cost: O(log n) of the topic's dead letters for each.
+local list, topic = KEYS[2], ARGV[1]
+local err = not_permitted('ZREM', list, '')
+if err then return err end
+local scores = redis.call('ZMSCORE', list, unpack(ARGV, 3))
+local names, ids = {}, {}
+for k = 1, #scores do
+  if scores[k] and scores[k] - ARGV[2] <= 0 then
+    ids[#ids + 1], names[#names + 1] = ARGV[k + 2], dead_letters .. ARGV[k + 2]
+  end
+end
+if #ids == 0 then return 0 end
+redis.call('DEL', unpack(names))
+local dropped = redis.call('ZREM', list, unpack(ids))
+if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
+return dropped

@@ -1,0 +1,366 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local schedules = prefix .. 'schedules'
+local time = redis.call('TIME')
+local function stopwatch()
+  local os = rawget(_G, 'os')
+  if os then
+    local start = os.clock()
+    return function() return math.floor((os.clock() - start) * 1000000) end
+  end
+  local start = redis.call('TIME')
+  return function()
+    local stop = redis.call('TIME')
+    return (stop[1] - start[1]) * 1000000 + stop[2] - start[2]
+  end
+end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local function all_unreadable()
+  local reply = redis.pcall('HGET', pool, 'topic')
+  if unreadable(reply) then return reply end
+end
+local SCHEDULES = 'delayer:schedules'
+-- require: keys time guard schedule
+-- due: the next jobs to move, by topic. If they are few it moves them itself, else it changes nothing.
+--
+-- KEYS[1] job pool
+-- ARGV[1] how many jobs at most
+-- ARGV[2] until when a job must have been due to count as backlog (Unix seconds), '' if all do;
+--         those that have fallen due since are fresh
+-- ARGV[3] how many of the first jobs of the backlog to leave out   ARGV[4] and of the fresh ones
+-- ARGV[5] up to how many due jobs are moved, but for schedules, if there are no orphans among them; none if absent
+-- ARGV[6] from when on they are to be tried again if the queue can't take them (Unix ms)
+--
+-- Returns {took, now, due, wait, orphans, fresh, backlog, moved}: took is the script's own time in µs
+-- (0 where Redis has no clock that runs inside a script); now is Redis's time in Unix seconds;
+-- due is how many jobs are due in all; wait is the time until the next falls due, in µs, -1 if
+-- none is known; orphans are the due IDs whose bucket is gone, has no topic, is no hash or can't
+-- be read by this user; fresh and backlog are {count, topic, ids, topic, ids, …}: how many
+-- entries were read, and the ids of each topic in due order; moved is what move.lua returns, for each
+-- topic of the backlog, if they were moved; of schedules it is {}.
+-- Errors: WRONGTYPE of the pool; a permission that is missing; a server that takes no writes, for
+-- what it knows may be old.
+--
+-- Fresh jobs go first, for at most half of the places as long as the backlog fills the
+-- others: so they don't wait for a backlog, nor does that wait for them.
+-- Either part ends early when its IDs come to MAX_BYTES.
+-- Atomic because the counts and ranks must be of one moment.
+-- Cost: O(log n) of the pool, and O(1) a job.
+local MAX_BYTES = 524288
+local FIRST_PAGE, LAST_PAGE = 16, 256 -- IDs read at a time, which may be large
+
+local stop = stopwatch()
+local at = time[1] .. '.' .. string.format('%06d', time[2])
+local due = redis.pcall('ZCOUNT', pool, '-inf', at)
+if type(due) == 'table' then
+  return redis.error_reply(due.err .. ' (job pool ' .. pool .. ')')
+end
+local err = not_writable()
+if err then return err end
+
+local wait = -1
+local next = redis.call('ZRANGE', pool, due, due, 'WITHSCORES')
+if next[2] then
+  wait = math.min(math.ceil((tonumber(next[2]) - tonumber(at)) * 1000000), 3600000000)
+end
+
+local orphans, some_jobs = {}, false
+
+-- What lies at up to count ranks of the pool, from first on.
+local function jobs_at(first, count)
+  local found, of_topic = {0}, {}
+  local call, prefix = redis.pcall, buckets
+  local n, bytes, page = 0, 0, FIRST_PAGE
+  while n < count and bytes < MAX_BYTES do
+    local ids = redis.call('ZRANGE', pool, first + n, first + math.min(n + page, count) - 1)
+    page = math.min(4 * page, LAST_PAGE)
+    local read = #ids
+    for i = 1, read do
+      local id = ids[i]
+      local topic = call('HGET', prefix .. id, 'topic')
+      local of_same = of_topic[topic]
+      if of_same then
+        of_same[#of_same + 1] = id
+      elseif type(topic) == 'string' then
+        of_same = {id}
+        of_topic[topic] = of_same
+        found[#found + 1], found[#found + 2] = topic, of_same
+        some_jobs = some_jobs or topic ~= SCHEDULES
+      else
+        if unreadable(topic) then err = err or all_unreadable() end
+        orphans[#orphans + 1] = id
+      end
+      bytes = bytes + #id
+      if bytes >= MAX_BYTES then
+        read = i
+        break
+      end
+    end
+    n = n + read
+  end
+  found[1] = n
+  return found
+end
+
+local limit, skip_backlog, skip_fresh = tonumber(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local backlog = due
+if ARGV[2] ~= '' then backlog = math.min(redis.call('ZCOUNT', pool, '-inf', ARGV[2]), due) end
+local backlog_left = math.max(backlog - skip_backlog, 0)
+local fresh_left = math.max(due - backlog - skip_fresh, 0)
+local of_fresh = math.min(fresh_left, math.max(math.ceil(limit / 2), limit - backlog_left))
+local of_backlog = math.min(backlog_left, limit - of_fresh)
+
+local fresh_jobs = jobs_at(backlog + skip_fresh, of_fresh)
+local backlog_jobs = jobs_at(skip_backlog, of_backlog)
+if err then return err end
+
+if due > tonumber(ARGV[5] or 0) or backlog_jobs[1] < due or #orphans > 0 or not some_jobs then
+  return {stop(), at, due, wait, orphans, fresh_jobs, backlog_jobs, {}}
+end
+local queues = prefix .. 'ready_queue:'
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local reserved_counts = prefix .. 'reserved'
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
+local function retry_score(from, k)
+  return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
+end
+local MOST_DEAD = 100
+local function wake(topic, jobs)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      for _ = 1, jobs do
+        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local function count_reserved(by_topic, ids)
+  for topic, change in pairs(by_topic) do
+    local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
+    if type(count) ~= 'number' then
+    elseif count <= 0 then
+      redis.pcall('HDEL', reserved_counts, topic)
+    elseif count >= 3 * 2 ^ 39 and change < 0 then
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local waiters = prefix .. 'waiting:'
+local slots = prefix .. 'slots:'
+local held_back = prefix .. 'held_back:'
+local function let_go_on(topic)
+  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+local queues = prefix .. 'ready_queue:'
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local held_back = prefix .. 'held_back:'
+local MOST_DEAD = 100
+local function wake(topic, jobs)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      for _ = 1, jobs do
+        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+local function let_wait(topic)
+  local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+  if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+end
+local function wake_next(topic)
+  local jobs = redis.pcall('LLEN', queues .. topic)
+  if type(jobs) ~= 'number' then return false end
+  if jobs == 0 then
+    let_wait(topic)
+    return false
+  end
+  for _ = 1, 100 do
+    local first = redis.pcall('ZPOPMIN', held_back .. topic)
+    if not first[1] then return wake(topic, jobs) end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if receivers ~= 0 then return type(receivers) == 'number' end
+  end
+  return false
+end
+  return wake_next(topic)
+end
+      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
+      let_go_on(topic)
+    end
+  end
+end
+local USED_EACH = 60
+local SOON = 1800
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local function enter_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end
+local function enter_use(topic, seconds, due)
+  if due - seconds > SOON then
+    enter_wait(topic, seconds, due)
+  else
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  end
+end
+local FIRST = 5
+local CHUNK = 3500
+local TIMED = 64
+local MOST_LATE = 1e12
+local function move(args)
+  local stop = #args >= FIRST + TIMED - 1 and stopwatch()
+  local topic, found_at = args[1], tonumber(args[2])
+  local queue = queues .. topic
+  local err = elsewhere(queue)
+  if err then return err end
+  local put_back, why = 0, ''
+  local left = {}
+  local length
+  local ended, returned, late = 0, 0, 0
+  local counts, n = nil, 0
+  local moved_at = found_at + args[3] / 1000000
+  --
+  local function examine(scores, n)
+    local leases, sum = 0, 0
+    local several = #args > FIRST
+    local bounds = several and {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60, 600, 3600}
+    local ends, bucket, first = several and 1 / 0 or -1
+    for i = 1, #scores do
+      local score = scores[i]
+      if not score then return nil end
+      score = score + 0
+      if score > found_at then return nil end
+      local part = score * 1000 % 1
+      if part > 0.0005 and is_lease(score) then leases = leases + 1 end
+      local behind = moved_at - score
+      sum = sum + behind
+      if behind <= ends then
+        if bucket then
+          counts, n = counts or {0, 0, 0, 0}, n + 1
+          counts[n] = 32 * (i - first) + bucket
+        end
+        first, bucket = i, 1
+        while bucket < 17 and behind > bounds[bucket] do bucket = bucket + 1 end
+        ends = bounds[bucket - 1] or -1
+      end
+    end
+    if bucket and (n > 0 or #args - FIRST >= CHUNK) then
+      counts, n = counts or {0, 0, 0, 0}, n + 1
+      counts[n] = 32 * (#scores - first + 1) + bucket
+    end
+    return leases, sum, n
+  end
+  local function select_due(first, last, scores, found_at, left)
+    local due, due_scores, seen = {}, {}, {}
+    for i = first, last do
+      local id, score = args[i], scores[i - first + 1]
+      if not score or score - found_at > 0 or seen[id] then
+        left[#left + 1] = i - FIRST + 1
+      else
+        due[#due + 1], due_scores[#due + 1], seen[id] = id, score, true
+      end
+    end
+    return due, due_scores
+  end
+  for first = FIRST, #args, CHUNK do
+    local last = math.min(first + CHUNK - 1, #args)
+    local scores = redis.call('ZMSCORE', pool, unpack(args, first, last))
+    local ids, from, to = args, first, last
+    local leases, sum, counted = examine(scores, n)
+    if not leases then
+      ids, scores = select_due(first, last, scores, found_at, left)
+      from, to = 1, #ids
+      leases, sum, counted = examine(scores, n)
+    end
+    if to >= from and redis.call('ZREM', pool, unpack(ids, from, to)) <= to - from then
+      ids, scores = select_due(first, last, scores, found_at, left)
+      from, to = 1, #ids
+      leases, sum, counted = examine(scores, n)
+    end
+    ended = ended + leases
+    if to >= from then
+      local pushed = redis.pcall('LPUSH', queue, unpack(ids, from, to))
+      if type(pushed) == 'number' then
+        length = pushed
+        returned, late, n = returned + leases, late + sum, counted
+      else
+        local entries = {}
+        for i = from, to do
+          entries[#entries + 1], entries[#entries + 2] = retry_score(args[4], put_back), ids[i]
+          put_back = put_back + 1
+        end
+        redis.call('ZADD', pool, unpack(entries))
+        why = pushed.err .. ' (ready queue ' .. queue .. ')'
+      end
+    end
+  end
+  if ended > 0 then count_reserved({[topic] = -ended}) end
+  if length then
+    enter_use(topic, moved_at, moved_at)
+    local woken, cant_publish = wake(topic, length)
+    if put_back == 0 then why = cant_publish or woken and 'woken' or '' end
+  end
+  if late > MOST_LATE then late = MOST_LATE end
+  local reply
+  if returned > 0 or n > 0 then
+    reply = {0, put_back, why, late * 1000000, 1 + n, returned, unpack(counts or {}, 1, n)}
+  else
+    reply = {0, put_back, why, late * 1000000, 0}
+  end
+  for i = 1, #left do reply[#reply + 1] = left[i] end
+  if stop then reply[1] = stop() end
+  return reply
+end
+-- require: move
+for i = 2, #backlog_jobs, 2 do
+  err = backlog_jobs[i] ~= SCHEDULES and elsewhere(queues .. backlog_jobs[i])
+  if err then return err end
+end
+local moved = {}
+for i = 2, #backlog_jobs, 2 do
+  local topic = backlog_jobs[i]
+  moved[#moved + 1] = topic == SCHEDULES and {} or move({topic, at, 0, ARGV[6], unpack(backlog_jobs[i + 1])})
+end
+return {stop(), at, due, wait, orphans, fresh_jobs, backlog_jobs, moved}

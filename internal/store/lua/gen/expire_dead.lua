@@ -1,0 +1,127 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local dead_letters = prefix .. 'dead_letter:'
+local dead_lists = prefix .. 'dead_letters:'
+local dead_topics = prefix .. 'dead_topics'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local function stands_before(a, b)
+  for i = 1, math.min(#a, #b) do
+    local of_a, of_b = string.byte(a, i), string.byte(b, i)
+    if of_a ~= of_b then return of_a < of_b end
+  end
+  return #a < #b
+end
+local function entries_before(set, score, id)
+  local low = redis.call('ZCOUNT', set, '-inf', '(' .. score)
+  local high = redis.call('ZCOUNT', set, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local entry = redis.call('ZRANGE', set, middle, middle)[1]
+    if stands_before(entry, id) then low = middle + 1 else high = middle end
+  end
+  return low
+end
+-- require: keys time guard place
+-- expire_dead: deletes dead letters that are too old or too many, the oldest first, and looks at
+-- some topics for that.
+--
+-- KEYS[1] the zset of the topics that have dead letters
+-- ARGV[1] which are too old: those that were buried before that long ago (ms)
+-- ARGV[2] how many a topic may have; 0: any number   ARGV[3] how many are deleted at most
+-- ARGV[4…5] behind which topic to go on, its score and its name; '' to begin
+-- ARGV[6] when the first of these calls was made (Unix ms), '' in that
+--
+-- Returns {score, name, began, why, topic, ids, topic, ids, …}: the first three are ARGV[4…6] of
+-- the next call, with '' as the score if all is done; why is Redis's reason where it lets us do
+-- nothing for a topic, '' if there is none; ids are what was deleted.
+-- Errors: WRONGTYPE of the zset, a permission that is missing; nothing has changed then.
+--
+-- A topic whose letters were deleted stands further behind, with the next oldest. What has died
+-- since the first call is left, so that these calls come to an end.
+-- Atomic because an entry and its bucket belong together.
+-- Cost: O(log n) for each topic and each letter that is deleted.
+local PAGE = 150 -- topics
+local cutoff = string.format('%d', now - ARGV[1])
+local most, left = tonumber(ARGV[2]), tonumber(ARGV[3])
+local began = ARGV[6] ~= '' and ARGV[6] or string.format('%d', now)
+local err = not_permitted('ZREM', dead_topics, '')
+if err then return err end
+local reply = {ARGV[4] ~= '' and ARGV[4] or '-inf', ARGV[5], began, ''}
+
+-- Some of the topic's entries, the oldest first, or an error reply. all is how many it has.
+local function oldest_of(list, all)
+  local ids = redis.pcall('ZRANGEBYSCORE', list, '-inf', cutoff, 'LIMIT', 0, left)
+  local too_many = most > 0 and math.min(all - most, left) or 0
+  if too_many > #ids and not ids.err then ids = redis.pcall('ZRANGE', list, 0, too_many - 1) end
+  return ids
+end
+
+-- Deletes them, or returns an error reply and has changed nothing.
+local function delete(list, ids)
+  local names = {}
+  for k, id in ipairs(ids) do names[k] = dead_letters .. id end
+  local deleted = redis.pcall('DEL', unpack(names))
+  if type(deleted) == 'table' then return deleted end
+  redis.call('ZREM', list, unpack(ids))
+end
+
+-- Has the topic stand where its oldest letter says, if it still has any.
+local function reposition(topic, list)
+  local oldest = redis.pcall('ZRANGE', list, 0, 0, 'WITHSCORES')
+  if oldest[2] then
+    redis.pcall('ZADD', dead_topics, oldest[2], topic)
+  elseif not oldest.err then
+    redis.call('ZREM', dead_topics, topic)
+  end
+end
+
+local function expire(topic, list, all)
+  local ids = oldest_of(list, all)
+  if not ids.err and #ids > 0 then
+    local refused = delete(list, ids)
+    if refused then return refused end
+    reply[#reply + 1], reply[#reply + 2] = topic, ids
+    left = left - #ids
+  end
+  if ids.err then return ids end
+  reposition(topic, list)
+end
+
+local first = ARGV[4] ~= '' and entries_before(dead_topics, ARGV[4], ARGV[5] .. '\0') or 0
+local page = redis.call('ZRANGE', dead_topics, first, first + PAGE - 1, 'WITHSCORES')
+local ended = #page < 2 * PAGE
+for i = 1, #page, 2 do
+  local topic, score = page[i], page[i + 1]
+  local too_old = score - cutoff <= 0
+  if score - began > 0 or most == 0 and not too_old then
+    ended = true -- the others are newer still
+    break
+  end
+  local list = dead_lists .. topic
+  local all = redis.pcall('ZCOUNT', list, '-inf', '+inf')
+  local refused
+  if all == 0 or type(all) == 'table' and not unreadable(all) then
+    redis.call('ZREM', dead_topics, topic)
+  elseif type(all) == 'table' then
+    refused = all
+  elseif too_old or all > most then
+    refused = expire(topic, list, all)
+  end
+  if refused and reply[4] == '' then reply[4] = refused.err end
+  if left <= 0 then -- the topic may have more
+    ended = false
+    break
+  end
+  reply[1], reply[2] = score, topic
+end
+if ended then reply[1] = '' end
+return reply

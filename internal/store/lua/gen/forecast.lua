@@ -1,0 +1,91 @@
+local pool = KEYS[1]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local LIMITED = 2 ^ 40
+local function lowered(kept)
+  local raised = math.floor(kept / LIMITED + 0.5) * LIMITED
+  return kept - raised, raised
+end
+-- require: keys time lease limit
+-- forecast: how many jobs fall due in spans of time; it changes nothing.
+--
+-- KEYS[1] job pool   KEYS[2] the hash of the numbers of reserved jobs
+-- ARGV[1] from when on (Unix ms), '' for now
+-- ARGV[2…] the bounds of the spans, in ms from then on; each ends just before its last bound
+--
+-- Returns {from, entries, looked, leases, entries, looked, leases, …}: of each span how many entries
+-- of the pool fall into it, how many of these were looked at, and how many of those are leases,
+-- which are no jobs that fall due. Where there are none for certain, all entries count as looked
+-- at. The reply ends early, but not before the first span, when that has taken enough time.
+-- Errors: WRONGTYPE of the pool, a permission that is missing.
+--
+-- One script only to spare round trips.
+-- Cost: O(log n) of the pool a span; where leases may be in it, of all its entries up to
+-- ALL, of SAMPLE beyond that.
+local ALL, SAMPLE = 1000, 200
+local COUNTED, SAMPLED, ENOUGH = 10, 5, 600 -- what that costs, where to read the next entry is 1
+local MAX_BYTES = 256 * 1024
+local MAX_LEASE = 86400000
+local from = ARGV[1] ~= '' and tonumber(ARGV[1]) or now
+
+-- Whether any job is reserved. Where that can't be read, or takes long, one may be.
+local function some_reserved()
+  local topics = redis.pcall('HLEN', KEYS[2])
+  if topics == 0 then return false end
+  if type(topics) == 'table' or topics > 10000 then return true end
+  for _, count in ipairs(redis.call('HVALS', KEYS[2])) do
+    if lowered(tonumber(count) or 1) ~= 0 then return true end
+  end
+  return false
+end
+local last_lease = some_reserved() and now + MAX_LEASE or -1
+
+local spent = 0
+
+-- Looks at up to count entries from a rank on: at one of each step entries, at random, since jobs
+-- and leases may alternate. Returns how many were looked at, and how many are leases.
+local function look(first, count, step)
+  local looked, leases, bytes = 0, 0, 0
+  local page = step == 1 and 100 or 1
+  while looked < count and bytes < MAX_BYTES do
+    local rank = first + math.floor((looked + (step == 1 and 0 or math.random())) * step)
+    local entries = redis.call('ZRANGE', pool, rank, rank + math.min(page, count - looked) - 1, 'WITHSCORES')
+    if #entries == 0 then break end
+    for i = 1, #entries, 2 do
+      bytes = bytes + #entries[i]
+      if is_lease(entries[i + 1]) then leases = leases + 1 end
+    end
+    looked = looked + #entries / 2
+  end
+  return looked, leases
+end
+
+local reply = {string.format('%d', from)}
+for i = 3, #ARGV do
+  if spent >= ENOUGH then break end
+  local starts, ends = score_of(from + ARGV[i - 1]), score_of(from + ARGV[i])
+  local entries, looked, leases = redis.call('ZCOUNT', pool, starts, '(' .. ends), nil, 0
+  looked = entries
+  if entries > 0 and from + ARGV[i - 1] <= last_lease then
+    local first = redis.call('ZCOUNT', pool, '-inf', '(' .. starts)
+    if entries <= ALL then
+      looked, leases = look(first, entries, 1)
+      spent = spent + looked
+    else
+      looked, leases = look(first, SAMPLE, entries / SAMPLE)
+      spent = spent + looked * SAMPLED
+    end
+  end
+  reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = entries, looked, leases
+  spent = spent + COUNTED
+end
+return reply

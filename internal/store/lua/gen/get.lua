@@ -1,0 +1,52 @@
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local DEFAULT_LIFETIME = 604800000
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local FOLLOWED = 43
+local function is_followed(text) return text and string.byte(text) == FOLLOWED end
+local function read_options(text)
+  if not text then return 0, 0, DEFAULT_LIFETIME end
+  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+end
+-- require: lease
+-- get: reads a job, or a dead letter, without changing it.
+--
+-- KEYS[1] job pool   KEYS[2] the job's bucket   KEYS[3] the dead letter's
+-- ARGV[1] job ID
+--
+-- Returns {state, topic, body, ttl, due, attempts, attempts in all, error, reason, token, ttr, followed}: state
+-- is 'waiting', 'ready', 'reserved' or 'dead'; ttl is the lifetime left in ms, -1 if endless; due is,
+-- in Unix seconds, the due time, the end of the lease or when it was buried, '' when it is ready; ttr
+-- is for how long it is reserved as its producer says (ms), 0 if he doesn't; followed is 1 if another one takes its place when it is
+-- done, else 0.
+-- The reply is empty when there is no such job.
+--
+-- Atomic so that state and content belong together.
+-- Cost: O(1).
+local function fields_of(key)
+  return redis.call('HMGET', key, 'topic', 'body', 'lease', 'options', 'error', 'reason', 'died')
+end
+
+local job, key, due = fields_of(KEYS[2]), KEYS[2], ''
+local state = 'ready'
+if job[1] then
+  local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
+  if score then
+    due, state = score, job[3] and is_lease(score) and 'reserved' or 'waiting'
+  end
+else
+  job, key, state = fields_of(KEYS[3]), KEYS[3], 'dead'
+  if not job[1] then return {} end
+  due = string.format('%.3f', (job[7] or 0) / 1000)
+end
+local attempts, token = read_lease(job[3])
+local most, ttr = read_options(job[4])
+return {state, job[1], job[2] or '', redis.call('PTTL', key), due, attempts, most, job[5] or '', job[6] or '', token, ttr,
+  state ~= 'dead' and is_followed(job[3]) and 1 or 0}

@@ -1,0 +1,359 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local queues = prefix .. 'ready_queue:'
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local first_due_channel = prefix .. 'first_due'
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
+local once = prefix .. 'once'
+local groups = prefix .. 'group:'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local now_us = time[1] * 1000000 + time[2]
+local begun = time[1] * 1000 + math.floor(time[2] / 1000)
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local ANNOUNCED = 60000
+local function announce(score, wait)
+  if wait > ANNOUNCED then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
+end
+local MOST_DEAD = 100
+local function wake(topic, jobs)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      for _ = 1, jobs do
+        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local DEFAULT_LIFETIME = 604800000
+local function options_text(most, ttr, lifetime)
+  return string.format('%d %d %d', most, ttr, lifetime)
+end
+local USED_EACH = 60
+local SOON = 1800
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local function enter_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end
+local function enter_use(topic, seconds, due)
+  if due - seconds > SOON then
+    enter_wait(topic, seconds, due)
+  else
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  end
+end
+local function once_window(policy)
+  if policy == 'replace' then return nil end
+  local ms, said = string.match(policy, '^once (%d+) ?(.*)$')
+  return ms and tonumber(ms), said
+end
+local function has_counted(id)
+  local until_ms = redis.call('ZSCORE', once, id)
+  return until_ms and tonumber(until_ms) - now > 0
+end
+local function keep_once(ms)
+  if redis.call('PTTL', once) < ms then redis.call('PEXPIRE', once, string.format('%d', ms)) end
+end
+local OVER = 10
+local function enter_once(id, window)
+  redis.call('ZADD', once, string.format('%d', now + window), id)
+  keep_once(window)
+  local over = redis.call('ZRANGEBYSCORE', once, '-inf', string.format('%d', now), 'LIMIT', 0, OVER)
+  if #over > 0 then redis.call('ZREM', once, unpack(over)) end
+end
+local function debounce_limit(policy)
+  local ms = policy ~= 'replace' and string.match(policy, '^debounce (%d+)$')
+  return ms and tonumber(ms)
+end
+local function debounced(limit, due, first)
+  return math.max(math.min(due, (first or begun) + limit), begun)
+end
+-- require: keys time guard pool queue lease topics once debounce
+-- group: adds bodies to groups. A group is a waiting job whose body is a JSON array, of the bodies that were pushed to it. It is
+-- full with so many of them, or when another one would make it too long; then it is ready, and the next push begins another one.
+--
+-- KEYS[1] job pool
+-- ARGV[1], ARGV[2] as in push
+-- ARGV[3…] runs of pushes that are alike: their number, how long the job is kept once it is ready (ms), 'debounce' and how long
+-- after the first of its pushes a group is due at the latest (ms), how many attempts it has and for how long it is reserved (ms), as
+-- in push; 'once' and a time as there, or 'replace'; and how many bodies a group has at most, 0 for any number. The latest push decides on
+-- all of that. Then of each push: the group's tag, which ends with the first }, and behind it the ID that counts once, if one does;
+-- topic, body, and a delay (ms), negated, after which the group is due unless another push comes. There are 1,000 pushes at most.
+--
+-- Returns {what, ID, what, ID, …}, of each push: 1, it began a group, 2, it was added to one, 0, one of its ID has counted before, 4, the same, and that one said something else; 3, it is for another call,
+-- as those to its group are, since this one has enough to do with groups before it; or a text, the error. The ID is that of the group's job, '' if there is none. With 'all', if there
+-- is an error among them, nothing is stored.
+-- Errors: WRONGTYPE of the pool, OOM, a permission that is missing; nothing has changed then.
+--
+-- Atomic because two pushes that read a body and write it would lose one, and a group that is taken must not grow.
+-- Cost: O(log n) of the pool for each group, and its body is copied, once a call. That takes about 2 ms in all.
+local call = redis.call
+local FIRST, TERMS, PUSH = 3, 7, 4 -- the place of the first run, and how many values terms and a push have
+local MAX_BYTES = 1024 * 1024      -- of a body (client.MaxGroup), and of all that a call copies, but for one group
+local KNOWN_FOR = 60000            -- ms that a group is found by its tag when it is due, should servers be late
+local LARGE = 16 * 1024            -- bytes of a body, from which on it is kept as a text, too; see the part text
+local GROUP = 16 * 1024            -- bytes that take as long to copy as all else of a group takes
+
+-- The group of a tag that waits, nil if there is none; it is over if it is due, and no server has moved it yet. Then an error's text, or
+-- error reply. What its bucket and the pool say decides: it may have been removed, replaced or reserved since.
+local function waiting_group(tag, topic)
+  local group = redis.pcall('HMGET', groups .. tag, 'id', 'text')
+  if unreadable(group) then return nil, group end
+  if group.err then return nil, group.err .. ' (group ' .. groups .. tag .. ')' end
+  local id, text = group[1], nil
+  local score = id and call('ZSCORE', pool, id)
+  if not score or is_lease(score) then return nil end
+  local is_over = math.floor(score * 1000 + 0.5) <= begun
+  if id and group[2] == id then
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local texts = prefix .. 'group_text:'
+local function text_of(id)
+  local length = redis.pcall('SETRANGE', texts .. id, 0, '')
+  return type(length) == 'number' and length == redis.pcall('HSTRLEN', buckets .. id, 'body') and length or nil
+end
+    text = text_of(id)
+  end
+  local job = redis.pcall('HMGET', buckets .. id, 'topic', 'first', 'lease', not text and 'body' or 'topic')
+  if unreadable(job) then return nil, job end
+  local first, count = string.match(job[2] or '', '^(%d+) (%d+)$')
+  local body = not text and job[4]
+  if job[1] ~= topic or not first or job[3] or not (text or body and string.byte(body, -1) == 93) then return nil end -- ]
+  return {id = id, tag = tag, topic = topic, is_over = is_over, first = tonumber(first), count = tonumber(count), size = text or #body, stored = text or #body, body = body, bodies = {}}
+end
+
+-- A group without a body yet. No job has its ID.
+local serial = now_us
+local function new_group(tag, topic)
+  local id
+  repeat
+    id = tag .. string.format('%.0f', serial)
+    serial = serial + 1
+  until call('EXISTS', buckets .. id) == 0
+  return {id = id, tag = tag, topic = topic, first = begun, count = 0, size = 1, bodies = {}}
+end
+
+local function add(group, body)
+  group.bodies[#group.bodies + 1] = body
+  group.size, group.count = group.size + #body + 1, group.count + 1
+end
+
+local told, an_error = {}, false
+local cost = 0 -- of the groups, in bytes
+local changed, full = {}, {} -- groups, the latter in the order in which they are ready
+local open = {}    -- the groups that take further pushes, by tag; false: none that is stored does
+local counted = {} -- IDs, and for how long (ms)
+local saying = {}  -- what the pushes of those say, where that is to be told apart
+
+-- Adds the push at ARGV[i], in the run at ARGV[run], to its group. Returns what it did, and the group; or an error reply.
+local function push(i, run)
+  local id, topic, body = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local tag, window, said = string.match(id, '^[^}]*}'), once_window(ARGV[run + 5])
+  if window and (counted[id] or has_counted(id)) then
+    if said ~= '' then
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local once = prefix .. 'once'
+local once_contents = prefix .. 'once_content:'
+local function said_otherwise(id, said)
+  local until_ms = redis.call('ZSCORE', once, id)
+  local counts = until_ms and redis.pcall('HGET', once_contents .. id, 'of')
+  local first = type(counts) == 'string' and string.match(counts, '^' .. until_ms .. ' (.*)$')
+  return first and first ~= said
+end
+      if said_otherwise(id, said) then return 4 end
+    end
+    return 0
+  end
+  local group, failed = open[tag], nil
+  if not group and cost > MAX_BYTES then return 3 end
+  if group == nil then group, failed = waiting_group(tag, topic) end
+  if failed then return failed end
+  if not group or not group.run then -- its body is copied once a call, as three strings or, if it is kept as a text, as one
+    local more = GROUP + (group and not group.is_over and group.stored * (group.body and 3 or 1) or 0)
+    if cost > 0 and cost + more > MAX_BYTES then
+      cost = MAX_BYTES + 1 -- no other one, though it be small: none of those is read any more
+      return 3
+    end
+    cost = cost + more
+  end
+  local before = group
+  if group and (group.is_over or group.size + #body + 1 > MAX_BYTES) then -- it is ready before the next one can be
+    group.due = begun
+    full[#full + 1] = group
+    if not group.run then changed[#changed + 1] = group end
+    group = nil
+  end
+  group = group or new_group(tag, topic)
+  if not group.run then changed[#changed + 1] = group end
+  group.run = run -- the last one that has added to it
+  add(group, body)
+  local most = tonumber(ARGV[run + 6])
+  local is_full = most > 0 and group.count >= most
+  group.due = is_full and begun or debounced(debounce_limit(ARGV[run + 2]), now - ARGV[i + 3], group.first)
+  open[tag] = group.due > begun and group
+  if not open[tag] then full[#full + 1] = group end
+  if window then
+    counted[id] = window
+    if said ~= '' then saying[id] = said end
+  end
+  return group == before and 2 or 1, group
+end
+
+local run = FIRST
+while run < #ARGV do
+  local next_run = run + TERMS + PUSH * ARGV[run]
+  for i = run + TERMS, next_run - 1, PUSH do
+    local what, group = push(i, run)
+    if type(what) == 'table' then return what end
+    an_error = an_error or type(what) == 'string'
+    told[#told + 1] = what
+    told[#told + 1] = group and group.id or ''
+  end
+  run = next_run
+end
+if #changed == 0 or an_error and ARGV[2] == 'all' then return told end
+
+local entries, first_due = {}, math.huge -- of the pool: score, ID, score, ID, …
+for k, group in ipairs(changed) do
+  entries[2 * k - 1], entries[2 * k] = score_of(group.due), group.id
+  if group.due > begun then first_due = math.min(first_due, group.due) end
+end
+local bucket, waits = buckets .. changed[1].id, groups .. changed[1].tag
+local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('PEXPIRE', bucket, '1') or not_permitted('ZREM', pool, '')
+  or not_permitted('HSET', waits, 'id', '') or not_permitted('PEXPIRE', waits, '1') or not_permitted('DEL', waits)
+  or next(counted) and (not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
+    or not_permitted('ZRANGEBYSCORE', once, '0', '0'))
+if err then return err end
+-- The first write is one that Redis refuses at maxmemory, or if the pool is none.
+call('ZADD', pool, unpack(entries))
+
+local lengths = {} -- of the queues that get jobs, by topic
+
+-- What is full is ready. If the queue can't take it the server will name that: it is in the pool, due now.
+local function make_ready(group)
+  local length = redis.pcall('LPUSH', queues .. group.topic, group.id)
+  if type(length) == 'number' then
+    call('ZREM', pool, group.id)
+    lengths[group.topic] = length
+  end
+  call('DEL', groups .. group.tag)
+  if group.size >= LARGE then redis.pcall('DEL', prefix .. 'group_text:' .. group.id) end
+end
+
+-- The body of a group, with what was pushed to it, and whether it is kept as a text.
+local function body_of(group, name)
+  if not group.stored then return '[' .. table.concat(group.bodies, ',') .. ']' end
+  if not group.body then
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local texts = prefix .. 'group_text:'
+local function lengthened(id, length, more)
+  if redis.pcall('SETRANGE', texts .. id, length - 1, more) ~= length - 1 + #more then return nil end
+  local body = redis.pcall('GET', texts .. id)
+  return type(body) == 'string' and body or nil
+end
+    local body = lengthened(group.id, group.stored, ',' .. table.concat(group.bodies, ',') .. ']')
+    if body then return body, true end
+  end
+  return string.sub(group.body or call('HGET', name, 'body'), 1, -2) .. ',' .. table.concat(group.bodies, ',') .. ']'
+end
+
+local function store(group, name, lifetime, most, ttr)
+  local body
+  body, group.in_text = body_of(group, name)
+  if group.size >= LARGE and group.due > begun and not group.in_text then
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local texts = prefix .. 'group_text:'
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local TEXT_KEPT = 60000
+local function keep_text(id, body)
+  local text = texts .. id
+  if not_permitted('SETRANGE', text, '0', '') or not_permitted('GET', text) or not_permitted('HSTRLEN', buckets .. id, 'body') then return false end
+  redis.pcall('DEL', text)
+  redis.pcall('SETRANGE', text, 0, body)
+  redis.pcall('PEXPIRE', text, TEXT_KEPT)
+  return true
+end
+    group.in_text = keep_text(group.id, body)
+  end
+  call('HSET', name, 'topic', group.topic, 'first', string.format('%d %d', group.first, group.count), 'body', body)
+  if most ~= '0' or ttr ~= '0' or lifetime - DEFAULT_LIFETIME ~= 0 then
+    call('HSET', name, 'options', options_text(most, ttr, lifetime))
+  elseif group.stored then
+    redis.pcall('HDEL', name, 'options')
+  end
+  call('PEXPIRE', name, string.format('%d', math.max(group.due - now, 0) + lifetime))
+end
+
+for _, group in ipairs(changed) do
+  local run = group.run
+  if run then store(group, buckets .. group.id, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4]) end
+  if ARGV[1] == 'enter' then enter_use(group.topic, now / 1000, group.due / 1000) end
+end
+for _, group in ipairs(full) do make_ready(group) end
+for tag, group in pairs(open) do
+  if group then
+    call('HSET', groups .. tag, 'id', group.id, group.in_text and 'text' or 'id', group.id)
+    call('PEXPIRE', groups .. tag, string.format('%d', group.due - now + KNOWN_FOR))
+  end
+end
+for id, window in pairs(counted) do enter_once(id, window) end
+if next(saying) then
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local once = prefix .. 'once'
+local once_contents = prefix .. 'once_content:'
+local function keep_said(id, said, window)
+  local until_ms = redis.call('ZSCORE', once, id)
+  redis.pcall('HSET', once_contents .. id, 'of', until_ms .. ' ' .. said)
+  redis.pcall('PEXPIRE', once_contents .. id, string.format('%d', window))
+end
+  for id, said in pairs(saying) do keep_said(id, said, counted[id]) end
+end
+if first_due < math.huge then announce(score_of(first_due), first_due - now) end
+for topic, length in pairs(lengths) do wake(topic, length) end
+return told

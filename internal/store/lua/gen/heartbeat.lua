@@ -1,0 +1,128 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local acked_count = prefix .. 'acked'
+local server_states = prefix .. 'servers'
+local past_hour = prefix .. 'history'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local MAX_SERVERS, MAX_ENTRY = 250, 8192
+local function server_entries(servers)
+  local list = {}
+  for _, field in ipairs(redis.call('HRANDFIELD', servers, MAX_SERVERS)) do
+    local small = #field <= MAX_ENTRY and redis.call('HSTRLEN', servers, field) <= MAX_ENTRY
+    list[#list + 1], list[#list + 2] = field, small and redis.call('HGET', servers, field)
+  end
+  return list
+end
+-- require: keys time guard servers
+-- heartbeat: says that a server runs, and how it fares.
+--
+-- KEYS[1] the hash of servers
+-- ARGV[1] the server's ID
+-- ARGV[2] since when it runs (Unix ms), or, if negative, since how long (ms)
+-- ARGV[3] the time between its passes (ms)   ARGV[4] the rest of its entry, JSON without the first {
+-- ARGV[5] how many entries there were when those were last deleted of servers that are gone, and what is no entry; if
+--         there are others than so many now, that is done again. Negative if it is to be done in any case
+-- ARGV[6] how many jobs of other partitions were ever acknowledged; negative if that is not known
+--
+-- The last hour of all servers and the number of acknowledged jobs are no keys of the call: the user
+-- may have no right to them, and then it is left out what happened.
+--
+-- Returns {since when it runs (Unix ms), how many entries there are}; if entries are deleted {that, those, now, ID, entry,
+-- ID, entry, …}, as servers does, of the other servers that run. -1 if this user may not know how many there are.
+-- Errors: WRONGTYPE, a permission that is missing, before anything is written.
+--
+-- Atomic so that no entry is deleted that was renewed meanwhile, and so that what the server has done
+-- since its last entry is recorded once, however often it has to be said.
+-- Cost: O(1); O(servers), and a bounded number of them, if entries are to be deleted.
+local STALE = 60000 -- ms; see ServerState.Stale
+local MOST = 60000  -- no server has a longer interval
+
+-- Whether the server has been silent for longer than it would be. (A time to come is that of
+-- a clock which was set back.)
+local function is_gone(entry)
+  local written, interval = string.match(entry or '', '^{"now":(%d+),"started":%d+,"interval":(%d+),')
+  return not written or interval - MOST > 0 or math.abs(now - written) > math.max(STALE, 2 * interval)
+end
+
+-- Adds what a server has done since its last entry to the last hour of all: field "slot modulo SLOTS"
+-- of the hash, "slot acked place:count,place:count,…" (see History in Go). So there are SLOTS fields at
+-- most, and an old one is overwritten. Nothing depends on it: what can't be done is left out.
+local SLOT, SLOTS = 10000, 360 -- ms; store.historyStep, historySlots
+
+local function lateness_of(entry)
+  local counts = {}
+  for count in string.gmatch(string.match(entry or '', '"lateness":%[([%d,]*)%]') or '', '%d+') do
+    counts[#counts + 1] = tonumber(count)
+  end
+  return counts
+end
+
+--   is_new  whether the server has never had an entry: then it has done all of it just now
+local function record(before, after, is_new)
+  local slot, counts = math.floor(now / SLOT), {}
+  local field = string.format('%d', slot % SLOTS)
+  local old = redis.pcall('HGET', past_hour, field)
+  local total = redis.pcall('GET', acked_count)
+  if type(old) == 'table' or type(before) == 'table' then return end
+  local same = old and string.match(old, '^' .. string.format('%d', slot) .. ' %S+ (.*)$')
+  for place, count in string.gmatch(same or '', '(%d+):(%d+)') do counts[tonumber(place)] = tonumber(count) end
+  local was = lateness_of(before)
+  if before or is_new then
+    for place, count in ipairs(lateness_of(after)) do
+      local more = count - (was[place] or 0)
+      if more > 0 then counts[place] = (counts[place] or 0) + more end
+    end
+  end
+  local parts = {}
+  for place, count in pairs(counts) do parts[#parts + 1] = string.format('%d:%d', place, count) end
+  table.sort(parts)
+  local elsewhere = tonumber(ARGV[6])
+  if type(total) == 'table' or not string.match(total or '0', '^%d+$') or elsewhere < 0 then
+    total = '-'
+  elseif elsewhere > 0 then
+    total = string.format('%d', (total or 0) + elsewhere)
+  end
+  redis.pcall('HSET', past_hour, field, string.format('%d %s %s', slot, total or '0', table.concat(parts, ',')))
+  redis.pcall('PEXPIRE', past_hour, SLOT * SLOTS)
+end
+
+local before = redis.pcall('HGET', server_states, ARGV[1])
+local known, there = tonumber(ARGV[5]), redis.pcall('HLEN', server_states)
+if type(there) == 'table' then
+  there = -1
+elseif not before then
+  there = there + 1
+end
+local sweep = known < 0 or there >= 0 and there ~= known
+
+local gone, others = {}, {}
+if sweep then
+  local entries = server_entries(server_states)
+  for k = 1, #entries, 2 do
+    if entries[k] == ARGV[1] then
+      -- which is about to be renewed
+    elseif is_gone(entries[k + 1]) then
+      gone[#gone + 1] = entries[k]
+    else
+      others[#others + 1], others[#others + 2] = entries[k], entries[k + 1]
+    end
+  end
+end
+
+local started = tonumber(ARGV[2])
+if started < 0 then started = now + started end
+local err = not_permitted('HSET', server_states, ARGV[1], '')
+if err then return err end
+-- What has written is not refused at maxmemory, and this frees about as much as it takes.
+redis.call('HDEL', server_states, ARGV[1], unpack(gone))
+redis.call('HSET', server_states, ARGV[1], string.format('{"now":%d,"started":%d,"interval":%d,', now, started, ARGV[3] + 0) .. ARGV[4])
+record(before, ARGV[4], tonumber(ARGV[2]) < 0)
+there = math.max(there - #gone, -1)
+if sweep then return {started, there, now, unpack(others)} end
+return {started, there}

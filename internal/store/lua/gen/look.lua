@@ -1,0 +1,57 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local waiters = prefix .. 'waiting:'
+local function takes_no_writes(queue)
+  local reply = redis.pcall('RPOP', queue, 0)
+  if type(reply) ~= 'table' or not reply.err then return nil end
+  for _, reason in ipairs({'READONLY', 'NOREPLICAS', 'MASTERDOWN'}) do
+    if string.find(reply.err, reason, 1, true) then return reply end
+  end
+end
+local WAITING_FOR = 3600000
+local entering
+local function add_waiter(topic, waiter, waited, among)
+  if not entering then
+    local time = redis.pcall('TIME')
+    if time.err then return false, false end
+    entering = time[1] * 1000000 + time[2]
+  end
+  local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
+  local added = redis.pcall('ZADD', set, 'NX', since, waiter)
+  if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1] then
+    set = prefix .. 'paused_waiting:' .. topic
+    added = redis.pcall('ZADD', set, 'NX', since, waiter)
+  end
+  if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
+  return type(added) == 'number', added == 1
+end
+-- require: keys guard queue
+-- look: whether some ready queues have jobs, and, for those that are empty, enters a waiter.
+--
+-- KEYS[1] job pool   KEYS[2…] ready queues
+-- ARGV[1] the waiter, '' for none   ARGV[2…] of each queue: its topic, and for how long the waiter has waited
+-- (µs), -1 if it is not to be entered
+--
+-- Returns {entered, added, length, length, …}: entered is 1 if the waiter stands wherever it was to be entered;
+-- added are the places of the queues, from 1 on, where it did not stand before; there are no lengths if no
+-- queue exists, which is the rule. A length is 1 if it can't be read, so that a pop is tried, which tells why.
+-- Errors: a server that takes no writes, for it does not know that a queue is empty.
+--
+-- Atomic because no job may come between the look and the entry: nobody would be woken for it.
+-- Cost: O(queues).
+local reply, written = {1, {}}, false
+local some = redis.pcall('EXISTS', unpack(KEYS, 2)) ~= 0
+local waiter = ARGV[1]
+for i = 2, #KEYS do
+  local length = some and redis.pcall('LLEN', KEYS[i]) or 0
+  if type(length) ~= 'number' then length = 1 end
+  local topic, waited = ARGV[2 * i - 2], ARGV[2 * i - 1]
+  if length == 0 and waiter ~= '' and waited ~= '-1' then
+    local entered, added = add_waiter(topic, waiter, waited)
+    if entered then written = true else reply[1] = 0 end
+    if added then reply[2][#reply[2] + 1] = i - 1 end
+  end
+  if some then reply[i + 1] = length end
+end
+-- Last, as a script that has asked this is not refused at maxmemory.
+return not written and takes_no_writes(KEYS[2]) or reply

@@ -1,0 +1,94 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local queues = prefix .. 'ready_queue:'
+local schedules = prefix .. 'schedules'
+local paused_queues = prefix .. 'paused_queue:'
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local function stands_before(a, b)
+  for i = 1, math.min(#a, #b) do
+    local of_a, of_b = string.byte(a, i), string.byte(b, i)
+    if of_a ~= of_b then return of_a < of_b end
+  end
+  return #a < #b
+end
+local function entries_before(set, score, id)
+  local low = redis.call('ZCOUNT', set, '-inf', '(' .. score)
+  local high = redis.call('ZCOUNT', set, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local entry = redis.call('ZRANGE', set, middle, middle)[1]
+    if stands_before(entry, id) then low = middle + 1 else high = middle end
+  end
+  return low
+end
+local SCHEDULES = 'delayer:schedules'
+local function schedule_id(name) return '{' .. name .. '}@schedule' end
+local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
+-- require: keys time guard place schedule
+-- mend_schedules: puts schedules back into the pool that a server has moved which doesn't know what they are, as the original's does, and
+-- forgets those whose buckets are gone.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the name behind which to look, '' for the beginning   ARGV[2] how many schedules at most, and entries of the queue
+-- ARGV[3] 'moved': only if something has moved any, whose queue is not empty then; 'all': also if that is not so
+--
+-- Returns {all, last, name, name, …}: how many schedules there are; the name with which to go on, '' if there are no more; those that
+-- were put back.
+-- Errors: WRONGTYPE, a permission that is missing; nothing has changed then.
+--
+-- Atomic because one may be removed meanwhile.
+-- Cost: O(1) for each; O(log n) of the pool for what is put back. Nothing for those that nobody has moved.
+local queue, most = queues .. SCHEDULES, tonumber(ARGV[2])
+local all = redis.call('ZCOUNT', schedules, '-inf', '+inf')
+local waiting = redis.call('LLEN', queue)
+if waiting == 0 and (all == 0 or ARGV[3] == 'moved' and redis.call('LLEN', paused_queues .. SCHEDULES) == 0) then return {all, ''} end
+local err = not_writable() or not_permitted('ZREM', schedules, '') or not_permitted('RPOP', queue) or not_permitted('LPUSH', queue, '')
+if err then return err end
+local reply = {all, ''}
+
+-- Puts the schedule back if it is one, and not there. Returns whether it is one; of what is none, the topic.
+local function mend(id, name)
+  local s = redis.pcall('HMGET', buckets .. id, 'topic', 'revision', 'next')
+  if s[1] ~= SCHEDULES or not s[2] then return false, s[1] end
+  if s[3] ~= '' and not redis.call('ZMSCORE', pool, id)[1] then
+    redis.call('ZADD', pool, score_of(tonumber(s[3])), id)
+    reply[#reply + 1] = name
+  end
+  return true
+end
+
+-- What is none stays in the queue: a job that was pushed to that topic.
+for _ = 1, math.min(waiting, most) do
+  local id = redis.call('RPOP', queue)
+  local is, topic = mend(id, schedule_name(id) or id)
+  if not is and topic then redis.call('LPUSH', queue, id) end
+end
+local first = ARGV[1] ~= '' and entries_before(schedules, '0', ARGV[1] .. '\0') or 0
+local names = redis.call('ZRANGE', schedules, first, first + most - 1)
+if #names == 0 then return reply end
+local ids, bucket_keys = {}, {}
+for i, name in ipairs(names) do
+  ids[i] = schedule_id(name)
+  bucket_keys[i] = buckets .. ids[i]
+end
+-- One that is in the pool, and has a bucket, is where it belongs.
+local scores, are_whole = redis.call('ZMSCORE', pool, unpack(ids)), redis.call('EXISTS', unpack(bucket_keys)) == #ids
+for i, name in ipairs(names) do
+  if not (scores[i] and are_whole) and not mend(ids[i], name) then redis.call('ZREM', schedules, name) end
+end
+if #names == most then reply[2] = names[most] end
+return reply

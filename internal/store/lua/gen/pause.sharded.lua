@@ -1,0 +1,132 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local queues = prefix .. 'ready_queue:'
+local waiters = prefix .. 'waiting:'
+local first_due_channel = prefix .. 'first_due'
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
+local pauses = prefix .. 'paused'
+local paused_queues = prefix .. 'paused_queue:'
+local paused_waiters = prefix .. 'paused_waiting:'
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
+local function not_a_list(queue)
+  local type = redis.call('TYPE', queue).ok
+  if type ~= 'none' and type ~= 'list' then
+    return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
+  end
+end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local function read_pause(text)
+  local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  if not since then return nil end
+  return {since = tonumber(since), ends = tonumber(ends), backed_off = tonumber(backed_off), backs_on = tonumber(backs_on), note = note}
+end
+local function pause_text(p)
+  return string.format('%.0f %.0f %.0f %.0f ', p.since, p.ends, p.backed_off, p.backs_on) .. p.note
+end
+local function paused_until(p)
+  if p.since > 0 and p.ends == 0 then return math.huge end
+  return math.max(p.ends, p.backs_on)
+end
+local function empty_into(from, into, most, side, other)
+  for _ = 1, most do
+    if type(redis.pcall('LMOVE', from, into, side, other)) ~= 'string' then return end
+  end
+end
+local function hold(topic, most)
+  local queue, queue_aside, set = queues .. topic, paused_queues .. topic, waiters .. topic
+  if redis.call('TYPE', set).ok == 'zset' then redis.pcall('RENAME', set, paused_waiters .. topic) end
+  redis.pcall('HSET', set, 'paused', '1')
+  if redis.pcall('EXISTS', queue) ~= 1 then return end
+  if redis.call('EXISTS', queue_aside) == 0 then
+    redis.pcall('RENAME', queue, queue_aside)
+  else
+    empty_into(queue, queue_aside, most, 'RIGHT', 'LEFT')
+  end
+end
+local function not_pausable(topic)
+  return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a') or not_permitted('HSET', waiters, 'a', '')
+    or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, paused_queues) or not_permitted('RENAME', waiters, paused_waiters)
+    or not_permitted('LMOVE', queues, paused_queues, 'RIGHT', 'LEFT') or not_permitted('TYPE', waiters)
+end
+local function pause_elsewhere(topic)
+  return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(paused_queues .. topic) or elsewhere(waiters .. topic) or elsewhere(paused_waiters .. topic)
+end
+local USED_EACH = 60
+local SOON = 1800
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local function enter_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end
+local function enter_use(topic, seconds, due)
+  if due - seconds > SOON then
+    enter_wait(topic, seconds, due)
+  else
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  end
+end
+-- require: keys guard pause topics
+-- pause: has nothing of a topic be delivered for a while. Whatever is or becomes ready is set aside meanwhile.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the topic
+-- ARGV[2] 'pause', as an operator does: for how long, and the note, count anew; 'back off', as a consumer does, who may not
+-- shorten anything; 'copy': what another partition has, if nothing is here
+-- ARGV[3] for how long (ms), 0 without end   ARGV[4] the note; of 'copy', the entry
+--
+-- Returns 1.
+-- Errors: WRONGTYPE of the queue or the pool, OOM, a permission that is missing, too many paused topics; nothing has changed then.
+--
+-- Atomic because no job may be taken between the entry and the move of the queue.
+-- Cost: O(1); where there are entries both in the queue and aside, O(those of the queue), at most 10,000.
+local MOST, AT_ONCE = 1000, 10000 -- topics; entries
+local TOLD = '1000'               -- ms; servers look by then when it ends
+local topic, how, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local missing = pause_elsewhere(topic)
+if missing then return missing end
+local err = not_pausable(topic) or not_a_list(queues .. topic) or not_a_list(paused_queues .. topic)
+if err then return err end
+local text = redis.call('HGET', pauses, topic)
+local p = text and read_pause(text)
+if how == 'copy' then
+  if p and paused_until(p) > now then return 1 end
+  p = read_pause(ARGV[4])
+  if not p or paused_until(p) <= now then return 1 end
+end
+p = p or {since = 0, ends = 0, backed_off = 0, backs_on = 0, note = ''}
+if not text and redis.call('HLEN', pauses) >= MOST then
+  return redis.error_reply(string.format('ERR %d topics are paused, there can be no more', MOST))
+end
+if how == 'pause' then
+  local is_over = p.since == 0 or p.ends > 0 and p.ends <= now
+  if is_over then p.since = now end
+  p.ends, p.note = ms > 0 and now + ms or 0, ARGV[4]
+elseif how == 'back off' then
+  if p.backs_on <= now then p.backed_off = now end
+  p.backs_on = math.max(p.backs_on, now + ms)
+end
+redis.call('HSET', pauses, topic, pause_text(p))
+hold(topic, AT_ONCE)
+enter_use(topic, now / 1000, now / 1000)
+redis.pcall('SPUBLISH', first_due_channel, TOLD)
+return 1

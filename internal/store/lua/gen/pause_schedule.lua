@@ -1,0 +1,26 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local schedules = prefix .. 'schedules'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local now_us = time[1] * 1000000 + time[2]
+local SCHEDULES = 'delayer:schedules'
+-- require: keys time schedule
+-- pause_schedule: has a schedule's moments pass without jobs, or no more.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the schedule's ID   ARGV[2] 'pause' or 'resume'
+--
+-- Returns 1, or 0 when there is no such schedule.
+-- Errors: WRONGTYPE of the bucket, OOM, a permission that is missing; nothing has changed then.
+--
+-- Atomic because a server that has read it before must not fire it any more.
+-- Cost: O(1).
+local bucket = buckets .. ARGV[1]
+local s = redis.call('HMGET', bucket, 'topic', 'revision', 'paused')
+if s[1] ~= SCHEDULES or not s[2] then return 0 end
+if (ARGV[2] == 'pause') == (s[3] and true or false) then return 1 end
+redis.call('HSET', bucket, 'revision', string.format('%.0f', math.max(now_us, s[2] + 1)))
+if ARGV[2] == 'pause' then redis.call('HSET', bucket, 'paused', string.format('%d', now)) else redis.call('HDEL', bucket, 'paused') end
+return 1

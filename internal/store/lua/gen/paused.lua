@@ -1,0 +1,39 @@
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local pauses = prefix .. 'paused'
+local function read_pause(text)
+  local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  if not since then return nil end
+  return {since = tonumber(since), ends = tonumber(ends), backed_off = tonumber(backed_off), backs_on = tonumber(backs_on), note = note}
+end
+local function paused_until(p)
+  if p.since > 0 and p.ends == 0 then return math.huge end
+  return math.max(p.ends, p.backs_on)
+end
+-- require: time keys pause
+-- paused: the topics that are paused; it changes nothing.
+--
+-- KEYS[1] job pool
+--
+-- Returns {topic, since, until, backed off since, until, note, …}: see read_pause; what is over is 0. Where all is over the
+-- topic is left out: the next server that looks ends it.
+-- Errors: WRONGTYPE, a permission that is missing.
+--
+-- One script so that the entries and the time are of one moment.
+-- Cost: O(paused topics), 1,000 at most.
+local reply = {}
+local entries = redis.call('HLEN', pauses) > 0 and redis.call('HRANDFIELD', pauses, 2000, 'WITHVALUES') or {}
+for i = 1, #entries, 2 do
+  local p = read_pause(entries[i + 1])
+  if p and paused_until(p) > now then
+    if p.ends > 0 and p.ends <= now then p.since, p.ends, p.note = 0, 0, '' end
+    if p.backs_on <= now then p.backed_off, p.backs_on = 0, 0 end
+    for _, value in ipairs({entries[i], string.format('%.0f', p.since), string.format('%.0f', p.ends), string.format('%.0f', p.backed_off),
+      string.format('%.0f', p.backs_on), p.note}) do
+      reply[#reply + 1] = value
+    end
+  end
+end
+return reply

@@ -1,0 +1,405 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local waiters = prefix .. 'waiting:'
+local once = prefix .. 'once'
+local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
+local STEP = 50
+local pcall = redis.pcall
+local entering
+local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
+local claim_tells = false
+local function take(queue, topic, count, most, read, wants, claim, gate)
+  local ids = pcall('LRANGE', queue, -count, -1)
+  if ids.err then
+local function not_a_list(queue)
+  local type = redis.call('TYPE', queue).ok
+  if type ~= 'none' and type ~= 'list' then
+    return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
+  end
+end
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+    queue_error = not unreadable(ids) and not_a_list(queue) or ids
+    return 0, queue_error
+  end
+  if #ids == 0 then return 0 end
+  local denied = pcall('RPOP', queue, 0)
+  if type(denied) == 'table' and denied.err then return denied end
+  if gate then
+    local err
+    most, err = gate(topic, math.min(most, #ids))
+    if err then
+      queue_error = err
+      return 0, err
+    end
+    if most == 0 then return 0 end
+  end
+  local waits = pcall('ZMSCORE', pool, unpack(ids))
+  if waits.err then
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+    if unreadable(waits) then return waits end
+  end
+  local jobs, names, misrouted, followed = {}, {}, nil, nil
+  local n, first = 0, #ids + 1
+  for i = #ids, 1, -1 do
+    if n == most or bytes_left <= 0 then break end
+    local id = ids[i]
+    local name = buckets .. id
+    local job = read(name)
+    local owner = job[1]
+    if owner == topic and not waits[i] then
+      local body = job[2] or ''
+      local size = #id + #body
+      if size > bytes_left and some_bytes then
+        bytes_left = 0
+        break
+      end
+      if not wants or wants(id, name, job) then
+        bytes_left, some_bytes = bytes_left - size, true
+        jobs[2 * n + 1] = id
+        jobs[2 * n + 2] = body
+        n = n + 1
+        names[n] = name
+        if job[3] and string.byte(job[3]) == 43 then
+          followed = followed or {}
+          followed[n] = true
+        end
+      end
+    elseif not owner then
+      if job.err then
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+        if unreadable(job) then return job end
+      end
+      bytes_left, some_bytes = bytes_left - #id, true
+      found_stale[#found_stale + 1] = id
+    elseif not waits[i] then
+      misrouted = misrouted or {}
+      misrouted[#misrouted + 1] = {id, owner}
+    end
+    first = i
+  end
+  local used = #ids + 1 - first
+  if used == 0 then return 0 end
+  if misrouted then
+local pool = KEYS[1]
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+    denied = not_writable()
+    if denied then return denied end
+  end
+  local refused, leases
+  refused, jobs, leases = claim(jobs, names, n, topic, followed)
+  if refused then return refused end
+  redis.call('RPOP', queue, used)
+  for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
+  if misrouted then
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local queues = prefix .. 'ready_queue:'
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local MOST_DEAD = 100
+local function wake(topic, jobs)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      for _ = 1, jobs do
+        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+local function pass_on(id, topic)
+  local length = redis.pcall('LPUSH', queues .. topic, id)
+  if type(length) == 'number' then
+    wake(topic, length)
+  else
+    redis.pcall('ZADD', pool, 0, id)
+  end
+end
+    for _, entry in ipairs(misrouted) do pass_on(entry[1], entry[2]) end
+  end
+  return used, jobs, leases
+end
+local function take_all(read, wants, claim, limit_at, gate)
+  local reply, waiter, entered = {0, stale, 0}, ARGV[2], 1
+  for i = 2, #KEYS do
+    local taken, leases = {}, nil
+    local room = math.min(wanted, limit_at and tonumber(ARGV[limit_at + i - 2]) or wanted)
+    local topic, asked, step, left = ARGV[#ARGV - #KEYS + i], room > 0, 1, 0
+    local held, others_served, among
+    while room > 0 and not held and entries_left > 0 and bytes_left > 0 do
+      local count = math.min(math.max(room, step), entries_left)
+      local used, jobs, more_leases = take(KEYS[i], topic, count, room, read, wants, claim, gate)
+      if gate then
+        local served
+        held, served, among = gate(topic, nil, jobs and #jobs / 2 or 0)
+        others_served = others_served or served
+      end
+      if type(used) == 'table' then
+        if #taken == 0 and #reply == 3 and #stale == 0 and not claim_tells then return used end
+        wanted, room, reply[1] = 0, 0, 1
+        asked = false
+      elseif used == 0 then
+        if jobs then asked, entered = false, 0 end
+        break
+      else
+        entries_left, step = entries_left - used, STEP
+        room, wanted = room - #jobs / 2, wanted - #jobs / 2
+        if #taken == 0 then
+          taken, leases = jobs, more_leases
+        else
+          for k = 1, #jobs do taken[#taken + 1] = jobs[k] end
+          for k = 4, leases and #more_leases or 0 do leases[#leases + 1] = more_leases[k] end
+        end
+      end
+    end
+    if asked and limit_at and not held and (room == 0 or entries_left <= 0 or bytes_left <= 0) then
+      local others = waiter ~= '' and ARGV[4] == '1'
+      left = (others or not others_served and pcall('EXISTS', waiters .. topic) == 1) and pcall('LLEN', KEYS[i]) or -1
+      if type(left) ~= 'number' then left = -1 end
+      if left > 0 and not others_served then
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local queues = prefix .. 'ready_queue:'
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local MOST_DEAD = 100
+local function wake(topic, jobs)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      for _ = 1, jobs do
+        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+        wake(topic, left)
+      end
+    end
+    if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') and (not held or among) then
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local waiters = prefix .. 'waiting:'
+local WAITING_FOR = 3600000
+local function add_waiter(topic, waiter, waited, among)
+  if not entering then
+    local time = redis.pcall('TIME')
+    if time.err then return false, false end
+    entering = time[1] * 1000000 + time[2]
+  end
+  local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
+  local added = redis.pcall('ZADD', set, 'NX', since, waiter)
+  if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1] then
+    set = prefix .. 'paused_waiting:' .. topic
+    added = redis.pcall('ZADD', set, 'NX', since, waiter)
+  end
+  if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
+  return type(added) == 'number', added == 1
+end
+      if not add_waiter(topic, waiter, #taken > 0 and 0 or ARGV[3], among) then entered = 0 end
+    end
+    if #taken > 0 then
+      reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = i - 1, taken, left
+      if leases then reply[#reply + 1] = leases end
+    end
+    if held then reply[#reply + 1], reply[#reply + 2] = 1 - i, held end
+  end
+  if wanted > 0 and (entries_left <= 0 or bytes_left <= 0) then reply[1] = 1 end
+  if waiter ~= '' then reply[3] = entered end
+  if #reply == 3 and #stale == 0 and reply[3] == 0 and not claim_tells then
+local function takes_no_writes(queue)
+  local reply = redis.pcall('RPOP', queue, 0)
+  if type(reply) ~= 'table' or not reply.err then return nil end
+  for _, reason in ipairs({'READONLY', 'NOREPLICAS', 'MASTERDOWN'}) do
+    if string.find(reply.err, reason, 1, true) then return reply end
+  end
+end
+    local denied = takes_no_writes(KEYS[2])
+    if denied then return denied end
+  end
+  if queue_error and #reply == 3 and reply[1] == 0 then
+    if #stale == 0 and not claim_tells then return queue_error end
+    reply[1] = 1
+  end
+  return reply
+end
+-- require: keys take
+-- pop: takes the next ready jobs of some topics; they are gone from Redis then, and their followers take their places.
+--
+-- KEYS, ARGV[1…4] and the topics at the end: see take.
+-- ARGV[5…] how many jobs of each of KEYS[2…] at most; then the topics
+--
+-- Returns {more, stale, entered, queue, jobs, left, queue, jobs, left, …}: more is 1 when the call stopped early,
+-- after 1,000 entries or about 1 MiB, and there may be more; stale are the IDs met whose job
+-- is gone (its lifetime ended, it was removed, or taken by another entry); queue is the place
+-- of a topic among the topics, from 1 on, jobs are {id, body, id, body, …} of it, and left is how many
+-- entries its queue still has, -1 if that is of interest to nobody; entered is 1 if the waiter was entered wherever it was to be.
+-- Errors: WRONGTYPE of a queue, if no queue has a job; a permission that is missing, before
+-- anything is written; a server that takes no writes, also if no queue has a job.
+--
+-- Atomic because a cut between the entry and the bucket would lose the job.
+-- Cost: O(entries read), at most 50 more than are dropped or taken.
+local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease') end
+
+local followers -- the IDs of jobs that have one, and were taken
+
+-- Buckets first: if they may not be deleted, the entries are still there. Those of jobs that have a follower lose the topic only, so that
+-- nobody takes them again.
+local function delete(jobs, names, n, _, followed)
+  if n == 0 then return nil, jobs end
+  if followed then
+    local may = redis.acl_check_cmd
+    if may and not (may('HSET', names[1], 'topic', '') and may('HDEL', names[1], 'topic') and may('PTTL', names[1])) then
+      return redis.error_reply('NOPERM this user has no permissions to run HSET, HDEL and PTTL, as the follower of a job needs them')
+    end
+    local others = {}
+    followers = followers or {}
+    for k = 1, n do
+      if not followed[k] then
+        others[#others + 1] = names[k]
+      elseif redis.call('HDEL', names[k], 'topic') == 1 then
+        followers[#followers + 1] = jobs[2 * k - 1]
+      end
+    end
+    names = others
+  end
+  local deleted = #names > 0 and pcall('DEL', unpack(names)) or 0
+  if type(deleted) == 'table' then return deleted end
+  if deleted == n then return nil, jobs end
+  local seen, once = {}, {} -- an ID stood there twice, or has a follower
+  for k = 1, #jobs, 2 do
+    if not seen[jobs[k]] then
+      seen[jobs[k]] = true
+      once[#once + 1], once[#once + 2] = jobs[k], jobs[k + 1]
+    end
+  end
+  return nil, once
+end
+
+local reply = take_all(read, nil, delete, 5)
+if not followers then return reply end
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local queues = prefix .. 'ready_queue:'
+local wake_channels = prefix .. 'wake:'
+local first_due_channel = prefix .. 'first_due'
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
+local ANNOUNCED = 60000
+local function announce(score, wait)
+  if wait > ANNOUNCED then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
+end
+local MOST_DEAD = 100
+local function wake(topic, jobs)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      for _ = 1, jobs do
+        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+local DEFAULT_LIFETIME = 604800000
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local CLOCK_SLACK = 500
+local function pushed_anew(ttl, expires)
+  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
+end
+local function options_text(most, ttr, lifetime)
+  return string.format('%d %d %d', most, ttr, lifetime)
+end
+local USED_EACH = 60
+local SOON = 1800
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local function enter_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end
+local function enter_use(topic, seconds, due)
+  if due - seconds > SOON then
+    enter_wait(topic, seconds, due)
+  else
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  end
+end
+local function follow_up(id, from)
+  local name = buckets .. id
+  local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')
+  local due, lifetime, most, ttr, topic = string.match(follower[1] or '', '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  local _, _, _, expires = read_lease(follower[3])
+  if not due or pushed_anew(redis.call('PTTL', from), expires) then
+    redis.call('DEL', name)
+    redis.call('ZREM', pool, id)
+    return
+  end
+  due = tonumber(due)
+  local usual = most == '0' and ttr == '0' and lifetime - DEFAULT_LIFETIME == 0
+  redis.call('HSET', name, 'topic', topic, 'body', follower[2] or '', 'options', options_text(most, ttr, lifetime))
+  redis.call('HDEL', name, 'lease', 'error', 'first', 'next', 'next_body', usual and 'options' or 'error')
+  if from ~= name then redis.call('HDEL', from, 'next', 'next_body') end
+  redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
+  local length = due < now and redis.pcall('LPUSH', queues .. topic, id)
+  if type(length) == 'number' then
+    redis.call('ZREM', pool, id)
+    wake(topic, length)
+  else
+    redis.call('ZADD', pool, score_of(math.max(due, now)), id)
+    announce(score_of(math.max(due, now)), math.max(due - now, 0))
+  end
+  enter_use(topic, now / 1000, due / 1000)
+end
+-- require: follow
+for _, id in ipairs(followers) do follow_up(id, buckets .. id) end
+return reply

@@ -1,0 +1,544 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local first_due_channel = prefix .. 'first_due'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local begun = time[1] * 1000 + math.floor(time[2] / 1000)
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local ANNOUNCED = 60000
+local function announce(score, wait)
+  if wait > ANNOUNCED then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
+end
+local DEFAULT_LIFETIME = 604800000
+local function options_text(most, ttr, lifetime)
+  return string.format('%d %d %d', most, ttr, lifetime)
+end
+-- require: keys time guard pool lease
+-- push: stores jobs and schedules them; an ID that exists is replaced, or as the policy says.
+--
+-- KEYS[1] job pool
+-- ARGV[1] 'enter' if some of the topics may not be known, else ''
+-- ARGV[2] 'each': every job for itself; 'all': all of them or none
+-- ARGV[3…] runs of jobs that are alike: their number, how long such a job is kept once it is
+-- ready (ms), what becomes of an ID that exists ('replace', 'refuse', 'earlier' or 'later'; 'once' and a time, ms: it is
+-- refused, and so is any for so long from now on, whatever becomes of the job; behind that may stand what the push says, as one text; 'follow': while it is reserved it
+-- stays as it is, and this job takes its place when it is done, see follow; 'debounce' and a time, ms: it is replaced, but falls
+-- due so long after the first push of that policy at the latest, unless that one's job was reserved meanwhile), how
+-- many attempts it has and for how long it is reserved (ms), 0 if that is the consumer's affair;
+-- then of each job: ID, topic, body, and when it is due: a Unix time in ms, or, if it is not
+-- above 0, a delay in ms, negated. No ID stands there twice, and there are 1,000 jobs at most.
+--
+-- Returns {place, what, place, what, …}: the 1-based places of the jobs that are not stored, and
+-- for each 0, it exists and the policy is 'refuse' or 'once', 4, the same, and the push that counts said something else, or a text, the error; and of those that have replaced
+-- one, for each 1, or 2 if that one's due time counts; and of those that follow one, for each 3. With 'all', if there is an error among them, no job is stored.
+-- Errors: WRONGTYPE of the pool, OOM, a permission that is missing; nothing has changed then.
+--
+-- Atomic because a bucket without its pool entry would never fall due, and a
+-- pool entry without its bucket could not be delivered.
+-- Cost: O(log n) of the pool for each job; of IDs that are ready, also their queues' lengths
+-- (at most 10,000 in all).
+local call, ARGV = redis.call, ARGV -- globals are slower
+local FIRST = 3 -- place of the first run
+
+-- Writes the bucket of the job that begins at ARGV[i], in the run that begins at ARGV[run].
+local function write(name, i, run, expiry)
+  local lifetime, most, ttr = ARGV[run + 1], ARGV[run + 3], ARGV[run + 4]
+  local usual = most == '0' and ttr == '0' and lifetime - DEFAULT_LIFETIME == 0
+  if usual then
+    call('HSET', name, 'topic', ARGV[i + 1], 'body', ARGV[i + 2])
+  else
+    call('HSET', name, 'topic', ARGV[i + 1], 'body', ARGV[i + 2], 'options', options_text(most, ttr, lifetime))
+  end
+  call('PEXPIRE', name, expiry)
+  return usual
+end
+
+local function not_writable_bucket(name)
+  return not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
+end
+
+-- Most calls are for one job of a topic that is known. They are done with before all that others need is defined,
+-- which would cost as much as the commands.
+local function is_plain(policy)
+  return policy == 'replace' or policy == 'refuse' or policy == 'earlier' or policy == 'later' or policy == 'follow'
+end
+local counts = ARGV[FIRST + 2]
+local is_usual = #ARGV == FIRST + 8 and ARGV[1] == '' and is_plain(counts)
+local is_new = is_usual and call('EXISTS', buckets .. ARGV[8]) == 0
+if is_new then
+  local name, due = buckets .. ARGV[8], now - ARGV[11]
+  if tonumber(ARGV[11]) > 0 then due = tonumber(ARGV[11]) end
+  if ARGV[11] ~= '0' and due > begun then
+    local err = not_writable_bucket(name)
+    if err then return err end
+    call('ZADD', pool, score_of(due), ARGV[8])
+    write(name, 8, FIRST, string.format('%d', math.max(due - now, 0) + ARGV[4]))
+    announce(score_of(due), due - now)
+    return {}
+  end
+end
+
+local queues = prefix .. 'ready_queue:'
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local function not_a_list(queue)
+  local type = redis.call('TYPE', queue).ok
+  if type ~= 'none' and type ~= 'list' then
+    return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
+  end
+end
+local MOST_DEAD = 100
+local function wake(topic, jobs)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      for _ = 1, jobs do
+        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+-- require: guard queue
+-- What keeps a job that is due from being put into its queue, or nil.
+local function not_queueable(topic)
+  local queue = queues .. topic
+  local err = not_permitted('LPUSH', queue, '') or not_permitted('ZREM', pool, '') or not_a_list(queue)
+  if err then return err.err end
+  local cardinality = redis.pcall('ZCARD', pool)
+  if type(cardinality) == 'table' then return cardinality.err .. ' (job pool ' .. pool .. ')' end
+end
+
+if is_new then -- it is ready at once
+  local name = buckets .. ARGV[8]
+  local why_not = not_queueable(ARGV[9])
+  if why_not then return {1, why_not} end
+  local err = not_writable_bucket(name)
+  if err then return err end
+  write(name, 8, FIRST, ARGV[4])
+  call('ZREM', pool, ARGV[8])
+  wake(ARGV[9], call('LPUSH', queues .. ARGV[9], ARGV[8]))
+  return {}
+end
+
+local LAST_MS = 9007199254740992
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+-- require: keys time guard pool lease
+-- When a job with that policy falls due that replaces one that is due at another time, and what is told of it.
+local function replaced_due(policy, old, due)
+  if policy == 'earlier' and old < due or policy == 'later' and old > due then return old, 2 end
+  return due, 1
+end
+
+-- When the job with that score of the pool falls due.
+local function due_of(score)
+  return math.min(math.ceil(tonumber(score) * 1000), LAST_MS) -- never early
+end
+
+-- Deletes what the bucket of a replaced job has beside what was written, except when its first push was, if that is to be kept.
+local function forget(name, usual, keep_first)
+  redis.pcall('HDEL', name, 'lease', 'error', usual and 'options' or 'error', keep_first and 'error' or 'first', 'next', 'next_body')
+end
+
+if is_usual and counts ~= 'refuse' and ARGV[11] ~= '0' then -- a job that waits is replaced by one that waits
+  local name, waits = buckets .. ARGV[8], call('ZSCORE', pool, ARGV[8])
+  if waits and not is_lease(waits) and type(redis.pcall('HGET', name, 'topic')) == 'string' then
+    local due, what = now - ARGV[11], nil
+    if tonumber(ARGV[11]) > 0 then due = tonumber(ARGV[11]) end
+    due, what = replaced_due(counts, due_of(waits), due)
+    if due > begun then
+      local err = not_writable_bucket(name)
+      if err then return err end
+      call('ZADD', pool, score_of(due), ARGV[8])
+      forget(name, write(name, 8, FIRST, string.format('%d', math.max(due - now, 0) + ARGV[4])))
+      announce(score_of(due), due - now)
+      return {1, what}
+    end
+  end
+end
+
+local reserved_counts = prefix .. 'reserved'
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
+local entries_to_walk = 10000
+local function withdraw(topic, id)
+  local queue = queues .. topic
+  for _ = 1, 2 do
+    local length = redis.pcall('LLEN', queue)
+    if type(length) ~= 'number' or length > entries_to_walk then return end
+    entries_to_walk = entries_to_walk - length
+    if length > 0 and redis.pcall('LREM', queue, 0, id) ~= 0 then return end
+    queue = prefix .. 'paused_queue:' .. topic
+  end
+end
+local function count_reserved(by_topic, ids)
+  for topic, change in pairs(by_topic) do
+    local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
+    if type(count) ~= 'number' then
+    elseif count <= 0 then
+      redis.pcall('HDEL', reserved_counts, topic)
+    elseif count >= 3 * 2 ^ 39 and change < 0 then
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local waiters = prefix .. 'waiting:'
+local slots = prefix .. 'slots:'
+local held_back = prefix .. 'held_back:'
+local function let_go_on(topic)
+  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+local queues = prefix .. 'ready_queue:'
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local held_back = prefix .. 'held_back:'
+local MOST_DEAD = 100
+local function wake(topic, jobs)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      for _ = 1, jobs do
+        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+local function let_wait(topic)
+  local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+  if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+end
+local function wake_next(topic)
+  local jobs = redis.pcall('LLEN', queues .. topic)
+  if type(jobs) ~= 'number' then return false end
+  if jobs == 0 then
+    let_wait(topic)
+    return false
+  end
+  for _ = 1, 100 do
+    local first = redis.pcall('ZPOPMIN', held_back .. topic)
+    if not first[1] then return wake(topic, jobs) end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if receivers ~= 0 then return type(receivers) == 'number' end
+  end
+  return false
+end
+  return wake_next(topic)
+end
+      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
+      let_go_on(topic)
+    end
+  end
+end
+local USED_EACH = 60
+local SOON = 1800
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local function enter_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end
+local function enter_use(topic, seconds, due)
+  if due - seconds > SOON then
+    enter_wait(topic, seconds, due)
+  else
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  end
+end
+-- require: keys time guard pool queue lease topics
+-- Stores the job that begins at ARGV[i], in the run that begins at ARGV[run]. A job that is to
+-- wait is in the pool already. If it is one of a burst, latest is how long after its first push it falls due at the latest (ms).
+local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
+local ended -- leases: how many, by topic, and their jobs
+local lengths -- of the queues that get jobs, by topic
+local used = ARGV[1] == 'enter' and {} -- topics, and when the last of their jobs is due
+local function store(name, i, run, due, replaced, latest)
+  local id, topic, lifetime = ARGV[i], ARGV[i + 1], ARGV[run + 1]
+  if due ~= last_due or lifetime ~= last_lifetime then
+    last_due, last_lifetime = due, lifetime
+    last_expiry = string.format('%d', math.max(due - now, 0) + lifetime)
+  end
+  local usual = write(name, i, run, last_expiry)
+  if latest and not (replaced and replaced.first) then
+    call('HSET', name, 'first', string.format('%d', begun))
+  end
+  if used then used[topic] = math.max(used[topic] or 0, due) end
+  if replaced then
+    forget(name, usual, latest)
+    if replaced.ready then withdraw(replaced.ready, id) end
+    if replaced.reserved then
+      ended = ended or {{}, {}}
+      ended[1][replaced.reserved], ended[2][#ended[2] + 1] = (ended[1][replaced.reserved] or 0) - 1, id
+    end
+  end
+  if due <= begun then
+    redis.pcall('ZREM', pool, id) -- which may be gone, and then can't be written to while its slot moves
+    lengths = lengths or {}
+    lengths[topic] = call('LPUSH', queues .. topic, id)
+  end
+end
+
+-- What is to be done otherwise with the jobs of the run that begins at ARGV[run], as their IDs may exist or their policy is not plain.
+-- Most calls have no such run, and are spared these definitions.
+local function special(run)
+local once = prefix .. 'once'
+local now_s = time[1] + time[2] / 1000000
+local begun = time[1] * 1000 + math.floor(time[2] / 1000)
+local function once_window(policy)
+  if policy == 'replace' then return nil end
+  local ms, said = string.match(policy, '^once (%d+) ?(.*)$')
+  return ms and tonumber(ms), said
+end
+local function has_counted(id)
+  local until_ms = redis.call('ZSCORE', once, id)
+  return until_ms and tonumber(until_ms) - now > 0
+end
+local function keep_once(ms)
+  if redis.call('PTTL', once) < ms then redis.call('PEXPIRE', once, string.format('%d', ms)) end
+end
+local OVER = 10
+local function enter_once(id, window)
+  redis.call('ZADD', once, string.format('%d', now + window), id)
+  keep_once(window)
+  local over = redis.call('ZRANGEBYSCORE', once, '-inf', string.format('%d', now), 'LIMIT', 0, OVER)
+  if #over > 0 then redis.call('ZREM', once, unpack(over)) end
+end
+local function debounce_limit(policy)
+  local ms = policy ~= 'replace' and string.match(policy, '^debounce (%d+)$')
+  return ms and tonumber(ms)
+end
+local function debounced(limit, due, first)
+  return math.max(math.min(due, (first or begun) + limit), begun)
+end
+  local policy = ARGV[run + 2]
+  local window, said = once_window(policy)
+  local latest = debounce_limit(policy)
+
+  -- Returns what keeps a job from being stored, as its ID exists: 0, an error's text, or nil if
+  -- nothing does. Then, when the job is due. Then the job that it replaces, if there is one: its
+  -- topic is in the field ready, or reserved, if it is that. If it follows that one, the text of its lease is in the field followed.
+  local function replace(name, id, due)
+    local was = redis.pcall('HGET', name, 'topic')
+    if type(was) == 'table' then return was.err .. ' (job bucket ' .. name .. ')' end
+    if not was then return nil, due end
+    if policy == 'refuse' or window then return 0 end
+    local err = not_writable_bucket(name)
+    if err then return err.err end
+    local waits = call('ZSCORE', pool, id)
+    local reserved = waits and is_lease(waits)
+    local followed = policy == 'follow' and reserved and tonumber(waits) > now_s and call('HGET', name, 'lease')
+    if followed then return nil, due, {followed = followed, what = 3} end
+    local when, what = replaced_due(policy, waits and not reserved and due_of(waits) or begun, due)
+    local burst = latest and call('HMGET', name, 'first', 'lease')
+    local first = burst and not burst[2] and burst[1] and tonumber(burst[1])
+    return nil, when, {ready = not waits and was, reserved = reserved and was, what = what, first = first}
+  end
+
+  -- The same of the job that begins at ARGV[i], and whether its ID exists or not.
+  local function judge(name, i, due, exists)
+    local why_not, replaced
+    if exists then why_not, due, replaced = replace(name, ARGV[i], due) end
+    if latest and due then due = debounced(latest, due, replaced and replaced.first) end
+    if not why_not and window and has_counted(ARGV[i]) then why_not = 0 end
+    if why_not == 0 and said and said ~= '' then
+local once = prefix .. 'once'
+local once_contents = prefix .. 'once_content:'
+local function said_otherwise(id, said)
+  local until_ms = redis.call('ZSCORE', once, id)
+  local counts = until_ms and redis.pcall('HGET', once_contents .. id, 'of')
+  local first = type(counts) == 'string' and string.match(counts, '^' .. until_ms .. ' (.*)$')
+  return first and first ~= said
+end
+      if said_otherwise(ARGV[i], said) then why_not = 4 end
+    end
+    return why_not, due, replaced
+  end
+
+  -- Stores it, or has it follow the one that it replaces.
+  local function finish(name, i, due, replaced)
+    if replaced and replaced.followed then
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local function lease_text(attempts, token, lent, left)
+  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
+end
+local FOLLOWED = 43
+local function is_followed(text) return text and string.byte(text) == FOLLOWED end
+local function as_followed(text) return is_followed(text) and text or '+' .. text end
+local function lifetime_left(ttl, token, lent)
+  if ttl < 0 then return ttl end
+  local reserved = math.floor(token / 1000)
+  if reserved == 0 or reserved > now then reserved = now end
+  return math.max(ttl - lent + now - reserved, 1)
+end
+local function enter_follower(name, text, topic, body, due, lifetime, most, ttr)
+  local attempts, token, lent = read_lease(text)
+  local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
+  redis.call('HSET', name, 'next', string.format('%d %s %s %s %s', due, lifetime, most, ttr, topic), 'next_body', body)
+  if left >= 0 and left < needed then
+    redis.call('PEXPIRE', name, string.format('%d', needed))
+    redis.call('HSET', name, 'lease', as_followed(lease_text(attempts, token, 0, needed)))
+  elseif not is_followed(text) then
+    redis.call('HSET', name, 'lease', as_followed(text))
+  end
+end
+      enter_follower(name, replaced.followed, ARGV[i + 1], ARGV[i + 2], due, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4])
+    else
+      store(name, i, run, due, replaced, latest)
+    end
+    if window then
+      enter_once(ARGV[i], window)
+      if said ~= '' then
+local once = prefix .. 'once'
+local once_contents = prefix .. 'once_content:'
+local function keep_said(id, said, window)
+  local until_ms = redis.call('ZSCORE', once, id)
+  redis.pcall('HSET', once_contents .. id, 'of', until_ms .. ' ' .. said)
+  redis.pcall('PEXPIRE', once_contents .. id, string.format('%d', window))
+end
+        keep_said(ARGV[i], said, window)
+      end
+    end
+  end
+
+  -- What keeps it from being entered that a push counts alone, as an error reply, or nil.
+  local function not_once()
+    return not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
+      or not_permitted('ZRANGEBYSCORE', once, '0', '0') or not_permitted('ZREM', once, '')
+  end
+  return judge, finish, window and not_once
+end
+
+-- The first write is always one that Redis refuses at maxmemory, so that a push is refused
+-- whole. ZADD comes first also because it is refused if the pool is none.
+local told, first_due = {}, math.huge -- what is returned; of the jobs that are to wait
+if #ARGV == FIRST + 8 then
+  -- Most calls are for one job. It does without tables, which cost as much as the commands.
+  local name, due = buckets .. ARGV[8], tonumber(ARGV[11])
+  if due <= 0 then due = due == 0 and begun or now - due end
+  local exists = call('EXISTS', name) == 1
+  local why_not, replaced, judge, finish, not_once
+  if exists or not is_plain(counts) then
+    judge, finish, not_once = special(FIRST)
+    why_not, due, replaced = judge(name, 8, due, exists)
+  end
+  local followed = replaced and replaced.followed
+  if not why_not and due <= begun and not followed then why_not = not_queueable(ARGV[9]) end
+  if why_not then return {1, why_not} end
+  local err = not followed and not_writable_bucket(name) or not_once and not_once()
+  if err then return err end
+  if due > begun and not followed then
+    first_due = due
+    call('ZADD', pool, score_of(due), ARGV[8])
+  end
+  if finish then finish(name, 8, due, replaced) else store(name, 8, FIRST, due) end
+  if replaced then told = {1, replaced.what} end
+else
+  local names, n, run = {}, 0, FIRST -- of the buckets
+  while run < #ARGV do
+    local next_run = run + 5 + 4 * ARGV[run]
+    for i = run + 5, next_run - 1, 4 do
+      n = n + 1
+      names[n] = buckets .. ARGV[i]
+    end
+    run = next_run
+  end
+  -- One question for all, as most IDs are new.
+  local some_exist = call('EXISTS', unpack(names)) > 0
+  local dues, replaced, finishers, an_error, some_once = {}, {}, {}, false, nil
+  local entries, last_scored, last_score = {} -- of the pool: score, ID, score, ID, …
+  local k, e = 0, 0
+  run = FIRST
+  while run < #ARGV do
+    local next_run = run + 5 + 4 * ARGV[run]
+    local judge, finish, not_once
+    if some_exist or not is_plain(ARGV[run + 2]) then judge, finish, not_once = special(run) end
+    finishers[run], some_once = finish, some_once or not_once
+    for i = run + 5, next_run - 1, 4 do
+      k = k + 1
+      local due, why_not, other = tonumber(ARGV[i + 3]), nil, nil
+      if due <= 0 then due = due == 0 and begun or now - due end
+      if judge then
+        why_not, due, other = judge(names[k], i, due, some_exist)
+        replaced[k] = other
+      end
+      local followed = other and other.followed
+      if not why_not and due <= begun and not followed then why_not = not_queueable(ARGV[i + 1]) end
+      dues[k] = not why_not and due
+      if why_not then
+        told[#told + 1], told[#told + 2] = k, why_not
+        an_error = an_error or type(why_not) == 'string'
+      elseif due > begun and not followed then
+        if due ~= last_scored then last_scored, last_score = due, score_of(due) end
+        entries[e + 1] = last_score
+        entries[e + 2] = ARGV[i]
+        e = e + 2
+        if due < first_due then first_due = due end
+      end
+    end
+    run = next_run
+  end
+  if an_error and ARGV[2] == 'all' then return told end
+  local err = not_writable_bucket(names[1]) or some_once and some_once()
+  if err then return err end
+  if e > 0 then call('ZADD', pool, unpack(entries)) end
+  k, run = 0, FIRST
+  while run < #ARGV do
+    local next_run, finish = run + 5 + 4 * ARGV[run], finishers[run]
+    for i = run + 5, next_run - 1, 4 do
+      k = k + 1
+      local due, other = dues[k], replaced[k]
+      if due and finish then
+        finish(names[k], i, due, other)
+        if other then told[#told + 1], told[#told + 2] = k, other.what end
+      elseif due then
+        store(names[k], i, run, due)
+      end
+    end
+    run = next_run
+  end
+end
+if ended then count_reserved(ended[1], ended[2]) end
+if used then
+  for topic, last in pairs(used) do enter_use(topic, now / 1000, last / 1000) end
+end
+if first_due < math.huge then announce(score_of(first_due), first_due - now) end
+if lengths then
+  for topic, length in pairs(lengths) do wake(topic, length) end
+end
+return told

@@ -1,0 +1,47 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local known_topics = prefix .. 'topics'
+local dead_topics = prefix .. 'dead_topics'
+local time = redis.call('TIME')
+local now_s = time[1] + time[2] / 1000000
+local function stands_before(a, b)
+  for i = 1, math.min(#a, #b) do
+    local of_a, of_b = string.byte(a, i), string.byte(b, i)
+    if of_a ~= of_b then return of_a < of_b end
+  end
+  return #a < #b
+end
+local function entries_before(set, score, id)
+  local low = redis.call('ZCOUNT', set, '-inf', '(' .. score)
+  local high = redis.call('ZCOUNT', set, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local entry = redis.call('ZRANGE', set, middle, middle)[1]
+    if stands_before(entry, id) then low = middle + 1 else high = middle end
+  end
+  return low
+end
+local USED_EACH = 60
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+-- require: keys time place topics
+-- register_dead: registers topics with dead letters that are not known: an earlier migration did not register them.
+--
+-- KEYS[1] the zset of the topics that have dead letters
+-- ARGV[1] how many topics at most   ARGV[2…3] the place of the last topic of the call before, its score and its name, '' to begin
+--
+-- Returns {score, name}: where to go on; '' if there are no more topics.
+-- Errors: WRONGTYPE of the zset, a permission that is missing. A user who can't write the known topics is not told so.
+--
+-- Atomic so that a topic is registered by what it has now.
+-- Cost: O(log² n + topics).
+local most = tonumber(ARGV[1])
+local first = ARGV[2] ~= '' and entries_before(dead_topics, ARGV[2], ARGV[3] .. '\0') or 0
+local page = redis.call('ZRANGE', dead_topics, first, first + most - 1, 'WITHSCORES')
+if #page == 0 then return {'', ''} end
+local entries = {}
+for i = 1, #page, 2 do entries[i], entries[i + 1] = used_at(now_s), page[i] end
+redis.pcall('ZADD', known_topics, 'NX', unpack(entries))
+if #page < 2 * most then return {'', ''} end
+return {page[#page], page[#page - 1]}

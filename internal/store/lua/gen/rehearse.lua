@@ -1,0 +1,74 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local queues = prefix .. 'ready_queue:'
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local reserved_counts = prefix .. 'reserved'
+local limits = prefix .. 'limits'
+local schedules = prefix .. 'schedules'
+local pauses = prefix .. 'paused'
+local paused_queues = prefix .. 'paused_queue:'
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local MOST_DEAD = 100
+local function wake(topic, jobs)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      for _ = 1, jobs do
+        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+-- require: keys guard queue
+-- rehearse: whether this user may do what changes something in a move; it changes nothing.
+--
+-- KEYS[1] job pool   KEYS[2] a ready queue   KEYS[3] a job's bucket
+-- ARGV[1] the topic of that queue, and the ID of that job; neither is in use
+--
+-- Returns {why, policy, feature, command, feature, command, …}: why no client can be woken, '' if it can; the maxmemory-policy, '' if this
+-- user may not know; and which further features lack which commands, as far as Redis tells: before 7.0 it does not.
+-- Errors: a permission that is missing; Redis before 7.0 doesn't tell that of LPUSH. CROSSSLOT: it is
+-- a node of a cluster, and the prefix has no hash tag. (A move does not name its queue, and so would
+-- go well where one node has all slots; a pop names it.)
+--
+-- Cost: O(1).
+local queue, bucket = KEYS[2], KEYS[3]
+local err = not_permitted('LPUSH', queue, '')
+if err then return err end
+redis.call('ZREM', pool, ARGV[1])
+local published = redis.pcall('PUBLISH', wake_channels .. ARGV[1], '')
+local why = type(published) == 'table' and published.err
+if not why then
+  local _, cant_publish = wake(ARGV[1], 0)
+  why = cant_publish or ''
+end
+
+local set_aside, waits = paused_queues .. ARGV[1], waiters .. ARGV[1]
+local FEATURES = {
+  {'paused topics', {'HLEN', pauses}, {'HRANDFIELD', pauses, '1'}, {'HSET', waits, 'a', ''}, {'HDEL', pauses, 'a'}, {'DEL', waits},
+    {'TYPE', waits}, {'LLEN', queue}, {'LMOVE', queue, set_aside, 'RIGHT', 'LEFT'}, {'RENAME', queue, set_aside}},
+  {'limits', {'HINCRBY', reserved_counts, 'a', '1'}, {'LLEN', queue}},
+  {'schedules', {'ZRANGE', schedules, '0', '0'}, {'HSET', bucket, 'a', ''}, {'HINCRBY', bucket, 'a', '1'}, {'PEXPIRE', bucket, '1'}, {'TYPE', queue}},
+  {'schedules with the overlap follow', {'PTTL', bucket}},
+}
+local info = not not_permitted('INFO', 'memory') and redis.pcall('INFO', 'memory')
+local reply = {why, type(info) == 'string' and string.match(info, 'maxmemory_policy:([%w-]+)') or ''}
+for _, feature in ipairs(FEATURES) do
+  for i = 2, #feature do
+    if not_permitted(unpack(feature[i])) then reply[#reply + 1], reply[#reply + 2] = feature[1], feature[i][1] end
+  end
+end
+return reply

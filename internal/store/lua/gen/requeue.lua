@@ -1,0 +1,104 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local queues = prefix .. 'ready_queue:'
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local dead_letters = prefix .. 'dead_letter:'
+local dead_lists = prefix .. 'dead_letters:'
+local dead_topics = prefix .. 'dead_topics'
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local MOST_DEAD = 100
+local function wake(topic, jobs)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      for _ = 1, jobs do
+        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+local DEFAULT_LIFETIME = 604800000
+local function read_options(text)
+  if not text then return 0, 0, DEFAULT_LIFETIME end
+  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+end
+local function options_text(most, ttr, lifetime)
+  return string.format('%d %d %d', most, ttr, lifetime)
+end
+local function unlist(topic, id)
+  local list = dead_lists .. topic
+  redis.pcall('ZREM', list, id)
+  if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
+end
+-- require: keys guard queue lease dead
+-- requeue: makes dead letters ready jobs again, with all their attempts.
+--
+-- KEYS[1] job pool
+-- ARGV[1] how long such a job is kept once it is ready (ms)
+-- ARGV[2…] IDs, 1,000 at most
+--
+-- Returns {place, why, place, why, …}: the 1-based places of the IDs that are not ready now, and for
+-- each 0, there is no such dead letter; 1, a job of that ID exists; or a text, the error. Of
+-- these nothing has changed.
+-- Errors: a permission that is missing; nothing has changed then.
+--
+-- Atomic because a job must be dead or ready, never both or neither.
+-- Cost: O(log n) of the topic's dead letters for each.
+local FIRST = 2
+local lifetime, first_bucket = ARGV[1], buckets .. ARGV[FIRST]
+local err = not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
+  or not_permitted('HDEL', first_bucket, 'lease') or not_permitted('HSET', first_bucket, 'options', '')
+if err then return err end
+-- Takes nothing. What comes behind a write is not refused at maxmemory.
+redis.call('ZREM', pool, '')
+
+local lengths = {}
+local function requeue(id)
+  local letter, name = dead_letters .. id, buckets .. id
+  local topic = redis.pcall('HGET', letter, 'topic')
+  if type(topic) == 'table' then return topic.err end
+  if not topic then return 0 end
+  if redis.call('EXISTS', name) == 1 then return 1 end
+  local renamed = redis.pcall('RENAME', letter, name)
+  if renamed.err then return renamed.err end
+  local length = redis.pcall('LPUSH', queues .. topic, id)
+  if type(length) == 'table' then
+    redis.call('RENAME', name, letter)
+    return length.err .. ' (ready queue ' .. queues .. topic .. ')'
+  end
+  lengths[topic] = length
+  redis.call('ZREM', pool, id) -- an entry that was without a job
+  unlist(topic, id)
+  redis.call('HDEL', name, 'lease', 'reason', 'died', 'error', 'first')
+  local options = redis.call('HGET', name, 'options')
+  if options then
+    local most, ttr = read_options(options)
+    redis.call('HSET', name, 'options', options_text(most, ttr, lifetime))
+  end
+  redis.call('PEXPIRE', name, lifetime)
+end
+
+local reply = {}
+for i = FIRST, #ARGV do
+  local why = requeue(ARGV[i])
+  if why then
+    reply[#reply + 1], reply[#reply + 2] = i - FIRST + 1, why
+  end
+end
+for topic, length in pairs(lengths) do wake(topic, length) end
+return reply

@@ -1,0 +1,350 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local queues = prefix .. 'ready_queue:'
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local first_due_channel = prefix .. 'first_due'
+local reserved_counts = prefix .. 'reserved'
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
+local dead_letters = prefix .. 'dead_letter:'
+local dead_lists = prefix .. 'dead_letters:'
+local dead_topics = prefix .. 'dead_topics'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local now_s = time[1] + time[2] / 1000000
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local ANNOUNCED = 60000
+local function announce(score, wait)
+  if wait > ANNOUNCED then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
+end
+local MOST_DEAD = 100
+local function wake(topic, jobs)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      for _ = 1, jobs do
+        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local function count_reserved(by_topic, ids)
+  for topic, change in pairs(by_topic) do
+    local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
+    if type(count) ~= 'number' then
+    elseif count <= 0 then
+      redis.pcall('HDEL', reserved_counts, topic)
+    elseif count >= 3 * 2 ^ 39 and change < 0 then
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local waiters = prefix .. 'waiting:'
+local slots = prefix .. 'slots:'
+local held_back = prefix .. 'held_back:'
+local function let_go_on(topic)
+  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+local queues = prefix .. 'ready_queue:'
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local held_back = prefix .. 'held_back:'
+local MOST_DEAD = 100
+local function wake(topic, jobs)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      for _ = 1, jobs do
+        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+local function let_wait(topic)
+  local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+  if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+end
+local function wake_next(topic)
+  local jobs = redis.pcall('LLEN', queues .. topic)
+  if type(jobs) ~= 'number' then return false end
+  if jobs == 0 then
+    let_wait(topic)
+    return false
+  end
+  for _ = 1, 100 do
+    local first = redis.pcall('ZPOPMIN', held_back .. topic)
+    if not first[1] then return wake(topic, jobs) end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if receivers ~= 0 then return type(receivers) == 'number' end
+  end
+  return false
+end
+  return wake_next(topic)
+end
+      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
+      let_go_on(topic)
+    end
+  end
+end
+local DEFAULT_LIFETIME = 604800000
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local function lease_text(attempts, token, lent, left)
+  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
+end
+local FOLLOWED = 43
+local function read_options(text)
+  if not text then return 0, 0, DEFAULT_LIFETIME end
+  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+end
+local function lifetime_left(ttl, token, lent)
+  if ttl < 0 then return ttl end
+  local reserved = math.floor(token / 1000)
+  if reserved == 0 or reserved > now then reserved = now end
+  return math.max(ttl - lent + now - reserved, 1)
+end
+local function leased_job(score, bucket, topic, token, ...)
+  score = score and tonumber(score)
+  if not score or score <= now_s or not is_lease(score) then return nil end
+  local job = redis.pcall('HMGET', bucket, 'lease', 'topic', ...)
+  if unreadable(job) then return nil, job end
+  if job[2] == topic and job[1] and string.match(job[1], '^%+?%d+ (%d+)') == token then return job end
+end
+local function unlist(topic, id)
+  local list = dead_lists .. topic
+  redis.pcall('ZREM', list, id)
+  if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
+end
+local function bury(id, bucket, topic, reason, text, has_follower)
+  local letter, list = dead_letters .. id, dead_lists .. topic
+  local missing = has_follower and elsewhere(buckets)
+  if missing then return missing end
+  local was = redis.pcall('HGET', letter, 'topic')
+  local listed = redis.pcall('ZADD', list, string.format('%d', now), id)
+  if type(listed) == 'table' then
+    return redis.error_reply(listed.err .. ' (dead letters ' .. list .. ')')
+  end
+  local renamed = redis.pcall('RENAME', bucket, letter)
+  if renamed.err then
+    if was ~= topic then unlist(topic, id) end
+    return redis.error_reply(renamed.err .. ' (RENAME to ' .. dead_letters .. '…)')
+  end
+  if type(was) == 'string' and was ~= topic then unlist(was, id) end
+  redis.pcall('HSET', letter, 'reason', reason, 'died', string.format('%d', now))
+  if text ~= '' then redis.pcall('HSET', letter, 'error', text) end
+  redis.pcall('PERSIST', letter)
+  redis.pcall('ZADD', dead_topics, 'NX', string.format('%d', now), topic)
+end
+local USED_EACH = 60
+local SOON = 1800
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local function enter_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end
+-- require: keys time guard pool queue lease dead topics
+-- retry: gives reserved jobs back, to be delivered again, now or later. One whose attempts are
+-- used up becomes a dead letter instead, and its follower takes its place.
+--
+-- KEYS[1] job pool
+-- ARGV[1…] of each job: topic, ID, token, after how long it is due (ms; 0: it is ready at once),
+-- and how many attempts a job has that doesn't say so (0: any number), or 'refund': this attempt
+-- does not count; a text, the error, or ''. No ID stands there twice, and there are 1,000 jobs at
+-- most.
+--
+-- Returns {place, what, place, what, …}: the 1-based places of the jobs that were not given back,
+-- and for each 0, the lease is lost; 1, it is a dead letter now; or a text, the error. Of those
+-- with 0 or an error nothing has changed.
+-- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
+--
+-- Atomic because a job must be leased, in the pool, ready or dead, never in two or in none.
+-- Cost: O(log n) of the pool for each job.
+local FIELDS = 6
+local first_bucket = buckets .. ARGV[2]
+local err = not_writable() or not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
+  or not_permitted('HSET', first_bucket, 'error', '')
+if err then return err end
+for i = 1, #ARGV, FIELDS do
+  err = tonumber(ARGV[i + 3]) <= 0 and elsewhere(queues .. ARGV[i])
+  if err then return err end
+end
+local asked = {}
+for i = 2, #ARGV, FIELDS do asked[#asked + 1] = ARGV[i] end
+local scores = redis.call('ZMSCORE', pool, unpack(asked)) -- all at once: the pool may end with the first of them
+
+-- Of the jobs at ARGV[i]: what the bucket says, and what the reply says if that does not hold the lease; and whether the attempts are used up.
+-- All are read before the first write, for the call to be refused, and tried again, if a slot is on its way.
+local jobs, whys, used_up = {}, {}, {}
+for i = 1, #ARGV, FIELDS do
+  local most = ARGV[i + 4]
+  local job, unread = leased_job(scores[(i - 1) / FIELDS + 1], buckets .. ARGV[i + 1], ARGV[i], ARGV[i + 2], 'options')
+  jobs[i], whys[i] = job, unread and unread.err or 0
+  if job and most ~= 'refund' then
+    local limit = read_options(job[3])
+    if limit == 0 then limit = tonumber(most) end
+    used_up[i] = limit > 0 and read_lease(job[1]) >= limit
+  end
+  local missing = not_here(unread) or used_up[i] and elsewhere(dead_letters)
+  if missing then return missing end
+end
+-- Takes nothing. What comes behind a write is not refused at maxmemory.
+redis.call('ZREM', pool, '')
+
+local ended, ids, lengths = {}, {}, {} -- leases, by topic, and their jobs; of queues, by topic
+local first_due, followers = math.huge, nil
+
+-- Puts a job that is out of the pool into its queue, and a released one in front. If
+-- the queue can't take it, the server will name that: it goes back into the pool, due now.
+local function make_ready(topic, id, in_front)
+  local length = redis.pcall(in_front and 'RPUSH' or 'LPUSH', queues .. topic, id)
+  if type(length) == 'number' then
+    lengths[topic] = length
+  else
+    redis.call('ZADD', pool, score_of(now), id)
+  end
+end
+
+-- Returns what the reply says of the job at ARGV[i], nil if it was given back.
+local function give_back(i)
+  local topic, id, delay, refund, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 3]), ARGV[i + 4] == 'refund', ARGV[i + 5]
+  local name, job = buckets .. id, jobs[i]
+  if not job then return whys[i] end
+  local attempts, token, lent = read_lease(job[1])
+  if used_up[i] then
+    local failed = bury(id, name, topic, string.format('all %d attempts used up', attempts), text, string.byte(job[1]) == FOLLOWED)
+    if failed then return failed.err end
+    redis.call('ZREM', pool, id)
+    if string.byte(job[1]) == FOLLOWED then
+      followers = followers or {}
+      followers[#followers + 1] = id
+    end
+    ended[topic], ids[#ids + 1] = (ended[topic] or 0) - 1, id
+    return 1
+  end
+  local left = lifetime_left(redis.call('PTTL', name), token, lent)
+  local given_back = lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left >= 0 and left + delay or left)
+  redis.call('HSET', name, 'lease', string.byte(job[1]) == FOLLOWED and '+' .. given_back or given_back)
+  if text ~= '' then redis.call('HSET', name, 'error', text) end
+  if left >= 0 then
+    redis.call('PEXPIRE', name, string.format('%d', left + delay))
+  end
+  ended[topic], ids[#ids + 1] = (ended[topic] or 0) - 1, id
+  if delay > 0 then
+    redis.call('ZADD', pool, score_of(now + delay), id)
+    enter_wait(topic, now / 1000, (now + delay) / 1000)
+    first_due = math.min(first_due, now + delay)
+  else
+    redis.call('ZREM', pool, id)
+    make_ready(topic, id, refund)
+  end
+end
+
+local reply = {}
+for i = 1, #ARGV, FIELDS do
+  local what = give_back(i)
+  if what then
+    reply[#reply + 1], reply[#reply + 2] = (i - 1) / FIELDS + 1, what
+  end
+end
+count_reserved(ended, ids)
+if first_due < math.huge then announce(score_of(first_due), first_due - now) end
+for topic, length in pairs(lengths) do wake(topic, length) end
+if not followers then return reply end
+
+local CLOCK_SLACK = 500
+local function pushed_anew(ttl, expires)
+  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
+end
+local function options_text(most, ttr, lifetime)
+  return string.format('%d %d %d', most, ttr, lifetime)
+end
+local function enter_use(topic, seconds, due)
+  if due - seconds > SOON then
+    enter_wait(topic, seconds, due)
+  else
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  end
+end
+local function follow_up(id, from)
+  local name = buckets .. id
+  local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')
+  local due, lifetime, most, ttr, topic = string.match(follower[1] or '', '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  local _, _, _, expires = read_lease(follower[3])
+  if not due or pushed_anew(redis.call('PTTL', from), expires) then
+    redis.call('DEL', name)
+    redis.call('ZREM', pool, id)
+    return
+  end
+  due = tonumber(due)
+  local usual = most == '0' and ttr == '0' and lifetime - DEFAULT_LIFETIME == 0
+  redis.call('HSET', name, 'topic', topic, 'body', follower[2] or '', 'options', options_text(most, ttr, lifetime))
+  redis.call('HDEL', name, 'lease', 'error', 'first', 'next', 'next_body', usual and 'options' or 'error')
+  if from ~= name then redis.call('HDEL', from, 'next', 'next_body') end
+  redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
+  local length = due < now and redis.pcall('LPUSH', queues .. topic, id)
+  if type(length) == 'number' then
+    redis.call('ZREM', pool, id)
+    wake(topic, length)
+  else
+    redis.call('ZADD', pool, score_of(math.max(due, now)), id)
+    announce(score_of(math.max(due, now)), math.max(due - now, 0))
+  end
+  enter_use(topic, now / 1000, due / 1000)
+end
+-- require: follow
+for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end
+return reply

@@ -1,0 +1,66 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+-- require: keys guard lease
+-- sample: which topics some waiting jobs have, at random; it changes nothing.
+--
+-- KEYS[1] job pool
+-- ARGV[1] how many entries the whole sample has   ARGV[2] how many of them were looked at before
+-- ARGV[3] how many to look at now   ARGV[4] a random number
+--
+-- The pool is divided into as many parts as the sample has entries, and one of each is looked
+-- at; a pool that has no more entries is looked at whole.
+--
+-- Returns {entries, looked, leases, topic, jobs, topic, jobs, …}: entries is how many the pool has;
+-- leases is how many of those looked at are leases, which are no jobs that wait; the topic is ''
+-- for entries without a job. looked may be less than asked for: at the end of a pool that is looked
+-- at whole, and where IDs are very long.
+-- Errors: WRONGTYPE of the pool, a permission that is missing.
+--
+-- One script only to spare round trips.
+-- Cost: O(log n) of the pool an entry.
+local MAX_BYTES = 1024 * 1024
+local sample, before, count = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local all = redis.call('ZCARD', pool)
+math.randomseed(tonumber(ARGV[4]))
+
+local looked, leases, bytes, jobs, topics = 0, 0, 0, {}, {}
+
+local function look(id, score)
+  looked, bytes = looked + 1, bytes + #id
+  if is_lease(score) then
+    leases = leases + 1
+    return
+  end
+  local topic = redis.pcall('HGET', buckets .. id, 'topic')
+  if unreadable(topic) then return topic end
+  if type(topic) ~= 'string' then topic = '' end
+  if not jobs[topic] then
+    jobs[topic] = 0
+    topics[#topics + 1] = topic
+  end
+  jobs[topic] = jobs[topic] + 1
+end
+
+while looked < count and bytes < MAX_BYTES do
+  local rank, page = before + looked, math.min(50, count - looked)
+  if all > sample then
+    rank, page = math.floor((rank + math.random()) * all / sample), 1
+  end
+  local entries = redis.call('ZRANGE', pool, rank, rank + page - 1, 'WITHSCORES')
+  if #entries == 0 then break end
+  for i = 1, #entries, 2 do
+    local err = look(entries[i], entries[i + 1])
+    if err then return err end
+  end
+end
+local reply = {all, looked, leases}
+for _, topic in ipairs(topics) do reply[#reply + 1], reply[#reply + 2] = topic, jobs[topic] end
+return reply

@@ -1,0 +1,79 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local first_due_channel = prefix .. 'first_due'
+local schedules = prefix .. 'schedules'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local now_us = time[1] * 1000000 + time[2]
+local begun = time[1] * 1000 + math.floor(time[2] / 1000)
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
+local ANNOUNCED = 60000
+local function announce(score, wait)
+  if wait > ANNOUNCED then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
+end
+local SCHEDULES = 'delayer:schedules'
+local function schedule_id(name) return '{' .. name .. '}@schedule' end
+-- require: keys time guard pool schedule
+-- schedule: stores a schedule, or changes it.
+--
+-- KEYS[1] job pool
+-- ARGV[1] its name   ARGV[2] its next moment (Unix ms), if its spec and its zone are not what they were
+-- ARGV[3…] of its bucket: body (the spec), zone, to, content, missed, overlap, jitter, options, source
+--
+-- If that has changed while occurrences of the old spec are overdue, a server still fires these; see old in parts/schedule.lua.
+--
+-- Returns {what, next}: what is 0, it was as it is to be; 1, it is new; 2, it has changed; 3, a job has its ID, and nothing has changed;
+-- next is its next moment (Unix ms).
+-- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
+--
+-- Atomic because a server may fire it meanwhile.
+-- Cost: O(log n) of the pool.
+local FIELDS = {'body', 'zone', 'to', 'content', 'missed', 'overlap', 'jitter', 'options', 'source'}
+local MOST_OLD = 4000 -- bytes; beyond that nobody has fired it through many changes
+local name, next = ARGV[1], ARGV[2]
+local id = schedule_id(name)
+local bucket = buckets .. id
+local was = redis.call('HMGET', bucket, 'topic', 'revision', 'next', 'old', unpack(FIELDS))
+if was[1] and not was[2] then return {3, 0} end
+local changed = not was[1]
+for i = 1, #FIELDS do changed = changed or was[4 + i] ~= ARGV[2 + i] end
+local due, old = next, nil -- when a server looks at it
+if was[1] and was[3] ~= '' then
+  if was[5] == ARGV[3] and was[6] == ARGV[4] then
+    next, due = was[3], was[3]
+  elseif (tonumber(was[3]) or 1 / 0) <= begun and was[5] and was[6] and #(was[4] or '') < MOST_OLD then
+    due, old = was[3], (was[4] or '') .. string.format('%.0f %s %s %s\n', math.min(begun, next - 1), next, was[6], was[5])
+  end
+end
+if not changed and redis.call('ZSCORE', pool, id) then return {0, tonumber(next)} end
+local missing = elsewhere(buckets)
+if missing then return missing end
+local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('ZADD', schedules, '0', '')
+if err then return err end
+redis.call('ZADD', pool, score_of(tonumber(due)), id)
+redis.call('ZADD', schedules, 0, name)
+local fields = {'topic', SCHEDULES, 'next', due, 'revision', string.format('%.0f', math.max(now_us, (was[2] or 0) + 1))}
+for i = 1, #FIELDS do fields[#fields + 1], fields[#fields + 2] = FIELDS[i], ARGV[2 + i] end
+if old then fields[#fields + 1], fields[#fields + 2] = 'old', old end
+redis.call('HSET', bucket, unpack(fields))
+announce(score_of(tonumber(due)), math.max(due - now, 0))
+return {was[1] and 2 or 1, tonumber(next)}

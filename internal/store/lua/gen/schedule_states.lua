@@ -1,0 +1,55 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local schedules = prefix .. 'schedules'
+local function stands_before(a, b)
+  for i = 1, math.min(#a, #b) do
+    local of_a, of_b = string.byte(a, i), string.byte(b, i)
+    if of_a ~= of_b then return of_a < of_b end
+  end
+  return #a < #b
+end
+local function entries_before(set, score, id)
+  local low = redis.call('ZCOUNT', set, '-inf', '(' .. score)
+  local high = redis.call('ZCOUNT', set, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local entry = redis.call('ZRANGE', set, middle, middle)[1]
+    if stands_before(entry, id) then low = middle + 1 else high = middle end
+  end
+  return low
+end
+local time = redis.call('TIME')
+local function schedule_id(name) return '{' .. name .. '}@schedule' end
+-- require: keys place schedule
+-- schedule_states: how some schedules fare; it changes nothing.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the name behind which to look, '' for the beginning   ARGV[2] at how many schedules at most
+--
+-- Returns {last, active, paused, ended, overdue}: the name with which to go on, '' if there are no more; how many are active, paused, or
+-- have no next moment any more; for how long (ms) the next moment of one that is active has been due, 0 if none is.
+-- Errors: WRONGTYPE, a permission that is missing.
+--
+-- One script only to spare round trips.
+-- Cost: O(1) for each.
+local first, most = 0, tonumber(ARGV[2])
+if ARGV[1] ~= '' then first = entries_before(schedules, '0', ARGV[1] .. '\0') end
+local names = redis.call('ZRANGE', schedules, first, first + most - 1)
+if #names == 0 then return {'', 0, 0, 0, 0} end
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local active, paused, ended, overdue = 0, 0, 0, 0
+for _, name in ipairs(names) do
+  local s = redis.pcall('HMGET', buckets .. schedule_id(name), 'revision', 'next', 'paused')
+  if s.err or not s[1] then
+    -- it is none
+  elseif s[2] == '' then
+    ended = ended + 1
+  elseif s[3] then
+    paused = paused + 1
+  else
+    active, overdue = active + 1, math.max(overdue, now_ms - (tonumber(s[2]) or now_ms))
+  end
+end
+return {#names == most and names[most] or '', active, paused, ended, overdue}

@@ -1,0 +1,213 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local queues = prefix .. 'ready_queue:'
+local limits = prefix .. 'limits'
+local slots = prefix .. 'slots:'
+local dead_letters = prefix .. 'dead_letter:'
+local dead_lists = prefix .. 'dead_letters:'
+local pauses = prefix .. 'paused'
+local paused_queues = prefix .. 'paused_queue:'
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local DEFAULT_LIFETIME = 604800000
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local function read_options(text)
+  if not text then return 0, 0, DEFAULT_LIFETIME end
+  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+end
+local UNTIL_SEEN = 120000
+local LIMITED = 2 ^ 40
+local function lowered(kept)
+  local raised = math.floor(kept / LIMITED + 0.5) * LIMITED
+  return kept - raised, raised
+end
+local function parse_limit(topic, text)
+  if not text then return nil end
+  if type(text) == 'table' then return nil, text end
+  local concurrency, interval, burst, next, appointed, whole = string.match(text, '^(%-?%d+) (%S+) (%d+) (%d+) (%d+) (.*)$')
+  interval = tonumber(interval)
+  if not interval then return nil, redis.error_reply('ERR what ' .. limits .. ' says of the topic ' .. topic .. ' is no limit') end
+  return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
+end
+local function read_limit(topic) return parse_limit(topic, redis.pcall('HGET', limits, topic)) end
+local APART, LONGEST = 5000, 5000000
+local PLACES = 1000
+local LOOKED_AT = 200
+local function slot_score(at) return string.format('%.0f', at) end
+local function free_among(set, ids, at, changes)
+  local free = {}
+  if #ids == 0 then return free end
+  local scores = redis.pcall('ZMSCORE', pool, unpack(ids))
+  if scores.err then return scores end
+  for i, id in ipairs(ids) do
+    local score = scores[i] and tonumber(scores[i])
+    if not score or score * 1000000 <= at or not is_lease(score) then
+      free[#free + 1] = id
+    elseif changes then
+      redis.pcall('ZADD', set, slot_score(score * 1000000), id)
+    end
+  end
+  return free
+end
+local function count_slots(topic, at, most)
+  local set = slots .. topic
+  local all = redis.pcall('ZCOUNT', set, '-inf', '+inf')
+  if type(all) == 'table' or most and all <= most then return all end
+  local past = redis.pcall('ZRANGE', set, '-inf', slot_score(at), 'BYSCORE', 'LIMIT', 0, PLACES)
+  if past.err then return past end
+  local free = free_among(set, past, at, most)
+  if free.err then return free end
+  if not most then return all - #free end
+  if all - #free > most then
+    local first = redis.pcall('ZRANGE', set, 0, LOOKED_AT - 1)
+    free = first.err and first or free_among(set, first, at)
+    if free.err then return free end
+  end
+  if #free > 0 then redis.pcall('ZREM', set, unpack(free)) end
+  return all - #free
+end
+-- require: keys guard lease limit slots
+-- stats: how many jobs some topics have, and how late they are; it changes nothing.
+--
+-- KEYS[1] job pool   KEYS[2] the hash of the numbers of reserved jobs
+-- ARGV[1] 'late' if it is to be told how late they are
+-- ARGV[2] 'reserved' if it is to be told how many jobs of all topics are   ARGV[3…] topics
+--
+-- Returns {time, pool, overdue, reserved, then of each topic: ready, reserved, dead, overdue, sure, limit}:
+-- time is Redis's (Unix µs); pool is how many jobs are in the pool, waiting and reserved; reserved is
+-- how many are reserved, of all topics; overdue is, in ms, for how long the pool's first entry has been
+-- due, or the topic's next job has been ready, 0 if there is none. If sure is 0, the topic's
+-- overdue is the least that it can be. limit is '' if the topic has none, else {the limit as it was set, how many of the ready jobs it
+-- keeps from being taken now, how many of its slots are taken, when (Unix ms) its rate lets the next of these begin, 0 if that is
+-- now, or a slot is what they need}. A number that can't be read, would take too long, or is not
+-- asked for, is -1.
+-- Errors: WRONGTYPE of the pool, a permission that is missing.
+--
+-- One script only to spare round trips.
+-- Cost: O(topics), and a look at the first entry of each queue; where these are stale, at up
+-- to MAX_STALE more in all.
+local MAX_STALE, OF_ONE_QUEUE = 200, 50
+local MAX_TOPICS = 10000 -- those with reserved jobs that are added up
+local LONGEST = 100 * 365 * 86400000
+local FIRST = 3
+local reserved = #ARGV >= FIRST and redis.pcall('HMGET', KEYS[2], unpack(ARGV, FIRST)) or {}
+local clock = ARGV[1] == 'late' and redis.pcall('TIME')
+local now_ms = clock and not clock.err and clock[1] * 1000 + clock[2] / 1000
+local stale_left = MAX_STALE
+
+-- How many are reserved by what is kept of it, and whether the topic has a limit.
+local function reserved_number(kept)
+  local count, raised = lowered(tonumber(kept) or 0)
+  return math.max(count, 0), raised > 0
+end
+
+-- What is to be told of the topic's limit, '' if it has none.
+local HELD_LATELY = 1000000 -- µs
+local function limit_of(topic, kept, ready)
+  local _, has_limit = reserved_number(kept)
+  if not has_limit then return '' end
+  local concurrency, interval, _, next, appointed, whole = read_limit(topic)
+  local clock = redis.pcall('TIME')
+  if not concurrency or clock.err then return '' end
+  local at = clock[1] * 1000000 + clock[2]
+  local taken = concurrency >= 0 and count_slots(topic, at) or 0
+  if type(taken) == 'table' then return '' end
+  local full = concurrency >= 0 and taken >= concurrency
+  local too_early = interval > 0 and next > at
+  local holds = full or too_early or appointed > at - HELD_LATELY
+  local opens = too_early and not full and ready > 0 and math.ceil(next / 1000) or 0
+  return {whole, holds and math.max(ready, 0) or 0, taken, string.format('%.0f', opens)}
+end
+
+local function number(reply) return type(reply) == 'number' and reply or -1 end
+
+-- For how long something has been due that was due at a time (ms).
+local function since(due) return math.floor(math.min(math.max(now_ms - due, 0), LONGEST)) end
+
+local function pool_overdue()
+  local entry = now_ms and redis.pcall('ZRANGE', pool, 0, 0, 'WITHSCORES')
+  if not entry or entry.err then return -1 end
+  local score = tonumber(entry[2])
+  return score and since(score * 1000) or 0
+end
+
+local function all_reserved()
+  if ARGV[2] == '' then return -1 end
+  local topics = redis.pcall('HLEN', KEYS[2])
+  if type(topics) == 'table' or topics > MAX_TOPICS then return -1 end
+  local counts, sum = redis.pcall('HVALS', KEYS[2]), 0
+  if counts.err then return -1 end
+  for _, count in ipairs(counts) do sum = sum + reserved_number(count) end
+  return sum
+end
+
+-- For how long the job has been ready. Its lifetime runs only then, so what is over of that says
+-- it. Of one that was delivered before it is the sum; but that was not before its last lease began.
+local function ready_for(name, job)
+  local ttl = redis.pcall('PTTL', name)
+  local attempts, token, lent = read_lease(job[2])
+  local _, _, lifetime = read_options(job[3])
+  if lent > 0 then lifetime = math.max(lifetime, UNTIL_SEEN) end -- its lease has ended by itself
+  local late = type(ttl) == 'number' and ttl >= 0 and lifetime - ttl or -1
+  if attempts == 0 then return math.max(late, -1) end
+  local leased = since(token / 1000)
+  return late >= 0 and math.min(late, leased) or leased
+end
+
+-- Looks at an entry of the topic's queue. Returns for how long its job has been ready, nil if it is
+-- stale; and whether that can be read.
+local function look(topic, queue, place)
+  local id = redis.pcall('LINDEX', queue, -place)
+  if type(id) ~= 'string' then return nil, false end
+  local name = buckets .. id
+  local job = redis.pcall('HMGET', name, 'topic', 'lease', 'options')
+  if unreadable(job) then return nil, false end
+  if job[1] ~= topic then return nil, true end
+  local waits = redis.pcall('ZSCORE', pool, id)
+  if type(waits) == 'table' then return nil, false end
+  if waits then return nil, true end
+  return ready_for(name, job), true
+end
+
+-- For how long the topic's next job has been ready, and whether that is sure. Behind many stale entries it
+-- looks further and further away: what is found there came later, so the next job is no younger.
+local function queue_overdue(topic, queue, length)
+  if not now_ms then return -1, 0 end
+  if length <= 0 then return length, 1 end
+  local place, step = 1, 1
+  while true do
+    local late, readable = look(topic, queue, place)
+    if not readable then return -1, 0 end
+    if late then return math.max(late, 0), late >= 0 and step == 1 and 1 or 0 end
+    if place == length then return 0, step == 1 and 1 or 0 end
+    if place >= OF_ONE_QUEUE or stale_left <= 0 then step = 4 * step end
+    stale_left = stale_left - 1
+    place = math.min(place + step, length)
+  end
+end
+
+local some_paused = #ARGV >= FIRST and redis.pcall('EXISTS', pauses) == 1
+local reply = {now_ms and string.format('%s%06d', clock[1], clock[2]) or -1, redis.call('ZCARD', pool), pool_overdue(), all_reserved()}
+for k = FIRST, #ARGV do
+  local topic, n = ARGV[k], #reply
+  local queue = queues .. topic
+  local length, set_aside = number(redis.pcall('LLEN', queue)), 0
+  if some_paused then set_aside = math.max(number(redis.pcall('LLEN', paused_queues .. topic)), 0) end
+  reply[n + 1] = length < 0 and length or length + set_aside
+  reply[n + 2] = reserved.err and -1 or (reserved_number(reserved[k - FIRST + 1]))
+  reply[n + 3] = number(redis.pcall('ZCARD', dead_lists .. topic))
+  reply[n + 4], reply[n + 5] = queue_overdue(topic, length == 0 and paused_queues .. topic or queue, length == 0 and set_aside or length)
+  reply[n + 6] = reserved.err and '' or limit_of(topic, reserved[k - FIRST + 1], length)
+end
+return reply

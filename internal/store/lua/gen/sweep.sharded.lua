@@ -1,0 +1,254 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local queues = prefix .. 'ready_queue:'
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local reserved_counts = prefix .. 'reserved'
+local limits = prefix .. 'limits'
+local uncounted = prefix .. 'uncounted'
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
+local dead_letters = prefix .. 'dead_letter:'
+local dead_lists = prefix .. 'dead_letters:'
+local once = prefix .. 'once'
+local pauses = prefix .. 'paused'
+local paused_queues = prefix .. 'paused_queue:'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local now_s = time[1] + time[2] / 1000000
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local MOST_DEAD = 100
+local function wake(topic, jobs)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      for _ = 1, jobs do
+        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+local function pass_on(id, topic)
+  local length = redis.pcall('LPUSH', queues .. topic, id)
+  if type(length) == 'number' then
+    wake(topic, length)
+  else
+    redis.pcall('ZADD', pool, 0, id)
+  end
+end
+local USED_EACH = 60
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local function stands_before(a, b)
+  for i = 1, math.min(#a, #b) do
+    local of_a, of_b = string.byte(a, i), string.byte(b, i)
+    if of_a ~= of_b then return of_a < of_b end
+  end
+  return #a < #b
+end
+local function entries_before(set, score, id)
+  local low = redis.call('ZCOUNT', set, '-inf', '(' .. score)
+  local high = redis.call('ZCOUNT', set, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local entry = redis.call('ZRANGE', set, middle, middle)[1]
+    if stands_before(entry, id) then low = middle + 1 else high = middle end
+  end
+  return low
+end
+local LIMITED = 2 ^ 40
+local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMITED or LIMITED end
+local function lowered(kept)
+  local raised = math.floor(kept / LIMITED + 0.5) * LIMITED
+  return kept - raised, raised
+end
+local function parse_limit(topic, text)
+  if not text then return nil end
+  if type(text) == 'table' then return nil, text end
+  local concurrency, interval, burst, next, appointed, whole = string.match(text, '^(%-?%d+) (%S+) (%d+) (%d+) (%d+) (.*)$')
+  interval = tonumber(interval)
+  if not interval then return nil, redis.error_reply('ERR what ' .. limits .. ' says of the topic ' .. topic .. ' is no limit') end
+  return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
+end
+-- require: keys time guard queue topics place limit
+-- sweep: looks after some of the known topics. Entries without a job are taken off the end of their
+-- ready queues from which jobs are delivered; a topic that has nothing any more is forgotten;
+-- numbers of reserved jobs are put right that can't be true; and IDs whose time of counting once is over are removed.
+--
+-- KEYS[1] job pool   KEYS[2] the zset of known topics, see topics   KEYS[3] that of those with jobs to
+-- come   KEYS[4] the hash of the numbers of reserved jobs
+-- ARGV[1] how many topics at most   ARGV[2] how many entries of queues at most
+-- ARGV[3…4] the place of the last topic of the call before, its score and its name, '' for none
+--
+-- Returns {more, score, name, forgotten, uncounted, topic, ids, topic, ids, …}: more is 1 if there are further
+-- topics, or further IDs whose time is over, and where to go on; how many topics were forgotten; {topic, mark, …} of the limited topics
+-- some of whose reserved jobs may have no slots, see take_slots; and of each queue the IDs of which there
+-- is no job: it has expired, was removed, or has no topic.
+-- Errors: WRONGTYPE of the pool or the topics, a permission that is missing, before anything is written.
+--
+-- What it does with an entry of a queue is what a pop would do, see take. An ID of another topic is
+-- passed on, unless it stands in that topic's queue already: it was pushed anew.
+-- Atomic because an ID may be pushed anew, and a topic used, between the look and the change.
+-- Cost: O(log n) of the pool and of the topics, O(topics + entries); to look for an ID in another
+-- queue, O(its length, MAX_WALK at most), which counts as entries.
+local IDLE = 3600         -- s; for how long a topic with nothing must not have been used
+local MAX_LEASE = 86400   -- s
+local STEP = 50           -- entries read at a time behind one without a job
+local OVER = 500          -- IDs whose time is over, removed at a time
+local MAX_WALK, WALKED = 10000, 50 -- so many entries that are walked over cost as much as one that is read
+local most, entries_left = tonumber(ARGV[1]), tonumber(ARGV[2])
+local pcall = redis.pcall
+
+-- Whether the ID stands in the topic's queue, as far as that is looked through.
+local function is_queued(topic, id)
+  for _, queue in ipairs({queues .. topic, paused_queues .. topic}) do
+    local length = pcall('LLEN', queue)
+    if type(length) == 'number' and length > 0 then
+      entries_left = entries_left - math.floor(math.min(length, MAX_WALK) / WALKED)
+      if type(pcall('LPOS', queue, id, 'MAXLEN', MAX_WALK)) == 'number' then return true end
+    end
+  end
+  return false
+end
+
+-- Drops up to count entries without a job off the end of the topic's queue. IDs of which there is no
+-- job are added to gone. Returns how many there were, and whether there may be more of them; or an
+-- error reply.
+local function drop_stale(topic, queue, count, gone)
+  local ids = pcall('LRANGE', queue, -count, -1)
+  if ids.err then return unreadable(ids) and ids or 0 end
+  if #ids == 0 then return 0 end
+  local waits = redis.call('ZMSCORE', pool, unpack(ids))
+  local found, misrouted, used, more = {}, {}, 0, #ids == count
+  for i = #ids, 1, -1 do
+    local id, owner = ids[i], not waits[i] and pcall('HGET', buckets .. ids[i], 'topic')
+    if owner == topic or unreadable(owner) then
+      more = false
+      break
+    end
+    if waits[i] then
+      -- It will come back.
+    elseif type(owner) ~= 'string' then
+      found[#found + 1] = id
+    elseif not is_queued(owner, id) then
+      misrouted[#misrouted + 1] = {id, owner}
+    end
+    used, entries_left = used + 1, entries_left - 1
+    if entries_left <= 0 then break end
+  end
+  if used == 0 then return 0 end
+  local popped = pcall('RPOP', queue, used)
+  if type(popped) == 'table' and popped.err then return popped end
+  for _, id in ipairs(found) do gone[#gone + 1] = id end
+  for _, entry in ipairs(misrouted) do pass_on(entry[1], entry[2]) end
+  return used, more
+end
+
+local some_paused = pcall('EXISTS', pauses) == 1
+
+-- Sweeps the topic's queue, or, if it is paused, what is set aside. Returns whether that is done; or an error reply.
+local function sweep(topic, gone)
+  local queue = queues .. topic
+  if some_paused and pcall('EXISTS', queue) == 0 then queue = paused_queues .. topic end
+  local count = 1
+  while entries_left > 0 do
+    local used, more = drop_stale(topic, queue, count, gone)
+    if type(used) == 'table' then return used end
+    if not more then return true end
+    count = STEP
+  end
+  return false
+end
+
+-- Whether the topic has anything. What can't be read may be something.
+local function has_something(topic, count, limit, due)
+  if count > 0 or limit or due and due - now_s > 0 then return true end
+  return pcall('EXISTS', queues .. topic, paused_queues .. topic, dead_lists .. topic) ~= 0 or some_paused and pcall('HGET', pauses, topic) ~= false
+end
+
+-- The numbers of reserved jobs, none below 0, and none above what the pool can have: leases end
+-- within MAX_LEASE. Those of topics with a limit are raised, as servers before this one don't leave them so.
+local function reserved_of(names, has_limit)
+  local counts = pcall('HMGET', reserved_counts, unpack(names))
+  if counts.err or has_limit.err then
+    for k = 1, #names do counts[k] = 1 end
+    return counts
+  end
+  local leases = redis.call('ZCOUNT', pool, '-inf', string.format('%d', now_s + MAX_LEASE + 1))
+  for k, name in ipairs(names) do
+    local kept = tonumber(counts[k] or 0) or 0
+    local count, raised = lowered(kept)
+    local right = math.min(math.max(count, 0), leases)
+    if not has_limit.err then raised = has_limit[k] and raise_for(parse_limit(name, has_limit[k]) or -1) or 0 end
+    local keep = raised + right
+    if counts[k] and keep == 0 then
+      pcall('HDEL', reserved_counts, name)
+    elseif keep ~= kept then
+      pcall('HSET', reserved_counts, name, string.format('%.0f', keep))
+    end
+    counts[k] = right
+  end
+  return counts
+end
+
+local first = ARGV[3] ~= '' and entries_before(known_topics, ARGV[3], ARGV[4] .. '\0') or 0
+local page = redis.call('ZRANGE', known_topics, first, first + most - 1, 'WITHSCORES')
+local err = not_permitted('RPOP', queues, '1') or not_permitted('ZREM', known_topics, '') or not_writable()
+if err then return err end
+local past = redis.call('ZRANGEBYSCORE', topics_due, '-inf', string.format('%d', now_s), 'LIMIT', 0, most)
+if #past > 0 then redis.call('ZREM', topics_due, unpack(past)) end
+local over = pcall('ZRANGEBYSCORE', once, '-inf', string.format('%d', now), 'LIMIT', 0, OVER)
+if #over > 0 then pcall('ZREM', once, unpack(over)) end
+
+local reply = {(#page == 2 * most or #over == OVER) and 1 or 0, ARGV[3], ARGV[4], 0, {}}
+local names = {}
+for i = 1, #page, 2 do names[#names + 1] = page[i] end
+local has_limit = #names > 0 and pcall('HMGET', limits, unpack(names))
+local counts = #names > 0 and reserved_of(names, has_limit)
+local dues = #names > 0 and redis.call('ZMSCORE', topics_due, unpack(names))
+for k, topic in ipairs(names) do
+  local score, gone = page[2 * k], {}
+  local done = sweep(topic, gone)
+  if #gone > 0 then reply[#reply + 1], reply[#reply + 2] = topic, gone end
+  if type(done) == 'table' then
+    if k == 1 and #reply == 5 then return done end
+    done = true
+  end
+  if not done then
+    reply[1] = 1
+    break
+  end
+  reply[2], reply[3] = score, topic
+  local mark = has_limit[k] and pcall('HGET', uncounted, topic)
+  if type(mark) == 'string' then table.insert(reply[5], topic) table.insert(reply[5], mark) end
+  if now_s - score > IDLE then
+    if has_something(topic, counts[k], has_limit[k], dues[k]) then
+      pcall('ZADD', known_topics, 'XX', used_at(now_s), topic)
+    else
+      redis.call('ZREM', known_topics, topic)
+      reply[4] = reply[4] + 1
+    end
+  end
+end
+return reply

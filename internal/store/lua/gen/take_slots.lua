@@ -1,0 +1,77 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local slots = prefix .. 'slots:'
+local uncounted = prefix .. 'uncounted'
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local now_s = time[1] + time[2] / 1000000
+local function exact_score(us)
+  local rest = us % 1000000
+  return string.format('%d.%06d', (us - rest) / 1000000, rest)
+end
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local function stands_before(a, b)
+  for i = 1, math.min(#a, #b) do
+    local of_a, of_b = string.byte(a, i), string.byte(b, i)
+    if of_a ~= of_b then return of_a < of_b end
+  end
+  return #a < #b
+end
+local function entries_before(set, score, id)
+  local low = redis.call('ZCOUNT', set, '-inf', '(' .. score)
+  local high = redis.call('ZCOUNT', set, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local entry = redis.call('ZRANGE', set, middle, middle)[1]
+    if stands_before(entry, id) then low = middle + 1 else high = middle end
+  end
+  return low
+end
+local function slot_score(at) return string.format('%.0f', at) end
+-- require: keys time guard lease place slots
+-- take_slots: gives slots to the topic's jobs that were reserved before its concurrency was limited, one page of the pool per call.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the topic   ARGV[2…3] the place of the last entry of the pool that was looked at, its score and its ID, '' to begin
+-- ARGV[4] the topic's mark, as limit.lua has set it
+--
+-- Returns the place of the last entry that was looked at now: {score, ID}, '' if there are no more, or if the topic has no
+-- mark: another caller has counted all of them, or the limit was ended. The mark is deleted with the last page, unless it is a later one.
+-- Errors: WRONGTYPE, a permission that is missing.
+--
+-- Atomic because a lease may end between the look at it and the entry.
+-- Cost: O(log² n) of the pool, and of PAGE entries.
+local PAGE, MAX_LEASE = 200, 86400 -- s
+local topic, set = ARGV[1], slots .. ARGV[1]
+local err = not_permitted('ZADD', set, '0', '') or not_permitted('HDEL', uncounted, topic)
+if err then return err end
+local mark = redis.call('HGET', uncounted, topic)
+if not mark then return {'', ''} end
+-- Every lease has been looked at.
+local function finish()
+  if mark == ARGV[4] then redis.call('HDEL', uncounted, topic) end
+  return {'', ''}
+end
+local first
+if ARGV[2] == '' then
+  first = redis.call('ZCOUNT', pool, '-inf', exact_score(now_us))
+else
+  first = entries_before(pool, ARGV[2], ARGV[3] .. '\0')
+end
+local page = redis.call('ZRANGE', pool, first, first + PAGE - 1, 'WITHSCORES')
+for i = 1, #page, 2 do
+  local id, score = page[i], page[i + 1]
+  if tonumber(score) > now_s + MAX_LEASE + 1 then return finish() end
+  if is_lease(score) and redis.pcall('HGET', buckets .. id, 'topic') == topic then redis.call('ZADD', set, slot_score(score * 1000000), id) end
+end
+if #page < 2 * PAGE then return finish() end
+return {page[#page], page[#page - 1]}

@@ -1,0 +1,55 @@
+local function stands_before(a, b)
+  for i = 1, math.min(#a, #b) do
+    local of_a, of_b = string.byte(a, i), string.byte(b, i)
+    if of_a ~= of_b then return of_a < of_b end
+  end
+  return #a < #b
+end
+local function entries_before(set, score, id)
+  local low = redis.call('ZCOUNT', set, '-inf', '(' .. score)
+  local high = redis.call('ZCOUNT', set, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local entry = redis.call('ZRANGE', set, middle, middle)[1]
+    if stands_before(entry, id) then low = middle + 1 else high = middle end
+  end
+  return low
+end
+-- require: place
+-- topics: the names of some topics; it changes nothing.
+--
+-- KEYS[1] a sorted set of topics
+-- ARGV[1] how many of the last ones are meant   ARGV[2] how many to look at, at most
+-- ARGV[3] text that a name must contain, '' for any
+-- ARGV[4…5] the place of the last one that was looked at before, its score and its name, '' for none
+--
+-- Returns {all, score, name, topic, topic, …}: how many topics there are in all; the place of the
+-- last one that was looked at, '' if there are no more; and those that contain the text.
+-- Errors: WRONGTYPE, a permission that is missing.
+--
+-- A topic that is used meanwhile goes to the end of the set: it may come again, but is not left out.
+-- Atomic so that the place and the names belong together.
+-- Cost: O(log² n + topics looked at).
+local MAX_BYTES = 256 * 1024
+local PAGE = 100 -- names read at a time, which may be large
+local topics, last, most, part = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+local all = redis.call('ZCARD', topics)
+local first = math.max(all - last, 0)
+if ARGV[4] ~= '' then first = entries_before(topics, ARGV[4], ARGV[5] .. '\0') end
+
+local reply, looked, bytes = {all, '', ''}, 0, 0
+while looked < most and bytes < MAX_BYTES do
+  local page = redis.call('ZRANGE', topics, first + looked, first + math.min(looked + PAGE, most) - 1, 'WITHSCORES')
+  for i = 1, #page, 2 do
+    local topic = page[i]
+    bytes = bytes + #topic
+    if part == '' or string.find(topic, part, 1, true) then reply[#reply + 1] = topic end
+  end
+  looked = looked + #page / 2
+  if first + looked >= all then
+    reply[2], reply[3] = '', ''
+    break
+  end
+  reply[2], reply[3] = page[#page], page[#page - 1]
+end
+return reply

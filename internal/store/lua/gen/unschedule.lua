@@ -1,0 +1,31 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local schedules = prefix .. 'schedules'
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local SCHEDULES = 'delayer:schedules'
+local function schedule_id(name) return '{' .. name .. '}@schedule' end
+-- require: keys guard schedule
+-- unschedule: deletes a schedule. Its jobs stay.
+--
+-- KEYS[1] job pool
+-- ARGV[1] its name   ARGV[2] the source that it must have, '' for any
+--
+-- Returns 1 when there was one, else 0.
+-- Errors: WRONGTYPE of the bucket, a permission that is missing; nothing has changed then.
+--
+-- Atomic because a server may fire it meanwhile.
+-- Cost: O(log n) of the pool.
+local id = schedule_id(ARGV[1])
+local s = redis.call('HMGET', buckets .. id, 'topic', 'revision', 'source')
+if s[1] and (s[1] ~= SCHEDULES or not s[2]) or ARGV[2] ~= '' and s[3] ~= ARGV[2] then return 0 end
+local err = not_permitted('ZREM', pool, id) or not_permitted('ZREM', schedules, ARGV[1])
+if err then return err end
+local deleted = redis.call('DEL', buckets .. id)
+redis.call('ZREM', pool, id)
+redis.call('ZREM', schedules, ARGV[1])
+return deleted

@@ -1,0 +1,70 @@
+// Command luagen puts the Lua scripts together from the sources in internal/store/lua. It writes one file for each script and form
+// into internal/store/lua/gen, where Redis's errors and people can be pointed to a line. Run it by go generate ./internal/store.
+//
+// A script has up to three forms: NAME.lua, NAME.cluster.lua for a Redis Cluster, and NAME.sharded.lua for a Redis Cluster whose
+// channels belong to slots. A form that is the same as the one before it has no file.
+package main
+
+import (
+	"cmp"
+	"flag"
+	"io/fs"
+	"log"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	log.SetFlags(0)
+	from := flag.String("from", "lua", "the folder with the sources")
+	to := flag.String("to", "lua/gen", "the folder to write to; other files there are removed")
+	flag.Parse()
+	files, err := generate(os.DirFS(*from))
+	if err == nil {
+		err = write(*to, files)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// generate returns the texts of all scripts in a folder of sources, by file name.
+func generate(sources fs.FS) (map[string]string, error) {
+	names, err := fs.Glob(sources, "*.lua")
+	if err != nil {
+		return nil, err
+	}
+	alone := &linker{sources: sources, parts: map[string]part{}}
+	inCluster := &linker{sources: sources, parts: map[string]part{}, inCluster: true}
+	files := map[string]string{}
+	for _, name := range names {
+		name = strings.TrimSuffix(name, ".lua")
+		text := alone.link(name)
+		files[name+".lua"] = text
+		cluster := inCluster.link(name)
+		if cluster != text {
+			files[name+".cluster.lua"] = cluster
+		}
+		if sharded := strings.ReplaceAll(cluster, "'PUBLISH'", "'SPUBLISH'"); sharded != cluster { // PUBLISH would go to all nodes
+			files[name+".sharded.lua"] = sharded
+		}
+	}
+	return files, cmp.Or(alone.err, inCluster.err)
+}
+
+// write makes the files the only ones of a folder.
+func write(folder string, files map[string]string) error {
+	if err := os.RemoveAll(folder); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
