@@ -81,7 +81,6 @@ var (
 	leftKind   = coalesce.Kind[string]{Measure: removeKind.Measure, Call: (*store.Store).IsLeft}
 	removeKind = coalesce.Kind[string]{
 		Measure: func(id string) (string, int) { return id, 0 },
-		Call:    func(s *store.Store, ids []string) *store.Call[[]error] { return s.Remove(ids[0]) },
-		Apart:   true, // to take a job out of a long ready queue is slow
+		Call:    func(s *store.Store, ids []string) *store.Call[[]error] { return s.Remove(ids...) },
 	}
 )

@@ -7,9 +7,8 @@ import (
 )
 
 const (
-	// maxItems bounds what one script call does, so that it does not keep Redis from others, and
-	// maxApart how many calls of one item go together.
-	maxItems, maxApart = 250, 32
+	// maxItems bounds what one script call does, so that it does not keep Redis from others.
+	maxItems = 250
 	// maxBytes does so, too, but for a single item that is larger.
 	maxBytes = 1 << 20
 )
@@ -20,8 +19,6 @@ type Kind[T any] struct {
 	Measure func(item T) (id string, bytes int) // an empty ID is none
 	// Call makes the call that does items. Its answer is an error for each.
 	Call func(s *store.Store, items []T) *store.Call[[]error]
-	// Apart has each item done by a call of its own. Redis runs a whole call without serving anyone else.
-	Apart bool
 	// Alike reports whether two items may go together; nil: all may.
 	Alike func(a, b T) bool
 	// Behind is done on the same connection behind a call, and may add to the items' errors; nil: nothing is.
@@ -43,16 +40,12 @@ func (k Kind[T]) fit(items []T, ids map[string]bool) int {
 	if len(items) < 2 {
 		return len(items)
 	}
-	most := maxItems
-	if k.Apart {
-		most = maxApart
-	}
 	clear(ids)
 	sum := 0
 	for n, item := range items {
 		id, bytes := k.Measure(item)
 		sum += bytes
-		if n > 0 && (n == most || sum > maxBytes || id != "" && ids[id] || k.Alike != nil && !k.Alike(items[0], item)) {
+		if n > 0 && (n == maxItems || sum > maxBytes || id != "" && ids[id] || k.Alike != nil && !k.Alike(items[0], item)) {
 			return n
 		}
 		ids[id] = true

@@ -70,17 +70,14 @@ func IsNotDone(err error) bool {
 	return errors.As(err, new(notSent)) || store.KindOf(err) == store.NotNow
 }
 
-// send sends the calls: one for the items of each store or, if it does one at a time, for each item.
 func (t *trip[T]) send(p *store.Pipeline) {
 	k := t.batch.batcher.kind
-	if !k.Apart {
-		t.group()
-	}
+	t.group()
 	t.errs = append(t.errs, make([]error, len(t.items))...)
 	for from, to := 0, 0; from < len(t.items); from = to {
 		s := t.callers[from].store
 		to = from + 1
-		for !k.Apart && to < len(t.items) && t.callers[to].store == s {
+		for to < len(t.items) && t.callers[to].store == s {
 			to++
 		}
 		t.calls = append(t.calls, call[T]{k.Call(s, t.items[from:to]).Send(p), t.callers[from:to], t.errs[from:to]})

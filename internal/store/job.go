@@ -17,7 +17,7 @@ var (
 
 // Reschedule gives the job a new delay.
 func (s *Store) Reschedule(ctx context.Context, id string, delay time.Duration) error {
-	args := append(arguments(2, s.keys.JobPool(), s.keys.JobBucket(id)), id, milliseconds(delay))
+	args := append(arguments(2, s.jobPool, s.keys.JobBucket(id)), id, milliseconds(delay))
 	errs, err := newCall(s, rescheduleScript, args, isFound).Do(ctx)
 	if err != nil {
 		return err
@@ -25,10 +25,18 @@ func (s *Store) Reschedule(ctx context.Context, id string, delay time.Duration) 
 	return errs[0]
 }
 
-// Remove deletes a job; nobody gets it any more. The answer is one error: ErrNotFound if there is none.
-func (s *Store) Remove(id string) *Call[[]error] {
-	k := s.keys
-	return newCall(s, removeScript, append(arguments(1, k.JobPool(), k.JobBucket(id), k.DeadLetter(id)), id), isFound)
+// Remove deletes jobs, at most 1,000 and no ID twice; nobody gets them any more. The answer has an error for each: ErrNotFound if there is
+// none of the ID; ErrLater, never of the first one, if it is for another call.
+func (s *Store) Remove(ids ...string) *Call[[]error] {
+	args := arguments(3*len(ids), s.jobPool)
+	for _, id := range ids {
+		args = append(args, s.keys.JobBucket(id), s.keys.DeadLetter(id))
+	}
+	args[1] = 1 + 2*len(ids)
+	args = appendAll(args, ids)
+	return newCall(s, removeScript, args, func(reply any) ([]error, error) {
+		return errorsAt(reply, len(ids), ErrNotFound, ErrLater)
+	})
 }
 
 // isFound reads whether there was a job: 1, or 0.

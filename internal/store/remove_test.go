@@ -55,6 +55,30 @@ func TestRemove(t *testing.T) {
 	})
 }
 
+// Jobs in every state are removed in one call, each with its own answer. Only one of them is taken out of a ready queue, which is slow.
+func TestRemoveMany(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		b.seed(t, ready("reserved", "r"), waits("waiting", "t", 60*second), ready("first", "t"), ready("second", "t"), ready("third", "t"), text("job_bucket:broken"),
+			[]command{{"HSET", "delayer:dead_letter:dead", "topic", "t", "body", "b"}, {"ZADD", "delayer:dead_letters:t", 1000, "dead"}, {"ZADD", "delayer:dead_topics", 1000, "t"}})
+		b.hold(t, "r", time.Minute)
+		ids := []string{"waiting", "broken", "reserved", "second", "absent", "first", "dead"}
+		errs, err := b.Remove(ids...).Do(t.Context())
+		check(t, err)
+		for i, want := range []error{nil, nil, nil, nil, ErrNotFound, ErrLater, nil} {
+			if ids[i] == "broken" {
+				b.expectError(t, errs[i], "WRONGTYPE ")
+			} else if errs[i] != want {
+				t.Errorf("%s: %v, want %v", ids[i], errs[i], want)
+			}
+		}
+		b.expect(t, redistest.State{
+			Ready:   map[string][]string{"t": {"first", "third"}},
+			Buckets: map[string]string{"first": "t body of first", "third": "t body of third"},
+			Other:   map[string]string{"delayer:job_bucket:broken": "string"},
+		})
+	})
+}
+
 func TestRemoveRefusedByWrongType(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for name, seed := range map[string][][]command{

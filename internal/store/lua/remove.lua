@@ -1,46 +1,80 @@
 -- require: keys guard lease
--- remove: takes a job out, wherever it is; one that is reserved, too. If there is only a dead
--- letter of that ID, that is deleted. A push of that ID counts again.
+-- remove: takes jobs out, wherever they are, also those that are reserved. If there is only a dead letter of an ID, it deletes that.
+-- A push of the ID counts again.
 --
--- KEYS[1] job pool   KEYS[2] the job's bucket   KEYS[3] the dead letter's. That key seldom exists, so Redis refuses the call before it begins
--- while the slot of a cluster moves
--- ARGV[1] job ID
+-- KEYS[1] job pool; then for each job its bucket and the dead letter of its ID. That key seldom exists, so Redis refuses the call
+-- before it begins while the slot of a cluster moves
+-- ARGV the job IDs, none of them twice
 --
--- Returns 1 when there was a job, which from now on nobody gets; else 0.
--- Errors: WRONGTYPE of the bucket, a permission that is missing, before anything is written.
+-- Returns {place, why, place, why, …} of the jobs that it did not remove: 0, there is no such job; 1, it is ready, and for another
+-- call, as this one has taken one out of a ready queue, which is slow; or the reason, such as WRONGTYPE of the bucket.
+-- Errors: a permission that is missing, before anything is written.
 --
 -- Atomic because a move or a pop in between would deliver the job.
--- Cost: O(log n) of the pool; of an ID that is ready, also its queue's length (at most 10,000).
-local call, pcall, id = redis.call, redis.pcall, ARGV[1]
-local topic = call('HGET', KEYS[2], 'topic')
-local waits = call('ZSCORE', pool, id)
+-- Cost: O(log n) of the pool for each job; for one that is ready also its queue's length (at most 10,000).
+local call, pcall = redis.call, redis.pcall
 local err = not_permitted('ZREM', pool, '')
 if err then return err end
--- The bucket first: an entry that is left behind means nothing without it.
-local removed = call('DEL', KEYS[2])
-pcall('ZREM', once, id)
-local reserved -- how many of its topic are left, if it was
-if waits then
-  call('ZREM', pool, id)
-  if topic and is_lease(waits) then
-    reserved = pcall('HINCRBY', reserved_counts, topic, '-1')
-    reserved = type(reserved) == 'number' and reserved
-    if reserved and reserved <= 0 then pcall('HDEL', reserved_counts, topic) end
+local told, rest = {}, nil
+for i = 1, #ARGV do
+  local id, bucket = ARGV[i], KEYS[2 * i]
+  local topic = pcall('HGET', bucket, 'topic')
+  local waits = call('ZSCORE', pool, id)
+  local job -- what is left to do for it: {place, topic, whether it was removed, whether it was reserved}
+  if type(topic) == 'table' then
+    told[#told + 1], told[#told + 2] = i, topic.err
+  elseif waits then
+    -- The bucket first: an entry that is left behind means nothing without it.
+    local removed = call('DEL', bucket)
+    pcall('ZREM', once, id)
+    call('ZREM', pool, id)
+    local reserved -- how many of its topic are left, if it was
+    if topic and is_lease(waits) then
+      reserved = pcall('HINCRBY', reserved_counts, topic, '-1')
+      reserved = type(reserved) == 'number' and reserved
+      if reserved and reserved <= 0 then pcall('HDEL', reserved_counts, topic) end
+      reserved = reserved and reserved >= 3 * 2 ^ 39 -- see count_reserved
+    end
+    if removed == 0 or reserved then job = {i, topic, removed == 1, reserved} end
+  else
+    job = {i, topic}
   end
-  -- Most calls end here, a reserved or waiting job of a topic without slots, before what others need is defined.
-  if removed == 1 and not (reserved and reserved >= 3 * 2 ^ 39) then return 1 end
+  if job then
+    rest = rest or {}
+    rest[#rest + 1] = job
+  end
 end
+-- Most calls end here, with waiting or reserved jobs of topics without slots, before what others need is defined.
+if not rest then return told end
 
 -- require: keys queue dead held
-if reserved and reserved >= 3 * 2 ^ 39 then -- see count_reserved
-  pcall('ZREM', slots .. topic, id)
-  let_go_on(topic)
-elseif topic and not waits then
-  withdraw(topic, id)
+local withdrawn
+for _, job in ipairs(rest) do
+  local i, topic, removed, was_reserved = job[1], job[2], job[3], job[4]
+  local id, letter = ARGV[i], KEYS[2 * i + 1]
+  local why
+  if was_reserved then
+    pcall('ZREM', slots .. topic, id)
+    let_go_on(topic)
+  elseif topic and removed == nil then -- it is ready
+    if withdrawn then
+      why = 1
+    else
+      removed, withdrawn = call('DEL', KEYS[2 * i]) == 1, true
+      pcall('ZREM', once, id)
+      withdraw(topic, id)
+    end
+  end
+  if not removed and not why then
+    pcall('ZREM', once, id)
+    local dead = call('HGET', letter, 'topic')
+    if dead then
+      call('DEL', letter)
+      unlist(dead, id)
+    else
+      why = 0
+    end
+  end
+  if why then told[#told + 1], told[#told + 2] = i, why end
 end
-if removed == 1 then return 1 end
-local dead = call('HGET', KEYS[3], 'topic')
-if not dead then return 0 end
-call('DEL', KEYS[3])
-unlist(dead, id)
-return 1
+return told

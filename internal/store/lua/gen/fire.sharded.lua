@@ -17,26 +17,28 @@ local function score_of(ms)
   if rest == 0 then return string.format('%d', ms / 1000) end
   return string.format('%d.%03d', (ms - rest) / 1000, rest)
 end
+local function stopwatch()
+  local os = rawget(_G, 'os')
+  if os then
+    local start = os.clock()
+    return function() return math.floor((os.clock() - start) * 1000000) end
+  end
+  local start = redis.call('TIME')
+  return function()
+    local stop = redis.call('TIME')
+    return (stop[1] - start[1]) * 1000000 + stop[2] - start[2]
+  end
+end
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
-end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
 local function not_here(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
 end
 local function elsewhere(key)
   return not_here(redis.pcall('EXISTS', key))
-end
-local function not_a_list(queue)
-  local type = redis.call('TYPE', queue).ok
-  if type ~= 'none' and type ~= 'list' then
-    return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
-  end
 end
 local ANNOUNCED = 60000
 local function announce(score, wait)
@@ -45,15 +47,19 @@ local function announce(score, wait)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
 end
+local function retry_score(from, k)
+  return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
+end
 local MOST_DEAD = 100
-local function wake(topic, jobs)
+local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
       if not is_paused then return false, first.err end
-      for _ = 1, jobs do
-        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -64,7 +70,6 @@ local function wake(topic, jobs)
   end
   return false
 end
-local DEFAULT_LIFETIME = 604800000
 local USED_EACH = 60
 local SOON = 1800
 local function used_at(seconds)
@@ -83,15 +88,23 @@ local function enter_use(topic, seconds, due)
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
 end
+local DEFAULT_LIFETIME = 604800000
 local SCHEDULES = 'delayer:schedules'
-local function not_fireable(topic, bucket)
-  return not_a_list(queues .. topic) or not_permitted('LPUSH', queues .. topic, '') or not_permitted('PEXPIRE', bucket, '1')
-    or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
+local function no_queue(topic)
+  local kind = redis.pcall('TYPE', queues .. topic)
+  if kind.err then return kind end
+  if kind.ok ~= 'none' and kind.ok ~= 'list' then
+    return redis.error_reply('WRONGTYPE ready queue ' .. queues .. topic .. ' is a ' .. kind.ok .. ', not a list')
+  end
+  return not_permitted('LPUSH', queues .. topic, '')
+end
+local function no_bucket(bucket)
+  return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
 end
 local USUAL = '0 0 604800000'
-local function store_job(id, topic, content, options, due)
+local function store_bucket(id, topic, content, options, due)
   local name = buckets .. id
-  if redis.call('EXISTS', name) == 1 then return nil, false end
+  if redis.call('EXISTS', name) == 1 then return false end
   local lifetime = DEFAULT_LIFETIME
   if not options or options == USUAL then
     redis.call('HSET', name, 'topic', topic, 'body', content)
@@ -100,11 +113,7 @@ local function store_job(id, topic, content, options, due)
     lifetime = tonumber(string.match(options, '^%d+ %d+ (%d+)$')) or lifetime
   end
   redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
-  enter_use(topic, now / 1000, due / 1000)
-  if due <= begun then return redis.call('LPUSH', queues .. topic, id), true end
-  redis.call('ZADD', pool, score_of(due), id)
-  announce(score_of(due), due - now)
-  return nil, true
+  return true
 end
 local REMEMBERED = 10
 local function remember(past, moments)
@@ -117,53 +126,78 @@ local function remember(past, moments)
   end
   return string.sub(text, begins[math.max(#begins - REMEMBERED + 1, 1)])
 end
--- require: keys time guard pool queue schedule
--- fire: stores the jobs of a schedule that is due, and gives it its next moment.
+-- require: keys time guard pool queue topics schedule
+-- fire: stores the jobs of schedules that are due, and gives each its next occurrence.
 --
 -- KEYS[1] job pool
--- ARGV[1] the schedule's ID   ARGV[2] its revision, and   ARGV[3] the moment that it was due for (Unix ms), as they were read
--- ARGV[4] its next moment (Unix ms), '' if there is none, 'later' if that can't be told   ARGV[5] when it is to be tried again if it can't be fired (Unix ms)
--- ARGV[6] how many moments have no job because they are too late   ARGV[7] and because it is paused
--- ARGV[8…] the last moments, each: when (Unix ms), what (r: it has a job; l, p: it has none), the job's ID, and when that is due (Unix ms)
+-- ARGV[1] from when on those that can't be fired are to be tried again (Unix ms)
+-- ARGV[2] after how long (µs) it leaves the rest to another call
+-- ARGV[3…] the schedules, each:
+--   its ID, its revision, and the occurrence that it was due for (Unix ms), as they were read
+--   its next occurrence (Unix ms), '' if there is none, 'later' if that can't be told
+--   how many occurrences have no job because they are too late, and because it is paused; 1 if it has specs of before, else 0
+--   how many occurrences follow, and these, the last ones, each: when (Unix ms), what (r: it has a job; l, p: it has none), the job's ID, and
+--   when that is due (Unix ms)
 --
--- Returns {0}: somebody else has fired, changed or removed it, or it is not due; {1, ran, overlapped, why, followed}: it is done, how many moments
--- have a job, and how many have none because the one before is not done; why no waiter could be woken, 'woken' if one was; the ID of the job that
--- the last moment's job follows, '' if it follows none; or {2, why}: it can't be fired, it is due later now.
+-- Returns {why, schedule, schedule, …}: why no waiter could be woken, 'woken' if one was; and of each schedule, in their order, up to those
+-- that are left to another call: {0}: somebody else has fired, changed or removed it, or it is not due; {1, ran, overlapped, followed}: it
+-- is done, how many occurrences have a job, and how many have none because the one before is not done; the ID of the job that the
+-- last one's job follows, '' if it follows none; or {2, why}: it can't be fired, it is due later now.
 -- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes; nothing has changed then.
 --
--- Atomic because a moment must have its job exactly if the next one has come.
--- Cost: O(log n) of the pool for each job.
-local FIRST, EACH = 8, 4
-local id = ARGV[1]
-local bucket = buckets .. id
-local score = redis.call('ZMSCORE', pool, id)[1]
-if not score or score - now_s > 0 then return {0} end
+-- Atomic because an occurrence must have its job exactly if the next one has come. What is wrong with one schedule is found before its first
+-- write, and harms no other one.
+-- Cost: O(log n) of the pool for each job. What several schedules share is done once.
+local FIELDS = {'topic', 'revision', 'next', 'to', 'content', 'overlap', 'options', 'last', 'past', 'ran'}
+local NOT_RUN = {'overlapped', 'late', 'paused_out'}
+local CHUNK = 1000 -- arguments of one command
+local probe = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothing
+local is_full = type(probe) == 'table' and string.find(probe.err, 'OOM ', 1, true)
+local err = type(probe) == 'table' and not is_full and probe or not_permitted('ZREM', pool, '')
+if err then return err end
+local at = 3
+while not err and at < #ARGV do
+  local s = redis.pcall('HMGET', buckets .. ARGV[at], 'to', 'last')
+  err = elsewhere(buckets .. ARGV[at]) or s[1] and elsewhere(queues .. s[1]) or s[2] and elsewhere(buckets .. s[2])
+  for i = at + 8, at + 4 + 4 * ARGV[at + 7], 4 do err = err or elsewhere(buckets .. ARGV[i + 2]) end
+  at = at + 8 + 4 * ARGV[at + 7]
+end
+if err then return err end
 
-local function put_off(why)
-  local err = not_writable()
-  if err then return err end
+-- What is written for all schedules together, in the end.
+local entries, soonest = {}, math.huge -- of the pool: score, ID, score, ID, …; when the first of them is due
+local ready, used = {}, {}             -- of each topic: the IDs of jobs that are due; until when it is used
+local function put(id, due)
+  entries[#entries + 1], entries[#entries + 2], soonest = score_of(due), id, math.min(soonest, due)
+end
+
+local retried = 0
+local function put_off(id, why)
   redis.call('ZREM', pool, id) -- first: a script that has written is not refused at maxmemory
-  redis.call('ZADD', pool, score_of(tonumber(ARGV[5])), id)
+  redis.call('ZADD', pool, retry_score(tonumber(ARGV[1]), retried), id)
+  retried = retried + 1
   return {2, why}
 end
 
-local COUNTS, FIRST_COUNT = {'ran', 'overlapped', 'late', 'paused_out'}, 11
-local s = redis.pcall('HMGET', bucket, 'topic', 'revision', 'next', 'to', 'content', 'overlap', 'options', 'last', 'past', 'old', unpack(COUNTS))
-local missing = elsewhere(bucket)
-if missing then return missing end
-if s.err then return put_off(s.err) end
-if s[1] ~= SCHEDULES or s[2] ~= ARGV[2] then return {0} end
-if ARGV[4] == 'later' then return put_off('') end
-if s[3] ~= ARGV[3] then return {0} end
-if not s[4] or not s[5] then return put_off('ERR the schedule says nothing of its jobs (job bucket ' .. bucket .. ')') end
-local topic, content, overlap, options, last = s[4], s[5], s[6], s[7], s[8]
-for i = FIRST, #ARGV, EACH do
-  missing = missing or elsewhere(buckets .. ARGV[i + 2])
-end
-missing = missing or elsewhere(queues .. topic) or last and elsewhere(buckets .. last)
-if missing then return missing end
-local lease, follow
-if overlap == 'follow' then
+local refused = {} -- why a topic's queue can't be used, false if it can
+local may_store, lease_of, follow
+
+local function fire(id, score, revision, read, upcoming, late, paused, has_old, first, last_place)
+  local bucket = buckets .. id
+  if not score or score - now_s > 0 then return {0} end
+  local s = redis.pcall('HMGET', bucket, unpack(FIELDS))
+  if s.err then return put_off(id, s.err) end
+  if s[1] ~= SCHEDULES or s[2] ~= revision then return {0} end
+  if upcoming == 'later' then return put_off(id, '') end
+  if s[3] ~= read then return {0} end
+  if not s[4] or not s[5] then return put_off(id, 'ERR the schedule says nothing of its jobs (job bucket ' .. bucket .. ')') end
+  local topic, content, overlap, options, last = s[4], s[5], s[6], s[7], s[8]
+  if refused[topic] == nil then refused[topic] = no_queue(topic) or false end
+  local why_not = refused[topic] or may_store and not_permitted('HSET', bucket, 'topic', '') or not may_store and no_bucket(bucket)
+  may_store = may_store or not why_not
+  local lease
+  if overlap == 'follow' and not why_not then
+    if not follow then
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
@@ -219,51 +253,72 @@ local function follow_last(last, lease, topic, content, options, due)
   enter_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)
   return as_followed(lease), not is_followed(lease)
 end
-  lease, follow = lease_of_last(last), follow_last
-end
-local why_not = type(lease) == 'table' and lease or not_fireable(topic, bucket)
-if why_not then return put_off(why_not.err) end
-
--- The first write says whether Redis is full.
-local upcoming, written = ARGV[4] ~= '' and score_of(tonumber(ARGV[4])), nil
-if upcoming then
-  written = redis.pcall('ZADD', pool, upcoming, id)
-else
-  written = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothing
-end
-if type(written) == 'table' then
-  if string.find(written.err, 'OOM ', 1, true) then return put_off(written.err) end
-  return written
-end
-if not upcoming then redis.call('ZREM', pool, id) end
-local ran, overlapped, followed, length, moments = 0, 0, '', nil, {}
-for i = FIRST, #ARGV, EACH do
-  local at, what, job, due = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
-  if what == 'r' then
-    local is_busy = overlap ~= 'allow' and last and redis.call('EXISTS', buckets .. last) == 1
-    local has_job = not is_busy
-    if not is_busy then
-      local queued, stored = store_job(job, topic, content, options, due)
-      length, last, has_job = queued or length, job, stored
-    elseif lease then
-      lease, has_job = follow(last, lease, topic, content, options, due) -- if it has none it takes another one's
-      followed = last
+      lease_of, follow = lease_of_last, follow_last
     end
-    if has_job then ran = ran + 1 end
-    if is_busy and not has_job then what, overlapped = 'o', overlapped + 1 end
+    lease = lease_of(last)
+    why_not = type(lease) == 'table' and lease
   end
-  moments[#moments + 1] = at .. what .. string.format('%d', math.max(now - at, 0))
-end
-local fields = {'next', ARGV[4], 'past', remember(s[9], moments), 'last', last or ''}
-if s[10] and s[10] ~= '' then fields[#fields + 1], fields[#fields + 2] = 'old', '' end
-for i, more in ipairs({ran, overlapped, tonumber(ARGV[6]), tonumber(ARGV[7])}) do
-  if more > 0 then
-    local count = tonumber(s[FIRST_COUNT + i - 1]) or 0
-    fields[#fields + 1], fields[#fields + 2] = COUNTS[i], string.format('%d', count + more)
+  if why_not or is_full then return put_off(id, (why_not or probe).err) end
+
+  local ran, overlapped, followed, occurrences = 0, 0, '', {}
+  for i = first, last_place, 4 do
+    local at, what, job, due = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
+    if what == 'r' then
+      local is_busy = overlap ~= 'allow' and last and redis.call('EXISTS', buckets .. last) == 1
+      local has_job
+      if not is_busy then
+        has_job, last = store_bucket(job, topic, content, options, due), job
+        if has_job and due <= begun then
+          ready[topic] = ready[topic] or {}
+          ready[topic][#ready[topic] + 1] = job
+        elseif has_job then
+          put(job, due)
+        end
+        if has_job then used[topic] = math.max(used[topic] or now, due) end
+      elseif lease then
+        lease, has_job = follow(last, lease, topic, content, options, due) -- if it has none it takes another one's
+        followed = last
+      end
+      if has_job then ran = ran + 1 end
+      if is_busy and not has_job then what, overlapped = 'o', overlapped + 1 end
+    end
+    occurrences[#occurrences + 1] = at .. what .. string.format('%d', math.max(now - at, 0))
   end
+  local fields = {'next', upcoming, 'past', remember(s[9], occurrences), 'last', last or ''}
+  if ran > 0 then fields[7], fields[8] = 'ran', string.format('%d', (tonumber(s[10]) or 0) + ran) end
+  if has_old == '1' then fields[#fields + 1], fields[#fields + 2] = 'old', '' end
+  if overlapped > 0 or late ~= '0' or paused ~= '0' then
+    local counts = redis.call('HMGET', bucket, unpack(NOT_RUN))
+    for i, more in ipairs({overlapped, tonumber(late), tonumber(paused)}) do
+      if more > 0 then fields[#fields + 1], fields[#fields + 2] = NOT_RUN[i], string.format('%d', (tonumber(counts[i]) or 0) + more) end
+    end
+  end
+  redis.call('HSET', bucket, unpack(fields))
+  if upcoming ~= '' then put(id, tonumber(upcoming)) else redis.call('ZREM', pool, id) end
+  return {1, ran, overlapped, followed}
 end
-redis.call('HSET', bucket, unpack(fields))
-if upcoming then announce(upcoming, ARGV[4] - now) end
-local woken, cant_publish
-if length then woken, cant_publish = wake(topic, length) end
-return {1, ran, overlapped, cant_publish or woken and 'woken' or '', followed}
+
+local ids, places = {}, {}
+local place = 3
+while place < #ARGV do
+  ids[#ids + 1], places[#places + 1] = ARGV[place], place
+  place = place + 8 + 4 * ARGV[place + 7]
+end
+local scores = redis.call('ZMSCORE', pool, unpack(ids))
+local reply, took = {''}, #ids > 1 and stopwatch()
+for i, id in ipairs(ids) do
+  if i % 4 == 0 and took() > tonumber(ARGV[2]) then break end
+  local _, revision, read, upcoming, late, paused, has_old, count = unpack(ARGV, places[i], places[i] + 7)
+  local first = places[i] + 8
+  reply[i + 1] = fire(id, scores[i], revision, read, upcoming, late, paused, has_old, first, first + 4 * count - 1)
+end
+for i = 1, #entries, CHUNK do redis.call('ZADD', pool, unpack(entries, i, math.min(i + CHUNK - 1, #entries))) end
+if soonest < math.huge then announce(score_of(soonest), math.max(soonest - now, 0)) end
+for topic, until_ms in pairs(used) do enter_use(topic, now / 1000, until_ms / 1000) end
+for topic, jobs in pairs(ready) do
+  local length
+  for i = 1, #jobs, CHUNK do length = redis.call('LPUSH', queues .. topic, unpack(jobs, i, math.min(i + CHUNK - 1, #jobs))) end
+  local woken, cant_publish = wake(topic, length)
+  if woken or reply[1] == '' then reply[1] = woken and 'woken' or cant_publish or '' end
+end
+return reply

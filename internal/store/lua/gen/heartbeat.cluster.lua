@@ -39,8 +39,9 @@ end
 -- The last hour of all servers and the number of acknowledged jobs are no keys of the call: the user
 -- may have no right to them, and then it is left out what happened.
 --
--- Returns {since when it runs (Unix ms), how many entries there are}; if entries are deleted {that, those, now, ID, entry,
--- ID, entry, …}, as servers does, of the other servers that run. -1 if this user may not know how many there are.
+-- Returns {since when it runs (Unix ms), how many entries there are, 1 if it had one, 0 if not, -1 if not and there is no last hour either}; if
+-- entries are deleted {that, those, that, now, ID, entry, ID, entry, …}, as servers does, of the other servers that run. -1 entries if this
+-- user may not know how many there are.
 -- Errors: WRONGTYPE, a permission that is missing, before anything is written.
 --
 -- Atomic so that no entry is deleted that was renewed meanwhile, and so that what the server has done
@@ -126,9 +127,10 @@ if started < 0 then started = now + started end
 local err = not_permitted('HSET', server_states, ARGV[1], '')
 if err then return err end
 -- What has written is not refused at maxmemory, and this frees about as much as it takes.
+local was = before and 1 or redis.pcall('EXISTS', past_hour) == 0 and -1 or 0
 redis.call('HDEL', server_states, ARGV[1], unpack(gone))
 redis.call('HSET', server_states, ARGV[1], string.format('{"now":%d,"started":%d,"interval":%d,', now, started, ARGV[3] + 0) .. ARGV[4])
 record(before, ARGV[4], tonumber(ARGV[2]) < 0)
 there = math.max(there - #gone, -1)
-if sweep then return {started, there, now, unpack(others)} end
-return {started, there}
+if sweep then return {started, there, was, now, unpack(others)} end
+return {started, there, was}

@@ -24,14 +24,15 @@ local function elsewhere(key)
   return not_here(redis.pcall('EXISTS', key))
 end
 local MOST_DEAD = 100
-local function wake(topic, jobs)
+local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
       if not is_paused then return false, first.err end
-      for _ = 1, jobs do
-        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -51,37 +52,51 @@ local function paused_until(p)
   if p.since > 0 and p.ends == 0 then return math.huge end
   return math.max(p.ends, p.backs_on)
 end
-local function empty_into(from, into, most, side, other)
-  for _ = 1, most do
-    if type(redis.pcall('LMOVE', from, into, side, other)) ~= 'string' then return end
-  end
-end
-local function hold(topic, most)
-  local queue, queue_aside, set = queues .. topic, paused_queues .. topic, waiters .. topic
-  if redis.call('TYPE', set).ok == 'zset' then redis.pcall('RENAME', set, paused_waiters .. topic) end
-  redis.pcall('HSET', set, 'paused', '1')
-  if redis.pcall('EXISTS', queue) ~= 1 then return end
+local function set_ready_aside(topic, most)
+  local queue, queue_aside = queues .. topic, paused_queues .. topic
+  local ready = redis.pcall('LLEN', queue)
+  if type(ready) ~= 'number' or ready == 0 then return 0, false end
   if redis.call('EXISTS', queue_aside) == 0 then
     redis.pcall('RENAME', queue, queue_aside)
-  else
-    empty_into(queue, queue_aside, most, 'RIGHT', 'LEFT')
+    return 1, false
   end
+  local count = math.min(ready, most)
+  for _ = 1, count do
+    local moved = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+    if type(moved) ~= 'string' then return nil, moved or nil end
+  end
+  return count, ready > count
 end
-local function release(topic)
+local function hold(topic, most)
+  local set = waiters .. topic
+  local kind = redis.call('TYPE', set).ok
+  if kind == 'zset' then redis.pcall('RENAME', set, paused_waiters .. topic) end
+  if kind ~= 'hash' then redis.pcall('HSET', set, 'paused', '1') end
+  return set_ready_aside(topic, most)
+end
+local function release(topic, most)
   local queue, queue_aside, set = queues .. topic, paused_queues .. topic, waiters .. topic
+  local ready, held, moved = redis.pcall('LLEN', queue), redis.pcall('LLEN', queue_aside), 0
+  local is_broken = type(ready) ~= 'number' or type(held) ~= 'number'
+  if not is_broken and held > 0 then
+    if held <= most and held < ready then
+      for _ = 1, held do
+        local entry = redis.pcall('LMOVE', queue_aside, queue, 'LEFT', 'RIGHT')
+        if type(entry) ~= 'string' then return nil, entry or nil end
+      end
+      moved = held
+    else
+      local more
+      moved, more = set_ready_aside(topic, most)
+      if not moved or more then return moved, more end
+      redis.pcall('RENAME', queue_aside, queue)
+    end
+  end
+  redis.call('HDEL', pauses, topic)
   if redis.call('TYPE', set).ok == 'hash' then redis.pcall('DEL', set) end
   if redis.call('EXISTS', paused_waiters .. topic) == 1 then redis.pcall('RENAME', paused_waiters .. topic, set) end
-  local ready, held = redis.pcall('LLEN', queue), redis.pcall('LLEN', queue_aside)
-  if type(ready) ~= 'number' or type(held) ~= 'number' then return end
-  if ready > 0 and ready <= held then
-    empty_into(queue, queue_aside, ready, 'RIGHT', 'LEFT')
-    redis.pcall('RENAME', queue_aside, queue)
-  elseif ready > 0 then
-    empty_into(queue_aside, queue, held, 'LEFT', 'RIGHT')
-  elseif held > 0 then
-    redis.pcall('RENAME', queue_aside, queue)
-  end
-  if ready + held > 0 then wake(topic, ready + held) end
+  if not is_broken and ready + held > 0 then wake(topic, ready + held) end
+  return moved, false
 end
 local function not_pausable(topic)
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a') or not_permitted('HSET', waiters, 'a', '')
@@ -92,40 +107,49 @@ local function pause_elsewhere(topic)
   return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(paused_queues .. topic) or elsewhere(waiters .. topic) or elsewhere(paused_waiters .. topic)
 end
 -- require: keys time guard pause
--- keep_paused: ends the pauses that are over, and sets aside what somebody who doesn't know of the others has made ready.
+-- keep_paused: of some of the paused topics, ends the pauses that are over, and sets aside what somebody who doesn't know of the others has
+-- made ready. It takes as many calls as there are pages and entries for.
 --
 -- KEYS[1] job pool
+-- ARGV[1] where to go on: 0, or what the call before has returned
+-- ARGV[2] how many topics are a page, about   ARGV[3] how many entries are moved at most
 --
--- Returns {paused, wait, topic, topic, …}: how many topics are paused still; after how long the first pause ends (ms), -1 if none
--- does; and the topics whose pause has ended.
+-- Returns {next, paused, wait, topic, topic, …}: where to go on, ARGV[1] if this page has more to move, '' if all pages are done; how many topics
+-- are paused still, of all; after how long the first pause of this page ends (ms), -1 if none does; and the topics whose pause has ended.
 -- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
 --
 -- Any number of servers may do that: the second one finds nothing to do.
 -- Atomic because an entry may be in one of both queues only.
--- Cost: O(paused topics), and O(entries that are set aside), at most 1,000; see resume.
-local AT_ONCE = 1000
-local some = redis.call('HLEN', pauses) > 0
-if not some then return {0, -1} end
+-- Cost: O(topics of the page), and O(entries that are moved).
+if redis.call('HLEN', pauses) == 0 then return {'', 0, -1} end
 local missing = elsewhere(pauses)
 if missing then return missing end
 local err = not_pausable('')
 if err then return err end
-local entries = redis.call('HRANDFIELD', pauses, 2000, 'WITHVALUES')
-local left, wait, ended = 0, math.huge, {}
+redis.call('HDEL', pauses, '') -- takes nothing; what comes behind a write is not refused at maxmemory
+local page = redis.call('HSCAN', pauses, ARGV[1], 'COUNT', ARGV[2])
+local next, entries, entries_left = page[1], page[2], tonumber(ARGV[3])
+local wait, ended, has_more = math.huge, {}, false
 for i = 1, #entries, 2 do
   local topic, p = entries[i], read_pause(entries[i + 1])
   local is_elsewhere = pause_elsewhere(topic)
   local ends = p and paused_until(p) or 0
   if is_elsewhere then ends = now + 1000 end
-  if ends > now then
-    left, wait = left + 1, math.min(wait, ends - now)
-    if not is_elsewhere then
-    hold(topic, AT_ONCE)
-    end
+  local moved, more = 0, false
+  if ends <= now then
+    moved, more = release(topic, entries_left)
+    if moved and not more then ended[#ended + 1] = topic end
   else
-    redis.call('HDEL', pauses, topic)
-    release(topic)
-    ended[#ended + 1] = topic
+    wait = math.min(wait, ends - now)
+    if not is_elsewhere then
+    moved, more = hold(topic, entries_left)
+    end
+  end
+  if moved then entries_left, has_more = entries_left - moved, has_more or more end
+  if entries_left <= 0 and i < #entries - 1 then
+    has_more = true
+    break
   end
 end
-return {left, wait < math.huge and wait or -1, unpack(ended)}
+if has_more then next = ARGV[1] elseif next == '0' then next = '' end
+return {next, redis.call('HLEN', pauses), wait < math.huge and wait or -1, unpack(ended)}

@@ -3,6 +3,7 @@ local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
 local schedules = prefix .. 'schedules'
+local removed_schedules = prefix .. 'removed_schedules'
 local paused_queues = prefix .. 'paused_queue:'
 local function score_of(ms)
   local rest = ms % 1000
@@ -40,7 +41,7 @@ local function schedule_id(name) return '{' .. name .. '}@schedule' end
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
 -- require: keys time guard place schedule
 -- mend_schedules: puts schedules back into the pool that a server has moved which doesn't know what they are, as the original's does, and
--- forgets those whose buckets are gone.
+-- forgets those whose buckets are gone: somebody has removed these by hand, see unschedule.
 --
 -- KEYS[1] job pool
 -- ARGV[1] the name behind which to look, '' for the beginning   ARGV[2] how many schedules at most, and entries of the queue
@@ -88,7 +89,10 @@ end
 -- One that is in the pool, and has a bucket, is where it belongs.
 local scores, are_whole = redis.call('ZMSCORE', pool, unpack(ids)), redis.call('EXISTS', unpack(bucket_keys)) == #ids
 for i, name in ipairs(names) do
-  if not (scores[i] and are_whole) and not mend(ids[i], name) then redis.call('ZREM', schedules, name) end
+  if not (scores[i] and are_whole) and not mend(ids[i], name) then
+    redis.call('ZREM', schedules, name)
+    redis.pcall('ZADD', removed_schedules, 0, name)
+  end
 end
 if #names == most then reply[2] = names[most] end
 return reply

@@ -32,14 +32,15 @@ local function retry_score(from, k)
   return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
 end
 local MOST_DEAD = 100
-local function wake(topic, jobs)
+local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
       if not is_paused then return false, first.err end
-      for _ = 1, jobs do
-        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -73,14 +74,15 @@ local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
 local held_back = prefix .. 'held_back:'
 local MOST_DEAD = 100
-local function wake(topic, jobs)
+local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
       if not is_paused then return false, first.err end
-      for _ = 1, jobs do
-        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -231,7 +233,7 @@ local function move(args)
   if ended > 0 then count_reserved({[topic] = -ended}) end
   if length then
     enter_use(topic, moved_at, moved_at)
-    local woken, cant_publish = wake(topic, length)
+    local woken, cant_publish = wake(topic, length, #args - FIRST + 1)
     if put_back == 0 then why = cant_publish or woken and 'woken' or '' end
   end
   if late > MOST_LATE then late = MOST_LATE end

@@ -43,21 +43,27 @@ local function paused_until(p)
   if p.since > 0 and p.ends == 0 then return math.huge end
   return math.max(p.ends, p.backs_on)
 end
-local function empty_into(from, into, most, side, other)
-  for _ = 1, most do
-    if type(redis.pcall('LMOVE', from, into, side, other)) ~= 'string' then return end
-  end
-end
-local function hold(topic, most)
-  local queue, queue_aside, set = queues .. topic, paused_queues .. topic, waiters .. topic
-  if redis.call('TYPE', set).ok == 'zset' then redis.pcall('RENAME', set, paused_waiters .. topic) end
-  redis.pcall('HSET', set, 'paused', '1')
-  if redis.pcall('EXISTS', queue) ~= 1 then return end
+local function set_ready_aside(topic, most)
+  local queue, queue_aside = queues .. topic, paused_queues .. topic
+  local ready = redis.pcall('LLEN', queue)
+  if type(ready) ~= 'number' or ready == 0 then return 0, false end
   if redis.call('EXISTS', queue_aside) == 0 then
     redis.pcall('RENAME', queue, queue_aside)
-  else
-    empty_into(queue, queue_aside, most, 'RIGHT', 'LEFT')
+    return 1, false
   end
+  local count = math.min(ready, most)
+  for _ = 1, count do
+    local moved = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+    if type(moved) ~= 'string' then return nil, moved or nil end
+  end
+  return count, ready > count
+end
+local function hold(topic, most)
+  local set = waiters .. topic
+  local kind = redis.call('TYPE', set).ok
+  if kind == 'zset' then redis.pcall('RENAME', set, paused_waiters .. topic) end
+  if kind ~= 'hash' then redis.pcall('HSET', set, 'paused', '1') end
+  return set_ready_aside(topic, most)
 end
 local function not_pausable(topic)
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a') or not_permitted('HSET', waiters, 'a', '')
@@ -95,12 +101,12 @@ end
 -- ARGV[3] for how long (ms), 0 without end   ARGV[4] the note; of 'copy', the entry
 --
 -- Returns 1.
--- Errors: WRONGTYPE of the queue or the pool, OOM, a permission that is missing, too many paused topics; nothing has changed then.
+-- Errors: WRONGTYPE of the queue or the pool, OOM, a permission that is missing; nothing has changed then.
 --
 -- Atomic because no job may be taken between the entry and the move of the queue.
--- Cost: O(1); where there are entries both in the queue and aside, O(those of the queue), at most 10,000.
-local MOST, AT_ONCE = 1000, 10000 -- topics; entries
-local TOLD = '1000'               -- ms; servers look by then when it ends
+-- Cost: O(1); where there are entries both in the queue and aside, O(those of the queue), at most AT_ONCE. Servers set the rest aside.
+local AT_ONCE = 1000 -- entries
+local TOLD = '1000'  -- ms; servers look by then when it ends
 local topic, how, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local missing = pause_elsewhere(topic)
 if missing then return missing end
@@ -114,9 +120,6 @@ if how == 'copy' then
   if not p or paused_until(p) <= now then return 1 end
 end
 p = p or {since = 0, ends = 0, backed_off = 0, backs_on = 0, note = ''}
-if not text and redis.call('HLEN', pauses) >= MOST then
-  return redis.error_reply(string.format('ERR %d topics are paused, there can be no more', MOST))
-end
 if how == 'pause' then
   local is_over = p.since == 0 or p.ends > 0 and p.ends <= now
   if is_over then p.since = now end

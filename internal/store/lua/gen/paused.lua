@@ -13,18 +13,21 @@ local function paused_until(p)
   return math.max(p.ends, p.backs_on)
 end
 -- require: time keys pause
--- paused: the topics that are paused; it changes nothing.
+-- paused: some of the topics that are paused; it changes nothing.
 --
 -- KEYS[1] job pool
+-- ARGV[1] where to go on: 0, or what the call before has returned
 --
--- Returns {topic, since, until, backed off since, until, note, …}: see read_pause; what is over is 0. Where all is over the
--- topic is left out: the next server that looks ends it.
+-- Returns {next, topic, since, until, backed off since, until, note, …}: next is where to go on, 0 if there are no more; for the rest see
+-- read_pause; what is over is 0. Where all is over the topic is left out: the next server that looks ends it. A topic may come twice.
 -- Errors: WRONGTYPE, a permission that is missing.
 --
 -- One script so that the entries and the time are of one moment.
--- Cost: O(paused topics), 1,000 at most.
-local reply = {}
-local entries = redis.call('HLEN', pauses) > 0 and redis.call('HRANDFIELD', pauses, 2000, 'WITHVALUES') or {}
+-- Cost: O(entries of the page).
+local PAGE = 200
+if redis.call('HLEN', pauses) == 0 then return {'0'} end
+local page = redis.call('HSCAN', pauses, ARGV[1], 'COUNT', PAGE)
+local reply, entries = {page[1]}, page[2]
 for i = 1, #entries, 2 do
   local p = read_pause(entries[i + 1])
   if p and paused_until(p) > now then

@@ -14,14 +14,15 @@ local function not_permitted(command, key, ...)
   end
 end
 local MOST_DEAD = 100
-local function wake(topic, jobs)
+local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
       if not is_paused then return false, first.err end
-      for _ = 1, jobs do
-        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -58,7 +59,7 @@ end
 
 local set_aside, waits = paused_queues .. ARGV[1], waiters .. ARGV[1]
 local FEATURES = {
-  {'paused topics', {'HLEN', pauses}, {'HRANDFIELD', pauses, '1'}, {'HSET', waits, 'a', ''}, {'HDEL', pauses, 'a'}, {'DEL', waits},
+  {'paused topics', {'HLEN', pauses}, {'HSCAN', pauses, '0'}, {'HSET', waits, 'a', ''}, {'HDEL', pauses, 'a'}, {'DEL', waits},
     {'TYPE', waits}, {'LLEN', queue}, {'LMOVE', queue, set_aside, 'RIGHT', 'LEFT'}, {'RENAME', queue, set_aside}},
   {'limits', {'HINCRBY', reserved_counts, 'a', '1'}, {'LLEN', queue}},
   {'schedules', {'ZRANGE', schedules, '0', '0'}, {'HSET', bucket, 'a', ''}, {'HINCRBY', bucket, 'a', '1'}, {'PEXPIRE', bucket, '1'}, {'TYPE', queue}},

@@ -156,14 +156,15 @@ local queues = prefix .. 'ready_queue:'
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
 local MOST_DEAD = 100
-local function wake(topic, jobs)
+local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
       if not is_paused then return false, first.err end
-      for _ = 1, jobs do
-        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -184,7 +185,7 @@ local function pass_on(id, topic)
 end
     for _, entry in ipairs(misrouted) do pass_on(entry[1], entry[2]) end
   end
-  return used, jobs, leases
+  return used, jobs, leases, used < count and used == #ids
 end
 local function take_all(read, wants, claim, limit_at, gate)
   local reply, waiter, entered = {0, stale, 0}, ARGV[2], 1
@@ -195,7 +196,7 @@ local function take_all(read, wants, claim, limit_at, gate)
     local held, others_served, among
     while room > 0 and not held and entries_left > 0 and bytes_left > 0 do
       local count = math.min(math.max(room, step), entries_left)
-      local used, jobs, more_leases = take(KEYS[i], topic, count, room, read, wants, claim, gate)
+      local used, jobs, more_leases, is_empty = take(KEYS[i], topic, count, room, read, wants, claim, gate)
       if gate then
         local served
         held, served, among = gate(topic, nil, jobs and #jobs / 2 or 0)
@@ -217,6 +218,7 @@ local function take_all(read, wants, claim, limit_at, gate)
           for k = 1, #jobs do taken[#taken + 1] = jobs[k] end
           for k = 4, leases and #more_leases or 0 do leases[#leases + 1] = more_leases[k] end
         end
+        if is_empty then break end
       end
     end
     if asked and limit_at and not held and (room == 0 or entries_left <= 0 or bytes_left <= 0) then
@@ -230,14 +232,15 @@ local queues = prefix .. 'ready_queue:'
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
 local MOST_DEAD = 100
-local function wake(topic, jobs)
+local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
       if not is_paused then return false, first.err end
-      for _ = 1, jobs do
-        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -533,14 +536,15 @@ local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
 local held_back = prefix .. 'held_back:'
 local MOST_DEAD = 100
-local function wake(topic, jobs)
+local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
       if not is_paused then return false, first.err end
-      for _ = 1, jobs do
-        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -688,12 +692,15 @@ end
   return most, err
 end
 
+local writable -- that of one queue's jobs is that of all
+
 local function claim(jobs, names, n, topic)
-  local err = not_writable()
+  local err = not writable and not_writable()
   if not err and n > 0 then
     err = not_permitted('HSET', names[1], 'lease', '') or not_permitted('PEXPIRE', names[1], '1')
   end
   if err then return err end
+  writable = true
   if exhausted[1] then bury_exhausted(topic) end
   local leases = {usual_length, usual_end, now_us}
   local scores, ends = {}, {} -- of leases that are not the usual one
@@ -742,14 +749,15 @@ local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
 local dead_letters = prefix .. 'dead_letter:'
 local MOST_DEAD = 100
-local function wake(topic, jobs)
+local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
       if not is_paused then return false, first.err end
-      for _ = 1, jobs do
-        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false

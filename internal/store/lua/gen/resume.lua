@@ -18,14 +18,15 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local MOST_DEAD = 100
-local function wake(topic, jobs)
+local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
       if not is_paused then return false, first.err end
-      for _ = 1, jobs do
-        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -45,26 +46,44 @@ local function paused_until(p)
   if p.since > 0 and p.ends == 0 then return math.huge end
   return math.max(p.ends, p.backs_on)
 end
-local function empty_into(from, into, most, side, other)
-  for _ = 1, most do
-    if type(redis.pcall('LMOVE', from, into, side, other)) ~= 'string' then return end
+local function set_ready_aside(topic, most)
+  local queue, queue_aside = queues .. topic, paused_queues .. topic
+  local ready = redis.pcall('LLEN', queue)
+  if type(ready) ~= 'number' or ready == 0 then return 0, false end
+  if redis.call('EXISTS', queue_aside) == 0 then
+    redis.pcall('RENAME', queue, queue_aside)
+    return 1, false
   end
+  local count = math.min(ready, most)
+  for _ = 1, count do
+    local moved = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+    if type(moved) ~= 'string' then return nil, moved or nil end
+  end
+  return count, ready > count
 end
-local function release(topic)
+local function release(topic, most)
   local queue, queue_aside, set = queues .. topic, paused_queues .. topic, waiters .. topic
+  local ready, held, moved = redis.pcall('LLEN', queue), redis.pcall('LLEN', queue_aside), 0
+  local is_broken = type(ready) ~= 'number' or type(held) ~= 'number'
+  if not is_broken and held > 0 then
+    if held <= most and held < ready then
+      for _ = 1, held do
+        local entry = redis.pcall('LMOVE', queue_aside, queue, 'LEFT', 'RIGHT')
+        if type(entry) ~= 'string' then return nil, entry or nil end
+      end
+      moved = held
+    else
+      local more
+      moved, more = set_ready_aside(topic, most)
+      if not moved or more then return moved, more end
+      redis.pcall('RENAME', queue_aside, queue)
+    end
+  end
+  redis.call('HDEL', pauses, topic)
   if redis.call('TYPE', set).ok == 'hash' then redis.pcall('DEL', set) end
   if redis.call('EXISTS', paused_waiters .. topic) == 1 then redis.pcall('RENAME', paused_waiters .. topic, set) end
-  local ready, held = redis.pcall('LLEN', queue), redis.pcall('LLEN', queue_aside)
-  if type(ready) ~= 'number' or type(held) ~= 'number' then return end
-  if ready > 0 and ready <= held then
-    empty_into(queue, queue_aside, ready, 'RIGHT', 'LEFT')
-    redis.pcall('RENAME', queue_aside, queue)
-  elseif ready > 0 then
-    empty_into(queue_aside, queue, held, 'LEFT', 'RIGHT')
-  elseif held > 0 then
-    redis.pcall('RENAME', queue_aside, queue)
-  end
-  if ready + held > 0 then wake(topic, ready + held) end
+  if not is_broken and ready + held > 0 then wake(topic, ready + held) end
+  return moved, false
 end
 local function not_pausable(topic)
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a') or not_permitted('HSET', waiters, 'a', '')
@@ -72,21 +91,22 @@ local function not_pausable(topic)
     or not_permitted('LMOVE', queues, paused_queues, 'RIGHT', 'LEFT') or not_permitted('TYPE', waiters)
 end
 -- require: keys guard pause
--- resume: has a paused topic be delivered again.
+-- resume: takes a step towards a paused topic being delivered again, as a rule the only one. Until the last one it stays paused.
 --
 -- KEYS[1] job pool
--- ARGV[1] the topic
+-- ARGV[1] the topic   ARGV[2] how many entries are moved at most
 --
--- Returns 1 if it was paused, else 0.
+-- Returns {more, was paused}, each 1 or 0: with more the call is to be made again.
 -- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
 --
 -- Atomic because an entry may be in one of both queues only.
--- Cost: O(1); where there are entries both in the queue and aside, O(those of the shorter one).
+-- Cost: O(1); where there are entries both in the queue and aside, O(ARGV[2]).
 local topic = ARGV[1]
 local err = not_pausable(topic)
 if err then return err end
+redis.call('HDEL', pauses, '') -- takes nothing; what comes behind a write is not refused at maxmemory
 local text = redis.call('HGET', pauses, topic)
 local p = text and read_pause(text)
-redis.call('HDEL', pauses, topic)
-release(topic)
-return p and paused_until(p) > now and 1 or 0
+local moved, more = release(topic, tonumber(ARGV[2]))
+if not moved then return more or redis.error_reply('ERR ' .. paused_queues .. topic .. ' can not be moved') end
+return {more and 1 or 0, p and paused_until(p) > now and 1 or 0}

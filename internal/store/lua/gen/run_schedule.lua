@@ -4,7 +4,6 @@ local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
-local first_due_channel = prefix .. 'first_due'
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
 local schedules = prefix .. 'schedules'
@@ -12,41 +11,24 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local now_us = time[1] * 1000000 + time[2]
 local begun = time[1] * 1000 + math.floor(time[2] / 1000)
-local function score_of(ms)
-  local rest = ms % 1000
-  if rest == 0 then return string.format('%d', ms / 1000) end
-  return string.format('%d.%03d', (ms - rest) / 1000, rest)
-end
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local function not_a_list(queue)
-  local type = redis.call('TYPE', queue).ok
-  if type ~= 'none' and type ~= 'list' then
-    return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
-  end
-end
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
-local ANNOUNCED = 60000
-local function announce(score, wait)
-  if wait > ANNOUNCED then return end
-  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
-  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
-  if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
-end
 local MOST_DEAD = 100
-local function wake(topic, jobs)
+local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
       if not is_paused then return false, first.err end
-      for _ = 1, jobs do
-        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -103,14 +85,21 @@ local function enter_use(topic, seconds, due)
   end
 end
 local SCHEDULES = 'delayer:schedules'
-local function not_fireable(topic, bucket)
-  return not_a_list(queues .. topic) or not_permitted('LPUSH', queues .. topic, '') or not_permitted('PEXPIRE', bucket, '1')
-    or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
+local function no_queue(topic)
+  local kind = redis.pcall('TYPE', queues .. topic)
+  if kind.err then return kind end
+  if kind.ok ~= 'none' and kind.ok ~= 'list' then
+    return redis.error_reply('WRONGTYPE ready queue ' .. queues .. topic .. ' is a ' .. kind.ok .. ', not a list')
+  end
+  return not_permitted('LPUSH', queues .. topic, '')
+end
+local function no_bucket(bucket)
+  return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
 end
 local USUAL = '0 0 604800000'
-local function store_job(id, topic, content, options, due)
+local function store_bucket(id, topic, content, options, due)
   local name = buckets .. id
-  if redis.call('EXISTS', name) == 1 then return nil, false end
+  if redis.call('EXISTS', name) == 1 then return false end
   local lifetime = DEFAULT_LIFETIME
   if not options or options == USUAL then
     redis.call('HSET', name, 'topic', topic, 'body', content)
@@ -119,11 +108,7 @@ local function store_job(id, topic, content, options, due)
     lifetime = tonumber(string.match(options, '^%d+ %d+ (%d+)$')) or lifetime
   end
   redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
-  enter_use(topic, now / 1000, due / 1000)
-  if due <= begun then return redis.call('LPUSH', queues .. topic, id), true end
-  redis.call('ZADD', pool, score_of(due), id)
-  announce(score_of(due), due - now)
-  return nil, true
+  return true
 end
 local REMEMBERED = 10
 local function remember(past, moments)
@@ -178,7 +163,7 @@ local s = redis.call('HMGET', bucket, 'topic', 'revision', 'to', 'content', 'opt
 if s[1] ~= SCHEDULES or not s[2] then return '' end
 local job = ARGV[2] .. string.format('%.0f', now_us)
 local full = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothing
-local why_not = type(full) == 'table' and full or not_fireable(s[3], bucket)
+local why_not = type(full) == 'table' and full or no_queue(s[3]) or no_bucket(bucket)
 local last = s[7] == 'follow' and s[8]
 local lease = not why_not and last and lease_of_last(last)
 if type(lease) == 'table' then why_not = lease end
@@ -188,7 +173,11 @@ if last and redis.call('EXISTS', buckets .. last) == 1 then
   job = last
   if lease then lease, stored = follow_last(last, lease, s[3], s[4], s[5], begun) end -- it is due at once then
 else
-  length, stored = store_job(job, s[3], s[4], s[5], begun)
+  stored = store_bucket(job, s[3], s[4], s[5], begun)
+  if stored then
+    enter_use(s[3], now / 1000, now / 1000)
+    length = redis.call('LPUSH', queues .. s[3], job)
+  end
 end
 local ran = (tonumber(s[9]) or 0) + (stored and 1 or 0)
 redis.call('HSET', bucket, 'last', job, 'past', remember(s[6], {string.format('%dn0', now)}), 'ran', string.format('%d', ran))

@@ -3,6 +3,7 @@ local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)
 local buckets = prefix .. 'job_bucket:'
 local first_due_channel = prefix .. 'first_due'
 local schedules = prefix .. 'schedules'
+local removed_schedules = prefix .. 'removed_schedules'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local now_us = time[1] * 1000000 + time[2]
@@ -31,7 +32,8 @@ local function schedule_id(name) return '{' .. name .. '}@schedule' end
 --
 -- KEYS[1] job pool
 -- ARGV[1] its name   ARGV[2] its next moment (Unix ms), if its spec and its zone are not what they were
--- ARGV[3…] of its bucket: body (the spec), zone, to, content, missed, overlap, jitter, options, source
+-- ARGV[3…11] of its bucket: body (the spec), zone, to, content, missed, overlap, jitter, options, source
+-- ARGV[12] 'missing': only if there is none, and nobody has removed it by hand; else ''
 --
 -- If that has changed while occurrences of the old spec are overdue, a server still fires these; see old in parts/schedule.lua.
 --
@@ -48,6 +50,10 @@ local id = schedule_id(name)
 local bucket = buckets .. id
 local was = redis.call('HMGET', bucket, 'topic', 'revision', 'next', 'old', unpack(FIELDS))
 if was[1] and not was[2] then return {3, 0} end
+if ARGV[12] == 'missing' then
+  -- One that is known, but has no bucket, was removed as a job is.
+  if was[1] or redis.call('ZSCORE', schedules, name) or redis.call('ZSCORE', removed_schedules, name) then return {0, 0} end
+end
 local changed = not was[1]
 for i = 1, #FIELDS do changed = changed or was[4 + i] ~= ARGV[2 + i] end
 local due, old = next, nil -- when a server looks at it
@@ -63,6 +69,7 @@ local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('ZADD', 
 if err then return err end
 redis.call('ZADD', pool, score_of(tonumber(due)), id)
 redis.call('ZADD', schedules, 0, name)
+redis.pcall('ZREM', removed_schedules, name)
 local fields = {'topic', SCHEDULES, 'next', due, 'revision', string.format('%.0f', math.max(now_us, (was[2] or 0) + 1))}
 for i = 1, #FIELDS do fields[#fields + 1], fields[#fields + 2] = FIELDS[i], ARGV[2 + i] end
 if old then fields[#fields + 1], fields[#fields + 2] = 'old', old end

@@ -8,6 +8,7 @@ local dead_letters = prefix .. 'dead_letter:'
 local dead_lists = prefix .. 'dead_letters:'
 local pauses = prefix .. 'paused'
 local paused_queues = prefix .. 'paused_queue:'
+local aside = prefix .. 'set_aside'
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
@@ -84,10 +85,11 @@ end
 -- ARGV[1] 'late' if it is to be told how late they are
 -- ARGV[2] 'reserved' if it is to be told how many jobs of all topics are   ARGV[3…] topics
 --
--- Returns {time, pool, overdue, reserved, then of each topic: ready, reserved, dead, overdue, sure, limit}:
+-- Returns {time, pool, overdue, reserved, counted, then of each topic that has anything: place, ready, reserved, dead, overdue, sure, limit}:
 -- time is Redis's (Unix µs); pool is how many jobs are in the pool, waiting and reserved; reserved is
 -- how many are reserved, of all topics; overdue is, in ms, for how long the pool's first entry has been
--- due, or the topic's next job has been ready, 0 if there is none. If sure is 0, the topic's
+-- due, or the topic's next job has been ready, 0 if there is none. counted is how many of the topics were counted, the first ones; the others
+-- are for another call. place is the topic's among the arguments, from 1 on; a topic that was counted and is not told of has nothing. If sure is 0, the topic's
 -- overdue is the least that it can be. limit is '' if the topic has none, else {the limit as it was set, how many of the ready jobs it
 -- keeps from being taken now, how many of its slots are taken, when (Unix ms) its rate lets the next of these begin, 0 if that is
 -- now, or a slot is what they need}. A number that can't be read, would take too long, or is not
@@ -95,8 +97,9 @@ end
 -- Errors: WRONGTYPE of the pool, a permission that is missing.
 --
 -- One script only to spare round trips.
--- Cost: O(topics), and a look at the first entry of each queue; where these are stale, at up
--- to MAX_STALE more in all.
+-- Cost: O(topics): two EXISTS for BLOCK topics that have nothing, some commands for each of the others, up to MOST of these, and a look at
+-- the first entry of each queue; where these are stale, at up to MAX_STALE more in all.
+local BLOCK, MOST = 64, 100
 local MAX_STALE, OF_ONE_QUEUE = 200, 50
 local MAX_TOPICS = 10000 -- those with reserved jobs that are added up
 local LONGEST = 100 * 365 * 86400000
@@ -197,17 +200,61 @@ local function queue_overdue(topic, queue, length)
   end
 end
 
+-- Finds out which of the keys from first to last exist, of whose number is known: halves are divided until all or none of a part do. The last few
+-- are taken for keys that exist.
+local function find(keys, first, last, number, found)
+  if number == 0 then return end
+  if number == last - first + 1 or last - first < 4 then
+    for k = first, last do found[k] = true end
+    return
+  end
+  local middle = math.floor((first + last) / 2)
+  local left = redis.pcall('EXISTS', unpack(keys, first, middle))
+  if type(left) == 'table' then left, number = middle - first + 1, last - first + 1 end
+  find(keys, first, middle, left, found)
+  find(keys, middle + 1, last, number - left, found)
+end
+
+-- Which of the topics' keys that begin so may exist, by their places among the arguments.
+local function existing(begin, first, last)
+  local keys, found = {}, {}
+  for k = first, last do keys[k] = begin .. ARGV[k] end
+  local number = redis.pcall('EXISTS', unpack(keys, first, last))
+  find(keys, first, last, type(number) == 'number' and number or last - first + 1, found)
+  return found
+end
+
 local some_paused = #ARGV >= FIRST and redis.pcall('EXISTS', pauses) == 1
-local reply = {now_ms and string.format('%s%06d', clock[1], clock[2]) or -1, redis.call('ZCARD', pool), pool_overdue(), all_reserved()}
-for k = FIRST, #ARGV do
-  local topic, n = ARGV[k], #reply
+local reply = {now_ms and string.format('%s%06d', clock[1], clock[2]) or -1, redis.call('ZCARD', pool), pool_overdue(), all_reserved(), #ARGV - FIRST + 1}
+
+-- Tells of a topic.
+local function tell(k, is_ready, is_aside, is_dead)
+  local topic, n, kept = ARGV[k], #reply, reserved[k - FIRST + 1]
   local queue = queues .. topic
-  local length, set_aside = number(redis.pcall('LLEN', queue)), 0
-  if some_paused then set_aside = math.max(number(redis.pcall('LLEN', paused_queues .. topic)), 0) end
-  reply[n + 1] = length < 0 and length or length + set_aside
-  reply[n + 2] = reserved.err and -1 or (reserved_number(reserved[k - FIRST + 1]))
-  reply[n + 3] = number(redis.pcall('ZCARD', dead_lists .. topic))
-  reply[n + 4], reply[n + 5] = queue_overdue(topic, length == 0 and paused_queues .. topic or queue, length == 0 and set_aside or length)
-  reply[n + 6] = reserved.err and '' or limit_of(topic, reserved[k - FIRST + 1], length)
+  local length = is_ready and number(redis.pcall('LLEN', queue)) or 0
+  local set_aside = is_aside and math.max(number(redis.pcall('LLEN', paused_queues .. topic)), 0) or 0
+  reply[n + 1] = k - FIRST + 1
+  reply[n + 2] = length < 0 and length or length + set_aside
+  reply[n + 3] = reserved.err and -1 or (reserved_number(kept))
+  reply[n + 4] = is_dead and number(redis.pcall('ZCARD', dead_lists .. topic)) or 0
+  reply[n + 5], reply[n + 6] = queue_overdue(topic, length == 0 and paused_queues .. topic or queue, length == 0 and set_aside or length)
+  reply[n + 7] = reserved.err and '' or limit_of(topic, kept, length)
+end
+
+local told = 0
+for first = FIRST, #ARGV, BLOCK do
+  local last = math.min(first + BLOCK - 1, #ARGV)
+  local ready, dead = existing(queues, first, last), existing(dead_lists, first, last)
+  local aside = some_paused and existing(paused_queues, first, last) or {}
+  for k = first, last do
+    if ready[k] or aside[k] or dead[k] or reserved.err or reserved[k - FIRST + 1] then
+      if told == MOST then
+        reply[5] = k - FIRST
+        return reply
+      end
+      told = told + 1
+      tell(k, ready[k], aside[k], dead[k])
+    end
+  end
 end
 return reply

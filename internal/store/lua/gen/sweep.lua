@@ -30,14 +30,15 @@ local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
 local MOST_DEAD = 100
-local function wake(topic, jobs)
+local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
       if not is_paused then return false, first.err end
-      for _ = 1, jobs do
-        local id = redis.pcall('LMOVE', queues .. topic, prefix .. 'paused_queue:' .. topic, 'RIGHT', 'LEFT')
+      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -101,10 +102,10 @@ end
 -- ARGV[1] how many topics at most   ARGV[2] how many entries of queues at most
 -- ARGV[3…4] the place of the last topic of the call before, its score and its name, '' for none
 --
--- Returns {more, score, name, forgotten, uncounted, topic, ids, topic, ids, …}: more is 1 if there are further
+-- Returns {more, score, name, forgotten, uncounted, excluded, topic, ids, topic, ids, …}: more is 1 if there are further
 -- topics, or further IDs whose time is over, and where to go on; how many topics were forgotten; {topic, mark, …} of the limited topics
--- some of whose reserved jobs may have no slots, see take_slots; and of each queue the IDs of which there
--- is no job: it has expired, was removed, or has no topic.
+-- some of whose reserved jobs may have no slots, see take_slots; the topics with ready jobs whose limit lets none of this partition be
+-- reserved; and of each queue the IDs of which there is no job: it has expired, was removed, or has no topic.
 -- Errors: WRONGTYPE of the pool or the topics, a permission that is missing, before anything is written.
 --
 -- What it does with an entry of a queue is what a pop would do, see take. An ID of another topic is
@@ -221,7 +222,7 @@ if #past > 0 then redis.call('ZREM', topics_due, unpack(past)) end
 local over = pcall('ZRANGEBYSCORE', once, '-inf', string.format('%d', now), 'LIMIT', 0, OVER)
 if #over > 0 then pcall('ZREM', once, unpack(over)) end
 
-local reply = {(#page == 2 * most or #over == OVER) and 1 or 0, ARGV[3], ARGV[4], 0, {}}
+local reply = {(#page == 2 * most or #over == OVER) and 1 or 0, ARGV[3], ARGV[4], 0, {}, {}}
 local names = {}
 for i = 1, #page, 2 do names[#names + 1] = page[i] end
 local has_limit = #names > 0 and pcall('HMGET', limits, unpack(names))
@@ -232,7 +233,7 @@ for k, topic in ipairs(names) do
   local done = sweep(topic, gone)
   if #gone > 0 then reply[#reply + 1], reply[#reply + 2] = topic, gone end
   if type(done) == 'table' then
-    if k == 1 and #reply == 5 then return done end
+    if k == 1 and #reply == 6 then return done end
     done = true
   end
   if not done then
@@ -242,6 +243,7 @@ for k, topic in ipairs(names) do
   reply[2], reply[3] = score, topic
   local mark = has_limit[k] and pcall('HGET', uncounted, topic)
   if type(mark) == 'string' then table.insert(reply[5], topic) table.insert(reply[5], mark) end
+  if has_limit[k] and string.find(has_limit[k], '^0 ') and pcall('EXISTS', queues .. topic, paused_queues .. topic) ~= 0 then table.insert(reply[6], topic) end
   if now_s - score > IDLE then
     if has_something(topic, counts[k], has_limit[k], dues[k]) then
       pcall('ZADD', known_topics, 'XX', used_at(now_s), topic)

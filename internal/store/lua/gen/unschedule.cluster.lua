@@ -2,6 +2,7 @@ local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local schedules = prefix .. 'schedules'
+local removed_schedules = prefix .. 'removed_schedules'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -19,7 +20,8 @@ local function schedule_id(name) return '{' .. name .. '}@schedule' end
 -- unschedule: deletes a schedule. Its jobs stay.
 --
 -- KEYS[1] job pool
--- ARGV[1] its name   ARGV[2] the source that it must have, '' for any
+-- ARGV[1] its name   ARGV[2] the source that it must have; '' for any: somebody removes it by hand, and then one with a source is
+--         remembered, so that it is told from one that Redis has forgotten
 --
 -- Returns 1 when there was one, else 0.
 -- Errors: WRONGTYPE of the bucket, a permission that is missing; nothing has changed then.
@@ -31,9 +33,11 @@ local s = redis.call('HMGET', buckets .. id, 'topic', 'revision', 'source')
 if s[1] and (s[1] ~= SCHEDULES or not s[2]) or ARGV[2] ~= '' and s[3] ~= ARGV[2] then return 0 end
 local missing = elsewhere(buckets)
 if missing then return missing end
-local err = not_permitted('ZREM', pool, id) or not_permitted('ZREM', schedules, ARGV[1])
+local by_hand = ARGV[2] == '' and s[3] and s[3] ~= ''
+local err = not_permitted('ZREM', pool, id) or not_permitted('ZREM', schedules, ARGV[1]) or by_hand and not_permitted('ZADD', removed_schedules, '0', '')
 if err then return err end
 local deleted = redis.call('DEL', buckets .. id)
 redis.call('ZREM', pool, id)
 redis.call('ZREM', schedules, ARGV[1])
+if by_hand then redis.call('ZADD', removed_schedules, 0, ARGV[1]) end
 return deleted

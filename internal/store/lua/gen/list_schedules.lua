@@ -1,0 +1,39 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local schedule_lists = prefix .. 'schedule_lists'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+-- require: keys time guard
+-- list_schedules: says which schedules the file of a server that runs has, and tells what the others' files have.
+--
+-- KEYS[1] the hash of servers, of partition 0
+-- ARGV[1] the ID of the list   ARGV[2] the names, each with a line break before it; '' if there are none, and then nothing is written
+--
+-- Returns the lists of the others, as ARGV[2], but for those that are the same. Lists that nobody has written again for LISTED are deleted.
+-- Errors: WRONGTYPE, a permission that is missing, OOM; nothing has changed then.
+--
+-- Atomic so that no list is deleted that was written again meanwhile.
+-- Cost: O(servers and names).
+local LISTED, MOST = 150000, 250 -- ms; lists
+local reply, gone = {}, {}
+for _, id in ipairs(redis.call('HRANDFIELD', schedule_lists, MOST)) do
+  local written, names = string.match(redis.call('HGET', schedule_lists, id), '^(%d+)(.*)$')
+  if id == ARGV[1] then
+    -- which is about to be written
+  elseif not written or math.abs(now - written) > LISTED then
+    gone[#gone + 1] = id
+  elseif names ~= ARGV[2] then
+    reply[#reply + 1] = names
+  end
+end
+if ARGV[2] == '' then return reply end
+local err = not_permitted('HDEL', schedule_lists, ARGV[1])
+if err then return err end
+redis.call('HSET', schedule_lists, ARGV[1], string.format('%d', now) .. ARGV[2])
+if #gone > 0 then redis.call('HDEL', schedule_lists, unpack(gone)) end
+return reply

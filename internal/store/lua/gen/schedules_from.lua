@@ -1,0 +1,42 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local schedules = prefix .. 'schedules'
+local function stands_before(a, b)
+  for i = 1, math.min(#a, #b) do
+    local of_a, of_b = string.byte(a, i), string.byte(b, i)
+    if of_a ~= of_b then return of_a < of_b end
+  end
+  return #a < #b
+end
+local function entries_before(set, score, id)
+  local low = redis.call('ZCOUNT', set, '-inf', '(' .. score)
+  local high = redis.call('ZCOUNT', set, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local entry = redis.call('ZRANGE', set, middle, middle)[1]
+    if stands_before(entry, id) then low = middle + 1 else high = middle end
+  end
+  return low
+end
+local function schedule_id(name) return '{' .. name .. '}@schedule' end
+-- require: keys place schedule
+-- schedules_from: the names of some schedules of one source; it changes nothing.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the source   ARGV[2] the name behind which to look, '' for the beginning   ARGV[3] at how many schedules at most
+--
+-- Returns {last, name, name, …}: the name with which to go on, '' if there are no more.
+-- Errors: WRONGTYPE, a permission that is missing.
+--
+-- One script only to spare round trips.
+-- Cost: O(1) for each.
+local first, most = 0, tonumber(ARGV[3])
+if ARGV[2] ~= '' then first = entries_before(schedules, '0', ARGV[2] .. '\0') end
+local names = redis.call('ZRANGE', schedules, first, first + most - 1)
+local reply = {#names == most and names[most] or ''}
+for _, name in ipairs(names) do
+  local source = redis.pcall('HMGET', buckets .. schedule_id(name), 'source')
+  if source[1] == ARGV[1] then reply[#reply + 1] = name end
+end
+return reply
