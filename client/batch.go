@@ -73,7 +73,7 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 // pushAll is pushChunks, but for jobs that exist where they were before and are not to be replaced. given are the jobs as
 // they came, some of which had no ID.
 func (c *Client) pushAll(ctx context.Context, given []Delayed, jobs []store.Delayed) []Result {
-	if !c.partitions.Growing() {
+	if !c.growing {
 		return c.pushChunks(ctx, jobs, nil)
 	}
 	var known []store.Delayed
@@ -125,7 +125,7 @@ func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {
 	for i, job := range jobs {
 		due, wrong := dueOf(job)
 		own := o.with(job.Options)
-		stored, err := newJob(job.Message, due, own)
+		stored, err := newJob(job.Message, due, &own)
 		if own.report != nil {
 			wrong = cmp.Or(wrong, invalid("report", "it is for single pushes; the results of a batch have the outcomes"))
 		}

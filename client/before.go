@@ -20,7 +20,7 @@ func (c *Client) bring(ctx context.Context, id string) error {
 
 // bringAll is Bring, but looks first, as most IDs are new, or were brought: that is one round trip for many.
 func (c *Client) bringAll(ctx context.Context, ids []string, all bool) (reserved map[string]bool, err error) {
-	if !c.partitions.Growing() {
+	if !c.growing {
 		return nil, nil
 	}
 	elsewhere := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return c.partitions.Before(id) == nil })
@@ -123,6 +123,9 @@ func (c *Client) heldAt(d *Delivery) (place int, elsewhere *store.Store) {
 
 // settleAt settles the job where it is held or, if its lease is not held there any more, where it may be otherwise.
 func (d *Delivery) settleAt(settle func(*store.Store) error) error {
+	if p := d.client.partitions; len(p) == 1 {
+		return settle(p[0])
+	}
 	place, elsewhere := d.client.heldAt(d)
 	err := settle(d.client.partitions[place])
 	if elsewhere != nil && errors.Is(err, ErrLeaseLost) {

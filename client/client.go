@@ -20,6 +20,7 @@ import (
 // safe for concurrent use.
 type Client struct {
 	partitions   store.Partitions
+	growing      bool // jobs may be left in the partitions of a previous layout
 	calls        calls
 	turn         atomic.Uint64 // which of them a batch begins with
 	taker        *take.Taker
@@ -123,6 +124,7 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 	}
 	o := &coalesce.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed}
 	c.partitions, c.calls = set.layout.Open(pool, prefix), newCalls(o)
+	c.growing = c.partitions.Growing()
 	c.taker = take.New(c.closing, o, take.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, c.partitions...)
 	c.partitions.OnReplaced(c.taker.Renew)
 	return c

@@ -231,6 +231,9 @@ func (d *Delivery) settle(ctx context.Context, operation string, wrong error, ca
 			err = d.settled(call(&d.client.calls))
 		}
 	}
+	if err == nil {
+		return nil
+	}
 	return d.failed(operation, err)
 }
 
@@ -267,6 +270,9 @@ func (d *Delivery) settled(err error) error {
 // acked returns an Ack's error, but nil if the job is gone and an earlier Ack, whose answer was
 // lost, can have done that.
 func (d *Delivery) acked(err error) error {
+	if err == nil {
+		return nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.unknown && errors.Is(err, store.ErrGone) {

@@ -47,11 +47,9 @@ type group struct {
 	GroupOptions
 }
 
-// check says what is wrong with a push to the group, if there is one.
-func (g *group) check(m Message, due store.Due, o pushOptions) error {
+// check says what is wrong with a push to the group.
+func (g *group) check(m Message, due store.Due, o *pushOptions) error {
 	switch {
-	case g == nil:
-		return nil
 	case g.key == "":
 		return invalid("group key", "it is empty")
 	case g.Max < 0 || g.Max > math.MaxInt32:

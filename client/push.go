@@ -38,6 +38,7 @@ type PushOption func(*pushOptions)
 
 type pushOptions struct {
 	store.Terms
+	given                      bool // there are any
 	limited, timed, replicated bool // MaxAttempts, TTR and Replicas were set
 	wrong                      error
 	mayBeEmpty                 bool // the body
@@ -204,11 +205,14 @@ func (c *Client) PushAt(ctx context.Context, m Message, due time.Time, opts ...P
 }
 
 func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error, opts []PushOption) (string, error) {
-	o := defaultPush.with(opts)
-	if o.report != nil {
-		*o.report = ""
+	o := defaultPush
+	if len(opts) > 0 {
+		o = o.with(opts)
+		if o.report != nil {
+			*o.report = ""
+		}
 	}
-	job, err := newJob(m, due, o)
+	job, err := newJob(m, due, &o)
 	if err = cmp.Or(wrong, err); err == nil {
 		err = c.begin(ctx)
 	}
@@ -216,9 +220,22 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 		return "", failed("push", m.ID, err)
 	}
 	defer c.running.Done()
-	c.note("delay", due.After)
+	if due.After > 0 && due.After < time.Millisecond {
+		c.note("delay", due.After)
+	}
+	if c.growing || len(opts) > 0 || m.ID == "" && len(c.partitions) > 1 {
+		return c.pushWith(ctx, m, job, &o)
+	}
+	if err := c.calls.pushes.Do(ctx, c.partitions.Of(job.ID), job); err != nil {
+		return "", failed("push", m.ID, err)
+	}
+	return job.ID, nil
+}
+
+// pushWith is push of a job with options, or while partitions grow, or whose ID may be of any of several partitions.
+func (c *Client) pushWith(ctx context.Context, m Message, job store.Delayed, o *pushOptions) (_ string, err error) {
 	var stay map[string]bool
-	if (m.ID != "" || o.group != nil) && c.partitions.Growing() { // else there is none of that ID elsewhere
+	if (m.ID != "" || o.group != nil) && c.growing { // else there is none of that ID elsewhere
 		stay, err = c.bringForPush(ctx, []store.Delayed{job})
 		switch {
 		case err != nil:
@@ -271,11 +288,14 @@ func (o *pushOptions) pushed(id string, did store.Outcome, err error) (string, e
 }
 
 // newJob is the message as the store takes it, with an ID in any case.
-func newJob(m Message, due store.Due, o pushOptions) (store.Delayed, error) {
-	if err := cmp.Or(checkPush(m, o), o.group.check(m, due, o)); err != nil {
+func newJob(m Message, due store.Due, o *pushOptions) (store.Delayed, error) {
+	if err := checkPush(m, o); err != nil {
 		return store.Delayed{}, err
 	}
 	if o.group != nil {
+		if err := o.group.check(m, due, o); err != nil {
+			return store.Delayed{}, err
+		}
 		return o.group.job(m, o.Terms), nil
 	}
 	if m.ID == "" {
@@ -291,6 +311,7 @@ func (o pushOptions) with(opts []PushOption) pushOptions {
 		return o
 	}
 	with := o // which is allocated, as options get its address
+	with.given = true
 	for _, opt := range opts {
 		if opt == nil {
 			with.wrong = invalid("option", "it is nil")
@@ -308,12 +329,26 @@ func checkDue(due time.Time) error {
 	return nil
 }
 
-func checkPush(m Message, o pushOptions) error {
+func checkPush(m Message, o *pushOptions) error {
 	switch {
 	case m.Topic == "":
 		return invalid("topic", "it is empty")
 	case m.Body == "" && !o.mayBeEmpty:
 		return invalid("body", "it is empty")
+	case o.given:
+		if err := o.check(m); err != nil {
+			return err
+		}
+	}
+	if len(m.ID) > store.MaxID || len(m.Topic) > store.MaxTopic || len(m.Body) > store.MaxBody {
+		return cmp.Or(checkSize("id", m.ID, store.MaxID), checkSize("topic", m.Topic, store.MaxTopic), checkSize("body", m.Body, store.MaxBody))
+	}
+	return nil
+}
+
+// check says what is wrong with the options of a push of that message, but for its group.
+func (o *pushOptions) check(m Message) error {
+	switch {
 	case o.limited && (o.MaxAttempts < 1 || o.MaxAttempts > math.MaxInt32):
 		return invalid("max attempts", fmt.Sprintf("%d is not from 1 to %d", o.MaxAttempts, math.MaxInt32))
 	case o.Policy == "" && o.wrong == nil:
@@ -330,8 +365,7 @@ func checkPush(m Message, o pushOptions) error {
 	if o.replicated {
 		replicas = checkReplicas(o.Replicas)
 	}
-	return cmp.Or(o.wrong, checkLength("ready max lifetime", o.Lifetime, MaxDelay), ttr, replicas,
-		checkSize("id", m.ID, store.MaxID), checkSize("topic", m.Topic, store.MaxTopic), checkSize("body", m.Body, store.MaxBody))
+	return cmp.Or(o.wrong, checkLength("ready max lifetime", o.Lifetime, MaxDelay), ttr, replicas)
 }
 
 func checkReplicas(r store.Replicas) error {

@@ -36,11 +36,6 @@ func (n *batch[T]) connect(ctx context.Context) (*store.Pipeline, error) {
 	return s.Pipeline(ctx)
 }
 
-func (n *batch[T]) join(c *caller[T]) {
-	c.batch = n
-	n.queue = append(n.queue, c)
-}
-
 func (n *batch[T]) leave(c *caller[T]) {
 	if i := slices.Index(n.queue, c); i >= 0 {
 		n.queue = slices.Delete(n.queue, i, i+1)

@@ -68,48 +68,88 @@ func (b *Batcher[T]) of(s *store.Store) *batch[T] {
 }
 
 // Do returns once the item is done at the store, or with ctx's error when that ends before: an item not yet
-// sent is not done then. A caller whose ctx has no deadline may make the round trip itself, and
+// sent is not done then. While few calls are under way, a caller whose ctx has no deadline makes the call itself, and
 // then waits for the answer whatever becomes of ctx.
 func (b *Batcher[T]) Do(ctx context.Context, s *store.Store, item T) error {
-	c := b.callers.Get().(*caller[T])
-	c.store, c.item = s, item
 	_, hurries := ctx.Deadline()
 	b.mu.Lock()
 	n := b.of(s)
-	n.join(c)
-	leads := !hurries && n.trips.TryLead()
-	if !leads {
-		n.trips.Wake()
+	if !hurries && !n.isAside && n.trips.underWay < n.trips.most {
+		n.trips.underWay++
+		b.mu.Unlock()
+		err, refused := b.alone(ctx, n, s, item)
+		if !refused {
+			return err
+		}
+		c := b.caller(n, s, item)
+		n.setAside([]*caller[T]{c}, err)
+		return b.wait(ctx, c)
 	}
+	c := b.caller(n, s, item)
+	n.queue = append(n.queue, c)
+	n.trips.Wake()
 	b.mu.Unlock()
-	if leads {
-		if ctx.Done() == nil {
-			ctx = b.owner.Abandoned
-		}
-		n.trips.Lead(ctx)
-		select {
-		case err := <-c.answer: // even if ctx is done, too
-			return b.dismiss(c, err)
-		default:
-		}
-	}
-	select {
-	case err := <-c.answer:
-		return b.dismiss(c, err)
-	case <-ctx.Done():
-		b.leave(c)
-		if ctx == b.owner.Abandoned {
-			return b.owner.Closed
-		}
-		return ctx.Err()
-	}
+	return b.wait(ctx, c)
 }
 
-// dismiss returns the caller's answer. It may be used for another one then.
-func (b *Batcher[T]) dismiss(c *caller[T], err error) error {
-	*c = caller[T]{answer: c.answer}
-	b.callers.Put(c)
-	return err
+// alone makes a call for one caller in its own goroutine, which is a fifth faster than in another. refused reports that a node of a
+// cluster has not done it, as err says, and may later.
+func (b *Batcher[T]) alone(ctx context.Context, n *batch[T], s *store.Store, item T) (err error, refused bool) {
+	if ctx.Done() == nil {
+		ctx = b.owner.Abandoned
+	}
+	p, err := s.Pipeline(ctx)
+	switch {
+	case err == nil:
+		p.Direct = true
+		items := []T{item}
+		call := b.kind.Call(s, items).Send(p)
+		errs, failed := call.Wait(context.Background())
+		if err = failed; err == nil {
+			err = errs[0]
+		} else {
+			refused = call.IsElsewhere()
+		}
+		if b.kind.Behind != nil && !refused {
+			errs = []error{err}
+			b.kind.Behind(context.Background(), p, items, errs)
+			err = errs[0]
+		}
+		p.Close()
+	case ctx == b.owner.Abandoned && ctx.Err() != nil:
+		err = b.owner.Closed
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	default:
+		err = notSent{err}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n.trips.underWay--
+	if len(n.queue) > 0 {
+		n.trips.Wake()
+	}
+	return err, refused
+}
+
+// caller is one who waits in the batch.
+func (b *Batcher[T]) caller(n *batch[T], s *store.Store, item T) *caller[T] {
+	c := b.callers.Get().(*caller[T])
+	c.store, c.item, c.batch = s, item, n
+	return c
+}
+
+// wait waits for the caller's answer, or for the end of ctx.
+func (b *Batcher[T]) wait(ctx context.Context, c *caller[T]) error {
+	select {
+	case err := <-c.answer:
+		*c = caller[T]{answer: c.answer} // for another one
+		b.callers.Put(c)
+		return err
+	case <-ctx.Done():
+		b.leave(c)
+		return ctx.Err()
+	}
 }
 
 // leave takes the caller out of the queue, if its item is not yet on its way.

@@ -38,7 +38,7 @@ func TestBrokenBeforeReplicasAreAwaited(t *testing.T) {
 			c.item.Terms = store.Terms{Lifetime: time.Hour, Policy: store.Replace, Replicas: store.Replicas{N: 1, Within: time.Millisecond}}
 			callers = append(callers, c)
 			n = b.of(s)
-			n.join(c)
+			c.batch, n.queue = n, append(n.queue, c)
 		}
 		together, call := n.Next()
 		b.mu.Unlock()

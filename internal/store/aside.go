@@ -76,7 +76,7 @@ func (s *Store) setAside(ids []string, which string, letters ...string) *Call[As
 // SetAsideReady sets jobs aside that are among the next ones of a ready queue, or a PausedQueue, some of which stay, 1,000 in all. Those go to the
 // end of the queue.
 func (s *Store) SetAsideReady(queue string, leave, stay []string) *Call[Aside] {
-	args := append(arguments(1+len(leave)+len(stay), s.keys.JobPool(), queue), len(leave))
+	args := append(arguments(1+len(leave)+len(stay), s.jobPool, queue), len(leave))
 	return newCall(s, setAsideReadyScript, appendAll(appendAll(args, leave), stay), readAside)
 }
 
@@ -115,7 +115,7 @@ type Adopted struct {
 
 // Adopt stores jobs of a batch that is set aside in another partition.
 func (s *Store) Adopt(from *Store, serial int64, jobs []AsideJob) *Call[Adopted] {
-	args := append(arguments(2+9*len(jobs), s.keys.JobPool()), from.keys.prefix, strconv.FormatInt(serial, 10))
+	args := append(arguments(2+9*len(jobs), s.jobPool), from.keys.prefix, strconv.FormatInt(serial, 10))
 	for _, j := range jobs {
 		args = append(append(args, j.kind, j.id, j.at, j.ttl, len(j.fields)), j.fields...)
 	}
@@ -134,7 +134,7 @@ func (s *Store) CheckAdopt(ctx context.Context) error {
 // LetGo drops a batch that was adopted, unless one of the partitions has a last serial number above its own. Then the batch is given
 // a number above that, and the answer is true: it is to be adopted again.
 func (s *Store) LetGo(serial, last int64) *Call[bool] {
-	args := append(arguments(2, s.keys.JobPool()), strconv.FormatInt(serial, 10), strconv.FormatInt(last, 10))
+	args := append(arguments(2, s.jobPool), strconv.FormatInt(serial, 10), strconv.FormatInt(last, 10))
 	return newCall(s, letGoScript, args, func(reply any) (bool, error) {
 		n, err := redis.Int(reply, nil)
 		return n < 0, err

@@ -94,7 +94,7 @@ func again(ctx, within context.Context, calls []*run) (refused []*run) {
 			refused = append(refused, here...)
 			continue
 		}
-		refused = append(refused, onDetour(ctx, s.newPipeline(conn), here)...)
+		refused = append(refused, onDetour(ctx, &Pipeline{store: s, conn: conn}, here)...)
 	}
 	return refused
 }

@@ -20,7 +20,7 @@ var (
 // the lifetime from now on. For each it returns what kept it from that: ErrNotFound, ErrExists
 // if there is a job of its ID, or an error of Redis.
 func (s *Store) Requeue(ctx context.Context, ids []string, lifetime time.Duration) ([]error, error) {
-	args := appendAll(append(arguments(1+len(ids), s.keys.JobPool()), milliseconds(lifetime)), ids)
+	args := appendAll(append(arguments(1+len(ids), s.jobPool), milliseconds(lifetime)), ids)
 	return newCall(s, requeueScript, args, func(reply any) ([]error, error) {
 		return errorsAt(reply, len(ids), ErrNotFound, ErrExists)
 	}).Do(ctx)

@@ -77,32 +77,3 @@ func OfOneSlot(err error) bool { return isNotHere(err) }
 // none that may take writes: it has done nothing, and the address may lead to
 // another by now.
 func takesNoWrites(err error) bool { return meaningOf(err) == noWrites }
-
-// errUnreadable is any error of those who read an answer.
-var errUnreadable = errors.New("unreadable")
-
-// errorsAt reads an answer of the form {place, why, place, why, …} for n jobs: why is a
-// text, an error of Redis, or a number, one of the known errors.
-func errorsAt(reply any, n int, known ...error) ([]error, error) {
-	list, err := redis.Values(reply, nil)
-	if err != nil {
-		return nil, err
-	}
-	errs := make([]error, n)
-	for ; len(list) >= 2; list = list[2:] {
-		place, _ := list[0].(int64)
-		if place < 1 || int(place) > n {
-			return nil, errUnreadable
-		}
-		switch why := list[1].(type) {
-		case []byte:
-			errs[place-1] = redis.Error(why)
-		case int64:
-			if why < 0 || int(why) >= len(known) {
-				return nil, errUnreadable
-			}
-			errs[place-1] = known[why]
-		}
-	}
-	return errs, nil
-}

@@ -21,7 +21,7 @@ type DueCount struct{ Entries, Looked, Leases int }
 // Forecast counts what falls due from a time on, now if that is zero, between each two of the
 // bounds, in ms. It may count the first spans only, the first one at least. It returns the time.
 func (s *Store) Forecast(ctx context.Context, from time.Time, bounds []int64) (time.Time, []DueCount, error) {
-	args := append(arguments(1+len(bounds), s.keys.JobPool(), s.keys.Reserved()), any(""))
+	args := append(arguments(1+len(bounds), s.jobPool, s.keys.Reserved()), any(""))
 	if !from.IsZero() {
 		args[len(args)-1] = from.UnixMilli()
 	}
@@ -50,7 +50,7 @@ type Seconds struct{ From, Until int64 }
 // CountDue counts the entries of the pool, leases among them, that fall due in each of the spans,
 // of which there are some hundred at most. It also tells Redis's time, in Unix seconds.
 func (s *Store) CountDue(ctx context.Context, spans []Seconds) (now int64, counts []int, err error) {
-	args := arguments(2*len(spans), s.keys.JobPool())
+	args := arguments(2*len(spans), s.jobPool)
 	for _, span := range spans {
 		args = append(args, span.From, span.Until)
 	}
@@ -75,7 +75,7 @@ type Sample struct {
 // Sample looks at count entries of a sample of the pool's, at random, of which so many were
 // looked at before. A pool that has no more than the sample is looked at whole, in order.
 func (s *Store) Sample(ctx context.Context, sample, before, count int) (Sample, error) {
-	args := append(arguments(4, s.keys.JobPool()), sample, before, count, rand.Int32())
+	args := append(arguments(4, s.jobPool), sample, before, count, rand.Int32())
 	return newCall(s, sampleScript, args, func(reply any) (Sample, error) {
 		of := Sample{Jobs: map[string]int{}}
 		rest, err := scan(reply, &of.Entries, &of.Looked, &of.Leases)

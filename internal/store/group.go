@@ -24,9 +24,6 @@ func GroupTag(topic, key string) string {
 	return "{" + inTag.Replace(topic) + ":" + inTag.Replace(key) + "}"
 }
 
-// IsGrouped reports whether the job is to be added to a group. Its ID is then the group's tag, and, if it counts once, its own behind it.
-func (d Delayed) IsGrouped() bool { return d.Group.Longest > 0 }
-
 // Tag is that of the job's group.
 func (d Delayed) Tag() string { return d.ID[:strings.IndexByte(d.ID, '}')+1] }
 
@@ -43,7 +40,8 @@ func (d Delayed) StoredID() string {
 
 // addToGroups is Push for jobs each of which is to be added to a group. An ID may stand there twice.
 func (s *Store) addToGroups(jobs []Delayed, mode string) *Call[[]error] {
-	args := append(arguments(9+4*len(jobs), s.keys.JobPool()), s.newTopics(jobs), mode)
+	known := s.recent.cover(jobs)
+	args := append(arguments(9+4*len(jobs), s.jobPool), topicsArg(known), mode)
 	for rest := jobs; len(rest) > 0; {
 		alike := runLength(rest)
 		t := rest[0].Terms
@@ -65,7 +63,9 @@ func (s *Store) addToGroups(jobs []Delayed, mode string) *Call[[]error] {
 		if mode == "all" {
 			ofAll(errs)
 		}
-		s.recent.enter(jobs, errs)
+		if !known {
+			s.recent.enter(jobs, errs)
+		}
 		return errs, nil
 	})
 }

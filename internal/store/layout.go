@@ -128,7 +128,7 @@ func newLayoutCheck(pool *redis.Pool, keys Keys, own Layout) *layoutCheck {
 
 // pass returns nil if the layout is right, a LayoutError if it is wrong, and any other error if it can't be told.
 func (c *layoutCheck) pass(ctx context.Context) error {
-	if c == nil || c.done.Load() {
+	if c.done.Load() {
 		return nil
 	}
 	select {

@@ -107,7 +107,7 @@ func (p Partitions) SetLimit(ctx context.Context, topic string, l Limit) error {
 }
 
 func (s *Store) setLimit(ctx context.Context, topic string, l Limit, part share) error {
-	args := append(arguments(5, s.keys.JobPool()), topic, part.concurrency, part.intervalText(), part.burst, l.String())
+	args := append(arguments(5, s.jobPool), topic, part.concurrency, part.intervalText(), part.burst, l.String())
 	if l == (Limit{}) {
 		args[len(args)-4] = ""
 	}
@@ -140,7 +140,7 @@ func (s *Store) takeSlots(ctx context.Context, u Uncounted) error {
 
 // Count gives slots to some of the topic's reserved jobs, and reports whether there may be more of them.
 func (s *Store) Count(u *Uncounted) *Call[bool] {
-	args := append(arguments(4, s.keys.JobPool()), u.Topic, u.At.At, u.At.ID, u.Mark)
+	args := append(arguments(4, s.jobPool), u.Topic, u.At.At, u.At.ID, u.Mark)
 	return newCall(s, takeSlotsScript, args, func(reply any) (bool, error) {
 		_, err := scan(reply, &u.At.At, &u.At.ID)
 		return u.At != Place{}, err

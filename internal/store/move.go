@@ -95,7 +95,7 @@ func (s *Store) Due(q Query) *Call[DueJobs] {
 	if !q.Since.IsZero() {
 		since = unixSeconds(q.Since)
 	}
-	args := append(arguments(6, s.keys.JobPool()), q.Limit, since, q.Skip.Backlog, q.Skip.Fresh)
+	args := append(arguments(6, s.jobPool), q.Limit, since, q.Skip.Backlog, q.Skip.Fresh)
 	if q.AtOnce > 0 {
 		args = append(args, q.AtOnce, q.Retry.UnixMilli())
 	}
@@ -108,14 +108,14 @@ func (s *Store) Due(q Query) *Call[DueJobs] {
 // in whole milliseconds and ten in each. Their lateness is what now, about Redis's time at
 // the move, is behind their due times.
 func (s *Store) Move(b Batch, found, now, retry time.Time) *Call[Moved] {
-	args := append(arguments(4+len(b.IDs), s.keys.JobPool()), b.Topic, unixSeconds(found), now.Sub(found).Microseconds(), retry.UnixMilli())
+	args := append(arguments(4+len(b.IDs), s.jobPool), b.Topic, unixSeconds(found), now.Sub(found).Microseconds(), retry.UnixMilli())
 	return newCall(s, moveScript, append(args, b.IDs...), func(reply any) (Moved, error) { return movedOf(b, reply) })
 }
 
 // Drop takes those orphans out of the pool that still are orphans. Those whose
 // bucket this user can't read are put back as Move does.
 func (s *Store) Drop(orphans IDs, found, retry time.Time) *Call[Dropped] {
-	args := append(arguments(2+len(orphans), s.keys.JobPool()), unixSeconds(found), retry.UnixMilli())
+	args := append(arguments(2+len(orphans), s.jobPool), unixSeconds(found), retry.UnixMilli())
 	return newCall(s, dropScript, append(args, orphans...), droppedOf)
 }
 

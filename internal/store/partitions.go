@@ -60,7 +60,12 @@ func (p Partitions) layout() Layout {
 func (p Partitions) Count() int { return p.layout().Partitions }
 
 // Of is the partition that the job of that ID belongs to.
-func (p Partitions) Of(id string) *Store { return p[p.Place(id)] }
+func (p Partitions) Of(id string) *Store {
+	if len(p) == 1 {
+		return p[0]
+	}
+	return p[p.Place(id)]
+}
 
 // Place is where among the partitions that one is.
 func (p Partitions) Place(id string) int { return PartitionOf(id, p.layout().Partitions) }

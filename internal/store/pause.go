@@ -78,7 +78,7 @@ func (s *Store) copyPause(p Pause) *Call[struct{}] {
 }
 
 func (s *Store) pause(topic, how string, ms int64, note string) *Call[struct{}] {
-	return newCall(s, pauseScript, append(arguments(4, s.keys.JobPool()), topic, how, ms, note), unread)
+	return newCall(s, pauseScript, append(arguments(4, s.jobPool), topic, how, ms, note), unread)
 }
 
 // Resumed is what came of a step of Resume.
@@ -89,7 +89,7 @@ type Resumed struct {
 
 // Resume takes a step towards the topic being delivered again, whatever paused it; share is how many partitions do so together.
 func (s *Store) Resume(topic string, share int) *Call[Resumed] {
-	args := append(arguments(2, s.keys.JobPool()), topic, max(pauseEntries/share, 1))
+	args := append(arguments(2, s.jobPool), topic, max(pauseEntries/share, 1))
 	return newCall(s, resumeScript, args, func(reply any) (r Resumed, err error) {
 		_, err = scan(reply, &r.More, &r.WasPaused)
 		return r, err
@@ -107,7 +107,7 @@ func (s *Store) Paused(ctx context.Context) ([]Pause, error) { return Partitions
 
 // pausedFrom is a page of them: that at "0", or at the next of another page.
 func (s *Store) pausedFrom(at string) *Call[pausedPage] {
-	return newCall(s, pausedScript, append(arguments(1, s.keys.JobPool()), at), func(reply any) (page pausedPage, err error) {
+	return newCall(s, pausedScript, append(arguments(1, s.jobPool), at), func(reply any) (page pausedPage, err error) {
 		rest, err := scan(reply, &page.next)
 		if err == nil {
 			page.pauses, err = pausedOf(rest)
@@ -163,7 +163,7 @@ type KeptPaused struct {
 // KeepPaused takes a step: it ends pauses that are over, and sets aside what somebody who doesn't know of the others has made ready. The first
 // step is at "0". Any number of servers may do that.
 func (s *Store) KeepPaused(at string, share int) *Call[KeptPaused] {
-	args := append(arguments(3, s.keys.JobPool()), at, max(pauseTopics/share, 1), max(pauseEntries/share, 1))
+	args := append(arguments(3, s.jobPool), at, max(pauseTopics/share, 1), max(pauseEntries/share, 1))
 	return newCall(s, keepPausedScript, args, func(reply any) (k KeptPaused, err error) {
 		var wait int64
 		rest, err := scan(reply, &k.Next, &k.Paused, &wait)

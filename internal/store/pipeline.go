@@ -35,12 +35,11 @@ type Pipeline struct {
 	// Hasty has nothing tried again that a cluster can't do now: several stores' calls would wait for one's.
 	Hasty bool
 
-	onReplaced func()
-	pool       redispool.Source
+	store      *Store // whose connection it is
 	conn       redis.Conn
 	err        error  // why the connection can't be used any more
 	sent       []*run // not yet answered, in the order in which answers come
-	flushed    bool   // nothing of it is in our own buffer
+	unflushed  bool   // some of it is in our own buffer
 	refused    []*run // by a server that takes no writes
 	elsewhere  []*run // refused by a node of a cluster
 	detoured   bool   // another one has made calls instead
@@ -55,11 +54,7 @@ func (s *Store) Pipeline(ctx context.Context) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.newPipeline(conn), nil
-}
-
-func (s *Store) newPipeline(conn redis.Conn) *Pipeline {
-	return &Pipeline{onReplaced: s.onReplaced, pool: s.pool, conn: conn, flushed: true}
+	return &Pipeline{store: s, conn: conn}, nil
 }
 
 // Close gives the connection back.
@@ -71,14 +66,14 @@ func (p *Pipeline) write(c *run, command string, name any) {
 		p.err = p.conn.Send(command, c.args...)
 	}
 	p.sent = append(p.sent, c)
-	p.flushed = false
+	p.unflushed = true
 }
 
 // Flush sends what is still in our own buffer. To wait for an answer does so too.
 func (p *Pipeline) Flush() {
-	if !p.flushed && p.err == nil {
+	if p.unflushed && p.err == nil {
 		p.err = p.conn.Flush()
-		p.flushed = true
+		p.unflushed = false
 	}
 }
 
@@ -136,33 +131,43 @@ func (p *Pipeline) readOne(ctx context.Context) {
 	p.answer(ctx, reply, err)
 }
 
-// answer is that to the call that was sent first.
+// answer takes the answer to the call that was sent first.
 func (p *Pipeline) answer(ctx context.Context, reply any, err error) {
 	c := p.sent[0]
 	p.sent = p.sent[1:]
+	c.reply, c.err, c.done = reply, err, true
+	if err != nil {
+		p.makeAgain(c, err)
+	}
+	if len(p.sent) > 0 {
+		return
+	}
+	if p.err == nil && len(p.refused) > 0 {
+		p.replace(ctx)
+	}
+	if len(p.elsewhere) > 0 {
+		p.detour(ctx)
+	}
+}
+
+// makeAgain makes the call again if err says that Redis has not done it, but may. Some calls wait until those behind them are answered.
+func (p *Pipeline) makeAgain(c *run, err error) {
 	behind := len(p.sent) > 0
 	switch {
 	case meaningOf(err) == unknownScript:
-		p.outOfOrder = p.outOfOrder || behind
+		c.err, c.done = nil, false
 		p.load(c)
 	case c.isElsewhere(err):
-		p.outOfOrder = p.outOfOrder || behind
 		if c.done = p.Direct; !p.Direct {
 			p.elsewhere = append(p.elsewhere, c)
 		}
 	case takesNoWrites(err) && !p.Replaced:
-		p.outOfOrder = p.outOfOrder || behind
-		c.err = err
+		c.done = false
 		p.refused = append(p.refused, c)
 	default:
-		c.reply, c.err, c.done = reply, err, true
+		return
 	}
-	if p.err == nil && len(p.refused) > 0 && len(p.sent) == 0 {
-		p.replace(ctx)
-	}
-	if len(p.elsewhere) > 0 && len(p.sent) == 0 {
-		p.detour(ctx)
-	}
+	p.outOfOrder = p.outOfOrder || behind
 }
 
 // load makes a call once more whose script Redis did not know. The text goes with the first of
@@ -185,10 +190,10 @@ func (p *Pipeline) load(c *run) {
 func (p *Pipeline) replace(ctx context.Context) {
 	again := p.refused
 	p.refused, p.Replaced, p.loading = nil, true, nil
-	if p.onReplaced != nil {
-		defer p.onReplaced()
+	if p.store.onReplaced != nil {
+		defer p.store.onReplaced()
 	}
-	conn, err := p.pool.(redispool.Pool).Replace(ctx, p.conn) // what a Slot's node refuses is elsewhere
+	conn, err := p.store.pool.(redispool.Pool).Replace(ctx, p.conn) // what a Slot's node refuses is elsewhere
 	if err != nil {
 		p.err = err
 		for _, c := range again {

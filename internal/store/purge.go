@@ -21,7 +21,7 @@ func (s *Store) ReadyCount(ctx context.Context, topic string) (int, error) {
 // most. It returns how many jobs there were, and how many entries; these are fewer also where that
 // took enough time.
 func (s *Store) Purge(ctx context.Context, topic string, entries int) (deleted, used int, err error) {
-	args := append(arguments(6, s.keys.JobPool(), s.keys.ReadyQueue(topic)), MaxPop, "", 0, 0, entries, topic)
+	args := append(arguments(6, s.jobPool, s.keys.ReadyQueue(topic)), MaxPop, "", 0, 0, entries, topic)
 	_, err = newCall(s, purgeScript, args, func(reply any) ([]any, error) { return scan(reply, &deleted, &used) }).Do(ctx)
 	return deleted, used, err
 }

@@ -92,6 +92,9 @@ type Delayed struct {
 	Told *Told // is set by a push that is done, unless it is nil, which it must not be of one to a group
 }
 
+// IsGrouped reports whether the job is to be added to a group. Its ID is then the group's tag, and, if it counts once, its own behind it.
+func (d Delayed) IsGrouped() bool { return d.Group.Longest > 0 }
+
 // Told is what a push tells that is done.
 type Told struct {
 	Did  Outcome
@@ -120,7 +123,8 @@ func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
 	if len(jobs) > 0 && jobs[0].IsGrouped() {
 		return s.addToGroups(jobs, mode)
 	}
-	args := append(arguments(7+4*len(jobs), s.keys.JobPool()), s.newTopics(jobs), mode)
+	known := s.recent.cover(jobs)
+	args := append(arguments(7+4*len(jobs), s.jobPool), topicsArg(known), mode)
 	for rest := jobs; len(rest) > 0; {
 		alike := runLength(rest)
 		t := rest[0].Terms
@@ -130,22 +134,27 @@ func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
 	}
 	return newCall(s, pushScript, args, func(reply any) ([]error, error) {
 		errs, err := errorsAt(reply, len(jobs), ErrExists, errReplaced, errKept, errFollows, ErrReused)
-		if err == nil {
-			for i, job := range jobs {
+		if err != nil {
+			return nil, err
+		}
+		for i, job := range jobs {
+			if errs[i] != nil || job.Told != nil {
 				errs[i] = job.done(errs[i])
 			}
-			if mode == "all" {
-				ofAll(errs)
-			}
+		}
+		if mode == "all" {
+			ofAll(errs)
+		}
+		if !known {
 			s.recent.enter(jobs, errs)
 		}
-		return errs, err
+		return errs, nil
 	})
 }
 
-// newTopics is 'enter' if Redis may not know the jobs' topics.
-func (s *Store) newTopics(jobs []Delayed) string {
-	if s.recent.cover(jobs) {
+// topicsArg tells the scripts of pushes to register the jobs' topics, unless they are known.
+func topicsArg(known bool) string {
+	if known {
 		return ""
 	}
 	return "enter"

@@ -46,11 +46,8 @@ func (k *recentTopics) cover(jobs []Delayed) bool {
 	return true
 }
 
-// enter enters the topics of the jobs that were stored.
+// enter remembers the topics of the jobs that were stored, unless cover said that it does.
 func (k *recentTopics) enter(jobs []Delayed, errs []error) {
-	if k.cover(jobs) {
-		return
-	}
 	now := k.now()
 	k.mu.Lock()
 	defer k.mu.Unlock()

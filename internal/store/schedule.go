@@ -125,7 +125,7 @@ func (s *Store) PutMissingSchedule(ctx context.Context, of Schedule, first time.
 
 func (s *Store) putSchedule(ctx context.Context, of Schedule, first time.Time, mode string) (next time.Time, changed bool, err error) {
 	options := fmt.Sprintf("%d %d %d", of.MaxAttempts, milliseconds(of.TTR), milliseconds(of.Lifetime))
-	args := append(arguments(12, s.keys.JobPool()), of.Name, first.UnixMilli(), of.Spec, of.Zone, of.Topic, of.Body,
+	args := append(arguments(12, s.jobPool), of.Name, first.UnixMilli(), of.Spec, of.Zone, of.Topic, of.Body,
 		of.Missed, of.Overlap, milliseconds(of.Jitter), options, of.Source, mode)
 	var what int
 	ms, err := newCall(s, scheduleScript, args, func(reply any) (ms int64, err error) {
@@ -156,7 +156,7 @@ func (s *Store) HasSchedules(ctx context.Context, names []string) (bool, error) 
 func (s *Store) SchedulesFrom(ctx context.Context, source string) (names []string, err error) {
 	last := ""
 	for again := true; again; again = err == nil && last != "" {
-		args := append(arguments(3, s.keys.JobPool()), source, last, schedulesPage)
+		args := append(arguments(3, s.jobPool), source, last, schedulesPage)
 		var page []string
 		page, err = newCall(s, schedulesFromScript, args, func(reply any) (page []string, err error) {
 			rest, err := scan(reply, &last)
@@ -211,7 +211,7 @@ func (s *Store) PauseSchedule(ctx context.Context, name string, paused bool) err
 }
 
 func (s *Store) findSchedule(ctx context.Context, script *script, args ...any) error {
-	errs, err := newCall(s, script, append(arguments(len(args), s.keys.JobPool()), args...), isFound).Do(ctx)
+	errs, err := newCall(s, script, append(arguments(len(args), s.jobPool), args...), isFound).Do(ctx)
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (s *Store) findSchedule(ctx context.Context, script *script, args ...any) e
 
 // RunSchedule stores a job of the schedule now, and returns its ID. It fails with ErrNotFound if there is no such schedule.
 func (s *Store) RunSchedule(ctx context.Context, name string) (id string, err error) {
-	args := append(arguments(2, s.keys.JobPool()), ScheduleID(name), "{"+name+"}@now-")
+	args := append(arguments(2, s.jobPool), ScheduleID(name), "{"+name+"}@now-")
 	id, err = newCall(s, runScheduleScript, args, func(reply any) (string, error) { return redis.String(reply, nil) }).Do(ctx)
 	if err == nil && id == "" {
 		err = ErrNotFound
@@ -237,19 +237,19 @@ type Schedules struct {
 
 // SchedulesOf reads those of these IDs that are schedules, 1,000 at most.
 func (s *Store) SchedulesOf(ids IDs) *Call[Schedules] {
-	args := append(arguments(1+len(ids), s.keys.JobPool()), "of")
+	args := append(arguments(1+len(ids), s.jobPool), "of")
 	return newCall(s, schedulesScript, append(args, ids...), schedulesOf)
 }
 
 // DueSchedules reads of those of these IDs that are schedules what it takes to fire them, 1,000 at most. The rest of a Scheduled is zero.
 func (s *Store) DueSchedules(ids IDs) *Call[Schedules] {
-	args := append(arguments(1+len(ids), s.keys.JobPool()), "due")
+	args := append(arguments(1+len(ids), s.jobPool), "due")
 	return newCall(s, schedulesScript, append(args, ids...), schedulesOf)
 }
 
 // SchedulesBehind reads the next schedules behind that name, in their order; the first ones behind "".
 func (s *Store) SchedulesBehind(name string, most int) *Call[Schedules] {
-	return newCall(s, schedulesScript, append(arguments(3, s.keys.JobPool()), "behind", name, most), schedulesOf)
+	return newCall(s, schedulesScript, append(arguments(3, s.jobPool), "behind", name, most), schedulesOf)
 }
 
 // schedulesPage is how many schedules are read at a time.
@@ -383,7 +383,7 @@ type Fired struct {
 // Fire fires schedules that are due, as many as it can within that time of Redis. Those that can't be fired are due from retry on, ten in
 // each millisecond.
 func (s *Store) Fire(firings []Firing, retry time.Time, within time.Duration) *Call[FiredAll] {
-	args := append(arguments(2+12*len(firings), s.keys.JobPool()), retry.UnixMilli(), within.Microseconds())
+	args := append(arguments(2+12*len(firings), s.jobPool), retry.UnixMilli(), within.Microseconds())
 	for _, f := range firings {
 		upcoming := millisOf(f.Upcoming)
 		if f.Unknown {
@@ -443,7 +443,7 @@ func (s *Store) MendSchedules(ctx context.Context, behind string, all bool) (Men
 	if all {
 		which = "all"
 	}
-	args := append(arguments(3, s.keys.JobPool()), behind, schedulesPage, which)
+	args := append(arguments(3, s.jobPool), behind, schedulesPage, which)
 	return newCall(s, mendSchedulesScript, args, func(reply any) (m Mended, err error) {
 		rest, err := scan(reply, &m.All, &m.Last)
 		if err == nil {

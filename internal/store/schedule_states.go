@@ -27,7 +27,7 @@ const statesPage = 500
 func (s *Store) ScheduleStates(ctx context.Context) (all ScheduleStates, err error) {
 	last := ""
 	for again := true; again; again = err == nil && last != "" {
-		args := append(arguments(2, s.keys.JobPool()), last, statesPage)
+		args := append(arguments(2, s.jobPool), last, statesPage)
 		var page ScheduleStates
 		page, err = newCall(s, scheduleStatesScript, args, func(reply any) (page ScheduleStates, err error) {
 			var overdue int64

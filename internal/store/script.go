@@ -1,10 +1,15 @@
 package store
 
 import (
+	"context"
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"sync"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redispool"
 )
 
 //go:generate go run ./luagen
@@ -25,10 +30,11 @@ type form struct{ text, hash string }
 
 // on is the script as it runs in that store.
 func (s *script) on(of *Store) *form {
+	slot, inCluster := of.pool.(*redispool.Slot)
 	switch {
-	case !of.isInCluster():
+	case !inCluster:
 		return s.plain()
-	case of.Sharded():
+	case slot.Sharded():
 		return s.sharded()
 	}
 	return s.inCluster()
@@ -52,4 +58,147 @@ func readForm(names ...string) *form {
 	}
 	hash := sha1.Sum(text)
 	return &form{string(text), hex.EncodeToString(hash[:])}
+}
+
+// Call is one run of a script, and how its answer is read. Do makes it alone. In a pipeline Send sends it
+// and Wait waits for the answer; On does both. A Call is made once.
+type Call[T any] struct {
+	run
+	read func(reply any) (T, error)
+}
+
+// run is what a Pipeline knows of a Call.
+type run struct {
+	store    *Store
+	script   *script
+	form     *form // of the script, as it was sent
+	args     []any // the first is what names the script
+	pipeline *Pipeline
+	reply    any
+	err      error
+	done     bool
+	behind   bool // it was made once more, behind the one with the script's text
+	refused  bool // by a node of a cluster: it was not done
+	inText   bool // it goes with the script's text
+}
+
+// newCall makes a call of the script. args are as arguments begins them. An error of read is that of an
+// answer which can't be one of this script.
+func newCall[T any](s *Store, script *script, args []any, read func(reply any) (T, error)) *Call[T] {
+	return &Call[T]{run{store: s, script: script, args: args}, read}
+}
+
+// arguments begins those of a script: the keys, behind a free place for what names the script. There is
+// room for so many more.
+func arguments(room int, keys ...string) []any {
+	args := make([]any, 2, 2+len(keys)+room)
+	args[1] = len(keys)
+	for _, key := range keys {
+		args = append(args, key)
+	}
+	return args
+}
+
+func appendAll[T any](args []any, more []T) []any {
+	for _, arg := range more {
+		args = append(args, arg)
+	}
+	return args
+}
+
+// scan reads the first values of a reply that is a list, and returns the others.
+func scan(reply any, first ...any) (rest []any, err error) {
+	list, err := redis.Values(reply, nil)
+	if err != nil {
+		return nil, err
+	}
+	return redis.Scan(list, first...)
+}
+
+// unread is for a call whose answer says nothing.
+func unread(any) (struct{}, error) { return struct{}{}, nil }
+
+// Do makes the call on a connection of the pool.
+func (c *Call[T]) Do(ctx context.Context) (T, error) {
+	p, err := c.store.Pipeline(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer p.Close()
+	return c.On(ctx, p)
+}
+
+// On makes the call in the pipeline.
+func (c *Call[T]) On(ctx context.Context, p *Pipeline) (T, error) {
+	return c.Send(p).Wait(ctx)
+}
+
+// Send puts the call into the pipeline, and returns it.
+func (c *Call[T]) Send(p *Pipeline) *Call[T] {
+	c.pipeline, c.form = p, c.script.on(c.store)
+	if c.inText {
+		p.write(&c.run, "EVAL", c.form.text)
+	} else {
+		p.write(&c.run, "EVALSHA", c.form.hash)
+	}
+	return c
+}
+
+// InText has the call go with the script's text, where those behind it must not overtake it: they would, if Redis did not know the
+// script, and somebody else had it loaded in between.
+func (c *Call[T]) InText() *Call[T] {
+	c.inText = true
+	return c
+}
+
+// IsElsewhere reports whether a node of a cluster has refused the call, as it does not have the store's keys, or not all of
+// them now: another one has, or soon this one again. Nothing was done; err is the refusal.
+func (c *Call[T]) IsElsewhere() bool { return c != nil && c.refused }
+
+// Wait waits for the answer; that to no call, nil, is zero. A redis.Error is Redis's no to this call, before
+// it changed anything. Any other error is the connection's: what Redis did is unknown.
+func (c *Call[T]) Wait(ctx context.Context) (T, error) {
+	var none T
+	if c == nil {
+		return none, nil
+	}
+	reply, err := c.pipeline.receive(ctx, &c.run)
+	if err != nil {
+		return none, err
+	}
+	result, err := c.read(reply)
+	if err != nil {
+		return none, errReply(c.script.name, reply)
+	}
+	return result, nil
+}
+
+// errUnreadable is any error of those who read an answer.
+var errUnreadable = errors.New("unreadable")
+
+// errorsAt reads an answer of the form {place, why, place, why, …} for n jobs: why is a
+// text, an error of Redis, or a number, one of the known errors.
+func errorsAt(reply any, n int, known ...error) ([]error, error) {
+	list, err := redis.Values(reply, nil)
+	if err != nil {
+		return nil, err
+	}
+	errs := make([]error, n)
+	for ; len(list) >= 2; list = list[2:] {
+		place, _ := list[0].(int64)
+		if place < 1 || int(place) > n {
+			return nil, errUnreadable
+		}
+		switch why := list[1].(type) {
+		case []byte:
+			errs[place-1] = redis.Error(why)
+		case int64:
+			if why < 0 || int(why) >= len(known) {
+				return nil, errUnreadable
+			}
+			errs[place-1] = known[why]
+		}
+	}
+	return errs, nil
 }

@@ -42,7 +42,7 @@ func (h Held) appendTo(args []any) []any {
 // being done: ErrLeaseLost, nil if nothing did. After an error of the call nothing is
 // done, unless the answer was lost.
 func (s *Store) Ack(jobs []Held) *Call[[]error] {
-	args := arguments(3*len(jobs), s.keys.JobPool())
+	args := arguments(3*len(jobs), s.jobPool)
 	for _, job := range jobs {
 		args = job.appendTo(args)
 	}
@@ -75,7 +75,7 @@ type GivenBack struct {
 
 // Retry gives the jobs back. Its answer is as Ack's, and ErrExhausted.
 func (s *Store) Retry(jobs []GivenBack) *Call[[]error] {
-	args := arguments(6*len(jobs), s.keys.JobPool())
+	args := arguments(6*len(jobs), s.jobPool)
 	for _, job := range jobs {
 		args = append(job.appendTo(args), milliseconds(job.Delay))
 		if job.Refund {
@@ -99,7 +99,7 @@ type Extension struct {
 
 // Extend gives the leases new ends. Its answer is as Ack's.
 func (s *Store) Extend(jobs []*Extension) *Call[[]error] {
-	args := arguments(4*len(jobs), s.keys.JobPool())
+	args := arguments(4*len(jobs), s.jobPool)
 	for _, job := range jobs {
 		args = append(job.appendTo(args), milliseconds(job.Lease))
 	}
@@ -127,7 +127,7 @@ type Burial struct {
 
 // Bury makes dead letters of the jobs. Its answer is as Ack's, and errors of Redis.
 func (s *Store) Bury(jobs []Burial) *Call[[]error] {
-	args := arguments(5*len(jobs), s.keys.JobPool())
+	args := arguments(5*len(jobs), s.jobPool)
 	for _, job := range jobs {
 		args = append(job.appendTo(args), job.Reason, job.Error)
 	}

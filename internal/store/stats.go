@@ -83,7 +83,7 @@ func forOneScript(topics []string) []string {
 
 // statsPage counts the jobs of some topics, the first ones at least; if reserved is set, also the reserved ones of all.
 func (s *Store) statsPage(topics []string, late, reserved bool) *Call[Stats] {
-	args := append(arguments(2+len(topics), s.keys.JobPool(), s.keys.Reserved()), "", "")
+	args := append(arguments(2+len(topics), s.jobPool, s.keys.Reserved()), "", "")
 	if late {
 		args[len(args)-2] = "late"
 	}

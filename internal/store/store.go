@@ -15,9 +15,10 @@ import (
 // Store is a set of jobs in one Redis database: one partition. It is safe for
 // concurrent use.
 type Store struct {
-	pool   redispool.Source
-	keys   Keys
-	recent *recentTopics
+	pool    redispool.Source
+	keys    Keys
+	jobPool string // its key, which almost every script is given
+	recent  *recentTopics
 
 	layoutCheck *layoutCheck // nil of a single partition
 	place       int          // among its Partitions
@@ -26,7 +27,8 @@ type Store struct {
 
 // New makes a Store of the jobs on the pool's Redis whose keys begin with prefix.
 func New(pool *redis.Pool, prefix string) *Store {
-	return &Store{pool: redispool.On(pool, prefix), keys: Keys{prefix}, recent: newRecentTopics()}
+	keys := Keys{prefix}
+	return &Store{pool: redispool.On(pool, prefix), keys: keys, jobPool: keys.JobPool(), recent: newRecentTopics()}
 }
 
 // Node is the same for Stores whose connections come from one pool now: their calls may share a pipeline. It
@@ -47,11 +49,16 @@ func (s *Store) Keys() Keys { return s.keys }
 
 // connection waits for one of the pool.
 func (s *Store) connection(ctx context.Context) (redis.Conn, error) {
-	if err := s.layoutCheck.pass(ctx); err != nil {
-		return nil, err
+	if s.layoutCheck != nil {
+		if err := s.layoutCheck.pass(ctx); err != nil {
+			return nil, err
+		}
 	}
 	conn, err := s.pool.Get(ctx)
-	return conn, causeOf(ctx, err)
+	if err != nil {
+		return nil, causeOf(ctx, err)
+	}
+	return conn, nil
 }
 
 // milliseconds rounds up: a delay must not get shorter.

@@ -41,14 +41,16 @@ type Looked struct {
 // rested is not tried before, as it changes nothing to look twice: thousands of clients do so now and then, and nothing else.
 func Look(ctx context.Context, looks ...LookAt) (found []Looked, err error) {
 	s := looks[0].Store
-	if err := s.layoutCheck.pass(ctx); err != nil {
-		return nil, err
+	if s.layoutCheck != nil {
+		if err := s.layoutCheck.pass(ctx); err != nil {
+			return nil, err
+		}
 	}
 	conn, rested, err := s.pool.GetUntried(ctx)
 	if err != nil {
 		return nil, causeOf(ctx, err)
 	}
-	found, err = lookBy(ctx, s.newPipeline(conn), looks)
+	found, err = lookBy(ctx, &Pipeline{store: s, conn: conn}, looks)
 	if !rested || KindOf(err) != NoAnswer || ctx.Err() != nil {
 		return found, err
 	}
@@ -162,7 +164,7 @@ func lookedOf(reply any, topics int) (Looked, error) {
 // Wake has the next waiters of the topics woken, if these have jobs. Its answer says nothing, but has to be
 // waited for: Redis may not know the script.
 func (s *Store) Wake(topics []string) *Call[struct{}] {
-	return newCall(s, wakeScript, appendAll(arguments(len(topics), s.keys.JobPool()), topics), unread)
+	return newCall(s, wakeScript, appendAll(arguments(len(topics), s.jobPool), topics), unread)
 }
 
 // TakeOut takes the waiter out from among those of the topics, and those that their limits hold back. Nothing depends on it.

@@ -25,8 +25,8 @@ func TestThinnerOfANode(t *testing.T) {
 	}
 	thinner.thin() // they were opened since the last look
 	thinner.thin()
-	if n := pool.ActiveCount(); n != 1 || thinner.watching {
-		t.Errorf("%d connections are kept, watched: %v", n, thinner.watching)
+	if n := pool.ActiveCount(); n != 1 || thinner.watching.Load() {
+		t.Errorf("%d connections are kept, watched: %v", n, thinner.watching.Load())
 	}
 }
 
@@ -63,11 +63,11 @@ func TestThinnerKeepsWhatIsNeeded(t *testing.T) {
 		{1, KeptIdle, false}, // what is needed is among those that are kept
 		{KeptIdle + 1, KeptIdle + 1, true},
 	} {
-		if borrow(c.needed); step != 1 && thinner.watching {
+		if borrow(c.needed); step != 1 && thinner.watching.Load() {
 			thinner.thin()
 		}
-		if n := pool.ActiveCount(); n != c.left || thinner.watching != c.watching {
-			t.Errorf("step %d: %d connections, watched: %v, want %d, %v", step, n, thinner.watching, c.left, c.watching)
+		if n := pool.ActiveCount(); n != c.left || thinner.watching.Load() != c.watching {
+			t.Errorf("step %d: %d connections, watched: %v, want %d, %v", step, n, thinner.watching.Load(), c.left, c.watching)
 		}
 	}
 }

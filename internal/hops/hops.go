@@ -1,0 +1,18 @@
+// Package hops has the test that keeps the plain calls short. It counts the functions that one call passes through, and the files they
+// are in, by Go's coverage counters, and fails where a call passes through more than allowed says. Run it by make hops.
+//
+// A function counts if any of its body ran, in whichever goroutine; a function literal counts with the function around it.
+package hops
+
+// count is how many functions a call passes through, and in how many files they are.
+type count struct{ functions, files int }
+
+// allowed has the most for each call that program calls makes: of a plain job, one partition, a warm connection. Whoever makes a plain
+// call longer changes its row here and says why in the commit.
+var allowed = map[string]count{
+	"push": {45, 12},
+	"pop":  {92, 21},
+	"ack":  {42, 12},
+	"wake": {94, 26},
+	"pass": {139, 35},
+}

@@ -1,0 +1,156 @@
+package hops
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+// runs is how often a call is counted: the least counts, as a timer may fall into a run.
+const runs = 3
+
+func TestHops(t *testing.T) {
+	if os.Getenv("HOPS") == "" {
+		t.Skip("it builds everything with counters; make hops runs it")
+	}
+	program := filepath.Join(t.TempDir(), "calls")
+	output(t, "go", "build", "-cover", "-covermode=atomic", "-coverpkg="+module+"...", "-o", program, "./calls")
+	for _, call := range slices.Sorted(maps.Keys(allowed)) {
+		var least []string
+		for range runs {
+			if passed := measure(t, program, call); least == nil || len(passed) < len(least) {
+				least = passed
+			}
+		}
+		got := countOf(least)
+		t.Logf("%-4s %3d functions in %2d files", call, got.functions, got.files)
+		if complaint := got.exceeds(allowed[call]); complaint != "" {
+			t.Errorf("%s: %s. It passes through:\n%s", call, complaint, strings.Join(least, "\n"))
+		}
+	}
+}
+
+// A call that passes through one more function, or file, than it may is noticed.
+func TestOneMoreIsNoticed(t *testing.T) {
+	passed := []string{"client/push.go:1:\tPush", "client/push.go:9:\tpush", "store/push.go:1:\tPush"}
+	for _, c := range []struct {
+		allowed count
+		exceeds bool
+	}{{count{3, 2}, false}, {count{2, 2}, true}, {count{3, 1}, true}, {count{4, 3}, false}} {
+		if complaint := countOf(passed).exceeds(c.allowed); (complaint != "") != c.exceeds {
+			t.Errorf("allowed %v: %q", c.allowed, complaint)
+		}
+	}
+}
+
+// measure returns the functions that the call passes through in one run.
+func measure(t *testing.T, program, call string) []string {
+	t.Helper()
+	f := redistest.Start(t)
+	other := client.New(f.Pool()) // another process
+	defer other.Close()
+	push := func(delay time.Duration) {
+		t.Helper()
+		_, err := other.Push(t.Context(), client.Message{Topic: "t", Body: "body"}, delay)
+		redistest.Check(t, err)
+	}
+	moved := func(jobs int) {
+		t.Helper()
+		redistest.Until(t, "the job is moved", func() bool { return len(f.Queue("t")) == jobs })
+	}
+	counters := t.TempDir()
+	run := exec.Command(program, call, f.Addr, counters)
+	run.Env = append(os.Environ(), "GOCOVERDIR="+t.TempDir()) // for what it writes when it ends
+	run.Stderr = os.Stderr
+	in, err := run.StdinPipe()
+	redistest.Check(t, err)
+	out, err := run.StdoutPipe()
+	redistest.Check(t, err)
+	redistest.Check(t, run.Start())
+	lines := bufio.NewScanner(out)
+	says := func(want string) {
+		t.Helper()
+		if !lines.Scan() || lines.Text() != want {
+			t.Fatalf("%s says %q, want %q", call, lines.Text(), want)
+		}
+	}
+	tell := func() {
+		t.Helper()
+		_, err := io.WriteString(in, "\n")
+		redistest.Check(t, err)
+	}
+	if call == "wake" {
+		f.AwaitWaiter("t")
+		push(0)
+	}
+	says("ready")
+	switch call {
+	case "wake":
+		f.AwaitWaiter("t")
+	case "pass":
+		push(300 * time.Millisecond)
+		moved(1)
+	}
+	tell()
+	says("counting")
+	switch call {
+	case "wake":
+		push(0)
+	case "pass":
+		push(300 * time.Millisecond)
+		moved(2)
+	}
+	tell()
+	redistest.Check(t, run.Wait())
+	return functions(output(t, "go", "tool", "covdata", "func", "-i="+counters))
+}
+
+const module = "github.com/mix-basic/delayer/"
+
+// functions are those of the project that ran, as covdata lists them: file:line:, name, percentage.
+func functions(list string) (passed []string) {
+	for line := range strings.Lines(list) {
+		fields := strings.Fields(strings.TrimPrefix(line, module))
+		if strings.HasPrefix(line, module) && len(fields) == 3 && fields[2] != "0.0%" && !strings.HasPrefix(fields[0], "internal/hops/") {
+			passed = append(passed, fields[0]+"\t"+fields[1])
+		}
+	}
+	return passed
+}
+
+func countOf(passed []string) count {
+	files := map[string]bool{}
+	for _, function := range passed {
+		file, _, _ := strings.Cut(function, ":")
+		files[file] = true
+	}
+	return count{len(passed), len(files)}
+}
+
+// exceeds says by how much a count is above what is allowed, or "".
+func (c count) exceeds(allowed count) string {
+	if c.functions <= allowed.functions && c.files <= allowed.files {
+		return ""
+	}
+	return fmt.Sprintf("%d functions in %d files, allowed are %d in %d", c.functions, c.files, allowed.functions, allowed.files)
+}
+
+func output(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
