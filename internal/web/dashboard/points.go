@@ -36,8 +36,9 @@ func (p point) seconds() float64 { return float64(p.At.UnixMilli()) / 1000 }
 // hour is for how long charts go back.
 const hour = time.Hour
 
-// least is how far points may be apart that belong together, if the servers look often.
-const least = 15 * time.Second
+// least is how far points may be apart that belong together, if the servers look often: an idle server writes its history every ten
+// seconds, and a little more, so that now and then a step of ten seconds has no entry.
+const least = store.RenewEvery + pastStep + 5*time.Second
 
 // pointsOf are those of what the servers have kept.
 func pointsOf(past []store.Past, gap time.Duration) []point {

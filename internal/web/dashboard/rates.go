@@ -30,11 +30,8 @@ func (s *sampler) follow(next *sample) {
 	for len(s.recent) > 1 && next.At.Sub(s.recent[1].At) >= rateWindow {
 		s.recent = s.recent[1:]
 	}
-	if n := len(s.recent); n > 0 && next.At.Sub(s.recent[n-1].At) > least {
+	if n := len(s.recent); n > 0 && next.At.Sub(s.recent[n-1].At) > 3*rateWindow {
 		s.recent = nil // nobody has looked for long: a mean of that time tells nothing of now
-	}
-	if len(s.recent) == 0 {
-		next.Rates = s.fromHistory(cmp.Or(next.Time, next.At)) // there is nothing else to compare with
 	}
 	p := point{At: cmp.Or(next.Time, next.At), Ready: next.Ready, Reserved: next.Reserved}
 	if len(s.recent) > 0 && next.At.After(s.recent[0].At) {
@@ -43,6 +40,12 @@ func (s *sampler) follow(next *sample) {
 		if r := next.Rates; r.Known {
 			// What came into the queues without waiting is not known: it can be more than this.
 			p.Taken = max(r.Acked, r.Moved-float64(next.Ready-first.Ready)/next.seconds(first))
+		}
+	}
+	if len(s.recent) == 0 || next.At.Sub(s.recent[0].At) < soon {
+		// Servers tell of each second when it is over: there is nothing to compare with yet.
+		if r := s.fromHistory(p.At, s.gap(next)); r.Known {
+			next.Rates = r
 		}
 	}
 	if r := next.Rates; r.Known {
@@ -65,16 +68,15 @@ func (s *sampler) follow(next *sample) {
 }
 
 // fromHistory returns the rates of the last ten seconds in the servers' history, if these ended just before now.
-func (s *sampler) fromHistory(now time.Time) (r rates) {
-	n := len(s.past)
-	if n == 0 || now.Sub(s.past[n-1].Until) > least {
+func (s *sampler) fromHistory(now time.Time, gap time.Duration) (r rates) {
+	points := pointsOf(s.past, gap)
+	n := len(points)
+	if n == 0 || now.Sub(points[n-1].At) > gap {
 		return r
 	}
-	last := s.past[n-1]
-	seconds := last.Until.Sub(last.From).Seconds()
-	r = rates{Known: true, Moved: float64(last.Lateness.Jobs()) / seconds, Acked: operator.Unknown, Late: last.Lateness}
-	if n > 1 && s.past[n-2].Until.Equal(last.From) && min(last.Acked, s.past[n-2].Acked) >= 0 {
-		r.Acked = max(float64(last.Acked-s.past[n-2].Acked)/seconds, 0)
+	r = rates{Known: true, Moved: points[n-1].Moved.(float64), Acked: operator.Unknown, Late: s.past[n-1].Lateness}
+	if acked, known := points[n-1].Acked.(float64); known {
+		r.Acked = acked
 	}
 	return r
 }

@@ -19,6 +19,8 @@ const (
 	watchWait = 30 * time.Second
 	// rateWindow is the time over which rates and the lateness are taken.
 	rateWindow = 5 * time.Second
+	// soon is how much of that must be over before it tells more than the servers' history.
+	soon = 3 * time.Second
 	// kept is how many points are kept of what is watched: some minutes. The servers keep an hour, ten
 	// seconds at a time (pastStep).
 	kept     = 600
@@ -128,17 +130,23 @@ func (s *sampler) snapshot(ctx context.Context, changed bool, young time.Duratio
 
 // view joins what was watched with what the servers have kept.
 func (s *sampler) view() view {
-	gap := least
-	if s.last != nil {
-		for _, server := range s.last.Beats.List {
-			gap = max(gap, 2*server.Interval+pastStep)
-		}
-	}
+	gap := s.gap(s.last)
 	v := view{sample: s.last, Points: join(pointsOf(s.past, gap), s.points, pastStep, gap)}
 	for _, p := range v.Points {
 		v.Taken = max(v.Taken, p.Taken)
 	}
 	return v
+}
+
+// gap is how far points are apart at most where none is missing: a server writes its history as often as it looks.
+func (s *sampler) gap(of *sample) time.Duration {
+	gap := least
+	if of != nil {
+		for _, server := range of.Beats.List {
+			gap = max(gap, 2*server.Interval+pastStep)
+		}
+	}
+	return gap
 }
 
 // sample is how things are at a moment.

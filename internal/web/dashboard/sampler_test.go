@@ -220,6 +220,57 @@ func TestJoinedPoints(t *testing.T) {
 	}
 }
 
+// Viewers come and go while a server keeps the hour: the chart of each of them has no hole, neither at first nor after a while, even if
+// an idle server passes over a step now and then.
+func TestViewersComeAndGo(t *testing.T) {
+	const seconds = 900
+	begin := time.Unix(1700000000, 0)
+	for name, skips := range map[string]int{"busy": seconds, "idle": 11} {
+		t.Run(name, func(t *testing.T) {
+			s := newSampler(nil, nil)
+			var browser []point
+			watched := func(at int) bool { return at < 20 || at > 200 && at%70 < 5 || at > 500 && at%100 < 40 }
+			last := -100
+			for at := range seconds {
+				if watched(at) {
+					last = at
+				}
+				if at-last >= 30 {
+					continue
+				}
+				now := begin.Add(time.Duration(at) * time.Second)
+				if now.Sub(s.pastAt) >= pastStep {
+					s.past, s.pastAt = nil, now
+					for slot := range at / 10 {
+						if from := begin.Add(time.Duration(slot) * pastStep); slot%skips != skips-1 {
+							past := store.Past{From: from, Until: from.Add(pastStep), Acked: int64(slot)}
+							past.Lateness.Counts[2] = 10
+							s.past = append(s.past, past)
+						}
+					}
+				}
+				s.read(now, "run1", int64(at), int64(at/10), 5)
+				if !watched(at) {
+					continue
+				}
+				since := ""
+				if len(browser) > 0 {
+					since = fmt.Sprint(browser[len(browser)-1].seconds())
+				}
+				browser = append(browser, after(s.view().Points, since)...)
+			}
+			for i, p := range browser {
+				if i > 0 && (p.Moved == nil || p.Acked == nil || p.At.Sub(browser[i-1].At) > least+pastStep) {
+					t.Errorf("%v: moved %v, acked %v, %v after the one before", p.At.Sub(begin), p.Moved, p.Acked, p.At.Sub(browser[i-1].At))
+				}
+			}
+			if first, last := browser[0].At.Sub(begin), browser[len(browser)-1].At.Sub(begin); first > 0 || last < (seconds-70)*time.Second {
+				t.Errorf("the chart is from %v to %v", first, last)
+			}
+		})
+	}
+}
+
 // TestHistoryIsShown has the last hour on the page at once, though nobody has looked, also when the
 // front is started anew; and what nobody has kept is a hole.
 func TestHistoryIsShown(t *testing.T) {
@@ -290,6 +341,13 @@ func TestFirstLook(t *testing.T) {
 	}
 	if got := f.get("/").body; strings.Contains(got, "since the servers started") {
 		t.Errorf("with a history: %s", got)
+	}
+	// A moment later the servers may have told nothing more.
+	f.dashboard.sampler.changed.Store(true)
+	v, err = f.dashboard.sampler.look(t.Context())
+	check(t, err)
+	if r := v.Rates; len(f.dashboard.sampler.recent) < 2 || !r.Known || r.Moved != 5 || r.Acked != 1 || r.LateSinceEver {
+		t.Errorf("the look after it: %+v", r)
 	}
 }
 
