@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // rights are all that an Operator needs.
@@ -31,17 +32,20 @@ func TestRights(t *testing.T) {
 	f.Do("HSET", "delayer:paused", "other", "1 0 0 0 note")
 	f.Do("ACL", redis.Args{"SETUSER", "default", "resetkeys", "resetchannels", "-@all", "+acl", "+ping"}.AddFlat(strings.Fields(rights))...)
 	for name, call := range map[string]func() error{
-		"counts":          func() error { _, err := f.Counts(f.ctx); return err },
-		"forecast":        func() error { _, err := f.Forecast(f.ctx, []time.Duration{time.Hour}); return err },
-		"peak":            func() error { _, err := f.Peak(f.ctx, time.Hour, 0); return err },
-		"shares":          func() error { _, err := f.Shares(f.ctx, 10); return err },
-		"waiting":         func() error { _, err := f.Browse(f.ctx, Query{State: Waiting, Limit: 1}); return err },
-		"reserved":        func() error { _, err := f.Browse(f.ctx, Query{State: Reserved}); return err },
-		"ready":           func() error { f.ids(Query{State: Ready, Topic: "t", Limit: 1}, nil); return nil },
-		"dead":            func() error { f.ids(Query{State: Dead, Topic: "dead", Limit: 1}, nil); return nil },
-		"dead groups":     func() error { _, err := f.DeadGroups(f.ctx, "dead", 10); return err },
-		"history":         func() error { _, err := f.History(f.ctx); return err },
-		"listeners":       func() error { _, err := f.Operator.Waiters(f.ctx, []string{"t"}); return err },
+		"counts":      func() error { _, err := f.Counts(f.ctx); return err },
+		"forecast":    func() error { _, err := f.Forecast(f.ctx, []time.Duration{time.Hour}); return err },
+		"peak":        func() error { _, err := f.Peak(f.ctx, time.Hour, 0); return err },
+		"shares":      func() error { _, err := f.Shares(f.ctx, 10); return err },
+		"waiting":     func() error { _, err := f.Browse(f.ctx, Query{State: Waiting, Limit: 1}); return err },
+		"reserved":    func() error { _, err := f.Browse(f.ctx, Query{State: Reserved}); return err },
+		"ready":       func() error { f.ids(Query{State: Ready, Topic: "t", Limit: 1}, nil); return nil },
+		"dead":        func() error { f.ids(Query{State: Dead, Topic: "dead", Limit: 1}, nil); return nil },
+		"dead groups": func() error { _, err := f.DeadGroups(f.ctx, "dead", 10); return err },
+		"history":     func() error { _, err := f.History(f.ctx); return err },
+		"listeners": func() error {
+			_, err := f.Operator.Listeners(f.ctx, []store.WaitedFor{{Topic: "t", Limited: true}})
+			return err
+		},
 		"paused":          func() error { _, err := f.Paused(f.ctx); return err },
 		"schedules":       func() error { _, err := f.Schedules(f.ctx); return err },
 		"schedule states": func() error { _, err := f.ScheduleStates(f.ctx); return err },

@@ -461,13 +461,13 @@ func TestSubscriptionInCluster(t *testing.T) {
 		owner.Do("SPUBLISH", channel(s), "x")
 		expectEvents(t, sub, told(channel(s), "x"))
 	}
-	counts, err := here[1].Waiters(ctx, []string{"t"})
-	if err != nil || counts[0] != 0 {
-		t.Errorf("waiters %d, %v", counts, err)
+	counts, err := here[1].Waiters(ctx, waitedFor("t"))
+	if err != nil || len(counts[0]) != 0 {
+		t.Errorf("waiters %v, %v", counts, err)
 	}
 	owner.Do("ZADD", here[1].Keys().Waiting("t"), 1, "me")
-	if counts, err = here[1].Waiters(ctx, []string{"t"}); err != nil || counts[0] != 1 {
-		t.Errorf("waiters %d, %v, want 1", counts, err)
+	if counts, err = here[1].Waiters(ctx, waitedFor("t")); err != nil || len(counts[0]) != 1 {
+		t.Errorf("waiters %v, %v, want 1", counts, err)
 	}
 	check(t, sub.Remove(channel(here[2])))
 	check(t, sub.Add(channel(there[0])))

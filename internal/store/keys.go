@@ -130,3 +130,6 @@ func (k Keys) Waiting(topic string) string { return k.prefix + "waiting:" + topi
 // Wake is the channel on which a client that waits is woken. The message is how many jobs there are, a
 // blank, and of which topic. With an empty client it is what the names of all such channels begin with.
 func (k Keys) Wake(client string) string { return k.prefix + "wake:" + client }
+
+// Client is the list that says which program a client is that waits: its host, process and name.
+func (k Keys) Client(client string) string { return k.prefix + "client:" + client }

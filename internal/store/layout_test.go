@@ -47,7 +47,7 @@ func TestLayout(t *testing.T) {
 			},
 			"a command": func(s *Store) error { return s.Ping(ctx) },
 			"a look":    func(s *Store) error { _, err := s.look(t, LookAt{Topics: []string{"t"}}); return err },
-			"waiters":   func(s *Store) error { _, err := s.Waiters(ctx, []string{"t"}); return err },
+			"waiters":   func(s *Store) error { _, err := s.Waiters(ctx, waitedFor("t")); return err },
 		} {
 			for _, n := range []int{2, 17} {
 				err := call(b.partitioned(n)[n-1])

@@ -348,7 +348,7 @@ func TestResumeWakes(t *testing.T) {
 		t.Errorf("%+v", kept)
 	}
 	check(t, b.push(ctx, Job{"b", "t", "b"}, Due{}, time.Hour, Replace))
-	if n, err := b.Store.Waiters(ctx, []string{"t"}); err != nil || n[0] != 2 {
+	if n, err := b.Store.Waiters(ctx, waitedFor("t")); err != nil || len(n[0]) != 2 {
 		t.Errorf("%v wait, %v", n, err)
 	}
 	popped := make(chan string, 1)
@@ -363,7 +363,7 @@ func TestResumeWakes(t *testing.T) {
 		check(t, err)
 		return strings.Contains(info, "blocked_clients:1")
 	})
-	b.TakeOut(ctx, "nobody", []string{"t"})
+	b.TakeOut(ctx, "nobody", []string{"t"}, false)
 	b.resume(t, "t", true)
 	if got := <-popped; got != "delayer:ready_queue:t a" {
 		t.Errorf("the old client has popped %q", got)
@@ -376,7 +376,7 @@ func TestResumeWakes(t *testing.T) {
 		t.Errorf("%q wait still", waits)
 	}
 	b.pause(t, "t")
-	b.TakeOut(ctx, "second", []string{"t"})
+	b.TakeOut(ctx, "second", []string{"t"}, false)
 	if waits := b.With(t).Strings("ZRANGE", "delayer:paused_waiting:t", 0, -1); len(waits) > 0 {
 		t.Errorf("%q wait still", waits)
 	}

@@ -108,11 +108,10 @@ const maxText = 300
 
 // rest is the entry behind the numbers that heartbeat.lua writes.
 func (s ServerState) rest() (string, error) {
-	text := func(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "?") }
 	all, err := json.Marshal(serverEntry{
-		Host: text(s.Host), PID: s.PID, Version: text(s.Version), Lists: s.Lists,
+		Host: short(s.Host), PID: s.PID, Version: short(s.Version), Lists: s.Lists,
 		Moved: s.Moved, Returned: s.Returned, Dropped: s.Dropped, Passes: s.Passes,
-		Lateness: s.Lateness.Counts[:], Late: s.Lateness.Sum, Error: text(s.Error),
+		Lateness: s.Lateness.Counts[:], Late: s.Lateness.Sum, Error: short(s.Error),
 	})
 	_, rest, _ := strings.Cut(string(all), `"interval":0,`)
 	return rest, err

@@ -167,9 +167,10 @@ func (s *Store) Wake(topics []string) *Call[struct{}] {
 	return newCall(s, wakeScript, appendAll(arguments(len(topics), s.jobPool), topics), unread)
 }
 
-// TakeOut takes the waiter out from among those of the topics, and those that their limits hold back. Nothing depends on it.
-func (s *Store) TakeOut(ctx context.Context, waiter string, topics []string) {
-	if len(topics) == 0 {
+// TakeOut takes the waiter out from among those of the topics, and those that their limits hold back; if it ends, so does what it has
+// registered. Nothing depends on it.
+func (s *Store) TakeOut(ctx context.Context, waiter string, topics []string, ends bool) {
+	if len(topics) == 0 && !ends {
 		return
 	}
 	conn, err := s.pool.Get(ctx)
@@ -177,11 +178,16 @@ func (s *Store) TakeOut(ctx context.Context, waiter string, topics []string) {
 		return
 	}
 	defer conn.Close()
-	if _, err := s.eachWaiting(ctx, conn, topics, "ZREM", waiter); err != nil {
-		return
+	if len(topics) > 0 {
+		if _, err := s.eachWaiting(ctx, conn, topics, "ZREM", waiter); err != nil {
+			return
+		}
 	}
 	for _, topic := range topics {
 		conn.Send("ZREM", s.keys.HeldBack(topic), waiter)
+	}
+	if ends {
+		conn.Send("DEL", s.keys.Client(waiter))
 	}
 	redis.DoContext(conn, ctx, "")
 }
@@ -220,55 +226,4 @@ func ReadWake(message []byte) (topic string, jobs int) {
 func (s *Store) Served(ctx context.Context) bool {
 	exists, err := redis.Bool(s.command(ctx, "EXISTS", s.keys.Servers()))
 	return err == nil && exists
-}
-
-// maxWaiters is how many waiters of a topic are counted.
-const maxWaiters = 1000
-
-// Waiters are how many clients wait for jobs of each topic. A program has one or a few, however many of its
-// callers wait; while it is busy it waits for nothing. Who polls, or pops as the original does, is not among
-// them.
-func (s *Store) Waiters(ctx context.Context, topics []string) ([]int, error) {
-	counts := make([]int, len(topics))
-	if len(topics) == 0 {
-		return counts, nil
-	}
-	err := s.onNode(ctx, func(conn redis.Conn) error { return s.countWaiters(ctx, conn, topics, counts) })
-	return counts, err
-}
-
-func (s *Store) countWaiters(ctx context.Context, conn redis.Conn, topics []string, counts []int) error {
-	numbers := "NUMSUB"
-	if s.Sharded() {
-		numbers = "SHARDNUMSUB"
-	}
-	channels, of := redis.Args{numbers}, []int{}
-	entered, err := s.eachWaiting(ctx, conn, topics, "ZRANGE", 0, maxWaiters-1)
-	if err != nil {
-		return err
-	}
-	for i, reply := range entered {
-		waiters, err := redis.Strings(reply, nil) // an error of Redis, too
-		if err != nil {
-			return err
-		}
-		for _, waiter := range waiters {
-			channels, of = append(channels, s.keys.Wake(waiter)), append(of, i)
-		}
-	}
-	if len(of) == 0 {
-		return nil
-	}
-	reply, err := redis.Values(redis.DoContext(conn, ctx, "PUBSUB", channels...)) // who has died does not count
-	if err != nil {
-		return err
-	}
-	for k, i := range of {
-		if 2*k+1 >= len(reply) {
-			return errReply("PUBSUB "+numbers, reply)
-		}
-		n, _ := reply[2*k+1].(int64)
-		counts[i] += min(int(n), 1)
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -606,47 +605,5 @@ func TestServed(t *testing.T) {
 	server.Kill()
 	if b.Served(t.Context()) {
 		t.Error("a Redis that is away has a server")
-	}
-}
-
-// Waiters that are alive count for each of their topics, up to a number that is enough to tell.
-func TestWaiters(t *testing.T) {
-	t.Parallel()
-	b, server := onRedis(t)
-	b.alive(t, "one", "two")
-	b.stand(t, "t", "dead", "two", "one")
-	b.stand(t, "u", "one")
-	b.stand(t, "dead", "dead")
-	for n := range maxWaiters - 1 {
-		b.do(t, "ZADD", b.keys.Waiting("many"), n, n)
-	}
-	b.do(t, "ZADD", b.keys.Waiting("many"), maxWaiters, "one", maxWaiters+1, "two")
-	topics := []string{"nobody", "t", "dead", "many", "u"}
-	if got, err := b.Store.Waiters(t.Context(), topics); err != nil || !slices.Equal(got, []int{0, 2, 0, 1, 1}) {
-		t.Errorf("got %v, %v", got, err)
-	}
-	if got, err := b.Store.Waiters(t.Context(), topics[:1]); err != nil || !slices.Equal(got, []int{0}) {
-		t.Errorf("of a topic without waiters: %v, %v", got, err)
-	}
-	before := b.Connections()
-	for range 20 {
-		b.Store.Waiters(t.Context(), topics)
-		b.Served(t.Context())
-	}
-	if n := b.Connections() - before; n > 1 {
-		t.Errorf("%d connections were opened, as none was given back", n)
-	}
-	b.SetUser("~* &* +@all -pubsub")
-	if got, err := b.user().Store.Waiters(t.Context(), topics); !Refused(err) {
-		t.Errorf("who may not know gets %v, %v", got, err)
-	}
-	b.SetUser("~* &* +@all -zrange")
-	if got, err := b.user().Store.Waiters(t.Context(), topics); !Refused(err) {
-		t.Errorf("who may not know who waits gets %v, %v", got, err)
-	}
-	b.looked(t, LookAt{Topics: []string{"t"}})
-	server.Kill()
-	if got, err := b.Store.Waiters(t.Context(), topics); err == nil || errors.As(err, new(redis.Error)) {
-		t.Errorf("a Redis that is away has %v, %v", got, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -36,7 +37,7 @@ const (
 )
 
 // listener is where a node wakes us: one connection with a channel for each of its sources, however many topics are waited for. It
-// runs while callers wait, and a little longer. Its fields are guarded by Taker.mu.
+// runs while callers wait, and a little longer. Its fields are guarded by Taker.mu, but for told, which is run's.
 type listener struct {
 	node     *node
 	id       string // of the waiter; the channels are named after it
@@ -53,6 +54,7 @@ type listener struct {
 	again    bool      // a subscription that was refused is to be tried again
 	lastHit  time.Time // when a look last found jobs
 	left     time.Time // since when nobody waits
+	told     time.Time // when we last said which program we are; zero if Redis may not know it
 }
 
 type listenerState int
@@ -132,6 +134,7 @@ func (e *listener) run() {
 			e.takeOut(entered)
 			continue
 		}
+		e.told = time.Time{}
 		e.report(err)
 		if time.Since(began) > lastRetry { // it had worked: try again at once
 			retry = firstRetry
@@ -199,13 +202,34 @@ func (e *listener) close() (entered map[*source][]string) {
 }
 
 // takeOut takes us out from among the waiters of the topics: who wakes one of these would have to find out that
-// nobody hears it. It is worth no long wait.
+// nobody hears it. Best effort: gives up after lastRetry.
 func (e *listener) takeOut(entered map[*source][]string) {
 	ctx, cancel := context.WithTimeout(e.taker().owner.Abandoned, lastRetry)
 	defer cancel()
-	for s, topics := range entered {
-		s.store.TakeOut(ctx, e.id, topics)
+	ends := e.closing().Err() != nil && !e.told.IsZero()
+	for _, s := range e.sources() {
+		s.store.TakeOut(ctx, e.id, entered[s], ends)
 	}
+}
+
+// sources are those of the node.
+func (e *listener) sources() []*source {
+	e.taker().mu.Lock()
+	defer e.taker().mu.Unlock()
+	return slices.Clone(e.node.sources)
+}
+
+// tell says which program we are, once for each subscription, and again before that is forgotten.
+func (e *listener) tell() {
+	if !e.is(subscribed) || time.Since(e.told) < enterAgain {
+		return
+	}
+	e.told = time.Now()
+	var in []*store.Store
+	for _, s := range e.sources() {
+		in = append(in, s.store)
+	}
+	store.Register(e.closing(), in, e.id, store.ThisProgram())
 }
 
 // report tells those who wait of an error.
@@ -285,6 +309,7 @@ func (e *listener) listen() error {
 		if err := e.lookAt(lines); err != nil {
 			return err
 		}
+		e.tell()
 		looks.plan()
 		timer.Reset(time.Until(looks.next))
 	}

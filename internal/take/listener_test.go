@@ -3,6 +3,9 @@ package take
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"slices"
 	"sync"
 	"testing"
 
@@ -14,13 +17,15 @@ import (
 // onRedis is a Taker of a Client on that Redis. end closes it, and waits until nothing of it runs.
 func onRedis(t *testing.T, log *redistest.Log, stores ...*store.Store) (taker *Taker, end func()) {
 	closing, cancel := context.WithCancel(context.Background())
+	abandoned, abandon := context.WithCancel(context.Background())
 	running := new(sync.WaitGroup)
-	owner := &coalesce.Owner{Running: running, Abandoned: closing, Closed: errClosed}
+	owner := &coalesce.Owner{Running: running, Abandoned: abandoned, Closed: errClosed}
 	taker = New(closing, owner, Hooks{log.Logger(), func(store.Popped) {}, func(int) {}}, stores...)
 	end = sync.OnceFunc(func() {
 		cancel()
 		taker.Close()
 		running.Wait()
+		abandon()
 	})
 	t.Cleanup(end)
 	return taker, end
@@ -125,4 +130,32 @@ func TestRefusedListener(t *testing.T) {
 	}
 	log.Expect(t, 1, "may not subscribe")
 	end()
+}
+
+// A listener says once for each subscription which program it is, whatever else it does, and takes that back when it ends.
+func TestListenerTellsWhoItIs(t *testing.T) {
+	t.Parallel()
+	f := redistest.Start(t)
+	taker, end := onRedis(t, new(redistest.Log), store.New(f.Pool(), store.DefaultPrefix))
+	result := waits(t, t.Context(), taker, "t")
+	registered := func() []string { return f.Strings("KEYS", "delayer:client:*") }
+	isThere := func() bool { return len(registered()) == 1 }
+	redistest.Until(t, "it is registered", isThere)
+	me := store.ThisProgram()
+	if got := f.Strings("LRANGE", registered()[0], 0, -1); !slices.Equal(got, []string{me.Host, fmt.Sprint(os.Getpid()), me.Name}) || me.Name == "" {
+		t.Errorf("it says %q", got)
+	}
+	f.Do("DEL", registered()[0])
+	looks := taker.Looks()
+	redistest.Until(t, "it has looked twice", func() bool { return taker.Looks() >= looks+2 })
+	if isThere() {
+		t.Error("it registers with a look")
+	}
+	f.Do("CLIENT", "KILL", "TYPE", "pubsub")
+	redistest.Until(t, "it is registered anew", isThere)
+	end()
+	<-result
+	if isThere() {
+		t.Errorf("%q stays", registered())
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // maxConsumed is how many topics the page of consumers shows.
@@ -33,11 +34,7 @@ func (d *Dashboard) consumers(p *page) error {
 		return err
 	}
 	p.setClock(v.Time)
-	names := make([]string, len(v.Topics))
-	for i, t := range v.Topics {
-		names[i] = t.Topic
-	}
-	listening, err := d.operator.Waiters(p.ctx, names)
+	listening, err := d.operator.Waiters(p.ctx, waitedFor(v.Topics))
 	if err != nil {
 		return err
 	}
@@ -58,4 +55,13 @@ func (d *Dashboard) consumers(p *page) error {
 	shown := min(len(data.Topics), maxConsumed)
 	data.Topics, data.Others = data.Topics[:shown], len(data.Topics)-shown
 	return p.show("consumers", data)
+}
+
+// waitedFor are the topics as the operator is asked who waits for them.
+func waitedFor(topics []operator.TopicCounts) []store.WaitedFor {
+	all := make([]store.WaitedFor, len(topics))
+	for i, t := range topics {
+		all[i] = store.WaitedFor{Topic: t.Topic, Limited: t.Limit != (store.Limit{})}
+	}
+	return all
 }
