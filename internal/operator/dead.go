@@ -19,14 +19,14 @@ type DeadFilter struct {
 	Topic  string    // must be there
 	Reason string    // the whole reason
 	Error  string    // a part of the error
-	Whole  bool      // Reason and Error are all of them, as a DeadGroup has them, even if empty
+	Whole  bool      // it is all of the DeadGroup with that Reason and Error, even if these are empty
 	After  time.Time // buried at that time or later
 	Before time.Time // buried before that time
 }
 
 func (f DeadFilter) applies(letter store.Summary) bool {
 	if f.Whole {
-		return letter.Reason == f.Reason && letter.Error == f.Error
+		return causeOf(letter.Reason, letter.Error) == causeOf(f.Reason, f.Error)
 	}
 	return (f.Reason == "" || letter.Reason == f.Reason) && strings.Contains(letter.Error, f.Error)
 }

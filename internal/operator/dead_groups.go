@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"regexp"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -14,12 +15,32 @@ type DeadGroups struct {
 	More   bool        // whether there are older ones that were not looked at
 }
 
-// DeadGroup are the dead letters with the same reason and error.
+// DeadGroup are the dead letters whose reasons and errors differ in numbers only.
 type DeadGroup struct {
-	Reason, Error  string // their first 1 KiB
+	Reason, Error  string // those of the newest, their first 1 KiB
+	Differ         bool   // those of others are not the same
 	Letters        int
 	Newest, Oldest time.Time // when they were buried
 	Example        string    // the ID of the newest
+}
+
+// cause is what a reason and an error have in common with those that differ in numbers only.
+type cause struct{ reason, err string }
+
+func causeOf(reason, err string) cause { return cause{withoutNumbers(reason), withoutNumbers(err)} }
+
+// numbers are decimal ones and, behind 0x, hexadecimal ones.
+var numbers = regexp.MustCompile(`0x[0-9a-fA-F]+|[0-9]+`)
+
+// withoutNumbers is the text with # for each number. Of a long one, which may have been cut within or between numbers of any length, it is
+// the beginning.
+func withoutNumbers(text string) string {
+	const long, sure = 1000, 300
+	plain := numbers.ReplaceAllLiteralString(text, "#")
+	if len(text) >= long {
+		plain = plain[:min(len(plain), sure)]
+	}
+	return plain
 }
 
 // DeadGroups groups the topic's newest dead letters, most of them at most.
@@ -29,7 +50,6 @@ func (o *Operator) DeadGroups(ctx context.Context, topic string, most int) (Dead
 		return DeadGroups{}, dead("group", f, errNoTopic)
 	}
 	var found DeadGroups
-	type cause struct{ reason, err string }
 	places := map[cause]int{} // among the Groups
 	for reader := o.partitions.ReadDead(store.DeadRange{Topic: topic}); ; {
 		step, err := reader.Next(ctx)
@@ -45,14 +65,16 @@ func (o *Operator) DeadGroups(ctx context.Context, topic string, most int) (Dead
 				return found, nil
 			}
 			found.Looked++
-			place, known := places[cause{l.Reason, l.Error}]
+			is := causeOf(l.Reason, l.Error)
+			place, known := places[is]
 			if !known {
 				place = len(found.Groups)
-				places[cause{l.Reason, l.Error}] = place
+				places[is] = place
 				found.Groups = append(found.Groups, DeadGroup{Reason: l.Reason, Error: l.Error, Newest: l.At, Example: l.ID})
 			}
 			group := &found.Groups[place]
 			group.Letters++
+			group.Differ = group.Differ || l.Reason != group.Reason || l.Error != group.Error
 			group.Oldest = l.At
 		}
 	}

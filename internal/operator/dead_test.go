@@ -35,9 +35,9 @@ func TestDeadGroups(t *testing.T) {
 		got, err := f.DeadGroups(f.ctx, "t", 1000)
 		f.check(err)
 		want := []DeadGroup{
-			{"buried", "", 1, time.UnixMilli(2000), time.UnixMilli(2000), "x"},
-			{"all 10 attempts used up", "timeout of b", 125, time.UnixMilli(1249), time.UnixMilli(1001), "249"},
-			{"all 10 attempts used up", "timeout of a", 125, time.UnixMilli(1248), time.UnixMilli(1000), "248"},
+			{"buried", "", false, 1, time.UnixMilli(2000), time.UnixMilli(2000), "x"},
+			{"all 10 attempts used up", "timeout of b", false, 125, time.UnixMilli(1249), time.UnixMilli(1001), "249"},
+			{"all 10 attempts used up", "timeout of a", false, 125, time.UnixMilli(1248), time.UnixMilli(1000), "248"},
 		}
 		if !slices.Equal(got.Groups, want) || got.Looked != 251 || got.More {
 			t.Errorf("%+v, want %+v", got, want)
@@ -68,6 +68,7 @@ var filters = []struct {
 	{"a part of a reason", DeadFilter{Topic: "t", Reason: "bur"}, 0},
 	{"an error", DeadFilter{Topic: "t", Error: "of a"}, 125},
 	{"a group", DeadFilter{Topic: "t", Reason: "all 10 attempts used up", Error: "timeout of a", Whole: true}, 125},
+	{"a group by other numbers", DeadFilter{Topic: "t", Reason: "all 3 attempts used up", Error: "timeout of a", Whole: true}, 125},
 	{"a part of a group", DeadFilter{Topic: "t", Reason: "all 10 attempts used up", Error: "timeout of", Whole: true}, 0},
 	{"a group without an error", DeadFilter{Topic: "t", Reason: "buried", Whole: true}, 1},
 	{"no group without an error", DeadFilter{Topic: "t", Reason: "all 10 attempts used up", Whole: true}, 0},
@@ -76,6 +77,30 @@ var filters = []struct {
 	{"before", DeadFilter{Topic: "t", Before: time.UnixMilli(1200)}, 200},
 	{"a time", DeadFilter{Topic: "t", After: time.UnixMilli(1010), Before: time.UnixMilli(1020), Error: "of b"}, 5},
 	{"all of a time", DeadFilter{Topic: "t", After: time.UnixMilli(1), Before: time.UnixMilli(1001)}, 1},
+}
+
+// Errors that differ in numbers only are one group, wherever the long ones were cut; and what its page tells of the topic beside.
+func TestDeadGroupsWithoutNumbers(t *testing.T) {
+	t.Parallel()
+	f, _ := onRedis(t)
+	long := strings.Repeat("at line 7\n", 200)
+	for i, cause := range []string{"order 17: no answer in 30 ms", "order 123456: no answer in 5 ms", "order x: no answer", "panic at 0x7f3a: 9", "panic at 0x1: 10", "user 1 " + long, "user 123456789 " + long} {
+		f.letter("t", fmt.Sprint(i), fmt.Sprintf("all %d attempts used up", i), cause, int64(1000*i))
+	}
+	got, err := f.DeadGroups(f.ctx, "t", 1000)
+	f.check(err)
+	var told []string
+	for _, g := range got.Groups {
+		told = append(told, fmt.Sprintf("%d %v %.12s", g.Letters, g.Differ, g.Error))
+	}
+	if want := []string{"2 true user 1234567", "2 true panic at 0x1", "1 false order x: no", "2 true order 123456"}; !slices.Equal(told, want) {
+		t.Errorf("got %q, want %q", told, want)
+	}
+	lately, err := f.DeadLately(f.ctx, []string{"t", "none"}, time.UnixMilli(4000))
+	f.check(err)
+	if want := []store.DeadLately{{Newest: time.UnixMilli(6000), Since: 3}, {}}; !slices.Equal(lately, want) {
+		t.Errorf("lately: %v, want %v", lately, want)
+	}
 }
 
 // What is counted is what is requeued, and what is dropped, and nothing else.

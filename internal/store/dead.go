@@ -80,3 +80,43 @@ func (s *Store) ExpireDead(ctx context.Context, maxAge time.Duration, most int, 
 	}
 	return expired, next, cmp.Or(err, reason(why))
 }
+
+// DeadLately is what is known of a topic's dead letters by when they were buried.
+type DeadLately struct {
+	Newest time.Time // when the newest was; zero if there is none, or it can't be read
+	Since  int       // how many were since the time that was asked for; -1 if it can't be read
+}
+
+// DeadLately tells it of each of the topics.
+func (s *Store) DeadLately(ctx context.Context, topics []string, since time.Time) ([]DeadLately, error) {
+	all := make([]DeadLately, len(topics))
+	if len(topics) == 0 {
+		return all, nil
+	}
+	err := s.onNode(ctx, func(conn redis.Conn) error {
+		for _, topic := range topics {
+			key := s.keys.DeadLetters(topic)
+			conn.Send("ZRANGE", key, -1, -1, "WITHSCORES")
+			conn.Send("ZCOUNT", key, since.UnixMilli(), "+inf")
+		}
+		replies, err := redis.Values(redis.DoContext(conn, ctx, ""))
+		if err != nil {
+			return err
+		}
+		for i := range all {
+			if newest, err := redis.Strings(replies[2*i], nil); s.isElsewhere(err) {
+				return err
+			} else if len(newest) == 2 {
+				ms, _ := strconv.ParseFloat(newest[1], 64)
+				all[i].Newest = time.UnixMilli(int64(ms))
+			}
+			if n, err := redis.Int(replies[2*i+1], nil); err == nil {
+				all[i].Since = n
+			} else {
+				all[i].Since = -1
+			}
+		}
+		return nil
+	})
+	return all, err
+}
