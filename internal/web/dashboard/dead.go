@@ -1,10 +1,12 @@
 package dashboard
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // grouped is how many dead letters of a topic are looked at to group them.
@@ -13,6 +15,36 @@ const grouped = 2000
 // maxGroups is how many groups are shown.
 const maxGroups = 100
 
+// lettersOf is how many of the newest dead letters of a topic the index looks at to tell what goes wrong there.
+const lettersOf = 50
+
+// deadTopic is a topic of the index.
+type deadTopic struct {
+	operator.TopicCounts
+	store.DeadLately
+	Top *operator.DeadGroup // the largest group of the newest; nil if it can't be read
+}
+
+// deadOrders are what they are sorted by: those come first that have more. Equal ones come by name.
+var deadOrders = map[string]func(deadTopic) int64{
+	"name":    func(deadTopic) int64 { return 0 },
+	"letters": func(t deadTopic) int64 { return int64(t.Dead) },
+	"newest":  func(t deadTopic) int64 { return t.Newest.UnixMilli() },
+	"growth":  func(t deadTopic) int64 { return int64(t.Since) },
+}
+
+// deadIndex is what the page of all dead letters shows.
+type deadIndex struct {
+	operator.Counts
+	paging
+	Topics []deadTopic
+}
+
+// Columns are those of the table.
+func (deadIndex) Columns() []column {
+	return []column{{"name", "topic", false}, {"letters", "dead.letters", true}, {"growth", "dead.growth", true}, {"newest", "dead.newest", false}, {"", "dead.top", false}}
+}
+
 // dead are the topics that have dead letters.
 func (d *Dashboard) dead(p *page) error {
 	counts, err := d.operator.DeadTopics(p.ctx)
@@ -20,8 +52,37 @@ func (d *Dashboard) dead(p *page) error {
 		return err
 	}
 	p.setClock(counts.Time)
-	counts.Topics = slices.DeleteFunc(counts.Topics, func(t operator.TopicCounts) bool { return t.Dead == 0 })
-	return p.show("dead", counts)
+	var names []string
+	data := deadIndex{Counts: counts, paging: p.paging("/ui/dead", "newest")}
+	for _, t := range counts.Topics {
+		if t.Dead != 0 {
+			names = append(names, t.Topic)
+			data.Topics = append(data.Topics, deadTopic{TopicCounts: t})
+		}
+	}
+	lately, err := d.operator.DeadLately(p.ctx, names, p.now.Add(-hour))
+	if err != nil {
+		return err
+	}
+	for i := range data.Topics {
+		data.Topics[i].DeadLately = lately[i]
+	}
+	by := orderOf(deadOrders, &data.paging)
+	slices.SortFunc(data.Topics, func(a, b deadTopic) int {
+		return cmp.Or(cmp.Compare(by(b), by(a)), strings.Compare(a.Topic, b.Topic))
+	})
+	data.Topics = cutPage(&data.paging, data.Topics)
+	for i := range data.Topics {
+		groups, err := d.operator.DeadGroups(p.ctx, data.Topics[i].Topic, lettersOf)
+		if err != nil && !unreadable(err) {
+			break // what is on the page is worth more than this
+		}
+		if len(groups.Groups) > 0 {
+			top := slices.MaxFunc(groups.Groups, func(a, b operator.DeadGroup) int { return cmp.Compare(a.Letters, b.Letters) })
+			data.Topics[i].Top = &top
+		}
+	}
+	return p.show("dead", data)
 }
 
 // deadData is what the page of a topic's dead letters shows.

@@ -127,7 +127,7 @@ func TestSlowedTopics(t *testing.T) {
 		f.Do("PEXPIRE", "delayer:job_bucket:a "+topic, 604800000-3600000) // ready for an hour
 		f.Do("PEXPIRE", "delayer:job_bucket:b "+topic, 604800000-3600000)
 	}
-	f.get("/").has(t, "before", http.StatusOK, "Consumers are behind", `data-level="warn"`)
+	f.get("/").has(t, "before", http.StatusOK, "Nobody listens", `data-level="warn"`)
 	check(t, f.Pause(t.Context(), "paused", client.PauseOptions{Note: "<i>why"}))
 	check(t, f.Pause(t.Context(), "empty", client.PauseOptions{For: time.Hour}))
 	check(t, f.SetLimit(t.Context(), "held", client.Limit{Concurrency: 1}))

@@ -277,7 +277,7 @@ func TestManyTopics(t *testing.T) {
 		{"?q=zz-", []string{"zz-ready", "zz-dead <b>", "zz-waiting"}, "1 to 3 of 3"},
 		{"?q=%3Cb%3E", []string{"zz-dead <b>"}, `value="&lt;b&gt;"`},
 		{"?q=-00&page=2&sort=name", []string{"idle-0050"}, "51 to 100 of 100"},
-		{"?q=nothing", nil, "No topic&#39;s name contains this"},
+		{"?q=nothing", nil, "No topic is like that"},
 	} {
 		got := f.get("/ui/topics" + c.query)
 		checkPage(t, "en", c.query, got)
@@ -360,7 +360,7 @@ func TestBehindNamesAll(t *testing.T) {
 	eventually(t, "all are ready", func() bool { return len(f.State().Ready) == 7 })
 	stop()
 	f.dashboard.sampler.changed.Store(true)
-	names := regexp.MustCompile(`<li>Consumers are behind.*</li>`).FindString(f.get("/").body)
+	names := regexp.MustCompile(`<li>Nobody listens.*</li>`).FindString(f.get("/").body)
 	topics := response{body: names}.named("data-topic")
 	if want := []string{"slow<6", "slow<5", "slow<4", "slow<3", "slow<2"}; !slices.Equal(topics, want) || !strings.Contains(names, `<a href="/ui/topics?sort=overdue">and 2 more</a>`) {
 		t.Errorf("named are %q: %s", topics, names)

@@ -3,6 +3,8 @@ package dashboard
 import (
 	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/mix-basic/delayer/internal/operator"
 )
@@ -10,11 +12,22 @@ import (
 // maxPartitions is how many partitions the overview shows.
 const maxPartitions = 64
 
+// fewPartitions are so few that each is shown as it is.
+const fewPartitions = 8
+
 // partitionTable is what the overview shows of partitions, where there are several.
 type partitionTable struct {
-	Shown   []operator.Partition // in their order
+	Rows    []partitionRow       // those that are alike in one, the others in their order
+	Shown   []operator.Partition // each, in their order; nil if the rows are that
 	Others  int                  // how many more there are, which are not later than these
 	InNodes bool                 // of a cluster
+}
+
+// partitionRow is a partition, or several that are alike: nothing is wrong with them, one server moves their jobs, and they are on one node.
+type partitionRow struct {
+	operator.Partition // of several the sums
+	Numbers            string
+	Partitions         int
 }
 
 // partitionsOf makes it of a sample; nil where there is one partition.
@@ -27,7 +40,56 @@ func partitionsOf(s *sample) *partitionTable {
 	shown := all[:min(len(all), maxPartitions)]
 	slices.SortFunc(shown, func(a, b operator.Partition) int { return cmp.Compare(a.Number, b.Number) })
 	inNodes := slices.ContainsFunc(shown, func(p operator.Partition) bool { return p.Node != "" })
-	return &partitionTable{shown, len(all) - len(shown), inNodes}
+	t := &partitionTable{rowsOf(shown, len(shown) > fewPartitions), nil, len(all) - len(shown), inNodes}
+	if len(t.Rows) < len(shown) {
+		t.Shown = shown
+	}
+	return t
+}
+
+// rowsOf makes rows of the partitions. If fold is set, those that are alike are one.
+func rowsOf(all []operator.Partition, fold bool) (rows []partitionRow) {
+	type likeness struct{ node, mover string }
+	places := map[likeness]int{}
+	numbers := make([][]int, 0, len(all))
+	for _, p := range all {
+		is := likeness{p.Node, p.Mover.ID}
+		ordinary := fold && p.Err == nil && !p.Before && p.Overdue >= 0 && p.Overdue < slightlyLate && p.Mover.ID != ""
+		if place, known := places[is]; ordinary && known {
+			row := &rows[place]
+			row.Partitions++
+			row.Waiting, row.Ready = operator.Plus(row.Waiting, p.Waiting), operator.Plus(row.Ready, p.Ready)
+			row.Reserved, row.Dead = operator.Plus(row.Reserved, p.Reserved), operator.Plus(row.Dead, p.Dead)
+			row.Overdue = max(row.Overdue, p.Overdue)
+			numbers[place] = append(numbers[place], p.Number)
+			continue
+		} else if ordinary {
+			places[is] = len(rows)
+		}
+		rows, numbers = append(rows, partitionRow{Partition: p, Partitions: 1}), append(numbers, []int{p.Number})
+	}
+	for i := range rows {
+		rows[i].Numbers = ranges(numbers[i])
+	}
+	return rows
+}
+
+// ranges are whole numbers that grow, in short: 0–3, 7.
+func ranges(numbers []int) string {
+	var parts []string
+	for i := 0; i < len(numbers); {
+		end := i + 1
+		for end < len(numbers) && numbers[end] == numbers[end-1]+1 {
+			end++
+		}
+		part := strconv.Itoa(numbers[i])
+		if end > i+1 {
+			part += "–" + strconv.Itoa(numbers[end-1])
+		}
+		parts = append(parts, part)
+		i = end
+	}
+	return strings.Join(parts, ", ")
 }
 
 // latestFirst orders partitions by how late they are; those of which nobody knows come first.

@@ -33,6 +33,12 @@ func lines(text string) []piece {
 	return spell(text, func(int, rune) bool { return false }, '\n', '\t')
 }
 
+// firstLine is the text's first line that is not blank.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimLeft(text, " \t\r\n"), "\n")
+	return strings.TrimRight(line, " \t\r")
+}
+
 // leavesNoTrace reports whether Unicode has it among letters and symbols, but nothing is seen of it.
 func leavesNoTrace(r rune) bool {
 	return strings.ContainsRune("\u115f\u1160\u2800\u3164\uffa0", r)

@@ -172,8 +172,10 @@ type seldom struct {
 	Peak      operator.Peak
 	Nodes     []operator.Info
 	Master    string // its address, as the sentinels say; empty if none does
+	// Listening is how many clients wait for those topics whose jobs have been ready for long, as far as that is known.
+	Listening map[string]int
 
-	forecastAt, schedulesAt, peakAt, infoAt time.Time
+	forecastAt, schedulesAt, peakAt, infoAt, listeningAt time.Time
 }
 
 // since reports whether so much time is over, and then counts it from now on.
@@ -227,6 +229,9 @@ func (s *sampler) sample(ctx context.Context, reading *operator.Reading[operator
 	if broken == nil && next.since(&next.schedulesAt, 5*time.Second) {
 		next.Schedules, _ = s.operator.RecentScheduleStates(samplePause).Wait(ctx)
 	}
+	if behind, _ := neglectedOf(next.Topics, next.Pauses); len(behind) > 0 && broken == nil && next.since(&next.listeningAt, 5*time.Second) {
+		next.Listening = s.listening(ctx, behind[:min(len(behind), mostAsked)])
+	}
 	if next.since(&next.infoAt, 10*time.Second) {
 		var err error
 		if next.Nodes, err = s.operator.Info(ctx); err != nil {
@@ -239,6 +244,19 @@ func (s *sampler) sample(ctx context.Context, reading *operator.Reading[operator
 		next.Peak, _ = s.operator.Peak(ctx, forecastBounds[len(forecastBounds)-1], max(int(most), smallPeak))
 	}
 	s.last = next
+}
+
+// mostAsked is of how many topics a look asks who waits for them.
+const mostAsked = 500
+
+// listening asks how many clients wait for each of the topics.
+func (s *sampler) listening(ctx context.Context, topics []operator.TopicCounts) map[string]int {
+	clients, _ := s.operator.Waiters(ctx, waitedFor(topics)) // without it the line does not say why
+	of := map[string]int{}
+	for i, n := range clients {
+		of[topics[i].Topic] = n
+	}
+	return of
 }
 
 // masterPatience is for how long a look waits for sentinels, one of which may hang: the page has all else.

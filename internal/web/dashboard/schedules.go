@@ -12,15 +12,17 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// maxSchedules is how many schedules the page shows.
-const maxSchedules = 500
-
 // schedulesData is what the page of schedules shows.
 type schedulesData struct {
+	paging
 	Shown  []shownSchedule
-	Others int   // how many more there are
-	Broken error // why those of some partitions can't be read; nil if all can
+	All    int            // how many there are
+	Counts map[string]int // how many each filter shows
+	Broken error          // why those of some partitions can't be read; nil if all can
 }
+
+// Shows are the filters.
+func (schedulesData) Shows() []string { return []string{"", "paused", "late", "without"} }
 
 // shownSchedule is one as the page shows it.
 type shownSchedule struct{ store.Scheduled }
@@ -34,29 +36,61 @@ func (s shownSchedule) When() string { return cron.Short(s.Spec) }
 // IsLate reports whether its next moment should have come by now.
 func (p *page) IsLate(s shownSchedule) bool {
 	const patience = 5 * time.Second
-	return !s.Next.IsZero() && p.now.Sub(s.Next) > patience
+	return !s.Next.IsZero() && s.Paused.IsZero() && p.now.Sub(s.Next) > patience
 }
 
-// schedules are all schedules, the next to be due first.
+// shows reports whether a filter shows the schedule.
+func (p *page) shows(show string, s shownSchedule) bool {
+	switch show {
+	case "paused":
+		return !s.Paused.IsZero()
+	case "late":
+		return p.IsLate(s)
+	case "without":
+		return s.Without() > 0
+	}
+	return true
+}
+
+// schedules are all schedules, the next to be due first; those that are paused come last.
 func (d *Dashboard) schedules(p *page) error {
 	found, err := d.operator.Schedules(p.ctx)
 	if err != nil {
 		return err
 	}
 	p.setClock(found.Time)
-	all := found.List
-	slices.SortStableFunc(all, func(a, b store.Scheduled) int {
-		if a.Next.IsZero() != b.Next.IsZero() { // which comes last
-			return cmp.Compare(b.Next.Unix(), a.Next.Unix())
-		}
-		return cmp.Or(a.Next.Compare(b.Next), strings.Compare(a.Name, b.Name))
-	})
-	shown := min(len(all), maxSchedules)
-	data := schedulesData{Others: len(all) - shown, Broken: found.Broken}
-	for _, s := range all[:shown] {
-		slices.Reverse(s.Past) // the newest first
-		data.Shown = append(data.Shown, shownSchedule{s})
+	data := schedulesData{paging: p.paging("/ui/schedules", ""), All: len(found.List), Counts: map[string]int{}, Broken: found.Broken}
+	if !slices.Contains(data.Shows(), data.Show) {
+		data.Show = ""
 	}
+	for _, s := range found.List {
+		one := shownSchedule{s}
+		if !strings.Contains(one.Name, data.Contains) && !strings.Contains(one.Topic, data.Contains) {
+			continue
+		}
+		for _, show := range data.Shows() {
+			if p.shows(show, one) {
+				data.Counts[show]++
+			}
+		}
+		if p.shows(data.Show, one) {
+			slices.Reverse(one.Past) // the newest first
+			data.Shown = append(data.Shown, one)
+		}
+	}
+	rests := func(s shownSchedule) int {
+		switch {
+		case !s.Paused.IsZero():
+			return 2
+		case s.Next.IsZero():
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(data.Shown, func(a, b shownSchedule) int {
+		return cmp.Or(cmp.Compare(rests(a), rests(b)), a.Next.Compare(b.Next), strings.Compare(a.Name, b.Name))
+	})
+	data.Shown = cutPage(&data.paging, data.Shown)
 	return p.show("schedules", data)
 }
 

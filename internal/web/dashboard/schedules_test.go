@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +40,7 @@ func TestSchedulesPage(t *testing.T) {
 	key := "delayer:job_bucket:{<b>report}@schedule"
 	f.Do("HSET", key, "past", "1795322061250r3 1795322061350l70000 1795322061450o1 1795322061550p2", "late", 5, "overlapped", 1)
 	f.get("/ui/schedules").has(t, "english", http.StatusOK, "&lt;b&gt;report", "0 7 * * mon-fri", "Europe/Berlin", "had a job", "no job: too late", "late by 1 min 10 s",
-		"the one before was not done", "no job: paused", "too late: 5, the one before was not done: 1, paused: 0", `data-paused>Paused</strong> <span class="note">since <time`, `data-do="resume_schedule"`,
+		"the one before was not done", "no job: paused", "too late: 5", "the one before was not done: 1", `data-paused>Paused</strong> <span class="note">since <time`, `data-do="resume_schedule"`,
 		`data-overlap="skip">none while`, `data-overlap="follow">behind the last one`, "<bdi>@every 1h</bdi>")
 	f.get("/ui/schedules?lang=zh").has(t, "chinese", http.StatusOK, "没有任务：太迟", "已暂停", "恢复")
 	if got := f.get("/ui/schedules"); strings.Contains(got.body, "data-late") {
@@ -48,6 +49,30 @@ func TestSchedulesPage(t *testing.T) {
 	f.Do("HSET", key, "next", time.Now().Add(-time.Minute).UnixMilli())
 	f.get("/ui/schedules").has(t, "late", http.StatusOK, "data-late", "does a server run?")
 	f.get("/").has(t, "late, overview", http.StatusOK, "The next moment of a schedule has been due for 1 min")
+}
+
+// Each filter shows those that it is for, and says how many these are; paused ones come last, and are not late.
+func TestScheduleFilters(t *testing.T) {
+	f := start(t, web.Options{})
+	for _, name := range []string{"fine", "late", "without", "paused"} {
+		f.schedule(name, name == "paused")
+	}
+	key := func(name string) string { return "delayer:job_bucket:{" + name + "}@schedule" }
+	for _, name := range []string{"late", "paused"} {
+		f.Do("HSET", key(name), "next", time.Now().Add(-time.Minute).UnixMilli())
+	}
+	f.Do("HSET", key("without"), "paused_moments", 0, "late", 2)
+	for show, want := range map[string][]string{"": {"late", "fine", "without", "paused"}, "paused": {"paused"}, "late": {"late"}, "without": {"without"}, "else": {"late", "fine", "without", "paused"}} {
+		page := f.get("/ui/schedules?show=" + show)
+		if got := page.named("data-row"); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", show, got, want)
+		}
+		page.has(t, show, http.StatusOK, `data-show="late"`, "<b>4</b>", "<b>1</b>")
+	}
+	if got := f.get("/ui/schedules?q=pau").named("data-row"); !slices.Equal(got, []string{"paused"}) {
+		t.Errorf("by name: %q", got)
+	}
+	f.get("/ui/schedules?q=zz&lang=zh").has(t, "none", http.StatusOK, "没有符合条件的计划")
 }
 
 // Schedules wait in the pool as jobs do, of a topic of their own, which is none of the user's topics. Where somebody has put something into its

@@ -65,7 +65,9 @@ func (l language) statusOf(s *sample) status {
 	}
 	st.names(l.T("status.untagged"), untaggedOf(s.Topics))
 	behind, unknown := neglectedOf(s.Topics, s.Pauses)
-	st.names(l.T("status.neglected"), behind)
+	alone, slow := s.divide(behind)
+	st.names(l.T("status.alone"), alone)
+	st.names(l.T("status.neglected"), slow)
 	st.names(l.T("status.unknown"), unknown)
 	if late := s.Schedules.Overdue; late >= tooLate {
 		st.More = append(st.More, remark{Line: l.T("status.schedule", l.Duration(late))})
@@ -93,7 +95,7 @@ func (st *status) names(line string, topics []operator.TopicCounts) {
 func neglectedOf(topics []operator.TopicCounts, pauses operator.Pauses) (behind, unknown []operator.TopicCounts) {
 	for _, t := range topics {
 		switch {
-		case t.Held > 0, t.Untagged > 0, pauses.Of(t.Topic) != nil:
+		case isHeldUp(t, pauses):
 		case t.AtLeast >= neglected:
 			behind = append(behind, t)
 		case t.Ready > 0 && t.Overdue < 0:
@@ -118,6 +120,34 @@ func untaggedOf(topics []operator.TopicCounts) (all []operator.TopicCounts) {
 		return cmp.Or(cmp.Compare(b.Untagged, a.Untagged), cmp.Compare(a.Topic, b.Topic))
 	})
 	return all
+}
+
+// isHeldUp reports whether a pause or a limit keeps the topic's jobs back; of jobs that lack a tag untaggedOf tells.
+func isHeldUp(t operator.TopicCounts, pauses operator.Pauses) bool {
+	return t.Held > 0 || t.Untagged > 0 || pauses.Of(t.Topic) != nil
+}
+
+// isNeglected reports whether the topic's next job has been ready for long, though nothing keeps it back.
+func isNeglected(t operator.TopicCounts, pauses operator.Pauses) bool {
+	return t.AtLeast >= neglected && !isHeldUp(t, pauses)
+}
+
+// IsAlone reports whether nobody is seen to consume the topic, for which so many clients wait: nobody waits for it, has a job of it, or takes
+// any. One that pops while many jobs come is not seen.
+func (s *sample) IsAlone(t operator.TopicCounts, listening int) bool {
+	return listening == 0 && t.Reserved == 0 && s.Changes[t.Topic] > -0.05
+}
+
+// divide tells those of the topics that nobody consumes from those whose consumers are too slow, or of which it is not known.
+func (s *sample) divide(topics []operator.TopicCounts) (alone, slow []operator.TopicCounts) {
+	for _, t := range topics {
+		if listening, known := s.Listening[t.Topic]; known && s.IsAlone(t, listening) {
+			alone = append(alone, t)
+		} else {
+			slow = append(slow, t)
+		}
+	}
+	return alone, slow
 }
 
 // visible is a name within a sentence: short, with all that can't be seen in it spelled out, and

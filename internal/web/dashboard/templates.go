@@ -15,17 +15,18 @@ var templateFiles embed.FS
 // templates are one set for each page: what all have in common, and its own content.
 var templates = func() map[string]*template.Template {
 	common := template.Must(template.New("").Funcs(template.FuncMap{
-		"typable": typable,
-		"pieces":  pieces,
-		"lines":   lines,
-		"cut":     cut,
-		"link":    link,
-		"pack":    pack,
-		"number":  number,
-		"rate":    rate,
-		"size":    func(n int) string { return size(int64(n)) },
-		"size64":  size,
-		"static":  staticURL,
+		"typable":   typable,
+		"pieces":    pieces,
+		"lines":     lines,
+		"firstLine": firstLine,
+		"cut":       cut,
+		"link":      link,
+		"pack":      pack,
+		"number":    number,
+		"rate":      rate,
+		"size":      func(n int) string { return size(int64(n)) },
+		"size64":    size,
+		"static":    staticURL,
 	}).ParseFS(templateFiles, "templates/common/*.html"))
 	sets := map[string]*template.Template{}
 	names, err := fs.Glob(templateFiles, "templates/*.html")
@@ -40,6 +41,32 @@ var templates = func() map[string]*template.Template {
 }()
 
 // What the templates ask a page for.
+
+// labelled is a part of a page with its label, row one of a row, and listening one of programs.
+type (
+	labelled struct {
+		Page  *page
+		Label string
+	}
+	row struct {
+		Page *page
+		Row  any
+	}
+	listening struct {
+		Page   *page
+		Table  listenersTable
+		Topics bool
+	}
+)
+
+func (p *page) Of(label string) labelled { return labelled{p, label} }
+
+func (p *page) Row(of any) row { return row{p, of} }
+
+func (p *page) Listeners(t listenersTable, topics bool) listening { return listening{p, t, topics} }
+
+// Ago is for how long something has been so since that time.
+func (p *page) Ago(since time.Time) string { return p.Duration(p.now.Sub(since)) }
 
 // Themes are the choices.
 func (p *page) Themes() []string { return themes }

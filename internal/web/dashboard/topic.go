@@ -23,10 +23,17 @@ type topicData struct {
 	All         int // how many entries there are to look at; Unknown if it can't be told
 	Broken      error
 	LookedInAll int // how many were looked at, also on the pages before
+	Listening   int // how many clients wait for its jobs; Unknown if it can't be told
+	Programs    listenersTable
 }
 
 // IsLimited reports whether its jobs are limited.
 func (t topicData) IsLimited() bool { return t.Counts != nil && t.Counts.Limit != (store.Limit{}) }
+
+// IsAlone reports whether it has ready jobs, and nobody is seen to consume them.
+func (t topicData) IsAlone() bool {
+	return t.Counts != nil && t.Counts.Ready > 0 && t.Counts.Reserved == 0 && t.Listening == 0 && t.Pause == nil && t.Counts.Held == 0
+}
 
 // topic is a topic's page: its jobs in one state, some at a time.
 func (d *Dashboard) topic(p *page) error {
@@ -50,6 +57,9 @@ func (d *Dashboard) topic(p *page) error {
 	if data.Pause, err = d.pauseOf(p.ctx, data.Topic); err != nil {
 		return err
 	}
+	if err := d.listenersOf(p.ctx, &data, counts.Topics); err != nil {
+		return err
+	}
 	data.Typed = p.r.PathValue("action")
 	data.For, data.Note = p.form.Get("for"), p.form.Get("note")
 	data.Limits = p.limitForm(counts.Topics[0].Limit)
@@ -64,6 +74,22 @@ func (d *Dashboard) topic(p *page) error {
 	}
 	data.LookedInAll = countOf(p.form.Get("looked")) + data.Page.Looked
 	return p.show("topic", data)
+}
+
+// listenersOf enters who waits for the topic's jobs.
+func (d *Dashboard) listenersOf(ctx context.Context, data *topicData, topic []operator.TopicCounts) error {
+	data.Listening = operator.Unknown
+	if data.Broken != nil { // it would wait for what is away
+		return nil
+	}
+	all, err := d.operator.Listeners(ctx, waitedFor(topic))
+	if all != nil && err == nil {
+		data.Listening, data.Programs = all.Clients[0], listenersOf(all.Programs)
+	}
+	if unreadable(err) {
+		return nil
+	}
+	return err
 }
 
 // pauseOf is why nothing of the topic is delivered, nil if it is not paused, or this Redis user may not know.

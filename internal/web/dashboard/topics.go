@@ -3,7 +3,6 @@ package dashboard
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/mix-basic/delayer/internal/operator"
@@ -19,6 +18,11 @@ type topicRow struct {
 	Waiting int // about; Unknown if it can't be told
 	Paused  bool
 	Limited bool
+}
+
+// rowOf is the topic's, of which it is not known how many jobs wait.
+func rowOf(t operator.TopicCounts, pauses operator.Pauses) topicRow {
+	return topicRow{t, operator.Unknown, pauses.Of(t.Topic) != nil, t.Limit != (store.Limit{})}
 }
 
 // jobs are how many it has, of which nobody knows all.
@@ -40,23 +44,14 @@ var topicOrders = map[string]func(topicRow) int{
 // topicsData is what the page of all topics shows.
 type topicsData struct {
 	view
-	Contains   string // the text that their names contain
-	Sort       string // one of topicOrders
-	Page       int    // from 1
+	paging     // the sort is one of topicOrders
 	Topics     []topicRow
-	First      int  // which one of those that match is the first, from 1
-	Matched    int  // how many match
 	Known      int  // how many topics there are
 	Looked     int  // at how many of them, those that were used last
 	Searched   bool // whether only their names were looked at
 	Shares     operator.Shares
 	Unreadable []piece // why there are no shares
-}
-
-// column is one of the table: what it sorts by, if it does, and the key of its title.
-type column struct {
-	Key, Label string
-	Number     bool
+	Refused    bool    // whether this Redis user may not know who listens
 }
 
 // Columns are those of the table.
@@ -67,9 +62,6 @@ func (topicsData) Columns() []column {
 	}
 }
 
-// Pages are how many there are.
-func (t topicsData) Pages() int { return max((t.Matched+pageSize-1)/pageSize, 1) }
-
 // KnownText is how many topics there are; of several partitions more may be known than were counted.
 func (t topicsData) KnownText() string {
 	if len(t.Partitions) > 1 {
@@ -78,18 +70,8 @@ func (t topicsData) KnownText() string {
 	return number(t.Known)
 }
 
-// Last is which one of those that match is the last on the page.
-func (t topicsData) Last() int { return t.First + len(t.Topics) - 1 }
-
-// Beside is the link to the page so many pages on.
-func (t topicsData) Beside(pages int) string {
-	return link("/ui/topics", "q", t.Contains, "sort", t.Sort, "page", strconv.Itoa(t.Page+pages))
-}
-
-// By is the link to the first page in another order.
-func (t topicsData) By(sort string) string {
-	return link("/ui/topics", "q", t.Contains, "sort", sort)
-}
+// Shows are the filters.
+func (topicsData) Shows() []string { return []string{"", "late", "alone"} }
 
 // topics are some of the topics.
 func (d *Dashboard) topics(p *page) error {
@@ -98,10 +80,13 @@ func (d *Dashboard) topics(p *page) error {
 		return err
 	}
 	p.setClock(v.Time)
-	data := topicsData{view: v, Contains: p.form.Get("q"), Sort: p.form.Get("sort"), Page: max(countOf(p.form.Get("page")), 1), Looked: len(v.Topics)}
+	data := topicsData{view: v, paging: p.paging("/ui/topics", "jobs"), Looked: len(v.Topics)}
 	data.Known = max(v.Known, data.Looked)
 	if topicOrders[data.Sort] == nil {
 		data.Sort = "jobs"
+	}
+	if !slices.Contains(data.Shows(), data.Show) {
+		data.Show = ""
 	}
 	waiting := map[string]int{}
 	if data.Shares, err = d.operator.Shares(p.ctx, shareSample); err != nil {
@@ -111,7 +96,7 @@ func (d *Dashboard) topics(p *page) error {
 		waiting[share.Topic] = share.Jobs
 	}
 	var counts []operator.TopicCounts
-	data.Searched = data.Contains != "" && data.Looked < data.Known
+	data.Searched = data.Contains != "" && data.Show == "" && data.Looked < data.Known
 	if data.Searched {
 		if counts, err = d.search(p, &data); err != nil {
 			return err
@@ -124,11 +109,20 @@ func (d *Dashboard) topics(p *page) error {
 		return err
 	}
 	for _, t := range counts {
-		row := topicRow{t, waiting[t.Topic], pauses.Of(t.Topic) != nil, t.Limit != (store.Limit{})}
+		row := rowOf(t, pauses)
+		row.Waiting = waiting[t.Topic]
 		if data.Unreadable != nil {
 			row.Waiting = operator.Unknown
 		}
 		data.Topics = append(data.Topics, row)
+	}
+	switch data.Show {
+	case "late":
+		data.Topics = slices.DeleteFunc(data.Topics, func(t topicRow) bool { return !isNeglected(t.TopicCounts, pauses) })
+	case "alone":
+		if err := d.leaveAlone(p, &data, pauses); err != nil {
+			return err
+		}
 	}
 	if !data.Searched {
 		data.sort()
@@ -136,15 +130,35 @@ func (d *Dashboard) topics(p *page) error {
 	return p.show("topics", data)
 }
 
+// leaveAlone leaves those topics whose ready jobs nobody is seen to consume.
+func (d *Dashboard) leaveAlone(p *page, data *topicsData, pauses operator.Pauses) error {
+	var ready []operator.TopicCounts
+	data.Topics = slices.DeleteFunc(data.Topics, func(t topicRow) bool {
+		is := t.Ready > 0 && !isHeldUp(t.TopicCounts, pauses)
+		if is {
+			ready = append(ready, t.TopicCounts)
+		}
+		return !is
+	})
+	listening, err := d.operator.Waiters(p.ctx, waitedFor(ready))
+	if err != nil {
+		return err
+	}
+	data.Refused = listening == nil
+	i := -1
+	data.Topics = slices.DeleteFunc(data.Topics, func(t topicRow) bool {
+		i++
+		return data.Refused || !data.IsAlone(t.TopicCounts, listening[i])
+	})
+	return nil
+}
+
 // sort leaves those that match, in order, and of them the page.
 func (t *topicsData) sort() {
 	rows := slices.DeleteFunc(t.Topics, func(r topicRow) bool { return !strings.Contains(r.Topic, t.Contains) })
-	t.Matched = len(rows)
-	t.Page = min(t.Page, t.Pages())
 	by := topicOrders[t.Sort]
 	slices.SortFunc(rows, func(a, b topicRow) int { return cmp.Or(cmp.Compare(by(b), by(a)), strings.Compare(a.Topic, b.Topic)) })
-	rows = rows[(t.Page-1)*pageSize:]
-	t.First, t.Topics = (t.Page-1)*pageSize+1, rows[:min(len(rows), pageSize)]
+	t.Topics = cutPage(&t.paging, rows)
 }
 
 // search looks among more topics than have been counted, which come by name then.
@@ -168,6 +182,7 @@ func (d *Dashboard) search(p *page, data *topicsData) ([]operator.TopicCounts, e
 			data.Matched++
 		}
 	}
+	data.Last = data.First + len(found.Topics) - 1
 	return found.Topics, nil
 }
 

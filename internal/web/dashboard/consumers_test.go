@@ -1,0 +1,114 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// waits has this program wait for jobs of the topics.
+func (f *fixture) waits(topics ...string) {
+	f.TB.Helper()
+	ctx, cancel := context.WithCancel(f.TB.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Reserve(ctx, time.Hour, time.Minute, topics[0], topics[1:]...)
+	}()
+	f.TB.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	for _, topic := range topics {
+		f.AwaitWaiter(topic)
+	}
+	eventually(f.TB, "it says who it is", func() bool { return len(f.Strings("KEYS", "delayer:client:*")) == 1 })
+}
+
+// Who waits for a topic stands on its page and on that of consumers, by name; and a topic that nobody consumes is told from one whose
+// consumers are too slow.
+func TestWhoConsumes(t *testing.T) {
+	f := start(t, web.Options{})
+	f.waits("served", "also")
+	f.Do("ZADD", "delayer:topics", f.Clock(), "served", f.Clock(), "also")
+	f.push("alone", "a", "body", 0)
+	f.push("slow", "s", "body", 0)
+	f.push("slow", "s2", "body", 0)
+	f.push("paused", "p", "body", 0)
+	f.reserve("slow")
+	check(t, f.Pause(t.Context(), "paused", client.PauseOptions{}))
+	me := store.ThisProgram()
+	f.get(link("/ui/topic", "topic", "served")).has(t, "served", http.StatusOK, `data-listening="1"`, `<bdi>`+me.Name+`</bdi>`, fmt.Sprint(os.Getpid()))
+	f.get(link("/ui/topic", "topic", "alone")).has(t, "alone", http.StatusOK, `data-listening="0"`, `class="warning">nobody`, `id="overdue"`)
+	f.get(link("/ui/topic", "topic", "slow")+"&lang=zh").has(t, "slow", http.StatusOK, `data-listening="0"`, "已逾期")
+	page := f.get("/ui/consumers")
+	page.has(t, "consumers", http.StatusOK, `data-program="`+pack(me.Name)+`"`, "data-paused")
+	if got, want := page.named("data-row"), []string{"also", "alone", "paused", "served", "slow"}; len(got) != len(want) {
+		t.Errorf("the topics are %q", got)
+	}
+	f.get("/ui/consumers?sort=listening").has(t, "sorted", http.StatusOK, `aria-sort="descending"`)
+	if got := f.get("/ui/consumers?q=alo").named("data-row"); !slices.Equal(got, []string{"alone"}) {
+		t.Errorf("filtered: %q", got)
+	}
+	f.get("/ui/consumers?q=nothing").has(t, "no match", http.StatusOK, "has this in its name")
+	if got := f.get("/ui/topics?show=alone").named("data-row"); !slices.Equal(got, []string{"alone"}) {
+		t.Errorf("without a consumer: %q", got)
+	}
+	// The buckets' lifetimes say since when they are ready.
+	for _, id := range []string{"a", "s2", "p"} {
+		f.Do("PEXPIRE", "delayer:job_bucket:"+id, (7*24*time.Hour - 2*time.Minute).Milliseconds())
+	}
+	f.dashboard.sampler = newSampler(f.dashboard.operator, nil)
+	if got := f.get("/ui/topics?show=late").named("data-row"); !slices.Equal(got, []string{"alone", "slow"}) && !slices.Equal(got, []string{"slow", "alone"}) {
+		t.Errorf("late: %q", got)
+	}
+	status := f.get("/").body
+	status = status[strings.Index(status, `id="status"`):strings.Index(status, `id="n-waiting"`)]
+	alone, slow := strings.Index(status, "Nobody listens"), strings.Index(status, "Consumers are too slow")
+	if alone < 0 || slow < alone || !strings.Contains(status[alone:slow], pack("alone")) || strings.Contains(status[alone:slow], pack("slow")) || !strings.Contains(status[slow:], pack("slow")) {
+		t.Errorf("the status: %s", status)
+	}
+	f.Do("ACL", "SETUSER", "default", "-pubsub")
+	f.get(link("/ui/topic", "topic", "served")).has(t, "who may not know", http.StatusOK, `data-listening="-1"`)
+}
+
+// Many topics stand on several pages.
+func TestConsumersByPages(t *testing.T) {
+	f := start(t, web.Options{})
+	for n := range 2*consumedSize + 3 {
+		f.Do("LPUSH", fmt.Sprintf("delayer:ready_queue:t%02d", n), "a")
+		f.Do("ZADD", "delayer:topics", f.Clock(), fmt.Sprintf("t%02d", n))
+	}
+	seen := map[string]bool{}
+	pages := 0
+	for path := "/ui/consumers?sort=name"; path != ""; pages++ {
+		page := f.get(path)
+		for _, topic := range page.named("data-row") {
+			seen[topic] = true
+		}
+		path = page.linkOf("next")
+	}
+	if pages != 3 || len(seen) != 2*consumedSize+3 {
+		t.Errorf("%d topics on %d pages", len(seen), pages)
+	}
+}
+
+// A topic is told to be alone only while it is known that nobody waits, and nothing of it goes away.
+func TestAlone(t *testing.T) {
+	topics := []operator.TopicCounts{{Topic: "a"}, {Topic: "b"}, {Topic: "c", Reserved: 1}, {Topic: "d"}, {Topic: "e"}}
+	s := &sample{Changes: map[string]float64{"d": -1}, seldom: seldom{Listening: map[string]int{"a": 0, "b": 1, "c": 0, "d": 0}}}
+	alone, slow := s.divide(topics)
+	if len(alone) != 1 || alone[0].Topic != "a" || len(slow) != 4 {
+		t.Errorf("alone %v, slow %v", alone, slow)
+	}
+}

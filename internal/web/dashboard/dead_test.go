@@ -1,0 +1,44 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/web"
+)
+
+// The index has the newest time, the growth and the most frequent error of each topic, and their order; a topic's page has errors that differ in
+// numbers only as one group, which can be done with as one, and stack traces with their lines.
+func TestDeadPages(t *testing.T) {
+	f := start(t, web.Options{})
+	for n := range 3 {
+		f.bury("many", fmt.Sprint("m", n), "body", "buried", fmt.Sprintf("order %d: no answer in %d ms", n, 100*n))
+	}
+	f.bury("many", "p", "body", "buried", "panic: <b>\ngoroutine 1\n\tmain.go:3")
+	f.bury("few", "f", "body", "buried", "other")
+	f.Do("ZADD", "delayer:dead_letters:few", time.Now().Add(-48*time.Hour).UnixMilli(), "f")
+	page := f.get("/ui/dead")
+	page.has(t, "index", http.StatusOK, "order 2: no answer in 200 ms", "other", `data-growth data-label="In the last hour">+4`, `data-growth data-label="In the last hour">0`, "2 d ago")
+	if got := page.named("data-row"); !slices.Equal(got, []string{"many", "few"}) {
+		t.Errorf("in the order %q", got)
+	}
+	if got := f.get("/ui/dead?sort=name").named("data-row"); !slices.Equal(got, []string{"few", "many"}) {
+		t.Errorf("by name %q", got)
+	}
+	page = f.get(link("/ui/dead/topic", "topic", "many"))
+	page.has(t, "topic", http.StatusOK, "data-differ", `<details class="trace"><summary><bdi>panic: &lt;b&gt;</bdi> …</summary><pre><bdi>panic: &lt;b&gt;`+"\ngoroutine 1\n\tmain.go:3")
+	if n := strings.Count(page.body, "data-group"); n != 2 {
+		t.Errorf("%d groups", n)
+	}
+	if strings.Contains(page.body, `\x0a`) {
+		t.Error("a line break is spelled")
+	}
+	f.post("/ui/act/drop_dead", "topic", "many", "group", "1", "reason", "buried", "error", "order 0: no answer in 0 ms")
+	if got := f.Strings("ZRANGE", "delayer:dead_letters:many", 0, -1); !slices.Equal(got, []string{"p"}) {
+		t.Errorf("of the topic there are %q", got)
+	}
+}
