@@ -22,6 +22,11 @@ type consumed struct {
 	Listening int // operator.Unknown if nobody knows
 }
 
+// IsAlone reports whether it has ready jobs, which nothing keeps back, and nobody is seen to consume them.
+func (t consumed) IsAlone() bool {
+	return t.Ready > 0 && t.Listening == 0 && t.Reserved == 0 && !t.Paused && t.Held == 0
+}
+
 // consumedOrders are what they are sorted by: those come first that have more. Equal ones come by name.
 var consumedOrders = map[string]func(consumed) int{
 	"name":      func(consumed) int { return 0 },

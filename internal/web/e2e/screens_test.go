@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -143,12 +144,12 @@ func fillShop(t *testing.T, addr string) {
 	for n := range 40 {
 		push("rate_order", fmt.Sprintf("rate-now-%d", n), `{"order":1}`, 0)
 	}
-	causes := []string{"smtp: 550 no such mailbox", "smtp: 451 greylisted, try again later", "dial tcp: i/o timeout"}
+	causes := []string{"smtp: 550 no such mailbox", "smtp: 451 greylisted, try again later", "dial tcp: i/o timeout", "panic: runtime error: index out of range [3]\n\ngoroutine 42 [running]:\nshop/mail.render(0xc00012)\n\t/src/mail/render.go:57 +0x1d"}
 	for n := range 17 {
 		push("send_mail", fmt.Sprintf("mail-%d", n), fmt.Sprintf(`{"to":"user%d@example.com","template":"welcome"}`, n), 0, client.MaxAttempts(1))
 		d, err := c.Reserve(ctx, 0, time.Minute, "send_mail")
 		check(t, err)
-		d.Retry(ctx, time.Second, client.Cause(fmt.Errorf("%s", causes[n*n%len(causes)])))
+		d.Retry(ctx, time.Second, client.Cause(fmt.Errorf("%s", strings.Replace(causes[n*5/4%len(causes)], "42", fmt.Sprint(42+n), 1))))
 	}
 	for n := range 6 {
 		push("close_order", fmt.Sprintf("close-now-%d", n), `{"order":2}`, 0)
@@ -163,6 +164,7 @@ func fillShop(t *testing.T, addr string) {
 	}
 	fillSchedules(t, c)
 	fillHour(t, addr)
+	working.Go(func() { c.Reserve(ctx, time.Hour, time.Minute, "close_order", "report", "clean_up") })
 	working.Go(func() {
 		evening := time.NewTicker(150 * time.Millisecond)
 		defer evening.Stop()
