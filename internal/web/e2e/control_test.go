@@ -132,7 +132,7 @@ func TestSchedules(t *testing.T) {
 		report, often := row("report"), row("often")
 		p.open("/ui/schedules")
 		p.shows("#schedules", "report", "0 7 * * mon-fri", "Asia/Shanghai", "@every 100ms")
-		p.fits(report+"[data-do=unschedule]", report+"[data-do=run_now]", report+"[data-overlap=follow]")
+		p.fits(report+".rest", report+"[data-do=run_now]", report+"[data-overlap=follow]")
 
 		p.click(report + "[data-do=run_now]")
 		p.says("#done", says["ran"][look.language])
@@ -155,6 +155,8 @@ func TestSchedules(t *testing.T) {
 		}
 		for _, name := range []string{"report", "often"} {
 			p.open("/ui/schedules")
+			p.press(row(name) + ".rest > summary")
+			p.fits(row(name) + "[data-do=unschedule]")
 			p.click(row(name) + "[data-do=unschedule]")
 			p.fits("#confirm")
 			p.click("button[data-do=unschedule]")
