@@ -8,6 +8,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
 )
 
@@ -62,7 +63,7 @@ var taking = []line{
 		for n := range 5 {
 			got := s.waiting("t")
 			redistest.Until(s, "somebody waits", func() bool {
-				waiters, err := s.operator().Waiters(s.Context(), []string{"t"})
+				waiters, err := s.operator().Waiters(s.Context(), []store.WaitedFor{{Topic: "t"}})
 				check(s, err)
 				return waiters[0] > 0
 			})
