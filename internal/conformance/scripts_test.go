@@ -262,6 +262,12 @@ var scripts = []line{
 		s.expectStored("a", "waiting")
 		s.expectStored("b", "ready")
 	}},
+	{"register", func(s *stage) {
+		me := store.Program{Host: "host", Name: "program", PID: 7}
+		store.Register(s.Context(), []*store.Store{s.store}, "me", me)
+		found, err := s.store.Programs(s.Context(), []string{"me"})
+		expect(s, "which program it is", found, err, map[string]store.Program{"me": me})
+	}},
 	{"register_dead", func(s *stage) {
 		s.letter("a")
 		next, err := s.store.RegisterDead(s.Context(), store.Place{})

@@ -93,7 +93,7 @@ func TestDeadGroupsWithoutNumbers(t *testing.T) {
 	for _, g := range got.Groups {
 		told = append(told, fmt.Sprintf("%d %v %.12s", g.Letters, g.Differ, g.Error))
 	}
-	if want := []string{"2 true user 1234567", "2 true panic at 0x1", "1 false order x: no", "2 true order 123456"}; !slices.Equal(told, want) {
+	if want := []string{"2 true user 1234567", "2 true panic at 0x1", "1 false order x: no ", "2 true order 123456"}; !slices.Equal(told, want) {
 		t.Errorf("got %q, want %q", told, want)
 	}
 	lately, err := f.DeadLately(f.ctx, []string{"t", "none"}, time.UnixMilli(4000))
