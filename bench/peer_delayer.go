@@ -29,7 +29,13 @@ func newDelayer(r *Redis, batch int) *delayer {
 }
 
 func newDelayerOn(o client.PoolOptions, batch int) *delayer {
-	return &delayer{client.OpenPool(o), client.NewPool(o), batch, o.Partitions}
+	return &delayer{client.OpenPool(o), serverPool(o), batch, o.Partitions}
+}
+
+// serverPool is a pool for a server, which knows of the partitions itself.
+func serverPool(o client.PoolOptions) *redis.Pool {
+	o.Partitions = 0
+	return client.NewPool(o)
 }
 
 func (p *delayer) Round(_, due time.Time) time.Time { return due }

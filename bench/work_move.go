@@ -47,7 +47,7 @@ func (r *Run) oursMoves(ctx context.Context, jobs int, budget time.Duration) (ti
 }
 
 func oursMovesOn(ctx context.Context, o client.PoolOptions, jobs int, budget time.Duration) (time.Duration, error) {
-	pool := client.NewPool(o)
+	pool := serverPool(o)
 	defer pool.Close()
 	if _, err := pool.Get().Do("PING"); err != nil {
 		return 0, err

@@ -217,6 +217,10 @@ func TestTopicInUseIsKept(t *testing.T) {
 	f := start(t, undivided)
 	h, goOn, _ := f.holdLate("none")
 	c := f.on(h.Pool)
+	keeps := h.Pool.MaxIdle
+	h.Pool.MaxIdle = 0
+	check(t, c.Ping(t.Context())) // which asks for the layout first, and leaves no connection
+	h.Pool.MaxIdle = keeps
 	popped := bpop(context.WithValue(t.Context(), lateKey{}, true), c, 0, "t", "u")
 	f.called(c, "u")
 	for _, topic := range []string{"t", "u"} { // each of these asks for the first caller, too

@@ -146,8 +146,15 @@ func TestPopBatchStopsBetweenSteps(t *testing.T) {
 	check(t, errOf(f.PushBatch(t.Context(), all)))
 	f.Pop(t.Context(), "u") // the script is known now
 	ctx, cancel := context.WithCancel(t.Context())
-	sent := 0
-	c := f.on(f.onWrite(func() { sent++; cancel() }))
+	sent, asked := 0, false
+	c := f.on(f.onWrite(func() {
+		if asked {
+			sent++
+			cancel()
+		}
+	}))
+	check(t, c.Ping(t.Context())) // which asks for the layout first
+	asked = true
 	batch, err := c.PopBatch(ctx, "t", 600)
 	if err != nil || !slices.Equal(messageIDs(batch), idsOf(all[:250])) || sent != 1 {
 		t.Errorf("%d jobs, error %v, %d calls, want 250 with the first", len(batch), err, sent)

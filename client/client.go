@@ -142,7 +142,7 @@ func Open(url string, opts ...Option) (*Client, error) {
 
 // OpenPool makes a Client on a pool of its own, which Close closes.
 func OpenPool(p PoolOptions, opts ...Option) *Client {
-	pool := NewPool(p)
+	pool := newPool(p)
 	c := New(pool, append([]Option{WithPartitions(p.Partitions), WithPartitionsBefore(p.PartitionsBefore)}, opts...)...)
 	c.ownPool = pool
 	return c
@@ -196,6 +196,15 @@ func (c *Client) begin(ctx context.Context) error {
 	if c.setupErr != nil {
 		return c.setupErr
 	}
+	if err := c.enlist(ctx); err != nil {
+		return err
+	}
+	c.partitions.Locate(ctx) // so that calls are grouped by nodes from the first one on; where that fails the call says why
+	return nil
+}
+
+// enlist has Close wait for what is begun.
+func (c *Client) enlist(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closing.Err() != nil {
@@ -222,6 +231,9 @@ func (c *Client) Ping(ctx context.Context) error {
 		return failed("ping", "", err)
 	}
 	defer c.running.Done()
+	if err := c.partitions.Locate(ctx); err != nil {
+		return failed("ping", "", err)
+	}
 	for _, s := range c.partitions.Nodes() {
 		if err := s.Ping(ctx); err != nil {
 			return failed("ping", "", err)

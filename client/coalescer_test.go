@@ -19,6 +19,7 @@ func (f *fixture) patient() *client.Client {
 	f.TB.Helper()
 	c := f.openPool(client.PoolOptions{ReadTimeout: hangBound})
 	check(f.TB, c.WarmUp(f.TB.Context()))
+	check(f.TB, c.Ping(f.TB.Context())) // which asks for the layout first
 	return c
 }
 

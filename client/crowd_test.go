@@ -68,6 +68,7 @@ func TestConnectionsOfACrowdAreClosed(t *testing.T) {
 	before := f.connections()
 	c := client.OpenThinned(client.PoolOptions{Addr: f.Addr, ReadTimeout: hangBound}, 10*time.Millisecond)
 	defer c.Close()
+	check(t, c.Ping(t.Context())) // which asks for the layout first
 	f.Hang()
 	var calls sync.WaitGroup
 	for n := range crowd {

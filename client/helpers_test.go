@@ -75,6 +75,12 @@ func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 	return o
 }
 
+// newPool is client.NewPool of options that may be for a Client with partitions.
+func newPool(o client.PoolOptions) *redis.Pool {
+	o.Partitions, o.PartitionsBefore = 0, 0
+	return client.NewPool(o)
+}
+
 // behind has all who come to the Redis from now on pass through a proxy, of that address. The fixture's own Client is there already.
 func (f *fixture) behind(proxy string) {
 	f.TB.Helper()
@@ -103,7 +109,7 @@ func (f *fixture) Pool() *redis.Pool {
 
 // newPool makes a pool with these options.
 func (f *fixture) newPool(o client.PoolOptions) *redis.Pool {
-	pool := client.NewPool(f.reach(o))
+	pool := newPool(f.reach(o))
 	f.TB.Cleanup(func() { pool.Close() })
 	return pool
 }

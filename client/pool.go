@@ -38,9 +38,10 @@ type PoolOptions struct {
 	Password string
 	// Database is the number given to SELECT.
 	Database int
-	// Partitions is as in WithPartitions, for Open and OpenPool.
+	// Partitions is as in WithPartitions, for Open and OpenPool. A pool knows of no partitions: one that NewPool makes
+	// of several is ErrInvalid of each call.
 	Partitions int
-	// PartitionsBefore is as in WithPartitionsBefore, for Open and OpenPool.
+	// PartitionsBefore is as in WithPartitionsBefore, likewise.
 	PartitionsBefore int
 	// TLS turns encryption on. An empty ServerName becomes the host in Addr; with
 	// sentinels, each server's own.
@@ -78,6 +79,15 @@ const (
 // free connection instead of failing and finds out about dead ones. Nothing is
 // dialled until the pool is used.
 func NewPool(o PoolOptions) *redis.Pool {
+	if o.Partitions > 1 || o.PartitionsBefore > 0 {
+		return o.unusable(invalid("partitions", "a pool does not divide jobs, and who uses it would not know that there are several partitions: "+
+			"want OpenPool, or none here and WithPartitions in New, or Options.Partitions of a server"))
+	}
+	return newPool(o)
+}
+
+// newPool is NewPool for a caller who sees to the partitions.
+func newPool(o PoolOptions) *redis.Pool {
 	dialer := redispool.Dialer{
 		Username: o.Username, Password: o.Password, Database: o.Database,
 		TLS:            o.TLS,
@@ -85,9 +95,10 @@ func NewPool(o PoolOptions) *redis.Pool {
 		ReadTimeout:    cmp.Or(o.ReadTimeout, defaultTimeout),
 		WriteTimeout:   cmp.Or(o.WriteTimeout, defaultTimeout),
 	}
-	wrong := cmp.Or(o.checkUnits(), o.checkSentinels(), o.checkCluster())
+	if wrong := cmp.Or(o.checkUnits(), o.checkSentinels(), o.checkCluster()); wrong != nil {
+		return o.unusable(wrong)
+	}
 	switch {
-	case wrong != nil:
 	case o.Cluster != "":
 		return redispool.NewCluster(strings.Split(o.Cluster, ","), dialer, func(d redispool.Dialer) *redis.Pool { return o.pool(d, redispool.KeptByNode) })
 	case o.Sentinels != "":
@@ -97,10 +108,13 @@ func NewPool(o PoolOptions) *redis.Pool {
 	default:
 		dialer.Locator = redispool.Fixed(cmp.Or(o.Addr, defaultAddr))
 	}
-	pool := o.pool(dialer, redispool.KeptIdle)
-	if wrong != nil {
-		pool.DialContext = func(context.Context) (redis.Conn, error) { return nil, wrong }
-	}
+	return o.pool(dialer, redispool.KeptIdle)
+}
+
+// unusable makes a pool that has no connections, and says why.
+func (o PoolOptions) unusable(why error) *redis.Pool {
+	pool := o.pool(redispool.Dialer{}, redispool.KeptIdle)
+	pool.DialContext = func(context.Context) (redis.Conn, error) { return nil, why }
 	return pool
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -372,5 +374,64 @@ func TestDefaultTimeouts(t *testing.T) {
 		if expectTimeout(t, name, r.err); r.took < least {
 			t.Errorf("%s: after %v already", name, r.took)
 		}
+	}
+}
+
+// Who divides a pool's jobs is not the pool: one that is made of several partitions has each call fail, which names OpenPool.
+func TestPoolOfPartitions(t *testing.T) {
+	t.Parallel()
+	f := start(t, alone, onePool)
+	for _, o := range []client.PoolOptions{
+		{Partitions: 16}, {Partitions: 4, PartitionsBefore: 16}, {Partitions: 1, PartitionsBefore: 16}, {PartitionsBefore: 16},
+	} {
+		o.Addr = f.Addr
+		pool := client.NewPool(o)
+		defer pool.Close()
+		c := client.New(pool, client.WithPartitions(o.Partitions), client.WithPartitionsBefore(o.PartitionsBefore))
+		defer c.Close()
+		_, err := c.Push(t.Context(), message("a"), 0)
+		expectText(t, fmt.Sprintf("%+v", o), err, "partitions: ", "want OpenPool")
+		if !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("the error is not ErrInvalid")
+		}
+		opened := client.OpenPool(o)
+		defer opened.Close()
+		f.Do("FLUSHALL")
+		check(t, errOf(opened.Push(t.Context(), message("a"), 0)))
+	}
+	one := client.NewPool(client.PoolOptions{Addr: f.Addr, Partitions: 1})
+	defer one.Close()
+	f.Do("FLUSHALL")
+	check(t, errOf(client.New(one).Push(t.Context(), message("a"), 0)))
+}
+
+// A Client with one partition is refused where there are several, before it writes, whatever it does first.
+func TestOneOfSeveral(t *testing.T) {
+	t.Parallel()
+	f := start(t, alone, onePool)
+	several := client.OpenPool(client.PoolOptions{Addr: f.Addr, Partitions: 16})
+	defer several.Close()
+	check(t, errOf(several.Push(t.Context(), message("a"), time.Hour)))
+	before := f.State()
+	for name, call := range map[string]func(*client.Client) error{
+		"push": func(c *client.Client) error { return errOf(c.Push(t.Context(), message("b"), 0)) },
+		"push batch": func(c *client.Client) error {
+			return errOf(c.PushBatch(t.Context(), []client.Delayed{{Message: message("b")}}))
+		},
+		"pop":       func(c *client.Client) error { return errOf(c.Pop(t.Context(), "t")) },
+		"bpop":      func(c *client.Client) error { return errOf(c.BPop(t.Context(), hangBound, "t")) },
+		"reserve":   func(c *client.Client) error { return errOf(c.Reserve(t.Context(), time.Minute, hangBound, "t")) },
+		"remove":    func(c *client.Client) error { return errOf(c.Remove(t.Context(), "a")) },
+		"stats":     func(c *client.Client) error { return errOf(c.Stats(t.Context())) },
+		"pause":     func(c *client.Client) error { return c.Pause(t.Context(), "t", client.PauseOptions{}) },
+		"set limit": func(c *client.Client) error { return c.SetLimit(t.Context(), "t", client.Limit{Rate: 1}) },
+		"ping":      func(c *client.Client) error { return c.Ping(t.Context()) },
+	} {
+		one := client.OpenPool(client.PoolOptions{Addr: f.Addr})
+		expectText(t, name, call(one), "partitions is 1 here, but 16 in Redis")
+		check(t, one.Close())
+	}
+	if after := f.State(); !reflect.DeepEqual(after, before) {
+		t.Errorf("Redis has %v, want %v", after, before)
 	}
 }

@@ -73,28 +73,32 @@ func distrust(err error) bool {
 }
 
 func (s *Server) check(ctx context.Context) error {
-	if len(s.movers) > 1 { // with the first answer it is known on which nodes they are
-		if err := s.movers[0].store.Ping(ctx); err != nil {
-			return err
-		}
+	if err := s.partitions.Locate(ctx); err != nil {
+		return err
 	}
 	byNode := map[any][]*mover{}
 	for _, m := range s.movers {
 		byNode[m.store.Node()] = append(byNode[m.store.Node()], m)
 	}
-	var cantSubscribe, cantPublish error
+	var wrong, cantSubscribe, cantPublish error
 	var lacking []store.Lack
 	var evicting []string
 	for _, movers := range byNode {
 		noSubscribing, rehearsed, err := s.checkNode(ctx, movers)
+		if wrong == nil || store.Refused(err) {
+			wrong = cmp.Or(err, wrong)
+		}
 		if err != nil {
-			return err
+			continue
 		}
 		cantSubscribe, cantPublish = cmp.Or(cantSubscribe, noSubscribing), cmp.Or(cantPublish, rehearsed.CantPublish)
 		lacking = append(lacking, rehearsed.Lacking...)
 		if policy := rehearsed.Policy; policy != "" && policy != "noeviction" {
 			evicting = append(evicting, strings.TrimSuffix(policy+" of node "+movers[0].store.NodeAddr(), " of node "))
 		}
+	}
+	if wrong != nil {
+		return wrong
 	}
 	return errors.Join(s.noChannel(cantSubscribe, cantPublish), noFeatures(lacking), evicts(evicting))
 }
@@ -129,9 +133,6 @@ func noFeatures(lacking []store.Lack) error {
 func (s *Server) checkNode(ctx context.Context, movers []*mover) (cantSubscribe error, rehearsed store.Rehearsal, err error) {
 	topic := rand.Text()
 	if err := rehearsePass(ctx, movers, topic); err != nil {
-		return nil, rehearsed, err
-	}
-	if err := (store.Partitions{movers[0].store}).CheckLayout(ctx); err != nil {
 		return nil, rehearsed, err
 	}
 	rehearsed, err = rehearse(ctx, movers, topic)

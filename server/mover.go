@@ -59,6 +59,9 @@ func newMover(s *Server, number int, partition *store.Store) *mover {
 		m.sweeps = append(m.sweeps, m.sweepDead())
 	}
 	m.sweeps = append(m.sweeps, m.sweepTopics(), m.mendSchedules())
+	if number == 0 {
+		m.sweeps = append(m.sweeps, m.sweepLayout())
+	}
 	return m
 }
 

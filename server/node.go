@@ -243,16 +243,18 @@ func (n *node) countAcked(movers []*mover, now time.Time) {
 	}
 }
 
+// noRedis is what the log says of a Redis that does not answer, or refuses a pass.
+const noRedis = "Redis does not work for us"
+
 // report tells the log what became of a pass. That the node does not answer is said once for all of its movers.
 func (n *node) report(m *mover, err error) {
-	const what = "Redis does not work for us"
 	if err != nil && !store.Temporary(err) {
-		m.outages.report(what, err)
+		m.outages.report(noRedis, err)
 		return
 	}
-	n.outages.report(what, err)
+	n.outages.report(noRedis, err)
 	if m.outages != n.outages && err == nil {
-		m.outages.report(what, nil)
+		m.outages.report(noRedis, nil)
 	}
 }
 

@@ -374,3 +374,21 @@ func TestAside(t *testing.T) {
 		t.Errorf("%v jobs wait where it belongs", waiting)
 	}
 }
+
+// Jobs that nobody looks for are in the log while there are some: once, and when they are gone.
+func TestStraysAreLogged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.partitioned(3)
+	check(t, w.server.Pass(t.Context()))
+	w.push("stray", "t", 1)
+	for range 2 {
+		check(t, w.server.Pass(t.Context()))
+	}
+	const line = "There are jobs that nobody delivers: nobody looks for 1 job that a program with 1 partition has pushed; " +
+		"replace that program, and migrate them: DELAYER_REDIS_PARTITIONS_BEFORE=1 delayer migrate"
+	w.log.expectErrors(t, line)
+	w.Do("DEL", "delayer:job_pool")
+	check(t, w.server.Pass(t.Context()))
+	w.log.expectErrors(t, line)
+}

@@ -42,6 +42,7 @@ func (s *Server) run(ctx context.Context) {
 		m.spreadSweeps(time.Now())
 		m.acked.Store(-1)
 	}
+	s.locate(ctx)
 	r.place(s.movers...)
 	if s.options.PartitionsBefore > 0 {
 		r.loops.Go(func() { s.finishAside(ctx, work) })
@@ -59,6 +60,21 @@ func (s *Server) run(ctx context.Context) {
 	select {
 	case <-listening:
 	case <-work.Done(): // one dials, and can't be told to stop
+	}
+}
+
+// locate waits until a node of a cluster tells on which nodes the partitions are.
+func (s *Server) locate(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := s.partitions.Locate(ctx)
+		s.outages.report(noRedis, err)
+		if err == nil {
+			return
+		}
+		select {
+		case <-time.After(s.polledInterval()):
+		case <-ctx.Done():
+		}
 	}
 }
 

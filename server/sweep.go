@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -90,6 +91,27 @@ func (m *mover) sweepDead() *sweep {
 			}
 			at = next
 			return next != store.DeadPlace{}, err
+		},
+	}
+}
+
+// sweepLayout sees to the copies of the layout, and says in the log where jobs lie that nobody looks for. One of the servers does so: the one
+// that moves the jobs of the first partition.
+func (m *mover) sweepLayout() *sweep {
+	return &sweep{
+		outages: m.Server.outages, failing: "It can't be told whether there are jobs that nobody looks for",
+		page: func(ctx context.Context, _ bool) (bool, error) {
+			wrong := m.partitions.CopyLayout(ctx)
+			found, err := m.partitions.Strays(ctx)
+			if err == nil {
+				err = wrong
+				var strays error
+				if len(found) > 0 {
+					strays = errors.New(store.InWords(found))
+				}
+				m.Server.outages.report("There are jobs that nobody delivers", strays)
+			}
+			return false, err
 		},
 	}
 }

@@ -64,6 +64,12 @@ func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 	return o
 }
 
+// newPool is client.NewPool of options that may be for a Client with partitions.
+func newPool(o client.PoolOptions) *redis.Pool {
+	o.Partitions, o.PartitionsBefore = 0, 0
+	return client.NewPool(o)
+}
+
 // url is that of Redis.
 func (f *fixture) url() string {
 	if f.Clustered {
@@ -75,7 +81,7 @@ func (f *fixture) url() string {
 // serve runs a server until the test ends.
 func (f *fixture) serve() {
 	f.TB.Helper()
-	pool := client.NewPool(f.reach(client.PoolOptions{ReadTimeout: hangBound}))
+	pool := newPool(f.reach(client.PoolOptions{ReadTimeout: hangBound}))
 	f.TB.Cleanup(func() { pool.Close() })
 	redistest.Background(f.TB, server.New(pool, server.Options{Prefix: f.Prefix, Partitions: f.Partitions}).Run)
 }

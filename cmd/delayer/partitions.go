@@ -17,7 +17,8 @@ import (
 func runPartitions(ctx context.Context, c *call) (reply, error) {
 	pool := client.NewPool(c.pool)
 	defer pool.Close()
-	partitions, err := operator.New(pool, c.redis.Prefix, layoutOf(c.redis)).Partitions(ctx)
+	op := operator.New(pool, c.redis.Prefix, layoutOf(c.redis))
+	partitions, err := op.Partitions(ctx)
 	if err != nil {
 		return reply{}, err
 	}
@@ -44,7 +45,16 @@ func runPartitions(ctx context.Context, c *call) (reply, error) {
 			list[i]["mover"] = map[string]any{"host": p.Mover.Host, "pid": p.Mover.PID}
 		}
 	}
-	return reply{text: t.String() + broken, json: map[string]any{"partitions": list}, safe: true}, nil
+	all := map[string]any{"partitions": list}
+	var strays []map[string]any
+	for _, s := range op.Strays(ctx) {
+		broken += "\n" + s.String()
+		strays = append(strays, map[string]any{"partitions": s.Partitions, "jobs": s.Jobs, "at_least": s.AtLeast, "command": s.Command()})
+	}
+	if strays != nil {
+		all["stray"] = strays
+	}
+	return reply{text: t.String() + broken, json: all, safe: true}, nil
 }
 
 func layoutOf(r config.Redis) store.Layout {

@@ -108,7 +108,9 @@ type run struct {
 func newRun(t *testing.T, rawURL string) *run {
 	o, err := client.ParseURL(rawURL)
 	check(t, err)
-	return newRunOn(t, o, client.NewPool(o))
+	whole := o
+	whole.Partitions, whole.PartitionsBefore = 0, 0
+	return newRunOn(t, o, client.NewPool(whole))
 }
 
 func newRunOn(t *testing.T, o client.PoolOptions, pool *redis.Pool) *run {

@@ -33,7 +33,7 @@ func (r *run) nodes(tb testing.TB) (nodes []client.PoolOptions) {
 		if addr := net.JoinHostPort(host, strconv.Itoa(port)); !seen[addr] {
 			seen[addr] = true
 			o := r.redis
-			o.Cluster, o.Partitions, o.Addr = "", 0, addr
+			o.Cluster, o.Addr = "", addr
 			nodes = append(nodes, o)
 		}
 	}
@@ -42,6 +42,7 @@ func (r *run) nodes(tb testing.TB) (nodes []client.PoolOptions) {
 
 // on calls do with a connection to one of them.
 func on[T any](ctx context.Context, node client.PoolOptions, do func(redis.Conn) (T, error)) (result T, err error) {
+	node.Partitions, node.PartitionsBefore = 0, 0
 	pool := client.NewPool(node)
 	defer pool.Close()
 	conn, err := pool.GetContext(ctx)

@@ -386,6 +386,18 @@ var scripts = []line{
 		t := stats.Topics[0]
 		expect(s, "waiting, ready, reserved and dead", []int{stats.Waiting, t.Ready, t.Reserved, t.Dead}, nil, []int{1, 1, 1, 1})
 	}},
+	{"stray", func(s *stage) {
+		prefix := s.prefix + "stray:"
+		check(s, store.NewPartitions(s.pool, prefix, 4)[0].Ping(s.Context()))
+		shrinking := store.Layout{Partitions: 2, Before: 4}.Open(s.pool, prefix)
+		check(s, shrinking[0].Ping(s.Context()))
+		check(s, shrinking.MigrationDone(s.Context()))
+		late := store.Delayed{Job: store.Job{ID: "late", Topic: topic, Body: "b"}, Due: store.Due{After: time.Hour}}
+		_, err := store.New(s.pool, prefix+"{3}:").Push([]store.Delayed{late}).Do(s.Context())
+		check(s, err)
+		strays, err := store.NewPartitions(s.pool, prefix, 2).Strays(s.Context())
+		expect(s, "stray jobs", fmt.Sprint(strays), err, fmt.Sprint([]store.Stray{{Partitions: 4, Jobs: 1}}))
+	}},
 	{"sweep", func(s *stage) {
 		s.allDone(s.store.Push([]store.Delayed{{Job: store.Job{ID: "a", Topic: topic, Body: "b"}, Terms: store.Terms{Lifetime: time.Millisecond}}}))
 		redistest.Until(s, "a job is gone whose lifetime is over", func() bool {

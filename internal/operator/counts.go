@@ -121,7 +121,7 @@ func (o *Operator) Overdue(ctx context.Context) (Overdue, error) {
 	failed := make(failures, len(o.partitions))
 	overdue := make([]time.Duration, len(failed))
 	var nodes sync.WaitGroup
-	for _, numbers := range o.byNode(failed) {
+	for _, numbers := range o.byNode(ctx, failed) {
 		nodes.Go(func() {
 			stores := make([]*store.Store, len(numbers))
 			for k, i := range numbers {

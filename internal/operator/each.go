@@ -22,7 +22,7 @@ type failures []error
 // answer is asked once: its other partitions fail as the first one did.
 func (o *Operator) each(ctx context.Context, failed failures, read func(ctx context.Context, i int, s *store.Store) error) {
 	var nodes sync.WaitGroup
-	for _, numbers := range o.byNode(failed) {
+	for _, numbers := range o.byNode(ctx, failed) {
 		nodes.Go(func() {
 			var away error
 			for _, i := range numbers {
@@ -39,8 +39,9 @@ func (o *Operator) each(ctx context.Context, failed failures, read func(ctx cont
 }
 
 // byNode are the numbers of the partitions that have not failed, those of each node together.
-func (o *Operator) byNode(failed failures) map[any][]int {
+func (o *Operator) byNode(ctx context.Context, failed failures) map[any][]int {
 	byNode := map[any][]int{}
+	o.locate(ctx)
 	for i, s := range o.partitions {
 		if failed[i] == nil {
 			byNode[s.Node()] = append(byNode[s.Node()], i)
@@ -48,6 +49,9 @@ func (o *Operator) byNode(failed failures) map[any][]int {
 	}
 	return byNode
 }
+
+// locate finds out on which nodes the partitions are. Where that fails, each of them says why.
+func (o *Operator) locate(ctx context.Context) { o.patiently(ctx, o.partitions.Locate) }
 
 // patiently bounds the time of a partition, where there are others.
 func (o *Operator) patiently(ctx context.Context, read func(context.Context) error) error {

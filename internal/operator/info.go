@@ -35,6 +35,7 @@ type Info struct {
 // Info reads it of each node that has partitions: of several only in a cluster. One that does not answer says why it is Missing,
 // unless none does.
 func (o *Operator) Info(ctx context.Context) ([]Info, error) {
+	o.locate(ctx)
 	nodes := o.partitions.Nodes()
 	all, failed := make([]Info, len(nodes)), make(failures, len(nodes))
 	var asking sync.WaitGroup

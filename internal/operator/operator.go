@@ -19,6 +19,7 @@ type Operator struct {
 	most       int // topics of each partition that a Snapshot counts
 	snapshots  *Shared[Snapshot]
 	schedules  *Shared[ScheduleStates]
+	strays     strays
 }
 
 // New makes an Operator on a pool of the caller's. prefix is what the name of every key

@@ -142,7 +142,7 @@ func TestPurgeFailsInTheMidst(t *testing.T) {
 	}
 	steps := 0
 	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
-		if steps++; steps > 2 { // the length, and a step
+		if steps++; steps > 3 { // the layout, the length, and a step
 			return nil, io.ErrUnexpectedEOF
 		}
 		return redis.Dial("tcp", server.Addr)

@@ -16,6 +16,7 @@ type Snapshot struct {
 	ServersErr error // why they can't be read
 	Acked      int64 // jobs that were ever acknowledged; Unknown if that can't be read of some partition
 	AckedErr   error // why
+	Strays     []store.Stray
 }
 
 // snapshotTimeout bounds one read of a Snapshot. Of several partitions those that do not answer have failed long before.
@@ -41,6 +42,7 @@ func (o *Operator) snapshot(ctx context.Context) (s Snapshot, err error) {
 		return Snapshot{}, err
 	}
 	s.Pauses, s.PausesErr = o.paused(ctx, failed)
+	s.Strays = o.Strays(ctx)
 	s.Servers, s.ServersErr = o.servers(ctx, failed)
 	if s.Acked, s.AckedErr = o.acked(ctx, failed); s.AckedErr != nil {
 		s.Acked = Unknown

@@ -290,6 +290,13 @@ func (c *Cluster) learned(owned []slotRange, sharded bool, asked time.Time) {
 	}
 }
 
+// isKnown reports whether any node has told who owns which slot.
+func (c *Cluster) isKnown() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.owned) > 0
+}
+
 // owns reports whether the node at that address owns any slot.
 func (c *Cluster) owns(addr string) bool {
 	for _, m := range c.moved {

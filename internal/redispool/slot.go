@@ -103,12 +103,20 @@ func (s *Slot) Dial(ctx context.Context) (redis.Conn, error) {
 	return conn, err
 }
 
-// Node is that of a Source.
+// Node implements Source. A slot of which it is not known who owns it shares its node with no other one.
 func (s *Slot) Node() any {
 	if n := s.cluster.owner(s.slot); n != nil {
 		return n
 	}
-	return s.cluster
+	return *s
+}
+
+// Locate asks the nodes who owns which slot, unless that was ever told.
+func (s *Slot) Locate(ctx context.Context) error {
+	if s.cluster.isKnown() {
+		return nil
+	}
+	return s.cluster.learn(ctx, time.Time{})
 }
 
 // owner asks the nodes if it is not known.

@@ -108,7 +108,7 @@ func (f *Fixture) State() State {
 		case "job_bucket: hash":
 			buckets = append(buckets, key)
 		default:
-			if kind != "none" && !(partition == "0" && name == "partitions") { // none: it expired just now
+			if kind != "none" && !(partition != "" && name == "partitions") { // none: it expired just now
 				s.Other[f.standardName(key)] = kind
 			}
 		}

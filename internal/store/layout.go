@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -12,8 +13,7 @@ import (
 var layoutScript = newScript("layout")
 
 // Layout is how many partitions the jobs of a prefix are divided into, and how many they were divided into before, as
-// far as some may be left there; 0 if none are. Redis keeps it in partition 0. A program that knows of one
-// partition only doesn't ask for it, nor is there one before a program comes that knows of several.
+// far as some may be left there; 0 if none are. Redis keeps it in partition 0 once a program has come that knows of several.
 type Layout struct{ Partitions, Before int }
 
 // Check says why there can't be such a layout of the keys with that prefix.
@@ -111,19 +111,43 @@ func many(partitions int) string {
 	return fmt.Sprintf("%d partitions", partitions)
 }
 
+// keptLayout is the layout that a partition has kept, zero if it has kept none.
+type keptLayout struct {
+	Layout
+	version int // of how many changes it is the last one
+	most    int // partitions that there ever were
+}
+
 // layoutCheck asks Redis once, before anything else is done, whether a program's layout is right.
-// It asks again if that failed.
+// It asks again if that failed, and after a while if partition 0 did not answer.
+//
+// In a cluster partition 0 alone decides: on a first layout, so that of two who come with different numbers one is refused, on
+// another one, and on the end of the one before. The other partitions have copies. While the node of partition 0 is
+// away the newest of these admits a program, but none changes anything.
 type layoutCheck struct {
-	keeper *Store // partition 0 where there are several, which does this without a check
-	single *Store // the only partition, where there is one
+	pool   *redis.Pool
+	keys   Keys
+	keeper *Store // partition 0 of several, without a check of its own
+	single *Store // the only partition of one, likewise
 	own    Layout
 	done   atomic.Bool
 	turn   chan struct{} // is full while somebody asks
+	until  time.Time     // a copy admits the program
 }
+
+const (
+	// firstPatience is how long partition 0 may take before the others are asked, too, and copyPatience how long these may take.
+	firstPatience, copyPatience = 300 * time.Millisecond, time.Second
+	// copyLasts is for how long a copy admits a program before partition 0 is asked again.
+	copyLasts = time.Minute
+)
 
 func newLayoutCheck(pool *redis.Pool, keys Keys, own Layout) *layoutCheck {
 	own.Partitions = max(own.Partitions, 1)
-	return &layoutCheck{keeper: New(pool, keys.partition(0).prefix), single: New(pool, keys.prefix), own: own, turn: make(chan struct{}, 1)}
+	return &layoutCheck{
+		pool: pool, keys: keys, keeper: New(pool, keys.partition(0).prefix), single: New(pool, keys.prefix),
+		own: own, turn: make(chan struct{}, 1),
+	}
 }
 
 // pass returns nil if the layout is right, a LayoutError if it is wrong, and any other error if it can't be told.
@@ -137,27 +161,143 @@ func (c *layoutCheck) pass(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if c.done.Load() {
+	if c.done.Load() || time.Now().Before(c.until) {
 		return nil
 	}
-	err := c.enter(ctx)
+	if c.own == (Layout{Partitions: 1}) {
+		return c.passOne(ctx)
+	}
+	isCopy, err := c.enter(ctx)
+	switch {
+	case err != nil:
+	case isCopy:
+		c.until = time.Now().Add(copyLasts)
+	default:
+		c.done.Store(true)
+	}
+	return err
+}
+
+// passOne is pass for a program that never had but one partition. Where no layout was ever kept it needs no permission beyond what
+// its calls need: a user who may not ask is let in.
+func (c *layoutCheck) passOne(ctx context.Context) error {
+	exists, err := redis.Bool(c.keeper.command(ctx, "EXISTS", c.keeper.keys.Layout()))
+	switch {
+	case KindOf(err) == NoAnswer:
+		return err
+	case err != nil:
+		c.done.Store(!Temporary(err)) // what is temporary the call meets, too, and knows what to do about it
+		return nil
+	case exists:
+		var kept keptLayout
+		if kept, err = c.keeper.layout("ask", keptLayout{}).Do(ctx); err == nil {
+			err = c.admit(kept.Layout)
+		}
+	}
 	c.done.Store(err == nil)
 	return err
 }
 
-// enter has Redis keep the program's layout, if it may.
-func (c *layoutCheck) enter(ctx context.Context) error {
-	kept, err := c.keeper.layout(ctx, Layout{}, "ask")
-	if err == nil && kept == (Layout{}) && c.own.Before == 0 && !c.keeper.isInCluster() {
-		err = c.refuseJobsOfOne(ctx)
+// enter has Redis keep the program's layout, if it may, and reports whether it was a copy that has admitted it.
+func (c *layoutCheck) enter(ctx context.Context) (isCopy bool, err error) {
+	kept, isCopy, err := c.ask(ctx)
+	if err != nil || isCopy {
+		return isCopy, err
 	}
-	if err == nil && kept != c.own {
-		kept, err = c.keeper.layout(ctx, c.own, "enter")
+	if kept.Layout == (Layout{}) {
+		if c.keeper.isInCluster() { // what partition 0 has lost is restored
+			if lost := c.onOthers(ctx, "ask", keptLayout{}); lost.Layout != (Layout{}) {
+				kept, err = c.keeper.layout("copy", lost).Do(ctx)
+			}
+		} else if c.own.Before == 0 {
+			err = c.refuseJobsOfOne(ctx)
+		}
+	}
+	if version := kept.version; err == nil && kept.Layout != c.own {
+		kept, err = c.keeper.layout("enter", keptLayout{Layout: c.own}).Do(ctx)
+		if err == nil && kept.version != version {
+			c.copy(ctx, kept)
+		}
 	}
 	if err == nil {
-		err = c.keeper.keys.admit(c.own, kept)
+		err = c.admit(kept.Layout)
 	}
-	return err
+	return false, err
+}
+
+// ask asks partition 0 what it has kept. If that does not answer soon a copy will do that admits the program.
+func (c *layoutCheck) ask(ctx context.Context) (kept keptLayout, isCopy bool, err error) {
+	if !c.keeper.isInCluster() {
+		kept, err = c.keeper.layout("ask", keptLayout{}).Do(ctx)
+		return kept, false, err
+	}
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		kept keptLayout
+		err  error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		kept, err := c.keeper.layout("ask", keptLayout{}).Do(asking)
+		answered <- answer{kept, err}
+	}()
+	var first answer
+	select {
+	case first = <-answered:
+		if first.err == nil || !Temporary(first.err) {
+			return first.kept, false, first.err
+		}
+		answered <- first
+	case <-time.After(firstPatience):
+	}
+	if copied := c.onOthers(ctx, "ask", keptLayout{}); copied.Layout != (Layout{}) && c.admit(copied.Layout) == nil {
+		return copied, true, nil
+	}
+	first = <-answered
+	return first.kept, false, first.err
+}
+
+// copy has the other partitions of a cluster keep what partition 0 has kept. A server copies it again, where that did not go well.
+func (c *layoutCheck) copy(ctx context.Context, kept keptLayout) {
+	if c.keeper.isInCluster() {
+		c.onOthers(ctx, "copy", kept)
+	}
+}
+
+// onOthers makes a call of layout.lua in the partitions but 0, on all nodes side by side, and returns the newest that
+// they have kept then. It leaves out a node that does not answer soon, and asks none of partition 0's node.
+func (c *layoutCheck) onOthers(ctx context.Context, mode string, from keptLayout) (newest keptLayout) {
+	ctx, cancel := context.WithTimeout(ctx, copyPatience)
+	defer cancel()
+	byNode := map[any][]*Store{}
+	for i := 1; i < max(c.own.Partitions, c.own.Before); i++ {
+		s := New(c.pool, c.keys.partition(i).prefix)
+		if mode == "ask" && s.Node() == c.keeper.Node() {
+			continue // it has lost as much, or answers no sooner
+		}
+		byNode[s.Node()] = append(byNode[s.Node()], s)
+	}
+	kept := make(chan keptLayout)
+	for _, stores := range byNode {
+		go func() {
+			var best keptLayout
+			call := func(i int) *Call[keptLayout] { return stores[i].layout(mode, from) }
+			InTurn(ctx, stores, len(stores), call, func(_ int, one keptLayout, err error) bool {
+				if err == nil && (one.version > best.version || best.Layout == Layout{}) {
+					best = one
+				}
+				return true
+			})
+			kept <- best
+		}()
+	}
+	for range byNode {
+		if one := <-kept; one.version > newest.version || newest.Layout == (Layout{}) {
+			newest = one
+		}
+	}
+	return newest
 }
 
 // refuseJobsOfOne fails if there are jobs of a single partition: whoever has several would not see them. A user who may not
@@ -173,34 +313,22 @@ func (c *layoutCheck) refuseJobsOfOne(ctx context.Context) error {
 	return err
 }
 
-// layout has partition 0 keep the layout, if the one that it has kept may become that, and returns the one that it keeps now.
-// The mode is 'enter', 'ask', which changes nothing, or 'done': nothing is left of the layout before.
-func (s *Store) layout(ctx context.Context, own Layout, mode string) (kept Layout, err error) {
-	args := append(arguments(3, s.keys.Layout()), own.Partitions, own.Before, mode)
-	_, err = newCall(s, layoutScript, args, func(reply any) ([]any, error) { return scan(reply, &kept.Partitions, &kept.Before) }).Do(ctx)
-	return kept, err
+// layout makes a call of layout.lua in that mode.
+func (s *Store) layout(mode string, l keptLayout) *Call[keptLayout] {
+	args := append(arguments(5, s.keys.Layout()), mode, l.Partitions, l.Before, l.version, l.most)
+	return newCall(s, layoutScript, args, func(reply any) (kept keptLayout, err error) {
+		_, err = scan(reply, &kept.Partitions, &kept.Before, &kept.version, &kept.most)
+		return kept, err
+	})
 }
 
-// admit refuses whoever has another layout than the one that is kept. While jobs move on from an older one, those
+// admit refuses a program with another layout than the one that is kept. While jobs move on from an older one, those
 // who know that one only may go on: so programs can be restarted one after the other. And so may those who
 // still know of the older one when nothing is left there.
-func (k Keys) admit(own, kept Layout) error {
+func (c *layoutCheck) admit(kept Layout) error {
+	own := c.own
 	if own == kept || own == (Layout{Partitions: kept.Before}) || own.Partitions == kept.Partitions && kept.Before == 0 {
 		return nil
 	}
-	return &LayoutError{own, kept, k.Layout()}
-}
-
-// CheckLayout fails with a LayoutError if Redis has kept another layout. It is for who has one
-// partition, since the calls of several make sure of that themselves.
-func (p Partitions) CheckLayout(ctx context.Context) error {
-	if p[0].layoutCheck != nil {
-		return p[0].layoutCheck.pass(ctx)
-	}
-	keeper := &Store{pool: p[0].pool, keys: p[0].keys.partition(0)}
-	kept, err := keeper.layout(ctx, Layout{}, "ask")
-	if err != nil || kept == (Layout{}) {
-		return err
-	}
-	return keeper.keys.admit(Layout{Partitions: 1}, kept)
+	return &LayoutError{own, kept, c.keeper.keys.Layout()}
 }

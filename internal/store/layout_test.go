@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -49,7 +50,7 @@ func TestLayout(t *testing.T) {
 			"a look":    func(s *Store) error { _, err := s.look(t, LookAt{Topics: []string{"t"}}); return err },
 			"waiters":   func(s *Store) error { _, err := s.Waiters(ctx, waitedFor("t")); return err },
 		} {
-			for _, n := range []int{2, 17} {
+			for _, n := range []int{1, 2, 17} {
 				err := call(b.partitioned(n)[n-1])
 				if wrong := new(LayoutError); !errors.As(err, &wrong) || wrong.Own.Partitions != n || wrong.Kept.Partitions != 16 || !Refused(err) {
 					t.Errorf("%s with %d partitions: %v", name, n, err)
@@ -62,8 +63,8 @@ func TestLayout(t *testing.T) {
 	})
 }
 
-// CheckLayout is how a program with one partition learns that there are several.
-func TestCheckLayout(t *testing.T) {
+// Each layout is let in, or refused, by what Redis has kept.
+func TestLayouts(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, c := range []struct {
@@ -96,7 +97,7 @@ func TestCheckLayout(t *testing.T) {
 			if c.kept != "" {
 				b.Do("HSET", appendAll([]any{layoutKey}, strings.Fields(c.kept))...)
 			}
-			err := c.own.Open(b.Pool(), DefaultPrefix).CheckLayout(t.Context())
+			err := c.own.Open(b.Pool(), DefaultPrefix)[0].Ping(t.Context())
 			if got := ""; err != nil {
 				if got = err.Error(); got != c.refused || !Refused(err) {
 					t.Errorf("%v where Redis has kept %q: %q, want %q", c.own, c.kept, got, c.refused)
@@ -110,21 +111,23 @@ func TestCheckLayout(t *testing.T) {
 		}
 		b.Do("SET", layoutKey, "text")
 		for _, n := range []int{1, 2} {
-			if err := b.partitioned(n).CheckLayout(t.Context()); err == nil || !b.Mini && KindOf(err) != WrongType {
+			if err := b.partitioned(n)[n-1].Ping(t.Context()); err == nil || !b.Mini && KindOf(err) != WrongType {
 				t.Errorf("with a broken key: %v", err)
 			}
 		}
 	})
 }
 
-// The question is asked once, and again only if it failed; with one partition it never is.
+// The question is asked once, and again only if it failed.
 func TestLayoutAskedOnce(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
-	asked := func() int { return b.AllCalls()["hmget"] }
+	asked := func() int { return b.AllCalls()["hmget"] + b.AllCalls()["exists"] }
 	one, several := b.partitioned(1), b.partitioned(3)
-	check(t, one[0].Ping(t.Context()))
-	if n := asked(); n != 0 {
+	for range 3 {
+		check(t, one[0].Ping(t.Context()))
+	}
+	if n := asked(); n != 1 {
 		t.Errorf("with one partition Redis was asked %d times", n)
 	}
 
@@ -150,6 +153,22 @@ func TestLayoutAskedOnce(t *testing.T) {
 	check(t, b.partitioned(3)[2].Ping(t.Context()))
 	if n := asked(); n != 3 {
 		t.Errorf("who finds what it has asks %d times", n-2)
+	}
+}
+
+// A user with one partition who may not know the layout has to know himself, and Redis is asked once only.
+func TestLayoutWithoutPermission(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.SetUser("~* &* +@all -exists")
+	p := NewPartitions(b.UserPool(), DefaultPrefix, 1)
+	b.Do("CONFIG", "RESETSTAT")
+	for range 3 {
+		check(t, p[0].Ping(t.Context()))
+	}
+	stats, err := redis.String(b.Do("INFO", "commandstats"), nil)
+	if check(t, err); !regexp.MustCompile(`(?m)^cmdstat_exists:.*rejected_calls=1,`).MatchString(stats) {
+		t.Errorf("Redis was asked more often than once, or not at all:\n%s", stats)
 	}
 }
 

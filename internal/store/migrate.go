@@ -85,7 +85,10 @@ func (p Partitions) endOfBefore(ctx context.Context) error {
 // MigrationDone has Redis keep that nothing is left of the layout before.
 func (p Partitions) MigrationDone(ctx context.Context) error {
 	c := p[0].layoutCheck
-	_, err := c.keeper.layout(ctx, c.own, "done")
+	kept, err := c.keeper.layout("done", keptLayout{Layout: c.own}).Do(ctx)
+	if err == nil {
+		c.copy(ctx, kept)
+	}
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redispool"
 )
 
 // Partitions are Stores that have all the jobs together: those of the layout, and behind them those of the layout
@@ -31,11 +32,9 @@ func (l Layout) Open(pool *redis.Pool, prefix string) Partitions {
 	for _, keys := range l.keys(Keys{prefix}) {
 		p = append(p, New(pool, keys.prefix))
 	}
-	if len(p) > 1 {
-		check := newLayoutCheck(pool, Keys{prefix}, l)
-		for i, s := range p {
-			s.layoutCheck, s.place = check, i
-		}
+	check := newLayoutCheck(pool, Keys{prefix}, l)
+	for i, s := range p {
+		s.layoutCheck, s.place = check, i
 	}
 	return p
 }
@@ -88,7 +87,15 @@ func (p Partitions) Before(id string) *Store {
 	return nil
 }
 
-// Nodes are the first partitions of each node.
+// Locate finds out on which nodes the partitions are, if nobody has asked that yet. It fails if no node of a cluster answers.
+func (p Partitions) Locate(ctx context.Context) error {
+	if slot, ok := p[0].pool.(*redispool.Slot); ok {
+		return slot.Locate(ctx)
+	}
+	return nil
+}
+
+// Nodes are the first partitions of each node, as far as that is known: see Locate.
 func (p Partitions) Nodes() Partitions {
 	var first Partitions
 	seen := map[any]bool{}

@@ -20,7 +20,7 @@ type Store struct {
 	jobPool string // its key, which almost every script is given
 	recent  *recentTopics
 
-	layoutCheck *layoutCheck // nil of a single partition
+	layoutCheck *layoutCheck // of all its partitions; nil if it was made with New
 	place       int          // among its Partitions
 	onReplaced  func()       // see Partitions.OnReplaced
 }
@@ -31,8 +31,8 @@ func New(pool *redis.Pool, prefix string) *Store {
 	return &Store{pool: redispool.On(pool, prefix), keys: keys, jobPool: keys.JobPool(), recent: newRecentTopics()}
 }
 
-// Node is the same for Stores whose connections come from one pool now: their calls may share a pipeline. It
-// can be compared.
+// Node is the same for Stores whose connections come from one pool now: their calls may share a pipeline. As long as
+// it is not known, no other Store has the same. It can be compared.
 func (s *Store) Node() any { return s.pool.Node() }
 
 // NodeAddr is the address of the cluster's node that has the store's keys now; empty where there is no cluster, or while it is

@@ -119,3 +119,12 @@ func TestAlikePartitions(t *testing.T) {
 		t.Errorf("that nobody moves: %q", told(table))
 	}
 }
+
+// Jobs that nobody looks for are in the status line, with what migrates them.
+func TestStrayJobs(t *testing.T) {
+	r := redistest.Start(t)
+	f := startWith(t, web.Options{}, r, r.Addr, 3)
+	f.push("topic", "0", "body", time.Hour)
+	f.Do("ZADD", "delayer:job_pool", 1, "a", 1, "b")
+	f.get("/").has(t, "overview", http.StatusOK, `data-level="bad"`, "Jobs that nobody looks for: 2.", "DELAYER_REDIS_PARTITIONS_BEFORE=1 delayer migrate")
+}

@@ -155,6 +155,8 @@ type sample struct {
 	operator.Counts
 	Ready, Reserved, Dead int // of all topics; those that can't be read don't count
 
+	Strays []store.Stray // jobs that nobody looks for
+
 	Pauses operator.Pauses // none where this Redis user may not know
 
 	Beats beats
@@ -209,6 +211,7 @@ func (s *sampler) sample(ctx context.Context, reading *operator.Reading[operator
 		next.Reserved += max(t.Reserved, 0)
 		next.Dead += max(t.Dead, 0)
 	}
+	next.Strays = read.Strays
 	next.Pauses = read.Pauses // a failure shows by itself, in the counts
 	next.Beats = beats{List: read.Servers, Acked: read.Acked, Err: read.ServersErr}
 	broken := next.Broken() // what needs all of the partitions would only wait for those

@@ -38,6 +38,7 @@ func fullScrape(tb testing.TB) scrape {
 	w.metrics.Called("move", time.Millisecond)
 	w.pass()
 	w.ask("GET", "/healthz")
+	w.Do("ZADD", "delayer:job_pool", 1, "stray")
 	w.Do("HSET", "delayer:{0}:paused", "mail", "1 0 0 0 why")
 	w.Do("HSET", "delayer:{0}:limits", "mail", "1 1000 1 0 0 1 1000 1 vip")
 	w.Do("HSET", "delayer:{0}:reserved", "mail", 1<<40)

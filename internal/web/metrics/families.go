@@ -55,7 +55,17 @@ func (n numbers) families(t *topics) []family {
 		gauge("topics_paused", "Topics of which nothing is delivered, as they are paused."+wholeRedis).with(float64(n.paused)),
 		gauge("servers", "Servers that run."+wholeRedis).with(float64(n.servers)),
 		counter("jobs_acked_total", "Jobs that were acknowledged by anybody."+wholeRedis).with(float64(n.acked)),
-	}, ofSchedules(n.schedules), ofPartitions(n.Partitions), t.gauges(n.Topics), []family{t.ofPauses(n.pauses)}, t.ofLimits(n.Topics))
+	}, ofStrays(n.strays), ofSchedules(n.schedules), ofPartitions(n.Partitions), t.gauges(n.Topics), []family{t.ofPauses(n.pauses)}, t.ofLimits(n.Topics))
+}
+
+// ofStrays are how many jobs nobody looks for.
+func ofStrays(strays []store.Stray) []family {
+	f := gauge("stray_jobs", "Jobs and dead letters that nobody looks for, as a program with another number of partitions has pushed them, which the label says; at least. There is no series without such jobs."+wholeRedis)
+	for _, s := range strays {
+		label, partitions := "partitions", strconv.Itoa(s.Partitions)
+		f = f.with(float64(s.Jobs), &dto.LabelPair{Name: &label, Value: &partitions})
+	}
+	return []family{f}
 }
 
 // ofSchedules are how many there are, and how late.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -83,6 +84,9 @@ func (m *Metrics) readiness(ctx context.Context) readiness {
 		say(&ready.Degraded, "overdue", "it can't be read for how long jobs%s have been due", ofPartition(late.Partition))
 	case late.For > m.readyMaxLate:
 		say(&ready.Degraded, "overdue", "a job%s has been due for %v, more than ready_max_late, %v", ofPartition(late.Partition), late.For.Round(time.Millisecond), m.readyMaxLate)
+	}
+	if strays := m.operator.Strays(ctx); len(strays) > 0 {
+		say(&ready.Degraded, "stray", "%s", store.InWords(strays))
 	}
 	if allowed := m.interval + passSlack; m.now().Sub(time.UnixMilli(m.worked.Load())) > allowed {
 		say(&ready.Reasons, "pass", "the server has had no success for more than %v", allowed)

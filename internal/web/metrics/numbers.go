@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // numbers are what is read of Redis. One that can't be read is operator.Unknown.
@@ -14,6 +15,7 @@ type numbers struct {
 	schedules operator.ScheduleStates // with an Overdue below 0 if they can't be read
 	paused    int                     // topics; operator.Unknown if they can't be read
 	servers   int                     // that run
+	strays    []store.Stray           // jobs that nobody looks for
 	acked     int64                   // since the first scrape and before
 }
 
@@ -23,7 +25,7 @@ func (m *Metrics) numbers(ctx context.Context, reading *operator.Reading[operato
 	if err != nil {
 		return numbers{}, err
 	}
-	n = numbers{Counts: snapshot.Counts, servers: operator.Unknown, acked: operator.Unknown, paused: operator.Unknown}
+	n = numbers{Counts: snapshot.Counts, strays: snapshot.Strays, servers: operator.Unknown, acked: operator.Unknown, paused: operator.Unknown}
 	if snapshot.ServersErr == nil {
 		n.servers = 0
 		for _, s := range snapshot.Servers {

@@ -1,0 +1,137 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/server"
+)
+
+// withoutNode is a cluster of which the node has gone for good that has partition 0. away are the partitions that went with it, here the
+// others. The layout is kept, unless undecided is set.
+func withoutNode(t *testing.T, undecided bool) (cluster *redistest.Cluster, away, here []int) {
+	t.Helper()
+	cluster = redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
+	if !undecided {
+		c := inCluster(t, cluster)
+		check(t, c.Ping(t.Context()))
+		check(t, c.Close())
+	}
+	gone := cluster.Owner(cluster.Slot("{0}"))
+	for p := range clusterPartitions {
+		if cluster.Owner(cluster.Slot(fmt.Sprintf("{%d}", p))) == gone {
+			away = append(away, p)
+		} else {
+			here = append(here, p)
+		}
+	}
+	for i, s := range cluster.Servers[:3] {
+		if s == gone {
+			cluster.Servers[3+i].Kill() // nobody takes its place
+		}
+	}
+	gone.Kill()
+	return cluster, away, here
+}
+
+// While the node of partition 0 is away, whatever starts works with the partitions that are not: a Client pushes and takes, a worker
+// works, a server delivers, and an operator sees which partitions are away.
+func TestStartWithoutPartition0(t *testing.T) {
+	t.Parallel()
+	cluster, away, here := withoutNode(t, false)
+	ctx := t.Context()
+	pool := client.NewPool(client.PoolOptions{Cluster: cluster.Addrs()})
+	t.Cleanup(func() { redispool.Close(pool) })
+
+	counts, err := operator.New(pool, "", store.Layout{Partitions: clusterPartitions}).Counts(ctx)
+	check(t, err)
+	var unreadable []int
+	for _, p := range counts.Partitions {
+		if p.Err != nil {
+			unreadable = append(unreadable, p.Number)
+		}
+	}
+	if fmt.Sprint(unreadable) != fmt.Sprint(away) {
+		t.Errorf("unreadable are the partitions %v, want %v", unreadable, away)
+	}
+
+	redistest.Background(t, server.New(pool, server.Options{Partitions: clusterPartitions, Interval: 20 * time.Millisecond}).Run)
+	want := map[string]bool{}
+	c := inCluster(t, cluster)
+	for _, p := range here {
+		want[idOf(p, 1)] = true
+		check(t, errOf(c.Push(ctx, client.Message{ID: idOf(p, 1), Topic: "t", Body: "b"}, time.Millisecond)))
+	}
+	done := make(chan string, len(here))
+	mux := worker.NewMux()
+	mux.HandleFunc("t", func(_ context.Context, j *worker.Job) error { done <- j.ID; return nil })
+	redistest.Background(t, worker.New(inCluster(t, cluster), mux, worker.Options{Concurrency: 2}).Run)
+	for range here {
+		id := redistest.Receive(t, done)
+		if !want[id] {
+			t.Errorf("%s was delivered", id)
+		}
+		delete(want, id)
+	}
+}
+
+// Pushes that are the first ones of a Client, all at once, fail where their partitions' node is away, and only there.
+func TestFirstPushesWithoutANode(t *testing.T) {
+	t.Parallel()
+	cluster, away, _ := withoutNode(t, false)
+	c := inCluster(t, cluster)
+	failed := make([]chan error, clusterPartitions)
+	for p := range failed {
+		failed[p] = make(chan error, 1)
+		go func() {
+			failed[p] <- errOf(c.Push(t.Context(), client.Message{ID: idOf(p, 1), Topic: "t", Body: "b"}, time.Hour))
+		}()
+	}
+	var gone []int
+	for p := range failed {
+		if redistest.Receive(t, failed[p]) != nil {
+			gone = append(gone, p)
+		}
+	}
+	if fmt.Sprint(gone) != fmt.Sprint(away) {
+		t.Errorf("pushes have failed in %v, want %v", gone, away)
+	}
+}
+
+// Without partition 0 nobody decides on a layout: not on the first one, nor on another one. Copies refuse nobody for good, as partition 0
+// has the last word.
+func TestNoDecisionWithoutPartition0(t *testing.T) {
+	t.Parallel()
+	for name, undecided := range map[string]bool{"a first layout": true, "another layout": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster, _, here := withoutNode(t, undecided)
+			for _, o := range []client.PoolOptions{
+				{Partitions: clusterPartitions + 1},
+				{Partitions: 2 * clusterPartitions, PartitionsBefore: clusterPartitions},
+				{Partitions: clusterPartitions},
+			} {
+				if o.Partitions == clusterPartitions && !undecided {
+					continue
+				}
+				o.Cluster = cluster.Addrs()
+				c := client.OpenPool(o)
+				_, err := c.Push(t.Context(), client.Message{ID: idOf(here[0], 1), Topic: "t", Body: "b"}, 0)
+				if err == nil || errors.As(err, new(*store.LayoutError)) || strings.Contains(err.Error(), "partitions is") {
+					t.Errorf("with %d partitions: %v", o.Partitions, err)
+				}
+				check(t, c.Close())
+			}
+		})
+	}
+}

@@ -1,0 +1,35 @@
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local queues = prefix .. 'ready_queue:'
+local known_topics = prefix .. 'topics'
+local dead_letters = prefix .. 'dead_letter:'
+local dead_lists = prefix .. 'dead_letters:'
+local dead_topics = prefix .. 'dead_topics'
+local paused_queues = prefix .. 'paused_queue:'
+-- require: keys
+-- stray: how many jobs and dead letters a partition has; it changes nothing.
+--
+-- KEYS[1] job pool
+-- ARGV[1] how many topics are looked at, and how many of those with dead letters
+--
+-- Returns {jobs, more}: more is 1 if there are more topics. A key that can't be read counts as empty.
+-- Errors: none.
+--
+-- One script only to spare round trips.
+-- Cost: O(topics).
+local most = tonumber(ARGV[1])
+local function number(reply) return type(reply) == 'number' and reply or 0 end
+local function first(topics)
+  local names = redis.pcall('ZRANGE', topics, 0, most)
+  return names.err and {} or names
+end
+local jobs, more = number(redis.pcall('ZCOUNT', pool, '-inf', '+inf')), 0
+for i, topic in ipairs(first(known_topics)) do
+  if i > most then more = 1 break end
+  jobs = jobs + number(redis.pcall('LLEN', queues .. topic)) + number(redis.pcall('LLEN', paused_queues .. topic))
+end
+for i, topic in ipairs(first(dead_topics)) do
+  if i > most then more = 1 break end
+  jobs = jobs + number(redis.pcall('ZCOUNT', dead_lists .. topic, '-inf', '+inf'))
+end
+return {jobs, more}
