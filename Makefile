@@ -6,7 +6,7 @@ PREFIX  ?= /usr/local
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build install install-systemd run demo test test-cluster test-engines conformance e2e lint bench release clean
+.PHONY: help build install install-systemd run demo test test-cluster test-engines conformance e2e hops lint bench release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' Makefile
@@ -72,6 +72,10 @@ e2e: ## tests of the dashboard in Chromium, of what is for Prometheus by promtoo
 	NPM=needed $(GO) test -C internal/web/api/openapitest -run TypeScript ./...
 	PROMTOOL=needed $(GO) test ./internal/web/metrics -run Promtool
 	PACKAGING=needed $(GO) test ./cmd/delayer -run 'Unit|Logrotate|InstallSystemd'
+
+hops: ## how many functions, in how many files, one plain call passes through; fails above internal/hops/hops.go
+	tools/prepare.sh
+	HOPS=1 CI=true $(GO) test ./internal/hops -count=1 -v
 
 lint: ## gofmt, go vet, staticcheck, and what the documents link to and name
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }

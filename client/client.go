@@ -199,7 +199,9 @@ func (c *Client) begin(ctx context.Context) error {
 	if err := c.enlist(ctx); err != nil {
 		return err
 	}
-	c.partitions.Locate(ctx) // so that calls are grouped by nodes from the first one on; where that fails the call says why
+	if len(c.partitions) > 1 {
+		c.partitions.Locate(ctx) // so that calls are grouped by nodes from the first one on; where that fails the call says why
+	}
 	return nil
 }
 

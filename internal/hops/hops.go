@@ -10,9 +10,9 @@ type count struct{ functions, files int }
 // allowed has the most for each call that program calls makes: of a plain job, one partition, a warm connection. Whoever makes a plain
 // call longer changes its row here and says why in the commit.
 var allowed = map[string]count{
-	"push": {45, 12},
-	"pop":  {92, 21},
-	"ack":  {42, 12},
-	"wake": {94, 26},
-	"pass": {139, 35},
+	"push": {44, 12},
+	"pop":  {100, 22},
+	"ack":  {38, 10},
+	"wake": {88, 24},
+	"pass": {112, 27}, // 109 in 26, and what a heartbeat adds now and then
 }

@@ -49,8 +49,8 @@ func (s *Store) Keys() Keys { return s.keys }
 
 // connection waits for one of the pool.
 func (s *Store) connection(ctx context.Context) (redis.Conn, error) {
-	if s.layoutCheck != nil {
-		if err := s.layoutCheck.pass(ctx); err != nil {
+	if c := s.layoutCheck; c != nil && !c.done.Load() {
+		if err := c.pass(ctx); err != nil {
 			return nil, err
 		}
 	}
