@@ -48,12 +48,14 @@ func startOf(t testing.TB, o web.Options, partitions int) *fixture {
 // serve starts the front on a pool with these options.
 func (f *fixture) serve(p client.PoolOptions, o web.Options) {
 	f.t.Helper()
+	partitions := max(p.Partitions, 1)
+	p.Partitions = 0 // a pool knows of none
 	pool := client.NewPool(p)
-	f.Client = client.New(pool, client.WithPartitions(max(p.Partitions, 1)))
+	f.Client = client.New(pool, client.WithPartitions(partitions))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(f.t, err)
 	f.url = "http://" + l.Addr().String()
-	area := New(f.Client, operator.New(pool, "", store.Layout{Partitions: p.Partitions}), Options{MaxBody: 64 << 10, MaxWait: time.Minute, Pushed: f.count, Failed: f.fail})
+	area := New(f.Client, operator.New(pool, "", store.Layout{Partitions: partitions}), Options{MaxBody: 64 << 10, MaxWait: time.Minute, Pushed: f.count, Failed: f.fail})
 	f.t.Cleanup(func() {
 		f.Client.Close()
 		pool.Close()
