@@ -256,6 +256,13 @@ func TestAnswersAreDescribed(t *testing.T) {
 		p.ask(hasty, r, 408)
 	}
 
+	divided := client.PoolOptions{Addr: p.redis.Addr, Database: 1, Partitions: 4}
+	partitions := p.front(web.Options{}, divided)
+	for i := range 8 { // of which some lack the tag
+		p.ask(partitions, post("/v1/jobs", fmt.Sprintf(`{"id":"%d","topic":"t","body":"b"}`, i)), 201)
+	}
+	p.ask(partitions, request{method: "PUT", path: "/v1/topics/t/limit", body: `{"concurrency":4,"tag":"vip"}`}, 200)
+
 	closed := p.open(client.PoolOptions{Addr: p.redis.Addr})
 	closed.Close()
 	p.ask(web.New(web.Options{}, p.area(client.PoolOptions{Addr: p.redis.Addr}, closed)), post("/v1/jobs", `{"topic":"t","body":"b"}`), 503)

@@ -64,9 +64,11 @@ func (p *prober) front(o web.Options, pool client.PoolOptions) http.Handler {
 }
 
 func (p *prober) area(o client.PoolOptions, c *client.Client) web.Area {
+	layout := store.Layout{Partitions: o.Partitions}
+	o.Partitions = 0 // a pool has none
 	pool := client.NewPool(o)
 	p.t.Cleanup(func() { pool.Close() })
-	return api.New(c, operator.New(pool, "", store.Layout{}), api.Options{MaxBody: maxBody, MaxWait: time.Minute, MaxWork: p.maxWork})
+	return api.New(c, operator.New(pool, "", layout), api.Options{MaxBody: maxBody, MaxWait: time.Minute, MaxWork: p.maxWork})
 }
 
 // usual is the front that the pool's Redis works for.
