@@ -46,6 +46,7 @@ func (p *Proxy) start(tb testing.TB, target string) {
 			if err != nil {
 				return
 			}
+			c.(*net.TCPConn).SetReadBuffer(256 << 10) // or the system takes up to 32 MB that a slow link has yet to carry
 			go p.serve(ctx, c)
 		}
 	}()
