@@ -27,8 +27,8 @@ const (
 	frontOfDelayer    = "delayer"
 	frontOfDelayQueue = "delay-queue"
 	frontOfNothing    = "nothing"
-	frontOfDelete     = "delete"
-	frontOfScript     = "script"
+	frontOfCommands   = "commands"
+	frontOfScripts    = "scripts"
 )
 
 // frontIdleTimeout is when connections to Redis are closed that are used no more.
@@ -40,38 +40,121 @@ func answerAtOnce(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, `{"code":0,"message":"","data":{"id":"x"}}`)
 }
 
-// answerBehind is answerAtOnce, but asks Redis first.
-func answerBehind(redisAddr string, ask func(conn redis.Conn, id string) error) http.Handler {
-	pool := newPool(redisAddr, 100)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var asked delayQueueJob
-		body, err := io.ReadAll(r.Body)
-		if err == nil {
-			err = json.Unmarshal(body, &asked)
-		}
-		if err == nil {
-			conn := pool.Get()
-			err = ask(conn, asked.ID)
-			conn.Close()
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		io.WriteString(w, `{"code":0,"message":"","data":null}`)
-	})
+// floorOf answers delay-queue's requests with as little work in Redis as they need: nothing is checked, nobody waits.
+type floorOf struct {
+	push   func(conn redis.Conn, j delayQueueJob) error
+	pop    func(conn redis.Conn, topic string) (id, body string, err error)
+	finish func(conn redis.Conn, id string) error
+	pool   *redis.Pool
 }
 
-var emptyScript = redis.NewScript(1, "return 1")
+// floorOfCommands sends plain commands, floorOfScripts one script for each request. Both move due jobs by floorMove.
+var (
+	floorOfCommands = floorOf{
+		push: func(conn redis.Conn, j delayQueueJob) error {
+			conn.Send("HSET", bucketPrefix+j.ID, "topic", j.Topic, "body", j.Body)
+			conn.Send("PEXPIRE", bucketPrefix+j.ID, lifetime.Milliseconds())
+			conn.Send("ZADD", poolKey, score(j.due()), j.ID)
+			_, err := conn.Do("")
+			return err
+		},
+		pop: func(conn redis.Conn, topic string) (id, body string, err error) {
+			if id, err = redis.String(conn.Do("RPOP", readyPrefix+topic)); err != nil {
+				return "", "", err
+			}
+			conn.Send("ZADD", poolKey, score(time.Now().Add(time.Hour)), id)
+			conn.Send("HMGET", bucketPrefix+id, "topic", "body")
+			replies, err := redis.Values(conn.Do(""))
+			if err != nil {
+				return "", "", err
+			}
+			job, err := redis.Strings(replies[1], nil)
+			if err != nil {
+				return "", "", err
+			}
+			return id, job[1], nil
+		},
+		finish: func(conn redis.Conn, id string) error {
+			_, err := conn.Do("DEL", bucketPrefix+id)
+			return err
+		},
+	}
+	floorOfScripts = floorOf{
+		push: func(conn redis.Conn, j delayQueueJob) error {
+			_, err := floorPush.Do(conn, poolKey, bucketPrefix+j.ID, j.Topic, j.Body, lifetime.Milliseconds(), score(j.due()), j.ID)
+			return err
+		},
+		pop: func(conn redis.Conn, topic string) (id, body string, err error) {
+			job, err := redis.Strings(floorReserveOne.Do(conn, readyPrefix+topic, poolKey, bucketPrefix, score(time.Now().Add(time.Hour))))
+			if err != nil {
+				return "", "", err
+			}
+			return job[0], job[2], nil
+		},
+		finish: func(conn redis.Conn, id string) error {
+			_, err := emptyScript.Do(conn, id)
+			return err
+		},
+	}
+	emptyScript = redis.NewScript(1, "return 1")
+)
 
-func askDelete(conn redis.Conn, id string) error {
-	_, err := conn.Do("DEL", id)
-	return err
+// floorReserveOne takes one job and puts it back into the pool: KEYS ready queue, pool; ARGV bucket prefix, score.
+var floorReserveOne = redis.NewScript(2, `
+local id = redis.call('RPOP', KEYS[1])
+if not id then return nil end
+redis.call('ZADD', KEYS[2], ARGV[2], id)
+local job = redis.call('HMGET', ARGV[1] .. id, 'topic', 'body')
+return {id, job[1], job[2]}`)
+
+func (j delayQueueJob) due() time.Time { return time.Now().Add(time.Duration(j.Delay) * time.Second) }
+
+// on is this floor on a Redis, whose due jobs are moved from now on.
+func (f floorOf) on(redisAddr string) http.Handler {
+	f.pool = newPool(redisAddr, 100)
+	go func() {
+		conn := f.pool.Get()
+		for range time.Tick(20 * time.Millisecond) {
+			floorMoveAll(conn, 1000)
+		}
+	}()
+	return f
 }
 
-func askScript(conn redis.Conn, id string) error {
-	_, err := emptyScript.Do(conn, id)
-	return err
+func (f floorOf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	data, err := f.answer(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	text, _ := json.Marshal(struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+		Data    any    `json:"data"`
+	}{Data: data})
+	w.Write(text)
+}
+
+func (f floorOf) answer(r *http.Request) (data any, err error) {
+	var asked delayQueueJob
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(body, &asked); err != nil {
+		return nil, err
+	}
+	conn := f.pool.Get()
+	defer conn.Close()
+	switch r.URL.Path {
+	case "/push":
+		return nil, f.push(conn, asked)
+	case "/pop":
+		id, body, err := f.pop(conn, asked.Topic)
+		return map[string]string{"id": id, "body": body}, err
+	default:
+		return nil, f.finish(conn, asked.ID)
+	}
 }
 
 // serveFront is such a server, until it is ended.
@@ -81,10 +164,10 @@ func serveFront(name, addr, redisAddr string) error {
 		return http.ListenAndServe(addr, newDelayQueue(redisAddr))
 	case frontOfNothing:
 		return http.ListenAndServe(addr, http.HandlerFunc(answerAtOnce))
-	case frontOfDelete:
-		return http.ListenAndServe(addr, answerBehind(redisAddr, askDelete))
-	case frontOfScript:
-		return http.ListenAndServe(addr, answerBehind(redisAddr, askScript))
+	case frontOfCommands:
+		return http.ListenAndServe(addr, floorOfCommands.on(redisAddr))
+	case frontOfScripts:
+		return http.ListenAndServe(addr, floorOfScripts.on(redisAddr))
 	}
 	o := client.PoolOptions{Addr: redisAddr, MaxActive: 20, MaxIdle: 8, IdleTimeout: frontIdleTimeout} // as a daemon's front
 	go server.New(client.NewPool(o), server.Options{}).Run(context.Background())

@@ -16,8 +16,8 @@ The first PATH is its program. The second is this program built from an earlier 
 one pushes its jobs, then the next; the first one changes from turn to turn. When the jobs are ready each server's are popped, then finished. delay-queue's log goes to /dev/null. Its finish leaves the job's
 entry in a sorted set, which its timer removes when the ttr is over. The ttr is an hour here, so that work is not in the figures.
 
-The floors for a finish are handlers on the same net/http: one answers at once, one sends Redis a DEL, and one makes Redis run an empty script. The last two use a connection for each request
-and check nothing.`
+The floors are handlers on the same net/http that check nothing and let nobody wait. One answers a finish at once. One sends Redis plain commands: HSET, PEXPIRE and ZADD for a push, RPOP, then ZADD
+and HMGET for a pop, DEL for a finish. One makes Redis run one script for each request: the same commands for a push and a pop, an empty one for a finish. Each request has a connection to Redis of its own.`
 
 // The programs of the real server, and of an earlier revision of ours.
 var delayQueuePath, beforePath string
@@ -114,8 +114,8 @@ func (r *Run) turnServers() []*turnServer {
 		list = append(list, &turnServer{name: "Delayer before", start: before, ready: readyPrefix + topic})
 	}
 	return append(list,
-		&turnServer{name: "floor: net/http and DEL", start: front(frontOfDelete), finishOnly: true},
-		&turnServer{name: "floor: net/http and an empty script", start: front(frontOfScript), finishOnly: true},
+		&turnServer{name: "floor: net/http and plain commands", start: front(frontOfCommands), ready: readyPrefix + topic},
+		&turnServer{name: "floor: net/http and a script", start: front(frontOfScripts), ready: readyPrefix + topic},
 		&turnServer{name: "floor: net/http, without Redis", start: front(frontOfNothing), finishOnly: true})
 }
 
