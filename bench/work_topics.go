@@ -43,7 +43,7 @@ func benchTopics(ctx context.Context, r *Run) (Section, error) {
 		}
 	}
 	var steady []contender
-	for _, partitions := range []int{1, 4} {
+	for _, partitions := range []int{1, 4, 16} {
 		at := r.onOne(partitions)
 		steady = append(steady, contender{name: "Delayer, " + at.name, run: func() ([]float64, error) { return r.topicsSteady(ctx, at) }})
 	}
