@@ -3,84 +3,91 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 )
 
-// side is one of two trees that are compared: this program, built with its packages.
+// side is one of two trees that are compared: its own bench, built with its own packages.
 type side struct {
 	name    string
 	program string
 }
 
-// figure is a number that both sides have measured, one Sample each.
+// figure is a number that was measured, a Sample for each side.
 type figure struct {
 	name   string
 	digits int
 	got    [2]Sample
 }
 
-// compare measures each workload in turns, with the packages of this tree and with those of
-// another revision or folder, and prints what both gave: A B, B A, A B …, so that a
-// machine that slows down or speeds up favours neither. The programs differ in these packages only.
+// compare measures each workload of this tree and of another revision or folder in turns, and prints
+// what both gave: A B, B A, A B …, so that a machine that slows down or speeds up favours neither.
+// A workload that the other's bench does not have is left out.
 func compare(against string, pairs int, chosen []workload) error {
 	sides, err := buildSides(against)
 	if err != nil {
 		return err
 	}
 	for _, w := range chosen {
-		var figures []*figure
-		for pair := range pairs {
-			for i := range sides {
-				which := (pair + i) % 2
-				progress("%s, pair %d of %d: %s", w.name, pair+1, pairs, sides[which].name)
-				section, err := sides[which].measure(w)
-				if err != nil {
-					return fmt.Errorf("%s, with the packages of %s: %w", w.name, sides[which].name, err)
-				}
-				figures = collect(figures, section, which)
-			}
+		figures, err := measurePairs(w, pairs, sides)
+		switch {
+		case errors.Is(err, errNoWorkload):
+			progress("%s is left out: %v", w.name, err)
+		case err != nil:
+			return err
+		default:
+			printFigures(os.Stdout, w, sides, figures)
 		}
-		printFigures(os.Stdout, w, sides, figures)
 	}
 	return nil
 }
 
-// buildSides builds this program with this tree's packages and with the other's.
+// measurePairs runs as many turns of the workload on each side, and returns all figures that any turn had.
+func measurePairs(w workload, pairs int, sides [2]side) ([]*figure, error) {
+	var figures []*figure
+	for pair := range pairs {
+		for i := range sides {
+			which := (pair + i) % 2
+			progress("%s, pair %d of %d: %s", w.name, pair+1, pairs, sides[which].name)
+			section, err := sides[which].measure(w)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", sides[which].name, err)
+			}
+			figures = collect(figures, section, which)
+		}
+	}
+	return figures, nil
+}
+
+// buildSides builds the bench of this tree and that of the other.
 func buildSides(against string) (sides [2]side, err error) {
 	folder, err := newFolder()
 	if err != nil {
 		return sides, err
 	}
-	tree, err := otherTree(against)
+	other, err := otherTree(against)
 	if err != nil {
 		return sides, err
 	}
-	mod, sum := filepath.Join(folder, "other.mod"), filepath.Join(folder, "other.sum")
-	for file, copied := range map[string]string{"go.mod": mod, "go.sum": sum} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return sides, err
-		}
-		if err := os.WriteFile(copied, text, 0o644); err != nil {
-			return sides, err
-		}
-	}
 	sides = [2]side{{"this tree", filepath.Join(folder, "this")}, {against, filepath.Join(folder, "other")}}
-	for _, args := range [][]string{
-		{"go", "build", "-o", sides[0].program, "."},
-		{"go", "mod", "edit", "-replace", "github.com/mix-basic/delayer=" + tree, mod},
-		{"go", "build", "-mod=mod", "-modfile=" + mod, "-o", sides[1].program, "."},
-	} {
-		if _, err := output(args...); err != nil {
-			return sides, err
-		}
+	if err := sides[0].build(".."); err != nil {
+		return sides, err
 	}
-	return sides, nil
+	return sides, sides[1].build(other)
+}
+
+// build builds the tree's bench.
+func (s side) build(tree string) error {
+	if _, err := output("go", "build", "-C", filepath.Join(tree, "bench"), "-o", s.program, "."); err != nil {
+		return fmt.Errorf("the bench of %s: %w", s.name, err)
+	}
+	return nil
 }
 
 // otherTree is the folder if it is one, or the sources of that revision, in a temporary folder.
@@ -115,10 +122,16 @@ func output(args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// errNoWorkload is what measure returns where the side's bench does not have the workload.
+var errNoWorkload = errors.New("its bench has no such workload")
+
 // measure runs one turn of the workload.
 func (s side) measure(w workload) (section Section, err error) {
 	text, err := output(s.program, "-turn", w.name)
 	if err != nil {
+		if strings.Contains(err.Error(), fmt.Sprintf(noWorkload, w.name)) {
+			err = errNoWorkload
+		}
 		return section, err
 	}
 	return section, json.Unmarshal(text, &section)

@@ -1,6 +1,11 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -39,3 +44,58 @@ func TestOtherTreeNamesWhatItCannotFind(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// The other tree's packages have nothing in common with this one's: only its own bench can be built with them.
+func TestTheOtherSideIsItsOwnBench(t *testing.T) {
+	tree := t.TempDir()
+	bench := filepath.Join(tree, "bench")
+	if err := os.Mkdir(bench, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, unknown := choose("push2")
+	for file, text := range map[string]string{
+		filepath.Join(tree, "go.mod"):   "module github.com/mix-basic/delayer\n",
+		filepath.Join(bench, "go.mod"):  "module github.com/mix-basic/delayer/bench\n",
+		filepath.Join(bench, "main.go"): fmt.Sprintf(otherBench, unknown),
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := side{"other", filepath.Join(t.TempDir(), "other")}
+	if err := s.build(tree); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.measure(workload{name: "push"})
+	if err != nil || got.Name != "push" || !reflect.DeepEqual(got.Tables[0].Rows[0].Cells[0], Sample{7}) {
+		t.Errorf("push: %+v, %v", got, err)
+	}
+	if _, err := s.measure(workload{name: "push2"}); !errors.Is(err, errNoWorkload) {
+		t.Errorf("a workload that it does not have: %v", err)
+	}
+	if _, err := s.measure(workload{name: "take"}); err == nil || errors.Is(err, errNoWorkload) {
+		t.Errorf("a workload that fails: %v", err)
+	}
+}
+
+// otherBench is a program with the workloads push and take, of which take fails. It says that another is unknown as choose does.
+const otherBench = `package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	switch os.Args[2] {
+	case "push":
+		fmt.Println("{\"Name\":\"push\",\"Tables\":[{\"Rows\":[{\"Cells\":[[7]]}]}]}")
+	case "take":
+		fmt.Fprintln(os.Stderr, "bench: Redis is away")
+		os.Exit(1)
+	default:
+		fmt.Fprintln(os.Stderr, "bench:", %q)
+		os.Exit(1)
+	}
+}
+`

@@ -95,7 +95,7 @@ func command() error {
 	render := flag.Bool("render", false, "run nothing: write document and charts from the kept numbers")
 	carries := flag.Bool("simulate", false, "measure nothing: print what N nodes of a cluster carry, by the kept numbers of memory and partitions")
 	out := flag.String("out", "", "folder to write to (default ../docs, with -quick a temporary one)")
-	against := flag.String("against", "", "measure Delayer in turns with another revision, or with the tree in this folder, and print both; nothing is written")
+	against := flag.String("against", "", "measure Delayer in turns with another revision, or with the tree in this folder, each by its own bench, and print both; nothing is written")
 	pairs := flag.Int("pairs", 8, "with -against: how often each of the two is measured")
 	turn := flag.String("turn", "", "for -against: run this workload's turn and print it as JSON")
 	flag.StringVar(&delayQueuePath, "delay-queue", "", "for -only delayqueue, which is left out without it: the program of the real delay-queue server")
@@ -147,12 +147,15 @@ func command() error {
 	return bench(mode, s, folder, chosen)
 }
 
+// noWorkload is how choose's error begins. Programs of other revisions know a missing workload by it.
+const noWorkload = "there is no workload %q"
+
 // choose is the workloads of a list with commas, in our order.
 func choose(list string) ([]workload, error) {
 	wanted := strings.Split(list, ",")
 	for _, name := range wanted {
 		if !slices.Contains(names(), name) {
-			return nil, fmt.Errorf("there is no workload %q: there is %s", name, strings.Join(names(), ", "))
+			return nil, fmt.Errorf(noWorkload+": there is %s", name, strings.Join(names(), ", "))
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool { return !slices.Contains(wanted, w.name) }), nil

@@ -156,7 +156,7 @@ Written by ` + "`make bench`" + `, which measures everything anew, in more than 
 redis-server (and a beanstalkd and a Faktory) of its own on loopback, and writes this file, the charts beside it and
 [the numbers](bench/results.json). Parts of it: ` + "`go run -C bench . -full -only push,move`" + `; a smoke run of a minute
 and a half, which writes to a temporary folder: ` + "`go run -C bench . -quick`" + `; this tree and another revision in turns,
-which prints only: ` + "`go run -C bench . -against main -only push,idle`" + `; what the nodes of a cluster carry by the
+each by its own bench, which prints only: ` + "`go run -C bench . -against main -only push,idle`" + `; what the nodes of a cluster carry by the
 kept numbers of ` + "`memory` and `partitions`: `go run -C bench . -simulate`" + `. The programs are in [bench/](../bench), a Go module of its
 own, so that none of what is compared here reaches a user of the library.
 
