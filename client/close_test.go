@@ -199,19 +199,3 @@ func TestCloseGivesUpWaitingCalls(t *testing.T) {
 	arrival(t, popped)
 	f.Expect(state{})
 }
-
-// A FetchFunc that waits for a connection of the pool does not keep Close waiting.
-func TestCloseWhileFetchFuncHasNoConnection(t *testing.T) {
-	f := start(t)
-	for _, timeout := range []time.Duration{0, time.Hour} {
-		pool := f.newPool(client.PoolOptions{MaxActive: 1})
-		conn := f.connect(pool)
-		defer conn.Close()
-		check(t, errOf(conn.Do("PING")))
-		c := f.on(pool)
-		called := inBackground(t.Context(), waiters["FetchFunc"], c, timeout, "t")
-		f.called(c, "t")
-		check(t, c.Close())
-		expectError(t, called, client.ErrClosed)
-	}
-}

@@ -353,8 +353,10 @@ var waiters = map[string]taker{
 	"Reserve": func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
 		return messageOf(c.Reserve(ctx, timeout, time.Hour, topics[0], topics[1:]...))
 	},
-	"Fetch":     fetcher((*client.Client).Fetch),
-	"FetchFunc": fetcher(fetchFunc),
+	"Fetch": func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
+		list, err := c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics(topics...), Max: 1, Timeout: timeout, Lease: time.Hour})
+		return messageOf(slices.Concat(list, []*client.Delivery{nil})[0], err)
+	},
 }
 
 func messageOf(d *client.Delivery, err error) (client.Message, error) {
@@ -362,28 +364,6 @@ func messageOf(d *client.Delivery, err error) (client.Message, error) {
 		return client.Message{}, err
 	}
 	return d.Message, nil
-}
-
-// fetch is Client.Fetch, or does the same.
-type fetch func(c *client.Client, ctx context.Context, o client.FetchOptions) ([]*client.Delivery, error)
-
-// fetchFunc waits for what FetchFunc is called back with.
-func fetchFunc(c *client.Client, ctx context.Context, o client.FetchOptions) (list []*client.Delivery, err error) {
-	called := make(chan bool)
-	c.FetchFunc(ctx, o, func(l []*client.Delivery, e error) {
-		list, err = l, e
-		close(called) // panics at a second call
-	})
-	<-called
-	return list, err
-}
-
-// fetcher takes one job by a Fetch.
-func fetcher(fetch fetch) taker {
-	return func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
-		list, err := fetch(c, ctx, client.FetchOptions{Topics: fetchTopics(topics...), Max: 1, Timeout: timeout, Lease: time.Hour})
-		return messageOf(slices.Concat(list, []*client.Delivery{nil})[0], err)
-	}
 }
 
 // eachWaiter runs the test with each way to wait.

@@ -138,7 +138,7 @@ func (w *limitedCrowd) takeOfTwo(ctx context.Context, c *client.Client, topic, n
 
 // fetch takes more than may be reserved at a time.
 func (w *limitedCrowd) fetch(ctx context.Context, c *client.Client, topic, _ string) {
-	list, _ := fetchFunc(c, ctx, client.FetchOptions{Topics: fetchTopics(topic), Max: 10, Lease: crowdLease})
+	list, _ := c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics(topic), Max: 10, Lease: crowdLease})
 	var wait sync.WaitGroup
 	for _, d := range list {
 		wait.Go(func() { w.work(d) })

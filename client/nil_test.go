@@ -76,15 +76,8 @@ func TestNothingToCall(t *testing.T) {
 			if file, _ := runtime.FuncForPC(value.Type().Method(i).Func.Pointer()).FileLine(0); strings.HasSuffix(file, "_test.go") {
 				continue
 			}
-			if method == "FetchFunc" && name != "Client, of nothing" {
-				continue // it has no result
-			}
 			err, tells := outcome(value.Method(i), nil)
 			switch {
-			case method == "FetchFunc":
-				if err == nil || !strings.Contains(err.Error(), "the func to call is nil") {
-					t.Errorf("FetchFunc without a func: %v", err)
-				}
 			case method == "Close" && c.close:
 				if err != nil {
 					t.Errorf("%s: Close: %v", name, err)
@@ -95,12 +88,5 @@ func TestNothingToCall(t *testing.T) {
 				t.Errorf("%s: %s: %v, want one with the operation in front", name, method, err)
 			}
 		}
-	}
-}
-
-// FetchFunc on what is no Client calls back with ErrInvalid.
-func TestFetchFuncOfNoClient(t *testing.T) {
-	for _, c := range []*client.Client{nil, new(client.Client), client.New(nil)} {
-		expectError(t, inBackground(t.Context(), waiters["FetchFunc"], c, 0, "t"), client.ErrInvalid)
 	}
 }

@@ -114,27 +114,6 @@ func (c *Client) Fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error)
 	return list, failed("fetch", "", err)
 }
 
-// FetchFunc is Fetch for those on whose behalf thousands wait: it returns at once, and calls f, in a
-// goroutine of its own, with what Fetch would have returned. Until then each takes some 2 KB, and no
-// goroutine. Close does not wait for f.
-func (c *Client) FetchFunc(ctx context.Context, o FetchOptions, f func([]*Delivery, error)) {
-	if f == nil {
-		panic("delayer: fetch: the func to call is nil")
-	}
-	r, err := o.request()
-	if err == nil {
-		err = c.beginTake(ctx, r)
-	}
-	if err != nil {
-		go f(nil, failed("fetch", "", err))
-		return
-	}
-	c.taker.TakeFunc(ctx, r, func(got take.Jobs, err error) {
-		c.running.Done()
-		f(c.deliveries(got, o), failed("fetch", "", err))
-	})
-}
-
 func (c *Client) fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error) {
 	r, err := o.request()
 	if err != nil {

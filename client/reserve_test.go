@@ -16,12 +16,6 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// eachFetch runs the test with Fetch, and with FetchFunc.
-func eachFetch(t *testing.T, test func(t *testing.T, fetch fetch)) {
-	t.Run("Fetch", func(t *testing.T) { test(t, (*client.Client).Fetch) })
-	t.Run("FetchFunc", func(t *testing.T) { test(t, fetchFunc) })
-}
-
 // deliveryIDs are the IDs of the reserved jobs.
 func deliveryIDs(list []*client.Delivery) []string {
 	ids := make([]string, len(list))
@@ -237,204 +231,194 @@ func TestReserveBatchOfLargeBodies(t *testing.T) {
 // Fetch reserves what is there of its topics, in their order, no more than is wanted of each
 // and in all.
 func TestFetch(t *testing.T) {
-	eachFetch(t, func(t *testing.T, fetch fetch) {
-		f := start(t, undivided)
-		type topics = []client.FetchTopic
-		for _, c := range []struct {
-			name   string
-			topics topics
-			max    int
-			want   []string
-		}{
-			{"one", topics{{Topic: "t"}}, 1, []string{"t0"}},
-			{"as many as there are", topics{{Topic: "t"}}, 250, []string{"t0", "t1", "t2"}},
-			{"a topic's own limit", topics{{Topic: "t", Max: 2}}, 250, []string{"t0", "t1"}},
-			{"its limit is above the other one", topics{{Topic: "t", Max: 9}}, 1, []string{"t0"}},
-			{"two topics in this order", topics{{Topic: "u"}, {Topic: "t"}}, 5, []string{"u0", "u1", "u2", "t0", "t1"}},
-			{"with limits", topics{{Topic: "none"}, {Topic: "t", Max: 1}, {Topic: "u", Max: 2}}, 250, []string{"t0", "u0", "u1"}},
-			{"with limits, and fewer in all", topics{{Topic: "t", Max: 2}, {Topic: "u", Max: 2}}, 3, []string{"t0", "t1", "u0"}},
-		} {
-			f.Flush()
-			for n := range 3 {
-				f.push(fmt.Sprint("t", n), "t")
-				f.push(fmt.Sprint("u", n), "u")
-			}
-			list, err := fetch(f.Client, t.Context(), client.FetchOptions{Topics: c.topics, Max: c.max})
-			if got := deliveryIDs(list); err != nil || !slices.Equal(got, c.want) {
-				t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
-			}
-			if got := f.State().Reserved; len(got) != len(c.want) {
-				t.Errorf("%s: reserved in Redis are %q", c.name, got)
-			}
+	f := start(t, undivided)
+	type topics = []client.FetchTopic
+	for _, c := range []struct {
+		name   string
+		topics topics
+		max    int
+		want   []string
+	}{
+		{"one", topics{{Topic: "t"}}, 1, []string{"t0"}},
+		{"as many as there are", topics{{Topic: "t"}}, 250, []string{"t0", "t1", "t2"}},
+		{"a topic's own limit", topics{{Topic: "t", Max: 2}}, 250, []string{"t0", "t1"}},
+		{"its limit is above the other one", topics{{Topic: "t", Max: 9}}, 1, []string{"t0"}},
+		{"two topics in this order", topics{{Topic: "u"}, {Topic: "t"}}, 5, []string{"u0", "u1", "u2", "t0", "t1"}},
+		{"with limits", topics{{Topic: "none"}, {Topic: "t", Max: 1}, {Topic: "u", Max: 2}}, 250, []string{"t0", "u0", "u1"}},
+		{"with limits, and fewer in all", topics{{Topic: "t", Max: 2}, {Topic: "u", Max: 2}}, 3, []string{"t0", "t1", "u0"}},
+	} {
+		f.Flush()
+		for n := range 3 {
+			f.push(fmt.Sprint("t", n), "t")
+			f.push(fmt.Sprint("u", n), "u")
 		}
-	})
+		list, err := f.Fetch(t.Context(), client.FetchOptions{Topics: c.topics, Max: c.max})
+		if got := deliveryIDs(list); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
+		}
+		if got := f.State().Reserved; len(got) != len(c.want) {
+			t.Errorf("%s: reserved in Redis are %q", c.name, got)
+		}
+	}
 }
 
 // A Fetch that waits is served what comes, and several that wait share it.
 func TestFetchWaits(t *testing.T) {
-	eachFetch(t, func(t *testing.T, fetch fetch) {
-		f := start(t, undivided)
-		const fetchers = 3
-		results := make(chan []*client.Delivery, fetchers)
-		for range fetchers {
-			go func() {
-				list, err := fetch(f.Client, t.Context(), client.FetchOptions{Topics: []client.FetchTopic{{Topic: "u"}, {Topic: "t", Max: 100}}, Max: 250})
-				if err != nil {
-					t.Error(err)
-				}
-				results <- list
-			}()
-		}
-		f.waits(f.Client, "t", fetchers)
-		check(t, errOf(f.PushBatch(t.Context(), jobs(0, 250, "t", 0))))
-		seen := map[string]bool{}
-		for range fetchers {
-			list := arrival(t, results)
-			if len(list) > 100 || len(list) == 0 {
-				t.Errorf("%d jobs, want 1 to 100", len(list))
+	f := start(t, undivided)
+	const fetchers = 3
+	results := make(chan []*client.Delivery, fetchers)
+	for range fetchers {
+		go func() {
+			list, err := f.Fetch(t.Context(), client.FetchOptions{Topics: []client.FetchTopic{{Topic: "u"}, {Topic: "t", Max: 100}}, Max: 250})
+			if err != nil {
+				t.Error(err)
 			}
-			for _, d := range list {
-				seen[d.ID] = true
-			}
+			results <- list
+		}()
+	}
+	f.waits(f.Client, "t", fetchers)
+	check(t, errOf(f.PushBatch(t.Context(), jobs(0, 250, "t", 0))))
+	seen := map[string]bool{}
+	for range fetchers {
+		list := arrival(t, results)
+		if len(list) > 100 || len(list) == 0 {
+			t.Errorf("%d jobs, want 1 to 100", len(list))
 		}
-		if len(seen) != 250 {
-			t.Errorf("%d of 250 jobs came", len(seen))
+		for _, d := range list {
+			seen[d.ID] = true
 		}
-	})
+	}
+	if len(seen) != 250 {
+		t.Errorf("%d of 250 jobs came", len(seen))
+	}
 }
 
 // Topics may have leases and attempts of their own, and are served in their order all the same.
 func TestFetchOfTopicsWithTheirOwnTerms(t *testing.T) {
-	eachFetch(t, func(t *testing.T, fetch fetch) {
-		f := start(t, undivided)
-		for n := range 2 {
-			f.push(fmt.Sprint("t", n), "t")
-			f.push(fmt.Sprint("u", n), "u")
-			_, err := f.Push(t.Context(), client.Message{ID: fmt.Sprint("v", n), Topic: "v", Body: "b"}, 0, client.TTR(3*time.Minute), client.MaxAttempts(3))
-			check(t, err)
-		}
-		o := client.FetchOptions{Max: 5, MaxAttempts: 9, Topics: []client.FetchTopic{
-			{Topic: "none"},
-			{Topic: "u", Lease: time.Minute},
-			{Topic: "t", Lease: 2 * time.Minute, MaxAttempts: 1},
-			{Topic: "v", Max: 1},
-		}}
-		type reserved struct {
-			id       string
-			lease    time.Duration
-			attempts int
-		}
-		var list []*client.Delivery
-		for _, want := range [][]reserved{
-			{{"u0", time.Minute, 9}, {"u1", time.Minute, 9}},
-			{{"t0", 2 * time.Minute, 1}, {"t1", 2 * time.Minute, 1}},
-			{{"v0", 3 * time.Minute, 3}},
-		} {
-			fetched, err := fetch(f.Client, t.Context(), o)
-			check(t, err)
-			var got []reserved
-			for _, d := range fetched {
-				got = append(got, reserved{d.ID, d.Lease(), d.MaxAttempts})
-				if left := time.Until(d.Deadline()); left <= d.Lease()-time.Minute || left > d.Lease() {
-					t.Errorf("the lease of %s, %v, ends in %v", d.ID, d.Lease(), left)
-				}
+	f := start(t, undivided)
+	for n := range 2 {
+		f.push(fmt.Sprint("t", n), "t")
+		f.push(fmt.Sprint("u", n), "u")
+		_, err := f.Push(t.Context(), client.Message{ID: fmt.Sprint("v", n), Topic: "v", Body: "b"}, 0, client.TTR(3*time.Minute), client.MaxAttempts(3))
+		check(t, err)
+	}
+	o := client.FetchOptions{Max: 5, MaxAttempts: 9, Topics: []client.FetchTopic{
+		{Topic: "none"},
+		{Topic: "u", Lease: time.Minute},
+		{Topic: "t", Lease: 2 * time.Minute, MaxAttempts: 1},
+		{Topic: "v", Max: 1},
+	}}
+	type reserved struct {
+		id       string
+		lease    time.Duration
+		attempts int
+	}
+	var list []*client.Delivery
+	for _, want := range [][]reserved{
+		{{"u0", time.Minute, 9}, {"u1", time.Minute, 9}},
+		{{"t0", 2 * time.Minute, 1}, {"t1", 2 * time.Minute, 1}},
+		{{"v0", 3 * time.Minute, 3}},
+	} {
+		fetched, err := f.Fetch(t.Context(), o)
+		check(t, err)
+		var got []reserved
+		for _, d := range fetched {
+			got = append(got, reserved{d.ID, d.Lease(), d.MaxAttempts})
+			if left := time.Until(d.Deadline()); left <= d.Lease()-time.Minute || left > d.Lease() {
+				t.Errorf("the lease of %s, %v, ends in %v", d.ID, d.Lease(), left)
 			}
-			if !slices.Equal(got, want) {
-				t.Errorf("got %v, want %v", got, want)
-			}
-			list = append(list, fetched...)
 		}
-		if err := list[2].Retry(t.Context(), 0); !errors.Is(err, client.ErrExhausted) {
-			t.Errorf("retry of the only attempt: %v, want ErrExhausted", err)
+		if !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
 		}
-		if err := list[0].Retry(t.Context(), 0); err != nil {
-			t.Errorf("retry of the first of nine attempts: %v", err)
-		}
-	})
+		list = append(list, fetched...)
+	}
+	if err := list[2].Retry(t.Context(), 0); !errors.Is(err, client.ErrExhausted) {
+		t.Errorf("retry of the only attempt: %v, want ErrExhausted", err)
+	}
+	if err := list[0].Retry(t.Context(), 0); err != nil {
+		t.Errorf("retry of the first of nine attempts: %v", err)
+	}
 }
 
 // Many who wait for the same topics on terms of their own get each job once, and hear when there is none.
 func TestFetchersWithTheirOwnTerms(t *testing.T) {
-	eachFetch(t, func(t *testing.T, fetch fetch) {
-		f := start(t)
-		const fetchers, rounds = 8, 50
-		names := []string{"a", "b", "c", "d"}
-		options := func(fetcher int) client.FetchOptions {
-			o := client.FetchOptions{Max: 3}
-			for i := range names {
-				name := names[(i+fetcher)%len(names)]
-				o.Topics = append(o.Topics, client.FetchTopic{Topic: name, Lease: time.Duration(1+(i*fetcher)%3) * time.Minute})
-			}
-			return o
+	f := start(t)
+	const fetchers, rounds = 8, 50
+	names := []string{"a", "b", "c", "d"}
+	options := func(fetcher int) client.FetchOptions {
+		o := client.FetchOptions{Max: 3}
+		for i := range names {
+			name := names[(i+fetcher)%len(names)]
+			o.Topics = append(o.Topics, client.FetchTopic{Topic: name, Lease: time.Duration(1+(i*fetcher)%3) * time.Minute})
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		came := make(chan *client.Delivery, fetchers*3)
-		var waiting sync.WaitGroup
-		for i := range fetchers {
-			waiting.Go(func() {
-				for {
-					list, err := fetch(f.Client, ctx, options(i))
-					if err != nil {
-						if !errors.Is(err, context.Canceled) {
-							t.Error(err)
-						}
-						return
+		return o
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	came := make(chan *client.Delivery, fetchers*3)
+	var waiting sync.WaitGroup
+	for i := range fetchers {
+		waiting.Go(func() {
+			for {
+				list, err := f.Fetch(ctx, options(i))
+				if err != nil {
+					if !errors.Is(err, context.Canceled) {
+						t.Error(err)
 					}
-					for _, d := range list {
-						came <- d
-					}
+					return
 				}
-			})
-		}
-		seen := map[string]int{}
-		for round := range rounds {
-			topic := names[round%len(names)]
-			pushed := make([]client.Delayed, 1+round%5)
-			for i := range pushed {
-				pushed[i].Message = client.Message{ID: fmt.Sprint(round, " ", i), Topic: topic, Body: "b"}
-			}
-			_, err := f.PushBatch(t.Context(), pushed)
-			check(t, err)
-			for range pushed {
-				d := arrival(t, came)
-				if seen[d.ID]++; seen[d.ID] > 1 {
-					t.Errorf("%s came twice", d.ID)
-				}
-				if err := d.Ack(t.Context()); err != nil {
-					t.Error(err)
+				for _, d := range list {
+					came <- d
 				}
 			}
+		})
+	}
+	seen := map[string]int{}
+	for round := range rounds {
+		topic := names[round%len(names)]
+		pushed := make([]client.Delayed, 1+round%5)
+		for i := range pushed {
+			pushed[i].Message = client.Message{ID: fmt.Sprint(round, " ", i), Topic: topic, Body: "b"}
 		}
-		cancel()
-		waiting.Wait()
-		o := options(1)
-		o.NoWait = true
-		if _, err := fetch(f.Client, t.Context(), o); !errors.Is(err, client.ErrEmpty) {
-			t.Errorf("of nothing: %v, want ErrEmpty", err)
+		_, err := f.PushBatch(t.Context(), pushed)
+		check(t, err)
+		for range pushed {
+			d := arrival(t, came)
+			if seen[d.ID]++; seen[d.ID] > 1 {
+				t.Errorf("%s came twice", d.ID)
+			}
+			if err := d.Ack(t.Context()); err != nil {
+				t.Error(err)
+			}
 		}
-		f.Expect(state{})
-	})
+	}
+	cancel()
+	waiting.Wait()
+	o := options(1)
+	o.NoWait = true
+	if _, err := f.Fetch(t.Context(), o); !errors.Is(err, client.ErrEmpty) {
+		t.Errorf("of nothing: %v, want ErrEmpty", err)
+	}
+	f.Expect(state{})
 }
 
 // One who waits for them gets what comes, as its topic says.
 func TestFetchWaitsOnItsOwnTerms(t *testing.T) {
-	eachFetch(t, func(t *testing.T, fetch fetch) {
-		for topic, want := range map[string]time.Duration{"t": time.Minute, "u": time.Hour} {
-			f := start(t)
-			got := later(func() []*client.Delivery {
-				list, err := fetch(f.Client, t.Context(), client.FetchOptions{Max: 1, Topics: []client.FetchTopic{{Topic: "t", Lease: time.Minute}, {Topic: "u", Lease: time.Hour}}})
-				if err != nil {
-					t.Error(err)
-				}
-				return list
-			})
-			f.waits(f.Client, topic, 1)
-			f.push("a", topic)
-			if list := arrival(t, got); len(list) != 1 || list[0].Topic != topic || list[0].Lease() != want {
-				t.Errorf("%s: got %+v, want a lease of %v", topic, list, want)
+	for topic, want := range map[string]time.Duration{"t": time.Minute, "u": time.Hour} {
+		f := start(t)
+		got := later(func() []*client.Delivery {
+			list, err := f.Fetch(t.Context(), client.FetchOptions{Max: 1, Topics: []client.FetchTopic{{Topic: "t", Lease: time.Minute}, {Topic: "u", Lease: time.Hour}}})
+			if err != nil {
+				t.Error(err)
 			}
+			return list
+		})
+		f.waits(f.Client, topic, 1)
+		f.push("a", topic)
+		if list := arrival(t, got); len(list) != 1 || list[0].Topic != topic || list[0].Lease() != want {
+			t.Errorf("%s: got %+v, want a lease of %v", topic, list, want)
 		}
-	})
+	}
 }
 
 // One connection suffices for all, also for a loop over dead letters that sends them again.
@@ -490,26 +474,24 @@ func TestLateBy(t *testing.T) {
 // TestFetchNoWait has Fetch come back without a job, be it that there is none, or that its
 // attempts are used up.
 func TestFetchNoWait(t *testing.T) {
-	eachFetch(t, func(t *testing.T, fetch fetch) {
-		t.Parallel()
-		f := start(t)
-		for _, topics := range [][]string{{"a"}, {"a", "b"}} {
-			expect := func(when string, want ...string) {
-				t.Helper()
-				o := client.FetchOptions{Topics: fetchTopics(topics...), Max: 2, Lease: time.Minute, MaxAttempts: 1, NoWait: true}
-				list, err := fetch(f.Client, t.Context(), o)
-				if got := deliveryIDs(list); !slices.Equal(got, want) || (len(want) == 0) != errors.Is(err, client.ErrEmpty) {
-					t.Errorf("%q, %s: got %q, %v, want %q", topics, when, got, err, want)
-				}
-			}
-			expect("empty")
-			f.push("job", topics[len(topics)-1])
-			expect("with a job", "job")
-			check(t, f.Reschedule(t.Context(), "job", 0))
-			expect("with a job without attempts")
-			if job, err := f.Get(t.Context(), "job"); err != nil || job.State != client.Dead {
-				t.Errorf("%+v, %v: want a dead letter", job, err)
+	t.Parallel()
+	f := start(t)
+	for _, topics := range [][]string{{"a"}, {"a", "b"}} {
+		expect := func(when string, want ...string) {
+			t.Helper()
+			o := client.FetchOptions{Topics: fetchTopics(topics...), Max: 2, Lease: time.Minute, MaxAttempts: 1, NoWait: true}
+			list, err := f.Fetch(t.Context(), o)
+			if got := deliveryIDs(list); !slices.Equal(got, want) || (len(want) == 0) != errors.Is(err, client.ErrEmpty) {
+				t.Errorf("%q, %s: got %q, %v, want %q", topics, when, got, err, want)
 			}
 		}
-	})
+		expect("empty")
+		f.push("job", topics[len(topics)-1])
+		expect("with a job", "job")
+		check(t, f.Reschedule(t.Context(), "job", 0))
+		expect("with a job without attempts")
+		if job, err := f.Get(t.Context(), "job"); err != nil || job.State != client.Dead {
+			t.Errorf("%+v, %v: want a dead letter", job, err)
+		}
+	}
 }

@@ -47,11 +47,6 @@ func TestTinyDelaysAreNoted(t *testing.T) {
 			_, err := c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics("none"), Max: 1, Timeout: d})
 			return err
 		},
-		"FetchFunc": func(ctx context.Context, c *client.Client, d time.Duration) error {
-			ends := make(chan error, 1)
-			c.FetchFunc(ctx, client.FetchOptions{Topics: fetchTopics("none"), Max: 1, Timeout: d}, func(_ []*client.Delivery, err error) { ends <- err })
-			return arrival(t, ends)
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log redistest.Log
