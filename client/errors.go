@@ -68,22 +68,14 @@ func checkLength(field string, d, most time.Duration) error {
 
 // checkUnit refuses what must have been meant to be longer.
 func checkUnit(field string, d time.Duration) error {
-	if isTiny(d) {
-		return invalid(field, fmt.Sprintf("%v is less than a millisecond; %s", d, units))
-	}
-	return nil
+	return refusal(field, store.CheckUnit(d))
 }
-
-// isTiny reports whether somebody may have left out a unit.
-func isTiny(d time.Duration) bool { return d > 0 && d < time.Millisecond }
-
-const units = "in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"
 
 // note says once, to the Client's logger, that a delay or a timeout may lack its unit. It may also be the
 // rest of one that was computed, and is taken.
 func (c *Client) note(what string, d time.Duration) {
-	if isTiny(d) && !c.unitWarned.Swap(true) {
-		c.logger.Warn(fmt.Sprintf("delayer: a %s of %v is taken as it is, but %s; this is said once", what, d, units))
+	if store.LacksUnit(d) && !c.unitWarned.Swap(true) {
+		c.logger.Warn(fmt.Sprintf("delayer: a %s of %v is taken as it is, but %s; this is said once", what, d, store.Units))
 	}
 }
 
@@ -92,7 +84,7 @@ func checkSize(field, value string, most int) error {
 	return refusal(field, store.CheckSize(value, most))
 }
 
-// refusal is an error of the store's checks, as a Client tells it.
+// refusal makes an error of another package's check ErrInvalid, with the field in front.
 func refusal(field string, err error) error {
 	if err == nil {
 		return nil

@@ -3,10 +3,8 @@ package client
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -299,7 +297,7 @@ func newJob(m Message, due store.Due, o *pushOptions) (store.Delayed, error) {
 		return o.group.job(m, o.Terms), nil
 	}
 	if m.ID == "" {
-		m.ID = newID()
+		m.ID = store.NewID()
 	}
 	return store.Delayed{Job: store.Job(m), Due: due, Terms: o.Terms}, nil
 }
@@ -373,11 +371,4 @@ func checkReplicas(r store.Replicas) error {
 		return invalid("replicas", fmt.Sprintf("%d is not from 1 to %d", r.N, MaxReplicas))
 	}
 	return checkLength("replicas timeout", r.Within, MaxReplicasTimeout)
-}
-
-// newID is a random ID of the original's form: 32 hexadecimal digits.
-func newID() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails (crypto/rand)
-	return hex.EncodeToString(b[:])
 }

@@ -93,7 +93,7 @@ func (f *fixture) runAgainstModel(seed uint64) {
 	c := client.New(pool, f.options()...) // no other one knows that Redis was emptied
 	defer c.Close()
 	r := &modelRun{fixture: &fixture{c, f.Server}, Rand: rand.New(rand.NewPCG(seed, 0)), model: newModel(f.Clock(), f.Partitions)}
-	r.jobs = store.NewPartitions(pool, f.Prefix, f.Partitions)
+	r.jobs = store.Layout{Partitions: f.Partitions}.Open(pool, f.Prefix)
 	r.old = &oldClient{f.TB, f.Conn()}
 	oldOnes, form := f.Partitions == 1 && !f.Clustered && r.IntN(2) == 0, formOf(seed)
 	growAt := r.IntN(*modelSteps)

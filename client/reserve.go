@@ -50,7 +50,7 @@ func reservation(lease time.Duration, attempts int) (take.Kind, error) {
 	switch {
 	case lease < 0 || lease > MaxLease:
 		return take.Kind{}, invalid("lease", fmt.Sprintf("%v is not from 0 to %v; 0 is as the producer says, or else 30 s", lease, MaxLease))
-	case isTiny(lease):
+	case store.LacksUnit(lease):
 		return take.Kind{}, checkUnit("lease", lease)
 	case attempts < 0 || attempts > math.MaxInt32:
 		return take.Kind{}, invalid("max attempts", fmt.Sprintf("%d is not from 0 to %d; 0 is any number", attempts, math.MaxInt32))

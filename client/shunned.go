@@ -57,8 +57,8 @@ func (c *Client) wellID() (id string, found bool) {
 	if !found {
 		return "", false
 	}
-	for id = newID(); !well[c.partitions.Place(id)]; {
-		id = newID()
+	for id = store.NewID(); !well[c.partitions.Place(id)]; {
+		id = store.NewID()
 	}
 	return id, true
 }

@@ -17,7 +17,7 @@ import (
 // servers are those that say that they run.
 func (w *world) servers() []store.ServerState {
 	w.TB.Helper()
-	servers, err := store.NewPartitions(w.Pool(), prefix, len(w.server.movers))[0].Servers(context.Background())
+	servers, err := store.Layout{Partitions: len(w.server.movers)}.Open(w.Pool(), prefix)[0].Servers(context.Background())
 	check(w.TB, err)
 	return servers
 }

@@ -314,8 +314,8 @@ func (w *world) expectIDs(what string, got, want []string) {
 // onLook calls f at the n-th look-up's end, before its moves.
 func (w *world) onLook(f func(n int)) {
 	n := 0
-	w.server.atOnce = 0 // else there is nothing between the two
-	w.server.beforeMove = func() {
+	w.server.test.moveApart = true // else there is nothing between the two
+	w.server.test.beforeMove = func() {
 		n++
 		f(n)
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -73,7 +74,7 @@ func (n *node) subscribe(ctx context.Context, refusal *outages) {
 		case event.Refused != nil:
 			n.missPushes(m)
 			refusal.report(deaf, n.advise(event.Refused, "+subscribe"))
-			time.AfterFunc(n.askAgain, func() { sub.Add(event.Channel) })
+			time.AfterFunc(cmp.Or(n.test.askAgain, askAgain), func() { sub.Add(event.Channel) })
 		case event.Subscribed:
 			m.missesPushes.Store(false)
 			if !n.missesAny() {

@@ -63,7 +63,7 @@ func TestManyServers(t *testing.T) {
 			for n := range servers {
 				s := New(w.pool(), Options{})
 				s.movers[0].batch = batchSize{budget: 1, current: 1000} // look-ups that overlap wholly; then smaller ones
-				s.beforeMove = together.wait
+				s.test.beforeMove = together.wait
 				done.Go(func() {
 					defer together.leave()
 					var err error

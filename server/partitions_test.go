@@ -19,7 +19,7 @@ import (
 func (w *world) partitioned(n int) store.Partitions {
 	w.TB.Helper()
 	w.server = New(w.pool(), Options{Interval: 10 * time.Millisecond, Logger: w.log, Partitions: n})
-	return store.NewPartitions(w.pool(), prefix, n)
+	return store.Layout{Partitions: n}.Open(w.pool(), prefix)
 }
 
 // pushIn stores a job as our client does.
@@ -148,7 +148,7 @@ func TestBrokenPartition(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.user(daemonRights)
-			p := store.NewPartitions(w.pool(), prefix, 3)
+			p := store.Layout{Partitions: 3}.Open(w.pool(), prefix)
 			as := w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p"))
 			w.server = New(as, Options{Interval: 10 * time.Millisecond, Logger: w.log, Partitions: 3})
 			c.breaks(w)

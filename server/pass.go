@@ -88,8 +88,8 @@ func (p *pass) goOn(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	if p.beforeMove != nil {
-		p.beforeMove()
+	if p.test.beforeMove != nil {
+		p.test.beforeMove()
 	}
 	more = p.found.More
 	if p.found, err = p.gather(p.found); err != nil {
@@ -135,8 +135,8 @@ func (p *pass) find(skip store.Counts) (found store.DueJobs, err error) {
 func (p *pass) query(skip store.Counts) store.Query {
 	p.skipped = p.schedules.areLeft()
 	q := store.Query{Limit: p.batch.size(), Since: p.since, Skip: skip.Plus(p.schedules.count())}
-	if p.since.IsZero() && !p.now.IsZero() {
-		q.AtOnce, q.Retry = min(p.atOnce, q.Limit), p.stuck.retryAt(p.redisTime(), 0)
+	if p.since.IsZero() && !p.now.IsZero() && !p.test.moveApart {
+		q.AtOnce, q.Retry = min(atOnce, q.Limit), p.stuck.retryAt(p.redisTime(), 0)
 	}
 	return q
 }

@@ -250,7 +250,7 @@ func TestPassMovesFewAtOnce(t *testing.T) {
 		w.push(fmt.Sprint("a", n), fmt.Sprint("t", n%3), 1)
 	}
 	ready := int64(-1)
-	w.server.beforeMove = func() { ready = w.Do("LLEN", prefix+"ready_queue:t0").(int64) }
+	w.server.test.beforeMove = func() { ready = w.Do("LLEN", prefix+"ready_queue:t0").(int64) }
 	w.expectPass(atOnce, 0)
 	if want := int64((atOnce + 2) / 3); ready != want {
 		t.Errorf("%d jobs of a topic were ready, want %d", ready, want)

@@ -205,7 +205,7 @@ func TestRunWithoutChannels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.user(ordinary)
-	w.server.askAgain = 20 * time.Millisecond
+	w.server.test.askAgain = 20 * time.Millisecond
 	w.run()
 	w.log.awaitError(t, "Nothing can be heard on delayer:first_due, jobs may come late by up to 10ms: NOPERM")
 	for n, id := range []string{"a", "b", "c"} {

@@ -40,7 +40,7 @@ func TestRunWakesForDueJob(t *testing.T) {
 	}
 	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
 	looks := atomic.Int32{}
-	w.server.beforeMove = func() { looks.Add(1) }
+	w.server.test.beforeMove = func() { looks.Add(1) }
 	stop := w.run()
 	w.log.awaitMoved(t, 3)
 	stop()
@@ -233,7 +233,7 @@ func TestPassesDoNotOverlap(t *testing.T) {
 	w.server = New(w.pool(), Options{Interval: time.Millisecond})
 	entered, leave := make(chan struct{}), make(chan struct{})
 	inside := atomic.Int32{}
-	w.server.beforeMove = func() {
+	w.server.test.beforeMove = func() {
 		if inside.Add(1) > 1 {
 			t.Error("two passes at a time")
 		}

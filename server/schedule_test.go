@@ -172,7 +172,7 @@ func TestJobsBesideManySchedules(t *testing.T) {
 		w.schedule(aSchedule(fmt.Sprint("s", n), "@daily"), -time.Second)
 	}
 	looks, fired := 0, -1
-	w.server.beforeMove = func() {
+	w.server.test.beforeMove = func() {
 		if looks++; looks == 1 {
 			w.push("old", "v", 1)
 			w.push("j", "u", float64(time.Now().UnixMilli())/1000)

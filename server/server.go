@@ -67,10 +67,10 @@ func (o Options) layout() store.Layout {
 	return store.Layout{Partitions: o.Partitions, Before: o.PartitionsBefore}
 }
 
-// checkUnit refuses what must have been meant to be longer.
+// checkUnit refuses a time that lacks its unit.
 func checkUnit(option string, d time.Duration) error {
-	if d > 0 && d < time.Millisecond {
-		return fmt.Errorf("server: %s %v is less than a millisecond; in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second", option, d)
+	if err := store.CheckUnit(d); err != nil {
+		return fmt.Errorf("server: %s %w", option, err)
 	}
 	return nil
 }
@@ -97,11 +97,14 @@ type Server struct {
 	observers []Observer // heart is one of them
 	heart     heart      // without an ID while it doesn't run
 
-	// Tests set these. The first two are the constants otherwise; beforeMove is called when due jobs
-	// were found and are about to be moved.
-	askAgain   time.Duration
-	atOnce     int
-	beforeMove func()
+	test testHooks
+}
+
+// testHooks are for tests, which alone set them.
+type testHooks struct {
+	beforeMove func()        // is called when due jobs were found and are about to be moved
+	moveApart  bool          // the look-up moves no jobs itself
+	askAgain   time.Duration // replaces the constant, if it is not 0
 }
 
 // New makes a Server that works on the pool's Redis. The pool stays the caller's. If the pool is nil, or an
@@ -111,12 +114,10 @@ func New(pool *redis.Pool, o Options) *Server {
 	o = o.withDefaults()
 	log := newLog(o)
 	s := &Server{
-		options:  o,
-		wrong:    wrong,
-		log:      log,
-		outages:  newOutages(log),
-		askAgain: askAgain,
-		atOnce:   atOnce,
+		options: o,
+		wrong:   wrong,
+		log:     log,
+		outages: newOutages(log),
 	}
 	layout := o.layout()
 	if wrong != nil {

@@ -137,7 +137,7 @@ func TestStandIn(t *testing.T) {
 		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			p := store.NewPartitions(w.pool(), prefix, partitions)
+			p := store.Layout{Partitions: partitions}.Open(w.pool(), prefix)
 			conn := w.Pool().Get()
 			defer conn.Close()
 			var late atomic.Int64 // how late the last job was, in µs, when the log had it
@@ -242,7 +242,7 @@ func TestPassFiresWhatItRepairs(t *testing.T) {
 func TestSecondServerIdles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := store.NewPartitions(w.pool(), prefix, 5)
+	p := store.Layout{Partitions: 5}.Open(w.pool(), prefix)
 	both := []*Server{}
 	for range 2 {
 		w.server = New(w.pool(), Options{Interval: time.Second, Logger: w.log, Partitions: 5})

@@ -103,25 +103,19 @@ func (o TopicOptions) check(name string) error {
 		return wrong("weight", "%d: want 1 or more, or 0, which means 1", o.Weight)
 	case !(o.Rate >= 0) || math.IsInf(o.Rate, 0):
 		return wrong("rate", "%v: want jobs a second, or 0 for no limit", o.Rate)
-	case o.Lease < 0 || o.Lease > client.MaxLease || tooShort(o.Lease):
-		return wrong("lease", "%v: want 1ms to %v, or 0 for that of the worker; %s", o.Lease, client.MaxLease, units)
-	case tooShort(o.Timeout):
-		return wrong("timeout", "%v: want 1ms or more, 0 for that of the worker, or less than 0 for no limit; %s", o.Timeout, units)
+	case o.Lease < 0 || o.Lease > client.MaxLease || store.LacksUnit(o.Lease):
+		return wrong("lease", "%v: want 1ms to %v, or 0 for that of the worker; %s", o.Lease, client.MaxLease, store.Units)
+	case store.LacksUnit(o.Timeout):
+		return wrong("timeout", "%v: want 1ms or more, 0 for that of the worker, or less than 0 for no limit; %s", o.Timeout, store.Units)
 	case o.MaxAttempts < 0 || o.MaxAttempts > math.MaxInt32:
 		return wrong("max attempts", "%d: want 1 to %d, or 0 for those of the worker", o.MaxAttempts, math.MaxInt32)
 	}
 	return checkMiddleware(o.Middleware)
 }
 
-// tooShort reports whether a time is meant to be another: a bare number is one of nanoseconds.
-func tooShort(d time.Duration) bool { return d > 0 && d < time.Millisecond }
-
-// units is what to say then.
-const units = "in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"
-
 func checkUnit(field string, d time.Duration) error {
-	if tooShort(d) {
-		return invalid(field, "%v is less than a millisecond; %s", d, units)
+	if err := store.CheckUnit(d); err != nil {
+		return invalid(field, "%v", err)
 	}
 	return nil
 }

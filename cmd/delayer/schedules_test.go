@@ -37,7 +37,7 @@ func TestSchedulesThatAreGivenUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			db.Do("FLUSHALL")
-			before := &fileSchedules{jobs: store.NewPartitions(db.Pool(), "delayer:", 1)}
+			before := &fileSchedules{jobs: store.Layout{Partitions: 1}.Open(db.Pool(), "delayer:")}
 			for _, s := range test.kept {
 				_, _, err := before.put(t.Context(), scheduleOfFile(s), (*store.Store).PutSchedule)
 				check(t, err)

@@ -39,7 +39,7 @@ func start(t *testing.T) *inCluster {
 		owner.Running.Wait()
 		redispool.Close(pool)
 	})
-	f := &inCluster{t, c, store.NewPartitions(pool, store.DefaultPrefix, 16), NewBatcher(owner, Kind[store.Delayed]{
+	f := &inCluster{t, c, store.Layout{Partitions: 16}.Open(pool, store.DefaultPrefix), NewBatcher(owner, Kind[store.Delayed]{
 		Measure: func(job store.Delayed) (string, int) { return job.ID, len(job.Body) },
 		Call:    (*store.Store).Push,
 	}), map[string][]string{}}

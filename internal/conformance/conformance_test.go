@@ -136,7 +136,7 @@ func (r *run) server(t *testing.T) string {
 
 // warning is a line on what no trial shows: a Redis that is full and throws jobs away.
 func (r *run) warning(t *testing.T) string {
-	nodes := store.NewPartitions(r.pool, r.prefix, max(r.redis.Partitions, 1)).Nodes()
+	nodes := store.Layout{Partitions: max(r.redis.Partitions, 1)}.Open(r.pool, r.prefix).Nodes()
 	for _, node := range nodes {
 		if policy := node.EvictionPolicy(t.Context()); policy != "" {
 			return fmt.Sprintf("\nwarning: it throws jobs away when it is full: its maxmemory-policy is %s, want noeviction\n", policy)

@@ -388,14 +388,14 @@ var scripts = []line{
 	}},
 	{"stray", func(s *stage) {
 		prefix := s.prefix + "stray:"
-		check(s, store.NewPartitions(s.pool, prefix, 4)[0].Ping(s.Context()))
+		check(s, store.Layout{Partitions: 4}.Open(s.pool, prefix)[0].Ping(s.Context()))
 		shrinking := store.Layout{Partitions: 2, Before: 4}.Open(s.pool, prefix)
 		check(s, shrinking[0].Ping(s.Context()))
 		check(s, shrinking.MigrationDone(s.Context()))
 		late := store.Delayed{Job: store.Job{ID: "late", Topic: topic, Body: "b"}, Due: store.Due{After: time.Hour}}
 		_, err := store.New(s.pool, prefix+"{3}:").Push([]store.Delayed{late}).Do(s.Context())
 		check(s, err)
-		strays, err := store.NewPartitions(s.pool, prefix, 2).Strays(s.Context())
+		strays, err := store.Layout{Partitions: 2}.Open(s.pool, prefix).Strays(s.Context())
 		expect(s, "stray jobs", fmt.Sprint(strays), err, fmt.Sprint([]store.Stray{{Partitions: 4, Jobs: 1}}))
 	}},
 	{"sweep", func(s *stage) {

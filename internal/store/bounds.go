@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // What texts may have at most, in bytes. Redis has no such limits for IDs and topics, but what is longer makes all jobs slow that are
@@ -29,6 +30,20 @@ const (
 func CheckSize(text string, most int) error {
 	if len(text) > most {
 		return fmt.Errorf("it has %d bytes: want %d at most", len(text), most)
+	}
+	return nil
+}
+
+// LacksUnit reports whether a time that a Go program gave was probably meant to be longer: a bare 30 is 30 ns.
+func LacksUnit(d time.Duration) bool { return d > 0 && d < time.Millisecond }
+
+// Units is what to tell whoever gave such a time.
+const Units = "in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"
+
+// CheckUnit refuses a time that lacks its unit.
+func CheckUnit(d time.Duration) error {
+	if LacksUnit(d) {
+		return fmt.Errorf("%v is less than a millisecond; %s", d, Units)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 // inCluster are 16 partitions in it.
 func inCluster(t *testing.T, c *redistest.Cluster) Partitions {
 	t.Helper()
-	return NewPartitions(poolOf(t, c), DefaultPrefix, 16)
+	return Layout{Partitions: 16}.Open(poolOf(t, c), DefaultPrefix)
 }
 
 func poolOf(t *testing.T, c *redistest.Cluster) *redis.Pool {

@@ -57,7 +57,7 @@ func TestSlotsOfBroughtLeases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, server := onRedis(t)
 			b.seed(t, ready("a", "t"))
-			one, both := NewPartitions(server.Pool(), DefaultPrefix, 1), Layout{Partitions: 2, Before: 1}.Open(server.Pool(), DefaultPrefix)
+			one, both := Layout{Partitions: 1}.Open(server.Pool(), DefaultPrefix), Layout{Partitions: 2, Before: 1}.Open(server.Pool(), DefaultPrefix)
 			check(t, one.SetLimit(t.Context(), "t", c.limit))
 			check(t, both.CopyLimits(t.Context()))
 			b.reserve(t, 1, Reservation{Lease: time.Hour}, "t")

@@ -15,7 +15,9 @@ import (
 )
 
 // partitioned are n partitions on the backend's Redis.
-func (b *backend) partitioned(n int) Partitions { return NewPartitions(b.Pool(), DefaultPrefix, n) }
+func (b *backend) partitioned(n int) Partitions {
+	return Layout{Partitions: n}.Open(b.Pool(), DefaultPrefix)
+}
 
 const layoutKey = "delayer:{0}:partitions"
 
@@ -161,7 +163,7 @@ func TestLayoutWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.SetUser("~* &* +@all -exists")
-	p := NewPartitions(b.UserPool(), DefaultPrefix, 1)
+	p := Layout{Partitions: 1}.Open(b.UserPool(), DefaultPrefix)
 	b.Do("CONFIG", "RESETSTAT")
 	for range 3 {
 		check(t, p[0].Ping(t.Context()))

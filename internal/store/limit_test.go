@@ -579,7 +579,7 @@ func TestExcluded(t *testing.T) {
 func TestLimitsOfGrowingPartitions(t *testing.T) {
 	b, server := onRedis(t)
 	ctx := t.Context()
-	one := NewPartitions(server.Pool(), DefaultPrefix, 1)
+	one := Layout{Partitions: 1}.Open(server.Pool(), DefaultPrefix)
 	check(t, one.SetLimit(ctx, "t", Limit{Concurrency: 5, Rate: 30, Burst: 1}))
 	check(t, one.SetLimit(ctx, "tagged", Limit{Concurrency: 1, Tag: "x"}))
 	all := Layout{Partitions: 2, Before: 1}.Open(server.Pool(), DefaultPrefix)

@@ -16,7 +16,7 @@ func TestMigrateInCluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)
 	pool := poolOf(t, c)
-	old, now := NewPartitions(pool, DefaultPrefix, 3), Layout{Partitions: 5, Before: 3}.Open(pool, DefaultPrefix)
+	old, now := Layout{Partitions: 3}.Open(pool, DefaultPrefix), Layout{Partitions: 5, Before: 3}.Open(pool, DefaultPrefix)
 	ctx := t.Context()
 	was := map[string]JobInfo{}
 	for i := range 600 {

@@ -29,7 +29,7 @@ func newMigrating(t *testing.T, b *backend, l Layout, jobs int) *migrating {
 	t.Helper()
 	b.do(t, "FLUSHALL")
 	m := &migrating{backend: b, T: t, ctx: t.Context(), jobs: map[string]JobInfo{}, held: map[string]Held{}, ready: map[string][]string{}}
-	m.old, m.now = NewPartitions(b.Pool(), DefaultPrefix, l.Before), l.Open(b.Pool(), DefaultPrefix)
+	m.old, m.now = Layout{Partitions: l.Before}.Open(b.Pool(), DefaultPrefix), l.Open(b.Pool(), DefaultPrefix)
 	for i := range jobs {
 		make := []func(string){m.wait, m.beReady, m.beReady, m.retry, m.reserveOne, m.die}[i%6]
 		make(fmt.Sprintf("job %d {tag %d}", i, i/3))

@@ -18,11 +18,6 @@ type Partitions []*Store
 // MaxPartitions is how many there are at most.
 const MaxPartitions = 1024
 
-// NewPartitions makes n of them, where there never was another number.
-func NewPartitions(pool *redis.Pool, prefix string, n int) Partitions {
-	return Layout{Partitions: n}.Open(pool, prefix)
-}
-
 // Open makes Partitions of the jobs on the pool's Redis. A single one has the prefix, as the original
 // does. Of several, each has its number in braces behind it, "delayer:{3}:", so that all of its keys
 // are in one slot of a Redis Cluster. Before their first call they ask Redis whether the layout is what others have, too,

@@ -481,7 +481,7 @@ func TestPauseOfPartitions(t *testing.T) {
 // Whether any of several partitions on a server has paused topics is one command, and which of them some more.
 func TestSomePaused(t *testing.T) {
 	r := redistest.Start(t)
-	p := NewPartitions(r.Pool(), DefaultPrefix, 16)
+	p := Layout{Partitions: 16}.Open(r.Pool(), DefaultPrefix)
 	for _, c := range []struct {
 		paused []int
 		exists int64

@@ -13,7 +13,7 @@ import (
 // is its own.
 func TestPeek(t *testing.T) {
 	f := redistest.Start(t)
-	p := NewPartitions(f.Pool(), DefaultPrefix, 6)
+	p := Layout{Partitions: 6}.Open(f.Pool(), DefaultPrefix)
 	for i, pool := range [][]any{
 		{"5.25", "b", "1234567890.123457", "a"},
 		{},

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,6 +21,13 @@ func IsPush(script string) bool {
 // Job is a job's content.
 type Job struct {
 	ID, Topic, Body string
+}
+
+// NewID is a random ID of the original's form: 32 hexadecimal digits.
+func NewID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
 }
 
 // Policy is what becomes of an ID that exists when it is pushed again.

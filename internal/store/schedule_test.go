@@ -687,7 +687,7 @@ func TestSchedulesMigrate(t *testing.T) {
 func TestSchedulesOfPartitions(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
-		p := NewPartitions(b.Pool(), DefaultPrefix, 3)
+		p := Layout{Partitions: 3}.Open(b.Pool(), DefaultPrefix)
 		var want, unbroken []string
 		for i := range 4 * schedulesPage {
 			name := fmt.Sprintf("s%04d", i)

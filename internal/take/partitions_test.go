@@ -329,7 +329,7 @@ func TestWaitingWhileANodeIsAway(t *testing.T) {
 // partitionsOf are so many partitions of a Redis.
 func partitionsOf(t *testing.T, f *redistest.Server, n int) store.Partitions {
 	t.Helper()
-	return store.NewPartitions(f.Pool(), store.DefaultPrefix, n)
+	return store.Layout{Partitions: n}.Open(f.Pool(), store.DefaultPrefix)
 }
 
 func push(t *testing.T, s *store.Store, id, topic string) {

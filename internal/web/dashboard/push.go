@@ -2,8 +2,6 @@ package dashboard
 
 import (
 	"cmp"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"net/http"
 	"net/url"
@@ -11,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // pushData is what the push form shows: what was typed in, if it has to be typed in again. Its made is
@@ -42,7 +41,7 @@ func (d *Dashboard) push(p *page) error {
 	form.Set("body", strings.ReplaceAll(form.Get("body"), "\r\n", "\n"))
 	isNew := form.Get("id") == ""
 	if isNew {
-		form.Set("id", newID()) // before the push: so a second try pushes the same
+		form.Set("id", store.NewID()) // before the push: so a second try pushes the same
 		form.Set("made", form.Get("id"))
 	}
 	err := d.pushed(p)
@@ -65,13 +64,6 @@ func (d *Dashboard) push(p *page) error {
 		}
 	}
 	return p.show("push", data)
-}
-
-// newID is a random ID of the form that clients give them.
-func newID() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails (crypto/rand)
-	return hex.EncodeToString(b[:])
 }
 
 // pushed pushes what was typed in.
