@@ -50,8 +50,7 @@ func parseURL(rawURL string) (o PoolOptions, err error) {
 		return PoolOptions{}, errors.New(wantScheme)
 	}
 	var hosts string
-	scheme = strings.ToLower(scheme)
-	switch {
+	switch scheme = strings.ToLower(scheme); {
 	case strings.HasSuffix(scheme, "-sentinel"):
 		hosts, rest = cutHosts(rest, "26379")
 	case strings.HasSuffix(scheme, "-cluster"):
@@ -71,14 +70,8 @@ func parseURL(rawURL string) (o PoolOptions, err error) {
 	}
 	database := strings.TrimPrefix(u.Path, "/")
 	query, err := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B")) // it is no form
-	for name, to := range map[string]*int{"partitions": &o.Partitions, "partitions_before": &o.PartitionsBefore} {
-		if n := query.Get(name); n != "" {
-			var wrong error
-			if *to, wrong = strconv.Atoi(n); wrong != nil || *to < 1 || *to > store.MaxPartitions {
-				return PoolOptions{}, fmt.Errorf("the number of %s is not from 1 to %d", name, store.MaxPartitions)
-			}
-			query.Del(name)
-		}
+	if err := o.readPartitions(query); err != nil {
+		return PoolOptions{}, err
 	}
 	if strings.HasPrefix(scheme, "rediss") {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -90,16 +83,12 @@ func parseURL(rawURL string) (o PoolOptions, err error) {
 		if u.Host != "" || u.Path == "" {
 			return PoolOptions{}, errors.New("want unix:///path/of/redis.sock")
 		}
-		o.Addr, database = path.Clean(u.Path), query.Get("db")
-		query.Del("db")
+		o.Addr, database = path.Clean(u.Path), taken(query, "db")
 	case "redis-sentinel", "rediss-sentinel":
-		o.Sentinels, o.SentinelMaster = hosts, query.Get("master")
-		o.SentinelUsername, o.SentinelPassword = query.Get("sentinel_username"), query.Get("sentinel_password")
+		o.Sentinels, o.SentinelMaster = hosts, taken(query, "master")
+		o.SentinelUsername, o.SentinelPassword = taken(query, "sentinel_username"), taken(query, "sentinel_password")
 		if wrong := o.checkSentinels(); wrong != nil {
 			return PoolOptions{}, errors.New("want redis-sentinel://host[:port],host[:port]?master=name")
-		}
-		for _, name := range []string{"master", "sentinel_username", "sentinel_password"} {
-			query.Del(name)
 		}
 	case "redis-cluster", "rediss-cluster":
 		o.Cluster = hosts
@@ -112,15 +101,41 @@ func parseURL(rawURL string) (o PoolOptions, err error) {
 	if err != nil || len(query) > 0 || u.Fragment != "" || u.Opaque != "" {
 		return PoolOptions{}, errors.New("something in it has no meaning here: " + wantURL + ", with %23 for # and %3F for ? in a password")
 	}
-	if database != "" {
-		if o.Database, err = strconv.Atoi(database); err != nil || o.Database < 0 {
-			return PoolOptions{}, errors.New("the database is not a number from 0")
-		}
-		if o.Cluster != "" && o.Database != 0 {
-			return PoolOptions{}, errors.New("a cluster has the database 0 only")
+	err = o.readDatabase(database)
+	return o, err
+}
+
+func (o *PoolOptions) readDatabase(text string) (err error) {
+	if text == "" {
+		return nil
+	}
+	if o.Database, err = strconv.Atoi(text); err != nil || o.Database < 0 {
+		return errors.New("the database is not a number from 0")
+	}
+	if o.Cluster != "" && o.Database != 0 {
+		return errors.New("a cluster has the database 0 only")
+	}
+	return nil
+}
+
+// taken takes a parameter out of the query.
+func taken(query url.Values, name string) string {
+	value := query.Get(name)
+	query.Del(name)
+	return value
+}
+
+// readPartitions takes the numbers of partitions out of the query.
+func (o *PoolOptions) readPartitions(query url.Values) (err error) {
+	for name, to := range map[string]*int{"partitions": &o.Partitions, "partitions_before": &o.PartitionsBefore} {
+		if n := query.Get(name); n != "" {
+			query.Del(name)
+			if *to, err = strconv.Atoi(n); err != nil || *to < 1 || *to > store.MaxPartitions {
+				return fmt.Errorf("the number of %s is not from 1 to %d", name, store.MaxPartitions)
+			}
 		}
 	}
-	return o, nil
+	return nil
 }
 
 // cutHosts takes the hosts out of the part of a URL behind the scheme: net/url wants a single one. They get that

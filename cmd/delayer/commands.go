@@ -4,14 +4,59 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
 )
+
+// jobCommands are about single jobs.
+func jobCommands() []command {
+	return []command{
+		{name: "push", arguments: "TOPIC DELAY BODY [--id ID]", least: 3, most: 3, run: runPush,
+			help: "push a job that is due after DELAY, and print its ID; a BODY of - reads standard input",
+			flags: func(f *flag.FlagSet, o *options) {
+				f.Func("id", "", setOnce(&o.id, "a job's ID"))
+				f.Func("once", "", setDuration(&o.once, maxTime))
+				f.Func("debounce", "", setDuration(&o.debounce, maxTime))
+				boolean(f, &o.follow, "follow")
+				f.Func("group", "", setOnce(&o.group, "a group's key"))
+				f.Func("max", "", setNumber(&o.max, math.MaxInt32))
+				f.Func("quiet", "", setDuration(&o.quiet, maxTime))
+				f.Func("longest", "", setDuration(&o.longest, maxTime))
+				f.Func("ttr", "", setDuration(&o.ttr, maxLease))
+				f.Func("max-attempts", "", setNumber(&o.maxAttempts, math.MaxInt32))
+				f.Func("replicas", "", setNumber(&o.replicas, client.MaxReplicas))
+				f.Func("replicas-timeout", "", setDuration(&o.replicasTimeout, maxReplicasTimeout))
+			},
+			check: checkPush,
+			options: "--id ID -- the job's ID; a random one if not given\n" +
+				"--once D -- count pushes of the ID once within D, whatever becomes of the job; another one with --once changes nothing, says so, and exits with 0\n" +
+				"--debounce D -- make one job of all such pushes of the ID, due D after the first of them at the latest\n" +
+				"--follow -- leave a job of the ID alone that is reserved: this one takes its place when it is done\n" +
+				"--group KEY -- make one job of all such pushes of the topic and KEY, a JSON array of their bodies, which must be JSON; DELAY is 0, and --id only with --once\n" +
+				"--max N -- deliver the group when there are N of them\n" +
+				"--quiet D -- deliver it when none came for D\n" +
+				"--longest D -- deliver it D after the first; this or --quiet goes with --group\n" +
+				"--ttr D -- the lease of a consumer who reserves the job and names none, up to 24h; 30s if not given\n" +
+				"--max-attempts N -- how often the job is tried before it becomes a dead letter\n" +
+				"--replicas N -- wait until N replicas of Redis have the job; if they are too few in time, fail: it is stored all the same\n" +
+				"--replicas-timeout D -- for how long to wait for them, up to 10s; 1s if not given\n"},
+		{name: "pop", arguments: "TOPIC", least: 1, most: 1, run: runPop,
+			help: "take the topic's first job that is ready", note: popNote},
+		{name: "bpop", arguments: "TOPIC [TIMEOUT]", least: 1, most: 2, run: runBPop,
+			help: "wait for a job to be ready, for TIMEOUT at most or, without one, for ever, and take it", note: popNote},
+		{name: "remove", arguments: "ID", least: 1, most: 1, run: runRemove,
+			help: "remove a job that nobody has taken yet"},
+		{name: "get", arguments: "ID", least: 1, most: 1, run: runGet,
+			help: "show a job, or a dead letter, and leave it where it is"},
+	}
+}
 
 func runPush(ctx context.Context, c *call) (reply, error) {
 	if err := notClosed(c.stdout); err != nil { // the ID would be lost

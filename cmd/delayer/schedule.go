@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +20,45 @@ const (
 		"A day of the month may be L, LW or 15W, a day of the week 5#2 (the second Friday) or 5L (the last).\n"
 	momentFormat = "2006-01-02T15:04:05.999Z07:00"
 )
+
+// scheduleCommands are about schedules.
+func scheduleCommands() []command {
+	return []command{
+		{name: "schedule add", arguments: "NAME SPEC TOPIC BODY", least: 4, most: 4, run: runScheduleAdd,
+			help: "have a job pushed at each moment of SPEC, or change the schedule of that name, and print its next moment; a BODY of - reads standard input",
+			flags: func(f *flag.FlagSet, o *options) {
+				f.Func("zone", "", setOnce(&o.zone, "a time zone's name"))
+				f.Func("missed", "", setOneOf(&o.missed, client.MissedOnce, client.MissedSkip, client.MissedAll))
+				f.Func("overlap", "", setOneOf(&o.overlap, client.OverlapAllow, client.OverlapSkip, client.OverlapFollow))
+				f.Func("jitter", "", setDuration(&o.jitter, maxTime))
+				f.Func("ttr", "", setDuration(&o.ttr, maxLease))
+				f.Func("max-attempts", "", setNumber(&o.maxAttempts, math.MaxInt32))
+			},
+			options: zoneOption +
+				"--missed CHOICE -- what becomes of moments that no server saw in time: once, one job at once, if not given; skip, none; all, the last 100\n" +
+				"--overlap CHOICE -- what becomes of a moment while the job before is not done: allow, it has its job, if not given; skip, none; follow, the newest is delivered when that is done\n" +
+				"--jitter D -- delay each job by D at most\n" +
+				"--ttr D -- the lease of a consumer who reserves a job and names none, up to 24h; 30s if not given\n" +
+				"--max-attempts N -- how often a job is tried before it becomes a dead letter\n",
+			note: specNote},
+		{name: "schedule list", run: runScheduleList,
+			help: "list all schedules: name, when they are due, zone, topic, next moment, last moment and what became of it, jobs, moments without a job"},
+		{name: "schedule remove", arguments: "NAME", least: 1, most: 1, run: runScheduleRemove,
+			help: "delete a schedule; its jobs stay"},
+		{name: "schedule pause", arguments: "NAME", least: 1, most: 1, run: runSchedulePause,
+			help: "have a schedule's moments pass without jobs, until it is resumed"},
+		{name: "schedule resume", arguments: "NAME", least: 1, most: 1, run: runScheduleResume,
+			help: "have a schedule go on that was paused"},
+		{name: "schedule run", arguments: "NAME", least: 1, most: 1, run: runScheduleRun,
+			help: "push a job of a schedule now, and print its ID; its moments stay what they are"},
+		{name: "schedule next", arguments: "SPEC", least: 1, most: 1, run: runScheduleNext, local: true,
+			help: "print the next ten moments of SPEC, by this machine's clock; no Redis is asked",
+			flags: func(f *flag.FlagSet, o *options) {
+				f.Func("zone", "", setOnce(&o.zone, "a time zone's name"))
+			},
+			options: zoneOption, note: specNote},
+	}
+}
 
 func runScheduleAdd(ctx context.Context, c *call) (reply, error) {
 	s := client.Schedule{Name: c.arguments[0], Cron: c.arguments[1], Zone: c.zone, Topic: c.arguments[2], Body: c.arguments[3],

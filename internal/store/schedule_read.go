@@ -1,0 +1,157 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Schedules are some schedules.
+type Schedules struct {
+	Now  time.Time // by Redis's clock
+	List []Scheduled
+	Last string // the name behind which there are more; empty if there are none
+}
+
+// SchedulesOf reads those of these IDs that are schedules, 1,000 at most.
+func (s *Store) SchedulesOf(ids IDs) *Call[Schedules] {
+	args := append(arguments(1+len(ids), s.jobPool), "of")
+	return newCall(s, schedulesScript, append(args, ids...), schedulesOf)
+}
+
+// DueSchedules reads of those of these IDs that are schedules what it takes to fire them, 1,000 at most. The rest of a Scheduled is zero.
+func (s *Store) DueSchedules(ids IDs) *Call[Schedules] {
+	args := append(arguments(1+len(ids), s.jobPool), "due")
+	return newCall(s, schedulesScript, append(args, ids...), schedulesOf)
+}
+
+// SchedulesBehind reads the next schedules behind that name, in their order; the first ones behind "".
+func (s *Store) SchedulesBehind(name string, most int) *Call[Schedules] {
+	return newCall(s, schedulesScript, append(arguments(3, s.jobPool), "behind", name, most), schedulesOf)
+}
+
+// schedulesPage is how many schedules are read at a time.
+const schedulesPage = 250
+
+// Schedules are all of them, by name.
+func (s *Store) Schedules(ctx context.Context) (all Schedules, err error) {
+	if all, err = s.SchedulesBehind("", schedulesPage).Do(ctx); err == nil {
+		err = s.readOn(ctx, &all)
+	}
+	return all, err
+}
+
+// readOn reads what comes behind some schedules, page by page.
+func (s *Store) readOn(ctx context.Context, all *Schedules) error {
+	for all.Last != "" {
+		page, err := s.SchedulesBehind(all.Last, schedulesPage).Do(ctx)
+		if err != nil {
+			return err
+		}
+		all.Now, all.Last, all.List = page.Now, page.Last, append(all.List, page.List...)
+	}
+	return nil
+}
+
+func schedulesOf(reply any) (all Schedules, err error) {
+	var now int64
+	rest, err := scan(reply, &now, &all.Last)
+	if err != nil {
+		return Schedules{}, err
+	}
+	all.Now = time.UnixMicro(now)
+	for _, told := range rest {
+		one, err := scheduledOf(told)
+		if one.ID == "" {
+			return Schedules{}, err
+		}
+		one.Broken = err
+		all.List = append(all.List, one)
+	}
+	return all, nil
+}
+
+func scheduledOf(reply any) (s Scheduled, err error) {
+	var score, topic, options, next, paused, old, past string
+	var jitter int64
+	var fields []any
+	if _, err = scan(reply, &s.ID, &score, &fields); err != nil {
+		return s, err
+	}
+	if match := scheduleIDForm.FindStringSubmatch(s.ID); match != nil {
+		s.Name = match[1]
+	}
+	into := []any{&s.Revision, &topic, &s.Spec, &s.Zone, &s.Topic, &s.Missed, &jitter, &next, &paused, &old, &s.Body, &s.Overlap, &options, &s.Source,
+		&s.LastID, &past, &s.Ran, &s.NotRun.Late, &s.NotRun.Overlapped, &s.NotRun.Paused}
+	if _, err = redis.Scan(fields, into[:min(len(fields), len(into))]...); err != nil {
+		return s, err
+	}
+	s.Jitter = time.Duration(jitter) * time.Millisecond
+	var ttr, lifetime int64
+	fmt.Sscan(options, &s.MaxAttempts, &ttr, &lifetime)
+	s.TTR, s.Lifetime = time.Duration(ttr)*time.Millisecond, time.Duration(lifetime)*time.Millisecond
+	if next != "" && timeOfMillis(next).IsZero() {
+		return s, fmt.Errorf("its next moment is %s", Quote(next))
+	}
+	s.Next, s.Paused = timeOfMillis(next), timeOfMillis(paused)
+	for line := range strings.Lines(old) {
+		if part := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4); len(part) == 4 {
+			s.Old = append(s.Old, OldSpec{Spec: part[3], Zone: part[2], Until: timeOfMillis(part[0]), Then: timeOfMillis(part[1])})
+		}
+	}
+	if score != "" {
+		s.Due, err = scoreTime(score)
+	}
+	for moment := range strings.FieldsSeq(past) {
+		if m := rememberedMomentForm.FindStringSubmatch(moment); m != nil {
+			late, _ := strconv.ParseInt(m[3], 10, 64)
+			s.Past = append(s.Past, Moment{timeOfMillis(m[1]), m[2], time.Duration(late) * time.Millisecond})
+		}
+	}
+	return s, err
+}
+
+// timeOfMillis is the time of a text, Unix ms; zero of none.
+func timeOfMillis(text string) time.Time {
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
+func millisOf(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(t.UnixMilli(), 10)
+}
+
+// Schedules are those of all partitions, by name. One that is on its way from a partition of before may be missing. With an error they are
+// those of the partitions that can be read.
+func (p Partitions) Schedules(ctx context.Context) ([]Scheduled, error) {
+	parts := make([]Schedules, len(p))
+	err := everywhere(ctx, p, "asked", func(i int) *Call[Schedules] { return p[i].SchedulesBehind("", schedulesPage) },
+		func(i int, first Schedules) (more bool) { parts[i] = first; return false })
+	for i, s := range p {
+		if more := s.readOn(ctx, &parts[i]); more != nil {
+			err = cmp.Or(err, p.named(i, more))
+		}
+	}
+	return JoinSchedules(parts), err
+}
+
+// JoinSchedules are the partitions' schedules, by name. Of one that two have, the first one's counts.
+func JoinSchedules(parts []Schedules) (all []Scheduled) {
+	for _, part := range parts {
+		all = append(all, part.List...)
+	}
+	slices.SortStableFunc(all, func(a, b Scheduled) int { return strings.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(all, func(a, b Scheduled) bool { return a.Name == b.Name })
+}
