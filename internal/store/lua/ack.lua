@@ -1,4 +1,3 @@
--- require: keys guard lease
 -- ack: ends reserved jobs, which are done. Their followers take their places.
 --
 -- KEYS[1] job pool
@@ -11,6 +10,7 @@
 --
 -- Atomic because the lease must not end between the look at it and the end of the job.
 -- Cost: O(log n) of the pool for each job.
+-- include: keys: pool buckets acked_count; guard: not_permitted not_writable; lease: count_reserved FOLLOWED leased_job
 local err = not_permitted('ZREM', pool, '')
 if err then return err end
 local ids = {}
@@ -55,6 +55,6 @@ count_reserved(ended, done)
 redis.pcall('INCRBY', acked_count, acked == 1 and '1' or acked)
 if not followers then return lost end
 
--- require: follow
+-- include: follow: follow_up
 for _, id in ipairs(followers) do follow_up(id, buckets .. id) end
 return lost

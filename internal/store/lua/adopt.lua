@@ -1,4 +1,3 @@
--- require: keys guard pool queue lease topics dead once schedule limit slots
 -- adopt: stores a batch of jobs that another partition has set aside, as they were there. Of the same batch nothing is done
 -- again, nor of any before it.
 --
@@ -16,6 +15,11 @@
 --
 -- Atomic because a second try must find all of it done, or nothing.
 -- Cost: O(log n) of the pool for each.
+-- include: keys: pool buckets queues slots dead_letters dead_lists dead_topics once schedules groups migration
+-- include: time: now now_s score_of; guard: not_permitted not_writable; dead: unlist
+-- include: lease: is_lease count_reserved read_lease lease_text followed_as; limit: read_limit; once: keep_once; pool: announce
+-- include: queue: wake; schedule: SCHEDULES schedule_name; slots: slot_score; topics: enter_use
+-- cluster: -- include: guard: elsewhere
 local from, serial = 'from ' .. ARGV[1], tonumber(ARGV[2])
 local last = redis.call('HGET', migration, from) or '0'
 if serial > 0 and last - serial >= 0 then return {0, 0, last} end

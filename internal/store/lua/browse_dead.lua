@@ -1,4 +1,3 @@
--- require: place browse keys
 -- browse_dead: some of a topic's dead letters, the newest or the oldest first; it changes nothing.
 --
 -- KEYS[1] the zset of the topics that have any   KEYS[2] the topic's dead letters
@@ -11,6 +10,7 @@
 --
 -- Atomic so that entries and content belong together.
 -- Cost: O(log n) of the list, and O(entries looked at).
+-- include: keys: dead_letters; guard: unreadable; place: entries_before; browse: job_of browse
 local list, oldest_first = KEYS[2], ARGV[7] == 'oldest'
 local stale_too = ARGV[8] == 'stale'
 

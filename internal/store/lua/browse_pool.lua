@@ -1,4 +1,3 @@
--- require: keys lease place browse
 -- browse_pool: some waiting or reserved jobs, the next to fall due first; it changes nothing.
 --
 -- KEYS[1] job pool
@@ -10,6 +9,7 @@
 --
 -- Atomic so that entries and content belong together.
 -- Cost: O(log n) of the pool, and O(entries looked at).
+-- include: keys: pool buckets; place: entries_before; browse: job_of browse; lease: is_lease
 local reserved = ARGV[7] == 'reserved'
 -- Byte by byte, nothing comes between an ID and the same with a zero byte.
 local first = ARGV[5] ~= '' and entries_before(pool, ARGV[5], ARGV[6] .. '\0') or 0

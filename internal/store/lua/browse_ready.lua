@@ -1,4 +1,3 @@
--- require: keys browse
 -- browse_ready: some ready jobs of a topic, the next to be delivered first; it changes nothing.
 --
 -- KEYS[1] job pool   KEYS[2] the topic's ready queue
@@ -12,6 +11,7 @@
 -- Deeper in the queue the place is taken as it is.
 -- Atomic so that entries and content belong together.
 -- Cost: O(entries before the page), and O(entries looked at).
+-- include: keys: pool buckets paused_queues; browse: job_of browse
 local queue = redis.call('EXISTS', paused_queues .. ARGV[1]) == 1 and paused_queues .. ARGV[1] or KEYS[2]
 local MAX_WALK, SLACK = 10000, 1000 -- released jobs come back to the front
 

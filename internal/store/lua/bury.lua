@@ -1,4 +1,3 @@
--- require: keys guard lease dead
 -- bury: makes dead letters of reserved jobs. Their followers take their places.
 --
 -- KEYS[1] job pool
@@ -11,6 +10,8 @@
 --
 -- Atomic because the lease must not end between the look at it and the change.
 -- Cost: O(log n) of the pool and of the topic's dead letters for each job.
+-- include: keys: pool buckets; dead: bury; lease: count_reserved FOLLOWED leased_job
+-- cluster: -- include: keys: dead_letters; guard: elsewhere
 local FIELDS = 5
 -- A dead letter has a name that is not there yet. One job's answer would not be tried again, the call is.
 -- cluster: local missing = elsewhere(dead_letters)
@@ -42,6 +43,6 @@ end
 count_reserved(ended, ids)
 if not followers then return reply end
 
--- require: follow
+-- include: keys: dead_letters; follow: follow_up
 for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end
 return reply

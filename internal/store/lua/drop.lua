@@ -1,4 +1,3 @@
--- require: keys guard pool
 -- drop: takes orphans out of the pool: due IDs whose bucket is gone (expired), has no topic or
 -- is no hash.
 --
@@ -15,6 +14,7 @@
 --
 -- Atomic because the ID may be pushed anew between the check and the removal.
 -- Cost: O(k log n) for k IDs in a pool of n.
+-- include: keys: pool buckets; guard: not_writable unreadable all_unreadable; pool: retry_score
 local FIRST = 3
 local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two places
 

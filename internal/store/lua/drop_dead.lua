@@ -1,4 +1,3 @@
--- require: keys guard
 -- drop_dead: deletes dead letters.
 --
 -- KEYS[1] the zset of the topics that have any   KEYS[2] the topic's dead letters
@@ -11,6 +10,7 @@
 --
 -- Atomic because an entry and its bucket belong together.
 -- Cost: O(log n) of the topic's dead letters for each.
+-- include: keys: dead_letters dead_topics; guard: not_permitted
 local list, topic = KEYS[2], ARGV[1]
 local err = not_permitted('ZREM', list, '')
 if err then return err end

@@ -1,4 +1,3 @@
--- require: keys time guard schedule
 -- due: the next jobs to move, by topic. If they are few it moves them itself, else it changes nothing.
 --
 -- KEYS[1] job pool
@@ -24,6 +23,7 @@
 -- Either part ends early when its IDs come to MAX_BYTES.
 -- Atomic because the counts and ranks must be of one moment.
 -- Cost: O(log n) of the pool, and O(1) a job.
+-- include: keys: pool buckets; time: time stopwatch; guard: not_writable unreadable all_unreadable; schedule: SCHEDULES
 local MAX_BYTES = 524288
 local FIRST_PAGE, LAST_PAGE = 16, 256 -- IDs read at a time, which may be large
 
@@ -95,7 +95,8 @@ if err then return err end
 if due > tonumber(ARGV[5] or 0) or backlog_jobs[1] < due or #orphans > 0 or not some_jobs then
   return {stop(), at, due, wait, orphans, fresh_jobs, backlog_jobs, {}}
 end
--- require: move
+-- include: move: move
+-- cluster: -- include: keys: queues; guard: elsewhere
 -- cluster: for i = 2, #backlog_jobs, 2 do
 -- cluster:   err = backlog_jobs[i] ~= SCHEDULES and elsewhere(queues .. backlog_jobs[i])
 -- cluster:   if err then return err end

@@ -1,4 +1,3 @@
--- require: keys time guard place
 -- expire_dead: deletes dead letters that are too old or too many, the oldest first, and looks at
 -- some topics for that.
 --
@@ -17,6 +16,7 @@
 -- since the first call is left, so that these calls come to an end.
 -- Atomic because an entry and its bucket belong together.
 -- Cost: O(log n) for each topic and each letter that is deleted.
+-- include: keys: dead_letters dead_lists dead_topics; time: now; guard: not_permitted unreadable; place: entries_before
 local PAGE = 150 -- topics
 local cutoff = string.format('%d', now - ARGV[1])
 local most, left = tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -1,4 +1,3 @@
--- require: keys guard lease slots
 -- extend: gives leases that are held a new end.
 --
 -- KEYS[1] job pool
@@ -10,6 +9,8 @@
 --
 -- Atomic because the lease must not end between the look at it and the change.
 -- Cost: O(log n) of the pool for each job.
+-- include: keys: pool buckets slots; guard: not_permitted not_writable
+-- include: lease: lease_end announce_end read_lease lease_text FOLLOWED loan lifetime_left leased_job; slots: slot_score
 local err = not_writable() or not_permitted('PEXPIRE', buckets .. ARGV[2], '1')
   or not_permitted('HSET', buckets .. ARGV[2], 'lease', '')
 if err then return err end

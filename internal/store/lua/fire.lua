@@ -1,4 +1,3 @@
--- require: keys time guard pool queue topics schedule
 -- fire: stores the jobs of schedules that are due, and gives each its next occurrence.
 --
 -- KEYS[1] job pool
@@ -20,6 +19,9 @@
 -- Atomic because an occurrence must have its job exactly if the next one has come. What is wrong with one schedule is found before its first
 -- write, and harms no other one.
 -- Cost: O(log n) of the pool for each job. What several schedules share is done once.
+-- include: keys: pool buckets queues; time: now now_s begun score_of stopwatch; guard: not_permitted; pool: announce retry_score
+-- include: queue: wake; schedule: SCHEDULES no_queue no_bucket store_bucket remember; topics: enter_use
+-- cluster: -- include: guard: elsewhere
 local FIELDS = {'topic', 'revision', 'next', 'to', 'content', 'overlap', 'options', 'last', 'past', 'ran'}
 local NOT_RUN = {'overlapped', 'late', 'paused_out'}
 local CHUNK = 1000 -- arguments of one command
@@ -70,7 +72,7 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
   local lease
   if overlap == 'follow' and not why_not then
     if not follow then
-      -- define: follow_last with time now pool prefix buckets not_permitted
+      -- include: follow_last: lease_of_last follow_last
       lease_of, follow = lease_of_last, follow_last
     end
     lease = lease_of(last)

@@ -1,4 +1,3 @@
--- require: keys time lease limit
 -- forecast: how many jobs fall due in spans of time; it changes nothing.
 --
 -- KEYS[1] job pool   KEYS[2] the hash of the numbers of reserved jobs
@@ -14,6 +13,7 @@
 -- One script only to spare round trips.
 -- Cost: O(log n) of the pool a span; where leases may be in it, of all its entries up to
 -- ALL, of SAMPLE beyond that.
+-- include: keys: pool; time: now score_of; lease: is_lease; limit: lowered
 local ALL, SAMPLE = 1000, 200
 local COUNTED, SAMPLED, ENOUGH = 10, 5, 600 -- what that costs, where to read the next entry is 1
 local MAX_BYTES = 256 * 1024

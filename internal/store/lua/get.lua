@@ -1,4 +1,3 @@
--- require: lease
 -- get: reads a job, or a dead letter, without changing it.
 --
 -- KEYS[1] job pool   KEYS[2] the job's bucket   KEYS[3] the dead letter's
@@ -13,6 +12,7 @@
 --
 -- Atomic so that state and content belong together.
 -- Cost: O(1).
+-- include: lease: is_lease read_lease is_followed read_options
 local function fields_of(key)
   return redis.call('HMGET', key, 'topic', 'body', 'lease', 'options', 'error', 'reason', 'died')
 end

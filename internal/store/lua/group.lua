@@ -1,4 +1,3 @@
--- require: keys time guard pool queue lease topics once debounce
 -- group: adds bodies to groups. A group is a waiting job whose body is a JSON array, of the bodies that were pushed to it. It is
 -- full with so many of them, or when another one would make it too long; then it is ready, and the next push begins another one.
 --
@@ -17,6 +16,10 @@
 --
 -- Atomic because two pushes that read a body and write it would lose one, and a group that is taken must not grow.
 -- Cost: O(log n) of the pool for each group, and its body is copied, once a call. That takes about 2 ms in all.
+-- include: keys: pool prefix buckets queues once groups; time: now now_us begun score_of; guard: not_permitted unreadable
+-- include: debounce: debounce_limit debounced; lease: is_lease DEFAULT_LIFETIME options_text; once: once_window has_counted enter_once
+-- include: pool: announce; queue: wake; topics: enter_use
+-- cluster: -- include: guard: elsewhere
 local call = redis.call
 local FIRST, TERMS, PUSH = 3, 7, 4 -- the place of the first run, and how many values terms and a push have
 local MAX_BYTES = 1024 * 1024      -- of a body (client.MaxGroup), and of all that a call copies, but for one group
@@ -35,7 +38,7 @@ local function waiting_group(tag, topic)
   if not score or is_lease(score) then return nil end
   local is_over = math.floor(score * 1000 + 0.5) <= begun
   if id and group[2] == id then
-    -- define: text
+    -- include: text: text_of
     text = text_of(id)
   end
   local job = redis.pcall('HMGET', buckets .. id, 'topic', 'first', 'lease', not text and 'body' or 'topic')
@@ -75,7 +78,7 @@ local function push(i, run)
   local tag, window, said = string.match(id, '^[^}]*}'), once_window(ARGV[run + 5])
   if window and (counted[id] or has_counted(id)) then
     if said ~= '' then
-      -- define: said
+      -- include: said: said_otherwise
       if said_otherwise(id, said) then return 4 end
     end
     return 0
@@ -162,7 +165,7 @@ end
 local function body_of(group, name)
   if not group.stored then return '[' .. table.concat(group.bodies, ',') .. ']' end
   if not group.body then
-    -- define: text
+    -- include: text: lengthened
     local body = lengthened(group.id, group.stored, ',' .. table.concat(group.bodies, ',') .. ']')
     if body then return body, true end
   end
@@ -173,7 +176,7 @@ local function store(group, name, lifetime, most, ttr)
   local body
   body, group.in_text = body_of(group, name)
   if group.size >= LARGE and group.due > begun and not group.in_text then
-    -- define: text
+    -- include: text: keep_text
     group.in_text = keep_text(group.id, body)
   end
   call('HSET', name, 'topic', group.topic, 'first', string.format('%d %d', group.first, group.count), 'body', body)
@@ -199,7 +202,7 @@ for tag, group in pairs(open) do
 end
 for id, window in pairs(counted) do enter_once(id, window) end
 if next(saying) then
-  -- define: said
+  -- include: said: keep_said
   for id, said in pairs(saying) do keep_said(id, said, counted[id]) end
 end
 if first_due < math.huge then announce(score_of(first_due), first_due - now) end

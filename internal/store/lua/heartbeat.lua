@@ -1,4 +1,3 @@
--- require: keys time guard servers
 -- heartbeat: says that a server runs, and how it fares.
 --
 -- KEYS[1] the hash of servers
@@ -20,6 +19,7 @@
 -- Atomic so that no entry is deleted that was renewed meanwhile, and so that what the server has done
 -- since its last entry is recorded once, however often it has to be said.
 -- Cost: O(1); O(servers), and a bounded number of them, if entries are to be deleted.
+-- include: keys: acked_count server_states past_hour; time: now; guard: not_permitted; servers: server_entries
 local STALE = 60000 -- ms; see ServerState.Stale
 local MOST = 60000  -- no server has a longer interval
 

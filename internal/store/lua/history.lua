@@ -1,4 +1,3 @@
--- require: time
 -- history: what all servers have done in the last hour; it changes nothing.
 --
 -- KEYS[1] the hash that heartbeat writes
@@ -8,6 +7,7 @@
 --
 -- One script so that nothing is read of a hash that is not ours, as it is too large.
 -- Cost: O(1): 360 fields at most.
+-- include: time: now
 local MOST = 1000
 if redis.call('HLEN', KEYS[1]) > MOST then return {now} end
 local reply = redis.call('HVALS', KEYS[1])

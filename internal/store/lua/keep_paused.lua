@@ -1,4 +1,3 @@
--- require: keys time guard pause
 -- keep_paused: of some of the paused topics, ends the pauses that are over, and sets aside what somebody who doesn't know of the others has
 -- made ready. It takes as many calls as there are pages and entries for.
 --
@@ -13,6 +12,8 @@
 -- Any number of servers may do that: the second one finds nothing to do.
 -- Atomic because an entry may be in one of both queues only.
 -- Cost: O(topics of the page), and O(entries that are moved).
+-- include: keys: pauses; time: now; pause: read_pause paused_until hold release not_pausable
+-- cluster: -- include: guard: elsewhere; pause: pause_elsewhere
 if redis.call('HLEN', pauses) == 0 then return {'', 0, -1} end
 -- cluster: local missing = elsewhere(pauses)
 -- cluster: if missing then return missing end

@@ -1,4 +1,3 @@
--- require: keys guard
 -- let_go: drops a batch of jobs that were set aside and have been adopted by other partitions.
 --
 -- KEYS[1] job pool
@@ -10,6 +9,8 @@
 --
 -- Atomic because another batch may have been set aside meanwhile.
 -- Cost: O(the batch).
+-- include: keys: migration aside aside_jobs; guard: not_permitted not_writable
+-- cluster: -- include: guard: elsewhere
 if redis.call('HGET', migration, 'serial') ~= ARGV[1] or redis.call('HLEN', aside) == 0 then return 0 end
 -- cluster: local missing = elsewhere(aside_jobs)
 -- cluster: if missing then return missing end

@@ -1,4 +1,3 @@
--- require: keys time guard queue topics limit held go_on
 -- limit: sets what limits a topic's jobs, or takes that away.
 --
 -- KEYS[1] job pool
@@ -11,6 +10,9 @@
 --
 -- Atomic because whoever takes a job must find a topic with a limit, or without.
 -- Cost: O(log(slots)), and of those who were held back, 1,000 at most.
+-- include: keys: queues reserved_counts limits slots uncounted; time: now_us now_s; guard: not_permitted; go_on: let_wait
+-- include: held: let_go_on; limit: raise_for lowered read_limit write_limit; queue: wake; topics: enter_use
+-- cluster: -- include: guard: elsewhere
 local topic = ARGV[1]
 -- cluster: local missing = elsewhere(slots)
 -- cluster: if missing then return missing end

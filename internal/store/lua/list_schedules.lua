@@ -1,4 +1,3 @@
--- require: keys time guard
 -- list_schedules: says which schedules the file of a server that runs has, and tells what the others' files have.
 --
 -- KEYS[1] the hash of servers, of partition 0
@@ -9,6 +8,7 @@
 --
 -- Atomic so that no list is deleted that was written again meanwhile.
 -- Cost: O(servers and names).
+-- include: keys: schedule_lists; time: now; guard: not_permitted
 local LISTED, MOST = 150000, 250 -- ms; lists
 local reply, gone = {}, {}
 for _, id in ipairs(redis.call('HRANDFIELD', schedule_lists, MOST)) do

@@ -1,4 +1,3 @@
--- require: keys guard queue
 -- look: whether some ready queues have jobs, and, for those that are empty, enters a waiter.
 --
 -- KEYS[1] job pool   KEYS[2…] ready queues
@@ -12,6 +11,7 @@
 --
 -- Atomic because no job may come between the look and the entry: nobody would be woken for it.
 -- Cost: O(queues).
+-- include: guard: takes_no_writes; queue: add_waiter
 local reply, written = {1, {}}, false
 local some = redis.pcall('EXISTS', unpack(KEYS, 2)) ~= 0
 local waiter = ARGV[1]

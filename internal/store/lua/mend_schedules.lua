@@ -1,4 +1,3 @@
--- require: keys time guard place schedule
 -- mend_schedules: puts schedules back into the pool that a server has moved which doesn't know what they are, as the original's does, and
 -- forgets those whose buckets are gone: somebody has removed these by hand, see unschedule.
 --
@@ -12,6 +11,9 @@
 --
 -- Atomic because one may be removed meanwhile.
 -- Cost: O(1) for each; O(log n) of the pool for what is put back. Nothing for those that nobody has moved.
+-- include: keys: pool buckets queues schedules removed_schedules paused_queues; time: score_of; guard: not_permitted not_writable
+-- include: place: entries_before; schedule: SCHEDULES schedule_id schedule_name
+-- cluster: -- include: guard: elsewhere
 local queue, most = queues .. SCHEDULES, tonumber(ARGV[2])
 local all = redis.call('ZCOUNT', schedules, '-inf', '+inf')
 local waiting = redis.call('LLEN', queue)

@@ -1,4 +1,3 @@
--- require: guard move
 -- move: takes due jobs of one topic out of the pool and puts them into its ready queue.
 --
 -- KEYS[1] job pool
@@ -23,6 +22,7 @@
 -- What is due may be a lease that has ended: that job is not reserved any more.
 -- Atomic because a job must be in the pool or in the queue, never in both or in neither.
 -- Cost: O(k log n) for k IDs in a pool of n.
+-- include: guard: not_writable; move: move
 local err = not_writable()
 if err then return err end
 return move(ARGV)

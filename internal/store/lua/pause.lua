@@ -1,4 +1,3 @@
--- require: keys guard pause topics
 -- pause: has nothing of a topic be delivered for a while. Whatever is or becomes ready is set aside meanwhile.
 --
 -- KEYS[1] job pool
@@ -12,6 +11,9 @@
 --
 -- Atomic because no job may be taken between the entry and the move of the queue.
 -- Cost: O(1); where there are entries both in the queue and aside, O(those of the queue), at most AT_ONCE. Servers set the rest aside.
+-- include: keys: queues first_due_channel pauses paused_queues; time: now; guard: not_a_list
+-- include: pause: read_pause pause_text paused_until hold not_pausable; topics: enter_use
+-- cluster: -- include: pause: pause_elsewhere
 local AT_ONCE = 1000 -- entries
 local TOLD = '1000'  -- ms; servers look by then when it ends
 local topic, how, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])

@@ -1,4 +1,3 @@
--- require: keys time schedule
 -- pause_schedule: has a schedule's moments pass without jobs, or no more.
 --
 -- KEYS[1] job pool
@@ -9,6 +8,7 @@
 --
 -- Atomic because a server that has read it before must not fire it any more.
 -- Cost: O(1).
+-- include: keys: buckets; time: now now_us; schedule: SCHEDULES
 local bucket = buckets .. ARGV[1]
 local s = redis.call('HMGET', bucket, 'topic', 'revision', 'paused')
 if s[1] ~= SCHEDULES or not s[2] then return 0 end

@@ -1,4 +1,3 @@
--- require: time keys pause
 -- paused: some of the topics that are paused; it changes nothing.
 --
 -- KEYS[1] job pool
@@ -10,6 +9,7 @@
 --
 -- One script so that the entries and the time are of one moment.
 -- Cost: O(entries of the page).
+-- include: keys: pauses; time: now; pause: read_pause paused_until
 local PAGE = 200
 if redis.call('HLEN', pauses) == 0 then return {'0'} end
 local page = redis.call('HSCAN', pauses, ARGV[1], 'COUNT', PAGE)

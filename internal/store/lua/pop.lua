@@ -1,4 +1,3 @@
--- require: keys take
 -- pop: takes the next ready jobs of some topics; they are gone from Redis then, and their followers take their places.
 --
 -- KEYS, ARGV[1…4] and the topics at the end: see take.
@@ -14,6 +13,7 @@
 --
 -- Atomic because a cut between the entry and the bucket would lose the job.
 -- Cost: O(entries read), at most 50 more than are dropped or taken.
+-- include: take: pcall take_all
 local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease') end
 
 local followers -- the IDs of jobs that have one, and were taken
@@ -54,6 +54,6 @@ end
 local reply = take_all(read, nil, delete, 5)
 if not followers then return reply end
 
--- require: follow
+-- include: keys: buckets; follow: follow_up
 for _, id in ipairs(followers) do follow_up(id, buckets .. id) end
 return reply

@@ -1,4 +1,3 @@
--- require: take
 -- purge: deletes the next ready jobs of a topic.
 --
 -- KEYS, ARGV[1…4] and the topic at the end: see take; nobody is entered, or woken.
@@ -10,6 +9,7 @@
 --
 -- Atomic because an entry and its job belong together, and a job may wait or be reserved again.
 -- Cost: O(entries).
+-- include: keys: paused_queues; take: entries_left pcall take_all
 if pcall('EXISTS', KEYS[2]) == 0 then KEYS[2] = paused_queues .. ARGV[#ARGV] end -- it may be paused
 local most = math.min(tonumber(ARGV[5]), entries_left)
 entries_left = most

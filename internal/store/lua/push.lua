@@ -1,4 +1,3 @@
--- require: keys time guard pool lease
 -- push: stores jobs and schedules them; an ID that exists is replaced, or as the policy says.
 --
 -- KEYS[1] job pool
@@ -22,6 +21,7 @@
 -- pool entry without its bucket could not be delivered.
 -- Cost: O(log n) of the pool for each job; of IDs that are ready, also their queues' lengths
 -- (at most 10,000 in all).
+-- include: keys: pool buckets; time: now begun score_of; guard: not_permitted; lease: DEFAULT_LIFETIME options_text; pool: announce
 local call, ARGV = redis.call, ARGV -- globals are slower
 local FIRST = 3 -- place of the first run
 
@@ -63,7 +63,7 @@ if is_new then
   end
 end
 
--- require: guard queue
+-- include: keys: queues; guard: not_a_list; queue: wake
 -- What keeps a job that is due from being put into its queue, or nil.
 local function not_queueable(topic)
   local queue = queues .. topic
@@ -85,7 +85,7 @@ if is_new then -- it is ready at once
   return {}
 end
 
--- require: keys time guard pool lease
+-- include: time: LAST_MS; lease: is_lease
 -- When a job with that policy falls due that replaces one that is due at another time, and what is told of it.
 local function replaced_due(policy, old, due)
   if policy == 'earlier' and old < due or policy == 'later' and old > due then return old, 2 end
@@ -119,7 +119,7 @@ if is_usual and counts ~= 'refuse' and ARGV[11] ~= '0' then -- a job that waits 
   end
 end
 
--- require: keys time guard pool queue lease topics
+-- include: lease: count_reserved; queue: withdraw; topics: enter_use
 -- Stores the job that begins at ARGV[i], in the run that begins at ARGV[run]. A job that is to
 -- wait is in the pool already. If it is one of a burst, latest is how long after its first push it falls due at the latest (ms).
 local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
@@ -155,7 +155,7 @@ end
 -- What is to be done otherwise with the jobs of the run that begins at ARGV[run], as their IDs may exist or their policy is not plain.
 -- Most calls have no such run, and are spared these definitions.
 local function special(run)
-  -- define: once debounce with time now pool prefix
+  -- include: keys: once; time: now_s; debounce: debounce_limit debounced; once: once_window has_counted enter_once
   local policy = ARGV[run + 2]
   local window, said = once_window(policy)
   local latest = debounce_limit(policy)
@@ -187,7 +187,7 @@ local function special(run)
     if latest and due then due = debounced(latest, due, replaced and replaced.first) end
     if not why_not and window and has_counted(ARGV[i]) then why_not = 0 end
     if why_not == 0 and said and said ~= '' then
-      -- define: said with prefix
+      -- include: said: said_otherwise
       if said_otherwise(ARGV[i], said) then why_not = 4 end
     end
     return why_not, due, replaced
@@ -196,7 +196,7 @@ local function special(run)
   -- Stores it, or has it follow the one that it replaces.
   local function finish(name, i, due, replaced)
     if replaced and replaced.followed then
-      -- define: follow with time now
+      -- include: follow: enter_follower
       enter_follower(name, replaced.followed, ARGV[i + 1], ARGV[i + 2], due, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4])
     else
       store(name, i, run, due, replaced, latest)
@@ -204,7 +204,7 @@ local function special(run)
     if window then
       enter_once(ARGV[i], window)
       if said ~= '' then
-        -- define: said with prefix
+        -- include: said: keep_said
         keep_said(ARGV[i], said, window)
       end
     end

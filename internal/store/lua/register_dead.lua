@@ -1,4 +1,3 @@
--- require: keys time place topics
 -- register_dead: registers topics with dead letters that are not known: an earlier migration did not register them.
 --
 -- KEYS[1] the zset of the topics that have dead letters
@@ -9,6 +8,7 @@
 --
 -- Atomic so that a topic is registered by what it has now.
 -- Cost: O(log² n + topics).
+-- include: keys: known_topics dead_topics; time: now_s; place: entries_before; topics: used_at
 local most = tonumber(ARGV[1])
 local first = ARGV[2] ~= '' and entries_before(dead_topics, ARGV[2], ARGV[3] .. '\0') or 0
 local page = redis.call('ZRANGE', dead_topics, first, first + most - 1, 'WITHSCORES')

@@ -1,4 +1,3 @@
--- require: keys guard queue
 -- rehearse: whether this user may do what changes something in a move; it changes nothing.
 --
 -- KEYS[1] job pool   KEYS[2] a ready queue   KEYS[3] a job's bucket
@@ -11,6 +10,7 @@
 -- go well where one node has all slots; a pop names it.)
 --
 -- Cost: O(1).
+-- include: keys: pool waiters wake_channels reserved_counts schedules pauses paused_queues; guard: not_permitted; queue: wake
 local queue, bucket = KEYS[2], KEYS[3]
 local err = not_permitted('LPUSH', queue, '')
 if err then return err end

@@ -1,4 +1,3 @@
--- require: keys guard lease
 -- remove: takes jobs out, wherever they are, also those that are reserved. If there is only a dead letter of an ID, it deletes that.
 -- A push of the ID counts again.
 --
@@ -12,6 +11,7 @@
 --
 -- Atomic because a move or a pop in between would deliver the job.
 -- Cost: O(log n) of the pool for each job; for one that is ready also its queue's length (at most 10,000).
+-- include: keys: pool reserved_counts once; guard: not_permitted; lease: is_lease
 local call, pcall = redis.call, redis.pcall
 local err = not_permitted('ZREM', pool, '')
 if err then return err end
@@ -47,7 +47,7 @@ end
 -- Most calls end here, with waiting or reserved jobs of topics without slots, before what others need is defined.
 if not rest then return told end
 
--- require: keys queue dead held
+-- include: keys: slots; dead: unlist; held: let_go_on; queue: withdraw
 local withdrawn
 for _, job in ipairs(rest) do
   local i, topic, removed, was_reserved = job[1], job[2], job[3], job[4]

@@ -1,4 +1,3 @@
--- require: keys guard queue lease dead
 -- requeue: makes dead letters ready jobs again, with all their attempts.
 --
 -- KEYS[1] job pool
@@ -12,6 +11,8 @@
 --
 -- Atomic because a job must be dead or ready, never both or neither.
 -- Cost: O(log n) of the topic's dead letters for each.
+-- include: keys: pool buckets queues dead_letters; guard: not_permitted; dead: unlist; lease: read_options options_text; queue: wake
+-- cluster: -- include: guard: elsewhere
 local FIRST = 2
 local lifetime, first_bucket = ARGV[1], buckets .. ARGV[FIRST]
 local err = not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')

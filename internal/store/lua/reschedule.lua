@@ -1,4 +1,3 @@
--- require: keys time guard pool queue lease topics
 -- reschedule: gives a waiting, ready or reserved job a new due time. The time that it is
 -- kept once it is ready stays what it was.
 --
@@ -10,6 +9,9 @@
 --
 -- Atomic because the job must not be moved or taken between being read and being written.
 -- Cost: as push.
+-- include: keys: pool queues; time: now score_of; guard: not_permitted not_writable not_a_list
+-- include: lease: is_lease count_reserved read_lease lease_text followed_as pushed_anew lifetime_left; pool: announce
+-- include: queue: wake withdraw; topics: enter_wait
 local bucket, id = KEYS[2], ARGV[1]
 
 local topic = redis.call('HGET', bucket, 'topic')

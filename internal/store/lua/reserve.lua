@@ -1,4 +1,3 @@
--- require: keys time guard pool lease take
 -- reserve: takes the next ready jobs of some topics and leases them: each goes back into the
 -- pool, due when its lease ends. A job whose attempts are used up, as its last lease has ended by
 -- itself, becomes a dead letter only here; if it can't, it goes into the pool, to be tried again later, and stands in nobody's way.
@@ -21,6 +20,9 @@
 --
 -- Atomic because a job must be in the queue or leased, never in both or in neither.
 -- Cost: as pop, and O(log n) of the pool for each job.
+-- include: keys: pool reserved_counts; time: now_us; guard: not_permitted not_writable; take: entries_left pcall take_all
+-- include: lease: lease_end announce_end DEFAULT_LIFETIME lease_text loan
+-- cluster: -- include: keys: limits; guard: elsewhere
 local DEFAULT_LEASE = 30000 -- ms
 local MAX_LEASE = 86400000
 local TRIED_AGAIN = 5000 -- ms, as the server does with what it can't move
@@ -54,7 +56,7 @@ local function wants(id, name, job)
   local job_knows
   if job[3] or job[4] then
     if not known_of then
-      -- define: lease with now
+      -- include: lease: read_lease FOLLOWED pushed_anew read_options
       known_of = function(name, job)
         local k = {}
         local lent
@@ -85,7 +87,7 @@ end
 
 -- Makes dead letters of the jobs whose attempts are used up, or puts them off.
 local function bury_exhausted(topic)
-  -- define: dead pool with now time
+  -- include: time: now; dead: bury; pool: retry_score; take: claim_tells
   for _, job in ipairs(exhausted) do
     local err = bury(job[1], job[2], topic, string.format('all %d attempts used up', job[3]), '', job[4])
     if not err and job[4] then
@@ -168,7 +170,7 @@ local function gate(topic, n, taken)
   -- cluster: local missing = type(count) ~= 'number' and elsewhere(reserved_counts)
   -- cluster: if missing and pcall('HEXISTS', limits, topic) ~= 0 then return 0, missing end
   if type(count) ~= 'number' or count < 2 ^ 39 then return n end -- see LIMITED
-  -- define: limit with time now_us pool prefix
+  -- include: limit: open_limit
   local most, err
   most, close, slots_entered, err = open_limit(topic, n, ARGV[2] ~= '')
   return most, err
@@ -220,6 +222,6 @@ announce_end(first_end)
 if not reply.err then table.insert(reply, 4, put_off) end
 if not followers then return reply end
 
--- require: follow
+-- include: keys: dead_letters; follow: follow_up
 for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end
 return reply

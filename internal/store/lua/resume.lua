@@ -1,4 +1,3 @@
--- require: keys guard pause
 -- resume: takes a step towards a paused topic being delivered again, as a rule the only one. Until the last one it stays paused.
 --
 -- KEYS[1] job pool
@@ -9,6 +8,8 @@
 --
 -- Atomic because an entry may be in one of both queues only.
 -- Cost: O(1); where there are entries both in the queue and aside, O(ARGV[2]).
+-- include: keys: pauses paused_queues; time: now; pause: read_pause paused_until release not_pausable
+-- cluster: -- include: pause: pause_elsewhere
 local topic = ARGV[1]
 -- cluster: local missing = pause_elsewhere(topic)
 -- cluster: if missing then return missing end

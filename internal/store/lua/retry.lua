@@ -1,4 +1,3 @@
--- require: keys time guard pool queue lease dead topics
 -- retry: gives reserved jobs back, to be delivered again, now or later. One whose attempts are
 -- used up becomes a dead letter instead, and its follower takes its place.
 --
@@ -15,6 +14,10 @@
 --
 -- Atomic because a job must be leased, in the pool, ready or dead, never in two or in none.
 -- Cost: O(log n) of the pool for each job.
+-- include: keys: pool buckets queues; time: now score_of; guard: not_permitted not_writable; dead: bury
+-- include: lease: count_reserved read_lease lease_text FOLLOWED read_options lifetime_left leased_job; pool: announce; queue: wake
+-- include: topics: enter_wait
+-- cluster: -- include: keys: dead_letters; guard: not_here elsewhere
 local FIELDS = 6
 local first_bucket = buckets .. ARGV[2]
 local err = not_writable() or not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
@@ -107,6 +110,6 @@ if first_due < math.huge then announce(score_of(first_due), first_due - now) end
 for topic, length in pairs(lengths) do wake(topic, length) end
 if not followers then return reply end
 
--- require: follow
+-- include: keys: dead_letters; follow: follow_up
 for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end
 return reply

@@ -1,4 +1,3 @@
--- require: keys time guard pool queue schedule follow_last
 -- run_schedule: stores a job of a schedule now. The moments to come stay what they are.
 --
 -- KEYS[1] job pool
@@ -9,6 +8,9 @@
 --
 -- Atomic because it may be changed meanwhile.
 -- Cost: O(1).
+-- include: keys: pool buckets queues; time: now now_us begun; follow_last: lease_of_last follow_last; queue: wake
+-- include: schedule: SCHEDULES no_queue no_bucket store_bucket remember; topics: enter_use
+-- cluster: -- include: guard: elsewhere
 local id = ARGV[1]
 local bucket = buckets .. id
 local s = redis.call('HMGET', bucket, 'topic', 'revision', 'to', 'content', 'options', 'past', 'overlap', 'last', 'ran')

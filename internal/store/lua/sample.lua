@@ -1,4 +1,3 @@
--- require: keys guard lease
 -- sample: which topics some waiting jobs have, at random; it changes nothing.
 --
 -- KEYS[1] job pool
@@ -16,6 +15,7 @@
 --
 -- One script only to spare round trips.
 -- Cost: O(log n) of the pool an entry.
+-- include: keys: pool buckets; guard: unreadable; lease: is_lease
 local MAX_BYTES = 1024 * 1024
 local sample, before, count = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local all = redis.call('ZCARD', pool)

@@ -1,4 +1,3 @@
--- require: keys time guard pool schedule
 -- schedule: stores a schedule, or changes it.
 --
 -- KEYS[1] job pool
@@ -14,6 +13,9 @@
 --
 -- Atomic because a server may fire it meanwhile.
 -- Cost: O(log n) of the pool.
+-- include: keys: pool buckets schedules removed_schedules; time: now now_us begun score_of; guard: not_permitted; pool: announce
+-- include: schedule: SCHEDULES schedule_id
+-- cluster: -- include: guard: elsewhere
 local FIELDS = {'body', 'zone', 'to', 'content', 'missed', 'overlap', 'jitter', 'options', 'source'}
 local MOST_OLD = 4000 -- bytes; beyond that nobody has fired it through many changes
 local name, next = ARGV[1], ARGV[2]

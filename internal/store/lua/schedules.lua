@@ -1,4 +1,3 @@
--- require: keys place schedule
 -- schedules: reads some schedules; it changes nothing.
 --
 -- KEYS[1] job pool
@@ -12,6 +11,7 @@
 --
 -- One script only to spare round trips.
 -- Cost: O(log n) of the pool for each.
+-- include: keys: pool buckets schedules; place: entries_before; schedule: SCHEDULES schedule_id
 local FIELDS = {'revision', 'topic', 'body', 'zone', 'to', 'missed', 'jitter', 'next', 'paused', 'old'} -- what it takes to fire one
 local ids, last, scores, now = {}, '', {}, 0
 if ARGV[1] == 'behind' then

@@ -1,4 +1,3 @@
--- require: time servers
 -- servers: the entries of the servers that run, or did lately; it changes nothing.
 --
 -- KEYS[1] the hash of servers
@@ -8,6 +7,7 @@
 --
 -- One script so that the entries and the time are of one moment.
 -- Cost: O(servers), of which it looks at a bounded number.
+-- include: time: now; servers: server_entries
 local entries = server_entries(KEYS[1])
 local reply = {now}
 for k = 1, #entries, 2 do

@@ -1,4 +1,3 @@
--- require: aside schedule
 -- set_aside: takes jobs and dead letters out of all that they are in, for another partition, and what is known of pushes that count once and of groups. Nobody gets them until
 -- that has adopted them. If some are set aside already these are told first.
 --
@@ -14,6 +13,10 @@
 --
 -- Atomic because a job must be set aside or what it was, never both or neither.
 -- Cost: O(log n) of the pool for each; of IDs that are ready, also their queues' lengths (at most 10,000 in all).
+-- include: keys: pool buckets dead_letters dead_lists once schedules groups aside aside_jobs; guard: not_permitted
+-- include: aside: BATCH_BYTES batch_bytes batched tell_batch not_settable_aside put_aside set_letter_aside set_once_aside drop_old_lease
+-- include: dead: unlist; lease: is_lease count_reserved; queue: withdraw; schedule: SCHEDULES schedule_name
+-- cluster: -- include: guard: elsewhere
 local FIRST = 2
 local reply = {0, 0, 0, {}}
 local waits = redis.call('HLEN', aside) > 0

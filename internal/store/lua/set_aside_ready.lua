@@ -1,4 +1,3 @@
--- require: aside
 -- set_aside_ready: sets the next jobs of a ready queue aside, for another partition; those that stay go to the queue's end.
 -- If some are set aside already these are told instead.
 --
@@ -11,6 +10,9 @@
 --
 -- Atomic because a job must be set aside or ready, never both or neither.
 -- Cost: O(entries looked at).
+-- include: keys: pool buckets queues paused_queues aside aside_jobs; guard: not_permitted not_a_list
+-- include: aside: BATCH_BYTES batch_bytes batched tell_batch not_settable_aside put_aside drop_old_lease; queue: pass_on
+-- cluster: -- include: guard: elsewhere
 local FIRST = 2
 local queue = KEYS[2]
 local reply = {0, 0, 0, {}}

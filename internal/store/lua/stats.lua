@@ -1,4 +1,3 @@
--- require: keys guard lease limit slots
 -- stats: how many jobs some topics have, and how late they are; it changes nothing.
 --
 -- KEYS[1] job pool   KEYS[2] the hash of the numbers of reserved jobs
@@ -19,6 +18,8 @@
 -- One script only to spare round trips.
 -- Cost: O(topics): two EXISTS for BLOCK topics that have nothing, some commands for each of the others, up to MOST of these, and a look at
 -- the first entry of each queue; where these are stale, at up to MAX_STALE more in all.
+-- include: keys: pool buckets queues dead_lists pauses paused_queues; guard: unreadable; lease: read_lease read_options UNTIL_SEEN
+-- include: limit: lowered read_limit; slots: count_slots
 local BLOCK, MOST = 64, 100
 local MAX_STALE, OF_ONE_QUEUE = 200, 50
 local MAX_TOPICS = 10000 -- those with reserved jobs that are added up

@@ -1,4 +1,3 @@
--- require: keys
 -- stray: how many jobs and dead letters a partition has; it changes nothing.
 --
 -- KEYS[1] job pool
@@ -9,6 +8,7 @@
 --
 -- One script only to spare round trips.
 -- Cost: O(topics).
+-- include: keys: pool queues known_topics dead_lists dead_topics paused_queues
 local most = tonumber(ARGV[1])
 local function number(reply) return type(reply) == 'number' and reply or 0 end
 local function first(topics)

@@ -1,4 +1,3 @@
--- require: keys time guard queue topics place limit
 -- sweep: looks after some of the known topics. Entries without a job are taken off the end of their
 -- ready queues from which jobs are delivered; a topic that has nothing any more is forgotten;
 -- numbers of reserved jobs are put right that can't be true; and IDs whose time of counting once is over are removed.
@@ -19,6 +18,9 @@
 -- Atomic because an ID may be pushed anew, and a topic used, between the look and the change.
 -- Cost: O(log n) of the pool and of the topics, O(topics + entries); to look for an ID in another
 -- queue, O(its length, MAX_WALK at most), which counts as entries.
+-- include: keys: pool buckets queues reserved_counts limits uncounted known_topics topics_due dead_lists once pauses paused_queues
+-- include: time: now now_s; guard: not_permitted not_writable unreadable; place: entries_before; limit: raise_for lowered parse_limit
+-- include: queue: pass_on; topics: used_at
 local IDLE = 3600         -- s; for how long a topic with nothing must not have been used
 local MAX_LEASE = 86400   -- s
 local STEP = 50           -- entries read at a time behind one without a job

@@ -1,4 +1,3 @@
--- require: keys time guard lease place slots
 -- take_slots: gives slots to the topic's jobs that were reserved before its concurrency was limited, one page of the pool per call.
 --
 -- KEYS[1] job pool
@@ -11,6 +10,8 @@
 --
 -- Atomic because a lease may end between the look at it and the entry.
 -- Cost: O(log² n) of the pool, and of PAGE entries.
+-- include: keys: pool buckets slots uncounted; time: now_us now_s exact_score; guard: not_permitted; place: entries_before
+-- include: lease: is_lease; slots: slot_score
 local PAGE, MAX_LEASE = 200, 86400 -- s
 local topic, set = ARGV[1], slots .. ARGV[1]
 local err = not_permitted('ZADD', set, '0', '') or not_permitted('HDEL', uncounted, topic)

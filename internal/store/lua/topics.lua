@@ -1,4 +1,3 @@
--- require: place
 -- topics: the names of some topics; it changes nothing.
 --
 -- KEYS[1] a sorted set of topics
@@ -13,6 +12,7 @@
 -- A topic that is used meanwhile goes to the end of the set: it may come again, but is not left out.
 -- Atomic so that the place and the names belong together.
 -- Cost: O(log² n + topics looked at).
+-- include: place: entries_before
 local MAX_BYTES = 256 * 1024
 local PAGE = 100 -- names read at a time, which may be large
 local topics, last, most, part = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]

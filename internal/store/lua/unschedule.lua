@@ -1,4 +1,3 @@
--- require: keys guard schedule
 -- unschedule: deletes a schedule. Its jobs stay.
 --
 -- KEYS[1] job pool
@@ -10,6 +9,8 @@
 --
 -- Atomic because a server may fire it meanwhile.
 -- Cost: O(log n) of the pool.
+-- include: keys: pool buckets schedules removed_schedules; guard: not_permitted; schedule: SCHEDULES schedule_id
+-- cluster: -- include: guard: elsewhere
 local id = schedule_id(ARGV[1])
 local s = redis.call('HMGET', buckets .. id, 'topic', 'revision', 'source')
 if s[1] and (s[1] ~= SCHEDULES or not s[2]) or ARGV[2] ~= '' and s[3] ~= ARGV[2] then return 0 end

@@ -1,4 +1,3 @@
--- require: keys queue held go_on
 -- wake: has the next waiters woken for the jobs of some topics, as the one that was woken has no use for them.
 --
 -- KEYS[1] job pool   ARGV[…] the topics
@@ -6,6 +5,7 @@
 -- Returns nothing.
 -- Atomic because the topic must have jobs when its waiter is woken, who is taken out.
 -- Cost: O(topics).
+-- include: keys: queues; held: let_go_on; queue: wake
 for _, topic in ipairs(ARGV) do
   local length = redis.pcall('LLEN', queues .. topic)
   if type(length) == 'number' and length > 0 and not wake(topic, length) then let_go_on(topic) end

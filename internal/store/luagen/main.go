@@ -35,14 +35,12 @@ func generate(sources fs.FS) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	alone := &linker{sources: sources, parts: map[string]part{}}
-	inCluster := &linker{sources: sources, parts: map[string]part{}, inCluster: true}
+	alone, inCluster := newIncluder(sources, false), newIncluder(sources, true)
 	files := map[string]string{}
-	for _, name := range names {
-		name = strings.TrimSuffix(name, ".lua")
-		text := alone.link(name)
-		files[name+".lua"] = text
-		cluster := inCluster.link(name)
+	for _, file := range names {
+		name := strings.TrimSuffix(file, ".lua")
+		text, cluster := alone.script(file), inCluster.script(file)
+		files[file] = text
 		if cluster != text {
 			files[name+".cluster.lua"] = cluster
 		}
@@ -50,7 +48,7 @@ func generate(sources fs.FS) (map[string]string, error) {
 			files[name+".sharded.lua"] = sharded
 		}
 	}
-	return files, cmp.Or(alone.err, inCluster.err)
+	return files, cmp.Or(alone.err(), inCluster.err())
 }
 
 // write makes the files the only ones of a folder.

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"io/fs"
 	"maps"
 	"os"
 	"slices"
 	"testing"
+	"testing/fstest"
 )
 
 // TestGenerated fails when lua/gen is not what go generate makes of the sources.
@@ -26,5 +28,91 @@ func TestGenerated(t *testing.T) {
 		if file, err := fs.ReadFile(gen, name); err != nil || string(file) != text {
 			t.Errorf("lua/gen/%s is not what the sources make: run go generate ./internal/store", name)
 		}
+	}
+}
+
+// TestIncludes puts small scripts together.
+func TestIncludes(t *testing.T) {
+	parts := map[string]string{
+		"parts/a.lua": "-- Some.\n\n-- One.\nlocal one, uno = 1, 1\nlocal two = 2 -- more\n-- include: one two\nlocal function three(x)\n  return x + one + two -- in all\nend\n",
+		"parts/b.lua": "-- include: a: one\nlocal four = one + 3\n-- cluster: local five = 5\n",
+	}
+	all := "-- include: a: uno three; b: four\n-- cluster: -- include: b: five\nlocal y = three(four) + uno\n-- cluster: y = five\nreturn y\n"
+	for _, c := range []struct {
+		name, script, want string
+		inCluster          bool
+	}{
+		{"each definition once, behind what it includes", all, `local one, uno = 1, 1
+local two = 2
+local function three(x)
+  return x + one + two
+end
+local four = one + 3
+
+local y = three(four) + uno
+
+return y
+`, false},
+		{"in a cluster", all, `local one, uno = 1, 1
+local two = 2
+local function three(x)
+  return x + one + two
+end
+local four = one + 3
+local five = 5
+local y = three(four) + uno
+y = five
+return y
+`, true},
+		{"in a block, but for what is defined", "-- include: a: two\nlocal y = two\nif y then\n  -- include: b: four\n  y = four\nend\n-- include: b: four; a: three uno\nreturn three(uno, four)\n",
+			`local two = 2
+local y = two
+if y then
+  local one, uno = 1, 1
+  local four = one + 3
+  y = four
+end
+local one, uno = 1, 1
+local four = one + 3
+local function three(x)
+  return x + one + two
+end
+return three(uno, four)
+`, false},
+		{"what is not defined", "-- include: a: six; c: seven\nreturn six, seven\n",
+			"s.lua:1: includes seven, which parts/c.lua does not define\ns.lua:1: includes six, which parts/a.lua does not define", false},
+		{"what is not used", "-- include: a: one two\nreturn one\n", "s.lua:1: includes two, and does not use it", false},
+		{"what is not used in the block", "if KEYS then\n  -- include: a: one\n  ARGV = 1\nend\nreturn one\n", "s.lua:2: includes one, and does not use it\ns.lua:5: uses one, and does not include it", false},
+		{"what is not included", "-- include: a: one\nlocal function f()\n  x = two\nend\nreturn one\n", "s.lua:3: uses two, and does not include it\ns.lua:3: uses x, and does not include it", false},
+		{"what only a cluster has", "-- include: b: five\nreturn five\n", "s.lua:1: includes five, which parts/b.lua does not define", false},
+		{"what is no Lua", "return return\n", "s.lua line:1(column:13) near 'return':   syntax error\n", false},
+	} {
+		sources := fstest.MapFS{"s.lua": {Data: []byte(c.script)}}
+		for name, text := range parts {
+			sources[name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		g := newIncluder(sources, c.inCluster)
+		got := g.script("s.lua")
+		if len(g.errs) > 0 {
+			got = errors.Join(g.sorted()...).Error()
+		}
+		if got != c.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", c.name, got, c.want)
+		}
+	}
+}
+
+// What is wrong with the definitions themselves is told, too.
+func TestDefinitionsAreChecked(t *testing.T) {
+	g := newIncluder(fstest.MapFS{
+		"s.lua":       {Data: []byte("-- include: a: one\nreturn one\n")},
+		"parts/a.lua": {Data: []byte("local two = 2\n\n-- include: two\nlocal one = 1\nlocal function three()\n  return two\nend\n")},
+	}, false)
+	g.script("s.lua")
+	want := `parts/a.lua:3: includes two, and does not use it
+parts/a.lua:5: nothing includes three
+parts/a.lua:6: uses two, and does not include it`
+	if err := g.err(); err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 }

@@ -1,22 +1,22 @@
+-- browse_ready: some ready jobs of a topic, the next to be delivered first; it changes nothing.
+--
+-- KEYS[1] job pool   KEYS[2] the topic's ready queue
+-- ARGV[1…6] see browse; the place is a number, how many entries are to be delivered before, and an ID
+--
+-- Returns what browse does; where an entry is, is that number. Of a paused topic it is what is set aside.
+-- Errors: WRONGTYPE, a permission that is missing.
+--
+-- A queue moves on while it is looked at. So the entry of the place is looked for among the
+-- first MAX_WALK: where it is now, the page goes on; if it has left, so have those before it.
+-- Deeper in the queue the place is taken as it is.
+-- Atomic so that entries and content belong together.
+-- Cost: O(entries before the page), and O(entries looked at).
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local paused_queues = prefix .. 'paused_queue:'
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
-local DEFAULT_LIFETIME = 604800000
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
-local function read_options(text)
-  if not text then return 0, 0, DEFAULT_LIFETIME end
-  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
-  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+local function job_of(name)
+  return redis.pcall('HMGET', name, 'topic', 'lease', 'error', 'reason', 'options')
 end
 local topic, whole = ARGV[1], ARGV[4] == 'all'
 local jobs_left, entries_left, preview = tonumber(ARGV[2]), tonumber(ARGV[3]), whole and 2147483647 or tonumber(ARGV[4])
@@ -24,9 +24,6 @@ local bytes_left = 512 * 1024
 local MAX_BODY, MAX_TEXT = whole and preview or 1024 * 1024, whole and preview or 1024
 local A_JOB = preview > 0 and 3 or 0
 local FIRST_PAGE, LAST_PAGE = 16, 128
-local function job_of(name)
-  return redis.pcall('HMGET', name, 'topic', 'lease', 'error', 'reason', 'options')
-end
 local function body_of(name)
   local size = preview > 0 and redis.pcall('HSTRLEN', name, 'body')
   if type(size) ~= 'number' then return '', -1 end
@@ -34,6 +31,20 @@ local function body_of(name)
   bytes_left = bytes_left - size
   local body = redis.pcall('HGET', name, 'body')
   return type(body) == 'string' and string.sub(body, 1, preview) or '', size
+end
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local DEFAULT_LIFETIME = 604800000
+local function read_options(text)
+  if not text then return 0, 0, DEFAULT_LIFETIME end
+  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
 end
 local function browse(read, names, find)
   local reply, looked, page, ended = {0, {}}, 0, FIRST_PAGE, false
@@ -60,20 +71,6 @@ local function browse(read, names, find)
   if ended then reply[2] = {} end
   return reply
 end
--- require: keys browse
--- browse_ready: some ready jobs of a topic, the next to be delivered first; it changes nothing.
---
--- KEYS[1] job pool   KEYS[2] the topic's ready queue
--- ARGV[1…6] see browse; the place is a number, how many entries are to be delivered before, and an ID
---
--- Returns what browse does; where an entry is, is that number. Of a paused topic it is what is set aside.
--- Errors: WRONGTYPE, a permission that is missing.
---
--- A queue moves on while it is looked at. So the entry of the place is looked for among the
--- first MAX_WALK: where it is now, the page goes on; if it has left, so have those before it.
--- Deeper in the queue the place is taken as it is.
--- Atomic so that entries and content belong together.
--- Cost: O(entries before the page), and O(entries looked at).
 local queue = redis.call('EXISTS', paused_queues .. ARGV[1]) == 1 and paused_queues .. ARGV[1] or KEYS[2]
 local MAX_WALK, SLACK = 10000, 1000 -- released jobs come back to the front
 

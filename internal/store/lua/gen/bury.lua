@@ -1,99 +1,28 @@
+-- bury: makes dead letters of reserved jobs. Their followers take their places.
+--
+-- KEYS[1] job pool
+-- ARGV[1…] of each job: topic, ID, token, the reason, and the last error or ''. No ID stands there
+-- twice, and there are 1,000 jobs at most.
+--
+-- Returns {place, why, place, why, …}: the 1-based places of the jobs that are not dead letters
+-- now, and for each 0, the lease is lost, or a text, the error. Of these nothing has changed.
+-- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
+--
+-- Atomic because the lease must not end between the look at it and the change.
+-- Cost: O(log n) of the pool and of the topic's dead letters for each job.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
-local reserved_counts = prefix .. 'reserved'
-local dead_letters = prefix .. 'dead_letter:'
 local dead_lists = prefix .. 'dead_letters:'
 local dead_topics = prefix .. 'dead_topics'
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
-local now_s = time[1] + time[2] / 1000000
-local function is_lease(score)
-  local part = score * 1000 % 1
-  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
-end
-local function count_reserved(by_topic, ids)
-  for topic, change in pairs(by_topic) do
-    local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
-    if type(count) ~= 'number' then
-    elseif count <= 0 then
-      redis.pcall('HDEL', reserved_counts, topic)
-    elseif count >= 3 * 2 ^ 39 and change < 0 then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local waiters = prefix .. 'waiting:'
-local slots = prefix .. 'slots:'
-local held_back = prefix .. 'held_back:'
-local function let_go_on(topic)
-  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local held_back = prefix .. 'held_back:'
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
-      end
-      return false
-    end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
-local function let_wait(topic)
-  local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
-  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-  if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
-end
-local function wake_next(topic)
-  local jobs = redis.pcall('LLEN', queues .. topic)
-  if type(jobs) ~= 'number' then return false end
-  if jobs == 0 then
-    let_wait(topic)
-    return false
-  end
-  for _ = 1, 100 do
-    local first = redis.pcall('ZPOPMIN', held_back .. topic)
-    if not first[1] then return wake(topic, jobs) end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if receivers ~= 0 then return type(receivers) == 'number' end
-  end
-  return false
-end
-  return wake_next(topic)
-end
-      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
-      let_go_on(topic)
-    end
-  end
-end
-local FOLLOWED = 43
-local function leased_job(score, bucket, topic, token, ...)
-  score = score and tonumber(score)
-  if not score or score <= now_s or not is_lease(score) then return nil end
-  local job = redis.pcall('HMGET', bucket, 'lease', 'topic', ...)
-  if unreadable(job) then return nil, job end
-  if job[2] == topic and job[1] and string.match(job[1], '^%+?%d+ (%d+)') == token then return job end
-end
 local function unlist(topic, id)
   local list = dead_lists .. topic
   redis.pcall('ZREM', list, id)
   if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
 end
+local dead_letters = prefix .. 'dead_letter:'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local function bury(id, bucket, topic, reason, text, has_follower)
   local letter, list = dead_letters .. id, dead_lists .. topic
   local was = redis.pcall('HGET', letter, 'topic')
@@ -112,21 +41,90 @@ local function bury(id, bucket, topic, reason, text, has_follower)
   redis.pcall('PERSIST', letter)
   redis.pcall('ZADD', dead_topics, 'NX', string.format('%d', now), topic)
 end
--- require: keys guard lease dead
--- bury: makes dead letters of reserved jobs. Their followers take their places.
---
--- KEYS[1] job pool
--- ARGV[1…] of each job: topic, ID, token, the reason, and the last error or ''. No ID stands there
--- twice, and there are 1,000 jobs at most.
---
--- Returns {place, why, place, why, …}: the 1-based places of the jobs that are not dead letters
--- now, and for each 0, the lease is lost, or a text, the error. Of these nothing has changed.
--- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
---
--- Atomic because the lease must not end between the look at it and the change.
--- Cost: O(log n) of the pool and of the topic's dead letters for each job.
+local reserved_counts = prefix .. 'reserved'
+local function count_reserved(by_topic, ids)
+  for topic, change in pairs(by_topic) do
+    local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
+    if type(count) ~= 'number' then
+    elseif count <= 0 then
+      redis.pcall('HDEL', reserved_counts, topic)
+    elseif count >= 3 * 2 ^ 39 and change < 0 then
+      local slots = prefix .. 'slots:'
+      local waiters = prefix .. 'waiting:'
+      local held_back = prefix .. 'held_back:'
+      local function let_go_on(topic)
+        if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+        local function let_wait(topic)
+          local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+          for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+          if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+        end
+        local queues = prefix .. 'ready_queue:'
+        local wake_channels = prefix .. 'wake:'
+        local MOST_DEAD = 100
+        local function wake(topic, jobs, made_ready)
+          for _ = 1, MOST_DEAD do
+            local first = redis.pcall('ZPOPMIN', waiters .. topic)
+            if not first[1] then
+              local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+              if not is_paused then return false, first.err end
+              local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+              for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+                local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+                if type(id) ~= 'string' then break end
+              end
+              return false
+            end
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            if type(receivers) == 'table' then return false, receivers.err end
+            if receivers > 0 then return true end
+          end
+          return false
+        end
+        local function wake_next(topic)
+          local jobs = redis.pcall('LLEN', queues .. topic)
+          if type(jobs) ~= 'number' then return false end
+          if jobs == 0 then
+            let_wait(topic)
+            return false
+          end
+          for _ = 1, 100 do
+            local first = redis.pcall('ZPOPMIN', held_back .. topic)
+            if not first[1] then return wake(topic, jobs) end
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            if receivers ~= 0 then return type(receivers) == 'number' end
+          end
+          return false
+        end
+        return wake_next(topic)
+      end
+      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
+      let_go_on(topic)
+    end
+  end
+end
+local FOLLOWED = 43
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local now_s = time[1] + time[2] / 1000000
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local function leased_job(score, bucket, topic, token, ...)
+  score = score and tonumber(score)
+  if not score or score <= now_s or not is_lease(score) then return nil end
+  local job = redis.pcall('HMGET', bucket, 'lease', 'topic', ...)
+  if unreadable(job) then return nil, job end
+  if job[2] == topic and job[1] and string.match(job[1], '^%+?%d+ (%d+)') == token then return job end
+end
+
 local FIELDS = 5
 -- A dead letter has a name that is not there yet. One job's answer would not be tried again, the call is.
+
+
 -- Takes nothing. What comes behind a write is not refused at maxmemory.
 redis.call('ZREM', pool, '')
 local asked = {}
@@ -154,18 +152,27 @@ end
 count_reserved(ended, ids)
 if not followers then return reply end
 
+local queues = prefix .. 'ready_queue:'
 local function score_of(ms)
   local rest = ms % 1000
   if rest == 0 then return string.format('%d', ms / 1000) end
   return string.format('%d.%03d', (ms - rest) / 1000, rest)
 end
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local first_due_channel = prefix .. 'first_due'
-local known_topics = prefix .. 'topics'
-local topics_due = prefix .. 'topics_due'
+local DEFAULT_LIFETIME = 604800000
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local CLOCK_SLACK = 500
+local function pushed_anew(ttl, expires)
+  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
+end
+local function options_text(most, ttr, lifetime)
+  return string.format('%d %d %d', most, ttr, lifetime)
+end
 local ANNOUNCED = 60000
+local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
   if wait > ANNOUNCED then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
@@ -173,6 +180,8 @@ local function announce(score, wait)
   if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
 end
 local MOST_DEAD = 100
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -192,24 +201,13 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local DEFAULT_LIFETIME = 604800000
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
-local CLOCK_SLACK = 500
-local function pushed_anew(ttl, expires)
-  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
-end
-local function options_text(most, ttr, lifetime)
-  return string.format('%d %d %d', most, ttr, lifetime)
-end
-local USED_EACH = 60
 local SOON = 1800
+local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -249,6 +247,5 @@ local function follow_up(id, from)
   end
   enter_use(topic, now / 1000, due / 1000)
 end
--- require: follow
 for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end
 return reply

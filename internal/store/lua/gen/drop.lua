@@ -1,3 +1,19 @@
+-- drop: takes orphans out of the pool: due IDs whose bucket is gone (expired), has no topic or
+-- is no hash.
+--
+-- KEYS[1] job pool
+-- ARGV[1] when the IDs were found to be due (Unix seconds)
+-- ARGV[2] from when on those are to be tried again whose bucket this user can't read (Unix ms)
+-- ARGV[3…] job IDs
+--
+-- Returns {dropped, postponed, why}: the IDs that were taken out; those that can't be read, which
+-- are due later now, and Redis's reason. An ID that has been given a usable bucket meanwhile, has
+-- left the pool or, if unreadable, was scheduled anew, is in neither.
+-- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes,
+-- before anything is written.
+--
+-- Atomic because the ID may be pushed anew between the check and the removal.
+-- Cost: O(k log n) for k IDs in a pool of n.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
@@ -15,23 +31,6 @@ end
 local function retry_score(from, k)
   return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
 end
--- require: keys guard pool
--- drop: takes orphans out of the pool: due IDs whose bucket is gone (expired), has no topic or
--- is no hash.
---
--- KEYS[1] job pool
--- ARGV[1] when the IDs were found to be due (Unix seconds)
--- ARGV[2] from when on those are to be tried again whose bucket this user can't read (Unix ms)
--- ARGV[3…] job IDs
---
--- Returns {dropped, postponed, why}: the IDs that were taken out; those that can't be read, which
--- are due later now, and Redis's reason. An ID that has been given a usable bucket meanwhile, has
--- left the pool or, if unreadable, was scheduled anew, is in neither.
--- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes,
--- before anything is written.
---
--- Atomic because the ID may be pushed anew between the check and the removal.
--- Cost: O(k log n) for k IDs in a pool of n.
 local FIRST = 3
 local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two places
 

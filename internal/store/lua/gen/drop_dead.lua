@@ -1,13 +1,3 @@
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local dead_letters = prefix .. 'dead_letter:'
-local dead_topics = prefix .. 'dead_topics'
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
--- require: keys guard
 -- drop_dead: deletes dead letters.
 --
 -- KEYS[1] the zset of the topics that have any   KEYS[2] the topic's dead letters
@@ -20,6 +10,15 @@ end
 --
 -- Atomic because an entry and its bucket belong together.
 -- Cost: O(log n) of the topic's dead letters for each.
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local dead_letters = prefix .. 'dead_letter:'
+local dead_topics = prefix .. 'dead_topics'
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
 local list, topic = KEYS[2], ARGV[1]
 local err = not_permitted('ZREM', list, '')
 if err then return err end

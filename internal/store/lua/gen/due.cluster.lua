@@ -1,33 +1,3 @@
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
-local schedules = prefix .. 'schedules'
-local time = redis.call('TIME')
-local function stopwatch()
-  local os = rawget(_G, 'os')
-  if os then
-    local start = os.clock()
-    return function() return math.floor((os.clock() - start) * 1000000) end
-  end
-  local start = redis.call('TIME')
-  return function()
-    local stop = redis.call('TIME')
-    return (stop[1] - start[1]) * 1000000 + stop[2] - start[2]
-  end
-end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-local function all_unreadable()
-  local reply = redis.pcall('HGET', pool, 'topic')
-  if unreadable(reply) then return reply end
-end
-local SCHEDULES = 'delayer:schedules'
--- require: keys time guard schedule
 -- due: the next jobs to move, by topic. If they are few it moves them itself, else it changes nothing.
 --
 -- KEYS[1] job pool
@@ -53,6 +23,34 @@ local SCHEDULES = 'delayer:schedules'
 -- Either part ends early when its IDs come to MAX_BYTES.
 -- Atomic because the counts and ranks must be of one moment.
 -- Cost: O(log n) of the pool, and O(1) a job.
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local time = redis.call('TIME')
+local function stopwatch()
+  local os = rawget(_G, 'os')
+  if os then
+    local start = os.clock()
+    return function() return math.floor((os.clock() - start) * 1000000) end
+  end
+  local start = redis.call('TIME')
+  return function()
+    local stop = redis.call('TIME')
+    return (stop[1] - start[1]) * 1000000 + stop[2] - start[2]
+  end
+end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local function all_unreadable()
+  local reply = redis.pcall('HGET', pool, 'topic')
+  if unreadable(reply) then return reply end
+end
+local SCHEDULES = 'delayer:schedules'
 local MAX_BYTES = 524288
 local FIRST_PAGE, LAST_PAGE = 16, 256 -- IDs read at a time, which may be large
 
@@ -124,45 +122,16 @@ if err then return err end
 if due > tonumber(ARGV[5] or 0) or backlog_jobs[1] < due or #orphans > 0 or not some_jobs then
   return {stop(), at, due, wait, orphans, fresh_jobs, backlog_jobs, {}}
 end
+local FIRST = 5
+local CHUNK = 3500
+local TIMED = 64
+local MOST_LATE = 1e12
 local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local reserved_counts = prefix .. 'reserved'
-local known_topics = prefix .. 'topics'
-local topics_due = prefix .. 'topics_due'
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
-end
-local function retry_score(from, k)
-  return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
-end
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
-      end
-      return false
-    end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
 local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
+local reserved_counts = prefix .. 'reserved'
 local function count_reserved(by_topic, ids)
   for topic, change in pairs(by_topic) do
     local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
@@ -170,18 +139,66 @@ local function count_reserved(by_topic, ids)
     elseif count <= 0 then
       redis.pcall('HDEL', reserved_counts, topic)
     elseif count >= 3 * 2 ^ 39 and change < 0 then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local waiters = prefix .. 'waiting:'
-local slots = prefix .. 'slots:'
-local held_back = prefix .. 'held_back:'
-local function let_go_on(topic)
-  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
-local queues = prefix .. 'ready_queue:'
+      local slots = prefix .. 'slots:'
+      local waiters = prefix .. 'waiting:'
+      local held_back = prefix .. 'held_back:'
+      local function let_go_on(topic)
+        if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+        local function let_wait(topic)
+          local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+          for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+          if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+        end
+        local wake_channels = prefix .. 'wake:'
+        local MOST_DEAD = 100
+        local function wake(topic, jobs, made_ready)
+          for _ = 1, MOST_DEAD do
+            local first = redis.pcall('ZPOPMIN', waiters .. topic)
+            if not first[1] then
+              local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+              if not is_paused then return false, first.err end
+              local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+              for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+                local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+                if type(id) ~= 'string' then break end
+              end
+              return false
+            end
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            if type(receivers) == 'table' then return false, receivers.err end
+            if receivers > 0 then return true end
+          end
+          return false
+        end
+        local function wake_next(topic)
+          local jobs = redis.pcall('LLEN', queues .. topic)
+          if type(jobs) ~= 'number' then return false end
+          if jobs == 0 then
+            let_wait(topic)
+            return false
+          end
+          for _ = 1, 100 do
+            local first = redis.pcall('ZPOPMIN', held_back .. topic)
+            if not first[1] then return wake(topic, jobs) end
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            if receivers ~= 0 then return type(receivers) == 'number' end
+          end
+          return false
+        end
+        return wake_next(topic)
+      end
+      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
+      let_go_on(topic)
+    end
+  end
+end
+local function retry_score(from, k)
+  return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
+end
+local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
-local held_back = prefix .. 'held_back:'
-local MOST_DEAD = 100
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -201,39 +218,13 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local function let_wait(topic)
-  local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
-  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-  if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
-end
-local function wake_next(topic)
-  local jobs = redis.pcall('LLEN', queues .. topic)
-  if type(jobs) ~= 'number' then return false end
-  if jobs == 0 then
-    let_wait(topic)
-    return false
-  end
-  for _ = 1, 100 do
-    local first = redis.pcall('ZPOPMIN', held_back .. topic)
-    if not first[1] then return wake(topic, jobs) end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if receivers ~= 0 then return type(receivers) == 'number' end
-  end
-  return false
-end
-  return wake_next(topic)
-end
-      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
-      let_go_on(topic)
-    end
-  end
-end
-local USED_EACH = 60
 local SOON = 1800
+local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -247,10 +238,12 @@ local function enter_use(topic, seconds, due)
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
 end
-local FIRST = 5
-local CHUNK = 3500
-local TIMED = 64
-local MOST_LATE = 1e12
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
 local function move(args)
   local stop = #args >= FIRST + TIMED - 1 and stopwatch()
   local topic, found_at = args[1], tonumber(args[2])
@@ -355,7 +348,6 @@ local function move(args)
   if stop then reply[1] = stop() end
   return reply
 end
--- require: move
 for i = 2, #backlog_jobs, 2 do
   err = backlog_jobs[i] ~= SCHEDULES and elsewhere(queues .. backlog_jobs[i])
   if err then return err end

@@ -1,3 +1,21 @@
+-- expire_dead: deletes dead letters that are too old or too many, the oldest first, and looks at
+-- some topics for that.
+--
+-- KEYS[1] the zset of the topics that have dead letters
+-- ARGV[1] which are too old: those that were buried before that long ago (ms)
+-- ARGV[2] how many a topic may have; 0: any number   ARGV[3] how many are deleted at most
+-- ARGV[4…5] behind which topic to go on, its score and its name; '' to begin
+-- ARGV[6] when the first of these calls was made (Unix ms), '' in that
+--
+-- Returns {score, name, began, why, topic, ids, topic, ids, …}: the first three are ARGV[4…6] of
+-- the next call, with '' as the score if all is done; why is Redis's reason where it lets us do
+-- nothing for a topic, '' if there is none; ids are what was deleted.
+-- Errors: WRONGTYPE of the zset, a permission that is missing; nothing has changed then.
+--
+-- A topic whose letters were deleted stands further behind, with the next oldest. What has died
+-- since the first call is left, so that these calls come to an end.
+-- Atomic because an entry and its bucket belong together.
+-- Cost: O(log n) for each topic and each letter that is deleted.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local dead_letters = prefix .. 'dead_letter:'
@@ -30,25 +48,6 @@ local function entries_before(set, score, id)
   end
   return low
 end
--- require: keys time guard place
--- expire_dead: deletes dead letters that are too old or too many, the oldest first, and looks at
--- some topics for that.
---
--- KEYS[1] the zset of the topics that have dead letters
--- ARGV[1] which are too old: those that were buried before that long ago (ms)
--- ARGV[2] how many a topic may have; 0: any number   ARGV[3] how many are deleted at most
--- ARGV[4…5] behind which topic to go on, its score and its name; '' to begin
--- ARGV[6] when the first of these calls was made (Unix ms), '' in that
---
--- Returns {score, name, began, why, topic, ids, topic, ids, …}: the first three are ARGV[4…6] of
--- the next call, with '' as the score if all is done; why is Redis's reason where it lets us do
--- nothing for a topic, '' if there is none; ids are what was deleted.
--- Errors: WRONGTYPE of the zset, a permission that is missing; nothing has changed then.
---
--- A topic whose letters were deleted stands further behind, with the next oldest. What has died
--- since the first call is left, so that these calls come to an end.
--- Atomic because an entry and its bucket belong together.
--- Cost: O(log n) for each topic and each letter that is deleted.
 local PAGE = 150 -- topics
 local cutoff = string.format('%d', now - ARGV[1])
 local most, left = tonumber(ARGV[2]), tonumber(ARGV[3])

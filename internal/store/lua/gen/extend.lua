@@ -1,7 +1,17 @@
+-- extend: gives leases that are held a new end.
+--
+-- KEYS[1] job pool
+-- ARGV[1…] of each job: topic, ID, token, how long the lease is to last from now on (ms). No ID
+-- stands there twice, and there are 1,000 jobs at most.
+--
+-- Returns the new end of each lease, in Unix µs; 0 if the lease is lost, and nothing has changed.
+-- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
+--
+-- Atomic because the lease must not end between the look at it and the change.
+-- Cost: O(log n) of the pool for each job.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
-local first_due_channel = prefix .. 'first_due'
 local slots = prefix .. 'slots:'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
@@ -12,32 +22,24 @@ local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local now_us = time[1] * 1000000 + time[2]
-local now_s = time[1] + time[2] / 1000000
 local function exact_score(us)
   local rest = us % 1000000
   return string.format('%d.%06d', (us - rest) / 1000000, rest)
-end
-local ANNOUNCED = 60000
-local function announce(score, wait)
-  if wait > ANNOUNCED then return end
-  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
-  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
-  if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
-end
-local function is_lease(score)
-  local part = score * 1000 % 1
-  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
 local function lease_end(ms)
   local at = now_us + ms * 1000
   if at % 1000 == 0 then at = at + 1 end
   return at, exact_score(at)
+end
+local ANNOUNCED = 60000
+local first_due_channel = prefix .. 'first_due'
+local function announce(score, wait)
+  if wait > ANNOUNCED then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
 end
 local function announce_end(at)
   if at < math.huge then announce(exact_score(at), math.ceil((at - now_us) / 1000)) end
@@ -47,6 +49,7 @@ local function read_lease(text)
   local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
   return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
 end
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
@@ -63,6 +66,15 @@ local function lifetime_left(ttl, token, lent)
   if reserved == 0 or reserved > now then reserved = now end
   return math.max(ttl - lent + now - reserved, 1)
 end
+--
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local now_s = time[1] + time[2] / 1000000
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
 local function leased_job(score, bucket, topic, token, ...)
   score = score and tonumber(score)
   if not score or score <= now_s or not is_lease(score) then return nil end
@@ -71,18 +83,6 @@ local function leased_job(score, bucket, topic, token, ...)
   if job[2] == topic and job[1] and string.match(job[1], '^%+?%d+ (%d+)') == token then return job end
 end
 local function slot_score(at) return string.format('%.0f', at) end
--- require: keys guard lease slots
--- extend: gives leases that are held a new end.
---
--- KEYS[1] job pool
--- ARGV[1…] of each job: topic, ID, token, how long the lease is to last from now on (ms). No ID
--- stands there twice, and there are 1,000 jobs at most.
---
--- Returns the new end of each lease, in Unix µs; 0 if the lease is lost, and nothing has changed.
--- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
---
--- Atomic because the lease must not end between the look at it and the change.
--- Cost: O(log n) of the pool for each job.
 local err = not_writable() or not_permitted('PEXPIRE', buckets .. ARGV[2], '1')
   or not_permitted('HSET', buckets .. ARGV[2], 'lease', '')
 if err then return err end

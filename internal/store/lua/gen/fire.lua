@@ -1,13 +1,28 @@
+-- fire: stores the jobs of schedules that are due, and gives each its next occurrence.
+--
+-- KEYS[1] job pool
+-- ARGV[1] from when on those that can't be fired are to be tried again (Unix ms)
+-- ARGV[2] after how long (µs) it leaves the rest to another call
+-- ARGV[3…] the schedules, each:
+--   its ID, its revision, and the occurrence that it was due for (Unix ms), as they were read
+--   its next occurrence (Unix ms), '' if there is none, 'later' if that can't be told
+--   how many occurrences have no job because they are too late, and because it is paused; 1 if it has specs of before, else 0
+--   how many occurrences follow, and these, the last ones, each: when (Unix ms), what (r: it has a job; l, p: it has none), the job's ID, and
+--   when that is due (Unix ms)
+--
+-- Returns {why, schedule, schedule, …}: why no waiter could be woken, 'woken' if one was; and of each schedule, in their order, up to those
+-- that are left to another call: {0}: somebody else has fired, changed or removed it, or it is not due; {1, ran, overlapped, followed}: it
+-- is done, how many occurrences have a job, and how many have none because the one before is not done; the ID of the job that the
+-- last one's job follows, '' if it follows none; or {2, why}: it can't be fired, it is due later now.
+-- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes; nothing has changed then.
+--
+-- Atomic because an occurrence must have its job exactly if the next one has come. What is wrong with one schedule is found before its first
+-- write, and harms no other one.
+-- Cost: O(log n) of the pool for each job. What several schedules share is done once.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local first_due_channel = prefix .. 'first_due'
-local known_topics = prefix .. 'topics'
-local topics_due = prefix .. 'topics_due'
-local schedules = prefix .. 'schedules'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local now_s = time[1] + time[2] / 1000000
@@ -35,6 +50,7 @@ local function not_permitted(command, key, ...)
   end
 end
 local ANNOUNCED = 60000
+local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
   if wait > ANNOUNCED then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
@@ -45,6 +61,8 @@ local function retry_score(from, k)
   return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
 end
 local MOST_DEAD = 100
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -64,25 +82,6 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local USED_EACH = 60
-local SOON = 1800
-local function used_at(seconds)
-  return string.format('%d', seconds - seconds % USED_EACH)
-end
-local function enter_wait(topic, seconds, due)
-  if due - seconds > SOON then
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
-  end
-end
-local function enter_use(topic, seconds, due)
-  if due - seconds > SOON then
-    enter_wait(topic, seconds, due)
-  else
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-  end
-end
-local DEFAULT_LIFETIME = 604800000
 local SCHEDULES = 'delayer:schedules'
 local function no_queue(topic)
   local kind = redis.pcall('TYPE', queues .. topic)
@@ -96,6 +95,7 @@ local function no_bucket(bucket)
   return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
 end
 local USUAL = '0 0 604800000'
+local DEFAULT_LIFETIME = 604800000
 local function store_bucket(id, topic, content, options, due)
   local name = buckets .. id
   if redis.call('EXISTS', name) == 1 then return false end
@@ -120,28 +120,27 @@ local function remember(past, moments)
   end
   return string.sub(text, begins[math.max(#begins - REMEMBERED + 1, 1)])
 end
--- require: keys time guard pool queue topics schedule
--- fire: stores the jobs of schedules that are due, and gives each its next occurrence.
---
--- KEYS[1] job pool
--- ARGV[1] from when on those that can't be fired are to be tried again (Unix ms)
--- ARGV[2] after how long (µs) it leaves the rest to another call
--- ARGV[3…] the schedules, each:
---   its ID, its revision, and the occurrence that it was due for (Unix ms), as they were read
---   its next occurrence (Unix ms), '' if there is none, 'later' if that can't be told
---   how many occurrences have no job because they are too late, and because it is paused; 1 if it has specs of before, else 0
---   how many occurrences follow, and these, the last ones, each: when (Unix ms), what (r: it has a job; l, p: it has none), the job's ID, and
---   when that is due (Unix ms)
---
--- Returns {why, schedule, schedule, …}: why no waiter could be woken, 'woken' if one was; and of each schedule, in their order, up to those
--- that are left to another call: {0}: somebody else has fired, changed or removed it, or it is not due; {1, ran, overlapped, followed}: it
--- is done, how many occurrences have a job, and how many have none because the one before is not done; the ID of the job that the
--- last one's job follows, '' if it follows none; or {2, why}: it can't be fired, it is due later now.
--- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes; nothing has changed then.
---
--- Atomic because an occurrence must have its job exactly if the next one has come. What is wrong with one schedule is found before its first
--- write, and harms no other one.
--- Cost: O(log n) of the pool for each job. What several schedules share is done once.
+local SOON = 1800
+local USED_EACH = 60
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
+local function enter_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end
+local function enter_use(topic, seconds, due)
+  if due - seconds > SOON then
+    enter_wait(topic, seconds, due)
+  else
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  end
+end
+
 local FIELDS = {'topic', 'revision', 'next', 'to', 'content', 'overlap', 'options', 'last', 'past', 'ran'}
 local NOT_RUN = {'overlapped', 'late', 'paused_out'}
 local CHUNK = 1000 -- arguments of one command
@@ -149,6 +148,14 @@ local probe = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothi
 local is_full = type(probe) == 'table' and string.find(probe.err, 'OOM ', 1, true)
 local err = type(probe) == 'table' and not is_full and probe or not_permitted('ZREM', pool, '')
 if err then return err end
+
+
+
+
+
+
+
+
 
 -- What is written for all schedules together, in the end.
 local entries, soonest = {}, math.huge -- of the pool: score, ID, score, ID, …; when the first of them is due
@@ -184,61 +191,61 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
   local lease
   if overlap == 'follow' and not why_not then
     if not follow then
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-local DEFAULT_LIFETIME = 604800000
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
-local function lease_text(attempts, token, lent, left)
-  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
-end
-local FOLLOWED = 43
-local function is_followed(text) return text and string.byte(text) == FOLLOWED end
-local function as_followed(text) return is_followed(text) and text or '+' .. text end
-local CLOCK_SLACK = 500
-local function pushed_anew(ttl, expires)
-  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
-end
-local function read_options(text)
-  if not text then return 0, 0, DEFAULT_LIFETIME end
-  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
-  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
-end
-local function lifetime_left(ttl, token, lent)
-  if ttl < 0 then return ttl end
-  local reserved = math.floor(token / 1000)
-  if reserved == 0 or reserved > now then reserved = now end
-  return math.max(ttl - lent + now - reserved, 1)
-end
-local function enter_follower(name, text, topic, body, due, lifetime, most, ttr)
-  local attempts, token, lent = read_lease(text)
-  local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
-  redis.call('HSET', name, 'next', string.format('%d %s %s %s %s', due, lifetime, most, ttr, topic), 'next_body', body)
-  if left >= 0 and left < needed then
-    redis.call('PEXPIRE', name, string.format('%d', needed))
-    redis.call('HSET', name, 'lease', as_followed(lease_text(attempts, token, 0, needed)))
-  elseif not is_followed(text) then
-    redis.call('HSET', name, 'lease', as_followed(text))
-  end
-end
-local function lease_of_last(last)
-  local job = last and redis.pcall('HMGET', buckets .. last, 'lease')
-  if unreadable(job) then return job end
-  if not job or not job[1] then return nil end
-  local _, _, _, expires = read_lease(job[1])
-  local err = not_permitted('PTTL', buckets .. last)
-  if not err and pushed_anew(redis.call('PTTL', buckets .. last), expires) then return nil end
-  return err or job[1]
-end
-local function follow_last(last, lease, topic, content, options, due)
-  local most, ttr, lifetime = read_options(options)
-  enter_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)
-  return as_followed(lease), not is_followed(lease)
-end
+      local function unreadable(reply)
+        return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+      end
+      local function read_lease(text)
+        if not text then return 0, 0, 0, 0 end
+        local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+        return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+      end
+      local CLOCK_SLACK = 500
+      local function pushed_anew(ttl, expires)
+        return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
+      end
+      local function lease_of_last(last)
+        local job = last and redis.pcall('HMGET', buckets .. last, 'lease')
+        if unreadable(job) then return job end
+        if not job or not job[1] then return nil end
+        local _, _, _, expires = read_lease(job[1])
+        local err = not_permitted('PTTL', buckets .. last)
+        if not err and pushed_anew(redis.call('PTTL', buckets .. last), expires) then return nil end
+        return err or job[1]
+      end
+      local function lease_text(attempts, token, lent, left)
+        return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
+      end
+      local FOLLOWED = 43
+      local function is_followed(text) return text and string.byte(text) == FOLLOWED end
+      local function as_followed(text) return is_followed(text) and text or '+' .. text end
+      local function lifetime_left(ttl, token, lent)
+        if ttl < 0 then return ttl end
+        local reserved = math.floor(token / 1000)
+        if reserved == 0 or reserved > now then reserved = now end
+        return math.max(ttl - lent + now - reserved, 1)
+      end
+      --
+      local function enter_follower(name, text, topic, body, due, lifetime, most, ttr)
+        local attempts, token, lent = read_lease(text)
+        local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
+        redis.call('HSET', name, 'next', string.format('%d %s %s %s %s', due, lifetime, most, ttr, topic), 'next_body', body)
+        if left >= 0 and left < needed then
+          redis.call('PEXPIRE', name, string.format('%d', needed))
+          redis.call('HSET', name, 'lease', as_followed(lease_text(attempts, token, 0, needed)))
+        elseif not is_followed(text) then
+          redis.call('HSET', name, 'lease', as_followed(text))
+        end
+      end
+      local function read_options(text)
+        if not text then return 0, 0, DEFAULT_LIFETIME end
+        local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
+        return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+      end
+      local function follow_last(last, lease, topic, content, options, due)
+        local most, ttr, lifetime = read_options(options)
+        enter_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)
+        return as_followed(lease), not is_followed(lease)
+      end
       lease_of, follow = lease_of_last, follow_last
     end
     lease = lease_of(last)

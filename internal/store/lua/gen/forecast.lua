@@ -1,3 +1,18 @@
+-- forecast: how many jobs fall due in spans of time; it changes nothing.
+--
+-- KEYS[1] job pool   KEYS[2] the hash of the numbers of reserved jobs
+-- ARGV[1] from when on (Unix ms), '' for now
+-- ARGV[2…] the bounds of the spans, in ms from then on; each ends just before its last bound
+--
+-- Returns {from, entries, looked, leases, entries, looked, leases, …}: of each span how many entries
+-- of the pool fall into it, how many of these were looked at, and how many of those are leases,
+-- which are no jobs that fall due. Where there are none for certain, all entries count as looked
+-- at. The reply ends early, but not before the first span, when that has taken enough time.
+-- Errors: WRONGTYPE of the pool, a permission that is missing.
+--
+-- One script only to spare round trips.
+-- Cost: O(log n) of the pool a span; where leases may be in it, of all its entries up to
+-- ALL, of SAMPLE beyond that.
 local pool = KEYS[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
@@ -15,22 +30,6 @@ local function lowered(kept)
   local raised = math.floor(kept / LIMITED + 0.5) * LIMITED
   return kept - raised, raised
 end
--- require: keys time lease limit
--- forecast: how many jobs fall due in spans of time; it changes nothing.
---
--- KEYS[1] job pool   KEYS[2] the hash of the numbers of reserved jobs
--- ARGV[1] from when on (Unix ms), '' for now
--- ARGV[2…] the bounds of the spans, in ms from then on; each ends just before its last bound
---
--- Returns {from, entries, looked, leases, entries, looked, leases, …}: of each span how many entries
--- of the pool fall into it, how many of these were looked at, and how many of those are leases,
--- which are no jobs that fall due. Where there are none for certain, all entries count as looked
--- at. The reply ends early, but not before the first span, when that has taken enough time.
--- Errors: WRONGTYPE of the pool, a permission that is missing.
---
--- One script only to spare round trips.
--- Cost: O(log n) of the pool a span; where leases may be in it, of all its entries up to
--- ALL, of SAMPLE beyond that.
 local ALL, SAMPLE = 1000, 200
 local COUNTED, SAMPLED, ENOUGH = 10, 5, 600 -- what that costs, where to read the next entry is 1
 local MAX_BYTES = 256 * 1024

@@ -1,21 +1,3 @@
-local function is_lease(score)
-  local part = score * 1000 % 1
-  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
-end
-local DEFAULT_LIFETIME = 604800000
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
-local FOLLOWED = 43
-local function is_followed(text) return text and string.byte(text) == FOLLOWED end
-local function read_options(text)
-  if not text then return 0, 0, DEFAULT_LIFETIME end
-  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
-  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
-end
--- require: lease
 -- get: reads a job, or a dead letter, without changing it.
 --
 -- KEYS[1] job pool   KEYS[2] the job's bucket   KEYS[3] the dead letter's
@@ -30,6 +12,23 @@ end
 --
 -- Atomic so that state and content belong together.
 -- Cost: O(1).
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local FOLLOWED = 43
+local function is_followed(text) return text and string.byte(text) == FOLLOWED end
+local DEFAULT_LIFETIME = 604800000
+local function read_options(text)
+  if not text then return 0, 0, DEFAULT_LIFETIME end
+  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+end
 local function fields_of(key)
   return redis.call('HMGET', key, 'topic', 'body', 'lease', 'options', 'error', 'reason', 'died')
 end

@@ -1,12 +1,25 @@
+-- group: adds bodies to groups. A group is a waiting job whose body is a JSON array, of the bodies that were pushed to it. It is
+-- full with so many of them, or when another one would make it too long; then it is ready, and the next push begins another one.
+--
+-- KEYS[1] job pool
+-- ARGV[1], ARGV[2] as in push
+-- ARGV[3…] runs of pushes that are alike: their number, how long the job is kept once it is ready (ms), 'debounce' and how long
+-- after the first of its pushes a group is due at the latest (ms), how many attempts it has and for how long it is reserved (ms), as
+-- in push; 'once' and a time as there, or 'replace'; and how many bodies a group has at most, 0 for any number. The latest push decides on
+-- all of that. Then of each push: the group's tag, which ends with the first }, and behind it the ID that counts once, if one does;
+-- topic, body, and a delay (ms), negated, after which the group is due unless another push comes. There are 1,000 pushes at most.
+--
+-- Returns {what, ID, what, ID, …}, of each push: 1, it began a group, 2, it was added to one, 0, one of its ID has counted before, 4, the same, and that one said something else; 3, it is for another call,
+-- as those to its group are, since this one has enough to do with groups before it; or a text, the error. The ID is that of the group's job, '' if there is none. With 'all', if there
+-- is an error among them, nothing is stored.
+-- Errors: WRONGTYPE of the pool, OOM, a permission that is missing; nothing has changed then.
+--
+-- Atomic because two pushes that read a body and write it would lose one, and a group that is taken must not grow.
+-- Cost: O(log n) of the pool for each group, and its body is copied, once a call. That takes about 2 ms in all.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local first_due_channel = prefix .. 'first_due'
-local known_topics = prefix .. 'topics'
-local topics_due = prefix .. 'topics_due'
 local once = prefix .. 'once'
 local groups = prefix .. 'group:'
 local time = redis.call('TIME')
@@ -26,32 +39,12 @@ end
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
-local ANNOUNCED = 60000
-local function announce(score, wait)
-  if wait > ANNOUNCED then return end
-  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
-  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
-  if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
+local function debounce_limit(policy)
+  local ms = policy ~= 'replace' and string.match(policy, '^debounce (%d+)$')
+  return ms and tonumber(ms)
 end
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
-      end
-      return false
-    end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
+local function debounced(limit, due, first)
+  return math.max(math.min(due, (first or begun) + limit), begun)
 end
 local function is_lease(score)
   local part = score * 1000 % 1
@@ -60,24 +53,6 @@ end
 local DEFAULT_LIFETIME = 604800000
 local function options_text(most, ttr, lifetime)
   return string.format('%d %d %d', most, ttr, lifetime)
-end
-local USED_EACH = 60
-local SOON = 1800
-local function used_at(seconds)
-  return string.format('%d', seconds - seconds % USED_EACH)
-end
-local function enter_wait(topic, seconds, due)
-  if due - seconds > SOON then
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
-  end
-end
-local function enter_use(topic, seconds, due)
-  if due - seconds > SOON then
-    enter_wait(topic, seconds, due)
-  else
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-  end
 end
 local function once_window(policy)
   if policy == 'replace' then return nil end
@@ -98,32 +73,57 @@ local function enter_once(id, window)
   local over = redis.call('ZRANGEBYSCORE', once, '-inf', string.format('%d', now), 'LIMIT', 0, OVER)
   if #over > 0 then redis.call('ZREM', once, unpack(over)) end
 end
-local function debounce_limit(policy)
-  local ms = policy ~= 'replace' and string.match(policy, '^debounce (%d+)$')
-  return ms and tonumber(ms)
+local ANNOUNCED = 60000
+local first_due_channel = prefix .. 'first_due'
+local function announce(score, wait)
+  if wait > ANNOUNCED then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
 end
-local function debounced(limit, due, first)
-  return math.max(math.min(due, (first or begun) + limit), begun)
+local MOST_DEAD = 100
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local function wake(topic, jobs, made_ready)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
 end
--- require: keys time guard pool queue lease topics once debounce
--- group: adds bodies to groups. A group is a waiting job whose body is a JSON array, of the bodies that were pushed to it. It is
--- full with so many of them, or when another one would make it too long; then it is ready, and the next push begins another one.
---
--- KEYS[1] job pool
--- ARGV[1], ARGV[2] as in push
--- ARGV[3…] runs of pushes that are alike: their number, how long the job is kept once it is ready (ms), 'debounce' and how long
--- after the first of its pushes a group is due at the latest (ms), how many attempts it has and for how long it is reserved (ms), as
--- in push; 'once' and a time as there, or 'replace'; and how many bodies a group has at most, 0 for any number. The latest push decides on
--- all of that. Then of each push: the group's tag, which ends with the first }, and behind it the ID that counts once, if one does;
--- topic, body, and a delay (ms), negated, after which the group is due unless another push comes. There are 1,000 pushes at most.
---
--- Returns {what, ID, what, ID, …}, of each push: 1, it began a group, 2, it was added to one, 0, one of its ID has counted before, 4, the same, and that one said something else; 3, it is for another call,
--- as those to its group are, since this one has enough to do with groups before it; or a text, the error. The ID is that of the group's job, '' if there is none. With 'all', if there
--- is an error among them, nothing is stored.
--- Errors: WRONGTYPE of the pool, OOM, a permission that is missing; nothing has changed then.
---
--- Atomic because two pushes that read a body and write it would lose one, and a group that is taken must not grow.
--- Cost: O(log n) of the pool for each group, and its body is copied, once a call. That takes about 2 ms in all.
+local SOON = 1800
+local USED_EACH = 60
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
+local function enter_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end
+local function enter_use(topic, seconds, due)
+  if due - seconds > SOON then
+    enter_wait(topic, seconds, due)
+  else
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  end
+end
+
 local call = redis.call
 local FIRST, TERMS, PUSH = 3, 7, 4 -- the place of the first run, and how many values terms and a push have
 local MAX_BYTES = 1024 * 1024      -- of a body (client.MaxGroup), and of all that a call copies, but for one group
@@ -142,14 +142,11 @@ local function waiting_group(tag, topic)
   if not score or is_lease(score) then return nil end
   local is_over = math.floor(score * 1000 + 0.5) <= begun
   if id and group[2] == id then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
-local texts = prefix .. 'group_text:'
-local function text_of(id)
-  local length = redis.pcall('SETRANGE', texts .. id, 0, '')
-  return type(length) == 'number' and length == redis.pcall('HSTRLEN', buckets .. id, 'body') and length or nil
-end
+    local texts = prefix .. 'group_text:'
+    local function text_of(id)
+      local length = redis.pcall('SETRANGE', texts .. id, 0, '')
+      return type(length) == 'number' and length == redis.pcall('HSTRLEN', buckets .. id, 'body') and length or nil
+    end
     text = text_of(id)
   end
   local job = redis.pcall('HMGET', buckets .. id, 'topic', 'first', 'lease', not text and 'body' or 'topic')
@@ -189,16 +186,13 @@ local function push(i, run)
   local tag, window, said = string.match(id, '^[^}]*}'), once_window(ARGV[run + 5])
   if window and (counted[id] or has_counted(id)) then
     if said ~= '' then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local once = prefix .. 'once'
-local once_contents = prefix .. 'once_content:'
-local function said_otherwise(id, said)
-  local until_ms = redis.call('ZSCORE', once, id)
-  local counts = until_ms and redis.pcall('HGET', once_contents .. id, 'of')
-  local first = type(counts) == 'string' and string.match(counts, '^' .. until_ms .. ' (.*)$')
-  return first and first ~= said
-end
+      local once_contents = prefix .. 'once_content:'
+      local function said_otherwise(id, said)
+        local until_ms = redis.call('ZSCORE', once, id)
+        local counts = until_ms and redis.pcall('HGET', once_contents .. id, 'of')
+        local first = type(counts) == 'string' and string.match(counts, '^' .. until_ms .. ' (.*)$')
+        return first and first ~= said
+      end
       if said_otherwise(id, said) then return 4 end
     end
     return 0
@@ -256,6 +250,8 @@ local entries, first_due = {}, math.huge -- of the pool: score, ID, score, ID, �
 for k, group in ipairs(changed) do
   entries[2 * k - 1], entries[2 * k] = score_of(group.due), group.id
   if group.due > begun then first_due = math.min(first_due, group.due) end
+
+
 end
 local bucket, waits = buckets .. changed[1].id, groups .. changed[1].tag
 local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('PEXPIRE', bucket, '1') or not_permitted('ZREM', pool, '')
@@ -283,14 +279,12 @@ end
 local function body_of(group, name)
   if not group.stored then return '[' .. table.concat(group.bodies, ',') .. ']' end
   if not group.body then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local texts = prefix .. 'group_text:'
-local function lengthened(id, length, more)
-  if redis.pcall('SETRANGE', texts .. id, length - 1, more) ~= length - 1 + #more then return nil end
-  local body = redis.pcall('GET', texts .. id)
-  return type(body) == 'string' and body or nil
-end
+    local texts = prefix .. 'group_text:'
+    local function lengthened(id, length, more)
+      if redis.pcall('SETRANGE', texts .. id, length - 1, more) ~= length - 1 + #more then return nil end
+      local body = redis.pcall('GET', texts .. id)
+      return type(body) == 'string' and body or nil
+    end
     local body = lengthened(group.id, group.stored, ',' .. table.concat(group.bodies, ',') .. ']')
     if body then return body, true end
   end
@@ -301,24 +295,16 @@ local function store(group, name, lifetime, most, ttr)
   local body
   body, group.in_text = body_of(group, name)
   if group.size >= LARGE and group.due > begun and not group.in_text then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
-local texts = prefix .. 'group_text:'
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
-local TEXT_KEPT = 60000
-local function keep_text(id, body)
-  local text = texts .. id
-  if not_permitted('SETRANGE', text, '0', '') or not_permitted('GET', text) or not_permitted('HSTRLEN', buckets .. id, 'body') then return false end
-  redis.pcall('DEL', text)
-  redis.pcall('SETRANGE', text, 0, body)
-  redis.pcall('PEXPIRE', text, TEXT_KEPT)
-  return true
-end
+    local TEXT_KEPT = 60000
+    local texts = prefix .. 'group_text:'
+    local function keep_text(id, body)
+      local text = texts .. id
+      if not_permitted('SETRANGE', text, '0', '') or not_permitted('GET', text) or not_permitted('HSTRLEN', buckets .. id, 'body') then return false end
+      redis.pcall('DEL', text)
+      redis.pcall('SETRANGE', text, 0, body)
+      redis.pcall('PEXPIRE', text, TEXT_KEPT)
+      return true
+    end
     group.in_text = keep_text(group.id, body)
   end
   call('HSET', name, 'topic', group.topic, 'first', string.format('%d %d', group.first, group.count), 'body', body)
@@ -344,15 +330,12 @@ for tag, group in pairs(open) do
 end
 for id, window in pairs(counted) do enter_once(id, window) end
 if next(saying) then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local once = prefix .. 'once'
-local once_contents = prefix .. 'once_content:'
-local function keep_said(id, said, window)
-  local until_ms = redis.call('ZSCORE', once, id)
-  redis.pcall('HSET', once_contents .. id, 'of', until_ms .. ' ' .. said)
-  redis.pcall('PEXPIRE', once_contents .. id, string.format('%d', window))
-end
+  local once_contents = prefix .. 'once_content:'
+  local function keep_said(id, said, window)
+    local until_ms = redis.call('ZSCORE', once, id)
+    redis.pcall('HSET', once_contents .. id, 'of', until_ms .. ' ' .. said)
+    redis.pcall('PEXPIRE', once_contents .. id, string.format('%d', window))
+  end
   for id, said in pairs(saying) do keep_said(id, said, counted[id]) end
 end
 if first_due < math.huge then announce(score_of(first_due), first_due - now) end

@@ -1,25 +1,3 @@
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local acked_count = prefix .. 'acked'
-local server_states = prefix .. 'servers'
-local past_hour = prefix .. 'history'
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
-local MAX_SERVERS, MAX_ENTRY = 250, 8192
-local function server_entries(servers)
-  local list = {}
-  for _, field in ipairs(redis.call('HRANDFIELD', servers, MAX_SERVERS)) do
-    local small = #field <= MAX_ENTRY and redis.call('HSTRLEN', servers, field) <= MAX_ENTRY
-    list[#list + 1], list[#list + 2] = field, small and redis.call('HGET', servers, field)
-  end
-  return list
-end
--- require: keys time guard servers
 -- heartbeat: says that a server runs, and how it fares.
 --
 -- KEYS[1] the hash of servers
@@ -41,6 +19,27 @@ end
 -- Atomic so that no entry is deleted that was renewed meanwhile, and so that what the server has done
 -- since its last entry is recorded once, however often it has to be said.
 -- Cost: O(1); O(servers), and a bounded number of them, if entries are to be deleted.
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local acked_count = prefix .. 'acked'
+local server_states = prefix .. 'servers'
+local past_hour = prefix .. 'history'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local MAX_SERVERS, MAX_ENTRY = 250, 8192
+local function server_entries(servers)
+  local list = {}
+  for _, field in ipairs(redis.call('HRANDFIELD', servers, MAX_SERVERS)) do
+    local small = #field <= MAX_ENTRY and redis.call('HSTRLEN', servers, field) <= MAX_ENTRY
+    list[#list + 1], list[#list + 2] = field, small and redis.call('HGET', servers, field)
+  end
+  return list
+end
 local STALE = 60000 -- ms; see ServerState.Stale
 local MOST = 60000  -- no server has a longer interval
 

@@ -1,6 +1,3 @@
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
--- require: time
 -- history: what all servers have done in the last hour; it changes nothing.
 --
 -- KEYS[1] the hash that heartbeat writes
@@ -10,6 +7,8 @@ local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 --
 -- One script so that nothing is read of a hash that is not ours, as it is too large.
 -- Cost: O(1): 360 fields at most.
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local MOST = 1000
 if redis.call('HLEN', KEYS[1]) > MOST then return {now} end
 local reply = redis.call('HVALS', KEYS[1])

@@ -1,3 +1,14 @@
+-- let_go: drops a batch of jobs that were set aside and have been adopted by other partitions.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the batch's serial number   ARGV[2] the last one that any of these partitions has adopted
+--
+-- Returns 1; 0 if it is not there any more; -1 if it has another number now, and is to be adopted again: the last one is above
+-- the first, as this partition has failed over, forgotten numbers, and has a clock that is behind. So it is not known to be adopted.
+-- Errors: a permission that is missing, a server that takes no writes; nothing has changed then.
+--
+-- Atomic because another batch may have been set aside meanwhile.
+-- Cost: O(the batch).
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local migration = prefix .. 'migration'
@@ -18,18 +29,6 @@ end
 local function elsewhere(key)
   return not_here(redis.pcall('EXISTS', key))
 end
--- require: keys guard
--- let_go: drops a batch of jobs that were set aside and have been adopted by other partitions.
---
--- KEYS[1] job pool
--- ARGV[1] the batch's serial number   ARGV[2] the last one that any of these partitions has adopted
---
--- Returns 1; 0 if it is not there any more; -1 if it has another number now, and is to be adopted again: the last one is above
--- the first, as this partition has failed over, forgotten numbers, and has a clock that is behind. So it is not known to be adopted.
--- Errors: a permission that is missing, a server that takes no writes; nothing has changed then.
---
--- Atomic because another batch may have been set aside meanwhile.
--- Cost: O(the batch).
 if redis.call('HGET', migration, 'serial') ~= ARGV[1] or redis.call('HLEN', aside) == 0 then return 0 end
 local missing = elsewhere(aside_jobs)
 if missing then return missing end

@@ -1,15 +1,22 @@
+-- limit: sets what limits a topic's jobs, or takes that away.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the topic   ARGV[2] how many of its jobs are reserved at a time, -1 for any number, '' to take the limit away
+-- ARGV[3] the time between two that begin (µs), 0 for none   ARGV[4] how many may begin at once
+-- ARGV[5] the limit as it was set, of all partitions
+--
+-- Returns the mark in the hash of topics with uncounted jobs if some reserved jobs may have no slots: see take_slots. Else ''.
+-- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
+--
+-- Atomic because whoever takes a job must find a topic with a limit, or without.
+-- Cost: O(log(slots)), and of those who were held back, 1,000 at most.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
 local reserved_counts = prefix .. 'reserved'
 local limits = prefix .. 'limits'
 local slots = prefix .. 'slots:'
 local uncounted = prefix .. 'uncounted'
-local held_back = prefix .. 'held_back:'
-local known_topics = prefix .. 'topics'
-local topics_due = prefix .. 'topics_due'
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_s = time[1] + time[2] / 1000000
@@ -18,97 +25,52 @@ local function not_permitted(command, key, ...)
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
-end
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
-      end
-      return false
-    end
-    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
-local USED_EACH = 60
-local SOON = 1800
-local function used_at(seconds)
-  return string.format('%d', seconds - seconds % USED_EACH)
-end
-local function enter_wait(topic, seconds, due)
-  if due - seconds > SOON then
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
-  end
-end
-local function enter_use(topic, seconds, due)
-  if due - seconds > SOON then
-    enter_wait(topic, seconds, due)
-  else
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-  end
-end
-local function let_go_on(topic)
-  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
-local queues = prefix .. 'ready_queue:'
 local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
 local held_back = prefix .. 'held_back:'
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
-      end
-      return false
-    end
-    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
 local function let_wait(topic)
   local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
   if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
   for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
   if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
 end
-local function wake_next(topic)
-  local jobs = redis.pcall('LLEN', queues .. topic)
-  if type(jobs) ~= 'number' then return false end
-  if jobs == 0 then
-    let_wait(topic)
+local function let_go_on(topic)
+  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+  local wake_channels = prefix .. 'wake:'
+  local MOST_DEAD = 100
+  local function wake(topic, jobs, made_ready)
+    for _ = 1, MOST_DEAD do
+      local first = redis.pcall('ZPOPMIN', waiters .. topic)
+      if not first[1] then
+        local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+        if not is_paused then return false, first.err end
+        local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+        for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+          local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+          if type(id) ~= 'string' then break end
+        end
+        return false
+      end
+      local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+      if type(receivers) == 'table' then return false, receivers.err end
+      if receivers > 0 then return true end
+    end
     return false
   end
-  for _ = 1, 100 do
-    local first = redis.pcall('ZPOPMIN', held_back .. topic)
-    if not first[1] then return wake(topic, jobs) end
-    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if receivers ~= 0 then return type(receivers) == 'number' end
+  local function wake_next(topic)
+    local jobs = redis.pcall('LLEN', queues .. topic)
+    if type(jobs) ~= 'number' then return false end
+    if jobs == 0 then
+      let_wait(topic)
+      return false
+    end
+    for _ = 1, 100 do
+      local first = redis.pcall('ZPOPMIN', held_back .. topic)
+      if not first[1] then return wake(topic, jobs) end
+      local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+      if receivers ~= 0 then return type(receivers) == 'number' end
+    end
+    return false
   end
-  return false
-end
   return wake_next(topic)
 end
 local LIMITED = 2 ^ 40
@@ -130,25 +92,54 @@ local function write_limit(topic, concurrency, interval, burst, next, appointed,
   local text = string.format('%d %.17g %d %.0f %.0f %s', concurrency, interval, burst, next, appointed, whole)
   return redis.pcall('HSET', limits, topic, text)
 end
-local function let_wait(topic)
-  local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
-  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-  if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+--
+local MOST_DEAD = 100
+local wake_channels = prefix .. 'wake:'
+local function wake(topic, jobs, made_ready)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
 end
--- require: keys time guard queue topics limit held go_on
--- limit: sets what limits a topic's jobs, or takes that away.
---
--- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2] how many of its jobs are reserved at a time, -1 for any number, '' to take the limit away
--- ARGV[3] the time between two that begin (µs), 0 for none   ARGV[4] how many may begin at once
--- ARGV[5] the limit as it was set, of all partitions
---
--- Returns the mark in the hash of topics with uncounted jobs if some reserved jobs may have no slots: see take_slots. Else ''.
--- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
---
--- Atomic because whoever takes a job must find a topic with a limit, or without.
--- Cost: O(log(slots)), and of those who were held back, 1,000 at most.
+local SOON = 1800
+local USED_EACH = 60
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
+local function enter_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end
+local function enter_use(topic, seconds, due)
+  if due - seconds > SOON then
+    enter_wait(topic, seconds, due)
+  else
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  end
+end
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
 local topic = ARGV[1]
 local missing = elsewhere(slots)
 if missing then return missing end

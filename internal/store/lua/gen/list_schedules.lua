@@ -1,14 +1,3 @@
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local schedule_lists = prefix .. 'schedule_lists'
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
--- require: keys time guard
 -- list_schedules: says which schedules the file of a server that runs has, and tells what the others' files have.
 --
 -- KEYS[1] the hash of servers, of partition 0
@@ -19,6 +8,16 @@ end
 --
 -- Atomic so that no list is deleted that was written again meanwhile.
 -- Cost: O(servers and names).
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local schedule_lists = prefix .. 'schedule_lists'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
 local LISTED, MOST = 150000, 250 -- ms; lists
 local reply, gone = {}, {}
 for _, id in ipairs(redis.call('HRANDFIELD', schedule_lists, MOST)) do

@@ -1,6 +1,16 @@
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local waiters = prefix .. 'waiting:'
+-- look: whether some ready queues have jobs, and, for those that are empty, enters a waiter.
+--
+-- KEYS[1] job pool   KEYS[2…] ready queues
+-- ARGV[1] the waiter, '' for none   ARGV[2…] of each queue: its topic, and for how long the waiter has waited
+-- (µs), -1 if it is not to be entered
+--
+-- Returns {entered, added, length, length, …}: entered is 1 if the waiter stands wherever it was to be entered;
+-- added are the places of the queues, from 1 on, where it did not stand before; there are no lengths if no
+-- queue exists, which is the rule. A length is 1 if it can't be read, so that a pop is tried, which tells why.
+-- Errors: a server that takes no writes, for it does not know that a queue is empty.
+--
+-- Atomic because no job may come between the look and the entry: nobody would be woken for it.
+-- Cost: O(queues).
 local function takes_no_writes(queue)
   local reply = redis.pcall('RPOP', queue, 0)
   if type(reply) ~= 'table' or not reply.err then return nil end
@@ -10,6 +20,9 @@ local function takes_no_writes(queue)
 end
 local WAITING_FOR = 3600000
 local entering
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local waiters = prefix .. 'waiting:'
 local function add_waiter(topic, waiter, waited, among)
   if not entering then
     local time = redis.pcall('TIME')
@@ -25,20 +38,6 @@ local function add_waiter(topic, waiter, waited, among)
   if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
   return type(added) == 'number', added == 1
 end
--- require: keys guard queue
--- look: whether some ready queues have jobs, and, for those that are empty, enters a waiter.
---
--- KEYS[1] job pool   KEYS[2…] ready queues
--- ARGV[1] the waiter, '' for none   ARGV[2…] of each queue: its topic, and for how long the waiter has waited
--- (µs), -1 if it is not to be entered
---
--- Returns {entered, added, length, length, …}: entered is 1 if the waiter stands wherever it was to be entered;
--- added are the places of the queues, from 1 on, where it did not stand before; there are no lengths if no
--- queue exists, which is the rule. A length is 1 if it can't be read, so that a pop is tried, which tells why.
--- Errors: a server that takes no writes, for it does not know that a queue is empty.
---
--- Atomic because no job may come between the look and the entry: nobody would be woken for it.
--- Cost: O(queues).
 local reply, written = {1, {}}, false
 local some = redis.pcall('EXISTS', unpack(KEYS, 2)) ~= 0
 local waiter = ARGV[1]

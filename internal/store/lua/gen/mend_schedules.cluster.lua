@@ -1,3 +1,16 @@
+-- mend_schedules: puts schedules back into the pool that a server has moved which doesn't know what they are, as the original's does, and
+-- forgets those whose buckets are gone: somebody has removed these by hand, see unschedule.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the name behind which to look, '' for the beginning   ARGV[2] how many schedules at most, and entries of the queue
+-- ARGV[3] 'moved': only if something has moved any, whose queue is not empty then; 'all': also if that is not so
+--
+-- Returns {all, last, name, name, …}: how many schedules there are; the name with which to go on, '' if there are no more; those that
+-- were put back.
+-- Errors: WRONGTYPE, a permission that is missing; nothing has changed then.
+--
+-- Atomic because one may be removed meanwhile.
+-- Cost: O(1) for each; O(log n) of the pool for what is put back. Nothing for those that nobody has moved.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
@@ -19,12 +32,6 @@ local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
-end
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do
     local of_a, of_b = string.byte(a, i), string.byte(b, i)
@@ -45,20 +52,12 @@ end
 local SCHEDULES = 'delayer:schedules'
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
--- require: keys time guard place schedule
--- mend_schedules: puts schedules back into the pool that a server has moved which doesn't know what they are, as the original's does, and
--- forgets those whose buckets are gone: somebody has removed these by hand, see unschedule.
---
--- KEYS[1] job pool
--- ARGV[1] the name behind which to look, '' for the beginning   ARGV[2] how many schedules at most, and entries of the queue
--- ARGV[3] 'moved': only if something has moved any, whose queue is not empty then; 'all': also if that is not so
---
--- Returns {all, last, name, name, …}: how many schedules there are; the name with which to go on, '' if there are no more; those that
--- were put back.
--- Errors: WRONGTYPE, a permission that is missing; nothing has changed then.
---
--- Atomic because one may be removed meanwhile.
--- Cost: O(1) for each; O(log n) of the pool for what is put back. Nothing for those that nobody has moved.
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
 local queue, most = queues .. SCHEDULES, tonumber(ARGV[2])
 local all = redis.call('ZCOUNT', schedules, '-inf', '+inf')
 local waiting = redis.call('LLEN', queue)

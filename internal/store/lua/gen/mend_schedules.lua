@@ -1,3 +1,16 @@
+-- mend_schedules: puts schedules back into the pool that a server has moved which doesn't know what they are, as the original's does, and
+-- forgets those whose buckets are gone: somebody has removed these by hand, see unschedule.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the name behind which to look, '' for the beginning   ARGV[2] how many schedules at most, and entries of the queue
+-- ARGV[3] 'moved': only if something has moved any, whose queue is not empty then; 'all': also if that is not so
+--
+-- Returns {all, last, name, name, …}: how many schedules there are; the name with which to go on, '' if there are no more; those that
+-- were put back.
+-- Errors: WRONGTYPE, a permission that is missing; nothing has changed then.
+--
+-- Atomic because one may be removed meanwhile.
+-- Cost: O(1) for each; O(log n) of the pool for what is put back. Nothing for those that nobody has moved.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
@@ -39,24 +52,13 @@ end
 local SCHEDULES = 'delayer:schedules'
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
--- require: keys time guard place schedule
--- mend_schedules: puts schedules back into the pool that a server has moved which doesn't know what they are, as the original's does, and
--- forgets those whose buckets are gone: somebody has removed these by hand, see unschedule.
---
--- KEYS[1] job pool
--- ARGV[1] the name behind which to look, '' for the beginning   ARGV[2] how many schedules at most, and entries of the queue
--- ARGV[3] 'moved': only if something has moved any, whose queue is not empty then; 'all': also if that is not so
---
--- Returns {all, last, name, name, …}: how many schedules there are; the name with which to go on, '' if there are no more; those that
--- were put back.
--- Errors: WRONGTYPE, a permission that is missing; nothing has changed then.
---
--- Atomic because one may be removed meanwhile.
--- Cost: O(1) for each; O(log n) of the pool for what is put back. Nothing for those that nobody has moved.
+
 local queue, most = queues .. SCHEDULES, tonumber(ARGV[2])
 local all = redis.call('ZCOUNT', schedules, '-inf', '+inf')
 local waiting = redis.call('LLEN', queue)
 if waiting == 0 and (all == 0 or ARGV[3] == 'moved' and redis.call('LLEN', paused_queues .. SCHEDULES) == 0) then return {all, ''} end
+
+
 local err = not_writable() or not_permitted('ZREM', schedules, '') or not_permitted('RPOP', queue) or not_permitted('LPUSH', queue, '')
 if err then return err end
 local reply = {all, ''}

@@ -1,21 +1,38 @@
+-- move: takes due jobs of one topic out of the pool and puts them into its ready queue.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the topic   ARGV[2] when the jobs were found to be due (Unix seconds)
+-- ARGV[3] how long ago that was, in µs (to ask for the time here would cost more than all that is
+-- counted)   ARGV[4] from when on they are to be tried again if the queue can't take them (Unix ms)
+-- ARGV[5…] job IDs in due order
+--
+-- Returns {took, put back, why, late, n, …, left, left, …}: took is the script's own time in µs (0
+-- for a few jobs, and where Redis has no clock that runs inside a script); put back is how many jobs
+-- the queue could not take, which are in the pool again, due later; why is Redis's reason for that,
+-- or, if it is 0, for not having woken a waiter, 'woken' if one was, '' if none waits; late is by how much the
+-- jobs that are ready are late, in µs, all together; n is how many numbers follow that say more:
+-- how many of these jobs were leases, and, unless all are of one bucket of LatenessBounds, for each
+-- bucket that has some, 32 * jobs + its place, from 1 on; left are the 1-based places of the IDs
+-- that were not moved because they are no longer in the pool (removed, moved by another server,
+-- named twice) or were scheduled anew since they were found.
+-- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes,
+-- before anything is written.
+--
+-- The queue is no key of the call: a user who may not use it gets its jobs put back, too.
+-- What is due may be a lease that has ended: that job is not reserved any more.
+-- Atomic because a job must be in the pool or in the queue, never in both or in neither.
+-- Cost: O(k log n) for k IDs in a pool of n.
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local reserved_counts = prefix .. 'reserved'
-local known_topics = prefix .. 'topics'
-local topics_due = prefix .. 'topics_due'
 local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
-end
+local FIRST = 5
+local CHUNK = 3500
+local TIMED = 64
+local MOST_LATE = 1e12
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local queues = prefix .. 'ready_queue:'
 local function stopwatch()
   local os = rawget(_G, 'os')
   if os then
@@ -28,33 +45,11 @@ local function stopwatch()
     return (stop[1] - start[1]) * 1000000 + stop[2] - start[2]
   end
 end
-local function retry_score(from, k)
-  return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
-end
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
-      end
-      return false
-    end
-    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
 local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
+local reserved_counts = prefix .. 'reserved'
 local function count_reserved(by_topic, ids)
   for topic, change in pairs(by_topic) do
     local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
@@ -62,18 +57,66 @@ local function count_reserved(by_topic, ids)
     elseif count <= 0 then
       redis.pcall('HDEL', reserved_counts, topic)
     elseif count >= 3 * 2 ^ 39 and change < 0 then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local waiters = prefix .. 'waiting:'
-local slots = prefix .. 'slots:'
-local held_back = prefix .. 'held_back:'
-local function let_go_on(topic)
-  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
-local queues = prefix .. 'ready_queue:'
+      local slots = prefix .. 'slots:'
+      local waiters = prefix .. 'waiting:'
+      local held_back = prefix .. 'held_back:'
+      local function let_go_on(topic)
+        if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+        local function let_wait(topic)
+          local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+          for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+          if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+        end
+        local wake_channels = prefix .. 'wake:'
+        local MOST_DEAD = 100
+        local function wake(topic, jobs, made_ready)
+          for _ = 1, MOST_DEAD do
+            local first = redis.pcall('ZPOPMIN', waiters .. topic)
+            if not first[1] then
+              local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+              if not is_paused then return false, first.err end
+              local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+              for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+                local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+                if type(id) ~= 'string' then break end
+              end
+              return false
+            end
+            local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            if type(receivers) == 'table' then return false, receivers.err end
+            if receivers > 0 then return true end
+          end
+          return false
+        end
+        local function wake_next(topic)
+          local jobs = redis.pcall('LLEN', queues .. topic)
+          if type(jobs) ~= 'number' then return false end
+          if jobs == 0 then
+            let_wait(topic)
+            return false
+          end
+          for _ = 1, 100 do
+            local first = redis.pcall('ZPOPMIN', held_back .. topic)
+            if not first[1] then return wake(topic, jobs) end
+            local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            if receivers ~= 0 then return type(receivers) == 'number' end
+          end
+          return false
+        end
+        return wake_next(topic)
+      end
+      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
+      let_go_on(topic)
+    end
+  end
+end
+local function retry_score(from, k)
+  return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
+end
+local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
-local held_back = prefix .. 'held_back:'
-local MOST_DEAD = 100
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -93,39 +136,13 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local function let_wait(topic)
-  local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
-  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-  if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
-end
-local function wake_next(topic)
-  local jobs = redis.pcall('LLEN', queues .. topic)
-  if type(jobs) ~= 'number' then return false end
-  if jobs == 0 then
-    let_wait(topic)
-    return false
-  end
-  for _ = 1, 100 do
-    local first = redis.pcall('ZPOPMIN', held_back .. topic)
-    if not first[1] then return wake(topic, jobs) end
-    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if receivers ~= 0 then return type(receivers) == 'number' end
-  end
-  return false
-end
-  return wake_next(topic)
-end
-      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
-      let_go_on(topic)
-    end
-  end
-end
-local USED_EACH = 60
 local SOON = 1800
+local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -139,10 +156,12 @@ local function enter_use(topic, seconds, due)
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
 end
-local FIRST = 5
-local CHUNK = 3500
-local TIMED = 64
-local MOST_LATE = 1e12
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
 local function move(args)
   local stop = #args >= FIRST + TIMED - 1 and stopwatch()
   local topic, found_at = args[1], tonumber(args[2])
@@ -247,31 +266,6 @@ local function move(args)
   if stop then reply[1] = stop() end
   return reply
 end
--- require: guard move
--- move: takes due jobs of one topic out of the pool and puts them into its ready queue.
---
--- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2] when the jobs were found to be due (Unix seconds)
--- ARGV[3] how long ago that was, in µs (to ask for the time here would cost more than all that is
--- counted)   ARGV[4] from when on they are to be tried again if the queue can't take them (Unix ms)
--- ARGV[5…] job IDs in due order
---
--- Returns {took, put back, why, late, n, …, left, left, …}: took is the script's own time in µs (0
--- for a few jobs, and where Redis has no clock that runs inside a script); put back is how many jobs
--- the queue could not take, which are in the pool again, due later; why is Redis's reason for that,
--- or, if it is 0, for not having woken a waiter, 'woken' if one was, '' if none waits; late is by how much the
--- jobs that are ready are late, in µs, all together; n is how many numbers follow that say more:
--- how many of these jobs were leases, and, unless all are of one bucket of LatenessBounds, for each
--- bucket that has some, 32 * jobs + its place, from 1 on; left are the 1-based places of the IDs
--- that were not moved because they are no longer in the pool (removed, moved by another server,
--- named twice) or were scheduled anew since they were found.
--- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes,
--- before anything is written.
---
--- The queue is no key of the call: a user who may not use it gets its jobs put back, too.
--- What is due may be a lease that has ended: that job is not reserved any more.
--- Atomic because a job must be in the pool or in the queue, never in both or in neither.
--- Cost: O(k log n) for k IDs in a pool of n.
 local err = not_writable()
 if err then return err end
 return move(ARGV)

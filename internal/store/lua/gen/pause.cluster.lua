@@ -1,36 +1,30 @@
+-- pause: has nothing of a topic be delivered for a while. Whatever is or becomes ready is set aside meanwhile.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the topic
+-- ARGV[2] 'pause', as an operator does: for how long, and the note, count anew; 'back off', as a consumer does, who may not
+-- shorten anything; 'copy': what another partition has, if nothing is here
+-- ARGV[3] for how long (ms), 0 without end   ARGV[4] the note; of 'copy', the entry
+--
+-- Returns 1.
+-- Errors: WRONGTYPE of the queue or the pool, OOM, a permission that is missing; nothing has changed then.
+--
+-- Atomic because no job may be taken between the entry and the move of the queue.
+-- Cost: O(1); where there are entries both in the queue and aside, O(those of the queue), at most AT_ONCE. Servers set the rest aside.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
 local first_due_channel = prefix .. 'first_due'
-local known_topics = prefix .. 'topics'
-local topics_due = prefix .. 'topics_due'
 local pauses = prefix .. 'paused'
 local paused_queues = prefix .. 'paused_queue:'
-local paused_waiters = prefix .. 'paused_waiting:'
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
-end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local function not_a_list(queue)
   local type = redis.call('TYPE', queue).ok
   if type ~= 'none' and type ~= 'list' then
     return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
   end
 end
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local function read_pause(text)
   local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   if not since then return nil end
@@ -58,6 +52,8 @@ local function set_ready_aside(topic, most)
   end
   return count, ready > count
 end
+local waiters = prefix .. 'waiting:'
+local paused_waiters = prefix .. 'paused_waiting:'
 local function hold(topic, most)
   local set = waiters .. topic
   local kind = redis.call('TYPE', set).ok
@@ -65,19 +61,27 @@ local function hold(topic, most)
   if kind ~= 'hash' then redis.pcall('HSET', set, 'paused', '1') end
   return set_ready_aside(topic, most)
 end
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
 local function not_pausable(topic)
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a') or not_permitted('HSET', waiters, 'a', '')
     or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, paused_queues) or not_permitted('RENAME', waiters, paused_waiters)
     or not_permitted('LMOVE', queues, paused_queues, 'RIGHT', 'LEFT') or not_permitted('TYPE', waiters)
 end
-local function pause_elsewhere(topic)
-  return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(paused_queues .. topic) or elsewhere(waiters .. topic) or elsewhere(paused_waiters .. topic)
-end
-local USED_EACH = 60
 local SOON = 1800
+local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -91,20 +95,15 @@ local function enter_use(topic, seconds, due)
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
 end
--- require: keys guard pause topics
--- pause: has nothing of a topic be delivered for a while. Whatever is or becomes ready is set aside meanwhile.
---
--- KEYS[1] job pool
--- ARGV[1] the topic
--- ARGV[2] 'pause', as an operator does: for how long, and the note, count anew; 'back off', as a consumer does, who may not
--- shorten anything; 'copy': what another partition has, if nothing is here
--- ARGV[3] for how long (ms), 0 without end   ARGV[4] the note; of 'copy', the entry
---
--- Returns 1.
--- Errors: WRONGTYPE of the queue or the pool, OOM, a permission that is missing; nothing has changed then.
---
--- Atomic because no job may be taken between the entry and the move of the queue.
--- Cost: O(1); where there are entries both in the queue and aside, O(those of the queue), at most AT_ONCE. Servers set the rest aside.
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
+local function pause_elsewhere(topic)
+  return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(paused_queues .. topic) or elsewhere(waiters .. topic) or elsewhere(paused_waiters .. topic)
+end
 local AT_ONCE = 1000 -- entries
 local TOLD = '1000'  -- ms; servers look by then when it ends
 local topic, how, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])

@@ -1,12 +1,3 @@
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
-local schedules = prefix .. 'schedules'
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
-local now_us = time[1] * 1000000 + time[2]
-local SCHEDULES = 'delayer:schedules'
--- require: keys time schedule
 -- pause_schedule: has a schedule's moments pass without jobs, or no more.
 --
 -- KEYS[1] job pool
@@ -17,6 +8,13 @@ local SCHEDULES = 'delayer:schedules'
 --
 -- Atomic because a server that has read it before must not fire it any more.
 -- Cost: O(1).
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local now_us = time[1] * 1000000 + time[2]
+local SCHEDULES = 'delayer:schedules'
 local bucket = buckets .. ARGV[1]
 local s = redis.call('HMGET', bucket, 'topic', 'revision', 'paused')
 if s[1] ~= SCHEDULES or not s[2] then return 0 end

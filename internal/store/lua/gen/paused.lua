@@ -1,18 +1,3 @@
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local pauses = prefix .. 'paused'
-local function read_pause(text)
-  local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
-  if not since then return nil end
-  return {since = tonumber(since), ends = tonumber(ends), backed_off = tonumber(backed_off), backs_on = tonumber(backs_on), note = note}
-end
-local function paused_until(p)
-  if p.since > 0 and p.ends == 0 then return math.huge end
-  return math.max(p.ends, p.backs_on)
-end
--- require: time keys pause
 -- paused: some of the topics that are paused; it changes nothing.
 --
 -- KEYS[1] job pool
@@ -24,6 +9,20 @@ end
 --
 -- One script so that the entries and the time are of one moment.
 -- Cost: O(entries of the page).
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local pauses = prefix .. 'paused'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local function read_pause(text)
+  local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  if not since then return nil end
+  return {since = tonumber(since), ends = tonumber(ends), backed_off = tonumber(backed_off), backs_on = tonumber(backs_on), note = note}
+end
+local function paused_until(p)
+  if p.since > 0 and p.ends == 0 then return math.huge end
+  return math.max(p.ends, p.backs_on)
+end
 local PAGE = 200
 if redis.call('HLEN', pauses) == 0 then return {'0'} end
 local page = redis.call('HSCAN', pauses, ARGV[1], 'COUNT', PAGE)

@@ -1,26 +1,38 @@
+-- pop: takes the next ready jobs of some topics; they are gone from Redis then, and their followers take their places.
+--
+-- KEYS, ARGV[1…4] and the topics at the end: see take.
+-- ARGV[5…] how many jobs of each of KEYS[2…] at most; then the topics
+--
+-- Returns {more, stale, entered, queue, jobs, left, queue, jobs, left, …}: more is 1 when the call stopped early,
+-- after 1,000 entries or about 1 MiB, and there may be more; stale are the IDs met whose job
+-- is gone (its lifetime ended, it was removed, or taken by another entry); queue is the place
+-- of a topic among the topics, from 1 on, jobs are {id, body, id, body, …} of it, and left is how many
+-- entries its queue still has, -1 if that is of interest to nobody; entered is 1 if the waiter was entered wherever it was to be.
+-- Errors: WRONGTYPE of a queue, if no queue has a job; a permission that is missing, before
+-- anything is written; a server that takes no writes, also if no queue has a job.
+--
+-- Atomic because a cut between the entry and the bucket would lose the job.
+-- Cost: O(entries read), at most 50 more than are dropped or taken.
+local pcall = redis.pcall
+local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
+local STEP = 50
+local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
+local claim_tells = false
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
-local waiters = prefix .. 'waiting:'
-local once = prefix .. 'once'
-local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
-local STEP = 50
-local pcall = redis.pcall
-local entering
-local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
-local claim_tells = false
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
-local function not_a_list(queue)
-  local type = redis.call('TYPE', queue).ok
-  if type ~= 'none' and type ~= 'list' then
-    return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
-  end
-end
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
+    local function not_a_list(queue)
+      local type = redis.call('TYPE', queue).ok
+      if type ~= 'none' and type ~= 'list' then
+        return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
+      end
+    end
+    local function unreadable(reply)
+      return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+    end
     queue_error = not unreadable(ids) and not_a_list(queue) or ids
     return 0, queue_error
   end
@@ -38,9 +50,9 @@ end
   end
   local waits = pcall('ZMSCORE', pool, unpack(ids))
   if waits.err then
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
+    local function unreadable(reply)
+      return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+    end
     if unreadable(waits) then return waits end
   end
   local jobs, names, misrouted, followed = {}, {}, nil, nil
@@ -71,9 +83,9 @@ end
       end
     elseif not owner then
       if job.err then
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
+        local function unreadable(reply)
+          return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+        end
         if unreadable(job) then return job end
       end
       bytes_left, some_bytes = bytes_left - #id, true
@@ -87,11 +99,10 @@ end
   local used = #ids + 1 - first
   if used == 0 then return 0 end
   if misrouted then
-local pool = KEYS[1]
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
+    local function not_writable()
+      local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+      if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+    end
     denied = not_writable()
     if denied then return denied end
   end
@@ -101,43 +112,42 @@ end
   redis.call('RPOP', queue, used)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
   if misrouted then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
+    local MOST_DEAD = 100
+    local queues = prefix .. 'ready_queue:'
+    local waiters = prefix .. 'waiting:'
+    local wake_channels = prefix .. 'wake:'
+    local function wake(topic, jobs, made_ready)
+      for _ = 1, MOST_DEAD do
+        local first = redis.pcall('ZPOPMIN', waiters .. topic)
+        if not first[1] then
+          local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+          if not is_paused then return false, first.err end
+          local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+          for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+            local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+            if type(id) ~= 'string' then break end
+          end
+          return false
+        end
+        local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+        if type(receivers) == 'table' then return false, receivers.err end
+        if receivers > 0 then return true end
       end
       return false
     end
-    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
-local function pass_on(id, topic)
-  local length = redis.pcall('LPUSH', queues .. topic, id)
-  if type(length) == 'number' then
-    wake(topic, length)
-  else
-    redis.pcall('ZADD', pool, 0, id)
-  end
-end
+    local function pass_on(id, topic)
+      local length = redis.pcall('LPUSH', queues .. topic, id)
+      if type(length) == 'number' then
+        wake(topic, length)
+      else
+        redis.pcall('ZADD', pool, 0, id)
+      end
+    end
     for _, entry in ipairs(misrouted) do pass_on(entry[1], entry[2]) end
   end
   return used, jobs, leases, used < count and used == #ids
 end
+local waiters = prefix .. 'waiting:'
 local function take_all(read, wants, claim, limit_at, gate)
   local reply, waiter, entered = {0, stale, 0}, ARGV[2], 1
   for i = 2, #KEYS do
@@ -177,54 +187,49 @@ local function take_all(read, wants, claim, limit_at, gate)
       left = (others or not others_served and pcall('EXISTS', waiters .. topic) == 1) and pcall('LLEN', KEYS[i]) or -1
       if type(left) ~= 'number' then left = -1 end
       if left > 0 and not others_served then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
-      end
-      return false
-    end
-    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
+        local MOST_DEAD = 100
+        local queues = prefix .. 'ready_queue:'
+        local wake_channels = prefix .. 'wake:'
+        local function wake(topic, jobs, made_ready)
+          for _ = 1, MOST_DEAD do
+            local first = redis.pcall('ZPOPMIN', waiters .. topic)
+            if not first[1] then
+              local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+              if not is_paused then return false, first.err end
+              local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+              for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+                local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+                if type(id) ~= 'string' then break end
+              end
+              return false
+            end
+            local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            if type(receivers) == 'table' then return false, receivers.err end
+            if receivers > 0 then return true end
+          end
+          return false
+        end
         wake(topic, left)
       end
     end
     if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') and (not held or among) then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local waiters = prefix .. 'waiting:'
-local WAITING_FOR = 3600000
-local function add_waiter(topic, waiter, waited, among)
-  if not entering then
-    local time = redis.pcall('TIME')
-    if time.err then return false, false end
-    entering = time[1] * 1000000 + time[2]
-  end
-  local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
-  local added = redis.pcall('ZADD', set, 'NX', since, waiter)
-  if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1] then
-    set = prefix .. 'paused_waiting:' .. topic
-    added = redis.pcall('ZADD', set, 'NX', since, waiter)
-  end
-  if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
-  return type(added) == 'number', added == 1
-end
+      local WAITING_FOR = 3600000
+      local entering
+      local function add_waiter(topic, waiter, waited, among)
+        if not entering then
+          local time = redis.pcall('TIME')
+          if time.err then return false, false end
+          entering = time[1] * 1000000 + time[2]
+        end
+        local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
+        local added = redis.pcall('ZADD', set, 'NX', since, waiter)
+        if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1] then
+          set = prefix .. 'paused_waiting:' .. topic
+          added = redis.pcall('ZADD', set, 'NX', since, waiter)
+        end
+        if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
+        return type(added) == 'number', added == 1
+      end
       if not add_waiter(topic, waiter, #taken > 0 and 0 or ARGV[3], among) then entered = 0 end
     end
     if #taken > 0 then
@@ -236,13 +241,13 @@ end
   if wanted > 0 and (entries_left <= 0 or bytes_left <= 0) then reply[1] = 1 end
   if waiter ~= '' then reply[3] = entered end
   if #reply == 3 and #stale == 0 and reply[3] == 0 and not claim_tells then
-local function takes_no_writes(queue)
-  local reply = redis.pcall('RPOP', queue, 0)
-  if type(reply) ~= 'table' or not reply.err then return nil end
-  for _, reason in ipairs({'READONLY', 'NOREPLICAS', 'MASTERDOWN'}) do
-    if string.find(reply.err, reason, 1, true) then return reply end
-  end
-end
+    local function takes_no_writes(queue)
+      local reply = redis.pcall('RPOP', queue, 0)
+      if type(reply) ~= 'table' or not reply.err then return nil end
+      for _, reason in ipairs({'READONLY', 'NOREPLICAS', 'MASTERDOWN'}) do
+        if string.find(reply.err, reason, 1, true) then return reply end
+      end
+    end
     local denied = takes_no_writes(KEYS[2])
     if denied then return denied end
   end
@@ -252,22 +257,6 @@ end
   end
   return reply
 end
--- require: keys take
--- pop: takes the next ready jobs of some topics; they are gone from Redis then, and their followers take their places.
---
--- KEYS, ARGV[1…4] and the topics at the end: see take.
--- ARGV[5…] how many jobs of each of KEYS[2…] at most; then the topics
---
--- Returns {more, stale, entered, queue, jobs, left, queue, jobs, left, …}: more is 1 when the call stopped early,
--- after 1,000 entries or about 1 MiB, and there may be more; stale are the IDs met whose job
--- is gone (its lifetime ended, it was removed, or taken by another entry); queue is the place
--- of a topic among the topics, from 1 on, jobs are {id, body, id, body, …} of it, and left is how many
--- entries its queue still has, -1 if that is of interest to nobody; entered is 1 if the waiter was entered wherever it was to be.
--- Errors: WRONGTYPE of a queue, if no queue has a job; a permission that is missing, before
--- anything is written; a server that takes no writes, also if no queue has a job.
---
--- Atomic because a cut between the entry and the bucket would lose the job.
--- Cost: O(entries read), at most 50 more than are dropped or taken.
 local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease') end
 
 local followers -- the IDs of jobs that have one, and were taken
@@ -308,6 +297,7 @@ end
 local reply = take_all(read, nil, delete, 5)
 if not followers then return reply end
 
+local queues = prefix .. 'ready_queue:'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local function score_of(ms)
@@ -315,12 +305,21 @@ local function score_of(ms)
   if rest == 0 then return string.format('%d', ms / 1000) end
   return string.format('%d.%03d', (ms - rest) / 1000, rest)
 end
-local queues = prefix .. 'ready_queue:'
-local wake_channels = prefix .. 'wake:'
-local first_due_channel = prefix .. 'first_due'
-local known_topics = prefix .. 'topics'
-local topics_due = prefix .. 'topics_due'
+local DEFAULT_LIFETIME = 604800000
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local CLOCK_SLACK = 500
+local function pushed_anew(ttl, expires)
+  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
+end
+local function options_text(most, ttr, lifetime)
+  return string.format('%d %d %d', most, ttr, lifetime)
+end
 local ANNOUNCED = 60000
+local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
   if wait > ANNOUNCED then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
@@ -328,6 +327,7 @@ local function announce(score, wait)
   if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
 end
 local MOST_DEAD = 100
+local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -347,24 +347,13 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local DEFAULT_LIFETIME = 604800000
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
-local CLOCK_SLACK = 500
-local function pushed_anew(ttl, expires)
-  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
-end
-local function options_text(most, ttr, lifetime)
-  return string.format('%d %d %d', most, ttr, lifetime)
-end
-local USED_EACH = 60
 local SOON = 1800
+local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -404,6 +393,5 @@ local function follow_up(id, from)
   end
   enter_use(topic, now / 1000, due / 1000)
 end
--- require: follow
 for _, id in ipairs(followers) do follow_up(id, buckets .. id) end
 return reply

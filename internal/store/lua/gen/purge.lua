@@ -1,26 +1,35 @@
+-- purge: deletes the next ready jobs of a topic.
+--
+-- KEYS, ARGV[1…4] and the topic at the end: see take; nobody is entered, or woken.
+-- ARGV[5] how many entries are dropped or deleted with their jobs at most
+--
+-- Returns {deleted, used}: how many jobs are gone now, and how many entries. Fewer than were asked
+-- for are used when the queue has no more, or to keep within the time.
+-- Errors: as pop.
+--
+-- Atomic because an entry and its job belong together, and a job may wait or be reserved again.
+-- Cost: O(entries).
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
-local waiters = prefix .. 'waiting:'
 local paused_queues = prefix .. 'paused_queue:'
 local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
-local STEP = 50
 local pcall = redis.pcall
-local entering
+local STEP = 50
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 local claim_tells = false
+local buckets = prefix .. 'job_bucket:'
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
-local function not_a_list(queue)
-  local type = redis.call('TYPE', queue).ok
-  if type ~= 'none' and type ~= 'list' then
-    return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
-  end
-end
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
+    local function not_a_list(queue)
+      local type = redis.call('TYPE', queue).ok
+      if type ~= 'none' and type ~= 'list' then
+        return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
+      end
+    end
+    local function unreadable(reply)
+      return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+    end
     queue_error = not unreadable(ids) and not_a_list(queue) or ids
     return 0, queue_error
   end
@@ -38,9 +47,9 @@ end
   end
   local waits = pcall('ZMSCORE', pool, unpack(ids))
   if waits.err then
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
+    local function unreadable(reply)
+      return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+    end
     if unreadable(waits) then return waits end
   end
   local jobs, names, misrouted, followed = {}, {}, nil, nil
@@ -71,9 +80,9 @@ end
       end
     elseif not owner then
       if job.err then
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
+        local function unreadable(reply)
+          return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+        end
         if unreadable(job) then return job end
       end
       bytes_left, some_bytes = bytes_left - #id, true
@@ -87,11 +96,10 @@ end
   local used = #ids + 1 - first
   if used == 0 then return 0 end
   if misrouted then
-local pool = KEYS[1]
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
+    local function not_writable()
+      local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+      if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+    end
     denied = not_writable()
     if denied then return denied end
   end
@@ -101,43 +109,42 @@ end
   redis.call('RPOP', queue, used)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
   if misrouted then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
+    local MOST_DEAD = 100
+    local queues = prefix .. 'ready_queue:'
+    local waiters = prefix .. 'waiting:'
+    local wake_channels = prefix .. 'wake:'
+    local function wake(topic, jobs, made_ready)
+      for _ = 1, MOST_DEAD do
+        local first = redis.pcall('ZPOPMIN', waiters .. topic)
+        if not first[1] then
+          local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+          if not is_paused then return false, first.err end
+          local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+          for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+            local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+            if type(id) ~= 'string' then break end
+          end
+          return false
+        end
+        local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+        if type(receivers) == 'table' then return false, receivers.err end
+        if receivers > 0 then return true end
       end
       return false
     end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
-local function pass_on(id, topic)
-  local length = redis.pcall('LPUSH', queues .. topic, id)
-  if type(length) == 'number' then
-    wake(topic, length)
-  else
-    redis.pcall('ZADD', pool, 0, id)
-  end
-end
+    local function pass_on(id, topic)
+      local length = redis.pcall('LPUSH', queues .. topic, id)
+      if type(length) == 'number' then
+        wake(topic, length)
+      else
+        redis.pcall('ZADD', pool, 0, id)
+      end
+    end
     for _, entry in ipairs(misrouted) do pass_on(entry[1], entry[2]) end
   end
   return used, jobs, leases, used < count and used == #ids
 end
+local waiters = prefix .. 'waiting:'
 local function take_all(read, wants, claim, limit_at, gate)
   local reply, waiter, entered = {0, stale, 0}, ARGV[2], 1
   for i = 2, #KEYS do
@@ -177,54 +184,49 @@ local function take_all(read, wants, claim, limit_at, gate)
       left = (others or not others_served and pcall('EXISTS', waiters .. topic) == 1) and pcall('LLEN', KEYS[i]) or -1
       if type(left) ~= 'number' then left = -1 end
       if left > 0 and not others_served then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
-      end
-      return false
-    end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
+        local MOST_DEAD = 100
+        local queues = prefix .. 'ready_queue:'
+        local wake_channels = prefix .. 'wake:'
+        local function wake(topic, jobs, made_ready)
+          for _ = 1, MOST_DEAD do
+            local first = redis.pcall('ZPOPMIN', waiters .. topic)
+            if not first[1] then
+              local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+              if not is_paused then return false, first.err end
+              local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+              for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+                local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+                if type(id) ~= 'string' then break end
+              end
+              return false
+            end
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            if type(receivers) == 'table' then return false, receivers.err end
+            if receivers > 0 then return true end
+          end
+          return false
+        end
         wake(topic, left)
       end
     end
     if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') and (not held or among) then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local waiters = prefix .. 'waiting:'
-local WAITING_FOR = 3600000
-local function add_waiter(topic, waiter, waited, among)
-  if not entering then
-    local time = redis.pcall('TIME')
-    if time.err then return false, false end
-    entering = time[1] * 1000000 + time[2]
-  end
-  local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
-  local added = redis.pcall('ZADD', set, 'NX', since, waiter)
-  if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1] then
-    set = prefix .. 'paused_waiting:' .. topic
-    added = redis.pcall('ZADD', set, 'NX', since, waiter)
-  end
-  if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
-  return type(added) == 'number', added == 1
-end
+      local WAITING_FOR = 3600000
+      local entering
+      local function add_waiter(topic, waiter, waited, among)
+        if not entering then
+          local time = redis.pcall('TIME')
+          if time.err then return false, false end
+          entering = time[1] * 1000000 + time[2]
+        end
+        local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
+        local added = redis.pcall('ZADD', set, 'NX', since, waiter)
+        if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1] then
+          set = prefix .. 'paused_waiting:' .. topic
+          added = redis.pcall('ZADD', set, 'NX', since, waiter)
+        end
+        if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
+        return type(added) == 'number', added == 1
+      end
       if not add_waiter(topic, waiter, #taken > 0 and 0 or ARGV[3], among) then entered = 0 end
     end
     if #taken > 0 then
@@ -236,13 +238,13 @@ end
   if wanted > 0 and (entries_left <= 0 or bytes_left <= 0) then reply[1] = 1 end
   if waiter ~= '' then reply[3] = entered end
   if #reply == 3 and #stale == 0 and reply[3] == 0 and not claim_tells then
-local function takes_no_writes(queue)
-  local reply = redis.pcall('RPOP', queue, 0)
-  if type(reply) ~= 'table' or not reply.err then return nil end
-  for _, reason in ipairs({'READONLY', 'NOREPLICAS', 'MASTERDOWN'}) do
-    if string.find(reply.err, reason, 1, true) then return reply end
-  end
-end
+    local function takes_no_writes(queue)
+      local reply = redis.pcall('RPOP', queue, 0)
+      if type(reply) ~= 'table' or not reply.err then return nil end
+      for _, reason in ipairs({'READONLY', 'NOREPLICAS', 'MASTERDOWN'}) do
+        if string.find(reply.err, reason, 1, true) then return reply end
+      end
+    end
     local denied = takes_no_writes(KEYS[2])
     if denied then return denied end
   end
@@ -252,18 +254,6 @@ end
   end
   return reply
 end
--- require: take
--- purge: deletes the next ready jobs of a topic.
---
--- KEYS, ARGV[1…4] and the topic at the end: see take; nobody is entered, or woken.
--- ARGV[5] how many entries are dropped or deleted with their jobs at most
---
--- Returns {deleted, used}: how many jobs are gone now, and how many entries. Fewer than were asked
--- for are used when the queue has no more, or to keep within the time.
--- Errors: as pop.
---
--- Atomic because an entry and its job belong together, and a job may wait or be reserved again.
--- Cost: O(entries).
 if pcall('EXISTS', KEYS[2]) == 0 then KEYS[2] = paused_queues .. ARGV[#ARGV] end -- it may be paused
 local most = math.min(tonumber(ARGV[5]), entries_left)
 entries_left = most

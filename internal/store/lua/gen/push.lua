@@ -1,32 +1,3 @@
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
-local first_due_channel = prefix .. 'first_due'
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
-local begun = time[1] * 1000 + math.floor(time[2] / 1000)
-local function score_of(ms)
-  local rest = ms % 1000
-  if rest == 0 then return string.format('%d', ms / 1000) end
-  return string.format('%d.%03d', (ms - rest) / 1000, rest)
-end
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
-local ANNOUNCED = 60000
-local function announce(score, wait)
-  if wait > ANNOUNCED then return end
-  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
-  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
-  if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
-end
-local DEFAULT_LIFETIME = 604800000
-local function options_text(most, ttr, lifetime)
-  return string.format('%d %d %d', most, ttr, lifetime)
-end
--- require: keys time guard pool lease
 -- push: stores jobs and schedules them; an ID that exists is replaced, or as the policy says.
 --
 -- KEYS[1] job pool
@@ -50,6 +21,34 @@ end
 -- pool entry without its bucket could not be delivered.
 -- Cost: O(log n) of the pool for each job; of IDs that are ready, also their queues' lengths
 -- (at most 10,000 in all).
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local begun = time[1] * 1000 + math.floor(time[2] / 1000)
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local DEFAULT_LIFETIME = 604800000
+local function options_text(most, ttr, lifetime)
+  return string.format('%d %d %d', most, ttr, lifetime)
+end
+local ANNOUNCED = 60000
+local first_due_channel = prefix .. 'first_due'
+local function announce(score, wait)
+  if wait > ANNOUNCED then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
+end
 local call, ARGV = redis.call, ARGV -- globals are slower
 local FIRST = 3 -- place of the first run
 
@@ -92,8 +91,6 @@ if is_new then
 end
 
 local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
 local function not_a_list(queue)
   local type = redis.call('TYPE', queue).ok
   if type ~= 'none' and type ~= 'list' then
@@ -101,6 +98,8 @@ local function not_a_list(queue)
   end
 end
 local MOST_DEAD = 100
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -120,7 +119,6 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
--- require: guard queue
 -- What keeps a job that is due from being put into its queue, or nil.
 local function not_queueable(topic)
   local queue = queues .. topic
@@ -147,7 +145,6 @@ local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
--- require: keys time guard pool lease
 -- When a job with that policy falls due that replaces one that is due at another time, and what is told of it.
 local function replaced_due(policy, old, due)
   if policy == 'earlier' and old < due or policy == 'later' and old > due then return old, 2 end
@@ -182,8 +179,45 @@ if is_usual and counts ~= 'refuse' and ARGV[11] ~= '0' then -- a job that waits 
 end
 
 local reserved_counts = prefix .. 'reserved'
-local known_topics = prefix .. 'topics'
-local topics_due = prefix .. 'topics_due'
+local function count_reserved(by_topic, ids)
+  for topic, change in pairs(by_topic) do
+    local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
+    if type(count) ~= 'number' then
+    elseif count <= 0 then
+      redis.pcall('HDEL', reserved_counts, topic)
+    elseif count >= 3 * 2 ^ 39 and change < 0 then
+      local slots = prefix .. 'slots:'
+      local held_back = prefix .. 'held_back:'
+      local function let_go_on(topic)
+        if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+        local function let_wait(topic)
+          local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+          for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+          if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+        end
+        local function wake_next(topic)
+          local jobs = redis.pcall('LLEN', queues .. topic)
+          if type(jobs) ~= 'number' then return false end
+          if jobs == 0 then
+            let_wait(topic)
+            return false
+          end
+          for _ = 1, 100 do
+            local first = redis.pcall('ZPOPMIN', held_back .. topic)
+            if not first[1] then return wake(topic, jobs) end
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            if receivers ~= 0 then return type(receivers) == 'number' end
+          end
+          return false
+        end
+        return wake_next(topic)
+      end
+      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
+      let_go_on(topic)
+    end
+  end
+end
 local entries_to_walk = 10000
 local function withdraw(topic, id)
   local queue = queues .. topic
@@ -195,77 +229,13 @@ local function withdraw(topic, id)
     queue = prefix .. 'paused_queue:' .. topic
   end
 end
-local function count_reserved(by_topic, ids)
-  for topic, change in pairs(by_topic) do
-    local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
-    if type(count) ~= 'number' then
-    elseif count <= 0 then
-      redis.pcall('HDEL', reserved_counts, topic)
-    elseif count >= 3 * 2 ^ 39 and change < 0 then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local waiters = prefix .. 'waiting:'
-local slots = prefix .. 'slots:'
-local held_back = prefix .. 'held_back:'
-local function let_go_on(topic)
-  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local held_back = prefix .. 'held_back:'
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
-      end
-      return false
-    end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
-local function let_wait(topic)
-  local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
-  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-  if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
-end
-local function wake_next(topic)
-  local jobs = redis.pcall('LLEN', queues .. topic)
-  if type(jobs) ~= 'number' then return false end
-  if jobs == 0 then
-    let_wait(topic)
-    return false
-  end
-  for _ = 1, 100 do
-    local first = redis.pcall('ZPOPMIN', held_back .. topic)
-    if not first[1] then return wake(topic, jobs) end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if receivers ~= 0 then return type(receivers) == 'number' end
-  end
-  return false
-end
-  return wake_next(topic)
-end
-      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
-      let_go_on(topic)
-    end
-  end
-end
-local USED_EACH = 60
 local SOON = 1800
+local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -279,7 +249,6 @@ local function enter_use(topic, seconds, due)
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
 end
--- require: keys time guard pool queue lease topics
 -- Stores the job that begins at ARGV[i], in the run that begins at ARGV[run]. A job that is to
 -- wait is in the pool already. If it is one of a burst, latest is how long after its first push it falls due at the latest (ms).
 local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
@@ -315,35 +284,34 @@ end
 -- What is to be done otherwise with the jobs of the run that begins at ARGV[run], as their IDs may exist or their policy is not plain.
 -- Most calls have no such run, and are spared these definitions.
 local function special(run)
-local once = prefix .. 'once'
-local now_s = time[1] + time[2] / 1000000
-local begun = time[1] * 1000 + math.floor(time[2] / 1000)
-local function once_window(policy)
-  if policy == 'replace' then return nil end
-  local ms, said = string.match(policy, '^once (%d+) ?(.*)$')
-  return ms and tonumber(ms), said
-end
-local function has_counted(id)
-  local until_ms = redis.call('ZSCORE', once, id)
-  return until_ms and tonumber(until_ms) - now > 0
-end
-local function keep_once(ms)
-  if redis.call('PTTL', once) < ms then redis.call('PEXPIRE', once, string.format('%d', ms)) end
-end
-local OVER = 10
-local function enter_once(id, window)
-  redis.call('ZADD', once, string.format('%d', now + window), id)
-  keep_once(window)
-  local over = redis.call('ZRANGEBYSCORE', once, '-inf', string.format('%d', now), 'LIMIT', 0, OVER)
-  if #over > 0 then redis.call('ZREM', once, unpack(over)) end
-end
-local function debounce_limit(policy)
-  local ms = policy ~= 'replace' and string.match(policy, '^debounce (%d+)$')
-  return ms and tonumber(ms)
-end
-local function debounced(limit, due, first)
-  return math.max(math.min(due, (first or begun) + limit), begun)
-end
+  local once = prefix .. 'once'
+  local now_s = time[1] + time[2] / 1000000
+  local function debounce_limit(policy)
+    local ms = policy ~= 'replace' and string.match(policy, '^debounce (%d+)$')
+    return ms and tonumber(ms)
+  end
+  local function debounced(limit, due, first)
+    return math.max(math.min(due, (first or begun) + limit), begun)
+  end
+  local function once_window(policy)
+    if policy == 'replace' then return nil end
+    local ms, said = string.match(policy, '^once (%d+) ?(.*)$')
+    return ms and tonumber(ms), said
+  end
+  local function has_counted(id)
+    local until_ms = redis.call('ZSCORE', once, id)
+    return until_ms and tonumber(until_ms) - now > 0
+  end
+  local function keep_once(ms)
+    if redis.call('PTTL', once) < ms then redis.call('PEXPIRE', once, string.format('%d', ms)) end
+  end
+  local OVER = 10
+  local function enter_once(id, window)
+    redis.call('ZADD', once, string.format('%d', now + window), id)
+    keep_once(window)
+    local over = redis.call('ZRANGEBYSCORE', once, '-inf', string.format('%d', now), 'LIMIT', 0, OVER)
+    if #over > 0 then redis.call('ZREM', once, unpack(over)) end
+  end
   local policy = ARGV[run + 2]
   local window, said = once_window(policy)
   local latest = debounce_limit(policy)
@@ -375,14 +343,13 @@ end
     if latest and due then due = debounced(latest, due, replaced and replaced.first) end
     if not why_not and window and has_counted(ARGV[i]) then why_not = 0 end
     if why_not == 0 and said and said ~= '' then
-local once = prefix .. 'once'
-local once_contents = prefix .. 'once_content:'
-local function said_otherwise(id, said)
-  local until_ms = redis.call('ZSCORE', once, id)
-  local counts = until_ms and redis.pcall('HGET', once_contents .. id, 'of')
-  local first = type(counts) == 'string' and string.match(counts, '^' .. until_ms .. ' (.*)$')
-  return first and first ~= said
-end
+      local once_contents = prefix .. 'once_content:'
+      local function said_otherwise(id, said)
+        local until_ms = redis.call('ZSCORE', once, id)
+        local counts = until_ms and redis.pcall('HGET', once_contents .. id, 'of')
+        local first = type(counts) == 'string' and string.match(counts, '^' .. until_ms .. ' (.*)$')
+        return first and first ~= said
+      end
       if said_otherwise(ARGV[i], said) then why_not = 4 end
     end
     return why_not, due, replaced
@@ -391,34 +358,35 @@ end
   -- Stores it, or has it follow the one that it replaces.
   local function finish(name, i, due, replaced)
     if replaced and replaced.followed then
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
-local function lease_text(attempts, token, lent, left)
-  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
-end
-local FOLLOWED = 43
-local function is_followed(text) return text and string.byte(text) == FOLLOWED end
-local function as_followed(text) return is_followed(text) and text or '+' .. text end
-local function lifetime_left(ttl, token, lent)
-  if ttl < 0 then return ttl end
-  local reserved = math.floor(token / 1000)
-  if reserved == 0 or reserved > now then reserved = now end
-  return math.max(ttl - lent + now - reserved, 1)
-end
-local function enter_follower(name, text, topic, body, due, lifetime, most, ttr)
-  local attempts, token, lent = read_lease(text)
-  local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
-  redis.call('HSET', name, 'next', string.format('%d %s %s %s %s', due, lifetime, most, ttr, topic), 'next_body', body)
-  if left >= 0 and left < needed then
-    redis.call('PEXPIRE', name, string.format('%d', needed))
-    redis.call('HSET', name, 'lease', as_followed(lease_text(attempts, token, 0, needed)))
-  elseif not is_followed(text) then
-    redis.call('HSET', name, 'lease', as_followed(text))
-  end
-end
+      local function read_lease(text)
+        if not text then return 0, 0, 0, 0 end
+        local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+        return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+      end
+      local function lease_text(attempts, token, lent, left)
+        return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
+      end
+      local FOLLOWED = 43
+      local function is_followed(text) return text and string.byte(text) == FOLLOWED end
+      local function as_followed(text) return is_followed(text) and text or '+' .. text end
+      local function lifetime_left(ttl, token, lent)
+        if ttl < 0 then return ttl end
+        local reserved = math.floor(token / 1000)
+        if reserved == 0 or reserved > now then reserved = now end
+        return math.max(ttl - lent + now - reserved, 1)
+      end
+      --
+      local function enter_follower(name, text, topic, body, due, lifetime, most, ttr)
+        local attempts, token, lent = read_lease(text)
+        local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
+        redis.call('HSET', name, 'next', string.format('%d %s %s %s %s', due, lifetime, most, ttr, topic), 'next_body', body)
+        if left >= 0 and left < needed then
+          redis.call('PEXPIRE', name, string.format('%d', needed))
+          redis.call('HSET', name, 'lease', as_followed(lease_text(attempts, token, 0, needed)))
+        elseif not is_followed(text) then
+          redis.call('HSET', name, 'lease', as_followed(text))
+        end
+      end
       enter_follower(name, replaced.followed, ARGV[i + 1], ARGV[i + 2], due, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4])
     else
       store(name, i, run, due, replaced, latest)
@@ -426,13 +394,12 @@ end
     if window then
       enter_once(ARGV[i], window)
       if said ~= '' then
-local once = prefix .. 'once'
-local once_contents = prefix .. 'once_content:'
-local function keep_said(id, said, window)
-  local until_ms = redis.call('ZSCORE', once, id)
-  redis.pcall('HSET', once_contents .. id, 'of', until_ms .. ' ' .. said)
-  redis.pcall('PEXPIRE', once_contents .. id, string.format('%d', window))
-end
+        local once_contents = prefix .. 'once_content:'
+        local function keep_said(id, said, window)
+          local until_ms = redis.call('ZSCORE', once, id)
+          redis.pcall('HSET', once_contents .. id, 'of', until_ms .. ' ' .. said)
+          redis.pcall('PEXPIRE', once_contents .. id, string.format('%d', window))
+        end
         keep_said(ARGV[i], said, window)
       end
     end

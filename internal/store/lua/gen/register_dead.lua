@@ -1,3 +1,13 @@
+-- register_dead: registers topics with dead letters that are not known: an earlier migration did not register them.
+--
+-- KEYS[1] the zset of the topics that have dead letters
+-- ARGV[1] how many topics at most   ARGV[2…3] the place of the last topic of the call before, its score and its name, '' to begin
+--
+-- Returns {score, name}: where to go on; '' if there are no more topics.
+-- Errors: WRONGTYPE of the zset, a permission that is missing. A user who can't write the known topics is not told so.
+--
+-- Atomic so that a topic is registered by what it has now.
+-- Cost: O(log² n + topics).
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local known_topics = prefix .. 'topics'
@@ -25,17 +35,6 @@ local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
--- require: keys time place topics
--- register_dead: registers topics with dead letters that are not known: an earlier migration did not register them.
---
--- KEYS[1] the zset of the topics that have dead letters
--- ARGV[1] how many topics at most   ARGV[2…3] the place of the last topic of the call before, its score and its name, '' to begin
---
--- Returns {score, name}: where to go on; '' if there are no more topics.
--- Errors: WRONGTYPE of the zset, a permission that is missing. A user who can't write the known topics is not told so.
---
--- Atomic so that a topic is registered by what it has now.
--- Cost: O(log² n + topics).
 local most = tonumber(ARGV[1])
 local first = ARGV[2] ~= '' and entries_before(dead_topics, ARGV[2], ARGV[3] .. '\0') or 0
 local page = redis.call('ZRANGE', dead_topics, first, first + most - 1, 'WITHSCORES')

@@ -1,10 +1,20 @@
+-- rehearse: whether this user may do what changes something in a move; it changes nothing.
+--
+-- KEYS[1] job pool   KEYS[2] a ready queue   KEYS[3] a job's bucket
+-- ARGV[1] the topic of that queue, and the ID of that job; neither is in use
+--
+-- Returns {why, policy, feature, command, feature, command, …}: why no client can be woken, '' if it can; the maxmemory-policy, '' if this
+-- user may not know; and which further features lack which commands, as far as Redis tells: before 7.0 it does not.
+-- Errors: a permission that is missing; Redis before 7.0 doesn't tell that of LPUSH. CROSSSLOT: it is
+-- a node of a cluster, and the prefix has no hash tag. (A move does not name its queue, and so would
+-- go well where one node has all slots; a pop names it.)
+--
+-- Cost: O(1).
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local queues = prefix .. 'ready_queue:'
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
 local reserved_counts = prefix .. 'reserved'
-local limits = prefix .. 'limits'
 local schedules = prefix .. 'schedules'
 local pauses = prefix .. 'paused'
 local paused_queues = prefix .. 'paused_queue:'
@@ -14,6 +24,7 @@ local function not_permitted(command, key, ...)
   end
 end
 local MOST_DEAD = 100
+local queues = prefix .. 'ready_queue:'
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -33,19 +44,6 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
--- require: keys guard queue
--- rehearse: whether this user may do what changes something in a move; it changes nothing.
---
--- KEYS[1] job pool   KEYS[2] a ready queue   KEYS[3] a job's bucket
--- ARGV[1] the topic of that queue, and the ID of that job; neither is in use
---
--- Returns {why, policy, feature, command, feature, command, …}: why no client can be woken, '' if it can; the maxmemory-policy, '' if this
--- user may not know; and which further features lack which commands, as far as Redis tells: before 7.0 it does not.
--- Errors: a permission that is missing; Redis before 7.0 doesn't tell that of LPUSH. CROSSSLOT: it is
--- a node of a cluster, and the prefix has no hash tag. (A move does not name its queue, and so would
--- go well where one node has all slots; a pop names it.)
---
--- Cost: O(1).
 local queue, bucket = KEYS[2], KEYS[3]
 local err = not_permitted('LPUSH', queue, '')
 if err then return err end

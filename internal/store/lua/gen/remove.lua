@@ -1,17 +1,3 @@
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local reserved_counts = prefix .. 'reserved'
-local once = prefix .. 'once'
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
-local function is_lease(score)
-  local part = score * 1000 % 1
-  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
-end
--- require: keys guard lease
 -- remove: takes jobs out, wherever they are, also those that are reserved. If there is only a dead letter of an ID, it deletes that.
 -- A push of the ID counts again.
 --
@@ -25,6 +11,19 @@ end
 --
 -- Atomic because a move or a pop in between would deliver the job.
 -- Cost: O(log n) of the pool for each job; for one that is ready also its queue's length (at most 10,000).
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local reserved_counts = prefix .. 'reserved'
+local once = prefix .. 'once'
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
 local call, pcall = redis.call, redis.pcall
 local err = not_permitted('ZREM', pool, '')
 if err then return err end
@@ -60,14 +59,65 @@ end
 -- Most calls end here, with waiting or reserved jobs of topics without slots, before what others need is defined.
 if not rest then return told end
 
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
 local slots = prefix .. 'slots:'
-local held_back = prefix .. 'held_back:'
-local dead_letters = prefix .. 'dead_letter:'
 local dead_lists = prefix .. 'dead_letters:'
 local dead_topics = prefix .. 'dead_topics'
+local function unlist(topic, id)
+  local list = dead_lists .. topic
+  redis.pcall('ZREM', list, id)
+  if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
+end
+local waiters = prefix .. 'waiting:'
+local held_back = prefix .. 'held_back:'
+local function let_go_on(topic)
+  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+  local function let_wait(topic)
+    local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+    if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+    for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+    if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+  end
+  local queues = prefix .. 'ready_queue:'
+  local wake_channels = prefix .. 'wake:'
+  local MOST_DEAD = 100
+  local function wake(topic, jobs, made_ready)
+    for _ = 1, MOST_DEAD do
+      local first = redis.pcall('ZPOPMIN', waiters .. topic)
+      if not first[1] then
+        local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+        if not is_paused then return false, first.err end
+        local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+        for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+          local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+          if type(id) ~= 'string' then break end
+        end
+        return false
+      end
+      local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+      if type(receivers) == 'table' then return false, receivers.err end
+      if receivers > 0 then return true end
+    end
+    return false
+  end
+  local function wake_next(topic)
+    local jobs = redis.pcall('LLEN', queues .. topic)
+    if type(jobs) ~= 'number' then return false end
+    if jobs == 0 then
+      let_wait(topic)
+      return false
+    end
+    for _ = 1, 100 do
+      local first = redis.pcall('ZPOPMIN', held_back .. topic)
+      if not first[1] then return wake(topic, jobs) end
+      local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+      if receivers ~= 0 then return type(receivers) == 'number' end
+    end
+    return false
+  end
+  return wake_next(topic)
+end
 local entries_to_walk = 10000
+local queues = prefix .. 'ready_queue:'
 local function withdraw(topic, id)
   local queue = queues .. topic
   for _ = 1, 2 do
@@ -78,61 +128,6 @@ local function withdraw(topic, id)
     queue = prefix .. 'paused_queue:' .. topic
   end
 end
-local function unlist(topic, id)
-  local list = dead_lists .. topic
-  redis.pcall('ZREM', list, id)
-  if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
-end
-local function let_go_on(topic)
-  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local held_back = prefix .. 'held_back:'
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
-      end
-      return false
-    end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
-local function let_wait(topic)
-  local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
-  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-  if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
-end
-local function wake_next(topic)
-  local jobs = redis.pcall('LLEN', queues .. topic)
-  if type(jobs) ~= 'number' then return false end
-  if jobs == 0 then
-    let_wait(topic)
-    return false
-  end
-  for _ = 1, 100 do
-    local first = redis.pcall('ZPOPMIN', held_back .. topic)
-    if not first[1] then return wake(topic, jobs) end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if receivers ~= 0 then return type(receivers) == 'number' end
-  end
-  return false
-end
-  return wake_next(topic)
-end
--- require: keys queue dead held
 local withdrawn
 for _, job in ipairs(rest) do
   local i, topic, removed, was_reserved = job[1], job[2], job[3], job[4]

@@ -1,24 +1,45 @@
+-- requeue: makes dead letters ready jobs again, with all their attempts.
+--
+-- KEYS[1] job pool
+-- ARGV[1] how long such a job is kept once it is ready (ms)
+-- ARGV[2…] IDs, 1,000 at most
+--
+-- Returns {place, why, place, why, …}: the 1-based places of the IDs that are not ready now, and for
+-- each 0, there is no such dead letter; 1, a job of that ID exists; or a text, the error. Of
+-- these nothing has changed.
+-- Errors: a permission that is missing; nothing has changed then.
+--
+-- Atomic because a job must be dead or ready, never both or neither.
+-- Cost: O(log n) of the topic's dead letters for each.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
 local dead_letters = prefix .. 'dead_letter:'
-local dead_lists = prefix .. 'dead_letters:'
-local dead_topics = prefix .. 'dead_topics'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+local dead_lists = prefix .. 'dead_letters:'
+local dead_topics = prefix .. 'dead_topics'
+local function unlist(topic, id)
+  local list = dead_lists .. topic
+  redis.pcall('ZREM', list, id)
+  if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
 end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
+local DEFAULT_LIFETIME = 604800000
+local function read_options(text)
+  if not text then return 0, 0, DEFAULT_LIFETIME end
+  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+end
+local function options_text(most, ttr, lifetime)
+  return string.format('%d %d %d', most, ttr, lifetime)
 end
 local MOST_DEAD = 100
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -38,34 +59,12 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local DEFAULT_LIFETIME = 604800000
-local function read_options(text)
-  if not text then return 0, 0, DEFAULT_LIFETIME end
-  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
-  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
 end
-local function options_text(most, ttr, lifetime)
-  return string.format('%d %d %d', most, ttr, lifetime)
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
 end
-local function unlist(topic, id)
-  local list = dead_lists .. topic
-  redis.pcall('ZREM', list, id)
-  if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
-end
--- require: keys guard queue lease dead
--- requeue: makes dead letters ready jobs again, with all their attempts.
---
--- KEYS[1] job pool
--- ARGV[1] how long such a job is kept once it is ready (ms)
--- ARGV[2…] IDs, 1,000 at most
---
--- Returns {place, why, place, why, …}: the 1-based places of the IDs that are not ready now, and for
--- each 0, there is no such dead letter; 1, a job of that ID exists; or a text, the error. Of
--- these nothing has changed.
--- Errors: a permission that is missing; nothing has changed then.
---
--- Atomic because a job must be dead or ready, never both or neither.
--- Cost: O(log n) of the topic's dead letters for each.
 local FIRST = 2
 local lifetime, first_bucket = ARGV[1], buckets .. ARGV[FIRST]
 local err = not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')

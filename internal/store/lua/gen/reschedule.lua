@@ -1,12 +1,17 @@
+-- reschedule: gives a waiting, ready or reserved job a new due time. The time that it is
+-- kept once it is ready stays what it was.
+--
+-- KEYS[1] job pool   KEYS[2] the job's bucket
+-- ARGV[1] job ID   ARGV[2] new delay, ms
+--
+-- Returns 1, or 0 when there is no such job.
+-- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
+--
+-- Atomic because the job must not be moved or taken between being read and being written.
+-- Cost: as push.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local first_due_channel = prefix .. 'first_due'
-local reserved_counts = prefix .. 'reserved'
-local known_topics = prefix .. 'topics'
-local topics_due = prefix .. 'topics_due'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local function score_of(ms)
@@ -29,7 +34,96 @@ local function not_a_list(queue)
     return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
   end
 end
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local reserved_counts = prefix .. 'reserved'
+local function count_reserved(by_topic, ids)
+  for topic, change in pairs(by_topic) do
+    local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
+    if type(count) ~= 'number' then
+    elseif count <= 0 then
+      redis.pcall('HDEL', reserved_counts, topic)
+    elseif count >= 3 * 2 ^ 39 and change < 0 then
+      local slots = prefix .. 'slots:'
+      local waiters = prefix .. 'waiting:'
+      local held_back = prefix .. 'held_back:'
+      local function let_go_on(topic)
+        if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+        local function let_wait(topic)
+          local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+          for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+          if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+        end
+        local wake_channels = prefix .. 'wake:'
+        local MOST_DEAD = 100
+        local function wake(topic, jobs, made_ready)
+          for _ = 1, MOST_DEAD do
+            local first = redis.pcall('ZPOPMIN', waiters .. topic)
+            if not first[1] then
+              local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+              if not is_paused then return false, first.err end
+              local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+              for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+                local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+                if type(id) ~= 'string' then break end
+              end
+              return false
+            end
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            if type(receivers) == 'table' then return false, receivers.err end
+            if receivers > 0 then return true end
+          end
+          return false
+        end
+        local function wake_next(topic)
+          local jobs = redis.pcall('LLEN', queues .. topic)
+          if type(jobs) ~= 'number' then return false end
+          if jobs == 0 then
+            let_wait(topic)
+            return false
+          end
+          for _ = 1, 100 do
+            local first = redis.pcall('ZPOPMIN', held_back .. topic)
+            if not first[1] then return wake(topic, jobs) end
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            if receivers ~= 0 then return type(receivers) == 'number' end
+          end
+          return false
+        end
+        return wake_next(topic)
+      end
+      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
+      let_go_on(topic)
+    end
+  end
+end
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local function lease_text(attempts, token, lent, left)
+  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
+end
+local FOLLOWED = 43
+local function is_followed(text) return text and string.byte(text) == FOLLOWED end
+local function followed_as(before, text) return is_followed(before) and '+' .. text or text end
+local CLOCK_SLACK = 500
+local function pushed_anew(ttl, expires)
+  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
+end
+local function lifetime_left(ttl, token, lent)
+  if ttl < 0 then return ttl end
+  local reserved = math.floor(token / 1000)
+  if reserved == 0 or reserved > now then reserved = now end
+  return math.max(ttl - lent + now - reserved, 1)
+end
+--
 local ANNOUNCED = 60000
+local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
   if wait > ANNOUNCED then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
@@ -37,6 +131,8 @@ local function announce(score, wait)
   if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
 end
 local MOST_DEAD = 100
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -67,120 +163,19 @@ local function withdraw(topic, id)
     queue = prefix .. 'paused_queue:' .. topic
   end
 end
-local function is_lease(score)
-  local part = score * 1000 % 1
-  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
-end
-local function count_reserved(by_topic, ids)
-  for topic, change in pairs(by_topic) do
-    local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
-    if type(count) ~= 'number' then
-    elseif count <= 0 then
-      redis.pcall('HDEL', reserved_counts, topic)
-    elseif count >= 3 * 2 ^ 39 and change < 0 then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local waiters = prefix .. 'waiting:'
-local slots = prefix .. 'slots:'
-local held_back = prefix .. 'held_back:'
-local function let_go_on(topic)
-  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local held_back = prefix .. 'held_back:'
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
-      end
-      return false
-    end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
-local function let_wait(topic)
-  local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
-  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-  if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
-end
-local function wake_next(topic)
-  local jobs = redis.pcall('LLEN', queues .. topic)
-  if type(jobs) ~= 'number' then return false end
-  if jobs == 0 then
-    let_wait(topic)
-    return false
-  end
-  for _ = 1, 100 do
-    local first = redis.pcall('ZPOPMIN', held_back .. topic)
-    if not first[1] then return wake(topic, jobs) end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if receivers ~= 0 then return type(receivers) == 'number' end
-  end
-  return false
-end
-  return wake_next(topic)
-end
-      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
-      let_go_on(topic)
-    end
-  end
-end
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
-local function lease_text(attempts, token, lent, left)
-  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
-end
-local FOLLOWED = 43
-local function is_followed(text) return text and string.byte(text) == FOLLOWED end
-local function followed_as(before, text) return is_followed(before) and '+' .. text or text end
-local CLOCK_SLACK = 500
-local function pushed_anew(ttl, expires)
-  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
-end
-local function lifetime_left(ttl, token, lent)
-  if ttl < 0 then return ttl end
-  local reserved = math.floor(token / 1000)
-  if reserved == 0 or reserved > now then reserved = now end
-  return math.max(ttl - lent + now - reserved, 1)
-end
-local USED_EACH = 60
 local SOON = 1800
+local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
     redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
   end
 end
--- require: keys time guard pool queue lease topics
--- reschedule: gives a waiting, ready or reserved job a new due time. The time that it is
--- kept once it is ready stays what it was.
---
--- KEYS[1] job pool   KEYS[2] the job's bucket
--- ARGV[1] job ID   ARGV[2] new delay, ms
---
--- Returns 1, or 0 when there is no such job.
--- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
---
--- Atomic because the job must not be moved or taken between being read and being written.
--- Cost: as push.
 local bucket, id = KEYS[2], ARGV[1]
 
 local topic = redis.call('HGET', bucket, 'topic')

@@ -1,17 +1,30 @@
+-- reserve: takes the next ready jobs of some topics and leases them: each goes back into the
+-- pool, due when its lease ends. A job whose attempts are used up, as its last lease has ended by
+-- itself, becomes a dead letter only here; if it can't, it goes into the pool, to be tried again later, and stands in nobody's way.
+--
+-- KEYS, ARGV[1…4] and the topics at the end: see take.
+-- ARGV[5] for how long (ms); 0: as the job says, but SHORTEST_TTR at least, or else DEFAULT_LEASE
+-- ARGV[6] how many attempts a job has that doesn't say so; 0: any number
+-- ARGV[7…] how many jobs of each of KEYS[2…] at most; then the topics
+--
+-- Returns {more, stale, entered, put off, queue, jobs, left, leases, …}: as pop, and {topic, ID,
+-- why, topic, …} of those that can't be made dead letters, and the leases of the jobs: {length, end, token, attempt, late, attempt, late, …}. The first three are what as a rule
+-- all of them have in common: for how long (ms) and until when (Unix µs) the lease lasts, and a
+-- number that grows from reserve to reserve. Of each job: the attempt, 1 the first time, and for how
+-- long it has been ready (ms, -1 if that is not known). If a job's lease is another one, or if it says
+-- how many attempts it has, then attempt is negated, and behind late come {attempts in all (0: it
+-- doesn't say), length, end, token}.
+-- Of a queue whose topic's limit lets no more be taken now there is {-queue, in how long (ms) to come back}: -1 says that the waiter,
+-- if there is one, was entered among those who wait for that, and will be woken.
+-- Errors: as pop; a limit that can't be told.
+--
+-- Atomic because a job must be in the queue or leased, never in both or in neither.
+-- Cost: as pop, and O(log n) of the pool for each job.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
-local waiters = prefix .. 'waiting:'
-local first_due_channel = prefix .. 'first_due'
 local reserved_counts = prefix .. 'reserved'
-local limits = prefix .. 'limits'
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local now_us = time[1] * 1000000 + time[2]
-local function exact_score(us)
-  local rest = us % 1000000
-  return string.format('%d.%06d', (us - rest) / 1000000, rest)
-end
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -21,55 +34,24 @@ local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
-end
-local ANNOUNCED = 60000
-local function announce(score, wait)
-  if wait > ANNOUNCED then return end
-  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
-  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
-  if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
-end
-local function lease_end(ms)
-  local at = now_us + ms * 1000
-  if at % 1000 == 0 then at = at + 1 end
-  return at, exact_score(at)
-end
-local function announce_end(at)
-  if at < math.huge then announce(exact_score(at), math.ceil((at - now_us) / 1000)) end
-end
-local DEFAULT_LIFETIME = 604800000
-local function lease_text(attempts, token, lent, left)
-  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
-end
-local LENT = 100
-local UNTIL_SEEN = 120000
-local function loan(left, length)
-  if left < 0 or left >= LENT * length and left - length >= UNTIL_SEEN then return nil end
-  return length + math.max(UNTIL_SEEN - left, 0)
-end
 local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
-local STEP = 50
 local pcall = redis.pcall
-local entering
+local STEP = 50
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 local claim_tells = false
+local buckets = prefix .. 'job_bucket:'
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
-local function not_a_list(queue)
-  local type = redis.call('TYPE', queue).ok
-  if type ~= 'none' and type ~= 'list' then
-    return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
-  end
-end
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
+    local function not_a_list(queue)
+      local type = redis.call('TYPE', queue).ok
+      if type ~= 'none' and type ~= 'list' then
+        return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
+      end
+    end
+    local function unreadable(reply)
+      return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+    end
     queue_error = not unreadable(ids) and not_a_list(queue) or ids
     return 0, queue_error
   end
@@ -87,9 +69,9 @@ end
   end
   local waits = pcall('ZMSCORE', pool, unpack(ids))
   if waits.err then
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
+    local function unreadable(reply)
+      return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+    end
     if unreadable(waits) then return waits end
   end
   local jobs, names, misrouted, followed = {}, {}, nil, nil
@@ -120,9 +102,9 @@ end
       end
     elseif not owner then
       if job.err then
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
+        local function unreadable(reply)
+          return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+        end
         if unreadable(job) then return job end
       end
       bytes_left, some_bytes = bytes_left - #id, true
@@ -136,11 +118,6 @@ end
   local used = #ids + 1 - first
   if used == 0 then return 0 end
   if misrouted then
-local pool = KEYS[1]
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
     denied = not_writable()
     if denied then return denied end
   end
@@ -150,43 +127,42 @@ end
   redis.call('RPOP', queue, used)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
   if misrouted then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
+    local MOST_DEAD = 100
+    local queues = prefix .. 'ready_queue:'
+    local waiters = prefix .. 'waiting:'
+    local wake_channels = prefix .. 'wake:'
+    local function wake(topic, jobs, made_ready)
+      for _ = 1, MOST_DEAD do
+        local first = redis.pcall('ZPOPMIN', waiters .. topic)
+        if not first[1] then
+          local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+          if not is_paused then return false, first.err end
+          local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+          for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+            local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+            if type(id) ~= 'string' then break end
+          end
+          return false
+        end
+        local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+        if type(receivers) == 'table' then return false, receivers.err end
+        if receivers > 0 then return true end
       end
       return false
     end
-    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
-local function pass_on(id, topic)
-  local length = redis.pcall('LPUSH', queues .. topic, id)
-  if type(length) == 'number' then
-    wake(topic, length)
-  else
-    redis.pcall('ZADD', pool, 0, id)
-  end
-end
+    local function pass_on(id, topic)
+      local length = redis.pcall('LPUSH', queues .. topic, id)
+      if type(length) == 'number' then
+        wake(topic, length)
+      else
+        redis.pcall('ZADD', pool, 0, id)
+      end
+    end
     for _, entry in ipairs(misrouted) do pass_on(entry[1], entry[2]) end
   end
   return used, jobs, leases, used < count and used == #ids
 end
+local waiters = prefix .. 'waiting:'
 local function take_all(read, wants, claim, limit_at, gate)
   local reply, waiter, entered = {0, stale, 0}, ARGV[2], 1
   for i = 2, #KEYS do
@@ -226,54 +202,49 @@ local function take_all(read, wants, claim, limit_at, gate)
       left = (others or not others_served and pcall('EXISTS', waiters .. topic) == 1) and pcall('LLEN', KEYS[i]) or -1
       if type(left) ~= 'number' then left = -1 end
       if left > 0 and not others_served then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
-      end
-      return false
-    end
-    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
+        local MOST_DEAD = 100
+        local queues = prefix .. 'ready_queue:'
+        local wake_channels = prefix .. 'wake:'
+        local function wake(topic, jobs, made_ready)
+          for _ = 1, MOST_DEAD do
+            local first = redis.pcall('ZPOPMIN', waiters .. topic)
+            if not first[1] then
+              local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+              if not is_paused then return false, first.err end
+              local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+              for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+                local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+                if type(id) ~= 'string' then break end
+              end
+              return false
+            end
+            local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            if type(receivers) == 'table' then return false, receivers.err end
+            if receivers > 0 then return true end
+          end
+          return false
+        end
         wake(topic, left)
       end
     end
     if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') and (not held or among) then
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local waiters = prefix .. 'waiting:'
-local WAITING_FOR = 3600000
-local function add_waiter(topic, waiter, waited, among)
-  if not entering then
-    local time = redis.pcall('TIME')
-    if time.err then return false, false end
-    entering = time[1] * 1000000 + time[2]
-  end
-  local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
-  local added = redis.pcall('ZADD', set, 'NX', since, waiter)
-  if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1] then
-    set = prefix .. 'paused_waiting:' .. topic
-    added = redis.pcall('ZADD', set, 'NX', since, waiter)
-  end
-  if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
-  return type(added) == 'number', added == 1
-end
+      local WAITING_FOR = 3600000
+      local entering
+      local function add_waiter(topic, waiter, waited, among)
+        if not entering then
+          local time = redis.pcall('TIME')
+          if time.err then return false, false end
+          entering = time[1] * 1000000 + time[2]
+        end
+        local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
+        local added = redis.pcall('ZADD', set, 'NX', since, waiter)
+        if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1] then
+          set = prefix .. 'paused_waiting:' .. topic
+          added = redis.pcall('ZADD', set, 'NX', since, waiter)
+        end
+        if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
+        return type(added) == 'number', added == 1
+      end
       if not add_waiter(topic, waiter, #taken > 0 and 0 or ARGV[3], among) then entered = 0 end
     end
     if #taken > 0 then
@@ -285,13 +256,13 @@ end
   if wanted > 0 and (entries_left <= 0 or bytes_left <= 0) then reply[1] = 1 end
   if waiter ~= '' then reply[3] = entered end
   if #reply == 3 and #stale == 0 and reply[3] == 0 and not claim_tells then
-local function takes_no_writes(queue)
-  local reply = redis.pcall('RPOP', queue, 0)
-  if type(reply) ~= 'table' or not reply.err then return nil end
-  for _, reason in ipairs({'READONLY', 'NOREPLICAS', 'MASTERDOWN'}) do
-    if string.find(reply.err, reason, 1, true) then return reply end
-  end
-end
+    local function takes_no_writes(queue)
+      local reply = redis.pcall('RPOP', queue, 0)
+      if type(reply) ~= 'table' or not reply.err then return nil end
+      for _, reason in ipairs({'READONLY', 'NOREPLICAS', 'MASTERDOWN'}) do
+        if string.find(reply.err, reason, 1, true) then return reply end
+      end
+    end
     local denied = takes_no_writes(KEYS[2])
     if denied then return denied end
   end
@@ -301,29 +272,44 @@ end
   end
   return reply
 end
--- require: keys time guard pool lease take
--- reserve: takes the next ready jobs of some topics and leases them: each goes back into the
--- pool, due when its lease ends. A job whose attempts are used up, as its last lease has ended by
--- itself, becomes a dead letter only here; if it can't, it goes into the pool, to be tried again later, and stands in nobody's way.
---
--- KEYS, ARGV[1…4] and the topics at the end: see take.
--- ARGV[5] for how long (ms); 0: as the job says, but SHORTEST_TTR at least, or else DEFAULT_LEASE
--- ARGV[6] how many attempts a job has that doesn't say so; 0: any number
--- ARGV[7…] how many jobs of each of KEYS[2…] at most; then the topics
---
--- Returns {more, stale, entered, put off, queue, jobs, left, leases, …}: as pop, and {topic, ID,
--- why, topic, …} of those that can't be made dead letters, and the leases of the jobs: {length, end, token, attempt, late, attempt, late, …}. The first three are what as a rule
--- all of them have in common: for how long (ms) and until when (Unix µs) the lease lasts, and a
--- number that grows from reserve to reserve. Of each job: the attempt, 1 the first time, and for how
--- long it has been ready (ms, -1 if that is not known). If a job's lease is another one, or if it says
--- how many attempts it has, then attempt is negated, and behind late come {attempts in all (0: it
--- doesn't say), length, end, token}.
--- Of a queue whose topic's limit lets no more be taken now there is {-queue, in how long (ms) to come back}: -1 says that the waiter,
--- if there is one, was entered among those who wait for that, and will be woken.
--- Errors: as pop; a limit that can't be told.
---
--- Atomic because a job must be in the queue or leased, never in both or in neither.
--- Cost: as pop, and O(log n) of the pool for each job.
+local function exact_score(us)
+  local rest = us % 1000000
+  return string.format('%d.%06d', (us - rest) / 1000000, rest)
+end
+local function lease_end(ms)
+  local at = now_us + ms * 1000
+  if at % 1000 == 0 then at = at + 1 end
+  return at, exact_score(at)
+end
+local ANNOUNCED = 60000
+local first_due_channel = prefix .. 'first_due'
+local function announce(score, wait)
+  if wait > ANNOUNCED then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
+end
+local function announce_end(at)
+  if at < math.huge then announce(exact_score(at), math.ceil((at - now_us) / 1000)) end
+end
+local DEFAULT_LIFETIME = 604800000
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local function lease_text(attempts, token, lent, left)
+  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
+end
+local LENT = 100
+local UNTIL_SEEN = 120000
+local function loan(left, length)
+  if left < 0 or left >= LENT * length and left - length >= UNTIL_SEEN then return nil end
+  return length + math.max(UNTIL_SEEN - left, 0)
+end
+local limits = prefix .. 'limits'
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
 local DEFAULT_LEASE = 30000 -- ms
 local MAX_LEASE = 86400000
 local TRIED_AGAIN = 5000 -- ms, as the server does with what it can't move
@@ -357,22 +343,21 @@ local function wants(id, name, job)
   local job_knows
   if job[3] or job[4] then
     if not known_of then
-local DEFAULT_LIFETIME = 604800000
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
-local FOLLOWED = 43
-local CLOCK_SLACK = 500
-local function pushed_anew(ttl, expires)
-  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
-end
-local function read_options(text)
-  if not text then return 0, 0, DEFAULT_LIFETIME end
-  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
-  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
-end
+      local function read_lease(text)
+        if not text then return 0, 0, 0, 0 end
+        local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+        return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+      end
+      local FOLLOWED = 43
+      local CLOCK_SLACK = 500
+      local function pushed_anew(ttl, expires)
+        return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
+      end
+      local function read_options(text)
+        if not text then return 0, 0, DEFAULT_LIFETIME end
+        local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
+        return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+      end
       known_of = function(name, job)
         local k = {}
         local lent
@@ -403,46 +388,37 @@ end
 
 -- Makes dead letters of the jobs whose attempts are used up, or puts them off.
 local function bury_exhausted(topic)
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
-local dead_letters = prefix .. 'dead_letter:'
-local dead_lists = prefix .. 'dead_letters:'
-local dead_topics = prefix .. 'dead_topics'
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
-end
-local function unlist(topic, id)
-  local list = dead_lists .. topic
-  redis.pcall('ZREM', list, id)
-  if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
-end
-local function bury(id, bucket, topic, reason, text, has_follower)
-  local letter, list = dead_letters .. id, dead_lists .. topic
-  local missing = has_follower and elsewhere(buckets)
-  if missing then return missing end
-  local was = redis.pcall('HGET', letter, 'topic')
-  local listed = redis.pcall('ZADD', list, string.format('%d', now), id)
-  if type(listed) == 'table' then
-    return redis.error_reply(listed.err .. ' (dead letters ' .. list .. ')')
+  local dead_lists = prefix .. 'dead_letters:'
+  local dead_topics = prefix .. 'dead_topics'
+  local function unlist(topic, id)
+    local list = dead_lists .. topic
+    redis.pcall('ZREM', list, id)
+    if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
   end
-  local renamed = redis.pcall('RENAME', bucket, letter)
-  if renamed.err then
-    if was ~= topic then unlist(topic, id) end
-    return redis.error_reply(renamed.err .. ' (RENAME to ' .. dead_letters .. '…)')
+  local dead_letters = prefix .. 'dead_letter:'
+  local function bury(id, bucket, topic, reason, text, has_follower)
+    local letter, list = dead_letters .. id, dead_lists .. topic
+    local missing = has_follower and elsewhere(buckets)
+    if missing then return missing end
+    local was = redis.pcall('HGET', letter, 'topic')
+    local listed = redis.pcall('ZADD', list, string.format('%d', now), id)
+    if type(listed) == 'table' then
+      return redis.error_reply(listed.err .. ' (dead letters ' .. list .. ')')
+    end
+    local renamed = redis.pcall('RENAME', bucket, letter)
+    if renamed.err then
+      if was ~= topic then unlist(topic, id) end
+      return redis.error_reply(renamed.err .. ' (RENAME to ' .. dead_letters .. '…)')
+    end
+    if type(was) == 'string' and was ~= topic then unlist(was, id) end
+    redis.pcall('HSET', letter, 'reason', reason, 'died', string.format('%d', now))
+    if text ~= '' then redis.pcall('HSET', letter, 'error', text) end
+    redis.pcall('PERSIST', letter)
+    redis.pcall('ZADD', dead_topics, 'NX', string.format('%d', now), topic)
   end
-  if type(was) == 'string' and was ~= topic then unlist(was, id) end
-  redis.pcall('HSET', letter, 'reason', reason, 'died', string.format('%d', now))
-  if text ~= '' then redis.pcall('HSET', letter, 'error', text) end
-  redis.pcall('PERSIST', letter)
-  redis.pcall('ZADD', dead_topics, 'NX', string.format('%d', now), topic)
-end
-local function retry_score(from, k)
-  return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
-end
+  local function retry_score(from, k)
+    return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
+  end
   for _, job in ipairs(exhausted) do
     local err = bury(job[1], job[2], topic, string.format('all %d attempts used up', job[3]), '', job[4])
     if not err and job[4] then
@@ -525,168 +501,158 @@ local function gate(topic, n, taken)
   local missing = type(count) ~= 'number' and elsewhere(reserved_counts)
   if missing and pcall('HEXISTS', limits, topic) ~= 0 then return 0, missing end
   if type(count) ~= 'number' or count < 2 ^ 39 then return n end -- see LIMITED
-local waiters = prefix .. 'waiting:'
-local limits = prefix .. 'limits'
-local slots = prefix .. 'slots:'
-local held_back = prefix .. 'held_back:'
-local function let_go_on(topic)
-  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local held_back = prefix .. 'held_back:'
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
+  local MADE_UP_FOR = 250000
+  local function parse_limit(topic, text)
+    if not text then return nil end
+    if type(text) == 'table' then return nil, text end
+    local concurrency, interval, burst, next, appointed, whole = string.match(text, '^(%-?%d+) (%S+) (%d+) (%d+) (%d+) (.*)$')
+    interval = tonumber(interval)
+    if not interval then return nil, redis.error_reply('ERR what ' .. limits .. ' says of the topic ' .. topic .. ' is no limit') end
+    return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
+  end
+  local function write_limit(topic, concurrency, interval, burst, next, appointed, whole)
+    local text = string.format('%d %.17g %d %.0f %.0f %s', concurrency, interval, burst, next, appointed, whole)
+    return redis.pcall('HSET', limits, topic, text)
+  end
+  --
+  local APART, LONGEST = 5000, 5000000
+  local slots = prefix .. 'slots:'
+  local held_back = prefix .. 'held_back:'
+  local function let_go_on(topic)
+    if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+    local function let_wait(topic)
+      local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+      if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+      for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+      if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+    end
+    local queues = prefix .. 'ready_queue:'
+    local wake_channels = prefix .. 'wake:'
+    local MOST_DEAD = 100
+    local function wake(topic, jobs, made_ready)
+      for _ = 1, MOST_DEAD do
+        local first = redis.pcall('ZPOPMIN', waiters .. topic)
+        if not first[1] then
+          local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+          if not is_paused then return false, first.err end
+          local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+          for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+            local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+            if type(id) ~= 'string' then break end
+          end
+          return false
+        end
+        local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+        if type(receivers) == 'table' then return false, receivers.err end
+        if receivers > 0 then return true end
       end
       return false
     end
-    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
-local function let_wait(topic)
-  local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
-  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-  if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
-end
-local function wake_next(topic)
-  local jobs = redis.pcall('LLEN', queues .. topic)
-  if type(jobs) ~= 'number' then return false end
-  if jobs == 0 then
-    let_wait(topic)
-    return false
-  end
-  for _ = 1, 100 do
-    local first = redis.pcall('ZPOPMIN', held_back .. topic)
-    if not first[1] then return wake(topic, jobs) end
-    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if receivers ~= 0 then return type(receivers) == 'number' end
-  end
-  return false
-end
-  return wake_next(topic)
-end
-local MADE_UP_FOR = 250000
-local function parse_limit(topic, text)
-  if not text then return nil end
-  if type(text) == 'table' then return nil, text end
-  local concurrency, interval, burst, next, appointed, whole = string.match(text, '^(%-?%d+) (%S+) (%d+) (%d+) (%d+) (.*)$')
-  interval = tonumber(interval)
-  if not interval then return nil, redis.error_reply('ERR what ' .. limits .. ' says of the topic ' .. topic .. ' is no limit') end
-  return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
-end
-local function write_limit(topic, concurrency, interval, burst, next, appointed, whole)
-  local text = string.format('%d %.17g %d %.0f %.0f %s', concurrency, interval, burst, next, appointed, whole)
-  return redis.pcall('HSET', limits, topic, text)
-end
-local APART, LONGEST = 5000, 5000000
-local function open_limit(topic, n, waits)
-  local text = redis.pcall('HGET', limits, topic)
-  local only = type(text) == 'string' and string.match(text, '^(%d+) 0 ')
-  local concurrency, interval, burst, next, appointed, whole = only and tonumber(only), 0
-  if not only then
-    concurrency, interval, burst, next, appointed, whole = parse_limit(topic, text)
-    if not concurrency then return interval and 0 or n, nil, nil, interval end
-  end
-  local begin, since, free, set = math.huge, 0, math.huge, nil
-  if interval > 0 then
-    next = math.min(next, now_us + interval)
-    since = math.max(next, now_us - (burst - 1) * interval - MADE_UP_FOR)
-    begin = math.max(math.floor((now_us - since) / interval) + 1, 0)
-  end
-  if concurrency >= 0 then
-    set = slots .. topic
-    local last = concurrency - n - 1
-    local some = last >= 0 and redis.pcall('ZRANGE', set, last, last)
-    if not some or #some > 0 or some.err then
-local slots = prefix .. 'slots:'
-local now_us = time[1] * 1000000 + time[2]
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
-local function is_lease(score)
-  local part = score * 1000 % 1
-  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
-end
-local PLACES = 1000
-local LOOKED_AT = 200
-local function slot_score(at) return string.format('%.0f', at) end
-local function free_among(set, ids, at, changes)
-  local free = {}
-  if #ids == 0 then return free end
-  local scores = redis.pcall('ZMSCORE', pool, unpack(ids))
-  if scores.err then return scores end
-  for i, id in ipairs(ids) do
-    local score = scores[i] and tonumber(scores[i])
-    if not score or score * 1000000 <= at or not is_lease(score) then
-      free[#free + 1] = id
-    elseif changes then
-      redis.pcall('ZADD', set, slot_score(score * 1000000), id)
-    end
-  end
-  return free
-end
-local function count_slots(topic, at, most)
-  local set = slots .. topic
-  local all = redis.pcall('ZCOUNT', set, '-inf', '+inf')
-  if type(all) == 'table' or most and all <= most then return all end
-  local past = redis.pcall('ZRANGE', set, '-inf', slot_score(at), 'BYSCORE', 'LIMIT', 0, PLACES)
-  if past.err then return past end
-  local free = free_among(set, past, at, most)
-  if free.err then return free end
-  if not most then return all - #free end
-  if all - #free > most then
-    local first = redis.pcall('ZRANGE', set, 0, LOOKED_AT - 1)
-    free = first.err and first or free_among(set, first, at)
-    if free.err then return free end
-  end
-  if #free > 0 then redis.pcall('ZREM', set, unpack(free)) end
-  return all - #free
-end
-      local err = some and some.err and some or not_permitted('ZRANGE', set, '0', '0')
-      local taken = err or count_slots(topic, now_us, concurrency - n)
-      if type(taken) == 'table' then return 0, nil, nil, taken end
-      free = math.max(concurrency - taken, 0)
-    end
-  end
-  local open = math.min(free, begin)
-  local most = math.min(n, open)
-  local function close(taken)
-    local held, among
-    if most < n and taken >= most then held = free <= most and -1 or 0 end
-    if held == -1 then among = held_back end
-    if interval > 0 and (taken > 0 or held == 0) then
-      next = since + taken * interval
-      local at = math.max(next, now_us)
-      if held == 0 and waits then
-        at = math.max(at, math.min(appointed + math.max(interval, APART), now_us + LONGEST))
-        appointed = at
+    local function wake_next(topic)
+      local jobs = redis.pcall('LLEN', queues .. topic)
+      if type(jobs) ~= 'number' then return false end
+      if jobs == 0 then
+        let_wait(topic)
+        return false
       end
-      if held == 0 then
-        held = math.max(math.ceil((at - now_us) / 1000), 1)
-        if next - now_us > LONGEST then among = held_back end
+      for _ = 1, 100 do
+        local first = redis.pcall('ZPOPMIN', held_back .. topic)
+        if not first[1] then return wake(topic, jobs) end
+        local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+        if receivers ~= 0 then return type(receivers) == 'number' end
       end
-      write_limit(topic, concurrency, interval, burst, next, appointed, whole)
+      return false
     end
-    if held then return held, nil, among end
-    return nil, open <= taken or let_go_on(topic) ~= false
+    return wake_next(topic)
   end
-  return most, close, set
-end
+  local function open_limit(topic, n, waits)
+    local text = redis.pcall('HGET', limits, topic)
+    local only = type(text) == 'string' and string.match(text, '^(%d+) 0 ')
+    local concurrency, interval, burst, next, appointed, whole = only and tonumber(only), 0
+    if not only then
+      concurrency, interval, burst, next, appointed, whole = parse_limit(topic, text)
+      if not concurrency then return interval and 0 or n, nil, nil, interval end
+    end
+    local begin, since, free, set = math.huge, 0, math.huge, nil
+    if interval > 0 then
+      next = math.min(next, now_us + interval)
+      since = math.max(next, now_us - (burst - 1) * interval - MADE_UP_FOR)
+      begin = math.max(math.floor((now_us - since) / interval) + 1, 0)
+    end
+    if concurrency >= 0 then
+      set = slots .. topic
+      local last = concurrency - n - 1
+      local some = last >= 0 and redis.pcall('ZRANGE', set, last, last)
+      if not some or #some > 0 or some.err then
+        local PLACES = 1000
+        local LOOKED_AT = 200
+        local function slot_score(at) return string.format('%.0f', at) end
+        local function is_lease(score)
+          local part = score * 1000 % 1
+          return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+        end
+        local function free_among(set, ids, at, changes)
+          local free = {}
+          if #ids == 0 then return free end
+          local scores = redis.pcall('ZMSCORE', pool, unpack(ids))
+          if scores.err then return scores end
+          for i, id in ipairs(ids) do
+            local score = scores[i] and tonumber(scores[i])
+            if not score or score * 1000000 <= at or not is_lease(score) then
+              free[#free + 1] = id
+            elseif changes then
+              redis.pcall('ZADD', set, slot_score(score * 1000000), id)
+            end
+          end
+          return free
+        end
+        local function count_slots(topic, at, most)
+          local set = slots .. topic
+          local all = redis.pcall('ZCOUNT', set, '-inf', '+inf')
+          if type(all) == 'table' or most and all <= most then return all end
+          local past = redis.pcall('ZRANGE', set, '-inf', slot_score(at), 'BYSCORE', 'LIMIT', 0, PLACES)
+          if past.err then return past end
+          local free = free_among(set, past, at, most)
+          if free.err then return free end
+          if not most then return all - #free end
+          if all - #free > most then
+            local first = redis.pcall('ZRANGE', set, 0, LOOKED_AT - 1)
+            free = first.err and first or free_among(set, first, at)
+            if free.err then return free end
+          end
+          if #free > 0 then redis.pcall('ZREM', set, unpack(free)) end
+          return all - #free
+        end
+        local err = some and some.err and some or not_permitted('ZRANGE', set, '0', '0')
+        local taken = err or count_slots(topic, now_us, concurrency - n)
+        if type(taken) == 'table' then return 0, nil, nil, taken end
+        free = math.max(concurrency - taken, 0)
+      end
+    end
+    local open = math.min(free, begin)
+    local most = math.min(n, open)
+    local function close(taken)
+      local held, among
+      if most < n and taken >= most then held = free <= most and -1 or 0 end
+      if held == -1 then among = held_back end
+      if interval > 0 and (taken > 0 or held == 0) then
+        next = since + taken * interval
+        local at = math.max(next, now_us)
+        if held == 0 and waits then
+          at = math.max(at, math.min(appointed + math.max(interval, APART), now_us + LONGEST))
+          appointed = at
+        end
+        if held == 0 then
+          held = math.max(math.ceil((at - now_us) / 1000), 1)
+          if next - now_us > LONGEST then among = held_back end
+        end
+        write_limit(topic, concurrency, interval, burst, next, appointed, whole)
+      end
+      if held then return held, nil, among end
+      return nil, open <= taken or let_go_on(topic) ~= false
+    end
+    return most, close, set
+  end
   local most, err
   most, close, slots_entered, err = open_limit(topic, n, ARGV[2] ~= '')
   return most, err
@@ -738,17 +704,27 @@ announce_end(first_end)
 if not reply.err then table.insert(reply, 4, put_off) end
 if not followers then return reply end
 
+local dead_letters = prefix .. 'dead_letter:'
+local queues = prefix .. 'ready_queue:'
 local function score_of(ms)
   local rest = ms % 1000
   if rest == 0 then return string.format('%d', ms / 1000) end
   return string.format('%d.%03d', (ms - rest) / 1000, rest)
 end
-local queues = prefix .. 'ready_queue:'
-local wake_channels = prefix .. 'wake:'
-local known_topics = prefix .. 'topics'
-local topics_due = prefix .. 'topics_due'
-local dead_letters = prefix .. 'dead_letter:'
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local CLOCK_SLACK = 500
+local function pushed_anew(ttl, expires)
+  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
+end
+local function options_text(most, ttr, lifetime)
+  return string.format('%d %d %d', most, ttr, lifetime)
+end
 local MOST_DEAD = 100
+local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -768,23 +744,13 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
-local CLOCK_SLACK = 500
-local function pushed_anew(ttl, expires)
-  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
-end
-local function options_text(most, ttr, lifetime)
-  return string.format('%d %d %d', most, ttr, lifetime)
-end
-local USED_EACH = 60
 local SOON = 1800
+local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -824,6 +790,5 @@ local function follow_up(id, from)
   end
   enter_use(topic, now / 1000, due / 1000)
 end
--- require: follow
 for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end
 return reply

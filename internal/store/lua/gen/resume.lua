@@ -1,23 +1,48 @@
+-- resume: takes a step towards a paused topic being delivered again, as a rule the only one. Until the last one it stays paused.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the topic   ARGV[2] how many entries are moved at most
+--
+-- Returns {more, was paused}, each 1 or 0: with more the call is to be made again.
+-- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
+--
+-- Atomic because an entry may be in one of both queues only.
+-- Cost: O(1); where there are entries both in the queue and aside, O(ARGV[2]).
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
 local pauses = prefix .. 'paused'
 local paused_queues = prefix .. 'paused_queue:'
-local paused_waiters = prefix .. 'paused_waiting:'
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local function read_pause(text)
+  local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  if not since then return nil end
+  return {since = tonumber(since), ends = tonumber(ends), backed_off = tonumber(backed_off), backs_on = tonumber(backs_on), note = note}
+end
+local function paused_until(p)
+  if p.since > 0 and p.ends == 0 then return math.huge end
+  return math.max(p.ends, p.backs_on)
+end
+local queues = prefix .. 'ready_queue:'
+local function set_ready_aside(topic, most)
+  local queue, queue_aside = queues .. topic, paused_queues .. topic
+  local ready = redis.pcall('LLEN', queue)
+  if type(ready) ~= 'number' or ready == 0 then return 0, false end
+  if redis.call('EXISTS', queue_aside) == 0 then
+    redis.pcall('RENAME', queue, queue_aside)
+    return 1, false
+  end
+  local count = math.min(ready, most)
+  for _ = 1, count do
+    local moved = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+    if type(moved) ~= 'string' then return nil, moved or nil end
+  end
+  return count, ready > count
+end
+local waiters = prefix .. 'waiting:'
+local paused_waiters = prefix .. 'paused_waiting:'
 local MOST_DEAD = 100
+local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -36,30 +61,6 @@ local function wake(topic, jobs, made_ready)
     if receivers > 0 then return true end
   end
   return false
-end
-local function read_pause(text)
-  local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
-  if not since then return nil end
-  return {since = tonumber(since), ends = tonumber(ends), backed_off = tonumber(backed_off), backs_on = tonumber(backs_on), note = note}
-end
-local function paused_until(p)
-  if p.since > 0 and p.ends == 0 then return math.huge end
-  return math.max(p.ends, p.backs_on)
-end
-local function set_ready_aside(topic, most)
-  local queue, queue_aside = queues .. topic, paused_queues .. topic
-  local ready = redis.pcall('LLEN', queue)
-  if type(ready) ~= 'number' or ready == 0 then return 0, false end
-  if redis.call('EXISTS', queue_aside) == 0 then
-    redis.pcall('RENAME', queue, queue_aside)
-    return 1, false
-  end
-  local count = math.min(ready, most)
-  for _ = 1, count do
-    local moved = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-    if type(moved) ~= 'string' then return nil, moved or nil end
-  end
-  return count, ready > count
 end
 local function release(topic, most)
   local queue, queue_aside, set = queues .. topic, paused_queues .. topic, waiters .. topic
@@ -85,23 +86,24 @@ local function release(topic, most)
   if not is_broken and ready + held > 0 then wake(topic, ready + held) end
   return moved, false
 end
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
 local function not_pausable(topic)
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a') or not_permitted('HSET', waiters, 'a', '')
     or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, paused_queues) or not_permitted('RENAME', waiters, paused_waiters)
     or not_permitted('LMOVE', queues, paused_queues, 'RIGHT', 'LEFT') or not_permitted('TYPE', waiters)
 end
--- require: keys guard pause
--- resume: takes a step towards a paused topic being delivered again, as a rule the only one. Until the last one it stays paused.
---
--- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2] how many entries are moved at most
---
--- Returns {more, was paused}, each 1 or 0: with more the call is to be made again.
--- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
---
--- Atomic because an entry may be in one of both queues only.
--- Cost: O(1); where there are entries both in the queue and aside, O(ARGV[2]).
+
 local topic = ARGV[1]
+
+
 local err = not_pausable(topic)
 if err then return err end
 redis.call('HDEL', pauses, '') -- takes nothing; what comes behind a write is not refused at maxmemory

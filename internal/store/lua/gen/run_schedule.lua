@@ -1,12 +1,17 @@
+-- run_schedule: stores a job of a schedule now. The moments to come stay what they are.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the schedule's ID   ARGV[2] what the ID of the job begins with
+--
+-- Returns the job's ID, '' if there is no such schedule. With the overlap 'follow' that is the last job's, if that is not done.
+-- Errors: OOM, WRONGTYPE of the queue, a permission that is missing; nothing has changed then.
+--
+-- Atomic because it may be changed meanwhile.
+-- Cost: O(1).
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local known_topics = prefix .. 'topics'
-local topics_due = prefix .. 'topics_due'
-local schedules = prefix .. 'schedules'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local now_us = time[1] * 1000000 + time[2]
@@ -19,7 +24,62 @@ end
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local CLOCK_SLACK = 500
+local function pushed_anew(ttl, expires)
+  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
+end
+local function lease_of_last(last)
+  local job = last and redis.pcall('HMGET', buckets .. last, 'lease')
+  if unreadable(job) then return job end
+  if not job or not job[1] then return nil end
+  local _, _, _, expires = read_lease(job[1])
+  local err = not_permitted('PTTL', buckets .. last)
+  if not err and pushed_anew(redis.call('PTTL', buckets .. last), expires) then return nil end
+  return err or job[1]
+end
+local function lease_text(attempts, token, lent, left)
+  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
+end
+local FOLLOWED = 43
+local function is_followed(text) return text and string.byte(text) == FOLLOWED end
+local function as_followed(text) return is_followed(text) and text or '+' .. text end
+local function lifetime_left(ttl, token, lent)
+  if ttl < 0 then return ttl end
+  local reserved = math.floor(token / 1000)
+  if reserved == 0 or reserved > now then reserved = now end
+  return math.max(ttl - lent + now - reserved, 1)
+end
+--
+local function enter_follower(name, text, topic, body, due, lifetime, most, ttr)
+  local attempts, token, lent = read_lease(text)
+  local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
+  redis.call('HSET', name, 'next', string.format('%d %s %s %s %s', due, lifetime, most, ttr, topic), 'next_body', body)
+  if left >= 0 and left < needed then
+    redis.call('PEXPIRE', name, string.format('%d', needed))
+    redis.call('HSET', name, 'lease', as_followed(lease_text(attempts, token, 0, needed)))
+  elseif not is_followed(text) then
+    redis.call('HSET', name, 'lease', as_followed(text))
+  end
+end
+local DEFAULT_LIFETIME = 604800000
+local function read_options(text)
+  if not text then return 0, 0, DEFAULT_LIFETIME end
+  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+end
+local function follow_last(last, lease, topic, content, options, due)
+  local most, ttr, lifetime = read_options(options)
+  enter_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)
+  return as_followed(lease), not is_followed(lease)
+end
 local MOST_DEAD = 100
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -38,51 +98,6 @@ local function wake(topic, jobs, made_ready)
     if receivers > 0 then return true end
   end
   return false
-end
-local DEFAULT_LIFETIME = 604800000
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
-local function lease_text(attempts, token, lent, left)
-  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
-end
-local FOLLOWED = 43
-local function is_followed(text) return text and string.byte(text) == FOLLOWED end
-local function as_followed(text) return is_followed(text) and text or '+' .. text end
-local CLOCK_SLACK = 500
-local function pushed_anew(ttl, expires)
-  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
-end
-local function read_options(text)
-  if not text then return 0, 0, DEFAULT_LIFETIME end
-  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
-  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
-end
-local function lifetime_left(ttl, token, lent)
-  if ttl < 0 then return ttl end
-  local reserved = math.floor(token / 1000)
-  if reserved == 0 or reserved > now then reserved = now end
-  return math.max(ttl - lent + now - reserved, 1)
-end
-local USED_EACH = 60
-local SOON = 1800
-local function used_at(seconds)
-  return string.format('%d', seconds - seconds % USED_EACH)
-end
-local function enter_wait(topic, seconds, due)
-  if due - seconds > SOON then
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
-  end
-end
-local function enter_use(topic, seconds, due)
-  if due - seconds > SOON then
-    enter_wait(topic, seconds, due)
-  else
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-  end
 end
 local SCHEDULES = 'delayer:schedules'
 local function no_queue(topic)
@@ -121,42 +136,27 @@ local function remember(past, moments)
   end
   return string.sub(text, begins[math.max(#begins - REMEMBERED + 1, 1)])
 end
-local function enter_follower(name, text, topic, body, due, lifetime, most, ttr)
-  local attempts, token, lent = read_lease(text)
-  local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
-  redis.call('HSET', name, 'next', string.format('%d %s %s %s %s', due, lifetime, most, ttr, topic), 'next_body', body)
-  if left >= 0 and left < needed then
-    redis.call('PEXPIRE', name, string.format('%d', needed))
-    redis.call('HSET', name, 'lease', as_followed(lease_text(attempts, token, 0, needed)))
-  elseif not is_followed(text) then
-    redis.call('HSET', name, 'lease', as_followed(text))
+local SOON = 1800
+local USED_EACH = 60
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local known_topics = prefix .. 'topics'
+local topics_due = prefix .. 'topics_due'
+local function enter_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
   end
 end
-local function lease_of_last(last)
-  local job = last and redis.pcall('HMGET', buckets .. last, 'lease')
-  if unreadable(job) then return job end
-  if not job or not job[1] then return nil end
-  local _, _, _, expires = read_lease(job[1])
-  local err = not_permitted('PTTL', buckets .. last)
-  if not err and pushed_anew(redis.call('PTTL', buckets .. last), expires) then return nil end
-  return err or job[1]
+local function enter_use(topic, seconds, due)
+  if due - seconds > SOON then
+    enter_wait(topic, seconds, due)
+  else
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  end
 end
-local function follow_last(last, lease, topic, content, options, due)
-  local most, ttr, lifetime = read_options(options)
-  enter_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)
-  return as_followed(lease), not is_followed(lease)
-end
--- require: keys time guard pool queue schedule follow_last
--- run_schedule: stores a job of a schedule now. The moments to come stay what they are.
---
--- KEYS[1] job pool
--- ARGV[1] the schedule's ID   ARGV[2] what the ID of the job begins with
---
--- Returns the job's ID, '' if there is no such schedule. With the overlap 'follow' that is the last job's, if that is not done.
--- Errors: OOM, WRONGTYPE of the queue, a permission that is missing; nothing has changed then.
---
--- Atomic because it may be changed meanwhile.
--- Cost: O(1).
+
 local id = ARGV[1]
 local bucket = buckets .. id
 local s = redis.call('HMGET', bucket, 'topic', 'revision', 'to', 'content', 'options', 'past', 'overlap', 'last', 'ran')
@@ -164,7 +164,9 @@ if s[1] ~= SCHEDULES or not s[2] then return '' end
 local job = ARGV[2] .. string.format('%.0f', now_us)
 local full = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothing
 local why_not = type(full) == 'table' and full or no_queue(s[3]) or no_bucket(bucket)
+
 local last = s[7] == 'follow' and s[8]
+
 local lease = not why_not and last and lease_of_last(last)
 if type(lease) == 'table' then why_not = lease end
 if why_not then return why_not end

@@ -1,7 +1,21 @@
+-- schedule: stores a schedule, or changes it.
+--
+-- KEYS[1] job pool
+-- ARGV[1] its name   ARGV[2] its next moment (Unix ms), if its spec and its zone are not what they were
+-- ARGV[3…11] of its bucket: body (the spec), zone, to, content, missed, overlap, jitter, options, source
+-- ARGV[12] 'missing': only if there is none, and nobody has removed it by hand; else ''
+--
+-- If that has changed while occurrences of the old spec are overdue, a server still fires these; see old in parts/schedule.lua.
+--
+-- Returns {what, next}: what is 0, it was as it is to be; 1, it is new; 2, it has changed; 3, a job has its ID, and nothing has changed;
+-- next is its next moment (Unix ms).
+-- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
+--
+-- Atomic because a server may fire it meanwhile.
+-- Cost: O(log n) of the pool.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
-local first_due_channel = prefix .. 'first_due'
 local schedules = prefix .. 'schedules'
 local removed_schedules = prefix .. 'removed_schedules'
 local time = redis.call('TIME')
@@ -18,13 +32,8 @@ local function not_permitted(command, key, ...)
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
-end
 local ANNOUNCED = 60000
+local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
   if wait > ANNOUNCED then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
@@ -33,22 +42,12 @@ local function announce(score, wait)
 end
 local SCHEDULES = 'delayer:schedules'
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
--- require: keys time guard pool schedule
--- schedule: stores a schedule, or changes it.
---
--- KEYS[1] job pool
--- ARGV[1] its name   ARGV[2] its next moment (Unix ms), if its spec and its zone are not what they were
--- ARGV[3…11] of its bucket: body (the spec), zone, to, content, missed, overlap, jitter, options, source
--- ARGV[12] 'missing': only if there is none, and nobody has removed it by hand; else ''
---
--- If that has changed while occurrences of the old spec are overdue, a server still fires these; see old in parts/schedule.lua.
---
--- Returns {what, next}: what is 0, it was as it is to be; 1, it is new; 2, it has changed; 3, a job has its ID, and nothing has changed;
--- next is its next moment (Unix ms).
--- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
---
--- Atomic because a server may fire it meanwhile.
--- Cost: O(log n) of the pool.
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
 local FIELDS = {'body', 'zone', 'to', 'content', 'missed', 'overlap', 'jitter', 'options', 'source'}
 local MOST_OLD = 4000 -- bytes; beyond that nobody has fired it through many changes
 local name, next = ARGV[1], ARGV[2]

@@ -1,3 +1,14 @@
+-- schedule_states: how some schedules fare; it changes nothing.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the name behind which to look, '' for the beginning   ARGV[2] at how many schedules at most
+--
+-- Returns {last, active, paused, ended, overdue}: the name with which to go on, '' if there are no more; how many are active, paused, or
+-- have no next moment any more; for how long (ms) the next moment of one that is active has been due, 0 if none is.
+-- Errors: WRONGTYPE, a permission that is missing.
+--
+-- One script only to spare round trips.
+-- Cost: O(1) for each.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
@@ -19,20 +30,7 @@ local function entries_before(set, score, id)
   end
   return low
 end
-local time = redis.call('TIME')
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
--- require: keys place schedule
--- schedule_states: how some schedules fare; it changes nothing.
---
--- KEYS[1] job pool
--- ARGV[1] the name behind which to look, '' for the beginning   ARGV[2] at how many schedules at most
---
--- Returns {last, active, paused, ended, overdue}: the name with which to go on, '' if there are no more; how many are active, paused, or
--- have no next moment any more; for how long (ms) the next moment of one that is active has been due, 0 if none is.
--- Errors: WRONGTYPE, a permission that is missing.
---
--- One script only to spare round trips.
--- Cost: O(1) for each.
 local first, most = 0, tonumber(ARGV[2])
 if ARGV[1] ~= '' then first = entries_before(schedules, '0', ARGV[1] .. '\0') end
 local names = redis.call('ZRANGE', schedules, first, first + most - 1)

@@ -1,3 +1,16 @@
+-- schedules: reads some schedules; it changes nothing.
+--
+-- KEYS[1] job pool
+-- ARGV[1] 'of': those of these IDs; 'due': of these what it takes to fire them; 'behind': those whose names come next
+-- ARGV[2…] the IDs; or a name, '' for the beginning, and how many at most
+--
+-- Returns {time, last, schedule, schedule, …}: Redis's time (Unix µs); the name with which to go on, '' if there are no more; and of each
+-- its ID, its score, '' if it has none, and fields of its bucket, '' or 0 if they are not there. What is no schedule is left out. With 'due'
+-- the time is 0, scores are '', and there are the first fields only.
+-- Errors: WRONGTYPE, a permission that is missing.
+--
+-- One script only to spare round trips.
+-- Cost: O(log n) of the pool for each.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
@@ -19,24 +32,8 @@ local function entries_before(set, score, id)
   end
   return low
 end
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local SCHEDULES = 'delayer:schedules'
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
--- require: keys place schedule
--- schedules: reads some schedules; it changes nothing.
---
--- KEYS[1] job pool
--- ARGV[1] 'of': those of these IDs; 'due': of these what it takes to fire them; 'behind': those whose names come next
--- ARGV[2…] the IDs; or a name, '' for the beginning, and how many at most
---
--- Returns {time, last, schedule, schedule, …}: Redis's time (Unix µs); the name with which to go on, '' if there are no more; and of each
--- its ID, its score, '' if it has none, and fields of its bucket, '' or 0 if they are not there. What is no schedule is left out. With 'due'
--- the time is 0, scores are '', and there are the first fields only.
--- Errors: WRONGTYPE, a permission that is missing.
---
--- One script only to spare round trips.
--- Cost: O(log n) of the pool for each.
 local FIELDS = {'revision', 'topic', 'body', 'zone', 'to', 'missed', 'jitter', 'next', 'paused', 'old'} -- what it takes to fire one
 local ids, last, scores, now = {}, '', {}, 0
 if ARGV[1] == 'behind' then

@@ -1,3 +1,13 @@
+-- schedules_from: the names of some schedules of one source; it changes nothing.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the source   ARGV[2] the name behind which to look, '' for the beginning   ARGV[3] at how many schedules at most
+--
+-- Returns {last, name, name, …}: the name with which to go on, '' if there are no more.
+-- Errors: WRONGTYPE, a permission that is missing.
+--
+-- One script only to spare round trips.
+-- Cost: O(1) for each.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
@@ -20,17 +30,6 @@ local function entries_before(set, score, id)
   return low
 end
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
--- require: keys place schedule
--- schedules_from: the names of some schedules of one source; it changes nothing.
---
--- KEYS[1] job pool
--- ARGV[1] the source   ARGV[2] the name behind which to look, '' for the beginning   ARGV[3] at how many schedules at most
---
--- Returns {last, name, name, …}: the name with which to go on, '' if there are no more.
--- Errors: WRONGTYPE, a permission that is missing.
---
--- One script only to spare round trips.
--- Cost: O(1) for each.
 local first, most = 0, tonumber(ARGV[3])
 if ARGV[2] ~= '' then first = entries_before(schedules, '0', ARGV[2] .. '\0') end
 local names = redis.call('ZRANGE', schedules, first, first + most - 1)

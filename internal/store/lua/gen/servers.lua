@@ -1,3 +1,12 @@
+-- servers: the entries of the servers that run, or did lately; it changes nothing.
+--
+-- KEYS[1] the hash of servers
+--
+-- Returns {now, ID, entry, ID, entry, …}: now is Redis's time (Unix ms).
+-- Errors: WRONGTYPE, a permission that is missing.
+--
+-- One script so that the entries and the time are of one moment.
+-- Cost: O(servers), of which it looks at a bounded number.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local MAX_SERVERS, MAX_ENTRY = 250, 8192
@@ -9,16 +18,6 @@ local function server_entries(servers)
   end
   return list
 end
--- require: time servers
--- servers: the entries of the servers that run, or did lately; it changes nothing.
---
--- KEYS[1] the hash of servers
---
--- Returns {now, ID, entry, ID, entry, …}: now is Redis's time (Unix ms).
--- Errors: WRONGTYPE, a permission that is missing.
---
--- One script so that the entries and the time are of one moment.
--- Cost: O(servers), of which it looks at a bounded number.
 local entries = server_entries(KEYS[1])
 local reply = {now}
 for k = 1, #entries, 2 do

@@ -1,11 +1,20 @@
+-- set_aside_ready: sets the next jobs of a ready queue aside, for another partition; those that stay go to the queue's end.
+-- If some are set aside already these are told instead.
+--
+-- KEYS[1] job pool   KEYS[2] the ready queue, or what is set aside of it while the topic is paused
+-- ARGV[1] how many IDs leave   ARGV[2…] these, and then those that stay: the queue's next entries, when they were read;
+-- 1,000 at most. What has come to be among as many next entries since is not touched.
+--
+-- Returns {serial, was there, looked at, {}, job, job, …} as set_aside does; looked at are entries of the queue.
+-- Errors: WRONGTYPE of the queue, a permission that is missing, a server that takes no writes; nothing has changed then.
+--
+-- Atomic because a job must be set aside or ready, never both or neither.
+-- Cost: O(entries looked at).
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
 local paused_queues = prefix .. 'paused_queue:'
-local migration = prefix .. 'migration'
 local aside = prefix .. 'set_aside'
 local aside_jobs = prefix .. 'set_aside:'
 local function not_permitted(command, key, ...)
@@ -13,21 +22,30 @@ local function not_permitted(command, key, ...)
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
-end
 local function not_a_list(queue)
   local type = redis.call('TYPE', queue).ok
   if type ~= 'none' and type ~= 'list' then
     return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
   end
+end
+local BATCH_BYTES = 256 * 1024
+local batch_bytes, batched = 0, 0
+local migration = prefix .. 'migration'
+local function tell_batch(reply, was_there)
+  local entries = redis.call('HGETALL', aside)
+  reply[1], reply[2] = redis.call('HGET', migration, 'serial') or '0', was_there and 1 or 0
+  for i = 1, #entries, 2 do
+    local entry, name = entries[i], aside_jobs .. entries[i]
+    local kind, fields = string.sub(entry, 1, 1), redis.call('HGETALL', name)
+    if #fields > 0 or kind == 'o' then
+      reply[#reply + 1] = {kind, string.sub(entry, 2), entries[i + 1], redis.call('PTTL', name), fields}
+    end
+  end
+  return reply
+end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
@@ -36,19 +54,45 @@ local function all_unreadable()
   local reply = redis.pcall('HGET', pool, 'topic')
   if unreadable(reply) then return reply end
 end
+local function not_settable_aside()
+  return not_writable() or all_unreadable() or not_permitted('RENAME', aside_jobs, aside_jobs) or not_permitted('HSET', aside, 'a', '')
+    or not_permitted('HSET', migration, 'a', '') or not_permitted('HSTRLEN', aside_jobs, 'body') or not_permitted('HDEL', aside_jobs, 'a')
+    or not_permitted('HGETALL', aside_jobs) or not_permitted('PTTL', aside_jobs)
+end
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local now_us = time[1] * 1000000 + time[2]
+local function enter_aside(entry, at)
+  if batched == 0 then
+    local last = tonumber(redis.call('HGET', migration, 'serial') or 0)
+    redis.call('HSET', migration, 'serial', string.format('%.0f', math.max(last + 1, now_us)))
+  end
+  redis.call('HSET', aside, entry, at)
+  batched = batched + 1
+end
+local function put_aside(name, entry, at)
+  redis.call('RENAME', name, aside_jobs .. entry)
+  enter_aside(entry, at)
+  batch_bytes = batch_bytes + (redis.call('HSTRLEN', aside_jobs .. entry, 'body') or 0) + 2 * #entry
+end
 local function read_lease(text)
   if not text then return 0, 0, 0, 0 end
   local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
   return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
 end
 local CLOCK_SLACK = 500
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local function pushed_anew(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
+local function drop_old_lease(name)
+  local text = redis.call('HGET', name, 'lease')
+  if not text then return end
+  local _, _, _, expires = read_lease(text)
+  if pushed_anew(redis.call('PTTL', name), expires) then redis.call('HDEL', name, 'lease', 'options', 'error', 'next', 'next_body') end
+end
 local MOST_DEAD = 100
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -76,57 +120,12 @@ local function pass_on(id, topic)
     redis.pcall('ZADD', pool, 0, id)
   end
 end
-local BATCH_BYTES = 256 * 1024
-local batch_bytes, batched = 0, 0
-local function tell_batch(reply, was_there)
-  local entries = redis.call('HGETALL', aside)
-  reply[1], reply[2] = redis.call('HGET', migration, 'serial') or '0', was_there and 1 or 0
-  for i = 1, #entries, 2 do
-    local entry, name = entries[i], aside_jobs .. entries[i]
-    local kind, fields = string.sub(entry, 1, 1), redis.call('HGETALL', name)
-    if #fields > 0 or kind == 'o' then
-      reply[#reply + 1] = {kind, string.sub(entry, 2), entries[i + 1], redis.call('PTTL', name), fields}
-    end
-  end
-  return reply
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
 end
-local function not_settable_aside()
-  return not_writable() or all_unreadable() or not_permitted('RENAME', aside_jobs, aside_jobs) or not_permitted('HSET', aside, 'a', '')
-    or not_permitted('HSET', migration, 'a', '') or not_permitted('HSTRLEN', aside_jobs, 'body') or not_permitted('HDEL', aside_jobs, 'a')
-    or not_permitted('HGETALL', aside_jobs) or not_permitted('PTTL', aside_jobs)
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
 end
-local function enter_aside(entry, at)
-  if batched == 0 then
-    local last = tonumber(redis.call('HGET', migration, 'serial') or 0)
-    redis.call('HSET', migration, 'serial', string.format('%.0f', math.max(last + 1, now_us)))
-  end
-  redis.call('HSET', aside, entry, at)
-  batched = batched + 1
-end
-local function put_aside(name, entry, at)
-  redis.call('RENAME', name, aside_jobs .. entry)
-  enter_aside(entry, at)
-  batch_bytes = batch_bytes + (redis.call('HSTRLEN', aside_jobs .. entry, 'body') or 0) + 2 * #entry
-end
-local function drop_old_lease(name)
-  local text = redis.call('HGET', name, 'lease')
-  if not text then return end
-  local _, _, _, expires = read_lease(text)
-  if pushed_anew(redis.call('PTTL', name), expires) then redis.call('HDEL', name, 'lease', 'options', 'error', 'next', 'next_body') end
-end
--- require: aside
--- set_aside_ready: sets the next jobs of a ready queue aside, for another partition; those that stay go to the queue's end.
--- If some are set aside already these are told instead.
---
--- KEYS[1] job pool   KEYS[2] the ready queue, or what is set aside of it while the topic is paused
--- ARGV[1] how many IDs leave   ARGV[2…] these, and then those that stay: the queue's next entries, when they were read;
--- 1,000 at most. What has come to be among as many next entries since is not touched.
---
--- Returns {serial, was there, looked at, {}, job, job, …} as set_aside does; looked at are entries of the queue.
--- Errors: WRONGTYPE of the queue, a permission that is missing, a server that takes no writes; nothing has changed then.
---
--- Atomic because a job must be set aside or ready, never both or neither.
--- Cost: O(entries looked at).
 local FIRST = 2
 local queue = KEYS[2]
 local reply = {0, 0, 0, {}}

@@ -1,84 +1,3 @@
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
-local queues = prefix .. 'ready_queue:'
-local limits = prefix .. 'limits'
-local slots = prefix .. 'slots:'
-local dead_letters = prefix .. 'dead_letter:'
-local dead_lists = prefix .. 'dead_letters:'
-local pauses = prefix .. 'paused'
-local paused_queues = prefix .. 'paused_queue:'
-local aside = prefix .. 'set_aside'
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-local function is_lease(score)
-  local part = score * 1000 % 1
-  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
-end
-local DEFAULT_LIFETIME = 604800000
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
-local function read_options(text)
-  if not text then return 0, 0, DEFAULT_LIFETIME end
-  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
-  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
-end
-local UNTIL_SEEN = 120000
-local LIMITED = 2 ^ 40
-local function lowered(kept)
-  local raised = math.floor(kept / LIMITED + 0.5) * LIMITED
-  return kept - raised, raised
-end
-local function parse_limit(topic, text)
-  if not text then return nil end
-  if type(text) == 'table' then return nil, text end
-  local concurrency, interval, burst, next, appointed, whole = string.match(text, '^(%-?%d+) (%S+) (%d+) (%d+) (%d+) (.*)$')
-  interval = tonumber(interval)
-  if not interval then return nil, redis.error_reply('ERR what ' .. limits .. ' says of the topic ' .. topic .. ' is no limit') end
-  return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
-end
-local function read_limit(topic) return parse_limit(topic, redis.pcall('HGET', limits, topic)) end
-local APART, LONGEST = 5000, 5000000
-local PLACES = 1000
-local LOOKED_AT = 200
-local function slot_score(at) return string.format('%.0f', at) end
-local function free_among(set, ids, at, changes)
-  local free = {}
-  if #ids == 0 then return free end
-  local scores = redis.pcall('ZMSCORE', pool, unpack(ids))
-  if scores.err then return scores end
-  for i, id in ipairs(ids) do
-    local score = scores[i] and tonumber(scores[i])
-    if not score or score * 1000000 <= at or not is_lease(score) then
-      free[#free + 1] = id
-    elseif changes then
-      redis.pcall('ZADD', set, slot_score(score * 1000000), id)
-    end
-  end
-  return free
-end
-local function count_slots(topic, at, most)
-  local set = slots .. topic
-  local all = redis.pcall('ZCOUNT', set, '-inf', '+inf')
-  if type(all) == 'table' or most and all <= most then return all end
-  local past = redis.pcall('ZRANGE', set, '-inf', slot_score(at), 'BYSCORE', 'LIMIT', 0, PLACES)
-  if past.err then return past end
-  local free = free_among(set, past, at, most)
-  if free.err then return free end
-  if not most then return all - #free end
-  if all - #free > most then
-    local first = redis.pcall('ZRANGE', set, 0, LOOKED_AT - 1)
-    free = first.err and first or free_among(set, first, at)
-    if free.err then return free end
-  end
-  if #free > 0 then redis.pcall('ZREM', set, unpack(free)) end
-  return all - #free
-end
--- require: keys guard lease limit slots
 -- stats: how many jobs some topics have, and how late they are; it changes nothing.
 --
 -- KEYS[1] job pool   KEYS[2] the hash of the numbers of reserved jobs
@@ -99,6 +18,83 @@ end
 -- One script only to spare round trips.
 -- Cost: O(topics): two EXISTS for BLOCK topics that have nothing, some commands for each of the others, up to MOST of these, and a look at
 -- the first entry of each queue; where these are stale, at up to MAX_STALE more in all.
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local queues = prefix .. 'ready_queue:'
+local dead_lists = prefix .. 'dead_letters:'
+local pauses = prefix .. 'paused'
+local paused_queues = prefix .. 'paused_queue:'
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local DEFAULT_LIFETIME = 604800000
+local function read_options(text)
+  if not text then return 0, 0, DEFAULT_LIFETIME end
+  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+end
+local UNTIL_SEEN = 120000
+local LIMITED = 2 ^ 40
+local function lowered(kept)
+  local raised = math.floor(kept / LIMITED + 0.5) * LIMITED
+  return kept - raised, raised
+end
+local limits = prefix .. 'limits'
+local function parse_limit(topic, text)
+  if not text then return nil end
+  if type(text) == 'table' then return nil, text end
+  local concurrency, interval, burst, next, appointed, whole = string.match(text, '^(%-?%d+) (%S+) (%d+) (%d+) (%d+) (.*)$')
+  interval = tonumber(interval)
+  if not interval then return nil, redis.error_reply('ERR what ' .. limits .. ' says of the topic ' .. topic .. ' is no limit') end
+  return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
+end
+local function read_limit(topic) return parse_limit(topic, redis.pcall('HGET', limits, topic)) end
+local PLACES = 1000
+local LOOKED_AT = 200
+local function slot_score(at) return string.format('%.0f', at) end
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local function free_among(set, ids, at, changes)
+  local free = {}
+  if #ids == 0 then return free end
+  local scores = redis.pcall('ZMSCORE', pool, unpack(ids))
+  if scores.err then return scores end
+  for i, id in ipairs(ids) do
+    local score = scores[i] and tonumber(scores[i])
+    if not score or score * 1000000 <= at or not is_lease(score) then
+      free[#free + 1] = id
+    elseif changes then
+      redis.pcall('ZADD', set, slot_score(score * 1000000), id)
+    end
+  end
+  return free
+end
+local slots = prefix .. 'slots:'
+local function count_slots(topic, at, most)
+  local set = slots .. topic
+  local all = redis.pcall('ZCOUNT', set, '-inf', '+inf')
+  if type(all) == 'table' or most and all <= most then return all end
+  local past = redis.pcall('ZRANGE', set, '-inf', slot_score(at), 'BYSCORE', 'LIMIT', 0, PLACES)
+  if past.err then return past end
+  local free = free_among(set, past, at, most)
+  if free.err then return free end
+  if not most then return all - #free end
+  if all - #free > most then
+    local first = redis.pcall('ZRANGE', set, 0, LOOKED_AT - 1)
+    free = first.err and first or free_among(set, first, at)
+    if free.err then return free end
+  end
+  if #free > 0 then redis.pcall('ZREM', set, unpack(free)) end
+  return all - #free
+end
 local BLOCK, MOST = 64, 100
 local MAX_STALE, OF_ONE_QUEUE = 200, 50
 local MAX_TOPICS = 10000 -- those with reserved jobs that are added up

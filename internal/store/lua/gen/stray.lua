@@ -1,12 +1,3 @@
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local queues = prefix .. 'ready_queue:'
-local known_topics = prefix .. 'topics'
-local dead_letters = prefix .. 'dead_letter:'
-local dead_lists = prefix .. 'dead_letters:'
-local dead_topics = prefix .. 'dead_topics'
-local paused_queues = prefix .. 'paused_queue:'
--- require: keys
 -- stray: how many jobs and dead letters a partition has; it changes nothing.
 --
 -- KEYS[1] job pool
@@ -17,6 +8,13 @@ local paused_queues = prefix .. 'paused_queue:'
 --
 -- One script only to spare round trips.
 -- Cost: O(topics).
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local queues = prefix .. 'ready_queue:'
+local known_topics = prefix .. 'topics'
+local dead_lists = prefix .. 'dead_letters:'
+local dead_topics = prefix .. 'dead_topics'
+local paused_queues = prefix .. 'paused_queue:'
 local most = tonumber(ARGV[1])
 local function number(reply) return type(reply) == 'number' and reply or 0 end
 local function first(topics)

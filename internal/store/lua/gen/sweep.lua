@@ -1,15 +1,32 @@
+-- sweep: looks after some of the known topics. Entries without a job are taken off the end of their
+-- ready queues from which jobs are delivered; a topic that has nothing any more is forgotten;
+-- numbers of reserved jobs are put right that can't be true; and IDs whose time of counting once is over are removed.
+--
+-- KEYS[1] job pool   KEYS[2] the zset of known topics, see topics   KEYS[3] that of those with jobs to
+-- come   KEYS[4] the hash of the numbers of reserved jobs
+-- ARGV[1] how many topics at most   ARGV[2] how many entries of queues at most
+-- ARGV[3…4] the place of the last topic of the call before, its score and its name, '' for none
+--
+-- Returns {more, score, name, forgotten, uncounted, excluded, topic, ids, topic, ids, …}: more is 1 if there are further
+-- topics, or further IDs whose time is over, and where to go on; how many topics were forgotten; {topic, mark, …} of the limited topics
+-- some of whose reserved jobs may have no slots, see take_slots; the topics with ready jobs whose limit lets none of this partition be
+-- reserved; and of each queue the IDs of which there is no job: it has expired, was removed, or has no topic.
+-- Errors: WRONGTYPE of the pool or the topics, a permission that is missing, before anything is written.
+--
+-- What it does with an entry of a queue is what a pop would do, see take. An ID of another topic is
+-- passed on, unless it stands in that topic's queue already: it was pushed anew.
+-- Atomic because an ID may be pushed anew, and a topic used, between the look and the change.
+-- Cost: O(log n) of the pool and of the topics, O(topics + entries); to look for an ID in another
+-- queue, O(its length, MAX_WALK at most), which counts as entries.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
 local reserved_counts = prefix .. 'reserved'
 local limits = prefix .. 'limits'
 local uncounted = prefix .. 'uncounted'
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
-local dead_letters = prefix .. 'dead_letter:'
 local dead_lists = prefix .. 'dead_letters:'
 local once = prefix .. 'once'
 local pauses = prefix .. 'paused'
@@ -28,38 +45,6 @@ local function not_writable()
 end
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
-      end
-      return false
-    end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
-local function pass_on(id, topic)
-  local length = redis.pcall('LPUSH', queues .. topic, id)
-  if type(length) == 'number' then
-    wake(topic, length)
-  else
-    redis.pcall('ZADD', pool, 0, id)
-  end
-end
-local USED_EACH = 60
-local function used_at(seconds)
-  return string.format('%d', seconds - seconds % USED_EACH)
 end
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do
@@ -92,27 +77,40 @@ local function parse_limit(topic, text)
   if not interval then return nil, redis.error_reply('ERR what ' .. limits .. ' says of the topic ' .. topic .. ' is no limit') end
   return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
 end
--- require: keys time guard queue topics place limit
--- sweep: looks after some of the known topics. Entries without a job are taken off the end of their
--- ready queues from which jobs are delivered; a topic that has nothing any more is forgotten;
--- numbers of reserved jobs are put right that can't be true; and IDs whose time of counting once is over are removed.
---
--- KEYS[1] job pool   KEYS[2] the zset of known topics, see topics   KEYS[3] that of those with jobs to
--- come   KEYS[4] the hash of the numbers of reserved jobs
--- ARGV[1] how many topics at most   ARGV[2] how many entries of queues at most
--- ARGV[3…4] the place of the last topic of the call before, its score and its name, '' for none
---
--- Returns {more, score, name, forgotten, uncounted, excluded, topic, ids, topic, ids, …}: more is 1 if there are further
--- topics, or further IDs whose time is over, and where to go on; how many topics were forgotten; {topic, mark, …} of the limited topics
--- some of whose reserved jobs may have no slots, see take_slots; the topics with ready jobs whose limit lets none of this partition be
--- reserved; and of each queue the IDs of which there is no job: it has expired, was removed, or has no topic.
--- Errors: WRONGTYPE of the pool or the topics, a permission that is missing, before anything is written.
---
--- What it does with an entry of a queue is what a pop would do, see take. An ID of another topic is
--- passed on, unless it stands in that topic's queue already: it was pushed anew.
--- Atomic because an ID may be pushed anew, and a topic used, between the look and the change.
--- Cost: O(log n) of the pool and of the topics, O(topics + entries); to look for an ID in another
--- queue, O(its length, MAX_WALK at most), which counts as entries.
+local MOST_DEAD = 100
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local function wake(topic, jobs, made_ready)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+local function pass_on(id, topic)
+  local length = redis.pcall('LPUSH', queues .. topic, id)
+  if type(length) == 'number' then
+    wake(topic, length)
+  else
+    redis.pcall('ZADD', pool, 0, id)
+  end
+end
+local USED_EACH = 60
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
 local IDLE = 3600         -- s; for how long a topic with nothing must not have been used
 local MAX_LEASE = 86400   -- s
 local STEP = 50           -- entries read at a time behind one without a job

@@ -1,3 +1,15 @@
+-- take_slots: gives slots to the topic's jobs that were reserved before its concurrency was limited, one page of the pool per call.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the topic   ARGV[2…3] the place of the last entry of the pool that was looked at, its score and its ID, '' to begin
+-- ARGV[4] the topic's mark, as limit.lua has set it
+--
+-- Returns the place of the last entry that was looked at now: {score, ID}, '' if there are no more, or if the topic has no
+-- mark: another caller has counted all of them, or the limit was ended. The mark is deleted with the last page, unless it is a later one.
+-- Errors: WRONGTYPE, a permission that is missing.
+--
+-- Atomic because a lease may end between the look at it and the entry.
+-- Cost: O(log² n) of the pool, and of PAGE entries.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
@@ -14,10 +26,6 @@ local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
-end
-local function is_lease(score)
-  local part = score * 1000 % 1
-  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do
@@ -36,20 +44,11 @@ local function entries_before(set, score, id)
   end
   return low
 end
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
 local function slot_score(at) return string.format('%.0f', at) end
--- require: keys time guard lease place slots
--- take_slots: gives slots to the topic's jobs that were reserved before its concurrency was limited, one page of the pool per call.
---
--- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2…3] the place of the last entry of the pool that was looked at, its score and its ID, '' to begin
--- ARGV[4] the topic's mark, as limit.lua has set it
---
--- Returns the place of the last entry that was looked at now: {score, ID}, '' if there are no more, or if the topic has no
--- mark: another caller has counted all of them, or the limit was ended. The mark is deleted with the last page, unless it is a later one.
--- Errors: WRONGTYPE, a permission that is missing.
---
--- Atomic because a lease may end between the look at it and the entry.
--- Cost: O(log² n) of the pool, and of PAGE entries.
 local PAGE, MAX_LEASE = 200, 86400 -- s
 local topic, set = ARGV[1], slots .. ARGV[1]
 local err = not_permitted('ZADD', set, '0', '') or not_permitted('HDEL', uncounted, topic)

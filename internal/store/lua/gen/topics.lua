@@ -1,3 +1,17 @@
+-- topics: the names of some topics; it changes nothing.
+--
+-- KEYS[1] a sorted set of topics
+-- ARGV[1] how many of the last ones are meant   ARGV[2] how many to look at, at most
+-- ARGV[3] text that a name must contain, '' for any
+-- ARGV[4…5] the place of the last one that was looked at before, its score and its name, '' for none
+--
+-- Returns {all, score, name, topic, topic, …}: how many topics there are in all; the place of the
+-- last one that was looked at, '' if there are no more; and those that contain the text.
+-- Errors: WRONGTYPE, a permission that is missing.
+--
+-- A topic that is used meanwhile goes to the end of the set: it may come again, but is not left out.
+-- Atomic so that the place and the names belong together.
+-- Cost: O(log² n + topics looked at).
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do
     local of_a, of_b = string.byte(a, i), string.byte(b, i)
@@ -15,21 +29,6 @@ local function entries_before(set, score, id)
   end
   return low
 end
--- require: place
--- topics: the names of some topics; it changes nothing.
---
--- KEYS[1] a sorted set of topics
--- ARGV[1] how many of the last ones are meant   ARGV[2] how many to look at, at most
--- ARGV[3] text that a name must contain, '' for any
--- ARGV[4…5] the place of the last one that was looked at before, its score and its name, '' for none
---
--- Returns {all, score, name, topic, topic, …}: how many topics there are in all; the place of the
--- last one that was looked at, '' if there are no more; and those that contain the text.
--- Errors: WRONGTYPE, a permission that is missing.
---
--- A topic that is used meanwhile goes to the end of the set: it may come again, but is not left out.
--- Atomic so that the place and the names belong together.
--- Cost: O(log² n + topics looked at).
 local MAX_BYTES = 256 * 1024
 local PAGE = 100 -- names read at a time, which may be large
 local topics, last, most, part = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]

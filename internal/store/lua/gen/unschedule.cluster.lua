@@ -1,22 +1,3 @@
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
-local schedules = prefix .. 'schedules'
-local removed_schedules = prefix .. 'removed_schedules'
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
-end
-local SCHEDULES = 'delayer:schedules'
-local function schedule_id(name) return '{' .. name .. '}@schedule' end
--- require: keys guard schedule
 -- unschedule: deletes a schedule. Its jobs stay.
 --
 -- KEYS[1] job pool
@@ -28,6 +9,24 @@ local function schedule_id(name) return '{' .. name .. '}@schedule' end
 --
 -- Atomic because a server may fire it meanwhile.
 -- Cost: O(log n) of the pool.
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local schedules = prefix .. 'schedules'
+local removed_schedules = prefix .. 'removed_schedules'
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local SCHEDULES = 'delayer:schedules'
+local function schedule_id(name) return '{' .. name .. '}@schedule' end
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
 local id = schedule_id(ARGV[1])
 local s = redis.call('HMGET', buckets .. id, 'topic', 'revision', 'source')
 if s[1] and (s[1] ~= SCHEDULES or not s[2]) or ARGV[2] ~= '' and s[3] ~= ARGV[2] then return 0 end

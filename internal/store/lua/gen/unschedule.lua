@@ -1,3 +1,14 @@
+-- unschedule: deletes a schedule. Its jobs stay.
+--
+-- KEYS[1] job pool
+-- ARGV[1] its name   ARGV[2] the source that it must have; '' for any: somebody removes it by hand, and then one with a source is
+--         remembered, so that it is told from one that Redis has forgotten
+--
+-- Returns 1 when there was one, else 0.
+-- Errors: WRONGTYPE of the bucket, a permission that is missing; nothing has changed then.
+--
+-- Atomic because a server may fire it meanwhile.
+-- Cost: O(log n) of the pool.
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
@@ -10,21 +21,12 @@ local function not_permitted(command, key, ...)
 end
 local SCHEDULES = 'delayer:schedules'
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
--- require: keys guard schedule
--- unschedule: deletes a schedule. Its jobs stay.
---
--- KEYS[1] job pool
--- ARGV[1] its name   ARGV[2] the source that it must have; '' for any: somebody removes it by hand, and then one with a source is
---         remembered, so that it is told from one that Redis has forgotten
---
--- Returns 1 when there was one, else 0.
--- Errors: WRONGTYPE of the bucket, a permission that is missing; nothing has changed then.
---
--- Atomic because a server may fire it meanwhile.
--- Cost: O(log n) of the pool.
+
 local id = schedule_id(ARGV[1])
 local s = redis.call('HMGET', buckets .. id, 'topic', 'revision', 'source')
 if s[1] and (s[1] ~= SCHEDULES or not s[2]) or ARGV[2] ~= '' and s[3] ~= ARGV[2] then return 0 end
+
+
 local by_hand = ARGV[2] == '' and s[3] and s[3] ~= ''
 local err = not_permitted('ZREM', pool, id) or not_permitted('ZREM', schedules, ARGV[1]) or by_hand and not_permitted('ZADD', removed_schedules, '0', '')
 if err then return err end

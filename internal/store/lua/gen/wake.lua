@@ -1,79 +1,3 @@
-local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local held_back = prefix .. 'held_back:'
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
-      end
-      return false
-    end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
-local function let_go_on(topic)
-  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local held_back = prefix .. 'held_back:'
-local MOST_DEAD = 100
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
-      end
-      return false
-    end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
-local function let_wait(topic)
-  local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
-  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-  if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
-end
-local function wake_next(topic)
-  local jobs = redis.pcall('LLEN', queues .. topic)
-  if type(jobs) ~= 'number' then return false end
-  if jobs == 0 then
-    let_wait(topic)
-    return false
-  end
-  for _ = 1, 100 do
-    local first = redis.pcall('ZPOPMIN', held_back .. topic)
-    if not first[1] then return wake(topic, jobs) end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if receivers ~= 0 then return type(receivers) == 'number' end
-  end
-  return false
-end
-  return wake_next(topic)
-end
--- require: keys queue held go_on
 -- wake: has the next waiters woken for the jobs of some topics, as the one that was woken has no use for them.
 --
 -- KEYS[1] job pool   ARGV[…] the topics
@@ -81,6 +5,78 @@ end
 -- Returns nothing.
 -- Atomic because the topic must have jobs when its waiter is woken, who is taken out.
 -- Cost: O(topics).
+local pool = KEYS[1]
+local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local queues = prefix .. 'ready_queue:'
+local waiters = prefix .. 'waiting:'
+local held_back = prefix .. 'held_back:'
+local function let_go_on(topic)
+  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+  local function let_wait(topic)
+    local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+    if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+    for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+    if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+  end
+  local wake_channels = prefix .. 'wake:'
+  local MOST_DEAD = 100
+  local function wake(topic, jobs, made_ready)
+    for _ = 1, MOST_DEAD do
+      local first = redis.pcall('ZPOPMIN', waiters .. topic)
+      if not first[1] then
+        local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+        if not is_paused then return false, first.err end
+        local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+        for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+          local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+          if type(id) ~= 'string' then break end
+        end
+        return false
+      end
+      local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+      if type(receivers) == 'table' then return false, receivers.err end
+      if receivers > 0 then return true end
+    end
+    return false
+  end
+  local function wake_next(topic)
+    local jobs = redis.pcall('LLEN', queues .. topic)
+    if type(jobs) ~= 'number' then return false end
+    if jobs == 0 then
+      let_wait(topic)
+      return false
+    end
+    for _ = 1, 100 do
+      local first = redis.pcall('ZPOPMIN', held_back .. topic)
+      if not first[1] then return wake(topic, jobs) end
+      local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+      if receivers ~= 0 then return type(receivers) == 'number' end
+    end
+    return false
+  end
+  return wake_next(topic)
+end
+local MOST_DEAD = 100
+local wake_channels = prefix .. 'wake:'
+local function wake(topic, jobs, made_ready)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
+      if not is_paused then return false, first.err end
+      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
 for _, topic in ipairs(ARGV) do
   local length = redis.pcall('LLEN', queues .. topic)
   if type(length) == 'number' and length > 0 and not wake(topic, length) then let_go_on(topic) end

@@ -1,7 +1,7 @@
--- require: keys time guard
 -- Dead letters.
 
 -- Takes an ID off a topic's dead letters.
+-- include: keys: dead_lists dead_topics
 local function unlist(topic, id)
   local list = dead_lists .. topic
   redis.pcall('ZREM', list, id)
@@ -12,6 +12,8 @@ end
 -- of the same ID that was there before is replaced.
 -- Returns an error reply if that can't be, and has changed nothing then. Behind a write, since
 -- at maxmemory a first one would be refused. If the job has a follower (see follow), that has to take its place then.
+-- include: unlist; keys: dead_letters dead_lists dead_topics; time: now
+-- cluster: -- include: keys: buckets; guard: elsewhere
 local function bury(id, bucket, topic, reason, text, has_follower)
   local letter, list = dead_letters .. id, dead_lists .. topic
   -- cluster: local missing = has_follower and elsewhere(buckets)

@@ -1,4 +1,3 @@
--- require: time pool queue lease topics
 -- Followers. A push of the policy 'follow' that comes while its job is reserved leaves that alone, and is delivered when it is
 -- done: acknowledged, a dead letter, or popped. The newest one counts. It stands in two fields of the job's bucket:
 --   next       when it is due (Unix ms), for how long it is kept then (ms), how many attempts it has, for how long it is reserved (ms; both
@@ -7,6 +6,7 @@
 -- and the text of the job's lease bears a mark (see lease), so that nobody has to look for it.
 
 -- Enters the follower of a job that has a lease of that text.
+-- include: time: now; lease: read_lease lease_text is_followed as_followed lifetime_left
 local function enter_follower(name, text, topic, body, due, lifetime, most, ttr)
   local attempts, token, lent = read_lease(text)
   local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
@@ -21,6 +21,8 @@ end
 
 -- Has the follower take the place of its job, which is done. It is in that hash: the job's bucket, or the dead letter that was
 -- made of it.
+-- include: keys: pool buckets queues; time: now score_of; lease: DEFAULT_LIFETIME read_lease pushed_anew options_text; pool: announce
+-- include: queue: wake; topics: enter_use
 local function follow_up(id, from)
   local name = buckets .. id
   local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')

@@ -1,7 +1,7 @@
--- require: keys queue
 -- What becomes of those whom the limit of a topic has held back when it does no more.
 
 -- Has them wait as others do, who wait for jobs.
+-- include: keys: prefix waiters held_back
 local function let_wait(topic)
   local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
   if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
@@ -10,6 +10,7 @@ local function let_wait(topic)
 end
 
 -- See let_go_on.
+-- include: let_wait; keys: queues wake_channels held_back; queue: wake
 local function wake_next(topic)
   local jobs = redis.pcall('LLEN', queues .. topic)
   if type(jobs) ~= 'number' then return false end

@@ -1,4 +1,3 @@
--- require: keys
 -- What is asked before the first write, because a script that fails half-way keeps what it wrote. Each
 -- returns an error reply if something is wrong, else nil.
 
@@ -11,6 +10,7 @@ end
 
 -- Whether this user, or this server, may not write to the pool. If it may, whatever is taken out of the
 -- pool can be put back. That Redis is full is no reason: what has written is not refused for that.
+-- include: keys: pool
 local function not_writable()
   -- XX, GT and -inf: nothing changes, whatever is in the pool.
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
@@ -34,6 +34,7 @@ end
 -- Whether the slot is on its way to another node of the cluster, and the key is not here, any more or yet: it can't be
 -- written to. To be asked before a job is taken from where it is to be put there. That may have been the last entry, and then
 -- it can't be put back. The name of a key that never is tells whether the slot is on its way at all.
+-- cluster: -- include: not_here
 -- cluster: local function elsewhere(key)
 -- cluster:   return not_here(redis.pcall('EXISTS', key))
 -- cluster: end
@@ -54,6 +55,7 @@ end
 
 -- Whether no bucket can be read at all, because of the command or of Redis's state; nil if it is
 -- a matter of the one key.
+-- include: unreadable; keys: pool
 local function all_unreadable()
   local reply = redis.pcall('HGET', pool, 'topic')
   if unreadable(reply) then return reply end

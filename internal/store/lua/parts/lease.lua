@@ -1,4 +1,3 @@
--- require: keys time guard pool
 -- Leases, and the fields of a job's bucket that tell of them.
 
 -- Whether the score of an entry of the pool is the end of a lease: that is never a whole
@@ -12,6 +11,7 @@ end
 -- old clients and servers don't keep it, and users who may not. One that is not above 0 is deleted.
 -- ids are the jobs whose leases have been ended, nil if these have ended by themselves: of a topic with a limit, which its number
 -- tells, they have slots no more. See LIMITED.
+-- include: keys: reserved_counts
 local function count_reserved(by_topic, ids)
   for topic, change in pairs(by_topic) do
     local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
@@ -20,7 +20,7 @@ local function count_reserved(by_topic, ids)
     elseif count <= 0 then
       redis.pcall('HDEL', reserved_counts, topic)
     elseif count >= 3 * 2 ^ 39 and change < 0 then
-      -- define: held
+      -- include: keys: slots; held: let_go_on
       if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
       let_go_on(topic)
     end
@@ -28,6 +28,7 @@ local function count_reserved(by_topic, ids)
 end
 
 -- When a lease that begins now and lasts so many ms ends: in µs, and as a score.
+-- include: time: now_us exact_score
 local function lease_end(ms)
   local at = now_us + ms * 1000
   if at % 1000 == 0 then at = at + 1 end
@@ -36,6 +37,7 @@ end
 
 -- Tells the servers of the lease that ends first of those that were given an end (µs), if there
 -- are any. It is due like any job.
+-- include: time: now_us exact_score; pool: announce
 local function announce_end(at)
   if at < math.huge then announce(exact_score(at), math.ceil((at - now_us) / 1000)) end
 end
@@ -56,6 +58,7 @@ local function read_lease(text)
 end
 
 -- left is for how long the bucket is kept from now on (ms), negative for ever.
+-- include: time: now
 local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
@@ -63,18 +66,23 @@ end
 -- Whether the job with a lease of that text has a follower (see follow). The text with that said; another
 -- one, which says the same of it.
 local FOLLOWED = 43 -- the mark; to compare with it is cheaper than to call a function
+-- include: FOLLOWED
 local function is_followed(text) return text and string.byte(text) == FOLLOWED end
+-- include: is_followed
 local function as_followed(text) return is_followed(text) and text or '+' .. text end
+-- include: is_followed
 local function followed_as(before, text) return is_followed(before) and '+' .. text or text end
 
 -- Whether the job was pushed anew by somebody who doesn't know of these fields, as the original's
 -- clients don't: then its bucket, which expires in ttl ms, expires later than it said. Two readings of
 -- Redis's clock may be that far apart in one script, on a busy machine.
 local CLOCK_SLACK = 500
+-- include: CLOCK_SLACK; time: now
 local function pushed_anew(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
 
+-- include: DEFAULT_LIFETIME
 local function read_options(text)
   if not text then return 0, 0, DEFAULT_LIFETIME end
   local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
@@ -99,6 +107,7 @@ local UNTIL_SEEN = 120000
 
 -- What a bucket is lent for a lease that lasts so many ms from now on, nil if nothing. left is for
 -- how long it would be kept if the lease ended now, negative for ever.
+-- include: LENT UNTIL_SEEN
 local function loan(left, length)
   if left < 0 or left >= LENT * length and left - length >= UNTIL_SEEN then return nil end
   return length + math.max(UNTIL_SEEN - left, 0)
@@ -106,6 +115,7 @@ end
 
 -- How long a reserved job would be kept from now on if its lease ended now; -1 for ever. The
 -- token is when the job was reserved, in µs.
+-- include: time: now
 local function lifetime_left(ttl, token, lent)
   if ttl < 0 then return ttl end
   local reserved = math.floor(token / 1000)
@@ -122,6 +132,7 @@ end
 -- token, for it is Redis's clock at the reserve, and above the one before. Nor need a holder know
 -- the end, which he doesn't when the answer to an extension was lost. The topic must be right, too:
 -- it decides where the job goes. Whatever else became of the job, its entry is no lease any more.
+-- include: is_lease; time: now_s; guard: unreadable
 local function leased_job(score, bucket, topic, token, ...)
   score = score and tonumber(score)
   if not score or score <= now_s or not is_lease(score) then return nil end

@@ -1,4 +1,3 @@
--- require: keys time guard held
 -- Limits of topics: how many jobs are reserved at a time, and how many a second begin to be.
 --
 -- What limits a topic is a field of the hash of limits: a text, see read_limit. Each of its reserved jobs has a slot, if it limits how
@@ -10,9 +9,11 @@
 -- The number of a topic's reserved jobs that is kept is raised by that if there is a limit, and by twice that if its jobs have slots. So all
 -- who take or end a lease learn of it from what they do anyway, and topics without one cost nothing.
 local LIMITED = 2 ^ 40
+-- include: LIMITED
 local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMITED or LIMITED end
 
 -- How many of a topic's jobs are reserved, by the number that is kept, and by how much that is raised.
+-- include: LIMITED
 local function lowered(kept)
   local raised = math.floor(kept / LIMITED + 0.5) * LIMITED -- the number may be below 0
   return kept - raised, raised
@@ -27,6 +28,7 @@ local MADE_UP_FOR = 250000 -- µs
 --   next         when (Unix µs) the next one may begin
 --   appointed    when (Unix µs) the last of those comes back who were told when to
 --   whole        what was set, of all partitions: see Limit in Go
+-- include: keys: limits
 local function parse_limit(topic, text)
   if not text then return nil end
   if type(text) == 'table' then return nil, text end
@@ -35,8 +37,10 @@ local function parse_limit(topic, text)
   if not interval then return nil, redis.error_reply('ERR what ' .. limits .. ' says of the topic ' .. topic .. ' is no limit') end
   return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
 end
+-- include: parse_limit; keys: limits
 local function read_limit(topic) return parse_limit(topic, redis.pcall('HGET', limits, topic)) end
 
+-- include: keys: limits
 local function write_limit(topic, concurrency, interval, burst, next, appointed, whole)
   local text = string.format('%d %.17g %d %.0f %.0f %s', concurrency, interval, burst, next, appointed, whole)
   return redis.pcall('HSET', limits, topic, text)
@@ -49,6 +53,7 @@ end
 -- Those who have to wait as too many begin come back one after the other. Who would be away for long is woken, too: the limit may be
 -- changed meanwhile. Entries without a job may have kept the reserve from taking all that it might; then it goes on.
 local APART, LONGEST = 5000, 5000000 -- µs; between two of them, and for how long one stays away if there are others
+-- include: MADE_UP_FOR parse_limit write_limit APART LONGEST; keys: limits slots held_back; time: now_us; held: let_go_on
 local function open_limit(topic, n, waits)
   local text = redis.pcall('HGET', limits, topic)
   local only = type(text) == 'string' and string.match(text, '^(%d+) 0 ')
@@ -68,7 +73,7 @@ local function open_limit(topic, n, waits)
     local last = concurrency - n - 1 -- if there is no slot at that place, more than n are free
     local some = last >= 0 and redis.pcall('ZRANGE', set, last, last)
     if not some or #some > 0 or some.err then
-      -- define: slots with time pool prefix
+      -- include: guard: not_permitted; slots: count_slots
       local err = some and some.err and some or not_permitted('ZRANGE', set, '0', '0') -- who needs it only at the limit is told before
       local taken = err or count_slots(topic, now_us, concurrency - n)
       if type(taken) == 'table' then return 0, nil, nil, taken end

@@ -1,4 +1,3 @@
--- require: keys time guard pool queue lease topics
 -- The move of one topic's due jobs out of the pool into its ready queue.
 
 local FIRST = 5    -- place of the first ID
@@ -7,6 +6,9 @@ local TIMED = 64   -- fewer jobs are not worth a look at the clock
 local MOST_LATE = 1e12 -- s, for what has been due for ever
 
 -- Moves the jobs. args and the result are move.lua's. The pool can be written to.
+-- include: FIRST CHUNK TIMED MOST_LATE; keys: pool queues; time: stopwatch; lease: is_lease count_reserved; pool: retry_score
+-- include: queue: wake; topics: enter_use
+-- cluster: -- include: guard: elsewhere
 local function move(args)
   local stop = #args >= FIRST + TIMED - 1 and stopwatch()
   local topic, found_at = args[1], tonumber(args[2])

@@ -1,4 +1,3 @@
--- require: keys time guard queue
 -- Paused topics. What is ready of one is in paused_queue:<topic>, so that nobody finds anything in its ready queue, also those
 -- who know nothing of this; and its waiters are in paused_waiting:<topic>. A hash in their place has whoever makes a
 -- job ready set it aside, see wake.
@@ -23,6 +22,7 @@ end
 
 -- Sets aside what is in the ready queue of a paused topic, the next to be delivered first, most entries at most. Returns how many it moved,
 -- and whether there are more; or nil and an error reply.
+-- include: keys: queues paused_queues
 local function set_ready_aside(topic, most)
   local queue, queue_aside = queues .. topic, paused_queues .. topic
   local ready = redis.pcall('LLEN', queue)
@@ -41,6 +41,7 @@ end
 
 -- Keeps everything of the topic from being delivered. What somebody who doesn't know of the pause has put into the ready queue since is set
 -- aside, most entries of it at most. Returns what set_ready_aside does.
+-- include: set_ready_aside; keys: waiters paused_waiters
 local function hold(topic, most)
   local set = waiters .. topic
   local kind = redis.call('TYPE', set).ok
@@ -52,6 +53,7 @@ end
 -- Ends the topic's pause, and wakes who waits longest, once all of its ready jobs stand in one queue. If there are more than most both in the
 -- ready queue and aside, that many are set aside, and the topic stays paused: so the order is kept. Returns how many were moved, and
 -- whether there are more; or nil and an error reply.
+-- include: set_ready_aside; keys: queues waiters pauses paused_queues paused_waiters; queue: wake
 local function release(topic, most)
   local queue, queue_aside, set = queues .. topic, paused_queues .. topic, waiters .. topic
   local ready, held, moved = redis.pcall('LLEN', queue), redis.pcall('LLEN', queue_aside), 0
@@ -78,6 +80,7 @@ local function release(topic, most)
 end
 
 -- What keeps this user from pausing topics, or from ending that.
+-- include: keys: queues waiters pauses paused_queues paused_waiters; guard: not_permitted not_writable
 local function not_pausable(topic)
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a') or not_permitted('HSET', waiters, 'a', '')
     or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, paused_queues) or not_permitted('RENAME', waiters, paused_waiters)
@@ -85,6 +88,7 @@ local function not_pausable(topic)
 end
 
 -- Whether one of the keys is on its way to another node of the cluster.
+-- cluster: -- include: keys: queues waiters pauses paused_queues paused_waiters; guard: elsewhere
 -- cluster: local function pause_elsewhere(topic)
 -- cluster:   return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(paused_queues .. topic) or elsewhere(waiters .. topic) or elsewhere(paused_waiters .. topic)
 -- cluster: end

@@ -1,4 +1,3 @@
--- require: keys time
 -- Entries of the job pool.
 
 -- How soon a job must fall due to be announced (ms): a server looks at the pool at least
@@ -9,6 +8,7 @@ local ANNOUNCED = 60000
 -- is the next to fall due: they sleep until the one that was. What is overdue does not count,
 -- as it may be stuck. A permission that is missing is no reason to fail: servers look by
 -- themselves, too.
+-- include: ANNOUNCED; keys: pool first_due_channel; time: time
 local function announce(score, wait)
   if wait > ANNOUNCED then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)

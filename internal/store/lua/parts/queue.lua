@@ -1,4 +1,3 @@
--- require: keys
 -- Ready queues.
 
 -- Clients wait for the jobs of a topic in the zset of its waiters, the one that has waited longest first,
@@ -17,6 +16,7 @@ local entering -- when (Unix µs)
 
 -- Enters the waiter, which has waited for so long (µs), among those that wait, or among others. Returns whether it stands there now,
 -- and whether it did not before.
+-- include: WAITING_FOR entering; keys: prefix waiters
 local function add_waiter(topic, waiter, waited, among)
   if not entering then
     local time = redis.pcall('TIME')
@@ -38,6 +38,7 @@ end
 -- woken, and Redis's reason if none could be. If the topic is paused its jobs are set aside instead: everything that makes
 -- a job ready comes here, in the same script, and says how many it has made ready if these may be more than 1,000. What others have put there
 -- beyond that, who don't know of the pause, is left to the server.
+-- include: MOST_DEAD; keys: prefix queues waiters wake_channels
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -59,6 +60,7 @@ local function wake(topic, jobs, made_ready)
 end
 
 -- Passes an ID on to the ready queue of the topic that it belongs to, or else to the pool.
+-- include: wake; keys: pool queues
 local function pass_on(id, topic)
   local length = redis.pcall('LPUSH', queues .. topic, id)
   if type(length) == 'number' then
@@ -75,6 +77,7 @@ local entries_to_walk = 10000
 
 -- Takes id out of a topic's ready queue, or, where it is not there, out of what is set aside while the topic is paused. From a queue that
 -- is too long or no list it is not taken.
+-- include: entries_to_walk; keys: prefix queues
 local function withdraw(topic, id)
   local queue = queues .. topic
   for _ = 1, 2 do

@@ -1,8 +1,8 @@
--- require: keys
 -- What the pushes say that count once, in short, where others of their IDs are to be told apart from them. To be defined where some are: all
 -- others do without.
 
 -- Whether the push of the ID that counts said something else. That is not known of one without such a text, and where it could not be stored.
+-- include: keys: once once_contents
 local function said_otherwise(id, said)
   local until_ms = redis.call('ZSCORE', once, id)
   local counts = until_ms and redis.pcall('HGET', once_contents .. id, 'of')
@@ -11,6 +11,7 @@ local function said_otherwise(id, said)
 end
 
 -- Keeps what a push says that was entered just now, for as long as it counts (ms).
+-- include: keys: once once_contents
 local function keep_said(id, said, window)
   local until_ms = redis.call('ZSCORE', once, id)
   redis.pcall('HSET', once_contents .. id, 'of', until_ms .. ' ' .. said)

@@ -1,4 +1,3 @@
--- require: keys time guard pool queue lease topics
 -- Schedules. One is a job that a server does not move when it falls due, but fires: it stores the job of that moment, and gives
 -- the schedule its next due time.
 
@@ -22,6 +21,7 @@ local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') en
 
 -- Why a schedule's jobs can't be put into their queue, and why they can't be stored beside the schedule, as an error reply; nil if they can.
 -- That Redis is full the first write tells.
+-- include: keys: queues; guard: not_permitted
 local function no_queue(topic)
   local kind = redis.pcall('TYPE', queues .. topic)
   if kind.err then return kind end
@@ -30,6 +30,7 @@ local function no_queue(topic)
   end
   return not_permitted('LPUSH', queues .. topic, '')
 end
+-- include: guard: not_permitted
 local function no_bucket(bucket)
   return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
 end
@@ -37,6 +38,7 @@ end
 -- Stores the bucket of a job that is due at a time (Unix ms), unless there is one of that ID. Returns whether it has; then it is the
 -- caller's affair where the job stands, and that its topic is used.
 local USUAL = '0 0 604800000' -- options that a job's bucket does without, see options_text
+-- include: USUAL; keys: buckets; time: now; lease: DEFAULT_LIFETIME
 local function store_bucket(id, topic, content, options, due)
   local name = buckets .. id
   if redis.call('EXISTS', name) == 1 then return false end
@@ -54,6 +56,7 @@ end
 -- Adds moments to the text of the last ten, each "<Unix ms><what><by how much it was late, ms>": what is r, it had a job; n, somebody
 -- wanted one then; l, it was too late; o, the job before was not done; p, the schedule was paused.
 local REMEMBERED = 10
+-- include: REMEMBERED
 local function remember(past, moments)
   if #moments == 0 then return past or '' end
   local text = table.concat(moments, ' ')

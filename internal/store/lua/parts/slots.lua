@@ -1,4 +1,3 @@
--- require: keys time lease
 -- The slots of a topic whose limit says how many of its jobs are reserved at a time: a zset of these jobs, scored by when their leases end.
 -- The pool decides: a slot whose lease would have ended is free unless the pool says that it was extended.
 local PLACES = 1000   -- slots that one call looks at, of leases that seem to be over,
@@ -9,6 +8,7 @@ local function slot_score(at) return string.format('%.0f', at) end
 
 -- Those of some slots whose jobs have no lease at that time (Unix µs), or an error reply; and with changes, those that were extended are
 -- scored anew.
+-- include: slot_score; keys: pool; lease: is_lease
 local function free_among(set, ids, at, changes)
   local free = {}
   if #ids == 0 then return free end
@@ -28,6 +28,7 @@ end
 -- How many slots of the topic are taken at that time (Unix µs), or an error reply. Those whose leases have ended are free. With most it need
 -- be right only above that: if there are no more, nobody looks which are free. Else, if there are more without those whose leases have ended,
 -- some of the others are looked at, too: who knows nothing of slots may have ended their leases. What is free is forgotten then.
+-- include: PLACES LOOKED_AT slot_score free_among; keys: slots
 local function count_slots(topic, at, most)
   local set = slots .. topic
   local all = redis.pcall('ZCOUNT', set, '-inf', '+inf')

@@ -1,4 +1,3 @@
--- require: keys
 -- Taking the next entries of ready queues.
 --
 -- KEYS[1] job pool   KEYS[2…] ready queues, in the order in which they are tried
@@ -18,17 +17,17 @@ local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
 local STEP = 50
 
 local pcall = redis.pcall
-local entering -- see add_waiter
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 local claim_tells = false -- claim has done something that the reply says, though there are no jobs
 
 -- Takes the last entries of a queue, which are next, count at most, and so many jobs of them.
 -- Returns how many entries were dropped or taken, and what claim has made of the jobs, or why there is none, and last whether
 -- the queue is empty now; or an error reply. See take_all.
+-- include: bytes_left pcall stale found_stale some_bytes queue_error; keys: pool buckets
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
-    -- define: guard
+    -- include: guard: not_a_list unreadable
     -- An error that is raised behind a take would lose its jobs: what TYPE is asked for has to be there.
     queue_error = not unreadable(ids) and not_a_list(queue) or ids
     return 0, queue_error
@@ -50,7 +49,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   -- lose entries.
   local waits = pcall('ZMSCORE', pool, unpack(ids))
   if waits.err then
-    -- define: guard
+    -- include: guard: unreadable
     if unreadable(waits) then return waits end
   end
   local jobs, names, misrouted, followed = {}, {}, nil, nil
@@ -83,7 +82,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
       end
     elseif not owner then
       if job.err then
-        -- define: guard
+        -- include: guard: unreadable
         if unreadable(job) then return job end
       end
       bytes_left, some_bytes = bytes_left - #id, true
@@ -97,7 +96,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   local used = #ids + 1 - first
   if used == 0 then return 0 end
   if misrouted then
-    -- define: guard
+    -- include: guard: not_writable
     denied = not_writable()
     if denied then return denied end
   end
@@ -107,7 +106,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   redis.call('RPOP', queue, used)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
   if misrouted then
-    -- define: queue
+    -- include: queue: pass_on
     for _, entry in ipairs(misrouted) do pass_on(entry[1], entry[2]) end
   end
   return used, jobs, leases, used < count and used == #ids
@@ -127,6 +126,7 @@ end
 -- The reply is {more, stale, entered, queue, jobs, left, queue, jobs, left, …}, with the leases behind what
 -- is left of the queue if there are any; and of a queue from which no more may be taken now {-queue, in how long}. Whoever leaves
 -- jobs behind wakes the next waiter.
+-- include: entries_left bytes_left wanted STEP pcall stale queue_error claim_tells take; keys: waiters
 local function take_all(read, wants, claim, limit_at, gate)
   local reply, waiter, entered = {0, stale, 0}, ARGV[2], 1
   for i = 2, #KEYS do
@@ -168,12 +168,12 @@ local function take_all(read, wants, claim, limit_at, gate)
       left = (others or not others_served and pcall('EXISTS', waiters .. topic) == 1) and pcall('LLEN', KEYS[i]) or -1
       if type(left) ~= 'number' then left = -1 end
       if left > 0 and not others_served then
-        -- define: queue
+        -- include: queue: wake
         wake(topic, left)
       end
     end
     if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') and (not held or among) then
-      -- define: queue with entering
+      -- include: queue: add_waiter
       -- A client that got a job queues behind the others.
       if not add_waiter(topic, waiter, #taken > 0 and 0 or ARGV[3], among) then entered = 0 end
     end
@@ -186,7 +186,7 @@ local function take_all(read, wants, claim, limit_at, gate)
   if wanted > 0 and (entries_left <= 0 or bytes_left <= 0) then reply[1] = 1 end
   if waiter ~= '' then reply[3] = entered end
   if #reply == 3 and #stale == 0 and reply[3] == 0 and not claim_tells then
-    -- define: guard
+    -- include: guard: takes_no_writes
     local denied = takes_no_writes(KEYS[2])
     if denied then return denied end
   end

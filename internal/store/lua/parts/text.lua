@@ -1,4 +1,3 @@
--- require: keys guard
 -- The bodies of large groups, as strings. To be defined where there is one.
 --
 -- Redis looks at each byte of each string that Lua makes, and that is what a large group costs: its body as it is read, without its end,
@@ -8,12 +7,14 @@
 local TEXT_KEPT = 60000 -- ms
 
 -- The length of the group's body, if that is kept as a string; else nil.
+-- include: keys: buckets texts
 local function text_of(id)
   local length = redis.pcall('SETRANGE', texts .. id, 0, '') -- changes nothing
   return type(length) == 'number' and length == redis.pcall('HSTRLEN', buckets .. id, 'body') and length or nil
 end
 
 -- Puts more in the place of the last byte of a body of that length, and returns it; or nil, if it can't.
+-- include: keys: texts
 local function lengthened(id, length, more)
   if redis.pcall('SETRANGE', texts .. id, length - 1, more) ~= length - 1 + #more then return nil end
   local body = redis.pcall('GET', texts .. id)
@@ -21,6 +22,7 @@ local function lengthened(id, length, more)
 end
 
 -- Keeps the body of a group as a string, where that is permitted. Returns whether it is.
+-- include: TEXT_KEPT; keys: buckets texts; guard: not_permitted
 local function keep_text(id, body)
   local text = texts .. id
   if not_permitted('SETRANGE', text, '0', '') or not_permitted('GET', text) or not_permitted('HSTRLEN', buckets .. id, 'body') then return false end

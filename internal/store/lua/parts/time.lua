@@ -2,12 +2,16 @@
 
 -- Now: in ms, rounded up; in µs; in s. The last due time (Unix ms) that a score holds exactly.
 local time = redis.call('TIME')
+-- include: time
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+-- include: time
 local now_us = time[1] * 1000000 + time[2]
+-- include: time
 local now_s = time[1] + time[2] / 1000000
 local LAST_MS = 9007199254740992
 -- The millisecond that has begun: what is due by then is due. (A delay is over in the one after
 -- it, now, at the earliest.)
+-- include: time
 local begun = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Milliseconds as a zset score: Unix seconds, with three decimals if need be. (Numbers

@@ -1,16 +1,17 @@
--- require: keys
 -- The known topics: one zset says when a topic was used last, another one until when a job
 -- of it may wait.
 
 local USED_EACH = 60    -- s; times of use are rounded down to that, so that few calls write one
 local SOON = 1800       -- s; a job that falls due by then needs no entry among those to come
 
+-- include: USED_EACH
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
 
 -- Enters that a job of the topic waits, if that is for long. Times are in Unix s. A permission that is
 -- missing is no reason to fail: the topic is not counted meanwhile, that is all.
+-- include: SOON used_at; keys: known_topics topics_due
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -19,6 +20,7 @@ local function enter_wait(topic, seconds, due)
 end
 
 -- Enters that a job of the topic was stored, which is due at that time.
+-- include: SOON used_at enter_wait; keys: known_topics
 local function enter_use(topic, seconds, due)
   if due - seconds > SOON then
     enter_wait(topic, seconds, due)

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// includer puts the scripts of one form together.
+//
+// A file in parts has only definitions, each of which begins with "local" at the left margin. A script, or another definition,
+// includes what it uses with a line in front of that:
+//
+//	-- include: keys: pool buckets; time: now; exact_score
+//
+// includes pool and buckets of parts/keys.lua, now of parts/time.lua, and exact_score of the same file. It holds to the end of the
+// block that it stands in, and leaves out what is defined there already. Redis executes definitions in every call: what few calls
+// need is included in the branch that needs it, or behind the return of the others.
+//
+// Lines that begin with "-- cluster: " are code, or includes, in a Redis Cluster only.
+type includer struct {
+	sources   fs.FS
+	inCluster bool
+	parts     map[string]map[string]*definition // by part and name
+	errs      []error
+}
+
+// definition is what an include takes.
+type definition struct {
+	part       string
+	names      []string
+	first      int      // line
+	lines      []string // comments are blank
+	isIncluded bool
+}
+
+// name is that of a definition, with its part.
+type name struct{ part, name string }
+
+func newIncluder(sources fs.FS, inCluster bool) *includer {
+	g := &includer{sources: sources, inCluster: inCluster, parts: map[string]map[string]*definition{}}
+	files, err := fs.Glob(sources, "parts/*.lua")
+	g.fail(err)
+	for _, file := range files {
+		g.readPart(strings.TrimSuffix(path.Base(file), ".lua"), g.read(file))
+	}
+	return g
+}
+
+var definedNames = regexp.MustCompile(`^local (?:function (\w+)|([\w, ]+\w))`)
+
+// readPart divides a part into definitions, each with the includes in front of it.
+func (g *includer) readPart(part string, lines []string) {
+	g.parts[part] = map[string]*definition{}
+	d := &definition{} // what stands before the first one
+	for i, line := range lines {
+		indent, included := parseInclude(line, part)
+		names := definedNames.FindStringSubmatch(line)
+		if (included != nil && indent == "" || names != nil) && (d.part == "" || d.names != nil) {
+			d = &definition{part: part, first: i + 1}
+		}
+		if names != nil {
+			d.names = strings.Split(cmp.Or(names[1], names[2]), ", ")
+			for _, name := range d.names {
+				g.parts[part][name] = d
+			}
+		}
+		if included == nil {
+			line, _, _ = strings.Cut(line, "-- ")
+		}
+		d.lines = append(d.lines, strings.TrimRight(line, " "))
+	}
+}
+
+// script returns the text of a script.
+func (g *includer) script(file string) string {
+	var text strings.Builder
+	lines := g.read(file)
+	g.check(file, 1, "", lines)
+	g.write(&text, lines, "", "", "", map[*definition]bool{})
+	return text.String()
+}
+
+// write writes a block of a part, or of a script, with what it includes beyond what is defined already.
+func (g *includer) write(text *strings.Builder, lines []string, part, margin, indent string, defined map[*definition]bool) {
+	for i := 0; i < len(lines); i++ {
+		within, names := parseInclude(lines[i], part)
+		switch {
+		case names == nil && (lines[i] != "" || part == ""):
+			text.WriteString(strings.TrimRight(margin+lines[i], " ") + "\n")
+		case names != nil && within != indent:
+			end := i + blockEnd(lines[i:], within)
+			g.write(text, lines[i:end], part, margin, within, maps.Clone(defined))
+			i = end - 1
+		}
+		for _, name := range names {
+			if d := g.parts[name.part][name.name]; within == indent && d != nil && !defined[d] {
+				defined[d], d.isIncluded = true, true
+				g.write(text, d.lines, d.part, margin+indent, "", defined)
+			}
+		}
+	}
+}
+
+// parseInclude returns what a line includes, nil if it is code, and how it is indented.
+func parseInclude(line, part string) (indent string, names []name) {
+	indent, list, ok := strings.Cut(line, "-- include: ")
+	if !ok {
+		return "", nil
+	}
+	for group := range strings.SplitSeq(list, "; ") {
+		from, of, ok := strings.Cut(group, ": ")
+		if !ok {
+			from, of = part, group
+		}
+		for n := range strings.FieldsSeq(of) {
+			names = append(names, name{from, n})
+		}
+	}
+	return indent, names
+}
+
+// blockEnd is where the first line stands that is indented by less, or the end.
+func blockEnd(lines []string, indent string) int {
+	end := slices.IndexFunc(lines, func(line string) bool { return line != "" && !strings.HasPrefix(line, indent) })
+	if end < 0 {
+		return len(lines)
+	}
+	return end
+}
+
+// read returns the lines of a file as this form has them. Those of the other one are blank.
+func (g *includer) read(file string) []string {
+	text, err := fs.ReadFile(g.sources, file)
+	g.fail(err)
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	for i, line := range lines {
+		if before, code, ok := strings.Cut(line, "-- cluster: "); ok {
+			lines[i] = ""
+			if g.inCluster {
+				lines[i] = before + code
+			}
+		}
+	}
+	return lines
+}
+
+func (g *includer) fail(err error) {
+	if err != nil {
+		g.errs = append(g.errs, err)
+	}
+}
+
+// err is everything that is wrong, when all scripts are put together.
+func (g *includer) err() error {
+	for part, definitions := range g.parts {
+		for name, d := range definitions {
+			if name == d.names[0] {
+				g.check("parts/"+part+".lua", d.first, part, d.lines)
+			}
+			if !d.isIncluded {
+				g.fail(fmt.Errorf("parts/%s.lua:%d: nothing includes %s", part, d.first, name))
+			}
+		}
+	}
+	return errors.Join(g.sorted()...)
+}
+
+func (g *includer) sorted() []error {
+	slices.SortFunc(g.errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return g.errs
+}
