@@ -23,7 +23,7 @@ type GroupOptions struct {
 
 // MaxGroup is how long a group's body is at most, in bytes. A push for which there is no more room has the group delivered, and
 // begins the next one.
-const MaxGroup = 1 << 20
+const MaxGroup = store.MaxGroup
 
 // MaxGroupKey is how long a group's key is at most, in bytes.
 const MaxGroupKey = 256 // which leaves room for a topic in the ID

@@ -29,7 +29,7 @@ type Message struct {
 
 // DefaultReadyMaxLifetime is how long a job is kept once it is ready, unless
 // ReadyMaxLifetime says otherwise: 7 days, as in the original's PHP client.
-const DefaultReadyMaxLifetime = 7 * 24 * time.Hour
+const DefaultReadyMaxLifetime = store.DefaultLifetime
 
 // PushOption changes one push.
 type PushOption func(*pushOptions)

@@ -13,7 +13,7 @@ import (
 )
 
 // MaxLease is how long a lease is at most.
-const MaxLease = 24 * time.Hour
+const MaxLease = store.MaxLease
 
 // Reserve is BPop, but the job stays in Redis: it is leased to the caller, and delivered
 // again when the lease ends before the Delivery was settled, by Ack for instance. So a

@@ -3,12 +3,14 @@ package server
 import (
 	"fmt"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 const (
 	// retryEvery is how long a job that can't be moved rests before it is
 	// tried again.
-	retryEvery = 5 * time.Second
+	retryEvery = store.RetryAfter
 	// retrySpacing is the time from one retry to the next: so many stuck jobs
 	// cost Redis some 5 % of its time, and are tried less often.
 	retrySpacing = 100 * time.Microsecond

@@ -125,7 +125,6 @@ const (
 	defaultConcurrency = 10
 	defaultAttempts    = 10
 	defaultGrace       = 10 * time.Second
-	shortestLease      = 100 * time.Millisecond
 )
 
 func (o Options) check() error {
@@ -161,7 +160,7 @@ func (o TopicOptions) within(w Options, maxHeld int) TopicOptions {
 	}
 	o.Weight = max(o.Weight, 1)
 	if o.Lease = cmp.Or(o.Lease, w.Lease); o.Lease > 0 { // else as the job says
-		o.Lease = max(o.Lease, shortestLease)
+		o.Lease = max(o.Lease, store.ShortestLease)
 	}
 	o.Timeout = cmp.Or(o.Timeout, w.Timeout)
 	o.MaxAttempts = cmp.Or(o.MaxAttempts, w.MaxAttempts)

@@ -12,7 +12,7 @@ import (
 var historyScript = newScript("history")
 
 const (
-	// historyStep is the length of a Past, historySlots how many there are; heartbeat.lua has both, too.
+	// historyStep is the length of a Past, historySlots how many there are.
 	historyStep  = 10 * time.Second
 	historySlots = 360
 )

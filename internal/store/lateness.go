@@ -6,7 +6,7 @@ import (
 )
 
 // LatenessBounds are the upper bounds of a Lateness's buckets, but for the last one, which has
-// none. move.lua has them, too.
+// none.
 var LatenessBounds = [...]time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond,
 	10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,

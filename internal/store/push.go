@@ -232,5 +232,5 @@ func runLength(jobs []Delayed) int {
 }
 
 // AnnouncedWithin is how soon a job must fall due for a push to tell servers of
-// it (pool.lua): one that looks at the pool as often hears of all in time.
+// it: one that looks at the pool as often hears of all in time.
 const AnnouncedWithin = time.Minute

@@ -21,7 +21,7 @@ const (
 	knownFor = 10 * time.Second
 	// maxKnown bounds what we remember.
 	maxKnown = 10000
-	// soon is that of topics.lua.
+	// soon is by when a job must fall due whose topic needs no entry in Keys.TopicsDue.
 	soon = 30 * time.Minute
 )
 

@@ -45,7 +45,7 @@ type Totals struct {
 	Lateness Lateness // of the jobs that became ready
 }
 
-// staleAfter is how long a server must have been silent to be gone; heartbeat.lua has it, too.
+// staleAfter is how long a server must have been silent to be gone.
 const staleAfter = time.Minute
 
 // Stale reports whether the server has been silent for so long that it seems to be gone, or

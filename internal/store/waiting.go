@@ -10,7 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// WaitingFor is how long an entry of a waiter lasts at least. (WAITING_FOR in Lua.)
+// WaitingFor is how long an entry of a waiter lasts at least.
 const WaitingFor = time.Hour
 
 // maxLook is how many queues one script looks at, so that it does not keep Redis from others.

@@ -10,7 +10,7 @@
 --
 -- Atomic because the lease must not end between the look at it and the end of the job.
 -- Cost: O(log n) of the pool for each job.
--- include: keys: pool buckets acked_count; guard: not_permitted not_writable; lease: count_reserved FOLLOWED leased_job
+-- include: keys: pool buckets acked_count; go: FOLLOWER_BYTE; guard: not_permitted not_writable; lease: count_reserved leased_job
 local err = not_permitted('ZREM', pool, '')
 if err then return err end
 local ids = {}
@@ -23,7 +23,7 @@ for k = 1, #ids do
   local name = buckets .. ids[k]
   local job, unread = leased_job(scores[k], name, ARGV[i], ARGV[i + 2])
   if unread then return unread end
-  if job and string.byte(job[1]) == FOLLOWED then
+  if job and string.byte(job[1]) == FOLLOWER_BYTE then
     followers = followers or {}
     followers[#followers + 1] = ids[k]
     ended[ARGV[i]] = (ended[ARGV[i]] or 0) - 1

@@ -18,7 +18,7 @@
 -- include: keys: pool buckets queues slots dead_letters dead_lists dead_topics once schedules groups migration
 -- include: time: now now_s score_of; guard: not_permitted not_writable; dead: unlist
 -- include: lease: is_lease count_reserved read_lease lease_text followed_as; limit: read_limit; once: keep_once; pool: announce
--- include: queue: wake; schedule: SCHEDULES schedule_name; slots: slot_score; topics: enter_use
+-- include: queue: wake; schedule: schedule_name; slots: slot_score; topics: enter_use; go: SCHEDULE_TOPIC
 -- cluster: -- include: guard: elsewhere
 local from, serial = 'from ' .. ARGV[1], tonumber(ARGV[2])
 local last = redis.call('HGET', migration, from) or '0'
@@ -54,7 +54,7 @@ local function adjust_lease(name, ttl)
 end
 
 local function enter(kind, id, topic, at)
-  local name = topic == SCHEDULES and schedule_name(id)
+  local name = topic == SCHEDULE_TOPIC and schedule_name(id)
   if name then redis.call('ZADD', schedules, 0, name) end
   local length = kind == 'r' and redis.pcall('LPUSH', queues .. topic, id)
   if type(length) == 'number' then

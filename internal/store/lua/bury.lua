@@ -10,7 +10,7 @@
 --
 -- Atomic because the lease must not end between the look at it and the change.
 -- Cost: O(log n) of the pool and of the topic's dead letters for each job.
--- include: keys: pool buckets; dead: bury; lease: count_reserved FOLLOWED leased_job
+-- include: keys: pool buckets; go: FOLLOWER_BYTE; dead: bury; lease: count_reserved leased_job
 -- cluster: -- include: keys: dead_letters; guard: elsewhere
 local FIELDS = 5
 -- A dead letter has a name that is not there yet. One job's answer would not be tried again, the call is.
@@ -26,7 +26,7 @@ for i = 1, #ARGV, FIELDS do
   local topic, id = ARGV[i], ARGV[i + 1]
   local name = buckets .. id
   local job, failed = leased_job(scores[(i - 1) / FIELDS + 1], name, topic, ARGV[i + 2])
-  local has_follower = job and string.byte(job[1]) == FOLLOWED
+  local has_follower = job and string.byte(job[1]) == FOLLOWER_BYTE
   if job then failed = bury(id, name, topic, ARGV[i + 3], ARGV[i + 4], has_follower) end
   local why = failed and failed.err or not job and 0
   if why then

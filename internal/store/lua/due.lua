@@ -23,7 +23,7 @@
 -- Either part ends early when its IDs come to MAX_BYTES.
 -- Atomic because the counts and ranks must be of one moment.
 -- Cost: O(log n) of the pool, and O(1) a job.
--- include: keys: pool buckets; time: time stopwatch; guard: not_writable unreadable all_unreadable; schedule: SCHEDULES
+-- include: keys: pool buckets; go: SCHEDULE_TOPIC; time: time stopwatch; guard: not_writable unreadable all_unreadable
 local MAX_BYTES = 524288
 local FIRST_PAGE, LAST_PAGE = 16, 256 -- IDs read at a time, which may be large
 
@@ -63,7 +63,7 @@ local function jobs_at(first, count)
         of_same = {id}
         of_topic[topic] = of_same
         found[#found + 1], found[#found + 2] = topic, of_same
-        some_jobs = some_jobs or topic ~= SCHEDULES
+        some_jobs = some_jobs or topic ~= SCHEDULE_TOPIC
       else
         if unreadable(topic) then err = err or all_unreadable() end
         orphans[#orphans + 1] = id
@@ -98,12 +98,12 @@ end
 -- include: move: move
 -- cluster: -- include: keys: queues; guard: elsewhere
 -- cluster: for i = 2, #backlog_jobs, 2 do
--- cluster:   err = backlog_jobs[i] ~= SCHEDULES and elsewhere(queues .. backlog_jobs[i])
+-- cluster:   err = backlog_jobs[i] ~= SCHEDULE_TOPIC and elsewhere(queues .. backlog_jobs[i])
 -- cluster:   if err then return err end
 -- cluster: end
 local moved = {}
 for i = 2, #backlog_jobs, 2 do
   local topic = backlog_jobs[i]
-  moved[#moved + 1] = topic == SCHEDULES and {} or move({topic, at, 0, ARGV[6], unpack(backlog_jobs[i + 1])})
+  moved[#moved + 1] = topic == SCHEDULE_TOPIC and {} or move({topic, at, 0, ARGV[6], unpack(backlog_jobs[i + 1])})
 end
 return {stop(), at, due, wait, orphans, fresh_jobs, backlog_jobs, moved}

@@ -10,7 +10,7 @@
 -- Atomic because the lease must not end between the look at it and the change.
 -- Cost: O(log n) of the pool for each job.
 -- include: keys: pool buckets slots; guard: not_permitted not_writable
--- include: lease: lease_end announce_end read_lease lease_text FOLLOWED loan lifetime_left leased_job; slots: slot_score
+-- include: lease: lease_end announce_end read_lease lease_text loan lifetime_left leased_job; slots: slot_score
 local err = not_writable() or not_permitted('PEXPIRE', buckets .. ARGV[2], '1')
   or not_permitted('HSET', buckets .. ARGV[2], 'lease', '')
 if err then return err end
@@ -32,7 +32,8 @@ for i = 1, #ARGV, 4 do
     local left = lifetime_left(ttl, token, lent)
     local more = loan(left, length)
     if more then
-      redis.call('HSET', name, 'lease', (string.byte(job[1]) == FOLLOWED and '+' or '') .. lease_text(attempts, token, lent + left + more - ttl, left + more))
+      -- include: lease: followed_as
+      redis.call('HSET', name, 'lease', followed_as(job[1], lease_text(attempts, token, lent + left + more - ttl, left + more)))
       redis.call('PEXPIRE', name, string.format('%d', left + more))
     end
     redis.call('ZADD', pool, score, id)

@@ -20,7 +20,7 @@
 -- write, and harms no other one.
 -- Cost: O(log n) of the pool for each job. What several schedules share is done once.
 -- include: keys: pool buckets queues; time: now now_s begun score_of stopwatch; guard: not_permitted; pool: announce retry_score
--- include: queue: wake; schedule: SCHEDULES no_queue no_bucket store_bucket remember; topics: enter_use
+-- include: queue: wake; schedule: no_queue no_bucket store_bucket remember; topics: enter_use; go: SCHEDULE_TOPIC
 -- cluster: -- include: guard: elsewhere
 local FIELDS = {'topic', 'revision', 'next', 'to', 'content', 'overlap', 'options', 'last', 'past', 'ran'}
 local NOT_RUN = {'overlapped', 'late', 'paused_out'}
@@ -61,7 +61,7 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
   if not score or score - now_s > 0 then return {0} end
   local s = redis.pcall('HMGET', bucket, unpack(FIELDS))
   if s.err then return put_off(id, s.err) end
-  if s[1] ~= SCHEDULES or s[2] ~= revision then return {0} end
+  if s[1] ~= SCHEDULE_TOPIC or s[2] ~= revision then return {0} end
   if upcoming == 'later' then return put_off(id, '') end
   if s[3] ~= read then return {0} end
   if not s[4] or not s[5] then return put_off(id, 'ERR the schedule says nothing of its jobs (job bucket ' .. bucket .. ')') end

@@ -13,11 +13,10 @@
 -- One script only to spare round trips.
 -- Cost: O(log n) of the pool a span; where leases may be in it, of all its entries up to
 -- ALL, of SAMPLE beyond that.
--- include: keys: pool; time: now score_of; lease: is_lease; limit: lowered
+-- include: keys: pool; go: MAX_LEASE; time: now score_of; lease: is_lease; limit: lowered
 local ALL, SAMPLE = 1000, 200
 local COUNTED, SAMPLED, ENOUGH = 10, 5, 600 -- what that costs, where to read the next entry is 1
 local MAX_BYTES = 256 * 1024
-local MAX_LEASE = 86400000
 local from = ARGV[1] ~= '' and tonumber(ARGV[1]) or now
 
 -- Whether any job is reserved. Where that can't be read, or takes long, one may be.

@@ -16,13 +16,13 @@
 --
 -- Atomic because two pushes that read a body and write it would lose one, and a group that is taken must not grow.
 -- Cost: O(log n) of the pool for each group, and its body is copied, once a call. That takes about 2 ms in all.
--- include: keys: pool prefix buckets queues once groups; time: now now_us begun score_of; guard: not_permitted unreadable
--- include: debounce: debounce_limit debounced; lease: is_lease DEFAULT_LIFETIME options_text; once: once_window has_counted enter_once
+-- include: keys: pool buckets queues once groups; go: MAX_GROUP; time: now now_us begun score_of; guard: not_permitted unreadable
+-- include: debounce: debounce_limit debounced; lease: is_lease options_text; once: once_window has_counted enter_once
+-- include: go: DEFAULT_LIFETIME
 -- include: pool: announce; queue: wake; topics: enter_use
 -- cluster: -- include: guard: elsewhere
 local call = redis.call
 local FIRST, TERMS, PUSH = 3, 7, 4 -- the place of the first run, and how many values terms and a push have
-local MAX_BYTES = 1024 * 1024      -- of a body (client.MaxGroup), and of all that a call copies, but for one group
 local KNOWN_FOR = 60000            -- ms that a group is found by its tag when it is due, should servers be late
 local LARGE = 16 * 1024            -- bytes of a body, from which on it is kept as a text, too; see the part text
 local GROUP = 16 * 1024            -- bytes that take as long to copy as all else of a group takes
@@ -84,19 +84,19 @@ local function push(i, run)
     return 0
   end
   local group, failed = open[tag], nil
-  if not group and cost > MAX_BYTES then return 3 end
+  if not group and cost > MAX_GROUP then return 3 end
   if group == nil then group, failed = waiting_group(tag, topic) end
   if failed then return failed end
   if not group or not group.run then -- its body is copied once a call, as three strings or, if it is kept as a text, as one
     local more = GROUP + (group and not group.is_over and group.stored * (group.body and 3 or 1) or 0)
-    if cost > 0 and cost + more > MAX_BYTES then
-      cost = MAX_BYTES + 1 -- no other one, though it be small: none of those is read any more
+    if cost > 0 and cost + more > MAX_GROUP then
+      cost = MAX_GROUP + 1 -- no other one, though it be small: none of those is read any more
       return 3
     end
     cost = cost + more
   end
   local before = group
-  if group and (group.is_over or group.size + #body + 1 > MAX_BYTES) then -- it is ready before the next one can be
+  if group and (group.is_over or group.size + #body + 1 > MAX_GROUP) then -- it is ready before the next one can be
     group.due = begun
     full[#full + 1] = group
     if not group.run then changed[#changed + 1] = group end
@@ -158,7 +158,10 @@ local function make_ready(group)
     lengths[group.topic] = length
   end
   call('DEL', groups .. group.tag)
-  if group.size >= LARGE then redis.pcall('DEL', prefix .. 'group_text:' .. group.id) end
+  if group.size >= LARGE then
+    -- include: keys: texts
+    redis.pcall('DEL', texts .. group.id)
+  end
 end
 
 -- The body of a group, with what was pushed to it, and whether it is kept as a text.

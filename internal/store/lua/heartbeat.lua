@@ -19,21 +19,20 @@
 -- Atomic so that no entry is deleted that was renewed meanwhile, and so that what the server has done
 -- since its last entry is recorded once, however often it has to be said.
 -- Cost: O(1); O(servers), and a bounded number of them, if entries are to be deleted.
--- include: keys: acked_count server_states past_hour; time: now; guard: not_permitted; servers: server_entries
-local STALE = 60000 -- ms; see ServerState.Stale
-local MOST = 60000  -- no server has a longer interval
+-- include: keys: acked_count server_states past_hour; go: ANNOUNCED_WITHIN STALE_AFTER HISTORY_STEP HISTORY_SLOTS; time: now
+-- include: guard: not_permitted
+-- include: servers: server_entries
 
 -- Whether the server has been silent for longer than it would be. (A time to come is that of
 -- a clock which was set back.)
 local function is_gone(entry)
   local written, interval = string.match(entry or '', '^{"now":(%d+),"started":%d+,"interval":(%d+),')
-  return not written or interval - MOST > 0 or math.abs(now - written) > math.max(STALE, 2 * interval)
+  return not written or interval - ANNOUNCED_WITHIN > 0 or math.abs(now - written) > math.max(STALE_AFTER, 2 * interval)
 end
 
 -- Adds what a server has done since its last entry to the last hour of all: field "slot modulo SLOTS"
 -- of the hash, "slot acked place:count,place:count,…" (see History in Go). So there are SLOTS fields at
 -- most, and an old one is overwritten. Nothing depends on it: what can't be done is left out.
-local SLOT, SLOTS = 10000, 360 -- ms; store.historyStep, historySlots
 
 local function lateness_of(entry)
   local counts = {}
@@ -45,8 +44,8 @@ end
 
 --   is_new  whether the server has never had an entry: then it has done all of it just now
 local function record(before, after, is_new)
-  local slot, counts = math.floor(now / SLOT), {}
-  local field = string.format('%d', slot % SLOTS)
+  local slot, counts = math.floor(now / HISTORY_STEP), {}
+  local field = string.format('%d', slot % HISTORY_SLOTS)
   local old = redis.pcall('HGET', past_hour, field)
   local total = redis.pcall('GET', acked_count)
   if type(old) == 'table' or type(before) == 'table' then return end
@@ -69,7 +68,7 @@ local function record(before, after, is_new)
     total = string.format('%d', (total or 0) + elsewhere)
   end
   redis.pcall('HSET', past_hour, field, string.format('%d %s %s', slot, total or '0', table.concat(parts, ',')))
-  redis.pcall('PEXPIRE', past_hour, SLOT * SLOTS)
+  redis.pcall('PEXPIRE', past_hour, HISTORY_STEP * HISTORY_SLOTS)
 end
 
 local before = redis.pcall('HGET', server_states, ARGV[1])

@@ -12,12 +12,12 @@
 -- Atomic because one may be removed meanwhile.
 -- Cost: O(1) for each; O(log n) of the pool for what is put back. Nothing for those that nobody has moved.
 -- include: keys: pool buckets queues schedules removed_schedules paused_queues; time: score_of; guard: not_permitted not_writable
--- include: place: entries_before; schedule: SCHEDULES schedule_id schedule_name
+-- include: place: entries_before; schedule: schedule_id schedule_name; go: SCHEDULE_TOPIC
 -- cluster: -- include: guard: elsewhere
-local queue, most = queues .. SCHEDULES, tonumber(ARGV[2])
+local queue, most = queues .. SCHEDULE_TOPIC, tonumber(ARGV[2])
 local all = redis.call('ZCOUNT', schedules, '-inf', '+inf')
 local waiting = redis.call('LLEN', queue)
-if waiting == 0 and (all == 0 or ARGV[3] == 'moved' and redis.call('LLEN', paused_queues .. SCHEDULES) == 0) then return {all, ''} end
+if waiting == 0 and (all == 0 or ARGV[3] == 'moved' and redis.call('LLEN', paused_queues .. SCHEDULE_TOPIC) == 0) then return {all, ''} end
 -- cluster: local missing = elsewhere(buckets)
 -- cluster: if missing then return missing end
 local err = not_writable() or not_permitted('ZREM', schedules, '') or not_permitted('RPOP', queue) or not_permitted('LPUSH', queue, '')
@@ -27,7 +27,7 @@ local reply = {all, ''}
 -- Puts the schedule back if it is one, and not there. Returns whether it is one; of what is none, the topic.
 local function mend(id, name)
   local s = redis.pcall('HMGET', buckets .. id, 'topic', 'revision', 'next')
-  if s[1] ~= SCHEDULES or not s[2] then return false, s[1] end
+  if s[1] ~= SCHEDULE_TOPIC or not s[2] then return false, s[1] end
   if s[3] ~= '' and not redis.call('ZMSCORE', pool, id)[1] then
     redis.call('ZADD', pool, score_of(tonumber(s[3])), id)
     reply[#reply + 1] = name

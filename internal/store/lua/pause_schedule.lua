@@ -8,10 +8,10 @@
 --
 -- Atomic because a server that has read it before must not fire it any more.
 -- Cost: O(1).
--- include: keys: buckets; time: now now_us; schedule: SCHEDULES
+-- include: keys: buckets; go: SCHEDULE_TOPIC; time: now now_us
 local bucket = buckets .. ARGV[1]
 local s = redis.call('HMGET', bucket, 'topic', 'revision', 'paused')
-if s[1] ~= SCHEDULES or not s[2] then return 0 end
+if s[1] ~= SCHEDULE_TOPIC or not s[2] then return 0 end
 if (ARGV[2] == 'pause') == (s[3] and true or false) then return 1 end
 redis.call('HSET', bucket, 'revision', string.format('%.0f', math.max(now_us, s[2] + 1)))
 if ARGV[2] == 'pause' then redis.call('HSET', bucket, 'paused', string.format('%d', now)) else redis.call('HDEL', bucket, 'paused') end

@@ -21,7 +21,7 @@
 -- pool entry without its bucket could not be delivered.
 -- Cost: O(log n) of the pool for each job; of IDs that are ready, also their queues' lengths
 -- (at most 10,000 in all).
--- include: keys: pool buckets; time: now begun score_of; guard: not_permitted; lease: DEFAULT_LIFETIME options_text; pool: announce
+-- include: keys: pool buckets; go: DEFAULT_LIFETIME; time: now begun score_of; guard: not_permitted; lease: options_text; pool: announce
 local call, ARGV = redis.call, ARGV -- globals are slower
 local FIRST = 3 -- place of the first run
 

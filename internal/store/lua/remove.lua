@@ -11,7 +11,7 @@
 --
 -- Atomic because a move or a pop in between would deliver the job.
 -- Cost: O(log n) of the pool for each job; for one that is ready also its queue's length (at most 10,000).
--- include: keys: pool reserved_counts once; guard: not_permitted; lease: is_lease
+-- include: keys: pool reserved_counts once; go: HAS_SLOTS; guard: not_permitted; lease: is_lease
 local call, pcall = redis.call, redis.pcall
 local err = not_permitted('ZREM', pool, '')
 if err then return err end
@@ -33,7 +33,7 @@ for i = 1, #ARGV do
       reserved = pcall('HINCRBY', reserved_counts, topic, '-1')
       reserved = type(reserved) == 'number' and reserved
       if reserved and reserved <= 0 then pcall('HDEL', reserved_counts, topic) end
-      reserved = reserved and reserved >= 3 * 2 ^ 39 -- see count_reserved
+      reserved = reserved and reserved >= HAS_SLOTS
     end
     if removed == 0 or reserved then job = {i, topic, removed == 1, reserved} end
   else

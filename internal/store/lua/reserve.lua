@@ -3,7 +3,7 @@
 -- itself, becomes a dead letter only here; if it can't, it goes into the pool, to be tried again later, and stands in nobody's way.
 --
 -- KEYS, ARGV[1…4] and the topics at the end: see take.
--- ARGV[5] for how long (ms); 0: as the job says, but SHORTEST_TTR at least, or else DEFAULT_LEASE
+-- ARGV[5] for how long (ms); 0: as the job says, but SHORTEST_LEASE at least, or else DEFAULT_LEASE
 -- ARGV[6] how many attempts a job has that doesn't say so; 0: any number
 -- ARGV[7…] how many jobs of each of KEYS[2…] at most; then the topics
 --
@@ -20,16 +20,10 @@
 --
 -- Atomic because a job must be in the queue or leased, never in both or in neither.
 -- Cost: as pop, and O(log n) of the pool for each job.
--- include: keys: pool reserved_counts; time: now_us; guard: not_permitted not_writable; take: entries_left pcall take_all
--- include: lease: lease_end announce_end DEFAULT_LIFETIME lease_text loan
+-- include: keys: pool reserved_counts; go: DEFAULT_LEASE HAS_LIMIT; time: now_us; guard: not_permitted not_writable
+-- include: take: entries_left pcall take_all
+-- include: lease: lease_end announce_end lease_text loan; go: DEFAULT_LIFETIME
 -- cluster: -- include: keys: limits; guard: elsewhere
-local DEFAULT_LEASE = 30000 -- ms
-local MAX_LEASE = 86400000
-local TRIED_AGAIN = 5000 -- ms, as the server does with what it can't move
--- A producer can't know how far away its consumers are: a lease that does not last for some round
--- trips is over before it can be used or extended.
-local SHORTEST_TTR = 100
-
 local usual_length, default_most = tonumber(ARGV[5]), tonumber(ARGV[6])
 local as_the_job_says = usual_length == 0
 if as_the_job_says then usual_length = DEFAULT_LEASE end
@@ -56,13 +50,13 @@ local function wants(id, name, job)
   local job_knows
   if job[3] or job[4] then
     if not known_of then
-      -- include: lease: read_lease FOLLOWED pushed_anew read_options
+      -- include: lease: read_lease pushed_anew read_options; go: FOLLOWER_BYTE
       known_of = function(name, job)
         local k = {}
         local lent
         k.attempts, k.token, lent, k.expires = read_lease(job[3])
         k.most, k.ttr, k.lifetime = read_options(job[4])
-        k.followed = job[3] and string.byte(job[3]) == FOLLOWED
+        k.followed = job[3] and string.byte(job[3]) == FOLLOWER_BYTE
         if k.expires > 0 then
           k.ttl = redis.call('PTTL', name)
           if pushed_anew(k.ttl, k.expires) then
@@ -87,7 +81,7 @@ end
 
 -- Makes dead letters of the jobs whose attempts are used up, or puts them off.
 local function bury_exhausted(topic)
-  -- include: time: now; dead: bury; pool: retry_score; take: claim_tells
+  -- include: time: now; dead: bury; pool: retry_score; take: claim_tells; go: RETRY_AFTER
   for _, job in ipairs(exhausted) do
     local err = bury(job[1], job[2], topic, string.format('all %d attempts used up', job[3]), '', job[4])
     if not err and job[4] then
@@ -95,7 +89,7 @@ local function bury_exhausted(topic)
       followers[#followers + 1] = job[1]
     elseif err then
       local n = #put_off
-      redis.call('ZADD', pool, retry_score(now + TRIED_AGAIN, n / 3), job[1])
+      redis.call('ZADD', pool, retry_score(now + RETRY_AFTER, n / 3), job[1])
       claim_tells = true
       put_off[n + 1], put_off[n + 2], put_off[n + 3] = topic, job[1], err.err
     end
@@ -116,7 +110,10 @@ local function write_lease(name, length, text, attempt, token, k)
   elseif not text or ttl > DEFAULT_LIFETIME then
     text = lease_text(attempt, token, 0, ttl)
   end
-  if k and k.followed then text = '+' .. text end
+  if k and k.followed then
+    -- include: go: FOLLOWER_MARK
+    text = FOLLOWER_MARK .. text
+  end
   changed = pcall('HSET', name, 'lease', text)
   if type(changed) == 'table' then return changed end
   -- What is over of its lifetime, it was ready. In later attempts that adds up.
@@ -137,7 +134,8 @@ local function reserve(name, k, leases)
   if k.anew then pcall('HDEL', name, 'options', 'error', 'next', 'next_body') end
   local length, at, score = usual_length, usual_end, usual_score
   if as_the_job_says and k.ttr > 0 then
-    length = math.max(math.min(k.ttr, MAX_LEASE), SHORTEST_TTR)
+    -- include: go: MAX_LEASE SHORTEST_LEASE
+    length = math.max(math.min(k.ttr, MAX_LEASE), SHORTEST_LEASE)
     at, score = lease_end(length)
   end
   local token = math.max(now_us, k.token + 1)
@@ -169,7 +167,7 @@ local function gate(topic, n, taken)
   counted = n
   -- cluster: local missing = type(count) ~= 'number' and elsewhere(reserved_counts)
   -- cluster: if missing and pcall('HEXISTS', limits, topic) ~= 0 then return 0, missing end
-  if type(count) ~= 'number' or count < 2 ^ 39 then return n end -- see LIMITED
+  if type(count) ~= 'number' or count < HAS_LIMIT then return n end
   -- include: limit: open_limit
   local most, err
   most, close, slots_entered, err = open_limit(topic, n, ARGV[2] ~= '')

@@ -14,8 +14,9 @@
 --
 -- Atomic because a job must be leased, in the pool, ready or dead, never in two or in none.
 -- Cost: O(log n) of the pool for each job.
--- include: keys: pool buckets queues; time: now score_of; guard: not_permitted not_writable; dead: bury
--- include: lease: count_reserved read_lease lease_text FOLLOWED read_options lifetime_left leased_job; pool: announce; queue: wake
+-- include: keys: pool buckets queues; go: FOLLOWER_MARK; time: now score_of; guard: not_permitted not_writable; dead: bury
+-- include: lease: count_reserved read_lease lease_text read_options lifetime_left leased_job; pool: announce; queue: wake
+-- include: go: FOLLOWER_BYTE
 -- include: topics: enter_wait
 -- cluster: -- include: keys: dead_letters; guard: not_here elsewhere
 local FIELDS = 6
@@ -70,10 +71,10 @@ local function give_back(i)
   if not job then return whys[i] end
   local attempts, token, lent = read_lease(job[1])
   if used_up[i] then
-    local failed = bury(id, name, topic, string.format('all %d attempts used up', attempts), text, string.byte(job[1]) == FOLLOWED)
+    local failed = bury(id, name, topic, string.format('all %d attempts used up', attempts), text, string.byte(job[1]) == FOLLOWER_BYTE)
     if failed then return failed.err end
     redis.call('ZREM', pool, id)
-    if string.byte(job[1]) == FOLLOWED then
+    if string.byte(job[1]) == FOLLOWER_BYTE then
       followers = followers or {}
       followers[#followers + 1] = id
     end
@@ -82,7 +83,7 @@ local function give_back(i)
   end
   local left = lifetime_left(redis.call('PTTL', name), token, lent)
   local given_back = lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left >= 0 and left + delay or left)
-  redis.call('HSET', name, 'lease', string.byte(job[1]) == FOLLOWED and '+' .. given_back or given_back)
+  redis.call('HSET', name, 'lease', string.byte(job[1]) == FOLLOWER_BYTE and FOLLOWER_MARK .. given_back or given_back)
   if text ~= '' then redis.call('HSET', name, 'error', text) end
   if left >= 0 then
     redis.call('PEXPIRE', name, string.format('%d', left + delay))

@@ -9,12 +9,12 @@
 -- Atomic because it may be changed meanwhile.
 -- Cost: O(1).
 -- include: keys: pool buckets queues; time: now now_us begun; follow_last: lease_of_last follow_last; queue: wake
--- include: schedule: SCHEDULES no_queue no_bucket store_bucket remember; topics: enter_use
+-- include: schedule: no_queue no_bucket store_bucket remember; topics: enter_use; go: SCHEDULE_TOPIC
 -- cluster: -- include: guard: elsewhere
 local id = ARGV[1]
 local bucket = buckets .. id
 local s = redis.call('HMGET', bucket, 'topic', 'revision', 'to', 'content', 'options', 'past', 'overlap', 'last', 'ran')
-if s[1] ~= SCHEDULES or not s[2] then return '' end
+if s[1] ~= SCHEDULE_TOPIC or not s[2] then return '' end
 local job = ARGV[2] .. string.format('%.0f', now_us)
 local full = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothing
 local why_not = type(full) == 'table' and full or no_queue(s[3]) or no_bucket(bucket)

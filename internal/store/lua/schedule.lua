@@ -14,7 +14,7 @@
 -- Atomic because a server may fire it meanwhile.
 -- Cost: O(log n) of the pool.
 -- include: keys: pool buckets schedules removed_schedules; time: now now_us begun score_of; guard: not_permitted; pool: announce
--- include: schedule: SCHEDULES schedule_id
+-- include: schedule: schedule_id; go: SCHEDULE_TOPIC
 -- cluster: -- include: guard: elsewhere
 local FIELDS = {'body', 'zone', 'to', 'content', 'missed', 'overlap', 'jitter', 'options', 'source'}
 local MOST_OLD = 4000 -- bytes; beyond that nobody has fired it through many changes
@@ -45,7 +45,7 @@ if err then return err end
 redis.call('ZADD', pool, score_of(tonumber(due)), id)
 redis.call('ZADD', schedules, 0, name)
 redis.pcall('ZREM', removed_schedules, name)
-local fields = {'topic', SCHEDULES, 'next', due, 'revision', string.format('%.0f', math.max(now_us, (was[2] or 0) + 1))}
+local fields = {'topic', SCHEDULE_TOPIC, 'next', due, 'revision', string.format('%.0f', math.max(now_us, (was[2] or 0) + 1))}
 for i = 1, #FIELDS do fields[#fields + 1], fields[#fields + 2] = FIELDS[i], ARGV[2 + i] end
 if old then fields[#fields + 1], fields[#fields + 2] = 'old', old end
 redis.call('HSET', bucket, unpack(fields))

@@ -11,7 +11,7 @@
 --
 -- One script only to spare round trips.
 -- Cost: O(log n) of the pool for each.
--- include: keys: pool buckets schedules; place: entries_before; schedule: SCHEDULES schedule_id
+-- include: keys: pool buckets schedules; go: SCHEDULE_TOPIC; place: entries_before; schedule: schedule_id
 local FIELDS = {'revision', 'topic', 'body', 'zone', 'to', 'missed', 'jitter', 'next', 'paused', 'old'} -- what it takes to fire one
 local ids, last, scores, now = {}, '', {}, 0
 if ARGV[1] == 'behind' then
@@ -33,7 +33,7 @@ local COUNTS = 16 -- fields before those that are counts
 local reply = {now, last}
 for i, id in ipairs(ids) do
   local fields = redis.pcall('HMGET', buckets .. id, unpack(FIELDS))
-  if not fields.err and fields[1] and fields[2] == SCHEDULES then
+  if not fields.err and fields[1] and fields[2] == SCHEDULE_TOPIC then
     for k = 1, #fields do fields[k] = fields[k] or k > COUNTS and '0' or '' end
     reply[#reply + 1] = {id, scores[i] or '', fields}
   end

@@ -15,7 +15,7 @@
 -- Cost: O(log n) of the pool for each; of IDs that are ready, also their queues' lengths (at most 10,000 in all).
 -- include: keys: pool buckets dead_letters dead_lists once schedules groups aside aside_jobs; guard: not_permitted
 -- include: aside: BATCH_BYTES batch_bytes batched tell_batch not_settable_aside put_aside set_letter_aside set_once_aside drop_old_lease
--- include: dead: unlist; lease: is_lease count_reserved; queue: withdraw; schedule: SCHEDULES schedule_name
+-- include: dead: unlist; lease: is_lease count_reserved; queue: withdraw; schedule: schedule_name; go: SCHEDULE_TOPIC
 -- cluster: -- include: guard: elsewhere
 local FIRST = 2
 local reply = {0, 0, 0, {}}
@@ -57,7 +57,7 @@ local function set_job_aside(id, place)
     return
   end
   if score then redis.call('ZREM', pool, id) else withdraw(topic, id) end
-  if topic == SCHEDULES then redis.call('ZREM', schedules, schedule_name(id) or '') end
+  if topic == SCHEDULE_TOPIC then redis.call('ZREM', schedules, schedule_name(id) or '') end
   local entry = (score and 'w' or 'r') .. id
   put_aside(bucket, entry, score or batched)
   if reserved then

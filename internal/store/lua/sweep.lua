@@ -19,10 +19,10 @@
 -- Cost: O(log n) of the pool and of the topics, O(topics + entries); to look for an ID in another
 -- queue, O(its length, MAX_WALK at most), which counts as entries.
 -- include: keys: pool buckets queues reserved_counts limits uncounted known_topics topics_due dead_lists once pauses paused_queues
+-- include: go: MAX_LEASE
 -- include: time: now now_s; guard: not_permitted not_writable unreadable; place: entries_before; limit: raise_for lowered parse_limit
 -- include: queue: pass_on; topics: used_at
 local IDLE = 3600         -- s; for how long a topic with nothing must not have been used
-local MAX_LEASE = 86400   -- s
 local STEP = 50           -- entries read at a time behind one without a job
 local OVER = 500          -- IDs whose time is over, removed at a time
 local MAX_WALK, WALKED = 10000, 50 -- so many entries that are walked over cost as much as one that is read
@@ -104,7 +104,7 @@ local function reserved_of(names, has_limit)
     for k = 1, #names do counts[k] = 1 end
     return counts
   end
-  local leases = redis.call('ZCOUNT', pool, '-inf', string.format('%d', now_s + MAX_LEASE + 1))
+  local leases = redis.call('ZCOUNT', pool, '-inf', string.format('%d', now_s + MAX_LEASE / 1000 + 1))
   for k, name in ipairs(names) do
     local kept = tonumber(counts[k] or 0) or 0
     local count, raised = lowered(kept)

@@ -10,9 +10,9 @@
 --
 -- Atomic because a lease may end between the look at it and the entry.
 -- Cost: O(log² n) of the pool, and of PAGE entries.
--- include: keys: pool buckets slots uncounted; time: now_us now_s exact_score; guard: not_permitted; place: entries_before
+-- include: keys: pool buckets slots uncounted; go: MAX_LEASE; time: now_us now_s exact_score; guard: not_permitted; place: entries_before
 -- include: lease: is_lease; slots: slot_score
-local PAGE, MAX_LEASE = 200, 86400 -- s
+local PAGE = 200
 local topic, set = ARGV[1], slots .. ARGV[1]
 local err = not_permitted('ZADD', set, '0', '') or not_permitted('HDEL', uncounted, topic)
 if err then return err end
@@ -32,7 +32,7 @@ end
 local page = redis.call('ZRANGE', pool, first, first + PAGE - 1, 'WITHSCORES')
 for i = 1, #page, 2 do
   local id, score = page[i], page[i + 1]
-  if tonumber(score) > now_s + MAX_LEASE + 1 then return finish() end
+  if tonumber(score) > now_s + MAX_LEASE / 1000 + 1 then return finish() end
   if is_lease(score) and redis.pcall('HGET', buckets .. id, 'topic') == topic then redis.call('ZADD', set, slot_score(score * 1000000), id) end
 end
 if #page < 2 * PAGE then return finish() end

@@ -19,7 +19,7 @@ import (
 //
 //	-- include: keys: pool buckets; time: now; exact_score
 //
-// includes pool and buckets of parts/keys.lua, now of parts/time.lua, and exact_score of the same file. It holds to the end of the
+// includes pool and buckets of the part keys, now of the part time, and exact_score of the same file. It holds to the end of the
 // block that it stands in, and leaves out what is defined there already. Redis executes definitions in every call: what few calls
 // need is included in the branch that needs it, or behind the return of the others.
 //
@@ -43,8 +43,12 @@ type definition struct {
 // name is that of a definition, with its part.
 type name struct{ part, name string }
 
-func newIncluder(sources fs.FS, inCluster bool) *includer {
+// newIncluder reads all parts; those of written are texts.
+func newIncluder(sources fs.FS, written map[string]string, inCluster bool) *includer {
 	g := &includer{sources: sources, inCluster: inCluster, parts: map[string]map[string]*definition{}}
+	for part, text := range written {
+		g.readPart(part, strings.Split(text, "\n"))
+	}
 	files, err := fs.Glob(sources, "parts/*.lua")
 	g.fail(err)
 	for _, file := range files {

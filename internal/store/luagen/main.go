@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 func main() {
@@ -35,7 +37,7 @@ func generate(sources fs.FS) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	alone, inCluster := newIncluder(sources, false), newIncluder(sources, true)
+	alone, inCluster := newIncluder(sources, store.LuaParts(), false), newIncluder(sources, store.LuaParts(), true)
 	files := map[string]string{}
 	for _, file := range names {
 		name := strings.TrimSuffix(file, ".lua")

@@ -91,7 +91,7 @@ return three(uno, four)
 		for name, text := range parts {
 			sources[name] = &fstest.MapFile{Data: []byte(text)}
 		}
-		g := newIncluder(sources, c.inCluster)
+		g := newIncluder(sources, nil, c.inCluster)
 		got := g.script("s.lua")
 		if len(g.errs) > 0 {
 			got = errors.Join(g.sorted()...).Error()
@@ -107,7 +107,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 	g := newIncluder(fstest.MapFS{
 		"s.lua":       {Data: []byte("-- include: a: one\nreturn one\n")},
 		"parts/a.lua": {Data: []byte("local two = 2\n\n-- include: two\nlocal one = 1\nlocal function three()\n  return two\nend\n")},
-	}, false)
+	}, nil, false)
 	g.script("s.lua")
 	want := `parts/a.lua:3: includes two, and does not use it
 parts/a.lua:5: nothing includes three

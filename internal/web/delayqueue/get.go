@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 )
-
-// defaultTTR is that of a job whose producer did not say so.
-const defaultTTR = 30 * time.Second
 
 func (a *api) get(_ http.ResponseWriter, r *http.Request, body []byte) envelope {
 	id, complaint := readID(body)
@@ -33,7 +31,7 @@ func (a *api) get(_ http.ResponseWriter, r *http.Request, body []byte) envelope 
 // jobOf is what /get tells of a job: with its due time, in Unix seconds, for its delay.
 func jobOf(found client.Job, now time.Time) job {
 	if found.TTR == 0 {
-		found.TTR = defaultTTR
+		found.TTR = store.DefaultLease
 	}
 	return job{
 		Topic: found.Topic,

@@ -14,6 +14,7 @@ local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local acked_count = prefix .. 'acked'
+local FOLLOWER_BYTE = 43
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -24,23 +25,26 @@ local function not_writable()
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
 local reserved_counts = prefix .. 'reserved'
+local HAS_SLOTS = 1649267441664
 local function count_reserved(by_topic, ids)
   for topic, change in pairs(by_topic) do
     local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
     if type(count) ~= 'number' then
     elseif count <= 0 then
       redis.pcall('HDEL', reserved_counts, topic)
-    elseif count >= 3 * 2 ^ 39 and change < 0 then
+    elseif count >= HAS_SLOTS and change < 0 then
       local slots = prefix .. 'slots:'
       local waiters = prefix .. 'waiting:'
       local held_back = prefix .. 'held_back:'
       local function let_go_on(topic)
         if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+        local paused_waiters = prefix .. 'paused_waiting:'
+        local WAITING_FOR = 3600000
         local function let_wait(topic)
           local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
           for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-          if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+          if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
         end
         local queues = prefix .. 'ready_queue:'
         local wake_channels = prefix .. 'wake:'
@@ -49,9 +53,11 @@ local function count_reserved(by_topic, ids)
           for _ = 1, MOST_DEAD do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
-              local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-              if not is_paused then return false, first.err end
-              local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+              if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+              local pauses = prefix .. 'paused'
+              local paused_queues = prefix .. 'paused_queue:'
+              if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+              local queue, queue_aside = queues .. topic, paused_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
                 local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
@@ -86,7 +92,6 @@ local function count_reserved(by_topic, ids)
     end
   end
 end
-local FOLLOWED = 43
 local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
@@ -115,7 +120,7 @@ for k = 1, #ids do
   local name = buckets .. ids[k]
   local job, unread = leased_job(scores[k], name, ARGV[i], ARGV[i + 2])
   if unread then return unread end
-  if job and string.byte(job[1]) == FOLLOWED then
+  if job and string.byte(job[1]) == FOLLOWER_BYTE then
     followers = followers or {}
     followers[#followers + 1] = ids[k]
     ended[ARGV[i]] = (ended[ARGV[i]] or 0) - 1
@@ -148,13 +153,13 @@ redis.pcall('INCRBY', acked_count, acked == 1 and '1' or acked)
 if not followers then return lost end
 
 local queues = prefix .. 'ready_queue:'
+local DEFAULT_LIFETIME = 604800000
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local function score_of(ms)
   local rest = ms % 1000
   if rest == 0 then return string.format('%d', ms / 1000) end
   return string.format('%d.%03d', (ms - rest) / 1000, rest)
 end
-local DEFAULT_LIFETIME = 604800000
 local function read_lease(text)
   if not text then return 0, 0, 0, 0 end
   local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
@@ -167,10 +172,10 @@ end
 local function options_text(most, ttr, lifetime)
   return string.format('%d %d %d', most, ttr, lifetime)
 end
-local ANNOUNCED = 60000
+local ANNOUNCED_WITHIN = 60000
 local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
-  if wait > ANNOUNCED then return end
+  if wait > ANNOUNCED_WITHIN then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
@@ -182,9 +187,11 @@ local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+      local pauses = prefix .. 'paused'
+      local paused_queues = prefix .. 'paused_queue:'
+      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
@@ -197,13 +204,13 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local SOON = 1800
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
+local SOON = 1800
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)

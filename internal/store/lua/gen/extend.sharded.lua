@@ -33,10 +33,10 @@ local function lease_end(ms)
   if at % 1000 == 0 then at = at + 1 end
   return at, exact_score(at)
 end
-local ANNOUNCED = 60000
+local ANNOUNCED_WITHIN = 60000
 local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
-  if wait > ANNOUNCED then return end
+  if wait > ANNOUNCED_WITHIN then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
@@ -53,7 +53,6 @@ local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
-local FOLLOWED = 43
 local LENT = 100
 local UNTIL_SEEN = 120000
 local function loan(left, length)
@@ -104,7 +103,11 @@ for i = 1, #ARGV, 4 do
     local left = lifetime_left(ttl, token, lent)
     local more = loan(left, length)
     if more then
-      redis.call('HSET', name, 'lease', (string.byte(job[1]) == FOLLOWED and '+' or '') .. lease_text(attempts, token, lent + left + more - ttl, left + more))
+      local FOLLOWER_BYTE = 43
+      local function is_followed(text) return text and string.byte(text) == FOLLOWER_BYTE end
+      local FOLLOWER_MARK = '+'
+      local function followed_as(before, text) return is_followed(before) and FOLLOWER_MARK .. text or text end
+      redis.call('HSET', name, 'lease', followed_as(job[1], lease_text(attempts, token, lent + left + more - ttl, left + more)))
       redis.call('PEXPIRE', name, string.format('%d', left + more))
     end
     redis.call('ZADD', pool, score, id)

@@ -49,10 +49,10 @@ local function not_permitted(command, key, ...)
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local ANNOUNCED = 60000
+local ANNOUNCED_WITHIN = 60000
 local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
-  if wait > ANNOUNCED then return end
+  if wait > ANNOUNCED_WITHIN then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
@@ -67,9 +67,11 @@ local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+      local pauses = prefix .. 'paused'
+      local paused_queues = prefix .. 'paused_queue:'
+      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
@@ -82,7 +84,6 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local SCHEDULES = 'delayer:schedules'
 local function no_queue(topic)
   local kind = redis.pcall('TYPE', queues .. topic)
   if kind.err then return kind end
@@ -94,13 +95,13 @@ end
 local function no_bucket(bucket)
   return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
 end
-local USUAL = '0 0 604800000'
+local DEFAULT_OPTIONS = '0 0 604800000'
 local DEFAULT_LIFETIME = 604800000
 local function store_bucket(id, topic, content, options, due)
   local name = buckets .. id
   if redis.call('EXISTS', name) == 1 then return false end
   local lifetime = DEFAULT_LIFETIME
-  if not options or options == USUAL then
+  if not options or options == DEFAULT_OPTIONS then
     redis.call('HSET', name, 'topic', topic, 'body', content)
   else
     redis.call('HSET', name, 'topic', topic, 'body', content, 'options', options)
@@ -120,13 +121,13 @@ local function remember(past, moments)
   end
   return string.sub(text, begins[math.max(#begins - REMEMBERED + 1, 1)])
 end
-local SOON = 1800
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
+local SOON = 1800
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -140,6 +141,7 @@ local function enter_use(topic, seconds, due)
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
 end
+local SCHEDULE_TOPIC = 'delayer:schedules'
 local function not_here(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
 end
@@ -185,7 +187,7 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
   if not score or score - now_s > 0 then return {0} end
   local s = redis.pcall('HMGET', bucket, unpack(FIELDS))
   if s.err then return put_off(id, s.err) end
-  if s[1] ~= SCHEDULES or s[2] ~= revision then return {0} end
+  if s[1] ~= SCHEDULE_TOPIC or s[2] ~= revision then return {0} end
   if upcoming == 'later' then return put_off(id, '') end
   if s[3] ~= read then return {0} end
   if not s[4] or not s[5] then return put_off(id, 'ERR the schedule says nothing of its jobs (job bucket ' .. bucket .. ')') end
@@ -220,9 +222,10 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
       local function lease_text(attempts, token, lent, left)
         return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
       end
-      local FOLLOWED = 43
-      local function is_followed(text) return text and string.byte(text) == FOLLOWED end
-      local function as_followed(text) return is_followed(text) and text or '+' .. text end
+      local FOLLOWER_BYTE = 43
+      local function is_followed(text) return text and string.byte(text) == FOLLOWER_BYTE end
+      local FOLLOWER_MARK = '+'
+      local function as_followed(text) return is_followed(text) and text or FOLLOWER_MARK .. text end
       local function lifetime_left(ttl, token, lent)
         if ttl < 0 then return ttl end
         local reserved = math.floor(token / 1000)

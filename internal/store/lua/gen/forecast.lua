@@ -14,6 +14,7 @@
 -- Cost: O(log n) of the pool a span; where leases may be in it, of all its entries up to
 -- ALL, of SAMPLE beyond that.
 local pool = KEYS[1]
+local MAX_LEASE = 86400000
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local function score_of(ms)
@@ -25,15 +26,14 @@ local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
-local LIMITED = 2 ^ 40
+local LIMIT_MARK = 1099511627776
 local function lowered(kept)
-  local raised = math.floor(kept / LIMITED + 0.5) * LIMITED
+  local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK
   return kept - raised, raised
 end
 local ALL, SAMPLE = 1000, 200
 local COUNTED, SAMPLED, ENOUGH = 10, 5, 600 -- what that costs, where to read the next entry is 1
 local MAX_BYTES = 256 * 1024
-local MAX_LEASE = 86400000
 local from = ARGV[1] ~= '' and tonumber(ARGV[1]) or now
 
 -- Whether any job is reserved. Where that can't be read, or takes long, one may be.

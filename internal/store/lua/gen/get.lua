@@ -21,8 +21,8 @@ local function read_lease(text)
   local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
   return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
 end
-local FOLLOWED = 43
-local function is_followed(text) return text and string.byte(text) == FOLLOWED end
+local FOLLOWER_BYTE = 43
+local function is_followed(text) return text and string.byte(text) == FOLLOWER_BYTE end
 local DEFAULT_LIFETIME = 604800000
 local function read_options(text)
   if not text then return 0, 0, DEFAULT_LIFETIME end

@@ -22,6 +22,7 @@ local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
 local once = prefix .. 'once'
 local groups = prefix .. 'group:'
+local MAX_GROUP = 1048576
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local now_us = time[1] * 1000000 + time[2]
@@ -50,7 +51,6 @@ local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
-local DEFAULT_LIFETIME = 604800000
 local function options_text(most, ttr, lifetime)
   return string.format('%d %d %d', most, ttr, lifetime)
 end
@@ -73,10 +73,11 @@ local function enter_once(id, window)
   local over = redis.call('ZRANGEBYSCORE', once, '-inf', string.format('%d', now), 'LIMIT', 0, OVER)
   if #over > 0 then redis.call('ZREM', once, unpack(over)) end
 end
-local ANNOUNCED = 60000
+local DEFAULT_LIFETIME = 604800000
+local ANNOUNCED_WITHIN = 60000
 local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
-  if wait > ANNOUNCED then return end
+  if wait > ANNOUNCED_WITHIN then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
@@ -88,9 +89,11 @@ local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+      local pauses = prefix .. 'paused'
+      local paused_queues = prefix .. 'paused_queue:'
+      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
@@ -103,13 +106,13 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local SOON = 1800
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
+local SOON = 1800
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -131,7 +134,6 @@ local function elsewhere(key)
 end
 local call = redis.call
 local FIRST, TERMS, PUSH = 3, 7, 4 -- the place of the first run, and how many values terms and a push have
-local MAX_BYTES = 1024 * 1024      -- of a body (client.MaxGroup), and of all that a call copies, but for one group
 local KNOWN_FOR = 60000            -- ms that a group is found by its tag when it is due, should servers be late
 local LARGE = 16 * 1024            -- bytes of a body, from which on it is kept as a text, too; see the part text
 local GROUP = 16 * 1024            -- bytes that take as long to copy as all else of a group takes
@@ -203,19 +205,19 @@ local function push(i, run)
     return 0
   end
   local group, failed = open[tag], nil
-  if not group and cost > MAX_BYTES then return 3 end
+  if not group and cost > MAX_GROUP then return 3 end
   if group == nil then group, failed = waiting_group(tag, topic) end
   if failed then return failed end
   if not group or not group.run then -- its body is copied once a call, as three strings or, if it is kept as a text, as one
     local more = GROUP + (group and not group.is_over and group.stored * (group.body and 3 or 1) or 0)
-    if cost > 0 and cost + more > MAX_BYTES then
-      cost = MAX_BYTES + 1 -- no other one, though it be small: none of those is read any more
+    if cost > 0 and cost + more > MAX_GROUP then
+      cost = MAX_GROUP + 1 -- no other one, though it be small: none of those is read any more
       return 3
     end
     cost = cost + more
   end
   local before = group
-  if group and (group.is_over or group.size + #body + 1 > MAX_BYTES) then -- it is ready before the next one can be
+  if group and (group.is_over or group.size + #body + 1 > MAX_GROUP) then -- it is ready before the next one can be
     group.due = begun
     full[#full + 1] = group
     if not group.run then changed[#changed + 1] = group end
@@ -277,7 +279,10 @@ local function make_ready(group)
     lengths[group.topic] = length
   end
   call('DEL', groups .. group.tag)
-  if group.size >= LARGE then redis.pcall('DEL', prefix .. 'group_text:' .. group.id) end
+  if group.size >= LARGE then
+    local texts = prefix .. 'group_text:'
+    redis.pcall('DEL', texts .. group.id)
+  end
 end
 
 -- The body of a group, with what was pushed to it, and whether it is kept as a text.

@@ -24,6 +24,10 @@ local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)
 local acked_count = prefix .. 'acked'
 local server_states = prefix .. 'servers'
 local past_hour = prefix .. 'history'
+local ANNOUNCED_WITHIN = 60000
+local STALE_AFTER = 60000
+local HISTORY_STEP = 10000
+local HISTORY_SLOTS = 360
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local function not_permitted(command, key, ...)
@@ -40,20 +44,17 @@ local function server_entries(servers)
   end
   return list
 end
-local STALE = 60000 -- ms; see ServerState.Stale
-local MOST = 60000  -- no server has a longer interval
 
 -- Whether the server has been silent for longer than it would be. (A time to come is that of
 -- a clock which was set back.)
 local function is_gone(entry)
   local written, interval = string.match(entry or '', '^{"now":(%d+),"started":%d+,"interval":(%d+),')
-  return not written or interval - MOST > 0 or math.abs(now - written) > math.max(STALE, 2 * interval)
+  return not written or interval - ANNOUNCED_WITHIN > 0 or math.abs(now - written) > math.max(STALE_AFTER, 2 * interval)
 end
 
 -- Adds what a server has done since its last entry to the last hour of all: field "slot modulo SLOTS"
 -- of the hash, "slot acked place:count,place:count,…" (see History in Go). So there are SLOTS fields at
 -- most, and an old one is overwritten. Nothing depends on it: what can't be done is left out.
-local SLOT, SLOTS = 10000, 360 -- ms; store.historyStep, historySlots
 
 local function lateness_of(entry)
   local counts = {}
@@ -65,8 +66,8 @@ end
 
 --   is_new  whether the server has never had an entry: then it has done all of it just now
 local function record(before, after, is_new)
-  local slot, counts = math.floor(now / SLOT), {}
-  local field = string.format('%d', slot % SLOTS)
+  local slot, counts = math.floor(now / HISTORY_STEP), {}
+  local field = string.format('%d', slot % HISTORY_SLOTS)
   local old = redis.pcall('HGET', past_hour, field)
   local total = redis.pcall('GET', acked_count)
   if type(old) == 'table' or type(before) == 'table' then return end
@@ -89,7 +90,7 @@ local function record(before, after, is_new)
     total = string.format('%d', (total or 0) + elsewhere)
   end
   redis.pcall('HSET', past_hour, field, string.format('%d %s %s', slot, total or '0', table.concat(parts, ',')))
-  redis.pcall('PEXPIRE', past_hour, SLOT * SLOTS)
+  redis.pcall('PEXPIRE', past_hour, HISTORY_STEP * HISTORY_SLOTS)
 end
 
 local before = redis.pcall('HGET', server_states, ARGV[1])

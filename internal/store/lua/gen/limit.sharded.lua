@@ -27,11 +27,13 @@ local function not_permitted(command, key, ...)
 end
 local waiters = prefix .. 'waiting:'
 local held_back = prefix .. 'held_back:'
+local paused_waiters = prefix .. 'paused_waiting:'
+local WAITING_FOR = 3600000
 local function let_wait(topic)
   local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
   for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-  if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+  if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
 end
 local function let_go_on(topic)
   if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
@@ -41,9 +43,11 @@ local function let_go_on(topic)
     for _ = 1, MOST_DEAD do
       local first = redis.pcall('ZPOPMIN', waiters .. topic)
       if not first[1] then
-        local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-        if not is_paused then return false, first.err end
-        local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+        if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+        local pauses = prefix .. 'paused'
+        local paused_queues = prefix .. 'paused_queue:'
+        if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+        local queue, queue_aside = queues .. topic, paused_queues .. topic
         for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
           local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
           if type(id) ~= 'string' then break end
@@ -73,10 +77,10 @@ local function let_go_on(topic)
   end
   return wake_next(topic)
 end
-local LIMITED = 2 ^ 40
-local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMITED or LIMITED end
+local LIMIT_MARK = 1099511627776
+local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMIT_MARK or LIMIT_MARK end
 local function lowered(kept)
-  local raised = math.floor(kept / LIMITED + 0.5) * LIMITED
+  local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK
   return kept - raised, raised
 end
 local function parse_limit(topic, text)
@@ -99,9 +103,11 @@ local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+      local pauses = prefix .. 'paused'
+      local paused_queues = prefix .. 'paused_queue:'
+      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
@@ -114,13 +120,13 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local SOON = 1800
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
+local SOON = 1800
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)

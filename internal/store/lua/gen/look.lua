@@ -18,8 +18,8 @@ local function takes_no_writes(queue)
     if string.find(reply.err, reason, 1, true) then return reply end
   end
 end
-local WAITING_FOR = 3600000
 local entering
+local WAITING_FOR = 3600000
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local waiters = prefix .. 'waiting:'
@@ -31,9 +31,13 @@ local function add_waiter(topic, waiter, waited, among)
   end
   local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
   local added = redis.pcall('ZADD', set, 'NX', since, waiter)
-  if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1] then
-    set = prefix .. 'paused_waiting:' .. topic
-    added = redis.pcall('ZADD', set, 'NX', since, waiter)
+  if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) then
+    local pauses = prefix .. 'paused'
+    local paused_waiters = prefix .. 'paused_waiting:'
+    if redis.pcall('HMGET', pauses, topic)[1] then
+      set = paused_waiters .. topic
+      added = redis.pcall('ZADD', set, 'NX', since, waiter)
+    end
   end
   if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
   return type(added) == 'number', added == 1

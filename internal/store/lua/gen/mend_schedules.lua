@@ -49,14 +49,14 @@ local function entries_before(set, score, id)
   end
   return low
 end
-local SCHEDULES = 'delayer:schedules'
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
+local SCHEDULE_TOPIC = 'delayer:schedules'
 
-local queue, most = queues .. SCHEDULES, tonumber(ARGV[2])
+local queue, most = queues .. SCHEDULE_TOPIC, tonumber(ARGV[2])
 local all = redis.call('ZCOUNT', schedules, '-inf', '+inf')
 local waiting = redis.call('LLEN', queue)
-if waiting == 0 and (all == 0 or ARGV[3] == 'moved' and redis.call('LLEN', paused_queues .. SCHEDULES) == 0) then return {all, ''} end
+if waiting == 0 and (all == 0 or ARGV[3] == 'moved' and redis.call('LLEN', paused_queues .. SCHEDULE_TOPIC) == 0) then return {all, ''} end
 
 
 local err = not_writable() or not_permitted('ZREM', schedules, '') or not_permitted('RPOP', queue) or not_permitted('LPUSH', queue, '')
@@ -66,7 +66,7 @@ local reply = {all, ''}
 -- Puts the schedule back if it is one, and not there. Returns whether it is one; of what is none, the topic.
 local function mend(id, name)
   local s = redis.pcall('HMGET', buckets .. id, 'topic', 'revision', 'next')
-  if s[1] ~= SCHEDULES or not s[2] then return false, s[1] end
+  if s[1] ~= SCHEDULE_TOPIC or not s[2] then return false, s[1] end
   if s[3] ~= '' and not redis.call('ZMSCORE', pool, id)[1] then
     redis.call('ZADD', pool, score_of(tonumber(s[3])), id)
     reply[#reply + 1] = name

@@ -50,23 +50,26 @@ local function is_lease(score)
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
 local reserved_counts = prefix .. 'reserved'
+local HAS_SLOTS = 1649267441664
 local function count_reserved(by_topic, ids)
   for topic, change in pairs(by_topic) do
     local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
     if type(count) ~= 'number' then
     elseif count <= 0 then
       redis.pcall('HDEL', reserved_counts, topic)
-    elseif count >= 3 * 2 ^ 39 and change < 0 then
+    elseif count >= HAS_SLOTS and change < 0 then
       local slots = prefix .. 'slots:'
       local waiters = prefix .. 'waiting:'
       local held_back = prefix .. 'held_back:'
       local function let_go_on(topic)
         if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+        local paused_waiters = prefix .. 'paused_waiting:'
+        local WAITING_FOR = 3600000
         local function let_wait(topic)
           local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
           for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-          if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+          if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
         end
         local wake_channels = prefix .. 'wake:'
         local MOST_DEAD = 100
@@ -74,9 +77,11 @@ local function count_reserved(by_topic, ids)
           for _ = 1, MOST_DEAD do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
-              local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-              if not is_paused then return false, first.err end
-              local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+              if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+              local pauses = prefix .. 'paused'
+              local paused_queues = prefix .. 'paused_queue:'
+              if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+              local queue, queue_aside = queues .. topic, paused_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
                 local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
@@ -121,9 +126,11 @@ local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+      local pauses = prefix .. 'paused'
+      local paused_queues = prefix .. 'paused_queue:'
+      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
@@ -136,13 +143,13 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local SOON = 1800
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
+local SOON = 1800
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -178,7 +185,11 @@ local function move(args)
   local function examine(scores, n)
     local leases, sum = 0, 0
     local several = #args > FIRST
-    local bounds = several and {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60, 600, 3600}
+    local bounds
+    if several then
+      local LATENESS_BOUNDS = {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60, 600, 3600, 1 / 0}
+      bounds = LATENESS_BOUNDS
+    end
     local ends, bucket, first = several and 1 / 0 or -1
     for i = 1, #scores do
       local score = scores[i]
@@ -195,7 +206,7 @@ local function move(args)
           counts[n] = 32 * (i - first) + bucket
         end
         first, bucket = i, 1
-        while bucket < 17 and behind > bounds[bucket] do bucket = bucket + 1 end
+        while behind > bounds[bucket] do bucket = bucket + 1 end
         ends = bounds[bucket - 1] or -1
       end
     end

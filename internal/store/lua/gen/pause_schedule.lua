@@ -11,13 +11,13 @@
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
+local SCHEDULE_TOPIC = 'delayer:schedules'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local now_us = time[1] * 1000000 + time[2]
-local SCHEDULES = 'delayer:schedules'
 local bucket = buckets .. ARGV[1]
 local s = redis.call('HMGET', bucket, 'topic', 'revision', 'paused')
-if s[1] ~= SCHEDULES or not s[2] then return 0 end
+if s[1] ~= SCHEDULE_TOPIC or not s[2] then return 0 end
 if (ARGV[2] == 'pause') == (s[3] and true or false) then return 1 end
 redis.call('HSET', bucket, 'revision', string.format('%.0f', math.max(now_us, s[2] + 1)))
 if ARGV[2] == 'pause' then redis.call('HSET', bucket, 'paused', string.format('%d', now)) else redis.call('HDEL', bucket, 'paused') end

@@ -76,9 +76,12 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
         jobs[2 * n + 2] = body
         n = n + 1
         names[n] = name
-        if job[3] and string.byte(job[3]) == 43 then
-          followed = followed or {}
-          followed[n] = true
+        if job[3] then
+          local FOLLOWER_BYTE = 43
+          if string.byte(job[3]) == FOLLOWER_BYTE then
+            followed = followed or {}
+            followed[n] = true
+          end
         end
       end
     elseif not owner then
@@ -120,9 +123,11 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
       for _ = 1, MOST_DEAD do
         local first = redis.pcall('ZPOPMIN', waiters .. topic)
         if not first[1] then
-          local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-          if not is_paused then return false, first.err end
-          local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+          if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+          local pauses = prefix .. 'paused'
+          local paused_queues = prefix .. 'paused_queue:'
+          if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+          local queue, queue_aside = queues .. topic, paused_queues .. topic
           for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
             local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
             if type(id) ~= 'string' then break end
@@ -194,9 +199,11 @@ local function take_all(read, wants, claim, limit_at, gate)
           for _ = 1, MOST_DEAD do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
-              local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-              if not is_paused then return false, first.err end
-              local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+              if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+              local pauses = prefix .. 'paused'
+              local paused_queues = prefix .. 'paused_queue:'
+              if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+              local queue, queue_aside = queues .. topic, paused_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
                 local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
@@ -213,8 +220,8 @@ local function take_all(read, wants, claim, limit_at, gate)
       end
     end
     if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') and (not held or among) then
-      local WAITING_FOR = 3600000
       local entering
+      local WAITING_FOR = 3600000
       local function add_waiter(topic, waiter, waited, among)
         if not entering then
           local time = redis.pcall('TIME')
@@ -223,9 +230,13 @@ local function take_all(read, wants, claim, limit_at, gate)
         end
         local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
         local added = redis.pcall('ZADD', set, 'NX', since, waiter)
-        if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1] then
-          set = prefix .. 'paused_waiting:' .. topic
-          added = redis.pcall('ZADD', set, 'NX', since, waiter)
+        if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) then
+          local pauses = prefix .. 'paused'
+          local paused_waiters = prefix .. 'paused_waiting:'
+          if redis.pcall('HMGET', pauses, topic)[1] then
+            set = paused_waiters .. topic
+            added = redis.pcall('ZADD', set, 'NX', since, waiter)
+          end
         end
         if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
         return type(added) == 'number', added == 1
@@ -298,6 +309,7 @@ local reply = take_all(read, nil, delete, 5)
 if not followers then return reply end
 
 local queues = prefix .. 'ready_queue:'
+local DEFAULT_LIFETIME = 604800000
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local function score_of(ms)
@@ -305,7 +317,6 @@ local function score_of(ms)
   if rest == 0 then return string.format('%d', ms / 1000) end
   return string.format('%d.%03d', (ms - rest) / 1000, rest)
 end
-local DEFAULT_LIFETIME = 604800000
 local function read_lease(text)
   if not text then return 0, 0, 0, 0 end
   local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
@@ -318,10 +329,10 @@ end
 local function options_text(most, ttr, lifetime)
   return string.format('%d %d %d', most, ttr, lifetime)
 end
-local ANNOUNCED = 60000
+local ANNOUNCED_WITHIN = 60000
 local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
-  if wait > ANNOUNCED then return end
+  if wait > ANNOUNCED_WITHIN then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
@@ -332,9 +343,11 @@ local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+      local pauses = prefix .. 'paused'
+      local paused_queues = prefix .. 'paused_queue:'
+      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
@@ -347,13 +360,13 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local SOON = 1800
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
+local SOON = 1800
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)

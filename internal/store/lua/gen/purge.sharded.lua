@@ -73,9 +73,12 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
         jobs[2 * n + 2] = body
         n = n + 1
         names[n] = name
-        if job[3] and string.byte(job[3]) == 43 then
-          followed = followed or {}
-          followed[n] = true
+        if job[3] then
+          local FOLLOWER_BYTE = 43
+          if string.byte(job[3]) == FOLLOWER_BYTE then
+            followed = followed or {}
+            followed[n] = true
+          end
         end
       end
     elseif not owner then
@@ -117,9 +120,10 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
       for _ = 1, MOST_DEAD do
         local first = redis.pcall('ZPOPMIN', waiters .. topic)
         if not first[1] then
-          local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-          if not is_paused then return false, first.err end
-          local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+          if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+          local pauses = prefix .. 'paused'
+          if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+          local queue, queue_aside = queues .. topic, paused_queues .. topic
           for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
             local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
             if type(id) ~= 'string' then break end
@@ -191,9 +195,10 @@ local function take_all(read, wants, claim, limit_at, gate)
           for _ = 1, MOST_DEAD do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
-              local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-              if not is_paused then return false, first.err end
-              local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+              if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+              local pauses = prefix .. 'paused'
+              if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+              local queue, queue_aside = queues .. topic, paused_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
                 local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
@@ -210,8 +215,8 @@ local function take_all(read, wants, claim, limit_at, gate)
       end
     end
     if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') and (not held or among) then
-      local WAITING_FOR = 3600000
       local entering
+      local WAITING_FOR = 3600000
       local function add_waiter(topic, waiter, waited, among)
         if not entering then
           local time = redis.pcall('TIME')
@@ -220,9 +225,13 @@ local function take_all(read, wants, claim, limit_at, gate)
         end
         local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
         local added = redis.pcall('ZADD', set, 'NX', since, waiter)
-        if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1] then
-          set = prefix .. 'paused_waiting:' .. topic
-          added = redis.pcall('ZADD', set, 'NX', since, waiter)
+        if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) then
+          local pauses = prefix .. 'paused'
+          local paused_waiters = prefix .. 'paused_waiting:'
+          if redis.pcall('HMGET', pauses, topic)[1] then
+            set = paused_waiters .. topic
+            added = redis.pcall('ZADD', set, 'NX', since, waiter)
+          end
         end
         if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
         return type(added) == 'number', added == 1

@@ -15,6 +15,7 @@ local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local reserved_counts = prefix .. 'reserved'
 local once = prefix .. 'once'
+local HAS_SLOTS = 1649267441664
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -45,7 +46,7 @@ for i = 1, #ARGV do
       reserved = pcall('HINCRBY', reserved_counts, topic, '-1')
       reserved = type(reserved) == 'number' and reserved
       if reserved and reserved <= 0 then pcall('HDEL', reserved_counts, topic) end
-      reserved = reserved and reserved >= 3 * 2 ^ 39 -- see count_reserved
+      reserved = reserved and reserved >= HAS_SLOTS
     end
     if removed == 0 or reserved then job = {i, topic, removed == 1, reserved} end
   else
@@ -71,11 +72,13 @@ local waiters = prefix .. 'waiting:'
 local held_back = prefix .. 'held_back:'
 local function let_go_on(topic)
   if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+  local paused_waiters = prefix .. 'paused_waiting:'
+  local WAITING_FOR = 3600000
   local function let_wait(topic)
     local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-    if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+    if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
     for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-    if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+    if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
   end
   local queues = prefix .. 'ready_queue:'
   local wake_channels = prefix .. 'wake:'
@@ -84,9 +87,11 @@ local function let_go_on(topic)
     for _ = 1, MOST_DEAD do
       local first = redis.pcall('ZPOPMIN', waiters .. topic)
       if not first[1] then
-        local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-        if not is_paused then return false, first.err end
-        local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+        if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+        local pauses = prefix .. 'paused'
+        local paused_queues = prefix .. 'paused_queue:'
+        if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+        local queue, queue_aside = queues .. topic, paused_queues .. topic
         for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
           local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
           if type(id) ~= 'string' then break end
@@ -125,7 +130,8 @@ local function withdraw(topic, id)
     if type(length) ~= 'number' or length > entries_to_walk then return end
     entries_to_walk = entries_to_walk - length
     if length > 0 and redis.pcall('LREM', queue, 0, id) ~= 0 then return end
-    queue = prefix .. 'paused_queue:' .. topic
+    local paused_queues = prefix .. 'paused_queue:'
+    queue = paused_queues .. topic
   end
 end
 local withdrawn

@@ -39,23 +39,26 @@ local function is_lease(score)
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
 local reserved_counts = prefix .. 'reserved'
+local HAS_SLOTS = 1649267441664
 local function count_reserved(by_topic, ids)
   for topic, change in pairs(by_topic) do
     local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
     if type(count) ~= 'number' then
     elseif count <= 0 then
       redis.pcall('HDEL', reserved_counts, topic)
-    elseif count >= 3 * 2 ^ 39 and change < 0 then
+    elseif count >= HAS_SLOTS and change < 0 then
       local slots = prefix .. 'slots:'
       local waiters = prefix .. 'waiting:'
       local held_back = prefix .. 'held_back:'
       local function let_go_on(topic)
         if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+        local paused_waiters = prefix .. 'paused_waiting:'
+        local WAITING_FOR = 3600000
         local function let_wait(topic)
           local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
           for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-          if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+          if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
         end
         local wake_channels = prefix .. 'wake:'
         local MOST_DEAD = 100
@@ -63,9 +66,11 @@ local function count_reserved(by_topic, ids)
           for _ = 1, MOST_DEAD do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
-              local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-              if not is_paused then return false, first.err end
-              local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+              if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+              local pauses = prefix .. 'paused'
+              local paused_queues = prefix .. 'paused_queue:'
+              if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+              local queue, queue_aside = queues .. topic, paused_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
                 local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
@@ -108,9 +113,10 @@ end
 local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
-local FOLLOWED = 43
-local function is_followed(text) return text and string.byte(text) == FOLLOWED end
-local function followed_as(before, text) return is_followed(before) and '+' .. text or text end
+local FOLLOWER_BYTE = 43
+local function is_followed(text) return text and string.byte(text) == FOLLOWER_BYTE end
+local FOLLOWER_MARK = '+'
+local function followed_as(before, text) return is_followed(before) and FOLLOWER_MARK .. text or text end
 local CLOCK_SLACK = 500
 local function pushed_anew(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
@@ -122,10 +128,10 @@ local function lifetime_left(ttl, token, lent)
   return math.max(ttl - lent + now - reserved, 1)
 end
 --
-local ANNOUNCED = 60000
+local ANNOUNCED_WITHIN = 60000
 local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
-  if wait > ANNOUNCED then return end
+  if wait > ANNOUNCED_WITHIN then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
@@ -137,9 +143,11 @@ local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+      local pauses = prefix .. 'paused'
+      local paused_queues = prefix .. 'paused_queue:'
+      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
@@ -160,16 +168,17 @@ local function withdraw(topic, id)
     if type(length) ~= 'number' or length > entries_to_walk then return end
     entries_to_walk = entries_to_walk - length
     if length > 0 and redis.pcall('LREM', queue, 0, id) ~= 0 then return end
-    queue = prefix .. 'paused_queue:' .. topic
+    local paused_queues = prefix .. 'paused_queue:'
+    queue = paused_queues .. topic
   end
 end
-local SOON = 1800
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
+local SOON = 1800
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)

@@ -3,7 +3,7 @@
 -- itself, becomes a dead letter only here; if it can't, it goes into the pool, to be tried again later, and stands in nobody's way.
 --
 -- KEYS, ARGV[1…4] and the topics at the end: see take.
--- ARGV[5] for how long (ms); 0: as the job says, but SHORTEST_TTR at least, or else DEFAULT_LEASE
+-- ARGV[5] for how long (ms); 0: as the job says, but SHORTEST_LEASE at least, or else DEFAULT_LEASE
 -- ARGV[6] how many attempts a job has that doesn't say so; 0: any number
 -- ARGV[7…] how many jobs of each of KEYS[2…] at most; then the topics
 --
@@ -23,6 +23,8 @@
 local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local reserved_counts = prefix .. 'reserved'
+local DEFAULT_LEASE = 30000
+local HAS_LIMIT = 549755813888
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local function not_permitted(command, key, ...)
@@ -95,9 +97,12 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
         jobs[2 * n + 2] = body
         n = n + 1
         names[n] = name
-        if job[3] and string.byte(job[3]) == 43 then
-          followed = followed or {}
-          followed[n] = true
+        if job[3] then
+          local FOLLOWER_BYTE = 43
+          if string.byte(job[3]) == FOLLOWER_BYTE then
+            followed = followed or {}
+            followed[n] = true
+          end
         end
       end
     elseif not owner then
@@ -135,9 +140,11 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
       for _ = 1, MOST_DEAD do
         local first = redis.pcall('ZPOPMIN', waiters .. topic)
         if not first[1] then
-          local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-          if not is_paused then return false, first.err end
-          local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+          if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+          local pauses = prefix .. 'paused'
+          local paused_queues = prefix .. 'paused_queue:'
+          if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+          local queue, queue_aside = queues .. topic, paused_queues .. topic
           for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
             local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
             if type(id) ~= 'string' then break end
@@ -209,9 +216,11 @@ local function take_all(read, wants, claim, limit_at, gate)
           for _ = 1, MOST_DEAD do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
-              local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-              if not is_paused then return false, first.err end
-              local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+              if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+              local pauses = prefix .. 'paused'
+              local paused_queues = prefix .. 'paused_queue:'
+              if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+              local queue, queue_aside = queues .. topic, paused_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
                 local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
@@ -228,8 +237,8 @@ local function take_all(read, wants, claim, limit_at, gate)
       end
     end
     if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') and (not held or among) then
-      local WAITING_FOR = 3600000
       local entering
+      local WAITING_FOR = 3600000
       local function add_waiter(topic, waiter, waited, among)
         if not entering then
           local time = redis.pcall('TIME')
@@ -238,9 +247,13 @@ local function take_all(read, wants, claim, limit_at, gate)
         end
         local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
         local added = redis.pcall('ZADD', set, 'NX', since, waiter)
-        if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1] then
-          set = prefix .. 'paused_waiting:' .. topic
-          added = redis.pcall('ZADD', set, 'NX', since, waiter)
+        if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) then
+          local pauses = prefix .. 'paused'
+          local paused_waiters = prefix .. 'paused_waiting:'
+          if redis.pcall('HMGET', pauses, topic)[1] then
+            set = paused_waiters .. topic
+            added = redis.pcall('ZADD', set, 'NX', since, waiter)
+          end
         end
         if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
         return type(added) == 'number', added == 1
@@ -281,10 +294,10 @@ local function lease_end(ms)
   if at % 1000 == 0 then at = at + 1 end
   return at, exact_score(at)
 end
-local ANNOUNCED = 60000
+local ANNOUNCED_WITHIN = 60000
 local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
-  if wait > ANNOUNCED then return end
+  if wait > ANNOUNCED_WITHIN then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
@@ -292,7 +305,6 @@ end
 local function announce_end(at)
   if at < math.huge then announce(exact_score(at), math.ceil((at - now_us) / 1000)) end
 end
-local DEFAULT_LIFETIME = 604800000
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
@@ -303,13 +315,7 @@ local function loan(left, length)
   if left < 0 or left >= LENT * length and left - length >= UNTIL_SEEN then return nil end
   return length + math.max(UNTIL_SEEN - left, 0)
 end
-
-local DEFAULT_LEASE = 30000 -- ms
-local MAX_LEASE = 86400000
-local TRIED_AGAIN = 5000 -- ms, as the server does with what it can't move
--- A producer can't know how far away its consumers are: a lease that does not last for some round
--- trips is over before it can be used or extended.
-local SHORTEST_TTR = 100
+local DEFAULT_LIFETIME = 604800000
 
 local usual_length, default_most = tonumber(ARGV[5]), tonumber(ARGV[6])
 local as_the_job_says = usual_length == 0
@@ -342,7 +348,6 @@ local function wants(id, name, job)
         local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
         return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
       end
-      local FOLLOWED = 43
       local CLOCK_SLACK = 500
       local function pushed_anew(ttl, expires)
         return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
@@ -352,12 +357,13 @@ local function wants(id, name, job)
         local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
         return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
       end
+      local FOLLOWER_BYTE = 43
       known_of = function(name, job)
         local k = {}
         local lent
         k.attempts, k.token, lent, k.expires = read_lease(job[3])
         k.most, k.ttr, k.lifetime = read_options(job[4])
-        k.followed = job[3] and string.byte(job[3]) == FOLLOWED
+        k.followed = job[3] and string.byte(job[3]) == FOLLOWER_BYTE
         if k.expires > 0 then
           k.ttl = redis.call('PTTL', name)
           if pushed_anew(k.ttl, k.expires) then
@@ -411,6 +417,7 @@ local function bury_exhausted(topic)
   local function retry_score(from, k)
     return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
   end
+  local RETRY_AFTER = 5000
   for _, job in ipairs(exhausted) do
     local err = bury(job[1], job[2], topic, string.format('all %d attempts used up', job[3]), '', job[4])
     if not err and job[4] then
@@ -418,7 +425,7 @@ local function bury_exhausted(topic)
       followers[#followers + 1] = job[1]
     elseif err then
       local n = #put_off
-      redis.call('ZADD', pool, retry_score(now + TRIED_AGAIN, n / 3), job[1])
+      redis.call('ZADD', pool, retry_score(now + RETRY_AFTER, n / 3), job[1])
       claim_tells = true
       put_off[n + 1], put_off[n + 2], put_off[n + 3] = topic, job[1], err.err
     end
@@ -439,7 +446,10 @@ local function write_lease(name, length, text, attempt, token, k)
   elseif not text or ttl > DEFAULT_LIFETIME then
     text = lease_text(attempt, token, 0, ttl)
   end
-  if k and k.followed then text = '+' .. text end
+  if k and k.followed then
+    local FOLLOWER_MARK = '+'
+    text = FOLLOWER_MARK .. text
+  end
   changed = pcall('HSET', name, 'lease', text)
   if type(changed) == 'table' then return changed end
   -- What is over of its lifetime, it was ready. In later attempts that adds up.
@@ -460,7 +470,9 @@ local function reserve(name, k, leases)
   if k.anew then pcall('HDEL', name, 'options', 'error', 'next', 'next_body') end
   local length, at, score = usual_length, usual_end, usual_score
   if as_the_job_says and k.ttr > 0 then
-    length = math.max(math.min(k.ttr, MAX_LEASE), SHORTEST_TTR)
+    local MAX_LEASE = 86400000
+    local SHORTEST_LEASE = 100
+    length = math.max(math.min(k.ttr, MAX_LEASE), SHORTEST_LEASE)
     at, score = lease_end(length)
   end
   local token = math.max(now_us, k.token + 1)
@@ -492,7 +504,7 @@ local function gate(topic, n, taken)
   counted = n
 
 
-  if type(count) ~= 'number' or count < 2 ^ 39 then return n end -- see LIMITED
+  if type(count) ~= 'number' or count < HAS_LIMIT then return n end
   local MADE_UP_FOR = 250000
   local limits = prefix .. 'limits'
   local function parse_limit(topic, text)
@@ -513,11 +525,13 @@ local function gate(topic, n, taken)
   local held_back = prefix .. 'held_back:'
   local function let_go_on(topic)
     if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+    local paused_waiters = prefix .. 'paused_waiting:'
+    local WAITING_FOR = 3600000
     local function let_wait(topic)
       local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-      if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+      if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
       for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-      if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+      if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
     end
     local queues = prefix .. 'ready_queue:'
     local wake_channels = prefix .. 'wake:'
@@ -526,9 +540,11 @@ local function gate(topic, n, taken)
       for _ = 1, MOST_DEAD do
         local first = redis.pcall('ZPOPMIN', waiters .. topic)
         if not first[1] then
-          local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-          if not is_paused then return false, first.err end
-          local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+          if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+          local pauses = prefix .. 'paused'
+          local paused_queues = prefix .. 'paused_queue:'
+          if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+          local queue, queue_aside = queues .. topic, paused_queues .. topic
           for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
             local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
             if type(id) ~= 'string' then break end
@@ -722,9 +738,11 @@ local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+      local pauses = prefix .. 'paused'
+      local paused_queues = prefix .. 'paused_queue:'
+      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
@@ -737,13 +755,13 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local SOON = 1800
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
+local SOON = 1800
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)

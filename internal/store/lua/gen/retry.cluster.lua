@@ -18,6 +18,7 @@ local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
+local FOLLOWER_MARK = '+'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local function score_of(ms)
@@ -69,23 +70,26 @@ local function bury(id, bucket, topic, reason, text, has_follower)
   redis.pcall('ZADD', dead_topics, 'NX', string.format('%d', now), topic)
 end
 local reserved_counts = prefix .. 'reserved'
+local HAS_SLOTS = 1649267441664
 local function count_reserved(by_topic, ids)
   for topic, change in pairs(by_topic) do
     local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
     if type(count) ~= 'number' then
     elseif count <= 0 then
       redis.pcall('HDEL', reserved_counts, topic)
-    elseif count >= 3 * 2 ^ 39 and change < 0 then
+    elseif count >= HAS_SLOTS and change < 0 then
       local slots = prefix .. 'slots:'
       local waiters = prefix .. 'waiting:'
       local held_back = prefix .. 'held_back:'
       local function let_go_on(topic)
         if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+        local paused_waiters = prefix .. 'paused_waiting:'
+        local WAITING_FOR = 3600000
         local function let_wait(topic)
           local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
           for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-          if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+          if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
         end
         local wake_channels = prefix .. 'wake:'
         local MOST_DEAD = 100
@@ -93,9 +97,11 @@ local function count_reserved(by_topic, ids)
           for _ = 1, MOST_DEAD do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
-              local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-              if not is_paused then return false, first.err end
-              local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+              if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+              local pauses = prefix .. 'paused'
+              local paused_queues = prefix .. 'paused_queue:'
+              if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+              local queue, queue_aside = queues .. topic, paused_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
                 local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
@@ -138,7 +144,6 @@ end
 local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
-local FOLLOWED = 43
 local DEFAULT_LIFETIME = 604800000
 local function read_options(text)
   if not text then return 0, 0, DEFAULT_LIFETIME end
@@ -167,10 +172,10 @@ local function leased_job(score, bucket, topic, token, ...)
   if unreadable(job) then return nil, job end
   if job[2] == topic and job[1] and string.match(job[1], '^%+?%d+ (%d+)') == token then return job end
 end
-local ANNOUNCED = 60000
+local ANNOUNCED_WITHIN = 60000
 local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
-  if wait > ANNOUNCED then return end
+  if wait > ANNOUNCED_WITHIN then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
@@ -182,9 +187,11 @@ local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+      local pauses = prefix .. 'paused'
+      local paused_queues = prefix .. 'paused_queue:'
+      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
@@ -197,13 +204,14 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local SOON = 1800
+local FOLLOWER_BYTE = 43
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
+local SOON = 1800
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -262,10 +270,10 @@ local function give_back(i)
   if not job then return whys[i] end
   local attempts, token, lent = read_lease(job[1])
   if used_up[i] then
-    local failed = bury(id, name, topic, string.format('all %d attempts used up', attempts), text, string.byte(job[1]) == FOLLOWED)
+    local failed = bury(id, name, topic, string.format('all %d attempts used up', attempts), text, string.byte(job[1]) == FOLLOWER_BYTE)
     if failed then return failed.err end
     redis.call('ZREM', pool, id)
-    if string.byte(job[1]) == FOLLOWED then
+    if string.byte(job[1]) == FOLLOWER_BYTE then
       followers = followers or {}
       followers[#followers + 1] = id
     end
@@ -274,7 +282,7 @@ local function give_back(i)
   end
   local left = lifetime_left(redis.call('PTTL', name), token, lent)
   local given_back = lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left >= 0 and left + delay or left)
-  redis.call('HSET', name, 'lease', string.byte(job[1]) == FOLLOWED and '+' .. given_back or given_back)
+  redis.call('HSET', name, 'lease', string.byte(job[1]) == FOLLOWER_BYTE and FOLLOWER_MARK .. given_back or given_back)
   if text ~= '' then redis.call('HSET', name, 'error', text) end
   if left >= 0 then
     redis.call('PEXPIRE', name, string.format('%d', left + delay))

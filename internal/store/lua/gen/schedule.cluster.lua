@@ -32,16 +32,16 @@ local function not_permitted(command, key, ...)
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local ANNOUNCED = 60000
+local ANNOUNCED_WITHIN = 60000
 local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
-  if wait > ANNOUNCED then return end
+  if wait > ANNOUNCED_WITHIN then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
 end
-local SCHEDULES = 'delayer:schedules'
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
+local SCHEDULE_TOPIC = 'delayer:schedules'
 local function not_here(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
 end
@@ -77,7 +77,7 @@ if err then return err end
 redis.call('ZADD', pool, score_of(tonumber(due)), id)
 redis.call('ZADD', schedules, 0, name)
 redis.pcall('ZREM', removed_schedules, name)
-local fields = {'topic', SCHEDULES, 'next', due, 'revision', string.format('%.0f', math.max(now_us, (was[2] or 0) + 1))}
+local fields = {'topic', SCHEDULE_TOPIC, 'next', due, 'revision', string.format('%.0f', math.max(now_us, (was[2] or 0) + 1))}
 for i = 1, #FIELDS do fields[#fields + 1], fields[#fields + 2] = FIELDS[i], ARGV[2 + i] end
 if old then fields[#fields + 1], fields[#fields + 2] = 'old', old end
 redis.call('HSET', bucket, unpack(fields))

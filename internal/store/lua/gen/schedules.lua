@@ -15,6 +15,7 @@ local pool = KEYS[1]
 local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local schedules = prefix .. 'schedules'
+local SCHEDULE_TOPIC = 'delayer:schedules'
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do
     local of_a, of_b = string.byte(a, i), string.byte(b, i)
@@ -32,7 +33,6 @@ local function entries_before(set, score, id)
   end
   return low
 end
-local SCHEDULES = 'delayer:schedules'
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
 local FIELDS = {'revision', 'topic', 'body', 'zone', 'to', 'missed', 'jitter', 'next', 'paused', 'old'} -- what it takes to fire one
 local ids, last, scores, now = {}, '', {}, 0
@@ -55,7 +55,7 @@ local COUNTS = 16 -- fields before those that are counts
 local reply = {now, last}
 for i, id in ipairs(ids) do
   local fields = redis.pcall('HMGET', buckets .. id, unpack(FIELDS))
-  if not fields.err and fields[1] and fields[2] == SCHEDULES then
+  if not fields.err and fields[1] and fields[2] == SCHEDULE_TOPIC then
     for k = 1, #fields do fields[k] = fields[k] or k > COUNTS and '0' or '' end
     reply[#reply + 1] = {id, scores[i] or '', fields}
   end

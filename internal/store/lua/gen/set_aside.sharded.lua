@@ -114,23 +114,26 @@ local function is_lease(score)
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
 local reserved_counts = prefix .. 'reserved'
+local HAS_SLOTS = 1649267441664
 local function count_reserved(by_topic, ids)
   for topic, change in pairs(by_topic) do
     local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
     if type(count) ~= 'number' then
     elseif count <= 0 then
       redis.pcall('HDEL', reserved_counts, topic)
-    elseif count >= 3 * 2 ^ 39 and change < 0 then
+    elseif count >= HAS_SLOTS and change < 0 then
       local slots = prefix .. 'slots:'
       local waiters = prefix .. 'waiting:'
       local held_back = prefix .. 'held_back:'
       local function let_go_on(topic)
         if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+        local paused_waiters = prefix .. 'paused_waiting:'
+        local WAITING_FOR = 3600000
         local function let_wait(topic)
           local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
           for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-          if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+          if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
         end
         local queues = prefix .. 'ready_queue:'
         local wake_channels = prefix .. 'wake:'
@@ -139,9 +142,11 @@ local function count_reserved(by_topic, ids)
           for _ = 1, MOST_DEAD do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
-              local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-              if not is_paused then return false, first.err end
-              local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+              if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+              local pauses = prefix .. 'paused'
+              local paused_queues = prefix .. 'paused_queue:'
+              if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+              local queue, queue_aside = queues .. topic, paused_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
                 local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
@@ -185,11 +190,12 @@ local function withdraw(topic, id)
     if type(length) ~= 'number' or length > entries_to_walk then return end
     entries_to_walk = entries_to_walk - length
     if length > 0 and redis.pcall('LREM', queue, 0, id) ~= 0 then return end
-    queue = prefix .. 'paused_queue:' .. topic
+    local paused_queues = prefix .. 'paused_queue:'
+    queue = paused_queues .. topic
   end
 end
-local SCHEDULES = 'delayer:schedules'
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
+local SCHEDULE_TOPIC = 'delayer:schedules'
 local function not_here(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
 end
@@ -236,7 +242,7 @@ local function set_job_aside(id, place)
     return
   end
   if score then redis.call('ZREM', pool, id) else withdraw(topic, id) end
-  if topic == SCHEDULES then redis.call('ZREM', schedules, schedule_name(id) or '') end
+  if topic == SCHEDULE_TOPIC then redis.call('ZREM', schedules, schedule_name(id) or '') end
   local entry = (score and 'w' or 'r') .. id
   put_aside(bucket, entry, score or batched)
   if reserved then

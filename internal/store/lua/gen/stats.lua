@@ -40,9 +40,9 @@ local function read_options(text)
   return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
 end
 local UNTIL_SEEN = 120000
-local LIMITED = 2 ^ 40
+local LIMIT_MARK = 1099511627776
 local function lowered(kept)
-  local raised = math.floor(kept / LIMITED + 0.5) * LIMITED
+  local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK
   return kept - raised, raised
 end
 local limits = prefix .. 'limits'

@@ -31,6 +31,7 @@ local dead_lists = prefix .. 'dead_letters:'
 local once = prefix .. 'once'
 local pauses = prefix .. 'paused'
 local paused_queues = prefix .. 'paused_queue:'
+local MAX_LEASE = 86400000
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local now_s = time[1] + time[2] / 1000000
@@ -63,10 +64,10 @@ local function entries_before(set, score, id)
   end
   return low
 end
-local LIMITED = 2 ^ 40
-local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMITED or LIMITED end
+local LIMIT_MARK = 1099511627776
+local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMIT_MARK or LIMIT_MARK end
 local function lowered(kept)
-  local raised = math.floor(kept / LIMITED + 0.5) * LIMITED
+  local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK
   return kept - raised, raised
 end
 local function parse_limit(topic, text)
@@ -84,9 +85,9 @@ local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
@@ -112,7 +113,6 @@ local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
 local IDLE = 3600         -- s; for how long a topic with nothing must not have been used
-local MAX_LEASE = 86400   -- s
 local STEP = 50           -- entries read at a time behind one without a job
 local OVER = 500          -- IDs whose time is over, removed at a time
 local MAX_WALK, WALKED = 10000, 50 -- so many entries that are walked over cost as much as one that is read
@@ -194,7 +194,7 @@ local function reserved_of(names, has_limit)
     for k = 1, #names do counts[k] = 1 end
     return counts
   end
-  local leases = redis.call('ZCOUNT', pool, '-inf', string.format('%d', now_s + MAX_LEASE + 1))
+  local leases = redis.call('ZCOUNT', pool, '-inf', string.format('%d', now_s + MAX_LEASE / 1000 + 1))
   for k, name in ipairs(names) do
     local kept = tonumber(counts[k] or 0) or 0
     local count, raised = lowered(kept)

@@ -15,6 +15,7 @@ local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)
 local buckets = prefix .. 'job_bucket:'
 local slots = prefix .. 'slots:'
 local uncounted = prefix .. 'uncounted'
+local MAX_LEASE = 86400000
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_s = time[1] + time[2] / 1000000
@@ -49,7 +50,7 @@ local function is_lease(score)
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
 local function slot_score(at) return string.format('%.0f', at) end
-local PAGE, MAX_LEASE = 200, 86400 -- s
+local PAGE = 200
 local topic, set = ARGV[1], slots .. ARGV[1]
 local err = not_permitted('ZADD', set, '0', '') or not_permitted('HDEL', uncounted, topic)
 if err then return err end
@@ -69,7 +70,7 @@ end
 local page = redis.call('ZRANGE', pool, first, first + PAGE - 1, 'WITHSCORES')
 for i = 1, #page, 2 do
   local id, score = page[i], page[i + 1]
-  if tonumber(score) > now_s + MAX_LEASE + 1 then return finish() end
+  if tonumber(score) > now_s + MAX_LEASE / 1000 + 1 then return finish() end
   if is_lease(score) and redis.pcall('HGET', buckets .. id, 'topic') == topic then redis.call('ZADD', set, slot_score(score * 1000000), id) end
 end
 if #page < 2 * PAGE then return finish() end

@@ -14,17 +14,17 @@ local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)
 local buckets = prefix .. 'job_bucket:'
 local schedules = prefix .. 'schedules'
 local removed_schedules = prefix .. 'removed_schedules'
+local SCHEDULE_TOPIC = 'delayer:schedules'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local SCHEDULES = 'delayer:schedules'
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
 
 local id = schedule_id(ARGV[1])
 local s = redis.call('HMGET', buckets .. id, 'topic', 'revision', 'source')
-if s[1] and (s[1] ~= SCHEDULES or not s[2]) or ARGV[2] ~= '' and s[3] ~= ARGV[2] then return 0 end
+if s[1] and (s[1] ~= SCHEDULE_TOPIC or not s[2]) or ARGV[2] ~= '' and s[3] ~= ARGV[2] then return 0 end
 
 
 local by_hand = ARGV[2] == '' and s[3] and s[3] ~= ''

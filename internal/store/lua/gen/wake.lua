@@ -12,11 +12,13 @@ local waiters = prefix .. 'waiting:'
 local held_back = prefix .. 'held_back:'
 local function let_go_on(topic)
   if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+  local paused_waiters = prefix .. 'paused_waiting:'
+  local WAITING_FOR = 3600000
   local function let_wait(topic)
     local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-    if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+    if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
     for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-    if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end
+    if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
   end
   local wake_channels = prefix .. 'wake:'
   local MOST_DEAD = 100
@@ -24,9 +26,11 @@ local function let_go_on(topic)
     for _ = 1, MOST_DEAD do
       local first = redis.pcall('ZPOPMIN', waiters .. topic)
       if not first[1] then
-        local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-        if not is_paused then return false, first.err end
-        local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+        if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+        local pauses = prefix .. 'paused'
+        local paused_queues = prefix .. 'paused_queue:'
+        if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+        local queue, queue_aside = queues .. topic, paused_queues .. topic
         for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
           local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
           if type(id) ~= 'string' then break end
@@ -62,9 +66,11 @@ local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+      local pauses = prefix .. 'paused'
+      local paused_queues = prefix .. 'paused_queue:'
+      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end

@@ -21,7 +21,8 @@ end
 
 -- Has the follower take the place of its job, which is done. It is in that hash: the job's bucket, or the dead letter that was
 -- made of it.
--- include: keys: pool buckets queues; time: now score_of; lease: DEFAULT_LIFETIME read_lease pushed_anew options_text; pool: announce
+-- include: keys: pool buckets queues; go: DEFAULT_LIFETIME; time: now score_of; lease: read_lease pushed_anew options_text
+-- include: pool: announce
 -- include: queue: wake; topics: enter_use
 local function follow_up(id, from)
   local name = buckets .. id

@@ -1,12 +1,12 @@
 -- What becomes of those whom the limit of a topic has held back when it does no more.
 
 -- Has them wait as others do, who wait for jobs.
--- include: keys: prefix waiters held_back
+-- include: keys: waiters held_back paused_waiters; go: WAITING_FOR
 local function let_wait(topic)
   local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
-  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = prefix .. 'paused_waiting:' .. topic end
+  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
   for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-  if all[1] then redis.pcall('PEXPIRE', waiting, 3600000) end -- see add_waiter
+  if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
 end
 
 -- See let_go_on.

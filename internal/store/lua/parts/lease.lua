@@ -10,8 +10,8 @@ end
 -- Changes the numbers of reserved jobs by so much, by topic. A number may be wrong, since
 -- old clients and servers don't keep it, and users who may not. One that is not above 0 is deleted.
 -- ids are the jobs whose leases have been ended, nil if these have ended by themselves: of a topic with a limit, which its number
--- tells, they have slots no more. See LIMITED.
--- include: keys: reserved_counts
+-- tells, they have slots no more. See LIMIT_MARK.
+-- include: keys: reserved_counts; go: HAS_SLOTS
 local function count_reserved(by_topic, ids)
   for topic, change in pairs(by_topic) do
     local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
@@ -19,7 +19,7 @@ local function count_reserved(by_topic, ids)
       -- it is not kept
     elseif count <= 0 then
       redis.pcall('HDEL', reserved_counts, topic)
-    elseif count >= 3 * 2 ^ 39 and change < 0 then
+    elseif count >= HAS_SLOTS and change < 0 then
       -- include: keys: slots; held: let_go_on
       if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
       let_go_on(topic)
@@ -49,8 +49,6 @@ end
 --   options  what its producer says: how many attempts it has and for how long it is reserved
 --            (ms), 0 if that is the consumer's affair; and how long it is kept once it is
 --            ready (ms). Absent if all is as usual
-local DEFAULT_LIFETIME = 604800000
-
 local function read_lease(text)
   if not text then return 0, 0, 0, 0 end
   local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
@@ -65,13 +63,12 @@ end
 
 -- Whether the job with a lease of that text has a follower (see follow). The text with that said; another
 -- one, which says the same of it.
-local FOLLOWED = 43 -- the mark; to compare with it is cheaper than to call a function
--- include: FOLLOWED
-local function is_followed(text) return text and string.byte(text) == FOLLOWED end
--- include: is_followed
-local function as_followed(text) return is_followed(text) and text or '+' .. text end
--- include: is_followed
-local function followed_as(before, text) return is_followed(before) and '+' .. text or text end
+-- include: go: FOLLOWER_BYTE
+local function is_followed(text) return text and string.byte(text) == FOLLOWER_BYTE end
+-- include: is_followed; go: FOLLOWER_MARK
+local function as_followed(text) return is_followed(text) and text or FOLLOWER_MARK .. text end
+-- include: is_followed; go: FOLLOWER_MARK
+local function followed_as(before, text) return is_followed(before) and FOLLOWER_MARK .. text or text end
 
 -- Whether the job was pushed anew by somebody who doesn't know of these fields, as the original's
 -- clients don't: then its bucket, which expires in ttl ms, expires later than it said. Two readings of
@@ -82,7 +79,7 @@ local function pushed_anew(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
 
--- include: DEFAULT_LIFETIME
+-- include: go: DEFAULT_LIFETIME
 local function read_options(text)
   if not text then return 0, 0, DEFAULT_LIFETIME end
   local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')

@@ -8,14 +8,13 @@
 
 -- The number of a topic's reserved jobs that is kept is raised by that if there is a limit, and by twice that if its jobs have slots. So all
 -- who take or end a lease learn of it from what they do anyway, and topics without one cost nothing.
-local LIMITED = 2 ^ 40
--- include: LIMITED
-local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMITED or LIMITED end
+-- include: go: LIMIT_MARK
+local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMIT_MARK or LIMIT_MARK end
 
 -- How many of a topic's jobs are reserved, by the number that is kept, and by how much that is raised.
--- include: LIMITED
+-- include: go: LIMIT_MARK
 local function lowered(kept)
-  local raised = math.floor(kept / LIMITED + 0.5) * LIMITED -- the number may be below 0
+  local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK -- the number may be below 0
   return kept - raised, raised
 end
 

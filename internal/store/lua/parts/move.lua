@@ -31,7 +31,11 @@ local function move(args)
   local function examine(scores, n)
     local leases, sum = 0, 0
     local several = #args > FIRST
-    local bounds = several and {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60, 600, 3600}
+    local bounds
+    if several then
+      -- include: go: LATENESS_BOUNDS
+      bounds = LATENESS_BOUNDS
+    end
     local ends, bucket, first = several and 1 / 0 or -1 -- what is late by no more is of another bucket
     for i = 1, #scores do
       local score = scores[i]
@@ -48,7 +52,7 @@ local function move(args)
           counts[n] = 32 * (i - first) + bucket
         end
         first, bucket = i, 1
-        while bucket < 17 and behind > bounds[bucket] do bucket = bucket + 1 end
+        while behind > bounds[bucket] do bucket = bucket + 1 end
         ends = bounds[bucket - 1] or -1
       end
     end

@@ -1,16 +1,12 @@
 -- Entries of the job pool.
 
--- How soon a job must fall due to be announced (ms): a server looks at the pool at least
--- so often, whatever its timer_interval.
-local ANNOUNCED = 60000
-
 -- Tells the servers of a job in the pool with that score, which falls due in so many ms, if it
 -- is the next to fall due: they sleep until the one that was. What is overdue does not count,
 -- as it may be stuck. A permission that is missing is no reason to fail: servers look by
 -- themselves, too.
--- include: ANNOUNCED; keys: pool first_due_channel; time: time
+-- include: go: ANNOUNCED_WITHIN; keys: pool first_due_channel; time: time
 local function announce(score, wait)
-  if wait > ANNOUNCED then return end
+  if wait > ANNOUNCED_WITHIN then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end

@@ -5,7 +5,6 @@
 -- job, in the script that has looked, so that no job comes between; and whatever makes a job ready
 -- takes the first one out and wakes it, alone. Nothing depends on it: clients look by themselves, too. So what
 -- is not permitted, or can't be stored, is no reason to fail.
-local WAITING_FOR = 3600000 -- ms; store.WaitingFor: entries of clients that have died go then
 local MOST_DEAD = 100       -- waiters that one call finds dead
 
 -- While a topic is paused a hash stands where its waiters would, and they wait under another name; see hold. So those
@@ -16,7 +15,7 @@ local entering -- when (Unix µs)
 
 -- Enters the waiter, which has waited for so long (µs), among those that wait, or among others. Returns whether it stands there now,
 -- and whether it did not before.
--- include: WAITING_FOR entering; keys: prefix waiters
+-- include: entering; go: WAITING_FOR; keys: waiters
 local function add_waiter(topic, waiter, waited, among)
   if not entering then
     local time = redis.pcall('TIME')
@@ -25,9 +24,12 @@ local function add_waiter(topic, waiter, waited, among)
   end
   local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
   local added = redis.pcall('ZADD', set, 'NX', since, waiter)
-  if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1] then
-    set = prefix .. 'paused_waiting:' .. topic
-    added = redis.pcall('ZADD', set, 'NX', since, waiter)
+  if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) then
+    -- include: keys: pauses paused_waiters
+    if redis.pcall('HMGET', pauses, topic)[1] then
+      set = paused_waiters .. topic
+      added = redis.pcall('ZADD', set, 'NX', since, waiter)
+    end
   end
   if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
   return type(added) == 'number', added == 1
@@ -38,14 +40,15 @@ end
 -- woken, and Redis's reason if none could be. If the topic is paused its jobs are set aside instead: everything that makes
 -- a job ready comes here, in the same script, and says how many it has made ready if these may be more than 1,000. What others have put there
 -- beyond that, who don't know of the pause, is left to the server.
--- include: MOST_DEAD; keys: prefix queues waiters wake_channels
+-- include: MOST_DEAD; keys: queues waiters wake_channels
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      local is_paused = first.err and string.find(first.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', prefix .. 'paused', topic)[1]
-      if not is_paused then return false, first.err end
-      local queue, queue_aside = queues .. topic, prefix .. 'paused_queue:' .. topic
+      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
+      -- include: keys: pauses paused_queues
+      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end -- the server tries it, too, and says why
@@ -77,7 +80,7 @@ local entries_to_walk = 10000
 
 -- Takes id out of a topic's ready queue, or, where it is not there, out of what is set aside while the topic is paused. From a queue that
 -- is too long or no list it is not taken.
--- include: entries_to_walk; keys: prefix queues
+-- include: entries_to_walk; keys: queues
 local function withdraw(topic, id)
   local queue = queues .. topic
   for _ = 1, 2 do
@@ -85,6 +88,7 @@ local function withdraw(topic, id)
     if type(length) ~= 'number' or length > entries_to_walk then return end
     entries_to_walk = entries_to_walk - length
     if length > 0 and redis.pcall('LREM', queue, 0, id) ~= 0 then return end
-    queue = prefix .. 'paused_queue:' .. topic
+    -- include: keys: paused_queues
+    queue = paused_queues .. topic
   end
 end

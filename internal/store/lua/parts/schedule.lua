@@ -1,8 +1,6 @@
 -- Schedules. One is a job that a server does not move when it falls due, but fires: it stores the job of that moment, and gives
 -- the schedule its next due time.
 
-local SCHEDULES = 'delayer:schedules' -- their topic; see ScheduleTopic in Go
-
 -- Beside topic and body, which is the spec, the bucket of a schedule has
 --   zone to content missed overlap jitter options source   what it was made with: options as those of its jobs, jitter in ms
 --   revision   when that was changed last (Unix µs): whoever fires it must have read this one
@@ -37,13 +35,12 @@ end
 
 -- Stores the bucket of a job that is due at a time (Unix ms), unless there is one of that ID. Returns whether it has; then it is the
 -- caller's affair where the job stands, and that its topic is used.
-local USUAL = '0 0 604800000' -- options that a job's bucket does without, see options_text
--- include: USUAL; keys: buckets; time: now; lease: DEFAULT_LIFETIME
+-- include: keys: buckets; go: DEFAULT_OPTIONS DEFAULT_LIFETIME; time: now
 local function store_bucket(id, topic, content, options, due)
   local name = buckets .. id
   if redis.call('EXISTS', name) == 1 then return false end
   local lifetime = DEFAULT_LIFETIME
-  if not options or options == USUAL then
+  if not options or options == DEFAULT_OPTIONS then
     redis.call('HSET', name, 'topic', topic, 'body', content)
   else
     redis.call('HSET', name, 'topic', topic, 'body', content, 'options', options)

@@ -75,9 +75,12 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
         jobs[2 * n + 2] = body
         n = n + 1
         names[n] = name
-        if job[3] and string.byte(job[3]) == 43 then -- the mark of a lease whose job has a follower
-          followed = followed or {}
-          followed[n] = true
+        if job[3] then
+          -- include: go: FOLLOWER_BYTE
+          if string.byte(job[3]) == FOLLOWER_BYTE then
+            followed = followed or {}
+            followed[n] = true
+          end
         end
       end
     elseif not owner then

@@ -2,7 +2,6 @@
 -- of it may wait.
 
 local USED_EACH = 60    -- s; times of use are rounded down to that, so that few calls write one
-local SOON = 1800       -- s; a job that falls due by then needs no entry among those to come
 
 -- include: USED_EACH
 local function used_at(seconds)
@@ -11,7 +10,7 @@ end
 
 -- Enters that a job of the topic waits, if that is for long. Times are in Unix s. A permission that is
 -- missing is no reason to fail: the topic is not counted meanwhile, that is all.
--- include: SOON used_at; keys: known_topics topics_due
+-- include: used_at; keys: known_topics topics_due; go: SOON
 local function enter_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -20,7 +19,7 @@ local function enter_wait(topic, seconds, due)
 end
 
 -- Enters that a job of the topic was stored, which is due at that time.
--- include: SOON used_at enter_wait; keys: known_topics
+-- include: used_at enter_wait; keys: known_topics; go: SOON
 local function enter_use(topic, seconds, due)
   if due - seconds > SOON then
     enter_wait(topic, seconds, due)

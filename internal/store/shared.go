@@ -1,0 +1,88 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+const (
+	// DefaultLifetime is how long a job is kept once it is ready, unless its producer says otherwise.
+	DefaultLifetime = 7 * 24 * time.Hour
+	// DefaultLease is how long a job is reserved if neither its consumer nor its producer says for how long.
+	DefaultLease = 30 * time.Second
+	// ShortestLease is the least that a producer, or a worker's options, can make of a lease: one that does not last for some
+	// round trips would end before it can be used or extended.
+	ShortestLease = 100 * time.Millisecond
+	// MaxLease is how long a lease is at most.
+	MaxLease = 24 * time.Hour
+	// RetryAfter is how long a job rests that can't be moved, or can't become a dead letter, before that is tried again.
+	RetryAfter = 5 * time.Second
+	// MaxGroup is how long a group's body is at most, in bytes.
+	MaxGroup = 1 << 20
+
+	// limitMark is added to the number of a topic's reserved jobs if the topic has a limit, and twice if these jobs have slots.
+	limitMark = 1 << 40
+	// followerMark begins the text of a lease whose job has a follower.
+	followerMark = '+'
+)
+
+// LuaParts are the parts that Go writes, which scripts include like those in lua/parts: keys has the names of keys and channels,
+// go what else scripts and Go have in common. See luagen.
+func LuaParts() map[string]string {
+	var k Keys
+	var keys, constants strings.Builder
+	keys.WriteString("local pool = KEYS[1]\n-- include: pool\nlocal prefix = ")
+	for i, first := range []string{k.JobPool(), k.DeadTopics(), k.Servers()} { // what the first key may be
+		fmt.Fprintf(&keys, "%sstring.match(pool, '^(.*)%s$')", []string{"", " or "}[min(i, 1)], first)
+	}
+	for _, key := range [][2]string{
+		{"buckets", k.JobBucket("")}, {"queues", k.ReadyQueue("")}, {"waiters", k.Waiting("")}, {"wake_channels", k.Wake("")},
+		{"first_due_channel", k.FirstDue()}, {"reserved_counts", k.Reserved()}, {"limits", k.Limits()}, {"slots", k.Slots("")},
+		{"uncounted", k.Uncounted()}, {"held_back", k.HeldBack("")}, {"acked_count", k.Acked()}, {"known_topics", k.Topics()},
+		{"topics_due", k.TopicsDue()}, {"dead_letters", k.DeadLetter("")}, {"dead_lists", k.DeadLetters("")}, {"dead_topics", k.DeadTopics()},
+		{"server_states", k.Servers()}, {"past_hour", k.History()}, {"once", k.Once()}, {"once_contents", k.OnceContent("")},
+		{"schedules", k.Schedules()}, {"removed_schedules", k.RemovedSchedules()}, {"schedule_lists", k.ScheduleLists()},
+		{"pauses", k.Paused()}, {"paused_queues", k.PausedQueue("")}, {"paused_waiters", k.PausedWaiting("")}, {"groups", k.Group("")},
+		{"texts", k.GroupText("")}, {"migration", k.Migration()}, {"aside", k.SetAside()}, {"aside_jobs", k.SetAsideJob("")},
+	} {
+		fmt.Fprintf(&keys, "\n-- include: prefix\nlocal %s = prefix .. '%s'", key[0], key[1])
+	}
+	for _, c := range []struct {
+		name  string
+		value any
+	}{
+		{"ANNOUNCED_WITHIN", AnnouncedWithin.Milliseconds()},
+		{"WAITING_FOR", WaitingFor.Milliseconds()},
+		{"DEFAULT_LIFETIME", DefaultLifetime.Milliseconds()},
+		{"DEFAULT_OPTIONS", fmt.Sprintf("'0 0 %d'", DefaultLifetime.Milliseconds())}, // see options_text
+		{"DEFAULT_LEASE", DefaultLease.Milliseconds()},
+		{"SHORTEST_LEASE", ShortestLease.Milliseconds()},
+		{"MAX_LEASE", MaxLease.Milliseconds()},
+		{"RETRY_AFTER", RetryAfter.Milliseconds()},
+		{"STALE_AFTER", staleAfter.Milliseconds()},
+		{"HISTORY_STEP", historyStep.Milliseconds()},
+		{"HISTORY_SLOTS", historySlots},
+		{"SOON", int(soon.Seconds())},
+		{"LATENESS_BOUNDS", latenessBounds()},
+		{"MAX_GROUP", MaxGroup},
+		{"LIMIT_MARK", limitMark},
+		{"HAS_LIMIT", limitMark / 2},     // above all numbers without the mark: they may be below 0, too
+		{"HAS_SLOTS", limitMark / 2 * 3}, // the same of those with one
+		{"FOLLOWER_MARK", "'" + string(followerMark) + "'"},
+		{"FOLLOWER_BYTE", followerMark},
+		{"SCHEDULE_TOPIC", "'" + ScheduleTopic + "'"},
+	} {
+		fmt.Fprintf(&constants, "local %s = %v\n", c.name, c.value)
+	}
+	return map[string]string{"keys": keys.String(), "go": constants.String()}
+}
+
+// latenessBounds is a table of LatenessBounds, in s. The last bucket's bound is never reached.
+func latenessBounds() string {
+	var table strings.Builder
+	for _, bound := range LatenessBounds {
+		fmt.Fprintf(&table, "%v, ", bound.Seconds())
+	}
+	return "{" + table.String() + "1 / 0}"
+}
