@@ -104,38 +104,19 @@ func (h *heart) failed(mover int, err error) {
 	}
 }
 
-// isDue reports whether the state is to be told now. A server that doesn't run has no ID.
-func (h *heart) isDue(now time.Time) bool {
-	silent := now.Sub(h.tried)
-	return h.state.ID != "" && (silent >= renewEvery || silent >= beatEvery && h.hasNews() && !h.refused)
-}
-
-// hasNews reports whether anything but passes happened since the state was last told.
-func (h *heart) hasNews() bool {
-	state := h.state
-	state.Passes = h.told.Passes
-	return state != h.told
-}
-
-// next is the state if it is to be told now.
+// next is the state if it is to be told now: each renewEvery, and after beatEvery if anything but passes has happened. A server that doesn't
+// run has no ID.
 func (h *heart) next(now time.Time) (state store.ServerState, isDue bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.isDue(now) {
+	silent, told := now.Sub(h.tried), h.told
+	told.Passes = h.state.Passes
+	if h.state.ID == "" || silent < renewEvery && (silent < beatEvery || h.refused || h.state == told) {
 		return state, false
 	}
 	h.tried, state = now, h.state
 	state.Age = time.Since(h.began)
 	return state, true
-}
-
-// sweepEvery is how often it looks who else is there. Who is alone does so seldom: there is another entry when another one
-// comes.
-func (h *heart) sweepEvery() time.Duration {
-	if len(h.others) > 0 {
-		return renewEvery
-	}
-	return sweepEvery
 }
 
 // tell enters that the state was told, or could not be.
@@ -169,8 +150,11 @@ func (s *Server) beat(work context.Context, now time.Time) {
 	if !isDue {
 		return
 	}
-	entries := h.entries
-	if now.Sub(h.swept) >= h.sweepEvery() {
+	entries, every := h.entries, sweepEvery
+	if len(h.others) > 0 { // a server that is alone need not look often: another one that comes makes another entry
+		every = renewEvery
+	}
+	if now.Sub(h.swept) >= every {
 		entries = -1
 	}
 	var beat store.Beat
@@ -190,7 +174,9 @@ func (s *Server) beat(work context.Context, now time.Time) {
 			first.store.Keys().Servers(), now.Sub(h.written).Round(time.Second)))
 	}
 	h.tell(state, beat.Started, err)
-	s.outages.aside(fmt.Sprintf("This server can't say in %s how it fares, it moves jobs all the same", first.store.Keys().Servers()), err, false)
+	if err != nil || len(s.outages.running) > 0 {
+		s.outages.aside(fmt.Sprintf("This server can't say in %s how it fares, it moves jobs all the same", first.store.Keys().Servers()), err, false)
+	}
 }
 
 // ackedElsewhere is how many jobs of the partitions but the first were acknowledged, when it was last asked; -1 if that is not

@@ -152,6 +152,10 @@ func TestHeartbeatThatIsRefused(t *testing.T) {
 func TestHeartbeatIsDue(t *testing.T) {
 	moved := func(h *heart) { h.Moved("t", Moved{Jobs: 1}) }
 	passed := func(h *heart) { h.Passed(time.Second, nil) }
+	isDue := func(h *heart, now time.Time) bool {
+		_, isDue := h.next(now)
+		return isDue
+	}
 	for name, c := range map[string]struct {
 		does func(*heart)
 		want time.Duration
@@ -169,18 +173,18 @@ func TestHeartbeatIsDue(t *testing.T) {
 		now := time.Now()
 		h := new(heart)
 		h.begin("", time.Second, now)
-		if !h.isDue(now) {
+		if !isDue(h, now) {
 			t.Errorf("%s: not due at first", name)
 		}
 		h.told, h.tried = h.state, now
 		c.does(h)
-		if h.isDue(now.Add(c.want-1)) || !h.isDue(now.Add(c.want)) {
+		if isDue(h, now.Add(c.want-1)) || !isDue(h, now.Add(c.want)) {
 			t.Errorf("%s: not due after exactly %v", name, c.want)
 		}
 	}
 	idle := &New(nil, Options{}).heart
 	moved(idle)
-	if idle.isDue(time.Now()) {
+	if isDue(idle, time.Now()) {
 		t.Error("due although it doesn't run")
 	}
 }

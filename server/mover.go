@@ -1,10 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,16 +15,18 @@ import (
 // mover moves the due jobs of one partition. It is its node's: see there.
 type mover struct {
 	*Server
-	number  int
-	store   *store.Store
-	log     *slog.Logger // names the partition if there are several
-	outages *outages
-	batch   batchSize
-	stuck   stuckJobs
-	notRun  notRun
-	sweeps  []*sweep
-	pass    *pass // that is under way, or is to begin at once
-	putBack bool  // schedules were repaired that may be due: a pass fires them before a server that does not know them moves them again
+	number   int
+	store    *store.Store
+	log      *slog.Logger // names the partition if there are several
+	outages  *outages
+	batch    batchSize
+	stuck    stuckJobs
+	notRun   notRun
+	sweeps   []*sweep
+	sweeping bool  // a sweep is under way
+	pass     *pass // that is under way, or is to begin at once
+	failing  bool  // the last pass failed
+	putBack  bool  // schedules were repaired that may be due: a pass fires them before a server that does not know them moves them again
 
 	now   time.Time // when jobs were found last, by Redis's clock
 	asked time.Time // the same by ours, or a little before
@@ -74,12 +76,9 @@ func (m *mover) nameless() {
 	}
 }
 
-// isOnly reports whether there is one partition.
-func (m *mover) isOnly() bool { return len(m.movers) == 1 }
-
 // named is an error that says in which partition it is, if there are several.
 func (m *mover) named(err error) error {
-	if err == nil || m.isOnly() {
+	if err == nil || len(m.movers) == 1 {
 		return err
 	}
 	return fmt.Errorf("partition %d: %w", m.number, err)
@@ -131,9 +130,12 @@ func (m *mover) spreadSweeps(now time.Time) {
 
 // goOnSweeping takes turns of the sweeps that are due. In standby it only repairs, because the other server may be dead.
 func (m *mover) goOnSweeping(work context.Context) {
+	m.sweeping = false
 	for _, w := range m.sweeps {
-		if w.repairs || !m.standBy.idle() {
+		isDue := w.underWay || time.Since(w.ended) >= cmp.Or(w.after, sweepAfter)
+		if isDue && (w.repairs || !m.standBy.idle()) {
 			w.goOn(work)
+			m.sweeping = m.sweeping || w.underWay
 		}
 	}
 	if m.putBack {
@@ -164,12 +166,7 @@ func (m *mover) dueBy(t time.Time) {
 }
 
 // peeks reports whether it peeks before it makes a pass where no job is known to be due.
-func (m *mover) peeks() bool { return !m.isOnly() || m.standBy.idle() }
-
-// sweeping reports whether it is in the midst of a sweep.
-func (m *mover) sweeping() bool {
-	return slices.ContainsFunc(m.sweeps, func(w *sweep) bool { return w.underWay && (w.repairs || !m.standBy.idle()) })
-}
+func (m *mover) peeks() bool { return len(m.movers) > 1 || m.standBy.idle() }
 
 // nextPass is when the pass is due that follows one. After a pass that failed
 // it is not earlier because of a job: that would fail as well.
@@ -181,7 +178,7 @@ func (m *mover) nextPass(started, job time.Time, err error) time.Time {
 	if err == nil && !job.IsZero() && job.Before(next) {
 		next = job
 	}
-	if soon := time.Now().Add(goOnSoon); err == nil && m.sweeping() && soon.Before(next) {
+	if soon := time.Now().Add(goOnSoon); err == nil && m.sweeping && soon.Before(next) {
 		next = soon
 	}
 	return later(next, time.Now().Add(minWait))
@@ -191,7 +188,7 @@ func (m *mover) nextPass(started, job time.Time, err error) time.Time {
 // pushes some do so each time, and each does so every lastTurn-th time at the latest.
 func (m *mover) nextTick(started time.Time) time.Time {
 	next := m.nextPass(started, time.Time{}, nil)
-	if n := m.node.Load(); n != nil && !m.missesPushes.Load() && !m.sweeping() {
+	if n := m.node.Load(); n != nil && !m.missesPushes.Load() && !m.sweeping {
 		return later(next, n.turnOf(m, started))
 	}
 	return next

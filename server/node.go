@@ -152,8 +152,10 @@ func (n *node) round(movers []*mover) {
 		if n.work.Err() != nil {
 			return
 		}
-		met.add(p.err)
-		n.report(m, p.err)
+		if p.err != nil || len(n.outages.running)+len(m.outages.running) > 0 {
+			met.add(p.err)
+			n.report(m, p.err)
+		}
 		n.worked = n.worked || p.moved
 		if p.err == nil {
 			m.standBy.passed(p.moved)
@@ -161,7 +163,9 @@ func (n *node) round(movers []*mover) {
 		}
 		m.plan(p.started, p.next, p.err)
 	}
-	n.countAcked(movers, started)
+	if len(n.Server.movers) > 1 {
+		n.countAcked(movers, started)
+	}
 	if !met.inPartition { // else it would wait for the same
 		n.keepPaused(movers, started)
 	}
@@ -221,7 +225,7 @@ func (n *node) peek(movers []*mover, now time.Time) {
 // countAcked has the last hour, which is partition 0's, know how many jobs of the others are acknowledged. It asks no more often
 // than that is kept, and not while nothing happens.
 func (n *node) countAcked(movers []*mover, now time.Time) {
-	if n.Server.movers[0].isOnly() || !n.worked || now.Sub(n.counted) < renewEvery {
+	if !n.worked || now.Sub(n.counted) < renewEvery {
 		return
 	}
 	n.counted, n.worked = now, false

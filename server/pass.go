@@ -48,7 +48,7 @@ type pass struct {
 	begun       bool          // it knows what to move
 	again       bool          // it has begun again
 	found       store.DueJobs // to be moved next
-	schedules   dueSchedules  // to be fired next, in turn with the moves
+	schedules   *dueSchedules // to be fired next, in turn with the moves; nil if there are none
 	skipped     bool          // the last look-up left out as many jobs as there were schedules, which may have been others
 	err         error         // what stopped it
 	since       time.Time     // when it began, by Redis's clock
@@ -69,7 +69,7 @@ func (p *pass) step(ctx context.Context) bool {
 	if more && err == nil {
 		return true
 	}
-	if isCut(err) && !p.again {
+	if err != nil && !p.again && isCut(err) {
 		p.again, p.begun = true, false
 		return true
 	}
@@ -83,7 +83,7 @@ func (p *pass) goOn(ctx context.Context) (more bool, err error) {
 			return false, nil
 		}
 		p.found, err = p.find(store.Counts{})
-		p.schedules = dueSchedules{}
+		p.schedules = nil
 		if p.since, p.begun = p.found.Now, true; err != nil {
 			return false, err
 		}
@@ -91,18 +91,22 @@ func (p *pass) goOn(ctx context.Context) (more bool, err error) {
 	if p.test.beforeMove != nil {
 		p.test.beforeMove()
 	}
-	more = p.found.More
-	if p.found, err = p.gather(p.found); err != nil {
-		return false, err
+	if more = p.found.More; more {
+		if p.found, err = p.gather(p.found); err != nil {
+			return false, err
+		}
 	}
-	p.found.Batches = p.schedules.take(p.found.Batches)
-	if p.found.Count.Total() == 0 && !p.schedules.areLeft() {
+	if len(p.found.Batches) > 0 {
+		p.takeSchedules()
+	}
+	if p.schedules != nil {
+		if err = p.fire(); err != nil {
+			return false, err
+		}
+	} else if p.found.Count.Total() == 0 {
 		return false, nil
 	}
-	if err = p.fire(); err != nil {
-		return false, err
-	}
-	more = more || p.schedules.areLeft() || p.skipped
+	more = more || p.schedules != nil || p.skipped
 	p.found, err = p.move(p.found, more)
 	return more && ctx.Err() == nil, err
 }
@@ -110,9 +114,14 @@ func (p *pass) goOn(ctx context.Context) (more bool, err error) {
 func (p *pass) end(ctx context.Context, err error) {
 	p.err = err
 	p.logReady()
-	p.heart.failed(p.number, p.named(err))
-	p.observe(func(o Observer) { o.Passed(time.Since(p.started), p.named(err)) })
-	if err == nil && ctx.Err() == nil {
+	named := err
+	if err != nil || p.failing {
+		named = p.named(err)
+		p.failing = err != nil
+		p.heart.failed(p.number, named)
+	}
+	p.observe(func(o Observer) { o.Passed(time.Since(p.started), named) })
+	if len(p.stuck.last) > 0 && err == nil && ctx.Err() == nil {
 		p.stuck.forget(p.now)
 	}
 	if p.cantPublish != nil || p.woken {
@@ -133,8 +142,10 @@ func (p *pass) find(skip store.Counts) (found store.DueJobs, err error) {
 // query asks for a batch. The first one of a pass has a few jobs moved at once, if we know
 // Redis's clock.
 func (p *pass) query(skip store.Counts) store.Query {
-	p.skipped = p.schedules.areLeft()
-	q := store.Query{Limit: p.batch.size(), Since: p.since, Skip: skip.Plus(p.schedules.count())}
+	if p.skipped = p.schedules != nil; p.skipped {
+		skip = skip.Plus(p.schedules.count())
+	}
+	q := store.Query{Limit: p.batch.size(), Since: p.since, Skip: skip}
 	if p.since.IsZero() && !p.now.IsZero() && !p.test.moveApart {
 		q.AtOnce, q.Retry = min(atOnce, q.Limit), p.stuck.retryAt(p.redisTime(), 0)
 	}
@@ -214,7 +225,9 @@ func (p *pass) enter(moved store.Moved, found time.Time) {
 		p.nextBy(p.stuck.every)
 	case len(moved.IDs) > 0:
 		p.moved = true
-		p.stuck.over(topicTrouble(moved.Topic))
+		if len(p.stuck.last) > 0 {
+			p.stuck.over(topicTrouble(moved.Topic))
+		}
 		made := Moved{len(moved.IDs), moved.Lapsed, Lateness(moved.Late)}
 		p.observe(func(o Observer) { o.Moved(moved.Topic, made) })
 		p.ready = append(p.ready, moved.Batch)

@@ -48,7 +48,14 @@ func (n *node) keepPaused(movers []*mover, now time.Time) {
 			p.next = later(earlier(p.next, p.looked.Add(pausesEvery)), p.rested) // it may be a pause that woke the server
 			return
 		}
-		p.pausesWalk, p.looked = startPausesWalk(ctx, movers), now
+		p.looked = now
+		if p.pausesWalk = startPausesWalk(ctx, movers); p.pausesWalk == nil {
+			p.next = time.Time{}
+			if len(n.outages.running) > 0 {
+				n.outages.aside(pausesFail, nil, false)
+			}
+			return
+		}
 	}
 	p.drop(func(i int) bool { return !slices.Contains(movers, p.movers[i]) }) // which have gone to other nodes
 	if p.step(ctx) {
@@ -66,12 +73,15 @@ func (n *node) keepPaused(movers []*mover, now time.Time) {
 // keepAllPaused does that in one partition, whatever it takes.
 func (m *mover) keepAllPaused(ctx context.Context) error {
 	walk := startPausesWalk(ctx, []*mover{m})
+	if walk == nil {
+		return nil
+	}
 	for walk.step(ctx) {
 	}
 	return walk.err
 }
 
-// startPausesWalk begins one in those of the partitions that have paused topics.
+// startPausesWalk begins one in those of the partitions that have paused topics; nil if none has.
 func startPausesWalk(ctx context.Context, movers []*mover) *pausesWalk {
 	var all []*store.Store
 	for _, m := range movers {
@@ -80,6 +90,9 @@ func startPausesWalk(ctx context.Context, movers []*mover) *pausesWalk {
 	some, err := store.SomePaused(ctx, all)
 	if err != nil {
 		return &pausesWalk{err: err}
+	}
+	if !slices.Contains(some, true) {
+		return nil
 	}
 	w := &pausesWalk{movers: movers, at: slices.Repeat([]string{"0"}, len(movers))}
 	w.drop(func(i int) bool { return !some[i] })

@@ -30,7 +30,7 @@ const (
 	mendAfter = 2 * time.Second
 )
 
-// dueSchedules are schedules that a pass has found and not fired yet.
+// dueSchedules are schedules that a pass has found and not fired yet: one at least.
 type dueSchedules struct {
 	unread []foundSchedule
 	read   []firing // these come first
@@ -46,8 +46,6 @@ type firing struct {
 	store.Firing
 	fresh bool
 }
-
-func (d *dueSchedules) areLeft() bool { return len(d.unread)+len(d.read) > 0 }
 
 // count counts them by kind: the look-ups leave out what was found.
 func (d *dueSchedules) count() (all store.Counts) {
@@ -65,38 +63,42 @@ func (d *dueSchedules) count() (all store.Counts) {
 	return store.Counts{Backlog: len(d.unread) + len(d.read) - fresh, Fresh: fresh}
 }
 
-// take takes the schedules out of some batches, and returns the rest.
-func (d *dueSchedules) take(batches []store.Batch) []store.Batch {
+// takeSchedules takes the schedules out of the batches that were found.
+func (p *pass) takeSchedules() {
 	isOne := func(b store.Batch) bool { return b.Topic == store.ScheduleTopic }
-	if !slices.ContainsFunc(batches, isOne) {
-		return batches
+	if !slices.ContainsFunc(p.found.Batches, isOne) {
+		return
 	}
-	for _, b := range batches {
+	if p.schedules == nil {
+		p.schedules = &dueSchedules{}
+	}
+	for _, b := range p.found.Batches {
 		if isOne(b) {
 			for _, id := range b.IDs {
-				d.unread = append(d.unread, foundSchedule{id, b.Fresh})
+				p.schedules.unread = append(p.schedules.unread, foundSchedule{id, b.Fresh})
 			}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(batches), isOne)
+	p.found.Batches = slices.DeleteFunc(slices.Clone(p.found.Batches), isOne)
 }
 
 // fire fires some of the schedules that were found, in half of the stall budget, and reads what it takes to fire the next ones. Then it
 // is the turn of the jobs that are due.
-func (p *pass) fire() error {
-	if !p.schedules.areLeft() {
-		return nil
-	}
+func (p *pass) fire() (err error) {
 	if len(p.schedules.read) == 0 {
-		if err := p.fireAndRead(); err != nil || len(p.schedules.read) == 0 {
-			return err
-		}
+		err = p.fireAndRead()
 	}
-	return p.fireAndRead()
+	if err == nil && len(p.schedules.read) > 0 {
+		err = p.fireAndRead()
+	}
+	if len(p.schedules.unread)+len(p.schedules.read) == 0 {
+		p.schedules = nil
+	}
+	return err
 }
 
 func (p *pass) fireAndRead() error {
-	d := &p.schedules
+	d := p.schedules
 	var firings []store.Firing
 	for _, f := range d.read[:min(len(d.read), cmp.Or(d.most, firstFirings))] {
 		firings = append(firings, f.Firing)

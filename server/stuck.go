@@ -44,15 +44,13 @@ func newStuckJobs(outages *outages) stuckJobs {
 // retryAt is when a job is to be tried again if it turns out to be stuck, in whole
 // milliseconds; place is how many others of its topic were found with it before it.
 func (s *stuckJobs) retryAt(now time.Time, place int) time.Time {
-	at := s.next(now).Add(time.Duration(place) * retrySpacing)
+	at := later(now.Add(s.every), s.free).Add(time.Duration(place) * retrySpacing)
 	return at.Add(time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-func (s *stuckJobs) next(now time.Time) time.Time { return later(now.Add(s.every), s.free) }
-
 // putBack enters that so many jobs were put back, and why.
 func (s *stuckJobs) putBack(trouble string, jobs int, why error, now time.Time) {
-	s.free = s.next(now).Add(time.Duration(jobs) * retrySpacing)
+	s.free = later(now.Add(s.every), s.free).Add(time.Duration(jobs) * retrySpacing)
 	s.last[trouble] = s.free
 	s.outages.report(trouble, fmt.Errorf("%w; they are tried again every %v", why, s.every))
 }

@@ -28,7 +28,7 @@ type sweep struct {
 	// page looks at the first page or the one after the last.
 	page    func(ctx context.Context, first bool) (more bool, err error)
 	turn    time.Duration
-	after   time.Duration // sweepAfter, but shorter; 0 is that
+	after   time.Duration // its end it begins again; 0: sweepAfter
 	failing string        // what the log says when it fails
 	remind  bool          // and says again while it does
 	repairs bool          // it is not left to another server
@@ -39,11 +39,8 @@ type sweep struct {
 	err      error // the first one
 }
 
-// goOn takes a turn, unless the last sweep has ended lately.
+// goOn takes a turn.
 func (w *sweep) goOn(ctx context.Context) {
-	if !w.underWay && time.Since(w.ended) < cmp.Or(w.after, sweepAfter) {
-		return
-	}
 	started := time.Now()
 	for again := true; again; again = w.underWay && ctx.Err() == nil && time.Since(started) < w.turn {
 		w.next(ctx)

@@ -254,19 +254,18 @@ func movedOf(b Batch, reply any) (Moved, error) {
 		m.IDs, m.Refused = nil, reason(why)
 		return m, nil
 	}
-	if m.Woken = why == "woken"; !m.Woken {
-		m.CantPublish = reason(why)
+	if m.Woken = why == "woken"; !m.Woken && why != "" {
+		m.CantPublish = redis.Error(why)
 	}
-	m.IDs = without(b.IDs, left)
+	if len(left) > 0 {
+		m.IDs = without(b.IDs, left)
+	}
 	m.Late, m.Lapsed = latenessOf(len(m.IDs), late, more)
 	return m, nil
 }
 
 // without is ids less those at the given 1-based, rising places.
 func without(ids IDs, places []any) IDs {
-	if len(places) == 0 {
-		return ids
-	}
 	rest := make(IDs, 0, len(ids))
 	for i, id := range ids {
 		if len(places) > 0 && places[0] == int64(i+1) {

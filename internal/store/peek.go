@@ -45,25 +45,6 @@ func Peek(ctx context.Context, on []*Store, surely bool) (p Peeked, err error) {
 	return p, err
 }
 
-// together makes commands in one round trip. An answer may be a redis.Error.
-func (s *Store) together(ctx context.Context, commands [][]any) ([]any, error) {
-	conn, err := s.connection(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	for _, c := range commands {
-		if err := conn.Send(c[0].(string), c[1:]...); err != nil {
-			return nil, causeOf(ctx, err)
-		}
-	}
-	replies, err := redis.Values(redis.DoContext(conn, ctx, ""))
-	if err == nil && len(replies) != len(commands) {
-		err = errReply("a pipeline", replies)
-	}
-	return replies, causeOf(ctx, err)
-}
-
 // sure reads the answers to TIME, and to a write that changes nothing.
 func sure(replies []any) (now time.Time, err error) {
 	if refused, _ := replies[1].(redis.Error); takesNoWrites(refused) {

@@ -221,6 +221,28 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
+// together makes commands in one round trip. An answer may be a redis.Error.
+func (s *Store) together(ctx context.Context, commands [][]any) ([]any, error) {
+	conn, err := s.connection(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	for _, c := range commands {
+		if err := conn.Send(c[0].(string), c[1:]...); err != nil {
+			return nil, causeOf(ctx, err)
+		}
+	}
+	replies, err := redis.Values(redis.DoContext(conn, ctx, ""))
+	switch {
+	case err != nil:
+		return nil, causeOf(ctx, err)
+	case len(replies) != len(commands):
+		return nil, errReply("a pipeline", replies)
+	}
+	return replies, nil
+}
+
 // command makes a command that is none of a script.
 func (s *Store) command(ctx context.Context, name string, args ...any) (reply any, err error) {
 	err = s.onNode(ctx, func(conn redis.Conn) error {

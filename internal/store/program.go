@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,9 +25,6 @@ var ThisProgram = sync.OnceValue(func() Program {
 	host, _ := os.Hostname()
 	return Program{Host: short(host), Name: short(filepath.Base(os.Args[0])), PID: os.Getpid()}
 })
-
-// short is a text as an entry in Redis has it.
-func short(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "?") }
 
 // Register says in each of the partitions, which are on one node, which program the waiter is: that lasts for WaitingFor. It is best
 // effort: nothing depends on it.

@@ -106,6 +106,9 @@ type serverEntry struct {
 // byte may take six.
 const maxText = 300
 
+// short is a text as an entry in Redis has it.
+func short(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "?") }
+
 // rest is the entry behind the numbers that heartbeat.lua writes.
 func (s ServerState) rest() (string, error) {
 	all, err := json.Marshal(serverEntry{
