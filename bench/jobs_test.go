@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -73,11 +74,23 @@ func TestRounding(t *testing.T) {
 	}
 }
 
+// ids are as a server's log has them.
+type ids []string
+
+func (list ids) Bytes() (all [][]byte) {
+	for _, id := range list {
+		all = append(all, []byte(id))
+	}
+	return all
+}
+
 func TestCounterCountsIDs(t *testing.T) {
 	c := newCounter(3)
-	c.Info("Job is ready, Topic: t, IDs: [a,b]")
-	c.Info("something else")
-	c.Info("Job is ready, Topic: t, IDs: [c]")
+	log := slog.New(c)
+	log.Info("Job is ready", "topic", "t", "ids", ids{"a", "b"})
+	log.Info("something else")
+	log.Info("Job is ready", "topic", freshTopic, "ids", ids{"x"})
+	log.Info("Job is ready", "topic", "t", "ids", ids{"c"}, "partition", 3)
 	select {
 	case <-c.done:
 	default:

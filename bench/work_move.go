@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +17,7 @@ of the pool and pushes into the queues, and tells nobody what it moved; a plain 
 up with one script, moves with one per topic, checks that each job still waits and is due, and names every moved job to its log. Its batch size follows the stall
 budget: how long one script may keep Redis from others (2 ms unless changed).`
 
-// counter is a server.Logger that counts moved jobs, except those of freshTopic.
+// counter is a server's log that counts moved jobs, except those of freshTopic.
 type counter struct {
 	jobs, moved int64
 	failed      atomic.Pointer[string]
@@ -26,19 +26,34 @@ type counter struct {
 
 func newCounter(jobs int) *counter { return &counter{jobs: int64(jobs), done: make(chan struct{})} }
 
-func (c *counter) Info(line string) {
-	_, ids, ok := strings.Cut(line, "IDs: [")
-	ids, _, _ = strings.Cut(ids, "]") // of several partitions its number follows
-	if !ok || strings.Contains(line, "Topic: "+freshTopic+",") {
-		return
+func (c *counter) Enabled(context.Context, slog.Level) bool { return true }
+
+func (c *counter) Handle(_ context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelWarn {
+		c.failed.Store(&r.Message)
+		return nil
 	}
-	n := int64(strings.Count(ids, ",") + 1)
-	if atomic.AddInt64(&c.moved, n) == c.jobs {
+	ids, topic := 0, ""
+	r.Attrs(func(a slog.Attr) bool {
+		switch a.Key {
+		case "ids":
+			list, _ := a.Value.Any().(interface{ Bytes() [][]byte })
+			if list != nil {
+				ids = len(list.Bytes())
+			}
+		case "topic":
+			topic = a.Value.String()
+		}
+		return true
+	})
+	if ids > 0 && topic != freshTopic && atomic.AddInt64(&c.moved, int64(ids)) == c.jobs {
 		close(c.done)
 	}
+	return nil
 }
 
-func (c *counter) Error(line string) { c.failed.Store(&line) }
+func (c *counter) WithAttrs([]slog.Attr) slog.Handler { return c } // which a server does not do
+func (c *counter) WithGroup(string) slog.Handler      { return c }
 
 // oursMoves starts our server on what is due and returns how long it takes
 // to move so many jobs.
@@ -58,7 +73,7 @@ func oursMovesOn(ctx context.Context, o client.PoolOptions, jobs int, budget tim
 	started := time.Now()
 	go func() {
 		defer close(ended)
-		server.New(pool, server.Options{StallBudget: budget, Logger: moved, Partitions: o.Partitions}).Run(ctx)
+		server.New(pool, server.Options{StallBudget: budget, Logger: slog.New(moved), Partitions: o.Partitions}).Run(ctx)
 	}()
 	var err error
 	select {

@@ -145,7 +145,7 @@ func TestCheckInACluster(t *testing.T) {
 	check(t, New(cluster, Options{Partitions: 16}).Check(t.Context()))
 	const tagged = "{delayer}:"
 	check(t, New(cluster, Options{Prefix: tagged}).Check(t.Context()))
-	w.server = New(w.pool(), Options{Prefix: tagged, Logger: w.log})
+	w.server = New(w.pool(), Options{Prefix: tagged, Logger: w.log.logger()})
 	if err := w.server.Check(t.Context()); err != nil {
 		t.Errorf("prefix %s: %v", tagged, err)
 	}

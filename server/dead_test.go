@@ -98,7 +98,7 @@ func TestDeadLettersAreDropped(t *testing.T) {
 			w.TB = t
 			w.Do("FLUSHALL")
 			w.log = new(recorder)
-			c.options.Logger = w.log
+			c.options.Logger = w.log.logger()
 			w.server = New(w.pool(), c.options)
 			c.bury()
 			check(t, w.server.Pass(t.Context()))

@@ -84,6 +84,8 @@ func (h *heart) Passed(time.Duration, error) {
 
 func (*heart) Called(string, time.Duration) {}
 
+func (*heart) Fired(Fired) {}
+
 // failed enters what became of a mover's pass. Of several that fail, one has its error in the state.
 func (h *heart) failed(mover int, err error) {
 	h.mu.Lock()

@@ -42,7 +42,7 @@ func anything(store.ServerState) bool { return true }
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.server = New(w.pool(), Options{Interval: 20 * time.Millisecond, Logger: w.log, Version: "1.2.3"})
+	w.server = New(w.pool(), Options{Interval: 20 * time.Millisecond, Logger: w.log.logger(), Version: "1.2.3"})
 	began := w.Clock()
 	stop := w.run()
 	first := w.awaitServer(t, "server", anything)

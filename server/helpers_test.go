@@ -1,8 +1,10 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"strconv"
@@ -28,7 +30,7 @@ var check = redistest.Check
 // until waits for something to become true.
 var until = redistest.Until
 
-// recorder is a Logger that keeps the lines.
+// recorder keeps the lines that a server logs.
 type recorder struct {
 	hears func(line string) // an info, if it is set
 
@@ -51,12 +53,45 @@ func (r *recorder) add(lines *[]string, line string) {
 	*lines = append(*lines, line)
 }
 
+// logger is what a server is given.
+func (r *recorder) logger() *slog.Logger { return slog.New(lines{r}) }
+
 // lines are a copy of what was logged so far.
 func (r *recorder) lines() (info, errors []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.info), slices.Clone(r.errors)
 }
+
+// lines tell a recorder of the server's records, as the original words them.
+type lines struct{ *recorder }
+
+func (l lines) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+func (l lines) Handle(_ context.Context, r slog.Record) error {
+	line := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		switch a.Key {
+		case "ids":
+			ids, _ := a.Value.Any().(jobIDs)
+			line += ", IDs: [" + string(bytes.Join(ids.Bytes(), []byte{','})) + "]"
+		case "topic":
+			line += ", Topic: " + a.Value.String()
+		case "partition":
+			line += ", Partition: " + a.Value.String()
+		}
+		return true
+	})
+	if r.Level < slog.LevelWarn {
+		l.Info(line)
+	} else {
+		l.Error(line)
+	}
+	return nil
+}
+
+func (l lines) WithAttrs([]slog.Attr) slog.Handler { return l } // which a Server does not do
+func (l lines) WithGroup(string) slog.Handler      { return l }
 
 func (r *recorder) awaitError(tb testing.TB, part string) {
 	tb.Helper()
@@ -135,7 +170,7 @@ func newWorld(tb testing.TB, redisArgs ...string) *world {
 }
 
 func (w *world) options() Options {
-	return Options{Interval: 10 * time.Millisecond, Logger: w.log}
+	return Options{Interval: 10 * time.Millisecond, Logger: w.log.logger()}
 }
 
 // pool is a Server's own.

@@ -22,7 +22,7 @@ func (w *world) reserve(topic string, lease time.Duration) store.Held {
 func TestRunIsToldOfLeases(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
+	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log.logger()})
 	w.run()
 	awaitListeners(t, w.Server, 1)
 	for n, id := range []string{"ends", "is shortened"} {

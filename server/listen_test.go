@@ -23,7 +23,7 @@ func TestRunIsToldOfAnEarlierJob(t *testing.T) {
 		check(t, pushTo(t.Context(), jobs, job, store.Due{After: delay}))
 	}
 	push("far", time.Hour)
-	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
+	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log.logger()})
 	stop := w.run()
 	// It says that it sleeps no longer than entries are believed: it must not be stale before it was awake.
 	if s := w.awaitServer(t, "server", anything); s.Interval != longestSleep || s.Interval > store.AnnouncedWithin {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"time"
@@ -9,60 +8,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// LevelRecovered is the level at which a Server says that a failure is over.
-const LevelRecovered = slog.LevelInfo + 2
-
-// Logger is told what happened, one message a line. It must be safe for
-// concurrent use. Where it is made of a slog.Handler, as *logger.Logger is, which its
-// method Handler returns, that is used instead.
-type Logger interface {
-	Info(message string)
-	Error(message string)
-}
-
-func newLog(o Options) *slog.Logger {
-	if o.Log != nil {
-		return o.Log
-	}
-	switch l := o.Logger.(type) {
-	case nil:
-		return slog.New(slog.DiscardHandler)
-	case interface{ Handler() slog.Handler }:
-		return slog.New(l.Handler())
-	default:
-		return slog.New(lines{l})
-	}
-}
-
-// lines tell a Logger of the server's records, as the original words them.
-type lines struct{ Logger }
-
-func (l lines) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
-
-func (l lines) Handle(_ context.Context, r slog.Record) error {
-	line := r.Message
-	r.Attrs(func(a slog.Attr) bool {
-		switch a.Key {
-		case "ids":
-			ids, _ := a.Value.Any().(jobIDs)
-			line += ", IDs: [" + string(bytes.Join(ids.Bytes(), []byte{','})) + "]"
-		case "topic":
-			line += ", Topic: " + a.Value.String()
-		case "partition":
-			line += ", Partition: " + a.Value.String()
-		}
-		return true
-	})
-	if r.Level < slog.LevelWarn {
-		l.Info(line)
-	} else {
-		l.Error(line)
-	}
-	return nil
-}
-
-func (l lines) WithAttrs([]slog.Attr) slog.Handler { return l } // which a Server does not do
-func (l lines) WithGroup(string) slog.Handler      { return l }
+// levelRecovered is the level of a line that says that a failure is over: package logger writes it to the error log.
+const levelRecovered = slog.LevelInfo + 2
 
 // inPartition is a handler whose records say of which partition they are.
 type inPartition struct {

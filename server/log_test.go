@@ -8,17 +8,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// withHandler is a Logger that is made of a handler.
-type withHandler struct {
-	*recorder
-	handler slog.Handler
-}
-
-func (w withHandler) Handler() slog.Handler { return w.handler }
-
-// Whoever is told, of the first that is set, is told all: any handler gets IDs as texts,
-// a Logger lines.
-func TestWhoIsTold(t *testing.T) {
+// Any handler gets IDs as texts; one that can do without strings gets them as bytes.
+func TestLog(t *testing.T) {
 	var out bytes.Buffer
 	text := slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -27,23 +18,20 @@ func TestWhoIsTold(t *testing.T) {
 		return a
 	}})
 	say := func(o Options) {
-		log := newLog(o)
+		log := New(nil, o).log
 		logJobs(log, slog.LevelInfo, "ready", "t", store.IDs{[]byte("1"), []byte("2")})
-		log.Log(t.Context(), LevelRecovered, "over")
+		log.Log(t.Context(), levelRecovered, "over")
 		log.Error("broken")
 	}
 	lines := new(recorder)
-	say(Options{Logger: lines})
+	say(Options{Logger: lines.logger()})
 	info, errors := lines.lines()
 	if len(info) != 2 || info[0] != "ready, Topic: t, IDs: [1,2]" || info[1] != "over" || len(errors) != 1 || errors[0] != "broken" {
 		t.Errorf("lines %q, errors %q", info, errors)
 	}
-	for _, o := range []Options{{Log: slog.New(text), Logger: lines}, {Logger: withHandler{lines, text}}} {
-		out.Reset()
-		say(o)
-		if got, want := out.String(), "level=INFO msg=ready topic=t ids=\"[1 2]\"\nlevel=INFO+2 msg=over\nlevel=ERROR msg=broken\n"; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+	say(Options{Logger: slog.New(text)})
+	if got, want := out.String(), "level=INFO msg=ready topic=t ids=\"[1 2]\"\nlevel=INFO+2 msg=over\nlevel=ERROR msg=broken\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	say(Options{}) // harms nothing
 }

@@ -251,7 +251,7 @@ func TestRunAfterReconnecting(t *testing.T) {
 			w.push(fmt.Sprint("job", subscribed.Add(1)), "t", 1)
 		}
 	})
-	w.server = New(pool, Options{Interval: time.Hour, Logger: w.log})
+	w.server = New(pool, Options{Interval: time.Hour, Logger: w.log.logger()})
 	w.run()
 	for n := range 4 {
 		w.log.awaitMoved(t, n+1)

@@ -18,10 +18,6 @@ type Observer interface {
 	// Called tells Redis's own time for one call of a script, where that was measured: "due",
 	// and "move" for many jobs.
 	Called(script string, took time.Duration)
-}
-
-// ScheduleObserver is told of schedules, too. An Observer may be one.
-type ScheduleObserver interface {
 	// Fired is called after each schedule that was due.
 	Fired(f Fired)
 }

@@ -58,6 +58,8 @@ func (c *counter) Called(script string, took time.Duration) {
 	c.took = min(c.took, took)
 }
 
+func (*counter) Fired(Fired) {}
+
 // observed is a Server whose Observer counts.
 func (w *world) observed() *counter {
 	c := newCounter()

@@ -36,7 +36,7 @@ func (o *outages) report(what string, err error) {
 	case err == nil && running == nil:
 	case err == nil:
 		delete(o.running, what)
-		o.log.Log(context.Background(), LevelRecovered, fmt.Sprintf("%s: over after %v", what, now.Sub(running.began).Round(time.Millisecond)))
+		o.log.Log(context.Background(), levelRecovered, fmt.Sprintf("%s: over after %v", what, now.Sub(running.began).Round(time.Millisecond)))
 	case running == nil:
 		o.running[what] = &outage{began: now, said: now}
 		o.log.Error(fmt.Sprintf("%s: %v", what, err))

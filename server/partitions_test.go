@@ -18,7 +18,7 @@ import (
 // partitioned makes the world's jobs those of n partitions, and its server one for them.
 func (w *world) partitioned(n int) store.Partitions {
 	w.TB.Helper()
-	w.server = New(w.pool(), Options{Interval: 10 * time.Millisecond, Logger: w.log, Partitions: n})
+	w.server = New(w.pool(), Options{Interval: 10 * time.Millisecond, Logger: w.log.logger(), Partitions: n})
 	return store.Layout{Partitions: n}.Open(w.pool(), prefix)
 }
 
@@ -80,7 +80,7 @@ func TestPartitions(t *testing.T) {
 			check(t, w.server.Pass(t.Context()))
 			w.expectManyMovedIn(p, jobs, topics)
 
-			w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log, Partitions: n})
+			w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log.logger(), Partitions: n})
 			stop := w.run()
 			for _, s := range p {
 				until(t, "it listens", func() bool { return w.Do("PUBSUB", "NUMSUB", s.Keys().FirstDue()).([]any)[1] == int64(1) })
@@ -150,7 +150,7 @@ func TestBrokenPartition(t *testing.T) {
 			w.user(daemonRights)
 			p := store.Layout{Partitions: 3}.Open(w.pool(), prefix)
 			as := w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p"))
-			w.server = New(as, Options{Interval: 10 * time.Millisecond, Logger: w.log, Partitions: 3})
+			w.server = New(as, Options{Interval: 10 * time.Millisecond, Logger: w.log.logger(), Partitions: 3})
 			c.breaks(w)
 			for _, err := range []error{w.server.Pass(t.Context()), w.server.Check(t.Context())} {
 				if err == nil || !strings.Contains(err.Error(), "partition 1: ") || !strings.Contains(err.Error(), c.want) {
@@ -329,6 +329,7 @@ func (nobody) Moved(string, Moved)          {}
 func (nobody) Dropped(int)                  {}
 func (nobody) Passed(time.Duration, error)  {}
 func (nobody) Called(string, time.Duration) {}
+func (nobody) Fired(Fired)                  {}
 
 // What there is once is in partition 0: the server's entry, with the jobs and passes of all partitions, and the last hour, with
 // what was acknowledged in any of them.
@@ -367,7 +368,7 @@ func TestAside(t *testing.T) {
 	if err != nil || len(batch.Jobs) != 1 {
 		t.Fatalf("set aside: %+v, %v", batch, err)
 	}
-	w.server = New(w.pool(), Options{Logger: w.log, Partitions: layout.Partitions, PartitionsBefore: layout.Before})
+	w.server = New(w.pool(), Options{Logger: w.log.logger(), Partitions: layout.Partitions, PartitionsBefore: layout.Before})
 	defer w.run()()
 	redistest.Until(t, "nothing is set aside", func() bool { return w.Do("EXISTS", before.Keys().SetAside()) == int64(0) })
 	if waiting := w.Do("ZCARD", p.Of("a").Keys().JobPool()); waiting != int64(1) {

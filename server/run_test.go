@@ -38,7 +38,7 @@ func TestRunWakesForDueJob(t *testing.T) {
 			}
 		}
 	}
-	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log})
+	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log.logger()})
 	looks := atomic.Int32{}
 	w.server.test.beforeMove = func() { looks.Add(1) }
 	stop := w.run()

@@ -266,11 +266,7 @@ func (p *pass) tellFired(f store.Firing, fired store.Fired) {
 			ids = append(ids, []byte(store.MomentID(f.Name, m.At)))
 		}
 	}
-	p.observe(func(o Observer) {
-		if o, ok := o.(ScheduleObserver); ok {
-			o.Fired(what)
-		}
-	})
+	p.observe(func(o Observer) { o.Fired(what) })
 	if fired.Followed != "" {
 		ids = store.IDs{[]byte(fired.Followed)}
 	}

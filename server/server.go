@@ -41,11 +41,9 @@ type Options struct {
 	// DeadMax is how many dead letters a topic has at most; the oldest are dropped. 0 means
 	// any number.
 	DeadMax int
-	// Log is told of moves and failures, and at LevelRecovered of the ends of these. nil
-	// means Logger.
-	Log *slog.Logger
-	// Logger is told the same in lines. nil means nobody is.
-	Logger Logger
+	// Logger is told of moves at slog.LevelInfo, of failures at slog.LevelError, and of the end of a failure at
+	// slog.LevelInfo + 2. nil means nobody is.
+	Logger *slog.Logger
 	// Observer is told of moves, passes and their times. nil means nobody is.
 	Observer Observer
 	// Version is what the server says it is in its entry among the servers in Redis.
@@ -81,6 +79,7 @@ func (o Options) withDefaults() Options {
 	o.Prefix = cmp.Or(o.Prefix, store.DefaultPrefix)
 	o.StallBudget = cmp.Or(max(o.StallBudget, 0), 2*time.Millisecond)
 	o.DeadMaxAge = cmp.Or(o.DeadMaxAge, 14*24*time.Hour)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
 
@@ -112,12 +111,11 @@ type testHooks struct {
 func New(pool *redis.Pool, o Options) *Server {
 	wrong := o.check(pool)
 	o = o.withDefaults()
-	log := newLog(o)
 	s := &Server{
 		options: o,
 		wrong:   wrong,
-		log:     log,
-		outages: newOutages(log),
+		log:     o.Logger,
+		outages: newOutages(o.Logger),
 	}
 	layout := o.layout()
 	if wrong != nil {

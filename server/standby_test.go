@@ -151,7 +151,7 @@ func TestStandIn(t *testing.T) {
 					late.Store(int64((now[0] + now[1]/1e6 - due[id]) * 1e6))
 				}
 			}
-			w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log, Partitions: partitions})
+			w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log.logger(), Partitions: partitions})
 			w.run()
 			w.server.awaitBeat(t)
 			for _, s := range p {
@@ -245,7 +245,7 @@ func TestSecondServerIdles(t *testing.T) {
 	p := store.Layout{Partitions: 5}.Open(w.pool(), prefix)
 	both := []*Server{}
 	for range 2 {
-		w.server = New(w.pool(), Options{Interval: time.Second, Logger: w.log, Partitions: 5})
+		w.server = New(w.pool(), Options{Interval: time.Second, Logger: w.log.logger(), Partitions: 5})
 		both = append(both, w.server)
 		w.run()
 	}
@@ -325,7 +325,7 @@ func TestManyServersOfPartitions(t *testing.T) {
 	const jobs, topics = 8000, 3
 	w.manyIn(p, jobs, topics)
 	start := func() (stop func()) {
-		w.server = New(w.pool(), Options{Interval: 10 * time.Millisecond, Logger: w.log, Partitions: 5})
+		w.server = New(w.pool(), Options{Interval: 10 * time.Millisecond, Logger: w.log.logger(), Partitions: 5})
 		for _, m := range w.server.movers {
 			m.batch = batchSize{budget: 1, current: minBatch}
 		}

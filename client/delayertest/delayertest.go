@@ -27,6 +27,7 @@
 package delayertest
 
 import (
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -61,7 +62,7 @@ func New(t testing.TB) *Delayer {
 		url:    "redis://" + m.Addr(),
 		pool:   pool,
 		client: client.New(pool),
-		server: server.New(pool, server.Options{Logger: testLog{t}}),
+		server: server.New(pool, server.Options{Logger: slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}),
 		keys:   store.New(nil, store.DefaultPrefix).Keys(),
 		clock:  newClock(m, time.Now()),
 	}
@@ -74,11 +75,13 @@ func New(t testing.TB) *Delayer {
 	return d
 }
 
-// testLog is a server's log: of what doesn't work.
+// testLog is what a server's log is written to: of what doesn't work.
 type testLog struct{ t testing.TB }
 
-func (testLog) Info(string)            {}
-func (l testLog) Error(message string) { l.t.Logf("delayertest: %s", message) }
+func (l testLog) Write(line []byte) (int, error) {
+	l.t.Logf("delayertest: %s", line)
+	return len(line), nil
+}
 
 // Client is the Delayer's own Client, which is closed when the test ends.
 func (d *Delayer) Client() *client.Client { return d.client }

@@ -304,7 +304,7 @@ func (r *recovery) Called(script string, took time.Duration) {
 }
 
 func (r *recovery) Fired(f server.Fired) {
-	if o, is := r.next.(server.ScheduleObserver); is {
-		o.Fired(f)
+	if r.next != nil {
+		r.next.Fired(f)
 	}
 }

@@ -33,8 +33,8 @@ func TestDocumentedConstants(t *testing.T) {
 	}{
 		{"client.MaxDelay", "876000h0m0s", []string{http, "from 0s to 100 years", httpZh, "from 0s to 100 years"}},
 		{"internal/store.DefaultLifetime", "168h0m0s", []string{wire, "which is 604,800 s (7\ndays) by default", "docs/migrating.md", "kept for 7 days", "docs/migrating.zh-CN.md", "保存 7 天"}},
-		{"internal/store.MaxLease", "24h0m0s", []string{"cmd/delayer/worker.go", "up to 24h;\n  if not given as the job says, or 30s", "cmd/delayer/command.go", "and names none, up to 24h; 30s if not given"}},
-		{"client.MaxReplicasTimeout", "10s", []string{"cmd/delayer/command.go", "for how long to wait for them, up to 10s; 1s if not given"}},
+		{"internal/store.MaxLease", "24h0m0s", []string{"cmd/delayer/worker.go", "up to 24h;\n  if not given as the job says, or 30s", "cmd/delayer/commands.go", "and names none, up to 24h; 30s if not given"}},
+		{"client.MaxReplicasTimeout", "10s", []string{"cmd/delayer/commands.go", "for how long to wait for them, up to 10s; 1s if not given"}},
 		{"internal/store.MaxGroup", "1048576", []string{"docs/go.md", "in that order, up to 1 MiB", "docs/go.zh-CN.md", "最多 1 MiB", guarantees, "there is no room for the next one in 1 MiB"}},
 		{"client.defaultTimeout", "3s", []string{guarantees, "as long as the connection's timeouts allow, 3 s by default"}},
 		{"client.defaultMaxActive", "32", []string{benchmarks, "The 32 connections of the original's pool are as many as Delayer's client opens by itself"}},

@@ -97,7 +97,7 @@ const (
 	paused     = "paused"
 )
 
-// Fired is for server.ScheduleObserver.
+// Fired is for server.Observer.
 func (m *Metrics) Fired(f server.Fired) {
 	m.fired.Add(float64(f.Jobs))
 	for reason, moments := range map[string]int{tooLate: f.Late, overlapped: f.Overlapped, paused: f.Paused} {

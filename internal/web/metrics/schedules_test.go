@@ -21,7 +21,7 @@ func TestSchedulesAreCounted(t *testing.T) {
 		`delayer_schedule_moments_without_job_total{reason="overlapped"}`: "0", `delayer_schedule_moments_without_job_total{reason="paused"}`: "0",
 		`delayer_schedule_lateness_seconds_count`: "0",
 	})
-	var observer server.ScheduleObserver = w.metrics
+	var observer server.Observer = w.metrics
 	observer.Fired(server.Fired{Schedule: "a", Jobs: 2, Late: 5, After: 300 * time.Millisecond})
 	observer.Fired(server.Fired{Schedule: "a", Overlapped: 1, Paused: 3})
 	w.expect(w.scrape(), map[string]string{
