@@ -166,7 +166,7 @@ func topicsArg(known bool) string {
 	if known {
 		return ""
 	}
-	return "enter"
+	return "register"
 }
 
 func appendJobs(args []any, jobs []Delayed) []any {

@@ -180,11 +180,14 @@ var errUnreadable = errors.New("unreadable")
 // errorsAt reads an answer of the form {place, why, place, why, …} for n jobs: why is a
 // text, an error of Redis, or a number, one of the known errors.
 func errorsAt(reply any, n int, known ...error) ([]error, error) {
+	errs := make([]error, n)
+	if reply == nil { // there are none: Redis takes longer to answer with an empty list
+		return errs, nil
+	}
 	list, err := redis.Values(reply, nil)
 	if err != nil {
 		return nil, err
 	}
-	errs := make([]error, n)
 	for ; len(list) >= 2; list = list[2:] {
 		place, _ := list[0].(int64)
 		if place < 1 || int(place) > n {

@@ -9,7 +9,7 @@ import (
 func TestScriptHasNoMoreThanItUses(t *testing.T) {
 	for script, counts := range map[*script]map[string]int{
 		pushScript:    {"redis.call('TIME')": 1, "local function score_of": 1, "local function exact_score": 0, "local topics_due =": 1},
-		popScript:     {"local now_us": 0, "local function take_all": 1, "local function withdraw": 0, "local function pass_on": 1},
+		popScript:     {"local now_s =": 0, "local function take_all": 1, "local function withdraw": 0, "local function pass_on": 1},
 		moveScript:    {"local time = ": 0, "local function wake(": 2}, // one is for where a slot of a limit comes free
 		reserveScript: {"local time = ": 2, "local function bury(": 1, "local function unlist": 1, "local dead_topics =": 1, "local function open_limit": 1, "local function let_go_on": 1},
 		ackScript:     {"local function let_wait": 1, "local slots =": 1, "-- include": 0},
@@ -29,6 +29,14 @@ func TestScriptHasNoMoreThanItUses(t *testing.T) {
 func TestPlainRemoveIsTheHead(t *testing.T) {
 	head, rest, found := strings.Cut(removeScript.plain().text, "if not rest then return told end\n")
 	if !found || strings.Count(head, "function") != 2 || !strings.Contains(rest, "local function withdraw") {
+		t.Errorf("it begins with\n%s", head)
+	}
+}
+
+// A plain push returns before what others need is defined. Only one that falls due soon defines a function, which announces it.
+func TestPlainPushIsTheHead(t *testing.T) {
+	head, rest, found := strings.Cut(pushScript.plain().text, "\n    return nil\n")
+	if !found || strings.Count(head, "function") != 1 || !strings.Contains(head, "function announce(") || !strings.Contains(rest, "local function wake(") {
 		t.Errorf("it begins with\n%s", head)
 	}
 }

@@ -47,8 +47,11 @@ func (s *Store) Ack(jobs []Held) *Call[[]error] {
 		args = job.appendTo(args)
 	}
 	return newCall(s, ackScript, args, func(reply any) ([]error, error) {
-		places, err := redis.Values(reply, nil)
 		errs := make([]error, len(jobs))
+		if reply == nil {
+			return errs, nil
+		}
+		places, err := redis.Values(reply, nil)
 		for _, place := range places {
 			n, _ := place.(int64)
 			why := ErrLeaseLost

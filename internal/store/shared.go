@@ -32,10 +32,9 @@ const (
 func LuaParts() map[string]string {
 	var k Keys
 	var keys, constants strings.Builder
-	keys.WriteString("local pool = KEYS[1]\n-- include: pool\nlocal prefix = ")
-	for i, first := range []string{k.JobPool(), k.DeadTopics(), k.Servers()} { // what the first key may be
-		fmt.Fprintf(&keys, "%sstring.match(pool, '^(.*)%s$')", []string{"", " or "}[min(i, 1)], first)
-	}
+	// The first key is the job pool, but for few scripts. (To match it would take five times as long.)
+	fmt.Fprintf(&keys, "local pool = KEYS[1]\n-- include: pool\nlocal prefix = string.sub(pool, -%d) == '%s' and string.sub(pool, 1, -%d)", len(k.JobPool()), k.JobPool(), len(k.JobPool())+1)
+	fmt.Fprintf(&keys, " or string.match(pool, '^(.*)%s$') or string.match(pool, '^(.*)%s$')", k.DeadTopics(), k.Servers())
 	for _, key := range [][2]string{
 		{"buckets", k.JobBucket("")}, {"queues", k.ReadyQueue("")}, {"waiters", k.Waiting("")}, {"wake_channels", k.Wake("")},
 		{"first_due_channel", k.FirstDue()}, {"reserved_counts", k.Reserved()}, {"limits", k.Limits()}, {"slots", k.Slots("")},

@@ -53,7 +53,7 @@ end
 count_reserved(ended, done)
 -- For those who look; to be refused is no failure. (Redis takes long to format a number.)
 redis.pcall('INCRBY', acked_count, acked == 1 and '1' or acked)
-if not followers then return lost end
+if not followers then return #lost > 0 and lost or nil end
 
 -- include: follow: follow_up
 for _, id in ipairs(followers) do follow_up(id, buckets .. id) end

@@ -194,7 +194,7 @@ end
 for _, group in ipairs(changed) do
   local run = group.run
   if run then store(group, buckets .. group.id, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4]) end
-  if ARGV[1] == 'enter' then enter_use(group.topic, now / 1000, group.due / 1000) end
+  if ARGV[1] == 'register' then enter_use(group.topic, now / 1000, group.due / 1000) end
 end
 for _, group in ipairs(full) do make_ready(group) end
 for tag, group in pairs(open) do

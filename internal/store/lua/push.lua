@@ -1,28 +1,61 @@
--- push: stores jobs and schedules them; an ID that exists is replaced, or as the policy says.
+-- push: stores jobs. If a job of the same ID exists, the policy decides.
 --
 -- KEYS[1] job pool
--- ARGV[1] 'enter' if some of the topics may not be known, else ''
+-- ARGV[1] 'register' to register the topics of the jobs, else ''
 -- ARGV[2] 'each': every job for itself; 'all': all of them or none
--- ARGV[3…] runs of jobs that are alike: their number, how long such a job is kept once it is
--- ready (ms), what becomes of an ID that exists ('replace', 'refuse', 'earlier' or 'later'; 'once' and a time, ms: it is
--- refused, and so is any for so long from now on, whatever becomes of the job; behind that may stand what the push says, as one text; 'follow': while it is reserved it
--- stays as it is, and this job takes its place when it is done, see follow; 'debounce' and a time, ms: it is replaced, but falls
--- due so long after the first push of that policy at the latest, unless that one's job was reserved meanwhile), how
--- many attempts it has and for how long it is reserved (ms), 0 if that is the consumer's affair;
--- then of each job: ID, topic, body, and when it is due: a Unix time in ms, or, if it is not
--- above 0, a delay in ms, negated. No ID stands there twice, and there are 1,000 jobs at most.
+-- ARGV[3…] runs of jobs with the same terms; no ID is in a call twice, and there are 1,000 jobs at most. A run is:
+--   how many jobs it has; how long a job is kept once it is ready (ms); the policy; how many attempts a job has, and how long it
+--   is reserved (ms), each 0 if the consumer decides; and of each job
+--   its ID, topic, body, and due time: a Unix time (ms), or, if it is not above 0, a delay (ms), negated
 --
--- Returns {place, what, place, what, …}: the 1-based places of the jobs that are not stored, and
--- for each 0, it exists and the policy is 'refuse' or 'once', 4, the same, and the push that counts said something else, or a text, the error; and of those that have replaced
--- one, for each 1, or 2 if that one's due time counts; and of those that follow one, for each 3. With 'all', if there is an error among them, no job is stored.
--- Errors: WRONGTYPE of the pool, OOM, a permission that is missing; nothing has changed then.
+-- The policies:
+--   replace          the job is replaced
+--   earlier, later   it is replaced, and the earlier, or the later, of both due times counts
+--   refuse           nothing changes
+--   once MS TEXT     nothing changes; nor does any push of the ID for MS ms from now on, whatever becomes of the job. TEXT is
+--                    the push's fingerprint, and may be missing
+--   follow           it is replaced; but if it is reserved it stays, and this job takes its place when it is done: see parts/follow.lua
+--   debounce MS      it is replaced, but falls due MS ms after the first of these pushes at the latest; a lease begins a new count
 --
--- Atomic because a bucket without its pool entry would never fall due, and a
--- pool entry without its bucket could not be delivered.
--- Cost: O(log n) of the pool for each job; of IDs that are ready, also their queues' lengths
--- (at most 10,000 in all).
--- include: keys: pool buckets; go: DEFAULT_LIFETIME; time: now begun score_of; guard: not_permitted; lease: options_text; pool: announce
+-- Returns nil if all jobs are stored and are new. Else {place, what, place, what, …}, with the 1-based places of the others:
+--   0, refused, since the ID exists or its push counts once; 4, the same, and that push has another fingerprint; a text, the
+--   error; 1, it replaced a job; 2, the same, and that job's due time counts; 3, it follows a job
+--   With 'all', no job is stored if one has an error.
+-- Errors: WRONGTYPE of the pool, OOM, NOPERM. Nothing has changed then.
+--
+-- Atomic because a bucket without its pool entry would never fall due, and an entry without its bucket could not be delivered.
+-- Cost: O(log n) of the pool for each job. For an ID that is ready, also the length of its queue, 10,000 in all at most.
+-- include: keys: pool buckets; go: DEFAULT_LIFETIME; time: now begun
 local call, ARGV = redis.call, ARGV -- globals are slower
+
+-- A plain push, which is most of them: one new job of a known topic, that is to wait. It returns before anything is defined that others
+-- need, which would cost as much as its commands.
+local policy, id = ARGV[5], ARGV[8]
+local is_plain = #ARGV == 11 and ARGV[1] == '' and (policy == 'replace' or not string.find(policy, ' ', 1, true))
+local is_new = is_plain and call('EXISTS', buckets .. id) == 0
+if is_new and ARGV[11] ~= '0' then
+  local name, due, lifetime, may = buckets .. id, ARGV[11] + 0, ARGV[4] + 0, redis.acl_check_cmd
+  if due < 0 then due = now - due end
+  if due > begun and (not may or may('HSET', name, 'topic', '') and may('PEXPIRE', name, '1')) then
+    local part = due % 1000
+    local score = part == 0 and string.format('%d', due / 1000) or string.format('%d.%03d', (due - part) / 1000, part) -- as score_of does
+    call('ZADD', pool, score, id)
+    if ARGV[6] == '0' and ARGV[7] == '0' and lifetime == DEFAULT_LIFETIME then
+      call('HSET', name, 'topic', ARGV[9], 'body', ARGV[10])
+    else
+      call('HSET', name, 'topic', ARGV[9], 'body', ARGV[10], 'options', string.format('%d %d %d', ARGV[6], ARGV[7], lifetime))
+    end
+    call('PEXPIRE', name, string.format('%d', due - now + lifetime))
+    -- include: go: ANNOUNCED_WITHIN
+    if due - now <= ANNOUNCED_WITHIN then
+      -- include: pool: announce
+      announce(score, due - now)
+    end
+    return nil
+  end
+end
+
+-- include: time: score_of; guard: not_permitted; lease: options_text; pool: announce
 local FIRST = 3 -- place of the first run
 
 -- Writes the bucket of the job that begins at ARGV[i], in the run that begins at ARGV[run].
@@ -40,27 +73,6 @@ end
 
 local function not_writable_bucket(name)
   return not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
-end
-
--- Most calls are for one job of a topic that is known. They are done with before all that others need is defined,
--- which would cost as much as the commands.
-local function is_plain(policy)
-  return policy == 'replace' or policy == 'refuse' or policy == 'earlier' or policy == 'later' or policy == 'follow'
-end
-local counts = ARGV[FIRST + 2]
-local is_usual = #ARGV == FIRST + 8 and ARGV[1] == '' and is_plain(counts)
-local is_new = is_usual and call('EXISTS', buckets .. ARGV[8]) == 0
-if is_new then
-  local name, due = buckets .. ARGV[8], now - ARGV[11]
-  if tonumber(ARGV[11]) > 0 then due = tonumber(ARGV[11]) end
-  if ARGV[11] ~= '0' and due > begun then
-    local err = not_writable_bucket(name)
-    if err then return err end
-    call('ZADD', pool, score_of(due), ARGV[8])
-    write(name, 8, FIRST, string.format('%d', math.max(due - now, 0) + ARGV[4]))
-    announce(score_of(due), due - now)
-    return {}
-  end
 end
 
 -- include: keys: queues; guard: not_a_list; queue: wake
@@ -102,12 +114,12 @@ local function forget(name, usual, keep_first)
   redis.pcall('HDEL', name, 'lease', 'error', usual and 'options' or 'error', keep_first and 'error' or 'first', 'next', 'next_body')
 end
 
-if is_usual and counts ~= 'refuse' and ARGV[11] ~= '0' then -- a job that waits is replaced by one that waits
+if is_plain and policy ~= 'refuse' and ARGV[11] ~= '0' then -- a job that waits is replaced by one that waits
   local name, waits = buckets .. ARGV[8], call('ZSCORE', pool, ARGV[8])
   if waits and not is_lease(waits) and type(redis.pcall('HGET', name, 'topic')) == 'string' then
     local due, what = now - ARGV[11], nil
     if tonumber(ARGV[11]) > 0 then due = tonumber(ARGV[11]) end
-    due, what = replaced_due(counts, due_of(waits), due)
+    due, what = replaced_due(policy, due_of(waits), due)
     if due > begun then
       local err = not_writable_bucket(name)
       if err then return err end
@@ -125,7 +137,7 @@ end
 local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
 local ended -- leases: how many, by topic, and their jobs
 local lengths -- of the queues that get jobs, by topic
-local used = ARGV[1] == 'enter' and {} -- topics, and when the last of their jobs is due
+local used = ARGV[1] == 'register' and {} -- topics, and when the last of their jobs is due
 local function store(name, i, run, due, replaced, latest)
   local id, topic, lifetime = ARGV[i], ARGV[i + 1], ARGV[run + 1]
   if due ~= last_due or lifetime ~= last_lifetime then
@@ -227,7 +239,7 @@ if #ARGV == FIRST + 8 then
   if due <= 0 then due = due == 0 and begun or now - due end
   local exists = call('EXISTS', name) == 1
   local why_not, replaced, judge, finish, not_once
-  if exists or not is_plain(counts) then
+  if exists or string.find(policy, ' ', 1, true) then
     judge, finish, not_once = special(FIRST)
     why_not, due, replaced = judge(name, 8, due, exists)
   end
@@ -261,7 +273,7 @@ else
   while run < #ARGV do
     local next_run = run + 5 + 4 * ARGV[run]
     local judge, finish, not_once
-    if some_exist or not is_plain(ARGV[run + 2]) then judge, finish, not_once = special(run) end
+    if some_exist or string.find(ARGV[run + 2], ' ', 1, true) then judge, finish, not_once = special(run) end
     finishers[run], some_once = finish, some_once or not_once
     for i = run + 5, next_run - 1, 4 do
       k = k + 1

@@ -11,7 +11,7 @@
 -- Atomic because the lease must not end between the look at it and the end of the job.
 -- Cost: O(log n) of the pool for each job.
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local acked_count = prefix .. 'acked'
 local FOLLOWER_BYTE = 43
@@ -97,7 +97,8 @@ local function is_lease(score)
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
 local time = redis.call('TIME')
-local now_s = time[1] + time[2] / 1000000
+local now_us = time[1] * 1000000 + time[2]
+local now_s = now_us / 1000000
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
@@ -150,11 +151,12 @@ end
 count_reserved(ended, done)
 -- For those who look; to be refused is no failure. (Redis takes long to format a number.)
 redis.pcall('INCRBY', acked_count, acked == 1 and '1' or acked)
-if not followers then return lost end
+if not followers then return #lost > 0 and lost or nil end
 
 local queues = prefix .. 'ready_queue:'
 local DEFAULT_LIFETIME = 604800000
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local function score_of(ms)
   local rest = ms % 1000
   if rest == 0 then return string.format('%d', ms / 1000) end

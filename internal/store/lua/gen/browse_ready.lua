@@ -12,7 +12,7 @@
 -- Atomic so that entries and content belong together.
 -- Cost: O(entries before the page), and O(entries looked at).
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local paused_queues = prefix .. 'paused_queue:'
 local function job_of(name)

@@ -11,7 +11,7 @@
 -- Atomic because the lease must not end between the look at it and the change.
 -- Cost: O(log n) of the pool and of the topic's dead letters for each job.
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local FOLLOWER_BYTE = 43
 local dead_lists = prefix .. 'dead_letters:'
@@ -23,7 +23,9 @@ local function unlist(topic, id)
 end
 local dead_letters = prefix .. 'dead_letter:'
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local function not_here(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
 end
@@ -122,7 +124,7 @@ local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
-local now_s = time[1] + time[2] / 1000000
+local now_s = now_us / 1000000
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end

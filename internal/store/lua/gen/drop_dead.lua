@@ -11,7 +11,7 @@
 -- Atomic because an entry and its bucket belong together.
 -- Cost: O(log n) of the topic's dead letters for each.
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local dead_letters = prefix .. 'dead_letter:'
 local dead_topics = prefix .. 'dead_topics'
 local function not_permitted(command, key, ...)

@@ -17,16 +17,16 @@
 -- Atomic because two pushes that read a body and write it would lose one, and a group that is taken must not grow.
 -- Cost: O(log n) of the pool for each group, and its body is copied, once a call. That takes about 2 ms in all.
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
 local once = prefix .. 'once'
 local groups = prefix .. 'group:'
 local MAX_GROUP = 1048576
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local now_us = time[1] * 1000000 + time[2]
-local begun = time[1] * 1000 + math.floor(time[2] / 1000)
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local function score_of(ms)
   local rest = ms % 1000
   if rest == 0 then return string.format('%d', ms / 1000) end
@@ -329,7 +329,7 @@ end
 for _, group in ipairs(changed) do
   local run = group.run
   if run then store(group, buckets .. group.id, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4]) end
-  if ARGV[1] == 'enter' then enter_use(group.topic, now / 1000, group.due / 1000) end
+  if ARGV[1] == 'register' then enter_use(group.topic, now / 1000, group.due / 1000) end
 end
 for _, group in ipairs(full) do make_ready(group) end
 for tag, group in pairs(open) do

@@ -8,7 +8,9 @@
 -- One script so that nothing is read of a hash that is not ours, as it is too large.
 -- Cost: O(1): 360 fields at most.
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local MOST = 1000
 if redis.call('HLEN', KEYS[1]) > MOST then return {now} end
 local reply = redis.call('HVALS', KEYS[1])

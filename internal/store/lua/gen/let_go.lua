@@ -10,7 +10,7 @@
 -- Atomic because another batch may have been set aside meanwhile.
 -- Cost: O(the batch).
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local migration = prefix .. 'migration'
 local aside = prefix .. 'set_aside'
 local aside_jobs = prefix .. 'set_aside:'

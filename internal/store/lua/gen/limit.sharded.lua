@@ -11,7 +11,7 @@
 -- Atomic because whoever takes a job must find a topic with a limit, or without.
 -- Cost: O(log(slots)), and of those who were held back, 1,000 at most.
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
 local reserved_counts = prefix .. 'reserved'
 local limits = prefix .. 'limits'
@@ -19,7 +19,7 @@ local slots = prefix .. 'slots:'
 local uncounted = prefix .. 'uncounted'
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
-local now_s = time[1] + time[2] / 1000000
+local now_s = now_us / 1000000
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)

@@ -21,7 +21,7 @@ end
 local entering
 local WAITING_FOR = 3600000
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local waiters = prefix .. 'waiting:'
 local function add_waiter(topic, waiter, waited, among)
   if not entering then

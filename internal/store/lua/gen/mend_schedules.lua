@@ -12,7 +12,7 @@
 -- Atomic because one may be removed meanwhile.
 -- Cost: O(1) for each; O(log n) of the pool for what is put back. Nothing for those that nobody has moved.
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
 local schedules = prefix .. 'schedules'

@@ -31,7 +31,7 @@ local FIRST = 5
 local CHUNK = 3500
 local TIMED = 64
 local MOST_LATE = 1e12
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
 local function stopwatch()
   local os = rawget(_G, 'os')

@@ -12,13 +12,15 @@
 -- Atomic because no job may be taken between the entry and the move of the queue.
 -- Cost: O(1); where there are entries both in the queue and aside, O(those of the queue), at most AT_ONCE. Servers set the rest aside.
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
 local first_due_channel = prefix .. 'first_due'
 local pauses = prefix .. 'paused'
 local paused_queues = prefix .. 'paused_queue:'
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local function not_a_list(queue)
   local type = redis.call('TYPE', queue).ok
   if type ~= 'none' and type ~= 'list' then

@@ -9,12 +9,13 @@
 -- Atomic because a server that has read it before must not fire it any more.
 -- Cost: O(1).
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local SCHEDULE_TOPIC = 'delayer:schedules'
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local bucket = buckets .. ARGV[1]
 local s = redis.call('HMGET', bucket, 'topic', 'revision', 'paused')
 if s[1] ~= SCHEDULE_TOPIC or not s[2] then return 0 end

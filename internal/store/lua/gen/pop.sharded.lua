@@ -19,7 +19,7 @@ local STEP = 50
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 local claim_tells = false
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
@@ -311,7 +311,9 @@ if not followers then return reply end
 local queues = prefix .. 'ready_queue:'
 local DEFAULT_LIFETIME = 604800000
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local function score_of(ms)
   local rest = ms % 1000
   if rest == 0 then return string.format('%d', ms / 1000) end

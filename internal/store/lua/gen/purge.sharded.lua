@@ -10,7 +10,7 @@
 -- Atomic because an entry and its job belong together, and a job may wait or be reserved again.
 -- Cost: O(entries).
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local paused_queues = prefix .. 'paused_queue:'
 local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
 local pcall = redis.pcall

@@ -9,11 +9,12 @@
 -- Atomic so that a topic is registered by what it has now.
 -- Cost: O(log² n + topics).
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local known_topics = prefix .. 'topics'
 local dead_topics = prefix .. 'dead_topics'
 local time = redis.call('TIME')
-local now_s = time[1] + time[2] / 1000000
+local now_us = time[1] * 1000000 + time[2]
+local now_s = now_us / 1000000
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do
     local of_a, of_b = string.byte(a, i), string.byte(b, i)

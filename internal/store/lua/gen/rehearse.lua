@@ -11,7 +11,7 @@
 --
 -- Cost: O(1).
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
 local reserved_counts = prefix .. 'reserved'

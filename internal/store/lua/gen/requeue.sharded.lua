@@ -12,7 +12,7 @@
 -- Atomic because a job must be dead or ready, never both or neither.
 -- Cost: O(log n) of the topic's dead letters for each.
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
 local dead_letters = prefix .. 'dead_letter:'

@@ -21,7 +21,7 @@
 -- Atomic because a job must be in the queue or leased, never in both or in neither.
 -- Cost: as pop, and O(log n) of the pool for each job.
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local reserved_counts = prefix .. 'reserved'
 local DEFAULT_LEASE = 30000
 local HAS_LIMIT = 549755813888
@@ -305,7 +305,8 @@ end
 local function announce_end(at)
   if at < math.huge then announce(exact_score(at), math.ceil((at - now_us) / 1000)) end
 end
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end

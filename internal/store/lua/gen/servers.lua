@@ -8,7 +8,9 @@
 -- One script so that the entries and the time are of one moment.
 -- Cost: O(servers), of which it looks at a bounded number.
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local MAX_SERVERS, MAX_ENTRY = 250, 8192
 local function server_entries(servers)
   local list = {}

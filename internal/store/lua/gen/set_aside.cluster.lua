@@ -14,7 +14,7 @@
 -- Atomic because a job must be set aside or what it was, never both or neither.
 -- Cost: O(log n) of the pool for each; of IDs that are ready, also their queues' lengths (at most 10,000 in all).
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local dead_letters = prefix .. 'dead_letter:'
 local dead_lists = prefix .. 'dead_letters:'
@@ -74,7 +74,8 @@ local function put_aside(name, entry, at)
   enter_aside(entry, at)
   batch_bytes = batch_bytes + (redis.call('HSTRLEN', aside_jobs .. entry, 'body') or 0) + 2 * #entry
 end
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local dead_topics = prefix .. 'dead_topics'
 local function unlist(topic, id)
   local list = dead_lists .. topic

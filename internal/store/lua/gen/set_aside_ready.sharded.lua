@@ -11,7 +11,7 @@
 -- Atomic because a job must be set aside or ready, never both or neither.
 -- Cost: O(entries looked at).
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
 local paused_queues = prefix .. 'paused_queue:'
@@ -80,7 +80,8 @@ local function read_lease(text)
   return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
 end
 local CLOCK_SLACK = 500
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local function pushed_anew(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end

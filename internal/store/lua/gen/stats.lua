@@ -19,7 +19,7 @@
 -- Cost: O(topics): two EXISTS for BLOCK topics that have nothing, some commands for each of the others, up to MOST of these, and a look at
 -- the first entry of each queue; where these are stale, at up to MAX_STALE more in all.
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
 local dead_lists = prefix .. 'dead_letters:'

@@ -9,7 +9,7 @@
 -- One script only to spare round trips.
 -- Cost: O(topics).
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
 local known_topics = prefix .. 'topics'
 local dead_lists = prefix .. 'dead_letters:'

@@ -19,7 +19,7 @@
 -- Cost: O(log n) of the pool and of the topics, O(topics + entries); to look for an ID in another
 -- queue, O(its length, MAX_WALK at most), which counts as entries.
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
 local reserved_counts = prefix .. 'reserved'
@@ -33,8 +33,10 @@ local pauses = prefix .. 'paused'
 local paused_queues = prefix .. 'paused_queue:'
 local MAX_LEASE = 86400000
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
-local now_s = time[1] + time[2] / 1000000
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
+local now_s = now_us / 1000000
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)

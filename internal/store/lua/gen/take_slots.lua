@@ -11,14 +11,14 @@
 -- Atomic because a lease may end between the look at it and the entry.
 -- Cost: O(log² n) of the pool, and of PAGE entries.
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local slots = prefix .. 'slots:'
 local uncounted = prefix .. 'uncounted'
 local MAX_LEASE = 86400000
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
-local now_s = time[1] + time[2] / 1000000
+local now_s = now_us / 1000000
 local function exact_score(us)
   local rest = us % 1000000
   return string.format('%d.%06d', (us - rest) / 1000000, rest)

@@ -10,7 +10,7 @@
 -- Atomic because a server may fire it meanwhile.
 -- Cost: O(log n) of the pool.
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local schedules = prefix .. 'schedules'
 local removed_schedules = prefix .. 'removed_schedules'

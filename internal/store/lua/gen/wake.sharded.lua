@@ -6,7 +6,7 @@
 -- Atomic because the topic must have jobs when its waiter is woken, who is taken out.
 -- Cost: O(topics).
 local pool = KEYS[1]
-local prefix = string.match(pool, '^(.*)job_pool$') or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
 local waiters = prefix .. 'waiting:'
 local held_back = prefix .. 'held_back:'

@@ -1,18 +1,19 @@
 -- Time, by Redis's own clock.
 
--- Now: in ms, rounded up; in µs; in s. The last due time (Unix ms) that a score holds exactly.
 local time = redis.call('TIME')
--- include: time
-local now = time[1] * 1000 + math.ceil(time[2] / 1000)
+-- Now, in µs. What follows goes by it, since to compute is faster than to read time's strings, or to call math.ceil.
 -- include: time
 local now_us = time[1] * 1000000 + time[2]
--- include: time
-local now_s = time[1] + time[2] / 1000000
+-- include: now_us
+local now_s = now_us / 1000000
+-- The millisecond that has begun: what is due by then is due.
+-- include: now_us
+local begun = (now_us - now_us % 1000) / 1000
+-- Now, in ms, rounded up. A delay is over so long after that.
+-- include: now_us begun
+local now = now_us % 1000 == 0 and begun or begun + 1
+-- The last due time (ms) that a score holds exactly.
 local LAST_MS = 9007199254740992
--- The millisecond that has begun: what is due by then is due. (A delay is over in the one after
--- it, now, at the earliest.)
--- include: time
-local begun = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Milliseconds as a zset score: Unix seconds, with three decimals if need be. (Numbers
 -- that are formatted as such, by %.3f or by Redis, take several times as long.)
