@@ -17,7 +17,7 @@
 -- Cost: O(log n) of the pool for each.
 -- include: keys: pool buckets queues slots dead_letters dead_lists dead_topics once schedules groups migration
 -- include: time: now now_s score_of; guard: not_permitted not_writable; dead: unlist
--- include: lease: is_lease count_reserved read_lease lease_text followed_as; limit: read_limit; once: keep_once; pool: announce
+-- include: lease: is_lease count_reserved read_lease lease_text keep_follower; limit: read_limit; once: keep_once; pool: announce
 -- include: queue: wake; schedule: schedule_name; slots: slot_score; topics: enter_use; go: SCHEDULE_TOPIC
 -- cluster: -- include: guard: elsewhere
 local from, serial = 'from ' .. ARGV[1], tonumber(ARGV[2])
@@ -50,7 +50,7 @@ local function adjust_lease(name, ttl)
   local text = redis.call('HGET', name, 'lease')
   if not text then return end
   local attempts, token, lent = read_lease(text)
-  redis.call('HSET', name, 'lease', followed_as(text, lease_text(attempts, token, lent, ttl)))
+  redis.call('HSET', name, 'lease', keep_follower(text, lease_text(attempts, token, lent, ttl)))
 end
 
 local function enter(kind, id, topic, at)

@@ -32,8 +32,8 @@ for i = 1, #ARGV, 4 do
     local left = lifetime_left(ttl, token, lent)
     local more = loan(left, length)
     if more then
-      -- include: lease: followed_as
-      redis.call('HSET', name, 'lease', followed_as(job[1], lease_text(attempts, token, lent + left + more - ttl, left + more)))
+      -- include: lease: keep_follower
+      redis.call('HSET', name, 'lease', keep_follower(job[1], lease_text(attempts, token, lent + left + more - ttl, left + more)))
       redis.call('PEXPIRE', name, string.format('%d', left + more))
     end
     redis.call('ZADD', pool, score, id)

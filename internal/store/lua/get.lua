@@ -12,7 +12,7 @@
 --
 -- Atomic so that state and content belong together.
 -- Cost: O(1).
--- include: lease: is_lease read_lease is_followed read_options
+-- include: lease: is_lease read_lease has_follower read_options
 local function fields_of(key)
   return redis.call('HMGET', key, 'topic', 'body', 'lease', 'options', 'error', 'reason', 'died')
 end
@@ -32,4 +32,4 @@ end
 local attempts, token = read_lease(job[3])
 local most, ttr = read_options(job[4])
 return {state, job[1], job[2] or '', redis.call('PTTL', key), due, attempts, most, job[5] or '', job[6] or '', token, ttr,
-  state ~= 'dead' and is_followed(job[3]) and 1 or 0}
+  state ~= 'dead' and has_follower(job[3]) and 1 or 0}

@@ -10,7 +10,7 @@
 -- Atomic because the job must not be moved or taken between being read and being written.
 -- Cost: as push.
 -- include: keys: pool queues; time: now score_of; guard: not_permitted not_writable not_a_list
--- include: lease: is_lease count_reserved read_lease lease_text followed_as pushed_anew lifetime_left; pool: announce
+-- include: lease: is_lease count_reserved read_lease lease_text keep_follower pushed_anew lifetime_left; pool: announce
 -- include: queue: wake withdraw; topics: enter_wait
 local bucket, id = KEYS[2], ARGV[1]
 
@@ -55,7 +55,7 @@ end
 if anew then
   redis.pcall('HDEL', bucket, 'lease', 'options', 'error', 'next', 'next_body') -- what its push would have deleted
 elseif lease then
-  redis.pcall('HSET', bucket, 'lease', followed_as(lease, lease_text(attempts, token, lent, ttl)))
+  redis.pcall('HSET', bucket, 'lease', keep_follower(lease, lease_text(attempts, token, lent, ttl)))
 end
 if reserved then count_reserved({[topic] = -1}, {id}) end
 enter_wait(topic, now / 1000, due / 1000)

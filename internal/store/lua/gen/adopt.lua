@@ -82,10 +82,13 @@ local function count_reserved(by_topic, ids)
           for _ = 1, MOST_DEAD do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
-              if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
-              local pauses = prefix .. 'paused'
+              if not first.err then return false end
               local paused_queues = prefix .. 'paused_queue:'
-              if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+              local pauses = prefix .. 'paused'
+              local function is_parked(topic, reply)
+                return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+              end
+              if not is_parked(topic, first) then return false, first.err end
               local queue, queue_aside = queues .. topic, paused_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
                 local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
@@ -130,9 +133,9 @@ local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
 local FOLLOWER_BYTE = 43
-local function is_followed(text) return text and string.byte(text) == FOLLOWER_BYTE end
+local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
 local FOLLOWER_MARK = '+'
-local function followed_as(before, text) return is_followed(before) and FOLLOWER_MARK .. text or text end
+local function keep_follower(before, text) return has_follower(before) and FOLLOWER_MARK .. text or text end
 local limits = prefix .. 'limits'
 local function parse_limit(topic, text)
   if not text then return nil end
@@ -161,10 +164,13 @@ local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
-      local pauses = prefix .. 'paused'
+      if not first.err then return false end
       local paused_queues = prefix .. 'paused_queue:'
-      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      local pauses = prefix .. 'paused'
+      local function is_parked(topic, reply)
+        return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+      end
+      if not is_parked(topic, first) then return false, first.err end
       local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
@@ -232,7 +238,7 @@ local function adjust_lease(name, ttl)
   local text = redis.call('HGET', name, 'lease')
   if not text then return end
   local attempts, token, lent = read_lease(text)
-  redis.call('HSET', name, 'lease', followed_as(text, lease_text(attempts, token, lent, ttl)))
+  redis.call('HSET', name, 'lease', keep_follower(text, lease_text(attempts, token, lent, ttl)))
 end
 
 local function enter(kind, id, topic, at)

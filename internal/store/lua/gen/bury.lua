@@ -73,10 +73,13 @@ local function count_reserved(by_topic, ids)
           for _ = 1, MOST_DEAD do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
-              if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
-              local pauses = prefix .. 'paused'
+              if not first.err then return false end
               local paused_queues = prefix .. 'paused_queue:'
-              if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+              local pauses = prefix .. 'paused'
+              local function is_parked(topic, reply)
+                return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+              end
+              if not is_parked(topic, first) then return false, first.err end
               local queue, queue_aside = queues .. topic, paused_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
                 local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
@@ -193,10 +196,13 @@ local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
-      local pauses = prefix .. 'paused'
+      if not first.err then return false end
       local paused_queues = prefix .. 'paused_queue:'
-      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      local pauses = prefix .. 'paused'
+      local function is_parked(topic, reply)
+        return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+      end
+      if not is_parked(topic, first) then return false, first.err end
       local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')

@@ -105,10 +105,10 @@ for i = 1, #ARGV, 4 do
     local more = loan(left, length)
     if more then
       local FOLLOWER_BYTE = 43
-      local function is_followed(text) return text and string.byte(text) == FOLLOWER_BYTE end
+      local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
       local FOLLOWER_MARK = '+'
-      local function followed_as(before, text) return is_followed(before) and FOLLOWER_MARK .. text or text end
-      redis.call('HSET', name, 'lease', followed_as(job[1], lease_text(attempts, token, lent + left + more - ttl, left + more)))
+      local function keep_follower(before, text) return has_follower(before) and FOLLOWER_MARK .. text or text end
+      redis.call('HSET', name, 'lease', keep_follower(job[1], lease_text(attempts, token, lent + left + more - ttl, left + more)))
       redis.call('PEXPIRE', name, string.format('%d', left + more))
     end
     redis.call('ZADD', pool, score, id)

@@ -68,10 +68,13 @@ local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
-      local pauses = prefix .. 'paused'
+      if not first.err then return false end
       local paused_queues = prefix .. 'paused_queue:'
-      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      local pauses = prefix .. 'paused'
+      local function is_parked(topic, reply)
+        return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+      end
+      if not is_parked(topic, first) then return false, first.err end
       local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
@@ -224,9 +227,9 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
         return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
       end
       local FOLLOWER_BYTE = 43
-      local function is_followed(text) return text and string.byte(text) == FOLLOWER_BYTE end
+      local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
       local FOLLOWER_MARK = '+'
-      local function as_followed(text) return is_followed(text) and text or FOLLOWER_MARK .. text end
+      local function mark_follower(text) return has_follower(text) and text or FOLLOWER_MARK .. text end
       local function lifetime_left(ttl, token, lent)
         if ttl < 0 then return ttl end
         local reserved = math.floor(token / 1000)
@@ -240,9 +243,9 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
         redis.call('HSET', name, 'next', string.format('%d %s %s %s %s', due, lifetime, most, ttr, topic), 'next_body', body)
         if left >= 0 and left < needed then
           redis.call('PEXPIRE', name, string.format('%d', needed))
-          redis.call('HSET', name, 'lease', as_followed(lease_text(attempts, token, 0, needed)))
-        elseif not is_followed(text) then
-          redis.call('HSET', name, 'lease', as_followed(text))
+          redis.call('HSET', name, 'lease', mark_follower(lease_text(attempts, token, 0, needed)))
+        elseif not has_follower(text) then
+          redis.call('HSET', name, 'lease', mark_follower(text))
         end
       end
       local function read_options(text)
@@ -253,7 +256,7 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
       local function follow_last(last, lease, topic, content, options, due)
         local most, ttr, lifetime = read_options(options)
         enter_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)
-        return as_followed(lease), not is_followed(lease)
+        return mark_follower(lease), not has_follower(lease)
       end
       lease_of, follow = lease_of_last, follow_last
     end

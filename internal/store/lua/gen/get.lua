@@ -22,7 +22,7 @@ local function read_lease(text)
   return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
 end
 local FOLLOWER_BYTE = 43
-local function is_followed(text) return text and string.byte(text) == FOLLOWER_BYTE end
+local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
 local DEFAULT_LIFETIME = 604800000
 local function read_options(text)
   if not text then return 0, 0, DEFAULT_LIFETIME end
@@ -48,4 +48,4 @@ end
 local attempts, token = read_lease(job[3])
 local most, ttr = read_options(job[4])
 return {state, job[1], job[2] or '', redis.call('PTTL', key), due, attempts, most, job[5] or '', job[6] or '', token, ttr,
-  state ~= 'dead' and is_followed(job[3]) and 1 or 0}
+  state ~= 'dead' and has_follower(job[3]) and 1 or 0}

@@ -31,10 +31,13 @@ local function add_waiter(topic, waiter, waited, among)
   end
   local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
   local added = redis.pcall('ZADD', set, 'NX', since, waiter)
-  if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) then
-    local pauses = prefix .. 'paused'
+  if type(added) == 'table' then
     local paused_waiters = prefix .. 'paused_waiting:'
-    if redis.pcall('HMGET', pauses, topic)[1] then
+    local pauses = prefix .. 'paused'
+    local function is_parked(topic, reply)
+      return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+    end
+    if is_parked(topic, added) then
       set = paused_waiters .. topic
       added = redis.pcall('ZADD', set, 'NX', since, waiter)
     end

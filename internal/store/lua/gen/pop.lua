@@ -123,10 +123,13 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
       for _ = 1, MOST_DEAD do
         local first = redis.pcall('ZPOPMIN', waiters .. topic)
         if not first[1] then
-          if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
-          local pauses = prefix .. 'paused'
+          if not first.err then return false end
           local paused_queues = prefix .. 'paused_queue:'
-          if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+          local pauses = prefix .. 'paused'
+          local function is_parked(topic, reply)
+            return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+          end
+          if not is_parked(topic, first) then return false, first.err end
           local queue, queue_aside = queues .. topic, paused_queues .. topic
           for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
             local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
@@ -199,10 +202,13 @@ local function take_all(read, wants, claim, limit_at, gate)
           for _ = 1, MOST_DEAD do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
-              if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
-              local pauses = prefix .. 'paused'
+              if not first.err then return false end
               local paused_queues = prefix .. 'paused_queue:'
-              if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+              local pauses = prefix .. 'paused'
+              local function is_parked(topic, reply)
+                return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+              end
+              if not is_parked(topic, first) then return false, first.err end
               local queue, queue_aside = queues .. topic, paused_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
                 local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
@@ -230,10 +236,13 @@ local function take_all(read, wants, claim, limit_at, gate)
         end
         local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
         local added = redis.pcall('ZADD', set, 'NX', since, waiter)
-        if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) then
-          local pauses = prefix .. 'paused'
+        if type(added) == 'table' then
           local paused_waiters = prefix .. 'paused_waiting:'
-          if redis.pcall('HMGET', pauses, topic)[1] then
+          local pauses = prefix .. 'paused'
+          local function is_parked(topic, reply)
+            return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+          end
+          if is_parked(topic, added) then
             set = paused_waiters .. topic
             added = redis.pcall('ZADD', set, 'NX', since, waiter)
           end
@@ -345,10 +354,13 @@ local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
-      local pauses = prefix .. 'paused'
+      if not first.err then return false end
       local paused_queues = prefix .. 'paused_queue:'
-      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      local pauses = prefix .. 'paused'
+      local function is_parked(topic, reply)
+        return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+      end
+      if not is_parked(topic, first) then return false, first.err end
       local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')

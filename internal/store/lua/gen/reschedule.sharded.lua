@@ -68,10 +68,13 @@ local function count_reserved(by_topic, ids)
           for _ = 1, MOST_DEAD do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
-              if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
-              local pauses = prefix .. 'paused'
+              if not first.err then return false end
               local paused_queues = prefix .. 'paused_queue:'
-              if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+              local pauses = prefix .. 'paused'
+              local function is_parked(topic, reply)
+                return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+              end
+              if not is_parked(topic, first) then return false, first.err end
               local queue, queue_aside = queues .. topic, paused_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
                 local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
@@ -116,9 +119,9 @@ local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
 local FOLLOWER_BYTE = 43
-local function is_followed(text) return text and string.byte(text) == FOLLOWER_BYTE end
+local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
 local FOLLOWER_MARK = '+'
-local function followed_as(before, text) return is_followed(before) and FOLLOWER_MARK .. text or text end
+local function keep_follower(before, text) return has_follower(before) and FOLLOWER_MARK .. text or text end
 local CLOCK_SLACK = 500
 local function pushed_anew(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
@@ -145,10 +148,13 @@ local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
-      local pauses = prefix .. 'paused'
+      if not first.err then return false end
       local paused_queues = prefix .. 'paused_queue:'
-      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      local pauses = prefix .. 'paused'
+      local function is_parked(topic, reply)
+        return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+      end
+      if not is_parked(topic, first) then return false, first.err end
       local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
@@ -230,7 +236,7 @@ end
 if anew then
   redis.pcall('HDEL', bucket, 'lease', 'options', 'error', 'next', 'next_body') -- what its push would have deleted
 elseif lease then
-  redis.pcall('HSET', bucket, 'lease', followed_as(lease, lease_text(attempts, token, lent, ttl)))
+  redis.pcall('HSET', bucket, 'lease', keep_follower(lease, lease_text(attempts, token, lent, ttl)))
 end
 if reserved then count_reserved({[topic] = -1}, {id}) end
 enter_wait(topic, now / 1000, due / 1000)

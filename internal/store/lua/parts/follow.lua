@@ -6,16 +6,16 @@
 -- and the text of the job's lease bears a mark (see lease), so that nobody has to look for it.
 
 -- Enters the follower of a job that has a lease of that text.
--- include: time: now; lease: read_lease lease_text is_followed as_followed lifetime_left
+-- include: time: now; lease: read_lease lease_text has_follower mark_follower lifetime_left
 local function enter_follower(name, text, topic, body, due, lifetime, most, ttr)
   local attempts, token, lent = read_lease(text)
   local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
   redis.call('HSET', name, 'next', string.format('%d %s %s %s %s', due, lifetime, most, ttr, topic), 'next_body', body)
   if left >= 0 and left < needed then -- the job is kept for longer, too
     redis.call('PEXPIRE', name, string.format('%d', needed))
-    redis.call('HSET', name, 'lease', as_followed(lease_text(attempts, token, 0, needed)))
-  elseif not is_followed(text) then
-    redis.call('HSET', name, 'lease', as_followed(text))
+    redis.call('HSET', name, 'lease', mark_follower(lease_text(attempts, token, 0, needed)))
+  elseif not has_follower(text) then
+    redis.call('HSET', name, 'lease', mark_follower(text))
   end
 end
 

@@ -15,9 +15,9 @@ local function lease_of_last(last)
 end
 
 -- Has a moment's job follow the last one, whose lease has that text. Returns the text then, and whether nobody's has followed it before.
--- include: keys: buckets; follow: enter_follower; lease: is_followed as_followed read_options
+-- include: keys: buckets; follow: enter_follower; lease: has_follower mark_follower read_options
 local function follow_last(last, lease, topic, content, options, due)
   local most, ttr, lifetime = read_options(options)
   enter_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)
-  return as_followed(lease), not is_followed(lease)
+  return mark_follower(lease), not has_follower(lease)
 end

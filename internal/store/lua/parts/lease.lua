@@ -1,7 +1,7 @@
 -- Leases, and the fields of a job's bucket that tell of them.
 
--- Whether the score of an entry of the pool is the end of a lease: that is never a whole
--- millisecond, as all due times are. (From 2106 on scores are too coarse to tell.)
+-- Whether the score of an entry of the pool is the end of a lease: that is never a whole millisecond, as all due times are. See
+-- Encodings in docs/wire-format.md. (From 2106 on scores are too coarse to tell.)
 local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
@@ -61,14 +61,14 @@ local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
 
--- Whether the job with a lease of that text has a follower (see follow). The text with that said; another
--- one, which says the same of it.
+-- The mark of a follower in the text of a lease: whether it has one, the text with one, and another text with the one that
+-- the text before it had. See Encodings in docs/wire-format.md.
 -- include: go: FOLLOWER_BYTE
-local function is_followed(text) return text and string.byte(text) == FOLLOWER_BYTE end
--- include: is_followed; go: FOLLOWER_MARK
-local function as_followed(text) return is_followed(text) and text or FOLLOWER_MARK .. text end
--- include: is_followed; go: FOLLOWER_MARK
-local function followed_as(before, text) return is_followed(before) and FOLLOWER_MARK .. text or text end
+local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
+-- include: has_follower; go: FOLLOWER_MARK
+local function mark_follower(text) return has_follower(text) and text or FOLLOWER_MARK .. text end
+-- include: has_follower; go: FOLLOWER_MARK
+local function keep_follower(before, text) return has_follower(before) and FOLLOWER_MARK .. text or text end
 
 -- Whether the job was pushed anew by somebody who doesn't know of these fields, as the original's
 -- clients don't: then its bucket, which expires in ttl ms, expires later than it said. Two readings of

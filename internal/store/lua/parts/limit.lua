@@ -6,12 +6,10 @@
 -- How many begin is counted by when the next one may, as if they came evenly: so one number says all. That may lie in the past, by
 -- as much as what was late is made up for, or a burst takes.
 
--- The number of a topic's reserved jobs that is kept is raised by that if there is a limit, and by twice that if its jobs have slots. So all
--- who take or end a lease learn of it from what they do anyway, and topics without one cost nothing.
+-- A topic's limit marks the number of its reserved jobs: see Encodings in docs/wire-format.md. By how much the number is raised;
+-- and how many jobs are reserved by the number that is kept, and by how much that is raised.
 -- include: go: LIMIT_MARK
 local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMIT_MARK or LIMIT_MARK end
-
--- How many of a topic's jobs are reserved, by the number that is kept, and by how much that is raised.
 -- include: go: LIMIT_MARK
 local function lowered(kept)
   local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK -- the number may be below 0

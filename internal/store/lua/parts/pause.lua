@@ -2,6 +2,13 @@
 -- who know nothing of this; and its waiters are in paused_waiting:<topic>. A hash in their place has whoever makes a
 -- job ready set it aside, see wake.
 
+-- Whether the topic is paused, by what Redis answers to a command on the set of its waiters: while it is, a hash stands in the
+-- place of that. See Encodings in docs/wire-format.md.
+-- include: keys: pauses
+local function is_parked(topic, reply)
+  return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+end
+
 -- An entry of the hash of paused topics: since when an operator has paused it, and until when, 0 if that is without end; since
 -- when it is backed off, and until when (Unix ms); 0 if neither; and the operator's note. nil if it is no such entry.
 local function read_pause(text)

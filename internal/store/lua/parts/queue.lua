@@ -24,9 +24,9 @@ local function add_waiter(topic, waiter, waited, among)
   end
   local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
   local added = redis.pcall('ZADD', set, 'NX', since, waiter)
-  if type(added) == 'table' and string.find(added.err, 'WRONGTYPE', 1, true) then
-    -- include: keys: pauses paused_waiters
-    if redis.pcall('HMGET', pauses, topic)[1] then
+  if type(added) == 'table' then
+    -- include: keys: paused_waiters; pause: is_parked
+    if is_parked(topic, added) then
       set = paused_waiters .. topic
       added = redis.pcall('ZADD', set, 'NX', since, waiter)
     end
@@ -45,9 +45,9 @@ local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
-      if not first.err or not string.find(first.err, 'WRONGTYPE', 1, true) then return false, first.err end
-      -- include: keys: pauses paused_queues
-      if not redis.pcall('HMGET', pauses, topic)[1] then return false, first.err end
+      if not first.err then return false end
+      -- include: keys: paused_queues; pause: is_parked
+      if not is_parked(topic, first) then return false, first.err end
       local queue, queue_aside = queues .. topic, paused_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
