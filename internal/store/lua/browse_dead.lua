@@ -1,15 +1,14 @@
--- browse_dead: some of a topic's dead letters, the newest or the oldest first; it changes nothing.
+-- browse_dead: reads some of a topic's dead letters, the newest or the oldest first.
 --
--- KEYS[1] the zset of the topics that have any   KEYS[2] the topic's dead letters
--- ARGV[1…6] see browse; the place is a score and an ID
--- ARGV[7] 'oldest' if those are first, else ''
--- ARGV[8] 'stale' if entries without a letter count, too, with '' as the topic, else ''
+-- KEYS[1] the topics that have any   KEYS[2] the topic's dead letters
+-- ARGV[1…6] as browse (parts/browse.lua); the position is a score and an ID   ARGV[7] 'oldest' to begin with these, else ''
+-- ARGV[8] 'stale' to tell entries without a letter, too, with the topic '', else ''
 --
--- Returns what browse does; where an entry is, is its score.
--- Errors: WRONGTYPE of the list, a permission that is missing.
+-- Returns what browse does, with scores.
+-- Errors: WRONGTYPE of the list, NOPERM.
 --
 -- Atomic so that entries and content belong together.
--- Cost: O(log n) of the list, and O(entries looked at).
+-- Cost: O(log n) of the list, and O(entries read).
 -- include: keys: dead_letters; guard: unreadable; place: entries_before; browse: job_of browse
 local list, oldest_first = KEYS[2], ARGV[7] == 'oldest'
 local stale_too = ARGV[8] == 'stale'

@@ -1,14 +1,13 @@
--- browse_pool: some waiting or reserved jobs, the next to fall due first; it changes nothing.
+-- browse_pool: reads some waiting or reserved jobs, the next to fall due first.
 --
 -- KEYS[1] job pool
--- ARGV[1…6] see browse; the place is a score and an ID
--- ARGV[7] 'waiting' or 'reserved'
+-- ARGV[1…6] as browse (parts/browse.lua); the position is a score and an ID   ARGV[7] 'waiting' or 'reserved'
 --
--- Returns what browse does; where an entry is, is its score.
--- Errors: WRONGTYPE of the pool, a permission that is missing.
+-- Returns what browse does, with scores.
+-- Errors: WRONGTYPE of the pool, NOPERM.
 --
 -- Atomic so that entries and content belong together.
--- Cost: O(log n) of the pool, and O(entries looked at).
+-- Cost: O(log n) of the pool, and O(entries read).
 -- include: keys: pool buckets; place: entries_before; browse: job_of browse; lease: is_lease
 local reserved = ARGV[7] == 'reserved'
 -- Byte by byte, nothing comes between an ID and the same with a zero byte.

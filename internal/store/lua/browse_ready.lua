@@ -1,16 +1,15 @@
--- browse_ready: some ready jobs of a topic, the next to be delivered first; it changes nothing.
+-- browse_ready: reads some ready jobs of a topic, the next to be delivered first; of a paused topic, its parked jobs.
 --
 -- KEYS[1] job pool   KEYS[2] the topic's ready queue
--- ARGV[1…6] see browse; the place is a number, how many entries are to be delivered before, and an ID
+-- ARGV[1…6] as browse (parts/browse.lua); the position is how many entries are delivered before, and an ID
 --
--- Returns what browse does; where an entry is, is that number. Of a paused topic it is what is set aside.
--- Errors: WRONGTYPE, a permission that is missing.
+-- Returns what browse does, with these positions.
+-- Errors: WRONGTYPE, NOPERM.
 --
--- A queue moves on while it is looked at. So the entry of the place is looked for among the
--- first MAX_WALK: where it is now, the page goes on; if it has left, so have those before it.
--- Deeper in the queue the place is taken as it is.
+-- The queue moves on between two pages. So the entry at the position is searched for among the first MAX_WALK: the page begins
+-- behind it, or at the front if it has left, as those before it have. Deeper in the queue the position is taken as it is.
 -- Atomic so that entries and content belong together.
--- Cost: O(entries before the page), and O(entries looked at).
+-- Cost: O(entries before the page), and O(entries read).
 -- include: keys: pool buckets paused_queues; browse: job_of browse
 local queue = redis.call('EXISTS', paused_queues .. ARGV[1]) == 1 and paused_queues .. ARGV[1] or KEYS[2]
 local MAX_WALK, SLACK = 10000, 1000 -- released jobs come back to the front

@@ -1,14 +1,13 @@
--- bury: makes dead letters of reserved jobs. Their followers take their places.
+-- bury: makes dead letters of reserved jobs. A follower takes its job's place.
 --
 -- KEYS[1] job pool
--- ARGV[1…] of each job: topic, ID, token, the reason, and the last error or ''. No ID stands there
--- twice, and there are 1,000 jobs at most.
+-- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token, reason, and the last error or ''
 --
--- Returns {place, why, place, why, …}: the 1-based places of the jobs that are not dead letters
--- now, and for each 0, the lease is lost, or a text, the error. Of these nothing has changed.
--- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
+-- Returns {place, why, place, why, …}, with the 1-based places of the jobs that it did not bury: 0, the lease is lost; or the error,
+-- a text. Nothing has changed of these.
+-- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 --
--- Atomic because the lease must not end between the look at it and the change.
+-- Atomic because the lease must not end between the check and the change.
 -- Cost: O(log n) of the pool and of the topic's dead letters for each job.
 -- include: keys: pool buckets; go: FOLLOWER_BYTE; dead: bury; lease: count_reserved leased_job
 -- cluster: -- include: keys: dead_letters; guard: elsewhere

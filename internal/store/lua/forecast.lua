@@ -1,18 +1,15 @@
--- forecast: how many jobs fall due in spans of time; it changes nothing.
+-- forecast: counts the jobs that fall due in spans of time.
 --
--- KEYS[1] job pool   KEYS[2] the hash of the numbers of reserved jobs
--- ARGV[1] from when on (Unix ms), '' for now
--- ARGV[2…] the bounds of the spans, in ms from then on; each ends just before its last bound
+-- KEYS[1] job pool   KEYS[2] the numbers of reserved jobs
+-- ARGV[1] from when on (Unix ms), '' for now   ARGV[2…] bounds of the spans (ms from then on); each ends just before its last bound
 --
--- Returns {from, entries, looked, leases, entries, looked, leases, …}: of each span how many entries
--- of the pool fall into it, how many of these were looked at, and how many of those are leases,
--- which are no jobs that fall due. Where there are none for certain, all entries count as looked
--- at. The reply ends early, but not before the first span, when that has taken enough time.
--- Errors: WRONGTYPE of the pool, a permission that is missing.
+-- Returns {from, entries, sampled, leases, …}: of each span how many entries of the pool it has, how many of these were read, and how
+-- many of those are leases, not jobs that wait. Where no lease can be, all count as read. It ends early, behind the first span at
+-- the earliest, when it has taken enough time.
+-- Errors: WRONGTYPE of the pool, NOPERM.
 --
--- One script only to spare round trips.
--- Cost: O(log n) of the pool a span; where leases may be in it, of all its entries up to
--- ALL, of SAMPLE beyond that.
+-- One script to spare round trips.
+-- Cost: O(log n) of the pool for each span; where leases may be, O(its entries) up to ALL, and O(SAMPLE · log n) beyond that.
 -- include: keys: pool; go: MAX_LEASE; time: now score_of; lease: is_lease; limit: lowered
 local ALL, SAMPLE = 1000, 200
 local COUNTED, SAMPLED, ENOUGH = 10, 5, 600 -- what that costs, where to read the next entry is 1

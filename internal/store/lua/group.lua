@@ -1,21 +1,21 @@
--- group: adds bodies to groups. A group is a waiting job whose body is a JSON array, of the bodies that were pushed to it. It is
--- full with so many of them, or when another one would make it too long; then it is ready, and the next push begins another one.
+-- group: adds bodies to groups. A group is a waiting job whose body is a JSON array of what was pushed to it. It is ready when it
+-- has as many as it may have, or when the next body would make it too long: that one begins another group.
 --
 -- KEYS[1] job pool
--- ARGV[1], ARGV[2] as in push
--- ARGV[3…] runs of pushes that are alike: their number, how long the job is kept once it is ready (ms), 'debounce' and how long
--- after the first of its pushes a group is due at the latest (ms), how many attempts it has and for how long it is reserved (ms), as
--- in push; 'once' and a time as there, or 'replace'; and how many bodies a group has at most, 0 for any number. The latest push decides on
--- all of that. Then of each push: the group's tag, which ends with the first }, and behind it the ID that counts once, if one does;
--- topic, body, and a delay (ms), negated, after which the group is due unless another push comes. There are 1,000 pushes at most.
+-- ARGV[1…2] as in push
+-- ARGV[3…] runs of pushes with the same terms. A run is: how many pushes it has; how long the job is kept once it is ready (ms);
+--   'debounce' and how long after its first push a group is due at the latest (ms); how many attempts it has, and how long it is
+--   reserved (ms), as in push; 'replace', or 'once' as in push; how many bodies a group has at most, 0 for any number; and of each push,
+--   1,000 in all at most: the group's tag, which ends with the first }, and behind it the ID that counts once, if one does; topic;
+--   body; and a delay (ms), negated, after which the group is due if nothing else is pushed to it. The latest push's terms count.
 --
--- Returns {what, ID, what, ID, …}, of each push: 1, it began a group, 2, it was added to one, 0, one of its ID has counted before, 4, the same, and that one said something else; 3, it is for another call,
--- as those to its group are, since this one has enough to do with groups before it; or a text, the error. The ID is that of the group's job, '' if there is none. With 'all', if there
--- is an error among them, nothing is stored.
--- Errors: WRONGTYPE of the pool, OOM, a permission that is missing; nothing has changed then.
+-- Returns {what, ID, what, ID, …}, of each push: 1, it began a group; 2, it was added to one; 0, its ID has counted before; 4, the
+-- same, and that push has another fingerprint; 3, it is for another call, since this one has copied enough; or the error, a text. ID
+-- is that of the group's job, '' if there is none. With 'all', nothing is stored if there is an error.
+-- Errors: WRONGTYPE of the pool, OOM, NOPERM. Nothing has changed then.
 --
--- Atomic because two pushes that read a body and write it would lose one, and a group that is taken must not grow.
--- Cost: O(log n) of the pool for each group, and its body is copied, once a call. That takes about 2 ms in all.
+-- Atomic because two pushes that read and write one body would lose one, and a group that is taken must not grow.
+-- Cost: O(log n) of the pool for each group, whose body is copied once a call. That takes about 2 ms in all.
 -- include: keys: pool buckets queues once groups; go: MAX_GROUP; time: now now_us begun score_of; guard: not_permitted unreadable
 -- include: debounce: debounce_limit debounced; lease: is_lease options_text; once: once_window has_counted enter_once
 -- include: go: DEFAULT_LIFETIME

@@ -1,24 +1,17 @@
--- heartbeat: says that a server runs, and how it fares.
+-- heartbeat: says that a server runs, and what it has done.
 --
--- KEYS[1] the hash of servers
--- ARGV[1] the server's ID
--- ARGV[2] since when it runs (Unix ms), or, if negative, since how long (ms)
--- ARGV[3] the time between its passes (ms)   ARGV[4] the rest of its entry, JSON without the first {
--- ARGV[5] how many entries there were when those were last deleted of servers that are gone, and what is no entry; if
---         there are others than so many now, that is done again. Negative if it is to be done in any case
--- ARGV[6] how many jobs of other partitions were ever acknowledged; negative if that is not known
+-- KEYS[1] the servers
+-- ARGV[1] the server's ID   ARGV[2] since when it runs (Unix ms), or, negated, for how long (ms)   ARGV[3] its interval (ms)
+-- ARGV[4] the rest of its entry, JSON without the first {   ARGV[5] how many entries the last cleaning left: another number now makes
+--   this call clean, as a negative one does   ARGV[6] how many jobs were acked in other partitions; negative if that is not known
 --
--- The last hour of all servers and the number of acknowledged jobs are no keys of the call: the user
--- may have no right to them, and then it is left out what happened.
+-- Returns {since when it runs (Unix ms), how many entries there are (-1: this user may not know), 1 if it had one, else 0, or -1 if
+-- there is no last hour either}. If it cleaned, behind that: the time (Unix ms), and ID and entry of each other server.
+-- Errors: WRONGTYPE, NOPERM. Nothing has changed then. The last hour and the number of acked jobs are no keys of the call: what this
+-- user may not do there is left out.
 --
--- Returns {since when it runs (Unix ms), how many entries there are, 1 if it had one, 0 if not, -1 if not and there is no last hour either}; if
--- entries are deleted {that, those, that, now, ID, entry, ID, entry, …}, as servers does, of the other servers that run. -1 entries if this
--- user may not know how many there are.
--- Errors: WRONGTYPE, a permission that is missing, before anything is written.
---
--- Atomic so that no entry is deleted that was renewed meanwhile, and so that what the server has done
--- since its last entry is recorded once, however often it has to be said.
--- Cost: O(1); O(servers), and a bounded number of them, if entries are to be deleted.
+-- Atomic so that no entry is deleted that was just renewed, and what the server has done is recorded once, however often it says so.
+-- Cost: O(1); if it cleans, O(servers), of which it reads a bounded number.
 -- include: keys: acked_count server_states past_hour; go: ANNOUNCED_WITHIN STALE_AFTER HISTORY_STEP HISTORY_SLOTS; time: now
 -- include: guard: not_permitted
 -- include: servers: server_entries

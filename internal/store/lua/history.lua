@@ -1,12 +1,12 @@
--- history: what all servers have done in the last hour; it changes nothing.
+-- history: reads what all servers have done in the last hour.
 --
 -- KEYS[1] the hash that heartbeat writes
 --
--- Returns {now, text, text, …}: now is Redis's time (Unix ms); the texts are in no order.
--- Errors: WRONGTYPE, a permission that is missing.
+-- Returns {now (Unix ms), text, text, …}, in no order.
+-- Errors: WRONGTYPE, NOPERM.
 --
--- One script so that nothing is read of a hash that is not ours, as it is too large.
--- Cost: O(1): 360 fields at most.
+-- One script so that a hash that is too large, and so not ours, is not read.
+-- Cost: O(1).
 -- include: time: now
 local MOST = 1000
 if redis.call('HLEN', KEYS[1]) > MOST then return {now} end

@@ -1,19 +1,16 @@
--- layout: tells how many partitions the jobs are divided into, and how many they were divided into before, and keeps
--- other numbers if these may follow. Partition 0 decides; the other partitions of a cluster have copies, for when its node is away.
+-- layout: reads how many partitions the jobs are divided into, and how many they were before, and changes that if the change may
+-- follow. Partition 0 decides; the others have copies, for when its node is away.
 --
--- KEYS[1] the hash of that, in the partition
--- ARGV[1] 'ask': nothing changes
---         'enter': the caller's layout becomes the present one, if there is none, or if it comes right after that
---         'done': nothing is left of the layout before
---         'copy': what another partition has kept is kept here as well, unless this is newer
--- ARGV[2] how many partitions there are by the caller   ARGV[3] how many there were before, 0 if none are left of those
--- ARGV[4] the version of that   ARGV[5] the most partitions there ever were, both for 'copy' only
+-- KEYS[1] the partition's layout
+-- ARGV[1] 'ask': change nothing. 'enter': the caller's layout becomes the present one, if there is none, or if it comes right after
+--   it. 'done': nothing is left of the previous layout. 'copy': take over another partition's layout, unless this one is newer
+-- ARGV[2] the caller's number of partitions   ARGV[3] the number before, 0 for none   ARGV[4…5] for 'copy', the version, and the
+--   most partitions there ever were
 --
--- Returns {partitions, before, version, most} as they are kept now, 0 for what is not known. The version grows with each change
--- in partition 0.
--- Errors: WRONGTYPE, a permission that is missing.
+-- Returns {partitions, before, version, most} as they are now; 0 for what is not known. Each change in partition 0 has a new version.
+-- Errors: WRONGTYPE, NOPERM.
 --
--- Atomic so that of two who come first with different numbers one is refused, and so that an old copy never replaces a newer one.
+-- Atomic so that of two first callers with different numbers one is refused, and an old copy replaces no newer one.
 -- Cost: O(1).
 local kept = redis.call('HMGET', KEYS[1], 'partitions', 'before', 'version', 'most')
 local partitions, before, version, most = kept[1] or '0', kept[2] or '0', tonumber(kept[3] or 0), tonumber(kept[4] or 0)

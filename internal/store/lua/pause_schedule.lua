@@ -1,12 +1,12 @@
--- pause_schedule: has a schedule's moments pass without jobs, or no more.
+-- pause_schedule: makes a schedule's occurrences pass without jobs, or no longer.
 --
 -- KEYS[1] job pool
 -- ARGV[1] the schedule's ID   ARGV[2] 'pause' or 'resume'
 --
--- Returns 1, or 0 when there is no such schedule.
--- Errors: WRONGTYPE of the bucket, OOM, a permission that is missing; nothing has changed then.
+-- Returns 1, or 0 if there is no such schedule.
+-- Errors: WRONGTYPE of the bucket, OOM, NOPERM. Nothing has changed then.
 --
--- Atomic because a server that has read it before must not fire it any more.
+-- Atomic because a server that has read the schedule before must not fire it any more.
 -- Cost: O(1).
 -- include: keys: buckets; go: SCHEDULE_TOPIC; time: now now_us
 local bucket = buckets .. ARGV[1]

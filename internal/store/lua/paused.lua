@@ -1,13 +1,13 @@
--- paused: some of the topics that are paused; it changes nothing.
+-- paused: reads some of the paused topics.
 --
 -- KEYS[1] job pool
--- ARGV[1] where to go on: 0, or what the call before has returned
+-- ARGV[1] 0 to begin, or what the last call said
 --
--- Returns {next, topic, since, until, backed off since, until, note, …}: next is where to go on, 0 if there are no more; for the rest see
--- read_pause; what is over is 0. Where all is over the topic is left out: the next server that looks ends it. A topic may come twice.
--- Errors: WRONGTYPE, a permission that is missing.
+-- Returns {next, topic, since, until, backed off since, until, note, …}: where to go on, 0 at the end; the rest as read_pause has it,
+-- 0 for what is over. A topic whose pause is over is left out, and ended by the next server. A topic may come twice.
+-- Errors: WRONGTYPE, NOPERM.
 --
--- One script so that the entries and the time are of one moment.
+-- One script so that entries and time are of one moment.
 -- Cost: O(entries of the page).
 -- include: keys: pauses; time: now; pause: read_pause paused_until
 local PAGE = 200

@@ -1,10 +1,9 @@
--- purge: deletes the next ready jobs of a topic.
+-- purge: deletes the next ready jobs of a topic, parked ones if it is paused.
 --
--- KEYS, ARGV[1…4] and the topic at the end: see take; nobody is entered, or woken.
--- ARGV[5] how many entries are dropped or deleted with their jobs at most
+-- KEYS, ARGV[1…4] and the topic at the end: see parts/take.lua; nobody is registered or woken
+-- ARGV[5] how many entries to drop at most
 --
--- Returns {deleted, used}: how many jobs are gone now, and how many entries. Fewer than were asked
--- for are used when the queue has no more, or to keep within the time.
+-- Returns {deleted, used}: how many jobs, and how many entries. It uses fewer than it may where the queue ends, or to save time.
 -- Errors: as pop.
 --
 -- Atomic because an entry and its job belong together, and a job may wait or be reserved again.

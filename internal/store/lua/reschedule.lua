@@ -1,13 +1,12 @@
--- reschedule: gives a waiting, ready or reserved job a new due time. The time that it is
--- kept once it is ready stays what it was.
+-- reschedule: gives a waiting, ready or reserved job a new due time. It is kept as long as before once it is ready.
 --
 -- KEYS[1] job pool   KEYS[2] the job's bucket
--- ARGV[1] job ID   ARGV[2] new delay, ms
+-- ARGV[1] ID   ARGV[2] delay (ms)
 --
--- Returns 1, or 0 when there is no such job.
--- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
+-- Returns 1, or 0 if there is no such job.
+-- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
 --
--- Atomic because the job must not be moved or taken between being read and being written.
+-- Atomic because the job must not be moved or taken between the read and the write.
 -- Cost: as push.
 -- include: keys: pool queues; time: now score_of; guard: not_permitted not_writable not_a_list
 -- include: lease: is_lease count_reserved read_lease lease_text keep_follower pushed_anew lifetime_left; pool: announce

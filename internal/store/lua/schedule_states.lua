@@ -1,13 +1,13 @@
--- schedule_states: how some schedules fare; it changes nothing.
+-- schedule_states: counts schedules by state.
 --
 -- KEYS[1] job pool
--- ARGV[1] the name behind which to look, '' for the beginning   ARGV[2] at how many schedules at most
+-- ARGV[1] behind which name to go on, '' to begin   ARGV[2] how many schedules at most
 --
--- Returns {last, active, paused, ended, overdue}: the name with which to go on, '' if there are no more; how many are active, paused, or
--- have no next moment any more; for how long (ms) the next moment of one that is active has been due, 0 if none is.
--- Errors: WRONGTYPE, a permission that is missing.
+-- Returns {last, active, paused, ended, overdue}: the name to go on behind, '' at the end; how many are active, paused, or have no next
+-- occurrence; and for how long the next occurrence of an active one has been due (ms), 0 if none is.
+-- Errors: WRONGTYPE, NOPERM.
 --
--- One script only to spare round trips.
+-- One script to spare round trips.
 -- Cost: O(1) for each.
 -- include: keys: buckets schedules; place: entries_before; schedule: schedule_id
 local first, most = 0, tonumber(ARGV[2])

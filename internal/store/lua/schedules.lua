@@ -1,15 +1,15 @@
--- schedules: reads some schedules; it changes nothing.
+-- schedules: reads some schedules.
 --
 -- KEYS[1] job pool
--- ARGV[1] 'of': those of these IDs; 'due': of these what it takes to fire them; 'behind': those whose names come next
--- ARGV[2…] the IDs; or a name, '' for the beginning, and how many at most
+-- ARGV[1] 'of': these IDs; 'due': of these what it takes to fire them; 'behind': those whose names come next
+-- ARGV[2…] the IDs; or a name, '' to begin, and how many at most
 --
--- Returns {time, last, schedule, schedule, …}: Redis's time (Unix µs); the name with which to go on, '' if there are no more; and of each
--- its ID, its score, '' if it has none, and fields of its bucket, '' or 0 if they are not there. What is no schedule is left out. With 'due'
--- the time is 0, scores are '', and there are the first fields only.
--- Errors: WRONGTYPE, a permission that is missing.
+-- Returns {time, last, schedule, schedule, …}: Redis's time (Unix µs; 0 with 'due'); the name to go on behind, '' at the end; and of
+-- each schedule its ID, its score, '' if it has none or with 'due', and fields of its bucket, '' or 0 for what is not there; with
+-- 'due' only the first ones. What is no schedule is left out.
+-- Errors: WRONGTYPE, NOPERM.
 --
--- One script only to spare round trips.
+-- One script to spare round trips.
 -- Cost: O(log n) of the pool for each.
 -- include: keys: pool buckets schedules; go: SCHEDULE_TOPIC; place: entries_before; schedule: schedule_id
 local FIELDS = {'revision', 'topic', 'body', 'zone', 'to', 'missed', 'jitter', 'next', 'paused', 'old'} -- what it takes to fire one

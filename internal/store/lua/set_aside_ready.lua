@@ -1,15 +1,15 @@
--- set_aside_ready: sets the next jobs of a ready queue aside, for another partition; those that stay go to the queue's end.
--- If some are set aside already these are told instead.
+-- set_aside_ready: puts the next jobs of a ready queue in transit to another partition; jobs that stay go to the queue's end. A batch
+-- that is in transit already is told instead.
 --
--- KEYS[1] job pool   KEYS[2] the ready queue, or what is set aside of it while the topic is paused
--- ARGV[1] how many IDs leave   ARGV[2…] these, and then those that stay: the queue's next entries, when they were read;
--- 1,000 at most. What has come to be among as many next entries since is not touched.
+-- KEYS[1] job pool   KEYS[2] the ready queue, or the topic's parked jobs
+-- ARGV[1] how many IDs leave   ARGV[2…] these, then those that stay, 1,000 in all at most: the queue's next entries when they were
+--   read. What has come among them since is left alone.
 --
--- Returns {serial, was there, looked at, {}, job, job, …} as set_aside does; looked at are entries of the queue.
--- Errors: WRONGTYPE of the queue, a permission that is missing, a server that takes no writes; nothing has changed then.
+-- Returns {serial, was there, read, {}, job, job, …} as set_aside does; read are entries of the queue.
+-- Errors: WRONGTYPE of the queue, NOPERM, READONLY. Nothing has changed then.
 --
--- Atomic because a job must be set aside or ready, never both or neither.
--- Cost: O(entries looked at).
+-- Atomic because a job must be in transit or ready, never both or neither.
+-- Cost: O(entries read).
 -- include: keys: pool buckets queues paused_queues aside aside_jobs; guard: not_permitted not_a_list
 -- include: aside: BATCH_BYTES batch_bytes batched tell_batch not_settable_aside put_aside drop_old_lease; queue: pass_on
 -- cluster: -- include: guard: elsewhere

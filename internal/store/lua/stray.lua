@@ -1,12 +1,12 @@
--- stray: how many jobs and dead letters a partition has; it changes nothing.
+-- stray: counts a partition's jobs and dead letters.
 --
 -- KEYS[1] job pool
--- ARGV[1] how many topics are looked at, and how many of those with dead letters
+-- ARGV[1] how many topics to read, and how many with dead letters
 --
 -- Returns {jobs, more}: more is 1 if there are more topics. A key that can't be read counts as empty.
 -- Errors: none.
 --
--- One script only to spare round trips.
+-- One script to spare round trips.
 -- Cost: O(topics).
 -- include: keys: pool queues known_topics dead_lists dead_topics paused_queues
 local most = tonumber(ARGV[1])

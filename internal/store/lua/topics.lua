@@ -1,17 +1,15 @@
--- topics: the names of some topics; it changes nothing.
+-- topics: names some topics.
 --
 -- KEYS[1] a sorted set of topics
--- ARGV[1] how many of the last ones are meant   ARGV[2] how many to look at, at most
--- ARGV[3] text that a name must contain, '' for any
--- ARGV[4…5] the place of the last one that was looked at before, its score and its name, '' for none
+-- ARGV[1] how many of the last ones are meant   ARGV[2] how many to read at most   ARGV[3] what a name must contain, '' for any
+-- ARGV[4…5] the position of the last topic before, its score and name; '' to begin
 --
--- Returns {all, score, name, topic, topic, …}: how many topics there are in all; the place of the
--- last one that was looked at, '' if there are no more; and those that contain the text.
--- Errors: WRONGTYPE, a permission that is missing.
+-- Returns {all, score, name, topic, topic, …}: how many topics there are; the position of the last one that was read, '' at the end;
+-- and those that contain the text. A topic that is used meanwhile moves to the end: it may come twice, but is not left out.
+-- Errors: WRONGTYPE, NOPERM.
 --
--- A topic that is used meanwhile goes to the end of the set: it may come again, but is not left out.
--- Atomic so that the place and the names belong together.
--- Cost: O(log² n + topics looked at).
+-- Atomic so that position and names belong together.
+-- Cost: O(log² n + topics read).
 -- include: place: entries_before
 local MAX_BYTES = 256 * 1024
 local PAGE = 100 -- names read at a time, which may be large

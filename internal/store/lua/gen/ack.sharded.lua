@@ -1,14 +1,12 @@
--- ack: ends reserved jobs, which are done. Their followers take their places.
+-- ack: ends reserved jobs, which are done. A follower takes its job's place.
 --
 -- KEYS[1] job pool
--- ARGV[1…] of each job: topic, ID, token. No ID stands there twice, and there are 1,000 jobs at
--- most.
+-- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token
 --
--- Returns the 1-based places of those whose lease is lost, negated if the job is gone; of these
--- nothing has changed.
--- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
+-- Returns nil if all leases were held. Else the 1-based places of the jobs whose lease is lost, negated if the job is gone.
+-- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 --
--- Atomic because the lease must not end between the look at it and the end of the job.
+-- Atomic because the lease must not end between the check and the end of the job.
 -- Cost: O(log n) of the pool for each job.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')

@@ -1,20 +1,19 @@
--- adopt: stores a batch of jobs that another partition has set aside, as they were there. Of the same batch nothing is done
--- again, nor of any before it.
+-- adopt: stores a batch of jobs that are in transit from another partition. It stores no batch twice, and none before the last one.
 --
 -- KEYS[1] job pool
--- ARGV[1] the other partition's prefix   ARGV[2] the batch's serial number, 0 with no jobs: to see whether some can be stored
--- ARGV[3…] the jobs: w, r or d; ID; when it is due (Unix s), its order, or when it was buried (Unix ms); for how long it is
--- kept (ms), negative for ever; how many values follow; and its fields and their values. Or o, an ID, and until when a push of it
--- counts alone (Unix ms); -1 and 0. Or g, a tag, 0, and the group that takes further pushes, as a job
+-- ARGV[1] the other partition's prefix   ARGV[2] the batch's serial number; 0, without jobs, to ask whether some can be stored
+-- ARGV[3…] of each entry: kind, ID, number, for how long it is kept (ms; negative for ever), how many values follow, and these: the
+--   fields and values of its hash. The kinds, and their numbers: w, a job in the pool, its score (Unix s); r, a ready job, its order;
+--   d, a dead letter, when it was buried (Unix ms); o, an ID whose push counts once, until when (Unix ms), kept -1, no values; g, a
+--   tag, whose open group the values are, 0
 --
--- Returns {adopted, superseded, last}: how many are stored, and how many are not, since there is one of the same ID: a job that
--- was pushed later, by somebody who didn't know of the other one; or a letter that was buried later; and the number of the last
--- batch that was adopted from there.
--- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes, and with no jobs OOM; nothing has
--- changed then. At maxmemory jobs are stored all the same: they are nowhere else.
+-- Returns {adopted, superseded, last}: how many jobs and letters it stored; how many not, as there is a later job, or letter, of the
+-- ID; and the number of the last batch that was adopted from that partition.
+-- Errors: WRONGTYPE of the pool, NOPERM, READONLY, and OOM without jobs. Nothing has changed then. With jobs it stores them also at
+-- maxmemory: they are nowhere else.
 --
--- Atomic because a second try must find all of it done, or nothing.
--- Cost: O(log n) of the pool for each.
+-- Atomic because a second try must find all of the batch, or nothing.
+-- Cost: O(log n) of the pool for each entry.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'

@@ -1,14 +1,13 @@
--- browse_pool: some waiting or reserved jobs, the next to fall due first; it changes nothing.
+-- browse_pool: reads some waiting or reserved jobs, the next to fall due first.
 --
 -- KEYS[1] job pool
--- ARGV[1…6] see browse; the place is a score and an ID
--- ARGV[7] 'waiting' or 'reserved'
+-- ARGV[1…6] as browse (parts/browse.lua); the position is a score and an ID   ARGV[7] 'waiting' or 'reserved'
 --
--- Returns what browse does; where an entry is, is its score.
--- Errors: WRONGTYPE of the pool, a permission that is missing.
+-- Returns what browse does, with scores.
+-- Errors: WRONGTYPE of the pool, NOPERM.
 --
 -- Atomic so that entries and content belong together.
--- Cost: O(log n) of the pool, and O(entries looked at).
+-- Cost: O(log n) of the pool, and O(entries read).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'

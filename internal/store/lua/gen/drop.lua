@@ -1,19 +1,15 @@
--- drop: takes orphans out of the pool: due IDs whose bucket is gone (expired), has no topic or
--- is no hash.
+-- drop: takes orphans out of the pool: due IDs whose bucket is gone, has no topic, or is no hash.
 --
 -- KEYS[1] job pool
--- ARGV[1] when the IDs were found to be due (Unix seconds)
--- ARGV[2] from when on those are to be tried again whose bucket this user can't read (Unix ms)
--- ARGV[3…] job IDs
+-- ARGV[1] when they were found to be due (Unix s)   ARGV[2] from when on to retry those whose bucket can't be read (Unix ms)
+-- ARGV[3…] IDs
 --
--- Returns {dropped, postponed, why}: the IDs that were taken out; those that can't be read, which
--- are due later now, and Redis's reason. An ID that has been given a usable bucket meanwhile, has
--- left the pool or, if unreadable, was scheduled anew, is in neither.
--- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes,
--- before anything is written.
+-- Returns {dropped, deferred, why}: the IDs that it took out; those whose bucket this user can't read, which are due later now; and
+-- Redis's reason. Left out are IDs that have a bucket by now, have left the pool, or can't be read and were rescheduled.
+-- Errors: WRONGTYPE of the pool, NOPERM, READONLY. Nothing has changed then.
 --
--- Atomic because the ID may be pushed anew between the check and the removal.
--- Cost: O(k log n) for k IDs in a pool of n.
+-- Atomic because an ID may be pushed again between the check and the removal.
+-- Cost: O(log n) of the pool for each ID.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'

@@ -1,14 +1,12 @@
 -- drop_dead: deletes dead letters.
 --
--- KEYS[1] the zset of the topics that have any   KEYS[2] the topic's dead letters
--- ARGV[1] the topic
--- ARGV[2] those that were buried later than that stay (Unix ms)
--- ARGV[3…] IDs, 1,000 at most
+-- KEYS[1] the topics that have any   KEYS[2] the topic's dead letters
+-- ARGV[1] the topic   ARGV[2] letters that were buried later stay (Unix ms)   ARGV[3…] IDs, 1,000 at most
 --
--- Returns how many there were.
--- Errors: WRONGTYPE, a permission that is missing; nothing has changed then.
+-- Returns how many it deleted.
+-- Errors: WRONGTYPE, NOPERM. Nothing has changed then.
 --
--- Atomic because an entry and its bucket belong together.
+-- Atomic because an entry and its letter belong together.
 -- Cost: O(log n) of the topic's dead letters for each.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')

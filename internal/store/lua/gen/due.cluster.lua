@@ -1,28 +1,22 @@
--- due: the next jobs to move, by topic. If they are few it moves them itself, else it changes nothing.
+-- due: finds the jobs to move next, by topic. If they are few it moves them itself, else it changes nothing.
 --
 -- KEYS[1] job pool
--- ARGV[1] how many jobs at most
--- ARGV[2] until when a job must have been due to count as backlog (Unix seconds), '' if all do;
---         those that have fallen due since are fresh
--- ARGV[3] how many of the first jobs of the backlog to leave out   ARGV[4] and of the fresh ones
--- ARGV[5] up to how many due jobs are moved, but for schedules, if there are no orphans among them; none if absent
--- ARGV[6] from when on they are to be tried again if the queue can't take them (Unix ms)
+-- ARGV[1] how many jobs at most   ARGV[2] jobs due by then (Unix s) are backlog, later ones fresh; '': all are backlog
+-- ARGV[3…4] how many of the first jobs to leave out, of the backlog and of the fresh ones
+-- ARGV[5] up to how many due jobs to move, except schedules and if there are no orphans; may be absent: none
+-- ARGV[6] from when on to retry jobs that a queue can't take (Unix ms)
 --
--- Returns {took, now, due, wait, orphans, fresh, backlog, moved}: took is the script's own time in µs
--- (0 where Redis has no clock that runs inside a script); now is Redis's time in Unix seconds;
--- due is how many jobs are due in all; wait is the time until the next falls due, in µs, -1 if
--- none is known; orphans are the due IDs whose bucket is gone, has no topic, is no hash or can't
--- be read by this user; fresh and backlog are {count, topic, ids, topic, ids, …}: how many
--- entries were read, and the ids of each topic in due order; moved is what move.lua returns, for each
--- topic of the backlog, if they were moved; of schedules it is {}.
--- Errors: WRONGTYPE of the pool; a permission that is missing; a server that takes no writes, for
--- what it knows may be old.
+-- Returns {took, now, due, wait, orphans, fresh, backlog, moved}: the script's own time (µs; 0 where Redis has no clock that runs
+-- inside a script); Redis's time (Unix s); how many jobs are due; in how long the next one is (µs; -1 if none is known); due IDs
+-- whose bucket is gone, has no topic, is no hash or can't be read; two lists {count, topic, ids, topic, ids, …}: how many entries
+-- were read, and each topic's IDs in due order; and what move returns for each topic of the backlog, if they were moved ({} for
+-- schedules).
+-- Errors: WRONGTYPE of the pool, NOPERM, READONLY, since a replica may be behind.
 --
--- Fresh jobs go first, for at most half of the places as long as the backlog fills the
--- others: so they don't wait for a backlog, nor does that wait for them.
--- Either part ends early when its IDs come to MAX_BYTES.
--- Atomic because the counts and ranks must be of one moment.
--- Cost: O(log n) of the pool, and O(1) a job.
+-- Fresh jobs come first, but take half of the places at most while the backlog fills the others: so neither waits for the other.
+-- Either list ends early when its IDs reach MAX_BYTES.
+-- Atomic because counts and ranks must be of one moment.
+-- Cost: O(log n) of the pool, and O(1) for each job.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'

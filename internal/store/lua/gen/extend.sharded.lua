@@ -1,13 +1,12 @@
--- extend: gives leases that are held a new end.
+-- extend: gives held leases a new end.
 --
 -- KEYS[1] job pool
--- ARGV[1…] of each job: topic, ID, token, how long the lease is to last from now on (ms). No ID
--- stands there twice, and there are 1,000 jobs at most.
+-- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token, how long the lease lasts from now on (ms)
 --
--- Returns the new end of each lease, in Unix µs; 0 if the lease is lost, and nothing has changed.
--- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
+-- Returns the new end of each lease (Unix µs); 0 if the lease is lost, and nothing has changed.
+-- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 --
--- Atomic because the lease must not end between the look at it and the change.
+-- Atomic because the lease must not end between the check and the change.
 -- Cost: O(log n) of the pool for each job.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')

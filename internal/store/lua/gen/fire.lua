@@ -1,24 +1,21 @@
--- fire: stores the jobs of schedules that are due, and gives each its next occurrence.
+-- fire: stores the jobs of schedules that are due, and sets their next occurrences.
 --
 -- KEYS[1] job pool
--- ARGV[1] from when on those that can't be fired are to be tried again (Unix ms)
--- ARGV[2] after how long (µs) it leaves the rest to another call
--- ARGV[3…] the schedules, each:
---   its ID, its revision, and the occurrence that it was due for (Unix ms), as they were read
---   its next occurrence (Unix ms), '' if there is none, 'later' if that can't be told
---   how many occurrences have no job because they are too late, and because it is paused; 1 if it has specs of before, else 0
---   how many occurrences follow, and these, the last ones, each: when (Unix ms), what (r: it has a job; l, p: it has none), the job's ID, and
---   when that is due (Unix ms)
+-- ARGV[1] from when on to retry schedules that can't be fired (Unix ms)   ARGV[2] after how long to leave the rest to another call (µs)
+-- ARGV[3…] of each schedule: its ID, revision, and the occurrence that it was due for (Unix ms), as they were read; its next
+--   occurrence (Unix ms), '' if there is none, 'later' if it can't be told; how many occurrences have no job as they are too late,
+--   and as it is paused; 1 if it has old specs, else 0; how many occurrences follow, and of each: when (Unix ms), r (it has a job),
+--   l or p (none, late or paused), the job's ID, and when that is due (Unix ms)
 --
--- Returns {why, schedule, schedule, …}: why no waiter could be woken, 'woken' if one was; and of each schedule, in their order, up to those
--- that are left to another call: {0}: somebody else has fired, changed or removed it, or it is not due; {1, ran, overlapped, followed}: it
--- is done, how many occurrences have a job, and how many have none because the one before is not done; the ID of the job that the
--- last one's job follows, '' if it follows none; or {2, why}: it can't be fired, it is due later now.
--- Errors: WRONGTYPE of the pool, a permission that is missing, a server that takes no writes; nothing has changed then.
+-- Returns {why, schedule, schedule, …}: why no waiter could be woken, 'woken' if one was; and of each schedule that is not left to
+-- another call: {0}, it was changed, removed, or fired by somebody else, or is not due; {1, ran, overlapped, followed}, how many
+-- occurrences have a job, how many have none as the one before is not done, and which job the last one's follows, '' if none; or {2,
+-- why}, it can't be fired, and is due later now.
+-- Errors: WRONGTYPE of the pool, NOPERM, READONLY. Nothing has changed then.
 --
--- Atomic because an occurrence must have its job exactly if the next one has come. What is wrong with one schedule is found before its first
--- write, and harms no other one.
--- Cost: O(log n) of the pool for each job. What several schedules share is done once.
+-- Atomic because an occurrence must have its job exactly if the next one is set. A schedule is checked before its first write, so that
+-- one that is broken harms no other.
+-- Cost: O(log n) of the pool for each job.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'

@@ -1,14 +1,12 @@
--- get: reads a job, or a dead letter, without changing it.
+-- get: reads a job, or a dead letter.
 --
--- KEYS[1] job pool   KEYS[2] the job's bucket   KEYS[3] the dead letter's
--- ARGV[1] job ID
+-- KEYS[1] job pool   KEYS[2] the job's bucket   KEYS[3] the dead letter
+-- ARGV[1] the ID
 --
--- Returns {state, topic, body, ttl, due, attempts, attempts in all, error, reason, token, ttr, followed}: state
--- is 'waiting', 'ready', 'reserved' or 'dead'; ttl is the lifetime left in ms, -1 if endless; due is,
--- in Unix seconds, the due time, the end of the lease or when it was buried, '' when it is ready; ttr
--- is for how long it is reserved as its producer says (ms), 0 if he doesn't; followed is 1 if another one takes its place when it is
--- done, else 0.
--- The reply is empty when there is no such job.
+-- Returns {state, topic, body, ttl, due, attempts, attempts in all, error, reason, token, ttr, followed}, or {} if there is no such
+-- job: the state 'waiting', 'ready', 'reserved' or 'dead'; the lifetime left (ms), -1 if endless; when it is due, its lease ends, or
+-- it was buried (Unix s), '' if it is ready; the attempts and ttr (ms) of its producer, 0 for none; 1 if it has a follower, else 0.
+-- Errors: WRONGTYPE, NOPERM.
 --
 -- Atomic so that state and content belong together.
 -- Cost: O(1).

@@ -1,17 +1,16 @@
--- keep_paused: of some of the paused topics, ends the pauses that are over, and sets aside what somebody who doesn't know of the others has
--- made ready. It takes as many calls as there are pages and entries for.
+-- keep_paused: ends pauses that are over, and parks what somebody who knows of no pause has made ready. It takes one call for each
+-- page of topics, and more where there is much to park.
 --
 -- KEYS[1] job pool
--- ARGV[1] where to go on: 0, or what the call before has returned
--- ARGV[2] how many topics are a page, about   ARGV[3] how many entries are moved at most
+-- ARGV[1] 0 to begin, or what the last call said   ARGV[2] how many topics, about   ARGV[3] how many entries to move at most
 --
--- Returns {next, paused, wait, topic, topic, …}: where to go on, ARGV[1] if this page has more to move, '' if all pages are done; how many topics
--- are paused still, of all; after how long the first pause of this page ends (ms), -1 if none does; and the topics whose pause has ended.
--- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
+-- Returns {next, paused, wait, topic, …}: where to go on, ARGV[1] if this page has more to move, '' at the end; how many topics are
+-- paused in all; in how long the first pause of this page ends (ms), -1 if none does; and the topics whose pause has ended.
+-- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 --
--- Any number of servers may do that: the second one finds nothing to do.
--- Atomic because an entry may be in one of both queues only.
--- Cost: O(topics of the page), and O(entries that are moved).
+-- Several servers may do this: the second one finds nothing to do.
+-- Atomic because an entry must be in one of both queues.
+-- Cost: O(topics of the page + entries moved).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local pauses = prefix .. 'paused'

@@ -1,13 +1,13 @@
--- let_go: drops a batch of jobs that were set aside and have been adopted by other partitions.
+-- let_go: deletes a batch in transit that the other partitions have adopted.
 --
 -- KEYS[1] job pool
--- ARGV[1] the batch's serial number   ARGV[2] the last one that any of these partitions has adopted
+-- ARGV[1] the batch's serial number   ARGV[2] the last number that one of these partitions has adopted
 --
--- Returns 1; 0 if it is not there any more; -1 if it has another number now, and is to be adopted again: the last one is above
--- the first, as this partition has failed over, forgotten numbers, and has a clock that is behind. So it is not known to be adopted.
--- Errors: a permission that is missing, a server that takes no writes; nothing has changed then.
+-- Returns 1; 0 if that batch is gone; -1 if the batch has a new number now, and must be adopted again: ARGV[2] was above its number,
+-- as this partition has lost numbers in a failover and its clock is behind, so it is not known whether it was adopted.
+-- Errors: NOPERM, READONLY. Nothing has changed then.
 --
--- Atomic because another batch may have been set aside meanwhile.
+-- Atomic because another batch may be in transit by now.
 -- Cost: O(the batch).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')

@@ -1,15 +1,15 @@
--- limit: sets what limits a topic's jobs, or takes that away.
+-- limit: sets a topic's limit, or takes it away.
 --
 -- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2] how many of its jobs are reserved at a time, -1 for any number, '' to take the limit away
--- ARGV[3] the time between two that begin (µs), 0 for none   ARGV[4] how many may begin at once
--- ARGV[5] the limit as it was set, of all partitions
+-- ARGV[1] the topic   ARGV[2] how many jobs may be reserved at a time; -1: any number; '': take the limit away
+-- ARGV[3] the time between two that begin (µs), 0 for none   ARGV[4] how many may begin at once   ARGV[5] the whole limit, of all
+--   partitions, as it was set
 --
--- Returns the mark in the hash of topics with uncounted jobs if some reserved jobs may have no slots: see take_slots. Else ''.
--- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
+-- Returns '', or the topic's mark in the hash of uncounted topics, if some of its reserved jobs may lack slots: see take_slots.
+-- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
 --
--- Atomic because whoever takes a job must find a topic with a limit, or without.
--- Cost: O(log(slots)), and of those who were held back, 1,000 at most.
+-- Atomic because a reserve must find the topic with its limit or without.
+-- Cost: O(log(slots)), and O(clients that it held back), 1,000 at most.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'

@@ -1,12 +1,12 @@
--- list_schedules: says which schedules the file of a server that runs has, and tells what the others' files have.
+-- list_schedules: says which schedules the file of a running server has, and reads what those of the others have.
 --
--- KEYS[1] the hash of servers, of partition 0
--- ARGV[1] the ID of the list   ARGV[2] the names, each with a line break before it; '' if there are none, and then nothing is written
+-- KEYS[1] the servers, of partition 0
+-- ARGV[1] the list's ID   ARGV[2] the names, each behind a line break; '' for none: then nothing is written
 --
--- Returns the lists of the others, as ARGV[2], but for those that are the same. Lists that nobody has written again for LISTED are deleted.
--- Errors: WRONGTYPE, a permission that is missing, OOM; nothing has changed then.
+-- Returns the other lists, except those that are the same. It deletes lists that were not written for LISTED.
+-- Errors: WRONGTYPE, NOPERM, OOM. Nothing has changed then.
 --
--- Atomic so that no list is deleted that was written again meanwhile.
+-- Atomic so that no list is deleted that was just written.
 -- Cost: O(servers and names).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')

@@ -1,15 +1,14 @@
--- look: whether some ready queues have jobs, and, for those that are empty, enters a waiter.
+-- look: polls ready queues, and registers a waiter of those that are empty.
 --
 -- KEYS[1] job pool   KEYS[2…] ready queues
--- ARGV[1] the waiter, '' for none   ARGV[2…] of each queue: its topic, and for how long the waiter has waited
--- (µs), -1 if it is not to be entered
+-- ARGV[1] the waiter, '' for none   ARGV[2…] of each queue: its topic, and how long the waiter has waited (µs), -1 not to register it
 --
--- Returns {entered, added, length, length, …}: entered is 1 if the waiter stands wherever it was to be entered;
--- added are the places of the queues, from 1 on, where it did not stand before; there are no lengths if no
--- queue exists, which is the rule. A length is 1 if it can't be read, so that a pop is tried, which tells why.
--- Errors: a server that takes no writes, for it does not know that a queue is empty.
+-- Returns {registered, added, length, length, …}: 1 if the waiter is registered wherever it is to be, else 0; the places of the
+-- queues, from 1 on, whose waiter it was not before; and the lengths, none if no queue exists, which is the rule. A length that can't
+-- be read is 1: a pop then tells why.
+-- Errors: READONLY, since a replica does not know that a queue is empty.
 --
--- Atomic because no job may come between the look and the entry: nobody would be woken for it.
+-- Atomic because no job may come between the poll and the registration: it would wake nobody.
 -- Cost: O(queues).
 local function takes_no_writes(queue)
   local reply = redis.pcall('RPOP', queue, 0)

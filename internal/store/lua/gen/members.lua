@@ -1,12 +1,10 @@
--- members: names some of the IDs that wait, are ready or are dead; in steps, of those that stay where they are each is named
--- once at least.
+-- members: names some IDs that wait, are ready, or are dead; in several calls, each ID that stays where it is at least once.
 --
--- KEYS[1] the job pool, a ready queue or a topic's dead letters
--- ARGV[1] where to go on, as the last call said; 0 is the beginning   ARGV[2] how many, about
+-- KEYS[1] job pool, a ready queue, or a topic's dead letters
+-- ARGV[1] 0 to begin, or what the last call said   ARGV[2] how many, about
 --
--- Returns {where to go on, 0 at the end; IDs}. Of a ready queue the next ones are named, in the order in which they are delivered,
--- and there is no more.
--- Errors: WRONGTYPE, a permission that is missing.
+-- Returns {where to go on, 0 at the end; IDs}. Of a ready queue it names the next ones, in the order of delivery, and no more.
+-- Errors: WRONGTYPE, NOPERM.
 --
 -- Cost: O(IDs named).
 local key = KEYS[1]

@@ -1,16 +1,15 @@
--- mend_schedules: puts schedules back into the pool that a server has moved which doesn't know what they are, as the original's does, and
--- forgets those whose buckets are gone: somebody has removed these by hand, see unschedule.
+-- mend_schedules: puts schedules back into the pool that a server has moved which does not know them, as the original; and forgets
+-- those whose bucket somebody has removed, see unschedule.
 --
 -- KEYS[1] job pool
--- ARGV[1] the name behind which to look, '' for the beginning   ARGV[2] how many schedules at most, and entries of the queue
--- ARGV[3] 'moved': only if something has moved any, whose queue is not empty then; 'all': also if that is not so
+-- ARGV[1] behind which name to go on, '' to begin   ARGV[2] how many schedules, and entries of the queue, at most
+-- ARGV[3] 'moved': only if some were moved, and their queue is not empty; 'all': in any case
 --
--- Returns {all, last, name, name, …}: how many schedules there are; the name with which to go on, '' if there are no more; those that
--- were put back.
--- Errors: WRONGTYPE, a permission that is missing; nothing has changed then.
+-- Returns {all, last, name, …}: how many schedules there are; the name to go on behind, '' at the end; and those that it put back.
+-- Errors: WRONGTYPE, NOPERM. Nothing has changed then.
 --
--- Atomic because one may be removed meanwhile.
--- Cost: O(1) for each; O(log n) of the pool for what is put back. Nothing for those that nobody has moved.
+-- Atomic because a schedule may be removed meanwhile.
+-- Cost: O(1) for each, and O(log n) of the pool for each that it puts back. Nothing if none was moved.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'

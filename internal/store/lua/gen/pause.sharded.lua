@@ -1,16 +1,15 @@
--- pause: has nothing of a topic be delivered for a while. Whatever is or becomes ready is set aside meanwhile.
+-- pause: pauses a topic. Whatever is ready, or becomes so, is parked meanwhile.
 --
 -- KEYS[1] job pool
--- ARGV[1] the topic
--- ARGV[2] 'pause', as an operator does: for how long, and the note, count anew; 'back off', as a consumer does, who may not
--- shorten anything; 'copy': what another partition has, if nothing is here
--- ARGV[3] for how long (ms), 0 without end   ARGV[4] the note; of 'copy', the entry
+-- ARGV[1] the topic   ARGV[2] 'pause', by an operator: duration and note replace those before. 'back off', by a consumer, which may
+--   not shorten anything. 'copy': another partition's pause, if this one has none   ARGV[3] for how long (ms), 0 without end
+-- ARGV[4] the note; of 'copy', the entry
 --
 -- Returns 1.
--- Errors: WRONGTYPE of the queue or the pool, OOM, a permission that is missing; nothing has changed then.
+-- Errors: WRONGTYPE of the queue or the pool, OOM, NOPERM. Nothing has changed then.
 --
 -- Atomic because no job may be taken between the entry and the move of the queue.
--- Cost: O(1); where there are entries both in the queue and aside, O(those of the queue), at most AT_ONCE. Servers set the rest aside.
+-- Cost: O(1); if some jobs are parked already, O(entries of the queue), AT_ONCE at most: servers park the rest.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'

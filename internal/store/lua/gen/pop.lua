@@ -1,18 +1,16 @@
--- pop: takes the next ready jobs of some topics; they are gone from Redis then, and their followers take their places.
+-- pop: takes the next ready jobs of some topics. They leave Redis; a follower takes its job's place.
 --
--- KEYS, ARGV[1…4] and the topics at the end: see take.
+-- KEYS, ARGV[1…4] and the topics at the end: see parts/take.lua
 -- ARGV[5…] how many jobs of each of KEYS[2…] at most; then the topics
 --
--- Returns {more, stale, entered, queue, jobs, left, queue, jobs, left, …}: more is 1 when the call stopped early,
--- after 1,000 entries or about 1 MiB, and there may be more; stale are the IDs met whose job
--- is gone (its lifetime ended, it was removed, or taken by another entry); queue is the place
--- of a topic among the topics, from 1 on, jobs are {id, body, id, body, …} of it, and left is how many
--- entries its queue still has, -1 if that is of interest to nobody; entered is 1 if the waiter was entered wherever it was to be.
--- Errors: WRONGTYPE of a queue, if no queue has a job; a permission that is missing, before
--- anything is written; a server that takes no writes, also if no queue has a job.
+-- Returns {more, stale, registered, queue, jobs, left, queue, jobs, left, …}: 1 if it stopped early, after 1,000 entries or about
+-- 1 MiB, and there may be more; the IDs that it met whose job is gone (expired, removed, or taken by another entry); 1 if the waiter
+-- is registered wherever it is to be; and of each topic with jobs its place, from 1 on, {id, body, id, body, …}, and how many entries
+-- its queue still has, -1 if nobody wants to know.
+-- Errors: WRONGTYPE of a queue, if no queue has a job; NOPERM; READONLY, also if no queue has a job. Nothing has changed then.
 --
 -- Atomic because a cut between the entry and the bucket would lose the job.
--- Cost: O(entries read), at most 50 more than are dropped or taken.
+-- Cost: O(entries read), 50 more than it drops or takes at most.
 local pcall = redis.pcall
 local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
 local STEP = 50

@@ -1,10 +1,10 @@
--- register_dead: registers topics with dead letters that are not known: an earlier migration did not register them.
+-- register_dead: registers topics that have dead letters but are not known, as earlier migrations left them.
 --
--- KEYS[1] the zset of the topics that have dead letters
--- ARGV[1] how many topics at most   ARGV[2…3] the place of the last topic of the call before, its score and its name, '' to begin
+-- KEYS[1] the topics that have dead letters
+-- ARGV[1] how many topics at most   ARGV[2…3] the position of the last topic before, its score and name; '' to begin
 --
--- Returns {score, name}: where to go on; '' if there are no more topics.
--- Errors: WRONGTYPE of the zset, a permission that is missing. A user who can't write the known topics is not told so.
+-- Returns {score, name}: where to go on; '' at the end.
+-- Errors: WRONGTYPE of the topics, NOPERM. A user who can't write the known topics is not told so.
 --
 -- Atomic so that a topic is registered by what it has now.
 -- Cost: O(log² n + topics).

@@ -1,13 +1,12 @@
--- rehearse: whether this user may do what changes something in a move; it changes nothing.
+-- rehearse: checks whether this user may do what a server does. It changes nothing.
 --
--- KEYS[1] job pool   KEYS[2] a ready queue   KEYS[3] a job's bucket
--- ARGV[1] the topic of that queue, and the ID of that job; neither is in use
+-- KEYS[1] job pool   KEYS[2] a ready queue   KEYS[3] a bucket
+-- ARGV[1] the topic of that queue, and the ID of that bucket; nobody uses either
 --
--- Returns {why, policy, feature, command, feature, command, …}: why no client can be woken, '' if it can; the maxmemory-policy, '' if this
--- user may not know; and which further features lack which commands, as far as Redis tells: before 7.0 it does not.
--- Errors: a permission that is missing; Redis before 7.0 doesn't tell that of LPUSH. CROSSSLOT: it is
--- a node of a cluster, and the prefix has no hash tag. (A move does not name its queue, and so would
--- go well where one node has all slots; a pop names it.)
+-- Returns {why, policy, feature, command, feature, command, …}: why no client can be woken, '' if one can; the maxmemory-policy, '' if
+-- this user may not know it; and which features lack which commands, as far as Redis tells, from 7.0 on.
+-- Errors: NOPERM; before 7.0 not for LPUSH. CROSSSLOT: a cluster's node, and a prefix without a tag. (A move, which does not declare
+-- its queue, would still work where one node has all slots; a pop would not.)
 --
 -- Cost: O(1).
 local pool = KEYS[1]

@@ -1,16 +1,15 @@
--- remove: takes jobs out, wherever they are, also those that are reserved. If there is only a dead letter of an ID, it deletes that.
--- A push of the ID counts again.
+-- remove: removes jobs in any state, reserved ones too, or, if an ID has no job, its dead letter. A push of the ID counts again.
 --
--- KEYS[1] job pool; then for each job its bucket and the dead letter of its ID. That key seldom exists, so Redis refuses the call
--- before it begins while the slot of a cluster moves
--- ARGV the job IDs, none of them twice
+-- KEYS[1] job pool; then of each job its bucket and its dead letter, which seldom exists: so Redis refuses the call before it
+--   begins while the slot moves to another node of a cluster
+-- ARGV the IDs, none twice
 --
--- Returns {place, why, place, why, …} of the jobs that it did not remove: 0, there is no such job; 1, it is ready, and for another
--- call, as this one has taken one out of a ready queue, which is slow; or the reason, such as WRONGTYPE of the bucket.
--- Errors: a permission that is missing, before anything is written.
+-- Returns {place, why, place, why, …} of the jobs that it did not remove: 0, there is none; 1, it is ready, and for another call, as
+-- this one has searched a ready queue, which is slow; or the error, a text.
+-- Errors: NOPERM. Nothing has changed then.
 --
 -- Atomic because a move or a pop in between would deliver the job.
--- Cost: O(log n) of the pool for each job; for one that is ready also its queue's length (at most 10,000).
+-- Cost: O(log n) of the pool for each job; for one that is ready also O(its queue), 10,000 entries at most.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local reserved_counts = prefix .. 'reserved'

@@ -1,13 +1,11 @@
 -- requeue: makes dead letters ready jobs again, with all their attempts.
 --
 -- KEYS[1] job pool
--- ARGV[1] how long such a job is kept once it is ready (ms)
--- ARGV[2…] IDs, 1,000 at most
+-- ARGV[1] how long such a job is kept once it is ready (ms)   ARGV[2…] IDs, 1,000 at most
 --
--- Returns {place, why, place, why, …}: the 1-based places of the IDs that are not ready now, and for
--- each 0, there is no such dead letter; 1, a job of that ID exists; or a text, the error. Of
--- these nothing has changed.
--- Errors: a permission that is missing; nothing has changed then.
+-- Returns {place, why, place, why, …} of the IDs that it did not requeue: 0, there is no such dead letter; 1, a job of that ID
+-- exists; or the error, a text. Nothing has changed of these.
+-- Errors: NOPERM. Nothing has changed then.
 --
 -- Atomic because a job must be dead or ready, never both or neither.
 -- Cost: O(log n) of the topic's dead letters for each.

@@ -1,22 +1,19 @@
--- reserve: takes the next ready jobs of some topics and leases them: each goes back into the
--- pool, due when its lease ends. A job whose attempts are used up, as its last lease has ended by
--- itself, becomes a dead letter only here; if it can't, it goes into the pool, to be tried again later, and stands in nobody's way.
+-- reserve: takes the next ready jobs of some topics and leases them: each returns to the pool, due when its lease ends. A job whose
+-- last lease has ended and whose attempts are used up becomes a dead letter only here; if that fails it is deferred, and delays no other.
 --
--- KEYS, ARGV[1…4] and the topics at the end: see take.
--- ARGV[5] for how long (ms); 0: as the job says, but SHORTEST_LEASE at least, or else DEFAULT_LEASE
--- ARGV[6] how many attempts a job has that doesn't say so; 0: any number
+-- KEYS, ARGV[1…4] and the topics at the end: see parts/take.lua
+-- ARGV[5] how long the lease lasts (ms); 0: as the job says, SHORTEST_LEASE at least, or else DEFAULT_LEASE
+-- ARGV[6] how many attempts a job has that does not say so; 0: any number
 -- ARGV[7…] how many jobs of each of KEYS[2…] at most; then the topics
 --
--- Returns {more, stale, entered, put off, queue, jobs, left, leases, …}: as pop, and {topic, ID,
--- why, topic, …} of those that can't be made dead letters, and the leases of the jobs: {length, end, token, attempt, late, attempt, late, …}. The first three are what as a rule
--- all of them have in common: for how long (ms) and until when (Unix µs) the lease lasts, and a
--- number that grows from reserve to reserve. Of each job: the attempt, 1 the first time, and for how
--- long it has been ready (ms, -1 if that is not known). If a job's lease is another one, or if it says
--- how many attempts it has, then attempt is negated, and behind late come {attempts in all (0: it
--- doesn't say), length, end, token}.
--- Of a queue whose topic's limit lets no more be taken now there is {-queue, in how long (ms) to come back}: -1 says that the waiter,
--- if there is one, was entered among those who wait for that, and will be woken.
--- Errors: as pop; a limit that can't be told.
+-- Returns {more, stale, registered, deferred, queue, jobs, left, leases, …}: as pop, with {topic, ID, why, …} of the jobs that can't
+-- become dead letters, and of each topic {length (ms), end (Unix µs), token, attempt, late, attempt, late, …}: what most of the
+-- leases have in common, and of each job its attempt, from 1 on, and for how long it was ready (ms; -1 if that is not known). A token
+-- grows from reserve to reserve. If a job has another lease, or says how many attempts it has, its attempt is negated, and behind
+-- late stand attempts in all (0: it does not say), length, end, token.
+-- A topic whose limit is reached tells {-queue, in how long to poll again (ms)}; -1: the waiter is registered as throttled, and is
+-- woken when a slot is free.
+-- Errors: as pop; a limit that can't be read.
 --
 -- Atomic because a job must be in the queue or leased, never in both or in neither.
 -- Cost: as pop, and O(log n) of the pool for each job.

@@ -1,13 +1,13 @@
--- resume: takes a step towards a paused topic being delivered again, as a rule the only one. Until the last one it stays paused.
+-- resume: takes a step, as a rule the only one, to end a topic's pause. It stays paused until the last step.
 --
 -- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2] how many entries are moved at most
+-- ARGV[1] the topic   ARGV[2] how many entries to move at most
 --
--- Returns {more, was paused}, each 1 or 0: with more the call is to be made again.
--- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
+-- Returns {more, was paused}, each 1 or 0: with more, the call is to be made again.
+-- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 --
--- Atomic because an entry may be in one of both queues only.
--- Cost: O(1); where there are entries both in the queue and aside, O(ARGV[2]).
+-- Atomic because an entry must be in one of both queues.
+-- Cost: O(1); where jobs are both ready and parked, O(ARGV[2]).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local pauses = prefix .. 'paused'

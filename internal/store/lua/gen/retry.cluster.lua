@@ -1,18 +1,15 @@
--- retry: gives reserved jobs back, to be delivered again, now or later. One whose attempts are
--- used up becomes a dead letter instead, and its follower takes its place.
+-- retry: returns reserved jobs, to be delivered again now or later. One whose attempts are used up becomes a dead letter instead, and
+-- its follower takes its place.
 --
 -- KEYS[1] job pool
--- ARGV[1…] of each job: topic, ID, token, after how long it is due (ms; 0: it is ready at once),
--- and how many attempts a job has that doesn't say so (0: any number), or 'refund': this attempt
--- does not count; a text, the error, or ''. No ID stands there twice, and there are 1,000 jobs at
--- most.
+-- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token; after how long it is due (ms; 0: it is ready at once); how many
+--   attempts it has if it does not say so (0: any number), or 'refund': this attempt does not count; and the error, or ''
 --
--- Returns {place, what, place, what, …}: the 1-based places of the jobs that were not given back,
--- and for each 0, the lease is lost; 1, it is a dead letter now; or a text, the error. Of those
--- with 0 or an error nothing has changed.
--- Errors: WRONGTYPE of the pool, a permission that is missing; nothing has changed then.
+-- Returns {place, what, place, what, …} of the jobs that it did not return: 0, the lease is lost; 1, it is a dead letter now; or the
+-- error, a text. Nothing has changed of those with 0 or an error.
+-- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 --
--- Atomic because a job must be leased, in the pool, ready or dead, never in two or in none.
+-- Atomic because a job must be leased, in the pool, ready or dead, never in two of these or in none.
 -- Cost: O(log n) of the pool for each job.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')

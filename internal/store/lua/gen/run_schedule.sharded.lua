@@ -1,12 +1,12 @@
--- run_schedule: stores a job of a schedule now. The moments to come stay what they are.
+-- run_schedule: stores a job of a schedule now. The occurrences to come stay as they are.
 --
 -- KEYS[1] job pool
--- ARGV[1] the schedule's ID   ARGV[2] what the ID of the job begins with
+-- ARGV[1] the schedule's ID   ARGV[2] how the job's ID begins
 --
--- Returns the job's ID, '' if there is no such schedule. With the overlap 'follow' that is the last job's, if that is not done.
--- Errors: OOM, WRONGTYPE of the queue, a permission that is missing; nothing has changed then.
+-- Returns the job's ID, '' if there is no such schedule. With the overlap 'follow' it is the last job's ID, unless that is done.
+-- Errors: OOM, WRONGTYPE of the queue, NOPERM. Nothing has changed then.
 --
--- Atomic because it may be changed meanwhile.
+-- Atomic because the schedule may be changed meanwhile.
 -- Cost: O(1).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')

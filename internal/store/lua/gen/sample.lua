@@ -1,20 +1,17 @@
--- sample: which topics some waiting jobs have, at random; it changes nothing.
+-- sample: reads the topics of some waiting jobs, at random.
 --
 -- KEYS[1] job pool
--- ARGV[1] how many entries the whole sample has   ARGV[2] how many of them were looked at before
--- ARGV[3] how many to look at now   ARGV[4] a random number
+-- ARGV[1] how many entries the whole sample has   ARGV[2] how many were read before   ARGV[3] how many to read   ARGV[4] a random number
 --
--- The pool is divided into as many parts as the sample has entries, and one of each is looked
--- at; a pool that has no more entries is looked at whole.
+-- The pool is divided into as many parts as the sample has entries, and one entry of each is read; a pool that has no more than that
+-- is read whole.
 --
--- Returns {entries, looked, leases, topic, jobs, topic, jobs, …}: entries is how many the pool has;
--- leases is how many of those looked at are leases, which are no jobs that wait; the topic is ''
--- for entries without a job. looked may be less than asked for: at the end of a pool that is looked
--- at whole, and where IDs are very long.
--- Errors: WRONGTYPE of the pool, a permission that is missing.
+-- Returns {entries, read, leases, topic, jobs, topic, jobs, …}: how many entries the pool has; how many were read, fewer than asked for
+-- at the end of the pool and where IDs are very long; how many of these are leases; the topic is '' for entries without a job.
+-- Errors: WRONGTYPE of the pool, NOPERM.
 --
--- One script only to spare round trips.
--- Cost: O(log n) of the pool an entry.
+-- One script to spare round trips.
+-- Cost: O(log n) of the pool for each entry.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'

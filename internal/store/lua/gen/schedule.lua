@@ -1,15 +1,13 @@
 -- schedule: stores a schedule, or changes it.
 --
 -- KEYS[1] job pool
--- ARGV[1] its name   ARGV[2] its next moment (Unix ms), if its spec and its zone are not what they were
--- ARGV[3…11] of its bucket: body (the spec), zone, to, content, missed, overlap, jitter, options, source
--- ARGV[12] 'missing': only if there is none, and nobody has removed it by hand; else ''
+-- ARGV[1] its name   ARGV[2] its next occurrence (Unix ms), if its spec or zone has changed   ARGV[3…11] the bucket's body (the spec),
+--   zone, to, content, missed, overlap, jitter, options, source   ARGV[12] 'missing': only if there is none and nobody has removed it
+--   by hand; else ''
 --
--- If that has changed while occurrences of the old spec are overdue, a server still fires these; see old in parts/schedule.lua.
---
--- Returns {what, next}: what is 0, it was as it is to be; 1, it is new; 2, it has changed; 3, a job has its ID, and nothing has changed;
--- next is its next moment (Unix ms).
--- Errors: WRONGTYPE, OOM, a permission that is missing; nothing has changed then.
+-- Returns {what, next}: 0, it was so already; 1, it is new; 2, it has changed; 3, a job has its ID, and nothing has changed; and its
+-- next occurrence (Unix ms). Overdue occurrences of an old spec are still fired: see old in parts/schedule.lua.
+-- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
 --
 -- Atomic because a server may fire it meanwhile.
 -- Cost: O(log n) of the pool.

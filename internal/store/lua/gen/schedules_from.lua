@@ -1,12 +1,12 @@
--- schedules_from: the names of some schedules of one source; it changes nothing.
+-- schedules_from: names some schedules of one source.
 --
 -- KEYS[1] job pool
--- ARGV[1] the source   ARGV[2] the name behind which to look, '' for the beginning   ARGV[3] at how many schedules at most
+-- ARGV[1] the source   ARGV[2] behind which name to go on, '' to begin   ARGV[3] how many schedules to read at most
 --
--- Returns {last, name, name, …}: the name with which to go on, '' if there are no more.
--- Errors: WRONGTYPE, a permission that is missing.
+-- Returns {last, name, name, …}: the name to go on behind, '' at the end; and the names.
+-- Errors: WRONGTYPE, NOPERM.
 --
--- One script only to spare round trips.
+-- One script to spare round trips.
 -- Cost: O(1) for each.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')

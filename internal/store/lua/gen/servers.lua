@@ -1,12 +1,12 @@
--- servers: the entries of the servers that run, or did lately; it changes nothing.
+-- servers: reads the entries of servers that run, or did lately.
 --
--- KEYS[1] the hash of servers
+-- KEYS[1] the servers
 --
--- Returns {now, ID, entry, ID, entry, …}: now is Redis's time (Unix ms).
--- Errors: WRONGTYPE, a permission that is missing.
+-- Returns {now (Unix ms), ID, entry, ID, entry, …}.
+-- Errors: WRONGTYPE, NOPERM.
 --
--- One script so that the entries and the time are of one moment.
--- Cost: O(servers), of which it looks at a bounded number.
+-- One script so that entries and time are of one moment.
+-- Cost: O(servers), of which it reads a bounded number.
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000

@@ -1,18 +1,18 @@
--- set_aside: takes jobs and dead letters out of all that they are in, for another partition, and what is known of pushes that count once and of groups. Nobody gets them until
--- that has adopted them. If some are set aside already these are told first.
+-- set_aside: puts jobs and dead letters in transit to another partition, with what is known of pushes that count once and of groups.
+-- Nobody gets them until that partition has adopted them. A batch that is in transit already is told first.
 --
--- KEYS[1] job pool   KEYS[2] a topic's dead letters, if it was there that the IDs were found
--- ARGV[1] 'all', those that are reserved with their leases; or 'free': these stay; or 'look': nothing changes
--- ARGV[2…] IDs, 1,000 at most; a tag of groups is that of the one which takes pushes
+-- KEYS[1] job pool   KEYS[2] a topic's dead letters, if the IDs were found there
+-- ARGV[1] 'all', reserved jobs with their leases; 'free', these stay; or 'look', nothing changes
+-- ARGV[2…] IDs, 1,000 at most; a tag is that of an open group
 --
--- Returns {serial, was there, looked at, reserved, job, job, …}: see tell_batch; how many of the IDs were looked at, as a batch
--- has about 256 KiB at most; and the 1-based places of those that stay because they are reserved. If another batch was there, and one of
--- the IDs exists, or none is asked for, it is told instead. If no job is set aside the serial number is 0. Whoever only looks is told the
--- places of the IDs that exist, or are set aside, instead of the reserved ones, and that all were looked at.
--- Errors: a permission that is missing, a server that takes no writes; nothing has changed then.
+-- Returns {serial, was there, read, reserved, job, job, …}: see tell_batch; how many of the IDs were read, since a batch has about 256
+-- KiB at most; and the 1-based places of those that stay as they are reserved. If another batch is in transit, and an ID exists or none
+-- was asked for, that is told instead. The serial number is 0 if no job is in transit. 'look' tells the places of the IDs that exist,
+-- or are in transit, instead of the reserved ones, and that all were read.
+-- Errors: NOPERM, READONLY. Nothing has changed then.
 --
--- Atomic because a job must be set aside or what it was, never both or neither.
--- Cost: O(log n) of the pool for each; of IDs that are ready, also their queues' lengths (at most 10,000 in all).
+-- Atomic because a job must be in transit or what it was, never both or neither.
+-- Cost: O(log n) of the pool for each ID; of ready jobs also O(their queues), 10,000 entries in all at most.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'

@@ -1,23 +1,19 @@
--- stats: how many jobs some topics have, and how late they are; it changes nothing.
+-- stats: counts some topics' jobs, and says how late they are.
 --
--- KEYS[1] job pool   KEYS[2] the hash of the numbers of reserved jobs
--- ARGV[1] 'late' if it is to be told how late they are
--- ARGV[2] 'reserved' if it is to be told how many jobs of all topics are   ARGV[3…] topics
+-- KEYS[1] job pool   KEYS[2] the numbers of reserved jobs
+-- ARGV[1] 'late' to tell how late they are   ARGV[2] 'reserved' to tell how many jobs of all topics are   ARGV[3…] topics
 --
--- Returns {time, pool, overdue, reserved, counted, then of each topic that has anything: place, ready, reserved, dead, overdue, sure, limit}:
--- time is Redis's (Unix µs); pool is how many jobs are in the pool, waiting and reserved; reserved is
--- how many are reserved, of all topics; overdue is, in ms, for how long the pool's first entry has been
--- due, or the topic's next job has been ready, 0 if there is none. counted is how many of the topics were counted, the first ones; the others
--- are for another call. place is the topic's among the arguments, from 1 on; a topic that was counted and is not told of has nothing. If sure is 0, the topic's
--- overdue is the least that it can be. limit is '' if the topic has none, else {the limit as it was set, how many of the ready jobs it
--- keeps from being taken now, how many of its slots are taken, when (Unix ms) its rate lets the next of these begin, 0 if that is
--- now, or a slot is what they need}. A number that can't be read, would take too long, or is not
--- asked for, is -1.
--- Errors: WRONGTYPE of the pool, a permission that is missing.
+-- Returns {time (Unix µs), pool, overdue, reserved, counted; of each topic: place, ready, reserved, dead, overdue, sure, limit}: the
+-- number of jobs in the pool, waiting and reserved; for how long its first entry has been due, or the topic's next job ready (ms; 0 if
+-- there is none); how many jobs of all topics are reserved; how many of the topics were counted, the first ones: the others are for
+-- another call. place is the topic's, from 1 on; a topic that has nothing is left out. If sure is 0, overdue is the least that it can
+-- be. limit is '' or {the limit as it was set, how many ready jobs it keeps from being taken, how many slots are taken, when its rate
+-- lets the next job begin (Unix ms), 0 if now or if a slot is missing}. What can't be read, takes too long, or is not asked for is -1.
+-- Errors: WRONGTYPE of the pool, NOPERM.
 --
--- One script only to spare round trips.
--- Cost: O(topics): two EXISTS for BLOCK topics that have nothing, some commands for each of the others, up to MOST of these, and a look at
--- the first entry of each queue; where these are stale, at up to MAX_STALE more in all.
+-- One script to spare round trips.
+-- Cost: two EXISTS for BLOCK topics that have nothing; some commands for each of the others, MOST at most, and its first entry; where
+-- entries are stale, MAX_STALE more in all at most.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'

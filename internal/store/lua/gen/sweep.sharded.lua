@@ -1,23 +1,21 @@
--- sweep: looks after some of the known topics. Entries without a job are taken off the end of their
--- ready queues from which jobs are delivered; a topic that has nothing any more is forgotten;
--- numbers of reserved jobs are put right that can't be true; and IDs whose time of counting once is over are removed.
+-- sweep: cleans up some of the known topics. It takes entries without a job off the ends of their ready queues from which jobs are
+-- delivered, forgets topics that have nothing, repairs numbers of reserved jobs, and removes IDs whose time of counting once is over.
 --
--- KEYS[1] job pool   KEYS[2] the zset of known topics, see topics   KEYS[3] that of those with jobs to
--- come   KEYS[4] the hash of the numbers of reserved jobs
--- ARGV[1] how many topics at most   ARGV[2] how many entries of queues at most
--- ARGV[3…4] the place of the last topic of the call before, its score and its name, '' for none
+-- KEYS[1] job pool   KEYS[2] the known topics   KEYS[3] those with jobs to come   KEYS[4] the numbers of reserved jobs
+-- ARGV[1] how many topics at most   ARGV[2] how many entries at most   ARGV[3…4] the position of the last topic before, its score and
+--   name; '' to begin
 --
--- Returns {more, score, name, forgotten, uncounted, excluded, topic, ids, topic, ids, …}: more is 1 if there are further
--- topics, or further IDs whose time is over, and where to go on; how many topics were forgotten; {topic, mark, …} of the limited topics
--- some of whose reserved jobs may have no slots, see take_slots; the topics with ready jobs whose limit lets none of this partition be
--- reserved; and of each queue the IDs of which there is no job: it has expired, was removed, or has no topic.
--- Errors: WRONGTYPE of the pool or the topics, a permission that is missing, before anything is written.
+-- Returns {more, score, name, forgotten, uncounted, excluded, topic, ids, topic, ids, …}: 1 if there are more topics, or IDs whose time
+-- is over; where to go on; how many topics it forgot; {topic, mark, …} of limited topics whose reserved jobs may lack slots, see
+-- take_slots; the topics with ready jobs whose limit lets none of this partition's be reserved; and the IDs of each queue that have no
+-- job: it has expired, was removed, or has no topic.
+-- Errors: WRONGTYPE of the pool or the topics, NOPERM. Nothing has changed then.
 --
--- What it does with an entry of a queue is what a pop would do, see take. An ID of another topic is
--- passed on, unless it stands in that topic's queue already: it was pushed anew.
--- Atomic because an ID may be pushed anew, and a topic used, between the look and the change.
--- Cost: O(log n) of the pool and of the topics, O(topics + entries); to look for an ID in another
--- queue, O(its length, MAX_WALK at most), which counts as entries.
+-- It does with an entry what a pop would do, see parts/take.lua. An ID of another topic is passed on, unless it is in that topic's
+-- queue already: it was pushed again.
+-- Atomic because an ID may be pushed, and a topic used, between the check and the change.
+-- Cost: O(log n) of the pool and the topics, O(topics + entries); the search for an ID in another queue, O(its length, MAX_WALK at most),
+-- counts as entries.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'

@@ -1,15 +1,14 @@
--- take_slots: gives slots to the topic's jobs that were reserved before its concurrency was limited, one page of the pool per call.
+-- take_slots: gives slots to jobs of a topic that were reserved before its limit was set, one page of the pool per call.
 --
 -- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2…3] the place of the last entry of the pool that was looked at, its score and its ID, '' to begin
--- ARGV[4] the topic's mark, as limit.lua has set it
+-- ARGV[1] the topic   ARGV[2…3] the position of the last entry before, its score and ID; '' to begin   ARGV[4] the mark that limit set
 --
--- Returns the place of the last entry that was looked at now: {score, ID}, '' if there are no more, or if the topic has no
--- mark: another caller has counted all of them, or the limit was ended. The mark is deleted with the last page, unless it is a later one.
--- Errors: WRONGTYPE, a permission that is missing.
+-- Returns the position of the last entry {score, ID}; '' at the end, or if the topic has no mark: somebody else has counted its jobs, or
+-- the limit has ended. The last page deletes the mark, unless it is a later one.
+-- Errors: WRONGTYPE, NOPERM.
 --
--- Atomic because a lease may end between the look at it and the entry.
--- Cost: O(log² n) of the pool, and of PAGE entries.
+-- Atomic because a lease may end between the check and the entry.
+-- Cost: O(log² n) of the pool, and O(PAGE).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'

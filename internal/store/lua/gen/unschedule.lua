@@ -2,10 +2,10 @@
 --
 -- KEYS[1] job pool
 -- ARGV[1] its name   ARGV[2] the source that it must have; '' for any: somebody removes it by hand, and then one with a source is
---         remembered, so that it is told from one that Redis has forgotten
+--   remembered, to be told from one that Redis has lost
 --
--- Returns 1 when there was one, else 0.
--- Errors: WRONGTYPE of the bucket, a permission that is missing; nothing has changed then.
+-- Returns 1, or 0 if there is none.
+-- Errors: WRONGTYPE of the bucket, NOPERM. Nothing has changed then.
 --
 -- Atomic because a server may fire it meanwhile.
 -- Cost: O(log n) of the pool.
