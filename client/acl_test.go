@@ -245,7 +245,7 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	check(t, operator.Requeue(ctx, "a"))
 	check(t, reserve("a").Ack(ctx))
 	push("b")
-	check(t, reserve("b").Postpone(ctx, time.Second))
+	check(t, reserve("b").Snooze(ctx, time.Second))
 	check(t, producer.Reschedule(ctx, "b", 0))
 	check(t, reserve("b").Bury(ctx, "why"))
 	check(t, errOf(operator.Get(ctx, "b")))

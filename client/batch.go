@@ -30,8 +30,8 @@ type Result struct {
 	Outcome Outcome
 }
 
-// ErrChunk: a job was not stored because of an error of another one of its chunk.
-var ErrChunk = store.ErrChunk
+// ErrOtherFailed: a job was not stored because another one of its chunk could not be. See PushBatch.
+var ErrOtherFailed = store.ErrChunk
 
 // PushBatch is Push and PushAt for many jobs. They go to Redis in chunks of up
 // to 250 jobs or 1 MiB, one atomic step each: all jobs of a chunk are stored, or
@@ -172,7 +172,7 @@ func batchError(what string, results []Result) error {
 	for _, r := range results {
 		if r.Err != nil {
 			failed++
-			if cause.Err == nil || errors.Is(cause.Err, ErrChunk) {
+			if cause.Err == nil || errors.Is(cause.Err, ErrOtherFailed) {
 				cause = r
 			}
 		}

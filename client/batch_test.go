@@ -58,7 +58,7 @@ func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {
 		"wrong type": {
 			[]string{"SET delayer:job_bucket:0300 x"}, map[string]string{"delayer:job_bucket:0300": "string"},
 			func(i int) bool { return i < 250 || i >= 500 },
-			func(err error) bool { return err != nil && !errors.Is(err, client.ErrChunk) },
+			func(err error) bool { return err != nil && !errors.Is(err, client.ErrOtherFailed) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {
 				switch stored := tt.stored(i); {
 				case stored && r.Err == nil:
 					want.Pool, want.Buckets[r.ID] = append(want.Pool, r.ID), "t b"
-				case i == 300 && tt.cause(r.Err), !stored && i != 300 && errors.Is(r.Err, client.ErrChunk):
+				case i == 300 && tt.cause(r.Err), !stored && i != 300 && errors.Is(r.Err, client.ErrOtherFailed):
 				default:
 					t.Errorf("result %d: %+v", i, r)
 				}

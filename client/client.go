@@ -77,20 +77,20 @@ func WithPartitionsBefore(n int) Option {
 	return func(o *options) { o.layout.Before = n }
 }
 
-// WithStale sets a function that is told the IDs met in a ready queue whose jobs
+// WithStaleHook sets a function that is told the IDs met in a ready queue whose jobs
 // are gone: their lifetime ended before anybody took them, they were removed from
 // the midst of a very long queue, or, pushed again while they stood in one, taken by
 // another of their entries. It must be safe for concurrent use, return soon, and not call the
 // Client: it is called while a pop is under way. If it panics the Client's logger says so, and
 // the jobs are delivered all the same.
-func WithStale(f func(ids []string)) Option {
+func WithStaleHook(f func(ids []string)) Option {
 	return func(o *options) { o.onStale = f }
 }
 
 // WithLogger sets where the Client says what nobody would notice otherwise: once, that a delay or a
 // timeout may lack its unit (a bare 30 is 30 ns); once, that BPop has to poll because this Redis
 // user may not subscribe to a channel; once a minute and topic, that a job can't be made a dead letter;
-// and that WithStale's function has panicked. Without it that is slog.Default.
+// and that WithStaleHook's function has panicked. Without it that is slog.Default.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) { o.logger = l }
 }
@@ -247,7 +247,7 @@ func (c *Client) Ping(ctx context.Context) error {
 // Counters are what a Client has counted since it was made.
 type Counters struct {
 	// Stale is how many IDs were met in ready queues whose jobs were gone; see
-	// WithStale.
+	// WithStaleHook.
 	Stale int64
 	// Lost is how many jobs may have been lost at most, as the answers did not
 	// arrive that would have brought them; see ErrLost.

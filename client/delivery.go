@@ -13,7 +13,7 @@ import (
 )
 
 // Delivery is a reserved job. It is the caller's until its lease ends, and is delivered again
-// then. Ack, Retry, Release, Postpone and Bury end it before: one of them is to be called, once.
+// then. Ack, Retry, Release, Snooze and Bury end it before: one of them is to be called, once.
 //
 // All of these, and Extend, fail with ErrLeaseLost and change nothing if the lease has
 // ended, or the job was removed, rescheduled or pushed anew meanwhile, by whomever. After an
@@ -131,9 +131,9 @@ func (d *Delivery) Release(ctx context.Context) error {
 	return d.giveBack(ctx, "release", 0, true, nil)
 }
 
-// Postpone is Retry, but this attempt does not count.
-func (d *Delivery) Postpone(ctx context.Context, delay time.Duration) error {
-	return d.giveBack(ctx, "postpone", delay, true, nil)
+// Snooze is Retry, but this attempt does not count.
+func (d *Delivery) Snooze(ctx context.Context, delay time.Duration) error {
+	return d.giveBack(ctx, "snooze", delay, true, nil)
 }
 
 func (d *Delivery) giveBack(ctx context.Context, operation string, delay time.Duration, refund bool, opts []RetryOption) error {

@@ -21,7 +21,7 @@ var verbs = map[string]func(ctx context.Context, d *client.Delivery) error{
 	"Ack":      func(ctx context.Context, d *client.Delivery) error { return d.Ack(ctx) },
 	"Retry":    func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, time.Hour) },
 	"Release":  func(ctx context.Context, d *client.Delivery) error { return d.Release(ctx) },
-	"Postpone": func(ctx context.Context, d *client.Delivery) error { return d.Postpone(ctx, time.Hour) },
+	"Snooze": func(ctx context.Context, d *client.Delivery) error { return d.Snooze(ctx, time.Hour) },
 	"Extend":   func(ctx context.Context, d *client.Delivery) error { return d.Extend(ctx, time.Hour) },
 	"Bury":     func(ctx context.Context, d *client.Delivery) error { return d.Bury(ctx, "bad") },
 }
@@ -46,7 +46,7 @@ func TestSettle(t *testing.T) {
 		{"Retry with its cause", func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, 0, refused) }, back, never, 1, "refused"},
 		{"Retry without a cause", func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, 0, client.Cause(nil)) }, back, never, 1, ""},
 		{"Release", verbs["Release"], state{Ready: queues{"t": {"a", "b"}}, Buckets: kept}, never, 0, ""},
-		{"Postpone", func(ctx context.Context, d *client.Delivery) error { return d.Postpone(ctx, time.Minute) }, state{Pool: []string{"a"}, Ready: b, Buckets: kept}, time.Minute, 0, ""},
+		{"Snooze", func(ctx context.Context, d *client.Delivery) error { return d.Snooze(ctx, time.Minute) }, state{Pool: []string{"a"}, Ready: b, Buckets: kept}, time.Minute, 0, ""},
 		{"Extend", func(ctx context.Context, d *client.Delivery) error { return d.Extend(ctx, 2*time.Hour) }, state{Reserved: []string{"a"}, Counts: buckets{"t": "1"}, Ready: b, Buckets: kept}, 2 * time.Hour, 1, ""},
 		{"Bury", func(ctx context.Context, d *client.Delivery) error { return d.Bury(ctx, "bad", refused) }, state{Ready: b, Buckets: buckets{"b": "t old"}, Dead: queues{"t": {"a"}}, Letters: buckets{"a": "t old"}}, never, 1, "refused"},
 	} {
@@ -332,9 +332,9 @@ func TestAcksShareRoundTrips(t *testing.T) {
 func TestGatheredSettlements(t *testing.T) {
 	f := start(t, alone, undivided)
 	c := f.patient()
-	kinds := []string{"Ack", "Retry", "Extend", "Bury"} // Release and Postpone go with Retry
+	kinds := []string{"Ack", "Retry", "Extend", "Bury"} // Release and Snooze go with Retry
 	blockers := client.RoundTrips * len(kinds)
-	names := []string{"Ack", "Retry", "Release", "Postpone", "Extend", "Bury"}
+	names := []string{"Ack", "Retry", "Release", "Snooze", "Extend", "Bury"}
 	list := f.reserveAll(c, blockers+2*len(names))
 	calls := make([]func() error, len(list))
 	for n, d := range list {

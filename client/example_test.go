@@ -481,9 +481,9 @@ func ExampleReadyMaxLifetime() {
 }
 
 // To hear of jobs that nobody took in time.
-func ExampleWithStale() {
+func ExampleWithStaleHook() {
 	ctx := context.Background()
-	c, err := client.Open(redisURL, client.WithStale(func(ids []string) {
+	c, err := client.Open(redisURL, client.WithStaleHook(func(ids []string) {
 		fmt.Println("too late:", ids)
 	}))
 	if err != nil {
@@ -781,7 +781,7 @@ func ExampleDelivery_Release() {
 }
 
 // It is too early for this one: it comes again in an hour, and that was no attempt.
-func ExampleDelivery_Postpone() {
+func ExampleDelivery_Snooze() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
 	if err != nil {
@@ -796,7 +796,7 @@ func ExampleDelivery_Postpone() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := d.Postpone(ctx, time.Hour); err != nil {
+	if err := d.Snooze(ctx, time.Hour); err != nil {
 		log.Fatal(err)
 	}
 	job, err := c.Get(ctx, "postpone")

@@ -356,7 +356,7 @@ func TestBatchToManyGroupsIsAllOrNothing(t *testing.T) {
 			}
 			switch isIts := chunk == broken/together; {
 			case i == broken && r.Err != nil && strings.Contains(r.Err.Error(), "WRONGTYPE"):
-			case i != broken && isIts && errors.Is(r.Err, client.ErrChunk):
+			case i != broken && isIts && errors.Is(r.Err, client.ErrOtherFailed):
 			case !isIts && r.Err == nil:
 				groups++
 			default:
@@ -513,7 +513,7 @@ func TestGroupRefused(t *testing.T) {
 		batch[i].Options = []client.PushOption{client.Group(key, longGroup)}
 	}
 	results, err := f.PushBatch(t.Context(), batch)
-	if err == nil || !strings.Contains(fmt.Sprint(results[0].Err), "WRONGTYPE") || !errors.Is(results[1].Err, client.ErrChunk) {
+	if err == nil || !strings.Contains(fmt.Sprint(results[0].Err), "WRONGTYPE") || !errors.Is(results[1].Err, client.ErrOtherFailed) {
 		t.Errorf("got %v, %v", results, err)
 	}
 	// A queue that is broken does not refuse the push that fills the group. The server will name it.

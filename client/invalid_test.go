@@ -121,7 +121,7 @@ func TestInvalid(t *testing.T) {
 		"fetch: attempts":              {fetch(client.FetchOptions{Topics: topics, Max: 1, MaxAttempts: -1}), "invalid max attempts: -1 "},
 		"retry: delay":                 {d.Retry(ctx, -1), "invalid delay: -1ns "},
 		"retry: long delay":            {d.Retry(ctx, client.MaxDelay+1), "invalid delay: "},
-		"postpone: delay":              {d.Postpone(ctx, -1), "invalid delay: -1ns "},
+		"snooze: delay":                {d.Snooze(ctx, -1), "invalid delay: -1ns "},
 		"extend: lease 0":              {d.Extend(ctx, 0), "invalid lease: 0s "},
 		"extend: lease":                {d.Extend(ctx, -1), "invalid lease: -1ns "},
 		"extend: long lease":           {d.Extend(ctx, client.MaxLease+1), "invalid lease: 24h0m0.000000001s "},

@@ -324,7 +324,7 @@ func (w *limitedCrowd) watch(ctx context.Context) map[string]int {
 			name := topic.Topic
 			_, stands := since[name]
 			switch {
-			case topic.Ready <= topic.HeldBack || w.paused[name]:
+			case topic.Ready <= topic.Throttled || w.paused[name]:
 				delete(since, name)
 			case !stands || begun[name] != w.begun[name]:
 				since[name] = before

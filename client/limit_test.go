@@ -41,7 +41,7 @@ func TestLimit(t *testing.T) {
 	}
 	s, err := f.Stats(ctx)
 	check(t, err)
-	if got := s.Topics[0]; got != (client.TopicStats{Topic: "t", Ready: 2, Reserved: 1, Limit: want, HeldBack: 2, Slots: 1}) {
+	if got := s.Topics[0]; got != (client.TopicStats{Topic: "t", Ready: 2, Reserved: 1, Limit: want, Throttled: 2, Slots: 1}) {
 		t.Errorf("Stats = %+v", got)
 	}
 	next := background(func() (client.Message, error) {
@@ -65,7 +65,7 @@ func TestLimit(t *testing.T) {
 	f.reserve("t")
 	s, err = f.Stats(ctx)
 	check(t, err)
-	if got := s.Topics[0]; got.HeldBack != 1 || got.Slots != 0 || got.HeldUntil.Before(time.Now().Add(time.Hour-time.Minute)) {
+	if got := s.Topics[0]; got.Throttled != 1 || got.Slots != 0 || got.ThrottledUntil.Before(time.Now().Add(time.Hour-time.Minute)) {
 		t.Errorf("Stats of a slow rate = %+v", got)
 	}
 	for _, set := range []client.Limit{{Concurrency: 2}, {Concurrency: 2, Tag: "a"}, {Rate: 1, Burst: 2}} {
@@ -287,7 +287,7 @@ func TestLimitOfPartitions(t *testing.T) {
 	s, err := f.Stats(ctx)
 	check(t, err)
 	for _, topic := range s.Topics {
-		if topic.Limit.Concurrency != map[string]int{"t": 6, "tagged": 3}[topic.Topic] || topic.HeldBack+topic.Untagged != topic.Ready || topic.Ready == 0 {
+		if topic.Limit.Concurrency != map[string]int{"t": 6, "tagged": 3}[topic.Topic] || topic.Throttled+topic.Untagged != topic.Ready || topic.Ready == 0 {
 			t.Errorf("%+v", topic)
 		}
 	}
@@ -310,7 +310,7 @@ func TestUntagged(t *testing.T) {
 	}
 	expect := func(after string, untagged int) {
 		t.Helper()
-		if _, got := f.stats("t"); got.Ready != untagged || got.Untagged != untagged || got.HeldBack != 0 || got.Slots != 0 {
+		if _, got := f.stats("t"); got.Ready != untagged || got.Untagged != untagged || got.Throttled != 0 || got.Slots != 0 {
 			t.Errorf("%s: %+v, want %d untagged, none held back", after, got, untagged)
 		}
 	}

@@ -48,7 +48,7 @@ func TestPushBatchOverPartitions(t *testing.T) {
 			if id == "bad" {
 				return errWrongType
 			}
-			return client.ErrChunk
+			return client.ErrOtherFailed
 		}},
 		{"a pool that is none", func() { f.Do("SET", f.keyOf("bad", "job_pool"), "text") }, func(string) error { return errWrongType }},
 	} {

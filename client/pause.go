@@ -44,7 +44,7 @@ func (c *Client) Pause(ctx context.Context, topic string, o PauseOptions) error 
 }
 
 // BackOff has nothing of the topic be delivered to anybody for that long from now on: what a consumer does who was told to come more slowly. It is
-// beside Pause, and shortens neither that nor another BackOff that lasts longer. Resume ends it. A handler returns worker.Backoff.
+// beside Pause, and shortens neither that nor another BackOff that lasts longer. Resume ends it. A handler returns worker.BackOff.
 func (c *Client) BackOff(ctx context.Context, topic string, d time.Duration) error {
 	return failed("back off", topic, c.pause(ctx, topic, "", d, func() error {
 		if d == 0 {

@@ -16,7 +16,7 @@ func TestPopBehindManyGhosts(t *testing.T) {
 	f := start(t, undivided)
 	var mu sync.Mutex
 	told := map[string]bool{}
-	c := f.open(client.WithStale(func(ids []string) {
+	c := f.open(client.WithStaleHook(func(ids []string) {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, id := range ids {
@@ -50,7 +50,7 @@ func pops(c *client.Client) map[string]func() (client.Message, error) {
 	}
 }
 
-// WithStale's function may panic, or end its goroutine: whoever pops gets his job, the topic is
+// WithStaleHook's function may panic, or end its goroutine: whoever pops gets his job, the topic is
 // served as before, and the log has the panic: what panicked, why and where.
 func TestWithStaleThatFails(t *testing.T) {
 	for name, fail := range map[string]func([]string){
@@ -60,7 +60,7 @@ func TestWithStaleThatFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, undivided)
 			var log redistest.Log
-			c := f.open(client.WithStale(fail), client.WithLogger(log.Logger()))
+			c := f.open(client.WithStaleHook(fail), client.WithLogger(log.Logger()))
 			all := pops(c)
 			for id, popped := range all {
 				f.Do("LPUSH", "delayer:ready_queue:t", "gone")
@@ -72,7 +72,7 @@ func TestWithStaleThatFails(t *testing.T) {
 			}
 			want := map[string]int{"panics": len(all)}[name]
 			log.Expect(t, want)
-			log.Expect(t, want, "WithStale", "at the disco", "pop_test.go")
+			log.Expect(t, want, "WithStaleHook", "at the disco", "pop_test.go")
 			f.Expect(state{})
 		})
 	}

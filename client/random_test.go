@@ -675,7 +675,7 @@ func releaseStep(r *modelRun) {
 			if !later {
 				return h.Release(r.TB.Context())
 			}
-			err := h.Postpone(r.TB.Context(), delay)
+			err := h.Snooze(r.TB.Context(), delay)
 			if err == nil {
 				r.learn(h.ID, delay)
 			}

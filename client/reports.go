@@ -42,7 +42,7 @@ func (c *Client) popped(p store.Popped) {
 	c.tellPutOff(p.PutOff)
 }
 
-// tellStale counts the IDs, and tells WithStale's function of them. That may fail as it likes: jobs
+// tellStale counts the IDs, and tells WithStaleHook's function of them. That may fail as it likes: jobs
 // are on their way to callers, who must get them.
 func (c *Client) tellStale(ids []string) {
 	if len(ids) == 0 {
@@ -57,7 +57,7 @@ func (c *Client) tellStale(ids []string) {
 		defer close(done)
 		defer func() {
 			if why := recover(); why != nil {
-				c.logger.Error("delayer: the function of WithStale has panicked", "panic", why, "stack", string(debug.Stack()))
+				c.logger.Error("delayer: the function of WithStaleHook has panicked", "panic", why, "stack", string(debug.Stack()))
 			}
 		}()
 		c.onStale(ids)

@@ -12,25 +12,25 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Schedule is a periodic job: at each of its moments a server pushes a job to Topic, with Body. Any number of servers push one.
-// The job of a moment has the ID "{name}@2026-11-23T07:00:00Z", the moment in UTC, but for what OverlapFollow says.
+// Schedule is a periodic job: at each of its occurrences a server pushes a job to Topic, with Body. Any number of servers push one.
+// The job of an occurrence has the ID "{name}@2026-11-23T07:00:00Z", the occurrence in UTC, but for what OverlapFollow says.
 type Schedule struct {
 	// Name is that of one schedule among all topics, up to 200 bytes without braces and control characters.
 	Name string
 	// Cron says when, by five fields (minute, hour, day of the month, month, day of the week) as in crontab(5), "@daily" and the
 	// like, or "@every 90s". A day of the month may be L, LW or 15W, a day of the week 5#2 or 5L. Where clocks change, a spec
-	// whose minutes and hours both are numbers has each moment once, and any other goes on.
+	// whose minutes and hours both are numbers has each occurrence once, and any other goes on.
 	Cron string
-	// Every is the time from each moment to the next, in place of Cron: 10 ms to 10 years, in whole milliseconds. The first one is so
+	// Every is the time from each occurrence to the next, in place of Cron: 10 ms to 10 years, in whole milliseconds. The first one is so
 	// long after now.
 	Every time.Duration
 	// Zone is that of Cron, by its name: "Europe/Berlin". Empty means UTC. A program without the zones' rules imports time/tzdata.
 	Zone string
 	// Topic and Body are those of its jobs.
 	Topic, Body string
-	// Missed says what becomes of moments that passed while no server ran, or Redis was away. Empty means MissedOnce.
+	// Missed says what becomes of occurrences that passed while no server ran, or Redis was away. Empty means MissedOnce.
 	Missed Missed
-	// Overlap says what becomes of a moment while the job of the one before is not done. Empty means OverlapAllow.
+	// Overlap says what becomes of an occurrence while the job of the one before is not done. Empty means OverlapAllow.
 	Overlap Overlap
 	// Jitter is by how much a job is delayed at most, at random. 0 is not at all.
 	Jitter time.Duration
@@ -38,7 +38,7 @@ type Schedule struct {
 	Options []PushOption
 }
 
-// Missed is what becomes of moments that nobody saw in time. Those without a job are counted, and in the server's log.
+// Missed is what becomes of occurrences that nobody saw in time. Those without a job are counted, and in the server's log.
 type Missed string
 
 // The choices for Missed.
@@ -48,7 +48,7 @@ const (
 	MissedAll  Missed = store.MissedAll  // the last 100 have jobs, at once
 )
 
-// Overlap is what becomes of a moment while the last job is waiting, ready or reserved. Where the number of partitions grows, one that is
+// Overlap is what becomes of an occurrence while the last job is waiting, ready or reserved. Where the number of partitions grows, one that is
 // reserved in a partition of before is not seen once the schedule has moved.
 type Overlap string
 
@@ -57,9 +57,9 @@ const (
 	OverlapAllow Overlap = store.OverlapAllow // it has its job all the same
 	OverlapSkip  Overlap = store.OverlapSkip  // it has none, and is counted
 
-	// OverlapFollow has no two jobs run at a time, and one begin after each moment. If a consumer has begun the last job, the
-	// moment's is delivered when that is done, under its ID, as one that was pushed with Follow; of several such moments the newest one
-	// counts. If nobody has begun it yet, it stands for the moment, too. Moments that so have no job of their own are counted as overlapped.
+	// OverlapFollow has no two jobs run at a time, and one begin after each occurrence. If a consumer has begun the last job, the
+	// occurrence's is delivered when that is done, under its ID, as one that was pushed with Follow; of several such occurrences the newest one
+	// counts. If nobody has begun it yet, it stands for the occurrence, too. Moments that so have no job of their own are counted as overlapped.
 	OverlapFollow Overlap = store.OverlapFollow
 )
 
@@ -73,7 +73,7 @@ type Scheduled struct {
 	TTR              time.Duration
 	// Owner is who keeps it, see SetSchedules; empty if nobody does.
 	Owner string
-	// Next is its next moment, zero if there is none.
+	// Next is its next occurrence, zero if there is none.
 	Next time.Time
 	// Paused is since when it has been; zero if it is not.
 	Paused time.Time
@@ -81,33 +81,33 @@ type Scheduled struct {
 	LastID string
 	// Jobs is how many it has had.
 	Jobs int64
-	// Late, Overlapped and WhilePaused are how many moments had no job: it was too late, the last one was not done, it was paused.
+	// Late, Overlapped and WhilePaused are how many occurrences had no job: it was too late, the last one was not done, it was paused.
 	Late, Overlapped, WhilePaused int64
-	// Past are its last ten moments, the oldest first; of many that were too late at a time, the last of them.
-	Past []Moment
+	// Past are its last ten occurrences, the oldest first; of many that were too late at a time, the last of them.
+	Past []Occurrence
 }
 
-// Moment is one of a schedule that has passed.
-type Moment struct {
-	At   time.Time
-	What MomentOutcome
-	Late time.Duration // by how much it was when a server saw it
+// Occurrence is one time at which a schedule was due.
+type Occurrence struct {
+	At     time.Time
+	Result OccurrenceResult
+	Late   time.Duration // by how much it was when a server saw it
 }
 
-// MomentOutcome is what became of a moment.
-type MomentOutcome string
+// OccurrenceResult is what became of an Occurrence.
+type OccurrenceResult string
 
-// The outcomes of moments.
+// The results of occurrences.
 const (
-	MomentRan        MomentOutcome = "ran"        // it had a job
-	MomentNow        MomentOutcome = "run now"    // RunNow pushed one
-	MomentLate       MomentOutcome = "late"       // it had none, as it was too late
-	MomentOverlapped MomentOutcome = "overlapped" // it had none of its own, as the last job was not done
-	MomentPaused     MomentOutcome = "paused"     // it had none, as the schedule was paused
+	OccurrenceRan        OccurrenceResult = "ran"        // it had a job
+	OccurrenceRunNow     OccurrenceResult = "run now"    // RunNow pushed one
+	OccurrenceLate       OccurrenceResult = "late"       // it had no job: it was too late
+	OccurrenceOverlapped OccurrenceResult = "overlapped" // it had no job of its own: the last one was not done
+	OccurrencePaused     OccurrenceResult = "paused"     // it had no job: the schedule was paused
 )
 
-// Schedule stores a schedule, or changes the one of that name, and returns its next moment. It is in force once it returns, with no
-// server running, too. One that is as it is to be stays untouched. If only when it is due has changed, or its zone, its next moment is a new
+// Schedule stores a schedule, or changes the one of that name, and returns its next occurrence. It is in force once it returns, with no
+// server running, too. One that is as it is to be stays untouched. If only when it is due has changed, or its zone, its next occurrence is a new
 // one; else that stays. Occurrences of the old spec that are overdue by then are treated as Missed says. A paused one stays paused.
 //
 // What is wrong is ErrInvalid, which says where in Cron. It fails with ErrExists if there is a job of the ID "{name}@schedule", as
@@ -257,21 +257,21 @@ func (c *Client) unschedule(ctx context.Context, name, owner string) (was bool, 
 	return err == nil, err
 }
 
-// PauseSchedule has the moments of a schedule pass without jobs, until ResumeSchedule. They are counted. It fails with ErrNotFound if there is
+// PauseSchedule has the occurrences of a schedule pass without jobs, until ResumeSchedule. They are counted. It fails with ErrNotFound if there is
 // no such schedule.
 func (c *Client) PauseSchedule(ctx context.Context, name string) error {
 	err := c.onSchedule(ctx, name, func(s *store.Store) error { return s.PauseSchedule(ctx, name, true) })
 	return failed("pause schedule", name, err)
 }
 
-// ResumeSchedule ends a pause: the next moment has its job again. It fails with ErrNotFound if there is no such schedule.
+// ResumeSchedule ends a pause: the next occurrence has its job again. It fails with ErrNotFound if there is no such schedule.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 	err := c.onSchedule(ctx, name, func(s *store.Store) error { return s.PauseSchedule(ctx, name, false) })
 	return failed("resume schedule", name, err)
 }
 
 // RunNow pushes a job of the schedule now, and returns its ID, also if the schedule is paused or the last job is not done; with OverlapFollow
-// that job follows the last one, or is that one, as with a moment. The moments to come stay what they are. It fails with ErrNotFound if there is no such schedule. When its answer is lost, calling it again may
+// that job follows the last one, or is that one, as with an occurrence. The occurrences to come stay what they are. It fails with ErrNotFound if there is no such schedule. When its answer is lost, calling it again may
 // push a second job.
 func (c *Client) RunNow(ctx context.Context, name string) (id string, err error) {
 	err = c.onSchedule(ctx, name, func(s *store.Store) error {
@@ -313,7 +313,7 @@ func scheduledOf(s store.Scheduled) Scheduled {
 			Options: []PushOption{ReadyMaxLifetime(s.Lifetime)}},
 		ReadyMaxLifetime: s.Lifetime, MaxAttempts: s.MaxAttempts, TTR: s.TTR, Owner: s.Source, Next: s.Next, Paused: s.Paused, LastID: s.LastID, Jobs: s.Ran,
 		Late: s.NotRun.Late, Overlapped: s.NotRun.Overlapped, WhilePaused: s.NotRun.Paused,
-		Past: each(s.Past, func(m store.Moment) Moment { return Moment{m.At, MomentOutcome(m.Outcome()), m.Late} }),
+		Past: each(s.Past, func(m store.Moment) Occurrence { return Occurrence{m.At, OccurrenceResult(m.Outcome()), m.Late} }),
 	}
 	if spec, err := cron.Parse(s.Spec); err == nil && spec.Every() > 0 {
 		of.Cron, of.Every = "", spec.Every()

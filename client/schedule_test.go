@@ -59,7 +59,7 @@ func TestSchedule(t *testing.T) {
 	check(t, f.PauseSchedule(ctx, "tick"))
 	until(t, "moments pass without jobs", func() bool { return f.scheduled("tick").WhilePaused >= 2 })
 	got := f.scheduled("tick")
-	if got.Paused.IsZero() || got.Past[len(got.Past)-1].What != client.MomentPaused || got.Past[0].What == client.MomentPaused && got.WhilePaused < 10 {
+	if got.Paused.IsZero() || got.Past[len(got.Past)-1].Result != client.OccurrencePaused || got.Past[0].Result == client.OccurrencePaused && got.WhilePaused < 10 {
 		t.Errorf("a paused one is %+v", got)
 	}
 	jobs := got.Jobs

@@ -25,15 +25,15 @@ type TopicStats struct {
 	// keep this number when they push or remove reserved jobs, or move them when their leases end.
 	Reserved int
 	Dead     int
-	// Limit is what limits the topic's jobs, and HeldBack is how many of the ready ones it keeps from being reserved now.
+	// Limit is what limits the topic's jobs, and Throttled is how many of the ready ones it keeps from being reserved now.
 	Limit    Limit
-	HeldBack int
+	Throttled int
 	// Slots is how many of Limit.Concurrency are taken now.
 	Slots int
-	// HeldUntil is when, by Redis's clock, Limit.Rate lets the next of HeldBack begin; zero if it does now, or a slot is what they need.
-	HeldUntil time.Time
+	// ThrottledUntil is when, by Redis's clock, Limit.Rate lets the next of Throttled begin; zero if it does now, or a slot is what they need.
+	ThrottledUntil time.Time
 	// Untagged is how many of the ready jobs don't have Limit.Tag and are in other partitions than those that do: nobody can reserve them.
-	// HeldBack leaves them out. Set a Limit without a Tag, or push them again with IDs that have it.
+	// Throttled leaves them out. Set a Limit without a Tag, or push them again with IDs that have it.
 	Untagged int
 }
 

@@ -185,7 +185,7 @@ func TestCountersOfReserves(t *testing.T) {
 	f.Do("LPUSH", "delayer:ready_queue:t", "gone", "gone too")
 	f.push("a", "t")
 	var stale []string
-	c := f.open(client.WithStale(func(ids []string) { stale = append(stale, ids...) }))
+	c := f.open(client.WithStaleHook(func(ids []string) { stale = append(stale, ids...) }))
 	f.reserveBy(c, "t", "a", time.Minute)
 	if got := c.Counters(); got != (client.Counters{Stale: 2}) || !slices.Equal(stale, []string{"gone", "gone too"}) {
 		t.Errorf("counted %+v, told of %q", got, stale)

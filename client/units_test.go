@@ -32,8 +32,8 @@ func TestTinyDelaysAreNoted(t *testing.T) {
 		"Retry": func(ctx context.Context, c *client.Client, d time.Duration) error {
 			return f.reserve("u").Retry(ctx, d)
 		},
-		"Postpone": func(ctx context.Context, c *client.Client, d time.Duration) error {
-			return f.reserve("u").Postpone(ctx, d)
+		"Snooze": func(ctx context.Context, c *client.Client, d time.Duration) error {
+			return f.reserve("u").Snooze(ctx, d)
 		},
 		"BPop": func(ctx context.Context, c *client.Client, d time.Duration) error {
 			_, err := c.BPop(ctx, d, "none")

@@ -21,7 +21,7 @@ func TestBackoff(t *testing.T) {
 		check(t, err)
 		if len(paused) == 0 && len(done) == 0 && job.ID == "a" && job.Token != 0 && f.get("b").State == "" {
 			f.push("b", "t") // which nobody may get before
-			return worker.Backoff("t", 300*time.Millisecond)
+			return worker.BackOff("t", 300*time.Millisecond)
 		}
 		done <- job
 		return nil

@@ -187,12 +187,12 @@ func ExampleSnooze() {
 }
 
 // The other side has had enough for now: nobody sends it anything meanwhile.
-func ExampleBackoff() {
+func ExampleBackOff() {
 	asked, handled := 0, make(chan bool)
 	mux := worker.NewMux()
 	mux.HandleFunc("sms", func(_ context.Context, job *worker.Job) error {
 		if asked++; asked == 1 {
-			return worker.Backoff(job.Topic, 10*time.Millisecond) // Retry-After, of an answer with the status 429
+			return worker.BackOff(job.Topic, 10*time.Millisecond) // Retry-After, of an answer with the status 429
 		}
 		fmt.Println("sent at attempt", job.Attempt)
 		handled <- true

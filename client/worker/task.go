@@ -137,7 +137,7 @@ func (t *task) failed(err error, took time.Duration) {
 	delay := min(max(v.delay, 0), client.MaxDelay)
 	if v.kind == snooze {
 		t.backOff(v)
-		ok := t.report(snooze, func(ctx context.Context) error { return t.delivery.Postpone(ctx, delay) })
+		ok := t.report(snooze, func(ctx context.Context) error { return t.delivery.Snooze(ctx, delay) })
 		if t.settled(ok) && hooks.Snoozed != nil {
 			hooks.Snoozed(t.job, delay)
 		}

@@ -39,9 +39,9 @@ func Snooze(delay time.Duration) error {
 	return &verdict{err: fmt.Errorf("snoozed for %v", delay), kind: snooze, delay: delay}
 }
 
-// Backoff has nothing of the topic delivered for that long, to any consumer, and this job again after it, without counting this attempt: for a
+// BackOff has nothing of the topic delivered for that long, to any consumer, and this job again after it, without counting this attempt: for a
 // handler that was told to come more slowly, as by the status 429. A longer pause of the topic stays. See client.BackOff.
-func Backoff(topic string, d time.Duration) error {
+func BackOff(topic string, d time.Duration) error {
 	return &verdict{err: fmt.Errorf("backed off from %s for %v", topic, d), kind: snooze, delay: d, topic: topic}
 }
 

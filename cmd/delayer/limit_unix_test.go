@@ -57,7 +57,7 @@ func TestUseOfALimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until := stats.Topics[0].HeldUntil
+	until := stats.Topics[0].ThrottledUntil
 	if in := time.Until(until); in > time.Hour || in < time.Hour-time.Minute {
 		t.Errorf("the next may begin in %v", in)
 	}

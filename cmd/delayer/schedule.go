@@ -161,7 +161,7 @@ func runScheduleList(ctx context.Context, c *call) (reply, error) {
 			next = "paused"
 		}
 		if n := len(s.Past); n > 0 {
-			last = fmt.Sprintf("%s %s", s.Past[n-1].At.In(zone).Format(momentFormat), s.Past[n-1].What)
+			last = fmt.Sprintf("%s %s", s.Past[n-1].At.In(zone).Format(momentFormat), s.Past[n-1].Result)
 		}
 		t.row(printable(s.Name, ""), cron.Short(cron.Text(s.Cron, s.Every)), s.Zone, printable(s.Topic, ""), next, last,
 			strconv.FormatInt(s.Jobs, 10), strconv.FormatInt(s.Late+s.Overlapped+s.WhilePaused, 10))
@@ -173,7 +173,7 @@ func runScheduleList(ctx context.Context, c *call) (reply, error) {
 func scheduleJSON(s client.Scheduled) map[string]any {
 	past := make([]map[string]any, len(s.Past))
 	for i, m := range s.Past {
-		past[i] = map[string]any{"at": m.At.UTC(), "what": m.What, "late": m.Late.Seconds()}
+		past[i] = map[string]any{"at": m.At.UTC(), "what": m.Result, "late": m.Late.Seconds()}
 	}
 	v := map[string]any{
 		"cron": cron.Text(s.Cron, s.Every), "zone": s.Zone, "missed": s.Missed, "overlap": s.Overlap, "jitter": s.Jitter.Seconds(),

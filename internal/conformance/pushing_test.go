@@ -182,7 +182,7 @@ var pushing = []line{
 			jobs[i].ID = fmt.Sprintf("{x}%d", i+1)
 		}
 		results, err := s.PushBatch(s.Context(), jobs)
-		if err == nil || len(results) != 3 || !errors.Is(results[0].Err, client.ErrChunk) || results[1].Err == nil || !errors.Is(results[2].Err, client.ErrChunk) {
+		if err == nil || len(results) != 3 || !errors.Is(results[0].Err, client.ErrOtherFailed) || results[1].Err == nil || !errors.Is(results[2].Err, client.ErrOtherFailed) {
 			s.Errorf("got %+v, %v", results, err)
 		}
 		s.expectState("{x}1", "")

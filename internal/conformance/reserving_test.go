@@ -64,7 +64,7 @@ var reserving = []line{
 		s.push("{x}a", "t", 0)
 		s.push("{x}b", "t", 0)
 		check(s, s.reserve("t", "{x}a", 1, time.Hour).Release(s.Context()))
-		check(s, s.reserve("t", "{x}a", 1, time.Hour).Postpone(s.Context(), time.Hour))
+		check(s, s.reserve("t", "{x}a", 1, time.Hour).Snooze(s.Context(), time.Hour))
 		expect(s, "the attempts", s.expectState("{x}a", client.Waiting).Attempts, nil, 0)
 		s.expectPop("t", "{x}b")
 	}},

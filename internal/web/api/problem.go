@@ -147,7 +147,7 @@ var told = []struct {
 	{client.ErrNotFound, notFound, "there is no such job: it may have been acknowledged, popped or removed, or its time is over"},
 	{store.ErrGone, gone, "it was acknowledged before, popped or removed"}, // which is an ErrLeaseLost, too
 	{client.ErrLeaseLost, leaseLost, "nothing was changed: the lease has ended, or the job was settled, removed, rescheduled or pushed anew"},
-	{client.ErrChunk, notStored, "another job that goes to Redis together with it can't be stored"},
+	{client.ErrOtherFailed, notStored, "another job that goes to Redis together with it can't be stored"},
 	{client.ErrClosed, stopping, "ask again"},
 	{web.ErrStopping, stopping, "ask again"},
 	{web.ErrCrowded, waiting, "there is no job now; ask again later, or without wait"},

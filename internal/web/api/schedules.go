@@ -51,7 +51,7 @@ func scheduled(s client.Scheduled) object {
 	past := make([]object, len(s.Past))
 	for i, m := range s.Past {
 		past[i].put("at", m.At)
-		past[i].put("what", m.What)
+		past[i].put("what", m.Result)
 		past[i].put("late", m.Late)
 	}
 	o.put("past", past)

@@ -48,7 +48,7 @@ func (c *call) cause() []client.RetryOption {
 
 func release(c *call, d *client.Delivery) (response, error) {
 	if delay := get[time.Duration](c.body, "delay"); delay > 0 {
-		return done, d.Postpone(c.context(), delay)
+		return done, d.Snooze(c.context(), delay)
 	}
 	return done, d.Release(c.context())
 }
