@@ -18,12 +18,12 @@ import (
 
 // verbs are all that can be done with a Delivery.
 var verbs = map[string]func(ctx context.Context, d *client.Delivery) error{
-	"Ack":      func(ctx context.Context, d *client.Delivery) error { return d.Ack(ctx) },
-	"Retry":    func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, time.Hour) },
-	"Release":  func(ctx context.Context, d *client.Delivery) error { return d.Release(ctx) },
-	"Snooze": func(ctx context.Context, d *client.Delivery) error { return d.Snooze(ctx, time.Hour) },
-	"Extend":   func(ctx context.Context, d *client.Delivery) error { return d.Extend(ctx, time.Hour) },
-	"Bury":     func(ctx context.Context, d *client.Delivery) error { return d.Bury(ctx, "bad") },
+	"Ack":     func(ctx context.Context, d *client.Delivery) error { return d.Ack(ctx) },
+	"Retry":   func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, time.Hour) },
+	"Release": func(ctx context.Context, d *client.Delivery) error { return d.Release(ctx) },
+	"Snooze":  func(ctx context.Context, d *client.Delivery) error { return d.Snooze(ctx, time.Hour) },
+	"Extend":  func(ctx context.Context, d *client.Delivery) error { return d.Extend(ctx, time.Hour) },
+	"Bury":    func(ctx context.Context, d *client.Delivery) error { return d.Bury(ctx, "bad") },
 }
 
 // What each call makes of the job, and of its attempts.

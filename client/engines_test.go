@@ -139,7 +139,7 @@ func (f *fixture) goOnAfterMove(tokens map[string]int64) {
 		"Extend":          held("extend").Extend(ctx, 2*time.Hour),
 		"Retry":           held("retry").Retry(ctx, 63*time.Minute),
 		"Release":         held("release").Release(ctx),
-		"Snooze":        held("postpone").Snooze(ctx, 64*time.Minute),
+		"Snooze":          held("postpone").Snooze(ctx, 64*time.Minute),
 		"Bury":            held("bury").Bury(ctx, "reason"),
 		"Ack of followed": held("followed").Ack(ctx),
 		"Requeue":         f.Requeue(ctx, "dead"),

@@ -26,7 +26,7 @@ type TopicStats struct {
 	Reserved int
 	Dead     int
 	// Limit is what limits the topic's jobs, and Throttled is how many of the ready ones it keeps from being reserved now.
-	Limit    Limit
+	Limit     Limit
 	Throttled int
 	// Slots is how many of Limit.Concurrency are taken now.
 	Slots int

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -62,15 +63,22 @@ func (s *stage) serve(o server.Options) {
 }
 
 func (s *stage) newServer(l store.Layout, o server.Options) *server.Server {
-	o.Prefix, o.Partitions, o.PartitionsBefore, o.Logger = s.prefix, l.Partitions, l.Before, serverLog{s.witness}
+	o.Prefix, o.Partitions, o.PartitionsBefore, o.Logger = s.prefix, l.Partitions, l.Before, slog.New(serverLog{s.witness})
 	return server.New(s.pool, o)
 }
 
 // serverLog is a server's log, in which only failures are of interest.
 type serverLog struct{ *witness }
 
-func (serverLog) Info(string)            {}
-func (l serverLog) Error(message string) { l.Log(l.keep(&l.server, message)) }
+func (serverLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+func (l serverLog) Handle(_ context.Context, r slog.Record) error {
+	l.Log(l.keep(&l.server, r.Message))
+	return nil
+}
+
+func (l serverLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l serverLog) WithGroup(string) slog.Handler      { return l }
 
 func (s *stage) operator() *operator.Operator {
 	return operator.New(s.pool, s.prefix, s.layout())
