@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
-	"github.com/mix-basic/delayer/internal/take"
+	"github.com/mix-basic/delayer/internal/wait"
 )
 
 // Delayed is a job of PushBatch, due after Delay, or at At if that is set.
@@ -195,7 +195,7 @@ const maxPopBatch = 1000
 // Of several partitions (WithPartitions) each call begins with another one, and asks the next ones, one after the
 // other, for what is left of n; also where one can't be asked.
 func (c *Client) PopBatch(ctx context.Context, topic string, n int) ([]Message, error) {
-	got, err := c.takeBatch(ctx, take.Kind{}, topic, n)
+	got, err := c.takeBatch(ctx, wait.Kind{}, topic, n)
 	messages := make([]Message, len(got.Jobs))
 	for i, job := range got.Jobs {
 		messages[i] = Message(job)
@@ -204,15 +204,15 @@ func (c *Client) PopBatch(ctx context.Context, topic string, n int) ([]Message, 
 }
 
 // takeBatch takes up to n jobs, in as many calls as that needs.
-func (c *Client) takeBatch(ctx context.Context, k take.Kind, topic string, n int) (got take.Jobs, err error) {
+func (c *Client) takeBatch(ctx context.Context, k wait.Kind, topic string, n int) (got wait.Jobs, err error) {
 	if err := checkTopics([]string{topic}); err != nil {
-		return take.Jobs{}, err
+		return wait.Jobs{}, err
 	}
 	if n < 1 || n > maxPopBatch {
-		return take.Jobs{}, invalid("n", fmt.Sprintf("%d is not from 1 to %d", n, maxPopBatch))
+		return wait.Jobs{}, invalid("n", fmt.Sprintf("%d is not from 1 to %d", n, maxPopBatch))
 	}
 	if err := c.begin(ctx); err != nil {
-		return take.Jobs{}, err
+		return wait.Jobs{}, err
 	}
 	defer c.running.Done()
 	for _, partition := range c.inTurn() {
@@ -239,7 +239,7 @@ func (c *Client) inTurn() store.Partitions {
 }
 
 // takeMore takes jobs until there are n, or no more, or the leases of the first ones grow old.
-func (c *Client) takeMore(ctx context.Context, partition *store.Store, k take.Kind, topic string, n int, got *take.Jobs) error {
+func (c *Client) takeMore(ctx context.Context, partition *store.Store, k wait.Kind, topic string, n int, got *wait.Jobs) error {
 	p, err := partition.Pipeline(ctx)
 	if err != nil {
 		return err
@@ -250,7 +250,7 @@ func (c *Client) takeMore(ctx context.Context, partition *store.Store, k take.Ki
 			return err
 		}
 		wanted := min(n-len(got.Jobs), store.MaxPop)
-		next, more, err := c.taker.Pull(partition, p, k, topic, wanted)
+		next, more, err := c.dispatcher.Pull(partition, p, k, topic, wanted)
 		got.Add(next)
 		if err != nil || len(next.Jobs) < wanted && !more {
 			return err
@@ -260,7 +260,7 @@ func (c *Client) takeMore(ctx context.Context, partition *store.Store, k take.Ki
 }
 
 // growsOld reports whether a third of a lease is over. The rest is for the consumer.
-func growsOld(got *take.Jobs) bool {
+func growsOld(got *wait.Jobs) bool {
 	for _, l := range got.Leases {
 		if time.Since(got.AskedAt) > l.Length/3 {
 			return true

@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/coalesce"
 	"github.com/mix-basic/delayer/internal/redispool"
 	"github.com/mix-basic/delayer/internal/store"
-	"github.com/mix-basic/delayer/internal/take"
+	"github.com/mix-basic/delayer/internal/wait"
 )
 
 // Client pushes and takes jobs. Make one with Open or New, and share it: it is
@@ -23,7 +23,7 @@ type Client struct {
 	growing      bool // jobs may be left in the partitions of a previous layout
 	calls        calls
 	turn         atomic.Uint64 // which of them a batch begins with
-	taker        *take.Taker
+	dispatcher   *wait.Dispatcher
 	ownPool      *redis.Pool // closed with the Client; nil if the caller's
 	logger       *slog.Logger
 	onStale      func(ids []string)
@@ -125,8 +125,8 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 	o := &coalesce.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed}
 	c.partitions, c.calls = set.layout.Open(pool, prefix), newCalls(o)
 	c.growing = c.partitions.Growing()
-	c.taker = take.New(c.closing, o, take.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, c.partitions...)
-	c.partitions.OnReplaced(c.taker.Renew)
+	c.dispatcher = wait.New(c.closing, o, wait.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, c.partitions...)
+	c.partitions.OnReplaced(c.dispatcher.Renew)
 	return c
 }
 
@@ -161,7 +161,7 @@ func (c *Client) Close() error {
 	c.mu.Lock()
 	c.close()
 	c.mu.Unlock()
-	c.taker.Close()
+	c.dispatcher.Close()
 
 	done := make(chan error, 1)
 	go func() {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
-	"github.com/mix-basic/delayer/internal/take"
+	"github.com/mix-basic/delayer/internal/wait"
 )
 
 // Delivery is a reserved job. It is the caller's until its lease ends, and is delivered again
@@ -52,7 +52,7 @@ type Delivery struct {
 }
 
 // deliveries are the reserved jobs.
-func (c *Client) deliveries(got take.Jobs, o FetchOptions) []*Delivery {
+func (c *Client) deliveries(got wait.Jobs, o FetchOptions) []*Delivery {
 	list := make([]*Delivery, len(got.Jobs))
 	for i, job := range got.Jobs {
 		l, limit := got.Leases[i], o.attempts(job.Topic)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
-	"github.com/mix-basic/delayer/internal/take"
+	"github.com/mix-basic/delayer/internal/wait"
 )
 
 // What callers test for with errors.Is. Any other error is Redis's or the
@@ -31,7 +31,7 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrLost: the answer to a pop did not arrive, as the connection broke. If
 	// Redis had taken a job, that is lost: whoever pops takes the job over.
-	ErrLost = take.ErrLost
+	ErrLost = wait.ErrLost
 	// ErrClosed: the Client is closed.
 	ErrClosed = errors.New("client is closed")
 )

@@ -14,6 +14,6 @@ func TestImports(t *testing.T) {
 		"github.com/mix-basic/delayer/internal/cron",
 		"github.com/mix-basic/delayer/internal/redispool",
 		"github.com/mix-basic/delayer/internal/store",
-		"github.com/mix-basic/delayer/internal/take",
+		"github.com/mix-basic/delayer/internal/wait",
 		"github.com/gomodule/redigo/redis")
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/take"
+	"github.com/mix-basic/delayer/internal/wait"
 )
 
 // Pop takes the topic's next ready job, and fails with ErrEmpty when there is
@@ -18,7 +18,7 @@ import (
 // that it brings. When the connection breaks at that moment, the job may be lost, and
 // the error says so (ErrLost).
 func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
-	m, err := c.popOne(ctx, take.Request{Topics: []string{topic}})
+	m, err := c.popOne(ctx, wait.Request{Topics: []string{topic}})
 	return m, failed("pop", topic, err)
 }
 
@@ -45,10 +45,10 @@ func (c *Client) bpop(ctx context.Context, timeout time.Duration, topics []strin
 	if err := checkTimeout(timeout); err != nil {
 		return Message{}, err
 	}
-	return c.popOne(ctx, take.Request{Topics: topics, Waits: true, Timeout: timeout})
+	return c.popOne(ctx, wait.Request{Topics: topics, Waits: true, Timeout: timeout})
 }
 
-func (c *Client) popOne(ctx context.Context, r take.Request) (Message, error) {
+func (c *Client) popOne(ctx context.Context, r wait.Request) (Message, error) {
 	r.N = 1
 	got, err := c.takeFor(ctx, r)
 	if err != nil {
@@ -57,16 +57,16 @@ func (c *Client) popOne(ctx context.Context, r take.Request) (Message, error) {
 	return Message(got.Jobs[0]), nil
 }
 
-func (c *Client) takeFor(ctx context.Context, r take.Request) (take.Jobs, error) {
+func (c *Client) takeFor(ctx context.Context, r wait.Request) (wait.Jobs, error) {
 	if err := c.beginTake(ctx, r); err != nil {
-		return take.Jobs{}, err
+		return wait.Jobs{}, err
 	}
 	defer c.running.Done()
-	return c.taker.Take(ctx, r)
+	return c.dispatcher.Take(ctx, r)
 }
 
 // beginTake is begin for such a request.
-func (c *Client) beginTake(ctx context.Context, r take.Request) error {
+func (c *Client) beginTake(ctx context.Context, r wait.Request) error {
 	if err := checkTopics(r.Topics); err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
-	"github.com/mix-basic/delayer/internal/take"
+	"github.com/mix-basic/delayer/internal/wait"
 )
 
 // MaxLease is how long a lease is at most.
@@ -38,7 +38,7 @@ func (c *Client) reserve(ctx context.Context, timeout, lease time.Duration, topi
 	if err != nil {
 		return nil, err
 	}
-	got, err := c.takeFor(ctx, take.Request{Kind: k, Topics: topics, N: 1, Waits: true, Timeout: timeout})
+	got, err := c.takeFor(ctx, wait.Request{Kind: k, Topics: topics, N: 1, Waits: true, Timeout: timeout})
 	if err != nil {
 		return nil, err
 	}
@@ -46,16 +46,16 @@ func (c *Client) reserve(ctx context.Context, timeout, lease time.Duration, topi
 }
 
 // reservation is the kind of such a reserve.
-func reservation(lease time.Duration, attempts int) (take.Kind, error) {
+func reservation(lease time.Duration, attempts int) (wait.Kind, error) {
 	switch {
 	case lease < 0 || lease > MaxLease:
-		return take.Kind{}, invalid("lease", fmt.Sprintf("%v is not from 0 to %v; 0 is as the producer says, or else 30 s", lease, MaxLease))
+		return wait.Kind{}, invalid("lease", fmt.Sprintf("%v is not from 0 to %v; 0 is as the producer says, or else 30 s", lease, MaxLease))
 	case store.LacksUnit(lease):
-		return take.Kind{}, checkUnit("lease", lease)
+		return wait.Kind{}, checkUnit("lease", lease)
 	case attempts < 0 || attempts > math.MaxInt32:
-		return take.Kind{}, invalid("max attempts", fmt.Sprintf("%d is not from 0 to %d; 0 is any number", attempts, math.MaxInt32))
+		return wait.Kind{}, invalid("max attempts", fmt.Sprintf("%d is not from 0 to %d; 0 is any number", attempts, math.MaxInt32))
 	}
-	return take.Kind{Reserves: true, Reservation: store.Reservation{Lease: lease, MaxAttempts: attempts}}, nil
+	return wait.Kind{Reserves: true, Reservation: store.Reservation{Lease: lease, MaxAttempts: attempts}}, nil
 }
 
 // ReserveBatch reserves up to n of the topic's next ready jobs, 1 to 1,000, and fails with
@@ -64,7 +64,7 @@ func reservation(lease time.Duration, attempts int) (take.Kind, error) {
 // So it does when a third of a lease is over, as large jobs take long over a slow network.
 func (c *Client) ReserveBatch(ctx context.Context, topic string, n int, lease time.Duration) ([]*Delivery, error) {
 	k, err := reservation(lease, 0)
-	var got take.Jobs
+	var got wait.Jobs
 	if err == nil {
 		got, err = c.takeBatch(ctx, k, topic, n)
 	}
@@ -133,35 +133,35 @@ func (o *FetchOptions) attempts(topic string) int {
 	return o.MaxAttempts
 }
 
-func (o FetchOptions) request() (take.Request, error) {
+func (o FetchOptions) request() (wait.Request, error) {
 	k, err := reservation(o.Lease, o.MaxAttempts)
 	switch {
 	case err != nil:
-		return take.Request{}, err
+		return wait.Request{}, err
 	case o.Max < 1 || o.Max > store.MaxPop:
-		return take.Request{}, invalid("max", fmt.Sprintf("%d is not from 1 to %d", o.Max, store.MaxPop))
+		return wait.Request{}, invalid("max", fmt.Sprintf("%d is not from 1 to %d", o.Max, store.MaxPop))
 	case len(o.Topics) == 0:
-		return take.Request{}, invalid("topics", "there are none")
+		return wait.Request{}, invalid("topics", "there are none")
 	case o.Timeout < 0:
-		return take.Request{}, checkTimeout(o.Timeout)
+		return wait.Request{}, checkTimeout(o.Timeout)
 	}
 	n := len(o.Topics)
-	r := take.Request{
+	r := wait.Request{
 		Kind: k, N: o.Max, Waits: !o.NoWait, Timeout: o.Timeout,
-		Topics: make([]string, 0, n), Limits: make([]int, 0, n), Kinds: make([]take.Kind, 0, n),
+		Topics: make([]string, 0, n), Limits: make([]int, 0, n), Kinds: make([]wait.Kind, 0, n),
 	}
 	seen := make(map[string]bool, n)
 	for _, t := range o.Topics {
 		if t.Max < 0 {
-			return take.Request{}, invalid("topic's max", fmt.Sprintf("%d is below 0", t.Max))
+			return wait.Request{}, invalid("topic's max", fmt.Sprintf("%d is below 0", t.Max))
 		}
 		if seen[t.Topic] { // which limit would be its own?
-			return take.Request{}, invalid("topics", store.Quote(t.Topic)+" is there twice")
+			return wait.Request{}, invalid("topics", store.Quote(t.Topic)+" is there twice")
 		}
 		seen[t.Topic] = true
 		own, err := reservation(cmp.Or(t.Lease, o.Lease), cmp.Or(t.MaxAttempts, o.MaxAttempts))
 		if err != nil {
-			return take.Request{}, err
+			return wait.Request{}, err
 		}
 		r.Topics, r.Limits, r.Kinds = append(r.Topics, t.Topic), append(r.Limits, cmp.Or(t.Max, o.Max)), append(r.Kinds, own)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/take"
+	"github.com/mix-basic/delayer/internal/wait"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -30,18 +30,18 @@ const (
 	releaseWait = 10 * time.Second
 )
 
-// Reserve waits for jobs of the topics, otherwise as o says, but up to wait; 0 is not at all. There may be
+// Reserve waits for jobs of the topics, otherwise as o says, but up to upTo; 0 is not at all. There may be
 // none without an error: in time, before the front stops, or while the client is there. The request's body
 // must have been read.
-func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, topics []string, o client.FetchOptions, wait time.Duration) (jobs []*client.Delivery, err error) {
+func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, topics []string, o client.FetchOptions, upTo time.Duration) (jobs []*client.Delivery, err error) {
 	for _, topic := range topics {
 		o.Topics = append(o.Topics, client.FetchTopic{Topic: topic})
 	}
-	end := time.Now().Add(wait)
+	end := time.Now().Add(upTo)
 	jobs, err = p.look(r, o)
 	empty := errors.Is(err, client.ErrEmpty)
 	if err != nil && time.Now().Before(end) {
-		waited := web.Wait(w, r, wait+answerWait, func(ctx context.Context) (err error) {
+		waited := web.Wait(w, r, upTo+answerWait, func(ctx context.Context) (err error) {
 			o.Timeout = max(time.Until(end), time.Nanosecond) // none is for ever
 			jobs, err = p.client.Fetch(ctx, o)
 			return err
@@ -50,7 +50,7 @@ func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, topics []string
 			err = waited
 		}
 	}
-	if empty && errors.Is(err, take.ErrNoAnswer) { // the time ran out during a further poll: the first one counts
+	if empty && errors.Is(err, wait.ErrNoAnswer) { // the time ran out during a further poll: the first one counts
 		err = nil
 	}
 	// There is no job, or nobody to get one: the front stops, and the client of Redis with it, or who has asked

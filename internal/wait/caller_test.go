@@ -1,4 +1,4 @@
-package take
+package wait
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A caller for whom a take is under way is not ended by another one, be it that that fails: it would get a job
+// A caller for whom a poll is under way is not ended by another one, be it that that fails: it would get a job
 // and not be there.
 func TestClaimedCallerIsNotEnded(t *testing.T) {
 	h := inHand(t)
@@ -28,10 +28,10 @@ func TestClaimedCallerIsNotEnded(t *testing.T) {
 	g.expectWaits(t)
 	h.answer(ofT, store.Popped{Jobs: jobs("t", 1)}, nil)
 	g.expectJob(t, "t1")
-	h.expectPassed("woken for a line whose caller was claimed", "u")
+	h.expectPassed("woken for a queue whose caller was claimed", "u")
 }
 
-// Lines whose callers were all claimed are asked once these are not any more.
+// Queues whose callers were all claimed are asked once these are not any more.
 func TestLinesOfClaimedCallers(t *testing.T) {
 	h := inHand(t)
 	g := h.waiter("t", "u", "v")
@@ -41,11 +41,11 @@ func TestLinesOfClaimedCallers(t *testing.T) {
 	h.s.wake("v", 1)
 	h.s.wake("u", 1)
 	if h.asks() != nil || len(h.blocked) != 2 {
-		t.Fatalf("%d lines are held", len(h.blocked))
+		t.Fatalf("%d queues are held", len(h.blocked))
 	}
 	h.s.wake("v", 1) // once more
 	if h.asks() != nil || len(h.blocked) != 2 {
-		t.Fatalf("%d lines are held", len(h.blocked))
+		t.Fatalf("%d queues are held", len(h.blocked))
 	}
 	h.answer(ofT, store.Popped{Entered: true}, nil)
 	one := h.asks()
@@ -62,14 +62,14 @@ func TestLinesOfClaimedCallers(t *testing.T) {
 	h.answer(one, store.Popped{Jobs: jobs("v", 1)}, nil)
 	g.expectJob(t, "v1")
 	if h.asks() != nil || len(h.blocked) > 0 {
-		t.Error("a line without callers is asked")
+		t.Error("a queue without callers is asked")
 	}
 }
 
-// A caller of several topics asks for itself, in the order of its topics: of one kind and some lines at a time.
+// A caller of several topics asks for itself, in the order of its topics: of one kind and some queues at a time.
 func TestSeveralTopics(t *testing.T) {
 	reserves, other := Kind{Reserves: true}, Kind{Reserves: true, Reservation: store.Reservation{MaxAttempts: 3}}
-	many, pop := make([]string, 2*maxLines+1), Kind{}
+	many, pop := make([]string, 2*maxQueues+1), Kind{}
 	for i := range many {
 		many[i] = fmt.Sprint("t", i)
 	}
@@ -81,8 +81,8 @@ func TestSeveralTopics(t *testing.T) {
 	}{
 		{five, nil, [][]string{five}},
 		{five, []Kind{reserves, reserves, pop, reserves, other}, [][]string{{"a", "b"}, {"c"}, {"d"}, {"e"}}},
-		{many[:maxLines], nil, [][]string{many[:maxLines]}},
-		{many, nil, [][]string{many[:maxLines], many[maxLines : 2*maxLines], many[2*maxLines:]}},
+		{many[:maxQueues], nil, [][]string{many[:maxQueues]}},
+		{many, nil, [][]string{many[:maxQueues], many[maxQueues : 2*maxQueues], many[2*maxQueues:]}},
 		{[]string{"b", "a", "a"}, nil, [][]string{{"b", "a"}}},
 	} {
 		for _, waits := range []bool{true, false} {
@@ -91,10 +91,10 @@ func TestSeveralTopics(t *testing.T) {
 			for i, want := range c.want {
 				one := h.asks()
 				if one == nil || !slices.Equal(one.topics(), want) || one.multi != g.caller || len(one.callers) != 1 {
-					t.Fatalf("take %d is %+v, want one of %q", i, one, want)
+					t.Fatalf("poll %d is %+v, want one of %q", i, one, want)
 				}
-				if p := g.places[slices.Index(c.topics, want[0])]; one.Kind != p.kind() {
-					t.Errorf("take %d is of the kind %+v, want %+v", i, one.Kind, p.kind())
+				if p := g.positions[slices.Index(c.topics, want[0])]; one.Kind != p.kind() {
+					t.Errorf("poll %d is of the kind %+v, want %+v", i, one.Kind, p.kind())
 				}
 				h.mu.Lock()
 				g.expectWaits(t)
@@ -116,7 +116,7 @@ func TestSeveralTopics(t *testing.T) {
 	}
 }
 
-// What the first lines bring is enough; an error ends the asking, too, and one who waits bears it.
+// What the first queues bring is enough; an error ends the asking, too, and one who waits bears it.
 func TestSeveralTopicsEndEarly(t *testing.T) {
 	kinds := []Kind{{}, {Reserves: true}}
 	join := func(h *hand, waits bool) *guest {
@@ -133,7 +133,7 @@ func TestSeveralTopicsEndEarly(t *testing.T) {
 	h.answer(h.asks(), store.Popped{}, errCut)
 	g.expectWaits(t)
 	if h.asks() != nil || g.lastErr != errCut {
-		t.Errorf("it asks the other line after an error; it knows of %v", g.lastErr)
+		t.Errorf("it asks the other queue after an error; it knows of %v", g.lastErr)
 	}
 	h.s.wake("b", 1)
 	h.answer(h.asks(), store.Popped{Jobs: jobs("b", 1)}, nil)
@@ -147,7 +147,7 @@ func TestSeveralTopicsEndEarly(t *testing.T) {
 	g = join(h, true)
 	h.answer(h.asks(), store.Popped{More: true}, nil) // stopped early: it may be there
 	g.expectWaits(t)
-	if one := h.asks(); one == nil || one.lines[0].topic != "a" {
+	if one := h.asks(); one == nil || one.queues[0].topic != "a" {
 		t.Errorf("what was not looked at to the end is not asked again: %+v", one)
 	}
 }
@@ -157,8 +157,8 @@ func TestLimits(t *testing.T) {
 	h := inHand(t)
 	g := h.joins(Request{Topics: []string{"a", "b", "c"}, N: 4, Waits: true, Limits: []int{1, 3, 9}})
 	one := h.asks()
-	if one.n != 4 || one.lines[0].limit != 1 || one.lines[1].limit != 3 || one.lines[2].limit != 4 {
-		t.Fatalf("%+v", one.lines)
+	if one.n != 4 || one.queues[0].limit != 1 || one.queues[1].limit != 3 || one.queues[2].limit != 4 {
+		t.Fatalf("%+v", one.queues)
 	}
 	h.answer(one, store.Popped{Entered: true}, nil)
 	for _, topic := range []string{"a", "b", "c"} {
@@ -167,7 +167,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	h.s.wake("b", 9)
-	if one = h.asks(); one.n != 3 || one.lines[0].limit != 3 {
+	if one = h.asks(); one.n != 3 || one.queues[0].limit != 3 {
 		t.Fatalf("%+v", one)
 	}
 	h.answer(one, store.Popped{Jobs: jobs("b", 3), Remaining: []int{6}}, nil)
@@ -176,7 +176,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What a take of several lines tells of each: those before the job are empty, and those behind are not known
+// What a poll of several queues tells of each: those before the job are empty, and those behind are not known
 // where no more was wanted.
 func TestLearnOfSeveral(t *testing.T) {
 	for _, c := range []struct {
@@ -198,11 +198,11 @@ func TestLearnOfSeveral(t *testing.T) {
 		h.joins(Request{Topics: []string{"a", "b", "c"}, N: c.n, Waits: true, Limits: c.limits})
 		one := h.asks()
 		for _, topic := range []string{"a", "b", "c"} {
-			h.waiter(topic) // so that the lines are kept
-			h.s.lines[topic].asking = nil
+			h.waiter(topic) // so that the queues are kept
+			h.s.queues[topic].pending = nil
 		}
-		h.s.queue = nil
-		for _, l := range h.s.lines {
+		h.s.turns = nil
+		for _, l := range h.s.queues {
 			l.queued = false
 		}
 		h.answer(one, c.popped, nil)
@@ -215,7 +215,7 @@ func TestLearnOfSeveral(t *testing.T) {
 	}
 }
 
-// Who joins a line that is entered asks nothing, unless he does not wait, and asks only the others.
+// Who joins a queue that is entered asks nothing, unless he does not wait, and asks only the others.
 func TestJoiningEnteredLines(t *testing.T) {
 	h := inHand(t)
 	h.waiter("t", "u")
@@ -250,8 +250,8 @@ func TestLeavingBeforeAsking(t *testing.T) {
 		g := h.waiter(topics...)
 		h.leave(g.caller, store.ErrEmpty)
 		g.expectErr(t, ErrNoAnswer)
-		if one := h.asks(); one != nil || len(h.s.lines) > 0 {
-			t.Errorf("%+v; %d lines", one, len(h.s.lines))
+		if one := h.asks(); one != nil || len(h.s.queues) > 0 {
+			t.Errorf("%+v; %d queues", one, len(h.s.queues))
 		}
 	}
 }
@@ -301,14 +301,14 @@ func TestErrors(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		known  bool  // that there was no job at first
-		leaves error // while a take is under way
-		err    error // of that take
+		leaves error // while a poll is under way
+		err    error // of that poll
 		later  error // with which it leaves then, if it waits still
 		want   []error
 		not    error
 	}{
 		{name: "timeout", known: true, leaves: timeout, want: []error{timeout}},
-		{name: "timeout of the first look", leaves: timeout, want: []error{ErrNoAnswer}, not: timeout},
+		{name: "timeout of the first check", leaves: timeout, want: []error{ErrNoAnswer}, not: timeout},
 		{name: "cancelled", leaves: cancelled, want: []error{cancelled}},
 		{name: "timeout, failed", leaves: timeout, err: errCut, want: []error{errCut}, not: timeout},
 		{name: "cancelled, failed", leaves: cancelled, err: errCut, want: []error{cancelled}, not: errCut},
@@ -370,35 +370,35 @@ func TestRideOut(t *testing.T) {
 		}
 	}
 	h.s.listener.report(errCut)
-	ago(rideOut / 2)
+	ago(retryWindow / 2)
 	h.s.listener.report(errCut)
 	for _, g := range both {
 		g.expectWaits(t)
-		if g.lastErr != errCut || time.Since(g.failing) < rideOut/2 {
+		if g.lastErr != errCut || time.Since(g.failing) < retryWindow/2 {
 			t.Errorf("it knows of %v since %v", g.lastErr, g.failing)
 		}
 	}
-	h.look(true, nil)
+	h.check(true, nil)
 	for _, g := range both {
 		if g.lastErr != nil || !g.failing.IsZero() {
 			t.Errorf("Redis answers, and it knows of %v", g.lastErr)
 		}
 	}
 	h.s.listener.report(errCut)
-	ago(rideOut)
+	ago(retryWindow)
 	h.s.listener.report(errCut)
 	for _, g := range both {
 		g.expectErr(t, errCut)
 	}
 }
 
-// While a line of his has jobs that do not come, a caller is not told that Redis answers.
+// While a queue of his has jobs that do not come, a caller is not told that Redis answers.
 func TestRecovery(t *testing.T) {
 	h := inHand(t)
 	g, other := h.waiter("t", "u"), h.waiter("u")
 	h.settle()
 	h.s.listener.report(errCut)
-	h.look(true, map[string]int{"t": 1})
+	h.check(true, map[string]int{"t": 1})
 	if g.lastErr == nil || other.lastErr != nil {
 		t.Errorf("who has jobs that don't come knows of %v, who has none of %v", g.lastErr, other.lastErr)
 	}

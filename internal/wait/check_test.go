@@ -1,4 +1,4 @@
-package take
+package wait
 
 import (
 	"fmt"
@@ -9,13 +9,13 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A take enters us for those who wait, and always where others wait than those it is for; not for those who don't wait
+// A poll enters us for those who wait, and always where others wait than those it is for; not for those who don't wait
 // alone, nor while nobody would hear.
 func TestEnter(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		waits []bool // of the callers of the topic
-		ready int    // if above 0, a take of so many jobs
+		ready int    // if above 0, a poll of so many jobs
 		state listenerState
 		want  bool
 		all   bool
@@ -37,8 +37,8 @@ func TestEnter(t *testing.T) {
 			h.joins(Request{Topics: []string{"t"}, N: 1, Waits: waits})
 		}
 		if c.ready > 0 {
-			l := h.s.lines["t"]
-			l.asking, l.ready = nil, c.ready
+			l := h.s.queues["t"]
+			l.pending, l.ready = nil, c.ready
 		}
 		got := h.asks().enter
 		if (got.Waiter == h.s.listener.id) != c.want || got.Always != c.all {
@@ -57,7 +57,7 @@ func TestWaitersHaveNames(t *testing.T) {
 	}
 }
 
-// What a take of jobs that were asked for always leaves empty, we are entered for.
+// What a poll of jobs that were asked for always leaves empty, we are entered for.
 func TestEnteredForTheOthers(t *testing.T) {
 	h := inHand(t)
 	first, second := h.waiter("t"), h.waiter("t")
@@ -72,7 +72,7 @@ func TestEnteredForTheOthers(t *testing.T) {
 	second.expectWaits(t)
 }
 
-// When the subscription ends, what we were entered for is not known any more, nor what a take or a look that was sent
+// When the subscription ends, what we were entered for is not known any more, nor what a poll or a check that was sent
 // before it enters.
 func TestEpochs(t *testing.T) {
 	h := inHand(t)
@@ -81,8 +81,8 @@ func TestEpochs(t *testing.T) {
 	if h.stateOf("t") != "entered" || h.stateOf("u") != "entered" {
 		t.Fatal(h.stateOf("t"), h.stateOf("u"))
 	}
-	lines := h.s.waited()
-	q := h.s.listener.question(lines)
+	queues := h.s.waited()
+	q := h.s.listener.question(queues)
 	h.s.wake("t", 1)
 	one := h.asks()
 	h.s.listener.close()
@@ -94,19 +94,19 @@ func TestEpochs(t *testing.T) {
 	if h.stateOf("t") != "unknown" || h.stateOf("u") != "unknown" {
 		t.Error(h.stateOf("t"), h.stateOf("u"))
 	}
-	if lines := h.s.listener.news(); len(lines) != 2 {
-		t.Errorf("%d lines are looked at once it is subscribed", len(lines))
+	if queues := h.s.listener.news(); len(queues) != 2 {
+		t.Errorf("%d queues are looked at once it is subscribed", len(queues))
 	}
-	if lines := h.s.listener.news(); lines != nil {
-		t.Errorf("%d lines are looked at twice", len(lines))
+	if queues := h.s.listener.news(); queues != nil {
+		t.Errorf("%d queues are looked at twice", len(queues))
 	}
-	h.look(true, nil)
+	h.check(true, nil)
 	if h.stateOf("t") != "entered" || h.stateOf("u") != "entered" {
 		t.Error(h.stateOf("t"), h.stateOf("u"))
 	}
 }
 
-// Takes that go together are few, and want about as many jobs as one pop takes at most: Redis may
+// Takes that go together are few, and want about as many jobs as one pop polls at most: Redis may
 // do without a break what comes in one piece.
 func TestTakesTogetherAreBounded(t *testing.T) {
 	for _, c := range []struct {
@@ -153,7 +153,7 @@ func TestPassingOnIsARoundTrip(t *testing.T) {
 	g.expectErr(t, errBroken)
 }
 
-// A look asks where we may not be entered, with since when the first caller waits; and for one of the others, to
+// A check asks where we may not be entered, with since when the first caller waits; and for one of the others, to
 // find out whether the entries are still there.
 func TestQuestion(t *testing.T) {
 	h := inHand(t)
@@ -163,17 +163,17 @@ func TestQuestion(t *testing.T) {
 		g.joined = time.Now().Add(-time.Hour)
 		h.waiter(topic)
 		h.settle()
-		l := h.s.lines[topic]
+		l := h.s.queues[topic]
 		l.entered = topic != "unknown"
 		if topic == "long ago" {
-			l.enteredAt = time.Now().Add(-enterAgain - time.Second)
+			l.registeredAt = time.Now().Add(-registerAgain - time.Second)
 		}
 		names[topic] = 0
 	}
 	const rounds = 300
-	lines := h.s.waited()
+	queues := h.s.waited()
 	for range rounds {
-		q := h.s.listener.question(lines)[0]
+		q := h.s.listener.question(queues)[0]
 		if q.Waiter != h.s.listener.id {
 			t.Fatalf("it is %q who waits", q.Waiter)
 		}
@@ -200,7 +200,7 @@ func TestQuestion(t *testing.T) {
 	}
 	for _, state := range []listenerState{unsubscribed, refused} {
 		h.s.listener.state = state
-		if q := h.s.listener.question(lines)[0]; q.Waiter != "" {
+		if q := h.s.listener.question(queues)[0]; q.Waiter != "" {
 			t.Error("it is to be entered though nobody would hear")
 		}
 	}
@@ -213,42 +213,42 @@ func TestMissingEntry(t *testing.T) {
 	h.settle()
 	for h.s.listener.news() != nil { // of the beginning
 	}
-	h.lookAt([]*line{h.s.lines["t"]}, true, nil) // the probe, and it is there
+	h.checkOf([]*waitQueue{h.s.queues["t"]}, true, nil) // the probe, and it is there
 	if got := h.stateOf("u"); got != "entered" || h.s.listener.news() != nil {
 		t.Fatalf("u is %s though nothing is missing", got)
 	}
-	h.lookAt([]*line{h.s.lines["t"]}, true, nil, "t")
+	h.checkOf([]*waitQueue{h.s.queues["t"]}, true, nil, "t")
 	if h.stateOf("t") != "entered" || h.stateOf("u") != "unknown" || h.stateOf("v") != "unknown" {
 		t.Errorf("they are %s, %s, %s", h.stateOf("t"), h.stateOf("u"), h.stateOf("v"))
 	}
-	lines := h.s.listener.news()
-	if len(lines) != 3 {
-		t.Fatalf("%d lines are looked at then, want all", len(lines))
+	queues := h.s.listener.news()
+	if len(queues) != 3 {
+		t.Fatalf("%d queues are looked at then, want all", len(queues))
 	}
-	h.lookAt(lines, true, nil, "u", "v")
+	h.checkOf(queues, true, nil, "u", "v")
 	if h.stateOf("u") != "entered" || h.stateOf("v") != "entered" || h.s.listener.news() != nil {
 		t.Errorf("they are %s, %s then", h.stateOf("u"), h.stateOf("v"))
 	}
 }
 
-// What is heard while a look is under way is newer than its answer.
+// What is heard while a check is under way is newer than its answer.
 func TestHeardDuringALook(t *testing.T) {
 	h := inHand(t)
 	h.waiter("t")
 	h.answer(h.asks(), store.Popped{}, nil)
-	lines := h.s.waited()
-	q := h.s.listener.question(lines)
+	queues := h.s.waited()
+	q := h.s.listener.question(queues)
 	h.s.wake("t", 1)
 	h.learn(q, store.Looked{Lengths: []int{0}, Entered: true, Added: []bool{true}})
-	if l := h.s.lines["t"]; l.entered || l.ready != 1 {
+	if l := h.s.queues["t"]; l.entered || l.ready != 1 {
 		t.Errorf("%+v", l)
 	}
-	if h.Looks() != 1 {
-		t.Errorf("%d looks", h.Looks())
+	if h.Checks() != 1 {
+		t.Errorf("%d checks", h.Checks())
 	}
 }
 
-// Looks are made each second at first, and after one has found a job: seldom only when they have found nothing for
+// Checks are made each second at first, and after one has found a job: seldom only when they have found nothing for
 // long, we are entered everywhere, and a server runs that wakes us; often where we can't be woken.
 func TestPlan(t *testing.T) {
 	long := calmAfter + time.Second
@@ -260,10 +260,10 @@ func TestPlan(t *testing.T) {
 		state   listenerState
 		want    time.Duration
 	}{
-		{"lately", calmAfter - time.Second, true, true, subscribed, lookEvery},
-		{"long ago", long, true, true, subscribed, slowLook},
-		{"no server", long, false, true, subscribed, lookEvery},
-		{"not entered everywhere", long, true, false, subscribed, lookEvery},
+		{"lately", calmAfter - time.Second, true, true, subscribed, checkEvery},
+		{"long ago", long, true, true, subscribed, slowCheck},
+		{"no server", long, false, true, subscribed, checkEvery},
+		{"not entered everywhere", long, true, false, subscribed, checkEvery},
 		{"refused", long, true, true, refused, pollEvery},
 		{"refused lately", 0, false, false, refused, pollEvery},
 	} {
@@ -272,32 +272,32 @@ func TestPlan(t *testing.T) {
 		h.waiter("u")
 		h.settle()
 		e := h.s.listener
-		h.s.lines["u"].entered = c.entered
+		h.s.queues["u"].entered = c.entered
 		e.state, e.lastHit = c.state, time.Now().Add(-c.found)
 		past, far, soon := time.Now().Add(-time.Second), time.Now().Add(time.Hour), time.Now().Add(10*time.Millisecond)
 		for _, next := range []time.Time{past, far, soon} {
-			k := &looks{listener: e, next: next, served: c.served, checked: time.Now()}
+			k := &checks{listener: e, next: next, served: c.served, checked: time.Now()}
 			before := time.Now()
 			k.plan()
 			if next == soon {
 				if k.next != soon {
-					t.Errorf("%s: a look that is due soon is put off by %v", c.name, k.next.Sub(soon))
+					t.Errorf("%s: a check that is due soon is put off by %v", c.name, k.next.Sub(soon))
 				}
 			} else if k.next.Before(before.Add(c.want)) || k.next.After(time.Now().Add(c.want)) {
-				t.Errorf("%s: the next look is in %v, want %v", c.name, k.next.Sub(before), c.want)
+				t.Errorf("%s: the next check is in %v, want %v", c.name, k.next.Sub(before), c.want)
 			}
 		}
 	}
 	h := inHand(t)
 	h.s.listener.lastHit = time.Now().Add(-long)
-	k := &looks{listener: h.s.listener, served: true, checked: time.Now().Add(-2 * time.Minute)}
+	k := &checks{listener: h.s.listener, served: true, checked: time.Now().Add(-2 * time.Minute)}
 	if k.plan(); k.served || time.Since(k.checked) > time.Minute {
 		t.Error("whether a server runs is not asked again; Redis is away")
 	}
 }
 
-// A job that a look has found, and a take has brought then, makes looks frequent again; not one of which we
-// were told meanwhile, nor one that another was faster to take.
+// A job that a check has found, and a poll has brought then, makes checks frequent again; not one of which we
+// were told meanwhile, nor one that another was faster to poll.
 func TestFound(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -312,7 +312,7 @@ func TestFound(t *testing.T) {
 		h.waiter("t")
 		h.settle()
 		h.s.listener.lastHit = time.Now().Add(-time.Hour)
-		h.look(true, map[string]int{"t": 1})
+		h.check(true, map[string]int{"t": 1})
 		if c.told {
 			h.s.wake("t", 1)
 		}
@@ -324,7 +324,7 @@ func TestFound(t *testing.T) {
 		if got := time.Since(h.s.listener.lastHit) < time.Minute; got != c.want {
 			t.Errorf("%s: found lately %v", c.name, got)
 		}
-		if !c.taken { // what is told later is no find of that look's
+		if !c.taken { // what is told later is no find of that check's
 			h.s.wake("t", 1)
 			h.answer(h.asks(), store.Popped{Jobs: jobs("t", 1)}, nil)
 			if time.Since(h.s.listener.lastHit) < time.Minute {
@@ -334,18 +334,18 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// Looks of many Clients are spread over the second.
+// Checks of many Clients are spread over the second.
 func TestLooksAreSpread(t *testing.T) {
 	h := inHand(t)
 	var firstHalf int
 	for range 100 {
 		h.s.listener.renew = true
-		k := newLooks(h.s.listener)
+		k := newChecks(h.s.listener)
 		in := time.Until(k.next)
-		if in > lookEvery || in < -time.Second || h.s.listener.renew || time.Since(h.s.listener.lastHit) > time.Minute || time.Since(k.asked) > time.Minute {
-			t.Fatalf("the first look is in %v; %+v", in, k)
+		if in > checkEvery || in < -time.Second || h.s.listener.renew || time.Since(h.s.listener.lastHit) > time.Minute || time.Since(k.asked) > time.Minute {
+			t.Fatalf("the first check is in %v; %+v", in, k)
 		}
-		if in < lookEvery/2 {
+		if in < checkEvery/2 {
 			firstHalf++
 		}
 	}
@@ -354,12 +354,12 @@ func TestLooksAreSpread(t *testing.T) {
 	}
 }
 
-// While we are woken all lines with callers are due at a time; while we poll, some: all of them within lookEvery.
+// While we are woken all queues with callers are due at a time; while we poll, some: all of them within checkEvery.
 func TestLinesThatAreDue(t *testing.T) {
 	for _, c := range []struct {
-		lines int
-		state listenerState
-		turns []int
+		queues int
+		state  listenerState
+		turns  []int
 	}{
 		{3, subscribed, []int{3, 3}},
 		{3, refused, []int{3, 3}},
@@ -368,27 +368,27 @@ func TestLinesThatAreDue(t *testing.T) {
 		{30 * PollAtOnce, refused, append(slices.Repeat([]int{376}, 19), 30*PollAtOnce-19*376, 376)},
 	} {
 		h := inHand(t)
-		for n := range c.lines {
+		for n := range c.queues {
 			h.waiter(fmt.Sprint(n))
 		}
 		h.settle()
 		gone := h.waiter("gone")
 		h.settle()
 		h.leave(gone.caller, store.ErrEmpty)
-		h.s.lines["gone"].left = time.Now().Add(-lingerFor)
+		h.s.queues["gone"].left = time.Now().Add(-lingerFor)
 		h.s.listener.state = c.state
-		k := newLooks(h.s.listener)
+		k := newChecks(h.s.listener)
 		var got []int
-		seen := map[*line]bool{}
+		seen := map[*waitQueue]bool{}
 		for range c.turns {
-			lines := k.due()
-			got = append(got, len(lines))
-			for _, l := range lines {
+			queues := k.due()
+			got = append(got, len(queues))
+			for _, l := range queues {
 				seen[l] = true
 			}
 		}
-		if !slices.Equal(got, c.turns) || len(seen) != c.lines || h.s.lines["gone"] != nil {
-			t.Errorf("%d lines, state %d: %v, want %v; %d in all", c.lines, c.state, got, c.turns, len(seen))
+		if !slices.Equal(got, c.turns) || len(seen) != c.queues || h.s.queues["gone"] != nil {
+			t.Errorf("%d queues, state %d: %v, want %v; %d in all", c.queues, c.state, got, c.turns, len(seen))
 		}
 	}
 }
@@ -397,7 +397,7 @@ func TestLinesThatAreDue(t *testing.T) {
 func TestSubscribeAgain(t *testing.T) {
 	h := inHand(t)
 	e := h.s.listener
-	k := newLooks(e)
+	k := newChecks(e)
 	e.state, k.asked = subscribed, time.Now().Add(-2*subscribeAgain)
 	if k.subscribes() {
 		t.Error("though it is subscribed")
@@ -423,12 +423,12 @@ func TestListenerLingers(t *testing.T) {
 		t.Error("it ends though somebody waits")
 	}
 	h.leave(g.caller, store.ErrEmpty)
-	if !e.isWanted() || e.left.IsZero() || len(h.s.lines) != 1 {
+	if !e.isWanted() || e.left.IsZero() || len(h.s.queues) != 1 {
 		t.Error("it ends at once")
 	}
 	h.joins(Request{Topics: []string{"u"}, N: 1}) // who does not wait
 	e.left = time.Now().Add(-lingerFor)
-	if !e.ends() || e.isWanted() || e.running || !e.left.IsZero() || h.s.lines["t"] != nil {
+	if !e.ends() || e.isWanted() || e.running || !e.left.IsZero() || h.s.queues["t"] != nil {
 		t.Error("it lingers on, or keeps what it knew")
 	}
 	h.waiter("t")
@@ -448,7 +448,7 @@ func TestListenerLingers(t *testing.T) {
 // What the tests of others see of a topic.
 func TestState(t *testing.T) {
 	h := inHand(t)
-	if h.State("t") != (State{}) || h.Lines() != 0 || h.Polls() {
+	if h.State("t") != (State{}) || h.Queues() != 0 || h.Polls() {
 		t.Errorf("%+v", h.State("t"))
 	}
 	h.waiter("t")
@@ -464,7 +464,7 @@ func TestState(t *testing.T) {
 	h.asks()
 	h.asks()
 	h.leave(asks.caller, store.ErrEmpty)
-	if got, want := h.State("t"), (State{Callers: 2, Waiting: 1, Unclaimed: 1, Takes: 1, Wakes: 1}); got != want {
+	if got, want := h.State("t"), (State{Callers: 2, Waiting: 1, Unclaimed: 1, Polls: 1, Wakes: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

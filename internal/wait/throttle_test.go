@@ -1,4 +1,4 @@
-package take
+package wait
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// held is the answer to a take of lines that are told to come back then, 0 if they are not.
+// held is the answer to a poll of queues that are told to come back then, 0 if they are not.
 func held(d ...time.Duration) store.Popped { return store.Popped{Entered: true, Held: d} }
 
 // notEntered is the same of one who could not be entered.
@@ -23,17 +23,17 @@ func (h *hand) reserver(topics ...string) *guest {
 	return h.joins(Request{Topics: topics, N: 1, Waits: true, Kind: Kind{Reserves: true}})
 }
 
-// A line that a limit holds back is asked again when it was told to, or when Redis may have forgotten to wake it; and not before.
+// A queue that a limit holds back is asked again when it was told to, or when Redis may have forgotten to wake it; and not before.
 func TestHeldLines(t *testing.T) {
 	for name, c := range map[string]struct {
 		told       store.Popped
 		soon, late time.Duration
 	}{
 		"a while":                 {held(300 * time.Millisecond), 299 * time.Millisecond, 301 * time.Millisecond},
-		"until it is woken":       {held(store.Woken), heldFor/2 - 1, heldFor * 3 / 2},
-		"for long":                {held(time.Hour), heldFor/2 - 1, heldFor * 3 / 2},
+		"until it is woken":       {held(store.Woken), throttledFor/2 - 1, throttledFor * 3 / 2},
+		"for long":                {held(time.Hour), throttledFor/2 - 1, throttledFor * 3 / 2},
 		"a while, and no waiter":  {notEntered(held(300 * time.Millisecond)), 299 * time.Millisecond, 301 * time.Millisecond},
-		"for long, and no waiter": {notEntered(held(time.Hour)), lookEvery - 1, lookEvery + 1},
+		"for long, and no waiter": {notEntered(held(time.Hour)), checkEvery - 1, checkEvery + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestHeldLineIsPopped(t *testing.T) {
 		later.expectWaits(t)
 		first.expectWaits(t)
 		if got := h.stateOf("t"); got != "entered" {
-			t.Errorf("the line is %s, though its queue is empty", got)
+			t.Errorf("the queue is %s, though its queue is empty", got)
 		}
 	})
 }
@@ -93,33 +93,33 @@ func TestHeldBackIsNotEmpty(t *testing.T) {
 	pops.expectJob(t, "t1")
 }
 
-// Where nobody will wake it a line is not held: who looks finds the jobs, and asks.
+// Where nobody will wake it a queue is not held: who checks finds the jobs, and asks.
 func TestHeldWithoutWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := inHand(t)
 		h.reserver("t")
 		h.answer(h.asks(), notEntered(held(store.Woken)), nil)
-		h.look(true, map[string]int{"t": 1})
+		h.check(true, map[string]int{"t": 1})
 		if h.asks() == nil {
 			t.Error("it is not asked")
 		}
 	})
 }
 
-// What wakes a held line has it asked at once, and its time is over for good. A look does not.
+// What wakes a held queue has it asked at once, and its time is over for good. A check does not.
 func TestHeldLineIsWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := inHand(t)
 		g := h.reserver("t")
 		h.answer(h.asks(), held(store.Woken), nil)
-		h.look(true, map[string]int{"t": 1})
+		h.check(true, map[string]int{"t": 1})
 		if h.asks() != nil {
-			t.Fatal("a look has it asked")
+			t.Fatal("a check has it asked")
 		}
 		h.s.wake("t", 1)
 		h.answer(h.asks(), store.Popped{Entered: true}, nil)
 		g.expectWaits(t)
-		time.Sleep(2 * heldFor)
+		time.Sleep(2 * throttledFor)
 		synctest.Wait()
 		if h.asks() != nil {
 			t.Error("it is asked when its time would have been over")
@@ -127,7 +127,7 @@ func TestHeldLineIsWoken(t *testing.T) {
 	})
 }
 
-// A message that came while the take was under way is newer than its answer.
+// A message that came while the poll was under way is newer than its answer.
 func TestWokenBeforeItIsHeld(t *testing.T) {
 	h := inHand(t)
 	h.reserver("t")
@@ -149,19 +149,19 @@ func TestHeldAmongSeveral(t *testing.T) {
 			t.Errorf("they are %s", got)
 		}
 		h.reserver("t", "new")
-		if one := h.asks(); one == nil || len(one.lines) != 1 || one.lines[0].topic != "new" {
+		if one := h.asks(); one == nil || len(one.queues) != 1 || one.queues[0].topic != "new" {
 			t.Errorf("asked are %v", one)
 		}
 		h.joins(Request{Topics: []string{"t", "u"}, N: 1, Kind: Kind{Reserves: true}})
-		if one := h.asks(); one == nil || len(one.lines) != 2 {
+		if one := h.asks(); one == nil || len(one.queues) != 2 {
 			t.Errorf("asked are %v by one who does not wait", one)
 		}
 	})
 }
 
-// A wake-up for a held line whose callers have left is passed on, as its slot is others'; and so is one behind its time.
+// A wake-up for a held queue whose callers have left is passed on, as its slot is others'; and so is one behind its time.
 func TestHeldLineIsLeft(t *testing.T) {
-	for name, after := range map[string]time.Duration{"at once": 0, "when its time is over": 2 * heldFor} {
+	for name, after := range map[string]time.Duration{"at once": 0, "when its time is over": 2 * throttledFor} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := inHand(t)
@@ -173,8 +173,8 @@ func TestHeldLineIsLeft(t *testing.T) {
 				if h.asks() != nil {
 					t.Error("nobody wants it, and it is asked")
 				}
-				if known := h.s.lines["t"] != nil; known != (after == 0) {
-					t.Errorf("something is known of the line: %v", known)
+				if known := h.s.queues["t"] != nil; known != (after == 0) {
+					t.Errorf("something is known of the queue: %v", known)
 				}
 				h.s.wake("t", 1)
 				h.expectPassed("the wake-up", "t")
@@ -188,7 +188,7 @@ func TestHeldWhenTheSubscriptionEnds(t *testing.T) {
 	h := inHand(t)
 	h.reserver("t")
 	h.answer(h.asks(), held(store.Woken), nil)
-	if entered := h.s.listener.close(); len(entered[h.s]) != 1 || h.s.lines["t"].held != nil {
-		t.Errorf("taken out of %v, and held %v", entered[h.s], h.s.lines["t"].held)
+	if entered := h.s.listener.close(); len(entered[h.s]) != 1 || h.s.queues["t"].held != nil {
+		t.Errorf("taken out of %v, and held %v", entered[h.s], h.s.queues["t"].held)
 	}
 }

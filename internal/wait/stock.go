@@ -1,4 +1,4 @@
-package take
+package wait
 
 import (
 	"time"
@@ -7,24 +7,24 @@ import (
 )
 
 // stock is how many jobs each partition is believed to have ready, by topic. With it a caller of several topics need not probe every
-// queue of every partition before each take: it asks one partition for jobs of all topics that this one is believed to have. See aim.
+// queue of every partition before each poll: it asks one partition for jobs of all topics that this one is believed to have. See aim.
 //
-// A probe of all partitions (a survey) makes a topic known. Then each take and each look corrects its numbers, and wake-ups raise them.
-// They are estimates, as others push and take, too: a take may bring less, and a job in a queue that is believed to be empty waits for a
+// A probe of all partitions (a probe) makes a topic known. Then each poll and each check corrects its numbers, and wake-ups raise them.
+// They are estimates, as others push and poll, too: a poll may bring less, and a job in a queue that is believed to be empty waits for a
 // wake-up or for the next probe; see isFresh. Whatever is not plain goes the full way, which begins with a probe: an
 // unknown topic, an error, a node that is away.
 //
-// It is nil, and its methods do nothing, if there is one partition. Taker.mu guards it.
+// It is nil, and its methods do nothing, if there is one partition. Dispatcher.mu guards it.
 type stock struct {
 	topics  map[string]*topicStock
 	jobs    int       // the sum of all topics
-	taken   int       // jobs that takes have brought so far
+	taken   int       // jobs that polls have brought so far
 	dropped time.Time // when unused topics were last dropped
 }
 
 // topicStock is the part of one topic.
 type topicStock struct {
-	jobs     []int     // by source, less what callers have claimed
+	jobs     []int     // by partition, less what callers have claimed
 	limited  bool      // a limit has throttled it
 	probedAt time.Time // zero if that is still to come
 	taken    int       // stock.taken at that time
@@ -33,21 +33,21 @@ type topicStock struct {
 // keepTopic is how long a topic is kept after its last probe.
 const keepTopic = 5 * time.Minute
 
-func newStock(sources int) *stock {
-	if sources == 1 {
+func newStock(partitions int) *stock {
+	if partitions == 1 {
 		return nil
 	}
 	return &stock{topics: map[string]*topicStock{}, dropped: time.Now()}
 }
 
 // add makes the topics known to a probe that is about to begin.
-func (k *stock) add(topics []string, sources int) {
+func (k *stock) add(topics []string, partitions int) {
 	now := time.Now()
 	if now.Sub(k.dropped) > keepTopic {
 		for name, topic := range k.topics {
 			if now.Sub(topic.probedAt) > keepTopic {
-				for source := range topic.jobs {
-					k.put(topic, source, 0)
+				for partition := range topic.jobs {
+					k.put(topic, partition, 0)
 				}
 				delete(k.topics, name)
 			}
@@ -56,7 +56,7 @@ func (k *stock) add(topics []string, sources int) {
 	}
 	for _, name := range topics {
 		if k.topics[name] == nil {
-			k.topics[name] = &topicStock{jobs: make([]int, sources)}
+			k.topics[name] = &topicStock{jobs: make([]int, partitions)}
 		}
 	}
 }
@@ -85,68 +85,68 @@ func (k *stock) of(name string) *topicStock {
 	return k.topics[name]
 }
 
-func (k *stock) put(topic *topicStock, source, jobs int) {
-	k.jobs += jobs - topic.jobs[source]
-	topic.jobs[source] = jobs
+func (k *stock) put(topic *topicStock, partition, jobs int) {
+	k.jobs += jobs - topic.jobs[partition]
+	topic.jobs[partition] = jobs
 }
 
 // set notes how many jobs a queue has.
-func (k *stock) set(l *line, jobs int) {
+func (k *stock) set(l *waitQueue, jobs int) {
 	if topic := k.of(l.topic); topic != nil {
-		k.put(topic, l.source.index, jobs)
+		k.put(topic, l.partition.index, jobs)
 	}
 }
 
 // raise notes that a queue has at least so many jobs.
-func (k *stock) raise(s *source, name string, jobs int) {
+func (k *stock) raise(s *partition, name string, jobs int) {
 	if topic := k.of(name); topic != nil {
 		k.put(topic, s.index, max(topic.jobs[s.index], jobs))
 	}
 }
 
-// learn notes what a take of a line has brought: it asked for so many jobs, got some, and left is how many remain, -1 if that is unknown.
-// A wake-up since the take was sent is newer. A throttled topic is tried once more, because callers of a limited topic register
+// learn notes what a poll of a queue has brought: it asked for so many jobs, got some, and left is how many remain, -1 if that is unknown.
+// A wake-up since the poll was sent is newer. A throttled topic is tried once more, because callers of a limited topic register
 // (see claim), and then not until the limit lets it go on.
-func (k *stock) learn(l *lineTake, asked, got, left int, held, more, aimed bool) {
+func (k *stock) learn(l *polledQueue, asked, got, left int, held, more, aimed bool) {
 	topic := k.of(l.topic)
 	if topic == nil {
 		return
 	}
 	k.taken += got
-	source := l.source.index
+	partition := l.partition.index
 	switch {
-	case l.line.wakes != l.wakes || held && !topic.limited:
+	case l.waitQueue.wakes != l.wakes || held && !topic.limited:
 	case held || got < asked && !more:
-		k.put(topic, source, 0)
+		k.put(topic, partition, 0)
 	case more:
-		k.put(topic, source, max(topic.jobs[source], 1))
+		k.put(topic, partition, max(topic.jobs[partition], 1))
 	case left >= 0:
-		k.put(topic, source, left)
+		k.put(topic, partition, left)
 	case !aimed: // an aimed caller has claimed its jobs before
-		k.put(topic, source, max(topic.jobs[source]-got, 0))
+		k.put(topic, partition, max(topic.jobs[partition]-got, 0))
 	}
 	topic.limited = topic.limited || held
 }
 
 // claim is what a caller is to ask for.
 type claim struct {
-	from   *source // nil if no source is believed to have jobs
-	topics []int   // indices of the caller's topics; nil if a probe is due
-	leaves bool    // more jobs are believed to remain, and no limit is involved
+	from   *partition // nil if no partition is believed to have jobs
+	topics []int      // indices of the caller's topics; nil if a probe is due
+	leaves bool       // more jobs are believed to remain, and no limit is involved
 }
 
-// claim picks the source that has the earliest of the caller's topics; if several sources have it, they take turns. The caller asks it for
+// claim picks the partition that has the earliest of the caller's topics; if several partitions have it, they poll turns. The caller asks it for
 // topics with about twice as many jobs as it wants, all taken in one way. What it wants is deducted, so that callers who come now go elsewhere.
-func (k *stock) claim(c *caller, sources []*source, turn int) (found claim) {
+func (k *stock) claim(c *caller, partitions []*partition, turn int) (found claim) {
 	now, first, due := time.Now(), 0, false
 	for i, name := range c.Topics {
 		topic := k.topics[name]
 		if topic == nil {
 			return claim{}
 		}
-		due = due || !k.isFresh(topic, now, len(c.Topics)*len(sources))
-		for n := 0; found.from == nil && n < len(sources); n++ {
-			if s := sources[(turn+n)%len(sources)]; topic.jobs[s.index] > 0 {
+		due = due || !k.isFresh(topic, now, len(c.Topics)*len(partitions))
+		for n := 0; found.from == nil && n < len(partitions); n++ {
+			if s := partitions[(turn+n)%len(partitions)]; topic.jobs[s.index] > 0 {
 				found.from, first = s, i
 			}
 		}
@@ -155,12 +155,12 @@ func (k *stock) claim(c *caller, sources []*source, turn int) (found claim) {
 		found.leaves = found.from != nil
 		return found
 	}
-	source, limited := found.from.index, false
-	for i, believed := first, 0; i < len(c.Topics) && believed < 2*c.N && len(found.topics) < maxLines; i++ {
+	partition, limited := found.from.index, false
+	for i, believed := first, 0; i < len(c.Topics) && believed < 2*c.N && len(found.topics) < maxQueues; i++ {
 		topic := k.topics[c.Topics[i]]
-		if jobs := topic.jobs[source]; jobs > 0 && c.kind(i) == c.kind(first) {
+		if jobs := topic.jobs[partition]; jobs > 0 && c.kind(i) == c.kind(first) {
 			n := min(jobs, c.limit(i))
-			k.put(topic, source, jobs-max(min(n, c.N-believed), 0))
+			k.put(topic, partition, jobs-max(min(n, c.N-believed), 0))
 			found.topics, believed, limited = append(found.topics, i), believed+n, limited || topic.limited
 		}
 	}
@@ -168,14 +168,14 @@ func (k *stock) claim(c *caller, sources []*source, turn int) (found claim) {
 	return found
 }
 
-// aim makes the caller ask one source that is believed to have jobs, and join the lines of this one only. It reports whether there is
-// such a source. While more jobs remain the caller does not register as a waiter: it will be back, and each registration costs two commands.
-func (t *Taker) aim(c *caller) bool {
+// aim makes the caller ask one partition that is believed to have jobs, and join the queues of this one only. It reports whether there is
+// such a partition. While more jobs remain the caller does not register as a waiter: it will be back, and each registration costs two commands.
+func (t *Dispatcher) aim(c *caller) bool {
 	c.comesBack = false
 	if t.stock == nil || len(c.Topics) == 1 || t.isAnyAway() {
 		return false
 	}
-	found := t.stock.claim(c, t.sources, t.turn)
+	found := t.stock.claim(c, t.partitions, t.turn)
 	if c.comesBack = found.leaves; found.topics == nil {
 		return false
 	}
@@ -186,27 +186,27 @@ func (t *Taker) aim(c *caller) bool {
 		}
 	}
 	c.aimed, c.asked = true, all
-	c.places = make([]place, 0, len(found.topics))
+	c.positions = make([]position, 0, len(found.topics))
 	for _, i := range found.topics {
-		found.from.line(c.Topics[i]).push(c, i)
+		found.from.queue(c.Topics[i]).push(c, i)
 	}
-	for i := range c.places {
-		c.places[i].asks = true
-		c.toAsk = append(c.toAsk, &c.places[i])
+	for i := range c.positions {
+		c.positions[i].asks = true
+		c.pending = append(c.pending, &c.positions[i])
 	}
 	return true
 }
 
-// missed sends a caller that got nothing to the next source that is believed to have jobs. After an error, or if there is no such source,
+// missed sends a caller that got nothing to the next partition that is believed to have jobs. After an error, or if there is no such partition,
 // the caller goes the full way.
-func (t *Taker) missed(c *caller, err error) {
-	c.leaveLines()
+func (t *Dispatcher) missed(c *caller, err error) {
+	c.leaveQueues()
 	c.comesBack = false
 	if err != nil || !t.aim(c) {
 		t.joinAll(c)
 	}
-	if len(c.toAsk) > 0 {
-		c.ask()
+	if len(c.pending) > 0 {
+		c.poll()
 		return
 	}
 	c.recovered()

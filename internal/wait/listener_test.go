@@ -1,4 +1,4 @@
-package take
+package wait
 
 import (
 	"context"
@@ -14,21 +14,21 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// onRedis is a Taker of a Client on that Redis. end closes it, and waits until nothing of it runs.
-func onRedis(t *testing.T, log *redistest.Log, stores ...*store.Store) (taker *Taker, end func()) {
+// onRedis is a Dispatcher of a Client on that Redis. end closes it, and waits until nothing of it runs.
+func onRedis(t *testing.T, log *redistest.Log, stores ...*store.Store) (dispatcher *Dispatcher, end func()) {
 	closing, cancel := context.WithCancel(context.Background())
 	abandoned, abandon := context.WithCancel(context.Background())
 	running := new(sync.WaitGroup)
 	owner := &coalesce.Owner{Running: running, Abandoned: abandoned, Closed: errClosed}
-	taker = New(closing, owner, Hooks{log.Logger(), func(store.Popped) {}, func(int) {}}, stores...)
+	dispatcher = New(closing, owner, Hooks{log.Logger(), func(store.Popped) {}, func(int) {}}, stores...)
 	end = sync.OnceFunc(func() {
 		cancel()
-		taker.Close()
+		dispatcher.Close()
 		running.Wait()
 		abandon()
 	})
 	t.Cleanup(end)
-	return taker, end
+	return dispatcher, end
 }
 
 // taken is what Take has returned.
@@ -38,15 +38,15 @@ type taken struct {
 }
 
 // waits is a Take of the topic that waits for a job.
-func waits(t *testing.T, ctx context.Context, taker *Taker, topic string) <-chan taken {
+func waits(t *testing.T, ctx context.Context, dispatcher *Dispatcher, topic string) <-chan taken {
 	t.Helper()
 	result := make(chan taken, 1)
 	go func() {
-		got, err := taker.Take(ctx, Request{Topics: []string{topic}, N: 1, Waits: true})
+		got, err := dispatcher.Take(ctx, Request{Topics: []string{topic}, N: 1, Waits: true})
 		result <- taken{got, err}
 	}()
-	redistest.Until(t, "it waits", func() bool { s := taker.State(topic); return s.Waiting == 1 && s.Entered })
-	redistest.Until(t, "it has looked", func() bool { return taker.Looks() > 0 })
+	redistest.Until(t, "it waits", func() bool { s := dispatcher.State(topic); return s.Waiting == 1 && s.Entered })
+	redistest.Until(t, "it has looked", func() bool { return dispatcher.Checks() > 0 })
 	return result
 }
 
@@ -88,14 +88,14 @@ func TestListener(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	f.Do("HSET", "delayer:servers", "one", "runs")
-	looks := second.Looks()
+	checks := second.Checks()
 	second.Calm()
-	redistest.Until(t, "it looks seldom then", func() bool { return second.Looks() > looks })
-	looks = second.Looks()
+	redistest.Until(t, "it checks seldom then", func() bool { return second.Checks() > checks })
+	checks = second.Checks()
 	ready("passed on", true)
 	expect(two, "passed on")
-	if n := second.Looks() - looks; n > 0 {
-		t.Errorf("it took %d looks", n)
+	if n := second.Checks() - checks; n > 0 {
+		t.Errorf("it took %d checks", n)
 	}
 
 	two = waits(t, t.Context(), second, "t")
@@ -113,16 +113,16 @@ func TestRefusedListener(t *testing.T) {
 	f := redistest.Start(t)
 	f.SetUser("~* +@all resetchannels")
 	var log redistest.Log
-	taker, end := onRedis(t, &log, store.New(f.UserPool(), store.DefaultPrefix))
+	dispatcher, end := onRedis(t, &log, store.New(f.UserPool(), store.DefaultPrefix))
 	result := make(chan taken, 1)
 	go func() {
-		got, err := taker.Take(t.Context(), Request{Topics: []string{"t"}, N: 1, Waits: true})
+		got, err := dispatcher.Take(t.Context(), Request{Topics: []string{"t"}, N: 1, Waits: true})
 		result <- taken{got, err}
 	}()
-	redistest.Until(t, "it polls", taker.Polls)
-	taker.SubscribeAgain()
-	looks := taker.Looks()
-	redistest.Until(t, "it has asked again", func() bool { return taker.Looks() > looks+2 })
+	redistest.Until(t, "it polls", dispatcher.Polls)
+	dispatcher.SubscribeAgain()
+	checks := dispatcher.Checks()
+	redistest.Until(t, "it has asked again", func() bool { return dispatcher.Checks() > checks+2 })
 	f.Do("HSET", "delayer:job_bucket:a", "topic", "t", "body", "b")
 	f.Do("LPUSH", "delayer:ready_queue:t", "a")
 	if got := redistest.Receive(t, result); got.err != nil {
@@ -132,12 +132,12 @@ func TestRefusedListener(t *testing.T) {
 	end()
 }
 
-// A listener says once for each subscription which program it is, whatever else it does, and takes that back when it ends.
+// A listener says once for each subscription which program it is, whatever else it does, and polls that back when it ends.
 func TestListenerTellsWhoItIs(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t)
-	taker, end := onRedis(t, new(redistest.Log), store.New(f.Pool(), store.DefaultPrefix))
-	result := waits(t, t.Context(), taker, "t")
+	dispatcher, end := onRedis(t, new(redistest.Log), store.New(f.Pool(), store.DefaultPrefix))
+	result := waits(t, t.Context(), dispatcher, "t")
 	registered := func() []string { return f.Strings("KEYS", "delayer:client:*") }
 	isThere := func() bool { return len(registered()) == 1 }
 	redistest.Until(t, "it is registered", isThere)
@@ -146,10 +146,10 @@ func TestListenerTellsWhoItIs(t *testing.T) {
 		t.Errorf("it says %q", got)
 	}
 	f.Do("DEL", registered()[0])
-	looks := taker.Looks()
-	redistest.Until(t, "it has looked twice", func() bool { return taker.Looks() >= looks+2 })
+	checks := dispatcher.Checks()
+	redistest.Until(t, "it has looked twice", func() bool { return dispatcher.Checks() >= checks+2 })
 	if isThere() {
-		t.Error("it registers with a look")
+		t.Error("it registers with a check")
 	}
 	f.Do("CLIENT", "KILL", "TYPE", "pubsub")
 	redistest.Until(t, "it is registered anew", isThere)

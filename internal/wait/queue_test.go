@@ -1,4 +1,4 @@
-package take
+package wait
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 func (h *hand) stateOf(topic string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l := h.s.lines[topic]
+	l := h.s.queues[topic]
 	name := "unknown"
 	switch {
 	case l == nil:
@@ -25,7 +25,7 @@ func (h *hand) stateOf(topic string) string {
 	case l.entered:
 		name = "entered"
 	}
-	if h.s.Waiting() && len(h.s.queue) > 0 {
+	if h.s.Waiting() && len(h.s.turns) > 0 {
 		name += "+"
 	}
 	return name
@@ -33,7 +33,7 @@ func (h *hand) stateOf(topic string) string {
 
 // The table of the package: what is known of a topic for which somebody waits, and what changes it.
 func TestStates(t *testing.T) {
-	var one *take
+	var one *poll
 	states := map[string]func(*hand) *guest{
 		"unknown": func(h *hand) *guest {
 			g := h.waiter("t")
@@ -65,7 +65,7 @@ func TestStates(t *testing.T) {
 	asks := func(h *hand, _ *guest) { h.joins(Request{Topics: []string{"t"}, N: 1}) }
 	woken := func(h *hand, _ *guest) { h.s.wake("t", 2) }
 	finds := func(jobs int, entered bool) func(*hand, *guest) {
-		return func(h *hand, _ *guest) { h.look(entered, map[string]int{"t": jobs}) }
+		return func(h *hand, _ *guest) { h.check(entered, map[string]int{"t": jobs}) }
 	}
 	ends := func(h *hand, _ *guest) { h.s.listener.close() }
 	then := func(events ...func(*hand, *guest)) func(*hand, *guest) {
@@ -86,9 +86,9 @@ func TestStates(t *testing.T) {
 		{"unknown", "a caller asks", asks, "unknown+", false},
 		{"unknown", "a caller who waits joins", joins, "unknown+", false},
 		{"unknown", "woken", woken, "ready+", false},
-		{"unknown", "a look finds jobs", finds(2, true), "ready+", false},
-		{"unknown", "a look finds none, and enters", finds(0, true), "entered", false},
-		{"unknown", "a look finds none, and can't enter", finds(0, false), "unknown", false},
+		{"unknown", "a check finds jobs", finds(2, true), "ready+", false},
+		{"unknown", "a check finds none, and enters", finds(0, true), "entered", false},
+		{"unknown", "a check finds none, and can't enter", finds(0, false), "unknown", false},
 		{"unknown", "the subscription ends", ends, "unknown", false},
 		{"unknown", "the caller leaves", leaves, "unknown", false},
 
@@ -108,20 +108,20 @@ func TestStates(t *testing.T) {
 		{"asked", "failed", answers(store.Popped{}, errCut), "unknown", false},
 		{"asked", "woken, then brought less", then(woken, answers(none, nil)), "ready+", false},
 		{"asked", "woken, then failed", then(woken, answers(store.Popped{}, errCut)), "ready+", false},
-		{"asked", "a look finds jobs, then brought less", then(finds(2, true), answers(none, nil)), "ready+", false},
+		{"asked", "a check finds jobs, then brought less", then(finds(2, true), answers(none, nil)), "ready+", false},
 		{"asked", "the subscription ends, then brought less", then(ends, answers(none, nil)), "unknown", false},
 		{"asked", "the caller leaves, then brought less", then(leaves, answers(none, nil)), "entered", false},
 		{"asked", "the caller leaves, then failed", then(leaves, answers(store.Popped{}, errCut)), "unknown", false},
 		{"asked", "woken, the caller leaves, then brought less", then(woken, leaves, answers(none, nil)), "unknown", true},
 		{"asked", "woken, the caller leaves, then failed", then(woken, leaves, answers(store.Popped{}, errCut)), "unknown", true},
 		{"asked", "woken, then brought all", then(woken, answers(got, nil)), "unknown", true},
-		{"asked", "a look finds jobs, the caller leaves", then(finds(1, true), leaves, answers(none, nil)), "unknown", false},
+		{"asked", "a check finds jobs, the caller leaves", then(finds(1, true), leaves, answers(none, nil)), "unknown", false},
 
 		{"entered", "a caller asks", asks, "entered+", false},
 		{"entered", "a caller who waits joins", joins, "entered", false},
 		{"entered", "woken", woken, "ready+", false},
-		{"entered", "a look finds jobs", finds(2, true), "ready+", false},
-		{"entered", "a look finds none", finds(0, true), "entered", false},
+		{"entered", "a check finds jobs", finds(2, true), "ready+", false},
+		{"entered", "a check finds none", finds(0, true), "entered", false},
 		{"entered", "the subscription ends", ends, "unknown", false},
 		{"entered", "the caller leaves", leaves, "entered", false},
 		{"entered", "the caller leaves, woken", then(leaves, woken), "unknown", true},
@@ -144,7 +144,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// How many jobs a queue is believed to have after a take: what was heard while that was under way is newer
+// How many jobs a queue is believed to have after a poll: what was heard while that was under way is newer
 // than its answer.
 func TestLearn(t *testing.T) {
 	for _, c := range []struct {
@@ -171,7 +171,7 @@ func TestLearn(t *testing.T) {
 	} {
 		for _, entered := range []bool{false, true} {
 			h := inHand(t)
-			l := h.s.line("t")
+			l := h.s.queue("t")
 			l.ready, l.wakes, l.woken = c.ready, 7, true
 			wakes := 7
 			if c.heard {
@@ -184,14 +184,14 @@ func TestLearn(t *testing.T) {
 			if want := c.heard || c.err != nil; l.woken != want {
 				t.Errorf("%s: it is to be passed on: %v, want %v", c.name, l.woken, want)
 			}
-			if l.entered && time.Since(l.enteredAt) > time.Minute {
+			if l.entered && time.Since(l.registeredAt) > time.Minute {
 				t.Errorf("%s: it does not know since when it is entered", c.name)
 			}
 		}
 	}
 }
 
-// Callers of one topic are served in the order in which they came, also by takes for fewer jobs than there are
+// Callers of one topic are served in the order in which they came, also by polls for fewer jobs than there are
 // callers. Who is claimed is passed over.
 func TestCallersInOrder(t *testing.T) {
 	h := inHand(t)
@@ -200,8 +200,8 @@ func TestCallersInOrder(t *testing.T) {
 		guests = append(guests, h.waiter("t"))
 	}
 	one := h.asks()
-	if one.n != 5 || len(one.callers) != 5 || one.lines[0].limit != 5 || h.asks() != nil {
-		t.Fatalf("the take is for %d jobs of %d callers", one.n, len(one.callers))
+	if one.n != 5 || len(one.callers) != 5 || one.queues[0].limit != 5 || h.asks() != nil {
+		t.Fatalf("the poll is for %d jobs of %d callers", one.n, len(one.callers))
 	}
 	h.answer(one, store.Popped{Jobs: jobs("t", 2), Entered: true}, nil)
 	guests[0].expectJob(t, "t1")
@@ -209,7 +209,7 @@ func TestCallersInOrder(t *testing.T) {
 	guests[2].expectWaits(t)
 	h.s.wake("t", 2)
 	if one = h.asks(); one.n != 2 || one.callers[0] != guests[2].caller {
-		t.Fatalf("the take is for %d jobs, the first of its callers is the third: %v", one.n, one.callers[0] == guests[2].caller)
+		t.Fatalf("the poll is for %d jobs, the first of its callers is the third: %v", one.n, one.callers[0] == guests[2].caller)
 	}
 	h.leave(guests[2].caller, store.ErrEmpty) // it is claimed, and so it gets what comes
 	h.answer(one, store.Popped{Jobs: jobs("t", 1), Entered: true}, nil)
@@ -221,8 +221,8 @@ func TestCallersInOrder(t *testing.T) {
 	h.answer(h.asks(), store.Popped{Jobs: jobs("t", 1), Entered: true}, nil)
 	guests[4].expectJob(t, "t1")
 	h.s.Waiting() // its turn comes
-	if l := h.s.lines["t"]; l != nil {
-		t.Errorf("a line that nobody waits in, and that we are not entered for, is kept: %+v", l)
+	if l := h.s.queues["t"]; l != nil {
+		t.Errorf("a queue that nobody waits in, and that we are not entered for, is kept: %+v", l)
 	}
 }
 
@@ -243,7 +243,7 @@ func TestLeavingALine(t *testing.T) {
 	}
 }
 
-// A take is of one kind: that of the first caller. The others are asked for next.
+// A poll is of one kind: that of the first caller. The others are asked for next.
 func TestKindsOfALine(t *testing.T) {
 	h := inHand(t)
 	pops := Request{Topics: []string{"t"}, N: 1, Waits: true}
@@ -276,7 +276,7 @@ func TestCallersWantSeveral(t *testing.T) {
 	a, b, c := h.joins(r), h.joins(r), h.joins(r)
 	one := h.asks()
 	if one.n != 9 {
-		t.Fatalf("the take is for %d jobs", one.n)
+		t.Fatalf("the poll is for %d jobs", one.n)
 	}
 	h.answer(one, store.Popped{Jobs: jobs("t", 5), Leases: make([]store.Lease, 5)}, nil)
 	for i, g := range []*guest{a, b} {
@@ -288,13 +288,13 @@ func TestCallersWantSeveral(t *testing.T) {
 	c.expectWaits(t)
 }
 
-// A take is for as many jobs as are believed to be there, unless somebody asks, and for MaxPop at most.
+// A poll is for as many jobs as are believed to be there, unless somebody asks, and for MaxPop at most.
 func TestWantedByALine(t *testing.T) {
 	h := inHand(t)
 	for range store.MaxPop + 10 {
 		h.waiter("t")
 	}
-	if one := h.asks(); one.n != store.MaxPop || len(one.callers) != store.MaxPop || one.lines[0].limit != store.MaxPop {
+	if one := h.asks(); one.n != store.MaxPop || len(one.callers) != store.MaxPop || one.queues[0].limit != store.MaxPop {
 		t.Errorf("%d jobs for %d callers", one.n, len(one.callers))
 	} else {
 		h.answer(one, store.Popped{Entered: true}, nil)
@@ -321,7 +321,7 @@ func TestWantedByALine(t *testing.T) {
 	}
 }
 
-// Who does not wait and is behind others who wait is told that there is no job, once a take that was sent after
+// Who does not wait and is behind others who wait is told that there is no job, once a poll that was sent after
 // he came has found none.
 func TestAskingBehindOthers(t *testing.T) {
 	h := inHand(t)
@@ -340,7 +340,7 @@ func TestAskingBehindOthers(t *testing.T) {
 	asks = h.joins(Request{Topics: []string{"u"}, N: 1})
 	one := h.asks()
 	if slices.Contains(one.callers, asks.caller) {
-		t.Fatal("the take is for him, too")
+		t.Fatal("the poll is for him, too")
 	}
 	h.answer(one, store.Popped{}, errBroken) // which he is told
 	asks.expectErr(t, errBroken)
@@ -373,7 +373,7 @@ func TestAskingAndLeaving(t *testing.T) {
 	g.expectWaits(t)
 }
 
-// Lines that nobody waits in are kept for a while, as we may be woken for them, and then forgotten. Who is woken for
+// Queues that nobody waits in are kept for a while, as we may be woken for them, and then forgotten. Who is woken for
 // one of these passes it on.
 func TestForget(t *testing.T) {
 	h := inHand(t)
@@ -391,7 +391,7 @@ func TestForget(t *testing.T) {
 			h.leave(g.caller, store.ErrEmpty)
 		}
 		if topic != "left lately" {
-			h.s.lines[topic].left = time.Now().Add(-lingerFor)
+			h.s.queues[topic].left = time.Now().Add(-lingerFor)
 		}
 	}
 	h.passed()
@@ -399,17 +399,17 @@ func TestForget(t *testing.T) {
 	h.s.forget(lingerFor)
 	h.mu.Unlock()
 	for topic, want := range map[string]bool{"waited": true, "left": false, "left lately": true, "asked": true, "queued": true} {
-		if got := h.s.lines[topic] != nil; got != want {
+		if got := h.s.queues[topic] != nil; got != want {
 			t.Errorf("%s: known %v", topic, got)
 		}
 	}
 	h.s.wake("left", 1)
 	h.s.wake("left lately", 1)
 	h.expectPassed("forgotten, and without callers", "left", "left lately")
-	if h.s.lines["left"] != nil {
+	if h.s.queues["left"] != nil {
 		t.Error("what is passed on is known")
 	}
-	if h.asks() != nil || h.s.lines["queued"] != nil {
-		t.Error("a line without callers is asked, or kept for ever")
+	if h.asks() != nil || h.s.queues["queued"] != nil {
+		t.Error("a queue without callers is asked, or kept for ever")
 	}
 }

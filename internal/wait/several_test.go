@@ -1,4 +1,4 @@
-package take
+package wait
 
 import (
 	"context"
@@ -17,29 +17,29 @@ func TestSeveralStores(t *testing.T) {
 	t.Parallel()
 	var log redistest.Log
 	a, b := store.New(redistest.Start(t).Pool(), store.DefaultPrefix), store.New(redistest.Start(t).Pool(), store.DefaultPrefix)
-	taker, _ := onRedis(t, &log, a, b)
+	dispatcher, _ := onRedis(t, &log, a, b)
 	push := func(s *store.Store, topic string) {
 		t.Helper()
 		job := store.Delayed{Job: store.Job{ID: "id", Topic: topic, Body: "b"}, Terms: store.Terms{Lifetime: time.Hour, Policy: store.Replace}}
 		errs, err := s.Push([]store.Delayed{job}).Do(t.Context())
 		redistest.Check(t, errors.Join(append(errs, err)...))
 	}
-	take := func(r Request) (Jobs, error) {
+	poll := func(r Request) (Jobs, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		r.N = 1
-		return taker.Take(ctx, r)
+		return dispatcher.Take(ctx, r)
 	}
 	for _, topics := range [][]string{{"t"}, {"u", "t"}} {
 		for _, s := range []*store.Store{b, a} {
 			push(s, "t")
-			if got, err := take(Request{Topics: topics}); err != nil || got.Jobs[0].Topic != "t" {
+			if got, err := poll(Request{Topics: topics}); err != nil || got.Jobs[0].Topic != "t" {
 				t.Errorf("%q: %+v, %v", topics, got, err)
 			}
-			if got, err := take(Request{Topics: topics}); err != store.ErrEmpty {
+			if got, err := poll(Request{Topics: topics}); err != store.ErrEmpty {
 				t.Errorf("%q: %+v, %v, want ErrEmpty", topics, got, err)
 			}
-			result := waits(t, t.Context(), taker, "t")
+			result := waits(t, t.Context(), dispatcher, "t")
 			push(s, "t")
 			if got := redistest.Receive(t, result); got.err != nil || got.Jobs.Jobs[0].Topic != "t" {
 				t.Errorf("%q, who waits: %+v", topics, got)
@@ -52,20 +52,20 @@ func TestSeveralStores(t *testing.T) {
 func TestBlockedByAnotherStore(t *testing.T) {
 	h := inHand(t)
 	elsewhere := store.New(&redis.Pool{Dial: func() (redis.Conn, error) { return nil, errCut }}, store.DefaultPrefix)
-	node := newNode(h.Taker, elsewhere)
+	node := newNode(h.Dispatcher, elsewhere)
 	node.add(elsewhere)
 	node.listener.running, node.listener.state = true, subscribed
 	h.nodes = append(h.nodes, node)
-	other := node.sources[0]
+	other := node.partitions[0]
 	answered := make(chan error, 1)
 	g := &caller{Request: Request{Topics: []string{"t"}, N: 1, Waits: true}, answer: func(a answer) { answered <- a.err }}
 	_, err := h.join(g)
 	redistest.Check(t, err)
 	one := h.asks()
 	h.mu.Lock()
-	other.trips = coalesce.New(h.owner, other.store.Pipeline, &h.mu, node, 1)
-	other.line("t").wake(1, true)
-	other.trips.Wake() // in vain: its caller is claimed
+	other.batches = coalesce.New(h.owner, other.store.Pipeline, &h.mu, node, 1)
+	other.queue("t").wake(1, true)
+	other.batches.Wake() // in vain: its caller is claimed
 	h.mu.Unlock()
 	h.answer(one, store.Popped{Entered: true}, nil)
 	// It is asked now, with a connection that can't be had.

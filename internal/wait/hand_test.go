@@ -1,4 +1,4 @@
-package take
+package wait
 
 import (
 	"context"
@@ -20,20 +20,20 @@ var (
 	errBroken = redis.Error("WRONGTYPE ready queue t is a string, not a list")
 )
 
-// hand is a Taker of which the test makes the takes, and is what its listener hears. It says that it is subscribed.
+// hand is a Dispatcher of which the test makes the polls, and is what its listener hears. It says that it is subscribed.
 type hand struct {
-	*Taker
+	*Dispatcher
 	t    *testing.T
-	s    *source
+	s    *partition
 	lost int // jobs, as the owner is told
 }
 
 func inHand(t *testing.T) *hand { return inHands(t, 1) }
 
-// inHands is one of several nodes, each with so many sources.
-func inHands(t *testing.T, sources ...int) *hand {
+// inHands is one of several nodes, each with so many partitions.
+func inHands(t *testing.T, partitions ...int) *hand {
 	var stores []*store.Store
-	for _, n := range sources {
+	for _, n := range partitions {
 		pool := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errCut }}
 		for range n {
 			stores = append(stores, store.New(pool, store.DefaultPrefix))
@@ -44,10 +44,10 @@ func inHands(t *testing.T, sources ...int) *hand {
 	owner := &coalesce.Owner{Running: new(sync.WaitGroup), Abandoned: closing, Closed: errClosed}
 	h := &hand{t: t}
 	hooks := Hooks{slog.New(slog.DiscardHandler), func(store.Popped) {}, func(n int) { h.lost += n }}
-	h.Taker = New(closing, owner, hooks, stores...)
-	h.s, h.turn = h.sources[0], 0
+	h.Dispatcher = New(closing, owner, hooks, stores...)
+	h.s, h.turn = h.partitions[0], 0
 	for _, n := range h.nodes {
-		n.trips = coalesce.New(owner, n.sources[0].store.Pipeline, &h.mu, n, 0)
+		n.batches = coalesce.New(owner, n.partitions[0].store.Pipeline, &h.mu, n, 0)
 		n.listener.running, n.listener.state = true, subscribed
 	}
 	return h
@@ -76,36 +76,36 @@ func (h *hand) waiter(topics ...string) *guest {
 	return h.joins(Request{Topics: topics, N: 1, Waits: true})
 }
 
-// asks makes the next take; nil if nothing is to be asked.
-func (h *hand) asks() *take { return h.asksOf(h.s.node) }
+// asks makes the next poll; nil if nothing is to be asked.
+func (h *hand) asks() *poll { return h.asksOf(h.s.node) }
 
-func (h *hand) asksOf(n *node) *take {
+func (h *hand) asksOf(n *node) *poll {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !n.Waiting() || len(n.queue) == 0 {
+	if !n.Waiting() || len(n.turns) == 0 {
 		return nil
 	}
-	one := n.pop().newTake()
+	one := n.pop().newPoll()
 	one.enter = n.listener.enter(one)
 	return one
 }
 
-// surveysOf begins the surveys of a node.
-func (h *hand) surveysOf(n *node) (begun []*survey) {
+// probesOf begins the probes of a node.
+func (h *hand) probesOf(n *node) (begun []*probe) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	begun, n.surveys = n.surveys, nil
+	begun, n.probes = n.probes, nil
 	for _, s := range begun {
 		s.begin()
 	}
 	return begun
 }
 
-// finds is the answer to a survey: the lengths of the topics' queues in its source.
-func (h *hand) finds(s *survey, entered bool, lengths map[string]int, err error) {
+// finds is the answer to a probe: the lengths of the topics' queues in its partition.
+func (h *hand) finds(s *probe, entered bool, lengths map[string]int, err error) {
 	found := store.Looked{Entered: entered}
-	if s.look != nil && err == nil {
-		for _, l := range s.look.lines {
+	if s.check != nil && err == nil {
+		for _, l := range s.check.queues {
 			found.Lengths, found.Added = append(found.Lengths, lengths[l.topic]), append(found.Added, false)
 		}
 	}
@@ -114,21 +114,21 @@ func (h *hand) finds(s *survey, entered bool, lengths map[string]int, err error)
 	s.done(found, err)
 }
 
-// answer answers a take.
-func (h *hand) answer(one *take, p store.Popped, err error) {
+// answer answers a poll.
+func (h *hand) answer(one *poll, p store.Popped, err error) {
 	h.t.Helper()
 	if one == nil {
 		h.t.Fatal("nothing was asked")
 	}
 	if p.Remaining == nil {
-		p.Remaining = make([]int, len(one.lines))
+		p.Remaining = make([]int, len(one.queues))
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	one.done(p, err)
 }
 
-// settle answers all takes that are to be made: there is no job, and we are entered.
+// settle answers all polls that are to be made: there is no job, and we are entered.
 func (h *hand) settle() {
 	h.t.Helper()
 	for one := h.asks(); one != nil; one = h.asks() {
@@ -155,26 +155,26 @@ func (h *hand) expectPassed(what string, want ...string) {
 	}
 }
 
-// look is a look of the listener, with the lengths of the topics' queues; added are where we did not stand.
-func (h *hand) look(entered bool, lengths map[string]int, added ...string) {
+// check is a check of the listener, with the lengths of the topics' queues; added are where we did not stand.
+func (h *hand) check(entered bool, lengths map[string]int, added ...string) {
 	h.mu.Lock()
-	lines := h.s.waited()
+	queues := h.s.waited()
 	h.mu.Unlock()
-	h.lookAt(lines, entered, lengths, added...)
+	h.checkOf(queues, entered, lengths, added...)
 }
 
-func (h *hand) lookAt(lines []*line, entered bool, lengths map[string]int, added ...string) {
-	q := h.s.listener.question(lines)
+func (h *hand) checkOf(queues []*waitQueue, entered bool, lengths map[string]int, added ...string) {
+	q := h.s.listener.question(queues)
 	found := store.Looked{Entered: entered}
-	for _, l := range lines {
+	for _, l := range queues {
 		found.Lengths = append(found.Lengths, lengths[l.topic])
 		found.Added = append(found.Added, slices.Contains(added, l.topic))
 	}
 	h.learn(q, found)
 }
 
-// learn is the answer to a look at lines of one source.
-func (h *hand) learn(q []*look, found store.Looked) {
+// learn is the answer to a check at queues of one partition.
+func (h *hand) learn(q []*check, found store.Looked) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.s.listener.learn(q, []store.Looked{found})
@@ -188,9 +188,9 @@ func jobs(topic string, n int) (list []store.Job) {
 	return list
 }
 
-// topics are those of a take.
-func (t *take) topics() (names []string) {
-	for _, l := range t.lines {
+// topics are those of a poll.
+func (t *poll) topics() (names []string) {
+	for _, l := range t.queues {
 		names = append(names, l.topic)
 	}
 	return names

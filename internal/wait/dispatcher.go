@@ -1,38 +1,38 @@
-// Package take gets jobs out of Redis for callers who want them at once, or wait for them.
+// Package poll gets jobs out of Redis for callers who want them at once, or wait for them.
 //
-// A caller has a place in a line for each topic that it wants jobs of. Nothing is taken out of Redis
-// before a caller is there to get it, and nothing is ever put back: a take claims its callers, which
+// A caller has a position in a queue for each topic that it wants jobs of. Nothing is taken out of Redis
+// before a caller is there to get it, and nothing is ever put back: a poll claims its callers, which
 // stay until its answer, which the connection's timeouts bound. Callers that are not claimed can leave
 // at once.
 //
-// Which caller gets a job: the first in the topic's line that is not claimed (line.newTake). Which Client
+// Which caller gets a job: the first in the topic's queue that is not claimed (queue.newPoll). Which Client
 // is woken for it, Redis decides: the one that has waited longest (wake in store/lua/parts/queue.lua). Pull
 // asks past both.
 //
-// To be entered is to stand among the topic's waiters in Redis. Whatever makes a job ready takes the
-// first of these out and wakes it, alone. So a caller that joins a line that is entered need not
-// ask. A look, now and then, finds what nobody has told of: see listener.
+// To be entered is to stand among the topic's waiters in Redis. Whatever makes a job ready polls the
+// first of these out and wakes it, alone. So a caller that joins a queue that is entered need not
+// ask. A check, now and then, finds what nobody has told of: see listener.
 //
-// Jobs may be in several partitions. Each is a source with lines of its own, and a caller has a place in those of all.
-// Sources that the same connections lead to are a node: they share round trips and a subscription. A
-// caller of one topic asks one partition, in turn, and then looks at the others; one of several topics looks at all of them
-// before anything is taken for it, unless it is known where there are jobs: see caller.ask, survey and stock.
+// Jobs may be in several partitions. Each is a partition with queues of its own, and a caller has a position in those of all.
+// Partitions that the same connections lead to are a node: they share round trips and a subscription. A
+// caller of one topic asks one partition, in turn, and then checks at the others; one of several topics checks at all of them
+// before anything is taken for it, unless it is known where there are jobs: see caller.ask, probe and stock.
 //
 // What is known of a topic in a partition, and what changes it:
 //
 //	state    | known of the ready queue      | goes on
 //	unknown  | nothing                       | a caller asks → asked
 //	ready    | it has jobs                   | a caller is free → asked; no callers → passed on → unknown
-//	asked    | a take is under way           | brought all it wanted: ready, or unknown if none are left
+//	asked    | a poll is under way           | brought all it wanted: ready, or unknown if none are left
 //	         |                               | brought less, and we were entered → entered; else unknown
 //	         |                               | brought less because of a limit → held
 //	         |                               | failed → unknown
 //	         |                               | woken meanwhile → ready
-//	entered  | it is empty, and Redis wakes  | woken, or a look finds jobs → ready
+//	entered  | it is empty, and Redis wakes  | woken, or a check finds jobs → ready
 //	         | us when it gets a job         | the subscription ends → unknown
-//	held     | the topic's limit lets no     | woken, or its time is over → ready; a look finds it empty → entered
+//	held     | the topic's limit lets no     | woken, or its time is over → ready; a check finds it empty → entered
 //	         | more be reserved now          | the subscription ends → unknown
-package take
+package wait
 
 import (
 	"cmp"
@@ -83,7 +83,7 @@ func (j *Jobs) Add(next Jobs) {
 	j.Jobs, j.Leases = append(j.Jobs, next.Jobs...), append(j.Leases, next.Leases...)
 }
 
-// cut takes the first jobs off, n at most.
+// cut polls the first jobs off, n at most.
 func (j *Jobs) cut(n int) Jobs {
 	n = min(n, len(j.Jobs))
 	first := Jobs{Jobs: j.Jobs[:n:n], AskedAt: j.AskedAt}
@@ -101,33 +101,33 @@ var (
 	ErrNoAnswer = errors.New("redis did not answer within the timeout")
 )
 
-// Taker serves the callers of a Client.
-type Taker struct {
-	owner   *coalesce.Owner
-	closing context.Context
-	hooks   Hooks
-	mu      sync.Mutex // guards all lines, callers and listeners
-	nodes   []*node
-	sources []*source // of all nodes
-	turn    int       // which source is asked first next
-	stock   *stock
-	aimed   map[*caller]bool // callers that have places in the lines of one source only
-	asking  map[string]int   // how many takes of lines that were asked are under way for a topic
-	blocked []*line          // to be asked once callers are not claimed any more
-	epochs  int              // of all listeners
-	closed  bool
+// Dispatcher serves the callers of a Client.
+type Dispatcher struct {
+	owner      *coalesce.Owner
+	closing    context.Context
+	hooks      Hooks
+	mu         sync.Mutex // guards all queues, callers and listeners
+	nodes      []*node
+	partitions []*partition // of all nodes
+	turn       int          // which partition is asked first next
+	stock      *stock
+	aimed      map[*caller]bool // callers that have positions in the queues of one partition only
+	polling    map[string]int   // how many polls of queues that were asked are under way for a topic
+	blocked    []*waitQueue     // to be asked once callers are not claimed any more
+	epochs     int              // of all listeners
+	closed     bool
 }
 
-// Hooks are what a Taker's owner is told of.
+// Hooks are what a Dispatcher's owner is told of.
 type Hooks struct {
 	Logger *slog.Logger
 	Popped func(store.Popped) // each answer
 	Lost   func(jobs int)     // as many jobs may be lost at most with an answer
 }
 
-// New makes a Taker of the jobs of all the stores. closing ends when Close is about to be called.
-func New(closing context.Context, owner *coalesce.Owner, hooks Hooks, stores ...*store.Store) *Taker {
-	t := &Taker{owner: owner, closing: closing, hooks: hooks, asking: map[string]int{}, aimed: map[*caller]bool{}, stock: newStock(len(stores))}
+// New makes a Dispatcher of the jobs of all the stores. closing ends when Close is about to be called.
+func New(closing context.Context, owner *coalesce.Owner, hooks Hooks, stores ...*store.Store) *Dispatcher {
+	t := &Dispatcher{owner: owner, closing: closing, hooks: hooks, polling: map[string]int{}, aimed: map[*caller]bool{}, stock: newStock(len(stores))}
 	t.turn = rand.IntN(len(stores)) // or all Clients would begin with the same one
 	of := map[any]*node{}
 	for _, s := range stores {
@@ -143,7 +143,7 @@ func New(closing context.Context, owner *coalesce.Owner, hooks Hooks, stores ...
 
 // Take gets as many jobs as are wanted and there. If there is none it waits for one, or, if the
 // caller does not wait, fails with ErrEmpty.
-func (t *Taker) Take(ctx context.Context, r Request) (Jobs, error) {
+func (t *Dispatcher) Take(ctx context.Context, r Request) (Jobs, error) {
 	whole := ctx
 	if r.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -171,7 +171,7 @@ func (t *Taker) Take(ctx context.Context, r Request) (Jobs, error) {
 
 // TakeFunc is Take without a goroutine that waits: f is called, in one of its own, with what Take
 // would have returned.
-func (t *Taker) TakeFunc(ctx context.Context, r Request, f func(Jobs, error)) {
+func (t *Dispatcher) TakeFunc(ctx context.Context, r Request, f func(Jobs, error)) {
 	whole := ctx
 	var cancel context.CancelFunc // ends the asking, too
 	if r.Timeout > 0 {
@@ -205,9 +205,9 @@ func (t *Taker) TakeFunc(ctx context.Context, r Request, f func(Jobs, error)) {
 	close(joined)
 }
 
-// join puts the caller into the lines of its topics: of a source that is believed to have jobs, or of each. Those of which it is not known
+// join puts the caller into the queues of its topics: of a partition that is believed to have jobs, or of each. Those of which it is not known
 // that they are empty are asked. If it returns a func, the caller has to call that, which asks Redis; else others do.
-func (t *Taker) join(c *caller) (lead func(context.Context), err error) {
+func (t *Dispatcher) join(c *caller) (lead func(context.Context), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -218,60 +218,60 @@ func (t *Taker) join(c *caller) (lead func(context.Context), err error) {
 	if !t.aim(c) {
 		t.joinAll(c)
 	}
-	if len(c.toAsk) == 0 {
+	if len(c.pending) == 0 {
 		c.recovered()
 		return nil, nil
 	}
-	first := c.toAsk[0].line
-	shares := !c.asksAlone() && (first.queued || first.busy)
-	if c.ask(); shares { // whoever asks for those ahead goes on with this one
+	first := c.pending[0].queue
+	shares := !c.pollsAlone() && (first.queued || first.busy)
+	if c.poll(); shares { // whoever asks for those ahead goes on with this one
 		return nil, nil
 	}
 	for _, n := range t.nodes {
-		if lead == nil && n.Waiting() && n.trips.TryLead() {
-			lead = n.trips.Lead
+		if lead == nil && n.Waiting() && n.batches.TryLead() {
+			lead = n.batches.Lead
 		} else {
-			n.trips.Wake()
+			n.batches.Wake()
 		}
 	}
 	return lead, nil
 }
 
-// joinAll puts the caller into the lines of its topics, of each source.
-func (t *Taker) joinAll(c *caller) {
+// joinAll puts the caller into the queues of its topics, of each partition.
+func (t *Dispatcher) joinAll(c *caller) {
 	now := time.Now()
-	c.places = make([]place, 0, len(t.sources)*len(c.Topics)) // lines point into it
+	c.positions = make([]position, 0, len(t.partitions)*len(c.Topics)) // queues point into it
 	for i, topic := range c.Topics {
-		t.inTurn(now, func(s *source) { s.line(topic).push(c, i) })
+		t.inTurn(now, func(s *partition) { s.queue(topic).push(c, i) })
 	}
-	c.toAskAll()
+	c.pollAll()
 }
 
-// inTurn calls do for each source, in the order in which they are to be asked now: that whose turn it is first, and last those of
+// inTurn calls do for each partition, in the order in which they are to be asked now: that whose turn it is first, and last those of
 // nodes that are shunned.
-func (t *Taker) inTurn(now time.Time, do func(*source)) {
+func (t *Dispatcher) inTurn(now time.Time, do func(*partition)) {
 	for _, shunned := range [...]bool{false, true} {
-		for k := range t.sources {
-			if s := t.sources[(t.turn+k)%len(t.sources)]; now.Before(s.shunned) == shunned {
+		for k := range t.partitions {
+			if s := t.partitions[(t.turn+k)%len(t.partitions)]; now.Before(s.shunned) == shunned {
 				do(s)
 			}
 		}
 	}
 }
 
-// leave ends the caller's wait: at once, or with the answer of the take that is under way for it.
-func (t *Taker) leave(c *caller, why error) {
+// leave ends the caller's wait: at once, or with the answer of the poll that is under way for it.
+func (t *Dispatcher) leave(c *caller, why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c.end(Jobs{}, why)
 }
 
 // Close ends all waits with the owner's error.
-func (t *Taker) Close() {
+func (t *Dispatcher) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
-	for _, c := range t.sources[0].callers() { // who is in a line of each
+	for _, c := range t.partitions[0].callers() { // who is in a queue of each
 		c.end(Jobs{}, t.owner.Closed)
 	}
 	for c := range t.aimed {
@@ -280,18 +280,18 @@ func (t *Taker) Close() {
 }
 
 // isAllAway reports whether no node answers, isAnyAway whether there is one that does not.
-func (t *Taker) isAllAway() bool {
+func (t *Dispatcher) isAllAway() bool {
 	return !slices.ContainsFunc(t.nodes, func(n *node) bool { return !n.isAway })
 }
 
-func (t *Taker) isAnyAway() bool {
+func (t *Dispatcher) isAnyAway() bool {
 	return slices.ContainsFunc(t.nodes, func(n *node) bool { return n.isAway })
 }
 
-// Pull takes up to n jobs of one topic for a caller who holds the pipeline, past those who wait. more
+// Pull polls up to n jobs of one topic for a caller who holds the pipeline, past those who wait. more
 // reports whether there may be jobs although fewer came than were wanted.
-func (t *Taker) Pull(s *store.Store, p *store.Pipeline, k Kind, topic string, n int) (got Jobs, more bool, err error) {
-	wanted := &take{Kind: k, n: n}
+func (t *Dispatcher) Pull(s *store.Store, p *store.Pipeline, k Kind, topic string, n int) (got Jobs, more bool, err error) {
+	wanted := &poll{Kind: k, n: n}
 	wanted.sendWanted(s, p, store.Wanted{Topics: []string{topic}, N: n})
 	popped, err := wanted.receive(t)
 	return Jobs{popped.Jobs, popped.Leases, wanted.askedAt}, popped.More, err

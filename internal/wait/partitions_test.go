@@ -1,4 +1,4 @@
-package take
+package wait
 
 import (
 	"context"
@@ -14,26 +14,26 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// run answers all takes and surveys of all nodes out of the queues, one after the other.
-func (h *hand) run(queues map[queue]int) {
+// run answers all polls and probes of all nodes out of the queues, one after the other.
+func (h *hand) run(ready map[readyQueue]int) {
 	for busy := true; busy; {
 		busy = false
 		for _, n := range h.nodes {
-			for _, s := range h.surveysOf(n) {
+			for _, s := range h.probesOf(n) {
 				busy = true
 				lengths := map[string]int{}
-				for _, l := range s.lines {
-					lengths[l.topic] = queues[queue{s.source, l.topic}]
+				for _, l := range s.queues {
+					lengths[l.topic] = ready[readyQueue{s.partition, l.topic}]
 				}
 				h.finds(s, true, lengths, nil)
 			}
 			if one := h.asksOf(n); one != nil {
 				busy = true
 				var p store.Popped
-				for _, l := range one.lines {
-					q := queue{one.source, l.topic}
-					got := min(queues[q], one.n-len(p.Jobs), l.limit)
-					p.Jobs, queues[q] = append(p.Jobs, jobs(l.topic, got)...), queues[q]-got
+				for _, l := range one.queues {
+					q := readyQueue{one.partition, l.topic}
+					got := min(ready[q], one.n-len(p.Jobs), l.limit)
+					p.Jobs, ready[q] = append(p.Jobs, jobs(l.topic, got)...), ready[q]-got
 				}
 				p.Entered = one.enter.Waiter != ""
 				h.answer(one, p, nil)
@@ -46,27 +46,27 @@ func (h *hand) run(queues map[queue]int) {
 func TestOnePartitionFirst(t *testing.T) {
 	h := inHands(t, 3)
 	for turn := range 6 {
-		want := h.sources[h.turn%3]
+		want := h.partitions[h.turn%3]
 		g := h.joins(Request{Topics: []string{"t"}, N: 1})
 		one := h.asks()
-		if one.source != want || h.sources[h.turn%3] == want || len(h.surveysOf(h.s.node)) > 0 {
+		if one.partition != want || h.partitions[h.turn%3] == want || len(h.probesOf(h.s.node)) > 0 {
 			t.Fatalf("turn %d: another partition is asked, or several, or the same the next time", turn)
 		}
 		h.answer(one, store.Popped{}, nil)
-		surveys := h.surveysOf(h.s.node)
-		if len(surveys) != 2 || h.asks() != nil {
-			t.Fatalf("turn %d: %d partitions are looked at", turn, len(surveys))
+		probes := h.probesOf(h.s.node)
+		if len(probes) != 2 || h.asks() != nil {
+			t.Fatalf("turn %d: %d partitions are looked at", turn, len(probes))
 		}
-		h.finds(surveys[0], true, nil, nil)
+		h.finds(probes[0], true, nil, nil)
 		g.expectWaits(t)
 		if turn%2 == 0 {
-			h.finds(surveys[1], true, nil, nil)
+			h.finds(probes[1], true, nil, nil)
 			g.expectErr(t, store.ErrEmpty)
 			continue
 		}
-		h.finds(surveys[1], true, map[string]int{"t": 1}, nil)
+		h.finds(probes[1], true, map[string]int{"t": 1}, nil)
 		one = h.asks()
-		if one == nil || one.source != surveys[1].source {
+		if one == nil || one.partition != probes[1].partition {
 			t.Fatalf("turn %d: the partition with a job is not asked", turn)
 		}
 		if turn == 1 { // somebody was faster
@@ -79,25 +79,25 @@ func TestOnePartitionFirst(t *testing.T) {
 	}
 }
 
-// Those who ask for a topic at the same time share a take, and then a look at each other partition.
+// Those who ask for a topic at the same time share a poll, and then a check at each other partition.
 func TestSurveysAreShared(t *testing.T) {
 	h := inHands(t, 4)
 	var guests []*guest
 	for range 10 {
 		guests = append(guests, h.joins(Request{Topics: []string{"t"}, N: 1}), h.waiter("t"))
 	}
-	takes := 0
+	polls := 0
 	for one := h.asks(); one != nil; one = h.asks() {
 		h.answer(one, store.Popped{Entered: true}, nil)
-		takes++
+		polls++
 	}
-	surveys := h.surveysOf(h.s.node)
-	if len(surveys) != 3 || takes != 1 {
-		t.Errorf("%d takes, and %d looks", takes, len(surveys))
+	probes := h.probesOf(h.s.node)
+	if len(probes) != 3 || polls != 1 {
+		t.Errorf("%d polls, and %d checks", polls, len(probes))
 	}
-	for _, s := range surveys {
-		if !slices.Equal(s.look.Topics, []string{"t"}) || s.look.Since[0] < 0 {
-			t.Errorf("%+v", s.look.LookAt)
+	for _, s := range probes {
+		if !slices.Equal(s.check.Topics, []string{"t"}) || s.check.Since[0] < 0 {
+			t.Errorf("%+v", s.check.LookAt)
 		}
 		h.finds(s, true, nil, nil)
 	}
@@ -109,8 +109,8 @@ func TestSurveysAreShared(t *testing.T) {
 			g.expectErr(t, store.ErrEmpty)
 		}
 	}
-	for _, s := range h.sources {
-		if l := s.lines["t"]; l == nil || !l.entered {
+	for _, s := range h.partitions {
+		if l := s.queues["t"]; l == nil || !l.entered {
 			t.Error("who waits is not entered in a partition")
 		}
 	}
@@ -118,20 +118,20 @@ func TestSurveysAreShared(t *testing.T) {
 
 // A job of an earlier topic goes first, whichever partition and node has it, and in whichever order these answer.
 func TestTopicsInOrderOverPartitions(t *testing.T) {
-	for _, sources := range [][]int{{4}, {2, 2}, {1, 3}} {
+	for _, partitions := range [][]int{{4}, {2, 2}, {1, 3}} {
 		for first := range 4 {
 			for second := range 4 {
-				h := inHands(t, sources...)
-				queues := map[queue]int{{h.sources[first], "a"}: 1, {h.sources[second], "b"}: 1}
+				h := inHands(t, partitions...)
+				ready := map[readyQueue]int{{h.partitions[first], "a"}: 1, {h.partitions[second], "b"}: 1}
 				slices.Reverse(h.nodes)
 				g := h.waiter("a", "b")
-				h.run(queues)
+				h.run(ready)
 				g.expectJob(t, "a1")
 				g = h.joins(Request{Topics: []string{"a", "b"}, N: 1})
-				h.run(queues)
+				h.run(ready)
 				g.expectJob(t, "b1")
 				g = h.joins(Request{Topics: []string{"a", "b"}, N: 1})
-				h.run(queues)
+				h.run(ready)
 				g.expectErr(t, store.ErrEmpty)
 			}
 		}
@@ -153,7 +153,7 @@ func TestAskersGather(t *testing.T) {
 	}
 	h.answer(one, store.Popped{Jobs: jobs("t", 1)}, nil)
 	first.expectJob(t, "t1")
-	if one = h.asks(); one == nil || len(one.callers) != 5 || one.source == h.s {
+	if one = h.asks(); one == nil || len(one.callers) != 5 || one.partition == h.s {
 		t.Fatalf("%+v", one)
 	}
 	h.answer(one, store.Popped{Jobs: jobs("t", 5)}, nil)
@@ -162,8 +162,8 @@ func TestAskersGather(t *testing.T) {
 			t.Fatal("it has no answer")
 		}
 	}
-	if len(h.asking) > 0 {
-		t.Errorf("%v", h.asking)
+	if len(h.polling) > 0 {
+		t.Errorf("%v", h.polling)
 	}
 }
 
@@ -171,9 +171,9 @@ func TestAskersGather(t *testing.T) {
 func TestNothingIsTakenDuringASurvey(t *testing.T) {
 	h := inHands(t, 1, 1)
 	g := h.waiter("a", "b")
-	near, far := h.surveysOf(h.nodes[0]), h.surveysOf(h.nodes[1])
+	near, far := h.probesOf(h.nodes[0]), h.probesOf(h.nodes[1])
 	if len(near) != 1 || len(far) != 1 {
-		t.Fatalf("%d and %d looks", len(near), len(far))
+		t.Fatalf("%d and %d checks", len(near), len(far))
 	}
 	h.finds(near[0], true, map[string]int{"b": 1}, nil)
 	h.s.wake("b", 1)
@@ -199,17 +199,17 @@ func TestSurveyOfNobody(t *testing.T) {
 	g := h.waiter("a", "b")
 	h.leave(g.caller, context.Canceled)
 	g.expectErr(t, context.Canceled)
-	for _, s := range h.surveysOf(h.s.node) {
-		if s.look != nil {
-			t.Errorf("%+v", s.look)
+	for _, s := range h.probesOf(h.s.node) {
+		if s.check != nil {
+			t.Errorf("%+v", s.check)
 		}
 		h.finds(s, true, nil, nil)
 	}
 	g = h.waiter("a", "b")
-	surveys := h.surveysOf(h.s.node)
+	probes := h.probesOf(h.s.node)
 	h.leave(g.caller, context.Canceled)
 	g.expectErr(t, context.Canceled)
-	for _, s := range surveys {
+	for _, s := range probes {
 		h.finds(s, true, map[string]int{"a": 1}, nil)
 	}
 	if one := h.asks(); one != nil {
@@ -223,20 +223,20 @@ func TestOneNodeAway(t *testing.T) {
 		for _, has := range []bool{true, false} {
 			h := inHands(t, 1, 1)
 			g := h.joins(Request{Topics: topics, N: 1})
-			queues := map[queue]int{}
+			ready := map[readyQueue]int{}
 			if has {
-				queues[queue{h.s, "t"}] = 1
+				ready[readyQueue{h.s, "t"}] = 1
 			}
 			for range 3 {
 				if one := h.asksOf(h.nodes[1]); one != nil {
 					h.answer(one, store.Popped{}, errCut)
 				}
-				for _, s := range h.surveysOf(h.nodes[1]) {
+				for _, s := range h.probesOf(h.nodes[1]) {
 					h.finds(s, false, nil, errCut)
 				}
 				away := h.nodes[1]
 				h.nodes = h.nodes[:1]
-				h.run(queues)
+				h.run(ready)
 				h.nodes = append(h.nodes, away)
 			}
 			if has {
@@ -257,7 +257,7 @@ func TestNodeThatIsAwayIsAskedLast(t *testing.T) {
 		firsts := func(calls int) (ofAway int) {
 			for range calls {
 				g := h.joins(Request{Topics: []string{"t"}, N: 1})
-				asked := g.toAsk[0].line.source.node
+				asked := g.pending[0].queue.partition.node
 				if asked == away {
 					ofAway++
 				}
@@ -267,17 +267,17 @@ func TestNodeThatIsAwayIsAskedLast(t *testing.T) {
 			return ofAway
 		}
 		fails := func(asFirst bool) {
-			for (h.sources[h.turn%4].node == away) != asFirst {
+			for (h.partitions[h.turn%4].node == away) != asFirst {
 				firsts(1)
 			}
 			g := h.joins(Request{Topics: []string{"t"}, N: 1})
 			if asFirst {
 				h.answer(h.asksOf(away), store.Popped{}, errCut)
 			} else {
-				h.answer(h.asksOf(g.toAsk[0].line.source.node), store.Popped{}, nil)
-				h.finds(h.surveysOf(away)[0], false, nil, errCut)
+				h.answer(h.asksOf(g.pending[0].queue.partition.node), store.Popped{}, nil)
+				h.finds(h.probesOf(away)[0], false, nil, errCut)
 			}
-			h.run(map[queue]int{})
+			h.run(map[readyQueue]int{})
 			g.expectErr(t, errCut)
 		}
 		for _, asFirst := range []bool{true, false} {
@@ -291,7 +291,7 @@ func TestNodeThatIsAwayIsAskedLast(t *testing.T) {
 			}
 			fails(asFirst)
 			g := h.joins(Request{Topics: []string{"t"}, N: 1})
-			h.run(map[queue]int{})
+			h.run(map[readyQueue]int{})
 			g.expectErr(t, store.ErrEmpty)
 			if n := firsts(40); n != 10 {
 				t.Errorf("once it has answered it is asked first by %d of 40", n)
@@ -304,21 +304,21 @@ func TestNodeThatIsAwayIsAskedLast(t *testing.T) {
 func TestWaitingWhileANodeIsAway(t *testing.T) {
 	h := inHands(t, 1, 1)
 	g := h.waiter("t")
-	h.run(map[queue]int{})
+	h.run(map[readyQueue]int{})
 	away := func(n *node) {
 		n.listener.report(errCut)
-		g.failing = time.Now().Add(-2 * rideOut)
+		g.failing = time.Now().Add(-2 * retryWindow)
 		n.listener.report(errCut)
 	}
 	away(h.nodes[0])
 	g.expectWaits(t)
-	h.look(true, nil)
+	h.check(true, nil)
 	if g.lastErr != nil {
 		t.Error("it knows of an outage that is over")
 	}
 	away(h.nodes[1])
 	g.expectWaits(t)
-	h.look(true, nil) // at the other one
+	h.check(true, nil) // at the other one
 	if g.lastErr == nil {
 		t.Error("it does not know of the node that is away")
 	}
@@ -345,10 +345,10 @@ func TestPartitionsOfOneRedis(t *testing.T) {
 	f := redistest.Start(t)
 	var log redistest.Log
 	partitions := partitionsOf(t, f, 16)
-	taker, _ := onRedis(t, &log, partitions...)
+	dispatcher, _ := onRedis(t, &log, partitions...)
 	for _, p := range partitions {
-		result := waits(t, t.Context(), taker, "t")
-		taker.Calm()
+		result := waits(t, t.Context(), dispatcher, "t")
+		dispatcher.Calm()
 		push(t, p, "id", "t")
 		if got := redistest.Receive(t, result); got.err != nil || got.Jobs.Jobs[0].ID != "id" {
 			t.Fatalf("%+v", got)
@@ -366,7 +366,7 @@ func TestPartitionsAreServedInTurn(t *testing.T) {
 	f := redistest.Start(t)
 	var log redistest.Log
 	partitions := partitionsOf(t, f, 4)
-	taker, _ := onRedis(t, &log, partitions...)
+	dispatcher, _ := onRedis(t, &log, partitions...)
 	for i, p := range partitions {
 		for n := range 20 {
 			push(t, p, string(rune('a'+i))+string(rune('a'+n)), "t")
@@ -376,7 +376,7 @@ func TestPartitionsAreServedInTurn(t *testing.T) {
 		for _, waits := range []bool{false, true} {
 			served := map[byte]int{}
 			for range 16 {
-				got, err := taker.Take(t.Context(), Request{Topics: topics, N: 1, Waits: waits})
+				got, err := dispatcher.Take(t.Context(), Request{Topics: topics, N: 1, Waits: waits})
 				redistest.Check(t, err)
 				served[got.Jobs[0].ID[0]]++
 			}
@@ -399,10 +399,10 @@ func TestSurveyWithoutConnection(t *testing.T) {
 	}
 	g.expectErr(t, errBroken)
 	h.waiter("e", "f")
-	for _, s := range h.surveysOf(h.s.node) {
-		for i := range s.look.Topics {
-			if s.look.Since[i] < 0 {
-				t.Errorf("who waits is not entered for %s", s.look.Topics[i])
+	for _, s := range h.probesOf(h.s.node) {
+		for i := range s.check.Topics {
+			if s.check.Since[i] < 0 {
+				t.Errorf("who waits is not entered for %s", s.check.Topics[i])
 			}
 		}
 	}

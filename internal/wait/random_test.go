@@ -1,4 +1,4 @@
-package take
+package wait
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Who has left while a take was under way does not have Redis asked again and again while that is away.
+// Who has left while a poll was under way does not have Redis asked again and again while that is away.
 func TestWhoHasLeftDoesNotAsk(t *testing.T) {
 	h := inHand(t)
 	first := h.waiter("t")
@@ -28,21 +28,21 @@ func TestWhoHasLeftDoesNotAsk(t *testing.T) {
 	second.expectErr(t, context.Canceled)
 }
 
-// A line that is not entered is looked at soon, also where the next look was not due for long.
+// A queue that is not entered is looked at soon, also where the next check was not due for long.
 func TestLookAfterAnError(t *testing.T) {
 	h := inHand(t)
 	e := h.s.listener
 	h.waiter("t")
 	one := h.asks()
-	k := &looks{listener: e, next: time.Now().Add(slowLook), served: true, checked: time.Now()}
+	k := &checks{listener: e, next: time.Now().Add(slowCheck), served: true, checked: time.Now()}
 	h.answer(one, store.Popped{}, errCut)
 	select {
 	case <-e.changed:
 	default:
 		t.Fatal("the listener is not told")
 	}
-	if k.plan(); time.Until(k.next) > lookEvery {
-		t.Errorf("it looks in %v", time.Until(k.next))
+	if k.plan(); time.Until(k.next) > checkEvery {
+		t.Errorf("it checks in %v", time.Until(k.next))
 	}
 }
 
@@ -85,7 +85,7 @@ func TestListenerHearsNothingAfterItsEnd(t *testing.T) {
 	}
 }
 
-// A take that had no room for jobs of its last topic has learned nothing of that.
+// A poll that had no room for jobs of its last topic has learned nothing of that.
 func TestTopicThatATakeDidNotReach(t *testing.T) {
 	h := inHand(t)
 	first := h.waiter("y", "z")
@@ -108,31 +108,31 @@ func TestTopicThatATakeDidNotReach(t *testing.T) {
 	first.expectJob(t, "y1")
 }
 
-// redisModel is Redis, as far as a Taker knows it, and what is under way to it and from it.
+// redisModel is Redis, as far as a Dispatcher knows it, and what is under way to it and from it.
 type redisModel struct {
 	*hand
 	r       *rand.Rand
 	topics  []string
-	queues  map[queue]int
-	entered map[queue]bool
-	others  bool           // another Client stands behind us, always
-	told    map[queue]bool // it was told of the jobs that are there
-	heard   []queue        // that we are woken for, not yet received
-	takes   []*take        // sent
-	surveys []*survey      // sent
-	answers []func()       // on their way
+	ready   map[readyQueue]int
+	entered map[readyQueue]bool
+	others  bool                // another Client stands behind us, always
+	told    map[readyQueue]bool // it was told of the jobs that are there
+	heard   []readyQueue        // that we are woken for, not yet received
+	polls   []*poll             // sent
+	probes  []*probe            // sent
+	answers []func()            // on their way
 	guests  []*guest
 }
 
-// queue is a topic's in a source.
-type queue struct {
-	source *source
-	topic  string
+// queue is a topic's in a partition.
+type readyQueue struct {
+	partition *partition
+	topic     string
 }
 
-func (m *redisModel) wake(q queue) {
+func (m *redisModel) wake(q readyQueue) {
 	switch {
-	case m.queues[q] == 0:
+	case m.ready[q] == 0:
 	case m.entered[q]:
 		m.entered[q] = false
 		m.heard = append(m.heard, q)
@@ -142,14 +142,14 @@ func (m *redisModel) wake(q queue) {
 }
 
 // do is what pop.lua does.
-func (m *redisModel) do(one *take) {
-	p, room := store.Popped{Entered: one.enter.Waiter != "", Remaining: make([]int, len(one.lines))}, one.n
-	for i, l := range one.lines {
-		q := queue{one.source, l.topic}
+func (m *redisModel) do(one *poll) {
+	p, room := store.Popped{Entered: one.enter.Waiter != "", Remaining: make([]int, len(one.queues))}, one.n
+	for i, l := range one.queues {
+		q := readyQueue{one.partition, l.topic}
 		want := min(room, l.limit)
-		got := min(want, m.queues[q])
+		got := min(want, m.ready[q])
 		p.Jobs = append(p.Jobs, jobs(l.topic, got)...)
-		m.queues[q], room = m.queues[q]-got, room-got
+		m.ready[q], room = m.ready[q]-got, room-got
 		if want == 0 {
 			continue
 		}
@@ -157,7 +157,7 @@ func (m *redisModel) do(one *take) {
 		if got == want {
 			left = -1
 			if one.enter.Always || m.entered[q] || m.others {
-				left = m.queues[q]
+				left = m.ready[q]
 			}
 			m.wake(q)
 		}
@@ -171,13 +171,13 @@ func (m *redisModel) do(one *take) {
 	m.answers = append(m.answers, func() { m.answer(one, p, nil) })
 }
 
-// lookAt is what look.lua does.
-func (m *redisModel) lookAt(s *survey) {
+// check is what check.lua does.
+func (m *redisModel) check(s *probe) {
 	lengths := map[string]int{}
-	if s.look != nil {
-		for i, l := range s.look.lines {
-			q := queue{s.source, l.topic}
-			if lengths[l.topic] = m.queues[q]; m.queues[q] == 0 && s.look.Since[i] >= 0 {
+	if s.check != nil {
+		for i, l := range s.check.queues {
+			q := readyQueue{s.partition, l.topic}
+			if lengths[l.topic] = m.ready[q]; m.ready[q] == 0 && s.check.Since[i] >= 0 {
 				m.entered[q] = true
 			}
 		}
@@ -194,26 +194,26 @@ func (m *redisModel) step() bool {
 	}
 	m.mu.Unlock()
 	for _, w := range passed {
-		m.wake(queue(w))
+		m.wake(readyQueue(w))
 	}
 	var can []func()
 	for _, n := range m.nodes {
 		if one := m.asksOf(n); one != nil {
-			m.takes = append(m.takes, one)
+			m.polls = append(m.polls, one)
 		}
-		m.surveys = append(m.surveys, m.surveysOf(n)...)
+		m.probes = append(m.probes, m.probesOf(n)...)
 	}
-	if len(m.takes) > 0 {
-		can = append(can, func() { m.do(pull(&m.takes, m.r)) })
+	if len(m.polls) > 0 {
+		can = append(can, func() { m.do(pull(&m.polls, m.r)) })
 	}
-	if len(m.surveys) > 0 {
-		can = append(can, func() { m.lookAt(pull(&m.surveys, m.r)) })
+	if len(m.probes) > 0 {
+		can = append(can, func() { m.check(pull(&m.probes, m.r)) })
 	}
 	if len(m.answers) > 0 {
 		can = append(can, func() { pull(&m.answers, m.r)() })
 	}
 	if len(m.heard) > 0 {
-		can = append(can, func() { q := pull(&m.heard, m.r); q.source.wake(q.topic, 1) })
+		can = append(can, func() { q := pull(&m.heard, m.r); q.partition.wake(q.topic, 1) })
 	}
 	if len(can) > 0 {
 		can[m.r.IntN(len(can))]()
@@ -234,8 +234,8 @@ func (m *redisModel) act() {
 	m.r.Shuffle(len(topics), func(i, k int) { topics[i], topics[k] = topics[k], topics[i] })
 	switch m.r.IntN(4) {
 	case 0, 1:
-		q := queue{m.sources[m.r.IntN(len(m.sources))], topics[0]}
-		m.queues[q]++
+		q := readyQueue{m.partitions[m.r.IntN(len(m.partitions))], topics[0]}
+		m.ready[q]++
 		m.told[q] = false
 		m.wake(q)
 	case 2:
@@ -252,20 +252,20 @@ func (m *redisModel) act() {
 	}
 }
 
-// In whatever order things happen, with however many sources, once nothing is under way any more no caller waits for a
+// In whatever order things happen, with however many partitions, once nothing is under way any more no caller waits for a
 // job that is there, who does not wait has an answer, who is believed to be entered is, and of jobs that we have no use
 // for another Client was told.
 func TestRandomOrders(t *testing.T) {
-	for _, sources := range [][]int{{1}, {3}, {1, 1}, {2, 3}} {
+	for _, partitions := range [][]int{{1}, {3}, {1, 1}, {2, 3}} {
 		for range 1000 {
-			randomOrder(t, sources, rand.Uint64())
+			randomOrder(t, partitions, rand.Uint64())
 		}
 	}
 }
 
-func randomOrder(t *testing.T, sources []int, seed uint64) {
+func randomOrder(t *testing.T, partitions []int, seed uint64) {
 	t.Helper()
-	m := &redisModel{hand: inHands(t, sources...), r: rand.New(rand.NewPCG(seed, 0)), topics: []string{"x", "y", "z"}, queues: map[queue]int{}, entered: map[queue]bool{}, told: map[queue]bool{}}
+	m := &redisModel{hand: inHands(t, partitions...), r: rand.New(rand.NewPCG(seed, 0)), topics: []string{"x", "y", "z"}, ready: map[readyQueue]int{}, entered: map[readyQueue]bool{}, told: map[readyQueue]bool{}}
 	m.others = m.r.IntN(2) == 0
 	var all []*guest
 	for range 60 {
@@ -280,19 +280,19 @@ func randomOrder(t *testing.T, sources []int, seed uint64) {
 	}
 	for _, g := range all {
 		if !g.Waits && len(g.answers) == 0 {
-			t.Fatalf("%v, seed %d: who does not wait for %q has no answer", sources, seed, g.Topics)
+			t.Fatalf("%v, seed %d: who does not wait for %q has no answer", partitions, seed, g.Topics)
 		}
 	}
-	for q, n := range m.queues {
+	for q, n := range m.ready {
 		if n > 0 && !m.told[q] {
-			t.Fatalf("%v, seed %d: nobody was told of %d jobs of %s", sources, seed, n, q.topic)
+			t.Fatalf("%v, seed %d: nobody was told of %d jobs of %s", partitions, seed, n, q.topic)
 		}
 	}
-	for _, s := range m.sources {
-		for topic, l := range s.lines {
-			q := queue{s, topic}
-			if l.callers > 0 && (m.queues[q] > 0 || !m.entered[q]) || l.entered && !m.entered[q] {
-				t.Fatalf("%v, seed %d: %s: %d jobs, %d callers; entered: %v, believed: %v", sources, seed, topic, m.queues[q], l.callers, m.entered[q], l.entered)
+	for _, s := range m.partitions {
+		for topic, l := range s.queues {
+			q := readyQueue{s, topic}
+			if l.callers > 0 && (m.ready[q] > 0 || !m.entered[q]) || l.entered && !m.entered[q] {
+				t.Fatalf("%v, seed %d: %s: %d jobs, %d callers; entered: %v, believed: %v", partitions, seed, topic, m.ready[q], l.callers, m.entered[q], l.entered)
 			}
 		}
 	}

@@ -1,0 +1,231 @@
+package wait
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// checks says when queues are looked at. It is for one goroutine, that of listen.
+type checks struct {
+	listener *listener
+	next     time.Time
+	round    []*waitQueue // polled queues whose turn is to come
+	turn     int          // so many of them at a time
+	asked    time.Time    // when we last tried to subscribe
+	served   bool         // a server runs that wakes us
+	checked  time.Time    // when that was last asked
+}
+
+// newChecks begins at some moment within checkEvery, as many Clients may have subscribed at once.
+func newChecks(e *listener) *checks {
+	e.dispatcher().mu.Lock()
+	defer e.dispatcher().mu.Unlock()
+	now := time.Now()
+	e.lastHit, e.renew = now, false
+	return &checks{listener: e, asked: now, next: now.Add(rand.N(checkEvery))}
+}
+
+// due are the queues whose turn it is.
+func (k *checks) due() []*waitQueue {
+	e := k.listener
+	e.dispatcher().mu.Lock()
+	defer e.dispatcher().mu.Unlock()
+	e.dispatcher().regroup()
+	e.node.forget(lingerFor)
+	if e.state != refused {
+		return e.node.waited()
+	}
+	if len(k.round) == 0 {
+		k.round = e.node.waited()
+		k.turn = max(PollAtOnce, 1+len(k.round)/int(checkEvery/pollEvery))
+	}
+	n := min(k.turn, len(k.round))
+	queues := k.round[:n]
+	k.round = k.round[n:]
+	return queues
+}
+
+// subscribes reports whether it is time to try to subscribe again.
+func (k *checks) subscribes() bool {
+	e := k.listener
+	e.dispatcher().mu.Lock()
+	defer e.dispatcher().mu.Unlock()
+	again := e.state == refused && (e.again || time.Since(k.asked) >= subscribeAgain)
+	if again {
+		k.asked, e.again = time.Now(), false
+	}
+	return again
+}
+
+// plan sets when the next check is due.
+func (k *checks) plan() {
+	e := k.listener
+	calm := e.isCalm()
+	if calm && time.Since(k.checked) > time.Minute {
+		k.served, k.checked = e.dispatcher().partitions[0].store.Served(e.closing()), time.Now()
+	}
+	every := checkEvery
+	switch {
+	case e.is(refused):
+		every = pollEvery
+	case calm && k.served:
+		every = slowCheck
+	}
+	if now := time.Now(); !k.next.After(now) || k.next.Sub(now) > every {
+		k.next = now.Add(every)
+	}
+}
+
+func (e *listener) is(state listenerState) bool {
+	e.dispatcher().mu.Lock()
+	defer e.dispatcher().mu.Unlock()
+	return e.state == state
+}
+
+// isCalm reports whether we are entered wherever callers wait, and checks have found nothing for long.
+func (e *listener) isCalm() bool {
+	e.dispatcher().mu.Lock()
+	defer e.dispatcher().mu.Unlock()
+	if time.Since(e.lastHit) < calmAfter {
+		return false
+	}
+	for _, l := range e.node.waited() {
+		if !l.entered && l.held == nil && !l.busy {
+			return false
+		}
+	}
+	return true
+}
+
+// check checks at the queues, and enters us where it finds no jobs.
+func (e *listener) check(queues []*waitQueue) error {
+	if len(queues) == 0 {
+		return nil
+	}
+	checks := e.question(queues)
+	asked := make([]store.LookAt, len(checks))
+	for i := range checks {
+		asked[i] = checks[i].LookAt
+	}
+	found, err := store.Look(e.closing(), asked...)
+	if err != nil {
+		return err
+	}
+	e.dispatcher().mu.Lock()
+	defer e.dispatcher().mu.Unlock()
+	e.learn(checks, found)
+	return nil
+}
+
+// check is one at queues of one partition.
+type check struct {
+	store.LookAt
+	queues []*waitQueue
+	wakes  []int // of each, when it was sent
+	epoch  int   // of the listener, when it was sent
+}
+
+// newCheck is one at these queues. Nobody is entered for them yet.
+func (e *listener) newCheck(queues []*waitQueue) *check {
+	k := &check{queues: queues, epoch: e.epoch, LookAt: store.LookAt{Store: queues[0].partition.store}}
+	if e.state == subscribed {
+		k.Waiter = e.id
+	}
+	for _, l := range queues {
+		k.Topics, k.Since = append(k.Topics, l.topic), append(k.Since, -1)
+		k.wakes = append(k.wakes, l.wakes)
+	}
+	return k
+}
+
+// question is what a check asks each partition.
+func (e *listener) question(queues []*waitQueue) (checks []*check) {
+	e.dispatcher().mu.Lock()
+	defer e.dispatcher().mu.Unlock()
+	probe := queues[rand.IntN(len(queues))]
+	for len(queues) > 0 {
+		n := 1
+		for n < len(queues) && queues[n].partition == queues[0].partition {
+			n++
+		}
+		k := e.newCheck(queues[:n])
+		for i, l := range k.queues {
+			if l.first != nil && (!l.entered || l == probe || time.Since(l.registeredAt) > registerAgain) {
+				k.Since[i] = time.Since(l.first.caller.joined)
+			}
+		}
+		checks, queues = append(checks, k), queues[n:]
+	}
+	return checks
+}
+
+// learn enters what checks have found. An entry of ours that is missing means that others may be, too.
+func (e *listener) learn(checks []*check, found []store.Looked) {
+	e.checks++
+	e.node.setAway(false)
+	full := map[*caller]bool{}
+	for i, k := range checks {
+		for j, l := range k.queues {
+			if l.wakes == k.wakes[j] && l.held == nil {
+				e.dispatcher().stock.set(l, found[i].Lengths[j])
+			}
+			if found[i].Lengths[j] == 0 {
+				continue
+			}
+			for p := l.first; p != nil; p = p.next {
+				full[p.caller] = true
+			}
+			if l.held == nil {
+				l.wake(found[i].Lengths[j], false)
+				l.byLook = true
+			}
+		}
+	}
+	for i, k := range checks {
+		for j, l := range k.queues {
+			if found[i].Lengths[j] > 0 {
+				continue
+			}
+			l.recover(full)
+			if added, ok := k.enters(j, found[i]); ok {
+				if l.entered && added {
+					e.lose()
+				}
+				l.entered, l.registeredAt = true, time.Now()
+				l.unthrottle()
+			}
+		}
+	}
+	e.node.batches.Wake()
+}
+
+// enters reports whether the check has entered us for the queue, and whether we did not stand there before. What we were
+// told since it was sent is newer.
+func (k *check) enters(queue int, found store.Looked) (added, ok bool) {
+	l := k.queues[queue]
+	return found.Added[queue], k.Waiter != "" && k.Since[queue] >= 0 && found.Entered && k.epoch == l.partition.listener.epoch && l.wakes == k.wakes[queue]
+}
+
+// lose has us enter everywhere anew: an entry of ours was gone, so others may be.
+func (e *listener) lose() {
+	for _, s := range e.node.partitions {
+		for _, l := range s.queues {
+			l.entered = false
+			l.unthrottle()
+		}
+	}
+	e.recheck = true
+	e.signal()
+}
+
+// recover tells the callers of an empty queue that Redis answers, unless another queue of theirs has jobs: why
+// these do not come is not known yet; nor while another node is away.
+func (l *waitQueue) recover(full map[*caller]bool) {
+	for p := l.first; p != nil; p = p.next {
+		if c := p.caller; c.waits() && c.lastErr != nil && !full[c] && !l.partition.dispatcher.isAnyAway() {
+			c.recovered()
+		}
+	}
+}
